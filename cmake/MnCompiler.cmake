@@ -1,0 +1,30 @@
+# Language level, warnings, sanitizers and ccache, for everything in the tree.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+# One setting for libraries and executables, so that both can use one precompiled header.
+add_compile_options(-fPIC)
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor)
+if(MN_WERROR)
+  add_compile_options(-Werror)
+endif()
+
+if(MN_SANITIZE)
+  add_compile_options(-fsanitize=${MN_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${MN_SANITIZE})
+endif()
+
+find_program(MN_CCACHE ccache)
+mark_as_advanced(MN_CCACHE)
+if(MN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # The sloppiness is what ccache needs to cache precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${MN_CCACHE})
+  add_compile_options(-fpch-preprocess)
+endif()

@@ -1,0 +1,93 @@
+# The few ways in which targets are made in this tree.
+
+# mn_add_library(core SOURCES a.cpp HEADERS a.hpp BASE runtime LINKS …): static library mn_core, alias mn::core.
+function(mn_add_library name)
+  cmake_parse_arguments(ARG "TORCH" "BASE" "SOURCES;HEADERS;LINKS;PRIVATE_LINKS" ${ARGN})
+  add_library(mn_${name} STATIC ${ARG_SOURCES})
+  add_library(mn::${name} ALIAS mn_${name})
+  set_target_properties(mn_${name} PROPERTIES EXPORT_NAME ${name})
+  target_compile_features(mn_${name} PUBLIC cxx_std_20)
+  target_sources(mn_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/${ARG_BASE} FILES ${ARG_HEADERS})
+  target_link_libraries(mn_${name} PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
+  if(ARG_TORCH)
+    mn_use_torch(mn_${name})
+  endif()
+  set_property(GLOBAL APPEND PROPERTY MN_INSTALLED_LIBRARIES mn_${name})
+endfunction()
+
+# mn_add_executable(mnlaunch SOURCES … LINKS … [TORCH] [DIR jobs]): lands in build/[DIR/], installs to bin/[DIR/].
+function(mn_add_executable name)
+  cmake_parse_arguments(ARG "TORCH" "DIR;OUTPUT" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${ARG_DIR})
+  if(ARG_OUTPUT)
+    set_target_properties(${name} PROPERTIES OUTPUT_NAME ${ARG_OUTPUT})
+  endif()
+  if(ARG_TORCH)
+    mn_use_torch(${name})
+  endif()
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}/${ARG_DIR})
+endfunction()
+
+# Links libtorch and takes the one precompiled <torch/torch.h>, which costs 20 s a file otherwise.
+function(mn_use_torch target)
+  target_link_libraries(${target} PUBLIC mn_torch)
+  if(NOT TARGET mn_torch_pch)
+    file(WRITE ${PROJECT_BINARY_DIR}/torch_pch.cpp "\n")
+    add_library(mn_torch_pch OBJECT ${PROJECT_BINARY_DIR}/torch_pch.cpp)
+    target_link_libraries(mn_torch_pch PRIVATE mn_torch)
+    target_precompile_headers(mn_torch_pch PRIVATE <torch/torch.h>)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM mn_torch_pch)
+endfunction()
+
+# mn_add_test(name SOURCES … LINKS … [TORCH] [LABELS …] [TIMEOUT s]): a GoogleTest program, one process.
+function(mn_add_test name)
+  cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
+  mn_test_program(${name} "${ARG_TORCH}" "${ARG_SOURCES}" "${ARG_LINKS};GTest::gmock;GTest::gtest_main")
+  add_test(NAME ${name} COMMAND ${name})
+  mn_test_properties(${name} "${ARG_TIMEOUT}" "${ARG_LABELS}" 1)
+endfunction()
+
+# mn_add_mpi_test(name RANKS 1 2 3 4 SOURCES … LINKS … [TORCH] [LABELS …] [TIMEOUT s]): the same program at each
+# number of ranks, as name.np1, name.np2, …; it links tests/support's main, which runs under MPI.
+function(mn_add_mpi_test name)
+  cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "RANKS;SOURCES;LINKS;LABELS" ${ARGN})
+  mn_test_program(${name} "${ARG_TORCH}" "${ARG_SOURCES}" "${ARG_LINKS};mn_mpi_test_main")
+  foreach(ranks ${ARG_RANKS})
+    add_test(NAME ${name}.np${ranks}
+             COMMAND ${PROJECT_SOURCE_DIR}/tests/support/mpiexec ${ranks} $<TARGET_FILE:${name}>)
+    mn_test_properties(${name}.np${ranks} "${ARG_TIMEOUT}" "${ARG_LABELS};mpi" ${ranks})
+  endforeach()
+endfunction()
+
+# mn_add_script_test(name COMMAND … [LABELS …] [TIMEOUT s]): a script that runs the built programs as a user would.
+function(mn_add_script_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "COMMAND;LABELS" ${ARGN})
+  add_test(NAME ${name} COMMAND ${ARG_COMMAND})
+  mn_test_properties(${name} "${ARG_TIMEOUT}" "${ARG_LABELS}" 2)
+endfunction()
+
+function(mn_test_program name torch sources links)
+  add_executable(${name} ${sources})
+  target_link_libraries(${name} PRIVATE ${links})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  if(torch)
+    mn_use_torch(${name})
+  endif()
+endfunction()
+
+function(mn_test_properties test timeout labels processors)
+  if(NOT timeout)
+    set(timeout 60)
+  endif()
+  set(MN_TEST_DATA_DEFAULT ${PROJECT_SOURCE_DIR}/../shared/data)
+  if(DEFINED ENV{MN_TEST_DATA})
+    set(MN_TEST_DATA_DEFAULT $ENV{MN_TEST_DATA})
+  endif()
+  set_tests_properties(${test} PROPERTIES
+    TIMEOUT ${timeout} LABELS "${labels}" PROCESSORS ${processors} SKIP_RETURN_CODE 77
+    ENVIRONMENT "MN_TEST_DATA=${MN_TEST_DATA_DEFAULT};MN_BUILD_DIR=${PROJECT_BINARY_DIR};MN_SOURCE_DIR=${PROJECT_SOURCE_DIR};OMP_NUM_THREADS=1")
+endfunction()

@@ -1,0 +1,133 @@
+/// A fixed group of ranks that issue the same collectives in the same order; ChainerMN's communicator.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <mn/comm/buffer.hpp>
+#include <mn/comm/mpi.hpp>
+#include <mn/comm/topology.hpp>
+
+namespace at {
+class Tensor;
+}
+namespace torch::nn {
+class Module;
+}
+
+namespace mn {
+
+/// Buffers are spans, vectors, arrays or tensors, on the host or on this communicator's device; counts are elements and
+/// may exceed INT_MAX. Every call blocks until this rank's part is done. All ranks of the group must make a collective
+/// call with the same count, dtype, op and root. Arguments are checked before anything is sent: ArgumentError.
+/// CommError when MPI or CUDA fails; after it the communicator can only be destroyed. One thread at a time.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const Topology& topology() const noexcept { return topology_; }
+  [[nodiscard]] int rank() const noexcept { return topology_.rank; }
+  [[nodiscard]] int size() const noexcept { return topology_.size; }
+  [[nodiscard]] int intra_rank() const noexcept { return topology_.intra_rank; }
+  [[nodiscard]] int intra_size() const noexcept { return topology_.intra_size; }
+  [[nodiscard]] int inter_rank() const noexcept { return topology_.inter_rank; }
+  [[nodiscard]] int inter_size() const noexcept { return topology_.inter_size; }
+  [[nodiscard]] Device device() const noexcept { return device_; }
+  /// Owned by the communicator: a duplicate of the one given at creation, with MPI_ERRORS_RETURN.
+  [[nodiscard]] MPI_Comm mpi_comm() const noexcept { return comm_.get(); }
+
+  /// Collective: the ranks with equal `color` form a communicator of the same backend, ordered by key, then rank.
+  /// A negative colour takes part and gets null.
+  [[nodiscard]] std::shared_ptr<Communicator> split(int color, int key) const;
+
+  void send(ConstBufferView buffer, int dest, int tag = 0);
+  void recv(BufferView buffer, int source, int tag = 0);
+
+  /// Every rank ends with what `root` held.
+  void bcast(BufferView buffer, int root = 0);
+  /// On `root` recv holds size() × send.count elements, by rank; ignored elsewhere.
+  void gather(ConstBufferView send, BufferView recv, int root = 0);
+  /// recv holds size() × send.count elements.
+  void allgather(ConstBufferView send, BufferView recv);
+  /// Part i of send goes to rank i; part j of recv came from rank j. Equal counts, a multiple of size().
+  void alltoall(ConstBufferView send, BufferView recv);
+  /// Part i of root's send (size() × recv.count elements) goes to rank i.
+  void scatter(ConstBufferView send, BufferView recv, int root = 0);
+  /// In place. On CPU backends each element is reduced in rank order: equal bits on all ranks, whatever the count.
+  void allreduce(BufferView buffer, ReduceOp op = ReduceOp::kSum);
+  /// recv gets part rank() of the reduction of send (size() × recv.count elements).
+  void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum);
+  void barrier();
+
+  /// Strings (any bytes) and JSON documents of any length, which only the sender needs to know.
+  void send_obj(const std::string& object, int dest, int tag = 0);
+  [[nodiscard]] std::string recv_obj(int source, int tag = 0);
+  [[nodiscard]] std::string bcast_obj(const std::string& object, int root = 0);
+  /// By rank on `root`; empty elsewhere.
+  [[nodiscard]] std::vector<std::string> gather_obj(const std::string& object, int root = 0);
+  [[nodiscard]] std::vector<std::string> allgather_obj(const std::string& object);
+  /// objects[i] of `root` goes to rank i.
+  [[nodiscard]] std::string scatter_obj(const std::vector<std::string>& objects, int root = 0);
+  void send_obj(const nlohmann::json& object, int dest, int tag = 0);
+  [[nodiscard]] nlohmann::json recv_json(int source, int tag = 0);
+  [[nodiscard]] nlohmann::json bcast_obj(const nlohmann::json& object, int root = 0);
+  [[nodiscard]] std::vector<nlohmann::json> gather_obj(const nlohmann::json& object, int root = 0);
+  [[nodiscard]] std::vector<nlohmann::json> allgather_obj(const nlohmann::json& object);
+  /// Numbers are summed; arrays and objects element by element (ChainerMN's allreduce_obj).
+  [[nodiscard]] nlohmann::json allreduce_obj(const nlohmann::json& object);
+
+  /// Collective. Memory that this backend's reductions handle fastest (shared between the node's ranks, or pinned);
+  /// 64-byte aligned, zeroed. Released collectively when the last owner on each rank lets go, at the same point on all.
+  [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
+
+  /// The sum over ranks, times `scale`, of each buffer, in place: how this backend averages gradients. Buffers that
+  /// follow each other in memory (views of one flat buffer) are reduced where they lie, without a copy.
+  void allreduce_grad(std::span<const BufferView> gradients, double scale);
+
+  /// The next three need libtorch: defined in mn::train.
+  /// Parameters and buffers of every rank become root's.
+  void broadcast_data(torch::nn::Module& model, int root = 0);
+  /// Gradients become their mean over ranks. A gradient that is None here counts as zero where another rank has one.
+  void allreduce_grad(torch::nn::Module& model);
+  void allreduce_grad(const std::vector<at::Tensor>& parameters);
+
+ protected:
+  Communicator(std::string name, Mpi comm, Topology topology, Device device);
+
+ private:  // Backends override these; arguments are already checked and traced, counts may exceed INT_MAX.
+  virtual std::shared_ptr<Communicator> do_split(Mpi part) const = 0;
+  virtual void do_allreduce(BufferView buffer, ReduceOp op) = 0;
+  virtual void do_allreduce_grad(std::span<const BufferView> gradients, double scale) = 0;
+  virtual std::shared_ptr<std::byte> do_allocate(std::size_t bytes);
+
+  std::string name_;
+  Mpi comm_;
+  Topology topology_;
+  Device device_;
+};
+
+struct CommunicatorOptions {
+  std::optional<Device> device;  ///< default: MN_DEVICE, else the GPU with this rank's intra_rank, else the CPU
+};
+
+/// Collective over `comm`, which stays the caller's. `name` is one of communicator_names() or "auto", which picks by what
+/// is there and says on rank 0 which and why. Throws UsageError that lists the names for any other.
+[[nodiscard]] std::shared_ptr<Communicator> create_communicator(std::string_view name = "auto",
+                                                                MPI_Comm comm = MPI_COMM_WORLD,
+                                                                const CommunicatorOptions& options = {});
+
+[[nodiscard]] std::vector<std::string> communicator_names();
+
+}  // namespace mn

@@ -1,0 +1,48 @@
+/// The process as a member of a job: starts MPI and the log, watches the peers, and ends all ranks when one fails.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace mn {
+
+/// One for each process, first in main, destroyed last. It initialises MPI (MPI_THREAD_MULTIPLE where there is) unless
+/// the program has, and finalises what it initialised.
+///
+/// From then on an uncaught exception, a fatal signal, or the silence of a peer ends every rank within seconds with one
+/// message that names rank, host and cause, whatever the launcher: a terminate handler and signal handlers here, and a
+/// peer monitor (a thread that holds TCP connections to neighbours in a tree over the ranks; addresses and a random key
+/// go over MPI at the start; no MPI call afterwards but MPI_Abort). MN_PEER_TIMEOUT sets the seconds of silence that
+/// count as a loss (default 5; 0: no monitor, for debuggers).
+class Job {
+ public:
+  /// Collective over all ranks. Throws UsageError if this process runs under a scheduler that gives MPI no server
+  /// (srun --mpi=none), or if MN_* variables are malformed.
+  Job(int& argc, char**& argv);
+  /// Collective, unless an exception unwinds: then it ends the job.
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  [[nodiscard]] int rank() const noexcept;
+  [[nodiscard]] int size() const noexcept;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// main() for programs: makes the Job, runs `body`, and turns an exception into one line and an exit status. Errors that
+/// every rank throws alike are reported by rank 0 alone. Usage: `return mn::run_job(argc, argv, [&](mn::Job&) {…; return 0;});`
+int run_job(int argc, char** argv, const std::function<int(Job&)>& body);
+
+/// Reports `error` as the terminate handler does and ends all ranks; does not return.
+[[noreturn]] void fail_job(std::exception_ptr error);
+
+/// This process's rank as the environment tells it, before MPI is up: MN_RANK, RANK, PMIX_RANK, OMPI_COMM_WORLD_RANK,
+/// PMI_RANK, SLURM_PROCID, else 0.
+[[nodiscard]] int rank_from_environment() noexcept;
+
+}  // namespace mn

@@ -1,0 +1,22 @@
+/// Checksums and hashes: CRC32C for stored data, XXH3 for comparing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+namespace mn {
+
+/// CRC-32C (Castagnoli, RFC 3720 appendix B.4) of `bytes`; `seed` continues an earlier result. crc32c("123456789") is 0xE3069283.
+[[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t seed = 0);
+
+/// XXH3 64-bit, for equality between ranks; not for storage.
+[[nodiscard]] std::uint64_t hash64(std::span<const std::byte> bytes, std::uint64_t seed = 0);
+[[nodiscard]] std::uint64_t hash64(std::string_view text, std::uint64_t seed = 0);
+
+/// XXH3 of a whole file, read in pieces. Throws DataError if it can't be read.
+[[nodiscard]] std::uint64_t hash64_file(const std::filesystem::path& path);
+
+}  // namespace mn

@@ -1,0 +1,131 @@
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+
+#include <mn/core/error.hpp>
+#include <mn/core/host_list.hpp>
+
+namespace mn {
+namespace {
+
+constexpr std::size_t kMostNames = 1'000'000;
+
+[[noreturn]] void malformed(std::string_view list) {
+  throw ArgumentError("\"" + std::string(list) + "\" is not a host list: expected the form vn[1,3-5],head");
+}
+
+std::uint64_t number(std::string_view digits, std::string_view list) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (digits.empty() || error != std::errc() || end != digits.data() + digits.size()) malformed(list);
+  return value;
+}
+
+std::string padded(std::uint64_t value, std::size_t width) {
+  std::string digits = std::to_string(value);
+  if (digits.size() < width) digits.insert(0, width - digits.size(), '0');
+  return digits;
+}
+
+/// "1,03-05" → 1, 03, 04, 05.
+std::vector<std::string> expand_ranges(std::string_view ranges, std::string_view list) {
+  std::vector<std::string> numbers;
+  while (true) {
+    const std::string_view item = ranges.substr(0, ranges.find(','));
+    const std::size_t dash = item.find('-');
+    const std::string_view low = item.substr(0, dash);
+    const std::uint64_t first = number(low, list);
+    const std::uint64_t last = dash == std::string_view::npos ? first : number(item.substr(dash + 1), list);
+    if (last < first || last - first >= kMostNames) malformed(list);
+    for (std::uint64_t n = first; n <= last; ++n) numbers.push_back(padded(n, low.size()));
+    if (item.size() == ranges.size()) return numbers;
+    ranges.remove_prefix(item.size() + 1);
+  }
+}
+
+/// One name with any number of bracket groups.
+std::vector<std::string> expand_name(std::string_view name, std::string_view list) {
+  const std::size_t open = name.find('[');
+  if (open == std::string_view::npos) {
+    if (name.empty() || name.find(']') != std::string_view::npos) malformed(list);
+    return {std::string(name)};
+  }
+  const std::size_t close = name.find(']', open);
+  if (close == std::string_view::npos) malformed(list);
+  const auto numbers = expand_ranges(name.substr(open + 1, close - open - 1), list);
+  const std::string_view rest = name.substr(close + 1);
+  const auto tails = rest.empty() ? std::vector<std::string>{""} : expand_name(rest, list);
+  if (numbers.size() * tails.size() > kMostNames) malformed(list);
+  std::vector<std::string> names;
+  for (const auto& n : numbers) {
+    for (const auto& tail : tails) names.push_back(std::string(name.substr(0, open)) + n + tail);
+  }
+  return names;
+}
+
+struct Numbered {
+  std::string prefix;
+  std::size_t width;
+  auto operator<=>(const Numbered&) const = default;
+};
+
+std::string ranges_of(const std::set<std::uint64_t>& numbers, std::size_t width) {
+  std::string text;
+  for (auto it = numbers.begin(); it != numbers.end();) {
+    const std::uint64_t first = *it;
+    std::uint64_t last = first;
+    while (++it != numbers.end() && *it == last + 1) last = *it;
+    if (!text.empty()) text += ',';
+    text += padded(first, width);
+    if (last != first) text += '-' + padded(last, width);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> expand_host_list(std::string_view list) {
+  std::vector<std::string> names;
+  std::size_t begin = 0;
+  int depth = 0;
+  for (std::size_t i = 0; i <= list.size(); ++i) {
+    if (i < list.size() && list[i] == '[') ++depth;
+    if (i < list.size() && list[i] == ']') --depth;
+    if (depth < 0 || depth > 1) malformed(list);
+    if (i == list.size() || (list[i] == ',' && depth == 0)) {
+      if (depth != 0) malformed(list);
+      if (i == 0 && list.empty()) return names;
+      for (auto& name : expand_name(list.substr(begin, i - begin), list)) names.push_back(std::move(name));
+      if (names.size() > kMostNames) malformed(list);
+      begin = i + 1;
+    }
+  }
+  return names;
+}
+
+std::string compress_host_list(std::vector<std::string> names) {
+  std::map<Numbered, std::set<std::uint64_t>> groups;
+  std::set<std::string> plain;
+  for (const auto& name : names) {
+    const std::size_t digits = name.find_last_not_of("0123456789") + 1;  // npos + 1 is 0: a name of digits only
+    const std::string tail = name.substr(digits);
+    if (tail.empty() || tail.size() > 18) {
+      plain.insert(name);
+      continue;
+    }
+    // Without a leading zero the width says nothing: vn9 and vn10 belong to one range.
+    groups[{name.substr(0, digits), tail[0] == '0' ? tail.size() : 1}].insert(number(tail, name));
+  }
+  std::vector<std::string> parts(plain.begin(), plain.end());
+  for (const auto& [key, numbers] : groups) {
+    const std::string ranges = ranges_of(numbers, key.width);
+    parts.push_back(key.prefix + (numbers.size() == 1 ? ranges : "[" + ranges + "]"));
+  }
+  std::sort(parts.begin(), parts.end());
+  std::string text;
+  for (const auto& part : parts) text += (text.empty() ? "" : ",") + part;
+  return text;
+}
+
+}  // namespace mn

@@ -1,0 +1,93 @@
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+
+#include <boost/core/null_deleter.hpp>
+#include <boost/log/attributes/clock.hpp>
+#include <boost/log/core.hpp>
+#include <boost/log/expressions.hpp>
+#include <boost/log/sinks/sync_frontend.hpp>
+#include <boost/log/sinks/text_file_backend.hpp>
+#include <boost/log/sinks/text_ostream_backend.hpp>
+#include <boost/log/sources/record_ostream.hpp>
+#include <boost/log/sources/severity_logger.hpp>
+#include <boost/log/support/date_time.hpp>
+
+#include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
+
+namespace mn {
+namespace {
+
+namespace logging = boost::log;
+namespace expr = boost::log::expressions;
+
+constexpr const char* kNames[] = {"debug", "info", "warning", "error"};
+
+Severity severity_named(const std::string& name) {
+  for (int i = 0; i < 4; ++i) {
+    if (name == kNames[i]) return static_cast<Severity>(i);
+  }
+  throw UsageError("MN_LOG_LEVEL is \"" + name + "\": use debug, info, warning or error");
+}
+
+logging::formatter line_format(const LogOptions& options) {
+  const std::string who = "[rank " + std::to_string(options.rank) + " " + options.host + "] ";
+  return expr::stream << expr::format_date_time<boost::posix_time::ptime>("TimeStamp", "%H:%M:%S.%f") << " "
+                      << expr::wrap_formatter([](const logging::record_view& record, logging::formatting_ostream& out) {
+                           out << kNames[static_cast<int>(*record.attribute_values()["Severity"].extract<Severity>())];
+                         })
+                      << " " << who << expr::smessage;
+}
+
+void add_console(const LogOptions& options, Severity least) {
+  using Sink = logging::sinks::synchronous_sink<logging::sinks::text_ostream_backend>;
+  auto sink = boost::make_shared<Sink>();
+  sink->locked_backend()->add_stream(boost::shared_ptr<std::ostream>(&std::clog, boost::null_deleter()));
+  sink->locked_backend()->auto_flush(true);
+  sink->set_formatter(line_format(options));
+  const Severity shown = options.rank == 0 ? least : Severity::kWarning;
+  sink->set_filter([shown](const logging::attribute_value_set& values) {
+    return *values["Severity"].extract<Severity>() >= shown;
+  });
+  logging::core::get()->add_sink(sink);
+}
+
+void add_file(const LogOptions& options, const std::string& prefix) {
+  char name[32];
+  std::snprintf(name, sizeof name, "-%04d.log", options.rank);
+  using Sink = logging::sinks::synchronous_sink<logging::sinks::text_file_backend>;
+  auto sink = boost::make_shared<Sink>(logging::keywords::file_name = prefix + name);
+  sink->locked_backend()->auto_flush(true);
+  sink->set_formatter(line_format(options));
+  logging::core::get()->add_sink(sink);
+}
+
+}  // namespace
+
+void init_log(const LogOptions& given) {
+  LogOptions options = given;
+  if (options.host.empty()) options.host = host_name();
+  Severity least = options.console;
+  if (const auto level = environment("MN_LOG_LEVEL")) least = severity_named(*level);
+
+  auto core = logging::core::get();
+  core->remove_all_sinks();
+  core->add_global_attribute("TimeStamp", logging::attributes::local_clock());
+  add_console(options, least);
+  const std::string prefix = environment("MN_LOG_FILE").value_or(options.file_prefix);
+  if (!prefix.empty()) add_file(options, prefix);
+}
+
+void log(Severity severity, std::string_view message) {
+  static const bool ready = [] {
+    init_log({});
+    return true;
+  }();
+  (void)ready;
+  logging::sources::severity_logger_mt<Severity> logger(logging::keywords::severity = severity);
+  BOOST_LOG_SEV(logger, severity) << message;
+}
+
+}  // namespace mn

@@ -1,0 +1,29 @@
+/// Logging through Boost.Log: severity, rank, host and time on every line. Rank 0 writes to the console, the other
+/// ranks only warnings and errors; each rank writes all to a file of its own on request.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace mn {
+
+enum class Severity { kDebug, kInfo, kWarning, kError };
+
+struct LogOptions {
+  int rank = 0;
+  std::string host;                     ///< empty: gethostname()
+  Severity console = Severity::kInfo;   ///< least severity that rank 0 prints; MN_LOG_LEVEL overrides it
+  std::string file_prefix;              ///< not empty: each rank writes PREFIX-0000.log, …; MN_LOG_FILE overrides it
+};
+
+/// Sets the process's log up; calling it again replaces the set-up. Without a call, lines carry rank 0 of no job.
+void init_log(const LogOptions& options);
+
+/// One line. Thread-safe.
+void log(Severity severity, std::string_view message);
+inline void log_debug(std::string_view message) { log(Severity::kDebug, message); }
+inline void log_info(std::string_view message) { log(Severity::kInfo, message); }
+inline void log_warning(std::string_view message) { log(Severity::kWarning, message); }
+inline void log_error(std::string_view message) { log(Severity::kError, message); }
+
+}  // namespace mn
