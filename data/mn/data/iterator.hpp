@@ -1,0 +1,39 @@
+/// What a training loop draws its minibatches from.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace mn {
+
+/// This rank's part of one global minibatch.
+struct Batch {
+  at::Tensor data;           ///< [samples, …]
+  at::Tensor target;         ///< [samples], int64
+  std::int64_t samples = 0;  ///< may be 0 on a rank in the last step of an epoch; the shapes' tails stay
+};
+
+/// Minibatches, epoch after epoch. Every rank makes the same number of calls, though batches may differ in size.
+class Iterator {
+ public:
+  virtual ~Iterator() = default;
+
+  /// The next minibatch; nothing once at the end of each epoch, after which the next call begins a new epoch.
+  [[nodiscard]] virtual std::optional<Batch> next() = 0;
+  /// Epochs completed.
+  [[nodiscard]] virtual std::int64_t epoch() const = 0;
+  /// The same with the fraction of the current epoch.
+  [[nodiscard]] virtual double epoch_detail() const = 0;
+  /// Steps of one epoch, the same on all ranks.
+  [[nodiscard]] virtual std::int64_t steps_per_epoch() const = 0;
+  /// Position and order, enough to go on with any number of ranks.
+  [[nodiscard]] virtual nlohmann::json state() const = 0;
+  virtual void load_state(const nlohmann::json& state) = 0;
+  /// Seconds that next() has waited for data so far.
+  [[nodiscard]] virtual double data_wait_s() const = 0;
+};
+
+}  // namespace mn
