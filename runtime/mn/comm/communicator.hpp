@@ -96,9 +96,10 @@ class Communicator {
   /// follow each other in memory (views of one flat buffer) are reduced where they lie, without a copy.
   void allreduce_grad(std::span<const BufferView> gradients, double scale);
 
-  /// The next three need libtorch: defined in mn::train.
-  /// Parameters and buffers of every rank become root's.
+  /// The next four need libtorch: defined in mn::train.
+  /// Parameters and buffers (or just these tensors) of every rank become root's.
   void broadcast_data(torch::nn::Module& model, int root = 0);
+  void broadcast_data(const std::vector<at::Tensor>& tensors, int root = 0);
   /// Gradients become their mean over ranks. A gradient that is None here counts as zero where another rank has one.
   void allreduce_grad(torch::nn::Module& model);
   void allreduce_grad(const std::vector<at::Tensor>& parameters);

@@ -1,10 +1,10 @@
 /// Evaluators: run a model over a data set and say how good it is.
 #pragma once
 
-#include <torch/nn/module.h>
-
 #include <functional>
 #include <memory>
+
+#include <torch/nn/module.h>
 
 #include <mn/data/iterator.hpp>
 #include <mn/train/summary.hpp>

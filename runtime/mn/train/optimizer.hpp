@@ -1,14 +1,14 @@
 /// The multi-node optimizer: a torch optimizer that steps on the mean gradient over all ranks.
 #pragma once
 
-#include <torch/optim/optimizer.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <torch/optim/optimizer.h>
 
 #include <mn/comm/communicator.hpp>
 #include <mn/train/gradient_buffer.hpp>
@@ -46,6 +46,10 @@ class MultiNodeOptimizer {
   void add_hook(const std::string& name, GradientHook hook);
   void remove_hook(const std::string& name);
 
+  /// What a checkpoint needs beside actual()'s own state.
+  [[nodiscard]] nlohmann::json state() const;
+  void load_state(const nlohmann::json& state);
+
   [[nodiscard]] torch::optim::Optimizer& actual() noexcept { return *actual_; }
   [[nodiscard]] std::vector<torch::optim::OptimizerParamGroup>& param_groups() { return actual_->param_groups(); }
   [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const noexcept { return comm_; }
@@ -55,9 +59,10 @@ class MultiNodeOptimizer {
   [[nodiscard]] std::size_t gradient_bytes() const noexcept { return gradients_.bytes(); }
 
  private:
+  [[nodiscard]] std::vector<at::Tensor> parameters() const;
   void follow_parameter_set();
-  bool reduce(double weight, double nominal);
-  void update();
+  void adopt(std::vector<at::Tensor> parameters);
+  void step_weighted(double weight);
 
   std::unique_ptr<torch::optim::Optimizer> actual_;
   std::shared_ptr<Communicator> comm_;

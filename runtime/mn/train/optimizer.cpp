@@ -1,0 +1,117 @@
+#include <algorithm>
+#include <chrono>
+
+#include <torch/torch.h>
+
+#include <mn/core/error.hpp>
+#include <mn/train/optimizer.hpp>
+#include <mn/train/tensor.hpp>
+
+namespace mn {
+
+MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> actual,
+                                       std::shared_ptr<Communicator> comm)
+    : actual_(std::move(actual)), comm_(std::move(comm)) {
+  if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer was given no optimizer or no communicator");
+  adopt(parameters());
+}
+
+std::vector<at::Tensor> MultiNodeOptimizer::parameters() const {
+  std::vector<at::Tensor> all;
+  for (const auto& group : actual_->param_groups()) {
+    all.insert(all.end(), group.params().begin(), group.params().end());
+  }
+  return all;
+}
+
+void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
+  comm_->broadcast_data(parameters);
+  gradients_ = GradientBuffer(std::move(parameters), *comm_);
+}
+
+void MultiNodeOptimizer::follow_parameter_set() {
+  std::vector<at::Tensor> now = parameters();
+  const auto& known = gradients_.parameters();
+  const bool same = std::equal(now.begin(), now.end(), known.begin(), known.end(),
+                               [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
+  if (!same) adopt(std::move(now));
+}
+
+void MultiNodeOptimizer::zero_grad() {
+  follow_parameter_set();
+  gradients_.zero();
+}
+
+void MultiNodeOptimizer::step() { step_weighted(1.0); }
+
+void MultiNodeOptimizer::step(std::int64_t samples) {
+  if (samples < 0) throw ArgumentError("step(samples) was given " + std::to_string(samples) + " samples");
+  if (nominal_samples_ == 0) {
+    std::int64_t most = samples;
+    comm_->allreduce(std::span(&most, 1), ReduceOp::kMax);
+    nominal_samples_ = most;
+  }
+  if (nominal_samples_ == 0) return;  // no rank has ever had a sample
+  step_weighted(static_cast<double>(samples) / static_cast<double>(nominal_samples_));
+}
+
+void MultiNodeOptimizer::step_weighted(double weight) {
+  follow_parameter_set();
+  const auto begin = std::chrono::steady_clock::now();
+  const bool any = gradients_.reduce(*comm_, weight);
+  communication_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (!any) return;
+  for (const auto& [name, hook] : hooks_) hook(gradients_.parameters());
+  actual_->step();
+}
+
+void MultiNodeOptimizer::add_hook(const std::string& name, GradientHook hook) {
+  const bool taken = std::any_of(hooks_.begin(), hooks_.end(), [&](const auto& other) { return other.first == name; });
+  if (taken)
+    throw ArgumentError("the optimizer has a hook named \"" + name + "\" already: remove it or choose another name");
+  hooks_.emplace_back(name, std::move(hook));
+}
+
+void MultiNodeOptimizer::remove_hook(const std::string& name) {
+  const auto removed = std::erase_if(hooks_, [&](const auto& hook) { return hook.first == name; });
+  if (removed == 0) throw ArgumentError("the optimizer has no hook named \"" + name + "\"");
+}
+
+nlohmann::json MultiNodeOptimizer::state() const { return {{"nominal_samples", nominal_samples_}}; }
+
+void MultiNodeOptimizer::load_state(const nlohmann::json& state) {
+  nominal_samples_ = state.at("nominal_samples").get<std::int64_t>();
+}
+
+std::unique_ptr<MultiNodeOptimizer> create_multi_node_optimizer(std::unique_ptr<torch::optim::Optimizer> actual,
+                                                                std::shared_ptr<Communicator> comm) {
+  return std::make_unique<MultiNodeOptimizer>(std::move(actual), std::move(comm));
+}
+
+GradientHook weight_decay(double rate) {
+  return [rate](const std::vector<at::Tensor>& parameters) {
+    const at::NoGradGuard no_grad;
+    for (const auto& parameter : parameters) {
+      if (parameter.grad().defined()) parameter.mutable_grad().add_(parameter, rate);
+    }
+  };
+}
+
+GradientHook gradient_clipping(double threshold) {
+  return [threshold](const std::vector<at::Tensor>& parameters) {
+    const at::NoGradGuard no_grad;
+    double sum_of_squares = 0;
+    for (const auto& parameter : parameters) {
+      if (!parameter.grad().defined()) continue;
+      const double norm = parameter.grad().norm().item<double>();
+      sum_of_squares += norm * norm;
+    }
+    const double rate = threshold / std::sqrt(sum_of_squares);
+    if (!(rate < 1)) return;
+    for (const auto& parameter : parameters) {
+      if (parameter.grad().defined()) parameter.mutable_grad().mul_(rate);
+    }
+  };
+}
+
+}  // namespace mn
