@@ -1,11 +1,11 @@
 /// What a training loop draws its minibatches from.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
+
+#include <ATen/core/Tensor.h>
+#include <nlohmann/json.hpp>
 
 namespace mn {
 

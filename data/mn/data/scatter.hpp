@@ -1,0 +1,75 @@
+/// Dividing a dataset between ranks: ChainerMN's scatter_dataset, without sending what a rank can read by itself.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/data/dataset.hpp>
+
+namespace mn {
+
+struct ScatterOptions {
+  bool shuffle = false;    ///< parts are taken from a random order, the same on all ranks
+  std::uint64_t seed = 0;  ///< of that order; a DataLoader takes it and `shuffle` as its defaults
+  int root = 0;            ///< the rank that reads the metadata, or holds the data
+  bool force_equal_length =
+      true;  ///< parts of equal length, border samples in two of them; false: lengths differ by ≤ 1
+};
+
+/// [first, last) of rank's part of n samples. Equal lengths: ⌊n·rank/size⌋ and ⌈n/size⌉ samples; otherwise the first
+/// n mod size ranks have one more. Throws UsageError if there are more ranks than samples.
+[[nodiscard]] std::pair<std::int64_t, std::int64_t> scatter_index(std::int64_t n, int rank, int size,
+                                                                  bool force_equal_length = true);
+[[nodiscard]] std::pair<std::int64_t, std::int64_t> scatter_index(std::int64_t n, const Communicator& comm,
+                                                                  bool force_equal_length = true);
+
+/// One rank's part of a dataset; as a Dataset it holds that part alone.
+class SubDataset final : public Dataset {
+ public:
+  /// The part of rank `rank` of `size`. `all` holds all samples, or (global_size ≥ 0, parts scattered from another
+  /// rank's memory) just this part of global_size samples, already in order.
+  SubDataset(std::shared_ptr<const Dataset> all, int rank, int size, const ScatterOptions& options,
+             std::int64_t global_size = -1);
+
+  /// Samples over all ranks, each counted once.
+  [[nodiscard]] std::int64_t global_size() const noexcept { return global_size_; }
+  /// The first unique_size() samples of every rank's part are together the whole dataset, each sample once.
+  [[nodiscard]] std::int64_t unique_size() const noexcept { return unique_size_; }
+  /// The dataset of which any rank can read any sample; null where the samples were sent from the root's memory.
+  [[nodiscard]] const std::shared_ptr<const Dataset>& shared() const noexcept { return shared_; }
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int ranks() const noexcept { return ranks_; }
+  [[nodiscard]] const ScatterOptions& options() const noexcept { return options_; }
+
+ private:
+  std::int64_t do_size() const override { return size_; }
+  const SampleSpec& do_spec() const override { return source_->spec(); }
+  void do_read(std::span<const std::int64_t> indices, RawSamples& out,
+               std::vector<SampleError>* damaged) const override;
+  std::uint64_t do_fingerprint() const override { return source_->fingerprint(); }
+
+  std::shared_ptr<const Dataset> source_;
+  std::shared_ptr<const Dataset> shared_;
+  ScatterOptions options_;
+  int rank_;
+  int ranks_;
+  std::int64_t global_size_;
+  std::int64_t first_;  // in the order; 0 where the source is the part itself
+  std::int64_t size_;
+  std::int64_t unique_size_;
+};
+
+/// Collective over `comm`. Only root's `dataset` counts; elsewhere it may be null.
+/// Shards: root reads the manifest and the shards' headers and broadcasts the shard table; all ranks prove by a hash
+/// that they hold the same; samples are read later, by the rank that uses them. Other datasets: root sends each rank
+/// its part, in pieces, and that rank holds it in memory. Whatever goes wrong on root (no such folder, a damaged or
+/// changed shard) is thrown on every rank alike: DataError with on_all_ranks(). UsageError if there are more ranks than
+/// samples.
+[[nodiscard]] std::shared_ptr<SubDataset> scatter_dataset(std::shared_ptr<Dataset> dataset,
+                                                          const std::shared_ptr<Communicator>& comm,
+                                                          const ScatterOptions& options = {});
+
+}  // namespace mn
