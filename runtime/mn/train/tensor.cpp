@@ -8,7 +8,7 @@
 namespace mn {
 namespace {
 
-DType dtype_of(const at::Tensor& tensor) {
+DType element_type(const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {
     case at::kByte:
     case at::kChar:
@@ -32,7 +32,7 @@ DType dtype_of(const at::Tensor& tensor) {
   }
 }
 
-Device device_of(const at::Tensor& tensor) {
+Device memory_device(const at::Tensor& tensor) {
   if (tensor.is_cuda()) return {DeviceType::kCuda, static_cast<int>(tensor.get_device())};
   if (tensor.is_cpu()) return {};
   throw ArgumentError("a tensor on " + tensor.device().str() + " can't be sent: move it to the CPU or a CUDA device");
@@ -43,7 +43,7 @@ void bcast_tensor(Communicator& comm, const at::Tensor& tensor, int root) {
   if (!tensor.defined() || tensor.numel() == 0) return;
   const at::Tensor dense = tensor.is_contiguous() ? tensor.detach() : tensor.detach().contiguous();
   const std::size_t bytes = static_cast<std::size_t>(dense.numel()) * dense.element_size();
-  comm.bcast({dense.data_ptr(), bytes, DType::kUInt8, device_of(dense)}, root);
+  comm.bcast({dense.data_ptr(), bytes, DType::kUInt8, memory_device(dense)}, root);
   if (!tensor.is_contiguous()) tensor.detach().copy_(dense);
 }
 
@@ -58,7 +58,7 @@ BufferView buffer_view(const at::Tensor& tensor) {
   if (!tensor.defined()) throw ArgumentError("an undefined tensor can't be sent");
   if (!tensor.is_contiguous())
     throw ArgumentError("a tensor that is not contiguous can't be sent: call contiguous() first");
-  return {tensor.data_ptr(), static_cast<std::size_t>(tensor.numel()), dtype_of(tensor), device_of(tensor)};
+  return {tensor.data_ptr(), static_cast<std::size_t>(tensor.numel()), element_type(tensor), memory_device(tensor)};
 }
 
 void Communicator::broadcast_data(torch::nn::Module& model, int root) {

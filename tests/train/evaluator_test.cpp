@@ -1,0 +1,102 @@
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/train/evaluator.hpp>
+
+namespace mn {
+namespace {
+
+/// Batches of 2 over the samples that this rank owns, values first, first + 1, …
+class CountingIterator : public Iterator {
+ public:
+  CountingIterator(std::int64_t first, std::int64_t last) : first_(first), next_(first), last_(last) {}
+  std::optional<Batch> next() override {
+    if (next_ >= last_) {
+      next_ = first_;
+      ++epoch_;
+      return std::nullopt;
+    }
+    const std::int64_t end = std::min(next_ + 2, last_);
+    Batch batch{torch::arange(next_, end).to(torch::kFloat), torch::zeros({end - next_}, torch::kLong), end - next_};
+    next_ = end;
+    return batch;
+  }
+  std::int64_t epoch() const override { return epoch_; }
+  double epoch_detail() const override { return static_cast<double>(epoch_); }
+  std::int64_t steps_per_epoch() const override { return (last_ - first_ + 1) / 2; }
+  nlohmann::json state() const override { return {}; }
+  void load_state(const nlohmann::json&) override {}
+  double data_wait_s() const override { return 0; }
+
+ private:
+  std::int64_t first_, next_, last_, epoch_ = 0;
+};
+
+class EvaluatorTest : public testing::Test {
+ protected:
+  std::shared_ptr<Communicator> comm_ = create_communicator("naive", MPI_COMM_WORLD, {.device = Device{}});
+};
+
+TEST_F(EvaluatorTest, WeighsEachSampleOnce) {
+  // Rank r owns r samples: rank 0 has none at all, the others differ.
+  const std::int64_t rank = comm_->rank();
+  const std::int64_t first = rank * (rank - 1) / 2;
+  const auto model = std::make_shared<torch::nn::LinearImpl>(1, 1);
+  const auto evaluator = create_multi_node_evaluator(
+      create_evaluator(std::make_shared<CountingIterator>(first, first + rank), model,
+                       [&](const Batch& batch, Summary& report) {
+                         EXPECT_FALSE(model->is_training());
+                         EXPECT_FALSE(torch::GradMode::is_enabled());
+                         report.add("value", batch.data.mean().item<double>(), static_cast<double>(batch.samples));
+                       }),
+      comm_);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    const Metrics metrics = evaluator->evaluate();
+    const int total = comm_->size() * (comm_->size() - 1) / 2;
+    if (total == 0) {
+      EXPECT_TRUE(metrics.empty());
+    } else {
+      EXPECT_DOUBLE_EQ(metrics.at("value"), (total - 1) / 2.0);
+    }
+    EXPECT_TRUE(model->is_training());
+  }
+}
+
+TEST_F(EvaluatorTest, TakesCustomEvaluators) {
+  struct Custom : Evaluator {
+    int rank;
+    explicit Custom(int r) : rank(r) {}
+    Summary evaluate_local() override {
+      Summary summary;
+      summary.add("rank", rank, rank + 1);
+      if (rank == 0) summary.add("only on rank 0", 5);
+      return summary;
+    }
+  };
+  const auto evaluator = create_multi_node_evaluator(std::make_unique<Custom>(comm_->rank()), comm_);
+  double weighted = 0;
+  double weights = 0;
+  for (int r = 0; r < comm_->size(); ++r) {
+    weighted += r * (r + 1);
+    weights += r + 1;
+  }
+  const Metrics metrics = evaluator->evaluate();
+  EXPECT_DOUBLE_EQ(metrics.at("rank"), weighted / weights);
+  EXPECT_DOUBLE_EQ(metrics.at("only on rank 0"), 5);
+}
+
+TEST_F(EvaluatorTest, SummaryKeepsItsStateAndPrefixes) {
+  Summary summary;
+  summary.add("loss", 2, 3);
+  summary.add("loss", 4, 1);
+  summary.add("loss", 100, 0);
+  Summary restored;
+  restored.load_state(summary.state());
+  Summary prefixed;
+  prefixed.merge(restored, "validation/");
+  EXPECT_DOUBLE_EQ(prefixed.mean().at("validation/loss"), 2.5);
+}
+
+}  // namespace
+}  // namespace mn

@@ -1,0 +1,305 @@
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
+#include <mn/train/optimizer.hpp>
+#include <mn/train/tensor.hpp>
+
+namespace mn {
+namespace {
+
+using torch::optim::Adam;
+using torch::optim::AdamOptions;
+using torch::optim::SGD;
+using torch::optim::SGDOptions;
+
+/// Two linear layers, of which the second can be left out of a forward, and a convolution kept in channels_last.
+struct Net : torch::nn::Module {
+  Net() {
+    torch::manual_seed(7);
+    first = register_module("first", torch::nn::Linear(5, 3));
+    second = register_module("second", torch::nn::Linear(3, 2));
+  }
+  at::Tensor forward(const at::Tensor& x, bool with_second = true) {
+    const at::Tensor h = torch::tanh(first(x));
+    return with_second ? second(h) : h;
+  }
+  torch::nn::Linear first{nullptr}, second{nullptr};
+};
+
+class OptimizerTest : public testing::TestWithParam<std::string> {
+ protected:
+  std::shared_ptr<Communicator> comm_ = create_communicator(GetParam(), MPI_COMM_WORLD, {.device = Device{}});
+  int rank_ = comm_->rank();
+  int size_ = comm_->size();
+  double rank_sum_ = size_ * (size_ + 1) / 2.0;
+
+  std::unique_ptr<MultiNodeOptimizer> sgd(const std::vector<at::Tensor>& parameters, double lr = 1) {
+    return create_multi_node_optimizer(std::make_unique<SGD>(parameters, SGDOptions(lr)), comm_);
+  }
+};
+
+at::Tensor parameter(at::IntArrayRef shape, double value = 0) { return torch::full(shape, value).requires_grad_(); }
+
+TEST_P(OptimizerTest, WrappingBroadcastsRankZerosParameters) {
+  const at::Tensor p = parameter({3, 7}, rank_ + 4);
+  const auto optimizer = sgd({p});
+  EXPECT_TRUE(p.equal(torch::full({3, 7}, 4.0)));
+}
+
+TEST_P(OptimizerTest, StepAppliesTheMeanGradient) {
+  const at::Tensor p = parameter({11});
+  const at::Tensor q = parameter({2, 3});
+  const auto optimizer = sgd({p, q});
+  optimizer->zero_grad();
+  ((p * torch::arange(11)).sum() * (rank_ + 1) + q.sum() * size_).backward();
+  optimizer->step();
+  EXPECT_TRUE(torch::allclose(p, -torch::arange(11).to(torch::kFloat) * rank_sum_ / size_));
+  EXPECT_TRUE(torch::allclose(q, torch::full({2, 3}, -1.0 * size_)));
+}
+
+TEST_P(OptimizerTest, GradientsAreViewsThatBackwardWritesInPlace) {
+  const at::Tensor p = parameter({4});
+  const auto optimizer = sgd({p});
+  optimizer->zero_grad();
+  void* const before = p.grad().data_ptr();
+  p.sum().backward();
+  p.sum().backward();  // accumulates
+  EXPECT_EQ(p.grad().data_ptr(), before);
+  optimizer->step();
+  EXPECT_EQ(p.grad().data_ptr(), before);
+  EXPECT_TRUE(p.equal(torch::full({4}, -2.0)));
+}
+
+TEST_P(OptimizerTest, WeighsByTheNumberOfSamples) {
+  const at::Tensor p = parameter({3});
+  const auto optimizer = sgd({p});
+  for (const std::int64_t extra : {std::int64_t{0}, std::int64_t{5}}) {
+    double weighted = 0;
+    double samples = 0;
+    for (int r = 0; r < size_; ++r) {
+      weighted += (r + extra) * (r + 1.0);
+      samples += r + static_cast<double>(extra);
+    }
+    const at::Tensor before = p.detach().clone();
+    optimizer->zero_grad();
+    if (rank_ + extra > 0) (p.sum() * (rank_ + 1)).backward();  // a rank without samples has no gradient
+    optimizer->step(rank_ + extra);
+    const double mean = samples == 0 ? 0 : weighted / samples;
+    EXPECT_TRUE(torch::allclose(p, before - mean)) << "extra " << extra << ": " << p << before << mean;
+  }
+}
+
+TEST_P(OptimizerTest, NoSamplesAnywhereChangeNothing) {
+  const at::Tensor p = parameter({3}, 2);
+  auto optimizer = create_multi_node_optimizer(
+      std::make_unique<Adam>(std::vector<at::Tensor>{p}, AdamOptions(0.1).weight_decay(0.5)), comm_);
+  optimizer->zero_grad();
+  p.sum().backward();
+  optimizer->step(4);
+  const at::Tensor before = p.detach().clone();
+  optimizer->zero_grad();
+  optimizer->step(0);
+  EXPECT_TRUE(p.equal(before));
+}
+
+TEST_P(OptimizerTest, NoneCountsAsZeroWhereAnotherRankHasAGradient) {
+  const at::Tensor p = parameter({5});
+  const at::Tensor q = parameter({5});
+  const auto optimizer = sgd({p, q});
+  optimizer->zero_grad();
+  (rank_ == 0 ? (p + q).sum() : q.sum()).backward();
+  optimizer->step();
+  EXPECT_TRUE(torch::allclose(p, torch::full({5}, -1.0 / size_)));
+  EXPECT_TRUE(torch::allclose(q, torch::full({5}, -1.0)));
+}
+
+TEST_P(OptimizerTest, NoneOnEveryRankStaysNone) {
+  Net net;
+  auto optimizer =
+      create_multi_node_optimizer(std::make_unique<Adam>(net.parameters(), AdamOptions(0.1).weight_decay(0.5)), comm_);
+  const at::Tensor unused = net.second->weight.detach().clone();
+  const at::Tensor used = net.first->weight.detach().clone();
+  for (int k = 0; k < 2; ++k) {
+    optimizer->zero_grad();
+    net.forward(torch::ones({2, 5}), false).sum().backward();
+    optimizer->step();
+    EXPECT_FALSE(net.second->weight.grad().defined());
+  }
+  EXPECT_TRUE(net.second->weight.equal(unused)) << "weight decay must leave it alone, as on one rank";
+  EXPECT_FALSE(net.first->weight.equal(used));
+
+  optimizer->zero_grad();  // used again later
+  net.forward(torch::ones({2, 5})).sum().backward();
+  optimizer->step();
+  EXPECT_FALSE(net.second->weight.equal(unused));
+}
+
+TEST_P(OptimizerTest, LostViewsAreCopiedAndAttachedAgain) {
+  Net net;
+  const auto optimizer = sgd(net.parameters());
+  const at::Tensor weight = net.first->weight;
+  const at::Tensor before = weight.detach().clone();
+  net.zero_grad();  // sets every gradient to None
+  (weight.sum() * (rank_ + 1)).backward();
+  optimizer->step();
+  EXPECT_TRUE(torch::allclose(weight, before - rank_sum_ / size_));
+  EXPECT_FALSE(net.second->weight.grad().defined());
+  optimizer->zero_grad();
+  EXPECT_TRUE(net.second->weight.grad().defined());
+}
+
+TEST_P(OptimizerTest, AChangedParameterSetIsBroadcastAgain) {
+  const at::Tensor p = parameter({3});
+  const at::Tensor q = parameter({6}, rank_ + 1);
+  const auto optimizer = sgd({p});
+  optimizer->actual().add_param_group(torch::optim::OptimizerParamGroup({q}));
+  optimizer->zero_grad();
+  EXPECT_TRUE(q.equal(torch::ones({6})));
+  (p.sum() + q.sum() * rank_).backward();
+  optimizer->step();
+  EXPECT_TRUE(torch::allclose(q, torch::full({6}, 1 - (rank_sum_ / size_ - 1))));
+}
+
+TEST_P(OptimizerTest, HooksSeeTheMeanInTheOrderAdded) {
+  const at::Tensor p = parameter({2});
+  const auto optimizer = sgd({p});
+  std::string order;
+  optimizer->add_hook("look", [&](const std::vector<at::Tensor>& parameters) {
+    order += "1";
+    EXPECT_TRUE(torch::allclose(parameters.at(0).grad(), torch::full({2}, rank_sum_ / size_)));
+  });
+  optimizer->add_hook("clip", gradient_clipping(0.5));
+  optimizer->add_hook("after", [&](const std::vector<at::Tensor>& parameters) {
+    order += "2";
+    EXPECT_NEAR(parameters.at(0).grad().norm().item<double>(), 0.5, 1e-6);
+  });
+  EXPECT_THROW(optimizer->add_hook("clip", gradient_clipping(1)), ArgumentError);
+  optimizer->zero_grad();
+  (p.sum() * (rank_ + 1)).backward();
+  optimizer->step();
+  optimizer->remove_hook("after");
+  EXPECT_THROW(optimizer->remove_hook("after"), ArgumentError);
+  EXPECT_EQ(order, "12");
+}
+
+TEST_P(OptimizerTest, LibtorchSchedulersDriveTheWrappedOptimizer) {
+  const at::Tensor p = parameter({1});
+  const auto optimizer = sgd({p}, 1.0);
+  torch::optim::StepLR schedule(optimizer->actual(), 1, 0.5);
+  for (int k = 0; k < 3; ++k) {
+    optimizer->zero_grad();
+    p.sum().backward();
+    optimizer->step();
+    schedule.step();
+  }
+  EXPECT_FLOAT_EQ(p.item<float>(), -1.75F);
+  EXPECT_DOUBLE_EQ(optimizer->param_groups()[0].options().get_lr(), 0.125);
+}
+
+TEST_P(OptimizerTest, KeepsChannelsLastAndMixedTypes) {
+  torch::nn::Conv2d conv(3, 4, 3);
+  conv->to(torch::kCPU);
+  conv->weight.set_data(conv->weight.detach().contiguous(at::MemoryFormat::ChannelsLast));
+  const at::Tensor half = torch::zeros({9}, torch::kBFloat16).requires_grad_();
+  const at::Tensor wide = torch::zeros({4}, torch::kDouble).requires_grad_();
+  const auto optimizer = sgd({conv->weight, half, wide, conv->bias});
+  const at::Tensor before = conv->weight.detach().clone();
+  optimizer->zero_grad();
+  EXPECT_TRUE(conv->weight.grad().is_contiguous(at::MemoryFormat::ChannelsLast));
+  const at::Tensor pattern = torch::arange(108).view({4, 3, 3, 3}).to(torch::kFloat);
+  ((conv->weight * pattern).sum() * (rank_ + 1)).backward();
+  (half.sum() * (rank_ + 1)).backward();
+  (wide.sum() * (rank_ + 1)).backward();
+  optimizer->step();
+  EXPECT_TRUE(torch::allclose(conv->weight, before - pattern * rank_sum_ / size_));
+  EXPECT_TRUE(torch::allclose(half.to(torch::kFloat), torch::full({9}, -rank_sum_ / size_), 1e-2));
+  EXPECT_TRUE(torch::allclose(wide, torch::full({4}, -rank_sum_ / size_, torch::kDouble)));
+}
+
+TEST_P(OptimizerTest, AllreduceGradAveragesAModule) {
+  Net net;
+  (net.first->weight.sum() * (rank_ + 1)).backward();
+  if (rank_ == size_ - 1) net.second->bias.sum().backward();
+  comm_->allreduce_grad(net);
+  EXPECT_TRUE(torch::allclose(net.first->weight.grad(), torch::full({3, 5}, rank_sum_ / size_)));
+  EXPECT_TRUE(torch::allclose(net.second->bias.grad(), torch::full({2}, 1.0 / size_)));
+  EXPECT_FALSE(net.second->weight.grad().defined());
+}
+
+TEST_P(OptimizerTest, BroadcastDataTakesParametersAndBuffers) {
+  torch::nn::BatchNorm1d norm(3);
+  torch::NoGradGuard no_grad;
+  norm->weight.fill_(rank_ + 1);
+  norm->running_mean.fill_(rank_ + 2);
+  norm->num_batches_tracked.fill_(rank_ + 3);
+  const int root = size_ - 1;
+  comm_->broadcast_data(*norm, root);
+  EXPECT_TRUE(norm->weight.equal(torch::full({3}, root + 1.0)));
+  EXPECT_TRUE(norm->running_mean.equal(torch::full({3}, root + 2.0)));
+  EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), root + 3);
+}
+
+/// n ranks with batch b against one rank with batch n·b, same samples in the same order, uneven last batch included.
+class EqualityTest : public OptimizerTest {
+ protected:
+  using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(const std::vector<at::Tensor>&)>;
+
+  static constexpr std::int64_t kSamples = 23;
+  static constexpr std::int64_t kBatch = 2;
+
+  std::vector<at::Tensor> train(const std::shared_ptr<Communicator>& comm, std::int64_t batch,
+                                const MakeOptimizer& make) {
+    Net net;
+    auto optimizer = create_multi_node_optimizer(make(net.parameters()), comm);
+    optimizer->add_hook("decay", weight_decay(0.01));
+    optimizer->add_hook("clip", gradient_clipping(0.05));
+    torch::manual_seed(1);
+    const at::Tensor x = torch::randn({kSamples, 5});
+    const at::Tensor y = torch::randn({kSamples, 2});
+    const std::int64_t global = batch * comm->size();
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      for (std::int64_t begin = 0; begin < kSamples; begin += global) {
+        const std::int64_t first = std::min(begin + batch * comm->rank(), kSamples);
+        const std::int64_t last = std::min({first + batch, begin + global, kSamples});
+        optimizer->zero_grad();
+        if (last > first) {
+          torch::mse_loss(net.forward(x.slice(0, first, last)), y.slice(0, first, last)).backward();
+        }
+        optimizer->step(last - first);
+      }
+    }
+    return net.parameters();
+  }
+
+  void expect_equal(const MakeOptimizer& make) {
+    const auto alone = comm_->split(rank_, 0);
+    const auto together = train(comm_, kBatch, make);
+    const auto reference = train(alone, kBatch * size_, make);
+    for (std::size_t i = 0; i < reference.size(); ++i) {
+      EXPECT_TRUE(torch::allclose(together[i], reference[i], 1e-4, 1e-5))
+          << "parameter " << i << ": " << (together[i] - reference[i]).abs().max();
+    }
+  }
+};
+
+TEST_P(EqualityTest, Sgd) {
+  expect_equal([](const auto& p) { return std::make_unique<SGD>(p, SGDOptions(0.1)); });
+}
+
+TEST_P(EqualityTest, Momentum) {
+  expect_equal([](const auto& p) { return std::make_unique<SGD>(p, SGDOptions(0.1).momentum(0.9)); });
+}
+
+TEST_P(EqualityTest, AdamWithWeightDecay) {
+  expect_equal([](const auto& p) { return std::make_unique<Adam>(p, AdamOptions(0.01).weight_decay(0.1)); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, OptimizerTest, testing::Values("naive", "flat", "hierarchical"),
+                         [](const auto& backend) { return backend.param; });
+INSTANTIATE_TEST_SUITE_P(Backends, EqualityTest, testing::Values("naive", "flat", "hierarchical"),
+                         [](const auto& backend) { return backend.param; });
+
+}  // namespace
+}  // namespace mn
