@@ -1,0 +1,70 @@
+#include <map>
+
+#include <torch/torch.h>
+
+#include <mn/core/error.hpp>
+#include <mn/train/fused_adam.hpp>
+
+namespace mn {
+namespace {
+
+/// The arguments of one call of the kernel: tensors of one device and dtype.
+struct Lists {
+  std::vector<at::Tensor> parameters, gradients, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps;
+};
+
+}  // namespace
+
+at::Tensor FusedAdam::step(LossClosure closure) {
+  at::Tensor loss;
+  if (closure) {
+    const at::AutoGradMode with_gradients(true);
+    loss = closure();
+  }
+  const at::NoGradGuard no_grad;
+  for (auto& group : param_groups()) step_group(group);
+  return loss;
+}
+
+torch::optim::AdamParamState& FusedAdam::state_of(const at::Tensor& parameter, bool amsgrad) {
+  auto& slot = state_[parameter.unsafeGetTensorImpl()];
+  if (!slot) {
+    auto fresh = std::make_unique<torch::optim::AdamParamState>();
+    fresh->step(0);
+    fresh->exp_avg(at::zeros_like(parameter));
+    fresh->exp_avg_sq(at::zeros_like(parameter));
+    if (amsgrad) fresh->max_exp_avg_sq(at::zeros_like(parameter));
+    slot = std::move(fresh);
+  }
+  return static_cast<torch::optim::AdamParamState&>(*slot);
+}
+
+void FusedAdam::step_group(torch::optim::OptimizerParamGroup& group) {
+  const auto& options = static_cast<torch::optim::AdamOptions&>(group.options());
+  std::map<std::pair<std::string, at::ScalarType>, Lists> calls;
+  std::map<std::pair<std::string, std::int64_t>, at::Tensor> step_tensors;  // most parameters have the same count
+  for (const auto& parameter : group.params()) {
+    if (!parameter.grad().defined()) continue;
+    if (parameter.grad().is_sparse()) throw ArgumentError("FusedAdam takes no sparse gradients: use torch::optim::SGD");
+    auto& state = state_of(parameter, options.amsgrad());
+    state.step(state.step() + 1);
+    const std::string device = parameter.device().str();
+    at::Tensor& step = step_tensors[{device, state.step()}];
+    if (!step.defined()) step = at::full({}, state.step(), at::TensorOptions(at::kFloat).device(parameter.device()));
+    Lists& lists = calls[{device, parameter.scalar_type()}];
+    lists.parameters.push_back(parameter);
+    lists.gradients.push_back(parameter.grad());
+    lists.exp_avgs.push_back(state.exp_avg());
+    lists.exp_avg_sqs.push_back(state.exp_avg_sq());
+    if (options.amsgrad()) lists.max_exp_avg_sqs.push_back(state.max_exp_avg_sq());
+    lists.steps.push_back(step);
+  }
+  const auto [beta1, beta2] = options.betas();
+  for (auto& [key, lists] : calls) {
+    at::_fused_adam_(lists.parameters, lists.gradients, lists.exp_avgs, lists.exp_avg_sqs, lists.max_exp_avg_sqs,
+                     lists.steps, options.lr(), beta1, beta2, options.weight_decay(), options.eps(), options.amsgrad(),
+                     /*maximize=*/false);
+  }
+}
+
+}  // namespace mn
