@@ -1,0 +1,22 @@
+/// Sets of logical CPUs, written as Linux writes them: 0-3,8.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace mn::launcher {
+
+using CpuSet = std::set<int>;
+
+/// "0-3,8" → {0, 1, 2, 3, 8}; anything malformed ends the set there.
+[[nodiscard]] CpuSet parse_cpus(std::string_view list);
+[[nodiscard]] std::string format_cpus(const CpuSet& cpus);
+[[nodiscard]] CpuSet intersection(const CpuSet& a, const CpuSet& b);
+
+/// The CPUs that this thread may run on. Works for any number of CPUs.
+[[nodiscard]] CpuSet affinity_of_this_thread();
+/// Throws Error if the kernel refuses.
+void set_affinity_of_this_thread(const CpuSet& cpus);
+
+}  // namespace mn::launcher

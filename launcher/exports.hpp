@@ -1,0 +1,21 @@
+/// The variables that mnlaunch sets for any program: torch.distributed's and ours.
+#pragma once
+
+#include <string>
+
+#include "placement.hpp"
+#include "variables.hpp"
+
+namespace mn::launcher {
+
+/// Where rank 0 can be reached.
+struct Master {
+  std::string address;
+  int port = 0;
+};
+
+/// Adds the exports to `variables`. `device` is cpu or cuda:K; `threads` becomes OMP_NUM_THREADS if that is unset.
+void add_exports(Variables& variables, const Placement& here, const Master& master, const std::string& device,
+                 int threads);
+
+}  // namespace mn::launcher

@@ -1,0 +1,83 @@
+#include <algorithm>
+
+#include "option_table.hpp"
+#include "options.hpp"
+
+namespace mn::launcher {
+namespace {
+
+std::string heading(const OptionText& option) {
+  return std::string("--") + option.name + (*option.value == '\0' ? "" : std::string(" ") + option.value);
+}
+
+/// man(7) takes a leading dot for a request and a bare hyphen for a soft one.
+std::string roff(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '-' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+constexpr const char* kUsage = "mnlaunch [options] [--] PROGRAM [ARG...]";
+constexpr const char* kPurpose = "place, check and bind this rank, then become PROGRAM";
+constexpr const char* kStarted = "Start it under srun, mpiexec or mpirun, once for each rank.";
+
+struct ExitStatus {
+  const char* status;
+  const char* meaning;
+};
+constexpr ExitStatus kExitStatuses[] = {{"2", "usage"},
+                                        {"78", "failed check"},
+                                        {"126", "cannot run PROGRAM"},
+                                        {"127", "PROGRAM not found"},
+                                        {"other", "PROGRAM's"}};
+
+constexpr const char* kExports[][2] = {
+    {"RANK, WORLD_SIZE, MN_RANK, MN_SIZE", "this rank and the number of ranks"},
+    {"LOCAL_RANK, LOCAL_WORLD_SIZE, MN_INTRA_RANK, MN_INTRA_SIZE", "the same among the ranks of this node"},
+    {"GROUP_RANK, GROUP_WORLD_SIZE, MN_INTER_RANK, MN_INTER_SIZE", "this node and the number of nodes"},
+    {"MASTER_ADDR, MASTER_PORT", "address of rank 0 and a port that is free there; the same on all ranks"},
+    {"MN_DEVICE", "cpu or cuda:K"},
+    {"OMP_NUM_THREADS", "the cores of this rank, unless it is set already"},
+};
+
+}  // namespace
+
+std::string help_text() {
+  std::string text = std::string("usage: ") + kUsage + "\nmnlaunch: " + kPurpose + ".\n" + kStarted + "\n\n";
+  for (const auto& option : kOptions) {
+    std::string line = "  " + heading(option);
+    line.resize(std::max<std::size_t>(line.size() + 1, 27), ' ');
+    text += line + option.summary + "\n";
+  }
+  text += "\nexit:";
+  const char* separator = " ";
+  for (const auto& [status, meaning] : kExitStatuses) {
+    text += separator + std::string(status) + " " + meaning;
+    separator = ", ";
+  }
+  return text + "\n";
+}
+
+std::string manual_page() {
+  std::string page = ".TH MNLAUNCH 1\n.SH NAME\nmnlaunch \\- " + roff(kPurpose) + "\n.SH SYNOPSIS\n" + roff(kUsage) +
+                     "\n.SH DESCRIPTION\n" + roff(kStarted) +
+                     "\nIt finds out which rank it is from the launcher that started it, compares the nodes with each "
+                     "other, binds the rank to cores and a GPU, exports what programs ask for, and executes PROGRAM: a "
+                     "path relative to the current folder, else beside mnlaunch itself, else in PATH.\n"
+                     "With everything well it prints nothing.\n.SH OPTIONS\n";
+  for (const auto& option : kOptions) {
+    page += ".TP\n.B " + roff(heading(option)) + "\n" + roff(option.details) + "\n";
+  }
+  page += ".SH EXIT STATUS\n";
+  for (const auto& [status, meaning] : kExitStatuses) page += ".TP\n.B " + std::string(status) + "\n" + meaning + "\n";
+  page += ".SH ENVIRONMENT\nExported to PROGRAM:\n";
+  for (const auto& [names, meaning] : kExports) page += ".TP\n.B " + roff(names) + "\n" + roff(meaning) + "\n";
+  page += ".PP\nRead by mnlaunch:\n.TP\n.B MN_LAUNCH_TIMEOUT\nseconds to wait for the other ranks (default 60)\n";
+  page += ".SH EXAMPLES\n.nf\nsrun mnlaunch jobs/mnist\nmpiexec \\-n 4 mnlaunch \\-\\-show python train.py\n.fi\n";
+  return page;
+}
+
+}  // namespace mn::launcher

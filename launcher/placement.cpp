@@ -1,0 +1,177 @@
+#include "placement.hpp"
+
+#include <algorithm>
+
+#include <mn/core/error.hpp>
+
+#include "slurm.hpp"
+
+namespace mn::launcher {
+namespace {
+
+/// A namespace or PMI job id of one Slurm step, as the plugins of srun make them.
+std::string slurm_step_name(const Variables& variables) {
+  return variables.get("SLURM_JOB_ID").value_or("?") + "." + variables.get("SLURM_STEP_ID").value_or("?");
+}
+
+constexpr const char* kSlurmPmix = "slurm.pmix.";
+
+bool is_slurm_pmix(const std::string& name_space) { return name_space.starts_with(kSlurmPmix); }
+
+/// Hydra says who shares the node; Slurm's own PMI server leaves that to SLURM_*.
+bool is_hydra(const Variables& variables) { return variables.has("MPI_LOCALNRANKS"); }
+
+void compare(Placement& here, const Variables& variables, const std::string& name, int value,
+             const std::string& meaning) {
+  const auto other = variables.number(name);
+  if (!other || *other == value) return;
+  here.conflicts.push_back(here.source + " says " + meaning + " " + std::to_string(value) + ", but " + name + " is " +
+                           std::to_string(*other));
+}
+
+void take_layout(Placement& here, Layout layout) {
+  here.size = layout.size();
+  here.inter_rank = layout.node_of(here.rank);
+  here.inter_size = layout.node_count();
+  const auto neighbours = layout.ranks_of(here.inter_rank);
+  here.intra_size = static_cast<int>(neighbours.size());
+  const auto me = std::find(neighbours.begin(), neighbours.end(), here.rank);
+  here.intra_rank = static_cast<int>(me - neighbours.begin());
+  here.layout = std::move(layout);
+}
+
+Placement place_pmix(const Variables& variables, const PmixJob& job) {
+  if (job.rank < 0 || job.rank >= static_cast<int>(job.node_ids.size()) || job.hosts.size() != job.node_ids.size()) {
+    throw UsageError("the PMIx server of " + job.name_space + " gives rank " + std::to_string(job.rank) + " of " +
+                     std::to_string(job.node_ids.size()) + ": its job is not described");
+  }
+  Placement here;
+  here.launcher = Launcher::kPmix;
+  here.rank = job.rank;
+  here.job = job.name_space;
+  here.source = "PMIx " + job.name_space;
+  take_layout(here, make_layout(job.node_ids, job.hosts));
+  compare(here, variables, "PMIX_RANK", here.rank, "rank");
+  if (is_slurm_pmix(job.name_space)) {
+    const std::string step = job.name_space.substr(std::string(kSlurmPmix).size());
+    if (slurm_step_name(variables) != step) {
+      here.conflicts.push_back(here.source + " is step " + step + ", but SLURM_JOB_ID.SLURM_STEP_ID is " +
+                               slurm_step_name(variables));
+    }
+    compare(here, variables, "SLURM_PROCID", here.rank, "rank");
+  } else {
+    compare(here, variables, "OMPI_COMM_WORLD_RANK", here.rank, "rank");
+    compare(here, variables, "OMPI_COMM_WORLD_SIZE", here.size, "size");
+  }
+  return here;
+}
+
+/// Where a launcher tells this rank's node but not the others': nodes are taken to be filled alike, in order of rank.
+void guess_nodes(Placement& here) {
+  const bool alone = here.intra_size >= here.size;
+  here.inter_size = alone ? 1 : (here.size + here.intra_size - 1) / here.intra_size;
+  here.inter_rank = alone ? 0 : here.rank / here.intra_size;
+}
+
+Placement place_open_mpi(const Variables& variables) {
+  Placement here;
+  here.launcher = Launcher::kOpenMpi;
+  here.source = "Open MPI";
+  here.rank = variables.needed("OMPI_COMM_WORLD_RANK", here.source);
+  here.size = variables.needed("OMPI_COMM_WORLD_SIZE", here.source);
+  here.intra_rank = variables.needed("OMPI_COMM_WORLD_LOCAL_RANK", here.source);
+  here.intra_size = variables.needed("OMPI_COMM_WORLD_LOCAL_SIZE", here.source);
+  here.job = variables.get("PMIX_NAMESPACE").value_or(variables.get("OMPI_MCA_ess_base_jobid").value_or("ompi"));
+  guess_nodes(here);
+  return here;
+}
+
+Placement place_hydra(const Variables& variables) {
+  Placement here;
+  here.launcher = Launcher::kPmi;
+  here.source = "Hydra (PMI)";
+  here.rank = variables.needed("PMI_RANK", here.source);
+  here.size = variables.needed("PMI_SIZE", here.source);
+  here.intra_rank = variables.needed("MPI_LOCALRANKID", here.source);
+  here.intra_size = variables.needed("MPI_LOCALNRANKS", here.source);
+  here.job = variables.get("SLURM_JOB_ID").value_or("hydra");
+  guess_nodes(here);
+  return here;
+}
+
+Placement place_slurm(const Variables& variables) {
+  Placement here;
+  here.launcher = Launcher::kSlurm;
+  here.job = slurm_step_name(variables);
+  here.source = "Slurm step " + here.job;
+  here.rank = variables.needed("SLURM_PROCID", here.source);
+  here.size = variables.number("SLURM_STEP_NUM_TASKS").value_or(variables.number("SLURM_NTASKS").value_or(1));
+  if (auto layout = slurm_layout(variables)) {
+    take_layout(here, std::move(*layout));
+    compare(here, variables, "SLURM_STEP_NUM_TASKS", here.size, "size");
+  } else {
+    here.intra_rank = variables.needed("SLURM_LOCALID", here.source);
+    const auto tasks = variables.get("SLURM_GTIDS").value_or("");
+    here.intra_size = 1 + static_cast<int>(std::count(tasks.begin(), tasks.end(), ','));
+    here.inter_rank = variables.needed("SLURM_NODEID", here.source);
+    here.inter_size = variables.number("SLURM_STEP_NUM_NODES").value_or(variables.number("SLURM_NNODES").value_or(1));
+  }
+  compare(here, variables, "PMI_RANK", here.rank, "rank");
+  return here;
+}
+
+void check_ranges(const Placement& here) {
+  const auto in = [](int value, int size) { return value >= 0 && value < size; };
+  if (in(here.rank, here.size) && in(here.intra_rank, here.intra_size) && in(here.inter_rank, here.inter_size)) return;
+  throw UsageError(here.source + " says rank " + std::to_string(here.rank) + " of " + std::to_string(here.size) +
+                   ", local rank " + std::to_string(here.intra_rank) + " of " + std::to_string(here.intra_size) +
+                   ", node " + std::to_string(here.inter_rank) + " of " + std::to_string(here.inter_size) +
+                   ": its variables were changed on the way; start mnlaunch directly under it");
+}
+
+Placement place_unchecked(const Variables& variables, Launcher launcher, const std::optional<PmixJob>& pmix) {
+  switch (launcher) {
+    case Launcher::kPmix:
+      return place_pmix(variables, pmix.value());
+    case Launcher::kOpenMpi:
+      return place_open_mpi(variables);
+    case Launcher::kPmi:
+      return place_hydra(variables);
+    case Launcher::kSlurm:
+      return place_slurm(variables);
+    case Launcher::kNone:
+      break;
+  }
+  Placement alone;
+  alone.source = "no launcher";
+  alone.job = "alone";
+  alone.layout = Layout{{0}, {""}};
+  return alone;
+}
+
+}  // namespace
+
+bool in_slurm_step(const Variables& variables) {
+  const auto step = variables.get("SLURM_STEP_ID");
+  // Batch scripts, interactive shells and the like have reserved step ids near 2^32, printed signed by some versions.
+  return step && step->size() < 10 && step->front() != '-' && variables.has("SLURM_PROCID");
+}
+
+Launcher innermost_launcher(const Variables& variables, const std::function<bool(int)>& is_socket) {
+  const auto pmi_fd = variables.number("PMI_FD");
+  // An MPI launcher closes its children's other descriptors: an open PMI_FD means that nothing came after it.
+  const bool live_pmi = variables.has("PMI_RANK") && pmi_fd && is_socket(*pmi_fd);
+  if (live_pmi) return is_hydra(variables) || !in_slurm_step(variables) ? Launcher::kPmi : Launcher::kSlurm;
+  if (variables.has("PMIX_NAMESPACE") && variables.has("PMIX_RANK")) return Launcher::kPmix;
+  if (variables.has("OMPI_COMM_WORLD_RANK")) return Launcher::kOpenMpi;
+  if (is_hydra(variables) && variables.has("PMI_PORT")) return Launcher::kPmi;
+  return in_slurm_step(variables) ? Launcher::kSlurm : Launcher::kNone;
+}
+
+Placement place(const Variables& variables, Launcher launcher, const std::optional<PmixJob>& pmix) {
+  Placement here = place_unchecked(variables, launcher, pmix);
+  check_ranges(here);
+  return here;
+}
+
+}  // namespace mn::launcher

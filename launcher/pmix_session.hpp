@@ -1,0 +1,70 @@
+/// A client's connection to the job's PMIx server, through a libpmix that is loaded at run time.
+///
+/// A process that has been a PMIx client and then execs an MPI program leaves it unable to attach to the server's
+/// shared-memory store ("getting local rank failed"). The cure is the hash store, chosen before the first connection
+/// and left chosen for the program: PmixSession sets PMIX_MCA_gds=hash.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <mn/core/error.hpp>
+
+#include "placement.hpp"
+
+namespace mn::launcher {
+
+/// The server, or the library, does not do what was asked.
+class PmixError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Not every rank came to a fence in time.
+class PmixTimeout : public PmixError {
+ public:
+  PmixTimeout(const std::string& what, std::vector<int> missing) : PmixError(what), missing_(std::move(missing)) {}
+  /// Ranks that never came; empty if that could not be found out.
+  [[nodiscard]] const std::vector<int>& missing() const noexcept { return missing_; }
+
+ private:
+  std::vector<int> missing_;
+};
+
+class PmixSession {
+ public:
+  /// Loads the first libpmix of `libraries` that loads, and connects. Throws PmixError if none loads or no server
+  /// answers.
+  explicit PmixSession(const std::vector<std::filesystem::path>& libraries);
+  ~PmixSession();
+  PmixSession(const PmixSession&) = delete;
+  PmixSession& operator=(const PmixSession&) = delete;
+
+  [[nodiscard]] const PmixJob& job() const noexcept { return job_; }
+  [[nodiscard]] std::string library_version() const;
+
+  /// Makes `bytes` readable by all ranks after the next fence().
+  void put(const std::string& key, std::string_view bytes);
+  /// Collective over all ranks of the job: everything put before is readable after. Throws PmixTimeout; the session
+  /// can then only be abandoned.
+  void fence(std::chrono::milliseconds patience);
+  /// What `rank` put under `key`; nothing if it put nothing.
+  [[nodiscard]] std::optional<std::string> get(int rank, const std::string& key) const;
+
+ private:
+  struct Library;
+  [[nodiscard]] PmixJob read_job() const;
+  [[nodiscard]] std::vector<int> ranks_that_never_came() const;
+
+  std::unique_ptr<Library> library_;
+  PmixJob job_;
+  int fences_ = 0;
+  bool abandoned_ = false;
+};
+
+}  // namespace mn::launcher

@@ -1,0 +1,27 @@
+/// What mnlaunch prints about a job: the placement table of --show, as text or JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace mn::launcher {
+
+/// One line of the table.
+struct Row {
+  int rank = 0;
+  std::string host;
+  int intra_rank = 0;
+  int inter_rank = 0;
+  std::string device;  ///< cpu or cuda:K
+  std::string cores;   ///< as a CPU list
+  std::string nic;     ///< empty: none known
+  std::string source;
+};
+
+/// Columns as wide as their widest entry.
+[[nodiscard]] std::string table(const std::vector<Row>& rows);
+[[nodiscard]] nlohmann::json to_json(const std::vector<Row>& rows);
+
+}  // namespace mn::launcher

@@ -1,0 +1,15 @@
+/// "Did you mean": the known name that was probably meant.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace mn {
+
+/// The candidate nearest to `name` by Levenshtein distance, where the beginning of a candidate counts as near; nothing
+/// if none is within a third of the name's length.
+[[nodiscard]] std::optional<std::string> nearest_name(std::string_view name, std::span<const std::string> candidates);
+
+}  // namespace mn
