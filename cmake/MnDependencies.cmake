@@ -1,51 +1,67 @@
-# Every third-party library, found once, as imported targets. MN_HAVE_TORCH, MN_HAVE_CUDA and MN_HAVE_NCCL say what there is.
-find_package(MPI REQUIRED COMPONENTS CXX)
-find_package(Threads REQUIRED)
-find_package(HDF5 1.10 REQUIRED COMPONENTS C)
-find_package(nlohmann_json REQUIRED)
-find_package(ZLIB REQUIRED)
-
-set(Boost_USE_STATIC_LIBS ON)  # a built tree then runs on nodes that have no Boost
-find_package(Boost 1.74 REQUIRED COMPONENTS log program_options)
-
-include(MnTorch)  # mn_torch, shared with the installed package
-
-if(BUILD_TESTING)
-  find_package(GTest REQUIRED)
-  find_package(benchmark QUIET)
+# Every third-party library that mn's targets link, as imported targets. Read by the tree and by the installed package.
+# MN_HAVE_TORCH and MN_HAVE_CUDA say what there is.
+if(CMAKE_FIND_PACKAGE_NAME STREQUAL "mn")
+  # In the package it is find_package(mn) that must say what is missing.
+  include(CMakeFindDependencyMacro)
+  macro(mn_require)
+    find_dependency(${ARGN})
+  endmacro()
+else()
+  macro(mn_require)
+    find_package(${ARGN} REQUIRED)
+  endmacro()
 endif()
+
+set(MPI_CXX_SKIP_MPICXX ON)  # not the C++ bindings that MPI-3 removed
+mn_require(MPI COMPONENTS CXX)
+mn_require(Threads)
+mn_require(HDF5 1.10 COMPONENTS C)
+mn_require(nlohmann_json)
+mn_require(ZLIB)
+
+# Static where there is a choice: a built tree then runs on nodes that have no Boost.
+set(Boost_USE_STATIC_LIBS ON)
+find_package(Boost 1.74 QUIET COMPONENTS log program_options)
+if(NOT Boost_FOUND)
+  set(Boost_USE_STATIC_LIBS OFF)
+  mn_require(Boost 1.74 COMPONENTS log program_options)
+endif()
+unset(Boost_USE_STATIC_LIBS)
 
 # A library without a CMake package: mn_find_library(hwloc hwloc.h hwloc) → imported target mn_hwloc.
 function(mn_find_library name header library)
   find_path(MN_${name}_INCLUDE ${header} REQUIRED)
   find_library(MN_${name}_LIBRARY ${library} REQUIRED)
   mark_as_advanced(MN_${name}_INCLUDE MN_${name}_LIBRARY)
-  add_library(mn_${name} INTERFACE IMPORTED GLOBAL)
-  target_include_directories(mn_${name} SYSTEM INTERFACE ${MN_${name}_INCLUDE})
-  target_link_libraries(mn_${name} INTERFACE ${MN_${name}_LIBRARY})
+  if(NOT TARGET mn_${name})
+    add_library(mn_${name} INTERFACE IMPORTED GLOBAL)
+    target_include_directories(mn_${name} SYSTEM INTERFACE ${MN_${name}_INCLUDE})
+    target_link_libraries(mn_${name} INTERFACE ${MN_${name}_LIBRARY})
+  endif()
 endfunction()
 mn_find_library(hwloc hwloc.h hwloc)
 mn_find_library(isal isa-l/crc.h isal)
 mn_find_library(xxhash xxhash.h xxhash)
 mn_find_library(turbojpeg turbojpeg.h turbojpeg)
 
+include(${CMAKE_CURRENT_LIST_DIR}/MnTorch.cmake)
+
 # GPU support needs the toolkit to compile and, where torch is used, a libtorch that was built for CUDA.
-if(NOT MN_CUDA STREQUAL "OFF")
+set(MN_HAVE_CUDA OFF)
+if(NOT MN_CUDA STREQUAL "OFF" AND (MN_TORCH_HAS_CUDA OR NOT MN_HAVE_TORCH))
   find_package(CUDAToolkit 12 QUIET)
-endif()
-if(MN_HAVE_TORCH AND NOT MN_TORCH_HAS_CUDA)
-  set(MN_TORCH_ALLOWS_CUDA OFF)
-else()
-  set(MN_TORCH_ALLOWS_CUDA ON)
-endif()
-if(NOT MN_CUDA STREQUAL "OFF" AND CUDAToolkit_FOUND AND MN_TORCH_ALLOWS_CUDA)
-  set(MN_HAVE_CUDA ON)
-else()
-  set(MN_HAVE_CUDA OFF)
-  if(MN_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "MN_CUDA=ON, but there is no CUDA toolkit or libtorch was built without CUDA: "
-                        "load the cluster's cuda module, set CUDAToolkit_ROOT, or configure with -DMN_CUDA=OFF")
+  if(CUDAToolkit_FOUND)
+    set(MN_HAVE_CUDA ON)
   endif()
 endif()
+if(MN_CUDA STREQUAL "ON" AND NOT MN_HAVE_CUDA)
+  message(FATAL_ERROR "mn with CUDA was asked for, but there is no CUDA toolkit or libtorch was built without CUDA: load "
+                      "the cluster's cuda module, set CUDAToolkit_ROOT, or configure with -DMN_CUDA=OFF")
+endif()
+if(MN_HAVE_CUDA AND MN_HAVE_TORCH)
+  mn_torch_link_cuda()
+endif()
 
-message(STATUS "mn: libtorch ${MN_HAVE_TORCH} (${MN_TORCH_DIR}), CUDA ${MN_HAVE_CUDA}, MPI ${MPI_CXX_LIBRARY_VERSION_STRING}")
+if(NOT CMAKE_FIND_PACKAGE_NAME)
+  message(STATUS "mn: libtorch ${MN_HAVE_TORCH} (${MN_TORCH_DIR}), CUDA ${MN_HAVE_CUDA}, MPI ${MPI_CXX_LIBRARIES}")
+endif()

@@ -1,29 +1,29 @@
 # Imported target mn_torch for libtorch's C++ API. Torch's own CMake package wants nvcc and adds global flags; the
 # headers and three libraries are all that is needed. Looked for in CMAKE_PREFIX_PATH (a libtorch unzip, or a Python
-# environment's torch folder), $Torch_ROOT, then the private environment that cmake/setup makes.
+# environment's torch folder), $Torch_ROOT, the place where the installed mn found it (MN_TORCH_HINT), and the private
+# environment that cmake/setup makes.
 set(MN_HAVE_TORCH OFF)
-if(DEFINED MN_TORCH AND MN_TORCH STREQUAL "OFF")
+set(MN_TORCH_HAS_CUDA OFF)
+if(MN_TORCH STREQUAL "OFF")
   return()
 endif()
 
-file(GLOB MN_TORCH_HINTS ${CMAKE_BINARY_DIR}/torch-env/lib/python3*/site-packages/torch)
+file(GLOB MN_TORCH_ENVIRONMENT ${CMAKE_BINARY_DIR}/torch-env/lib/python3*/site-packages/torch)
 find_path(MN_TORCH_INCLUDE torch/csrc/api/include/torch/torch.h
-          HINTS $ENV{Torch_ROOT} ${MN_TORCH_HINT} ${MN_TORCH_HINTS} PATH_SUFFIXES include torch/include)
+          HINTS $ENV{Torch_ROOT} ${MN_TORCH_HINT} ${MN_TORCH_ENVIRONMENT} PATH_SUFFIXES include torch/include)
 mark_as_advanced(MN_TORCH_INCLUDE)
 if(NOT MN_TORCH_INCLUDE)
-  if(DEFINED MN_TORCH AND MN_TORCH STREQUAL "AUTO")
+  if(MN_TORCH STREQUAL "AUTO")
     message(STATUS "mn: no libtorch found; building the parts that do without it")
     return()
   endif()
   message(FATAL_ERROR "libtorch was not found: run cmake/setup, or give CMAKE_PREFIX_PATH the folder that holds "
-                      "include/torch (https://pytorch.org: LibTorch, or a Python environment's site-packages/torch)")
+                      "include/torch (LibTorch unzipped, or the torch folder of a Python environment)")
 endif()
 
 get_filename_component(MN_TORCH_DIR ${MN_TORCH_INCLUDE} DIRECTORY)
 if(EXISTS ${MN_TORCH_DIR}/lib/libtorch_cuda.so)
   set(MN_TORCH_HAS_CUDA ON)
-else()
-  set(MN_TORCH_HAS_CUDA OFF)
 endif()
 set(MN_HAVE_TORCH ON)
 
@@ -37,9 +37,10 @@ if(NOT TARGET mn_torch)
     target_link_options(mn_torch INTERFACE "LINKER:-rpath,${dir}" "LINKER:-rpath-link,${dir}")
   endforeach()
   target_link_libraries(mn_torch INTERFACE ${MN_TORCH_DIR}/lib/libc10.so ${MN_TORCH_DIR}/lib/libtorch_cpu.so)
-  if(MN_TORCH_HAS_CUDA AND NOT MN_CUDA STREQUAL "OFF" AND EXISTS ${MN_TORCH_DIR}/lib/libc10_cuda.so)
-    # Needed by name alone: libtorch_cuda registers the CUDA kernels when it is loaded.
-    target_link_libraries(mn_torch INTERFACE -Wl,--no-as-needed ${MN_TORCH_DIR}/lib/libtorch_cuda.so
-                          ${MN_TORCH_DIR}/lib/libc10_cuda.so -Wl,--as-needed)
-  endif()
 endif()
+
+# Adds libtorch's CUDA libraries. Needed by name alone: libtorch_cuda registers its kernels when it is loaded.
+function(mn_torch_link_cuda)
+  set_property(TARGET mn_torch APPEND PROPERTY INTERFACE_LINK_LIBRARIES
+               -Wl,--no-as-needed ${MN_TORCH_DIR}/lib/libtorch_cuda.so ${MN_TORCH_DIR}/lib/libc10_cuda.so -Wl,--as-needed)
+endfunction()
