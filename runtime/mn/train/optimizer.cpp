@@ -58,7 +58,9 @@ void MultiNodeOptimizer::step(std::int64_t samples) {
 void MultiNodeOptimizer::step_weighted(double weight) {
   follow_parameter_set();
   const auto begin = std::chrono::steady_clock::now();
-  const bool any = gradients_.reduce(*comm_, weight);
+  gradients_.collect(weight);
+  comm_->allreduce_grad(gradients_.flat().messages(), 1.0 / comm_->size());
+  const bool any = gradients_.finish();
   communication_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!any) return;
   for (const auto& [name, hook] : hooks_) hook(gradients_.parameters());

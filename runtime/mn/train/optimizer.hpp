@@ -56,7 +56,7 @@ class MultiNodeOptimizer {
   /// Seconds that this rank spent in the reduction of gradients so far, waiting for others included.
   [[nodiscard]] double communication_s() const noexcept { return communication_s_; }
   /// Bytes of gradients that one step reduces.
-  [[nodiscard]] std::size_t gradient_bytes() const noexcept { return gradients_.bytes(); }
+  [[nodiscard]] std::size_t gradient_bytes() const noexcept { return gradients_.flat().bytes(); }
 
  private:
   [[nodiscard]] std::vector<at::Tensor> parameters() const;

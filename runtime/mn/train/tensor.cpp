@@ -74,7 +74,9 @@ void Communicator::allreduce_grad(torch::nn::Module& model) { allreduce_grad(mod
 
 void Communicator::allreduce_grad(const std::vector<at::Tensor>& parameters) {
   GradientBuffer gradients(parameters, *this);
-  static_cast<void>(gradients.reduce(*this, 1.0));
+  gradients.collect(1.0);
+  allreduce_grad(gradients.flat().messages(), 1.0 / size());
+  static_cast<void>(gradients.finish());
   gradients.release();
 }
 

@@ -1,0 +1,88 @@
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include <torch/torch.h>
+
+#include <mn/train/flat_buffer.hpp>
+#include <mn/train/tensor.hpp>
+
+namespace mn {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+/// The parameter's own memory order where its memory has no gaps (channels_last stays so), else the contiguous one.
+std::vector<std::int64_t> strides_for(const at::Tensor& parameter) {
+  if (parameter.is_non_overlapping_and_dense()) return parameter.strides().vec();
+  return at::empty(parameter.sizes(), at::TensorOptions(at::kMeta)).strides().vec();
+}
+
+/// The elements in the order in which they lie, whatever the strides.
+BufferView message_of(const at::Tensor& view) { return buffer_view(view.as_strided({view.numel()}, {1})); }
+
+/// Members by dtype; float32 sorts last, so that the tail follows it.
+using Groups = std::map<std::pair<bool, at::ScalarType>, std::vector<std::size_t>>;
+
+Groups group_by_dtype(const std::vector<at::Tensor>& parameters, std::span<const std::size_t> order) {
+  std::vector<std::size_t> all(parameters.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  if (!order.empty()) all.assign(order.begin(), order.end());
+  Groups groups;
+  groups[{true, at::kFloat}];  // the tail needs it
+  for (const std::size_t i : all) {
+    const auto dtype = parameters[i].scalar_type();
+    groups[{dtype == at::kFloat, dtype}].push_back(i);
+  }
+  return groups;
+}
+
+}  // namespace
+
+FlatBuffer::FlatBuffer(const std::vector<at::Tensor>& parameters, std::size_t tail_count, Communicator& comm,
+                       std::span<const std::size_t> order)
+    : views_(parameters.size()), message_index_(parameters.size()) {
+  const Groups groups = group_by_dtype(parameters, order);
+  std::vector<std::int64_t> counts;
+  for (const auto& [key, members] : groups) {
+    std::int64_t count = key.first ? static_cast<std::int64_t>(tail_count) : 0;
+    for (const std::size_t i : members) count += parameters[i].numel();
+    counts.push_back(count);
+    bytes_ += aligned(static_cast<std::size_t>(count) * c10::elementSize(key.second));
+  }
+
+  const c10::Device device(comm.device());
+  if (device.is_cpu()) host_memory_ = comm.allocate(bytes_);
+  std::byte* next = host_memory_.get();
+  std::size_t group = 0;
+  for (const auto& [key, members] : groups) {
+    const auto options = at::TensorOptions(key.second).device(device);
+    const std::int64_t count = counts[group++];
+    flats_.push_back(device.is_cpu() ? at::from_blob(next, {count}, options) : at::zeros({count}, options));
+    if (device.is_cpu()) next += aligned(flats_.back().nbytes());
+    auto* data = static_cast<std::byte*>(flats_.back().data_ptr());
+    for (const std::size_t i : members) {
+      // Not narrow(): views share one version counter.
+      views_[i] = at::from_blob(data, parameters[i].sizes(), strides_for(parameters[i]), options);
+      data += parameters[i].nbytes();
+      message_index_[i] = messages_.size();
+      messages_.push_back(message_of(views_[i]));
+    }
+    if (key.first) {
+      tail_ = at::from_blob(data, {static_cast<std::int64_t>(tail_count)}, options);
+      messages_.push_back(message_of(tail_));
+    }
+  }
+}
+
+void FlatBuffer::zero() {
+  for (auto& flat : flats_) flat.zero_();
+}
+
+void FlatBuffer::scale(double factor) {
+  for (auto& flat : flats_) flat.mul_(factor);
+}
+
+}  // namespace mn

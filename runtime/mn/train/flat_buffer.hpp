@@ -1,0 +1,49 @@
+/// One piece of memory with a tensor for each parameter in it, so that a reduction touches memory once and copies
+/// nothing.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include <mn/comm/communicator.hpp>
+
+namespace mn {
+
+/// Tensors of one dtype follow each other, in the order given; behind the last float32 one lies a float32 tail for the
+/// few numbers that travel with them. A copy is a second owner of the same memory.
+class FlatBuffer {
+ public:
+  FlatBuffer() = default;
+  /// Collective: the memory is the communicator's (allocate()), on its device; zeroed. `order` permutes the parameters
+  /// in memory (empty: as they come); `tail_count` is in elements.
+  FlatBuffer(const std::vector<at::Tensor>& parameters, std::size_t tail_count, Communicator& comm,
+             std::span<const std::size_t> order = {});
+
+  /// Shape, dtype and memory order of parameter i. A tensor of its own: it shares no version counter with the others.
+  [[nodiscard]] const at::Tensor& view(std::size_t i) const { return views_[i]; }
+  [[nodiscard]] const at::Tensor& tail() const noexcept { return tail_; }
+  /// What a reduction takes: one for each parameter and one for the tail, as they lie.
+  [[nodiscard]] std::span<const BufferView> messages() const noexcept { return messages_; }
+  /// Parameter i's place among the messages.
+  [[nodiscard]] std::size_t message_index(std::size_t i) const { return message_index_[i]; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+  void zero();
+  /// Multiplies everything, the tail included.
+  void scale(double factor);
+
+ private:
+  std::vector<at::Tensor> flats_;  // all of one dtype; the tail is part of the float32 one
+  std::vector<at::Tensor> views_;
+  std::vector<BufferView> messages_;
+  std::vector<std::size_t> message_index_;
+  at::Tensor tail_;
+  std::shared_ptr<std::byte> host_memory_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace mn

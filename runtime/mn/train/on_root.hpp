@@ -1,0 +1,27 @@
+/// Work that rank 0 does for all, such as reading a file, with its failure on all ranks.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <string>
+
+#include <mn/comm/communicator.hpp>
+
+namespace mn {
+
+/// Collective: rank 0 runs `work`; if it throws, every rank throws E with the same text.
+template <class E, class... Args>
+void on_root(Communicator& comm, const std::function<void()>& work, Args... args) {
+  std::string error;
+  if (comm.rank() == 0) {
+    try {
+      work();
+    } catch (const std::exception& thrown) {
+      error = std::string("!") + thrown.what();
+    }
+  }
+  error = comm.bcast_obj(error);
+  if (!error.empty()) throw E(error.substr(1), args...);
+}
+
+}  // namespace mn

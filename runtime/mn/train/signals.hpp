@@ -1,0 +1,25 @@
+/// A scheduler's notice that the job is about to end, as a flag.
+#pragma once
+
+#include <csignal>
+
+namespace mn {
+
+/// While it lives, SIGTERM and SIGUSR1 set a flag and do nothing else. One at a time in a process.
+class SignalFlag {
+ public:
+  explicit SignalFlag(bool enabled);
+  ~SignalFlag();
+  SignalFlag(const SignalFlag&) = delete;
+  SignalFlag& operator=(const SignalFlag&) = delete;
+
+  /// True from the first such signal on.
+  [[nodiscard]] bool raised() const noexcept;
+
+ private:
+  bool enabled_;
+  struct sigaction old_term_ = {};
+  struct sigaction old_usr1_ = {};
+};
+
+}  // namespace mn
