@@ -52,22 +52,33 @@ struct Device {
 template <class T>
 consteval DType dtype_of() {
   using U = std::remove_const_t<T>;
-  if constexpr (std::is_same_v<U, Float16>) return DType::kFloat16;
-  else if constexpr (std::is_same_v<U, BFloat16>) return DType::kBFloat16;
-  else if constexpr (std::is_same_v<U, float>) return DType::kFloat32;
-  else if constexpr (std::is_same_v<U, double>) return DType::kFloat64;
-  else if constexpr (std::is_integral_v<U> && sizeof(U) == 8) return DType::kInt64;
-  else if constexpr (std::is_integral_v<U> && sizeof(U) == 4 && std::is_signed_v<U>) return DType::kInt32;
-  else if constexpr (sizeof(U) == 1) return DType::kUInt8;  // bool, char and std::byte too
-  else static_assert(sizeof(U) == 0, "no mn::DType for this element type");
+  if constexpr (std::is_same_v<U, Float16>)
+    return DType::kFloat16;
+  else if constexpr (std::is_same_v<U, BFloat16>)
+    return DType::kBFloat16;
+  else if constexpr (std::is_same_v<U, float>)
+    return DType::kFloat32;
+  else if constexpr (std::is_same_v<U, double>)
+    return DType::kFloat64;
+  else if constexpr (std::is_integral_v<U> && sizeof(U) == 8)
+    return DType::kInt64;
+  else if constexpr (std::is_integral_v<U> && sizeof(U) == 4 && std::is_signed_v<U>)
+    return DType::kInt32;
+  else if constexpr (sizeof(U) == 1)
+    return DType::kUInt8;  // bool, char and std::byte too
+  else
+    static_assert(sizeof(U) == 0, "no mn::DType for this element type");
 }
 
-/// Specialised for types that are not contiguous ranges (at::Tensor, in <mn/train/tensor.hpp>): data, count, dtype, device.
+/// Specialised for types that are not contiguous ranges (at::Tensor, in <mn/train/tensor.hpp>): data, count, dtype,
+/// device.
 template <class T>
 struct BufferTraits;
 
 template <class T>
-concept BufferSource = requires(T& value) { BufferTraits<std::remove_cvref_t<T>>::view(value); };
+concept BufferSource = requires(T& value) {
+  BufferTraits<std::remove_cvref_t<T>>::view(value);
+};
 
 /// `count` elements that a call may write. Borrowed: the memory must outlive the call.
 struct BufferView {
@@ -81,8 +92,8 @@ struct BufferView {
       : data(data_), count(count_), dtype(dtype_), device(device_) {}
   /// A span, vector or array of mutable elements on the host.
   template <std::ranges::contiguous_range R>
-    requires(!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>)
-  BufferView(R&& range)  // NOLINT: meant to be implicit
+  requires(!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>)
+      BufferView(R&& range)  // NOLINT: meant to be implicit
       : BufferView(std::ranges::data(range), std::ranges::size(range), dtype_of<std::ranges::range_value_t<R>>()) {}
   template <BufferSource T>
   BufferView(T&& value)  // NOLINT: meant to be implicit
@@ -108,7 +119,8 @@ struct ConstBufferView {
       : ConstBufferView(view.data, view.count, view.dtype, view.device) {}
   template <std::ranges::contiguous_range R>
   ConstBufferView(R&& range)  // NOLINT: meant to be implicit
-      : ConstBufferView(std::ranges::data(range), std::ranges::size(range), dtype_of<std::ranges::range_value_t<R>>()) {}
+      : ConstBufferView(std::ranges::data(range), std::ranges::size(range), dtype_of<std::ranges::range_value_t<R>>()) {
+  }
   template <BufferSource T>
   ConstBufferView(T&& value)  // NOLINT: meant to be implicit
       : ConstBufferView(BufferView(BufferTraits<std::remove_cvref_t<T>>::view(value))) {}

@@ -1,17 +1,17 @@
 /// A fixed group of ranks that issue the same collectives in the same order; ChainerMN's communicator.
 #pragma once
 
-#include <mpi.h>
-
+#include <climits>
 #include <cstddef>
-#include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <mpi.h>
+#include <nlohmann/json.hpp>
 
 #include <mn/comm/buffer.hpp>
 #include <mn/comm/mpi.hpp>
@@ -26,13 +26,28 @@ class Module;
 
 namespace mn {
 
+class HostStage;
+class OrderedReducer;
+struct Reduction;
+
+/// What every backend starts from.
+struct CommunicatorSetup {
+  std::string name;
+  Mpi comm;
+  Topology topology;
+  Device device;
+  std::size_t count_limit = INT_MAX;  ///< elements that one MPI message may count
+};
+
 /// Buffers are spans, vectors, arrays or tensors, on the host or on this communicator's device; counts are elements and
-/// may exceed INT_MAX. Every call blocks until this rank's part is done. All ranks of the group must make a collective
-/// call with the same count, dtype, op and root. Arguments are checked before anything is sent: ArgumentError.
-/// CommError when MPI or CUDA fails; after it the communicator can only be destroyed. One thread at a time.
+/// may exceed INT_MAX. Device buffers are staged through page-locked host memory, unless MPI itself moves them; work
+/// that touches them must be on the device's default stream or finished. Every call blocks until this rank's part is
+/// done. All ranks of the group must make a collective call with the same count, dtype, op and root. Arguments are
+/// checked before anything is sent: ArgumentError. CommError when MPI or CUDA fails; after it the communicator can only
+/// be destroyed. One thread at a time. Creation and destruction are collective.
 class Communicator {
  public:
-  virtual ~Communicator() = default;
+  virtual ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
@@ -52,8 +67,12 @@ class Communicator {
   /// A negative colour takes part and gets null.
   [[nodiscard]] std::shared_ptr<Communicator> split(int color, int key) const;
 
+  /// Tags are 0 … kMaxTag. A message is received by a recv of the same count and dtype.
+  static constexpr int kMaxTag = 32766;
   void send(ConstBufferView buffer, int dest, int tag = 0);
   void recv(BufferView buffer, int source, int tag = 0);
+
+  // Buffers of one call must not overlap, but where a rank's own part may lie in its place in the other buffer.
 
   /// Every rank ends with what `root` held.
   void bcast(BufferView buffer, int root = 0);
@@ -61,7 +80,8 @@ class Communicator {
   void gather(ConstBufferView send, BufferView recv, int root = 0);
   /// recv holds size() × send.count elements.
   void allgather(ConstBufferView send, BufferView recv);
-  /// Part i of send goes to rank i; part j of recv came from rank j. Equal counts, a multiple of size().
+  /// Part i of send goes to rank i; part j of recv came from rank j. Equal counts, a multiple of size(). `recv` may be
+  /// `send`.
   void alltoall(ConstBufferView send, BufferView recv);
   /// Part i of root's send (size() × recv.count elements) goes to rank i.
   void scatter(ConstBufferView send, BufferView recv, int root = 0);
@@ -105,26 +125,36 @@ class Communicator {
   void allreduce_grad(const std::vector<at::Tensor>& parameters);
 
  protected:
-  Communicator(std::string name, Mpi comm, Topology topology, Device device);
+  explicit Communicator(CommunicatorSetup setup);
+  /// Reduces over MPI messages, each element in rank order.
+  [[nodiscard]] OrderedReducer& reducer() noexcept { return *reducer_; }
 
- private:  // Backends override these; arguments are already checked and traced, counts may exceed INT_MAX.
-  virtual std::shared_ptr<Communicator> do_split(Mpi part) const = 0;
-  virtual void do_allreduce(BufferView buffer, ReduceOp op) = 0;
+ private
+     :  // Backends override these; arguments are already checked, buffers lie on the host, counts may exceed INT_MAX.
+  virtual void do_allreduce(BufferView buffer, const Reduction& reduction);
   virtual void do_allreduce_grad(std::span<const BufferView> gradients, double scale) = 0;
   virtual std::shared_ptr<std::byte> do_allocate(std::size_t bytes);
+
+  /// The device's staging memory for buffers that `move` must see on the host; null if none of them needs it.
+  [[nodiscard]] HostStage* stage_for(Device first, Device second, bool reduces);
 
   std::string name_;
   Mpi comm_;
   Topology topology_;
   Device device_;
+  std::size_t count_limit_;
+  bool mpi_takes_device_buffers_;
+  std::unique_ptr<OrderedReducer> reducer_;
+  std::unique_ptr<HostStage> stage_;
 };
 
 struct CommunicatorOptions {
-  std::optional<Device> device;  ///< default: MN_DEVICE, else the GPU with this rank's intra_rank, else the CPU
+  std::optional<Device> device;       ///< default: MN_DEVICE, else the GPU with this rank's intra_rank, else the CPU
+  std::size_t count_limit = INT_MAX;  ///< elements that one MPI message may count; lower only to test large counts
 };
 
-/// Collective over `comm`, which stays the caller's. `name` is one of communicator_names() or "auto", which picks by what
-/// is there and says on rank 0 which and why. Throws UsageError that lists the names for any other.
+/// Collective over `comm`, which stays the caller's. `name` is one of communicator_names() or "auto", which picks by
+/// what is there and says on rank 0 which and why. Throws UsageError that lists the names for any other.
 [[nodiscard]] std::shared_ptr<Communicator> create_communicator(std::string_view name = "auto",
                                                                 MPI_Comm comm = MPI_COMM_WORLD,
                                                                 const CommunicatorOptions& options = {});

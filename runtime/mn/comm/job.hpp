@@ -34,8 +34,9 @@ class Job {
   std::unique_ptr<Impl> impl_;
 };
 
-/// main() for programs: makes the Job, runs `body`, and turns an exception into one line and an exit status. Errors that
-/// every rank throws alike are reported by rank 0 alone. Usage: `return mn::run_job(argc, argv, [&](mn::Job&) {…; return 0;});`
+/// main() for programs: makes the Job, runs `body`, and turns an exception into one line and an exit status. Errors
+/// that every rank throws alike are reported by rank 0 alone. Usage: `return mn::run_job(argc, argv, [&](mn::Job&) {…;
+/// return 0;});`
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body);
 
 /// Reports `error` as the terminate handler does and ends all ranks; does not return.

@@ -1,19 +1,23 @@
 /// Owners and checks for MPI handles.
 #pragma once
 
-#include <mpi.h>
-
+#include <cstddef>
 #include <source_location>
 #include <string_view>
 #include <utility>
+
+#include <mpi.h>
 
 #include <mn/comm/buffer.hpp>
 
 namespace mn {
 
-/// Throws CommError with MPI's own text, the operation and its size unless `code` is MPI_SUCCESS.
+/// Throws CommError with MPI's own text, the operation, its size and place unless `code` is MPI_SUCCESS.
 void mpi_check(int code, std::string_view operation = {}, std::size_t bytes = 0,
                std::source_location where = std::source_location::current());
+
+/// True between MPI_Init and MPI_Finalize.
+[[nodiscard]] bool mpi_is_up() noexcept;
 
 /// Owns a communicator: always a duplicate or a part of another, with MPI_ERRORS_RETURN, so that checks are reached.
 class Mpi {
@@ -33,6 +37,8 @@ class Mpi {
   [[nodiscard]] static Mpi duplicate(MPI_Comm comm);
   /// Collective over `comm`; a negative colour gives an empty owner.
   [[nodiscard]] static Mpi split(MPI_Comm comm, int color, int key);
+  /// Collective over `comm`: the ranks that can share memory with this one, in the order of `comm`.
+  [[nodiscard]] static Mpi split_shared(MPI_Comm comm);
 
   [[nodiscard]] MPI_Comm get() const noexcept { return comm_; }
   [[nodiscard]] explicit operator bool() const noexcept { return comm_ != MPI_COMM_NULL; }
@@ -46,8 +52,28 @@ class Mpi {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-/// MPI's type for integers and floats that MPI can move; 16-bit floats travel as two bytes and are never reduced by MPI.
+/// MPI's type for one element; 16-bit floats travel as two bytes and are never reduced by MPI.
 [[nodiscard]] MPI_Datatype mpi_type(DType dtype) noexcept;
-[[nodiscard]] MPI_Op mpi_op(ReduceOp op) noexcept;
+
+/// `count` elements in MPI's terms, whose counts are ints: the count itself, or, above `limit`, one element of a
+/// derived type that spans them all (so that every MPI call takes it alike). Owns the derived type.
+class MpiCount {
+ public:
+  MpiCount(std::size_t count, DType dtype, std::size_t limit);
+  ~MpiCount();
+  MpiCount(const MpiCount&) = delete;
+  MpiCount& operator=(const MpiCount&) = delete;
+
+  [[nodiscard]] int count() const noexcept { return count_; }
+  [[nodiscard]] MPI_Datatype type() const noexcept { return type_; }
+
+ private:
+  int count_;
+  MPI_Datatype type_;
+  bool derived_ = false;
+};
+
+/// Whether MPI takes device pointers, as MPIX_Query_cuda_support of the loaded library says; false where it has none.
+[[nodiscard]] bool mpi_is_cuda_aware() noexcept;
 
 }  // namespace mn

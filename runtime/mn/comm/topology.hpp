@@ -1,21 +1,21 @@
 /// Who is where: each rank's place in the job and in its node, as ChainerMN defines it.
 #pragma once
 
-#include <mpi.h>
-
 #include <span>
 #include <string>
 #include <vector>
+
+#include <mpi.h>
 
 namespace mn {
 
 struct Topology {
   int rank = 0;
   int size = 1;
-  int intra_rank = 0;  ///< position among the ranks of this node, by rank
-  int intra_size = 1;  ///< ranks on this node; may differ between nodes
-  int inter_rank = 0;  ///< number of this node; nodes are ordered by their lowest rank
-  int inter_size = 1;  ///< nodes
+  int intra_rank = 0;              ///< position among the ranks of this node, by rank
+  int intra_size = 1;              ///< ranks on this node; may differ between nodes
+  int inter_rank = 0;              ///< number of this node; nodes are ordered by their lowest rank
+  int inter_size = 1;              ///< nodes
   std::vector<int> nodes;          ///< [size] inter_rank of each rank
   std::vector<std::string> hosts;  ///< [size] host name of each rank
 
@@ -26,7 +26,8 @@ struct Topology {
 };
 
 /// The place of `rank` when rank i's node is named node_keys[i]. Pure; any launcher, any distribution.
-[[nodiscard]] Topology make_topology(int rank, std::span<const std::string> node_keys, std::span<const std::string> hosts);
+[[nodiscard]] Topology make_topology(int rank, std::span<const std::string> node_keys,
+                                     std::span<const std::string> hosts);
 
 /// Collective over `comm`. Two ranks share a node if their host names are equal and MPI says they can share memory;
 /// where MN_NODE_NAME is set on every rank, it alone decides (virtual nodes, for tests and simulations).

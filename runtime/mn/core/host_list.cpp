@@ -105,24 +105,33 @@ std::vector<std::string> expand_host_list(std::string_view list) {
 }
 
 std::string compress_host_list(std::vector<std::string> names) {
-  std::map<Numbered, std::set<std::uint64_t>> groups;
-  std::set<std::string> plain;
+  struct Name {
+    std::string prefix;
+    std::string digits;
+  };
+  std::vector<Name> numbered;
+  std::set<std::string> parts;
+  std::map<std::string, std::set<std::size_t>> widths;  // by prefix: those that a leading zero shows, and 1
   for (const auto& name : names) {
-    const std::size_t digits = name.find_last_not_of("0123456789") + 1;  // npos + 1 is 0: a name of digits only
-    const std::string tail = name.substr(digits);
-    if (tail.empty() || tail.size() > 18) {
-      plain.insert(name);
+    const std::size_t first = name.find_last_not_of("0123456789") + 1;  // npos + 1 is 0: a name of digits only
+    const Name split{name.substr(0, first), name.substr(first)};
+    if (split.digits.empty() || split.digits.size() > 18) {
+      parts.insert(name);
       continue;
     }
-    // Without a leading zero the width says nothing: vn9 and vn10 belong to one range.
-    groups[{name.substr(0, digits), tail[0] == '0' ? tail.size() : 1}].insert(number(tail, name));
+    widths[split.prefix].insert(split.digits[0] == '0' ? split.digits.size() : 1);
+    numbered.push_back(split);
   }
-  std::vector<std::string> parts(plain.begin(), plain.end());
+  // A number without leading zeros joins any range that is not wider: vn9 and vn10, vn09 and vn10, vn09 and vn100.
+  std::map<Numbered, std::set<std::uint64_t>> groups;
+  for (const auto& [prefix, digits] : numbered) {
+    const std::size_t width = *std::prev(widths[prefix].upper_bound(digits.size()));
+    groups[{prefix, width}].insert(number(digits, prefix));
+  }
   for (const auto& [key, numbers] : groups) {
     const std::string ranges = ranges_of(numbers, key.width);
-    parts.push_back(key.prefix + (numbers.size() == 1 ? ranges : "[" + ranges + "]"));
+    parts.insert(key.prefix + (numbers.size() == 1 ? ranges : "[" + ranges + "]"));
   }
-  std::sort(parts.begin(), parts.end());
   std::string text;
   for (const auto& part : parts) text += (text.empty() ? "" : ",") + part;
   return text;

@@ -1,6 +1,8 @@
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <mutex>
 
 #include <boost/core/null_deleter.hpp>
 #include <boost/log/attributes/clock.hpp>
@@ -25,6 +27,8 @@ namespace expr = boost::log::expressions;
 
 constexpr const char* kNames[] = {"debug", "info", "warning", "error"};
 
+std::atomic<bool> is_set_up{false};
+
 Severity severity_named(const std::string& name) {
   for (int i = 0; i < 4; ++i) {
     if (name == kNames[i]) return static_cast<Severity>(i);
@@ -48,9 +52,8 @@ void add_console(const LogOptions& options, Severity least) {
   sink->locked_backend()->auto_flush(true);
   sink->set_formatter(line_format(options));
   const Severity shown = options.rank == 0 ? least : Severity::kWarning;
-  sink->set_filter([shown](const logging::attribute_value_set& values) {
-    return *values["Severity"].extract<Severity>() >= shown;
-  });
+  sink->set_filter(
+      [shown](const logging::attribute_value_set& values) { return *values["Severity"].extract<Severity>() >= shown; });
   logging::core::get()->add_sink(sink);
 }
 
@@ -78,14 +81,14 @@ void init_log(const LogOptions& given) {
   add_console(options, least);
   const std::string prefix = environment("MN_LOG_FILE").value_or(options.file_prefix);
   if (!prefix.empty()) add_file(options, prefix);
+  is_set_up = true;
 }
 
 void log(Severity severity, std::string_view message) {
-  static const bool ready = [] {
-    init_log({});
-    return true;
-  }();
-  (void)ready;
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (!is_set_up) init_log({});
+  });
   logging::sources::severity_logger_mt<Severity> logger(logging::keywords::severity = severity);
   BOOST_LOG_SEV(logger, severity) << message;
 }

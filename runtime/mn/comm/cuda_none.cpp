@@ -1,0 +1,25 @@
+// The build without CUDA: there is no GPU, and nothing that needs one is reached.
+#include <mn/comm/cuda.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn {
+namespace {
+
+[[noreturn]] void no_cuda() {
+  throw UsageError("this build of mn has no CUDA support: use device cpu, or configure with -DMN_CUDA=ON");
+}
+
+}  // namespace
+
+int cuda_device_count() noexcept { return 0; }
+void cuda_set_device(int /*index*/) { no_cuda(); }
+void HostPinnedDeleter::operator()(std::byte* /*memory*/) const noexcept {}
+HostPinned cuda_allocate_pinned(std::size_t /*bytes*/) { no_cuda(); }
+
+CudaStream::CudaStream(int device) : device_(device) { no_cuda(); }
+CudaStream::~CudaStream() = default;
+void CudaStream::copy_to_host(void* /*host*/, const void* /*device*/, std::size_t /*bytes*/) { no_cuda(); }
+void CudaStream::copy_to_device(void* /*device*/, const void* /*host*/, std::size_t /*bytes*/) { no_cuda(); }
+void CudaStream::synchronize() { no_cuda(); }
+
+}  // namespace mn

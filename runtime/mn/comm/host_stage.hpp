@@ -1,0 +1,30 @@
+/// Page-locked host memory that stands in for device buffers during a call.
+#pragma once
+
+#include <mn/comm/buffer.hpp>
+#include <mn/comm/cuda.hpp>
+
+namespace mn {
+
+class HostStage {
+ public:
+  explicit HostStage(int device) : stream_(device) {}
+
+  /// Room for `bytes` in `buffers` buffers until the next call; what was lent before is void.
+  void reserve(std::size_t bytes, std::size_t buffers);
+  /// A host copy of `buffer`, in the reserved room right behind the one before; `buffer` itself if it lies on the host.
+  [[nodiscard]] ConstBufferView copy_in(ConstBufferView buffer);
+  [[nodiscard]] BufferView copy_in(BufferView buffer);
+  /// Copies to `buffer` what copy_in gave for it; nothing if it lies on the host.
+  void copy_out(BufferView buffer, BufferView host);
+  /// Blocks until the copies are done.
+  void wait() { stream_.synchronize(); }
+
+ private:
+  CudaStream stream_;
+  HostPinned memory_;
+  std::size_t capacity_ = 0;
+  std::size_t used_ = 0;
+};
+
+}  // namespace mn

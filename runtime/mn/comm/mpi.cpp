@@ -1,0 +1,155 @@
+#include <exception>
+#include <string>
+
+#include <dlfcn.h>
+
+#include <mn/comm/mpi.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
+
+namespace mn {
+namespace {
+
+std::string file_name(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
+
+Mpi with_errors_returned(Mpi owner) {
+  if (owner) mpi_check(MPI_Comm_set_errhandler(owner.get(), MPI_ERRORS_RETURN), "setting MPI_ERRORS_RETURN");
+  return owner;
+}
+
+/// A derived type while it is built up; freed unless released.
+class MpiType {
+ public:
+  explicit MpiType(MPI_Datatype type) : type_(type) {}
+  ~MpiType() { MPI_Type_free(&type_); }
+  MpiType(const MpiType&) = delete;
+  MpiType& operator=(const MpiType&) = delete;
+  [[nodiscard]] MPI_Datatype get() const { return type_; }
+
+ private:
+  MPI_Datatype type_;
+};
+
+MPI_Datatype contiguous(std::size_t count, MPI_Datatype base) {
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  mpi_check(MPI_Type_contiguous(static_cast<int>(count), base, &type), "MPI_Type_contiguous");
+  return type;
+}
+
+/// `limit` × full elements, then the rest, as one element whose extent is exactly `count` elements.
+MPI_Datatype spanning_type(std::size_t count, DType dtype, std::size_t limit) {
+  const MPI_Datatype base = mpi_type(dtype);
+  const std::size_t full = count / limit;
+  const MpiType piece(contiguous(limit, base));
+  const MpiType pieces(contiguous(full, piece.get()));
+  const int lengths[] = {1, static_cast<int>(count % limit)};
+  const MPI_Aint places[] = {0, static_cast<MPI_Aint>(full * limit * size_of(dtype))};
+  const MPI_Datatype types[] = {pieces.get(), base};
+  MPI_Datatype whole = MPI_DATATYPE_NULL;
+  mpi_check(MPI_Type_create_struct(2, lengths, places, types, &whole), "MPI_Type_create_struct");
+  const MpiType unsized(whole);
+  MPI_Datatype sized = MPI_DATATYPE_NULL;
+  mpi_check(MPI_Type_create_resized(whole, 0, static_cast<MPI_Aint>(count * size_of(dtype)), &sized),
+            "MPI_Type_create_resized");
+  mpi_check(MPI_Type_commit(&sized), "MPI_Type_commit");
+  return sized;
+}
+
+}  // namespace
+
+void mpi_check(int code, std::string_view operation, std::size_t bytes, std::source_location where) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  std::string message(operation.empty() ? std::string_view(where.function_name()) : operation);
+  if (bytes > 0) message += " of " + std::to_string(bytes) + " bytes";
+  message += " failed: " + std::string(text, static_cast<std::size_t>(length)) + " (" + file_name(where.file_name()) +
+             ":" + std::to_string(where.line()) + ")";
+  throw CommError(message);
+}
+
+bool mpi_is_up() noexcept {
+  int up = 0;
+  int down = 0;
+  MPI_Initialized(&up);
+  MPI_Finalized(&down);
+  return up != 0 && down == 0;
+}
+
+Mpi Mpi::duplicate(MPI_Comm comm) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  mpi_check(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
+  return with_errors_returned(Mpi(copy));
+}
+
+Mpi Mpi::split(MPI_Comm comm, int color, int key) {
+  MPI_Comm part = MPI_COMM_NULL;
+  mpi_check(MPI_Comm_split(comm, color < 0 ? MPI_UNDEFINED : color, key, &part), "MPI_Comm_split");
+  return with_errors_returned(Mpi(part));
+}
+
+Mpi Mpi::split_shared(MPI_Comm comm) {
+  MPI_Comm part = MPI_COMM_NULL;
+  mpi_check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &part), "MPI_Comm_split_type");
+  return with_errors_returned(Mpi(part));
+}
+
+int Mpi::rank() const {
+  int rank = 0;
+  mpi_check(MPI_Comm_rank(comm_, &rank), "MPI_Comm_rank");
+  return rank;
+}
+
+int Mpi::size() const {
+  int size = 0;
+  mpi_check(MPI_Comm_size(comm_, &size), "MPI_Comm_size");
+  return size;
+}
+
+void Mpi::reset() noexcept {
+  MPI_Comm comm = std::exchange(comm_, MPI_COMM_NULL);
+  if (comm == MPI_COMM_NULL || !mpi_is_up() || std::uncaught_exceptions() > 0) return;
+  if (MPI_Comm_free(&comm) != MPI_SUCCESS)
+    log_warning("MPI_Comm_free failed; the communicator is left to MPI_Finalize");
+}
+
+MPI_Datatype mpi_type(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::kUInt8:
+      return MPI_UINT8_T;
+    case DType::kInt32:
+      return MPI_INT32_T;
+    case DType::kInt64:
+      return MPI_INT64_T;
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return MPI_UINT16_T;
+    case DType::kFloat32:
+      return MPI_FLOAT;
+    case DType::kFloat64:
+      return MPI_DOUBLE;
+  }
+  return MPI_DATATYPE_NULL;
+}
+
+MpiCount::MpiCount(std::size_t count, DType dtype, std::size_t limit)
+    : count_(1), type_(mpi_type(dtype)), derived_(count > limit) {
+  if (derived_) {
+    type_ = spanning_type(count, dtype, limit);
+  } else {
+    count_ = static_cast<int>(count);
+  }
+}
+
+MpiCount::~MpiCount() {
+  if (derived_) MPI_Type_free(&type_);
+}
+
+bool mpi_is_cuda_aware() noexcept {
+  using Query = int (*)();
+  const auto query = reinterpret_cast<Query>(dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support"));
+  return query != nullptr && query() == 1;
+}
+
+}  // namespace mn

@@ -1,0 +1,160 @@
+// The communicator's calls for strings and JSON documents, whose lengths only the sender knows.
+#include <cstdint>
+
+#include <mn/comm/argument_check.hpp>
+#include <mn/comm/communicator.hpp>
+#include <mn/comm/ordered_reducer.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+
+/// A message of two: the length, then the bytes; MPI keeps the order.
+void send_text(MPI_Comm comm, const std::string& text, int dest, int tag, std::size_t limit) {
+  const std::uint64_t length = text.size();
+  mpi_check(MPI_Send(&length, 1, MPI_UINT64_T, dest, tag, comm), "sending an object's length");
+  if (length == 0) return;
+  const MpiCount n(length, DType::kUInt8, limit);
+  mpi_check(MPI_Send(text.data(), n.count(), n.type(), dest, tag, comm), "sending an object", length);
+}
+
+std::string recv_text(MPI_Comm comm, int source, int tag, std::size_t limit) {
+  std::uint64_t length = 0;
+  mpi_check(MPI_Recv(&length, 1, MPI_UINT64_T, source, tag, comm, MPI_STATUS_IGNORE), "receiving an object's length");
+  std::string text(length, '\0');
+  if (length == 0) return text;
+  const MpiCount n(length, DType::kUInt8, limit);
+  mpi_check(MPI_Recv(text.data(), n.count(), n.type(), source, tag, comm, MPI_STATUS_IGNORE), "receiving an object",
+            length);
+  return text;
+}
+
+void bcast_text(MPI_Comm comm, std::string& text, int root, std::size_t limit) {
+  std::uint64_t length = text.size();
+  mpi_check(MPI_Bcast(&length, 1, MPI_UINT64_T, root, comm), "broadcasting an object's length");
+  text.resize(length);
+  if (length == 0) return;
+  const MpiCount n(length, DType::kUInt8, limit);
+  mpi_check(MPI_Bcast(text.data(), n.count(), n.type(), root, comm), "broadcasting an object", length);
+}
+
+json parsed(const std::string& text) { return json::parse(text); }
+
+std::vector<json> parsed(const std::vector<std::string>& texts) {
+  std::vector<json> documents;
+  for (const auto& text : texts) documents.push_back(parsed(text));
+  return documents;
+}
+
+[[noreturn]] void not_alike(const json& a, const json& b) {
+  throw ArgumentError("allreduce_obj: ranks gave documents of different form: " + a.dump() + " and " + b.dump());
+}
+
+/// Numbers add up; what is no number must be the same everywhere.
+json sum_of(const json& a, const json& b) {
+  if (a.is_number_integer() && b.is_number_integer()) return a.get<std::int64_t>() + b.get<std::int64_t>();
+  if (a.is_number() && b.is_number()) return a.get<double>() + b.get<double>();
+  if (a.type() != b.type() || a.size() != b.size()) not_alike(a, b);
+  json sum = a;
+  if (a.is_array()) {
+    for (std::size_t i = 0; i < a.size(); ++i) sum[i] = sum_of(a[i], b[i]);
+  } else if (a.is_object()) {
+    for (const auto& [key, value] : a.items()) {
+      if (!b.contains(key)) not_alike(a, b);
+      sum[key] = sum_of(value, b[key]);
+    }
+  } else if (a != b) {
+    not_alike(a, b);
+  }
+  return sum;
+}
+
+}  // namespace
+
+void Communicator::send_obj(const std::string& object, int dest, int tag) {
+  check_rank("send_obj", "dest", dest, size());
+  check_tag("send_obj", tag, kMaxTag);
+  send_text(mpi_comm(), object, dest, tag, count_limit_);
+}
+
+std::string Communicator::recv_obj(int source, int tag) {
+  check_rank("recv_obj", "source", source, size());
+  check_tag("recv_obj", tag, kMaxTag);
+  return recv_text(mpi_comm(), source, tag, count_limit_);
+}
+
+std::string Communicator::bcast_obj(const std::string& object, int root) {
+  check_rank("bcast_obj", "root", root, size());
+  std::string text = rank() == root ? object : std::string();
+  bcast_text(mpi_comm(), text, root, count_limit_);
+  return text;
+}
+
+std::vector<std::string> Communicator::gather_obj(const std::string& object, int root) {
+  check_rank("gather_obj", "root", root, size());
+  if (rank() != root) {
+    send_text(mpi_comm(), object, root, kInternalTag, count_limit_);
+    return {};
+  }
+  std::vector<std::string> objects;
+  for (int source = 0; source < size(); ++source) {
+    objects.push_back(source == root ? object : recv_text(mpi_comm(), source, kInternalTag, count_limit_));
+  }
+  return objects;
+}
+
+std::vector<std::string> Communicator::allgather_obj(const std::string& object) {
+  const auto gathered = gather_obj(object, 0);
+  std::string all;
+  for (const auto& text : gathered) all += text;
+  bcast_text(mpi_comm(), all, 0, count_limit_);
+  std::vector<std::uint64_t> lengths(static_cast<std::size_t>(size()));
+  const std::uint64_t length = object.size();
+  mpi_check(MPI_Allgather(&length, 1, MPI_UINT64_T, lengths.data(), 1, MPI_UINT64_T, mpi_comm()),
+            "gathering objects' lengths");
+  std::vector<std::string> objects;
+  std::size_t begin = 0;
+  for (const std::uint64_t each : lengths) {
+    objects.push_back(all.substr(begin, each));
+    begin += each;
+  }
+  return objects;
+}
+
+std::string Communicator::scatter_obj(const std::vector<std::string>& objects, int root) {
+  check_rank("scatter_obj", "root", root, size());
+  if (rank() != root) return recv_text(mpi_comm(), root, kInternalTag, count_limit_);
+  if (objects.size() != static_cast<std::size_t>(size())) {
+    throw ArgumentError("scatter_obj: the root has " + std::to_string(objects.size()) + " objects for " +
+                        std::to_string(size()) + " ranks");
+  }
+  for (int dest = 0; dest < size(); ++dest) {
+    if (dest != root) send_text(mpi_comm(), objects[static_cast<std::size_t>(dest)], dest, kInternalTag, count_limit_);
+  }
+  return objects[static_cast<std::size_t>(root)];
+}
+
+void Communicator::send_obj(const json& object, int dest, int tag) { send_obj(object.dump(), dest, tag); }
+
+json Communicator::recv_json(int source, int tag) { return parsed(recv_obj(source, tag)); }
+
+json Communicator::bcast_obj(const json& object, int root) {
+  return parsed(bcast_obj(rank() == root ? object.dump() : std::string(), root));
+}
+
+std::vector<json> Communicator::gather_obj(const json& object, int root) {
+  return parsed(gather_obj(object.dump(), root));
+}
+
+std::vector<json> Communicator::allgather_obj(const json& object) { return parsed(allgather_obj(object.dump())); }
+
+json Communicator::allreduce_obj(const json& object) {
+  const auto documents = allgather_obj(object);
+  json sum = documents.front();
+  for (std::size_t i = 1; i < documents.size(); ++i) sum = sum_of(sum, documents[i]);
+  return sum;
+}
+
+}  // namespace mn

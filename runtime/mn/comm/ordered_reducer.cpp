@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <new>
+
+#include <mn/comm/mpi.hpp>
+#include <mn/comm/ordered_reducer.hpp>
+
+namespace mn {
+namespace {
+
+/// Up to this many gathered bytes, one exchange beats two.
+constexpr std::size_t kSmallBytes = 16 * 1024;
+/// Slices amortise a message's latency from here on, and all of a piece's slices stay within the cache.
+constexpr std::size_t kSliceBytes = 256 * 1024;
+constexpr std::size_t kScratchBytes = 4 * 1024 * 1024;
+constexpr std::align_val_t kAlignment{64};
+
+void wait_all(std::vector<MPI_Request>& requests, std::string_view what) {
+  mpi_check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE), what);
+  requests.clear();
+}
+
+}  // namespace
+
+void OrderedReducer::Free::operator()(std::byte* memory) const noexcept { operator delete(memory, kAlignment); }
+
+OrderedReducer::OrderedReducer(MPI_Comm comm, std::size_t count_limit) : comm_(comm), count_limit_(count_limit) {
+  mpi_check(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
+  mpi_check(MPI_Comm_size(comm, &size_), "MPI_Comm_size");
+}
+
+std::size_t OrderedReducer::slice_elements(std::size_t element_bytes) const {
+  const std::size_t bytes = std::min(kSliceBytes, kScratchBytes / static_cast<std::size_t>(size_));
+  return std::clamp<std::size_t>(bytes / element_bytes, 1, count_limit_);
+}
+
+std::byte* OrderedReducer::scratch(std::size_t bytes) {
+  if (bytes > scratch_bytes_) {
+    scratch_.reset();
+    scratch_.reset(static_cast<std::byte*>(operator new(bytes, kAlignment)));
+    scratch_bytes_ = bytes;
+  }
+  return scratch_.get();
+}
+
+void OrderedReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
+  const std::size_t element_bytes = size_of(reduction.dtype);
+  const auto ranks = static_cast<std::size_t>(size_);
+  if (count == 0) return;
+  if (count <= count_limit_ && count * element_bytes * ranks <= std::max(kSmallBytes, 512 * ranks)) {
+    return allreduce_small(data, count, reduction);
+  }
+  auto* bytes = static_cast<std::byte*>(data);
+  const std::size_t slice = std::min(slice_elements(element_bytes), (count + ranks - 1) / ranks);
+  const std::size_t set_bytes = slice * ranks * element_bytes;
+  std::byte* received = scratch(2 * set_bytes);
+  std::vector<MPI_Request> exchanges[2];
+  std::vector<MPI_Request> spreads;
+  std::size_t set = 0;
+  Slices next = slices_of_piece(0, std::min(count, slice * ranks));
+  start_exchange(bytes, next, received, element_bytes, exchanges[0]);
+  for (std::size_t first = 0; first < count; first += slice * ranks, set ^= 1) {
+    const Slices slices = std::move(next);
+    const std::size_t after = first + slice * ranks;
+    if (after < count) {
+      next = slices_of_piece(after, std::min(count - after, slice * ranks));
+      start_exchange(bytes, next, received + (set ^ 1) * set_bytes, element_bytes, exchanges[set ^ 1]);
+    }
+    wait_all(exchanges[set], "allreduce: exchanging slices");
+    const Slice& own = slices[static_cast<std::size_t>(rank_)];
+    reduce_own(bytes, slices, received + set * set_bytes, bytes + own.offset * element_bytes, reduction);
+    wait_all(spreads, "allreduce: spreading results");
+    start_spread(bytes, slices, element_bytes, spreads);
+  }
+  wait_all(spreads, "allreduce: spreading results");
+}
+
+void OrderedReducer::reduce_scatter(const void* send, void* recv, std::size_t part_count, const Reduction& reduction) {
+  const std::size_t element_bytes = size_of(reduction.dtype);
+  const auto ranks = static_cast<std::size_t>(size_);
+  const auto* bytes = static_cast<const std::byte*>(send);
+  const std::size_t slice = std::min(slice_elements(element_bytes), part_count);
+  std::byte* received = scratch(slice * ranks * element_bytes);
+  std::vector<MPI_Request> requests;
+  for (std::size_t first = 0; first < part_count; first += slice) {
+    Slices slices(ranks);
+    for (std::size_t i = 0; i < ranks; ++i) slices[i] = {i * part_count + first, std::min(slice, part_count - first)};
+    start_exchange(bytes, slices, received, element_bytes, requests);
+    wait_all(requests, "reduce_scatter: exchanging slices");
+    reduce_own(bytes, slices, received, static_cast<std::byte*>(recv) + first * element_bytes, reduction);
+  }
+}
+
+void OrderedReducer::allreduce_small(void* data, std::size_t count, const Reduction& reduction) {
+  const auto ranks = static_cast<std::size_t>(size_);
+  const std::size_t bytes = count * size_of(reduction.dtype);
+  std::byte* all = scratch(bytes * ranks);
+  mpi_check(MPI_Allgather(data, static_cast<int>(bytes), MPI_BYTE, all, static_cast<int>(bytes), MPI_BYTE, comm_),
+            "allreduce: gathering", bytes);
+  std::vector<const void*> inputs(ranks);
+  for (std::size_t i = 0; i < ranks; ++i) inputs[i] = all + i * bytes;
+  reduce_in_order({&data, 1}, inputs, count, reduction);
+}
+
+OrderedReducer::Slices OrderedReducer::slices_of_piece(std::size_t first, std::size_t count) const {
+  const auto ranks = static_cast<std::size_t>(size_);
+  const std::size_t length = (count + ranks - 1) / ranks;
+  Slices slices(ranks);
+  for (std::size_t i = 0; i < ranks; ++i) {
+    const std::size_t begin = std::min(i * length, count);
+    slices[i] = {first + begin, std::min(begin + length, count) - begin};
+  }
+  return slices;
+}
+
+void OrderedReducer::start_exchange(const std::byte* data, const Slices& slices, std::byte* received,
+                                    std::size_t element_bytes, std::vector<MPI_Request>& requests) const {
+  const std::size_t own_bytes = slices[static_cast<std::size_t>(rank_)].length * element_bytes;
+  for (int step = 1; step < size_ && own_bytes > 0; ++step) {
+    const int source = (rank_ + size_ - step) % size_;
+    mpi_check(MPI_Irecv(received + static_cast<std::size_t>(source) * own_bytes, static_cast<int>(own_bytes), MPI_BYTE,
+                        source, kInternalTag, comm_, &requests.emplace_back()),
+              "receiving a slice", own_bytes);
+  }
+  for (int step = 1; step < size_; ++step) {
+    const int dest = (rank_ + step) % size_;
+    const Slice& slice = slices[static_cast<std::size_t>(dest)];
+    if (slice.length == 0) continue;
+    mpi_check(MPI_Isend(data + slice.offset * element_bytes, static_cast<int>(slice.length * element_bytes), MPI_BYTE,
+                        dest, kInternalTag, comm_, &requests.emplace_back()),
+              "sending a slice", slice.length * element_bytes);
+  }
+}
+
+void OrderedReducer::reduce_own(const std::byte* data, const Slices& slices, const std::byte* received, void* out,
+                                const Reduction& reduction) const {
+  const auto rank = static_cast<std::size_t>(rank_);
+  const Slice& own = slices[rank];
+  const std::size_t element_bytes = size_of(reduction.dtype);
+  std::vector<const void*> inputs(slices.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = received + i * own.length * element_bytes;
+  inputs[rank] = data + own.offset * element_bytes;
+  reduce_in_order({&out, 1}, inputs, own.length, reduction);
+}
+
+void OrderedReducer::start_spread(std::byte* data, const Slices& slices, std::size_t element_bytes,
+                                  std::vector<MPI_Request>& requests) const {
+  const auto pointer = [&](const Slice& slice) { return data + slice.offset * element_bytes; };
+  const auto bytes = [&](const Slice& slice) { return static_cast<int>(slice.length * element_bytes); };
+  const Slice& own = slices[static_cast<std::size_t>(rank_)];
+  for (int step = 1; step < size_; ++step) {
+    const int source = (rank_ + size_ - step) % size_;
+    const int dest = (rank_ + step) % size_;
+    const Slice& theirs = slices[static_cast<std::size_t>(source)];
+    if (theirs.length > 0) {
+      mpi_check(
+          MPI_Irecv(pointer(theirs), bytes(theirs), MPI_BYTE, source, kInternalTag, comm_, &requests.emplace_back()),
+          "receiving a result");
+    }
+    if (own.length > 0) {
+      mpi_check(MPI_Isend(pointer(own), bytes(own), MPI_BYTE, dest, kInternalTag, comm_, &requests.emplace_back()),
+                "sending a result");
+    }
+  }
+}
+
+}  // namespace mn

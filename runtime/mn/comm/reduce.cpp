@@ -1,0 +1,185 @@
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include <mn/comm/half.hpp>
+#include <mn/comm/reduce.hpp>
+
+// One binary serves every x86-64: the loader picks the widest version that the CPU has (set by CMake where it works).
+#ifdef MN_TARGET_CLONES
+#define MN_SIMD __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define MN_SIMD
+#endif
+
+namespace mn {
+namespace {
+
+/// Elements that are reduced at a time: the accumulator stays in the first-level cache.
+constexpr std::size_t kBlock = 1024;
+
+/// Integers wrap, where signed overflow would be undefined.
+template <class T, bool = std::is_integral_v<T>>
+struct Arithmetic {
+  using Type = std::make_unsigned_t<T>;
+};
+template <class T>
+struct Arithmetic<T, false> {
+  using Type = T;
+};
+
+struct Sum {
+  template <class T>
+  static T apply(T a, T b) {
+    using A = typename Arithmetic<T>::Type;
+    return static_cast<T>(static_cast<A>(a) + static_cast<A>(b));
+  }
+};
+struct Prod {
+  template <class T>
+  static T apply(T a, T b) {
+    using A = typename Arithmetic<T>::Type;
+    return static_cast<T>(static_cast<A>(a) * static_cast<A>(b));
+  }
+};
+struct Min {
+  template <class T>
+  static T apply(T a, T b) {
+    return b < a ? b : a;
+  }
+};
+struct Max {
+  template <class T>
+  static T apply(T a, T b) {
+    return a < b ? b : a;
+  }
+};
+
+template <class Op, class T>
+MN_SIMD void combine(T* __restrict acc, const T* a, const T* b, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) acc[i] = Op::apply(a[i], b[i]);
+}
+
+template <class Op, class T>
+MN_SIMD void combine_into(T* __restrict acc, const T* __restrict b, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) acc[i] = Op::apply(acc[i], b[i]);
+}
+
+template <class T>
+MN_SIMD void multiply(T* acc, T factor, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) acc[i] *= factor;
+}
+
+template <class Half>
+MN_SIMD void widen(float* __restrict out, const Half* __restrict in, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) out[i] = to_float(in[i]);
+}
+
+MN_SIMD void narrow(Float16* __restrict out, const float* __restrict in, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) out[i] = to_float16(in[i]);
+}
+
+MN_SIMD void narrow(BFloat16* __restrict out, const float* __restrict in, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) out[i] = to_bfloat16(in[i]);
+}
+
+/// How elements of type T are accumulated: as themselves, but for 16-bit floats in float32.
+template <class T>
+struct Accumulator {
+  using Type = T;
+  T values[kBlock];
+
+  template <class Op>
+  void start(const T* a, const T* b, std::size_t count) {
+    combine<Op>(values, a, b, count);
+  }
+  template <class Op>
+  void add(const T* next, std::size_t count) {
+    combine_into<Op>(values, next, count);
+  }
+  void load(const T* only, std::size_t count) { std::memcpy(values, only, count * sizeof(T)); }
+  void store(T* out, std::size_t count) const { std::memcpy(out, values, count * sizeof(T)); }
+};
+
+template <class Half>
+struct HalfAccumulator {
+  using Type = float;
+  float values[kBlock];
+  float widened[kBlock];
+
+  template <class Op>
+  void start(const Half* a, const Half* b, std::size_t count) {
+    load(a, count);
+    add<Op>(b, count);
+  }
+  template <class Op>
+  void add(const Half* next, std::size_t count) {
+    widen(widened, next, count);
+    combine_into<Op>(values, widened, count);
+  }
+  void load(const Half* only, std::size_t count) { widen(values, only, count); }
+  void store(Half* out, std::size_t count) const { narrow(out, values, count); }
+};
+template <>
+struct Accumulator<Float16> : HalfAccumulator<Float16> {};
+template <>
+struct Accumulator<BFloat16> : HalfAccumulator<BFloat16> {};
+
+template <class T, class Op>
+void reduce(std::span<void* const> outputs, std::span<const void* const> inputs, std::size_t count, double scale) {
+  using A = typename Accumulator<T>::Type;
+  alignas(64) Accumulator<T> acc;
+  for (std::size_t first = 0; first < count; first += kBlock) {
+    const std::size_t length = std::min(kBlock, count - first);
+    const auto input = [&](std::size_t i) { return static_cast<const T*>(inputs[i]) + first; };
+    if (inputs.size() == 1) {
+      acc.load(input(0), length);
+    } else {
+      acc.template start<Op>(input(0), input(1), length);
+    }
+    for (std::size_t i = 2; i < inputs.size(); ++i) acc.template add<Op>(input(i), length);
+    if constexpr (std::is_floating_point_v<A>) {
+      if (scale != 1.0) multiply(acc.values, static_cast<A>(scale), length);
+    }
+    for (void* output : outputs) acc.store(static_cast<T*>(output) + first, length);
+  }
+}
+
+template <class T>
+void reduce_as(std::span<void* const> outputs, std::span<const void* const> inputs, std::size_t count,
+               const Reduction& reduction) {
+  switch (reduction.op) {
+    case ReduceOp::kSum:
+      return reduce<T, Sum>(outputs, inputs, count, reduction.scale);
+    case ReduceOp::kProd:
+      return reduce<T, Prod>(outputs, inputs, count, reduction.scale);
+    case ReduceOp::kMin:
+      return reduce<T, Min>(outputs, inputs, count, reduction.scale);
+    case ReduceOp::kMax:
+      return reduce<T, Max>(outputs, inputs, count, reduction.scale);
+  }
+}
+
+}  // namespace
+
+void reduce_in_order(std::span<void* const> outputs, std::span<const void* const> inputs, std::size_t count,
+                     const Reduction& reduction) {
+  switch (reduction.dtype) {
+    case DType::kUInt8:
+      return reduce_as<std::uint8_t>(outputs, inputs, count, reduction);
+    case DType::kInt32:
+      return reduce_as<std::int32_t>(outputs, inputs, count, reduction);
+    case DType::kInt64:
+      return reduce_as<std::int64_t>(outputs, inputs, count, reduction);
+    case DType::kFloat16:
+      return reduce_as<Float16>(outputs, inputs, count, reduction);
+    case DType::kBFloat16:
+      return reduce_as<BFloat16>(outputs, inputs, count, reduction);
+    case DType::kFloat32:
+      return reduce_as<float>(outputs, inputs, count, reduction);
+    case DType::kFloat64:
+      return reduce_as<double>(outputs, inputs, count, reduction);
+  }
+}
+
+}  // namespace mn

@@ -1,0 +1,18 @@
+/// The table of backends.
+#pragma once
+
+#include <memory>
+
+#include <mn/comm/communicator.hpp>
+
+namespace mn {
+
+/// Collective: the backend that `setup.name` names. Throws UsageError that lists the names for any other.
+[[nodiscard]] std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup);
+
+// The table's entries, each defined in the file of its name.
+[[nodiscard]] std::shared_ptr<Communicator> make_naive(CommunicatorSetup setup);
+[[nodiscard]] std::shared_ptr<Communicator> make_flat(CommunicatorSetup setup);
+[[nodiscard]] std::shared_ptr<Communicator> make_dummy(CommunicatorSetup setup);
+
+}  // namespace mn

@@ -1,0 +1,55 @@
+// main() of tests that run under MPI: rank 0 reports as GoogleTest does, the others only their failures, and the exit
+// status is the same on all ranks.
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <mn/comm/job.hpp>
+#include <mn/comm/mpi.hpp>
+
+namespace {
+
+/// Prints failures alone, each in one piece and with the rank.
+class FailurePrinter final : public testing::EmptyTestEventListener {
+ public:
+  explicit FailurePrinter(int rank) : rank_(rank) {}
+
+ private:
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+    std::ostringstream text;
+    text << "[rank " << rank_ << "] ";
+    if (test != nullptr) text << test->test_suite_name() << "." << test->name() << ": ";
+    text << (result.file_name() != nullptr ? result.file_name() : "") << ":" << result.line_number() << ": "
+         << result.message() << "\n";
+    std::cerr << text.str() << std::flush;
+  }
+
+  int rank_;
+};
+
+int run_tests(const mn::Job& job) {
+  auto& listeners = testing::UnitTest::GetInstance()->listeners();
+  if (job.rank() != 0) {
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new FailurePrinter(job.rank()));  // GoogleTest owns it
+  }
+  int failed = RUN_ALL_TESTS();
+  mn::mpi_check(MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD), "combining test results");
+  return failed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  testing::InitGoogleMock(&argc, argv);
+  // An exception on one rank must end the job: the others may wait for it in a collective.
+  GTEST_FLAG_SET(catch_exceptions, false);
+  return mn::run_job(argc, argv, run_tests);
+}
