@@ -1,0 +1,25 @@
+# What `cmake --install` puts beside the programs (mn_add_executable installs those): the libraries with their headers,
+# and the CMake package mn.
+include(CMakePackageConfigHelpers)
+set(MN_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/mn)
+
+# mn::mn: everything that a training program needs, behind <mn/mn.hpp>.
+get_property(MN_LIBRARIES GLOBAL PROPERTY MN_INSTALLED_LIBRARIES)
+add_library(mn INTERFACE)
+add_library(mn::mn ALIAS mn)
+target_link_libraries(mn INTERFACE ${MN_LIBRARIES})
+if(EXISTS ${PROJECT_SOURCE_DIR}/runtime/mn/mn.hpp AND MN_HAVE_TORCH)
+  target_sources(mn INTERFACE FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/runtime
+                 FILES ${PROJECT_SOURCE_DIR}/runtime/mn/mn.hpp)
+endif()
+
+install(TARGETS mn ${MN_LIBRARIES} EXPORT mnTargets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT mnTargets NAMESPACE mn:: DESTINATION ${MN_PACKAGE_DIR})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/mnConfig.cmake.in ${PROJECT_BINARY_DIR}/mnConfig.cmake
+                              INSTALL_DESTINATION ${MN_PACKAGE_DIR} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/mnConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/mnConfig.cmake ${PROJECT_BINARY_DIR}/mnConfigVersion.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/MnDependencies.cmake ${PROJECT_SOURCE_DIR}/cmake/MnTorch.cmake
+        DESTINATION ${MN_PACKAGE_DIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/slurm/ DESTINATION ${CMAKE_INSTALL_DATADIR}/mn/slurm FILES_MATCHING PATTERN *.sbatch)
