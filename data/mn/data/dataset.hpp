@@ -49,6 +49,12 @@ struct SampleError {
   std::string what;       ///< names file and sample
 };
 
+/// What reading has cost this process so far.
+struct IoStats {
+  std::int64_t opens = 0;  ///< files opened for their samples
+  std::int64_t bytes = 0;  ///< read from them
+};
+
 /// `size()` samples, which never change. All members are thread-safe.
 class Dataset {
  public:
@@ -60,7 +66,8 @@ class Dataset {
   [[nodiscard]] const SampleSpec& spec() const { return do_spec(); }
 
   /// Reads samples `indices` (each in [0, size()), repeats allowed) into `out`. Throws DataError that names file,
-  /// sample and remedy if one is damaged; given `damaged`, lists such samples there instead and leaves them empty.
+  /// sample and remedy if one is damaged; given `damaged`, lists such samples there instead and leaves them empty
+  /// (fixed ones: zeros).
   void read(std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>* damaged = nullptr) const;
 
   /// For data that every rank can open by itself: all that it needs to know, so that only one rank reads metadata
@@ -68,6 +75,7 @@ class Dataset {
   [[nodiscard]] std::string table() const { return do_table(); }
   /// Equal for equal data, on any rank and in any run.
   [[nodiscard]] std::uint64_t fingerprint() const { return do_fingerprint(); }
+  [[nodiscard]] IoStats io() const { return do_io(); }
 
  protected:
   Dataset() = default;
@@ -79,6 +87,7 @@ class Dataset {
                        std::vector<SampleError>* damaged) const = 0;
   [[nodiscard]] virtual std::string do_table() const { return {}; }
   [[nodiscard]] virtual std::uint64_t do_fingerprint() const;
+  [[nodiscard]] virtual IoStats do_io() const { return {}; }
 };
 
 /// Samples in this process's memory.

@@ -25,18 +25,26 @@ struct ScatterOptions {
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> scatter_index(std::int64_t n, const Communicator& comm,
                                                                   bool force_equal_length = true);
 
+/// Samples that the root sent from its memory: one rank's part of a dataset, in order.
+struct ScatteredPart {
+  std::shared_ptr<const Dataset> samples;
+  std::int64_t global_size = 0;   ///< of the whole dataset
+  std::uint64_t fingerprint = 0;  ///< of the whole dataset
+};
+
 /// One rank's part of a dataset; as a Dataset it holds that part alone.
 class SubDataset final : public Dataset {
  public:
-  /// The part of rank `rank` of `size`. `all` holds all samples, or (global_size ≥ 0, parts scattered from another
-  /// rank's memory) just this part of global_size samples, already in order.
-  SubDataset(std::shared_ptr<const Dataset> all, int rank, int size, const ScatterOptions& options,
-             std::int64_t global_size = -1);
+  /// Part `rank` of `ranks` of a dataset that every rank can read.
+  SubDataset(std::shared_ptr<const Dataset> shared, int rank, int ranks, const ScatterOptions& options);
+  SubDataset(ScatteredPart part, int rank, int ranks, const ScatterOptions& options);
 
   /// Samples over all ranks, each counted once.
   [[nodiscard]] std::int64_t global_size() const noexcept { return global_size_; }
   /// The first unique_size() samples of every rank's part are together the whole dataset, each sample once.
   [[nodiscard]] std::int64_t unique_size() const noexcept { return unique_size_; }
+  /// unique_size() of another rank.
+  [[nodiscard]] std::int64_t unique_size(int rank) const;
   /// The dataset of which any rank can read any sample; null where the samples were sent from the root's memory.
   [[nodiscard]] const std::shared_ptr<const Dataset>& shared() const noexcept { return shared_; }
 
@@ -45,21 +53,23 @@ class SubDataset final : public Dataset {
   [[nodiscard]] const ScatterOptions& options() const noexcept { return options_; }
 
  private:
-  std::int64_t do_size() const override { return size_; }
-  const SampleSpec& do_spec() const override { return source_->spec(); }
+  std::int64_t do_size() const override { return last_ - first_; }
+  const SampleSpec& do_spec() const override { return (shared_ ? shared_ : part_)->spec(); }
   void do_read(std::span<const std::int64_t> indices, RawSamples& out,
                std::vector<SampleError>* damaged) const override;
-  std::uint64_t do_fingerprint() const override { return source_->fingerprint(); }
+  std::uint64_t do_fingerprint() const override { return fingerprint_; }
+  IoStats do_io() const override { return (shared_ ? shared_ : part_)->io(); }
 
-  std::shared_ptr<const Dataset> source_;
-  std::shared_ptr<const Dataset> shared_;
+  std::shared_ptr<const Dataset> shared_;  // one of these two
+  std::shared_ptr<const Dataset> part_;
   ScatterOptions options_;
   int rank_;
   int ranks_;
   std::int64_t global_size_;
-  std::int64_t first_;  // in the order; 0 where the source is the part itself
-  std::int64_t size_;
-  std::int64_t unique_size_;
+  std::uint64_t fingerprint_;
+  std::int64_t first_ = 0;  // of this part, in the order
+  std::int64_t last_ = 0;
+  std::int64_t unique_size_ = 0;
 };
 
 /// Collective over `comm`. Only root's `dataset` counts; elsewhere it may be null.

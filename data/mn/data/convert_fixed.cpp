@@ -1,0 +1,87 @@
+#include <algorithm>
+#include <numeric>
+
+#include <mn/core/error.hpp>
+#include <mn/data/convert.hpp>
+#include <mn/data/shard_writer.hpp>
+
+namespace mn::data {
+namespace {
+
+/// Samples in one shard: whole checksum blocks.
+std::int64_t samples_per_shard(const SampleSpec& spec, std::int64_t shard_bytes) {
+  const std::int64_t wanted = shard_bytes / std::max<std::int64_t>(spec.sample_bytes(), 1);
+  return std::max(wanted / kBlockSamples, std::int64_t{1}) * kBlockSamples;
+}
+
+ShardContent content_of(const Dataset& dataset, std::int64_t first, std::int64_t last) {
+  std::vector<std::int64_t> indices(last - first);
+  std::iota(indices.begin(), indices.end(), first);
+  RawSamples samples;
+  dataset.read(indices, samples);
+  ShardContent content;
+  content.dtype = dataset.spec().dtype;
+  content.shape = dataset.spec().shape;
+  content.bytes = std::move(samples.bytes);
+  content.labels.assign(samples.labels.begin(), samples.labels.end());
+  return content;
+}
+
+std::filesystem::path existing(const std::filesystem::path& folder, const std::string& name) {
+  for (const char* suffix : {".gz", ""}) {
+    std::filesystem::path path = folder / (name + suffix);
+    if (std::filesystem::exists(path)) return path;
+  }
+  throw DataError("there is no " + name + " or " + name + ".gz in " + folder.string() +
+                  ": MNIST's four files are expected there; for others, name a file of images and one of labels");
+}
+
+}  // namespace
+
+void prepare_output(const std::filesystem::path& out) {
+  std::error_code error;
+  if (std::filesystem::exists(out / kManifestName, error)) {
+    throw UsageError(out.string() + " holds a dataset already: remove it, or choose another folder with --out");
+  }
+  std::filesystem::create_directories(out, error);
+  if (error) throw DataError("cannot make the folder " + out.string() + ": " + error.message());
+}
+
+ShardTable write_fixed_dataset(const Dataset& dataset, const ConvertOptions& options,
+                               std::map<std::string, std::string> attributes) {
+  if (dataset.size() == 0) throw DataError("there are no samples to convert into " + options.out.string());
+  prepare_output(options.out);
+  attributes["split"] = options.split;
+  const std::int64_t step = samples_per_shard(dataset.spec(), options.shard_bytes);
+  const std::int64_t count = (dataset.size() + step - 1) / step;
+  std::vector<ShardInfo> shards;
+  for (std::int64_t i = 0; i < count; ++i) {
+    ShardContent content = content_of(dataset, i * step, std::min((i + 1) * step, dataset.size()));
+    content.attributes = attributes;
+    shards.push_back(write_shard(options.out / shard_name(options.split, i, count), content));
+  }
+  ShardTable table(std::filesystem::absolute(options.out).string(), options.split, dataset.spec(), std::move(shards));
+  write_manifest(table);
+  return table;
+}
+
+ShardTable convert_idx(const std::filesystem::path& images, const std::filesystem::path& labels,
+                       const ConvertOptions& options) {
+  const auto dataset = read_idx_dataset(images, labels);
+  return write_fixed_dataset(
+      *dataset, options,
+      {{"converter", "mnshard idx"}, {"source", images.filename().string() + ", " + labels.filename().string()}});
+}
+
+std::vector<IdxPair> find_idx_pairs(const std::filesystem::path& folder) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) throw DataError("there is no folder " + folder.string());
+  std::vector<IdxPair> pairs;
+  for (const auto& [split, prefix] : {std::pair("train", "train"), std::pair("val", "t10k")}) {
+    pairs.push_back({split, existing(folder, std::string(prefix) + "-images-idx3-ubyte"),
+                     existing(folder, std::string(prefix) + "-labels-idx1-ubyte")});
+  }
+  return pairs;
+}
+
+}  // namespace mn::data

@@ -1,0 +1,208 @@
+#include <algorithm>
+
+#include <string.h>  // strnlen
+
+#include <mn/core/error.hpp>
+#include <mn/data/hdf5.hpp>
+
+namespace mn::data {
+namespace {
+
+constexpr std::int64_t kMostElements = std::int64_t{1} << 32;  // no metadata is longer: a larger count is damage
+
+std::mutex& library_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+/// The description at the bottom of HDF5's error stack: where the trouble began.
+std::string reason() {
+  std::string text;
+  const auto keep = [](unsigned, const H5E_error2_t* error, void* out) -> herr_t {
+    if (error->desc != nullptr) *static_cast<std::string*>(out) = error->desc;
+    return 0;
+  };
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep, &text);
+  return text.empty() ? "no reason given by HDF5" : text;
+}
+
+H5 attribute(hid_t object, const char* name) {
+  return {H5Aopen(object, name, H5P_DEFAULT), std::string("cannot read attribute ") + name};
+}
+
+H5 string_type(std::size_t length) {
+  H5 type(H5Tcopy(H5T_C_S1), "cannot make a string type");
+  h5_check(H5Tset_size(type.get(), std::max<std::size_t>(length, 1)), "cannot make a string type");
+  h5_check(H5Tset_cset(type.get(), H5T_CSET_UTF8), "cannot make a string type");
+  h5_check(H5Tset_strpad(type.get(), H5T_STR_NULLPAD), "cannot make a string type");
+  return type;
+}
+
+std::int64_t elements(const H5& space, const std::string& what) {
+  const hssize_t count = H5Sget_simple_extent_npoints(space.get());
+  if (count < 0 || count > kMostElements) throw DataError(what + " has an impossible number of elements");
+  return count;
+}
+
+/// Length of a fixed-length string type; DataError for any other type.
+std::size_t string_length(const H5& type, const std::string& what) {
+  if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0) {
+    throw DataError(what + " does not hold strings of fixed length");
+  }
+  return H5Tget_size(type.get());
+}
+
+std::string trimmed(const char* text, std::size_t length) { return {text, strnlen(text, length)}; }
+
+}  // namespace
+
+H5::H5(hid_t id, const std::string& what) : id_(id) {
+  if (id < 0) throw DataError(what + ": " + reason());
+}
+
+void H5::reset() noexcept {
+  const hid_t id = std::exchange(id_, H5I_INVALID_HID);
+  if (id >= 0) H5Idec_ref(id);
+}
+
+void h5_check(herr_t status, const std::string& what) {
+  if (status < 0) throw DataError(what + ": " + reason());
+}
+
+H5Lock::H5Lock() : lock_(library_mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+
+hid_t h5_stored_type(DType dtype) {
+  switch (dtype) {
+    case DType::kUInt8:
+      return H5T_STD_U8LE;
+    case DType::kInt32:
+      return H5T_STD_I32LE;
+    case DType::kInt64:
+      return H5T_STD_I64LE;
+    case DType::kFloat32:
+      return H5T_IEEE_F32LE;
+    case DType::kFloat64:
+      return H5T_IEEE_F64LE;
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      break;
+  }
+  throw ArgumentError("shards hold uint8, int32, int64, float32 and float64, not " + std::string(name_of(dtype)));
+}
+
+hid_t h5_native_type(DType dtype) {
+  switch (dtype) {
+    case DType::kUInt8:
+      return H5T_NATIVE_UINT8;
+    case DType::kInt32:
+      return H5T_NATIVE_INT32;
+    case DType::kInt64:
+      return H5T_NATIVE_INT64;
+    case DType::kFloat32:
+      return H5T_NATIVE_FLOAT;
+    case DType::kFloat64:
+      return H5T_NATIVE_DOUBLE;
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      break;
+  }
+  return h5_stored_type(dtype);  // throws
+}
+
+DType h5_dtype(hid_t type, const std::string& what) {
+  for (const DType dtype : {DType::kUInt8, DType::kInt32, DType::kInt64, DType::kFloat32, DType::kFloat64}) {
+    if (H5Tequal(type, h5_stored_type(dtype)) > 0) return dtype;
+  }
+  throw DataError(what + " holds elements of another type than uint8, int32, int64, float32 and float64");
+}
+
+void h5_write_attribute(hid_t object, const char* name, const std::string& text) {
+  const std::string what = std::string("cannot write attribute ") + name;
+  const H5 space(H5Screate(H5S_SCALAR), what);
+  const H5 type = string_type(text.size());
+  const H5 attribute(H5Acreate2(object, name, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT), what);
+  h5_check(H5Awrite(attribute.get(), type.get(), text.c_str()), what);
+}
+
+void h5_write_attribute(hid_t object, const char* name, std::span<const std::int64_t> numbers) {
+  const std::string what = std::string("cannot write attribute ") + name;
+  const hsize_t count = numbers.size();
+  const H5 space(count == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &count, nullptr), what);
+  const H5 attribute(H5Acreate2(object, name, H5T_STD_I64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT), what);
+  h5_check(H5Awrite(attribute.get(), H5T_NATIVE_INT64, numbers.data()), what);
+}
+
+std::string h5_read_text(hid_t object, const char* name) {
+  const std::string what = std::string("attribute ") + name;
+  const H5 source = attribute(object, name);
+  const H5 type(H5Aget_type(source.get()), what);
+  const std::size_t length = string_length(type, what);
+  std::string text(length, '\0');
+  h5_check(H5Aread(source.get(), type.get(), text.data()), what);
+  return trimmed(text.data(), length);
+}
+
+std::vector<std::int64_t> h5_read_numbers(hid_t object, const char* name) {
+  const std::string what = std::string("attribute ") + name;
+  const H5 source = attribute(object, name);
+  const H5 space(H5Aget_space(source.get()), what);
+  std::vector<std::int64_t> numbers(elements(space, what));
+  h5_check(H5Aread(source.get(), H5T_NATIVE_INT64, numbers.data()), what);
+  return numbers;
+}
+
+void h5_write_strings(hid_t group, const char* name, const std::vector<std::string>& strings) {
+  const std::string what = std::string("cannot write ") + name;
+  std::size_t width = 1;
+  for (const auto& text : strings) width = std::max(width, text.size());
+  std::vector<char> packed(width * strings.size());
+  for (std::size_t i = 0; i < strings.size(); ++i) std::copy(strings[i].begin(), strings[i].end(), &packed[i * width]);
+
+  const hsize_t count = strings.size();
+  const H5 space(H5Screate_simple(1, &count, nullptr), what);
+  const H5 type = string_type(width);
+  const H5 out(H5Dcreate2(group, name, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), what);
+  if (count > 0) h5_check(H5Dwrite(out.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, packed.data()), what);
+}
+
+std::vector<std::string> h5_read_strings(hid_t group, const char* name) {
+  const H5 source(H5Dopen2(group, name, H5P_DEFAULT), std::string("cannot read ") + name);
+  const H5 type(H5Dget_type(source.get()), name);
+  const H5 space(H5Dget_space(source.get()), name);
+  const std::size_t width = string_length(type, name);
+  const std::int64_t count = elements(space, name);
+  if (width > 4096) throw DataError(std::string(name) + " has strings of impossible length");
+  std::vector<char> packed(width * count);
+  if (count > 0) h5_check(H5Dread(source.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, packed.data()), name);
+  std::vector<std::string> strings;
+  for (std::int64_t i = 0; i < count; ++i) strings.push_back(trimmed(&packed[i * width], width));
+  return strings;
+}
+
+void h5_write_array(hid_t group, const char* name, ConstBufferView data, std::span<const hsize_t> shape) {
+  const std::string what = std::string("cannot write ") + name;
+  const H5 space(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), what);
+  const H5 out(H5Dcreate2(group, name, h5_stored_type(data.dtype), space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+               what);
+  if (data.count == 0) return;
+  h5_check(H5Dwrite(out.get(), h5_native_type(data.dtype), H5S_ALL, H5S_ALL, H5P_DEFAULT, data.data), what);
+}
+
+void h5_read_array(hid_t group, const char* name, BufferView data) {
+  const std::string what = std::string("cannot read ") + name;
+  const H5 source(H5Dopen2(group, name, H5P_DEFAULT), what);
+  const H5 type(H5Dget_type(source.get()), what);
+  const H5 space(H5Dget_space(source.get()), what);
+  if (h5_dtype(type.get(), name) != data.dtype || elements(space, name) != static_cast<std::int64_t>(data.count)) {
+    throw DataError(std::string(name) + " has another type or length than it should");
+  }
+  if (data.count == 0) return;
+  h5_check(H5Dread(source.get(), h5_native_type(data.dtype), H5S_ALL, H5S_ALL, H5P_DEFAULT, data.data), what);
+}
+
+std::int64_t h5_count(hid_t group, const char* name) {
+  const H5 source(H5Dopen2(group, name, H5P_DEFAULT), std::string("cannot read ") + name);
+  return elements(H5(H5Dget_space(source.get()), name), name);
+}
+
+}  // namespace mn::data

@@ -1,0 +1,25 @@
+/// IDX, the format of MNIST's files: magic 0 0 TYPE DIMS, big-endian extents, elements. yann.lecun.com/exdb/mnist.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mn::data {
+
+struct IdxArray {
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> bytes;  ///< of elements; points into the parsed bytes
+};
+
+/// Throws DataError that begins with `file` unless `content` is one whole array of unsigned bytes of `dims` dimensions
+/// or more.
+[[nodiscard]] IdxArray parse_idx(std::span<const std::byte> content, std::size_t dims, const std::string& file);
+
+/// A whole file, unpacked if it is gzip. Throws DataError if it is unreadable, or damaged in the middle.
+[[nodiscard]] std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path);
+
+}  // namespace mn::data

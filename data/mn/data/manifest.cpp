@@ -1,0 +1,233 @@
+#include <algorithm>
+#include <cstring>
+
+#include <nlohmann/json.hpp>
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
+#include <mn/data/file.hpp>
+#include <mn/data/hdf5.hpp>
+#include <mn/data/manifest.hpp>
+#include <mn/data/shard_reader.hpp>
+
+namespace mn::data {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "mn-manifest";
+
+/// The shards by columns, as both the file and the wire keep them.
+struct Columns {
+  std::vector<std::string> files;
+  std::vector<std::int64_t> num_samples;
+  std::vector<std::int64_t> bytes;
+  std::vector<std::uint8_t> uuids;  // 16 a shard
+  std::vector<std::int64_t> header_crcs;
+};
+
+Columns columns_of(const std::vector<ShardInfo>& shards) {
+  Columns columns;
+  for (const ShardInfo& shard : shards) {
+    columns.files.push_back(shard.file);
+    columns.num_samples.push_back(shard.num_samples);
+    columns.bytes.push_back(shard.bytes);
+    for (const std::byte b : shard.uuid) columns.uuids.push_back(std::to_integer<std::uint8_t>(b));
+    columns.header_crcs.push_back(shard.header_crc);
+  }
+  return columns;
+}
+
+std::vector<ShardInfo> shards_of(const Columns& columns) {
+  const std::size_t n = columns.files.size();
+  if (columns.num_samples.size() != n || columns.bytes.size() != n || columns.uuids.size() != n * sizeof(Uuid) ||
+      columns.header_crcs.size() != n) {
+    throw DataError("the columns of a shard table differ in length");
+  }
+  std::vector<ShardInfo> shards(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    shards[i].file = columns.files[i];
+    shards[i].num_samples = columns.num_samples[i];
+    shards[i].bytes = columns.bytes[i];
+    std::memcpy(shards[i].uuid.data(), &columns.uuids[i * sizeof(Uuid)], sizeof(Uuid));
+    shards[i].header_crc = static_cast<std::uint32_t>(columns.header_crcs[i]);
+    constexpr std::int64_t kMost = std::int64_t{1} << 40;
+    if (shards[i].num_samples < 0 || shards[i].num_samples > kMost || shards[i].bytes < 0) {
+      throw DataError("a shard table has impossible numbers");
+    }
+    if (shards[i].file.find('/') != std::string::npos) throw DataError("a shard table names a file outside its folder");
+  }
+  return shards;
+}
+
+/// The table but for its folder.
+json content(const ShardTable& table) {
+  const SampleSpec& spec = table.spec();
+  Columns columns = columns_of(table.shards());
+  return {{"split", table.split()},
+          {"kind", static_cast<int>(spec.kind)},
+          {"dtype", static_cast<int>(spec.dtype)},
+          {"shape", spec.shape},
+          {"num_classes", spec.num_classes},
+          {"class_names", spec.class_names},
+          {"files", columns.files},
+          {"num_samples", columns.num_samples},
+          {"bytes", columns.bytes},
+          {"uuids", json::binary(std::move(columns.uuids))},
+          {"header_crcs", columns.header_crcs}};
+}
+
+std::uint32_t checksum_of(const ShardTable& table) {
+  const auto bytes = json::to_cbor(content(table));
+  return crc32c(std::as_bytes(std::span(bytes)));
+}
+
+SampleSpec checked(SampleSpec spec, int kind, int dtype) {
+  if (kind < 0 || kind > 1 || dtype < 0 || dtype > static_cast<int>(DType::kFloat64)) {
+    throw DataError("a shard table has an unknown kind or dtype");
+  }
+  spec.kind = static_cast<SampleKind>(kind);
+  spec.dtype = static_cast<DType>(dtype);
+  return spec;
+}
+
+std::vector<std::int64_t> read_column(hid_t file, const char* name) {
+  std::vector<std::int64_t> column(h5_count(file, name));
+  h5_read_array(file, name, column);
+  return column;
+}
+
+ShardTable read_table(hid_t file, const std::string& folder) {
+  if (h5_read_text(file, "format") != kFormat) throw DataError("it is another kind of HDF5 file");
+  SampleSpec spec;
+  spec.shape = h5_read_numbers(file, "shape");
+  spec.num_classes = h5_read_numbers(file, "num_classes").at(0);
+  spec.class_names = h5_read_strings(file, "class_names");
+  spec = checked(std::move(spec), static_cast<int>(h5_read_numbers(file, "kind").at(0)),
+                 static_cast<int>(h5_read_numbers(file, "dtype").at(0)));
+  Columns columns;
+  columns.files = h5_read_strings(file, "file");
+  columns.num_samples = read_column(file, "num_samples");
+  columns.bytes = read_column(file, "bytes");
+  columns.header_crcs = read_column(file, "header_crc");
+  columns.uuids.resize(h5_count(file, "uuid"));
+  h5_read_array(file, "uuid", columns.uuids);
+  ShardTable table(folder, h5_read_text(file, "split"), std::move(spec), shards_of(columns));
+  if (h5_read_numbers(file, "crc32c").at(0) != checksum_of(table)) throw DataError("its checksum differs");
+  return table;
+}
+
+void write_table(hid_t file, const ShardTable& table) {
+  const SampleSpec& spec = table.spec();
+  const Columns columns = columns_of(table.shards());
+  const auto number = [&](const char* name, std::int64_t value) {
+    h5_write_attribute(file, name, std::span(&value, 1));
+  };
+  h5_write_attribute(file, "format", std::string(kFormat));
+  number("version", kShardVersion);
+  h5_write_attribute(file, "split", table.split());
+  number("kind", static_cast<std::int64_t>(spec.kind));
+  number("dtype", static_cast<std::int64_t>(spec.dtype));
+  h5_write_attribute(file, "shape", std::span(spec.shape));
+  number("num_classes", spec.num_classes);
+  number("total_samples", table.num_samples());
+  number("crc32c", checksum_of(table));
+  const hsize_t n = columns.files.size();
+  const hsize_t uuid_shape[] = {n, sizeof(Uuid)};
+  h5_write_strings(file, "class_names", spec.class_names);
+  h5_write_strings(file, "file", columns.files);
+  h5_write_array(file, "num_samples", columns.num_samples, std::span(&n, 1));
+  h5_write_array(file, "bytes", columns.bytes, std::span(&n, 1));
+  h5_write_array(file, "header_crc", columns.header_crcs, std::span(&n, 1));
+  h5_write_array(file, "uuid", columns.uuids, uuid_shape);
+}
+
+}  // namespace
+
+ShardTable::ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards)
+    : folder_(std::move(folder)), split_(std::move(split)), spec_(std::move(spec)), shards_(std::move(shards)) {
+  for (const ShardInfo& shard : shards_) firsts_.push_back(firsts_.back() + shard.num_samples);
+}
+
+std::int64_t ShardTable::total_bytes() const noexcept {
+  std::int64_t total = 0;
+  for (const ShardInfo& shard : shards_) total += shard.bytes;
+  return total;
+}
+
+std::filesystem::path ShardTable::path(std::size_t shard) const {
+  return std::filesystem::path(folder_) / shards_[shard].file;
+}
+
+std::pair<std::size_t, std::int64_t> ShardTable::locate(std::int64_t sample) const {
+  const auto next = std::upper_bound(firsts_.begin(), firsts_.end(), sample);
+  const auto shard = static_cast<std::size_t>(next - firsts_.begin()) - 1;
+  return {shard, sample - firsts_[shard]};
+}
+
+std::uint64_t ShardTable::hash() const {
+  const auto bytes = json::to_cbor(content(*this));
+  return hash64(std::as_bytes(std::span(bytes)));
+}
+
+std::string ShardTable::serialize() const {
+  json document = content(*this);
+  document["folder"] = folder_;
+  std::string bytes;
+  json::to_cbor(document, bytes);
+  return bytes;
+}
+
+ShardTable ShardTable::parse(const std::string& bytes) {
+  try {
+    const json document = json::from_cbor(bytes);
+    SampleSpec spec;
+    spec.shape = document.at("shape").get<std::vector<std::int64_t>>();
+    spec.num_classes = document.at("num_classes");
+    spec.class_names = document.at("class_names").get<std::vector<std::string>>();
+    spec = checked(std::move(spec), document.at("kind"), document.at("dtype"));
+    Columns columns;
+    columns.files = document.at("files").get<std::vector<std::string>>();
+    columns.num_samples = document.at("num_samples").get<std::vector<std::int64_t>>();
+    columns.bytes = document.at("bytes").get<std::vector<std::int64_t>>();
+    columns.header_crcs = document.at("header_crcs").get<std::vector<std::int64_t>>();
+    columns.uuids = document.at("uuids").get_binary();
+    return {document.at("folder"), document.at("split"), std::move(spec), shards_of(columns)};
+  } catch (const json::exception& e) {
+    throw DataError(std::string("this is no shard table: ") + e.what());
+  }
+}
+
+void write_manifest(const ShardTable& table) {
+  TemporaryFile temporary(std::filesystem::path(table.folder()) / kManifestName);
+  {
+    const H5Lock lock;
+    const H5 file(H5Fcreate(temporary.path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
+                  "cannot create " + temporary.path().string());
+    write_table(file.get(), table);
+  }
+  temporary.publish();
+}
+
+ShardTable read_manifest(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kManifestName;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    throw DataError("there are no shards in " + folder.string() + " (no " + kManifestName +
+                    "): make them with mnshard, e.g. `mnshard idx data/mnist --out DIR`");
+  }
+  try {
+    const H5Lock lock;
+    const H5 file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), "cannot open it");
+    return read_table(file.get(), folder.string());
+  } catch (const DataError& e) {
+    throw DataError(path.string() + " is damaged or no manifest (" + e.what() +
+                    "): make the shards again with mnshard");
+  }
+}
+
+void check_shards(const ShardTable& table) {
+  for (std::size_t i = 0; i < table.shards().size(); ++i) (void)open_shard(table, i);
+}
+
+}  // namespace mn::data

@@ -1,0 +1,67 @@
+/// The shard table: which shards make a dataset. In a file it is manifest.h5, on the wire a CBOR document.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <mn/data/dataset.hpp>
+#include <mn/data/shard_format.hpp>
+
+namespace mn::data {
+
+inline constexpr const char* kManifestName = "manifest.h5";
+
+struct ShardInfo {
+  std::string file;  ///< name in the table's folder
+  std::int64_t num_samples = 0;
+  std::int64_t bytes = 0;  ///< of the file
+  Uuid uuid = {};
+  std::uint32_t header_crc = 0;
+  bool operator==(const ShardInfo&) const = default;
+};
+
+/// The shards of a dataset, in order: samples are numbered through them.
+class ShardTable {
+ public:
+  ShardTable() = default;
+  ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards);
+
+  [[nodiscard]] const std::string& folder() const noexcept { return folder_; }
+  [[nodiscard]] const std::string& split() const noexcept { return split_; }
+  [[nodiscard]] const SampleSpec& spec() const noexcept { return spec_; }
+  [[nodiscard]] const std::vector<ShardInfo>& shards() const noexcept { return shards_; }
+  [[nodiscard]] std::int64_t num_samples() const noexcept { return firsts_.back(); }
+  [[nodiscard]] std::int64_t total_bytes() const noexcept;
+  [[nodiscard]] std::filesystem::path path(std::size_t shard) const;
+  /// Number of the first sample of a shard.
+  [[nodiscard]] std::int64_t first(std::size_t shard) const { return firsts_[shard]; }
+  /// Shard and sample within it.
+  [[nodiscard]] std::pair<std::size_t, std::int64_t> locate(std::int64_t sample) const;
+
+  /// Of everything but the folder: equal for equal data wherever it lies.
+  [[nodiscard]] std::uint64_t hash() const;
+  [[nodiscard]] std::string serialize() const;
+  /// Throws DataError if `bytes` is no table.
+  [[nodiscard]] static ShardTable parse(const std::string& bytes);
+
+ private:
+  std::string folder_;
+  std::string split_;
+  SampleSpec spec_;
+  std::vector<ShardInfo> shards_;
+  std::vector<std::int64_t> firsts_ = {0};  // [shards + 1]
+};
+
+/// Publishes FOLDER/manifest.h5 at once; the dataset is complete from then on.
+void write_manifest(const ShardTable& table);
+/// Throws DataError that names the folder and mnshard if there is none, or if it is damaged.
+[[nodiscard]] ShardTable read_manifest(const std::filesystem::path& folder);
+
+/// Opens every shard and compares its header and length with the table. Throws DataError that names the first that is
+/// missing, truncated, changed or damaged. Reads no sample.
+void check_shards(const ShardTable& table);
+
+}  // namespace mn::data

@@ -1,0 +1,201 @@
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
+#include <mn/data/shard_format.hpp>
+
+namespace mn::data {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "shards are little endian and are read in place");
+
+constexpr char kMagic[8] = {'M', 'N', 'S', 'H', 'A', 'R', 'D', '\n'};
+constexpr std::size_t kMostDims = 8;
+constexpr std::size_t kCrcAt = kUserBlockBytes - sizeof(std::uint32_t);
+constexpr std::uint64_t kMostSamples = std::uint64_t{1} << 40;
+
+struct StoredExtent {
+  std::uint64_t address;
+  std::uint64_t bytes;
+  std::uint32_t crc;
+  std::uint32_t reserved;
+};
+
+/// The block as it lies in the file; zeros up to the checksum in its last four bytes.
+struct Stored {
+  char magic[8];
+  std::uint32_t version;
+  std::uint32_t kind;
+  std::uint32_t dtype;
+  std::uint32_t dims;
+  std::int64_t shape[kMostDims];
+  std::uint64_t num_samples;
+  std::uint64_t file_bytes;
+  std::byte uuid[16];
+  StoredExtent sections[kSections];
+};
+static_assert(sizeof(Stored) == 24 + 8 * kMostDims + 32 + 24 * kSections);
+
+[[noreturn]] void contradiction(const std::string& file, const std::string& what) {
+  throw DataError(file + ": its header contradicts itself (" + what + "): make the shard again with mnshard");
+}
+
+/// Bytes that a section must have; 0 for those whose length is their own.
+std::uint64_t wanted_bytes(const ShardHeader& header, Section section) {
+  const std::uint64_t n = header.num_samples;
+  const bool encoded = header.kind == SampleKind::kEncoded;
+  switch (section) {
+    case Section::kBytes:
+      return encoded ? 0 : n * static_cast<std::uint64_t>(header.sample_bytes());
+    case Section::kOffsets:
+    case Section::kKeyOffsets:
+      return encoded ? 8 * (n + 1) : 0;
+    case Section::kLabel:
+      return 4 * n;
+    case Section::kCrc:
+      return 4 * header.num_checksums();
+    case Section::kHwc:
+      return encoded ? 6 * n : 0;
+    case Section::kKeyBytes:
+      return 0;
+  }
+  return 0;
+}
+
+bool own_length(const ShardHeader& header, Section section) {
+  return header.kind == SampleKind::kEncoded && (section == Section::kBytes || section == Section::kKeyBytes);
+}
+
+void check_extents(const ShardHeader& header, const std::string& file) {
+  for (std::size_t i = 0; i < kSections; ++i) {
+    const auto section = static_cast<Section>(i);
+    const Extent& extent = header.sections[i];
+    const std::string name = name_of(section, header.kind);
+    if (!own_length(header, section) && extent.bytes != wanted_bytes(header, section)) {
+      contradiction(file, name + " has " + std::to_string(extent.bytes) + " bytes");
+    }
+    const bool inside = extent.address <= header.file_bytes && extent.bytes <= header.file_bytes - extent.address;
+    if (extent.bytes > 0 && (!inside || extent.address < kUserBlockBytes)) {
+      contradiction(file, name + " lies outside the file");
+    }
+  }
+}
+
+/// Sizes that later products of them can't overflow.
+void check_sizes(const Stored& stored, const std::string& file) {
+  if (stored.kind > 1) contradiction(file, "kind " + std::to_string(stored.kind));
+  if (stored.dtype > static_cast<std::uint32_t>(DType::kFloat64))
+    contradiction(file, "dtype " + std::to_string(stored.dtype));
+  if (stored.dims > kMostDims) contradiction(file, std::to_string(stored.dims) + " dimensions");
+  if (stored.num_samples > kMostSamples) contradiction(file, std::to_string(stored.num_samples) + " samples");
+  std::uint64_t elements = 1;
+  for (std::size_t d = 0; d < stored.dims; ++d) {
+    const auto extent = static_cast<std::uint64_t>(stored.shape[d]);
+    if (extent > kSampleBytesLimit) contradiction(file, "impossible shape");
+    elements *= extent;
+    if (elements > kSampleBytesLimit) contradiction(file, "impossible shape");
+  }
+  if (elements > 0 && stored.num_samples > (std::uint64_t{1} << 60) / (elements * 8))
+    contradiction(file, "impossible size");
+}
+
+}  // namespace
+
+std::string to_string(const Uuid& uuid) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (std::size_t i = 0; i < uuid.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += kDigits[std::to_integer<int>(uuid[i] >> 4)];
+    text += kDigits[std::to_integer<int>(uuid[i] & std::byte{15})];
+  }
+  return text;
+}
+
+const char* name_of(Section section, SampleKind kind) noexcept {
+  switch (section) {
+    case Section::kBytes:
+      return kind == SampleKind::kFixed ? "/data/x" : "/data/bytes";
+    case Section::kOffsets:
+      return "/data/offsets";
+    case Section::kLabel:
+      return "/data/label";
+    case Section::kCrc:
+      return "/data/crc32c";
+    case Section::kHwc:
+      return "/data/hwc";
+    case Section::kKeyBytes:
+      return "/data/key_bytes";
+    case Section::kKeyOffsets:
+      return "/data/key_offsets";
+  }
+  return "?";
+}
+
+std::uint64_t ShardHeader::num_checksums() const noexcept {
+  return kind == SampleKind::kEncoded ? num_samples : (num_samples + kBlockSamples - 1) / kBlockSamples;
+}
+
+std::int64_t ShardHeader::sample_bytes() const noexcept {
+  return SampleSpec{.kind = kind, .dtype = dtype, .shape = shape, .num_classes = 0, .class_names = {}}.sample_bytes();
+}
+
+UserBlock encode_header(const ShardHeader& header) {
+  if (header.shape.size() > kMostDims) throw ArgumentError("samples of a shard have at most 8 dimensions");
+  Stored stored = {};
+  std::memcpy(stored.magic, kMagic, sizeof kMagic);
+  stored.version = kShardVersion;
+  stored.kind = static_cast<std::uint32_t>(header.kind);
+  stored.dtype = static_cast<std::uint32_t>(header.dtype);
+  stored.dims = static_cast<std::uint32_t>(header.shape.size());
+  std::copy(header.shape.begin(), header.shape.end(), stored.shape);
+  stored.num_samples = header.num_samples;
+  stored.file_bytes = header.file_bytes;
+  std::copy(header.uuid.begin(), header.uuid.end(), stored.uuid);
+  for (std::size_t i = 0; i < kSections; ++i) {
+    stored.sections[i] = {header.sections[i].address, header.sections[i].bytes, header.sections[i].crc, 0};
+  }
+  UserBlock block = {};
+  std::memcpy(block.data(), &stored, sizeof stored);
+  const std::uint32_t crc = crc32c(std::span(block).first(kCrcAt));
+  std::memcpy(block.data() + kCrcAt, &crc, sizeof crc);
+  return block;
+}
+
+std::uint32_t header_crc(std::span<const std::byte, kUserBlockBytes> block) { return crc32c(block.first(kCrcAt)); }
+
+ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, const std::string& file) {
+  Stored stored;
+  std::memcpy(&stored, block.data(), sizeof stored);
+  if (std::memcmp(stored.magic, kMagic, sizeof kMagic) != 0) {
+    throw DataError(file + " is not a shard: it does not begin with a shard's header (mnshard makes shards)");
+  }
+  if (stored.version != kShardVersion) {
+    throw DataError(file + " has version " + std::to_string(stored.version) +
+                    " of the shard format, this program reads " + std::to_string(kShardVersion) +
+                    ": make the shards again with this version's mnshard");
+  }
+  std::uint32_t crc = 0;
+  std::memcpy(&crc, block.data() + kCrcAt, sizeof crc);
+  if (crc != header_crc(block)) {
+    throw DataError(file + ": the header is damaged (its checksum differs): copy the shard again or make it anew");
+  }
+  check_sizes(stored, file);
+
+  ShardHeader header;
+  header.kind = static_cast<SampleKind>(stored.kind);
+  header.dtype = static_cast<DType>(stored.dtype);
+  header.shape.assign(stored.shape, stored.shape + stored.dims);
+  header.num_samples = stored.num_samples;
+  header.file_bytes = stored.file_bytes;
+  std::copy(std::begin(stored.uuid), std::end(stored.uuid), header.uuid.begin());
+  for (std::size_t i = 0; i < kSections; ++i) {
+    header.sections[i] = {stored.sections[i].address, stored.sections[i].bytes, stored.sections[i].crc};
+  }
+  check_extents(header, file);
+  return header;
+}
+
+}  // namespace mn::data

@@ -1,0 +1,116 @@
+#include <algorithm>
+#include <cstring>
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
+#include <mn/data/shard_reader.hpp>
+
+namespace mn::data {
+namespace {
+
+struct Opened {
+  OpenShard shard;
+  std::uint32_t crc;
+};
+
+Opened open_and_decode(const std::filesystem::path& path) {
+  File file(path, File::Mode::kRead);
+  const std::uint64_t bytes = file.size();
+  if (bytes < kUserBlockBytes)
+    throw DataError(path.string() + " is truncated or not a shard: it has " + std::to_string(bytes) + " bytes");
+  UserBlock block;
+  file.read_at(0, block);
+  ShardHeader header = decode_header(block, path.string());
+  if (bytes < header.file_bytes) {
+    throw DataError(path.string() + " is truncated: it has " + std::to_string(bytes) + " of " +
+                    std::to_string(header.file_bytes) + " bytes; copy it again or make it anew with mnshard");
+  }
+  return {{std::move(file), std::move(header)}, header_crc(block)};
+}
+
+}  // namespace
+
+OpenShard open_shard(const std::filesystem::path& path) { return open_and_decode(path).shard; }
+
+OpenShard open_shard(const ShardTable& table, std::size_t shard) {
+  const ShardInfo& expected = table.shards()[shard];
+  Opened opened = open_and_decode(table.path(shard));
+  if (opened.crc != expected.header_crc || opened.shard.header.uuid != expected.uuid) {
+    throw DataError(table.path(shard).string() + " was changed after the manifest was written (uuid " +
+                    to_string(opened.shard.header.uuid) + ", expected " + to_string(expected.uuid) +
+                    "): bring the shard and its manifest from the same place, or make them again with mnshard");
+  }
+  return std::move(opened.shard);
+}
+
+ShardReader::ShardReader(OpenShard shard, std::shared_ptr<IoCounters> counters)
+    : file_(std::move(shard.file)), header_(std::move(shard.header)), counters_(std::move(counters)) {
+  counters_->opens += 1;
+  counters_->bytes += kUserBlockBytes;
+  labels_ = read_array<std::int32_t>(Section::kLabel);
+  crcs_ = read_array<std::uint32_t>(Section::kCrc);
+  if (header_.kind == SampleKind::kFixed) return;
+  offsets_ = read_array<std::uint64_t>(Section::kOffsets);
+  const bool good = offsets_.front() == 0 && offsets_.back() == header_.at(Section::kBytes).bytes &&
+                    std::is_sorted(offsets_.begin(), offsets_.end());
+  if (!good) throw DataError(path() + ": /data/offsets does not fit /data/bytes; make the shard again with mnshard");
+}
+
+void ShardReader::read_bytes(std::uint64_t offset, std::span<std::byte> out) const {
+  file_.read_at(offset, out);
+  counters_->bytes += static_cast<std::int64_t>(out.size());
+}
+
+std::vector<std::byte> ShardReader::read_section(Section section) const { return read_array<std::byte>(section); }
+
+template <class T>
+std::vector<T> ShardReader::read_array(Section section) const {
+  const Extent& extent = header_.at(section);
+  std::vector<T> values(extent.bytes / sizeof(T));
+  const auto bytes = std::as_writable_bytes(std::span(values));
+  read_bytes(extent.address, bytes);
+  if (section != Section::kBytes && crc32c(bytes) != extent.crc) {
+    throw DataError(path() + ": " + name_of(section, header_.kind) +
+                    " is damaged (its checksum differs): copy the shard again or make it anew with mnshard");
+  }
+  return values;
+}
+
+std::int64_t ShardReader::length(std::int64_t sample) const {
+  return static_cast<std::int64_t>(offsets_[sample + 1] - offsets_[sample]);
+}
+
+bool ShardReader::read_sample(std::int64_t sample, std::span<std::byte> out) const {
+  read_bytes(header_.at(Section::kBytes).address + offsets_[sample], out);
+  return crc32c(out) == crcs_[sample];
+}
+
+std::int64_t ShardReader::block_bytes(std::int64_t block) const {
+  return std::min(kBlockSamples, size() - block * kBlockSamples) * header_.sample_bytes();
+}
+
+bool ShardReader::read_block(std::int64_t block, std::span<std::byte> out) const {
+  const auto first = static_cast<std::uint64_t>(block * kBlockSamples * header_.sample_bytes());
+  read_bytes(header_.at(Section::kBytes).address + first, out);
+  return crc32c(out) == crcs_[block];
+}
+
+std::vector<std::string> ShardReader::read_keys() const {
+  if (header_.kind == SampleKind::kFixed) return {};
+  const auto bytes = read_array<char>(Section::kKeyBytes);
+  const auto offsets = read_array<std::uint64_t>(Section::kKeyOffsets);
+  if (!std::is_sorted(offsets.begin(), offsets.end()) || offsets.back() != bytes.size()) {
+    throw DataError(path() + ": /data/key_offsets does not fit /data/key_bytes; make the shard again with mnshard");
+  }
+  std::vector<std::string> keys;
+  for (std::int64_t i = 0; i < size(); ++i) keys.emplace_back(bytes.data() + offsets[i], offsets[i + 1] - offsets[i]);
+  return keys;
+}
+
+std::string ShardReader::damage(std::int64_t sample) const {
+  return path() + ": sample " + std::to_string(sample) +
+         " is damaged (its checksum differs): `mnshard verify` lists all such samples; copy the shard again or make it "
+         "anew";
+}
+
+}  // namespace mn::data
