@@ -198,7 +198,8 @@ std::optional<Checkpoint> load_checkpoint(Communicator& comm, const std::string&
       true);
 
   Checkpoint mine = read.value_or(Checkpoint());
-  const json outline = comm.bcast_obj(json({{"found", read.has_value()}, {"ranks", mine.ranks.size()}, {"about", mine.about}}));
+  const json outline =
+      comm.bcast_obj(json({{"found", read.has_value()}, {"ranks", mine.ranks.size()}, {"about", mine.about}}));
   if (!outline.at("found").get<bool>()) return std::nullopt;
   mine.about = outline.at("about");
   mine.model = comm.bcast_obj(mine.model);

@@ -15,8 +15,8 @@ namespace mn {
 
 /// What a checkpoint holds; a Trainer fills and reads it.
 ///
-/// File, little endian: "mn-ckpt1", u64 bytes of the index, u32 CRC-32C of the index, u32 0, the index (JSON: "about" and
-/// for each section its name, bytes and CRC-32C), then the sections back to back to the end of the file.
+/// File, little endian: "mn-ckpt1", u64 bytes of the index, u32 CRC-32C of the index, u32 0, the index (JSON: "about"
+/// and for each section its name, bytes and CRC-32C), then the sections back to back to the end of the file.
 struct Checkpoint {
   nlohmann::json about;            ///< counters, iterator, extensions, …
   std::string model;               ///< parameters and buffers, as safetensors

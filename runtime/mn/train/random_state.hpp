@@ -1,9 +1,9 @@
 /// The state of libtorch's random numbers on this rank: the CPU's generator and, on a GPU, that device's.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
+
+#include <ATen/core/Tensor.h>
 
 #include <mn/comm/buffer.hpp>
 #include <mn/train/safetensors.hpp>

@@ -17,8 +17,8 @@ using nlohmann::json;
 constexpr std::uint64_t kMostHeaderBytes = 100'000'000;  // the reference implementation's limit
 
 constexpr std::pair<at::ScalarType, const char*> kDtypes[] = {
-    {at::kDouble, "F64"}, {at::kFloat, "F32"}, {at::kHalf, "F16"},  {at::kBFloat16, "BF16"}, {at::kLong, "I64"},
-    {at::kInt, "I32"},    {at::kShort, "I16"}, {at::kChar, "I8"},   {at::kByte, "U8"},       {at::kBool, "BOOL"}};
+    {at::kDouble, "F64"}, {at::kFloat, "F32"}, {at::kHalf, "F16"}, {at::kBFloat16, "BF16"}, {at::kLong, "I64"},
+    {at::kInt, "I32"},    {at::kShort, "I16"}, {at::kChar, "I8"},  {at::kByte, "U8"},       {at::kBool, "BOOL"}};
 
 std::string name_of_dtype(const std::string& name, at::ScalarType type) {
   for (const auto& [known, text] : kDtypes) {
@@ -78,9 +78,8 @@ class Parser {
         fail("has a malformed entry for tensor \"" + name + "\" (" + error.what() + ")");
       }
     }
-    std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
-      return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
-    });
+    std::sort(pieces.begin(), pieces.end(),
+              [](const Piece& a, const Piece& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
     NamedTensors tensors;
     std::uint64_t covered = 0;
     for (Piece& piece : pieces) {
@@ -100,7 +99,8 @@ class Parser {
     const auto end = entry.at("data_offsets").at(1).get<std::uint64_t>();
     const auto shape = entry.at("shape").get<std::vector<std::int64_t>>();
     const auto dtype = entry.at("dtype").get<std::string>();
-    const auto known = std::find_if(std::begin(kDtypes), std::end(kDtypes), [&](const auto& d) { return dtype == d.second; });
+    const auto known =
+        std::find_if(std::begin(kDtypes), std::end(kDtypes), [&](const auto& d) { return dtype == d.second; });
     if (known == std::end(kDtypes)) fail("holds tensor \"" + name + "\" of an unknown dtype \"" + dtype + "\"");
     if (begin > end || end > data_.size()) fail("is cut off: tensor \"" + name + "\" lies beyond its end");
     if (bytes_for(name, shape, c10::elementSize(known->first)) != end - begin) {
@@ -194,7 +194,12 @@ void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std
 }
 
 void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm) {
-  on_root<DataError>(comm, [&] { write_file(path, to_safetensors(named_tensors(module), {{"format", "pt"}})); }, true);
+  on_root<DataError>(
+      comm,
+      [&] {
+        write_file(path, to_safetensors(named_tensors(module), {{"format", "pt"}}));
+      },
+      true);
 }
 
 void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm) {

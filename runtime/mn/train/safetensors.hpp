@@ -2,14 +2,14 @@
 /// of names, dtypes, shapes and offsets, then the data. Format: https://github.com/huggingface/safetensors.
 #pragma once
 
-#include <torch/nn/module.h>
-
 #include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <torch/nn/module.h>
 
 #include <mn/comm/communicator.hpp>
 

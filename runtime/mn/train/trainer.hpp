@@ -1,8 +1,6 @@
 /// The training loop: minibatch → loss → gradients → multi-node update, with extensions that run by triggers.
 #pragma once
 
-#include <torch/nn/module.h>
-
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -12,6 +10,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <torch/nn/module.h>
 
 #include <mn/comm/communicator.hpp>
 #include <mn/data/iterator.hpp>
@@ -134,7 +134,7 @@ class Trainer {
   std::shared_ptr<torch::nn::Module> model_;
   ComputeLoss compute_loss_;
   TrainerOptions options_;
-  std::vector<Entry> extensions_;            // by priority
+  std::vector<Entry> extensions_;                       // by priority
   nlohmann::json restored_ = nlohmann::json::object();  // extensions' states, until run() hands them out
 
   std::int64_t iteration_ = 0;
@@ -144,15 +144,15 @@ class Trainer {
   Clock::time_point start_ = Clock::now();
   double earlier_s_ = 0;  // elapsed before the resume
 
-  Summary observation_;                 // since the last report, this rank's
-  Metrics reported_;                    // since the last report, all ranks'
-  std::vector<at::Tensor> losses_;      // not yet in observation_: reading one would wait for the device
+  Summary observation_;             // since the last report, this rank's
+  Metrics reported_;                // since the last report, all ranks'
+  std::vector<at::Tensor> losses_;  // not yet in observation_: reading one would wait for the device
   std::vector<std::int64_t> losses_samples_;
-  std::int64_t samples_ = 0;            // since the last report, this rank's
-  double training_s_ = 0;               // since the last report, without extensions
+  std::int64_t samples_ = 0;  // since the last report, this rank's
+  double training_s_ = 0;     // since the last report, without extensions
 
-  bool must_agree_ = false;             // something depends on clocks or signals
-  std::int64_t next_agreement_ = 0;     // iteration
+  bool must_agree_ = false;          // something depends on clocks or signals
+  std::int64_t next_agreement_ = 0;  // iteration
   std::int64_t last_agreement_ = 0;
   Clock::time_point last_agreement_at_ = {};
 };

@@ -1,0 +1,28 @@
+/// All that a training program needs: `#include <mn/mn.hpp>`, link mn::mn.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/comm/job.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
+#include <mn/data/dataset.hpp>
+#include <mn/data/loader.hpp>
+#include <mn/data/scatter.hpp>
+#include <mn/train/checkpoint.hpp>
+#include <mn/train/evaluator.hpp>
+#include <mn/train/extensions/dump_graph.hpp>
+#include <mn/train/extensions/evaluator.hpp>
+#include <mn/train/extensions/log_report.hpp>
+#include <mn/train/extensions/plot_report.hpp>
+#include <mn/train/extensions/print_report.hpp>
+#include <mn/train/extensions/progress_bar.hpp>
+#include <mn/train/extensions/snapshot.hpp>
+#include <mn/train/optimizer.hpp>
+#include <mn/train/random_state.hpp>
+#include <mn/train/safetensors.hpp>
+#include <mn/train/summary.hpp>
+#include <mn/train/tensor.hpp>
+#include <mn/train/trainer.hpp>
+#include <mn/train/triggers.hpp>

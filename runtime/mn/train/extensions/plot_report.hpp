@@ -1,0 +1,53 @@
+/// OUT/plot.png: curves of the log, drawn by gnuplot.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <sys/types.h>
+
+#include <mn/train/extension.hpp>
+#include <mn/train/extensions/log_report.hpp>
+
+namespace mn::extensions {
+
+/// One panel: its title and the log's values that it shows.
+using PlotPanel = std::pair<std::string, std::vector<std::string>>;
+
+/// Draws after each report, once an epoch unless another trigger is given. gnuplot runs beside training, which never
+/// waits for it: a plot that isn't done when the next is due makes that one be left out. Without gnuplot there is one
+/// warning and no plot. Add it after the log.
+class PlotReport final : public Extension {
+ public:
+  /// `log` is the same trainer's; `x` is one of its values.
+  explicit PlotReport(const LogReport& log,
+                      std::vector<PlotPanel> panels = {{"loss", {"main/loss", "validation/main/loss"}},
+                                                       {"accuracy", {"main/accuracy", "validation/main/accuracy"}}},
+                      std::string x = "epoch", std::string program = "gnuplot");
+  ~PlotReport() override;
+
+  [[nodiscard]] std::string name() const override { return "PlotReport"; }
+  [[nodiscard]] Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }
+  void run(Trainer& trainer) override;
+  /// Waits for the last plot, for a few seconds at most.
+  void finalize(Trainer& trainer) override;
+
+  /// gnuplot commands that draw `entries` into a PNG file.
+  [[nodiscard]] std::string script(const std::vector<nlohmann::json>& entries, const std::string& png) const;
+
+ private:
+  void draw(const Trainer& trainer);
+  bool reap(const Trainer& trainer);
+  void give_up(const std::string& why);
+
+  const LogReport& log_;
+  std::vector<PlotPanel> panels_;
+  std::string x_;
+  std::string program_;
+  pid_t child_ = -1;
+  std::size_t drawn_ = 0;  // entries
+  bool enabled_ = true;
+};
+
+}  // namespace mn::extensions

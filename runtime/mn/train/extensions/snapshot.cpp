@@ -1,0 +1,17 @@
+#include <mn/core/error.hpp>
+#include <mn/train/checkpoint.hpp>
+#include <mn/train/extensions/snapshot.hpp>
+#include <mn/train/trainer.hpp>
+
+namespace mn::extensions {
+
+Snapshot::Snapshot(std::size_t keep) : keep_(keep) {
+  if (keep_ == 0) throw UsageError("the number of checkpoints to keep must be at least 1");
+}
+
+void Snapshot::run(Trainer& trainer) {
+  trainer.save(checkpoint_path(trainer.out(), trainer.iteration()));
+  if (trainer.is_root()) remove_old_checkpoints(trainer.out(), keep_);
+}
+
+}  // namespace mn::extensions

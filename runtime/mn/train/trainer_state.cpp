@@ -1,0 +1,166 @@
+/// What a checkpoint holds of a trainer, and how training goes on from it.
+#include <sstream>
+#include <typeinfo>
+
+#include <c10/util/Type.h>
+#include <torch/torch.h>
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
+#include <mn/train/on_root.hpp>
+#include <mn/train/random_state.hpp>
+#include <mn/train/safetensors.hpp>
+#include <mn/train/trainer.hpp>
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kBufferPrefix = "buffer.";
+
+std::string optimizer_kind(const torch::optim::Optimizer& optimizer) { return c10::demangle(typeid(optimizer).name()); }
+
+std::string optimizer_bytes(const torch::optim::Optimizer& optimizer) {
+  torch::serialize::OutputArchive archive;
+  optimizer.save(archive);
+  std::ostringstream bytes;
+  archive.save_to(bytes);
+  return std::move(bytes).str();
+}
+
+void load_optimizer(torch::optim::Optimizer& optimizer, const std::string& bytes, at::Device device) {
+  torch::serialize::InputArchive archive;
+  archive.load_from(bytes.data(), bytes.size(), device);
+  optimizer.load(archive);
+}
+
+NamedTensors buffers_of(const torch::nn::Module& model) {
+  NamedTensors buffers;
+  for (const auto& item : model.named_buffers())
+    buffers.emplace_back(std::string(kBufferPrefix) + item.key(), item.value());
+  return buffers;
+}
+
+}  // namespace
+
+/// What every rank holds alike.
+json Trainer::replicated_state() const {
+  json extensions = json::object();
+  for (const Entry& entry : extensions_) extensions[entry.name] = entry.extension->state();
+  return {{"iteration", iteration_},
+          {"epoch", epoch_},
+          {"epoch_detail", epoch_detail_},
+          {"elapsed_s", elapsed_s()},
+          {"seed", random_seed()},
+          {"iterator", iterator_->state()},
+          {"optimizer_kind", optimizer_kind(optimizer_->actual())},
+          {"optimizer", optimizer_->state()},
+          {"reported", reported_},
+          {"training_s", training_s_},
+          {"extensions", std::move(extensions)}};
+}
+
+/// What sums over ranks.
+json Trainer::rank_record() const { return {{"observation", observation_.state()}, {"samples", samples_}}; }
+
+/// What each rank holds of its own: random numbers, and buffers (batch normalization's statistics) unless rank 0's are
+/// the same.
+std::string Trainer::rank_tensors() const {
+  const NamedTensors buffers = buffers_of(*model_);
+  const std::uint64_t own = hash64(to_safetensors(buffers));
+  std::uint64_t roots = own;
+  comm_->bcast(std::span(&roots, 1));
+  NamedTensors tensors = random_state(comm_->device());
+  if (own != roots) tensors.insert(tensors.end(), buffers.begin(), buffers.end());
+  return to_safetensors(tensors);
+}
+
+void Trainer::save(const std::filesystem::path& path) {
+  synchronize();
+  Checkpoint checkpoint;
+  checkpoint.ranks = comm_->gather_obj(rank_tensors());
+  const std::vector<json> records = comm_->gather_obj(rank_record());
+  const auto write = [&] {
+    checkpoint.about = replicated_state();
+    checkpoint.about["ranks"] = records;
+    checkpoint.model = to_safetensors(named_tensors(*model_));
+    checkpoint.optimizer = optimizer_bytes(optimizer_->actual());
+    write_checkpoint(path, checkpoint);
+  };
+  on_root<DataError>(*comm_, write, true);
+}
+
+bool Trainer::resume(const std::string& from) {
+  const std::optional<Checkpoint> checkpoint = load_checkpoint(*comm_, from, out());
+  if (!checkpoint) return false;
+  const std::string source = "the checkpoint (" + from + ")";
+  try {
+    copy_into(*model_, from_safetensors(checkpoint->model, source), source);
+    restore(*checkpoint);
+    restore_rank(*checkpoint);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string what = error.what();  // libtorch appends a stack trace
+    throw DataError(source + " does not fit this job: " + what.substr(0, what.find('\n')), true);
+  }
+  if (is_root()) {
+    log_info("resumed after iteration " + std::to_string(iteration_) + ", epoch " + std::to_string(epoch_));
+  }
+  return true;
+}
+
+void Trainer::restore(const Checkpoint& checkpoint) {
+  const json& about = checkpoint.about;
+  const std::string kind = optimizer_kind(optimizer_->actual());
+  if (about.at("optimizer_kind") != kind) {
+    throw DataError("the checkpoint is of a job with another optimizer: it has " +
+                        about.at("optimizer_kind").get<std::string>() + ", this job " + kind,
+                    true);
+  }
+  load_optimizer(optimizer_->actual(), checkpoint.optimizer, comm_->device());
+  optimizer_->load_state(about.at("optimizer"));
+  iterator_->load_state(about.at("iterator"));
+  iteration_ = about.at("iteration").get<std::int64_t>();
+  epoch_ = about.at("epoch").get<std::int64_t>();
+  epoch_detail_ = about.at("epoch_detail").get<double>();
+  earlier_s_ = about.at("elapsed_s").get<double>();
+  training_s_ = about.at("training_s").get<double>();
+  reported_ = about.at("reported").get<Metrics>();
+  restored_ = about.at("extensions");
+}
+
+/// With as many ranks as before each goes on with its own; otherwise the sums go to rank 0, all buffers are rank 0's,
+/// and random numbers begin anew.
+void Trainer::restore_rank(const Checkpoint& checkpoint) {
+  const json& about = checkpoint.about;
+  const json& records = about.at("ranks");
+  const bool same_ranks = !checkpoint.ranks.empty();
+  observation_ = Summary();
+  samples_ = 0;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (same_ranks ? i != static_cast<std::size_t>(comm_->rank()) : !is_root()) continue;
+    Summary theirs;
+    theirs.load_state(records[i].at("observation"));
+    observation_.merge(theirs);
+    samples_ += records[i].at("samples").get<std::int64_t>();
+  }
+  if (!same_ranks) {
+    const std::string key = std::to_string(about.at("seed").get<std::uint64_t>()) + " " + std::to_string(iteration_) +
+                            " " + std::to_string(comm_->rank());
+    seed_random(hash64(key), comm_->device());
+    return;
+  }
+  const NamedTensors tensors =
+      from_safetensors(checkpoint.ranks.at(static_cast<std::size_t>(comm_->rank())), "the checkpoint");
+  const std::map<std::string, at::Tensor> own(tensors.begin(), tensors.end());
+  const at::NoGradGuard no_grad;
+  for (auto& [name, buffer] : buffers_of(*model_)) {
+    if (const auto found = own.find(name); found != own.end()) buffer.copy_(found->second);
+  }
+  set_random_state(tensors, comm_->device());
+}
+
+}  // namespace mn
