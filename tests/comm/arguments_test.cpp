@@ -1,0 +1,131 @@
+// Calls that break their contract throw on the rank that makes them, before anything is sent.
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+class Arguments : public ::testing::Test {
+ protected:
+  Arguments() {
+    CommunicatorOptions options;
+    options.device = Device();
+    comm_ = create_communicator("flat", MPI_COMM_WORLD, options);
+    ranks_ = static_cast<std::size_t>(comm_->size());
+    two_.resize(2);
+    parts_.resize(2 * ranks_);
+    short_.resize(2 * ranks_ + 1);
+  }
+  /// All is well still: nothing of the refused calls is on its way.
+  void TearDown() override {
+    std::vector<int> one{1};
+    comm_->allreduce(one);
+    EXPECT_EQ(one[0], comm_->size());
+  }
+
+  std::shared_ptr<Communicator> comm_;
+  std::size_t ranks_ = 1;
+  std::vector<float> two_;
+  std::vector<float> parts_;
+  std::vector<float> short_;
+};
+
+TEST_F(Arguments, RanksOutOfRange) {
+  for (const int bad : {-1, comm_->size()}) {
+    EXPECT_THROW(comm_->bcast(two_, bad), ArgumentError);
+    EXPECT_THROW(comm_->gather(two_, parts_, bad), ArgumentError);
+    EXPECT_THROW(comm_->scatter(parts_, two_, bad), ArgumentError);
+    EXPECT_THROW(comm_->send(two_, bad), ArgumentError);
+    EXPECT_THROW(comm_->recv(two_, bad), ArgumentError);
+    EXPECT_THROW(static_cast<void>(comm_->bcast_obj(std::string("x"), bad)), ArgumentError);
+    EXPECT_THROW(static_cast<void>(comm_->gather_obj(std::string("x"), bad)), ArgumentError);
+  }
+  EXPECT_THAT([&] { comm_->bcast(two_, 99); },
+              ThrowsMessage<ArgumentError>(HasSubstr("bcast: root 99 is out of range")));
+}
+
+TEST_F(Arguments, TagsOutOfRange) {
+  EXPECT_THROW(comm_->send(two_, 0, -1), ArgumentError);
+  EXPECT_THROW(comm_->recv(two_, 0, Communicator::kMaxTag + 1), ArgumentError);
+}
+
+TEST_F(Arguments, WrongLengths) {
+  EXPECT_THROW(comm_->allgather(two_, short_), ArgumentError);
+  EXPECT_THROW(comm_->reduce_scatter(short_, two_), ArgumentError);
+  EXPECT_THROW(comm_->alltoall(parts_, short_), ArgumentError);
+  if (ranks_ > 1) {
+    EXPECT_THROW(comm_->alltoall(short_, short_), ArgumentError);
+  }
+  if (comm_->rank() == 0) {
+    EXPECT_THROW(comm_->gather(two_, short_), ArgumentError);
+    EXPECT_THROW(comm_->scatter(short_, two_), ArgumentError);
+    EXPECT_THROW(static_cast<void>(comm_->scatter_obj(std::vector<std::string>(ranks_ + 1))), ArgumentError);
+  }
+}
+
+TEST_F(Arguments, DifferentTypes) {
+  std::vector<double> wide(2 * ranks_);
+  EXPECT_THROW(comm_->allgather(two_, wide), ArgumentError);
+}
+
+TEST_F(Arguments, NoMemory) {
+  EXPECT_THROW(comm_->bcast(BufferView(nullptr, 3, DType::kFloat32)), ArgumentError);
+  EXPECT_THROW(comm_->allreduce(BufferView(nullptr, 3, DType::kFloat32)), ArgumentError);
+}
+
+TEST_F(Arguments, MemoryOfAnotherDevice) {
+  const BufferView elsewhere(two_.data(), 2, DType::kFloat32, {DeviceType::kCuda, 1});
+  EXPECT_THAT([&] { comm_->allreduce(elsewhere); },
+              ThrowsMessage<ArgumentError>(HasSubstr("lies on cuda:1, but the communicator's device is cpu")));
+}
+
+TEST_F(Arguments, Overlap) {
+  if (ranks_ == 1) return;  // a whole of one part
+  const auto shifted = BufferView(parts_).slice(1, 2);
+  EXPECT_THROW(comm_->allgather(shifted, parts_), ArgumentError);
+  EXPECT_THROW(comm_->reduce_scatter(parts_, shifted), ArgumentError);
+}
+
+TEST(Registry, AnUnknownNameListsTheKnown) {
+  EXPECT_THAT([] { static_cast<void>(create_communicator("nave")); },
+              ThrowsMessage<UsageError>(
+                  ::testing::AllOf(HasSubstr("unknown communicator \"nave\""), HasSubstr("auto, naive, flat"))));
+}
+
+TEST(Registry, AutoIsOneOfTheNames) {
+  const auto comm = create_communicator();
+  EXPECT_THAT(communicator_names(), ::testing::Contains(comm->name()));
+}
+
+TEST(Messages, ALongerOneThanExpectedIsACommError) {
+  const auto comm = create_communicator("naive");
+  if (comm->size() == 1) return;
+  std::vector<float> three(3);
+  std::vector<float> two(2);
+  if (comm->rank() == 0) comm->send(three, 1);
+  if (comm->rank() == 1) {
+    EXPECT_THAT([&] { comm->recv(two, 0); }, ThrowsMessage<CommError>(HasSubstr("recv from rank 0 of 8 bytes failed")));
+  }
+}
+
+TEST(Messages, AShorterOneThanExpectedIsACommError) {
+  const auto comm = create_communicator("naive");
+  if (comm->size() == 1) return;
+  std::vector<float> three(3);
+  std::vector<float> two(2);
+  if (comm->rank() == 0) comm->send(two, 1);
+  if (comm->rank() == 1) {
+    EXPECT_THAT([&] { comm->recv(three, 0); }, ThrowsMessage<CommError>(HasSubstr("2 elements came, 3 were expected")));
+  }
+}
+
+}  // namespace
+}  // namespace mn
