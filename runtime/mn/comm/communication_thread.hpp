@@ -13,8 +13,8 @@
 
 namespace mn {
 
-/// A thread with a communicator of its own (the same ranks and backend) that runs tasks in the order submitted. All ranks
-/// must submit the same collectives in the same order. submit() and wait() are for one thread at a time.
+/// A thread with a communicator of its own (the same ranks and backend) that runs tasks in the order submitted. All
+/// ranks must submit the same collectives in the same order. submit() and wait() are for one thread at a time.
 class CommunicationThread {
  public:
   using Task = std::function<void(Communicator&)>;
