@@ -21,7 +21,7 @@ std::vector<std::int64_t> strides_for(const at::Tensor& parameter) {
 }
 
 /// The elements in the order in which they lie, whatever the strides.
-BufferView message_of(const at::Tensor& view) { return buffer_view(view.as_strided({view.numel()}, {1})); }
+at::Tensor flattened(const at::Tensor& view) { return view.as_strided({view.numel()}, {1}); }
 
 /// Members by dtype; float32 sorts last, so that the tail follows it.
 using Groups = std::map<std::pair<bool, at::ScalarType>, std::vector<std::size_t>>;
@@ -68,11 +68,13 @@ FlatBuffer::FlatBuffer(const std::vector<at::Tensor>& parameters, std::size_t ta
       views_[i] = at::from_blob(data, parameters[i].sizes(), strides_for(parameters[i]), options);
       data += parameters[i].nbytes();
       message_index_[i] = messages_.size();
-      messages_.push_back(message_of(views_[i]));
+      message_tensors_.push_back(flattened(views_[i]));
+      messages_.push_back(buffer_view(message_tensors_.back()));
     }
     if (key.first) {
       tail_ = at::from_blob(data, {static_cast<std::int64_t>(tail_count)}, options);
-      messages_.push_back(message_of(tail_));
+      message_tensors_.push_back(tail_);
+      messages_.push_back(buffer_view(tail_));
     }
   }
 }
@@ -83,6 +85,11 @@ void FlatBuffer::zero() {
 
 void FlatBuffer::scale(double factor) {
   for (auto& flat : flats_) flat.mul_(factor);
+}
+
+void FlatBuffer::copy_from(const FlatBuffer& other, std::size_t first, std::size_t count) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t m = first; m < first + count; ++m) message_tensors_[m].copy_(other.message_tensors_[m]);
 }
 
 }  // namespace mn

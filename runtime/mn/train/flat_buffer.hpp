@@ -35,10 +35,14 @@ class FlatBuffer {
   void zero();
   /// Multiplies everything, the tail included.
   void scale(double factor);
+  /// Takes messages [first, first + count) of `other`, which has the same layout.
+  void copy_from(const FlatBuffer& other, std::size_t first, std::size_t count);
+  void copy_from(const FlatBuffer& other) { copy_from(other, 0, messages_.size()); }
 
  private:
   std::vector<at::Tensor> flats_;  // all of one dtype; the tail is part of the float32 one
   std::vector<at::Tensor> views_;
+  std::vector<at::Tensor> message_tensors_;  // one-dimensional, over each message
   std::vector<BufferView> messages_;
   std::vector<std::size_t> message_index_;
   at::Tensor tail_;

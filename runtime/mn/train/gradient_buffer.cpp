@@ -20,7 +20,7 @@ GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, Communicator&
     }
     before.push_back(parameter.grad());
   }
-  flat_ = FlatBuffer(parameters_, 1 + parameters_.size(), comm, order);
+  flat_ = FlatBuffer(parameters_, tail_count(), comm, order);
   zero();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (before[i].defined()) parameters_[i].mutable_grad() = before[i];
@@ -50,15 +50,18 @@ bool GradientBuffer::collect_one(std::size_t i) {
   return true;
 }
 
-void GradientBuffer::collect(double weight) {
+void GradientBuffer::collect(double weight, bool disturbed) {
   const at::NoGradGuard no_grad;
   const at::Tensor tail = at::zeros({flat_.tail().numel()}, at::kFloat);
   auto* numbers = tail.mutable_data_ptr<float>();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) numbers[1 + i] = collect_one(i) ? 1.0F : 0.0F;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) numbers[kNumbers + i] = collect_one(i) ? 1.0F : 0.0F;
   if (weight != 1) flat_.scale(weight);
   numbers[0] = static_cast<float>(weight);
+  numbers[1] = disturbed ? 1.0F : 0.0F;
   flat_.tail().copy_(tail);
 }
+
+bool GradientBuffer::disturbed_anywhere(const FlatBuffer& reduced) { return reduced.tail()[1].item<float>() != 0; }
 
 bool GradientBuffer::finish(FlatBuffer& reduced) {
   const at::NoGradGuard no_grad;
@@ -70,7 +73,7 @@ bool GradientBuffer::finish(FlatBuffer& reduced) {
   if (!all_ones) reduced.scale(1.0 / static_cast<double>(mean_weight));
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     auto& grad = parameters_[i].mutable_grad();
-    if (numbers[1 + i] == 0) {
+    if (numbers[kNumbers + i] == 0) {
       grad.reset();
     } else if (!grad.is_same(reduced.view(i))) {
       grad = reduced.view(i);

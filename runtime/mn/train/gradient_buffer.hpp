@@ -22,13 +22,17 @@ class GradientBuffer {
 
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
   [[nodiscard]] const FlatBuffer& flat() const noexcept { return flat_; }
+  /// Elements of the tail, for other buffers of the same layout.
+  [[nodiscard]] std::size_t tail_count() const noexcept { return kNumbers + parameters_.size(); }
 
   /// Zeroes the buffer, attaches every view, and forgets what was written.
   void zero();
 
   /// Brings gradients that live elsewhere into the buffer, multiplies by `weight` if it isn't 1, and fills the tail:
-  /// the buffer is then ready to be reduced.
-  void collect(double weight);
+  /// the buffer is then ready to be reduced. `disturbed` tells the other ranks through the tail.
+  void collect(double weight, bool disturbed = false);
+  /// Whether a rank was disturbed; `reduced` holds a reduced tail.
+  [[nodiscard]] static bool disturbed_anywhere(const FlatBuffer& reduced);
 
   /// After `reduced` (this buffer's memory, or another of the same layout) became the mean over ranks of what collect()
   /// left: gradients become Σ wᵢgᵢ / Σ wᵢ, viewing `reduced`, and None where no rank wrote one. False if all weights
@@ -40,6 +44,9 @@ class GradientBuffer {
   void release();
 
  private:
+  // The tail: this rank's weight, 1 if it was disturbed, then 1 for each gradient that was written here.
+  static constexpr std::size_t kNumbers = 2;
+
   bool collect_one(std::size_t i);
 
   std::vector<at::Tensor> parameters_;

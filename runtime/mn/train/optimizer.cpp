@@ -10,8 +10,8 @@
 namespace mn {
 
 MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> actual,
-                                       std::shared_ptr<Communicator> comm)
-    : actual_(std::move(actual)), comm_(std::move(comm)) {
+                                       std::shared_ptr<Communicator> comm, const ReductionOptions& options)
+    : actual_(std::move(actual)), comm_(std::move(comm)), options_(options) {
   if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer was given no optimizer or no communicator");
   adopt(parameters());
 }
@@ -26,12 +26,13 @@ std::vector<at::Tensor> MultiNodeOptimizer::parameters() const {
 
 void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   comm_->broadcast_data(parameters);
-  gradients_ = GradientBuffer(std::move(parameters), *comm_);
+  reduction_.reset();  // its hooks and views go before the next one sets its own
+  reduction_ = create_gradient_reduction(std::move(parameters), comm_, options_);
 }
 
 void MultiNodeOptimizer::follow_parameter_set() {
   std::vector<at::Tensor> now = parameters();
-  const auto& known = gradients_.parameters();
+  const auto& known = reduction_->parameters();
   const bool same = std::equal(now.begin(), now.end(), known.begin(), known.end(),
                                [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
   if (!same) adopt(std::move(now));
@@ -39,7 +40,7 @@ void MultiNodeOptimizer::follow_parameter_set() {
 
 void MultiNodeOptimizer::zero_grad() {
   follow_parameter_set();
-  gradients_.zero();
+  reduction_->zero();
 }
 
 void MultiNodeOptimizer::step() { step_weighted(1.0); }
@@ -58,13 +59,16 @@ void MultiNodeOptimizer::step(std::int64_t samples) {
 void MultiNodeOptimizer::step_weighted(double weight) {
   follow_parameter_set();
   const auto begin = std::chrono::steady_clock::now();
-  gradients_.collect(weight);
-  comm_->allreduce_grad(gradients_.flat().messages(), 1.0 / comm_->size());
-  const bool any = gradients_.finish();
+  const bool any = reduction_->reduce(weight);
   communication_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!any) return;
-  for (const auto& [name, hook] : hooks_) hook(gradients_.parameters());
+  for (const auto& [name, hook] : hooks_) hook(reduction_->parameters());
   actual_->step();
+}
+
+std::shared_ptr<void> MultiNodeOptimizer::no_sync() {
+  reduction_->set_sync(false);
+  return {nullptr, [this](void*) { reduction_->set_sync(true); }};
 }
 
 void MultiNodeOptimizer::add_hook(const std::string& name, GradientHook hook) {
@@ -86,8 +90,9 @@ void MultiNodeOptimizer::load_state(const nlohmann::json& state) {
 }
 
 std::unique_ptr<MultiNodeOptimizer> create_multi_node_optimizer(std::unique_ptr<torch::optim::Optimizer> actual,
-                                                                std::shared_ptr<Communicator> comm) {
-  return std::make_unique<MultiNodeOptimizer>(std::move(actual), std::move(comm));
+                                                                std::shared_ptr<Communicator> comm,
+                                                                const ReductionOptions& options) {
+  return std::make_unique<MultiNodeOptimizer>(std::move(actual), std::move(comm), options);
 }
 
 GradientHook weight_decay(double rate) {

@@ -11,7 +11,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/train/gradient_buffer.hpp>
+#include <mn/train/gradient_reduction.hpp>
 
 namespace mn {
 
@@ -26,7 +26,8 @@ using GradientHook = std::function<void(const std::vector<at::Tensor>& parameter
 class MultiNodeOptimizer {
  public:
   /// Broadcasts rank 0's parameters to all ranks.
-  MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> actual, std::shared_ptr<Communicator> comm);
+  MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> actual, std::shared_ptr<Communicator> comm,
+                     const ReductionOptions& options = {});
 
   /// Zeroes the flat gradient buffer and attaches the views that were lost (libtorch's zero_grad and
   /// model->zero_grad() detach them; step() copes with that too, at the price of a copy).
@@ -42,6 +43,10 @@ class MultiNodeOptimizer {
   /// broadcast again first.
   void step(std::int64_t samples);
 
+  /// While the result lives, backward only accumulates and nothing is sent: for all but the last backward of a step.
+  /// Saves traffic with overlap; changes no result.
+  [[nodiscard]] std::shared_ptr<void> no_sync();
+
   /// Hooks run in the order added. A name in use is an ArgumentError.
   void add_hook(const std::string& name, GradientHook hook);
   void remove_hook(const std::string& name);
@@ -56,7 +61,7 @@ class MultiNodeOptimizer {
   /// Seconds that this rank spent in the reduction of gradients so far, waiting for others included.
   [[nodiscard]] double communication_s() const noexcept { return communication_s_; }
   /// Bytes of gradients that one step reduces.
-  [[nodiscard]] std::size_t gradient_bytes() const noexcept { return gradients_.flat().bytes(); }
+  [[nodiscard]] std::size_t gradient_bytes() const noexcept { return reduction_->bytes(); }
 
  private:
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
@@ -66,7 +71,8 @@ class MultiNodeOptimizer {
 
   std::unique_ptr<torch::optim::Optimizer> actual_;
   std::shared_ptr<Communicator> comm_;
-  GradientBuffer gradients_;
+  ReductionOptions options_;
+  std::unique_ptr<GradientReduction> reduction_;
   std::vector<std::pair<std::string, GradientHook>> hooks_;
   std::int64_t nominal_samples_ = 0;  // agreed at the first weighed step; a rank with as many needs no scaling pass
   double communication_s_ = 0;
@@ -74,7 +80,8 @@ class MultiNodeOptimizer {
 
 /// Collective. Wraps `actual`, as ChainerMN's function of the same name.
 [[nodiscard]] std::unique_ptr<MultiNodeOptimizer> create_multi_node_optimizer(
-    std::unique_ptr<torch::optim::Optimizer> actual, std::shared_ptr<Communicator> comm);
+    std::unique_ptr<torch::optim::Optimizer> actual, std::shared_ptr<Communicator> comm,
+    const ReductionOptions& options = {});
 
 /// Hook: adds rate × parameter to each gradient (Chainer's WeightDecay).
 [[nodiscard]] GradientHook weight_decay(double rate);

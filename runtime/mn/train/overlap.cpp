@@ -1,0 +1,178 @@
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/torch.h>
+
+#include <mn/train/overlap.hpp>
+
+namespace mn {
+namespace {
+
+class ReadyHook : public torch::autograd::PostAccumulateGradHook {
+ public:
+  ReadyHook(OverlappedReduction& reduction, std::size_t parameter) : reduction_(reduction), parameter_(parameter) {}
+  void operator()(const torch::autograd::Variable&) override { reduction_.ready(parameter_); }
+
+ private:
+  OverlappedReduction& reduction_;
+  std::size_t parameter_;
+};
+
+constexpr std::uint32_t kNotReady = ~std::uint32_t{0};
+
+/// Backward meets the parameters of the last layer first.
+std::vector<std::size_t> reversed(std::size_t count) {
+  std::vector<std::size_t> order(count);
+  std::iota(order.rbegin(), order.rend(), std::size_t{0});
+  return order;
+}
+
+std::vector<std::size_t> candidate_sizes(const ReductionOptions& options) {
+  if (options.deterministic) return {options.bucket_bytes};
+  return {options.bucket_bytes / 4, options.bucket_bytes, options.bucket_bytes * 4, ~std::size_t{0}};
+}
+
+}  // namespace
+
+OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm,
+                                         const ReductionOptions& options)
+    : comm_(std::move(comm)), thread_(*comm_), learning_(!options.deterministic), tuner_(candidate_sizes(options)) {
+  const std::size_t count = parameters.size();
+  lay_out(std::move(parameters), reversed(count));
+}
+
+OverlappedReduction::~OverlappedReduction() {
+  clear_hooks();
+  gradients_.release();
+}
+
+void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, std::vector<std::size_t> order) {
+  gradients_ = GradientBuffer(std::move(parameters), thread_.communicator(), order);
+  mean_ = FlatBuffer(gradients_.parameters(), gradients_.tail_count(), thread_.communicator(), order);
+  plan(tuner_->bucket_bytes());
+  set_hooks();
+}
+
+void OverlappedReduction::set_hooks() {
+  for (std::size_t i = 0; i < parameters().size(); ++i) {
+    if (!parameters()[i].requires_grad()) continue;
+    torch::autograd::impl::set_post_acc_grad_hooks(parameters()[i], std::make_unique<ReadyHook>(*this, i));
+  }
+}
+
+void OverlappedReduction::clear_hooks() {
+  for (const auto& parameter : parameters()) torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
+}
+
+void OverlappedReduction::plan(std::size_t bucket_bytes) {
+  const auto messages = gradients_.flat().messages();
+  std::vector<std::size_t> sizes;
+  for (const auto& message : messages.first(messages.size() - 1)) sizes.push_back(message.bytes());  // not the tail
+  buckets_ = plan_buckets(sizes, bucket_bytes, bucket_bytes / 4);
+  bucket_of_.resize(parameters().size());
+  for (std::size_t i = 0; i < parameters().size(); ++i) {
+    const std::size_t message = gradients_.flat().message_index(i);
+    const auto after = std::upper_bound(buckets_.begin(), buckets_.end(), message,
+                                        [](std::size_t m, const Bucket& bucket) { return m < bucket.first; });
+    bucket_of_[i] = static_cast<std::size_t>(after - buckets_.begin()) - 1;
+  }
+  forget_step();
+}
+
+void OverlappedReduction::forget_step() {
+  missing_.clear();
+  for (const auto& bucket : buckets_) missing_.push_back(bucket.count);
+  ready_version_.assign(parameters().size(), kNotReady);
+  order_seen_.clear();
+  launched_ = 0;
+  disturbed_ = false;
+}
+
+void OverlappedReduction::ready(std::size_t i) {
+  if (!sync_) return;
+  const at::Tensor& view = gradients_.flat().view(i);
+  if (ready_version_[i] != kNotReady || !parameters()[i].grad().is_same(view)) {
+    disturbed_ = true;  // a second backward, or a gradient outside the buffer
+    return;
+  }
+  ready_version_[i] = view._version();
+  order_seen_.push_back(i);
+  --missing_[bucket_of_[i]];
+  // In the plan's order, the same on every rank: a later bucket waits for the ones before it.
+  while (launched_ < buckets_.size() && missing_[launched_] == 0) launch(launched_);
+}
+
+void OverlappedReduction::launch(std::size_t bucket) {
+  submit_messages(buckets_[bucket].first, buckets_[bucket].count);
+  launched_ = bucket + 1;
+}
+
+void OverlappedReduction::submit_messages(std::size_t first, std::size_t count) {
+  thread_.submit([this, first, count](Communicator& comm) {
+    mean_.copy_from(gradients_.flat(), first, count);
+    comm.allreduce_grad(mean_.messages().subspan(first, count), 1.0 / comm.size());
+  });
+}
+
+bool OverlappedReduction::changed_since_launch() const {
+  for (std::size_t i = 0; i < parameters().size(); ++i) {
+    if (bucket_of_[i] >= launched_) continue;
+    const auto& view = gradients_.flat().view(i);
+    if (!parameters()[i].grad().is_same(view) || view._version() != ready_version_[i]) return true;
+  }
+  return false;
+}
+
+bool OverlappedReduction::reduce(double weight) {
+  thread_.wait();  // the thread reads the gradients that collect() may change
+  disturbed_ = disturbed_ || weight != 1 || changed_since_launch();
+  gradients_.collect(weight, disturbed_);
+  while (launched_ < buckets_.size()) launch(launched_);
+  const std::size_t all = mean_.messages().size();
+  submit_messages(all - 1, 1);
+  thread_.wait();
+  if (GradientBuffer::disturbed_anywhere(mean_)) {
+    submit_messages(0, all);
+    thread_.wait();
+  }
+  const bool any = gradients_.finish(mean_);
+  learn_order();
+  const auto bucket_bytes = tuner_->step(*comm_);
+  if (bucket_bytes) {
+    plan(*bucket_bytes);
+  } else {
+    forget_step();
+  }
+  return any;
+}
+
+/// After the first step: the order that rank 0 saw becomes the order in memory.
+void OverlappedReduction::learn_order() {
+  if (!std::exchange(learning_, false)) return;
+  const nlohmann::json seen = comm_->bcast_obj(nlohmann::json(order_seen_), 0);
+  auto order = seen.get<std::vector<std::size_t>>();
+  for (const std::size_t i : reversed(parameters().size())) {
+    if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);  // unused so far: last
+  }
+  std::vector<at::Tensor> all = parameters();
+  std::vector<at::Tensor> means;
+  for (const auto& parameter : all)
+    means.push_back(parameter.grad().defined() ? parameter.grad().clone() : at::Tensor());
+  lay_out(all, std::move(order));
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].mutable_grad() = means[i];  // the update reads these
+}
+
+void OverlappedReduction::zero() {
+  if (launched_ > 0) {
+    // A backward without a step: the other ranks may have started less, so all finish what was begun.
+    while (launched_ < buckets_.size()) launch(launched_);
+    thread_.wait();
+  }
+  forget_step();
+  gradients_.zero();
+}
+
+}  // namespace mn

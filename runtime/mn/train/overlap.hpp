@@ -1,0 +1,62 @@
+/// Reduces gradients while backward goes on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <mn/comm/bucket.hpp>
+#include <mn/comm/communication_thread.hpp>
+#include <mn/train/bucket_tuner.hpp>
+#include <mn/train/gradient_reduction.hpp>
+
+namespace mn {
+
+/// Buckets in the order of use during backward (Li et al. 2020, PyTorch Distributed, arXiv:2006.15704) are copied and
+/// reduced by a communication thread as soon as the last gradient in them is there. This rank's own gradients stay as
+/// they are, so whatever the early reduction could not foresee - a second backward, another weight, a gradient changed
+/// by hand - is found at the step and reduced again: the result is that of the direct reduction, bit for bit on
+/// backends that sum in rank order.
+class OverlappedReduction : public GradientReduction {
+ public:
+  OverlappedReduction(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm,
+                      const ReductionOptions& options);
+  ~OverlappedReduction() override;
+
+  const std::vector<at::Tensor>& parameters() const noexcept override { return gradients_.parameters(); }
+  std::size_t bytes() const noexcept override { return gradients_.flat().bytes(); }
+  void zero() override;
+  bool reduce(double weight) override;
+  void set_sync(bool on) override { sync_ = on; }
+
+  /// Called when backward has accumulated parameter i's gradient.
+  void ready(std::size_t i);
+
+ private:
+  void lay_out(std::vector<at::Tensor> parameters, std::vector<std::size_t> order);
+  void set_hooks();
+  void clear_hooks();
+  void plan(std::size_t bucket_bytes);
+  void forget_step();
+  void launch(std::size_t bucket);
+  void submit_messages(std::size_t first, std::size_t count);
+  [[nodiscard]] bool changed_since_launch() const;
+  void learn_order();
+
+  std::shared_ptr<Communicator> comm_;
+  CommunicationThread thread_;
+  GradientBuffer gradients_;
+  FlatBuffer mean_;
+  std::vector<Bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;        // [parameters]
+  std::vector<std::size_t> missing_;          // [buckets] gradients that are not there yet
+  std::vector<std::uint32_t> ready_version_;  // [parameters] of the view when it was ready
+  std::vector<std::size_t> order_seen_;       // parameters as they became ready in this step
+  std::size_t launched_ = 0;                  // buckets given to the thread in this step
+  bool sync_ = true;
+  bool disturbed_ = false;
+  bool learning_ = true;
+  std::optional<BucketTuner> tuner_;
+};
+
+}  // namespace mn
