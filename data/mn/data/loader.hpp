@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -34,9 +35,9 @@ using Transform = std::function<at::Tensor(const RawBatch& batch, std::vector<Sa
 [[nodiscard]] at::Tensor default_transform(const RawBatch& batch, std::vector<SampleError>& damaged);
 
 struct LoaderOptions {
-  std::int64_t batchsize = 1;         ///< of each rank
-  std::optional<bool> shuffle;        ///< a new order each epoch; default: as scattered
-  std::optional<std::uint64_t> seed;  ///< of the order and of augmentation; default: as scattered
+  std::int64_t batchsize = 1;              ///< of each rank
+  std::optional<bool> shuffle = {};        ///< a new order each epoch; default: as scattered
+  std::optional<std::uint64_t> seed = {};  ///< of the order and of augmentation; default: as scattered
   bool drop_last = false;
   bool sticky = false;  ///< OrderOptions::sticky
   int workers = 1;      ///< threads that read and transform; any number gives the same batches
@@ -54,6 +55,9 @@ class DataLoader final : public Iterator {
  public:
   /// Throws UsageError as Sampler does. No messages are sent.
   DataLoader(std::shared_ptr<const SubDataset> dataset, LoaderOptions options);
+  /// As scatter_dataset returns it; both other constructors would fit alike.
+  DataLoader(std::shared_ptr<SubDataset> dataset, LoaderOptions options)
+      : DataLoader(std::shared_ptr<const SubDataset>(std::move(dataset)), std::move(options)) {}
   /// One process that uses the whole dataset.
   DataLoader(std::shared_ptr<const Dataset> dataset, LoaderOptions options);
   ~DataLoader() override;
