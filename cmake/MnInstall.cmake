@@ -8,7 +8,7 @@ get_property(MN_LIBRARIES GLOBAL PROPERTY MN_INSTALLED_LIBRARIES)
 add_library(mn INTERFACE)
 add_library(mn::mn ALIAS mn)
 target_link_libraries(mn INTERFACE ${MN_LIBRARIES})
-if(EXISTS ${PROJECT_SOURCE_DIR}/runtime/mn/mn.hpp AND MN_HAVE_TORCH)
+if(MN_HAVE_TORCH)
   target_sources(mn INTERFACE FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/runtime
                  FILES ${PROJECT_SOURCE_DIR}/runtime/mn/mn.hpp)
 endif()
