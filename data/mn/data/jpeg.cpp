@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+// jerror.h takes its list of messages from what jpeglib.h defines.
+// clang-format off
 #include <jpeglib.h>
-
 #include <jerror.h>
+// clang-format on
 
 #include <mn/core/error.hpp>
 #include <mn/data/exif.hpp>
