@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 
 #include "slurm.hpp"
@@ -145,7 +146,7 @@ Placement place_unchecked(const Variables& variables, Launcher launcher, const s
   Placement alone;
   alone.source = "no launcher";
   alone.job = "alone";
-  alone.layout = Layout{{0}, {""}};
+  alone.layout = Layout{{0}, {host_name()}};
   return alone;
 }
 
