@@ -76,6 +76,8 @@ class Dataset {
   /// Equal for equal data, on any rank and in any run.
   [[nodiscard]] std::uint64_t fingerprint() const { return do_fingerprint(); }
   [[nodiscard]] IoStats io() const { return do_io(); }
+  /// Of all samples together, about.
+  [[nodiscard]] std::int64_t stored_bytes() const { return do_stored_bytes(); }
 
  protected:
   Dataset() = default;
@@ -88,6 +90,7 @@ class Dataset {
   [[nodiscard]] virtual std::string do_table() const { return {}; }
   [[nodiscard]] virtual std::uint64_t do_fingerprint() const;
   [[nodiscard]] virtual IoStats do_io() const { return {}; }
+  [[nodiscard]] virtual std::int64_t do_stored_bytes() const { return size() * spec().sample_bytes(); }
 };
 
 /// Samples in this process's memory.
@@ -103,6 +106,7 @@ class MemoryDataset final : public Dataset {
   void do_read(std::span<const std::int64_t> indices, RawSamples& out,
                std::vector<SampleError>* damaged) const override;
   std::uint64_t do_fingerprint() const override;
+  std::int64_t do_stored_bytes() const override { return static_cast<std::int64_t>(samples_.bytes.size()); }
 
   SampleSpec spec_;
   RawSamples samples_;

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdio>
+#include <numeric>
 #include <string>
 
 #include <mn/core/error.hpp>
@@ -15,7 +17,7 @@ const SamplerOptions& checked(std::int64_t size, const SamplerOptions& options) 
     throw UsageError("there are more ranks (" + std::to_string(options.ranks) + ") than samples (" +
                      std::to_string(size) + "): start at most " + std::to_string(size) + " ranks");
   }
-  if (options.drop_last && size / options.ranks < options.batchsize) {
+  if (options.drop_last && size / options.ranks < options.batchsize) {  // a part has ⌊size / ranks⌋ samples at least
     throw UsageError("a step takes " + std::to_string(options.batchsize) + " × " + std::to_string(options.ranks) +
                      " samples, but there are only " + std::to_string(size) +
                      ": dropping the short last step leaves none; use a smaller batch size");
@@ -42,67 +44,52 @@ data::OrderOptions order_from(const nlohmann::json& state) {
 }  // namespace
 
 Sampler::Sampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options)
-    : size_(size),
-      fingerprint_(fingerprint),
-      options_(checked(size, options)),
-      order_(size, options.order, options.seed, 0) {}
-
-std::int64_t Sampler::steps_per_epoch() const noexcept {
-  const std::int64_t step = options_.batchsize * options_.ranks;
-  return (samples_per_epoch() + step - 1) / step;
-}
-
-std::int64_t Sampler::samples_per_epoch() const noexcept {
-  const std::int64_t step = options_.batchsize * options_.ranks;
-  return options_.drop_last ? size_ / step * step : size_;
-}
-
-/// Where this epoch ends: after a resume with another batch size, whole steps count from where it goes on.
-std::int64_t Sampler::epoch_end() const noexcept {
-  const std::int64_t step = options_.batchsize * options_.ranks;
-  return options_.drop_last ? consumed_ + (size_ - consumed_) / step * step : size_;
-}
+    : size_(size), fingerprint_(fingerprint), options_(checked(size, options)) {}
 
 std::optional<SamplerStep> Sampler::next() {
-  if (consumed_ >= epoch_end()) {
+  auto step = do_next();
+  if (step) {
+    consumed_ = step->consumed;
+  } else {
     set_epoch(epoch_ + 1);
-    return std::nullopt;
   }
-  SamplerStep step;
-  step.epoch = epoch_;
-  step.first = consumed_;
-  step.last = std::min(step.first + options_.batchsize * options_.ranks, epoch_end());
-  // Position p belongs to rank p mod ranks, wherever the step begins: a lane then stays with one rank.
-  const std::int64_t behind = (options_.rank - step.first % options_.ranks + options_.ranks) % options_.ranks;
-  step.indices.reserve(options_.batchsize);
-  for (std::int64_t p = step.first + behind; p < step.last; p += options_.ranks) step.indices.push_back(order_(p));
-  consumed_ = step.last;
   return step;
 }
 
 void Sampler::set_epoch(std::int64_t epoch) {
   epoch_ = epoch;
   consumed_ = 0;
-  order_ = data::EpochOrder(size_, options_.order, options_.seed, epoch);
+  do_reorder();
 }
 
 nlohmann::json Sampler::state(std::int64_t epoch, std::int64_t consumed) const {
   const data::OrderOptions& order = options_.order;
-  return {{"dataset", hex(fingerprint_)}, {"samples", size_},         {"seed", options_.seed},  {"epoch", epoch},
-          {"consumed", consumed},         {"shuffle", order.shuffle}, {"sticky", order.sticky}, {"block", order.block},
-          {"window", order.window},       {"lanes", order.lanes}};
+  return {{"dataset", hex(fingerprint_)},
+          {"samples", size_},
+          {"seed", options_.seed},
+          {"epoch", epoch},
+          {"consumed", consumed},
+          {"ranks", options_.ranks},
+          {"batchsize", options_.batchsize},
+          {"shuffle", order.shuffle},
+          {"sticky", order.sticky},
+          {"block", order.block},
+          {"window", order.window},
+          {"lanes", order.lanes}};
 }
 
 void Sampler::load_state(const nlohmann::json& state) {
   try {
-    if (state.at("dataset") != hex(fingerprint_) || state.at("samples") != size_) {
+    const auto dataset = state.at("dataset").get<std::string>();
+    if (dataset != hex(fingerprint_) || state.at("samples") != size_) {
       throw DataError("the state to resume from was taken with another dataset (" + state.at("samples").dump() +
-                      " samples, " + state.at("dataset").get<std::string>() + "; here " + std::to_string(size_) + ", " +
-                      hex(fingerprint_) + "): give the same data, or start anew");
+                      " samples, " + dataset + "; here " + std::to_string(size_) + ", " + hex(fingerprint_) +
+                      "): give the same data, or start anew");
     }
     const std::int64_t epoch = state.at("epoch");
     const std::int64_t consumed = state.at("consumed");
     if (epoch < 0 || consumed < 0 || consumed > size_) throw DataError("the sampler's state is damaged");
+    if (consumed > 0) do_check_mid_epoch(state);
     options_.order = order_from(state);
     options_.seed = state.at("seed");
     set_epoch(epoch);
@@ -110,6 +97,73 @@ void Sampler::load_state(const nlohmann::json& state) {
   } catch (const nlohmann::json::exception& e) {
     throw DataError(std::string("the sampler's state to resume from is damaged: ") + e.what());
   }
+}
+
+GlobalSampler::GlobalSampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options)
+    : Sampler(size, fingerprint, options), order_(size, options.order, options.seed, 0) {}
+
+std::int64_t GlobalSampler::do_steps_per_epoch() const {
+  const std::int64_t step = options().batchsize * options().ranks;
+  return options().drop_last ? size() / step : (size() + step - 1) / step;
+}
+
+void GlobalSampler::do_reorder() { order_ = data::EpochOrder(size(), options().order, seed(), epoch()); }
+
+std::optional<SamplerStep> GlobalSampler::do_next() const {
+  const std::int64_t first = consumed();
+  const std::int64_t whole = options().batchsize * options().ranks;
+  const std::int64_t last = std::min(first + whole, size());
+  if (first == last || (options().drop_last && last - first < whole)) return std::nullopt;
+  SamplerStep step;
+  step.epoch = epoch();
+  step.seed = seed();
+  step.consumed = last;
+  step.ends_epoch = last == size() || (options().drop_last && size() - last < whole);
+  // Position p belongs to rank p mod ranks, wherever the step begins: a lane then stays with one rank.
+  const int ranks = options().ranks;
+  const std::int64_t ahead = (options().rank - first % ranks + ranks) % ranks;
+  step.indices.reserve(options().batchsize);
+  for (std::int64_t p = first + ahead; p < last; p += ranks) step.indices.push_back(order_(p));
+  return step;
+}
+
+PartSampler::PartSampler(std::vector<std::int64_t> part_sizes, std::uint64_t fingerprint, const SamplerOptions& options)
+    : Sampler(std::accumulate(part_sizes.begin(), part_sizes.end(), std::int64_t{0}), fingerprint, options),
+      part_sizes_(std::move(part_sizes)),
+      order_(part_sizes_[options.rank], options.order, options.seed, 0) {}
+
+std::int64_t PartSampler::do_steps_per_epoch() const {
+  const std::int64_t b = options().batchsize;
+  const auto [least, most] = std::minmax_element(part_sizes_.begin(), part_sizes_.end());
+  return options().drop_last ? *least / b : (*most + b - 1) / b;
+}
+
+void PartSampler::do_reorder() {
+  order_ = data::EpochOrder(part_sizes_[options().rank], options().order, seed(), epoch());
+}
+
+std::optional<SamplerStep> PartSampler::do_next() const {
+  const std::int64_t b = options().batchsize;
+  // Parts differ by at most one sample: before the last step, every rank has taken whole batches.
+  const std::int64_t k = consumed() / (b * options().ranks);
+  const std::int64_t steps = do_steps_per_epoch();
+  if (k >= steps || consumed() == size()) return std::nullopt;
+  SamplerStep step;
+  step.epoch = epoch();
+  step.seed = seed();
+  step.ends_epoch = k + 1 == steps;
+  for (const std::int64_t part : part_sizes_) step.consumed += std::min((k + 1) * b, part);
+  const std::int64_t last = std::min((k + 1) * b, part_sizes_[options().rank]);
+  for (std::int64_t p = k * b; p < last; ++p) step.indices.push_back(order_(p));
+  return step;
+}
+
+void PartSampler::do_check_mid_epoch(const nlohmann::json& state) const {
+  if (state.at("ranks") == options().ranks && state.at("batchsize") == options().batchsize) return;
+  throw DataError("the state to resume from was taken in mid-epoch by " + state.at("ranks").dump() +
+                  " ranks with batch size " + state.at("batchsize").dump() +
+                  " over data that lies in the ranks' memory: resume with the same, from the "
+                  "end of an epoch, or use shards (mnshard makes them), which any number of ranks can go on with");
 }
 
 }  // namespace mn

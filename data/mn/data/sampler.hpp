@@ -12,7 +12,7 @@
 namespace mn {
 
 struct SamplerOptions {
-  std::int64_t batchsize = 1;  ///< of each rank; a step takes batchsize × ranks samples
+  std::int64_t batchsize = 1;  ///< of each rank
   int rank = 0;
   int ranks = 1;
   std::uint64_t seed = 0;
@@ -23,51 +23,91 @@ struct SamplerOptions {
 /// One step of one rank.
 struct SamplerStep {
   std::int64_t epoch = 0;
-  std::int64_t first = 0;  ///< the step takes positions [first, last) of the epoch's order
-  std::int64_t last = 0;
-  std::vector<std::int64_t>
-      indices;  ///< this rank's samples: the positions p with p mod ranks = rank. May be empty in a last step
+  std::int64_t consumed = 0;          ///< samples of the epoch that have been used after this step, over all ranks
+  bool ends_epoch = false;            ///< the last step of its epoch
+  std::uint64_t seed = 0;             ///< of the order, for augmentation too
+  std::vector<std::int64_t> indices;  ///< this rank's samples; may be empty in a last step
 };
 
-/// Step k of an epoch takes positions [k·G, (k + 1)·G) of its order, G = batchsize × ranks, whatever the number of
-/// ranks; per-rank counts differ by at most one. The order is a function of (seed, epoch) alone, so a state taken in
-/// mid-epoch continues with any number of ranks and any batch size, and each sample still comes exactly once.
+/// Which samples this rank takes, step after step. Every rank has the same steps, and each sample comes exactly once an
+/// epoch. Steps are numbers alone: no data is touched.
 class Sampler {
  public:
-  /// `size` samples; `fingerprint` names the dataset in the state. Throws UsageError if there are more ranks than
-  /// samples, if batchsize < 1, or if drop_last leaves nothing.
-  Sampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options);
+  virtual ~Sampler() = default;
+  Sampler(const Sampler&) = delete;
+  Sampler& operator=(const Sampler&) = delete;
 
   /// The next step; nothing, once, at the end of each epoch, after which the next epoch begins.
   [[nodiscard]] std::optional<SamplerStep> next();
-
   /// Continues at the beginning of `epoch`.
   void set_epoch(std::int64_t epoch);
 
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
-  /// Steps of a whole epoch, the same on all ranks.
-  [[nodiscard]] std::int64_t steps_per_epoch() const noexcept;
-  /// Positions of a whole epoch: size(), or less with drop_last.
-  [[nodiscard]] std::int64_t samples_per_epoch() const noexcept;
-
-  /// One small record, equal on all ranks: what follows once `consumed` positions of `epoch` have been used.
-  [[nodiscard]] nlohmann::json state(std::int64_t epoch, std::int64_t consumed) const;
-  /// Continues from a state, also one of another number of ranks or batch size; seed and order come from the state.
-  /// Throws DataError if it belongs to another dataset or is not such a record.
-  void load_state(const nlohmann::json& state);
-
+  [[nodiscard]] std::uint64_t seed() const noexcept { return options_.seed; }
   [[nodiscard]] std::int64_t epoch() const noexcept { return epoch_; }
   [[nodiscard]] std::int64_t consumed() const noexcept { return consumed_; }
-  [[nodiscard]] std::uint64_t seed() const noexcept { return options_.seed; }
+  /// Of a whole epoch, the same on all ranks.
+  [[nodiscard]] std::int64_t steps_per_epoch() const { return do_steps_per_epoch(); }
+
+  /// One small record, equal on all ranks: what follows once `consumed` samples of `epoch` have been used.
+  [[nodiscard]] nlohmann::json state(std::int64_t epoch, std::int64_t consumed) const;
+  /// Continues from a state; seed and order come from it. Throws DataError if it belongs to another dataset, is not
+  /// such a record, or cannot be continued here.
+  void load_state(const nlohmann::json& state);
+
+ protected:
+  /// `fingerprint` names the dataset in the state. Throws UsageError if there are more ranks than samples, if
+  /// batchsize < 1, or if drop_last leaves nothing.
+  Sampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options);
+  [[nodiscard]] const SamplerOptions& options() const noexcept { return options_; }
 
  private:
-  [[nodiscard]] std::int64_t epoch_end() const noexcept;
+  /// The step after `consumed()` samples of the current epoch; nothing if there is none.
+  [[nodiscard]] virtual std::optional<SamplerStep> do_next() const = 0;
+  [[nodiscard]] virtual std::int64_t do_steps_per_epoch() const = 0;
+  /// The order for the current epoch, seed and options.
+  virtual void do_reorder() = 0;
+  /// Throws unless a state taken with other ranks or another batch size can go on here in mid-epoch.
+  virtual void do_check_mid_epoch(const nlohmann::json& state) const = 0;
 
   std::int64_t size_;
   std::uint64_t fingerprint_;
   SamplerOptions options_;
   std::int64_t epoch_ = 0;
   std::int64_t consumed_ = 0;
+};
+
+/// For data that every rank can read. Step k of an epoch takes positions [k·G, (k + 1)·G) of its order, G = batchsize ×
+/// ranks; position p goes to rank p mod ranks, so counts differ by at most one. The order is a function of (seed,
+/// epoch) alone: with G the same, a step holds the same samples for any number of ranks; and a state taken in mid-epoch
+/// goes on with any number of ranks and any batch size.
+class GlobalSampler final : public Sampler {
+ public:
+  GlobalSampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options);
+
+ private:
+  std::optional<SamplerStep> do_next() const override;
+  std::int64_t do_steps_per_epoch() const override;
+  void do_reorder() override;
+  void do_check_mid_epoch(const nlohmann::json&) const override {}
+
+  data::EpochOrder order_;
+};
+
+/// For parts that lie in each rank's memory: step k takes samples [k·b, (k + 1)·b) of an order of this rank's own part.
+/// A state taken in mid-epoch goes on only with the same number of ranks and batch size.
+class PartSampler final : public Sampler {
+ public:
+  /// part_sizes[r] samples are rank r's; they differ by at most one.
+  PartSampler(std::vector<std::int64_t> part_sizes, std::uint64_t fingerprint, const SamplerOptions& options);
+
+ private:
+  std::optional<SamplerStep> do_next() const override;
+  std::int64_t do_steps_per_epoch() const override;
+  void do_reorder() override;
+  void do_check_mid_epoch(const nlohmann::json& state) const override;
+
+  std::vector<std::int64_t> part_sizes_;
   data::EpochOrder order_;
 };
 

@@ -1,0 +1,274 @@
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include <torch/torch.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
+#include <mn/data/batch_copier.hpp>
+#include <mn/data/loader.hpp>
+#include <mn/data/sampler.hpp>
+
+namespace mn {
+namespace {
+
+/// How far a worker looks for a sample that can stand in for a damaged one.
+constexpr int kMostSubstitutions = 16;
+
+/// One step: made by a worker, handed out in order.
+struct Slot {
+  std::optional<SamplerStep> step;  // nothing: the end of an epoch
+  bool ready = false;
+  Batch batch;
+  CopyTicket copied;
+  std::vector<SampleError> damaged;
+  std::exception_ptr error;
+};
+
+std::unique_ptr<Sampler> make_sampler(const SubDataset& dataset, const LoaderOptions& options) {
+  SamplerOptions sampling{.batchsize = options.batchsize,
+                          .rank = dataset.rank(),
+                          .ranks = dataset.ranks(),
+                          .seed = options.seed.value_or(dataset.options().seed),
+                          .drop_last = options.drop_last,
+                          .order = {}};
+  const bool shuffle = options.shuffle.value_or(dataset.options().shuffle);
+  if (dataset.shared()) {
+    sampling.order = data::default_order(dataset.global_size(), dataset.shared()->stored_bytes(), shuffle);
+    sampling.order.sticky = options.sticky;
+    return std::make_unique<GlobalSampler>(dataset.global_size(), dataset.fingerprint(), sampling);
+  }
+  sampling.order.shuffle = shuffle;
+  std::vector<std::int64_t> parts;
+  for (int rank = 0; rank < dataset.ranks(); ++rank) parts.push_back(dataset.unique_size(rank));
+  return std::make_unique<PartSampler>(std::move(parts), dataset.fingerprint(), sampling);
+}
+
+at::ScalarType scalar_type(DType dtype) {
+  switch (dtype) {
+    case DType::kUInt8:
+      return at::kByte;
+    case DType::kInt32:
+      return at::kInt;
+    case DType::kInt64:
+      return at::kLong;
+    case DType::kFloat16:
+      return at::kHalf;
+    case DType::kBFloat16:
+      return at::kBFloat16;
+    case DType::kFloat32:
+      return at::kFloat;
+    case DType::kFloat64:
+      return at::kDouble;
+  }
+  throw ArgumentError("a tensor of an unknown dtype");
+}
+
+at::Tensor targets_of(const RawSamples& samples) {
+  at::Tensor target = at::empty({samples.size()}, at::kLong);
+  if (samples.size() > 0) std::memcpy(target.data_ptr(), samples.labels.data(), samples.size() * sizeof(std::int64_t));
+  return target;
+}
+
+}  // namespace
+
+at::Tensor default_transform(const RawBatch& batch, std::vector<SampleError>&) {
+  if (batch.spec.kind == SampleKind::kEncoded) {
+    throw ArgumentError("encoded samples need a transform that decodes them: set LoaderOptions::transform");
+  }
+  std::vector<std::int64_t> shape = {batch.samples.size()};
+  shape.insert(shape.end(), batch.spec.shape.begin(), batch.spec.shape.end());
+  const std::size_t n = batch.samples.bytes.size();
+  if (batch.spec.dtype != DType::kUInt8) {
+    at::Tensor result = at::empty(shape, scalar_type(batch.spec.dtype));
+    if (n > 0) std::memcpy(result.data_ptr(), batch.samples.bytes.data(), n);
+    return result;
+  }
+  at::Tensor result = at::empty(shape, at::kFloat);
+  float* out = result.data_ptr<float>();
+  const auto* in = reinterpret_cast<const std::uint8_t*>(batch.samples.bytes.data());
+  for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<float>(in[i]) / 255.0f;
+  return result;
+}
+
+class DataLoader::Impl {
+ public:
+  Impl(std::shared_ptr<const SubDataset> dataset, LoaderOptions options)
+      : dataset_(std::move(dataset)),
+        source_(dataset_->shared() ? dataset_->shared() : dataset_),
+        options_(std::move(options)),
+        sampler_(make_sampler(*dataset_, options_)),
+        copier_(options_.device) {
+    if (options_.workers < 0 || options_.prefetch < 0)
+      throw UsageError("a loader's workers and prefetch can't be negative");
+    for (int i = 0; i < options_.workers; ++i) {
+      workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+    }
+  }
+
+  ~Impl() {
+    for (auto& worker : workers_) worker.request_stop();
+    wake_.notify_all();
+  }
+
+  std::optional<Batch> next() {
+    fill(1);
+    const std::shared_ptr<Slot> slot = std::move(queue_.front());
+    queue_.pop_front();
+    fill(options_.prefetch);  // workers go on while the caller computes, and while it waits
+    wait(*slot);
+    if (slot->error) std::rethrow_exception(slot->error);
+    if (!slot->step) return std::nullopt;
+    count_damaged(slot->damaged);
+    slot->copied.wait(slot->batch.data, slot->batch.target);
+    const SamplerStep& step = *slot->step;
+    epoch_ = step.epoch + (step.ends_epoch ? 1 : 0);
+    consumed_ = step.ends_epoch ? 0 : step.consumed;
+    return std::move(slot->batch);
+  }
+
+  void load_state(const nlohmann::json& state) {
+    sampler_->load_state(state);
+    epoch_ = sampler_->epoch();
+    consumed_ = sampler_->consumed();
+    queue_.clear();  // what a worker still has in hand it finishes for nobody
+    const std::lock_guard lock(mutex_);
+    todo_.clear();
+  }
+
+  const SubDataset& dataset() const { return *dataset_; }
+  const Sampler& sampler() const { return *sampler_; }
+  std::int64_t epoch() const { return epoch_; }
+  std::int64_t consumed() const { return consumed_; }
+  std::int64_t corrupt() const { return corrupt_; }
+  double data_wait_s() const { return data_wait_s_; }
+
+ private:
+  /// At least `count` slots are queued, and on their way.
+  void fill(int count) {
+    while (static_cast<int>(queue_.size()) < count) {
+      auto slot = std::make_shared<Slot>();
+      slot->step = sampler_->next();
+      slot->ready = !slot->step;
+      queue_.push_back(slot);
+      if (!slot->step || options_.workers == 0) continue;
+      const std::lock_guard lock(mutex_);
+      todo_.push_back(slot);
+      wake_.notify_one();
+    }
+  }
+
+  void wait(Slot& slot) {
+    const auto begin = std::chrono::steady_clock::now();
+    if (options_.workers == 0) {
+      if (slot.step) prepare(slot, raw_);
+    } else {
+      std::unique_lock lock(mutex_);
+      ready_.wait(lock, [&] { return slot.ready; });
+    }
+    data_wait_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  void work(const std::stop_token& stop) {
+    RawSamples raw;
+    while (true) {
+      std::shared_ptr<Slot> slot;
+      {
+        std::unique_lock lock(mutex_);
+        if (!wake_.wait(lock, stop, [&] { return !todo_.empty(); })) return;
+        slot = std::move(todo_.front());
+        todo_.pop_front();
+      }
+      prepare(*slot, raw);
+      const std::lock_guard lock(mutex_);
+      slot->ready = true;
+      ready_.notify_all();
+    }
+  }
+
+  void prepare(Slot& slot, RawSamples& raw) const {
+    try {
+      std::vector<std::int64_t> indices = slot.step->indices;
+      at::Tensor data = read(slot, indices, raw);
+      slot.batch.samples = raw.size();
+      std::tie(slot.batch.data, slot.batch.target) = copier_.copy(std::move(data), targets_of(raw), slot.copied);
+    } catch (...) {
+      slot.error = std::current_exception();
+    }
+  }
+
+  /// Reads and transforms; as long as samples turn out damaged, the ones behind them take their places.
+  at::Tensor read(Slot& slot, std::vector<std::int64_t>& indices, RawSamples& raw) const {
+    for (int round = 0;; ++round) {
+      std::vector<SampleError> damaged;
+      source_->read(indices, raw, &damaged);
+      const RawBatch batch{raw, indices, source_->spec(), slot.step->seed, slot.step->epoch};
+      at::Tensor data = options_.transform(batch, damaged);
+      if (damaged.empty()) return data;
+      if (round == 0) slot.damaged = damaged;
+      if (options_.max_corrupt == 0 || round == kMostSubstitutions) throw DataError(damaged.front().what);
+      for (const SampleError& error : damaged)
+        indices[error.position] = (indices[error.position] + 1) % source_->size();
+    }
+  }
+
+  void count_damaged(const std::vector<SampleError>& damaged) {
+    for (const SampleError& error : damaged) {
+      log_warning("another sample takes the place of a damaged one: " + error.what);
+    }
+    corrupt_ += static_cast<std::int64_t>(damaged.size());
+    if (corrupt_ > options_.max_corrupt) {
+      throw DataError("this rank met " + std::to_string(corrupt_) + " damaged samples, " +
+                      std::to_string(options_.max_corrupt) + " are allowed; the last: " + damaged.back().what);
+    }
+  }
+
+  std::shared_ptr<const SubDataset> dataset_;
+  std::shared_ptr<const Dataset> source_;  // what the sampler's indices count
+  LoaderOptions options_;
+  std::unique_ptr<Sampler> sampler_;
+  BatchCopier copier_;
+  std::int64_t epoch_ = 0;
+  std::int64_t consumed_ = 0;
+  std::int64_t corrupt_ = 0;
+  double data_wait_s_ = 0;
+  RawSamples raw_;
+  std::deque<std::shared_ptr<Slot>> queue_;  // in the order of steps
+
+  std::mutex mutex_;  // guards todo_ and every Slot::ready
+  std::condition_variable_any wake_;
+  std::condition_variable ready_;
+  std::deque<std::shared_ptr<Slot>> todo_;
+  std::vector<std::jthread> workers_;  // last: joined before what they use goes
+};
+
+DataLoader::DataLoader(std::shared_ptr<const SubDataset> dataset, LoaderOptions options)
+    : impl_(std::make_unique<Impl>(std::move(dataset), std::move(options))) {}
+
+DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, LoaderOptions options)
+    : DataLoader(std::make_shared<const SubDataset>(std::move(dataset), 0, 1, ScatterOptions{}), std::move(options)) {}
+
+DataLoader::~DataLoader() = default;
+
+std::optional<Batch> DataLoader::next() { return impl_->next(); }
+std::int64_t DataLoader::dataset_size() const noexcept { return impl_->dataset().global_size(); }
+std::int64_t DataLoader::steps_per_epoch() const { return impl_->sampler().steps_per_epoch(); }
+std::int64_t DataLoader::epoch() const { return impl_->epoch(); }
+
+double DataLoader::epoch_detail() const {
+  return static_cast<double>(impl_->epoch()) +
+         static_cast<double>(impl_->consumed()) / static_cast<double>(dataset_size());
+}
+
+double DataLoader::data_wait_s() const { return impl_->data_wait_s(); }
+std::int64_t DataLoader::corrupt() const noexcept { return impl_->corrupt(); }
+nlohmann::json DataLoader::state() const { return impl_->sampler().state(impl_->epoch(), impl_->consumed()); }
+void DataLoader::load_state(const nlohmann::json& state) { impl_->load_state(state); }
+
+}  // namespace mn
