@@ -49,6 +49,7 @@ struct Info {
 };
 
 constexpr const char* kJobSize = "pmix.job.size";
+constexpr const char* kHostName = "pmix.hname";
 constexpr const char* kCollectData = "pmix.collect";
 constexpr const char* kImmediate = "pmix.immediate";
 
@@ -61,8 +62,6 @@ using FenceNb = Status(const Proc*, std::size_t, const Info*, std::size_t, OpCal
 using Get = Status(const Proc*, const char* key, const Info*, std::size_t, Value**);
 using ValueCallback = void(Status, Value*, void*);
 using GetNb = Status(const Proc*, const char* key, const Info*, std::size_t, ValueCallback*, void*);
-using ResolveNodes = Status(const char* name_space, char** node_list);
-using ResolvePeers = Status(const char* node, const char* name_space, Proc** procs, std::size_t* count);
 using ErrorString = const char*(Status);
 using GetVersion = const char*();
 

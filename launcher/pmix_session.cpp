@@ -4,8 +4,8 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
-#include <sstream>
 
 #include <dlfcn.h>
 
@@ -102,8 +102,6 @@ struct PmixSession::Library {
         fence_nb(symbol<pmix::FenceNb>(library, "PMIx_Fence_nb")),
         get(symbol<pmix::Get>(library, "PMIx_Get")),
         get_nb(symbol<pmix::GetNb>(library, "PMIx_Get_nb")),
-        resolve_nodes(symbol<pmix::ResolveNodes>(library, "PMIx_Resolve_nodes")),
-        resolve_peers(symbol<pmix::ResolvePeers>(library, "PMIx_Resolve_peers")),
         error_string(symbol<pmix::ErrorString>(library, "PMIx_Error_string")),
         version(symbol<pmix::GetVersion>(library, "PMIx_Get_version")) {}
 
@@ -120,25 +118,6 @@ struct PmixSession::Library {
     pmix::Value* value = nullptr;
     return OwnedValue(get(&from, key, info, count, &value) == pmix::kSuccess ? value : nullptr);
   }
-  [[nodiscard]] std::vector<std::string> nodes_of_job() const {
-    char* list = nullptr;
-    check(resolve_nodes(me.name_space, &list), "asking the PMIx server for the nodes of the job");
-    const std::unique_ptr<char, decltype(&std::free)> owner(list, std::free);
-    std::vector<std::string> nodes;
-    std::istringstream names(list == nullptr ? "" : list);
-    for (std::string name; std::getline(names, name, ',');) nodes.push_back(name);
-    return nodes;
-  }
-  [[nodiscard]] std::vector<std::uint32_t> ranks_on(const std::string& node) const {
-    pmix::Proc* procs = nullptr;
-    std::size_t count = 0;
-    check(resolve_peers(node.c_str(), me.name_space, &procs, &count),
-          "asking the PMIx server for the ranks on " + node);
-    const std::unique_ptr<pmix::Proc, decltype(&std::free)> owner(procs, std::free);
-    std::vector<std::uint32_t> ranks;
-    for (std::size_t i = 0; i < count; ++i) ranks.push_back(procs[i].rank);
-    return ranks;
-  }
 
   void* handle;
   pmix::Init* init;
@@ -148,8 +127,6 @@ struct PmixSession::Library {
   pmix::FenceNb* fence_nb;
   pmix::Get* get;
   pmix::GetNb* get_nb;
-  pmix::ResolveNodes* resolve_nodes;
-  pmix::ResolvePeers* resolve_peers;
   pmix::ErrorString* error_string;
   pmix::GetVersion* version;
   pmix::Proc me{};
@@ -178,18 +155,17 @@ PmixJob PmixSession::read_job() const {
   if (!size || size->type != pmix::kUint32) {
     throw PmixError("the PMIx server of " + job.name_space + " does not tell the size of the job");
   }
-  job.node_ids.assign(size->data.uint32, -1);
-  job.hosts.resize(size->data.uint32);
-  // Asking rank by rank is no way: Slurm's servers know the node numbers of their own ranks only.
-  const auto nodes = library_->nodes_of_job();
-  for (std::size_t node = 0; node < nodes.size(); ++node) {
-    for (const std::uint32_t rank : library_->ranks_on(nodes[node])) {
-      job.node_ids.at(rank) = static_cast<int>(node);
-      job.hosts.at(rank) = nodes[node];
+  // Names tell the nodes apart: servers know the node numbers of their own ranks only, and PMIx_Resolve_peers finds
+  // nothing where mpiexec itself runs outside of the allocation.
+  std::map<std::string, int> numbers;
+  for (std::uint32_t rank = 0; rank < size->data.uint32; ++rank) {
+    const auto host = library_->read(rank, pmix::kHostName, nullptr, 0);
+    if (!host || host->type != pmix::kString) {
+      throw PmixError("the PMIx server of " + job.name_space + " does not tell the node of rank " +
+                      std::to_string(rank));
     }
-  }
-  if (std::ranges::find(job.node_ids, -1) != job.node_ids.end()) {
-    throw PmixError("the PMIx server of " + job.name_space + " does not tell where all ranks are");
+    job.hosts.emplace_back(host->data.string);
+    job.node_ids.push_back(numbers.try_emplace(job.hosts.back(), static_cast<int>(numbers.size())).first->second);
   }
   return job;
 }
