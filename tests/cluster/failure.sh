@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# A rank that is killed in mid-epoch ends every other rank, on the other node too, within 10 seconds and with one message
+# of ours that names rank and host; and srun without a PMIx server ends at once, with one line.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+mnlaunch=$build/mnlaunch
+mnist=$(readlink -f "$build/jobs/mnist")
+
+# kill_one NAME VICTIM HOST RANKS COMMAND…: kills rank VICTIM of the job that COMMAND starts.
+kill_one() {
+  local name=$1 victim=$2 host=$3 ranks=$4 launcher pid killed
+  shift 4
+  echo "$name"
+  timeout 120 "$@" "$mnlaunch" jobs/mnist --epoch 1000 --unit 100 --out "$name" >"$name.txt" 2>&1 &
+  launcher=$!
+  within 60 test -s "$name/log" || { cat "$name.txt"; fail "$name: no epoch ended in 60 s"; }
+  has_ranks "$mnist" "$ranks" || fail "$name: $(ranks_of "$mnist" | wc -l) ranks instead of $ranks"
+  pid=$(ranks_of "$mnist" | sed -n "s/^$victim //p")
+  killed=$(date +%s%N)
+  kill -9 "$pid"
+  within 10 has_ranks "$mnist" 0 || fail "$name: still there after 10 s: $(ranks_of "$mnist")"
+  echo "  all gone after $((($(date +%s%N) - killed) / 1000000)) ms"
+  ! wait "$launcher" || fail "$name: the launcher exits with 0"
+  same "$name: messages of ours that name rank and host" 1 \
+    "$(grep '^mn: ' "$name.txt" | grep -w "rank $victim" | grep -cw "$host")"
+  same "$name: messages of ours" 1 "$(grep -c '^mn: ' "$name.txt")"
+}
+
+kill_one mpiexec 1 vn2 2 "${on_vn1[@]}" mpiexec -n 2 -host vn1:1,vn2:1 --bind-to none
+kill_one mpiexec-root 0 vn1 2 "${on_vn1[@]}" mpiexec -n 2 -host vn1:1,vn2:1 --bind-to none
+kill_one srun 1 vn2 2 srun -N2 --ntasks-per-node=1
+kill_one srun-root 0 vn1 2 srun -N2 --ntasks-per-node=1
+kill_one srun-two-a-node 3 vn2 4 srun -N2 --ntasks-per-node=2
+
+echo "srun --mpi=none"
+if timeout 30 srun --mpi=none -N2 "$mnlaunch" jobs/mnist --out none >none.txt 2>&1; then fail "srun --mpi=none exits with 0"; fi
+same 'srun --mpi=none: lines of ours' 1 "$(grep -vc '^srun: ' none.txt)"
+grep -q 'srun --mpi=pmix' none.txt || fail "srun --mpi=none: no remedy in: $(cat none.txt)"

@@ -1,0 +1,76 @@
+# Sourced by this folder's tests: runs the script on the login node of the virtual cluster, in a fresh folder.
+# Set afterwards: build (the build tree), work (the fresh folder, seen by all nodes).
+# shellcheck shell=bash
+set -euo pipefail
+cluster=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+build=${MN_BUILD_DIR:-$(cd "$cluster/../.." && pwd -P)/build}
+
+if [ ! -e /run/mn-cluster ]; then
+  "$cluster/two_nodes" possible || exit 77
+  "$cluster/two_nodes" up
+  exec "$cluster/two_nodes" in head bash "$0" "$@"
+fi
+
+work=$build/cluster/work/$(basename "$0" .sh)
+rm -rf "$work"
+mkdir -p "$work"
+cd "$work"
+export OMP_NUM_THREADS=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+# "${on_vn1[@]}" COMMAND…: as if logged in on that node.
+# shellcheck disable=SC2034
+on_vn1=("$cluster/two_nodes" in vn1)
+
+# same WHAT WANTED SEEN
+same() { [ "$2" = "$3" ] || fail "$1"$'\nwanted:\n'"$2"$'\nseen:\n'"$3"; }
+
+# within SECONDS COMMAND…: repeats the command until it succeeds; false if it does not in that time.
+within() {
+  local end=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    [ $SECONDS -lt $end ] || return 1
+    sleep 0.1
+  done
+}
+
+# submit SBATCH ARGUMENTS…: submits, waits for the job's end; prints its number. False if the job failed.
+submit() { timeout 300 sbatch --wait --parsable "$@"; }
+
+# ranks_of PROGRAM: "RANK PID" of each process that runs it, on whatever node: the nodes share their process numbers.
+ranks_of() {
+  local exe pid rank
+  for exe in /proc/[0-9]*/exe; do
+    [ "$(readlink "$exe" 2>/dev/null)" = "$1" ] || continue
+    pid=${exe#/proc/} pid=${pid%/exe}
+    rank=$(tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | sed -n 's/^MN_RANK=//p') || continue
+    [ -z "$rank" ] || echo "$rank $pid"
+  done
+}
+
+# within 60 has_ranks PROGRAM NUMBER
+has_ranks() { [ "$(ranks_of "$1" | wc -l)" = "$2" ]; }
+
+# placement FILE: rank, host, intra and inter of mnlaunch's table.
+placement() { awk '$1 ~ /^[0-9]+$/ {print $1, $2, $3, $4}' "$1"; }
+
+# same_log WANTED SEEN: the reports of two runs agree to 1e-4 in all that does not depend on time.
+same_log() {
+  python3 - "$1" "$2" <<'PYTHON' || fail "the logs $1 and $2 differ"
+import json, sys
+wanted, seen = (json.load(open(path)) for path in sys.argv[1:])
+timing = ("elapsed_time", "images_per_second")
+assert len(wanted) == len(seen) > 0, f"{len(wanted)} and {len(seen)} reports"
+for i, (a, b) in enumerate(zip(wanted, seen)):
+    assert a.keys() == b.keys(), f"report {i}: {sorted(a)} and {sorted(b)}"
+    for key in a.keys() - set(timing):
+        if isinstance(a[key], (int, float)):
+            assert abs(a[key] - b[key]) <= 1e-4, f"report {i}: {key} is {a[key]} and {b[key]}"
+PYTHON
+}

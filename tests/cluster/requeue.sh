@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# A batch job that is told of its end checkpoints, goes back into the queue and, started again, trains what is left.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+epochs=8
+
+# restarts JOB: how often Slurm has started it again.
+restarts() { scontrol show job "$1" | sed -n 's/.*Restarts=\([0-9]*\).*/\1/p'; }
+waits() { [ "$(restarts "$1")" = 1 ] && [ "$(squeue -h -o %T -j "$1")" = PENDING ]; }
+is_over() { [ "$(squeue -h -t PD,R,CG -j "$1" 2>/dev/null)" = "" ]; }
+
+job=$(sbatch --parsable "$MN_SOURCE_DIR/slurm/mnist.sbatch" --epoch $epochs --unit 100)
+within 60 test -s "mnist-$job/log" || fail "no epoch ended in 60 s: $(cat "mnist-$job.txt")"
+scancel --signal=USR1 "$job"  # what --signal of the batch script sends before the time limit
+within 30 waits "$job" || fail "not requeued: $(cat "mnist-$job.txt")"
+scontrol update JobId="$job" StartTime=now  # Slurm gives a requeued job two minutes' rest
+within 90 is_over "$job" || fail "not over after 90 s: $(cat "mnist-$job.txt")"
+
+same 'epochs in the log' "$(seq -s ' ' $epochs)" \
+  "$(python3 -c 'import json, sys; print(*(report["epoch"] for report in json.load(open(sys.argv[1]))))' "mnist-$job/log")"
+grep -q 'resumed after iteration' "mnist-$job.txt" || fail "it began anew: $(cat "mnist-$job.txt")"
+[ -s "mnist-$job/model.safetensors" ] || fail "no model: $(cat "mnist-$job.txt")"

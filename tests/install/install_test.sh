@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# `cmake --install` into an empty prefix; then another project finds the package, builds the four-line port and trains
+# with two ranks; then the installed programs run by themselves.
+set -euo pipefail
+unset LD_LIBRARY_PATH MN_DATA
+work=$MN_BUILD_DIR/tests/install-test
+prefix=$work/prefix
+rm -rf "$work"
+mkdir -p "$work/empty"
+
+step() { "$@" >"$work/output" 2>&1 || { cat "$work/output"; echo "FAILED: $*"; exit 1; }; }
+
+step cmake --install "$MN_BUILD_DIR" --prefix "$prefix"
+for path in bin/mnlaunch bin/mnshard bin/jobs/mnist include/mn/mn.hpp include/mn/comm/communicator.hpp \
+  include/mn/data/dataset.hpp share/mn/data/mnist/train/manifest.h5 share/mn/slurm/mnist.sbatch; do
+  [ -e "$prefix/$path" ] || { echo "FAILED: $path is not installed"; exit 1; }
+done
+# Nothing installed may need the checkout: only libtorch stays where it is.
+! grep -rIl -- "$MN_SOURCE_DIR/" "$prefix/lib" "$prefix/include" | grep . || { echo "FAILED: paths of the checkout"; exit 1; }
+
+compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$MN_BUILD_DIR/CMakeCache.txt")
+step cmake -S "$(dirname "$0")/consumer" -B "$work/consumer" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix"
+step cmake --build "$work/consumer"
+
+cd "$work/empty"
+export MN_TEST_TIMEOUT=100
+mpiexec=$MN_SOURCE_DIR/tests/support/mpiexec
+step env MN_DATA="$prefix/share/mn/data" "$mpiexec" 2 "$work/consumer/train"
+grep -q '^2 ranks, 300 steps, loss 0\.[0-9]*$' "$work/output" || { cat "$work/output"; echo "FAILED: the port"; exit 1; }
+step "$mpiexec" 2 "$prefix/bin/mnlaunch" jobs/mnist --epoch 1 --unit 10
+[ -s result/log ] || { cat "$work/output"; echo "FAILED: no result/log"; exit 1; }
