@@ -1,14 +1,15 @@
 # Imported target mn_torch for libtorch's C++ API. Torch's own CMake package wants nvcc and adds global flags; the
 # headers and three libraries are all that is needed. Looked for in CMAKE_PREFIX_PATH (a libtorch unzip, or a Python
 # environment's torch folder), $Torch_ROOT, the place where the installed mn found it (MN_TORCH_HINT), and the private
-# environment that cmake/setup makes.
+# environment that cmake/setup makes in the build folder, or in build/ for the build folders beside it.
 set(MN_HAVE_TORCH OFF)
 set(MN_TORCH_HAS_CUDA OFF)
 if(MN_TORCH STREQUAL "OFF")
   return()
 endif()
 
-file(GLOB MN_TORCH_ENVIRONMENT ${CMAKE_BINARY_DIR}/torch-env/lib/python3*/site-packages/torch)
+file(GLOB MN_TORCH_ENVIRONMENT ${CMAKE_BINARY_DIR}/torch-env/lib/python3*/site-packages/torch
+     ${CMAKE_CURRENT_LIST_DIR}/../build/torch-env/lib/python3*/site-packages/torch)
 find_path(MN_TORCH_INCLUDE torch/csrc/api/include/torch/torch.h
           HINTS $ENV{Torch_ROOT} ${MN_TORCH_HINT} ${MN_TORCH_ENVIRONMENT} PATH_SUFFIXES include torch/include)
 mark_as_advanced(MN_TORCH_INCLUDE)
