@@ -12,20 +12,24 @@ CommunicationThread::CommunicationThread(const Communicator& comm) {
         "communication in the background needs MPI_THREAD_MULTIPLE, which this MPI did not provide: "
         "switch overlap and double buffering off, or use an MPI built with thread support");
   }
-  comm_ = comm.split(0, comm.rank());
-  thread_ = std::thread([this] { run(); });
+  shared_->comm = comm.split(0, comm.rank());
+  thread_ = std::thread([shared = shared_] { run(*shared); });
 }
 
 CommunicationThread::~CommunicationThread() {
   {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
+    const std::lock_guard lock(shared_->mutex);
+    shared_->stop = true;
   }
-  changed_.notify_all();
+  shared_->changed.notify_all();
+  if (std::uncaught_exceptions() > 0) {
+    thread_.detach();
+    return;
+  }
   thread_.join();
-  if (!error_) return;
+  if (!shared_->error) return;
   try {
-    std::rethrow_exception(error_);
+    std::rethrow_exception(shared_->error);
   } catch (const std::exception& error) {
     log_error(std::string("communication in the background failed: ") + error.what());
   }
@@ -33,40 +37,41 @@ CommunicationThread::~CommunicationThread() {
 
 void CommunicationThread::submit(Task task) {
   {
-    const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
+    const std::lock_guard lock(shared_->mutex);
+    shared_->tasks.push_back(std::move(task));
   }
-  changed_.notify_all();
+  shared_->changed.notify_all();
 }
 
 void CommunicationThread::wait() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return error_ || (tasks_.empty() && !busy_); });
-  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  std::unique_lock lock(shared_->mutex);
+  shared_->changed.wait(lock, [this] { return shared_->error || (shared_->tasks.empty() && !shared_->busy); });
+  if (shared_->error) std::rethrow_exception(std::exchange(shared_->error, nullptr));
 }
 
-void CommunicationThread::run() {
-  std::unique_lock lock(mutex_);
+void CommunicationThread::run(Shared& shared) {
+  std::unique_lock lock(shared.mutex);
   while (true) {
-    changed_.wait(lock, [this] { return stop_ || !tasks_.empty(); });
-    if (tasks_.empty()) return;
-    const Task task = std::move(tasks_.front());
-    tasks_.pop_front();
-    busy_ = true;
+    shared.changed.wait(lock, [&] { return shared.stop || !shared.tasks.empty(); });
+    if (shared.tasks.empty()) return;
+    Task task = std::move(shared.tasks.front());
+    shared.tasks.pop_front();
+    shared.busy = true;
     lock.unlock();
     std::exception_ptr error;
     try {
-      task(*comm_);
+      task(*shared.comm);
     } catch (...) {
       error = std::current_exception();
     }
+    task = nullptr;  // what it owned goes before anyone hears that it is done
     lock.lock();
-    busy_ = false;
+    shared.busy = false;
     if (error) {
-      error_ = error;
-      tasks_.clear();
+      shared.error = error;
+      shared.tasks.clear();
     }
-    changed_.notify_all();
+    shared.changed.notify_all();
   }
 }
 

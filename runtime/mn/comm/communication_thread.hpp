@@ -21,27 +21,31 @@ class CommunicationThread {
 
   /// Collective. Throws UsageError if MPI was started without MPI_THREAD_MULTIPLE.
   explicit CommunicationThread(const Communicator& comm);
-  /// Waits for the tasks submitted; an error that nobody waited for is logged.
+  /// Waits for the tasks submitted; an error that nobody waited for is logged. While an exception unwinds it does not
+  /// wait, for the other ranks may never join: tasks must own what they use.
   ~CommunicationThread();
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;
 
   /// For allocations and other collective set-up, while no task is under way.
-  [[nodiscard]] Communicator& communicator() noexcept { return *comm_; }
+  [[nodiscard]] Communicator& communicator() noexcept { return *shared_->comm; }
   void submit(Task task);
   /// Returns when all tasks have run; throws the first error that one of them threw, after which no task runs any more.
   void wait();
 
  private:
-  void run();
+  struct Shared {
+    std::shared_ptr<Communicator> comm;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<Task> tasks;
+    bool busy = false;
+    bool stop = false;
+    std::exception_ptr error;
+  };
+  static void run(Shared& shared);
 
-  std::shared_ptr<Communicator> comm_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Task> tasks_;
-  bool busy_ = false;
-  bool stop_ = false;
-  std::exception_ptr error_;
+  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   std::thread thread_;
 };
 

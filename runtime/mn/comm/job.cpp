@@ -1,13 +1,17 @@
 #include <charconv>
 #include <chrono>
+#include <cstdlib>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include <mpi.h>
 
 #include <mn/comm/failure.hpp>
+#include <mn/comm/fatal_signals.hpp>
 #include <mn/comm/job.hpp>
 #include <mn/comm/mpi.hpp>
+#include <mn/comm/peer_monitor.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
@@ -16,6 +20,7 @@ namespace mn {
 namespace {
 
 constexpr auto kAgreementTime = std::chrono::seconds(2);
+constexpr std::int64_t kPeerTimeout_s = 5;
 
 /// Under srun without PMIx, Open MPI ends the process with a page of text, or comes up as many jobs of one rank.
 void check_launcher() {
@@ -30,16 +35,8 @@ void check_launcher() {
   const bool open_mpi = std::string_view(version).starts_with("Open MPI");
   if (!open_mpi && (environment("PMI_FD") || environment("PMI_RANK") || environment("PMI_SIZE"))) return;
   throw UsageError(
-      "this step of Slurm gives MPI no PMIx server: start it with `srun --mpi=pmix` (`srun --mpi=list` shows what "
-      "there "
+      "this Slurm step gives MPI no PMIx server: start it with `srun --mpi=pmix` (`srun --mpi=list` shows what there "
       "is)");
-}
-
-void start_log(const Speaker& speaker) {
-  LogOptions options;
-  options.rank = speaker.rank;
-  options.host = speaker.host;
-  init_log(options);
 }
 
 /// Initialises MPI unless the program has; true if it did.
@@ -51,6 +48,21 @@ bool start_mpi(int& argc, char**& argv) {
   int provided = 0;
   mpi_check(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
   return true;
+}
+
+void start_log(const Speaker& speaker) {
+  LogOptions options;
+  options.rank = speaker.rank;
+  options.host = speaker.host;
+  init_log(options);
+}
+
+std::chrono::seconds peer_timeout() {
+  const std::int64_t seconds = environment_int("MN_PEER_TIMEOUT").value_or(kPeerTimeout_s);
+  if (seconds < 0 || seconds > 86400) {
+    throw UsageError("MN_PEER_TIMEOUT is " + std::to_string(seconds) + ": use 1 to 86400 seconds, or 0 for no monitor");
+  }
+  return std::chrono::seconds(seconds);
 }
 
 }  // namespace
@@ -69,34 +81,66 @@ int rank_from_environment() noexcept {
 
 class Job::Impl {
  public:
-  Impl(int& argc, char**& argv) {
-    speaker_ = {rank_from_environment(), host_name()};
+  Impl(int& argc, char**& argv) : speaker_{rank_from_environment(), host_name()} {
     install_terminate_handler(speaker_, {});
     start_log(speaker_);
+    const auto timeout = peer_timeout();
     owns_mpi_ = start_mpi(argc, argv);
     comm_ = Mpi::duplicate(MPI_COMM_WORLD);
     speaker_.rank = comm_.rank();
     size_ = comm_.size();
     start_log(speaker_);
-    install_terminate_handler(
-        speaker_,
-        {.all_ranks_agree = [this] { return all_ranks_agree(); }, .finish = [this] { finish(); }, .tell_peers = [] {}});
-    install_signal_handlers(speaker_);
+    if (timeout.count() > 0 && size_ > 1) start_monitor(timeout);
+    install_terminate_handler(speaker_, {[this] { return all_ranks_agree(); }, [this] { finish(); },
+                                         [this] {
+                                           if (monitor_) monitor_->tell_reported();
+                                         }});
+    install_signal_handlers(speaker_, monitor_ ? monitor_->links() : std::vector<PeerMonitor::Link>{});
   }
 
   ~Impl() {
     if (std::uncaught_exceptions() > 0) {
       report(speaker_, "an exception left the scope of mn::Job; all ranks end");
+      if (monitor_) monitor_->tell_reported();
       end_all_ranks(1);
     }
+    // Until every rank is here, the loss of one must still be noticed.
+    if (monitor_ && mpi_is_up()) MPI_Barrier(comm_.get());
     finish();
-    remove_failure_handlers();
+    remove_terminate_handler();
   }
 
   [[nodiscard]] int rank() const noexcept { return speaker_.rank; }
   [[nodiscard]] int size() const noexcept { return size_; }
 
  private:
+  void start_monitor(std::chrono::seconds timeout) {
+    PeerMonitorOptions options;
+    options.rank = speaker_.rank;
+    options.size = size_;
+    options.host = speaker_.host;
+    options.timeout = timeout;
+    options.heartbeat = std::min<std::chrono::milliseconds>(options.heartbeat, timeout / 3);
+    monitor_.emplace(
+        options, [this](const std::string& text) { return allgather_texts(comm_.get(), text); },
+        [this](const std::optional<std::string>& message) { end_for_loss(message); });
+    if (monitor_->unreachable().empty()) return;
+    log_warning("the peer monitor cannot reach " + monitor_->unreachable() +
+                ": if a rank dies, others may wait for ever; allow TCP between the nodes");
+  }
+
+  /// On the monitor's thread.
+  void end_for_loss(const std::optional<std::string>& message) {
+    if (message && claim_loss_report()) {
+      report(speaker_, *message);
+      monitor_->tell_reported();
+      end_all_ranks(1);
+    }
+    // The rank that reported ends the job; where the launcher does not take part, each ends itself.
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    std::_Exit(1);
+  }
+
   bool all_ranks_agree() {
     MPI_Request request = MPI_REQUEST_NULL;
     if (MPI_Ibarrier(comm_.get(), &request) != MPI_SUCCESS) return false;
@@ -110,6 +154,8 @@ class Job::Impl {
   }
 
   void finish() {
+    remove_signal_handlers();
+    monitor_.reset();
     comm_.reset();
     if (owns_mpi_ && mpi_is_up()) MPI_Finalize();
   }
@@ -118,6 +164,7 @@ class Job::Impl {
   int size_ = 1;
   bool owns_mpi_ = false;
   Mpi comm_;
+  std::optional<PeerMonitor> monitor_;
 };
 
 Job::Job(int& argc, char**& argv) : impl_(std::make_unique<Impl>(argc, argv)) {}

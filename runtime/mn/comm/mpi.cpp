@@ -114,6 +114,24 @@ void Mpi::reset() noexcept {
     log_warning("MPI_Comm_free failed; the communicator is left to MPI_Finalize");
 }
 
+std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text) {
+  int size = 0;
+  mpi_check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+  const int length = static_cast<int>(text.size());
+  std::vector<int> lengths(static_cast<std::size_t>(size));
+  mpi_check(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm), "gathering texts");
+  std::vector<int> places(lengths.size(), 0);
+  for (std::size_t i = 1; i < places.size(); ++i) places[i] = places[i - 1] + lengths[i - 1];
+  std::string all(static_cast<std::size_t>(places.back() + lengths.back()), '\0');
+  mpi_check(MPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), places.data(), MPI_CHAR, comm),
+            "gathering texts", all.size());
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    texts.push_back(all.substr(static_cast<std::size_t>(places[i]), static_cast<std::size_t>(lengths[i])));
+  }
+  return texts;
+}
+
 MPI_Datatype mpi_type(DType dtype) noexcept {
   switch (dtype) {
     case DType::kUInt8:

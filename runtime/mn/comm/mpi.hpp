@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <source_location>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <mpi.h>
 
@@ -51,6 +53,9 @@ class Mpi {
   explicit Mpi(MPI_Comm comm) noexcept : comm_(comm) {}
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
+
+/// Collective: the text of every rank, by rank.
+[[nodiscard]] std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text);
 
 /// MPI's type for one element; 16-bit floats travel as two bytes and are never reduced by MPI.
 [[nodiscard]] MPI_Datatype mpi_type(DType dtype) noexcept;

@@ -9,24 +9,6 @@
 namespace mn {
 namespace {
 
-/// Collective: the text of every rank.
-std::vector<std::string> allgather_texts(MPI_Comm comm, int size, const std::string& text) {
-  const auto ranks = static_cast<std::size_t>(size);
-  int length = static_cast<int>(text.size());
-  std::vector<int> lengths(ranks);
-  mpi_check(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm), "gathering host names");
-  std::vector<int> places(ranks, 0);
-  for (std::size_t i = 1; i < ranks; ++i) places[i] = places[i - 1] + lengths[i - 1];
-  std::string all(static_cast<std::size_t>(places.back() + lengths.back()), '\0');
-  mpi_check(MPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), places.data(), MPI_CHAR, comm),
-            "gathering host names", all.size());
-  std::vector<std::string> texts;
-  for (std::size_t i = 0; i < ranks; ++i) {
-    texts.push_back(all.substr(static_cast<std::size_t>(places[i]), static_cast<std::size_t>(lengths[i])));
-  }
-  return texts;
-}
-
 /// Collective: names the set of ranks that can share memory, by host and lowest rank.
 std::string physical_node(const Mpi& all, const std::string& host) {
   const Mpi shared = Mpi::split_shared(all.get());
@@ -75,12 +57,11 @@ Topology make_topology(int rank, std::span<const std::string> node_keys, std::sp
 
 Topology find_topology(MPI_Comm comm) {
   const Mpi all = Mpi::duplicate(comm);
-  const int size = all.size();
   const std::string host = host_name();
   const std::string physical = physical_node(all, host);
-  const auto hosts = allgather_texts(all.get(), size, host);
-  auto keys = allgather_texts(all.get(), size, physical);
-  const auto names = allgather_texts(all.get(), size, environment("MN_NODE_NAME").value_or(""));
+  const auto hosts = allgather_texts(all.get(), host);
+  auto keys = allgather_texts(all.get(), physical);
+  const auto names = allgather_texts(all.get(), environment("MN_NODE_NAME").value_or(""));
   if (std::none_of(names.begin(), names.end(), [](const std::string& name) { return name.empty(); })) keys = names;
   return make_topology(all.rank(), keys, hosts);
 }

@@ -1,0 +1,71 @@
+// failing_job HOW RANK [WAY]: a job in which RANK fails HOW while the others wait for it in a collective (WAY
+// computing: while they compute for 60 s). Prints "rank N pid P" from each rank first.
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/comm/job.hpp>
+#include <mn/core/error.hpp>
+
+namespace {
+
+int overflow_stack(int depth) {
+  volatile char here[4096];
+  here[0] = static_cast<char>(depth);
+  return depth == 0 ? 0 : overflow_stack(depth - 1) + here[0];
+}
+
+void fail(const std::string& how) {
+  if (how == "throw") throw std::runtime_error("the disk is full\nand a second line");
+  if (how == "throw-error") throw mn::DataError("shard 3 is damaged");
+  if (how == "throw-from-thread") std::thread([] { throw std::runtime_error("thrown in a thread"); }).join();
+  if (how == "usage") throw mn::UsageError("--epoch must be positive");  // given to one rank alone: no agreement
+  if (how == "segv") raise(SIGSEGV);
+  if (how == "overflow") std::cout << overflow_stack(1 << 30);
+  if (how == "abort") std::abort();
+  if (how == "kill") raise(SIGKILL);
+  if (how == "term") raise(SIGTERM);
+  if (how == "exit") std::exit(3);
+  if (how == "_exit") _exit(0);
+  if (how == "stop") {
+    raise(SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::seconds(60));  // the launcher continues it before it kills it
+  }
+  throw std::invalid_argument("unknown way to fail: " + how);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return mn::run_job(argc, argv, [&](mn::Job& job) {
+    if (argc < 3) throw mn::UsageError("usage: failing_job HOW RANK [computing]");
+    const std::string how = argv[1];
+    const int failing = std::atoi(argv[2]);
+    const bool computing = argc > 3 && std::string(argv[3]) == "computing";
+    if (how == "usage-everywhere") throw mn::UsageError("--epoch must be positive");
+    const auto comm = mn::create_communicator("flat");
+    comm->barrier();
+    if (job.rank() == failing) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      fail(how);
+    }
+    if (how == "wait")
+      std::cout << ("rank " + std::to_string(job.rank()) + " pid " + std::to_string(getpid()) + "\n") << std::flush;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    volatile double sum = 0;
+    while (computing && std::chrono::steady_clock::now() < end) sum = sum + 1;
+    std::vector<float> data(1000);
+    while (std::chrono::steady_clock::now() < end) comm->allreduce(data);
+    return 0;
+  });
+}
