@@ -116,6 +116,16 @@ std::optional<std::int64_t> iteration_of(const fs::path& path) {
   return iteration;
 }
 
+/// What AtomicFile left where a job was killed while it wrote.
+std::vector<fs::path> unfinished_in(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("." + std::string(kPrefix)) && name.ends_with(".tmp")) paths.push_back(entry.path());
+  }
+  return paths;
+}
+
 std::optional<Checkpoint> read_newest(const fs::path& folder) {
   for (const fs::path& path : find_checkpoints(folder)) {
     try {
@@ -181,6 +191,7 @@ void remove_old_checkpoints(const fs::path& folder, std::size_t keep) {
     fs::remove(paths[i], error);
     if (error) log_warning("the old checkpoint " + paths[i].string() + " can't be removed: " + error.message());
   }
+  for (const fs::path& path : unfinished_in(folder)) fs::remove(path);
 }
 
 std::optional<Checkpoint> load_checkpoint(Communicator& comm, const std::string& from, const fs::path& folder) {

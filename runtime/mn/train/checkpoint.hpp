@@ -33,7 +33,7 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
 [[nodiscard]] std::filesystem::path checkpoint_path(const std::filesystem::path& folder, std::int64_t iteration);
 /// The checkpoints in `folder`, the last written first.
 [[nodiscard]] std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& folder);
-/// Removes all but the `keep` last written.
+/// Removes all but the `keep` last written, and what killed jobs left unfinished. Not while one is being written.
 void remove_old_checkpoints(const std::filesystem::path& folder, std::size_t keep);
 
 /// Collective: rank 0 reads and sends. `from` is a file, or "auto": the newest in `folder` that is undamaged, with a

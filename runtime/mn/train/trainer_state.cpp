@@ -49,6 +49,8 @@ NamedTensors buffers_of(const torch::nn::Module& model) {
 json Trainer::replicated_state() const {
   json extensions = json::object();
   for (const Entry& entry : extensions_) extensions[entry.name] = entry.extension->state();
+  Summary reported;
+  for (const auto& [name, value] : reported_) reported.add(name, value);
   return {{"iteration", iteration_},
           {"epoch", epoch_},
           {"epoch_detail", epoch_detail_},
@@ -57,7 +59,7 @@ json Trainer::replicated_state() const {
           {"iterator", iterator_->state()},
           {"optimizer_kind", optimizer_kind(optimizer_->actual())},
           {"optimizer", optimizer_->state()},
-          {"reported", reported_},
+          {"reported", reported.state()},
           {"training_s", training_s_},
           {"extensions", std::move(extensions)}};
 }
@@ -128,7 +130,9 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   epoch_detail_ = about.at("epoch_detail").get<double>();
   earlier_s_ = about.at("elapsed_s").get<double>();
   training_s_ = about.at("training_s").get<double>();
-  reported_ = about.at("reported").get<Metrics>();
+  Summary reported;
+  reported.load_state(about.at("reported"));
+  reported_ = reported.mean();
   restored_ = about.at("extensions");
 }
 

@@ -1,0 +1,86 @@
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+
+namespace mn {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class FileTest : public testing::Test {
+ protected:
+  FileTest() {
+    std::string name = (fs::temp_directory_path() / "mn-file-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    folder_ = name;
+  }
+  ~FileTest() override { fs::remove_all(folder_); }
+  std::ptrdiff_t files() const { return std::distance(fs::directory_iterator(folder_), fs::directory_iterator()); }
+
+  fs::path folder_;
+};
+
+TEST_F(FileTest, ReadsWhatWasWritten) {
+  const std::string bytes("a\0b\n", 4);
+  write_file(folder_ / "file", bytes);
+  EXPECT_EQ(read_file(folder_ / "file"), bytes);
+  write_file(folder_ / "file", "");
+  EXPECT_EQ(read_file(folder_ / "file"), "");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(FileTest, WithoutCommitTheOldContentStays) {
+  write_file(folder_ / "file", "old");
+  {
+    AtomicFile file(folder_ / "file");
+    file.write("new");
+    EXPECT_EQ(read_file(folder_ / "file"), "old");
+  }
+  EXPECT_EQ(read_file(folder_ / "file"), "old");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(FileTest, ErrorsNameTheFileAndTheCause) {
+  const auto message = [](const auto& body) -> std::string {
+    try {
+      body();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message([&] { write_file(folder_ / "no" / "file", "x"); }), HasSubstr("/no/file: No such file"));
+  EXPECT_THAT(message([&] { static_cast<void>(read_file(folder_ / "absent")); }), HasSubstr("absent: No such file"));
+  EXPECT_THAT(message([&] { static_cast<void>(read_file(folder_)); }), HasSubstr("folder"));
+  EXPECT_THAT(message([&] { AtomicFile("/dev/full/file"); }), HasSubstr("/dev/full/file: Not a directory"));
+}
+
+TEST_F(FileTest, AKilledWriterLeavesAWholeFile) {
+  const fs::path path = folder_ / "file";
+  write_file(path, std::string(100'000, 'a'));
+  for (int round = 0; round < 20; ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      for (char c = 'a';; c = c == 'z' ? 'a' : static_cast<char>(c + 1)) write_file(path, std::string(100'000, c));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1 + round));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    const std::string content = read_file(path);
+    EXPECT_EQ(content, std::string(100'000, content.empty() ? '?' : content[0]));
+  }
+  EXPECT_LE(files(), 2);  // the file, and at most one that was not finished
+}
+
+}  // namespace
+}  // namespace mn
