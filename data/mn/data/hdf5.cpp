@@ -23,6 +23,7 @@ std::string reason() {
     return 0;
   };
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep, &text);
+  std::replace(text.begin(), text.end(), '\n', ' ');  // the time in it ends with one
   return text.empty() ? "no reason given by HDF5" : text;
 }
 
@@ -65,11 +66,20 @@ void H5::reset() noexcept {
   if (id >= 0) H5Idec_ref(id);
 }
 
+void H5::close(const std::string& what) {
+  if (H5Idec_ref(std::exchange(id_, H5I_INVALID_HID)) < 0) throw DataError(what + ": " + reason());
+}
+
 void h5_check(herr_t status, const std::string& what) {
   if (status < 0) throw DataError(what + ": " + reason());
 }
 
-H5Lock::H5Lock() : lock_(library_mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+H5Lock::H5Lock() : lock_(library_mutex()) {
+  // A file that could not be flushed (a full disk) is flushed again at exit, and that crashes in HDF5 1.10. Everything
+  // here is closed long before.
+  [[maybe_unused]] static const herr_t once = H5dont_atexit();
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
 
 hid_t h5_stored_type(DType dtype) {
   switch (dtype) {
@@ -127,9 +137,10 @@ void h5_write_attribute(hid_t object, const char* name, const std::string& text)
 void h5_write_attribute(hid_t object, const char* name, std::span<const std::int64_t> numbers) {
   const std::string what = std::string("cannot write attribute ") + name;
   const hsize_t count = numbers.size();
-  const H5 space(count == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &count, nullptr), what);
+  const H5 space(count > 1 ? H5Screate_simple(1, &count, nullptr) : H5Screate(count == 1 ? H5S_SCALAR : H5S_NULL),
+                 what);
   const H5 attribute(H5Acreate2(object, name, H5T_STD_I64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT), what);
-  h5_check(H5Awrite(attribute.get(), H5T_NATIVE_INT64, numbers.data()), what);
+  if (count > 0) h5_check(H5Awrite(attribute.get(), H5T_NATIVE_INT64, numbers.data()), what);
 }
 
 std::string h5_read_text(hid_t object, const char* name) {
@@ -147,7 +158,7 @@ std::vector<std::int64_t> h5_read_numbers(hid_t object, const char* name) {
   const H5 source = attribute(object, name);
   const H5 space(H5Aget_space(source.get()), what);
   std::vector<std::int64_t> numbers(elements(space, what));
-  h5_check(H5Aread(source.get(), H5T_NATIVE_INT64, numbers.data()), what);
+  if (!numbers.empty()) h5_check(H5Aread(source.get(), H5T_NATIVE_INT64, numbers.data()), what);
   return numbers;
 }
 

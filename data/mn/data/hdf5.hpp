@@ -31,6 +31,8 @@ class H5 {
   }
   [[nodiscard]] hid_t get() const noexcept { return id_; }
   void reset() noexcept;
+  /// Closes it now; throws DataError "what: HDF5's own reason" if what was written can't reach the file.
+  void close(const std::string& what);
 
  private:
   hid_t id_ = H5I_INVALID_HID;

@@ -202,9 +202,10 @@ void write_manifest(const ShardTable& table) {
   TemporaryFile temporary(std::filesystem::path(table.folder()) / kManifestName);
   {
     const H5Lock lock;
-    const H5 file(H5Fcreate(temporary.path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
-                  "cannot create " + temporary.path().string());
+    H5 file(H5Fcreate(temporary.path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
+            "cannot create " + temporary.path().string());
     write_table(file.get(), table);
+    file.close("cannot write " + temporary.path().string());
   }
   temporary.publish();
 }

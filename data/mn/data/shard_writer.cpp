@@ -53,6 +53,7 @@ Uuid uuid_of(const ShardContent& content, std::span<const std::uint32_t> crcs) {
 }
 
 std::vector<Part> parts_of(const ShardContent& content, std::span<const std::uint32_t> crcs) {
+  const H5Lock lock;  // HDF5's types are made at first mention
   const hsize_t n = content.size();
   const auto bytes = [](const auto& values) { return std::as_bytes(std::span(values)); };
   std::vector<hsize_t> shape = {content.bytes.size()};
@@ -90,6 +91,7 @@ std::uint64_t allocate(hid_t file, const char* name, const Part& part) {
   h5_check(H5Pset_layout(creation.get(), H5D_CONTIGUOUS), what);
   h5_check(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), what);
   h5_check(H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER), what);
+  h5_check(H5Pset_obj_track_times(creation.get(), false), what);  // equal content, equal files
   const H5 space(H5Screate_simple(static_cast<int>(part.shape.size()), part.shape.data(), nullptr), what);
   const H5 dataset(H5Dcreate2(file, name, part.type, space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT), what);
   if (part.bytes.empty()) return 0;
@@ -115,15 +117,16 @@ void write_attributes(hid_t file, const ShardContent& content, const Uuid& uuid)
 void lay_out(const std::filesystem::path& path, const ShardContent& content, const std::vector<Part>& parts,
              ShardHeader& header) {
   const H5Lock lock;
-  const H5 file = create_file(path);
+  H5 file = create_file(path);
   write_attributes(file.get(), content, header.uuid);
-  const H5 group(H5Gcreate2(file.get(), "/data", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "cannot make group /data");
+  (void)H5(H5Gcreate2(file.get(), "/data", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "cannot make group /data");
   for (const Part& part : parts) {
     Extent& extent = header.at(part.section);
     extent.address = allocate(file.get(), name_of(part.section, content.kind), part);
     extent.bytes = part.bytes.size();
     if (part.section != Section::kBytes) extent.crc = crc32c(part.bytes);
   }
+  file.close("cannot write " + path.string());
 }
 
 void check_lengths(const ShardContent& content) {

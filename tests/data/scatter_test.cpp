@@ -1,0 +1,248 @@
+// scatter_dataset on several ranks: ChainerMN's parts, from shards and from one rank's memory, and the same errors
+// everywhere.
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
+#include <mn/data/convert.hpp>
+#include <mn/data/sampler.hpp>
+#include <mn/data/scatter.hpp>
+
+#include "temporary_folder.hpp"
+
+namespace mn {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr std::int64_t kBytes = 6;
+
+std::shared_ptr<MemoryDataset> make_dataset(std::int64_t n) {
+  SampleSpec spec;
+  spec.shape = {2, 3};
+  spec.num_classes = 10;
+  RawSamples samples;
+  for (std::int64_t s = 0; s < n; ++s) {
+    for (std::int64_t i = 0; i < kBytes; ++i) samples.bytes.push_back(static_cast<std::byte>(s * 5 + i));
+    samples.labels.push_back(s);
+  }
+  return std::make_shared<MemoryDataset>(spec, std::move(samples));
+}
+
+/// A dataset whose sample 7 can't be read.
+class Broken final : public Dataset {
+ private:
+  std::int64_t do_size() const override { return actual_->size(); }
+  const SampleSpec& do_spec() const override { return actual_->spec(); }
+  void do_read(std::span<const std::int64_t> indices, RawSamples& out,
+               std::vector<SampleError>* damaged) const override {
+    for (const std::int64_t i : indices) {
+      if (i == 7) throw DataError("sample 7 is broken");
+    }
+    actual_->read(indices, out, damaged);
+  }
+  std::shared_ptr<MemoryDataset> actual_ = make_dataset(20);
+};
+
+class Scatter : public testing::Test {
+ protected:
+  Scatter() : comm_(create_communicator("naive")) {
+    // One folder for all ranks.
+    std::string path;
+    if (comm_->rank() == 0) {
+      folder_ = std::make_unique<test::TemporaryFolder>();
+      path = folder_->path().string();
+    }
+    path_ = comm_->bcast_obj(path);
+  }
+  ~Scatter() override { comm_->barrier(); }
+
+  std::string shards(std::int64_t n) {
+    const std::filesystem::path path = std::filesystem::path(path_) / std::to_string(n);
+    if (comm_->rank() == 0) {
+      data::write_fixed_dataset(*make_dataset(n), {.out = path, .split = "train", .shard_bytes = 64 * kBytes}, {});
+    }
+    comm_->barrier();
+    return path.string();
+  }
+
+  /// The labels (= numbers) of this rank's part; their bytes are checked.
+  static std::vector<std::int64_t> samples_of(const Dataset& part) {
+    std::vector<std::int64_t> indices(part.size());
+    std::iota(indices.begin(), indices.end(), 0);
+    RawSamples out;
+    part.read(indices, out);
+    for (std::int64_t k = 0; k < out.size(); ++k) {
+      for (std::int64_t i = 0; i < kBytes; ++i) {
+        EXPECT_EQ(out.sample(k)[i], static_cast<std::byte>(out.labels[k] * 5 + i));
+      }
+    }
+    return out.labels;
+  }
+
+  /// Of all ranks, on every rank.
+  std::vector<std::vector<std::int64_t>> all_parts(const std::vector<std::int64_t>& mine) {
+    std::vector<std::vector<std::int64_t>> parts;
+    for (const auto& part : comm_->allgather_obj(nlohmann::json(mine))) {
+      parts.push_back(part.get<std::vector<std::int64_t>>());
+    }
+    return parts;
+  }
+
+  void check_parts(const std::shared_ptr<SubDataset>& part, std::int64_t n, const ScatterOptions& options) {
+    const auto mine = samples_of(*part);
+    const auto parts = all_parts(mine);
+    EXPECT_EQ(part->global_size(), n);
+    std::multiset<std::int64_t> unique;
+    std::set<std::int64_t> covered;
+    for (int rank = 0; rank < comm_->size(); ++rank) {
+      const auto [first, last] = scatter_index(n, rank, comm_->size(), options.force_equal_length);
+      EXPECT_EQ(static_cast<std::int64_t>(parts[rank].size()), last - first);
+      if (!options.shuffle) {
+        EXPECT_EQ(parts[rank].front(), first);
+        EXPECT_EQ(parts[rank].back(), last - 1);
+      }
+      covered.insert(parts[rank].begin(), parts[rank].end());
+      unique.insert(parts[rank].begin(), parts[rank].begin() + part->unique_size(rank));
+    }
+    EXPECT_EQ(static_cast<std::int64_t>(covered.size()), n) << "every sample is in a part";
+    EXPECT_EQ(static_cast<std::int64_t>(unique.size()), n) << "unique parts cover each sample once";
+    EXPECT_EQ(std::set<std::int64_t>(unique.begin(), unique.end()).size(), unique.size());
+  }
+
+  std::shared_ptr<Communicator> comm_;
+  std::unique_ptr<test::TemporaryFolder> folder_;
+  std::string path_;
+};
+
+TEST(ScatterIndex, FollowsChainerMn) {
+  using Part = std::pair<std::int64_t, std::int64_t>;
+  EXPECT_EQ(scatter_index(10, 0, 4), (Part{0, 3}));
+  EXPECT_EQ(scatter_index(10, 1, 4), (Part{2, 5}));
+  EXPECT_EQ(scatter_index(10, 2, 4), (Part{5, 8}));
+  EXPECT_EQ(scatter_index(10, 3, 4), (Part{7, 10}));
+  EXPECT_EQ(scatter_index(10, 0, 4, false), (Part{0, 3}));
+  EXPECT_EQ(scatter_index(10, 1, 4, false), (Part{3, 6}));
+  EXPECT_EQ(scatter_index(10, 2, 4, false), (Part{6, 8}));
+  EXPECT_EQ(scatter_index(10, 3, 4, false), (Part{8, 10}));
+  EXPECT_EQ(scatter_index(8, 1, 2), (Part{4, 8}));
+  EXPECT_THROW((void)scatter_index(3, 0, 4), UsageError);
+}
+
+TEST_F(Scatter, PartsOfShardsAndOfMemoryAreChainerMns) {
+  for (const std::int64_t n : {std::int64_t{comm_->size()}, std::int64_t{13}, std::int64_t{1000}}) {
+    const std::string path = shards(n);
+    for (const bool shuffle : {false, true}) {
+      for (const bool equal : {false, true}) {
+        const ScatterOptions options{.shuffle = shuffle, .seed = 3, .root = 0, .force_equal_length = equal};
+        const auto shared = scatter_dataset(open_dataset(path), comm_, options);
+        EXPECT_NE(shared->shared(), nullptr);
+        check_parts(shared, n, options);
+        const auto sent = scatter_dataset(comm_->rank() == 0 ? make_dataset(n) : nullptr, comm_, options);
+        EXPECT_EQ(sent->shared(), nullptr);
+        check_parts(sent, n, options);
+        EXPECT_EQ(samples_of(*shared), samples_of(*sent)) << "the same parts either way";
+      }
+    }
+  }
+}
+
+TEST_F(Scatter, AnyRankMayBeTheRoot) {
+  const int root = comm_->size() - 1;
+  const ScatterOptions options{.shuffle = true, .seed = 9, .root = root, .force_equal_length = true};
+  check_parts(scatter_dataset(comm_->rank() == root ? make_dataset(101) : nullptr, comm_, options), 101, options);
+}
+
+TEST_F(Scatter, OtherRanksReadNoMetadata) {
+  const std::string path = shards(500);
+  // Only root's dataset counts: the others may even name what is not there.
+  const auto part = scatter_dataset(open_dataset(comm_->rank() == 0 ? path : "no/such/place"), comm_, {});
+  EXPECT_EQ(part->io().opens, 0);
+  EXPECT_EQ(samples_of(*part).size(), static_cast<std::size_t>(part->size()));
+}
+
+TEST_F(Scatter, EachRankOpensAndReadsItsOwnShardsOnly) {
+  const std::int64_t n = 64 * 48;  // 48 shards of 64
+  const auto part = scatter_dataset(open_dataset(shards(n)), comm_, {});
+  (void)samples_of(*part);
+  const std::int64_t own = (48 + comm_->size() - 1) / comm_->size();
+  EXPECT_LE(part->io().opens, own + 1);
+  EXPECT_LE(part->io().bytes, (own + 1) * (4096 + 64 * 4 + 4 + 64 * kBytes));
+}
+
+TEST_F(Scatter, PartsOfEqualDataHaveOneFingerprint) {
+  const auto part = scatter_dataset(comm_->rank() == 0 ? make_dataset(40) : nullptr, comm_, {});
+  const auto prints = comm_->allgather_obj(nlohmann::json(part->fingerprint()));
+  for (const auto& print : prints) EXPECT_EQ(print, prints[0]);
+}
+
+TEST_F(Scatter, ErrorsOfTheRootAreThrownEverywhere) {
+  const auto message = [&](const std::shared_ptr<Dataset>& dataset) {
+    std::string text = "no error";
+    try {
+      (void)scatter_dataset(dataset, comm_);
+    } catch (const Error& error) {
+      EXPECT_TRUE(error.on_all_ranks());
+      text = error.what();
+    }
+    const auto texts = comm_->allgather_obj(text);
+    for (const auto& other : texts) EXPECT_EQ(other, text);
+    return text;
+  };
+  EXPECT_THAT(message(open_dataset(path_ + "/absent")), AllOf(HasSubstr("absent"), HasSubstr("mnshard")));
+  EXPECT_THAT(message(nullptr), HasSubstr("no dataset on its root, rank 0"));
+  EXPECT_EQ(message(std::make_shared<Broken>()), "sample 7 is broken");
+
+  const std::string path = shards(300);
+  const std::string shard = path + "/train-00003-of-00005.h5";
+  if (comm_->rank() == 0) std::filesystem::resize_file(shard, 5000);
+  comm_->barrier();
+  EXPECT_THAT(message(open_dataset(path)), AllOf(HasSubstr(shard), HasSubstr("truncated")));
+}
+
+TEST_F(Scatter, MoreRanksThanSamplesNamesBoth) {
+  if (comm_->size() == 1) GTEST_SKIP() << "needs two ranks";
+  for (const auto& dataset : {std::shared_ptr<Dataset>(make_dataset(1)), open_dataset(shards(1))}) {
+    try {
+      (void)scatter_dataset(dataset, comm_);
+      ADD_FAILURE() << "no error";
+    } catch (const UsageError& error) {
+      EXPECT_THAT(error.what(),
+                  AllOf(HasSubstr("ranks (" + std::to_string(comm_->size()) + ")"), HasSubstr("samples (1)")));
+    }
+  }
+}
+
+TEST_F(Scatter, LargePartsTravelInPieces) {
+  SampleSpec spec;
+  spec.kind = SampleKind::kEncoded;
+  RawSamples samples;
+  samples.offsets = {0};
+  const std::int64_t n = 1500;  // three pieces' worth by the guess at an encoded sample's length
+  for (std::int64_t s = 0; s < n; ++s) {
+    samples.bytes.insert(samples.bytes.end(), s % 50, static_cast<std::byte>(s));
+    samples.offsets.push_back(static_cast<std::int64_t>(samples.bytes.size()));
+    samples.labels.push_back(s);
+  }
+  const auto all = std::make_shared<MemoryDataset>(spec, std::move(samples));
+  const auto part = scatter_dataset(comm_->rank() == 0 ? all : nullptr, comm_, {.shuffle = true});
+  std::vector<std::int64_t> indices(part->size());
+  std::iota(indices.begin(), indices.end(), 0);
+  RawSamples out;
+  part->read(indices, out);
+  for (std::int64_t k = 0; k < out.size(); ++k) {
+    EXPECT_EQ(static_cast<std::int64_t>(out.sample(k).size()), out.labels[k] % 50);
+    for (const std::byte b : out.sample(k)) EXPECT_EQ(b, static_cast<std::byte>(out.labels[k]));
+  }
+}
+
+}  // namespace
+}  // namespace mn
