@@ -11,7 +11,7 @@ void add_exports(Variables& variables, const Placement& here, const Master& mast
   set("LOCAL_WORLD_SIZE", here.intra_size);
   set("GROUP_RANK", here.inter_rank);
   set("GROUP_WORLD_SIZE", here.inter_size);
-  variables.set("MASTER_ADDR", master.address);
+  if (!master.address.empty()) variables.set("MASTER_ADDR", master.address);
   set("MASTER_PORT", master.port);
   set("MN_RANK", here.rank);
   set("MN_SIZE", here.size);

@@ -1,68 +1,281 @@
 #include "launch.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <iostream>
+#include <memory>
 #include <optional>
 
 #include <sys/stat.h>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/host_list.hpp>
 
-#include "cpu_set.hpp"
+#include "binding.hpp"
+#include "check.hpp"
+#include "exchange.hpp"
 #include "exports.hpp"
+#include "facts.hpp"
+#include "gather.hpp"
+#include "judge.hpp"
+#include "neighbours.hpp"
 #include "network.hpp"
 #include "placement.hpp"
 #include "pmix_session.hpp"
 #include "program.hpp"
-#include "report.hpp"
 
 namespace mn::launcher {
 namespace {
+
+constexpr const char* kSelfTest = "jobs/selftest";
 
 bool is_socket(int fd) {
   struct stat status {};
   return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
-std::vector<Row> rows_of(const Placement& here) {
-  std::vector<Row> rows;
-  const Layout layout = here.layout.value_or(Layout{{here.inter_rank}, {host_name()}});
-  std::vector<int> used(layout.hosts.size(), 0);
-  for (int rank = 0; rank < layout.size(); ++rank) {
-    const int node = layout.node_of(rank);
-    rows.push_back({.rank = rank,
-                    .host = layout.host_of(rank),
-                    .intra_rank = used[static_cast<std::size_t>(node)]++,
-                    .inter_rank = node,
-                    .device = "cpu",
-                    .cores = rank == here.rank ? format_cpus(affinity_of_this_thread()) : "",
-                    .nic = "",
-                    .source = here.source});
+/// What all the comparing comes to for this rank.
+struct Outcome {
+  int exit_code = 0;  ///< not 0: don't start the program
+  Master master;
+  Binding binding;
+  std::vector<VisibleGpu> gpus;
+  std::string report;  ///< rank 0's, with --doctor
+};
+
+class Launch {
+ public:
+  Launch(const Options& options, Variables variables) : options_(options), variables_(std::move(variables)) {}
+
+  int run() {
+    look_for_program();
+    connect();
+    Outcome outcome = session_ && here_.size > 1 ? compare() : check_alone();
+    session_.reset();
+    if (outcome.exit_code != 0 || options_.dry_run) return outcome.exit_code;
+    if (surroundings_.program.empty()) throw ProgramError(surroundings_.program_error, program_exit_);
+    start(outcome);
   }
-  return rows;
-}
+
+ private:
+  void look_for_program() {
+    surroundings_.variables = variables_;
+    surroundings_.root = variables_.get("MN_HARDWARE_ROOT").value_or("/");
+    surroundings_.check_files = options_.check_files;
+    surroundings_.arguments = options_.program;
+    if (options_.doctor && surroundings_.arguments.empty()) surroundings_.arguments = {kSelfTest};
+    std::error_code error;
+    surroundings_.folder = std::filesystem::current_path(error);
+    if (surroundings_.arguments.empty()) return;  // --dry-run needs none
+    try {
+      surroundings_.program = find_program(surroundings_.arguments[0], surroundings_.folder,
+                                           executable_path().parent_path(), variables_.get("PATH").value_or(""));
+    } catch (const ProgramError& failure) {
+      surroundings_.program_error = failure.what();
+      program_exit_ = failure.exit_code();
+    }
+  }
+
+  /// Finds the launcher and this rank's place; a PMIx server that does not answer leaves the other variables.
+  void connect() {
+    Launcher launcher = innermost_launcher(variables_, is_socket);
+    if (launcher == Launcher::kPmix) {
+      try {
+        session_ = std::make_unique<PmixSession>(pmix_libraries(surroundings_));
+        variables_.set("PMIX_MCA_gds", "hash");
+      } catch (const PmixError& error) {
+        no_exchange_ = error.what();
+        const bool open_mpi = variables_.has("OMPI_COMM_WORLD_RANK");
+        if (!open_mpi && !in_slurm_step(variables_)) throw;
+        launcher = open_mpi ? Launcher::kOpenMpi : Launcher::kSlurm;
+      }
+    }
+    here_ = place(variables_, launcher, session_ ? std::optional(session_->job()) : std::nullopt);
+    if (launcher == Launcher::kNone) here_.layout->hosts = {host_name()};
+    if (!session_ && no_exchange_.empty()) no_exchange_ = here_.source + " gives the launchers no way to talk";
+  }
+
+  [[nodiscard]] bool is_leader() const { return here_.intra_rank == 0; }
+
+  [[nodiscard]] std::chrono::milliseconds patience() const {
+    return std::chrono::seconds(variables_.number("MN_LAUNCH_TIMEOUT").value_or(60));
+  }
+
+  /// Three meetings of all ranks: addresses, facts, verdict.
+  Outcome compare() {
+    Exchange exchange(*session_, here_, patience());
+    std::optional<Listener> listener;
+    Facts hello;
+    if (is_leader()) {
+      listener.emplace();
+      hello = {{"network", network_facts(host_name())}, {"port", listener->port()}};
+      if (here_.rank == 0) hello["master_port"] = free_port_of_job(here_.job, is_free_port);
+      exchange.tell("hello", hello);
+    }
+    exchange.meet();
+    const double time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    const Facts first = exchange.hear(0, "hello");
+    exchange.tell("rank", rank_facts(here_, surroundings_));
+    if (is_leader()) exchange.tell("node", facts_of_this_node(exchange, hello["network"], time));
+    exchange.meet();
+
+    Outcome outcome;
+    if (here_.rank == 0) outcome.exit_code = judge_all(exchange, outcome.report);
+    if (here_.rank == 0) exchange.tell("verdict", outcome.exit_code);
+    exchange.meet();
+    outcome.exit_code = exchange.hear(0, "verdict").get<int>();
+    take_share(outcome, node_share(exchange, here_.inter_rank));
+    outcome.master.port = first.at("master_port").get<int>();
+    outcome.master.address = here_.inter_size == 1 ? "127.0.0.1" : first.at("network").at("address").get<std::string>();
+    return outcome;
+  }
+
+  Facts facts_of_this_node(const Exchange& exchange, const Facts& network, double time) {
+    Facts facts = node_facts(surroundings_, options_.check != CheckLevel::kOff || options_.doctor);
+    facts["host"] = host_name();
+    facts["network"] = network;
+    facts["time"] = time;
+    facts["slurm_pmix"] = here_.job.starts_with("slurm.pmix.");
+    if (here_.inter_size > 1) facts["network"]["failures"] = failed_connections(neighbours(exchange), kConnectPatience);
+    limit_size(facts);
+    return facts;
+  }
+
+  /// Rank 0's node, where all must connect to, and the next one, so that each node is tried by another.
+  std::vector<Neighbour> neighbours(const Exchange& exchange) const {
+    std::vector<int> nodes = {0};
+    const int next = (here_.inter_rank + 1) % here_.inter_size;
+    if (next != 0) nodes.push_back(next);
+    std::vector<Neighbour> others;
+    for (const int node : nodes) {
+      if (node == here_.inter_rank) continue;
+      const Facts hello = exchange.hear(here_.layout->ranks_of(node).front(), "hello");
+      others.push_back({here_.layout->hosts[static_cast<std::size_t>(node)],
+                        hello.at("network").at("address").get<std::string>(), hello.at("port").get<int>()});
+    }
+    return others;
+  }
+
+  NodeShare node_share(const Exchange& exchange, int node) const {
+    const auto ranks = here_.layout->ranks_of(node);
+    NodeShare share;
+    share.node = exchange.hear(ranks.front(), "node");
+    for (const int rank : ranks) share.ranks.push_back(exchange.hear(rank, "rank"));
+    bind(share, {.bind_cores = options_.bind, .oversubscribe_gpu = options_.oversubscribe_gpu});
+    return share;
+  }
+
+  void take_share(Outcome& outcome, const NodeShare& share) const {
+    const auto me = static_cast<std::size_t>(here_.intra_rank);
+    outcome.binding = share.bindings[me];
+    outcome.gpus = resources_of(share.ranks[me]).gpus;
+  }
+
+  int judge_all(const Exchange& exchange, std::string& report) const {
+    JobFacts job{.launcher = here_.launcher, .layout = *here_.layout, .nodes = {}, .ranks = {}, .bindings = {}};
+    job.ranks.resize(here_.layout->nodes.size());
+    for (int node = 0; node < here_.inter_size; ++node) {
+      NodeShare share = node_share(exchange, node);
+      const auto ranks = here_.layout->ranks_of(node);
+      for (std::size_t i = 0; i < ranks.size(); ++i) job.ranks[static_cast<std::size_t>(ranks[i])] = share.ranks[i];
+      job.nodes.push_back(std::move(share.node));
+      job.bindings.push_back(std::move(share.bindings));
+    }
+    return judge(job, report);
+  }
+
+  int judge(const JobFacts& job, std::string& report) const {
+    const Verdict verdict = launcher::judge(job, options_, here_, program_exit_);
+    if (!verdict.output.empty()) std::cout << verdict.output << std::flush;
+    if (!verdict.complaints.empty()) std::cerr << verdict.complaints << std::flush;
+    report = verdict.report;
+    return verdict.exit_code;
+  }
+
+  /// Without an exchange a rank sees its own node only and takes its neighbours to be like itself.
+  Outcome check_alone() {
+    NodeShare share;
+    share.node = node_facts(surroundings_, options_.check != CheckLevel::kOff || options_.doctor);
+    share.node["host"] = host_name();
+    share.node["slurm_pmix"] = here_.job.starts_with("slurm.pmix.");
+    share.ranks.assign(static_cast<std::size_t>(here_.intra_size), rank_facts(here_, surroundings_));
+    bind(share, {.bind_cores = options_.bind && !has_own_mask(share.ranks[0]),
+                 .oversubscribe_gpu = options_.oversubscribe_gpu});
+    Outcome outcome;
+    take_share(outcome, share);
+    if (has_own_mask(share.ranks[0])) outcome.binding.cores = static_cast<int>(outcome.binding.cpus.size());
+
+    JobFacts job{.launcher = here_.launcher,
+                 .layout = Layout{{0}, {host_name()}},
+                 .nodes = {share.node},
+                 .ranks = {share.ranks[0]},
+                 .bindings = {{outcome.binding}}};
+    job.ranks[0]["size"] = 1;
+    outcome.exit_code = judge(job, outcome.report);
+    outcome.master = {guess_master_address(), port_of_job(here_.job)};
+    if (here_.size == 1) outcome.master.port = free_port_of_job(here_.job, is_free_port);
+    say_not_compared();
+    return outcome;
+  }
+
+  /// Whether the scheduler made the mask for this rank alone.
+  [[nodiscard]] bool has_own_mask(const Facts& rank) const {
+    const int wanted = variables_.number("SLURM_CPUS_PER_TASK").value_or(0);
+    return static_cast<int>(resources_of(rank).mask.size()) <= wanted;
+  }
+
+  /// Empty if the launcher does not tell where rank 0 is.
+  [[nodiscard]] std::string guess_master_address() const {
+    if (here_.inter_size == 1) return "127.0.0.1";
+    if (here_.layout) return here_.layout->hosts.front();
+    if (const auto nodes = variables_.get("SLURM_JOB_NODELIST")) return expand_host_list(*nodes).at(0);
+    return here_.inter_rank == 0 ? own_address(routed_interfaces(), resolve(host_name())) : "";
+  }
+
+  void say_not_compared() const {
+    if (here_.rank != 0 || here_.inter_size == 1 || options_.check == CheckLevel::kOff) return;
+    std::cerr << "mnlaunch: note: " << no_exchange_
+              << "; the nodes were not compared (srun --mpi=pmix and Open MPI's mpiexec make that possible)"
+              << std::endl;
+  }
+
+  [[noreturn]] void start(const Outcome& outcome) {
+    const Binding& binding = outcome.binding;
+    std::string device = "cpu";
+    if (binding.gpu >= 0) {
+      const auto& gpu = outcome.gpus[static_cast<std::size_t>(binding.gpu)];
+      device = "cuda:" + std::to_string(options_.one_gpu_visible ? 0 : binding.gpu);
+      if (options_.one_gpu_visible) variables_.set("CUDA_VISIBLE_DEVICES", gpu.uuid);
+    }
+    if (options_.bind) set_affinity_of_this_thread(binding.cpus);
+    add_exports(variables_, here_, outcome.master, device, binding.cores);
+    if (!options_.output.empty()) redirect_output(options_.output, here_.rank);
+    if (options_.doctor) start_self_test(outcome.report);
+    become(surroundings_.program, surroundings_.arguments, variables_);
+  }
+
+  [[noreturn]] void start_self_test(const std::string& report) {
+    const auto program = find_program(kSelfTest, surroundings_.folder, executable_path().parent_path(), "");
+    std::vector<std::string> arguments = {kSelfTest};
+    if (options_.json) arguments.emplace_back("--json");
+    if (here_.rank == 0) variables_.set("MN_DOCTOR_REPORT", report);
+    become(program, arguments, variables_);
+  }
+
+  static constexpr std::chrono::milliseconds kConnectPatience{2000};
+
+  const Options& options_;
+  Variables variables_;
+  Surroundings surroundings_;
+  int program_exit_ = 0;
+  std::unique_ptr<PmixSession> session_;
+  std::string no_exchange_;  ///< why the nodes can't be compared
+  Placement here_;
+};
 
 }  // namespace
 
-int launch(const Options& options, Variables variables) {
-  const auto program = find_program(options.program.at(0), std::filesystem::current_path(),
-                                    executable_path().parent_path(), variables.get("PATH").value_or(""));
-  std::optional<PmixSession> session;
-  Launcher launcher = innermost_launcher(variables, is_socket);
-  if (launcher == Launcher::kPmix) {
-    session.emplace(std::vector<std::filesystem::path>{"libpmix.so.2"});
-    variables.set("PMIX_MCA_gds", "hash");
-  }
-  Placement here = place(variables, launcher, session ? std::optional(session->job()) : std::nullopt);
-  Master master{"127.0.0.1", port_of_job(here.job)};
-  if (here.inter_size > 1 && here.layout) master.address = here.layout->hosts.front();
-  session.reset();
-  if (options.show && here.rank == 0) std::cout << table(rows_of(here)) << std::flush;
-  if (options.dry_run) return 0;
-  const int cores = static_cast<int>(affinity_of_this_thread().size());
-  add_exports(variables, here, master, "cpu", std::max(1, cores / here.intra_size));
-  if (!options.output.empty()) redirect_output(options.output, here.rank);
-  become(program, options.program, variables);
-}
+int launch(const Options& options, Variables variables) { return Launch(options, std::move(variables)).run(); }
 
 }  // namespace mn::launcher

@@ -1,7 +1,6 @@
 #include "network.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -60,14 +59,6 @@ struct Socket {
 
 }  // namespace
 
-std::string Interface::subnet() const {
-  in_addr value{};
-  inet_pton(AF_INET, address.c_str(), &value);
-  const std::uint32_t mask = prefix_length == 0 ? 0 : ~std::uint32_t{0} << (32 - prefix_length);
-  value.s_addr = htonl(ntohl(value.s_addr) & mask);
-  return dotted(value) + "/" + std::to_string(prefix_length);
-}
-
 std::vector<Interface> routed_interfaces() {
   std::vector<Interface> interfaces;
   ifaddrs* list = nullptr;
@@ -76,8 +67,7 @@ std::vector<Interface> routed_interfaces() {
     const bool usable = entry->ifa_addr != nullptr && entry->ifa_addr->sa_family == AF_INET &&
                         (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_LOOPBACK) == 0;
     if (!usable || is_virtual(entry->ifa_name)) continue;
-    const int prefix = entry->ifa_netmask == nullptr ? 32 : std::popcount(address_of(entry->ifa_netmask).s_addr);
-    interfaces.push_back({entry->ifa_name, dotted(address_of(entry->ifa_addr)), prefix});
+    interfaces.push_back({entry->ifa_name, dotted(address_of(entry->ifa_addr))});
   }
   freeifaddrs(list);
   return interfaces;

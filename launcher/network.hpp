@@ -13,10 +13,6 @@ namespace mn::launcher {
 struct Interface {
   std::string name;
   std::string address;  ///< IPv4, dotted
-  int prefix_length = 0;
-
-  /// Numbers of the subnet: equal for two addresses that are on one link.
-  [[nodiscard]] std::string subnet() const;
 };
 
 /// Interfaces that are up and lead to other hosts: no loopback, no bridges of containers or virtual machines.

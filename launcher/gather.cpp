@@ -1,0 +1,74 @@
+#include "gather.hpp"
+
+#include <mn/core/checksum.hpp>
+
+#include "elf.hpp"
+#include "gpu.hpp"
+#include "machine.hpp"
+
+namespace mn::launcher {
+namespace {
+
+/// CUDA_VISIBLE_DEVICES as set: unset and empty mean opposite things.
+std::optional<std::string> visible_devices(const Variables& variables) {
+  const auto found = variables.all().find("CUDA_VISIBLE_DEVICES");
+  return found == variables.all().end() ? std::nullopt : std::optional(found->second);
+}
+
+}  // namespace
+
+Facts rank_facts(const Placement& here, const Surroundings& surroundings) {
+  std::string arguments;
+  for (const auto& argument : surroundings.arguments) arguments += argument + '\n';
+  Facts gpus = Facts::array();
+  if (const auto driver = read_gpus()) {
+    for (const auto& gpu : visible_gpus(driver->gpus, visible_devices(surroundings.variables))) {
+      gpus.push_back({gpu.uuid, gpu.bus_id});
+    }
+  }
+  return {{"size", here.size},
+          {"conflicts", here.conflicts},
+          {"arguments", std::to_string(hash64(arguments))},
+          {"mask", format_cpus(affinity_of_this_thread())},
+          {"gpus", gpus}};
+}
+
+Facts node_facts(const Surroundings& surroundings, bool compared) {
+  Facts facts = {{"machine", read_machine()}};
+  if (!compared) return facts;
+  facts["system"] = system_facts(surroundings);
+  facts["program"] = program_facts(surroundings);
+  facts["environment"] = environment_facts(surroundings.variables);
+  facts["files"] = file_facts(surroundings.check_files);
+  if (const auto driver = read_gpus()) {
+    facts["gpu"] = *driver;
+    facts["nccl"] = nccl_facts(surroundings);
+  }
+  return facts;
+}
+
+RankResources resources_of(const Facts& rank) {
+  RankResources resources{parse_cpus(rank.at("mask").get<std::string>()), {}};
+  for (const auto& gpu : rank.at("gpus")) {
+    resources.gpus.push_back({gpu.at(0).get<std::string>(), gpu.at(1).get<std::string>()});
+  }
+  return resources;
+}
+
+void bind(NodeShare& share, const BindingOptions& options) {
+  std::vector<RankResources> resources;
+  for (const auto& rank : share.ranks) resources.push_back(resources_of(rank));
+  share.bindings = bind_ranks(share.node.at("machine").get<Machine>(), resources, options);
+}
+
+std::vector<std::filesystem::path> pmix_libraries(const Surroundings& surroundings) {
+  constexpr const char* kName = "libpmix.so.2";
+  std::vector<std::filesystem::path> places;
+  // A private MPI (a module, a container, a Python wheel) brings the libpmix that speaks its server's language.
+  if (const auto prefix = surroundings.variables.get("OPAL_PREFIX")) places.emplace_back(*prefix + "/lib/" + kName);
+  if (const auto prefix = surroundings.variables.get("PMIX_PREFIX")) places.emplace_back(*prefix + "/lib/" + kName);
+  places.emplace_back(kName);
+  return places;
+}
+
+}  // namespace mn::launcher

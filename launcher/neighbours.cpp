@@ -1,0 +1,26 @@
+#include "neighbours.hpp"
+
+namespace mn::launcher {
+
+Facts network_facts(const std::string& host) {
+  const auto interfaces = routed_interfaces();
+  const auto resolved = resolve(host);
+  Facts addresses = Facts::array();
+  for (const auto& interface : interfaces) addresses.push_back(interface.address);
+  return {
+      {"host", host}, {"address", own_address(interfaces, resolved)}, {"addresses", addresses}, {"resolved", resolved}};
+}
+
+std::vector<std::string> failed_connections(const std::vector<Neighbour>& neighbours,
+                                            std::chrono::milliseconds patience) {
+  std::vector<std::string> failures;
+  for (const auto& to : neighbours) {
+    const std::string reason = try_connect(to.address, to.port, patience);
+    if (reason.empty()) continue;
+    failures.push_back("no TCP connection to " + to.host + " (" + to.address + ":" + std::to_string(to.port) +
+                       "): " + reason);
+  }
+  return failures;
+}
+
+}  // namespace mn::launcher
