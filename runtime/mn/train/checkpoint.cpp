@@ -19,6 +19,7 @@ using nlohmann::json;
 
 constexpr char kMagic[8] = {'m', 'n', '-', 'c', 'k', 'p', 't', '1'};
 constexpr std::string_view kPrefix = "snapshot_iter_";
+constexpr std::string_view kUnfinishedPrefix = ".snapshot_iter_";  // AtomicFile's
 
 struct Head {
   char magic[8];
@@ -121,7 +122,7 @@ std::vector<fs::path> unfinished_in(const fs::path& folder) {
   std::vector<fs::path> paths;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("." + std::string(kPrefix)) && name.ends_with(".tmp")) paths.push_back(entry.path());
+    if (name.starts_with(kUnfinishedPrefix) && name.ends_with(".tmp")) paths.push_back(entry.path());
   }
   return paths;
 }
