@@ -20,18 +20,21 @@ class FailurePrinter final : public testing::EmptyTestEventListener {
   explicit FailurePrinter(int rank) : rank_(rank) {}
 
  private:
+  void OnTestStart(const testing::TestInfo& test) override {
+    name_ = std::string(test.test_suite_name()) + "." + test.name() + ": ";
+  }
+  void OnTestEnd(const testing::TestInfo& /*test*/) override { name_.clear(); }
+
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
     std::ostringstream text;
-    text << "[rank " << rank_ << "] ";
-    if (test != nullptr) text << test->test_suite_name() << "." << test->name() << ": ";
-    text << (result.file_name() != nullptr ? result.file_name() : "") << ":" << result.line_number() << ": "
-         << result.message() << "\n";
+    text << "[rank " << rank_ << "] " << name_ << (result.file_name() != nullptr ? result.file_name() : "") << ":"
+         << result.line_number() << ": " << result.message() << "\n";
     std::cerr << text.str() << std::flush;
   }
 
   int rank_;
+  std::string name_;  // GoogleTest's own record is locked while it reports a result
 };
 
 int run_tests(const mn::Job& job) {

@@ -193,7 +193,13 @@ void Communicator::reduce_scatter(ConstBufferView send, BufferView recv, ReduceO
 
 void Communicator::barrier() { mpi_check(MPI_Barrier(mpi_comm()), "barrier"); }
 
-std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) { return do_allocate(bytes); }
+std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) {
+  if (auto memory = do_allocate(bytes)) return memory;
+  constexpr std::align_val_t kAlignment{64};
+  auto* memory = static_cast<std::byte*>(operator new(std::max<std::size_t>(bytes, 1), kAlignment));
+  std::memset(memory, 0, bytes);
+  return {memory, [](std::byte* old) { operator delete(old, kAlignment); }};
+}
 
 void Communicator::allreduce_grad(std::span<const BufferView> gradients, double scale) {
   std::size_t bytes = 0;
@@ -221,11 +227,6 @@ void Communicator::do_allreduce(BufferView buffer, const Reduction& reduction) {
   reducer_->allreduce(buffer.data, buffer.count, reduction);
 }
 
-std::shared_ptr<std::byte> Communicator::do_allocate(std::size_t bytes) {
-  constexpr std::align_val_t kAlignment{64};
-  auto* memory = static_cast<std::byte*>(operator new(std::max<std::size_t>(bytes, 1), kAlignment));
-  std::memset(memory, 0, bytes);
-  return {memory, [](std::byte* old) { operator delete(old, kAlignment); }};
-}
+std::shared_ptr<std::byte> Communicator::do_allocate(std::size_t /*bytes*/) { return nullptr; }
 
 }  // namespace mn

@@ -128,11 +128,13 @@ class Communicator {
   explicit Communicator(CommunicatorSetup setup);
   /// Reduces over MPI messages, each element in rank order.
   [[nodiscard]] OrderedReducer& reducer() noexcept { return *reducer_; }
+  [[nodiscard]] std::size_t count_limit() const noexcept { return count_limit_; }
 
  private
      :  // Backends override these; arguments are already checked, buffers lie on the host, counts may exceed INT_MAX.
   virtual void do_allreduce(BufferView buffer, const Reduction& reduction);
   virtual void do_allreduce_grad(std::span<const BufferView> gradients, double scale) = 0;
+  /// Null where ordinary memory serves as well.
   virtual std::shared_ptr<std::byte> do_allocate(std::size_t bytes);
 
   /// The device's staging memory for buffers that `move` must see on the host; null if none of them needs it.

@@ -21,6 +21,7 @@ struct Backend {
 constexpr Backend kBackends[] = {
     {"naive", make_naive},
     {"flat", make_flat},
+    {"hierarchical", make_hierarchical},
     {"dummy", make_dummy},
 };
 
@@ -36,9 +37,10 @@ const Backend& backend_named(std::string_view name) {
 
 /// What "auto" means for these ranks, and why.
 std::pair<std::string, std::string> choose(const Topology& topology, Device device) {
-  static_cast<void>(topology);
   if (device.type == DeviceType::kCuda) return {"flat", "gradients on " + device.str() + " staged through the host"};
-  return {"flat", "one rank on each node"};
+  if (topology.inter_size == topology.size) return {"flat", "one rank on each node"};
+  return {"hierarchical", std::to_string(topology.size) + " ranks on " + std::to_string(topology.inter_size) +
+                              (topology.inter_size == 1 ? " node that share" : " nodes, which share") + " memory"};
 }
 
 Device choose_device(const Topology& topology) {

@@ -13,6 +13,7 @@ namespace mn {
 // The table's entries, each defined in the file of its name.
 [[nodiscard]] std::shared_ptr<Communicator> make_naive(CommunicatorSetup setup);
 [[nodiscard]] std::shared_ptr<Communicator> make_flat(CommunicatorSetup setup);
+[[nodiscard]] std::shared_ptr<Communicator> make_hierarchical(CommunicatorSetup setup);
 [[nodiscard]] std::shared_ptr<Communicator> make_dummy(CommunicatorSetup setup);
 
 }  // namespace mn
