@@ -51,14 +51,12 @@ std::byte* NodeReducer::small_place(int rank) const {
   return window_->segment(rank) + sizeof(Control) + small_turn_ * kSmallBytes;
 }
 
-std::byte* NodeReducer::staging(int rank, std::size_t offset) const {
-  return window_->segment(rank) + sizeof(Control) + 2 * kSmallBytes + offset;
-}
+std::byte* NodeReducer::staging(int rank) const { return window_->segment(rank) + sizeof(Control) + 2 * kSmallBytes; }
 
-NodeReducer::Range NodeReducer::slice_of(int rank, std::size_t count) const {
+NodeReducer::Range NodeReducer::slice_of(int rank, std::size_t most, std::size_t count) const {
   if (rank >= slices_) return {count, 0};
   const auto slices = static_cast<std::size_t>(slices_);
-  const std::size_t length = ((count + slices - 1) / slices + kLineElements - 1) / kLineElements * kLineElements;
+  const std::size_t length = ((most + slices - 1) / slices + kLineElements - 1) / kLineElements * kLineElements;
   const std::size_t first = std::min(static_cast<std::size_t>(rank) * length, count);
   return {first, std::min(length, count - first)};
 }
@@ -90,41 +88,45 @@ void NodeReducer::reduce_small(std::byte* data, std::size_t count, const Reducti
 }
 
 void NodeReducer::reduce_shared(const std::vector<std::byte*>& buffers, std::size_t count, const Reduction& reduction) {
-  const Range own = slice_of(rank_, count);
-  const std::size_t offset = own.first * size_of(reduction.dtype);
-  std::vector<void*> outputs{buffers[static_cast<std::size_t>(rank_)] + offset};
-  std::vector<const void*> inputs;
-  for (std::byte* buffer : buffers) {
-    inputs.push_back(buffer + offset);
-    if (buffer + offset != outputs.front()) outputs.push_back(buffer + offset);
+  const std::size_t element_bytes = size_of(reduction.dtype);
+  // Another node may have to take its pieces through staging memory: what goes between nodes must be cut alike.
+  const std::size_t most = many_nodes_ ? std::min(count, piece_bytes_ / element_bytes) : count;
+  for (std::size_t done = 0; done < count; done += most) {
+    const Range own = slice_of(rank_, most, std::min(most, count - done));
+    const std::size_t offset = (done + own.first) * element_bytes;
+    std::vector<void*> outputs{buffers[static_cast<std::size_t>(rank_)] + offset};
+    std::vector<const void*> inputs;
+    for (std::byte* buffer : buffers) {
+      inputs.push_back(buffer + offset);
+      if (buffer + offset != outputs.front()) outputs.push_back(buffer + offset);
+    }
+    reduce_slice(outputs, inputs, own.length, reduction);
   }
-  reduce_slice(outputs, inputs, own.length, reduction);
   barrier_->arrive_and_wait();
 }
 
 void NodeReducer::reduce_staged(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t element_bytes = size_of(reduction.dtype);
-  const std::size_t most = piece_bytes_ / element_bytes;
+  const std::size_t most = std::min(count, piece_bytes_ / element_bytes);
   for (std::size_t done = 0; done < count; done += most) {
     std::byte* piece = data + done * element_bytes;
     const std::size_t length = std::min(most, count - done);
-    // Slices lie at the same places in every piece: a rank that is ahead must not write where others still read.
-    const auto slice = [&](int rank) {
-      const Range full = slice_of(rank, most);
-      const std::size_t first = std::min(full.first, length);
-      return Range{first * element_bytes, std::min(full.length, length - first) * element_bytes};
+    const auto copy = [&](int slice, std::byte* to, const std::byte* from) {
+      const Range range = slice_of(slice, most, length);
+      std::memcpy(to + range.first * element_bytes, from + range.first * element_bytes, range.length * element_bytes);
     };
     for (int r = 0; r < slices_; ++r) {
-      if (r != rank_) std::memcpy(staging(rank_, slice(r).first), piece + slice(r).first, slice(r).length);
+      if (r != rank_) copy(r, staging(rank_), piece);
     }
     barrier_->arrive_and_wait();
-    const Range own = slice(rank_);
+    const Range own = slice_of(rank_, most, length);
+    const std::size_t offset = own.first * element_bytes;
     std::vector<const void*> inputs;
-    for (int r = 0; r < ranks_; ++r) inputs.push_back(r == rank_ ? piece + own.first : staging(r, own.first));
-    reduce_slice({piece + own.first, staging(rank_, own.first)}, inputs, own.length / element_bytes, reduction);
+    for (int r = 0; r < ranks_; ++r) inputs.push_back((r == rank_ ? piece : staging(r)) + offset);
+    reduce_slice({piece + offset, staging(rank_) + offset}, inputs, own.length, reduction);
     barrier_->arrive_and_wait();
     for (int r = 0; r < slices_; ++r) {
-      if (r != rank_) std::memcpy(piece + slice(r).first, staging(r, slice(r).first), slice(r).length);
+      if (r != rank_) copy(r, piece, staging(r));
     }
   }
 }

@@ -49,9 +49,10 @@ class NodeReducer {
 
   [[nodiscard]] Control& control(int rank) const;
   [[nodiscard]] std::byte* small_place(int rank) const;
-  [[nodiscard]] std::byte* staging(int rank, std::size_t offset) const;
-  /// The elements of `count` that a rank of the node reduces.
-  [[nodiscard]] Range slice_of(int rank, std::size_t count) const;
+  [[nodiscard]] std::byte* staging(int rank) const;
+  /// The elements of a piece of `count` that a rank of the node reduces. Slices begin at the same places in every piece
+  /// of up to `most` elements: a rank that is ahead must not write where others still read the piece before.
+  [[nodiscard]] Range slice_of(int rank, std::size_t most, std::size_t count) const;
 
   void reduce_small(std::byte* data, std::size_t count, const Reduction& reduction);
   void reduce_staged(std::byte* data, std::size_t count, const Reduction& reduction);

@@ -1,0 +1,142 @@
+// Backends over several nodes, which MN_NODE_NAME makes of one machine: even, uneven and interleaved.
+#include <cstdlib>
+#include <cstring>
+#include <random>
+
+#include <mn/comm/communicator.hpp>
+
+#include "tests/comm/values.hpp"
+
+namespace mn {
+namespace {
+
+using testing::filled;
+using testing::pattern;
+
+/// The node of each rank.
+struct Layout {
+  const char* name;
+  int (*node_of)(int rank);
+};
+constexpr Layout kLayouts[] = {
+    {"one", [](int) { return 0; }},
+    {"block", [](int rank) { return rank / 2; }},
+    {"cyclic", [](int rank) { return rank % 2; }},
+    {"lonely_first", [](int rank) { return rank == 0 ? 0 : 1; }},
+    {"three", [](int rank) { return rank % 3; }},
+};
+
+class Nodes : public ::testing::TestWithParam<std::tuple<std::string, Layout>> {
+ protected:
+  Nodes() {
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    const int node = std::get<1>(GetParam()).node_of(rank);
+    setenv("MN_NODE_NAME", ("node" + std::to_string(node)).c_str(), 1);
+    comm_ = create(INT_MAX);
+  }
+  ~Nodes() override { unsetenv("MN_NODE_NAME"); }
+
+  static std::shared_ptr<Communicator> create(std::size_t count_limit) {
+    CommunicatorOptions options;
+    options.device = Device();
+    options.count_limit = count_limit;
+    return create_communicator(std::get<0>(GetParam()), MPI_COMM_WORLD, options);
+  }
+  template <class T>
+  void expect_sum(Communicator& comm, std::span<T> values) {
+    const auto mine = filled<T>(values.size(), [&](std::size_t i) { return pattern(comm.rank(), i); });
+    std::copy(mine.begin(), mine.end(), values.begin());
+    comm.allreduce(values);
+    int wrong = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      double sum = 0;
+      for (int r = 0; r < comm.size(); ++r) sum += pattern(r, i);
+      wrong += testing::number(values[i]) != sum;
+    }
+    EXPECT_EQ(wrong, 0) << values.size() << " elements";
+  }
+
+  std::shared_ptr<Communicator> comm_;
+};
+
+TEST_P(Nodes, AreWhatTheirNamesSay) {
+  const auto node_of = std::get<1>(GetParam()).node_of;
+  const Topology& here = comm_->topology();
+  int below = 0;
+  int together = 0;
+  for (int r = 0; r < comm_->size(); ++r) {
+    const bool same = node_of(r) == node_of(comm_->rank());
+    together += same;
+    below += same && r < comm_->rank();
+    EXPECT_EQ(here.nodes[static_cast<std::size_t>(r)] == comm_->inter_rank(), same);
+  }
+  EXPECT_EQ(comm_->intra_rank(), below);
+  EXPECT_EQ(comm_->intra_size(), together);
+}
+
+TEST_P(Nodes, AllreduceOfEverySizeInAnyOrder) {
+  testing::for_each_type([&]<class T>() {
+    for (const std::size_t count : {1, 100'003, 7, 1027, 40'000, 0, 4097}) {
+      std::vector<T> values(count);
+      expect_sum<T>(*comm_, values);
+    }
+  });
+}
+
+TEST_P(Nodes, AllreduceInSharedMemory) {
+  constexpr std::size_t kCount = 123'457;
+  const auto memory = comm_->allocate(kCount * sizeof(float));
+  const auto other = comm_->allocate(kCount * sizeof(float));
+  const std::span all(reinterpret_cast<float*>(memory.get()), kCount);
+  expect_sum<float>(*comm_, all);
+  expect_sum<float>(*comm_, all.subspan(3, 100'000));
+  // Where one rank's buffer lies elsewhere, or at another place, the result is the same.
+  const std::span moved(reinterpret_cast<float*>(other.get()), kCount);
+  expect_sum<float>(*comm_, comm_->rank() == 0 ? moved.first(70'000) : all.last(70'000));
+  std::vector<float> own(70'000);
+  expect_sum<float>(*comm_, comm_->rank() == 0 ? std::span(own) : all.first(70'000));
+}
+
+TEST_P(Nodes, LargeCountsAreCut) {
+  const auto limited = create(1000);
+  std::vector<float> values(10'007);
+  expect_sum<float>(*limited, values);
+}
+
+TEST_P(Nodes, ScaledSumsAreTheSameForAllMessageSizesAndInSharedMemory) {
+  constexpr std::size_t kCount = 100'000;
+  std::mt19937 random(static_cast<unsigned>(comm_->rank() + 1));
+  std::vector<float> original(kCount);
+  for (float& x : original) x = std::ldexp(static_cast<float>(random() % 999) - 500, static_cast<int>(random() % 30));
+  auto whole = original;
+  comm_->allreduce_grad(std::vector<BufferView>{whole}, 1.0 / 3);
+  auto pieces = original;
+  for (std::size_t first = 0, length = 1; first < kCount; first += length, length = length * 3 + 1) {
+    comm_->allreduce_grad(std::vector{BufferView(pieces).slice(first, std::min(length, kCount - first))}, 1.0 / 3);
+  }
+  EXPECT_EQ(std::memcmp(whole.data(), pieces.data(), kCount * sizeof(float)), 0);
+  const auto memory = comm_->allocate(kCount * sizeof(float));
+  std::memcpy(memory.get(), original.data(), kCount * sizeof(float));
+  comm_->allreduce_grad(std::vector<BufferView>{{memory.get(), kCount, DType::kFloat32}}, 1.0 / 3);
+  EXPECT_EQ(std::memcmp(whole.data(), memory.get(), kCount * sizeof(float)), 0);
+  auto theirs = whole;
+  comm_->bcast(theirs);
+  EXPECT_EQ(std::memcmp(whole.data(), theirs.data(), kCount * sizeof(float)), 0);
+}
+
+TEST_P(Nodes, SplitsAcrossAndWithinNodes) {
+  const auto within = comm_->split(comm_->inter_rank(), comm_->rank());
+  EXPECT_EQ(within->size(), comm_->intra_size());
+  EXPECT_EQ(within->inter_size(), 1);
+  std::vector<int> values(20'000, 1);
+  within->allreduce(values);
+  EXPECT_EQ(values.back(), comm_->intra_size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Nodes,
+                         ::testing::Combine(::testing::Values("flat", "hierarchical"), ::testing::ValuesIn(kLayouts)),
+                         [](const auto& test) { return std::get<0>(test.param) + "_" + std::get<1>(test.param).name; });
+
+}  // namespace
+}  // namespace mn
