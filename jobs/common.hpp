@@ -1,0 +1,40 @@
+/// What all training jobs have in common: their options, and what follows from them before training.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <mn/comm/communicator.hpp>
+
+#include "options.hpp"
+
+namespace mn::jobs {
+
+struct CommonOptions {
+  std::int64_t batchsize = 100;  ///< of each rank
+  std::int64_t epoch = 20;
+  std::string communicator = "auto";
+  std::string device = "auto";
+  std::string out = "result";
+  std::string resume;  ///< empty: start anew
+  std::int64_t seed = 0;
+  std::string precision = "fp32";
+  bool deterministic = false;
+  std::string checkpoint_every = "1e";  ///< Interval::parse, or "none"
+};
+
+/// Declares them; the values in `common` are the defaults.
+void add_common_options(Options& options, CommonOptions& common);
+
+/// Options::parse; prints help or versions on rank 0. False if that was all that was asked for.
+[[nodiscard]] bool parse_options(Options& options, int argc, const char* const* argv, int rank);
+
+/// Collective: the communicator on the device asked for; sets precision, determinism and this rank's random seed.
+[[nodiscard]] std::shared_ptr<Communicator> set_up(const CommonOptions& common);
+
+/// Collective: rank 0 writes OUT/config.ini. Throws UsageError on all ranks alike.
+void write_config(const Options& options, const std::filesystem::path& out, Communicator& comm);
+
+}  // namespace mn::jobs
