@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <vector>
 
 #include <mn/comm/communication_thread.hpp>
@@ -24,7 +25,7 @@ class DoubleBufferedReduction : public GradientReduction {
  private:
   CommunicationThread thread_;
   GradientBuffer gradients_;
-  std::array<FlatBuffer, 2> in_flight_;  // one is being reduced while the update reads the other
+  std::array<std::shared_ptr<FlatBuffer>, 2> in_flight_;  // one is being reduced while the update reads the other
   std::size_t next_ = 0;
   bool started_ = false;
 };

@@ -1,11 +1,14 @@
 #include <algorithm>
+#include <exception>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/torch.h>
 
+#include <mn/core/log.hpp>
 #include <mn/train/overlap.hpp>
 
 namespace mn {
@@ -46,13 +49,24 @@ OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, std
 
 OverlappedReduction::~OverlappedReduction() {
   clear_hooks();
-  gradients_.release();
+  if (std::uncaught_exceptions() > 0) return;
+  // After a backward without a step, some ranks may have started more buckets than others: all start as many.
+  auto most = static_cast<std::int64_t>(launched_);
+  try {
+    comm_->allreduce(std::span(&most, 1), ReduceOp::kMax);
+    while (launched_ < static_cast<std::size_t>(most)) launch(launched_);
+    gradients_.release();
+  } catch (const std::exception& error) {
+    log_error(std::string("cannot end the overlapped reduction: ") + error.what());
+  }
 }
 
 void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, std::vector<std::size_t> order) {
   gradients_ = GradientBuffer(std::move(parameters), thread_.communicator(), order);
-  mean_ = FlatBuffer(gradients_.parameters(), gradients_.tail_count(), thread_.communicator(), order);
-  plan(tuner_->bucket_bytes());
+  shared_ = std::make_shared<Shared>();
+  shared_->own = gradients_.flat();
+  shared_->mean = FlatBuffer(gradients_.parameters(), gradients_.tail_count(), thread_.communicator(), order);
+  plan(tuner_.bucket_bytes());
   set_hooks();
 }
 
@@ -79,16 +93,14 @@ void OverlappedReduction::plan(std::size_t bucket_bytes) {
                                         [](std::size_t m, const Bucket& bucket) { return m < bucket.first; });
     bucket_of_[i] = static_cast<std::size_t>(after - buckets_.begin()) - 1;
   }
-  forget_step();
+  forget_gradients();
 }
 
-void OverlappedReduction::forget_step() {
+void OverlappedReduction::forget_gradients() {
   missing_.clear();
   for (const auto& bucket : buckets_) missing_.push_back(bucket.count);
   ready_version_.assign(parameters().size(), kNotReady);
   order_seen_.clear();
-  launched_ = 0;
-  disturbed_ = false;
 }
 
 void OverlappedReduction::ready(std::size_t i) {
@@ -111,9 +123,12 @@ void OverlappedReduction::launch(std::size_t bucket) {
 }
 
 void OverlappedReduction::submit_messages(std::size_t first, std::size_t count) {
-  thread_.submit([this, first, count](Communicator& comm) {
-    mean_.copy_from(gradients_.flat(), first, count);
-    comm.allreduce_grad(mean_.messages().subspan(first, count), 1.0 / comm.size());
+  thread_.submit([shared = shared_, first, count](Communicator& comm) {
+    {
+      const std::lock_guard lock(shared->own_mutex);
+      shared->mean.copy_from(shared->own, first, count);
+    }
+    comm.allreduce_grad(shared->mean.messages().subspan(first, count), 1.0 / comm.size());
   });
 }
 
@@ -131,22 +146,24 @@ bool OverlappedReduction::reduce(double weight) {
   disturbed_ = disturbed_ || weight != 1 || changed_since_launch();
   gradients_.collect(weight, disturbed_);
   while (launched_ < buckets_.size()) launch(launched_);
-  const std::size_t all = mean_.messages().size();
+  const std::size_t all = shared_->mean.messages().size();
   submit_messages(all - 1, 1);
   thread_.wait();
-  if (GradientBuffer::disturbed_anywhere(mean_)) {
+  if (GradientBuffer::disturbed_anywhere(shared_->mean)) {
     submit_messages(0, all);
     thread_.wait();
   }
-  const bool any = gradients_.finish(mean_);
-  learn_order();
-  const auto bucket_bytes = tuner_->step(*comm_);
-  if (bucket_bytes) {
-    plan(*bucket_bytes);
-  } else {
-    forget_step();
-  }
+  const bool any = gradients_.finish(shared_->mean);
+  end_step();
   return any;
+}
+
+void OverlappedReduction::end_step() {
+  launched_ = 0;
+  disturbed_ = false;
+  learn_order();
+  if (const auto bucket_bytes = tuner_.step(*comm_)) plan(*bucket_bytes);
+  forget_gradients();
 }
 
 /// After the first step: the order that rank 0 saw becomes the order in memory.
@@ -166,13 +183,12 @@ void OverlappedReduction::learn_order() {
 }
 
 void OverlappedReduction::zero() {
-  if (launched_ > 0) {
-    // A backward without a step: the other ranks may have started less, so all finish what was begun.
-    while (launched_ < buckets_.size()) launch(launched_);
-    thread_.wait();
-  }
-  forget_step();
+  // After a backward without a step, buckets have left that the other ranks may not have started. They stand for this
+  // step's, so that all ranks go on with the same sequence, and their result is not used.
+  disturbed_ = launched_ > 0;
+  const std::lock_guard lock(shared_->own_mutex);
   gradients_.zero();
+  forget_gradients();
 }
 
 }  // namespace mn

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include <mn/comm/bucket.hpp>
@@ -37,16 +38,24 @@ class OverlappedReduction : public GradientReduction {
   void set_hooks();
   void clear_hooks();
   void plan(std::size_t bucket_bytes);
-  void forget_step();
+  void forget_gradients();
   void launch(std::size_t bucket);
   void submit_messages(std::size_t first, std::size_t count);
+  void end_step();
   [[nodiscard]] bool changed_since_launch() const;
   void learn_order();
+
+  /// What a task of the thread uses, and keeps alive.
+  struct Shared {
+    FlatBuffer own;   // this rank's gradients
+    FlatBuffer mean;  // copied from `own` by the thread, then reduced
+    std::mutex own_mutex;
+  };
 
   std::shared_ptr<Communicator> comm_;
   CommunicationThread thread_;
   GradientBuffer gradients_;
-  FlatBuffer mean_;
+  std::shared_ptr<Shared> shared_;
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;        // [parameters]
   std::vector<std::size_t> missing_;          // [buckets] gradients that are not there yet
@@ -56,7 +65,7 @@ class OverlappedReduction : public GradientReduction {
   bool sync_ = true;
   bool disturbed_ = false;
   bool learning_ = true;
-  std::optional<BucketTuner> tuner_;
+  BucketTuner tuner_;
 };
 
 }  // namespace mn
