@@ -14,6 +14,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/data/convert.hpp>
+#include <mn/data/convert_images.hpp>
 #include <mn/data/hdf5.hpp>
 #include <mn/data/inspect.hpp>
 #include <mn/data/shard_dataset.hpp>
@@ -27,6 +28,9 @@ constexpr const char* kUsage =
     "mnshard COMMAND … [options]: data in shards (HDF5 files that any rank reads by itself)\n"
     "  mnshard idx DIR --out OUT             MNIST's four files in DIR → OUT/train, OUT/val\n"
     "  mnshard idx IMAGES LABELS --out OUT   a pair of IDX files, raw or gzip → OUT\n"
+    "  mnshard images SOURCE --out OUT       JPEGs in one folder for each class, or a file of lines \"path label\" → "
+    "OUT\n"
+    "  mnshard cifar DIR --out OUT           CIFAR-10 or -100, binary version → OUT/train, OUT/val\n"
     "  mnshard info DIR                      what a dataset holds\n"
     "  mnshard verify DIR                    read all of it and compare checksums\n"
     "  mnshard extract DIR N                 sample N as stored (to --out FILE, else to standard output)";
@@ -36,6 +40,10 @@ struct Settings {
   std::string split = "train";
   std::int64_t shard_mb = 256;
   std::int64_t threads = std::max(1u, std::thread::hardware_concurrency());
+  std::int64_t seed = 0;
+  bool shuffle = true;
+  std::string on_error = "fail";
+  std::string check = "decode";
 };
 
 using Arguments = std::span<const std::string>;
@@ -45,7 +53,14 @@ Options options_for(Settings& settings) {
   options.add("out", settings.out, "DIR", "where to write");
   options.add("split", settings.split, "NAME", "name of the split, where only one is made");
   options.add("shard-mb", settings.shard_mb, "MiB of samples in a shard", 1, 1 << 20);
-  options.add("threads", settings.threads, "threads that read and check", 1, 4096);
+  options.add("threads", settings.threads, "threads that read, check and write; each holds one shard in memory", 1,
+              4096);
+  options.add("seed", settings.seed, "images: of the shuffle", 0);
+  options.add_flag("shuffle", settings.shuffle, "images: pictures are shuffled once, over all shards");
+  options.add("on-error", settings.on_error, "WHAT", "images: a file that is no good JPEG ends it, or is left out",
+              {"fail", "skip"});
+  options.add("check", settings.check, "HOW", "images: every picture is decoded once, or its header read",
+              {"decode", "header"});
   return options;
 }
 
@@ -99,6 +114,33 @@ int run_idx(Arguments arguments, const Settings& settings) {
     options.split = pair.split;
     print_summary(data::convert_idx(pair.images, pair.labels, options));
   }
+  return 0;
+}
+
+int run_images(Arguments arguments, const Settings& settings) {
+  need(arguments, 1, 1, "images SOURCE --out OUT");
+  need_out(settings);
+  data::ImageConvertOptions options{
+      .output = {.out = settings.out, .split = settings.split, .shard_bytes = settings.shard_mb << 20},
+      .threads = static_cast<int>(settings.threads),
+      .seed = static_cast<std::uint64_t>(settings.seed),
+      .shuffle = settings.shuffle,
+      .skip_bad = settings.on_error == "skip",
+      .check_headers_only = settings.check == "header",
+      .progress = show_progress};
+  const data::ImageConversion result = data::convert_images(arguments[0], options);
+  for (const std::string& error : result.errors) std::cerr << "left out: " << error << "\n";
+  if (result.kept_shards > 0) std::cout << result.kept_shards << " shards were there already\n";
+  if (result.left_out > 0) std::cout << result.left_out << " files were left out\n";
+  print_summary(result.table);
+  return 0;
+}
+
+int run_cifar(Arguments arguments, const Settings& settings) {
+  need(arguments, 1, 1, "cifar DIR --out OUT");
+  need_out(settings);
+  const data::ConvertOptions options{.out = settings.out, .split = {}, .shard_bytes = settings.shard_mb << 20};
+  for (const data::ShardTable& table : data::convert_cifar(arguments[0], options)) print_summary(table);
   return 0;
 }
 
@@ -166,8 +208,8 @@ struct Command {
   const char* name;
   int (*run)(Arguments, const Settings&);
 };
-constexpr Command kCommands[] = {
-    {"idx", run_idx}, {"info", run_info}, {"verify", run_verify}, {"extract", run_extract}};
+constexpr Command kCommands[] = {{"idx", run_idx},   {"images", run_images}, {"cifar", run_cifar},
+                                 {"info", run_info}, {"verify", run_verify}, {"extract", run_extract}};
 
 const Command& command_named(const std::string& name) {
   std::string known;

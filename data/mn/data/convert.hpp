@@ -38,4 +38,7 @@ struct IdxPair {
 /// what is missing.
 [[nodiscard]] std::vector<IdxPair> find_idx_pairs(const std::filesystem::path& folder);
 
+/// CIFAR-10 or CIFAR-100, binary version, in `folder` → options.out/train and options.out/val; samples {3, 32, 32}.
+std::vector<ShardTable> convert_cifar(const std::filesystem::path& folder, const ConvertOptions& options);
+
 }  // namespace mn::data

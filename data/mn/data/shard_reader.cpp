@@ -43,6 +43,13 @@ OpenShard open_shard(const ShardTable& table, std::size_t shard) {
   return std::move(opened.shard);
 }
 
+ShardInfo describe_shard(const std::filesystem::path& path) {
+  const Opened opened = open_and_decode(path);
+  const ShardHeader& header = opened.shard.header;
+  return {path.filename().string(), static_cast<std::int64_t>(header.num_samples),
+          static_cast<std::int64_t>(header.file_bytes), header.uuid, opened.crc};
+}
+
 ShardReader::ShardReader(OpenShard shard, std::shared_ptr<IoCounters> counters)
     : file_(std::move(shard.file)), header_(std::move(shard.header)), counters_(std::move(counters)) {
   counters_->opens += 1;

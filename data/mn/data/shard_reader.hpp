@@ -32,6 +32,9 @@ struct OpenShard {
 /// The same for a shard file by itself.
 [[nodiscard]] OpenShard open_shard(const std::filesystem::path& path);
 
+/// A shard file as a table's entry. Throws as open_shard() does.
+[[nodiscard]] ShardInfo describe_shard(const std::filesystem::path& path);
+
 /// A shard with its labels, offsets and checksums in memory. Thread-safe.
 class ShardReader {
  public:

@@ -1,0 +1,38 @@
+/// Pictures on disk → shards of encoded samples.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <mn/data/convert.hpp>
+
+namespace mn::data {
+
+struct ImageConvertOptions {
+  ConvertOptions output;
+  int threads = 1;         ///< each holds one shard in memory
+  std::uint64_t seed = 0;  ///< of the one shuffle that decides which pictures share a shard
+  bool shuffle = true;
+  bool skip_bad = false;            ///< leave unusable files out, instead of ending with the first
+  bool check_headers_only = false;  ///< instead of decoding every picture once
+  std::function<void(std::int64_t done, std::int64_t total)> progress = {};  ///< in files; one call at a time
+};
+
+struct ImageConversion {
+  ShardTable table;
+  std::int64_t kept_shards = 0;     ///< finished by an earlier, interrupted run
+  std::int64_t left_out = 0;        ///< files that are in no shard
+  std::vector<std::string> errors;  ///< one for each file that this run left out
+};
+
+/// `source` is a folder with one folder of JPEGs for each class (classes are numbered by name), or a list file with
+/// lines "path label", paths relative to it. Shards are written in parallel and published one by one; after an
+/// interruption the same call goes on with those that are missing. The manifest comes last. Labels, shards and bytes
+/// depend on the files, the seed and the shard size alone. Throws UsageError (a dataset is there already, or the
+/// beginnings of another), DataError (nothing to convert, an empty class, an unusable file).
+ImageConversion convert_images(const std::filesystem::path& source, const ImageConvertOptions& options);
+
+}  // namespace mn::data

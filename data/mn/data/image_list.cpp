@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
+#include <mn/data/image_list.hpp>
+#include <mn/data/order.hpp>
+
+namespace mn::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool hidden(const fs::path& path) { return path.filename().string().front() == '.'; }
+
+/// Names of what lies in `folder`, sorted, so that numbers do not depend on the file system.
+std::vector<fs::path> sorted_entries(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (!hidden(entry.path())) entries.push_back(entry.path());
+  }
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+ImageList list_folder(const fs::path& source) {
+  ImageList list;
+  list.root = source;
+  for (const fs::path& folder : sorted_entries(source)) {
+    if (!fs::is_directory(folder)) continue;
+    const auto label = static_cast<std::int32_t>(list.class_names.size());
+    const std::string name = folder.filename().string();
+    const std::size_t before = list.files.size();
+    for (const fs::path& file : sorted_entries(folder)) {
+      if (!fs::is_regular_file(file)) continue;
+      list.files.push_back(
+          {name + "/" + file.filename().string(), label, static_cast<std::int64_t>(fs::file_size(file))});
+    }
+    if (list.files.size() == before) {
+      throw DataError("class " + name + " in " + source.string() + " is empty: remove its folder, or fill it");
+    }
+    list.class_names.push_back(name);
+  }
+  list.num_classes = static_cast<std::int64_t>(list.class_names.size());
+  if (list.files.empty()) {
+    throw DataError(source.string() +
+                    " has no folders with pictures: one folder for each class is expected, or a file "
+                    "of lines \"path label\"");
+  }
+  return list;
+}
+
+/// "path label", the path perhaps with spaces.
+ImageFile parse_line(const std::string& line, const fs::path& root, const std::string& where) {
+  const std::size_t space = line.find_last_of(" \t");
+  ImageFile file;
+  if (space == std::string::npos || space == 0)
+    throw DataError(where + ": \"" + line + "\" is not of the form \"path label\"");
+  const char* end = line.data() + line.size();
+  const auto [stop, error] = std::from_chars(line.data() + space + 1, end, file.label);
+  if (error != std::errc() || stop != end || file.label < 0) {
+    throw DataError(where + ": \"" + line.substr(space + 1) + "\" is not a label (a whole number from 0)");
+  }
+  file.key = line.substr(0, line.find_last_not_of(" \t", space) + 1);
+  std::error_code failed;
+  file.bytes = static_cast<std::int64_t>(fs::file_size(root / file.key, failed));
+  if (failed) throw DataError(where + ": " + (root / file.key).string() + ": " + failed.message());
+  return file;
+}
+
+ImageList list_file(const fs::path& source) {
+  ImageList list;
+  list.root = source.parent_path();
+  std::ifstream lines(source);
+  if (!lines) throw DataError("cannot open " + source.string());
+  std::string line;
+  for (std::int64_t number = 1; std::getline(lines, line); ++number) {
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    if (line.empty()) continue;
+    list.files.push_back(parse_line(line, list.root, source.string() + ":" + std::to_string(number)));
+    list.num_classes = std::max<std::int64_t>(list.num_classes, list.files.back().label + 1);
+  }
+  if (list.files.empty()) throw DataError(source.string() + " lists no pictures");
+  std::vector<bool> seen(list.num_classes);
+  for (const ImageFile& file : list.files) seen[file.label] = true;
+  const auto empty = std::find(seen.begin(), seen.end(), false);
+  if (empty != seen.end()) {
+    throw DataError("class " + std::to_string(empty - seen.begin()) + " of the " + std::to_string(list.num_classes) +
+                    " classes in " + source.string() + " is empty: number the labels without gaps, from 0");
+  }
+  return list;
+}
+
+}  // namespace
+
+ImageList list_images(const std::filesystem::path& source) {
+  try {
+    if (fs::is_directory(source)) return list_folder(source);
+    if (fs::is_regular_file(source)) return list_file(source);
+  } catch (const fs::filesystem_error& error) {
+    throw DataError(std::string("cannot list the pictures of ") + source.string() + ": " + error.what());
+  }
+  throw DataError("there is no folder or list file " + source.string());
+}
+
+ImagePlan plan_shards(const ImageList& list, bool shuffle, std::uint64_t seed, std::int64_t shard_bytes) {
+  const EpochOrder order(static_cast<std::int64_t>(list.files.size()), {.shuffle = shuffle}, seed, 0);
+  ImagePlan plan(1);
+  std::int64_t filled = 0;
+  for (std::size_t i = 0; i < list.files.size(); ++i) {
+    const ImageFile& file = list.files[order(static_cast<std::int64_t>(i))];
+    if (filled > 0 && filled + file.bytes > shard_bytes) {
+      plan.emplace_back();
+      filled = 0;
+    }
+    plan.back().push_back(file);
+    filled += file.bytes;
+  }
+  return plan;
+}
+
+std::uint64_t hash_of(const ImagePlan& plan) {
+  std::uint64_t hash = 0;
+  for (const auto& shard : plan) {
+    hash = hash64("shard", hash);
+    for (const ImageFile& file : shard) {
+      const std::int64_t facts[] = {file.label, file.bytes};
+      hash = hash64(std::as_bytes(std::span(facts)), hash64(file.key, hash));
+    }
+  }
+  return hash;
+}
+
+}  // namespace mn::data

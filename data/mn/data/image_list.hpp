@@ -1,0 +1,35 @@
+/// Which pictures there are to convert, and into which shard each goes.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace mn::data {
+
+struct ImageFile {
+  std::string key;  ///< path relative to the source
+  std::int32_t label = 0;
+  std::int64_t bytes = 0;
+};
+
+struct ImageList {
+  std::filesystem::path root;  ///< keys are relative to it
+  std::vector<ImageFile> files;
+  std::vector<std::string> class_names;  ///< empty for list files
+  std::int64_t num_classes = 0;
+};
+
+/// A folder of one folder for each class, or a list file of lines "path label". Hidden files are left alone. Throws
+/// DataError that names an empty class, a line that is none, a file that is not there, or a source without pictures.
+[[nodiscard]] ImageList list_images(const std::filesystem::path& source);
+
+/// The files of each shard.
+using ImagePlan = std::vector<std::vector<ImageFile>>;
+/// Shuffled with `seed` if `shuffle`, then cut into shards of about `shard_bytes`.
+[[nodiscard]] ImagePlan plan_shards(const ImageList& list, bool shuffle, std::uint64_t seed, std::int64_t shard_bytes);
+/// Equal for equal plans.
+[[nodiscard]] std::uint64_t hash_of(const ImagePlan& plan);
+
+}  // namespace mn::data
