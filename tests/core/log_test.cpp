@@ -1,0 +1,72 @@
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
+
+namespace mn {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// What the console gets from one line of each severity.
+std::string console(const LogOptions& options) {
+  ::testing::internal::CaptureStderr();
+  init_log(options);
+  log_debug("a debug line");
+  log_info("an info line");
+  log_warning("a warning line");
+  log_error("an error line");
+  return ::testing::internal::GetCapturedStderr();
+}
+
+LogOptions of_rank(int rank) {
+  LogOptions options;
+  options.rank = rank;
+  options.host = "vn1";
+  return options;
+}
+
+TEST(Log, RankZeroPrintsFromInfoOn) {
+  const std::string text = console(of_rank(0));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("info [rank 0 vn1] an info line"), HasSubstr("warning [rank 0 vn1] a warning line")));
+  EXPECT_THAT(text, Not(HasSubstr("debug")));
+}
+
+TEST(Log, OtherRanksPrintWarningsAndErrorsAlone) {
+  const std::string text = console(of_rank(3));
+  EXPECT_THAT(text, AllOf(HasSubstr("[rank 3 vn1] a warning line"), HasSubstr("[rank 3 vn1] an error line")));
+  EXPECT_THAT(text, Not(HasSubstr("an info line")));
+}
+
+TEST(Log, LevelComesFromTheEnvironment) {
+  setenv("MN_LOG_LEVEL", "debug", 1);
+  EXPECT_THAT(console(of_rank(0)), HasSubstr("a debug line"));
+  setenv("MN_LOG_LEVEL", "loud", 1);
+  EXPECT_THROW(init_log({}), UsageError);
+  unsetenv("MN_LOG_LEVEL");
+}
+
+TEST(Log, EveryRankHasItsFile) {
+  LogOptions options = of_rank(3);
+  options.file_prefix = (std::filesystem::temp_directory_path() / ("mn_log_test_" + std::to_string(getpid()))).string();
+  console(options);
+  const std::string path = options.file_prefix + "-0003.log";
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_THAT(text.str(), AllOf(HasSubstr("a debug line"), HasSubstr("an info line")));
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace mn
