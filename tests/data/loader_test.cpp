@@ -1,0 +1,284 @@
+// The loader: the same batches for any number of threads and ranks, epochs, resuming, errors and damaged samples.
+#include <chrono>
+#include <map>
+#include <set>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <mn/core/error.hpp>
+#include <mn/data/convert.hpp>
+#include <mn/data/loader.hpp>
+#include <mn/data/shard_reader.hpp>
+
+#include "temporary_folder.hpp"
+
+namespace mn {
+namespace {
+
+using test::message_of;
+using testing::HasSubstr;
+
+constexpr std::int64_t kSamples = 1003;
+
+/// Sample s is {s mod 251, s div 251} as bytes, its label s.
+std::shared_ptr<MemoryDataset> make_dataset(std::int64_t first = 0, std::int64_t last = kSamples) {
+  SampleSpec spec;
+  spec.shape = {1, 2};
+  spec.num_classes = kSamples;
+  RawSamples samples;
+  for (std::int64_t s = first; s < last; ++s) {
+    samples.bytes.push_back(static_cast<std::byte>(s % 251));
+    samples.bytes.push_back(static_cast<std::byte>(s / 251));
+    samples.labels.push_back(s);
+  }
+  return std::make_shared<MemoryDataset>(spec, std::move(samples));
+}
+
+std::vector<std::int64_t> labels_of(const Batch& batch) {
+  const auto* data = batch.target.data_ptr<std::int64_t>();
+  return {data, data + batch.samples};
+}
+
+void check(const Batch& batch) {
+  EXPECT_EQ(batch.data.sizes(), (std::vector<std::int64_t>{batch.samples, 1, 2}));
+  EXPECT_EQ(batch.data.scalar_type(), at::kFloat);
+  EXPECT_EQ(batch.target.sizes(), std::vector<std::int64_t>{batch.samples});
+  const auto labels = labels_of(batch);
+  const float* values = batch.data.data_ptr<float>();
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    EXPECT_EQ(values[2 * i], static_cast<float>(labels[i] % 251) / 255.0f);
+    EXPECT_EQ(values[2 * i + 1], static_cast<float>(labels[i] / 251) / 255.0f);
+  }
+}
+
+using Epoch = std::vector<std::vector<std::int64_t>>;
+
+Epoch read_epoch(DataLoader& loader) {
+  Epoch epoch;
+  while (const auto batch = loader.next()) {
+    check(*batch);
+    epoch.push_back(labels_of(*batch));
+  }
+  return epoch;
+}
+
+class Loader : public testing::Test {
+ protected:
+  Loader() { data::write_fixed_dataset(*make_dataset(), {.out = path(), .split = "train", .shard_bytes = 256}, {}); }
+  std::string path() const { return (folder_.path() / "shards").string(); }
+
+  /// Rank `rank`'s loader, over shards or over its part in memory.
+  std::unique_ptr<DataLoader> loader(bool shards, int rank, int ranks, LoaderOptions options) {
+    const ScatterOptions scatter{.shuffle = true, .seed = 4};
+    std::shared_ptr<const SubDataset> part;
+    if (shards) {
+      part = std::make_shared<SubDataset>(std::shared_ptr<const Dataset>(open_dataset(path())), rank, ranks, scatter);
+    } else {
+      const auto [first, last] = scatter_index(kSamples, rank, ranks);
+      part = std::make_shared<SubDataset>(ScatteredPart{make_dataset(first, last), kSamples, 77}, rank, ranks, scatter);
+    }
+    return std::make_unique<DataLoader>(part, std::move(options));
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(Loader, ThreadsAndPrefetchChangeNothing) {
+  const auto expected = loader(true, 0, 1, {.batchsize = 37, .workers = 0});
+  const Epoch first = read_epoch(*expected), second = read_epoch(*expected);
+  EXPECT_NE(first, second);
+  for (const int workers : {1, 2, 5}) {
+    for (const int prefetch : {0, 1, 7}) {
+      const auto found = loader(true, 0, 1, {.batchsize = 37, .workers = workers, .prefetch = prefetch});
+      EXPECT_EQ(read_epoch(*found), first);
+      EXPECT_EQ(read_epoch(*found), second);
+    }
+  }
+}
+
+TEST_F(Loader, RanksShareStepsOfOneOrder) {
+  const auto one = loader(true, 0, 1, {.batchsize = 60});
+  const Epoch expected = read_epoch(*one);
+  for (const int ranks : {2, 3, 4}) {
+    std::vector<std::multiset<std::int64_t>> steps(expected.size());
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto mine = loader(true, rank, ranks, {.batchsize = 60 / ranks});
+      EXPECT_EQ(mine->steps_per_epoch(), static_cast<std::int64_t>(expected.size()));
+      const Epoch epoch = read_epoch(*mine);
+      ASSERT_EQ(epoch.size(), expected.size());
+      for (std::size_t k = 0; k < epoch.size(); ++k) steps[k].insert(epoch[k].begin(), epoch[k].end());
+    }
+    for (std::size_t k = 0; k < steps.size(); ++k) {
+      EXPECT_EQ(steps[k], (std::multiset<std::int64_t>(expected[k].begin(), expected[k].end()))) << ranks << " ranks";
+    }
+  }
+}
+
+TEST_F(Loader, EverySampleComesOnceAnEpoch) {
+  for (const bool shards : {true, false}) {
+    for (const int ranks : {1, 3, 4}) {
+      std::multiset<std::int64_t> seen;
+      std::set<std::int64_t> steps;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto mine = loader(shards, rank, ranks, {.batchsize = 25});
+        const Epoch epoch = read_epoch(*mine);
+        steps.insert(static_cast<std::int64_t>(epoch.size()));
+        EXPECT_EQ(*steps.begin(), mine->steps_per_epoch());
+        for (const auto& batch : epoch) seen.insert(batch.begin(), batch.end());
+      }
+      EXPECT_EQ(steps.size(), 1u);
+      EXPECT_EQ(static_cast<std::int64_t>(seen.size()), kSamples);
+      EXPECT_EQ(static_cast<std::int64_t>(std::set<std::int64_t>(seen.begin(), seen.end()).size()), kSamples);
+    }
+  }
+}
+
+TEST_F(Loader, AnEmptyBatchKeepsItsShape) {
+  const auto last = loader(true, 3, 4, {.batchsize = 125});  // 1003 = 2 · 500 + 3: rank 3 gets none of the last step
+  int steps = 0;
+  while (const auto batch = last->next()) {
+    check(*batch);
+    EXPECT_EQ(batch->samples, ++steps == 3 ? 0 : 125);
+  }
+  EXPECT_EQ(steps, 3);
+}
+
+TEST_F(Loader, CountsEpochsAndTheirFractions) {
+  const auto it = loader(true, 0, 1, {.batchsize = 500});
+  EXPECT_EQ(it->dataset_size(), kSamples);
+  EXPECT_EQ(it->epoch_detail(), 0);
+  (void)it->next();
+  EXPECT_EQ(it->epoch(), 0);
+  EXPECT_DOUBLE_EQ(it->epoch_detail(), 500.0 / kSamples);
+  (void)it->next();
+  (void)it->next();
+  EXPECT_EQ(it->epoch(), 1) << "as soon as the last batch is handed out";
+  EXPECT_EQ(it->epoch_detail(), 1);
+  EXPECT_EQ(it->next(), std::nullopt);
+  EXPECT_EQ(it->epoch_detail(), 1);
+  EXPECT_NE(it->next(), std::nullopt);
+  EXPECT_GT(it->data_wait_s(), 0);
+}
+
+TEST_F(Loader, ResumesWhereBatchesWereHandedOut) {
+  for (const bool shards : {true, false}) {
+    const auto straight = loader(shards, 0, 2, {.batchsize = 30, .workers = 2, .prefetch = 3});
+    for (int k = 0; k < 23; ++k) (void)straight->next();  // into the second epoch, with batches made ahead
+    const auto state = nlohmann::json::parse(straight->state().dump());
+    const auto resumed = loader(shards, 0, 2, {.batchsize = 30, .workers = 1, .prefetch = 5});
+    for (int k = 0; k < 4; ++k) (void)resumed->next();
+    resumed->load_state(state);
+    EXPECT_EQ(resumed->epoch_detail(), straight->epoch_detail());
+    EXPECT_EQ(read_epoch(*resumed), read_epoch(*straight));
+    EXPECT_EQ(read_epoch(*resumed), read_epoch(*straight));
+  }
+}
+
+TEST_F(Loader, ResumesInMidEpochWithOtherRanks) {
+  std::multiset<std::int64_t> seen;
+  nlohmann::json state;
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto mine = loader(true, rank, 2, {.batchsize = 30});
+    for (int k = 0; k < 7; ++k) {
+      for (const std::int64_t label : labels_of(*mine->next())) seen.insert(label);
+    }
+    state = mine->state();
+  }
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto mine = loader(true, rank, 3, {.batchsize = 11});
+    mine->load_state(state);
+    for (const auto& batch : read_epoch(*mine)) seen.insert(batch.begin(), batch.end());
+  }
+  EXPECT_EQ(static_cast<std::int64_t>(seen.size()), kSamples);
+  EXPECT_EQ(static_cast<std::int64_t>(std::set<std::int64_t>(seen.begin(), seen.end()).size()), kSamples);
+}
+
+TEST_F(Loader, AStateAtTheEndOfAnEpochBeginsTheNext) {
+  const auto straight = loader(true, 0, 1, {.batchsize = 500});
+  for (int k = 0; k < 3; ++k) (void)straight->next();
+  const auto resumed = loader(true, 0, 1, {.batchsize = 500});
+  resumed->load_state(straight->state());
+  EXPECT_EQ(straight->next(), std::nullopt);
+  EXPECT_EQ(read_epoch(*resumed), read_epoch(*straight));
+}
+
+TEST_F(Loader, ErrorsOfWorkersReachTheCaller) {
+  LoaderOptions options{.batchsize = 100, .workers = 2};
+  options.transform = [](const RawBatch& batch, std::vector<SampleError>& damaged) -> at::Tensor {
+    for (const std::int64_t i : batch.indices) {
+      if (i == 500) throw DataError("no luck with 500");
+    }
+    return default_transform(batch, damaged);
+  };
+  const auto it = loader(true, 0, 1, options);
+  EXPECT_EQ(message_of<DataError>([&] { (void)read_epoch(*it); }), "no luck with 500");
+}
+
+TEST_F(Loader, ADamagedSampleIsNamedOrReplaced) {
+  const data::ShardTable table = data::read_manifest(path());
+  const auto shard = data::open_shard(table, 2);
+  test::flip_byte(table.path(2), shard.header.at(data::Section::kBytes).address + 3);
+
+  const auto strict = loader(true, 0, 1, {.batchsize = 100});
+  EXPECT_THAT(message_of<DataError>([&] { (void)read_epoch(*strict); }), HasSubstr(table.path(2).string()));
+
+  // Fixed samples share a checksum by 64: all of them are replaced, deterministically.
+  std::vector<Epoch> epochs;
+  for (const int workers : {1, 3}) {
+    const auto lenient = loader(true, 0, 1, {.batchsize = 100, .workers = workers, .max_corrupt = 64});
+    EXPECT_THROW((void)read_epoch(*lenient), DataError) << "16 samples further it is still damaged";
+  }
+}
+
+TEST_F(Loader, AnUndecodableSampleIsReplacedByTheNext) {
+  LoaderOptions options{.batchsize = 100, .shuffle = false, .workers = 3, .max_corrupt = 2};
+  options.transform = [](const RawBatch& batch, std::vector<SampleError>& damaged) {
+    for (std::size_t k = 0; k < batch.indices.size(); ++k) {
+      if (batch.indices[k] == 150 || batch.indices[k] == 151) damaged.push_back({static_cast<std::int64_t>(k), "bad"});
+    }
+    return default_transform(batch, damaged);
+  };
+  const auto it = loader(true, 0, 1, options);
+  const Epoch epoch = read_epoch(*it);
+  EXPECT_EQ(epoch[1][49], 149);
+  EXPECT_EQ(epoch[1][50], 152);
+  EXPECT_EQ(epoch[1][51], 152);
+  EXPECT_EQ(epoch[1].size(), 100u) << "a batch is never shortened";
+  EXPECT_EQ(it->corrupt(), 2);
+  EXPECT_THAT(message_of<DataError>([&] { (void)read_epoch(*it); }), HasSubstr("4 damaged samples, 2 are allowed"));
+}
+
+TEST_F(Loader, GoesAwayWithWorkInFlight) {
+  LoaderOptions options{.batchsize = 10, .workers = 3, .prefetch = 20};
+  options.transform = [](const RawBatch& batch, std::vector<SampleError>& damaged) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return default_transform(batch, damaged);
+  };
+  const auto it = loader(true, 0, 1, options);
+  (void)it->next();
+}
+
+TEST_F(Loader, TakesAWholeDatasetWithoutRanks) {
+  DataLoader it(std::shared_ptr<const Dataset>(make_dataset()), {.batchsize = 100});
+  const Epoch epoch = read_epoch(it);
+  EXPECT_EQ(epoch.size(), 11u);
+  EXPECT_EQ(epoch[0][5], 5) << "no shuffle unless asked for";
+}
+
+TEST_F(Loader, WorksWithoutASingleByte) {
+  DataLoader it(std::shared_ptr<const Dataset>(create_empty_dataset(*make_dataset())), {.batchsize = 1000});
+  const auto batch = it.next();
+  EXPECT_EQ(batch->data.sizes(), (std::vector<std::int64_t>{1000, 0}));
+}
+
+TEST_F(Loader, RefusesBadOptions) {
+  EXPECT_THROW(loader(true, 0, 1, {.batchsize = 0}), UsageError);
+  EXPECT_THROW(loader(true, 0, 1, {.batchsize = 2000, .drop_last = true}), UsageError);
+  EXPECT_THROW(loader(true, 0, 1, {.batchsize = 1, .workers = -1}), UsageError);
+}
+
+}  // namespace
+}  // namespace mn
