@@ -26,13 +26,14 @@ class Matching {
 
  private:
   bool augment(std::size_t rank) {
+    // A free one before any that would have to be taken from another: rank i of equal ranks gets GPU i.
     for (const auto& gpu : wishes_[rank]) {
-      if (!tried_.insert(gpu).second) continue;
-      const auto taken = owner_.find(gpu);
-      if (taken == owner_.end() || augment(taken->second)) {
-        owner_[gpu] = rank;
-        return true;
-      }
+      if (owner_.try_emplace(gpu, rank).second) return true;
+    }
+    for (const auto& gpu : wishes_[rank]) {
+      if (!tried_.insert(gpu).second || !augment(owner_.at(gpu))) continue;
+      owner_[gpu] = rank;
+      return true;
     }
     return false;
   }

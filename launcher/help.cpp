@@ -24,6 +24,8 @@ constexpr const char* kUsage = "mnlaunch [options] [--] PROGRAM [ARG...]";
 constexpr const char* kPurpose = "place, check and bind this rank, then become PROGRAM";
 constexpr const char* kStarted = "Start it under srun, mpiexec or mpirun, once for each rank.";
 
+constexpr std::size_t kScreenColumns = 80;
+
 struct ExitStatus {
   const char* status;
   const char* meaning;
@@ -52,13 +54,17 @@ std::string help_text() {
     line.resize(std::max<std::size_t>(line.size() + 1, 27), ' ');
     text += line + option.summary + "\n";
   }
-  text += "\nexit:";
-  const char* separator = " ";
+  std::string line = "\nexit status:";
   for (const auto& [status, meaning] : kExitStatuses) {
-    text += separator + std::string(status) + " " + meaning;
-    separator = ", ";
+    const std::string item =
+        std::string(" ") + status + " " + meaning + (status == std::end(kExitStatuses)[-1].status ? "" : ",");
+    if (line.size() + item.size() > kScreenColumns) {
+      text += line + "\n";
+      line = "            ";
+    }
+    line += item;
   }
-  return text + "\n";
+  return text + line + "\n";
 }
 
 std::string manual_page() {

@@ -92,7 +92,7 @@ class Launch {
       }
     }
     here_ = place(variables_, launcher, session_ ? std::optional(session_->job()) : std::nullopt);
-    if (launcher == Launcher::kNone) here_.layout->hosts = {host_name()};
+
     if (!session_ && no_exchange_.empty()) no_exchange_ = here_.source + " gives the launchers no way to talk";
   }
 

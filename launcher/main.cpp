@@ -38,7 +38,9 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const mn::Error& error) {
-    if (!error.on_all_ranks() || !is_silent_rank()) std::cerr << "mnlaunch: " << error.what() << std::endl;
+    // No text: another rank says it.
+    const bool silent = *error.what() == '\0' || (error.on_all_ranks() && is_silent_rank());
+    if (!silent) std::cerr << "mnlaunch: " << error.what() << std::endl;
     return error.exit_code();
   } catch (const std::exception& error) {
     std::cerr << "mnlaunch on " << mn::host_name() << ": " << error.what() << std::endl;

@@ -1,0 +1,188 @@
+// Binding on recorded topologies of real machines, and on small made-up ones.
+#include "launcher/binding.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace mn::launcher {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+Machine recorded(const std::string& name) {
+  const char* data = std::getenv("MN_TEST_DATA");
+  return read_machine((std::filesystem::path(data == nullptr ? "." : data) / "topologies" / name).string());
+}
+
+CpuSet all_cpus(const Machine& machine) {
+  CpuSet cpus;
+  for (const auto& core : machine.cores) cpus.insert(core.cpus.begin(), core.cpus.end());
+  return cpus;
+}
+
+std::vector<VisibleGpu> all_gpus(const Machine& machine) {
+  std::vector<VisibleGpu> gpus;
+  for (const auto& gpu : machine.gpus) gpus.push_back({"GPU-" + gpu.bus_id, gpu.bus_id});
+  return gpus;
+}
+
+std::vector<RankResources> equal_ranks(const Machine& machine, std::size_t count) {
+  return std::vector<RankResources>(count, {all_cpus(machine), all_gpus(machine)});
+}
+
+std::map<std::string, int> numa_of_gpus(const Machine& machine) {
+  std::map<std::string, int> numa;
+  for (const auto& gpu : machine.gpus) numa[gpu.name] = gpu.numa;
+  return numa;
+}
+
+/// Two packages with `cores` each, of two hardware threads; GPUs alternate between the packages.
+Machine made_up(int cores, int gpus) {
+  Machine machine;
+  machine.numa_nodes = 2;
+  CpuSet near[2];
+  for (int core = 0; core < 2 * cores; ++core) {
+    machine.cores.push_back({{core, core + 2 * cores}, core / cores});
+    near[core / cores].insert({core, core + 2 * cores});
+  }
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    machine.gpus.push_back({"", "0000:0" + std::to_string(gpu) + ":00.0", gpu % 2, near[gpu % 2], ""});
+  }
+  return machine;
+}
+
+using Map = std::map<std::string, int>;
+
+TEST(TopologyTest, GpusAndCardsOfFourH200) {
+  const auto machine = recorded("h200x4-turin.xml");
+  EXPECT_EQ(numa_of_gpus(machine), (Map{{"nvml0", 1}, {"nvml1", 2}, {"nvml2", 6}, {"nvml3", 7}}));
+  std::map<std::string, std::string> nics;
+  for (const auto& gpu : machine.gpus) nics[gpu.name] = gpu.nic;
+  EXPECT_EQ(nics, (std::map<std::string, std::string>{
+                      {"nvml0", "mlx5_0"}, {"nvml1", "mlx5_3"}, {"nvml2", "mlx5_4"}, {"nvml3", "mlx5_5"}}));
+}
+
+TEST(TopologyTest, GpusOfEightT4) {
+  Map expected;
+  for (int i = 0; i < 8; ++i) expected["nvml" + std::to_string(i)] = i / 4;
+  EXPECT_EQ(numa_of_gpus(recorded("g4dnmetal.xml")), expected);
+}
+
+TEST(TopologyTest, GpusOfTioga) {
+  EXPECT_EQ(numa_of_gpus(recorded("eas-tioga.xml")), (Map{{"rsmi0", 3},
+                                                          {"rsmi1", 3},
+                                                          {"rsmi2", 1},
+                                                          {"rsmi3", 1},
+                                                          {"rsmi4", 0},
+                                                          {"rsmi5", 0},
+                                                          {"rsmi6", 2},
+                                                          {"rsmi7", 2}}));
+}
+
+TEST(TopologyTest, GpusFoundByPciAlone) {
+  const auto dgx2 = recorded("dgx2.xml");
+  ASSERT_EQ(dgx2.gpus.size(), 16u);
+  for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(dgx2.gpus[i].numa, static_cast<int>(i / 8)) << dgx2.gpus[i].bus_id;
+  EXPECT_EQ(recorded("coral-lassen.xml").gpus.size(), 4u);
+}
+
+/// One rank for each GPU: disjoint cores, each on the NUMA node of its GPU wherever that has enough.
+void expect_near(const std::string& name) {
+  const auto machine = recorded(name);
+  const auto bindings = bind_ranks(machine, equal_ranks(machine, machine.gpus.size()), {});
+  std::set<int> used;
+  std::set<int> gpus;
+  for (const auto& binding : bindings) {
+    ASSERT_GE(binding.gpu, 0) << name;
+    EXPECT_TRUE(gpus.insert(binding.gpu).second) << name << ": GPU " << binding.gpu << " twice";
+    EXPECT_EQ(binding.cores, static_cast<int>(machine.cores.size() / machine.gpus.size()));
+    for (const int cpu : binding.cpus) EXPECT_TRUE(used.insert(cpu).second) << name << ": CPU " << cpu << " twice";
+    const auto& near = machine.gpus[static_cast<std::size_t>(binding.gpu)].near;
+    EXPECT_FALSE(intersection(near, binding.cpus).empty()) << name << ": GPU " << binding.gpu << " is far";
+  }
+}
+
+TEST(BindingTest, RecordedMachinesBindNearTheirGpus) {
+  for (const char* name : {"h200x4-turin.xml", "g4dnmetal.xml", "eas-tioga.xml", "coral-lassen.xml"}) {
+    expect_near(name);
+  }
+}
+
+TEST(BindingTest, WithoutGpusRanksShareTheCoresInOrder) {
+  const auto machine = made_up(2, 0);
+  const auto bindings = bind_ranks(machine, equal_ranks(machine, 2), {});
+  EXPECT_THAT(bindings[0].cpus, ElementsAre(0, 1, 4, 5));
+  EXPECT_THAT(bindings[1].cpus, ElementsAre(2, 3, 6, 7));
+  EXPECT_EQ(bindings[0].cores, 2);
+  EXPECT_EQ(bindings[0].gpu, -1);
+}
+
+TEST(BindingTest, FewerCoresThanRanksAreLeftToTheKernel) {
+  const auto machine = made_up(1, 0);
+  const auto bindings = bind_ranks(machine, equal_ranks(machine, 3), {});
+  for (const auto& binding : bindings) {
+    EXPECT_EQ(binding.cpus, all_cpus(machine));
+    EXPECT_EQ(binding.cores, 1);
+  }
+}
+
+TEST(BindingTest, AMaskOfTheSchedulerStays) {
+  const auto machine = made_up(4, 0);
+  const auto bindings = bind_ranks(machine, {{{0, 1}, {}}, {{2, 3, 4}, {}}}, {});
+  EXPECT_THAT(bindings[0].cpus, ElementsAre(0, 1));
+  EXPECT_THAT(bindings[1].cpus, ElementsAre(2, 3, 4));
+  EXPECT_EQ(bindings[1].cores, 3);
+}
+
+TEST(BindingTest, BindingCanBeOff) {
+  const auto machine = made_up(2, 2);
+  const auto bindings = bind_ranks(machine, equal_ranks(machine, 2), {.bind_cores = false});
+  EXPECT_EQ(bindings[0].cpus, all_cpus(machine));
+  EXPECT_EQ(bindings[0].cores, 2);
+  EXPECT_EQ(bindings[1].gpu, 1);
+}
+
+TEST(BindingTest, AMaskNearOneGpuGetsThatGpu) {
+  const auto machine = made_up(2, 2);
+  const auto gpus = all_gpus(machine);
+  const auto bindings = bind_ranks(machine, {{{2, 3}, gpus}, {{0, 1}, gpus}}, {});
+  EXPECT_EQ(bindings[0].gpu, 1);
+  EXPECT_EQ(bindings[1].gpu, 0);
+}
+
+TEST(BindingTest, GpusThatOnlyOneRankCanSeeGoToIt) {
+  const auto machine = made_up(4, 2);
+  const auto gpus = all_gpus(machine);
+  // Rank 0 sees both, rank 1 the first only: a greedy choice would leave rank 1 without.
+  const auto bindings = bind_ranks(machine, {{all_cpus(machine), gpus}, {all_cpus(machine), {gpus[0]}}}, {});
+  EXPECT_EQ(bindings[0].gpu, 1);
+  EXPECT_EQ(bindings[1].gpu, 0);
+}
+
+TEST(BindingTest, MoreRanksThanGpusNeedsOversubscription) {
+  const auto machine = made_up(4, 2);
+  const auto strict = bind_ranks(machine, equal_ranks(machine, 4), {});
+  EXPECT_EQ(std::ranges::count(strict, -1, &Binding::gpu), 2);
+  const auto shared = bind_ranks(machine, equal_ranks(machine, 4), {.oversubscribe_gpu = true});
+  EXPECT_EQ(std::ranges::count(shared, 0, &Binding::gpu), 2);
+  EXPECT_EQ(std::ranges::count(shared, 1, &Binding::gpu), 2);
+  EXPECT_TRUE(std::ranges::all_of(shared, &Binding::shares_gpu));
+}
+
+TEST(BindingTest, MachineSurvivesItsJson) {
+  const auto machine = recorded("g4dnmetal.xml");
+  const nlohmann::json json = machine;
+  const auto copy = json.get<Machine>();
+  EXPECT_EQ(nlohmann::json(copy), json);
+  EXPECT_LT(nlohmann::json::to_cbor(nlohmann::json(recorded("h200x4-turin.xml"))).size(), 8u << 10);
+}
+
+}  // namespace
+}  // namespace mn::launcher

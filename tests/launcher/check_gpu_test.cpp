@@ -1,0 +1,107 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "healthy.hpp"
+
+namespace mn::launcher {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Facts& gpu(JobFacts& job, std::size_t node, std::size_t index) { return job.nodes[node]["gpu"]["gpus"][index]; }
+
+void expect_one(const Findings& findings, bool is_error, const std::string& host, const std::string& what) {
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].is_error, is_error);
+  EXPECT_THAT(findings[0].hosts, ElementsAre(host));
+  EXPECT_THAT(findings[0].what, HasSubstr(what));
+}
+
+TEST(GpuCheckTest, RanksWithoutAGpu) {
+  auto job = healthy_job();
+  EXPECT_THAT(check_devices(job), IsEmpty());
+  job.bindings[1][1].gpu = -1;
+  expect_one(check_devices(job), true, "vn2", "1 of 2 ranks");
+}
+
+TEST(GpuCheckTest, NodesWithoutGpusNeedNone) {
+  auto job = healthy_job();
+  for (auto& rank : job.ranks) rank["gpus"] = Facts::array();
+  for (auto& node : job.bindings) {
+    for (auto& binding : node) binding.gpu = -1;
+  }
+  EXPECT_THAT(check_devices(job), IsEmpty());
+}
+
+TEST(GpuCheckTest, CountsDiffer) {
+  auto job = healthy_job();
+  EXPECT_THAT(check_gpu_counts(job), IsEmpty());
+  job.nodes[2]["gpu"]["gpus"].erase(1);
+  expect_one(check_gpu_counts(job), false, "vn3", "is 1, elsewhere 2");
+}
+
+TEST(GpuCheckTest, DriversDiffer) {
+  auto job = healthy_job();
+  EXPECT_THAT(check_driver(job), IsEmpty());
+  job.nodes[2]["gpu"]["version"] = job.nodes[2]["system"]["driver_module"] = "570.1";
+  expect_one(check_driver(job), true, "vn3", "570.1");
+}
+
+TEST(GpuCheckTest, ModuleAndLibraryOfDifferentVersions) {
+  auto job = healthy_job();
+  job.nodes[0]["system"]["driver_module"] = "570.1";
+  expect_one(check_driver(job), true, "vn1", "kernel module");
+}
+
+TEST(GpuCheckTest, TheProgramNeedsANewerCuda) {
+  auto job = healthy_job();
+  EXPECT_THAT(check_cuda_version(job), IsEmpty());
+  job.nodes[1]["gpu"]["cuda"] = 12040;
+  expect_one(check_cuda_version(job), true, "vn2", "needs CUDA 13, the driver serves CUDA 12");
+}
+
+TEST(GpuCheckTest, ModelsDiffer) {
+  auto job = healthy_job();
+  EXPECT_THAT(check_gpu_models(job), IsEmpty());
+  gpu(job, 1, 0)["name"] = gpu(job, 1, 1)["name"] = "A100";
+  expect_one(check_gpu_models(job), false, "vn2", "A100");
+}
+
+TEST(GpuCheckTest, MigOnOneNode) {
+  auto job = healthy_job();
+  EXPECT_THAT(check_gpu_modes(job), IsEmpty());
+  gpu(job, 2, 1)["mig"] = true;
+  expect_one(check_gpu_modes(job), true, "vn3", "MIG");
+}
+
+TEST(GpuCheckTest, SharedGpusInExclusiveMode) {
+  auto job = healthy_job();
+  gpu(job, 0, 0)["compute_mode"] = 3;
+  EXPECT_THAT(check_gpu_modes(job), IsEmpty());
+  job.bindings[0][0].shares_gpu = true;
+  expect_one(check_gpu_modes(job), true, "vn1", "exclusive");
+}
+
+TEST(GpuCheckTest, Health) {
+  for (const char* sign : {"remap_pending", "throttled"}) {
+    auto job = healthy_job();
+    EXPECT_THAT(check_gpu_health(job), IsEmpty());
+    gpu(job, 1, 0)[sign] = true;
+    ASSERT_EQ(check_gpu_health(job).size(), 1u) << sign;
+  }
+  auto job = healthy_job();
+  gpu(job, 1, 0)["processes"] = 1;
+  expect_one(check_gpu_health(job), false, "vn2", "other processes");
+}
+
+TEST(GpuCheckTest, RanksThatSeeDifferentGpus) {
+  auto job = healthy_job();
+  EXPECT_THAT(check_gpu_visibility(job), IsEmpty());
+  job.ranks[4]["gpus"].erase(1);
+  expect_one(check_gpu_visibility(job), false, "vn3", "different GPUs");
+}
+
+}  // namespace
+}  // namespace mn::launcher

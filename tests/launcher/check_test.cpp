@@ -1,0 +1,188 @@
+// Each check is quiet on a healthy job and speaks, with the right hosts and severity, when one thing is spoilt.
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "healthy.hpp"
+
+namespace mn::launcher {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(CheckTest, AHealthyJobIsLeftAlone) {
+  std::string all;
+  for (const auto& finding : run_checks(healthy_job())) all += to_line(finding) + "\n";
+  EXPECT_EQ(all, "");
+}
+
+struct Fault {
+  const char* name;
+  Findings (*check)(const JobFacts&);
+  std::function<void(JobFacts&)> spoil;
+  bool is_error;
+  std::vector<std::string> hosts;
+  const char* what;
+};
+
+void set(JobFacts& job, std::size_t node, const char* pointer, const Facts& value) {
+  job.nodes[node][Facts::json_pointer(pointer)] = value;
+}
+
+/// Spoils one value of the third node.
+std::function<void(JobFacts&)> third(const char* pointer, const Facts& value) {
+  return [=](JobFacts& job) { set(job, 2, pointer, value); };
+}
+
+const Fault kFaults[] = {
+    {"sources",
+     check_sources,
+     [](JobFacts& job) { job.ranks[3]["conflicts"] = {"X says rank 3, but Y is 0"}; },
+     true,
+     {"vn2"},
+     "rank 3: X says rank 3, but Y is 0"},
+    {"tasks", check_task_count, [](JobFacts& job) { job.ranks[2]["size"] = 1; }, true, {"vn2"}, "counts 1 ranks"},
+    {"distribution",
+     check_distribution,
+     [](JobFacts& job) { job.layout.nodes = {0, 0, 0, 1, 1, 2}; },
+     false,
+     {},
+     "vn1 3, vn2 2, vn3 1"},
+    {"arguments", check_arguments, [](JobFacts& job) { job.ranks[5]["arguments"] = "18"; }, false, {"vn3"}, "differs"},
+    {"folder", check_folder, third("/system/folder/path", "/root"), false, {"vn3"}, "/root"},
+    {"affinity",
+     check_affinity,
+     [](JobFacts& job) { job.ranks[0]["mask"] = job.ranks[1]["mask"] = "2"; },
+     true,
+     {"vn1"},
+     "one and the same CPU"},
+    {"program absent",
+     check_program,
+     third("/program/error", "program \"job\" was not found"),
+     true,
+     {"vn3"},
+     "was not found"},
+    {"program build", check_program, third("/program/program/id", "9999"), true, {"vn3"}, "is 9999, elsewhere 1111"},
+    {"mnlaunch build", check_program, third("/program/mnlaunch/id", "9999"), true, {"vn3"}, "mnlaunch"},
+    {"script", check_program, third("/program/script", "77"), true, {"vn3"}, "script"},
+    {"program path", check_program, third("/program/program/path", "/opt/job"), false, {"vn3"}, "/opt/job"},
+    {"unresolved", check_unresolved, third("/program/missing", {"libfoo.so.1"}), true, {"vn3"}, "libfoo.so.1"},
+    {"mpi library", check_libraries, third("/program/libraries/libmpi.so.40/id", "9"), true, {"vn3"}, "libmpi.so.40"},
+    {"c library", check_libraries, third("/program/libraries/libc.so.6/id", "9"), false, {"vn3"}, "libc.so.6"},
+    {"mpich under open mpi",
+     check_mpi,
+     [](JobFacts& job) {
+       for (std::size_t n = 0; n < 3; ++n) {
+         set(job, n, "/program/mpi", "MPICH");
+         set(job, n, "/slurm_pmix", false);
+       }
+     },
+     true,
+     {"vn1", "vn2", "vn3"},
+     "links MPICH"},
+    {"open mpi under hydra",
+     check_mpi,
+     [](JobFacts& job) { job.launcher = Launcher::kPmi; },
+     true,
+     {"vn1", "vn2", "vn3"},
+     "links Open MPI, but MPICH's"},
+    {"srun without pmix",
+     check_mpi,
+     [](JobFacts& job) { job.launcher = Launcher::kSlurm; },
+     true,
+     {"vn1", "vn2", "vn3"},
+     "no PMIx server"},
+    {"mpiexec", check_mpiexec, third("/program/mpiexec", "/usr/bin/orterun"), false, {"vn3"}, "/usr/bin/orterun"},
+    {"nccl.conf", check_nccl, third("/nccl/~1etc~1nccl.conf", "ab"), true, {"vn3"}, "/etc/nccl.conf"},
+    {"net plugin", check_nccl, third("/nccl/net_plugin", "libnccl-net.so"), true, {"vn3"}, "plugin"},
+    {"file absent", check_files, third("/files/0/exists", false), true, {"vn3"}, "data.h5"},
+    {"file size", check_files, third("/files/0/size", 11), true, {"vn3"}, "is 11, elsewhere 10"},
+    {"file content", check_files, third("/files/0/hash", "bb"), true, {"vn3"}, "hash"},
+    {"path", check_environment, third("/environment/PATH", "/opt/other/bin:/opt/mpi/bin"), false, {"vn3"}, "PATH"},
+    {"variable absent",
+     check_environment,
+     [](JobFacts& job) { job.nodes[1]["environment"].erase("OMP_NUM_THREADS"); },
+     false,
+     {"vn2"},
+     "OMP_NUM_THREADS is not there, elsewhere 4"},
+    {"nccl variable", check_environment, third("/environment/NCCL_ALGO", "Ring"), true, {"vn3"}, "NCCL_ALGO"},
+    {"memlock", check_memlock, third("/system/limits/memlock", 65536), true, {"vn3"}, "locked memory"},
+    {"shm small", check_shm, third("/system/shm/free_mib", 100), false, {"vn3"}, "100 MiB"},
+    {"shm full", check_shm, third("/system/shm/free_mib", 10), true, {"vn3"}, "10 MiB"},
+    {"limits", check_limits, third("/system/limits/nofile", 1024), false, {"vn3"}, "nofile"},
+    {"cma", check_cma, third("/system/ptrace_scope", "2"), false, {"vn3"}, "ptrace_scope"},
+    {"cpu model", check_cpu, third("/system/cpu/model", "Xeon"), false, {"vn3"}, "Xeon"},
+    {"kernel", check_cpu, third("/system/cpu/kernel", "5.0"), false, {"vn3"}, "5.0"},
+    {"numa", check_cpu, third("/machine/numa_nodes", 4), false, {"vn3"}, "NUMA"},
+    {"clock off", check_clock, third("/time", 1005.0), false, {"vn3"}, "5 s ahead"},
+    {"clock far off", check_clock, [](JobFacts& job) { set(job, 0, "/time", 940.0); }, true, {"vn1"}, "60 s behind"},
+    {"uid", check_user, third("/system/user/uid", 1001), true, {"vn3"}, "user id"},
+    {"umask", check_user, third("/system/user/umask", 63), false, {"vn3"}, "umask"},
+    {"tmp", check_temporary_folder, third("/system/tmp/writable", false), false, {"vn3"}, "temporary"},
+    {"output file system", check_output_folder, third("/system/folder/file_system", 1), false, {"vn3"}, "file system"},
+    {"output not writable",
+     check_output_folder,
+     [](JobFacts& job) { set(job, 0, "/system/folder/writable", false); },
+     false,
+     {"vn1"},
+     "rank 0"},
+    {"loopback name", check_address, third("/network/resolved", {"127.0.0.1"}), true, {"vn3"}, "resolves to 127.0.0.1"},
+    {"unknown name", check_address, third("/network/resolved", Facts::array()), true, {"vn3"}, "does not resolve"},
+    {"no card", check_subnet, third("/network/addresses", Facts::array()), true, {"vn3"}, "no network card"},
+    {"blocked port",
+     check_connections,
+     third("/network/failures", {"no TCP connection to vn1"}),
+     true,
+     {"vn3"},
+     "no TCP connection to vn1"},
+};
+
+class FaultTest : public ::testing::TestWithParam<Fault> {};
+
+TEST_P(FaultTest, IsFoundAndNothingElse) {
+  const auto& fault = GetParam();
+  auto job = healthy_job();
+  EXPECT_THAT(fault.check(job), IsEmpty()) << "not quiet on a healthy job";
+  fault.spoil(job);
+  const auto findings = fault.check(job);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].is_error, fault.is_error);
+  EXPECT_THAT(findings[0].hosts, ::testing::ElementsAreArray(fault.hosts));
+  EXPECT_THAT(findings[0].what, HasSubstr(fault.what));
+  EXPECT_FALSE(findings[0].remedy.empty());
+  EXPECT_THAT(to_line(findings[0]), ::testing::Not(HasSubstr("\n")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, FaultTest, ::testing::ValuesIn(kFaults), [](const auto& test) {
+  std::string name = test.param.name;
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return name;
+});
+
+TEST(CheckTest, TheOddNodesAreNamedAsAHostList) {
+  auto job = healthy_job();
+  for (int node = 3; node < 9; ++node) {
+    job.nodes.push_back(healthy_node(node));
+    job.layout.hosts.push_back("vn" + std::to_string(node + 1));
+  }
+  for (const std::size_t odd : {2, 6, 7, 8}) set(job, odd, "/system/cpu/kernel", "5.0");
+  const auto findings = check_cpu(job);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(
+      to_line(findings[0]),
+      "warning [cpu] vn[3,7-9]: the kernel is 5.0, elsewhere 6.1.0; ask for nodes of one kind (sbatch --constraint)");
+}
+
+TEST(CheckTest, AWrongClockOnAnyNodeIsTheOddOne) {
+  auto job = healthy_job();
+  set(job, 0, "/time", 1060.0);
+  const auto findings = check_clock(job);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_THAT(findings[0].hosts, ElementsAre("vn1"));
+}
+
+}  // namespace
+}  // namespace mn::launcher

@@ -1,0 +1,122 @@
+#include "launcher/facts.hpp"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <mn/core/environment.hpp>
+
+#include "launcher/elf.hpp"
+#include "launcher/exchange.hpp"
+
+namespace mn::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+class FactsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    here_.root = fs::temp_directory_path() / ("mn_facts_test_" + std::to_string(getpid()));
+    here_.folder = fs::current_path();
+    here_.program = executable_path();
+    here_.arguments = {"facts_test"};
+    fs::create_directories(here_.root);
+  }
+  void TearDown() override { fs::remove_all(here_.root); }
+  void put(const std::string& file, const std::string& text) {
+    fs::create_directories((here_.root / file).parent_path());
+    std::ofstream(here_.root / file) << text;
+  }
+
+  Surroundings here_;
+};
+
+TEST_F(FactsTest, HardwareIsReadUnderTheRoot) {
+  put("proc/sys/kernel/yama/ptrace_scope", "2\n");
+  put("proc/sys/kernel/osrelease", "6.9.1\n");
+  put("proc/cpuinfo", "processor\t: 0\nmodel name\t: Test CPU\n");
+  put("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23\n");
+  fs::create_directories(here_.root / "sys/class/infiniband/mlx5_0");
+  fs::create_directories(here_.root / "dev/shm");
+  const auto facts = system_facts(here_);
+  EXPECT_EQ(facts["ptrace_scope"], "2");
+  EXPECT_EQ(facts["cpu"]["kernel"], "6.9.1");
+  EXPECT_EQ(facts["cpu"]["model"], "Test CPU");
+  EXPECT_EQ(facts["driver_module"], "580.95.05");
+  EXPECT_EQ(facts["fabric"], Facts({"mlx5_0"}));
+  EXPECT_GT(facts["shm"]["total_mib"], 0);
+}
+
+TEST_F(FactsTest, TheProgramIsKnownByItsBuildAndItsLibraries) {
+  const auto facts = program_facts(here_);
+  EXPECT_EQ(facts["program"]["path"], here_.program.string());
+  EXPECT_EQ(facts["program"]["id"].get<std::string>().size(), 16u);
+  EXPECT_TRUE(facts["libraries"].contains("libc.so.6"));
+  EXPECT_TRUE(facts["missing"].empty());
+  EXPECT_EQ(facts["mpi"], "");
+}
+
+TEST_F(FactsTest, AScriptIsKnownByItsContent) {
+  put("train.py", "print(1)\n");
+  here_.arguments = {"python", "-u", (here_.root / "train.py").string()};
+  const auto before = program_facts(here_)["script"];
+  put("train.py", "print(2)\n");
+  EXPECT_NE(program_facts(here_)["script"], before);
+}
+
+TEST_F(FactsTest, ElfFilesTellTheirLoaderAndBuild) {
+  const auto elf = read_elf(executable_path());
+  ASSERT_TRUE(elf);
+  EXPECT_THAT(elf->interpreter, HasSubstr("ld-linux"));
+  put("text", "not an ELF file, but long enough to hold the header of one, as long as a line may be");
+  EXPECT_FALSE(read_elf(here_.root / "text"));
+  EXPECT_FALSE(read_elf(here_.root / "absent"));
+}
+
+TEST_F(FactsTest, DamagedElfFilesAreNoProblem) {
+  std::ifstream self(executable_path(), std::ios::binary);
+  std::string bytes(4096, '\0');
+  self.read(bytes.data(), 4096);
+  for (std::size_t i = 64; i < bytes.size(); i += 7) {
+    std::string damaged = bytes;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0xff);
+    put("damaged", damaged.substr(0, 64 + i));
+    static_cast<void>(read_elf(here_.root / "damaged"));
+  }
+}
+
+TEST_F(FactsTest, VariablesOfLaunchersAreNotCompared) {
+  const auto facts = environment_facts(Variables({{"OMPI_MCA_btl", "self"},
+                                                  {"OMPI_MCA_orte_num_nodes", "2"},
+                                                  {"MN_NODE_NAME", "a"},
+                                                  {"NCCL_ALGO", "Ring"},
+                                                  {"NCCL_SOCKET_IFNAME", "eth0"},
+                                                  {"HOME", "/root"},
+                                                  {"PATH", "/opt/x:/usr/bin:/bin:/opt/y"}}));
+  EXPECT_EQ(facts, (Facts{{"OMPI_MCA_btl", "self"}, {"NCCL_ALGO", "Ring"}, {"PATH", "/opt/x:/opt/y"}}));
+}
+
+TEST_F(FactsTest, FilesAreComparedBySizeAndEnds) {
+  put("data", std::string(1 << 18, 'a'));
+  const auto before = file_facts({here_.root / "data", here_.root / "absent"});
+  EXPECT_EQ(before[0]["size"], 1 << 18);
+  EXPECT_EQ(before[1]["exists"], false);
+  put("data", std::string((1 << 18) - 1, 'a') + "b");
+  EXPECT_NE(file_facts({here_.root / "data"})[0]["hash"], before[0]["hash"]);
+}
+
+TEST_F(FactsTest, FactsOfANodeStayBelowTheirLimit) {
+  Facts facts = {{"environment", Facts::object()}};
+  for (int i = 0; i < 200; ++i) facts["environment"]["NCCL_" + std::to_string(i)] = std::string(150, 'x');
+  limit_size(facts);
+  EXPECT_LE(Facts::to_cbor(facts).size(), 16u << 10);
+  EXPECT_EQ(facts["environment"].size(), 200u);
+}
+
+}  // namespace
+}  // namespace mn::launcher

@@ -1,0 +1,78 @@
+// Stands in for libnvidia-ml.so.1. MN_FAKE_GPUS is the number of GPUs (default 2); MN_FAKE_DRIVER the driver's version;
+// GPU 1 cannot be opened if MN_FAKE_FORBIDDEN is set; MN_FAKE_MIG cuts GPU 0 in two.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+constexpr int kOk = 0;
+constexpr int kNoPermission = 4;
+constexpr int kNotFound = 6;
+
+std::uintptr_t number(void* device) { return reinterpret_cast<std::uintptr_t>(device) - 1; }
+void* device(std::uintptr_t index) { return reinterpret_cast<void*>(index + 1); }
+constexpr std::uintptr_t kSlice = 100;  // devices from here on are instances of GPU 0
+
+}  // namespace
+
+extern "C" {
+
+int nvmlInit_v2() { return kOk; }
+int nvmlShutdown() { return kOk; }
+int nvmlSystemGetDriverVersion(char* text, unsigned length) {
+  const char* version = std::getenv("MN_FAKE_DRIVER");
+  std::snprintf(text, length, "%s", version == nullptr ? "580.95.05" : version);
+  return kOk;
+}
+int nvmlSystemGetCudaDriverVersion_v2(int* version) {
+  *version = 13000;
+  return kOk;
+}
+int nvmlDeviceGetCount_v2(unsigned* count) {
+  const char* text = std::getenv("MN_FAKE_GPUS");
+  *count = text == nullptr ? 2 : static_cast<unsigned>(std::atoi(text));
+  return kOk;
+}
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle) {
+  if (index == 1 && std::getenv("MN_FAKE_FORBIDDEN") != nullptr) return kNoPermission;
+  *handle = device(index);
+  return kOk;
+}
+int nvmlDeviceGetUUID(void* handle, char* text, unsigned length) {
+  const auto n = number(handle);
+  std::snprintf(text, length, n >= kSlice ? "MIG-0000%zu" : "GPU-abc%zu", static_cast<std::size_t>(n % kSlice));
+  return kOk;
+}
+int nvmlDeviceGetName(void*, char* text, unsigned length) {
+  std::snprintf(text, length, "NVIDIA Test");
+  return kOk;
+}
+int nvmlDeviceGetPciInfo_v3(void* handle, void* info) {
+  char* text = static_cast<char*>(info);
+  std::memset(text, 0, 68);
+  std::snprintf(text + 36, 32, "00000000:%02zX:00.0", static_cast<std::size_t>(0x3b + number(handle)));
+  return kOk;
+}
+int nvmlDeviceGetMemoryInfo(void*, unsigned long long* memory) {
+  memory[0] = 80ULL << 30;
+  return kOk;
+}
+int nvmlDeviceGetComputeMode(void*, int* mode) {
+  *mode = 0;
+  return kOk;
+}
+int nvmlDeviceGetMigMode(void* handle, unsigned* current, unsigned* pending) {
+  *current = *pending = number(handle) == 0 && std::getenv("MN_FAKE_MIG") != nullptr ? 1 : 0;
+  return kOk;
+}
+int nvmlDeviceGetMaxMigDeviceCount(void*, unsigned* count) {
+  *count = 7;
+  return kOk;
+}
+int nvmlDeviceGetMigDeviceHandleByIndex(void*, unsigned index, void** handle) {
+  *handle = device(kSlice + index);
+  return index < 2 ? kOk : kNotFound;
+}
+}

@@ -1,0 +1,174 @@
+#include "launcher/placement.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/core/error.hpp>
+
+#include "captured.hpp"
+
+namespace mn::launcher {
+namespace {
+
+using captured::Task;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const auto kOpen = [](int) { return true; };
+const auto kClosed = [](int) { return false; };
+
+Placement placed(const Variables& variables, const std::optional<PmixJob>& pmix = std::nullopt) {
+  return place(variables, innermost_launcher(variables, kClosed), pmix);
+}
+
+PmixJob pmix_job(int rank, const std::vector<std::string>& hosts, const std::string& name_space = "slurm.pmix.7.0") {
+  PmixJob job{name_space, rank, {}, hosts};
+  // As Slurm numbers nodes: by name.
+  for (const auto& host : hosts) job.node_ids.push_back(host.back() - '1');
+  return job;
+}
+
+void expect_place(const Placement& here, std::vector<int> expected) {
+  EXPECT_THAT(
+      (std::vector<int>{here.rank, here.size, here.intra_rank, here.intra_size, here.inter_rank, here.inter_size}),
+      ::testing::ElementsAreArray(expected))
+      << here.source;
+  EXPECT_THAT(here.conflicts, IsEmpty());
+}
+
+TEST(PlacementTest, WithoutLauncherThereIsOneRank) { expect_place(placed(Variables()), {0, 1, 0, 1, 0, 1}); }
+
+TEST(PlacementTest, BlockDistributionOfASlurmStep) {  // capture A
+  expect_place(placed(captured::step({1, 1, 0, "0,1,2"}, "ma[1-2]", "3,1", 4)), {1, 4, 1, 3, 0, 2});
+  expect_place(placed(captured::step({3, 0, 1, "3"}, "ma[1-2]", "3,1", 4)), {3, 4, 0, 1, 1, 2});
+}
+
+TEST(PlacementTest, CyclicDistribution) {  // capture B
+  expect_place(placed(captured::step({3, 2, 0, "0,2,3"}, "ma[1-2]", "3,1", 4, "cyclic")), {3, 4, 2, 3, 0, 2});
+  expect_place(placed(captured::step({1, 0, 1, "1"}, "ma[1-2]", "3,1", 4, "cyclic")), {1, 4, 0, 1, 1, 2});
+}
+
+TEST(PlacementTest, PlaneDistribution) {  // capture C
+  auto variables = captured::step({5, 2, 0, "0,1,5,6"}, "ma[1-3]", "4,2,1", 7, "plane");
+  variables.set("SLURM_DIST_PLANESIZE", "2");
+  expect_place(placed(variables), {5, 7, 2, 4, 0, 3});
+}
+
+TEST(PlacementTest, ArbitraryDistributionOrdersNodesByLowestRank) {  // capture D
+  const std::vector<std::string> hosts = {"ma2", "ma1", "ma2", "ma3"};
+  const Task tasks[] = {{0, 0, 1, "0,2"}, {1, 0, 0, "1"}, {2, 1, 1, "0,2"}, {3, 0, 2, "3"}};
+  const std::vector<int> expected[] = {{0, 4, 0, 2, 0, 3}, {1, 4, 0, 1, 1, 3}, {2, 4, 1, 2, 0, 3}, {3, 4, 0, 1, 2, 3}};
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto variables = captured::with_pmix(captured::step(tasks[rank], "ma[1-3]", "1,2,1", 4, "arbitrary"), rank);
+    expect_place(placed(variables, pmix_job(rank, hosts)), expected[rank]);
+  }
+}
+
+TEST(PlacementTest, EvenStepOfThreeNodes) {  // capture E
+  expect_place(placed(captured::step({4, 0, 2, "4,5"}, "ma[1-3]", "2(x3)", 6)), {4, 6, 0, 2, 2, 3});
+}
+
+TEST(PlacementTest, HeterogeneousStep) {  // capture F: ids restart in each component, ranks don't
+  const std::vector<std::string> hosts = {"ma1", "ma1", "ma2"};
+  const auto variables = captured::with_pmix(captured::step({2, 0, 1, "2"}, "ma2", "2,1", 3), 2);
+  expect_place(placed(variables, pmix_job(2, hosts)), {2, 3, 0, 1, 1, 2});
+}
+
+TEST(PlacementTest, BatchScriptItselfIsAlone) {  // capture G
+  expect_place(placed(captured::batch_script()), {0, 1, 0, 1, 0, 1});
+  for (const char* reserved : {"-5", "4294967291", "4294967290"}) {  // later versions print the reserved number
+    auto variables = captured::batch_script();
+    variables.set("SLURM_STEP_ID", reserved);
+    EXPECT_EQ(innermost_launcher(variables, kClosed), Launcher::kNone) << reserved;
+  }
+}
+
+TEST(PlacementTest, MpiexecInABatchScriptIgnoresStaleSlurmVariables) {  // capture H
+  const auto variables = captured::with_open_mpi(captured::batch_script(), 1, 2, 1, 2);
+  expect_place(placed(variables, pmix_job(1, {"ma1", "ma1"}, "10616833")), {1, 2, 1, 2, 0, 1});
+}
+
+TEST(PlacementTest, AllocationShellIsAlone) {  // capture I
+  expect_place(placed(Variables({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_TASKS_PER_NODE", "2(x2)"}})),
+               {0, 1, 0, 1, 0, 1});
+}
+
+TEST(PlacementTest, MpirunInAnAllocationIgnoresTheDaemonsStep) {  // capture J
+  const auto daemons = captured::step({1, 0, 1, "1"}, "ma[1-2]", "1(x2)", 2);
+  const auto variables = captured::with_open_mpi(daemons, 3, 4, 1, 2);
+  expect_place(placed(variables, pmix_job(3, {"ma1", "ma1", "ma2", "ma2"}, "10616833")), {3, 4, 1, 2, 1, 2});
+}
+
+TEST(PlacementTest, NodesWithOneHostNameAreToldApartByTheServersNames) {  // capture K
+  auto variables = captured::with_pmix(captured::step({1, 0, 1, "1"}, "ma[1-2]", "1(x2)", 2), 1);
+  variables.set("PMIX_HOSTNAME", "vm");
+  expect_place(placed(variables, pmix_job(1, {"ma1", "ma2"})), {1, 2, 0, 1, 1, 2});
+}
+
+TEST(PlacementTest, SlurmsOwnPmiServerLeavesPlacesToSlurm) {  // capture L
+  auto variables = captured::step({3, 0, 1, "3"}, "ma[1-2]", "3,1", 4);
+  variables.set("PMI_RANK", "3");
+  variables.set("PMI_SIZE", "4");
+  variables.set("PMI_FD", "6");
+  EXPECT_EQ(innermost_launcher(variables, kOpen), Launcher::kSlurm);
+  expect_place(placed(variables), {3, 4, 0, 1, 1, 2});
+}
+
+TEST(PlacementTest, HydraKnowsTheRanksOfItsNode) {
+  const auto variables = captured::hydra(Variables(), 3, 4, 1, 2);
+  ASSERT_EQ(innermost_launcher(variables, kOpen), Launcher::kPmi);
+  expect_place(place(variables, Launcher::kPmi, {}), {3, 4, 1, 2, 1, 2});
+}
+
+TEST(PlacementTest, HydraInsideASlurmTaskWinsAsLongAsItsSocketIsOpen) {
+  const auto outer = captured::with_pmix(captured::step({0, 0, 0, "0"}, "ma1", "1", 1), 0);
+  const auto variables = captured::hydra(outer, 1, 2, 1, 2);
+  EXPECT_EQ(innermost_launcher(variables, kOpen), Launcher::kPmi);
+  EXPECT_EQ(innermost_launcher(variables, kClosed), Launcher::kPmix);
+}
+
+TEST(PlacementTest, OpenMpiVariablesServeWhereItsServerDoesNotAnswer) {
+  const auto variables = captured::with_open_mpi(Variables(), 1, 4, 1, 4);
+  expect_place(place(variables, Launcher::kOpenMpi, {}), {1, 4, 1, 4, 0, 1});
+}
+
+TEST(PlacementTest, AStaleRankOfTheSameStepIsAConflictThatNamesBothValues) {
+  auto variables = captured::with_pmix(captured::step({2, 0, 1, "2,3"}, "ma[1-2]", "2(x2)", 4), 2);
+  variables.set("SLURM_PROCID", "0");
+  const auto here = placed(variables, pmix_job(2, {"ma1", "ma1", "ma2", "ma2"}));
+  EXPECT_EQ(here.rank, 2);
+  EXPECT_THAT(here.conflicts, ElementsAre("PMIx slurm.pmix.7.0 says rank 2, but SLURM_PROCID is 0"));
+}
+
+TEST(PlacementTest, AnotherStepsVariablesAreAConflict) {
+  auto variables = captured::with_pmix(captured::step({0, 0, 0, "0"}, "ma1", "1", 1), 0, "slurm.pmix.7.3");
+  const auto here = placed(variables, pmix_job(0, {"ma1"}, "slurm.pmix.7.3"));
+  EXPECT_THAT(here.conflicts, ElementsAre(HasSubstr("SLURM_JOB_ID.SLURM_STEP_ID is 7.0")));
+}
+
+TEST(PlacementTest, OpenMpiSizeThatContradictsItsServerIsAConflict) {
+  auto variables = captured::with_open_mpi(Variables(), 0, 5, 0, 2);
+  const auto here = placed(variables, pmix_job(0, {"ma1", "ma1"}, "1"));
+  EXPECT_THAT(here.conflicts, ElementsAre("PMIx 1 says size 2, but OMPI_COMM_WORLD_SIZE is 5"));
+}
+
+TEST(PlacementTest, MalformedAndMissingVariablesAreNamed) {
+  auto variables = captured::step({1, 1, 0, "0,1"}, "ma1", "2", 2);
+  variables.set("SLURM_PROCID", "one");
+  EXPECT_THROW(static_cast<void>(placed(variables)), UsageError);
+  const auto hydra = Variables({{"PMI_RANK", "1"}, {"MPI_LOCALNRANKS", "2"}, {"MPI_LOCALRANKID", "1"}});
+  try {
+    static_cast<void>(place(hydra, Launcher::kPmi, {}));
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("PMI_SIZE is not set"));
+  }
+}
+
+TEST(PlacementTest, ImpossibleNumbersAreRefused) {
+  EXPECT_THROW(static_cast<void>(place(captured::hydra(Variables(), 4, 4, 0, 2), Launcher::kPmi, {})), UsageError);
+}
+
+}  // namespace
+}  // namespace mn::launcher

@@ -1,0 +1,71 @@
+#include "launcher/program.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace mn::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ProgramTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::temp_directory_path() / ("mn_program_test_" + std::to_string(getpid()));
+    for (const char* folder : {"here/jobs/mnist", "build/jobs", "bin"}) fs::create_directories(root_ / folder);
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  fs::path put(const std::string& name, bool executable = true) {
+    const fs::path file = root_ / name;
+    std::ofstream(file) << "#!/bin/sh\n";
+    fs::permissions(file, executable ? fs::perms::owner_all : fs::perms::owner_read);
+    return file;
+  }
+  fs::path find(const std::string& name) {
+    return find_program(name, root_ / "here", root_ / "build", (root_ / "bin").string() + ":/nowhere");
+  }
+  int exit_code_of(const std::string& name) {
+    try {
+      static_cast<void>(find(name));
+    } catch (const ProgramError& error) {
+      return error.exit_code();
+    }
+    return 0;
+  }
+
+  fs::path root_;
+};
+
+TEST_F(ProgramTest, AFolderOfThatNameIsPassedOver) {
+  const auto built = put("build/jobs/mnist");
+  EXPECT_EQ(find("jobs/mnist"), built);
+}
+
+TEST_F(ProgramTest, TheCurrentFolderComesFirstThenMnlaunchsOwnThenPath) {
+  const auto in_path = put("bin/tool");
+  EXPECT_EQ(find("tool"), in_path);
+  const auto beside = put("build/tool");
+  EXPECT_EQ(find("tool"), beside);
+  const auto local = put("here/tool");
+  EXPECT_EQ(find("tool"), local);
+}
+
+TEST_F(ProgramTest, PathIsNotSearchedForNamesWithASlash) {
+  fs::create_directories(root_ / "bin/jobs");
+  put("bin/jobs/x");
+  EXPECT_EQ(exit_code_of("jobs/x"), 127);
+}
+
+TEST_F(ProgramTest, ExitStatusesAreThoseOfShells) {
+  EXPECT_EQ(exit_code_of("absent"), 127);
+  if (getuid() != 0) put("here/data", false);
+  fs::permissions(put("here/data"), fs::perms::owner_read);
+  EXPECT_EQ(exit_code_of("data"), 126);
+  EXPECT_EQ(exit_code_of((root_ / "here/data").string()), 126);
+}
+
+}  // namespace
+}  // namespace mn::launcher

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# mnlaunch as users meet it on one machine: silence, exports, exit statuses, output folders.
+set -euo pipefail
+mnlaunch=$MN_BUILD_DIR/mnlaunch
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+unset OMP_NUM_THREADS
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+# status WANTED COMMAND…: the command's exit status; its output is left in out and err.
+status() {
+  local wanted=$1 seen=0
+  shift
+  timeout -k 5 60 "$@" >out 2>err || seen=$?
+  [ "$seen" = "$wanted" ] || fail "$* exits with $seen, not $wanted: $(cat out err)"
+}
+# one_line TEXT: standard error is this one line, but for what mpiexec adds.
+one_line() {
+  [ "$(grep -c '^mnlaunch: ' err)" = 1 ] || fail "not one line: $(cat err)"
+  grep -q "$1" err || fail "no \"$1\" in: $(cat err)"
+}
+run="mpiexec --oversubscribe -n 3"
+
+! ldd "$mnlaunch" | grep -Ei 'libmpi|libpmix|torch|cuda|nccl|nvidia' || fail 'mnlaunch links what it must not'
+
+status 0 "$mnlaunch" true
+[ ! -s out ] && [ ! -s err ] || fail "not silent: $(cat out err)"
+status 0 $run "$mnlaunch" true
+[ ! -s out ] && [ ! -s err ] || fail "not silent under mpiexec: $(cat out err)"
+
+# shellcheck disable=SC2016
+status 0 $run "$mnlaunch" sh -c 'echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $GROUP_WORLD_SIZE \
+$MN_RANK $MN_SIZE $MN_INTRA_RANK $MN_INTRA_SIZE $MN_INTER_RANK $MN_INTER_SIZE $MN_DEVICE $MASTER_ADDR $OMP_NUM_THREADS'
+[ "$(sort out)" = "$(for r in 0 1 2; do echo "$r 3 $r 3 0 1 $r 3 $r 3 0 1 cpu 127.0.0.1 1"; done)" ] ||
+  [ "$(nproc)" -gt 2 ] || fail "exports: $(cat out)"
+# shellcheck disable=SC2016
+status 0 $run "$mnlaunch" sh -c 'echo $MASTER_PORT'
+[ "$(sort -u out | wc -l)" = 1 ] || fail "MASTER_PORT differs: $(cat out)"
+# shellcheck disable=SC2016
+status 0 env OMP_NUM_THREADS=7 "$mnlaunch" sh -c 'echo $OMP_NUM_THREADS'
+[ "$(cat out)" = 7 ] || fail 'OMP_NUM_THREADS was changed'
+
+status 5 "$mnlaunch" sh -c 'exit 5'
+status 2 $run "$mnlaunch" --shwo true
+one_line 'unknown option --shwo; did you mean --show?'
+status 127 $run "$mnlaunch" no-such-program
+one_line 'no-such-program'
+: >data
+status 126 $run "$mnlaunch" ./data
+one_line 'not executable'
+
+status 0 $run "$mnlaunch" --output logs sh -c 'echo out $RANK; echo err $RANK >&2'
+[ "$(cat logs/rank-000[0-2].out)" = $'out 0\nout 1\nout 2' ] || fail "--output: $(ls logs)"
+[ "$(cat logs/rank-000[0-2].err)" = $'err 0\nerr 1\nerr 2' ] || fail '--output, standard error'
+
+status 0 $run "$mnlaunch" --dry-run --json sh -c 'echo started'
+python3 -c 'import json,sys; d=json.load(open("out")); assert [r["rank"] for r in d["placement"]] == [0,1,2], d' ||
+  fail "--json: $(cat out)"
+
+# A rank that never comes is named.
+status 78 env MN_LAUNCH_TIMEOUT=2 $run sh -c '[ "$OMPI_COMM_WORLD_RANK" = 1 ] && exec sleep 20; exec '"$mnlaunch"' true'
+one_line 'rank 1 of 3 did not arrive in 2 s'
+
+if command -v mpiexec.hydra >/dev/null; then
+  status 0 mpiexec.hydra -n 3 "$mnlaunch" sh -c 'echo $RANK $WORLD_SIZE'
+  [ "$(sort out)" = $'0 3\n1 3\n2 3' ] && [ ! -s err ] || fail "Hydra: $(cat out err)"
+fi
