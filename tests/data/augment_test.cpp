@@ -234,8 +234,8 @@ TEST(ImageAugmenter, NormalisesInBothLayouts) {
   for (int i = 0; i < 48 * 48; ++i) {
     for (int c = 0; c < 3; ++c) {
       const float expected = (image.pixels[3 * i + c] / 255.0F - normalization.mean[c]) / normalization.stddev[c];
-      EXPECT_FLOAT_EQ(nchw[48 * 48 * c + i], expected);
-      EXPECT_FLOAT_EQ(nhwc[3 * i + c], expected);
+      EXPECT_NEAR(nchw[48 * 48 * c + i], expected, 1e-6);
+      EXPECT_NEAR(nhwc[3 * i + c], expected, 1e-6);
     }
   }
 }

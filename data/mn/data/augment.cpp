@@ -5,6 +5,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/data/augment.hpp>
+#include <mn/data/simd.hpp>
 
 namespace mn::data {
 namespace {
@@ -95,6 +96,38 @@ Region touched(const Box& box, const Image& image) {
   return {x, y, right - x, bottom - y};
 }
 
+MN_SIMD void scale_to_planes(const std::uint8_t* values, std::size_t pixels, const float* scale, const float* offset,
+                             float* out) {
+  float* __restrict red = out;
+  float* __restrict green = out + pixels;
+  float* __restrict blue = out + 2 * pixels;
+  const float s[3] = {scale[0], scale[1], scale[2]};
+  const float o[3] = {offset[0], offset[1], offset[2]};
+  for (std::size_t i = 0; i < pixels; ++i) {
+    red[i] = static_cast<float>(values[3 * i]) * s[0] + o[0];
+    green[i] = static_cast<float>(values[3 * i + 1]) * s[1] + o[1];
+    blue[i] = static_cast<float>(values[3 * i + 2]) * s[2] + o[2];
+  }
+}
+
+/// In runs of a length that whole pixels and whole vectors share.
+MN_SIMD void scale_to_pixels(const std::uint8_t* values, std::size_t pixels, const float* scale, const float* offset,
+                             float* __restrict out) {
+  constexpr std::size_t kRun = 48;
+  float s[kRun];
+  float o[kRun];
+  for (std::size_t i = 0; i < kRun; ++i) {
+    s[i] = scale[i % 3];
+    o[i] = offset[i % 3];
+  }
+  const std::size_t count = 3 * pixels;
+  std::size_t first = 0;
+  for (; first + kRun <= count; first += kRun) {
+    for (std::size_t i = 0; i < kRun; ++i) out[first + i] = static_cast<float>(values[first + i]) * s[i] + o[i];
+  }
+  for (std::size_t i = 0; first + i < count; ++i) out[first + i] = static_cast<float>(values[first + i]) * s[i] + o[i];
+}
+
 }  // namespace
 
 SampleRandom::SampleRandom(std::uint64_t seed, std::int64_t epoch, std::int64_t index) noexcept
@@ -163,17 +196,15 @@ void ImageAugmenter::operator()(std::span<const std::byte> jpeg, std::uint64_t s
 
 void ImageAugmenter::normalize(std::span<float> out) const {
   const std::size_t pixels = out.size() / 3;
-  const bool planes = layout_ == PixelLayout::kNchw;
-  for (std::size_t c = 0; c < 3; ++c) {
-    float table[256];
-    for (int v = 0; v < 256; ++v) {
-      table[v] = (static_cast<float>(v) / 255.0F - normalization_.mean[c]) / normalization_.stddev[c];
-    }
-    const std::uint8_t* from = result_.pixels.data() + c;
-    float* to = planes ? out.data() + c * pixels : out.data() + c;
-    const std::size_t step = planes ? 1 : 3;
-    for (std::size_t i = 0; i < pixels; ++i) to[i * step] = table[from[3 * i]];
+  float scale[3];
+  float offset[3];
+  for (int c = 0; c < 3; ++c) {
+    scale[c] = 1 / (255 * normalization_.stddev[c]);
+    offset[c] = -normalization_.mean[c] / normalization_.stddev[c];
   }
+  const std::uint8_t* values = result_.pixels.data();
+  layout_ == PixelLayout::kNchw ? scale_to_planes(values, pixels, scale, offset, out.data())
+                                : scale_to_pixels(values, pixels, scale, offset, out.data());
 }
 
 void ImageAugmenter::subtract_mean_image(const Crop& crop, std::span<float> out) const {

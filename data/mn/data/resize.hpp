@@ -1,6 +1,7 @@
 /// Resampling of images.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include <mn/data/image.hpp>
@@ -21,14 +22,15 @@ class Resizer {
   struct Taps {
     std::vector<int> first;      // [size]
     std::vector<int> count;      // [size]
-    std::vector<float> weights;  // [size, most]
+    std::vector<float> weights;  // [size, most], 0 beyond count
     int most = 0;
     void compute(double start, double length, int readable_first, int readable_last, int size);
   };
 
   Taps columns_;
   Taps rows_;
-  std::vector<float> line_;  // one target row before its columns are resampled
+  std::vector<float> line_;         // one target row before its columns are resampled
+  std::vector<std::int32_t> wide_;  // the same row afterwards, before it becomes bytes
 };
 
 }  // namespace mn::data
