@@ -1,9 +1,10 @@
 # Sourced by this folder's tests: runs the script on the login node of the virtual cluster, in a fresh folder.
-# Set afterwards: build (the build tree), work (the fresh folder, seen by all nodes).
+# Set afterwards: checkout, build (the build tree), work (the fresh folder, seen by all nodes).
 # shellcheck shell=bash
 set -euo pipefail
 cluster=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
-build=${MN_BUILD_DIR:-$(cd "$cluster/../.." && pwd -P)/build}
+checkout=$(cd "$cluster/../.." && pwd -P)
+build=${MN_BUILD_DIR:-$checkout/build}
 
 if [ ! -e /run/mn-cluster ]; then
   "$cluster/two_nodes" possible || exit 77
@@ -16,6 +17,7 @@ rm -rf "$work"
 mkdir -p "$work"
 cd "$work"
 export OMP_NUM_THREADS=1
+unset MN_BUILD_DIR MN_SOURCE_DIR MN_TEST_DATA  # ctest's, which ranks started through ssh do not get
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 fail() {
@@ -26,6 +28,13 @@ fail() {
 # "${on_vn1[@]}" COMMAND…: as if logged in on that node.
 # shellcheck disable=SC2034
 on_vn1=("$cluster/two_nodes" in vn1)
+
+# ran FILE COMMAND…: its output goes to FILE; all of it is shown if it fails.
+ran() {
+  local file=$1
+  shift
+  "$@" >"$file" 2>&1 || { cat "$file"; fail "$*"; }
+}
 
 # same WHAT WANTED SEEN
 same() { [ "$2" = "$3" ] || fail "$1"$'\nwanted:\n'"$2"$'\nseen:\n'"$3"; }

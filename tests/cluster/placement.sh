@@ -9,7 +9,8 @@ mnlaunch=$build/mnlaunch
 tell='echo "$RANK/$WORLD_SIZE $(hostname) $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE $MN_RANK $MN_INTRA_RANK $MN_INTER_RANK"'
 
 # start NAME EXPECTED COMMAND…: runs COMMAND twice, to see the table and to see what each rank is told. EXPECTED has a
-# line "rank host intra inter" for each rank.
+# line "rank host intra inter" for each rank. mnlaunch must have nothing else to say, but where the way to start is one to
+# be warned of (warned=yes).
 start() {
   local name=$1 expected=$2 size nodes told
   shift 2
@@ -17,7 +18,7 @@ start() {
   timeout 60 "$@" "$mnlaunch" --show true >table 2>errors || { cat errors; fail "$name: mnlaunch --show"; }
   same "$name: table" "$expected" "$(placement table)"
   timeout 60 "$@" "$mnlaunch" sh -c "$tell" >told 2>errors || { cat errors; fail "$name"; }
-  ! grep -v '^srun: job' errors || fail "$name: mnlaunch is not silent"
+  [ -n "${warned:-}" ] || ! grep -v '^srun: job' errors || fail "$name: mnlaunch is not silent"
   size=$(wc -l <<<"$expected")
   nodes=$(awk '{print $4}' <<<"$expected" | sort -u | wc -l)
   told=$(while read -r rank host intra inter; do
@@ -35,11 +36,11 @@ start 'no launcher' '0 head 0 0'
 start 'srun, 1 a node' "$two" srun -N2 --ntasks-per-node=1
 start 'srun, 2 a node' "$four" srun -N2 --ntasks-per-node=2
 start 'srun, cyclic' "$cyclic" srun -N2 --ntasks-per-node=2 --distribution=cyclic
-start 'srun, uneven' $'0 vn1 0 0\n1 vn1 1 0\n2 vn1 2 0\n3 vn2 0 1' srun -N2 -n4 --distribution=block
-start 'srun without PMIx' "$two" srun --mpi=none -N2 --ntasks-per-node=1
+warned=yes start 'srun, uneven' $'0 vn1 0 0\n1 vn1 1 0\n2 vn1 2 0\n3 vn2 0 1' srun -N2 -n4 --distribution=block
+warned=yes start 'srun without PMIx' "$two" srun --mpi=none -N2 --ntasks-per-node=1
 start 'mpiexec on one node' $'0 vn1 0 0\n1 vn1 1 0' "${on_vn1[@]}" mpiexec -n 2
-start 'mpiexec through ssh' "$four" "${on_vn1[@]}" mpiexec -n 4 -host vn1:2,vn2:2
-start 'mpiexec through ssh, by node' "$cyclic" "${on_vn1[@]}" mpiexec -n 4 -host vn1:2,vn2:2 --map-by node
+start 'mpiexec through ssh' "$four" "${on_vn1[@]}" mpiexec -x PATH -x OMP_NUM_THREADS -n 4 -host vn1:2,vn2:2
+start 'mpiexec through ssh, by node' "$cyclic" "${on_vn1[@]}" mpiexec -x PATH -x OMP_NUM_THREADS -n 4 -host vn1:2,vn2:2 --map-by node
 start 'mpiexec in an allocation' "$four" salloc -Q -N2 --ntasks-per-node=2 mpiexec
 
 # A batch script starts what it holds by srun or by mpiexec; its own shell is rank 0 of 1 nowhere.

@@ -3,14 +3,14 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 mnlaunch=$build/mnlaunch
 
-timeout 120 "${on_vn1[@]}" mpiexec -n 2 --bind-to none "$mnlaunch" jobs/mnist --epoch 1 --out mpiexec >mpiexec.txt
-timeout 120 srun -N2 --ntasks-per-node=1 "$mnlaunch" jobs/mnist --epoch 1 --out srun >srun.txt
+ran mpiexec.txt timeout 120 "${on_vn1[@]}" mpiexec -n 2 --bind-to none "$mnlaunch" jobs/mnist --epoch 1 --out mpiexec
+ran srun.txt timeout 120 srun -N2 --ntasks-per-node=1 "$mnlaunch" jobs/mnist --epoch 1 --out srun
 same_log mpiexec/log srun/log
 
 # The batch script unchanged, as a user would submit it.
-job=$(submit "$MN_SOURCE_DIR/slurm/mnist.sbatch" --epoch 1) || fail "sbatch: $(cat mnist-*.txt)"
+job=$(MN_BUILD_DIR=$build submit "$checkout/slurm/mnist.sbatch" --epoch 1) || fail "sbatch: $(cat mnist-*.txt)"
 same_log mpiexec/log "mnist-$job/log"
 
 # No launcher at all: one rank with the batch of two.
-timeout 120 "$mnlaunch" jobs/mnist --epoch 1 --batchsize 200 --out alone >alone.txt
+ran alone.txt timeout 120 "$mnlaunch" jobs/mnist --epoch 1 --batchsize 200 --out alone
 echo "the same under mpiexec, srun and sbatch"
