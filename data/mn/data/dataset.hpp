@@ -76,6 +76,8 @@ class Dataset {
   /// Equal for equal data, on any rank and in any run.
   [[nodiscard]] std::uint64_t fingerprint() const { return do_fingerprint(); }
   [[nodiscard]] IoStats io() const { return do_io(); }
+  /// "sample 5" and, where there are files, which: for messages.
+  [[nodiscard]] std::string where(std::int64_t index) const { return do_where(index); }
   /// Of all samples together, about.
   [[nodiscard]] std::int64_t stored_bytes() const { return do_stored_bytes(); }
 
@@ -90,6 +92,7 @@ class Dataset {
   [[nodiscard]] virtual std::string do_table() const { return {}; }
   [[nodiscard]] virtual std::uint64_t do_fingerprint() const;
   [[nodiscard]] virtual IoStats do_io() const { return {}; }
+  [[nodiscard]] virtual std::string do_where(std::int64_t index) const { return "sample " + std::to_string(index); }
   [[nodiscard]] virtual std::int64_t do_stored_bytes() const { return size() * spec().sample_bytes(); }
 };
 

@@ -209,7 +209,11 @@ class DataLoader::Impl {
       std::vector<SampleError> damaged;
       source_->read(indices, raw, &damaged);
       const RawBatch batch{raw, indices, source_->spec(), slot.step->seed, slot.step->epoch};
+      const std::size_t unread = damaged.size();
       at::Tensor data = options_.transform(batch, damaged);
+      for (std::size_t i = unread; i < damaged.size(); ++i) {  // a transform knows numbers, not files
+        damaged[i].what = source_->where(indices[damaged[i].position]) + " (" + damaged[i].what + ")";
+      }
       if (damaged.empty()) return data;
       if (round == 0) slot.damaged = damaged;
       if (options_.max_corrupt == 0 || round == kMostSubstitutions) throw DataError(damaged.front().what);

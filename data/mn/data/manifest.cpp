@@ -5,6 +5,7 @@
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
 #include <mn/data/file.hpp>
 #include <mn/data/hdf5.hpp>
 #include <mn/data/manifest.hpp>
@@ -16,6 +17,37 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "mn-manifest";
+constexpr std::size_t kSealBytes = 512;  // the smallest user block
+
+/// The user block before the HDF5 file: libhdf5 is not made for damaged files, so none may reach it.
+struct Seal {
+  char magic[8] = {'M', 'N', 'M', 'A', 'N', 'I', 'F', '\n'};
+  std::uint32_t version = kShardVersion;
+  std::uint32_t crc = 0;  // of all that follows the block
+  std::uint64_t file_bytes = 0;
+  bool operator==(const Seal&) const = default;
+};
+
+Seal seal_of(std::string_view file) {
+  Seal seal;
+  seal.crc = crc32c(std::as_bytes(std::span(file.substr(kSealBytes))));
+  seal.file_bytes = file.size();
+  return seal;
+}
+
+void check_seal(const std::string& file) {
+  Seal seal;
+  if (file.size() < kSealBytes) throw DataError("it has only " + std::to_string(file.size()) + " bytes");
+  std::memcpy(&seal, file.data(), sizeof seal);
+  if (std::memcmp(seal.magic, Seal().magic, sizeof seal.magic) != 0) throw DataError("it is another kind of file");
+  if (seal.version != kShardVersion) throw DataError("it has version " + std::to_string(seal.version));
+  if (seal != seal_of(file)) throw DataError("its checksum or length differs");
+}
+
+void write_seal(const std::filesystem::path& path) {
+  const Seal seal = seal_of(read_file(path));
+  File(path, File::Mode::kUpdate).write_at(0, std::as_bytes(std::span(&seal, 1)));
+}
 
 /// The shards by columns, as both the file and the wire keep them.
 struct Columns {
@@ -77,11 +109,6 @@ json content(const ShardTable& table) {
           {"header_crcs", columns.header_crcs}};
 }
 
-std::uint32_t checksum_of(const ShardTable& table) {
-  const auto bytes = json::to_cbor(content(table));
-  return crc32c(std::as_bytes(std::span(bytes)));
-}
-
 SampleSpec checked(SampleSpec spec, int kind, int dtype) {
   if (kind < 0 || kind > 1 || dtype < 0 || dtype > static_cast<int>(DType::kFloat64)) {
     throw DataError("a shard table has an unknown kind or dtype");
@@ -112,9 +139,7 @@ ShardTable read_table(hid_t file, const std::string& folder) {
   columns.header_crcs = read_column(file, "header_crc");
   columns.uuids.resize(h5_count(file, "uuid"));
   h5_read_array(file, "uuid", columns.uuids);
-  ShardTable table(folder, h5_read_text(file, "split"), std::move(spec), shards_of(columns));
-  if (h5_read_numbers(file, "crc32c").at(0) != checksum_of(table)) throw DataError("its checksum differs");
-  return table;
+  return {folder, h5_read_text(file, "split"), std::move(spec), shards_of(columns)};
 }
 
 void write_table(hid_t file, const ShardTable& table) {
@@ -131,7 +156,6 @@ void write_table(hid_t file, const ShardTable& table) {
   h5_write_attribute(file, "shape", std::span(spec.shape));
   number("num_classes", spec.num_classes);
   number("total_samples", table.num_samples());
-  number("crc32c", checksum_of(table));
   const hsize_t n = columns.files.size();
   const hsize_t uuid_shape[] = {n, sizeof(Uuid)};
   h5_write_strings(file, "class_names", spec.class_names);
@@ -202,11 +226,14 @@ void write_manifest(const ShardTable& table) {
   TemporaryFile temporary(std::filesystem::path(table.folder()) / kManifestName);
   {
     const H5Lock lock;
-    H5 file(H5Fcreate(temporary.path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
-            "cannot create " + temporary.path().string());
+    const std::string what = "cannot create " + temporary.path().string();
+    const H5 creation(H5Pcreate(H5P_FILE_CREATE), what);
+    h5_check(H5Pset_userblock(creation.get(), kSealBytes), what);
+    H5 file(H5Fcreate(temporary.path().c_str(), H5F_ACC_TRUNC, creation.get(), H5P_DEFAULT), what);
     write_table(file.get(), table);
     file.close("cannot write " + temporary.path().string());
   }
+  write_seal(temporary.path());
   temporary.publish();
 }
 
@@ -218,6 +245,7 @@ ShardTable read_manifest(const std::filesystem::path& folder) {
                     "): make them with mnshard, e.g. `mnshard idx data/mnist --out DIR`");
   }
   try {
+    check_seal(read_file(path));
     const H5Lock lock;
     const H5 file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), "cannot open it");
     return read_table(file.get(), folder.string());

@@ -80,6 +80,11 @@ std::shared_ptr<const ShardDataset::Block> ShardDataset::block(const ShardReader
   return bytes;
 }
 
+std::string ShardDataset::do_where(std::int64_t index) const {
+  const auto [shard, sample] = shard_table().locate(index);
+  return table_->path(shard).string() + ": sample " + std::to_string(sample);
+}
+
 void ShardDataset::do_read(std::span<const std::int64_t> indices, RawSamples& out,
                            std::vector<SampleError>* damaged) const {
   out.labels.clear();

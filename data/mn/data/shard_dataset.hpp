@@ -39,6 +39,7 @@ class ShardDataset final : public Dataset {
   std::string do_table() const override { return shard_table().serialize(); }
   std::uint64_t do_fingerprint() const override { return shard_table().hash(); }
   IoStats do_io() const override { return {counters_->opens, counters_->bytes}; }
+  std::string do_where(std::int64_t index) const override;
   std::int64_t do_stored_bytes() const override { return shard_table().total_bytes(); }
 
   void read_encoded(std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>* damaged) const;
