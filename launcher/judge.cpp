@@ -58,6 +58,10 @@ std::string lines(const Findings& findings) {
   return text;
 }
 
+bool keeps_from_starting(const Finding& finding) {
+  return finding.is_error && (finding.check == "mpi" || finding.check == "program" || finding.check == "unresolved");
+}
+
 int exit_code_of(const Findings& findings, CheckLevel level) {
   const bool error = std::ranges::any_of(findings, &Finding::is_error);
   return error || (level == CheckLevel::kStrict && !findings.empty()) ? CheckError::kExitCode : 0;
@@ -90,9 +94,9 @@ Verdict judge(const JobFacts& job, const Options& options, const Placement& here
   if (options.doctor) {
     document["placement"] = to_json(rows_as_told(job, here));
     verdict.report = document.dump();
-    // The self test prints one report of it all, unless it can't even start.
-    verdict.exit_code = 0;
-    return verdict;
+    // The self test prints one report of it all, unless it can't even start as one job.
+    verdict.exit_code = std::ranges::any_of(findings, keeps_from_starting) ? 1 : 0;
+    if (verdict.exit_code == 0) return verdict;
   }
   if (options.json && here.rank == 0 && (options.show || !findings.empty())) {
     verdict.output = document.dump(2) + "\n";
