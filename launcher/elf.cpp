@@ -60,19 +60,22 @@ std::optional<Library> library_in(const std::string& line) {
   return Library{line.substr(begin, arrow - begin), target == "not found" ? "" : target};
 }
 
-/// Standard output of a command until its end or the end of patience; then it is killed.
-std::string output_of(const std::vector<std::string>& command, std::chrono::milliseconds patience) {
+/// What the loader prints about `program`; empty if it takes longer than `patience`: then it is killed.
+std::string trace_of(std::string interpreter, std::string program, std::chrono::milliseconds patience) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return "";
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  std::vector<char*> argv;
-  for (const auto& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
+  char* argv[] = {interpreter.data(), program.data(), nullptr};
   pid_t child = -1;
-  const int failed = posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), environ);
+  // Unlike the loader's --list, this goes on where a library is missing; ldd does the same.
+  std::string trace = "LD_TRACE_LOADED_OBJECTS=1";
+  std::vector<char*> envp = {trace.data()};
+  for (char** entry = environ; *entry != nullptr; ++entry) envp.push_back(*entry);
+  envp.push_back(nullptr);
+  const int failed = posix_spawn(&child, argv[0], &actions, nullptr, argv, envp.data());
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   std::string text;
@@ -122,7 +125,7 @@ std::optional<ElfFile> read_elf(const fs::path& path) {
 std::vector<Library> list_libraries(const std::string& interpreter, const fs::path& program,
                                     std::chrono::milliseconds patience) {
   std::vector<Library> libraries;
-  std::istringstream lines(output_of({interpreter, "--list", program.string()}, patience));
+  std::istringstream lines(trace_of(interpreter, program.string(), patience));
   for (std::string line; std::getline(lines, line);) {
     if (auto library = library_in(line)) libraries.push_back(std::move(*library));
   }

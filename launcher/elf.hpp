@@ -22,7 +22,7 @@ struct Library {
   std::filesystem::path path;  ///< empty: not found
 };
 
-/// Runs `interpreter --list program`: the loader's own answer, with this process's environment. Nothing of the program
+/// Asks `interpreter`, as ldd does: the loader's own answer, with this process's environment. Nothing of the program
 /// runs. Empty if the loader gives no answer in time.
 [[nodiscard]] std::vector<Library> list_libraries(const std::string& interpreter, const std::filesystem::path& program,
                                                   std::chrono::milliseconds patience);

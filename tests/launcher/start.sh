@@ -62,6 +62,23 @@ status 0 $run "$mnlaunch" --dry-run --json sh -c 'echo started'
 python3 -c 'import json,sys; d=json.load(open("out")); assert [r["rank"] for r in d["placement"]] == [0,1,2], d' ||
   fail "--json: $(cat out)"
 
+# GPUs of a driver library that pretends: one for each rank, and never one for two unless that is asked for.
+fake=$MN_BUILD_DIR/tests/fake
+if [ -e "$fake/libnvidia-ml.so.1" ]; then
+  # shellcheck disable=SC2016
+  tell='echo "$RANK $MN_DEVICE ${CUDA_VISIBLE_DEVICES-all}"'
+  status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=3 $run "$mnlaunch" sh -c "$tell"
+  [ "$(sort out)" = $'0 cuda:0 all\n1 cuda:1 all\n2 cuda:2 all' ] || fail "MN_DEVICE: $(cat out err)"
+  status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=3 $run "$mnlaunch" --gpu-visibility one sh -c "$tell"
+  [ "$(sort out)" = $'0 cuda:0 GPU-abc0\n1 cuda:0 GPU-abc1\n2 cuda:0 GPU-abc2' ] || fail "--gpu-visibility: $(cat out err)"
+  status 78 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=2 $run "$mnlaunch" sh -c "$tell"
+  one_line '1 of 3 ranks have no GPU of their own'
+  status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=2 $run "$mnlaunch" --oversubscribe-gpu sh -c "$tell"
+  [ "$(sort out)" = $'0 cuda:0 all\n1 cuda:1 all\n2 cuda:0 all' ] || fail "--oversubscribe-gpu: $(cat out err)"
+  status 0 env CUDA_VISIBLE_DEVICES=2,1,0 LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=3 $run "$mnlaunch" sh -c "$tell"
+  [ "$(sort out)" = $'0 cuda:0 2,1,0\n1 cuda:1 2,1,0\n2 cuda:2 2,1,0' ] || fail "visible devices: $(cat out err)"
+fi
+
 # A rank that never comes is named.
 status 78 env MN_LAUNCH_TIMEOUT=2 $run sh -c '[ "$OMPI_COMM_WORLD_RANK" = 1 ] && exec sleep 20; exec '"$mnlaunch"' true'
 one_line 'rank 1 of 3 did not arrive in 2 s'

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Faults made on one node: mnlaunch names each with its host and a remedy on one line and starts nothing.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+mnlaunch=$build/mnlaunch
+selftest=$build/jobs/selftest
+cc=$(command -v gcc || command -v cc) || exit 77
+"$cc" -shared -fPIC -o shim.so "$cluster/shim.c" -ldl
+on_vn2=("$cluster/two_nodes" in vn2)
+
+# fault NAME STATUS PATTERN SETUP OPTIONS PROGRAM…: SETUP is what rank 1's shell does first. A line that matches PATTERN
+# must come, and the job must end with STATUS in 5 s.
+fault() {
+  local name=$1 wanted=$2 pattern=$3 setup=$4 seen=0 start end
+  shift 4
+  echo "$name"
+  start=$(date +%s%N)
+  timeout -k 5 60 srun -Q -N2 --ntasks-per-node=1 bash -c \
+    "if [ \$SLURM_PROCID = 1 ]; then $setup; fi; exec \"\$0\" \"\$@\"" "$mnlaunch" "$@" >out 2>err || seen=$?
+  end=$(date +%s%N)
+  [ "$(grep -cE "^mnlaunch: $pattern.*; " err)" = 1 ] || fail "$name: no line \"$pattern\" in: $(cat out err)"
+  [ "$seen" = "$wanted" ] || fail "$name: status $seen, not $wanted: $(cat out err)"
+  [ $(((end - start) / 1000000)) -lt 5000 ] || fail "$name: took $(((end - start) / 1000000)) ms"
+}
+
+echo healthy
+timeout 60 srun -Q -N2 --ntasks-per-node=2 "$mnlaunch" --check strict true >out 2>&1 || fail "healthy: $(cat out)"
+[ ! -s out ] || fail "a false alarm: $(cat out)"
+
+# Folders of one node only, for what is not shared.
+for node in vn1 vn2; do
+  "$cluster/two_nodes" in $node mkdir -p /tmp/local
+  "$cluster/two_nodes" in $node cp "$selftest" /tmp/local/job
+done
+"${on_vn2[@]}" cp "$mnlaunch" /tmp/local/job
+fault 'another build' 78 'error \[program\] vn2: the build of the program is' : /tmp/local/job
+"${on_vn2[@]}" rm /tmp/local/job
+fault 'no program' 78 'error \[program\] vn2: .*not found' : /tmp/local/job
+
+echo 'int helper(void) { return 0; }' >helper.c
+echo 'int helper(void); int main(void) { return helper(); }' >main.c
+mkdir -p libs
+"$cc" -shared -fPIC -o libs/libhelper.so helper.c
+"$cc" -o needs_helper main.c -Llibs -lhelper
+export LD_LIBRARY_PATH=$work/libs
+fault 'a library missing' 78 'error \[unresolved\] vn2: the program needs libhelper.so' 'unset LD_LIBRARY_PATH' ./needs_helper
+unset LD_LIBRARY_PATH
+
+# shellcheck disable=SC2016
+fault 'another PATH' 78 'warning \[environment\] vn2: PATH is' 'PATH=/opt/other/bin:$PATH' --check strict true
+"${on_vn2[@]}" sh -c 'echo other >/tmp/local/data'
+"$cluster/two_nodes" in vn1 sh -c 'echo these >/tmp/local/data'
+fault 'another data file' 78 'error \[files\] vn2: the hash of /tmp/local/data' : --check-file /tmp/local/data true
+
+mkdir -p hardware/sys/class/infiniband/mlx5_0 hardware/dev/shm
+fault 'small memlock' 78 'error \[memlock\] vn2: locked memory is limited' \
+  "ulimit -l 64; export MN_HARDWARE_ROOT=$work/hardware" true
+
+"${on_vn2[@]}" mount -o remount,size=1m /dev/shm
+fault 'full /dev/shm' 78 'error \[shm\] vn2: /dev/shm has [01] MiB free' : true
+"${on_vn2[@]}" mount -o remount,size=50% /dev/shm
+
+sed 's/^.*[[:space:]]vn2\b.*/127.0.0.1 vn2/' /etc/hosts >hosts.vn2
+"${on_vn2[@]}" mount --bind "$work/hosts.vn2" /etc/hosts
+fault 'a loopback name' 78 'error \[address\] vn2: .*resolves to 127.0.0.1' : true
+"${on_vn2[@]}" umount /etc/hosts
+
+export LD_PRELOAD=$work/shim.so
+fault 'a wrong clock' 78 'error \[clock\] vn2: the clock is 60 s behind' 'export MN_TEST_CLOCK=-60' true
+fault 'a blocked port' 78 'error \[connect\] vn2: no TCP connection to vn1' 'export MN_TEST_BLOCK=1' true
+unset LD_PRELOAD
+
+echo 'srun without PMIx'
+seen=0
+timeout 20 srun -Q --mpi=none -N2 --ntasks-per-node=1 "$mnlaunch" "$selftest" >out 2>err || seen=$?
+[ $seen = 78 ] && grep -q 'add --mpi=pmix' err || fail "--mpi=none: status $seen: $(cat err)"
+
+if command -v mpicc.mpich >/dev/null; then
+  echo 'MPICH under Open MPI'
+  echo '#include <mpi.h>
+    int main(int c, char** v) { MPI_Init(&c, &v); return MPI_Finalize(); }' >mpi.c
+  mpicc.mpich -o mpich mpi.c
+  seen=0
+  "$cluster/two_nodes" in vn1 timeout 20 mpiexec -n 2 -host vn1:1,vn2:1 "$mnlaunch" "$work/mpich" >out 2>err || seen=$?
+  [ $seen = 78 ] && grep -q 'error \[mpi\] vn\[1-2\]: the program links MPICH' err || fail "MPICH: status $seen: $(cat err)"
+fi
+
+echo 'a rank that never comes'
+# shellcheck disable=SC2016
+seen=0
+MN_LAUNCH_TIMEOUT=2 timeout 30 srun -Q -N2 --ntasks-per-node=1 bash -c \
+  '[ $SLURM_PROCID = 1 ] && exec sleep 20; exec "$0" true' "$mnlaunch" >out 2>err || seen=$?
+[ $seen != 0 ] && grep -q 'error \[tasks\] vn2: rank 1 of 2 did not arrive in 2 s' err || fail "absent rank: $(cat err)"
+
+echo doctor
+timeout 60 srun -Q -N2 --ntasks-per-node=2 "$mnlaunch" --doctor --json >out 2>err || fail "doctor: $(cat out err)"
+python3 - <<'PYTHON' || fail "doctor: $(cat out)"
+import json
+report = json.load(open("out"))
+assert report["healthy"] and report["findings"] == [], report
+assert [(p["from"], p["to"]) for p in report["self_test"]["pairs"]] == [("vn1", "vn2")], report
+assert report["self_test"]["ring"] == report["self_test"]["allreduce"] == "passed", report
+PYTHON

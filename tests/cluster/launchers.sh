@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Every launcher and distribution that users meet: the table is right, and MPI programs started through mnlaunch agree
+# with it.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+mnlaunch=$build/mnlaunch
+selftest=$build/jobs/selftest
+plane=$'0 vn1 0 0\n1 vn1 1 0\n2 vn2 0 1\n3 vn1 2 0\n4 vn1 3 0'  # Slurm fills vn1 first: 4 and 1
+four=$'0 vn1 0 0\n1 vn1 1 0\n2 vn2 0 1\n3 vn2 1 1'
+
+# shows NAME EXPECTED COMMAND…
+shows() {
+  local name=$1 expected=$2
+  shift 2
+  echo "$name"
+  timeout -k 5 60 "$@" "$mnlaunch" --show true >table 2>errors || fail "$name: $(cat table errors)"
+  same "$name" "$expected" "$(placement table)"
+}
+# note NAME: the last command said that it could not compare the nodes, and nothing else.
+note() { [ "$(grep -c '^mnlaunch: ' errors)" = 1 ] && grep -q 'nodes were not compared' errors || fail "$1: $(cat errors)"; }
+
+shows 'plane distribution' "$plane" srun -Q -N2 -n5 -m plane=2
+shows 'plane distribution without PMIx' "$plane" \
+  srun -Q --mpi=none -N2 -n5 -m plane=2
+note 'srun --mpi=none'
+printf 'vn2\nvn1\nvn2\n' >hosts
+arbitrary=$'0 vn2 0 0\n1 vn1 0 1\n2 vn2 1 0'
+shows 'arbitrary distribution' "$arbitrary" env SLURM_HOSTFILE="$work/hosts" srun -Q -n3 -m arbitrary
+shows 'arbitrary distribution without PMIx' "$arbitrary" \
+  env SLURM_HOSTFILE="$work/hosts" srun -Q --mpi=none -n3 -m arbitrary
+shows 'srun --mpi=pmi2' "$four" srun -Q --mpi=pmi2 -N2 --ntasks-per-node=2
+note 'srun --mpi=pmi2'
+
+echo 'heterogeneous step'
+timeout -k 5 60 srun -Q -N1 -n2 -w vn1 "$mnlaunch" --show true : -N1 -n1 -w vn2 "$mnlaunch" --show true >table 2>errors ||
+  fail "heterogeneous step: $(cat table errors)"
+same 'heterogeneous step' $'0 vn1 0 0\n1 vn1 1 0\n2 vn2 0 1' "$(placement table)"
+
+printf 'vn1 slots=2\nvn2 slots=2\n' >hostfile
+shows 'mpiexec with a host file' "$four" "${on_vn1[@]}" mpiexec -n 4 --hostfile "$work/hostfile"
+
+if command -v mpiexec.hydra >/dev/null; then
+  # Hydra tells a rank its own node only: the variables are what to look at.
+  echo 'Hydra'
+  # shellcheck disable=SC2016
+  "${on_vn1[@]}" timeout -k 5 60 mpiexec.hydra -n 4 -hosts vn1:2,vn2:2 "$mnlaunch" \
+    sh -c 'echo "$RANK $(hostname) $LOCAL_RANK $GROUP_RANK"' >table 2>errors || fail "Hydra: $(cat table errors)"
+  same 'Hydra' "$four" "$(sort -n table)"
+  note 'Hydra'
+fi
+
+echo 'a stale variable'
+# shellcheck disable=SC2016
+seen=0
+timeout -k 5 60 srun -Q -N2 --ntasks-per-node=1 env SLURM_PROCID=0 "$mnlaunch" true >table 2>errors || seen=$?
+[ $seen = 78 ] && grep -q 'error \[sources\] vn2: rank 1: .* says rank 1, but SLURM_PROCID is 0; ' errors ||
+  fail "a stale SLURM_PROCID: status $seen: $(cat errors)"
+
+# What MPI itself sees is what mnlaunch told.
+for way in 'srun -Q -N2 --ntasks-per-node=2' "${on_vn1[*]} mpiexec -n 4 -host vn1:2,vn2:2"; do
+  echo "MPI under ${way%% *}"
+  # shellcheck disable=SC2086
+  timeout -k 5 60 $way "$mnlaunch" "$selftest" >out 2>&1 || fail "selftest: $(cat out)"
+  same "MPI under $way" "$four" "$(awk '$1 ~ /^[0-9]+$/ {print $1, $2, $3, $4}' out)"
+done
+
+python=$checkout/build/torch-env/bin/python
+if [ -x "$python" ]; then
+  echo 'Python DDP'
+  timeout -k 5 120 srun -Q -N2 --ntasks-per-node=1 "$mnlaunch" "$python" -W ignore "$checkout/tests/launcher/ddp.py" \
+    >out 2>&1 || fail "DDP: $(cat out)"
+  grep -q '^2 ranks agree$' out || fail "DDP: $(cat out)"
+fi
