@@ -225,15 +225,17 @@ TEST_F(Loader, ADamagedSampleIsNamedOrReplaced) {
   const auto strict = loader(true, 0, 1, {.batchsize = 100});
   EXPECT_THAT(message_of<DataError>([&] { (void)read_epoch(*strict); }), HasSubstr(table.path(2).string()));
 
-  // Fixed samples share a checksum by 64: all of them are replaced, deterministically.
+  // Fixed samples share a checksum by 64: all of them are replaced, the same by any number of threads.
   std::vector<Epoch> epochs;
   for (const int workers : {1, 3}) {
     const auto lenient = loader(true, 0, 1, {.batchsize = 100, .workers = workers, .max_corrupt = 64});
-    EXPECT_THROW((void)read_epoch(*lenient), DataError) << "16 samples further it is still damaged";
+    epochs.push_back(read_epoch(*lenient));
+    EXPECT_EQ(lenient->corrupt(), 64);
   }
+  EXPECT_EQ(epochs[0], epochs[1]);
 }
 
-TEST_F(Loader, AnUndecodableSampleIsReplacedByTheNext) {
+TEST_F(Loader, AnUndecodableSampleIsReplaced) {
   LoaderOptions options{.batchsize = 100, .shuffle = false, .workers = 3, .max_corrupt = 2};
   options.transform = [](const RawBatch& batch, std::vector<SampleError>& damaged) {
     for (std::size_t k = 0; k < batch.indices.size(); ++k) {
@@ -244,8 +246,8 @@ TEST_F(Loader, AnUndecodableSampleIsReplacedByTheNext) {
   const auto it = loader(true, 0, 1, options);
   const Epoch epoch = read_epoch(*it);
   EXPECT_EQ(epoch[1][49], 149);
-  EXPECT_EQ(epoch[1][50], 152);
-  EXPECT_EQ(epoch[1][51], 152);
+  EXPECT_EQ(epoch[1][50], 150 + 64);
+  EXPECT_EQ(epoch[1][51], 151 + 64);
   EXPECT_EQ(epoch[1].size(), 100u) << "a batch is never shortened";
   EXPECT_EQ(it->corrupt(), 2);
   EXPECT_THAT(message_of<DataError>([&] { (void)read_epoch(*it); }), HasSubstr("4 damaged samples, 2 are allowed"));

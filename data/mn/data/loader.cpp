@@ -18,8 +18,9 @@
 namespace mn {
 namespace {
 
-/// How far a worker looks for a sample that can stand in for a damaged one.
-constexpr int kMostSubstitutions = 16;
+// Damage rarely comes alone: a sample's stand-in is looked for some way off, a few times.
+constexpr std::int64_t kStandInDistance = 64;
+constexpr int kMostStandIns = 16;
 
 /// One step: made by a worker, handed out in order.
 struct Slot {
@@ -203,7 +204,7 @@ class DataLoader::Impl {
     }
   }
 
-  /// Reads and transforms; as long as samples turn out damaged, the ones behind them take their places.
+  /// Reads and transforms; while there are damaged samples, others take their places.
   at::Tensor read(Slot& slot, std::vector<std::int64_t>& indices, RawSamples& raw) const {
     for (int round = 0;; ++round) {
       std::vector<SampleError> damaged;
@@ -216,9 +217,12 @@ class DataLoader::Impl {
       }
       if (damaged.empty()) return data;
       if (round == 0) slot.damaged = damaged;
-      if (options_.max_corrupt == 0 || round == kMostSubstitutions) throw DataError(damaged.front().what);
-      for (const SampleError& error : damaged)
-        indices[error.position] = (indices[error.position] + 1) % source_->size();
+      if (options_.max_corrupt == 0 || round == kMostStandIns) throw DataError(damaged.front().what);
+      const std::int64_t n = source_->size();
+      for (const SampleError& error : damaged) {
+        std::int64_t& index = indices[error.position];
+        index = (index + std::min(kStandInDistance, n - 1)) % n;
+      }
     }
   }
 

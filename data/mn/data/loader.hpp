@@ -44,8 +44,8 @@ struct LoaderOptions {
   int prefetch = 2;     ///< batches ready or in work ahead of the one in use
   Transform transform = default_transform;
   Device device = {};  ///< batches arrive here, copied asynchronously from pinned memory where it is a GPU
-  std::int64_t max_corrupt =
-      0;  ///< damaged samples of this rank that are replaced (by the next sample) before one is an error
+  /// Damaged samples of this rank that others replace, the same ones in every run, before one is an error.
+  std::int64_t max_corrupt = 0;
 };
 
 /// Steps over a dataset, epoch after epoch. Shards: step k holds the same samples for any number of ranks (Sampler's
