@@ -61,12 +61,17 @@ void bind(NodeShare& share, const BindingOptions& options) {
   share.bindings = bind_ranks(share.node.at("machine").get<Machine>(), resources, options);
 }
 
-std::vector<std::filesystem::path> pmix_libraries(const Surroundings& surroundings) {
+std::vector<std::filesystem::path> pmix_libraries(const Variables& variables) {
   constexpr const char* kName = "libpmix.so.2";
   std::vector<std::filesystem::path> places;
   // A private MPI (a module, a container, a Python wheel) brings the libpmix that speaks its server's language.
-  if (const auto prefix = surroundings.variables.get("OPAL_PREFIX")) places.emplace_back(*prefix + "/lib/" + kName);
-  if (const auto prefix = surroundings.variables.get("PMIX_PREFIX")) places.emplace_back(*prefix + "/lib/" + kName);
+  for (const char* folder : {"OMPI_LIBDIR_LOC", "OPAL_PREFIX", "PMIX_PREFIX"}) {
+    const auto value = variables.get(folder);
+    if (!value) continue;
+    for (const char* below : {"", "openmpi", "lib", "lib/openmpi"})
+      places.push_back(std::filesystem::path(*value) / below / kName);
+  }
+  std::erase_if(places, [](const auto& place) { return !std::filesystem::exists(place); });
   places.emplace_back(kName);
   return places;
 }

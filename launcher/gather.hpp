@@ -27,7 +27,7 @@ struct NodeShare {
 /// Computes `share.bindings`.
 void bind(NodeShare& share, const BindingOptions& options);
 
-/// Where to look for libpmix: beside the MPI that the program links, then where the dynamic loader looks.
-[[nodiscard]] std::vector<std::filesystem::path> pmix_libraries(const Surroundings& surroundings);
+/// Where to look for libpmix: beside the MPI whose mpiexec started this, then where the dynamic loader looks.
+[[nodiscard]] std::vector<std::filesystem::path> pmix_libraries(const Variables& variables);
 
 }  // namespace mn::launcher

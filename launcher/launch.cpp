@@ -82,7 +82,7 @@ class Launch {
     Launcher launcher = innermost_launcher(variables_, is_socket);
     if (launcher == Launcher::kPmix) {
       try {
-        session_ = std::make_unique<PmixSession>(pmix_libraries(surroundings_));
+        session_ = std::make_unique<PmixSession>(pmix_libraries(variables_));
         variables_.set("PMIX_MCA_gds", "hash");
       } catch (const PmixError& error) {
         no_exchange_ = error.what();
