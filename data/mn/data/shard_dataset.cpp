@@ -98,19 +98,27 @@ void ShardDataset::do_read(std::span<const std::int64_t> indices, RawSamples& ou
 
 void ShardDataset::read_encoded(std::span<const std::int64_t> indices, RawSamples& out,
                                 std::vector<SampleError>* damaged) const {
-  out.bytes.clear();
+  // Room for all of them first: a vector that grows copies itself again and again.
+  std::int64_t total = 0;
+  for (const std::int64_t index : indices) {
+    const auto [shard, sample] = table_->locate(index);
+    total += reader(shard)->length(sample);
+  }
+  out.bytes.resize(total);
+  std::int64_t begin = 0;
   for (std::size_t k = 0; k < indices.size(); ++k) {
     const auto [shard, sample] = table_->locate(indices[k]);
     const auto from = reader(shard);
-    const std::size_t begin = out.bytes.size();
-    out.bytes.resize(begin + from->length(sample));
-    if (!from->read_sample(sample, std::span(out.bytes).subspan(begin))) {
-      out.bytes.resize(begin);
+    const std::int64_t length = from->length(sample);
+    if (from->read_sample(sample, std::span(out.bytes).subspan(begin, length))) {
+      begin += length;
+    } else {
       report(from->damage(sample), static_cast<std::int64_t>(k), damaged);
     }
-    out.offsets.push_back(static_cast<std::int64_t>(out.bytes.size()));
+    out.offsets.push_back(begin);
     out.labels.push_back(from->label(sample));
   }
+  out.bytes.resize(begin);
 }
 
 void ShardDataset::read_fixed(std::span<const std::int64_t> indices, RawSamples& out,
