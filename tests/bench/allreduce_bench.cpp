@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kLeastBytes = 1024;
 constexpr std::size_t kMostBytes = 64 << 20;
-constexpr int kBatches = 15;
-constexpr double kBatchSeconds = 0.005;
+constexpr int kBatches = 60;
+constexpr double kBatchSeconds = 0.001;
 
 /// The slowest rank's time of `repeats` calls, per call.
 double seconds_per_call(const std::function<void()>& call, int repeats) {

@@ -44,7 +44,9 @@ void NodeBarrier::arrive_and_wait() {
   ++epoch_;
   own.epoch.store(epoch_);  // sequentially consistent, with `sleepers`: either sees the other
   if (own.sleepers.load() > 0) wake_all(own.epoch);
-  for (BarrierLine* line : lines_) wait_for(*line);
+  for (BarrierLine* line : lines_) {
+    if (line != &own) wait_for(*line);
+  }
 }
 
 void NodeBarrier::wait_for(BarrierLine& line) const {

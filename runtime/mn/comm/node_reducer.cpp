@@ -8,10 +8,10 @@ namespace mn {
 namespace {
 
 /// Up to this many bytes every rank reads all buffers and reduces them itself: one barrier instead of two.
-constexpr std::size_t kSmallBytes = 16 * 1024;
+constexpr std::size_t kSmallBytes = 8 * 1024;
 /// Private buffers go through staging memory in pieces that stay in the cache; between nodes, in such as fill a
 /// network.
-constexpr std::size_t kPieceBytes = 256 * 1024;
+constexpr std::size_t kPieceBytes = 1024 * 1024;
 constexpr std::size_t kNetworkPieceBytes = 4 * 1024 * 1024;
 constexpr std::size_t kLineElements = 64;  ///< slices begin on cache lines, whatever the type
 
@@ -39,7 +39,10 @@ NodeReducer::NodeReducer(MPI_Comm comm, const Topology& topology, std::size_t co
   many_nodes_ = topology.inter_size > 1;
   window_ = std::make_unique<SharedWindow>(node_.get(), sizeof(Control) + 2 * kSmallBytes + piece_bytes_);
   std::vector<BarrierLine*> lines;
-  for (int r = 0; r < ranks_; ++r) lines.push_back(&control(r).barrier);
+  for (int r = 0; r < ranks_; ++r) {
+    lines.push_back(&control(r).barrier);
+    for (std::size_t turn : {0, 1}) small_inputs_[turn].push_back(small_place(r, turn));
+  }
   barrier_ = std::make_unique<NodeBarrier>(std::move(lines), rank_);
 }
 
@@ -47,8 +50,8 @@ NodeReducer::Control& NodeReducer::control(int rank) const {
   return *reinterpret_cast<Control*>(window_->segment(rank));
 }
 
-std::byte* NodeReducer::small_place(int rank) const {
-  return window_->segment(rank) + sizeof(Control) + small_turn_ * kSmallBytes;
+std::byte* NodeReducer::small_place(int rank, std::size_t turn) const {
+  return window_->segment(rank) + sizeof(Control) + turn * kSmallBytes;
 }
 
 std::byte* NodeReducer::staging(int rank) const { return window_->segment(rank) + sizeof(Control) + 2 * kSmallBytes; }
@@ -74,17 +77,16 @@ void NodeReducer::reduce_small(std::byte* data, std::size_t count, const Reducti
   const std::size_t bytes = count * size_of(reduction.dtype);
   // Two places in turn: a rank that is ahead writes the next message while others still read this one.
   small_turn_ ^= 1;
-  std::memcpy(small_place(rank_), data, bytes);
+  std::memcpy(small_place(rank_, small_turn_), data, bytes);
   barrier_->arrive_and_wait();
-  std::vector<const void*> inputs;
-  for (int r = 0; r < ranks_; ++r) inputs.push_back(small_place(r));
+  const auto& inputs = small_inputs_[small_turn_];
   if (!many_nodes_) {
     void* out = data;
     return reduce_in_order({&out, 1}, inputs, count, reduction);
   }
-  if (rank_ == 0) reduce_slice({small_place(0), data}, inputs, count, reduction);
+  if (rank_ == 0) reduce_slice({small_place(0, small_turn_), data}, inputs, count, reduction);
   barrier_->arrive_and_wait();
-  if (rank_ != 0) std::memcpy(data, small_place(0), bytes);
+  if (rank_ != 0) std::memcpy(data, small_place(0, small_turn_), bytes);
 }
 
 void NodeReducer::reduce_shared(const std::vector<std::byte*>& buffers, std::size_t count, const Reduction& reduction) {

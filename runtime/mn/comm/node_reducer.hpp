@@ -1,6 +1,7 @@
 /// Reductions between the ranks of a node through memory that they share, and between nodes over MPI.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -48,7 +49,7 @@ class NodeReducer {
   };
 
   [[nodiscard]] Control& control(int rank) const;
-  [[nodiscard]] std::byte* small_place(int rank) const;
+  [[nodiscard]] std::byte* small_place(int rank, std::size_t turn) const;
   [[nodiscard]] std::byte* staging(int rank) const;
   /// The elements of a piece of `count` that a rank of the node reduces. Slices begin at the same places in every piece
   /// of up to `most` elements: a rank that is ahead must not write where others still read the piece before.
@@ -74,7 +75,8 @@ class NodeReducer {
   std::unique_ptr<NodeBarrier> barrier_;
   std::unique_ptr<OrderedReducer> between_nodes_;
   std::shared_ptr<Allocations> allocations_;
-  std::size_t small_turn_ = 0;  ///< the place in use, 0 or 1
+  std::array<std::vector<const void*>, 2> small_inputs_;  ///< all ranks' places for small messages, for each turn
+  std::size_t small_turn_ = 0;                            ///< the place in use, 0 or 1
 };
 
 }  // namespace mn
