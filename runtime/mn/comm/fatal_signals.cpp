@@ -60,8 +60,10 @@ bool is_lost(const HandlerLink& link) {
 }
 
 void handle_fault(int signal) {
+  // MPI_Abort leaves through exit(), under running threads: a fault there is no news once the end has been reported.
+  const bool is_news = claim_loss_report();
   for (std::size_t i = 0; i < std::size(kFaults); ++i) {
-    if (kFaults[i] == signal) fault_lines[i].print();
+    if (is_news && kFaults[i] == signal) fault_lines[i].print();
   }
   tell_peers(PeerByte::kReported);
   raise(signal);  // SA_RESETHAND has restored the default action, SA_NODEFER lets it through
