@@ -10,9 +10,9 @@ kill_one() {
   local name=$1 victim=$2 host=$3 ranks=$4 launcher pid killed
   shift 4
   echo "$name"
-  timeout 120 "$@" "$mnlaunch" jobs/mnist --epoch 1000 --unit 100 --out "$name" >"$name.txt" 2>&1 &
+  timeout 200 "$@" "$mnlaunch" jobs/mnist --epoch 1000 --unit 100 --out "$name" >"$name.txt" 2>&1 &
   launcher=$!
-  within 60 test -s "$name/log" || { cat "$name.txt"; fail "$name: no epoch ended in 60 s"; }
+  within 120 test -s "$name/log" || { cat "$name.txt"; fail "$name: no epoch ended in 120 s"; }
   has_ranks "$mnist" "$ranks" || fail "$name: $(ranks_of "$mnist" | wc -l) ranks instead of $ranks"
   pid=$(ranks_of "$mnist" | sed -n "s/^$victim //p")
   killed=$(date +%s%N)

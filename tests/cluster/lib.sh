@@ -63,7 +63,7 @@ ranks_of() {
   done
 }
 
-# within 60 has_ranks PROGRAM NUMBER
+# within 120 has_ranks PROGRAM NUMBER
 has_ranks() { [ "$(ranks_of "$1" | wc -l)" = "$2" ]; }
 
 # placement FILE: rank, host, intra and inter of mnlaunch's table.

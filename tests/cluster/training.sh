@@ -11,6 +11,6 @@ same_log mpiexec/log srun/log
 job=$(MN_BUILD_DIR=$build submit "$checkout/slurm/mnist.sbatch" --epoch 1) || fail "sbatch: $(cat mnist-*.txt)"
 same_log mpiexec/log "mnist-$job/log"
 
-# No launcher at all: one rank with the batch of two.
-ran alone.txt timeout 120 "$mnlaunch" jobs/mnist --epoch 1 --batchsize 200 --out alone
+# No launcher at all.
+ran alone.txt timeout 120 "$mnlaunch" jobs/mnist --epoch 1 --unit 100 --out alone
 echo "the same under mpiexec, srun and sbatch"
