@@ -8,10 +8,10 @@
 #include "mnist_data.hpp"
 #include "models/mlp.hpp"
 #include "precision.hpp"
+#include "reports.hpp"
 
 namespace {
 
-namespace ext = mn::extensions;
 using mn::jobs::AutocastScope;
 using mn::jobs::Mlp;
 
@@ -53,18 +53,6 @@ std::unique_ptr<mn::Evaluator> make_evaluator(const MnistOptions& options, const
   return mn::create_multi_node_evaluator(std::move(local), comm);
 }
 
-void add_extensions(mn::Trainer& trainer, const MnistOptions& options, std::unique_ptr<mn::Evaluator> evaluator) {
-  trainer.extend(std::make_unique<ext::DumpGraph>());
-  trainer.extend(std::make_unique<ext::Evaluator>(std::move(evaluator)));
-  const auto& log = trainer.extend(std::make_unique<ext::LogReport>());
-  trainer.extend(std::make_unique<ext::PrintReport>(log));
-  trainer.extend(std::make_unique<ext::PlotReport>(log));
-  trainer.extend(std::make_unique<ext::ProgressBar>());
-  if (options.checkpoint_every != "none") {
-    trainer.extend(std::make_unique<ext::Snapshot>(), {.trigger = mn::Interval::parse(options.checkpoint_every)});
-  }
-}
-
 int train(mn::Job& job, int argc, char** argv) {
   MnistOptions options;
   mn::jobs::Options declared("usage: jobs/mnist [options]\nTrains a perceptron on MNIST, as ChainerMN's example does.");
@@ -91,7 +79,7 @@ int train(mn::Job& job, int argc, char** argv) {
   mn::Trainer trainer(comm, optimizer, iterator, model.ptr(), compute_loss,
                       {.epochs = options.epoch, .out = options.out, .checkpoint_on_signal = true});
   mn::jobs::write_config(declared, options.out, *comm);
-  add_extensions(trainer, options, make_evaluator(options, data, model, comm));
+  mn::jobs::add_reports(trainer, options, make_evaluator(options, data, model, comm));
   if (!options.resume.empty()) trainer.resume(options.resume);
 
   if (comm->rank() == 0) print_banner(options, *comm);

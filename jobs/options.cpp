@@ -1,7 +1,9 @@
 #include "options.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <numeric>
 #include <sstream>
@@ -42,6 +44,21 @@ std::int64_t whole_number(const std::string& text) {
   return value;
 }
 
+double real_number(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
+    throw UsageError("is not a number");
+  }
+  return value;
+}
+
+/// The shortest text that reads back as the same number.
+std::string shortest(double value) {
+  std::array<char, 32> text = {};
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
 }  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -67,6 +84,16 @@ void Options::add(const std::string& name, std::int64_t& target, const std::stri
     target = value;
   };
   options_.push_back({name, "N", help, "", "", set, [&target] { return std::to_string(target); }});
+}
+
+void Options::add(const std::string& name, double& target, const std::string& help, double least, double most) {
+  auto set = [&target, least, most](const std::string& text) {
+    const double value = real_number(text);
+    if (value < least) throw UsageError("must be at least " + shortest(least));
+    if (value > most) throw UsageError("must be at most " + shortest(most));
+    target = value;
+  };
+  options_.push_back({name, "X", help, "", "", set, [&target] { return shortest(target); }});
 }
 
 void Options::add(const std::string& name, std::string& target, const std::string& value_name, const std::string& help,

@@ -27,6 +27,9 @@ class Options {
   void add(const std::string& name, std::int64_t& target, const std::string& help,
            std::int64_t least = std::numeric_limits<std::int64_t>::min(),
            std::int64_t most = std::numeric_limits<std::int64_t>::max());
+  /// A number in [least, most].
+  void add(const std::string& name, double& target, const std::string& help,
+           double least = std::numeric_limits<double>::lowest(), double most = std::numeric_limits<double>::max());
   /// One of `choices`; any text if there are none. `value_name` stands for the value in the help.
   void add(const std::string& name, std::string& target, const std::string& value_name, const std::string& help,
            std::vector<std::string> choices = {});

@@ -1,7 +1,7 @@
-// shard_bench read DIR THREADS: every sample of a dataset once, in the order of an epoch, in batches of 64, again and
-// again for a second, each time with files closed and nothing kept but the buffers. Prints samples per second.
-// shard_bench index DIR: makes 1,000 shards of 1,300 samples in DIR if it is empty, then times index and scatter as
-// 1,024 ranks would do them, one rank after another.
+// shard_bench read DIR THREADS: every sample of a dataset once, in the order of an epoch, fixed ones 64 and encoded
+// ones 1 at a time; again and again for a second, each time with files closed and nothing kept but the buffers. Prints
+// samples per second. shard_bench index DIR: makes 1,000 shards of 1,300 samples in DIR if it is empty, then times
+// index and scatter as 1,024 ranks would do them, one rank after another.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -29,18 +29,17 @@ double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-constexpr std::int64_t kBatch = 64;
-
 /// Samples per second of one epoch, a thread for each buffer.
 double read_epoch(const Dataset& dataset, std::int64_t epoch, std::vector<RawSamples>& buffers) {
   const std::int64_t n = dataset.size();
+  const std::int64_t batch = dataset.spec().kind == SampleKind::kFixed ? 64 : 1;
   const data::EpochOrder order(n, data::default_order(n, dataset.stored_bytes(), true), 1, epoch);
   std::atomic<std::int64_t> next = 0;
   const auto work = [&](RawSamples& out) {
     std::vector<std::int64_t> indices;
-    for (std::int64_t first = next.fetch_add(kBatch); first < n; first = next.fetch_add(kBatch)) {
+    for (std::int64_t first = next.fetch_add(batch); first < n; first = next.fetch_add(batch)) {
       indices.clear();
-      for (std::int64_t p = first; p < std::min(first + kBatch, n); ++p) indices.push_back(order(p));
+      for (std::int64_t p = first; p < std::min(first + batch, n); ++p) indices.push_back(order(p));
       dataset.read(indices, out);
     }
   };

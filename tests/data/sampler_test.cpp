@@ -147,6 +147,21 @@ TEST(GlobalSampler, EpochsDifferAndCanBeSet) {
   EXPECT_EQ(other.next(), second);
 }
 
+TEST(GlobalSampler, AStepSaysWhereItStands) {
+  GlobalSampler sampler(10, 1, {.batchsize = 4, .seed = 9, .order = {}});
+  for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+    for (const std::int64_t consumed : {4, 8, 10}) {
+      const auto step = sampler.next();
+      ASSERT_TRUE(step);
+      EXPECT_EQ(step->epoch, epoch);
+      EXPECT_EQ(step->consumed, consumed);
+      EXPECT_EQ(step->ends_epoch, consumed == 10);
+      EXPECT_EQ(step->seed, 9u);
+    }
+    EXPECT_FALSE(sampler.next());
+  }
+}
+
 TEST(GlobalSampler, ARankOwnsItsLanes) {
   const int ranks = 4;
   Ranks job(10007, ranks, 25, lanes_order());
@@ -205,6 +220,7 @@ TEST(PartSampler, WalksEachPartOnceInEqualSteps) {
           seen.insert(step->indices.begin(), step->indices.end());
           consumed = step->consumed;
           EXPECT_EQ(step->ends_epoch, consumed == 13);
+          EXPECT_EQ(step->epoch, epoch);
         }
         EXPECT_EQ(seen, whole(parts[rank]));
         EXPECT_EQ(consumed, 13);

@@ -68,6 +68,19 @@ TEST_F(OptionsTest, TakesBothForms) {
   EXPECT_EQ(seed_, -7);
 }
 
+TEST_F(OptionsTest, NumbersMayHaveFractions) {
+  double rate = 0.1;
+  options_.add("lr", rate, "learning rate", 0, 10);
+  (void)parse({"--lr", "2.5e-3"});
+  EXPECT_EQ(rate, 0.0025);
+  EXPECT_THAT(options_.ini(), HasSubstr("lr = 0.0025\n"));
+  EXPECT_EQ(error_of({"--lr", "fast"}), "--lr \"fast\" is not a number");
+  EXPECT_EQ(error_of({"--lr", "nan"}), "--lr \"nan\" is not a number");
+  EXPECT_EQ(error_of({"--lr", "0.1x"}), "--lr \"0.1x\" is not a number");
+  EXPECT_EQ(error_of({"--lr", "-0.5"}), "--lr \"-0.5\" must be at least 0");
+  EXPECT_EQ(error_of({"--lr", "11"}), "--lr \"11\" must be at most 10");
+}
+
 TEST_F(OptionsTest, TheLastOneWins) {
   (void)parse({"--epoch", "3", "--epoch", "4"});
   EXPECT_EQ(epoch_, 4);

@@ -60,7 +60,7 @@ class Reader {
       throw DataError(path_.string() + " is not a checkpoint of mn: give one of the files named snapshot_iter_…");
     }
     const std::string index_text = take(head.index_bytes);
-    if (checksum(index_text) != head.index_crc) damaged("the checksum of its index is wrong");
+    if (checksum(index_text) != head.index_crc || head.zero != 0) damaged("the checksum of its index is wrong");
     const json index = json::parse(index_text, nullptr, false);
     if (index.is_discarded()) damaged("its index is no JSON");
     try {

@@ -100,6 +100,7 @@ int Trainer::run() {
     if (is_root()) log_info("a signal asked for the end: checkpointed in " + path.string() + ", requeue the job");
   }
   for (Entry& entry : extensions_) entry.extension->finalize(*this);
+  comm_->barrier();  // what rank 0 wrote is there for all
   return requeue ? kExitRequeue : 0;
 }
 

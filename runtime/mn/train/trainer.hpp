@@ -65,7 +65,8 @@ class Trainer {
   /// The same for a function without state, such as a learning-rate schedule.
   void extend(const std::string& name, Interval trigger, std::function<void(Trainer&)> function);
 
-  /// Trains until a limit is reached; 0, or kExitRequeue if a signal ended it (then a checkpoint is in `out`).
+  /// Trains until a limit is reached; 0, or kExitRequeue if a signal ended it (then a checkpoint is in `out`). All that
+  /// rank 0 wrote is then complete.
   int run();
 
   /// Writes a checkpoint: rank 0 alone writes, and when the call returns the file is complete.

@@ -1,0 +1,122 @@
+/// jobs/imagenet: ChainerMN's ImageNet example, convolutional networks trained on any number of ranks.
+#include <algorithm>
+#include <iostream>
+
+#include <mn/mn.hpp>
+#include <mn/train/extensions/allreduce_persistent.hpp>
+#include <mn/train/extensions/learning_rate.hpp>
+
+#include "common.hpp"
+#include "imagenet_data.hpp"
+#include "imagenet_metrics.hpp"
+#include "imagenet_optimizer.hpp"
+#include "imagenet_options.hpp"
+#include "models/models.hpp"
+#include "precision.hpp"
+#include "reports.hpp"
+
+namespace {
+
+namespace ext = mn::extensions;
+using mn::jobs::AutocastScope;
+using mn::jobs::Classifier;
+using mn::jobs::ImagenetData;
+using mn::jobs::ImagenetOptions;
+
+void print_banner(const ImagenetOptions& options, const ImagenetData& data, const mn::Communicator& comm) {
+  const std::string rule(42, '=');
+  std::cout << rule << "\nNum process (COMM_WORLD): " << comm.size() << "\nUsing "
+            << (comm.device().type == mn::DeviceType::kCuda ? "GPUs" : "CPUs") << "\nUsing " << comm.name()
+            << " communicator\nUsing " << options.arch << " arch\nNum classes: " << data.num_classes
+            << "\nNum training samples: " << data.train->dataset_size()
+            << "\nNum validation samples: " << data.val->dataset_size() << "\nNum Minibatch-size: " << options.batchsize
+            << "\nNum epoch: " << options.epoch << "\n"
+            << rule << std::endl;
+}
+
+/// The mean over the samples of the classifier's loss, auxiliary classifiers' included.
+torch::Tensor loss_of(const std::vector<torch::Tensor>& heads, const torch::Tensor& target, double smoothing) {
+  const auto how = torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(smoothing);
+  torch::Tensor loss = torch::nn::functional::cross_entropy(heads.front().to(torch::kFloat), target, how);
+  for (std::size_t i = 1; i < heads.size(); ++i) {
+    const auto auxiliary = torch::nn::functional::cross_entropy(heads[i].to(torch::kFloat), target, how);
+    loss = loss + mn::jobs::kAuxiliaryWeight * auxiliary;
+  }
+  return loss;
+}
+
+std::unique_ptr<mn::Evaluator> make_evaluator(const ImagenetOptions& options, const ImagenetData& data,
+                                              const std::shared_ptr<Classifier>& model,
+                                              const std::shared_ptr<mn::Communicator>& comm) {
+  const auto evaluate_batch = [model, precision = options.precision, device = comm->device()](const mn::Batch& batch,
+                                                                                              mn::Summary& report) {
+    const AutocastScope autocast(precision, device);
+    const auto logits = model->forward(batch.data).to(torch::kFloat);
+    const auto loss = torch::nn::functional::cross_entropy(logits, batch.target);
+    const auto counts = mn::jobs::count_correct(logits, batch.target) / static_cast<double>(batch.samples);
+    const auto values = torch::cat({loss.view({1}), counts}).cpu();
+    const auto weight = static_cast<double>(batch.samples);
+    report.add("loss", values[0].item<double>(), weight);
+    report.add("accuracy", values[1].item<double>(), weight);
+    report.add("accuracy_top5", values[2].item<double>(), weight);
+  };
+  return mn::create_multi_node_evaluator(mn::create_evaluator(data.val, model, evaluate_batch), comm);
+}
+
+void add_extensions(mn::Trainer& trainer, const ImagenetOptions& options, const ImagenetData& data,
+                    std::unique_ptr<mn::Evaluator> evaluator, mn::Interval period) {
+  auto schedule = mn::jobs::make_schedule(options, trainer.communicator().size(), data.train->steps_per_epoch());
+  trainer.extend(std::make_unique<ext::LearningRate>(std::move(schedule)));
+  trainer.extend(std::make_unique<ext::AllreducePersistent>(), {.trigger = period});
+  trainer.extend(std::make_unique<mn::jobs::ResourceReport>(data.train, period));
+  if (options.checkpoint_every != "none") {
+    trainer.extend(std::make_unique<ext::AllreducePersistent>(),
+                   {.trigger = mn::Interval::parse(options.checkpoint_every), .name = "AllreducePersistent/snapshot"});
+  }
+  mn::jobs::add_reports(trainer, options, std::move(evaluator), period);
+}
+
+int train(mn::Job& job, int argc, char** argv) {
+  ImagenetOptions options;
+  mn::jobs::Options declared(
+      "usage: jobs/imagenet [options]\nTrains a network to classify pictures, as ChainerMN's ImageNet example does.");
+  mn::jobs::declare_options(declared, options);
+  if (!mn::jobs::parse_options(declared, argc, argv, job.rank())) return 0;
+  mn::jobs::check_options(options);
+
+  const auto comm = mn::jobs::set_up(options);
+  const ImagenetData data = mn::jobs::open_imagenet(options, comm);
+  const std::shared_ptr<Classifier> model = mn::jobs::create_model(options.arch, data.num_classes);
+  if (!options.initmodel.empty()) mn::load_model(options.initmodel, *model, *comm);
+  model->to(comm->device());
+  std::shared_ptr<mn::MultiNodeOptimizer> optimizer =
+      mn::create_multi_node_optimizer(mn::jobs::make_optimizer(options, *model), comm);
+
+  const mn::Interval period = options.test ? mn::Interval(10, "iteration") : mn::Interval(1, "epoch");
+  auto accuracy = std::make_unique<mn::jobs::TrainAccuracy>(period);
+  const auto compute_loss = [&, counter = accuracy.get()](const mn::Batch& batch, mn::Summary&) {
+    const AutocastScope autocast(options.precision, comm->device());
+    const auto heads = model->forward_heads(batch.data);
+    counter->add(heads.front(), batch.target);
+    return loss_of(heads, batch.target, options.label_smoothing);
+  };
+  mn::Trainer trainer(comm, optimizer, data.train, model, compute_loss,
+                      {.epochs = options.epoch, .out = options.out, .checkpoint_on_signal = true});
+  mn::jobs::write_config(declared, options.out, *comm);
+  trainer.extend(std::move(accuracy));
+  add_extensions(trainer, options, data, make_evaluator(options, data, model, comm), period);
+  if (!options.resume.empty()) trainer.resume(options.resume);
+
+  if (comm->rank() == 0) print_banner(options, data, *comm);
+  const int status = trainer.run();
+  if (status != 0) return status;
+  mn::average_buffers(*model, *comm);
+  mn::save_model(trainer.out() / "model.safetensors", *model, *comm);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return mn::run_job(argc, argv, [&](mn::Job& job) { return train(job, argc, argv); });
+}

@@ -1,0 +1,55 @@
+/// What jobs/imagenet reports beside the loss.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <ATen/core/Tensor.h>
+
+#include <mn/data/loader.hpp>
+#include <mn/train/extension.hpp>
+#include <mn/train/summary.hpp>
+
+namespace mn::jobs {
+
+/// For each sample whether its label is the best, and whether it is among the best five: (2,), sums as float32 on the
+/// device of the logits.
+[[nodiscard]] at::Tensor count_correct(const at::Tensor& logits, const at::Tensor& target);
+
+/// Reports main/accuracy and main/accuracy_top5 over all ranks' samples since the last report (after a resume: since
+/// then). The counts stay on the device in between, so that no step waits for them.
+class TrainAccuracy final : public Extension {
+ public:
+  explicit TrainAccuracy(Interval period) : period_(period) {}
+  void add(const at::Tensor& logits, const at::Tensor& target);
+
+  [[nodiscard]] std::string name() const override { return "TrainAccuracy"; }
+  [[nodiscard]] Interval trigger() const override { return period_; }
+  [[nodiscard]] int priority() const override { return kPriorityWriter; }
+  void run(Trainer& trainer) override;
+
+ private:
+  Interval period_;
+  at::Tensor correct_;
+  std::int64_t samples_ = 0;
+};
+
+/// Reports, since the last report and of the rank with the most: data_wait, seconds that training waited for data;
+/// corrupt, samples replaced over all ranks since the start; on a GPU gpu_memory_gib, the peak so far.
+class ResourceReport final : public Extension {
+ public:
+  ResourceReport(std::shared_ptr<const DataLoader> loader, Interval period)
+      : loader_(std::move(loader)), period_(period) {}
+
+  [[nodiscard]] std::string name() const override { return "ResourceReport"; }
+  [[nodiscard]] Interval trigger() const override { return period_; }
+  [[nodiscard]] int priority() const override { return kPriorityWriter; }
+  void run(Trainer& trainer) override;
+
+ private:
+  std::shared_ptr<const DataLoader> loader_;
+  Interval period_;
+  double waited_s_ = 0;
+};
+
+}  // namespace mn::jobs

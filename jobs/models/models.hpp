@@ -1,0 +1,24 @@
+/// The networks by name.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/classifier.hpp"
+
+namespace mn::jobs {
+
+[[nodiscard]] std::vector<std::string> model_names();
+
+/// On the CPU, initialised from libtorch's random numbers. Throws UsageError that lists the known names.
+[[nodiscard]] std::shared_ptr<Classifier> create_model(const std::string& name, std::int64_t num_classes);
+
+/// Least height and width of the pictures that the network can take. Throws as create_model does.
+[[nodiscard]] std::int64_t min_image_size(const std::string& name);
+
+/// A learning rate that suits SGD with momentum in steps of 256 samples. Throws as create_model does.
+[[nodiscard]] double sgd_learning_rate(const std::string& name);
+
+}  // namespace mn::jobs

@@ -1,0 +1,13 @@
+/// Network in network for ImageNet (Lin et al. 2013, arXiv:1312.4400).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "models/classifier.hpp"
+
+namespace mn::jobs {
+
+[[nodiscard]] std::shared_ptr<Classifier> create_nin(std::int64_t num_classes);
+
+}  // namespace mn::jobs

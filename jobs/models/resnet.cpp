@@ -1,0 +1,132 @@
+#include "models/resnet.hpp"
+
+#include <array>
+#include <string>
+
+#include <torch/torch.h>
+
+namespace mn::jobs {
+namespace {
+
+namespace nn = torch::nn;
+
+nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
+  return nn::Conv2d(nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
+}
+
+/// The shortcut where the shape changes: 0 is the convolution, 1 its normalisation.
+nn::Sequential projection(std::int64_t in, std::int64_t out, std::int64_t stride) {
+  return nn::Sequential(convolution(in, out, 1, stride), nn::BatchNorm2d(out));
+}
+
+/// Two 3×3 convolutions.
+class BasicBlock : public nn::Module {
+ public:
+  static constexpr std::int64_t kExpansion = 1;
+
+  BasicBlock(std::int64_t in, std::int64_t width, std::int64_t stride)
+      : conv1_(register_module("conv1", convolution(in, width, 3, stride))),
+        bn1_(register_module("bn1", nn::BatchNorm2d(width))),
+        conv2_(register_module("conv2", convolution(width, width, 3, 1))),
+        bn2_(register_module("bn2", nn::BatchNorm2d(width))) {
+    if (stride != 1 || in != width) downsample_ = register_module("downsample", projection(in, width, stride));
+  }
+
+  torch::Tensor forward(const torch::Tensor& x) {
+    torch::Tensor y = bn1_(conv1_(x)).relu_();
+    y = bn2_(conv2_(y));
+    y += downsample_.is_empty() ? x : downsample_->forward(x);
+    return y.relu_();
+  }
+
+ private:
+  nn::Conv2d conv1_;
+  nn::BatchNorm2d bn1_;
+  nn::Conv2d conv2_;
+  nn::BatchNorm2d bn2_;
+  nn::Sequential downsample_ = nullptr;
+};
+
+/// 1×1 to fewer channels, 3×3, 1×1 to four times as many.
+class Bottleneck : public nn::Module {
+ public:
+  static constexpr std::int64_t kExpansion = 4;
+
+  Bottleneck(std::int64_t in, std::int64_t width, std::int64_t stride)
+      : conv1_(register_module("conv1", convolution(in, width, 1, 1))),
+        bn1_(register_module("bn1", nn::BatchNorm2d(width))),
+        conv2_(register_module("conv2", convolution(width, width, 3, stride))),
+        bn2_(register_module("bn2", nn::BatchNorm2d(width))),
+        conv3_(register_module("conv3", convolution(width, kExpansion * width, 1, 1))),
+        bn3_(register_module("bn3", nn::BatchNorm2d(kExpansion * width))) {
+    if (stride != 1 || in != kExpansion * width) {
+      downsample_ = register_module("downsample", projection(in, kExpansion * width, stride));
+    }
+  }
+
+  torch::Tensor forward(const torch::Tensor& x) {
+    torch::Tensor y = bn1_(conv1_(x)).relu_();
+    y = bn2_(conv2_(y)).relu_();
+    y = bn3_(conv3_(y));
+    y += downsample_.is_empty() ? x : downsample_->forward(x);
+    return y.relu_();
+  }
+
+ private:
+  nn::Conv2d conv1_;
+  nn::BatchNorm2d bn1_;
+  nn::Conv2d conv2_;
+  nn::BatchNorm2d bn2_;
+  nn::Conv2d conv3_;
+  nn::BatchNorm2d bn3_;
+  nn::Sequential downsample_ = nullptr;
+};
+
+template <class Block>
+class ResNet : public Classifier {
+ public:
+  ResNet(const std::array<std::int64_t, 4>& blocks, std::int64_t num_classes)
+      : conv1_(register_module("conv1", nn::Conv2d(nn::Conv2dOptions(3, 64, 7).stride(2).padding(3).bias(false)))),
+        bn1_(register_module("bn1", nn::BatchNorm2d(64))) {
+    std::int64_t channels = 64;
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      const std::int64_t width = std::int64_t{64} << i;
+      for (std::int64_t block = 0; block < blocks[i]; ++block) {
+        layers_[i]->push_back(std::make_shared<Block>(channels, width, i > 0 && block == 0 ? 2 : 1));
+        channels = width * Block::kExpansion;
+      }
+      register_module("layer" + std::to_string(i + 1), layers_[i]);
+    }
+    fc_ = register_module("fc", nn::Linear(channels, num_classes));
+    for (const auto& module : modules(/*include_self=*/false)) {
+      if (auto* convolution = module->as<nn::Conv2d>()) {
+        nn::init::kaiming_normal_(convolution->weight, 0, torch::kFanOut, torch::kReLU);
+      }
+    }
+  }
+
+  torch::Tensor forward(const torch::Tensor& images) override {
+    torch::Tensor x = bn1_(conv1_(images)).relu_();  // (N, 64, H/2, W/2)
+    x = torch::max_pool2d(x, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
+    for (auto& layer : layers_) x = layer->forward(x);  // (N, 64·2^i·expansion, H/(4·2^i), W/(4·2^i))
+    return fc_(torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
+  }
+
+ private:
+  nn::Conv2d conv1_;
+  nn::BatchNorm2d bn1_;
+  std::array<nn::Sequential, 4> layers_;
+  nn::Linear fc_ = nullptr;
+};
+
+}  // namespace
+
+std::shared_ptr<Classifier> create_resnet18(std::int64_t num_classes) {
+  return std::make_shared<ResNet<BasicBlock>>(std::array<std::int64_t, 4>{2, 2, 2, 2}, num_classes);
+}
+
+std::shared_ptr<Classifier> create_resnet50(std::int64_t num_classes) {
+  return std::make_shared<ResNet<Bottleneck>>(std::array<std::int64_t, 4>{3, 4, 6, 3}, num_classes);
+}
+
+}  // namespace mn::jobs

@@ -1,0 +1,79 @@
+#include <torch/torch.h>
+
+#include <mn/core/error.hpp>
+#include <mn/train/lars.hpp>
+
+namespace mn {
+namespace {
+
+/// For each parameter, as scalars on its device so that nothing waits for it: its rate over the plain one. 1 where a
+/// norm is 0, as with a new layer of zeros.
+std::vector<at::Tensor> trust_ratios(at::TensorList parameters, at::TensorList gradients, double trust,
+                                     double weight_decay) {
+  const at::Tensor w = at::stack(at::_foreach_norm(parameters));
+  const at::Tensor g = at::stack(at::_foreach_norm(gradients));
+  const at::Tensor ratio = trust * w / (g + weight_decay * w);
+  return at::where((w > 0).logical_and(g > 0), ratio, at::ones_like(ratio)).unbind();
+}
+
+}  // namespace
+
+Lars::Lars(std::vector<at::Tensor> parameters, const torch::optim::SGDOptions& options, double trust)
+    : SGD(std::move(parameters), options), trust_(trust) {
+  if (!(trust > 0)) throw ArgumentError("LARS with a trust coefficient that is not above 0");
+  if (options.nesterov() || options.dampening() != 0) {
+    throw ArgumentError("LARS has neither Nesterov momentum nor dampening");
+  }
+}
+
+at::Tensor Lars::step(LossClosure closure) {
+  at::Tensor loss;
+  if (closure) {
+    const at::AutoGradMode with_gradients(true);
+    loss = closure();
+  }
+  const at::NoGradGuard no_grad;
+  for (auto& group : param_groups()) step_group(group);
+  return loss;
+}
+
+at::Tensor Lars::momentum_of(const at::Tensor& parameter) {
+  auto& slot = state_[parameter.unsafeGetTensorImpl()];
+  if (!slot) {
+    auto fresh = std::make_unique<torch::optim::SGDParamState>();
+    fresh->momentum_buffer(at::zeros_like(parameter));
+    slot = std::move(fresh);
+  }
+  return static_cast<torch::optim::SGDParamState&>(*slot).momentum_buffer();
+}
+
+void Lars::step_group(torch::optim::OptimizerParamGroup& group) {
+  const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());
+  std::vector<at::Tensor> weights, weight_gradients, parameters, updates, momenta;
+  for (const auto& parameter : group.params()) {
+    if (!parameter.grad().defined()) continue;
+    if (parameter.dim() >= 2) {
+      weights.push_back(parameter);
+      weight_gradients.push_back(parameter.grad());
+    } else {
+      parameters.push_back(parameter);
+      updates.push_back(parameter.grad());
+      momenta.push_back(momentum_of(parameter));
+    }
+  }
+  if (!weights.empty()) {
+    const auto ratios = trust_ratios(weights, weight_gradients, trust_, options.weight_decay());
+    auto decayed = at::_foreach_add(weight_gradients, weights, options.weight_decay());
+    at::_foreach_mul_(decayed, ratios);
+    parameters.insert(parameters.end(), weights.begin(), weights.end());
+    updates.insert(updates.end(), decayed.begin(), decayed.end());
+    for (const auto& weight : weights) momenta.push_back(momentum_of(weight));
+  }
+  if (parameters.empty()) return;
+  // The rate enters the momentum, so that a change of it does not act on what has been gathered.
+  at::_foreach_mul_(momenta, options.momentum());
+  at::_foreach_add_(momenta, updates, options.lr());
+  at::_foreach_sub_(parameters, momenta);
+}
+
+}  // namespace mn

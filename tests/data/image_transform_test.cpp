@@ -1,0 +1,97 @@
+#include "mn/data/image_transform.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <mn/core/error.hpp>
+
+#include "tests/data/jpeg_samples.hpp"
+
+namespace mn {
+namespace {
+
+using data::CropMode;
+using data::CropOptions;
+using data::PixelLayout;
+
+constexpr CropOptions kCrop = {.mode = CropMode::kRandomResized, .size = 24};
+
+RawSamples samples_of(const std::vector<std::vector<std::byte>>& jpegs) {
+  RawSamples samples;
+  samples.offsets.push_back(0);
+  for (const auto& jpeg : jpegs) {
+    samples.bytes.insert(samples.bytes.end(), jpeg.begin(), jpeg.end());
+    samples.offsets.push_back(static_cast<std::int64_t>(samples.bytes.size()));
+    samples.labels.push_back(0);
+  }
+  return samples;
+}
+
+class ImageTransformTest : public ::testing::Test {
+ protected:
+  ImageTransformTest() { spec_.kind = SampleKind::kEncoded; }
+
+  at::Tensor run(const Transform& transform, const std::vector<std::int64_t>& indices) {
+    std::vector<std::vector<std::byte>> chosen;
+    for (const auto i : indices) chosen.push_back(jpegs_[static_cast<std::size_t>(i)]);
+    const RawSamples raw = samples_of(chosen);
+    return transform({raw, indices, spec_, 5, 2}, damaged_);
+  }
+
+  std::vector<std::vector<std::byte>> jpegs_ = {data::encode_jpeg(data::make_picture(60, 40)),
+                                                data::encode_jpeg(data::make_picture(40, 70)),
+                                                data::encode_jpeg(data::make_picture(33, 33))};
+  SampleSpec spec_;
+  std::vector<SampleError> damaged_;
+};
+
+TEST_F(ImageTransformTest, EachPictureIsWhatTheAugmenterMakesOfIt) {
+  const at::Tensor batch = run(image_transform(kCrop, {}, PixelLayout::kNchw), {2, 0});
+  ASSERT_EQ(batch.sizes(), (std::vector<std::int64_t>{2, 3, 24, 24}));
+  ASSERT_TRUE(batch.is_contiguous());
+  data::ImageAugmenter augmenter(kCrop, {}, PixelLayout::kNchw);
+  std::vector<float> expected(3 * 24 * 24);
+  augmenter(jpegs_[0], 5, 2, 0, expected);
+  EXPECT_TRUE(batch[1].flatten().equal(torch::tensor(expected)));
+  EXPECT_TRUE(damaged_.empty());
+}
+
+TEST_F(ImageTransformTest, LayoutsHoldTheSameValues) {
+  const at::Tensor planes = run(image_transform(kCrop, {}, PixelLayout::kNchw), {0, 1, 2});
+  const at::Tensor pixels = run(image_transform(kCrop, {}, PixelLayout::kNhwc), {0, 1, 2});
+  EXPECT_TRUE(pixels.is_contiguous(at::MemoryFormat::ChannelsLast));
+  EXPECT_TRUE(planes.allclose(pixels, 1e-6, 1e-6));
+}
+
+TEST_F(ImageTransformTest, ASampleDoesNotDependOnItsBatch) {
+  const Transform transform = image_transform(kCrop, {}, PixelLayout::kNchw);
+  const at::Tensor batch = run(transform, {0, 1, 2});
+  EXPECT_TRUE(run(transform, {1})[0].equal(batch[1]));
+  EXPECT_TRUE(run(transform, {2, 1})[1].equal(batch[1]));
+}
+
+TEST_F(ImageTransformTest, NoSamplesGiveAnEmptyBatch) {
+  EXPECT_EQ(run(image_transform(kCrop, {}, PixelLayout::kNhwc), {}).sizes(), (std::vector<std::int64_t>{0, 3, 24, 24}));
+}
+
+TEST_F(ImageTransformTest, DamagedSamplesAreListedOnce) {
+  jpegs_[1].resize(30);
+  const Transform transform = image_transform(kCrop, {}, PixelLayout::kNchw);
+  const at::Tensor batch = run(transform, {0, 1, 2});
+  ASSERT_EQ(damaged_.size(), 1U);
+  EXPECT_EQ(damaged_[0].position, 1);
+  EXPECT_THAT(damaged_[0].what, testing::StartsWith("damaged JPEG: "));
+  EXPECT_TRUE(batch[1].equal(torch::zeros({3, 24, 24})));
+  EXPECT_FALSE(batch[2].equal(torch::zeros({3, 24, 24})));
+  (void)run(transform, {0, 1});  // as after a failed read: it is on the list already
+  EXPECT_EQ(damaged_.size(), 1U);
+}
+
+TEST_F(ImageTransformTest, ContradictingOptionsAreErrors) {
+  EXPECT_THROW((void)image_transform({.mode = CropMode::kCentre, .size = 64, .resize = 32}, {}, PixelLayout::kNchw),
+               ArgumentError);
+}
+
+}  // namespace
+}  // namespace mn

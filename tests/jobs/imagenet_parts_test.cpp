@@ -1,0 +1,126 @@
+#include <cstring>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <mn/core/error.hpp>
+
+#include "imagenet_metrics.hpp"
+#include "imagenet_optimizer.hpp"
+#include "imagenet_options.hpp"
+#include "mean_image.hpp"
+
+namespace mn::jobs {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string npy(const std::string& header, std::size_t values) {
+  std::string text = header + std::string((64 - (10 + header.size() + 1) % 64) % 64, ' ') + "\n";
+  std::string file = "\x93NUMPY\x01";
+  file.push_back(0);
+  file.push_back(static_cast<char>(text.size() & 255));
+  file.push_back(static_cast<char>(text.size() >> 8));
+  file += text;
+  for (std::size_t i = 0; i < values; ++i) {
+    const auto value = static_cast<float>(i);
+    file.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  return file;
+}
+
+std::string error_of(const std::string& file) {
+  try {
+    (void)parse_mean_image(file, "mean.npy");
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+constexpr const char* kHeader = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4, 4), }";
+
+TEST(MeanImage, IsReadFromANumPyFile) {
+  const MeanImage image = parse_mean_image(npy(kHeader, 48), "mean.npy");
+  EXPECT_EQ(image.side, 4);
+  ASSERT_EQ(image.values.size(), 48U);
+  EXPECT_EQ(image.values[17], 17.0F);
+}
+
+TEST(MeanImage, OtherFilesAreNamed) {
+  EXPECT_EQ(error_of("hello"), "mean.npy is no NumPy file (.npy)");
+  EXPECT_THAT(error_of(npy("{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4, 4), }", 48)), HasSubstr("<f8"));
+  EXPECT_THAT(error_of(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (3, 4, 4), }", 48)), HasSubstr("True"));
+  EXPECT_THAT(error_of(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4, 5), }", 60)), HasSubstr("4, 5"));
+  EXPECT_THAT(error_of(npy(kHeader, 47)), HasSubstr("188 bytes"));
+  const std::string whole = npy(kHeader, 48);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_THAT(error_of(whole.substr(0, size)), HasSubstr("mean.npy")) << size;
+  }
+}
+
+TEST(CountCorrect, CountsBestAndBestFive) {
+  const at::Tensor logits = torch::arange(10, torch::kFloat).repeat({4, 1});  // class 9 is best, then 8, …
+  const at::Tensor counts = count_correct(logits, torch::tensor({9, 8, 5, 4}, torch::kLong));
+  EXPECT_EQ(counts[0].item<double>(), 1);
+  EXPECT_EQ(counts[1].item<double>(), 3);
+  const at::Tensor few =
+      count_correct(torch::tensor({{0.0F, 1.0F}, {1.0F, 0.0F}}), torch::tensor({0, 0}, torch::kLong));
+  EXPECT_EQ(few[0].item<double>(), 1);
+  EXPECT_EQ(few[1].item<double>(), 2);  // with two classes both are among the best five
+}
+
+TEST(MakeSchedule, WarmsUpToTheScaledRate) {
+  ImagenetOptions options;
+  options.arch = "resnet50";
+  options.batchsize = 64;
+  options.epoch = 90;
+  options.schedule = "step";
+  const Schedule schedule = make_schedule(options, 16, 100);  // 1,024 samples a step: four times 256
+  EXPECT_DOUBLE_EQ(schedule(0), 0.1);
+  EXPECT_DOUBLE_EQ(schedule(250), 0.25);
+  EXPECT_DOUBLE_EQ(schedule(500), 0.4);
+  EXPECT_DOUBLE_EQ(schedule(2999), 0.4);
+  EXPECT_NEAR(schedule(3000), 0.04, 1e-12);
+  EXPECT_NEAR(schedule(6000), 0.004, 1e-12);
+  EXPECT_NEAR(schedule(8000), 0.0004, 1e-12);
+  options.lr = 0.2;
+  EXPECT_DOUBLE_EQ(make_schedule(options, 16, 100)(500), 0.8);
+}
+
+TEST(MakeSchedule, SmallMinibatchesNeedNoWarmUp) {
+  ImagenetOptions options;
+  options.arch = "nin";
+  options.batchsize = 32;
+  options.schedule = "constant";
+  const Schedule schedule = make_schedule(options, 1, 100);
+  EXPECT_DOUBLE_EQ(schedule(0), 0.01 / 8);
+  EXPECT_DOUBLE_EQ(schedule(700), 0.01 / 8);
+}
+
+TEST(MakeOptimizer, LeavesBiasesAndNormalisationsUndecayed) {
+  ImagenetOptions options;
+  const torch::nn::Sequential model(torch::nn::Linear(3, 4), torch::nn::BatchNorm1d(4));
+  const auto optimizer = make_optimizer(options, *model);
+  ASSERT_EQ(optimizer->param_groups().size(), 2U);
+  const auto decay = [&](std::size_t group) {
+    return static_cast<torch::optim::SGDOptions&>(optimizer->param_groups()[group].options()).weight_decay();
+  };
+  EXPECT_EQ(decay(0), 1e-4);
+  EXPECT_EQ(optimizer->param_groups()[0].params().size(), 1U);
+  EXPECT_EQ(decay(1), 0);
+  EXPECT_EQ(optimizer->param_groups()[1].params().size(), 3U);
+}
+
+TEST(CheckOptions, SmallPicturesAreAnError) {
+  ImagenetOptions options;
+  options.arch = "alexnet";
+  options.image_size = 62;
+  EXPECT_THROW(check_options(options), UsageError);
+  options.image_size = 63;
+  check_options(options);
+}
+
+}  // namespace
+}  // namespace mn::jobs

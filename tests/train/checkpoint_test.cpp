@@ -1,0 +1,267 @@
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/train/checkpoint.hpp>
+#include <mn/train/extensions/log_report.hpp>
+#include <mn/train/extensions/snapshot.hpp>
+
+#include "tests/train/toy.hpp"
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using toy::TestFolder;
+using toy::ToyJob;
+using toy::ToyOptions;
+using toy::world;
+
+Checkpoint example() {
+  return {{{"iteration", 12}}, std::string(1000, 'm'), std::string("opt\0imizer", 10), {"rank zero", "", "rank two"}};
+}
+
+/// Runs `body` on rank 0 alone; what it checks is local.
+template <class F>
+void on_rank_zero(F body) {
+  if (world()->rank() == 0) body();
+  world()->barrier();
+}
+
+std::string message_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "no DataError";
+}
+
+TEST(CheckpointFileTest, ReadsWhatWasWritten) {
+  const TestFolder folder(world());
+  on_rank_zero([&] {
+    write_checkpoint(folder.path() / "c", example());
+    const Checkpoint read = read_checkpoint(folder.path() / "c");
+    EXPECT_EQ(read.about, example().about);
+    EXPECT_EQ(read.model, example().model);
+    EXPECT_EQ(read.optimizer, example().optimizer);
+    EXPECT_EQ(read.ranks, example().ranks);
+  });
+}
+
+TEST(CheckpointFileTest, EveryDamagedByteIsFoundAndTheFileNamed) {
+  const TestFolder folder(world());
+  on_rank_zero([&] {
+    const auto path = folder.path() / "c";
+    write_checkpoint(path, example());
+    const std::string whole = read_file(path);
+    for (std::size_t i = 0; i < whole.size(); i += i < 300 ? 1 : 37) {
+      std::string broken = whole;
+      broken[i] = static_cast<char>(broken[i] ^ 0x20);
+      write_file(path, broken);
+      EXPECT_THAT(message_of([&] { static_cast<void>(read_checkpoint(path)); }), HasSubstr(path.string())) << i;
+    }
+    for (std::size_t length = 0; length < whole.size(); length += 13) {
+      write_file(path, whole.substr(0, length));
+      EXPECT_THAT(message_of([&] { static_cast<void>(read_checkpoint(path)); }), HasSubstr("damaged")) << length;
+    }
+    write_file(path, whole + "x");
+    EXPECT_THAT(message_of([&] { static_cast<void>(read_checkpoint(path)); }), HasSubstr("follow its end"));
+  });
+}
+
+TEST(CheckpointFileTest, OldOnesAreFoundByTimeAndRemoved) {
+  const TestFolder folder(world());
+  on_rank_zero([&] {
+    const auto now = std::filesystem::file_time_type::clock::now();
+    // 7 was written after 100: a new run in an old folder.
+    const std::pair<int, int> ages[] = {{100, 30}, {200, 20}, {7, 10}};
+    for (const auto& [iteration, age] : ages) {
+      write_checkpoint(checkpoint_path(folder.path(), iteration), example());
+      std::filesystem::last_write_time(checkpoint_path(folder.path(), iteration), now - std::chrono::seconds(age));
+    }
+    write_file(folder.path() / "snapshot_iter_9.bak", "another file");
+    EXPECT_THAT(find_checkpoints(folder.path()),
+                ElementsAre(checkpoint_path(folder.path(), 7), checkpoint_path(folder.path(), 200),
+                            checkpoint_path(folder.path(), 100)));
+    write_file(folder.path() / ".snapshot_iter_300.tmp", "half a checkpoint");
+    remove_old_checkpoints(folder.path(), 2);
+    EXPECT_FALSE(std::filesystem::exists(folder.path() / ".snapshot_iter_300.tmp"));
+    EXPECT_THAT(find_checkpoints(folder.path()),
+                ElementsAre(checkpoint_path(folder.path(), 7), checkpoint_path(folder.path(), 200)));
+    EXPECT_TRUE(std::filesystem::exists(folder.path() / "snapshot_iter_9.bak"));
+    EXPECT_THAT(find_checkpoints(folder.path() / "absent"), ElementsAre());
+  });
+}
+
+/// Halves the learning rate every other epoch, as a schedule does.
+void add_schedule(Trainer& trainer) {
+  trainer.extend("schedule", {2, "epoch"}, [](Trainer& t) {
+    auto& options = t.optimizer().param_groups().front().options();
+    options.set_lr(options.get_lr() / 2);
+  });
+}
+
+struct Result {
+  at::Tensor weights;
+  at::Tensor random;  // what the generator gives next
+  at::Tensor running_mean;
+  std::vector<json> log;
+};
+
+/// Trains up to `iterations` with a log every 5 and a checkpoint every 7 iterations, from `resume` if it's not empty.
+Result train(const std::shared_ptr<Communicator>& comm, ToyOptions options, std::int64_t iterations,
+             const std::string& resume = "") {
+  options.trainer.iterations = iterations;
+  ToyJob job(comm, options);
+  auto& log = job.trainer->extend(std::make_unique<extensions::LogReport>(), {.trigger = Interval(5, "iteration")});
+  job.trainer->extend(std::make_unique<extensions::Snapshot>(), {.trigger = Interval(7, "iteration")});
+  add_schedule(*job.trainer);
+  EXPECT_TRUE(resume.empty() || job.trainer->resume(resume));
+  EXPECT_EQ(job.trainer->run(), 0);
+  std::vector<json> entries = log.entries();
+  for (json& entry : entries) {
+    entry.erase("elapsed_time");
+    entry.erase("images_per_second");
+  }
+  return {job.weights(), torch::rand({8}), job.model->running_mean, entries};
+}
+
+class ResumeTest : public testing::TestWithParam<bool> {};
+
+TEST_P(ResumeTest, IsBitIdenticalToTrainingWithoutABreak) {
+  const TestFolder folder(world());
+  ToyOptions options = {.noise = true, .sgd = GetParam(), .trainer = {.out = folder.path() / "whole"}};
+  const Result whole = train(world(), options, 33);
+  options.trainer.out = folder.path() / "parts";
+  train(world(), options, 9);           // a checkpoint at 7, between two reports
+  train(world(), options, 24, "auto");  // 14, 21
+  const Result parts = train(world(), options, 33, (options.trainer.out / "snapshot_iter_14").string());
+  EXPECT_TRUE(parts.weights.equal(whole.weights)) << parts.weights - whole.weights;
+  EXPECT_TRUE(parts.random.equal(whole.random));
+  EXPECT_TRUE(parts.running_mean.equal(whole.running_mean));
+  EXPECT_EQ(parts.log, whole.log);
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, ResumeTest, testing::Bool(),
+                         [](const auto& with) { return with.param ? "Momentum" : "Adam"; });
+
+TEST(ResumeAcrossTest, AnyNumberOfRanksGoesOnWithTheSameTraining) {
+  const TestFolder folder(world());
+  const int ranks = world()->size();
+  const std::int64_t global_batch = 12;  // 1, 2, 3 and 4 divide it
+  const bool first = world()->rank() == 0;
+  const auto alone = world()->split(first ? 0 : -1, 0);
+
+  // All ranks, then one.
+  ToyOptions options = {.batchsize = global_batch / ranks, .trainer = {.out = folder.path() / "many"}};
+  const Result whole = train(world(), options, 20);
+  if (first) {
+    options.batchsize = global_batch;
+    const Result one = train(alone, options, 20, (options.trainer.out / "snapshot_iter_7").string());
+    EXPECT_TRUE(torch::allclose(one.weights, whole.weights, 1e-4, 1e-5)) << one.weights - whole.weights;
+    EXPECT_EQ(one.log.size(), whole.log.size());
+    for (std::size_t i = 0; i < one.log.size(); ++i) {
+      EXPECT_NEAR(one.log[i].at("main/loss"), whole.log[i].at("main/loss"), 1e-4) << i;
+    }
+  }
+  world()->barrier();
+
+  // One rank, then all.
+  options.trainer.out = folder.path() / "one";
+  if (first) {
+    options.batchsize = global_batch;
+    train(alone, options, 9);
+  }
+  world()->barrier();
+  options.batchsize = global_batch / ranks;
+  const Result many = train(world(), options, 20, "auto");
+  EXPECT_TRUE(torch::allclose(many.weights, whole.weights, 1e-4, 1e-5)) << many.weights - whole.weights;
+}
+
+TEST(ResumeAcrossTest, NewRandomNumbersDifferBetweenRanksAndAreReproducible) {
+  const TestFolder folder(world());
+  const auto alone = world()->split(world()->rank() == 0 ? 0 : -1, 0);
+  const ToyOptions options = {.noise = true, .trainer = {.iterations = 3, .out = folder.path()}};
+  if (alone) ToyJob(alone, options).trainer->save(folder.path() / "snapshot_iter_0");
+  world()->barrier();
+  if (world()->size() == 1) return;
+  std::vector<std::string> drawn[2];
+  for (auto& numbers : drawn) {
+    ToyJob job(world(), options);
+    EXPECT_TRUE(job.trainer->resume("auto"));
+    numbers = world()->allgather_obj(std::to_string(torch::rand({1}, torch::kDouble).item<double>()));
+  }
+  EXPECT_EQ(drawn[0], drawn[1]);
+  EXPECT_EQ(std::set(drawn[0].begin(), drawn[0].end()).size(), drawn[0].size());
+}
+
+class AutoTest : public testing::Test {
+ protected:
+  TestFolder folder_{world()};
+  ToyOptions options_ = {.trainer = {.iterations = 9, .out = folder_.path()}};
+
+  std::string resume_message(const std::string& from, ToyOptions options) {
+    return message_of([&] { ToyJob(world(), options).trainer->resume(from); });
+  }
+};
+
+TEST_F(AutoTest, WithoutACheckpointTrainingStartsAtTheBeginning) {
+  ToyJob job(world(), options_);
+  EXPECT_FALSE(job.trainer->resume("auto"));
+  EXPECT_EQ(job.trainer->iteration(), 0);
+}
+
+TEST_F(AutoTest, ADamagedNewestFallsBackToTheOneBefore) {
+  ToyJob job(world(), options_);
+  for (int i = 1; i <= 3; ++i) {
+    job.trainer->extend("save" + std::to_string(i), {3.0 * i, "iteration"}, [&, i](Trainer& trainer) {
+      if (trainer.iteration() == 3 * i) trainer.save(checkpoint_path(folder_.path(), 3 * i));
+    });
+  }
+  EXPECT_EQ(job.trainer->run(), 0);
+  if (world()->rank() == 0) {
+    const auto newest = checkpoint_path(folder_.path(), 9);
+    const auto time = std::filesystem::last_write_time(newest);
+    std::filesystem::resize_file(newest, std::filesystem::file_size(newest) - 5);
+    std::filesystem::last_write_time(newest, time);
+  }
+  world()->barrier();
+  ToyJob next(world(), options_);
+  EXPECT_TRUE(next.trainer->resume("auto"));
+  EXPECT_EQ(next.trainer->iteration(), 6);
+  EXPECT_THAT(resume_message(checkpoint_path(folder_.path(), 9).string(), options_), HasSubstr("snapshot_iter_9"));
+}
+
+TEST_F(AutoTest, WhatDoesNotFitIsOneClearErrorOnAllRanks) {
+  const std::string path = (folder_.path() / "snapshot_iter_0").string();
+  ToyJob(world(), options_).trainer->save(path);
+
+  ToyOptions other_optimizer = options_;
+  other_optimizer.sgd = true;
+  EXPECT_THAT(resume_message(path, other_optimizer), HasSubstr("torch::optim::SGD"));
+  ToyOptions other_model = options_;
+  other_model.noise = true;
+  EXPECT_THAT(resume_message(path, other_model), HasSubstr("running_mean"));
+  EXPECT_THAT(resume_message(path + "0", options_), HasSubstr("there is no checkpoint"));
+  EXPECT_THAT(resume_message(folder_.path().string(), options_), HasSubstr("there is no checkpoint"));
+  if (world()->rank() == 0) write_file(folder_.path() / "other", std::string(100, 'x'));
+  EXPECT_THAT(resume_message((folder_.path() / "other").string(), options_), HasSubstr("not a checkpoint"));
+}
+
+TEST_F(AutoTest, OnlyTheNewestAreKept) {
+  ToyJob job(world(), options_);
+  job.trainer->extend(std::make_unique<extensions::Snapshot>(2), {.trigger = Interval(2, "iteration")});
+  EXPECT_EQ(job.trainer->run(), 0);
+  EXPECT_THAT(find_checkpoints(folder_.path()),
+              ElementsAre(checkpoint_path(folder_.path(), 8), checkpoint_path(folder_.path(), 6)));
+  EXPECT_THROW(extensions::Snapshot(0), UsageError);
+}
+
+}  // namespace
+}  // namespace mn

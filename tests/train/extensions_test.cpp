@@ -1,0 +1,176 @@
+#include <fstream>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/core/file.hpp>
+#include <mn/train/extensions/dump_graph.hpp>
+#include <mn/train/extensions/evaluator.hpp>
+#include <mn/train/extensions/log_report.hpp>
+#include <mn/train/extensions/plot_report.hpp>
+#include <mn/train/extensions/print_report.hpp>
+#include <mn/train/extensions/progress_bar.hpp>
+
+#include "tests/train/toy.hpp"
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using toy::same_on_all;
+using toy::TestFolder;
+using toy::ToyJob;
+using toy::world;
+
+/// A loss that counts calls over all ranks' samples: its mean is known.
+class RankEvaluator final : public Evaluator {
+ public:
+  Summary evaluate_local() override {
+    Summary summary;
+    summary.add("loss", world()->rank(), world()->rank() + 1);
+    return summary;
+  }
+};
+
+TEST(ExtensionsTest, TheLogHoldsEveryReport) {
+  const TestFolder folder(world());
+  ToyJob job(world(), {.trainer = {.epochs = 3, .out = folder.path()}});
+  job.trainer->extend(
+      std::make_unique<extensions::Evaluator>(create_multi_node_evaluator(std::make_unique<RankEvaluator>(), world())));
+  const auto& log = job.trainer->extend(std::make_unique<extensions::LogReport>());
+  EXPECT_EQ(job.trainer->run(), 0);
+
+  double weighted = 0;
+  double weights = 0;
+  for (int r = 0; r < world()->size(); ++r) {
+    weighted += r * (r + 1.0);
+    weights += r + 1.0;
+  }
+  EXPECT_EQ(log.entries().size(), 3U);
+  const json written = json::parse(read_file(folder.path() / "log"));
+  EXPECT_EQ(written.size(), 3U);
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    const json& entry = written[i];
+    EXPECT_EQ(entry.at("epoch"), i + 1);
+    EXPECT_EQ(entry.at("iteration"), (i + 1) * job.iterator->steps_per_epoch());
+    EXPECT_NEAR(entry.at("validation/main/loss"), weighted / weights, 1e-12);
+    EXPECT_EQ(entry.at("lr"), 0.01);
+    EXPECT_GT(entry.at("main/loss"), 0);
+    EXPECT_GE(entry.at("main/accuracy"), 0);
+    EXPECT_GT(entry.at("images_per_second"), 0);
+    EXPECT_GT(entry.at("elapsed_time"), i == 0 ? 0.0 : written[i - 1].at("elapsed_time").get<double>());
+    EXPECT_EQ(entry.at("main/loss"), log.entries()[i].at("main/loss"));
+  }
+}
+
+TEST(ExtensionsTest, ThePrintedTableIsChainers) {
+  const extensions::LogReport log;
+  const extensions::PrintReport table(log);
+  EXPECT_EQ(table.header(),
+            "epoch       main/loss   validation/main/loss  main/accuracy  validation/main/accuracy  elapsed_time  ");
+  EXPECT_EQ(table.line({{"epoch", 1}, {"main/loss", 0.19}, {"main/accuracy", nullptr}, {"elapsed_time", 12.5}}),
+            "1           0.19                              nan                                      12.5          ");
+}
+
+TEST(ExtensionsTest, TheProgressBarShowsHowFarAndHowLong) {
+  const std::string text = extensions::ProgressBar::render(0.25, 2.5, 120, 10, 88.123, 3725);
+  EXPECT_THAT(text, HasSubstr("total [############......................................]  25.00%"));
+  EXPECT_THAT(text, HasSubstr("this epoch [#########################.........................]  50.00%"));
+  EXPECT_THAT(text, HasSubstr("120 iter, 2 epoch / 10 epochs"));
+  EXPECT_THAT(text, HasSubstr("88.123 iters/sec. Estimated time to finish: 1:02:05."));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
+}
+
+TEST(ExtensionsTest, TheGraphNamesParametersAndOperations) {
+  const TestFolder folder(world());
+  ToyJob job(world(), {.trainer = {.iterations = 2, .out = folder.path()}});
+  job.trainer->extend(std::make_unique<extensions::DumpGraph>());
+  EXPECT_EQ(job.trainer->run(), 0);
+  const std::string dot = read_file(folder.path() / "cg.dot");
+  EXPECT_TRUE(dot.starts_with("digraph")) << dot;
+  for (const char* part : {"first.weight\\n5×6", "first.bias\\n5", "second.weight\\n3×5", "second.bias\\n3",
+                           "label=\"Tanh\"", "label=\"Addmm\"", "label=\"NllLoss\"", "-> \"loss\""}) {
+    EXPECT_THAT(dot, HasSubstr(part));
+  }
+}
+
+TEST(ExtensionsTest, ALossThatIsNotFiniteIsNullInTheLog) {
+  const TestFolder folder(world());
+  const auto parameter = torch::ones({2}).requires_grad_();
+  auto sgd = std::make_unique<torch::optim::SGD>(std::vector<at::Tensor>{parameter}, torch::optim::SGDOptions(0.1));
+  Trainer trainer(world(), create_multi_node_optimizer(std::move(sgd), world()),
+                  std::make_shared<toy::ToyIterator>(8, 1, *world()), std::make_shared<toy::ToyNet>(false),
+                  [&](const Batch&, Summary&) { return parameter.sum() * std::numeric_limits<double>::quiet_NaN(); },
+                  {.epochs = 1, .out = folder.path()});
+  trainer.extend(std::make_unique<extensions::LogReport>());
+  EXPECT_EQ(trainer.run(), 0);
+  EXPECT_TRUE(json::parse(read_file(folder.path() / "log")).at(0).at("main/loss").is_null());
+}
+
+class PlotTest : public testing::Test {
+ protected:
+  TestFolder folder_{world()};
+  ToyJob job_{world(), {.trainer = {.epochs = 2, .out = folder_.path()}}};
+
+  std::filesystem::path script(const std::string& name, const std::string& body) {
+    const auto path = folder_.path() / name;
+    if (world()->rank() == 0) {
+      std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
+      std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    }
+    world()->barrier();
+    return path;
+  }
+  std::unique_ptr<extensions::PlotReport> plot(const extensions::LogReport& log, const std::string& program) {
+    return std::make_unique<extensions::PlotReport>(
+        log, std::vector<extensions::PlotPanel>{{"it's the loss", {"main/loss", "no such value"}}}, "iteration",
+        program);
+  }
+};
+
+TEST_F(PlotTest, TheScriptHoldsThePoints) {
+  const extensions::LogReport log;
+  const std::string text = plot(log, "gnuplot")
+                               ->script({{{"iteration", 2}, {"main/loss", 0.5}},
+                                         {{"iteration", 4}, {"main/loss", nullptr}},
+                                         {{"iteration", 6}, {"main/loss", 0.25}}},
+                                        "it's.png");
+  EXPECT_THAT(text, HasSubstr("<< EOD\n2 0.5\n6 0.25\nEOD\n"));
+  EXPECT_THAT(text, HasSubstr("set output 'it''s.png'"));
+  EXPECT_THAT(text, HasSubstr("set title 'it''s the loss'"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("no such value")));
+  EXPECT_EQ(plot(log, "gnuplot")->script({}, "x.png"), "");
+}
+
+TEST_F(PlotTest, ThePictureReplacesTheOldOneWhenItIsDone) {
+  // Stands in for gnuplot: keeps what it was told and writes where it was told.
+  const auto program =
+      script("draw", "cat > \"$(dirname \"$0\")/told\"; echo picture > \"$(dirname \"$0\")/.plot.png.tmp\"");
+  const auto& log = job_.trainer->extend(std::make_unique<extensions::LogReport>());
+  job_.trainer->extend(plot(log, program.string()));
+  EXPECT_EQ(job_.trainer->run(), 0);
+  EXPECT_EQ(read_file(folder_.path() / "plot.png"), "picture\n");
+  EXPECT_THAT(read_file(folder_.path() / "told"), HasSubstr(std::to_string(job_.trainer->iteration()) + " "));
+}
+
+TEST_F(PlotTest, AnAbsentOrFailingProgramLeavesTrainingAlone) {
+  const auto& log = job_.trainer->extend(std::make_unique<extensions::LogReport>());
+  job_.trainer->extend(plot(log, "/no/such/gnuplot"), {.name = "absent"});
+  job_.trainer->extend(plot(log, script("fails", "exit 3").string()), {.name = "fails"});
+  job_.trainer->extend(plot(log, script("deaf", "exec <&-; exit 0").string()), {.name = "deaf"});
+  EXPECT_EQ(job_.trainer->run(), 0);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "plot.png"));
+}
+
+TEST_F(PlotTest, AProgramThatHangsIsNotWaitedFor) {
+  extensions::LogReport log;
+  log.load_state(json::parse(R"([{"iteration": 1, "main/loss": 2}])"));
+  const auto report = plot(log, script("hangs", "exec sleep 1000").string());
+  for (int i = 0; i < 3; ++i) report->run(*job_.trainer);  // the destructor ends it
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "plot.png"));
+}
+
+}  // namespace
+}  // namespace mn

@@ -1,0 +1,84 @@
+#include <gtest/gtest.h>
+
+#include <mn/train/extensions/allreduce_persistent.hpp>
+#include <mn/train/extensions/learning_rate.hpp>
+#include <mn/train/extensions/log_report.hpp>
+
+#include "tests/train/toy.hpp"
+
+namespace mn {
+namespace {
+
+using toy::TestFolder;
+using toy::ToyJob;
+using toy::world;
+
+double rate_of(ToyJob& job) { return job.trainer->optimizer().param_groups().front().options().get_lr(); }
+
+TEST(LearningRate, IsSetBeforeEachIteration) {
+  const TestFolder folder(world());
+  ToyJob job(world(), {.trainer = {.iterations = 4, .out = folder.path()}});
+  std::vector<double> used;
+  job.trainer->extend("watch", {1, "iteration"}, [&](Trainer&) { used.push_back(rate_of(job)); });
+  job.trainer->extend(std::make_unique<extensions::LearningRate>(
+      [](std::int64_t iteration) { return static_cast<double>(iteration + 1); }));
+  const auto& log =
+      job.trainer->extend(std::make_unique<extensions::LogReport>(), {.trigger = Interval{1, "iteration"}});
+  EXPECT_EQ(job.trainer->run(), 0);
+  EXPECT_EQ(used, (std::vector<double>{1, 2, 3, 4}));
+  EXPECT_EQ(log.entries().back().at("lr"), 4);
+}
+
+TEST(LearningRate, GoesOnAfterAResume) {
+  const TestFolder folder(world());
+  const auto schedule = [](std::int64_t iteration) { return 0.01 / static_cast<double>(iteration + 1); };
+  ToyJob first(world(), {.trainer = {.iterations = 3, .out = folder.path()}});
+  first.trainer->extend(std::make_unique<extensions::LearningRate>(schedule));
+  EXPECT_EQ(first.trainer->run(), 0);
+  first.trainer->save(folder.path() / "snapshot_iter_3");
+
+  ToyJob second(world(), {.trainer = {.iterations = 5, .out = folder.path()}});
+  std::vector<double> used;
+  second.trainer->extend("watch", {1, "iteration"}, [&](Trainer&) { used.push_back(rate_of(second)); });
+  second.trainer->extend(std::make_unique<extensions::LearningRate>(schedule));
+  EXPECT_TRUE(second.trainer->resume("auto"));
+  EXPECT_EQ(second.trainer->run(), 0);
+  EXPECT_EQ(used, (std::vector<double>{schedule(3), schedule(4)}));
+}
+
+struct Buffers : torch::nn::Module {
+  explicit Buffers(int rank) {
+    mean = register_buffer("mean", torch::full({3, 5}, static_cast<double>(rank)));
+    variance = register_buffer("variance", torch::arange(7, torch::kDouble) * rank);
+    count = register_buffer("count", torch::tensor(40 + rank, torch::kLong));
+    weight = register_parameter("weight", torch::full({2}, static_cast<double>(rank)));
+  }
+  at::Tensor mean, variance, count, weight;
+};
+
+TEST(AverageBuffers, BecomeTheirMeanOverRanks) {
+  const int rank = world()->rank();
+  const double mean_rank = (world()->size() - 1) / 2.0;
+  Buffers model(rank);
+  average_buffers(model, *world());
+  EXPECT_TRUE(model.mean.equal(torch::full({3, 5}, mean_rank)));
+  EXPECT_TRUE(model.variance.equal(torch::arange(7, torch::kDouble) * mean_rank));
+  EXPECT_EQ(model.count.item<std::int64_t>(), 40 + rank);  // counters and parameters are none of its business
+  EXPECT_TRUE(model.weight.equal(torch::full({2}, static_cast<double>(rank))));
+}
+
+TEST(AverageBuffers, ExtensionRunsBeforeTheSnapshot) {
+  const TestFolder folder(world());
+  ToyJob job(world(), {.noise = true, .trainer = {.epochs = 1, .out = folder.path()}});
+  job.trainer->extend(std::make_unique<extensions::AllreducePersistent>());
+  std::string at_end;
+  job.trainer->extend("watch", {1, "epoch"}, [&](Trainer&) {
+    const at::Tensor mean = job.model->running_mean;
+    at_end.assign(static_cast<const char*>(mean.data_ptr()), mean.nbytes());
+  });
+  EXPECT_EQ(job.trainer->run(), 0);
+  EXPECT_TRUE(toy::same_on_all(at_end));
+}
+
+}  // namespace
+}  // namespace mn

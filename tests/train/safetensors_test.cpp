@@ -1,0 +1,166 @@
+#include <cstring>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/train/safetensors.hpp>
+
+#include "tests/train/toy.hpp"
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using toy::TestFolder;
+using toy::ToyNet;
+using toy::world;
+
+std::string file_of(const std::string& header, const std::string& data) {
+  const std::uint64_t bytes = header.size();
+  return std::string(reinterpret_cast<const char*>(&bytes), sizeof bytes) + header + data;
+}
+
+/// What from_safetensors() says against the bytes; empty if nothing.
+std::string complaint(const std::string& bytes) {
+  try {
+    static_cast<void>(from_safetensors(bytes, "FILE"));
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+NamedTensors examples() {
+  return {{"bytes", torch::arange(5, torch::kByte)},
+          {"flags", torch::tensor({true, false, true})},
+          {"half", torch::randn({2, 3}).to(torch::kHalf)},
+          {"bfloat", torch::randn({7}).to(torch::kBFloat16)},
+          {"double", torch::randn({2, 2}, torch::kDouble)},
+          {"scalar", torch::tensor(42, torch::kLong)},
+          {"empty", torch::empty({0, 4})},
+          {"turned", torch::randn({3, 5}).t()},
+          {"int", torch::arange(3, torch::kInt)},
+          {"short", torch::arange(3, torch::kShort)},
+          {"char", torch::arange(-2, 1, torch::kChar)}};
+}
+
+TEST(SafetensorsTest, ReadsBackEveryDtypeAndShape) {
+  const NamedTensors written = examples();
+  const NamedTensors read = from_safetensors(to_safetensors(written, {{"format", "pt"}}), "FILE");
+  const std::map<std::string, at::Tensor> by_name(read.begin(), read.end());
+  EXPECT_EQ(by_name.size(), written.size());
+  for (const auto& [name, tensor] : written) {
+    EXPECT_EQ(by_name.at(name).scalar_type(), tensor.scalar_type()) << name;
+    EXPECT_EQ(by_name.at(name).sizes(), tensor.sizes()) << name;
+    EXPECT_TRUE(by_name.at(name).equal(tensor)) << name;
+  }
+}
+
+TEST(SafetensorsTest, TheBytesAreThoseOfTheFormat) {
+  const std::string bytes =
+      to_safetensors({{"b", torch::tensor({1, 2}, torch::kByte)}, {"a", torch::tensor({1.0F})}}, {{"format", "pt"}});
+  std::uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes.data(), sizeof header_bytes);
+  EXPECT_EQ(header_bytes % 8, 0U);
+  EXPECT_EQ(json::parse(bytes.substr(8, header_bytes)), json::parse(R"({"__metadata__": {"format": "pt"},
+                            "a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]},
+                            "b": {"dtype": "U8", "shape": [2], "data_offsets": [4, 6]}})"));
+  EXPECT_EQ(bytes.substr(8 + header_bytes), std::string("\0\0\x80\x3f\x01\x02", 6));
+}
+
+TEST(SafetensorsTest, EveryTruncationIsFound) {
+  const std::string whole = to_safetensors(examples());
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    EXPECT_TRUE(complaint(whole.substr(0, length)).starts_with("FILE ")) << length;
+  }
+  EXPECT_THAT(complaint(whole + "x"), HasSubstr("bytes of data"));
+}
+
+TEST(SafetensorsTest, HeadersThatLieAreFound) {
+  const auto entry = [](const std::string& dtype, const std::string& shape, const std::string& offsets) {
+    return R"({"t": {"dtype": ")" + dtype + R"(", "shape": )" + shape + R"(, "data_offsets": )" + offsets + "}}";
+  };
+  EXPECT_EQ(complaint(file_of(entry("F32", "[2]", "[0, 8]"), "12345678")), "");
+  EXPECT_THAT(complaint(file_of(entry("F99", "[2]", "[0, 8]"), "12345678")), HasSubstr("unknown dtype \"F99\""));
+  EXPECT_THAT(complaint(file_of(entry("F32", "[3]", "[0, 8]"), "12345678")), HasSubstr("which is not F32 [3]"));
+  EXPECT_THAT(complaint(file_of(entry("F32", "[-2]", "[0, 8]"), "12345678")), HasSubstr("impossible shape"));
+  EXPECT_THAT(complaint(file_of(entry("F32", "[4611686018427387905, 4]", "[0, 16]"), std::string(16, 'x'))),
+              HasSubstr("impossible shape"));
+  EXPECT_THAT(complaint(file_of(entry("F32", "[2]", "[8, 0]"), "12345678")), HasSubstr("beyond its end"));
+  EXPECT_THAT(complaint(file_of(entry("F32", "[2]", "[4, 12]"), "123456789012")), HasSubstr("gap or an overlap"));
+  EXPECT_THAT(complaint(file_of(entry("F32", "[2]", "[0, 8]"), "123456789")), HasSubstr("9 bytes of data"));
+  EXPECT_THAT(complaint(file_of(entry("F32", "\"2\"", "[0, 8]"), "12345678")), HasSubstr("malformed entry"));
+  EXPECT_THAT(complaint(file_of(R"({"t": 3})", "")), HasSubstr("malformed entry"));
+  EXPECT_THAT(complaint(file_of("[]", "")), HasSubstr("no JSON object"));
+  EXPECT_THAT(complaint(file_of("{", "")), HasSubstr("no JSON object"));
+  EXPECT_THAT(complaint("\xff\xff\xff\xff\xff\xff\xff\xff{}"), HasSubstr("no safetensors file"));
+}
+
+TEST(SafetensorsTest, NoChangeOfTheHeaderDoesWorseThanAComplaint) {
+  const std::string whole = to_safetensors(examples());
+  std::mt19937 random(11);
+  for (int round = 0; round < 3000; ++round) {
+    std::string changed = whole;
+    for (int i = 0; i < 3; ++i) changed[random() % 700] = static_cast<char>(random());
+    const std::string said = complaint(changed);
+    EXPECT_TRUE(said.empty() || said.starts_with("FILE ")) << said;
+  }
+}
+
+TEST(SafetensorsTest, AnotherModelIsToldApartAndNothingCopied) {
+  ToyNet net(true);
+  const at::Tensor before = net.first->weight.detach().clone();
+  const auto said = [&](const NamedTensors& tensors) -> std::string {
+    try {
+      copy_into(net, tensors, "FILE");
+    } catch (const DataError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  NamedTensors tensors;
+  for (const auto& [name, tensor] : named_tensors(net)) tensors.emplace_back(name, tensor.detach() + 1);
+  NamedTensors changed = tensors;
+  changed.pop_back();
+  EXPECT_THAT(said(changed), HasSubstr("lacks \"running_mean\""));
+  changed = tensors;
+  changed.emplace_back("extra", torch::ones({1}));
+  EXPECT_THAT(said(changed), HasSubstr("holds \"extra\""));
+  changed = tensors;
+  changed.back().second = torch::ones({7});
+  EXPECT_THAT(said(changed), HasSubstr("\"running_mean\" is Float [7] there and Float [6]"));
+  changed = tensors;
+  changed.back().second = torch::ones({6}, torch::kLong);
+  EXPECT_THAT(said(changed), HasSubstr("is Long [6] there and Float [6]"));
+  EXPECT_TRUE(net.first->weight.equal(before));
+  EXPECT_EQ(said(tensors), "");
+  EXPECT_TRUE(net.first->weight.equal(before + 1));
+}
+
+TEST(SafetensorsTest, RankZeroSavesAndAllRanksLoad) {
+  const TestFolder folder(world());
+  const auto path = folder.path() / "model.safetensors";
+  torch::manual_seed(10 + world()->rank());
+  ToyNet net(true);
+  net.running_mean.fill_(world()->rank() + 1);
+  save_model(path, net, *world());
+  ToyNet loaded(true);
+  load_model(path, loaded, *world());
+  torch::manual_seed(10);
+  ToyNet roots(true);
+  for (const auto& item : roots.named_parameters())
+    EXPECT_TRUE(loaded.named_parameters()[item.key()].equal(item.value()));
+  EXPECT_TRUE(loaded.running_mean.equal(torch::ones({6})));
+
+  EXPECT_THROW(load_model(folder.path() / "absent", loaded, *world()), DataError);
+  EXPECT_THROW(save_model(folder.path() / "absent" / "model", loaded, *world()), DataError);
+  ToyNet other(false);
+  EXPECT_THROW(load_model(path, other, *world()), DataError);
+}
+
+}  // namespace
+}  // namespace mn

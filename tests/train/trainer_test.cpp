@@ -1,0 +1,177 @@
+#include <csignal>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/core/error.hpp>
+#include <mn/train/triggers.hpp>
+
+#include "tests/train/toy.hpp"
+
+namespace mn {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using toy::same_on_all;
+using toy::TestFolder;
+using toy::ToyJob;
+using toy::world;
+
+TEST(IntervalTest, ParsesEpochsIterationsAndSeconds) {
+  EXPECT_EQ(Interval::parse("5e"), Interval(5, "epoch"));
+  EXPECT_EQ(Interval::parse("100i"), Interval(100, "iteration"));
+  EXPECT_EQ(Interval::parse("60s"), Interval(60, "second"));
+  EXPECT_EQ(Interval::parse("3"), Interval(3, "epoch"));
+  EXPECT_EQ(Interval::parse("0.5e"), Interval(0.5, IntervalUnit::kEpoch));
+  for (const char* text : {"5e", "100i", "60s", "0.5e"}) EXPECT_EQ(Interval::parse(text).str(), text);
+}
+
+TEST(IntervalTest, RejectsWhatIsNoInterval) {
+  for (const char* text : {"", "e", "0", "0e", "-1i", "1.5i", "5x", "5 e", "i5", "nan", "inf", "1e5e5"}) {
+    EXPECT_THROW(static_cast<void>(Interval::parse(text)), UsageError) << text;
+  }
+  EXPECT_THROW(Interval(1, "week"), UsageError);
+  EXPECT_THROW(Interval(0, "epoch"), UsageError);
+}
+
+TEST(IntervalTest, PassesEachMultipleOnce) {
+  const Interval three(3, IntervalUnit::kIteration);
+  std::vector<int> passed;
+  for (int i = 1; i <= 10; ++i) {
+    if (three.passed(i - 1, i)) passed.push_back(i);
+  }
+  EXPECT_THAT(passed, ElementsAre(3, 6, 9));
+  EXPECT_TRUE(Interval(0.5, IntervalUnit::kEpoch).passed(0.4, 0.6));
+  EXPECT_FALSE(Interval(0.5, IntervalUnit::kEpoch).passed(0.6, 0.9));
+}
+
+TEST(TrainerTest, EqualsOnePlainProcessWithTheWholeBatch) {
+  const TestFolder folder(world());
+  const std::int64_t global_batch = 4 * world()->size();
+  ToyJob job(world(), {.sgd = true, .trainer = {.epochs = 2, .out = folder.path()}});
+  Metrics observed;
+  job.trainer->extend("take", {2, "epoch"}, [&](Trainer& trainer) { observed = trainer.take_observation(); });
+  EXPECT_EQ(job.trainer->run(), 0);
+
+  const auto alone = world()->split(world()->rank(), 0);  // every rank checks by itself
+  ToyJob plain(alone, {.sgd = true, .trainer = {.epochs = 2, .out = folder.path()}});
+  toy::ToyIterator iterator(50, global_batch, *alone);
+  torch::optim::SGD sgd(plain.model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  double sum = 0;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    while (const auto batch = iterator.next()) {
+      sgd.zero_grad();
+      const at::Tensor loss = torch::nn::functional::cross_entropy(plain.model->forward(batch->data), batch->target);
+      loss.backward();
+      sgd.step();
+      sum += loss.item<double>() * static_cast<double>(batch->samples);
+    }
+  }
+  EXPECT_TRUE(torch::allclose(job.weights(), plain.weights(), 1e-5, 1e-6)) << job.weights() - plain.weights();
+  EXPECT_NEAR(observed.at("main/loss"), sum / 100, 1e-5);
+  EXPECT_GT(observed.at("images_per_second"), 0);
+  EXPECT_TRUE(same_on_all(std::to_string(observed.at("main/loss")) + std::to_string(observed.at("main/accuracy"))));
+}
+
+TEST(TrainerTest, RanksWithoutSamplesTakePartInTheStep) {
+  const TestFolder folder(world());
+  const std::int64_t size = 4 * world()->size() + 1;  // the last step has a sample on rank 0 alone
+  ToyJob job(world(), {.size = size, .noise = true, .trainer = {.epochs = 2, .out = folder.path()}});
+  EXPECT_EQ(job.trainer->run(), 0);
+  EXPECT_EQ(job.trainer->iteration(), 4);
+  const at::Tensor weights = job.weights();
+  EXPECT_TRUE(same_on_all(std::string(static_cast<const char*>(weights.data_ptr()), weights.nbytes())));
+}
+
+TEST(TrainerTest, ExtensionsRunByTriggerAndPriority) {
+  const TestFolder folder(world());
+  const std::int64_t size = 8 * world()->size();  // two iterations an epoch
+  ToyJob job(world(), {.size = size, .trainer = {.epochs = 3, .out = folder.path()}});
+  std::vector<std::string> events;
+  const auto record = [&](const std::string& what) {
+    return [&events, what](Trainer& trainer) { events.push_back(what + std::to_string(trainer.iteration())); };
+  };
+  class Early final : public Extension {
+   public:
+    explicit Early(std::vector<std::string>& events) : events_(events) {}
+    std::string name() const override { return "early"; }
+    void initialize(Trainer&) override { events_.push_back("begin"); }
+    void run(Trainer& trainer) override { events_.push_back("early" + std::to_string(trainer.iteration())); }
+    void finalize(Trainer&) override { events_.push_back("end"); }
+
+   private:
+    std::vector<std::string>& events_;
+  };
+  job.trainer->extend("epoch", {1, "epoch"}, record("epoch"));
+  job.trainer->extend("third", {3, "iteration"}, record("third"));
+  job.trainer->extend(std::make_unique<Early>(events), {.trigger = Interval(2, "epoch"), .priority = kPriorityWriter});
+  EXPECT_THROW(job.trainer->extend("epoch", {1, "epoch"}, record("again")), ArgumentError);
+  EXPECT_EQ(job.trainer->run(), 0);
+  EXPECT_THAT(events, ElementsAre("begin", "epoch2", "third3", "early4", "epoch4", "epoch6", "third6", "end"));
+}
+
+TEST(TrainerTest, StopsAtTheNumberOfIterations) {
+  const TestFolder folder(world());
+  ToyJob job(world(), {.trainer = {.iterations = 5, .out = folder.path()}});
+  EXPECT_EQ(job.trainer->run(), 0);
+  EXPECT_EQ(job.trainer->iteration(), 5);
+  EXPECT_EQ(job.trainer->progress(), 1);
+}
+
+TEST(TrainerTest, RanksAgreeOnSeconds) {
+  const TestFolder folder(world());
+  ToyJob job(world(), {.trainer = {.iterations = 60, .out = folder.path()}});
+  std::vector<std::int64_t> ran_at;
+  // Ranks of different speed: were each to use its own clock, the barrier would meet other collectives.
+  job.trainer->extend("often", {0.002, "second"}, [&](Trainer& trainer) {
+    ran_at.push_back(trainer.iteration());
+    std::this_thread::sleep_for(std::chrono::milliseconds(trainer.communicator().rank()));
+    trainer.communicator().barrier();
+  });
+  job.trainer->extend("never", {1000, "second"}, [&](Trainer&) { ran_at.push_back(-1); });
+  EXPECT_EQ(job.trainer->run(), 0);
+  EXPECT_FALSE(ran_at.empty());
+  EXPECT_THAT(ran_at, testing::Not(testing::Contains(-1)));
+  EXPECT_TRUE(same_on_all(nlohmann::json(ran_at).dump()));
+}
+
+TEST(TrainerTest, ASignalToOneRankEndsAllWithACheckpoint) {
+  for (const int signal : {SIGUSR1, SIGTERM}) {
+    const TestFolder folder(world());
+    const toy::ToyOptions options = {.trainer = {.epochs = 200, .out = folder.path(), .checkpoint_on_signal = true}};
+    ToyJob job(world(), options);
+    job.trainer->extend("kill", {1, "iteration"}, [&](Trainer& trainer) {
+      const bool last = trainer.communicator().rank() == trainer.communicator().size() - 1;
+      if (last && trainer.iteration() == 3) std::raise(signal);
+    });
+    EXPECT_EQ(job.trainer->run(), kExitRequeue);
+    EXPECT_GE(job.trainer->iteration(), 3);
+    EXPECT_TRUE(same_on_all(std::to_string(job.trainer->iteration())));
+    EXPECT_TRUE(std::filesystem::exists(checkpoint_path(folder.path(), job.trainer->iteration())));
+
+    ToyJob next(world(), options);
+    EXPECT_TRUE(next.trainer->resume("auto"));
+    EXPECT_EQ(next.trainer->iteration(), job.trainer->iteration());
+    EXPECT_TRUE(next.weights().equal(job.weights()));
+  }
+}
+
+TEST(TrainerTest, AnOutputFolderThatCantBeWrittenIsOneErrorOnAllRanks) {
+  try {
+    ToyJob job(world(), {.trainer = {.epochs = 1, .out = "/dev/null/result"}});
+    ADD_FAILURE() << "no error";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("/dev/null/result"));
+    EXPECT_THAT(error.what(), HasSubstr("--out"));
+  }
+}
+
+TEST(TrainerTest, TrainingNeedsAnEnd) {
+  EXPECT_THROW(ToyJob(world(), {.trainer = {.out = "/tmp"}}), UsageError);
+  EXPECT_THROW(ToyJob(world(), {.trainer = {.epochs = -1, .out = "/tmp"}}), UsageError);
+}
+
+}  // namespace
+}  // namespace mn
