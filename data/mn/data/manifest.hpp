@@ -1,5 +1,5 @@
-/// The shard table: which shards make a dataset. In a file it is manifest.h5 (HDF5 behind a user block of 512 bytes with
-/// magic, version, CRC32C and length of the file), on the wire a CBOR document.
+/// The shard table: which shards make a dataset. In a file it is manifest.h5 (HDF5 behind a user block of 512 bytes
+/// with magic, version, CRC32C and length of the file), on the wire a CBOR document.
 #pragma once
 
 #include <cstdint>
