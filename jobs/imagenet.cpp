@@ -53,8 +53,8 @@ std::unique_ptr<mn::Evaluator> make_evaluator(const ImagenetOptions& options, co
     const AutocastScope autocast(precision, device);
     const auto logits = model->forward(batch.data).to(torch::kFloat);
     const auto loss = torch::nn::functional::cross_entropy(logits, batch.target);
-    const auto counts = mn::jobs::count_correct(logits, batch.target) / static_cast<double>(batch.samples);
-    const auto values = torch::cat({loss.view({1}), counts}).cpu();
+    const auto counts = mn::jobs::count_correct(logits, batch.target).to(torch::kDouble) / batch.samples;
+    const auto values = torch::cat({loss.view({1}).to(torch::kDouble), counts}).cpu();
     const auto weight = static_cast<double>(batch.samples);
     report.add("loss", values[0].item<double>(), weight);
     report.add("accuracy", values[1].item<double>(), weight);
