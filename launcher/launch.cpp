@@ -41,7 +41,7 @@ struct Outcome {
   Master master;
   Binding binding;
   std::vector<VisibleGpu> gpus;
-  std::string report;  ///< rank 0's, with --doctor
+  Verdict verdict;  ///< rank 0's, and that of a rank that judges alone
 };
 
 class Launch {
@@ -53,6 +53,9 @@ class Launch {
     connect();
     Outcome outcome = session_ && here_.size > 1 ? compare() : check_alone();
     session_.reset();
+    // Only now: output while mpiexec serves the ranks' PMIx calls was seen to make it lose track of one of them.
+    std::cout << outcome.verdict.output << std::flush;
+    std::cerr << outcome.verdict.complaints << std::flush;
     if (outcome.exit_code != 0 || options_.dry_run) return outcome.exit_code;
     if (surroundings_.program.empty()) throw ProgramError(surroundings_.program_error, program_exit_);
     start(outcome);
@@ -121,8 +124,10 @@ class Launch {
     exchange.meet();
 
     Outcome outcome;
-    if (here_.rank == 0) outcome.exit_code = judge_all(exchange, outcome.report);
-    if (here_.rank == 0) exchange.tell("verdict", outcome.exit_code);
+    if (here_.rank == 0) {
+      outcome.verdict = judge_all(exchange);
+      exchange.tell("verdict", outcome.verdict.exit_code);
+    }
     exchange.meet();
     outcome.exit_code = exchange.hear(0, "verdict").get<int>();
     take_share(outcome, node_share(exchange, here_.inter_rank));
@@ -172,7 +177,7 @@ class Launch {
     outcome.gpus = resources_of(share.ranks[me]).gpus;
   }
 
-  int judge_all(const Exchange& exchange, std::string& report) const {
+  Verdict judge_all(const Exchange& exchange) const {
     JobFacts job{.launcher = here_.launcher, .layout = *here_.layout, .nodes = {}, .ranks = {}, .bindings = {}};
     job.ranks.resize(here_.layout->nodes.size());
     for (int node = 0; node < here_.inter_size; ++node) {
@@ -182,15 +187,7 @@ class Launch {
       job.nodes.push_back(std::move(share.node));
       job.bindings.push_back(std::move(share.bindings));
     }
-    return judge(job, report);
-  }
-
-  int judge(const JobFacts& job, std::string& report) const {
-    const Verdict verdict = launcher::judge(job, options_, here_, program_exit_);
-    if (!verdict.output.empty()) std::cout << verdict.output << std::flush;
-    if (!verdict.complaints.empty()) std::cerr << verdict.complaints << std::flush;
-    report = verdict.report;
-    return verdict.exit_code;
+    return judge(job, options_, here_, program_exit_);
   }
 
   /// Without an exchange a rank sees its own node only and takes its neighbours to be like itself.
@@ -212,7 +209,8 @@ class Launch {
                  .ranks = {share.ranks[0]},
                  .bindings = {{outcome.binding}}};
     job.ranks[0]["size"] = 1;
-    outcome.exit_code = judge(job, outcome.report);
+    outcome.verdict = judge(job, options_, here_, program_exit_);
+    outcome.exit_code = outcome.verdict.exit_code;
     outcome.master = {guess_master_address(), port_of_job(here_.job)};
     if (here_.size == 1) outcome.master.port = free_port_of_job(here_.job, is_free_port);
     say_not_compared();
@@ -251,7 +249,7 @@ class Launch {
     if (options_.bind) set_affinity_of_this_thread(binding.cpus);
     add_exports(variables_, here_, outcome.master, device, binding.cores);
     if (!options_.output.empty()) redirect_output(options_.output, here_.rank);
-    if (options_.doctor) start_self_test(outcome.report);
+    if (options_.doctor) start_self_test(outcome.verdict.report);
     become(surroundings_.program, surroundings_.arguments, variables_);
   }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A rank that is killed in mid-epoch ends every other rank, on the other node too, within 10 seconds and with one message
-# of ours that names rank and host; and srun without a PMIx server ends at once, with one line.
+# of ours that names rank and host; srun without a PMIx server ends at once, with the remedy.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 mnlaunch=$build/mnlaunch
 mnist=$(readlink -f "$build/jobs/mnist")
@@ -12,7 +12,8 @@ kill_one() {
   echo "$name"
   timeout 200 "$@" "$mnlaunch" jobs/mnist --epoch 1000 --unit 100 --out "$name" >"$name.txt" 2>&1 &
   launcher=$!
-  within 120 test -s "$name/log" || { cat "$name.txt"; fail "$name: no epoch ended in 120 s"; }
+  # The graph is drawn in the first step; an epoch takes seconds.
+  within 120 test -s "$name/cg.dot" || { cat "$name.txt"; fail "$name: no step in 120 s"; }
   has_ranks "$mnist" "$ranks" || fail "$name: $(ranks_of "$mnist" | wc -l) ranks instead of $ranks"
   pid=$(ranks_of "$mnist" | sed -n "s/^$victim //p")
   killed=$(date +%s%N)
@@ -31,7 +32,15 @@ kill_one srun 1 vn2 2 srun -N2 --ntasks-per-node=1
 kill_one srun-root 0 vn1 2 srun -N2 --ntasks-per-node=1
 kill_one srun-two-a-node 3 vn2 4 srun -N2 --ntasks-per-node=2
 
+# Without a PMIx server mnlaunches cannot talk, so each names its own host; the job itself leaves it to rank 0.
 echo "srun --mpi=none"
-if timeout 30 srun --mpi=none -N2 "$mnlaunch" jobs/mnist --out none >none.txt 2>&1; then fail "srun --mpi=none exits with 0"; fi
-same 'srun --mpi=none: lines of ours' 1 "$(grep -vc '^srun: ' none.txt)"
-grep -q 'srun --mpi=pmix' none.txt || fail "srun --mpi=none: no remedy in: $(cat none.txt)"
+for program in "$mnlaunch jobs/mnist" "$build/jobs/mnist"; do
+  # shellcheck disable=SC2086
+  if timeout 30 srun --mpi=none -N2 $program --out none >none.txt 2>&1; then fail "$program: exits with 0"; fi
+  grep -v -e '^srun: ' -e '^mnlaunch: note: ' none.txt >lines.txt || true
+  same "$program: lines without the remedy" '' "$(grep -v 'mpi=pmix' lines.txt)"
+  case $program in
+    *mnlaunch*) same "$program: hosts named" "vn1 vn2" "$(grep -o 'vn[12]' lines.txt | sort | xargs)" ;;
+    *) same "$program: lines" 1 "$(wc -l <lines.txt)" ;;
+  esac
+done

@@ -16,9 +16,12 @@ work=$build/cluster/work/$(basename "$0" .sh)
 rm -rf "$work"
 mkdir -p "$work"
 cd "$work"
-export OMP_NUM_THREADS=1 OMPI_MCA_mpi_yield_when_idle=1  # the ranks share few cores
+export OMP_NUM_THREADS=1
 unset MN_BUILD_DIR MN_SOURCE_DIR MN_TEST_DATA  # ctest's, which ranks started through ssh do not get
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+# A test that fails half-way leaves nothing running.
+trap 'jobs -p | xargs -r kill; scancel --quiet --user=root' EXIT
 
 fail() {
   echo "FAILED: $*" >&2

@@ -107,7 +107,7 @@ std::string PlotReport::script(const std::vector<nlohmann::json>& entries, const
   }
   if (panels == 0) return "";
   text << "set terminal pngcairo size 800," << 400 * panels << " noenhanced\nset output " << quoted(png)
-       << "\nset grid\nset xlabel " << quoted(x_) << "\nset multiplot layout " << panels << ",1\n"
+       << "\nset grid\nset key below\nset xlabel " << quoted(x_) << "\nset multiplot layout " << panels << ",1\n"
        << plots.str() << "unset multiplot\nunset output\n";
   return text.str();
 }
