@@ -79,9 +79,11 @@ Verdict judge(const JobFacts& job, const Options& options, const Placement& here
   }
   Findings findings = checked ? run_checks(job) : Findings{};
   verdict.exit_code = exit_code_of(findings, options.check);
-  // A rank that judges alone says only what stops it, and what concerns its whole node once for each node.
+  // A rank that judges alone says only what stops it, what concerns its whole node once for each node, and what
+  // concerns the whole step (srun gave it no PMIx server) once.
   const auto is_others_to_say = [&](const Finding& finding) {
-    return !finding.is_error || (here.intra_rank != 0 && finding.check != "sources");
+    return !finding.is_error || (here.intra_rank != 0 && finding.check != "sources") ||
+           (finding.check == "mpi" && job.launcher == Launcher::kSlurm);
   };
   if (here.rank != 0) std::erase_if(findings, is_others_to_say);
 

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include <sys/stat.h>
 
@@ -44,6 +45,8 @@ struct Outcome {
   Verdict verdict;  ///< rank 0's, and that of a rank that judges alone
 };
 
+constexpr auto kRankZeroFirst = std::chrono::milliseconds(500);
+
 class Launch {
  public:
   Launch(const Options& options, Variables variables) : options_(options), variables_(std::move(variables)) {}
@@ -56,7 +59,7 @@ class Launch {
     // Only now: output while mpiexec serves the ranks' PMIx calls was seen to make it lose track of one of them.
     std::cout << outcome.verdict.output << std::flush;
     std::cerr << outcome.verdict.complaints << std::flush;
-    if (outcome.exit_code != 0 || options_.dry_run) return outcome.exit_code;
+    if (outcome.exit_code != 0 || options_.dry_run) return leave(outcome.exit_code);
     if (surroundings_.program.empty()) throw ProgramError(surroundings_.program_error, program_exit_);
     start(outcome);
   }
@@ -78,6 +81,12 @@ class Launch {
       surroundings_.program_error = failure.what();
       program_exit_ = failure.exit_code();
     }
+  }
+
+  /// At the first bad exit mpiexec kills the rest, so rank 0 goes first: its line must come out.
+  [[nodiscard]] int leave(int exit_code) const {
+    if (exit_code != 0 && here_.rank != 0) std::this_thread::sleep_for(kRankZeroFirst);
+    return exit_code;
   }
 
   /// Finds the launcher and this rank's place; a PMIx server that does not answer leaves the other variables.
@@ -213,7 +222,7 @@ class Launch {
     outcome.exit_code = outcome.verdict.exit_code;
     outcome.master = {guess_master_address(), port_of_job(here_.job)};
     if (here_.size == 1) outcome.master.port = free_port_of_job(here_.job, is_free_port);
-    say_not_compared();
+    if (outcome.exit_code == 0) say_not_compared();
     return outcome;
   }
 
