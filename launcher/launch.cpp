@@ -56,7 +56,7 @@ class Launch {
     connect();
     Outcome outcome = session_ && here_.size > 1 ? compare() : check_alone();
     session_.reset();
-    // Only now: output while mpiexec serves the ranks' PMIx calls was seen to make it lose track of one of them.
+    // Only after the exchange, so that no output is under way while mpiexec serves the ranks' PMIx calls.
     std::cout << outcome.verdict.output << std::flush;
     std::cerr << outcome.verdict.complaints << std::flush;
     if (outcome.exit_code != 0 || options_.dry_run) return leave(outcome.exit_code);
