@@ -28,6 +28,6 @@ mark_as_advanced(MN_CCACHE)
 if(MN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # The sloppiness is what ccache needs to cache precompiled headers.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${MN_CCACHE})
+      CCACHE_SLOPPINESS=pch_defines,time_macros ${MN_CCACHE})
   add_compile_options(-fpch-preprocess)
 endif()

@@ -1,10 +1,10 @@
-#include <isa-l/crc.h>
-#include <xxhash.h>
-
 #include <cerrno>
 #include <fstream>
 #include <memory>
 #include <vector>
+
+#include <isa-l/crc.h>
+#include <xxhash.h>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>

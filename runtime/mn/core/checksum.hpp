@@ -9,7 +9,8 @@
 
 namespace mn {
 
-/// CRC-32C (Castagnoli, RFC 3720 appendix B.4) of `bytes`; `seed` continues an earlier result. crc32c("123456789") is 0xE3069283.
+/// CRC-32C (Castagnoli, RFC 3720 appendix B.4) of `bytes`; `seed` continues an earlier result. crc32c("123456789") is
+/// 0xE3069283.
 [[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t seed = 0);
 
 /// XXH3 64-bit, for equality between ranks; not for storage.

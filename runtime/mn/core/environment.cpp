@@ -1,7 +1,7 @@
-#include <unistd.h>
-
 #include <charconv>
 #include <cstdlib>
+
+#include <unistd.h>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>

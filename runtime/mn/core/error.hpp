@@ -25,7 +25,8 @@ class UsageError : public Error {
   [[nodiscard]] bool on_all_ranks() const noexcept override { return true; }
 };
 
-/// A call with arguments that its contract forbids (a root out of range, a wrong length), found before anything is sent.
+/// A call with arguments that its contract forbids (a root out of range, a wrong length), found before anything is
+/// sent.
 class ArgumentError : public Error {
  public:
   using Error::Error;

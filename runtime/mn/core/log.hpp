@@ -11,9 +11,9 @@ enum class Severity { kDebug, kInfo, kWarning, kError };
 
 struct LogOptions {
   int rank = 0;
-  std::string host;                     ///< empty: gethostname()
-  Severity console = Severity::kInfo;   ///< least severity that rank 0 prints; MN_LOG_LEVEL overrides it
-  std::string file_prefix;              ///< not empty: each rank writes PREFIX-0000.log, …; MN_LOG_FILE overrides it
+  std::string host;                    ///< empty: gethostname()
+  Severity console = Severity::kInfo;  ///< least severity that rank 0 prints; MN_LOG_LEVEL overrides it
+  std::string file_prefix;             ///< not empty: each rank writes PREFIX-0000.log, …; MN_LOG_FILE overrides it
 };
 
 /// Sets the process's log up; calling it again replaces the set-up. Without a call, lines carry rank 0 of no job.
