@@ -1,6 +1,7 @@
 // mnshard: makes, describes and checks shards.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <iostream>

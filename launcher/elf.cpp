@@ -1,6 +1,8 @@
 #include "elf.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <sstream>

@@ -1,5 +1,6 @@
 #include "program.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <iostream>

@@ -1,5 +1,7 @@
 #include "models/mlp.hpp"
 
+#include <cstdint>
+
 namespace mn::jobs {
 
 MlpImpl::MlpImpl(std::int64_t unit)

@@ -1,6 +1,7 @@
 /// A folder that goes with the object.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 
 #include <mn/comm/half.hpp>
