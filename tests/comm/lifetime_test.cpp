@@ -1,11 +1,92 @@
-// Communicators, their windows and their memory come and go without leaving anything behind.
+// Communicators, their windows and their memory come and go without leaving anything behind. What MPI hands out and
+// takes back is counted through its profiling interface: this program's MPI_… stand before the library's.
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include <mn/comm/communication_thread.hpp>
 #include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
+
+namespace {
+
+/// Handles given by MPI and not yet given back.
+struct Alive {
+  std::atomic<int> communicators{0};
+  std::atomic<int> windows{0};
+  std::atomic<int> requests{0};
+  std::atomic<int> types{0};
+  std::atomic<int> infos{0};
+} alive;
+
+}  // namespace
+
+extern "C" {
+int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* copy) {
+  ++alive.communicators;
+  return PMPI_Comm_dup(comm, copy);
+}
+int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* part) {
+  if (color != MPI_UNDEFINED) ++alive.communicators;
+  return PMPI_Comm_split(comm, color, key, part);
+}
+int MPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm* part) {
+  ++alive.communicators;
+  return PMPI_Comm_split_type(comm, type, key, info, part);
+}
+int MPI_Comm_free(MPI_Comm* comm) {
+  --alive.communicators;
+  return PMPI_Comm_free(comm);
+}
+int MPI_Win_allocate_shared(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void* base, MPI_Win* window) {
+  ++alive.windows;
+  return PMPI_Win_allocate_shared(size, unit, info, comm, base, window);
+}
+int MPI_Win_free(MPI_Win* window) {
+  --alive.windows;
+  return PMPI_Win_free(window);
+}
+int MPI_Isend(const void* data, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm, MPI_Request* request) {
+  ++alive.requests;
+  return PMPI_Isend(data, count, type, dest, tag, comm, request);
+}
+int MPI_Irecv(void* data, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request* request) {
+  ++alive.requests;
+  return PMPI_Irecv(data, count, type, source, tag, comm, request);
+}
+int MPI_Waitall(int count, MPI_Request requests[], MPI_Status* statuses) {
+  alive.requests -= count;
+  return PMPI_Waitall(count, requests, statuses);
+}
+int MPI_Type_contiguous(int count, MPI_Datatype old, MPI_Datatype* type) {
+  ++alive.types;
+  return PMPI_Type_contiguous(count, old, type);
+}
+int MPI_Type_create_struct(int count, const int lengths[], const MPI_Aint places[], const MPI_Datatype types[],
+                           MPI_Datatype* type) {
+  ++alive.types;
+  return PMPI_Type_create_struct(count, lengths, places, types, type);
+}
+int MPI_Type_create_resized(MPI_Datatype old, MPI_Aint low, MPI_Aint extent, MPI_Datatype* type) {
+  ++alive.types;
+  return PMPI_Type_create_resized(old, low, extent, type);
+}
+int MPI_Type_free(MPI_Datatype* type) {
+  --alive.types;
+  return PMPI_Type_free(type);
+}
+int MPI_Info_create(MPI_Info* info) {
+  ++alive.infos;
+  return PMPI_Info_create(info);
+}
+int MPI_Info_free(MPI_Info* info) {
+  --alive.infos;
+  return PMPI_Info_free(info);
+}
+}
 
 namespace mn {
 namespace {
@@ -14,24 +95,43 @@ std::ptrdiff_t entries(const char* folder) {
   return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator());
 }
 
+std::vector<int> handles() { return {alive.communicators, alive.windows, alive.requests, alive.types, alive.infos}; }
+
 /// Enough to run out of MPI's communicator numbers, file descriptors or mappings if any were kept.
 constexpr int kCycles = 1000;
 
-TEST(Lifetime, AThousandCommunicatorsLeaveNothing) {
+/// One life of a communicator, with messages of every kind. Backends and ends take turns.
+void live_once(int cycle) {
+  constexpr std::size_t kFloats = 20'000;
+  const char* const names[] = {"hierarchical", "flat", "two_dimensional", "naive", "single_node", "dummy"};
   CommunicatorOptions options;
   options.device = Device();
-  const auto cycle = [&](int i) {
-    const auto comm = create_communicator(i % 2 == 0 ? "hierarchical" : "flat", MPI_COMM_WORLD, options);
-    const auto memory = comm->allocate(100'000);
-    comm->allreduce(BufferView(memory.get(), 20'000, DType::kFloat32));
-  };
-  for (int i = 0; i < 4; ++i) cycle(i);  // what MPI sets up once
+  options.count_limit = cycle % 3 == 0 ? 5000 : INT_MAX;
+  const auto comm = create_communicator(names[cycle % 6], MPI_COMM_WORLD, options);
+  {
+    const auto memory = comm->allocate(kFloats * sizeof(float));
+    comm->allreduce(BufferView(memory.get(), kFloats, DType::kFloat32));
+    comm->bcast(BufferView(memory.get(), kFloats, DType::kFloat32));
+  }
+  if (cycle % 10 == 0) {
+    CommunicationThread thread(*comm);
+    thread.submit([](Communicator& other) { other.barrier(); });
+    thread.wait();
+  }
+  if (cycle % 2 == 0) comm->finalize();
+}
+
+TEST(Lifetime, AThousandCommunicatorsLeaveNothing) {
+  for (int i = 0; i < 30; ++i) live_once(i);  // what MPI sets up once
   MPI_Barrier(MPI_COMM_WORLD);
+  const auto held = handles();
   const auto descriptors = entries("/proc/self/fd");
   const auto shared = entries("/dev/shm");
   MPI_Barrier(MPI_COMM_WORLD);
-  for (int i = 0; i < kCycles; ++i) cycle(i);
+  for (int i = 0; i < kCycles; ++i) live_once(i);
   MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_EQ(handles(), held) << "communicators, windows, requests, types, infos";
+  EXPECT_GT(held[0], 0) << "MPI's calls are counted";
   EXPECT_LE(entries("/proc/self/fd"), descriptors);
   EXPECT_LT(entries("/dev/shm"), shared + kCycles / 4) << "a leak is one a cycle; other programs add a few";
 }
@@ -44,6 +144,36 @@ TEST(Lifetime, MemoryOutlivesItsCommunicator) {
   comm.reset();
   std::fill_n(memory.get(), 4096, std::byte{1});
   EXPECT_EQ(memory.get()[4095], std::byte{1});
+}
+
+TEST(Lifetime, AFinalizedCommunicatorRefusesEveryCall) {
+  CommunicatorOptions options;
+  options.device = Device();
+  for (const auto& name : {"naive", "two_dimensional"}) {
+    const auto comm = create_communicator(name, MPI_COMM_WORLD, options);
+    const auto memory = comm->allocate(64);
+    comm->finalize();
+    comm->finalize();  // nothing more to do
+    std::vector<float> two(2);
+    EXPECT_THROW(comm->allreduce(two), ArgumentError);
+    EXPECT_THROW(comm->allreduce_grad(std::vector<BufferView>{two}, 1.0), ArgumentError);
+    EXPECT_THROW(comm->bcast(two), ArgumentError);
+    EXPECT_THROW(comm->gather(two, two), ArgumentError);
+    EXPECT_THROW(comm->allgather(two, two), ArgumentError);
+    EXPECT_THROW(comm->scatter(two, two), ArgumentError);
+    EXPECT_THROW(comm->alltoall(two, two), ArgumentError);
+    EXPECT_THROW(comm->reduce_scatter(two, two), ArgumentError);
+    EXPECT_THROW(comm->send(two, 0), ArgumentError);
+    EXPECT_THROW(comm->recv(two, 0), ArgumentError);
+    EXPECT_THROW(comm->barrier(), ArgumentError);
+    EXPECT_THROW(static_cast<void>(comm->split(0, 0)), ArgumentError);
+    EXPECT_THROW(static_cast<void>(comm->allocate(8)), ArgumentError);
+    EXPECT_THROW(static_cast<void>(comm->allreduce_obj(1)), ArgumentError);
+    EXPECT_THROW(comm->send_obj(std::string(), 0), ArgumentError);
+    EXPECT_THROW(static_cast<void>(comm->recv_obj(0)), ArgumentError);
+    EXPECT_THROW(static_cast<void>(create_communicator(name, comm->mpi_comm())), ArgumentError);
+    std::fill_n(memory.get(), 64, std::byte{1});
+  }
 }
 
 }  // namespace

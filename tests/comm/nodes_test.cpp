@@ -3,7 +3,10 @@
 #include <cstring>
 #include <random>
 
+#include <gmock/gmock.h>
+
 #include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
 
 #include "tests/comm/values.hpp"
 
@@ -26,16 +29,24 @@ constexpr Layout kLayouts[] = {
     {"three", [](int rank) { return rank % 3; }},
 };
 
+/// Puts each rank on the node of this number; the environment is as it was at the end.
+class NodeName {
+ public:
+  explicit NodeName(int node) { setenv("MN_NODE_NAME", ("node" + std::to_string(node)).c_str(), 1); }
+  ~NodeName() { unsetenv("MN_NODE_NAME"); }
+  NodeName(const NodeName&) = delete;
+  NodeName& operator=(const NodeName&) = delete;
+};
+
+int world_rank() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
 class Nodes : public ::testing::TestWithParam<std::tuple<std::string, Layout>> {
  protected:
-  Nodes() {
-    int rank = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    const int node = std::get<1>(GetParam()).node_of(rank);
-    setenv("MN_NODE_NAME", ("node" + std::to_string(node)).c_str(), 1);
-    comm_ = create(INT_MAX);
-  }
-  ~Nodes() override { unsetenv("MN_NODE_NAME"); }
+  Nodes() : name_(std::get<1>(GetParam()).node_of(world_rank())), comm_(create(INT_MAX)) {}
 
   static std::shared_ptr<Communicator> create(std::size_t count_limit) {
     CommunicatorOptions options;
@@ -57,6 +68,7 @@ class Nodes : public ::testing::TestWithParam<std::tuple<std::string, Layout>> {
     EXPECT_EQ(wrong, 0) << values.size() << " elements";
   }
 
+  NodeName name_;
   std::shared_ptr<Communicator> comm_;
 };
 
@@ -135,8 +147,32 @@ TEST_P(Nodes, SplitsAcrossAndWithinNodes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Nodes,
-                         ::testing::Combine(::testing::Values("flat", "hierarchical"), ::testing::ValuesIn(kLayouts)),
+                         ::testing::Combine(::testing::Values("naive", "flat", "hierarchical", "two_dimensional"),
+                                            ::testing::ValuesIn(kLayouts)),
                          [](const auto& test) { return std::get<0>(test.param) + "_" + std::get<1>(test.param).name; });
+
+TEST(SingleNode, RefusesMoreThanOneNode) {
+  const NodeName name(world_rank());
+  const auto create = [] { static_cast<void>(create_communicator("single_node")); };
+  if (create_communicator("naive")->size() == 1) return create();
+  EXPECT_THAT(create, ::testing::ThrowsMessage<UsageError>(::testing::HasSubstr("take two_dimensional")));
+}
+
+TEST(Auto, PicksByNodes) {
+  CommunicatorOptions options;
+  options.device = Device();
+  const auto picked = [&](int node) {
+    const NodeName name(node);
+    return create_communicator("auto", MPI_COMM_WORLD, options)->name();
+  };
+  const int rank = world_rank();
+  const int ranks = create_communicator("naive")->size();
+  EXPECT_EQ(picked(0), ranks == 1 ? "flat" : "hierarchical");
+  EXPECT_EQ(picked(rank), "flat");
+  if (ranks > 2) {
+    EXPECT_EQ(picked(rank / 2), "two_dimensional");
+  }
+}
 
 }  // namespace
 }  // namespace mn

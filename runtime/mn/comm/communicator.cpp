@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <mn/comm/argument_check.hpp>
+#include <mn/comm/call_check.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/host_stage.hpp>
 #include <mn/comm/ordered_reducer.hpp>
@@ -34,7 +35,13 @@ bool lies_in_place(const Whole& whole, const Part& part, int own) {
 
 bool is_floating(DType dtype) { return dtype >= DType::kFloat16; }
 
-std::string gradient_name(std::size_t index) { return "gradient " + std::to_string(index); }
+std::string gradient_name(std::size_t index, std::span<const std::string> names) {
+  return "gradient " + std::to_string(index) + (names.empty() ? "" : " (" + names[index] + ")");
+}
+
+std::string by(ReduceOp op) { return ", " + std::string(name_of(op)); }
+
+std::string nothing() { return {}; }
 
 }  // namespace
 
@@ -45,15 +52,27 @@ Communicator::Communicator(CommunicatorSetup setup)
       device_(setup.device),
       count_limit_(setup.count_limit),
       mpi_takes_device_buffers_(mpi_is_cuda_aware()),
+      calls_(std::make_unique<CallCheck>(comm_.get(), setup.debug)),
       reducer_(std::make_unique<OrderedReducer>(comm_.get(), setup.count_limit)) {}
 
 Communicator::~Communicator() = default;
 
+void Communicator::finalize() {
+  if (!comm_) return;
+  calls_->collective("finalize", nothing, nothing);
+  do_finalize();
+  stage_.reset();
+  reducer_.reset();
+  comm_.reset();
+  calls_->close();
+}
+
 std::shared_ptr<Communicator> Communicator::split(int color, int key) const {
+  calls_->collective("split", nothing, nothing);
   Mpi part = Mpi::split(comm_.get(), color, key);
   if (!part) return nullptr;
   Topology topology = find_topology(part.get());
-  return make_backend({name_, std::move(part), std::move(topology), device_, count_limit_});
+  return make_backend({name_, std::move(part), std::move(topology), device_, count_limit_, calls_->debug()});
 }
 
 HostStage* Communicator::stage_for(Device first, Device second, bool reduces) {
@@ -64,6 +83,7 @@ HostStage* Communicator::stage_for(Device first, Device second, bool reduces) {
 }
 
 void Communicator::send(ConstBufferView buffer, int dest, int tag) {
+  calls_->require_open("send");
   check_rank("send", "dest", dest, size());
   check_tag("send", tag, kMaxTag);
   check_buffer("send", "buffer", buffer, device_);
@@ -75,6 +95,7 @@ void Communicator::send(ConstBufferView buffer, int dest, int tag) {
 }
 
 void Communicator::recv(BufferView buffer, int source, int tag) {
+  calls_->require_open("recv");
   check_rank("recv", "source", source, size());
   check_tag("recv", tag, kMaxTag);
   check_buffer("recv", "buffer", buffer, device_);
@@ -93,8 +114,11 @@ void Communicator::recv(BufferView buffer, int source, int tag) {
 }
 
 void Communicator::bcast(BufferView buffer, int root) {
-  check_rank("bcast", "root", root, size());
-  check_buffer("bcast", "buffer", buffer, device_);
+  const auto checks = [&] {
+    check_rank("bcast", "root", root, size());
+    check_buffer("bcast", "buffer", buffer, device_);
+  };
+  calls_->collective("bcast", checks, [&] { return described(buffer) + from_root(root); });
   on_host(stage_for(buffer.device, {}, false), {}, buffer, [&](ConstBufferView, BufferView out) {
     const MpiCount n(out.count, out.dtype, count_limit_);
     mpi_check(MPI_Bcast(out.data, n.count(), n.type(), root, mpi_comm()), "bcast", out.bytes());
@@ -102,16 +126,17 @@ void Communicator::bcast(BufferView buffer, int root) {
 }
 
 void Communicator::gather(ConstBufferView send, BufferView recv, int root) {
-  check_rank("gather", "root", root, size());
-  check_buffer("gather", "send", send, device_);
-  if (rank() == root) {
+  const auto checks = [&] {
+    check_rank("gather", "root", root, size());
+    check_buffer("gather", "send", send, device_);
+    if (rank() != root) return;
     check_buffer("gather", "recv", recv, device_);
     check_same_dtype("gather", send, recv);
     check_parts("gather", "recv", recv, "send", send, size());
     check_in_place("gather", recv, send, root);
-  } else {
-    recv = {};
-  }
+  };
+  calls_->collective("gather", checks, [&] { return described(send) + from_root(root); });
+  if (rank() != root) recv = {};
   on_host(stage_for(send.device, recv.device, false), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count, in.dtype, count_limit_);
     const bool in_place = rank() == root && lies_in_place(out, in, root);
@@ -122,11 +147,14 @@ void Communicator::gather(ConstBufferView send, BufferView recv, int root) {
 }
 
 void Communicator::allgather(ConstBufferView send, BufferView recv) {
-  check_buffer("allgather", "send", send, device_);
-  check_buffer("allgather", "recv", recv, device_);
-  check_same_dtype("allgather", send, recv);
-  check_parts("allgather", "recv", recv, "send", send, size());
-  check_in_place("allgather", recv, send, rank());
+  const auto checks = [&] {
+    check_buffer("allgather", "send", send, device_);
+    check_buffer("allgather", "recv", recv, device_);
+    check_same_dtype("allgather", send, recv);
+    check_parts("allgather", "recv", recv, "send", send, size());
+    check_in_place("allgather", recv, send, rank());
+  };
+  calls_->collective("allgather", checks, [&] { return described(send); });
   on_host(stage_for(send.device, recv.device, false), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count, in.dtype, count_limit_);
     const bool in_place = lies_in_place(out, in, rank());
@@ -137,13 +165,16 @@ void Communicator::allgather(ConstBufferView send, BufferView recv) {
 }
 
 void Communicator::alltoall(ConstBufferView send, BufferView recv) {
-  check_buffer("alltoall", "send", send, device_);
-  check_buffer("alltoall", "recv", recv, device_);
-  check_same_dtype("alltoall", send, recv);
   const auto ranks = static_cast<std::size_t>(size());
-  check_parts("alltoall", "send", send, "each part", send.slice(0, send.count / ranks), size());
-  check_parts("alltoall", "recv", recv, "each part of send", send.slice(0, send.count / ranks), size());
-  check_in_place("alltoall", recv, send, 0);
+  const auto checks = [&] {
+    check_buffer("alltoall", "send", send, device_);
+    check_buffer("alltoall", "recv", recv, device_);
+    check_same_dtype("alltoall", send, recv);
+    check_parts("alltoall", "send", send, "each part", send.slice(0, send.count / ranks), size());
+    check_parts("alltoall", "recv", recv, "each part of send", send.slice(0, send.count / ranks), size());
+    check_in_place("alltoall", recv, send, 0);
+  };
+  calls_->collective("alltoall", checks, [&] { return described(send); });
   on_host(stage_for(send.device, recv.device, false), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count / ranks, in.dtype, count_limit_);
     const bool in_place = in.data == out.data;
@@ -154,16 +185,17 @@ void Communicator::alltoall(ConstBufferView send, BufferView recv) {
 }
 
 void Communicator::scatter(ConstBufferView send, BufferView recv, int root) {
-  check_rank("scatter", "root", root, size());
-  check_buffer("scatter", "recv", recv, device_);
-  if (rank() == root) {
+  const auto checks = [&] {
+    check_rank("scatter", "root", root, size());
+    check_buffer("scatter", "recv", recv, device_);
+    if (rank() != root) return;
     check_buffer("scatter", "send", send, device_);
     check_same_dtype("scatter", send, recv);
     check_parts("scatter", "send", send, "recv", recv, size());
     check_in_place("scatter", send, recv, root);
-  } else {
-    send = {};
-  }
+  };
+  calls_->collective("scatter", checks, [&] { return described(recv) + from_root(root); });
+  if (rank() != root) send = {};
   on_host(stage_for(send.device, recv.device, false), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(out.count, out.dtype, count_limit_);
     const bool in_place = rank() == root && lies_in_place(in, out, root);
@@ -174,26 +206,34 @@ void Communicator::scatter(ConstBufferView send, BufferView recv, int root) {
 }
 
 void Communicator::allreduce(BufferView buffer, ReduceOp op) {
-  check_buffer("allreduce", "buffer", buffer, device_);
+  const auto checks = [&] { check_buffer("allreduce", "buffer", buffer, device_); };
+  calls_->collective("allreduce", checks, [&] { return described(buffer) + by(op); });
   on_host(stage_for(buffer.device, {}, true), {}, buffer, [&](ConstBufferView, BufferView out) {
     do_allreduce(out, {out.dtype, op});
   });
 }
 
 void Communicator::reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) {
-  check_buffer("reduce_scatter", "send", send, device_);
-  check_buffer("reduce_scatter", "recv", recv, device_);
-  check_same_dtype("reduce_scatter", send, recv);
-  check_parts("reduce_scatter", "send", send, "recv", recv, size());
-  check_in_place("reduce_scatter", send, recv, rank());
+  const auto checks = [&] {
+    check_buffer("reduce_scatter", "send", send, device_);
+    check_buffer("reduce_scatter", "recv", recv, device_);
+    check_same_dtype("reduce_scatter", send, recv);
+    check_parts("reduce_scatter", "send", send, "recv", recv, size());
+    check_in_place("reduce_scatter", send, recv, rank());
+  };
+  calls_->collective("reduce_scatter", checks, [&] { return described(recv) + by(op); });
   on_host(stage_for(send.device, recv.device, true), send, recv, [&](ConstBufferView in, BufferView out) {
     reducer_->reduce_scatter(in.data, out.data, out.count, {out.dtype, op});
   });
 }
 
-void Communicator::barrier() { mpi_check(MPI_Barrier(mpi_comm()), "barrier"); }
+void Communicator::barrier() {
+  calls_->collective("barrier", nothing, nothing);
+  mpi_check(MPI_Barrier(mpi_comm()), "barrier");
+}
 
 std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) {
+  calls_->collective("allocate", nothing, [&] { return " of " + std::to_string(bytes) + " bytes"; });
   if (auto memory = do_allocate(bytes)) return memory;
   constexpr std::align_val_t kAlignment{64};
   auto* memory = static_cast<std::byte*>(operator new(std::max<std::size_t>(bytes, 1), kAlignment));
@@ -201,17 +241,40 @@ std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) {
   return {memory, [](std::byte* old) { operator delete(old, kAlignment); }};
 }
 
-void Communicator::allreduce_grad(std::span<const BufferView> gradients, double scale) {
+void Communicator::check_gradients(std::span<const BufferView> gradients, std::span<const std::string> names) {
+  if (!names.empty() && names.size() != gradients.size()) {
+    throw ArgumentError("allreduce_grad: " + std::to_string(names.size()) + " names for " +
+                        std::to_string(gradients.size()) + " gradients");
+  }
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const BufferView& gradient = gradients[i];
+    check_buffer("allreduce_grad", gradient_name(i, names), gradient, device_);
+    if (!is_floating(gradient.dtype)) {
+      throw ArgumentError("allreduce_grad: " + gradient_name(i, names) + " holds " +
+                          std::string(name_of(gradient.dtype)) + "; gradients are floats");
+    }
+    if (!calls_->debug()) continue;
+    std::string found;
+    on_host(stage_for(gradient.device, {}, true), gradient, {},
+            [&](ConstBufferView in, BufferView) { found = first_non_finite(in); });
+    if (!found.empty()) throw ArgumentError("allreduce_grad: " + gradient_name(i, names) + " has " + found);
+  }
+}
+
+void Communicator::allreduce_grad(std::span<const BufferView> gradients, double scale,
+                                  std::span<const std::string> names) {
+  const auto details = [&] {
+    std::string text = " of " + std::to_string(gradients.size()) + " gradients, scaled by " + std::to_string(scale);
+    for (std::size_t i = 0; i < gradients.size(); ++i) text += '\n' + gradient_name(i, names) + described(gradients[i]);
+    return text;
+  };
+  calls_->collective(
+      "allreduce_grad", [&] { check_gradients(gradients, names); }, details);
   std::size_t bytes = 0;
   HostStage* stage = nullptr;
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    check_buffer("allreduce_grad", gradient_name(i), gradients[i], device_);
-    if (!is_floating(gradients[i].dtype)) {
-      throw ArgumentError("allreduce_grad: " + gradient_name(i) + " holds " + std::string(name_of(gradients[i].dtype)) +
-                          "; gradients are floats");
-    }
-    bytes += gradients[i].bytes();
-    if (stage == nullptr) stage = stage_for(gradients[i].device, {}, true);
+  for (const BufferView& gradient : gradients) {
+    bytes += gradient.bytes();
+    if (stage == nullptr) stage = stage_for(gradient.device, {}, true);
   }
   if (stage == nullptr) return do_allreduce_grad(gradients, scale);
   stage->reserve(bytes, gradients.size());
@@ -228,5 +291,7 @@ void Communicator::do_allreduce(BufferView buffer, const Reduction& reduction) {
 }
 
 std::shared_ptr<std::byte> Communicator::do_allocate(std::size_t /*bytes*/) { return nullptr; }
+
+void Communicator::do_finalize() {}
 
 }  // namespace mn

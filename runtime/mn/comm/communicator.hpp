@@ -26,6 +26,7 @@ class Module;
 
 namespace mn {
 
+class CallCheck;
 class HostStage;
 class OrderedReducer;
 struct Reduction;
@@ -37,6 +38,7 @@ struct CommunicatorSetup {
   Topology topology;
   Device device;
   std::size_t count_limit = INT_MAX;  ///< elements that one MPI message may count
+  bool debug = false;
 };
 
 /// Buffers are spans, vectors, arrays or tensors, on the host or on this communicator's device; counts are elements and
@@ -45,6 +47,10 @@ struct CommunicatorSetup {
 /// done. All ranks of the group must make a collective call with the same count, dtype, op and root. Arguments are
 /// checked before anything is sent: ArgumentError. CommError when MPI or CUDA fails; after it the communicator can only
 /// be destroyed. One thread at a time. Creation and destruction are collective.
+///
+/// Debug mode (MN_DEBUG=1, or CommunicatorOptions): before each collective call the ranks compare operation, count,
+/// dtype, op and root, and gradients are searched for values that are not finite. What does not fit, or what one rank
+/// refuses, is the same ArgumentError on every rank, with the rank, the argument and both versions in it.
 class Communicator {
  public:
   virtual ~Communicator();
@@ -62,6 +68,10 @@ class Communicator {
   [[nodiscard]] Device device() const noexcept { return device_; }
   /// Owned by the communicator: a duplicate of the one given at creation, with MPI_ERRORS_RETURN.
   [[nodiscard]] MPI_Comm mpi_comm() const noexcept { return comm_.get(); }
+
+  /// Collective: gives back what the group holds of MPI, as destruction would. Every later call but this one throws
+  /// ArgumentError. Memory from allocate() stays valid.
+  void finalize();
 
   /// Collective: the ranks with equal `color` form a communicator of the same backend, ordered by key, then rank.
   /// A negative colour takes part and gets null.
@@ -113,8 +123,9 @@ class Communicator {
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
   /// The sum over ranks, times `scale`, of each buffer, in place: how this backend averages gradients. Buffers that
-  /// follow each other in memory (views of one flat buffer) are reduced where they lie, without a copy.
-  void allreduce_grad(std::span<const BufferView> gradients, double scale);
+  /// follow each other in memory (views of one flat buffer) are reduced where they lie, without a copy. `names`, one
+  /// for each gradient or none, are for debug mode's messages.
+  void allreduce_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
 
   /// The next four need libtorch: defined in mn::train.
   /// Parameters and buffers (or just these tensors) of every rank become root's.
@@ -136,7 +147,10 @@ class Communicator {
   virtual void do_allreduce_grad(std::span<const BufferView> gradients, double scale) = 0;
   /// Null where ordinary memory serves as well.
   virtual std::shared_ptr<std::byte> do_allocate(std::size_t bytes);
+  /// Frees what the backend made of MPI, collectively.
+  virtual void do_finalize();
 
+  void check_gradients(std::span<const BufferView> gradients, std::span<const std::string> names);
   /// The device's staging memory for buffers that `move` must see on the host; null if none of them needs it.
   [[nodiscard]] HostStage* stage_for(Device first, Device second, bool reduces);
 
@@ -146,6 +160,7 @@ class Communicator {
   Device device_;
   std::size_t count_limit_;
   bool mpi_takes_device_buffers_;
+  std::unique_ptr<CallCheck> calls_;
   std::unique_ptr<OrderedReducer> reducer_;
   std::unique_ptr<HostStage> stage_;
 };
@@ -153,6 +168,7 @@ class Communicator {
 struct CommunicatorOptions {
   std::optional<Device> device;       ///< default: MN_DEVICE, else the GPU with this rank's intra_rank, else the CPU
   std::size_t count_limit = INT_MAX;  ///< elements that one MPI message may count; lower only to test large counts
+  std::optional<bool> debug;          ///< default: whether MN_DEBUG is set to anything but 0
 };
 
 /// Collective over `comm`, which stays the caller's. `name` is one of communicator_names() or "auto", which picks by

@@ -22,21 +22,22 @@ struct NodeReducer::Allocations {
   std::map<std::int64_t, const SharedWindow*> alive;
 };
 
-NodeReducer::NodeReducer(MPI_Comm comm, const Topology& topology, std::size_t count_limit)
+NodeReducer::NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit)
     : node_(Mpi::split(comm, topology.inter_rank, topology.rank)),
       rank_(topology.intra_rank),
       ranks_(topology.intra_size),
       slices_(topology.intra_size),
+      many_nodes_(topology.inter_size > 1),
       piece_bytes_(topology.inter_size > 1 ? kNetworkPieceBytes : kPieceBytes),
       allocations_(std::make_shared<Allocations>()) {
   for (int node = 0; node < topology.inter_size; ++node) {
     slices_ = std::min(slices_, static_cast<int>(topology.ranks_of(node).size()));
   }
-  if (topology.inter_size > 1) {
+  if (many_nodes_) {
+    if (between == BetweenNodes::kLeaders) slices_ = 1;
     peers_ = Mpi::split(comm, rank_ < slices_ ? rank_ : -1, topology.rank);
     if (peers_) between_nodes_ = std::make_unique<OrderedReducer>(peers_.get(), count_limit);
   }
-  many_nodes_ = topology.inter_size > 1;
   window_ = std::make_unique<SharedWindow>(node_.get(), sizeof(Control) + 2 * kSmallBytes + piece_bytes_);
   std::vector<BarrierLine*> lines;
   for (int r = 0; r < ranks_; ++r) {

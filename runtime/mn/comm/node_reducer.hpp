@@ -15,14 +15,19 @@
 
 namespace mn {
 
+/// Who sends a node's sums to the other nodes.
+enum class BetweenNodes {
+  kLeaders,  ///< its first rank, all of them
+  kSlices,   ///< each rank its slice, all at once; where nodes differ in ranks, as many as the smallest has
+};
+
 /// Each rank reduces its slice of all the node's buffers, reduces it further with the ranks that have the same slice on
-/// the other nodes, and writes it to all the node's buffers. Nodes with more ranks than the smallest leave the slices
-/// to their first ones. Elements are reduced in rank order within a node, then in order of the nodes; 16-bit floats are
-/// rounded after each of the two.
+/// the other nodes, and writes it to all the node's buffers. Leaders have a slice that is everything. Elements are
+/// reduced in rank order within a node, then in order of the nodes; 16-bit floats are rounded after each of the two.
 class NodeReducer {
  public:
   /// Collective over `comm`, whose topology it is.
-  NodeReducer(MPI_Comm comm, const Topology& topology, std::size_t count_limit);
+  NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit);
 
   /// Collective. Buffers from allocate() are reduced where they lie, others in pieces through staging memory.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
@@ -69,7 +74,7 @@ class NodeReducer {
   int rank_;   ///< within the node
   int ranks_;
   int slices_;
-  bool many_nodes_ = false;
+  bool many_nodes_;
   std::size_t piece_bytes_;
   std::unique_ptr<SharedWindow> window_;
   std::unique_ptr<NodeBarrier> barrier_;

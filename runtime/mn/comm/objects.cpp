@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include <mn/comm/argument_check.hpp>
+#include <mn/comm/call_check.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/ordered_reducer.hpp>
 #include <mn/core/error.hpp>
@@ -74,26 +75,30 @@ json sum_of(const json& a, const json& b) {
 }  // namespace
 
 void Communicator::send_obj(const std::string& object, int dest, int tag) {
+  calls_->require_open("send_obj");
   check_rank("send_obj", "dest", dest, size());
   check_tag("send_obj", tag, kMaxTag);
   send_text(mpi_comm(), object, dest, tag, count_limit_);
 }
 
 std::string Communicator::recv_obj(int source, int tag) {
+  calls_->require_open("recv_obj");
   check_rank("recv_obj", "source", source, size());
   check_tag("recv_obj", tag, kMaxTag);
   return recv_text(mpi_comm(), source, tag, count_limit_);
 }
 
 std::string Communicator::bcast_obj(const std::string& object, int root) {
-  check_rank("bcast_obj", "root", root, size());
+  calls_->collective(
+      "bcast_obj", [&] { check_rank("bcast_obj", "root", root, size()); }, [&] { return from_root(root); });
   std::string text = rank() == root ? object : std::string();
   bcast_text(mpi_comm(), text, root, count_limit_);
   return text;
 }
 
 std::vector<std::string> Communicator::gather_obj(const std::string& object, int root) {
-  check_rank("gather_obj", "root", root, size());
+  calls_->collective(
+      "gather_obj", [&] { check_rank("gather_obj", "root", root, size()); }, [&] { return from_root(root); });
   if (rank() != root) {
     send_text(mpi_comm(), object, root, kInternalTag, count_limit_);
     return {};
@@ -124,12 +129,15 @@ std::vector<std::string> Communicator::allgather_obj(const std::string& object) 
 }
 
 std::string Communicator::scatter_obj(const std::vector<std::string>& objects, int root) {
-  check_rank("scatter_obj", "root", root, size());
+  const auto checks = [&] {
+    check_rank("scatter_obj", "root", root, size());
+    if (rank() == root && objects.size() != static_cast<std::size_t>(size())) {
+      throw ArgumentError("scatter_obj: the root has " + std::to_string(objects.size()) + " objects for " +
+                          std::to_string(size()) + " ranks");
+    }
+  };
+  calls_->collective("scatter_obj", checks, [&] { return from_root(root); });
   if (rank() != root) return recv_text(mpi_comm(), root, kInternalTag, count_limit_);
-  if (objects.size() != static_cast<std::size_t>(size())) {
-    throw ArgumentError("scatter_obj: the root has " + std::to_string(objects.size()) + " objects for " +
-                        std::to_string(size()) + " ranks");
-  }
   for (int dest = 0; dest < size(); ++dest) {
     if (dest != root) send_text(mpi_comm(), objects[static_cast<std::size_t>(dest)], dest, kInternalTag, count_limit_);
   }

@@ -22,6 +22,8 @@ constexpr Backend kBackends[] = {
     {"naive", make_naive},
     {"flat", make_flat},
     {"hierarchical", make_hierarchical},
+    {"two_dimensional", make_two_dimensional},
+    {"single_node", make_single_node},
     {"dummy", make_dummy},
 };
 
@@ -38,15 +40,17 @@ const Backend& backend_named(std::string_view name) {
 /// What "auto" means for these ranks, and why.
 std::pair<std::string, std::string> choose(const Topology& topology, Device device) {
   if (device.type == DeviceType::kCuda) return {"flat", "gradients on " + device.str() + " staged through the host"};
+  const std::string ranks = std::to_string(topology.size) + " ranks on " + std::to_string(topology.inter_size);
+  if (topology.size == 1) return {"flat", "a single rank"};
   if (topology.inter_size == topology.size) return {"flat", "one rank on each node"};
-  return {"hierarchical", std::to_string(topology.size) + " ranks on " + std::to_string(topology.inter_size) +
-                              (topology.inter_size == 1 ? " node that share" : " nodes, which share") + " memory"};
+  if (topology.inter_size == 1) return {"hierarchical", ranks + " node that share memory"};
+  return {"two_dimensional", ranks + " nodes; those of a node share memory"};
 }
 
 Device choose_device(const Topology& topology) {
   if (const auto text = environment("MN_DEVICE")) return Device::parse(*text);
   if (const int count = cuda_device_count(); count > 0) return {DeviceType::kCuda, topology.intra_rank % count};
-  static std::once_flag said;  // once a process: programs make several communicators
+  static std::once_flag said;
   if (topology.rank == 0) std::call_once(said, [] { log_warning("no GPU in reach: training on the CPU"); });
   return {};
 }
@@ -64,13 +68,20 @@ std::shared_ptr<Communicator> create_communicator(std::string_view name, MPI_Com
   if (options.count_limit == 0 || options.count_limit > INT_MAX) {
     throw ArgumentError("create_communicator: count_limit must be 1 to " + std::to_string(INT_MAX));
   }
-  CommunicatorSetup setup{std::string(name), Mpi::duplicate(comm), find_topology(comm), {}, options.count_limit};
+  if (!mpi_is_up()) throw ArgumentError("create_communicator: MPI is not running; make an mn::Job first and last");
+  if (comm == MPI_COMM_NULL)
+    throw ArgumentError("create_communicator: MPI_COMM_NULL, or a communicator that was freed");
+  const bool debug = options.debug.value_or(environment("MN_DEBUG").value_or("0") != "0");
+  CommunicatorSetup setup{std::string(name), Mpi::duplicate(comm), find_topology(comm), {}, options.count_limit, debug};
   setup.device = options.device ? *options.device : choose_device(setup.topology);
   if (setup.device.type == DeviceType::kCuda) cuda_set_device(setup.device.index);
   if (name == "auto") {
-    const auto [chosen, reason] = choose(setup.topology, setup.device);
-    if (setup.topology.rank == 0) log_info("communicator auto: " + chosen + " (" + reason + ")");
-    setup.name = chosen;
+    const auto choice = choose(setup.topology, setup.device);
+    setup.name = choice.first;
+    static std::once_flag said;  // once a process: programs make several communicators
+    if (setup.topology.rank == 0) {
+      std::call_once(said, [&] { log_info("communicator auto: " + choice.first + " (" + choice.second + ")"); });
+    }
   }
   return make_backend(std::move(setup));
 }

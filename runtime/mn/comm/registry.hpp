@@ -14,6 +14,8 @@ namespace mn {
 [[nodiscard]] std::shared_ptr<Communicator> make_naive(CommunicatorSetup setup);
 [[nodiscard]] std::shared_ptr<Communicator> make_flat(CommunicatorSetup setup);
 [[nodiscard]] std::shared_ptr<Communicator> make_hierarchical(CommunicatorSetup setup);
+[[nodiscard]] std::shared_ptr<Communicator> make_two_dimensional(CommunicatorSetup setup);
+[[nodiscard]] std::shared_ptr<Communicator> make_single_node(CommunicatorSetup setup);
 [[nodiscard]] std::shared_ptr<Communicator> make_dummy(CommunicatorSetup setup);
 
 }  // namespace mn

@@ -29,7 +29,12 @@ class UsageError : public Error {
 /// sent.
 class ArgumentError : public Error {
  public:
-  using Error::Error;
+  explicit ArgumentError(const std::string& what, bool on_all_ranks = false)
+      : Error(what), on_all_ranks_(on_all_ranks) {}
+  [[nodiscard]] bool on_all_ranks() const noexcept override { return on_all_ranks_; }
+
+ private:
+  bool on_all_ranks_;
 };
 
 /// Data that is absent, damaged or not what it claims to be.

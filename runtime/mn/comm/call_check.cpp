@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <mn/comm/call_check.hpp>
+#include <mn/comm/half.hpp>
+#include <mn/comm/mpi.hpp>
+#include <mn/core/environment.hpp>
+#include <mn/core/log.hpp>
+
+namespace mn {
+namespace {
+
+constexpr char kSeparator = '\0';  // between a rank's refusal and its call
+
+float as_float(Float16 value) { return to_float(value); }
+float as_float(BFloat16 value) { return to_float(value); }
+double as_float(float value) { return value; }
+double as_float(double value) { return value; }
+
+template <class T>
+std::string find_non_finite(const void* data, std::size_t count) {
+  const auto* begin = static_cast<const T*>(data);
+  const auto* found = std::find_if(begin, begin + count, [](T value) { return !std::isfinite(as_float(value)); });
+  if (found == begin + count) return {};
+  return (std::isnan(as_float(*found)) ? "nan" : "inf") + (" at element " + std::to_string(found - begin));
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+/// The first line in which two calls differ, as each has it.
+std::pair<std::string, std::string> difference(const std::string& a, const std::string& b) {
+  auto left = lines_of(a);
+  auto right = lines_of(b);
+  left.resize(std::max(left.size(), right.size()), "nothing more");
+  right.resize(left.size(), "nothing more");
+  const auto [x, y] = std::mismatch(left.begin(), left.end(), right.begin());
+  return {*x, *y};
+}
+
+}  // namespace
+
+CallCheck::CallCheck(MPI_Comm comm, bool debug) : comm_(comm), debug_(debug) {
+  int any = debug ? 1 : 0;
+  mpi_check(MPI_Allreduce(MPI_IN_PLACE, &any, 1, MPI_INT, MPI_MAX, comm), "agreeing on debug mode");
+  debug_ = any != 0;
+}
+
+void CallCheck::require_open(std::string_view operation) const {
+  if (!open_) throw ArgumentError(std::string(operation) + ": this communicator was finalized; make another one");
+}
+
+void CallCheck::compare(std::string_view operation, const std::string& call, const std::string& refusal) {
+  const std::string number = "debug mode: call " + std::to_string(++calls_) + ": ";
+  log_debug(number + call.substr(0, call.find('\n')));
+  const auto ranks = allgather_texts(comm_, refusal + kSeparator + call);
+  const auto hosts = [&] { return allgather_texts(comm_, host_name()); };  // all ranks need them, or none does
+  const auto name = [](std::size_t rank, const std::vector<std::string>& at) {
+    return "rank " + std::to_string(rank) + " on " + at[rank];
+  };
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const std::size_t end = ranks[r].find(kSeparator);
+    if (end > 0) throw ArgumentError(number + name(r, hosts()) + ": " + ranks[r].substr(0, end), true);
+  }
+  for (std::size_t r = 1; r < ranks.size(); ++r) {
+    if (ranks[r] == ranks[0]) continue;
+    const auto at = hosts();
+    const auto [first, other] = difference(ranks[0].substr(1), ranks[r].substr(1));
+    throw ArgumentError(number + "the ranks differ in " + std::string(operation) + ": " + name(0, at) + " has \"" +
+                            first + "\", " + name(r, at) + " has \"" + other + "\"",
+                        true);
+  }
+}
+
+std::string described(const ConstBufferView& buffer) {
+  return " of " + std::to_string(buffer.count) + " " + std::string(name_of(buffer.dtype));
+}
+
+std::string from_root(int root) { return ", root " + std::to_string(root); }
+
+std::string first_non_finite(const ConstBufferView& buffer) {
+  switch (buffer.dtype) {
+    case DType::kFloat16:
+      return find_non_finite<Float16>(buffer.data, buffer.count);
+    case DType::kBFloat16:
+      return find_non_finite<BFloat16>(buffer.data, buffer.count);
+    case DType::kFloat32:
+      return find_non_finite<float>(buffer.data, buffer.count);
+    case DType::kFloat64:
+      return find_non_finite<double>(buffer.data, buffer.count);
+    default:
+      return {};
+  }
+}
+
+}  // namespace mn

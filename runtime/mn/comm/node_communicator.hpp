@@ -1,0 +1,30 @@
+/// The CPU backends whose ranks share their node's memory.
+#pragma once
+
+#include <memory>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/comm/gradient_packer.hpp>
+#include <mn/comm/node_reducer.hpp>
+
+namespace mn {
+
+/// Reduces within a node through shared memory, between nodes over MPI. Gradients in memory from allocate() are reduced
+/// without a copy. hierarchical, two_dimensional and single_node differ in who talks to the other nodes.
+class NodeCommunicator : public Communicator {
+ public:
+  NodeCommunicator(CommunicatorSetup setup, BetweenNodes between)
+      : Communicator(std::move(setup)),
+        node_(std::make_unique<NodeReducer>(mpi_comm(), topology(), between, count_limit())) {}
+
+ private:
+  void do_allreduce(BufferView buffer, const Reduction& reduction) override;
+  void do_allreduce_grad(std::span<const BufferView> gradients, double scale) override;
+  std::shared_ptr<std::byte> do_allocate(std::size_t bytes) override;
+  void do_finalize() override { node_.reset(); }
+
+  std::unique_ptr<NodeReducer> node_;
+  GradientPacker packer_;
+};
+
+}  // namespace mn

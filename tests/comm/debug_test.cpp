@@ -1,0 +1,172 @@
+// Debug mode: what does not fit between ranks is the same exception on every rank, and nobody waits for ever.
+#include <cstdlib>
+#include <limits>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/comm/half.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+class Debug : public ::testing::TestWithParam<std::string> {
+ protected:
+  Debug() {
+    CommunicatorOptions options;
+    options.device = Device();
+    options.debug = true;
+    comm_ = create_communicator(GetParam(), MPI_COMM_WORLD, options);
+    last_ = comm_->size() - 1;
+  }
+  /// The communicator is in order still, and calls that fit pass.
+  void TearDown() override {
+    std::vector<int> one{1};
+    comm_->allreduce(one);
+    EXPECT_EQ(one[0], comm_->size());
+  }
+  [[nodiscard]] bool am_last() const { return comm_->rank() == last_; }
+  [[nodiscard]] std::string last_rank() const { return "rank " + std::to_string(last_); }
+  [[nodiscard]] bool alone() const { return comm_->size() == 1; }
+
+  std::shared_ptr<Communicator> comm_;
+  int last_ = 0;
+};
+
+TEST_P(Debug, CallsThatFitPass) {
+  std::vector<float> values(100, 1);
+  std::vector<float> all(100 * static_cast<std::size_t>(comm_->size()));
+  comm_->bcast(values, last_);
+  comm_->allgather(values, all);
+  comm_->gather(values, all, last_);
+  comm_->scatter(all, values, last_);
+  comm_->reduce_scatter(all, values);
+  comm_->barrier();
+  comm_->allreduce_grad(std::vector<BufferView>{values}, 0.5);
+  EXPECT_EQ(comm_->bcast_obj(std::string("x")), "x");
+  EXPECT_EQ(comm_->split(0, 0)->size(), comm_->size());
+}
+
+TEST_P(Debug, Counts) {
+  if (alone()) return;
+  std::vector<float> values(am_last() ? 7 : 8);
+  EXPECT_THAT(
+      [&] { comm_->allreduce(values); },
+      ThrowsMessage<ArgumentError>(AllOf(HasSubstr("the ranks differ in allreduce"), HasSubstr("of 8 float32, sum"),
+                                         HasSubstr(last_rank()), HasSubstr("of 7 float32, sum"))));
+}
+
+TEST_P(Debug, TypesOpsAndRoots) {
+  if (alone()) return;
+  std::vector<float> narrow(4);
+  std::vector<double> wide(4);
+  EXPECT_THAT([&] { comm_->bcast(am_last() ? BufferView(wide) : BufferView(narrow)); },
+              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("4 float32"), HasSubstr("4 float64"))));
+  EXPECT_THAT([&] { comm_->allreduce(narrow, am_last() ? ReduceOp::kMax : ReduceOp::kMin); },
+              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("min"), HasSubstr("max"))));
+  EXPECT_THAT([&] { comm_->bcast(narrow, am_last() ? 1 : 0); },
+              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("root 0"), HasSubstr("root 1"))));
+}
+
+TEST_P(Debug, Operations) {
+  if (alone()) return;
+  std::vector<float> values(4);
+  EXPECT_THAT([&] { am_last() ? comm_->barrier() : comm_->allreduce(values); },
+              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("\"barrier\""), HasSubstr("\"allreduce of 4"))));
+}
+
+TEST_P(Debug, WhatOneRankRefusesEveryRankHears) {
+  std::vector<float> values(4);
+  EXPECT_THAT(
+      [&] { comm_->bcast(values, am_last() ? 99 : 0); },
+      ThrowsMessage<ArgumentError>(AllOf(HasSubstr(last_rank() + " on "), HasSubstr("root 99 is out of range"))));
+}
+
+TEST_P(Debug, GradientsOfDifferentShape) {
+  if (alone()) return;
+  std::vector<float> weight(12);
+  std::vector<float> bias(am_last() ? 3 : 4);
+  const std::vector<std::string> names{"fc.weight", "fc.bias"};
+  EXPECT_THAT(
+      [&] {
+        comm_->allreduce_grad(std::vector<BufferView>{weight, bias}, 1.0, names);
+      },
+      ThrowsMessage<ArgumentError>(AllOf(HasSubstr("gradient 1 (fc.bias) of 4 float32"), HasSubstr(last_rank()),
+                                         HasSubstr("gradient 1 (fc.bias) of 3 float32"))));
+  const std::vector<BufferView> one{weight};
+  const std::vector<BufferView> two{weight, bias};
+  EXPECT_THAT([&] { comm_->allreduce_grad(am_last() ? one : two, 1.0); },
+              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("of 2 gradients"), HasSubstr("of 1 gradients"))));
+}
+
+TEST_P(Debug, GradientsThatAreNotFinite) {
+  const std::vector<std::string> names{"fc.weight", "fc.bias"};
+  const auto check = [&](BufferView bias, const char* what) {
+    std::vector<float> weight(12, 1);
+    EXPECT_THAT(
+        [&] {
+          comm_->allreduce_grad(std::vector<BufferView>{weight, bias}, 1.0, names);
+        },
+        ThrowsMessage<ArgumentError>(
+            AllOf(HasSubstr(last_rank() + " on "), HasSubstr("gradient 1 (fc.bias) has "), HasSubstr(what))));
+  };
+  std::vector<float> single(5, 0);
+  std::vector<double> twice(5, 0);
+  std::vector<Float16> half(5, Float16{0});
+  std::vector<BFloat16> brain(5, BFloat16{0});
+  if (am_last()) {
+    single[3] = std::numeric_limits<float>::quiet_NaN();
+    twice[4] = -std::numeric_limits<double>::infinity();
+    half[0] = to_float16(1e9F);
+    brain[1] = to_bfloat16(std::numeric_limits<float>::quiet_NaN());
+  }
+  check(single, "nan at element 3");
+  check(twice, "inf at element 4");
+  check(half, "inf at element 0");
+  check(brain, "nan at element 1");
+}
+
+TEST_P(Debug, NamesThatDoNotBelongToTheGradients) {
+  std::vector<float> weight(2);
+  const std::vector<std::string> names{"a", "b"};
+  EXPECT_THROW(comm_->allreduce_grad(std::vector<BufferView>{weight}, 1.0, names), ArgumentError);
+}
+
+TEST_P(Debug, OneRanksWishIsEveryones) {
+  CommunicatorOptions options;
+  options.device = Device();
+  options.debug = am_last();
+  const auto comm = create_communicator(GetParam(), MPI_COMM_WORLD, options);
+  std::vector<float> values(4);
+  EXPECT_THROW(comm->bcast(values, am_last() ? 99 : 0), ArgumentError);
+}
+
+TEST_P(Debug, IsAskedForByTheEnvironmentToo) {
+  CommunicatorOptions options;
+  options.device = Device();
+  for (const char* value : {"1", "0"}) {
+    setenv("MN_DEBUG", value, 1);
+    const auto comm = create_communicator(GetParam(), MPI_COMM_WORLD, options);
+    unsetenv("MN_DEBUG");
+    std::vector<float> values{std::numeric_limits<float>::infinity()};
+    const auto reduce = [&] { comm->allreduce_grad(std::vector<BufferView>{values}, 1.0); };
+    if (*value == '1') {
+      EXPECT_THROW(reduce(), ArgumentError);
+    } else {
+      reduce();  // infinity is nobody's business then
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Debug, ::testing::Values("naive", "flat", "hierarchical", "two_dimensional"),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace mn
