@@ -1,6 +1,6 @@
 #include "check.hpp"
 
-#include <iterator>
+#include <algorithm>
 #include <map>
 
 #include <mn/core/host_list.hpp>
@@ -49,8 +49,23 @@ Findings differing(const JobFacts& job, const std::string& check, bool is_error,
   return findings;
 }
 
+void add(Findings& all, Finding finding) {
+  const auto is_same = [&](const Finding& other) {
+    return other.check == finding.check && other.is_error == finding.is_error && other.what == finding.what &&
+           other.remedy == finding.remedy;
+  };
+  const auto same = std::ranges::find_if(all, is_same);
+  if (same == all.end()) {
+    all.push_back(std::move(finding));
+  } else {
+    for (const auto& host : finding.hosts) {
+      if (std::ranges::find(same->hosts, host) == same->hosts.end()) same->hosts.push_back(host);
+    }
+  }
+}
+
 void append(Findings& all, Findings more) {
-  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  for (auto& finding : more) add(all, std::move(finding));
 }
 
 std::string to_line(const Finding& finding) {

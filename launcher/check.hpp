@@ -56,6 +56,8 @@ template <typename Predicate>
   return found.hosts.empty() ? Findings{} : Findings{found};
 }
 
+/// The same finding on several nodes is one, with all their hosts.
+void add(Findings& all, Finding finding);
 void append(Findings& all, Findings more);
 
 /// Every check of check_table.cpp, in its order.

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "checks.hpp"
+#include "fatbin.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -77,12 +78,36 @@ Findings check_cuda_version(const JobFacts& job) {
       if (!name.starts_with(kRuntime) || served == 0) continue;
       const int needed = std::atoi(name.c_str() + kRuntime.size());
       if (needed <= served) continue;
-      findings.push_back(
+      add(findings,
           {"cuda",
            true,
            {job.host(node)},
            "the program needs CUDA " + std::to_string(needed) + ", the driver serves CUDA " + std::to_string(served),
            "update the driver, or use a build for CUDA " + std::to_string(served)});
+    }
+  }
+  return findings;
+}
+
+Findings check_gpu_code(const JobFacts& job) {
+  Findings findings;
+  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+    const Facts files = job.nodes[node].value("gpu_code", Facts::object());
+    for (const auto& [name, facts] : files.items()) {
+      const auto code = facts.get<GpuCode>();
+      for (const auto& gpu : gpus_of(job.nodes[node])) {
+        const int capability = gpu.value("capability", 0);
+        if (capability == 0 || code.empty() || runs_on(code, capability)) continue;
+        const std::string number = std::to_string(capability / 10) + "." + std::to_string(capability % 10);
+        add(findings,
+            {"cuda",
+             true,
+             {job.host(node)},
+             name + " has no code for the " + gpu.value("name", "GPU") + " (compute capability " + number + ")",
+             "compile it for that too (CMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST=" + number +
+                 "), or ask for other GPUs"});
+        break;
+      }
     }
   }
   return findings;
@@ -99,8 +124,20 @@ Findings check_gpu_models(const JobFacts& job) {
     for (const auto& model : models) all += (all.empty() ? "" : ", ") + model;
     node["gpu_models"] = all;
   }
-  return differing(named, "gpu-model", false, "/gpu_models", "the GPU model",
-                   "ask for GPUs of one kind (--gpus=TYPE:N or --constraint)");
+  Findings findings = differing(named, "gpu-model", false, "/gpu_models", "the GPU model",
+                                "ask for GPUs of one kind (--gpus=TYPE:N or --constraint)");
+  if (!findings.empty()) return findings;
+  for (auto& node : named.nodes) {
+    node["ecc"] = any_gpu(node, [](const Facts& gpu) { return gpu.value("ecc", false); });
+    unsigned watts = 0;
+    for (const auto& gpu : gpus_of(node)) watts = std::max(watts, gpu.value("power_limit_w", 0U));
+    node["watts"] = watts;
+  }
+  append(findings,
+         differing(named, "gpu-model", false, "/ecc", "ECC of the GPUs' memory", "nvidia-smi -e 1 (or 0) on all"));
+  append(findings, differing(named, "gpu-model", false, "/watts", "the power limit of the GPUs in watts",
+                             "nvidia-smi -pl WATTS on all: the slowest GPU sets the pace"));
+  return findings;
 }
 
 Findings check_gpu_modes(const JobFacts& job) {
@@ -144,6 +181,17 @@ Findings check_gpu_health(const JobFacts& job) {
                          [](const Facts& node) {
                            return any_gpu(node, [](const Facts& g) { return g.value("processes", 0) > 0; });
                          }));
+  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+    const auto xids = job.nodes[node].value(Facts::json_pointer("/system/xids"), std::vector<std::string>());
+    if (xids.empty()) continue;
+    std::string all;
+    for (const auto& xid : xids) all += (all.empty() ? "" : ", ") + xid;
+    add(findings, {"gpu-health",
+                   false,
+                   {job.host(node)},
+                   "the kernel logged hardware errors of GPUs in the last day: " + all,
+                   "look them up in NVIDIA's list of XIDs; drain the node, or leave it out (--exclude)"});
+  }
   return findings;
 }
 
@@ -151,14 +199,15 @@ Findings check_gpu_visibility(const JobFacts& job) {
   Findings findings;
   for (int node = 0; node < job.layout.node_count(); ++node) {
     const auto ranks = job.layout.ranks_of(node);
-    const auto first = visible(job.ranks[static_cast<std::size_t>(ranks.front())]);
-    const bool differs = std::ranges::any_of(
-        ranks, [&](int rank) { return visible(job.ranks[static_cast<std::size_t>(rank)]) != first; });
+    // CUDA_VISIBLE_DEVICES does no harm to NCCL; a control group that hides devices from the driver does.
+    const auto openable = [&](int rank) { return job.ranks[static_cast<std::size_t>(rank)].value("openable", ""); };
+    const bool differs =
+        std::ranges::any_of(ranks, [&](int rank) { return openable(rank) != openable(ranks.front()); });
     if (!differs) continue;
     findings.push_back({"gpu-visibility",
                         false,
                         {job.layout.hosts[static_cast<std::size_t>(node)]},
-                        "ranks of the node see different GPUs, so NCCL can't copy between them directly",
+                        "ranks of the node may open different GPUs, so NCCL can't copy between them directly",
                         "srun --gpu-bind=none, or --gpus-per-node=N instead of --gpus-per-task"});
   }
   return findings;

@@ -36,13 +36,39 @@ Findings check_address(const JobFacts& job) {
 
 Findings check_subnet(const JobFacts& job) {
   if (job.nodes.size() < 2) return {};
-  return where(job,
-               {"network",
-                true,
-                {},
-                "there is no network card with an address",
-                "bring its interface up (ip link, ip addr), or leave the node out (--exclude)"},
-               [](const Facts& node) { return strings(node, "/network/addresses").empty(); });
+  const auto has_card = [](const Facts& node) { return !strings(node, "/network/addresses").empty(); };
+  Findings findings = where(job,
+                            {"network",
+                             true,
+                             {},
+                             "there is no network card with an address",
+                             "bring its interface up (ip link, ip addr), or leave the node out (--exclude)"},
+                            [&](const Facts& node) { return !has_card(node); });
+  for (const auto& odd : odd_nodes(job, "/network/subnet")) {
+    for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+      const Facts& facts = job.nodes[node];
+      if (!has_card(facts) || facts.value(Facts::json_pointer("/network/subnet"), "") != odd.value) continue;
+      const auto subnets = strings(facts, "/network/subnets");
+      const bool has_usual = std::ranges::find(subnets, odd.usual) != subnets.end();
+      // Networks that are routed to each other, such as those of two racks, are in order.
+      if (!has_usual && strings(facts, "/network/failures").empty()) continue;
+      const std::string what = "its address lies in " + odd.value + ", those of the other nodes in " + odd.usual;
+      if (has_usual) {
+        add(findings, {"network",
+                       false,
+                       {job.host(node)},
+                       what + ", where it has a card too",
+                       "let its name lead to that card's address (/etc/hosts, DNS)"});
+      } else {
+        add(findings, {"network",
+                       true,
+                       {job.host(node)},
+                       what + ", and they don't reach each other",
+                       "bring up its card there (ip addr), or leave the node out (--exclude)"});
+      }
+    }
+  }
+  return findings;
 }
 
 Findings check_connections(const JobFacts& job) {

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "checks.hpp"
+#include "gather.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -76,6 +77,61 @@ Findings check_arguments(const JobFacts& job) {
 Findings check_folder(const JobFacts& job) {
   return differing(job, "folder", false, "/system/folder/path", "the current folder",
                    "start from a folder that all nodes share, or give --chdir (srun) or -wdir (mpiexec)");
+}
+
+namespace {
+
+/// CPUs of the node that no mask can leave out.
+CpuSet whole(const Machine& machine) {
+  CpuSet all;
+  for (const auto& core : machine.cores) all.insert(core.cpus.begin(), core.cpus.end());
+  return all;
+}
+
+bool is_far_from_its_gpu(const JobFacts& job, const Machine& machine, int rank, const Binding& binding) {
+  if (binding.gpu < 0) return false;
+  const auto gpus = resources_of(job.ranks[static_cast<std::size_t>(rank)]).gpus;
+  const std::string bus_id = gpus.at(static_cast<std::size_t>(binding.gpu)).bus_id;
+  const auto slot = std::ranges::find(machine.gpus, bus_id, &GpuSlot::bus_id);
+  return slot != machine.gpus.end() && !slot->near.empty() && intersection(slot->near, binding.cpus).empty();
+}
+
+}  // namespace
+
+Findings check_room(const JobFacts& job) {
+  Findings findings;
+  for (int rank = 0; rank < job.layout.size(); ++rank) {
+    const auto node = static_cast<std::size_t>(job.layout.node_of(rank));
+    const auto cpus = mask_of(job, rank);
+    const int threads = job.ranks[static_cast<std::size_t>(rank)].value("threads", 0);
+    if (static_cast<int>(cpus.size()) >= threads || cpus == whole(job.nodes[node].at("machine").get<Machine>()))
+      continue;
+    add(findings, {"affinity",
+                   false,
+                   {job.host(node)},
+                   "ranks may use " + std::to_string(cpus.size()) + " CPUs, but are to run " + std::to_string(threads) +
+                       " threads",
+                   "srun -c N or SRUN_CPUS_PER_TASK=N (srun does not take N from sbatch), mpiexec --bind-to none"});
+  }
+  return findings;
+}
+
+Findings check_gpu_affinity(const JobFacts& job) {
+  Findings findings;
+  for (std::size_t node = 0; node < job.bindings.size(); ++node) {
+    const auto machine = job.nodes[node].at("machine").get<Machine>();
+    const auto ranks = job.layout.ranks_of(static_cast<int>(node));
+    for (std::size_t i = 0; i < ranks.size() && i < job.bindings[node].size(); ++i) {
+      if (!is_far_from_its_gpu(job, machine, ranks[i], job.bindings[node][i])) continue;
+      add(findings, {"affinity",
+                     false,
+                     {job.host(node)},
+                     "ranks run on CPUs far from their GPUs (another NUMA node)",
+                     "srun --gpu-bind=closest or --cpu-bind=none, mpiexec --bind-to none: mnlaunch then binds them"});
+      break;
+    }
+  }
+  return findings;
 }
 
 Findings check_affinity(const JobFacts& job) {

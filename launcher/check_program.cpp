@@ -39,7 +39,7 @@ Findings check_program(const JobFacts& job) {
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
     const std::string error = part(job.nodes[node], "program").value("error", "");
     if (!error.empty()) {
-      findings.push_back({"program", true, {job.host(node)}, error, "copy it there (sbcast) or use a shared folder"});
+      add(findings, {"program", true, {job.host(node)}, error, "copy it there (sbcast) or use a shared folder"});
     }
   }
   if (!findings.empty()) return findings;
@@ -57,11 +57,11 @@ Findings check_unresolved(const JobFacts& job) {
   Findings findings;
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
     for (const auto& name : part(job.nodes[node], "program").value("missing", std::vector<std::string>())) {
-      findings.push_back({"unresolved",
-                          true,
-                          {job.host(node)},
-                          "the program needs " + name + ", which is not found",
-                          "export LD_LIBRARY_PATH to all nodes: srun --export=ALL, mpiexec -x LD_LIBRARY_PATH"});
+      add(findings, {"unresolved",
+                     true,
+                     {job.host(node)},
+                     "the program needs " + name + ", which is not found",
+                     "export LD_LIBRARY_PATH to all nodes: srun --export=ALL, mpiexec -x LD_LIBRARY_PATH"});
     }
   }
   return findings;
@@ -96,17 +96,13 @@ Findings check_mpi(const JobFacts& job) {
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
     const std::string what = mismatch(job.nodes[node]);
     if (what.empty()) continue;
-    if (!findings.empty() && findings.back().what == "the program " + what) {
-      findings.back().hosts.push_back(job.host(node));
-      continue;
-    }
-    findings.push_back({"mpi",
-                        true,
-                        {job.host(node)},
-                        "the program " + what,
-                        job.launcher == Launcher::kSlurm
-                            ? "add --mpi=pmix (srun --mpi=list shows what there is)"
-                            : "use the mpiexec that belongs to the program's MPI, or srun --mpi=pmix"});
+    add(findings,
+        {"mpi",
+         true,
+         {job.host(node)},
+         "the program " + what,
+         job.launcher == Launcher::kSlurm ? "add --mpi=pmix (srun --mpi=list shows what there is)"
+                                          : "use the mpiexec that belongs to the program's MPI, or srun --mpi=pmix"});
   }
   return findings;
 }
@@ -144,6 +140,11 @@ Findings check_files(const JobFacts& job) {
     auto differences = differing(job, "files", true, at + "/size", "the size of " + path, remedy);
     if (differences.empty()) {
       differences = differing(job, "files", true, at + "/hash", "the hash of " + path, remedy);
+    }
+    if (differences.empty()) {
+      differences = differing(job, "files", false, at + "/changed",
+                              "the time of change of " + path + " (its middle is not compared)",
+                              "compare it (cmp), or copy it again and keep its times (sbcast -p, rsync -t)");
     }
     append(findings, differences);
   }

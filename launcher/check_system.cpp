@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "checks.hpp"
 
@@ -112,6 +113,20 @@ Findings check_clock(const JobFacts& job) {
   return findings;
 }
 
+Findings check_machines(const JobFacts& job) {
+  std::map<std::string, std::vector<std::string>> hosts_of;
+  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+    hosts_of[at(job.nodes[node], "/system/boot_id", std::string())].push_back(job.host(node));
+  }
+  Findings findings;
+  for (const auto& [boot_id, hosts] : hosts_of) {
+    if (boot_id.empty() || hosts.size() < 2) continue;
+    findings.push_back({"machines", false, hosts, "these nodes are one and the same machine (one boot id)",
+                        "start one container for each machine: its ranks would share cores and GPUs unknowingly"});
+  }
+  return findings;
+}
+
 Findings check_user(const JobFacts& job) {
   const std::string remedy = "give the user the same ids on all nodes (LDAP, SSSD)";
   Findings findings = differing(job, "user", true, "/system/user/uid", "the user id", remedy);
@@ -135,16 +150,21 @@ Findings check_temporary_folder(const JobFacts& job) {
 
 Findings check_output_folder(const JobFacts& job) {
   // Rank 0 writes results and checkpoints, by default below the current folder; all ranks read them back.
-  Findings findings =
-      differing(job, "output", false, "/system/folder/file_system", "the file system of the current folder",
-                "start in a folder on a shared file system: ranks resume from what rank 0 wrote");
-  if (!at(job.nodes.at(0), "/system/folder/writable", true) ||
-      at(job.nodes[0], "/system/folder/free_mib", std::uint64_t{1}) == 0) {
+  const auto folder = at(job.nodes.at(0), "/system/output/path", std::string());
+  Findings findings = where(job,
+                            {"output",
+                             false,
+                             {},
+                             "the folder of results, " + folder + ", is not the one that rank 0 sees",
+                             "give the job an output folder on a shared file system (--out, or the current folder)"},
+                            [](const Facts& node) { return !at(node, "/system/output/shared", true); });
+  if (!at(job.nodes[0], "/system/output/writable", true) ||
+      at(job.nodes[0], "/system/output/free_mib", std::uint64_t{1}) == 0) {
     findings.push_back({"output",
                         false,
                         {job.host(0)},
-                        "the current folder is full or can't be written by rank 0",
-                        "start elsewhere, or give the job an output folder (--out)"});
+                        "the folder of results, " + folder + ", is full or can't be written by rank 0",
+                        "give the job another one (--out), or start elsewhere"});
   }
   return findings;
 }

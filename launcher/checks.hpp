@@ -11,7 +11,9 @@ namespace mn::launcher {
 [[nodiscard]] Findings check_distribution(const JobFacts& job);  ///< as many ranks on each node
 [[nodiscard]] Findings check_arguments(const JobFacts& job);     ///< one command line
 [[nodiscard]] Findings check_folder(const JobFacts& job);        ///< the current folder exists
-[[nodiscard]] Findings check_affinity(const JobFacts& job);      ///< CPU masks that leave each rank room
+[[nodiscard]] Findings check_affinity(const JobFacts& job);      ///< no CPU has several ranks bound to it
+[[nodiscard]] Findings check_room(const JobFacts& job);          ///< CPU masks with room for all threads
+[[nodiscard]] Findings check_gpu_affinity(const JobFacts& job);  ///< CPUs near the GPU
 
 // check_program.cpp: what runs.
 [[nodiscard]] Findings check_program(const JobFacts& job);
@@ -30,6 +32,7 @@ namespace mn::launcher {
 [[nodiscard]] Findings check_cma(const JobFacts& job);  ///< copies between processes (cross-memory attach)
 [[nodiscard]] Findings check_cpu(const JobFacts& job);
 [[nodiscard]] Findings check_clock(const JobFacts& job);
+[[nodiscard]] Findings check_machines(const JobFacts& job);  ///< no machine counts as two nodes
 [[nodiscard]] Findings check_user(const JobFacts& job);
 [[nodiscard]] Findings check_temporary_folder(const JobFacts& job);
 [[nodiscard]] Findings check_output_folder(const JobFacts& job);
@@ -44,6 +47,7 @@ namespace mn::launcher {
 [[nodiscard]] Findings check_gpu_counts(const JobFacts& job);
 [[nodiscard]] Findings check_driver(const JobFacts& job);
 [[nodiscard]] Findings check_cuda_version(const JobFacts& job);
+[[nodiscard]] Findings check_gpu_code(const JobFacts& job);
 [[nodiscard]] Findings check_gpu_models(const JobFacts& job);
 [[nodiscard]] Findings check_gpu_modes(const JobFacts& job);
 [[nodiscard]] Findings check_gpu_health(const JobFacts& job);

@@ -30,6 +30,15 @@ std::string read_at(std::ifstream& file, std::uint64_t offset, std::uint64_t byt
   return text;
 }
 
+/// Nothing if the file does not begin as a 64-bit ELF file.
+std::optional<Elf64_Ehdr> read_header(std::ifstream& file) {
+  Elf64_Ehdr header;
+  const std::string start = read_at(file, 0, sizeof header);
+  if (start.size() != sizeof header || start.compare(0, SELFMAG, ELFMAG) != 0) return std::nullopt;
+  std::memcpy(&header, start.data(), sizeof header);
+  return header.e_ident[EI_CLASS] == ELFCLASS64 ? std::optional(header) : std::nullopt;
+}
+
 /// The descriptor of the GNU build-id note in a segment of notes.
 std::string build_id_in(const std::string& notes, std::uint64_t alignment) {
   const auto aligned = [&](std::size_t n) { return alignment == 8 ? (n + 7) / 8 * 8 : (n + 3) / 4 * 4; };
@@ -104,15 +113,12 @@ std::string trace_of(std::string interpreter, std::string program, std::chrono::
 
 std::optional<ElfFile> read_elf(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
-  Elf64_Ehdr header;
-  const std::string start = read_at(file, 0, sizeof header);
-  if (start.size() != sizeof header || start.compare(0, SELFMAG, ELFMAG) != 0) return std::nullopt;
-  std::memcpy(&header, start.data(), sizeof header);
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr)) return std::nullopt;
+  const auto header = read_header(file);
+  if (!header || header->e_phentsize != sizeof(Elf64_Phdr)) return std::nullopt;
   ElfFile elf;
-  for (int i = 0; i < header.e_phnum; ++i) {
+  for (int i = 0; i < header->e_phnum; ++i) {
     const std::string entry =
-        read_at(file, header.e_phoff + static_cast<std::uint64_t>(i) * sizeof(Elf64_Phdr), sizeof(Elf64_Phdr));
+        read_at(file, header->e_phoff + static_cast<std::uint64_t>(i) * sizeof(Elf64_Phdr), sizeof(Elf64_Phdr));
     if (entry.size() != sizeof(Elf64_Phdr)) break;
     Elf64_Phdr segment;
     std::memcpy(&segment, entry.data(), sizeof segment);
@@ -122,6 +128,27 @@ std::optional<ElfFile> read_elf(const fs::path& path) {
     }
   }
   return elf;
+}
+
+std::optional<ElfSection> open_section(const fs::path& path, const std::string& name) {
+  std::ifstream file(path, std::ios::binary);
+  const auto header = read_header(file);
+  if (!header || header->e_shentsize != sizeof(Elf64_Shdr)) return std::nullopt;
+  const auto section_at = [&](std::uint64_t index) -> std::optional<Elf64_Shdr> {
+    Elf64_Shdr section;
+    const std::string bytes = read_at(file, header->e_shoff + index * sizeof section, sizeof section);
+    if (bytes.size() != sizeof section) return std::nullopt;
+    std::memcpy(&section, bytes.data(), sizeof section);
+    return section;
+  };
+  const auto names = section_at(header->e_shstrndx);
+  const std::string text = names ? read_at(file, names->sh_offset, names->sh_size) : "";
+  for (std::uint64_t i = 0; i < header->e_shnum; ++i) {
+    const auto section = section_at(i);
+    if (!section || section->sh_name >= text.size() || text.c_str() + section->sh_name != name) continue;
+    return ElfSection(std::move(file), section->sh_offset, section->sh_size);
+  }
+  return std::nullopt;
 }
 
 std::vector<Library> list_libraries(const std::string& interpreter, const fs::path& program,

@@ -3,8 +3,10 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mn::launcher {
@@ -16,6 +18,29 @@ struct ElfFile {
 
 /// Nothing if `file` is no 64-bit ELF file of this machine's byte order.
 [[nodiscard]] std::optional<ElfFile> read_elf(const std::filesystem::path& file);
+
+/// A section of a file, of which pieces can be read.
+class ElfSection {
+ public:
+  ElfSection(std::ifstream file, std::uint64_t offset, std::uint64_t bytes)
+      : file_(std::move(file)), offset_(offset), bytes_(bytes) {}
+  /// Nothing past the section's end.
+  template <typename Value>
+  [[nodiscard]] std::optional<Value> read(std::uint64_t at) const {
+    Value value;
+    if (at > bytes_ || bytes_ - at < sizeof value) return std::nullopt;
+    file_.clear();
+    file_.seekg(static_cast<std::streamoff>(offset_ + at));
+    return file_.read(reinterpret_cast<char*>(&value), sizeof value) ? std::optional(value) : std::nullopt;
+  }
+
+ private:
+  mutable std::ifstream file_;
+  std::uint64_t offset_;
+  std::uint64_t bytes_;
+};
+/// Nothing if `file` is no 64-bit ELF file, or has no section of that name.
+[[nodiscard]] std::optional<ElfSection> open_section(const std::filesystem::path& file, const std::string& name);
 
 struct Library {
   std::string name;            ///< as programs ask for it: libmpi.so.40

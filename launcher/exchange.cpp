@@ -35,13 +35,13 @@ void Exchange::tell(const std::string& topic, const Facts& facts) { session_.put
 
 void Exchange::meet() {
   try {
-    session_.fence(patience_);
+    session_.fence();
   } catch (const PmixTimeout& timeout) {
     // The first rank that did arrive speaks for all.
     const auto& missing = timeout.missing();
     int speaker = 0;
     while (std::ranges::find(missing, speaker) != missing.end()) ++speaker;
-    throw CheckError(here_.rank == speaker ? absence(here_, missing, patience_) : "");
+    throw CheckError(here_.rank == speaker ? absence(here_, missing, session_.patience()) : "");
   }
 }
 

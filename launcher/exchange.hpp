@@ -6,10 +6,10 @@
 /// full: 4,608 reads from its own server. Every other rank reads the facts of its node's ranks.
 #pragma once
 
-#include <chrono>
 #include <optional>
 #include <string>
 
+#include "check_error.hpp"
 #include "facts.hpp"
 #include "placement.hpp"
 #include "pmix_session.hpp"
@@ -18,13 +18,13 @@ namespace mn::launcher {
 
 class Exchange {
  public:
-  /// `session` must outlive this. `patience` holds for each meeting.
-  Exchange(PmixSession& session, const Placement& here, std::chrono::milliseconds patience)
-      : session_(session), here_(here), patience_(patience) {}
+  /// `session` must outlive this.
+  Exchange(PmixSession& session, const Placement& here) : session_(session), here_(here) {}
 
   /// Puts `facts` under `topic` for all ranks to read after the next meet().
   void tell(const std::string& topic, const Facts& facts);
-  /// Waits for all ranks. Throws CheckError that names the missing ranks and their hosts when patience ends.
+  /// Waits for all ranks. Throws CheckError that names the missing ranks and their hosts when the session's patience
+  /// ends.
   void meet();
   /// What `rank` told; null if nothing.
   [[nodiscard]] Facts hear(int rank, const std::string& topic) const;
@@ -32,19 +32,6 @@ class Exchange {
  private:
   PmixSession& session_;
   const Placement& here_;
-  std::chrono::milliseconds patience_;
-};
-
-/// A failed check: exit status 78.
-class CheckError : public Error {
- public:
-  explicit CheckError(const std::string& what, bool on_all_ranks = false) : Error(what), on_all_ranks_(on_all_ranks) {}
-  [[nodiscard]] int exit_code() const noexcept override { return kExitCode; }
-  [[nodiscard]] bool on_all_ranks() const noexcept override { return on_all_ranks_; }
-  static constexpr int kExitCode = 78;
-
- private:
-  bool on_all_ranks_;
 };
 
 /// Shortens `facts` of a node to 16 KiB: environment values become hashes if need be.

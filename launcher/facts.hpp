@@ -40,6 +40,25 @@ struct Surroundings {
 /// PATH without the folders that every system has: what is left leads to other programs.
 [[nodiscard]] std::string own_path_folders(const std::string& path);
 
+/// Where the program will write: the value of --out among its arguments, else the current folder; the nearest folder
+/// above that exists already.
+[[nodiscard]] std::filesystem::path output_folder(const Surroundings& here);
+
+/// An empty file that lies in a folder for as long as this lives, so that other nodes can tell whether theirs is the
+/// same folder.
+class Marker {
+ public:
+  Marker(const std::filesystem::path& folder, const std::string& name);
+  ~Marker();
+  Marker(const Marker&) = delete;
+  Marker& operator=(const Marker&) = delete;
+  /// Its name; empty if it could not be made.
+  [[nodiscard]] std::string name() const { return path_.filename().string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
 /// First line of a small file such as those in /proc; empty if it can't be read.
 [[nodiscard]] std::string first_line(const std::filesystem::path& file);
 

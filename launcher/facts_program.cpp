@@ -92,11 +92,12 @@ std::string path_of_mpiexec(const Surroundings& here) {
   }
 }
 
+constexpr std::uintmax_t kEndBytes = 64 << 10;
+
 std::string hash_of_ends(const fs::path& path, std::uintmax_t size) {
-  constexpr std::uintmax_t kEnd = 64 << 10;
   std::ifstream file(path, std::ios::binary);
-  std::string bytes(std::min(size, 2 * kEnd), '\0');
-  const auto half = static_cast<std::streamsize>(std::min(size, kEnd));
+  std::string bytes(std::min(size, 2 * kEndBytes), '\0');
+  const auto half = static_cast<std::streamsize>(std::min(size, kEndBytes));
   file.read(bytes.data(), half);
   file.seekg(static_cast<std::streamoff>(size - static_cast<std::uintmax_t>(half)));
   file.read(bytes.data() + (bytes.size() - static_cast<std::size_t>(half)), half);
@@ -143,10 +144,11 @@ Facts file_facts(const std::vector<fs::path>& files) {
     const bool exists = stat(path.c_str(), &status) == 0 && access(path.c_str(), R_OK) == 0;
     const auto size = static_cast<std::uintmax_t>(exists ? status.st_size : 0);
     const bool regular = exists && S_ISREG(status.st_mode);
+    const bool is_hashed_whole = size <= 2 * kEndBytes;
     facts.push_back({{"path", path.string()},
                      {"exists", exists},
                      {"size", regular ? size : 0},
-                     {"changed", exists ? status.st_mtim.tv_sec : 0},
+                     {"changed", regular && !is_hashed_whole ? status.st_mtim.tv_sec : 0},
                      {"hash", regular ? hash_of_ends(path, size) : ""}});
   }
   return facts;

@@ -10,7 +10,7 @@
 
 namespace mn::launcher {
 
-/// {"size", "conflicts", "arguments", "mask", "gpus"}.
+/// {"size", "conflicts", "arguments", "mask", "threads", "gpus", "openable"}.
 [[nodiscard]] Facts rank_facts(const Placement& here, const Surroundings& surroundings);
 
 /// The node's hardware, and, if nodes are `compared`, everything that the checks look at. One hwloc load.

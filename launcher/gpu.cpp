@@ -97,6 +97,14 @@ Gpu describe(const Nvml& nvml, Device device) {
   char name[96] = {};
   if (nvml.call("nvmlDeviceGetName", device, +name, unsigned{sizeof name}) == kSuccess) gpu.name = name;
   gpu.memory_mib = nvml.value<Memory>("nvmlDeviceGetMemoryInfo", device, {}).total >> 20;
+  int major = 0;
+  int minor = 0;
+  if (nvml.call("nvmlDeviceGetCudaComputeCapability", device, &major, &minor) == kSuccess) {
+    gpu.capability = 10 * major + minor;
+  }
+  unsigned ecc[2] = {};
+  gpu.ecc = nvml.call("nvmlDeviceGetEccMode", device, &ecc[0], &ecc[1]) == kSuccess && ecc[0] != 0;
+  gpu.power_limit_w = nvml.value<unsigned>("nvmlDeviceGetEnforcedPowerLimit", device, 0) / 1000;
   gpu.compute_mode = nvml.value<int>("nvmlDeviceGetComputeMode", device, 0);
   unsigned current = 0;
   unsigned pending = 0;
@@ -178,6 +186,9 @@ void to_json(nlohmann::json& json, const GpuDriver& driver) {
                             {"bus", gpu.bus_id},
                             {"name", gpu.name},
                             {"memory_mib", gpu.memory_mib},
+                            {"capability", gpu.capability},
+                            {"ecc", gpu.ecc},
+                            {"power_limit_w", gpu.power_limit_w},
                             {"compute_mode", gpu.compute_mode},
                             {"mig", gpu.mig},
                             {"remap_pending", gpu.remap_pending},

@@ -16,6 +16,9 @@ struct Gpu {
   std::string bus_id;  ///< as normal_bus_id() spells it
   std::string name;
   std::uint64_t memory_mib = 0;
+  int capability = 0;               ///< compute capability, 90 for 9.0; 0: not told
+  bool ecc = false;                 ///< memory with error correction
+  unsigned power_limit_w = 0;       ///< enforced
   int compute_mode = 0;             ///< NVML's: 0 default, 3 exclusive to one process
   bool mig = false;                 ///< cut into instances
   std::vector<std::string> slices;  ///< MIG-… of its instances

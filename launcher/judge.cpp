@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "exchange.hpp"
+#include "check_error.hpp"
 #include "report.hpp"
 
 namespace mn::launcher {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
@@ -23,6 +24,7 @@
 #include "neighbours.hpp"
 #include "network.hpp"
 #include "placement.hpp"
+#include "pmi_session.hpp"
 #include "pmix_session.hpp"
 #include "program.hpp"
 
@@ -94,7 +96,7 @@ class Launch {
     Launcher launcher = innermost_launcher(variables_, is_socket);
     if (launcher == Launcher::kPmix) {
       try {
-        session_ = std::make_unique<PmixSession>(pmix_libraries(variables_));
+        session_ = std::make_unique<PmixSession>(pmix_libraries(variables_), patience());
         variables_.set("PMIX_MCA_gds", "hash");
       } catch (const PmixError& error) {
         no_exchange_ = error.what();
@@ -103,11 +105,33 @@ class Launch {
         launcher = open_mpi ? Launcher::kOpenMpi : Launcher::kSlurm;
       }
     }
-    here_ = place(variables_, launcher, session_ ? std::optional(session_->job()) : std::nullopt);
-
+    if (launcher == Launcher::kPmi) {
+      place_by_pmi();
+    } else {
+      here_ = place(variables_, launcher, session_ ? std::optional(session_->job()) : std::nullopt);
+    }
     if (!session_ && no_exchange_.empty()) no_exchange_ = here_.source + " gives the launchers no way to talk";
   }
 
+  /// Hydra's server knows the nodes, and passes rank 0's address on.
+  void place_by_pmi() {
+    const auto fd = variables_.number("PMI_FD");
+    std::optional<PmiSession> server;
+    std::optional<ServerJob> job;
+    if (fd && is_hydra(variables_)) {
+      server.emplace(*fd);
+      job = server->read_job(variables_.needed("PMI_RANK", "Hydra"), variables_.needed("PMI_SIZE", "Hydra"));
+    }
+    here_ = place(variables_, Launcher::kPmi, job);
+    if (!job || here_.inter_size == 1) return;
+    const auto address =
+        server->share_address(here_, own_address(routed_interfaces(), resolve(host_name())), patience());
+    if (!address)
+      throw CheckError("not all ranks arrived; start mnlaunch on every rank, and look for hung nodes", true);
+    master_address_ = *address;
+  }
+
+  [[nodiscard]] bool is_compared() const { return options_.check != CheckLevel::kOff || options_.doctor; }
   [[nodiscard]] bool is_leader() const { return here_.intra_rank == 0; }
 
   [[nodiscard]] std::chrono::milliseconds patience() const {
@@ -116,20 +140,26 @@ class Launch {
 
   /// Three meetings of all ranks: addresses, facts, verdict.
   Outcome compare() {
-    Exchange exchange(*session_, here_, patience());
+    Exchange exchange(*session_, here_);
     std::optional<Listener> listener;
+    std::optional<Marker> marker;  // until all nodes have looked for it
     Facts hello;
     if (is_leader()) {
       listener.emplace();
       hello = {{"network", network_facts(host_name())}, {"port", listener->port()}};
       if (here_.rank == 0) hello["master_port"] = free_port_of_job(here_.job, is_free_port);
+      if (here_.rank == 0 && is_compared() && here_.inter_size > 1) {
+        marker.emplace(output_folder(surroundings_),
+                       std::to_string(getpid()) + "-" + std::to_string(hello["port"].get<int>()));
+        hello["marker"] = marker->name();
+      }
       exchange.tell("hello", hello);
     }
     exchange.meet();
     const double time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
     const Facts first = exchange.hear(0, "hello");
     exchange.tell("rank", rank_facts(here_, surroundings_));
-    if (is_leader()) exchange.tell("node", facts_of_this_node(exchange, hello["network"], time));
+    if (is_leader()) exchange.tell("node", facts_of_this_node(exchange, hello["network"], time, first));
     exchange.meet();
 
     Outcome outcome;
@@ -145,13 +175,16 @@ class Launch {
     return outcome;
   }
 
-  Facts facts_of_this_node(const Exchange& exchange, const Facts& network, double time) {
-    Facts facts = node_facts(surroundings_, options_.check != CheckLevel::kOff || options_.doctor);
+  Facts facts_of_this_node(const Exchange& exchange, const Facts& network, double time, const Facts& first) {
+    Facts facts = node_facts(surroundings_, is_compared());
     facts["host"] = host_name();
     facts["network"] = network;
     facts["time"] = time;
     facts["slurm_pmix"] = here_.job.starts_with("slurm.pmix.");
     if (here_.inter_size > 1) facts["network"]["failures"] = failed_connections(neighbours(exchange), kConnectPatience);
+    if (const std::string marker = first.value("marker", ""); !marker.empty()) {
+      facts["system"]["output"]["shared"] = std::filesystem::exists(output_folder(surroundings_) / marker);
+    }
     limit_size(facts);
     return facts;
   }
@@ -202,7 +235,7 @@ class Launch {
   /// Without an exchange a rank sees its own node only and takes its neighbours to be like itself.
   Outcome check_alone() {
     NodeShare share;
-    share.node = node_facts(surroundings_, options_.check != CheckLevel::kOff || options_.doctor);
+    share.node = node_facts(surroundings_, is_compared());
     share.node["host"] = host_name();
     share.node["slurm_pmix"] = here_.job.starts_with("slurm.pmix.");
     share.ranks.assign(static_cast<std::size_t>(here_.intra_size), rank_facts(here_, surroundings_));
@@ -235,6 +268,7 @@ class Launch {
   /// Empty if the launcher does not tell where rank 0 is.
   [[nodiscard]] std::string guess_master_address() const {
     if (here_.inter_size == 1) return "127.0.0.1";
+    if (!master_address_.empty()) return master_address_;
     if (here_.layout) return here_.layout->hosts.front();
     if (const auto nodes = variables_.get("SLURM_JOB_NODELIST")) return expand_host_list(*nodes).at(0);
     return here_.inter_rank == 0 ? own_address(routed_interfaces(), resolve(host_name())) : "";
@@ -279,6 +313,7 @@ class Launch {
   std::unique_ptr<PmixSession> session_;
   std::string no_exchange_;  ///< why the nodes can't be compared
   Placement here_;
+  std::string master_address_;  ///< where the launcher's server passed it on
 };
 
 }  // namespace

@@ -5,10 +5,15 @@ namespace mn::launcher {
 Facts network_facts(const std::string& host) {
   const auto interfaces = routed_interfaces();
   const auto resolved = resolve(host);
-  Facts addresses = Facts::array();
-  for (const auto& interface : interfaces) addresses.push_back(interface.address);
-  return {
-      {"host", host}, {"address", own_address(interfaces, resolved)}, {"addresses", addresses}, {"resolved", resolved}};
+  const std::string address = own_address(interfaces, resolved);
+  Facts facts = {{"host", host},         {"address", address},          {"subnet", ""},
+                 {"resolved", resolved}, {"addresses", Facts::array()}, {"subnets", Facts::array()}};
+  for (const auto& interface : interfaces) {
+    facts["addresses"].push_back(interface.address);
+    facts["subnets"].push_back(interface.subnet);
+    if (interface.address == address) facts["subnet"] = interface.subnet;
+  }
+  return facts;
 }
 
 std::vector<std::string> failed_connections(const std::vector<Neighbour>& neighbours,

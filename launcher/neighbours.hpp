@@ -11,7 +11,8 @@
 
 namespace mn::launcher {
 
-/// This host's names and addresses: {"host", "address", "addresses", "resolved"}.
+/// This host's names and addresses: {"host", "address", "subnet", "addresses", "subnets",
+/// "resolved"}; "subnet" is that of "address".
 [[nodiscard]] Facts network_facts(const std::string& host);
 
 /// Where another node listens.

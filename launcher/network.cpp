@@ -1,6 +1,7 @@
 #include "network.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -36,6 +37,11 @@ in_addr address_of(const sockaddr* socket) {
   return internet.sin_addr;
 }
 
+std::string subnet_of(in_addr address, in_addr mask) {
+  const in_addr network{address.s_addr & mask.s_addr};
+  return dotted(network) + "/" + std::to_string(std::popcount(mask.s_addr));
+}
+
 bool is_virtual(const std::string& name) {
   constexpr const char* kPrefixes[] = {"docker", "virbr", "veth", "br-", "cni", "flannel", "lxc", "vnet", "podman"};
   return std::ranges::any_of(kPrefixes, [&](const char* prefix) { return name.starts_with(prefix); });
@@ -67,7 +73,9 @@ std::vector<Interface> routed_interfaces() {
     const bool usable = entry->ifa_addr != nullptr && entry->ifa_addr->sa_family == AF_INET &&
                         (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_LOOPBACK) == 0;
     if (!usable || is_virtual(entry->ifa_name)) continue;
-    interfaces.push_back({entry->ifa_name, dotted(address_of(entry->ifa_addr))});
+    const in_addr address = address_of(entry->ifa_addr);
+    const in_addr mask = entry->ifa_netmask == nullptr ? in_addr{0xffffffff} : address_of(entry->ifa_netmask);
+    interfaces.push_back({entry->ifa_name, dotted(address), subnet_of(address, mask)});
   }
   freeifaddrs(list);
   return interfaces;

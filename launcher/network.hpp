@@ -13,6 +13,7 @@ namespace mn::launcher {
 struct Interface {
   std::string name;
   std::string address;  ///< IPv4, dotted
+  std::string subnet;   ///< 10.0.0.0/24
 };
 
 /// Interfaces that are up and lead to other hosts: no loopback, no bridges of containers or virtual machines.

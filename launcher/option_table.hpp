@@ -15,7 +15,8 @@ inline constexpr OptionText kOptions[] = {
      "Compare the nodes before PROGRAM starts. With warn, errors stop the job and warnings are printed; with strict, "
      "warnings stop it too; off compares nothing."},
     {"check-file", "PATH", "this file must be the same on all nodes (repeatable)",
-     "This file must exist and be the same on all nodes: size, time of change, and a hash of its two ends. May be "
+     "This file must exist and be the same on all nodes: size, a hash of its two ends, and, where that leaves out its "
+     "middle, the time of change. May be "
      "given more than once."},
     {"doctor", "", "run all checks and a live self test, and report",
      "Run all checks and a live self test: a ring of messages, reductions with known sums, latency and bandwidth "

@@ -19,9 +19,6 @@ constexpr const char* kSlurmPmix = "slurm.pmix.";
 
 bool is_slurm_pmix(const std::string& name_space) { return name_space.starts_with(kSlurmPmix); }
 
-/// Hydra says who shares the node; Slurm's own PMI server leaves that to SLURM_*.
-bool is_hydra(const Variables& variables) { return variables.has("MPI_LOCALNRANKS"); }
-
 void compare(Placement& here, const Variables& variables, const std::string& name, int value,
              const std::string& meaning) {
   const auto other = variables.number(name);
@@ -41,7 +38,7 @@ void take_layout(Placement& here, Layout layout) {
   here.layout = std::move(layout);
 }
 
-Placement place_pmix(const Variables& variables, const PmixJob& job) {
+Placement place_pmix(const Variables& variables, const ServerJob& job) {
   if (job.rank < 0 || job.rank >= static_cast<int>(job.node_ids.size()) || job.hosts.size() != job.node_ids.size()) {
     throw UsageError("the PMIx server of " + job.name_space + " gives rank " + std::to_string(job.rank) + " of " +
                      std::to_string(job.node_ids.size()) + ": its job is not described");
@@ -87,7 +84,7 @@ Placement place_open_mpi(const Variables& variables) {
   return here;
 }
 
-Placement place_hydra(const Variables& variables) {
+Placement place_hydra(const Variables& variables, const std::optional<ServerJob>& server) {
   Placement here;
   here.launcher = Launcher::kPmi;
   here.source = "Hydra (PMI)";
@@ -95,8 +92,14 @@ Placement place_hydra(const Variables& variables) {
   here.size = variables.needed("PMI_SIZE", here.source);
   here.intra_rank = variables.needed("MPI_LOCALRANKID", here.source);
   here.intra_size = variables.needed("MPI_LOCALNRANKS", here.source);
-  here.job = variables.get("SLURM_JOB_ID").value_or("hydra");
-  guess_nodes(here);
+  here.job = server ? server->name_space : variables.get("PMI_PORT").value_or("hydra");
+  if (server) {
+    take_layout(here, make_layout(server->node_ids, server->hosts));
+    compare(here, variables, "MPI_LOCALRANKID", here.intra_rank, "local rank");
+    compare(here, variables, "MPI_LOCALNRANKS", here.intra_size, "local size");
+  } else {
+    guess_nodes(here);
+  }
   return here;
 }
 
@@ -130,14 +133,14 @@ void check_ranges(const Placement& here) {
                    ": its variables were changed on the way; start mnlaunch directly under it");
 }
 
-Placement place_unchecked(const Variables& variables, Launcher launcher, const std::optional<PmixJob>& pmix) {
+Placement place_unchecked(const Variables& variables, Launcher launcher, const std::optional<ServerJob>& server) {
   switch (launcher) {
     case Launcher::kPmix:
-      return place_pmix(variables, pmix.value());
+      return place_pmix(variables, server.value());
     case Launcher::kOpenMpi:
       return place_open_mpi(variables);
     case Launcher::kPmi:
-      return place_hydra(variables);
+      return place_hydra(variables, server);
     case Launcher::kSlurm:
       return place_slurm(variables);
     case Launcher::kNone:
@@ -151,6 +154,8 @@ Placement place_unchecked(const Variables& variables, Launcher launcher, const s
 }
 
 }  // namespace
+
+bool is_hydra(const Variables& variables) { return variables.has("MPI_LOCALNRANKS"); }
 
 bool in_slurm_step(const Variables& variables) {
   const auto step = variables.get("SLURM_STEP_ID");
@@ -169,8 +174,8 @@ Launcher innermost_launcher(const Variables& variables, const std::function<bool
   return in_slurm_step(variables) ? Launcher::kSlurm : Launcher::kNone;
 }
 
-Placement place(const Variables& variables, Launcher launcher, const std::optional<PmixJob>& pmix) {
-  Placement here = place_unchecked(variables, launcher, pmix);
+Placement place(const Variables& variables, Launcher launcher, const std::optional<ServerJob>& server) {
+  Placement here = place_unchecked(variables, launcher, server);
   check_ranges(here);
   return here;
 }

@@ -22,9 +22,9 @@ enum class Launcher {
   kSlurm,    ///< a Slurm step without PMIx (srun --mpi=none or pmi2)
 };
 
-/// What a PMIx server tells each of its clients.
-struct PmixJob {
-  std::string name_space;  ///< slurm.pmix.JOB.STEP for srun
+/// What a PMIx or PMI server tells each of its clients.
+struct ServerJob {
+  std::string name_space;  ///< slurm.pmix.JOB.STEP for srun; no other job has the same
   int rank = 0;
   std::vector<int> node_ids;       ///< [size] the server's number for the node of each rank
   std::vector<std::string> hosts;  ///< [size] its name for that node
@@ -49,10 +49,14 @@ struct Placement {
 /// a live PMI_FD is told from one that was inherited as text only.
 [[nodiscard]] Launcher innermost_launcher(const Variables& variables, const std::function<bool(int)>& is_socket);
 
+/// Hydra says who shares the node; Slurm's own PMI server leaves that to SLURM_*.
+[[nodiscard]] bool is_hydra(const Variables& variables);
+
 /// True in a process that srun started as a task; false in batch scripts and interactive shells of an allocation.
 [[nodiscard]] bool in_slurm_step(const Variables& variables);
 
-/// `pmix` is needed for kPmix alone. Throws UsageError if the launcher's variables are incomplete or malformed.
-[[nodiscard]] Placement place(const Variables& variables, Launcher launcher, const std::optional<PmixJob>& pmix);
+/// `server` is needed for kPmix, and makes kPmi more exact. Throws UsageError if the launcher's variables are
+/// incomplete or malformed.
+[[nodiscard]] Placement place(const Variables& variables, Launcher launcher, const std::optional<ServerJob>& server);
 
 }  // namespace mn::launcher

@@ -1,14 +1,21 @@
 #include "pmix_session.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <iostream>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include <dlfcn.h>
+#include <unistd.h>
 
+#include <mn/core/environment.hpp>
+
+#include "check_error.hpp"
 #include "pmix_abi.hpp"
 
 namespace mn::launcher {
@@ -132,23 +139,72 @@ struct PmixSession::Library {
   pmix::Proc me{};
 };
 
-PmixSession::PmixSession(const std::vector<std::filesystem::path>& libraries)
-    : library_(std::make_unique<Library>(load_first(libraries))) {
+/// Ends the process if a call takes too long.
+class PmixSession::Watchdog {
+ public:
+  explicit Watchdog(std::chrono::milliseconds patience) : patience_(patience), thread_([this] { watch(); }) {}
+  ~Watchdog() {
+    end_ = true;
+    thread_.join();
+  }
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  /// Watches from its making to its end.
+  class Call {
+   public:
+    explicit Call(Watchdog& dog) : dog_(dog) { dog.deadline_ = Clock::now() + dog.patience_ + kMargin; }
+    ~Call() { dog_.deadline_ = Clock::time_point::max(); }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    static constexpr std::chrono::seconds kMargin{2};  // a fence ends by itself, and then asks who is missing
+    Watchdog& dog_;
+  };
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void watch() const {
+    for (; !end_; std::this_thread::sleep_for(kInterval)) {
+      if (Clock::now() < deadline_.load()) continue;
+      std::cerr << "mnlaunch: error [pmix] " << host_name() << ": the PMIx server of this node has not answered for "
+                << std::chrono::duration_cast<std::chrono::seconds>(patience_).count()
+                << " s; look for a hung mpiexec, prted or slurmstepd there" << std::endl;
+      _exit(CheckError::kExitCode);
+    }
+  }
+
+  static constexpr std::chrono::milliseconds kInterval{2};
+  std::chrono::milliseconds patience_;
+  std::atomic<Clock::time_point> deadline_ = Clock::time_point::max();
+  std::atomic<bool> end_ = false;
+  std::thread thread_;  // last: it uses all the others
+};
+
+PmixSession::PmixSession(const std::vector<std::filesystem::path>& libraries, std::chrono::milliseconds patience)
+    : patience_(patience),
+      library_(std::make_unique<Library>(load_first(libraries))),
+      watchdog_(std::make_unique<Watchdog>(patience)) {
+  const Watchdog::Call call(*watchdog_);
   setenv("PMIX_MCA_gds", "hash", 1);
   library_->check(library_->init(&library_->me, nullptr, 0), "connecting to the PMIx server of this job");
   job_ = read_job();
 }
 
 PmixSession::~PmixSession() {
-  // After a time-out the server still waits for this client's fence, and finalize would wait with it.
-  // The library is never unloaded: its thread may be on its way out.
-  if (!abandoned_) library_->finalize(nullptr, 0);
+  // The library is never unloaded: its thread may be on its way out. After a time-out the server still waits for this
+  // client's fence, and finalize would wait with it.
+  if (abandoned_) return;
+  const Watchdog::Call call(*watchdog_);
+  library_->finalize(nullptr, 0);
 }
 
 std::string PmixSession::library_version() const { return library_->version(); }
 
-PmixJob PmixSession::read_job() const {
-  PmixJob job;
+ServerJob PmixSession::read_job() const {
+  ServerJob job;
   job.name_space = library_->me.name_space;
   job.rank = static_cast<int>(library_->me.rank);
   const auto size = library_->read(pmix::kRankWildcard, pmix::kJobSize, nullptr, 0);
@@ -178,7 +234,8 @@ void PmixSession::put(const std::string& key, std::string_view bytes) {
   library_->check(library_->put(pmix::kScopeGlobal, key.c_str(), &value), "publishing " + key + " over PMIx");
 }
 
-void PmixSession::fence(std::chrono::milliseconds patience) {
+void PmixSession::fence() {
+  const Watchdog::Call call(*watchdog_);
   ++fences_;
   put(fence_key(fences_), "1");
   library_->check(library_->commit(), "committing to the PMIx server");
@@ -188,7 +245,7 @@ void PmixSession::fence(std::chrono::milliseconds patience) {
   auto arrival = std::make_unique<Arrival>(signal, 0);
   library_->check(library_->fence_nb(&everyone, 1, &collect, 1, on_fence, arrival.get()), "starting a PMIx fence");
   arrival.release();  // the callback owns it now
-  if (!signal->wait(1, patience)) {
+  if (!signal->wait(1, patience_)) {
     abandoned_ = true;
     throw PmixTimeout("waiting for all ranks at a PMIx fence", ranks_that_never_came());
   }
@@ -220,6 +277,7 @@ std::vector<int> PmixSession::ranks_that_never_came() const {
 }
 
 std::optional<std::string> PmixSession::get(int rank, const std::string& key) const {
+  const Watchdog::Call call(*watchdog_);
   const pmix::Info immediate = flag(pmix::kImmediate);
   const auto value = library_->read(static_cast<std::uint32_t>(rank), key.c_str(), &immediate, 1);
   if (!value || value->type != pmix::kByteObject) return std::nullopt;

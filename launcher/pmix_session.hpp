@@ -39,30 +39,35 @@ class PmixTimeout : public PmixError {
 class PmixSession {
  public:
   /// Loads the first libpmix of `libraries` that loads, and connects. Throws PmixError if none loads or no server
-  /// answers.
-  explicit PmixSession(const std::vector<std::filesystem::path>& libraries);
+  /// answers. libpmix waits without end for a server that hangs: a call that takes longer than `patience` ends the
+  /// process with exit status 78 and a line that says so.
+  PmixSession(const std::vector<std::filesystem::path>& libraries, std::chrono::milliseconds patience);
   ~PmixSession();
   PmixSession(const PmixSession&) = delete;
   PmixSession& operator=(const PmixSession&) = delete;
 
-  [[nodiscard]] const PmixJob& job() const noexcept { return job_; }
+  [[nodiscard]] const ServerJob& job() const noexcept { return job_; }
+  [[nodiscard]] std::chrono::milliseconds patience() const noexcept { return patience_; }
   [[nodiscard]] std::string library_version() const;
 
   /// Makes `bytes` readable by all ranks after the next fence().
   void put(const std::string& key, std::string_view bytes);
-  /// Collective over all ranks of the job: everything put before is readable after. Throws PmixTimeout; the session
-  /// can then only be abandoned.
-  void fence(std::chrono::milliseconds patience);
+  /// Collective over all ranks of the job: everything put before is readable after. Throws PmixTimeout after
+  /// `patience`; the session can then only be abandoned.
+  void fence();
   /// What `rank` put under `key`; nothing if it put nothing.
   [[nodiscard]] std::optional<std::string> get(int rank, const std::string& key) const;
 
  private:
   struct Library;
-  [[nodiscard]] PmixJob read_job() const;
+  class Watchdog;
+  [[nodiscard]] ServerJob read_job() const;
   [[nodiscard]] std::vector<int> ranks_that_never_came() const;
 
+  std::chrono::milliseconds patience_;
   std::unique_ptr<Library> library_;
-  PmixJob job_;
+  std::unique_ptr<Watchdog> watchdog_;
+  ServerJob job_;
   int fences_ = 0;
   bool abandoned_ = false;
 };

@@ -39,13 +39,36 @@ printf 'vn1 slots=2\nvn2 slots=2\n' >hostfile
 shows 'mpiexec with a host file' "$four" "${on_vn1[@]}" mpiexec -n 4 --hostfile "$work/hostfile"
 
 if command -v mpiexec.hydra >/dev/null; then
-  # Hydra tells a rank its own node only: the variables are what to look at.
-  echo 'Hydra'
-  # shellcheck disable=SC2016
-  "${on_vn1[@]}" timeout -k 5 60 mpiexec.hydra -n 4 -hosts vn1:2,vn2:2 "$mnlaunch" \
-    sh -c 'echo "$RANK $(hostname) $LOCAL_RANK $GROUP_RANK"' >table 2>errors || fail "Hydra: $(cat table errors)"
-  same 'Hydra' "$four" "$(sort -n table)"
+  shows 'Hydra' "$four" "${on_vn1[@]}" mpiexec.hydra -n 4 -hosts vn1:2,vn2:2
   note 'Hydra'
+  shows 'Hydra, uneven' $'0 vn1 0 0\n1 vn1 1 0\n2 vn2 0 1' "${on_vn1[@]}" mpiexec.hydra -n 3 -hosts vn1:2,vn2:1
+  shows 'Hydra, cyclic' $'0 vn1 0 0\n1 vn2 0 1\n2 vn1 1 0\n3 vn2 1 1' "${on_vn1[@]}" mpiexec.hydra -n 4 -hosts vn1:1,vn2:1
+  echo 'Hydra, where rank 0 is'
+  # shellcheck disable=SC2016
+  "${on_vn1[@]}" timeout -k 5 60 mpiexec.hydra -n 4 -hosts vn2:2,vn1:2 "$mnlaunch" \
+    sh -c 'echo "$RANK $(hostname) $LOCAL_RANK $GROUP_RANK $MASTER_ADDR $MASTER_PORT"' >told 2>errors || fail "Hydra: $(cat told errors)"
+  address=$(awk '$2 == "vn2" {print $1}' /etc/hosts)
+  same 'Hydra: variables' "$(sed "s/$/ $address/" <<<$'0 vn2 0 0\n1 vn2 1 0\n2 vn1 0 1\n3 vn1 1 1')" "$(sort -n told | cut -d' ' -f1-5)"
+  same 'Hydra: ports' 1 "$(awk '{print $6}' told | sort -u | wc -l)"
+fi
+if command -v mpiexec.hydra mpicc.mpich >/dev/null; then
+  echo 'MPICH under Hydra'
+  cat >mpi.c <<'C'
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+int main(int argc, char** argv) {
+  int rank, size;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  printf("%d of %d, RANK %s\n", rank, size, getenv("RANK"));
+  return MPI_Finalize();
+}
+C
+  mpicc.mpich -o mpich mpi.c
+  "${on_vn1[@]}" timeout -k 5 60 mpiexec.hydra -n 4 -hosts vn1:2,vn2:2 "$mnlaunch" "$work/mpich" >told 2>errors || fail "MPICH: $(cat told errors)"
+  same 'MPICH under Hydra' "$(for r in 0 1 2 3; do echo "$r of 4, RANK $r"; done)" "$(sort -n told)"
 fi
 
 echo 'a stale variable'

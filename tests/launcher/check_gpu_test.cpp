@@ -62,6 +62,22 @@ TEST(GpuCheckTest, TheProgramNeedsANewerCuda) {
   expect_one(check_cuda_version(job), true, "vn2", "needs CUDA 13, the driver serves CUDA 12");
 }
 
+TEST(GpuCheckTest, TheProgramIsNotCompiledForTheGpu) {
+  auto job = healthy_job();
+  EXPECT_THAT(check_gpu_code(job), IsEmpty());
+  gpu(job, 1, 0)["capability"] = gpu(job, 1, 1)["capability"] = 75;
+  expect_one(check_gpu_code(job), true, "vn2", "the program has no code for the H100 (compute capability 7.5)");
+}
+
+TEST(GpuCheckTest, EccAndPowerLimitsDiffer) {
+  auto job = healthy_job();
+  gpu(job, 2, 0)["ecc"] = gpu(job, 2, 1)["ecc"] = false;
+  expect_one(check_gpu_models(job), false, "vn3", "ECC");
+  job = healthy_job();
+  gpu(job, 2, 0)["power_limit_w"] = gpu(job, 2, 1)["power_limit_w"] = 350;
+  expect_one(check_gpu_models(job), false, "vn3", "is 350, elsewhere 700");
+}
+
 TEST(GpuCheckTest, ModelsDiffer) {
   auto job = healthy_job();
   EXPECT_THAT(check_gpu_models(job), IsEmpty());
@@ -94,12 +110,16 @@ TEST(GpuCheckTest, Health) {
   auto job = healthy_job();
   gpu(job, 1, 0)["processes"] = 1;
   expect_one(check_gpu_health(job), false, "vn2", "other processes");
+  job = healthy_job();
+  job.nodes[2]["system"]["xids"] = {"GPU 0000:3b:00 XID 79"};
+  expect_one(check_gpu_health(job), false, "vn3", "0000:3b:00 XID 79");
 }
 
-TEST(GpuCheckTest, RanksThatSeeDifferentGpus) {
+TEST(GpuCheckTest, RanksThatMayOpenDifferentGpus) {
   auto job = healthy_job();
+  job.ranks[2]["gpus"].erase(1);  // by CUDA_VISIBLE_DEVICES, through which NCCL sees
   EXPECT_THAT(check_gpu_visibility(job), IsEmpty());
-  job.ranks[4]["gpus"].erase(1);
+  job.ranks[4]["openable"] = "1";
   expect_one(check_gpu_visibility(job), false, "vn3", "different GPUs");
 }
 

@@ -59,6 +59,20 @@ const Fault kFaults[] = {
      true,
      {"vn1"},
      "one and the same CPU"},
+    {"mask too narrow",
+     check_room,
+     [](JobFacts& job) { job.ranks[2]["mask"] = job.ranks[3]["mask"] = "0-2"; },
+     false,
+     {"vn2"},
+     "3 CPUs, but are to run 4 threads"},
+    {"mask far from the gpu",
+     check_gpu_affinity,
+     [](JobFacts& job) {
+       job.bindings[2][1].cpus = {0, 1};
+     },
+     false,
+     {"vn3"},
+     "far from their GPUs"},
     {"program absent",
      check_program,
      third("/program/error", "program \"job\" was not found"),
@@ -100,6 +114,7 @@ const Fault kFaults[] = {
     {"net plugin", check_nccl, third("/nccl/net_plugin", "libnccl-net.so"), true, {"vn3"}, "plugin"},
     {"file absent", check_files, third("/files/0/exists", false), true, {"vn3"}, "data.h5"},
     {"file size", check_files, third("/files/0/size", 11), true, {"vn3"}, "is 11, elsewhere 10"},
+    {"file middle", check_files, third("/files/0/changed", 6), false, {"vn3"}, "time of change"},
     {"file content", check_files, third("/files/0/hash", "bb"), true, {"vn3"}, "hash"},
     {"path", check_environment, third("/environment/PATH", "/opt/other/bin:/opt/mpi/bin"), false, {"vn3"}, "PATH"},
     {"variable absent",
@@ -119,19 +134,39 @@ const Fault kFaults[] = {
     {"numa", check_cpu, third("/machine/numa_nodes", 4), false, {"vn3"}, "NUMA"},
     {"clock off", check_clock, third("/time", 1005.0), false, {"vn3"}, "5 s ahead"},
     {"clock far off", check_clock, [](JobFacts& job) { set(job, 0, "/time", 940.0); }, true, {"vn1"}, "60 s behind"},
+    {"one machine", check_machines, third("/system/boot_id", "boot-vn1"), false, {"vn1", "vn3"}, "the same machine"},
     {"uid", check_user, third("/system/user/uid", 1001), true, {"vn3"}, "user id"},
     {"umask", check_user, third("/system/user/umask", 63), false, {"vn3"}, "umask"},
     {"tmp", check_temporary_folder, third("/system/tmp/writable", false), false, {"vn3"}, "temporary"},
-    {"output file system", check_output_folder, third("/system/folder/file_system", 1), false, {"vn3"}, "file system"},
+    {"output not shared", check_output_folder, third("/system/output/shared", false), false, {"vn3"}, "/home/u/result"},
     {"output not writable",
      check_output_folder,
-     [](JobFacts& job) { set(job, 0, "/system/folder/writable", false); },
+     [](JobFacts& job) { set(job, 0, "/system/output/writable", false); },
      false,
      {"vn1"},
      "rank 0"},
     {"loopback name", check_address, third("/network/resolved", {"127.0.0.1"}), true, {"vn3"}, "resolves to 127.0.0.1"},
     {"unknown name", check_address, third("/network/resolved", Facts::array()), true, {"vn3"}, "does not resolve"},
     {"no card", check_subnet, third("/network/addresses", Facts::array()), true, {"vn3"}, "no network card"},
+    {"wrong card",
+     check_subnet,
+     [](JobFacts& job) {
+       set(job, 2, "/network/subnet", "192.168.0.0/16");
+       set(job, 2, "/network/subnets", {"192.168.0.0/16", "10.0.0.0/24"});
+     },
+     false,
+     {"vn3"},
+     "lies in 192.168.0.0/16, those of the other nodes in 10.0.0.0/24"},
+    {"no common network",
+     check_subnet,
+     [](JobFacts& job) {
+       set(job, 2, "/network/subnet", "192.168.0.0/16");
+       set(job, 2, "/network/subnets", {"192.168.0.0/16"});
+       set(job, 2, "/network/failures", {"no TCP connection to vn1"});
+     },
+     true,
+     {"vn3"},
+     "don't reach each other"},
     {"blocked port",
      check_connections,
      third("/network/failures", {"no TCP connection to vn1"}),
@@ -174,6 +209,27 @@ TEST(CheckTest, TheOddNodesAreNamedAsAHostList) {
   EXPECT_EQ(
       to_line(findings[0]),
       "warning [cpu] vn[3,7-9]: the kernel is 5.0, elsewhere 6.1.0; ask for nodes of one kind (sbatch --constraint)");
+}
+
+TEST(CheckTest, RoutedNetworksAreInOrder) {
+  auto job = healthy_job();
+  set(job, 2, "/network/subnet", "10.0.1.0/24");
+  set(job, 2, "/network/subnets", {"10.0.1.0/24"});
+  EXPECT_THAT(check_subnet(job), IsEmpty());
+}
+
+TEST(CheckTest, ASmallMachineIsNoNarrowMask) {
+  auto job = healthy_job();
+  for (auto& rank : job.ranks) rank["threads"] = 64;
+  EXPECT_THAT(check_room(job), IsEmpty());
+}
+
+TEST(CheckTest, TheSameFaultOnSeveralNodesIsOneLine) {
+  auto job = healthy_job();
+  for (const std::size_t node : {1, 2}) set(job, node, "/program/missing", {"libfoo.so.1"});
+  const auto findings = check_unresolved(job);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_THAT(findings[0].hosts, ElementsAre("vn2", "vn3"));
 }
 
 TEST(CheckTest, AWrongClockOnAnyNodeIsTheOddOne) {

@@ -52,6 +52,41 @@ TEST_F(FactsTest, HardwareIsReadUnderTheRoot) {
   EXPECT_GT(facts["shm"]["total_mib"], 0);
 }
 
+TEST_F(FactsTest, HardwareErrorsOfGpusComeFromTheKernelsLog) {
+  put("proc/uptime", "200000.00 1.0\n");
+  put("dev/kmsg",
+      "4,1,100000000,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=7, GPU has fallen off the bus.\n"  // two days ago
+      "6,2,199000000000,-;usb 1-1: new device\n"
+      "4,3,199000000001,-;NVRM: Xid (PCI:0000:5e:00): 13, pid=7, Graphics Exception\n"  // a program's mistake
+      "4,4,199000000002,-;NVRM: Xid (PCI:0000:5e:00): 48, pid=7, DBE\n"
+      " SUBSYSTEM=pci\n"
+      "4,5,199000000003,-;NVRM: Xid (PCI:0000:5e:00): 48, pid=7, DBE\n");
+  EXPECT_TRUE(system_facts(here_)["xids"].empty()) << "there is no NVIDIA driver";
+  put("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23\n");
+  EXPECT_EQ(system_facts(here_)["xids"], Facts({"GPU 0000:5e:00 XID 48"}));
+}
+
+TEST_F(FactsTest, ResultsGoWhereTheArgumentsSay) {
+  put("work/file", "");
+  here_.folder = here_.root / "work";
+  EXPECT_EQ(output_folder(here_), here_.root / "work");
+  here_.arguments = {"job", "--out", "new/result"};
+  EXPECT_EQ(output_folder(here_), here_.root / "work");
+  here_.arguments = {"job", "--out=" + here_.root.string()};
+  EXPECT_EQ(output_folder(here_), here_.root);
+}
+
+TEST_F(FactsTest, AMarkerLastsForItsScope) {
+  std::string name;
+  {
+    const Marker marker(here_.root, "7");
+    name = marker.name();
+    EXPECT_TRUE(fs::exists(here_.root / name));
+  }
+  EXPECT_FALSE(fs::exists(here_.root / name));
+  EXPECT_EQ(Marker(here_.root / "absent", "7").name(), "");
+}
+
 TEST_F(FactsTest, TheProgramIsKnownByItsBuildAndItsLibraries) {
   const auto facts = program_facts(here_);
   EXPECT_EQ(facts["program"]["path"], here_.program.string());

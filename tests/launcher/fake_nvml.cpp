@@ -63,6 +63,19 @@ int nvmlDeviceGetComputeMode(void*, int* mode) {
   *mode = 0;
   return kOk;
 }
+int nvmlDeviceGetCudaComputeCapability(void*, int* major, int* minor) {
+  *major = 9;
+  *minor = 0;
+  return kOk;
+}
+int nvmlDeviceGetEccMode(void*, int* current, int* pending) {
+  *current = *pending = 1;
+  return kOk;
+}
+int nvmlDeviceGetEnforcedPowerLimit(void*, unsigned* milliwatts) {
+  *milliwatts = 700'000;
+  return kOk;
+}
 int nvmlDeviceGetMigMode(void* handle, unsigned* current, unsigned* pending) {
   *current = *pending = number(handle) == 0 && std::getenv("MN_FAKE_MIG") != nullptr ? 1 : 0;
   return kOk;

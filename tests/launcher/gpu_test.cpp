@@ -1,9 +1,17 @@
 #include "launcher/gpu.hpp"
 
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
 
+#include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <mn/core/environment.hpp>
+
+#include "launcher/fatbin.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -35,6 +43,9 @@ TEST_F(GpuTest, ReadsWhatNvmlSays) {
   EXPECT_EQ(driver->gpus[1].uuid, "GPU-abc1");
   EXPECT_EQ(driver->gpus[1].bus_id, "0000:3c:00.0");
   EXPECT_EQ(driver->gpus[1].memory_mib, 80u << 10);
+  EXPECT_EQ(driver->gpus[1].capability, 90);
+  EXPECT_TRUE(driver->gpus[1].ecc);
+  EXPECT_EQ(driver->gpus[1].power_limit_w, 700u);
   EXPECT_FALSE(driver->gpus[1].throttled);  // functions that this NVML lacks are no bad news
 }
 
@@ -62,6 +73,64 @@ TEST_F(GpuTest, InstancesOfACutGpu) {
 TEST_F(GpuTest, BusIdsOfNvmlAndHwlocAgree) {
   EXPECT_EQ(normal_bus_id("00000000:3B:00.0"), "0000:3b:00.0");
   EXPECT_EQ(normal_bus_id("0001:AF:00.0"), "0001:af:00.0");
+}
+
+/// An ELF file with nothing but a section .nv_fatbin: one container with a binary for each of `binary`, PTX for 90.
+void write_gpu_program(const std::filesystem::path& file, const std::vector<std::uint32_t>& binary) {
+  const std::string names("\0.nv_fatbin\0.shstrtab\0", 22);
+  std::string entries;
+  const auto add_entry = [&](std::uint16_t kind, std::uint32_t capability) {
+    char entry[64 + 8] = {};  // a header and eight bytes of code
+    const std::uint32_t header_bytes = 64;
+    const std::uint64_t code_bytes = 8;
+    std::memcpy(entry, &kind, sizeof kind);
+    std::memcpy(entry + 4, &header_bytes, sizeof header_bytes);
+    std::memcpy(entry + 8, &code_bytes, sizeof code_bytes);
+    std::memcpy(entry + 28, &capability, sizeof capability);
+    entries.append(entry, sizeof entry);
+  };
+  for (const auto capability : binary) add_entry(2, capability);
+  add_entry(1, 90);
+  const std::uint64_t entries_bytes = entries.size();
+  std::string section("\x50\xed\x55\xba\x01\0\x10\0", 8);
+  section.append(reinterpret_cast<const char*>(&entries_bytes), sizeof entries_bytes);
+  section += entries;
+
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = 3;
+  header.e_shstrndx = 2;
+  header.e_shoff = sizeof header + names.size() + section.size();
+  Elf64_Shdr sections[3] = {};
+  sections[1].sh_name = 1;
+  sections[1].sh_offset = sizeof header + names.size();
+  sections[1].sh_size = section.size();
+  sections[2].sh_name = 12;
+  sections[2].sh_offset = sizeof header;
+  sections[2].sh_size = names.size();
+  std::ofstream out(file, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(&header), sizeof header);
+  out << names << section;
+  out.write(reinterpret_cast<const char*>(sections), sizeof sections);
+}
+
+TEST_F(GpuTest, AProgramTellsForWhichGpusItWasCompiled) {
+  const auto file = std::filesystem::temp_directory_path() / ("mn_gpu_test_" + std::to_string(getpid()));
+  write_gpu_program(file, {75, 80});
+  const GpuCode code = read_gpu_code(file);
+  EXPECT_THAT(code.binary, ElementsAre(75, 80));
+  EXPECT_THAT(code.ptx, ElementsAre(90));
+  EXPECT_FALSE(runs_on(code, 70));
+  EXPECT_TRUE(runs_on(code, 75));
+  EXPECT_TRUE(runs_on(code, 86));   // a later minor version of 8.0
+  EXPECT_TRUE(runs_on(code, 120));  // through PTX
+  EXPECT_FALSE(runs_on({{90}, {}}, 100));
+  std::filesystem::resize_file(file, 150);
+  EXPECT_TRUE(read_gpu_code(file).empty());
+  std::filesystem::remove(file);
+  EXPECT_TRUE(read_gpu_code(mn::executable_path()).empty());
 }
 
 }  // namespace

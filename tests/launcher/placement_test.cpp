@@ -6,6 +6,7 @@
 #include <mn/core/error.hpp>
 
 #include "captured.hpp"
+#include "launcher/pmi_session.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -18,12 +19,12 @@ using ::testing::IsEmpty;
 const auto kOpen = [](int) { return true; };
 const auto kClosed = [](int) { return false; };
 
-Placement placed(const Variables& variables, const std::optional<PmixJob>& pmix = std::nullopt) {
+Placement placed(const Variables& variables, const std::optional<ServerJob>& pmix = std::nullopt) {
   return place(variables, innermost_launcher(variables, kClosed), pmix);
 }
 
-PmixJob pmix_job(int rank, const std::vector<std::string>& hosts, const std::string& name_space = "slurm.pmix.7.0") {
-  PmixJob job{name_space, rank, {}, hosts};
+ServerJob pmix_job(int rank, const std::vector<std::string>& hosts, const std::string& name_space = "slurm.pmix.7.0") {
+  ServerJob job{name_space, rank, {}, hosts};
   // As Slurm numbers nodes: by name.
   for (const auto& host : hosts) job.node_ids.push_back(host.back() - '1');
   return job;
@@ -119,6 +120,27 @@ TEST(PlacementTest, HydraKnowsTheRanksOfItsNode) {
   const auto variables = captured::hydra(Variables(), 3, 4, 1, 2);
   ASSERT_EQ(innermost_launcher(variables, kOpen), Launcher::kPmi);
   expect_place(place(variables, Launcher::kPmi, {}), {3, 4, 1, 2, 1, 2});
+}
+
+TEST(PlacementTest, HydrasServerTellsTheWholeLayout) {
+  const auto variables = captured::hydra(Variables(), 2, 5, 1, 3);
+  const ServerJob job{"kvs_7_0", 2, {0, 1, 0, 1, 0}, {"a", "b", "a", "b", "a"}};
+  const auto here = place(variables, Launcher::kPmi, job);
+  expect_place(here, {2, 5, 1, 3, 0, 2});
+  EXPECT_EQ(here.job, "kvs_7_0");
+  EXPECT_THAT(here.conflicts, ElementsAre());
+  EXPECT_THAT(place(captured::hydra(Variables(), 2, 5, 0, 3), Launcher::kPmi, job).conflicts,
+              ElementsAre("Hydra (PMI) says local rank 1, but MPI_LOCALRANKID is 0"));
+}
+
+TEST(PlacementTest, HydrasMappingIsReadBlockByBlockAndBegunAnew) {
+  using Nodes = std::vector<int>;
+  EXPECT_EQ(nodes_of_mapping("(vector,(0,2,2))", 4), (Nodes{0, 0, 1, 1}));
+  EXPECT_EQ(nodes_of_mapping("(vector,(0,1,3),(1,1,1))", 4), (Nodes{0, 0, 0, 1}));
+  EXPECT_EQ(nodes_of_mapping("(vector,(0,2,1))", 5), (Nodes{0, 1, 0, 1, 0}));
+  for (const char* malformed : {"", "(vector)", "(vector,(0,0,1))", "(vector,(0,1))", "(vector,(-1,1,1))"}) {
+    EXPECT_EQ(nodes_of_mapping(malformed, 4), std::nullopt) << malformed;
+  }
 }
 
 TEST(PlacementTest, HydraInsideASlurmTaskWinsAsLongAsItsSocketIsOpen) {

@@ -83,7 +83,28 @@ fi
 status 78 env MN_LAUNCH_TIMEOUT=2 $run sh -c '[ "$OMPI_COMM_WORLD_RANK" = 1 ] && exec sleep 20; exec '"$mnlaunch"' true'
 one_line 'rank 1 of 3 did not arrive in 2 s'
 
+# A PMIx server that hangs is named, and nothing hangs with it.
+cat >stopped.sh <<'STOPPED'
+kill -STOP $PPID
+"$1" true 2>stopped.err
+echo $? >stopped.status
+STOPPED
+MN_LAUNCH_TIMEOUT=1 mpiexec -n 1 sh stopped.sh "$mnlaunch" &
+mpiexec=$!
+for _ in $(seq 300); do [ ! -s stopped.status ] || break; sleep 0.1; done
+kill -9 $mpiexec
+wait $mpiexec || true
+[ "$(cat stopped.status)" = 78 ] && grep -q 'the PMIx server of this node has not answered for 1 s; ' stopped.err ||
+  fail "a server that hangs: status $(cat stopped.status), $(cat stopped.err)"
+
 if command -v mpiexec.hydra >/dev/null; then
   status 0 mpiexec.hydra -n 3 "$mnlaunch" sh -c 'echo $RANK $WORLD_SIZE'
   [ "$(sort out)" = $'0 3\n1 3\n2 3' ] && [ ! -s err ] || fail "Hydra: $(cat out err)"
+  for job in 1 2 3; do  # ports may meet by chance, but not thrice
+    # shellcheck disable=SC2016
+    status 0 mpiexec.hydra -n 2 "$mnlaunch" sh -c 'echo $MASTER_ADDR $MASTER_PORT'
+    [ "$(sort -u out | wc -l)" = 1 ] || fail "MASTER_PORT under Hydra: $(cat out)"
+    cat out >>ports
+  done
+  [ "$(sort -u ports | wc -l)" -gt 1 ] || fail "Hydra: all jobs have the port $(sort -u ports)"
 fi

@@ -1,0 +1,29 @@
+/// Which GPUs the CUDA code in a program or library was compiled for.
+#pragma once
+
+#include <filesystem>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+namespace mn::launcher {
+
+/// Compute capabilities, 90 for 9.0.
+struct GpuCode {
+  std::set<int> binary;  ///< runs on these, and on later minor versions of the same major one
+  std::set<int> ptx;     ///< the driver compiles it for these and all later ones
+
+  [[nodiscard]] bool empty() const noexcept { return binary.empty() && ptx.empty(); }
+};
+
+/// Empty if `file` is no ELF file or has no CUDA code. Reads headers only: of the first 64 kernels' files, as large
+/// libraries have thousands, which were compiled for the same GPUs.
+[[nodiscard]] GpuCode read_gpu_code(const std::filesystem::path& file);
+
+/// Whether a GPU of that capability can run it.
+[[nodiscard]] bool runs_on(const GpuCode& code, int capability);
+
+void to_json(nlohmann::json& json, const GpuCode& code);
+void from_json(const nlohmann::json& json, GpuCode& code);
+
+}  // namespace mn::launcher

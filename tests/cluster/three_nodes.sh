@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# What two nodes can't show: distributions with holes, hosts out of order, and a fault on rank 0's node, where the other
+# two say what is usual.
+export NODES=3
+if [ ! -e /run/mn-cluster ]; then
+  trap '"$(dirname "${BASH_SOURCE[0]}")/two_nodes" down' EXIT
+  bash -c 'source "$(dirname "$0")/lib.sh"' "${BASH_SOURCE[0]}" && exit 0 || exit $?
+fi
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+mnlaunch=$build/mnlaunch
+
+# What each rank is told, and where it runs.
+# shellcheck disable=SC2016
+tell='echo "told $RANK $(hostname) $LOCAL_RANK $GROUP_RANK"'
+
+# shows NAME EXPECTED COMMAND…: EXPECTED has a line "rank host intra inter" for each rank.
+shows() {
+  local name=$1 expected=$2
+  shift 2
+  echo "$name"
+  timeout -k 5 60 "$@" "$mnlaunch" --show sh -c "$tell" >table 2>errors || fail "$name: $(cat table errors)"
+  same "$name: table" "$expected" "$(placement table)"
+  same "$name: variables" "$expected" "$(sed -n 's/^told //p' table | sort -n)"
+}
+six=$'0 vn1 0 0\n1 vn1 1 0\n2 vn2 0 1\n3 vn2 1 1\n4 vn3 0 2\n5 vn3 1 2'
+
+shows 'block' "$six" srun -Q -N3 --ntasks-per-node=2
+shows 'cyclic' $'0 vn1 0 0\n1 vn2 0 1\n2 vn3 0 2\n3 vn1 1 0\n4 vn2 1 1\n5 vn3 1 2' srun -Q -N3 --ntasks-per-node=2 -m cyclic
+shows 'plane, uneven' $'0 vn1 0 0\n1 vn1 1 0\n2 vn2 0 1\n3 vn2 1 1\n4 vn3 0 2\n5 vn1 2 0\n6 vn1 3 0' srun -Q -N3 -n7 -m plane=2
+printf 'vn2\nvn1\nvn2\nvn3\n' >hosts
+shows 'arbitrary' $'0 vn2 0 0\n1 vn1 0 1\n2 vn2 1 0\n3 vn3 0 2' env SLURM_HOSTFILE="$work/hosts" srun -Q -n4 -m arbitrary
+
+shows 'salloc, mpirun' "$six" salloc -Q -N3 --ntasks-per-node=2 mpirun
+shows 'mpiexec -host' $'0 vn3 0 0\n1 vn2 0 1\n2 vn2 1 1' "${on_vn1[@]}" mpiexec -n 3 -host vn3:1,vn2:2
+printf 'vn1 slots=1\nvn3 slots=2\nvn2 slots=1\n' >hostfile
+shows 'mpiexec, host file' $'0 vn1 0 0\n1 vn3 0 1\n2 vn3 1 1\n3 vn2 0 2' "${on_vn1[@]}" mpiexec -n 4 --hostfile "$work/hostfile"
+
+# fault NAME STATUS PATTERN OPTIONS PROGRAM…
+fault() {
+  local name=$1 wanted=$2 pattern=$3 seen=0
+  shift 3
+  echo "$name"
+  timeout -k 5 60 srun -Q -N3 --ntasks-per-node=1 "$mnlaunch" "$@" >out 2>err || seen=$?
+  [ "$(grep -cE "^mnlaunch: $pattern.*; " err)" = 1 ] || fail "$name: no line \"$pattern\" in: $(cat out err)"
+  [ "$seen" = "$wanted" ] || fail "$name: status $seen, not $wanted: $(cat out err)"
+}
+for node in vn1 vn2 vn3; do
+  "$cluster/two_nodes" in $node mkdir -p /tmp/local
+  "$cluster/two_nodes" in $node cp "$build/mnlaunch" /tmp/local/job
+  "$cluster/two_nodes" in $node sh -c 'echo data >/tmp/local/data'
+done
+"${on_vn1[@]}" cp "$build/jobs/selftest" /tmp/local/job
+fault "another build on rank 0's node" 78 'error \[program\] vn1: the build of the program is' /tmp/local/job
+fault 'results on folders of their own' 78 'warning \[output\] vn\[2-3\]: the folder of results, /tmp/local' \
+  --check strict true --out /tmp/local
+for node in vn1 vn3; do "$cluster/two_nodes" in $node rm /tmp/local/data; done
+fault 'a file on one node only' 78 'error \[files\] vn\[1,3\]: /tmp/local/data can.t be read' --check-file /tmp/local/data true
