@@ -136,7 +136,9 @@ std::string test_nccl(const Communicator& comm) {
   const auto names = communicator_names();
   if (comm.device().type != DeviceType::kCuda) return "no GPU";
   if (std::ranges::find(names, "pure_nccl") == names.end()) return "built without NCCL";
-  const auto nccl = create_communicator("pure_nccl", comm.mpi_comm(), {.device = comm.device()});
+  CommunicatorOptions options;
+  options.device = comm.device();
+  const auto nccl = create_communicator("pure_nccl", comm.mpi_comm(), options);
   DeviceMemory memory(comm.device().index, kCount * sizeof(std::int32_t));
   memory.fill(static_cast<std::uint32_t>(comm.rank() + 1), kCount);
   nccl->allreduce(BufferView(memory.data(), kCount, DType::kInt32, comm.device()));

@@ -8,7 +8,7 @@ namespace {
 using std::chrono_literals::operator""ms;
 
 TEST(NetworkTest, TheNamesAddressWinsIfAnInterfaceHasIt) {
-  const std::vector<Interface> interfaces = {{"eth0", "10.0.0.1"}, {"ib0", "10.1.0.1"}};
+  const std::vector<Interface> interfaces = {{"eth0", "10.0.0.1", "10.0.0.0/24"}, {"ib0", "10.1.0.1", "10.1.0.0/16"}};
   EXPECT_EQ(own_address(interfaces, {"10.1.0.1"}), "10.1.0.1");
   EXPECT_EQ(own_address(interfaces, {"127.0.1.1"}), "10.0.0.1");
   EXPECT_EQ(own_address(interfaces, {}), "10.0.0.1");
