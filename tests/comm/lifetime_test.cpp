@@ -58,7 +58,7 @@ int MPI_Irecv(void* data, int count, MPI_Datatype type, int source, int tag, MPI
   return PMPI_Irecv(data, count, type, source, tag, comm, request);
 }
 int MPI_Waitall(int count, MPI_Request requests[], MPI_Status* statuses) {
-  alive.requests -= count;
+  alive.requests -= static_cast<int>(count - std::count(requests, requests + count, MPI_REQUEST_NULL));
   return PMPI_Waitall(count, requests, statuses);
 }
 int MPI_Type_contiguous(int count, MPI_Datatype old, MPI_Datatype* type) {

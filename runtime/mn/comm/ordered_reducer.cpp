@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <new>
 
 #include <mn/comm/mpi.hpp>
@@ -9,17 +11,47 @@ namespace {
 
 /// Up to this many gathered bytes, one exchange beats two.
 constexpr std::size_t kSmallBytes = 16 * 1024;
-/// Slices amortise a message's latency from here on, and all of a piece's slices stay within the cache.
-constexpr std::size_t kSliceBytes = 256 * 1024;
-constexpr std::size_t kScratchBytes = 4 * 1024 * 1024;
 constexpr std::align_val_t kAlignment{64};
-
-void wait_all(std::vector<MPI_Request>& requests, std::string_view what) {
-  mpi_check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE), what);
-  requests.clear();
-}
+/// Steps under way: enough to fill a network of 400 Gbit/s whose messages take microseconds.
+constexpr int kWindow = 8;
 
 }  // namespace
+
+/// The messages of steps 1 … size - 1, each a receive and a send, of which kWindow are under way at a time. Every rank
+/// posts in the same order, so that messages between two ranks meet the receives they are meant for.
+class OrderedReducer::Steps {
+ public:
+  using Pair = std::array<MPI_Request, 2>;
+  using Post = std::function<void(int step, Pair& requests)>;
+
+  Steps() = default;
+  /// `post` starts the messages of a step; what it leaves MPI_REQUEST_NULL is not waited for.
+  Steps(int size, std::string_view what, Post post) : size_(size), what_(what), post_(std::move(post)) {
+    while (posted_ < std::min(kWindow, size_ - 1)) post_next();
+  }
+  /// Returns when all messages are through.
+  void finish() {
+    for (int step = 1; step < size_; ++step) {
+      mpi_check(MPI_Waitall(2, at(step).data(), MPI_STATUSES_IGNORE), what_);
+      if (posted_ < size_ - 1) post_next();
+    }
+    size_ = 1;
+  }
+
+ private:
+  [[nodiscard]] Pair& at(int step) { return under_way_[static_cast<std::size_t>(step % kWindow)]; }
+  void post_next() {
+    ++posted_;
+    at(posted_) = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    post_(posted_, at(posted_));
+  }
+
+  int size_ = 1;
+  int posted_ = 0;
+  std::string_view what_;
+  Post post_;
+  std::array<Pair, kWindow> under_way_;
+};
 
 void OrderedReducer::Free::operator()(std::byte* memory) const noexcept { operator delete(memory, kAlignment); }
 
@@ -53,25 +85,25 @@ void OrderedReducer::allreduce(void* data, std::size_t count, const Reduction& r
   const std::size_t slice = std::min(slice_elements(element_bytes), (count + ranks - 1) / ranks);
   const std::size_t set_bytes = slice * ranks * element_bytes;
   std::byte* received = scratch(2 * set_bytes);
-  std::vector<MPI_Request> exchanges[2];
-  std::vector<MPI_Request> spreads;
   std::size_t set = 0;
   Slices next = slices_of_piece(0, std::min(count, slice * ranks));
-  start_exchange(bytes, next, received, element_bytes, exchanges[0]);
+  Steps next_exchange = exchange(bytes, next, received, element_bytes);
+  Steps spreading;
   for (std::size_t first = 0; first < count; first += slice * ranks, set ^= 1) {
     const Slices slices = std::move(next);
+    Steps exchanging = std::move(next_exchange);
     const std::size_t after = first + slice * ranks;
     if (after < count) {
       next = slices_of_piece(after, std::min(count - after, slice * ranks));
-      start_exchange(bytes, next, received + (set ^ 1) * set_bytes, element_bytes, exchanges[set ^ 1]);
+      next_exchange = exchange(bytes, next, received + (set ^ 1) * set_bytes, element_bytes);
     }
-    wait_all(exchanges[set], "allreduce: exchanging slices");
+    exchanging.finish();
     const Slice& own = slices[static_cast<std::size_t>(rank_)];
     reduce_own(bytes, slices, received + set * set_bytes, bytes + own.offset * element_bytes, reduction);
-    wait_all(spreads, "allreduce: spreading results");
-    start_spread(bytes, slices, element_bytes, spreads);
+    spreading.finish();
+    spreading = spread(bytes, slices, element_bytes);
   }
-  wait_all(spreads, "allreduce: spreading results");
+  spreading.finish();
 }
 
 void OrderedReducer::reduce_scatter(const void* send, void* recv, std::size_t part_count, const Reduction& reduction) {
@@ -80,12 +112,10 @@ void OrderedReducer::reduce_scatter(const void* send, void* recv, std::size_t pa
   const auto* bytes = static_cast<const std::byte*>(send);
   const std::size_t slice = std::min(slice_elements(element_bytes), part_count);
   std::byte* received = scratch(slice * ranks * element_bytes);
-  std::vector<MPI_Request> requests;
   for (std::size_t first = 0; first < part_count; first += slice) {
     Slices slices(ranks);
     for (std::size_t i = 0; i < ranks; ++i) slices[i] = {i * part_count + first, std::min(slice, part_count - first)};
-    start_exchange(bytes, slices, received, element_bytes, requests);
-    wait_all(requests, "reduce_scatter: exchanging slices");
+    exchange(bytes, slices, received, element_bytes).finish();
     reduce_own(bytes, slices, received, static_cast<std::byte*>(recv) + first * element_bytes, reduction);
   }
 }
@@ -112,23 +142,24 @@ OrderedReducer::Slices OrderedReducer::slices_of_piece(std::size_t first, std::s
   return slices;
 }
 
-void OrderedReducer::start_exchange(const std::byte* data, const Slices& slices, std::byte* received,
-                                    std::size_t element_bytes, std::vector<MPI_Request>& requests) const {
+OrderedReducer::Steps OrderedReducer::exchange(const std::byte* data, const Slices& slices, std::byte* received,
+                                               std::size_t element_bytes) const {
   const std::size_t own_bytes = slices[static_cast<std::size_t>(rank_)].length * element_bytes;
-  for (int step = 1; step < size_ && own_bytes > 0; ++step) {
-    const int source = (rank_ + size_ - step) % size_;
-    mpi_check(MPI_Irecv(received + static_cast<std::size_t>(source) * own_bytes, static_cast<int>(own_bytes), MPI_BYTE,
-                        source, kInternalTag, comm_, &requests.emplace_back()),
-              "receiving a slice", own_bytes);
-  }
-  for (int step = 1; step < size_; ++step) {
-    const int dest = (rank_ + step) % size_;
-    const Slice& slice = slices[static_cast<std::size_t>(dest)];
-    if (slice.length == 0) continue;
-    mpi_check(MPI_Isend(data + slice.offset * element_bytes, static_cast<int>(slice.length * element_bytes), MPI_BYTE,
-                        dest, kInternalTag, comm_, &requests.emplace_back()),
-              "sending a slice", slice.length * element_bytes);
-  }
+  return {size_, "exchanging slices", [=, this](int step, Steps::Pair& requests) {
+            const int source = (rank_ + size_ - step) % size_;
+            const int dest = (rank_ + step) % size_;
+            const Slice slice = slices[static_cast<std::size_t>(dest)];
+            if (own_bytes > 0) {
+              mpi_check(MPI_Irecv(received + static_cast<std::size_t>(source) * own_bytes, static_cast<int>(own_bytes),
+                                  MPI_BYTE, source, kInternalTag, comm_, &requests[0]),
+                        "receiving a slice", own_bytes);
+            }
+            if (slice.length > 0) {
+              mpi_check(MPI_Isend(data + slice.offset * element_bytes, static_cast<int>(slice.length * element_bytes),
+                                  MPI_BYTE, dest, kInternalTag, comm_, &requests[1]),
+                        "sending a slice", slice.length * element_bytes);
+            }
+          }};
 }
 
 void OrderedReducer::reduce_own(const std::byte* data, const Slices& slices, const std::byte* received, void* out,
@@ -142,25 +173,24 @@ void OrderedReducer::reduce_own(const std::byte* data, const Slices& slices, con
   reduce_in_order({&out, 1}, inputs, own.length, reduction);
 }
 
-void OrderedReducer::start_spread(std::byte* data, const Slices& slices, std::size_t element_bytes,
-                                  std::vector<MPI_Request>& requests) const {
-  const auto pointer = [&](const Slice& slice) { return data + slice.offset * element_bytes; };
-  const auto bytes = [&](const Slice& slice) { return static_cast<int>(slice.length * element_bytes); };
-  const Slice& own = slices[static_cast<std::size_t>(rank_)];
-  for (int step = 1; step < size_; ++step) {
-    const int source = (rank_ + size_ - step) % size_;
-    const int dest = (rank_ + step) % size_;
-    const Slice& theirs = slices[static_cast<std::size_t>(source)];
-    if (theirs.length > 0) {
-      mpi_check(
-          MPI_Irecv(pointer(theirs), bytes(theirs), MPI_BYTE, source, kInternalTag, comm_, &requests.emplace_back()),
-          "receiving a result");
-    }
-    if (own.length > 0) {
-      mpi_check(MPI_Isend(pointer(own), bytes(own), MPI_BYTE, dest, kInternalTag, comm_, &requests.emplace_back()),
-                "sending a result");
-    }
-  }
+OrderedReducer::Steps OrderedReducer::spread(std::byte* data, const Slices& slices, std::size_t element_bytes) const {
+  return {size_, "spreading results", [=, this](int step, Steps::Pair& requests) {
+            const auto bytes = [&](const Slice& slice) { return static_cast<int>(slice.length * element_bytes); };
+            const int source = (rank_ + size_ - step) % size_;
+            const int dest = (rank_ + step) % size_;
+            const Slice& own = slices[static_cast<std::size_t>(rank_)];
+            const Slice& theirs = slices[static_cast<std::size_t>(source)];
+            if (theirs.length > 0) {
+              mpi_check(MPI_Irecv(data + theirs.offset * element_bytes, bytes(theirs), MPI_BYTE, source, kInternalTag,
+                                  comm_, &requests[0]),
+                        "receiving a result");
+            }
+            if (own.length > 0) {
+              mpi_check(MPI_Isend(data + own.offset * element_bytes, bytes(own), MPI_BYTE, dest, kInternalTag, comm_,
+                                  &requests[1]),
+                        "sending a result");
+            }
+          }};
 }
 
 }  // namespace mn

@@ -20,9 +20,16 @@ inline constexpr int kInternalTag = 32767;
 /// Small buffers: every rank gathers all of them and reduces locally. Large ones: ranks exchange slices, reduce their
 /// own, and spread the result (reduce-scatter and allgather: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of
 /// collective communication operations in MPICH", 2005), in pieces whose exchange overlaps the reduction of the piece
-/// before. Host memory only. Scratch memory stays below a few MiB, whatever the counts.
+/// before. In step s rank r sends to r + s, so that no rank is sent to by two at once, and a few steps are under way at
+/// a time, which many ranks' networks need. Host memory only. Scratch memory stays below 2 × kScratchBytes, whatever
+/// the counts.
 class OrderedReducer {
  public:
+  /// Slices amortise a message's latency from here on, and a few of them stay within the cache.
+  static constexpr std::size_t kSliceBytes = 256 * 1024;
+  /// Slices of all ranks together; with very many ranks they are smaller.
+  static constexpr std::size_t kScratchBytes = 16 * 1024 * 1024;
+
   /// `comm` is borrowed. Slices hold at most `count_limit` elements.
   OrderedReducer(MPI_Comm comm, std::size_t count_limit);
 
@@ -38,6 +45,7 @@ class OrderedReducer {
     std::size_t length;
   };
   using Slices = std::vector<Slice>;  // [size] by the rank that reduces it
+  class Steps;
   struct Free {
     void operator()(std::byte* memory) const noexcept;
   };
@@ -46,12 +54,11 @@ class OrderedReducer {
   [[nodiscard]] std::byte* scratch(std::size_t bytes);
   void allreduce_small(void* data, std::size_t count, const Reduction& reduction);
   [[nodiscard]] Slices slices_of_piece(std::size_t first, std::size_t count) const;
-  void start_exchange(const std::byte* data, const Slices& slices, std::byte* received, std::size_t element_bytes,
-                      std::vector<MPI_Request>& requests) const;
+  [[nodiscard]] Steps exchange(const std::byte* data, const Slices& slices, std::byte* received,
+                               std::size_t element_bytes) const;
   void reduce_own(const std::byte* data, const Slices& slices, const std::byte* received, void* out,
                   const Reduction& reduction) const;
-  void start_spread(std::byte* data, const Slices& slices, std::size_t element_bytes,
-                    std::vector<MPI_Request>& requests) const;
+  [[nodiscard]] Steps spread(std::byte* data, const Slices& slices, std::size_t element_bytes) const;
 
   MPI_Comm comm_;
   std::size_t count_limit_;
