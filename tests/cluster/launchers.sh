@@ -71,6 +71,15 @@ C
   same 'MPICH under Hydra' "$(for r in 0 1 2 3; do echo "$r of 4, RANK $r"; done)" "$(sort -n told)"
 fi
 
+echo 'nodes of one host name'
+for node in vn1 vn2; do "$cluster/two_nodes" in $node hostname node; done
+for way in 'srun -Q -N2 --ntasks-per-node=2' "${on_vn1[*]} mpiexec -n 4 -host vn1:2,vn2:2"; do
+  # shellcheck disable=SC2086
+  timeout -k 5 60 $way "$mnlaunch" --check off --show true >table 2>errors || fail "one host name: $(cat table errors)"
+  same "$way, one host name" "${four//vn? }" "$(placement table | cut -d' ' -f1,3,4)"
+done
+for node in vn1 vn2; do "$cluster/two_nodes" in $node hostname $node; done
+
 echo 'a stale variable'
 # shellcheck disable=SC2016
 seen=0

@@ -8,6 +8,7 @@
 
 #include "launcher/binding.hpp"
 #include "launcher/layout.hpp"
+#include "launcher/placement.hpp"
 #include "launcher/slurm.hpp"
 
 namespace mn::launcher {
@@ -105,6 +106,22 @@ void expect_sound(const Layout& layout, const std::vector<int>& ids) {
   ASSERT_EQ(static_cast<int>(all.size()), layout.size());
 }
 
+/// Every rank by itself finds a place, and no two the same one.
+void expect_places(const Layout& layout, const ServerJob& job) {
+  std::set<std::pair<int, int>> places;
+  for (int rank = 0; rank < layout.size(); ++rank) {
+    ServerJob seen = job;
+    seen.rank = rank;
+    const auto here = place(Variables(), Launcher::kPmix, seen);
+    ASSERT_EQ(here.rank, rank);
+    ASSERT_EQ(here.size, layout.size());
+    ASSERT_EQ(here.inter_size, layout.node_count());
+    ASSERT_EQ(here.intra_size, static_cast<int>(layout.ranks_of(here.inter_rank).size()));
+    ASSERT_LT(here.intra_rank, here.intra_size);
+    ASSERT_TRUE(places.insert({here.inter_rank, here.intra_rank}).second) << "two ranks at one place";
+  }
+}
+
 void expect_sound(const Machine& machine, const std::vector<RankResources>& ranks, const BindingOptions& options) {
   const auto bindings = bind_ranks(machine, ranks, options);
   ASSERT_EQ(bindings.size(), ranks.size());
@@ -150,6 +167,7 @@ TEST(LayoutsTest, KeepTheirPromises) {
     for (const int id : ids) names.push_back("n" + std::to_string(id));
     const auto layout = make_layout(ids, names);
     expect_sound(layout, ids);
+    expect_places(layout, {"job", 0, ids, names});
     const int node = generate.upto(layout.node_count() - 1);
     const auto machine = generate.machine();
     const auto ranks = generate.ranks(machine, static_cast<int>(layout.ranks_of(node).size()));
