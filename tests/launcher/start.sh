@@ -100,7 +100,7 @@ wait $mpiexec || true
 if command -v mpiexec.hydra >/dev/null; then
   status 0 mpiexec.hydra -n 3 "$mnlaunch" sh -c 'echo $RANK $WORLD_SIZE'
   [ "$(sort out)" = $'0 3\n1 3\n2 3' ] && [ ! -s err ] || fail "Hydra: $(cat out err)"
-  for job in 1 2 3; do  # ports may meet by chance, but not thrice
+  for _ in 1 2 3; do  # ports may meet by chance, but not thrice
     # shellcheck disable=SC2016
     status 0 mpiexec.hydra -n 2 "$mnlaunch" sh -c 'echo $MASTER_ADDR $MASTER_PORT'
     [ "$(sort -u out | wc -l)" = 1 ] || fail "MASTER_PORT under Hydra: $(cat out)"
