@@ -59,10 +59,10 @@ TEST_F(FileTest, ErrorsNameTheFileAndTheCause) {
     }
     return "";
   };
-  EXPECT_THAT(message([&] { write_file(folder_ / "no" / "file", "x"); }), HasSubstr("/no/file: No such file"));
+  EXPECT_THAT(message([&] { write_file(folder_ / "no" / "file", "x"); }), HasSubstr("/no/.file.tmp: No such file"));
   EXPECT_THAT(message([&] { static_cast<void>(read_file(folder_ / "absent")); }), HasSubstr("absent: No such file"));
   EXPECT_THAT(message([&] { static_cast<void>(read_file(folder_)); }), HasSubstr("folder"));
-  EXPECT_THAT(message([&] { AtomicFile("/dev/full/file"); }), HasSubstr("/dev/full/file: Not a directory"));
+  EXPECT_THAT(message([&] { AtomicFile("/dev/full/file"); }), HasSubstr("/dev/full/.file.tmp: Not a directory"));
 }
 
 TEST_F(FileTest, AKilledWriterLeavesAWholeFile) {

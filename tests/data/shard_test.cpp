@@ -1,4 +1,5 @@
 // Shards and manifests: what is written is read, also by HDF5's own tools, and every kind of damage is found and named.
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -300,6 +301,43 @@ TEST_F(Shards, AFailedWriteLeavesNothingBehind) {
     EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
   }
   EXPECT_NO_THROW(write_shard(folder_.path() / "x.h5", content));
+}
+
+TEST(LargeShard, SamplesBeyond2GiBComeBack) {
+  const std::filesystem::path memory = "/dev/shm";  // a disk would take its time
+  constexpr std::int64_t kFiller = std::int64_t{360} << 20;
+  constexpr int kFillers = 6;
+  std::error_code none;
+  const auto room = std::filesystem::space(memory, none).available;
+  if (none || room < std::uintmax_t{6} << 30) GTEST_SKIP() << "needs 6 GiB of room in " << memory;
+  const test::TemporaryFolder folder(memory);
+
+  ShardContent content;
+  content.kind = SampleKind::kEncoded;
+  content.bytes.reserve(kFillers * kFiller + (1 << 20));
+  for (int i = 0; i < kFillers; ++i) {  // memory that nobody writes to takes no room
+    content.add_encoded(encoded_sample(i), i, {1, 1, 3}, std::to_string(i));
+    content.bytes.resize(content.bytes.size() + kFiller - content.bytes.size() % kFiller);
+    content.offsets.back() = content.bytes.size();
+  }
+  content.add_encoded(encoded_sample(40), 6, {1, 1, 3}, "last");
+  ShardInfo info = write_shard(folder.path() / shard_name("train", 0, 1), content);
+  EXPECT_GT(info.bytes, std::int64_t{1} << 31);
+  SampleSpec spec;
+  spec.kind = SampleKind::kEncoded;
+  spec.num_classes = 7;
+  write_manifest(ShardTable(folder.path().string(), "train", spec, {info}));
+  content = {};
+
+  const auto dataset = open_dataset(folder.path().string());
+  RawSamples out;
+  const std::vector<std::int64_t> indices = {6, 4};
+  dataset->read(indices, out);
+  EXPECT_TRUE(std::ranges::equal(out.sample(0), encoded_sample(40)));
+  EXPECT_EQ(out.labels, (std::vector<std::int64_t>{6, 4}));
+  const auto begin = encoded_sample(4);
+  EXPECT_EQ(out.offsets[2] - out.offsets[1], kFiller);
+  EXPECT_TRUE(std::ranges::equal(out.sample(1).first(begin.size()), begin));
 }
 
 TEST(OpenDataset, ListsWhereItLooked) {

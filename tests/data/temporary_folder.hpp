@@ -13,8 +13,8 @@ namespace mn::test {
 
 class TemporaryFolder {
  public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "mn-test-XXXXXX").string();
+  explicit TemporaryFolder(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string name = (parent / "mn-test-XXXXXX").string();
     path_ = mkdtemp(name.data());
   }
   ~TemporaryFolder() {

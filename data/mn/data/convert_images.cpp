@@ -22,13 +22,6 @@ namespace fs = std::filesystem;
 /// Present while a conversion is under way: what it makes, so that only the same one goes on.
 constexpr const char* kPlanName = "conversion.json";
 
-void remove_unfinished_files(const fs::path& out) {
-  for (const auto& entry : fs::directory_iterator(out)) {
-    const std::string name = entry.path().filename().string();
-    if (name.front() == '.' && name.find(".h5.tmp-") != std::string::npos) fs::remove(entry.path());
-  }
-}
-
 /// Begins a conversion, or goes on with an interrupted one.
 void claim_output(const fs::path& out, std::uint64_t plan) {
   prepare_output(out);
@@ -39,7 +32,6 @@ void claim_output(const fs::path& out, std::uint64_t plan) {
     throw UsageError(out.string() + " holds the beginnings of another conversion (other files, seed or shard size): " +
                      "remove it, or choose another folder with --out");
   }
-  remove_unfinished_files(out);
 }
 
 class Converter {

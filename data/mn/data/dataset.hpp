@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <mn/comm/buffer.hpp>
+#include <mn/core/uninitialized.hpp>
 
 namespace mn {
 
@@ -33,7 +34,7 @@ struct SampleSpec {
 
 /// The samples of one read, in the order asked for. Reuse one object from read to read: it keeps its memory.
 struct RawSamples {
-  std::vector<std::byte> bytes;       ///< the samples, back to back
+  ByteBuffer bytes;                   ///< the samples, back to back
   std::vector<std::int64_t> offsets;  ///< [n + 1] sample i is bytes [offsets[i], offsets[i + 1])
   std::vector<std::int64_t> labels;   ///< [n]
 

@@ -71,7 +71,7 @@ ImageFile parse_line(const std::string& line, const fs::path& root, const std::s
 
 ImageList list_file(const fs::path& source) {
   ImageList list;
-  list.root = source.parent_path();
+  list.root = source.has_parent_path() ? source.parent_path() : ".";
   std::ifstream lines(source);
   if (!lines) throw DataError("cannot open " + source.string());
   std::string line;

@@ -30,7 +30,7 @@ class ShardDataset final : public Dataset {
   [[nodiscard]] const ShardTable& shard_table() const;
 
  private:
-  using Block = std::vector<std::byte>;
+  using Block = ByteBuffer;
 
   std::int64_t do_size() const override { return shard_table().num_samples(); }
   const SampleSpec& do_spec() const override { return shard_table().spec(); }

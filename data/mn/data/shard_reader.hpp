@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <mn/data/file.hpp>
+#include <mn/core/file.hpp>
 #include <mn/data/manifest.hpp>
 #include <mn/data/shard_format.hpp>
 

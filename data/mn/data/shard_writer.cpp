@@ -4,7 +4,7 @@
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
-#include <mn/data/file.hpp>
+#include <mn/core/file.hpp>
 #include <mn/data/hdf5.hpp>
 #include <mn/data/shard_writer.hpp>
 

@@ -20,7 +20,7 @@ struct ShardContent {
   SampleKind kind = SampleKind::kFixed;
   DType dtype = DType::kUInt8;
   std::vector<std::int64_t> shape;  ///< of one fixed sample
-  std::vector<std::byte> bytes;     ///< samples, back to back
+  ByteBuffer bytes;                 ///< samples, back to back
   std::vector<std::int32_t> labels;
   // Encoded samples only; add_encoded() fills them.
   std::vector<std::uint64_t> offsets = {0};

@@ -1,50 +1,96 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <fstream>
-#include <utility>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 
 namespace mn {
+namespace {
 
-AtomicFile::AtomicFile(std::filesystem::path path)
-    : path_(std::move(path)), temporary_(path_.parent_path() / ("." + path_.filename().string() + ".tmp")) {
-  fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd_ < 0) fail("creating", errno);
+constexpr std::size_t kPiece = std::size_t{1} << 30;  // one read or write call moves less than 2 GiB
+
+[[noreturn]] void fail(const std::string& doing, const std::filesystem::path& path) {
+  throw DataError(with_errno("cannot " + doing + " " + path.string(), errno));
 }
 
-AtomicFile::~AtomicFile() {
-  if (fd_ >= 0) close(fd_);
-  if (!committed_) unlink(temporary_.c_str());
+int flags_of(File::Mode mode) {
+  switch (mode) {
+    case File::Mode::kRead:
+      return O_RDONLY;
+    case File::Mode::kUpdate:
+      return O_RDWR;
+    case File::Mode::kReplace:
+      return O_WRONLY | O_CREAT | O_TRUNC;
+  }
+  return O_RDONLY;
 }
 
-void AtomicFile::fail(const std::string& doing, int error_number) {
-  throw Error(with_errno(doing + " " + path_.string(), error_number));
+void sync_folder(const std::filesystem::path& folder) {
+  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  ::fsync(fd);  // some file systems can't; the rename is atomic all the same
+  ::close(fd);
 }
 
-void AtomicFile::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("writing", errno);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
+}  // namespace
+
+File::File(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
+  fd_ = ::open(path_.c_str(), flags_of(mode) | O_CLOEXEC, 0666);
+  if (fd_ < 0) fail(mode == Mode::kReplace ? "create" : "open", path_);
+}
+
+void File::close() noexcept {
+  if (const int fd = std::exchange(fd_, -1); fd >= 0) ::close(fd);
+}
+
+std::uint64_t File::size() const {
+  struct stat facts = {};
+  if (::fstat(fd_, &facts) != 0) fail("stat", path_);
+  return static_cast<std::uint64_t>(facts.st_size);
+}
+
+void File::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t n = ::pread(fd_, out.data(), std::min(out.size(), kPiece), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("read", path_);
+    if (n == 0) throw DataError(path_.string() + " is truncated: it ends at byte " + std::to_string(offset));
+    out = out.subspan(n);
+    offset += n;
   }
 }
 
-void AtomicFile::commit() {
-  if (fsync(fd_) != 0) fail("flushing", errno);
-  if (close(std::exchange(fd_, -1)) != 0) fail("closing", errno);
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("renaming to", errno);
-  committed_ = true;
-  const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
-  const int folder_fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder_fd < 0) fail("opening the folder of", errno);
-  fsync(folder_fd);  // some file systems can't; the rename is atomic all the same
-  close(folder_fd);
+void File::write_at(std::uint64_t offset, std::span<const std::byte> data) {
+  while (!data.empty()) {
+    const ssize_t n = ::pwrite(fd_, data.data(), std::min(data.size(), kPiece), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("write", path_);
+    data = data.subspan(n);
+    offset += n;
+  }
+}
+
+void File::sync() {
+  if (::fsync(fd_) != 0) fail("write to storage", path_);
+}
+
+TemporaryFile::TemporaryFile(std::filesystem::path path)
+    : final_(std::move(path)), temporary_(final_.parent_path() / ("." + final_.filename().string() + ".tmp")) {}
+
+TemporaryFile::~TemporaryFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void TemporaryFile::publish() {
+  File(temporary_, File::Mode::kUpdate).sync();
+  if (std::rename(temporary_.c_str(), final_.c_str()) != 0) fail("rename", temporary_);
+  temporary_.clear();
+  sync_folder(final_.parent_path());
 }
 
 void write_file(const std::filesystem::path& path, std::string_view content) {
@@ -54,13 +100,10 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
 }
 
 std::string read_file(const std::filesystem::path& path) {
-  if (std::filesystem::is_directory(path)) throw DataError("reading " + path.string() + ": it is a folder");
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const std::streamoff bytes = file ? static_cast<std::streamoff>(file.tellg()) : -1;
-  if (bytes < 0) throw DataError(with_errno("opening " + path.string(), errno));
-  std::string content(static_cast<std::size_t>(bytes), '\0');
-  file.seekg(0);
-  if (!file.read(content.data(), bytes)) throw DataError(with_errno("reading " + path.string(), errno));
+  if (std::filesystem::is_directory(path)) throw DataError("cannot read " + path.string() + ": it is a folder");
+  const File file(path, File::Mode::kRead);
+  std::string content(file.size(), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(content)));
   return content;
 }
 

@@ -1,42 +1,93 @@
-/// Whole files: read at once, and written so that a reader sees the old content or the new, never a part.
+/// Files: whole reads and writes, and new content that appears at once, so that a reader sees the old one or the new.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace mn {
 
-/// A file that appears under its name with commit(), complete and on stable storage, whatever stops the process or the
-/// machine. Written beside its place as .NAME.tmp; one writer at a time. Errors: mn::Error that names file and cause.
-class AtomicFile {
+/// A file descriptor. Errors: DataError that names file and cause.
+class File {
  public:
-  explicit AtomicFile(std::filesystem::path path);
-  /// Without commit(), the old file stays.
-  ~AtomicFile();
-  AtomicFile(const AtomicFile&) = delete;
-  AtomicFile& operator=(const AtomicFile&) = delete;
+  enum class Mode {
+    kRead,
+    kUpdate,   ///< read and write; it must be there
+    kReplace,  ///< write; emptied, or made
+  };
 
-  void write(std::span<const std::byte> bytes);
-  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  /// Flushes to storage, renames, and flushes the folder.
-  void commit();
+  File() noexcept = default;
+  File(std::filesystem::path path, Mode mode);
+  ~File() { close(); }
+  File(File&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+  File& operator=(File&& other) noexcept {
+    if (this != &other) {
+      close();
+      path_ = std::move(other.path_);
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  [[nodiscard]] std::uint64_t size() const;
+  /// Bytes [offset, offset + out.size()); a file that ends before is an error. Thread-safe.
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const;
+  void write_at(std::uint64_t offset, std::span<const std::byte> data);
+  /// To stable storage.
+  void sync();
 
  private:
-  [[noreturn]] void fail(const std::string& doing, int error_number);
-
+  void close() noexcept;
   std::filesystem::path path_;
-  std::filesystem::path temporary_;
   int fd_ = -1;
-  bool committed_ = false;
+};
+
+/// The name .NAME.tmp beside `path`, for what is to become `path`; one writer at a time. Removes what lies there unless
+/// publish() was called.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(std::filesystem::path path);
+  ~TemporaryFile();
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return temporary_; }
+  /// Makes it `path`, complete and on stable storage, whatever stops the process or the machine. DataError as File's.
+  void publish();
+
+ private:
+  std::filesystem::path final_;
+  std::filesystem::path temporary_;
+};
+
+/// A TemporaryFile written from its beginning to its end.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path)
+      : temporary_(std::move(path)), file_(temporary_.path(), File::Mode::kReplace) {}
+
+  void write(std::span<const std::byte> bytes) {
+    file_.write_at(written_, bytes);
+    written_ += bytes.size();
+  }
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  /// Without it the old file stays.
+  void commit() { temporary_.publish(); }
+
+ private:
+  TemporaryFile temporary_;
+  File file_;
+  std::uint64_t written_ = 0;
 };
 
 /// Replaces the file's content, atomically.
 void write_file(const std::filesystem::path& path, std::string_view content);
 
-/// The whole content. Throws DataError if it can't be read.
+/// The whole content.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path);
 
 }  // namespace mn

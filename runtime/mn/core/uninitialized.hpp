@@ -1,0 +1,38 @@
+/// Memory that is about to be overwritten need not be zeroed first.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace mn {
+
+/// std::allocator, but resize() leaves new elements as they are.
+template <class T>
+struct UninitializedAllocator : std::allocator<T> {
+  static_assert(std::is_trivially_default_constructible_v<T>);
+  template <class U>
+  struct rebind {
+    using other = UninitializedAllocator<U>;
+  };
+  UninitializedAllocator() = default;
+  template <class U>
+  explicit(false) UninitializedAllocator(const UninitializedAllocator<U>&) noexcept {}
+
+  template <class U>
+  void construct(U* at) noexcept {
+    ::new (static_cast<void*>(at)) U;
+  }
+  template <class U, class... Args>
+  void construct(U* at, Args&&... args) {
+    ::new (static_cast<void*>(at)) U(std::forward<Args>(args)...);
+  }
+};
+
+/// Bytes to read into.
+using ByteBuffer = std::vector<std::byte, UninitializedAllocator<std::byte>>;
+
+}  // namespace mn
