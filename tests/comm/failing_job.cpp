@@ -1,5 +1,5 @@
-// failing_job HOW RANK [WAY]: a job in which RANK fails HOW while the others wait for it in a collective (WAY
-// computing: while they compute for 60 s). Prints "rank N pid P" from each rank first.
+// failing_job HOW RANK [WAY]: a job in which RANK ("all": every rank at once) fails HOW while the others wait for it in
+// a collective (WAY computing: while they compute for 60 s). Prints "rank N pid P" from each rank first.
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   return mn::run_job(argc, argv, [&](mn::Job& job) {
     if (argc < 3) throw mn::UsageError("usage: failing_job HOW RANK [computing]");
     const std::string how = argv[1];
-    const int failing = std::atoi(argv[2]);
+    const int failing = std::string(argv[2]) == "all" ? job.rank() : std::atoi(argv[2]);
     const bool computing = argc > 3 && std::string(argv[3]) == "computing";
     if (how == "usage-everywhere") throw mn::UsageError("--epoch must be positive");
     const auto comm = mn::create_communicator("flat");

@@ -127,6 +127,31 @@ TEST(PeerMonitor, AReportedEndReachesAllWithoutAMessage) {
   }
 }
 
+TEST(PeerMonitor, OneOfThoseThatFailReports) {
+  Ranks ranks(12);
+  std::vector<std::future<bool>> answers;
+  for (const int rank : {3, 10, 11}) {
+    answers.push_back(std::async(std::launch::async, [&ranks, rank] {
+      if (!ranks[rank].may_report()) return false;
+      std::this_thread::sleep_for(100ms);
+      ranks[rank].tell_reported();
+      return true;
+    }));
+  }
+  EXPECT_EQ(std::count_if(answers.begin(), answers.end(), [](auto& answer) { return answer.get(); }), 1);
+}
+
+TEST(PeerMonitor, WithoutAnAnswerARankReports) {
+  Ranks ranks(2);
+  const int parent = ranks[1].links().front().socket;
+  const int silent = open("/dev/null", O_RDWR);
+  const int kept = dup(parent);
+  ASSERT_GE(dup2(silent, parent), 0);  // what is sent gets lost
+  EXPECT_TRUE(ranks[1].may_report());
+  close(kept);
+  close(silent);
+}
+
 TEST(PeerMonitor, TerminationIsReportedOnlyIfTheOthersLiveOn) {
   Ranks ranks(2);
   const auto start = std::chrono::steady_clock::now();

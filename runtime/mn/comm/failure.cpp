@@ -103,6 +103,7 @@ void fail_job(std::exception_ptr error) {
     flush_output();
     std::_Exit(outcome.exit_code);
   }
+  while (failing_hooks.may_report && !failing_hooks.may_report()) pause();
   report(failing_speaker, outcome.message);
   if (failing_hooks.tell_reported) failing_hooks.tell_reported();
   end_all_ranks(outcome.exit_code);

@@ -21,6 +21,8 @@ struct FailureHooks {
   std::function<bool()> all_ranks_agree;
   /// Leaves the job in good order.
   std::function<void()> finish;
+  /// True if this rank is the one to report; false if another has, and something else ends this process.
+  std::function<bool()> may_report;
   /// Tells the peers that this rank has reported the end.
   std::function<void()> tell_reported;
 };

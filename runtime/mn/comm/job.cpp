@@ -91,10 +91,14 @@ class Job::Impl {
     size_ = comm_.size();
     start_log(speaker_);
     if (timeout.count() > 0 && size_ > 1) start_monitor(timeout);
-    install_terminate_handler(speaker_, {[this] { return all_ranks_agree(); }, [this] { finish(); },
-                                         [this] {
-                                           if (monitor_) monitor_->tell_reported();
-                                         }});
+    FailureHooks hooks;
+    hooks.all_ranks_agree = [this] { return all_ranks_agree(); };
+    hooks.finish = [this] { finish(); };
+    if (monitor_) {
+      hooks.may_report = [this] { return monitor_->may_report(); };
+      hooks.tell_reported = [this] { monitor_->tell_reported(); };
+    }
+    install_terminate_handler(speaker_, std::move(hooks));
     install_signal_handlers(speaker_, monitor_ ? monitor_->links() : std::vector<PeerMonitor::Link>{});
   }
 

@@ -21,6 +21,7 @@ constexpr auto kSetupTime = std::chrono::seconds(5);
 constexpr auto kTimePerAddress = std::chrono::milliseconds(1500);
 constexpr auto kHelloTime = std::chrono::seconds(1);
 constexpr auto kFarewellTime = std::chrono::seconds(1);
+constexpr auto kAnswerTime = std::chrono::seconds(2);
 
 int parent_of(int rank) { return (rank - 1) / kArity; }
 
@@ -120,8 +121,7 @@ PeerMonitor::PeerMonitor(const PeerMonitorOptions& options, const Exchange& exch
 
 PeerMonitor::~PeerMonitor() {
   stop_ = true;
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = write(wake_.get(), &one, sizeof one);
+  wake();
   thread_.join();
   send_to_all(PeerByte::kGoodbye);
   // Reading on until the peers leave too keeps a reset from overtaking the goodbye.
@@ -182,6 +182,27 @@ void PeerMonitor::send_to_all(PeerByte byte) const noexcept {
   for (const Peer& peer : peers_) send_byte(peer.socket, byte);  // who can't take it is gone already
 }
 
+void PeerMonitor::send_to(int rank, PeerByte byte) const noexcept {
+  for (const Peer& peer : peers_) {
+    if (peer.rank == rank) send_byte(peer.socket, byte);
+  }
+}
+
+void PeerMonitor::wake() const noexcept {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = write(wake_.get(), &one, sizeof one);
+}
+
+bool PeerMonitor::may_report() noexcept {
+  asking_ = true;
+  wake();
+  const Deadline deadline = Clock::now() + kAnswerTime;
+  while (!granted_ && !reported_elsewhere_ && Clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return granted_ || !reported_elsewhere_;
+}
+
 void PeerMonitor::tell_reported() const noexcept { send_to_all(PeerByte::kReported); }
 
 void PeerMonitor::run() {
@@ -200,6 +221,7 @@ void PeerMonitor::run() {
       if (!peer.gone) read_from(peer);
     }
     look_for_silence();
+    if (asking_) ask(options_.rank);
     if (reported_elsewhere_) {
       tell_reported();
       return on_loss_(std::nullopt);
@@ -213,6 +235,8 @@ bool PeerMonitor::wait_for_bytes(Clock::time_point until) {
   for (const Peer& peer : peers_) entries.push_back({peer.gone ? -1 : peer.socket.get(), POLLIN, 0});
   const auto wait = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
   poll(entries.data(), entries.size(), static_cast<int>(std::max<std::chrono::milliseconds::rep>(wait.count(), 0)));
+  std::uint64_t wakes = 0;
+  [[maybe_unused]] const auto drained = read(wake_.get(), &wakes, sizeof wakes);
   return Clock::now() < until + options_.timeout / 2;
 }
 
@@ -229,10 +253,29 @@ void PeerMonitor::read_from(Peer& peer) {
 
 void PeerMonitor::handle(Peer& peer, PeerByte byte) {
   peer.heard = Clock::now();
-  if (byte != PeerByte::kHeartbeat) *peer.spoke = true;
+  if (byte != PeerByte::kHeartbeat && byte != PeerByte::kGranted) *peer.spoke = true;
   if (byte == PeerByte::kGoodbye) peer.left = true;
   if (byte == PeerByte::kTerminated) peer.terminated = true;
   if (byte == PeerByte::kReported) reported_elsewhere_ = true;
+  if (byte == PeerByte::kAsking) ask(peer.rank);
+  if (byte == PeerByte::kGranted) grant();
+}
+
+/// Rank 0 grants what it is asked first; on the way to it, too, only the first request goes on.
+void PeerMonitor::ask(int asker) {
+  if (asker_) return;
+  asker_ = asker;
+  if (options_.rank == 0) return grant();
+  send_to(parent_of(options_.rank), PeerByte::kAsking);
+}
+
+void PeerMonitor::grant() {
+  if (!asker_) return;
+  if (*asker_ == options_.rank) {
+    granted_ = true;
+  } else {
+    send_to(*asker_, PeerByte::kGranted);
+  }
 }
 
 void PeerMonitor::look_for_silence() {

@@ -22,6 +22,8 @@ enum class PeerByte : char {
   kGoodbye = 'g',     ///< leaves in good order
   kTerminated = 't',  ///< dies of SIGTERM or SIGINT, as all ranks perhaps do
   kReported = 'r',    ///< the job's end was reported to the user: go, without another message
+  kAsking = 'a',      ///< to the parent: may this rank, or one below it, report the job's end?
+  kGranted = 'y',     ///< the answer
 };
 
 struct PeerMonitorOptions {
@@ -60,6 +62,9 @@ class PeerMonitor {
   [[nodiscard]] std::vector<Link> links() const;
   /// Who could not be reached when the tree was built, with the addresses tried; empty if all is well.
   [[nodiscard]] const std::string& unreachable() const noexcept { return unreachable_; }
+  /// True for one rank of those that call it: that one reports the end of the job. The others get false once it has,
+  /// and `on_loss` is called. Without an answer from rank 0 for two seconds: true. Blocks; any thread.
+  [[nodiscard]] bool may_report() noexcept;
   /// The end of the job has been reported by this rank: the others go without a message. Any thread.
   void tell_reported() const noexcept;
 
@@ -87,13 +92,17 @@ class PeerMonitor {
   [[nodiscard]] bool reports_loss_of(int rank) const;
   [[nodiscard]] std::string loss_message(const Peer& peer, const std::string& how) const;
   void send_to_all(PeerByte byte) const noexcept;
+  void send_to(int rank, PeerByte byte) const noexcept;
 
   void run();
   [[nodiscard]] bool wait_for_bytes(Clock::time_point until);
   void read_from(Peer& peer);
   void handle(Peer& peer, PeerByte byte);
+  void ask(int asker);
+  void grant();
   void look_for_silence();
   void lose(Peer& peer, const std::string& how);
+  void wake() const noexcept;
 
   PeerMonitorOptions options_;
   OnLoss on_loss_;
@@ -102,7 +111,10 @@ class PeerMonitor {
   std::vector<Peer> peers_;  // not resized once the thread runs
   std::string unreachable_;
   std::optional<Loss> loss_;
-  bool reported_elsewhere_ = false;
+  std::atomic<bool> reported_elsewhere_{false};
+  std::atomic<bool> asking_{false};   // this rank wants to report
+  std::atomic<bool> granted_{false};  // and may
+  std::optional<int> asker_;          // who asked first: this rank or a child
   Fd wake_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
