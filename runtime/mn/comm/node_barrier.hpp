@@ -15,7 +15,8 @@ struct alignas(64) BarrierLine {
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
 /// Each rank writes its own line and reads the others'. Waits spin for some microseconds, unless the node has more
-/// ranks than CPUs, and then sleep in the kernel: waiting costs the ranks that compute nothing.
+/// ranks than CPUs, give way to whoever waits for the CPU for some more, and then sleep in the kernel: long waits cost
+/// the ranks that compute nothing.
 class NodeBarrier {
  public:
   /// `lines[r]` is rank r's line as this process sees it.
