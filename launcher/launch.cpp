@@ -138,7 +138,7 @@ class Launch {
     return std::chrono::seconds(variables_.number("MN_LAUNCH_TIMEOUT").value_or(60));
   }
 
-  /// Three meetings of all ranks: addresses, facts, verdict.
+  /// Three meetings of all ranks: addresses (where there are several nodes), facts, verdict.
   Outcome compare() {
     Exchange exchange(*session_, here_);
     std::optional<Listener> listener;
@@ -155,11 +155,11 @@ class Launch {
       }
       exchange.tell("hello", hello);
     }
-    exchange.meet();
+    if (here_.inter_size > 1) exchange.meet();
     const double time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-    const Facts first = exchange.hear(0, "hello");
+    const std::string marked = here_.inter_size > 1 ? exchange.hear(0, "hello").value("marker", "") : "";
     exchange.tell("rank", rank_facts(here_, surroundings_));
-    if (is_leader()) exchange.tell("node", facts_of_this_node(exchange, hello["network"], time, first));
+    if (is_leader()) exchange.tell("node", facts_of_this_node(exchange, hello["network"], time, marked));
     exchange.meet();
 
     Outcome outcome;
@@ -170,20 +170,21 @@ class Launch {
     exchange.meet();
     outcome.exit_code = exchange.hear(0, "verdict").get<int>();
     take_share(outcome, node_share(exchange, here_.inter_rank));
+    const Facts first = exchange.hear(0, "hello");
     outcome.master.port = first.at("master_port").get<int>();
     outcome.master.address = here_.inter_size == 1 ? "127.0.0.1" : first.at("network").at("address").get<std::string>();
     return outcome;
   }
 
-  Facts facts_of_this_node(const Exchange& exchange, const Facts& network, double time, const Facts& first) {
+  Facts facts_of_this_node(const Exchange& exchange, const Facts& network, double time, const std::string& marked) {
     Facts facts = node_facts(surroundings_, is_compared());
     facts["host"] = host_name();
     facts["network"] = network;
     facts["time"] = time;
     facts["slurm_pmix"] = here_.job.starts_with("slurm.pmix.");
     if (here_.inter_size > 1) facts["network"]["failures"] = failed_connections(neighbours(exchange), kConnectPatience);
-    if (const std::string marker = first.value("marker", ""); !marker.empty()) {
-      facts["system"]["output"]["shared"] = std::filesystem::exists(output_folder(surroundings_) / marker);
+    if (!marked.empty()) {
+      facts["system"]["output"]["shared"] = std::filesystem::exists(output_folder(surroundings_) / marked);
     }
     limit_size(facts);
     return facts;
