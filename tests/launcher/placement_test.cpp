@@ -138,6 +138,7 @@ TEST(PlacementTest, HydrasMappingIsReadBlockByBlockAndBegunAnew) {
   EXPECT_EQ(nodes_of_mapping("(vector,(0,2,2))", 4), (Nodes{0, 0, 1, 1}));
   EXPECT_EQ(nodes_of_mapping("(vector,(0,1,3),(1,1,1))", 4), (Nodes{0, 0, 0, 1}));
   EXPECT_EQ(nodes_of_mapping("(vector,(0,2,1))", 5), (Nodes{0, 1, 0, 1, 0}));
+  EXPECT_EQ(nodes_of_mapping("(vector,(0,2,1),(2,1,2))", 6), (Nodes{0, 1, 2, 2, 0, 1}));
   for (const char* malformed : {"", "(vector)", "(vector,(0,0,1))", "(vector,(0,1))", "(vector,(-1,1,1))"}) {
     EXPECT_EQ(nodes_of_mapping(malformed, 4), std::nullopt) << malformed;
   }
