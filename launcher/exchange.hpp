@@ -1,10 +1,10 @@
 /// How the launchers of a job tell each other what they found, over PMIx, before any program starts.
 ///
 /// Three meetings (fences): addresses, where there are several nodes; facts; the verdict of rank 0. Everything is put
-/// before a fence and read after it. Cost: facts of a node are at most 16 KiB, of a rank with eight GPUs below 1 KiB. At
-/// 4,096 ranks on 512 nodes that is 512 x 16 KiB + 4,096 x 1 KiB = 12 MiB, which each node's server receives once (0.1 s
-/// at 1 Gbit/s) and rank 0 alone reads in full: 4,608 reads from its own server. Every other rank reads the facts of its
-/// node's ranks, and the names of all ranks' nodes, which its server has from the start.
+/// before a fence and read after it. Cost: facts of a node are at most 16 KiB, of a rank with eight GPUs below 1 KiB.
+/// At 4,096 ranks on 512 nodes that is 512 x 16 KiB + 4,096 x 1 KiB = 12 MiB, which each node's server receives once
+/// (0.1 s at 1 Gbit/s) and rank 0 alone reads in full: 4,608 reads from its own server. Every other rank reads the
+/// facts of its node's ranks, and the names of all ranks' nodes, which its server has from the start.
 #pragma once
 
 #include <optional>
