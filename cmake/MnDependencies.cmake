@@ -1,5 +1,5 @@
 # Every third-party library that mn's targets link, as imported targets. Read by the tree and by the installed package.
-# MN_HAVE_TORCH and MN_HAVE_CUDA say what there is.
+# MN_HAVE_TORCH, MN_HAVE_CUDA and MN_HAVE_NCCL say what there is.
 if(CMAKE_FIND_PACKAGE_NAME STREQUAL "mn")
   # In the package it is find_package(mn) that must say what is missing.
   include(CMakeFindDependencyMacro)
@@ -62,7 +62,8 @@ endif()
 if(MN_HAVE_CUDA AND MN_HAVE_TORCH)
   mn_torch_link_cuda()
 endif()
+include(${CMAKE_CURRENT_LIST_DIR}/MnNccl.cmake)
 
 if(NOT CMAKE_FIND_PACKAGE_NAME)
-  message(STATUS "mn: libtorch ${MN_HAVE_TORCH} (${MN_TORCH_DIR}), CUDA ${MN_HAVE_CUDA}, MPI ${MPI_CXX_LIBRARIES}")
+  message(STATUS "mn: libtorch ${MN_HAVE_TORCH} (${MN_TORCH_DIR}), CUDA ${MN_HAVE_CUDA}, NCCL ${MN_NCCL_VERSION}, MPI ${MPI_CXX_LIBRARIES}")
 endif()

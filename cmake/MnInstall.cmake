@@ -20,6 +20,7 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/mnConfig.cmake.in ${PR
                               INSTALL_DESTINATION ${MN_PACKAGE_DIR} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/mnConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/mnConfig.cmake ${PROJECT_BINARY_DIR}/mnConfigVersion.cmake
-              ${PROJECT_SOURCE_DIR}/cmake/MnDependencies.cmake ${PROJECT_SOURCE_DIR}/cmake/MnTorch.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/MnDependencies.cmake ${PROJECT_SOURCE_DIR}/cmake/MnNccl.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/MnTorch.cmake
         DESTINATION ${MN_PACKAGE_DIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/slurm/ DESTINATION ${CMAKE_INSTALL_DATADIR}/mn/slurm FILES_MATCHING PATTERN *.sbatch)

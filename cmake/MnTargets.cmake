@@ -62,6 +62,19 @@ function(mn_add_mpi_test name)
   endforeach()
 endfunction()
 
+# mn_add_gpu_test(name RANKS 2 4 SOURCES … …): as mn_add_mpi_test, for machines with a GPU, which all ranks may share;
+# label gpu, and reported as not run elsewhere.
+function(mn_add_gpu_test name)
+  cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "RANKS;SOURCES;LINKS;LABELS" ${ARGN})
+  mn_test_program(${name} "${ARG_TORCH}" "${ARG_SOURCES}" "${ARG_LINKS};mn_mpi_test_main")
+  foreach(ranks ${ARG_RANKS})
+    add_test(NAME ${name}.np${ranks} COMMAND ${PROJECT_SOURCE_DIR}/tests/support/on_gpu
+             ${PROJECT_SOURCE_DIR}/tests/support/mpiexec ${ranks} $<TARGET_FILE:${name}>)
+    mn_test_properties(${name}.np${ranks} "${ARG_TIMEOUT}" "${ARG_LABELS};gpu;mpi" ${ranks})
+    set_property(TEST ${name}.np${ranks} APPEND PROPERTY ENVIRONMENT MN_TEST_TIMEOUT=180)
+  endforeach()
+endfunction()
+
 # mn_add_script_test(name COMMAND … [LABELS …] [TIMEOUT s]): a script that runs the built programs as a user would.
 function(mn_add_script_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "COMMAND;LABELS" ${ARGN})

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <mn/comm/device_conflict.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 
@@ -134,11 +135,11 @@ std::string probe_cuda_aware(Device device) {
 std::string test_nccl(const Communicator& comm) {
   constexpr std::size_t kCount = 1027;
   const auto names = communicator_names();
+  const std::string conflict = find_device_conflict(comm.mpi_comm(), comm.device());
   if (comm.device().type != DeviceType::kCuda) return "no GPU";
   if (std::ranges::find(names, "pure_nccl") == names.end()) return "built without NCCL";
-  CommunicatorOptions options;
-  options.device = comm.device();
-  const auto nccl = create_communicator("pure_nccl", comm.mpi_comm(), options);
+  if (!conflict.empty()) return "not possible: " + conflict;
+  const auto nccl = create_communicator("pure_nccl", comm.mpi_comm(), {.device = comm.device()});
   DeviceMemory memory(comm.device().index, kCount * sizeof(std::int32_t));
   memory.fill(static_cast<std::uint32_t>(comm.rank() + 1), kCount);
   nccl->allreduce(BufferView(memory.data(), kCount, DType::kInt32, comm.device()));

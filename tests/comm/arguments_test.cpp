@@ -102,7 +102,7 @@ TEST(Registry, AnUnknownNameListsTheKnown) {
 
 TEST(Registry, AutoIsOneOfTheNames) {
   const auto comm = create_communicator();
-  EXPECT_THAT(communicator_names(), ::testing::Contains(comm->name()));
+  EXPECT_THAT(communicator_names(DeviceType::kCpu), ::testing::Contains(comm->name()));
 }
 
 TEST(Messages, ALongerOneThanExpectedIsACommError) {

@@ -265,7 +265,7 @@ std::string param_name(const ::testing::TestParamInfo<std::tuple<std::string, st
   return std::get<0>(info.param) + (std::get<1>(info.param) == INT_MAX ? "" : "_chunked");
 }
 INSTANTIATE_TEST_SUITE_P(Backends, Collectives,
-                         ::testing::Combine(::testing::ValuesIn(communicator_names()),
+                         ::testing::Combine(::testing::ValuesIn(communicator_names(DeviceType::kCpu)),
                                             ::testing::Values<std::size_t>(INT_MAX, 13)),
                          param_name);
 

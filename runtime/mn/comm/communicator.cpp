@@ -6,6 +6,7 @@
 #include <mn/comm/argument_check.hpp>
 #include <mn/comm/call_check.hpp>
 #include <mn/comm/communicator.hpp>
+#include <mn/comm/device_collectives.hpp>
 #include <mn/comm/host_stage.hpp>
 #include <mn/comm/ordered_reducer.hpp>
 #include <mn/comm/registry.hpp>
@@ -33,6 +34,8 @@ bool lies_in_place(const Whole& whole, const Part& part, int own) {
   return part.data == static_cast<const std::byte*>(whole.data) + static_cast<std::size_t>(own) * part.bytes();
 }
 
+bool lies_on_device(const ConstBufferView& buffer) { return buffer.device.type != DeviceType::kCpu; }
+
 bool is_floating(DType dtype) { return dtype >= DType::kFloat16; }
 
 std::string gradient_name(std::size_t index, std::span<const std::string> names) {
@@ -51,6 +54,7 @@ Communicator::Communicator(CommunicatorSetup setup)
       topology_(std::move(setup.topology)),
       device_(setup.device),
       count_limit_(setup.count_limit),
+      allreduce_grad_dtype_(setup.allreduce_grad_dtype),
       mpi_takes_device_buffers_(mpi_is_cuda_aware()),
       calls_(std::make_unique<CallCheck>(comm_.get(), setup.debug)),
       reducer_(std::make_unique<OrderedReducer>(comm_.get(), setup.count_limit)) {}
@@ -72,7 +76,8 @@ std::shared_ptr<Communicator> Communicator::split(int color, int key) const {
   Mpi part = Mpi::split(comm_.get(), color, key);
   if (!part) return nullptr;
   Topology topology = find_topology(part.get());
-  return make_backend({name_, std::move(part), std::move(topology), device_, count_limit_, calls_->debug()});
+  return make_backend(
+      {name_, std::move(part), std::move(topology), device_, count_limit_, calls_->debug(), allreduce_grad_dtype_});
 }
 
 HostStage* Communicator::stage_for(Device first, Device second, bool reduces) {
@@ -80,6 +85,17 @@ HostStage* Communicator::stage_for(Device first, Device second, bool reduces) {
   if (!on_device || (mpi_takes_device_buffers_ && !reduces)) return nullptr;
   if (!stage_) stage_ = std::make_unique<HostStage>(device_.index);
   return stage_.get();
+}
+
+template <class Call>
+bool Communicator::on_device(const ConstBufferView& first, const ConstBufferView& second, const Call& call) {
+  if (!lies_on_device(first) || !lies_on_device(second)) return false;
+  DeviceCollectives* device = device_collectives();
+  if (device == nullptr) return false;
+  device->after(nullptr);
+  call(*device);
+  device->wait();
+  return true;
 }
 
 void Communicator::send(ConstBufferView buffer, int dest, int tag) {
@@ -119,6 +135,7 @@ void Communicator::bcast(BufferView buffer, int root) {
     check_buffer("bcast", "buffer", buffer, device_);
   };
   calls_->collective("bcast", checks, [&] { return described(buffer) + from_root(root); });
+  if (on_device(buffer, buffer, [&](DeviceCollectives& device) { device.bcast(buffer, root); })) return;
   on_host(stage_for(buffer.device, {}, false), {}, buffer, [&](ConstBufferView, BufferView out) {
     const MpiCount n(out.count, out.dtype, count_limit_);
     mpi_check(MPI_Bcast(out.data, n.count(), n.type(), root, mpi_comm()), "bcast", out.bytes());
@@ -155,6 +172,7 @@ void Communicator::allgather(ConstBufferView send, BufferView recv) {
     check_in_place("allgather", recv, send, rank());
   };
   calls_->collective("allgather", checks, [&] { return described(send); });
+  if (on_device(send, recv, [&](DeviceCollectives& device) { device.allgather(send, recv); })) return;
   on_host(stage_for(send.device, recv.device, false), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count, in.dtype, count_limit_);
     const bool in_place = lies_in_place(out, in, rank());
@@ -175,6 +193,8 @@ void Communicator::alltoall(ConstBufferView send, BufferView recv) {
     check_in_place("alltoall", recv, send, 0);
   };
   calls_->collective("alltoall", checks, [&] { return described(send); });
+  const bool is_in_place = send.data == recv.data;
+  if (!is_in_place && on_device(send, recv, [&](DeviceCollectives& device) { device.alltoall(send, recv); })) return;
   on_host(stage_for(send.device, recv.device, false), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count / ranks, in.dtype, count_limit_);
     const bool in_place = in.data == out.data;
@@ -208,6 +228,7 @@ void Communicator::scatter(ConstBufferView send, BufferView recv, int root) {
 void Communicator::allreduce(BufferView buffer, ReduceOp op) {
   const auto checks = [&] { check_buffer("allreduce", "buffer", buffer, device_); };
   calls_->collective("allreduce", checks, [&] { return described(buffer) + by(op); });
+  if (on_device(buffer, buffer, [&](DeviceCollectives& device) { device.allreduce(buffer, op); })) return;
   on_host(stage_for(buffer.device, {}, true), {}, buffer, [&](ConstBufferView, BufferView out) {
     do_allreduce(out, {out.dtype, op});
   });
@@ -222,6 +243,7 @@ void Communicator::reduce_scatter(ConstBufferView send, BufferView recv, ReduceO
     check_in_place("reduce_scatter", send, recv, rank());
   };
   calls_->collective("reduce_scatter", checks, [&] { return described(recv) + by(op); });
+  if (on_device(send, recv, [&](DeviceCollectives& device) { device.reduce_scatter(send, recv, op); })) return;
   on_host(stage_for(send.device, recv.device, true), send, recv, [&](ConstBufferView in, BufferView out) {
     reducer_->reduce_scatter(in.data, out.data, out.count, {out.dtype, op});
   });
@@ -271,12 +293,14 @@ void Communicator::allreduce_grad(std::span<const BufferView> gradients, double 
   calls_->collective(
       "allreduce_grad", [&] { check_gradients(gradients, names); }, details);
   std::size_t bytes = 0;
-  HostStage* stage = nullptr;
+  std::size_t on_devices = 0;
   for (const BufferView& gradient : gradients) {
     bytes += gradient.bytes();
-    if (stage == nullptr) stage = stage_for(gradient.device, {}, true);
+    on_devices += lies_on_device(gradient) ? 1 : 0;
   }
-  if (stage == nullptr) return do_allreduce_grad(gradients, scale);
+  if (on_devices == 0) return do_allreduce_grad(gradients, scale);
+  if (on_devices == gradients.size() && do_allreduce_grad_on_device(gradients, scale)) return;
+  HostStage* stage = stage_for(device_, {}, true);
   stage->reserve(bytes, gradients.size());
   std::vector<BufferView> on_host;
   for (const BufferView& gradient : gradients) on_host.push_back(stage->copy_in(gradient));
@@ -284,6 +308,11 @@ void Communicator::allreduce_grad(std::span<const BufferView> gradients, double 
   do_allreduce_grad(on_host, scale);
   for (std::size_t i = 0; i < gradients.size(); ++i) stage->copy_out(gradients[i], on_host[i]);
   stage->wait();
+}
+
+bool Communicator::do_allreduce_grad_on_device(std::span<const BufferView> gradients, double scale) {
+  return on_device(gradients.front(), gradients.front(),
+                   [&](DeviceCollectives& device) { device.allreduce_grad(gradients, scale); });
 }
 
 void Communicator::do_allreduce(BufferView buffer, const Reduction& reduction) {

@@ -27,6 +27,7 @@ class Module;
 namespace mn {
 
 class CallCheck;
+class DeviceCollectives;
 class HostStage;
 class OrderedReducer;
 struct Reduction;
@@ -39,14 +40,17 @@ struct CommunicatorSetup {
   Device device;
   std::size_t count_limit = INT_MAX;  ///< elements that one MPI message may count
   bool debug = false;
+  std::optional<DType> allreduce_grad_dtype = {};
 };
 
 /// Buffers are spans, vectors, arrays or tensors, on the host or on this communicator's device; counts are elements and
-/// may exceed INT_MAX. Device buffers are staged through page-locked host memory, unless MPI itself moves them; work
-/// that touches them must be on the device's default stream or finished. Every call blocks until this rank's part is
-/// done. All ranks of the group must make a collective call with the same count, dtype, op and root. Arguments are
-/// checked before anything is sent: ArgumentError. CommError when MPI or CUDA fails; after it the communicator can only
-/// be destroyed. One thread at a time. Creation and destruction are collective.
+/// may exceed INT_MAX. Device buffers are moved by NCCL where the backend has it, by MPI where that takes them, and
+/// else staged through page-locked host memory; work that touches them must be on the device's default stream or
+/// finished, and where one rank passes a device buffer all do. Every call blocks until this rank's part is done
+/// (device_collectives() are those that don't). All ranks of the group must make a collective call with the same count,
+/// dtype, op and root. Arguments are checked before anything is sent: ArgumentError. CommError when MPI, CUDA or NCCL
+/// fails; after it the communicator can only be destroyed. One thread at a time. Creation and destruction are
+/// collective.
 ///
 /// Debug mode (MN_DEBUG=1, or CommunicatorOptions): before each collective call the ranks compare operation, count,
 /// dtype, op and root, and gradients are searched for values that are not finite. What does not fit, or what one rank
@@ -66,6 +70,8 @@ class Communicator {
   [[nodiscard]] int inter_rank() const noexcept { return topology_.inter_rank; }
   [[nodiscard]] int inter_size() const noexcept { return topology_.inter_size; }
   [[nodiscard]] Device device() const noexcept { return device_; }
+  /// The calls that take their place in the order of a GPU's streams; null on backends that need the host in between.
+  [[nodiscard]] virtual DeviceCollectives* device_collectives() noexcept { return nullptr; }
   /// Owned by the communicator: a duplicate of the one given at creation, with MPI_ERRORS_RETURN.
   [[nodiscard]] MPI_Comm mpi_comm() const noexcept { return comm_.get(); }
 
@@ -140,16 +146,23 @@ class Communicator {
   /// Reduces over MPI messages, each element in rank order.
   [[nodiscard]] OrderedReducer& reducer() noexcept { return *reducer_; }
   [[nodiscard]] std::size_t count_limit() const noexcept { return count_limit_; }
+  /// The dtype in which gradients travel; nothing: their own.
+  [[nodiscard]] std::optional<DType> allreduce_grad_dtype() const noexcept { return allreduce_grad_dtype_; }
 
  private
      :  // Backends override these; arguments are already checked, buffers lie on the host, counts may exceed INT_MAX.
   virtual void do_allreduce(BufferView buffer, const Reduction& reduction);
   virtual void do_allreduce_grad(std::span<const BufferView> gradients, double scale) = 0;
+  /// The same for gradients that all lie on the device; false if they must be staged through the host.
+  virtual bool do_allreduce_grad_on_device(std::span<const BufferView> gradients, double scale);
   /// Null where ordinary memory serves as well.
   virtual std::shared_ptr<std::byte> do_allocate(std::size_t bytes);
   /// Frees what the backend made of MPI, collectively.
   virtual void do_finalize();
 
+  /// Whether the device's own collectives made `call`: both buffers lie on the device.
+  template <class Call>
+  bool on_device(const ConstBufferView& first, const ConstBufferView& second, const Call& call);
   void check_gradients(std::span<const BufferView> gradients, std::span<const std::string> names);
   /// The device's staging memory for buffers that `move` must see on the host; null if none of them needs it.
   [[nodiscard]] HostStage* stage_for(Device first, Device second, bool reduces);
@@ -159,6 +172,7 @@ class Communicator {
   Topology topology_;
   Device device_;
   std::size_t count_limit_;
+  std::optional<DType> allreduce_grad_dtype_;
   bool mpi_takes_device_buffers_;
   std::unique_ptr<CallCheck> calls_;
   std::unique_ptr<OrderedReducer> reducer_;
@@ -168,7 +182,9 @@ class Communicator {
 struct CommunicatorOptions {
   std::optional<Device> device;       ///< default: MN_DEVICE, else the GPU with this rank's intra_rank, else the CPU
   std::size_t count_limit = INT_MAX;  ///< elements that one MPI message may count; lower only to test large counts
-  std::optional<bool> debug;          ///< default: whether MN_DEBUG is set to anything but 0
+  std::optional<bool> debug = {};     ///< default: whether MN_DEBUG is set to anything but 0
+  /// Gradients of other dtypes travel as this one (float16, bfloat16): on GPUs with NCCL only, as in ChainerMN.
+  std::optional<DType> allreduce_grad_dtype = {};
 };
 
 /// Collective over `comm`, which stays the caller's. `name` is one of communicator_names() or "auto", which picks by
@@ -177,6 +193,8 @@ struct CommunicatorOptions {
                                                                 MPI_Comm comm = MPI_COMM_WORLD,
                                                                 const CommunicatorOptions& options = {});
 
+/// All that this build has; those that ranks on `device` can use.
 [[nodiscard]] std::vector<std::string> communicator_names();
+[[nodiscard]] std::vector<std::string> communicator_names(DeviceType device);
 
 }  // namespace mn

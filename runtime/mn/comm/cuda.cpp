@@ -1,26 +1,26 @@
-#include <source_location>
-#include <string>
-
-#include <cuda_runtime_api.h>
-
 #include <mn/comm/cuda.hpp>
+#include <mn/comm/cuda_check.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {
 namespace {
 
-void cuda_check(cudaError_t code, const std::string& operation, std::size_t bytes = 0,
-                std::source_location where = std::source_location::current()) {
-  if (code == cudaSuccess) return;
-  const std::string size = bytes > 0 ? " of " + std::to_string(bytes) + " bytes" : "";
-  throw CommError(operation + size + " failed: " + cudaGetErrorString(code) + " (" + cudaGetErrorName(code) +
-                  ", line " + std::to_string(where.line()) + " of cuda.cpp)");
-}
-
 cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t as_event(void* event) { return static_cast<cudaEvent_t>(event); }
 
 }  // namespace
+
+void cuda_check(cudaError_t code, std::string_view operation, std::size_t bytes, std::source_location where) {
+  if (code == cudaSuccess) return;
+  int device = -1;
+  static_cast<void>(cudaGetDevice(&device));
+  const std::string_view file(where.file_name());
+  throw CommError(std::string(operation) + (bytes > 0 ? " of " + std::to_string(bytes) + " bytes" : "") +
+                  " failed on cuda:" + std::to_string(device) + ": " + cudaGetErrorString(code) + " (" +
+                  cudaGetErrorName(code) + ", " + std::string(file.substr(file.rfind('/') + 1)) + ":" +
+                  std::to_string(where.line()) + ")");
+}
 
 int cuda_device_count() noexcept {
   int count = 0;
@@ -38,6 +38,12 @@ void cuda_set_device(int index) {
   cuda_check(cudaSetDevice(index), "cudaSetDevice(" + std::to_string(index) + ")");
 }
 
+std::string cuda_bus_id(int index) {
+  char text[32] = {};
+  cuda_check(cudaDeviceGetPCIBusId(text, sizeof text, index), "cudaDeviceGetPCIBusId");
+  return text;
+}
+
 void HostPinnedDeleter::operator()(std::byte* memory) const noexcept {
   if (cudaFreeHost(memory) != cudaSuccess) log_warning("cudaFreeHost failed");
 }
@@ -48,16 +54,35 @@ HostPinned cuda_allocate_pinned(std::size_t bytes) {
   return HostPinned(static_cast<std::byte*>(memory));
 }
 
-CudaStream::CudaStream(int device) : device_(device) {
+void CudaMemoryDeleter::operator()(std::byte* memory) const noexcept {
+  if (cudaFree(memory) != cudaSuccess) log_warning("cudaFree failed");
+}
+
+CudaMemory cuda_allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  cuda_check(cudaMalloc(&memory, bytes), "allocating device memory", bytes);
+  return CudaMemory(static_cast<std::byte*>(memory));
+}
+
+CudaStream::CudaStream(int device, Order order) : device_(device) {
   cuda_set_device(device);
+  int least = 0;
+  int greatest = 0;
+  cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+  const bool is_free = order == Order::kFree;
+  cudaEvent_t event = nullptr;
+  cuda_check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  event_ = event;
   cudaStream_t stream = nullptr;
-  cuda_check(cudaStreamCreate(&stream), "cudaStreamCreate");  // blocking: ordered after the legacy default stream
+  cuda_check(cudaStreamCreateWithPriority(&stream, is_free ? cudaStreamNonBlocking : cudaStreamDefault,
+                                          is_free ? greatest : least),
+             "cudaStreamCreateWithPriority");
   stream_ = stream;
 }
 
 CudaStream::~CudaStream() {
-  if (stream_ != nullptr && cudaStreamDestroy(as_stream(stream_)) != cudaSuccess)
-    log_warning("cudaStreamDestroy failed");
+  if (cudaEventDestroy(as_event(event_)) != cudaSuccess) log_warning("cudaEventDestroy failed");
+  if (cudaStreamDestroy(as_stream(stream_)) != cudaSuccess) log_warning("cudaStreamDestroy failed");
 }
 
 void CudaStream::copy_to_host(void* host, const void* device, std::size_t bytes) {
@@ -68,6 +93,30 @@ void CudaStream::copy_to_host(void* host, const void* device, std::size_t bytes)
 void CudaStream::copy_to_device(void* device, const void* host, std::size_t bytes) {
   cuda_check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, as_stream(stream_)),
              "copying to cuda:" + std::to_string(device_), bytes);
+}
+
+void CudaStream::wait_for(void* other) {
+  cuda_check(cudaSetDevice(device_), "cudaSetDevice");
+  cuda_check(cudaEventRecord(as_event(event_), as_stream(other)), "cudaEventRecord");
+  cuda_check(cudaStreamWaitEvent(as_stream(stream_), as_event(event_), 0), "cudaStreamWaitEvent");
+}
+
+void CudaStream::go_before(void* other) {
+  cuda_check(cudaEventRecord(as_event(event_), as_stream(stream_)), "cudaEventRecord");
+  cuda_check(cudaStreamWaitEvent(as_stream(other), as_event(event_), 0), "cudaStreamWaitEvent");
+}
+
+bool CudaStream::is_captured() const {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cuda_check(cudaStreamIsCapturing(as_stream(stream_), &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+bool CudaStream::is_done() const {
+  const cudaError_t state = cudaStreamQuery(as_stream(stream_));
+  if (state == cudaErrorNotReady) return false;
+  cuda_check(state, "work on a stream");
+  return true;
 }
 
 void CudaStream::synchronize() { cuda_check(cudaStreamSynchronize(as_stream(stream_)), "cudaStreamSynchronize"); }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include <mn/comm/buffer.hpp>
 
@@ -14,6 +15,9 @@ namespace mn {
 /// Makes `index` the calling thread's device. Throws UsageError if there is no such GPU.
 void cuda_set_device(int index);
 
+/// The GPU's place on its host's PCI bus, "0000:1b:00.0": equal for two ranks of a host that share it.
+[[nodiscard]] std::string cuda_bus_id(int index);
+
 struct HostPinnedDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
@@ -21,23 +25,47 @@ struct HostPinnedDeleter {
 using HostPinned = std::unique_ptr<std::byte, HostPinnedDeleter>;
 [[nodiscard]] HostPinned cuda_allocate_pinned(std::size_t bytes);
 
-/// A stream of one device; work enqueued on it runs in order and beside other streams.
+struct CudaMemoryDeleter {
+  void operator()(std::byte* memory) const noexcept;
+};
+/// Memory of the calling thread's device, 256-byte aligned, not initialised.
+using CudaMemory = std::unique_ptr<std::byte, CudaMemoryDeleter>;
+[[nodiscard]] CudaMemory cuda_allocate(std::size_t bytes);
+
+/// A stream of one device; work enqueued on it runs in order and beside other streams. Streams of others are
+/// cudaStream_t's as void*, null for the legacy default stream.
 class CudaStream {
  public:
-  explicit CudaStream(int device);
+  enum class Order {
+    kAfterDefault,  ///< the legacy default stream's earlier work comes first
+    kFree,          ///< only what wait_for() names comes first; of the highest priority
+  };
+  explicit CudaStream(int device, Order order = Order::kAfterDefault);
   ~CudaStream();
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
 
-  /// Enqueue copies; the legacy default stream's earlier work on the buffers comes first.
+  /// Enqueue copies.
   void copy_to_host(void* host, const void* device, std::size_t bytes);
   void copy_to_device(void* device, const void* host, std::size_t bytes);
+  /// What is enqueued here from now on begins after what `other` holds now; the host does not wait, here and below.
+  /// Makes this stream's device the calling thread's, which allocations and kernels go by.
+  void wait_for(void* other);
+  /// What is enqueued on `other` from now on begins after what this stream holds now.
+  void go_before(void* other);
+  /// Whether a CUDA graph is being captured that this stream takes part in.
+  [[nodiscard]] bool is_captured() const;
+  /// Whether all that was enqueued is done.
+  [[nodiscard]] bool is_done() const;
   /// Blocks until all that was enqueued is done.
   void synchronize();
+
+  [[nodiscard]] void* handle() const noexcept { return stream_; }
 
  private:
   int device_;
   void* stream_ = nullptr;
+  void* event_ = nullptr;  // what one stream tells another; recorded anew each time
 };
 
 }  // namespace mn

@@ -13,13 +13,20 @@ namespace {
 
 int cuda_device_count() noexcept { return 0; }
 void cuda_set_device(int /*index*/) { no_cuda(); }
+std::string cuda_bus_id(int /*index*/) { no_cuda(); }
 void HostPinnedDeleter::operator()(std::byte* /*memory*/) const noexcept {}
 HostPinned cuda_allocate_pinned(std::size_t /*bytes*/) { no_cuda(); }
+void CudaMemoryDeleter::operator()(std::byte* /*memory*/) const noexcept {}
+CudaMemory cuda_allocate(std::size_t /*bytes*/) { no_cuda(); }
 
-CudaStream::CudaStream(int device) : device_(device) { no_cuda(); }
+CudaStream::CudaStream(int device, Order /*order*/) : device_(device) { no_cuda(); }
 CudaStream::~CudaStream() = default;
 void CudaStream::copy_to_host(void* /*host*/, const void* /*device*/, std::size_t /*bytes*/) { no_cuda(); }
 void CudaStream::copy_to_device(void* /*device*/, const void* /*host*/, std::size_t /*bytes*/) { no_cuda(); }
+void CudaStream::wait_for(void* /*other*/) { no_cuda(); }
+void CudaStream::go_before(void* /*other*/) { no_cuda(); }
+bool CudaStream::is_captured() const { no_cuda(); }
+bool CudaStream::is_done() const { no_cuda(); }
 void CudaStream::synchronize() { no_cuda(); }
 
 }  // namespace mn

@@ -14,6 +14,8 @@ namespace mn {
 /// that follow each other in memory are given as they lie; others are packed before and unpacked after.
 class GradientPacker {
  public:
+  using Group = std::vector<BufferView>;
+
   template <class Reduce>
   void apply(std::span<const BufferView> gradients, const Reduce& reduce) {
     for (const auto& group : group_by_dtype(gradients)) {
@@ -24,11 +26,14 @@ class GradientPacker {
     }
   }
 
- private:
-  using Group = std::vector<BufferView>;
+  /// The gradients of each dtype, without empty ones.
   [[nodiscard]] static std::vector<Group> group_by_dtype(std::span<const BufferView> gradients);
+  /// Whether the gradients follow each other in memory.
   [[nodiscard]] static bool is_contiguous(const Group& group);
+  /// Gradients that do, as one buffer.
   [[nodiscard]] static BufferView joined(const Group& group);
+
+ private:
   [[nodiscard]] BufferView pack(const Group& group);
   void unpack(const Group& group) const;
 

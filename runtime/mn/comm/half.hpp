@@ -1,4 +1,5 @@
-/// 16-bit floats to float32 and back, branch-free so that loops over them become SIMD.
+/// 16-bit floats to float32 and back, branch-free so that loops over them become SIMD; constexpr, so that GPU kernels
+/// can use them too.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +11,12 @@
 namespace mn {
 
 /// Exact.
-[[nodiscard]] inline float to_float(BFloat16 value) {
+[[nodiscard]] constexpr float to_float(BFloat16 value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
 }
 
 /// Exact, subnormals included.
-[[nodiscard]] inline float to_float(Float16 value) {
+[[nodiscard]] constexpr float to_float(Float16 value) {
   const std::uint32_t magnitude = value.bits & 0x7fffU;
   const std::uint32_t mantissa = magnitude & 0x03ffU;
   const auto subnormal =
@@ -28,7 +29,7 @@ namespace mn {
 }
 
 /// To nearest, ties to even; NaN stays NaN.
-[[nodiscard]] inline BFloat16 to_bfloat16(float value) {
+[[nodiscard]] constexpr BFloat16 to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
   const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
@@ -36,7 +37,7 @@ namespace mn {
 }
 
 /// To nearest, ties to even; too large becomes infinity, NaN stays NaN.
-[[nodiscard]] inline Float16 to_float16(float value) {
+[[nodiscard]] constexpr Float16 to_float16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & 0x7fffffffU;
   // Next to 0.5 a float's last bit is worth 2^-24, as a subnormal half's is: the addition rounds.

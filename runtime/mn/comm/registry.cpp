@@ -3,6 +3,8 @@
 #include <utility>
 
 #include <mn/comm/cuda.hpp>
+#include <mn/comm/device_conflict.hpp>
+#include <mn/comm/nccl_backends.hpp>
 #include <mn/comm/registry.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
@@ -10,13 +12,6 @@
 
 namespace mn {
 namespace {
-
-using Factory = std::shared_ptr<Communicator> (*)(CommunicatorSetup);
-
-struct Backend {
-  std::string_view name;
-  Factory make;
-};
 
 constexpr Backend kBackends[] = {
     {"naive", make_naive},
@@ -27,19 +22,50 @@ constexpr Backend kBackends[] = {
     {"dummy", make_dummy},
 };
 
-/// Throws unless `name` is in the table.
-const Backend& backend_named(std::string_view name) {
-  const auto* found = std::find_if(std::begin(kBackends), std::end(kBackends),
-                                   [&](const Backend& backend) { return backend.name == name; });
-  if (found != std::end(kBackends)) return *found;
+/// Null if `name` is not in the table.
+const Backend* find(std::span<const Backend> table, std::string_view name) {
+  const auto found = std::ranges::find(table, name, &Backend::name);
+  return found == table.end() ? nullptr : &*found;
+}
+
+/// Whether NCCL is part of this build.
+bool has_nccl() { return nccl_backends().front().make != nullptr; }
+
+/// Throws unless this build has a backend of that name.
+void check_name(std::string_view name) {
+  const Backend* on_gpus = find(nccl_backends(), name);
+  if (find(kBackends, name) != nullptr || (on_gpus != nullptr && on_gpus->make != nullptr)) return;
+  if (on_gpus != nullptr) {
+    throw UsageError("communicator " + std::string(name) +
+                     " needs NCCL, which this build of mn has not: configure with -DMN_NCCL=ON, or use flat");
+  }
   std::string known = "auto";
   for (const auto& each : communicator_names()) known += ", " + each;
   throw UsageError("unknown communicator \"" + std::string(name) + "\"; known: " + known);
 }
 
-/// What "auto" means for these ranks, and why.
-std::pair<std::string, std::string> choose(const Topology& topology, Device device) {
-  if (device.type == DeviceType::kCuda) return {"flat", "gradients on " + device.str() + " staged through the host"};
+/// Collective: the lowest of the ranks' answers.
+bool all_ranks(MPI_Comm comm, bool mine) {
+  int all = mine ? 1 : 0;
+  mpi_check(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm), "comparing the ranks' devices");
+  return all != 0;
+}
+
+struct Choice {
+  std::string name;
+  std::string reason;
+  bool is_slow = false;  ///< for want of something that the user can provide
+};
+
+/// Collective: what "auto" means for these ranks, and why.
+Choice choose(const CommunicatorSetup& setup) {
+  if (!all_ranks(setup.comm.get(), setup.device.type == DeviceType::kCpu)) {
+    const std::string conflict = find_device_conflict(setup.comm.get(), setup.device);
+    if (has_nccl() && conflict.empty()) return {"pure_nccl", "every rank has a GPU of its own"};
+    const std::string obstacle = has_nccl() ? conflict : "this build of mn has no NCCL";
+    return {"flat", "gradients on GPUs go through host memory and MPI, which is slow: " + obstacle, true};
+  }
+  const Topology& topology = setup.topology;
   const std::string ranks = std::to_string(topology.size) + " ranks on " + std::to_string(topology.inter_size);
   if (topology.size == 1) return {"flat", "a single rank"};
   if (topology.inter_size == topology.size) return {"flat", "one rank on each node"};
@@ -58,13 +84,24 @@ Device choose_device(const Topology& topology) {
 }  // namespace
 
 std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup) {
-  const Backend& backend = backend_named(setup.name);
-  return backend.make(std::move(setup));
+  check_name(setup.name);
+  const bool on_gpus = all_ranks(setup.comm.get(), setup.device.type == DeviceType::kCuda);
+  const Backend* with_nccl = find(nccl_backends(), setup.name);
+  if (on_gpus && with_nccl != nullptr && with_nccl->make != nullptr) return with_nccl->make(std::move(setup));
+  const Backend* backend = find(kBackends, setup.name);
+  if (backend == nullptr) {
+    throw UsageError("communicator " + setup.name +
+                     " needs a GPU on every rank, and some compute on the CPU: use --communicator auto");
+  }
+  if (setup.allreduce_grad_dtype) {
+    throw UsageError("allreduce_grad_dtype works on GPUs through NCCL (pure_nccl), not with " + setup.name);
+  }
+  return backend->make(std::move(setup));
 }
 
 std::shared_ptr<Communicator> create_communicator(std::string_view name, MPI_Comm comm,
                                                   const CommunicatorOptions& options) {
-  if (name != "auto") static_cast<void>(backend_named(name));  // before anything is sent
+  if (name != "auto") check_name(name);  // before anything is sent
   if (options.count_limit == 0 || options.count_limit > INT_MAX) {
     throw ArgumentError("create_communicator: count_limit must be 1 to " + std::to_string(INT_MAX));
   }
@@ -72,23 +109,34 @@ std::shared_ptr<Communicator> create_communicator(std::string_view name, MPI_Com
   if (comm == MPI_COMM_NULL)
     throw ArgumentError("create_communicator: MPI_COMM_NULL, or a communicator that was freed");
   const bool debug = options.debug.value_or(environment("MN_DEBUG").value_or("0") != "0");
-  CommunicatorSetup setup{std::string(name), Mpi::duplicate(comm), find_topology(comm), {}, options.count_limit, debug};
+  CommunicatorSetup setup{
+      std::string(name),           Mpi::duplicate(comm), find_topology(comm), {}, options.count_limit, debug,
+      options.allreduce_grad_dtype};
   setup.device = options.device ? *options.device : choose_device(setup.topology);
   if (setup.device.type == DeviceType::kCuda) cuda_set_device(setup.device.index);
   if (name == "auto") {
-    const auto choice = choose(setup.topology, setup.device);
-    setup.name = choice.first;
+    const Choice choice = choose(setup);
+    setup.name = choice.name;
     static std::once_flag said;  // once a process: programs make several communicators
     if (setup.topology.rank == 0) {
-      std::call_once(said, [&] { log_info("communicator auto: " + choice.first + " (" + choice.second + ")"); });
+      std::call_once(said, [&] {
+        log(choice.is_slow ? Severity::kWarning : Severity::kInfo,
+            "communicator auto: " + choice.name + " (" + choice.reason + ")");
+      });
     }
   }
   return make_backend(std::move(setup));
 }
 
-std::vector<std::string> communicator_names() {
+std::vector<std::string> communicator_names() { return communicator_names(DeviceType::kCuda); }
+
+std::vector<std::string> communicator_names(DeviceType device) {
   std::vector<std::string> names;
   for (const Backend& backend : kBackends) names.emplace_back(backend.name);
+  if (device == DeviceType::kCpu) return names;
+  for (const Backend& backend : nccl_backends()) {
+    if (backend.make != nullptr && find(kBackends, backend.name) == nullptr) names.emplace_back(backend.name);
+  }
   return names;
 }
 

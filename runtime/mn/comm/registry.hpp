@@ -2,12 +2,20 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include <mn/comm/communicator.hpp>
 
 namespace mn {
 
-/// Collective: the backend that `setup.name` names. Throws UsageError that lists the names for any other.
+/// An entry of the table.
+struct Backend {
+  std::string_view name;
+  std::shared_ptr<Communicator> (*make)(CommunicatorSetup);
+};
+
+/// Collective: the backend that `setup.name` names, in the form for GPUs where every rank has one. Throws UsageError
+/// that lists the names for any other.
 [[nodiscard]] std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup);
 
 // The table's entries, each defined in the file of its name.

@@ -1,0 +1,16 @@
+/// The check of the CUDA runtime's results; for the files that CUDA builds alone compile.
+#pragma once
+
+#include <cstddef>
+#include <source_location>
+#include <string_view>
+
+#include <cuda_runtime_api.h>
+
+namespace mn {
+
+/// Throws CommError that names the operation, its size, the device and the place unless `code` is cudaSuccess.
+void cuda_check(cudaError_t code, std::string_view operation, std::size_t bytes = 0,
+                std::source_location where = std::source_location::current());
+
+}  // namespace mn

@@ -1,0 +1,40 @@
+/// Collectives in the order of a GPU's streams.
+#pragma once
+
+#include <span>
+
+#include <mn/comm/buffer.hpp>
+
+namespace mn {
+
+/// The calls of a Communicator whose arguments all lie on its device, enqueued on the communicator's own stream: the
+/// host goes on at once. Bracketed by after() and join() they take their place among the work of another stream, also
+/// while that stream captures a CUDA graph (then on every rank, and once before with the same buffers, so that memory
+/// is there already). Arguments are the caller's to check. One thread at a time.
+///
+/// Streams are cudaStream_t's as void*; null is the legacy default stream.
+class DeviceCollectives {
+ public:
+  virtual ~DeviceCollectives() = default;
+  DeviceCollectives(const DeviceCollectives&) = delete;
+  DeviceCollectives& operator=(const DeviceCollectives&) = delete;
+
+  /// What is enqueued from now on begins after the work that `stream` holds now.
+  virtual void after(void* stream) = 0;
+  /// `stream` goes on after what was enqueued so far.
+  virtual void join(void* stream) = 0;
+  /// Blocks until what was enqueued is done. Watches for errors meanwhile: CommError, and the communicator is aborted.
+  virtual void wait() = 0;
+
+  virtual void bcast(BufferView buffer, int root) = 0;
+  virtual void allgather(ConstBufferView send, BufferView recv) = 0;
+  virtual void alltoall(ConstBufferView send, BufferView recv) = 0;
+  virtual void allreduce(BufferView buffer, ReduceOp op) = 0;
+  virtual void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) = 0;
+  virtual void allreduce_grad(std::span<const BufferView> gradients, double scale) = 0;
+
+ protected:
+  DeviceCollectives() = default;
+};
+
+}  // namespace mn

@@ -1,0 +1,32 @@
+#include <map>
+
+#include <mn/comm/cuda.hpp>
+#include <mn/comm/device_conflict.hpp>
+#include <mn/comm/mpi.hpp>
+#include <mn/core/environment.hpp>
+
+namespace mn {
+
+std::string device_conflict(std::span<const std::string> devices) {
+  std::map<std::string, std::size_t> users;
+  for (std::size_t rank = 0; rank < devices.size(); ++rank) {
+    const std::string& device = devices[rank];
+    if (device == Device().str()) return "rank " + std::to_string(rank) + " computes on the CPU";
+    const auto [first, is_new] = users.try_emplace(device, rank);
+    if (is_new) continue;
+    const std::size_t space = device.find(' ');
+    return "ranks " + std::to_string(first->second) + " and " + std::to_string(rank) + " share the GPU at " +
+           device.substr(space + 1) + " of host " + device.substr(0, space);
+  }
+  return {};
+}
+
+std::string find_device_conflict(MPI_Comm comm, Device device) {
+  std::string mine = device.str();
+  if (device.type == DeviceType::kCuda) {
+    mine = environment("NCCL_HOSTID").value_or(host_name()) + ' ' + cuda_bus_id(device.index);
+  }
+  return device_conflict(allgather_texts(comm, mine));
+}
+
+}  // namespace mn

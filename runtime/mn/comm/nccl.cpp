@@ -1,0 +1,203 @@
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <thread>
+
+#include <mn/comm/device_conflict.hpp>
+#include <mn/comm/half.hpp>
+#include <mn/comm/mpi.hpp>
+#include <mn/comm/nccl.hpp>
+#include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
+
+namespace mn {
+namespace {
+
+constexpr int kSpins = 2000;  // a small collective is done within that many looks
+constexpr auto kPause = std::chrono::microseconds(50);
+
+std::string place(const std::source_location& where) {
+  const std::string_view file(where.file_name());
+  return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(where.line());
+}
+
+std::string failure(ncclResult_t code, ncclComm_t comm, std::string_view operation, std::size_t bytes,
+                    const std::source_location& where) {
+  const char* detail = ncclGetLastError(comm);
+  std::string message = "NCCL " + std::string(operation);
+  if (bytes > 0) message += " of " + std::to_string(bytes) + " bytes";
+  message += " failed: " + std::string(ncclGetErrorString(code));
+  if (detail != nullptr && *detail != '\0') message += "; " + std::string(detail);
+  return message + " (" + place(where) + "; NCCL_DEBUG=INFO tells more)";
+}
+
+ncclDataType_t nccl_type(DType dtype) {
+  constexpr ncclDataType_t kTypes[] = {ncclUint8,    ncclInt32,   ncclInt64,  ncclFloat16,
+                                       ncclBfloat16, ncclFloat32, ncclFloat64};
+  return kTypes[static_cast<std::size_t>(dtype)];
+}
+
+ncclRedOp_t nccl_op(ReduceOp op) {
+  constexpr ncclRedOp_t kOps[] = {ncclSum, ncclProd, ncclMin, ncclMax};
+  return kOps[static_cast<std::size_t>(op)];
+}
+
+cudaStream_t stream_of(const CudaStream& stream) { return static_cast<cudaStream_t>(stream.handle()); }
+
+/// NCCL's operator "sum of scale × element", for the calls made while it lives.
+class ScaledSum {
+ public:
+  ScaledSum(double scale, DType dtype, ncclComm_t comm) : comm_(comm) {
+    const auto create = [&](auto scalar) {
+      nccl_check(ncclRedOpCreatePreMulSum(&op_, &scalar, nccl_type(dtype), ncclScalarHostImmediate, comm),
+                 "ncclRedOpCreatePreMulSum");
+    };
+    if (dtype == DType::kFloat16)
+      create(to_float16(static_cast<float>(scale)));
+    else if (dtype == DType::kBFloat16)
+      create(to_bfloat16(static_cast<float>(scale)));
+    else if (dtype == DType::kFloat32)
+      create(static_cast<float>(scale));
+    else if (dtype == DType::kFloat64)
+      create(scale);
+    else
+      throw ArgumentError("NCCL scales floats only, not " + std::string(name_of(dtype)));
+  }
+  ~ScaledSum() { static_cast<void>(ncclRedOpDestroy(op_, comm_)); }
+  ScaledSum(const ScaledSum&) = delete;
+  ScaledSum& operator=(const ScaledSum&) = delete;
+  [[nodiscard]] ncclRedOp_t get() const noexcept { return op_; }
+
+ private:
+  ncclRedOp_t op_ = ncclSum;
+  ncclComm_t comm_;
+};
+
+}  // namespace
+
+void nccl_check(ncclResult_t code, std::string_view operation, std::size_t bytes, std::source_location where) {
+  if (code != ncclSuccess) throw CommError(failure(code, nullptr, operation, bytes, where));
+}
+
+Nccl::Nccl(MPI_Comm comm, Device device) {
+  if (const std::string conflict = find_device_conflict(comm, device); !conflict.empty()) {
+    throw UsageError("NCCL needs a GPU of its own for every rank, but " + conflict +
+                     ": start as many ranks as there are GPUs, or use --communicator flat");
+  }
+  mpi_check(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
+  mpi_check(MPI_Comm_size(comm, &size_), "MPI_Comm_size");
+  who_ = "rank " + std::to_string(rank_) + " of " + std::to_string(size_) + " (host " + host_name() + ", " +
+         device.str() + ")";
+  ncclUniqueId id{};
+  if (rank_ == 0) nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  mpi_check(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, comm), "sharing NCCL's id", sizeof id);
+  cuda_set_device(device.index);
+  nccl_check(ncclCommInitRank(&comm_, size_, id, rank_), "ncclCommInitRank on " + who_);
+}
+
+Nccl::~Nccl() {
+  if (std::uncaught_exceptions() > 0) abort();  // the other ranks may never come to the end
+  if (comm_ != nullptr && ncclCommDestroy(comm_) != ncclSuccess) log_warning("ncclCommDestroy failed on " + who_);
+}
+
+void Nccl::abort() noexcept {
+  if (comm_ != nullptr && ncclCommAbort(comm_) != ncclSuccess) log_warning("ncclCommAbort failed on " + who_);
+  comm_ = nullptr;
+}
+
+void Nccl::fail(ncclResult_t code, std::source_location where) {
+  const std::string message = failure(code, comm_, operation_ + " on " + who_, bytes_, where);
+  abort();
+  throw CommError(message);
+}
+
+template <class Call>
+void Nccl::enqueue(std::string_view operation, std::size_t bytes, const Call& call, std::source_location where) {
+  if (comm_ == nullptr) throw CommError("NCCL " + std::string(operation) + " on " + who_ + ": aborted after an error");
+  operation_ = operation;
+  bytes_ = bytes;
+  if (const ncclResult_t code = call(); code != ncclSuccess) fail(code, where);
+}
+
+template <class Call>
+void Nccl::enqueue_reduction(std::string_view operation, BufferView buffer, ReduceOp op, double scale, const Call& call,
+                             std::source_location where) {
+  enqueue(
+      operation, buffer.bytes(),
+      [&] {
+        std::optional<ScaledSum> scaled;
+        if (scale != 1) scaled.emplace(scale, buffer.dtype, comm_);
+        return call(scaled ? scaled->get() : nccl_op(op));
+      },
+      where);
+}
+
+void Nccl::allreduce(BufferView buffer, ReduceOp op, double scale, const CudaStream& stream) {
+  enqueue_reduction("allreduce", buffer, op, scale, [&](ncclRedOp_t with) {
+    return ncclAllReduce(buffer.data, buffer.data, buffer.count, nccl_type(buffer.dtype), with, comm_,
+                         stream_of(stream));
+  });
+}
+
+void Nccl::reduce(BufferView buffer, double scale, int root, const CudaStream& stream) {
+  enqueue_reduction("reduce", buffer, ReduceOp::kSum, scale, [&](ncclRedOp_t with) {
+    return ncclReduce(buffer.data, buffer.data, buffer.count, nccl_type(buffer.dtype), with, root, comm_,
+                      stream_of(stream));
+  });
+}
+
+void Nccl::reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op, double scale, const CudaStream& stream) {
+  enqueue_reduction("reduce_scatter", recv, op, scale, [&](ncclRedOp_t with) {
+    return ncclReduceScatter(send.data, recv.data, recv.count, nccl_type(recv.dtype), with, comm_, stream_of(stream));
+  });
+}
+
+void Nccl::bcast(BufferView buffer, int root, const CudaStream& stream) {
+  enqueue("bcast", buffer.bytes(), [&] {
+    return ncclBroadcast(buffer.data, buffer.data, buffer.count, nccl_type(buffer.dtype), root, comm_,
+                         stream_of(stream));
+  });
+}
+
+void Nccl::allgather(ConstBufferView send, BufferView recv, const CudaStream& stream) {
+  enqueue("allgather", recv.bytes(), [&] {
+    return ncclAllGather(send.data, recv.data, send.count, nccl_type(send.dtype), comm_, stream_of(stream));
+  });
+}
+
+void Nccl::alltoall(ConstBufferView send, BufferView recv, const CudaStream& stream) {
+  const std::size_t part = send.count / static_cast<std::size_t>(size_);
+  enqueue("alltoall", recv.bytes(), [&] {
+    ncclResult_t first_error = ncclGroupStart();
+    for (int peer = 0; peer < size_ && first_error == ncclSuccess; ++peer) {
+      const std::size_t at = static_cast<std::size_t>(peer) * part;
+      first_error = ncclSend(send.slice(at, part).data, part, nccl_type(send.dtype), peer, comm_, stream_of(stream));
+      if (first_error != ncclSuccess) break;
+      first_error = ncclRecv(recv.slice(at, part).data, part, nccl_type(recv.dtype), peer, comm_, stream_of(stream));
+    }
+    const ncclResult_t end = ncclGroupEnd();  // in any case: a group left open would swallow the next calls
+    return first_error != ncclSuccess ? first_error : end;
+  });
+}
+
+void Nccl::wait(const CudaStream& stream) {
+  try {
+    for (int looks = 0; !stream.is_done(); ++looks) {
+      if (comm_ == nullptr) throw CommError("NCCL on " + who_ + " was aborted after an error");
+      ncclResult_t state = ncclSuccess;
+      const ncclResult_t code = ncclCommGetAsyncError(comm_, &state);
+      if (code != ncclSuccess) fail(code, std::source_location::current());
+      if (state != ncclSuccess && state != ncclInProgress) fail(state, std::source_location::current());
+      if (looks < kSpins)
+        std::this_thread::yield();
+      else
+        std::this_thread::sleep_for(kPause);
+    }
+  } catch (const CommError&) {
+    abort();
+    throw;
+  }
+}
+
+}  // namespace mn

@@ -1,0 +1,66 @@
+/// Owner and checks for NCCL communicators; for the files that builds with NCCL alone compile.
+#pragma once
+
+#include <cstddef>
+#include <source_location>
+#include <string>
+#include <string_view>
+
+#include <mpi.h>
+#include <nccl.h>
+
+#include <mn/comm/buffer.hpp>
+#include <mn/comm/cuda.hpp>
+
+namespace mn {
+
+/// Throws CommError with NCCL's own words, the operation, its size and place unless `code` is ncclSuccess.
+void nccl_check(ncclResult_t code, std::string_view operation, std::size_t bytes = 0,
+                std::source_location where = std::source_location::current());
+
+/// An NCCL communicator over the ranks of an MPI communicator. Calls enqueue on a stream; counts may exceed INT_MAX.
+/// After an error it is aborted: every later call throws, and destruction waits for nobody.
+class Nccl {
+ public:
+  /// Collective over `comm`, which is borrowed for the call; every rank brings a GPU. Throws UsageError on all ranks if
+  /// two of them share one. NCCL_* variables are NCCL's own.
+  Nccl(MPI_Comm comm, Device device);
+  ~Nccl();
+  Nccl(const Nccl&) = delete;
+  Nccl& operator=(const Nccl&) = delete;
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return size_; }
+
+  // `scale` multiplies each rank's elements before they are summed.
+  void allreduce(BufferView buffer, ReduceOp op, double scale, const CudaStream& stream);
+  /// In place on `root`; elsewhere the buffer is only read.
+  void reduce(BufferView buffer, double scale, int root, const CudaStream& stream);
+  void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op, double scale, const CudaStream& stream);
+  void bcast(BufferView buffer, int root, const CudaStream& stream);
+  void allgather(ConstBufferView send, BufferView recv, const CudaStream& stream);
+  /// `recv` must not be `send`.
+  void alltoall(ConstBufferView send, BufferView recv, const CudaStream& stream);
+
+  /// Blocks until `stream` is done, asking NCCL for asynchronous errors meanwhile.
+  void wait(const CudaStream& stream);
+
+ private:
+  template <class Call>
+  void enqueue(std::string_view operation, std::size_t bytes, const Call& call,
+               std::source_location where = std::source_location::current());
+  template <class Call>
+  void enqueue_reduction(std::string_view operation, BufferView buffer, ReduceOp op, double scale, const Call& call,
+                         std::source_location where = std::source_location::current());
+  [[noreturn]] void fail(ncclResult_t code, std::source_location where);
+  void abort() noexcept;
+
+  ncclComm_t comm_ = nullptr;  // null once aborted
+  int rank_ = 0;
+  int size_ = 1;
+  std::string who_;        // "rank 1 of 4 (host n1, cuda:1)"
+  std::string operation_;  // the last one enqueued: what an asynchronous error most likely belongs to
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace mn

@@ -1,0 +1,88 @@
+// The only kernel of mn: pack_on_device().
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <mn/comm/cuda_check.hpp>
+#include <mn/comm/pack.hpp>
+#include <mn/comm/pack_kernel.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kBlocksPerMultiprocessor = 8;  // 2048 threads, which is all that one holds
+
+template <class From, class To>
+__global__ void __launch_bounds__(kThreads)
+    pack_kernel(const __grid_constant__ PackTable table, PackMath<From, To> scale) {
+  pack_thread<From, To>(table, scale, blockIdx.x, gridDim.x, threadIdx.x, blockDim.x);
+}
+
+int most_blocks() {
+  int device = 0;
+  int multiprocessors = 0;
+  cuda_check(cudaGetDevice(&device), "cudaGetDevice");
+  cuda_check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+             "cudaDeviceGetAttribute");
+  return multiprocessors * kBlocksPerMultiprocessor;
+}
+
+template <class From, class To>
+void launch(const PackTable& table, double scale, cudaStream_t stream) {
+  const unsigned blocks = std::min(table.chunks(), static_cast<std::uint32_t>(most_blocks()));
+  pack_kernel<From, To><<<blocks, kThreads, 0, stream>>>(table, static_cast<PackMath<From, To>>(scale));
+}
+
+using Launch = void (*)(const PackTable&, double, cudaStream_t);
+
+template <class From>
+Launch launch_to(DType to) {
+  switch (to) {
+    case DType::kFloat16:
+      return launch<From, Float16>;
+    case DType::kBFloat16:
+      return launch<From, BFloat16>;
+    case DType::kFloat32:
+      return launch<From, float>;
+    case DType::kFloat64:
+      return launch<From, double>;
+    default:
+      return nullptr;
+  }
+}
+
+Launch find_launch(DType from, DType to) {
+  switch (from) {
+    case DType::kFloat16:
+      return launch_to<Float16>(to);
+    case DType::kBFloat16:
+      return launch_to<BFloat16>(to);
+    case DType::kFloat32:
+      return launch_to<float>(to);
+    case DType::kFloat64:
+      return launch_to<double>(to);
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+void pack_on_device(std::span<const PackPiece> pieces, DType from, DType to, double scale, void* stream) {
+  const Launch launch_kernel = find_launch(from, to);
+  if (launch_kernel == nullptr) {
+    throw ArgumentError("tensors of " + std::string(name_of(from)) + " can't be packed as " + std::string(name_of(to)) +
+                        ": only floats can");
+  }
+  std::vector<PackPiece> some;
+  std::copy_if(pieces.begin(), pieces.end(), std::back_inserter(some), [](const PackPiece& p) { return p.count > 0; });
+  for (std::size_t first = 0; first < some.size(); first += kPackPieces) {
+    const std::size_t count = std::min(kPackPieces, some.size() - first);
+    launch_kernel(make_pack_table({some.data() + first, count}), scale, static_cast<cudaStream_t>(stream));
+    cuda_check(cudaGetLastError(), "the kernel that packs tensors");
+  }
+}
+
+}  // namespace mn

@@ -1,0 +1,134 @@
+// The kernel that packs gradients, as every thread of a GPU would run it, run here one thread after the other.
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include <mn/comm/pack_kernel.hpp>
+
+#include "tests/comm/values.hpp"
+
+namespace mn {
+namespace {
+
+using testing::element;
+using testing::number;
+
+template <class From, class To>
+void run_kernel(std::span<const PackPiece> pieces, double scale, unsigned blocks = 3, unsigned threads = 32) {
+  const PackTable table = make_pack_table(pieces);
+  for (unsigned block = 0; block < blocks; ++block) {
+    for (unsigned thread = 0; thread < threads; ++thread) {
+      pack_thread<From, To>(table, static_cast<PackMath<From, To>>(scale), block, blocks, thread, threads);
+    }
+  }
+}
+
+/// Tensors one behind the other with a guard element between them, each starting `shift` elements past an aligned
+/// place.
+template <class T>
+struct Tensors {
+  Tensors(const std::vector<std::size_t>& counts, std::size_t shift) : memory(std::size_t{1} << 16) {
+    std::size_t next = shift;
+    for (const std::size_t count : counts) {
+      places.push_back(memory.data() + next);
+      next += (count + 1 + 15) / 16 * 16;
+    }
+  }
+  std::vector<T> memory;
+  std::vector<T*> places;
+};
+
+/// 16 elements are 16-byte aligned in every type, and vectors' memory is.
+const std::vector<std::size_t> kCounts = {1, 7, 8, 4096, 4097, 33, 12289, 2};
+
+template <class From, class To>
+void expect_exact(std::size_t shift) {
+  SCOPED_TRACE(std::string(name_of(dtype_of<From>())) + " to " + std::string(name_of(dtype_of<To>())) +
+               ", shifted by " + std::to_string(shift));
+  Tensors<From> from(kCounts, shift);
+  Tensors<To> to(kCounts, shift);
+  const To guard = element<To>(-77);
+  std::fill(to.memory.begin(), to.memory.end(), guard);
+  std::vector<PackPiece> pieces;
+  for (std::size_t p = 0; p < kCounts.size(); ++p) {
+    for (std::size_t i = 0; i < kCounts[p]; ++i)
+      from.places[p][i] = element<From>(testing::pattern(static_cast<int>(p), i));
+    pieces.push_back({from.places[p], to.places[p], kCounts[p]});
+  }
+  run_kernel<From, To>(pieces, 0.5);
+  int wrong = 0;
+  for (std::size_t p = 0; p < kCounts.size(); ++p) {
+    for (std::size_t i = 0; i < kCounts[p]; ++i) {
+      wrong += number(to.places[p][i]) != 0.5 * testing::pattern(static_cast<int>(p), i);
+    }
+    wrong += number(to.places[p][kCounts[p]]) != -77;
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Pack, EveryPairOfTypesAlignedAndNot) {
+  const auto from_type = [&]<class From>() {
+    for (const std::size_t shift : {std::size_t{0}, std::size_t{1}}) {
+      expect_exact<From, Float16>(shift);
+      expect_exact<From, BFloat16>(shift);
+      expect_exact<From, float>(shift);
+      expect_exact<From, double>(shift);
+    }
+  };
+  from_type.operator()<Float16>();
+  from_type.operator()<BFloat16>();
+  from_type.operator()<float>();
+  from_type.operator()<double>();
+}
+
+TEST(Pack, AsManyPiecesAsOneKernelTakes) {
+  std::vector<float> from(kPackPieces * 3);
+  std::iota(from.begin(), from.end(), 0.0F);
+  std::vector<float> to(from.size(), -1);
+  std::vector<PackPiece> pieces;
+  for (std::size_t p = 0; p < kPackPieces; ++p) pieces.push_back({&from[p * 3], &to[p * 3], 3});
+  run_kernel<float, float>(pieces, 1.0);
+  EXPECT_EQ(from, to);
+}
+
+TEST(Pack, MoreBlocksThanChunksAndFewer) {
+  std::vector<float> from(10 * kPackChunk + 5, 2.0F);
+  for (const unsigned blocks : {1U, 4U, 64U}) {
+    std::vector<float> to(from.size(), 0.0F);
+    const PackPiece piece{from.data(), to.data(), from.size()};
+    run_kernel<float, float>(std::span(&piece, 1), 3.0, blocks, 7);
+    EXPECT_EQ(to, std::vector<float>(from.size(), 6.0F)) << blocks << " blocks";
+  }
+}
+
+/// The compiler's own 16-bit float rounds as IEEE 754 says.
+TEST(Pack, RoundsToNearestEvenOnce) {
+  std::mt19937 random(7);
+  int wrong = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    const auto bits = static_cast<std::uint32_t>(random());
+    const auto value = std::bit_cast<float>(bits);
+    if (std::isnan(value)) continue;
+    const float scaled = value * 0.3F;
+    const auto half = static_cast<_Float16>(scaled);
+    wrong += pack_element<float, Float16>(value, 0.3F).bits != std::bit_cast<std::uint16_t>(half);
+    const double brain = to_float(pack_element<float, BFloat16>(value, 0.3F));
+    const auto exact = static_cast<double>(scaled);
+    const double gap = std::ldexp(1.0, std::max(std::ilogb(exact == 0 ? 1.0 : exact), -126) - 7);
+    wrong += !std::isinf(exact) && !std::isinf(brain) && std::abs(brain - exact) > gap / 2;
+  }
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ((pack_element<BFloat16, Float16>(to_bfloat16(1e38F), 1.0F).bits), 0x7c00);
+  EXPECT_TRUE(std::isnan(to_float(pack_element<float, BFloat16>(std::numeric_limits<float>::quiet_NaN(), 2.0F))));
+}
+
+TEST(Pack, HalvesAreScaledInFloat32) {
+  // More than a half holds.
+  const float sum = pack_element<Float16, float>(to_float16(60000.0F), 1.5F);
+  EXPECT_EQ(sum, to_float(to_float16(60000.0F)) * 1.5F);
+}
+
+}  // namespace
+}  // namespace mn
