@@ -1,23 +1,28 @@
-// shard_bench read DIR THREADS: every sample of a dataset once, in the order of an epoch, fixed ones 64 and encoded
-// ones 1 at a time; again and again for a second, each time with files closed and nothing kept but the buffers. Prints
-// samples per second. shard_bench index DIR: makes 1,000 shards of 1,300 samples in DIR if it is empty, then times
-// index and scatter as 1,024 ranks would do them, one rank after another.
+// shard_bench read DIR THREADS: the samples of a dataset in random order, fixed ones 64 and encoded ones 1 at a time,
+// each once an epoch; again and again for a second, fixed ones each time from closed files. Prints samples per second.
+// shard_bench hdf5 DIR THREADS: the same by H5Dread, a sample at a time, under libhdf5's lock.
+// shard_bench index DIR: makes 1,000 shards of 1,300 samples in DIR if it is empty, then times index and scatter as
+// 1,024 ranks would do them, one rank after another.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <mn/core/error.hpp>
 #include <mn/data/dataset.hpp>
+#include <mn/data/hdf5.hpp>
 #include <mn/data/manifest.hpp>
 #include <mn/data/order.hpp>
 #include <mn/data/sampler.hpp>
 #include <mn/data/scatter.hpp>
+#include <mn/data/shard_reader.hpp>
 #include <mn/data/shard_writer.hpp>
 
 namespace {
@@ -25,44 +30,109 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace mn;
 
+constexpr data::OrderOptions kShuffled = {.shuffle = true};
+
 double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-/// Samples per second of one epoch, a thread for each buffer.
-double read_epoch(const Dataset& dataset, std::int64_t epoch, std::vector<RawSamples>& buffers) {
-  const std::int64_t n = dataset.size();
-  const std::int64_t batch = dataset.spec().kind == SampleKind::kFixed ? 64 : 1;
-  const data::EpochOrder order(n, data::default_order(n, dataset.stored_bytes(), true), 1, epoch);
+constexpr std::int64_t kLeastSamples = 20'000;  // of a measurement: threads must start and files be opened
+
+/// Samples per second of one or more whole epochs: read(indices, buffer) for `batch` indices at a time, a thread for
+/// each buffer.
+template <class Buffer, class Read>
+double read_epochs(std::int64_t n, std::int64_t batch, std::int64_t seed, std::vector<Buffer>& buffers,
+                   const Read& read) {
+  std::vector<data::EpochOrder> orders;
+  const std::int64_t total = std::max<std::int64_t>(kLeastSamples / n, 1) * n;
+  for (std::int64_t epoch = 0; epoch < total / n; ++epoch) orders.emplace_back(n, kShuffled, seed, epoch);
   std::atomic<std::int64_t> next = 0;
-  const auto work = [&](RawSamples& out) {
+  const auto work = [&](Buffer& out) {
     std::vector<std::int64_t> indices;
-    for (std::int64_t first = next.fetch_add(batch); first < n; first = next.fetch_add(batch)) {
+    for (std::int64_t first = next.fetch_add(batch); first < total; first = next.fetch_add(batch)) {
       indices.clear();
-      for (std::int64_t p = first; p < std::min(first + batch, n); ++p) indices.push_back(order(p));
-      dataset.read(indices, out);
+      for (std::int64_t p = first; p < std::min(first + batch, total); ++p) indices.push_back(orders[p / n](p % n));
+      read(indices, out);
     }
   };
   const auto begin = Clock::now();
   {
     std::vector<std::jthread> workers;
-    for (RawSamples& buffer : buffers) workers.emplace_back([&] { work(buffer); });
+    for (Buffer& buffer : buffers) workers.emplace_back([&] { work(buffer); });
   }
-  return static_cast<double>(n) / ms_since(begin) * 1e3;
+  return static_cast<double>(total) / ms_since(begin) * 1e3;
+}
+
+/// Of measurements that take a second together, after one that warms up.
+template <class Measure>
+void print_rate(const Measure& samples_per_second) {
+  (void)samples_per_second(0);
+  double inverse_sum = 0;
+  int measurements = 0;
+  const auto begin = Clock::now();
+  while (ms_since(begin) < 1000) inverse_sum += 1 / samples_per_second(++measurements);
+  std::printf("%.0f\n", measurements / inverse_sum);
 }
 
 void run_read(const std::string& folder, int threads) {
   const std::string table = open_dataset(folder)->table();
   std::vector<RawSamples> buffers(threads);
-  (void)read_epoch(*open_table(table), 0, buffers);  // the page cache is warm from here on
-  double samples = 0, seconds = 0;
-  for (std::int64_t epoch = 1; seconds < 1; ++epoch) {
+  print_rate([&](std::int64_t seed) {
     const auto dataset = open_table(table);
-    const auto n = static_cast<double>(dataset->size());
-    samples += n;
-    seconds += n / read_epoch(*dataset, epoch, buffers);
+    const std::int64_t batch = dataset->spec().kind == SampleKind::kFixed ? 64 : 1;
+    return read_epochs(dataset->size(), batch, seed, buffers,
+                       [&](const auto& indices, RawSamples& out) { dataset->read(indices, out); });
+  });
+}
+
+/// One shard by libhdf5, a hyperslab for each sample.
+class Hdf5Shard {
+ public:
+  explicit Hdf5Shard(const std::filesystem::path& path) {
+    const data::ShardReader reader(data::open_shard(path), std::make_shared<data::IoCounters>());
+    fixed_ = reader.header().kind == SampleKind::kFixed;
+    size_ = reader.size();
+    for (std::int64_t i = 0; i < size_ && !fixed_; ++i) offsets_.push_back(offsets_.back() + reader.length(i));
+    const data::H5Lock lock;
+    file_ = {H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), "opening"};
+    values_ = {H5Dopen2(file_.get(), fixed_ ? "/data/x" : "/data/bytes", H5P_DEFAULT), "opening the samples"};
+    space_ = {H5Dget_space(values_.get()), "their shape"};
+    extent_.resize(H5Sget_simple_extent_ndims(space_.get()));
+    H5Sget_simple_extent_dims(space_.get(), extent_.data(), nullptr);
   }
-  std::printf("%.0f\n", samples / seconds);
+
+  [[nodiscard]] std::int64_t size() const { return size_; }
+
+  void read(std::int64_t i, ByteBuffer& out) const {
+    const data::H5Lock lock;
+    std::vector<hsize_t> first(extent_.size()), count = extent_;
+    first[0] = fixed_ ? i : offsets_[i];
+    count[0] = fixed_ ? 1 : offsets_[i + 1] - offsets_[i];
+    const hsize_t total = std::accumulate(count.begin(), count.end(), hsize_t{1}, std::multiplies<>());
+    out.resize(total);
+    H5Sselect_hyperslab(space_.get(), H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr);
+    const data::H5 memory(H5Screate_simple(1, &total, nullptr), "memory");
+    data::h5_check(H5Dread(values_.get(), H5T_NATIVE_UCHAR, memory.get(), space_.get(), H5P_DEFAULT, out.data()),
+                   "reading");
+  }
+
+ private:
+  bool fixed_ = false;
+  std::int64_t size_ = 0;
+  std::vector<hsize_t> offsets_ = {0};
+  std::vector<hsize_t> extent_;
+  data::H5 file_, values_, space_;
+};
+
+void run_hdf5(const std::string& folder, int threads) {
+  const data::ShardTable table = data::read_manifest(folder);
+  if (table.shards().size() != 1) throw DataError("hdf5 is for a dataset of one shard");
+  const Hdf5Shard shard(table.path(0));
+  std::vector<ByteBuffer> buffers(threads);
+  print_rate([&](std::int64_t seed) {
+    return read_epochs(shard.size(), 1, seed, buffers,
+                       [&](const auto& indices, ByteBuffer& out) { shard.read(indices[0], out); });
+  });
 }
 
 void make_many_shards(const std::filesystem::path& folder) {
@@ -118,8 +188,9 @@ void run_index(const std::filesystem::path& folder) {
 int main(int argc, char** argv) {
   try {
     if (argc == 4 && std::strcmp(argv[1], "read") == 0) return run_read(argv[2], std::stoi(argv[3])), 0;
+    if (argc == 4 && std::strcmp(argv[1], "hdf5") == 0) return run_hdf5(argv[2], std::stoi(argv[3])), 0;
     if (argc == 3 && std::strcmp(argv[1], "index") == 0) return run_index(argv[2]), 0;
-    std::fprintf(stderr, "usage: shard_bench read DIR THREADS | index DIR\n");
+    std::fprintf(stderr, "usage: shard_bench read|hdf5 DIR THREADS | index DIR\n");
     return 2;
   } catch (const mn::Error& error) {
     std::fprintf(stderr, "shard_bench: %s\n", error.what());
