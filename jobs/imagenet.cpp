@@ -14,6 +14,7 @@
 #include "models/models.hpp"
 #include "precision.hpp"
 #include "reports.hpp"
+#include "sample_log.hpp"
 
 namespace {
 
@@ -45,6 +46,15 @@ torch::Tensor loss_of(const std::vector<torch::Tensor>& heads, const torch::Tens
   return loss;
 }
 
+/// The logits of each head. A last step may leave a rank with one picture, and its batch normalisation with one value
+/// of a channel: then the mirror image goes through the network too. It counts nowhere else.
+std::vector<torch::Tensor> heads_of(Classifier& model, const torch::Tensor& images, std::int64_t min_size_alone) {
+  if (images.size(0) > 1 || images.size(3) >= min_size_alone) return model.forward_heads(images);
+  auto heads = model.forward_heads(torch::cat({images, images.flip(3)}));
+  for (torch::Tensor& head : heads) head = head.slice(0, 0, 1);
+  return heads;
+}
+
 std::unique_ptr<mn::Evaluator> make_evaluator(const ImagenetOptions& options, const ImagenetData& data,
                                               const std::shared_ptr<Classifier>& model,
                                               const std::shared_ptr<mn::Communicator>& comm) {
@@ -69,6 +79,9 @@ void add_extensions(mn::Trainer& trainer, const ImagenetOptions& options, const 
   trainer.extend(std::make_unique<ext::LearningRate>(std::move(schedule)));
   trainer.extend(std::make_unique<ext::AllreducePersistent>(), {.trigger = period});
   trainer.extend(std::make_unique<mn::jobs::ResourceReport>(data.train, period));
+  trainer.extend(std::make_unique<mn::jobs::CorruptLimit>(data.train, options.max_corrupt));
+  trainer.extend(std::make_unique<mn::jobs::CorruptLimit>(data.train, options.max_corrupt),
+                 {.trigger = mn::Interval(1, "epoch"), .name = "CorruptLimit/epoch"});
   if (options.checkpoint_every != "none") {
     trainer.extend(std::make_unique<ext::AllreducePersistent>(),
                    {.trigger = mn::Interval::parse(options.checkpoint_every), .name = "AllreducePersistent/snapshot"});
@@ -94,9 +107,13 @@ int train(mn::Job& job, int argc, char** argv) {
 
   const mn::Interval period = options.test ? mn::Interval(10, "iteration") : mn::Interval(1, "epoch");
   auto accuracy = std::make_unique<mn::jobs::TrainAccuracy>(period);
-  const auto compute_loss = [&, counter = accuracy.get()](const mn::Batch& batch, mn::Summary&) {
+  auto samples = std::make_unique<mn::jobs::SampleLog>();
+  const auto compute_loss = [&, counter = accuracy.get(), log = samples.get(),
+                             alone = mn::jobs::min_image_size_alone(options.arch)](const mn::Batch& batch,
+                                                                                   mn::Summary&) {
     const AutocastScope autocast(options.precision, comm->device());
-    const auto heads = model->forward_heads(batch.data);
+    const auto heads = heads_of(*model, batch.data, alone);
+    if (options.log_samples) log->add(batch);
     counter->add(heads.front(), batch.target);
     return loss_of(heads, batch.target, options.label_smoothing);
   };
@@ -104,6 +121,7 @@ int train(mn::Job& job, int argc, char** argv) {
                       {.epochs = options.epoch, .out = options.out, .checkpoint_on_signal = true});
   mn::jobs::write_config(declared, options.out, *comm);
   trainer.extend(std::move(accuracy));
+  if (options.log_samples) trainer.extend(std::move(samples));
   add_extensions(trainer, options, data, make_evaluator(options, data, model, comm), period);
   if (!options.resume.empty()) trainer.resume(options.resume);
 

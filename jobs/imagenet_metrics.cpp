@@ -7,6 +7,7 @@
 #include <ATen/DeviceAccelerator.h>
 #include <torch/torch.h>
 
+#include <mn/core/error.hpp>
 #include <mn/train/trainer.hpp>
 
 namespace mn::jobs {
@@ -61,6 +62,15 @@ void ResourceReport::run(Trainer& trainer) {
   trainer.report("data_wait", most[0]);
   trainer.report("corrupt", static_cast<double>(corrupt));
   if (on_gpu) trainer.report("gpu_memory_gib", most[1]);
+}
+
+void CorruptLimit::run(Trainer& trainer) {
+  std::int64_t corrupt = loader_->corrupt();
+  trainer.communicator().allreduce(std::span(&corrupt, 1));
+  if (corrupt <= most_) return;
+  throw DataError("the ranks met " + std::to_string(corrupt) + " damaged samples in an epoch, " +
+                      std::to_string(most_) + " are allowed (--max-corrupt); `mnshard verify` lists them",
+                  true);
 }
 
 }  // namespace mn::jobs

@@ -35,7 +35,7 @@ class TrainAccuracy final : public Extension {
 };
 
 /// Reports, since the last report and of the rank with the most: data_wait, seconds that training waited for data;
-/// corrupt, samples replaced over all ranks since the start; on a GPU gpu_memory_gib, the peak so far.
+/// corrupt, samples replaced over all ranks in the epoch; on a GPU gpu_memory_gib, the peak so far.
 class ResourceReport final : public Extension {
  public:
   ResourceReport(std::shared_ptr<const DataLoader> loader, Interval period)
@@ -50,6 +50,21 @@ class ResourceReport final : public Extension {
   std::shared_ptr<const DataLoader> loader_;
   Interval period_;
   double waited_s_ = 0;
+};
+
+/// Ends training once the ranks together have replaced more than `most` damaged samples in an epoch. Collective, so not
+/// after every iteration.
+class CorruptLimit final : public Extension {
+ public:
+  CorruptLimit(std::shared_ptr<const DataLoader> loader, std::int64_t most) : loader_(std::move(loader)), most_(most) {}
+
+  [[nodiscard]] std::string name() const override { return "CorruptLimit"; }
+  [[nodiscard]] Interval trigger() const override { return {10, IntervalUnit::kIteration}; }
+  void run(Trainer& trainer) override;
+
+ private:
+  std::shared_ptr<const DataLoader> loader_;
+  std::int64_t most_;
 };
 
 }  // namespace mn::jobs

@@ -12,7 +12,9 @@ void declare_data(Options& options, ImagenetOptions& given) {
   options.add("val", given.val, "DIR", "shards to validate on; default: imagenet/val");
   options.add("val_batchsize", given.val_batchsize, "samples of a validation minibatch on each rank", 1);
   options.add("loaderjob", given.loaderjob, "threads of each rank that read and decode", 1, 1024);
-  options.add("max-corrupt", given.max_corrupt, "damaged samples that each rank may replace before it gives up", 0);
+  options.add("max-corrupt", given.max_corrupt,
+              "damaged samples of an epoch, over all ranks, that others may replace before training stops", 0);
+  options.add_flag("log-samples", given.log_samples, "each rank writes which samples it trained on to DIR/samples");
   options.add("image-size", given.image_size, "height and width of the network's input", 1, 4096);
   options.add("min-crop", given.min_crop, "least part of a picture's area that a random crop takes", 0.0001, 1);
   options.add(

@@ -20,6 +20,7 @@ struct ImagenetOptions : CommonOptions {
   std::int64_t val_batchsize = 250;
   std::int64_t loaderjob = 2;
   std::int64_t max_corrupt = 0;
+  bool log_samples = false;
   std::int64_t image_size = 224;
   double min_crop = 0.08;
   std::string mean;  ///< empty: no mean image

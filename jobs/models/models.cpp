@@ -16,16 +16,17 @@ struct Entry {
   const char* name;
   Factory create;
   std::int64_t min_image_size;
+  std::int64_t min_image_size_alone;
   double sgd_learning_rate;
 };
 
 constexpr Entry kModels[] = {
-    {"alexnet", create_alexnet, 63, 0.01},         //
-    {"nin", create_nin, 39, 0.01},                 //
-    {"googlenet", create_googlenet, 31, 0.01},     //
-    {"googlenetbn", create_googlenetbn, 15, 0.1},  //
-    {"resnet18", create_resnet18, 1, 0.1},         //
-    {"resnet50", create_resnet50, 1, 0.1},
+    {"alexnet", create_alexnet, 63, 63, 0.01},         //
+    {"nin", create_nin, 39, 39, 0.01},                 //
+    {"googlenet", create_googlenet, 31, 31, 0.01},     //
+    {"googlenetbn", create_googlenetbn, 15, 47, 0.1},  //
+    {"resnet18", create_resnet18, 1, 33, 0.1},         //
+    {"resnet50", create_resnet50, 1, 33, 0.1},
 };
 
 const Entry& find(const std::string& name) {
@@ -50,6 +51,7 @@ std::shared_ptr<Classifier> create_model(const std::string& name, std::int64_t n
 }
 
 std::int64_t min_image_size(const std::string& name) { return find(name).min_image_size; }
+std::int64_t min_image_size_alone(const std::string& name) { return find(name).min_image_size_alone; }
 double sgd_learning_rate(const std::string& name) { return find(name).sgd_learning_rate; }
 
 }  // namespace mn::jobs

@@ -18,6 +18,10 @@ namespace mn::jobs {
 /// Least height and width of the pictures that the network can take. Throws as create_model does.
 [[nodiscard]] std::int64_t min_image_size(const std::string& name);
 
+/// The least such size at which a minibatch of one picture can be trained on: below it, batch normalisation would get a
+/// single value of a channel, which has no variance. Throws as create_model does.
+[[nodiscard]] std::int64_t min_image_size_alone(const std::string& name);
+
 /// A learning rate that suits SGD with momentum in steps of 256 samples. Throws as create_model does.
 [[nodiscard]] double sgd_learning_rate(const std::string& name);
 

@@ -136,6 +136,13 @@ TEST_F(Loader, EverySampleComesOnceAnEpoch) {
   }
 }
 
+TEST_F(Loader, ABatchNamesItsSamples) {
+  const auto shards = loader(true, 1, 3, {.batchsize = 25});
+  while (const auto batch = shards->next()) EXPECT_EQ(batch->indices, labels_of(*batch));
+  const auto part = loader(false, 1, 3, {.batchsize = 25, .shuffle = false});
+  EXPECT_EQ(part->next()->indices.front(), 0) << "the first of this rank's part";
+}
+
 TEST_F(Loader, AnEmptyBatchKeepsItsShape) {
   const auto last = loader(true, 3, 4, {.batchsize = 125});  // 1003 = 2 · 500 + 3: rank 3 gets none of the last step
   int steps = 0;
@@ -250,7 +257,12 @@ TEST_F(Loader, AnUndecodableSampleIsReplaced) {
   EXPECT_EQ(epoch[1][51], 151 + 64);
   EXPECT_EQ(epoch[1].size(), 100u) << "a batch is never shortened";
   EXPECT_EQ(it->corrupt(), 2);
-  EXPECT_THAT(message_of<DataError>([&] { (void)read_epoch(*it); }), HasSubstr("4 damaged samples, 2 are allowed"));
+  EXPECT_EQ(read_epoch(*it), epoch) << "the next epoch meets the same ones";
+  EXPECT_EQ(it->corrupt(), 2);
+  options.max_corrupt = 1;
+  const auto strict = loader(true, 0, 1, options);
+  EXPECT_THAT(message_of<DataError>([&] { (void)read_epoch(*strict); }),
+              HasSubstr("2 damaged samples in an epoch, 1 are"));
 }
 
 TEST_F(Loader, GoesAwayWithWorkInFlight) {

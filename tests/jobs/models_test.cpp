@@ -52,6 +52,15 @@ TEST_P(EveryModel, MapsPicturesToLogits) {
   }
 }
 
+TEST_P(EveryModel, TrainsOnOnePictureFromTheSizeThatItSays) {
+  const auto model = create_model(GetParam(), 3);
+  const std::int64_t size = min_image_size_alone(GetParam());
+  EXPECT_NO_THROW((void)model->forward_heads(torch::randn({1, 3, size, size})));
+  if (size == min_image_size(GetParam())) return;
+  EXPECT_THROW((void)model->forward_heads(torch::randn({1, 3, size - 1, size - 1})), c10::Error);
+  EXPECT_NO_THROW((void)model->forward_heads(torch::randn({2, 3, size - 1, size - 1})));
+}
+
 TEST_P(EveryModel, MemoryFormatChangesNothing) {
   const torch::NoGradGuard no_grad;
   const auto model = create_model(GetParam(), 5);

@@ -126,9 +126,9 @@ class DataLoader::Impl {
     wait(*slot);
     if (slot->error) std::rethrow_exception(slot->error);
     if (!slot->step) return std::nullopt;
-    count_damaged(slot->damaged);
-    slot->copied.wait(slot->batch.data, slot->batch.target);
     const SamplerStep& step = *slot->step;
+    count_damaged(slot->damaged, step.epoch);
+    slot->copied.wait(slot->batch.data, slot->batch.target);
     epoch_ = step.epoch + (step.ends_epoch ? 1 : 0);
     consumed_ = step.ends_epoch ? 0 : step.consumed;
     return std::move(slot->batch);
@@ -198,6 +198,7 @@ class DataLoader::Impl {
       std::vector<std::int64_t> indices = slot.step->indices;
       at::Tensor data = read(slot, indices, raw);
       slot.batch.samples = raw.size();
+      slot.batch.indices = std::move(indices);
       std::tie(slot.batch.data, slot.batch.target) = copier_.copy(std::move(data), targets_of(raw), slot.copied);
     } catch (...) {
       slot.error = std::current_exception();
@@ -226,13 +227,14 @@ class DataLoader::Impl {
     }
   }
 
-  void count_damaged(const std::vector<SampleError>& damaged) {
+  void count_damaged(const std::vector<SampleError>& damaged, std::int64_t epoch) {
+    if (std::exchange(corrupt_epoch_, epoch) != epoch) corrupt_ = 0;
     for (const SampleError& error : damaged) {
       log_warning("another sample takes the place of a damaged one: " + error.what);
     }
     corrupt_ += static_cast<std::int64_t>(damaged.size());
     if (corrupt_ > options_.max_corrupt) {
-      throw DataError("this rank met " + std::to_string(corrupt_) + " damaged samples, " +
+      throw DataError("this rank met " + std::to_string(corrupt_) + " damaged samples in an epoch, " +
                       std::to_string(options_.max_corrupt) + " are allowed; the last: " + damaged.back().what);
     }
   }
@@ -244,7 +246,8 @@ class DataLoader::Impl {
   BatchCopier copier_;
   std::int64_t epoch_ = 0;
   std::int64_t consumed_ = 0;
-  std::int64_t corrupt_ = 0;
+  std::int64_t corrupt_ = 0;  // of corrupt_epoch_
+  std::int64_t corrupt_epoch_ = 0;
   double data_wait_s_ = 0;
   RawSamples raw_;
   std::deque<std::shared_ptr<Slot>> queue_;  // in the order of steps

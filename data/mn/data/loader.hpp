@@ -44,12 +44,13 @@ struct LoaderOptions {
   int prefetch = 2;     ///< batches ready or in work ahead of the one in use
   Transform transform = default_transform;
   Device device = {};  ///< batches arrive here, copied asynchronously from pinned memory where it is a GPU
-  /// Damaged samples of this rank that others replace, the same ones in every run, before one is an error.
+  /// Damaged samples of this rank that others replace in an epoch, the same ones in every run, before one is an error.
   std::int64_t max_corrupt = 0;
 };
 
 /// Steps over a dataset, epoch after epoch. Shards: step k holds the same samples for any number of ranks (Sampler's
-/// order). Parts sent from a root's memory: each rank walks its own part. Every sample comes exactly once in an epoch.
+/// order). Parts sent from a root's memory: each rank walks its own part, and Batch::indices count there. Every sample
+/// comes exactly once in an epoch.
 /// Use from one thread.
 class DataLoader final : public Iterator {
  public:
@@ -75,7 +76,7 @@ class DataLoader final : public Iterator {
   [[nodiscard]] double epoch_detail() const override;
   /// Seconds that next() waited for data, since the start.
   [[nodiscard]] double data_wait_s() const override;
-  /// Damaged samples replaced on this rank, since the start.
+  /// Damaged samples replaced on this rank in the epoch of the batch handed out last.
   [[nodiscard]] std::int64_t corrupt() const noexcept;
 
   /// What to load in order to go on after the last batch handed out; equal on all ranks.

@@ -1,0 +1,34 @@
+/// Which samples each rank has trained on.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <mn/data/iterator.hpp>
+#include <mn/train/extension.hpp>
+
+namespace mn::jobs {
+
+/// Writes OUT/samples/from-ITERATION-rank-RANK.txt, one file for each start of the job and each rank: after an
+/// iteration a line with its number, its epoch (from 0) and this rank's samples, as numbers in the dataset. Of a run
+/// that was killed, the lines after the iteration from which the next one goes on do not count.
+class SampleLog final : public Extension {
+ public:
+  /// Of the iteration under way.
+  void add(const Batch& batch) { samples_ = batch.indices; }
+
+  [[nodiscard]] std::string name() const override { return "SampleLog"; }
+  void initialize(Trainer& trainer) override;
+  void run(Trainer& trainer) override;
+
+ private:
+  std::filesystem::path path_;
+  std::ofstream file_;
+  std::int64_t epoch_ = 0;
+  std::vector<std::int64_t> samples_;
+};
+
+}  // namespace mn::jobs
