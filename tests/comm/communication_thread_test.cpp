@@ -1,0 +1,67 @@
+// Collectives on a thread of their own: in order, beside the main thread's, with errors that reach who waits.
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <mn/comm/communication_thread.hpp>
+
+namespace mn {
+namespace {
+
+std::shared_ptr<Communicator> world() {
+  CommunicatorOptions options;
+  options.device = Device();
+  return create_communicator("hierarchical", MPI_COMM_WORLD, options);
+}
+
+TEST(CommunicationThread, RunsInOrderBesideTheMainThread) {
+  const auto comm = world();
+  CommunicationThread thread(*comm);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<int> background(5000, 1);
+    std::vector<int> order;
+    thread.submit([&](Communicator& other) {
+      other.allreduce(background);
+      order.push_back(1);
+    });
+    thread.submit([&](Communicator& other) {
+      other.allreduce(background);
+      order.push_back(2);
+    });
+    std::vector<int> foreground(3000, 1);
+    comm->allreduce(foreground);
+    EXPECT_EQ(foreground.back(), comm->size());
+    thread.wait();
+    EXPECT_EQ(background.back(), comm->size() * comm->size());
+    EXPECT_EQ(order, (std::vector<int>{1, 2}));
+  }
+}
+
+TEST(CommunicationThread, AnErrorReachesWhoWaits) {
+  const auto comm = world();
+  CommunicationThread thread(*comm);
+  bool ran = false;
+  thread.submit([](Communicator&) { throw std::runtime_error("lost"); });
+  EXPECT_THROW(thread.wait(), std::runtime_error);
+  thread.submit([&](Communicator&) { ran = true; });
+  thread.wait();
+  EXPECT_TRUE(ran) << "an error that was heard is over";
+}
+
+TEST(CommunicationThread, EndsWithItsTasksDone) {
+  const auto comm = world();
+  std::vector<int> values(100, 1);
+  {
+    CommunicationThread thread(*comm);
+    for (int i = 0; i < 5; ++i) {
+      thread.submit([&](Communicator& other) { other.bcast(values); });
+    }
+    thread.submit([&](Communicator&) { values[0] = 7; });
+  }
+  EXPECT_EQ(values[0], 7);
+}
+
+}  // namespace
+}  // namespace mn

@@ -1,0 +1,43 @@
+// The barrier between threads, which is the same memory as between processes: what was written before it is seen
+// behind it. ThreadSanitizer judges the orders too.
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <mn/comm/node_barrier.hpp>
+
+namespace mn {
+namespace {
+
+/// Plain numbers, one for each thread, that only the barrier orders.
+void meet_often(int threads, int rounds) {
+  std::vector<BarrierLine> lines(static_cast<std::size_t>(threads));
+  std::vector<BarrierLine*> places;
+  for (auto& line : lines) places.push_back(&line);
+  std::vector<int> rounds_of(lines.size(), 0);
+  std::vector<int> wrong(lines.size(), 0);
+  const auto run = [&](std::size_t self) {
+    NodeBarrier barrier(places, static_cast<int>(self));
+    for (int round = 1; round <= rounds; ++round) {
+      rounds_of[self] = round;
+      barrier.arrive_and_wait();
+      for (const int other : rounds_of) wrong[self] += other != round;
+      barrier.arrive_and_wait();
+    }
+  };
+  std::vector<std::thread> running;
+  for (std::size_t i = 0; i < lines.size(); ++i) running.emplace_back(run, i);
+  for (auto& thread : running) thread.join();
+  for (const int each : wrong) EXPECT_EQ(each, 0);
+}
+
+TEST(NodeBarrier, LetsNobodyPassAlone) { meet_often(2, 2000); }
+
+/// More threads than most machines have CPUs: waits end in the kernel.
+TEST(NodeBarrier, AlsoWhereThereAreMoreThanCpus) { meet_often(17, 50); }
+
+TEST(NodeBarrier, OfOneIsOpen) { meet_often(1, 10); }
+
+}  // namespace
+}  // namespace mn
