@@ -32,10 +32,10 @@ void meet_often(int threads, int rounds) {
   for (const int each : wrong) EXPECT_EQ(each, 0);
 }
 
-TEST(NodeBarrier, LetsNobodyPassAlone) { meet_often(2, 2000); }
+TEST(NodeBarrier, LetsNobodyPassAlone) { meet_often(2, 200); }
 
 /// More threads than most machines have CPUs: waits end in the kernel.
-TEST(NodeBarrier, AlsoWhereThereAreMoreThanCpus) { meet_often(17, 50); }
+TEST(NodeBarrier, AlsoWhereThereAreMoreThanCpus) { meet_often(17, 10); }
 
 TEST(NodeBarrier, OfOneIsOpen) { meet_often(1, 10); }
 
