@@ -23,7 +23,47 @@ std::string communicator_help() {
   return text;
 }
 
+void add_communication_options(Options& options, CommonOptions& common) {
+  options.add("overlap", common.overlap, "on|off",
+              "reduce gradients while backward goes on; auto: between nodes and on GPUs", {"auto", "on", "off"});
+  options.set_bare("overlap", "on");
+  options.add_flag("double-buffering", common.double_buffering,
+                   "reduce the gradients of one step while the next computes, which makes updates one step stale");
+  options.add("compress", common.compress, "NAME", "what travels of gradients: none, fp16, bf16, topk or powersgd",
+              compression_names());
+  options.add("compress-density", common.compress_density, "part of each gradient that topk sends");
+  options.add("compress-rank", common.compress_rank, "of the matrices that powersgd sends");
+  options.add("local-steps", common.local_steps,
+              "updates that each rank makes by itself before all take the mean of their parameters; 1: gradients are "
+              "averaged at each step");
+  options.add("outer-momentum", common.outer_momentum, "of the means that --local-steps takes");
+  options.add_flag("profile", common.profile,
+                   "write DIR/profile.jsonl and DIR/trace.json: computing, waiting and bytes of each step and rank");
+}
+
+/// All but the decision that --overlap auto leaves to the communicator.
+OptimizerOptions given_optimizer_options(const CommonOptions& common) {
+  return {.overlap = common.overlap == "on",
+          .double_buffering = common.double_buffering,
+          .compression = {.kind = parse_compression(common.compress),
+                          .density = common.compress_density,
+                          .rank = common.compress_rank},
+          .local_steps = common.local_steps,
+          .outer_momentum = common.outer_momentum,
+          .deterministic = common.deterministic,
+          .trace = common.profile ? std::make_shared<Trace>() : nullptr};
+}
+
 }  // namespace
+
+OptimizerOptions optimizer_options(const CommonOptions& common, const Communicator& comm) {
+  OptimizerOptions options = given_optimizer_options(common);
+  if (common.overlap == "auto") {
+    const bool pays = comm.inter_size() > 1 || comm.device().type == DeviceType::kCuda;
+    options.overlap = pays && !options.double_buffering && options.local_steps == 1;
+  }
+  return options;
+}
 
 void add_common_options(Options& options, CommonOptions& common) {
   options.add("batchsize", common.batchsize, "samples of a minibatch on each rank", 1);
@@ -40,6 +80,7 @@ void add_common_options(Options& options, CommonOptions& common) {
   options.add("checkpoint-every", common.checkpoint_every, "N[e|i|s]",
               "checkpoint every N epochs, iterations or seconds; none: never");
   options.add_flag("deterministic", common.deterministic, "the same bits from run to run");
+  add_communication_options(options, common);
 }
 
 bool parse_options(Options& options, int argc, const char* const* argv, int rank) {
@@ -51,6 +92,7 @@ bool parse_options(Options& options, int argc, const char* const* argv, int rank
 
 std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
   if (common.checkpoint_every != "none") (void)Interval::parse(common.checkpoint_every);  // before the long work
+  check_options(given_optimizer_options(common));
   CommunicatorOptions wanted;  // without a device each rank takes its own GPU, or the CPU where there is none
   if (common.device != "auto" && common.device != "cuda") wanted.device = Device::parse(common.device);
   auto comm = create_communicator(common.communicator, MPI_COMM_WORLD, wanted);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/train/optimizer_options.hpp>
 
 #include "options.hpp"
 
@@ -23,6 +24,14 @@ struct CommonOptions {
   std::string precision = "fp32";
   bool deterministic = false;
   std::string checkpoint_every = "1e";  ///< Interval::parse, or "none"
+  std::string overlap = "auto";         ///< on, off
+  bool double_buffering = false;
+  std::string compress = "none";  ///< a name that parse_compression takes
+  double compress_density = CompressionOptions().density;
+  std::int64_t compress_rank = CompressionOptions().rank;
+  std::int64_t local_steps = 1;
+  double outer_momentum = 0;
+  bool profile = false;
 };
 
 /// Declares them; the values in `common` are the defaults.
@@ -31,8 +40,13 @@ void add_common_options(Options& options, CommonOptions& common);
 /// Options::parse; prints help or versions on rank 0. False if that was all that was asked for.
 [[nodiscard]] bool parse_options(Options& options, int argc, const char* const* argv, int rank);
 
-/// Collective: the communicator on the device asked for; sets precision, determinism and this rank's random seed.
+/// Collective: checks what can be checked now; the communicator on the device asked for; sets precision, determinism
+/// and this rank's random seed.
 [[nodiscard]] std::shared_ptr<Communicator> set_up(const CommonOptions& common);
+
+/// How the ranks train together. Overlap is on by default where reductions leave this rank's cores alone: between nodes
+/// and on GPUs. The trace (null without --profile) is for the trainer too.
+[[nodiscard]] OptimizerOptions optimizer_options(const CommonOptions& common, const Communicator& comm);
 
 /// Collective: rank 0 writes OUT/config.ini. Throws UsageError on all ranks alike.
 void write_config(const Options& options, const std::filesystem::path& out, Communicator& comm);

@@ -102,8 +102,9 @@ int train(mn::Job& job, int argc, char** argv) {
   const std::shared_ptr<Classifier> model = mn::jobs::create_model(options.arch, data.num_classes);
   if (!options.initmodel.empty()) mn::load_model(options.initmodel, *model, *comm);
   model->to(comm->device());
+  const mn::OptimizerOptions how = mn::jobs::optimizer_options(options, *comm);
   std::shared_ptr<mn::MultiNodeOptimizer> optimizer =
-      mn::create_multi_node_optimizer(mn::jobs::make_optimizer(options, *model), comm);
+      mn::create_multi_node_optimizer(mn::jobs::make_optimizer(options, *model), comm, how);
 
   const mn::Interval period = options.test ? mn::Interval(10, "iteration") : mn::Interval(1, "epoch");
   auto accuracy = std::make_unique<mn::jobs::TrainAccuracy>(period);
@@ -118,7 +119,7 @@ int train(mn::Job& job, int argc, char** argv) {
     return loss_of(heads, batch.target, options.label_smoothing);
   };
   mn::Trainer trainer(comm, optimizer, data.train, model, compute_loss,
-                      {.epochs = options.epoch, .out = options.out, .checkpoint_on_signal = true});
+                      {.epochs = options.epoch, .out = options.out, .checkpoint_on_signal = true, .trace = how.trace});
   mn::jobs::write_config(declared, options.out, *comm);
   trainer.extend(std::move(accuracy));
   if (options.log_samples) trainer.extend(std::move(samples));

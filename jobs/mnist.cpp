@@ -67,8 +67,9 @@ int train(mn::Job& job, int argc, char** argv) {
 
   Mlp model(options.unit);
   model->to(comm->device());
+  const mn::OptimizerOptions how = mn::jobs::optimizer_options(options, *comm);
   std::shared_ptr<mn::MultiNodeOptimizer> optimizer =
-      mn::create_multi_node_optimizer(std::make_unique<mn::FusedAdam>(model->parameters()), comm);
+      mn::create_multi_node_optimizer(std::make_unique<mn::FusedAdam>(model->parameters()), comm, how);
 
   auto compute_loss = [&](const mn::Batch& batch, mn::Summary& report) {
     const AutocastScope autocast(options.precision, comm->device());
@@ -77,7 +78,7 @@ int train(mn::Job& job, int argc, char** argv) {
     return torch::nn::functional::cross_entropy(output, batch.target);
   };
   mn::Trainer trainer(comm, optimizer, iterator, model.ptr(), compute_loss,
-                      {.epochs = options.epoch, .out = options.out, .checkpoint_on_signal = true});
+                      {.epochs = options.epoch, .out = options.out, .checkpoint_on_signal = true, .trace = how.trace});
   mn::jobs::write_config(declared, options.out, *comm);
   mn::jobs::add_reports(trainer, options, make_evaluator(options, data, model, comm));
   if (!options.resume.empty()) trainer.resume(options.resume);

@@ -5,12 +5,12 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
-#include <numeric>
 #include <sstream>
 
 #include <boost/program_options.hpp>
 
 #include <mn/core/error.hpp>
+#include <mn/core/suggest.hpp>
 
 namespace mn::jobs {
 namespace {
@@ -60,20 +60,6 @@ std::string shortest(double value) {
 }
 
 }  // namespace
-
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row.back();
-}
 
 void Options::add(const std::string& name, std::int64_t& target, const std::string& help, std::int64_t least,
                   std::int64_t most) {
@@ -147,19 +133,10 @@ const Options::Option* Options::find(std::string_view name) const {
 
 const Options::Option& Options::known(const std::string& name, const std::string& shown) const {
   if (const Option* option = find(name)) return *option;
-  throw UsageError("unknown option " + shown + "; " + nearest(name));
-}
-
-// A long shared beginning counts as near too: --batch is six letters from --batchsize.
-std::string Options::nearest(const std::string& name) const {
   std::vector<std::string> names = {kConfig, kHelp, kVersion};
   for (const Option& option : options_) names.push_back(option.name);
-  const auto distance = [&](const std::string& candidate) {
-    return name.size() > 2 && candidate.starts_with(name) ? 1 : edit_distance(name, candidate);
-  };
-  const std::string best = *std::ranges::min_element(names, {}, distance);
-  if (distance(best) > 1 + name.size() / 3) return "--help lists all";
-  return "did you mean --" + best + "?";
+  const auto near = nearest_name(name, names);
+  throw UsageError("unknown option " + shown + "; " + (near ? "did you mean --" + *near + "?" : "--help lists all"));
 }
 
 // Boost takes the value of an option that can do without one only after "=": "--resume PATH" becomes "--resume=PATH".

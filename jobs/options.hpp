@@ -66,7 +66,6 @@ class Options {
 
   const Option* find(std::string_view name) const;
   const Option& known(const std::string& name, const std::string& shown) const;
-  std::string nearest(const std::string& name) const;
   std::vector<std::string> join_optional_values(int argc, const char* const* argv) const;
   std::vector<Setting> read_command_line(int argc, const char* const* argv) const;
   std::vector<Setting> read_file(const std::filesystem::path& path) const;
@@ -75,8 +74,5 @@ class Options {
   std::string usage_;
   std::vector<Option> options_;
 };
-
-/// Insertions, deletions and substitutions that turn `a` into `b` (Levenshtein 1966).
-[[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
 }  // namespace mn::jobs

@@ -5,6 +5,7 @@
 #include <mn/train/extensions/log_report.hpp>
 #include <mn/train/extensions/plot_report.hpp>
 #include <mn/train/extensions/print_report.hpp>
+#include <mn/train/extensions/profile.hpp>
 #include <mn/train/extensions/progress_bar.hpp>
 #include <mn/train/extensions/snapshot.hpp>
 
@@ -18,6 +19,7 @@ void add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr
   trainer.extend(std::make_unique<extensions::PrintReport>(log), {.trigger = period});
   trainer.extend(std::make_unique<extensions::PlotReport>(log));
   trainer.extend(std::make_unique<extensions::ProgressBar>());
+  if (options.profile) trainer.extend(std::make_unique<extensions::Profile>());
   if (options.checkpoint_every != "none") {
     trainer.extend(std::make_unique<extensions::Snapshot>(), {.trigger = Interval::parse(options.checkpoint_every)});
   }

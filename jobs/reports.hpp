@@ -12,7 +12,7 @@
 
 namespace mn::jobs {
 
-/// The graph, evaluation, log, table, plot, progress bar and checkpoints. `evaluator` and log run at `period`.
+/// The graph, evaluation, log, table, plot, progress bar, profile and checkpoints. `evaluator` and log run at `period`.
 void add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
                  Interval period = {1, IntervalUnit::kEpoch});
 

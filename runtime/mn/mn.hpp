@@ -17,6 +17,7 @@
 #include <mn/train/extensions/log_report.hpp>
 #include <mn/train/extensions/plot_report.hpp>
 #include <mn/train/extensions/print_report.hpp>
+#include <mn/train/extensions/profile.hpp>
 #include <mn/train/extensions/progress_bar.hpp>
 #include <mn/train/extensions/snapshot.hpp>
 #include <mn/train/optimizer.hpp>

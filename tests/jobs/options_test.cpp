@@ -191,11 +191,5 @@ TEST_F(OptionsTest, HelpNamesEveryOptionWithItsDefault) {
   }
 }
 
-TEST(EditDistance, MatchesTheTextbook) {
-  EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
-  EXPECT_EQ(edit_distance("", "abc"), 3u);
-  EXPECT_EQ(edit_distance("abc", "abc"), 0u);
-}
-
 }  // namespace
 }  // namespace mn::jobs

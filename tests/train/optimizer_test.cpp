@@ -37,7 +37,7 @@ struct Way {
 class OptimizerTest : public testing::TestWithParam<Way> {
  protected:
   std::shared_ptr<Communicator> comm_ = create_communicator(GetParam().backend, MPI_COMM_WORLD, {.device = Device{}});
-  ReductionOptions options_{.overlap = GetParam().overlap, .bucket_bytes = 16};
+  OptimizerOptions options_{.overlap = GetParam().overlap, .bucket_bytes = 16};
   int rank_ = comm_->rank();
   int size_ = comm_->size();
   double rank_sum_ = size_ * (size_ + 1) / 2.0;
@@ -336,7 +336,7 @@ TEST_P(EqualityTest, AdamWithWeightDecay) {
 }
 
 /// Trains a few steps of a net that uses a layer now and then, with two backwards a step, and returns its parameters.
-std::vector<at::Tensor> train_irregularly(const std::shared_ptr<Communicator>& comm, const ReductionOptions& options,
+std::vector<at::Tensor> train_irregularly(const std::shared_ptr<Communicator>& comm, const OptimizerOptions& options,
                                           bool no_sync) {
   Net net;
   auto optimizer = create_multi_node_optimizer(std::make_unique<SGD>(net.parameters(), SGDOptions(0.1).momentum(0.9)),
@@ -369,7 +369,7 @@ TEST_P(OptimizerTest, OverlapChangesNoBit) {
   for (const std::size_t bucket_bytes : {std::size_t{1}, std::size_t{40}, std::size_t{1} << 20}) {
     for (const bool deterministic : {false, true}) {
       for (const bool no_sync : {false, true}) {
-        const ReductionOptions options{.overlap = true, .deterministic = deterministic, .bucket_bytes = bucket_bytes};
+        const OptimizerOptions options{.overlap = true, .deterministic = deterministic, .bucket_bytes = bucket_bytes};
         const auto overlapped = train_irregularly(comm_, options, no_sync);
         for (std::size_t i = 0; i < direct.size(); ++i) {
           EXPECT_TRUE(overlapped[i].equal(direct[i])) << "buckets of " << bucket_bytes << ", parameter " << i;

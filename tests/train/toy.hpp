@@ -111,6 +111,7 @@ struct ToyOptions {
   bool noise = false;
   bool sgd = false;
   TrainerOptions trainer = {};
+  OptimizerOptions optimizer = {};
 };
 
 /// Model, optimizer, iterator and trainer of one job.
@@ -136,8 +137,8 @@ struct ToyJob {
       report.add("accuracy", right / static_cast<double>(batch.samples), static_cast<double>(batch.samples));
       return torch::nn::functional::cross_entropy(scores, batch.target);
     };
-    trainer = std::make_unique<Trainer>(comm, create_multi_node_optimizer(std::move(actual), comm), iterator, model,
-                                        compute_loss, options.trainer);
+    trainer = std::make_unique<Trainer>(comm, create_multi_node_optimizer(std::move(actual), comm, options.optimizer),
+                                        iterator, model, compute_loss, options.trainer);
   }
 
   at::Tensor weights() const {

@@ -27,7 +27,7 @@ CommunicationThread::~CommunicationThread() {
     return;
   }
   thread_.join();
-  if (!shared_->error) return;
+  if (!shared_->error || reported_) return;
   try {
     std::rethrow_exception(shared_->error);
   } catch (const std::exception& error) {
@@ -38,6 +38,7 @@ CommunicationThread::~CommunicationThread() {
 void CommunicationThread::submit(Task task) {
   {
     const std::lock_guard lock(shared_->mutex);
+    if (shared_->error) return;
     shared_->tasks.push_back(std::move(task));
   }
   shared_->changed.notify_all();
@@ -46,7 +47,8 @@ void CommunicationThread::submit(Task task) {
 void CommunicationThread::wait() {
   std::unique_lock lock(shared_->mutex);
   shared_->changed.wait(lock, [this] { return shared_->error || (shared_->tasks.empty() && !shared_->busy); });
-  if (shared_->error) std::rethrow_exception(std::exchange(shared_->error, nullptr));
+  reported_ = shared_->error != nullptr;
+  if (reported_) std::rethrow_exception(shared_->error);
 }
 
 void CommunicationThread::run(Shared& shared) {

@@ -30,7 +30,8 @@ class CommunicationThread {
   /// For allocations and other collective set-up, while no task is under way.
   [[nodiscard]] Communicator& communicator() noexcept { return *shared_->comm; }
   void submit(Task task);
-  /// Returns when all tasks have run; throws the first error that one of them threw, after which no task runs any more.
+  /// Returns when all tasks have run; throws the first error that one of them threw, in every call from then on. After
+  /// it no task runs any more: the ranks may be out of step.
   void wait();
 
  private:
@@ -47,6 +48,7 @@ class CommunicationThread {
 
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   std::thread thread_;
+  bool reported_ = false;  // wait() has thrown the error
 };
 
 }  // namespace mn

@@ -1,27 +1,53 @@
+#include <exception>
+#include <utility>
+
 #include <torch/torch.h>
 
+#include <mn/core/log.hpp>
 #include <mn/train/double_buffering.hpp>
 
 namespace mn {
 
-DoubleBufferedReduction::DoubleBufferedReduction(std::vector<at::Tensor> parameters, const Communicator& comm)
-    : thread_(comm), gradients_(std::move(parameters), thread_.communicator()) {
-  for (auto& buffer : in_flight_) {
-    buffer = std::make_shared<FlatBuffer>(gradients_.parameters(), gradients_.tail_count(), thread_.communicator());
+DoubleBufferedReduction::DoubleBufferedReduction(std::vector<at::Tensor> parameters, const Communicator& comm,
+                                                 std::shared_ptr<GradientCompressor> compressor)
+    : GradientReduction(compressor), thread_(comm), gradients_(std::move(parameters), thread_.communicator()) {
+  for (auto& shared : in_flight_) {
+    FlatBuffer buffer(gradients_.parameters(), gradients_.tail_count(), thread_.communicator());
+    shared = std::make_shared<Shared>(std::move(buffer), compressor);
   }
+  compressor->lay_out({}, thread_.communicator());
 }
 
-DoubleBufferedReduction::~DoubleBufferedReduction() { gradients_.release(); }
+DoubleBufferedReduction::~DoubleBufferedReduction() {
+  if (std::uncaught_exceptions() > 0) return;
+  try {
+    thread_.wait();  // no task is the last owner of memory that all ranks free together
+    gradients_.release();
+  } catch (const std::exception& error) {
+    log_error(std::string("cannot end double buffering: ") + error.what());
+  }
+}
 
 bool DoubleBufferedReduction::reduce(double weight) {
   gradients_.collect(weight);
   thread_.wait();
-  const auto& next = in_flight_[next_];
-  FlatBuffer& ready = *in_flight_[1 - next_];
-  next->copy_from(gradients_.flat());
-  thread_.submit([next](Communicator& comm) { comm.allreduce_grad(next->messages(), 1.0 / comm.size()); });
+  const auto next = in_flight_[next_];
+  next->buffer.copy_from(gradients_.flat());
+  const bool any = flush();
+  thread_.submit([next](Communicator& comm) {
+    next->compressor->allreduce(next->buffer, 0, next->buffer.messages().size(), comm);
+  });
   next_ = 1 - next_;
-  return std::exchange(started_, true) && gradients_.finish(ready);
+  started_ = true;
+  return any;
+}
+
+bool DoubleBufferedReduction::flush() {
+  thread_.wait();
+  if (!std::exchange(started_, false)) return false;
+  if (!gradients_.finish(in_flight_[1 - next_]->buffer)) return false;
+  compressor().commit();
+  return true;
 }
 
 }  // namespace mn

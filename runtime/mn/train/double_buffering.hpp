@@ -10,24 +10,30 @@
 
 namespace mn {
 
-/// Step k starts the reduction of its gradients and yields the mean of step k - 1; the first step yields nothing, so an
-/// update is one step stale, and the last step's gradients are never applied.
+/// Step k starts the reduction of its gradients and yields the mean of step k - 1, so an update is one step stale; the
+/// first step yields nothing, and flush() the last one's.
 class DoubleBufferedReduction : public GradientReduction {
  public:
-  DoubleBufferedReduction(std::vector<at::Tensor> parameters, const Communicator& comm);
+  DoubleBufferedReduction(std::vector<at::Tensor> parameters, const Communicator& comm,
+                          std::shared_ptr<GradientCompressor> compressor);
   ~DoubleBufferedReduction() override;
 
   const std::vector<at::Tensor>& parameters() const noexcept override { return gradients_.parameters(); }
-  std::size_t bytes() const noexcept override { return gradients_.flat().bytes(); }
   void zero() override { gradients_.zero(); }
   bool reduce(double weight) override;
+  bool flush() override;
 
  private:
+  struct Shared {
+    FlatBuffer buffer;
+    std::shared_ptr<GradientCompressor> compressor;
+  };
+
   CommunicationThread thread_;
   GradientBuffer gradients_;
-  std::array<std::shared_ptr<FlatBuffer>, 2> in_flight_;  // one is being reduced while the update reads the other
+  std::array<std::shared_ptr<Shared>, 2> in_flight_;  // one is being reduced while the update reads the other
   std::size_t next_ = 0;
-  bool started_ = false;
+  bool started_ = false;  // the other one holds, or will hold, a mean that was not yielded
 };
 
 }  // namespace mn

@@ -68,11 +68,13 @@ FlatBuffer::FlatBuffer(const std::vector<at::Tensor>& parameters, std::size_t ta
       views_[i] = at::from_blob(data, parameters[i].sizes(), strides_for(parameters[i]), options);
       data += parameters[i].nbytes();
       message_index_[i] = messages_.size();
+      parameter_of_.emplace_back(i);
       message_tensors_.push_back(flattened(views_[i]));
       messages_.push_back(buffer_view(message_tensors_.back()));
     }
     if (key.first) {
       tail_ = at::from_blob(data, {static_cast<std::int64_t>(tail_count)}, options);
+      parameter_of_.emplace_back();
       message_tensors_.push_back(tail_);
       messages_.push_back(buffer_view(tail_));
     }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,6 +31,10 @@ class FlatBuffer {
   [[nodiscard]] std::span<const BufferView> messages() const noexcept { return messages_; }
   /// Parameter i's place among the messages.
   [[nodiscard]] std::size_t message_index(std::size_t i) const { return message_index_[i]; }
+  /// The parameter whose message is m; nothing for the tail.
+  [[nodiscard]] std::optional<std::size_t> parameter_of(std::size_t m) const { return parameter_of_[m]; }
+  /// Message m as a tensor of one dimension, in the order of the elements in memory.
+  [[nodiscard]] const at::Tensor& message(std::size_t m) const { return message_tensors_[m]; }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
   void zero();
@@ -45,6 +50,7 @@ class FlatBuffer {
   std::vector<at::Tensor> message_tensors_;  // one-dimensional, over each message
   std::vector<BufferView> messages_;
   std::vector<std::size_t> message_index_;
+  std::vector<std::optional<std::size_t>> parameter_of_;  // [messages]
   at::Tensor tail_;
   std::shared_ptr<std::byte> host_memory_;
   std::size_t bytes_ = 0;

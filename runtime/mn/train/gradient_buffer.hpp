@@ -22,6 +22,7 @@ class GradientBuffer {
 
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
   [[nodiscard]] const FlatBuffer& flat() const noexcept { return flat_; }
+  [[nodiscard]] FlatBuffer& flat() noexcept { return flat_; }
   /// Elements of the tail, for other buffers of the same layout.
   [[nodiscard]] std::size_t tail_count() const noexcept { return kNumbers + parameters_.size(); }
 

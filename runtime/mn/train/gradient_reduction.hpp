@@ -8,6 +8,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/train/gradient_buffer.hpp>
+#include <mn/train/optimizer_options.hpp>
 
 namespace mn {
 
@@ -19,28 +20,29 @@ class GradientReduction {
   GradientReduction& operator=(const GradientReduction&) = delete;
 
   [[nodiscard]] virtual const std::vector<at::Tensor>& parameters() const noexcept = 0;
-  [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;
   /// Gradients are zero and attached afterwards.
   virtual void zero() = 0;
   /// Makes the gradients the mean, this rank's weighed by `weight`. False if there is nothing to update with.
   [[nodiscard]] virtual bool reduce(double weight) = 0;
+  /// Makes the gradients a mean that reduce() has not yielded yet. False if there is none.
+  [[nodiscard]] virtual bool flush() { return false; }
   /// While off, a backward only accumulates: nothing is sent before reduce().
   virtual void set_sync(bool /*on*/) {}
 
+  /// Also for its memory of what was lost, and to count bytes.
+  [[nodiscard]] GradientCompressor& compressor() noexcept { return *compressor_; }
+
  protected:
-  GradientReduction() = default;
+  /// Shared with the tasks of a communication thread.
+  explicit GradientReduction(std::shared_ptr<GradientCompressor> compressor) : compressor_(std::move(compressor)) {}
+
+ private:
+  std::shared_ptr<GradientCompressor> compressor_;
 };
 
-struct ReductionOptions {
-  bool overlap = false;                             ///< reduce buckets while backward goes on
-  bool double_buffering = false;                    ///< apply the previous step's mean while this one is reduced
-  bool deterministic = false;                       ///< freezes the bucket plan instead of tuning it in the first steps
-  std::size_t bucket_bytes = std::size_t{4} << 20;  ///< the plan before tuning
-};
-
-/// Collective. Throws UsageError if the options contradict each other.
+/// Collective. `options` are consistent; local_steps counts for nothing here.
 [[nodiscard]] std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Tensor> parameters,
                                                                            const std::shared_ptr<Communicator>& comm,
-                                                                           const ReductionOptions& options);
+                                                                           const OptimizerOptions& options);
 
 }  // namespace mn

@@ -8,11 +8,11 @@
 #include <mn/train/tensor.hpp>
 
 namespace mn {
-
 MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> actual,
-                                       std::shared_ptr<Communicator> comm, const ReductionOptions& options)
+                                       std::shared_ptr<Communicator> comm, const OptimizerOptions& options)
     : actual_(std::move(actual)), comm_(std::move(comm)), options_(options) {
   if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer was given no optimizer or no communicator");
+  check_options(options_);
   adopt(parameters());
 }
 
@@ -25,9 +25,18 @@ std::vector<at::Tensor> MultiNodeOptimizer::parameters() const {
 }
 
 void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
+  earlier_bytes_ = bytes_sent();
+  local_.reset();
   comm_->broadcast_data(parameters);
   reduction_.reset();  // its hooks and views go before the next one sets its own
-  reduction_ = create_gradient_reduction(std::move(parameters), comm_, options_);
+  if (options_.local_steps > 1) {
+    local_ =
+        std::make_unique<LocalSgd>(parameters, comm_, options_.local_steps, options_.outer_momentum, options_.trace);
+    local_->average_also(buffers_);
+  }
+  // With local SGD each rank is a group of its own.
+  const auto group = local_ ? std::shared_ptr<Communicator>(comm_->split(comm_->rank(), 0)) : comm_;
+  reduction_ = create_gradient_reduction(std::move(parameters), group, options_);
 }
 
 void MultiNodeOptimizer::follow_parameter_set() {
@@ -35,7 +44,9 @@ void MultiNodeOptimizer::follow_parameter_set() {
   const auto& known = reduction_->parameters();
   const bool same = std::equal(now.begin(), now.end(), known.begin(), known.end(),
                                [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
-  if (!same) adopt(std::move(now));
+  if (same) return;
+  synchronize();
+  adopt(std::move(now));
 }
 
 void MultiNodeOptimizer::zero_grad() {
@@ -56,14 +67,43 @@ void MultiNodeOptimizer::step(std::int64_t samples) {
   step_weighted(static_cast<double>(samples) / static_cast<double>(nominal_samples_));
 }
 
+/// Work that waits for communication: its time counts as such.
+void MultiNodeOptimizer::wait(const char* what, const std::function<void()>& work) {
+  const Trace::Scope scope(options_.trace.get(), what, Trace::Lane::kCompute);
+  const auto begin = Trace::Clock::now();
+  work();
+  communication_s_ += std::chrono::duration<double>(Trace::Clock::now() - begin).count();
+}
+
 void MultiNodeOptimizer::step_weighted(double weight) {
   follow_parameter_set();
-  const auto begin = std::chrono::steady_clock::now();
-  const bool any = reduction_->reduce(weight);
-  communication_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (!any) return;
+  bool any = false;
+  wait("wait for gradients", [&] { any = reduction_->reduce(weight); });
+  if (any) update();
+  if (local_) wait("wait for parameters", [&] { local_->step(weight); });
+}
+
+void MultiNodeOptimizer::update() {
+  const Trace::Scope scope(options_.trace.get(), "update", Trace::Lane::kCompute);
   for (const auto& [name, hook] : hooks_) hook(reduction_->parameters());
   actual_->step();
+}
+
+void MultiNodeOptimizer::synchronize() {
+  bool any = false;
+  wait("wait for gradients", [&] { any = reduction_->flush(); });
+  if (any) update();
+  if (local_) wait("wait for parameters", [&] { local_->synchronize(); });
+}
+
+void MultiNodeOptimizer::average_also(const std::vector<at::Tensor>& buffers) {
+  buffers_ = buffers;
+  if (local_) local_->average_also(buffers_);
+}
+
+std::uint64_t MultiNodeOptimizer::bytes_sent() const noexcept {
+  return earlier_bytes_ + (reduction_ ? reduction_->compressor().bytes_sent() : 0) +
+         (local_ ? local_->bytes_sent() : 0);
 }
 
 std::shared_ptr<void> MultiNodeOptimizer::no_sync() {
@@ -87,11 +127,24 @@ nlohmann::json MultiNodeOptimizer::state() const { return {{"nominal_samples", n
 
 void MultiNodeOptimizer::load_state(const nlohmann::json& state) {
   nominal_samples_ = state.at("nominal_samples").get<std::int64_t>();
+  if (local_) local_->restart();
+}
+
+NamedTensors MultiNodeOptimizer::rank_state() const {
+  return local_ ? local_->state() : reduction_->compressor().state();
+}
+
+void MultiNodeOptimizer::load_rank_state(const NamedTensors& state) {
+  if (local_) {
+    local_->load_state(state);
+  } else {
+    reduction_->compressor().load_state(state);
+  }
 }
 
 std::unique_ptr<MultiNodeOptimizer> create_multi_node_optimizer(std::unique_ptr<torch::optim::Optimizer> actual,
                                                                 std::shared_ptr<Communicator> comm,
-                                                                const ReductionOptions& options) {
+                                                                const OptimizerOptions& options) {
   return std::make_unique<MultiNodeOptimizer>(std::move(actual), std::move(comm), options);
 }
 

@@ -12,6 +12,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/train/gradient_reduction.hpp>
+#include <mn/train/local_sgd.hpp>
 
 namespace mn {
 
@@ -19,15 +20,16 @@ namespace mn {
 /// place, and must do so alike on every rank.
 using GradientHook = std::function<void(const std::vector<at::Tensor>& parameters)>;
 
-/// Owns a torch optimizer and is not one: learning-rate schedulers take actual().
+/// Owns a torch optimizer and is not one: learning-rate schedulers take actual(). How the ranks train together is up to
+/// OptimizerOptions; what is said of step() here is the default.
 ///
 /// Gradients live in one flat buffer that the parameters' grad() tensors view; backward accumulates into it and the
 /// reduction works on it in place. All calls but the accessors are collective: every rank makes them in the same order.
 class MultiNodeOptimizer {
  public:
-  /// Broadcasts rank 0's parameters to all ranks.
+  /// Broadcasts rank 0's parameters to all ranks. Throws UsageError if the options contradict each other.
   MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> actual, std::shared_ptr<Communicator> comm,
-                     const ReductionOptions& options = {});
+                     const OptimizerOptions& options = {});
 
   /// Zeroes the flat gradient buffer and attaches the views that were lost (libtorch's zero_grad and
   /// model->zero_grad() detach them; step() copes with that too, at the price of a copy).
@@ -47,41 +49,58 @@ class MultiNodeOptimizer {
   /// Saves traffic with overlap; changes no result.
   [[nodiscard]] std::shared_ptr<void> no_sync();
 
+  /// Brings together what options let drift apart: with local SGD the parameters become their mean, with double
+  /// buffering the last step's gradients are applied. For epochs' ends, before evaluation and before parameters are
+  /// saved; the Trainer and its extensions do so.
+  void synchronize();
+  /// With local SGD these (a model's buffers) are averaged with the parameters.
+  void average_also(const std::vector<at::Tensor>& buffers);
+
   /// Hooks run in the order added. A name in use is an ArgumentError.
   void add_hook(const std::string& name, GradientHook hook);
   void remove_hook(const std::string& name);
 
-  /// What a checkpoint needs beside actual()'s own state.
+  /// What a checkpoint needs beside actual()'s own state, after synchronize(): what all ranks hold alike, and what each
+  /// rank keeps for itself (what compression lost, …). The parameters are loaded first.
   [[nodiscard]] nlohmann::json state() const;
   void load_state(const nlohmann::json& state);
+  [[nodiscard]] NamedTensors rank_state() const;
+  void load_rank_state(const NamedTensors& state);
+  /// True if each rank's actual() has a state of its own.
+  [[nodiscard]] bool local() const noexcept { return local_ != nullptr; }
 
   [[nodiscard]] torch::optim::Optimizer& actual() noexcept { return *actual_; }
   [[nodiscard]] std::vector<torch::optim::OptimizerParamGroup>& param_groups() { return actual_->param_groups(); }
   [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const noexcept { return comm_; }
-  /// Seconds that this rank spent in the reduction of gradients so far, waiting for others included.
+  /// Seconds for which steps of this rank waited for communication so far, the other ranks' delays included.
   [[nodiscard]] double communication_s() const noexcept { return communication_s_; }
-  /// Bytes of gradients that one step reduces.
-  [[nodiscard]] std::size_t gradient_bytes() const noexcept { return reduction_->bytes(); }
+  /// Bytes of gradients or parameters that this rank gave to collectives so far.
+  [[nodiscard]] std::uint64_t bytes_sent() const noexcept;
 
  private:
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
   void follow_parameter_set();
   void adopt(std::vector<at::Tensor> parameters);
   void step_weighted(double weight);
+  void wait(const char* what, const std::function<void()>& work);
+  void update();
 
   std::unique_ptr<torch::optim::Optimizer> actual_;
   std::shared_ptr<Communicator> comm_;
-  ReductionOptions options_;
+  OptimizerOptions options_;
   std::unique_ptr<GradientReduction> reduction_;
+  std::unique_ptr<LocalSgd> local_;  // null: gradients are averaged, not parameters
+  std::vector<at::Tensor> buffers_;  // for local_
   std::vector<std::pair<std::string, GradientHook>> hooks_;
   std::int64_t nominal_samples_ = 0;  // agreed at the first weighed step; a rank with as many needs no scaling pass
   double communication_s_ = 0;
+  std::uint64_t earlier_bytes_ = 0;  // sent for earlier sets of parameters
 };
 
 /// Collective. Wraps `actual`, as ChainerMN's function of the same name.
 [[nodiscard]] std::unique_ptr<MultiNodeOptimizer> create_multi_node_optimizer(
     std::unique_ptr<torch::optim::Optimizer> actual, std::shared_ptr<Communicator> comm,
-    const ReductionOptions& options = {});
+    const OptimizerOptions& options = {});
 
 /// Hook: adds rate × parameter to each gradient (Chainer's WeightDecay).
 [[nodiscard]] GradientHook weight_decay(double rate);

@@ -33,7 +33,7 @@ std::vector<std::size_t> reversed(std::size_t count) {
   return order;
 }
 
-std::vector<std::size_t> candidate_sizes(const ReductionOptions& options) {
+std::vector<std::size_t> candidate_sizes(const OptimizerOptions& options) {
   if (options.deterministic) return {options.bucket_bytes};
   return {options.bucket_bytes / 4, options.bucket_bytes, options.bucket_bytes * 4, ~std::size_t{0}};
 }
@@ -41,8 +41,15 @@ std::vector<std::size_t> candidate_sizes(const ReductionOptions& options) {
 }  // namespace
 
 OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm,
-                                         const ReductionOptions& options)
-    : comm_(std::move(comm)), thread_(*comm_), learning_(!options.deterministic), tuner_(candidate_sizes(options)) {
+                                         std::shared_ptr<GradientCompressor> compressor,
+                                         const OptimizerOptions& options)
+    : GradientReduction(compressor),
+      comm_(std::move(comm)),
+      thread_(*comm_),
+      shared_(std::make_shared<Shared>()),
+      learning_(!options.deterministic),
+      tuner_(candidate_sizes(options)) {
+  shared_->compressor = std::move(compressor);
   const std::size_t count = parameters.size();
   lay_out(std::move(parameters), reversed(count));
 }
@@ -55,6 +62,7 @@ OverlappedReduction::~OverlappedReduction() {
   try {
     comm_->allreduce(std::span(&most, 1), ReduceOp::kMax);
     while (launched_ < static_cast<std::size_t>(most)) launch(launched_);
+    thread_.wait();  // no task is the last owner of memory that all ranks free together
     gradients_.release();
   } catch (const std::exception& error) {
     log_error(std::string("cannot end the overlapped reduction: ") + error.what());
@@ -63,9 +71,9 @@ OverlappedReduction::~OverlappedReduction() {
 
 void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, std::vector<std::size_t> order) {
   gradients_ = GradientBuffer(std::move(parameters), thread_.communicator(), order);
-  shared_ = std::make_shared<Shared>();
   shared_->own = gradients_.flat();
   shared_->mean = FlatBuffer(gradients_.parameters(), gradients_.tail_count(), thread_.communicator(), order);
+  compressor().lay_out(order, thread_.communicator());
   plan(tuner_.bucket_bytes());
   set_hooks();
 }
@@ -128,7 +136,7 @@ void OverlappedReduction::submit_messages(std::size_t first, std::size_t count) 
       const std::lock_guard lock(shared->own_mutex);
       shared->mean.copy_from(shared->own, first, count);
     }
-    comm.allreduce_grad(shared->mean.messages().subspan(first, count), 1.0 / comm.size());
+    shared->compressor->allreduce(shared->mean, first, count, comm);
   });
 }
 
@@ -154,6 +162,7 @@ bool OverlappedReduction::reduce(double weight) {
     thread_.wait();
   }
   const bool any = gradients_.finish(shared_->mean);
+  if (any) compressor().commit();
   end_step();
   return any;
 }

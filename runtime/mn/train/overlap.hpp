@@ -21,11 +21,10 @@ namespace mn {
 class OverlappedReduction : public GradientReduction {
  public:
   OverlappedReduction(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm,
-                      const ReductionOptions& options);
+                      std::shared_ptr<GradientCompressor> compressor, const OptimizerOptions& options);
   ~OverlappedReduction() override;
 
   const std::vector<at::Tensor>& parameters() const noexcept override { return gradients_.parameters(); }
-  std::size_t bytes() const noexcept override { return gradients_.flat().bytes(); }
   void zero() override;
   bool reduce(double weight) override;
   void set_sync(bool on) override { sync_ = on; }
@@ -50,6 +49,7 @@ class OverlappedReduction : public GradientReduction {
     FlatBuffer own;   // this rank's gradients
     FlatBuffer mean;  // copied from `own` by the thread, then reduced
     std::mutex own_mutex;
+    std::shared_ptr<GradientCompressor> compressor;
   };
 
   std::shared_ptr<Communicator> comm_;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
@@ -18,6 +19,10 @@ constexpr std::size_t kMostPendingLosses = 1000;
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void wait_for_device(at::Device device) {
+  if (!device.is_cpu()) c10::impl::getDeviceGuardImpl(device.type())->synchronizeDevice(device.index());
 }
 
 class FunctionExtension final : public Extension {
@@ -50,6 +55,7 @@ Trainer::Trainer(std::shared_ptr<Communicator> comm, std::shared_ptr<MultiNodeOp
     throw UsageError("training has no end: the number of epochs or of iterations must be at least 1");
   }
   prepare_out();
+  optimizer_->average_also(model_->buffers());
 }
 
 void Trainer::prepare_out() const {
@@ -93,6 +99,7 @@ int Trainer::run() {
     requeue = agree(signal.raised());
     run_extensions();
   }
+  optimizer_->synchronize();
   requeue = requeue && !finished();
   if (requeue) {
     const std::filesystem::path path = checkpoint_path(out(), iteration_);
@@ -106,6 +113,8 @@ int Trainer::run() {
 
 void Trainer::begin() {
   start_ = Clock::now();
+  reported_iteration_ = iteration_;
+  reported_bytes_ = optimizer_->bytes_sent();
   model_->train();
   must_agree_ = options_.checkpoint_on_signal;
   for (Entry& entry : extensions_) {
@@ -118,42 +127,66 @@ void Trainer::begin() {
   last_agreement_at_ = Clock::now();
 }
 
-void Trainer::advance() {
-  const auto begin = Clock::now();
-  const std::optional<Batch> batch = iterator_->next();
+Batch Trainer::next_batch() {
+  const Trace::Scope scope(options_.trace.get(), "wait for data", Trace::Lane::kData);
+  std::optional<Batch> batch = iterator_->next();
   if (!batch) {
     throw DataError("epoch " + std::to_string(epoch_ + 1) + " of training has no minibatch left after " +
                         std::to_string(epoch_detail_) + " epochs: the data set is empty or shorter than it says",
                     true);
   }
-  train_on(*batch);
+  return *std::move(batch);
+}
+
+void Trainer::advance() {
+  const auto begin = Clock::now();
+  const double waited_before = optimizer_->communication_s();
+  const std::uint64_t bytes_before = optimizer_->bytes_sent();
+  const Batch batch = next_batch();
+  last_step_.data_s = seconds_since(begin);
+  train_on(batch);
   ++iteration_;
   previous_epoch_detail_ = epoch_detail_;
   epoch_detail_ = iterator_->epoch_detail();
-  if (epoch_detail_ >= static_cast<double>(epoch_ + 1)) {
-    ++epoch_;
-    if (iterator_->next())
-      throw Error("the training iterator goes on after the end of epoch " + std::to_string(epoch_));
-  }
-  training_s_ += seconds_since(begin);
+  if (epoch_detail_ >= static_cast<double>(epoch_ + 1)) end_epoch();
+  const double step_s = seconds_since(begin);
+  last_step_.communication_s = optimizer_->communication_s() - waited_before;
+  last_step_.compute_s = step_s - last_step_.data_s - last_step_.communication_s;
+  last_step_.bytes = optimizer_->bytes_sent() - bytes_before;
+  training_s_ += step_s;
+}
+
+void Trainer::end_epoch() {
+  ++epoch_;
+  if (iterator_->next()) throw Error("the training iterator goes on after the end of epoch " + std::to_string(epoch_));
+  optimizer_->synchronize();
 }
 
 void Trainer::train_on(const Batch& batch) {
+  Trace* const trace = options_.trace.get();
   optimizer_->zero_grad();
   if (batch.samples > 0) {
-    Summary metrics;
-    const at::Tensor loss = compute_loss_(batch, metrics);
-    if (!loss.defined() || loss.numel() != 1)
-      throw ArgumentError("the loss function must return a tensor of one element");
-    for (Entry& entry : extensions_) entry.extension->after_forward(*this, loss);
+    const at::Tensor loss = forward(batch);
+    const Trace::Scope scope(trace, "backward", Trace::Lane::kCompute);
     loss.backward();
+    if (trace != nullptr) wait_for_device(comm_->device());
     losses_.push_back(loss.detach());
     losses_samples_.push_back(batch.samples);
-    observation_.merge(metrics, "main/");
   }
   optimizer_->step(batch.samples);
   samples_ += batch.samples;
   if (losses_.size() == kMostPendingLosses) synchronize();
+}
+
+at::Tensor Trainer::forward(const Batch& batch) {
+  const Trace::Scope scope(options_.trace.get(), "forward", Trace::Lane::kCompute);
+  Summary metrics;
+  at::Tensor loss = compute_loss_(batch, metrics);
+  if (!loss.defined() || loss.numel() != 1)
+    throw ArgumentError("the loss function must return a tensor of one element");
+  for (Entry& entry : extensions_) entry.extension->after_forward(*this, loss);
+  observation_.merge(metrics, "main/");
+  return loss;
 }
 
 void Trainer::synchronize() {
@@ -228,6 +261,10 @@ Metrics Trainer::take_observation() {
   std::int64_t samples = samples_;
   comm_->allreduce(std::span(&samples, 1));
   metrics["images_per_second"] = training_s_ > 0 ? static_cast<double>(samples) / training_s_ : 0;
+  const auto steps = static_cast<double>(std::max<std::int64_t>(iteration_ - reported_iteration_, 1));
+  metrics["bytes_per_step"] = static_cast<double>(optimizer_->bytes_sent() - reported_bytes_) / steps;
+  reported_iteration_ = iteration_;
+  reported_bytes_ = optimizer_->bytes_sent();
   observation_ = Summary();
   reported_.clear();
   samples_ = 0;

@@ -19,6 +19,7 @@
 #include <mn/train/extension.hpp>
 #include <mn/train/optimizer.hpp>
 #include <mn/train/summary.hpp>
+#include <mn/train/trace.hpp>
 
 namespace mn {
 
@@ -33,6 +34,17 @@ struct TrainerOptions {
   /// On SIGTERM or SIGUSR1 to any rank (a scheduler's notice before it ends the job): all ranks finish the iteration,
   /// a checkpoint is written, and run() returns kExitRequeue.
   bool checkpoint_on_signal = false;
+  /// Where the phases of each step are recorded, if not null; each step then waits for its device, so that the times
+  /// are the work's. Give the optimizer the same one.
+  std::shared_ptr<Trace> trace = {};
+};
+
+/// Where one step's time went on this rank, in seconds; the sum is the step without extensions.
+struct StepTimes {
+  double data_s = 0;           ///< waiting for the minibatch
+  double compute_s = 0;        ///< forward, backward, hooks, update
+  double communication_s = 0;  ///< waiting for the other ranks and the network: what overlap could not hide
+  std::uint64_t bytes = 0;     ///< given to collectives
 };
 
 struct ExtendOptions {
@@ -77,8 +89,9 @@ class Trainer {
   /// absent, damaged, or of another model or optimizer.
   bool resume(const std::string& from);
 
-  /// Means over all ranks' samples since the last call ("main/…"), the values reported since, and "images_per_second"
-  /// (over all ranks, without the time that extensions took). For LogReport: there is one reader in a trainer.
+  /// Means over all ranks' samples since the last call ("main/…"), the values reported since, "images_per_second" (over
+  /// all ranks, without the time that extensions took) and "bytes_per_step" (that this rank gave to collectives for
+  /// gradients or parameters). For LogReport: there is one reader in a trainer.
   [[nodiscard]] Metrics take_observation();
   /// A value that is the same on all ranks, e.g. an evaluator's; the next observation holds the latest.
   void report(const std::string& name, double value);
@@ -91,6 +104,7 @@ class Trainer {
   [[nodiscard]] Iterator& iterator() const noexcept { return *iterator_; }
   [[nodiscard]] torch::nn::Module& model() const noexcept { return *model_; }
   [[nodiscard]] const TrainerOptions& options() const noexcept { return options_; }
+  [[nodiscard]] const StepTimes& last_step() const noexcept { return last_step_; }
   [[nodiscard]] const std::filesystem::path& out() const noexcept { return options_.out; }
   /// Iterations and epochs completed, also before a resume.
   [[nodiscard]] std::int64_t iteration() const noexcept { return iteration_; }
@@ -117,7 +131,10 @@ class Trainer {
   void prepare_out() const;
   void begin();
   void advance();
+  [[nodiscard]] Batch next_batch();
   void train_on(const Batch& batch);
+  [[nodiscard]] at::Tensor forward(const Batch& batch);
+  void end_epoch();
   bool agree(bool signalled);
   bool fires(Entry& entry) const;
   void run_extensions();
@@ -151,6 +168,9 @@ class Trainer {
   std::vector<std::int64_t> losses_samples_;
   std::int64_t samples_ = 0;  // since the last report, this rank's
   double training_s_ = 0;     // since the last report, without extensions
+  StepTimes last_step_;
+  std::int64_t reported_iteration_ = 0;  // at the last report, or where this process began
+  std::uint64_t reported_bytes_ = 0;
 
   bool must_agree_ = false;          // something depends on clocks or signals
   std::int64_t next_agreement_ = 0;  // iteration

@@ -1,4 +1,5 @@
 /// What a checkpoint holds of a trainer, and how training goes on from it.
+#include <cstring>
 #include <sstream>
 #include <typeinfo>
 
@@ -19,6 +20,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kBufferPrefix = "buffer.";
+constexpr std::string_view kOptimizerPrefix = "optimizer.";  // of what the multi-node optimizer keeps for each rank
+const std::string kOptimizerArchive = "optimizer_archive";
 
 std::string optimizer_kind(const torch::optim::Optimizer& optimizer) { return c10::demangle(typeid(optimizer).name()); }
 
@@ -30,10 +33,25 @@ std::string optimizer_bytes(const torch::optim::Optimizer& optimizer) {
   return std::move(bytes).str();
 }
 
-void load_optimizer(torch::optim::Optimizer& optimizer, const std::string& bytes, at::Device device) {
+void load_optimizer(torch::optim::Optimizer& optimizer, std::string_view bytes, at::Device device) {
   torch::serialize::InputArchive archive;
   archive.load_from(bytes.data(), bytes.size(), device);
   optimizer.load(archive);
+}
+
+at::Tensor tensor_of(const std::string& bytes) {
+  const at::Tensor tensor = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+  std::memcpy(tensor.mutable_data_ptr(), bytes.data(), bytes.size());
+  return tensor;
+}
+
+/// Those whose names begin with `prefix`, without it.
+NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix) {
+  NamedTensors found;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.starts_with(prefix)) found.emplace_back(name.substr(prefix.size()), tensor);
+  }
+  return found;
 }
 
 NamedTensors buffers_of(const torch::nn::Module& model) {
@@ -67,8 +85,8 @@ json Trainer::replicated_state() const {
 /// What sums over ranks.
 json Trainer::rank_record() const { return {{"observation", observation_.state()}, {"samples", samples_}}; }
 
-/// What each rank holds of its own: random numbers, and buffers (batch normalization's statistics) unless rank 0's are
-/// the same.
+/// What each rank holds of its own: random numbers, buffers (batch normalization's statistics) unless rank 0's are the
+/// same, and what its optimizer keeps for itself.
 std::string Trainer::rank_tensors() const {
   const NamedTensors buffers = buffers_of(*model_);
   const std::uint64_t own = hash64(to_safetensors(buffers));
@@ -76,10 +94,15 @@ std::string Trainer::rank_tensors() const {
   comm_->bcast(std::span(&roots, 1));
   NamedTensors tensors = random_state(comm_->device());
   if (own != roots) tensors.insert(tensors.end(), buffers.begin(), buffers.end());
+  for (const auto& [name, tensor] : optimizer_->rank_state()) {
+    tensors.emplace_back(std::string(kOptimizerPrefix) + name, tensor);
+  }
+  if (optimizer_->local()) tensors.emplace_back(kOptimizerArchive, tensor_of(optimizer_bytes(optimizer_->actual())));
   return to_safetensors(tensors);
 }
 
 void Trainer::save(const std::filesystem::path& path) {
+  optimizer_->synchronize();
   synchronize();
   Checkpoint checkpoint;
   checkpoint.ranks = comm_->gather_obj(rank_tensors());
@@ -136,8 +159,8 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   restored_ = about.at("extensions");
 }
 
-/// With as many ranks as before each goes on with its own; otherwise the sums go to rank 0, all buffers are rank 0's,
-/// and random numbers begin anew.
+/// With as many ranks as before each goes on with its own; otherwise the sums go to rank 0, all buffers and the
+/// optimizer's state are rank 0's, and random numbers and what the optimizer keeps for each rank begin anew.
 void Trainer::restore_rank(const Checkpoint& checkpoint) {
   const json& about = checkpoint.about;
   const json& records = about.at("ranks");
@@ -155,6 +178,9 @@ void Trainer::restore_rank(const Checkpoint& checkpoint) {
     const std::string key = std::to_string(about.at("seed").get<std::uint64_t>()) + " " + std::to_string(iteration_) +
                             " " + std::to_string(comm_->rank());
     seed_random(hash64(key), comm_->device());
+    if (is_root() && (optimizer_->local() || !optimizer_->rank_state().empty())) {
+      log_info("the number of ranks has changed: what each rank's optimizer kept for itself begins anew");
+    }
     return;
   }
   const NamedTensors tensors =
@@ -165,6 +191,11 @@ void Trainer::restore_rank(const Checkpoint& checkpoint) {
     if (const auto found = own.find(name); found != own.end()) buffer.copy_(found->second);
   }
   set_random_state(tensors, comm_->device());
+  optimizer_->load_rank_state(with_prefix(tensors, kOptimizerPrefix));
+  if (const auto found = own.find(kOptimizerArchive); optimizer_->local() && found != own.end()) {
+    const std::string_view archive(static_cast<const char*>(found->second.const_data_ptr()), found->second.nbytes());
+    load_optimizer(optimizer_->actual(), archive, comm_->device());
+  }
 }
 
 }  // namespace mn

@@ -30,6 +30,7 @@ void average_buffers(torch::nn::Module& model, Communicator& comm) {
 }
 
 void extensions::AllreducePersistent::run(Trainer& trainer) {
+  trainer.optimizer().synchronize();
   trainer.synchronize();
   average_buffers(trainer.model(), trainer.communicator());
 }

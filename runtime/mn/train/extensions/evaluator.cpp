@@ -10,6 +10,7 @@ Evaluator::Evaluator(std::unique_ptr<mn::Evaluator> evaluator, std::string name)
 }
 
 void Evaluator::run(Trainer& trainer) {
+  trainer.optimizer().synchronize();
   trainer.synchronize();
   for (const auto& [metric, value] : evaluator_->evaluate()) trainer.report(name_ + "/main/" + metric, value);
 }

@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <array>
+
+#include <torch/torch.h>
+
+#include <mn/core/error.hpp>
+#include <mn/train/compression/cast_compressor.hpp>
+#include <mn/train/compression/gradient_compressor.hpp>
+#include <mn/train/compression/power_sgd.hpp>
+#include <mn/train/compression/top_k_compressor.hpp>
+
+namespace mn {
+namespace {
+
+// In the order of the enumeration.
+constexpr std::array<std::string_view, 5> kNames = {"none", "fp16", "bf16", "topk", "powersgd"};
+
+class Uncompressed final : public GradientCompressor {
+ public:
+  explicit Uncompressed(std::shared_ptr<Trace> trace) : GradientCompressor(std::move(trace)) {}
+
+ private:
+  void do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, Communicator& comm) override {
+    average(gradients.messages().subspan(first, count), comm);
+  }
+};
+
+}  // namespace
+
+std::vector<std::string> compression_names() { return {kNames.begin(), kNames.end()}; }
+
+Compression parse_compression(std::string_view name) {
+  const auto* const found = std::ranges::find(kNames, name);
+  if (found != kNames.end()) return static_cast<Compression>(found - kNames.begin());
+  std::string text = "unknown compression \"" + std::string(name) + "\"; known:";
+  for (const auto known : kNames) text.append(" ").append(known);
+  throw UsageError(text);
+}
+
+void GradientCompressor::allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, Communicator& comm) {
+  const at::NoGradGuard no_grad;
+  Trace::Scope scope(trace_.get(), "reduce gradients", Trace::Lane::kCommunication);
+  const std::uint64_t before = bytes_sent_;
+  do_allreduce(gradients, first, count, comm);
+  scope.set_bytes(bytes_sent_ - before);
+}
+
+void GradientCompressor::average(std::span<const BufferView> buffers, Communicator& comm) {
+  comm.allreduce_grad(buffers, 1.0 / comm.size());
+  if (comm.size() == 1) return;
+  for (const BufferView& buffer : buffers) bytes_sent_ += buffer.bytes();
+}
+
+void GradientCompressor::allgather(ConstBufferView own, BufferView all, Communicator& comm) {
+  comm.allgather(own, all);
+  bytes_sent_ += own.bytes();
+}
+
+std::unique_ptr<GradientCompressor> create_compressor(const CompressionOptions& options,
+                                                      const std::vector<at::Tensor>& parameters,
+                                                      const Communicator& comm, std::shared_ptr<Trace> trace) {
+  if (comm.size() == 1) return std::make_unique<Uncompressed>(std::move(trace));
+  switch (options.kind) {
+    case Compression::kNone:
+      break;
+    case Compression::kFp16:
+      return std::make_unique<CastCompressor>(parameters, at::kHalf, std::move(trace));
+    case Compression::kBf16:
+      return std::make_unique<CastCompressor>(parameters, at::kBFloat16, std::move(trace));
+    case Compression::kTopK:
+      return std::make_unique<TopKCompressor>(parameters, options.density, std::move(trace));
+    case Compression::kPowerSgd:
+      return std::make_unique<PowerSgd>(parameters, options.rank, std::move(trace));
+  }
+  return std::make_unique<Uncompressed>(std::move(trace));
+}
+
+}  // namespace mn

@@ -1,0 +1,42 @@
+#include <string>
+
+#include <mn/core/error.hpp>
+#include <mn/train/optimizer_options.hpp>
+
+namespace mn {
+namespace {
+
+void check_compression(const CompressionOptions& options) {
+  if (!(options.density > 0 && options.density <= 1)) {
+    throw UsageError("top-k compression can't send " + std::to_string(options.density) +
+                     " of the gradient: give a part above 0, at most 1");
+  }
+  if (options.rank < 1) throw UsageError("the rank of PowerSGD's matrices must be at least 1");
+}
+
+}  // namespace
+
+void check_options(const OptimizerOptions& options) {
+  check_compression(options.compression);
+  if (options.overlap && options.double_buffering) {
+    throw UsageError(
+        "overlap and double buffering exclude each other: a stale step has nothing to overlap with backward");
+  }
+  if (options.local_steps < 1) throw UsageError("local SGD needs at least 1 step between two averages");
+  if (!(options.outer_momentum >= 0 && options.outer_momentum < 1)) {
+    throw UsageError("the outer momentum must be at least 0 and below 1");
+  }
+  if (options.local_steps == 1) {
+    if (options.outer_momentum > 0) throw UsageError("an outer momentum needs local steps, more than 1");
+    return;
+  }
+  const char* other = options.overlap                                  ? "overlap"
+                      : options.double_buffering                       ? "double buffering"
+                      : options.compression.kind != Compression::kNone ? "compression"
+                                                                       : nullptr;
+  if (other != nullptr) {
+    throw UsageError("local steps average parameters, not gradients: they exclude " + std::string(other));
+  }
+}
+
+}  // namespace mn

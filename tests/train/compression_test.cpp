@@ -1,0 +1,292 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
+#include <mn/train/optimizer.hpp>
+#include <mn/train/tensor.hpp>
+
+#include "tests/train/toy.hpp"
+
+namespace mn {
+namespace {
+
+using testing::HasSubstr;
+using torch::optim::SGD;
+using torch::optim::SGDOptions;
+using toy::same_on_all;
+
+/// Large enough for every compressor; the second layer can be left out.
+struct Net : torch::nn::Module {
+  Net() {
+    torch::manual_seed(7);
+    first = register_module("first", torch::nn::Linear(40, 60));
+    second = register_module("second", torch::nn::Linear(60, 30));
+  }
+  at::Tensor forward(const at::Tensor& x, bool with_second) {
+    const at::Tensor h = torch::tanh(first(x));
+    return with_second ? second(h) : h;
+  }
+  torch::nn::Linear first{nullptr}, second{nullptr};
+};
+
+std::string bytes_of(const std::vector<at::Tensor>& tensors) {
+  std::string bytes;
+  for (const auto& tensor : tensors) bytes.append(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes());
+  return bytes;
+}
+
+struct Job {
+  Net net;
+  std::unique_ptr<MultiNodeOptimizer> optimizer;
+
+  Job(const std::shared_ptr<Communicator>& comm, const OptimizerOptions& options, double lr = 0.1,
+      double momentum = 0.9)
+      : optimizer(create_multi_node_optimizer(
+            std::make_unique<SGD>(net.parameters(), SGDOptions(lr).momentum(momentum)), comm, options)) {}
+
+  /// Irregular on purpose: ranks differ in weights and in whether they use the second layer, which at times none does.
+  void train(int first, int last) {
+    const int rank = optimizer->communicator()->rank();
+    for (int k = first; k < last; ++k) {
+      torch::manual_seed(1000 * k + rank);
+      optimizer->zero_grad();
+      const bool with_second = k % 4 != 3 && (k + rank) % 3 != 0;
+      net.forward(torch::randn({3, 40}), with_second).pow(2).mean().backward();
+      optimizer->step(1 + (k + rank) % 2);
+    }
+  }
+};
+
+class CompressionTest : public testing::TestWithParam<Compression> {
+ protected:
+  std::shared_ptr<Communicator> comm_ = create_communicator("hierarchical", MPI_COMM_WORLD, {.device = Device{}});
+  CompressionOptions compression_{.kind = GetParam(), .density = 0.05, .rank = 2};
+};
+
+TEST_P(CompressionTest, AllRanksHoldTheSameBits) {
+  for (const bool double_buffering : {false, true}) {
+    Job job(comm_, {.double_buffering = double_buffering, .compression = compression_});
+    job.train(0, 8);
+    job.optimizer->synchronize();
+    EXPECT_TRUE(same_on_all(bytes_of(job.net.parameters()))) << "double buffering " << double_buffering;
+  }
+}
+
+TEST_P(CompressionTest, OverlapChangesNoBit) {
+  Job direct(comm_, {.compression = compression_});
+  direct.train(0, 20);
+  for (const std::size_t bucket_bytes : {std::size_t{1}, std::size_t{8000}, std::size_t{1} << 20}) {
+    Job overlapped(comm_, {.overlap = true, .compression = compression_, .bucket_bytes = bucket_bytes});
+    overlapped.train(0, 20);
+    EXPECT_EQ(bytes_of(overlapped.net.parameters()), bytes_of(direct.net.parameters()))
+        << "buckets of " << bucket_bytes;
+  }
+}
+
+TEST_P(CompressionTest, WhatIsNotSentIsKept) {
+  // With a rate of 1 the parameters are the sum of what was applied: it lacks the mean of what the ranks remember.
+  constexpr int kSteps = 6;
+  std::vector<at::Tensor> plain;
+  const auto sum_gradients = [&](const CompressionOptions& compression) {
+    auto p = torch::zeros({50, 40}).requires_grad_();
+    auto optimizer = create_multi_node_optimizer(std::make_unique<SGD>(std::vector<at::Tensor>{p}, SGDOptions(1)),
+                                                 comm_, {.compression = compression});
+    for (int k = 0; k < kSteps; ++k) {
+      torch::manual_seed(100 * k + comm_->rank());
+      optimizer->zero_grad();
+      (p * torch::randn({50, 40})).sum().backward();
+      optimizer->step();
+    }
+    at::Tensor lost = torch::zeros({2000});
+    for (const auto& [name, tensor] : optimizer->rank_state()) {
+      if (name == "lost.0") lost.copy_(tensor);
+    }
+    comm_->allreduce(lost);
+    return std::pair(p.detach(), lost.view({50, 40}) / comm_->size());
+  };
+  const at::Tensor all = sum_gradients({}).first;
+  const auto [sent, lost] = sum_gradients(compression_);
+  const bool lossy = comm_->size() > 1;
+  EXPECT_EQ(lost.abs().max().item<double>() > 0, lossy);
+  EXPECT_EQ(sent.equal(all), !lossy);
+  const double rounding = GetParam() == Compression::kBf16 ? 0.1 : GetParam() == Compression::kFp16 ? 0.01 : 1e-4;
+  EXPECT_LT((sent - lost - all).abs().max().item<double>(), rounding);
+}
+
+TEST_P(CompressionTest, AResumeGoesOnWithWhatWasLost) {
+  Job whole(comm_, {.compression = compression_}, 0.1, 0);
+  whole.train(0, 10);
+  Job before(comm_, {.compression = compression_}, 0.1, 0);
+  before.train(0, 5);
+  Job after(comm_, {.compression = compression_}, 0.1, 0);
+  {
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < 4; ++i) after.net.parameters()[i].copy_(before.net.parameters()[i]);
+  }
+  after.optimizer->load_state(before.optimizer->state());
+  after.optimizer->load_rank_state(before.optimizer->rank_state());
+  after.train(5, 10);
+  EXPECT_EQ(bytes_of(after.net.parameters()), bytes_of(whole.net.parameters()));
+  if (comm_->size() > 1) {
+    EXPECT_THROW(after.optimizer->load_rank_state({}), DataError);
+  }
+}
+
+TEST_P(CompressionTest, StepsWithoutSamplesKeepWhatWasLost) {
+  Job job(comm_, {.compression = compression_}, 0.1, 0);
+  job.train(0, 3);
+  const std::string before = bytes_of(job.net.parameters());
+  std::string lost;
+  for (const auto& [name, tensor] : job.optimizer->rank_state()) lost += bytes_of({tensor});
+  job.optimizer->zero_grad();
+  job.optimizer->step(0);
+  EXPECT_EQ(bytes_of(job.net.parameters()), before);
+  std::string lost_after;
+  for (const auto& [name, tensor] : job.optimizer->rank_state()) lost_after += bytes_of({tensor});
+  EXPECT_EQ(lost_after, lost);
+}
+
+TEST_P(CompressionTest, FollowsAChangedParameterSet) {
+  const at::Tensor p = torch::zeros({40, 40}).requires_grad_();
+  const at::Tensor q = torch::zeros({64, 64}).requires_grad_();
+  const auto optimizer = create_multi_node_optimizer(std::make_unique<SGD>(std::vector<at::Tensor>{p}, SGDOptions(1)),
+                                                     comm_, {.compression = compression_});
+  const auto step = [&](const at::Tensor& loss) {
+    loss.backward();
+    optimizer->step();
+    optimizer->zero_grad();
+  };
+  step(p.sum());
+  const std::uint64_t sent = optimizer->bytes_sent();
+  optimizer->actual().add_param_group(torch::optim::OptimizerParamGroup({q}));
+  optimizer->zero_grad();
+  step((p * q.narrow(0, 0, 40).narrow(1, 0, 40)).sum() + q.sum());
+  EXPECT_TRUE(same_on_all(bytes_of({p, q})));
+  EXPECT_NE(q.detach().abs().sum().item<double>(), 0);
+  EXPECT_EQ(optimizer->bytes_sent() > sent, comm_->size() > 1) << "the count goes on";
+}
+
+std::string name_of(const testing::TestParamInfo<Compression>& kind) {
+  return compression_names()[static_cast<std::size_t>(kind.param)];
+}
+INSTANTIATE_TEST_SUITE_P(Lossy, CompressionTest,
+                         testing::Values(Compression::kFp16, Compression::kBf16, Compression::kTopK,
+                                         Compression::kPowerSgd),
+                         name_of);
+
+class WireTest : public testing::Test {
+ protected:
+  std::shared_ptr<Communicator> comm_ = toy::world();
+
+  /// Parameters after some steps with gradients that are small whole numbers, as is their mean.
+  std::string train(const OptimizerOptions& options) {
+    auto p = torch::zeros({7, 11}).requires_grad_();
+    auto q = torch::zeros({13}).requires_grad_();
+    auto optimizer = create_multi_node_optimizer(
+        std::make_unique<SGD>(std::vector<at::Tensor>{p, q}, SGDOptions(0.5).momentum(0.5)), comm_, options);
+    for (int k = 1; k <= 6; ++k) {
+      const int factor = k * (comm_->rank() + 1) * comm_->size();
+      optimizer->zero_grad();
+      ((p * torch::arange(77).view({7, 11}).remainder(5)).sum() * factor + q.sum() * factor).backward();
+      optimizer->step();
+    }
+    optimizer->synchronize();
+    return bytes_of({p, q});
+  }
+  std::uint64_t bytes_per_step(const CompressionOptions& compression) {
+    auto p = torch::zeros({100, 200}).requires_grad_();
+    auto q = torch::zeros({50}).requires_grad_();
+    auto optimizer = create_multi_node_optimizer(std::make_unique<SGD>(std::vector<at::Tensor>{p, q}, SGDOptions(1)),
+                                                 comm_, {.compression = compression});
+    for (int k = 0; k < 3; ++k) {
+      optimizer->zero_grad();
+      (p.sum() + q.sum()).backward();
+      optimizer->step();
+    }
+    return optimizer->bytes_sent() / 3;
+  }
+};
+
+TEST_F(WireTest, CastingWhatFitsChangesNoBit) {
+  for (const bool overlap : {false, true}) {
+    for (const auto kind : {Compression::kFp16, Compression::kBf16}) {
+      EXPECT_EQ(train({.overlap = overlap, .compression = {.kind = kind}}), train({})) << static_cast<int>(kind);
+    }
+  }
+}
+
+TEST_F(WireTest, TopKOfEverythingChangesNoBit) {
+  EXPECT_EQ(train({.compression = {.kind = Compression::kTopK, .density = 1}}), train({}));
+}
+
+TEST_F(WireTest, PowerSgdIsExactForMatricesOfItsRank) {
+  const auto u = torch::arange(1, 31).to(torch::kFloat).view({30, 1});
+  const auto v = torch::cos(torch::arange(40)).view({1, 40});
+  const auto p = torch::zeros({30, 40}).requires_grad_();
+  auto optimizer = create_multi_node_optimizer(std::make_unique<SGD>(std::vector<at::Tensor>{p}, SGDOptions(1)), comm_,
+                                               {.compression = {.kind = Compression::kPowerSgd, .rank = 2}});
+  (p * u.matmul(v)).sum().backward();
+  optimizer->step();
+  EXPECT_TRUE(torch::allclose(p, -u.matmul(v), 1e-4, 1e-4)) << (p + u.matmul(v)).abs().max();
+}
+
+TEST_F(WireTest, BytesAreThoseThatTravel) {
+  constexpr std::uint64_t kTail = (2 + 2) * 4;  // weight, disturbed, two flags
+  const std::uint64_t some = comm_->size() > 1 ? 1 : 0;
+  EXPECT_EQ(bytes_per_step({}), some * (20050 * 4 + kTail));
+  EXPECT_EQ(bytes_per_step({.kind = Compression::kFp16}), some * (20050 * 2 + kTail));
+  EXPECT_EQ(bytes_per_step({.kind = Compression::kBf16}), some * (20050 * 2 + kTail));
+  EXPECT_EQ(bytes_per_step({.kind = Compression::kTopK, .density = 0.01}), some * (200 * 8 + 50 * 4 + kTail));
+  EXPECT_EQ(bytes_per_step({.kind = Compression::kPowerSgd, .rank = 3}), some * (3 * 300 * 4 + 50 * 4 + kTail));
+}
+
+TEST_F(WireTest, TrainersCheckpointsHoldIt) {
+  const toy::TestFolder folder(comm_);
+  toy::ToyOptions options = {.trainer = {.epochs = 2, .out = folder.path()},
+                             .optimizer = {.compression = {.kind = Compression::kBf16}}};
+  toy::ToyJob whole(comm_, options);
+  EXPECT_EQ(whole.trainer->run(), 0);
+  options.trainer.epochs = 1;
+  toy::ToyJob first(comm_, options);
+  EXPECT_EQ(first.trainer->run(), 0);
+  first.trainer->save(folder.path() / "half");
+  options.trainer.epochs = 2;
+  toy::ToyJob second(comm_, options);
+  EXPECT_TRUE(second.trainer->resume((folder.path() / "half").string()));
+  EXPECT_EQ(second.trainer->run(), 0);
+  EXPECT_TRUE(second.weights().equal(whole.weights()));
+
+  const auto alone = comm_->split(comm_->rank(), 0);  // another number of ranks
+  toy::ToyJob fewer(alone, options);
+  EXPECT_TRUE(fewer.trainer->resume((folder.path() / "half").string()));
+  EXPECT_TRUE(fewer.weights().equal(first.weights()));
+}
+
+TEST(OptimizerOptionsTest, ContradictionsAreUsageErrors) {
+  const auto error_of = [](const OptimizerOptions& options) -> std::string {
+    try {
+      check_options(options);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error_of({}), "no error");
+  EXPECT_EQ(error_of({.overlap = true, .compression = {.kind = Compression::kFp16}}), "no error");
+  EXPECT_THAT(error_of({.overlap = true, .double_buffering = true}), HasSubstr("exclude each other"));
+  EXPECT_THAT(error_of({.overlap = true, .local_steps = 2}), HasSubstr("exclude overlap"));
+  EXPECT_THAT(error_of({.double_buffering = true, .local_steps = 2}), HasSubstr("exclude double buffering"));
+  EXPECT_THAT(error_of({.compression = {.kind = Compression::kTopK}, .local_steps = 2}),
+              HasSubstr("exclude compression"));
+  EXPECT_THAT(error_of({.outer_momentum = 0.5}), HasSubstr("local steps"));
+  EXPECT_THAT(error_of({.local_steps = 4, .outer_momentum = 1}), HasSubstr("below 1"));
+  EXPECT_THAT(error_of({.local_steps = 0}), HasSubstr("at least 1 step"));
+  EXPECT_THAT(error_of({.compression = {.density = 0}}), HasSubstr("above 0"));
+  EXPECT_THAT(error_of({.compression = {.rank = 0}}), HasSubstr("at least 1"));
+  EXPECT_THROW(static_cast<void>(parse_compression("zip")), UsageError);
+}
+
+}  // namespace
+}  // namespace mn

@@ -1,0 +1,167 @@
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <mn/train/extensions/snapshot.hpp>
+#include <mn/train/local_sgd.hpp>
+#include <mn/train/optimizer.hpp>
+
+#include "tests/train/toy.hpp"
+
+namespace mn {
+namespace {
+
+using torch::optim::SGD;
+using torch::optim::SGDOptions;
+using toy::same_on_all;
+
+class LocalSgdTest : public testing::Test {
+ protected:
+  std::shared_ptr<Communicator> comm_ = toy::world();
+  int rank_ = comm_->rank();
+  int size_ = comm_->size();
+  double mean_ = (size_ + 1) / 2.0;  // of rank + 1
+
+  std::unique_ptr<MultiNodeOptimizer> sgd(const at::Tensor& p, const OptimizerOptions& options) {
+    return create_multi_node_optimizer(std::make_unique<SGD>(std::vector<at::Tensor>{p}, SGDOptions(1)), comm_,
+                                       options);
+  }
+};
+
+at::Tensor parameter(double value = 0) { return torch::full({5, 3}, value).requires_grad_(); }
+
+TEST_F(LocalSgdTest, OneLocalStepOfSgdIsThePlainStep) {
+  const at::Tensor x = torch::arange(15).view({5, 3}).to(torch::kFloat);
+  const at::Tensor p = parameter(2);
+  const at::Tensor q = parameter(2);
+  const auto plain = sgd(p, {});
+  SGD alone(std::vector<at::Tensor>{q}, SGDOptions(1));
+  LocalSgd local({q}, comm_, 1, 0, nullptr);
+  for (int k = 1; k <= 5; ++k) {
+    const int factor = (rank_ + k) * size_;  // whole numbers, as is their mean
+    plain->zero_grad();
+    alone.zero_grad();
+    ((p * x).sum() * factor).backward();
+    ((q * x).sum() * factor).backward();
+    plain->step();
+    alone.step();
+    local.step(1);
+    EXPECT_TRUE(q.equal(p)) << "step " << k;
+  }
+}
+
+TEST_F(LocalSgdTest, ParametersAreTheirMeanEveryKSteps) {
+  const at::Tensor p = parameter();
+  const auto optimizer = sgd(p, {.local_steps = 3});
+  for (int k = 1; k <= 7; ++k) {
+    optimizer->zero_grad();
+    (p.sum() * (rank_ + 1)).backward();
+    optimizer->step();
+    const double own = k % 3 == 0 ? 0 : (k % 3) * (rank_ + 1);
+    EXPECT_TRUE(torch::allclose(p, torch::full({5, 3}, -(k - k % 3) * mean_ - own))) << "step " << k;
+  }
+  optimizer->synchronize();
+  EXPECT_TRUE(torch::allclose(p, torch::full({5, 3}, -7 * mean_)));
+  const at::Tensor before = p.detach().clone();
+  optimizer->synchronize();
+  EXPECT_TRUE(p.equal(before)) << "there was no step since";
+  EXPECT_EQ(optimizer->bytes_sent(), size_ > 1 ? 3U * (15 + 1) * 4 : 0U);
+}
+
+TEST_F(LocalSgdTest, RanksCountByTheirSamples) {
+  const at::Tensor p = parameter();
+  const auto optimizer = sgd(p, {.local_steps = 2});
+  double weighted = 0;
+  double samples = 0;
+  for (int r = 0; r < size_; ++r) {
+    weighted += 2 * r * (r + 1.0);
+    samples += r;
+  }
+  for (int k = 0; k < 2; ++k) {
+    optimizer->zero_grad();
+    if (rank_ > 0) (p.sum() * (rank_ + 1)).backward();  // rank 0 never has a sample
+    optimizer->step(rank_);
+  }
+  EXPECT_TRUE(torch::allclose(p, torch::full({5, 3}, samples > 0 ? -weighted / samples : 0.0))) << p;
+}
+
+TEST_F(LocalSgdTest, OuterMomentumCarriesTheMeanChangeOn) {
+  const at::Tensor p = parameter();
+  const auto optimizer = sgd(p, {.local_steps = 2, .outer_momentum = 0.5});
+  double velocity = 0;
+  double expected = 0;
+  for (int k = 1; k <= 6; ++k) {
+    optimizer->zero_grad();
+    (p.sum() * (rank_ + 1)).backward();
+    optimizer->step();
+    if (k % 2 != 0) continue;
+    velocity = 0.5 * velocity - 2 * mean_;
+    expected += velocity;
+    EXPECT_TRUE(torch::allclose(p, torch::full({5, 3}, expected))) << "step " << k;
+  }
+  const at::Tensor q = parameter();
+  const auto resumed = sgd(q, {.local_steps = 2, .outer_momentum = 0.5});
+  resumed->load_rank_state(optimizer->rank_state());
+  for (int k = 0; k < 2; ++k) {
+    resumed->zero_grad();
+    q.sum().backward();
+    resumed->step();
+  }
+  EXPECT_TRUE(torch::allclose(q, torch::full({5, 3}, 0.5 * velocity - 2)));
+}
+
+TEST_F(LocalSgdTest, BuffersBecomeTheirMeanToo) {
+  const at::Tensor p = parameter();
+  torch::nn::BatchNorm1d norm(4);
+  const auto optimizer = sgd(p, {.local_steps = 2});
+  optimizer->average_also(norm->buffers());
+  const at::NoGradGuard no_grad;
+  for (int k = 0; k < 2; ++k) {
+    norm->running_mean.fill_(rank_ + 1);
+    norm->num_batches_tracked.fill_(rank_ + 5);
+    optimizer->step();
+  }
+  EXPECT_TRUE(torch::allclose(norm->running_mean, torch::full({4}, mean_)));
+  EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), rank_ + 5);
+}
+
+TEST_F(LocalSgdTest, EpochsEndAndResumeTogether) {
+  const toy::TestFolder folder(comm_);
+  toy::ToyOptions options = {.noise = true,  // dropout, and a buffer of each rank's own
+                             .trainer = {.epochs = 3, .out = folder.path()},
+                             .optimizer = {.local_steps = 4, .outer_momentum = 0.3}};
+  toy::ToyJob whole(comm_, options);
+  whole.trainer->extend("look", {1, "epoch"}, [&](Trainer&) {
+    const at::Tensor weights = whole.weights();
+    EXPECT_TRUE(same_on_all(std::string(static_cast<const char*>(weights.const_data_ptr()), weights.nbytes())));
+    const at::Tensor mean = whole.model->running_mean;
+    EXPECT_TRUE(same_on_all(std::string(static_cast<const char*>(mean.const_data_ptr()), mean.nbytes())));
+  });
+  EXPECT_EQ(whole.trainer->run(), 0);
+
+  options.trainer.epochs = 2;
+  toy::ToyJob first(comm_, options);
+  first.trainer->extend(std::make_unique<extensions::Snapshot>());
+  EXPECT_EQ(first.trainer->run(), 0);
+  options.trainer.epochs = 3;
+  toy::ToyJob second(comm_, options);
+  EXPECT_TRUE(second.trainer->resume("auto"));
+  EXPECT_EQ(second.trainer->run(), 0);
+  EXPECT_TRUE(second.weights().equal(whole.weights())) << "each rank's Adam goes on with its own state";
+}
+
+TEST_F(LocalSgdTest, DoubleBufferingAppliesEveryStepByTheEnd) {
+  const at::Tensor p = parameter();
+  const auto optimizer = sgd(p, {.double_buffering = true});
+  for (int k = 1; k <= 4; ++k) {
+    optimizer->zero_grad();
+    (p.sum() * (k * (rank_ + 1))).backward();
+    optimizer->step();
+  }
+  optimizer->synchronize();
+  EXPECT_TRUE(torch::allclose(p, torch::full({5, 3}, -10 * mean_)));
+  optimizer->synchronize();
+  EXPECT_TRUE(torch::allclose(p, torch::full({5, 3}, -10 * mean_)));
+}
+
+}  // namespace
+}  // namespace mn

@@ -1,0 +1,199 @@
+#include <chrono>
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/train/extensions/profile.hpp>
+#include <mn/train/straggler.hpp>
+
+#include "tests/train/toy.hpp"
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using toy::TestFolder;
+using toy::ToyJob;
+using toy::world;
+
+void pause(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
+
+/// Makes one rank compute longer.
+class SlowRank final : public Extension {
+ public:
+  explicit SlowRank(int rank) : rank_(rank) {}
+  std::string name() const override { return "slow"; }
+  void after_forward(Trainer& trainer, const at::Tensor&) override {
+    if (trainer.communicator().rank() == rank_) pause(20);
+  }
+
+ private:
+  int rank_;
+};
+
+/// Makes every backward pass pause between the second layer's gradients and the first's.
+class SlowBackward final : public Extension {
+ public:
+  std::string name() const override { return "slow backward"; }
+  void after_forward(Trainer&, const at::Tensor& loss) override {
+    // loss ← nll ← log_softmax ← second layer ← tanh
+    auto node = loss.grad_fn();
+    while (node && node->name() != "TanhBackward0") {
+      std::shared_ptr<torch::autograd::Node> next;
+      for (const auto& edge : node->next_edges()) {
+        if (edge.function && edge.function->name() != "torch::autograd::AccumulateGrad" &&
+            edge.function->name() != "TBackward0") {
+          next = edge.function;
+        }
+      }
+      node = next;
+    }
+    found_ = node != nullptr;
+    if (found_) node->add_pre_hook(std::make_unique<Pause>());
+  }
+  bool found_ = false;
+
+ private:
+  struct Pause : torch::autograd::FunctionPreHook {
+    torch::autograd::variable_list operator()(const torch::autograd::variable_list& gradients) override {
+      pause(10);
+      return gradients;
+    }
+  };
+};
+
+toy::ToyOptions profiled(const std::filesystem::path& out, std::int64_t iterations, bool overlap) {
+  const auto trace = std::make_shared<Trace>();
+  return {.trainer = {.iterations = iterations, .out = out, .trace = trace},
+          .optimizer = {.overlap = overlap, .deterministic = true, .bucket_bytes = 1, .trace = trace}};
+}
+
+std::vector<json> lines_of(const std::filesystem::path& path) {
+  std::vector<json> lines;
+  std::istringstream text(read_file(path));
+  for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+  return lines;
+}
+
+TEST(ProfileTest, HasALineForEachStepWithEveryRank) {
+  const TestFolder folder(world());
+  ToyJob job(world(), profiled(folder.path(), 47, false));  // two windows and a rest
+  job.trainer->extend(std::make_unique<extensions::Profile>());
+  EXPECT_EQ(job.trainer->run(), 0);
+
+  const auto lines = lines_of(folder.path() / "profile.jsonl");
+  EXPECT_EQ(lines.size(), 47U);
+  const auto ranks = static_cast<std::size_t>(world()->size());
+  for (std::size_t k = 0; k < lines.size(); ++k) {
+    EXPECT_EQ(lines[k].at("iteration"), k + 1);
+    for (const char* column : {"data_s", "compute_s", "communication_s", "bytes"}) {
+      EXPECT_EQ(lines[k].at(column).size(), ranks) << column;
+    }
+    for (std::size_t r = 0; r < ranks; ++r) {
+      EXPECT_GT(lines[k]["compute_s"][r], 0.0);
+      EXPECT_GT(lines[k]["communication_s"][r], 0.0);
+      EXPECT_GE(lines[k]["data_s"][r], 0.0);
+      EXPECT_EQ(lines[k]["bytes"][r] > 0, ranks > 1);
+    }
+  }
+}
+
+TEST(ProfileTest, TheTraceShowsCommunicationDuringBackward) {
+  const TestFolder folder(world());
+  ToyJob job(world(), profiled(folder.path(), 12, true));
+  auto& slow = job.trainer->extend(std::make_unique<SlowBackward>());
+  job.trainer->extend(std::make_unique<extensions::Profile>());
+  EXPECT_EQ(job.trainer->run(), 0);
+  EXPECT_TRUE(slow.found_);
+
+  const json trace = json::parse(read_file(folder.path() / "trace.json"));
+  std::map<int, std::vector<json>> backward, communication;
+  std::map<std::string, int> spans;
+  for (const json& event : trace.at("traceEvents")) {
+    if (event.at("ph") == "M") continue;
+    EXPECT_EQ(event.at("ph"), "X");
+    EXPECT_GE(event.at("dur"), 0.0);
+    ++spans[event.at("name")];
+    if (event.at("name") == "backward") backward[event.at("pid")].push_back(event);
+    if (event.at("tid") == 1) communication[event.at("pid")].push_back(event);
+  }
+  for (const char* name : {"wait for data", "forward", "backward", "wait for gradients", "update"}) {
+    EXPECT_GE(spans[name], 12 * world()->size()) << name;
+  }
+  for (int rank = 0; world()->size() > 1 && rank < world()->size(); ++rank) {
+    int within = 0;
+    for (const json& span : communication[rank]) {
+      for (const json& step : backward[rank]) {
+        const double begin = step.at("ts");
+        const double end = begin + step.at("dur").get<double>();
+        if (span.at("ts") > begin && span.at("ts").get<double>() + span.at("dur").get<double>() < end) ++within;
+      }
+    }
+    EXPECT_GE(within, 12) << "rank " << rank << ": reductions that lie within a backward pass";
+    EXPECT_GT(communication[rank].front().at("args").at("bytes"), 0);
+  }
+}
+
+TEST(ProfileTest, ASlowRankIsNamedWithItsHost) {
+  const TestFolder folder(world());
+  const int slow = world()->size() - 1;
+  ToyJob job(world(), profiled(folder.path(), 80, false));
+  job.trainer->extend(std::make_unique<SlowRank>(slow));
+  job.trainer->extend(std::make_unique<extensions::Profile>());
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(job.trainer->run(), 0);
+  const std::string log = testing::internal::GetCapturedStderr();
+  if (world()->rank() == 0 && world()->size() > 1) {
+    EXPECT_THAT(log, HasSubstr("straggler: rank " + std::to_string(slow) + " on host " +
+                               world()->topology().hosts[static_cast<std::size_t>(slow)]));
+    EXPECT_EQ(log.find("straggler"), log.rfind("straggler")) << log;
+  } else {
+    EXPECT_THAT(log, Not(HasSubstr("straggler")));
+  }
+}
+
+TEST(ProfileTest, NeedsATrace) {
+  const TestFolder folder(world());
+  ToyJob job(world(), {.trainer = {.iterations = 1, .out = folder.path()}});
+  job.trainer->extend(std::make_unique<extensions::Profile>());
+  EXPECT_THROW(job.trainer->run(), ArgumentError);
+}
+
+TEST(StragglerDetectorTest, NamesWhoIsSlowInThreeWindowsInARow) {
+  StragglerDetector detector;
+  const std::vector<double> even = {0.010, 0.011, 0.012, 0.010};
+  const std::vector<double> slow = {0.010, 0.011, 0.020, 0.010};
+  EXPECT_THAT(detector.add(slow), IsEmpty());
+  EXPECT_THAT(detector.add(slow), IsEmpty());
+  EXPECT_THAT(detector.add(even), IsEmpty());
+  EXPECT_THAT(detector.add(slow), IsEmpty());
+  EXPECT_THAT(detector.add(slow), IsEmpty());
+  const auto found = detector.add(slow);
+  EXPECT_EQ(found.size(), 1U);
+  if (!found.empty()) {
+    EXPECT_EQ(found[0].rank, 2U);
+    EXPECT_EQ(found[0].seconds, 0.020);
+    EXPECT_EQ(found[0].median, 0.010);
+  }
+  EXPECT_THAT(detector.add(slow), IsEmpty()) << "once is enough";
+}
+
+TEST(StragglerDetectorTest, OfTwoRanksTheSlowerIsJudgedByTheFaster) {
+  StragglerDetector detector;
+  for (int k = 0; k < 2; ++k) EXPECT_THAT(detector.add({0.02, 0.01}), IsEmpty());
+  EXPECT_EQ(detector.add({0.02, 0.01}).size(), 1U);
+  StragglerDetector tiny;
+  for (int k = 0; k < 5; ++k) EXPECT_THAT(tiny.add({20e-6, 10e-6}), IsEmpty()) << "less than a millisecond";
+}
+
+}  // namespace
+}  // namespace mn
