@@ -36,6 +36,7 @@ class Way {
         std::make_unique<torch::optim::SGD>(net_->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9)), comm,
         options);
     for (int k = 0; k < kWarmUp; ++k) step();
+    optimizer_->synchronize();
     bytes_before_ = optimizer_->bytes_sent();
   }
 
@@ -43,6 +44,7 @@ class Way {
     comm_->barrier();
     const auto begin = mn::Trace::Clock::now();
     for (int k = 0; k < kStepsPerTurn; ++k) step();
+    optimizer_->synchronize();
     turns_s_.push_back(std::chrono::duration<double>(mn::Trace::Clock::now() - begin).count() / kStepsPerTurn);
   }
 

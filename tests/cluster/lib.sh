@@ -72,12 +72,13 @@ has_ranks() { [ "$(ranks_of "$1" | wc -l)" = "$2" ]; }
 # placement FILE: rank, host, intra and inter of mnlaunch's table.
 placement() { awk '$1 ~ /^[0-9]+$/ {print $1, $2, $3, $4}' "$1"; }
 
-# same_log WANTED SEEN: the reports of two runs agree to 1e-4 in all that does not depend on time.
+# same_log WANTED SEEN: the reports of two runs agree to 1e-4 in all that depends neither on time nor on overlap, which
+# is on between nodes.
 same_log() {
   python3 - "$1" "$2" <<'PYTHON' || fail "the logs $1 and $2 differ"
 import json, sys
 wanted, seen = (json.load(open(path)) for path in sys.argv[1:])
-timing = ("elapsed_time", "images_per_second")
+timing = ("elapsed_time", "images_per_second", "bytes_per_step")
 assert len(wanted) == len(seen) > 0, f"{len(wanted)} and {len(seen)} reports"
 for i, (a, b) in enumerate(zip(wanted, seen)):
     assert a.keys() == b.keys(), f"report {i}: {sorted(a)} and {sorted(b)}"
