@@ -53,20 +53,7 @@ if command -v mpiexec.hydra >/dev/null; then
 fi
 if command -v mpiexec.hydra mpicc.mpich >/dev/null; then
   echo 'MPICH under Hydra'
-  cat >mpi.c <<'C'
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-int main(int argc, char** argv) {
-  int rank, size;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  printf("%d of %d, RANK %s\n", rank, size, getenv("RANK"));
-  return MPI_Finalize();
-}
-C
-  mpicc.mpich -o mpich mpi.c
+  mpicc.mpich -o mpich "$checkout/tests/support/hello_mpi.c"
   "${on_vn1[@]}" timeout -k 5 60 mpiexec.hydra -n 4 -hosts vn1:2,vn2:2 "$mnlaunch" "$work/mpich" >told 2>errors || fail "MPICH: $(cat told errors)"
   same 'MPICH under Hydra' "$(for r in 0 1 2 3; do echo "$r of 4, RANK $r"; done)" "$(sort -n told)"
 fi

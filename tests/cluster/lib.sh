@@ -12,7 +12,7 @@ if [ ! -e /run/mn-cluster ]; then
   exec "$cluster/two_nodes" in head bash "$0" "$@"
 fi
 
-work=$build/cluster/work/$(basename "$0" .sh)
+work=$build/cluster/scratch/$(basename "$0" .sh)
 rm -rf "$work"
 mkdir -p "$work"
 cd "$work"

@@ -11,6 +11,8 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 
+#include "tests/support/temporary_folder.hpp"
+
 namespace mn {
 namespace {
 
@@ -19,15 +21,10 @@ using testing::HasSubstr;
 
 class FileTest : public testing::Test {
  protected:
-  FileTest() {
-    std::string name = (fs::temp_directory_path() / "mn-file-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    folder_ = name;
-  }
-  ~FileTest() override { fs::remove_all(folder_); }
   std::ptrdiff_t files() const { return std::distance(fs::directory_iterator(folder_), fs::directory_iterator()); }
 
-  fs::path folder_;
+  test::TemporaryFolder temporary_;
+  const fs::path& folder_ = temporary_.path();
 };
 
 TEST_F(FileTest, ReadsWhatWasWritten) {

@@ -13,7 +13,7 @@
 #include <mn/data/shard_reader.hpp>
 
 #include "jpeg_samples.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace mn::data {
 namespace {

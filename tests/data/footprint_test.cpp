@@ -16,7 +16,7 @@
 #include <mn/data/scatter.hpp>
 #include <mn/data/shard_writer.hpp>
 
-#include "temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace mn {
 namespace {

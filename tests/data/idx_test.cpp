@@ -10,7 +10,7 @@
 #include <mn/data/dataset.hpp>
 #include <mn/data/idx.hpp>
 
-#include "temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace mn {
 namespace {

@@ -15,7 +15,7 @@
 #include <mn/data/sampler.hpp>
 #include <mn/data/scatter.hpp>
 
-#include "temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace mn {
 namespace {

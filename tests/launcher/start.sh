@@ -1,17 +1,8 @@
 #!/usr/bin/env bash
 # mnlaunch as users meet it on one machine: silence, exports, exit statuses, output folders.
-set -euo pipefail
-mnlaunch=$MN_BUILD_DIR/mnlaunch
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 unset OMP_NUM_THREADS
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
 
-fail() {
-  echo "FAILED: $*" >&2
-  exit 1
-}
 # status WANTED COMMAND…: the command's exit status; its output is left in out and err.
 status() {
   local wanted=$1 seen=0
