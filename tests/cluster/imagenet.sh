@@ -7,7 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 for part in train val; do
   for class in "$pictures/$part"/*/; do
     mkdir -p "folders/$part/$(basename "$class")"
-    find "$class" -type f | sort | head -n 4 | xargs -I{} cp {} "folders/$part/$(basename "$class")/"
+    find "$class" -type f | sort | sed -n 1,4p | xargs -I{} cp {} "folders/$part/$(basename "$class")/"
   done
   ran "$part.txt" "$build/mnshard" images "folders/$part" --out "data/imagenet/$part"
 done

@@ -6,7 +6,7 @@ epochs=2
 # restarts JOB: how often Slurm has started it again.
 restarts() { scontrol show job "$1" | sed -n 's/.*Restarts=\([0-9]*\).*/\1/p'; }
 waits() { [ "$(restarts "$1")" = 1 ] && [ "$(squeue -h -o %T -j "$1")" = PENDING ]; }
-is_over() { scontrol show job "$1" | grep -qE 'JobState=(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL)'; }
+is_over() { [[ $(scontrol show job "$1") =~ JobState=(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL) ]]; }
 
 job=$(MN_BUILD_DIR=$build sbatch --parsable "$checkout/slurm/mnist.sbatch" --epoch $epochs --unit 100)
 within 120 test -s "mnist-$job/cg.dot" || fail "no step in 120 s: $(cat "mnist-$job.txt")"

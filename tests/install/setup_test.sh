@@ -10,7 +10,7 @@ fail() { echo "FAILED: $*"; exit 1; }
 said=$(cd / && env -u CI "$MN_SOURCE_DIR/cmake/setup" --build-dir "$MN_BUILD_DIR" --no-build 2>&1) || fail "$said"
 [ -z "$said" ] || fail "not quiet when nothing is missing: $said"
 
-"$MN_SOURCE_DIR/cmake/setup" --help | grep -q '^usage: ' || fail '--help'
+"$MN_SOURCE_DIR/cmake/setup" --help >"$work/output" && grep -q '^usage: ' "$work/output" || fail '--help'
 status=0
 "$MN_SOURCE_DIR/cmake/setup" --nosuch >"$work/output" 2>&1 || status=$?
 [ "$status $(wc -l <"$work/output")" = "2 1" ] || fail "an unknown option: status $status, $(cat "$work/output")"
