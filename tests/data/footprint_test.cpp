@@ -9,13 +9,13 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <mn/comm/communicator.hpp>
 #include <mn/data/sampler.hpp>
 #include <mn/data/scatter.hpp>
 #include <mn/data/shard_writer.hpp>
 
+#include "tests/support/resident_bytes.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn {
@@ -41,13 +41,6 @@ std::int64_t bytes_read() {
     if (name == "rchar:") return value;
   }
   return -1;
-}
-
-std::int64_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  std::int64_t total = 0, resident = 0;
-  file >> total >> resident;
-  return resident * sysconf(_SC_PAGESIZE);
 }
 
 /// Names of the shards that this process holds open.
@@ -152,9 +145,9 @@ TEST_F(Footprint, MemoryStaysFlatOverEpochs) {
     while (const auto step = steps.next()) part->shared()->read(step->indices, out);
   };
   read_epoch();
-  const std::int64_t before = resident_bytes();
+  const std::int64_t before = test::resident_bytes();
   for (int epoch = 0; epoch < 4; ++epoch) read_epoch();  // 13 MB each, over all ranks
-  EXPECT_LE(resident_bytes() - before, 2 << 20);
+  EXPECT_LE(test::resident_bytes() - before, 2 << 20);
 }
 
 }  // namespace

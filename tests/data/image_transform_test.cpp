@@ -7,6 +7,7 @@
 #include <mn/core/error.hpp>
 
 #include "tests/data/jpeg_samples.hpp"
+#include "tests/support/resident_bytes.hpp"
 
 namespace mn {
 namespace {
@@ -91,6 +92,25 @@ TEST_F(ImageTransformTest, DamagedSamplesAreListedOnce) {
 TEST_F(ImageTransformTest, ContradictingOptionsAreErrors) {
   EXPECT_THROW((void)image_transform({.mode = CropMode::kCentre, .size = 64, .resize = 32}, {}, PixelLayout::kNchw),
                ArgumentError);
+}
+
+TEST_F(ImageTransformTest, LoadingKeepsMemoryFlatOverEpochs) {
+  const auto jpeg = data::encode_jpeg(data::make_picture(320, 240));
+  const auto dataset = std::make_shared<MemoryDataset>(spec_, samples_of(std::vector(64, jpeg)));
+  DataLoader loader(
+      std::shared_ptr<const Dataset>(dataset),
+      {.batchsize = 8,
+       .workers = 3,
+       .prefetch = 3,
+       .transform = image_transform({.mode = CropMode::kRandomResized, .size = 96}, {}, PixelLayout::kNchw)});
+  const auto read_epoch = [&] {
+    while (loader.next()) {
+    }
+  };
+  for (int epoch = 0; epoch < 3; ++epoch) read_epoch();  // each thread's allocator has its share by then
+  const std::int64_t before = test::resident_bytes();
+  for (int epoch = 0; epoch < 8; ++epoch) read_epoch();  // 7 MB of batches each
+  EXPECT_LE(test::resident_bytes() - before, 8 << 20);
 }
 
 }  // namespace
