@@ -224,6 +224,23 @@ TEST(CheckTest, ASmallMachineIsNoNarrowMask) {
   EXPECT_THAT(check_room(job), IsEmpty());
 }
 
+TEST(CheckTest, RanksMayHaveOneCpuEach) {
+  auto job = healthy_job();
+  job.ranks[0]["mask"] = "2";
+  job.ranks[1]["mask"] = "3";
+  EXPECT_THAT(check_affinity(job), IsEmpty());
+}
+
+TEST(CheckTest, CopiesThatMpiDoesNotMakeNeedNoPermission) {
+  for (const auto& [name, value] :
+       {std::pair("OMPI_MCA_btl_vader_single_copy_mechanism", "none"), std::pair("MV2_SMP_USE_CMA", "0")}) {
+    auto job = healthy_job();
+    set(job, 2, "/system/ptrace_scope", "2");
+    job.nodes[2]["environment"][name] = value;
+    EXPECT_THAT(check_cma(job), IsEmpty()) << name;
+  }
+}
+
 TEST(CheckTest, TheSameFaultOnSeveralNodesIsOneLine) {
   auto job = healthy_job();
   for (const std::size_t node : {1, 2}) set(job, node, "/program/missing", {"libfoo.so.1"});
