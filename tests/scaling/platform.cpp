@@ -1,8 +1,10 @@
 // A GPU cluster for SimGrid, shaped by environment variables: SIM_NODES × SIM_GPUS hosts "n<node>-g<gpu>".
 //   within a node:  GPU → switch → GPU, each GPU with a full-duplex bus of its own (NVLink, PCIe)
-//   between nodes:  GPU → its share of the node's SIM_NICS network ports → fat tree → port → GPU
-// Where a port serves several GPUs, what leaves a GPU crosses its bus as well. SIM_SCALE divides every bandwidth: with
-// payloads divided likewise the simulated times are those of full size.
+//   between nodes:  GPU → its share of the node's SIM_NICS network ports → switches → port → GPU
+// Where a port serves several GPUs, what leaves a GPU crosses its bus as well. Switches never block (full bisection,
+// adaptive routing), so they are latency alone: one leaf between up to SIM_LEAF nodes, else leaf, spine and leaf. Flows
+// that share no port then have no link in common, which keeps the simulator's systems of rates small.
+// SIM_SCALE divides every bandwidth: with payloads divided likewise the simulated times are those of full size.
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -33,6 +35,8 @@ struct Hardware {
   double port = number("SIM_NIC_BW", 50e9) / scale;
   double port_latency = number("SIM_NIC_LATENCY", 0.5e-6);
   double switch_latency = number("SIM_SWITCH_LATENCY", 0.25e-6);
+  /// From a port to the middle of the network.
+  [[nodiscard]] double way_latency() const { return port_latency + (nodes > nodes_per_leaf ? 2 : 1) * switch_latency; }
 };
 
 s4u::SplitDuplexLink* duplex(s4u::NetZone* zone, const std::string& name, double bandwidth, double latency) {
@@ -58,7 +62,7 @@ std::pair<simgrid::kernel::routing::NetPoint*, simgrid::kernel::routing::NetPoin
   auto* router = node->create_router(name + "-router");
   std::vector<s4u::SplitDuplexLink*> ports;
   for (unsigned k = 0; k < hardware.ports; ++k) {
-    ports.push_back(duplex(node, name + "-port" + std::to_string(k), hardware.port, hardware.port_latency));
+    ports.push_back(duplex(node, name + "-port" + std::to_string(k), hardware.port, hardware.way_latency()));
   }
   std::vector<s4u::Host*> gpus;
   std::vector<s4u::SplitDuplexLink*> buses;
@@ -90,19 +94,10 @@ std::pair<simgrid::kernel::routing::NetPoint*, simgrid::kernel::routing::NetPoin
 extern "C" void load_platform(const s4u::Engine& engine);
 void load_platform(const s4u::Engine& /*engine*/) {
   const Hardware hardware;
-  // Full bisection: as many spines as a leaf has nodes, each link as fast as all ports of a node.
-  const bool one_leaf = hardware.nodes <= hardware.nodes_per_leaf;
-  const unsigned leaves = (hardware.nodes + hardware.nodes_per_leaf - 1) / hardware.nodes_per_leaf;
-  const std::vector<unsigned> down =
-      one_leaf ? std::vector<unsigned>{hardware.nodes} : std::vector<unsigned>{hardware.nodes_per_leaf, leaves};
-  const std::vector<unsigned> up =
-      one_leaf ? std::vector<unsigned>{1} : std::vector<unsigned>{1, hardware.nodes_per_leaf};
-  const std::vector<unsigned> count(down.size(), 1);
-  const auto node = [hardware](s4u::NetZone* zone, const std::vector<unsigned long>& /*place*/, unsigned long id) {
-    return make_node(hardware, zone, id);
-  };
-  s4u::create_fatTree_zone("cluster", nullptr, {static_cast<unsigned>(down.size()), down, up, count}, {node, {}, {}},
-                           hardware.port * hardware.ports, hardware.switch_latency,
-                           s4u::Link::SharingPolicy::SPLITDUPLEX)
-      ->seal();
+  auto* cluster = s4u::create_star_zone("cluster");
+  for (unsigned id = 0; id < hardware.nodes; ++id) {
+    const auto [node, router] = make_node(hardware, cluster, id);
+    cluster->add_route(node, nullptr, router, nullptr, std::vector<s4u::LinkInRoute>{}, true);
+  }
+  cluster->seal();
 }

@@ -8,6 +8,7 @@
 //   SCALE            gradients are this much smaller, as bandwidths must be
 //   STEP_SECONDS     forward and backward of one GPU; 0: the allreduce alone
 //   OVERLAP          1: every second rank is the communication stream of the rank before, on the same host
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -180,12 +181,12 @@ void computing_step(const Options& options, const Plan& plan, int stream) {
   mpi_check(MPI_Recv(&token, 1, MPI_CHAR, stream, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
 }
 
-/// Its communication stream. Buckets are reduced in a buffer of their own, with room for padding.
+/// Its communication stream. Buckets are reduced in a buffer of their own, with room for what stages pad them with.
 void communicating_step(const Options& options, Ranks& ranks, std::vector<float>& data, const Plan& plan,
                         int computer) {
   char token = 0;
   std::size_t first = 0;
-  std::vector<float> bucket(data.size());
+  std::vector<float> bucket(*std::max_element(plan.counts.begin(), plan.counts.end()) + data.size() - plan.total);
   for (const std::size_t count : plan.counts) {
     mpi_check(MPI_Recv(&token, 1, MPI_CHAR, computer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     std::memcpy(bucket.data(), data.data() + first, count * sizeof(float));
