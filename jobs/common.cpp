@@ -66,7 +66,7 @@ OptimizerOptions optimizer_options(const CommonOptions& common, const Communicat
 }
 
 void add_common_options(Options& options, CommonOptions& common) {
-  options.add("batchsize", common.batchsize, "samples of a minibatch on each rank", 1);
+  options.add("batchsize", common.batchsize, "samples of a minibatch on each rank", 1, kMostSamples);
   options.add("epoch", common.epoch, "passes over the training data", 1);
   options.add("communicator", common.communicator, "NAME", communicator_help());
   options.add("device", common.device, "auto|cpu|cuda[:K]", "where each rank computes");

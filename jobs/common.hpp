@@ -13,6 +13,8 @@
 
 namespace mn::jobs {
 
+inline constexpr std::int64_t kMostSamples = 1 << 20;  ///< of a minibatch on one rank
+
 struct CommonOptions {
   std::int64_t batchsize = 100;  ///< of each rank
   std::int64_t epoch = 20;

@@ -106,7 +106,9 @@ int train(mn::Job& job, int argc, char** argv) {
   std::shared_ptr<mn::MultiNodeOptimizer> optimizer =
       mn::create_multi_node_optimizer(mn::jobs::make_optimizer(options, *model), comm, how);
 
-  const mn::Interval period = options.test ? mn::Interval(10, "iteration") : mn::Interval(1, "epoch");
+  const auto iterations = static_cast<double>(options.epoch * data.train->steps_per_epoch());
+  const mn::Interval period =
+      options.test ? mn::Interval(std::min(10.0, iterations), "iteration") : mn::Interval(1, "epoch");
   auto accuracy = std::make_unique<mn::jobs::TrainAccuracy>(period);
   auto samples = std::make_unique<mn::jobs::SampleLog>();
   const auto compute_loss = [&, counter = accuracy.get(), log = samples.get(),

@@ -1,5 +1,6 @@
 #include "imagenet_data.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -27,7 +28,26 @@ std::shared_ptr<SubDataset> open_part(const std::string& option, const std::stri
                         " holds no JPEGs with labels; `mnshard images` makes such shards",
                     true);
   }
+  if (part->global_size() < comm->size()) {
+    throw UsageError("--" + option + " holds " + std::to_string(part->global_size()) +
+                     " samples, so there are more ranks (" + std::to_string(comm->size()) + ") than samples");
+  }
   return part;
+}
+
+/// A validation set may lack the last classes, and a set made from a list may lack names.
+void check_same_classes(const SampleSpec& train, const SampleSpec& val) {
+  const std::string differ = "--train and --val have different classes: ";
+  if (val.num_classes > train.num_classes) {
+    throw DataError(differ + std::to_string(train.num_classes) + " and " + std::to_string(val.num_classes), true);
+  }
+  const std::size_t named = std::min(train.class_names.size(), val.class_names.size());
+  for (std::size_t k = 0; k < named; ++k) {
+    if (train.class_names[k] == val.class_names[k]) continue;
+    throw DataError(differ + "number " + std::to_string(k) + " is \"" + train.class_names[k] + "\" and \"" +
+                        val.class_names[k] + "\"; a class that --val lacks needs a folder or a name there, too",
+                    true);
+  }
 }
 
 MeanImage read_mean(const std::string& path, Communicator& comm) {
@@ -68,15 +88,12 @@ ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr
   const auto seed = static_cast<std::uint64_t>(options.seed);
   const auto train = open_part("train", options.train, comm, {.shuffle = true, .seed = seed});
   const auto val = open_part("val", options.val, comm, {.seed = seed});
-  if (train->spec().num_classes != val->spec().num_classes || train->spec().class_names != val->spec().class_names) {
-    throw DataError("--train and --val have different classes: " + std::to_string(train->spec().num_classes) + " and " +
-                        std::to_string(val->spec().num_classes) + ", or other names",
-                    true);
-  }
+  check_same_classes(train->spec(), val->spec());
   const Views views = make_views(options, read_mean(options.mean, *comm));
   const auto loader = [&](const std::shared_ptr<SubDataset>& part, std::int64_t batchsize, const Transform& transform) {
     const int workers = static_cast<int>(options.loaderjob);
     return std::make_shared<DataLoader>(part, LoaderOptions{.batchsize = batchsize,
+                                                            .even_last = part == train,
                                                             .workers = workers,
                                                             .prefetch = workers + 1,
                                                             .transform = transform,

@@ -11,6 +11,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::int64_t kPixels = 28 * 28;
+constexpr std::int64_t kClasses = 10;
+
 /// The file under its own name or with .gz; empty if there is neither.
 fs::path idx_file(const fs::path& folder, const std::string& name) {
   for (const char* suffix : {"", ".gz"}) {
@@ -41,6 +44,23 @@ bool holds_idx_files(const fs::path& folder) {
                   " has neither the folders train and val (make them with `mnshard idx`) nor MNIST's four IDX files");
 }
 
+std::shared_ptr<SubDataset> scatter_part(const std::string& part, const std::shared_ptr<Dataset>& dataset,
+                                         const std::shared_ptr<Communicator>& comm, const ScatterOptions& options) {
+  auto scattered = scatter_dataset(dataset, comm, options);
+  const SampleSpec& spec = scattered->spec();
+  if (spec.kind != SampleKind::kFixed || spec.sample_bytes() != kPixels || spec.num_classes > kClasses) {
+    throw DataError("--data: the samples of " + part + " are not MNIST's, " + std::to_string(kPixels) +
+                        " bytes each in at most " + std::to_string(kClasses) +
+                        " classes; jobs/imagenet trains on pictures of any size",
+                    true);
+  }
+  if (scattered->global_size() < comm->size()) {
+    throw UsageError("--data: " + part + " holds " + std::to_string(scattered->global_size()) +
+                     " samples, so there are more ranks (" + std::to_string(comm->size()) + ") than samples");
+  }
+  return scattered;
+}
+
 }  // namespace
 
 MnistData open_mnist(const std::string& path, const std::shared_ptr<Communicator>& comm, std::uint64_t seed) {
@@ -56,7 +76,7 @@ MnistData open_mnist(const std::string& path, const std::shared_ptr<Communicator
         val = idx ? read_part(folder, "t10k") : open_dataset(folder + "/val");
       },
       true);
-  return {scatter_dataset(train, comm, {.shuffle = true, .seed = seed}), scatter_dataset(val, comm)};
+  return {scatter_part("train", train, comm, {.shuffle = true, .seed = seed}), scatter_part("val", val, comm, {})};
 }
 
 }  // namespace mn::jobs

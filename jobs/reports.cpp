@@ -2,6 +2,7 @@
 
 #include <mn/train/extensions/dump_graph.hpp>
 #include <mn/train/extensions/evaluator.hpp>
+#include <mn/train/extensions/fail_on_non_number.hpp>
 #include <mn/train/extensions/log_report.hpp>
 #include <mn/train/extensions/plot_report.hpp>
 #include <mn/train/extensions/print_report.hpp>
@@ -17,6 +18,7 @@ void add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr
   trainer.extend(std::make_unique<extensions::Evaluator>(std::move(evaluator)), {.trigger = period});
   const auto& log = trainer.extend(std::make_unique<extensions::LogReport>(), {.trigger = period});
   trainer.extend(std::make_unique<extensions::PrintReport>(log), {.trigger = period});
+  trainer.extend(std::make_unique<extensions::FailOnNonNumber>(log), {.trigger = period});
   trainer.extend(std::make_unique<extensions::PlotReport>(log));
   trainer.extend(std::make_unique<extensions::ProgressBar>());
   if (options.profile) trainer.extend(std::make_unique<extensions::Profile>());

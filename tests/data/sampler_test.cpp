@@ -1,6 +1,8 @@
 // Steps for any number of ranks, epochs, and resuming with others.
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -174,6 +176,64 @@ TEST(GlobalSampler, ARankOwnsItsLanes) {
   std::size_t touched = 0;
   for (const auto& own : blocks) touched += own.size();
   EXPECT_LT(touched, 10007 / 8 * 2u) << "a block is read by one rank, or by two at a lane's border";
+}
+
+/// Sizes of one epoch's steps, over all ranks; checks that each sample comes once and that a state taken after any step
+/// goes on with the next.
+template <class Make>
+std::vector<std::int64_t> step_sizes(std::int64_t n, int ranks, Make make) {
+  std::vector<std::int64_t> sizes;
+  std::int64_t seen = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto sampler = make(rank);
+    sizes.resize(static_cast<std::size_t>(sampler->steps_per_epoch()));
+    std::size_t k = 0;
+    while (const auto step = sampler->next()) {
+      const auto resumed = make(rank);
+      if (k > 0) resumed->load_state(sampler->state(0, seen));
+      EXPECT_EQ(resumed->next().value().indices, step->indices);
+      seen = step->consumed;
+      EXPECT_EQ(step->ends_epoch, k + 1 == sizes.size());
+      sizes.at(k++) += static_cast<std::int64_t>(step->indices.size());
+    }
+    EXPECT_EQ(k, sizes.size());
+    EXPECT_EQ(seen, n);
+  }
+  EXPECT_EQ(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}), n);
+  return sizes;
+}
+
+TEST(Sampler, TheLastTwoStepsMayShareWhatIsLeft) {
+  using Sizes = std::vector<std::int64_t>;
+  for (const int ranks : {1, 2, 3}) {
+    for (const auto& [n, expected] : {std::pair<std::int64_t, Sizes>{5, {5}},
+                                      {12, {12}},
+                                      {13, {7, 6}},
+                                      {24, {12, 12}},
+                                      {25, {12, 7, 6}},
+                                      {35, {12, 12, 11}},
+                                      {36, {12, 12, 12}}}) {
+      const SamplerOptions options{.batchsize = 12 / ranks, .ranks = ranks, .even_last = true, .order = {}};
+      const auto global = [&, n = n](int rank) {
+        auto mine = options;
+        mine.rank = rank;
+        return std::make_unique<GlobalSampler>(n, kFingerprint, mine);
+      };
+      EXPECT_EQ(step_sizes(n, ranks, global), expected) << n << " samples, " << ranks << " ranks";
+      std::vector<std::int64_t> parts;
+      for (int rank = 0; rank < ranks; ++rank) parts.push_back(n * (rank + 1) / ranks - n * rank / ranks);
+      const auto part = [&](int rank) {
+        auto mine = options;
+        mine.rank = rank;
+        return std::make_unique<PartSampler>(parts, kFingerprint, mine);
+      };
+      const Sizes sizes = step_sizes(n, ranks, part);
+      EXPECT_EQ(sizes.size(), expected.size());
+      if (sizes.size() > 1) {
+        EXPECT_LE(std::abs(sizes.end()[-1] - sizes.end()[-2]), 2 * ranks);
+      }
+    }
+  }
 }
 
 TEST(GlobalSampler, NamesWhatIsWrong) {

@@ -4,13 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/train/extensions/dump_graph.hpp>
 #include <mn/train/extensions/evaluator.hpp>
+#include <mn/train/extensions/fail_on_non_number.hpp>
 #include <mn/train/extensions/log_report.hpp>
 #include <mn/train/extensions/plot_report.hpp>
 #include <mn/train/extensions/print_report.hpp>
 #include <mn/train/extensions/progress_bar.hpp>
+#include <mn/train/extensions/snapshot.hpp>
 
 #include "tests/train/toy.hpp"
 
@@ -96,17 +99,45 @@ TEST(ExtensionsTest, TheGraphNamesParametersAndOperations) {
   }
 }
 
-TEST(ExtensionsTest, ALossThatIsNotFiniteIsNullInTheLog) {
-  const TestFolder folder(world());
+/// A job whose loss becomes NaN on the last rank in the second epoch.
+std::unique_ptr<Trainer> diverging_job(const TestFolder& folder) {
   const auto parameter = torch::ones({2}).requires_grad_();
   auto sgd = std::make_unique<torch::optim::SGD>(std::vector<at::Tensor>{parameter}, torch::optim::SGDOptions(0.1));
-  Trainer trainer(world(), create_multi_node_optimizer(std::move(sgd), world()),
-                  std::make_shared<toy::ToyIterator>(8, 1, *world()), std::make_shared<toy::ToyNet>(false),
-                  [&](const Batch&, Summary&) { return parameter.sum() * std::numeric_limits<double>::quiet_NaN(); },
-                  {.epochs = 1, .out = folder.path()});
-  trainer.extend(std::make_unique<extensions::LogReport>());
-  EXPECT_EQ(trainer.run(), 0);
-  EXPECT_TRUE(json::parse(read_file(folder.path() / "log")).at(0).at("main/loss").is_null());
+  const auto iterator = std::make_shared<toy::ToyIterator>(8 * world()->size(), 1, *world());
+  const auto loss = [parameter, iterator](const Batch&, Summary&) {
+    const bool diverges = iterator->epoch_detail() > 1.5 && world()->rank() == world()->size() - 1;
+    return parameter.sum() * (diverges ? std::numeric_limits<double>::quiet_NaN() : 1.0);
+  };
+  return std::make_unique<Trainer>(world(), create_multi_node_optimizer(std::move(sgd), world()), iterator,
+                                   std::make_shared<toy::ToyNet>(false), loss,
+                                   TrainerOptions{.epochs = 3, .out = folder.path()});
+}
+
+TEST(ExtensionsTest, ALossThatIsNotFiniteIsNullInTheLog) {
+  const TestFolder folder(world());
+  const auto trainer = diverging_job(folder);
+  trainer->extend(std::make_unique<extensions::LogReport>());
+  EXPECT_EQ(trainer->run(), 0);
+  const auto log = json::parse(read_file(folder.path() / "log"));
+  EXPECT_TRUE(log.at(0).at("main/loss").is_number());
+  EXPECT_TRUE(log.at(1).at("main/loss").is_null());
+}
+
+TEST(ExtensionsTest, ATrainingThatDivergesEndsOnAllRanks) {
+  const TestFolder folder(world());
+  const auto trainer = diverging_job(folder);
+  const auto& log = trainer->extend(std::make_unique<extensions::LogReport>());
+  trainer->extend(std::make_unique<extensions::FailOnNonNumber>(log));
+  trainer->extend(std::make_unique<extensions::Snapshot>());
+  try {
+    trainer->run();
+    ADD_FAILURE() << "it went on";
+  } catch (const DataError& error) {
+    EXPECT_TRUE(error.on_all_ranks());
+    EXPECT_THAT(error.what(), HasSubstr("main/loss is nan after iteration 16"));
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "snapshot_iter_8"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "snapshot_iter_16"));
 }
 
 class PlotTest : public testing::Test {

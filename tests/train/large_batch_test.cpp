@@ -46,6 +46,25 @@ TEST(LearningRate, GoesOnAfterAResume) {
   EXPECT_EQ(used, (std::vector<double>{schedule(3), schedule(4)}));
 }
 
+TEST(LearningRate, GoesOnFromTheSamePartOfTheEpochAfterAResumeOfAnotherSize) {
+  const TestFolder folder(world());
+  const auto schedule = [](std::int64_t iteration) { return 0.01 / static_cast<double>(iteration + 1); };
+  const auto next_rate = [&](std::int64_t batchsize, std::int64_t iterations) {
+    ToyJob job(world(), {.size = 48 * world()->size(),
+                         .batchsize = batchsize,
+                         .trainer = {.iterations = iterations, .out = folder.path()}});
+    job.trainer->extend(std::make_unique<extensions::LearningRate>(schedule));
+    (void)job.trainer->resume("auto");
+    EXPECT_EQ(job.trainer->run(), 0);
+    job.trainer->save(folder.path() / ("snapshot_iter_" + std::to_string(iterations)));
+    return rate_of(job);
+  };
+  EXPECT_EQ(next_rate(4, 18), schedule(18));  // one epoch and a half
+  EXPECT_EQ(next_rate(8, 19), schedule(9 + 1));
+  EXPECT_EQ(next_rate(8, 20), schedule(9 + 2));
+  EXPECT_EQ(next_rate(4, 22), schedule(22 + 2));
+}
+
 struct Buffers : torch::nn::Module {
   explicit Buffers(int rank) {
     mean = register_buffer("mean", torch::full({3, 5}, static_cast<double>(rank)));

@@ -38,6 +38,7 @@ std::unique_ptr<Sampler> make_sampler(const SubDataset& dataset, const LoaderOpt
                           .ranks = dataset.ranks(),
                           .seed = options.seed.value_or(dataset.options().seed),
                           .drop_last = options.drop_last,
+                          .even_last = options.even_last,
                           .order = {}};
   const bool shuffle = options.shuffle.value_or(dataset.options().shuffle);
   if (dataset.shared()) {

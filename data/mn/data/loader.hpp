@@ -39,9 +39,10 @@ struct LoaderOptions {
   std::optional<bool> shuffle = {};        ///< a new order each epoch; default: as scattered
   std::optional<std::uint64_t> seed = {};  ///< of the order and of augmentation; default: as scattered
   bool drop_last = false;
-  bool sticky = false;  ///< OrderOptions::sticky
-  int workers = 1;      ///< threads that read and transform; any number gives the same batches
-  int prefetch = 2;     ///< batches ready or in work ahead of the one in use
+  bool even_last = false;  ///< SamplerOptions::even_last: for batch normalization, which a short step harms
+  bool sticky = false;     ///< OrderOptions::sticky
+  int workers = 1;         ///< threads that read and transform; any number gives the same batches
+  int prefetch = 2;        ///< batches ready or in work ahead of the one in use
   Transform transform = default_transform;
   Device device = {};  ///< batches arrive here, copied asynchronously from pinned memory where it is a GPU
   /// Damaged samples of this rank that others replace in an epoch, the same ones in every run, before one is an error.

@@ -17,6 +17,7 @@ const SamplerOptions& checked(std::int64_t size, const SamplerOptions& options) 
     throw UsageError("there are more ranks (" + std::to_string(options.ranks) + ") than samples (" +
                      std::to_string(size) + "): start at most " + std::to_string(size) + " ranks");
   }
+  if (options.drop_last && options.even_last) throw UsageError("drop_last and even_last contradict each other");
   if (options.drop_last && size / options.ranks < options.batchsize) {  // a part has ⌊size / ranks⌋ samples at least
     throw UsageError("a step takes " + std::to_string(options.batchsize) + " × " + std::to_string(options.ranks) +
                      " samples, but there are only " + std::to_string(size) +
@@ -112,7 +113,9 @@ void GlobalSampler::do_reorder() { order_ = data::EpochOrder(size(), options().o
 std::optional<SamplerStep> GlobalSampler::do_next() const {
   const std::int64_t first = consumed();
   const std::int64_t whole = options().batchsize * options().ranks;
-  const std::int64_t last = std::min(first + whole, size());
+  const std::int64_t left = size() - first;
+  const bool halve = options().even_last && whole < left && left < 2 * whole;
+  const std::int64_t last = first + (halve ? (left + 1) / 2 : std::min(whole, left));
   if (first == last || (options().drop_last && last - first < whole)) return std::nullopt;
   SamplerStep step;
   step.epoch = epoch();
@@ -142,19 +145,25 @@ void PartSampler::do_reorder() {
   order_ = data::EpochOrder(part_sizes_[options().rank], options().order, seed(), epoch());
 }
 
-std::optional<SamplerStep> PartSampler::do_next() const {
+std::int64_t PartSampler::end_of(std::int64_t step, std::int64_t part) const {
   const std::int64_t b = options().batchsize;
-  // Parts differ by at most one sample: before the last step, every rank has taken whole batches.
-  const std::int64_t k = consumed() / (b * options().ranks);
+  if (options().even_last && step >= 0 && step + 2 == do_steps_per_epoch()) return step * b + (part - step * b + 1) / 2;
+  return std::min((step + 1) * b, part);
+}
+
+std::optional<SamplerStep> PartSampler::do_next() const {
+  const std::int64_t whole = options().batchsize * options().ranks;
+  // Parts differ by at most one sample: but for the last two steps, every rank has taken whole batches.
+  const std::int64_t k = (consumed() + whole - 1) / whole;
   const std::int64_t steps = do_steps_per_epoch();
   if (k >= steps || consumed() == size()) return std::nullopt;
   SamplerStep step;
   step.epoch = epoch();
   step.seed = seed();
   step.ends_epoch = k + 1 == steps;
-  for (const std::int64_t part : part_sizes_) step.consumed += std::min((k + 1) * b, part);
-  const std::int64_t last = std::min((k + 1) * b, part_sizes_[options().rank]);
-  for (std::int64_t p = k * b; p < last; ++p) step.indices.push_back(order_(p));
+  for (const std::int64_t part : part_sizes_) step.consumed += end_of(k, part);
+  const std::int64_t part = part_sizes_[options().rank];
+  for (std::int64_t p = end_of(k - 1, part); p < end_of(k, part); ++p) step.indices.push_back(order_(p));
   return step;
 }
 

@@ -17,6 +17,7 @@ struct SamplerOptions {
   int ranks = 1;
   std::uint64_t seed = 0;
   bool drop_last = false;  ///< leave the samples of a last, short step out
+  bool even_last = false;  ///< or the last two steps share what is left evenly, so that none is much shorter than half
   data::OrderOptions order;
 };
 
@@ -77,10 +78,10 @@ class Sampler {
   std::int64_t consumed_ = 0;
 };
 
-/// For data that every rank can read. Step k of an epoch takes positions [k·G, (k + 1)·G) of its order, G = batchsize ×
-/// ranks; position p goes to rank p mod ranks, so counts differ by at most one. The order is a function of (seed,
-/// epoch) alone: with G the same, a step holds the same samples for any number of ranks; and a state taken in mid-epoch
-/// goes on with any number of ranks and any batch size.
+/// For data that every rank can read. Step k of an epoch (but for drop_last and even_last) takes positions [k·G, (k +
+/// 1)·G) of its order, G = batchsize × ranks; position p goes to rank p mod ranks, so counts differ by at most one. The
+/// order is a function of (seed, epoch) alone: with G the same, a step holds the same samples for any number of ranks;
+/// and a state taken in mid-epoch goes on with any number of ranks and any batch size.
 class GlobalSampler final : public Sampler {
  public:
   GlobalSampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options);
@@ -94,8 +95,8 @@ class GlobalSampler final : public Sampler {
   data::EpochOrder order_;
 };
 
-/// For parts that lie in each rank's memory: step k takes samples [k·b, (k + 1)·b) of an order of this rank's own part.
-/// A state taken in mid-epoch goes on only with the same number of ranks and batch size.
+/// For parts that lie in each rank's memory: step k (likewise) takes samples [k·b, (k + 1)·b) of an order of this
+/// rank's own part. A state taken in mid-epoch goes on only with the same number of ranks and batch size.
 class PartSampler final : public Sampler {
  public:
   /// part_sizes[r] samples are rank r's; they differ by at most one.
@@ -106,6 +107,8 @@ class PartSampler final : public Sampler {
   std::int64_t do_steps_per_epoch() const override;
   void do_reorder() override;
   void do_check_mid_epoch(const nlohmann::json& state) const override;
+  /// Of a rank's `part` samples, how many have been taken after `step` (−1: none).
+  [[nodiscard]] std::int64_t end_of(std::int64_t step, std::int64_t part) const;
 
   std::vector<std::int64_t> part_sizes_;
   data::EpochOrder order_;

@@ -185,16 +185,9 @@ std::shared_ptr<const Dataset> scatter_parts(const Dataset* dataset, Communicato
   return std::make_shared<MemoryDataset>(spec_from(outcome.at("spec")), std::move(part));
 }
 
-void check_enough(std::int64_t n, int size) {
-  if (n >= size) return;
-  throw UsageError("there are more ranks (" + std::to_string(size) + ") than samples (" + std::to_string(n) +
-                   "): start at most " + std::to_string(n) + " ranks");
-}
-
 }  // namespace
 
 std::pair<std::int64_t, std::int64_t> scatter_index(std::int64_t n, int rank, int size, bool force_equal_length) {
-  check_enough(n, size);
   if (force_equal_length) {
     const std::int64_t first = n * rank / size;
     return {first, first + (n + size - 1) / size};
@@ -255,7 +248,6 @@ std::shared_ptr<SubDataset> scatter_dataset(std::shared_ptr<Dataset> dataset, co
   }
   const json facts = agree(dataset.get(), *comm, options.root);
   const std::int64_t n = facts.at("samples");
-  check_enough(n, comm->size());
   if (!facts.at("table").get_binary().empty()) {
     return std::make_shared<SubDataset>(share_table(dataset, facts, *comm, options.root), comm->rank(), comm->size(),
                                         options);

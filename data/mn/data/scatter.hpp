@@ -19,7 +19,7 @@ struct ScatterOptions {
 };
 
 /// [first, last) of rank's part of n samples. Equal lengths: ⌊n·rank/size⌋ and ⌈n/size⌉ samples; otherwise the first
-/// n mod size ranks have one more. Throws UsageError if there are more ranks than samples.
+/// n mod size ranks have one more.
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> scatter_index(std::int64_t n, int rank, int size,
                                                                   bool force_equal_length = true);
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> scatter_index(std::int64_t n, const Communicator& comm,
@@ -76,8 +76,8 @@ class SubDataset final : public Dataset {
 /// Shards: root reads the manifest and the shards' headers and broadcasts the shard table; all ranks prove by a hash
 /// that they hold the same; samples are read later, by the rank that uses them. Other datasets: root sends each rank
 /// its part, in pieces, and that rank holds it in memory. Whatever goes wrong on root (no such folder, a damaged or
-/// changed shard) is thrown on every rank alike: DataError with on_all_ranks(). UsageError if there are more ranks than
-/// samples.
+/// changed shard) is thrown on every rank alike: DataError with on_all_ranks(). Fewer samples than ranks are no error
+/// here, as in ChainerMN; a DataLoader wants one for each rank.
 [[nodiscard]] std::shared_ptr<SubDataset> scatter_dataset(std::shared_ptr<Dataset> dataset,
                                                           const std::shared_ptr<Communicator>& comm,
                                                           const ScatterOptions& options = {});

@@ -182,6 +182,11 @@ void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std
   const NamedTensors own = named_tensors(module);
   for (const auto& [name, tensor] : own) {
     const auto found = given.find(name);
+    // Files from before batch normalization counted its minibatches lack that; only a momentum of none reads it.
+    if (found == given.end() && name.ends_with(".num_batches_tracked")) {
+      given.emplace(name, at::zeros_like(tensor));
+      continue;
+    }
     if (found == given.end()) throw DataError(source + " is of another model: it lacks \"" + name + "\"");
     check_same(name, tensor, found->second, source);
   }

@@ -1,24 +1,31 @@
 /// Learning-rate schedules during training.
 #pragma once
 
+#include <cstdint>
+
 #include <mn/train/extension.hpp>
 #include <mn/train/schedules.hpp>
 
 namespace mn::extensions {
 
 /// Sets the rate of every parameter group before the first iteration and after each. A report of the same iteration
-/// still has the rate that the iteration used.
+/// still has the rate that the iteration used. The schedule counts iterations of this run's size: after a resume with
+/// another number of ranks or batch size it goes on from the same part of the same epoch.
 class LearningRate final : public Extension {
  public:
   explicit LearningRate(Schedule schedule) : schedule_(std::move(schedule)) {}
 
   [[nodiscard]] std::string name() const override { return "LearningRate"; }
   [[nodiscard]] int priority() const override { return kPriorityLast / 2; }
-  void initialize(Trainer& trainer) override { run(trainer); }
+  void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
+  [[nodiscard]] nlohmann::json state() const override;
+  void load_state(const nlohmann::json& state) override;
 
  private:
   Schedule schedule_;
+  std::int64_t steps_per_epoch_ = 0;  // 0: not known
+  std::int64_t offset_ = 0;           // from the trainer's iterations to the schedule's
 };
 
 }  // namespace mn::extensions
