@@ -105,16 +105,13 @@ void print_summary(const data::ShardTable& table) {
 int run_idx(Arguments arguments, const Settings& settings) {
   need(arguments, 1, 2, "idx DIR | IMAGES LABELS --out OUT");
   need_out(settings);
-  data::ConvertOptions options{.out = settings.out, .split = settings.split, .shard_bytes = settings.shard_mb << 20};
+  const data::ConvertOptions options{
+      .out = settings.out, .split = settings.split, .shard_bytes = settings.shard_mb << 20};
   if (arguments.size() == 2) {
     print_summary(data::convert_idx(arguments[0], arguments[1], options));
     return 0;
   }
-  for (const data::IdxPair& pair : data::find_idx_pairs(arguments[0])) {
-    options.out = std::filesystem::path(settings.out) / pair.split;
-    options.split = pair.split;
-    print_summary(data::convert_idx(pair.images, pair.labels, options));
-  }
+  for (const data::ShardTable& table : data::convert_idx_folder(arguments[0], options)) print_summary(table);
   return 0;
 }
 
@@ -128,7 +125,8 @@ int run_images(Arguments arguments, const Settings& settings) {
       .shuffle = settings.shuffle,
       .skip_bad = settings.on_error == "skip",
       .check_headers_only = settings.check == "header",
-      .progress = show_progress};
+      .progress = show_progress,
+      .warn = [](const std::string& warning) { std::cerr << "mnshard: warning: " << warning << "\n"; }};
   const data::ImageConversion result = data::convert_images(arguments[0], options);
   for (const std::string& error : result.errors) std::cerr << "left out: " << error << "\n";
   if (result.kept_shards > 0) std::cout << result.kept_shards << " shards were there already\n";

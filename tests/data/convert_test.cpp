@@ -62,6 +62,14 @@ class Images : public testing::Test {
     return labels;
   }
 
+  /// Converts; the mark that lay in the output meanwhile.
+  std::string convert_and_keep_mark(ImageConvertOptions options) {
+    std::string mark;
+    options.progress = [&](std::int64_t, std::int64_t) { mark = read_file(out_ / "conversion.json"); };
+    convert_images(source_, options);
+    return mark;
+  }
+
   /// Content of every file in the output.
   std::map<std::string, std::string> snapshot() const {
     std::map<std::string, std::string> files;
@@ -140,6 +148,46 @@ TEST_F(Images, WrongFoldersAreNamed) {
               HasSubstr("no folder or list file"));
 }
 
+TEST_F(Images, ClassesMayHaveFolders) {
+  add("c1/images/7.JPEG", jpeg(50, 50));
+  add("c1/images/deep/8.jpg", jpeg(51, 50));
+  const auto labels = labels_by_key(convert().table);
+  EXPECT_EQ(labels.size(), 42u);
+  EXPECT_EQ(labels.at("c1/images/7.JPEG"), 1);
+  EXPECT_EQ(labels.at("c1/images/deep/8.jpg"), 1);
+}
+
+TEST_F(Images, LinksAreFollowedOnce) {
+  fs::create_directory_symlink("..", source_ / "c0" / "up");
+  fs::create_directory_symlink(".", source_ / "c1" / "self");
+  const fs::path elsewhere = folder_.path() / "elsewhere";
+  fs::create_directories(elsewhere);
+  test::write_text(elsewhere / "x.jpg", content_["c2/other/x.jpg"] = jpeg(9, 9));
+  fs::create_directory_symlink(elsewhere, source_ / "c2" / "other");
+  const auto labels = labels_by_key(convert().table);
+  EXPECT_EQ(labels.size(), 41u);
+  EXPECT_EQ(labels.at("c2/other/x.jpg"), 2);
+}
+
+TEST_F(Images, OtherFilesAreLeftAloneInOneLine) {
+  for (const char* name : {"c0/Thumbs.db", "c0/.DS_Store", "c1/desktop.ini", "c1/boxes.txt", "loose.jpg"}) {
+    test::write_text(source_ / name, "?");
+  }
+  std::vector<std::string> warnings;
+  auto warning = options();
+  warning.warn = [&](const std::string& text) { warnings.push_back(text); };
+  EXPECT_EQ(labels_by_key(convert_images(source_, warning).table).size(), 40u);
+  EXPECT_THAT(warnings, testing::ElementsAre(AllOf(HasSubstr(": 4,"), HasSubstr("c0/Thumbs.db"))));
+}
+
+TEST_F(Images, ALinkToNowhereIsAnUnusableFile) {
+  fs::create_symlink("nowhere", source_ / "c0" / "gone.jpg");
+  EXPECT_THAT(message_of<DataError>([&] { convert(); }), AllOf(HasSubstr("c0/gone.jpg"), HasSubstr("No such file")));
+  auto lenient = options();
+  lenient.skip_bad = true;
+  EXPECT_EQ(convert_images(source_, lenient).left_out, 1);
+}
+
 TEST_F(Images, EveryKindOfJpegIsTaken) {
   add("c0/gray.jpg", jpeg(31, 17, {.colour = Colour::kGray}));
   add("c0/cmyk.jpg", jpeg(31, 17, {.colour = Colour::kCmyk}));
@@ -192,6 +240,96 @@ TEST_F(Images, GoesOnAfterAnInterruption) {
   EXPECT_THAT(message_of<UsageError>([&] { convert(); }), HasSubstr("holds a dataset already"));
 }
 
+class StoppedImages : public Images {
+ protected:
+  /// As a kill leaves them: some shards, the mark of the conversion, no manifest.
+  StoppedImages() {
+    auto stopped = options();
+    stopped.threads = 1;
+    stopped.progress = [](std::int64_t done, std::int64_t) {
+      if (done == 25) throw DataError("killed");
+    };
+    EXPECT_EQ(message_of<DataError>([&] { convert_images(source_, stopped); }), "killed");
+    for (const auto& entry : fs::directory_iterator(out_)) {
+      if (entry.path().extension() == ".h5") first_ = std::min(first_.empty() ? entry.path() : first_, entry.path());
+    }
+  }
+
+  std::string refusal(const ImageConvertOptions& options) {
+    return message_of<UsageError>([&] { convert_images(source_, options); });
+  }
+
+  fs::path first_;  ///< of the shards
+};
+
+TEST_F(StoppedImages, AnotherSplitIsAnotherConversion) {
+  auto other = options();
+  other.output.split = "val";
+  EXPECT_THAT(refusal(other), HasSubstr("beginnings of another"));
+}
+
+TEST_F(StoppedImages, ATruncatedShardIsWrittenAgain) {
+  fs::resize_file(first_, fs::file_size(first_) / 2);
+  const auto result = convert();
+  EXPECT_EQ(labels_by_key(result.table).size(), 40u);
+  EXPECT_TRUE(verify_dataset(result.table, 2).damage.empty());
+}
+
+TEST_F(StoppedImages, AShardOfOtherPicturesIsNamed) {
+  const auto use = [&](const fs::path& shard) {
+    fs::copy_file(shard, first_, fs::copy_options::overwrite_existing);
+    return message_of<UsageError>([&] { convert(); });
+  };
+  const auto expected = AllOf(HasSubstr(first_.string()), HasSubstr("other pictures"));
+  auto other = options();
+  other.output.out = folder_.path() / "other";
+  EXPECT_THAT(use(convert_images(source_, other).table.path(1)), expected);
+
+  std::string list;  // the same pictures in the same order, with other labels
+  for (const auto& [key, content] : content_) list += key + " " + std::to_string((key[1] - '0' + 1) % 3) + "\n";
+  test::write_text(source_ / "list.txt", list);
+  other.output.out = folder_.path() / "labels";
+  EXPECT_THAT(use(convert_images(source_ / "list.txt", other).table.path(0)), expected);
+
+  RawSamples samples;
+  samples.bytes.resize(1);
+  samples.labels = {0};
+  SampleSpec spec;
+  spec.shape = {1};
+  const ConvertOptions fixed{.out = folder_.path() / "fixed"};
+  EXPECT_THAT(use(write_fixed_dataset(MemoryDataset(spec, std::move(samples)), fixed, {}).path(0)), expected);
+}
+
+TEST_F(Images, ShardsOfAnotherConversionAreNotTakenOver) {
+  fs::remove(convert().table.path(1));
+  fs::remove(out_ / kManifestName);
+  const auto before = snapshot();
+  EXPECT_THAT(message_of<UsageError>([&] { convert(); }), AllOf(HasSubstr("holds shards"), HasSubstr(out_.string())));
+  EXPECT_EQ(snapshot(), before);
+}
+
+TEST_F(Images, WhatWasLeftOutBeforeIsNotLeftOutUnasked) {
+  add("c0/bad.jpg", "no picture");
+  auto lenient = options();
+  lenient.skip_bad = true;
+  const auto mark = convert_and_keep_mark(lenient);
+  fs::remove(out_ / kManifestName);
+  write_file(out_ / "conversion.json", mark);
+  EXPECT_THAT(message_of<DataError>([&] { convert(); }), HasSubstr("bad.jpg"));
+  EXPECT_EQ(convert_images(source_, lenient).left_out, 1);
+}
+
+TEST_F(Images, OneWriterAtATime) {
+  std::string second;
+  auto first = options();
+  first.progress = [&](std::int64_t done, std::int64_t) {
+    if (done == 1) second = message_of<UsageError>([&] { convert(); });
+  };
+  EXPECT_EQ(labels_by_key(convert_images(source_, first).table).size(), 40u);
+  EXPECT_THAT(second, AllOf(HasSubstr("another mnshard"), HasSubstr(out_.string())));
+  for (const auto& entry : fs::directory_iterator(out_)) EXPECT_EQ(entry.path().extension(), ".h5");
+}
+
 class Cifar : public testing::Test {
  protected:
   /// `records` of label bytes and a picture whose bytes are (record + i) mod 256.
@@ -241,9 +379,17 @@ TEST_F(Cifar, NamesWhatIsWrong) {
   test::write_text(folder_.path() / "train.bin", content(10, 2, 100));
   test::write_text(folder_.path() / "test.bin", content(3, 2, 100) + "x");
   EXPECT_THAT(use(), AllOf(HasSubstr("test.bin"), HasSubstr("truncated")));
-  fs::remove_all(out_);
+  EXPECT_FALSE(fs::exists(out_)) << "all is read before anything is written";
   test::write_text(folder_.path() / "train.bin", std::string(3074, '\xff'));
   EXPECT_THAT(use(), AllOf(HasSubstr("train.bin"), HasSubstr("label 255")));
+
+  test::write_text(folder_.path() / "train.bin", content(10, 2, 100));
+  test::write_text(folder_.path() / "test.bin", content(3, 2, 100));
+  fs::create_directories(out_ / "val");
+  test::write_text(out_ / "val" / kManifestName, "");
+  EXPECT_THAT(message_of<UsageError>([&] { convert_cifar(folder_.path(), {.out = out_, .split = {}}); }),
+              HasSubstr("holds a dataset already"));
+  EXPECT_FALSE(fs::exists(out_ / "train" / kManifestName));
 }
 
 }  // namespace

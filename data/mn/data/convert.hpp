@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,8 @@ struct ConvertOptions {
   std::int64_t shard_bytes = std::int64_t{256} << 20;  ///< samples go into shards of about this size
 };
 
-/// Throws UsageError if the folder holds a dataset already; makes the folder if there is none.
-void prepare_output(const std::filesystem::path& out);
-
 /// Writes a dataset of fixed samples as shards, in order, and then its manifest. `attributes` go into every shard.
+/// Throws UsageError if options.out holds a dataset already, or another process is writing there.
 ShardTable write_fixed_dataset(const Dataset& dataset, const ConvertOptions& options,
                                std::map<std::string, std::string> attributes);
 
@@ -29,14 +28,18 @@ ShardTable write_fixed_dataset(const Dataset& dataset, const ConvertOptions& opt
 ShardTable convert_idx(const std::filesystem::path& images, const std::filesystem::path& labels,
                        const ConvertOptions& options);
 
-struct IdxPair {
-  std::string split;  ///< "train" or "val"
-  std::filesystem::path images;
-  std::filesystem::path labels;
+/// One of the datasets that are made together.
+struct FixedSplit {
+  std::string name;
+  std::shared_ptr<const Dataset> dataset;
+  std::map<std::string, std::string> attributes;
 };
-/// MNIST's four files in `folder`: train-images-idx3-ubyte[.gz], …; t10k-… is split "val". Throws DataError that names
-/// what is missing.
-[[nodiscard]] std::vector<IdxPair> find_idx_pairs(const std::filesystem::path& folder);
+/// write_fixed_dataset() for each split, into options.out/NAME; begins when all these folders are found free.
+std::vector<ShardTable> write_splits(const std::vector<FixedSplit>& splits, const ConvertOptions& options);
+
+/// MNIST's four files in `folder`, train-images-idx3-ubyte[.gz], …, → options.out/train and options.out/val (t10k-…).
+/// Throws DataError that names what is missing.
+std::vector<ShardTable> convert_idx_folder(const std::filesystem::path& folder, const ConvertOptions& options);
 
 /// CIFAR-10 or CIFAR-100, binary version, in `folder` → options.out/train and options.out/val; samples {3, 32, 32}.
 std::vector<ShardTable> convert_cifar(const std::filesystem::path& folder, const ConvertOptions& options);

@@ -74,17 +74,15 @@ std::vector<ShardTable> convert_cifar(const fs::path& folder, const ConvertOptio
   spec.shape = {3, 32, 32};
   spec.num_classes = variant.classes;
   spec.class_names = read_names(folder / variant.names, variant.classes);
-  std::vector<ShardTable> tables;
+  std::vector<FixedSplit> splits;
   for (const auto& [split, files] : {std::pair("train", variant.train), std::pair("val", variant.val)}) {
     RawSamples samples;
     for (const std::string& file : files) append_file(folder / file, variant, samples);
-    ConvertOptions output = options;
-    output.out = options.out / split;
-    output.split = split;
-    tables.push_back(write_fixed_dataset(MemoryDataset(spec, std::move(samples)), output,
-                                         {{"converter", "mnshard cifar"}, {"source", fs::absolute(folder).string()}}));
+    splits.push_back({split,
+                      std::make_shared<MemoryDataset>(spec, std::move(samples)),
+                      {{"converter", "mnshard cifar"}, {"source", fs::absolute(folder).string()}}});
   }
-  return tables;
+  return write_splits(splits, options);
 }
 
 }  // namespace mn::data

@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <list>
 #include <numeric>
 
 #include <mn/core/error.hpp>
 #include <mn/data/convert.hpp>
+#include <mn/data/output_folder.hpp>
 #include <mn/data/shard_writer.hpp>
 
 namespace mn::data {
@@ -36,21 +38,17 @@ std::filesystem::path existing(const std::filesystem::path& folder, const std::s
                   ": MNIST's four files are expected there; for others, name a file of images and one of labels");
 }
 
-}  // namespace
-
-void prepare_output(const std::filesystem::path& out) {
-  std::error_code error;
-  if (std::filesystem::exists(out / kManifestName, error)) {
-    throw UsageError(out.string() + " holds a dataset already: remove it, or choose another folder with --out");
-  }
-  std::filesystem::create_directories(out, error);
-  if (error) throw DataError("cannot make the folder " + out.string() + ": " + error.message());
+std::map<std::string, std::string> idx_attributes(const std::filesystem::path& images,
+                                                  const std::filesystem::path& labels) {
+  return {{"converter", "mnshard idx"}, {"source", images.filename().string() + ", " + labels.filename().string()}};
 }
 
-ShardTable write_fixed_dataset(const Dataset& dataset, const ConvertOptions& options,
-                               std::map<std::string, std::string> attributes) {
+void check_not_empty(const Dataset& dataset, const ConvertOptions& options) {
   if (dataset.size() == 0) throw DataError("there are no samples to convert into " + options.out.string());
-  prepare_output(options.out);
+}
+
+ShardTable write_shards(const Dataset& dataset, const ConvertOptions& options,
+                        std::map<std::string, std::string> attributes) {
   attributes["split"] = options.split;
   const std::int64_t step = samples_per_shard(dataset.spec(), options.shard_bytes);
   const std::int64_t count = (dataset.size() + step - 1) / step;
@@ -65,23 +63,44 @@ ShardTable write_fixed_dataset(const Dataset& dataset, const ConvertOptions& opt
   return table;
 }
 
-ShardTable convert_idx(const std::filesystem::path& images, const std::filesystem::path& labels,
-                       const ConvertOptions& options) {
-  const auto dataset = read_idx_dataset(images, labels);
-  return write_fixed_dataset(
-      *dataset, options,
-      {{"converter", "mnshard idx"}, {"source", images.filename().string() + ", " + labels.filename().string()}});
+}  // namespace
+
+ShardTable write_fixed_dataset(const Dataset& dataset, const ConvertOptions& options,
+                               std::map<std::string, std::string> attributes) {
+  check_not_empty(dataset, options);
+  const OutputFolder out(options);
+  return write_shards(dataset, options, std::move(attributes));
 }
 
-std::vector<IdxPair> find_idx_pairs(const std::filesystem::path& folder) {
+std::vector<ShardTable> write_splits(const std::vector<FixedSplit>& splits, const ConvertOptions& options) {
+  std::vector<ConvertOptions> outputs;
+  for (const FixedSplit& split : splits) {
+    outputs.push_back({.out = options.out / split.name, .split = split.name, .shard_bytes = options.shard_bytes});
+    check_not_empty(*split.dataset, outputs.back());
+  }
+  const std::list<OutputFolder> folders(outputs.begin(), outputs.end());
+  std::vector<ShardTable> tables;
+  for (std::size_t i = 0; i < splits.size(); ++i) {
+    tables.push_back(write_shards(*splits[i].dataset, outputs[i], splits[i].attributes));
+  }
+  return tables;
+}
+
+ShardTable convert_idx(const std::filesystem::path& images, const std::filesystem::path& labels,
+                       const ConvertOptions& options) {
+  return write_fixed_dataset(*read_idx_dataset(images, labels), options, idx_attributes(images, labels));
+}
+
+std::vector<ShardTable> convert_idx_folder(const std::filesystem::path& folder, const ConvertOptions& options) {
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) throw DataError("there is no folder " + folder.string());
-  std::vector<IdxPair> pairs;
+  std::vector<FixedSplit> splits;
   for (const auto& [split, prefix] : {std::pair("train", "train"), std::pair("val", "t10k")}) {
-    pairs.push_back({split, existing(folder, std::string(prefix) + "-images-idx3-ubyte"),
-                     existing(folder, std::string(prefix) + "-labels-idx1-ubyte")});
+    const auto images = existing(folder, std::string(prefix) + "-images-idx3-ubyte");
+    const auto labels = existing(folder, std::string(prefix) + "-labels-idx1-ubyte");
+    splits.push_back({split, read_idx_dataset(images, labels), idx_attributes(images, labels)});
   }
-  return pairs;
+  return write_splits(splits, options);
 }
 
 }  // namespace mn::data

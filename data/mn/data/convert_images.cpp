@@ -1,16 +1,20 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include <nlohmann/json.hpp>
 
+#include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/data/convert_images.hpp>
 #include <mn/data/image_list.hpp>
 #include <mn/data/jpeg.hpp>
+#include <mn/data/output_folder.hpp>
 #include <mn/data/shard_reader.hpp>
 #include <mn/data/shard_writer.hpp>
 
@@ -24,14 +28,32 @@ constexpr const char* kPlanName = "conversion.json";
 
 /// Begins a conversion, or goes on with an interrupted one.
 void claim_output(const fs::path& out, std::uint64_t plan) {
-  prepare_output(out);
   const fs::path path = out / kPlanName;
   const std::string mark = nlohmann::json{{"plan", std::to_string(plan)}}.dump() + "\n";
-  if (!fs::exists(path)) return write_file(path, mark);
-  if (read_file(path) != mark) {
-    throw UsageError(out.string() + " holds the beginnings of another conversion (other files, seed or shard size): " +
+  if (fs::exists(path)) {
+    if (read_file(path) == mark) return;
+    throw UsageError(out.string() +
+                     " holds the beginnings of another conversion (other files, split, seed or shard size): " +
                      "remove it, or choose another folder with --out");
   }
+  for (const auto& entry : fs::directory_iterator(out)) {
+    if (entry.path().extension() != ".h5") continue;
+    throw UsageError(out.string() + " holds shards of no conversion that could go on (" +
+                     entry.path().filename().string() + "): remove them, or choose another folder with --out");
+  }
+  write_file(path, mark);
+}
+
+/// Whether the shard holds planned pictures, in their order; some may be left out.
+bool holds(const ShardReader& shard, const std::vector<std::string>& keys, const std::vector<ImageFile>& planned) {
+  auto file = planned.begin();
+  for (std::size_t i = 0; i < keys.size(); ++i, ++file) {
+    const std::int32_t label = shard.label(static_cast<std::int64_t>(i));
+    const auto same = [&](const ImageFile& other) { return other.key == keys[i] && other.label == label; };
+    file = std::find_if(file, planned.end(), same);
+    if (file == planned.end()) return false;
+  }
+  return shard.header().kind == SampleKind::kEncoded;
 }
 
 class Converter {
@@ -83,10 +105,10 @@ class Converter {
 
   ShardInfo convert(std::size_t index, JpegDecoder& decoder) {
     const fs::path path = options_.output.out / shard_name(options_.output.split, index, plan_.size());
-    if (fs::exists(path)) {
+    if (const auto kept = finished(path, plan_[index])) {
       ++kept_;
       advance(static_cast<std::int64_t>(plan_[index].size()));
-      return describe_shard(path);
+      return *kept;
     }
     ShardContent content;
     content.kind = SampleKind::kEncoded;
@@ -100,6 +122,22 @@ class Converter {
       advance(1);
     }
     return write_shard(path, content);
+  }
+
+  /// The shard as an earlier run wrote it; nothing if it is to be written (again).
+  std::optional<ShardInfo> finished(const fs::path& path, const std::vector<ImageFile>& planned) const {
+    if (!fs::exists(path)) return {};
+    try {
+      const ShardReader shard(open_shard(path), std::make_shared<IoCounters>());
+      const auto keys = shard.read_keys();
+      if (!holds(shard, keys, planned)) {
+        throw UsageError(path.string() + " holds other pictures than belong there: remove it and start again");
+      }
+      if (keys.size() < planned.size() && !options_.skip_bad) return {};
+      return describe_shard(path);
+    } catch (const DataError&) {
+      return {};  // truncated or damaged
+    }
   }
 
   void add(ShardContent& content, const ImageFile& file, JpegDecoder& decoder) {
@@ -147,8 +185,13 @@ class Converter {
 
 ImageConversion convert_images(const fs::path& source, const ImageConvertOptions& options) {
   const ImageList list = list_images(source);
+  if (list.passed_over > 0 && options.warn) {
+    options.warn("files left alone in " + source.string() + ": " + std::to_string(list.passed_over) + ", the first " +
+                 list.first_passed_over.string() + " (in no class folder, or not named as a picture)");
+  }
   const ImagePlan plan = plan_shards(list, options.shuffle, options.seed, options.output.shard_bytes);
-  claim_output(options.output.out, hash_of(plan));
+  const OutputFolder out(options.output);
+  claim_output(options.output.out, hash64(options.output.split, hash_of(plan)));
   Converter converter(list, plan, options);
   converter.run();
   ImageConversion result = converter.result();

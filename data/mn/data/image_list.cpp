@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <fstream>
+#include <iterator>
+#include <set>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
@@ -14,31 +17,62 @@ namespace fs = std::filesystem;
 
 bool hidden(const fs::path& path) { return path.filename().string().front() == '.'; }
 
-/// Names of what lies in `folder`, sorted, so that numbers do not depend on the file system.
-std::vector<fs::path> sorted_entries(const fs::path& folder) {
-  std::vector<fs::path> entries;
+/// What lies in `folder`, sorted, so that numbers do not depend on the file system.
+std::vector<fs::directory_entry> sorted_entries(const fs::path& folder) {
+  std::vector<fs::directory_entry> entries;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (!hidden(entry.path())) entries.push_back(entry.path());
+    if (!hidden(entry.path())) entries.push_back(entry);
   }
   std::sort(entries.begin(), entries.end());
   return entries;
 }
 
+/// torchvision's ImageFolder takes the same.
+bool named_as_picture(const fs::path& path) {
+  std::string extension = path.extension().string();
+  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  constexpr const char* kExtensions[] = {".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"};
+  return std::ranges::find(kExtensions, extension) != std::end(kExtensions);
+}
+
+void pass_over(const fs::path& file, ImageList& list) {
+  if (list.passed_over++ == 0) list.first_passed_over = file;
+}
+
+/// The pictures in `folder`, then those of the folders in it. Links to folders are followed, but into none of `seen`:
+/// they may lead back up.
+void add_pictures(const fs::path& folder, std::int32_t label, std::set<fs::path>& seen, ImageList& list) {
+  if (!seen.insert(fs::canonical(folder)).second) return;
+  std::vector<fs::path> folders;
+  for (const fs::directory_entry& entry : sorted_entries(folder)) {
+    const fs::path& path = entry.path();
+    if (entry.is_directory()) {
+      folders.push_back(path);
+    } else if (named_as_picture(path)) {
+      const auto bytes = entry.is_regular_file() ? static_cast<std::int64_t>(entry.file_size()) : 0;
+      list.files.push_back({path.lexically_relative(list.root).generic_string(), label, bytes});
+    } else {
+      pass_over(path, list);
+    }
+  }
+  for (const fs::path& inner : folders) add_pictures(inner, label, seen, list);
+}
+
 ImageList list_folder(const fs::path& source) {
   ImageList list;
   list.root = source;
-  for (const fs::path& folder : sorted_entries(source)) {
-    if (!fs::is_directory(folder)) continue;
-    const auto label = static_cast<std::int32_t>(list.class_names.size());
-    const std::string name = folder.filename().string();
-    const std::size_t before = list.files.size();
-    for (const fs::path& file : sorted_entries(folder)) {
-      if (!fs::is_regular_file(file)) continue;
-      list.files.push_back(
-          {name + "/" + file.filename().string(), label, static_cast<std::int64_t>(fs::file_size(file))});
+  for (const fs::directory_entry& entry : sorted_entries(source)) {
+    if (!entry.is_directory()) {
+      pass_over(entry.path(), list);
+      continue;
     }
+    const std::string name = entry.path().filename().string();
+    const std::size_t before = list.files.size();
+    std::set<fs::path> seen = {fs::canonical(source)};
+    add_pictures(entry.path(), static_cast<std::int32_t>(list.class_names.size()), seen, list);
     if (list.files.size() == before) {
-      throw DataError("class " + name + " in " + source.string() + " is empty: remove its folder, or fill it");
+      throw DataError("class " + name + " in " + source.string() +
+                      " is empty (no .jpg or .jpeg file in it): remove its folder, or fill it");
     }
     list.class_names.push_back(name);
   }

@@ -19,10 +19,13 @@ struct ImageList {
   std::vector<ImageFile> files;
   std::vector<std::string> class_names;  ///< empty for list files
   std::int64_t num_classes = 0;
+  std::int64_t passed_over = 0;  ///< files in no class folder, or whose names do not end as a picture's does
+  std::filesystem::path first_passed_over;
 };
 
-/// A folder of one folder for each class, or a list file of lines "path label". Hidden files are left alone. Throws
-/// DataError that names an empty class, a line that is none, a file that is not there, or a source without pictures.
+/// A folder of one folder for each class, with pictures in it or in folders within, as torchvision's ImageFolder takes
+/// them; or a list file of lines "path label". What is hidden is left alone. Throws DataError that names an empty
+/// class, a line that is none, a file that is not there, or a source without pictures.
 [[nodiscard]] ImageList list_images(const std::filesystem::path& source);
 
 /// The files of each shard.
