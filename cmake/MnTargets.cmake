@@ -101,9 +101,12 @@ function(mn_test_properties test timeout labels processors)
     set(MN_TEST_DATA_DEFAULT $ENV{MN_TEST_DATA})
   endif()
   if(MN_SANITIZE STREQUAL "thread")  # of MPI, which is not instrumented, ThreadSanitizer sees only half
-    set(sanitizer ";TSAN_OPTIONS=ignore_noninstrumented_modules=1")
+    set(more ";TSAN_OPTIONS=ignore_noninstrumented_modules=1")
+  endif()
+  if(NOT "gpu" IN_LIST labels)  # the others mean the same everywhere
+    string(APPEND more ";CUDA_VISIBLE_DEVICES=")
   endif()
   set_tests_properties(${test} PROPERTIES
     TIMEOUT ${timeout} LABELS "${labels}" PROCESSORS ${processors} SKIP_RETURN_CODE 77
-    ENVIRONMENT "MN_TEST_DATA=${MN_TEST_DATA_DEFAULT};MN_BUILD_DIR=${PROJECT_BINARY_DIR};MN_SOURCE_DIR=${PROJECT_SOURCE_DIR};MN_TEST_TIMEOUT=${mpiexec_timeout};OMP_NUM_THREADS=1${sanitizer}")
+    ENVIRONMENT "MN_TEST_DATA=${MN_TEST_DATA_DEFAULT};MN_BUILD_DIR=${PROJECT_BINARY_DIR};MN_SOURCE_DIR=${PROJECT_SOURCE_DIR};MN_TEST_TIMEOUT=${mpiexec_timeout};OMP_NUM_THREADS=1;LC_ALL=C${more}")
 endfunction()

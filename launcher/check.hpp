@@ -29,6 +29,7 @@ struct JobFacts {
   std::vector<Facts> nodes;                    ///< by node; facts of its first rank
   std::vector<Facts> ranks;                    ///< by rank
   std::vector<std::vector<Binding>> bindings;  ///< by node, then by rank of the node
+  bool gpu_sharing_is_meant = false;           ///< --oversubscribe-gpu
 
   [[nodiscard]] const std::string& host(std::size_t node) const { return layout.hosts[node]; }
 };

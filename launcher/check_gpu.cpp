@@ -34,6 +34,14 @@ Findings check_devices(const JobFacts& job) {
     const auto ranks = job.layout.ranks_of(static_cast<int>(node));
     const auto can_see = [&](int rank) { return !visible(job.ranks[static_cast<std::size_t>(rank)]).empty(); };
     const auto without = std::ranges::count_if(job.bindings[node], [](const Binding& b) { return b.gpu < 0; });
+    const auto sharing = std::ranges::count_if(job.bindings[node], &Binding::shares_gpu);
+    if (sharing > 0 && !job.gpu_sharing_is_meant) {
+      findings.push_back({"devices",
+                          false,
+                          {job.host(node)},
+                          std::to_string(sharing) + " ranks share GPUs with others",
+                          "start as many ranks as GPUs, or say with --oversubscribe-gpu that it is meant"});
+    }
     if (without == 0 || std::ranges::none_of(ranks, can_see)) continue;
     findings.push_back(
         {"devices",

@@ -31,7 +31,7 @@ std::string absence(const Placement& here, const std::vector<int>& missing, std:
 
 }  // namespace
 
-void Exchange::tell(const std::string& topic, const Facts& facts) { session_.put("mn." + topic, packed(facts)); }
+void Exchange::tell(const std::string& topic, const Facts& facts) { session_.put(topic, packed(facts)); }
 
 void Exchange::meet() {
   try {
@@ -46,8 +46,12 @@ void Exchange::meet() {
 }
 
 Facts Exchange::hear(int rank, const std::string& topic) const {
-  const auto bytes = session_.get(rank, "mn." + topic);
-  return bytes ? Facts::from_cbor(*bytes) : Facts();
+  const auto bytes = session_.get(rank, topic);
+  if (!bytes) {
+    throw CheckError("error [tasks] " + here_.layout->host_of(rank) + ": rank " + std::to_string(rank) +
+                     " told nothing; start mnlaunch on every rank, and equally often");
+  }
+  return Facts::from_cbor(*bytes);
 }
 
 void limit_size(Facts& facts) {

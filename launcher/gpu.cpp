@@ -129,14 +129,21 @@ std::optional<VisibleGpu> gpu_by_index(const std::vector<Gpu>& gpus, const std::
   return VisibleGpu{gpu.mig && !gpu.slices.empty() ? gpu.slices.front() : gpu.uuid, gpu.bus_id};
 }
 
+/// A beginning that fits several is none.
 std::optional<VisibleGpu> gpu_by_uuid(const std::vector<Gpu>& gpus, const std::string& entry) {
+  std::vector<VisibleGpu> fitting;
   for (const auto& gpu : gpus) {
-    if (gpu.uuid.starts_with(entry)) return VisibleGpu{gpu.uuid, gpu.bus_id};
+    if (gpu.uuid.starts_with(entry)) fitting.push_back({gpu.uuid, gpu.bus_id});
     for (const auto& slice : gpu.slices) {
-      if (slice.starts_with(entry)) return VisibleGpu{slice, gpu.bus_id};
+      if (slice.starts_with(entry)) fitting.push_back({slice, gpu.bus_id});
     }
   }
-  return std::nullopt;
+  return fitting.size() == 1 ? std::optional(fitting.front()) : std::nullopt;
+}
+
+std::string without_blanks(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(" \t");
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
 }  // namespace
@@ -169,11 +176,12 @@ std::vector<VisibleGpu> visible_gpus(const std::vector<Gpu>& gpus, const std::op
   const std::string& list = *visible_devices;
   for (std::size_t begin = 0; begin <= list.size();) {
     const std::size_t comma = std::min(list.find(',', begin), list.size());
-    const std::string entry = list.substr(begin, comma - begin);
+    const std::string entry = without_blanks(list.substr(begin, comma - begin));
     begin = comma + 1;
     const bool is_uuid = entry.starts_with("GPU-") || entry.starts_with("MIG-");
     const auto gpu = is_uuid ? gpu_by_uuid(gpus, entry) : gpu_by_index(gpus, entry);
     if (!gpu) break;
+    if (std::ranges::find(visible, gpu->uuid, &VisibleGpu::uuid) != visible.end()) return {};
     visible.push_back(*gpu);
   }
   return visible;

@@ -36,8 +36,9 @@ struct GpuDriver {
 /// Loads NVML at run time; nothing where there is no driver.
 [[nodiscard]] std::optional<GpuDriver> read_gpus(const std::string& library = "libnvidia-ml.so.1");
 
-/// What CUDA makes of CUDA_VISIBLE_DEVICES (nothing: unset): indices or GPU-/MIG- UUIDs, which may be shortened; the
-/// first entry that is neither ends the list. From the CUDA C++ Programming Guide, environment variables.
+/// What CUDA makes of CUDA_VISIBLE_DEVICES (nothing: unset): indices or GPU-/MIG- UUIDs, which may be shortened, with
+/// blanks around; the first entry that is neither, or fits several, ends the list, and one that comes twice leaves
+/// nothing. From the CUDA C++ Programming Guide, environment variables.
 [[nodiscard]] std::vector<VisibleGpu> visible_gpus(const std::vector<Gpu>& gpus,
                                                    const std::optional<std::string>& visible_devices);
 

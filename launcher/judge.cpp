@@ -74,7 +74,12 @@ Verdict judge(const JobFacts& job, const Options& options, const Placement& here
   const bool checked = options.check != CheckLevel::kOff || options.doctor;
   if (checked && program_exit != 0 && is_missing_everywhere(job)) {
     verdict.exit_code = program_exit;
-    if (here.rank == 0) verdict.complaints = "mnlaunch: " + job.nodes[0]["program"]["error"].get<std::string>() + "\n";
+    const bool is_alone = job.layout.size() != here.size;
+    const std::string who = "rank " + std::to_string(here.rank) + " on " + job.layout.hosts[0] + ": ";
+    if (here.rank == 0 || is_alone) {
+      verdict.complaints =
+          "mnlaunch: " + (is_alone ? who : "") + job.nodes[0]["program"]["error"].get<std::string>() + "\n";
+    }
     return verdict;
   }
   Findings findings = checked ? run_checks(job) : Findings{};

@@ -12,7 +12,6 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/host_list.hpp>
 
 #include "binding.hpp"
 #include "check.hpp"
@@ -27,6 +26,7 @@
 #include "pmi_session.hpp"
 #include "pmix_session.hpp"
 #include "program.hpp"
+#include "slurm.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -93,6 +93,11 @@ class Launch {
 
   /// Finds the launcher and this rank's place; a PMIx server that does not answer leaves the other variables.
   void connect() {
+    if (variables_.has("TORCHELASTIC_RUN_ID")) {
+      throw UsageError(
+          "torchrun started this process, so that all its workers have one place; start mnlaunch in "
+          "torchrun's stead: srun mnlaunch python SCRIPT");
+    }
     Launcher launcher = innermost_launcher(variables_, is_socket);
     if (launcher == Launcher::kPmix) {
       try {
@@ -100,9 +105,12 @@ class Launch {
         variables_.set("PMIX_MCA_gds", "hash");
       } catch (const PmixError& error) {
         no_exchange_ = error.what();
-        const bool open_mpi = variables_.has("OMPI_COMM_WORLD_RANK");
-        if (!open_mpi && !in_slurm_step(variables_)) throw;
-        launcher = open_mpi ? Launcher::kOpenMpi : Launcher::kSlurm;
+        launcher = launcher_without_server(variables_);
+        if (launcher == Launcher::kNone) {
+          throw PmixError(no_exchange_ +
+                          "; unset the PMIX_* variables of a launcher that has ended, or start mnlaunch "
+                          "directly under one that lives");
+        }
       }
     }
     if (launcher == Launcher::kPmi) {
@@ -113,19 +121,15 @@ class Launch {
     if (!session_ && no_exchange_.empty()) no_exchange_ = here_.source + " gives the launchers no way to talk";
   }
 
-  /// Hydra's server knows the nodes, and passes rank 0's address on.
+  /// A PMI server knows the nodes, and passes rank 0's address on.
   void place_by_pmi() {
-    const auto fd = variables_.number("PMI_FD");
-    std::optional<PmiSession> server;
-    std::optional<ServerJob> job;
-    if (fd && is_hydra(variables_)) {
-      server.emplace(*fd);
-      job = server->read_job(variables_.needed("PMI_RANK", "Hydra"), variables_.needed("PMI_SIZE", "Hydra"));
-    }
+    PmiSession server(variables_.needed("PMI_FD", "a PMI server"));
+    const auto job =
+        server.read_job(variables_.needed("PMI_RANK", "a PMI server"), variables_.needed("PMI_SIZE", "a PMI server"));
     here_ = place(variables_, Launcher::kPmi, job);
     if (!job || here_.inter_size == 1) return;
     const auto address =
-        server->share_address(here_, own_address(routed_interfaces(), resolve(host_name())), patience());
+        server.share_address(here_, own_address(routed_interfaces(), resolve(host_name())), patience());
     if (!address)
       throw CheckError("not all ranks arrived; start mnlaunch on every rank, and look for hung nodes", true);
     master_address_ = *address;
@@ -135,7 +139,9 @@ class Launch {
   [[nodiscard]] bool is_leader() const { return here_.intra_rank == 0; }
 
   [[nodiscard]] std::chrono::milliseconds patience() const {
-    return std::chrono::seconds(variables_.number("MN_LAUNCH_TIMEOUT").value_or(60));
+    const int seconds = variables_.number("MN_LAUNCH_TIMEOUT").value_or(60);
+    if (seconds < 1) throw UsageError("MN_LAUNCH_TIMEOUT is " + std::to_string(seconds) + ": give seconds, at least 1");
+    return std::chrono::seconds(seconds);
   }
 
   /// Three meetings of all ranks: addresses (where there are several nodes), facts, verdict.
@@ -181,7 +187,7 @@ class Launch {
     facts["host"] = host_name();
     facts["network"] = network;
     facts["time"] = time;
-    facts["slurm_pmix"] = here_.job.starts_with("slurm.pmix.");
+    facts["slurm_pmix"] = is_slurm_pmix(here_.job);
     if (here_.inter_size > 1) facts["network"]["failures"] = failed_connections(neighbours(exchange), kConnectPatience);
     if (!marked.empty()) {
       facts["system"]["output"]["shared"] = std::filesystem::exists(output_folder(surroundings_) / marked);
@@ -205,12 +211,18 @@ class Launch {
     return others;
   }
 
+  /// On a single machine without a scheduler nobody could ask for more GPUs: its ranks share them, with a warning.
+  [[nodiscard]] bool may_share_gpus() const {
+    const bool by_slurm = here_.launcher == Launcher::kSlurm || is_slurm_pmix(here_.job);
+    return options_.oversubscribe_gpu || (here_.inter_size == 1 && !by_slurm);
+  }
+
   NodeShare node_share(const Exchange& exchange, int node) const {
     const auto ranks = here_.layout->ranks_of(node);
     NodeShare share;
     share.node = exchange.hear(ranks.front(), "node");
     for (const int rank : ranks) share.ranks.push_back(exchange.hear(rank, "rank"));
-    bind(share, {.bind_cores = options_.bind, .oversubscribe_gpu = options_.oversubscribe_gpu});
+    bind(share, {.bind_cores = options_.bind, .oversubscribe_gpu = may_share_gpus()});
     return share;
   }
 
@@ -221,7 +233,12 @@ class Launch {
   }
 
   Verdict judge_all(const Exchange& exchange) const {
-    JobFacts job{.launcher = here_.launcher, .layout = *here_.layout, .nodes = {}, .ranks = {}, .bindings = {}};
+    JobFacts job{.launcher = here_.launcher,
+                 .layout = *here_.layout,
+                 .nodes = {},
+                 .ranks = {},
+                 .bindings = {},
+                 .gpu_sharing_is_meant = options_.oversubscribe_gpu};
     job.ranks.resize(here_.layout->nodes.size());
     for (int node = 0; node < here_.inter_size; ++node) {
       NodeShare share = node_share(exchange, node);
@@ -238,10 +255,9 @@ class Launch {
     NodeShare share;
     share.node = node_facts(surroundings_, is_compared());
     share.node["host"] = host_name();
-    share.node["slurm_pmix"] = here_.job.starts_with("slurm.pmix.");
+    share.node["slurm_pmix"] = is_slurm_pmix(here_.job);
     share.ranks.assign(static_cast<std::size_t>(here_.intra_size), rank_facts(here_, surroundings_));
-    bind(share, {.bind_cores = options_.bind && !has_own_mask(share.ranks[0]),
-                 .oversubscribe_gpu = options_.oversubscribe_gpu});
+    bind(share, {.bind_cores = options_.bind && !has_own_mask(share.ranks[0]), .oversubscribe_gpu = may_share_gpus()});
     Outcome outcome;
     take_share(outcome, share);
     if (has_own_mask(share.ranks[0])) outcome.binding.cores = static_cast<int>(outcome.binding.cpus.size());
@@ -250,7 +266,8 @@ class Launch {
                  .layout = Layout{{0}, {host_name()}},
                  .nodes = {share.node},
                  .ranks = {share.ranks[0]},
-                 .bindings = {{outcome.binding}}};
+                 .bindings = {{outcome.binding}},
+                 .gpu_sharing_is_meant = options_.oversubscribe_gpu};
     job.ranks[0]["size"] = 1;
     outcome.verdict = judge(job, options_, here_, program_exit_);
     outcome.exit_code = outcome.verdict.exit_code;
@@ -271,7 +288,7 @@ class Launch {
     if (here_.inter_size == 1) return "127.0.0.1";
     if (!master_address_.empty()) return master_address_;
     if (here_.layout) return here_.layout->hosts.front();
-    if (const auto nodes = variables_.get("SLURM_JOB_NODELIST")) return expand_host_list(*nodes).at(0);
+    if (const auto nodes = variables_.get("SLURM_JOB_NODELIST")) return hosts_of_list(*nodes).at(0);
     return here_.inter_rank == 0 ? own_address(routed_interfaces(), resolve(host_name())) : "";
   }
 

@@ -1,16 +1,18 @@
+#include <charconv>
 #include <iostream>
+#include <string>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 
+#include "check_error.hpp"
 #include "launch.hpp"
 #include "options.hpp"
 #include "variables.hpp"
 
 namespace {
 
-int run(int argc, char** argv) {
-  const auto options = mn::launcher::parse_options(argc, argv);
+int run(const mn::launcher::Options& options) {
   switch (options.action) {
     case mn::launcher::Action::kHelp:
       std::cout << mn::launcher::help_text();
@@ -24,24 +26,46 @@ int run(int argc, char** argv) {
   return mn::launcher::launch(options, mn::launcher::Variables::of_this_process());
 }
 
-/// Errors that all ranks make alike are rank 0's to report; its variables tell, even where they are malformed.
-bool is_silent_rank() {
+/// This rank as its variables tell it, be they malformed; empty: they don't.
+std::string rank_as_told() {
   for (const char* name : {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    if (const auto rank = mn::environment(name)) return *rank != "0";
+    if (auto rank = mn::environment(name)) return *rank;
   }
-  return false;
+  return "";
+}
+
+/// Errors that all ranks make alike are rank 0's to report. Who has no sound rank may be it.
+bool is_another_ranks_to_say() {
+  const std::string text = rank_as_told();
+  int rank = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
+  return error == std::errc() && end == text.data() + text.size() && rank > 0;
+}
+
+int fail(const mn::Error& error, const std::string& who) {
+  if (*error.what() != '\0') std::cerr << "mnlaunch: " << who << error.what() << std::endl;  // no text: another says it
+  return error.exit_code();
+}
+
+/// Only the command line is alike on all ranks: what a rank finds by itself, it says itself.
+int launch_and_tell(const mn::launcher::Options& options) {
+  try {
+    return run(options);
+  } catch (const mn::launcher::CheckError& error) {
+    return error.on_all_ranks() && is_another_ranks_to_say() ? error.exit_code() : fail(error, "");
+  } catch (const mn::Error& error) {
+    const std::string rank = rank_as_told();
+    return fail(error, rank.empty() ? "" : "rank " + rank + " on " + mn::host_name() + ": ");
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
-  } catch (const mn::Error& error) {
-    // No text: another rank says it.
-    const bool silent = *error.what() == '\0' || (error.on_all_ranks() && is_silent_rank());
-    if (!silent) std::cerr << "mnlaunch: " << error.what() << std::endl;
-    return error.exit_code();
+    return launch_and_tell(mn::launcher::parse_options(argc, argv));
+  } catch (const mn::UsageError& error) {
+    return is_another_ranks_to_say() ? error.exit_code() : fail(error, "");
   } catch (const std::exception& error) {
     std::cerr << "mnlaunch on " << mn::host_name() << ": " << error.what() << std::endl;
     return 1;

@@ -28,7 +28,8 @@ inline constexpr OptionText kOptions[] = {
      "With all, a rank sees every GPU of its job on the node, as NCCL needs for direct transfers, and MN_DEVICE says "
      "which one is its own. With one, CUDA_VISIBLE_DEVICES names that one alone and MN_DEVICE is cuda:0."},
     {"oversubscribe-gpu", "", "allow ranks to share a GPU",
-     "Allow more ranks than GPUs on a node; they share the GPUs in turn. Without it, that is an error."},
+     "Allow more ranks than GPUs on a node; they share the GPUs in turn. Without it, that is an error, or a warning "
+     "where mpiexec starts all ranks on one node."},
     {"output", "DIR", "write each rank's output to DIR/rank-0000.out, .err",
      "Write the standard output and error of rank N to DIR/rank-N.out and DIR/rank-N.err, N with four digits or more. "
      "DIR is made where it does not exist."},

@@ -92,7 +92,10 @@ Options parse_options(int argc, const char* const* argv) {
   if (given.count("check-file") != 0) {
     for (const auto& path : given["check-file"].as<std::vector<std::string>>()) options.check_files.emplace_back(path);
   }
-  if (given.count("output") != 0) options.output = given["output"].as<std::vector<std::string>>().back();
+  if (given.count("output") != 0) {
+    options.output = given["output"].as<std::vector<std::string>>().back();
+    if (options.output.empty()) throw UsageError("--output is empty: name a folder");
+  }
   options.doctor = given.count("doctor") != 0;
   options.bind = one_of(given, "bind", "auto") == "auto";
   options.one_gpu_visible = one_of(given, "gpu-visibility", "all") == "one";

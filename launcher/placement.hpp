@@ -15,11 +15,11 @@
 namespace mn::launcher {
 
 enum class Launcher {
-  kNone,     ///< started by hand: rank 0 of 1
-  kPmix,     ///< a PMIx server: Open MPI's mpiexec, PRRTE, srun --mpi=pmix
-  kOpenMpi,  ///< Open MPI's variables without its PMIx server
-  kPmi,      ///< PMI-1: MPICH's or Intel's Hydra
-  kSlurm,    ///< a Slurm step without PMIx (srun --mpi=none or pmi2)
+  kNone,       ///< started by hand: rank 0 of 1
+  kPmix,       ///< a PMIx server: Open MPI's mpiexec, PRRTE, srun --mpi=pmix
+  kPmi,        ///< a PMI-1 server: MPICH's or Intel's Hydra, Flux
+  kSlurm,      ///< a Slurm step without PMIx (srun --mpi=none or pmi2)
+  kVariables,  ///< variables alone: Open MPI or Hydra without their servers, MVAPICH2, PALS, ALPS, JSM
 };
 
 /// What a PMIx or PMI server tells each of its clients.
@@ -49,14 +49,17 @@ struct Placement {
 /// a live PMI_FD is told from one that was inherited as text only.
 [[nodiscard]] Launcher innermost_launcher(const Variables& variables, const std::function<bool(int)>& is_socket);
 
-/// Hydra says who shares the node; Slurm's own PMI server leaves that to SLURM_*.
-[[nodiscard]] bool is_hydra(const Variables& variables);
+/// The same where the PMIx server does not answer; kNone: there is nothing else.
+[[nodiscard]] Launcher launcher_without_server(const Variables& variables);
+
+/// Whether the job's name is that of a step of srun --mpi=pmix.
+[[nodiscard]] bool is_slurm_pmix(const std::string& job);
 
 /// True in a process that srun started as a task; false in batch scripts and interactive shells of an allocation.
 [[nodiscard]] bool in_slurm_step(const Variables& variables);
 
 /// `server` is needed for kPmix, and makes kPmi more exact. Throws UsageError if the launcher's variables are
-/// incomplete or malformed.
+/// incomplete or malformed, or where it can't be told which of two launchers is alive.
 [[nodiscard]] Placement place(const Variables& variables, Launcher launcher, const std::optional<ServerJob>& server);
 
 }  // namespace mn::launcher

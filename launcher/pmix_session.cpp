@@ -95,7 +95,9 @@ void on_fence(pmix::Status status, void* context) {
 
 void on_value(pmix::Status status, pmix::Value*, void* context) { on_fence(status, context); }
 
-std::string fence_key(int number) { return "mn.came." + std::to_string(number); }
+std::string fence_key(int number) { return "came." + std::to_string(number); }
+
+constexpr const char* kGeneration = "mn.generation";
 
 }  // namespace
 
@@ -191,6 +193,7 @@ PmixSession::PmixSession(const std::vector<std::filesystem::path>& libraries, st
   setenv("PMIX_MCA_gds", "hash", 1);
   library_->check(library_->init(&library_->me, nullptr, 0), "connecting to the PMIx server of this job");
   job_ = read_job();
+  begin_generation();
 }
 
 PmixSession::~PmixSession() {
@@ -226,12 +229,23 @@ ServerJob PmixSession::read_job() const {
   return job;
 }
 
+void PmixSession::begin_generation() {
+  const pmix::Info immediate = flag(pmix::kImmediate);
+  const auto last = library_->read(library_->me.rank, kGeneration, &immediate, 1);
+  pmix::Value next{};
+  next.type = pmix::kUint32;
+  next.data.uint32 = last && last->type == pmix::kUint32 ? last->data.uint32 + 1 : 0;
+  library_->check(library_->put(pmix::kScopeGlobal, kGeneration, &next), "publishing over PMIx");
+  prefix_ = "mn." + std::to_string(next.data.uint32) + ".";
+}
+
 void PmixSession::put(const std::string& key, std::string_view bytes) {
   std::string copy(bytes);  // PMIx takes a mutable pointer, but copies what it points to
   pmix::Value value{};
   value.type = pmix::kByteObject;
   value.data.object = {copy.data(), copy.size()};
-  library_->check(library_->put(pmix::kScopeGlobal, key.c_str(), &value), "publishing " + key + " over PMIx");
+  library_->check(library_->put(pmix::kScopeGlobal, (prefix_ + key).c_str(), &value),
+                  "publishing " + key + " over PMIx");
 }
 
 void PmixSession::fence() {
@@ -259,7 +273,7 @@ std::vector<int> PmixSession::ranks_that_never_came() const {
   for (int rank = 0; rank < size; ++rank) {
     auto arrival = std::make_unique<Arrival>(signal, rank);
     const pmix::Proc from = library_->proc(static_cast<std::uint32_t>(rank));
-    const auto key = fence_key(fences_);
+    const auto key = prefix_ + fence_key(fences_);
     if (library_->get_nb(&from, key.c_str(), nullptr, 0, on_value, arrival.get()) == pmix::kSuccess) arrival.release();
   }
   signal->wait(static_cast<std::size_t>(size), std::chrono::milliseconds(1500));
@@ -279,7 +293,7 @@ std::vector<int> PmixSession::ranks_that_never_came() const {
 std::optional<std::string> PmixSession::get(int rank, const std::string& key) const {
   const Watchdog::Call call(*watchdog_);
   const pmix::Info immediate = flag(pmix::kImmediate);
-  const auto value = library_->read(static_cast<std::uint32_t>(rank), key.c_str(), &immediate, 1);
+  const auto value = library_->read(static_cast<std::uint32_t>(rank), (prefix_ + key).c_str(), &immediate, 1);
   if (!value || value->type != pmix::kByteObject) return std::nullopt;
   return std::string(value->data.object.bytes, value->data.object.size);
 }

@@ -62,12 +62,14 @@ class PmixSession {
   struct Library;
   class Watchdog;
   [[nodiscard]] ServerJob read_job() const;
+  void begin_generation();
   [[nodiscard]] std::vector<int> ranks_that_never_came() const;
 
   std::chrono::milliseconds patience_;
   std::unique_ptr<Library> library_;
   std::unique_ptr<Watchdog> watchdog_;
   ServerJob job_;
+  std::string prefix_;  ///< of keys: what an earlier process of this rank put stays in the servers' and clients' stores
   int fences_ = 0;
   bool abandoned_ = false;
 };

@@ -81,6 +81,14 @@ bool agrees(const std::vector<int>& nodes, const Variables& variables) {
 
 }  // namespace
 
+std::vector<std::string> hosts_of_list(const std::string& list) {
+  try {
+    return expand_host_list(list);
+  } catch (const ArgumentError& error) {
+    throw UsageError(std::string("Slurm's list of nodes is malformed: ") + error.what());
+  }
+}
+
 std::vector<int> expand_task_counts(std::string_view counts) {
   std::vector<int> tasks;
   std::string_view rest = counts;
@@ -110,7 +118,7 @@ std::optional<Layout> slurm_layout(const Variables& variables) {
   const auto list = variables.get("SLURM_STEP_NODELIST");
   if (!counts || !list) return std::nullopt;
   const auto tasks = expand_task_counts(*counts);
-  const auto hosts = expand_host_list(*list);
+  const auto hosts = hosts_of_list(*list);
   const int size = std::accumulate(tasks.begin(), tasks.end(), 0);
   if (hosts.size() != tasks.size()) return std::nullopt;
 

@@ -12,6 +12,9 @@
 
 namespace mn::launcher {
 
+/// The hosts of SLURM_JOB_NODELIST and the like. Throws UsageError that quotes the text if it is malformed.
+[[nodiscard]] std::vector<std::string> hosts_of_list(const std::string& list);
+
 /// "2(x3),1" → 2, 2, 2, 1. Throws UsageError that quotes the text if it is malformed.
 [[nodiscard]] std::vector<int> expand_task_counts(std::string_view counts);
 

@@ -41,6 +41,13 @@ done
 "${on_vn2[@]}" cp "$mnlaunch" /tmp/local/job
 fault 'another build' 78 'error \[program\] vn2: the build of the program is' : /tmp/local/job
 "${on_vn2[@]}" rm /tmp/local/job
+# A rank that fails alone is not silent because it is not rank 0.
+"$cluster/two_nodes" in vn1 cp /bin/true /tmp/local/tool
+expect 'no program, nodes not compared' 127 'rank 1 on vn2: program .*was not found' \
+  srun -Q --mpi=none -N2 --ntasks-per-node=1 "$mnlaunch" /tmp/local/tool
+"${on_vn2[@]}" touch /tmp/local/file
+expect 'no folder for output' 2 'rank 1 on vn2: --output: cannot make' \
+  srun -Q -N2 --ntasks-per-node=1 "$mnlaunch" --output /tmp/local/file true
 fault 'no program' 78 'error \[program\] vn2: .*not found' : /tmp/local/job
 
 echo 'int helper(void) { return 0; }' >helper.c

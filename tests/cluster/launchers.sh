@@ -74,6 +74,28 @@ timeout -k 5 60 srun -Q -N2 --ntasks-per-node=1 env SLURM_PROCID=0 "$mnlaunch" t
 [ $seen = 78 ] && grep -q 'error \[sources\] vn2: rank 1: .* says rank 1, but SLURM_PROCID is 0; ' errors ||
   fail "a stale SLURM_PROCID: status $seen: $(cat errors)"
 
+# refuses PATTERN COMMAND…: the rank of which PATTERN is true says so.
+refuses() {
+  local pattern=$1
+  shift
+  ! timeout -k 5 60 "$@" "$mnlaunch" true >out 2>errors || fail "not refused: $*"
+  grep -q "^mnlaunch: rank [01] on .*$pattern" errors || fail "$*: $(cat errors)"
+}
+echo 'variables of a launcher that has ended'
+refuses 'Open MPI say rank 0 of 1, .* rank 1 of 2' env OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 PMIX_NAMESPACE=gone \
+  PMIX_RANK=0 PMIX_SERVER_URI2='gone.0;tcp4://127.0.0.1:9' srun -Q --mpi=none -N2 --ntasks-per-node=1
+refuses 'Hydra (PMI) say rank 0 of 1, .* rank 1 of 2' env PMI_RANK=0 PMI_SIZE=1 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=1 \
+  PMI_PORT=gone:1234 srun -Q --mpi=none -N2 --ntasks-per-node=1
+
+# Neither the nodes' facts nor the verdict of the first are the second's.
+second="\"$mnlaunch\" true; exec \"$mnlaunch\" --check strict echo second"
+for way in 'srun -Q -N2 -n2' "${on_vn1[*]} mpiexec -x PATH -x OMP_NUM_THREADS -n 2 -host vn1:1,vn2:1"; do
+  echo "a second mnlaunch, ${way%% *}"
+  # shellcheck disable=SC2086
+  timeout -k 5 60 $way sh -c "$second" >out 2>errors || fail "a second mnlaunch: $(cat out errors)"
+  same "a second mnlaunch, $way" $'second\nsecond' "$(cat out errors)"
+done
+
 # What MPI itself sees is what mnlaunch told.
 for way in 'srun -Q -N2 --ntasks-per-node=2' "${on_vn1[*]} mpiexec -n 4 -host vn1:2,vn2:2"; do
   echo "MPI under ${way%% *}"

@@ -26,6 +26,14 @@ TEST(GpuCheckTest, RanksWithoutAGpu) {
   expect_one(check_devices(job), true, "vn2", "1 of 2 ranks");
 }
 
+TEST(GpuCheckTest, SharedGpusAreAWarningUnlessTheyAreMeant) {
+  auto job = healthy_job();
+  for (auto& binding : job.bindings[1]) binding.shares_gpu = true;
+  expect_one(check_devices(job), false, "vn2", "2 ranks share GPUs");
+  job.gpu_sharing_is_meant = true;
+  EXPECT_THAT(check_devices(job), IsEmpty());
+}
+
 TEST(GpuCheckTest, NodesWithoutGpusNeedNone) {
   auto job = healthy_job();
   for (auto& rank : job.ranks) rank["gpus"] = Facts::array();

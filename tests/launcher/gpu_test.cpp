@@ -58,6 +58,10 @@ TEST_F(GpuTest, VisibleDevicesAsCudaReadsThem) {
   setenv("MN_FAKE_GPUS", "4", 1);
   EXPECT_THAT(uuids(std::nullopt), ElementsAre("GPU-abc0", "GPU-abc1", "GPU-abc2", "GPU-abc3"));
   EXPECT_THAT(uuids("2,0"), ElementsAre("GPU-abc2", "GPU-abc0"));
+  EXPECT_THAT(uuids(" 2, 0 "), ElementsAre("GPU-abc2", "GPU-abc0"));
+  EXPECT_THAT(uuids("1,1"), IsEmpty());
+  EXPECT_THAT(uuids("1,GPU-abc1"), IsEmpty());
+  EXPECT_THAT(uuids("GPU-abc"), IsEmpty());  // which?
   EXPECT_THAT(uuids("GPU-abc3,1"), ElementsAre("GPU-abc3", "GPU-abc1"));
   EXPECT_THAT(uuids("1,7,2"), ElementsAre("GPU-abc1"));
   EXPECT_THAT(uuids("1,-1,2"), ElementsAre("GPU-abc1"));

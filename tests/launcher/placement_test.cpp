@@ -153,7 +153,56 @@ TEST(PlacementTest, HydraInsideASlurmTaskWinsAsLongAsItsSocketIsOpen) {
 
 TEST(PlacementTest, OpenMpiVariablesServeWhereItsServerDoesNotAnswer) {
   const auto variables = captured::with_open_mpi(Variables(), 1, 4, 1, 4);
-  expect_place(place(variables, Launcher::kOpenMpi, {}), {1, 4, 1, 4, 0, 1});
+  EXPECT_EQ(launcher_without_server(variables), Launcher::kVariables);
+  expect_place(place(variables, Launcher::kVariables, {}), {1, 4, 1, 4, 0, 1});
+  const auto alone = captured::with_open_mpi(Variables(), 0, 1, 0, 1);
+  expect_place(place(alone, launcher_without_server(alone), {}), {0, 1, 0, 1, 0, 1});
+}
+
+TEST(PlacementTest, WhereNoServerAnswersTwoLaunchersThatDisagreeAreRefused) {
+  const auto step = captured::step({1, 0, 1, "1"}, "ma[1-2]", "1(x2)", 2);
+  const auto leaked = captured::with_open_mpi(step, 0, 1, 0, 1);
+  auto hydra = captured::hydra(step, 0, 1, 0, 1);
+  hydra.set("PMI_PORT", "ma1:1234");
+  for (const auto& variables : {leaked, hydra}) {
+    try {
+      static_cast<void>(place(variables, launcher_without_server(variables), {}));
+      ADD_FAILURE() << "nothing thrown";
+    } catch (const UsageError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("rank 0 of 1, those of Slurm step 7.0 rank 1 of 2"));
+    }
+  }
+  const auto agreed = captured::with_open_mpi(step, 1, 2, 0, 1);
+  expect_place(place(agreed, launcher_without_server(agreed), {}), {1, 2, 0, 1, 1, 2});
+}
+
+TEST(PlacementTest, VariablesOfOtherLaunchersTellThePlace) {
+  const char* const launchers[][4] = {
+      {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},
+      {"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_LOCAL_SIZE"},
+      {"PALS_RANKID", "PMI_SIZE", "PALS_LOCAL_RANKID", "PMI_LOCAL_SIZE"},
+      {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+      {"PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"}};
+  for (const auto& [rank, size, local_rank, local_size] : launchers) {
+    const Variables told({{rank, "3"}, {size, "4"}, {local_rank, "1"}, {local_size, "2"}});
+    EXPECT_EQ(innermost_launcher(told, kClosed), Launcher::kVariables) << rank;
+    expect_place(placed(told), {3, 4, 1, 2, 1, 2});
+    const Variables incomplete({{rank, "3"}, {size, "4"}});
+    EXPECT_THROW(static_cast<void>(placed(incomplete)), UsageError) << rank;
+    const Variables alone({{rank, "0"}, {size, "1"}});
+    expect_place(placed(alone), {0, 1, 0, 1, 0, 1});
+  }
+}
+
+TEST(PlacementTest, FluxTellsTheNodesThroughItsServerAlsoInsideASlurmStep) {
+  auto variables = captured::step({1, 0, 1, "1"}, "ma[1-2]", "1(x2)", 2);  // of Flux's own brokers
+  for (const auto& [name, value] : {std::pair("PMI_RANK", "2"), {"PMI_SIZE", "4"}, {"PMI_FD", "6"}}) {
+    variables.set(name, value);
+  }
+  variables.set("FLUX_TASK_RANK", "2");
+  ASSERT_EQ(innermost_launcher(variables, kOpen), Launcher::kPmi);
+  const ServerJob job{"f1", 2, {0, 0, 1, 1}, {"a", "a", "b", "b"}};
+  expect_place(place(variables, Launcher::kPmi, job), {2, 4, 0, 2, 1, 2});
 }
 
 TEST(PlacementTest, AStaleRankOfTheSameStepIsAConflictThatNamesBothValues) {
