@@ -3,15 +3,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <iostream>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <unistd.h>
 
+#include <mn/core/cpus.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/data/convert.hpp>
@@ -40,7 +39,8 @@ struct Settings {
   std::string out;
   std::string split = "train";
   std::int64_t shard_mb = 256;
-  std::int64_t threads = std::max(1u, std::thread::hardware_concurrency());
+  std::string classes;
+  std::int64_t threads = std::min<std::int64_t>(std::ssize(usable_cpus()), 16);  // each holds a shard
   std::int64_t seed = 0;
   bool shuffle = true;
   std::string on_error = "fail";
@@ -56,6 +56,8 @@ Options options_for(Settings& settings) {
   options.add("shard-mb", settings.shard_mb, "MiB of samples in a shard", 1, 1 << 20);
   options.add("threads", settings.threads, "threads that read, check and write; each holds one shard in memory", 1,
               4096);
+  options.add("classes", settings.classes, "FILE",
+              "images, of a list: names of the classes, one a line, label 0 first");
   options.add("seed", settings.seed, "images: of the shuffle", 0);
   options.add_flag("shuffle", settings.shuffle, "images: pictures are shuffled once, over all shards");
   options.add("on-error", settings.on_error, "WHAT", "images: a file that is no good JPEG ends it, or is left out",
@@ -120,6 +122,7 @@ int run_images(Arguments arguments, const Settings& settings) {
   need_out(settings);
   data::ImageConvertOptions options{
       .output = {.out = settings.out, .split = settings.split, .shard_bytes = settings.shard_mb << 20},
+      .classes = settings.classes,
       .threads = static_cast<int>(settings.threads),
       .seed = static_cast<std::uint64_t>(settings.seed),
       .shuffle = settings.shuffle,

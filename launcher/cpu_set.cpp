@@ -8,6 +8,7 @@
 
 #include <sched.h>
 
+#include <mn/core/cpus.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn::launcher {
@@ -57,15 +58,8 @@ CpuSet intersection(const CpuSet& a, const CpuSet& b) {
 }
 
 CpuSet affinity_of_this_thread() {
-  const std::size_t bytes = CPU_ALLOC_SIZE(kMostCpus);
-  const KernelSet set(CPU_ALLOC(kMostCpus));
-  CPU_ZERO_S(bytes, set.get());
-  if (sched_getaffinity(0, bytes, set.get()) != 0) throw Error(with_errno("cannot read the CPU mask", errno));
-  CpuSet cpus;
-  for (int cpu = 0; cpu < kMostCpus; ++cpu) {
-    if (CPU_ISSET_S(cpu, bytes, set.get())) cpus.insert(cpu);
-  }
-  return cpus;
+  const auto cpus = usable_cpus();
+  return {cpus.begin(), cpus.end()};
 }
 
 void set_affinity_of_this_thread(const CpuSet& cpus) {

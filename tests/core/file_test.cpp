@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,6 +60,9 @@ TEST_F(FileTest, ErrorsNameTheFileAndTheCause) {
   EXPECT_THAT(message([&] { write_file(folder_ / "no" / "file", "x"); }), HasSubstr("/no/.file.tmp: No such file"));
   EXPECT_THAT(message([&] { static_cast<void>(read_file(folder_ / "absent")); }), HasSubstr("absent: No such file"));
   EXPECT_THAT(message([&] { static_cast<void>(read_file(folder_)); }), HasSubstr("folder"));
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(message([&] { static_cast<void>(read_file(folder_ / "pipe")); }),
+              HasSubstr("pipe: it is no regular file"));
   EXPECT_THAT(message([&] { AtomicFile("/dev/full/file"); }), HasSubstr("/dev/full/.file.tmp: Not a directory"));
 }
 

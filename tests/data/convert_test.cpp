@@ -118,11 +118,37 @@ TEST_F(Images, ThreadsAndRunsChangeNothing) {
 
 TEST_F(Images, AListFileMayNameAnyFiles) {
   add("other/with space.jpg", jpeg(50, 50));
-  test::write_text(source_ / "list.txt", "c0/0.jpg 1\nother/with space.jpg\t0\r\n\nc1/1.jpg 1\n");
+  test::write_text(source_ / "list.txt",
+                   "\xef\xbb\xbf"
+                   "c0/0.jpg 1\nother/with space.jpg\t0\r\n\nc1/1.jpg 1\n");
   const auto result = convert_images(source_ / "list.txt", options());
   EXPECT_EQ(labels_by_key(result.table),
             (std::map<std::string, std::int64_t>{{"c0/0.jpg", 1}, {"other/with space.jpg", 0}, {"c1/1.jpg", 1}}));
   EXPECT_EQ(result.table.spec().num_classes, 2);
+}
+
+TEST_F(Images, AListMayHaveNamesForItsLabels) {
+  test::write_text(source_ / "list.txt", "c0/0.jpg 2\nc1/1.jpg 0\n");
+  auto named = options();
+  named.classes = source_ / "names";
+  const auto use = [&](const std::string& names) {
+    test::write_text(named.classes, names);
+    return message_of<DataError>([&] { convert_images(source_ / "list.txt", named); });
+  };
+  EXPECT_THAT(use("a\nb\n"), AllOf(HasSubstr("names 2 classes"), HasSubstr("label 2")));
+  EXPECT_THAT(use("a\nb\na\n"), AllOf(HasSubstr("names:3"), HasSubstr("\"a\""), HasSubstr("names:1")));
+  EXPECT_THAT(use("a\n\nb\nc\n"), AllOf(HasSubstr("names:2"), HasSubstr("empty")));
+  EXPECT_THAT(use("a\nb\n" + std::string(256, 'c')), HasSubstr("names:3"));
+  EXPECT_THAT(message_of<UsageError>([&] { convert_images(source_, named); }),
+              HasSubstr("--classes is for list files"));
+
+  EXPECT_EQ(use("\xef\xbb\xbf"
+                "a\r\nb c\nd\ne\n\n"),
+            "");
+  const ShardTable table = read_manifest(out_);
+  EXPECT_EQ(table.spec().class_names, (std::vector<std::string>{"a", "b c", "d", "e"}));
+  EXPECT_EQ(table.spec().num_classes, 4);
+  EXPECT_EQ(labels_by_key(table), (std::map<std::string, std::int64_t>{{"c0/0.jpg", 2}, {"c1/1.jpg", 0}}));
 }
 
 TEST_F(Images, WrongListsAreNamed) {

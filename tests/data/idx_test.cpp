@@ -83,6 +83,8 @@ TEST_F(Idx, NamesWhatIsWrong) {
   EXPECT_THAT(read(), HasSubstr("too long"));
   test::write_text(images_, idx({11, 3, 2}));
   EXPECT_THAT(read(), AllOf(HasSubstr("11 samples"), HasSubstr("10 labels")));
+  test::write_text(images_, idx({10, 0, 2}));
+  EXPECT_THAT(read(), AllOf(HasSubstr(images_.string()), HasSubstr("extent 1 is 0")));
   test::write_text(images_, "\0\0\x08\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"s);
   EXPECT_THAT(read(), HasSubstr("impossible"));
 }

@@ -1,13 +1,16 @@
 // Shards and manifests: what is written is read, also by HDF5's own tools, and every kind of damage is found and named.
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
@@ -232,6 +235,9 @@ TEST_F(Shards, WrongShardsAreNamedBeforeAnySampleIsRead) {
   EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("changed after the manifest"), HasSubstr("uuid")));
   std::filesystem::remove(file);
   EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("No such file")));
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("no regular file")));
+  std::filesystem::remove(file);
   write_file(file, good);
   EXPECT_EQ(use(), "");
 }
@@ -263,6 +269,14 @@ TEST_F(Shards, DamagedManifestsAreNamed) {
   EXPECT_THAT(use(), HasSubstr("manifest.h5 is damaged"));
   std::filesystem::remove(file);
   EXPECT_THAT(use(), AllOf(HasSubstr("no shards"), HasSubstr("mnshard")));
+}
+
+TEST_F(Shards, EqualTablesAreEqualFiles) {
+  const ShardTable table = make_fixed_shards(path_, 300);
+  const std::string first = read_file(path_ / kManifestName);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // HDF5's times are in seconds
+  write_manifest(table);
+  EXPECT_EQ(read_file(path_ / kManifestName), first);
 }
 
 TEST_F(Shards, ATableSurvivesTheWireAndGarbageDoesNot) {

@@ -184,7 +184,7 @@ class Converter {
 }  // namespace
 
 ImageConversion convert_images(const fs::path& source, const ImageConvertOptions& options) {
-  const ImageList list = list_images(source);
+  const ImageList list = list_images(source, options.classes);
   if (list.passed_over > 0 && options.warn) {
     options.warn("files left alone in " + source.string() + ": " + std::to_string(list.passed_over) + ", the first " +
                  list.first_passed_over.string() + " (in no class folder, or not named as a picture)");

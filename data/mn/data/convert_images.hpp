@@ -13,8 +13,9 @@ namespace mn::data {
 
 struct ImageConvertOptions {
   ConvertOptions output;
-  int threads = 1;         ///< each holds one shard in memory
-  std::uint64_t seed = 0;  ///< of the one shuffle that decides which pictures share a shard
+  std::filesystem::path classes = {};  ///< for list files: names of the classes, one a line, label 0 first
+  int threads = 1;                     ///< each holds one shard in memory
+  std::uint64_t seed = 0;              ///< of the one shuffle that decides which pictures share a shard
   bool shuffle = true;
   bool skip_bad = false;            ///< leave unusable files out, instead of ending with the first
   bool check_headers_only = false;  ///< instead of decoding every picture once

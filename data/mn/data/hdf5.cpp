@@ -162,6 +162,12 @@ std::vector<std::int64_t> h5_read_numbers(hid_t object, const char* name) {
   return numbers;
 }
 
+H5 h5_dataset_creation(const std::string& what) {
+  H5 creation(H5Pcreate(H5P_DATASET_CREATE), what);
+  h5_check(H5Pset_obj_track_times(creation.get(), false), what);
+  return creation;
+}
+
 void h5_write_strings(hid_t group, const char* name, const std::vector<std::string>& strings) {
   const std::string what = std::string("cannot write ") + name;
   std::size_t width = 1;
@@ -172,7 +178,8 @@ void h5_write_strings(hid_t group, const char* name, const std::vector<std::stri
   const hsize_t count = strings.size();
   const H5 space(H5Screate_simple(1, &count, nullptr), what);
   const H5 type = string_type(width);
-  const H5 out(H5Dcreate2(group, name, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), what);
+  const H5 creation = h5_dataset_creation(what);
+  const H5 out(H5Dcreate2(group, name, type.get(), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT), what);
   if (count > 0) h5_check(H5Dwrite(out.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, packed.data()), what);
 }
 
@@ -193,8 +200,9 @@ std::vector<std::string> h5_read_strings(hid_t group, const char* name) {
 void h5_write_array(hid_t group, const char* name, ConstBufferView data, std::span<const hsize_t> shape) {
   const std::string what = std::string("cannot write ") + name;
   const H5 space(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), what);
-  const H5 out(H5Dcreate2(group, name, h5_stored_type(data.dtype), space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-               what);
+  const H5 creation = h5_dataset_creation(what);
+  const H5 out(
+      H5Dcreate2(group, name, h5_stored_type(data.dtype), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT), what);
   if (data.count == 0) return;
   h5_check(H5Dwrite(out.get(), h5_native_type(data.dtype), H5S_ALL, H5S_ALL, H5P_DEFAULT, data.data), what);
 }

@@ -63,6 +63,9 @@ void h5_write_attribute(hid_t object, const char* name, std::span<const std::int
 [[nodiscard]] std::string h5_read_text(hid_t object, const char* name);
 [[nodiscard]] std::vector<std::int64_t> h5_read_numbers(hid_t object, const char* name);
 
+/// Settings to create a dataset with: no times, so that equal content gives equal files.
+[[nodiscard]] H5 h5_dataset_creation(const std::string& what);
+
 /// A whole dataset of strings of one fixed length; variable-length strings are slow and unsafe with threads.
 void h5_write_strings(hid_t group, const char* name, const std::vector<std::string>& strings);
 [[nodiscard]] std::vector<std::string> h5_read_strings(hid_t group, const char* name);

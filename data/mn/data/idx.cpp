@@ -45,8 +45,10 @@ IdxArray parse_idx(std::span<const std::byte> content, std::size_t dims, const s
   for (std::size_t d = 0; d < found; ++d) {
     const std::uint32_t extent = big_endian(content.subspan(4 + 4 * d));
     array.shape.push_back(extent);
+    if (extent == 0)
+      throw DataError(file + " is an IDX array without elements: its extent " + std::to_string(d) + " is 0");
     constexpr std::uint64_t kMost = std::uint64_t{1} << 48;
-    if (extent > 0 && total > kMost / extent) throw DataError(file + " is damaged: its IDX extents are impossible");
+    if (total > kMost / extent) throw DataError(file + " is damaged: its IDX extents are impossible");
     total *= extent;
   }
   array.bytes = content.subspan(header);

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include <mn/core/checksum.hpp>
@@ -103,35 +104,85 @@ ImageFile parse_line(const std::string& line, const fs::path& root, const std::s
   return file;
 }
 
-ImageList list_file(const fs::path& source) {
-  ImageList list;
-  list.root = source.has_parent_path() ? source.parent_path() : ".";
-  std::ifstream lines(source);
-  if (!lines) throw DataError("cannot open " + source.string());
+/// Calls use(line, "FILE:NUMBER") for each line: without what is blank at its end, or the byte order mark of some
+/// editors.
+template <class Use>
+void for_each_line(const fs::path& path, Use use) {
+  std::ifstream lines(path);
+  if (!lines) throw DataError("cannot open " + path.string());
   std::string line;
   for (std::int64_t number = 1; std::getline(lines, line); ++number) {
+    if (number == 1 && line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
     line.erase(line.find_last_not_of(" \t\r") + 1);
-    if (line.empty()) continue;
-    list.files.push_back(parse_line(line, list.root, source.string() + ":" + std::to_string(number)));
-    list.num_classes = std::max<std::int64_t>(list.num_classes, list.files.back().label + 1);
+    use(line, path.string() + ":" + std::to_string(number));
   }
-  if (list.files.empty()) throw DataError(source.string() + " lists no pictures");
+}
+
+std::vector<std::string> read_class_names(const fs::path& path) {
+  constexpr std::size_t kLongest = 255;  // bytes, as a folder's
+  std::vector<std::string> names;
+  std::map<std::string, std::string> seen;
+  std::string blank;
+  for_each_line(path, [&](const std::string& line, const std::string& where) {
+    if (line.empty()) {
+      blank = where;
+      return;
+    }
+    if (!blank.empty()) throw DataError(blank + " is empty: line by line the names of labels 0, 1, … are expected");
+    const auto [other, is_new] = seen.emplace(line, where);
+    if (!is_new) throw DataError(where + ": class \"" + line + "\" was named at " + other->second + " already");
+    if (line.size() > kLongest) throw DataError(where + ": a name of more than " + std::to_string(kLongest) + " bytes");
+    names.push_back(line);
+  });
+  return names;
+}
+
+void check_no_class_empty(const ImageList& list, const fs::path& source) {
   std::vector<bool> seen(list.num_classes);
   for (const ImageFile& file : list.files) seen[file.label] = true;
   const auto empty = std::find(seen.begin(), seen.end(), false);
-  if (empty != seen.end()) {
-    throw DataError("class " + std::to_string(empty - seen.begin()) + " of the " + std::to_string(list.num_classes) +
-                    " classes in " + source.string() + " is empty: number the labels without gaps, from 0");
+  if (empty == seen.end()) return;
+  throw DataError("class " + std::to_string(empty - seen.begin()) + " of the " + std::to_string(list.num_classes) +
+                  " classes in " + source.string() +
+                  " is empty: number the labels without gaps, from 0, or name the classes with --classes");
+}
+
+void name_classes(const fs::path& names, const fs::path& source, ImageList& list) {
+  list.class_names = read_class_names(names);
+  const auto count = static_cast<std::int64_t>(list.class_names.size());
+  if (count < list.num_classes) {
+    throw DataError(names.string() + " names " + std::to_string(count) + " classes, but " + source.string() +
+                    " has label " + std::to_string(list.num_classes - 1) + " (labels begin with 0)");
+  }
+  list.num_classes = count;
+}
+
+ImageList list_file(const fs::path& source, const fs::path& class_names) {
+  ImageList list;
+  list.root = source.has_parent_path() ? source.parent_path() : ".";
+  for_each_line(source, [&](const std::string& line, const std::string& where) {
+    if (line.empty()) return;
+    list.files.push_back(parse_line(line, list.root, where));
+    list.num_classes = std::max<std::int64_t>(list.num_classes, list.files.back().label + 1);
+  });
+  if (list.files.empty()) throw DataError(source.string() + " lists no pictures");
+  if (class_names.empty()) {
+    check_no_class_empty(list, source);
+  } else {
+    name_classes(class_names, source, list);
   }
   return list;
 }
 
 }  // namespace
 
-ImageList list_images(const std::filesystem::path& source) {
+ImageList list_images(const fs::path& source, const fs::path& class_names) {
   try {
-    if (fs::is_directory(source)) return list_folder(source);
-    if (fs::is_regular_file(source)) return list_file(source);
+    if (fs::is_directory(source)) {
+      if (!class_names.empty()) throw UsageError("--classes is for list files: folders are named as their classes");
+      return list_folder(source);
+    }
+    if (fs::is_regular_file(source)) return list_file(source, class_names);
   } catch (const fs::filesystem_error& error) {
     throw DataError(std::string("cannot list the pictures of ") + source.string() + ": " + error.what());
   }

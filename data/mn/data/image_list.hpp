@@ -17,7 +17,7 @@ struct ImageFile {
 struct ImageList {
   std::filesystem::path root;  ///< keys are relative to it
   std::vector<ImageFile> files;
-  std::vector<std::string> class_names;  ///< empty for list files
+  std::vector<std::string> class_names;  ///< may be empty for list files
   std::int64_t num_classes = 0;
   std::int64_t passed_over = 0;  ///< files in no class folder, or whose names do not end as a picture's does
   std::filesystem::path first_passed_over;
@@ -26,7 +26,8 @@ struct ImageList {
 /// A folder of one folder for each class, with pictures in it or in folders within, as torchvision's ImageFolder takes
 /// them; or a list file of lines "path label". What is hidden is left alone. Throws DataError that names an empty
 /// class, a line that is none, a file that is not there, or a source without pictures.
-[[nodiscard]] ImageList list_images(const std::filesystem::path& source);
+/// `class_names`, if not empty, is a file of names for the labels of a list, 0 first: at least as many as labels.
+[[nodiscard]] ImageList list_images(const std::filesystem::path& source, const std::filesystem::path& class_names);
 
 /// The files of each shard.
 using ImagePlan = std::vector<std::vector<ImageFile>>;

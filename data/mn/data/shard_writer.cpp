@@ -87,11 +87,10 @@ H5 create_file(const std::filesystem::path& path) {
 /// A contiguous dataset whose room is allocated now and filled later, by pwrite. Returns its address in the file.
 std::uint64_t allocate(hid_t file, const char* name, const Part& part) {
   const std::string what = std::string("cannot make room for ") + name;
-  const H5 creation(H5Pcreate(H5P_DATASET_CREATE), what);
+  const H5 creation = h5_dataset_creation(what);
   h5_check(H5Pset_layout(creation.get(), H5D_CONTIGUOUS), what);
   h5_check(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), what);
   h5_check(H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER), what);
-  h5_check(H5Pset_obj_track_times(creation.get(), false), what);  // equal content, equal files
   const H5 space(H5Screate_simple(static_cast<int>(part.shape.size()), part.shape.data(), nullptr), what);
   const H5 dataset(H5Dcreate2(file, name, part.type, space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT), what);
   if (part.bytes.empty()) return 0;

@@ -21,7 +21,7 @@ constexpr std::size_t kPiece = std::size_t{1} << 30;  // one read or write call 
 int flags_of(File::Mode mode) {
   switch (mode) {
     case File::Mode::kRead:
-      return O_RDONLY;
+      return O_RDONLY | O_NONBLOCK;  // a pipe would wait for its writer
     case File::Mode::kUpdate:
       return O_RDWR;
     case File::Mode::kReplace:
@@ -42,6 +42,11 @@ void sync_folder(const std::filesystem::path& folder) {
 File::File(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
   fd_ = ::open(path_.c_str(), flags_of(mode) | O_CLOEXEC, 0666);
   if (fd_ < 0) fail(mode == Mode::kReplace ? "create" : "open", path_);
+  struct stat facts = {};
+  if (::fstat(fd_, &facts) == 0 && S_ISREG(facts.st_mode)) return;
+  close();
+  throw DataError("cannot open " + path_.string() +
+                  (S_ISDIR(facts.st_mode) ? ": it is a folder" : ": it is no regular file"));
 }
 
 void File::close() noexcept {
@@ -100,7 +105,6 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
 }
 
 std::string read_file(const std::filesystem::path& path) {
-  if (std::filesystem::is_directory(path)) throw DataError("cannot read " + path.string() + ": it is a folder");
   const File file(path, File::Mode::kRead);
   std::string content(file.size(), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(content)));
