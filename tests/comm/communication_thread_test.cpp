@@ -42,16 +42,23 @@ TEST(CommunicationThread, RunsInOrderBesideTheMainThread) {
 
 TEST(CommunicationThread, AnErrorReachesWhoWaits) {
   const auto comm = world();
-  CommunicationThread thread(*comm);
   bool ran = false;
-  std::promise<void> queued;
-  thread.submit([&](Communicator&) {
-    queued.get_future().wait();
-    throw std::runtime_error("lost");
-  });
-  thread.submit([&](Communicator&) { ran = true; });
-  queued.set_value();
-  EXPECT_THROW(thread.wait(), std::runtime_error);
+  {
+    CommunicationThread thread(*comm);
+    std::promise<void> started;
+    std::promise<void> queued;
+    thread.submit([&](Communicator&) {
+      started.set_value();
+      queued.get_future().wait();
+      throw std::runtime_error("lost");
+    });
+    started.get_future().wait();
+    thread.submit([&](Communicator&) { ran = true; });  // also while another task runs
+    queued.set_value();
+    EXPECT_THROW(thread.wait(), std::runtime_error);
+    thread.submit([&](Communicator&) { ran = true; });
+    EXPECT_THROW(thread.wait(), std::runtime_error) << "once lost, always lost";
+  }
   EXPECT_FALSE(ran) << "what was behind the error is not run";
 }
 

@@ -1,5 +1,6 @@
 // The barrier between threads, which is the same memory as between processes: what was written before it is seen
 // behind it. ThreadSanitizer judges the orders too.
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -36,6 +37,25 @@ TEST(NodeBarrier, LetsNobodyPassAlone) { meet_often(2, 200); }
 
 /// More threads than most machines have CPUs: waits end in the kernel.
 TEST(NodeBarrier, AlsoWhereThereAreMoreThanCpus) { meet_often(17, 10); }
+
+/// Nobody arrives before the other sleeps in the kernel, where it would stay for a second if it were not woken: the
+/// whole would then last longer than a test may.
+TEST(NodeBarrier, WakesWhoSleeps) {
+  constexpr int kRounds = 60;
+  constexpr auto kPause = std::chrono::microseconds(50);
+  std::vector<BarrierLine> lines(2);
+  const auto run = [&](int self) {
+    NodeBarrier barrier({lines.data(), &lines[1]}, self);
+    for (int round = 0; round < kRounds; ++round) {
+      const auto own = static_cast<std::size_t>(self);
+      while (round % 2 == self && lines[own].sleepers.load() == 0) std::this_thread::sleep_for(kPause);
+      barrier.arrive_and_wait();
+    }
+  };
+  std::thread other(run, 1);
+  run(0);
+  other.join();
+}
 
 TEST(NodeBarrier, OfOneIsOpen) { meet_often(1, 10); }
 

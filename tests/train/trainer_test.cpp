@@ -52,6 +52,7 @@ TEST(TrainerTest, EqualsOnePlainProcessWithTheWholeBatch) {
   constexpr std::int64_t kSize = 53;  // a last step in which ranks differ in their samples, for 2, 3 and 4 ranks
   const std::int64_t global_batch = 4 * world()->size();
   ToyJob job(world(), {.size = kSize, .sgd = true, .trainer = {.epochs = 2, .out = folder.path()}});
+  EXPECT_EQ(job.model->first->weight.name(), "first.weight");
   Metrics observed;
   job.trainer->extend("take", {2, "epoch"}, [&](Trainer& trainer) { observed = trainer.take_observation(); });
   EXPECT_EQ(job.trainer->run(), 0);

@@ -25,7 +25,8 @@ BatchCopier::BatchCopier(Device device)
 std::pair<at::Tensor, at::Tensor> BatchCopier::copy(at::Tensor data, at::Tensor target, CopyTicket& ticket) const {
   if (!stream_) return {std::move(data), std::move(target)};
   const c10::StreamGuard guard(*stream_);
-  // Pinned memory is given back only when the stream has passed the copy: libtorch's host allocator sees to that.
+  // A transform of the user's may have taken other memory. Pinned memory is given back only when the stream has passed
+  // the copy: libtorch's host allocator sees to that.
   std::pair<at::Tensor, at::Tensor> copies{data.pin_memory().to(device_, /*non_blocking=*/true),
                                            target.pin_memory().to(device_, /*non_blocking=*/true)};
   auto done = std::make_unique<c10::Event>(device_.type());

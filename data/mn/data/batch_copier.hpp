@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
+#include <c10/core/TensorOptions.h>
 
 #include <mn/comm/buffer.hpp>
 
@@ -30,6 +31,8 @@ class CopyTicket {
 class BatchCopier {
  public:
   explicit BatchCopier(Device device);
+  /// What batches are best made in: page-locked memory where they go to a GPU.
+  [[nodiscard]] at::TensorOptions memory() const { return at::TensorOptions().pinned_memory(stream_.has_value()); }
   /// Both tensors on the device; unchanged if that is the CPU.
   [[nodiscard]] std::pair<at::Tensor, at::Tensor> copy(at::Tensor data, at::Tensor target, CopyTicket& ticket) const;
 

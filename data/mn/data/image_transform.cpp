@@ -23,7 +23,7 @@ Transform image_transform(const data::CropOptions& crop, const data::Normalizati
     const std::int64_t n = batch.samples.size();
     const std::int64_t values = std::int64_t{3} * crop.size * crop.size;
     const bool planes = layout == data::PixelLayout::kNchw;
-    at::Tensor result = at::empty({n, 3, crop.size, crop.size}, at::TensorOptions(at::kFloat),
+    at::Tensor result = at::empty({n, 3, crop.size, crop.size}, batch.memory.dtype(at::kFloat),
                                   planes ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast);
     float* out = result.data_ptr<float>();
     for (std::int64_t i = 0; i < n; ++i, out += values) {

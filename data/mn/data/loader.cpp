@@ -72,8 +72,8 @@ at::ScalarType scalar_type(DType dtype) {
   throw ArgumentError("a tensor of an unknown dtype");
 }
 
-at::Tensor targets_of(const RawSamples& samples) {
-  at::Tensor target = at::empty({samples.size()}, at::kLong);
+at::Tensor targets_of(const RawSamples& samples, const at::TensorOptions& memory) {
+  at::Tensor target = at::empty({samples.size()}, memory.dtype(at::kLong));
   if (samples.size() > 0) std::memcpy(target.data_ptr(), samples.labels.data(), samples.size() * sizeof(std::int64_t));
   return target;
 }
@@ -88,11 +88,11 @@ at::Tensor default_transform(const RawBatch& batch, std::vector<SampleError>&) {
   shape.insert(shape.end(), batch.spec.shape.begin(), batch.spec.shape.end());
   const std::size_t n = batch.samples.bytes.size();
   if (batch.spec.dtype != DType::kUInt8) {
-    at::Tensor result = at::empty(shape, scalar_type(batch.spec.dtype));
+    at::Tensor result = at::empty(shape, batch.memory.dtype(scalar_type(batch.spec.dtype)));
     if (n > 0) std::memcpy(result.data_ptr(), batch.samples.bytes.data(), n);
     return result;
   }
-  at::Tensor result = at::empty(shape, at::kFloat);
+  at::Tensor result = at::empty(shape, batch.memory.dtype(at::kFloat));
   float* out = result.data_ptr<float>();
   const auto* in = reinterpret_cast<const std::uint8_t*>(batch.samples.bytes.data());
   for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<float>(in[i]) / 255.0f;
@@ -200,7 +200,8 @@ class DataLoader::Impl {
       at::Tensor data = read(slot, indices, raw);
       slot.batch.samples = raw.size();
       slot.batch.indices = std::move(indices);
-      std::tie(slot.batch.data, slot.batch.target) = copier_.copy(std::move(data), targets_of(raw), slot.copied);
+      std::tie(slot.batch.data, slot.batch.target) =
+          copier_.copy(std::move(data), targets_of(raw, copier_.memory()), slot.copied);
     } catch (...) {
       slot.error = std::current_exception();
     }
@@ -211,7 +212,7 @@ class DataLoader::Impl {
     for (int round = 0;; ++round) {
       std::vector<SampleError> damaged;
       source_->read(indices, raw, &damaged);
-      const RawBatch batch{raw, indices, source_->spec(), slot.step->seed, slot.step->epoch};
+      const RawBatch batch{raw, indices, source_->spec(), slot.step->seed, slot.step->epoch, copier_.memory()};
       const std::size_t unread = damaged.size();
       at::Tensor data = options_.transform(batch, damaged);
       for (std::size_t i = unread; i < damaged.size(); ++i) {  // a transform knows numbers, not files

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/TensorOptions.h>
 #include <nlohmann/json.hpp>
 
 #include <mn/comm/buffer.hpp>
@@ -25,6 +26,7 @@ struct RawBatch {
   const SampleSpec& spec;
   std::uint64_t seed;
   std::int64_t epoch;
+  at::TensorOptions memory = {};  ///< for the result: page-locked where it goes on to a GPU, which saves a copy
 };
 
 /// Returns {samples, …} on the CPU. Called on worker threads, several at a time, also with no samples at all: the

@@ -39,7 +39,7 @@ bool lies_on_device(const ConstBufferView& buffer) { return buffer.device.type !
 bool is_floating(DType dtype) { return dtype >= DType::kFloat16; }
 
 std::string gradient_name(std::size_t index, std::span<const std::string> names) {
-  return "gradient " + std::to_string(index) + (names.empty() ? "" : " (" + names[index] + ")");
+  return names.empty() ? "gradient " + std::to_string(index) : names[index] + "'s gradient";
 }
 
 std::string by(ReduceOp op) { return ", " + std::string(name_of(op)); }
@@ -60,6 +60,8 @@ Communicator::Communicator(CommunicatorSetup setup)
       reducer_(std::make_unique<OrderedReducer>(comm_.get(), setup.count_limit)) {}
 
 Communicator::~Communicator() = default;
+
+bool Communicator::debug() const noexcept { return calls_->debug(); }
 
 void Communicator::finalize() {
   if (!comm_) return;
@@ -129,12 +131,16 @@ void Communicator::recv(BufferView buffer, int source, int tag) {
   });
 }
 
-void Communicator::bcast(BufferView buffer, int root) {
+void Communicator::bcast(BufferView buffer, int root, std::string_view name) {
   const auto checks = [&] {
     check_rank("bcast", "root", root, size());
     check_buffer("bcast", "buffer", buffer, device_);
   };
-  calls_->collective("bcast", checks, [&] { return described(buffer) + from_root(root); });
+  const auto details = [&] {
+    const std::string what = name.empty() ? std::string() : " (" + std::string(name) + ")";
+    return described(buffer) + what + from_root(root);
+  };
+  calls_->collective("bcast", checks, details);
   if (on_device(buffer, buffer, [&](DeviceCollectives& device) { device.bcast(buffer, root); })) return;
   on_host(stage_for(buffer.device, {}, false), {}, buffer, [&](ConstBufferView, BufferView out) {
     const MpiCount n(out.count, out.dtype, count_limit_);
@@ -283,8 +289,7 @@ void Communicator::check_gradients(std::span<const BufferView> gradients, std::s
   }
 }
 
-void Communicator::allreduce_grad(std::span<const BufferView> gradients, double scale,
-                                  std::span<const std::string> names) {
+void Communicator::check_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names) {
   const auto details = [&] {
     std::string text = " of " + std::to_string(gradients.size()) + " gradients, scaled by " + std::to_string(scale);
     for (std::size_t i = 0; i < gradients.size(); ++i) text += '\n' + gradient_name(i, names) + described(gradients[i]);
@@ -292,6 +297,11 @@ void Communicator::allreduce_grad(std::span<const BufferView> gradients, double 
   };
   calls_->collective(
       "allreduce_grad", [&] { check_gradients(gradients, names); }, details);
+}
+
+void Communicator::allreduce_grad(std::span<const BufferView> gradients, double scale,
+                                  std::span<const std::string> names) {
+  check_grad(gradients, scale, names);
   std::size_t bytes = 0;
   std::size_t on_devices = 0;
   for (const BufferView& gradient : gradients) {

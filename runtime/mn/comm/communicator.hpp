@@ -72,6 +72,8 @@ class Communicator {
   [[nodiscard]] Device device() const noexcept { return device_; }
   /// The calls that take their place in the order of a GPU's streams; null on backends that need the host in between.
   [[nodiscard]] virtual DeviceCollectives* device_collectives() noexcept { return nullptr; }
+  /// Whether calls are compared between ranks.
+  [[nodiscard]] bool debug() const noexcept;
   /// Owned by the communicator: a duplicate of the one given at creation, with MPI_ERRORS_RETURN.
   [[nodiscard]] MPI_Comm mpi_comm() const noexcept { return comm_.get(); }
 
@@ -90,8 +92,8 @@ class Communicator {
 
   // Buffers of one call must not overlap, but where a rank's own part may lie in its place in the other buffer.
 
-  /// Every rank ends with what `root` held.
-  void bcast(BufferView buffer, int root = 0);
+  /// Every rank ends with what `root` held. `name`, the same on all ranks, is for debug mode's messages.
+  void bcast(BufferView buffer, int root = 0, std::string_view name = {});
   /// On `root` recv holds size() × send.count elements, by rank; ignored elsewhere.
   void gather(ConstBufferView send, BufferView recv, int root = 0);
   /// recv holds size() × send.count elements.
@@ -129,9 +131,12 @@ class Communicator {
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
   /// The sum over ranks, times `scale`, of each buffer, in place: how this backend averages gradients. Buffers that
-  /// follow each other in memory (views of one flat buffer) are reduced where they lie, without a copy. `names`, one
-  /// for each gradient or none, are for debug mode's messages.
+  /// follow each other in memory (views of one flat buffer) are reduced where they lie, without a copy. `names` of
+  /// parameters, one for each gradient or none, are for debug mode's messages.
   void allreduce_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
+
+  /// What allreduce_grad() checks before it sends; collective in debug mode.
+  void check_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
 
   /// The next four need libtorch: defined in mn::train.
   /// Parameters and buffers (or just these tensors) of every rank become root's.

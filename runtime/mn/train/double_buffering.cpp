@@ -8,21 +8,21 @@
 
 namespace mn {
 
-DoubleBufferedReduction::DoubleBufferedReduction(std::vector<at::Tensor> parameters, const Communicator& comm,
+DoubleBufferedReduction::DoubleBufferedReduction(std::vector<at::Tensor> parameters, Communicator& comm,
                                                  std::shared_ptr<GradientCompressor> compressor)
-    : GradientReduction(compressor), thread_(comm), gradients_(std::move(parameters), thread_.communicator()) {
+    : GradientReduction(compressor), background_(comm), gradients_(std::move(parameters), background_.communicator()) {
   for (auto& shared : in_flight_) {
-    FlatBuffer buffer(gradients_.parameters(), gradients_.tail_count(), thread_.communicator());
+    FlatBuffer buffer(gradients_.parameters(), gradients_.tail_count(), background_.communicator());
     shared = std::make_shared<Shared>(std::move(buffer), compressor);
   }
-  compressor->lay_out({}, thread_.communicator());
+  compressor->lay_out({}, background_.communicator());
 }
 
 DoubleBufferedReduction::~DoubleBufferedReduction() {
+  gradients_.release();
   if (std::uncaught_exceptions() > 0) return;
   try {
-    thread_.wait();  // no task is the last owner of memory that all ranks free together
-    gradients_.release();
+    background_.wait();  // no task is the last owner of memory that all ranks free together
   } catch (const std::exception& error) {
     log_error(std::string("cannot end double buffering: ") + error.what());
   }
@@ -30,11 +30,11 @@ DoubleBufferedReduction::~DoubleBufferedReduction() {
 
 bool DoubleBufferedReduction::reduce(double weight) {
   gradients_.collect(weight);
-  thread_.wait();
+  background_.wait();
   const auto next = in_flight_[next_];
   next->buffer.copy_from(gradients_.flat());
   const bool any = flush();
-  thread_.submit([next](Communicator& comm) {
+  background_.submit([next](Communicator& comm) {
     next->compressor->allreduce(next->buffer, 0, next->buffer.messages().size(), comm);
   });
   next_ = 1 - next_;
@@ -43,7 +43,7 @@ bool DoubleBufferedReduction::reduce(double weight) {
 }
 
 bool DoubleBufferedReduction::flush() {
-  thread_.wait();
+  background_.wait();
   if (!std::exchange(started_, false)) return false;
   if (!gradients_.finish(in_flight_[1 - next_]->buffer)) return false;
   compressor().commit();

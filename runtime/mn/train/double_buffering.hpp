@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include <mn/comm/communication_thread.hpp>
+#include <mn/train/background_reducer.hpp>
 #include <mn/train/gradient_reduction.hpp>
 
 namespace mn {
@@ -14,7 +14,7 @@ namespace mn {
 /// first step yields nothing, and flush() the last one's.
 class DoubleBufferedReduction : public GradientReduction {
  public:
-  DoubleBufferedReduction(std::vector<at::Tensor> parameters, const Communicator& comm,
+  DoubleBufferedReduction(std::vector<at::Tensor> parameters, Communicator& comm,
                           std::shared_ptr<GradientCompressor> compressor);
   ~DoubleBufferedReduction() override;
 
@@ -29,7 +29,7 @@ class DoubleBufferedReduction : public GradientReduction {
     std::shared_ptr<GradientCompressor> compressor;
   };
 
-  CommunicationThread thread_;
+  BackgroundReducer background_;
   GradientBuffer gradients_;
   std::array<std::shared_ptr<Shared>, 2> in_flight_;  // one is being reduced while the update reads the other
   std::size_t next_ = 0;

@@ -43,7 +43,7 @@ Groups group_by_dtype(const std::vector<at::Tensor>& parameters, std::span<const
 
 FlatBuffer::FlatBuffer(const std::vector<at::Tensor>& parameters, std::size_t tail_count, Communicator& comm,
                        std::span<const std::size_t> order)
-    : views_(parameters.size()), message_index_(parameters.size()) {
+    : parameters_(parameters), views_(parameters.size()), message_index_(parameters.size()) {
   const Groups groups = group_by_dtype(parameters, order);
   std::vector<std::int64_t> counts;
   for (const auto& [key, members] : groups) {
@@ -79,6 +79,15 @@ FlatBuffer::FlatBuffer(const std::vector<at::Tensor>& parameters, std::size_t ta
       messages_.push_back(buffer_view(tail_));
     }
   }
+}
+
+std::vector<std::string> FlatBuffer::names(std::size_t first, std::size_t count) const {
+  std::vector<std::string> names;
+  for (std::size_t m = first; m < first + count; ++m) {
+    const auto i = parameter_of(m);
+    names.push_back(i ? tensor_name(parameters_[*i], *i) : "the tail");
+  }
+  return names;
 }
 
 void FlatBuffer::zero() {

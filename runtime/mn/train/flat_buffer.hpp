@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -35,6 +36,8 @@ class FlatBuffer {
   [[nodiscard]] std::optional<std::size_t> parameter_of(std::size_t m) const { return parameter_of_[m]; }
   /// Message m as a tensor of one dimension, in the order of the elements in memory.
   [[nodiscard]] const at::Tensor& message(std::size_t m) const { return message_tensors_[m]; }
+  /// What messages [first, first + count) are called: tensor_name() of their parameters.
+  [[nodiscard]] std::vector<std::string> names(std::size_t first, std::size_t count) const;
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
   void zero();
@@ -45,6 +48,7 @@ class FlatBuffer {
   void copy_from(const FlatBuffer& other) { copy_from(other, 0, messages_.size()); }
 
  private:
+  std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> flats_;  // all of one dtype; the tail is part of the float32 one
   std::vector<at::Tensor> views_;
   std::vector<at::Tensor> message_tensors_;  // one-dimensional, over each message

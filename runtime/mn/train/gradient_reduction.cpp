@@ -1,3 +1,4 @@
+#include <mn/comm/device_collectives.hpp>
 #include <mn/train/double_buffering.hpp>
 #include <mn/train/gradient_reduction.hpp>
 #include <mn/train/overlap.hpp>
@@ -19,6 +20,7 @@ class DirectReduction : public GradientReduction {
   bool reduce(double weight) override {
     gradients_.collect(weight);
     compressor().allreduce(gradients_.flat(), 0, gradients_.flat().messages().size(), *comm_);
+    if (auto* const device = comm_->device_collectives()) device->wait();
     if (!gradients_.finish()) return false;
     compressor().commit();
     return true;

@@ -70,7 +70,8 @@ void LocalSgd::synchronize() {
   change_.tail().fill_(weight);
   {
     Trace::Scope scope(trace_.get(), "average parameters", Trace::Lane::kCommunication);
-    comm_->allreduce_grad(change_.messages(), 1.0 / comm_->size());
+    const auto names = comm_->debug() ? change_.names(0, change_.messages().size()) : std::vector<std::string>();
+    comm_->allreduce_grad(change_.messages(), 1.0 / comm_->size(), names);
     scope.set_bytes(change_.bytes());
   }
   if (comm_->size() > 1) bytes_sent_ += change_.bytes();

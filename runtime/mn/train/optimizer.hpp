@@ -25,6 +25,9 @@ using GradientHook = std::function<void(const std::vector<at::Tensor>& parameter
 ///
 /// Gradients live in one flat buffer that the parameters' grad() tensors view; backward accumulates into it and the
 /// reduction works on it in place. All calls but the accessors are collective: every rank makes them in the same order.
+/// On a GPU their work takes its place on the caller's current stream, the same one for all calls. Debug mode's
+/// messages (Communicator) call parameters by the names that name_tensors() gave them, else by their number in the
+/// optimizer.
 class MultiNodeOptimizer {
  public:
   /// Broadcasts rank 0's parameters to all ranks. Throws UsageError if the options contradict each other.
@@ -46,7 +49,8 @@ class MultiNodeOptimizer {
   void step(std::int64_t samples);
 
   /// While the result lives, backward only accumulates and nothing is sent: for all but the last backward of a step.
-  /// Saves traffic with overlap; changes no result.
+  /// Saves traffic with overlap; changes no result. Without it a second backward before step() may begin while the
+  /// first one's gradients are under way: it waits for no rank, and the sums are reduced anew at the step.
   [[nodiscard]] std::shared_ptr<void> no_sync();
 
   /// Brings together what options let drift apart: with local SGD the parameters become their mean, with double

@@ -4,12 +4,14 @@
 #include <span>
 #include <utility>
 
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/torch.h>
 
 #include <mn/core/log.hpp>
 #include <mn/train/overlap.hpp>
+#include <mn/train/tensor.hpp>
 
 namespace mn {
 namespace {
@@ -45,7 +47,7 @@ OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, std
                                          const OptimizerOptions& options)
     : GradientReduction(compressor),
       comm_(std::move(comm)),
-      thread_(*comm_),
+      background_(*comm_),
       shared_(std::make_shared<Shared>()),
       learning_(!options.deterministic),
       tuner_(candidate_sizes(options)) {
@@ -56,24 +58,24 @@ OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, std
 
 OverlappedReduction::~OverlappedReduction() {
   clear_hooks();
+  gradients_.release();
   if (std::uncaught_exceptions() > 0) return;
   // After a backward without a step, some ranks may have started more buckets than others: all start as many.
   auto most = static_cast<std::int64_t>(launched_);
   try {
     comm_->allreduce(std::span(&most, 1), ReduceOp::kMax);
     while (launched_ < static_cast<std::size_t>(most)) launch(launched_);
-    thread_.wait();  // no task is the last owner of memory that all ranks free together
-    gradients_.release();
+    background_.wait();  // no task is the last owner of memory that all ranks free together
   } catch (const std::exception& error) {
     log_error(std::string("cannot end the overlapped reduction: ") + error.what());
   }
 }
 
 void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, std::vector<std::size_t> order) {
-  gradients_ = GradientBuffer(std::move(parameters), thread_.communicator(), order);
+  gradients_ = GradientBuffer(std::move(parameters), background_.communicator(), order);
   shared_->own = gradients_.flat();
-  shared_->mean = FlatBuffer(gradients_.parameters(), gradients_.tail_count(), thread_.communicator(), order);
-  compressor().lay_out(order, thread_.communicator());
+  shared_->mean = FlatBuffer(gradients_.parameters(), gradients_.tail_count(), background_.communicator(), order);
+  compressor().lay_out(order, background_.communicator());
   plan(tuner_.bucket_bytes());
   set_hooks();
 }
@@ -109,6 +111,7 @@ void OverlappedReduction::forget_gradients() {
   for (const auto& bucket : buckets_) missing_.push_back(bucket.count);
   ready_version_.assign(parameters().size(), kNotReady);
   order_seen_.clear();
+  hook_stream_.reset();
 }
 
 void OverlappedReduction::ready(std::size_t i) {
@@ -118,11 +121,18 @@ void OverlappedReduction::ready(std::size_t i) {
     disturbed_ = true;  // a second backward, or a gradient outside the buffer
     return;
   }
+  if (!view.is_cpu()) {  // a bucket is copied after the stream of its last gradient alone
+    const c10::Stream stream = current_stream(comm_->device());
+    disturbed_ = disturbed_ || hook_stream_.value_or(stream) != stream;
+    hook_stream_ = stream;
+  }
   ready_version_[i] = view._version();
   order_seen_.push_back(i);
   --missing_[bucket_of_[i]];
+  if (launched_ == buckets_.size() || missing_[launched_] > 0) return;
   // In the plan's order, the same on every rank: a later bucket waits for the ones before it.
   while (launched_ < buckets_.size() && missing_[launched_] == 0) launch(launched_);
+  torch::autograd::Engine::get_default_engine().queue_callback([this] { finish_copies(); });  // at the end of backward
 }
 
 void OverlappedReduction::launch(std::size_t bucket) {
@@ -131,13 +141,25 @@ void OverlappedReduction::launch(std::size_t bucket) {
 }
 
 void OverlappedReduction::submit_messages(std::size_t first, std::size_t count) {
-  thread_.submit([shared = shared_, first, count](Communicator& comm) {
-    {
-      const std::lock_guard lock(shared->own_mutex);
-      shared->mean.copy_from(shared->own, first, count);
-    }
-    shared->compressor->allreduce(shared->mean, first, count, comm);
-  });
+  const auto part = std::make_shared<Part>(shared_, first, count);
+  if (comm_->device().type != DeviceType::kCpu) part->copy();  // enqueued where the gradients were written
+  parts_.push_back(part);
+  background_.submit([part](Communicator& comm) { part->reduce(comm); });
+}
+
+void OverlappedReduction::Part::copy() {
+  std::call_once(copied, [this] { shared->mean.copy_from(shared->own, first, count); });
+}
+
+void OverlappedReduction::Part::reduce(Communicator& comm) {
+  copy();
+  shared->compressor->allreduce(shared->mean, first, count, comm);
+}
+
+/// From now on nobody but the caller reads this rank's own gradients.
+void OverlappedReduction::finish_copies() {
+  for (const auto& part : parts_) part->copy();
+  parts_.clear();
 }
 
 bool OverlappedReduction::changed_since_launch() const {
@@ -150,16 +172,16 @@ bool OverlappedReduction::changed_since_launch() const {
 }
 
 bool OverlappedReduction::reduce(double weight) {
-  thread_.wait();  // the thread reads the gradients that collect() may change
+  finish_copies();
   disturbed_ = disturbed_ || weight != 1 || changed_since_launch();
   gradients_.collect(weight, disturbed_);
   while (launched_ < buckets_.size()) launch(launched_);
   const std::size_t all = shared_->mean.messages().size();
   submit_messages(all - 1, 1);
-  thread_.wait();
+  background_.wait();
   if (GradientBuffer::disturbed_anywhere(shared_->mean)) {
     submit_messages(0, all);
-    thread_.wait();
+    background_.wait();
   }
   const bool any = gradients_.finish(shared_->mean);
   if (any) compressor().commit();
@@ -195,7 +217,7 @@ void OverlappedReduction::zero() {
   // After a backward without a step, buckets have left that the other ranks may not have started. They stand for this
   // step's, so that all ranks go on with the same sequence, and their result is not used.
   disturbed_ = launched_ > 0;
-  const std::lock_guard lock(shared_->own_mutex);
+  finish_copies();  // after a backward that threw
   gradients_.zero();
   forget_gradients();
 }

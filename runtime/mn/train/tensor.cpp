@@ -1,3 +1,4 @@
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/torch.h>
 
 #include <mn/comm/communicator.hpp>
@@ -38,12 +39,20 @@ Device memory_device(const at::Tensor& tensor) {
   throw ArgumentError("a tensor on " + tensor.device().str() + " can't be sent: move it to the CPU or a CUDA device");
 }
 
+/// "fc.bias, Float [3, 4]"
+std::string description(const at::Tensor& tensor, std::size_t i) {
+  std::ostringstream text;
+  text << tensor_name(tensor, i) << ", " << toString(tensor.scalar_type()) << " " << tensor.sizes();
+  return text.str();
+}
+
 /// Any tensor's bytes, in the order in which they lie, go from root to all.
-void bcast_tensor(Communicator& comm, const at::Tensor& tensor, int root) {
+void bcast_tensor(Communicator& comm, const at::Tensor& tensor, std::size_t i, int root) {
   if (!tensor.defined() || tensor.numel() == 0) return;
   const at::Tensor dense = tensor.is_contiguous() ? tensor.detach() : tensor.detach().contiguous();
   const std::size_t bytes = static_cast<std::size_t>(dense.numel()) * dense.element_size();
-  comm.bcast({dense.data_ptr(), bytes, DType::kUInt8, memory_device(dense)}, root);
+  comm.bcast({dense.data_ptr(), bytes, DType::kUInt8, memory_device(dense)}, root,
+             comm.debug() ? description(tensor, i) : std::string());
   if (!tensor.is_contiguous()) tensor.detach().copy_(dense);
 }
 
@@ -52,6 +61,20 @@ void bcast_tensor(Communicator& comm, const at::Tensor& tensor, int root) {
 Device::operator c10::Device() const {
   if (type == DeviceType::kCpu) return c10::Device(c10::kCPU);
   return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index));
+}
+
+c10::Stream current_stream(Device device) {
+  const c10::Device where(device);
+  return c10::impl::VirtualGuardImpl(where.type()).getStream(where);
+}
+
+void name_tensors(const torch::nn::Module& model) {
+  for (const auto& item : model.named_parameters()) torch::autograd::impl::set_name(item.value(), item.key());
+  for (const auto& item : model.named_buffers()) torch::autograd::impl::set_name(item.value(), item.key());
+}
+
+std::string tensor_name(const at::Tensor& tensor, std::size_t i) {
+  return tensor.name().empty() ? "parameter " + std::to_string(i) : tensor.name();
 }
 
 BufferView buffer_view(const at::Tensor& tensor) {
@@ -67,7 +90,7 @@ void Communicator::broadcast_data(torch::nn::Module& model, int root) {
 }
 
 void Communicator::broadcast_data(const std::vector<at::Tensor>& tensors, int root) {
-  for (const auto& tensor : tensors) bcast_tensor(*this, tensor, root);
+  for (std::size_t i = 0; i < tensors.size(); ++i) bcast_tensor(*this, tensors[i], i, root);
 }
 
 void Communicator::allreduce_grad(torch::nn::Module& model) { allreduce_grad(model.parameters()); }
@@ -75,7 +98,8 @@ void Communicator::allreduce_grad(torch::nn::Module& model) { allreduce_grad(mod
 void Communicator::allreduce_grad(const std::vector<at::Tensor>& parameters) {
   GradientBuffer gradients(parameters, *this);
   gradients.collect(1.0);
-  allreduce_grad(gradients.flat().messages(), 1.0 / size());
+  const auto messages = gradients.flat().messages();
+  allreduce_grad(messages, 1.0 / size(), gradients.flat().names(0, messages.size()));
   static_cast<void>(gradients.finish());
   gradients.release();
 }

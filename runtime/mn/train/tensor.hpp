@@ -1,14 +1,31 @@
 /// Tensors as buffers: lets every call of a Communicator take an at::Tensor.
 #pragma once
 
+#include <cstddef>
+#include <string>
+
 #include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
 
 #include <mn/comm/buffer.hpp>
+
+namespace torch::nn {
+class Module;
+}
 
 namespace mn {
 
 /// The tensor's memory. Throws ArgumentError if it is not contiguous or of a dtype that communicators don't move.
 [[nodiscard]] BufferView buffer_view(const at::Tensor& tensor);
+
+/// The stream on which the calling thread's work for `device` is enqueued.
+[[nodiscard]] c10::Stream current_stream(Device device);
+
+/// Gives parameters and buffers the names that they have in the model, by which debug mode's messages then call them.
+/// A Trainer does so for its model.
+void name_tensors(const torch::nn::Module& model);
+/// That name; "parameter i" for a tensor that has none.
+[[nodiscard]] std::string tensor_name(const at::Tensor& tensor, std::size_t i);
 
 template <>
 struct BufferTraits<at::Tensor> {

@@ -9,6 +9,7 @@
 #include <mn/core/log.hpp>
 #include <mn/train/on_root.hpp>
 #include <mn/train/signals.hpp>
+#include <mn/train/tensor.hpp>
 #include <mn/train/trainer.hpp>
 
 namespace mn {
@@ -55,6 +56,7 @@ Trainer::Trainer(std::shared_ptr<Communicator> comm, std::shared_ptr<MultiNodeOp
     throw UsageError("training has no end: the number of epochs or of iterations must be at least 1");
   }
   prepare_out();
+  name_tensors(*model_);
   optimizer_->average_also(model_->buffers());
 }
 

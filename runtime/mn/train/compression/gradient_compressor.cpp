@@ -3,17 +3,35 @@
 
 #include <torch/torch.h>
 
+#include <mn/comm/device_collectives.hpp>
 #include <mn/core/error.hpp>
 #include <mn/train/compression/cast_compressor.hpp>
 #include <mn/train/compression/gradient_compressor.hpp>
 #include <mn/train/compression/power_sgd.hpp>
 #include <mn/train/compression/top_k_compressor.hpp>
+#include <mn/train/tensor.hpp>
 
 namespace mn {
 namespace {
 
 // In the order of the enumeration.
 constexpr std::array<std::string_view, 5> kNames = {"none", "fp16", "bf16", "topk", "powersgd"};
+
+/// Gives a collective its place in the order of the caller's current stream: enqueued where the device has collectives
+/// of its own, else `call()`ed once the stream is done. So it is in debug mode too, which looks at the values.
+template <class Enqueue, class Call>
+void in_stream_order(Communicator& comm, const Enqueue& enqueue, const Call& call) {
+  if (comm.device().type == DeviceType::kCpu) return call();
+  const c10::Stream stream = current_stream(comm.device());
+  DeviceCollectives* device = comm.debug() ? nullptr : comm.device_collectives();
+  if (device == nullptr) {
+    stream.synchronize();
+    return call();
+  }
+  device->after(stream.native_handle());
+  enqueue(*device);
+  device->join(stream.native_handle());
+}
 
 class Uncompressed final : public GradientCompressor {
  public:
@@ -40,19 +58,28 @@ Compression parse_compression(std::string_view name) {
 void GradientCompressor::allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, Communicator& comm) {
   const at::NoGradGuard no_grad;
   Trace::Scope scope(trace_.get(), "reduce gradients", Trace::Lane::kCommunication);
+  if (comm.debug()) {  // before compression blurs whose values these are
+    const auto messages = gradients.messages().subspan(first, count);
+    if (comm.device().type != DeviceType::kCpu) current_stream(comm.device()).synchronize();
+    comm.check_grad(messages, 1.0 / comm.size(), gradients.names(first, count));
+  }
   const std::uint64_t before = bytes_sent_;
   do_allreduce(gradients, first, count, comm);
   scope.set_bytes(bytes_sent_ - before);
 }
 
 void GradientCompressor::average(std::span<const BufferView> buffers, Communicator& comm) {
-  comm.allreduce_grad(buffers, 1.0 / comm.size());
+  const double scale = 1.0 / comm.size();
+  in_stream_order(
+      comm, [&](DeviceCollectives& device) { device.allreduce_grad(buffers, scale); },
+      [&] { comm.allreduce_grad(buffers, scale); });
   if (comm.size() == 1) return;
   for (const BufferView& buffer : buffers) bytes_sent_ += buffer.bytes();
 }
 
 void GradientCompressor::allgather(ConstBufferView own, BufferView all, Communicator& comm) {
-  comm.allgather(own, all);
+  in_stream_order(
+      comm, [&](DeviceCollectives& device) { device.allgather(own, all); }, [&] { comm.allgather(own, all); });
   bytes_sent_ += own.bytes();
 }
 

@@ -43,7 +43,8 @@ class GradientCompressor {
   virtual void lay_out(std::span<const std::size_t> /*order*/, Communicator& /*comm*/) {}
 
   /// Collective, in place: messages [first, first + count) become their mean over ranks, approximately. It may be
-  /// called again with other gradients before commit(): the last call counts.
+  /// called again with other gradients before commit(): the last call counts. On a GPU it takes its place in the order
+  /// of the caller's current stream and may return before it is done: `gradients` must live on.
   void allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, Communicator& comm);
 
   /// The step uses what was reduced, for the parameters whose gradient is not None: what those lost is remembered.

@@ -1,0 +1,96 @@
+// Training on GPUs gives what training on CPUs gives, whichever way gradients are reduced; batches arrive unchanged.
+// Any number of ranks may share one GPU: each then passes for a host of its own.
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <mn/comm/cuda.hpp>
+#include <mn/data/loader.hpp>
+#include <mn/train/optimizer.hpp>
+#include <mn/train/tensor.hpp>
+
+namespace mn {
+namespace {
+
+int rank_of_job() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
+class GpuTest : public ::testing::TestWithParam<OptimizerOptions> {
+ protected:
+  GpuTest() {
+    setenv("NCCL_HOSTID", std::to_string(rank_of_job()).c_str(), 1);
+    setenv("NCCL_SOCKET_IFNAME", "lo", 1);
+  }
+};
+
+/// Parameters after a few steps, in which one parameter has no gradient every other time and ranks weigh differently.
+at::Tensor trained(const std::shared_ptr<Communicator>& comm, const OptimizerOptions& options) {
+  torch::manual_seed(3);
+  torch::nn::Sequential net(torch::nn::Linear(17, 33), torch::nn::Tanh(), torch::nn::Linear(33, 65));
+  torch::nn::Linear last(65, 3);
+  const c10::Device device(comm->device());
+  net->to(device);
+  last->to(device);
+  std::vector<at::Tensor> parameters = net->parameters();
+  for (const auto& parameter : last->parameters()) parameters.push_back(parameter);
+  const auto optimizer = create_multi_node_optimizer(
+      std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(0.1).momentum(0.9)), comm, options);
+  for (int step = 0; step < 8; ++step) {
+    const at::Tensor x = torch::sin(torch::arange(8 * 17).reshape({8, 17}) * (step + 1) + comm->rank()).to(device);
+    optimizer->zero_grad();
+    at::Tensor y = net->forward(x);
+    if (step % 2 == 0) y = last->forward(y);
+    y.pow(2).mean().backward();
+    optimizer->step(8 - (step == 5 ? comm->rank() : 0));
+  }
+  std::vector<at::Tensor> flat;
+  for (const auto& parameter : parameters) flat.push_back(parameter.detach().flatten().cpu());
+  return torch::cat(flat);
+}
+
+TEST_P(GpuTest, TrainsAsTheCpuDoes) {
+  const Device gpu{DeviceType::kCuda, rank_of_job() % cuda_device_count()};
+  const double tolerance = GetParam().compression.kind == Compression::kNone ? 1e-5 : 1e-3;  // roundings of fewer bits
+  const auto on_cpu = trained(create_communicator("flat", MPI_COMM_WORLD, {.device = Device{}}), GetParam());
+  for (const char* backend : {"pure_nccl", "non_cuda_aware", "flat"}) {
+    const auto on_gpu = trained(create_communicator(backend, MPI_COMM_WORLD, {.device = gpu}), GetParam());
+    EXPECT_TRUE(torch::allclose(on_gpu, on_cpu, 1e-4, tolerance)) << backend;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, GpuTest,
+    ::testing::Values(OptimizerOptions{}, OptimizerOptions{.overlap = true, .bucket_bytes = 1024},
+                      OptimizerOptions{.double_buffering = true},
+                      OptimizerOptions{.overlap = true, .compression = {.kind = Compression::kBf16}},
+                      OptimizerOptions{.double_buffering = true, .compression = {.kind = Compression::kFp16}},
+                      OptimizerOptions{.overlap = true, .compression = {.kind = Compression::kPowerSgd}}));
+
+TEST(GpuLoader, BatchesArriveUnchanged) {
+  RawSamples samples;
+  for (int i = 0; i < 1000; ++i) {
+    samples.labels.push_back(i);
+    for (int k = 0; k < 49; ++k) samples.bytes.push_back(static_cast<std::byte>((i * 31 + k) % 256));
+  }
+  SampleSpec spec;
+  spec.shape = {49};
+  spec.num_classes = 1000;
+  const auto dataset = std::make_shared<const MemoryDataset>(spec, std::move(samples));
+  const auto batches = [&](Device device) {
+    DataLoader loader(dataset, {.batchsize = 64, .shuffle = true, .workers = 3, .prefetch = 4, .device = device});
+    std::vector<at::Tensor> all;
+    while (auto batch = loader.next()) {
+      EXPECT_EQ(batch->data.device(), c10::Device(device));
+      all.push_back((batch->data.sum(1) + batch->target).cpu());  // used at once, on the current stream
+    }
+    return torch::cat(all);
+  };
+  EXPECT_TRUE(batches({DeviceType::kCuda, rank_of_job() % cuda_device_count()}).equal(batches({})));
+}
+
+}  // namespace
+}  // namespace mn

@@ -1,0 +1,86 @@
+// In debug mode the optimizer's errors name the rank and the parameter, on every rank, whatever travels.
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
+#include <mn/train/optimizer.hpp>
+#include <mn/train/tensor.hpp>
+
+namespace mn {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using torch::optim::SGD;
+using torch::optim::SGDOptions;
+
+struct Net : torch::nn::Module {
+  explicit Net(const at::Tensor& bias) {
+    register_parameter("weight", torch::ones({60, 40}));
+    register_parameter("bias", bias);
+  }
+};
+
+class OptimizerDebug : public testing::TestWithParam<OptimizerOptions> {
+ protected:
+  [[nodiscard]] bool am_last() const { return comm_->rank() == comm_->size() - 1; }
+  [[nodiscard]] std::string last_rank() const { return "rank " + std::to_string(comm_->size() - 1) + " on "; }
+  std::unique_ptr<MultiNodeOptimizer> optimizer_of(const Net& net, const OptimizerOptions& options = {}) {
+    return create_multi_node_optimizer(std::make_unique<SGD>(net.parameters(), SGDOptions(1)), comm_, options);
+  }
+
+  std::shared_ptr<Communicator> comm_ =
+      create_communicator("hierarchical", MPI_COMM_WORLD, {.device = Device{}, .debug = true});
+};
+
+TEST_F(OptimizerDebug, NamesAParameterOfAnotherShapeOrType) {
+  if (comm_->size() == 1) return;
+  Net other_shape(torch::zeros({am_last() ? 3 : 4}));
+  name_tensors(other_shape);
+  EXPECT_THAT([&] { optimizer_of(other_shape); },
+              ThrowsMessage<ArgumentError>(
+                  AllOf(HasSubstr("(bias, Float [4])"), HasSubstr(last_rank()), HasSubstr("(bias, Float [3])"))));
+  const Net other_type(am_last() ? torch::zeros({4}, torch::kDouble) : torch::zeros({8}));  // as many bytes
+  EXPECT_THAT([&] { optimizer_of(other_type); },
+              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("(parameter 1, Float [8])"), HasSubstr(last_rank()),
+                                                 HasSubstr("(parameter 1, Double [4])"))));
+}
+
+TEST_P(OptimizerDebug, NamesAGradientThatIsNotFinite) {
+  for (const bool named : {true, false}) {
+    const Net net(torch::zeros({60}));
+    if (named) name_tensors(net);
+    const auto optimizer = optimizer_of(net, GetParam());
+    const std::string name = named ? "bias" : "parameter 1";
+    at::Tensor factors = torch::ones({60});
+    for (int step = 0; step < 2; ++step) {  // overlap lays its buckets out anew after the first
+      optimizer->zero_grad();
+      if (step == 1 && am_last()) factors[3] = std::numeric_limits<float>::quiet_NaN();
+      (net.named_parameters()["weight"].sum() + (net.named_parameters()["bias"] * factors).sum()).backward();
+      if (step == 0) optimizer->step();
+    }
+    EXPECT_THAT(([&] {
+                  optimizer->step();
+                  optimizer->synchronize();
+                }),
+                ThrowsMessage<ArgumentError>(
+                    AllOf(HasSubstr(last_rank()), HasSubstr(name + "'s gradient has nan at element 3"))));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, OptimizerDebug,
+                         testing::Values(OptimizerOptions{}, OptimizerOptions{.overlap = true, .bucket_bytes = 16},
+                                         OptimizerOptions{.double_buffering = true},
+                                         OptimizerOptions{.compression = {.kind = Compression::kBf16}},
+                                         OptimizerOptions{.compression = {.kind = Compression::kPowerSgd}},
+                                         OptimizerOptions{.overlap = true,
+                                                          .compression = {.kind = Compression::kTopK},
+                                                          .deterministic = true}));
+
+}  // namespace
+}  // namespace mn
