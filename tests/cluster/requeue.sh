@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # A batch job that is told of its end checkpoints, goes back into the queue and, started again, trains what is left.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-epochs=2
+epochs=3
 
 # restarts JOB: how often Slurm has started it again.
 restarts() { scontrol show job "$1" | sed -n 's/.*Restarts=\([0-9]*\).*/\1/p'; }
 waits() { [ "$(restarts "$1")" = 1 ] && [ "$(squeue -h -o %T -j "$1")" = PENDING ]; }
 is_over() { [[ $(scontrol show job "$1") =~ JobState=(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL) ]]; }
 
-job=$(MN_BUILD_DIR=$build sbatch --parsable "$checkout/slurm/mnist.sbatch" --epoch $epochs --unit 100)
+job=$(MN_BUILD_DIR=$build sbatch --parsable "$checkout/slurm/mnist.sbatch" --epoch $epochs --unit 100 --batchsize 50)
 within 120 test -s "mnist-$job/cg.dot" || fail "no step in 120 s: $(cat "mnist-$job.txt")"
 scancel --signal=USR1 "$job"  # what --signal of the batch script sends before the time limit
 within 30 waits "$job" || fail "not requeued: $(cat "mnist-$job.txt")"
-scontrol update JobId="$job" StartTime=now  # Slurm gives a requeued job two minutes' rest
+# Slurm gives a requeued job two minutes' rest; with none its nodes still hold its credential for revoked.
+sleep 2
+scontrol update JobId="$job" StartTime=now
 within 240 is_over "$job" || fail "not over after 240 s: $(cat "mnist-$job.txt")"
 
 same 'epochs in the log' "$(seq -s ' ' $epochs)" \

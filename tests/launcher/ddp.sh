@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # A Python DDP program (gloo) under mpiexec and mnlaunch, as its users write it.
 set -euo pipefail
-python=$MN_SOURCE_DIR/build/torch-env/bin/python
+python=$MN_BUILD_DIR/torch-env/bin/python
 [ -x "$python" ] || exit 77
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-out=$(timeout -k 5 100 mpiexec -n 2 "$MN_BUILD_DIR/mnlaunch" "$python" -W ignore "$MN_SOURCE_DIR/tests/launcher/ddp.py")
+out=$(timeout -k 5 100 mpiexec --oversubscribe -n 2 "$MN_BUILD_DIR/mnlaunch" "$python" -W ignore "$MN_SOURCE_DIR/tests/launcher/ddp.py")
 [ "$out" = '2 ranks agree' ] || { echo "$out"; exit 1; }
