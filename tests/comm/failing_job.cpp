@@ -1,5 +1,7 @@
 // failing_job HOW RANK [WAY]: a job in which RANK ("all": every rank at once) fails HOW while the others wait for it in
 // a collective (WAY computing: while they compute for 60 s). Prints "rank N pid P" from each rank first.
+// HOW above-thread: every rank, with a communication thread at work below it (WAY uneven: a rank waits there for ever);
+// caught-above-thread: and catches the exception.
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -13,11 +15,24 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <mn/comm/communication_thread.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/job.hpp>
 #include <mn/core/error.hpp>
 
 namespace {
+
+/// An exception above a communication thread at work. `uneven`: a rank has tasks in which no other will join.
+void throw_above_thread(mn::Communicator& comm, bool uneven) {
+  mn::CommunicationThread thread(comm);
+  const auto memory = thread.communicator().allocate(1 << 20);
+  for (int k = 0; k < 20 + (uneven ? comm.rank() % 2 : 0); ++k) {
+    thread.submit([memory](mn::Communicator& other) {
+      other.allreduce(mn::BufferView(memory.get(), 1 << 18, mn::DType::kFloat32));
+    });
+  }
+  throw mn::DataError("shard 3 is damaged", true);
+}
 
 int overflow_stack(int depth) {
   volatile char here[4096];
@@ -51,10 +66,19 @@ int main(int argc, char** argv) {
     if (argc < 3) throw mn::UsageError("usage: failing_job HOW RANK [computing]");
     const std::string how = argv[1];
     const int failing = std::string(argv[2]) == "all" ? job.rank() : std::atoi(argv[2]);
+    const bool uneven = argc > 3 && std::string(argv[3]) == "uneven";
     const bool computing = argc > 3 && std::string(argv[3]) == "computing";
     if (how == "usage-everywhere") throw mn::UsageError("--epoch must be positive");
-    const auto comm = mn::create_communicator("flat");
+    const auto comm = mn::create_communicator(how.ends_with("above-thread") ? "hierarchical" : "flat");
     comm->barrier();
+    if (how == "above-thread") throw_above_thread(*comm, uneven);
+    if (how == "caught-above-thread") {
+      try {
+        throw_above_thread(*comm, uneven);
+      } catch (const mn::DataError&) {
+      }
+      return 7;
+    }
     if (job.rank() == failing) {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
       fail(how);

@@ -1,4 +1,10 @@
+#include <chrono>
+#include <thread>
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/torch.h>
 
 #include <mn/comm/communicator.hpp>
@@ -10,6 +16,8 @@
 namespace mn {
 namespace {
 
+using testing::HasSubstr;
+using testing::ThrowsMessage;
 using torch::optim::Adam;
 using torch::optim::AdamOptions;
 using torch::optim::SGD;
@@ -168,6 +176,86 @@ TEST_P(OptimizerTest, AChangedParameterSetIsBroadcastAgain) {
   EXPECT_TRUE(torch::allclose(q, torch::full({6}, 1 - (rank_sum_ / size_ - 1))));
 }
 
+TEST_P(OptimizerTest, GradientsOutliveTheOptimizer) {
+  const at::Tensor p = parameter({200'000});
+  auto optimizer = sgd({p});
+  optimizer->zero_grad();
+  (p.sum() * (rank_ + 1)).backward();
+  optimizer->step();
+  const at::Tensor held = p.grad();
+  optimizer.reset();
+  const at::Tensor other = torch::full({200'000}, 7.0);  // where the gradients were, perhaps
+  EXPECT_TRUE(torch::allclose(p.grad(), torch::full({200'000}, rank_sum_ / size_)));
+  EXPECT_TRUE(torch::allclose(held, p.grad()));
+}
+
+TEST_P(OptimizerTest, AnotherOptimizerGoesOnWithTheGradients) {
+  const at::Tensor p = parameter({20'000});
+  auto optimizer = sgd({p});
+  optimizer->zero_grad();
+  (p.sum() * (rank_ + 1)).backward();
+  optimizer->step();
+  optimizer = sgd({p});  // made while the first one lives
+  p.sum().backward();
+  optimizer->step();
+  EXPECT_TRUE(torch::allclose(p, torch::full({20'000}, -2 * rank_sum_ / size_ - 1)));
+}
+
+TEST_P(OptimizerTest, AParameterAddedAfterBackwardLosesNoGradient) {
+  const at::Tensor p = parameter({20'000});
+  const at::Tensor unused = parameter({3}, 5);
+  const at::Tensor added = parameter({6}, rank_ + 1);
+  const auto optimizer = create_multi_node_optimizer(
+      std::make_unique<SGD>(std::vector<at::Tensor>{p, unused}, SGDOptions(1).weight_decay(1)), comm_, options_);
+  optimizer->zero_grad();
+  (p.sum() * (rank_ + 1)).backward();
+  optimizer->actual().add_param_group(torch::optim::OptimizerParamGroup({added}, std::make_unique<SGDOptions>(1)));
+  optimizer->step();
+  EXPECT_TRUE(torch::allclose(p, torch::full({20'000}, -rank_sum_ / size_)));
+  EXPECT_TRUE(unused.equal(torch::full({3}, 5.0))) << "no rank has a gradient for it";
+  EXPECT_TRUE(added.equal(torch::ones({6})));
+}
+
+TEST_P(OptimizerTest, ModelsThatDifferBetweenRanksAreOneErrorOnAll) {
+  if (size_ == 1) return;
+  const bool last = rank_ == size_ - 1;
+  const auto refuse = [&](const std::vector<at::Tensor>& parameters, const std::string& at_0,
+                          const std::string& at_last) {
+    EXPECT_THAT([&] { sgd(parameters); },
+                ThrowsMessage<ArgumentError>(HasSubstr("parameter 1 is " + at_0 + " on rank 0 and " + at_last +
+                                                       " on rank " + std::to_string(size_ - 1))));
+  };
+  const at::Tensor same = parameter({4});
+  refuse({same, parameter({last ? 4 : 3})}, "Float [3]", "Float [4]");
+  refuse({same, last ? parameter({2, 6}) : parameter({3, 4})}, "Float [3, 4]", "Float [2, 6]");
+  refuse({same, last ? torch::zeros({3}, torch::kDouble).requires_grad_() : parameter({3})}, "Float [3]", "Double [3]");
+  refuse(last ? std::vector{same, same} : std::vector{same}, "absent", "Float [4]");
+  sgd({same});  // the ranks are in step still
+}
+
+TEST_P(OptimizerTest, IntegerParametersAreBroadcastAndNotReduced) {
+  torch::nn::Linear net(3, 2);
+  net->register_parameter("indices", torch::arange(3) + rank_, false);
+  const auto check = [&](const OptimizerOptions& options) {
+    const auto optimizer =
+        create_multi_node_optimizer(std::make_unique<SGD>(net->parameters(), SGDOptions(1)), comm_, options);
+    EXPECT_TRUE(net->named_parameters()["indices"].equal(torch::arange(3)));
+    const at::Tensor before = net->bias.detach().clone();
+    for (int k = 0; k < 2; ++k) {
+      optimizer->zero_grad();
+      (net->forward(torch::ones({1, 3})).sum() * (rank_ + 1)).backward();
+      optimizer->step();
+    }
+    EXPECT_TRUE(torch::allclose(net->bias, before - 2 * rank_sum_ / size_));
+  };
+  check(options_);
+  check({.local_steps = 2});
+  net->zero_grad();
+  (net->forward(torch::ones({1, 3})).sum() * (rank_ + 1)).backward();
+  comm_->allreduce_grad(*net);
+  EXPECT_TRUE(torch::allclose(net->bias.grad(), torch::full({2}, rank_sum_ / size_)));
+}
+
 TEST_P(OptimizerTest, HooksSeeTheMeanInTheOrderAdded) {
   const at::Tensor p = parameter({2});
   const auto optimizer = sgd({p});
@@ -255,6 +343,24 @@ TEST(FusedAdamTest, StepsAsTorchsAdamAndTakesItsState) {
     run(b, ours, 6);
     expect_same(6);
   }
+}
+
+TEST_P(OptimizerTest, AllreduceGradWritesIntoTheGradientsThatAreThere) {
+  const at::Tensor p = parameter({2, 3, 4, 5});
+  (p.sum() * (rank_ + 1)).backward();
+  const at::Tensor held = p.grad();
+  const at::Tensor q = parameter({2, 3, 4, 5});
+  q.mutable_grad() = torch::arange(120).view({2, 3, 4, 5}).to(torch::kFloat) * (rank_ + 1);
+  if (rank_ == 0) q.mutable_grad() = q.grad().contiguous(at::MemoryFormat::ChannelsLast);  // on this rank alone
+  const at::Tensor also_held = q.grad();
+  const at::Tensor rows = parameter({4, 2});
+  torch::embedding(rows, torch::tensor({std::int64_t{1}}), -1, false, true).sum().backward();  // a sparse gradient
+  comm_->allreduce_grad(std::vector<at::Tensor>{p, q, rows});
+  EXPECT_TRUE(held.is_same(p.grad()));
+  EXPECT_TRUE(torch::allclose(held, torch::full({2, 3, 4, 5}, rank_sum_ / size_)));
+  EXPECT_TRUE(also_held.is_same(q.grad()));
+  EXPECT_TRUE(torch::allclose(also_held, torch::arange(120).view({2, 3, 4, 5}).to(torch::kFloat) * rank_sum_ / size_));
+  EXPECT_TRUE(torch::allclose(rows.grad()[1], torch::ones({2})));
 }
 
 TEST_P(OptimizerTest, AllreduceGradAveragesAModule) {
@@ -379,6 +485,54 @@ TEST_P(OptimizerTest, OverlapChangesNoBit) {
   }
 }
 
+TEST_P(OptimizerTest, NoSyncLastsAsLongAsAnyOfItsTokens) {
+  const at::Tensor p = parameter({40});
+  const at::Tensor added = parameter({4});
+  auto optimizer = sgd({p});
+  const auto sends_during_backward = [&] {
+    const std::uint64_t before = optimizer->bytes_sent();
+    optimizer->zero_grad();
+    p.sum().backward();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for the communication thread
+    const bool sent = optimizer->bytes_sent() > before;
+    optimizer->step();
+    return sent;
+  };
+  auto outer = optimizer->no_sync();
+  { const auto inner = optimizer->no_sync(); }
+  EXPECT_FALSE(sends_during_backward());
+  optimizer->actual().add_param_group(torch::optim::OptimizerParamGroup({added}, std::make_unique<SGDOptions>(1)));
+  EXPECT_FALSE(sends_during_backward());
+  optimizer.reset();
+  outer.reset();
+  optimizer = sgd({p});
+  EXPECT_EQ(sends_during_backward(), GetParam().overlap && size_ > 1);
+}
+
+TEST_P(OptimizerTest, TheUsersOwnHooksStay) {
+  struct Count : torch::autograd::PostAccumulateGradHook {
+    explicit Count(int& calls) : calls_(calls) {}
+    void operator()(const torch::autograd::Variable&) override { ++calls_; }
+    int& calls_;
+  };
+  const at::Tensor p = parameter({40});
+  int calls = 0;
+  auto own = std::make_unique<Count>(calls);
+  const auto* const address = own.get();
+  torch::autograd::impl::set_post_acc_grad_hooks(p, std::move(own));
+  auto optimizer = sgd({p});
+  optimizer = sgd({p});  // made while the first one lives, whose end must leave its hooks alone
+  for (int k = 1; k <= 3; ++k) {
+    EXPECT_EQ(torch::autograd::impl::post_acc_grad_hooks(p).get() != address, GetParam().overlap && size_ > 1);
+    optimizer->zero_grad();
+    p.sum().backward();
+    optimizer->step();
+    EXPECT_EQ(calls, k);
+  }
+  optimizer.reset();
+  EXPECT_EQ(torch::autograd::impl::post_acc_grad_hooks(p).get(), address);
+}
+
 TEST_P(OptimizerTest, ABackwardWithoutAStepIsForgotten) {
   const at::Tensor p = parameter({40});
   const at::Tensor q = parameter({3});
@@ -404,6 +558,29 @@ TEST_P(OptimizerTest, DoubleBufferingAppliesThePreviousMean) {
     expected -= (k - 1) * rank_sum_ / size_;
     EXPECT_TRUE(torch::allclose(p, torch::full({5}, expected))) << "step " << k;
   }
+}
+
+TEST_P(OptimizerTest, DoubleBufferingLosesNothingToAnAddedParameter) {
+  const at::Tensor p = parameter({5});
+  const at::Tensor added = parameter({3});
+  auto optimizer = create_multi_node_optimizer(std::make_unique<SGD>(std::vector<at::Tensor>{p}, SGDOptions(1)), comm_,
+                                               {.double_buffering = true});
+  const double mean = rank_sum_ / size_;
+  for (const int k : {1, 10, 100}) {
+    optimizer->zero_grad();
+    ((p.sum() + added.sum()) * (k * (rank_ + 1))).backward();
+    if (k == 10) {
+      optimizer->actual().add_param_group(torch::optim::OptimizerParamGroup({added}, std::make_unique<SGDOptions>(1)));
+    }
+    optimizer->step();
+    if (k == 10) {
+      EXPECT_TRUE(torch::allclose(p, torch::full({5}, -mean))) << "the first step's mean alone";
+    }
+  }
+  optimizer->synchronize();
+  EXPECT_TRUE(torch::allclose(p, torch::full({5}, -111 * mean))) << p;
+  EXPECT_TRUE(torch::allclose(added, torch::full({3}, -111 * mean)))
+      << added;  // its gradients of two backwards, 1 + 10
 }
 
 TEST_P(OptimizerTest, OverlapAndDoubleBufferingExcludeEachOther) {

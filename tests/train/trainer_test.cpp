@@ -87,6 +87,21 @@ TEST(TrainerTest, RanksWithoutSamplesTakePartInTheStep) {
   EXPECT_TRUE(same_on_all(std::string(static_cast<const char*>(weights.data_ptr()), weights.nbytes())));
 }
 
+TEST(TrainerTest, MakesEqualWhatTheOptimizerDoesNotHold) {
+  const TestFolder folder(world());
+  torch::manual_seed(world()->rank());
+  const auto model = std::make_shared<toy::ToyNet>(true);
+  model->running_mean.fill_(world()->rank() + 1);
+  std::shared_ptr<MultiNodeOptimizer> optimizer =
+      create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(model->second->parameters(), 0.1), world());
+  const Trainer trainer(world(), optimizer, std::make_shared<toy::ToyIterator>(8, 2, *world()), model,
+                        [&](const Batch& batch, Summary&) { return model->forward(batch.data).sum(); },
+                        {.epochs = 1, .out = folder.path()});
+  const at::Tensor frozen = model->first->weight.detach();
+  EXPECT_TRUE(same_on_all(std::string(static_cast<const char*>(frozen.data_ptr()), frozen.nbytes())));
+  EXPECT_TRUE(model->running_mean.equal(torch::ones({6})));
+}
+
 TEST(TrainerTest, ExtensionsRunByTriggerAndPriority) {
   const TestFolder folder(world());
   const std::int64_t size = 8 * world()->size();  // two iterations an epoch

@@ -1,9 +1,11 @@
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <typeinfo>
 
@@ -81,13 +83,21 @@ void remove_terminate_handler() {
   failing_hooks = {};
 }
 
+std::jthread exit_soon(int exit_code) {
+  return std::jthread([exit_code](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    std::unique_lock lock(mutex);
+    if (!changed.wait_for(lock, stop, std::chrono::seconds(4), [&] { return stop.stop_requested(); })) {
+      std::_Exit(exit_code);
+    }
+  });
+}
+
 void end_all_ranks(int exit_code) {
   flush_output();
   if (mpi_is_up()) {
-    std::thread([exit_code] {
-      std::this_thread::sleep_for(std::chrono::seconds(2));
-      std::_Exit(exit_code);
-    }).detach();
+    const auto bound = exit_soon(exit_code);
     MPI_Abort(MPI_COMM_WORLD, exit_code);
   }
   std::_Exit(exit_code);
@@ -99,8 +109,9 @@ void fail_job(std::exception_ptr error) {
   const Outcome outcome = outcome_of(error);
   if (outcome.on_all_ranks && (!failing_hooks.all_ranks_agree || failing_hooks.all_ranks_agree())) {
     if (failing_speaker.rank == 0) report(failing_speaker, outcome.message);
-    if (failing_hooks.finish) failing_hooks.finish();
     flush_output();
+    const auto bound = exit_soon(outcome.exit_code);  // MPI_Finalize may wait for what other ranks left unfinished
+    if (failing_hooks.finish) failing_hooks.finish(outcome.exit_code);
     std::_Exit(outcome.exit_code);
   }
   while (failing_hooks.may_report && !failing_hooks.may_report()) pause();

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <thread>
 
 namespace mn {
 
@@ -20,7 +21,7 @@ struct FailureHooks {
   /// True if every rank comes here within a moment: the error is everybody's, and MPI can end in good order.
   std::function<bool()> all_ranks_agree;
   /// Leaves the job in good order.
-  std::function<void()> finish;
+  std::function<void(int exit_code)> finish;
   /// True if this rank is the one to report; false if another has, and something else ends this process.
   std::function<bool()> may_report;
   /// Tells the peers that this rank has reported the end.
@@ -34,7 +35,10 @@ void remove_terminate_handler();
 /// One line on stderr in a single write.
 void report(const Speaker& speaker, const std::string& message);
 
-/// Ends this process and, where MPI is up, all others: MPI_Abort, and _exit should that not return within two seconds.
+/// Ends this process unless the result goes within four seconds: for calls of MPI that may wait for ever.
+[[nodiscard]] std::jthread exit_soon(int exit_code);
+
+/// Ends this process and, where MPI is up, all others: MPI_Abort, and _exit should that not return within four seconds.
 [[noreturn]] void end_all_ranks(int exit_code);
 
 }  // namespace mn

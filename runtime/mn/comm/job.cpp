@@ -7,6 +7,7 @@
 
 #include <mpi.h>
 
+#include <mn/comm/communication_thread.hpp>
 #include <mn/comm/failure.hpp>
 #include <mn/comm/fatal_signals.hpp>
 #include <mn/comm/job.hpp>
@@ -93,7 +94,7 @@ class Job::Impl {
     if (timeout.count() > 0 && size_ > 1) start_monitor(timeout);
     FailureHooks hooks;
     hooks.all_ranks_agree = [this] { return all_ranks_agree(); };
-    hooks.finish = [this] { finish(); };
+    hooks.finish = [this](int exit_code) { finish(exit_code); };
     if (monitor_) {
       hooks.may_report = [this] { return monitor_->may_report(); };
       hooks.tell_reported = [this] { monitor_->tell_reported(); };
@@ -110,12 +111,15 @@ class Job::Impl {
     }
     // Until every rank is here, the loss of one must still be noticed.
     if (monitor_ && mpi_is_up()) MPI_Barrier(comm_.get());
-    finish();
+    std::jthread bound;
+    if (CommunicationThread::any_left()) bound = exit_soon(exit_code_);
+    finish(exit_code_);
     remove_terminate_handler();
   }
 
   [[nodiscard]] int rank() const noexcept { return speaker_.rank; }
   [[nodiscard]] int size() const noexcept { return size_; }
+  void set_exit_code(int exit_code) noexcept { exit_code_ = exit_code; }
 
  private:
   void start_monitor(std::chrono::seconds timeout) {
@@ -157,15 +161,17 @@ class Job::Impl {
     return done != 0;
   }
 
-  void finish() {
+  void finish(int exit_code) {
     remove_signal_handlers();
     monitor_.reset();
     comm_.reset();
+    if (!CommunicationThread::join_left(kAgreementTime)) end_all_ranks(exit_code);
     if (owns_mpi_ && mpi_is_up()) MPI_Finalize();
   }
 
   Speaker speaker_;
   int size_ = 1;
+  int exit_code_ = 0;
   bool owns_mpi_ = false;
   Mpi comm_;
   std::optional<PeerMonitor> monitor_;
@@ -180,7 +186,9 @@ int run_job(int argc, char** argv, const std::function<int(Job&)>& body) {
   try {
     Job job(argc, argv);
     try {
-      return body(job);
+      const int exit_code = body(job);
+      job.impl_->set_exit_code(exit_code);
+      return exit_code;
     } catch (...) {
       fail_job(std::current_exception());
     }

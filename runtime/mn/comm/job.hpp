@@ -21,7 +21,9 @@ class Job {
   /// Collective over all ranks. Throws UsageError if this process runs under a scheduler that gives MPI no server
   /// (srun --mpi=none), or if MN_* variables are malformed.
   Job(int& argc, char**& argv);
-  /// Collective, unless an exception unwinds: then it ends the job.
+  /// Collective, unless an exception unwinds: then it ends the job. Where the program caught an exception that left
+  /// communication behind that never ends (CommunicationThread), it ends the job within seconds, with run_job's status
+  /// or 0.
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -30,6 +32,7 @@ class Job {
   [[nodiscard]] int size() const noexcept;
 
  private:
+  friend int run_job(int argc, char** argv, const std::function<int(Job&)>& body);
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -22,6 +22,7 @@ class DoubleBufferedReduction : public GradientReduction {
   void zero() override { gradients_.zero(); }
   bool reduce(double weight) override;
   bool flush() override;
+  void release() noexcept override { gradients_.release(); }
 
  private:
   struct Shared {

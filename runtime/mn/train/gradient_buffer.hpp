@@ -13,12 +13,16 @@
 namespace mn {
 
 /// Each parameter's grad() is a tensor over a piece of the buffer. Whether a backward wrote to it shows in its version
-/// counter; such flags, and this rank's weight, travel in the buffer's tail with the gradients.
+/// counter; such flags, and this rank's weight, travel in the buffer's tail with the gradients. When the buffer goes,
+/// the gradients stay, in memory of their own (release()).
 class GradientBuffer {
  public:
   GradientBuffer() = default;
   /// Collective. Gradients that exist already count as written.
   GradientBuffer(std::vector<at::Tensor> parameters, Communicator& comm, std::span<const std::size_t> order = {});
+  ~GradientBuffer() { release(); }
+  GradientBuffer(GradientBuffer&&) noexcept = default;
+  GradientBuffer& operator=(GradientBuffer&& other) noexcept;
 
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
   [[nodiscard]] const FlatBuffer& flat() const noexcept { return flat_; }
@@ -41,18 +45,22 @@ class GradientBuffer {
   [[nodiscard]] bool finish(FlatBuffer& reduced);
   [[nodiscard]] bool finish() { return finish(flat_); }
 
-  /// Gives each parameter a gradient of its own instead of the view, so that it outlives this buffer.
-  void release();
+  /// Gives each gradient that lies here, or in the `reduced` that finish() took, memory of its own; one that zero()
+  /// attached and nobody wrote becomes None. Local. Only finish() may follow, with another buffer as `reduced`.
+  void release() noexcept;
 
  private:
   // The tail: this rank's weight, 1 if it was disturbed, then 1 for each gradient that was written here.
   static constexpr std::size_t kNumbers = 2;
 
+  void attach(std::size_t i, const at::Tensor& view);
   bool collect_one(std::size_t i);
 
   std::vector<at::Tensor> parameters_;
   FlatBuffer flat_;
   std::vector<std::uint32_t> versions_;  // of each view when it was last zeroed
+  std::vector<at::Tensor> attached_;     // what each grad() is unless somebody replaced it
+  bool finished_ = false;                // the gradients are means, which all count as written
 };
 
 }  // namespace mn

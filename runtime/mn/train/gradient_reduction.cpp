@@ -17,6 +17,7 @@ class DirectReduction : public GradientReduction {
 
   const std::vector<at::Tensor>& parameters() const noexcept override { return gradients_.parameters(); }
   void zero() override { gradients_.zero(); }
+  void release() noexcept override { gradients_.release(); }
   bool reduce(double weight) override {
     gradients_.collect(weight);
     compressor().allreduce(gradients_.flat(), 0, gradients_.flat().messages().size(), *comm_);

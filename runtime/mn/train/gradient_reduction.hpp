@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <mn/comm/communicator.hpp>
@@ -26,18 +27,23 @@ class GradientReduction {
   [[nodiscard]] virtual bool reduce(double weight) = 0;
   /// Makes the gradients a mean that reduce() has not yielded yet. False if there is none.
   [[nodiscard]] virtual bool flush() { return false; }
-  /// While off, a backward only accumulates: nothing is sent before reduce().
-  virtual void set_sync(bool /*on*/) {}
+  /// Gradients that no reduce() has taken become the parameters' own, None where there is none. Only flush() may
+  /// follow.
+  virtual void release() noexcept = 0;
+  /// While `token` lives, a backward only accumulates: nothing is sent before reduce().
+  void pause_while(std::weak_ptr<const void> token) noexcept { pause_ = std::move(token); }
 
   /// Also for its memory of what was lost, and to count bytes.
   [[nodiscard]] GradientCompressor& compressor() noexcept { return *compressor_; }
 
  protected:
+  [[nodiscard]] bool paused() const noexcept { return !pause_.expired(); }
   /// Shared with the tasks of a communication thread.
   explicit GradientReduction(std::shared_ptr<GradientCompressor> compressor) : compressor_(std::move(compressor)) {}
 
  private:
   std::shared_ptr<GradientCompressor> compressor_;
+  std::weak_ptr<const void> pause_;
 };
 
 /// Collective. `options` are consistent; local_steps counts for nothing here.

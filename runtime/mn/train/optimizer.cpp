@@ -28,6 +28,8 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   earlier_bytes_ = bytes_sent();
   local_.reset();
   comm_->broadcast_data(parameters);
+  known_ = parameters;
+  parameters = differentiable(std::move(parameters));
   reduction_.reset();  // its hooks and views go before the next one sets its own
   if (options_.local_steps > 1) {
     local_ =
@@ -37,15 +39,20 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   // With local SGD each rank is a group of its own.
   const auto group = local_ ? std::shared_ptr<Communicator>(comm_->split(comm_->rank(), 0)) : comm_;
   reduction_ = create_gradient_reduction(std::move(parameters), group, options_);
+  reduction_->pause_while(no_sync_);
 }
 
 void MultiNodeOptimizer::follow_parameter_set() {
   std::vector<at::Tensor> now = parameters();
-  const auto& known = reduction_->parameters();
-  const bool same = std::equal(now.begin(), now.end(), known.begin(), known.end(),
+  const bool same = std::equal(now.begin(), now.end(), known_.begin(), known_.end(),
                                [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
   if (same) return;
+  // Gradients that no step has used stay, while those that were under way are applied.
+  reduction_->release();
+  std::vector<at::Tensor> unused;
+  for (const auto& parameter : now) unused.push_back(std::exchange(parameter.mutable_grad(), {}));
   synchronize();
+  for (std::size_t i = 0; i < now.size(); ++i) now[i].mutable_grad() = unused[i];
   adopt(std::move(now));
 }
 
@@ -107,8 +114,11 @@ std::uint64_t MultiNodeOptimizer::bytes_sent() const noexcept {
 }
 
 std::shared_ptr<void> MultiNodeOptimizer::no_sync() {
-  reduction_->set_sync(false);
-  return {nullptr, [this](void*) { reduction_->set_sync(true); }};
+  auto token = no_sync_.lock();
+  if (!token) token = std::make_shared<char>();
+  no_sync_ = token;
+  reduction_->pause_while(token);
+  return token;
 }
 
 void MultiNodeOptimizer::add_hook(const std::string& name, GradientHook hook) {

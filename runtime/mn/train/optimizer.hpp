@@ -30,7 +30,10 @@ using GradientHook = std::function<void(const std::vector<at::Tensor>& parameter
 /// optimizer.
 class MultiNodeOptimizer {
  public:
-  /// Broadcasts rank 0's parameters to all ranks. Throws UsageError if the options contradict each other.
+  /// Broadcasts rank 0's parameters to all ranks, those of `actual` alone: what else the model has (frozen parameters,
+  /// buffers) a Trainer makes equal, or one call of comm->broadcast_data(*model). Parameters of integers have no
+  /// gradients. Throws UsageError if the options contradict each other, and ArgumentError on every rank if the ranks'
+  /// parameters differ in number, shape or dtype.
   MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> actual, std::shared_ptr<Communicator> comm,
                      const OptimizerOptions& options = {});
 
@@ -51,6 +54,7 @@ class MultiNodeOptimizer {
   /// While the result lives, backward only accumulates and nothing is sent: for all but the last backward of a step.
   /// Saves traffic with overlap; changes no result. Without it a second backward before step() may begin while the
   /// first one's gradients are under way: it waits for no rank, and the sums are reduced anew at the step.
+  /// Tokens may overlap, and outlive the optimizer.
   [[nodiscard]] std::shared_ptr<void> no_sync();
 
   /// Brings together what options let drift apart: with local SGD the parameters become their mean, with double
@@ -92,7 +96,9 @@ class MultiNodeOptimizer {
   std::unique_ptr<torch::optim::Optimizer> actual_;
   std::shared_ptr<Communicator> comm_;
   OptimizerOptions options_;
+  std::vector<at::Tensor> known_;  // actual's parameters at the last look
   std::unique_ptr<GradientReduction> reduction_;
+  std::weak_ptr<void> no_sync_;      // what no_sync() gave, while somebody holds it
   std::unique_ptr<LocalSgd> local_;  // null: gradients are averaged, not parameters
   std::vector<at::Tensor> buffers_;  // for local_
   std::vector<std::pair<std::string, GradientHook>> hooks_;

@@ -16,14 +16,29 @@
 namespace mn {
 namespace {
 
+using Hook = std::unique_ptr<torch::autograd::PostAccumulateGradHook>;
+
+/// A parameter has room for one hook: this one calls what was there before.
 class ReadyHook : public torch::autograd::PostAccumulateGradHook {
  public:
-  ReadyHook(OverlappedReduction& reduction, std::size_t parameter) : reduction_(reduction), parameter_(parameter) {}
-  void operator()(const torch::autograd::Variable&) override { reduction_.ready(parameter_); }
+  ReadyHook(OverlappedReduction& reduction, std::size_t parameter, Hook before)
+      : reduction_(reduction), parameter_(parameter), before_(std::move(before)) {}
+  void operator()(const torch::autograd::Variable& variable) override {
+    if (before_) (*before_)(variable);
+    reduction_.ready(parameter_);
+  }
+  /// Takes the hooks of `reduction` out of those from `last` on.
+  static void remove(Hook& last, const OverlappedReduction& reduction) {
+    auto* const mine = dynamic_cast<ReadyHook*>(last.get());
+    if (mine == nullptr) return;
+    remove(mine->before_, reduction);
+    if (&mine->reduction_ == &reduction) last = std::exchange(mine->before_, nullptr);
+  }
 
  private:
   OverlappedReduction& reduction_;
   std::size_t parameter_;
+  Hook before_;
 };
 
 constexpr std::uint32_t kNotReady = ~std::uint32_t{0};
@@ -54,6 +69,7 @@ OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, std
   shared_->compressor = std::move(compressor);
   const std::size_t count = parameters.size();
   lay_out(std::move(parameters), reversed(count));
+  set_hooks();
 }
 
 OverlappedReduction::~OverlappedReduction() {
@@ -77,18 +93,22 @@ void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, std::vecto
   shared_->mean = FlatBuffer(gradients_.parameters(), gradients_.tail_count(), background_.communicator(), order);
   compressor().lay_out(order, background_.communicator());
   plan(tuner_.bucket_bytes());
-  set_hooks();
 }
 
 void OverlappedReduction::set_hooks() {
   for (std::size_t i = 0; i < parameters().size(); ++i) {
     if (!parameters()[i].requires_grad()) continue;
-    torch::autograd::impl::set_post_acc_grad_hooks(parameters()[i], std::make_unique<ReadyHook>(*this, i));
+    Hook& hook = torch::autograd::impl::post_acc_grad_hooks(parameters()[i]);
+    Hook before = std::exchange(hook, nullptr);
+    torch::autograd::impl::set_post_acc_grad_hooks(parameters()[i],
+                                                   std::make_unique<ReadyHook>(*this, i, std::move(before)));
   }
 }
 
 void OverlappedReduction::clear_hooks() {
-  for (const auto& parameter : parameters()) torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
+  for (const auto& parameter : parameters()) {
+    ReadyHook::remove(torch::autograd::impl::post_acc_grad_hooks(parameter), *this);
+  }
 }
 
 void OverlappedReduction::plan(std::size_t bucket_bytes) {
@@ -115,7 +135,7 @@ void OverlappedReduction::forget_gradients() {
 }
 
 void OverlappedReduction::ready(std::size_t i) {
-  if (!sync_) return;
+  if (paused()) return;
   const at::Tensor& view = gradients_.flat().view(i);
   if (ready_version_[i] != kNotReady || !parameters()[i].grad().is_same(view)) {
     disturbed_ = true;  // a second backward, or a gradient outside the buffer

@@ -29,7 +29,7 @@ class OverlappedReduction : public GradientReduction {
   const std::vector<at::Tensor>& parameters() const noexcept override { return gradients_.parameters(); }
   void zero() override;
   bool reduce(double weight) override;
-  void set_sync(bool on) override { sync_ = on; }
+  void release() noexcept override { gradients_.release(); }
 
   /// Called when backward has accumulated parameter i's gradient.
   void ready(std::size_t i);
@@ -76,7 +76,6 @@ class OverlappedReduction : public GradientReduction {
   std::vector<std::size_t> order_seen_;       // parameters as they became ready in this step
   std::size_t launched_ = 0;                  // buckets submitted in this step
   std::optional<c10::Stream> hook_stream_;    // on a GPU: of this step's gradients
-  bool sync_ = true;
   bool disturbed_ = false;
   bool learning_ = true;
   BucketTuner tuner_;

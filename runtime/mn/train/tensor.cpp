@@ -1,9 +1,11 @@
+#include <sstream>
+
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/torch.h>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
-#include <mn/train/gradient_buffer.hpp>
 #include <mn/train/tensor.hpp>
 
 namespace mn {
@@ -39,11 +41,54 @@ Device memory_device(const at::Tensor& tensor) {
   throw ArgumentError("a tensor on " + tensor.device().str() + " can't be sent: move it to the CPU or a CUDA device");
 }
 
-/// "fc.bias, Float [3, 4]"
-std::string description(const at::Tensor& tensor, std::size_t i) {
+/// "Float [3, 4]"
+std::string form_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "undefined";
   std::ostringstream text;
-  text << tensor_name(tensor, i) << ", " << toString(tensor.scalar_type()) << " " << tensor.sizes();
+  text << toString(tensor.scalar_type()) << " " << tensor.sizes();
   return text.str();
+}
+
+/// Tensors of other forms on other ranks would hang, or end as other values.
+void check_alike(Communicator& comm, const std::vector<at::Tensor>& tensors) {
+  nlohmann::json own = nlohmann::json::array();
+  for (const auto& tensor : tensors) own.push_back(form_of(tensor));
+  const auto hash = static_cast<std::int64_t>(hash64(own.dump()));
+  std::int64_t extremes[] = {hash, ~hash};
+  comm.allreduce(extremes, ReduceOp::kMin);
+  if (extremes[0] == ~extremes[1]) return;
+  const auto all = comm.allgather_obj(own);
+  std::size_t rank = 1;
+  while (all[rank] == all[0]) ++rank;
+  std::size_t i = 0;
+  while (i < all[0].size() && i < all[rank].size() && all[0][i] == all[rank][i]) ++i;
+  const auto form_on = [&](std::size_t r) {
+    return (i < all[r].size() ? all[r][i].get<std::string>() : "absent") + " on rank " + std::to_string(r);
+  };
+  const std::string name = i < tensors.size() ? tensor_name(tensors[i], i) : "parameter " + std::to_string(i);
+  throw ArgumentError("the ranks' models differ: " + name + " is " + form_on(0) + " and " + form_on(rank) +
+                          ": make the same model on every rank",
+                      true);
+}
+
+/// The gradient itself where it lies as the parameter does, the same on every rank, else a copy that does.
+at::Tensor gradient_to_reduce(const at::Tensor& parameter) {
+  const at::Tensor& own = parameter.grad();
+  if (!own.defined()) return at::zeros_like(parameter);
+  if (own.is_sparse()) return at::empty_like(parameter).copy_(own.to_dense());
+  at::Tensor copy = at::empty_like(parameter);
+  const bool alike = own.is_non_overlapping_and_dense() && own.strides() == copy.strides();
+  return alike ? own : copy.copy_(own);
+}
+
+/// Into the tensor that is the gradient already, where it can hold the result: others may hold that tensor too.
+void keep_reduced(const at::Tensor& parameter, const at::Tensor& reduced) {
+  auto& grad = parameter.mutable_grad();
+  if (!grad.defined() || grad.is_sparse()) {
+    grad = reduced;
+  } else if (!grad.is_same(reduced)) {
+    grad.copy_(reduced);
+  }
 }
 
 /// Any tensor's bytes, in the order in which they lie, go from root to all.
@@ -51,8 +96,7 @@ void bcast_tensor(Communicator& comm, const at::Tensor& tensor, std::size_t i, i
   if (!tensor.defined() || tensor.numel() == 0) return;
   const at::Tensor dense = tensor.is_contiguous() ? tensor.detach() : tensor.detach().contiguous();
   const std::size_t bytes = static_cast<std::size_t>(dense.numel()) * dense.element_size();
-  comm.bcast({dense.data_ptr(), bytes, DType::kUInt8, memory_device(dense)}, root,
-             comm.debug() ? description(tensor, i) : std::string());
+  comm.bcast({dense.data_ptr(), bytes, DType::kUInt8, memory_device(dense)}, root, tensor_name(tensor, i));
   if (!tensor.is_contiguous()) tensor.detach().copy_(dense);
 }
 
@@ -84,24 +128,42 @@ BufferView buffer_view(const at::Tensor& tensor) {
   return {tensor.data_ptr(), static_cast<std::size_t>(tensor.numel()), element_type(tensor), memory_device(tensor)};
 }
 
+std::vector<at::Tensor> differentiable(std::vector<at::Tensor> tensors) {
+  std::erase_if(tensors, [](const at::Tensor& tensor) { return at::isIntegralType(tensor.scalar_type(), true); });
+  return tensors;
+}
+
 void Communicator::broadcast_data(torch::nn::Module& model, int root) {
   broadcast_data(model.parameters(), root);
   broadcast_data(model.buffers(), root);
 }
 
 void Communicator::broadcast_data(const std::vector<at::Tensor>& tensors, int root) {
+  check_alike(*this, tensors);
   for (std::size_t i = 0; i < tensors.size(); ++i) bcast_tensor(*this, tensors[i], i, root);
 }
 
 void Communicator::allreduce_grad(torch::nn::Module& model) { allreduce_grad(model.parameters()); }
 
 void Communicator::allreduce_grad(const std::vector<at::Tensor>& parameters) {
-  GradientBuffer gradients(parameters, *this);
-  gradients.collect(1.0);
-  const auto messages = gradients.flat().messages();
-  allreduce_grad(messages, 1.0 / size(), gradients.flat().names(0, messages.size()));
-  static_cast<void>(gradients.finish());
-  gradients.release();
+  const at::NoGradGuard no_grad;
+  const std::vector<at::Tensor> all = differentiable(parameters);
+  std::vector<std::uint8_t> written;
+  for (const auto& parameter : all) written.push_back(parameter.grad().defined() ? 1 : 0);
+  allreduce(written, ReduceOp::kMax);
+  std::vector<at::Tensor> sums(all.size());
+  std::vector<BufferView> buffers;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (written[i] == 0) continue;
+    sums[i] = gradient_to_reduce(all[i]);
+    buffers.push_back(buffer_view(sums[i].as_strided({sums[i].numel()}, {1})));
+    if (debug()) names.push_back(tensor_name(all[i], i));
+  }
+  allreduce_grad(buffers, 1.0 / size(), names);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (written[i] != 0) keep_reduced(all[i], sums[i]);
+  }
 }
 
 }  // namespace mn

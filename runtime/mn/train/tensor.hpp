@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Stream.h>
@@ -26,6 +27,9 @@ namespace mn {
 void name_tensors(const torch::nn::Module& model);
 /// That name; "parameter i" for a tensor that has none.
 [[nodiscard]] std::string tensor_name(const at::Tensor& tensor, std::size_t i);
+
+/// Those that can have gradients: all but integers.
+[[nodiscard]] std::vector<at::Tensor> differentiable(std::vector<at::Tensor> tensors);
 
 template <>
 struct BufferTraits<at::Tensor> {

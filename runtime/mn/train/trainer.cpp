@@ -57,6 +57,7 @@ Trainer::Trainer(std::shared_ptr<Communicator> comm, std::shared_ptr<MultiNodeOp
   }
   prepare_out();
   name_tensors(*model_);
+  comm_->broadcast_data(*model_);  // what the optimizer does not hold, too
   optimizer_->average_also(model_->buffers());
 }
 

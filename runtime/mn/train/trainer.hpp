@@ -60,7 +60,8 @@ inline constexpr int kExitRequeue = 75;
 /// the same calls in the same order. Extensions and seconds triggers stay in step because rank 0's clock decides.
 class Trainer {
  public:
-  /// Throws UsageError on all ranks alike if there is no limit or if `out` can't be written.
+  /// Broadcasts rank 0's parameters and buffers, also those that the optimizer does not hold. Throws UsageError on all
+  /// ranks alike if there is no limit or if `out` can't be written.
   Trainer(std::shared_ptr<Communicator> comm, std::shared_ptr<MultiNodeOptimizer> optimizer,
           std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, ComputeLoss compute_loss,
           TrainerOptions options);
