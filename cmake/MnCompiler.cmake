@@ -1,4 +1,12 @@
 # Language level, warnings, sanitizers and ccache, for everything in the tree.
+set(oldest_GNU 12)
+set(oldest_Clang 16)
+if(DEFINED oldest_${CMAKE_CXX_COMPILER_ID} AND
+   CMAKE_CXX_COMPILER_VERSION VERSION_LESS oldest_${CMAKE_CXX_COMPILER_ID})
+  message(FATAL_ERROR "${CMAKE_CXX_COMPILER} is ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}: "
+                      "mn needs g++ 12, clang 16, or newer (set CXX)")
+endif()
+
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
