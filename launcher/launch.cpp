@@ -96,7 +96,7 @@ class Launch {
     if (variables_.has("TORCHELASTIC_RUN_ID")) {
       throw UsageError(
           "torchrun started this process, so that all its workers have one place; start mnlaunch in "
-          "torchrun's stead: srun mnlaunch python SCRIPT");
+          "torchrun's stead (srun mnlaunch python SCRIPT), or unset TORCHELASTIC_RUN_ID if torchrun has ended");
     }
     Launcher launcher = innermost_launcher(variables_, is_socket);
     if (launcher == Launcher::kPmix) {

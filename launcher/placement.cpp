@@ -176,9 +176,7 @@ Placement place_slurm(const Variables& variables) {
     here.inter_rank = variables.needed("SLURM_NODEID", here.source);
     here.inter_size = variables.number("SLURM_STEP_NUM_NODES").value_or(variables.number("SLURM_NNODES").value_or(1));
   }
-  for (const auto& names : std::span(kNames).first(std::size(kNames) - 1)) {
-    compare(here, variables, names.rank, here.rank, "rank");
-  }
+  compare(here, variables, "PMI_RANK", here.rank, "rank");
   return here;
 }
 

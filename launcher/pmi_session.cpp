@@ -90,7 +90,7 @@ bool PmiSession::leave_farewell_behind() const {
 }
 
 std::optional<ServerJob> PmiSession::read_job(int rank, int size) {
-  if (!leave_farewell_behind()) return std::nullopt;
+  if (rank < 0 || rank >= size || !leave_farewell_behind()) return std::nullopt;
   if (ask("init pmi_version=1 pmi_subversion=1", "rc") != "0") return std::nullopt;
   space_ = ask("get_my_kvsname", "kvsname").value_or("");
   const auto nodes = nodes_of_mapping(get("PMI_process_mapping").value_or(""), size);

@@ -130,6 +130,9 @@ sys.exit(child.wait())
 FLUX
 status 0 python3 flux.py "$mnlaunch" sh -c "$tell"
 [ "$(cat out)" = '1 2 1 2 0 1' ] && [ ! -s err ] || fail "Flux: $(cat out err)"
+sed -i 's/PMI_SIZE="2"/PMI_SIZE="1"/' flux.py
+status 2 python3 flux.py "$mnlaunch" true
+one_line '^mnlaunch: rank 1 on '
 
 # A second mnlaunch in one job does not take the facts of the first for its own.
 status 0 $run sh -c '"$0" true; exec "$0" --show echo second' "$mnlaunch"
