@@ -28,10 +28,11 @@ struct Options {
 };
 
 mn::DType dtype_named(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(mn::DType::kFloat64); ++i) {
+  for (int i = 1; i <= static_cast<int>(mn::DType::kFloat64); ++i) {
     if (name_of(static_cast<mn::DType>(i)) == name) return static_cast<mn::DType>(i);
   }
-  throw mn::UsageError("unknown dtype " + name + "; known: uint8, int32, int64, float16, bfloat16, float32, float64");
+  throw mn::UsageError("unknown dtype " + name +
+                       "; known: uint8, int8, int32, int64, uint64, float16, bfloat16, float32, float64");
 }
 
 Options parse(const std::vector<std::string>& args) {

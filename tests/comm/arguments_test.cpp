@@ -55,6 +55,16 @@ TEST_F(Arguments, RanksOutOfRange) {
 TEST_F(Arguments, TagsOutOfRange) {
   EXPECT_THROW(comm_->send(two_, 0, -1), ArgumentError);
   EXPECT_THROW(comm_->recv(two_, 0, Communicator::kMaxTag + 1), ArgumentError);
+  EXPECT_THROW(comm_->send(two_, comm_->rank() == 0 ? 1 : 0, Communicator::kAnyTag), ArgumentError);
+}
+
+TEST_F(Arguments, MessagesToOneself) {
+  std::vector<float> many(1'000'000);
+  const int self = comm_->rank();
+  EXPECT_THAT([&] { comm_->send(many, self); }, ThrowsMessage<ArgumentError>(HasSubstr("is this rank itself")));
+  EXPECT_THROW(comm_->recv(two_, self), ArgumentError);
+  EXPECT_THROW(comm_->send_obj("x", self), ArgumentError);
+  EXPECT_THROW(static_cast<void>(comm_->recv_obj(self)), ArgumentError);
 }
 
 TEST_F(Arguments, WrongLengths) {

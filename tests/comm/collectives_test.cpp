@@ -1,9 +1,13 @@
 // Every collective of every backend, with every type, at odd sizes, with and without large-count types.
 #include <climits>
+#include <cmath>
+#include <limits>
+#include <span>
 #include <string>
 #include <tuple>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
 
 #include "tests/comm/values.hpp"
 
@@ -173,6 +177,24 @@ TEST_P(Collectives, AllreduceProduct) {
   });
 }
 
+TEST_P(Collectives, SignCountsInMinAndMax) {
+  const bool first = comm_->rank() == 0;
+  std::vector<std::int8_t> narrow{static_cast<std::int8_t>(first ? -3 : 2)};
+  comm_->allreduce(narrow, ReduceOp::kMin);
+  EXPECT_EQ(narrow[0], -3);
+  std::vector<std::uint64_t> wide{first ? ~std::uint64_t{0} : 2};
+  comm_->allreduce(wide, ReduceOp::kMax);
+  EXPECT_EQ(wide[0], ~std::uint64_t{0});
+}
+
+TEST_P(Collectives, BooleansAreMovedButNotReduced) {
+  bool flags[] = {comm_->rank() == last(), true};
+  comm_->bcast(flags, last());
+  EXPECT_TRUE(flags[0]);
+  EXPECT_THROW(comm_->allreduce(flags), ArgumentError);
+  EXPECT_THROW(comm_->reduce_scatter(flags, std::span(flags, 1)), ArgumentError);
+}
+
 TEST_P(Collectives, ReduceScatter) {
   each([&]<class T>(std::size_t count) {
     const auto send = mine<T>(count * ranks(), comm_->rank());
@@ -211,7 +233,44 @@ TEST_P(Collectives, Objects) {
   if (rank == 1) {
     EXPECT_EQ(comm_->recv_obj(0, 3), text_of(40));
   }
+  if (rank == 0 && comm_->size() > 1) {
+    comm_->send_obj("a literal", 1, 9);
+    comm_->send_obj(text_of(41), 1, 4);
+  }
+  if (rank == 1) {
+    EXPECT_EQ(comm_->recv_obj(0), "a literal") << "of any tag";
+    std::string longer = comm_->recv_obj(0, Communicator::kAnyTag);
+    EXPECT_EQ(longer, text_of(41));
+  }
+  if (rank == 0 && comm_->size() > 1) comm_->send(std::vector<int>{5}, 1, 7);
+  if (rank == 1) {
+    std::vector<int> five(1);
+    comm_->recv(five, 0, Communicator::kAnyTag);
+    EXPECT_EQ(five[0], 5);
+  }
+  EXPECT_EQ(comm_->bcast_obj("a literal"), "a literal");
+  EXPECT_EQ(comm_->allgather_obj("a literal").back(), "a literal");
   comm_->barrier();
+}
+
+TEST_P(Collectives, JsonNumbersKeepTheirValue) {
+  using nlohmann::json;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const bool first = comm_->rank() == 0;
+  const json sum = comm_->allreduce_obj(json{first ? std::nan("") : 1.0, kInfinity, first ? -kInfinity : 1.0});
+  EXPECT_TRUE(std::isnan(sum[0].get<double>()));
+  EXPECT_EQ(sum[1].get<double>(), kInfinity);
+  EXPECT_EQ(sum[2].get<double>(), -kInfinity);
+  constexpr std::uint64_t kHigh = std::uint64_t{1} << 63;
+  EXPECT_EQ(comm_->allreduce_obj(json(first ? kHigh : 1)), json(kHigh + static_cast<std::uint64_t>(comm_->size() - 1)));
+  EXPECT_EQ(comm_->allreduce_obj(first ? json(kHigh) : json(-1)),
+            json(kHigh - static_cast<std::uint64_t>(comm_->size() - 1)));
+  if (comm_->size() > 1) {
+    EXPECT_THROW(static_cast<void>(comm_->allreduce_obj(json(kHigh))), ArgumentError);
+    EXPECT_THROW(static_cast<void>(comm_->allreduce_obj(json(std::numeric_limits<std::int64_t>::min()))),
+                 ArgumentError);
+  }
+  EXPECT_TRUE(std::isnan(comm_->bcast_obj(json(std::nan(""))).get<double>()));
 }
 
 TEST_P(Collectives, JsonDocuments) {

@@ -61,8 +61,10 @@ void for_each_type(const Body& body) {
     body.template operator()<T>();
   };
   run.template operator()<std::uint8_t>();
+  run.template operator()<std::int8_t>();
   run.template operator()<std::int32_t>();
   run.template operator()<std::int64_t>();
+  run.template operator()<std::uint64_t>();
   run.template operator()<Float16>();
   run.template operator()<BFloat16>();
   run.template operator()<float>();

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -83,6 +85,27 @@ TEST_P(CompressionTest, OverlapChangesNoBit) {
     EXPECT_EQ(bytes_of(overlapped.net.parameters()), bytes_of(direct.net.parameters()))
         << "buckets of " << bucket_bytes;
   }
+}
+
+TEST(CastCompression, OverflowTravelsLaterAndInfinityLeavesNothing) {
+  const auto comm = create_communicator("hierarchical", MPI_COMM_WORLD, {.device = Device{}});
+  const at::Tensor p = torch::zeros({5}).requires_grad_();
+  const auto optimizer = create_multi_node_optimizer(std::make_unique<SGD>(std::vector<at::Tensor>{p}, SGDOptions(1)),
+                                                     comm, {.compression = {.kind = Compression::kFp16}});
+  const auto step = [&](double gradient) {
+    optimizer->zero_grad();
+    (p.sum() * gradient).backward();
+    optimizer->step();
+  };
+  step(1e5);
+  EXPECT_TRUE(p.isfinite().all().item<bool>());
+  step(1);
+  step(1);
+  EXPECT_TRUE(torch::allclose(p, torch::full({5}, -100'002.0))) << p;
+  step(std::numeric_limits<double>::infinity());
+  EXPECT_FALSE(p.grad().isfinite().any().item<bool>()) << "it must not pass for a number";
+  step(1);
+  EXPECT_TRUE(p.grad().equal(torch::ones({5})));
 }
 
 TEST_P(CompressionTest, WhatIsNotSentIsKept) {

@@ -1,7 +1,10 @@
+#include <cmath>
+
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
 #include <mn/train/evaluator.hpp>
 
 namespace mn {
@@ -84,6 +87,42 @@ TEST_F(EvaluatorTest, TakesCustomEvaluators) {
   const Metrics metrics = evaluator->evaluate();
   EXPECT_DOUBLE_EQ(metrics.at("rank"), weighted / weights);
   EXPECT_DOUBLE_EQ(metrics.at("only on rank 0"), 5);
+}
+
+TEST_F(EvaluatorTest, AggregatesWhatIsNoMeanOnRankZero) {
+  // Rank r owns r + 1 samples, in batches of 2.
+  const std::int64_t rank = comm_->rank();
+  const std::int64_t first = rank * (rank + 1) / 2;
+  const std::int64_t total = comm_->size() * (comm_->size() + 1) / 2;
+  const auto model = std::make_shared<torch::nn::LinearImpl>(1, 1);
+  std::vector<double> seen;
+  const auto median_of = [&](const std::vector<nlohmann::json>& values) {
+    seen.clear();
+    for (const auto& value : values) {
+      for (const double x : value) seen.push_back(x);
+    }
+    return Metrics{{"largest", seen.back()}, {"median", seen[(seen.size() - 1) / 2]}, {"nothing", NAN}};
+  };
+  const auto values_of = [&](const Batch& batch) {
+    EXPECT_FALSE(model->is_training());
+    return nlohmann::json(
+        std::vector<float>(batch.data.const_data_ptr<float>(), batch.data.const_data_ptr<float>() + batch.samples));
+  };
+  const auto evaluator = create_generic_multi_node_evaluator(
+      std::make_shared<CountingIterator>(first, first + rank + 1), model, values_of, median_of, comm_);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    const Metrics metrics = evaluator->evaluate();
+    EXPECT_EQ(seen.size(), static_cast<std::size_t>(rank == 0 ? total : 0)) << "rank 0 alone aggregates";
+    EXPECT_DOUBLE_EQ(metrics.at("largest"), static_cast<double>(total - 1));
+    EXPECT_DOUBLE_EQ(metrics.at("median"), static_cast<double>((total - 1) / 2));
+    EXPECT_TRUE(std::isnan(metrics.at("nothing")));
+  }
+  EXPECT_DOUBLE_EQ(evaluator->evaluate_local().mean().at("largest"), static_cast<double>(first + rank));
+
+  const auto failing = create_generic_multi_node_evaluator(
+      std::make_shared<CountingIterator>(first, first + rank + 1), model, values_of,
+      [](const auto&) -> Metrics { throw std::runtime_error("one class alone"); }, comm_);
+  EXPECT_THROW(static_cast<void>(failing->evaluate()), ArgumentError);
 }
 
 TEST_F(EvaluatorTest, SummaryKeepsItsStateAndPrefixes) {

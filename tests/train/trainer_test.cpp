@@ -129,6 +129,27 @@ TEST(TrainerTest, ExtensionsRunByTriggerAndPriority) {
   EXPECT_THAT(events, ElementsAre("begin", "epoch2", "third3", "early4", "epoch4", "epoch6", "third6", "end"));
 }
 
+TEST(TrainerTest, AnExtensionsStateMayBeCollective) {
+  class Collective final : public Extension {
+   public:
+    std::string name() const override { return "collective"; }
+    nlohmann::json state() const override { return world()->allreduce_obj(1); }
+    void load_state(const nlohmann::json& state) override { loaded = state.get<int>(); }
+    int loaded = 0;
+  };
+  const TestFolder folder(world());
+  const toy::ToyOptions options = {.trainer = {.iterations = 1, .out = folder.path()}};
+  ToyJob job(world(), options);
+  job.trainer->extend(std::make_unique<Collective>());
+  job.trainer->run();
+  job.trainer->save(folder.path() / "saved");
+  ToyJob next(world(), options);
+  const auto& extension = next.trainer->extend(std::make_unique<Collective>());
+  next.trainer->resume((folder.path() / "saved").string());
+  next.trainer->run();
+  EXPECT_EQ(extension.loaded, world()->size());
+}
+
 TEST(TrainerTest, StopsAtTheNumberOfIterations) {
   const TestFolder folder(world());
   ToyJob job(world(), {.trainer = {.iterations = 5, .out = folder.path()}});

@@ -93,8 +93,7 @@ hid_t h5_stored_type(DType dtype) {
       return H5T_IEEE_F32LE;
     case DType::kFloat64:
       return H5T_IEEE_F64LE;
-    case DType::kFloat16:
-    case DType::kBFloat16:
+    default:
       break;
   }
   throw ArgumentError("shards hold uint8, int32, int64, float32 and float64, not " + std::string(name_of(dtype)));
@@ -112,8 +111,7 @@ hid_t h5_native_type(DType dtype) {
       return H5T_NATIVE_FLOAT;
     case DType::kFloat64:
       return H5T_NATIVE_DOUBLE;
-    case DType::kFloat16:
-    case DType::kBFloat16:
+    default:
       break;
   }
   return h5_stored_type(dtype);  // throws

@@ -54,12 +54,18 @@ std::unique_ptr<Sampler> make_sampler(const SubDataset& dataset, const LoaderOpt
 
 at::ScalarType scalar_type(DType dtype) {
   switch (dtype) {
+    case DType::kBool:
+      return at::kBool;
     case DType::kUInt8:
       return at::kByte;
+    case DType::kInt8:
+      return at::kChar;
     case DType::kInt32:
       return at::kInt;
     case DType::kInt64:
       return at::kLong;
+    case DType::kUInt64:
+      return at::kUInt64;
     case DType::kFloat16:
       return at::kHalf;
     case DType::kBFloat16:

@@ -22,6 +22,20 @@ void check_rank(std::string_view operation, std::string_view role, int rank, int
                         " is out of range: the communicator's ranks are 0 to " + std::to_string(size - 1));
 }
 
+void check_peer(std::string_view operation, std::string_view role, int peer, int rank, int size) {
+  check_rank(operation, role, peer, size);
+  if (peer != rank) return;
+  refuse(operation, std::string(role) + " " + std::to_string(peer) +
+                        " is this rank itself, which can't wait for itself: copy the data instead");
+}
+
+void check_reducible(std::string_view operation, const ConstBufferView& buffer) {
+  if (buffer.dtype != DType::kBool) return;
+  refuse(operation,
+         "booleans can't be reduced: convert them to uint8, whose max is their \"or\" and whose min is their "
+         "\"and\"");
+}
+
 void check_tag(std::string_view operation, int tag, int max_tag) {
   if (tag >= 0 && tag <= max_tag) return;
   refuse(operation, "tag " + std::to_string(tag) + " is out of range: use 0 to " + std::to_string(max_tag));

@@ -7,7 +7,9 @@ namespace mn {
 
 std::size_t size_of(DType dtype) noexcept {
   switch (dtype) {
+    case DType::kBool:
     case DType::kUInt8:
+    case DType::kInt8:
       return 1;
     case DType::kFloat16:
     case DType::kBFloat16:
@@ -16,6 +18,7 @@ std::size_t size_of(DType dtype) noexcept {
     case DType::kFloat32:
       return 4;
     case DType::kInt64:
+    case DType::kUInt64:
     case DType::kFloat64:
       return 8;
   }
@@ -23,7 +26,8 @@ std::size_t size_of(DType dtype) noexcept {
 }
 
 std::string_view name_of(DType dtype) noexcept {
-  constexpr std::string_view kNames[] = {"uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"};
+  constexpr std::string_view kNames[] = {"bool",   "uint8",   "int8",     "int32",   "int64",
+                                         "uint64", "float16", "bfloat16", "float32", "float64"};
   return kNames[static_cast<std::size_t>(dtype)];
 }
 

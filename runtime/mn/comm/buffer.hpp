@@ -15,7 +15,19 @@ struct Device;
 
 namespace mn {
 
-enum class DType : std::uint8_t { kUInt8, kInt32, kInt64, kFloat16, kBFloat16, kFloat32, kFloat64 };
+/// kBool is one byte; reductions take all but it.
+enum class DType : std::uint8_t {
+  kBool,
+  kUInt8,
+  kInt8,
+  kInt32,
+  kInt64,
+  kUInt64,
+  kFloat16,
+  kBFloat16,
+  kFloat32,
+  kFloat64
+};
 
 /// Bytes of one element.
 [[nodiscard]] std::size_t size_of(DType dtype) noexcept;
@@ -60,12 +72,16 @@ consteval DType dtype_of() {
     return DType::kFloat32;
   else if constexpr (std::is_same_v<U, double>)
     return DType::kFloat64;
+  else if constexpr (std::is_same_v<U, bool>)
+    return DType::kBool;
+  else if constexpr (std::is_same_v<U, std::int8_t>)
+    return DType::kInt8;
   else if constexpr (std::is_integral_v<U> && sizeof(U) == 8)
-    return DType::kInt64;
+    return std::is_signed_v<U> ? DType::kInt64 : DType::kUInt64;
   else if constexpr (std::is_integral_v<U> && sizeof(U) == 4 && std::is_signed_v<U>)
     return DType::kInt32;
   else if constexpr (sizeof(U) == 1)
-    return DType::kUInt8;  // bool, char and std::byte too
+    return DType::kUInt8;  // char and std::byte too
   else
     static_assert(sizeof(U) == 0, "no mn::DType for this element type");
 }

@@ -102,7 +102,7 @@ bool Communicator::on_device(const ConstBufferView& first, const ConstBufferView
 
 void Communicator::send(ConstBufferView buffer, int dest, int tag) {
   calls_->require_open("send");
-  check_rank("send", "dest", dest, size());
+  check_peer("send", "dest", dest, rank(), size());
   check_tag("send", tag, kMaxTag);
   check_buffer("send", "buffer", buffer, device_);
   on_host(stage_for(buffer.device, {}, false), buffer, {}, [&](ConstBufferView in, BufferView) {
@@ -114,8 +114,8 @@ void Communicator::send(ConstBufferView buffer, int dest, int tag) {
 
 void Communicator::recv(BufferView buffer, int source, int tag) {
   calls_->require_open("recv");
-  check_rank("recv", "source", source, size());
-  check_tag("recv", tag, kMaxTag);
+  check_peer("recv", "source", source, rank(), size());
+  if (tag != kAnyTag) check_tag("recv", tag, kMaxTag);
   check_buffer("recv", "buffer", buffer, device_);
   on_host(stage_for(buffer.device, {}, false), {}, buffer, [&](ConstBufferView, BufferView out) {
     const MpiCount n(out.count, out.dtype, count_limit_);
@@ -232,7 +232,10 @@ void Communicator::scatter(ConstBufferView send, BufferView recv, int root) {
 }
 
 void Communicator::allreduce(BufferView buffer, ReduceOp op) {
-  const auto checks = [&] { check_buffer("allreduce", "buffer", buffer, device_); };
+  const auto checks = [&] {
+    check_buffer("allreduce", "buffer", buffer, device_);
+    check_reducible("allreduce", buffer);
+  };
   calls_->collective("allreduce", checks, [&] { return described(buffer) + by(op); });
   if (on_device(buffer, buffer, [&](DeviceCollectives& device) { device.allreduce(buffer, op); })) return;
   on_host(stage_for(buffer.device, {}, true), {}, buffer, [&](ConstBufferView, BufferView out) {
@@ -247,6 +250,7 @@ void Communicator::reduce_scatter(ConstBufferView send, BufferView recv, ReduceO
     check_same_dtype("reduce_scatter", send, recv);
     check_parts("reduce_scatter", "send", send, "recv", recv, size());
     check_in_place("reduce_scatter", send, recv, rank());
+    check_reducible("reduce_scatter", recv);
   };
   calls_->collective("reduce_scatter", checks, [&] { return described(recv) + by(op); });
   if (on_device(send, recv, [&](DeviceCollectives& device) { device.reduce_scatter(send, recv, op); })) return;

@@ -85,8 +85,10 @@ class Communicator {
   /// A negative colour takes part and gets null.
   [[nodiscard]] std::shared_ptr<Communicator> split(int color, int key) const;
 
-  /// Tags are 0 … kMaxTag. A message is received by a recv of the same count and dtype.
+  /// Between two ranks: one that sends to itself would wait for itself. Tags are 0 … kMaxTag; kAnyTag receives the
+  /// source's next message of whatever tag. A message is received by a recv of the same count and dtype.
   static constexpr int kMaxTag = 32766;
+  static constexpr int kAnyTag = MPI_ANY_TAG;
   void send(ConstBufferView buffer, int dest, int tag = 0);
   void recv(BufferView buffer, int source, int tag = 0);
 
@@ -109,9 +111,10 @@ class Communicator {
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum);
   void barrier();
 
-  /// Strings (any bytes) and JSON documents of any length, which only the sender needs to know.
+  /// Strings (any bytes) and JSON documents of any length, which only the sender needs to know. Documents keep numbers
+  /// that are not finite; what was sent as a document is received as one.
   void send_obj(const std::string& object, int dest, int tag = 0);
-  [[nodiscard]] std::string recv_obj(int source, int tag = 0);
+  [[nodiscard]] std::string recv_obj(int source, int tag = kAnyTag);
   [[nodiscard]] std::string bcast_obj(const std::string& object, int root = 0);
   /// By rank on `root`; empty elsewhere.
   [[nodiscard]] std::vector<std::string> gather_obj(const std::string& object, int root = 0);
@@ -119,12 +122,23 @@ class Communicator {
   /// objects[i] of `root` goes to rank i.
   [[nodiscard]] std::string scatter_obj(const std::vector<std::string>& objects, int root = 0);
   void send_obj(const nlohmann::json& object, int dest, int tag = 0);
-  [[nodiscard]] nlohmann::json recv_json(int source, int tag = 0);
+  [[nodiscard]] nlohmann::json recv_json(int source, int tag = kAnyTag);
   [[nodiscard]] nlohmann::json bcast_obj(const nlohmann::json& object, int root = 0);
   [[nodiscard]] std::vector<nlohmann::json> gather_obj(const nlohmann::json& object, int root = 0);
   [[nodiscard]] std::vector<nlohmann::json> allgather_obj(const nlohmann::json& object);
-  /// Numbers are summed; arrays and objects element by element (ChainerMN's allreduce_obj).
+  /// Numbers are summed; arrays and objects element by element (ChainerMN's allreduce_obj, but for lists, which it
+  /// joins); what is neither must be the same on all ranks. ArgumentError on every rank if the documents differ in form
+  /// or a sum of integers does not fit 64 bits.
   [[nodiscard]] nlohmann::json allreduce_obj(const nlohmann::json& object);
+  /// Literals are strings.
+  void send_obj(const char* object, int dest, int tag = 0) { send_obj(std::string(object), dest, tag); }
+  [[nodiscard]] std::string bcast_obj(const char* object, int root = 0) { return bcast_obj(std::string(object), root); }
+  [[nodiscard]] std::vector<std::string> gather_obj(const char* object, int root = 0) {
+    return gather_obj(std::string(object), root);
+  }
+  [[nodiscard]] std::vector<std::string> allgather_obj(const char* object) {
+    return allgather_obj(std::string(object));
+  }
 
   /// Collective. Memory that this backend's reductions handle fastest (shared between the node's ranks, or pinned);
   /// 64-byte aligned, zeroed. Released collectively when the last owner on each rank lets go, at the same point on all.
@@ -139,7 +153,8 @@ class Communicator {
   void check_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
 
   /// The next four need libtorch: defined in mn::train.
-  /// Parameters and buffers (or just these tensors) of every rank become root's.
+  /// Parameters and buffers (or just these tensors) of every rank become root's. ArgumentError on every rank if the
+  /// ranks' tensors differ in number, shape or dtype.
   void broadcast_data(torch::nn::Module& model, int root = 0);
   void broadcast_data(const std::vector<at::Tensor>& tensors, int root = 0);
   /// Gradients become their mean over ranks. A gradient that is None here counts as zero where another rank has one.

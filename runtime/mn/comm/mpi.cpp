@@ -134,12 +134,17 @@ std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text)
 
 MPI_Datatype mpi_type(DType dtype) noexcept {
   switch (dtype) {
+    case DType::kBool:
     case DType::kUInt8:
       return MPI_UINT8_T;
+    case DType::kInt8:
+      return MPI_INT8_T;
     case DType::kInt32:
       return MPI_INT32_T;
     case DType::kInt64:
       return MPI_INT64_T;
+    case DType::kUInt64:
+      return MPI_UINT64_T;
     case DType::kFloat16:
     case DType::kBFloat16:
       return MPI_UINT16_T;

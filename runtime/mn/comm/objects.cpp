@@ -23,12 +23,13 @@ void send_text(MPI_Comm comm, const std::string& text, int dest, int tag, std::s
 
 std::string recv_text(MPI_Comm comm, int source, int tag, std::size_t limit) {
   std::uint64_t length = 0;
-  mpi_check(MPI_Recv(&length, 1, MPI_UINT64_T, source, tag, comm, MPI_STATUS_IGNORE), "receiving an object's length");
+  MPI_Status status;
+  mpi_check(MPI_Recv(&length, 1, MPI_UINT64_T, source, tag, comm, &status), "receiving an object's length");
   std::string text(length, '\0');
   if (length == 0) return text;
   const MpiCount n(length, DType::kUInt8, limit);
-  mpi_check(MPI_Recv(text.data(), n.count(), n.type(), source, tag, comm, MPI_STATUS_IGNORE), "receiving an object",
-            length);
+  mpi_check(MPI_Recv(text.data(), n.count(), n.type(), source, status.MPI_TAG, comm, MPI_STATUS_IGNORE),
+            "receiving an object", length);
   return text;
 }
 
@@ -41,21 +42,47 @@ void bcast_text(MPI_Comm comm, std::string& text, int root, std::size_t limit) {
   mpi_check(MPI_Bcast(text.data(), n.count(), n.type(), root, comm), "broadcasting an object", length);
 }
 
-json parsed(const std::string& text) { return json::parse(text); }
+/// CBOR (RFC 8949): JSON's own text has no NaN and no infinity.
+std::string packed(const json& document) {
+  std::string bytes;
+  json::to_cbor(document, bytes);
+  return bytes;
+}
 
-std::vector<json> parsed(const std::vector<std::string>& texts) {
+json unpacked(const std::string& bytes) { return json::from_cbor(bytes); }
+
+std::vector<json> unpacked(const std::vector<std::string>& objects) {
   std::vector<json> documents;
-  for (const auto& text : texts) documents.push_back(parsed(text));
+  for (const auto& object : objects) documents.push_back(unpacked(object));
   return documents;
 }
 
 [[noreturn]] void not_alike(const json& a, const json& b) {
-  throw ArgumentError("allreduce_obj: ranks gave documents of different form: " + a.dump() + " and " + b.dump());
+  throw ArgumentError("allreduce_obj: ranks gave documents of different form: " + a.dump() + " and " + b.dump(), true);
+}
+
+template <class A, class B>
+json integer_sum(A a, B b) {
+  std::int64_t narrow = 0;
+  if (!__builtin_add_overflow(a, b, &narrow)) return narrow;
+  std::uint64_t wide = 0;
+  if (!__builtin_add_overflow(a, b, &wide)) return wide;
+  throw ArgumentError("allreduce_obj: the sum of " + std::to_string(a) + " and " + std::to_string(b) +
+                          " does not fit 64 bits: give floats",
+                      true);
+}
+
+json integer_sum(const json& a, const json& b) {
+  const auto plus = [&b](auto first) {
+    return b.is_number_unsigned() ? integer_sum(first, b.get<std::uint64_t>())
+                                  : integer_sum(first, b.get<std::int64_t>());
+  };
+  return a.is_number_unsigned() ? plus(a.get<std::uint64_t>()) : plus(a.get<std::int64_t>());
 }
 
 /// Numbers add up; what is no number must be the same everywhere.
 json sum_of(const json& a, const json& b) {
-  if (a.is_number_integer() && b.is_number_integer()) return a.get<std::int64_t>() + b.get<std::int64_t>();
+  if (a.is_number_integer() && b.is_number_integer()) return integer_sum(a, b);
   if (a.is_number() && b.is_number()) return a.get<double>() + b.get<double>();
   if (a.type() != b.type() || a.size() != b.size()) not_alike(a, b);
   json sum = a;
@@ -76,15 +103,15 @@ json sum_of(const json& a, const json& b) {
 
 void Communicator::send_obj(const std::string& object, int dest, int tag) {
   calls_->require_open("send_obj");
-  check_rank("send_obj", "dest", dest, size());
+  check_peer("send_obj", "dest", dest, rank(), size());
   check_tag("send_obj", tag, kMaxTag);
   send_text(mpi_comm(), object, dest, tag, count_limit_);
 }
 
 std::string Communicator::recv_obj(int source, int tag) {
   calls_->require_open("recv_obj");
-  check_rank("recv_obj", "source", source, size());
-  check_tag("recv_obj", tag, kMaxTag);
+  check_peer("recv_obj", "source", source, rank(), size());
+  if (tag != kAnyTag) check_tag("recv_obj", tag, kMaxTag);
   return recv_text(mpi_comm(), source, tag, count_limit_);
 }
 
@@ -144,19 +171,19 @@ std::string Communicator::scatter_obj(const std::vector<std::string>& objects, i
   return objects[static_cast<std::size_t>(root)];
 }
 
-void Communicator::send_obj(const json& object, int dest, int tag) { send_obj(object.dump(), dest, tag); }
+void Communicator::send_obj(const json& object, int dest, int tag) { send_obj(packed(object), dest, tag); }
 
-json Communicator::recv_json(int source, int tag) { return parsed(recv_obj(source, tag)); }
+json Communicator::recv_json(int source, int tag) { return unpacked(recv_obj(source, tag)); }
 
 json Communicator::bcast_obj(const json& object, int root) {
-  return parsed(bcast_obj(rank() == root ? object.dump() : std::string(), root));
+  return unpacked(bcast_obj(rank() == root ? packed(object) : std::string(), root));
 }
 
 std::vector<json> Communicator::gather_obj(const json& object, int root) {
-  return parsed(gather_obj(object.dump(), root));
+  return unpacked(gather_obj(packed(object), root));
 }
 
-std::vector<json> Communicator::allgather_obj(const json& object) { return parsed(allgather_obj(object.dump())); }
+std::vector<json> Communicator::allgather_obj(const json& object) { return unpacked(allgather_obj(packed(object))); }
 
 json Communicator::allreduce_obj(const json& object) {
   const auto documents = allgather_obj(object);

@@ -166,12 +166,18 @@ void reduce_as(std::span<void* const> outputs, std::span<const void* const> inpu
 void reduce_in_order(std::span<void* const> outputs, std::span<const void* const> inputs, std::size_t count,
                      const Reduction& reduction) {
   switch (reduction.dtype) {
+    case DType::kBool:
+      return;  // refused before
     case DType::kUInt8:
       return reduce_as<std::uint8_t>(outputs, inputs, count, reduction);
+    case DType::kInt8:
+      return reduce_as<std::int8_t>(outputs, inputs, count, reduction);
     case DType::kInt32:
       return reduce_as<std::int32_t>(outputs, inputs, count, reduction);
     case DType::kInt64:
       return reduce_as<std::int64_t>(outputs, inputs, count, reduction);
+    case DType::kUInt64:
+      return reduce_as<std::uint64_t>(outputs, inputs, count, reduction);
     case DType::kFloat16:
       return reduce_as<Float16>(outputs, inputs, count, reduction);
     case DType::kBFloat16:

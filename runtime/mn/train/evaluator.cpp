@@ -2,6 +2,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/train/evaluator.hpp>
+#include <mn/train/on_root.hpp>
 
 namespace mn {
 namespace {
@@ -21,6 +22,15 @@ class EvaluationMode {
   bool was_training_;
 };
 
+/// One epoch of this rank's minibatches.
+void for_each_batch(Iterator& iterator, torch::nn::Module& model, const std::function<void(const Batch&)>& work) {
+  const at::NoGradGuard no_grad;
+  const EvaluationMode mode(model);
+  while (const auto batch = iterator.next()) {
+    if (batch->samples > 0) work(*batch);
+  }
+}
+
 class BatchEvaluator : public Evaluator {
  public:
   BatchEvaluator(std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model,
@@ -28,12 +38,8 @@ class BatchEvaluator : public Evaluator {
       : iterator_(std::move(iterator)), model_(std::move(model)), evaluate_batch_(std::move(evaluate_batch)) {}
 
   Summary evaluate_local() override {
-    const at::NoGradGuard no_grad;
-    const EvaluationMode mode(*model_);
     Summary report;
-    while (const auto batch = iterator_->next()) {
-      if (batch->samples > 0) evaluate_batch_(*batch, report);
-    }
+    for_each_batch(*iterator_, *model_, [&](const Batch& batch) { evaluate_batch_(batch, report); });
     return report;
   }
 
@@ -58,11 +64,66 @@ class MultiNodeEvaluator : public Evaluator {
   std::shared_ptr<Communicator> comm_;
 };
 
+class GenericMultiNodeEvaluator : public Evaluator {
+ public:
+  GenericMultiNodeEvaluator(std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model,
+                            CalcLocal calc_local, Aggregate aggregate, std::shared_ptr<Communicator> comm)
+      : iterator_(std::move(iterator)),
+        model_(std::move(model)),
+        calc_local_(std::move(calc_local)),
+        aggregate_(std::move(aggregate)),
+        comm_(std::move(comm)) {
+    if (!iterator_ || !model_ || !calc_local_ || !aggregate_ || !comm_) {
+      throw ArgumentError(
+          "a generic multi-node evaluator needs an iterator, a model, both functions and a communicator");
+    }
+  }
+
+  Summary evaluate_local() override {
+    Summary report;
+    for (const auto& [name, value] : aggregate_(local_values())) report.add(name, value);
+    return report;
+  }
+
+  Metrics evaluate() override {
+    const auto parts = comm_->gather_obj(nlohmann::json(local_values()));
+    Metrics metrics;
+    const auto aggregate_all = [&] {
+      std::vector<nlohmann::json> values;
+      for (const auto& part : parts) values.insert(values.end(), part.begin(), part.end());
+      metrics = aggregate_(values);
+    };
+    on_root<ArgumentError>(*comm_, aggregate_all, true);
+    return comm_->bcast_obj(nlohmann::json(metrics)).get<Metrics>();
+  }
+
+ private:
+  std::vector<nlohmann::json> local_values() {
+    std::vector<nlohmann::json> values;
+    for_each_batch(*iterator_, *model_, [&](const Batch& batch) { values.push_back(calc_local_(batch)); });
+    return values;
+  }
+
+  std::shared_ptr<Iterator> iterator_;
+  std::shared_ptr<torch::nn::Module> model_;
+  CalcLocal calc_local_;
+  Aggregate aggregate_;
+  std::shared_ptr<Communicator> comm_;
+};
+
 }  // namespace
 
 std::unique_ptr<Evaluator> create_evaluator(std::shared_ptr<Iterator> iterator,
                                             std::shared_ptr<torch::nn::Module> model, EvaluateBatch evaluate_batch) {
   return std::make_unique<BatchEvaluator>(std::move(iterator), std::move(model), std::move(evaluate_batch));
+}
+
+std::unique_ptr<Evaluator> create_generic_multi_node_evaluator(std::shared_ptr<Iterator> iterator,
+                                                               std::shared_ptr<torch::nn::Module> model,
+                                                               CalcLocal calc_local, Aggregate aggregate,
+                                                               std::shared_ptr<Communicator> comm) {
+  return std::make_unique<GenericMultiNodeEvaluator>(std::move(iterator), std::move(model), std::move(calc_local),
+                                                     std::move(aggregate), std::move(comm));
 }
 
 std::unique_ptr<Evaluator> create_multi_node_evaluator(std::unique_ptr<Evaluator> actual,

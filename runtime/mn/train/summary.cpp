@@ -44,7 +44,7 @@ nlohmann::json Summary::state() const {
 void Summary::load_state(const nlohmann::json& state) {
   sums_.clear();
   for (const auto& [name, sum] : state.items()) {
-    // JSON has no number for a sum that is not finite.
+    // JSON's text, in a checkpoint, has no number for a sum that is not finite.
     const double weighted = sum.at(0).is_null() ? std::numeric_limits<double>::quiet_NaN() : sum.at(0).get<double>();
     sums_[name] = {weighted, sum.at(1).get<double>()};
   }

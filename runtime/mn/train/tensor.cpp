@@ -13,14 +13,18 @@ namespace {
 
 DType element_type(const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {
-    case at::kByte:
-    case at::kChar:
     case at::kBool:
+      return DType::kBool;
+    case at::kByte:
       return DType::kUInt8;
+    case at::kChar:
+      return DType::kInt8;
     case at::kInt:
       return DType::kInt32;
     case at::kLong:
       return DType::kInt64;
+    case at::kUInt64:
+      return DType::kUInt64;
     case at::kHalf:
       return DType::kFloat16;
     case at::kBFloat16:
@@ -31,7 +35,7 @@ DType element_type(const at::Tensor& tensor) {
       return DType::kFloat64;
     default:
       throw ArgumentError(std::string("a tensor of dtype ") + toString(tensor.scalar_type()) +
-                          " can't be sent: convert it to uint8, int32, int64 or a float type first");
+                          " can't be sent: convert it to uint8, int8, int32, int64 or a float type first");
   }
 }
 

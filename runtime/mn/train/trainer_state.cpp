@@ -107,9 +107,9 @@ void Trainer::save(const std::filesystem::path& path) {
   Checkpoint checkpoint;
   checkpoint.ranks = comm_->gather_obj(rank_tensors());
   const std::vector<json> records = comm_->gather_obj(rank_record());
+  checkpoint.about = replicated_state();
+  checkpoint.about["ranks"] = records;
   const auto write = [&] {
-    checkpoint.about = replicated_state();
-    checkpoint.about["ranks"] = records;
     checkpoint.model = to_safetensors(named_tensors(*model_));
     checkpoint.optimizer = optimizer_bytes(optimizer_->actual());
     write_checkpoint(path, checkpoint);

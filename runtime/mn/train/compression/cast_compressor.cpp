@@ -1,3 +1,5 @@
+#include <limits>
+
 #include <torch/torch.h>
 
 #include <mn/train/compression/cast_compressor.hpp>
@@ -19,8 +21,12 @@ void CastCompressor::lay_out(std::span<const std::size_t> order, Communicator& c
 
 void CastCompressor::reduce(const std::vector<std::size_t>& members, FlatBuffer& gradients, Communicator& comm) {
   std::vector<BufferView> wire;
+  const float largest = type_ == at::kHalf ? static_cast<float>(std::numeric_limits<c10::Half>::max())
+                                           : static_cast<float>(std::numeric_limits<c10::BFloat16>::max());
   for (const std::size_t i : members) {
-    corrected(i).sub_(wire_.view(i).copy_(corrected(i)));
+    at::Tensor& own = corrected(i);
+    wire_.view(i).copy_(own.clamp(-largest, largest).add_(own, 0));  // 0 times infinity is NaN: it is not cut
+    own.sub_(wire_.view(i)).nan_to_num_(0, 0, 0);
     wire.push_back(wire_.messages()[wire_.message_index(i)]);
   }
   average(wire, comm);

@@ -6,8 +6,9 @@
 namespace mn {
 
 /// Half the bytes: gradients travel as float16 or bfloat16 (ChainerMN's allreduce_grad_dtype; Akiba et al. 2017,
-/// arXiv:1711.04325), are summed in float32 in rank order and rounded once. A gradient above 65,504 is infinite as
-/// float16; bfloat16 has float32's range.
+/// arXiv:1711.04325), are summed in float32 in rank order and rounded once. Of an element beyond the type's range
+/// (65,504 for float16; bfloat16 has float32's) the largest finite part travels, the rest later; one that is not finite
+/// arrives as NaN and leaves nothing behind.
 class CastCompressor final : public ErrorFeedback {
  public:
   CastCompressor(const std::vector<at::Tensor>& parameters, at::ScalarType type, std::shared_ptr<Trace> trace);
