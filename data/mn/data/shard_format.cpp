@@ -37,6 +37,10 @@ struct Stored {
   StoredExtent sections[kSections];
 };
 static_assert(sizeof(Stored) == 24 + 8 * kMostDims + 32 + 24 * kSections);
+// `dtype` holds DType's numbers, which no later version may give other meanings.
+static_assert(static_cast<int>(DType::kUInt8) == 0 && static_cast<int>(DType::kInt32) == 1 &&
+              static_cast<int>(DType::kInt64) == 2 && static_cast<int>(DType::kFloat32) == 5 &&
+              static_cast<int>(DType::kFloat64) == 6);
 
 [[noreturn]] void contradiction(const std::string& file, const std::string& what) {
   throw DataError(file + ": its header contradicts itself (" + what + "): make the shard again with mnshard");

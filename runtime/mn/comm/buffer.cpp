@@ -26,8 +26,8 @@ std::size_t size_of(DType dtype) noexcept {
 }
 
 std::string_view name_of(DType dtype) noexcept {
-  constexpr std::string_view kNames[] = {"bool",   "uint8",   "int8",     "int32",   "int64",
-                                         "uint64", "float16", "bfloat16", "float32", "float64"};
+  constexpr std::string_view kNames[] = {"uint8",   "int32",   "int64", "float16", "bfloat16",
+                                         "float32", "float64", "bool",  "int8",    "uint64"};
   return kNames[static_cast<std::size_t>(dtype)];
 }
 

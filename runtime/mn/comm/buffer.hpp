@@ -15,18 +15,18 @@ struct Device;
 
 namespace mn {
 
-/// kBool is one byte; reductions take all but it.
+/// kBool is one byte; reductions take all but it. Shards hold these numbers: new types go to the end.
 enum class DType : std::uint8_t {
-  kBool,
   kUInt8,
-  kInt8,
   kInt32,
   kInt64,
-  kUInt64,
   kFloat16,
   kBFloat16,
   kFloat32,
-  kFloat64
+  kFloat64,
+  kBool,
+  kInt8,
+  kUInt64
 };
 
 /// Bytes of one element.

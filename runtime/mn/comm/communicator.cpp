@@ -36,7 +36,7 @@ bool lies_in_place(const Whole& whole, const Part& part, int own) {
 
 bool lies_on_device(const ConstBufferView& buffer) { return buffer.device.type != DeviceType::kCpu; }
 
-bool is_floating(DType dtype) { return dtype >= DType::kFloat16; }
+bool is_floating(DType dtype) { return dtype >= DType::kFloat16 && dtype <= DType::kFloat64; }
 
 std::string gradient_name(std::size_t index, std::span<const std::string> names) {
   return names.empty() ? "gradient " + std::to_string(index) : names[index] + "'s gradient";
