@@ -7,6 +7,7 @@
 #include <string>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/data/scatter.hpp>
 #include <mn/train/optimizer_options.hpp>
 
 #include "options.hpp"
@@ -49,6 +50,9 @@ void add_common_options(Options& options, CommonOptions& common);
 /// How the ranks train together. Overlap is on by default where reductions leave this rank's cores alone: between nodes
 /// and on GPUs. The trace (null without --profile) is for the trainer too.
 [[nodiscard]] OptimizerOptions optimizer_options(const CommonOptions& common, const Communicator& comm);
+
+/// Throws UsageError unless there is a sample for each rank. `name` is what the user calls the dataset.
+void check_enough_samples(const std::string& name, const SubDataset& part);
 
 /// Collective: rank 0 writes OUT/config.ini. Throws UsageError on all ranks alike.
 void write_config(const Options& options, const std::filesystem::path& out, Communicator& comm);

@@ -9,6 +9,7 @@
 #include <mn/data/image_transform.hpp>
 #include <mn/train/on_root.hpp>
 
+#include "common.hpp"
 #include "mean_image.hpp"
 
 namespace mn::jobs {
@@ -28,10 +29,7 @@ std::shared_ptr<SubDataset> open_part(const std::string& option, const std::stri
                         " holds no JPEGs with labels; `mnshard images` makes such shards",
                     true);
   }
-  if (part->global_size() < comm->size()) {
-    throw UsageError("--" + option + " holds " + std::to_string(part->global_size()) +
-                     " samples, so there are more ranks (" + std::to_string(comm->size()) + ") than samples");
-  }
+  check_enough_samples("--" + option, *part);
   return part;
 }
 

@@ -6,6 +6,8 @@
 #include <mn/data/dataset.hpp>
 #include <mn/train/on_root.hpp>
 
+#include "common.hpp"
+
 namespace mn::jobs {
 namespace {
 
@@ -54,10 +56,7 @@ std::shared_ptr<SubDataset> scatter_part(const std::string& part, const std::sha
                         " classes; jobs/imagenet trains on pictures of any size",
                     true);
   }
-  if (scattered->global_size() < comm->size()) {
-    throw UsageError("--data: " + part + " holds " + std::to_string(scattered->global_size()) +
-                     " samples, so there are more ranks (" + std::to_string(comm->size()) + ") than samples");
-  }
+  check_enough_samples("--data: " + part, *scattered);
   return scattered;
 }
 

@@ -2,6 +2,7 @@
 #include <numeric>
 #include <optional>
 
+#include <mn/comm/agreement.hpp>
 #include <mn/core/error.hpp>
 #include <mn/data/order.hpp>
 #include <mn/data/scatter.hpp>
@@ -44,20 +45,14 @@ json agree(const Dataset* dataset, Communicator& comm, int root) {
       facts = failure(error);
     }
   }
-  std::string packed;
-  if (comm.rank() == root) json::to_cbor(facts, packed);
-  facts = json::from_cbor(comm.bcast_obj(packed, root));
+  facts = comm.bcast_obj(facts, root);
   throw_if_failed(facts);
   return facts;
 }
 
 /// Throws on every rank unless all hold the same number.
 void prove_equal(std::uint64_t hash, Communicator& comm) {
-  // The least hash, and the complement of the greatest.
-  const auto value = static_cast<std::int64_t>(hash);
-  std::int64_t extremes[2] = {value, ~value};
-  comm.allreduce(BufferView(extremes, 2, DType::kInt64), ReduceOp::kMin);
-  if (extremes[0] != ~extremes[1]) {
+  if (!same_on_all_ranks(hash, comm)) {
     throw DataError("the ranks do not hold the same shard table: do all nodes run the same build of this program?",
                     true);
   }

@@ -3,6 +3,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/torch.h>
 
+#include <mn/comm/agreement.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
@@ -57,10 +58,7 @@ std::string form_of(const at::Tensor& tensor) {
 void check_alike(Communicator& comm, const std::vector<at::Tensor>& tensors) {
   nlohmann::json own = nlohmann::json::array();
   for (const auto& tensor : tensors) own.push_back(form_of(tensor));
-  const auto hash = static_cast<std::int64_t>(hash64(own.dump()));
-  std::int64_t extremes[] = {hash, ~hash};
-  comm.allreduce(extremes, ReduceOp::kMin);
-  if (extremes[0] == ~extremes[1]) return;
+  if (same_on_all_ranks(hash64(own.dump()), comm)) return;
   const auto all = comm.allgather_obj(own);
   std::size_t rank = 1;
   while (all[rank] == all[0]) ++rank;
