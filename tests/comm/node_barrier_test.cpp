@@ -13,8 +13,8 @@ namespace {
 
 /// Plain numbers, one for each thread, that only the barrier orders.
 void meet_often(int threads, int rounds) {
-  std::vector<BarrierLine> lines(static_cast<std::size_t>(threads));
-  std::vector<BarrierLine*> places;
+  std::vector<SharedCounter> lines(static_cast<std::size_t>(threads));
+  std::vector<SharedCounter*> places;
   for (auto& line : lines) places.push_back(&line);
   std::vector<int> rounds_of(lines.size(), 0);
   std::vector<int> wrong(lines.size(), 0);
@@ -43,7 +43,7 @@ TEST(NodeBarrier, AlsoWhereThereAreMoreThanCpus) { meet_often(17, 10); }
 TEST(NodeBarrier, WakesWhoSleeps) {
   constexpr int kRounds = 300;
   constexpr auto kPause = std::chrono::microseconds(50);
-  std::vector<BarrierLine> lines(2);
+  std::vector<SharedCounter> lines(2);
   const auto run = [&](int self) {
     NodeBarrier barrier({lines.data(), &lines[1]}, self);
     for (int round = 0; round < kRounds; ++round) {

@@ -10,6 +10,7 @@
 #include <mn/comm/host_stage.hpp>
 #include <mn/comm/ordered_reducer.hpp>
 #include <mn/comm/registry.hpp>
+#include <mn/comm/shared_reducer.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {
@@ -273,6 +274,11 @@ std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) {
   return {memory, [](std::byte* old) { operator delete(old, kAlignment); }};
 }
 
+std::unique_ptr<SharedReducer> Communicator::share(std::span<const BufferView> buffers) {
+  calls_->collective("share", nothing, [&] { return " of " + std::to_string(buffers.size()) + " buffers"; });
+  return do_share(buffers);
+}
+
 void Communicator::check_gradients(std::span<const BufferView> gradients, std::span<const std::string> names) {
   if (!names.empty() && names.size() != gradients.size()) {
     throw ArgumentError("allreduce_grad: " + std::to_string(names.size()) + " names for " +
@@ -334,6 +340,8 @@ void Communicator::do_allreduce(BufferView buffer, const Reduction& reduction) {
 }
 
 std::shared_ptr<std::byte> Communicator::do_allocate(std::size_t /*bytes*/) { return nullptr; }
+
+std::unique_ptr<SharedReducer> Communicator::do_share(std::span<const BufferView> /*buffers*/) { return nullptr; }
 
 void Communicator::do_finalize() {}
 

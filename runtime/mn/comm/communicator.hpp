@@ -30,6 +30,7 @@ class CallCheck;
 class DeviceCollectives;
 class HostStage;
 class OrderedReducer;
+class SharedReducer;
 struct Reduction;
 
 /// What every backend starts from.
@@ -144,6 +145,11 @@ class Communicator {
   /// 64-byte aligned, zeroed. Released collectively when the last owner on each rank lets go, at the same point on all.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
+  /// Collective. What reduces these buffers, which lie in one piece of memory from allocate() and are alike on every
+  /// rank, while ranks still write to some of them; null where not all ranks share that memory. The buffers must
+  /// outlive it, and it is released collectively, as memory is.
+  [[nodiscard]] std::unique_ptr<SharedReducer> share(std::span<const BufferView> buffers);
+
   /// The sum over ranks, times `scale`, of each buffer, in place: how this backend averages gradients. Buffers that
   /// follow each other in memory (views of one flat buffer) are reduced where they lie, without a copy. `names` of
   /// parameters, one for each gradient or none, are for debug mode's messages.
@@ -177,6 +183,7 @@ class Communicator {
   virtual bool do_allreduce_grad_on_device(std::span<const BufferView> gradients, double scale);
   /// Null where ordinary memory serves as well.
   virtual std::shared_ptr<std::byte> do_allocate(std::size_t bytes);
+  virtual std::unique_ptr<SharedReducer> do_share(std::span<const BufferView> buffers);
   /// Frees what the backend made of MPI, collectively.
   virtual void do_finalize();
 

@@ -1,4 +1,5 @@
 #include <mn/comm/node_communicator.hpp>
+#include <mn/comm/shared_reducer.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {
@@ -11,6 +12,21 @@ void NodeCommunicator::do_allreduce_grad(std::span<const BufferView> gradients, 
   packer_.apply(gradients, [&](BufferView whole) {
     node_->allreduce(whole.data, whole.count, {whole.dtype, ReduceOp::kSum, scale});
   });
+}
+
+std::unique_ptr<SharedReducer> NodeCommunicator::do_share(std::span<const BufferView> buffers) {
+  if (inter_size() > 1 || size() == 1 || buffers.empty()) return nullptr;
+  auto* const own = static_cast<std::byte*>(buffers.front().data);
+  const auto all = node_->addresses(own);
+  const auto memory = node_->allocate(sizeof(SharedReducer::Control));
+  if (all.empty() || !memory) return nullptr;
+  std::vector<std::ptrdiff_t> places;
+  std::vector<SharedReducer::Control*> controls;
+  for (std::byte* each : all) places.push_back(each - own);
+  for (std::byte* each : node_->addresses(memory.get())) {
+    controls.push_back(reinterpret_cast<SharedReducer::Control*>(each));
+  }
+  return std::make_unique<SharedReducer>(buffers, std::move(places), std::move(controls), rank(), memory);
 }
 
 std::shared_ptr<std::byte> NodeCommunicator::do_allocate(std::size_t bytes) {

@@ -21,6 +21,7 @@ class NodeCommunicator : public Communicator {
   void do_allreduce(BufferView buffer, const Reduction& reduction) override;
   void do_allreduce_grad(std::span<const BufferView> gradients, double scale) override;
   std::shared_ptr<std::byte> do_allocate(std::size_t bytes) override;
+  std::unique_ptr<SharedReducer> do_share(std::span<const BufferView> buffers) override;
   void do_finalize() override { node_.reset(); }
 
   std::unique_ptr<NodeReducer> node_;

@@ -39,12 +39,12 @@ NodeReducer::NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes b
     if (peers_) between_nodes_ = std::make_unique<OrderedReducer>(peers_.get(), count_limit);
   }
   window_ = std::make_unique<SharedWindow>(node_.get(), sizeof(Control) + 2 * kSmallBytes + piece_bytes_);
-  std::vector<BarrierLine*> lines;
+  std::vector<SharedCounter*> arrivals;
   for (int r = 0; r < ranks_; ++r) {
-    lines.push_back(&control(r).barrier);
+    arrivals.push_back(&control(r).arrivals);
     for (std::size_t turn : {0, 1}) small_inputs_[turn].push_back(small_place(r, turn));
   }
-  barrier_ = std::make_unique<NodeBarrier>(std::move(lines), rank_);
+  barrier_ = std::make_unique<NodeBarrier>(std::move(arrivals), rank_);
 }
 
 NodeReducer::Control& NodeReducer::control(int rank) const {
@@ -160,6 +160,12 @@ std::vector<std::byte*> NodeReducer::shared_buffers(const std::byte* data) {
     if (place.window == kPrivate) return {};
     buffers.push_back(allocations_->alive.at(place.window)->segment(r) + place.offset);
   }
+  return buffers;
+}
+
+std::vector<std::byte*> NodeReducer::addresses(const std::byte* data) {
+  auto buffers = shared_buffers(data);
+  barrier_->arrive_and_wait();
   return buffers;
 }
 

@@ -33,6 +33,9 @@ class NodeReducer {
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
   /// Collective. Memory in a shared window; null on every rank of the node if there is no room for it.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
+  /// Collective over the node: where this process sees the ranks' `data`, which lies in memory from allocate(); empty
+  /// on every rank if it does not on one.
+  [[nodiscard]] std::vector<std::byte*> addresses(const std::byte* data);
 
  private:
   /// Where a rank's buffer lies, told to the others before each large reduction.
@@ -43,7 +46,7 @@ class NodeReducer {
   static constexpr std::int64_t kPrivate = -1;
   /// The head of a rank's segment of the window; two places for small messages and the staging memory follow.
   struct Control {
-    BarrierLine barrier;
+    SharedCounter arrivals;
     alignas(64) Place place;
   };
   /// Allocations that are alive, by number; shared with the owners of their memory.
@@ -66,7 +69,7 @@ class NodeReducer {
   /// Reduces within the node, then between nodes, in the first output; the others get copies.
   void reduce_slice(const std::vector<void*>& outputs, const std::vector<const void*>& inputs, std::size_t count,
                     const Reduction& reduction);
-  /// Tells the node where `data` lies; the buffers of all its ranks, or nothing if one of them is private.
+  /// addresses() without its last barrier: there must be one before the next call.
   [[nodiscard]] std::vector<std::byte*> shared_buffers(const std::byte* data);
 
   Mpi node_;

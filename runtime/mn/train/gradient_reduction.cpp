@@ -2,6 +2,7 @@
 #include <mn/train/double_buffering.hpp>
 #include <mn/train/gradient_reduction.hpp>
 #include <mn/train/overlap.hpp>
+#include <mn/train/shared_reduction.hpp>
 
 namespace mn {
 namespace {
@@ -9,11 +10,9 @@ namespace {
 /// Everything at the step, in place.
 class DirectReduction : public GradientReduction {
  public:
-  DirectReduction(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm,
+  DirectReduction(GradientBuffer gradients, std::shared_ptr<Communicator> comm,
                   std::shared_ptr<GradientCompressor> compressor)
-      : GradientReduction(std::move(compressor)), comm_(std::move(comm)), gradients_(std::move(parameters), *comm_) {
-    this->compressor().lay_out({}, *comm_);
-  }
+      : GradientReduction(std::move(compressor)), comm_(std::move(comm)), gradients_(std::move(gradients)) {}
 
   const std::vector<at::Tensor>& parameters() const noexcept override { return gradients_.parameters(); }
   void zero() override { gradients_.zero(); }
@@ -45,7 +44,16 @@ std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Ten
   if (options.overlap && comm->size() > 1) {
     return std::make_unique<OverlappedReduction>(std::move(parameters), comm, std::move(compressor), options);
   }
-  return std::make_unique<DirectReduction>(std::move(parameters), comm, std::move(compressor));
+  const auto order = backward_order(parameters.size());
+  GradientBuffer gradients(std::move(parameters), *comm, order);
+  if (options.compression.kind == Compression::kNone && !comm->debug()) {  // debug mode looks at all gradients at once
+    if (auto reducer = comm->share(gradients.flat().messages())) {
+      return std::make_unique<SharedReduction>(std::move(gradients), std::move(reducer), comm->size(),
+                                               std::move(compressor), options.trace);
+    }
+  }
+  compressor->lay_out(order, *comm);
+  return std::make_unique<DirectReduction>(std::move(gradients), comm, std::move(compressor));
 }
 
 }  // namespace mn

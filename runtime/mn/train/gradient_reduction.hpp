@@ -23,6 +23,8 @@ class GradientReduction {
   [[nodiscard]] virtual const std::vector<at::Tensor>& parameters() const noexcept = 0;
   /// Gradients are zero and attached afterwards.
   virtual void zero() = 0;
+  /// Promises that one backward follows and then reduce(1), with nothing between them that changes gradients. Local.
+  virtual void announce() {}
   /// Makes the gradients the mean, this rank's weighed by `weight`. False if there is nothing to update with.
   [[nodiscard]] virtual bool reduce(double weight) = 0;
   /// Makes the gradients a mean that reduce() has not yielded yet. False if there is none.

@@ -61,6 +61,10 @@ void MultiNodeOptimizer::zero_grad() {
   reduction_->zero();
 }
 
+void MultiNodeOptimizer::announce_step(std::int64_t samples) {
+  if (samples > 0 && samples == nominal_samples_) reduction_->announce();
+}
+
 void MultiNodeOptimizer::step() { step_weighted(1.0); }
 
 void MultiNodeOptimizer::step(std::int64_t samples) {

@@ -41,6 +41,10 @@ class MultiNodeOptimizer {
   /// model->zero_grad() detach them; step() copes with that too, at the price of a copy).
   void zero_grad();
 
+  /// Promises one backward and then step(samples), with nothing between them that changes gradients: the ranks of a
+  /// node may then reduce each other's gradients while backward goes on. If the promise is broken when others may have
+  /// relied on it, step() or zero_grad() throws UsageError. Local, and never needed.
+  void announce_step(std::int64_t samples);
   /// Mean of gradients over ranks → hooks → update. All ranks weigh the same.
   void step();
   /// The same with this rank's gradient, a mean over `samples` samples, weighed by them: Σ nᵢgᵢ / Σ nᵢ. 0 is a rank

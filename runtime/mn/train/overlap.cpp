@@ -1,12 +1,9 @@
 #include <algorithm>
 #include <exception>
-#include <numeric>
 #include <span>
 #include <utility>
 
 #include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
 #include <torch/torch.h>
 
 #include <mn/core/log.hpp>
@@ -16,39 +13,7 @@
 namespace mn {
 namespace {
 
-using Hook = std::unique_ptr<torch::autograd::PostAccumulateGradHook>;
-
-/// A parameter has room for one hook: this one calls what was there before.
-class ReadyHook : public torch::autograd::PostAccumulateGradHook {
- public:
-  ReadyHook(OverlappedReduction& reduction, std::size_t parameter, Hook before)
-      : reduction_(reduction), parameter_(parameter), before_(std::move(before)) {}
-  void operator()(const torch::autograd::Variable& variable) override {
-    if (before_) (*before_)(variable);
-    reduction_.ready(parameter_);
-  }
-  /// Takes the hooks of `reduction` out of those from `last` on.
-  static void remove(Hook& last, const OverlappedReduction& reduction) {
-    auto* const mine = dynamic_cast<ReadyHook*>(last.get());
-    if (mine == nullptr) return;
-    remove(mine->before_, reduction);
-    if (&mine->reduction_ == &reduction) last = std::exchange(mine->before_, nullptr);
-  }
-
- private:
-  OverlappedReduction& reduction_;
-  std::size_t parameter_;
-  Hook before_;
-};
-
 constexpr std::uint32_t kNotReady = ~std::uint32_t{0};
-
-/// Backward meets the parameters of the last layer first.
-std::vector<std::size_t> reversed(std::size_t count) {
-  std::vector<std::size_t> order(count);
-  std::iota(order.rbegin(), order.rend(), std::size_t{0});
-  return order;
-}
 
 std::vector<std::size_t> candidate_sizes(const OptimizerOptions& options) {
   if (options.deterministic) return {options.bucket_bytes};
@@ -68,12 +33,12 @@ OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, std
       tuner_(candidate_sizes(options)) {
   shared_->compressor = std::move(compressor);
   const std::size_t count = parameters.size();
-  lay_out(std::move(parameters), reversed(count));
-  set_hooks();
+  lay_out(std::move(parameters), backward_order(count));
+  hooks_.emplace(this->parameters(), [this](std::size_t i) { ready(i); });
 }
 
 OverlappedReduction::~OverlappedReduction() {
-  clear_hooks();
+  hooks_.reset();
   gradients_.release();
   if (std::uncaught_exceptions() > 0) return;
   // After a backward without a step, some ranks may have started more buckets than others: all start as many.
@@ -93,22 +58,6 @@ void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, std::vecto
   shared_->mean = FlatBuffer(gradients_.parameters(), gradients_.tail_count(), background_.communicator(), order);
   compressor().lay_out(order, background_.communicator());
   plan(tuner_.bucket_bytes());
-}
-
-void OverlappedReduction::set_hooks() {
-  for (std::size_t i = 0; i < parameters().size(); ++i) {
-    if (!parameters()[i].requires_grad()) continue;
-    Hook& hook = torch::autograd::impl::post_acc_grad_hooks(parameters()[i]);
-    Hook before = std::exchange(hook, nullptr);
-    torch::autograd::impl::set_post_acc_grad_hooks(parameters()[i],
-                                                   std::make_unique<ReadyHook>(*this, i, std::move(before)));
-  }
-}
-
-void OverlappedReduction::clear_hooks() {
-  for (const auto& parameter : parameters()) {
-    ReadyHook::remove(torch::autograd::impl::post_acc_grad_hooks(parameter), *this);
-  }
 }
 
 void OverlappedReduction::plan(std::size_t bucket_bytes) {
@@ -222,7 +171,7 @@ void OverlappedReduction::learn_order() {
   if (!std::exchange(learning_, false)) return;
   const nlohmann::json seen = comm_->bcast_obj(nlohmann::json(order_seen_), 0);
   auto order = seen.get<std::vector<std::size_t>>();
-  for (const std::size_t i : reversed(parameters().size())) {
+  for (const std::size_t i : backward_order(parameters().size())) {
     if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);  // unused so far: last
   }
   std::vector<at::Tensor> all = parameters();

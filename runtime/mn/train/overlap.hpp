@@ -11,6 +11,7 @@
 #include <mn/train/background_reducer.hpp>
 #include <mn/train/bucket_tuner.hpp>
 #include <mn/train/gradient_reduction.hpp>
+#include <mn/train/ready_hooks.hpp>
 
 namespace mn {
 
@@ -31,13 +32,9 @@ class OverlappedReduction : public GradientReduction {
   bool reduce(double weight) override;
   void release() noexcept override { gradients_.release(); }
 
-  /// Called when backward has accumulated parameter i's gradient.
-  void ready(std::size_t i);
-
  private:
   void lay_out(std::vector<at::Tensor> parameters, std::vector<std::size_t> order);
-  void set_hooks();
-  void clear_hooks();
+  void ready(std::size_t i);
   void plan(std::size_t bucket_bytes);
   void forget_gradients();
   void launch(std::size_t bucket);
@@ -65,6 +62,7 @@ class OverlappedReduction : public GradientReduction {
   };
 
   std::shared_ptr<Communicator> comm_;
+  std::optional<ReadyHooks> hooks_;
   BackgroundReducer background_;
   GradientBuffer gradients_;
   std::shared_ptr<Shared> shared_;

@@ -171,6 +171,7 @@ void Trainer::train_on(const Batch& batch) {
   if (batch.samples > 0) {
     const at::Tensor loss = forward(batch);
     const Trace::Scope scope(trace, "backward", Trace::Lane::kCompute);
+    optimizer_->announce_step(batch.samples);
     loss.backward();
     if (trace != nullptr) wait_for_device(comm_->device());
     losses_.push_back(loss.detach());

@@ -50,6 +50,8 @@ class GradientCompressor {
   /// The step uses what was reduced, for the parameters whose gradient is not None: what those lost is remembered.
   virtual void commit() {}
 
+  /// For gradients that were reduced without it.
+  void count_bytes(std::uint64_t bytes) noexcept { bytes_sent_ += bytes; }
   /// Bytes that this rank gave to collectives so far.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <mn/comm/node_barrier.hpp>
+#include <mn/comm/shared_counter.hpp>
 
 namespace mn {
 namespace {
@@ -23,6 +23,11 @@ void pause_briefly() {
 #endif
 }
 
+int spins_for(std::size_t waiters) {
+  static const auto cpus = static_cast<std::size_t>(sysconf(_SC_NPROCESSORS_ONLN));
+  return cpus >= waiters ? kSpins : 0;
+}
+
 std::uint32_t* word_of(std::atomic<std::uint32_t>& value) { return reinterpret_cast<std::uint32_t*>(&value); }
 
 /// Sleeps while `value` is `seen`, a second at most. std::atomic::wait works within one process only.
@@ -37,38 +42,26 @@ void wake_all(std::atomic<std::uint32_t>& value) {
 
 }  // namespace
 
-NodeBarrier::NodeBarrier(std::vector<BarrierLine*> lines, int rank)
-    : lines_(std::move(lines)),
-      rank_(rank),
-      spins_(sysconf(_SC_NPROCESSORS_ONLN) >= static_cast<long>(lines_.size()) ? kSpins : 0) {}
-
-void NodeBarrier::arrive_and_wait() {
-  BarrierLine& own = *lines_[static_cast<std::size_t>(rank_)];
-  ++epoch_;
-  own.epoch.store(epoch_);  // sequentially consistent, with `sleepers`: either sees the other
-  if (own.sleepers.load() > 0) wake_all(own.epoch);
-  for (BarrierLine* line : lines_) {
-    if (line != &own) wait_for(*line);
-  }
+void SharedCounter::set(std::uint32_t now) {
+  value.store(now);  // sequentially consistent, with `sleepers`: either sees the other
+  if (sleepers.load() > 0) wake_all(value);
 }
 
-void NodeBarrier::wait_for(BarrierLine& line) const {
-  const auto reached = [&] {
-    return static_cast<std::int32_t>(line.epoch.load(std::memory_order_acquire) - epoch_) >= 0;
-  };
-  for (int i = 0; i < spins_; ++i) {
-    if (reached()) return;
+void SharedCounter::wait_for(std::uint32_t least, std::size_t waiters) {
+  const auto reached = [&](std::uint32_t now) { return static_cast<std::int32_t>(now - least) >= 0; };
+  for (int i = spins_for(waiters); i > 0; --i) {
+    if (reached(value.load(std::memory_order_acquire))) return;
     pause_briefly();
   }
   for (int i = 0; i < kYields; ++i) {
-    if (reached()) return;
+    if (reached(value.load(std::memory_order_acquire))) return;
     sched_yield();
   }
-  while (!reached()) {
-    line.sleepers.fetch_add(1);
-    const std::uint32_t seen = line.epoch.load();
-    if (static_cast<std::int32_t>(seen - epoch_) < 0) sleep_while(line.epoch, seen);
-    line.sleepers.fetch_sub(1);
+  while (!reached(value.load(std::memory_order_acquire))) {
+    sleepers.fetch_add(1);
+    const std::uint32_t seen = value.load();
+    if (!reached(seen)) sleep_while(value, seen);
+    sleepers.fetch_sub(1);
   }
 }
 

@@ -1,0 +1,63 @@
+#include <algorithm>
+#include <utility>
+
+#include <mn/comm/reduce.hpp>
+#include <mn/comm/shared_reducer.hpp>
+
+namespace mn {
+namespace {
+
+/// Small enough that many ranks find work, and that a piece of each of a few ranks stays in a core's own cache.
+constexpr std::size_t kPieceBytes = 64 * 1024;
+
+std::vector<SharedCounter*> arrivals_of(const std::vector<SharedReducer::Control*>& controls) {
+  std::vector<SharedCounter*> arrivals;
+  for (auto* control : controls) arrivals.push_back(&control->arrivals);
+  return arrivals;
+}
+
+}  // namespace
+
+SharedReducer::SharedReducer(std::span<const BufferView> buffers, std::vector<std::ptrdiff_t> places,
+                             std::vector<Control*> controls, int rank, std::shared_ptr<void> owner)
+    : buffers_(static_cast<std::uint32_t>(buffers.size())),
+      places_(std::move(places)),
+      controls_(std::move(controls)),
+      rank_(static_cast<std::size_t>(rank)),
+      owner_(std::move(owner)),
+      barrier_(arrivals_of(controls_), rank),
+      inputs_(places_.size()),
+      outputs_(places_.size()) {
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const std::size_t most = kPieceBytes / size_of(buffers[i].dtype);
+    for (std::size_t first = 0; first < buffers[i].count; first += most) {
+      pieces_.push_back({i, buffers[i].slice(first, std::min(most, buffers[i].count - first))});
+    }
+  }
+}
+
+void SharedReducer::publish(std::size_t count) {
+  controls_[rank_]->published.set(nothing_ + static_cast<std::uint32_t>(count));
+}
+
+std::uint32_t SharedReducer::take() { return controls_.front()->taken.fetch_add(1) - first_piece_; }
+
+void SharedReducer::reduce(double scale) {
+  publish(buffers_);
+  for (std::uint32_t next = take(); next < pieces_.size(); next = take()) reduce_piece(pieces_[next], scale);
+  barrier_.arrive_and_wait();
+  nothing_ += buffers_;
+  first_piece_ +=
+      static_cast<std::uint32_t>(pieces_.size() + controls_.size());  // each rank took one that was not there
+}
+
+void SharedReducer::reduce_piece(const Piece& piece, double scale) {
+  for (Control* control : controls_) {
+    control->published.wait_for(nothing_ + static_cast<std::uint32_t>(piece.buffer) + 1, controls_.size());
+  }
+  auto* const own = static_cast<std::byte*>(piece.own.data);
+  for (std::size_t r = 0; r < places_.size(); ++r) inputs_[r] = outputs_[r] = own + places_[r];
+  reduce_in_order(outputs_, inputs_, piece.own.count, {piece.own.dtype, ReduceOp::kSum, scale});
+}
+
+}  // namespace mn

@@ -1,0 +1,178 @@
+// Announced steps: what the ranks of a node reduce of each other during backward, and what they may not.
+#include <chrono>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
+#include <mn/train/optimizer.hpp>
+
+namespace mn {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using torch::optim::SGD;
+using torch::optim::SGDOptions;
+
+constexpr int kSize = 40001;
+constexpr std::int64_t kSamples = 4;
+
+/// Two parameters; backward meets `second_` first. One step without a promise makes the number of samples known.
+class AnnouncedStep : public ::testing::Test {
+ protected:
+  AnnouncedStep() {
+    optimizer_->zero_grad();
+    backward(0);
+    optimizer_->step(kSamples);
+    optimizer_->zero_grad();
+  }
+
+  /// `between` runs when the gradient of `second_` is there and that of `first_` is not.
+  void backward(double gradient, const std::function<void()>& between = {}) {
+    at::Tensor early = first_ * 1;
+    if (between) {
+      early.register_hook([&](const at::Tensor& g) {
+        between();
+        return g;
+      });
+    }
+    (early.sum() * gradient + (second_ * 1).sum() * gradient).backward();
+  }
+  void expect_both(double value) {
+    for (const auto& parameter : {first_, second_}) {
+      EXPECT_TRUE(parameter.equal(torch::full({kSize}, value))) << parameter[0] << " instead of " << value;
+    }
+  }
+
+  std::shared_ptr<Communicator> comm_ = create_communicator("hierarchical", MPI_COMM_WORLD, {.device = Device{}});
+  double rank_ = comm_->rank();
+  double mean_ = (comm_->size() + 1) / 2.0;  // of rank + 1
+  at::Tensor first_ = torch::zeros({kSize}).requires_grad_();
+  at::Tensor second_ = torch::zeros({kSize}).requires_grad_();
+  std::unique_ptr<MultiNodeOptimizer> optimizer_ = create_multi_node_optimizer(
+      std::make_unique<SGD>(std::vector<at::Tensor>{first_, second_}, SGDOptions(1)), comm_);
+};
+
+/// Rank 0's backward does not end before the others have reduced what it has so far.
+TEST_F(AnnouncedStep, RanksThatWaitReduceWhatBackwardHas) {
+  if (comm_->size() == 1) return;
+  for (int step = 1; step <= 3; ++step) {
+    bool reduced = false;
+    optimizer_->announce_step(kSamples);
+    backward(rank_ + 1, [&] {
+      if (comm_->rank() != 0) return;
+      const auto* gradients = static_cast<const volatile float*>(second_.grad().data_ptr());
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      const auto mean = static_cast<float>(mean_);
+      while (!reduced && std::chrono::steady_clock::now() < end) {
+        reduced = gradients[0] == mean && gradients[kSize - 1] == mean;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+    EXPECT_TRUE(reduced || comm_->rank() != 0);
+    optimizer_->step(kSamples);
+    optimizer_->zero_grad();
+    expect_both(-step * mean_);
+  }
+}
+
+TEST_F(AnnouncedStep, OfOtherSamplesThanTheFirstIsWeighed) {
+  const std::int64_t samples = comm_->rank() == 0 ? kSamples : 1;
+  optimizer_->announce_step(samples);
+  backward(rank_ + 1);
+  optimizer_->step(samples);
+  double sum = 0;
+  for (int r = 0; r < comm_->size(); ++r) sum += (r + 1) * (r == 0 ? kSamples : 1);
+  const double total = kSamples + comm_->size() - 1;
+  EXPECT_TRUE(first_.allclose(torch::full({kSize}, -sum / total)));
+  EXPECT_TRUE(second_.allclose(torch::full({kSize}, -sum / total)));
+}
+
+TEST_F(AnnouncedStep, BindsNoOther) {
+  for (int step = 1; step <= 2; ++step) {
+    optimizer_->announce_step(kSamples);
+    backward(rank_ + 1);
+    optimizer_->step(kSamples);
+    optimizer_->zero_grad();
+    backward(rank_);
+    backward(1);
+    optimizer_->step(kSamples);
+    optimizer_->zero_grad();
+    expect_both(-2 * step * mean_);
+  }
+}
+
+TEST_F(AnnouncedStep, MayFindGradientsOutsideTheBuffer) {
+  optimizer_->announce_step(kSamples);
+  first_.mutable_grad().reset();
+  second_.mutable_grad().reset();
+  backward(rank_ + 1);
+  optimizer_->step(kSamples);
+  expect_both(-mean_);
+}
+
+TEST_F(AnnouncedStep, SendsNothingUnderNoSync) {
+  optimizer_->announce_step(kSamples);
+  {
+    const auto token = optimizer_->no_sync();
+    backward(1);
+  }
+  backward(rank_);
+  optimizer_->step(kSamples);
+  expect_both(-mean_);
+}
+
+TEST_F(AnnouncedStep, AParameterWithoutAGradientCountsAsZero) {
+  optimizer_->announce_step(kSamples);
+  if (comm_->rank() == 0) {
+    (first_ * 1).sum().backward();
+  } else {
+    backward(1);
+  }
+  optimizer_->step(kSamples);
+  const double ranks = comm_->size();
+  EXPECT_TRUE(first_.allclose(torch::full({kSize}, -1.0)));
+  EXPECT_TRUE(second_.allclose(torch::full({kSize}, -(ranks - 1) / ranks)));
+}
+
+/// On every rank, so that none waits for another.
+class BrokenPromise : public AnnouncedStep {
+ protected:
+  void expect_error(const std::function<void()>& call, const char* what) {
+    if (comm_->size() == 1) return;  // nobody relied on it
+    EXPECT_THAT(call, ThrowsMessage<UsageError>(HasSubstr(what)));
+  }
+};
+
+TEST_F(BrokenPromise, ByASecondBackward) {
+  optimizer_->announce_step(kSamples);
+  backward(1);
+  backward(1);
+  expect_error([&] { optimizer_->step(kSamples); }, "parameter 1 changed behind that backward");
+}
+
+TEST_F(BrokenPromise, ByAnotherGradient) {
+  optimizer_->announce_step(kSamples);
+  backward(1);
+  first_.mutable_grad() = torch::ones({kSize});
+  expect_error([&] { optimizer_->step(kSamples); }, "parameter 0 changed behind that backward");
+}
+
+TEST_F(BrokenPromise, ByOtherSamples) {
+  optimizer_->announce_step(kSamples);
+  backward(1);
+  expect_error([&] { optimizer_->step(kSamples - 1); }, "the step counts other samples");
+}
+
+TEST_F(BrokenPromise, ByNoStep) {
+  optimizer_->announce_step(kSamples);
+  backward(1);
+  expect_error([&] { optimizer_->zero_grad(); }, "zeroed before that step");
+}
+
+}  // namespace
+}  // namespace mn
