@@ -1,0 +1,133 @@
+// Conversions that were stopped, and others in the same folder.
+#include <algorithm>
+
+#include <gmock/gmock.h>
+
+#include <mn/core/error.hpp>
+
+#include "images_fixture.hpp"
+
+namespace mn::data {
+namespace {
+
+using test::message_of;
+using testing::AllOf;
+using testing::HasSubstr;
+
+TEST_F(Images, GoesOnAfterAnInterruption) {
+  convert();
+  const auto whole = snapshot();
+  // As a kill leaves it: no manifest, some shards, one half-written file, the mark of the conversion.
+  auto stopped = options();
+  fs::remove_all(out_);
+  stopped.progress = [](std::int64_t done, std::int64_t) {
+    if (done == 25) throw DataError("killed");
+  };
+  EXPECT_EQ(message_of<DataError>([&] { convert_images(source_, stopped); }), "killed");
+  EXPECT_FALSE(fs::exists(out_ / kManifestName));
+  const auto begun = snapshot();
+  EXPECT_GT(begun.size(), 1u);
+  test::write_text(out_ / ".train-00005-of-00006.h5.tmp", "half");
+
+  auto other = options();
+  other.seed = 1;
+  EXPECT_THAT(message_of<UsageError>([&] { convert_images(source_, other); }), HasSubstr("beginnings of another"));
+  const auto result = convert();
+  EXPECT_EQ(result.kept_shards, static_cast<std::int64_t>(begun.size()) - 1);
+  EXPECT_EQ(snapshot(), whole);
+  EXPECT_EQ(labels_by_key(result.table).size(), 40u);
+  EXPECT_THAT(message_of<UsageError>([&] { convert(); }), HasSubstr("holds a dataset already"));
+}
+
+class StoppedImages : public Images {
+ protected:
+  /// As a kill leaves them: some shards, the mark of the conversion, no manifest.
+  StoppedImages() {
+    auto stopped = options();
+    stopped.threads = 1;
+    stopped.progress = [](std::int64_t done, std::int64_t) {
+      if (done == 25) throw DataError("killed");
+    };
+    EXPECT_EQ(message_of<DataError>([&] { convert_images(source_, stopped); }), "killed");
+    for (const auto& entry : fs::directory_iterator(out_)) {
+      if (entry.path().extension() == ".h5") first_ = std::min(first_.empty() ? entry.path() : first_, entry.path());
+    }
+  }
+
+  std::string refusal(const ImageConvertOptions& options) {
+    return message_of<UsageError>([&] { convert_images(source_, options); });
+  }
+
+  fs::path first_;  ///< of the shards
+};
+
+TEST_F(StoppedImages, AnotherSplitIsAnotherConversion) {
+  auto other = options();
+  other.output.split = "val";
+  EXPECT_THAT(refusal(other), HasSubstr("beginnings of another"));
+}
+
+TEST_F(StoppedImages, ATruncatedShardIsWrittenAgain) {
+  fs::resize_file(first_, fs::file_size(first_) / 2);
+  const auto result = convert();
+  EXPECT_EQ(labels_by_key(result.table).size(), 40u);
+  EXPECT_TRUE(verify_dataset(result.table, 2).damage.empty());
+}
+
+TEST_F(StoppedImages, AShardOfOtherPicturesIsNamed) {
+  const auto use = [&](const fs::path& shard) {
+    fs::copy_file(shard, first_, fs::copy_options::overwrite_existing);
+    return message_of<UsageError>([&] { convert(); });
+  };
+  const auto expected = AllOf(HasSubstr(first_.string()), HasSubstr("other pictures"));
+  auto other = options();
+  other.output.out = folder_.path() / "other";
+  EXPECT_THAT(use(convert_images(source_, other).table.path(1)), expected);
+
+  std::string list;  // the same pictures in the same order, with other labels
+  for (const auto& [key, content] : content_) list += key + " " + std::to_string((key[1] - '0' + 1) % 3) + "\n";
+  test::write_text(source_ / "list.txt", list);
+  other.output.out = folder_.path() / "labels";
+  EXPECT_THAT(use(convert_images(source_ / "list.txt", other).table.path(0)), expected);
+
+  RawSamples samples;
+  samples.bytes.resize(1);
+  samples.labels = {0};
+  SampleSpec spec;
+  spec.shape = {1};
+  const ConvertOptions fixed{.out = folder_.path() / "fixed"};
+  EXPECT_THAT(use(write_fixed_dataset(MemoryDataset(spec, std::move(samples)), fixed, {}).path(0)), expected);
+}
+
+TEST_F(Images, ShardsOfAnotherConversionAreNotTakenOver) {
+  fs::remove(convert().table.path(1));
+  fs::remove(out_ / kManifestName);
+  const auto before = snapshot();
+  EXPECT_THAT(message_of<UsageError>([&] { convert(); }), AllOf(HasSubstr("holds shards"), HasSubstr(out_.string())));
+  EXPECT_EQ(snapshot(), before);
+}
+
+TEST_F(Images, WhatWasLeftOutBeforeIsNotLeftOutUnasked) {
+  add("c0/bad.jpg", "no picture");
+  auto lenient = options();
+  lenient.skip_bad = true;
+  const auto mark = convert_and_keep_mark(lenient);
+  fs::remove(out_ / kManifestName);
+  write_file(out_ / "conversion.json", mark);
+  EXPECT_THAT(message_of<DataError>([&] { convert(); }), HasSubstr("bad.jpg"));
+  EXPECT_EQ(convert_images(source_, lenient).left_out, 1);
+}
+
+TEST_F(Images, OneWriterAtATime) {
+  std::string second;
+  auto first = options();
+  first.progress = [&](std::int64_t done, std::int64_t) {
+    if (done == 1) second = message_of<UsageError>([&] { convert(); });
+  };
+  EXPECT_EQ(labels_by_key(convert_images(source_, first).table).size(), 40u);
+  EXPECT_THAT(second, AllOf(HasSubstr("another mnshard"), HasSubstr(out_.string())));
+  for (const auto& entry : fs::directory_iterator(out_)) EXPECT_EQ(entry.path().extension(), ".h5");
+}
+
+}  // namespace
+}  // namespace mn::data

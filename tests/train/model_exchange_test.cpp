@@ -1,0 +1,49 @@
+// allreduce_grad and broadcast_data of whole modules.
+#include "optimizer_fixture.hpp"
+
+namespace mn {
+namespace {
+
+TEST_P(OptimizerTest, AllreduceGradWritesIntoTheGradientsThatAreThere) {
+  const at::Tensor p = parameter({2, 3, 4, 5});
+  (p.sum() * (rank_ + 1)).backward();
+  const at::Tensor held = p.grad();
+  const at::Tensor q = parameter({2, 3, 4, 5});
+  q.mutable_grad() = torch::arange(120).view({2, 3, 4, 5}).to(torch::kFloat) * (rank_ + 1);
+  if (rank_ == 0) q.mutable_grad() = q.grad().contiguous(at::MemoryFormat::ChannelsLast);  // on this rank alone
+  const at::Tensor also_held = q.grad();
+  const at::Tensor rows = parameter({4, 2});
+  torch::embedding(rows, torch::tensor({std::int64_t{1}}), -1, false, true).sum().backward();  // a sparse gradient
+  comm_->allreduce_grad(std::vector<at::Tensor>{p, q, rows});
+  EXPECT_TRUE(held.is_same(p.grad()));
+  EXPECT_TRUE(torch::allclose(held, torch::full({2, 3, 4, 5}, rank_sum_ / size_)));
+  EXPECT_TRUE(also_held.is_same(q.grad()));
+  EXPECT_TRUE(torch::allclose(also_held, torch::arange(120).view({2, 3, 4, 5}).to(torch::kFloat) * rank_sum_ / size_));
+  EXPECT_TRUE(torch::allclose(rows.grad()[1], torch::ones({2})));
+}
+
+TEST_P(OptimizerTest, AllreduceGradAveragesAModule) {
+  Net net;
+  (net.first->weight.sum() * (rank_ + 1)).backward();
+  if (rank_ == size_ - 1) net.second->bias.sum().backward();
+  comm_->allreduce_grad(net);
+  EXPECT_TRUE(torch::allclose(net.first->weight.grad(), torch::full({3, 5}, rank_sum_ / size_)));
+  EXPECT_TRUE(torch::allclose(net.second->bias.grad(), torch::full({2}, 1.0 / size_)));
+  EXPECT_FALSE(net.second->weight.grad().defined());
+}
+
+TEST_P(OptimizerTest, BroadcastDataTakesParametersAndBuffers) {
+  torch::nn::BatchNorm1d norm(3);
+  torch::NoGradGuard no_grad;
+  norm->weight.fill_(rank_ + 1);
+  norm->running_mean.fill_(rank_ + 2);
+  norm->num_batches_tracked.fill_(rank_ + 3);
+  const int root = size_ - 1;
+  comm_->broadcast_data(*norm, root);
+  EXPECT_TRUE(norm->weight.equal(torch::full({3}, root + 1.0)));
+  EXPECT_TRUE(norm->running_mean.equal(torch::full({3}, root + 2.0)));
+  EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), root + 3);
+}
+
+}  // namespace
+}  // namespace mn

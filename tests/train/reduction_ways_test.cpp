@@ -1,0 +1,166 @@
+// Overlap, no_sync and double buffering against the plain reduction.
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <mn/core/error.hpp>
+#include <mn/train/tensor.hpp>
+
+#include "optimizer_fixture.hpp"
+
+namespace mn {
+namespace {
+
+using torch::optim::SGD;
+using torch::optim::SGDOptions;
+
+/// Trains a few steps of a net that uses a layer now and then, with two backwards a step, and returns its parameters.
+std::vector<at::Tensor> train_irregularly(const std::shared_ptr<Communicator>& comm, const OptimizerOptions& options,
+                                          bool no_sync) {
+  Net net;
+  auto optimizer = create_multi_node_optimizer(std::make_unique<SGD>(net.parameters(), SGDOptions(0.1).momentum(0.9)),
+                                               comm, options);
+  torch::manual_seed(100 + comm->rank());
+  for (int k = 0; k < 20; ++k) {
+    optimizer->zero_grad();
+    const auto backward = [&] {
+      const at::Tensor x = torch::randn({3, 5});
+      // The first layer is used twice; ranks differ in whether they use the second.
+      (net.forward(x, (k + comm->rank()) % 3 != 0).pow(2).sum() + net.forward(x, false).sum()).backward();
+    };
+    if (k % 4 == 1) {
+      const auto guard = no_sync ? optimizer->no_sync() : nullptr;
+      backward();
+    }
+    if (k % 5 == 2) net.first->weight.mutable_grad().mul_(2);  // by hand, on this rank's own
+    backward();
+    if (k % 5 == 3) net.first->bias.mutable_grad() = torch::ones({3}) * comm->rank();  // a gradient from elsewhere
+    if (k % 7 == 4) net.first->weight.mutable_grad().add_(1);                          // after its bucket may have left
+    optimizer->step(1 + (k + comm->rank()) % 2);
+  }
+  std::vector<at::Tensor> result;
+  for (const auto& p : net.parameters()) result.push_back(p.detach().clone());
+  return result;
+}
+
+TEST_P(OptimizerTest, OverlapChangesNoBit) {
+  const auto direct = train_irregularly(comm_, {}, false);
+  for (const std::size_t bucket_bytes : {std::size_t{1}, std::size_t{40}, std::size_t{1} << 20}) {
+    for (const bool deterministic : {false, true}) {
+      for (const bool no_sync : {false, true}) {
+        const OptimizerOptions options{.overlap = true, .deterministic = deterministic, .bucket_bytes = bucket_bytes};
+        const auto overlapped = train_irregularly(comm_, options, no_sync);
+        for (std::size_t i = 0; i < direct.size(); ++i) {
+          EXPECT_TRUE(overlapped[i].equal(direct[i])) << "buckets of " << bucket_bytes << ", parameter " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(OptimizerTest, NoSyncLastsAsLongAsAnyOfItsTokens) {
+  const at::Tensor p = parameter({40});
+  const at::Tensor added = parameter({4});
+  auto optimizer = sgd({p});
+  const auto sends_during_backward = [&] {
+    const std::uint64_t before = optimizer->bytes_sent();
+    optimizer->zero_grad();
+    p.sum().backward();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for the communication thread
+    const bool sent = optimizer->bytes_sent() > before;
+    optimizer->step();
+    return sent;
+  };
+  auto outer = optimizer->no_sync();
+  { const auto inner = optimizer->no_sync(); }
+  EXPECT_FALSE(sends_during_backward());
+  optimizer->actual().add_param_group(torch::optim::OptimizerParamGroup({added}, std::make_unique<SGDOptions>(1)));
+  EXPECT_FALSE(sends_during_backward());
+  optimizer.reset();
+  outer.reset();
+  optimizer = sgd({p});
+  EXPECT_EQ(sends_during_backward(), GetParam().overlap && size_ > 1);
+}
+
+TEST_P(OptimizerTest, TheUsersOwnHooksStay) {
+  struct Count : torch::autograd::PostAccumulateGradHook {
+    explicit Count(int& calls) : calls_(calls) {}
+    void operator()(const torch::autograd::Variable&) override { ++calls_; }
+    int& calls_;
+  };
+  const at::Tensor p = parameter({40});
+  int calls = 0;
+  auto own = std::make_unique<Count>(calls);
+  const auto* const address = own.get();
+  torch::autograd::impl::set_post_acc_grad_hooks(p, std::move(own));
+  auto optimizer = sgd({p});
+  optimizer = sgd({p});  // made while the first one lives, whose end must leave its hooks alone
+  for (int k = 1; k <= 3; ++k) {
+    EXPECT_EQ(torch::autograd::impl::post_acc_grad_hooks(p).get() != address, GetParam().overlap && size_ > 1);
+    optimizer->zero_grad();
+    p.sum().backward();
+    optimizer->step();
+    EXPECT_EQ(calls, k);
+  }
+  optimizer.reset();
+  EXPECT_EQ(torch::autograd::impl::post_acc_grad_hooks(p).get(), address);
+}
+
+TEST_P(OptimizerTest, ABackwardWithoutAStepIsForgotten) {
+  const at::Tensor p = parameter({40});
+  const at::Tensor q = parameter({3});
+  const auto optimizer = sgd({p, q});
+  optimizer->zero_grad();
+  (rank_ == 0 ? p.sum() + q.sum() : q.sum()).backward();
+  optimizer->zero_grad();
+  (p.sum() * (rank_ + 1)).backward();
+  optimizer->step();
+  EXPECT_TRUE(torch::allclose(p, torch::full({40}, -rank_sum_ / size_)));
+  EXPECT_TRUE(q.equal(torch::zeros({3})));
+}
+
+TEST_P(OptimizerTest, DoubleBufferingAppliesThePreviousMean) {
+  const at::Tensor p = parameter({5});
+  auto optimizer = create_multi_node_optimizer(std::make_unique<SGD>(std::vector<at::Tensor>{p}, SGDOptions(1)), comm_,
+                                               {.double_buffering = true});
+  double expected = 0;
+  for (int k = 1; k <= 4; ++k) {
+    optimizer->zero_grad();
+    (p.sum() * (k * (rank_ + 1))).backward();
+    optimizer->step();
+    expected -= (k - 1) * rank_sum_ / size_;
+    EXPECT_TRUE(torch::allclose(p, torch::full({5}, expected))) << "step " << k;
+  }
+}
+
+TEST_P(OptimizerTest, DoubleBufferingLosesNothingToAnAddedParameter) {
+  const at::Tensor p = parameter({5});
+  const at::Tensor added = parameter({3});
+  auto optimizer = create_multi_node_optimizer(std::make_unique<SGD>(std::vector<at::Tensor>{p}, SGDOptions(1)), comm_,
+                                               {.double_buffering = true});
+  const double mean = rank_sum_ / size_;
+  for (const int k : {1, 10, 100}) {
+    optimizer->zero_grad();
+    ((p.sum() + added.sum()) * (k * (rank_ + 1))).backward();
+    if (k == 10) {
+      optimizer->actual().add_param_group(torch::optim::OptimizerParamGroup({added}, std::make_unique<SGDOptions>(1)));
+    }
+    optimizer->step();
+    if (k == 10) {
+      EXPECT_TRUE(torch::allclose(p, torch::full({5}, -mean))) << "the first step's mean alone";
+    }
+  }
+  optimizer->synchronize();
+  EXPECT_TRUE(torch::allclose(p, torch::full({5}, -111 * mean))) << p;
+  EXPECT_TRUE(torch::allclose(added, torch::full({3}, -111 * mean)))
+      << added;  // its gradients of two backwards, 1 + 10
+}
+
+TEST_P(OptimizerTest, OverlapAndDoubleBufferingExcludeEachOther) {
+  const at::Tensor p = parameter({5});
+  EXPECT_THROW(create_multi_node_optimizer(std::make_unique<SGD>(std::vector<at::Tensor>{p}, SGDOptions(1)), comm_,
+                                           {.overlap = true, .double_buffering = true}),
+               UsageError);
+}
+
+}  // namespace
+}  // namespace mn
