@@ -1,7 +1,9 @@
 /// A barrier between processes that share memory, a microsecond where MPI's takes several.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <mn/comm/shared_counter.hpp>

@@ -18,8 +18,9 @@ std::unique_ptr<SharedReducer> NodeCommunicator::do_share(std::span<const Buffer
   if (inter_size() > 1 || size() == 1 || buffers.empty()) return nullptr;
   auto* const own = static_cast<std::byte*>(buffers.front().data);
   const auto all = node_->addresses(own);
+  if (all.empty()) return nullptr;
   const auto memory = node_->allocate(sizeof(SharedReducer::Control));
-  if (all.empty() || !memory) return nullptr;
+  if (!memory) return nullptr;
   std::vector<std::ptrdiff_t> places;
   std::vector<SharedReducer::Control*> controls;
   for (std::byte* each : all) places.push_back(each - own);

@@ -47,8 +47,8 @@ void SharedReducer::reduce(double scale) {
   for (std::uint32_t next = take(); next < pieces_.size(); next = take()) reduce_piece(pieces_[next], scale);
   barrier_.arrive_and_wait();
   nothing_ += buffers_;
-  first_piece_ +=
-      static_cast<std::uint32_t>(pieces_.size() + controls_.size());  // each rank took one that was not there
+  // Each rank has taken one that was not there.
+  first_piece_ += static_cast<std::uint32_t>(pieces_.size() + controls_.size());
 }
 
 void SharedReducer::reduce_piece(const Piece& piece, double scale) {

@@ -13,8 +13,7 @@ SharedReduction::SharedReduction(GradientBuffer gradients, std::unique_ptr<Share
       reducer_(std::move(reducer)),
       ranks_(ranks),
       trace_(std::move(trace)),
-      ready_(gradients_.flat().messages().size()),
-      versions_(ready_.size()) {}
+      ready_(gradients_.flat().messages().size()) {}
 
 void SharedReduction::announce() {
   if (!hooks_) hooks_.emplace(parameters(), [this](std::size_t i) { ready(i); });
@@ -23,9 +22,14 @@ void SharedReduction::announce() {
 
 void SharedReduction::zero() {
   if (published_ > 0) fail("gradients were zeroed before that step");
-  announced_ = false;
-  ready_.assign(ready_.size(), false);
+  forget_announcement();
   gradients_.zero();
+}
+
+void SharedReduction::forget_announcement() {
+  announced_ = false;
+  published_ = 0;
+  ready_.assign(ready_.size(), {});
 }
 
 void SharedReduction::ready(std::size_t i) {
@@ -33,8 +37,7 @@ void SharedReduction::ready(std::size_t i) {
   if (!announced_ || paused() || !parameters()[i].grad().is_same(view)) return;
   const std::size_t message = gradients_.flat().message_index(i);
   if (ready_[message]) return;  // check_published() sees a second backward
-  ready_[message] = true;
-  versions_[message] = view._version();
+  ready_[message] = view._version();
   const std::size_t before = published_;
   while (ready_[published_]) ++published_;  // the tail, last, never is
   if (published_ > before) reducer_->publish(published_);
@@ -51,7 +54,7 @@ void SharedReduction::check_published(double weight) const {
   for (std::size_t m = 0; m < published_; ++m) {
     const std::size_t i = *gradients_.flat().parameter_of(m);
     const at::Tensor& view = gradients_.flat().view(i);
-    if (parameters()[i].grad().is_same(view) && view._version() == versions_[m]) continue;
+    if (parameters()[i].grad().is_same(view) && view._version() == ready_[m]) continue;
     fail("the gradient of " + tensor_name(parameters()[i], i) + " changed behind that backward");
   }
 }
@@ -62,12 +65,12 @@ bool SharedReduction::reduce(double weight) {
   {
     Trace::Scope scope(trace_.get(), "reduce gradients", Trace::Lane::kCommunication);
     reducer_->reduce(1.0 / ranks_);
-    for (const auto& message : gradients_.flat().messages()) compressor().count_bytes(message.bytes());
-    scope.set_bytes(gradients_.flat().bytes());
+    std::uint64_t bytes = 0;
+    for (const auto& message : gradients_.flat().messages()) bytes += message.bytes();
+    compressor().count_bytes(bytes);
+    scope.set_bytes(bytes);
   }
-  announced_ = false;
-  published_ = 0;
-  ready_.assign(ready_.size(), false);
+  forget_announcement();
   return gradients_.finish();
 }
 

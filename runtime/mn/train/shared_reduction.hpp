@@ -31,6 +31,7 @@ class SharedReduction : public GradientReduction {
  private:
   void ready(std::size_t i);
   void check_published(double weight) const;
+  void forget_announcement();
   [[noreturn]] static void fail(const std::string& what);
 
   GradientBuffer gradients_;
@@ -38,10 +39,9 @@ class SharedReduction : public GradientReduction {
   int ranks_;
   std::shared_ptr<Trace> trace_;
   bool announced_ = false;
-  std::vector<bool> ready_;              // [messages]
-  std::vector<std::uint32_t> versions_;  // [messages] of the views when they were ready
-  std::size_t published_ = 0;            // messages
-  std::optional<ReadyHooks> hooks_;      // from the first announcement on
+  std::vector<std::optional<std::uint32_t>> ready_;  // [messages] version of the view when it was ready
+  std::size_t published_ = 0;                        // messages
+  std::optional<ReadyHooks> hooks_;                  // from the first announcement on
 };
 
 }  // namespace mn
