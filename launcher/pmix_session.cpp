@@ -16,6 +16,7 @@
 #include <mn/core/environment.hpp>
 
 #include "check_error.hpp"
+#include "kept_connections.hpp"
 #include "pmix_abi.hpp"
 
 namespace mn::launcher {
@@ -191,7 +192,8 @@ PmixSession::PmixSession(const std::vector<std::filesystem::path>& libraries, st
       watchdog_(std::make_unique<Watchdog>(patience)) {
   const Watchdog::Call call(*watchdog_);
   setenv("PMIX_MCA_gds", "hash", 1);
-  library_->check(library_->init(&library_->me, nullptr, 0), "connecting to the PMIx server of this job");
+  keep_connections_of(
+      [&] { library_->check(library_->init(&library_->me, nullptr, 0), "connecting to the PMIx server of this job"); });
   job_ = read_job();
   begin_generation();
 }

@@ -3,6 +3,10 @@
 /// A process that has been a PMIx client and then execs an MPI program leaves it unable to attach to the server's
 /// shared-memory store ("getting local rank failed"). The cure is the hash store, chosen before the first connection
 /// and left chosen for the program: PmixSession sets PMIX_MCA_gds=hash.
+///
+/// A server that sees a client's connection end takes the rank off the count of those it waits for in fences: PMIx 3
+/// always, later versions where the end overtakes their note that the client has finalized. MPI_Init of the program
+/// would hang. PmixSession therefore keeps the connection open, unused, until the program ends.
 #pragma once
 
 #include <chrono>

@@ -156,6 +156,10 @@ wait $mpiexec || true
 [ "$(cat stopped.status)" = 78 ] && grep -q 'the PMIx server of this node has not answered for 1 s; ' stopped.err ||
   fail "a server that hangs: status $(cat stopped.status), $(cat stopped.err)"
 
+# MPI_Init of the program is not lost by a server that notes late that mnlaunch has finalized PMIx.
+status 0 env LD_PRELOAD="$MN_BUILD_DIR/tests/libmn_late_server.so" mpiexec --oversubscribe -n 3 env -u LD_PRELOAD \
+  "$mnlaunch" "$MN_BUILD_DIR/jobs/selftest"
+
 if command -v mpiexec.hydra >/dev/null; then
   status 0 mpiexec.hydra -n 3 "$mnlaunch" sh -c 'echo $RANK $WORLD_SIZE'
   [ "$(sort out)" = $'0 3\n1 3\n2 3' ] && [ ! -s err ] || fail "Hydra: $(cat out err)"
