@@ -41,7 +41,7 @@ TEST(NodeBarrier, AlsoWhereThereAreMoreThanCpus) { meet_often(17, 10); }
 /// Nobody arrives before the other sleeps in the kernel, where it would stay for a second if it were not woken: the
 /// whole would then last longer than a test may.
 TEST(NodeBarrier, WakesWhoSleeps) {
-  constexpr int kRounds = 300;
+  constexpr int kRounds = 150;
   constexpr auto kPause = std::chrono::microseconds(50);
   std::vector<SharedCounter> lines(2);
   const auto run = [&](int self) {

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <climits>
 #include <ctime>
 
@@ -11,9 +12,14 @@
 namespace mn {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr int kSpins = 300;
 /// On a busy machine the rank that is missing may wait for this very CPU: giving way is quicker than sleeping.
 constexpr int kYields = 200;
+/// As long as the ranks of a training step usually lie apart. A CPU that sleeps is slow to come back, in a virtual
+/// machine above all: its host gives it to others.
+constexpr std::chrono::milliseconds kPatience{20};
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -23,9 +29,9 @@ void pause_briefly() {
 #endif
 }
 
-int spins_for(std::size_t waiters) {
+bool have_cpus(std::size_t waiters) {
   static const auto cpus = static_cast<std::size_t>(sysconf(_SC_NPROCESSORS_ONLN));
-  return cpus >= waiters ? kSpins : 0;
+  return cpus >= waiters;
 }
 
 std::uint32_t* word_of(std::atomic<std::uint32_t>& value) { return reinterpret_cast<std::uint32_t*>(&value); }
@@ -49,11 +55,13 @@ void SharedCounter::set(std::uint32_t now) {
 
 void SharedCounter::wait_for(std::uint32_t least, std::size_t waiters) {
   const auto reached = [&](std::uint32_t now) { return static_cast<std::int32_t>(now - least) >= 0; };
-  for (int i = spins_for(waiters); i > 0; --i) {
+  const bool may_spin = have_cpus(waiters);
+  for (int i = 0; may_spin && i < kSpins; ++i) {
     if (reached(value.load(std::memory_order_acquire))) return;
     pause_briefly();
   }
-  for (int i = 0; i < kYields; ++i) {
+  const auto end = Clock::now() + (may_spin ? kPatience : std::chrono::milliseconds(0));
+  for (int i = 0; i < kYields || Clock::now() < end; ++i) {
     if (reached(value.load(std::memory_order_acquire))) return;
     sched_yield();
   }

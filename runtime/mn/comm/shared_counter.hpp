@@ -8,8 +8,8 @@
 namespace mn {
 
 /// Zeroed before use. Values may wrap: they are compared by the sign of their difference. Waits spin for some
-/// microseconds, unless the node has more ranks than CPUs, give way to whoever waits for the CPU for some more, and
-/// then sleep in the kernel: long waits cost the ranks that compute nothing.
+/// microseconds and then give way to whoever waits for the CPU, for 20 ms, or little where the node has more ranks than
+/// CPUs. Then they sleep in the kernel: long waits cost the ranks that compute nothing.
 struct alignas(64) SharedCounter {
   std::atomic<std::uint32_t> value;
   std::atomic<std::uint32_t> sleepers;  ///< threads that sleep until the value changes
