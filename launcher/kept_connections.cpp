@@ -10,7 +10,11 @@
 namespace mn::launcher {
 namespace {
 
-std::set<int> kept;
+/// Never destroyed: libraries shut down sockets at the end of the process too.
+std::set<int>& kept() {
+  static auto* const sockets = new std::set<int>;
+  return *sockets;
+}
 
 std::set<int> connected_sockets() {
   std::set<int> sockets;
@@ -29,7 +33,7 @@ void keep_connections_of(const std::function<void()>& connect) {
   const std::set<int> others = connected_sockets();
   connect();
   for (const int socket : connected_sockets()) {
-    if (!others.contains(socket) && dup(socket) >= 0) kept.insert(socket);
+    if (!others.contains(socket) && dup(socket) >= 0) kept().insert(socket);
   }
 }
 
@@ -38,6 +42,6 @@ void keep_connections_of(const std::function<void()>& connect) {
 /// Libraries loaded later call this one instead of libc's: a duplicate keeps a socket from being closed, but not from
 /// being shut down.
 extern "C" int shutdown(int socket, int how) noexcept {
-  if (mn::launcher::kept.contains(socket)) return 0;
+  if (mn::launcher::kept().contains(socket)) return 0;
   return static_cast<int>(syscall(SYS_shutdown, socket, how));
 }
