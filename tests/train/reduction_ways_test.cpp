@@ -31,7 +31,7 @@ std::vector<at::Tensor> train_irregularly(const std::shared_ptr<Communicator>& c
       const auto guard = no_sync ? optimizer->no_sync() : nullptr;
       backward();
     }
-    if (k % 5 == 2) net.first->weight.mutable_grad().mul_(2);  // by hand, on this rank's own
+    if (k % 8 == 1) net.first->weight.mutable_grad().mul_(2);  // by hand, on this rank's own
     backward();
     if (k % 5 == 3) net.first->bias.mutable_grad() = torch::ones({3}) * comm->rank();  // a gradient from elsewhere
     if (k % 7 == 4) net.first->weight.mutable_grad().add_(1);                          // after its bucket may have left
@@ -95,7 +95,7 @@ TEST_P(OptimizerTest, TheUsersOwnHooksStay) {
   auto optimizer = sgd({p});
   optimizer = sgd({p});  // made while the first one lives, whose end must leave its hooks alone
   for (int k = 1; k <= 3; ++k) {
-    EXPECT_EQ(torch::autograd::impl::post_acc_grad_hooks(p).get() != address, GetParam().overlap && size_ > 1);
+    EXPECT_NE(torch::autograd::impl::post_acc_grad_hooks(p).get(), address);
     optimizer->zero_grad();
     p.sum().backward();
     optimizer->step();

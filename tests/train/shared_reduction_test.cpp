@@ -171,7 +171,7 @@ TEST_F(BrokenPromise, ByOtherSamples) {
 TEST_F(BrokenPromise, ByNoStep) {
   optimizer_->announce_step(kSamples);
   backward(1);
-  expect_error([&] { optimizer_->zero_grad(); }, "zeroed before that step");
+  expect_error([&] { optimizer_->zero_grad(); }, "zero_grad() came before that step");
 }
 
 }  // namespace

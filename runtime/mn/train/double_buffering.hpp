@@ -19,7 +19,7 @@ class DoubleBufferedReduction : public GradientReduction {
   ~DoubleBufferedReduction() override;
 
   const std::vector<at::Tensor>& parameters() const noexcept override { return gradients_.parameters(); }
-  void zero() override { gradients_.zero(); }
+  void clear() override { gradients_.clear(); }
   bool reduce(double weight) override;
   bool flush() override;
   void release() noexcept override { gradients_.release(); }

@@ -90,10 +90,6 @@ std::vector<std::string> FlatBuffer::names(std::size_t first, std::size_t count)
   return names;
 }
 
-void FlatBuffer::zero() {
-  for (auto& flat : flats_) flat.zero_();
-}
-
 void FlatBuffer::scale(double factor) {
   for (auto& flat : flats_) flat.mul_(factor);
 }

@@ -40,7 +40,6 @@ class FlatBuffer {
   [[nodiscard]] std::vector<std::string> names(std::size_t first, std::size_t count) const;
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
-  void zero();
   /// Multiplies everything, the tail included.
   void scale(double factor);
   /// Takes messages [first, first + count) of `other`, which has the same layout.

@@ -9,62 +9,58 @@
 #include <mn/train/tensor.hpp>
 
 namespace mn {
+namespace {
+
+/// What a backward has just made moves into the buffer. A sparse gradient, or one with a graph of its own, stays.
+void take_in(const at::Tensor& parameter, const at::Tensor& view) {
+  auto& grad = parameter.mutable_grad();
+  if (!grad.defined() || grad.is_same(view) || grad.is_sparse() || grad.requires_grad()) return;
+  const at::NoGradGuard no_grad;
+  view.copy_(grad);
+  grad = view;
+}
+
+}  // namespace
 
 GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, Communicator& comm,
                                std::span<const std::size_t> order)
-    : parameters_(std::move(parameters)), versions_(parameters_.size()), attached_(parameters_.size()) {
-  std::vector<at::Tensor> before;
+    : parameters_(std::move(parameters)) {
   for (const auto& parameter : parameters_) {
     if (parameter.device() != c10::Device(comm.device())) {
       throw ArgumentError("a parameter is on " + parameter.device().str() + ", but the communicator works on " +
                           comm.device().str() + ": call model->to(comm->device()) before the optimizer is made");
     }
-    before.push_back(parameter.grad());
   }
   flat_ = FlatBuffer(parameters_, tail_count(), comm, order);
-  zero();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (before[i].defined()) parameters_[i].mutable_grad() = before[i];
-  }
+  hooks_ = std::make_unique<ReadyHooks>(
+      parameters_, [all = parameters_, flat = flat_](std::size_t i) { take_in(all[i], flat.view(i)); });
 }
 
 GradientBuffer& GradientBuffer::operator=(GradientBuffer&& other) noexcept {
   release();
+  hooks_ = std::move(other.hooks_);
   parameters_ = std::move(other.parameters_);
   flat_ = std::move(other.flat_);
-  versions_ = std::move(other.versions_);
-  attached_ = std::move(other.attached_);
-  finished_ = other.finished_;
+  means_ = std::move(other.means_);
   return *this;
 }
 
-void GradientBuffer::zero() {
-  flat_.zero();
-  finished_ = false;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    versions_[i] = flat_.view(i)._version();
-    attach(i, flat_.view(i));
-  }
+void GradientBuffer::clear() {
+  for (const auto& parameter : parameters_) parameter.mutable_grad().reset();
 }
 
-void GradientBuffer::attach(std::size_t i, const at::Tensor& view) {
-  attached_[i] = view;
-  auto& grad = parameters_[i].mutable_grad();
-  if (!grad.is_same(view)) grad = view;
-}
-
-/// True if a backward (or the user) wrote this gradient since zero().
+/// True if this rank has the gradient.
 bool GradientBuffer::collect_one(std::size_t i) {
   const at::Tensor& view = flat_.view(i);
   auto& grad = parameters_[i].mutable_grad();
-  if (grad.is_same(view)) return view._version() != versions_[i];
-  const at::Tensor elsewhere = grad;
-  attach(i, view);
-  if (!elsewhere.defined()) {
-    view.zero_();  // it may have been written before it was detached
+  if (!grad.defined()) {
+    view.zero_();
     return false;
   }
-  view.copy_(elsewhere.is_sparse() ? elsewhere.to_dense() : elsewhere);
+  if (!grad.is_same(view)) {
+    view.copy_(grad.is_sparse() ? grad.to_dense() : grad);
+    grad = view;
+  }
   return true;
 }
 
@@ -89,14 +85,11 @@ bool GradientBuffer::finish(FlatBuffer& reduced) {
   if (mean_weight == 0) return false;
   const bool all_ones = std::abs(mean_weight - 1.0F) < 1e-6F;  // 1/size is rounded
   if (!all_ones) reduced.scale(1.0 / static_cast<double>(mean_weight));
+  means_.clear();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (numbers[kNumbers + i] == 0) {
-      parameters_[i].mutable_grad().reset();
-    } else {
-      attach(i, reduced.view(i));
-    }
+    means_.push_back(reduced.view(i));
+    parameters_[i].mutable_grad() = numbers[kNumbers + i] == 0 ? at::Tensor() : means_[i];
   }
-  finished_ = true;
   return true;
 }
 
@@ -104,17 +97,15 @@ void GradientBuffer::release() noexcept {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     auto& grad = parameters_[i].mutable_grad();
-    const at::Tensor attached = std::exchange(attached_[i], {});
-    if (!grad.defined() || !grad.is_same(attached)) continue;
-    const bool written = finished_ || grad._version() != versions_[i];
+    const bool here = grad.is_same(flat_.view(i)) || (!means_.empty() && grad.is_same(means_[i]));
+    if (!grad.defined() || !here) continue;
     try {
       // Not another tensor: whoever holds this one keeps it too.
-      if (written) grad.set_data(grad.clone());
+      grad.set_data(grad.clone());
     } catch (const std::exception& error) {
       log_error("gradient " + std::to_string(i) + " is lost with its buffer: " + error.what());
       grad.reset();
     }
-    if (!written) grad.reset();
   }
 }
 

@@ -15,7 +15,7 @@ class DirectReduction : public GradientReduction {
       : GradientReduction(std::move(compressor)), comm_(std::move(comm)), gradients_(std::move(gradients)) {}
 
   const std::vector<at::Tensor>& parameters() const noexcept override { return gradients_.parameters(); }
-  void zero() override { gradients_.zero(); }
+  void clear() override { gradients_.clear(); }
   void release() noexcept override { gradients_.release(); }
   bool reduce(double weight) override {
     gradients_.collect(weight);

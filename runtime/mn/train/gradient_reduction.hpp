@@ -13,7 +13,7 @@
 
 namespace mn {
 
-/// Owns the gradients of a parameter list between zero() and reduce(). All calls are collective, in the same order.
+/// Owns the gradients of a parameter list between clear() and reduce(). All calls are collective, in the same order.
 class GradientReduction {
  public:
   virtual ~GradientReduction() = default;
@@ -21,8 +21,8 @@ class GradientReduction {
   GradientReduction& operator=(const GradientReduction&) = delete;
 
   [[nodiscard]] virtual const std::vector<at::Tensor>& parameters() const noexcept = 0;
-  /// Gradients are zero and attached afterwards.
-  virtual void zero() = 0;
+  /// Every gradient becomes None.
+  virtual void clear() = 0;
   /// Promises that one backward follows and then reduce(1), with nothing between them that changes gradients. Local.
   virtual void announce() {}
   /// Makes the gradients the mean, this rank's weighed by `weight`. False if there is nothing to update with.

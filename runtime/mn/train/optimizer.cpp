@@ -58,7 +58,7 @@ void MultiNodeOptimizer::follow_parameter_set() {
 
 void MultiNodeOptimizer::zero_grad() {
   follow_parameter_set();
-  reduction_->zero();
+  reduction_->clear();
 }
 
 void MultiNodeOptimizer::announce_step(std::int64_t samples) {

@@ -34,7 +34,6 @@ OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, std
   shared_->compressor = std::move(compressor);
   const std::size_t count = parameters.size();
   lay_out(std::move(parameters), backward_order(count));
-  hooks_.emplace(this->parameters(), [this](std::size_t i) { ready(i); });
 }
 
 OverlappedReduction::~OverlappedReduction() {
@@ -53,7 +52,9 @@ OverlappedReduction::~OverlappedReduction() {
 }
 
 void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, std::vector<std::size_t> order) {
+  hooks_.reset();
   gradients_ = GradientBuffer(std::move(parameters), background_.communicator(), order);
+  hooks_.emplace(this->parameters(), [this](std::size_t i) { ready(i); });  // after the buffer's own
   shared_->own = gradients_.flat();
   shared_->mean = FlatBuffer(gradients_.parameters(), gradients_.tail_count(), background_.communicator(), order);
   compressor().lay_out(order, background_.communicator());
@@ -182,12 +183,12 @@ void OverlappedReduction::learn_order() {
   for (std::size_t i = 0; i < all.size(); ++i) all[i].mutable_grad() = means[i];  // the update reads these
 }
 
-void OverlappedReduction::zero() {
+void OverlappedReduction::clear() {
   // After a backward without a step, buckets have left that the other ranks may not have started. They stand for this
   // step's, so that all ranks go on with the same sequence, and their result is not used.
   disturbed_ = launched_ > 0;
   finish_copies();  // after a backward that threw
-  gradients_.zero();
+  gradients_.clear();
   forget_gradients();
 }
 

@@ -28,7 +28,7 @@ class OverlappedReduction : public GradientReduction {
   ~OverlappedReduction() override;
 
   const std::vector<at::Tensor>& parameters() const noexcept override { return gradients_.parameters(); }
-  void zero() override;
+  void clear() override;
   bool reduce(double weight) override;
   void release() noexcept override { gradients_.release(); }
 

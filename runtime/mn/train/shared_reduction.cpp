@@ -20,10 +20,10 @@ void SharedReduction::announce() {
   announced_ = true;
 }
 
-void SharedReduction::zero() {
-  if (published_ > 0) fail("gradients were zeroed before that step");
+void SharedReduction::clear() {
+  if (published_ > 0) fail("zero_grad() came before that step");
   forget_announcement();
-  gradients_.zero();
+  gradients_.clear();
 }
 
 void SharedReduction::forget_announcement() {

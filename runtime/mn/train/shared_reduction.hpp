@@ -23,7 +23,7 @@ class SharedReduction : public GradientReduction {
                   std::shared_ptr<GradientCompressor> compressor, std::shared_ptr<Trace> trace);
 
   const std::vector<at::Tensor>& parameters() const noexcept override { return gradients_.parameters(); }
-  void zero() override;
+  void clear() override;
   void announce() override;
   bool reduce(double weight) override;
   void release() noexcept override { gradients_.release(); }
