@@ -230,8 +230,19 @@ TEST_P(OptimizerTest, ModelsThatDifferBetweenRanksAreOneErrorOnAll) {
   refuse({same, parameter({last ? 4 : 3})}, "Float [3]", "Float [4]");
   refuse({same, last ? parameter({2, 6}) : parameter({3, 4})}, "Float [3, 4]", "Float [2, 6]");
   refuse({same, last ? torch::zeros({3}, torch::kDouble).requires_grad_() : parameter({3})}, "Float [3]", "Double [3]");
-  refuse(last ? std::vector{same, same} : std::vector{same}, "absent", "Float [4]");
+  refuse(last ? std::vector{same, parameter({4})} : std::vector{same}, "absent", "Float [4]");
   sgd({same});  // the ranks are in step still
+}
+
+TEST_P(OptimizerTest, ParametersThatNeedNoGradientAreLeftAlone) {
+  const at::Tensor p = parameter({3});
+  const at::Tensor constant = torch::ones({3});
+  sgd({p, constant}).reset();  // before any step
+  const auto optimizer = sgd({p, constant});
+  p.sum().backward();
+  optimizer->step();
+  EXPECT_TRUE(p.equal(torch::full({3}, -1.0)));
+  EXPECT_TRUE(constant.equal(torch::ones({3})));
 }
 
 TEST_P(OptimizerTest, IntegerParametersAreBroadcastAndNotReduced) {

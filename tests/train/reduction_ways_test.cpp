@@ -109,13 +109,16 @@ TEST_P(OptimizerTest, ABackwardWithoutAStepIsForgotten) {
   const at::Tensor p = parameter({40});
   const at::Tensor q = parameter({3});
   const auto optimizer = sgd({p, q});
-  optimizer->zero_grad();
-  (rank_ == 0 ? p.sum() + q.sum() : q.sum()).backward();
-  optimizer->zero_grad();
-  (p.sum() * (rank_ + 1)).backward();
-  optimizer->step();
-  EXPECT_TRUE(torch::allclose(p, torch::full({40}, -rank_sum_ / size_)));
-  EXPECT_TRUE(q.equal(torch::zeros({3})));
+  for (int step = 1; step <= 2; ++step) {
+    optimizer->zero_grad();
+    (rank_ == 0 ? p.sum() + q.sum() : q.sum()).backward();
+    if (step == 1) optimizer->zero_grad();
+    if (step == 2) optimizer->actual().zero_grad();
+    (p.sum() * (rank_ + 1)).backward();
+    optimizer->step();
+    EXPECT_TRUE(torch::allclose(p, torch::full({40}, -step * rank_sum_ / size_)));
+    EXPECT_TRUE(q.equal(torch::zeros({3})));
+  }
 }
 
 TEST_P(OptimizerTest, DoubleBufferingAppliesThePreviousMean) {

@@ -108,11 +108,25 @@ TEST_F(AnnouncedStep, BindsNoOther) {
 
 TEST_F(AnnouncedStep, MayFindGradientsOutsideTheBuffer) {
   optimizer_->announce_step(kSamples);
-  first_.mutable_grad().reset();
-  second_.mutable_grad().reset();
-  backward(rank_ + 1);
+  const auto half_square = [&](const at::Tensor& x) { return ((x + 1) * (x + 1)).sum() * ((rank_ + 1) / 2); };
+  (half_square(first_) + half_square(second_)).backward({}, std::nullopt, /*create_graph=*/true);
+  EXPECT_TRUE(second_.grad().requires_grad());
   optimizer_->step(kSamples);
   expect_both(-mean_);
+}
+
+/// As tied weights are that two modules register.
+TEST_F(AnnouncedStep, TakesAParameterThatIsListedTwiceForOne) {
+  auto optimizer = create_multi_node_optimizer(
+      std::make_unique<SGD>(std::vector<at::Tensor>{second_, first_, second_}, SGDOptions(1)), comm_);
+  for (int step = 0; step <= 2; ++step) {
+    optimizer->zero_grad();
+    if (step > 0) optimizer->announce_step(kSamples);
+    backward(step == 0 ? 0 : rank_ + 1);
+    optimizer->step(kSamples);
+    EXPECT_TRUE(first_.equal(torch::full({kSize}, -step * mean_))) << first_[0];
+    EXPECT_TRUE(second_.equal(torch::full({kSize}, -2 * step * mean_))) << second_[0];  // SGD updates it twice
+  }
 }
 
 TEST_F(AnnouncedStep, SendsNothingUnderNoSync) {

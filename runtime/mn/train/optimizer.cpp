@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <unordered_set>
 
 #include <torch/torch.h>
 
@@ -16,10 +17,14 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
   adopt(parameters());
 }
 
+/// Each once, however often modules share it.
 std::vector<at::Tensor> MultiNodeOptimizer::parameters() const {
   std::vector<at::Tensor> all;
+  std::unordered_set<const c10::TensorImpl*> seen;
   for (const auto& group : actual_->param_groups()) {
-    all.insert(all.end(), group.params().begin(), group.params().end());
+    for (const auto& parameter : group.params()) {
+      if (seen.insert(parameter.unsafeGetTensorImpl()).second) all.push_back(parameter);
+    }
   }
   return all;
 }
@@ -47,6 +52,7 @@ void MultiNodeOptimizer::follow_parameter_set() {
   const bool same = std::equal(now.begin(), now.end(), known_.begin(), known_.end(),
                                [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
   if (same) return;
+  known_.clear();  // the old set is gone, even if the new one can't be adopted
   // Gradients that no step has used stay, while those that were under way are applied.
   reduction_->release();
   std::vector<at::Tensor> unused;

@@ -24,7 +24,8 @@ using GradientHook = std::function<void(const std::vector<at::Tensor>& parameter
 /// OptimizerOptions; what is said of step() here is the default.
 ///
 /// Gradients live in one flat buffer that the parameters' grad() tensors view from the moment that a backward has made
-/// them; further ones accumulate there, and the reduction works on it in place. All calls but the accessors are
+/// them; further ones accumulate there, and the reduction works on it in place. One thread at a time runs a backward
+/// over them. All calls but the accessors are
 /// collective: every rank makes them in the same order. On a GPU their work takes its place on the caller's current
 /// stream, the same one for all calls. Debug mode's messages (Communicator) call parameters by the names that
 /// name_tensors() gave them, else by their number in the optimizer.
@@ -37,8 +38,8 @@ class MultiNodeOptimizer {
   MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> actual, std::shared_ptr<Communicator> comm,
                      const OptimizerOptions& options = {});
 
-  /// Every gradient becomes None, as libtorch's zero_grad and model->zero_grad() do, which serve as well but where a
-  /// backward goes unused: overlap learns of that from this call.
+  /// Every gradient becomes None, as libtorch's zero_grad and model->zero_grad() do, which serve as well but after a
+  /// backward that threw.
   void zero_grad();
 
   /// Promises one backward and then step(samples), with nothing between them that changes gradients: the ranks of a

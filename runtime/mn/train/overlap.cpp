@@ -175,12 +175,7 @@ void OverlappedReduction::learn_order() {
   for (const std::size_t i : backward_order(parameters().size())) {
     if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);  // unused so far: last
   }
-  std::vector<at::Tensor> all = parameters();
-  std::vector<at::Tensor> means;
-  for (const auto& parameter : all)
-    means.push_back(parameter.grad().defined() ? parameter.grad().clone() : at::Tensor());
-  lay_out(all, std::move(order));
-  for (std::size_t i = 0; i < all.size(); ++i) all[i].mutable_grad() = means[i];  // the update reads these
+  lay_out(parameters(), std::move(order));  // the means stay with the parameters, for the update
 }
 
 void OverlappedReduction::clear() {

@@ -36,19 +36,20 @@ class ReadyHook : public torch::autograd::PostAccumulateGradHook {
 
 }  // namespace
 
-ReadyHooks::ReadyHooks(std::vector<at::Tensor> parameters, std::function<void(std::size_t i)> ready)
-    : parameters_(std::move(parameters)), ready_(std::move(ready)) {
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!parameters_[i].requires_grad()) continue;
-    Hook before = std::exchange(torch::autograd::impl::post_acc_grad_hooks(parameters_[i]), nullptr);
+ReadyHooks::ReadyHooks(const std::vector<at::Tensor>& parameters, std::function<void(std::size_t i)> ready)
+    : ready_(std::move(ready)) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i].requires_grad()) continue;
+    Hook before = std::exchange(torch::autograd::impl::post_acc_grad_hooks(parameters[i]), nullptr);
     auto hook = std::make_unique<ReadyHook>(
         *this, [this, i] { ready_(i); }, std::move(before));
-    torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::move(hook));
+    torch::autograd::impl::set_post_acc_grad_hooks(parameters[i], std::move(hook));
+    hooked_.push_back(parameters[i]);
   }
 }
 
 ReadyHooks::~ReadyHooks() {
-  for (const auto& parameter : parameters_) {
+  for (const auto& parameter : hooked_) {
     ReadyHook::remove(torch::autograd::impl::post_acc_grad_hooks(parameter), *this);
   }
 }

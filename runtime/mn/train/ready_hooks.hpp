@@ -14,13 +14,13 @@ namespace mn {
 class ReadyHooks {
  public:
   /// `ready(i)` is called on the thread of the backward.
-  ReadyHooks(std::vector<at::Tensor> parameters, std::function<void(std::size_t i)> ready);
+  ReadyHooks(const std::vector<at::Tensor>& parameters, std::function<void(std::size_t i)> ready);
   ~ReadyHooks();
   ReadyHooks(const ReadyHooks&) = delete;
   ReadyHooks& operator=(const ReadyHooks&) = delete;
 
  private:
-  std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> hooked_;
   std::function<void(std::size_t)> ready_;
 };
 

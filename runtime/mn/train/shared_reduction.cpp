@@ -65,10 +65,7 @@ bool SharedReduction::reduce(double weight) {
   {
     Trace::Scope scope(trace_.get(), "reduce gradients", Trace::Lane::kCommunication);
     reducer_->reduce(1.0 / ranks_);
-    std::uint64_t bytes = 0;
-    for (const auto& message : gradients_.flat().messages()) bytes += message.bytes();
-    compressor().count_bytes(bytes);
-    scope.set_bytes(bytes);
+    scope.set_bytes(compressor().count_bytes(gradients_.flat().messages()));
   }
   forget_announcement();
   return gradients_.finish();

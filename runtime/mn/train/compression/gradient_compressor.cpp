@@ -73,8 +73,14 @@ void GradientCompressor::average(std::span<const BufferView> buffers, Communicat
   in_stream_order(
       comm, [&](DeviceCollectives& device) { device.allreduce_grad(buffers, scale); },
       [&] { comm.allreduce_grad(buffers, scale); });
-  if (comm.size() == 1) return;
-  for (const BufferView& buffer : buffers) bytes_sent_ += buffer.bytes();
+  if (comm.size() > 1) count_bytes(buffers);
+}
+
+std::uint64_t GradientCompressor::count_bytes(std::span<const BufferView> sent) noexcept {
+  std::uint64_t bytes = 0;
+  for (const BufferView& buffer : sent) bytes += buffer.bytes();
+  bytes_sent_ += bytes;
+  return bytes;
 }
 
 void GradientCompressor::allgather(ConstBufferView own, BufferView all, Communicator& comm) {

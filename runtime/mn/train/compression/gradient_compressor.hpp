@@ -50,8 +50,8 @@ class GradientCompressor {
   /// The step uses what was reduced, for the parameters whose gradient is not None: what those lost is remembered.
   virtual void commit() {}
 
-  /// For gradients that were reduced without it.
-  void count_bytes(std::uint64_t bytes) noexcept { bytes_sent_ += bytes; }
+  /// Counts what was given to a collective, this object's own or another, and returns its bytes.
+  std::uint64_t count_bytes(std::span<const BufferView> sent) noexcept;
   /// Bytes that this rank gave to collectives so far.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 
