@@ -81,6 +81,21 @@ TEST_P(OptimizerTest, NoSyncLastsAsLongAsAnyOfItsTokens) {
   EXPECT_EQ(sends_during_backward(), GetParam().overlap && size_ > 1);
 }
 
+/// Also where the order in memory is learned from the first step.
+TEST_P(OptimizerTest, EachGradientIsSentOnce) {
+  const at::Tensor p = parameter({4000});
+  const at::Tensor q = parameter({3000});
+  const auto optimizer = sgd({p, q});
+  for (int step = 1; step <= 4; ++step) {
+    const std::uint64_t before = optimizer->bytes_sent();
+    optimizer->zero_grad();
+    (p.sum() * q.sum()).backward();
+    optimizer->step();
+    const std::uint64_t sent = optimizer->bytes_sent() - before;
+    EXPECT_TRUE(size_ == 1 ? sent == 0 : sent >= 28'000 && sent < 28'100) << "step " << step << ": " << sent;
+  }
+}
+
 TEST_P(OptimizerTest, TheUsersOwnHooksStay) {
   struct Count : torch::autograd::PostAccumulateGradHook {
     explicit Count(int& calls) : calls_(calls) {}
