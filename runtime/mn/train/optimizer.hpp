@@ -25,10 +25,9 @@ using GradientHook = std::function<void(const std::vector<at::Tensor>& parameter
 ///
 /// Gradients live in one flat buffer that the parameters' grad() tensors view from the moment that a backward has made
 /// them; further ones accumulate there, and the reduction works on it in place. One thread at a time runs a backward
-/// over them. All calls but the accessors are
-/// collective: every rank makes them in the same order. On a GPU their work takes its place on the caller's current
-/// stream, the same one for all calls. Debug mode's messages (Communicator) call parameters by the names that
-/// name_tensors() gave them, else by their number in the optimizer.
+/// over them. All calls but the accessors are collective: every rank makes them in the same order. On a GPU their work
+/// takes its place on the caller's current stream, the same one for all calls. Debug mode's messages (Communicator)
+/// call parameters by the names that name_tensors() gave them, else by their number in the optimizer.
 class MultiNodeOptimizer {
  public:
   /// Broadcasts rank 0's parameters to all ranks, those of `actual` alone: what else the model has (frozen parameters,
