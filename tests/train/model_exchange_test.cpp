@@ -14,7 +14,7 @@ TEST_P(OptimizerTest, AllreduceGradWritesIntoTheGradientsThatAreThere) {
   const at::Tensor also_held = q.grad();
   const at::Tensor rows = parameter({4, 2});
   torch::embedding(rows, torch::tensor({std::int64_t{1}}), -1, false, true).sum().backward();  // a sparse gradient
-  comm_->allreduce_grad(std::vector<at::Tensor>{p, q, rows});
+  comm_->allreduce_grad(std::vector<at::Tensor>{p, q, rows, p});  // p is shared: reduced once
   EXPECT_TRUE(held.is_same(p.grad()));
   EXPECT_TRUE(torch::allclose(held, torch::full({2, 3, 4, 5}, rank_sum_ / size_)));
   EXPECT_TRUE(also_held.is_same(q.grad()));

@@ -11,13 +11,18 @@
 namespace mn {
 namespace {
 
+void move_into(const at::Tensor& view, at::Tensor& grad) {
+  if (grad.is_same(view)) return;
+  view.copy_(grad.is_sparse() ? grad.to_dense() : grad);
+  grad = view;
+}
+
 /// What a backward has just made moves into the buffer. A sparse gradient, or one with a graph of its own, stays.
 void take_in(const at::Tensor& parameter, const at::Tensor& view) {
   auto& grad = parameter.mutable_grad();
-  if (!grad.defined() || grad.is_same(view) || grad.is_sparse() || grad.requires_grad()) return;
+  if (!grad.defined() || grad.is_sparse() || grad.requires_grad()) return;
   const at::NoGradGuard no_grad;
-  view.copy_(grad);
-  grad = view;
+  move_into(view, grad);
 }
 
 }  // namespace
@@ -57,10 +62,7 @@ bool GradientBuffer::collect_one(std::size_t i) {
     view.zero_();
     return false;
   }
-  if (!grad.is_same(view)) {
-    view.copy_(grad.is_sparse() ? grad.to_dense() : grad);
-    grad = view;
-  }
+  move_into(view, grad);
   return true;
 }
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <chrono>
-#include <unordered_set>
 
 #include <torch/torch.h>
 
@@ -17,14 +16,10 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
   adopt(parameters());
 }
 
-/// Each once, however often modules share it.
 std::vector<at::Tensor> MultiNodeOptimizer::parameters() const {
   std::vector<at::Tensor> all;
-  std::unordered_set<const c10::TensorImpl*> seen;
   for (const auto& group : actual_->param_groups()) {
-    for (const auto& parameter : group.params()) {
-      if (seen.insert(parameter.unsafeGetTensorImpl()).second) all.push_back(parameter);
-    }
+    all.insert(all.end(), group.params().begin(), group.params().end());
   }
   return all;
 }
@@ -55,10 +50,11 @@ void MultiNodeOptimizer::follow_parameter_set() {
   known_.clear();  // the old set is gone, even if the new one can't be adopted
   // Gradients that no step has used stay, while those that were under way are applied.
   reduction_->release();
+  const std::vector<at::Tensor> trained = differentiable(now);
   std::vector<at::Tensor> unused;
-  for (const auto& parameter : now) unused.push_back(std::exchange(parameter.mutable_grad(), {}));
+  for (const auto& parameter : trained) unused.push_back(std::exchange(parameter.mutable_grad(), {}));
   synchronize();
-  for (std::size_t i = 0; i < now.size(); ++i) now[i].mutable_grad() = unused[i];
+  for (std::size_t i = 0; i < trained.size(); ++i) trained[i].mutable_grad() = unused[i];
   adopt(std::move(now));
 }
 

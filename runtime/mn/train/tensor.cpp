@@ -1,4 +1,5 @@
 #include <sstream>
+#include <unordered_set>
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/torch.h>
@@ -131,7 +132,10 @@ BufferView buffer_view(const at::Tensor& tensor) {
 }
 
 std::vector<at::Tensor> differentiable(std::vector<at::Tensor> tensors) {
-  std::erase_if(tensors, [](const at::Tensor& tensor) { return at::isIntegralType(tensor.scalar_type(), true); });
+  std::unordered_set<const c10::TensorImpl*> seen;
+  std::erase_if(tensors, [&](const at::Tensor& tensor) {
+    return at::isIntegralType(tensor.scalar_type(), true) || !seen.insert(tensor.unsafeGetTensorImpl()).second;
+  });
   return tensors;
 }
 

@@ -28,7 +28,7 @@ void name_tensors(const torch::nn::Module& model);
 /// That name; "parameter i" for a tensor that has none.
 [[nodiscard]] std::string tensor_name(const at::Tensor& tensor, std::size_t i);
 
-/// Those that can have gradients: all but integers.
+/// Those that can have gradients, all but integers, each once however often it is listed (modules may share it).
 [[nodiscard]] std::vector<at::Tensor> differentiable(std::vector<at::Tensor> tensors);
 
 template <>
