@@ -43,6 +43,7 @@ mn_find_library(hwloc hwloc.h hwloc)
 mn_find_library(isal isa-l/crc.h isal)
 mn_find_library(xxhash xxhash.h xxhash)
 mn_find_library(jpeg jpeglib.h jpeg)
+mn_find_library(png png.h png)
 mn_find_library(turbojpeg turbojpeg.h turbojpeg)
 
 include(${CMAKE_CURRENT_LIST_DIR}/MnTorch.cmake)
