@@ -5,7 +5,10 @@
 #include <span>
 
 #include <ATen/DeviceAccelerator.h>
-#include <torch/torch.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/stack.h>
 
 #include <mn/core/error.hpp>
 #include <mn/train/trainer.hpp>

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 
-#include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 
 #include <mn/train/schedules.hpp>

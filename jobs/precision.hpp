@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include <ATen/core/ScalarType.h>
+#include <c10/core/DeviceType.h>
+#include <c10/core/ScalarType.h>
 
 #include <mn/comm/buffer.hpp>
 

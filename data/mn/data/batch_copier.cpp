@@ -1,6 +1,6 @@
+#include <ATen/core/Tensor.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <torch/torch.h>
 
 #include <mn/data/batch_copier.hpp>
 

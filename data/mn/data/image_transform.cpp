@@ -1,6 +1,7 @@
 #include <algorithm>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include <mn/core/error.hpp>
 #include <mn/data/image_transform.hpp>

@@ -7,7 +7,8 @@
 #include <mutex>
 #include <thread>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>

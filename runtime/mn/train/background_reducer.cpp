@@ -1,7 +1,7 @@
+#include <ATen/core/Tensor.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <torch/torch.h>
 
 #include <mn/comm/device_collectives.hpp>
 #include <mn/train/background_reducer.hpp>

@@ -1,7 +1,7 @@
 #include <exception>
 #include <utility>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include <mn/core/log.hpp>
 #include <mn/train/double_buffering.hpp>

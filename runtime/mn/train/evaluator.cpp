@@ -1,7 +1,9 @@
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 
 #include <mn/core/error.hpp>
 #include <mn/train/evaluator.hpp>
+#include <mn/train/modules.hpp>
 #include <mn/train/on_root.hpp>
 
 namespace mn {
@@ -10,10 +12,10 @@ namespace {
 /// Puts the model into evaluation mode, and back when it goes.
 class EvaluationMode {
  public:
-  explicit EvaluationMode(torch::nn::Module& model) : model_(model), was_training_(model.is_training()) {
-    model_.eval();
+  explicit EvaluationMode(torch::nn::Module& model) : model_(model), was_training_(is_training(model)) {
+    set_training(model_, false);
   }
-  ~EvaluationMode() { model_.train(was_training_); }
+  ~EvaluationMode() { set_training(model_, was_training_); }
   EvaluationMode(const EvaluationMode&) = delete;
   EvaluationMode& operator=(const EvaluationMode&) = delete;
 

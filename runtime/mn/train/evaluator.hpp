@@ -6,10 +6,13 @@
 #include <vector>
 
 #include <nlohmann/json.hpp>
-#include <torch/nn/module.h>
 
 #include <mn/data/iterator.hpp>
 #include <mn/train/summary.hpp>
+
+namespace torch::nn {
+class Module;
+}
 
 namespace mn {
 

@@ -2,7 +2,11 @@
 #include <numeric>
 #include <utility>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/zeros.h>
 
 #include <mn/train/flat_buffer.hpp>
 #include <mn/train/tensor.hpp>

@@ -1,6 +1,10 @@
 #include <map>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_fused_adam.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <mn/core/error.hpp>
 #include <mn/train/fused_adam.hpp>

@@ -1,7 +1,9 @@
 #include <cmath>
 #include <utility>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>

@@ -1,7 +1,10 @@
 #include <cmath>
 #include <map>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/sub.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <mn/train/local_sgd.hpp>
 

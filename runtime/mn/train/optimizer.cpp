@@ -1,7 +1,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 
 #include <mn/core/error.hpp>
 #include <mn/train/optimizer.hpp>

@@ -3,8 +3,8 @@
 #include <span>
 #include <utility>
 
+#include <ATen/core/Tensor.h>
 #include <torch/csrc/autograd/engine.h>
-#include <torch/torch.h>
 
 #include <mn/core/log.hpp>
 #include <mn/train/overlap.hpp>

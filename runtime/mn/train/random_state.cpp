@@ -1,4 +1,5 @@
-#include <torch/torch.h>
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
 
 #include <mn/train/random_state.hpp>
 #include <mn/train/tensor.hpp>

@@ -2,7 +2,10 @@
 #include <cstring>
 #include <limits>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
@@ -139,13 +142,6 @@ void check_same(const std::string& name, const at::Tensor& wanted, const at::Ten
 }
 
 }  // namespace
-
-NamedTensors named_tensors(const torch::nn::Module& module) {
-  NamedTensors tensors;
-  for (const auto& item : module.named_parameters()) tensors.emplace_back(item.key(), item.value());
-  for (const auto& item : module.named_buffers()) tensors.emplace_back(item.key(), item.value());
-  return tensors;
-}
 
 std::string to_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
   const NamedTensors ordered = in_file_order(tensors);

@@ -6,19 +6,11 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
-
-#include <torch/nn/module.h>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/train/modules.hpp>
 
 namespace mn {
-
-using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
-
-/// Parameters, then buffers, under torch's names ("layer1.0.conv1.weight"). They share the module's memory.
-[[nodiscard]] NamedTensors named_tensors(const torch::nn::Module& module);
 
 /// The file's bytes. Throws ArgumentError for a dtype that the format lacks.
 [[nodiscard]] std::string to_safetensors(const NamedTensors& tensors,

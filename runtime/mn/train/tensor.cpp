@@ -1,13 +1,18 @@
 #include <sstream>
 #include <unordered_set>
 
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <torch/torch.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <mn/comm/agreement.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
+#include <mn/train/modules.hpp>
 #include <mn/train/tensor.hpp>
 
 namespace mn {
@@ -116,8 +121,7 @@ c10::Stream current_stream(Device device) {
 }
 
 void name_tensors(const torch::nn::Module& model) {
-  for (const auto& item : model.named_parameters()) torch::autograd::impl::set_name(item.value(), item.key());
-  for (const auto& item : model.named_buffers()) torch::autograd::impl::set_name(item.value(), item.key());
+  for (const auto& [name, tensor] : named_tensors(model)) torch::autograd::impl::set_name(tensor, name);
 }
 
 std::string tensor_name(const at::Tensor& tensor, std::size_t i) {
@@ -140,8 +144,8 @@ std::vector<at::Tensor> differentiable(std::vector<at::Tensor> tensors) {
 }
 
 void Communicator::broadcast_data(torch::nn::Module& model, int root) {
-  broadcast_data(model.parameters(), root);
-  broadcast_data(model.buffers(), root);
+  broadcast_data(parameters_of(model), root);
+  broadcast_data(buffers_of(model), root);
 }
 
 void Communicator::broadcast_data(const std::vector<at::Tensor>& tensors, int root) {
@@ -149,7 +153,7 @@ void Communicator::broadcast_data(const std::vector<at::Tensor>& tensors, int ro
   for (std::size_t i = 0; i < tensors.size(); ++i) bcast_tensor(*this, tensors[i], i, root);
 }
 
-void Communicator::allreduce_grad(torch::nn::Module& model) { allreduce_grad(model.parameters()); }
+void Communicator::allreduce_grad(torch::nn::Module& model) { allreduce_grad(parameters_of(model)); }
 
 void Communicator::allreduce_grad(const std::vector<at::Tensor>& parameters) {
   const at::NoGradGuard no_grad;

@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/stack.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
-#include <torch/torch.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/log.hpp>
+#include <mn/train/modules.hpp>
 #include <mn/train/on_root.hpp>
 #include <mn/train/signals.hpp>
 #include <mn/train/tensor.hpp>
@@ -58,7 +60,7 @@ Trainer::Trainer(std::shared_ptr<Communicator> comm, std::shared_ptr<MultiNodeOp
   prepare_out();
   name_tensors(*model_);
   comm_->broadcast_data(*model_);  // what the optimizer does not hold, too
-  optimizer_->average_also(model_->buffers());
+  optimizer_->average_also(buffers_of(*model_));
 }
 
 void Trainer::prepare_out() const {
@@ -118,7 +120,7 @@ void Trainer::begin() {
   start_ = Clock::now();
   reported_iteration_ = iteration_;
   reported_bytes_ = optimizer_->bytes_sent();
-  model_->train();
+  set_training(*model_, true);
   must_agree_ = options_.checkpoint_on_signal;
   for (Entry& entry : extensions_) {
     if (restored_.contains(entry.name)) entry.extension->load_state(restored_.at(entry.name));

@@ -11,8 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include <torch/nn/module.h>
-
 #include <mn/comm/communicator.hpp>
 #include <mn/data/iterator.hpp>
 #include <mn/train/checkpoint.hpp>
@@ -20,6 +18,10 @@
 #include <mn/train/optimizer.hpp>
 #include <mn/train/summary.hpp>
 #include <mn/train/trace.hpp>
+
+namespace torch::nn {
+class Module;
+}
 
 namespace mn {
 

@@ -1,15 +1,18 @@
 /// What a checkpoint holds of a trainer, and how training goes on from it.
 #include <cstring>
-#include <sstream>
 #include <typeinfo>
 
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <c10/util/Type.h>
-#include <torch/torch.h>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
+#include <mn/train/modules.hpp>
 #include <mn/train/on_root.hpp>
+#include <mn/train/optimizer_archive.hpp>
 #include <mn/train/random_state.hpp>
 #include <mn/train/safetensors.hpp>
 #include <mn/train/trainer.hpp>
@@ -24,20 +27,6 @@ constexpr std::string_view kOptimizerPrefix = "optimizer.";  // of what the mult
 const std::string kOptimizerArchive = "optimizer_archive";
 
 std::string optimizer_kind(const torch::optim::Optimizer& optimizer) { return c10::demangle(typeid(optimizer).name()); }
-
-std::string optimizer_bytes(const torch::optim::Optimizer& optimizer) {
-  torch::serialize::OutputArchive archive;
-  optimizer.save(archive);
-  std::ostringstream bytes;
-  archive.save_to(bytes);
-  return std::move(bytes).str();
-}
-
-void load_optimizer(torch::optim::Optimizer& optimizer, std::string_view bytes, at::Device device) {
-  torch::serialize::InputArchive archive;
-  archive.load_from(bytes.data(), bytes.size(), device);
-  optimizer.load(archive);
-}
 
 at::Tensor tensor_of(const std::string& bytes) {
   const at::Tensor tensor = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
@@ -54,10 +43,9 @@ NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix) {
   return found;
 }
 
-NamedTensors buffers_of(const torch::nn::Module& model) {
-  NamedTensors buffers;
-  for (const auto& item : model.named_buffers())
-    buffers.emplace_back(std::string(kBufferPrefix) + item.key(), item.value());
+NamedTensors prefixed_buffers(const torch::nn::Module& model) {
+  NamedTensors buffers = named_buffers(model);
+  for (auto& [name, buffer] : buffers) name.insert(0, kBufferPrefix);
   return buffers;
 }
 
@@ -88,7 +76,7 @@ json Trainer::rank_record() const { return {{"observation", observation_.state()
 /// What each rank holds of its own: random numbers, buffers (batch normalization's statistics) unless rank 0's are the
 /// same, and what its optimizer keeps for itself.
 std::string Trainer::rank_tensors() const {
-  const NamedTensors buffers = buffers_of(*model_);
+  const NamedTensors buffers = prefixed_buffers(*model_);
   const std::uint64_t own = hash64(to_safetensors(buffers));
   std::uint64_t roots = own;
   comm_->bcast(std::span(&roots, 1));
@@ -187,7 +175,7 @@ void Trainer::restore_rank(const Checkpoint& checkpoint) {
       from_safetensors(checkpoint.ranks.at(static_cast<std::size_t>(comm_->rank())), "the checkpoint");
   const std::map<std::string, at::Tensor> own(tensors.begin(), tensors.end());
   const at::NoGradGuard no_grad;
-  for (auto& [name, buffer] : buffers_of(*model_)) {
+  for (auto& [name, buffer] : prefixed_buffers(*model_)) {
     if (const auto found = own.find(name); found != own.end()) buffer.copy_(found->second);
   }
   set_random_state(tensors, comm_->device());

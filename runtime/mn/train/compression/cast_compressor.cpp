@@ -1,6 +1,7 @@
 #include <limits>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include <mn/train/compression/cast_compressor.hpp>
 

@@ -1,7 +1,8 @@
 #include <algorithm>
 #include <array>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 
 #include <mn/comm/device_collectives.hpp>
 #include <mn/core/error.hpp>

@@ -2,7 +2,8 @@
 #include <cmath>
 #include <limits>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include <mn/train/compression/top_k_compressor.hpp>
 #include <mn/train/tensor.hpp>

@@ -1,8 +1,11 @@
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 
 #include <mn/train/extensions/allreduce_persistent.hpp>
+#include <mn/train/modules.hpp>
 #include <mn/train/tensor.hpp>
 #include <mn/train/trainer.hpp>
 
@@ -12,7 +15,7 @@ void average_buffers(torch::nn::Module& model, Communicator& comm) {
   if (comm.size() == 1) return;
   std::vector<at::Tensor> buffers;
   std::vector<at::Tensor> flat;
-  for (const at::Tensor& buffer : model.buffers()) {
+  for (const at::Tensor& buffer : buffers_of(model)) {
     if (!buffer.is_floating_point()) continue;
     buffers.push_back(buffer);
     flat.push_back(buffer.flatten().to(at::kFloat));

@@ -1,10 +1,12 @@
 /// Batch normalisation's statistics averaged over ranks.
 #pragma once
 
-#include <torch/nn/module.h>
-
 #include <mn/comm/communicator.hpp>
 #include <mn/train/extension.hpp>
+
+namespace torch::nn {
+class Module;
+}
 
 namespace mn {
 

@@ -2,7 +2,9 @@
 #include <sstream>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <mn/core/file.hpp>
 #include <mn/train/extensions/dump_graph.hpp>
@@ -66,9 +68,7 @@ std::string graph_of(const at::Tensor& loss, const NamedTensors& parameters) {
 void DumpGraph::after_forward(Trainer& trainer, const at::Tensor& loss) {
   if (done_ || !trainer.is_root()) return;
   done_ = true;
-  NamedTensors parameters;
-  for (const auto& item : trainer.model().named_parameters()) parameters.emplace_back(item.key(), item.value());
-  write_file(trainer.out() / "cg.dot", graph_of(loss, parameters));
+  write_file(trainer.out() / "cg.dot", graph_of(loss, named_parameters(trainer.model())));
 }
 
 }  // namespace mn::extensions
