@@ -1,4 +1,4 @@
-/// Pictures on disk → shards of encoded samples.
+/// Images on disk → shards of encoded samples.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct ImageConversion {
   std::vector<std::string> errors;  ///< one for each file that this run left out
 };
 
-/// `source` is a folder with one folder of JPEGs, perhaps in folders of their own, for each class (classes are numbered
+/// `source` is a folder with one folder of JPEGs and PNGs, perhaps in folders of their own, for each class (classes are numbered
 /// by name), or a list file with lines "path label", paths relative to it. Shards are written in parallel and published
 /// one by one; after an interruption the same call goes on with those that are missing or damaged. The manifest comes
 /// last. Labels, shards and bytes depend on the files, the seed and the shard size alone. Throws UsageError (a dataset,
