@@ -26,7 +26,7 @@ std::shared_ptr<SubDataset> open_part(const std::string& option, const std::stri
   const SampleSpec& spec = part->spec();
   if (spec.kind != SampleKind::kEncoded || spec.num_classes < 1) {
     throw DataError("--" + option + ": " + (path.empty() ? "imagenet/" + option : path) +
-                        " holds no JPEGs with labels; `mnshard images` makes such shards",
+                        " holds no images with labels; `mnshard images` makes such shards",
                     true);
   }
   check_enough_samples("--" + option, *part);

@@ -28,8 +28,8 @@ constexpr const char* kUsage =
     "mnshard COMMAND … [options]: data in shards (HDF5 files that any rank reads by itself)\n"
     "  mnshard idx DIR --out OUT             MNIST's four files in DIR → OUT/train, OUT/val\n"
     "  mnshard idx IMAGES LABELS --out OUT   a pair of IDX files, raw or gzip → OUT\n"
-    "  mnshard images SOURCE --out OUT       JPEGs in one folder for each class, or a file of lines \"path label\" → "
-    "OUT\n"
+    "  mnshard images SOURCE --out OUT       JPEGs and PNGs, one folder for each class, or a file of lines "
+    "\"path label\" → OUT\n"
     "  mnshard cifar DIR --out OUT           CIFAR-10 or -100, binary version → OUT/train, OUT/val\n"
     "  mnshard info DIR                      what a dataset holds\n"
     "  mnshard verify DIR                    read all of it and compare checksums\n"
@@ -60,8 +60,8 @@ Options options_for(Settings& settings) {
               "images, of a list: names of the classes, one a line, label 0 first");
   options.add("seed", settings.seed, "images: of the shuffle", 0);
   options.add_flag("shuffle", settings.shuffle, "images: pictures are shuffled once, over all shards");
-  options.add("on-error", settings.on_error, "WHAT", "images: a file that is no good JPEG ends it, or is left out",
-              {"fail", "skip"});
+  options.add("on-error", settings.on_error, "WHAT",
+              "images: a file that is no good JPEG or PNG ends it, or is left out", {"fail", "skip"});
   options.add("check", settings.check, "HOW", "images: every picture is decoded once, or its header read",
               {"decode", "header"});
   return options;

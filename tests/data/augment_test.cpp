@@ -176,7 +176,7 @@ CropOptions small(CropMode mode) { return {.mode = mode, .size = 48, .resize = 5
 
 TEST(ImageAugmenter, CutsBeforeResizing) {
   const auto jpeg = encode_jpeg(make_picture(100, 80));
-  const Image whole = decode_jpeg(jpeg);
+  const Image whole = decode_image(jpeg);
   ImageAugmenter augmenter(small(CropMode::kRandomResized), {}, PixelLayout::kNchw);
   Resizer resizer;
   Image expected;
@@ -195,7 +195,7 @@ TEST(ImageAugmenter, CentreEqualsResizingEverythingThenCutting) {
     const int resized_width = width <= height ? 56 : 56 * width / height;
     const int resized_height = width <= height ? 56 * height / width : 56;
     Image resized;
-    Resizer().resize(decode_jpeg(jpeg), {0, 0, double(width), double(height)}, {0, 0, width, height}, resized_width,
+    Resizer().resize(decode_image(jpeg), {0, 0, double(width), double(height)}, {0, 0, width, height}, resized_width,
                      resized_height, false, resized);
     Crop crop;
     ImageAugmenter augmenter(small(CropMode::kCentre), {}, PixelLayout::kNchw);
@@ -213,7 +213,7 @@ TEST(ImageAugmenter, ReducedDecodingStaysClose) {
   Crop crop;
   const Image& image = augmenter.augment(jpeg, 0, 0, 0, crop);
   Image expected;
-  Resizer().resize(decode_jpeg(jpeg), crop.box, crop.readable, 48, 48, false, expected);
+  Resizer().resize(decode_image(jpeg), crop.box, crop.readable, 48, 48, false, expected);
   double sum = 0;
   for (std::size_t i = 0; i < expected.pixels.size(); ++i) sum += std::abs(image.pixels[i] - expected.pixels[i]);
   EXPECT_LT(sum / static_cast<double>(expected.pixels.size()), 2);

@@ -4,6 +4,7 @@
 #include <mn/core/error.hpp>
 
 #include "images_fixture.hpp"
+#include "png_samples.hpp"
 
 namespace mn::data {
 namespace {
@@ -150,10 +151,38 @@ TEST_F(Images, EveryKindOfJpegIsTaken) {
   EXPECT_EQ(labels_by_key(convert().table).size(), 45u);
 }
 
+TEST_F(Images, PngsAreTakenUnderAnyName) {
+  const auto add_png = [&](const std::string& key, const PngOptions& options) {
+    const auto bytes = make_png(options).bytes;
+    add(key, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  };
+  add_png("c0/n02105855_2933.JPEG", {.color = PngColor::kRgbAlpha});
+  add_png("c1/palette.png", {.color = PngColor::kPalette, .depth = 4, .transparency = true});
+  add_png("c2/deep.PNG", {.depth = 16, .interlaced = true, .orientation = 6});
+  add("c2/really a jpeg.png", jpeg(31, 17));
+  EXPECT_EQ(labels_by_key(convert().table).size(), 44u);
+}
+
+TEST_F(Images, NoUsableFileIsAnError) {
+  fs::remove_all(source_);
+  add("c0/a.jpg", "no picture");
+  auto lenient = options();
+  lenient.skip_bad = true;
+  EXPECT_EQ(message_of<DataError>([&] { convert_images(source_, lenient); }),
+            "none of the 1 files is a usable JPEG or PNG");
+}
+
+TEST_F(Images, OtherFormatsAreNamedWithTheFile) {
+  add("c1/moving.png", "GIF89a.....");
+  EXPECT_THAT(message_of<DataError>([&] { convert(); }), AllOf(HasSubstr((source_ / "c1/moving.png").string()),
+                                                               HasSubstr("not a JPEG or PNG but GIF: convert it")));
+}
+
 TEST_F(Images, UnusableFilesAreNamedOrLeftOut) {
   const std::string good = jpeg(64, 64);
   add("c0/truncated.jpg", good.substr(0, good.size() / 2));
-  add("c1/png.JPEG", std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16));
+  const std::string png = "\x89PNG\r\n\x1a\n";
+  add("c1/truncated.png", png + std::string("\0\0\0\rIHDR", 8));
   add("c1/text.jpg", "no picture at all");
   add("c2/empty.jpg", "");
   EXPECT_THAT(message_of<DataError>([&] { convert(); }),

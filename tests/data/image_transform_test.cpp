@@ -5,9 +5,12 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
+#include <mn/data/convert_images.hpp>
 
 #include "tests/data/jpeg_samples.hpp"
+#include "tests/data/png_samples.hpp"
 #include "tests/support/resident_bytes.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace mn {
 namespace {
@@ -56,6 +59,26 @@ TEST_F(ImageTransformTest, EachPictureIsWhatTheAugmenterMakesOfIt) {
   augmenter(jpegs_[0], 5, 2, 0, expected);
   EXPECT_TRUE(batch[1].flatten().equal(torch::tensor(expected)));
   EXPECT_TRUE(damaged_.empty());
+}
+
+TEST_F(ImageTransformTest, APngUnderAJpegsNameReachesTheNetwork) {
+  const auto png = data::make_png({.color = data::PngColor::kPalette, .width = 24, .height = 24});
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() / "source/dog");
+  test::write_text(folder.path() / "source/dog/n02105855_2933.JPEG",
+                   {reinterpret_cast<const char*>(png.bytes.data()), png.bytes.size()});
+  data::ImageConvertOptions options;
+  options.output = {.out = folder.path() / "out", .split = "train"};
+  (void)data::convert_images(folder.path() / "source", options);
+
+  const data::Normalization values = {.mean = {0, 0, 0}, .stddev = {1, 1, 1}};
+  DataLoader loader(std::shared_ptr<const Dataset>(open_dataset(folder.path() / "out")),
+                    {.transform = image_transform({.mode = CropMode::kCentre, .size = 24, .resize = 24}, values,
+                                                  PixelLayout::kNhwc)});
+  const auto batch = loader.next();
+  ASSERT_TRUE(batch);
+  const auto expected = torch::tensor(at::ArrayRef<std::uint8_t>(png.pixels.pixels)).to(torch::kFloat) / 255;
+  EXPECT_TRUE(batch->data.permute({0, 2, 3, 1}).flatten().allclose(expected, 0, 1e-6));
 }
 
 TEST_F(ImageTransformTest, LayoutsHoldTheSameValues) {

@@ -1,5 +1,6 @@
 #include "tests/data/jpeg_samples.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -50,8 +51,10 @@ std::vector<unsigned char> exif_of(int orientation, bool big_endian) {
 void rgb_to_inverted_cmyk(const std::uint8_t* rgb, int pixels, std::vector<std::uint8_t>& row) {
   row.resize(4 * static_cast<std::size_t>(pixels));
   for (int i = 0; i < pixels; ++i) {
-    for (int c = 0; c < 3; ++c) row[4 * i + c] = rgb[3 * i + c];
-    row[4 * i + 3] = 255;
+    const std::uint8_t* p = rgb + 3 * i;
+    const int white = std::max({1, int{p[0]}, int{p[1]}, int{p[2]}});
+    for (int c = 0; c < 3; ++c) row[4 * i + c] = static_cast<std::uint8_t>((p[c] * 255 + white / 2) / white);
+    row[4 * i + 3] = static_cast<std::uint8_t>(white);
   }
 }
 
@@ -94,6 +97,7 @@ std::vector<std::byte> encode_jpeg(const Image& image, const JpegOptions& option
     info.comp_info[0].v_samp_factor = options.vertical;
   }
   info.restart_in_rows = options.restart_rows;
+  if (ink) info.write_Adobe_marker = options.adobe_marker ? TRUE : FALSE;
   if (options.progressive) jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);
   if (options.orientation != 0) {

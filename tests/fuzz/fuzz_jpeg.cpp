@@ -11,9 +11,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static ImageAugmenter centre({.mode = CropMode::kCentre, .size = 32, .resize = 40}, {}, PixelLayout::kNhwc);
   static std::vector<float> out(3 * 32 * 32);
   const auto bytes = std::as_bytes(std::span(data, size));
-  static JpegDecoder decoder;
+  static ImageDecoder decoder;
   try {
-    const JpegHeader header = decoder.open(bytes);
+    const ImageHeader header = decoder.open(bytes);
     if (std::int64_t{header.width} * header.height > 1 << 22) return 0;  // only to be quick
     random(bytes, 1, 0, static_cast<std::int64_t>(size), out);
     centre(bytes, 1, 0, 0, out);

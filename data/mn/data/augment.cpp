@@ -172,9 +172,9 @@ ImageAugmenter::ImageAugmenter(const CropOptions& crop, Normalization normalizat
   }
 }
 
-const Image& ImageAugmenter::augment(std::span<const std::byte> jpeg, std::uint64_t seed, std::int64_t epoch,
+const Image& ImageAugmenter::augment(std::span<const std::byte> encoded, std::uint64_t seed, std::int64_t epoch,
                                      std::int64_t index, Crop& crop) {
-  const JpegHeader& header = decoder_.open(jpeg);
+  const ImageHeader& header = decoder_.open(encoded);
   SampleRandom random(seed, epoch, index);
   crop = choose_crop(header.width, header.height, options_, random);
   const double share_x = crop.readable.width / crop.box.width;  // of the readable part to the box, for its least size
@@ -186,11 +186,11 @@ const Image& ImageAugmenter::augment(std::span<const std::byte> jpeg, std::uint6
   return result_;
 }
 
-void ImageAugmenter::operator()(std::span<const std::byte> jpeg, std::uint64_t seed, std::int64_t epoch,
+void ImageAugmenter::operator()(std::span<const std::byte> encoded, std::uint64_t seed, std::int64_t epoch,
                                 std::int64_t index, std::span<float> out) {
   if (out.size() != std::size_t{3} * options_.size * options_.size) throw ArgumentError("room for another image size");
   Crop crop;
-  (void)augment(jpeg, seed, epoch, index, crop);
+  (void)augment(encoded, seed, epoch, index, crop);
   normalization_.mean_image.empty() ? normalize(out) : subtract_mean_image(crop, out);
 }
 

@@ -1,4 +1,4 @@
-/// From a JPEG to a network's input: cut, resized, mirrored, normalised.
+/// From an encoded image to a network's input: cut, resized, mirrored, normalised.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <mn/data/image.hpp>
-#include <mn/data/jpeg.hpp>
+#include <mn/data/image_decoder.hpp>
 #include <mn/data/resize.hpp>
 
 namespace mn::data {
@@ -72,12 +72,12 @@ class ImageAugmenter {
   ImageAugmenter(const CropOptions& crop, Normalization normalization, PixelLayout layout);
 
   /// Fills `out` with 3 × size × size values, in the layout. Equal arguments give equal bits. Throws DataError as
-  /// JpegDecoder does.
-  void operator()(std::span<const std::byte> jpeg, std::uint64_t seed, std::int64_t epoch, std::int64_t index,
+  /// ImageDecoder does.
+  void operator()(std::span<const std::byte> encoded, std::uint64_t seed, std::int64_t epoch, std::int64_t index,
                   std::span<float> out);
 
   /// The same before normalisation: RGB, size × size. `crop` says what was taken.
-  const Image& augment(std::span<const std::byte> jpeg, std::uint64_t seed, std::int64_t epoch, std::int64_t index,
+  const Image& augment(std::span<const std::byte> encoded, std::uint64_t seed, std::int64_t epoch, std::int64_t index,
                        Crop& crop);
 
  private:
@@ -87,7 +87,7 @@ class ImageAugmenter {
   CropOptions options_;
   Normalization normalization_;
   PixelLayout layout_;
-  JpegDecoder decoder_;
+  ImageDecoder decoder_;
   Resizer resizer_;
   Image part_;
   Image result_;

@@ -12,8 +12,8 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/data/convert_images.hpp>
+#include <mn/data/image_decoder.hpp>
 #include <mn/data/image_list.hpp>
-#include <mn/data/jpeg.hpp>
 #include <mn/data/output_folder.hpp>
 #include <mn/data/shard_reader.hpp>
 #include <mn/data/shard_writer.hpp>
@@ -87,14 +87,14 @@ class Converter {
     const ConvertOptions& output = options_.output;
     result.table = ShardTable(fs::absolute(output.out).string(), output.split, spec, std::move(shards_));
     if (result.table.num_samples() == 0)
-      throw DataError("none of the " + std::to_string(total_) + " files is a usable JPEG");
+      throw DataError("none of the " + std::to_string(total_) + " files is a usable JPEG or PNG");
     return result;
   }
 
  private:
   void work() {
     try {
-      JpegDecoder decoder;
+      ImageDecoder decoder;
       for (std::size_t i = next_++; i < plan_.size() && !stop_; i = next_++) shards_[i] = convert(i, decoder);
     } catch (...) {
       const std::lock_guard lock(mutex_);
@@ -103,7 +103,7 @@ class Converter {
     }
   }
 
-  ShardInfo convert(std::size_t index, JpegDecoder& decoder) {
+  ShardInfo convert(std::size_t index, ImageDecoder& decoder) {
     const fs::path path = options_.output.out / shard_name(options_.output.split, index, plan_.size());
     if (const auto kept = finished(path, plan_[index])) {
       ++kept_;
@@ -140,12 +140,12 @@ class Converter {
     }
   }
 
-  void add(ShardContent& content, const ImageFile& file, JpegDecoder& decoder) {
+  void add(ShardContent& content, const ImageFile& file, ImageDecoder& decoder) {
     const fs::path path = list_.root / file.key;
     try {
       const std::string text = read_file(path);
       const auto bytes = std::as_bytes(std::span(text));
-      const JpegHeader header = decoder.open(bytes);
+      const ImageHeader header = decoder.open(bytes);
       Image ignored;
       if (!options_.check_headers_only) decoder.decode({0, 0, header.width, header.height}, 1, 1, ignored);
       content.add_encoded(bytes, file.label,

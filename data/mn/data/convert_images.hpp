@@ -1,4 +1,4 @@
-/// Pictures on disk → shards of encoded samples.
+/// Images on disk → shards of encoded samples.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +30,12 @@ struct ImageConversion {
   std::vector<std::string> errors;  ///< one for each file that this run left out
 };
 
-/// `source` is a folder with one folder of JPEGs, perhaps in folders of their own, for each class (classes are numbered
-/// by name), or a list file with lines "path label", paths relative to it. Shards are written in parallel and published
-/// one by one; after an interruption the same call goes on with those that are missing or damaged. The manifest comes
-/// last. Labels, shards and bytes depend on the files, the seed and the shard size alone. Throws UsageError (a dataset,
-/// shards or the beginnings of another conversion are there already, or another process is writing there), DataError
-/// (nothing to convert, an empty class, an unusable file).
+/// `source` is a folder with one folder of JPEGs and PNGs, perhaps in folders of their own, for each class (classes are
+/// numbered by name), or a list file with lines "path label", paths relative to it. Shards are written in parallel and
+/// published one by one; after an interruption the same call goes on with those that are missing or damaged. The
+/// manifest comes last. Labels, shards and bytes depend on the files, the seed and the shard size alone. Throws
+/// UsageError (a dataset, shards or the beginnings of another conversion are there already, or another process is
+/// writing there), DataError (nothing to convert, an empty class, an unusable file).
 ImageConversion convert_images(const std::filesystem::path& source, const ImageConvertOptions& options);
 
 }  // namespace mn::data

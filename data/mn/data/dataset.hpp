@@ -16,7 +16,7 @@ namespace mn {
 
 enum class SampleKind : std::uint8_t {
   kFixed,    ///< every sample is an array of the same dtype and shape
-  kEncoded,  ///< every sample is a compressed image (JPEG) of its own length
+  kEncoded,  ///< every sample is a compressed image (JPEG or PNG) of its own length
 };
 
 /// What one sample is.

@@ -34,7 +34,11 @@ class Tiff {
 
 int read_exif_orientation(std::span<const std::uint8_t> app1) noexcept {
   if (app1.size() < kExif.size() || !std::equal(kExif.begin(), kExif.end(), app1.begin())) return 1;
-  const Tiff tiff(app1.subspan(kExif.size()));
+  return read_tiff_orientation(app1.subspan(kExif.size()));
+}
+
+int read_tiff_orientation(std::span<const std::uint8_t> bytes) noexcept {
+  const Tiff tiff(bytes);
   if (tiff.number(2, 2) != 42u) return 1;
   const auto directory = tiff.number(4, 4);
   const auto entries = directory ? tiff.number(*directory, 2) : std::nullopt;

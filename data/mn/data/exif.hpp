@@ -1,4 +1,4 @@
-/// The orientation that a camera wrote into a JPEG (Exif 2.3, tag 0x0112).
+/// The orientation that a camera wrote into an image (Exif 2.3, tag 0x0112).
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,10 @@ struct Orientation {
   bool mirrored_y = false;
 };
 
-/// From the payload of an APP1 marker; 1 (upright as stored) … 8. 1 if there is none or if it is malformed.
+/// From the payload of a JPEG's APP1 marker; 1 (upright as stored) … 8. 1 if there is none or if it is malformed.
 [[nodiscard]] int read_exif_orientation(std::span<const std::uint8_t> app1) noexcept;
+/// The same from the TIFF structure in it, which is all of a PNG's eXIf chunk.
+[[nodiscard]] int read_tiff_orientation(std::span<const std::uint8_t> bytes) noexcept;
 
 /// value 1 … 8.
 [[nodiscard]] Orientation orientation_of(int value) noexcept;

@@ -28,6 +28,17 @@ struct Box {
   return {double(region.x), double(region.y), double(region.width), double(region.height)};
 }
 
+enum class ImageFormat : std::uint8_t { kJpeg, kPng };
+
+/// What an encoded image says of itself before it is decoded.
+struct ImageHeader {
+  ImageFormat format = ImageFormat::kJpeg;
+  int width = 0;
+  int height = 0;
+  int components = 0;   ///< as stored: 1 gray, 2 gray and alpha, 3 color or a palette, 4 CMYK, YCCK or color and alpha
+  int orientation = 1;  ///< EXIF's value, 1 … 8
+};
+
 /// RGB, 8 bits each. Reuse one object from image to image: it keeps its memory.
 struct Image {
   int width = 0;

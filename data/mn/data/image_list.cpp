@@ -73,7 +73,7 @@ ImageList list_folder(const fs::path& source) {
     add_pictures(entry.path(), static_cast<std::int32_t>(list.class_names.size()), seen, list);
     if (list.files.size() == before) {
       throw DataError("class " + name + " in " + source.string() +
-                      " is empty (no .jpg or .jpeg file in it): remove its folder, or fill it");
+                      " is empty (no .jpg, .jpeg or .png file in it): remove its folder, or fill it");
     }
     list.class_names.push_back(name);
   }

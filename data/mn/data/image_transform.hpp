@@ -1,4 +1,4 @@
-/// JPEGs as batches of float images.
+/// Encoded images as batches of float images.
 #pragma once
 
 #include <mn/data/augment.hpp>
