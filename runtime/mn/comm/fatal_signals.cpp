@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <mn/comm/fatal_signals.hpp>
+#include <mn/comm/standard_error.hpp>
 
 namespace mn {
 namespace {
@@ -23,7 +24,7 @@ struct Line {
   std::size_t length = 0;
 
   void set(const std::string& line) { length = line.copy(text, sizeof text); }
-  void print() const { [[maybe_unused]] const auto written = write(STDERR_FILENO, text, length); }
+  void print() const { write_stderr({text, length}); }
 };
 
 struct HandlerLink {
