@@ -63,6 +63,7 @@ bool is_lost(const HandlerLink& link) {
 void handle_fault(int signal) {
   // MPI_Abort leaves through exit(), under running threads: a fault there is no news once the end has been reported.
   const bool is_news = claim_loss_report();
+  if (is_news) silence_stderr();
   for (std::size_t i = 0; i < std::size(kFaults); ++i) {
     if (is_news && kFaults[i] == signal) fault_lines[i].print();
   }
