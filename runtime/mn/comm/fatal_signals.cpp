@@ -7,7 +7,6 @@
 
 #include <signal.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <mn/comm/fatal_signals.hpp>
 #include <mn/comm/standard_error.hpp>

@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <climits>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -17,9 +20,18 @@ std::atomic<int> stderr_of_ours = STDERR_FILENO;
 
 void write_stderr(std::string_view line) noexcept {
   const int fd = stderr_of_ours;
-  pollfd writable = {fd, POLLOUT, 0};
-  if (poll(&writable, 1, kWriteTime_ms) != 1) return;  // the write would wait for ever, and with it the job's end
-  [[maybe_unused]] const auto written = write(fd, line.data(), line.size());
+  while (!line.empty()) {
+    // A pipe that is ready takes PIPE_BUF bytes at once; without this the write could wait for ever, and the job with
+    // it.
+    pollfd ready = {fd, POLLOUT, 0};
+    const int count = poll(&ready, 1, kWriteTime_ms);
+    if (count < 0 && errno == EINTR) continue;
+    if (count != 1) return;
+    const ssize_t written = write(fd, line.data(), std::min<std::size_t>(line.size(), PIPE_BUF));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    line.remove_prefix(static_cast<std::size_t>(written));
+  }
 }
 
 void silence_stderr() noexcept {

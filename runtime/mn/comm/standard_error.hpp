@@ -5,8 +5,8 @@
 
 namespace mn {
 
-/// Writes `line` (at most 4096 bytes) to stderr in a single write, also after silence_stderr(); without it if nobody
-/// reads a full pipe for a second. Signal handlers may call it.
+/// Writes `line` to stderr, up to 4096 bytes in a single write, also after silence_stderr(); gives up if nobody reads a
+/// full pipe for a second. Signal handlers may call it.
 void write_stderr(std::string_view line) noexcept;
 
 /// From now on only write_stderr() reaches stderr: MPI explains its own abort, and lost connections, in pages of text,
