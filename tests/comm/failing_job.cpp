@@ -1,7 +1,8 @@
 // failing_job HOW RANK [WAY]: a job in which RANK ("all": every rank at once) fails HOW while the others wait for it in
-// a collective (WAY computing: while they compute for 60 s). Prints "rank N pid P" from each rank first.
-// HOW above-thread: every rank, with a communication thread at work below it (WAY uneven: a rank waits there for ever);
-// caught-above-thread: and catches the exception.
+// a collective (WAY computing: while they compute for 60 s). HOW wait: prints "rank N pid P" from each rank.
+// WAY chatty: every rank goes on writing to stderr meanwhile; full-stdout, full-stderr: into a full pipe that nobody
+// reads. HOW above-thread: every rank, with a communication thread at work below it (WAY uneven: a rank waits there for
+// ever); caught-above-thread: and catches the exception.
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -32,6 +34,35 @@ void throw_above_thread(mn::Communicator& comm, bool uneven) {
     });
   }
   throw mn::DataError("shard 3 is damaged", true);
+}
+
+/// A full pipe that nobody reads becomes `fd`.
+void clog(int fd) {
+  int ends[2];
+  if (pipe2(ends, O_NONBLOCK) != 0) throw std::runtime_error("no pipe");
+  const std::vector<char> page(4096);
+  while (write(ends[1], page.data(), page.size()) > 0) {
+  }
+  fcntl(ends[1], F_SETFL, 0);
+  dup2(ends[1], fd);
+}
+
+/// Another thread writes to `file`, as libraries do, and holds its lock where that blocks.
+void write_on(std::FILE* file) {
+  std::thread([file] {
+    while (true) {
+      std::fputs("text of a library\n", file);
+      std::fflush(file);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }).detach();
+}
+
+void go_on_writing(const std::string& way) {
+  if (way == "full-stdout") clog(STDOUT_FILENO);
+  if (way == "full-stderr") clog(STDERR_FILENO);
+  if (way == "full-stdout") write_on(stdout);
+  if (way == "full-stderr" || way == "chatty") write_on(stderr);
 }
 
 int overflow_stack(int depth) {
@@ -63,14 +94,16 @@ void fail(const std::string& how) {
 
 int main(int argc, char** argv) {
   return mn::run_job(argc, argv, [&](mn::Job& job) {
-    if (argc < 3) throw mn::UsageError("usage: failing_job HOW RANK [computing]");
+    if (argc < 3) throw mn::UsageError("usage: failing_job HOW RANK [WAY]");
     const std::string how = argv[1];
     const int failing = std::string(argv[2]) == "all" ? job.rank() : std::atoi(argv[2]);
-    const bool uneven = argc > 3 && std::string(argv[3]) == "uneven";
-    const bool computing = argc > 3 && std::string(argv[3]) == "computing";
+    const std::string way = argc > 3 ? argv[3] : "";
+    const bool uneven = way == "uneven";
+    const bool computing = way == "computing";
     if (how == "usage-everywhere") throw mn::UsageError("--epoch must be positive");
     const auto comm = mn::create_communicator(how.ends_with("above-thread") ? "hierarchical" : "flat");
     comm->barrier();
+    go_on_writing(way);
     if (how == "above-thread") throw_above_thread(*comm, uneven);
     if (how == "caught-above-thread") {
       try {

@@ -3,9 +3,11 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <iostream>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <typeinfo>
 
@@ -16,10 +18,14 @@
 #include <mn/comm/failure.hpp>
 #include <mn/comm/job.hpp>
 #include <mn/comm/mpi.hpp>
+#include <mn/comm/standard_error.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {
 namespace {
+
+constexpr auto kFlushTime = std::chrono::milliseconds(500);
+constexpr auto kHearingTime = std::chrono::milliseconds(50);
 
 // A terminate handler takes no argument: what it needs lies here.
 Speaker failing_speaker;
@@ -53,11 +59,6 @@ Outcome outcome_of(const std::exception_ptr& error) {
   }
 }
 
-void flush_output() {
-  std::cout.flush();
-  std::fflush(nullptr);
-}
-
 [[noreturn]] void handle_terminate() { fail_job(std::current_exception()); }
 
 }  // namespace
@@ -66,9 +67,21 @@ std::string Speaker::line(const std::string& message) const {
   return "mn: rank " + std::to_string(rank) + " (host " + host + "): " + message + "\n";
 }
 
-void report(const Speaker& speaker, const std::string& message) {
-  const std::string line = speaker.line(message);
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
+void report(const Speaker& speaker, const std::string& message) { write_stderr(speaker.line(message)); }
+
+void flush_output() {
+  const auto flush = [] {
+    std::cout.flush();
+    std::fflush(nullptr);
+  };
+  std::packaged_task<void()> task(flush);
+  const auto flushed = task.get_future();
+  try {
+    std::thread(std::move(task)).detach();
+  } catch (const std::system_error&) {  // no thread is to be had
+    return flush();
+  }
+  flushed.wait_for(kFlushTime);
 }
 
 void install_terminate_handler(const Speaker& speaker, FailureHooks hooks) {
@@ -103,21 +116,29 @@ void end_all_ranks(int exit_code) {
   std::_Exit(exit_code);
 }
 
+void end_all_ranks(const Speaker& speaker, const std::string& message, const FailureHooks& hooks, int exit_code) {
+  silence_stderr();
+  report(speaker, message);
+  if (hooks.tell_reported) {
+    hooks.tell_reported();
+    std::this_thread::sleep_for(kHearingTime);  // before MPI tells them that connections break
+  }
+  end_all_ranks(exit_code);
+}
+
 void fail_job(std::exception_ptr error) {
   static std::atomic_flag failing;
   while (failing.test_and_set()) pause();  // another thread is at it, and ends the process
   const Outcome outcome = outcome_of(error);
+  flush_output();
   if (outcome.on_all_ranks && (!failing_hooks.all_ranks_agree || failing_hooks.all_ranks_agree())) {
     if (failing_speaker.rank == 0) report(failing_speaker, outcome.message);
-    flush_output();
     const auto bound = exit_soon(outcome.exit_code);  // MPI_Finalize may wait for what other ranks left unfinished
     if (failing_hooks.finish) failing_hooks.finish(outcome.exit_code);
     std::_Exit(outcome.exit_code);
   }
   while (failing_hooks.may_report && !failing_hooks.may_report()) pause();
-  report(failing_speaker, outcome.message);
-  if (failing_hooks.tell_reported) failing_hooks.tell_reported();
-  end_all_ranks(outcome.exit_code);
+  end_all_ranks(failing_speaker, outcome.message, failing_hooks, outcome.exit_code);
 }
 
 }  // namespace mn

@@ -35,10 +35,18 @@ void remove_terminate_handler();
 /// One line on stderr in a single write.
 void report(const Speaker& speaker, const std::string& message);
 
+/// Flushes std::cout and all of stdio, as far as that takes no longer than half a second: a full pipe that nobody
+/// reads, or the lock of a thread that writes to one, would keep the process for ever.
+void flush_output();
+
 /// Ends this process unless the result goes within four seconds: for calls of MPI that may wait for ever.
 [[nodiscard]] std::jthread exit_soon(int exit_code);
 
 /// Ends this process and, where MPI is up, all others: MPI_Abort, and _exit should that not return within four seconds.
 [[noreturn]] void end_all_ranks(int exit_code);
+
+/// The same, with `message` reported first and `hooks` told: the last line on stderr, of MPI's own text too.
+[[noreturn]] void end_all_ranks(const Speaker& speaker, const std::string& message, const FailureHooks& hooks,
+                                int exit_code);
 
 }  // namespace mn

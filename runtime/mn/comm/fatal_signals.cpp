@@ -7,9 +7,9 @@
 
 #include <signal.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <mn/comm/fatal_signals.hpp>
+#include <mn/comm/standard_error.hpp>
 
 namespace mn {
 namespace {
@@ -23,7 +23,7 @@ struct Line {
   std::size_t length = 0;
 
   void set(const std::string& line) { length = line.copy(text, sizeof text); }
-  void print() const { [[maybe_unused]] const auto written = write(STDERR_FILENO, text, length); }
+  void print() const { write_stderr({text, length}); }
 };
 
 struct HandlerLink {
@@ -62,6 +62,7 @@ bool is_lost(const HandlerLink& link) {
 void handle_fault(int signal) {
   // MPI_Abort leaves through exit(), under running threads: a fault there is no news once the end has been reported.
   const bool is_news = claim_loss_report();
+  if (is_news) silence_stderr();
   for (std::size_t i = 0; i < std::size(kFaults); ++i) {
     if (is_news && kFaults[i] == signal) fault_lines[i].print();
   }

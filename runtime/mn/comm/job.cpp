@@ -13,6 +13,7 @@
 #include <mn/comm/job.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/peer_monitor.hpp>
+#include <mn/comm/standard_error.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
@@ -92,22 +93,14 @@ class Job::Impl {
     size_ = comm_.size();
     start_log(speaker_);
     if (timeout.count() > 0 && size_ > 1) start_monitor(timeout);
-    FailureHooks hooks;
-    hooks.all_ranks_agree = [this] { return all_ranks_agree(); };
-    hooks.finish = [this](int exit_code) { finish(exit_code); };
-    if (monitor_) {
-      hooks.may_report = [this] { return monitor_->may_report(); };
-      hooks.tell_reported = [this] { monitor_->tell_reported(); };
-    }
-    install_terminate_handler(speaker_, std::move(hooks));
+    install_terminate_handler(speaker_, failure_hooks());
     install_signal_handlers(speaker_, monitor_ ? monitor_->links() : std::vector<PeerMonitor::Link>{});
   }
 
   ~Impl() {
     if (std::uncaught_exceptions() > 0) {
-      report(speaker_, "an exception left the scope of mn::Job; all ranks end");
-      if (monitor_) monitor_->tell_reported();
-      end_all_ranks(1);
+      flush_output();
+      end_all_ranks(speaker_, "an exception left the scope of mn::Job; all ranks end", failure_hooks(), 1);
     }
     // Until every rank is here, the loss of one must still be noticed.
     if (monitor_ && mpi_is_up()) MPI_Barrier(comm_.get());
@@ -137,13 +130,24 @@ class Job::Impl {
                 ": if a rank dies, others may wait for ever; allow TCP between the nodes");
   }
 
+  FailureHooks failure_hooks() {
+    FailureHooks hooks;
+    hooks.all_ranks_agree = [this] { return all_ranks_agree(); };
+    hooks.finish = [this](int exit_code) { finish(exit_code); };
+    if (monitor_) {
+      hooks.may_report = [this] { return monitor_->may_report(); };
+      hooks.tell_reported = [this] { monitor_->tell_reported(); };
+    }
+    return hooks;
+  }
+
   /// On the monitor's thread.
   void end_for_loss(const std::optional<std::string>& message) {
-    if (message && claim_loss_report()) {
-      report(speaker_, *message);
-      monitor_->tell_reported();
-      end_all_ranks(1);
+    if (message) {
+      flush_output();  // may take a while: who has claimed the report must write it at once
+      if (claim_loss_report()) end_all_ranks(speaker_, *message, failure_hooks(), 1);
     }
+    silence_stderr();  // another has said why: what MPI has to say of broken connections comes after that
     // The rank that reported ends the job; where the launcher does not take part, each ends itself.
     std::this_thread::sleep_for(std::chrono::seconds(2));
     std::_Exit(1);
