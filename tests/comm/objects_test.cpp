@@ -15,7 +15,7 @@ TEST(ObjectsTest, WhatIsNoDocumentIsAnErrorOfOneLine) {
   const auto comm = create_communicator("naive");
   const int root = comm->size() - 1;
   for (const char byte : {'\x81', '\x96', '\x7f', '\x5f', '\x9f', '\xa1'}) {
-    const std::string sent(10'000'000, byte);
+    const std::string sent(1'000'000, byte);
     const std::string error = test::message_of<DataError>([&] {
       if (comm->rank() == root) {
         (void)comm->bcast_obj(sent, root);
