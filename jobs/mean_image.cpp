@@ -32,10 +32,11 @@ MeanImage parse_mean_image(std::string_view bytes, const std::string& source) {
   }
   MeanImage image;
   image.side = std::stoi(shape[1]);
-  image.values.resize(std::size_t{3} * image.side * image.side);
-  const std::size_t size = image.values.size() * sizeof(float);
+  const std::size_t count = std::size_t{3} * image.side * image.side;
+  const std::size_t size = count * sizeof(float);
   if (bytes.size() - first != size)
     fail("has " + std::to_string(bytes.size() - first) + " bytes of values instead of " + std::to_string(size));
+  image.values.resize(count);
   std::memcpy(image.values.data(), bytes.data() + first, size);
   return image;
 }

@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/job.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 
 #include "selftest_gpu.hpp"
 
@@ -163,7 +162,7 @@ int run(bool as_json) {
   int failed = 0;
   if (comm->rank() == 0) {
     // mnlaunch hands its findings over; alone, the self test reports what MPI sees.
-    json report = json::parse(environment("MN_DOCTOR_REPORT").value_or("{}"));
+    json report = parse_json(environment("MN_DOCTOR_REPORT").value_or("{}"), "MN_DOCTOR_REPORT");
     if (!report.contains("findings")) report["findings"] = json::array();
     if (!report.contains("placement")) report["placement"] = placement_of(*comm);
     report["self_test"] = tests;

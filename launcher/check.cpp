@@ -11,7 +11,7 @@ namespace {
 std::string value_at(const Facts& facts, const Facts::json_pointer& pointer) {
   if (!facts.contains(pointer)) return "not there";
   const Facts& value = facts.at(pointer);
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, Facts::error_handler_t::replace);
 }
 
 std::string shown(const std::string& value) { return value.empty() ? "empty" : value; }

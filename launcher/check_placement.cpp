@@ -2,7 +2,7 @@
 #include <set>
 
 #include "checks.hpp"
-#include "gather.hpp"
+#include "node_share.hpp"
 
 namespace mn::launcher {
 namespace {

@@ -29,7 +29,7 @@ CpuSet parse_cpus(std::string_view list) {
     const std::string_view item = list.substr(0, list.find(','));
     int first = 0;
     auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), first);
-    if (error != std::errc()) break;
+    if (error != std::errc() || first < 0) break;
     int last = first;
     if (end != item.data() + item.size() && *end == '-') std::from_chars(end + 1, item.data() + item.size(), last);
     for (int cpu = first; cpu <= std::min(last, kMostCpus); ++cpu) cpus.insert(cpu);

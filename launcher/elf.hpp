@@ -24,6 +24,7 @@ class ElfSection {
  public:
   ElfSection(std::ifstream file, std::uint64_t offset, std::uint64_t bytes)
       : file_(std::move(file)), offset_(offset), bytes_(bytes) {}
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
   /// Nothing past the section's end.
   template <typename Value>
   [[nodiscard]] std::optional<Value> read(std::uint64_t at) const {

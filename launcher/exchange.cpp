@@ -4,6 +4,7 @@
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/host_list.hpp>
+#include <mn/core/json.hpp>
 
 namespace mn::launcher {
 namespace {
@@ -51,7 +52,7 @@ Facts Exchange::hear(int rank, const std::string& topic) const {
     throw CheckError("error [tasks] " + here_.layout->host_of(rank) + ": rank " + std::to_string(rank) +
                      " told nothing; start mnlaunch on every rank, and equally often");
   }
-  return Facts::from_cbor(*bytes);
+  return parse_cbor(*bytes, "\"" + topic + "\" of rank " + std::to_string(rank) + " on " + here_.layout->host_of(rank));
 }
 
 void limit_size(Facts& facts) {

@@ -27,7 +27,7 @@ class Exchange {
   /// Waits for all ranks. Throws CheckError that names the missing ranks and their hosts when the session's patience
   /// ends.
   void meet();
-  /// What `rank` told. Throws CheckError if nothing.
+  /// What `rank` told. Throws CheckError if nothing, DataError if that is no facts.
   [[nodiscard]] Facts hear(int rank, const std::string& topic) const;
 
  private:

@@ -25,6 +25,7 @@ constexpr std::uint32_t kMagic = 0xba55ed50;
 constexpr std::uint16_t kPtx = 1;
 constexpr std::uint16_t kBinary = 2;
 constexpr int kMostContainers = 64;
+constexpr int kMostEntries = 1024;  // of a container: one for each target of each source
 
 }  // namespace
 
@@ -36,10 +37,13 @@ GpuCode read_gpu_code(const std::filesystem::path& file) {
   for (int i = 0; i < kMostContainers; ++i) {
     const auto container = section->read<Container>(at);
     if (!container || container->magic != kMagic) break;
-    const std::uint64_t end = at + container->header_bytes + container->bytes;
-    for (at += container->header_bytes; at < end;) {
+    const std::uint64_t first = at + container->header_bytes;
+    if (container->header_bytes < sizeof(Container) || container->bytes > section->bytes()) break;
+    const std::uint64_t end = first + container->bytes;
+    at = first;
+    for (int k = 0; k < kMostEntries && at < end; ++k) {
       const auto entry = section->read<Entry>(at);
-      if (!entry || entry->bytes == 0) break;
+      if (!entry || entry->bytes == 0 || entry->bytes > end - at) break;
       if (entry->kind == kPtx) code.ptx.insert(static_cast<int>(entry->capability));
       if (entry->kind == kBinary) code.binary.insert(static_cast<int>(entry->capability));
       at += entry->header_bytes + entry->bytes;

@@ -1,10 +1,9 @@
-/// The facts of one rank and of one node, put together, and the node's resources shared out from them.
+/// The facts of one rank and of one node, put together.
 #pragma once
 
 #include <filesystem>
 #include <vector>
 
-#include "binding.hpp"
 #include "facts.hpp"
 #include "placement.hpp"
 
@@ -15,17 +14,6 @@ namespace mn::launcher {
 
 /// The node's hardware, and, if nodes are `compared`, everything that the checks look at. One hwloc load.
 [[nodiscard]] Facts node_facts(const Surroundings& surroundings, bool compared);
-
-[[nodiscard]] RankResources resources_of(const Facts& rank);
-
-/// One node as its ranks told it.
-struct NodeShare {
-  Facts node;
-  std::vector<Facts> ranks;       ///< by rank
-  std::vector<Binding> bindings;  ///< the same
-};
-/// Computes `share.bindings`.
-void bind(NodeShare& share, const BindingOptions& options);
 
 /// Where to look for libpmix: beside the MPI whose mpiexec started this, then where the dynamic loader looks.
 [[nodiscard]] std::vector<std::filesystem::path> pmix_libraries(const Variables& variables);

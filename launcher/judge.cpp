@@ -58,6 +58,11 @@ std::string lines(const Findings& findings) {
   return text;
 }
 
+/// Names and variables need not be UTF-8; JSON must.
+std::string text_of(const nlohmann::json& document, int indent) {
+  return document.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 bool keeps_from_starting(const Finding& finding) {
   return finding.is_error && (finding.check == "mpi" || finding.check == "program" || finding.check == "unresolved");
 }
@@ -100,13 +105,13 @@ Verdict judge(const JobFacts& job, const Options& options, const Placement& here
   }
   if (options.doctor) {
     document["placement"] = to_json(rows_as_told(job, here));
-    verdict.report = document.dump();
+    verdict.report = text_of(document, -1);
     // The self test prints one report of it all, unless it can't even start as one job.
     verdict.exit_code = std::ranges::any_of(findings, keeps_from_starting) ? 1 : 0;
     if (verdict.exit_code == 0) return verdict;
   }
   if (options.json && here.rank == 0 && (options.show || !findings.empty())) {
-    verdict.output = document.dump(2) + "\n";
+    verdict.output = text_of(document, 2) + "\n";
   } else {
     verdict.complaints = lines(findings);
   }

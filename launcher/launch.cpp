@@ -12,6 +12,7 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 
 #include "binding.hpp"
 #include "check.hpp"
@@ -22,6 +23,7 @@
 #include "judge.hpp"
 #include "neighbours.hpp"
 #include "network.hpp"
+#include "node_share.hpp"
 #include "placement.hpp"
 #include "pmi_session.hpp"
 #include "pmix_session.hpp"
@@ -56,7 +58,8 @@ class Launch {
   int run() {
     look_for_program();
     connect();
-    Outcome outcome = session_ && here_.size > 1 ? compare() : check_alone();
+    Outcome outcome = read_json("what the ranks told each other",
+                                [&] { return session_ && here_.size > 1 ? compare() : check_alone(); });
     session_.reset();
     // Only after the exchange, so that no output is under way while mpiexec serves the ranks' PMIx calls.
     std::cout << outcome.verdict.output << std::flush;

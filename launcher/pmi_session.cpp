@@ -1,6 +1,7 @@
 #include "pmi_session.hpp"
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 
 #include <poll.h>
@@ -23,6 +24,9 @@ std::optional<std::string> value_of(const std::string& answer, const std::string
   return line.substr(begin, line.find_first_of(" \n", begin) - begin);
 }
 
+constexpr int kMostRanks = 10'000'000;
+constexpr std::size_t kMostAnswerBytes = 1 << 16;  // PMI-1 allows lines of 1 KiB and a little more
+
 std::string host_key(int node) { return "mn-host-" + std::to_string(node); }
 
 }  // namespace
@@ -37,14 +41,16 @@ std::optional<std::vector<int>> nodes_of_mapping(std::string_view mapping, int s
     Block block{};
     if (std::sscanf(text.c_str() + at, ",(%d,%d,%d)", &block.first, &block.nodes, &block.ranks) != 3)
       return std::nullopt;
-    if (block.first < 0 || block.nodes < 1 || block.ranks < 1) return std::nullopt;
+    if (block.first < 0 || block.first > kMostRanks || block.nodes < 1 || block.ranks < 1) return std::nullopt;
     blocks.push_back(block);
   }
   if (!mapping.starts_with("(vector,") || blocks.empty()) return std::nullopt;
+  if (size > kMostRanks) return std::nullopt;
   std::vector<int> nodes;
   for (std::size_t i = 0; static_cast<int>(nodes.size()) < size; i = (i + 1) % blocks.size()) {
     const Block& block = blocks[i];
-    for (int k = 0; k < block.nodes * block.ranks && static_cast<int>(nodes.size()) < size; ++k) {
+    const std::int64_t ranks = std::int64_t{block.nodes} * block.ranks;
+    for (int k = 0; k < ranks && static_cast<int>(nodes.size()) < size; ++k) {
       nodes.push_back(block.first + k / block.ranks);
     }
   }
@@ -58,6 +64,7 @@ std::optional<std::string> PmiSession::ask(const std::string& command, const std
     return std::nullopt;
   std::string answer;
   while (!answer.ends_with('\n')) {
+    if (answer.size() > kMostAnswerBytes) return std::nullopt;
     pollfd readable{fd_, POLLIN, 0};
     char c = 0;  // byte by byte: what follows the line is not ours
     if (poll(&readable, 1, static_cast<int>(patience.count())) != 1 || recv(fd_, &c, 1, 0) != 1) return std::nullopt;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <fstream>
 #include <numeric>
 
@@ -13,11 +14,15 @@ namespace {
 
 constexpr int kMostTasks = 10'000'000;
 
+[[noreturn]] void malformed(std::string_view counts) {
+  throw UsageError("Slurm's task counts \"" + std::string(counts) + "\" are malformed: expected the form 2(x3),1");
+}
+
 int positive(std::string_view digits, std::string_view counts) {
   int value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc() || end != digits.data() + digits.size() || value < 1 || value > kMostTasks) {
-    throw UsageError("Slurm's task counts \"" + std::string(counts) + "\" are malformed: expected the form 2(x3),1");
+    malformed(counts);
   }
   return value;
 }
@@ -91,6 +96,7 @@ std::vector<std::string> hosts_of_list(const std::string& list) {
 
 std::vector<int> expand_task_counts(std::string_view counts) {
   std::vector<int> tasks;
+  std::int64_t total = 0;
   std::string_view rest = counts;
   while (true) {
     const std::string_view item = rest.substr(0, rest.find(','));
@@ -98,6 +104,8 @@ std::vector<int> expand_task_counts(std::string_view counts) {
     const bool repeated = open != std::string_view::npos && item.back() == ')';
     const int value = positive(item.substr(0, repeated ? open : item.size()), counts);
     const int times = repeated ? positive(item.substr(open + 2, item.size() - open - 3), counts) : 1;
+    total += std::int64_t{value} * times;
+    if (total > kMostTasks) malformed(counts);
     tasks.insert(tasks.end(), static_cast<std::size_t>(times), value);
     if (item.size() == rest.size()) return tasks;
     rest.remove_prefix(item.size() + 1);

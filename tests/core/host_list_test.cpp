@@ -33,6 +33,29 @@ TEST(ExpandHostList, RefusesMalformedLists) {
   }
 }
 
+TEST(ExpandHostList, RefusesWhatMemoryCannotHold) {
+  std::string million_times_many = "vn[1-1000000";
+  for (int i = 0; i < 100; ++i) million_times_many += ",1-1000000";
+  std::string groups = "r";
+  for (int i = 0; i < 100'000; ++i) groups += "[1]";
+  for (const std::string& list :
+       {std::string("vn[1-18446744073709551615]"), std::string("vn[0-18446744073709551615]"), million_times_many + "]",
+        groups, "vn[" + std::string(100'000, '0') + "-999999]", std::string(100'000, 'x') + "[1-1000000]",
+        std::string("a[1-999999],b[1-999999]"), std::string("r[1-1001]n[1-1000]")}) {
+    try {
+      static_cast<void>(expand_host_list(list));
+      FAIL() << list.substr(0, 50);
+    } catch (const ArgumentError& error) {
+      EXPECT_LT(std::string(error.what()).size(), 300u);
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    }
+  }
+  EXPECT_THAT(expand_host_list("vn[18446744073709551614-18446744073709551615]"),
+              ElementsAre("vn18446744073709551614", "vn18446744073709551615"));
+  EXPECT_THAT(expand_host_list("vn[18446744073709551615]"), ElementsAre("vn18446744073709551615"));
+  EXPECT_EQ(expand_host_list("vn[1-1000000]").size(), 1'000'000u);
+}
+
 TEST(CompressHostList, ShortestForm) {
   EXPECT_EQ(compress_host_list({}), "");
   EXPECT_EQ(compress_host_list({"head"}), "head");

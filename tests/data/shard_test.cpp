@@ -288,6 +288,9 @@ TEST_F(Shards, ATableSurvivesTheWireAndGarbageDoesNot) {
   EXPECT_EQ(parsed.hash(), table.hash());
   EXPECT_THROW((void)ShardTable::parse(bytes.substr(0, bytes.size() / 2)), DataError);
   EXPECT_THROW((void)ShardTable::parse("garbage"), DataError);
+  for (const char nested : {'\x81', '\x96', '\x7f', '\x5f'}) {  // arrays, and texts in pieces, within each other
+    EXPECT_THROW((void)ShardTable::parse(std::string(10'000'000, nested)), DataError) << +nested;
+  }
 }
 
 TEST_F(Shards, WritesNothingIntoAnExistingDataset) {

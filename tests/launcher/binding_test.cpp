@@ -184,5 +184,12 @@ TEST(BindingTest, MachineSurvivesItsJson) {
   EXPECT_LT(nlohmann::json::to_cbor(nlohmann::json(recorded("h200x4-turin.xml"))).size(), 8u << 10);
 }
 
+TEST(CpuSetTest, ListsAreReadAsFarAsTheyMakeSense) {
+  EXPECT_THAT(parse_cpus("0-2,8"), ElementsAre(0, 1, 2, 8));
+  EXPECT_THAT(parse_cpus("1,x,3"), ElementsAre(1));
+  EXPECT_THAT(parse_cpus("-2147483648-3"), IsEmpty());
+  EXPECT_THAT(parse_cpus("65536-2147483647"), ElementsAre(65536));
+}
+
 }  // namespace
 }  // namespace mn::launcher

@@ -80,13 +80,13 @@ TEST_F(GpuTest, BusIdsOfNvmlAndHwlocAgree) {
 }
 
 /// An ELF file with nothing but a section .nv_fatbin: one container with a binary for each of `binary`, PTX for 90.
-void write_gpu_program(const std::filesystem::path& file, const std::vector<std::uint32_t>& binary) {
+void write_gpu_program(const std::filesystem::path& file, const std::vector<std::uint32_t>& binary,
+                       std::uint64_t code_bytes = 8) {
   const std::string names("\0.nv_fatbin\0.shstrtab\0", 22);
   std::string entries;
   const auto add_entry = [&](std::uint16_t kind, std::uint32_t capability) {
     char entry[64 + 8] = {};  // a header and eight bytes of code
     const std::uint32_t header_bytes = 64;
-    const std::uint64_t code_bytes = 8;
     std::memcpy(entry, &kind, sizeof kind);
     std::memcpy(entry + 4, &header_bytes, sizeof header_bytes);
     std::memcpy(entry + 8, &code_bytes, sizeof code_bytes);
@@ -131,6 +131,9 @@ TEST_F(GpuTest, AProgramTellsForWhichGpusItWasCompiled) {
   EXPECT_TRUE(runs_on(code, 86));   // a later minor version of 8.0
   EXPECT_TRUE(runs_on(code, 120));  // through PTX
   EXPECT_FALSE(runs_on({{90}, {}}, 100));
+  write_gpu_program(file, {75, 80}, 0 - std::uint64_t{64});  // its end is its beginning
+  EXPECT_TRUE(read_gpu_code(file).empty());
+  write_gpu_program(file, {75, 80});
   std::filesystem::resize_file(file, 150);
   EXPECT_TRUE(read_gpu_code(file).empty());
   std::filesystem::remove(file);

@@ -142,6 +142,8 @@ TEST(PlacementTest, HydrasMappingIsReadBlockByBlockAndBegunAnew) {
   for (const char* malformed : {"", "(vector)", "(vector,(0,0,1))", "(vector,(0,1))", "(vector,(-1,1,1))"}) {
     EXPECT_EQ(nodes_of_mapping(malformed, 4), std::nullopt) << malformed;
   }
+  EXPECT_EQ(nodes_of_mapping("(vector,(7,65536,65536))", 2), (Nodes{7, 7})) << "more ranks than an int counts";
+  EXPECT_EQ(nodes_of_mapping("(vector,(0,1,1))", 2'000'000'000), std::nullopt);
 }
 
 TEST(PlacementTest, HydraInsideASlurmTaskWinsAsLongAsItsSocketIsOpen) {

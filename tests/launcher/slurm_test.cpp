@@ -19,7 +19,7 @@ using ::testing::Optional;
 TEST(SlurmTest, ExpandsTaskCounts) {
   EXPECT_THAT(expand_task_counts("2(x3),1"), ElementsAre(2, 2, 2, 1));
   EXPECT_THAT(expand_task_counts("4"), ElementsAre(4));
-  for (const char* bad : {"", "2(x)", "a", "2,,1", "0", "-1", "2(x3"}) {
+  for (const char* bad : {"", "2(x)", "a", "2,,1", "0", "-1", "2(x3", "10000000(x10000000)", "1(x10000000),1"}) {
     EXPECT_THROW(static_cast<void>(expand_task_counts(bad)), UsageError) << bad;
   }
 }

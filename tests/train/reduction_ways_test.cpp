@@ -61,24 +61,29 @@ TEST_P(OptimizerTest, NoSyncLastsAsLongAsAnyOfItsTokens) {
   const at::Tensor p = parameter({40});
   const at::Tensor added = parameter({4});
   auto optimizer = sgd({p});
-  const auto sends_during_backward = [&] {
+  const auto sends_during_backward = [&](bool expected) {
     const std::uint64_t before = optimizer->bytes_sent();
     optimizer->zero_grad();
     p.sum().backward();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for the communication thread
+    // For the communication thread: as long as it takes if it should send, a moment if it should not.
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(expected ? 30'000 : 20);
+    while (optimizer->bytes_sent() == before && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     const bool sent = optimizer->bytes_sent() > before;
     optimizer->step();
     return sent;
   };
   auto outer = optimizer->no_sync();
   { const auto inner = optimizer->no_sync(); }
-  EXPECT_FALSE(sends_during_backward());
+  EXPECT_FALSE(sends_during_backward(false));
   optimizer->actual().add_param_group(torch::optim::OptimizerParamGroup({added}, std::make_unique<SGDOptions>(1)));
-  EXPECT_FALSE(sends_during_backward());
+  EXPECT_FALSE(sends_during_backward(false));
   optimizer.reset();
   outer.reset();
   optimizer = sgd({p});
-  EXPECT_EQ(sends_during_backward(), GetParam().overlap && size_ > 1);
+  const bool overlaps = GetParam().overlap && size_ > 1;
+  EXPECT_EQ(sends_during_backward(overlaps), overlaps);
 }
 
 /// Also where the order in memory is learned from the first step.

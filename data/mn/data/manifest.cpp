@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include <nlohmann/json.hpp>
-
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 #include <mn/data/hdf5.hpp>
 #include <mn/data/manifest.hpp>
 #include <mn/data/shard_reader.hpp>
@@ -108,7 +107,7 @@ json content(const ShardTable& table) {
           {"header_crcs", columns.header_crcs}};
 }
 
-SampleSpec checked(SampleSpec spec, int kind, int dtype) {
+SampleSpec checked(SampleSpec spec, std::int64_t kind, std::int64_t dtype) {
   if (kind < 0 || kind > 1 || dtype < 0 || dtype > static_cast<int>(DType::kFloat64)) {
     throw DataError("a shard table has an unknown kind or dtype");
   }
@@ -123,14 +122,19 @@ std::vector<std::int64_t> read_column(hid_t file, const char* name) {
   return column;
 }
 
+std::int64_t read_number(hid_t file, const char* name) {
+  const auto numbers = h5_read_numbers(file, name);
+  if (numbers.size() != 1) throw DataError(std::string("its attribute \"") + name + "\" is not one number");
+  return numbers[0];
+}
+
 ShardTable read_table(hid_t file, const std::string& folder) {
   if (h5_read_text(file, "format") != kFormat) throw DataError("it is another kind of HDF5 file");
   SampleSpec spec;
   spec.shape = h5_read_numbers(file, "shape");
-  spec.num_classes = h5_read_numbers(file, "num_classes").at(0);
+  spec.num_classes = read_number(file, "num_classes");
   spec.class_names = h5_read_strings(file, "class_names");
-  spec = checked(std::move(spec), static_cast<int>(h5_read_numbers(file, "kind").at(0)),
-                 static_cast<int>(h5_read_numbers(file, "dtype").at(0)));
+  spec = checked(std::move(spec), read_number(file, "kind"), read_number(file, "dtype"));
   Columns columns;
   columns.files = h5_read_strings(file, "file");
   columns.num_samples = read_column(file, "num_samples");
@@ -202,8 +206,9 @@ std::string ShardTable::serialize() const {
 }
 
 ShardTable ShardTable::parse(const std::string& bytes) {
-  try {
-    const json document = json::from_cbor(bytes);
+  constexpr const char* kWhat = "a shard table";
+  const json document = parse_cbor(bytes, kWhat);
+  return read_json(kWhat, [&]() -> ShardTable {
     SampleSpec spec;
     spec.shape = document.at("shape").get<std::vector<std::int64_t>>();
     spec.num_classes = document.at("num_classes");
@@ -216,9 +221,7 @@ ShardTable ShardTable::parse(const std::string& bytes) {
     columns.header_crcs = document.at("header_crcs").get<std::vector<std::int64_t>>();
     columns.uuids = document.at("uuids").get_binary();
     return {document.at("folder"), document.at("split"), std::move(spec), shards_of(columns)};
-  } catch (const json::exception& e) {
-    throw DataError(std::string("this is no shard table: ") + e.what());
-  }
+  });
 }
 
 void write_manifest(const ShardTable& table) {

@@ -6,6 +6,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/ordered_reducer.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 
 namespace mn {
 namespace {
@@ -49,7 +50,7 @@ std::string packed(const json& document) {
   return bytes;
 }
 
-json unpacked(const std::string& bytes) { return json::from_cbor(bytes); }
+json unpacked(const std::string& bytes) { return parse_cbor(bytes, "a JSON object that a rank sent"); }
 
 std::vector<json> unpacked(const std::vector<std::string>& objects) {
   std::vector<json> documents;

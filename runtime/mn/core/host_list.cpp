@@ -11,9 +11,14 @@ namespace mn {
 namespace {
 
 constexpr std::size_t kMostNames = 1'000'000;
+constexpr std::size_t kLongestName = 255;  // DNS allows 253
+constexpr int kMostGroups = 8;             // of brackets in a name
 
 [[noreturn]] void malformed(std::string_view list) {
-  throw ArgumentError("\"" + std::string(list) + "\" is not a host list: expected the form vn[1,3-5],head");
+  constexpr std::size_t kMostQuoted = 200;
+  const std::string quoted(list.substr(0, kMostQuoted));
+  throw ArgumentError("\"" + quoted + (list.size() > kMostQuoted ? "..." : "") +
+                      "\" is not a host list: expected the form vn[1,3-5],head");
 }
 
 std::uint64_t number(std::string_view digits, std::string_view list) {
@@ -38,25 +43,25 @@ std::vector<std::string> expand_ranges(std::string_view ranges, std::string_view
     const std::string_view low = item.substr(0, dash);
     const std::uint64_t first = number(low, list);
     const std::uint64_t last = dash == std::string_view::npos ? first : number(item.substr(dash + 1), list);
-    if (last < first || last - first >= kMostNames) malformed(list);
-    for (std::uint64_t n = first; n <= last; ++n) numbers.push_back(padded(n, low.size()));
+    if (last < first || last - first >= kMostNames - numbers.size() || low.size() > kLongestName) malformed(list);
+    for (std::uint64_t i = 0; i <= last - first; ++i) numbers.push_back(padded(first + i, low.size()));
     if (item.size() == ranges.size()) return numbers;
     ranges.remove_prefix(item.size() + 1);
   }
 }
 
-/// One name with any number of bracket groups.
-std::vector<std::string> expand_name(std::string_view name, std::string_view list) {
+/// One name with up to `groups` pairs of brackets.
+std::vector<std::string> expand_name(std::string_view name, std::string_view list, int groups = kMostGroups) {
   const std::size_t open = name.find('[');
   if (open == std::string_view::npos) {
-    if (name.empty() || name.find(']') != std::string_view::npos) malformed(list);
+    if (name.empty() || name.size() > kLongestName || name.find(']') != std::string_view::npos) malformed(list);
     return {std::string(name)};
   }
   const std::size_t close = name.find(']', open);
-  if (close == std::string_view::npos) malformed(list);
+  if (close == std::string_view::npos || groups == 0 || open > kLongestName) malformed(list);
   const auto numbers = expand_ranges(name.substr(open + 1, close - open - 1), list);
   const std::string_view rest = name.substr(close + 1);
-  const auto tails = rest.empty() ? std::vector<std::string>{""} : expand_name(rest, list);
+  const auto tails = rest.empty() ? std::vector<std::string>{""} : expand_name(rest, list, groups - 1);
   if (numbers.size() * tails.size() > kMostNames) malformed(list);
   std::vector<std::string> names;
   for (const auto& n : numbers) {

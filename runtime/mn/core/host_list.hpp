@@ -8,8 +8,8 @@
 
 namespace mn {
 
-/// The names in the order written. Throws ArgumentError that quotes the list if it is malformed or holds over a million
-/// names.
+/// The names in the order written. Throws ArgumentError that quotes the list if it is malformed, or holds over a
+/// million names or one of over 255 characters.
 [[nodiscard]] std::vector<std::string> expand_host_list(std::string_view list);
 
 /// The shortest usual form, sorted, each name once: {vn2, vn1, head} → head,vn[1-2].

@@ -9,9 +9,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include <mn/comm/communicator.hpp>
-
 namespace mn {
+
+class Communicator;
 
 /// What a checkpoint holds; a Trainer fills and reads it.
 ///

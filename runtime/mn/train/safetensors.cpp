@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
@@ -11,13 +10,12 @@
 #include <mn/core/file.hpp>
 #include <mn/train/on_root.hpp>
 #include <mn/train/safetensors.hpp>
+#include <mn/train/safetensors_header.hpp>
 
 namespace mn {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::uint64_t kMostHeaderBytes = 100'000'000;  // the reference implementation's limit
 
 constexpr std::pair<at::ScalarType, const char*> kDtypes[] = {
     {at::kDouble, "F64"}, {at::kFloat, "F32"}, {at::kHalf, "F16"}, {at::kBFloat16, "BF16"}, {at::kLong, "I64"},
@@ -45,94 +43,12 @@ NamedTensors in_file_order(NamedTensors tensors) {
   return tensors;
 }
 
-/// One file being parsed; every message names it.
-class Parser {
- public:
-  Parser(std::string_view bytes, const std::string& source) : bytes_(bytes), source_(source) {}
-
-  NamedTensors parse() {
-    std::uint64_t header_bytes = 0;
-    if (bytes_.size() < sizeof header_bytes) fail("is cut off: it has " + std::to_string(bytes_.size()) + " bytes");
-    std::memcpy(&header_bytes, bytes_.data(), sizeof header_bytes);
-    if (header_bytes > kMostHeaderBytes || header_bytes > bytes_.size() - sizeof header_bytes) {
-      fail("is cut off, or is no safetensors file");
-    }
-    const json header = json::parse(bytes_.substr(sizeof header_bytes, header_bytes), nullptr, false);
-    if (!header.is_object()) fail("is no safetensors file: its header is no JSON object");
-    data_ = bytes_.substr(sizeof header_bytes + header_bytes);
-    return read_tensors(header);
+at::ScalarType dtype_of_name(const std::string& name) {
+  for (const auto& [type, text] : kDtypes) {
+    if (name == text) return type;
   }
-
- private:
-  struct Piece {
-    std::uint64_t begin;
-    std::uint64_t end;
-    std::string name;
-    at::Tensor tensor;
-  };
-
-  NamedTensors read_tensors(const json& header) {
-    std::vector<Piece> pieces;
-    for (const auto& [name, entry] : header.items()) {
-      if (name == "__metadata__") continue;
-      try {
-        pieces.push_back(read_tensor(name, entry));
-      } catch (const json::exception& error) {
-        fail("has a malformed entry for tensor \"" + name + "\" (" + error.what() + ")");
-      }
-    }
-    std::sort(pieces.begin(), pieces.end(),
-              [](const Piece& a, const Piece& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
-    NamedTensors tensors;
-    std::uint64_t covered = 0;
-    for (Piece& piece : pieces) {
-      if (piece.begin != covered) fail("has a gap or an overlap before tensor \"" + piece.name + "\"");
-      covered = piece.end;
-      tensors.emplace_back(std::move(piece.name), std::move(piece.tensor));
-    }
-    if (covered != data_.size()) {
-      fail("holds " + std::to_string(data_.size()) + " bytes of data where its header speaks of " +
-           std::to_string(covered));
-    }
-    return tensors;
-  }
-
-  Piece read_tensor(const std::string& name, const json& entry) {
-    const auto begin = entry.at("data_offsets").at(0).get<std::uint64_t>();
-    const auto end = entry.at("data_offsets").at(1).get<std::uint64_t>();
-    const auto shape = entry.at("shape").get<std::vector<std::int64_t>>();
-    const auto dtype = entry.at("dtype").get<std::string>();
-    const auto known =
-        std::find_if(std::begin(kDtypes), std::end(kDtypes), [&](const auto& d) { return dtype == d.second; });
-    if (known == std::end(kDtypes)) fail("holds tensor \"" + name + "\" of an unknown dtype \"" + dtype + "\"");
-    if (begin > end || end > data_.size()) fail("is cut off: tensor \"" + name + "\" lies beyond its end");
-    if (bytes_for(name, shape, c10::elementSize(known->first)) != end - begin) {
-      fail("gives tensor \"" + name + "\" " + std::to_string(end - begin) + " bytes, which is not " + dtype + " " +
-           shape_text(shape));
-    }
-    at::Tensor tensor = at::empty(shape, known->first);
-    if (end > begin) std::memcpy(tensor.data_ptr(), data_.data() + begin, end - begin);
-    return {begin, end, name, std::move(tensor)};
-  }
-
-  std::uint64_t bytes_for(const std::string& name, const std::vector<std::int64_t>& shape, std::size_t element) {
-    std::uint64_t bytes = element;
-    for (const std::int64_t extent : shape) {
-      const auto factor = static_cast<std::uint64_t>(extent);
-      if (extent < 0 || (factor != 0 && bytes > std::numeric_limits<std::int64_t>::max() / factor)) {
-        fail("gives tensor \"" + name + "\" the impossible shape " + shape_text(shape));
-      }
-      bytes *= factor;
-    }
-    return bytes;
-  }
-
-  [[noreturn]] void fail(const std::string& how) const { throw DataError(source_ + " " + how); }
-
-  std::string_view bytes_;
-  std::string_view data_;
-  const std::string& source_;
-};
+  throw DataError("safetensors of dtype " + name + " can't be loaded");
+}
 
 void check_same(const std::string& name, const at::Tensor& wanted, const at::Tensor& given, const std::string& source) {
   if (given.sizes() == wanted.sizes() && given.scalar_type() == wanted.scalar_type()) return;
@@ -170,7 +86,13 @@ std::string to_safetensors(const NamedTensors& tensors, const std::map<std::stri
 }
 
 NamedTensors from_safetensors(std::string_view bytes, const std::string& source) {
-  return Parser(bytes, source).parse();
+  NamedTensors tensors;
+  for (SafetensorsEntry& entry : parse_safetensors_header(bytes, source)) {
+    at::Tensor tensor = at::empty(entry.shape, dtype_of_name(entry.dtype));
+    if (!entry.bytes.empty()) std::memcpy(tensor.data_ptr(), entry.bytes.data(), entry.bytes.size());
+    tensors.emplace_back(std::move(entry.name), std::move(tensor));
+  }
+  return tensors;
 }
 
 void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source) {

@@ -7,6 +7,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/train/modules.hpp>
 #include <mn/train/on_root.hpp>
@@ -123,7 +124,10 @@ void Trainer::begin() {
   set_training(*model_, true);
   must_agree_ = options_.checkpoint_on_signal;
   for (Entry& entry : extensions_) {
-    if (restored_.contains(entry.name)) entry.extension->load_state(restored_.at(entry.name));
+    if (restored_.contains(entry.name)) {
+      read_json("the checkpoint's state of " + entry.name,
+                [&] { entry.extension->load_state(restored_.at(entry.name)); });
+    }
     entry.last_run_s = elapsed_s();
     must_agree_ = must_agree_ || entry.trigger.unit == IntervalUnit::kSecond;
   }

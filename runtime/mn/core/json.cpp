@@ -1,0 +1,121 @@
+#include <array>
+#include <cstdint>
+
+#include <mn/core/json.hpp>
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void fail(std::string_view what, const std::string& how, std::size_t offset) {
+  throw DataError(std::string(what) + " is damaged: " + how + " at byte " + std::to_string(offset));
+}
+
+[[noreturn]] void fail_too_deep(std::string_view what, std::size_t offset) {
+  fail(what, "more than " + std::to_string(kMostJsonDepth) + " arrays and objects within each other", offset);
+}
+
+/// Counts brackets outside strings; whether the text is JSON is nlohmann's to say.
+void check_json_depth(std::string_view text, std::string_view what) {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMostJsonDepth) fail_too_deep(what, i);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+}
+
+/// Walks over CBOR without recursion. nlohmann's reader recurses for each array and object, and for each piece of a
+/// text in pieces (0x7f), of which its callbacks hear nothing: so this looks first.
+class CborWalk {
+ public:
+  CborWalk(std::string_view bytes, std::string_view what) : bytes_(bytes), what_(what) {}
+
+  /// One item, which is all there is.
+  void check() {
+    std::array<std::uint64_t, kMostJsonDepth> left{};  // items yet to come in each array and object that is open
+    do {
+      if (const std::uint64_t items = take_item(); items > 0) {
+        left[depth_++] = items;
+      } else {
+        while (depth_ > 0 && --left[depth_ - 1] == 0) --depth_;
+      }
+    } while (depth_ > 0);
+    if (at_ != bytes_.size()) fail(what_, "something follows the CBOR document", at_);
+  }
+
+ private:
+  enum Major : unsigned { kBytes = 2, kText = 3, kArray = 4, kObject = 5, kTag = 6 };
+
+  /// Returns how many items belong to the one that begins here.
+  std::uint64_t take_item() {
+    const std::size_t begin = at_;
+    const auto first = static_cast<unsigned>(take_number(1));
+    const unsigned major = first >> 5, info = first & 31;
+    constexpr unsigned kInOneByte = 24, kInEightBytes = 27;  // info: the number itself, or where it stands
+    if (info > kInEightBytes || major == kTag) fail(what_, "CBOR of an unknown kind", begin);
+    const std::uint64_t number = info < kInOneByte ? info : take_number(std::size_t{1} << (info - kInOneByte));
+    if (major < kBytes || major > kObject) return 0;
+    if (number > bytes_.size() - at_) fail(what_, "CBOR that is longer than what there is", begin);
+    if (major == kBytes || major == kText) {
+      at_ += number;
+      return 0;
+    }
+    if (depth_ == kMostJsonDepth) fail_too_deep(what_, begin);
+    return major == kArray ? number : 2 * number;
+  }
+
+  std::uint64_t take_number(std::size_t bytes) {
+    if (bytes > bytes_.size() - at_) fail(what_, "its CBOR is cut off", bytes_.size());
+    std::uint64_t number = 0;
+    for (; bytes > 0; --bytes) number = number << 8 | static_cast<unsigned char>(bytes_[at_++]);
+    return number;
+  }
+
+  std::string_view bytes_;
+  std::string_view what_;
+  std::size_t at_ = 0;
+  int depth_ = 0;
+};
+
+/// nlohmann's own messages quote the input.
+template <class Parse>
+json parse(std::string_view what, const char* format, Parse parse) {
+  try {
+    return parse();
+  } catch (const json::parse_error& error) {
+    fail(what, std::string("no ") + format, error.byte > 0 ? error.byte - 1 : 0);  // counted from 1
+  } catch (const json::exception&) {
+    throw DataError(std::string(what) + " is damaged: its " + format + " has a number that is too large");
+  }
+}
+
+}  // namespace
+
+json parse_json(std::string_view text, std::string_view what) {
+  check_json_depth(text, what);
+  return parse(what, "JSON", [&] { return json::parse(text); });
+}
+
+json parse_cbor(std::string_view bytes, std::string_view what) {
+  CborWalk(bytes, what).check();
+  return parse(what, "CBOR", [&] { return json::from_cbor(bytes); });
+}
+
+std::string json_quoted(std::string_view text) {
+  constexpr std::size_t kMost = 200;
+  return json(text.substr(0, kMost)).dump(-1, ' ', false, json::error_handler_t::replace) +
+         (text.size() > kMost ? "..." : "");
+}
+
+}  // namespace mn

@@ -1,0 +1,28 @@
+// Host lists, and the other short texts in which a launcher tells who runs where.
+#include <cstdint>
+#include <string>
+
+#include <mn/core/error.hpp>
+#include <mn/core/host_list.hpp>
+
+#include "launcher/cpu_set.hpp"
+#include "launcher/pmi_session.hpp"
+#include "launcher/slurm.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  try {
+    const auto names = mn::expand_host_list(text);
+    if (names.size() < 1000) (void)mn::expand_host_list(mn::compress_host_list(names));
+  } catch (const mn::ArgumentError&) {
+  }
+  try {
+    (void)mn::launcher::expand_task_counts(text);
+  } catch (const mn::UsageError&) {
+  }
+  (void)mn::launcher::nodes_of_mapping(text, 1000);
+  if (mn::launcher::CpuSet cpus = mn::launcher::parse_cpus(text);
+      mn::launcher::parse_cpus(mn::launcher::format_cpus(cpus)) != cpus)
+    __builtin_trap();
+  return 0;
+}
