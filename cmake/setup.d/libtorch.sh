@@ -65,8 +65,10 @@ fetch_torch() {
   if [ ! -d "$torch_env/lib" ]; then
     free=$(df -Pm "$build_dir" | awk 'END { print $4 }')
     [ "$free" -ge $((torch_download + torch_disk)) ] ||
-      die "libtorch needs $((torch_download + torch_disk)) MB while it is installed, and $build_dir has $free MB free (--build-dir or MN_BUILD_DIR name another folder)"
-    say "installing libtorch $TORCH_VERSION into $torch_env ($torch_form: $torch_download MB to download, $torch_disk MB on disk)"
+      die "libtorch needs $((torch_download + torch_disk)) MB while it is installed, and $build_dir has $free MB free" \
+        "(--build-dir or MN_BUILD_DIR name another folder)"
+    say "installing libtorch $TORCH_VERSION into $torch_env" \
+      "($torch_form: $torch_download MB to download, $torch_disk MB on disk)"
     "$python" -m venv "$torch_env" >>"$torch_log" 2>&1 || die "$python -m venv failed; see $torch_log"
   else
     say "completing libtorch $TORCH_VERSION in $torch_env ($torch_form)"
@@ -76,7 +78,8 @@ fetch_torch() {
     python) wheels+=("${TEST_WHEELS[@]}") ;;
   esac
   mkdir -p "$torch_env/tmp"
-  pip_install "${wheels[@]}" && { [ "$torch_form" != python ] || "$torch_env/bin/python" -c 'import torchvision'; } >>"$torch_log" 2>&1 ||
+  pip_install "${wheels[@]}" &&
+    { [ "$torch_form" != python ] || "$torch_env/bin/python" -c 'import torchvision' >>"$torch_log" 2>&1; } ||
     die "pip could not install torch $TORCH_VERSION; is the network there? Its words are in $torch_log (or set Torch_ROOT)"
   rm -rf "$torch_env/tmp"
   echo "$torch_stamp" >"$torch_env/stamp"

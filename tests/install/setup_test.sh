@@ -97,7 +97,8 @@ fetch() {
   local words=$1
   shift
   rm -f "$work/pip" "$work/done"
-  env -i PATH="$work/bin" PYTHON="$work/bin/python3" PYTHONPATH=/elsewhere PIP_LOG="$work/pip" APT_DONE="$work/done" OUTPUT="$work/output" \
+  env -i PATH="$work/bin" PYTHON="$work/bin/python3" PYTHONPATH=/elsewhere PIP_LOG="$work/pip" APT_DONE="$work/done" \
+    OUTPUT="$work/output" \
     PIP_FAILS="${PIP_FAILS:-}" "$work/a checkout/cmake/setup" "$@" >"$work/output" 2>&1 || true
   [[ $(cat "$stamp" 2>/dev/null) = "$words"* ]] || fail "the stamp of $*: '$(cat "$stamp")', not '$words': $(cat "$work/output")"
 }
