@@ -1,0 +1,95 @@
+# libtorch, as a wheel in an environment of the build folder.
+
+readonly TORCH_VERSION=2.11.0
+# What libtorch_cpu.so of that wheel loads beside its own libraries.
+readonly TORCH_CPU_WHEELS=("nvidia-cuda-cupti==13.0.*" "nvidia-cuda-runtime==13.0.*")
+# For comparisons with other readers and decoders; torchvision is the release made with that torch.
+readonly TEST_WHEELS=(numpy h5py pillow torchvision==0.26.0)
+
+# The value of a variable in the configuration that is there, or nothing.
+cached() { [ ! -e "$build_dir/CMakeCache.txt" ] || sed -n "s/^$1:[A-Z]*=//p" "$build_dir/CMakeCache.txt"; }
+
+# Whether the build takes another libtorch than the wheel, or none at all.
+torch_is_given() {
+  local dir argument paths="${Torch_ROOT:-}:${CMAKE_PREFIX_PATH:-}"
+  for argument in ${cmake_args[@]+"${cmake_args[@]}"}; do
+    case $argument in -DMN_TORCH=OFF) return 0 ;; -DCMAKE_PREFIX_PATH*=*) paths+=":${argument#*=}" ;; esac
+  done
+  while read -r dir; do
+    [ -n "$dir" ] || continue
+    [ ! -d "$dir/include/torch/csrc" ] && [ ! -d "$dir/torch/include/torch/csrc" ] || return 0
+  done < <(tr ':;' '\n\n' <<<"$paths")
+  [ "$(cached MN_TORCH)" != OFF ] || return 0
+  dir=$(cached MN_TORCH_INCLUDE)
+  [ -d "$dir" ] && [ "${dir#"$build_dir/torch-env/"}" = "$dir" ]
+}
+
+# A GPU build, and Python's own `import torch`, need every library that the wheel names.
+torch_form() {
+  if [ -n "$python_too" ]; then
+    echo python
+  elif [[ " ${cmake_args[*]-} " = *" -DMN_CUDA=OFF "* ]] || [ "$(cached MN_CUDA)" = OFF ]; then
+    echo small
+  elif command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ] || [ -e /dev/nvidiactl ]; then
+    echo whole
+  else
+    echo small
+  fi
+}
+
+# Sets what the environment in build/torch-env has to be; fails where there is nothing to do.
+plan_torch() {
+  local have=''
+  torch_env=$build_dir/torch-env torch_log=$build_dir/setup-libtorch.log
+  if [ -z "$python_too" ] && torch_is_given; then return 1; fi
+  torch_form=$(torch_form)
+  torch_stamp="$TORCH_VERSION $torch_form"
+  [ "$torch_form" != python ] || torch_stamp+=" ${TEST_WHEELS[*]}"
+  case $torch_form in
+    small) torch_download=545 torch_disk=1250 ;;
+    *) torch_download=2800 torch_disk=4700 ;;
+  esac
+  [ ! -e "$torch_env/stamp" ] || have=$(<"$torch_env/stamp")
+  case "$torch_form $have" in  # a richer form serves the plainer wishes as well
+    "$torch_form $torch_stamp" | [sw]*" $TORCH_VERSION python"* | "small $TORCH_VERSION whole") return 1 ;;
+    *" $TORCH_VERSION "*) rm "$torch_env/stamp" ;;
+    *) rm -rf "$torch_env" ;;
+  esac
+}
+
+# Makes build/torch-env as plan_torch() says. Its stamp is written last, so a half-made environment is made anew.
+fetch_torch() {
+  local python wheels=("torch==$TORCH_VERSION") status=0 free
+  python=$(find_python) || die "no Python 3.10 or newer with the modules venv and ensurepip (set PYTHON to one)"
+  : >"$torch_log"
+  if [ ! -d "$torch_env/lib" ]; then
+    free=$(df -Pm "$build_dir" | awk 'END { print $4 }')
+    [ "$free" -ge $((torch_download + torch_disk)) ] ||
+      die "libtorch needs $((torch_download + torch_disk)) MB while it is installed, and $build_dir has $free MB free" \
+        "(--build-dir or MN_BUILD_DIR name another folder)"
+    say "installing libtorch $TORCH_VERSION into $torch_env" \
+      "($torch_form: $torch_download MB to download, $torch_disk MB on disk)"
+    "$python" -m venv "$torch_env" >>"$torch_log" 2>&1 || die "$python -m venv failed; see $torch_log"
+  else
+    say "completing libtorch $TORCH_VERSION in $torch_env ($torch_form)"
+  fi
+  case $torch_form in
+    small) wheels=(--no-deps "${wheels[@]}" "${TORCH_CPU_WHEELS[@]}") ;;
+    python) wheels+=("${TEST_WHEELS[@]}") ;;
+  esac
+  mkdir -p "$torch_env/tmp"
+  pip_install "${wheels[@]}" &&
+    { [ "$torch_form" != python ] || "$torch_env/bin/python" -c 'import torchvision' >>"$torch_log" 2>&1; } ||
+    die "pip could not install torch $TORCH_VERSION; is the network there? Its words are in $torch_log (or set Torch_ROOT)"
+  rm -rf "$torch_env/tmp"
+  echo "$torch_stamp" >"$torch_env/stamp"
+}
+
+# pip with nothing of the user's own environment, which may have another torch. Python compiles what it imports later on.
+pip_install() {
+  env -u PYTHONPATH -u PYTHONHOME -u PIP_TARGET -u PIP_PREFIX PIP_USER=0 TMPDIR="$torch_env/tmp" \
+    "$torch_env/bin/python" -m pip install --no-input --disable-pip-version-check --no-compile "$@" \
+    >>"$torch_log" 2>&1 </dev/null &
+  trap "kill $!; exit 1" TERM
+  wait $!
+}
