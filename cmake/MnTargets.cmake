@@ -110,10 +110,6 @@ function(mn_test_properties test timeout labels processors)
     set(timeout 240)  # seconds at most, but minutes on a machine that does other things too
   endif()
   math(EXPR mpiexec_timeout "${timeout} - 15")  # so that mpiexec ends its ranks itself
-  set(MN_TEST_DATA_DEFAULT ${PROJECT_SOURCE_DIR}/../shared/data)
-  if(DEFINED ENV{MN_TEST_DATA})
-    set(MN_TEST_DATA_DEFAULT $ENV{MN_TEST_DATA})
-  endif()
   if(MN_SANITIZE STREQUAL "thread")  # of MPI, which is not instrumented, ThreadSanitizer sees only half
     set(more ";TSAN_OPTIONS=ignore_noninstrumented_modules=1")
   endif()
@@ -122,5 +118,5 @@ function(mn_test_properties test timeout labels processors)
   endif()
   set_tests_properties(${test} PROPERTIES
     TIMEOUT ${timeout} LABELS "${labels}" PROCESSORS ${processors} SKIP_RETURN_CODE 77
-    ENVIRONMENT "MN_TEST_DATA=${MN_TEST_DATA_DEFAULT};MN_BUILD_DIR=${PROJECT_BINARY_DIR};MN_SOURCE_DIR=${PROJECT_SOURCE_DIR};MN_TEST_TIMEOUT=${mpiexec_timeout};OMP_NUM_THREADS=1;LC_ALL=C${more}")
+    ENVIRONMENT "MN_BUILD_DIR=${PROJECT_BINARY_DIR};MN_SOURCE_DIR=${PROJECT_SOURCE_DIR};MN_TEST_TIMEOUT=${mpiexec_timeout};OMP_NUM_THREADS=1;LC_ALL=C${more}")
 endfunction()

@@ -3,7 +3,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 mnlaunch=$build/mnlaunch
 selftest=$build/jobs/selftest
-cc=$(command -v gcc || command -v cc) || exit 77
+cc=$(command -v gcc || command -v cc) || { echo "not run: needs a C compiler, gcc or cc"; exit 77; }
 "$cc" -shared -fPIC -o shim.so "$cluster/shim.c" -ldl
 on_vn2=("$cluster/two_nodes" in vn2)
 

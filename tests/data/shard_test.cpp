@@ -149,7 +149,7 @@ TEST_F(Shards, FewOpenFilesAndLittleMemoryAreEnough) {
 TEST_F(Shards, HdfToolsReadThem) {
   std::filesystem::create_directories(path_);
   make_encoded(path_);
-  if (std::system("command -v h5dump >/dev/null") != 0) GTEST_SKIP() << "h5dump is not installed";
+  if (std::system("command -v h5dump >/dev/null") != 0) GTEST_SKIP() << "h5dump is not installed: cmake/setup --tests";
   const std::string file = (path_ / shard_name("train", 2, 3)).string();
   const std::string out = (folder_.path() / "dump").string();
   ASSERT_EQ(std::system(("h5dump -d /data/bytes -b LE -o " + out + " " + file + " >/dev/null").c_str()), 0);

@@ -2,7 +2,6 @@
 #include "launcher/binding.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -17,8 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 Machine recorded(const std::string& name) {
-  const char* data = std::getenv("MN_TEST_DATA");
-  return read_machine((std::filesystem::path(data == nullptr ? "." : data) / "topologies" / name).string());
+  return read_machine((std::filesystem::path(MN_TOPOLOGIES) / name).string());
 }
 
 CpuSet all_cpus(const Machine& machine) {
