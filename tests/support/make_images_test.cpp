@@ -8,11 +8,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <png.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
-#include <mn/data/jpeg.hpp>
+#include <mn/data/image_decoder.hpp>
 
 #include "tests/support/image_kinds.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -40,23 +39,6 @@ double mean_difference(const Image& a, const Image& b) {
 
 bool is_png(const std::vector<std::byte>& file) { return file[1] == std::byte{'P'}; }
 
-/// By libpng's own reader. Transparency is left out, as most readers of photos do.
-Image decode_png(const std::vector<std::byte>& file) {
-  png_image png = {};
-  png.version = PNG_IMAGE_VERSION;
-  EXPECT_TRUE(png_image_begin_read_from_memory(&png, file.data(), file.size())) << png.message;
-  png.format = PNG_FORMAT_RGBA;
-  png.flags = PNG_IMAGE_FLAG_16BIT_sRGB;  // not the linear values that 16 bits mean to it otherwise
-  std::vector<std::uint8_t> rgba(PNG_IMAGE_SIZE(png));
-  EXPECT_TRUE(png_image_finish_read(&png, nullptr, rgba.data(), 0, nullptr)) << png.message;
-  Image image;
-  image.resize(static_cast<int>(png.width), static_cast<int>(png.height));
-  for (std::size_t i = 0; i < rgba.size() / 4; ++i) std::copy_n(&rgba[4 * i], 3, &image.pixels[3 * i]);
-  return image;
-}
-
-Image decode(const std::vector<std::byte>& file) { return is_png(file) ? decode_png(file) : data::decode_jpeg(file); }
-
 struct Expected {
   const char* kind;
   double most_difference;  ///< of what is decoded from what was drawn: that of JPEG's quality, or of 216 colors
@@ -66,8 +48,9 @@ void PrintTo(const Expected& expected, std::ostream* os) { *os << expected.kind;
 
 std::string format_of(const std::vector<std::byte>& file) {
   if (is_png(file)) return std::to_string(int(file[24])) + " " + std::to_string(int(file[25]));
-  const auto header = data::JpegDecoder().open(file);
-  return std::to_string(header.components) + (header.progressive ? " progressive" : "");
+  constexpr std::byte kStartOfProgressiveFrame[] = {std::byte{0xff}, std::byte{0xc2}};
+  const bool progressive = !std::ranges::search(file, kStartOfProgressiveFrame).empty();
+  return std::to_string(data::ImageDecoder().open(file).components) + (progressive ? " progressive" : "");
 }
 
 class EveryImageKind : public ::testing::TestWithParam<Expected> {};
@@ -79,7 +62,7 @@ TEST_P(EveryImageKind, HoldsWhatWasDrawn) {
   const bool gray = std::string(name).find("gray") != std::string::npos;
   const auto file = kind.encode(drawn, 0);
   EXPECT_EQ(format_of(file), format);
-  EXPECT_LT(mean_difference(decode(file), gray ? gray_of(drawn) : drawn), most_difference);
+  EXPECT_LT(mean_difference(data::decode_image(file), gray ? gray_of(drawn) : drawn), most_difference);
 }
 
 INSTANTIATE_TEST_SUITE_P(Images, EveryImageKind,
@@ -101,8 +84,8 @@ TEST(ImageKinds, ExifImagesAreUprightWhateverTheOrientation) {
   const Image drawn = draw_textured_image({1, 0, 0}, 96, 64);
   for (int index = 0; index < 8; ++index) {
     const auto file = find_image_kind("exif").encode(drawn, index);
-    EXPECT_EQ(data::JpegDecoder().open(file).orientation, orientation_of(index));
-    EXPECT_LT(mean_difference(decode(file), drawn), 8) << "orientation " << orientation_of(index);
+    EXPECT_EQ(data::ImageDecoder().open(file).orientation, orientation_of(index));
+    EXPECT_LT(mean_difference(data::decode_image(file), drawn), 8) << "orientation " << orientation_of(index);
   }
 }
 
