@@ -1,13 +1,14 @@
 # The few ways in which targets are made in this tree.
 
 # mn_add_library(core SOURCES a.cpp HEADERS a.hpp BASE runtime LINKS … [TORCH]): static library mn_core, alias mn::core;
-# TORCH links libtorch.
+# TORCH links libtorch, APART goes to mn_unite.
 function(mn_add_library name)
-  cmake_parse_arguments(ARG "TORCH" "BASE" "SOURCES;HEADERS;LINKS;PRIVATE_LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "BASE" "SOURCES;HEADERS;LINKS;PRIVATE_LINKS;APART" ${ARGN})
   add_library(mn_${name} STATIC ${ARG_SOURCES})
   add_library(mn::${name} ALIAS mn_${name})
   set_target_properties(mn_${name} PROPERTIES EXPORT_NAME ${name})
   target_compile_features(mn_${name} PUBLIC cxx_std_20)
+  mn_unite(mn_${name} ${ARG_APART})
   target_sources(mn_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/${ARG_BASE} FILES ${ARG_HEADERS})
   target_link_libraries(mn_${name} PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
   if(ARG_TORCH)
@@ -16,25 +17,42 @@ function(mn_add_library name)
   set_property(GLOBAL APPEND PROPERTY MN_INSTALLED_LIBRARIES mn_${name})
 endfunction()
 
-# mn_add_executable(mnlaunch SOURCES … LINKS … [TORCH] [DIR jobs]): lands in build/[DIR/], installs to bin/[DIR/].
-# TORCH, here and in tests: all of <torch/torch.h>, precompiled.
+# mn_unite(target [SOURCES…]): where MN_UNITY is on, its sources are compiled eight at a time, those named apart from all
+# others. Headers are read once for all of them; names in anonymous namespaces must differ.
+function(mn_unite target)
+  if(NOT MN_UNITY)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cpp$")
+  list(REMOVE_ITEM sources ${ARGN})
+  set(count 0)
+  foreach(source ${sources})
+    math(EXPR group "${count} / 8")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
+    math(EXPR count "${count} + 1")
+  endforeach()
+  set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP apart)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # sources look like headers
+  endif()
+endfunction()
+
+# mn_add_executable(mnlaunch SOURCES … LINKS … [DIR jobs]): lands in build/[DIR/], installs to bin/[DIR/].
 function(mn_add_executable name)
-  cmake_parse_arguments(ARG "TORCH" "DIR;OUTPUT" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "DIR;OUTPUT" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${ARG_DIR})
   if(ARG_OUTPUT)
     set_target_properties(${name} PROPERTIES OUTPUT_NAME ${ARG_OUTPUT})
   endif()
-  if(ARG_TORCH)
-    mn_precompile_torch(${name})
-  endif()
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}/${ARG_DIR})
 endfunction()
 
-# mn_precompile_torch(target [SOURCES…]): the target's sources, or those named, begin with the one precompiled
-# <torch/torch.h>. For sources that need torch::nn or torch::optim, whose headers take 11 to 15 s to compile; loading the
-# precompiled one takes 3, so that all others do better without.
+# mn_precompile_torch(target): its sources begin with the one precompiled <torch/torch.h>. For tests, which are many: it
+# takes twice as long to make as the header to read.
 function(mn_precompile_torch target)
   if(NOT TARGET mn_torch_pch)
     file(WRITE ${PROJECT_BINARY_DIR}/torch_pch.cpp "\n")
@@ -46,14 +64,10 @@ function(mn_precompile_torch target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # no garbage collection of what was loaded: a tenth of the time
     target_compile_options(${target} PRIVATE --param=ggc-min-heapsize=2000000)
   endif()
-  if(ARGN)
-    get_target_property(sources ${target} SOURCES)
-    list(REMOVE_ITEM sources ${ARGN})
-    set_source_files_properties(${sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
-  endif()
 endfunction()
 
 # mn_add_test(name SOURCES … LINKS … [TORCH] [LABELS …] [TIMEOUT s]): a GoogleTest program, one process.
+# TORCH: with the precompiled <torch/torch.h>.
 function(mn_add_test name)
   cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
   mn_test_program(${name} "${ARG_TORCH}" "${ARG_SOURCES}" "${ARG_LINKS};GTest::gmock;GTest::gtest_main")
@@ -100,6 +114,7 @@ function(mn_test_program name torch sources links)
     target_compile_options(${name} PRIVATE -O1)  # compiled once and run once: a fifth of the time to compile
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  mn_unite(${name})
   if(torch)
     mn_precompile_torch(${name})
   endif()
@@ -107,7 +122,7 @@ endfunction()
 
 function(mn_test_properties test timeout labels processors)
   if(NOT timeout)
-    set(timeout 240)  # seconds at most, but minutes on a machine that does other things too
+    set(timeout 480)  # seconds at most, but minutes on a machine that does other things too
   endif()
   math(EXPR mpiexec_timeout "${timeout} - 15")  # so that mpiexec ends its ranks itself
   if(MN_SANITIZE STREQUAL "thread")  # of MPI, which is not instrumented, ThreadSanitizer sees only half

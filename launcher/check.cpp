@@ -4,6 +4,7 @@
 #include <map>
 
 #include <mn/core/host_list.hpp>
+#include <mn/core/json.hpp>
 
 namespace mn::launcher {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <mn/core/json.hpp>
 
 #include "variables.hpp"
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <mn/core/json.hpp>
+
 #include "elf.hpp"
 
 namespace mn::launcher {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <set>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace mn::launcher {
 

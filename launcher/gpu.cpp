@@ -5,6 +5,8 @@
 
 #include <dlfcn.h>
 
+#include <mn/core/json.hpp>
+
 namespace mn::launcher {
 namespace {
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <mn/core/json.hpp>
+
 #include "check_error.hpp"
 #include "report.hpp"
 

@@ -9,6 +9,7 @@
 #include <hwloc.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 
 namespace mn::launcher {
 namespace {

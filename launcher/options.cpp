@@ -5,6 +5,7 @@
 #include <boost/program_options.hpp>
 
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/core/suggest.hpp>
 
 #include "option_table.hpp"

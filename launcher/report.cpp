@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include <mn/core/json.hpp>
+
 namespace mn::launcher {
 namespace {
 

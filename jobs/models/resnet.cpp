@@ -10,13 +10,13 @@ namespace {
 
 namespace nn = torch::nn;
 
-nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
+nn::Conv2d biasless_convolution(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
   return nn::Conv2d(nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
 }
 
 /// The shortcut where the shape changes: 0 is the convolution, 1 its normalisation.
 nn::Sequential projection(std::int64_t in, std::int64_t out, std::int64_t stride) {
-  return nn::Sequential(convolution(in, out, 1, stride), nn::BatchNorm2d(out));
+  return nn::Sequential(biasless_convolution(in, out, 1, stride), nn::BatchNorm2d(out));
 }
 
 /// Two 3×3 convolutions.
@@ -25,9 +25,9 @@ class BasicBlock : public nn::Module {
   static constexpr std::int64_t kExpansion = 1;
 
   BasicBlock(std::int64_t in, std::int64_t width, std::int64_t stride)
-      : conv1_(register_module("conv1", convolution(in, width, 3, stride))),
+      : conv1_(register_module("conv1", biasless_convolution(in, width, 3, stride))),
         bn1_(register_module("bn1", nn::BatchNorm2d(width))),
-        conv2_(register_module("conv2", convolution(width, width, 3, 1))),
+        conv2_(register_module("conv2", biasless_convolution(width, width, 3, 1))),
         bn2_(register_module("bn2", nn::BatchNorm2d(width))) {
     if (stride != 1 || in != width) downsample_ = register_module("downsample", projection(in, width, stride));
   }
@@ -53,11 +53,11 @@ class Bottleneck : public nn::Module {
   static constexpr std::int64_t kExpansion = 4;
 
   Bottleneck(std::int64_t in, std::int64_t width, std::int64_t stride)
-      : conv1_(register_module("conv1", convolution(in, width, 1, 1))),
+      : conv1_(register_module("conv1", biasless_convolution(in, width, 1, 1))),
         bn1_(register_module("bn1", nn::BatchNorm2d(width))),
-        conv2_(register_module("conv2", convolution(width, width, 3, stride))),
+        conv2_(register_module("conv2", biasless_convolution(width, width, 3, stride))),
         bn2_(register_module("bn2", nn::BatchNorm2d(width))),
-        conv3_(register_module("conv3", convolution(width, kExpansion * width, 1, 1))),
+        conv3_(register_module("conv3", biasless_convolution(width, kExpansion * width, 1, 1))),
         bn3_(register_module("bn3", nn::BatchNorm2d(kExpansion * width))) {
     if (stride != 1 || in != kExpansion * width) {
       downsample_ = register_module("downsample", projection(in, kExpansion * width, stride));

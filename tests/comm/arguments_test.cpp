@@ -6,6 +6,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 
 namespace mn {
 namespace {

@@ -8,6 +8,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 
 #include "tests/comm/values.hpp"
 

@@ -10,6 +10,7 @@
 #include <mn/comm/communication_thread.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 
 namespace {
 

@@ -1,4 +1,5 @@
 // Backends with buffers on GPUs. Any number of ranks may share one GPU: each then passes for a host of its own.
+#include <cmath>
 #include <cstdlib>
 
 #include <cuda_runtime_api.h>

@@ -5,6 +5,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/registry.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 
 #include "tests/support/temporary_folder.hpp"
 

@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/data/convert.hpp>
 #include <mn/data/loader.hpp>
 #include <mn/data/shard_reader.hpp>

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/data/sampler.hpp>
 
 namespace mn {

@@ -11,6 +11,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/data/convert.hpp>
 #include <mn/data/sampler.hpp>
 #include <mn/data/scatter.hpp>

@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mn/core/json.hpp>
+
 namespace mn::launcher {
 namespace {
 

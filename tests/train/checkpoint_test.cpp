@@ -5,6 +5,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 #include <mn/train/checkpoint.hpp>
 #include <mn/train/extensions/log_report.hpp>
 #include <mn/train/extensions/snapshot.hpp>

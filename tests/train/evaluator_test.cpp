@@ -5,6 +5,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/train/evaluator.hpp>
 
 namespace mn {

@@ -6,6 +6,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 #include <mn/train/extensions/dump_graph.hpp>
 #include <mn/train/extensions/evaluator.hpp>
 #include <mn/train/extensions/fail_on_non_number.hpp>

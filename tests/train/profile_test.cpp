@@ -9,6 +9,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 #include <mn/train/extensions/profile.hpp>
 #include <mn/train/straggler.hpp>
 

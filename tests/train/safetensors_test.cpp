@@ -6,6 +6,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 #include <mn/train/safetensors.hpp>
 
 #include "tests/train/toy.hpp"

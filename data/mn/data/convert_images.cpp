@@ -6,11 +6,10 @@
 #include <optional>
 #include <thread>
 
-#include <nlohmann/json.hpp>
-
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 #include <mn/data/convert_images.hpp>
 #include <mn/data/image_decoder.hpp>
 #include <mn/data/image_list.hpp>

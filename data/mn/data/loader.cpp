@@ -11,6 +11,7 @@
 #include <ATen/ops/empty.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/data/batch_copier.hpp>
 #include <mn/data/loader.hpp>

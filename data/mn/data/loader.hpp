@@ -11,7 +11,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorOptions.h>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <mn/comm/buffer.hpp>
 #include <mn/data/iterator.hpp>

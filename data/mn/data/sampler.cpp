@@ -4,6 +4,7 @@
 #include <string>
 
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/data/sampler.hpp>
 
 namespace mn {

@@ -4,6 +4,7 @@
 
 #include <mn/comm/agreement.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/data/order.hpp>
 #include <mn/data/scatter.hpp>
 

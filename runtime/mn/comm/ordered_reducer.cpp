@@ -10,7 +10,7 @@ namespace mn {
 namespace {
 
 /// Up to this many gathered bytes, one exchange beats two.
-constexpr std::size_t kSmallBytes = 16 * 1024;
+constexpr std::size_t kSmallMessageBytes = 16 * 1024;
 constexpr std::align_val_t kAlignment{64};
 /// Steps under way: enough to fill a network of 400 Gbit/s whose messages take microseconds.
 constexpr int kWindow = 8;
@@ -78,7 +78,7 @@ void OrderedReducer::allreduce(void* data, std::size_t count, const Reduction& r
   const std::size_t element_bytes = size_of(reduction.dtype);
   const auto ranks = static_cast<std::size_t>(size_);
   if (count == 0) return;
-  if (count <= count_limit_ && count * element_bytes * ranks <= std::max(kSmallBytes, 512 * ranks)) {
+  if (count <= count_limit_ && count * element_bytes * ranks <= std::max(kSmallMessageBytes, 512 * ranks)) {
     return allreduce_small(data, count, reduction);
   }
   auto* bytes = static_cast<std::byte*>(data);

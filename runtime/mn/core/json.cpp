@@ -3,6 +3,8 @@
 
 #include <mn/core/json.hpp>
 
+template class nlohmann::basic_json<>;
+
 namespace mn {
 namespace {
 

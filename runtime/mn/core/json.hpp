@@ -8,6 +8,9 @@
 
 #include <mn/core/error.hpp>
 
+/// Instantiated once, in json.cpp, not in each source that uses JSON.
+extern template class nlohmann::basic_json<>;
+
 namespace mn {
 
 /// Arrays and objects within each other that are accepted. nlohmann copies, compares and writes documents by recursion,

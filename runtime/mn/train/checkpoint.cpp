@@ -3,6 +3,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/train/checkpoint.hpp>
 #include <mn/train/on_root.hpp>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <mn/core/json.hpp>
 
 namespace mn {
 

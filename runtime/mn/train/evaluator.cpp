@@ -2,6 +2,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/train/evaluator.hpp>
 #include <mn/train/modules.hpp>
 #include <mn/train/on_root.hpp>

@@ -5,7 +5,7 @@
 #include <string>
 
 #include <ATen/core/Tensor.h>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <mn/train/triggers.hpp>
 
@@ -38,7 +38,7 @@ class Extension {
   virtual void finalize(Trainer&) {}
 
   /// What a checkpoint keeps of it: rank 0's, loaded on all ranks.
-  [[nodiscard]] virtual nlohmann::json state() const { return nullptr; }
+  [[nodiscard]] virtual nlohmann::json state() const;
   virtual void load_state(const nlohmann::json&) {}
 };
 

@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/train/optimizer.hpp>
 #include <mn/train/tensor.hpp>
 

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/autograd/engine.h>
 
+#include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/train/overlap.hpp>
 #include <mn/train/tensor.hpp>

@@ -8,6 +8,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 #include <mn/train/on_root.hpp>
 #include <mn/train/safetensors.hpp>
 #include <mn/train/safetensors_header.hpp>

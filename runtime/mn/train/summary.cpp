@@ -1,5 +1,6 @@
 #include <limits>
 
+#include <mn/core/json.hpp>
 #include <mn/train/summary.hpp>
 
 namespace mn {

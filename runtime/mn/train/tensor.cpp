@@ -12,6 +12,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/train/modules.hpp>
 #include <mn/train/tensor.hpp>
 

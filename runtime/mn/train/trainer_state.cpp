@@ -9,6 +9,7 @@
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/train/modules.hpp>
 #include <mn/train/on_root.hpp>

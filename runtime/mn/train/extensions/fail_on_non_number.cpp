@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/train/extensions/fail_on_non_number.hpp>
 #include <mn/train/trainer.hpp>
 

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include <mn/core/json.hpp>
 #include <mn/train/extensions/learning_rate.hpp>
 #include <mn/train/trainer.hpp>
 

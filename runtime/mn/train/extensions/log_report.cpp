@@ -1,4 +1,5 @@
 #include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 #include <mn/train/extensions/log_report.hpp>
 #include <mn/train/trainer.hpp>
 

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include <mn/core/json.hpp>
 #include <mn/train/extension.hpp>
 
 namespace mn::extensions {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/train/extensions/plot_report.hpp>
 #include <mn/train/trainer.hpp>

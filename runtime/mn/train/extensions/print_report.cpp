@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include <mn/core/json.hpp>
 #include <mn/train/extensions/print_report.hpp>
 #include <mn/train/extensions/progress_bar.hpp>
 #include <mn/train/trainer.hpp>

@@ -4,6 +4,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/train/extensions/profile.hpp>
 #include <mn/train/on_root.hpp>
