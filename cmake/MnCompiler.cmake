@@ -15,7 +15,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
-# The hot loops ask for -O3 themselves; elsewhere it costs time to compile and gains none to run.
+# The hot loops ask for -O3 themselves; elsewhere it costs time to compile.
 string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
 
 # One setting for libraries and executables, so that both can use one precompiled header.

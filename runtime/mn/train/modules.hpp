@@ -1,5 +1,5 @@
-/// What mn asks of a torch::nn::Module, in functions: <torch/nn/module.h> is the dearest header of libtorch to compile,
-/// and one source needs it.
+/// What mn asks of a torch::nn::Module, in functions: <torch/nn/module.h> is one of libtorch's dearest headers to
+/// compile, and their source alone includes it for modules.
 #pragma once
 
 #include <string>
