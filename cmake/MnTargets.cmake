@@ -1,20 +1,37 @@
 # The few ways in which targets are made in this tree.
 
-# mn_add_library(core SOURCES a.cpp HEADERS a.hpp BASE runtime LINKS … [TORCH]): static library mn_core, alias mn::core;
-# TORCH links libtorch, APART goes to mn_unite.
+# mn_add_library(core SOURCES a.cpp PUBLIC_HEADERS a.hpp LINKS … [TORCH]): static library mn_core, alias mn::core.
+# PUBLIC_HEADERS alone are installed; <mn/mn.hpp> includes those that users name. TORCH links libtorch, APART goes to
+# mn_unite.
 function(mn_add_library name)
-  cmake_parse_arguments(ARG "TORCH" "BASE" "SOURCES;HEADERS;LINKS;PRIVATE_LINKS;APART" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;PUBLIC_HEADERS;LINKS;PRIVATE_LINKS;APART" ${ARGN})
   add_library(mn_${name} STATIC ${ARG_SOURCES})
   add_library(mn::${name} ALIAS mn_${name})
   set_target_properties(mn_${name} PROPERTIES EXPORT_NAME ${name})
   target_compile_features(mn_${name} PUBLIC cxx_std_20)
   mn_unite(mn_${name} ${ARG_APART})
-  target_sources(mn_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/${ARG_BASE} FILES ${ARG_HEADERS})
+  target_sources(mn_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/runtime FILES ${ARG_PUBLIC_HEADERS})
   target_link_libraries(mn_${name} PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
   if(ARG_TORCH)
     target_link_libraries(mn_${name} PUBLIC mn_torch)
   endif()
   set_property(GLOBAL APPEND PROPERTY MN_INSTALLED_LIBRARIES mn_${name})
+  list(TRANSFORM ARG_PUBLIC_HEADERS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  set_property(GLOBAL APPEND PROPERTY MN_PUBLIC_HEADERS ${ARG_PUBLIC_HEADERS})
+endfunction()
+
+# mn_optimize(sources…): hot loops, always at -O3 and, where the compiler can, for several generations of x86-64 at once.
+# Without fused multiply-add, so that every CPU computes the same bits. The choice of a generation at load time runs
+# before a sanitizer is set up, so sanitized builds do without.
+include(CheckCXXSourceCompiles)
+check_cxx_source_compiles("
+  template <class T> __attribute__((target_clones(\"avx512f\", \"avx2\", \"default\"))) void twice(T* x) { *x += *x; }
+  int main() { float x = 1; twice(&x); return x == 2 ? 0 : 1; }" MN_COMPILER_CLONES_TARGETS)
+function(mn_optimize)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O3;-ffp-contract=off")
+  if(MN_COMPILER_CLONES_TARGETS AND NOT MN_SANITIZE)
+    set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_DEFINITIONS MN_TARGET_CLONES)
+  endif()
 endfunction()
 
 # mn_unite(target [SOURCES…]): where MN_UNITY is on, its sources are compiled eight at a time, those named apart from all

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/job.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/job/job.hpp>
 
 #include "selftest_gpu.hpp"
 

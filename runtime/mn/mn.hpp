@@ -4,12 +4,13 @@
 #include <torch/torch.h>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/job.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 #include <mn/data/dataset.hpp>
 #include <mn/data/loader.hpp>
 #include <mn/data/scatter.hpp>
+#include <mn/job/job.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/checkpoint.hpp>
 #include <mn/train/evaluator.hpp>
 #include <mn/train/extensions/allreduce_persistent.hpp>
@@ -30,6 +31,5 @@
 #include <mn/train/safetensors.hpp>
 #include <mn/train/schedules.hpp>
 #include <mn/train/summary.hpp>
-#include <mn/train/tensor.hpp>
 #include <mn/train/trainer.hpp>
 #include <mn/train/triggers.hpp>

@@ -12,8 +12,8 @@
 #include <mpi.h>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/job.hpp>
 #include <mn/core/error.hpp>
+#include <mn/job/job.hpp>
 
 namespace {
 

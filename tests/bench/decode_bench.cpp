@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <mn/core/file.hpp>
-#include <mn/data/augment.hpp>
+#include <mn/image/augment.hpp>
 
 namespace {
 

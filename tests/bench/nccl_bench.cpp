@@ -12,8 +12,8 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/cuda.hpp>
 #include <mn/comm/device_collectives.hpp>
-#include <mn/comm/job.hpp>
 #include <mn/comm/pack.hpp>
+#include <mn/job/job.hpp>
 
 namespace {
 

@@ -11,7 +11,7 @@
 
 #include <torch/torch.h>
 
-#include <mn/comm/job.hpp>
+#include <mn/job/job.hpp>
 #include <mn/train/optimizer.hpp>
 
 namespace {

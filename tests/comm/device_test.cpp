@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <mn/comm/buffer.hpp>
+#include <mn/core/buffer.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {

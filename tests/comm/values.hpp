@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include <mn/comm/buffer.hpp>
 #include <mn/comm/half.hpp>
+#include <mn/core/buffer.hpp>
 
 namespace mn::testing {
 

@@ -3,9 +3,9 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
-#include <mn/data/convert.hpp>
-#include <mn/data/inspect.hpp>
 
+#include "data/convert.hpp"
+#include "data/inspect.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn::data {

@@ -4,7 +4,7 @@
 #include <mn/core/error.hpp>
 
 #include "images_fixture.hpp"
-#include "png_samples.hpp"
+#include "tests/image/png_samples.hpp"
 
 namespace mn::data {
 namespace {

@@ -1,14 +1,14 @@
-#include "mn/data/image_transform.hpp"
+#include <mn/data/image_transform.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
-#include <mn/data/convert_images.hpp>
 
-#include "tests/data/jpeg_samples.hpp"
-#include "tests/data/png_samples.hpp"
+#include "data/convert_images.hpp"
+#include "tests/image/jpeg_samples.hpp"
+#include "tests/image/png_samples.hpp"
 #include "tests/support/resident_bytes.hpp"
 #include "tests/support/temporary_folder.hpp"
 

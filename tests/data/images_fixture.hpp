@@ -8,11 +8,11 @@
 #include <gtest/gtest.h>
 
 #include <mn/core/file.hpp>
-#include <mn/data/convert_images.hpp>
-#include <mn/data/inspect.hpp>
 #include <mn/data/shard_reader.hpp>
 
-#include "jpeg_samples.hpp"
+#include "data/convert_images.hpp"
+#include "data/inspect.hpp"
+#include "tests/image/jpeg_samples.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn::data {

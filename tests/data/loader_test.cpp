@@ -10,10 +10,10 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/data/convert.hpp>
 #include <mn/data/loader.hpp>
 #include <mn/data/shard_reader.hpp>
 
+#include "data/convert.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn {

@@ -12,10 +12,10 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/data/convert.hpp>
 #include <mn/data/sampler.hpp>
 #include <mn/data/scatter.hpp>
 
+#include "data/convert.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include <mn/core/error.hpp>
-#include <mn/data/augment.hpp>
+#include <mn/image/augment.hpp>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace mn::data;

@@ -6,7 +6,7 @@
 #include <zlib.h>
 
 #include <mn/core/error.hpp>
-#include <mn/data/image_decoder.hpp>
+#include <mn/image/image_decoder.hpp>
 
 namespace {
 

@@ -6,10 +6,10 @@
 
 #include <mn/core/error.hpp>
 
-#include "imagenet_metrics.hpp"
-#include "imagenet_optimizer.hpp"
-#include "imagenet_options.hpp"
-#include "mean_image.hpp"
+#include "imagenet/mean_image.hpp"
+#include "imagenet/metrics.hpp"
+#include "imagenet/optimizer.hpp"
+#include "imagenet/options.hpp"
 
 namespace mn::jobs {
 namespace {

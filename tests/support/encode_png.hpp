@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include <mn/data/image.hpp>
+#include <mn/image/image.hpp>
 
 namespace mn::test {
 

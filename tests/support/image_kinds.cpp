@@ -5,7 +5,7 @@
 
 #include <mn/core/error.hpp>
 
-#include "tests/data/jpeg_samples.hpp"
+#include "tests/image/jpeg_samples.hpp"
 #include "tests/support/encode_png.hpp"
 
 namespace mn::test {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include <mn/data/image.hpp>
+#include <mn/image/image.hpp>
 
 namespace mn::test {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include <mn/core/error.hpp>
+#include <mn/core/options.hpp>
 
-#include "jobs/options.hpp"
 #include "tests/support/image_kinds.hpp"
 #include "tests/support/textured_image.hpp"
 

@@ -11,7 +11,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
-#include <mn/data/image_decoder.hpp>
+#include <mn/image/image_decoder.hpp>
 
 #include "tests/support/image_kinds.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
-#include <mn/comm/job.hpp>
 #include <mn/comm/mpi.hpp>
+#include <mn/job/job.hpp>
 
 namespace {
 

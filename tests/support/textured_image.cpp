@@ -6,7 +6,7 @@
 #include <numbers>
 #include <vector>
 
-#include <mn/data/augment.hpp>
+#include <mn/image/augment.hpp>
 
 namespace mn::test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include <mn/data/image.hpp>
+#include <mn/image/image.hpp>
 
 namespace mn::test {
 

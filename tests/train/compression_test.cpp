@@ -6,8 +6,8 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/optimizer.hpp>
-#include <mn/train/tensor.hpp>
 
 #include "tests/train/toy.hpp"
 

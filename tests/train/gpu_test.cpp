@@ -7,8 +7,8 @@
 
 #include <mn/comm/cuda.hpp>
 #include <mn/data/loader.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/optimizer.hpp>
-#include <mn/train/tensor.hpp>
 
 namespace mn {
 namespace {

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <mn/core/error.hpp>
-#include <mn/train/tensor.hpp>
+#include <mn/tensor/tensor.hpp>
 
 #include "optimizer_fixture.hpp"
 

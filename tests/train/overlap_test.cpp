@@ -5,8 +5,8 @@
 #include <torch/torch.h>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/optimizer.hpp>
-#include <mn/train/tensor.hpp>
 
 namespace mn {
 namespace {

@@ -3,7 +3,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <mn/core/error.hpp>
-#include <mn/train/tensor.hpp>
+#include <mn/tensor/tensor.hpp>
 
 #include "optimizer_fixture.hpp"
 

@@ -8,7 +8,7 @@
 
 #include <mpi.h>
 
-#include <mn/comm/buffer.hpp>
+#include <mn/core/buffer.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {

@@ -13,16 +13,9 @@
 #include <mpi.h>
 #include <nlohmann/json_fwd.hpp>
 
-#include <mn/comm/buffer.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/topology.hpp>
-
-namespace at {
-class Tensor;
-}
-namespace torch::nn {
-class Module;
-}
+#include <mn/core/buffer.hpp>
 
 namespace mn {
 
@@ -158,14 +151,18 @@ class Communicator {
   /// What allreduce_grad() checks before it sends; collective in debug mode.
   void check_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
 
-  /// The next four need libtorch: defined in mn::train.
+  /// The next two take a torch::nn::Module or a std::vector<at::Tensor>, and need <mn/tensor/tensor.hpp>.
   /// Parameters and buffers (or just these tensors) of every rank become root's. ArgumentError on every rank if the
   /// ranks' tensors differ in number, shape or dtype.
-  void broadcast_data(torch::nn::Module& model, int root = 0);
-  void broadcast_data(const std::vector<at::Tensor>& tensors, int root = 0);
+  template <class Model>
+  void broadcast_data(Model&& model, int root = 0) {
+    broadcast_tensors(*this, model, root);
+  }
   /// Gradients become their mean over ranks. A gradient that is None here counts as zero where another rank has one.
-  void allreduce_grad(torch::nn::Module& model);
-  void allreduce_grad(const std::vector<at::Tensor>& parameters);
+  template <class Model>
+  void allreduce_grad(Model&& model) {
+    average_gradients(*this, model);
+  }
 
  protected:
   explicit Communicator(CommunicatorSetup setup);

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include <mn/comm/buffer.hpp>
+#include <mn/core/buffer.hpp>
 
 namespace mn {
 

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include <mn/comm/buffer.hpp>
+#include <mn/core/buffer.hpp>
 
 namespace mn {
 

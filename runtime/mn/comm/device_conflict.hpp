@@ -6,7 +6,7 @@
 
 #include <mpi.h>
 
-#include <mn/comm/buffer.hpp>
+#include <mn/core/buffer.hpp>
 
 namespace mn {
 

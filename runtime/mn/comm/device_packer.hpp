@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include <mn/comm/buffer.hpp>
 #include <mn/comm/cuda.hpp>
 #include <mn/comm/gradient_packer.hpp>
+#include <mn/core/buffer.hpp>
 
 namespace mn {
 

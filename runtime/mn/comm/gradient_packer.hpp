@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include <mn/comm/buffer.hpp>
+#include <mn/core/buffer.hpp>
 
 namespace mn {
 

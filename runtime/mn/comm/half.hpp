@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstdint>
 
-#include <mn/comm/buffer.hpp>
+#include <mn/core/buffer.hpp>
 
 namespace mn {
 

@@ -1,8 +1,8 @@
 /// Page-locked host memory that stands in for device buffers during a call.
 #pragma once
 
-#include <mn/comm/buffer.hpp>
 #include <mn/comm/cuda.hpp>
+#include <mn/core/buffer.hpp>
 
 namespace mn {
 

@@ -10,7 +10,7 @@
 
 #include <mpi.h>
 
-#include <mn/comm/buffer.hpp>
+#include <mn/core/buffer.hpp>
 
 namespace mn {
 

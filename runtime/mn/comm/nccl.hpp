@@ -9,8 +9,8 @@
 #include <mpi.h>
 #include <nccl.h>
 
-#include <mn/comm/buffer.hpp>
 #include <mn/comm/cuda.hpp>
+#include <mn/core/buffer.hpp>
 
 namespace mn {
 

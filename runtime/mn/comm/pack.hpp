@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include <mn/comm/buffer.hpp>
+#include <mn/core/buffer.hpp>
 
 namespace mn {
 

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include <mn/comm/buffer.hpp>
 #include <mn/comm/node_barrier.hpp>
+#include <mn/core/buffer.hpp>
 
 namespace mn {
 

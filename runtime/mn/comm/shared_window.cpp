@@ -11,11 +11,11 @@
 namespace mn {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kSegmentAlignment = 64;
 
 std::byte* aligned(void* memory) {
-  return reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory) + kAlignment - 1) / kAlignment *
-                                      kAlignment);
+  return reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory) + kSegmentAlignment - 1) / kSegmentAlignment *
+                                      kSegmentAlignment);
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ SharedWindow::SharedWindow(MPI_Comm node, std::size_t bytes) : bytes_(bytes) {
   mpi_check(MPI_Info_create(&info), "MPI_Info_create");
   mpi_check(MPI_Info_set(info, "alloc_shared_noncontig", "true"), "MPI_Info_set");
   void* own = nullptr;
-  const int code = MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes + kAlignment), 1, info, node,
+  const int code = MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes + kSegmentAlignment), 1, info, node,
                                            static_cast<void*>(&own), &window_);
   MPI_Info_free(&info);
   mpi_check(code, "MPI_Win_allocate_shared (is /dev/shm full?)", bytes);

@@ -4,8 +4,8 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <mn/comm/device_collectives.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/background_reducer.hpp>
-#include <mn/train/tensor.hpp>
 
 namespace mn {
 

@@ -3,8 +3,8 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/tensor/modules.hpp>
 #include <mn/train/evaluator.hpp>
-#include <mn/train/modules.hpp>
 #include <mn/train/on_root.hpp>
 
 namespace mn {

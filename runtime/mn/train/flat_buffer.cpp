@@ -8,8 +8,8 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/flat_buffer.hpp>
-#include <mn/train/tensor.hpp>
 
 namespace mn {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/gradient_buffer.hpp>
-#include <mn/train/tensor.hpp>
 
 namespace mn {
 namespace {

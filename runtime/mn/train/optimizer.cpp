@@ -6,8 +6,8 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/optimizer.hpp>
-#include <mn/train/tensor.hpp>
 
 namespace mn {
 MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> actual,

@@ -1,8 +1,8 @@
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/random_state.hpp>
-#include <mn/train/tensor.hpp>
 
 namespace mn {
 namespace {

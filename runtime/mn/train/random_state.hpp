@@ -5,7 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <mn/comm/buffer.hpp>
+#include <mn/core/buffer.hpp>
 #include <mn/train/safetensors.hpp>
 
 namespace mn {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/train/modules.hpp>
+#include <mn/tensor/modules.hpp>
 
 namespace mn {
 

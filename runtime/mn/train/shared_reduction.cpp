@@ -1,8 +1,8 @@
 #include <utility>
 
 #include <mn/core/error.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/shared_reduction.hpp>
-#include <mn/train/tensor.hpp>
 
 namespace mn {
 

@@ -9,10 +9,10 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
-#include <mn/train/modules.hpp>
+#include <mn/tensor/modules.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/on_root.hpp>
 #include <mn/train/signals.hpp>
-#include <mn/train/tensor.hpp>
 #include <mn/train/trainer.hpp>
 
 namespace mn {

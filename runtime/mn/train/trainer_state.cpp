@@ -11,7 +11,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
-#include <mn/train/modules.hpp>
+#include <mn/tensor/modules.hpp>
 #include <mn/train/on_root.hpp>
 #include <mn/train/optimizer_archive.hpp>
 #include <mn/train/random_state.hpp>

@@ -6,11 +6,11 @@
 
 #include <mn/comm/device_collectives.hpp>
 #include <mn/core/error.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/compression/cast_compressor.hpp>
 #include <mn/train/compression/gradient_compressor.hpp>
 #include <mn/train/compression/power_sgd.hpp>
 #include <mn/train/compression/top_k_compressor.hpp>
-#include <mn/train/tensor.hpp>
 
 namespace mn {
 namespace {

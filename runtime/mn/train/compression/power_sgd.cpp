@@ -8,8 +8,8 @@
 #include <ATen/ops/where.h>
 
 #include <mn/core/error.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/compression/power_sgd.hpp>
-#include <mn/train/tensor.hpp>
 
 namespace mn {
 namespace {

@@ -5,8 +5,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/compression/top_k_compressor.hpp>
-#include <mn/train/tensor.hpp>
 
 namespace mn {
 namespace {

@@ -4,9 +4,9 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 
+#include <mn/tensor/modules.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/extensions/allreduce_persistent.hpp>
-#include <mn/train/modules.hpp>
-#include <mn/train/tensor.hpp>
 #include <mn/train/trainer.hpp>
 
 namespace mn {

@@ -1,0 +1,105 @@
+#include "imagenet/data.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include <mn/app/setup.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/data/image_transform.hpp>
+#include <mn/train/on_root.hpp>
+
+#include "imagenet/mean_image.hpp"
+
+namespace mn::jobs {
+namespace {
+
+/// The usual validation: the short side becomes 256 for a crop of 224.
+constexpr double kResizeOverCrop = 256.0 / 224;
+
+using data::CropMode;
+
+std::shared_ptr<SubDataset> open_part(const std::string& option, const std::string& path,
+                                      const std::shared_ptr<Communicator>& comm, const ScatterOptions& scatter) {
+  auto part = scatter_dataset(open_dataset(path.empty() ? "imagenet/" + option : path), comm, scatter);
+  const SampleSpec& spec = part->spec();
+  if (spec.kind != SampleKind::kEncoded || spec.num_classes < 1) {
+    throw DataError("--" + option + ": " + (path.empty() ? "imagenet/" + option : path) +
+                        " holds no images with labels; `mnshard images` makes such shards",
+                    true);
+  }
+  check_enough_samples("--" + option, *part);
+  return part;
+}
+
+/// A validation set may lack the last classes, and a set made from a list may lack names.
+void check_same_classes(const SampleSpec& train, const SampleSpec& val) {
+  const std::string differ = "--train and --val have different classes: ";
+  if (val.num_classes > train.num_classes) {
+    throw DataError(differ + std::to_string(train.num_classes) + " and " + std::to_string(val.num_classes), true);
+  }
+  const std::size_t named = std::min(train.class_names.size(), val.class_names.size());
+  for (std::size_t k = 0; k < named; ++k) {
+    if (train.class_names[k] == val.class_names[k]) continue;
+    throw DataError(differ + "number " + std::to_string(k) + " is \"" + train.class_names[k] + "\" and \"" +
+                        val.class_names[k] + "\"; a class that --val lacks needs a folder or a name there, too",
+                    true);
+  }
+}
+
+MeanImage read_mean(const std::string& path, Communicator& comm) {
+  if (path.empty()) return {};
+  std::string bytes;
+  on_root<DataError>(
+      comm, [&] { bytes = read_file(path); }, true);
+  return parse_mean_image(comm.bcast_obj(bytes), path);
+}
+
+struct Views {
+  Transform train;
+  Transform val;
+};
+
+Views make_views(const ImagenetOptions& options, const MeanImage& mean) {
+  const auto layout = options.channels_last ? data::PixelLayout::kNhwc : data::PixelLayout::kNchw;
+  const int size = static_cast<int>(options.image_size);
+  data::Normalization normalization;
+  data::CropOptions train{.mode = CropMode::kRandomResized, .size = size, .min_area = options.min_crop};
+  data::CropOptions val{
+      .mode = CropMode::kCentre, .size = size, .resize = static_cast<int>(std::lround(size * kResizeOverCrop))};
+  if (mean.side > 0) {
+    if (mean.side < size) {
+      throw UsageError("--mean: " + options.mean + " has " + std::to_string(mean.side) +
+                       " pixels a side, fewer than --image-size");
+    }
+    normalization.mean_image = mean.values;
+    train = {.mode = CropMode::kRandomFixed, .size = size, .resize = mean.side};
+    val = {.mode = CropMode::kCentreFixed, .size = size, .resize = mean.side};
+  }
+  return {image_transform(train, normalization, layout), image_transform(val, normalization, layout)};
+}
+
+}  // namespace
+
+ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr<Communicator>& comm) {
+  const auto seed = static_cast<std::uint64_t>(options.seed);
+  const auto train = open_part("train", options.train, comm, {.shuffle = true, .seed = seed});
+  const auto val = open_part("val", options.val, comm, {.seed = seed});
+  check_same_classes(train->spec(), val->spec());
+  const Views views = make_views(options, read_mean(options.mean, *comm));
+  const auto loader = [&](const std::shared_ptr<SubDataset>& part, std::int64_t batchsize, const Transform& transform) {
+    const int workers = static_cast<int>(options.loaderjob);
+    return std::make_shared<DataLoader>(part, LoaderOptions{.batchsize = batchsize,
+                                                            .even_last = part == train,
+                                                            .workers = workers,
+                                                            .prefetch = workers + 1,
+                                                            .transform = transform,
+                                                            .device = comm->device(),
+                                                            .max_corrupt = options.max_corrupt});
+  };
+  return {loader(train, options.batchsize, views.train), loader(val, options.val_batchsize, views.val),
+          train->spec().num_classes};
+}
+
+}  // namespace mn::jobs

@@ -1,0 +1,23 @@
+/// What jobs/imagenet reads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/data/loader.hpp>
+
+#include "imagenet/options.hpp"
+
+namespace mn::jobs {
+
+struct ImagenetData {
+  std::shared_ptr<DataLoader> train;
+  std::shared_ptr<DataLoader> val;
+  std::int64_t num_classes = 0;
+};
+
+/// Collective. Throws DataError or UsageError on all ranks alike if something is absent or does not fit together.
+[[nodiscard]] ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr<Communicator>& comm);
+
+}  // namespace mn::jobs

@@ -1,0 +1,79 @@
+#include "imagenet/metrics.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include <ATen/DeviceAccelerator.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/stack.h>
+
+#include <mn/core/error.hpp>
+#include <mn/train/trainer.hpp>
+
+namespace mn::jobs {
+namespace {
+
+constexpr std::int64_t kTop = 5;
+
+double peak_memory_gib(Device device) {
+  const auto stats = at::accelerator::getDeviceStats(static_cast<c10::DeviceIndex>(device.index));
+  constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return static_cast<double>(stats.allocated_bytes[kAll].peak) / (1 << 30);
+}
+
+}  // namespace
+
+at::Tensor count_correct(const at::Tensor& logits, const at::Tensor& target) {
+  const at::NoGradGuard no_grad;
+  const std::int64_t top = std::min(kTop, logits.size(1));
+  const at::Tensor best = std::get<1>(logits.topk(top, 1));  // (N, top), best first
+  const at::Tensor hits = best.eq(target.unsqueeze(1)).to(at::kFloat);
+  return at::stack({hits.select(1, 0).sum(), hits.sum()});
+}
+
+void TrainAccuracy::add(const at::Tensor& logits, const at::Tensor& target) {
+  const at::Tensor correct = count_correct(logits.detach(), target).to(at::kDouble);
+  correct_ = correct_.defined() ? correct_ + correct : correct;
+  samples_ += target.size(0);
+}
+
+void TrainAccuracy::run(Trainer& trainer) {
+  std::array<double, 3> sums = {0, 0, static_cast<double>(samples_)};
+  if (correct_.defined()) {
+    const at::Tensor correct = correct_.cpu();
+    for (std::size_t i = 0; i < 2; ++i) sums[i] = correct[static_cast<std::int64_t>(i)].item<double>();
+  }
+  trainer.communicator().allreduce(std::span<double>(sums));
+  correct_.reset();
+  samples_ = 0;
+  if (sums[2] == 0) return;
+  trainer.report("main/accuracy", sums[0] / sums[2]);
+  trainer.report("main/accuracy_top5", sums[1] / sums[2]);
+}
+
+void ResourceReport::run(Trainer& trainer) {
+  Communicator& comm = trainer.communicator();
+  const bool on_gpu = comm.device().type == DeviceType::kCuda;
+  std::array<double, 2> most = {loader_->data_wait_s() - waited_s_, on_gpu ? peak_memory_gib(comm.device()) : 0};
+  waited_s_ = loader_->data_wait_s();
+  std::int64_t corrupt = loader_->corrupt();
+  comm.allreduce(std::span<double>(most), ReduceOp::kMax);
+  comm.allreduce(std::span(&corrupt, 1));
+  trainer.report("data_wait", most[0]);
+  trainer.report("corrupt", static_cast<double>(corrupt));
+  if (on_gpu) trainer.report("gpu_memory_gib", most[1]);
+}
+
+void CorruptLimit::run(Trainer& trainer) {
+  std::int64_t corrupt = loader_->corrupt();
+  trainer.communicator().allreduce(std::span(&corrupt, 1));
+  if (corrupt <= most_) return;
+  throw DataError("the ranks met " + std::to_string(corrupt) + " damaged samples in an epoch, " +
+                      std::to_string(most_) + " are allowed (--max-corrupt); `mnshard verify` lists them",
+                  true);
+}
+
+}  // namespace mn::jobs

@@ -1,0 +1,61 @@
+#include "imagenet/options.hpp"
+
+#include <mn/core/error.hpp>
+
+#include "models/models.hpp"
+
+namespace mn::jobs {
+namespace {
+
+void declare_data(Options& options, ImagenetOptions& given) {
+  options.add("train", given.train, "DIR", "shards to train on, made by mnshard images; default: imagenet/train");
+  options.add("val", given.val, "DIR", "shards to validate on; default: imagenet/val");
+  options.add("val_batchsize", given.val_batchsize, "samples of a validation minibatch on each rank", 1, kMostSamples);
+  options.add("loaderjob", given.loaderjob, "threads of each rank that read and decode", 1, 1024);
+  options.add("max-corrupt", given.max_corrupt,
+              "damaged samples of an epoch, over all ranks, that others may replace before training stops", 0);
+  options.add_flag("log-samples", given.log_samples, "each rank writes which samples it trained on to DIR/samples");
+  options.add("image-size", given.image_size, "height and width of the network's input", 1, 4096);
+  options.add("min-crop", given.min_crop, "least part of a picture's area that a random crop takes", 0.0001, 1);
+  options.add(
+      "mean", given.mean, "FILE",
+      "mean image (.npy, 3 × H × H) to subtract: pictures are resized to its size and cropped at random places");
+  options.add_flag("channels-last", given.channels_last, "pictures as (N, H, W, C) in memory: faster on tensor cores");
+}
+
+void declare_training(Options& options, ImagenetOptions& given) {
+  options.add("initmodel", given.initmodel, "FILE", "begin with these weights (model.safetensors)");
+  options.add_flag("test", given.test, "validate and log every 10 iterations: for trying things out");
+  options.add("optimizer", given.optimizer, "NAME", "sgd or lars", {"sgd", "lars"});
+  options.add("lr", given.lr,
+              "learning rate for a step of 256 samples, scaled in proportion to those of all ranks; 0: 0.1 for sgd, "
+              "0.01 for networks without batch normalisation, 0.3 for lars",
+              0);
+  options.add("momentum", given.momentum, "of the optimizer", 0, 1);
+  options.add("weight-decay", given.weight_decay, "of all weights but biases and normalisations", 0);
+  options.add("schedule", given.schedule, "NAME",
+              "learning rate over time: constant, step (a tenth after 1/3, 2/3 and 8/9 of the epochs) or cosine",
+              {"constant", "step", "cosine"});
+  options.add("warmup", given.warmup, "epochs in which the learning rate rises to its scaled value", 0);
+  options.add("label-smoothing", given.label_smoothing, "part of the target spread over all classes", 0, 0.999);
+}
+
+}  // namespace
+
+void declare_options(Options& options, ImagenetOptions& given) {
+  options.add("arch", given.arch, "NAME", "the network: alexnet, nin, googlenet, googlenetbn, resnet18 or resnet50",
+              model_names());
+  add_common_options(options, given);
+  declare_data(options, given);
+  declare_training(options, given);
+}
+
+void check_options(const ImagenetOptions& given) {
+  const std::int64_t least = min_image_size(given.arch);
+  if (given.image_size < least) {
+    throw UsageError("--image-size \"" + std::to_string(given.image_size) + "\" is too small for " + given.arch +
+                     ", which needs at least " + std::to_string(least));
+  }
+}
+
+}  // namespace mn::jobs

@@ -1,0 +1,46 @@
+/// The options of jobs/imagenet.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <mn/app/setup.hpp>
+#include <mn/core/options.hpp>
+
+namespace mn::jobs {
+
+struct ImagenetOptions : CommonOptions {
+  ImagenetOptions() {
+    batchsize = 32;
+    epoch = 10;
+  }
+  std::string arch = "resnet50";
+  std::string train;  ///< empty: the dataset "imagenet/train"
+  std::string val;    ///< empty: the dataset "imagenet/val"
+  std::int64_t val_batchsize = 250;
+  std::int64_t loaderjob = 2;
+  std::int64_t max_corrupt = 0;
+  bool log_samples = false;
+  std::int64_t image_size = 224;
+  double min_crop = 0.08;
+  std::string mean;  ///< empty: no mean image
+  bool channels_last = false;
+  std::string initmodel;
+  bool test = false;
+
+  std::string optimizer = "sgd";
+  double lr = 0;  ///< of 256 samples; 0: the network's own
+  double momentum = 0.9;
+  double weight_decay = 1e-4;
+  std::string schedule = "cosine";
+  double warmup = 5;
+  double label_smoothing = 0;
+};
+
+/// Declares them; the values in `given` are the defaults.
+void declare_options(Options& options, ImagenetOptions& given);
+
+/// Throws UsageError if options contradict each other.
+void check_options(const ImagenetOptions& given);
+
+}  // namespace mn::jobs

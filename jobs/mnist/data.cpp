@@ -1,0 +1,80 @@
+#include "mnist/data.hpp"
+
+#include <filesystem>
+
+#include <mn/app/setup.hpp>
+#include <mn/core/error.hpp>
+#include <mn/data/dataset.hpp>
+#include <mn/train/on_root.hpp>
+
+namespace mn::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kPixels = 28 * 28;
+constexpr std::int64_t kClasses = 10;
+
+/// The file under its own name or with .gz; empty if there is neither.
+fs::path idx_file(const fs::path& folder, const std::string& name) {
+  for (const char* suffix : {"", ".gz"}) {
+    const fs::path path = folder / (name + suffix);
+    if (fs::exists(path)) return path;
+  }
+  return {};
+}
+
+bool has_idx_files(const fs::path& folder) { return !idx_file(folder, "train-images-idx3-ubyte").empty(); }
+
+std::shared_ptr<Dataset> read_part(const fs::path& folder, const std::string& part) {
+  const fs::path images = idx_file(folder, part + "-images-idx3-ubyte");
+  const fs::path labels = idx_file(folder, part + "-labels-idx1-ubyte");
+  if (images.empty() || labels.empty()) {
+    throw DataError(folder.string() + " lacks " + part + "-" + (images.empty() ? "images-idx3" : "labels-idx1") +
+                    "-ubyte[.gz]: --data wants all four files of MNIST");
+  }
+  return read_idx_dataset(images, labels);
+}
+
+/// True: IDX files; false: shards. Throws unless it is one of them.
+bool holds_idx_files(const fs::path& folder) {
+  if (!fs::is_directory(folder)) throw DataError("--data: there is no folder " + folder.string());
+  if (fs::is_directory(folder / "train") && fs::is_directory(folder / "val")) return false;
+  if (has_idx_files(folder)) return true;
+  throw DataError("--data: " + folder.string() +
+                  " has neither the folders train and val (make them with `mnshard idx`) nor MNIST's four IDX files");
+}
+
+std::shared_ptr<SubDataset> scatter_part(const std::string& part, const std::shared_ptr<Dataset>& dataset,
+                                         const std::shared_ptr<Communicator>& comm, const ScatterOptions& options) {
+  auto scattered = scatter_dataset(dataset, comm, options);
+  const SampleSpec& spec = scattered->spec();
+  if (spec.kind != SampleKind::kFixed || spec.sample_bytes() != kPixels || spec.num_classes > kClasses) {
+    throw DataError("--data: the samples of " + part + " are not MNIST's, " + std::to_string(kPixels) +
+                        " bytes each in at most " + std::to_string(kClasses) +
+                        " classes; jobs/imagenet trains on pictures of any size",
+                    true);
+  }
+  check_enough_samples("--data: " + part, *scattered);
+  return scattered;
+}
+
+}  // namespace
+
+MnistData open_mnist(const std::string& path, const std::shared_ptr<Communicator>& comm, std::uint64_t seed) {
+  std::shared_ptr<Dataset> train;
+  std::shared_ptr<Dataset> val;
+  // Folders are looked at on one rank only: a thousand ranks would ask the file system the same.
+  on_root<DataError>(
+      *comm,
+      [&] {
+        const bool idx = !path.empty() && holds_idx_files(path);
+        const std::string folder = path.empty() ? "mnist" : path;
+        train = idx ? read_part(folder, "train") : open_dataset(folder + "/train");
+        val = idx ? read_part(folder, "t10k") : open_dataset(folder + "/val");
+      },
+      true);
+  return {scatter_part("train", train, comm, {.shuffle = true, .seed = seed}), scatter_part("val", val, comm, {})};
+}
+
+}  // namespace mn::jobs

@@ -1,0 +1,124 @@
+#include <fstream>
+#include <iostream>
+#include <optional>
+
+#include <mn/app/precision.hpp>
+#include <mn/app/setup.hpp>
+#include <mn/app/versions.hpp>
+#include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
+#include <mn/train/on_root.hpp>
+#include <mn/train/random_state.hpp>
+#include <mn/train/triggers.hpp>
+
+namespace mn::jobs {
+namespace {
+
+std::string communicator_help() {
+  std::string text = "how ranks exchange data: auto";
+  for (const auto& name : communicator_names()) text += ", " + name;
+  return text;
+}
+
+void add_communication_options(Options& options, CommonOptions& common) {
+  options.add("overlap", common.overlap, "on|off",
+              "reduce gradients while backward goes on; auto: between nodes and on GPUs", {"auto", "on", "off"});
+  options.set_bare("overlap", "on");
+  options.add_flag("double-buffering", common.double_buffering,
+                   "reduce the gradients of one step while the next computes, which makes updates one step stale");
+  options.add("compress", common.compress, "NAME", "what travels of gradients: none, fp16, bf16, topk or powersgd",
+              compression_names());
+  options.add("compress-density", common.compress_density, "part of each gradient that topk sends");
+  options.add("compress-rank", common.compress_rank, "of the matrices that powersgd sends");
+  options.add("local-steps", common.local_steps,
+              "updates that each rank makes by itself before all take the mean of their parameters; 1: gradients are "
+              "averaged at each step");
+  options.add("outer-momentum", common.outer_momentum, "of the means that --local-steps takes");
+  options.add_flag("profile", common.profile,
+                   "write DIR/profile.jsonl and DIR/trace.json: computing, waiting and bytes of each step and rank");
+}
+
+/// All but the decision that --overlap auto leaves to the communicator.
+OptimizerOptions given_optimizer_options(const CommonOptions& common) {
+  return {.overlap = common.overlap == "on",
+          .double_buffering = common.double_buffering,
+          .compression = {.kind = parse_compression(common.compress),
+                          .density = common.compress_density,
+                          .rank = common.compress_rank},
+          .local_steps = common.local_steps,
+          .outer_momentum = common.outer_momentum,
+          .deterministic = common.deterministic,
+          .trace = common.profile ? std::make_shared<Trace>() : nullptr};
+}
+
+}  // namespace
+
+OptimizerOptions optimizer_options(const CommonOptions& common, const Communicator& comm) {
+  OptimizerOptions options = given_optimizer_options(common);
+  if (common.overlap == "auto") {
+    const bool pays = comm.inter_size() > 1 || comm.device().type == DeviceType::kCuda;
+    options.overlap = pays && !options.double_buffering && options.local_steps == 1;
+  }
+  return options;
+}
+
+void add_common_options(Options& options, CommonOptions& common) {
+  options.add("batchsize", common.batchsize, "samples of a minibatch on each rank", 1, kMostSamples);
+  options.add("epoch", common.epoch, "passes over the training data", 1);
+  options.add("communicator", common.communicator, "NAME", communicator_help());
+  options.add("device", common.device, "auto|cpu|cuda[:K]", "where each rank computes");
+  options.add_alias("gpu", "device", "cuda");
+  options.add("out", common.out, "DIR", "folder for everything that is written");
+  options.add("resume", common.resume, "PATH|auto",
+              "go on from a checkpoint; auto: the newest in DIR, if there is one");
+  options.set_bare("resume", "auto");
+  options.add("seed", common.seed, "seed of parameters and order of samples", 0);
+  options.add("precision", common.precision, "NAME", "fp32, tf32 or bf16", precision_names());
+  options.add("checkpoint-every", common.checkpoint_every, "N[e|i|s]",
+              "checkpoint every N epochs, iterations or seconds; none: never");
+  options.add_flag("deterministic", common.deterministic, "the same bits from run to run");
+  add_communication_options(options, common);
+}
+
+bool parse_options(Options& options, int argc, const char* const* argv, int rank) {
+  const Options::Action action = options.parse(argc, argv);
+  if (action == Options::Action::kRun) return true;
+  if (rank == 0) std::cout << (action == Options::Action::kHelp ? options.help() : version_table()) << std::flush;
+  return false;
+}
+
+std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
+  if (common.checkpoint_every != "none") (void)Interval::parse(common.checkpoint_every);  // before the long work
+  check_options(given_optimizer_options(common));
+  CommunicatorOptions wanted;  // without a device each rank takes its own GPU, or the CPU where there is none
+  if (common.device != "auto" && common.device != "cuda") wanted.device = Device::parse(common.device);
+  auto comm = create_communicator(common.communicator, MPI_COMM_WORLD, wanted);
+  if (common.device == "cuda" && comm->device().type != DeviceType::kCuda) {
+    throw UsageError("--device cuda: there is no GPU in reach of the ranks");
+  }
+  const bool found_none = common.device == "auto" && environment("MN_DEVICE");  // create_communicator says it otherwise
+  if (found_none && comm->device().type == DeviceType::kCpu && comm->rank() == 0) {
+    log_warning("MN_DEVICE is cpu: training on the CPU");
+  }
+  set_precision(common.precision);
+  if (common.deterministic) set_deterministic();
+  seed_random(static_cast<std::uint64_t>(common.seed + comm->rank()), comm->device());
+  return comm;
+}
+
+void check_enough_samples(const std::string& name, const SubDataset& part) {
+  if (part.global_size() >= part.ranks()) return;
+  throw UsageError(name + " holds " + std::to_string(part.global_size()) + " samples, so there are more ranks (" +
+                   std::to_string(part.ranks()) + ") than samples");
+}
+
+void write_config(const Options& options, const std::filesystem::path& out, Communicator& comm) {
+  on_root<UsageError>(comm, [&] {
+    std::ofstream file(out / "config.ini");
+    file << options.ini() << std::flush;
+    if (!file) throw UsageError("cannot write " + (out / "config.ini").string());
+  });
+}
+
+}  // namespace mn::jobs

@@ -1,0 +1,161 @@
+/// What communicators move: a typed, borrowed piece of host or device memory.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <ranges>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace mn {
+
+/// kBool is one byte; reductions take all but it. Shards hold these numbers: new types go to the end.
+enum class DType : std::uint8_t {
+  kUInt8,
+  kInt32,
+  kInt64,
+  kFloat16,
+  kBFloat16,
+  kFloat32,
+  kFloat64,
+  kBool,
+  kInt8,
+  kUInt64
+};
+
+/// Bytes of one element.
+[[nodiscard]] std::size_t size_of(DType dtype) noexcept;
+/// "float32", …
+[[nodiscard]] std::string_view name_of(DType dtype) noexcept;
+
+enum class ReduceOp : std::uint8_t { kSum, kProd, kMin, kMax };
+[[nodiscard]] std::string_view name_of(ReduceOp op) noexcept;
+
+/// 16-bit floats by their bits, for spans; tensors bring libtorch's own types.
+struct Float16 {
+  std::uint16_t bits;
+};
+struct BFloat16 {
+  std::uint16_t bits;
+};
+
+enum class DeviceType : std::uint8_t { kCpu, kCuda };
+
+struct Device;
+
+/// Specialized for another library's type of devices (c10::Device, in <mn/tensor/tensor.hpp>): from(Device).
+template <class T>
+struct DeviceTraits;
+
+template <class T>
+concept ForeignDevice = requires(const Device& device) {
+  { DeviceTraits<T>::from(device) } -> std::same_as<T>;
+};
+
+/// Where memory lies: "cpu" or "cuda:K".
+struct Device {
+  DeviceType type = DeviceType::kCpu;
+  int index = 0;
+
+  /// Throws UsageError that lists the forms for anything but cpu, cuda and cuda:K.
+  [[nodiscard]] static Device parse(std::string_view text);
+  [[nodiscard]] std::string str() const;
+  bool operator==(const Device&) const = default;
+
+  /// To another library's type, so that `model->to(comm->device())` reads as usual.
+  template <ForeignDevice T>
+  operator T() const {  // NOLINT: meant to be implicit
+    return DeviceTraits<T>::from(*this);
+  }
+};
+
+template <class T>
+consteval DType dtype_of() {
+  using U = std::remove_const_t<T>;
+  if constexpr (std::is_same_v<U, Float16>)
+    return DType::kFloat16;
+  else if constexpr (std::is_same_v<U, BFloat16>)
+    return DType::kBFloat16;
+  else if constexpr (std::is_same_v<U, float>)
+    return DType::kFloat32;
+  else if constexpr (std::is_same_v<U, double>)
+    return DType::kFloat64;
+  else if constexpr (std::is_same_v<U, bool>)
+    return DType::kBool;
+  else if constexpr (std::is_same_v<U, std::int8_t>)
+    return DType::kInt8;
+  else if constexpr (std::is_integral_v<U> && sizeof(U) == 8)
+    return std::is_signed_v<U> ? DType::kInt64 : DType::kUInt64;
+  else if constexpr (std::is_integral_v<U> && sizeof(U) == 4 && std::is_signed_v<U>)
+    return DType::kInt32;
+  else if constexpr (sizeof(U) == 1)
+    return DType::kUInt8;  // char and std::byte too
+  else
+    static_assert(sizeof(U) == 0, "no mn::DType for this element type");
+}
+
+/// Specialized for types that are not contiguous ranges (at::Tensor, in <mn/tensor/tensor.hpp>): data, count, dtype,
+/// device.
+template <class T>
+struct BufferTraits;
+
+template <class T>
+concept BufferSource = requires(T& value) {
+  BufferTraits<std::remove_cvref_t<T>>::view(value);
+};
+
+/// `count` elements that a call may write. Borrowed: the memory must outlive the call.
+struct BufferView {
+  void* data = nullptr;
+  std::size_t count = 0;
+  DType dtype = DType::kUInt8;
+  Device device = {};
+
+  BufferView() = default;
+  BufferView(void* data_, std::size_t count_, DType dtype_, Device device_ = {})
+      : data(data_), count(count_), dtype(dtype_), device(device_) {}
+  /// A span, vector or array of mutable elements on the host.
+  template <std::ranges::contiguous_range R>
+  requires(!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>)
+      BufferView(R&& range)  // NOLINT: meant to be implicit
+      : BufferView(std::ranges::data(range), std::ranges::size(range), dtype_of<std::ranges::range_value_t<R>>()) {}
+  template <BufferSource T>
+  BufferView(T&& value)  // NOLINT: meant to be implicit
+      : BufferView(BufferTraits<std::remove_cvref_t<T>>::view(value)) {}
+
+  [[nodiscard]] std::size_t bytes() const noexcept { return count * size_of(dtype); }
+  [[nodiscard]] BufferView slice(std::size_t first, std::size_t length) const {
+    return {static_cast<std::byte*>(data) + first * size_of(dtype), length, dtype, device};
+  }
+};
+
+/// `count` elements that a call only reads.
+struct ConstBufferView {
+  const void* data = nullptr;
+  std::size_t count = 0;
+  DType dtype = DType::kUInt8;
+  Device device = {};
+
+  ConstBufferView() = default;
+  ConstBufferView(const void* data_, std::size_t count_, DType dtype_, Device device_ = {})
+      : data(data_), count(count_), dtype(dtype_), device(device_) {}
+  ConstBufferView(const BufferView& view)  // NOLINT: meant to be implicit
+      : ConstBufferView(view.data, view.count, view.dtype, view.device) {}
+  template <std::ranges::contiguous_range R>
+  ConstBufferView(R&& range)  // NOLINT: meant to be implicit
+      : ConstBufferView(std::ranges::data(range), std::ranges::size(range), dtype_of<std::ranges::range_value_t<R>>()) {
+  }
+  template <BufferSource T>
+  ConstBufferView(T&& value)  // NOLINT: meant to be implicit
+      : ConstBufferView(BufferView(BufferTraits<std::remove_cvref_t<T>>::view(value))) {}
+
+  [[nodiscard]] std::size_t bytes() const noexcept { return count * size_of(dtype); }
+  [[nodiscard]] ConstBufferView slice(std::size_t first, std::size_t length) const {
+    return {static_cast<const std::byte*>(data) + first * size_of(dtype), length, dtype, device};
+  }
+};
+
+}  // namespace mn

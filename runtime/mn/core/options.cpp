@@ -1,0 +1,239 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include <boost/program_options.hpp>
+
+#include <mn/core/error.hpp>
+#include <mn/core/options.hpp>
+#include <mn/core/suggest.hpp>
+
+namespace mn {
+namespace {
+
+namespace po = boost::program_options;
+
+// Options that steer the parsing itself and are never written to a file.
+constexpr const char* kConfig = "config";
+constexpr const char* kHelp = "help";
+constexpr const char* kVersion = "version";
+
+std::string quoted(const std::string& text) { return "\"" + text + "\""; }
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(" \t\r");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+std::int64_t whole_number(const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range) throw UsageError("does not fit in 64 bits");
+  if (error != std::errc() || end != text.data() + text.size()) throw UsageError("is not a whole number");
+  return value;
+}
+
+double real_number(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
+    throw UsageError("is not a number");
+  }
+  return value;
+}
+
+/// The shortest text that reads back as the same number.
+std::string shortest(double value) {
+  std::array<char, 32> text = {};
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
+}  // namespace
+
+void Options::add(const std::string& name, std::int64_t& target, const std::string& help, std::int64_t least,
+                  std::int64_t most) {
+  auto set = [&target, least, most](const std::string& text) {
+    const std::int64_t value = whole_number(text);
+    if (value < least) throw UsageError("must be at least " + std::to_string(least));
+    if (value > most) throw UsageError("must be at most " + std::to_string(most));
+    target = value;
+  };
+  options_.push_back({name, "N", help, "", "", set, [&target] { return std::to_string(target); }});
+}
+
+void Options::add(const std::string& name, double& target, const std::string& help, double least, double most) {
+  auto set = [&target, least, most](const std::string& text) {
+    const double value = real_number(text);
+    if (value < least) throw UsageError("must be at least " + shortest(least));
+    if (value > most) throw UsageError("must be at most " + shortest(most));
+    target = value;
+  };
+  options_.push_back({name, "X", help, "", "", set, [&target] { return shortest(target); }});
+}
+
+void Options::add(const std::string& name, std::string& target, const std::string& value_name, const std::string& help,
+                  std::vector<std::string> choices) {
+  auto set = [&target, choices = std::move(choices)](const std::string& text) {
+    if (!choices.empty() && std::ranges::find(choices, text) == choices.end()) {
+      throw UsageError("is unknown: use " + joined(choices));
+    }
+    target = text;
+  };
+  options_.push_back({name, value_name, help, "", "", set, [&target] { return target; }});
+}
+
+void Options::add_flag(const std::string& name, bool& target, const std::string& help) {
+  auto set = [&target](const std::string& text) {
+    if (text != "on" && text != "off") throw UsageError("is neither on nor off");
+    target = text == "on";
+  };
+  options_.push_back({name, "on|off", help, "on", "", set, [&target] { return target ? "on" : "off"; }});
+}
+
+void Options::add_alias(const std::string& alias, const std::string& name, const std::string& bare) {
+  const Option actual = known(name, name);
+  options_.push_back({alias, actual.value_name, "the same as --" + name, bare, name, actual.set, actual.get});
+}
+
+void Options::set_bare(const std::string& name, const std::string& bare) {
+  const auto option = std::ranges::find(options_, name, &Option::name);
+  option->bare = bare;
+}
+
+Options::Action Options::parse(int argc, const char* const* argv) {
+  const std::vector<Setting> given = read_command_line(argc, argv);
+  const auto asks_for = [&](const char* name) { return std::ranges::find(given, name, &Setting::name) != given.end(); };
+  if (asks_for(kHelp)) return Action::kHelp;
+  if (asks_for(kVersion)) return Action::kVersion;
+  for (const Setting& setting : given) {
+    if (setting.name != kConfig) continue;
+    for (const Setting& line : read_file(setting.value)) apply(line);
+  }
+  for (const Setting& setting : given) {
+    if (setting.name != kConfig) apply(setting);
+  }
+  return Action::kRun;
+}
+
+const Options::Option* Options::find(std::string_view name) const {
+  const auto option = std::ranges::find(options_, name, &Option::name);
+  return option == options_.end() ? nullptr : &*option;
+}
+
+const Options::Option& Options::known(const std::string& name, const std::string& shown) const {
+  if (const Option* option = find(name)) return *option;
+  std::vector<std::string> names = {kConfig, kHelp, kVersion};
+  for (const Option& option : options_) names.push_back(option.name);
+  const auto near = nearest_name(name, names);
+  throw UsageError("unknown option " + shown + "; " + (near ? "did you mean --" + *near + "?" : "--help lists all"));
+}
+
+// Boost takes the value of an option that can do without one only after "=": "--resume PATH" becomes "--resume=PATH".
+std::vector<std::string> Options::join_optional_values(int argc, const char* const* argv) const {
+  std::vector<std::string> words;
+  for (int i = 1; i < argc; ++i) {
+    words.emplace_back(argv[i]);
+    if (!words.back().starts_with("--")) continue;
+    const Option* option = find(std::string_view(words.back()).substr(2));
+    if (option == nullptr || option->bare.empty()) continue;
+    const bool has_value = i + 1 < argc && argv[i + 1][0] != '-' && argv[i + 1][0] != '\0';
+    words.back() += "=" + (has_value ? std::string(argv[++i]) : option->bare);
+  }
+  return words;
+}
+
+std::vector<Options::Setting> Options::read_command_line(int argc, const char* const* argv) const {
+  po::options_description description;
+  auto add = description.add_options();
+  for (const Option& option : options_) add(option.name.c_str(), po::value<std::string>());
+  add(kConfig, po::value<std::string>())(kHelp, "")(kVersion, "");
+
+  namespace style = po::command_line_style;
+  po::parsed_options parsed(&description);
+  try {
+    parsed = po::command_line_parser(join_optional_values(argc, argv))
+                 .options(description)
+                 .style(style::allow_long | style::long_allow_adjacent | style::long_allow_next)
+                 .allow_unregistered()
+                 .run();
+  } catch (const po::error& error) {
+    throw UsageError(std::string(error.what()) + "; --help lists all");
+  }
+  std::vector<Setting> settings;
+  for (const po::option& option : parsed.options) {
+    if (option.position_key >= 0 || option.string_key.empty()) {
+      throw UsageError("unexpected argument " + quoted(option.original_tokens.at(0)) + "; options begin with --");
+    }
+    if (option.unregistered) known(option.string_key, "--" + option.string_key);
+    const std::string value = option.value.empty() ? "" : option.value[0];
+    // Boost takes what follows for the value, an option too.
+    if (option.original_tokens.size() > 1 && value.starts_with("--")) {
+      throw UsageError("--" + option.string_key + " needs a value");
+    }
+    settings.push_back({option.string_key, value, "--" + option.string_key});
+  }
+  return settings;
+}
+
+std::vector<Options::Setting> Options::read_file(const std::filesystem::path& path) const {
+  std::ifstream file(path);
+  std::vector<Setting> settings;
+  std::string raw;
+  for (int number = 1; std::getline(file, raw); ++number) {
+    const std::string line = trimmed(raw);
+    if (line.empty() || line[0] == '#' || line[0] == ';' || line[0] == '[') continue;
+    const std::string place = path.string() + ":" + std::to_string(number);
+    const auto equals = line.find('=');
+    if (equals == std::string::npos) throw UsageError(place + ": " + quoted(line) + " is not of the form name = value");
+    const std::string name = trimmed(line.substr(0, equals));
+    known(name, quoted(name) + " in " + place);
+    settings.push_back({name, trimmed(line.substr(equals + 1)), place + ": " + name});
+  }
+  // A folder opens like a file and only fails when it is read.
+  if (!file.eof()) throw UsageError("--config: cannot read " + path.string());
+  return settings;
+}
+
+void Options::apply(const Setting& setting) const {
+  try {
+    find(setting.name)->set(setting.value);
+  } catch (const UsageError& error) {
+    throw UsageError(setting.source + " " + quoted(setting.value) + " " + error.what());
+  }
+}
+
+std::string Options::help() const {
+  po::options_description description("options", 110, 60);
+  auto add = description.add_options();
+  for (const Option& option : options_) {
+    auto* value = po::value<std::string>()->value_name(option.value_name);
+    if (!option.bare.empty()) value->implicit_value(option.bare);
+    if (option.target.empty() && !option.get().empty()) value->default_value(option.get());
+    add(option.name.c_str(), value, option.help.c_str());
+  }
+  add(kConfig, po::value<std::string>()->value_name("FILE"), "read options from FILE, e.g. an earlier OUT/config.ini");
+  add(kHelp, "print this and exit")(kVersion, "print the versions of mn and of what it uses, and exit");
+  std::ostringstream text;
+  text << usage_ << "\n\n" << description;
+  return text.str();
+}
+
+std::string Options::ini() const {
+  std::string text;
+  for (const Option& option : options_) {
+    if (option.target.empty()) text += option.name + " = " + option.get() + "\n";
+  }
+  return text;
+}
+
+}  // namespace mn

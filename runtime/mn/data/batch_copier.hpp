@@ -1,0 +1,44 @@
+/// Batches on their way to a GPU: pinned memory, a stream of their own, no waiting of the host.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
+#include <c10/core/TensorOptions.h>
+
+#include <mn/core/buffer.hpp>
+
+namespace mn {
+
+/// A copy under way. Made on a worker, waited for where the batch is used.
+class CopyTicket {
+ public:
+  CopyTicket() = default;
+  explicit CopyTicket(std::unique_ptr<c10::Event> done) : done_(std::move(done)) {}
+  /// The caller's current stream goes on once the copy is done, and the tensors' memory is kept until that stream has
+  /// passed. Does nothing for batches on the CPU.
+  void wait(const at::Tensor& data, const at::Tensor& target) const;
+
+ private:
+  std::unique_ptr<c10::Event> done_;
+};
+
+/// Thread-safe.
+class BatchCopier {
+ public:
+  explicit BatchCopier(Device device);
+  /// What batches are best made in: page-locked memory where they go to a GPU.
+  [[nodiscard]] at::TensorOptions memory() const { return at::TensorOptions().pinned_memory(stream_.has_value()); }
+  /// Both tensors on the device; unchanged if that is the CPU.
+  [[nodiscard]] std::pair<at::Tensor, at::Tensor> copy(at::Tensor data, at::Tensor target, CopyTicket& ticket) const;
+
+ private:
+  c10::Device device_;
+  std::optional<c10::Stream> stream_;
+};
+
+}  // namespace mn

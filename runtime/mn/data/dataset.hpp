@@ -1,0 +1,137 @@
+/// Datasets: numbered samples (bytes and a label each) that live in shards on shared storage or in memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <mn/core/buffer.hpp>
+#include <mn/core/uninitialized.hpp>
+
+namespace mn {
+
+enum class SampleKind : std::uint8_t {
+  kFixed,    ///< every sample is an array of the same dtype and shape
+  kEncoded,  ///< every sample is a compressed image (JPEG or PNG) of its own length
+};
+
+/// What one sample is.
+struct SampleSpec {
+  SampleKind kind = SampleKind::kFixed;
+  DType dtype = DType::kUInt8;           ///< of the elements; kUInt8 for encoded samples
+  std::vector<std::int64_t> shape;       ///< of one fixed sample, e.g. {28, 28}; empty for encoded ones
+  std::int64_t num_classes = 0;          ///< labels are 0 … num_classes − 1
+  std::vector<std::string> class_names;  ///< [num_classes], or empty where there are none
+
+  /// Bytes of one fixed sample; 0 for encoded ones.
+  [[nodiscard]] std::int64_t sample_bytes() const noexcept;
+  bool operator==(const SampleSpec&) const = default;
+};
+
+/// The samples of one read, in the order asked for. Reuse one object from read to read: it keeps its memory.
+struct RawSamples {
+  ByteBuffer bytes;                   ///< the samples, back to back
+  std::vector<std::int64_t> offsets;  ///< [n + 1] sample i is bytes [offsets[i], offsets[i + 1])
+  std::vector<std::int64_t> labels;   ///< [n]
+
+  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(labels.size()); }
+  [[nodiscard]] std::span<const std::byte> sample(std::int64_t i) const {
+    return std::span(bytes).subspan(offsets[i], offsets[i + 1] - offsets[i]);
+  }
+};
+
+/// A damaged sample in a read that goes on without it.
+struct SampleError {
+  std::int64_t position;  ///< in the indices of that read
+  std::string what;       ///< names file and sample
+};
+
+/// What reading has cost this process so far.
+struct IoStats {
+  std::int64_t opens = 0;  ///< files opened for their samples
+  std::int64_t bytes = 0;  ///< read from them
+};
+
+/// `size()` samples, which never change. All members are thread-safe.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  Dataset(const Dataset&) = delete;
+  Dataset& operator=(const Dataset&) = delete;
+
+  [[nodiscard]] std::int64_t size() const { return do_size(); }
+  [[nodiscard]] const SampleSpec& spec() const { return do_spec(); }
+
+  /// Reads samples `indices` (each in [0, size()), repeats allowed) into `out`. Throws DataError that names file,
+  /// sample and remedy if one is damaged; given `damaged`, lists such samples there instead and leaves them empty
+  /// (fixed ones: zeros).
+  void read(std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>* damaged = nullptr) const;
+
+  /// For data that every rank can open by itself: all that it needs to know, so that only one rank reads metadata
+  /// (open_table() takes it). Empty where the data is in this process alone.
+  [[nodiscard]] std::string table() const { return do_table(); }
+  /// Equal for equal data, on any rank and in any run.
+  [[nodiscard]] std::uint64_t fingerprint() const { return do_fingerprint(); }
+  [[nodiscard]] IoStats io() const { return do_io(); }
+  /// "sample 5" and, where there are files, which: for messages.
+  [[nodiscard]] std::string where(std::int64_t index) const { return do_where(index); }
+  /// Of all samples together, about.
+  [[nodiscard]] std::int64_t stored_bytes() const { return do_stored_bytes(); }
+
+ protected:
+  Dataset() = default;
+
+ private:
+  [[nodiscard]] virtual std::int64_t do_size() const = 0;
+  [[nodiscard]] virtual const SampleSpec& do_spec() const = 0;
+  virtual void do_read(std::span<const std::int64_t> indices, RawSamples& out,
+                       std::vector<SampleError>* damaged) const = 0;
+  [[nodiscard]] virtual std::string do_table() const { return {}; }
+  [[nodiscard]] virtual std::uint64_t do_fingerprint() const;
+  [[nodiscard]] virtual IoStats do_io() const { return {}; }
+  [[nodiscard]] virtual std::string do_where(std::int64_t index) const { return "sample " + std::to_string(index); }
+  [[nodiscard]] virtual std::int64_t do_stored_bytes() const { return size() * spec().sample_bytes(); }
+};
+
+/// Samples in this process's memory.
+class MemoryDataset final : public Dataset {
+ public:
+  /// Takes `samples` over. Throws ArgumentError unless offsets, labels and bytes fit each other and the spec; fixed
+  /// samples may come without offsets.
+  MemoryDataset(SampleSpec spec, RawSamples samples);
+
+ private:
+  std::int64_t do_size() const override { return samples_.size(); }
+  const SampleSpec& do_spec() const override { return spec_; }
+  void do_read(std::span<const std::int64_t> indices, RawSamples& out,
+               std::vector<SampleError>* damaged) const override;
+  std::uint64_t do_fingerprint() const override;
+  std::int64_t do_stored_bytes() const override { return static_cast<std::int64_t>(samples_.bytes.size()); }
+
+  SampleSpec spec_;
+  RawSamples samples_;
+};
+
+/// The dataset NAME ("mnist/train"): the first folder with a manifest among NAME itself, $MN_DATA/NAME, data/NAME,
+/// data/NAME beside the executable and in its parent folders, and PREFIX/share/mn/data/NAME. Touches no file until it
+/// is used: in scatter_dataset that is the root alone. Using it throws DataError, with the command that makes the
+/// shards, if there is none.
+[[nodiscard]] std::shared_ptr<Dataset> open_dataset(const std::string& name_or_path);
+
+/// The dataset that another rank's table() describes; opens each shard when it is first read.
+[[nodiscard]] std::shared_ptr<Dataset> open_table(const std::string& table);
+
+/// As many samples as `dataset` has, each without a byte and with label 0: for ranks that take part in the steps of
+/// a model-parallel job without reading data (ChainerMN's create_empty_dataset).
+[[nodiscard]] std::shared_ptr<Dataset> create_empty_dataset(const Dataset& dataset);
+
+/// A pair of IDX files (MNIST's format), raw or gzip: images (or any array of N × shape, unsigned byte) and labels.
+/// Throws DataError that names the file if one is unreadable, truncated, has a wrong magic or another count.
+[[nodiscard]] std::shared_ptr<MemoryDataset> read_idx_dataset(const std::filesystem::path& images,
+                                                              const std::filesystem::path& labels);
+
+}  // namespace mn

@@ -1,0 +1,79 @@
+/// An owner for HDF5 handles, and the few calls that shards and manifests need.
+#pragma once
+
+#include <filesystem>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <hdf5.h>
+
+#include <mn/core/buffer.hpp>
+
+namespace mn::data {
+
+/// Owns one reference to an HDF5 object of any kind.
+class H5 {
+ public:
+  H5() noexcept = default;
+  /// Takes `id` over; throws DataError "what: HDF5's own reason" if it is negative.
+  H5(hid_t id, const std::string& what);
+  ~H5() { reset(); }
+  H5(H5&& other) noexcept : id_(std::exchange(other.id_, H5I_INVALID_HID)) {}
+  H5& operator=(H5&& other) noexcept {
+    if (this != &other) {
+      reset();
+      id_ = std::exchange(other.id_, H5I_INVALID_HID);
+    }
+    return *this;
+  }
+  [[nodiscard]] hid_t get() const noexcept { return id_; }
+  void reset() noexcept;
+  /// Closes it now; throws DataError "what: HDF5's own reason" if what was written can't reach the file.
+  void close(const std::string& what);
+
+ private:
+  hid_t id_ = H5I_INVALID_HID;
+};
+
+/// Throws DataError "what: HDF5's own reason" if `status` is negative.
+void h5_check(herr_t status, const std::string& what);
+
+/// Held around every use of libhdf5, which is built without threads on most systems; silences its own error printing.
+class H5Lock {
+ public:
+  H5Lock();
+
+ private:
+  std::lock_guard<std::mutex> lock_;
+};
+
+/// HDF5's little-endian type for stored elements. ArgumentError for 16-bit floats, which shards do not hold.
+[[nodiscard]] hid_t h5_stored_type(DType dtype);
+/// The same in this machine's byte order.
+[[nodiscard]] hid_t h5_native_type(DType dtype);
+/// The dtype of a stored type; DataError that names `what` for any other type.
+[[nodiscard]] DType h5_dtype(hid_t type, const std::string& what);
+
+/// Attributes of `object`.
+void h5_write_attribute(hid_t object, const char* name, const std::string& text);
+void h5_write_attribute(hid_t object, const char* name, std::span<const std::int64_t> numbers);
+[[nodiscard]] std::string h5_read_text(hid_t object, const char* name);
+[[nodiscard]] std::vector<std::int64_t> h5_read_numbers(hid_t object, const char* name);
+
+/// Settings to create a dataset with: no times, so that equal content gives equal files.
+[[nodiscard]] H5 h5_dataset_creation(const std::string& what);
+
+/// A whole dataset of strings of one fixed length; variable-length strings are slow and unsafe with threads.
+void h5_write_strings(hid_t group, const char* name, const std::vector<std::string>& strings);
+[[nodiscard]] std::vector<std::string> h5_read_strings(hid_t group, const char* name);
+
+/// A whole dataset of numbers; `shape` in elements.
+void h5_write_array(hid_t group, const char* name, ConstBufferView data, std::span<const hsize_t> shape);
+/// Throws DataError unless it has the dtype of `data` and `data.count` elements.
+void h5_read_array(hid_t group, const char* name, BufferView data);
+[[nodiscard]] std::int64_t h5_count(hid_t group, const char* name);
+
+}  // namespace mn::data

@@ -1,0 +1,15 @@
+/// Encoded images as batches of float images.
+#pragma once
+
+#include <mn/data/loader.hpp>
+#include <mn/image/augment.hpp>
+
+namespace mn {
+
+/// A LoaderOptions::transform for encoded samples: float32 (N, 3, size, size), contiguous for kNchw, with channels_last
+/// strides for kNhwc. Augmentation depends on (seed, epoch, sample) alone. Throws ArgumentError if the options
+/// contradict each other.
+[[nodiscard]] Transform image_transform(const data::CropOptions& crop, const data::Normalization& normalization,
+                                        data::PixelLayout layout);
+
+}  // namespace mn

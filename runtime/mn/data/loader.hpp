@@ -1,0 +1,96 @@
+/// Batches as tensors, read ahead by worker threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/TensorOptions.h>
+#include <nlohmann/json_fwd.hpp>
+
+#include <mn/core/buffer.hpp>
+#include <mn/data/iterator.hpp>
+#include <mn/data/sub_dataset.hpp>
+
+namespace mn {
+
+/// What a transform gets: one batch's raw samples.
+struct RawBatch {
+  const RawSamples& samples;
+  std::span<const std::int64_t> indices;  ///< of the samples in the dataset; with (seed, epoch) the key for randomness
+  const SampleSpec& spec;
+  std::uint64_t seed;
+  std::int64_t epoch;
+  at::TensorOptions memory = {};  ///< for the result: page-locked where it goes on to a GPU, which saves a copy
+};
+
+/// Returns {samples, …} on the CPU. Called on worker threads, several at a time, also with no samples at all: the
+/// result must depend on its argument alone. Samples that can't be decoded go into `damaged`.
+using Transform = std::function<at::Tensor(const RawBatch& batch, std::vector<SampleError>& damaged)>;
+
+/// Fixed samples: bytes become float32 scaled to [0, 1], other types stay as they are; {samples, shape…}.
+[[nodiscard]] at::Tensor default_transform(const RawBatch& batch, std::vector<SampleError>& damaged);
+
+struct LoaderOptions {
+  std::int64_t batchsize = 1;              ///< of each rank
+  std::optional<bool> shuffle = {};        ///< a new order each epoch; default: as scattered
+  std::optional<std::uint64_t> seed = {};  ///< of the order and of augmentation; default: as scattered
+  bool drop_last = false;
+  bool even_last = false;  ///< SamplerOptions::even_last: for batch normalization, which a short step harms
+  bool sticky = false;     ///< OrderOptions::sticky
+  int workers = 1;         ///< threads that read and transform; any number gives the same batches
+  int prefetch = 2;        ///< batches ready or in work ahead of the one in use
+  Transform transform = default_transform;
+  Device device = {};  ///< batches arrive here, copied asynchronously from pinned memory where it is a GPU
+  /// Damaged samples of this rank that others replace in an epoch, the same ones in every run, before one is an error.
+  std::int64_t max_corrupt = 0;
+};
+
+/// Steps over a dataset, epoch after epoch. Shards: step k holds the same samples for any number of ranks (Sampler's
+/// order). Parts sent from a root's memory: each rank walks its own part, and Batch::indices count there. Every sample
+/// comes exactly once in an epoch.
+/// Use from one thread.
+class DataLoader final : public Iterator {
+ public:
+  /// Throws UsageError as Sampler does. No messages are sent.
+  DataLoader(std::shared_ptr<const SubDataset> dataset, LoaderOptions options);
+  /// As scatter_dataset returns it; both other constructors would fit alike.
+  DataLoader(std::shared_ptr<SubDataset> dataset, LoaderOptions options)
+      : DataLoader(std::shared_ptr<const SubDataset>(std::move(dataset)), std::move(options)) {}
+  /// One process that uses the whole dataset.
+  DataLoader(std::shared_ptr<const Dataset> dataset, LoaderOptions options);
+  ~DataLoader() override;
+
+  /// The next batch; nothing, once, at the end of each epoch. Throws what reading it threw.
+  [[nodiscard]] std::optional<Batch> next() override;
+
+  /// Samples over all ranks, each counted once.
+  [[nodiscard]] std::int64_t dataset_size() const noexcept;
+  /// Equal on all ranks.
+  [[nodiscard]] std::int64_t steps_per_epoch() const override;
+  /// Finished epochs: one more as soon as an epoch's last batch is handed out.
+  [[nodiscard]] std::int64_t epoch() const override;
+  /// epoch() and the fraction of the current epoch handed out.
+  [[nodiscard]] double epoch_detail() const override;
+  /// Seconds that next() waited for data, since the start.
+  [[nodiscard]] double data_wait_s() const override;
+  /// Damaged samples replaced on this rank in the epoch of the batch handed out last.
+  [[nodiscard]] std::int64_t corrupt() const noexcept;
+
+  /// What to load in order to go on after the last batch handed out; equal on all ranks.
+  [[nodiscard]] nlohmann::json state() const override;
+  /// Goes on from a state; see Sampler::load_state. Parts from a root's memory go on in mid-epoch only with the same
+  /// number of ranks and batch size (DataError otherwise), from the end of an epoch with any.
+  void load_state(const nlohmann::json& state) override;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mn

@@ -1,0 +1,27 @@
+/// Dividing a dataset between ranks: ChainerMN's scatter_dataset, without sending what a rank can read by itself.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/data/sub_dataset.hpp>
+
+namespace mn {
+
+/// The same for a communicator's rank.
+[[nodiscard]] std::pair<std::int64_t, std::int64_t> scatter_index(std::int64_t n, const Communicator& comm,
+                                                                  bool force_equal_length = true);
+
+/// Collective over `comm`. Only root's `dataset` counts; elsewhere it may be null.
+/// Shards: root reads the manifest and the shards' headers and broadcasts the shard table; all ranks prove by a hash
+/// that they hold the same; samples are read later, by the rank that uses them. Other datasets: root sends each rank
+/// its part, in pieces, and that rank holds it in memory. Whatever goes wrong on root (no such folder, a damaged or
+/// changed shard) is thrown on every rank alike: DataError with on_all_ranks(). Fewer samples than ranks are no error
+/// here, as in ChainerMN; a DataLoader wants one for each rank.
+[[nodiscard]] std::shared_ptr<SubDataset> scatter_dataset(std::shared_ptr<Dataset> dataset,
+                                                          const std::shared_ptr<Communicator>& comm,
+                                                          const ScatterOptions& options = {});
+
+}  // namespace mn

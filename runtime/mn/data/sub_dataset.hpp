@@ -1,0 +1,76 @@
+/// One rank's part of a dataset, and which samples belong to it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <mn/data/dataset.hpp>
+
+namespace mn {
+
+struct ScatterOptions {
+  bool shuffle = false;    ///< parts are taken from a random order, the same on all ranks
+  std::uint64_t seed = 0;  ///< of that order; a DataLoader takes it and `shuffle` as its defaults
+  int root = 0;            ///< the rank that reads the metadata, or holds the data
+  bool force_equal_length =
+      true;  ///< parts of equal length, border samples in two of them; false: lengths differ by ≤ 1
+};
+
+/// [first, last) of rank's part of n samples. Equal lengths: ⌊n·rank/size⌋ and ⌈n/size⌉ samples; otherwise the first
+/// n mod size ranks have one more.
+[[nodiscard]] std::pair<std::int64_t, std::int64_t> scatter_index(std::int64_t n, int rank, int size,
+                                                                  bool force_equal_length = true);
+
+/// The samples of that part, by their numbers in the dataset, in order.
+[[nodiscard]] std::vector<std::int64_t> part_indices(std::int64_t n, int rank, int size, const ScatterOptions& options);
+
+/// Samples that the root sent from its memory: one rank's part of a dataset, in order.
+struct ScatteredPart {
+  std::shared_ptr<const Dataset> samples;
+  std::int64_t global_size = 0;   ///< of the whole dataset
+  std::uint64_t fingerprint = 0;  ///< of the whole dataset
+};
+
+/// One rank's part of a dataset; as a Dataset it holds that part alone.
+class SubDataset final : public Dataset {
+ public:
+  /// Part `rank` of `ranks` of a dataset that every rank can read.
+  SubDataset(std::shared_ptr<const Dataset> shared, int rank, int ranks, const ScatterOptions& options);
+  SubDataset(ScatteredPart part, int rank, int ranks, const ScatterOptions& options);
+
+  /// Samples over all ranks, each counted once.
+  [[nodiscard]] std::int64_t global_size() const noexcept { return global_size_; }
+  /// The first unique_size() samples of every rank's part are together the whole dataset, each sample once.
+  [[nodiscard]] std::int64_t unique_size() const noexcept { return unique_size_; }
+  /// unique_size() of another rank.
+  [[nodiscard]] std::int64_t unique_size(int rank) const;
+  /// The dataset of which any rank can read any sample; null where the samples were sent from the root's memory.
+  [[nodiscard]] const std::shared_ptr<const Dataset>& shared() const noexcept { return shared_; }
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int ranks() const noexcept { return ranks_; }
+  [[nodiscard]] const ScatterOptions& options() const noexcept { return options_; }
+
+ private:
+  std::int64_t do_size() const override { return last_ - first_; }
+  const SampleSpec& do_spec() const override { return (shared_ ? shared_ : part_)->spec(); }
+  void do_read(std::span<const std::int64_t> indices, RawSamples& out,
+               std::vector<SampleError>* damaged) const override;
+  std::uint64_t do_fingerprint() const override { return fingerprint_; }
+  IoStats do_io() const override { return (shared_ ? shared_ : part_)->io(); }
+
+  std::shared_ptr<const Dataset> shared_;  // one of these two
+  std::shared_ptr<const Dataset> part_;
+  ScatterOptions options_;
+  int rank_;
+  int ranks_;
+  std::int64_t global_size_;
+  std::uint64_t fingerprint_;
+  std::int64_t first_ = 0;  // of this part, in the order
+  std::int64_t last_ = 0;
+  std::int64_t unique_size_ = 0;
+};
+
+}  // namespace mn

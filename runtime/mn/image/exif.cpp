@@ -1,0 +1,67 @@
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+
+#include <mn/image/exif.hpp>
+
+namespace mn::data {
+namespace {
+
+constexpr std::array<std::uint8_t, 6> kExif = {'E', 'x', 'i', 'f', 0, 0};
+constexpr std::uint16_t kOrientationTag = 0x0112;
+constexpr std::uint16_t kShort = 3;
+constexpr std::size_t kEntryBytes = 12;
+
+/// Numbers of a TIFF structure in its byte order; nothing beyond its end.
+class Tiff {
+ public:
+  explicit Tiff(std::span<const std::uint8_t> bytes) : bytes_(bytes), big_endian_(!bytes.empty() && bytes[0] == 'M') {}
+
+  [[nodiscard]] std::optional<std::uint32_t> number(std::size_t at, std::size_t size) const {
+    if (at > bytes_.size() || size > bytes_.size() - at) return std::nullopt;
+    std::uint32_t value = 0;
+    for (std::size_t i = 0; i < size; ++i) value = value << 8 | bytes_[at + (big_endian_ ? i : size - 1 - i)];
+    return value;
+  }
+
+ private:
+  std::span<const std::uint8_t> bytes_;
+  bool big_endian_;
+};
+
+}  // namespace
+
+int read_exif_orientation(std::span<const std::uint8_t> app1) noexcept {
+  if (app1.size() < kExif.size() || !std::equal(kExif.begin(), kExif.end(), app1.begin())) return 1;
+  return read_tiff_orientation(app1.subspan(kExif.size()));
+}
+
+int read_tiff_orientation(std::span<const std::uint8_t> bytes) noexcept {
+  const Tiff tiff(bytes);
+  if (tiff.number(2, 2) != 42u) return 1;
+  const auto directory = tiff.number(4, 4);
+  const auto entries = directory ? tiff.number(*directory, 2) : std::nullopt;
+  if (!entries) return 1;
+  for (std::size_t i = 0; i < *entries; ++i) {
+    const std::size_t entry = std::size_t{*directory} + 2 + i * kEntryBytes;
+    if (tiff.number(entry, 2) != kOrientationTag || tiff.number(entry + 2, 2) != kShort) continue;
+    const std::uint32_t value = tiff.number(entry + 8, 2).value_or(1);
+    return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
+  }
+  return 1;
+}
+
+Orientation orientation_of(int value) noexcept {
+  constexpr std::array<Orientation, 8> kOrientations = {{{false, false, false},
+                                                         {false, true, false},
+                                                         {false, true, true},
+                                                         {false, false, true},
+                                                         {true, false, false},
+                                                         {true, false, true},
+                                                         {true, true, true},
+                                                         {true, true, false}}};
+  return kOrientations[value - 1];
+}
+
+}  // namespace mn::data

@@ -1,0 +1,134 @@
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <mn/core/error.hpp>
+#include <mn/image/exif.hpp>
+#include <mn/image/image_decoder.hpp>
+
+namespace mn::data {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr auto kJpegMagic = "\xFF\xD8\xFF"sv;
+constexpr auto kPngMagic = "\x89PNG"sv;
+
+/// Formats that are found under the names of images, by how they begin.
+std::string_view name_other_format(std::string_view bytes) {
+  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
+      {"GIF8"sv, "GIF"sv},   {"BM"sv, "BMP"sv},        {"II*\0"sv, "TIFF"sv},
+      {"MM\0*"sv, "TIFF"sv}, {"II+\0"sv, "BigTIFF"sv}, {"\0\0\0\x0CjP  "sv, "JPEG 2000"sv},
+      {"P5"sv, "PGM"sv},     {"P6"sv, "PPM"sv},        {"\xFF\x0A"sv, "JPEG XL"sv}};
+  for (const auto& [magic, name] : kOthers) {
+    if (bytes.starts_with(magic)) return name;
+  }
+  const std::string_view brand = bytes.substr(0, 12);
+  if (brand.starts_with("RIFF"sv) && brand.ends_with("WEBP"sv)) return "WebP";
+  if (brand.ends_with("ftypavif"sv)) return "AVIF";
+  if (brand.ends_with("ftypheic"sv)) return "HEIC";
+  return bytes.empty() ? "an empty file" : "an unknown format";
+}
+
+ImageFormat format_of(std::span<const std::byte> bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.starts_with(kJpegMagic)) return ImageFormat::kJpeg;
+  if (text.starts_with(kPngMagic)) return ImageFormat::kPng;
+  throw DataError("not a JPEG or PNG but " + std::string(name_other_format(text)) +
+                  ": convert it to one of them, or leave it out");
+}
+
+void check_size(const ImageHeader& header) {
+  const std::string what = std::string(header.format == ImageFormat::kPng ? "PNG" : "JPEG") + " of " +
+                           std::to_string(header.width) + " × " + std::to_string(header.height) + " pixels; at most ";
+  if (std::max(header.width, header.height) > kMaxImageSide) {
+    throw DataError(what + std::to_string(kMaxImageSide) + " a side are decoded");
+  }
+  if (std::int64_t{header.width} * header.height > kMaxImagePixels) {
+    throw DataError(what + std::to_string(kMaxImagePixels) + " are decoded");
+  }
+}
+
+void check_inside(const Region& region, const ImageHeader& header) {
+  if (region.x < 0 || region.y < 0 || region.width < 1 || region.height < 1 || region.x + region.width > header.width ||
+      region.y + region.height > header.height) {
+    throw ArgumentError("a region outside of the image");
+  }
+}
+
+/// Where a region of the upright image lies in the stored one of `width` × `height`.
+Region stored_region(Region region, const Orientation& how, int width, int height) {
+  if (how.transposed) {
+    std::swap(region.x, region.y);
+    std::swap(region.width, region.height);
+  }
+  if (how.mirrored_x) region.x = width - region.x - region.width;
+  if (how.mirrored_y) region.y = height - region.y - region.height;
+  return region;
+}
+
+/// The way back for a box in a decoded image.
+Box upright_box(Box box, const Orientation& how, int width, int height) {
+  if (how.mirrored_x) box.x = width - box.x - box.width;
+  if (how.mirrored_y) box.y = height - box.y - box.height;
+  if (how.transposed) {
+    std::swap(box.x, box.y);
+    std::swap(box.width, box.height);
+  }
+  return box;
+}
+
+void make_upright(const Image& stored, const Orientation& how, Image& out) {
+  out.resize(how.transposed ? stored.height : stored.width, how.transposed ? stored.width : stored.height);
+  for (int y = 0; y < out.height; ++y) {
+    std::uint8_t* to = out.row(y);
+    for (int x = 0; x < out.width; ++x, to += 3) {
+      const int column = how.transposed ? y : x;
+      const int line = how.transposed ? x : y;
+      const int from_x = how.mirrored_x ? stored.width - 1 - column : column;
+      const int from_y = how.mirrored_y ? stored.height - 1 - line : line;
+      std::copy_n(stored.row(from_y) + std::ptrdiff_t{3} * from_x, 3, to);
+    }
+  }
+}
+
+}  // namespace
+
+const ImageHeader& ImageDecoder::open(std::span<const std::byte> bytes) {
+  header_ = format_of(bytes) == ImageFormat::kPng ? png_.open(bytes) : jpeg_.open(bytes);
+  check_size(header_);
+  if (orientation_of(header_.orientation).transposed) std::swap(header_.width, header_.height);
+  return header_;
+}
+
+Box ImageDecoder::decode(const Region& region, int min_width, int min_height, Image& out) {
+  check_inside(region, header_);
+  if (header_.orientation == 1) return decode_stored(region, min_width, min_height, out);
+  const Orientation how = orientation_of(header_.orientation);
+  int width = header_.width;
+  int height = header_.height;
+  if (how.transposed) {
+    std::swap(width, height);
+    std::swap(min_width, min_height);
+  }
+  const Box box = decode_stored(stored_region(region, how, width, height), min_width, min_height, turned_);
+  make_upright(turned_, how, out);
+  return upright_box(box, how, turned_.width, turned_.height);
+}
+
+Box ImageDecoder::decode_stored(const Region& region, int min_width, int min_height, Image& out) {
+  if (header_.format == ImageFormat::kJpeg) return jpeg_.decode(region, min_width, min_height, out);
+  png_.decode(out);
+  return to_box(region);
+}
+
+Image decode_image(std::span<const std::byte> bytes) {
+  ImageDecoder decoder;
+  const ImageHeader& header = decoder.open(bytes);
+  Image image;
+  (void)decoder.decode({0, 0, header.width, header.height}, header.width, header.height, image);
+  return image;
+}
+
+}  // namespace mn::data

@@ -1,0 +1,44 @@
+/// One decoder for all images that shards may hold: JPEG and PNG, told apart by content, never by name.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <mn/image/image.hpp>
+#include <mn/image/jpeg.hpp>
+#include <mn/image/png.hpp>
+
+namespace mn::data {
+
+/// Larger images are rejected: a header of a few bytes could otherwise ask for gigabytes.
+inline constexpr std::int64_t kMaxImagePixels = std::int64_t{1} << 27;
+inline constexpr int kMaxImageSide = 65535;  ///< what a shard can say of its samples
+
+/// Decodes one image after another. Keeps its memory; one thread at a time.
+///
+/// Errors are DataError without the name of the sample, which the caller knows: another format, which the message
+/// names, damaged or truncated data, too many pixels. The decoder can be used on after an error.
+class ImageDecoder {
+ public:
+  /// Reads the header; width and height are those of the upright image. `bytes` must live until decode() returns.
+  const ImageHeader& open(std::span<const std::byte> bytes);
+
+  /// Decodes the part of the opened image that holds `region`, a part of the upright image, once for each open().
+  /// `out` may hold more than the region; returns where the region lies in it. A JPEG is decoded in part and scaled
+  /// down as JpegDecoder says, as long as the region keeps min_width × min_height pixels; a PNG is decoded as a whole.
+  Box decode(const Region& region, int min_width, int min_height, Image& out);
+
+ private:
+  Box decode_stored(const Region& region, int min_width, int min_height, Image& out);
+
+  JpegDecoder jpeg_;
+  PngDecoder png_;
+  ImageHeader header_;
+  Image turned_;  // as stored, before it is made upright
+};
+
+/// The whole image at full size. Throws DataError as ImageDecoder does.
+[[nodiscard]] Image decode_image(std::span<const std::byte> bytes);
+
+}  // namespace mn::data

@@ -1,0 +1,178 @@
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+// jerror.h takes its list of messages from what jpeglib.h defines.
+// clang-format off
+#include <jpeglib.h>
+#include <jerror.h>
+// clang-format on
+
+#include <mn/core/error.hpp>
+#include <mn/image/c_jump.hpp>
+#include <mn/image/exif.hpp>
+#include <mn/image/jpeg.hpp>
+
+namespace mn::data {
+namespace {
+
+/// A progressive picture can carry any number of scans over all of it: a few kilobytes would decode for minutes.
+constexpr int kMaxScans = 200;
+
+/// Columns beside the wanted ones: interpolation of the colour at a cut reads its neighbours.
+constexpr int kMarginColumns = 2;
+
+struct ErrorManager {
+  jpeg_error_mgr base;  // first, as libjpeg knows only a pointer to it
+  CJump jump;
+};
+static_assert(CJump::kMessageBytes >= JMSG_LENGTH_MAX);
+
+ErrorManager& manager_of(j_common_ptr info) { return *reinterpret_cast<ErrorManager*>(info->err); }
+
+[[noreturn]] void leave(j_common_ptr info) {
+  ErrorManager& manager = manager_of(info);
+  manager.base.format_message(info, manager.jump.message);
+  manager.jump.leave();
+}
+
+/// Warnings after which libjpeg makes pixels up.
+bool loses_data(int code) {
+  switch (code) {
+    case JWRN_ARITH_BAD_CODE:
+    case JWRN_HIT_MARKER:
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_JPEG_EOF:
+    case JWRN_MUST_RESYNC:
+    case JWRN_NOT_SEQUENTIAL:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void on_message(j_common_ptr info, int level) {
+  if (level < 0 && loses_data(info->err->msg_code)) leave(info);
+}
+
+void limit_scans(j_common_ptr info) {
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMaxScans) return;
+  CJump& jump = manager_of(info).jump;
+  std::snprintf(jump.message, sizeof jump.message, "it has more than %d scans", kMaxScans);
+  jump.leave();
+}
+
+/// The largest power-of-two reduction that keeps the region at least so large.
+int choose_reduction(const Region& region, int min_width, int min_height) {
+  int reduction = 8;
+  while (reduction > 1 && (region.width < min_width * reduction || region.height < min_height * reduction)) {
+    reduction /= 2;
+  }
+  return reduction;
+}
+
+/// Ink is stored as 255 − value, as Adobe's programs do, whether or not the file says that it is theirs: so Pillow
+/// takes it, too.
+void cmyk_to_rgb(const std::uint8_t* cmyk, int pixels, std::uint8_t* rgb) {
+  for (int i = 0; i < pixels; ++i, cmyk += 4, rgb += 3) {
+    for (int c = 0; c < 3; ++c) rgb[c] = static_cast<std::uint8_t>((cmyk[c] * cmyk[3] + 127) / 255);
+  }
+}
+
+}  // namespace
+
+class JpegDecoder::Impl {
+ public:
+  Impl() {
+    info_.err = jpeg_std_error(&errors_.base);
+    errors_.base.error_exit = leave;
+    errors_.base.emit_message = on_message;
+    if (!guarded(errors_.jump, [this] { jpeg_create_decompress(&info_); })) fail("cannot start libjpeg");
+    progress_.progress_monitor = limit_scans;
+  }
+  ~Impl() { jpeg_destroy_decompress(&info_); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  const ImageHeader& open(std::span<const std::byte> bytes) {
+    jpeg_abort_decompress(&info_);
+    const bool read = guarded(errors_.jump, [&] {
+      info_.progress = &progress_;
+      jpeg_mem_src(&info_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+      jpeg_save_markers(&info_, JPEG_APP0 + 1, 0xFFFF);
+      (void)jpeg_read_header(&info_, TRUE);
+    });
+    if (!read) fail("damaged JPEG");
+    fill_header();
+    return header_;
+  }
+
+  Box decode(const Region& region, int min_width, int min_height, Image& out) {
+    const int reduction = choose_reduction(region, min_width, min_height);
+    const int first = region.y / reduction;
+    int last = 0;
+    JDIMENSION x = 0;
+    const bool started = guarded(errors_.jump, [&] {
+      info_.scale_num = 1;
+      info_.scale_denom = static_cast<unsigned>(reduction);
+      info_.out_color_space = info_.num_components == 4 ? JCS_CMYK : JCS_RGB;
+      (void)jpeg_start_decompress(&info_);
+      last = std::min((region.y + region.height + reduction - 1) / reduction, static_cast<int>(info_.output_height));
+      x = static_cast<JDIMENSION>(std::max(region.x / reduction - kMarginColumns, 0));
+      const auto end = static_cast<JDIMENSION>((region.x + region.width + reduction - 1) / reduction + kMarginColumns);
+      JDIMENSION columns = std::min(end, info_.output_width) - x;
+      if (columns < info_.output_width) jpeg_crop_scanline(&info_, &x, &columns);
+    });
+    if (!started) fail("damaged JPEG");
+
+    out.resize(static_cast<int>(info_.output_width), last - first);
+    ink_.resize(info_.num_components == 4 ? std::size_t{4} * info_.output_width : 0);
+    const bool complete = guarded(errors_.jump, [&] { read_rows(first, last, out); });
+    if (!complete) fail("damaged JPEG");
+    jpeg_abort_decompress(&info_);
+    const double scale = 1.0 / reduction;
+    return {region.x * scale - x, region.y * scale - first, region.width * scale, region.height * scale};
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const { throw DataError(what + ": " + errors_.jump.message); }
+
+  void fill_header() {
+    header_.orientation = 1;
+    for (auto* marker = info_.marker_list; marker != nullptr && header_.orientation == 1; marker = marker->next) {
+      header_.orientation = read_exif_orientation({marker->data, marker->data_length});
+    }
+    header_.width = static_cast<int>(info_.image_width);
+    header_.height = static_cast<int>(info_.image_height);
+    header_.components = info_.num_components;
+  }
+
+  void read_rows(int first, int last, Image& out) {
+    if (first > 0) (void)jpeg_skip_scanlines(&info_, static_cast<JDIMENSION>(first));
+    for (int y = 0; y < last - first; ++y) {
+      JSAMPROW row = ink_.empty() ? out.row(y) : ink_.data();
+      (void)jpeg_read_scanlines(&info_, &row, 1);
+      if (!ink_.empty()) cmyk_to_rgb(ink_.data(), out.width, out.row(y));
+    }
+  }
+
+  ErrorManager errors_ = {};
+  jpeg_decompress_struct info_ = {};
+  jpeg_progress_mgr progress_ = {};
+  ImageHeader header_;
+  std::vector<std::uint8_t> ink_;  // one row of CMYK
+};
+
+JpegDecoder::JpegDecoder() : impl_(std::make_unique<Impl>()) {}
+JpegDecoder::~JpegDecoder() = default;
+JpegDecoder::JpegDecoder(JpegDecoder&&) noexcept = default;
+JpegDecoder& JpegDecoder::operator=(JpegDecoder&&) noexcept = default;
+
+const ImageHeader& JpegDecoder::open(std::span<const std::byte> bytes) { return impl_->open(bytes); }
+
+Box JpegDecoder::decode(const Region& region, int min_width, int min_height, Image& out) {
+  return impl_->decode(region, min_width, min_height, out);
+}
+
+}  // namespace mn::data

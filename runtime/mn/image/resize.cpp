@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include <mn/image/resize.hpp>
+#include <mn/image/simd.hpp>
+
+namespace mn::data {
+namespace {
+
+// Four lanes for three channels: the fourth of a pixel is the first of the next, which is written later.
+using Float4 __attribute__((vector_size(16), aligned(4), may_alias)) = float;
+using Int4 __attribute__((vector_size(16), aligned(4), may_alias)) = std::int32_t;
+
+/// line[i] = Σₖ weights[k] · rows[k][i]
+MN_SIMD void blend_rows(const std::uint8_t* rows, std::size_t stride, const float* weights, int count, int length,
+                        float* __restrict line) {
+  int k = 0;
+  if (count % 2 != 0) {
+    for (int i = 0; i < length; ++i) line[i] = weights[0] * static_cast<float>(rows[i]);
+    k = 1;
+  } else {
+    std::fill_n(line, length, 0.0F);
+  }
+  for (; k < count; k += 2) {
+    const std::uint8_t* a = rows + stride * k;
+    const std::uint8_t* b = a + stride;
+    const float wa = weights[k];
+    const float wb = weights[k + 1];
+    for (int i = 0; i < length; ++i) line[i] += wa * static_cast<float>(a[i]) + wb * static_cast<float>(b[i]);
+  }
+}
+
+/// A row of target pixels as whole numbers. The number of taps is a constant of the loop: there is nothing to guess.
+template <int kTaps>
+MN_SIMD void resample(const float* line, const int* first, const float* weights, int width, bool flip, int most,
+                      std::int32_t* out) {
+  const int taps = kTaps > 0 ? kTaps : most;
+  const int step = flip ? -1 : 1;
+  int source = flip ? width - 1 : 0;
+  for (int x = 0; x < width; ++x, source += step) {
+    const float* from = line + std::ptrdiff_t{3} * first[source];
+    const float* weight = weights + std::ptrdiff_t{taps} * source;
+    Float4 sum = {0.5F, 0.5F, 0.5F, 0.5F};  // rounds
+    for (int k = 0; k < taps; ++k) sum += *reinterpret_cast<const Float4*>(from + 3 * k) * weight[k];
+    *reinterpret_cast<Int4*>(out + std::ptrdiff_t{3} * x) = __builtin_convertvector(sum, Int4);
+  }
+}
+
+MN_SIMD void narrow(const std::int32_t* values, int count, std::uint8_t* __restrict out) {
+  for (int i = 0; i < count; ++i) out[i] = static_cast<std::uint8_t>(values[i]);
+}
+
+using Resample = void (*)(const float*, const int*, const float*, int, bool, int, std::int32_t*);
+
+/// 0 stands for any number of taps.
+Resample choose_resample(int taps) {
+  constexpr Resample kKinds[] = {resample<0>, resample<1>, resample<2>, resample<3>,
+                                 resample<4>, resample<5>, resample<6>};
+  return kKinds[taps < static_cast<int>(std::size(kKinds)) ? taps : 0];
+}
+
+}  // namespace
+
+void Resizer::Taps::compute(double start, double length, int readable_first, int readable_last, int size) {
+  const double scale = length / size;
+  const double radius = std::max(scale, 1.0);
+  const auto centre_of = [&](int i) { return start + (i + 0.5) * scale; };
+  first.resize(size);
+  count.resize(size);
+  for (int i = 0; i < size; ++i) {
+    const auto rounded = [](double x) { return static_cast<int>(std::floor(x + 0.5)); };
+    first[i] = std::clamp(rounded(centre_of(i) - radius), readable_first, readable_last - 1);
+    count[i] = std::clamp(rounded(centre_of(i) + radius), first[i] + 1, readable_last) - first[i];
+  }
+  most = *std::max_element(count.begin(), count.end());
+  weights.assign(static_cast<std::size_t>(size) * most, 0.0F);
+  for (int i = 0; i < size; ++i) {
+    float* weight = weights.data() + static_cast<std::size_t>(i) * most;
+    const auto share = [&](int k) { return std::max(1 - std::abs(first[i] + k + 0.5 - centre_of(i)) / radius, 0.0); };
+    double sum = 0;
+    for (int k = 0; k < count[i]; ++k) sum += share(k);
+    for (int k = 0; k < count[i]; ++k) weight[k] = static_cast<float>(sum > 0 ? share(k) / sum : 1.0 / count[i]);
+  }
+}
+
+void Resizer::resize(const Image& in, const Box& box, const Region& readable, int width, int height, bool flip,
+                     Image& out) {
+  columns_.compute(box.x - readable.x, box.width, 0, readable.width, width);
+  rows_.compute(box.y, box.height, readable.y, readable.y + readable.height, height);
+  out.resize(width, height);
+  const int length = 3 * readable.width;
+  line_.assign(length + 3 * columns_.most + 1, 0.0F);  // taps without weight and fourth lanes reach beyond the end
+  wide_.resize(3 * static_cast<std::size_t>(width) + 1);
+  const std::size_t stride = std::size_t{3} * in.width;
+  const Resample resample_columns = choose_resample(columns_.most);
+  for (int y = 0; y < height; ++y) {
+    blend_rows(in.row(rows_.first[y]) + std::ptrdiff_t{3} * readable.x, stride,
+               rows_.weights.data() + static_cast<std::size_t>(y) * rows_.most, rows_.count[y], length, line_.data());
+    resample_columns(line_.data(), columns_.first.data(), columns_.weights.data(), width, flip, columns_.most,
+                     wide_.data());
+    narrow(wide_.data(), 3 * width, out.row(y));
+  }
+}
+
+}  // namespace mn::data

@@ -1,0 +1,144 @@
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+#include <iostream>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <typeinfo>
+
+#include <cxxabi.h>
+#include <mpi.h>
+#include <unistd.h>
+
+#include <mn/comm/mpi.hpp>
+#include <mn/core/error.hpp>
+#include <mn/job/failure.hpp>
+#include <mn/job/job.hpp>
+#include <mn/job/standard_error.hpp>
+
+namespace mn {
+namespace {
+
+constexpr auto kFlushTime = std::chrono::milliseconds(500);
+constexpr auto kHearingTime = std::chrono::milliseconds(50);
+
+// A terminate handler takes no argument: what it needs lies here.
+Speaker failing_speaker;
+FailureHooks failing_hooks;
+std::terminate_handler previous_terminate = nullptr;
+
+struct Outcome {
+  std::string message;
+  int exit_code = 1;
+  bool on_all_ranks = false;
+};
+
+std::string type_name(const std::exception& error) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(
+      abi::__cxa_demangle(typeid(error).name(), nullptr, nullptr, &status), &std::free);
+  return name ? name.get() : "std::exception";
+}
+
+Outcome outcome_of(const std::exception_ptr& error) {
+  if (!error) return {"std::terminate was called without an exception"};
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& mine) {
+    return {mine.what(), mine.exit_code(), mine.on_all_ranks()};
+  } catch (const std::exception& other) {
+    const std::string what = other.what();  // libtorch's go on with a stack trace
+    return {"uncaught " + type_name(other) + ": " + what.substr(0, what.find('\n'))};
+  } catch (...) {
+    return {"uncaught exception of an unknown type"};
+  }
+}
+
+[[noreturn]] void handle_terminate() { fail_job(std::current_exception()); }
+
+}  // namespace
+
+std::string Speaker::line(const std::string& message) const {
+  return "mn: rank " + std::to_string(rank) + " (host " + host + "): " + message + "\n";
+}
+
+void report(const Speaker& speaker, const std::string& message) { write_stderr(speaker.line(message)); }
+
+void flush_output() {
+  const auto flush = [] {
+    std::cout.flush();
+    std::fflush(nullptr);
+  };
+  std::packaged_task<void()> task(flush);
+  const auto flushed = task.get_future();
+  try {
+    std::thread(std::move(task)).detach();
+  } catch (const std::system_error&) {  // no thread is to be had
+    return flush();
+  }
+  flushed.wait_for(kFlushTime);
+}
+
+void install_terminate_handler(const Speaker& speaker, FailureHooks hooks) {
+  failing_speaker = speaker;
+  failing_hooks = std::move(hooks);
+  const auto previous = std::set_terminate(handle_terminate);
+  if (previous != handle_terminate) previous_terminate = previous;
+}
+
+void remove_terminate_handler() {
+  if (previous_terminate != nullptr) std::set_terminate(std::exchange(previous_terminate, nullptr));
+  failing_hooks = {};
+}
+
+std::jthread exit_soon(int exit_code) {
+  return std::jthread([exit_code](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    std::unique_lock lock(mutex);
+    if (!changed.wait_for(lock, stop, std::chrono::seconds(4), [&] { return stop.stop_requested(); })) {
+      std::_Exit(exit_code);
+    }
+  });
+}
+
+void end_all_ranks(int exit_code) {
+  flush_output();
+  if (mpi_is_up()) {
+    const auto bound = exit_soon(exit_code);
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+  }
+  std::_Exit(exit_code);
+}
+
+void end_all_ranks(const Speaker& speaker, const std::string& message, const FailureHooks& hooks, int exit_code) {
+  silence_stderr();
+  report(speaker, message);
+  if (hooks.tell_reported) {
+    hooks.tell_reported();
+    std::this_thread::sleep_for(kHearingTime);  // before MPI tells them that connections break
+  }
+  end_all_ranks(exit_code);
+}
+
+void fail_job(std::exception_ptr error) {
+  static std::atomic_flag failing;
+  while (failing.test_and_set()) pause();  // another thread is at it, and ends the process
+  const Outcome outcome = outcome_of(error);
+  flush_output();
+  if (outcome.on_all_ranks && (!failing_hooks.all_ranks_agree || failing_hooks.all_ranks_agree())) {
+    if (failing_speaker.rank == 0) report(failing_speaker, outcome.message);
+    const auto bound = exit_soon(outcome.exit_code);  // MPI_Finalize may wait for what other ranks left unfinished
+    if (failing_hooks.finish) failing_hooks.finish(outcome.exit_code);
+    std::_Exit(outcome.exit_code);
+  }
+  while (failing_hooks.may_report && !failing_hooks.may_report()) pause();
+  end_all_ranks(failing_speaker, outcome.message, failing_hooks, outcome.exit_code);
+}
+
+}  // namespace mn

@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <mn/job/fatal_signals.hpp>
+#include <mn/job/standard_error.hpp>
+
+namespace mn {
+namespace {
+
+constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+constexpr int kTerminations[] = {SIGTERM, SIGINT};
+
+/// A message made beforehand: handlers must not allocate.
+struct Line {
+  char text[512];
+  std::size_t length = 0;
+
+  void set(const std::string& line) { length = line.copy(text, sizeof text); }
+  void print() const { write_stderr({text, length}); }
+};
+
+struct HandlerLink {
+  int socket = -1;
+  bool reports = false;
+  std::shared_ptr<const std::atomic<bool>> spoke;
+  Line loss;
+};
+
+// Handlers take no argument but the signal: what they need lies here, written while none is installed.
+std::array<Line, std::size(kFaults)> fault_lines;
+std::vector<HandlerLink> handler_links;
+std::atomic_flag loss_reported;
+alignas(64) std::array<std::byte, 64 * 1024> signal_stack;  // a stack overflow leaves no other
+
+void tell_peers(PeerByte byte) {
+  for (const HandlerLink& link : handler_links) {
+    [[maybe_unused]] const auto sent = send(link.socket, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+}
+
+/// Its connection has ended without a word.
+bool is_lost(const HandlerLink& link) {
+  PeerByte bytes[64];
+  while (!link.spoke->load()) {
+    const ssize_t got = recv(link.socket, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (got == 0) return true;
+    if (got < 0 && errno != EINTR) return errno == ECONNRESET;
+    for (ssize_t i = 0; i < got; ++i) {
+      if (bytes[i] != PeerByte::kHeartbeat) return false;
+    }
+  }
+  return false;
+}
+
+void handle_fault(int signal) {
+  // MPI_Abort leaves through exit(), under running threads: a fault there is no news once the end has been reported.
+  const bool is_news = claim_loss_report();
+  if (is_news) silence_stderr();
+  for (std::size_t i = 0; i < std::size(kFaults); ++i) {
+    if (is_news && kFaults[i] == signal) fault_lines[i].print();
+  }
+  tell_peers(PeerByte::kReported);
+  raise(signal);  // SA_RESETHAND has restored the default action, SA_NODEFER lets it through
+}
+
+void handle_termination(int signal) {
+  const int saved_errno = errno;
+  for (const HandlerLink& link : handler_links) {
+    if (link.reports && is_lost(link) && claim_loss_report()) link.loss.print();
+  }
+  tell_peers(PeerByte::kTerminated);
+  errno = saved_errno;
+  raise(signal);
+}
+
+void install(int signal, void (*handler)(int), int flags) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  sigaction(signal, &action, nullptr);
+}
+
+bool has_default_action(int signal) {
+  struct sigaction action = {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_DFL;
+}
+
+bool has_handler(int signal, void (*handler)(int)) {
+  struct sigaction action = {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == handler;
+}
+
+}  // namespace
+
+void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonitor::Link>& links) {
+  handler_links.clear();
+  for (const PeerMonitor::Link& link : links) {
+    HandlerLink& copy = handler_links.emplace_back();
+    copy.socket = link.socket;
+    copy.reports = link.reports;
+    copy.spoke = link.spoke;
+    copy.loss.set(speaker.line(link.loss));
+  }
+  const stack_t stack{signal_stack.data(), 0, signal_stack.size()};
+  sigaltstack(&stack, nullptr);
+  constexpr int kFlags = static_cast<int>(SA_RESETHAND | SA_NODEFER | SA_ONSTACK);
+  for (std::size_t i = 0; i < std::size(kFaults); ++i) {
+    const int signal = kFaults[i];
+    fault_lines[i].set(speaker.line(std::string("killed by SIG") + sigabbrev_np(signal) + " (" + sigdescr_np(signal) +
+                                    "); all ranks end"));
+    install(signal, handle_fault, kFlags);
+  }
+  for (const int signal : kTerminations) {
+    if (has_default_action(signal)) install(signal, handle_termination, kFlags);
+  }
+}
+
+void remove_signal_handlers() {
+  for (const int signal : kFaults) {
+    if (has_handler(signal, handle_fault)) install(signal, SIG_DFL, 0);
+  }
+  for (const int signal : kTerminations) {
+    if (has_handler(signal, handle_termination)) install(signal, SIG_DFL, 0);
+  }
+  handler_links.clear();
+}
+
+bool claim_loss_report() noexcept { return !loss_reported.test_and_set(); }
+
+}  // namespace mn

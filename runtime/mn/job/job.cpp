@@ -1,0 +1,204 @@
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include <mpi.h>
+
+#include <mn/comm/communication_thread.hpp>
+#include <mn/comm/mpi.hpp>
+#include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
+#include <mn/job/failure.hpp>
+#include <mn/job/fatal_signals.hpp>
+#include <mn/job/job.hpp>
+#include <mn/job/peer_monitor.hpp>
+#include <mn/job/standard_error.hpp>
+
+namespace mn {
+namespace {
+
+constexpr auto kAgreementTime = std::chrono::seconds(2);
+constexpr std::int64_t kPeerTimeout_s = 5;
+
+/// Under srun without PMIx, Open MPI ends the process with a page of text, or comes up as many jobs of one rank.
+void check_launcher() {
+  const auto step = environment("SLURM_STEP_ID");
+  if (!step || step->starts_with('-')) return;  // a batch script's own shell is no step
+  for (const char* server : {"PMIX_NAMESPACE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE"}) {
+    if (environment(server)) return;
+  }
+  char version[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  MPI_Get_library_version(version, &length);
+  const bool open_mpi = std::string_view(version).starts_with("Open MPI");
+  if (!open_mpi && (environment("PMI_FD") || environment("PMI_RANK") || environment("PMI_SIZE"))) return;
+  throw UsageError(
+      "this Slurm step gives MPI no PMIx server: start it with `srun --mpi=pmix` (`srun --mpi=list` shows what there "
+      "is)");
+}
+
+/// Initialises MPI unless the program has; true if it did.
+bool start_mpi(int& argc, char**& argv) {
+  int up = 0;
+  MPI_Initialized(&up);
+  if (up != 0) return false;
+  check_launcher();
+  int provided = 0;
+  mpi_check(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+  return true;
+}
+
+void start_log(const Speaker& speaker) {
+  LogOptions options;
+  options.rank = speaker.rank;
+  options.host = speaker.host;
+  init_log(options);
+}
+
+std::chrono::seconds peer_timeout() {
+  const std::int64_t seconds = environment_int("MN_PEER_TIMEOUT").value_or(kPeerTimeout_s);
+  if (seconds < 0 || seconds > 86400) {
+    throw UsageError("MN_PEER_TIMEOUT is " + std::to_string(seconds) + ": use 1 to 86400 seconds, or 0 for no monitor");
+  }
+  return std::chrono::seconds(seconds);
+}
+
+}  // namespace
+
+int rank_from_environment() noexcept {
+  for (const char* name : {"MN_RANK", "RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    const char* text = std::getenv(name);
+    if (text == nullptr || *text == '\0') continue;
+    int rank = 0;
+    const char* last = text + std::char_traits<char>::length(text);
+    const auto [end, error] = std::from_chars(text, last, rank);
+    if (error == std::errc() && end == last && rank >= 0) return rank;
+  }
+  return 0;
+}
+
+class Job::Impl {
+ public:
+  Impl(int& argc, char**& argv) : speaker_{rank_from_environment(), host_name()} {
+    install_terminate_handler(speaker_, {});
+    start_log(speaker_);
+    const auto timeout = peer_timeout();
+    owns_mpi_ = start_mpi(argc, argv);
+    comm_ = Mpi::duplicate(MPI_COMM_WORLD);
+    speaker_.rank = comm_.rank();
+    size_ = comm_.size();
+    start_log(speaker_);
+    if (timeout.count() > 0 && size_ > 1) start_monitor(timeout);
+    install_terminate_handler(speaker_, failure_hooks());
+    install_signal_handlers(speaker_, monitor_ ? monitor_->links() : std::vector<PeerMonitor::Link>{});
+  }
+
+  ~Impl() {
+    if (std::uncaught_exceptions() > 0) {
+      flush_output();
+      end_all_ranks(speaker_, "an exception left the scope of mn::Job; all ranks end", failure_hooks(), 1);
+    }
+    // Until every rank is here, the loss of one must still be noticed.
+    if (monitor_ && mpi_is_up()) MPI_Barrier(comm_.get());
+    std::jthread bound;
+    if (CommunicationThread::any_left()) bound = exit_soon(exit_code_);
+    finish(exit_code_);
+    remove_terminate_handler();
+  }
+
+  [[nodiscard]] int rank() const noexcept { return speaker_.rank; }
+  [[nodiscard]] int size() const noexcept { return size_; }
+  void set_exit_code(int exit_code) noexcept { exit_code_ = exit_code; }
+
+ private:
+  void start_monitor(std::chrono::seconds timeout) {
+    PeerMonitorOptions options;
+    options.rank = speaker_.rank;
+    options.size = size_;
+    options.host = speaker_.host;
+    options.timeout = timeout;
+    options.heartbeat = std::min<std::chrono::milliseconds>(options.heartbeat, timeout / 3);
+    monitor_.emplace(
+        options, [this](const std::string& text) { return allgather_texts(comm_.get(), text); },
+        [this](const std::optional<std::string>& message) { end_for_loss(message); });
+    if (monitor_->unreachable().empty()) return;
+    log_warning("the peer monitor cannot reach " + monitor_->unreachable() +
+                ": if a rank dies, others may wait for ever; allow TCP between the nodes");
+  }
+
+  FailureHooks failure_hooks() {
+    FailureHooks hooks;
+    hooks.all_ranks_agree = [this] { return all_ranks_agree(); };
+    hooks.finish = [this](int exit_code) { finish(exit_code); };
+    if (monitor_) {
+      hooks.may_report = [this] { return monitor_->may_report(); };
+      hooks.tell_reported = [this] { monitor_->tell_reported(); };
+    }
+    return hooks;
+  }
+
+  /// On the monitor's thread.
+  void end_for_loss(const std::optional<std::string>& message) {
+    if (message) {
+      flush_output();  // may take a while: who has claimed the report must write it at once
+      if (claim_loss_report()) end_all_ranks(speaker_, *message, failure_hooks(), 1);
+    }
+    silence_stderr();  // another has said why: what MPI has to say of broken connections comes after that
+    // The rank that reported ends the job; where the launcher does not take part, each ends itself.
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    std::_Exit(1);
+  }
+
+  bool all_ranks_agree() {
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (MPI_Ibarrier(comm_.get(), &request) != MPI_SUCCESS) return false;
+    const auto deadline = std::chrono::steady_clock::now() + kAgreementTime;
+    int done = 0;
+    while (done == 0 && std::chrono::steady_clock::now() < deadline) {
+      if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return done != 0;
+  }
+
+  void finish(int exit_code) {
+    remove_signal_handlers();
+    monitor_.reset();
+    comm_.reset();
+    if (!CommunicationThread::join_left(kAgreementTime)) end_all_ranks(exit_code);
+    if (owns_mpi_ && mpi_is_up()) MPI_Finalize();
+  }
+
+  Speaker speaker_;
+  int size_ = 1;
+  int exit_code_ = 0;
+  bool owns_mpi_ = false;
+  Mpi comm_;
+  std::optional<PeerMonitor> monitor_;
+};
+
+Job::Job(int& argc, char**& argv) : impl_(std::make_unique<Impl>(argc, argv)) {}
+Job::~Job() = default;
+int Job::rank() const noexcept { return impl_->rank(); }
+int Job::size() const noexcept { return impl_->size(); }
+
+int run_job(int argc, char** argv, const std::function<int(Job&)>& body) {
+  try {
+    Job job(argc, argv);
+    try {
+      const int exit_code = body(job);
+      job.impl_->set_exit_code(exit_code);
+      return exit_code;
+    } catch (...) {
+      fail_job(std::current_exception());
+    }
+  } catch (...) {
+    fail_job(std::current_exception());
+  }
+}
+
+}  // namespace mn

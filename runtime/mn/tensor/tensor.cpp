@@ -1,0 +1,182 @@
+#include <sstream>
+#include <unordered_set>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <mn/comm/agreement.hpp>
+#include <mn/comm/communicator.hpp>
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/tensor/modules.hpp>
+#include <mn/tensor/tensor.hpp>
+
+namespace mn {
+namespace {
+
+DType element_type(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kBool:
+      return DType::kBool;
+    case at::kByte:
+      return DType::kUInt8;
+    case at::kChar:
+      return DType::kInt8;
+    case at::kInt:
+      return DType::kInt32;
+    case at::kLong:
+      return DType::kInt64;
+    case at::kUInt64:
+      return DType::kUInt64;
+    case at::kHalf:
+      return DType::kFloat16;
+    case at::kBFloat16:
+      return DType::kBFloat16;
+    case at::kFloat:
+      return DType::kFloat32;
+    case at::kDouble:
+      return DType::kFloat64;
+    default:
+      throw ArgumentError(std::string("a tensor of dtype ") + toString(tensor.scalar_type()) +
+                          " can't be sent: convert it to uint8, int8, int32, int64 or a float type first");
+  }
+}
+
+Device memory_device(const at::Tensor& tensor) {
+  if (tensor.is_cuda()) return {DeviceType::kCuda, static_cast<int>(tensor.get_device())};
+  if (tensor.is_cpu()) return {};
+  throw ArgumentError("a tensor on " + tensor.device().str() + " can't be sent: move it to the CPU or a CUDA device");
+}
+
+/// "Float [3, 4]"
+std::string form_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "undefined";
+  std::ostringstream text;
+  text << toString(tensor.scalar_type()) << " " << tensor.sizes();
+  return text.str();
+}
+
+/// Tensors of other forms on other ranks would hang, or end as other values.
+void check_alike(Communicator& comm, const std::vector<at::Tensor>& tensors) {
+  nlohmann::json own = nlohmann::json::array();
+  for (const auto& tensor : tensors) own.push_back(form_of(tensor));
+  if (same_on_all_ranks(hash64(own.dump()), comm)) return;
+  const auto all = comm.allgather_obj(own);
+  std::size_t rank = 1;
+  while (all[rank] == all[0]) ++rank;
+  std::size_t i = 0;
+  while (i < all[0].size() && i < all[rank].size() && all[0][i] == all[rank][i]) ++i;
+  const auto form_on = [&](std::size_t r) {
+    return (i < all[r].size() ? all[r][i].get<std::string>() : "absent") + " on rank " + std::to_string(r);
+  };
+  const std::string name = i < tensors.size() ? tensor_name(tensors[i], i) : "parameter " + std::to_string(i);
+  throw ArgumentError("the ranks' models differ: " + name + " is " + form_on(0) + " and " + form_on(rank) +
+                          ": make the same model on every rank",
+                      true);
+}
+
+/// The gradient itself where it lies as the parameter does, the same on every rank, else a copy that does.
+at::Tensor gradient_to_reduce(const at::Tensor& parameter) {
+  const at::Tensor& own = parameter.grad();
+  if (!own.defined()) return at::zeros_like(parameter);
+  if (own.is_sparse()) return at::empty_like(parameter).copy_(own.to_dense());
+  at::Tensor copy = at::empty_like(parameter);
+  const bool alike = own.is_non_overlapping_and_dense() && own.strides() == copy.strides();
+  return alike ? own : copy.copy_(own);
+}
+
+/// Into the tensor that is the gradient already, where it can hold the result: others may hold that tensor too.
+void keep_reduced(const at::Tensor& parameter, const at::Tensor& reduced) {
+  auto& grad = parameter.mutable_grad();
+  if (!grad.defined() || grad.is_sparse()) {
+    grad = reduced;
+  } else if (!grad.is_same(reduced)) {
+    grad.copy_(reduced);
+  }
+}
+
+/// Any tensor's bytes, in the order in which they lie, go from root to all.
+void bcast_tensor(Communicator& comm, const at::Tensor& tensor, std::size_t i, int root) {
+  if (!tensor.defined() || tensor.numel() == 0) return;
+  const at::Tensor dense = tensor.is_contiguous() ? tensor.detach() : tensor.detach().contiguous();
+  const std::size_t bytes = static_cast<std::size_t>(dense.numel()) * dense.element_size();
+  comm.bcast({dense.data_ptr(), bytes, DType::kUInt8, memory_device(dense)}, root, tensor_name(tensor, i));
+  if (!tensor.is_contiguous()) tensor.detach().copy_(dense);
+}
+
+}  // namespace
+
+c10::Device DeviceTraits<c10::Device>::from(Device device) {
+  if (device.type == DeviceType::kCpu) return c10::Device(c10::kCPU);
+  return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device.index));
+}
+
+c10::Stream current_stream(Device device) {
+  const c10::Device where(device);
+  return c10::impl::VirtualGuardImpl(where.type()).getStream(where);
+}
+
+void name_tensors(const torch::nn::Module& model) {
+  for (const auto& [name, tensor] : named_tensors(model)) torch::autograd::impl::set_name(tensor, name);
+}
+
+std::string tensor_name(const at::Tensor& tensor, std::size_t i) {
+  return tensor.name().empty() ? "parameter " + std::to_string(i) : tensor.name();
+}
+
+BufferView buffer_view(const at::Tensor& tensor) {
+  if (!tensor.defined()) throw ArgumentError("an undefined tensor can't be sent");
+  if (!tensor.is_contiguous())
+    throw ArgumentError("a tensor that is not contiguous can't be sent: call contiguous() first");
+  return {tensor.data_ptr(), static_cast<std::size_t>(tensor.numel()), element_type(tensor), memory_device(tensor)};
+}
+
+std::vector<at::Tensor> differentiable(std::vector<at::Tensor> tensors) {
+  std::unordered_set<const c10::TensorImpl*> seen;
+  std::erase_if(tensors, [&](const at::Tensor& tensor) {
+    return at::isIntegralType(tensor.scalar_type(), true) || !seen.insert(tensor.unsafeGetTensorImpl()).second;
+  });
+  return tensors;
+}
+
+void broadcast_tensors(Communicator& comm, const torch::nn::Module& model, int root) {
+  broadcast_tensors(comm, parameters_of(model), root);
+  broadcast_tensors(comm, buffers_of(model), root);
+}
+
+void broadcast_tensors(Communicator& comm, const std::vector<at::Tensor>& tensors, int root) {
+  check_alike(comm, tensors);
+  for (std::size_t i = 0; i < tensors.size(); ++i) bcast_tensor(comm, tensors[i], i, root);
+}
+
+void average_gradients(Communicator& comm, const torch::nn::Module& model) {
+  average_gradients(comm, parameters_of(model));
+}
+
+void average_gradients(Communicator& comm, const std::vector<at::Tensor>& parameters) {
+  const at::NoGradGuard no_grad;
+  const std::vector<at::Tensor> all = differentiable(parameters);
+  std::vector<std::uint8_t> written;
+  for (const auto& parameter : all) written.push_back(parameter.grad().defined() ? 1 : 0);
+  comm.allreduce(written, ReduceOp::kMax);
+  std::vector<at::Tensor> sums(all.size());
+  std::vector<BufferView> buffers;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (written[i] == 0) continue;
+    sums[i] = gradient_to_reduce(all[i]);
+    buffers.push_back(buffer_view(sums[i].as_strided({sums[i].numel()}, {1})));
+    if (comm.debug()) names.push_back(tensor_name(all[i], i));
+  }
+  comm.allreduce_grad(buffers, 1.0 / comm.size(), names);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (written[i] != 0) keep_reduced(all[i], sums[i]);
+  }
+}
+
+}  // namespace mn

@@ -1,0 +1,164 @@
+#include "tests/image/png_samples.hpp"
+
+#include <array>
+#include <cstdint>
+
+#include <png.h>
+#include <zlib.h>
+
+namespace mn::data {
+namespace {
+
+constexpr int kAlpha = 1;  // nearly transparent: blending would show
+
+void append(png_structp png, png_bytep bytes, std::size_t size) {
+  auto& out = *static_cast<std::vector<std::byte>*>(png_get_io_ptr(png));
+  const auto* first = reinterpret_cast<const std::byte*>(bytes);
+  out.insert(out.end(), first, first + size);
+}
+
+int channels_of(PngColor color) {
+  switch (color) {
+    case PngColor::kRgb:
+      return 3;
+    case PngColor::kGrayAlpha:
+      return 2;
+    case PngColor::kRgbAlpha:
+      return 4;
+    default:
+      return 1;
+  }
+}
+
+bool has_alpha(PngColor color) { return color == PngColor::kGrayAlpha || color == PngColor::kRgbAlpha; }
+
+unsigned sample_at(const PngOptions& options, int x, int y, int channel) {
+  const unsigned most = (1U << options.depth) - 1;
+  if (has_alpha(options.color) && channel == channels_of(options.color) - 1) return kAlpha;
+  return (static_cast<unsigned>(x) * 40503U + static_cast<unsigned>(y) * 30029U +
+          static_cast<unsigned>(channel) * 20011U) &
+         most;
+}
+
+std::array<std::uint8_t, 3> palette_entry(unsigned index) {
+  return {static_cast<std::uint8_t>(255 - index), static_cast<std::uint8_t>(index * 7),
+          static_cast<std::uint8_t>(index)};
+}
+
+/// What the PNG standard and Pillow's convert("RGB") make of a sample.
+std::uint8_t to_8_bits(unsigned sample, int depth) {
+  return static_cast<std::uint8_t>(depth == 16 ? sample >> 8 : sample * 255 / ((1U << depth) - 1));
+}
+
+void fill_pixel(const PngOptions& options, int x, int y, std::uint8_t* rgb) {
+  const bool gray = options.color == PngColor::kGray || options.color == PngColor::kGrayAlpha;
+  const auto entry = palette_entry(sample_at(options, x, y, 0) & 0xFF);
+  for (int c = 0; c < 3; ++c) {
+    rgb[c] = options.color == PngColor::kPalette ? entry[c]
+                                                 : to_8_bits(sample_at(options, x, y, gray ? 0 : c), options.depth);
+  }
+}
+
+std::vector<png_byte> row_of(const PngOptions& options, int y) {
+  const int channels = channels_of(options.color);
+  std::vector<png_byte> row((static_cast<std::size_t>(options.width) * channels * options.depth + 7) / 8);
+  std::size_t bit = 0;
+  for (int x = 0; x < options.width; ++x) {
+    for (int c = 0; c < channels; ++c, bit += options.depth) {
+      const unsigned sample = sample_at(options, x, y, c);
+      if (options.depth == 16) {
+        row[bit / 8] = static_cast<png_byte>(sample >> 8);
+        row[bit / 8 + 1] = static_cast<png_byte>(sample);
+      } else {
+        row[bit / 8] |= static_cast<png_byte>(sample << (8 - options.depth - bit % 8));
+      }
+    }
+  }
+  return row;
+}
+
+/// A TIFF directory of one entry, the orientation.
+void put_exif(png_structp png, int orientation) {
+  png_byte exif[] = {'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0};
+  exif[19] = static_cast<png_byte>(orientation);
+  png_write_chunk(png, reinterpret_cast<png_const_bytep>("eXIf"), exif, sizeof exif);
+}
+
+void put_text(png_structp png) {
+  constexpr std::array<png_byte, 12> kText = {'C', 'o', 'm', 'm', 'e', 'n', 't', 0, 't', 'e', 'x', 't'};
+  png_write_chunk(png, reinterpret_cast<png_const_bytep>("tEXt"), kText.data(), kText.size());
+}
+
+void set_header(png_structp png, png_infop info, const PngOptions& options) {
+  png_set_IHDR(png, info, static_cast<png_uint_32>(options.width), static_cast<png_uint_32>(options.height),
+               options.depth, static_cast<int>(options.color),
+               options.interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+               PNG_FILTER_TYPE_DEFAULT);
+  if (options.color == PngColor::kPalette) {
+    std::vector<png_color> palette(std::size_t{1} << options.depth);
+    for (unsigned i = 0; i < palette.size(); ++i) {
+      const auto [red, green, blue] = palette_entry(i);
+      palette[i] = {red, green, blue};
+    }
+    png_set_PLTE(png, info, palette.data(), static_cast<int>(palette.size()));
+  }
+  if (options.transparency) {
+    const png_byte alpha[2] = {0, kAlpha};
+    const png_color_16 hidden = {};
+    options.color == PngColor::kPalette ? png_set_tRNS(png, info, alpha, 2, nullptr)
+                                        : png_set_tRNS(png, info, nullptr, 0, &hidden);
+  }
+  if (options.gamma) {
+    png_set_gAMA(png, info, 1.0);
+    const png_color_8 bits = {1, 1, 1, 1, 1};
+    png_set_sBIT(png, info, &bits);
+  }
+}
+
+void put_rows(png_structp png, const PngOptions& options) {
+  const int passes = png_set_interlace_handling(png);
+  for (int pass = 0; pass < passes; ++pass) {
+    for (int y = 0; y < options.height; ++y) png_write_row(png, row_of(options, y).data());
+  }
+}
+
+}  // namespace
+
+PngSample make_png(const PngOptions& options) {
+  PngSample sample;
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(png);
+  png_set_write_fn(png, &sample.bytes, append, nullptr);
+  set_header(png, info, options);
+  png_write_info(png, info);
+  if (options.text) put_text(png);
+  if (options.orientation != 0 && !options.late_exif) put_exif(png, options.orientation);
+  put_rows(png, options);
+  if (options.text) put_text(png);
+  if (options.orientation != 0 && options.late_exif) put_exif(png, options.orientation);
+  png_write_end(png, nullptr);
+  png_destroy_write_struct(&png, &info);
+
+  sample.pixels.resize(options.width, options.height);
+  for (int y = 0; y < options.height; ++y) {
+    for (int x = 0; x < options.width; ++x) fill_pixel(options, x, y, sample.pixels.row(y) + 3 * x);
+  }
+  return sample;
+}
+
+std::vector<std::size_t> chunks_of(const std::vector<std::byte>& png) {
+  std::vector<std::size_t> offsets;
+  for (std::size_t at = 8; at < png.size();) {
+    offsets.push_back(at);
+    at += 12 + png_get_uint_32(reinterpret_cast<png_const_bytep>(png.data() + at));
+  }
+  return offsets;
+}
+
+void seal_chunk(std::vector<std::byte>& png, std::size_t offset) {
+  auto* chunk = reinterpret_cast<png_bytep>(png.data() + offset);
+  const png_uint_32 size = png_get_uint_32(chunk);
+  png_save_uint_32(chunk + 8 + size, static_cast<png_uint_32>(crc32(0, chunk + 4, size + 4)));
+}
+
+}  // namespace mn::data

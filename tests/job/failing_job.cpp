@@ -1,0 +1,136 @@
+// failing_job HOW RANK [WAY]: a job in which RANK ("all": every rank at once) fails HOW while the others wait for it in
+// a collective (WAY computing: while they compute for 60 s). HOW wait: prints "rank N pid P" from each rank.
+// WAY chatty: every rank goes on writing to stderr meanwhile; full-stdout, full-stderr: into a full pipe that nobody
+// reads. HOW above-thread: every rank, with a communication thread at work below it (WAY uneven: a rank waits there for
+// ever); caught-above-thread: and catches the exception.
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <mn/comm/communication_thread.hpp>
+#include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
+#include <mn/job/job.hpp>
+
+namespace {
+
+/// An exception above a communication thread at work. `uneven`: a rank has tasks in which no other will join.
+void throw_above_thread(mn::Communicator& comm, bool uneven) {
+  mn::CommunicationThread thread(comm);
+  const auto memory = thread.communicator().allocate(1 << 20);
+  for (int k = 0; k < 20 + (uneven ? comm.rank() % 2 : 0); ++k) {
+    thread.submit([memory](mn::Communicator& other) {
+      other.allreduce(mn::BufferView(memory.get(), 1 << 18, mn::DType::kFloat32));
+    });
+  }
+  throw mn::DataError("shard 3 is damaged", true);
+}
+
+/// A full pipe that nobody reads becomes `fd`.
+void clog(int fd) {
+  int ends[2];
+  if (pipe2(ends, O_NONBLOCK) != 0) throw std::runtime_error("no pipe");
+  const std::vector<char> page(4096);
+  while (write(ends[1], page.data(), page.size()) > 0) {
+  }
+  fcntl(ends[1], F_SETFL, 0);
+  dup2(ends[1], fd);
+}
+
+/// Another thread writes to `file`, as libraries do, and holds its lock where that blocks.
+void write_on(std::FILE* file) {
+  std::thread([file] {
+    while (true) {
+      std::fputs("text of a library\n", file);
+      std::fflush(file);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }).detach();
+}
+
+void go_on_writing(const std::string& way) {
+  if (way == "full-stdout") clog(STDOUT_FILENO);
+  if (way == "full-stderr") clog(STDERR_FILENO);
+  if (way == "full-stdout") write_on(stdout);
+  if (way == "full-stderr" || way == "chatty") write_on(stderr);
+}
+
+int overflow_stack(int depth) {
+  volatile char here[4096];
+  here[0] = static_cast<char>(depth);
+  return depth == 0 ? 0 : overflow_stack(depth - 1) + here[0];
+}
+
+/// Touches the file that MN_FAILING_STAMP names: from here on the job's end takes its time.
+void stamp() {
+  if (const char* path = std::getenv("MN_FAILING_STAMP")) std::ofstream(path).put('\n');
+}
+
+void fail(const std::string& how) {
+  stamp();
+  if (how == "throw") throw std::runtime_error("the disk is full\nand a second line");
+  if (how == "throw-error") throw mn::DataError("shard 3 is damaged");
+  if (how == "throw-from-thread") std::thread([] { throw std::runtime_error("thrown in a thread"); }).join();
+  if (how == "usage") throw mn::UsageError("--epoch must be positive");  // given to one rank alone: no agreement
+  if (how == "segv") raise(SIGSEGV);
+  if (how == "overflow") std::cout << overflow_stack(1 << 30);
+  if (how == "abort") std::abort();
+  if (how == "kill") raise(SIGKILL);
+  if (how == "term") raise(SIGTERM);
+  if (how == "exit") std::exit(3);
+  if (how == "_exit") _exit(0);
+  if (how == "stop") {
+    raise(SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::seconds(60));  // the launcher continues it before it kills it
+  }
+  throw std::invalid_argument("unknown way to fail: " + how);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return mn::run_job(argc, argv, [&](mn::Job& job) {
+    if (argc < 3) throw mn::UsageError("usage: failing_job HOW RANK [WAY]");
+    const std::string how = argv[1];
+    const int failing = std::string(argv[2]) == "all" ? job.rank() : std::atoi(argv[2]);
+    const std::string way = argc > 3 ? argv[3] : "";
+    const bool uneven = way == "uneven";
+    const bool computing = way == "computing";
+    stamp();
+    if (how == "usage-everywhere") throw mn::UsageError("--epoch must be positive");
+    const auto comm = mn::create_communicator(how.ends_with("above-thread") ? "hierarchical" : "flat");
+    comm->barrier();
+    go_on_writing(way);
+    if (how == "above-thread") throw_above_thread(*comm, uneven);
+    if (how == "caught-above-thread") {
+      try {
+        throw_above_thread(*comm, uneven);
+      } catch (const mn::DataError&) {
+      }
+      return 7;
+    }
+    if (job.rank() == failing) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      fail(how);
+    }
+    if (how == "wait")
+      std::cout << ("rank " + std::to_string(job.rank()) + " pid " + std::to_string(getpid()) + "\n") << std::flush;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    volatile double sum = 0;
+    while (computing && std::chrono::steady_clock::now() < end) sum = sum + 1;
+    std::vector<float> data(1000);
+    while (std::chrono::steady_clock::now() < end) comm->allreduce(data);
+    return 0;
+  });
+}

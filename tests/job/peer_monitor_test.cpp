@@ -1,0 +1,190 @@
+// The peer monitor alone: ranks are threads of this process, MPI a table.
+#include <barrier>
+#include <filesystem>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <mn/job/peer_monitor.hpp>
+
+namespace mn {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+/// A job of monitors, one for each rank. Their connections are cut as a dying process would cut them.
+class Ranks {
+ public:
+  explicit Ranks(int size, std::chrono::milliseconds timeout = 5000ms)
+      : table_(static_cast<std::size_t>(size)), turn_(size), monitors_(table_.size()), losses_(table_.size()) {
+    std::vector<std::thread> starts;
+    for (int rank = 0; rank < size; ++rank) starts.emplace_back([this, rank, timeout] { start(rank, timeout); });
+    for (auto& each : starts) each.join();
+  }
+  ~Ranks() { leave(); }
+
+  /// All say goodbye, as at the end of a job.
+  void leave() {
+    std::vector<std::thread> ends;
+    for (auto& monitor : monitors_) ends.emplace_back([&] { monitor.reset(); });
+    for (auto& each : ends) each.join();
+  }
+  PeerMonitor& operator[](int rank) { return *monitors_[static_cast<std::size_t>(rank)]; }
+  /// The rank's connections end without a word.
+  void cut(int rank) {
+    for (const auto& link : (*this)[rank].links()) shutdown(link.socket, SHUT_RDWR);
+  }
+  /// What `rank` was told, after at most a minute: nothing, "" for an end that another reported, or the message.
+  std::optional<std::string> loss(int rank) {
+    for (int i = 0; i < 6000; ++i) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (losses_[static_cast<std::size_t>(rank)]) return losses_[static_cast<std::size_t>(rank)];
+      }
+      std::this_thread::sleep_for(10ms);
+    }
+    return std::nullopt;
+  }
+  bool all_quiet() {
+    const std::lock_guard lock(mutex_);
+    return std::none_of(losses_.begin(), losses_.end(), [](const auto& loss) { return loss.has_value(); });
+  }
+
+ private:
+  void start(int rank, std::chrono::milliseconds timeout) {
+    PeerMonitorOptions options;
+    options.rank = rank;
+    options.size = static_cast<int>(table_.size());
+    options.host = "here";
+    options.timeout = timeout;
+    options.heartbeat = timeout / 10;
+    options.patience = 300ms;
+    const auto exchange = [this, rank](const std::string& text) {
+      table_[static_cast<std::size_t>(rank)] = text;
+      turn_.arrive_and_wait();
+      auto all = table_;
+      turn_.arrive_and_wait();
+      return all;
+    };
+    const auto on_loss = [this, rank](const std::optional<std::string>& message) {
+      const std::lock_guard lock(mutex_);
+      losses_[static_cast<std::size_t>(rank)] = message.value_or("");
+    };
+    monitors_[static_cast<std::size_t>(rank)] = std::make_unique<PeerMonitor>(options, exchange, on_loss);
+  }
+
+  std::vector<std::string> table_;
+  std::barrier<> turn_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<PeerMonitor>> monitors_;
+  std::vector<std::optional<std::string>> losses_;
+};
+
+TEST(PeerMonitor, AnOrderlyEndIsNoLoss) {
+  Ranks ranks(11, 2000ms);
+  std::this_thread::sleep_for(2500ms);  // longer than the silence that would count
+  for (int r = 0; r < 11; ++r) EXPECT_EQ(ranks[r].unreachable(), "");
+  ranks.leave();
+  EXPECT_TRUE(ranks.all_quiet());
+}
+
+TEST(PeerMonitor, TheParentReportsALostChild) {
+  Ranks ranks(4);
+  ranks.cut(2);
+  EXPECT_THAT(ranks.loss(0).value_or("nothing"), HasSubstr("lost rank 2 on host here: its process died"));
+}
+
+TEST(PeerMonitor, InADeepTreeTheLeafsParentReports) {
+  Ranks ranks(12);
+  ranks.cut(10);
+  EXPECT_THAT(ranks.loss(1).value_or("nothing"), HasSubstr("lost rank 10 "));
+}
+
+TEST(PeerMonitor, TheLowestChildReportsTheRootAtOnceTheOthersLater) {
+  Ranks ranks(3);
+  ranks.cut(0);
+  EXPECT_THAT(ranks.loss(1).value_or("nothing"), HasSubstr("lost rank 0 "));
+  EXPECT_THAT(ranks.loss(2).value_or("nothing"), HasSubstr("lost rank 0 "));
+}
+
+TEST(PeerMonitor, AReportedEndReachesAllWithoutAMessage) {
+  Ranks ranks(12);
+  ranks[10].tell_reported();
+  for (int r = 0; r < 12; ++r) {
+    if (r != 10) {
+      EXPECT_EQ(ranks.loss(r), "") << "rank " << r;
+    }
+  }
+}
+
+TEST(PeerMonitor, OneOfThoseThatFailReports) {
+  Ranks ranks(12);
+  std::vector<std::future<bool>> answers;
+  for (const int rank : {3, 10, 11}) {
+    answers.push_back(std::async(std::launch::async, [&ranks, rank] {
+      if (!ranks[rank].may_report()) return false;
+      std::this_thread::sleep_for(100ms);
+      ranks[rank].tell_reported();
+      return true;
+    }));
+  }
+  EXPECT_EQ(std::count_if(answers.begin(), answers.end(), [](auto& answer) { return answer.get(); }), 1);
+}
+
+TEST(PeerMonitor, WithoutAnAnswerARankReports) {
+  Ranks ranks(2);
+  const int parent = ranks[1].links().front().socket;
+  const int silent = open("/dev/null", O_RDWR);
+  const int kept = dup(parent);
+  ASSERT_GE(dup2(silent, parent), 0);  // what is sent gets lost
+  EXPECT_TRUE(ranks[1].may_report());
+  close(kept);
+  close(silent);
+}
+
+TEST(PeerMonitor, TerminationIsReportedOnlyIfTheOthersLiveOn) {
+  Ranks ranks(2);
+  const auto start = std::chrono::steady_clock::now();
+  const PeerByte terminated = PeerByte::kTerminated;
+  ASSERT_EQ(send(ranks[1].links().front().socket, &terminated, 1, MSG_NOSIGNAL), 1);
+  ranks.cut(1);
+  EXPECT_THAT(ranks.loss(0).value_or("nothing"), HasSubstr("lost rank 1 on host here: it was terminated by a signal"));
+  EXPECT_GE(std::chrono::steady_clock::now() - start, 300ms);
+}
+
+TEST(PeerMonitor, SilenceIsALoss) {
+  // Rank 1 is a bare listener's client here: it connects by the rules and then says nothing.
+  Ranks ranks(2, 400ms);
+  const int child = ranks[1].links().front().socket;
+  const int silent = open("/dev/null", O_WRONLY);
+  const int kept = dup(child);  // the connection stays open
+  ASSERT_GE(dup2(silent, child), 0);
+  EXPECT_THAT(ranks.loss(0).value_or("nothing"), HasSubstr("lost rank 1 on host here: no sign of life for"));
+  close(kept);
+  close(silent);
+}
+
+TEST(PeerMonitor, LeavesNoThreadsOrDescriptors) {
+  const auto count = [](const char* folder) {
+    return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator());
+  };
+  { const Ranks warm_up(3); }
+  const auto descriptors = count("/proc/self/fd");
+  const auto threads = count("/proc/self/task");
+  for (int i = 0; i < 50; ++i) const Ranks ranks(3);
+  EXPECT_EQ(count("/proc/self/fd"), descriptors);
+  EXPECT_EQ(count("/proc/self/task"), threads);
+}
+
+}  // namespace
+}  // namespace mn
