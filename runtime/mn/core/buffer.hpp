@@ -31,17 +31,21 @@ enum class DType : std::uint8_t {
 /// "float32", …
 [[nodiscard]] std::string_view name_of(DType dtype) noexcept;
 
+/// How a reduction combines two elements. Integers wrap.
 enum class ReduceOp : std::uint8_t { kSum, kProd, kMin, kMax };
+/// "sum", …
 [[nodiscard]] std::string_view name_of(ReduceOp op) noexcept;
 
 /// 16-bit floats by their bits, for spans; tensors bring libtorch's own types.
 struct Float16 {
-  std::uint16_t bits;
+  std::uint16_t bits;  ///< IEEE 754 binary16
 };
+/// The upper half of a float32, by its bits.
 struct BFloat16 {
-  std::uint16_t bits;
+  std::uint16_t bits;  ///< sign, 8 bits of exponent, 7 of fraction
 };
 
+/// What kind of memory.
 enum class DeviceType : std::uint8_t { kCpu, kCuda };
 
 struct Device;
@@ -50,6 +54,7 @@ struct Device;
 template <class T>
 struct DeviceTraits;
 
+/// A type with DeviceTraits.
 template <class T>
 concept ForeignDevice = requires(const Device& device) {
   { DeviceTraits<T>::from(device) } -> std::same_as<T>;
@@ -57,12 +62,14 @@ concept ForeignDevice = requires(const Device& device) {
 
 /// Where memory lies: "cpu" or "cuda:K".
 struct Device {
-  DeviceType type = DeviceType::kCpu;
-  int index = 0;
+  DeviceType type = DeviceType::kCpu;  ///< host memory or a GPU's
+  int index = 0;                       ///< of the GPU among those that the process sees
 
   /// Throws UsageError that lists the forms for anything but cpu, cuda and cuda:K.
   [[nodiscard]] static Device parse(std::string_view text);
+  /// The form that parse() takes.
   [[nodiscard]] std::string str() const;
+  /// Same type and index.
   bool operator==(const Device&) const = default;
 
   /// To another library's type, so that `model->to(comm->device())` reads as usual.
@@ -72,6 +79,7 @@ struct Device {
   }
 };
 
+/// The dtype of elements of type T. Does not compile for types that communicators do not move.
 template <class T>
 consteval DType dtype_of() {
   using U = std::remove_const_t<T>;
@@ -102,6 +110,7 @@ consteval DType dtype_of() {
 template <class T>
 struct BufferTraits;
 
+/// A type with BufferTraits.
 template <class T>
 concept BufferSource = requires(T& value) {
   BufferTraits<std::remove_cvref_t<T>>::view(value);
@@ -109,12 +118,14 @@ concept BufferSource = requires(T& value) {
 
 /// `count` elements that a call may write. Borrowed: the memory must outlive the call.
 struct BufferView {
-  void* data = nullptr;
-  std::size_t count = 0;
-  DType dtype = DType::kUInt8;
-  Device device = {};
+  void* data = nullptr;         ///< on `device`; may be null where count is 0
+  std::size_t count = 0;        ///< elements, not bytes
+  DType dtype = DType::kUInt8;  ///< of each element
+  Device device = {};           ///< where the memory lies
 
+  /// No elements.
   BufferView() = default;
+  /// Memory of any origin.
   BufferView(void* data_, std::size_t count_, DType dtype_, Device device_ = {})
       : data(data_), count(count_), dtype(dtype_), device(device_) {}
   /// A span, vector or array of mutable elements on the host.
@@ -122,11 +133,14 @@ struct BufferView {
   requires(!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>)
       BufferView(R&& range)  // NOLINT: meant to be implicit
       : BufferView(std::ranges::data(range), std::ranges::size(range), dtype_of<std::ranges::range_value_t<R>>()) {}
+  /// A tensor, or what else has BufferTraits.
   template <BufferSource T>
   BufferView(T&& value)  // NOLINT: meant to be implicit
       : BufferView(BufferTraits<std::remove_cvref_t<T>>::view(value)) {}
 
+  /// Of all elements.
   [[nodiscard]] std::size_t bytes() const noexcept { return count * size_of(dtype); }
+  /// Elements [first, first + length), unchecked.
   [[nodiscard]] BufferView slice(std::size_t first, std::size_t length) const {
     return {static_cast<std::byte*>(data) + first * size_of(dtype), length, dtype, device};
   }
@@ -134,25 +148,32 @@ struct BufferView {
 
 /// `count` elements that a call only reads.
 struct ConstBufferView {
-  const void* data = nullptr;
-  std::size_t count = 0;
-  DType dtype = DType::kUInt8;
-  Device device = {};
+  const void* data = nullptr;   ///< on `device`; may be null where count is 0
+  std::size_t count = 0;        ///< elements, not bytes
+  DType dtype = DType::kUInt8;  ///< of each element
+  Device device = {};           ///< where the memory lies
 
+  /// No elements.
   ConstBufferView() = default;
+  /// Memory of any origin.
   ConstBufferView(const void* data_, std::size_t count_, DType dtype_, Device device_ = {})
       : data(data_), count(count_), dtype(dtype_), device(device_) {}
+  /// What may be written may be read.
   ConstBufferView(const BufferView& view)  // NOLINT: meant to be implicit
       : ConstBufferView(view.data, view.count, view.dtype, view.device) {}
+  /// A span, vector or array on the host.
   template <std::ranges::contiguous_range R>
   ConstBufferView(R&& range)  // NOLINT: meant to be implicit
       : ConstBufferView(std::ranges::data(range), std::ranges::size(range), dtype_of<std::ranges::range_value_t<R>>()) {
   }
+  /// A tensor, or what else has BufferTraits.
   template <BufferSource T>
   ConstBufferView(T&& value)  // NOLINT: meant to be implicit
       : ConstBufferView(BufferView(BufferTraits<std::remove_cvref_t<T>>::view(value))) {}
 
+  /// Of all elements.
   [[nodiscard]] std::size_t bytes() const noexcept { return count * size_of(dtype); }
+  /// Elements [first, first + length), unchecked.
   [[nodiscard]] ConstBufferView slice(std::size_t first, std::size_t length) const {
     return {static_cast<const std::byte*>(data) + first * size_of(dtype), length, dtype, device};
   }

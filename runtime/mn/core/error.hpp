@@ -29,6 +29,7 @@ class UsageError : public Error {
 /// sent.
 class ArgumentError : public Error {
  public:
+  /// `on_all_ranks`: every rank throws it.
   explicit ArgumentError(const std::string& what, bool on_all_ranks = false)
       : Error(what), on_all_ranks_(on_all_ranks) {}
   [[nodiscard]] bool on_all_ranks() const noexcept override { return on_all_ranks_; }
@@ -40,6 +41,7 @@ class ArgumentError : public Error {
 /// Data that is absent, damaged or not what it claims to be.
 class DataError : public Error {
  public:
+  /// `on_all_ranks`: every rank throws it.
   explicit DataError(const std::string& what, bool on_all_ranks = false) : Error(what), on_all_ranks_(on_all_ranks) {}
   [[nodiscard]] bool on_all_ranks() const noexcept override { return on_all_ranks_; }
 

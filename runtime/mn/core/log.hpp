@@ -7,10 +7,12 @@
 
 namespace mn {
 
+/// Of a line.
 enum class Severity { kDebug, kInfo, kWarning, kError };
 
+/// Who writes lines, and where they go.
 struct LogOptions {
-  int rank = 0;
+  int rank = 0;                        ///< stands on every line; rank 0 prints from `console` up, others warnings
   std::string host;                    ///< empty: gethostname()
   Severity console = Severity::kInfo;  ///< least severity that rank 0 prints; MN_LOG_LEVEL overrides it
   std::string file_prefix;             ///< not empty: each rank writes PREFIX-0000.log, …; MN_LOG_FILE overrides it
@@ -21,9 +23,12 @@ void init_log(const LogOptions& options);
 
 /// One line. Thread-safe.
 void log(Severity severity, std::string_view message);
+/// @{
+/// One line of that severity. Thread-safe.
 inline void log_debug(std::string_view message) { log(Severity::kDebug, message); }
 inline void log_info(std::string_view message) { log(Severity::kInfo, message); }
 inline void log_warning(std::string_view message) { log(Severity::kWarning, message); }
 inline void log_error(std::string_view message) { log(Severity::kError, message); }
+/// @}
 
 }  // namespace mn

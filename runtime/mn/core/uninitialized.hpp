@@ -14,18 +14,23 @@ namespace mn {
 template <class T>
 struct UninitializedAllocator : std::allocator<T> {
   static_assert(std::is_trivially_default_constructible_v<T>);
+  /// The same for another type, as the allocator requirements want it.
   template <class U>
   struct rebind {
+    /// That allocator.
     using other = UninitializedAllocator<U>;
   };
   UninitializedAllocator() = default;
+  /// Allocators of all types are equal.
   template <class U>
   explicit(false) UninitializedAllocator(const UninitializedAllocator<U>&) noexcept {}
 
+  /// Default initialization: no write.
   template <class U>
   void construct(U* at) noexcept {
     ::new (static_cast<void*>(at)) U;
   }
+  /// As std::allocator.
   template <class U, class... Args>
   void construct(U* at, Args&&... args) {
     ::new (static_cast<void*>(at)) U(std::forward<Args>(args)...);
