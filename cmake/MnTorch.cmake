@@ -1,6 +1,6 @@
 # Imported target mn_torch for libtorch's C++ API. Torch's own CMake package wants nvcc and adds global flags; the
 # headers and three libraries are all that is needed. Looked for in CMAKE_PREFIX_PATH (a libtorch unzip, or a Python
-# environment's torch folder), $Torch_ROOT, the place where the installed mn found it (MN_TORCH_HINT), and the private
+# environment's torch folder), $Torch_ROOT, the folder where the installed mn found it (MN_TORCH_HINT), and the private
 # environment that cmake/setup makes in the build folder, or in build/ for the build folders beside it.
 set(MN_HAVE_TORCH OFF)
 set(MN_TORCH_HAS_CUDA OFF)

@@ -8,7 +8,7 @@
 
 namespace mn {
 
-/// The variable's value; nothing if it is unset or empty.
+/// The variable's value; no value if it is unset or empty.
 [[nodiscard]] std::optional<std::string> environment(const char* name);
 
 /// The variable as a whole number. Throws UsageError that names the variable if it holds anything else.

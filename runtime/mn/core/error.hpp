@@ -13,7 +13,7 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
   /// Exit status of a program that this error ends.
   [[nodiscard]] virtual int exit_code() const noexcept { return 1; }
-  /// True if every rank of the job throws the same error at the same place: rank 0 alone then reports it.
+  /// True if every rank of the job throws the same error at the same point: rank 0 alone then reports it.
   [[nodiscard]] virtual bool on_all_ranks() const noexcept { return false; }
 };
 

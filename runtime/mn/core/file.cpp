@@ -1,3 +1,6 @@
+// Whole files, and files that appear at once: new content is written beside the final name, synced, and renamed over it
+// (rename(2) replaces atomically), so a reader or a crash sees the old file or the new one, never a part of it.
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>

@@ -1,3 +1,11 @@
+// Slurm's host lists (scontrol(1), "show hostnames"): vn[1,3-5],head and, backwards, the shortest list for a set of
+// names.
+//
+// Expanding: (1) brackets do not nest, and a name has at most kMostGroups of them; (2) the width of a range's first
+// number is kept (03-05); (3) no list, however short, makes more than kMostNames names, so memory is bounded.
+// Compressing: names that differ in their last number alone become one range. A number with leading zeros joins only
+// numbers of its width, since 9 and 09 are other hosts. Cost: O(n log n).
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -13,6 +21,7 @@ namespace {
 constexpr std::size_t kMostNames = 1'000'000;
 constexpr std::size_t kLongestName = 255;  // DNS allows 253
 constexpr int kMostGroups = 8;             // of brackets in a name
+constexpr std::size_t kMostDigits = 18;    // that a 64-bit number holds for certain
 
 [[noreturn]] void malformed(std::string_view list) {
   constexpr std::size_t kMostQuoted = 200;
@@ -76,6 +85,16 @@ struct Numbered {
   auto operator<=>(const Numbered&) const = default;
 };
 
+struct SplitName {
+  std::string prefix;
+  std::string digits;  // at the end of the name
+};
+
+SplitName split_number(const std::string& name) {
+  const std::size_t first = name.find_last_not_of("0123456789") + 1;  // npos + 1 is 0: a name of digits only
+  return {name.substr(0, first), name.substr(first)};
+}
+
 std::string ranges_of(const std::set<std::uint64_t>& numbers, std::size_t width) {
   std::string text;
   for (auto it = numbers.begin(); it != numbers.end();) {
@@ -111,17 +130,12 @@ std::vector<std::string> expand_host_list(std::string_view list) {
 }
 
 std::string compress_host_list(std::vector<std::string> names) {
-  struct Name {
-    std::string prefix;
-    std::string digits;
-  };
-  std::vector<Name> numbered;
+  std::vector<SplitName> numbered;
   std::set<std::string> parts;
   std::map<std::string, std::set<std::size_t>> widths;  // by prefix: those that a leading zero shows, and 1
   for (const auto& name : names) {
-    const std::size_t first = name.find_last_not_of("0123456789") + 1;  // npos + 1 is 0: a name of digits only
-    const Name split{name.substr(0, first), name.substr(first)};
-    if (split.digits.empty() || split.digits.size() > 18) {
+    const SplitName split = split_number(name);
+    if (split.digits.empty() || split.digits.size() > kMostDigits) {
       parts.insert(name);
       continue;
     }

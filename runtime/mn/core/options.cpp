@@ -1,3 +1,9 @@
+// Boost.Program_options splits the command line; names, values and errors are checked here, so that each message names
+// the option as the user wrote it, and where (command line, or file and line).
+//
+// Precedence, weakest first: default, --config file, command line; within each the last setting wins. --config is read
+// where it stands, whatever its position.
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -192,12 +198,13 @@ std::vector<Options::Setting> Options::read_file(const std::filesystem::path& pa
   for (int number = 1; std::getline(file, raw); ++number) {
     const std::string line = trimmed(raw);
     if (line.empty() || line[0] == '#' || line[0] == ';' || line[0] == '[') continue;
-    const std::string place = path.string() + ":" + std::to_string(number);
+    const std::string position = path.string() + ":" + std::to_string(number);
     const auto equals = line.find('=');
-    if (equals == std::string::npos) throw UsageError(place + ": " + quoted(line) + " is not of the form name = value");
+    if (equals == std::string::npos)
+      throw UsageError(position + ": " + quoted(line) + " is not of the form name = value");
     const std::string name = trimmed(line.substr(0, equals));
-    known(name, quoted(name) + " in " + place);
-    settings.push_back({name, trimmed(line.substr(equals + 1)), place + ": " + name});
+    known(name, quoted(name) + " in " + position);
+    settings.push_back({name, trimmed(line.substr(equals + 1)), position + ": " + name});
   }
   // A folder opens like a file and only fails when it is read.
   if (!file.eof()) throw UsageError("--config: cannot read " + path.string());

@@ -1,4 +1,4 @@
-/// "Did you mean": the known name that was probably meant.
+/// "Did you mean": the known name nearest to a misspelled one.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace mn {
 
-/// The candidate nearest to `name` by Levenshtein distance, where the beginning of a candidate counts as near; nothing
+/// The candidate nearest to `name` by Levenshtein distance, where the beginning of a candidate counts as near; no value
 /// if none is within a third of the name's length.
 [[nodiscard]] std::optional<std::string> nearest_name(std::string_view name, std::span<const std::string> candidates);
 
