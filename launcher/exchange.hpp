@@ -10,10 +10,10 @@
 #include <optional>
 #include <string>
 
-#include "check_error.hpp"
-#include "facts.hpp"
-#include "placement.hpp"
-#include "pmix_session.hpp"
+#include "check_failed.hpp"
+#include "facts/facts.hpp"
+#include "place/placement.hpp"
+#include "place/pmix.hpp"
 
 namespace mn::launcher {
 

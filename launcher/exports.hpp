@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "placement.hpp"
-#include "variables.hpp"
+#include "place/placement.hpp"
+#include "place/variables.hpp"
 
 namespace mn::launcher {
 

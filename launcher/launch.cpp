@@ -14,26 +14,26 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 
-#include "binding.hpp"
-#include "check.hpp"
+#include "bind/binding.hpp"
+#include "checks/findings.hpp"
 #include "exchange.hpp"
 #include "exports.hpp"
-#include "facts.hpp"
-#include "gather.hpp"
-#include "judge.hpp"
-#include "neighbours.hpp"
-#include "network.hpp"
+#include "facts/facts.hpp"
+#include "collect.hpp"
+#include "verdict.hpp"
+#include "facts/network.hpp"
+#include "facts/addresses.hpp"
 #include "node_share.hpp"
-#include "placement.hpp"
-#include "pmi_session.hpp"
-#include "pmix_session.hpp"
-#include "program.hpp"
-#include "slurm.hpp"
+#include "place/placement.hpp"
+#include "place/pmi.hpp"
+#include "place/pmix.hpp"
+#include "facts/find_program.hpp"
+#include "place/slurm.hpp"
 
 namespace mn::launcher {
 namespace {
 
-constexpr const char* kSelfTest = "jobs/selftest";
+constexpr const char* kSelfTest = "mnlaunch-selftest";
 
 bool is_socket(int fd) {
   struct stat status {};

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "options.hpp"
-#include "variables.hpp"
+#include "place/variables.hpp"
 
 namespace mn::launcher {
 

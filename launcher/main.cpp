@@ -5,10 +5,10 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 
-#include "check_error.hpp"
+#include "check_failed.hpp"
 #include "launch.hpp"
 #include "options.hpp"
-#include "variables.hpp"
+#include "place/variables.hpp"
 
 namespace {
 

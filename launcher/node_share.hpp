@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "binding.hpp"
-#include "facts.hpp"
+#include "bind/binding.hpp"
+#include "facts/facts.hpp"
 
 namespace mn::launcher {
 

@@ -2,7 +2,7 @@
 # Faults made on one node: mnlaunch names each with its host and a remedy on one line and starts nothing.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 mnlaunch=$build/mnlaunch
-selftest=$build/jobs/selftest
+selftest=$build/mnlaunch-selftest
 cc=$(command -v gcc || command -v cc) || { echo "not run: needs a C compiler, gcc or cc"; exit 77; }
 "$cc" -shared -fPIC -o shim.so "$cluster/shim.c" -ldl
 on_vn2=("$cluster/two_nodes" in vn2)

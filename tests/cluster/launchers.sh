@@ -3,7 +3,7 @@
 # with it.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 mnlaunch=$build/mnlaunch
-selftest=$build/jobs/selftest
+selftest=$build/mnlaunch-selftest
 plane=$'0 vn1 0 0\n1 vn1 1 0\n2 vn2 0 1\n3 vn1 2 0\n4 vn1 3 0'  # Slurm fills vn1 first: 4 and 1
 four=$'0 vn1 0 0\n1 vn1 1 0\n2 vn2 0 1\n3 vn2 1 1'
 

@@ -55,7 +55,7 @@ for node in vn1 vn2 vn3; do
   "$cluster/two_nodes" in $node cp "$build/mnlaunch" /tmp/local/job
   "$cluster/two_nodes" in $node sh -c 'echo data >/tmp/local/data'
 done
-"${on_vn1[@]}" cp "$build/jobs/selftest" /tmp/local/job
+"${on_vn1[@]}" cp "$build/mnlaunch-selftest" /tmp/local/job
 fault "another build on rank 0's node" 78 'error \[program\] vn1: the build of the program is' /tmp/local/job
 fault 'results on folders of their own' 78 'warning \[output\] vn\[2-3\]: the folder of results, /tmp/local' \
   --check strict true --out /tmp/local

@@ -5,7 +5,7 @@
 
 #include <mn/core/json.hpp>
 
-#include "launcher/judge.hpp"
+#include "launcher/verdict.hpp"
 #include "launcher/node_share.hpp"
 
 namespace {

@@ -5,9 +5,9 @@
 #include <mn/core/error.hpp>
 #include <mn/core/host_list.hpp>
 
-#include "launcher/cpu_set.hpp"
-#include "launcher/pmi_session.hpp"
-#include "launcher/slurm.hpp"
+#include "launcher/bind/cpu_set.hpp"
+#include "launcher/place/pmi.hpp"
+#include "launcher/place/slurm.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);

@@ -1,5 +1,5 @@
 // Binding on recorded topologies of real machines, and on small made-up ones.
-#include "launcher/binding.hpp"
+#include "launcher/bind/binding.hpp"
 
 #include <algorithm>
 #include <filesystem>

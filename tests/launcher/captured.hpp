@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "launcher/placement.hpp"
+#include "launcher/place/placement.hpp"
 
 namespace mn::launcher::captured {
 

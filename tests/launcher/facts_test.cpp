@@ -1,4 +1,4 @@
-#include "launcher/facts.hpp"
+#include "launcher/facts/facts.hpp"
 
 #include <fstream>
 
@@ -8,7 +8,7 @@
 
 #include <mn/core/environment.hpp>
 
-#include "launcher/elf.hpp"
+#include "launcher/facts/elf.hpp"
 #include "launcher/exchange.hpp"
 
 namespace mn::launcher {

@@ -1,4 +1,4 @@
-#include "launcher/gpu.hpp"
+#include "launcher/bind/gpu.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -11,7 +11,7 @@
 
 #include <mn/core/environment.hpp>
 
-#include "launcher/fatbin.hpp"
+#include "launcher/facts/fatbin.hpp"
 
 namespace mn::launcher {
 namespace {

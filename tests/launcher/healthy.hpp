@@ -1,7 +1,7 @@
 /// A job of three nodes with two ranks each on which every check is content; tests spoil one thing at a time.
 #pragma once
 
-#include "launcher/checks.hpp"
+#include "launcher/checks/checks.hpp"
 
 namespace mn::launcher {
 

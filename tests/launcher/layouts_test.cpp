@@ -6,10 +6,10 @@
 
 #include <gtest/gtest.h>
 
-#include "launcher/binding.hpp"
-#include "launcher/layout.hpp"
-#include "launcher/placement.hpp"
-#include "launcher/slurm.hpp"
+#include "launcher/bind/binding.hpp"
+#include "launcher/place/layout.hpp"
+#include "launcher/place/placement.hpp"
+#include "launcher/place/slurm.hpp"
 
 namespace mn::launcher {
 namespace {

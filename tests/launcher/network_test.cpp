@@ -1,4 +1,4 @@
-#include "launcher/network.hpp"
+#include "launcher/facts/addresses.hpp"
 
 #include <gtest/gtest.h>
 

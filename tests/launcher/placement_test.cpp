@@ -1,4 +1,4 @@
-#include "launcher/placement.hpp"
+#include "launcher/place/placement.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <mn/core/error.hpp>
 
 #include "captured.hpp"
-#include "launcher/pmi_session.hpp"
+#include "launcher/place/pmi.hpp"
 
 namespace mn::launcher {
 namespace {

@@ -1,5 +1,5 @@
 // Our declarations against those of the PMIx that is installed here.
-#include "launcher/pmix_abi.hpp"
+#include "launcher/place/pmix_abi.hpp"
 
 #include <cstddef>
 #include <type_traits>

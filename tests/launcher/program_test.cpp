@@ -1,4 +1,4 @@
-#include "launcher/program.hpp"
+#include "launcher/facts/find_program.hpp"
 
 #include <filesystem>
 #include <fstream>

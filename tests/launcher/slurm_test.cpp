@@ -1,4 +1,4 @@
-#include "launcher/slurm.hpp"
+#include "launcher/place/slurm.hpp"
 
 #include <filesystem>
 #include <fstream>

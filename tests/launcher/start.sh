@@ -158,7 +158,7 @@ wait $mpiexec || true
 
 # MPI_Init of the program is not lost by a server that notes late that mnlaunch has finalized PMIx.
 status 0 env LD_PRELOAD="$MN_BUILD_DIR/tests/libmn_late_server.so" mpiexec --oversubscribe -n 3 env -u LD_PRELOAD \
-  "$mnlaunch" "$MN_BUILD_DIR/jobs/selftest"
+  "$mnlaunch" "$MN_BUILD_DIR/mnlaunch-selftest"
 
 if command -v mpiexec.hydra >/dev/null; then
   status 0 mpiexec.hydra -n 3 "$mnlaunch" sh -c 'echo $RANK $WORLD_SIZE'

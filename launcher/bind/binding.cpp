@@ -1,0 +1,179 @@
+#include "bind/binding.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace mn::launcher {
+namespace {
+
+const GpuSlot* slot_of(const Machine& machine, const VisibleGpu& gpu) {
+  const auto found = std::ranges::find(machine.gpus, gpu.bus_id, &GpuSlot::bus_id);
+  return found == machine.gpus.end() ? nullptr : &*found;
+}
+
+/// Kuhn's augmenting paths: gives every rank a GPU of its own where that is possible at all.
+class Matching {
+ public:
+  explicit Matching(const std::vector<std::vector<std::string>>& wishes) : wishes_(wishes) {}
+
+  bool place(std::size_t rank) {
+    tried_.clear();
+    return augment(rank);
+  }
+  [[nodiscard]] const std::map<std::string, std::size_t>& owners() const noexcept { return owner_; }
+
+ private:
+  bool augment(std::size_t rank) {
+    // A free one before any that would have to be taken from another: rank i of equal ranks gets GPU i.
+    for (const auto& gpu : wishes_[rank]) {
+      if (owner_.try_emplace(gpu, rank).second) return true;
+    }
+    for (const auto& gpu : wishes_[rank]) {
+      if (!tried_.insert(gpu).second || !augment(owner_.at(gpu))) continue;
+      owner_[gpu] = rank;
+      return true;
+    }
+    return false;
+  }
+
+  const std::vector<std::vector<std::string>>& wishes_;
+  std::map<std::string, std::size_t> owner_;
+  std::set<std::string> tried_;
+};
+
+bool is_near(const Machine& machine, const VisibleGpu& gpu, const CpuSet& mask) {
+  const GpuSlot* slot = slot_of(machine, gpu);
+  return slot != nullptr && !intersection(slot->near, mask).empty();
+}
+
+/// The rank's GPUs, those near its mask first: matters where the scheduler gave ranks different masks.
+std::vector<std::vector<std::string>> wishes_of(const Machine& machine, const std::vector<RankResources>& ranks) {
+  std::vector<std::vector<std::string>> wishes;
+  for (const auto& rank : ranks) {
+    std::vector<std::string> near;
+    std::vector<std::string> far;
+    for (const auto& gpu : rank.gpus) (is_near(machine, gpu, rank.mask) ? near : far).push_back(gpu.uuid);
+    near.insert(near.end(), far.begin(), far.end());
+    wishes.push_back(std::move(near));
+  }
+  return wishes;
+}
+
+int index_of(const RankResources& rank, const std::string& uuid) {
+  const auto found = std::ranges::find(rank.gpus, uuid, &VisibleGpu::uuid);
+  return found == rank.gpus.end() ? -1 : static_cast<int>(found - rank.gpus.begin());
+}
+
+void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks, bool oversubscribe,
+                 std::vector<Binding>& bindings) {
+  const auto wishes = wishes_of(machine, ranks);
+  Matching matching(wishes);
+  for (std::size_t i = 0; i < ranks.size(); ++i) matching.place(i);
+  std::map<std::string, int> users;
+  for (const auto& [uuid, rank] : matching.owners()) {
+    bindings[rank].gpu = index_of(ranks[rank], uuid);
+    users[uuid] = 1;
+  }
+  for (std::size_t i = 0; oversubscribe && i < ranks.size(); ++i) {
+    if (bindings[i].gpu >= 0 || wishes[i].empty()) continue;
+    const auto& least = *std::ranges::min_element(wishes[i], {}, [&](const auto& uuid) { return users[uuid]; });
+    bindings[i].gpu = index_of(ranks[i], least);
+    ++users[least];
+  }
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (bindings[i].gpu < 0) continue;
+    bindings[i].shares_gpu = users[ranks[i].gpus[static_cast<std::size_t>(bindings[i].gpu)].uuid] > 1;
+  }
+}
+
+/// Cores that `mask` reaches, each cut to it.
+std::vector<Core> cores_within(const Machine& machine, const CpuSet& mask) {
+  std::vector<Core> cores;
+  for (const auto& core : machine.cores) {
+    CpuSet cpus = intersection(core.cpus, mask);
+    if (!cpus.empty()) cores.push_back({std::move(cpus), core.package});
+  }
+  return cores;
+}
+
+const GpuSlot* slot_of_rank(const Machine& machine, const RankResources& rank, const Binding& binding) {
+  return binding.gpu < 0 ? nullptr : slot_of(machine, rank.gpus[static_cast<std::size_t>(binding.gpu)]);
+}
+
+int package_near(const std::vector<Core>& cores, const CpuSet& near) {
+  const auto found = std::ranges::find_if(cores, [&](const Core& core) { return near.contains(*core.cpus.begin()); });
+  return found == cores.end() ? -1 : found->package;
+}
+
+/// Shares `cores` out among `group` in equal numbers; what does not divide evenly stays for the system.
+void share_out(const Machine& machine, const std::vector<Core>& cores, const std::vector<RankResources>& ranks,
+               const std::vector<std::size_t>& group, std::vector<Binding>& bindings) {
+  const std::size_t quota = cores.size() / group.size();
+  std::vector<bool> taken(cores.size(), false);
+  std::map<std::size_t, std::size_t> count;
+  const auto take = [&](std::size_t rank, const auto& wanted) {
+    for (std::size_t c = 0; c < cores.size() && count[rank] < quota; ++c) {
+      if (taken[c] || !wanted(cores[c])) continue;
+      taken[c] = true;
+      ++count[rank];
+      bindings[rank].cpus.insert(cores[c].cpus.begin(), cores[c].cpus.end());
+    }
+  };
+  for (const std::size_t rank : group) bindings[rank].cpus.clear();
+  // All ranks take what is nearest before any takes what is farther: the same NUMA node, the same package, any.
+  for (const std::size_t rank : group) {
+    if (const GpuSlot* gpu = slot_of_rank(machine, ranks[rank], bindings[rank])) {
+      take(rank, [&](const Core& core) { return gpu->near.contains(*core.cpus.begin()); });
+    }
+  }
+  for (const std::size_t rank : group) {
+    if (const GpuSlot* gpu = slot_of_rank(machine, ranks[rank], bindings[rank])) {
+      const int package = package_near(cores, gpu->near);
+      take(rank, [&](const Core& core) { return core.package == package; });
+    }
+  }
+  for (const std::size_t rank : group) take(rank, [](const Core&) { return true; });
+}
+
+void assign_cores(const Machine& machine, const std::vector<RankResources>& ranks, bool bind,
+                  std::vector<Binding>& bindings) {
+  std::map<CpuSet, std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    bindings[i].cpus = ranks[i].mask;
+    groups[ranks[i].mask].push_back(i);
+  }
+  for (const auto& [mask, group] : groups) {
+    const auto cores = cores_within(machine, mask);
+    const std::size_t share = std::max<std::size_t>(1, cores.size() / group.size());
+    for (const std::size_t rank : group) bindings[rank].cores = static_cast<int>(share);
+    // With fewer cores than ranks the kernel's scheduler does better than any fixed share.
+    if (bind && group.size() > 1 && cores.size() >= group.size()) share_out(machine, cores, ranks, group, bindings);
+  }
+}
+
+void assign_nics(const Machine& machine, const std::vector<RankResources>& ranks, std::vector<Binding>& bindings) {
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (const GpuSlot* gpu = slot_of_rank(machine, ranks[i], bindings[i]); gpu != nullptr && !gpu->nic.empty()) {
+      bindings[i].nic = gpu->nic;
+      continue;
+    }
+    const auto near = std::ranges::find_if(
+        machine.nics, [&](const Nic& nic) { return !intersection(nic.near, bindings[i].cpus).empty(); });
+    if (near != machine.nics.end()) bindings[i].nic = near->name;
+  }
+}
+
+}  // namespace
+
+std::vector<Binding> bind_ranks(const Machine& machine, const std::vector<RankResources>& ranks,
+                                const BindingOptions& options) {
+  std::vector<Binding> bindings(ranks.size());
+  assign_gpus(machine, ranks, options.oversubscribe_gpu, bindings);
+  assign_cores(machine, ranks, options.bind_cores, bindings);
+  assign_nics(machine, ranks, bindings);
+  return bindings;
+}
+
+}  // namespace mn::launcher

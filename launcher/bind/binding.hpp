@@ -1,0 +1,45 @@
+/// Which GPU, cores and network card each rank of a node gets. Pure: every rank of the node computes the same.
+///
+/// GPUs: a matching between ranks and the GPUs each can see, so that none is used twice while another is free.
+/// Cores: ranks with equal masks share them out in equal numbers, near their GPUs first; a mask that the scheduler made
+/// for one rank is left as it is.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bind/cpu_set.hpp"
+#include "bind/machine.hpp"
+
+namespace mn::launcher {
+
+struct VisibleGpu {
+  std::string uuid;
+  std::string bus_id;  ///< as normal_bus_id() spells it
+};
+
+/// What one rank brings along.
+struct RankResources {
+  CpuSet mask;                   ///< CPUs that it may run on
+  std::vector<VisibleGpu> gpus;  ///< in the order in which CUDA numbers them for it
+};
+
+struct BindingOptions {
+  bool bind_cores = true;
+  bool oversubscribe_gpu = false;
+};
+
+struct Binding {
+  int gpu = -1;             ///< index into the rank's visible GPUs; -1: none
+  CpuSet cpus;              ///< what to run on; equals the mask if there is nothing to narrow
+  int cores = 1;            ///< cores among them that are this rank's share
+  std::string nic;          ///< empty: none
+  bool shares_gpu = false;  ///< another rank of the node uses the same GPU
+};
+
+/// Element i is for the node's i-th rank. A rank that can see GPUs but gets none (more ranks than GPUs, and no
+/// oversubscription) has gpu -1.
+[[nodiscard]] std::vector<Binding> bind_ranks(const Machine& machine, const std::vector<RankResources>& ranks,
+                                              const BindingOptions& options);
+
+}  // namespace mn::launcher

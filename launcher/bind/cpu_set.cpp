@@ -1,0 +1,75 @@
+#include "bind/cpu_set.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <iterator>
+#include <memory>
+
+#include <sched.h>
+
+#include <mn/core/cpus.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn::launcher {
+namespace {
+
+constexpr int kMostCpus = 1 << 16;
+
+struct FreeSet {
+  void operator()(cpu_set_t* set) const noexcept { CPU_FREE(set); }
+};
+using KernelSet = std::unique_ptr<cpu_set_t, FreeSet>;
+
+}  // namespace
+
+CpuSet parse_cpus(std::string_view list) {
+  CpuSet cpus;
+  while (!list.empty()) {
+    const std::string_view item = list.substr(0, list.find(','));
+    int first = 0;
+    auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), first);
+    if (error != std::errc() || first < 0) break;
+    int last = first;
+    if (end != item.data() + item.size() && *end == '-') std::from_chars(end + 1, item.data() + item.size(), last);
+    for (int cpu = first; cpu <= std::min(last, kMostCpus); ++cpu) cpus.insert(cpu);
+    list.remove_prefix(std::min(list.size(), item.size() + 1));
+  }
+  return cpus;
+}
+
+std::string format_cpus(const CpuSet& cpus) {
+  std::string text;
+  for (auto it = cpus.begin(); it != cpus.end();) {
+    const int first = *it;
+    int last = first;
+    while (++it != cpus.end() && *it == last + 1) last = *it;
+    if (!text.empty()) text += ',';
+    text += std::to_string(first);
+    if (last != first) text += '-' + std::to_string(last);
+  }
+  return text;
+}
+
+CpuSet intersection(const CpuSet& a, const CpuSet& b) {
+  CpuSet both;
+  std::ranges::set_intersection(a, b, std::inserter(both, both.end()));
+  return both;
+}
+
+CpuSet affinity_of_this_thread() {
+  const auto cpus = usable_cpus();
+  return {cpus.begin(), cpus.end()};
+}
+
+void set_affinity_of_this_thread(const CpuSet& cpus) {
+  const std::size_t bytes = CPU_ALLOC_SIZE(kMostCpus);
+  const KernelSet set(CPU_ALLOC(kMostCpus));
+  CPU_ZERO_S(bytes, set.get());
+  for (const int cpu : cpus) CPU_SET_S(static_cast<std::size_t>(cpu), bytes, set.get());
+  if (sched_setaffinity(0, bytes, set.get()) != 0) {
+    throw Error(with_errno("cannot bind to the CPUs " + format_cpus(cpus), errno));
+  }
+}
+
+}  // namespace mn::launcher

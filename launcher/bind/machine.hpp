@@ -1,0 +1,49 @@
+/// The hardware of one node, as far as binding looks at it: cores, GPUs, network cards, and what is near what.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "bind/cpu_set.hpp"
+
+namespace mn::launcher {
+
+struct Core {
+  CpuSet cpus;  ///< its hardware threads
+  int package = 0;
+};
+
+/// A GPU by its place on the PCI bus; NVML knows the rest.
+struct GpuSlot {
+  std::string name;    ///< hwloc's: nvml0, rsmi0; empty where hwloc knows only the PCI device
+  std::string bus_id;  ///< 0000:3b:00.0
+  int numa = -1;
+  CpuSet near;      ///< CPUs of that NUMA node
+  std::string nic;  ///< the network card with the shortest way to it; empty: none
+};
+
+struct Nic {
+  std::string name;  ///< mlx5_0, hsi0, eth0
+  int numa = -1;
+  CpuSet near;
+};
+
+struct Machine {
+  std::vector<Core> cores;    ///< in the order of the hardware: neighbours share caches
+  std::vector<GpuSlot> gpus;  ///< by bus id
+  std::vector<Nic> nics;      ///< InfiniBand and the like, or, where there is none, Ethernet
+  int numa_nodes = 1;
+};
+
+/// This node through hwloc, or the recorded one in `xml_file`. Throws Error.
+[[nodiscard]] Machine read_machine(const std::string& xml_file = "");
+
+/// "00000000:3B:00.0" → "0000:3b:00.0": NVML's and hwloc's spelling of PCI addresses made equal.
+[[nodiscard]] std::string normal_bus_id(std::string bus_id);
+
+void to_json(nlohmann::json& json, const Machine& machine);
+void from_json(const nlohmann::json& json, Machine& machine);
+
+}  // namespace mn::launcher

@@ -1,0 +1,156 @@
+#include <algorithm>
+#include <set>
+
+#include "checks/checks.hpp"
+#include "node_share.hpp"
+
+namespace mn::launcher {
+namespace {
+
+CpuSet mask_of(const JobFacts& job, int rank) {
+  return parse_cpus(job.ranks[static_cast<std::size_t>(rank)].value("mask", std::string()));
+}
+
+}  // namespace
+
+Findings check_sources(const JobFacts& job) {
+  Findings findings;
+  for (std::size_t rank = 0; rank < job.ranks.size(); ++rank) {
+    for (const auto& conflict : job.ranks[rank].value("conflicts", std::vector<std::string>())) {
+      findings.push_back(
+          {"sources",
+           true,
+           {job.layout.host_of(static_cast<int>(rank))},
+           "rank " + std::to_string(rank) + ": " + conflict,
+           "unset the variable, or start mnlaunch directly under the launcher (srun --mpi=pmix mnlaunch ...)"});
+    }
+  }
+  return findings;
+}
+
+Findings check_task_count(const JobFacts& job) {
+  Findings findings;
+  for (int rank = 0; rank < job.layout.size(); ++rank) {
+    const int size = job.ranks[static_cast<std::size_t>(rank)].value("size", job.layout.size());
+    if (size == job.layout.size()) continue;
+    findings.push_back({"tasks",
+                        true,
+                        {job.layout.host_of(rank)},
+                        "rank " + std::to_string(rank) + " counts " + std::to_string(size) + " ranks, rank 0 " +
+                            std::to_string(job.layout.size()),
+                        "start all ranks with one command"});
+  }
+  return findings;
+}
+
+Findings check_distribution(const JobFacts& job) {
+  std::vector<std::size_t> counts(job.layout.hosts.size(), 0);
+  for (const int node : job.layout.nodes) ++counts[static_cast<std::size_t>(node)];
+  const auto [least, most] = std::ranges::minmax(counts);
+  if (least == most) return {};
+  std::string table;
+  for (std::size_t node = 0; node < counts.size(); ++node) {
+    table += (node == 0 ? "" : ", ") + job.host(node) + " " + std::to_string(counts[node]);
+    if (node == 7 && counts.size() > 8) {
+      table += ", ...";
+      break;
+    }
+  }
+  return {{"distribution",
+           false,
+           {},
+           "nodes have unequal numbers of ranks: " + table,
+           "ask for --ntasks-per-node=N (mpiexec: -map-by ppr:N:node), unless this is meant"}};
+}
+
+Findings check_arguments(const JobFacts& job) {
+  Finding finding{"arguments", false, {}, "the command line differs from rank 0's", "start all ranks with one command"};
+  std::set<std::string> hosts;
+  for (std::size_t rank = 0; rank < job.ranks.size(); ++rank) {
+    if (job.ranks[rank].value("arguments", "") == job.ranks[0].value("arguments", "")) continue;
+    hosts.insert(job.layout.host_of(static_cast<int>(rank)));
+  }
+  finding.hosts.assign(hosts.begin(), hosts.end());
+  return hosts.empty() ? Findings{} : Findings{finding};
+}
+
+Findings check_folder(const JobFacts& job) {
+  return differing(job, "folder", false, "/system/folder/path", "the current folder",
+                   "start from a folder that all nodes share, or give --chdir (srun) or -wdir (mpiexec)");
+}
+
+namespace {
+
+/// CPUs of the node that no mask can leave out.
+CpuSet whole(const Machine& machine) {
+  CpuSet all;
+  for (const auto& core : machine.cores) all.insert(core.cpus.begin(), core.cpus.end());
+  return all;
+}
+
+bool is_far_from_its_gpu(const JobFacts& job, const Machine& machine, int rank, const Binding& binding) {
+  if (binding.gpu < 0) return false;
+  const auto gpus = resources_of(job.ranks[static_cast<std::size_t>(rank)]).gpus;
+  const std::string bus_id = gpus.at(static_cast<std::size_t>(binding.gpu)).bus_id;
+  const auto slot = std::ranges::find(machine.gpus, bus_id, &GpuSlot::bus_id);
+  return slot != machine.gpus.end() && !slot->near.empty() && intersection(slot->near, binding.cpus).empty();
+}
+
+}  // namespace
+
+Findings check_room(const JobFacts& job) {
+  Findings findings;
+  for (int rank = 0; rank < job.layout.size(); ++rank) {
+    const auto node = static_cast<std::size_t>(job.layout.node_of(rank));
+    const auto cpus = mask_of(job, rank);
+    const int threads = job.ranks[static_cast<std::size_t>(rank)].value("threads", 0);
+    if (static_cast<int>(cpus.size()) >= threads || cpus == whole(job.nodes[node].at("machine").get<Machine>()))
+      continue;
+    add(findings, {"affinity",
+                   false,
+                   {job.host(node)},
+                   "ranks may use " + std::to_string(cpus.size()) + " CPUs, but are to run " + std::to_string(threads) +
+                       " threads",
+                   "srun -c N or SRUN_CPUS_PER_TASK=N (srun does not take N from sbatch), mpiexec --bind-to none"});
+  }
+  return findings;
+}
+
+Findings check_gpu_affinity(const JobFacts& job) {
+  Findings findings;
+  for (std::size_t node = 0; node < job.bindings.size(); ++node) {
+    const auto machine = job.nodes[node].at("machine").get<Machine>();
+    const auto ranks = job.layout.ranks_of(static_cast<int>(node));
+    for (std::size_t i = 0; i < ranks.size() && i < job.bindings[node].size(); ++i) {
+      if (!is_far_from_its_gpu(job, machine, ranks[i], job.bindings[node][i])) continue;
+      add(findings, {"affinity",
+                     false,
+                     {job.host(node)},
+                     "ranks run on CPUs far from their GPUs (another NUMA node)",
+                     "srun --gpu-bind=closest or --cpu-bind=none, mpiexec --bind-to none: mnlaunch then binds them"});
+      break;
+    }
+  }
+  return findings;
+}
+
+Findings check_affinity(const JobFacts& job) {
+  Findings findings;
+  for (int node = 0; node < job.layout.node_count(); ++node) {
+    const auto ranks = job.layout.ranks_of(node);
+    const auto crowded = [&](int rank) {
+      const CpuSet mask = mask_of(job, rank);
+      return mask.size() == 1 &&
+             std::ranges::count_if(ranks, [&](int other) { return mask_of(job, other) == mask; }) > 1;
+    };
+    if (!std::ranges::any_of(ranks, crowded)) continue;
+    findings.push_back({"affinity",
+                        true,
+                        {job.layout.hosts[static_cast<std::size_t>(node)]},
+                        "several ranks are bound to one and the same CPU",
+                        "ask for cores: srun -c N --cpu-bind=cores (or SRUN_CPUS_PER_TASK), mpiexec --bind-to none"});
+  }
+  return findings;
+}
+
+}  // namespace mn::launcher

@@ -1,0 +1,58 @@
+#include <algorithm>
+#include <sstream>
+
+#include <mn/core/checksum.hpp>
+
+#include "facts/facts.hpp"
+
+namespace mn::launcher {
+namespace {
+
+template <std::size_t N>
+bool starts_with_any(const std::string& text, const char* const (&prefixes)[N]) {
+  return std::ranges::any_of(prefixes, [&](const char* prefix) { return text.starts_with(prefix); });
+}
+
+/// Whether nodes should have the same value. Left out: what launchers themselves set for each process.
+bool is_compared(const std::string& name) {
+  constexpr const char* kExact[] = {"LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "CUDA_DEVICE_ORDER"};
+  constexpr const char* kPrefixes[] = {"OMP_", "KMP_", "MKL_", "MV2_", "OMPI_MCA_", "UCX_", "FI_", "NCCL_", "MN_"};
+  constexpr const char* kOwn[] = {"OMPI_MCA_orte_",  "OMPI_MCA_ess",          "OMPI_MCA_pmix",
+                                  "OMPI_MCA_shmem_", "OMPI_MCA_initial_wdir", "OMPI_MCA_mpi_oversubscribe",
+                                  "MV2_COMM_WORLD_", "NCCL_SOCKET_IFNAME",    "NCCL_HOSTID",
+                                  "MN_NODE_NAME",    "MN_HARDWARE_ROOT",      "OMPI_MCA_plm",
+                                  "OMPI_MCA_rmaps",  "OMPI_MCA_routed",       "OMPI_MCA_prte"};
+  if (starts_with_any(name, kOwn)) return false;
+  return std::ranges::find(kExact, name) != std::end(kExact) || starts_with_any(name, kPrefixes);
+}
+
+std::string shortened(const std::string& value) {
+  constexpr std::size_t kMost = 160;
+  if (value.size() <= kMost) return value;
+  return value.substr(0, kMost) + "... (" + std::to_string(hash64(value)) + ")";
+}
+
+}  // namespace
+
+std::string own_path_folders(const std::string& path) {
+  constexpr const char* kSystem[] = {"/usr/local/sbin", "/usr/local/bin",   "/usr/sbin", "/usr/bin", "/sbin", "/bin",
+                                     "/usr/games",      "/usr/local/games", "/snap/bin"};
+  std::istringstream folders(path);
+  std::string own;
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (folder.empty() || std::ranges::find(kSystem, folder) != std::end(kSystem)) continue;
+    own += (own.empty() ? "" : ":") + folder;
+  }
+  return own;
+}
+
+Facts environment_facts(const Variables& variables) {
+  Facts facts = Facts::object();
+  for (const auto& [name, value] : variables.all()) {
+    if (is_compared(name)) facts[name] = shortened(value);
+  }
+  facts["PATH"] = shortened(own_path_folders(variables.get("PATH").value_or("")));
+  return facts;
+}
+
+}  // namespace mn::launcher

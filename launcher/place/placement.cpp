@@ -1,0 +1,247 @@
+#include "place/placement.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
+
+#include "place/slurm.hpp"
+
+namespace mn::launcher {
+namespace {
+
+/// A namespace or PMI job id of one Slurm step, as the plugins of srun make them.
+std::string slurm_step_name(const Variables& variables) {
+  return variables.get("SLURM_JOB_ID").value_or("?") + "." + variables.get("SLURM_STEP_ID").value_or("?");
+}
+
+int step_size(const Variables& variables) {
+  return variables.number("SLURM_STEP_NUM_TASKS").value_or(variables.number("SLURM_NTASKS").value_or(1));
+}
+
+constexpr const char* kSlurmPmix = "slurm.pmix.";
+
+/// What a launcher calls the variables that tell a rank's place.
+struct Names {
+  const char* launcher;
+  const char* rank;
+  const char* size;
+  const char* local_rank;
+  const char* local_size;
+  const char* job;
+};
+
+constexpr Names kNames[] = {
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
+    {"MVAPICH2", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE",
+     "MPIRUN_ID"},
+    {"JSM", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_LOCAL_SIZE",
+     "LSB_JOBID"},
+    {"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", "FLUX_JOB_ID"},
+    {"PALS", "PALS_RANKID", "PMI_SIZE", "PALS_LOCAL_RANKID", "PMI_LOCAL_SIZE", "PALS_APID"},
+    {"Hydra (PMI)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_PORT"},
+    {"PMI", "PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", "PMI_JOBID"},
+};
+constexpr std::span<const Names> kPmiNames = std::span(kNames).last(2);
+
+bool is_complete(const Variables& variables, const Names& names) {
+  return variables.has(names.rank) && variables.has(names.size) && variables.has(names.local_rank) &&
+         variables.has(names.local_size);
+}
+
+/// The names that are all set, else the first of which there is a rank; null if there are none.
+const Names* find_names(const Variables& variables, std::span<const Names> candidates) {
+  const Names* found = nullptr;
+  for (const auto& names : candidates) {
+    if (!variables.has(names.rank)) continue;
+    if (is_complete(variables, names)) return &names;
+    if (found == nullptr) found = &names;
+  }
+  return found;
+}
+
+void compare(Placement& here, const Variables& variables, const std::string& name, int value,
+             const std::string& meaning) {
+  const auto other = variables.number(name);
+  if (!other || *other == value) return;
+  here.conflicts.push_back(here.source + " says " + meaning + " " + std::to_string(value) + ", but " + name + " is " +
+                           std::to_string(*other));
+}
+
+void take_layout(Placement& here, Layout layout) {
+  here.size = layout.size();
+  here.inter_rank = layout.node_of(here.rank);
+  here.inter_size = layout.node_count();
+  const auto neighbours = layout.ranks_of(here.inter_rank);
+  here.intra_size = static_cast<int>(neighbours.size());
+  const auto me = std::find(neighbours.begin(), neighbours.end(), here.rank);
+  here.intra_rank = static_cast<int>(me - neighbours.begin());
+  here.layout = std::move(layout);
+}
+
+bool is_hydra(const Variables& variables) { return variables.has("MPI_LOCALNRANKS"); }
+
+Placement place_pmix(const Variables& variables, const ServerJob& job) {
+  if (job.rank < 0 || job.rank >= static_cast<int>(job.node_ids.size()) || job.hosts.size() != job.node_ids.size()) {
+    throw UsageError("the PMIx server of " + job.name_space + " gives rank " + std::to_string(job.rank) + " of " +
+                     std::to_string(job.node_ids.size()) + ": its job is not described");
+  }
+  Placement here;
+  here.launcher = Launcher::kPmix;
+  here.rank = job.rank;
+  here.job = job.name_space;
+  here.source = "PMIx " + job.name_space;
+  take_layout(here, make_layout(job.node_ids, job.hosts));
+  compare(here, variables, "PMIX_RANK", here.rank, "rank");
+  if (is_slurm_pmix(job.name_space)) {
+    const std::string step = job.name_space.substr(std::string(kSlurmPmix).size());
+    if (slurm_step_name(variables) != step) {
+      here.conflicts.push_back(here.source + " is step " + step + ", but SLURM_JOB_ID.SLURM_STEP_ID is " +
+                               slurm_step_name(variables));
+    }
+    compare(here, variables, "SLURM_PROCID", here.rank, "rank");
+  } else {
+    compare(here, variables, "OMPI_COMM_WORLD_RANK", here.rank, "rank");
+    compare(here, variables, "OMPI_COMM_WORLD_SIZE", here.size, "size");
+  }
+  return here;
+}
+
+/// Where a launcher tells this rank's node but not the others': nodes are taken to be filled alike, in order of rank.
+void guess_nodes(Placement& here) {
+  const bool alone = here.intra_size >= here.size;
+  here.inter_size = alone ? 1 : (here.size + here.intra_size - 1) / here.intra_size;
+  here.inter_rank = alone ? 0 : here.rank / here.intra_size;
+}
+
+/// Of two launchers that contradict each other one is outside of the other, and nothing tells which.
+void refuse_two_stories(const Placement& here, const Variables& variables) {
+  if (!in_slurm_step(variables)) return;
+  const int rank = variables.needed("SLURM_PROCID", "Slurm");
+  const int size = step_size(variables);
+  if (rank == here.rank && size == here.size) return;
+  throw UsageError("variables of " + here.source + " say rank " + std::to_string(here.rank) + " of " +
+                   std::to_string(here.size) + ", those of Slurm step " + slurm_step_name(variables) + " rank " +
+                   std::to_string(rank) + " of " + std::to_string(size) +
+                   ", and no server answers for either: start mnlaunch directly under srun --mpi=pmix or mpiexec, " +
+                   "without the other's variables (unset them before sbatch or srun)");
+}
+
+Placement place_by_variables(const Variables& variables, Launcher launcher) {
+  const Names* names = find_names(variables, launcher == Launcher::kPmi ? kPmiNames : std::span(kNames));
+  if (names == nullptr) names = &kPmiNames.front();
+  Placement here;
+  here.launcher = launcher;
+  here.source = names->launcher;
+  here.rank = variables.needed(names->rank, here.source);
+  here.size = variables.needed(names->size, here.source);
+  here.job = variables.get(names->job).value_or(here.source);
+  if (launcher == Launcher::kVariables) refuse_two_stories(here, variables);
+  if (here.size == 1) return here;
+  here.intra_rank = variables.needed(names->local_rank, here.source);
+  here.intra_size = variables.needed(names->local_size, here.source);
+  guess_nodes(here);
+  return here;
+}
+
+Placement place_pmi(const Variables& variables, const std::optional<ServerJob>& server) {
+  if (!server) return place_by_variables(variables, Launcher::kPmi);
+  Placement here;
+  here.launcher = Launcher::kPmi;
+  here.source = variables.has("FLUX_TASK_RANK") ? "Flux (PMI)" : "Hydra (PMI)";
+  here.rank = server->rank;
+  here.job = server->name_space;
+  take_layout(here, make_layout(server->node_ids, server->hosts));
+  compare(here, variables, "MPI_LOCALRANKID", here.intra_rank, "local rank");
+  compare(here, variables, "MPI_LOCALNRANKS", here.intra_size, "local size");
+  return here;
+}
+
+Placement place_slurm(const Variables& variables) {
+  Placement here;
+  here.launcher = Launcher::kSlurm;
+  here.job = slurm_step_name(variables);
+  here.source = "Slurm step " + here.job;
+  here.rank = variables.needed("SLURM_PROCID", here.source);
+  here.size = step_size(variables);
+  if (auto layout = slurm_layout(variables)) {
+    take_layout(here, std::move(*layout));
+    compare(here, variables, "SLURM_STEP_NUM_TASKS", here.size, "size");
+  } else {
+    here.intra_rank = variables.needed("SLURM_LOCALID", here.source);
+    const auto tasks = variables.get("SLURM_GTIDS").value_or("");
+    here.intra_size = 1 + static_cast<int>(std::count(tasks.begin(), tasks.end(), ','));
+    here.inter_rank = variables.needed("SLURM_NODEID", here.source);
+    here.inter_size = variables.number("SLURM_STEP_NUM_NODES").value_or(variables.number("SLURM_NNODES").value_or(1));
+  }
+  compare(here, variables, "PMI_RANK", here.rank, "rank");
+  return here;
+}
+
+void check_ranges(const Placement& here) {
+  const auto in = [](int value, int size) { return value >= 0 && value < size; };
+  if (in(here.rank, here.size) && in(here.intra_rank, here.intra_size) && in(here.inter_rank, here.inter_size)) return;
+  throw UsageError(here.source + " says rank " + std::to_string(here.rank) + " of " + std::to_string(here.size) +
+                   ", local rank " + std::to_string(here.intra_rank) + " of " + std::to_string(here.intra_size) +
+                   ", node " + std::to_string(here.inter_rank) + " of " + std::to_string(here.inter_size) +
+                   ": its variables were changed on the way; start mnlaunch directly under it");
+}
+
+Placement place_unchecked(const Variables& variables, Launcher launcher, const std::optional<ServerJob>& server) {
+  switch (launcher) {
+    case Launcher::kPmix:
+      return place_pmix(variables, server.value());
+    case Launcher::kPmi:
+      return place_pmi(variables, server);
+    case Launcher::kVariables:
+      return place_by_variables(variables, launcher);
+    case Launcher::kSlurm:
+      return place_slurm(variables);
+    case Launcher::kNone:
+      break;
+  }
+  Placement alone;
+  alone.source = "no launcher";
+  alone.job = "alone";
+  alone.layout = Layout{{0}, {host_name()}};
+  return alone;
+}
+
+}  // namespace
+
+bool is_slurm_pmix(const std::string& job) { return job.starts_with(kSlurmPmix); }
+
+bool in_slurm_step(const Variables& variables) {
+  const auto step = variables.get("SLURM_STEP_ID");
+  // Batch scripts, interactive shells and the like have reserved step ids near 2^32, printed signed by some versions.
+  return step && step->size() < 10 && step->front() != '-' && variables.has("SLURM_PROCID");
+}
+
+Launcher innermost_launcher(const Variables& variables, const std::function<bool(int)>& is_socket) {
+  const auto pmi_fd = variables.number("PMI_FD");
+  // An MPI launcher closes its children's other descriptors: an open PMI_FD means that nothing came after it.
+  const bool live_pmi = variables.has("PMI_RANK") && pmi_fd && is_socket(*pmi_fd);
+  // Slurm's own PMI server leaves to SLURM_* who shares the node.
+  const bool is_slurms = in_slurm_step(variables) && !is_hydra(variables) && !variables.has("FLUX_TASK_RANK");
+  if (live_pmi) return is_slurms ? Launcher::kSlurm : Launcher::kPmi;
+  if (variables.has("PMIX_NAMESPACE") && variables.has("PMIX_RANK")) return Launcher::kPmix;
+  return launcher_without_server(variables);
+}
+
+Launcher launcher_without_server(const Variables& variables) {
+  if (variables.has("OMPI_COMM_WORLD_RANK")) return Launcher::kVariables;
+  if (is_hydra(variables) && variables.has("PMI_PORT")) return Launcher::kVariables;
+  if (in_slurm_step(variables)) return Launcher::kSlurm;
+  const Names* names = find_names(variables, kNames);
+  return names != nullptr && variables.number(names->size) != 1 ? Launcher::kVariables : Launcher::kNone;
+}
+
+Placement place(const Variables& variables, Launcher launcher, const std::optional<ServerJob>& server) {
+  Placement here = place_unchecked(variables, launcher, server);
+  check_ranges(here);
+  return here;
+}
+
+}  // namespace mn::launcher

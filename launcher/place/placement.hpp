@@ -1,0 +1,65 @@
+/// Which rank this process is: a pure function of the environment and of what the PMIx server says.
+///
+/// Launchers nest (mpirun in a Slurm allocation, srun in a batch script), and each leaves its variables to its
+/// children. The innermost one that is alive decides; the variables of the others are stale and are not looked at.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "place/layout.hpp"
+#include "place/variables.hpp"
+
+namespace mn::launcher {
+
+enum class Launcher {
+  kNone,       ///< started by hand: rank 0 of 1
+  kPmix,       ///< a PMIx server: Open MPI's mpiexec, PRRTE, srun --mpi=pmix
+  kPmi,        ///< a PMI-1 server: MPICH's or Intel's Hydra, Flux
+  kSlurm,      ///< a Slurm step without PMIx (srun --mpi=none or pmi2)
+  kVariables,  ///< variables alone: Open MPI or Hydra without their servers, MVAPICH2, PALS, ALPS, JSM
+};
+
+/// What a PMIx or PMI server tells each of its clients.
+struct ServerJob {
+  std::string name_space;  ///< slurm.pmix.JOB.STEP for srun; no other job has the same
+  int rank = 0;
+  std::vector<int> node_ids;       ///< [size] the server's number for the node of each rank
+  std::vector<std::string> hosts;  ///< [size] its name for that node
+};
+
+struct Placement {
+  int rank = 0;
+  int size = 1;
+  int intra_rank = 0;  ///< position among the ranks of this node, by rank
+  int intra_size = 1;
+  int inter_rank = 0;  ///< number of this node; nodes are ordered by their lowest rank
+  int inter_size = 1;
+  Launcher launcher = Launcher::kNone;
+  std::string source;            ///< for people: "PMIx slurm.pmix.7.0", "Hydra", …
+  std::string job;               ///< the same on all ranks and no other job's: seeds MASTER_PORT
+  std::optional<Layout> layout;  ///< of the whole job, where the launcher tells
+  /// Sources of the launcher that decided which contradict each other; each names both values.
+  std::vector<std::string> conflicts;
+};
+
+/// The innermost live launcher. `is_socket(fd)`: whether the descriptor is an open socket of this process, by which
+/// a live PMI_FD is told from one that was inherited as text only.
+[[nodiscard]] Launcher innermost_launcher(const Variables& variables, const std::function<bool(int)>& is_socket);
+
+/// The same where the PMIx server does not answer; kNone: there is nothing else.
+[[nodiscard]] Launcher launcher_without_server(const Variables& variables);
+
+/// Whether the job's name is that of a step of srun --mpi=pmix.
+[[nodiscard]] bool is_slurm_pmix(const std::string& job);
+
+/// True in a process that srun started as a task; false in batch scripts and interactive shells of an allocation.
+[[nodiscard]] bool in_slurm_step(const Variables& variables);
+
+/// `server` is needed for kPmix, and makes kPmi more exact. Throws UsageError if the launcher's variables are
+/// incomplete or malformed, or where it can't be told which of two launchers is alive.
+[[nodiscard]] Placement place(const Variables& variables, Launcher launcher, const std::optional<ServerJob>& server);
+
+}  // namespace mn::launcher

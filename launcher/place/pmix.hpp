@@ -1,0 +1,81 @@
+/// A client's connection to the job's PMIx server, through a libpmix that is loaded at run time.
+///
+/// A process that has been a PMIx client and then execs an MPI program leaves it unable to attach to the server's
+/// shared-memory store ("getting local rank failed"). The cure is the hash store, chosen before the first connection
+/// and left chosen for the program: PmixSession sets PMIX_MCA_gds=hash.
+///
+/// A server that sees a client's connection end takes the rank off the count of those it waits for in fences: PMIx 3
+/// always, later versions where the end overtakes their note that the client has finalized. MPI_Init of the program
+/// would hang. PmixSession therefore keeps the connection open, unused, until the program ends.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <mn/core/error.hpp>
+
+#include "place/placement.hpp"
+
+namespace mn::launcher {
+
+/// The server, or the library, does not do what was asked.
+class PmixError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Not every rank came to a fence in time.
+class PmixTimeout : public PmixError {
+ public:
+  PmixTimeout(const std::string& what, std::vector<int> missing) : PmixError(what), missing_(std::move(missing)) {}
+  /// Ranks that never came; empty if that could not be found out.
+  [[nodiscard]] const std::vector<int>& missing() const noexcept { return missing_; }
+
+ private:
+  std::vector<int> missing_;
+};
+
+class PmixSession {
+ public:
+  /// Loads the first libpmix of `libraries` that loads, and connects. Throws PmixError if none loads or no server
+  /// answers. libpmix waits without end for a server that hangs: a call that takes longer than `patience` ends the
+  /// process with exit status 78 and a line that says so.
+  PmixSession(const std::vector<std::filesystem::path>& libraries, std::chrono::milliseconds patience);
+  ~PmixSession();
+  PmixSession(const PmixSession&) = delete;
+  PmixSession& operator=(const PmixSession&) = delete;
+
+  [[nodiscard]] const ServerJob& job() const noexcept { return job_; }
+  [[nodiscard]] std::chrono::milliseconds patience() const noexcept { return patience_; }
+  [[nodiscard]] std::string library_version() const;
+
+  /// Makes `bytes` readable by all ranks after the next fence().
+  void put(const std::string& key, std::string_view bytes);
+  /// Collective over all ranks of the job: everything put before is readable after. Throws PmixTimeout after
+  /// `patience`; the session can then only be abandoned.
+  void fence();
+  /// What `rank` put under `key`; nothing if it put nothing.
+  [[nodiscard]] std::optional<std::string> get(int rank, const std::string& key) const;
+
+ private:
+  struct Library;
+  class Watchdog;
+  [[nodiscard]] ServerJob read_job() const;
+  void begin_generation();
+  [[nodiscard]] std::vector<int> ranks_that_never_came() const;
+
+  std::chrono::milliseconds patience_;
+  std::unique_ptr<Library> library_;
+  std::unique_ptr<Watchdog> watchdog_;
+  ServerJob job_;
+  std::string prefix_;  ///< of keys: what an earlier process of this rank put stays in the servers' and clients' stores
+  int fences_ = 0;
+  bool abandoned_ = false;
+};
+
+}  // namespace mn::launcher

@@ -1,0 +1,123 @@
+#include "verdict.hpp"
+
+#include <algorithm>
+
+#include <mn/core/json.hpp>
+
+#include "check_failed.hpp"
+#include "report.hpp"
+
+namespace mn::launcher {
+namespace {
+
+std::vector<Row> rows_of(const JobFacts& job, const Placement& here) {
+  std::vector<Row> rows;
+  for (int node = 0; node < job.layout.node_count(); ++node) {
+    const auto ranks = job.layout.ranks_of(node);
+    const auto& bindings = job.bindings[static_cast<std::size_t>(node)];
+    for (std::size_t i = 0; i < ranks.size() && i < bindings.size(); ++i) {
+      rows.push_back({.rank = ranks[i],
+                      .host = job.layout.hosts[static_cast<std::size_t>(node)],
+                      .intra_rank = static_cast<int>(i),
+                      .inter_rank = node,
+                      .device = bindings[i].gpu < 0 ? "cpu" : "cuda:" + std::to_string(bindings[i].gpu),
+                      .cores = format_cpus(bindings[i].cpus),
+                      .nic = bindings[i].nic,
+                      .source = here.source});
+    }
+  }
+  std::ranges::sort(rows, {}, &Row::rank);
+  return rows;
+}
+
+/// Where nothing was exchanged, the launcher's own story about the others is all there is.
+std::vector<Row> rows_as_told(const JobFacts& job, const Placement& here) {
+  if (!here.layout || here.size == job.layout.size()) return rows_of(job, here);
+  std::vector<Row> rows;
+  std::vector<int> used(here.layout->hosts.size(), 0);
+  for (int rank = 0; rank < here.size; ++rank) {
+    const int node = here.layout->node_of(rank);
+    rows.push_back({.rank = rank,
+                    .host = here.layout->host_of(rank),
+                    .intra_rank = used[static_cast<std::size_t>(node)]++,
+                    .inter_rank = node,
+                    .device = "?",
+                    .cores = "",
+                    .nic = "",
+                    .source = here.source});
+  }
+  return rows;
+}
+
+bool is_missing_everywhere(const JobFacts& job) {
+  const Facts::json_pointer error("/program/error");
+  return std::ranges::all_of(job.nodes, [&](const Facts& node) { return !node.value(error, std::string()).empty(); });
+}
+
+std::string lines(const Findings& findings) {
+  std::string text;
+  for (const auto& finding : findings) text += "mnlaunch: " + to_line(finding) + "\n";
+  return text;
+}
+
+/// Names and variables need not be UTF-8; JSON must.
+std::string text_of(const nlohmann::json& document, int indent) {
+  return document.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+bool keeps_from_starting(const Finding& finding) {
+  return finding.is_error && (finding.check == "mpi" || finding.check == "program" || finding.check == "unresolved");
+}
+
+int exit_code_of(const Findings& findings, CheckLevel level) {
+  const bool error = std::ranges::any_of(findings, &Finding::is_error);
+  return error || (level == CheckLevel::kStrict && !findings.empty()) ? CheckError::kExitCode : 0;
+}
+
+}  // namespace
+
+Verdict judge(const JobFacts& job, const Options& options, const Placement& here, int program_exit) {
+  Verdict verdict;
+  const bool checked = options.check != CheckLevel::kOff || options.doctor;
+  if (checked && program_exit != 0 && is_missing_everywhere(job)) {
+    verdict.exit_code = program_exit;
+    const bool is_alone = job.layout.size() != here.size;
+    const std::string who = "rank " + std::to_string(here.rank) + " on " + job.layout.hosts[0] + ": ";
+    if (here.rank == 0 || is_alone) {
+      verdict.complaints =
+          "mnlaunch: " + (is_alone ? who : "") + job.nodes[0]["program"]["error"].get<std::string>() + "\n";
+    }
+    return verdict;
+  }
+  Findings findings = checked ? run_checks(job) : Findings{};
+  verdict.exit_code = exit_code_of(findings, options.check);
+  // A rank that judges alone says only what stops it, what concerns its whole node once for each node, and what
+  // concerns the whole step (srun gave it no PMIx server) once.
+  const auto is_others_to_say = [&](const Finding& finding) {
+    return !finding.is_error || (here.intra_rank != 0 && finding.check != "sources") ||
+           (finding.check == "mpi" && job.launcher == Launcher::kSlurm);
+  };
+  if (here.rank != 0) std::erase_if(findings, is_others_to_say);
+
+  nlohmann::json document = {{"findings", to_json(findings)}};
+  if (here.rank == 0 && options.show) {
+    const auto rows = rows_as_told(job, here);
+    document["placement"] = to_json(rows);
+    if (!options.json) verdict.output = table(rows);
+  }
+  if (options.doctor) {
+    document["placement"] = to_json(rows_as_told(job, here));
+    verdict.report = text_of(document, -1);
+    // The self test prints one report of it all, unless it can't even start as one job.
+    verdict.exit_code = std::ranges::any_of(findings, keeps_from_starting) ? 1 : 0;
+    if (verdict.exit_code == 0) return verdict;
+  }
+  if (options.json && here.rank == 0 && (options.show || !findings.empty())) {
+    verdict.output = text_of(document, 2) + "\n";
+  } else {
+    verdict.complaints = lines(findings);
+  }
+  return verdict;
+}
+
+}  // namespace mn::launcher

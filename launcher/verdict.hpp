@@ -1,0 +1,22 @@
+/// Rank 0's verdict over the job, and what it prints.
+#pragma once
+
+#include <string>
+
+#include "checks/findings.hpp"
+#include "options.hpp"
+#include "place/placement.hpp"
+
+namespace mn::launcher {
+
+struct Verdict {
+  int exit_code = 0;       ///< 0: go; 78: a failed check; 126 or 127: there is no program to run
+  std::string output;      ///< for standard output: the table, or a JSON document
+  std::string complaints;  ///< for standard error: one line for each finding
+  std::string report;      ///< with --doctor: findings and placement as JSON, for the self test to print with its own
+};
+
+/// `program_exit` is the status of a shell that could not run the program; it counts if no node can.
+[[nodiscard]] Verdict judge(const JobFacts& job, const Options& options, const Placement& here, int program_exit);
+
+}  // namespace mn::launcher

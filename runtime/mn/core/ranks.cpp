@@ -1,0 +1,50 @@
+#include <charconv>
+
+#include <mn/core/ranks.hpp>
+
+namespace mn {
+namespace {
+
+/// The first result of `read(text)` that is a value, over the launchers' variables for the rank.
+template <typename Read>
+auto first_of_launchers(const VariableLookup& lookup, Read read) -> decltype(read(std::string())) {
+  const auto try_name = [&](const char* name) {
+    const auto text = lookup(name);
+    return text ? read(*text) : std::nullopt;
+  };
+  if (auto value = try_name("PMIX_RANK")) return value;
+  for (const auto& names : kLauncherVariables) {
+    if (auto value = try_name(names.rank)) return value;
+  }
+  return try_name("SLURM_PROCID");
+}
+
+}  // namespace
+
+std::optional<std::string> rank_text_of_launcher(const VariableLookup& lookup) {
+  return first_of_launchers(lookup, [](const std::string& text) { return std::optional(text); });
+}
+
+std::optional<int> rank_of_environment(const VariableLookup& lookup) {
+  for (const char* name : {"MN_RANK", "RANK"}) {
+    const auto text = lookup(name);
+    const auto rank = text ? parse_rank(*text) : std::nullopt;
+    if (rank) return rank;
+  }
+  return first_of_launchers(lookup, parse_rank);
+}
+
+std::optional<int> parse_rank(const std::string& text) {
+  int rank = -1;
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, rank);
+  return error == std::errc() && end == last && rank >= 0 ? std::optional(rank) : std::nullopt;
+}
+
+bool in_slurm_step(const VariableLookup& lookup) {
+  const auto step = lookup("SLURM_STEP_ID");
+  // Batch scripts, interactive shells and the like have reserved step ids near 2^32, printed signed by some versions.
+  return step && step->size() < 10 && !step->starts_with('-') && lookup("SLURM_PROCID").has_value();
+}
+
+}  // namespace mn
