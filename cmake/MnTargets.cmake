@@ -1,7 +1,7 @@
 # The few ways in which targets are made in this tree.
 
 # mn_add_library(core SOURCES a.cpp PUBLIC_HEADERS a.hpp LINKS … [TORCH]): static library mn_core, alias mn::core.
-# PUBLIC_HEADERS alone are installed and documented, and headers_test compiles each by itself; <mn/mn.hpp> includes those
+# PUBLIC_HEADERS alone are installed and documented, and install.headers compiles each by itself; <mn/mn.hpp> includes those
 # that users name. TORCH links libtorch, APART goes to mn_unite.
 function(mn_add_library name)
   cmake_parse_arguments(ARG "TORCH" "" "SOURCES;PUBLIC_HEADERS;LINKS;PRIVATE_LINKS;APART" ${ARGN})
