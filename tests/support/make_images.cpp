@@ -95,10 +95,10 @@ void make_split(const Settings& settings, const std::string& split, std::int64_t
   }
 }
 
-jobs::Options options_for(Settings& settings) {
+Options options_for(Settings& settings) {
   std::string kinds;
   for (const ImageKind& kind : image_kinds()) kinds.append(kinds.empty() ? "" : ", ").append(kind.name);
-  jobs::Options options("make_images OUT [options]: images made by rule → OUT/{train,val}/CLASS/*");
+  Options options("make_images OUT [options]: images made by rule → OUT/{train,val}/CLASS/*");
   options.add("classes", settings.classes, "classes", 1, 10000);
   options.add("per-class", settings.train, "training images of each class", 0, 1000000);
   options.add("val-per-class", settings.val, "validation images of each class", 0, 1000000);
@@ -114,7 +114,7 @@ int make_images(int argc, char** argv) {
   const bool has_out = argc > 1 && std::string_view(argv[1]).substr(0, 1) != "-";
   std::vector<const char*> rest(argv, argv + argc);
   if (has_out) rest.erase(rest.begin() + 1);
-  if (options.parse(static_cast<int>(rest.size()), rest.data()) == jobs::Options::Action::kHelp) {
+  if (options.parse(static_cast<int>(rest.size()), rest.data()) == Options::Action::kHelp) {
     std::fputs(options.help().c_str(), stdout);
     return 0;
   }
