@@ -11,9 +11,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kPictureBytes = 3 * 32 * 32;  // three planes: red, green, blue
+constexpr std::size_t kImageBytes = 3 * 32 * 32;  // three planes: red, green, blue
 
-/// The two data sets differ in their files and in the bytes of label before each picture.
+/// The two data sets differ in their files and in the bytes of label before each image.
 struct Variant {
   std::vector<std::string> train;
   std::vector<std::string> val;
@@ -39,7 +39,7 @@ const Variant& variant_in(const fs::path& folder) {
 
 void append_file(const fs::path& path, const Variant& variant, RawSamples& samples) {
   const std::string content = read_file(path);
-  const std::size_t record = variant.label_bytes + kPictureBytes;
+  const std::size_t record = variant.label_bytes + kImageBytes;
   if (content.empty() || content.size() % record != 0) {
     throw DataError(path.string() + " is truncated or no CIFAR file: " + std::to_string(content.size()) +
                     " bytes are no whole number of records of " + std::to_string(record));
@@ -47,12 +47,12 @@ void append_file(const fs::path& path, const Variant& variant, RawSamples& sampl
   for (std::size_t at = 0; at < content.size(); at += record) {
     const auto label = static_cast<unsigned char>(content[at + variant.label_bytes - 1]);
     if (label >= variant.classes) {
-      throw DataError(path.string() + " is damaged: picture " + std::to_string(at / record) + " has label " +
+      throw DataError(path.string() + " is damaged: image " + std::to_string(at / record) + " has label " +
                       std::to_string(label));
     }
     samples.labels.push_back(label);
-    const auto picture = std::as_bytes(std::span(content)).subspan(at + variant.label_bytes, kPictureBytes);
-    samples.bytes.insert(samples.bytes.end(), picture.begin(), picture.end());
+    const auto image = std::as_bytes(std::span(content)).subspan(at + variant.label_bytes, kImageBytes);
+    samples.bytes.insert(samples.bytes.end(), image.begin(), image.end());
   }
 }
 

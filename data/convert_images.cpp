@@ -1,3 +1,16 @@
+// Images on disk → shards, in parallel and resumable.
+//
+// The plan, a function of files, seed and shard size, says which file goes into which shard. A mark in the output
+// folder keeps the plan's hash while the conversion runs. Threads take shards from a counter; each checks its images,
+// collects them in memory and publishes the shard at once. The manifest comes last, then the mark goes.
+//
+// (1) Labels, shards and bytes depend on the plan alone: not on threads, nor on interruptions.
+// (2) A published shard is complete. After a kill only missing, damaged or (without --on-error skip) incomplete shards
+//     are written again; what another plan wrote is never touched.
+// (3) A manifest exists only where all its shards do.
+// (4) The first failure stops all threads and is the one that is thrown.
+//
+// Cost: each image is read once, and decoded once unless only its header is checked; memory is one shard a thread.
 #include "data/convert_images.hpp"
 
 #include <algorithm>
@@ -24,10 +37,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Present while a conversion is under way: what it makes, so that only the same one goes on.
+/// Present while a conversion is under way: what it makes, so that only the same one resumes it.
 constexpr const char* kPlanName = "conversion.json";
 
-/// Begins a conversion, or goes on with an interrupted one.
+/// Begins a conversion, or resumes an interrupted one.
 void claim_output(const fs::path& out, std::uint64_t plan) {
   const fs::path path = out / kPlanName;
   const std::string mark = nlohmann::json{{"plan", std::to_string(plan)}}.dump() + "\n";
@@ -39,13 +52,13 @@ void claim_output(const fs::path& out, std::uint64_t plan) {
   }
   for (const auto& entry : fs::directory_iterator(out)) {
     if (entry.path().extension() != ".h5") continue;
-    throw UsageError(out.string() + " holds shards of no conversion that could go on (" +
-                     entry.path().filename().string() + "): remove them, or choose another folder with --out");
+    throw UsageError(out.string() + " holds shards of no resumable conversion (" + entry.path().filename().string() +
+                     "): remove them, or choose another folder with --out");
   }
   write_file(path, mark);
 }
 
-/// Whether the shard holds planned pictures, in their order; some may be left out.
+/// Whether the shard holds planned images, in their order; some may be left out.
 bool holds(const ShardReader& shard, const std::vector<std::string>& keys, const std::vector<ImageFile>& planned) {
   auto file = planned.begin();
   for (std::size_t i = 0; i < keys.size(); ++i, ++file) {
@@ -125,14 +138,14 @@ class Converter {
     return write_shard(path, content);
   }
 
-  /// The shard as an earlier run wrote it; nothing if it is to be written (again).
+  /// The shard as an earlier run wrote it; no value if it must be written (again).
   std::optional<ShardInfo> finished(const fs::path& path, const std::vector<ImageFile>& planned) const {
     if (!fs::exists(path)) return {};
     try {
       const ShardReader shard(open_shard(path), std::make_shared<IoCounters>());
       const auto keys = shard.read_keys();
       if (!holds(shard, keys, planned)) {
-        throw UsageError(path.string() + " holds other pictures than belong there: remove it and start again");
+        throw UsageError(path.string() + " holds other images than belong there: remove it and start again");
       }
       if (keys.size() < planned.size() && !options_.skip_bad) return {};
       return describe_shard(path);
@@ -188,7 +201,7 @@ ImageConversion convert_images(const fs::path& source, const ImageConvertOptions
   const ImageList list = list_images(source, options.classes);
   if (list.passed_over > 0 && options.warn) {
     options.warn("files left alone in " + source.string() + ": " + std::to_string(list.passed_over) + ", the first " +
-                 list.first_passed_over.string() + " (in no class folder, or not named as a picture)");
+                 list.first_passed_over.string() + " (in no class folder, or not named as an image)");
   }
   const ImagePlan plan = plan_shards(list, options.shuffle, options.seed, options.output.shard_bytes);
   const OutputFolder out(options.output);

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 bool hidden(const fs::path& path) { return path.filename().string().front() == '.'; }
 
-/// What lies in `folder`, sorted, so that numbers do not depend on the file system.
+/// The entries of `folder`, sorted, so that labels do not depend on the file system.
 std::vector<fs::directory_entry> sorted_entries(const fs::path& folder) {
   std::vector<fs::directory_entry> entries;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -30,7 +30,7 @@ std::vector<fs::directory_entry> sorted_entries(const fs::path& folder) {
 }
 
 /// torchvision's ImageFolder takes the same.
-bool named_as_picture(const fs::path& path) {
+bool named_as_image(const fs::path& path) {
   std::string extension = path.extension().string();
   for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   constexpr const char* kExtensions[] = {".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"};
@@ -41,23 +41,23 @@ void pass_over(const fs::path& file, ImageList& list) {
   if (list.passed_over++ == 0) list.first_passed_over = file;
 }
 
-/// The pictures in `folder`, then those of the folders in it. Links to folders are followed, but into none of `seen`:
+/// The images in `folder`, then those of the folders in it. Links to folders are followed, but into none of `seen`:
 /// they may lead back up.
-void add_pictures(const fs::path& folder, std::int32_t label, std::set<fs::path>& seen, ImageList& list) {
+void add_images(const fs::path& folder, std::int32_t label, std::set<fs::path>& seen, ImageList& list) {
   if (!seen.insert(fs::canonical(folder)).second) return;
   std::vector<fs::path> folders;
   for (const fs::directory_entry& entry : sorted_entries(folder)) {
     const fs::path& path = entry.path();
     if (entry.is_directory()) {
       folders.push_back(path);
-    } else if (named_as_picture(path)) {
+    } else if (named_as_image(path)) {
       const auto bytes = entry.is_regular_file() ? static_cast<std::int64_t>(entry.file_size()) : 0;
       list.files.push_back({path.lexically_relative(list.root).generic_string(), label, bytes});
     } else {
       pass_over(path, list);
     }
   }
-  for (const fs::path& inner : folders) add_pictures(inner, label, seen, list);
+  for (const fs::path& inner : folders) add_images(inner, label, seen, list);
 }
 
 ImageList list_folder(const fs::path& source) {
@@ -71,7 +71,7 @@ ImageList list_folder(const fs::path& source) {
     const std::string name = entry.path().filename().string();
     const std::size_t before = list.files.size();
     std::set<fs::path> seen = {fs::canonical(source)};
-    add_pictures(entry.path(), static_cast<std::int32_t>(list.class_names.size()), seen, list);
+    add_images(entry.path(), static_cast<std::int32_t>(list.class_names.size()), seen, list);
     if (list.files.size() == before) {
       throw DataError("class " + name + " in " + source.string() +
                       " is empty (no .jpg, .jpeg or .png file in it): remove its folder, or fill it");
@@ -81,7 +81,7 @@ ImageList list_folder(const fs::path& source) {
   list.num_classes = static_cast<std::int64_t>(list.class_names.size());
   if (list.files.empty()) {
     throw DataError(source.string() +
-                    " has no folders with pictures: one folder for each class is expected, or a file "
+                    " has no folders with images: one folder for each class is expected, or a file "
                     "of lines \"path label\"");
   }
   return list;
@@ -166,7 +166,7 @@ ImageList list_file(const fs::path& source, const fs::path& class_names) {
     list.files.push_back(parse_line(line, list.root, where));
     list.num_classes = std::max<std::int64_t>(list.num_classes, list.files.back().label + 1);
   });
-  if (list.files.empty()) throw DataError(source.string() + " lists no pictures");
+  if (list.files.empty()) throw DataError(source.string() + " lists no images");
   if (class_names.empty()) {
     check_no_class_empty(list, source);
   } else {
@@ -185,7 +185,7 @@ ImageList list_images(const fs::path& source, const fs::path& class_names) {
     }
     if (fs::is_regular_file(source)) return list_file(source, class_names);
   } catch (const fs::filesystem_error& error) {
-    throw DataError(std::string("cannot list the pictures of ") + source.string() + ": " + error.what());
+    throw DataError(std::string("cannot list the images of ") + source.string() + ": " + error.what());
   }
   throw DataError("there is no folder or list file " + source.string());
 }

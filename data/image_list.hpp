@@ -1,4 +1,4 @@
-/// Which pictures there are to convert, and into which shard each goes.
+/// Which images there are to convert, and into which shard each goes.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ struct ImageList {
   std::vector<ImageFile> files;
   std::vector<std::string> class_names;  ///< may be empty for list files
   std::int64_t num_classes = 0;
-  std::int64_t passed_over = 0;  ///< files in no class folder, or whose names do not end as a picture's does
+  std::int64_t passed_over = 0;  ///< files in no class folder, or whose names do not end as an image's does
   std::filesystem::path first_passed_over;
 };
 
-/// A folder of one folder for each class, with pictures in it or in folders within, as torchvision's ImageFolder takes
+/// A folder of one folder for each class, with images in it or in folders within, as torchvision's ImageFolder takes
 /// them; or a list file of lines "path label". What is hidden is left alone. Throws DataError that names an empty
-/// class, a line that is none, a file that is not there, or a source without pictures.
+/// class, a malformed line, a file that is not there, or a source without images.
 /// `class_names`, if not empty, is a file of names for the labels of a list, 0 first: at least as many as labels.
 [[nodiscard]] ImageList list_images(const std::filesystem::path& source, const std::filesystem::path& class_names);
 

@@ -1,3 +1,9 @@
+// The lock on a folder that is being written.
+//
+// (1) flock(2) belongs to the open file, so a killed process leaves no lock behind, only an empty file.
+// (2) The holder removes the lock file before it closes it. A waiter that locks a removed file compares inodes and
+//     tries again: two holders never coexist.
+// (3) Where the file system has no locks (ENOLCK, EOPNOTSUPP) there is no exclusion.
 #include "data/output_folder.hpp"
 
 #include <cerrno>

@@ -67,7 +67,7 @@ Views make_views(const ImagenetOptions& options, const MeanImage& mean) {
   data::Normalization normalization;
   data::CropOptions train{.mode = CropMode::kRandomResized, .size = size, .min_area = options.min_crop};
   data::CropOptions val{
-      .mode = CropMode::kCentre, .size = size, .resize = static_cast<int>(std::lround(size * kResizeOverCrop))};
+      .mode = CropMode::kCenter, .size = size, .resize = static_cast<int>(std::lround(size * kResizeOverCrop))};
   if (mean.side > 0) {
     if (mean.side < size) {
       throw UsageError("--mean: " + options.mean + " has " + std::to_string(mean.side) +
@@ -75,7 +75,7 @@ Views make_views(const ImagenetOptions& options, const MeanImage& mean) {
     }
     normalization.mean_image = mean.values;
     train = {.mode = CropMode::kRandomFixed, .size = size, .resize = mean.side};
-    val = {.mode = CropMode::kCentreFixed, .size = size, .resize = mean.side};
+    val = {.mode = CropMode::kCenterFixed, .size = size, .resize = mean.side};
   }
   return {image_transform(train, normalization, layout), image_transform(val, normalization, layout)};
 }

@@ -7,6 +7,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 #include <mn/data/dataset.hpp>
+#include <mn/data/image_transform.hpp>
 #include <mn/data/loader.hpp>
 #include <mn/data/scatter.hpp>
 #include <mn/job/job.hpp>

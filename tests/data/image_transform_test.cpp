@@ -73,7 +73,7 @@ TEST_F(ImageTransformTest, APngUnderAJpegsNameReachesTheNetwork) {
 
   const data::Normalization values = {.mean = {0, 0, 0}, .stddev = {1, 1, 1}};
   DataLoader loader(std::shared_ptr<const Dataset>(open_dataset(folder.path() / "out")),
-                    {.transform = image_transform({.mode = CropMode::kCentre, .size = 24, .resize = 24}, values,
+                    {.transform = image_transform({.mode = CropMode::kCenter, .size = 24, .resize = 24}, values,
                                                   PixelLayout::kNhwc)});
   const auto batch = loader.next();
   ASSERT_TRUE(batch);
@@ -113,7 +113,7 @@ TEST_F(ImageTransformTest, DamagedSamplesAreListedOnce) {
 }
 
 TEST_F(ImageTransformTest, ContradictingOptionsAreErrors) {
-  EXPECT_THROW((void)image_transform({.mode = CropMode::kCentre, .size = 64, .resize = 32}, {}, PixelLayout::kNchw),
+  EXPECT_THROW((void)image_transform({.mode = CropMode::kCenter, .size = 64, .resize = 32}, {}, PixelLayout::kNchw),
                ArgumentError);
 }
 

@@ -8,7 +8,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace mn::data;
   static ImageAugmenter random({.mode = CropMode::kRandomResized, .size = 32}, {}, PixelLayout::kNchw);
-  static ImageAugmenter centre({.mode = CropMode::kCentre, .size = 32, .resize = 40}, {}, PixelLayout::kNhwc);
+  static ImageAugmenter centre({.mode = CropMode::kCenter, .size = 32, .resize = 40}, {}, PixelLayout::kNhwc);
   static std::vector<float> out(3 * 32 * 32);
   const auto bytes = std::as_bytes(std::span(data, size));
   static ImageDecoder decoder;

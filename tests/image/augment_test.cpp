@@ -146,7 +146,7 @@ TEST(Crop, NarrowPicturesFallBackToTheCentre) {
 
 TEST(Crop, CentreIsThatOfTheResizedPicture) {
   SampleRandom random(0, 0, 0);
-  const CropOptions options = {.mode = CropMode::kCentre, .size = 224, .resize = 256};
+  const CropOptions options = {.mode = CropMode::kCenter, .size = 224, .resize = 256};
   const Crop crop = choose_crop(500, 400, options, random);  // becomes 320 × 256, cut at (48, 16)
   EXPECT_EQ(crop.in_resized, (Region{48, 16, 224, 224}));
   EXPECT_DOUBLE_EQ(crop.box.x, 48 * 500.0 / 320);
@@ -198,7 +198,7 @@ TEST(ImageAugmenter, CentreEqualsResizingEverythingThenCutting) {
     Resizer().resize(decode_image(jpeg), {0, 0, double(width), double(height)}, {0, 0, width, height}, resized_width,
                      resized_height, false, resized);
     Crop crop;
-    ImageAugmenter augmenter(small(CropMode::kCentre), {}, PixelLayout::kNchw);
+    ImageAugmenter augmenter(small(CropMode::kCenter), {}, PixelLayout::kNchw);
     const Image& image = augmenter.augment(jpeg, 0, 0, 0, crop);
     for (int y = 0; y < 48; ++y) {
       const auto* row = resized.row(crop.in_resized.y + y) + 3 * crop.in_resized.x;
@@ -209,7 +209,7 @@ TEST(ImageAugmenter, CentreEqualsResizingEverythingThenCutting) {
 
 TEST(ImageAugmenter, ReducedDecodingStaysClose) {
   const auto jpeg = encode_jpeg(make_picture(500, 400), {.quality = 95});
-  ImageAugmenter augmenter(small(CropMode::kCentre), {}, PixelLayout::kNchw);
+  ImageAugmenter augmenter(small(CropMode::kCenter), {}, PixelLayout::kNchw);
   Crop crop;
   const Image& image = augmenter.augment(jpeg, 0, 0, 0, crop);
   Image expected;
@@ -290,10 +290,10 @@ TEST(ImageAugmenter, BadOptionsAreErrors) {
   const auto make = [](const CropOptions& options, Normalization normalization) {
     ImageAugmenter(options, std::move(normalization), PixelLayout::kNchw);
   };
-  EXPECT_THROW(make({.mode = CropMode::kCentre, .size = 64, .resize = 56}, {}), ArgumentError);
+  EXPECT_THROW(make({.mode = CropMode::kCenter, .size = 64, .resize = 56}, {}), ArgumentError);
   EXPECT_THROW(make(small(CropMode::kRandomFixed), {.mean_image = std::vector<float>(5)}), ArgumentError);
   EXPECT_THROW(make(small(CropMode::kRandomResized), {.mean_image = std::vector<float>(3 * 56 * 56)}), ArgumentError);
-  ImageAugmenter augmenter(small(CropMode::kCentre), {}, PixelLayout::kNchw);
+  ImageAugmenter augmenter(small(CropMode::kCenter), {}, PixelLayout::kNchw);
   std::vector<float> out(5);
   EXPECT_THROW(augmenter({}, 0, 0, 0, out), ArgumentError);
 }

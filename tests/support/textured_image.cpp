@@ -6,7 +6,7 @@
 #include <numbers>
 #include <vector>
 
-#include <mn/image/augment.hpp>
+#include <mn/image/sample_random.hpp>
 
 namespace mn::test {
 namespace {

@@ -19,8 +19,8 @@ class CopyTicket {
  public:
   CopyTicket() = default;
   explicit CopyTicket(std::unique_ptr<c10::Event> done) : done_(std::move(done)) {}
-  /// The caller's current stream goes on once the copy is done, and the tensors' memory is kept until that stream has
-  /// passed. Does nothing for batches on the CPU.
+  /// Makes the caller's current stream wait for the copy, and keeps the tensors' memory until that stream has passed. A
+  /// batch on the CPU needs neither.
   void wait(const at::Tensor& data, const at::Tensor& target) const;
 
  private:

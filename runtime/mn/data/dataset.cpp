@@ -1,6 +1,4 @@
 #include <cstring>
-#include <functional>
-#include <numeric>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
@@ -33,11 +31,6 @@ class EmptyDataset final : public Dataset {
 
 }  // namespace
 
-std::int64_t SampleSpec::sample_bytes() const noexcept {
-  if (kind == SampleKind::kEncoded) return 0;
-  return std::accumulate(shape.begin(), shape.end(), static_cast<std::int64_t>(size_of(dtype)), std::multiplies<>());
-}
-
 void Dataset::read(std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>* damaged) const {
   const std::int64_t n = size();
   for (const std::int64_t index : indices) {
@@ -69,7 +62,7 @@ MemoryDataset::MemoryDataset(SampleSpec spec, RawSamples samples)
   }
   if (!good) {
     throw ArgumentError("a dataset in memory of " + std::to_string(n) + " labels got " +
-                        std::to_string(samples_.bytes.size()) + " bytes that do not fit them");
+                        std::to_string(samples_.bytes.size()) + " bytes: a mismatch");
   }
 }
 

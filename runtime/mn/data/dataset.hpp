@@ -9,28 +9,10 @@
 #include <string>
 #include <vector>
 
-#include <mn/core/buffer.hpp>
 #include <mn/core/uninitialized.hpp>
+#include <mn/data/sample_spec.hpp>
 
 namespace mn {
-
-enum class SampleKind : std::uint8_t {
-  kFixed,    ///< every sample is an array of the same dtype and shape
-  kEncoded,  ///< every sample is a compressed image (JPEG or PNG) of its own length
-};
-
-/// What one sample is.
-struct SampleSpec {
-  SampleKind kind = SampleKind::kFixed;
-  DType dtype = DType::kUInt8;           ///< of the elements; kUInt8 for encoded samples
-  std::vector<std::int64_t> shape;       ///< of one fixed sample, e.g. {28, 28}; empty for encoded ones
-  std::int64_t num_classes = 0;          ///< labels are 0 … num_classes − 1
-  std::vector<std::string> class_names;  ///< [num_classes], or empty where there are none
-
-  /// Bytes of one fixed sample; 0 for encoded ones.
-  [[nodiscard]] std::int64_t sample_bytes() const noexcept;
-  bool operator==(const SampleSpec&) const = default;
-};
 
 /// The samples of one read, in the order asked for. Reuse one object from read to read: it keeps its memory.
 struct RawSamples {
@@ -38,13 +20,15 @@ struct RawSamples {
   std::vector<std::int64_t> offsets;  ///< [n + 1] sample i is bytes [offsets[i], offsets[i + 1])
   std::vector<std::int64_t> labels;   ///< [n]
 
+  /// Their number.
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(labels.size()); }
+  /// The bytes of sample i of this read.
   [[nodiscard]] std::span<const std::byte> sample(std::int64_t i) const {
     return std::span(bytes).subspan(offsets[i], offsets[i + 1] - offsets[i]);
   }
 };
 
-/// A damaged sample in a read that goes on without it.
+/// A damaged sample in a read that continues without it.
 struct SampleError {
   std::int64_t position;  ///< in the indices of that read
   std::string what;       ///< names file and sample
@@ -59,11 +43,14 @@ struct IoStats {
 /// `size()` samples, which never change. All members are thread-safe.
 class Dataset {
  public:
+  /// Datasets are held by pointers to this class.
   virtual ~Dataset() = default;
   Dataset(const Dataset&) = delete;
   Dataset& operator=(const Dataset&) = delete;
 
+  /// Number of samples.
   [[nodiscard]] std::int64_t size() const { return do_size(); }
+  /// What each of them is.
   [[nodiscard]] const SampleSpec& spec() const { return do_spec(); }
 
   /// Reads samples `indices` (each in [0, size()), repeats allowed) into `out`. Throws DataError that names file,
@@ -71,15 +58,16 @@ class Dataset {
   /// (fixed ones: zeros).
   void read(std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>* damaged = nullptr) const;
 
-  /// For data that every rank can open by itself: all that it needs to know, so that only one rank reads metadata
-  /// (open_table() takes it). Empty where the data is in this process alone.
+  /// For data that every rank can open by itself: all metadata, so that only one rank reads it (open_table() takes it).
+  /// Empty where the data is in this process alone.
   [[nodiscard]] std::string table() const { return do_table(); }
-  /// Equal for equal data, on any rank and in any run.
+  /// A hash: equal for equal data, on any rank and in any run.
   [[nodiscard]] std::uint64_t fingerprint() const { return do_fingerprint(); }
+  /// What reading has cost so far.
   [[nodiscard]] IoStats io() const { return do_io(); }
   /// "sample 5" and, where there are files, which: for messages.
   [[nodiscard]] std::string where(std::int64_t index) const { return do_where(index); }
-  /// Of all samples together, about.
+  /// Bytes of all samples together, about.
   [[nodiscard]] std::int64_t stored_bytes() const { return do_stored_bytes(); }
 
  protected:
@@ -100,7 +88,7 @@ class Dataset {
 /// Samples in this process's memory.
 class MemoryDataset final : public Dataset {
  public:
-  /// Takes `samples` over. Throws ArgumentError unless offsets, labels and bytes fit each other and the spec; fixed
+  /// Takes `samples` over. Throws ArgumentError unless offsets, labels and bytes match each other and the spec; fixed
   /// samples may come without offsets.
   MemoryDataset(SampleSpec spec, RawSamples samples);
 

@@ -5,6 +5,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/data/image_transform.hpp>
+#include <mn/image/augment.hpp>
 
 namespace mn {
 namespace {

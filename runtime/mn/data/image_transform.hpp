@@ -2,7 +2,7 @@
 #pragma once
 
 #include <mn/data/loader.hpp>
-#include <mn/image/augment.hpp>
+#include <mn/image/augment_options.hpp>
 
 namespace mn {
 

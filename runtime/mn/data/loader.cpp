@@ -1,3 +1,18 @@
+// Batches made ahead by worker threads and handed out in the order of the sampler's steps.
+//
+// The calling thread asks the sampler for steps and queues a slot for each. Workers take slots from todo_, read the
+// samples, transform them and start their copy to the device; next() waits for the front slot.
+//
+// (1) A batch is a function of its step alone: the number of workers and the prefetch depth change no bit.
+// (2) The sampler runs on the calling thread only, ahead of what was handed out; state() therefore takes epoch and
+//     consumed from the last batch handed out, not from the sampler.
+// (3) queue_ holds slots in step order; todo_ holds those that no worker has taken. mutex_ guards todo_ and every
+//     Slot::ready; all else in a slot belongs to its worker until ready, and to the caller after.
+// (4) A damaged sample at index i is replaced by i + 64, i + 128, …: the same in every run, in another block of the
+//     shard. More than max_corrupt of them in an epoch are an error.
+// (5) An error in a worker is thrown by the next() that would have handed out the batch.
+//
+// Cost: prefetch + 1 batches in memory; no messages.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -16,17 +31,18 @@
 #include <mn/data/batch_copier.hpp>
 #include <mn/data/loader.hpp>
 #include <mn/data/sampler.hpp>
+#include <mn/data/shard_format.hpp>
 
 namespace mn {
 namespace {
 
-// Damage rarely comes alone: a sample's stand-in is looked for some way off, a few times.
-constexpr std::int64_t kStandInDistance = 64;
+// Damage rarely comes alone: a sample's stand-in lies outside its block, and may have a stand-in itself.
+constexpr std::int64_t kStandInDistance = data::kBlockSamples;
 constexpr int kMostStandIns = 16;
 
 /// One step: made by a worker, handed out in order.
 struct Slot {
-  std::optional<SamplerStep> step;  // nothing: the end of an epoch
+  std::optional<SamplerStep> step;  // no value: the end of an epoch
   bool ready = false;
   Batch batch;
   CopyTicket copied;
@@ -54,32 +70,6 @@ std::unique_ptr<Sampler> make_sampler(const SubDataset& dataset, const LoaderOpt
   return std::make_unique<PartSampler>(std::move(parts), dataset.fingerprint(), sampling);
 }
 
-at::ScalarType scalar_type(DType dtype) {
-  switch (dtype) {
-    case DType::kBool:
-      return at::kBool;
-    case DType::kUInt8:
-      return at::kByte;
-    case DType::kInt8:
-      return at::kChar;
-    case DType::kInt32:
-      return at::kInt;
-    case DType::kInt64:
-      return at::kLong;
-    case DType::kUInt64:
-      return at::kUInt64;
-    case DType::kFloat16:
-      return at::kHalf;
-    case DType::kBFloat16:
-      return at::kBFloat16;
-    case DType::kFloat32:
-      return at::kFloat;
-    case DType::kFloat64:
-      return at::kDouble;
-  }
-  throw ArgumentError("a tensor of an unknown dtype");
-}
-
 at::Tensor targets_of(const RawSamples& samples, const at::TensorOptions& memory) {
   at::Tensor target = at::empty({samples.size()}, memory.dtype(at::kLong));
   if (samples.size() > 0) std::memcpy(target.data_ptr(), samples.labels.data(), samples.size() * sizeof(std::int64_t));
@@ -87,25 +77,6 @@ at::Tensor targets_of(const RawSamples& samples, const at::TensorOptions& memory
 }
 
 }  // namespace
-
-at::Tensor default_transform(const RawBatch& batch, std::vector<SampleError>&) {
-  if (batch.spec.kind == SampleKind::kEncoded) {
-    throw ArgumentError("encoded samples need a transform that decodes them: set LoaderOptions::transform");
-  }
-  std::vector<std::int64_t> shape = {batch.samples.size()};
-  shape.insert(shape.end(), batch.spec.shape.begin(), batch.spec.shape.end());
-  const std::size_t n = batch.samples.bytes.size();
-  if (batch.spec.dtype != DType::kUInt8) {
-    at::Tensor result = at::empty(shape, batch.memory.dtype(scalar_type(batch.spec.dtype)));
-    if (n > 0) std::memcpy(result.data_ptr(), batch.samples.bytes.data(), n);
-    return result;
-  }
-  at::Tensor result = at::empty(shape, batch.memory.dtype(at::kFloat));
-  float* out = result.data_ptr<float>();
-  const auto* in = reinterpret_cast<const std::uint8_t*>(batch.samples.bytes.data());
-  for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<float>(in[i]) / 255.0f;
-  return result;
-}
 
 class DataLoader::Impl {
  public:
@@ -131,7 +102,7 @@ class DataLoader::Impl {
     fill(1);
     const std::shared_ptr<Slot> slot = std::move(queue_.front());
     queue_.pop_front();
-    fill(options_.prefetch);  // workers go on while the caller computes, and while it waits
+    fill(options_.prefetch);  // workers continue while the caller computes, and while it waits
     wait(*slot);
     if (slot->error) std::rethrow_exception(slot->error);
     if (!slot->step) return std::nullopt;
@@ -147,7 +118,7 @@ class DataLoader::Impl {
     sampler_->load_state(state);
     epoch_ = sampler_->epoch();
     consumed_ = sampler_->consumed();
-    queue_.clear();  // what a worker still has in hand it finishes for nobody
+    queue_.clear();  // a worker finishes the slot that it holds; nobody else does then
     const std::lock_guard lock(mutex_);
     todo_.clear();
   }
@@ -160,7 +131,7 @@ class DataLoader::Impl {
   double data_wait_s() const { return data_wait_s_; }
 
  private:
-  /// At least `count` slots are queued, and on their way.
+  /// Queues slots until there are `count`, and hands them to the workers.
   void fill(int count) {
     while (static_cast<int>(queue_.size()) < count) {
       auto slot = std::make_shared<Slot>();
@@ -215,7 +186,7 @@ class DataLoader::Impl {
     }
   }
 
-  /// Reads and transforms; while there are damaged samples, others take their places.
+  /// Reads and transforms; replaces damaged samples by others until none is left.
   at::Tensor read(Slot& slot, std::vector<std::int64_t>& indices, RawSamples& raw) const {
     for (int round = 0;; ++round) {
       std::vector<SampleError> damaged;
@@ -223,7 +194,7 @@ class DataLoader::Impl {
       const RawBatch batch{raw, indices, source_->spec(), slot.step->seed, slot.step->epoch, copier_.memory()};
       const std::size_t unread = damaged.size();
       at::Tensor data = options_.transform(batch, damaged);
-      for (std::size_t i = unread; i < damaged.size(); ++i) {  // a transform knows numbers, not files
+      for (std::size_t i = unread; i < damaged.size(); ++i) {  // a transform knows indices, not files
         damaged[i].what = source_->where(indices[damaged[i].position]) + " (" + damaged[i].what + ")";
       }
       if (damaged.empty()) return data;
@@ -240,11 +211,11 @@ class DataLoader::Impl {
   void count_damaged(const std::vector<SampleError>& damaged, std::int64_t epoch) {
     if (std::exchange(corrupt_epoch_, epoch) != epoch) corrupt_ = 0;
     for (const SampleError& error : damaged) {
-      log_warning("another sample takes the place of a damaged one: " + error.what);
+      log_warning("another sample replaces a damaged one: " + error.what);
     }
     corrupt_ += static_cast<std::int64_t>(damaged.size());
     if (corrupt_ > options_.max_corrupt) {
-      throw DataError("this rank met " + std::to_string(corrupt_) + " damaged samples in an epoch, " +
+      throw DataError("this rank read " + std::to_string(corrupt_) + " damaged samples in an epoch, " +
                       std::to_string(options_.max_corrupt) + " are allowed; the last: " + damaged.back().what);
     }
   }
@@ -266,7 +237,7 @@ class DataLoader::Impl {
   std::condition_variable_any wake_;
   std::condition_variable ready_;
   std::deque<std::shared_ptr<Slot>> todo_;
-  std::vector<std::jthread> workers_;  // last: joined before what they use goes
+  std::vector<std::jthread> workers_;  // last: joined before what they use is destroyed
 };
 
 DataLoader::DataLoader(std::shared_ptr<const SubDataset> dataset, LoaderOptions options)

@@ -21,12 +21,12 @@ namespace mn {
 
 /// What a transform gets: one batch's raw samples.
 struct RawBatch {
-  const RawSamples& samples;
+  const RawSamples& samples;              ///< their bytes and labels
   std::span<const std::int64_t> indices;  ///< of the samples in the dataset; with (seed, epoch) the key for randomness
-  const SampleSpec& spec;
-  std::uint64_t seed;
-  std::int64_t epoch;
-  at::TensorOptions memory = {};  ///< for the result: page-locked where it goes on to a GPU, which saves a copy
+  const SampleSpec& spec;                 ///< of the dataset
+  std::uint64_t seed;                     ///< of the loader
+  std::int64_t epoch;                     ///< counted from 0
+  at::TensorOptions memory = {};          ///< for the result: page-locked where it travels to a GPU, which saves a copy
 };
 
 /// Returns {samples, …} on the CPU. Called on worker threads, several at a time, also with no samples at all: the
@@ -36,16 +36,17 @@ using Transform = std::function<at::Tensor(const RawBatch& batch, std::vector<Sa
 /// Fixed samples: bytes become float32 scaled to [0, 1], other types stay as they are; {samples, shape…}.
 [[nodiscard]] at::Tensor default_transform(const RawBatch& batch, std::vector<SampleError>& damaged);
 
+/// What a DataLoader reads, and how far ahead.
 struct LoaderOptions {
   std::int64_t batchsize = 1;              ///< of each rank
   std::optional<bool> shuffle = {};        ///< a new order each epoch; default: as scattered
   std::optional<std::uint64_t> seed = {};  ///< of the order and of augmentation; default: as scattered
-  bool drop_last = false;
+  bool drop_last = false;                  ///< leaves a last, short step out
   bool even_last = false;  ///< SamplerOptions::even_last: for batch normalization, which a short step harms
   bool sticky = false;     ///< OrderOptions::sticky
   int workers = 1;         ///< threads that read and transform; any number gives the same batches
   int prefetch = 2;        ///< batches ready or in work ahead of the one in use
-  Transform transform = default_transform;
+  Transform transform = default_transform;  ///< from raw samples to a tensor
   Device device = {};  ///< batches arrive here, copied asynchronously from pinned memory where it is a GPU
   /// Damaged samples of this rank that others replace in an epoch, the same ones in every run, before one is an error.
   std::int64_t max_corrupt = 0;
@@ -59,14 +60,15 @@ class DataLoader final : public Iterator {
  public:
   /// Throws UsageError as Sampler does. No messages are sent.
   DataLoader(std::shared_ptr<const SubDataset> dataset, LoaderOptions options);
-  /// As scatter_dataset returns it; both other constructors would fit alike.
+  /// As scatter_dataset returns it; without this overload the other two would be ambiguous.
   DataLoader(std::shared_ptr<SubDataset> dataset, LoaderOptions options)
       : DataLoader(std::shared_ptr<const SubDataset>(std::move(dataset)), std::move(options)) {}
   /// One process that uses the whole dataset.
   DataLoader(std::shared_ptr<const Dataset> dataset, LoaderOptions options);
+  /// Ends and joins the worker threads.
   ~DataLoader() override;
 
-  /// The next batch; nothing, once, at the end of each epoch. Throws what reading it threw.
+  /// The next batch; no value, once, at the end of each epoch. Throws what reading it threw.
   [[nodiscard]] std::optional<Batch> next() override;
 
   /// Samples over all ranks, each counted once.
@@ -84,7 +86,7 @@ class DataLoader final : public Iterator {
 
   /// What to load in order to go on after the last batch handed out; equal on all ranks.
   [[nodiscard]] nlohmann::json state() const override;
-  /// Goes on from a state; see Sampler::load_state. Parts from a root's memory go on in mid-epoch only with the same
+  /// Continues from a state; see Sampler::load_state. Parts from a root's memory resume in mid-epoch only with the same
   /// number of ranks and batch size (DataError otherwise), from the end of an epoch with any.
   void load_state(const nlohmann::json& state) override;
 

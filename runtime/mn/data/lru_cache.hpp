@@ -1,4 +1,13 @@
 /// A thread-safe cache that drops what was used least recently.
+///
+/// A list in order of use, and an index from key to list entry.
+///
+/// (1) index_ and entries_ hold the same keys, each once.
+/// (2) used_ is the sum of the entries' costs; it exceeds capacity_ only while there is one entry.
+/// (3) A value that is dropped lives on with those who hold it.
+///
+/// Cost: O(1) for find() and insert(), under one mutex; values are made outside of it, so two threads may make the same
+/// one at once.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +19,7 @@
 
 namespace mn::data {
 
-/// Values are shared: one that is dropped lives on with those who hold it.
+/// Values by key.
 template <class Value>
 class LruCache {
  public:
@@ -26,7 +35,7 @@ class LruCache {
     return at->second->value;
   }
 
-  /// Where another thread was faster, its value stays.
+  /// Keeps the value that is there already, if another thread was faster.
   void insert(std::uint64_t key, std::shared_ptr<const Value> value, std::int64_t cost) {
     const std::lock_guard lock(mutex_);
     if (index_.contains(key)) return;

@@ -1,3 +1,16 @@
+// The shard table: as a file, on the wire, and in memory.
+//
+//   file  512 bytes of seal (magic, version, CRC32C and length of the rest), then HDF5: attributes for the spec, one
+//         dataset for each column
+//   wire  CBOR: the spec's keys, the columns, the folder
+//
+// (1) No damaged byte reaches libhdf5, which is not made for it: the seal covers the whole file.
+// (2) hash() covers everything but the folder. It is the dataset's fingerprint in checkpoints: neither keys nor their
+//     encoding may change.
+// (3) A table that parses has columns of one length, counts that can't overflow, and file names without a folder.
+// (4) A manifest is published by rename(2), after all shards: where there is one, the dataset is complete.
+//
+// Cost: about 100 bytes a shard, read by one rank; locate() is a binary search.
 #include <algorithm>
 #include <cstring>
 
@@ -15,7 +28,8 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "mn-manifest";
-constexpr std::size_t kSealBytes = 512;  // the smallest user block
+constexpr const char* kTable = "a shard table";  // in messages
+constexpr std::size_t kSealBytes = 512;          // the smallest user block
 
 /// The user block before the HDF5 file: libhdf5 is not made for damaged files, so none may reach it.
 struct Seal {
@@ -92,27 +106,23 @@ std::vector<ShardInfo> shards_of(const Columns& columns) {
 
 /// The table but for its folder.
 json content(const ShardTable& table) {
-  const SampleSpec& spec = table.spec();
   Columns columns = columns_of(table.shards());
-  return {{"split", table.split()},
-          {"kind", static_cast<int>(spec.kind)},
-          {"dtype", static_cast<int>(spec.dtype)},
-          {"shape", spec.shape},
-          {"num_classes", spec.num_classes},
-          {"class_names", spec.class_names},
-          {"files", columns.files},
-          {"num_samples", columns.num_samples},
-          {"bytes", columns.bytes},
-          {"uuids", json::binary(std::move(columns.uuids))},
-          {"header_crcs", columns.header_crcs}};
+  json document = to_json(table.spec());
+  document["split"] = table.split();
+  document["files"] = columns.files;
+  document["num_samples"] = columns.num_samples;
+  document["bytes"] = columns.bytes;
+  document["uuids"] = json::binary(std::move(columns.uuids));
+  document["header_crcs"] = columns.header_crcs;
+  return document;
 }
 
-SampleSpec checked(SampleSpec spec, std::int64_t kind, std::int64_t dtype) {
-  if (kind < 0 || kind > 1 || dtype < 0 || dtype > static_cast<int>(DType::kFloat64)) {
-    throw DataError("a shard table has an unknown kind or dtype");
+SampleSpec spec_from(const json& document) {
+  SampleSpec spec = sample_spec_from_json(document, kTable);
+  if (!can_store(spec.dtype)) {
+    throw DataError(std::string(kTable) + " has samples of " + std::string(name_of(spec.dtype)) +
+                    ", which no shard can hold");
   }
-  spec.kind = static_cast<SampleKind>(kind);
-  spec.dtype = static_cast<DType>(dtype);
   return spec;
 }
 
@@ -130,11 +140,11 @@ std::int64_t read_number(hid_t file, const char* name) {
 
 ShardTable read_table(hid_t file, const std::string& folder) {
   if (h5_read_text(file, "format") != kFormat) throw DataError("it is another kind of HDF5 file");
-  SampleSpec spec;
-  spec.shape = h5_read_numbers(file, "shape");
-  spec.num_classes = read_number(file, "num_classes");
-  spec.class_names = h5_read_strings(file, "class_names");
-  spec = checked(std::move(spec), read_number(file, "kind"), read_number(file, "dtype"));
+  SampleSpec spec = spec_from({{"kind", read_number(file, "kind")},
+                               {"dtype", read_number(file, "dtype")},
+                               {"shape", h5_read_numbers(file, "shape")},
+                               {"num_classes", read_number(file, "num_classes")},
+                               {"class_names", h5_read_strings(file, "class_names")}});
   Columns columns;
   columns.files = h5_read_strings(file, "file");
   columns.num_samples = read_column(file, "num_samples");
@@ -206,14 +216,9 @@ std::string ShardTable::serialize() const {
 }
 
 ShardTable ShardTable::parse(const std::string& bytes) {
-  constexpr const char* kWhat = "a shard table";
-  const json document = parse_cbor(bytes, kWhat);
-  return read_json(kWhat, [&]() -> ShardTable {
-    SampleSpec spec;
-    spec.shape = document.at("shape").get<std::vector<std::int64_t>>();
-    spec.num_classes = document.at("num_classes");
-    spec.class_names = document.at("class_names").get<std::vector<std::string>>();
-    spec = checked(std::move(spec), document.at("kind"), document.at("dtype"));
+  const json document = parse_cbor(bytes, kTable);
+  return read_json(kTable, [&]() -> ShardTable {
+    SampleSpec spec = spec_from(document);
     Columns columns;
     columns.files = document.at("files").get<std::vector<std::string>>();
     columns.num_samples = document.at("num_samples").get<std::vector<std::int64_t>>();

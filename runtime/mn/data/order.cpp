@@ -1,18 +1,30 @@
+// Orders computed for one position at a time, so that no rank stores or sends a permutation.
+//
+// Permutation: a Feistel network over the next power of two ≥ 4; its output is encrypted again until it lands below n
+// (cycle walking). BlockShuffle: permutes blocks, then positions within windows of blocks. EpochOrder: cuts the
+// shuffled stream into lanes and interleaves them.
+//
+// (1) Each of the three is a bijection, for every n: rounds of a Feistel network are invertible whatever the round
+//     function, cycle walking restricts a bijection to [0, n), and lanes differ by at most one sample, the longer ones
+//     first.
+// (2) Each is a function of (n, options, key) alone: not of ranks, batch size, thread or time.
+// (3) Keys for different purposes are unrelated (enum Purpose), so no two permutations of an epoch are.
+// (4) At most one block is short, wherever the permutation puts it (short_at_).
+//
+// Cost: a position takes two or three permutations of six rounds each; the domain is at most 2 · n, so cycle walking
+// takes at most 2 tries on average. Memory is O(1).
+// Source: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, method 3.
 #include <algorithm>
 #include <bit>
 
+#include <mn/core/random.hpp>
 #include <mn/data/order.hpp>
+#include <mn/data/shard_format.hpp>
 
 namespace mn::data {
 namespace {
 
-/// splitmix64's finaliser (Steele, Lea and Flood, 2014): every input bit changes every output bit.
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9E3779B97F4A7C15ull;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
-  return x ^ (x >> 31);
-}
+std::uint64_t mix(std::uint64_t x) { return SplitMix64(x).next(); }
 
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return mix(mix(a) ^ b); }
 
@@ -22,10 +34,9 @@ std::uint64_t low_bits(int bits) { return (std::uint64_t{1} << bits) - 1; }
 enum Purpose : std::uint64_t { kStream = 1, kBlocks, kWindow, kLane, kFixedStream };
 
 constexpr std::int64_t kSmallBytes = std::int64_t{128} << 20;  // read whole by every rank without harm
-constexpr std::int64_t kBlock = 64;                            // samples under one checksum in a shard of fixed samples
 constexpr std::int64_t kWindowBlocks = 16;
 constexpr std::int64_t kMostLanes = 1024;
-constexpr std::int64_t kLaneSamples = kBlock * kWindowBlocks;
+constexpr std::int64_t kLaneSamples = kBlockSamples * kWindowBlocks;
 
 }  // namespace
 
@@ -103,7 +114,7 @@ OrderOptions default_order(std::int64_t n, std::int64_t total_bytes, bool shuffl
   if (total_bytes <= kSmallBytes) return {.shuffle = true};
   const auto wanted = static_cast<std::uint64_t>(std::clamp<std::int64_t>(n / kLaneSamples, 1, kMostLanes));
   return {.shuffle = true,
-          .block = kBlock,
+          .block = kBlockSamples,
           .window = kWindowBlocks,
           .lanes = static_cast<std::int64_t>(std::bit_floor(wanted))};
 }

@@ -25,7 +25,7 @@ class Permutation {
   std::uint64_t round_keys_[kRounds] = {};
 };
 
-/// A permutation of [0, n) that keeps neighbours near each other: whole blocks of `block` indices are permuted, then
+/// A permutation of [0, n) that keeps neighbors near each other: whole blocks of `block` indices are permuted, then
 /// positions within windows of `window` blocks. block 1 is a full shuffle.
 class BlockShuffle {
  public:
@@ -49,12 +49,13 @@ struct OrderOptions {
   bool sticky = false;      ///< a lane keeps its samples from epoch to epoch: page caches stay warm
   std::int64_t block = 1;   ///< samples that lie side by side in a shard and stay together
   std::int64_t window = 1;  ///< blocks among which a lane draws its next sample
-  std::int64_t lanes =
-      1;  ///< power of two; where the number of ranks divides it, each rank owns lanes and reads only their shards
+  /// A power of two; where the number of ranks divides it, each rank owns lanes and reads only their shards.
+  std::int64_t lanes = 1;
   bool operator==(const OrderOptions&) const = default;
 };
 
-/// A good order for n samples of `total_bytes`: a full shuffle where all of it fits into memory, else blocks and lanes.
+/// A good order for n samples of `total_bytes`: a full shuffle where every rank can hold it in memory, else blocks and
+/// lanes.
 [[nodiscard]] OrderOptions default_order(std::int64_t n, std::int64_t total_bytes, bool shuffle);
 
 /// One epoch: a bijection position → sample. Position p lies in lane p mod lanes; a lane is a piece of the shuffled

@@ -1,3 +1,15 @@
+// Which samples a rank takes in a step.
+//
+// (1) In every step counts of two ranks differ by at most one, and all ranks have the same number of steps.
+// (2) Over the ranks an epoch contains each sample exactly once; drop_last may leave out samples at its end.
+// (3) GlobalSampler: step k holds the same samples for any number of ranks with the same batchsize × ranks. A state
+//     taken in mid-epoch resumes with any ranks and batch size, as (seed, epoch, consumed) name a position in one
+//     order.
+// (4) Position p belongs to rank p mod ranks. Where the number of ranks divides that of lanes, a rank owns whole lanes.
+// (5) PartSampler: each rank has an order of its own part, so a resume in mid-epoch needs equal ranks and batch size.
+// (6) A state of another dataset (by fingerprint and size) is rejected.
+//
+// Cost: batchsize evaluations of the order for each step; no messages, no table of samples.
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
@@ -173,7 +185,7 @@ void PartSampler::do_check_mid_epoch(const nlohmann::json& state) const {
   throw DataError("the state to resume from was taken in mid-epoch by " + state.at("ranks").dump() +
                   " ranks with batch size " + state.at("batchsize").dump() +
                   " over data that lies in the ranks' memory: resume with the same, from the "
-                  "end of an epoch, or use shards (mnshard makes them), which any number of ranks can go on with");
+                  "end of an epoch, or use shards (mnshard makes them), which any number of ranks can resume with");
 }
 
 }  // namespace mn

@@ -38,7 +38,7 @@ class Sampler {
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
-  /// The next step; nothing, once, at the end of each epoch, after which the next epoch begins.
+  /// The next step; no value, once, at the end of each epoch, after which the next epoch begins.
   [[nodiscard]] std::optional<SamplerStep> next();
   /// Continues at the beginning of `epoch`.
   void set_epoch(std::int64_t epoch);
@@ -58,17 +58,17 @@ class Sampler {
 
  protected:
   /// `fingerprint` names the dataset in the state. Throws UsageError if there are more ranks than samples, if
-  /// batchsize < 1, or if drop_last leaves nothing.
+  /// batchsize < 1, or if drop_last leaves no step.
   Sampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options);
   [[nodiscard]] const SamplerOptions& options() const noexcept { return options_; }
 
  private:
-  /// The step after `consumed()` samples of the current epoch; nothing if there is none.
+  /// The step after `consumed()` samples of the current epoch; no value if there is none.
   [[nodiscard]] virtual std::optional<SamplerStep> do_next() const = 0;
   [[nodiscard]] virtual std::int64_t do_steps_per_epoch() const = 0;
   /// The order for the current epoch, seed and options.
   virtual void do_reorder() = 0;
-  /// Throws unless a state taken with other ranks or another batch size can go on here in mid-epoch.
+  /// Throws unless a state taken with other ranks or another batch size can resume here in mid-epoch.
   virtual void do_check_mid_epoch(const nlohmann::json& state) const = 0;
 
   std::int64_t size_;
@@ -81,7 +81,7 @@ class Sampler {
 /// For data that every rank can read. Step k of an epoch (but for drop_last and even_last) takes positions [k·G, (k +
 /// 1)·G) of its order, G = batchsize × ranks; position p goes to rank p mod ranks, so counts differ by at most one. The
 /// order is a function of (seed, epoch) alone: with G the same, a step holds the same samples for any number of ranks;
-/// and a state taken in mid-epoch goes on with any number of ranks and any batch size.
+/// and a state taken in mid-epoch resumes with any number of ranks and any batch size.
 class GlobalSampler final : public Sampler {
  public:
   GlobalSampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options);
@@ -96,7 +96,7 @@ class GlobalSampler final : public Sampler {
 };
 
 /// For parts that lie in each rank's memory: step k (likewise) takes samples [k·b, (k + 1)·b) of an order of this
-/// rank's own part. A state taken in mid-epoch goes on only with the same number of ranks and batch size.
+/// rank's own part. A state taken in mid-epoch resumes only with the same number of ranks and batch size.
 class PartSampler final : public Sampler {
  public:
   /// part_sizes[r] samples are rank r's; they differ by at most one.

@@ -1,3 +1,17 @@
+// Divides a dataset between ranks: as a table that each can read by itself, else as samples from the root's memory.
+//
+// Every rank calls scatter_dataset at once. The root broadcasts what it knows of the dataset, or its error (1
+// broadcast).
+//   shards: the facts include the shard table; the ranks compare its hash (1 allreduce). No sample is sent.
+//   memory: the root sends each rank its part in pieces (a header and three messages each), an end mark, and then
+//           broadcasts the outcome with the sample's spec.
+//
+// (1) Every rank throws the same error, or none does: an error on the root travels in the next broadcast.
+// (2) After an error in the middle the root still sends every end mark, so no rank is left in a receive.
+// (3) A piece has at most 64 MiB of fixed samples, so neither side holds the whole dataset twice.
+// (4) A CommError leaves at once: the communicator is of no use any more.
+//
+// Cost: the table is about 100 bytes a shard; from memory, each sample is sent once, to the one rank that uses it.
 #include <algorithm>
 
 #include <mn/comm/agreement.hpp>
@@ -45,7 +59,7 @@ json agree(const Dataset* dataset, Communicator& comm, int root) {
 }
 
 /// Throws on every rank unless all hold the same number.
-void prove_equal(std::uint64_t hash, Communicator& comm) {
+void check_equal(std::uint64_t hash, Communicator& comm) {
   if (!same_on_all_ranks(hash, comm)) {
     throw DataError("the ranks do not hold the same shard table: do all nodes run the same build of this program?",
                     true);
@@ -57,7 +71,7 @@ std::shared_ptr<const Dataset> share_table(const std::shared_ptr<Dataset>& datas
   const auto& bytes = facts.at("table").get_binary();
   std::shared_ptr<const Dataset> mine =
       comm.rank() == root ? dataset : open_table(std::string(bytes.begin(), bytes.end()));
-  prove_equal(mine->fingerprint(), comm);
+  check_equal(mine->fingerprint(), comm);
   return mine;
 }
 
@@ -94,7 +108,8 @@ void read_part(const Dataset& dataset, const std::vector<std::int64_t>& indices,
   }
 }
 
-/// Root: sends every other rank its part and returns its own. What goes wrong is told to all, once all parts are out.
+/// Root: sends every other rank its part and returns its own. An error goes into `outcome`, for all, once all parts are
+/// out.
 RawSamples send_parts(const Dataset& dataset, Communicator& comm, const ScatterOptions& options, json& outcome) {
   RawSamples own;
   own.offsets = {0};
@@ -137,24 +152,6 @@ RawSamples receive_part(Communicator& comm, int root) {
   }
 }
 
-json to_json(const SampleSpec& spec) {
-  return {{"kind", static_cast<int>(spec.kind)},
-          {"dtype", static_cast<int>(spec.dtype)},
-          {"shape", spec.shape},
-          {"num_classes", spec.num_classes},
-          {"class_names", spec.class_names}};
-}
-
-SampleSpec spec_from(const json& document) {
-  SampleSpec spec;
-  spec.kind = static_cast<SampleKind>(document.at("kind").get<int>());
-  spec.dtype = static_cast<DType>(document.at("dtype").get<int>());
-  spec.shape = document.at("shape").get<std::vector<std::int64_t>>();
-  spec.num_classes = document.at("num_classes");
-  spec.class_names = document.at("class_names").get<std::vector<std::string>>();
-  return spec;
-}
-
 std::shared_ptr<const Dataset> scatter_parts(const Dataset* dataset, Communicator& comm,
                                              const ScatterOptions& options) {
   const bool here = comm.rank() == options.root;
@@ -163,7 +160,8 @@ std::shared_ptr<const Dataset> scatter_parts(const Dataset* dataset, Communicato
   if (here && !outcome.contains("error")) outcome["spec"] = to_json(dataset->spec());
   outcome = comm.bcast_obj(outcome, options.root);
   throw_if_failed(outcome);
-  return std::make_shared<MemoryDataset>(spec_from(outcome.at("spec")), std::move(part));
+  return std::make_shared<MemoryDataset>(sample_spec_from_json(outcome.at("spec"), "the root's dataset"),
+                                         std::move(part));
 }
 
 }  // namespace

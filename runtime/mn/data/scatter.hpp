@@ -10,16 +10,16 @@
 
 namespace mn {
 
-/// The same for a communicator's rank.
+/// scatter_index() for a communicator's rank.
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> scatter_index(std::int64_t n, const Communicator& comm,
                                                                   bool force_equal_length = true);
 
 /// Collective over `comm`. Only root's `dataset` counts; elsewhere it may be null.
-/// Shards: root reads the manifest and the shards' headers and broadcasts the shard table; all ranks prove by a hash
-/// that they hold the same; samples are read later, by the rank that uses them. Other datasets: root sends each rank
-/// its part, in pieces, and that rank holds it in memory. Whatever goes wrong on root (no such folder, a damaged or
-/// changed shard) is thrown on every rank alike: DataError with on_all_ranks(). Fewer samples than ranks are no error
-/// here, as in ChainerMN; a DataLoader wants one for each rank.
+/// Shards: root reads the manifest and the shards' headers and broadcasts the shard table; the ranks compare a
+/// hash of it; samples are read later, by the rank that uses them. Other datasets: root sends each rank
+/// its part, in pieces, and that rank holds it in memory. Every rank throws the root's error (no such folder, a
+/// damaged or changed shard): DataError with on_all_ranks(). Fewer samples than ranks are no error
+/// here, as in ChainerMN; a DataLoader needs one for each rank.
 [[nodiscard]] std::shared_ptr<SubDataset> scatter_dataset(std::shared_ptr<Dataset> dataset,
                                                           const std::shared_ptr<Communicator>& comm,
                                                           const ScatterOptions& options = {});

@@ -20,8 +20,11 @@ namespace mn::data {
 
 inline constexpr std::size_t kUserBlockBytes = 4096;
 inline constexpr std::uint32_t kShardVersion = 1;
-inline constexpr std::int64_t kBlockSamples = 64;  ///< fixed samples under one checksum
+inline constexpr std::int64_t kBlockSamples = 64;  ///< fixed samples under one checksum; also the unit of an order
 inline constexpr std::uint64_t kSampleBytesLimit = std::uint64_t{1} << 30;
+
+/// Whether shards hold samples of that dtype.
+[[nodiscard]] bool can_store(DType dtype) noexcept;
 
 using Uuid = std::array<std::byte, 16>;
 [[nodiscard]] std::string to_string(const Uuid& uuid);

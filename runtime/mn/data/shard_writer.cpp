@@ -1,3 +1,14 @@
+// Writes a shard in two steps: libhdf5 lays the file out, then pwrite fills it.
+//
+// HDF5 creates contiguous datasets with early allocation and no fill values, so each has its address before any byte is
+// written; the user block in front records these addresses.
+//
+// (1) A reader sees the whole file or none: it is written under a temporary name and published by rename(2).
+// (2) Equal content gives equal bytes and an equal uuid: no times, no random numbers.
+// (3) Only the layout takes the HDF5 lock; checksums and samples are written without it, by several threads at once.
+// (4) Any failure removes the temporary file.
+//
+// Cost: each byte is read once for its checksum and written once; sections are aligned to 4 KiB.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -136,7 +147,7 @@ void check_lengths(const ShardContent& content) {
   const bool good = encoded ? content.offsets.size() == n + 1 && content.offsets.back() == content.bytes.size() &&
                                   content.hwc.size() == 3 * n && content.key_offsets.size() == n + 1
                             : content.bytes.size() == n * static_cast<std::size_t>(spec.sample_bytes());
-  if (!good) throw ArgumentError("the bytes of a shard of " + std::to_string(n) + " samples do not fit its labels");
+  if (!good) throw ArgumentError("the bytes of a shard of " + std::to_string(n) + " samples and its labels mismatch");
 }
 
 }  // namespace

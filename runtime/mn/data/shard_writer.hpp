@@ -38,8 +38,8 @@ struct ShardContent {
 /// "train-00042-of-01000.h5".
 [[nodiscard]] std::string shard_name(const std::string& split, std::size_t index, std::size_t count);
 
-/// Writes `file` and publishes it at once: a reader sees all of it or nothing. Its uuid is a function of the content.
-/// Thread-safe. Throws DataError with the system's reason (a full disk, …), leaving nothing behind.
+/// Writes `file` and publishes it at once: a reader sees all of it or none. Its uuid is a function of the content.
+/// Thread-safe. Throws DataError with the system's reason (a full disk, …), and leaves no file behind.
 ShardInfo write_shard(const std::filesystem::path& file, const ShardContent& content);
 
 }  // namespace mn::data

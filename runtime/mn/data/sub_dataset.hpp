@@ -10,12 +10,13 @@
 
 namespace mn {
 
+/// How a dataset is divided between ranks.
 struct ScatterOptions {
   bool shuffle = false;    ///< parts are taken from a random order, the same on all ranks
   std::uint64_t seed = 0;  ///< of that order; a DataLoader takes it and `shuffle` as its defaults
   int root = 0;            ///< the rank that reads the metadata, or holds the data
-  bool force_equal_length =
-      true;  ///< parts of equal length, border samples in two of them; false: lengths differ by ≤ 1
+  /// Parts of equal length, border samples in two of them; false: lengths differ by at most 1.
+  bool force_equal_length = true;
 };
 
 /// [first, last) of rank's part of n samples. Equal lengths: ⌊n·rank/size⌋ and ⌈n/size⌉ samples; otherwise the first
@@ -28,9 +29,9 @@ struct ScatterOptions {
 
 /// Samples that the root sent from its memory: one rank's part of a dataset, in order.
 struct ScatteredPart {
-  std::shared_ptr<const Dataset> samples;
-  std::int64_t global_size = 0;   ///< of the whole dataset
-  std::uint64_t fingerprint = 0;  ///< of the whole dataset
+  std::shared_ptr<const Dataset> samples;  ///< the part alone
+  std::int64_t global_size = 0;            ///< of the whole dataset
+  std::uint64_t fingerprint = 0;           ///< of the whole dataset
 };
 
 /// One rank's part of a dataset; as a Dataset it holds that part alone.
@@ -38,6 +39,7 @@ class SubDataset final : public Dataset {
  public:
   /// Part `rank` of `ranks` of a dataset that every rank can read.
   SubDataset(std::shared_ptr<const Dataset> shared, int rank, int ranks, const ScatterOptions& options);
+  /// Part `rank` of `ranks`, whose samples are in this process's memory.
   SubDataset(ScatteredPart part, int rank, int ranks, const ScatterOptions& options);
 
   /// Samples over all ranks, each counted once.
@@ -49,8 +51,11 @@ class SubDataset final : public Dataset {
   /// The dataset of which any rank can read any sample; null where the samples were sent from the root's memory.
   [[nodiscard]] const std::shared_ptr<const Dataset>& shared() const noexcept { return shared_; }
 
+  /// Whose part it is.
   [[nodiscard]] int rank() const noexcept { return rank_; }
+  /// Number of parts.
   [[nodiscard]] int ranks() const noexcept { return ranks_; }
+  /// As given.
   [[nodiscard]] const ScatterOptions& options() const noexcept { return options_; }
 
  private:

@@ -13,7 +13,7 @@ constexpr std::uint16_t kOrientationTag = 0x0112;
 constexpr std::uint16_t kShort = 3;
 constexpr std::size_t kEntryBytes = 12;
 
-/// Numbers of a TIFF structure in its byte order; nothing beyond its end.
+/// Numbers of a TIFF structure in its byte order; no value beyond its end.
 class Tiff {
  public:
   explicit Tiff(std::span<const std::uint8_t> bytes) : bytes_(bytes), big_endian_(!bytes.empty() && bytes[0] == 'M') {}

@@ -6,10 +6,10 @@
 
 namespace mn::data {
 
-/// How the stored picture becomes the upright one: transposed first, then mirrored.
+/// How the upright image becomes the stored one: transposed first, then mirrored.
 struct Orientation {
-  bool transposed = false;  ///< rows and columns change places
-  bool mirrored_x = false;  ///< of the stored picture
+  bool transposed = false;  ///< rows become columns
+  bool mirrored_x = false;  ///< of the stored image
   bool mirrored_y = false;
 };
 

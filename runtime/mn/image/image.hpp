@@ -9,48 +9,57 @@ namespace mn::data {
 
 /// Whole pixels [x, x + width) × [y, y + height).
 struct Region {
-  int x = 0;
-  int y = 0;
-  int width = 0;
-  int height = 0;
+  int x = 0;       ///< first column
+  int y = 0;       ///< first row
+  int width = 0;   ///< columns
+  int height = 0;  ///< rows
+  /// Equal in every member.
   bool operator==(const Region&) const = default;
 };
 
-/// The same with fractions; the centre of pixel (0, 0) lies at (0.5, 0.5).
+/// The same with fractions; the center of pixel (0, 0) lies at (0.5, 0.5).
 struct Box {
-  double x = 0;
-  double y = 0;
-  double width = 0;
-  double height = 0;
+  double x = 0;       ///< left edge
+  double y = 0;       ///< upper edge
+  double width = 0;   ///< in pixels
+  double height = 0;  ///< in pixels
 };
 
+/// The same rectangle.
 [[nodiscard]] inline Box to_box(const Region& region) {
   return {double(region.x), double(region.y), double(region.width), double(region.height)};
 }
 
-enum class ImageFormat : std::uint8_t { kJpeg, kPng };
+/// Formats that are decoded.
+enum class ImageFormat : std::uint8_t {
+  kJpeg,  ///< by libjpeg-turbo
+  kPng,   ///< by libpng
+};
 
 /// What an encoded image says of itself before it is decoded.
 struct ImageHeader {
-  ImageFormat format = ImageFormat::kJpeg;
-  int width = 0;
-  int height = 0;
+  ImageFormat format = ImageFormat::kJpeg;  ///< by its first bytes
+  int width = 0;                            ///< pixels
+  int height = 0;                           ///< pixels
   int components = 0;   ///< as stored: 1 gray, 2 gray and alpha, 3 color or a palette, 4 CMYK, YCCK or color and alpha
   int orientation = 1;  ///< EXIF's value, 1 … 8
 };
 
 /// RGB, 8 bits each. Reuse one object from image to image: it keeps its memory.
 struct Image {
-  int width = 0;
-  int height = 0;
+  int width = 0;                     ///< pixels
+  int height = 0;                    ///< pixels
   std::vector<std::uint8_t> pixels;  ///< (height, width, 3)
 
+  /// Makes room; the values are then undefined.
   void resize(int new_width, int new_height) {
     width = new_width;
     height = new_height;
     pixels.resize(std::size_t{3} * width * height);
   }
+  /// The first value of row y.
   [[nodiscard]] std::uint8_t* row(int y) { return pixels.data() + std::size_t{3} * width * y; }
+  /// Likewise.
   [[nodiscard]] const std::uint8_t* row(int y) const { return pixels.data() + std::size_t{3} * width * y; }
 };
 

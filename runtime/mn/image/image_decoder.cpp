@@ -6,6 +6,8 @@
 #include <mn/core/error.hpp>
 #include <mn/image/exif.hpp>
 #include <mn/image/image_decoder.hpp>
+#include <mn/image/jpeg.hpp>
+#include <mn/image/png.hpp>
 
 namespace mn::data {
 namespace {
@@ -68,7 +70,7 @@ Region stored_region(Region region, const Orientation& how, int width, int heigh
   return region;
 }
 
-/// The way back for a box in a decoded image.
+/// The inverse of stored_region(), for a box in a decoded image.
 Box upright_box(Box box, const Orientation& how, int width, int height) {
   if (how.mirrored_x) box.x = width - box.x - box.width;
   if (how.mirrored_y) box.y = height - box.y - box.height;
@@ -95,8 +97,11 @@ void make_upright(const Image& stored, const Orientation& how, Image& out) {
 
 }  // namespace
 
+ImageDecoder::ImageDecoder() : jpeg_(std::make_unique<JpegDecoder>()), png_(std::make_unique<PngDecoder>()) {}
+ImageDecoder::~ImageDecoder() = default;
+
 const ImageHeader& ImageDecoder::open(std::span<const std::byte> bytes) {
-  header_ = format_of(bytes) == ImageFormat::kPng ? png_.open(bytes) : jpeg_.open(bytes);
+  header_ = format_of(bytes) == ImageFormat::kPng ? png_->open(bytes) : jpeg_->open(bytes);
   check_size(header_);
   if (orientation_of(header_.orientation).transposed) std::swap(header_.width, header_.height);
   return header_;
@@ -118,8 +123,8 @@ Box ImageDecoder::decode(const Region& region, int min_width, int min_height, Im
 }
 
 Box ImageDecoder::decode_stored(const Region& region, int min_width, int min_height, Image& out) {
-  if (header_.format == ImageFormat::kJpeg) return jpeg_.decode(region, min_width, min_height, out);
-  png_.decode(out);
+  if (header_.format == ImageFormat::kJpeg) return jpeg_->decode(region, min_width, min_height, out);
+  png_->decode(out);
   return to_box(region);
 }
 

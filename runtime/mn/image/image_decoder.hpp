@@ -1,19 +1,21 @@
-/// One decoder for all images that shards may hold: JPEG and PNG, told apart by content, never by name.
+/// One decoder for all images that shards may hold: JPEG and PNG, recognized by content, never by name.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include <mn/image/image.hpp>
-#include <mn/image/jpeg.hpp>
-#include <mn/image/png.hpp>
 
 namespace mn::data {
 
+class JpegDecoder;
+class PngDecoder;
+
 /// Larger images are rejected: a header of a few bytes could otherwise ask for gigabytes.
 inline constexpr std::int64_t kMaxImagePixels = std::int64_t{1} << 27;
-inline constexpr int kMaxImageSide = 65535;  ///< what a shard can say of its samples
+inline constexpr int kMaxImageSide = 65535;  ///< pixels: /data/hwc of a shard holds 16 bits
 
 /// Decodes one image after another. Keeps its memory; one thread at a time.
 ///
@@ -21,6 +23,11 @@ inline constexpr int kMaxImageSide = 65535;  ///< what a shard can say of its sa
 /// names, damaged or truncated data, too many pixels. The decoder can be used on after an error.
 class ImageDecoder {
  public:
+  /// Opens no image yet.
+  ImageDecoder();
+  /// Needs the decoders' types, so it is not inline.
+  ~ImageDecoder();
+
   /// Reads the header; width and height are those of the upright image. `bytes` must live until decode() returns.
   const ImageHeader& open(std::span<const std::byte> bytes);
 
@@ -32,8 +39,8 @@ class ImageDecoder {
  private:
   Box decode_stored(const Region& region, int min_width, int min_height, Image& out);
 
-  JpegDecoder jpeg_;
-  PngDecoder png_;
+  std::unique_ptr<JpegDecoder> jpeg_;
+  std::unique_ptr<PngDecoder> png_;
   ImageHeader header_;
   Image turned_;  // as stored, before it is made upright
 };

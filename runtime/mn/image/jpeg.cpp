@@ -1,3 +1,17 @@
+// Decodes the part of a JPEG that a crop needs, no larger than it needs.
+//
+// libjpeg scales in the transform domain: at 1/2, 1/4 and 1/8 it computes fewer samples of each 8 × 8 block. Rows above
+// the region are entropy-decoded only (skip), rows below not at all; columns beside it are left out in whole blocks.
+//
+// (1) At 1/1 the pixels are those of a decode of the whole image: color is interpolated from neighbors, so a few
+// columns
+//     beside the region are decoded too.
+// (2) Every warning after which libjpeg would invent pixels is an error.
+// (3) Time and memory are bounded by the image's size: the number of scans is limited.
+// (4) An error leaves the decoder usable: open() aborts what was under way.
+//
+// Cost: entropy decoding down to the region's last row, transform and color of the region alone.
+// Source: libjpeg-turbo's libjpeg.txt ("Partial image decompression", "Decompression parameter selection").
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -17,10 +31,10 @@
 namespace mn::data {
 namespace {
 
-/// A progressive picture can carry any number of scans over all of it: a few kilobytes would decode for minutes.
+/// A progressive image can carry any number of scans over all of it: a few kilobytes would decode for minutes.
 constexpr int kMaxScans = 200;
 
-/// Columns beside the wanted ones: interpolation of the colour at a cut reads its neighbours.
+/// Columns beside the wanted ones: interpolation of the color at a cut reads its neighbors.
 constexpr int kMarginColumns = 2;
 
 struct ErrorManager {
@@ -37,7 +51,7 @@ ErrorManager& manager_of(j_common_ptr info) { return *reinterpret_cast<ErrorMana
   manager.jump.leave();
 }
 
-/// Warnings after which libjpeg makes pixels up.
+/// Warnings after which libjpeg invents pixels.
 bool loses_data(int code) {
   switch (code) {
     case JWRN_ARITH_BAD_CODE:
@@ -72,8 +86,7 @@ int choose_reduction(const Region& region, int min_width, int min_height) {
   return reduction;
 }
 
-/// Ink is stored as 255 − value, as Adobe's programs do, whether or not the file says that it is theirs: so Pillow
-/// takes it, too.
+/// Takes ink as stored inverted (255 − value), as Adobe's programs and Pillow do, also where the file names no program.
 void cmyk_to_rgb(const std::uint8_t* cmyk, int pixels, std::uint8_t* rgb) {
   for (int i = 0; i < pixels; ++i, cmyk += 4, rgb += 3) {
     for (int c = 0; c < 3; ++c) rgb[c] = static_cast<std::uint8_t>((cmyk[c] * cmyk[3] + 127) / 255);

@@ -1,3 +1,11 @@
+// Decodes a PNG of any kind as RGB of 8 bits a channel.
+//
+// (1) A wrong checksum anywhere is an error, also in chunks whose content does not count.
+// (2) Memory is bounded by the image's size: texts, profiles and unknown chunks are skipped unread, so none can
+// inflate. (3) An error leaves the decoder usable: libpng's objects live from open() to the end of decode() only.
+//
+// Cost: all rows are inflated, whatever part is wanted; PNG has no other way in.
+// Source: libpng's manual; PNG specification, third edition (W3C 2025), for eXIf.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -28,7 +36,8 @@ void read_bytes(png_structp png, png_bytep to, std::size_t size) {
   rest = rest.subspan(size);
 }
 
-/// Of the eXIf chunk, wherever it lies: exiftool writes it after the pixels, where libpng comes too late for a header.
+/// EXIF's value from the eXIf chunk, wherever it lies: exiftool writes it after the pixels, which libpng reaches only
+/// once they are decoded.
 int read_orientation(std::span<const std::uint8_t> png) {
   constexpr std::size_t kSignatureBytes = 8, kFrameBytes = 12;  // a chunk's length, name and checksum
   for (auto rest = png.subspan(std::min(kSignatureBytes, png.size())); rest.size() >= kFrameBytes;) {

@@ -1,0 +1,161 @@
+#include "data/command_table.hpp"
+
+#include <mn/core/error.hpp>
+#include <mn/core/manual.hpp>
+
+namespace mn::data {
+namespace {
+
+const std::vector<Command>& all_commands() {
+  static const std::vector<Command> kCommands = {
+      {"idx",
+       {{"DIR --out OUT", "MNIST's four files in DIR → OUT/train, OUT/val"},
+        {"IMAGES LABELS --out OUT", "a pair of IDX files, raw or gzip → OUT"}},
+       1,
+       2,
+       run_idx},
+      {"images",
+       {{"SOURCE --out OUT", "JPEGs and PNGs, one folder for each class, or a file of lines \"path label\" → OUT"}},
+       1,
+       1,
+       run_images},
+      {"cifar", {{"DIR --out OUT", "CIFAR-10 or -100, binary version → OUT/train, OUT/val"}}, 1, 1, run_cifar},
+      {"info", {{"DIR", "what a dataset holds"}}, 1, 1, run_info},
+      {"verify", {{"DIR", "read all of it and compare checksums"}}, 1, 1, run_verify},
+      {"extract", {{"DIR N [--out FILE]", "sample N as stored (to FILE, else to standard output)"}}, 2, 2, run_extract},
+  };
+  return kCommands;
+}
+
+using Names = std::vector<std::string>;
+
+struct OptionRow {
+  Names commands;  ///< that take it
+  /// `whose` begins the help: "" or "images: ".
+  void (*add)(Options& options, Settings& settings, const std::string& whose);
+};
+
+const std::vector<OptionRow>& option_rows() {
+  static const std::vector<OptionRow> kRows = {
+      {{"idx", "images", "cifar", "extract"},
+       [](Options& o, Settings& s, const std::string& whose) { o.add("out", s.out, "DIR", whose + "where to write"); }},
+      {{"idx", "images"},
+       [](Options& o, Settings& s, const std::string& whose) {
+         o.add("split", s.split, "NAME", whose + "name of the split, where only one is made");
+       }},
+      {{"idx", "images", "cifar"},
+       [](Options& o, Settings& s, const std::string& whose) {
+         o.add("shard-mb", s.shard_mb, whose + "MiB of samples in a shard", 1, 1 << 20);
+       }},
+      {{"images", "verify"},
+       [](Options& o, Settings& s, const std::string& whose) {
+         o.add("threads", s.threads, whose + "threads that read, check and write; each holds one shard in memory", 1,
+               4096);
+       }},
+      {{"images"},
+       [](Options& o, Settings& s, const std::string& whose) {
+         o.add("classes", s.classes, "FILE", whose + "names of the classes of a list, one a line, label 0 first");
+       }},
+      {{"images"},
+       [](Options& o, Settings& s, const std::string& whose) {
+         o.add("seed", s.seed, whose + "seed of the shuffle", 0);
+       }},
+      {{"images"},
+       [](Options& o, Settings& s, const std::string& whose) {
+         o.add_flag("shuffle", s.shuffle, whose + "shuffle once, over all shards");
+       }},
+      {{"images"},
+       [](Options& o, Settings& s, const std::string& whose) {
+         o.add("on-error", s.on_error, "WHAT", whose + "a file that is no valid JPEG or PNG ends it, or is left out",
+               {"fail", "skip"});
+       }},
+      {{"images"},
+       [](Options& o, Settings& s, const std::string& whose) {
+         o.add("check", s.check, "HOW", whose + "decode every image once, or read its header", {"decode", "header"});
+       }},
+  };
+  return kRows;
+}
+
+std::string joined(const Names& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::string call_of(const Command& command, const CommandForm& form) {
+  return std::string("mnshard ") + command.name + " " + form.arguments;
+}
+
+/// A line for each form: how to call it, and what for.
+std::string form_lines(const Command& command, const std::string& indent) {
+  constexpr std::size_t kColumn = 38;
+  std::string text;
+  for (const CommandForm& form : command.forms) {
+    std::string line = call_of(command, form);
+    line.resize(std::max(line.size() + 1, kColumn), ' ');
+    text += (text.empty() ? "" : "\n") + indent + line + form.purpose;
+  }
+  return text;
+}
+
+std::string usage_of(const Command* command) {
+  if (command != nullptr) return form_lines(*command, "");
+  std::string text = "mnshard COMMAND … [options]: data in shards (HDF5 files that any rank reads by itself)";
+  for (const Command& each : all_commands()) text += "\n" + form_lines(each, "  ");
+  return text + "\n`mnshard COMMAND --help` lists the options of one command.";
+}
+
+}  // namespace
+
+const Command* find_command(const std::string& name) {
+  const auto command = std::ranges::find(all_commands(), name, &Command::name);
+  return command == all_commands().end() ? nullptr : &*command;
+}
+
+const Command& checked_command(const std::string& name, std::size_t arguments) {
+  const Command* command = find_command(name);
+  if (command == nullptr) {
+    Names known;
+    for (const Command& each : all_commands()) known.emplace_back(each.name);
+    throw UsageError("unknown command \"" + name + "\": mnshard knows " + joined(known));
+  }
+  if (arguments < command->least || arguments > command->most) {
+    std::string calls;
+    for (const CommandForm& form : command->forms) calls += (calls.empty() ? "" : " | ") + call_of(*command, form);
+    throw UsageError("usage: " + calls);
+  }
+  return *command;
+}
+
+Options options_for(const Command* command, Settings& settings) {
+  Options options(usage_of(command));
+  for (const OptionRow& row : option_rows()) {
+    if (command == nullptr) {
+      row.add(options, settings, joined(row.commands) + ": ");
+    } else if (std::ranges::find(row.commands, command->name) != row.commands.end()) {
+      row.add(options, settings, "");
+    }
+  }
+  return options;
+}
+
+std::string manual_page() {
+  std::string page =
+      ".TH MNSHARD 1\n.SH NAME\nmnshard \\- make, describe and check datasets in shards\n.SH SYNOPSIS\n"
+      "mnshard COMMAND ... [options]\n.SH DESCRIPTION\nA shard is an HDF5 file of samples that any rank of a job reads "
+      "by itself; a folder of shards with its manifest.h5 is a dataset. An interrupted conversion of images is "
+      "resumable: run the same command again.\n.SH COMMANDS\n";
+  for (const Command& command : all_commands()) {
+    for (const CommandForm& form : command.forms) page += manual_item(call_of(command, form), form.purpose);
+  }
+  Settings settings;
+  page += ".SH OPTIONS\n" + options_for(nullptr, settings).manual({"threads"}) + ".SH EXIT STATUS\n";
+  return page + manual_item("0", "all is well") +
+         manual_item("1", "data that is absent, damaged or cannot be written") + manual_item("2", "usage") +
+         ".SH ENVIRONMENT\n" + manual_item("MN_DATA", "folder in which datasets are looked for by name") +
+         ".SH EXAMPLES\n.nf\nmnshard images ILSVRC2012/train \\-\\-out data/imagenet/train\n"
+         "mnshard verify data/imagenet/train\n.fi\n";
+}
+
+}  // namespace mn::data

@@ -1,0 +1,37 @@
+/// What mnshard's commands do.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <mn/core/cpus.hpp>
+
+namespace mn::data {
+
+/// Values of the options, by default as here.
+struct Settings {
+  std::string out;
+  std::string split = "train";
+  std::int64_t shard_mb = 256;
+  std::string classes;
+  std::int64_t threads = std::min<std::int64_t>(std::ssize(usable_cpus()), 16);  ///< each holds a shard
+  std::int64_t seed = 0;
+  bool shuffle = true;
+  std::string on_error = "fail";
+  std::string check = "decode";
+};
+
+/// Arguments after the command's name, as many as its forms allow.
+using Arguments = std::span<const std::string>;
+
+/// Each returns the exit status. Throws UsageError or DataError.
+int run_idx(Arguments arguments, const Settings& settings);
+int run_images(Arguments arguments, const Settings& settings);
+int run_cifar(Arguments arguments, const Settings& settings);
+int run_info(Arguments arguments, const Settings& settings);
+int run_verify(Arguments arguments, const Settings& settings);
+int run_extract(Arguments arguments, const Settings& settings);
+
+}  // namespace mn::data

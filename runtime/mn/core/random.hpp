@@ -1,0 +1,32 @@
+/// SplitMix64: 64-bit random numbers that are a function of a key, so that any rank and thread can compute them.
+///
+/// The state is a counter; each number is the counter after a bijection in which every input bit changes every output
+/// bit. Any 64-bit value is a good state, near ones too. Cost: three multiplications or shifts a number, no memory.
+/// Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+#pragma once
+
+#include <cstdint>
+
+namespace mn {
+
+/// The bijection; 0 stays 0.
+[[nodiscard]] constexpr std::uint64_t mix_bits(std::uint64_t x) noexcept {
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
+  return x ^ (x >> 31);
+}
+
+class SplitMix64 {
+ public:
+  explicit constexpr SplitMix64(std::uint64_t seed) noexcept : state_(seed) {}
+
+  constexpr std::uint64_t next() noexcept {
+    state_ += 0x9E3779B97F4A7C15U;  // 2⁶⁴ over the golden ratio, odd
+    return mix_bits(state_);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace mn

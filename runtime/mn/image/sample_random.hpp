@@ -1,0 +1,31 @@
+/// Random numbers that belong to one sample in one epoch, whichever thread or rank asks for them.
+#pragma once
+
+#include <cstdint>
+
+#include <mn/core/random.hpp>
+
+namespace mn::data {
+
+/// A stream of random numbers for each key (seed, epoch, index).
+class SampleRandom {
+ public:
+  SampleRandom(std::uint64_t seed, std::int64_t epoch, std::int64_t index) noexcept
+      : numbers_(mix_bits(mix_bits(mix_bits(seed + 1) + static_cast<std::uint64_t>(epoch)) +
+                          static_cast<std::uint64_t>(index))) {}
+
+  /// In [least, most), with 53 random bits.
+  [[nodiscard]] double uniform(double least, double most) noexcept {
+    return least + (most - least) * (static_cast<double>(numbers_.next() >> 11) * 0x1p-53);
+  }
+
+  /// 0 … n − 1; n > 0.
+  [[nodiscard]] int below(int n) noexcept {
+    return static_cast<int>((numbers_.next() >> 32) * static_cast<std::uint64_t>(n) >> 32);
+  }
+
+ private:
+  SplitMix64 numbers_;
+};
+
+}  // namespace mn::data
