@@ -1,14 +1,12 @@
 #include <algorithm>
-#include <iterator>
 
 #include <mn/comm/communication_thread.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {
-
-/// What threads left to themselves use, never destroyed.
-std::vector<std::shared_ptr<CommunicationThread::Shared>>& CommunicationThread::left() {
+/// What threads left behind use, for the life of the process.
+std::vector<std::shared_ptr<CommunicationThread::Shared>>& CommunicationThread::left_behind() {
   static auto& all = *new std::vector<std::shared_ptr<Shared>>;
   return all;
 }
@@ -32,7 +30,7 @@ CommunicationThread::~CommunicationThread() {
   }
   shared_->changed.notify_all();
   if (std::uncaught_exceptions() > 0) {
-    left().push_back(shared_);
+    left_behind().push_back(shared_);
     thread_.detach();
     return;
   }
@@ -55,19 +53,15 @@ void CommunicationThread::submit(Task task) {
 }
 
 void CommunicationThread::wait() {
-  std::vector<Task> done;
   std::unique_lock lock(shared_->mutex);
   shared_->changed.wait(lock, [this] { return shared_->error || (shared_->tasks.empty() && !shared_->busy); });
-  done.swap(shared_->done);
   reported_ = shared_->error != nullptr;
   if (reported_) std::rethrow_exception(shared_->error);
 }
 
-bool CommunicationThread::any_left() noexcept { return !left().empty(); }
-
 bool CommunicationThread::join_left(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  return std::ranges::all_of(left(), [&](const auto& shared) {
+  return std::ranges::all_of(left_behind(), [&](const auto& shared) {
     std::unique_lock lock(shared->mutex);
     return shared->changed.wait_until(lock, deadline, [&] { return shared->ended; });
   });
@@ -78,28 +72,31 @@ void CommunicationThread::run(Shared& shared) {
   while (true) {
     shared.changed.wait(lock, [&] { return shared.stop || !shared.tasks.empty(); });
     if (shared.tasks.empty()) break;
-    Task task = std::move(shared.tasks.front());
-    shared.tasks.pop_front();
-    shared.busy = true;
-    lock.unlock();
-    std::exception_ptr error;
-    try {
-      task(*shared.comm);
-    } catch (...) {
-      error = std::current_exception();
-    }
-    lock.lock();
-    shared.busy = false;
-    shared.done.push_back(std::move(task));
-    if (error) {
-      shared.error = error;
-      std::ranges::move(shared.tasks, std::back_inserter(shared.done));
-      shared.tasks.clear();
-    }
+    run_task(shared, lock);
     shared.changed.notify_all();
   }
   shared.ended = true;
   shared.changed.notify_all();
+}
+
+/// Unlocks while the task runs, and while what it owns is released.
+void CommunicationThread::run_task(Shared& shared, std::unique_lock<std::mutex>& lock) {
+  Task task = std::move(shared.tasks.front());
+  shared.tasks.pop_front();
+  shared.busy = true;
+  lock.unlock();
+  std::exception_ptr error;
+  try {
+    task(*shared.comm);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  task = nullptr;
+  lock.lock();
+  shared.busy = false;
+  if (!error) return;
+  shared.error = error;
+  shared.tasks.clear();
 }
 
 }  // namespace mn

@@ -1,4 +1,17 @@
 /// Collectives that go on while the program computes.
+///
+/// Every rank makes one at the same time, and submits the same collectives in the same order; each rank's thread runs
+/// its tasks alone.
+///
+/// Invariants:
+/// 1. One thread at a time uses the communicator: this one while tasks are under way, else the owner's.
+/// 2. The first error ends all work: tasks behind it are dropped, and every wait() throws it.
+/// 3. While an exception unwinds, the destructor waits for nobody: other ranks may never join the collective in which
+///    the thread may be. It leaves the thread behind, which runs the tasks that it has. Memory that they own is
+///    released with them; the communicator is kept for the life of the process, because MPI_Comm_free is collective.
+/// 4. MPI_Finalize must not run beside another thread's call of MPI: whoever calls it asks join_left() first.
+///
+/// Cost: one MPI communicator, one thread; two switches between threads for a task.
 #pragma once
 
 #include <chrono>
@@ -15,17 +28,16 @@
 
 namespace mn {
 
-/// A thread with a communicator of its own (the same ranks and backend) that runs tasks in the order submitted. All
-/// ranks must submit the same collectives in the same order. submit() and wait() are for one thread at a time.
+/// A thread with a communicator of its own (the same ranks and backend) that runs tasks in the order submitted.
+/// submit() and wait() are for one thread at a time.
 class CommunicationThread {
  public:
   using Task = std::function<void(Communicator&)>;
 
   /// Collective. Throws UsageError if MPI was started without MPI_THREAD_MULTIPLE.
   explicit CommunicationThread(const Communicator& comm);
-  /// Waits for the tasks submitted; an error that nobody waited for is logged. While an exception unwinds it does not
-  /// wait, for the other ranks may never join, and leaves the thread to itself: tasks must own what they use. They and
-  /// the communicator then stay for ever, for the ranks free windows together, and some would come to that alone.
+  /// Waits for the tasks submitted; logs an error that no wait() has thrown. While an exception unwinds it does not
+  /// wait: tasks must own what they use.
   ~CommunicationThread();
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;
@@ -33,13 +45,11 @@ class CommunicationThread {
   /// For allocations and other collective set-up, while no task is under way.
   [[nodiscard]] Communicator& communicator() noexcept { return *shared_->comm; }
   void submit(Task task);
-  /// Returns when all tasks have run, and destroys them, on this thread; throws the first error that one of them threw,
-  /// in every call from then on. After it no task runs any more: the ranks may be out of step.
+  /// Returns when all tasks have run and are destroyed. Throws the first error that one of them threw, in every call
+  /// from then on: the ranks may be out of step.
   void wait();
-  /// Whether a thread of this process was left to itself.
-  [[nodiscard]] static bool any_left() noexcept;
-  /// Waits until those have run their tasks; false if one still has not, because other ranks don't join: then MPI can't
-  /// be finalized.
+  /// Waits until the threads that this process has left behind have run their tasks; false if one still has not,
+  /// because other ranks do not join in: then MPI cannot be finalized.
   [[nodiscard]] static bool join_left(std::chrono::milliseconds patience);
 
  private:
@@ -48,14 +58,14 @@ class CommunicationThread {
     std::mutex mutex;
     std::condition_variable changed;
     std::deque<Task> tasks;
-    std::vector<Task> done;  // not destroyed by the thread: what they own goes at the same point on all ranks
     bool busy = false;
     bool stop = false;
     bool ended = false;
     std::exception_ptr error;
   };
   static void run(Shared& shared);
-  static std::vector<std::shared_ptr<Shared>>& left();
+  static void run_task(Shared& shared, std::unique_lock<std::mutex>& lock);
+  static std::vector<std::shared_ptr<Shared>>& left_behind();
 
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   std::thread thread_;

@@ -134,13 +134,14 @@ class Communicator {
     return allgather_obj(std::string(object));
   }
 
-  /// Collective. Memory that this backend's reductions handle fastest (shared between the node's ranks, or pinned);
-  /// 64-byte aligned, zeroed. Released collectively when the last owner on each rank lets go, at the same point on all.
+  /// Collective to allocate; released locally, in any order, by any thread, also after finalize() or while an exception
+  /// unwinds. Memory that this backend's reductions handle fastest (shared between the node's ranks where it can be);
+  /// 64-byte aligned, zeroed.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
-  /// Collective. What reduces these buffers, which lie in one piece of memory from allocate() and are alike on every
-  /// rank, while ranks still write to some of them; null where not all ranks share that memory. The buffers must
-  /// outlive it, and it is released collectively, as memory is.
+  /// Collective to make; released locally, as memory is. What reduces these buffers, which lie in one piece of memory
+  /// from allocate() and are alike on every rank, while ranks still write to some of them; null where not all ranks
+  /// share that memory. The buffers must outlive it.
   [[nodiscard]] std::unique_ptr<SharedReducer> share(std::span<const BufferView> buffers);
 
   /// The sum over ranks, times `scale`, of each buffer, in place: how this backend averages gradients. Buffers that

@@ -19,7 +19,7 @@ std::unique_ptr<SharedReducer> NodeCommunicator::do_share(std::span<const Buffer
   auto* const own = static_cast<std::byte*>(buffers.front().data);
   const auto all = node_->addresses(own);
   if (all.empty()) return nullptr;
-  const auto memory = node_->allocate(sizeof(SharedReducer::Control));
+  const auto memory = do_allocate(sizeof(SharedReducer::Control));
   if (!memory) return nullptr;
   std::vector<std::ptrdiff_t> places;
   std::vector<SharedReducer::Control*> controls;
@@ -31,12 +31,14 @@ std::unique_ptr<SharedReducer> NodeCommunicator::do_share(std::span<const Buffer
 }
 
 std::shared_ptr<std::byte> NodeCommunicator::do_allocate(std::size_t bytes) {
-  if (auto shared = node_->allocate(bytes)) return shared;
-  if (intra_rank() == 0) {
-    log_warning("/dev/shm has no room for " + std::to_string(bytes) + " bytes on each of " +
-                std::to_string(intra_size()) + " ranks: reductions copy through a smaller piece of it, and are slower");
+  try {
+    return node_->allocate(bytes);
+  } catch (const NoSharedMemory& error) {
+    if (intra_rank() == 0) {
+      log_warning(std::string(error.what()) + ": reductions copy through less of it, and are slower");
+    }
+    return nullptr;
   }
-  return nullptr;
 }
 
 }  // namespace mn

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <mutex>
+#include <utility>
 
 #include <mn/comm/node_reducer.hpp>
 
@@ -17,9 +19,47 @@ constexpr std::size_t kLineElements = 64;  ///< slices begin on cache lines, wha
 
 }  // namespace
 
-struct NodeReducer::Allocations {
-  std::int64_t next = 0;
-  std::map<std::int64_t, const SharedWindow*> alive;
+/// The allocations of this rank that are alive, by number. Any thread may release memory at any time.
+class NodeReducer::Allocations {
+ public:
+  /// All ranks of the node add in the same order: an allocation has one number on all of them.
+  std::int64_t add(const SharedMemory& memory) {
+    const std::lock_guard lock(mutex_);
+    alive_[next_] = &memory;
+    return next_++;
+  }
+  void remove(std::int64_t number) {
+    const std::lock_guard lock(mutex_);
+    alive_.erase(number);
+  }
+  /// Where `data` lies, and in which memory; kPrivate and null outside all segments of `rank`.
+  [[nodiscard]] std::pair<Location, const SharedMemory*> find(const std::byte* data, int rank) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [number, memory] : alive_) {
+      const std::byte* segment = memory->segment(rank);
+      if (data < segment || data >= segment + memory->bytes()) continue;
+      return {{number, static_cast<std::uint64_t>(data - segment)}, memory};
+    }
+    return {{kPrivate, 0}, nullptr};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::int64_t next_ = 0;
+  std::map<std::int64_t, const SharedMemory*> alive_;
+};
+
+/// Memory that is known to the reducer as long as it lives; it may outlive the reducer.
+struct NodeReducer::Allocation {
+  Allocation(MPI_Comm node, std::size_t bytes, std::shared_ptr<Allocations> all)
+      : memory(node, bytes), others(std::move(all)), number(others->add(memory)) {}
+  ~Allocation() { others->remove(number); }
+  Allocation(const Allocation&) = delete;
+  Allocation& operator=(const Allocation&) = delete;
+
+  SharedMemory memory;
+  std::shared_ptr<Allocations> others;
+  std::int64_t number;
 };
 
 NodeReducer::NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit)
@@ -38,24 +78,24 @@ NodeReducer::NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes b
     peers_ = Mpi::split(comm, rank_ < slices_ ? rank_ : -1, topology.rank);
     if (peers_) between_nodes_ = std::make_unique<OrderedReducer>(peers_.get(), count_limit);
   }
-  window_ = std::make_unique<SharedWindow>(node_.get(), sizeof(Control) + 2 * kSmallBytes + piece_bytes_);
+  segments_.emplace(node_.get(), sizeof(Control) + 2 * kSmallBytes + piece_bytes_);
   std::vector<SharedCounter*> arrivals;
   for (int r = 0; r < ranks_; ++r) {
     arrivals.push_back(&control(r).arrivals);
-    for (std::size_t turn : {0, 1}) small_inputs_[turn].push_back(small_place(r, turn));
+    for (std::size_t turn : {0, 1}) small_inputs_[turn].push_back(small_slot(r, turn));
   }
   barrier_ = std::make_unique<NodeBarrier>(std::move(arrivals), rank_);
 }
 
 NodeReducer::Control& NodeReducer::control(int rank) const {
-  return *reinterpret_cast<Control*>(window_->segment(rank));
+  return *reinterpret_cast<Control*>(segments_->segment(rank));
 }
 
-std::byte* NodeReducer::small_place(int rank, std::size_t turn) const {
-  return window_->segment(rank) + sizeof(Control) + turn * kSmallBytes;
+std::byte* NodeReducer::small_slot(int rank, std::size_t turn) const {
+  return segments_->segment(rank) + sizeof(Control) + turn * kSmallBytes;
 }
 
-std::byte* NodeReducer::staging(int rank) const { return window_->segment(rank) + sizeof(Control) + 2 * kSmallBytes; }
+std::byte* NodeReducer::staging(int rank) const { return segments_->segment(rank) + sizeof(Control) + 2 * kSmallBytes; }
 
 NodeReducer::Range NodeReducer::slice_of(int rank, std::size_t most, std::size_t count) const {
   if (rank >= slices_) return {count, 0};
@@ -76,18 +116,17 @@ void NodeReducer::allreduce(void* data, std::size_t count, const Reduction& redu
 
 void NodeReducer::reduce_small(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t bytes = count * size_of(reduction.dtype);
-  // Two places in turn: a rank that is ahead writes the next message while others still read this one.
   small_turn_ ^= 1;
-  std::memcpy(small_place(rank_, small_turn_), data, bytes);
+  std::memcpy(small_slot(rank_, small_turn_), data, bytes);
   barrier_->arrive_and_wait();
   const auto& inputs = small_inputs_[small_turn_];
   if (!many_nodes_) {
     void* out = data;
     return reduce_in_order({&out, 1}, inputs, count, reduction);
   }
-  if (rank_ == 0) reduce_slice({small_place(0, small_turn_), data}, inputs, count, reduction);
+  if (rank_ == 0) reduce_slice({small_slot(0, small_turn_), data}, inputs, count, reduction);
   barrier_->arrive_and_wait();
-  if (rank_ != 0) std::memcpy(data, small_place(0, small_turn_), bytes);
+  if (rank_ != 0) std::memcpy(data, small_slot(0, small_turn_), bytes);
 }
 
 void NodeReducer::reduce_shared(const std::vector<std::byte*>& buffers, std::size_t count, const Reduction& reduction) {
@@ -146,19 +185,14 @@ void NodeReducer::reduce_slice(const std::vector<void*>& outputs, const std::vec
 }
 
 std::vector<std::byte*> NodeReducer::shared_buffers(const std::byte* data) {
-  Place& own = control(rank_).place;
-  own = {kPrivate, 0};
-  for (const auto& [number, window] : allocations_->alive) {
-    const std::byte* segment = window->segment(rank_);
-    if (data < segment || data >= segment + window->bytes()) continue;
-    own = {number, static_cast<std::uint64_t>(data - segment)};
-  }
+  const auto [own, memory] = allocations_->find(data, rank_);
+  control(rank_).location = own;
   barrier_->arrive_and_wait();
   std::vector<std::byte*> buffers;
   for (int r = 0; r < ranks_; ++r) {
-    const Place& place = control(r).place;
-    if (place.window == kPrivate) return {};
-    buffers.push_back(allocations_->alive.at(place.window)->segment(r) + place.offset);
+    const Location& location = control(r).location;
+    if (location.allocation == kPrivate || location.allocation != own.allocation) return {};
+    buffers.push_back(memory->segment(r) + location.offset);
   }
   return buffers;
 }
@@ -170,14 +204,8 @@ std::vector<std::byte*> NodeReducer::addresses(const std::byte* data) {
 }
 
 std::shared_ptr<std::byte> NodeReducer::allocate(std::size_t bytes) {
-  if (!shared_memory_has_room(node_.get(), bytes)) return nullptr;
-  auto window = std::make_shared<SharedWindow>(node_.get(), bytes);
-  const std::int64_t number = allocations_->next++;
-  allocations_->alive[number] = window.get();
-  return {window->segment(rank_), [window, number, allocations = allocations_](std::byte* /*memory*/) mutable {
-            allocations->alive.erase(number);
-            window.reset();
-          }};
+  const auto allocation = std::make_shared<Allocation>(node_.get(), bytes, allocations_);
+  return {allocation, allocation->memory.segment(rank_)};
 }
 
 }  // namespace mn

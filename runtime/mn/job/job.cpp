@@ -102,10 +102,6 @@ class Job::Impl {
       flush_output();
       end_all_ranks(speaker_, "an exception left the scope of mn::Job; all ranks end", failure_hooks(), 1);
     }
-    // Until every rank is here, the loss of one must still be noticed.
-    if (monitor_ && mpi_is_up()) MPI_Barrier(comm_.get());
-    std::jthread bound;
-    if (CommunicationThread::any_left()) bound = exit_soon(exit_code_);
     finish(exit_code_);
     remove_terminate_handler();
   }
@@ -165,11 +161,20 @@ class Job::Impl {
     return done != 0;
   }
 
+  /// False on every rank if communication that one has left behind still goes on.
+  bool all_ranks_are_done() {
+    MPI_Barrier(comm_.get());  // until every rank is here, the loss of one must still be noticed
+    int done = CommunicationThread::join_left(kAgreementTime) ? 1 : 0;
+    MPI_Allreduce(MPI_IN_PLACE, &done, 1, MPI_INT, MPI_MIN, comm_.get());
+    return done != 0;
+  }
+
   void finish(int exit_code) {
+    const bool done = !mpi_is_up() || all_ranks_are_done();
     remove_signal_handlers();
     monitor_.reset();
     comm_.reset();
-    if (!CommunicationThread::join_left(kAgreementTime)) end_all_ranks(exit_code);
+    if (!done) end_all_ranks(exit_code);  // MPI_Finalize might never return
     if (owns_mpi_ && mpi_is_up()) MPI_Finalize();
   }
 

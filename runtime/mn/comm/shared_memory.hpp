@@ -1,0 +1,77 @@
+/// Memory that the ranks of a node share: POSIX shared memory that mn maps itself, because an MPI window can be released
+/// only by all ranks together.
+///
+/// NodeReducer calls it, on all ranks of a node at once. Each rank makes a segment under a random name and reserves its
+/// pages; the ranks exchange names and errors, and map each other's segments; when all have said how that went, the
+/// names are removed.
+///
+/// Invariants:
+/// 1. Either every rank of the node has the memory, or every rank throws the same NoSharedMemory and keeps nothing.
+/// 2. Release is local: a rank unmaps, without a call of MPI, in any order, after MPI_Finalize, while an exception
+///    unwinds.
+/// 3. Each process has mappings of its own. A rank that releases takes nothing from its peers: they go on reading and
+///    writing all segments, its own too. The pages go with the last mapping.
+/// 4. Pages are reserved at once, by the rank whose segment they are: a full /dev/shm is an error here and no SIGBUS
+///    later, and memory lies near the CPU of its owner.
+/// 5. Names exist only while the constructor runs. A process that is killed meanwhile leaves its own behind.
+///
+/// Cost for n ranks: one MPI_Allgather of 64 bytes, one MPI_Allreduce of 8, n mappings in each process.
+/// Source: shm_overview(7); MPI_Win_allocate_shared of Open MPI lays out segments the same way.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include <mpi.h>
+
+#include <mn/core/error.hpp>
+
+namespace mn {
+
+/// The node cannot share this memory; what() says which rank failed, and why. Thrown on every rank of the node alike,
+/// and the communicator remains usable.
+class NoSharedMemory : public CommError {
+ public:
+  using CommError::CommError;
+};
+
+/// A segment for each rank of a node: aligned to a page, zeroed.
+class SharedMemory {
+ public:
+  /// Collective over `node`, whose ranks run on one machine. `bytes` are this rank's own.
+  SharedMemory(MPI_Comm node, std::size_t bytes);
+
+  /// The segment of a rank of the node, as this process sees it.
+  [[nodiscard]] std::byte* segment(int rank) const { return segments_[static_cast<std::size_t>(rank)].data(); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+ private:
+  /// Owns one mapping.
+  class Mapping {
+   public:
+    Mapping() noexcept = default;
+    Mapping(void* data, std::size_t bytes) noexcept : data_(data), bytes_(bytes) {}
+    ~Mapping();
+    Mapping(Mapping&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
+    Mapping& operator=(Mapping&& other) noexcept {
+      std::swap(data_, other.data_);
+      std::swap(bytes_, other.bytes_);
+      return *this;
+    }
+    [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(data_); }
+
+   private:
+    void* data_ = nullptr;
+    std::size_t bytes_ = 0;
+  };
+  class Draft;
+
+  /// Maps `bytes` of the object behind the descriptor; returns errno, 0 on success.
+  static int map(int descriptor, std::size_t bytes, int flags, Mapping& mapping);
+
+  std::size_t bytes_;
+  std::vector<Mapping> segments_;  // [ranks of the node]
+};
+
+}  // namespace mn

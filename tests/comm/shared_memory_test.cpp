@@ -1,0 +1,214 @@
+// Memory that ranks share: what it holds, its release at any time, and failures of one rank alone. The system's
+// shm_open stands behind this program's, which takes down the names and fails on request.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/comm/mpi.hpp>
+#include <mn/comm/shared_memory.hpp>
+#include <mn/comm/shared_reducer.hpp>
+
+namespace {
+
+std::set<std::string> names_made;
+bool fail_to_make = false;
+bool fail_to_open = false;
+
+}  // namespace
+
+extern "C" int shm_open(const char* name, int flags, mode_t mode) {
+  const bool makes = (flags & O_CREAT) != 0;
+  if (makes ? fail_to_make : fail_to_open) {
+    errno = makes ? EMFILE : ENOENT;
+    return -1;
+  }
+  if (makes) {
+    names_made.insert(name);
+    EXPECT_EQ(mode, 0600U);
+    EXPECT_TRUE((flags & O_EXCL) != 0);
+  }
+  const auto next = reinterpret_cast<int (*)(const char*, int, mode_t)>(dlsym(RTLD_NEXT, "shm_open"));
+  return next(name, flags, mode);
+}
+
+namespace mn {
+namespace {
+
+constexpr std::size_t kFloats = 5000;  // more than a small message
+
+/// Released when the process ends, after MPI_Finalize.
+std::shared_ptr<std::byte> kept_to_the_end;
+
+std::shared_ptr<Communicator> create() {
+  return create_communicator("hierarchical", MPI_COMM_WORLD, {.device = Device{}});
+}
+
+/// Names that this rank made and that are still there.
+std::vector<std::string> names_left() {
+  std::vector<std::string> left;
+  for (const auto& name : names_made) {
+    if (access(("/dev/shm" + name).c_str(), F_OK) == 0) left.push_back(name);
+  }
+  return left;
+}
+
+/// Mappings of mn's shared memory in this process.
+std::ptrdiff_t mappings() {
+  std::ifstream maps("/proc/self/maps");
+  std::ptrdiff_t count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find("/dev/shm/mn.") != std::string::npos ? 1 : 0;
+  return count;
+}
+
+class SharedMemoryTest : public ::testing::Test {
+ protected:
+  ~SharedMemoryTest() override {
+    comm_->barrier();
+    EXPECT_EQ(names_left(), std::vector<std::string>());
+  }
+
+  /// The sum of rank + 1 over the ranks, in `memory` of every rank.
+  void expect_sum(std::byte* memory) {
+    const std::span values(reinterpret_cast<float*>(memory), kFloats);
+    std::ranges::fill(values, static_cast<float>(comm_->rank() + 1));
+    comm_->allreduce(values);
+    const auto sum = static_cast<float>(comm_->size() * (comm_->size() + 1) / 2);
+    EXPECT_EQ(std::ranges::count(values, sum), static_cast<std::ptrdiff_t>(kFloats));
+  }
+  [[nodiscard]] std::shared_ptr<std::byte> allocate() { return comm_->allocate(kFloats * sizeof(float)); }
+  /// Whether all ranks share `memory`.
+  [[nodiscard]] bool is_shared(const std::shared_ptr<std::byte>& memory) {
+    return comm_->share(std::vector<BufferView>{{memory.get(), kFloats, DType::kFloat32}}) != nullptr;
+  }
+  [[nodiscard]] bool is_last() const { return comm_->rank() == comm_->size() - 1; }
+
+  std::shared_ptr<Communicator> comm_ = create();
+};
+
+TEST_F(SharedMemoryTest, IsZeroedAlignedAndVisibleToAll) {
+  constexpr std::size_t kBytes = 10'000;
+  const SharedMemory memory(comm_->mpi_comm(), kBytes);
+  EXPECT_EQ(memory.bytes(), kBytes);
+  for (int r = 0; r < comm_->size(); ++r) {
+    const std::byte* segment = memory.segment(r);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(segment) % 64, 0U);
+    EXPECT_EQ(std::count(segment, segment + kBytes, std::byte{0}), static_cast<std::ptrdiff_t>(kBytes));
+  }
+  comm_->barrier();
+  const auto value_of = [](int writer, int owner) { return static_cast<std::byte>(1 + 16 * owner + writer); };
+  for (int r = 0; r < comm_->size(); ++r) memory.segment(r)[comm_->rank()] = value_of(comm_->rank(), r);
+  comm_->barrier();
+  for (int owner = 0; owner < comm_->size(); ++owner) {
+    for (int r = 0; r < comm_->size(); ++r) EXPECT_EQ(memory.segment(owner)[r], value_of(r, owner));
+  }
+}
+
+TEST_F(SharedMemoryTest, TakesNoBytesToo) {
+  const SharedMemory memory(comm_->mpi_comm(), 0);
+  EXPECT_EQ(memory.bytes(), 0U);
+  EXPECT_NE(comm_->allocate(0), nullptr);
+}
+
+TEST_F(SharedMemoryTest, AThousandReleasesInAnyOrder) {
+  constexpr int kAllocations = 1000;
+  constexpr std::size_t kHeld = 12;
+  std::mt19937 random(static_cast<unsigned>(comm_->rank()));
+  const auto before = mappings();
+  std::vector<std::shared_ptr<std::byte>> held;
+  for (int i = 0; i < kAllocations; ++i) {
+    held.push_back(allocate());
+    if (i % 50 == 0) expect_sum(held.back().get());
+    // Buffers of different allocations, some of which a peer no longer has.
+    if (i % 50 == 25) expect_sum(held[random() % held.size()].get());
+    if (held.size() > kHeld) held.erase(held.begin() + static_cast<std::ptrdiff_t>(random() % held.size()));
+  }
+  std::ranges::shuffle(held, random);
+  while (!held.empty()) held.pop_back();
+  EXPECT_EQ(mappings(), before);
+}
+
+TEST_F(SharedMemoryTest, IsReleasedByAnExceptionOnOneRank) {
+  auto common = allocate();
+  const auto before = mappings();
+  try {
+    const auto mine = std::exchange(common, nullptr);
+    const auto reducer = comm_->share(std::vector<BufferView>{{mine.get(), kFloats, DType::kFloat32}});
+    if (is_last()) throw std::runtime_error("on this rank alone");
+    common = mine;
+  } catch (const std::runtime_error&) {
+  }
+  if (is_last()) {
+    EXPECT_EQ(mappings(), before - comm_->size());
+    std::vector<float> elsewhere(kFloats);
+    expect_sum(reinterpret_cast<std::byte*>(elsewhere.data()));
+  } else {
+    expect_sum(common.get());
+  }
+  expect_sum(allocate().get());
+}
+
+TEST_F(SharedMemoryTest, OutlivesItsCommunicator) {
+  const auto other = create();
+  const auto memory = other->allocate(kFloats * sizeof(float));
+  other->finalize();
+  expect_sum(memory.get());
+  kept_to_the_end = allocate();
+}
+
+TEST_F(SharedMemoryTest, GivesWayToOrdinaryMemoryWhereOneRankHasNoRoom) {
+  const bool is_one = comm_->size() == 1;
+  EXPECT_NE(is_shared(allocate()), is_one);
+  const auto before = mappings();
+  rlimit normal = {};
+  getrlimit(RLIMIT_FSIZE, &normal);
+  rlimit small = normal;
+  small.rlim_cur = 4096;
+  if (is_last()) setrlimit(RLIMIT_FSIZE, &small);
+  EXPECT_THROW(SharedMemory(comm_->mpi_comm(), kFloats), NoSharedMemory);
+  const auto memory = allocate();
+  EXPECT_EQ(mappings(), before);
+  if (is_last()) setrlimit(RLIMIT_FSIZE, &normal);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get()) % 64, 0U);
+  EXPECT_FALSE(is_shared(memory));
+  expect_sum(memory.get());
+  EXPECT_NE(is_shared(allocate()), is_one) << "there is room again";
+}
+
+TEST_F(SharedMemoryTest, FailsOnAllRanksTogether) {
+  const auto before = mappings();
+  for (bool* fault : {&fail_to_make, &fail_to_open}) {
+    if (fault == &fail_to_open && comm_->size() == 1) continue;
+    *fault = is_last();
+    std::string what;
+    try {
+      const SharedMemory memory(comm_->mpi_comm(), 100);
+    } catch (const NoSharedMemory& error) {
+      what = error.what();
+    }
+    *fault = false;
+    EXPECT_EQ(what, "cannot share 100 bytes of each of " + std::to_string(comm_->size()) +
+                        " ranks in /dev/shm (rank " + std::to_string(comm_->size() - 1) +
+                        " of the node: " + std::strerror(fault == &fail_to_make ? EMFILE : ENOENT) + ")");
+    EXPECT_EQ(mappings(), before);
+    expect_sum(allocate().get());
+  }
+}
+
+}  // namespace
+}  // namespace mn
