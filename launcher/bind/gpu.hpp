@@ -24,12 +24,14 @@ struct Gpu {
   std::optional<bool> remap_pending;      ///< a broken memory row waits for a reset
   std::optional<bool> throttled;          ///< slowed down by heat or power faults
   std::optional<int> processes;           ///< that compute on it
+  friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
 struct GpuDriver {
   std::optional<std::string> version;  ///< of the driver library
   std::optional<int> cuda_version;     ///< newest CUDA it serves, as CUDA writes it: 13000
   std::vector<Gpu> gpus;               ///< that this process may open, by bus id
+  friend bool operator==(const GpuDriver&, const GpuDriver&) = default;
 };
 
 /// Loads NVML at run time; no value where there is no driver.

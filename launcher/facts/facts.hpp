@@ -25,6 +25,7 @@ struct LimitFacts {
   std::optional<std::int64_t> stack;
   std::optional<std::int64_t> nproc;
   std::optional<std::int64_t> core;
+  friend bool operator==(const LimitFacts&, const LimitFacts&) = default;
 };
 
 struct CpuFacts {
@@ -34,12 +35,14 @@ struct CpuFacts {
   std::optional<std::string> huge_pages;  ///< transparent ones
   std::optional<std::string> kernel;
   std::optional<std::string> libc;
+  friend bool operator==(const CpuFacts&, const CpuFacts&) = default;
 };
 
 struct UserFacts {
   std::optional<std::int64_t> uid;
   std::optional<std::int64_t> gid;
   std::optional<std::int64_t> umask;
+  friend bool operator==(const UserFacts&, const UserFacts&) = default;
 };
 
 /// A folder that is absent has no space and cannot be written.
@@ -48,6 +51,7 @@ struct FolderFacts {
   std::optional<std::uint64_t> free_mib;
   std::optional<bool> writable;
   std::optional<bool> shared;  ///< of the output folder: it is the one that rank 0 sees
+  friend bool operator==(const FolderFacts&, const FolderFacts&) = default;
 };
 
 /// Kernel, memory, processors, users, folders.
@@ -64,12 +68,14 @@ struct SystemFacts {
   FolderFacts folder;  ///< the current one
   FolderFacts output;
   FolderFacts tmp;
+  friend bool operator==(const SystemFacts&, const SystemFacts&) = default;
 };
 
 /// A program or library. Two files with one id hold the same bytes.
 struct BuildFacts {
   std::optional<std::string> path;
   std::optional<std::string> id;  ///< the linker's build id, or a hash
+  friend bool operator==(const BuildFacts&, const BuildFacts&) = default;
 };
 
 /// What runs.
@@ -82,6 +88,7 @@ struct ProgramFacts {
   std::optional<std::map<std::string, BuildFacts>> libraries;  ///< by name, those that can break a job
   std::vector<std::string> missing;                            ///< libraries that the loader does not find
   std::string mpi;                                             ///< "MPICH", "Open MPI"; empty: neither, or not known
+  friend bool operator==(const ProgramFacts&, const ProgramFacts&) = default;
 };
 
 /// A file of --check-file.
@@ -91,6 +98,7 @@ struct FileFacts {
   std::optional<std::uint64_t> size;
   std::optional<std::int64_t> changed;  ///< time of change; 0 where the hash covers the whole file
   std::optional<std::string> hash;      ///< of its two ends
+  friend bool operator==(const FileFacts&, const FileFacts&) = default;
 };
 
 /// Hashes of NCCL's configuration files, and its network plugin; empty: there is none.
@@ -98,6 +106,7 @@ struct NcclFacts {
   std::optional<std::string> system_file;
   std::optional<std::string> user_file;
   std::optional<std::string> net_plugin;
+  friend bool operator==(const NcclFacts&, const NcclFacts&) = default;
 };
 
 /// Names and addresses of a host.
@@ -108,6 +117,7 @@ struct NetworkFacts {
   std::vector<std::string> addresses;  ///< of all its cards
   std::vector<std::string> subnets;    ///< the same
   std::vector<std::string> failures;   ///< connections to other nodes that failed, for people
+  friend bool operator==(const NetworkFacts&, const NetworkFacts&) = default;
 };
 
 struct NodeFacts {
@@ -123,6 +133,7 @@ struct NodeFacts {
   std::optional<GpuDriver> driver;          ///< no value: there is none
   std::optional<NcclFacts> nccl;            ///< where there is a driver
   std::map<std::string, GpuCode> gpu_code;  ///< by file: GPUs that the program was compiled for
+  friend bool operator==(const NodeFacts&, const NodeFacts&) = default;
 };
 
 struct RankFacts {
@@ -132,6 +143,7 @@ struct RankFacts {
   std::optional<int> threads;            ///< that the rank will run, as far as its variables tell
   std::optional<std::string> openable;   ///< hash of the GPUs that the driver opens to it
   RankResources resources;
+  friend bool operator==(const RankFacts&, const RankFacts&) = default;
 };
 
 /// What the first rank of a node puts before the first fence.
@@ -140,6 +152,7 @@ struct HelloFacts {
   int port = 0;                    ///< where it listens
   std::optional<int> master_port;  ///< rank 0: MASTER_PORT
   std::string marker;              ///< rank 0: name of a file in its output folder; empty: none
+  friend bool operator==(const HelloFacts&, const HelloFacts&) = default;
 };
 
 /// What rank 0 puts before the last fence.

@@ -90,7 +90,10 @@ TEST(GpuCheckTest, WhatNvmlDoesNotSayIsNoDifference) {
   auto job = healthy_job();
   for (const std::size_t index : {0, 1}) {
     auto& unknown = gpu(job, 1, index);
-    unknown = Gpu{.uuid = unknown.uuid, .bus_id = unknown.bus_id};
+    Gpu silent;
+    silent.uuid = unknown.uuid;
+    silent.bus_id = unknown.bus_id;
+    unknown = silent;
   }
   job.nodes[1].driver->version.reset();
   for (const auto check : {check_driver, check_gpu_models, check_gpu_modes, check_gpu_health, check_gpu_code}) {

@@ -264,8 +264,8 @@ const Fault kFaults[] = {
     {"wrong card",
      check_subnet,
      [](JobFacts& job) {
-       job.nodes[2].network.subnet = "192.168.0.0/16";
-       job.nodes[2].network.subnets = {"192.168.0.0/16", "10.0.0.0/24"};
+       job.nodes[2].network->subnet = "192.168.0.0/16";
+       job.nodes[2].network->subnets = {"192.168.0.0/16", "10.0.0.0/24"};
      },
      false,
      {"vn3"},
@@ -273,8 +273,8 @@ const Fault kFaults[] = {
     {"no common network",
      check_subnet,
      [](JobFacts& job) {
-       job.nodes[2].network.subnet = "192.168.0.0/16";
-       job.nodes[2].network.subnets = {"192.168.0.0/16"};
+       job.nodes[2].network->subnet = "192.168.0.0/16";
+       job.nodes[2].network->subnets = {"192.168.0.0/16"};
        job.nodes[2].network->failures = {"no TCP connection to vn1"};
      },
      true,
@@ -326,8 +326,8 @@ TEST(CheckTest, TheOddNodesAreNamedAsAHostList) {
 
 TEST(CheckTest, RoutedNetworksAreInOrder) {
   auto job = healthy_job();
-  job.nodes[2].network.subnet = "10.0.1.0/24";
-  job.nodes[2].network.subnets = {"10.0.1.0/24"};
+  job.nodes[2].network->subnet = "10.0.1.0/24";
+  job.nodes[2].network->subnets = {"10.0.1.0/24"};
   EXPECT_THAT(check_subnet(job), IsEmpty());
 }
 

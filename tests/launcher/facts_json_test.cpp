@@ -1,5 +1,7 @@
 #include "launcher/facts/facts_json.hpp"
 
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,8 +13,8 @@ namespace mn::launcher {
 namespace {
 
 using nlohmann::json;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 std::string error_of(const json& document) {
   try {
@@ -47,38 +49,14 @@ NodeFacts full_node() {
 }
 
 TEST(FactsJsonTest, ARoundTripKeepsEveryFact) {
-  const json node = full_node();
-  const auto copy = node.get<NodeFacts>();
-  EXPECT_EQ(json(copy), node);
-  EXPECT_EQ(copy.system.limits.nofile, 65536);
-  EXPECT_EQ(copy.system.user.umask, 18);
-  EXPECT_EQ(copy.system.output.shared, true);
-  EXPECT_EQ(copy.program.libraries->at("libc.so.6").id, "4444");
-  EXPECT_EQ(copy.driver->gpus.at(1).power_limit_w, 700u);
-  EXPECT_EQ(copy.nccl->net_plugin, "");
-  EXPECT_EQ(copy.gpu_code.at("the program").ptx, std::set<int>{90});
-  EXPECT_EQ(copy.environment->at("OMP_NUM_THREADS"), "4");
-  EXPECT_EQ(copy.machine.nics.at(0).near, (CpuSet{0, 1}));
-
-  auto told = healthy_job().ranks[0];
-  told.conflicts = {"a conflict"};
-  const json rank = told;
-  const auto same = rank.get<RankFacts>();
-  EXPECT_EQ(json(same), rank);
-  EXPECT_EQ(same.resources.mask, told.resources.mask);
-  EXPECT_EQ(same.resources.gpus.at(1).bus_id, "0000:01:00.0");
-  EXPECT_EQ(same.threads, 4);
-
-  const json hello = HelloFacts{.network = *full_node().network, .port = 7, .master_port = 8, .marker = "m"};
-  EXPECT_EQ(json(hello.get<HelloFacts>()), hello);
+  const NodeFacts node = full_node();
+  EXPECT_EQ(json(node).get<NodeFacts>(), node);
+  RankFacts rank = healthy_job().ranks[0];
+  rank.conflicts = {"a conflict"};
+  EXPECT_EQ(json(rank).get<RankFacts>(), rank);
+  const HelloFacts hello{.network = *node.network, .port = 7, .master_port = 8, .marker = "m"};
+  EXPECT_EQ(json(hello).get<HelloFacts>(), hello);
   EXPECT_EQ(json(VerdictFacts{78}).get<VerdictFacts>().exit_code, 78);
-}
-
-TEST(FactsJsonTest, EveryFieldIsListed) {
-  // A field that facts_json.cpp does not list is lost, and 72 leaves are not what there is.
-  std::vector<json::json_pointer> leaves;
-  collect_leaves(full_node(), json::json_pointer(), leaves);
-  EXPECT_EQ(leaves.size(), 137u);
 }
 
 TEST(FactsJsonTest, AbsentAndUnknownFieldsHaveNoValue) {
@@ -89,28 +67,20 @@ TEST(FactsJsonTest, AbsentAndUnknownFieldsHaveNoValue) {
   EXPECT_EQ(facts.system.limits.nofile, std::nullopt);
   EXPECT_EQ(facts.network, std::nullopt);
   EXPECT_EQ(facts.environment, std::nullopt);
-  EXPECT_EQ(json(facts), json(NodeFacts{.machine = healthy_machine()}));
+  NodeFacts expected;
+  expected.machine = healthy_machine();
+  EXPECT_EQ(facts, expected);
 }
 
-TEST(FactsJsonTest, NodesWithoutFactsAreNoFinding) {
+TEST(FactsJsonTest, ANodeThatReportsOnlyItsHardwareIsFoundByChecksThatSaySo) {
   auto job = healthy_job();
-  for (const std::size_t node : {1, 2}) {
-    const Machine machine = job.nodes[node].machine;
-    job.nodes[node] = json({{"machine", machine}}).get<NodeFacts>();
+  job.nodes[2] = json({{"machine", job.nodes[2].machine}}).get<NodeFacts>();
+  std::set<std::string> reporting;
+  for (const auto& finding : run_checks(job)) {
+    EXPECT_THAT(finding.hosts, ElementsAre("vn3"));
+    reporting.insert(finding.check);
   }
-  const auto findings = run_checks(job);
-  std::vector<std::string> reported;
-  for (const auto& finding : findings) reported.push_back(finding.check + " " + finding.what);
-  // Where others have them, these are findings by their checks' own choice.
-  for (const auto& line : reported) {
-    EXPECT_THAT(line, ::testing::AnyOf(HasSubstr("not known"), HasSubstr("driver is not there"),
-                                       HasSubstr("number of GPUs is 0"), HasSubstr("GPU model is empty"),
-                                       HasSubstr("data.h5 can't be read")));
-  }
-  EXPECT_THAT(check_limits(job), IsEmpty());
-  EXPECT_THAT(check_environment(job), IsEmpty());
-  EXPECT_THAT(check_clock(job), IsEmpty());
-  EXPECT_THAT(check_address(job), IsEmpty());
+  EXPECT_THAT(reporting, ElementsAre("cpu", "devices", "driver", "files", "gpu-model", "program"));
 }
 
 TEST(FactsJsonTest, AFieldOfAnotherTypeIsNamed) {
@@ -121,7 +91,7 @@ TEST(FactsJsonTest, AFieldOfAnotherTypeIsNamed) {
   document["gpu"]["gpus"][1]["ecc"] = "yes";
   EXPECT_THAT(error_of(document), HasSubstr("gpu.gpus[1].ecc has not the expected form: "));
   document = healthy_node(0);
-  document["files"] = {{"data.h5", 10}};
+  document["files"] = json::array({json::array({"data.h5", 10})});
   EXPECT_EQ(error_of(document), "files[0] is not an object but of type array");
   document.erase("files");
   document.erase("machine");
