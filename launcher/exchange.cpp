@@ -1,18 +1,14 @@
 #include "exchange.hpp"
 
 #include <algorithm>
+#include <chrono>
 
-#include <mn/core/checksum.hpp>
 #include <mn/core/host_list.hpp>
-#include <mn/core/json.hpp>
+
+#include "check_failed.hpp"
 
 namespace mn::launcher {
 namespace {
-
-std::string packed(const Facts& facts) {
-  const auto bytes = Facts::to_cbor(facts);
-  return {bytes.begin(), bytes.end()};
-}
 
 std::string rank_list(const std::vector<int>& ranks) {
   std::string text;
@@ -32,9 +28,13 @@ std::string absence(const Placement& here, const std::vector<int>& missing, std:
 
 }  // namespace
 
-void Exchange::tell(const std::string& topic, const Facts& facts) { session_.put(topic, packed(facts)); }
+void Exchange::put(const std::string& key, const nlohmann::json& facts) {
+  std::string bytes;
+  nlohmann::json::to_cbor(facts, bytes);
+  session_.put(key, bytes);
+}
 
-void Exchange::meet() {
+void Exchange::fence() {
   try {
     session_.fence();
   } catch (const PmixTimeout& timeout) {
@@ -42,23 +42,21 @@ void Exchange::meet() {
     const auto& missing = timeout.missing();
     int speaker = 0;
     while (std::ranges::find(missing, speaker) != missing.end()) ++speaker;
-    throw CheckError(here_.rank == speaker ? absence(here_, missing, session_.patience()) : "");
+    throw CheckFailed(here_.rank == speaker ? absence(here_, missing, session_.patience()) : "");
   }
 }
 
-Facts Exchange::hear(int rank, const std::string& topic) const {
-  const auto bytes = session_.get(rank, topic);
+nlohmann::json Exchange::get_document(int rank, const std::string& key) const {
+  const auto bytes = session_.get(rank, key);
   if (!bytes) {
-    throw CheckError("error [tasks] " + here_.layout->host_of(rank) + ": rank " + std::to_string(rank) +
-                     " told nothing; start mnlaunch on every rank, and equally often");
+    throw CheckFailed("error [tasks] " + here_.layout->host_of(rank) + ": rank " + std::to_string(rank) +
+                      " put no facts; start mnlaunch on every rank, and equally often");
   }
-  return parse_cbor(*bytes, "\"" + topic + "\" of rank " + std::to_string(rank) + " on " + here_.layout->host_of(rank));
+  return parse_cbor(*bytes, source_of(rank, key));
 }
 
-void limit_size(Facts& facts) {
-  constexpr std::size_t kMostBytes = 16 << 10;
-  if (!facts.contains("environment") || Facts::to_cbor(facts).size() <= kMostBytes) return;
-  for (auto& [name, value] : facts["environment"].items()) value = std::to_string(hash64(value.get<std::string>()));
+std::string Exchange::source_of(int rank, const std::string& key) const {
+  return "\"" + key + "\" of rank " + std::to_string(rank) + " on " + here_.layout->host_of(rank);
 }
 
 }  // namespace mn::launcher

@@ -1,17 +1,20 @@
-/// How the launchers of a job tell each other what they found, over PMIx, before any program starts.
+/// How the launchers of a job exchange facts, over PMIx, before any program starts.
 ///
-/// Three meetings (fences): addresses, where there are several nodes; facts; the verdict of rank 0. Everything is put
-/// before a fence and read after it. Cost: facts of a node are at most 16 KiB, of a rank with eight GPUs below 1 KiB.
-/// At 4,096 ranks on 512 nodes that is 512 x 16 KiB + 4,096 x 1 KiB = 12 MiB, which each node's server receives once
-/// (0.1 s at 1 Gbit/s) and rank 0 alone reads in full: 4,608 reads from its own server. Every other rank reads the
-/// facts of its node's ranks, and the names of all ranks' nodes, which its server has from the start.
+/// A rank puts facts under a key, a fence waits for all ranks, and every rank can then get what any rank put. There are
+/// three fences at most: addresses, where there are several nodes; facts; the verdict of rank 0.
+///
+/// Cost: facts of a node are at most 16 KiB, of a rank with eight GPUs below 1 KiB. At 4,096 ranks on 512 nodes that is
+/// 512 x 16 KiB + 4,096 x 1 KiB = 12 MiB, which each node's server receives once (0.1 s at 1 Gbit/s) and rank 0 alone
+/// reads in full: 4,608 reads from its own server. Every other rank reads the facts of its node's ranks, and the names
+/// of all ranks' nodes, which its server has from the start.
 #pragma once
 
-#include <optional>
 #include <string>
 
-#include "check_failed.hpp"
-#include "facts/facts.hpp"
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+
+#include "facts/facts_json.hpp"
 #include "place/placement.hpp"
 #include "place/pmix.hpp"
 
@@ -19,23 +22,32 @@ namespace mn::launcher {
 
 class Exchange {
  public:
-  /// `session` must outlive this.
+  /// `session` and `here` must outlive this. The placement has a layout, as all that PMIx servers describe.
   Exchange(PmixSession& session, const Placement& here) : session_(session), here_(here) {}
 
-  /// Puts `facts` under `topic` for all ranks to read after the next meet().
-  void tell(const std::string& topic, const Facts& facts);
-  /// Waits for all ranks. Throws CheckError that names the missing ranks and their hosts when the session's patience
+  /// Makes `facts` readable by all ranks after the next fence().
+  void put(const std::string& key, const nlohmann::json& facts);
+  /// Waits for all ranks. Throws CheckFailed that names the missing ranks and their hosts when the session's patience
   /// ends.
-  void meet();
-  /// What `rank` told. Throws CheckError if nothing, DataError if that is no facts.
-  [[nodiscard]] Facts hear(int rank, const std::string& topic) const;
+  void fence();
+  /// The facts that `rank` put. Throws CheckFailed if it put none, DataError that names the rank and the field if they
+  /// are malformed.
+  template <typename Facts>
+  [[nodiscard]] Facts get(int rank, const std::string& key) const {
+    const nlohmann::json document = get_document(rank, key);
+    try {
+      return document.get<Facts>();
+    } catch (const DataError& error) {
+      throw DataError(source_of(rank, key) + ": " + error.what());
+    }
+  }
 
  private:
+  [[nodiscard]] nlohmann::json get_document(int rank, const std::string& key) const;
+  [[nodiscard]] std::string source_of(int rank, const std::string& key) const;
+
   PmixSession& session_;
   const Placement& here_;
 };
-
-/// Shortens `facts` of a node to 16 KiB: environment values become hashes if need be.
-void limit_size(Facts& facts);
 
 }  // namespace mn::launcher

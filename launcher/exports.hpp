@@ -8,7 +8,7 @@
 
 namespace mn::launcher {
 
-/// Where rank 0 can be reached; no address: not known, and not exported.
+/// Where rank 0 can be reached. An empty address is not known, and not exported.
 struct Master {
   std::string address;
   int port = 0;

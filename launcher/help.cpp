@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include <mn/core/ranks.hpp>
+
 #include "option_table.hpp"
 #include "options.hpp"
 
@@ -10,7 +12,7 @@ std::string heading(const OptionText& option) {
   return std::string("--") + option.name + (*option.value == '\0' ? "" : std::string(" ") + option.value);
 }
 
-/// man(7) takes a leading dot for a request and a bare hyphen for a soft one.
+/// man(7) reads a bare hyphen as a soft one.
 std::string roff(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -27,14 +29,15 @@ constexpr const char* kStarted = "Start it under srun, mpiexec or mpirun, once f
 constexpr std::size_t kScreenColumns = 80;
 
 struct ExitStatus {
-  const char* status;
+  int status;
   const char* meaning;
 };
-constexpr ExitStatus kExitStatuses[] = {{"2", "usage"},
-                                        {"78", "failed check"},
-                                        {"126", "cannot run PROGRAM"},
-                                        {"127", "PROGRAM not found"},
-                                        {"other", "PROGRAM's"}};
+constexpr ExitStatus kExitStatuses[] = {{kExitUsage, "usage"},
+                                        {kExitCheckFailed, "failed check"},
+                                        {kExitCannotRun, "cannot run PROGRAM"},
+                                        {kExitNotFound, "PROGRAM not found"}};
+constexpr const char* kOtherStatus = "other";
+constexpr const char* kOtherMeaning = "PROGRAM's";
 
 constexpr const char* kExports[][2] = {
     {"RANK, WORLD_SIZE, MN_RANK, MN_SIZE", "this rank and the number of ranks"},
@@ -55,15 +58,16 @@ std::string help_text() {
     text += line + option.summary + "\n";
   }
   std::string line = "\nexit status:";
-  for (const auto& [status, meaning] : kExitStatuses) {
-    const std::string item =
-        std::string(" ") + status + " " + meaning + (status == std::end(kExitStatuses)[-1].status ? "" : ",");
+  const auto add = [&](const std::string& status, const char* meaning, const char* end) {
+    const std::string item = " " + status + " " + meaning + end;
     if (line.size() + item.size() > kScreenColumns) {
       text += line + "\n";
       line = "            ";
     }
     line += item;
-  }
+  };
+  for (const auto& [status, meaning] : kExitStatuses) add(std::to_string(status), meaning, ",");
+  add(kOtherStatus, kOtherMeaning, "");
   return text + line + "\n";
 }
 
@@ -78,7 +82,11 @@ std::string manual_page() {
     page += ".TP\n.B " + roff(heading(option)) + "\n" + roff(option.details) + "\n";
   }
   page += ".SH EXIT STATUS\n";
-  for (const auto& [status, meaning] : kExitStatuses) page += ".TP\n.B " + std::string(status) + "\n" + meaning + "\n";
+  const auto add = [&](const std::string& status, const char* meaning) {
+    page += ".TP\n.B " + status + "\n" + meaning + "\n";
+  };
+  for (const auto& [status, meaning] : kExitStatuses) add(std::to_string(status), meaning);
+  add(kOtherStatus, kOtherMeaning);
   page += ".SH ENVIRONMENT\nExported to PROGRAM:\n";
   for (const auto& [names, meaning] : kExports) page += ".TP\n.B " + roff(names) + "\n" + roff(meaning) + "\n";
   page += ".PP\nRead by mnlaunch:\n.TP\n.B MN_LAUNCH_TIMEOUT\nseconds to wait for the other ranks (default 60)\n";

@@ -1,4 +1,4 @@
-/// The whole of mnlaunch after its options: place, compare, bind, and become the program.
+/// The whole of mnlaunch after its options: connect, compare the nodes, bind, and become the program.
 #pragma once
 
 #include "options.hpp"

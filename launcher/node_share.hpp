@@ -1,4 +1,4 @@
-/// A node's resources, shared out between its ranks from what they told.
+/// A node's resources, divided among its ranks.
 #pragma once
 
 #include <vector>
@@ -8,12 +8,10 @@
 
 namespace mn::launcher {
 
-[[nodiscard]] RankResources resources_of(const Facts& rank);
-
-/// One node as its ranks told it.
+/// One node as its ranks reported it.
 struct NodeShare {
-  Facts node;
-  std::vector<Facts> ranks;       ///< by rank
+  NodeFacts node;
+  std::vector<RankFacts> ranks;   ///< by rank
   std::vector<Binding> bindings;  ///< the same
 };
 /// Computes `share.bindings`.

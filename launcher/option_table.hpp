@@ -1,4 +1,4 @@
-/// What mnlaunch's options are called, take and do: the one source of the parser, --help and the manual page.
+/// mnlaunch's options: the one source of the parser, --help and the manual page.
 #pragma once
 
 namespace mn::launcher {
@@ -22,7 +22,7 @@ inline constexpr OptionText kOptions[] = {
      "Run all checks and a live self test: a ring of messages, reductions with known sums, latency and bandwidth "
      "between nodes, and probes of the GPUs. Prints a report; the exit status is 0 if all is well and 1 if not."},
     {"bind", "auto|none", "cores, GPU and NIC for each rank (default: auto)",
-     "With auto, each rank gets cores of its own near its GPU, within what the scheduler left it. With none, masks "
+     "With auto, each rank gets cores of its own near its GPU, within its scheduler's mask. With none, masks "
      "stay as they are."},
     {"gpu-visibility", "all|one", "GPUs that a rank can see (default: all)",
      "With all, a rank sees every GPU of its job on the node, as NCCL needs for direct transfers, and MN_DEVICE says "
@@ -34,8 +34,8 @@ inline constexpr OptionText kOptions[] = {
      "Write the standard output and error of rank N to DIR/rank-N.out and DIR/rank-N.err, N with four digits or more. "
      "DIR is made where it does not exist."},
     {"show", "", "print who runs where",
-     "Print a table on rank 0: rank, host, place in the node, number of the node, GPU, cores, NIC and the source "
-     "of this knowledge."},
+     "Print a table on rank 0: rank, host, rank in the node, number of the node, GPU, cores, NIC and where this "
+     "comes from."},
     {"dry-run", "", "do all but start the program; implies --show",
      "Do all of it, print the table of --show, and exit with 0 without starting PROGRAM."},
     {"json", "", "reports as one JSON document",

@@ -30,7 +30,7 @@ const OptionText* find_option(std::string_view name) {
 }
 
 /// Index of PROGRAM: mnlaunch's options end before it, and everything after it is the program's.
-int find_program(int argc, const char* const* argv) {
+int index_of_program(int argc, const char* const* argv) {
   int i = 1;
   for (; i < argc; ++i) {
     const std::string word = argv[i];
@@ -81,7 +81,7 @@ po::variables_map read(int count, const char* const* argv) {
 }  // namespace
 
 Options parse_options(int argc, const char* const* argv) {
-  const int program = find_program(argc, argv);
+  const int program = index_of_program(argc, argv);
   const bool dashes = program > 1 && std::string(argv[program - 1]) == "--";
   const auto given = read(dashes ? program - 1 : program, argv);
 

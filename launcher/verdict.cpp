@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include <mn/core/json.hpp>
+#include <mn/core/ranks.hpp>
 
-#include "check_failed.hpp"
+#include "checks/checks.hpp"
 #include "report.hpp"
 
 namespace mn::launcher {
@@ -30,8 +31,8 @@ std::vector<Row> rows_of(const JobFacts& job, const Placement& here) {
   return rows;
 }
 
-/// Where nothing was exchanged, the launcher's own story about the others is all there is.
-std::vector<Row> rows_as_told(const JobFacts& job, const Placement& here) {
+/// Where no facts were exchanged, the other ranks' rows come from the launcher's layout.
+std::vector<Row> rows_of_all(const JobFacts& job, const Placement& here) {
   if (!here.layout || here.size == job.layout.size()) return rows_of(job, here);
   std::vector<Row> rows;
   std::vector<int> used(here.layout->hosts.size(), 0);
@@ -50,8 +51,7 @@ std::vector<Row> rows_as_told(const JobFacts& job, const Placement& here) {
 }
 
 bool is_missing_everywhere(const JobFacts& job) {
-  const Facts::json_pointer error("/program/error");
-  return std::ranges::all_of(job.nodes, [&](const Facts& node) { return !node.value(error, std::string()).empty(); });
+  return std::ranges::all_of(job.nodes, [](const NodeFacts& node) { return !node.program.error.empty(); });
 }
 
 std::string lines(const Findings& findings) {
@@ -71,12 +71,12 @@ bool keeps_from_starting(const Finding& finding) {
 
 int exit_code_of(const Findings& findings, CheckLevel level) {
   const bool error = std::ranges::any_of(findings, &Finding::is_error);
-  return error || (level == CheckLevel::kStrict && !findings.empty()) ? CheckError::kExitCode : 0;
+  return error || (level == CheckLevel::kStrict && !findings.empty()) ? kExitCheckFailed : 0;
 }
 
 }  // namespace
 
-Verdict judge(const JobFacts& job, const Options& options, const Placement& here, int program_exit) {
+Verdict decide(const JobFacts& job, const Options& options, const Placement& here, int program_exit) {
   Verdict verdict;
   const bool checked = options.check != CheckLevel::kOff || options.doctor;
   if (checked && program_exit != 0 && is_missing_everywhere(job)) {
@@ -84,29 +84,28 @@ Verdict judge(const JobFacts& job, const Options& options, const Placement& here
     const bool is_alone = job.layout.size() != here.size;
     const std::string who = "rank " + std::to_string(here.rank) + " on " + job.layout.hosts[0] + ": ";
     if (here.rank == 0 || is_alone) {
-      verdict.complaints =
-          "mnlaunch: " + (is_alone ? who : "") + job.nodes[0]["program"]["error"].get<std::string>() + "\n";
+      verdict.complaints = "mnlaunch: " + (is_alone ? who : "") + job.nodes[0].program.error + "\n";
     }
     return verdict;
   }
   Findings findings = checked ? run_checks(job) : Findings{};
   verdict.exit_code = exit_code_of(findings, options.check);
-  // A rank that judges alone says only what stops it, what concerns its whole node once for each node, and what
-  // concerns the whole step (srun gave it no PMIx server) once.
-  const auto is_others_to_say = [&](const Finding& finding) {
+  // A rank that decides alone reports errors only: those of its node from the node's first rank, and those of the whole
+  // step (srun gave it no PMIx server) from rank 0.
+  const auto is_for_others = [&](const Finding& finding) {
     return !finding.is_error || (here.intra_rank != 0 && finding.check != "sources") ||
            (finding.check == "mpi" && job.launcher == Launcher::kSlurm);
   };
-  if (here.rank != 0) std::erase_if(findings, is_others_to_say);
+  if (here.rank != 0) std::erase_if(findings, is_for_others);
 
   nlohmann::json document = {{"findings", to_json(findings)}};
   if (here.rank == 0 && options.show) {
-    const auto rows = rows_as_told(job, here);
+    const auto rows = rows_of_all(job, here);
     document["placement"] = to_json(rows);
     if (!options.json) verdict.output = table(rows);
   }
   if (options.doctor) {
-    document["placement"] = to_json(rows_as_told(job, here));
+    document["placement"] = to_json(rows_of_all(job, here));
     verdict.report = text_of(document, -1);
     // The self test prints one report of it all, unless it can't even start as one job.
     verdict.exit_code = std::ranges::any_of(findings, keeps_from_starting) ? 1 : 0;

@@ -1,9 +1,9 @@
-/// Rank 0's verdict over the job, and what it prints.
+/// Whether a job may start, as rank 0 decides, and what it prints.
 #pragma once
 
 #include <string>
 
-#include "checks/findings.hpp"
+#include "checks/job_facts.hpp"
 #include "options.hpp"
 #include "place/placement.hpp"
 
@@ -16,7 +16,8 @@ struct Verdict {
   std::string report;      ///< with --doctor: findings and placement as JSON, for the self test to print with its own
 };
 
-/// `program_exit` is the status of a shell that could not run the program; it counts if no node can.
-[[nodiscard]] Verdict judge(const JobFacts& job, const Options& options, const Placement& here, int program_exit);
+/// `program_exit` is the exit code of a shell that could not run the program. It becomes the verdict's where no node
+/// can run it.
+[[nodiscard]] Verdict decide(const JobFacts& job, const Options& options, const Placement& here, int program_exit);
 
 }  // namespace mn::launcher

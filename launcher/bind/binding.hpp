@@ -16,12 +16,14 @@ namespace mn::launcher {
 struct VisibleGpu {
   std::string uuid;
   std::string bus_id;  ///< as normal_bus_id() spells it
+  friend bool operator==(const VisibleGpu&, const VisibleGpu&) = default;
 };
 
 /// What one rank brings along.
 struct RankResources {
   CpuSet mask;                   ///< CPUs that it may run on
   std::vector<VisibleGpu> gpus;  ///< in the order in which CUDA numbers them for it
+  friend bool operator==(const RankResources&, const RankResources&) = default;
 };
 
 struct BindingOptions {

@@ -5,8 +5,6 @@
 
 #include <dlfcn.h>
 
-#include <mn/core/json.hpp>
-
 namespace mn::launcher {
 namespace {
 
@@ -56,9 +54,9 @@ class Nvml {
   }
 
   template <typename Value>
-  [[nodiscard]] Value value(const char* name, Device device, Value fallback) const {
+  [[nodiscard]] std::optional<Value> value(const char* name, Device device) const {
     Value result{};
-    return call(name, device, &result) == kSuccess ? result : fallback;
+    return call(name, device, &result) == kSuccess ? std::optional(result) : std::nullopt;
   }
 
  private:
@@ -73,7 +71,7 @@ std::string uuid_of(const Nvml& nvml, Device device) {
 
 std::vector<std::string> slices_of(const Nvml& nvml, Device device) {
   std::vector<std::string> slices;
-  const unsigned most = nvml.value<unsigned>("nvmlDeviceGetMaxMigDeviceCount", device, 0);
+  const unsigned most = nvml.value<unsigned>("nvmlDeviceGetMaxMigDeviceCount", device).value_or(0);
   for (unsigned i = 0; i < most; ++i) {
     Device slice = nullptr;
     if (nvml.call("nvmlDeviceGetMigDeviceHandleByIndex", device, i, &slice) != kSuccess) continue;
@@ -82,43 +80,55 @@ std::vector<std::string> slices_of(const Nvml& nvml, Device device) {
   return slices;
 }
 
-std::vector<int> processes_of(const Nvml& nvml, Device device) {
+std::optional<int> process_count(const Nvml& nvml, Device device) {
   std::vector<Process> list(64);
   unsigned count = static_cast<unsigned>(list.size());
   const Status status = nvml.call("nvmlDeviceGetComputeRunningProcesses_v3", device, &count, list.data());
-  if (status != kSuccess && status != kInsufficientSize) return {};
-  std::vector<int> pids;
-  for (unsigned i = 0; i < std::min<unsigned>(count, 64); ++i) pids.push_back(static_cast<int>(list[i].pid));
-  return pids;
+  if (status != kSuccess && status != kInsufficientSize) return std::nullopt;
+  return static_cast<int>(count);
+}
+
+std::optional<int> capability_of(const Nvml& nvml, Device device) {
+  int major = 0;
+  int minor = 0;
+  const Status status = nvml.call("nvmlDeviceGetCudaComputeCapability", device, &major, &minor);
+  return status == kSuccess ? std::optional(10 * major + minor) : std::nullopt;
+}
+
+/// Of a function that answers with a current and a pending mode.
+std::optional<unsigned> current_mode(const Nvml& nvml, const char* name, Device device) {
+  unsigned current = 0;
+  unsigned pending = 0;
+  return nvml.call(name, device, &current, &pending) == kSuccess ? std::optional(current) : std::nullopt;
+}
+
+std::optional<bool> waits_for_remapping(const Nvml& nvml, Device device) {
+  unsigned correctable = 0;
+  unsigned uncorrectable = 0;
+  unsigned pending = 0;
+  unsigned failed = 0;
+  const Status status = nvml.call("nvmlDeviceGetRemappedRows", device, &correctable, &uncorrectable, &pending, &failed);
+  return status == kSuccess ? std::optional(pending != 0) : std::nullopt;
 }
 
 Gpu describe(const Nvml& nvml, Device device) {
   Gpu gpu;
   gpu.uuid = uuid_of(nvml, device);
-  gpu.bus_id = normal_bus_id(nvml.value<PciInfo>("nvmlDeviceGetPciInfo_v3", device, {}).bus_id);
+  if (const auto pci = nvml.value<PciInfo>("nvmlDeviceGetPciInfo_v3", device)) gpu.bus_id = normal_bus_id(pci->bus_id);
   char name[96] = {};
   if (nvml.call("nvmlDeviceGetName", device, +name, unsigned{sizeof name}) == kSuccess) gpu.name = name;
-  gpu.memory_mib = nvml.value<Memory>("nvmlDeviceGetMemoryInfo", device, {}).total >> 20;
-  int major = 0;
-  int minor = 0;
-  if (nvml.call("nvmlDeviceGetCudaComputeCapability", device, &major, &minor) == kSuccess) {
-    gpu.capability = 10 * major + minor;
-  }
-  unsigned ecc[2] = {};
-  gpu.ecc = nvml.call("nvmlDeviceGetEccMode", device, &ecc[0], &ecc[1]) == kSuccess && ecc[0] != 0;
-  gpu.power_limit_w = nvml.value<unsigned>("nvmlDeviceGetEnforcedPowerLimit", device, 0) / 1000;
-  gpu.compute_mode = nvml.value<int>("nvmlDeviceGetComputeMode", device, 0);
-  unsigned current = 0;
-  unsigned pending = 0;
-  gpu.mig = nvml.call("nvmlDeviceGetMigMode", device, &current, &pending) == kSuccess && current == kMigEnabled;
-  if (gpu.mig) gpu.slices = slices_of(nvml, device);
-  unsigned rows[4] = {};
-  gpu.remap_pending =
-      nvml.call("nvmlDeviceGetRemappedRows", device, &rows[0], &rows[1], &rows[2], &rows[3]) == kSuccess &&
-      rows[2] != 0;
-  const auto reasons = nvml.value<unsigned long long>("nvmlDeviceGetCurrentClocksThrottleReasons", device, 0);
-  gpu.throttled = (reasons & kBadThrottle) != 0;
-  gpu.processes = processes_of(nvml, device);
+  if (const auto memory = nvml.value<Memory>("nvmlDeviceGetMemoryInfo", device)) gpu.memory_mib = memory->total >> 20;
+  gpu.capability = capability_of(nvml, device);
+  if (const auto ecc = current_mode(nvml, "nvmlDeviceGetEccMode", device)) gpu.ecc = *ecc != 0;
+  const auto milliwatts = nvml.value<unsigned>("nvmlDeviceGetEnforcedPowerLimit", device);
+  if (milliwatts) gpu.power_limit_w = *milliwatts / 1000;
+  gpu.compute_mode = nvml.value<int>("nvmlDeviceGetComputeMode", device);
+  if (const auto mig = current_mode(nvml, "nvmlDeviceGetMigMode", device)) gpu.mig = *mig == kMigEnabled;
+  if (gpu.mig == true) gpu.slices = slices_of(nvml, device);
+  gpu.remap_pending = waits_for_remapping(nvml, device);
+  const auto reasons = nvml.value<unsigned long long>("nvmlDeviceGetCurrentClocksThrottleReasons", device);
+  if (reasons) gpu.throttled = (*reasons & kBadThrottle) != 0;
+  gpu.processes = process_count(nvml, device);
   return gpu;
 }
 
@@ -128,19 +138,19 @@ std::optional<VisibleGpu> gpu_by_index(const std::vector<Gpu>& gpus, const std::
   if (error != std::errc() || end != entry.data() + entry.size() || index >= gpus.size()) return std::nullopt;
   const Gpu& gpu = gpus[index];
   // CUDA shows the first instance of a GPU that is cut into several.
-  return VisibleGpu{gpu.mig && !gpu.slices.empty() ? gpu.slices.front() : gpu.uuid, gpu.bus_id};
+  return VisibleGpu{!gpu.slices.empty() ? gpu.slices.front() : gpu.uuid, gpu.bus_id};
 }
 
-/// A beginning that fits several is none.
+/// A shortened UUID that matches several GPUs is none.
 std::optional<VisibleGpu> gpu_by_uuid(const std::vector<Gpu>& gpus, const std::string& entry) {
-  std::vector<VisibleGpu> fitting;
+  std::vector<VisibleGpu> matching;
   for (const auto& gpu : gpus) {
-    if (gpu.uuid.starts_with(entry)) fitting.push_back({gpu.uuid, gpu.bus_id});
+    if (gpu.uuid.starts_with(entry)) matching.push_back({gpu.uuid, gpu.bus_id});
     for (const auto& slice : gpu.slices) {
-      if (slice.starts_with(entry)) fitting.push_back({slice, gpu.bus_id});
+      if (slice.starts_with(entry)) matching.push_back({slice, gpu.bus_id});
     }
   }
-  return fitting.size() == 1 ? std::optional(fitting.front()) : std::nullopt;
+  return matching.size() == 1 ? std::optional(matching.front()) : std::nullopt;
 }
 
 std::string without_blanks(const std::string& text) {
@@ -156,7 +166,8 @@ std::optional<GpuDriver> read_gpus(const std::string& library) {
   GpuDriver driver;
   char version[96] = {};
   if (nvml.call("nvmlSystemGetDriverVersion", +version, unsigned{sizeof version}) == kSuccess) driver.version = version;
-  nvml.call("nvmlSystemGetCudaDriverVersion_v2", &driver.cuda_version);
+  int cuda_version = 0;
+  if (nvml.call("nvmlSystemGetCudaDriverVersion_v2", &cuda_version) == kSuccess) driver.cuda_version = cuda_version;
   unsigned count = 0;
   nvml.call("nvmlDeviceGetCount_v2", &count);
   for (unsigned i = 0; i < count; ++i) {
@@ -187,24 +198,6 @@ std::vector<VisibleGpu> visible_gpus(const std::vector<Gpu>& gpus, const std::op
     visible.push_back(*gpu);
   }
   return visible;
-}
-
-void to_json(nlohmann::json& json, const GpuDriver& driver) {
-  json = {{"version", driver.version}, {"cuda", driver.cuda_version}, {"gpus", nlohmann::json::array()}};
-  for (const auto& gpu : driver.gpus) {
-    json["gpus"].push_back({{"uuid", gpu.uuid},
-                            {"bus", gpu.bus_id},
-                            {"name", gpu.name},
-                            {"memory_mib", gpu.memory_mib},
-                            {"capability", gpu.capability},
-                            {"ecc", gpu.ecc},
-                            {"power_limit_w", gpu.power_limit_w},
-                            {"compute_mode", gpu.compute_mode},
-                            {"mig", gpu.mig},
-                            {"remap_pending", gpu.remap_pending},
-                            {"throttled", gpu.throttled},
-                            {"processes", gpu.processes.size()}});
-  }
 }
 
 }  // namespace mn::launcher

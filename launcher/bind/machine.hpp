@@ -13,6 +13,7 @@ namespace mn::launcher {
 struct Core {
   CpuSet cpus;  ///< its hardware threads
   int package = 0;
+  friend bool operator==(const Core&, const Core&) = default;
 };
 
 /// A GPU by its place on the PCI bus; NVML knows the rest.
@@ -22,12 +23,14 @@ struct GpuSlot {
   int numa = -1;
   CpuSet near;      ///< CPUs of that NUMA node
   std::string nic;  ///< the network card with the shortest way to it; empty: none
+  friend bool operator==(const GpuSlot&, const GpuSlot&) = default;
 };
 
 struct Nic {
   std::string name;  ///< mlx5_0, hsi0, eth0
   int numa = -1;
   CpuSet near;
+  friend bool operator==(const Nic&, const Nic&) = default;
 };
 
 struct Machine {
@@ -35,6 +38,7 @@ struct Machine {
   std::vector<GpuSlot> gpus;  ///< by bus id
   std::vector<Nic> nics;      ///< InfiniBand and the like, or, where there is none, Ethernet
   int numa_nodes = 1;
+  friend bool operator==(const Machine&, const Machine&) = default;
 };
 
 /// This node through hwloc, or the recorded one in `xml_file`. Throws Error.

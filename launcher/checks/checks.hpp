@@ -2,30 +2,34 @@
 #pragma once
 
 #include "checks/findings.hpp"
+#include "checks/job_facts.hpp"
 
 namespace mn::launcher {
 
-// check_placement.cpp: who runs where.
-[[nodiscard]] Findings check_sources(const JobFacts& job);       ///< one launcher, one story
+/// Every check of check_table.cpp, in its order.
+[[nodiscard]] Findings run_checks(const JobFacts& job);
+
+// placement.cpp: who runs where.
+[[nodiscard]] Findings check_sources(const JobFacts& job);       ///< sources that contradict each other
 [[nodiscard]] Findings check_task_count(const JobFacts& job);    ///< every rank counts the same ranks
 [[nodiscard]] Findings check_distribution(const JobFacts& job);  ///< as many ranks on each node
 [[nodiscard]] Findings check_arguments(const JobFacts& job);     ///< one command line
-[[nodiscard]] Findings check_folder(const JobFacts& job);        ///< the current folder exists
+[[nodiscard]] Findings check_folder(const JobFacts& job);        ///< one current folder
 [[nodiscard]] Findings check_affinity(const JobFacts& job);      ///< no CPU has several ranks bound to it
 [[nodiscard]] Findings check_room(const JobFacts& job);          ///< CPU masks with room for all threads
 [[nodiscard]] Findings check_gpu_affinity(const JobFacts& job);  ///< CPUs near the GPU
 
-// check_program.cpp: what runs.
+// program.cpp: what runs.
 [[nodiscard]] Findings check_program(const JobFacts& job);
 [[nodiscard]] Findings check_unresolved(const JobFacts& job);
 [[nodiscard]] Findings check_libraries(const JobFacts& job);
-[[nodiscard]] Findings check_mpi(const JobFacts& job);  ///< the job's MPI and the launcher belong together
+[[nodiscard]] Findings check_mpi(const JobFacts& job);  ///< the program's MPI and the launcher belong together
 [[nodiscard]] Findings check_mpiexec(const JobFacts& job);
 [[nodiscard]] Findings check_nccl(const JobFacts& job);
 [[nodiscard]] Findings check_files(const JobFacts& job);
 [[nodiscard]] Findings check_environment(const JobFacts& job);
 
-// check_system.cpp: kernel, memory, processors, clocks, users.
+// system.cpp: kernel, memory, processors, clocks, users.
 [[nodiscard]] Findings check_memlock(const JobFacts& job);
 [[nodiscard]] Findings check_shm(const JobFacts& job);
 [[nodiscard]] Findings check_limits(const JobFacts& job);
@@ -37,12 +41,12 @@ namespace mn::launcher {
 [[nodiscard]] Findings check_temporary_folder(const JobFacts& job);
 [[nodiscard]] Findings check_output_folder(const JobFacts& job);
 
-// check_network.cpp: addresses and ports.
+// network.cpp: addresses and ports.
 [[nodiscard]] Findings check_address(const JobFacts& job);
 [[nodiscard]] Findings check_subnet(const JobFacts& job);
 [[nodiscard]] Findings check_connections(const JobFacts& job);
 
-// check_gpu.cpp: devices and their driver.
+// gpu.cpp: devices and their driver.
 [[nodiscard]] Findings check_devices(const JobFacts& job);
 [[nodiscard]] Findings check_gpu_counts(const JobFacts& job);
 [[nodiscard]] Findings check_driver(const JobFacts& job);

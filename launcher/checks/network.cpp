@@ -1,13 +1,20 @@
 #include <algorithm>
-#include <set>
 
 #include "checks/checks.hpp"
+#include "checks/comparison.hpp"
 
 namespace mn::launcher {
 namespace {
 
-std::vector<std::string> strings(const Facts& node, const char* pointer) {
-  return node.value(Facts::json_pointer(pointer), std::vector<std::string>());
+bool has(const std::vector<std::string>& texts, const std::string& text) {
+  return std::ranges::find(texts, text) != texts.end();
+}
+
+bool has_card(const NodeFacts& node) { return node.network && !node.network->addresses.empty(); }
+
+/// The subnet of a node with a card.
+std::optional<std::string> subnet_of_node(const NodeFacts& node) {
+  return has_card(node) ? node.network->subnet : std::nullopt;
 }
 
 }  // namespace
@@ -16,12 +23,12 @@ Findings check_address(const JobFacts& job) {
   if (job.nodes.size() < 2) return {};
   Findings findings;
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    const auto resolved = strings(job.nodes[node], "/network/resolved");
-    const std::string host = job.nodes[node].value("host", job.host(node));
+    if (!job.nodes[node].network) continue;
+    const auto& resolved = job.nodes[node].network->resolved;
+    const auto& own = job.nodes[node].network->addresses;
+    const std::string host = job.nodes[node].host.value_or(job.host(node));
     const bool loopback = std::ranges::any_of(resolved, [](const auto& a) { return a.starts_with("127."); });
-    const auto own = strings(job.nodes[node], "/network/addresses");
-    const bool is_own =
-        std::ranges::any_of(resolved, [&](const auto& a) { return std::ranges::find(own, a) != own.end(); });
+    const bool is_own = std::ranges::any_of(resolved, [&](const auto& a) { return has(own, a); });
     if (!loopback && is_own) continue;
     const std::string what = resolved.empty() ? "does not resolve" : "resolves to " + resolved.front();
     findings.push_back(
@@ -36,23 +43,21 @@ Findings check_address(const JobFacts& job) {
 
 Findings check_subnet(const JobFacts& job) {
   if (job.nodes.size() < 2) return {};
-  const auto has_card = [](const Facts& node) { return !strings(node, "/network/addresses").empty(); };
-  Findings findings = where(job,
-                            {"network",
-                             true,
-                             {},
-                             "there is no network card with an address",
-                             "bring its interface up (ip link, ip addr), or leave the node out (--exclude)"},
-                            [&](const Facts& node) { return !has_card(node); });
-  for (const auto& odd : odd_nodes(job, "/network/subnet")) {
-    for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-      const Facts& facts = job.nodes[node];
-      if (!has_card(facts) || facts.value(Facts::json_pointer("/network/subnet"), "") != odd.value) continue;
-      const auto subnets = strings(facts, "/network/subnets");
-      const bool has_usual = std::ranges::find(subnets, odd.usual) != subnets.end();
+  Findings findings = affected(job,
+                               {"network",
+                                true,
+                                {},
+                                "there is no network card with an address",
+                                "bring its interface up (ip link, ip addr), or leave the node out (--exclude)"},
+                               [](const NodeFacts& node) { return node.network && !has_card(node); });
+  for (const auto& odd : odd_nodes(values_of(job, subnet_of_node))) {
+    if (!odd.value) continue;
+    for (const std::size_t node : odd.nodes) {
+      const NetworkFacts& network = *job.nodes[node].network;
+      const bool has_usual = has(network.subnets, odd.usual);
       // Networks that are routed to each other, such as those of two racks, are in order.
-      if (!has_usual && strings(facts, "/network/failures").empty()) continue;
-      const std::string what = "its address lies in " + odd.value + ", those of the other nodes in " + odd.usual;
+      if (!has_usual && network.failures.empty()) continue;
+      const std::string what = "its address lies in " + *odd.value + ", those of the other nodes in " + odd.usual;
       if (has_usual) {
         add(findings, {"network",
                        false,
@@ -74,7 +79,8 @@ Findings check_subnet(const JobFacts& job) {
 Findings check_connections(const JobFacts& job) {
   Findings findings;
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    for (const auto& failure : strings(job.nodes[node], "/network/failures")) {
+    if (!job.nodes[node].network) continue;
+    for (const auto& failure : job.nodes[node].network->failures) {
       findings.push_back({"connect",
                           true,
                           {job.host(node)},

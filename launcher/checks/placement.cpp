@@ -2,13 +2,25 @@
 #include <set>
 
 #include "checks/checks.hpp"
-#include "node_share.hpp"
+#include "checks/comparison.hpp"
 
 namespace mn::launcher {
 namespace {
 
-CpuSet mask_of(const JobFacts& job, int rank) {
-  return parse_cpus(job.ranks[static_cast<std::size_t>(rank)].value("mask", std::string()));
+const CpuSet& mask_of(const JobFacts& job, int rank) { return job.rank(rank).resources.mask; }
+
+/// CPUs of the node that no mask can leave out.
+CpuSet whole(const Machine& machine) {
+  CpuSet all;
+  for (const auto& core : machine.cores) all.insert(core.cpus.begin(), core.cpus.end());
+  return all;
+}
+
+bool is_far_from_its_gpu(const RankFacts& rank, const Machine& machine, const Binding& binding) {
+  if (binding.gpu < 0) return false;
+  const std::string& bus_id = rank.resources.gpus.at(static_cast<std::size_t>(binding.gpu)).bus_id;
+  const auto slot = std::ranges::find(machine.gpus, bus_id, &GpuSlot::bus_id);
+  return slot != machine.gpus.end() && !slot->near.empty() && intersection(slot->near, binding.cpus).empty();
 }
 
 }  // namespace
@@ -16,7 +28,7 @@ CpuSet mask_of(const JobFacts& job, int rank) {
 Findings check_sources(const JobFacts& job) {
   Findings findings;
   for (std::size_t rank = 0; rank < job.ranks.size(); ++rank) {
-    for (const auto& conflict : job.ranks[rank].value("conflicts", std::vector<std::string>())) {
+    for (const auto& conflict : job.ranks[rank].conflicts) {
       findings.push_back(
           {"sources",
            true,
@@ -31,7 +43,7 @@ Findings check_sources(const JobFacts& job) {
 Findings check_task_count(const JobFacts& job) {
   Findings findings;
   for (int rank = 0; rank < job.layout.size(); ++rank) {
-    const int size = job.ranks[static_cast<std::size_t>(rank)].value("size", job.layout.size());
+    const int size = job.rank(rank).size.value_or(job.layout.size());
     if (size == job.layout.size()) continue;
     findings.push_back({"tasks",
                         true,
@@ -64,48 +76,37 @@ Findings check_distribution(const JobFacts& job) {
 }
 
 Findings check_arguments(const JobFacts& job) {
-  Finding finding{"arguments", false, {}, "the command line differs from rank 0's", "start all ranks with one command"};
   std::set<std::string> hosts;
-  for (std::size_t rank = 0; rank < job.ranks.size(); ++rank) {
-    if (job.ranks[rank].value("arguments", "") == job.ranks[0].value("arguments", "")) continue;
-    hosts.insert(job.layout.host_of(static_cast<int>(rank)));
+  for (int rank = 0; rank < job.layout.size(); ++rank) {
+    const auto& first = job.rank(0).arguments;
+    const auto& own = job.rank(rank).arguments;
+    if (first && own && *own != *first) hosts.insert(job.layout.host_of(rank));
   }
-  finding.hosts.assign(hosts.begin(), hosts.end());
-  return hosts.empty() ? Findings{} : Findings{finding};
+  if (hosts.empty()) return {};
+  return {{"arguments",
+           false,
+           {hosts.begin(), hosts.end()},
+           "the command line differs from rank 0's",
+           "start all ranks with one command"}};
 }
 
 Findings check_folder(const JobFacts& job) {
-  return differing(job, "folder", false, "/system/folder/path", "the current folder",
-                   "start from a folder that all nodes share, or give --chdir (srun) or -wdir (mpiexec)");
+  return differences(job,
+                     {"folder",
+                      false,
+                      {},
+                      "the current folder",
+                      "start from a folder that all nodes share, or give --chdir (srun) or -wdir (mpiexec)"},
+                     [](const NodeFacts& node) { return node.system.folder.path; });
 }
-
-namespace {
-
-/// CPUs of the node that no mask can leave out.
-CpuSet whole(const Machine& machine) {
-  CpuSet all;
-  for (const auto& core : machine.cores) all.insert(core.cpus.begin(), core.cpus.end());
-  return all;
-}
-
-bool is_far_from_its_gpu(const JobFacts& job, const Machine& machine, int rank, const Binding& binding) {
-  if (binding.gpu < 0) return false;
-  const auto gpus = resources_of(job.ranks[static_cast<std::size_t>(rank)]).gpus;
-  const std::string bus_id = gpus.at(static_cast<std::size_t>(binding.gpu)).bus_id;
-  const auto slot = std::ranges::find(machine.gpus, bus_id, &GpuSlot::bus_id);
-  return slot != machine.gpus.end() && !slot->near.empty() && intersection(slot->near, binding.cpus).empty();
-}
-
-}  // namespace
 
 Findings check_room(const JobFacts& job) {
   Findings findings;
   for (int rank = 0; rank < job.layout.size(); ++rank) {
     const auto node = static_cast<std::size_t>(job.layout.node_of(rank));
-    const auto cpus = mask_of(job, rank);
-    const int threads = job.ranks[static_cast<std::size_t>(rank)].value("threads", 0);
-    if (static_cast<int>(cpus.size()) >= threads || cpus == whole(job.nodes[node].at("machine").get<Machine>()))
-      continue;
+    const auto& cpus = mask_of(job, rank);
+    const int threads = job.rank(rank).threads.value_or(0);
+    if (static_cast<int>(cpus.size()) >= threads || cpus == whole(job.nodes[node].machine)) continue;
     add(findings, {"affinity",
                    false,
                    {job.host(node)},
@@ -119,10 +120,10 @@ Findings check_room(const JobFacts& job) {
 Findings check_gpu_affinity(const JobFacts& job) {
   Findings findings;
   for (std::size_t node = 0; node < job.bindings.size(); ++node) {
-    const auto machine = job.nodes[node].at("machine").get<Machine>();
+    const Machine& machine = job.nodes[node].machine;
     const auto ranks = job.layout.ranks_of(static_cast<int>(node));
     for (std::size_t i = 0; i < ranks.size() && i < job.bindings[node].size(); ++i) {
-      if (!is_far_from_its_gpu(job, machine, ranks[i], job.bindings[node][i])) continue;
+      if (!is_far_from_its_gpu(job.rank(ranks[i]), machine, job.bindings[node][i])) continue;
       add(findings, {"affinity",
                      false,
                      {job.host(node)},
@@ -139,14 +140,14 @@ Findings check_affinity(const JobFacts& job) {
   for (int node = 0; node < job.layout.node_count(); ++node) {
     const auto ranks = job.layout.ranks_of(node);
     const auto crowded = [&](int rank) {
-      const CpuSet mask = mask_of(job, rank);
+      const CpuSet& mask = mask_of(job, rank);
       return mask.size() == 1 &&
              std::ranges::count_if(ranks, [&](int other) { return mask_of(job, other) == mask; }) > 1;
     };
     if (!std::ranges::any_of(ranks, crowded)) continue;
     findings.push_back({"affinity",
                         true,
-                        {job.layout.hosts[static_cast<std::size_t>(node)]},
+                        {job.host(static_cast<std::size_t>(node))},
                         "several ranks are bound to one and the same CPU",
                         "ask for cores: srun -c N --cpu-bind=cores (or SRUN_CPUS_PER_TASK), mpiexec --bind-to none"});
   }

@@ -3,7 +3,7 @@
 
 #include <mn/core/checksum.hpp>
 
-#include "facts/facts.hpp"
+#include "facts/collect.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -46,13 +46,13 @@ std::string own_path_folders(const std::string& path) {
   return own;
 }
 
-Facts environment_facts(const Variables& variables) {
-  Facts facts = Facts::object();
+std::map<std::string, std::string> collect_environment(const Variables& variables) {
+  std::map<std::string, std::string> values;
   for (const auto& [name, value] : variables.all()) {
-    if (is_compared(name)) facts[name] = shortened(value);
+    if (is_compared(name)) values[name] = shortened(value);
   }
-  facts["PATH"] = shortened(own_path_folders(variables.get("PATH").value_or("")));
-  return facts;
+  values["PATH"] = shortened(own_path_folders(variables.get("PATH").value_or("")));
+  return values;
 }
 
 }  // namespace mn::launcher

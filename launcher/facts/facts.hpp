@@ -1,65 +1,163 @@
-/// What one node, and one rank, tell the others before the start. JSON, so that checks can be tested without machines.
+/// What each node, and each rank, reports to the others before the start.
+///
+/// A fact that could not be read has no value, and no value never equals another. An empty text or list is a fact:
+/// there is no mpiexec, no InfiniBand device.
 #pragma once
 
-#include <filesystem>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include <mn/core/json.hpp>
-
-#include "place/variables.hpp"
+#include "bind/binding.hpp"
+#include "bind/gpu.hpp"
+#include "bind/machine.hpp"
+#include "facts/fatbin.hpp"
 
 namespace mn::launcher {
 
-using Facts = nlohmann::json;
-
-/// Where facts come from.
-struct Surroundings {
-  std::filesystem::path root = "/";  ///< /proc, /sys and /dev are read below it; tests move it
-  Variables variables;
-  std::filesystem::path folder;   ///< the current one
-  std::filesystem::path program;  ///< empty if it was not found
-  std::string program_error;      ///< why not
-  std::vector<std::string> arguments;
-  std::vector<std::filesystem::path> check_files;
+/// Soft limits of the process (getrlimit).
+struct LimitFacts {
+  static constexpr std::int64_t kUnlimited = -1;
+  std::optional<std::int64_t> memlock;
+  std::optional<std::int64_t> nofile;
+  std::optional<std::int64_t> stack;
+  std::optional<std::int64_t> nproc;
+  std::optional<std::int64_t> core;
+  friend bool operator==(const LimitFacts&, const LimitFacts&) = default;
 };
 
-/// {"limits", "shm", "cpu", "user", "folders", …}: kernel, memory, files. Reads /proc and /sys, starts nothing.
-[[nodiscard]] Facts system_facts(const Surroundings& here);
-/// {"program", "mnlaunch", "mpiexec", "script", "libraries", "missing", "mpi"}: what will run, down to build ids.
-/// Starts the dynamic loader once to list the libraries as it will find them.
-[[nodiscard]] Facts program_facts(const Surroundings& here);
-/// Values of the variables that change how a job runs, long ones shortened.
-[[nodiscard]] Facts environment_facts(const Variables& variables);
-/// One entry for each --check-file.
-[[nodiscard]] Facts file_facts(const std::vector<std::filesystem::path>& files);
-
-/// Hashes of NCCL's configuration files, and its network plugin as the loader finds it.
-[[nodiscard]] Facts nccl_facts(const Surroundings& here);
-
-/// PATH without the folders that every system has: what is left leads to other programs.
-[[nodiscard]] std::string own_path_folders(const std::string& path);
-
-/// Where the program will write: the value of --out among its arguments, else the current folder; the nearest folder
-/// above that exists already.
-[[nodiscard]] std::filesystem::path output_folder(const Surroundings& here);
-
-/// An empty file that lies in a folder for as long as this lives, so that other nodes can tell whether theirs is the
-/// same folder.
-class Marker {
- public:
-  Marker(const std::filesystem::path& folder, const std::string& name);
-  ~Marker();
-  Marker(const Marker&) = delete;
-  Marker& operator=(const Marker&) = delete;
-  /// Its name; empty if it could not be made.
-  [[nodiscard]] std::string name() const { return path_.filename().string(); }
-
- private:
-  std::filesystem::path path_;
+struct CpuFacts {
+  std::optional<std::string> model;
+  std::optional<std::int64_t> count;
+  std::optional<std::string> governor;    ///< of the frequency
+  std::optional<std::string> huge_pages;  ///< transparent ones
+  std::optional<std::string> kernel;
+  std::optional<std::string> libc;
+  friend bool operator==(const CpuFacts&, const CpuFacts&) = default;
 };
 
-/// First line of a small file such as those in /proc; empty if it can't be read.
-[[nodiscard]] std::string first_line(const std::filesystem::path& file);
+struct UserFacts {
+  std::optional<std::int64_t> uid;
+  std::optional<std::int64_t> gid;
+  std::optional<std::int64_t> umask;
+  friend bool operator==(const UserFacts&, const UserFacts&) = default;
+};
+
+/// A folder that is absent has no space and cannot be written.
+struct FolderFacts {
+  std::optional<std::string> path;
+  std::optional<std::uint64_t> free_mib;
+  std::optional<bool> writable;
+  std::optional<bool> shared;  ///< of the output folder: it is the one that rank 0 sees
+  friend bool operator==(const FolderFacts&, const FolderFacts&) = default;
+};
+
+/// Kernel, memory, processors, users, folders.
+struct SystemFacts {
+  LimitFacts limits;
+  std::vector<std::string> fabric;  ///< InfiniBand and RoCE devices
+  FolderFacts shm;
+  std::optional<std::string> ptrace_scope;
+  std::optional<std::string> driver_module;  ///< version of NVIDIA's kernel module
+  std::vector<std::string> xids;             ///< recent hardware errors of GPUs, for people
+  std::optional<std::string> boot_id;
+  CpuFacts cpu;
+  UserFacts user;
+  FolderFacts folder;  ///< the current one
+  FolderFacts output;
+  FolderFacts tmp;
+  friend bool operator==(const SystemFacts&, const SystemFacts&) = default;
+};
+
+/// A program or library. Two files with one id hold the same bytes.
+struct BuildFacts {
+  std::optional<std::string> path;
+  std::optional<std::string> id;  ///< the linker's build id, or a hash
+  friend bool operator==(const BuildFacts&, const BuildFacts&) = default;
+};
+
+/// What runs.
+struct ProgramFacts {
+  std::string error;  ///< why there is no program to run; else empty
+  BuildFacts program;
+  BuildFacts mnlaunch;
+  std::optional<std::string> script;                           ///< the script's hash; empty: none among the arguments
+  std::optional<std::string> mpiexec;                          ///< the one in PATH; empty: none
+  std::optional<std::map<std::string, BuildFacts>> libraries;  ///< by name, those that can break a job
+  std::vector<std::string> missing;                            ///< libraries that the loader does not find
+  std::string mpi;                                             ///< "MPICH", "Open MPI"; empty: neither, or not known
+  friend bool operator==(const ProgramFacts&, const ProgramFacts&) = default;
+};
+
+/// A file of --check-file.
+struct FileFacts {
+  std::string path;
+  bool exists = false;  ///< and can be read
+  std::optional<std::uint64_t> size;
+  std::optional<std::int64_t> changed;  ///< time of change; 0 where the hash covers the whole file
+  std::optional<std::string> hash;      ///< of its two ends
+  friend bool operator==(const FileFacts&, const FileFacts&) = default;
+};
+
+/// Hashes of NCCL's configuration files, and its network plugin; empty: there is none.
+struct NcclFacts {
+  std::optional<std::string> system_file;
+  std::optional<std::string> user_file;
+  std::optional<std::string> net_plugin;
+  friend bool operator==(const NcclFacts&, const NcclFacts&) = default;
+};
+
+/// Names and addresses of a host.
+struct NetworkFacts {
+  std::optional<std::string> address;  ///< by which other nodes reach it
+  std::optional<std::string> subnet;   ///< of `address`
+  std::vector<std::string> resolved;   ///< addresses that its own name leads to
+  std::vector<std::string> addresses;  ///< of all its cards
+  std::vector<std::string> subnets;    ///< the same
+  std::vector<std::string> failures;   ///< connections to other nodes that failed, for people
+  friend bool operator==(const NetworkFacts&, const NetworkFacts&) = default;
+};
+
+struct NodeFacts {
+  std::optional<std::string> host;  ///< its own name; launchers may know it by another
+  Machine machine;
+  std::optional<double> time;  ///< seconds since the epoch, read by all nodes after the same fence
+  bool slurm_pmix = false;     ///< started by srun --mpi=pmix
+  std::optional<NetworkFacts> network;
+  SystemFacts system;
+  ProgramFacts program;
+  std::optional<std::map<std::string, std::string>> environment;  ///< variables that change how a job runs
+  std::vector<FileFacts> files;
+  std::optional<GpuDriver> driver;          ///< no value: there is none
+  std::optional<NcclFacts> nccl;            ///< where there is a driver
+  std::map<std::string, GpuCode> gpu_code;  ///< by file: GPUs that the program was compiled for
+  friend bool operator==(const NodeFacts&, const NodeFacts&) = default;
+};
+
+struct RankFacts {
+  std::optional<int> size;               ///< of the job, as this rank counts
+  std::vector<std::string> conflicts;    ///< as Placement::conflicts
+  std::optional<std::string> arguments;  ///< hash of the command line
+  std::optional<int> threads;            ///< that the rank will run, as far as its variables tell
+  std::optional<std::string> openable;   ///< hash of the GPUs that the driver opens to it
+  RankResources resources;
+  friend bool operator==(const RankFacts&, const RankFacts&) = default;
+};
+
+/// What the first rank of a node puts before the first fence.
+struct HelloFacts {
+  NetworkFacts network;
+  int port = 0;                    ///< where it listens
+  std::optional<int> master_port;  ///< rank 0: MASTER_PORT
+  std::string marker;              ///< rank 0: name of a file in its output folder; empty: none
+  friend bool operator==(const HelloFacts&, const HelloFacts&) = default;
+};
+
+/// What rank 0 puts before the last fence.
+struct VerdictFacts {
+  int exit_code = 0;
+};
 
 }  // namespace mn::launcher

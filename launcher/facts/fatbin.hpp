@@ -14,6 +14,7 @@ struct GpuCode {
   std::set<int> ptx;     ///< the driver compiles it for these and all later ones
 
   [[nodiscard]] bool empty() const noexcept { return binary.empty() && ptx.empty(); }
+  friend bool operator==(const GpuCode&, const GpuCode&) = default;
 };
 
 /// Empty if `file` is no ELF file or has no CUDA code. Reads headers only: of the first 64 kernels' files, as large

@@ -1,17 +1,14 @@
-/// Finding PROGRAM and becoming it.
+/// Finding PROGRAM.
 #pragma once
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include <mn/core/error.hpp>
 
-#include "place/variables.hpp"
-
 namespace mn::launcher {
 
-/// PROGRAM can't be run (126) or found (127), the exit statuses that shells use.
+/// PROGRAM cannot be run (126) or found (127).
 class ProgramError : public Error {
  public:
   ProgramError(const std::string& what, int exit_code) : Error(what), exit_code_(exit_code) {}
@@ -25,12 +22,5 @@ class ProgramError : public Error {
 /// folders of `search_path` (as PATH). A folder called `name` is passed over. Throws ProgramError.
 [[nodiscard]] std::filesystem::path find_program(const std::string& name, const std::filesystem::path& folder,
                                                  const std::filesystem::path& beside, const std::string& search_path);
-
-/// Sends standard output and error to DIR/rank-0000.out and .err, for rank 0. Makes DIR. Throws UsageError.
-void redirect_output(const std::filesystem::path& folder, int rank);
-
-/// Replaces this process by `program` with `arguments` (argv, the name first) and `environment`. Throws ProgramError.
-[[noreturn]] void become(const std::filesystem::path& program, const std::vector<std::string>& arguments,
-                         const Variables& environment);
 
 }  // namespace mn::launcher

@@ -1,6 +1,6 @@
 #include "place/layout.hpp"
 
-#include <map>
+#include <mn/core/ranks.hpp>
 
 namespace mn::launcher {
 
@@ -13,12 +13,9 @@ std::vector<int> Layout::ranks_of(int node) const {
 }
 
 Layout make_layout(std::span<const int> ids, std::span<const std::string> names) {
-  Layout layout;
-  std::map<int, int> node_of_id;
+  Layout layout{number_nodes(ids), {}};
   for (std::size_t rank = 0; rank < ids.size(); ++rank) {
-    const auto [entry, is_new] = node_of_id.emplace(ids[rank], layout.node_count());
-    if (is_new) layout.hosts.push_back(names[rank]);
-    layout.nodes.push_back(entry->second);
+    if (layout.nodes[rank] == layout.node_count()) layout.hosts.push_back(names[rank]);
   }
   return layout;
 }

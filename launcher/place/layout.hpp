@@ -1,4 +1,4 @@
-/// Where the ranks of a job are.
+/// The nodes of a job's ranks.
 #pragma once
 
 #include <span>

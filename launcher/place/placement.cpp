@@ -5,6 +5,7 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/ranks.hpp>
 
 #include "place/slurm.hpp"
 
@@ -22,38 +23,14 @@ int step_size(const Variables& variables) {
 
 constexpr const char* kSlurmPmix = "slurm.pmix.";
 
-/// What a launcher calls the variables that tell a rank's place.
-struct Names {
-  const char* launcher;
-  const char* rank;
-  const char* size;
-  const char* local_rank;
-  const char* local_size;
-  const char* job;
-};
-
-constexpr Names kNames[] = {
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
-    {"MVAPICH2", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE",
-     "MPIRUN_ID"},
-    {"JSM", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_LOCAL_SIZE",
-     "LSB_JOBID"},
-    {"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", "FLUX_JOB_ID"},
-    {"PALS", "PALS_RANKID", "PMI_SIZE", "PALS_LOCAL_RANKID", "PMI_LOCAL_SIZE", "PALS_APID"},
-    {"Hydra (PMI)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_PORT"},
-    {"PMI", "PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", "PMI_JOBID"},
-};
-constexpr std::span<const Names> kPmiNames = std::span(kNames).last(2);
-
-bool is_complete(const Variables& variables, const Names& names) {
+bool is_complete(const Variables& variables, const LauncherVariables& names) {
   return variables.has(names.rank) && variables.has(names.size) && variables.has(names.local_rank) &&
          variables.has(names.local_size);
 }
 
 /// The names that are all set, else the first of which there is a rank; null if there are none.
-const Names* find_names(const Variables& variables, std::span<const Names> candidates) {
-  const Names* found = nullptr;
+const LauncherVariables* find_names(const Variables& variables, std::span<const LauncherVariables> candidates) {
+  const LauncherVariables* found = nullptr;
   for (const auto& names : candidates) {
     if (!variables.has(names.rank)) continue;
     if (is_complete(variables, names)) return &names;
@@ -62,8 +39,8 @@ const Names* find_names(const Variables& variables, std::span<const Names> candi
   return found;
 }
 
-void compare(Placement& here, const Variables& variables, const std::string& name, int value,
-             const std::string& meaning) {
+void note_conflict(Placement& here, const Variables& variables, const std::string& name, int value,
+                   const std::string& meaning) {
   const auto other = variables.number(name);
   if (!other || *other == value) return;
   here.conflicts.push_back(here.source + " says " + meaning + " " + std::to_string(value) + ", but " + name + " is " +
@@ -74,16 +51,16 @@ void take_layout(Placement& here, Layout layout) {
   here.size = layout.size();
   here.inter_rank = layout.node_of(here.rank);
   here.inter_size = layout.node_count();
-  const auto neighbours = layout.ranks_of(here.inter_rank);
-  here.intra_size = static_cast<int>(neighbours.size());
-  const auto me = std::find(neighbours.begin(), neighbours.end(), here.rank);
-  here.intra_rank = static_cast<int>(me - neighbours.begin());
+  const auto here_too = layout.ranks_of(here.inter_rank);
+  here.intra_size = static_cast<int>(here_too.size());
+  const auto me = std::find(here_too.begin(), here_too.end(), here.rank);
+  here.intra_rank = static_cast<int>(me - here_too.begin());
   here.layout = std::move(layout);
 }
 
 bool is_hydra(const Variables& variables) { return variables.has("MPI_LOCALNRANKS"); }
 
-Placement place_pmix(const Variables& variables, const ServerJob& job) {
+Placement placement_of_pmix(const Variables& variables, const ServerJob& job) {
   if (job.rank < 0 || job.rank >= static_cast<int>(job.node_ids.size()) || job.hosts.size() != job.node_ids.size()) {
     throw UsageError("the PMIx server of " + job.name_space + " gives rank " + std::to_string(job.rank) + " of " +
                      std::to_string(job.node_ids.size()) + ": its job is not described");
@@ -94,31 +71,31 @@ Placement place_pmix(const Variables& variables, const ServerJob& job) {
   here.job = job.name_space;
   here.source = "PMIx " + job.name_space;
   take_layout(here, make_layout(job.node_ids, job.hosts));
-  compare(here, variables, "PMIX_RANK", here.rank, "rank");
+  note_conflict(here, variables, "PMIX_RANK", here.rank, "rank");
   if (is_slurm_pmix(job.name_space)) {
     const std::string step = job.name_space.substr(std::string(kSlurmPmix).size());
     if (slurm_step_name(variables) != step) {
       here.conflicts.push_back(here.source + " is step " + step + ", but SLURM_JOB_ID.SLURM_STEP_ID is " +
                                slurm_step_name(variables));
     }
-    compare(here, variables, "SLURM_PROCID", here.rank, "rank");
+    note_conflict(here, variables, "SLURM_PROCID", here.rank, "rank");
   } else {
-    compare(here, variables, "OMPI_COMM_WORLD_RANK", here.rank, "rank");
-    compare(here, variables, "OMPI_COMM_WORLD_SIZE", here.size, "size");
+    note_conflict(here, variables, "OMPI_COMM_WORLD_RANK", here.rank, "rank");
+    note_conflict(here, variables, "OMPI_COMM_WORLD_SIZE", here.size, "size");
   }
   return here;
 }
 
-/// Where a launcher tells this rank's node but not the others': nodes are taken to be filled alike, in order of rank.
+/// For a launcher that describes this rank's node only: assumes equal nodes, filled in order of rank.
 void guess_nodes(Placement& here) {
   const bool alone = here.intra_size >= here.size;
   here.inter_size = alone ? 1 : (here.size + here.intra_size - 1) / here.intra_size;
   here.inter_rank = alone ? 0 : here.rank / here.intra_size;
 }
 
-/// Of two launchers that contradict each other one is outside of the other, and nothing tells which.
-void refuse_two_stories(const Placement& here, const Variables& variables) {
-  if (!in_slurm_step(variables)) return;
+/// Where two launchers contradict each other, one encloses the other, and their variables do not tell which.
+void reject_contradiction(const Placement& here, const Variables& variables) {
+  if (!in_slurm_step(variables.lookup())) return;
   const int rank = variables.needed("SLURM_PROCID", "Slurm");
   const int size = step_size(variables);
   if (rank == here.rank && size == here.size) return;
@@ -129,16 +106,17 @@ void refuse_two_stories(const Placement& here, const Variables& variables) {
                    "without the other's variables (unset them before sbatch or srun)");
 }
 
-Placement place_by_variables(const Variables& variables, Launcher launcher) {
-  const Names* names = find_names(variables, launcher == Launcher::kPmi ? kPmiNames : std::span(kNames));
-  if (names == nullptr) names = &kPmiNames.front();
+Placement placement_of_variables(const Variables& variables, Launcher launcher) {
+  const LauncherVariables* names =
+      find_names(variables, launcher == Launcher::kPmi ? kPmiVariables : std::span(kLauncherVariables));
+  if (names == nullptr) names = &kPmiVariables.front();
   Placement here;
   here.launcher = launcher;
   here.source = names->launcher;
   here.rank = variables.needed(names->rank, here.source);
   here.size = variables.needed(names->size, here.source);
   here.job = variables.get(names->job).value_or(here.source);
-  if (launcher == Launcher::kVariables) refuse_two_stories(here, variables);
+  if (launcher == Launcher::kVariables) reject_contradiction(here, variables);
   if (here.size == 1) return here;
   here.intra_rank = variables.needed(names->local_rank, here.source);
   here.intra_size = variables.needed(names->local_size, here.source);
@@ -146,20 +124,20 @@ Placement place_by_variables(const Variables& variables, Launcher launcher) {
   return here;
 }
 
-Placement place_pmi(const Variables& variables, const std::optional<ServerJob>& server) {
-  if (!server) return place_by_variables(variables, Launcher::kPmi);
+Placement placement_of_pmi(const Variables& variables, const std::optional<ServerJob>& server) {
+  if (!server) return placement_of_variables(variables, Launcher::kPmi);
   Placement here;
   here.launcher = Launcher::kPmi;
   here.source = variables.has("FLUX_TASK_RANK") ? "Flux (PMI)" : "Hydra (PMI)";
   here.rank = server->rank;
   here.job = server->name_space;
   take_layout(here, make_layout(server->node_ids, server->hosts));
-  compare(here, variables, "MPI_LOCALRANKID", here.intra_rank, "local rank");
-  compare(here, variables, "MPI_LOCALNRANKS", here.intra_size, "local size");
+  note_conflict(here, variables, "MPI_LOCALRANKID", here.intra_rank, "local rank");
+  note_conflict(here, variables, "MPI_LOCALNRANKS", here.intra_size, "local size");
   return here;
 }
 
-Placement place_slurm(const Variables& variables) {
+Placement placement_of_slurm(const Variables& variables) {
   Placement here;
   here.launcher = Launcher::kSlurm;
   here.job = slurm_step_name(variables);
@@ -168,7 +146,7 @@ Placement place_slurm(const Variables& variables) {
   here.size = step_size(variables);
   if (auto layout = slurm_layout(variables)) {
     take_layout(here, std::move(*layout));
-    compare(here, variables, "SLURM_STEP_NUM_TASKS", here.size, "size");
+    note_conflict(here, variables, "SLURM_STEP_NUM_TASKS", here.size, "size");
   } else {
     here.intra_rank = variables.needed("SLURM_LOCALID", here.source);
     const auto tasks = variables.get("SLURM_GTIDS").value_or("");
@@ -176,7 +154,7 @@ Placement place_slurm(const Variables& variables) {
     here.inter_rank = variables.needed("SLURM_NODEID", here.source);
     here.inter_size = variables.number("SLURM_STEP_NUM_NODES").value_or(variables.number("SLURM_NNODES").value_or(1));
   }
-  compare(here, variables, "PMI_RANK", here.rank, "rank");
+  note_conflict(here, variables, "PMI_RANK", here.rank, "rank");
   return here;
 }
 
@@ -189,16 +167,16 @@ void check_ranges(const Placement& here) {
                    ": its variables were changed on the way; start mnlaunch directly under it");
 }
 
-Placement place_unchecked(const Variables& variables, Launcher launcher, const std::optional<ServerJob>& server) {
+Placement unchecked_placement(const Variables& variables, Launcher launcher, const std::optional<ServerJob>& server) {
   switch (launcher) {
     case Launcher::kPmix:
-      return place_pmix(variables, server.value());
+      return placement_of_pmix(variables, server.value());
     case Launcher::kPmi:
-      return place_pmi(variables, server);
+      return placement_of_pmi(variables, server);
     case Launcher::kVariables:
-      return place_by_variables(variables, launcher);
+      return placement_of_variables(variables, launcher);
     case Launcher::kSlurm:
-      return place_slurm(variables);
+      return placement_of_slurm(variables);
     case Launcher::kNone:
       break;
   }
@@ -213,18 +191,12 @@ Placement place_unchecked(const Variables& variables, Launcher launcher, const s
 
 bool is_slurm_pmix(const std::string& job) { return job.starts_with(kSlurmPmix); }
 
-bool in_slurm_step(const Variables& variables) {
-  const auto step = variables.get("SLURM_STEP_ID");
-  // Batch scripts, interactive shells and the like have reserved step ids near 2^32, printed signed by some versions.
-  return step && step->size() < 10 && step->front() != '-' && variables.has("SLURM_PROCID");
-}
-
 Launcher innermost_launcher(const Variables& variables, const std::function<bool(int)>& is_socket) {
   const auto pmi_fd = variables.number("PMI_FD");
   // An MPI launcher closes its children's other descriptors: an open PMI_FD means that nothing came after it.
   const bool live_pmi = variables.has("PMI_RANK") && pmi_fd && is_socket(*pmi_fd);
   // Slurm's own PMI server leaves to SLURM_* who shares the node.
-  const bool is_slurms = in_slurm_step(variables) && !is_hydra(variables) && !variables.has("FLUX_TASK_RANK");
+  const bool is_slurms = in_slurm_step(variables.lookup()) && !is_hydra(variables) && !variables.has("FLUX_TASK_RANK");
   if (live_pmi) return is_slurms ? Launcher::kSlurm : Launcher::kPmi;
   if (variables.has("PMIX_NAMESPACE") && variables.has("PMIX_RANK")) return Launcher::kPmix;
   return launcher_without_server(variables);
@@ -233,13 +205,13 @@ Launcher innermost_launcher(const Variables& variables, const std::function<bool
 Launcher launcher_without_server(const Variables& variables) {
   if (variables.has("OMPI_COMM_WORLD_RANK")) return Launcher::kVariables;
   if (is_hydra(variables) && variables.has("PMI_PORT")) return Launcher::kVariables;
-  if (in_slurm_step(variables)) return Launcher::kSlurm;
-  const Names* names = find_names(variables, kNames);
+  if (in_slurm_step(variables.lookup())) return Launcher::kSlurm;
+  const LauncherVariables* names = find_names(variables, kLauncherVariables);
   return names != nullptr && variables.number(names->size) != 1 ? Launcher::kVariables : Launcher::kNone;
 }
 
-Placement place(const Variables& variables, Launcher launcher, const std::optional<ServerJob>& server) {
-  Placement here = place_unchecked(variables, launcher, server);
+Placement find_placement(const Variables& variables, Launcher launcher, const std::optional<ServerJob>& server) {
+  Placement here = unchecked_placement(variables, launcher, server);
   check_ranges(here);
   return here;
 }

@@ -1,7 +1,7 @@
-/// Which rank this process is: a pure function of the environment and of what the PMIx server says.
+/// Which rank this process is: a pure function of the environment and of what a PMIx or PMI server says.
 ///
 /// Launchers nest (mpirun in a Slurm allocation, srun in a batch script), and each leaves its variables to its
-/// children. The innermost one that is alive decides; the variables of the others are stale and are not looked at.
+/// children. The innermost one that is alive decides. Variables of the others are stale and ignored.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ enum class Launcher {
   kVariables,  ///< variables alone: Open MPI or Hydra without their servers, MVAPICH2, PALS, ALPS, JSM
 };
 
-/// What a PMIx or PMI server tells each of its clients.
+/// A PMIx or PMI server's description of the job.
 struct ServerJob {
   std::string name_space;  ///< slurm.pmix.JOB.STEP for srun; no other job has the same
   int rank = 0;
@@ -40,8 +40,8 @@ struct Placement {
   Launcher launcher = Launcher::kNone;
   std::string source;            ///< for people: "PMIx slurm.pmix.7.0", "Hydra", …
   std::string job;               ///< the same on all ranks and no other job's: seeds MASTER_PORT
-  std::optional<Layout> layout;  ///< of the whole job, where the launcher tells
-  /// Sources of the launcher that decided which contradict each other; each names both values.
+  std::optional<Layout> layout;  ///< of the whole job, where the launcher describes it
+  /// Contradictions between sources of the launcher that decided; each names both values.
   std::vector<std::string> conflicts;
 };
 
@@ -55,11 +55,9 @@ struct Placement {
 /// Whether the job's name is that of a step of srun --mpi=pmix.
 [[nodiscard]] bool is_slurm_pmix(const std::string& job);
 
-/// True in a process that srun started as a task; false in batch scripts and interactive shells of an allocation.
-[[nodiscard]] bool in_slurm_step(const Variables& variables);
-
 /// `server` is needed for kPmix, and makes kPmi more exact. Throws UsageError if the launcher's variables are
-/// incomplete or malformed, or where it can't be told which of two launchers is alive.
-[[nodiscard]] Placement place(const Variables& variables, Launcher launcher, const std::optional<ServerJob>& server);
+/// incomplete or malformed, or where nothing tells which of two launchers is alive.
+[[nodiscard]] Placement find_placement(const Variables& variables, Launcher launcher,
+                                       const std::optional<ServerJob>& server);
 
 }  // namespace mn::launcher

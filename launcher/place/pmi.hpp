@@ -16,7 +16,7 @@
 namespace mn::launcher {
 
 /// Node of each rank, from "(vector,(0,2,4),(2,1,2))": from node 0 on 2 nodes with 4 ranks each, from node 2 on 1 with
-/// 2; begun anew until all ranks have a node. Nothing if it is malformed.
+/// 2; the blocks repeat until all ranks have a node. No value if it is malformed.
 [[nodiscard]] std::optional<std::vector<int>> nodes_of_mapping(std::string_view mapping, int size);
 
 class PmiSession {
@@ -24,12 +24,12 @@ class PmiSession {
   /// `fd`: the socket to the server, PMI_FD.
   explicit PmiSession(int fd) : fd_(fd) {}
 
-  /// What the server tells of this job; nothing if it does not speak PMI-1. The names of other nodes are known after
-  /// share_address().
+  /// The server's description of this job; no value if it does not speak PMI-1. The names of other nodes are known
+  /// after share_address().
   [[nodiscard]] std::optional<ServerJob> read_job(int rank, int size);
 
   /// Collective over all ranks: fills in the name of rank 0's node and, on rank 0, of all others. Returns rank 0's
-  /// `address`; nothing if not all ranks came in time.
+  /// `address`; no value if not all ranks came in time.
   [[nodiscard]] std::optional<std::string> share_address(Placement& here, const std::string& address,
                                                          std::chrono::milliseconds patience);
 

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
-#include <map>
 #include <mutex>
 #include <thread>
 
@@ -14,8 +13,8 @@
 #include <unistd.h>
 
 #include <mn/core/environment.hpp>
+#include <mn/core/ranks.hpp>
 
-#include "check_failed.hpp"
 #include "place/kept_connections.hpp"
 #include "place/pmix_abi.hpp"
 
@@ -64,7 +63,7 @@ struct FreeValue {
 };
 using OwnedValue = std::unique_ptr<pmix::Value, FreeValue>;
 
-/// Waits for callbacks from libpmix's thread. Shared with them, as they may come after the waiter gave up.
+/// Waits for callbacks from libpmix's thread. Shared with them: they may come after the waiter has given up.
 struct Signal {
   std::mutex mutex;
   std::condition_variable changed;
@@ -101,6 +100,21 @@ std::string fence_key(int number) { return "came." + std::to_string(number); }
 constexpr const char* kGeneration = "mn.generation";
 
 }  // namespace
+
+std::vector<std::filesystem::path> pmix_libraries(const Variables& variables) {
+  constexpr const char* kName = "libpmix.so.2";
+  std::vector<std::filesystem::path> libraries;
+  // A private MPI (a module, a container, a Python wheel) brings the libpmix that speaks its server's language.
+  for (const char* folder : {"OMPI_LIBDIR_LOC", "OPAL_PREFIX", "PMIX_PREFIX"}) {
+    const auto value = variables.get(folder);
+    if (!value) continue;
+    for (const char* below : {"", "openmpi", "lib", "lib/openmpi"})
+      libraries.push_back(std::filesystem::path(*value) / below / kName);
+  }
+  std::erase_if(libraries, [](const auto& library) { return !std::filesystem::exists(library); });
+  libraries.emplace_back(kName);
+  return libraries;
+}
 
 struct PmixSession::Library {
   explicit Library(void* library)
@@ -175,7 +189,7 @@ class PmixSession::Watchdog {
       std::cerr << "mnlaunch: error [pmix] " << host_name() << ": the PMIx server of this node has not answered for "
                 << std::chrono::duration_cast<std::chrono::seconds>(patience_).count()
                 << " s; look for a hung mpiexec, prted or slurmstepd there" << std::endl;
-      _exit(CheckError::kExitCode);
+      _exit(kExitCheckFailed);
     }
   }
 
@@ -218,7 +232,6 @@ ServerJob PmixSession::read_job() const {
   }
   // Names tell the nodes apart: servers know the node numbers of their own ranks only, and PMIx_Resolve_peers finds
   // nothing where mpiexec itself runs outside of the allocation.
-  std::map<std::string, int> numbers;
   for (std::uint32_t rank = 0; rank < size->data.uint32; ++rank) {
     const auto host = library_->read(rank, pmix::kHostName, nullptr, 0);
     if (!host || host->type != pmix::kString) {
@@ -226,8 +239,8 @@ ServerJob PmixSession::read_job() const {
                       std::to_string(rank));
     }
     job.hosts.emplace_back(host->data.string);
-    job.node_ids.push_back(numbers.try_emplace(job.hosts.back(), static_cast<int>(numbers.size())).first->second);
   }
+  job.node_ids = number_nodes(std::span<const std::string>(job.hosts));
   return job;
 }
 

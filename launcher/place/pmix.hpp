@@ -20,10 +20,11 @@
 #include <mn/core/error.hpp>
 
 #include "place/placement.hpp"
+#include "place/variables.hpp"
 
 namespace mn::launcher {
 
-/// The server, or the library, does not do what was asked.
+/// The server or the library failed.
 class PmixError : public Error {
  public:
   using Error::Error;
@@ -39,6 +40,9 @@ class PmixTimeout : public PmixError {
  private:
   std::vector<int> missing_;
 };
+
+/// Where to look for libpmix: beside the MPI whose mpiexec started this, then where the dynamic loader looks.
+[[nodiscard]] std::vector<std::filesystem::path> pmix_libraries(const Variables& variables);
 
 class PmixSession {
  public:
@@ -59,7 +63,7 @@ class PmixSession {
   /// Collective over all ranks of the job: everything put before is readable after. Throws PmixTimeout after
   /// `patience`; the session can then only be abandoned.
   void fence();
-  /// What `rank` put under `key`; nothing if it put nothing.
+  /// What `rank` put under `key`; no value if it put nothing.
   [[nodiscard]] std::optional<std::string> get(int rank, const std::string& key) const;
 
  private:

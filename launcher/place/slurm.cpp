@@ -71,7 +71,7 @@ std::optional<std::vector<int>> from_host_file(const Variables& variables, const
   return nodes;
 }
 
-/// Whether these nodes put this process and its neighbours where Slurm says they are.
+/// Whether these nodes put this process, and the others of its node, where Slurm says they are.
 bool agrees(const std::vector<int>& nodes, const Variables& variables) {
   const int rank = variables.number("SLURM_PROCID").value_or(-1);
   const int node = variables.number("SLURM_NODEID").value_or(-1);

@@ -19,11 +19,11 @@ namespace mn::launcher {
 [[nodiscard]] std::vector<int> expand_task_counts(std::string_view counts);
 
 /// The number of the node of each rank, when `tasks[n]` ranks are on node n. `distribution` is block, cyclic or plane,
-/// as srun spells it (plane=2 with `plane_size`); nothing for any other.
+/// as srun spells it (plane=2 with `plane_size`); no value for any other.
 [[nodiscard]] std::optional<std::vector<int>> distribute(const std::string& distribution, int plane_size,
                                                          const std::vector<int>& tasks);
 
-/// The layout of the whole step; nothing if the variables don't determine it. It agrees with SLURM_PROCID and
+/// The layout of the whole step; no value if the variables do not determine it. It agrees with SLURM_PROCID and
 /// SLURM_GTIDS of this process.
 [[nodiscard]] std::optional<Layout> slurm_layout(const Variables& variables);
 

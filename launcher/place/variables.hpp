@@ -1,11 +1,13 @@
-/// A snapshot of environment variables: what the launchers before us say. Pure functions take it instead of getenv().
+/// A snapshot of environment variables: what the launchers outside of this process say. Pure functions take it
+/// instead of getenv().
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
+
+#include <mn/core/ranks.hpp>
 
 namespace mn::launcher {
 
@@ -15,12 +17,16 @@ class Variables {
   explicit Variables(std::map<std::string, std::string> values) : values_(std::move(values)) {}
   [[nodiscard]] static Variables of_this_process();
 
-  /// The value; nothing if the variable is unset or empty.
+  /// The value; no value if the variable is unset or empty.
   [[nodiscard]] std::optional<std::string> get(const std::string& name) const;
   /// The value as a whole number. Throws UsageError that names the variable if it is anything else.
   [[nodiscard]] std::optional<int> number(const std::string& name) const;
   /// As number(), but the variable is needed: UsageError that names it and `owner` if it is unset.
   [[nodiscard]] int needed(const std::string& name, const std::string& owner) const;
+  /// get(), for the rules of mn/core/ranks.hpp. This must outlive it.
+  [[nodiscard]] VariableLookup lookup() const {
+    return [this](const char* name) { return get(name); };
+  }
   [[nodiscard]] bool has(const std::string& name) const { return get(name).has_value(); }
 
   void set(const std::string& name, const std::string& value) { values_[name] = value; }

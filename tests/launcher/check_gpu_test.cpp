@@ -10,7 +10,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Facts& gpu(JobFacts& job, std::size_t node, std::size_t index) { return job.nodes[node]["gpu"]["gpus"][index]; }
+Gpu& gpu(JobFacts& job, std::size_t node, std::size_t index) { return job.nodes[node].driver->gpus[index]; }
 
 void expect_one(const Findings& findings, bool is_error, const std::string& host, const std::string& what) {
   ASSERT_EQ(findings.size(), 1u);
@@ -36,7 +36,7 @@ TEST(GpuCheckTest, SharedGpusAreAWarningUnlessTheyAreMeant) {
 
 TEST(GpuCheckTest, NodesWithoutGpusNeedNone) {
   auto job = healthy_job();
-  for (auto& rank : job.ranks) rank["gpus"] = Facts::array();
+  for (auto& rank : job.ranks) rank.resources.gpus.clear();
   for (auto& node : job.bindings) {
     for (auto& binding : node) binding.gpu = -1;
   }
@@ -46,88 +46,111 @@ TEST(GpuCheckTest, NodesWithoutGpusNeedNone) {
 TEST(GpuCheckTest, CountsDiffer) {
   auto job = healthy_job();
   EXPECT_THAT(check_gpu_counts(job), IsEmpty());
-  job.nodes[2]["gpu"]["gpus"].erase(1);
+  job.nodes[2].driver->gpus.pop_back();
   expect_one(check_gpu_counts(job), false, "vn3", "is 1, elsewhere 2");
 }
 
 TEST(GpuCheckTest, DriversDiffer) {
   auto job = healthy_job();
   EXPECT_THAT(check_driver(job), IsEmpty());
-  job.nodes[2]["gpu"]["version"] = job.nodes[2]["system"]["driver_module"] = "570.1";
+  job.nodes[2].driver->version = job.nodes[2].system.driver_module = "570.1";
   expect_one(check_driver(job), true, "vn3", "570.1");
 }
 
 TEST(GpuCheckTest, ModuleAndLibraryOfDifferentVersions) {
   auto job = healthy_job();
-  job.nodes[0]["system"]["driver_module"] = "570.1";
+  job.nodes[0].system.driver_module = "570.1";
   expect_one(check_driver(job), true, "vn1", "kernel module");
 }
 
 TEST(GpuCheckTest, TheProgramNeedsANewerCuda) {
   auto job = healthy_job();
   EXPECT_THAT(check_cuda_version(job), IsEmpty());
-  job.nodes[1]["gpu"]["cuda"] = 12040;
+  job.nodes[1].driver->cuda_version = 12040;
   expect_one(check_cuda_version(job), true, "vn2", "needs CUDA 13, the driver serves CUDA 12");
 }
 
 TEST(GpuCheckTest, TheProgramIsNotCompiledForTheGpu) {
   auto job = healthy_job();
   EXPECT_THAT(check_gpu_code(job), IsEmpty());
-  gpu(job, 1, 0)["capability"] = gpu(job, 1, 1)["capability"] = 75;
+  gpu(job, 1, 0).capability = gpu(job, 1, 1).capability = 75;
   expect_one(check_gpu_code(job), true, "vn2", "the program has no code for the H100 (compute capability 7.5)");
 }
 
 TEST(GpuCheckTest, EccAndPowerLimitsDiffer) {
   auto job = healthy_job();
-  gpu(job, 2, 0)["ecc"] = gpu(job, 2, 1)["ecc"] = false;
+  gpu(job, 2, 0).ecc = gpu(job, 2, 1).ecc = false;
   expect_one(check_gpu_models(job), false, "vn3", "ECC");
   job = healthy_job();
-  gpu(job, 2, 0)["power_limit_w"] = gpu(job, 2, 1)["power_limit_w"] = 350;
+  gpu(job, 2, 0).power_limit_w = gpu(job, 2, 1).power_limit_w = 350;
   expect_one(check_gpu_models(job), false, "vn3", "is 350, elsewhere 700");
+}
+
+TEST(GpuCheckTest, WhatNvmlDoesNotSayIsNoDifference) {
+  auto job = healthy_job();
+  for (const std::size_t index : {0, 1}) {
+    auto& unknown = gpu(job, 1, index);
+    Gpu silent;
+    silent.uuid = unknown.uuid;
+    silent.bus_id = unknown.bus_id;
+    unknown = silent;
+  }
+  job.nodes[1].driver->version.reset();
+  for (const auto check : {check_driver, check_gpu_models, check_gpu_modes, check_gpu_health, check_gpu_code}) {
+    EXPECT_THAT(check(job), IsEmpty());
+  }
+}
+
+TEST(GpuCheckTest, ANodeWithoutADriverAmongOthersIsFound) {
+  auto job = healthy_job();
+  job.nodes[2].driver.reset();
+  job.nodes[2].nccl.reset();
+  expect_one(check_driver(job), true, "vn3", "is not there, elsewhere 580.95.05");
+  EXPECT_THAT(check_nccl(job), IsEmpty());
 }
 
 TEST(GpuCheckTest, ModelsDiffer) {
   auto job = healthy_job();
   EXPECT_THAT(check_gpu_models(job), IsEmpty());
-  gpu(job, 1, 0)["name"] = gpu(job, 1, 1)["name"] = "A100";
+  gpu(job, 1, 0).name = gpu(job, 1, 1).name = "A100";
   expect_one(check_gpu_models(job), false, "vn2", "A100");
 }
 
 TEST(GpuCheckTest, MigOnOneNode) {
   auto job = healthy_job();
   EXPECT_THAT(check_gpu_modes(job), IsEmpty());
-  gpu(job, 2, 1)["mig"] = true;
+  gpu(job, 2, 1).mig = true;
   expect_one(check_gpu_modes(job), true, "vn3", "MIG");
 }
 
 TEST(GpuCheckTest, SharedGpusInExclusiveMode) {
   auto job = healthy_job();
-  gpu(job, 0, 0)["compute_mode"] = 3;
+  gpu(job, 0, 0).compute_mode = 3;
   EXPECT_THAT(check_gpu_modes(job), IsEmpty());
   job.bindings[0][0].shares_gpu = true;
   expect_one(check_gpu_modes(job), true, "vn1", "exclusive");
 }
 
 TEST(GpuCheckTest, Health) {
-  for (const char* sign : {"remap_pending", "throttled"}) {
+  EXPECT_THAT(check_gpu_health(healthy_job()), IsEmpty());
+  for (const auto sign : {&Gpu::remap_pending, &Gpu::throttled}) {
     auto job = healthy_job();
-    EXPECT_THAT(check_gpu_health(job), IsEmpty());
-    gpu(job, 1, 0)[sign] = true;
-    ASSERT_EQ(check_gpu_health(job).size(), 1u) << sign;
+    gpu(job, 1, 0).*sign = true;
+    ASSERT_EQ(check_gpu_health(job).size(), 1u);
   }
   auto job = healthy_job();
-  gpu(job, 1, 0)["processes"] = 1;
+  gpu(job, 1, 0).processes = 1;
   expect_one(check_gpu_health(job), false, "vn2", "other processes");
   job = healthy_job();
-  job.nodes[2]["system"]["xids"] = {"GPU 0000:3b:00 XID 79"};
+  job.nodes[2].system.xids = {"GPU 0000:3b:00 XID 79"};
   expect_one(check_gpu_health(job), false, "vn3", "0000:3b:00 XID 79");
 }
 
 TEST(GpuCheckTest, RanksThatMayOpenDifferentGpus) {
   auto job = healthy_job();
-  job.ranks[2]["gpus"].erase(1);  // by CUDA_VISIBLE_DEVICES, through which NCCL sees
+  job.ranks[2].resources.gpus.pop_back();  // by CUDA_VISIBLE_DEVICES, through which NCCL sees
   EXPECT_THAT(check_gpu_visibility(job), IsEmpty());
-  job.ranks[4]["openable"] = "1";
+  job.ranks[4].openable = "1";
   expect_one(check_gpu_visibility(job), false, "vn3", "different GPUs");
 }
 

@@ -28,40 +28,43 @@ struct Fault {
   const char* what;
 };
 
-void set(JobFacts& job, std::size_t node, const char* pointer, const Facts& value) {
-  job.nodes[node][Facts::json_pointer(pointer)] = value;
-}
-
-/// Spoils one value of the third node.
-std::function<void(JobFacts&)> third(const char* pointer, const Facts& value) {
-  return [=](JobFacts& job) { set(job, 2, pointer, value); };
+/// Spoils the third node.
+std::function<void(JobFacts&)> third(const std::function<void(NodeFacts&)>& spoil) {
+  return [=](JobFacts& job) { spoil(job.nodes[2]); };
 }
 
 const Fault kFaults[] = {
     {"sources",
      check_sources,
-     [](JobFacts& job) { job.ranks[3]["conflicts"] = {"X says rank 3, but Y is 0"}; },
+     [](JobFacts& job) { job.ranks[3].conflicts = {"X says rank 3, but Y is 0"}; },
      true,
      {"vn2"},
      "rank 3: X says rank 3, but Y is 0"},
-    {"tasks", check_task_count, [](JobFacts& job) { job.ranks[2]["size"] = 1; }, true, {"vn2"}, "counts 1 ranks"},
+    {"tasks", check_task_count, [](JobFacts& job) { job.ranks[2].size = 1; }, true, {"vn2"}, "counts 1 ranks"},
     {"distribution",
      check_distribution,
      [](JobFacts& job) { job.layout.nodes = {0, 0, 0, 1, 1, 2}; },
      false,
      {},
      "vn1 3, vn2 2, vn3 1"},
-    {"arguments", check_arguments, [](JobFacts& job) { job.ranks[5]["arguments"] = "18"; }, false, {"vn3"}, "differs"},
-    {"folder", check_folder, third("/system/folder/path", "/root"), false, {"vn3"}, "/root"},
+    {"arguments", check_arguments, [](JobFacts& job) { job.ranks[5].arguments = "18"; }, false, {"vn3"}, "differs"},
+    {"folder",
+     check_folder,
+     third([](NodeFacts& node) { node.system.folder.path = "/root"; }),
+     false,
+     {"vn3"},
+     "/root"},
     {"affinity",
      check_affinity,
-     [](JobFacts& job) { job.ranks[0]["mask"] = job.ranks[1]["mask"] = "2"; },
+     [](JobFacts& job) { job.ranks[0].resources.mask = job.ranks[1].resources.mask = {2}; },
      true,
      {"vn1"},
      "one and the same CPU"},
     {"mask too narrow",
      check_room,
-     [](JobFacts& job) { job.ranks[2]["mask"] = job.ranks[3]["mask"] = "0-2"; },
+     [](JobFacts& job) {
+       job.ranks[2].resources.mask = job.ranks[3].resources.mask = {0, 1, 2};
+     },
      false,
      {"vn2"},
      "3 CPUs, but are to run 4 threads"},
@@ -75,23 +78,53 @@ const Fault kFaults[] = {
      "far from their GPUs"},
     {"program absent",
      check_program,
-     third("/program/error", "program \"job\" was not found"),
+     third([](NodeFacts& node) { node.program.error = "program \"job\" was not found"; }),
      true,
      {"vn3"},
      "was not found"},
-    {"program build", check_program, third("/program/program/id", "9999"), true, {"vn3"}, "is 9999, elsewhere 1111"},
-    {"mnlaunch build", check_program, third("/program/mnlaunch/id", "9999"), true, {"vn3"}, "mnlaunch"},
-    {"script", check_program, third("/program/script", "77"), true, {"vn3"}, "script"},
-    {"program path", check_program, third("/program/program/path", "/opt/job"), false, {"vn3"}, "/opt/job"},
-    {"unresolved", check_unresolved, third("/program/missing", {"libfoo.so.1"}), true, {"vn3"}, "libfoo.so.1"},
-    {"mpi library", check_libraries, third("/program/libraries/libmpi.so.40/id", "9"), true, {"vn3"}, "libmpi.so.40"},
-    {"c library", check_libraries, third("/program/libraries/libc.so.6/id", "9"), false, {"vn3"}, "libc.so.6"},
+    {"program build",
+     check_program,
+     third([](NodeFacts& node) { node.program.program.id = "9999"; }),
+     true,
+     {"vn3"},
+     "is 9999, elsewhere 1111"},
+    {"mnlaunch build",
+     check_program,
+     third([](NodeFacts& node) { node.program.mnlaunch.id = "9999"; }),
+     true,
+     {"vn3"},
+     "mnlaunch"},
+    {"script", check_program, third([](NodeFacts& node) { node.program.script = "77"; }), true, {"vn3"}, "script"},
+    {"program path",
+     check_program,
+     third([](NodeFacts& node) { node.program.program.path = "/opt/job"; }),
+     false,
+     {"vn3"},
+     "/opt/job"},
+    {"unresolved",
+     check_unresolved,
+     third([](NodeFacts& node) { node.program.missing = {"libfoo.so.1"}; }),
+     true,
+     {"vn3"},
+     "libfoo.so.1"},
+    {"mpi library",
+     check_libraries,
+     third([](NodeFacts& node) { node.program.libraries->at("libmpi.so.40").id = "9"; }),
+     true,
+     {"vn3"},
+     "libmpi.so.40"},
+    {"c library",
+     check_libraries,
+     third([](NodeFacts& node) { node.program.libraries->at("libc.so.6").id = "9"; }),
+     false,
+     {"vn3"},
+     "libc.so.6"},
     {"mpich under open mpi",
      check_mpi,
      [](JobFacts& job) {
-       for (std::size_t n = 0; n < 3; ++n) {
-         set(job, n, "/program/mpi", "MPICH");
-         set(job, n, "/slurm_pmix", false);
+       for (auto& node : job.nodes) {
+         node.program.mpi = "MPICH";
+         node.slurm_pmix = false;
        }
      },
      true,
@@ -109,50 +142,130 @@ const Fault kFaults[] = {
      true,
      {"vn1", "vn2", "vn3"},
      "no PMIx server"},
-    {"mpiexec", check_mpiexec, third("/program/mpiexec", "/usr/bin/orterun"), false, {"vn3"}, "/usr/bin/orterun"},
-    {"nccl.conf", check_nccl, third("/nccl/~1etc~1nccl.conf", "ab"), true, {"vn3"}, "/etc/nccl.conf"},
-    {"net plugin", check_nccl, third("/nccl/net_plugin", "libnccl-net.so"), true, {"vn3"}, "plugin"},
-    {"file absent", check_files, third("/files/0/exists", false), true, {"vn3"}, "data.h5"},
-    {"file size", check_files, third("/files/0/size", 11), true, {"vn3"}, "is 11, elsewhere 10"},
-    {"file middle", check_files, third("/files/0/changed", 6), false, {"vn3"}, "time of change"},
-    {"file content", check_files, third("/files/0/hash", "bb"), true, {"vn3"}, "hash"},
-    {"path", check_environment, third("/environment/PATH", "/opt/other/bin:/opt/mpi/bin"), false, {"vn3"}, "PATH"},
+    {"mpiexec",
+     check_mpiexec,
+     third([](NodeFacts& node) { node.program.mpiexec = "/usr/bin/orterun"; }),
+     false,
+     {"vn3"},
+     "/usr/bin/orterun"},
+    {"nccl.conf",
+     check_nccl,
+     third([](NodeFacts& node) { node.nccl->system_file = "ab"; }),
+     true,
+     {"vn3"},
+     "/etc/nccl.conf"},
+    {"net plugin",
+     check_nccl,
+     third([](NodeFacts& node) { node.nccl->net_plugin = "libnccl-net.so"; }),
+     true,
+     {"vn3"},
+     "plugin"},
+    {"file absent",
+     check_files,
+     third([](NodeFacts& node) { node.files[0].exists = false; }),
+     true,
+     {"vn3"},
+     "data.h5"},
+    {"file size",
+     check_files,
+     third([](NodeFacts& node) { node.files[0].size = 11; }),
+     true,
+     {"vn3"},
+     "is 11, elsewhere 10"},
+    {"file middle",
+     check_files,
+     third([](NodeFacts& node) { node.files[0].changed = 6; }),
+     false,
+     {"vn3"},
+     "time of change"},
+    {"file content", check_files, third([](NodeFacts& node) { node.files[0].hash = "bb"; }), true, {"vn3"}, "hash"},
+    {"path",
+     check_environment,
+     third([](NodeFacts& node) { node.environment->at("PATH") = "/opt/other/bin:/opt/mpi/bin"; }),
+     false,
+     {"vn3"},
+     "PATH"},
     {"variable absent",
      check_environment,
-     [](JobFacts& job) { job.nodes[1]["environment"].erase("OMP_NUM_THREADS"); },
+     [](JobFacts& job) { job.nodes[1].environment->erase("OMP_NUM_THREADS"); },
      false,
      {"vn2"},
      "OMP_NUM_THREADS is not there, elsewhere 4"},
-    {"nccl variable", check_environment, third("/environment/NCCL_ALGO", "Ring"), true, {"vn3"}, "NCCL_ALGO"},
-    {"memlock", check_memlock, third("/system/limits/memlock", 65536), true, {"vn3"}, "locked memory"},
-    {"shm small", check_shm, third("/system/shm/free_mib", 100), false, {"vn3"}, "100 MiB"},
-    {"shm full", check_shm, third("/system/shm/free_mib", 10), true, {"vn3"}, "10 MiB"},
-    {"limits", check_limits, third("/system/limits/nofile", 1024), false, {"vn3"}, "nofile"},
-    {"cma", check_cma, third("/system/ptrace_scope", "2"), false, {"vn3"}, "ptrace_scope"},
-    {"cpu model", check_cpu, third("/system/cpu/model", "Xeon"), false, {"vn3"}, "Xeon"},
-    {"kernel", check_cpu, third("/system/cpu/kernel", "5.0"), false, {"vn3"}, "5.0"},
-    {"numa", check_cpu, third("/machine/numa_nodes", 4), false, {"vn3"}, "NUMA"},
-    {"clock off", check_clock, third("/time", 1005.0), false, {"vn3"}, "5 s ahead"},
-    {"clock far off", check_clock, [](JobFacts& job) { set(job, 0, "/time", 940.0); }, true, {"vn1"}, "60 s behind"},
-    {"one machine", check_machines, third("/system/boot_id", "boot-vn1"), false, {"vn1", "vn3"}, "the same machine"},
-    {"uid", check_user, third("/system/user/uid", 1001), true, {"vn3"}, "user id"},
-    {"umask", check_user, third("/system/user/umask", 63), false, {"vn3"}, "umask"},
-    {"tmp", check_temporary_folder, third("/system/tmp/writable", false), false, {"vn3"}, "temporary"},
-    {"output not shared", check_output_folder, third("/system/output/shared", false), false, {"vn3"}, "/home/u/result"},
+    {"nccl variable",
+     check_environment,
+     third([](NodeFacts& node) { (*node.environment)["NCCL_ALGO"] = "Ring"; }),
+     true,
+     {"vn3"},
+     "NCCL_ALGO"},
+    {"memlock",
+     check_memlock,
+     third([](NodeFacts& node) { node.system.limits.memlock = 65536; }),
+     true,
+     {"vn3"},
+     "locked memory"},
+    {"shm small", check_shm, third([](NodeFacts& node) { node.system.shm.free_mib = 100; }), false, {"vn3"}, "100 MiB"},
+    {"shm full", check_shm, third([](NodeFacts& node) { node.system.shm.free_mib = 10; }), true, {"vn3"}, "10 MiB"},
+    {"limits",
+     check_limits,
+     third([](NodeFacts& node) { node.system.limits.nofile = 1024; }),
+     false,
+     {"vn3"},
+     "nofile"},
+    {"cma", check_cma, third([](NodeFacts& node) { node.system.ptrace_scope = "2"; }), false, {"vn3"}, "ptrace_scope"},
+    {"cpu model", check_cpu, third([](NodeFacts& node) { node.system.cpu.model = "Xeon"; }), false, {"vn3"}, "Xeon"},
+    {"kernel", check_cpu, third([](NodeFacts& node) { node.system.cpu.kernel = "5.0"; }), false, {"vn3"}, "5.0"},
+    {"numa", check_cpu, third([](NodeFacts& node) { node.machine.numa_nodes = 4; }), false, {"vn3"}, "NUMA"},
+    {"clock off", check_clock, third([](NodeFacts& node) { node.time = 1005.0; }), false, {"vn3"}, "5 s ahead"},
+    {"clock far off", check_clock, [](JobFacts& job) { job.nodes[0].time = 940.0; }, true, {"vn1"}, "60 s behind"},
+    {"one machine",
+     check_machines,
+     third([](NodeFacts& node) { node.system.boot_id = "boot-vn1"; }),
+     false,
+     {"vn1", "vn3"},
+     "the same machine"},
+    {"uid", check_user, third([](NodeFacts& node) { node.system.user.uid = 1001; }), true, {"vn3"}, "user id"},
+    {"umask", check_user, third([](NodeFacts& node) { node.system.user.umask = 63; }), false, {"vn3"}, "umask"},
+    {"tmp",
+     check_temporary_folder,
+     third([](NodeFacts& node) { node.system.tmp.writable = false; }),
+     false,
+     {"vn3"},
+     "temporary"},
+    {"output not shared",
+     check_output_folder,
+     third([](NodeFacts& node) { node.system.output.shared = false; }),
+     false,
+     {"vn3"},
+     "/home/u/result"},
     {"output not writable",
      check_output_folder,
-     [](JobFacts& job) { set(job, 0, "/system/output/writable", false); },
+     [](JobFacts& job) { job.nodes[0].system.output.writable = false; },
      false,
      {"vn1"},
      "rank 0"},
-    {"loopback name", check_address, third("/network/resolved", {"127.0.0.1"}), true, {"vn3"}, "resolves to 127.0.0.1"},
-    {"unknown name", check_address, third("/network/resolved", Facts::array()), true, {"vn3"}, "does not resolve"},
-    {"no card", check_subnet, third("/network/addresses", Facts::array()), true, {"vn3"}, "no network card"},
+    {"loopback name",
+     check_address,
+     third([](NodeFacts& node) { node.network->resolved = {"127.0.0.1"}; }),
+     true,
+     {"vn3"},
+     "resolves to 127.0.0.1"},
+    {"unknown name",
+     check_address,
+     third([](NodeFacts& node) { node.network->resolved = {}; }),
+     true,
+     {"vn3"},
+     "does not resolve"},
+    {"no card",
+     check_subnet,
+     third([](NodeFacts& node) { node.network->addresses = {}; }),
+     true,
+     {"vn3"},
+     "no network card"},
     {"wrong card",
      check_subnet,
      [](JobFacts& job) {
-       set(job, 2, "/network/subnet", "192.168.0.0/16");
-       set(job, 2, "/network/subnets", {"192.168.0.0/16", "10.0.0.0/24"});
+       job.nodes[2].network->subnet = "192.168.0.0/16";
+       job.nodes[2].network->subnets = {"192.168.0.0/16", "10.0.0.0/24"};
      },
      false,
      {"vn3"},
@@ -160,16 +273,16 @@ const Fault kFaults[] = {
     {"no common network",
      check_subnet,
      [](JobFacts& job) {
-       set(job, 2, "/network/subnet", "192.168.0.0/16");
-       set(job, 2, "/network/subnets", {"192.168.0.0/16"});
-       set(job, 2, "/network/failures", {"no TCP connection to vn1"});
+       job.nodes[2].network->subnet = "192.168.0.0/16";
+       job.nodes[2].network->subnets = {"192.168.0.0/16"};
+       job.nodes[2].network->failures = {"no TCP connection to vn1"};
      },
      true,
      {"vn3"},
      "don't reach each other"},
     {"blocked port",
      check_connections,
-     third("/network/failures", {"no TCP connection to vn1"}),
+     third([](NodeFacts& node) { node.network->failures = {"no TCP connection to vn1"}; }),
      true,
      {"vn3"},
      "no TCP connection to vn1"},
@@ -203,7 +316,7 @@ TEST(CheckTest, TheOddNodesAreNamedAsAHostList) {
     job.nodes.push_back(healthy_node(node));
     job.layout.hosts.push_back("vn" + std::to_string(node + 1));
   }
-  for (const std::size_t odd : {2, 6, 7, 8}) set(job, odd, "/system/cpu/kernel", "5.0");
+  for (const std::size_t odd : {2, 6, 7, 8}) job.nodes[odd].system.cpu.kernel = "5.0";
   const auto findings = check_cpu(job);
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(
@@ -213,21 +326,21 @@ TEST(CheckTest, TheOddNodesAreNamedAsAHostList) {
 
 TEST(CheckTest, RoutedNetworksAreInOrder) {
   auto job = healthy_job();
-  set(job, 2, "/network/subnet", "10.0.1.0/24");
-  set(job, 2, "/network/subnets", {"10.0.1.0/24"});
+  job.nodes[2].network->subnet = "10.0.1.0/24";
+  job.nodes[2].network->subnets = {"10.0.1.0/24"};
   EXPECT_THAT(check_subnet(job), IsEmpty());
 }
 
 TEST(CheckTest, ASmallMachineIsNoNarrowMask) {
   auto job = healthy_job();
-  for (auto& rank : job.ranks) rank["threads"] = 64;
+  for (auto& rank : job.ranks) rank.threads = 64;
   EXPECT_THAT(check_room(job), IsEmpty());
 }
 
 TEST(CheckTest, RanksMayHaveOneCpuEach) {
   auto job = healthy_job();
-  job.ranks[0]["mask"] = "2";
-  job.ranks[1]["mask"] = "3";
+  job.ranks[0].resources.mask = {2};
+  job.ranks[1].resources.mask = {3};
   EXPECT_THAT(check_affinity(job), IsEmpty());
 }
 
@@ -235,15 +348,15 @@ TEST(CheckTest, CopiesThatMpiDoesNotMakeNeedNoPermission) {
   for (const auto& [name, value] :
        {std::pair("OMPI_MCA_btl_vader_single_copy_mechanism", "none"), std::pair("MV2_SMP_USE_CMA", "0")}) {
     auto job = healthy_job();
-    set(job, 2, "/system/ptrace_scope", "2");
-    job.nodes[2]["environment"][name] = value;
+    job.nodes[2].system.ptrace_scope = "2";
+    (*job.nodes[2].environment)[name] = value;
     EXPECT_THAT(check_cma(job), IsEmpty()) << name;
   }
 }
 
 TEST(CheckTest, TheSameFaultOnSeveralNodesIsOneLine) {
   auto job = healthy_job();
-  for (const std::size_t node : {1, 2}) set(job, node, "/program/missing", {"libfoo.so.1"});
+  for (const std::size_t node : {1, 2}) job.nodes[node].program.missing = {"libfoo.so.1"};
   const auto findings = check_unresolved(job);
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_THAT(findings[0].hosts, ElementsAre("vn2", "vn3"));
@@ -251,7 +364,7 @@ TEST(CheckTest, TheSameFaultOnSeveralNodesIsOneLine) {
 
 TEST(CheckTest, AWrongClockOnAnyNodeIsTheOddOne) {
   auto job = healthy_job();
-  set(job, 0, "/time", 1060.0);
+  job.nodes[0].time = 1060.0;
   const auto findings = check_clock(job);
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_THAT(findings[0].hosts, ElementsAre("vn1"));

@@ -1,5 +1,3 @@
-#include "launcher/facts/facts.hpp"
-
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -8,14 +6,15 @@
 
 #include <mn/core/environment.hpp>
 
+#include "launcher/facts/collect.hpp"
 #include "launcher/facts/elf.hpp"
-#include "launcher/exchange.hpp"
+#include "launcher/facts/output_folder.hpp"
 
 namespace mn::launcher {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class FactsTest : public ::testing::Test {
@@ -43,13 +42,14 @@ TEST_F(FactsTest, HardwareIsReadUnderTheRoot) {
   put("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23\n");
   fs::create_directories(here_.root / "sys/class/infiniband/mlx5_0");
   fs::create_directories(here_.root / "dev/shm");
-  const auto facts = system_facts(here_);
-  EXPECT_EQ(facts["ptrace_scope"], "2");
-  EXPECT_EQ(facts["cpu"]["kernel"], "6.9.1");
-  EXPECT_EQ(facts["cpu"]["model"], "Test CPU");
-  EXPECT_EQ(facts["driver_module"], "580.95.05");
-  EXPECT_EQ(facts["fabric"], Facts({"mlx5_0"}));
-  EXPECT_GT(facts["shm"]["total_mib"], 0);
+  const auto facts = collect_system_facts(here_);
+  EXPECT_EQ(facts.ptrace_scope, "2");
+  EXPECT_EQ(facts.cpu.kernel, "6.9.1");
+  EXPECT_EQ(facts.cpu.model, "Test CPU");
+  EXPECT_EQ(facts.driver_module, "580.95.05");
+  EXPECT_THAT(facts.fabric, ElementsAre("mlx5_0"));
+  EXPECT_GT(facts.shm.free_mib, 0u);
+  EXPECT_EQ(facts.boot_id, std::nullopt) << "there is no such file";
 }
 
 TEST_F(FactsTest, HardwareErrorsOfGpusComeFromTheKernelsLog) {
@@ -61,9 +61,9 @@ TEST_F(FactsTest, HardwareErrorsOfGpusComeFromTheKernelsLog) {
       "4,4,199000000002,-;NVRM: Xid (PCI:0000:5e:00): 48, pid=7, DBE\n"
       " SUBSYSTEM=pci\n"
       "4,5,199000000003,-;NVRM: Xid (PCI:0000:5e:00): 48, pid=7, DBE\n");
-  EXPECT_TRUE(system_facts(here_)["xids"].empty()) << "there is no NVIDIA driver";
+  EXPECT_TRUE(collect_system_facts(here_).xids.empty()) << "there is no NVIDIA driver";
   put("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23\n");
-  EXPECT_EQ(system_facts(here_)["xids"], Facts({"GPU 0000:5e:00 XID 48"}));
+  EXPECT_THAT(collect_system_facts(here_).xids, ElementsAre("GPU 0000:5e:00 XID 48"));
 }
 
 TEST_F(FactsTest, ResultsGoWhereTheArgumentsSay) {
@@ -88,20 +88,20 @@ TEST_F(FactsTest, AMarkerLastsForItsScope) {
 }
 
 TEST_F(FactsTest, TheProgramIsKnownByItsBuildAndItsLibraries) {
-  const auto facts = program_facts(here_);
-  EXPECT_EQ(facts["program"]["path"], here_.program.string());
-  EXPECT_EQ(facts["program"]["id"].get<std::string>().size(), 16u);
-  EXPECT_TRUE(facts["libraries"].contains("libc.so.6"));
-  EXPECT_TRUE(facts["missing"].empty());
-  EXPECT_EQ(facts["mpi"], "");
+  const auto facts = collect_program_facts(here_);
+  EXPECT_EQ(facts.program.path, here_.program.string());
+  EXPECT_EQ(facts.program.id.value().size(), 16u);
+  EXPECT_TRUE(facts.libraries.value().contains("libc.so.6"));
+  EXPECT_TRUE(facts.missing.empty());
+  EXPECT_EQ(facts.mpi, "");
 }
 
 TEST_F(FactsTest, AScriptIsKnownByItsContent) {
   put("train.py", "print(1)\n");
   here_.arguments = {"python", "-u", (here_.root / "train.py").string()};
-  const auto before = program_facts(here_)["script"];
+  const auto before = collect_program_facts(here_).script;
   put("train.py", "print(2)\n");
-  EXPECT_NE(program_facts(here_)["script"], before);
+  EXPECT_NE(collect_program_facts(here_).script, before);
 }
 
 TEST_F(FactsTest, ElfFilesTellTheirLoaderAndBuild) {
@@ -126,31 +126,24 @@ TEST_F(FactsTest, DamagedElfFilesAreNoProblem) {
 }
 
 TEST_F(FactsTest, VariablesOfLaunchersAreNotCompared) {
-  const auto facts = environment_facts(Variables({{"OMPI_MCA_btl", "self"},
-                                                  {"OMPI_MCA_orte_num_nodes", "2"},
-                                                  {"MN_NODE_NAME", "a"},
-                                                  {"NCCL_ALGO", "Ring"},
-                                                  {"NCCL_SOCKET_IFNAME", "eth0"},
-                                                  {"HOME", "/root"},
-                                                  {"PATH", "/opt/x:/usr/bin:/bin:/opt/y"}}));
-  EXPECT_EQ(facts, (Facts{{"OMPI_MCA_btl", "self"}, {"NCCL_ALGO", "Ring"}, {"PATH", "/opt/x:/opt/y"}}));
+  const auto facts = collect_environment(Variables({{"OMPI_MCA_btl", "self"},
+                                                    {"OMPI_MCA_orte_num_nodes", "2"},
+                                                    {"MN_NODE_NAME", "a"},
+                                                    {"NCCL_ALGO", "Ring"},
+                                                    {"NCCL_SOCKET_IFNAME", "eth0"},
+                                                    {"HOME", "/root"},
+                                                    {"PATH", "/opt/x:/usr/bin:/bin:/opt/y"}}));
+  EXPECT_EQ(facts, (std::map<std::string, std::string>{
+                       {"OMPI_MCA_btl", "self"}, {"NCCL_ALGO", "Ring"}, {"PATH", "/opt/x:/opt/y"}}));
 }
 
 TEST_F(FactsTest, FilesAreComparedBySizeAndEnds) {
   put("data", std::string(1 << 18, 'a'));
-  const auto before = file_facts({here_.root / "data", here_.root / "absent"});
-  EXPECT_EQ(before[0]["size"], 1 << 18);
-  EXPECT_EQ(before[1]["exists"], false);
+  const auto before = collect_file_facts({here_.root / "data", here_.root / "absent"});
+  EXPECT_EQ(before[0].size, 1u << 18);
+  EXPECT_FALSE(before[1].exists);
   put("data", std::string((1 << 18) - 1, 'a') + "b");
-  EXPECT_NE(file_facts({here_.root / "data"})[0]["hash"], before[0]["hash"]);
-}
-
-TEST_F(FactsTest, FactsOfANodeStayBelowTheirLimit) {
-  Facts facts = {{"environment", Facts::object()}};
-  for (int i = 0; i < 200; ++i) facts["environment"]["NCCL_" + std::to_string(i)] = std::string(150, 'x');
-  limit_size(facts);
-  EXPECT_LE(Facts::to_cbor(facts).size(), 16u << 10);
-  EXPECT_EQ(facts["environment"].size(), 200u);
+  EXPECT_NE(collect_file_facts({here_.root / "data"})[0].hash, before[0].hash);
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 set -euo pipefail
 cd "$MN_SOURCE_DIR"
 in_sources=$({
-  cat launcher/check_*.cpp | tr -d '\n ' | grep -oE '(\{|differing\([a-z]+,)"[a-z-]+",(true|false|fatal|breaks_jobs|free<|std::abs)'
-  grep -ohE 'error \[[a-z]+\]' launcher/*.cpp
+  cat launcher/checks/*.cpp | tr -d '\n ' | grep -oE '\{"[a-z-]+",(true|false|fatal|breaks_jobs|\*free<|std::abs)'
+  grep -ohE 'error \[[a-z]+\]' launcher/*.cpp launcher/place/*.cpp
 } | grep -oE '"[a-z-]+"|\[[a-z-]+\]' | tr -d '"[]' | sort -u)
 documented=$(sed -n '/^| finding |/,/^$/p' docs/launcher.md | grep -oE '\[[a-z-]+\]' | tr -d '[]' | sort -u)
 diff <(echo "$in_sources") <(echo "$documented") || { echo "left: checks, right: docs/launcher.md" >&2; exit 1; }

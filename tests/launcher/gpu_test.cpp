@@ -44,9 +44,9 @@ TEST_F(GpuTest, ReadsWhatNvmlSays) {
   EXPECT_EQ(driver->gpus[1].bus_id, "0000:3c:00.0");
   EXPECT_EQ(driver->gpus[1].memory_mib, 80u << 10);
   EXPECT_EQ(driver->gpus[1].capability, 90);
-  EXPECT_TRUE(driver->gpus[1].ecc);
+  EXPECT_EQ(driver->gpus[1].ecc, true);
   EXPECT_EQ(driver->gpus[1].power_limit_w, 700u);
-  EXPECT_FALSE(driver->gpus[1].throttled);  // functions that this NVML lacks are no bad news
+  EXPECT_EQ(driver->gpus[1].throttled, std::nullopt);  // this NVML lacks the function
 }
 
 TEST_F(GpuTest, GpusThatMayNotBeOpenedAreLeftOut) {

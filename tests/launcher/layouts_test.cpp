@@ -106,19 +106,19 @@ void expect_sound(const Layout& layout, const std::vector<int>& ids) {
   ASSERT_EQ(static_cast<int>(all.size()), layout.size());
 }
 
-/// Every rank by itself finds a place, and no two the same one.
-void expect_places(const Layout& layout, const ServerJob& job) {
-  std::set<std::pair<int, int>> places;
+/// Every rank by itself finds its placement, and no two ranks the same one.
+void expect_placements(const Layout& layout, const ServerJob& job) {
+  std::set<std::pair<int, int>> placements;
   for (int rank = 0; rank < layout.size(); ++rank) {
     ServerJob seen = job;
     seen.rank = rank;
-    const auto here = place(Variables(), Launcher::kPmix, seen);
+    const auto here = find_placement(Variables(), Launcher::kPmix, seen);
     ASSERT_EQ(here.rank, rank);
     ASSERT_EQ(here.size, layout.size());
     ASSERT_EQ(here.inter_size, layout.node_count());
     ASSERT_EQ(here.intra_size, static_cast<int>(layout.ranks_of(here.inter_rank).size()));
     ASSERT_LT(here.intra_rank, here.intra_size);
-    ASSERT_TRUE(places.insert({here.inter_rank, here.intra_rank}).second) << "two ranks at one place";
+    ASSERT_TRUE(placements.insert({here.inter_rank, here.intra_rank}).second) << "two ranks with one placement";
   }
 }
 
@@ -167,7 +167,7 @@ TEST(LayoutsTest, KeepTheirPromises) {
     for (const int id : ids) names.push_back("n" + std::to_string(id));
     const auto layout = make_layout(ids, names);
     expect_sound(layout, ids);
-    expect_places(layout, {"job", 0, ids, names});
+    expect_placements(layout, {"job", 0, ids, names});
     const int node = generate.upto(layout.node_count() - 1);
     const auto machine = generate.machine();
     const auto ranks = generate.ranks(machine, static_cast<int>(layout.ranks_of(node).size()));

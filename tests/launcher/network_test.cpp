@@ -1,6 +1,6 @@
-#include "launcher/facts/addresses.hpp"
-
 #include <gtest/gtest.h>
+
+#include "launcher/facts/addresses.hpp"
 
 namespace mn::launcher {
 namespace {

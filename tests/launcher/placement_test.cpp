@@ -20,7 +20,7 @@ const auto kOpen = [](int) { return true; };
 const auto kClosed = [](int) { return false; };
 
 Placement placed(const Variables& variables, const std::optional<ServerJob>& pmix = std::nullopt) {
-  return place(variables, innermost_launcher(variables, kClosed), pmix);
+  return find_placement(variables, innermost_launcher(variables, kClosed), pmix);
 }
 
 ServerJob pmix_job(int rank, const std::vector<std::string>& hosts, const std::string& name_space = "slurm.pmix.7.0") {
@@ -30,7 +30,7 @@ ServerJob pmix_job(int rank, const std::vector<std::string>& hosts, const std::s
   return job;
 }
 
-void expect_place(const Placement& here, std::vector<int> expected) {
+void expect_placement(const Placement& here, std::vector<int> expected) {
   EXPECT_THAT(
       (std::vector<int>{here.rank, here.size, here.intra_rank, here.intra_size, here.inter_rank, here.inter_size}),
       ::testing::ElementsAreArray(expected))
@@ -38,22 +38,22 @@ void expect_place(const Placement& here, std::vector<int> expected) {
   EXPECT_THAT(here.conflicts, IsEmpty());
 }
 
-TEST(PlacementTest, WithoutLauncherThereIsOneRank) { expect_place(placed(Variables()), {0, 1, 0, 1, 0, 1}); }
+TEST(PlacementTest, WithoutLauncherThereIsOneRank) { expect_placement(placed(Variables()), {0, 1, 0, 1, 0, 1}); }
 
 TEST(PlacementTest, BlockDistributionOfASlurmStep) {  // capture A
-  expect_place(placed(captured::step({1, 1, 0, "0,1,2"}, "ma[1-2]", "3,1", 4)), {1, 4, 1, 3, 0, 2});
-  expect_place(placed(captured::step({3, 0, 1, "3"}, "ma[1-2]", "3,1", 4)), {3, 4, 0, 1, 1, 2});
+  expect_placement(placed(captured::step({1, 1, 0, "0,1,2"}, "ma[1-2]", "3,1", 4)), {1, 4, 1, 3, 0, 2});
+  expect_placement(placed(captured::step({3, 0, 1, "3"}, "ma[1-2]", "3,1", 4)), {3, 4, 0, 1, 1, 2});
 }
 
 TEST(PlacementTest, CyclicDistribution) {  // capture B
-  expect_place(placed(captured::step({3, 2, 0, "0,2,3"}, "ma[1-2]", "3,1", 4, "cyclic")), {3, 4, 2, 3, 0, 2});
-  expect_place(placed(captured::step({1, 0, 1, "1"}, "ma[1-2]", "3,1", 4, "cyclic")), {1, 4, 0, 1, 1, 2});
+  expect_placement(placed(captured::step({3, 2, 0, "0,2,3"}, "ma[1-2]", "3,1", 4, "cyclic")), {3, 4, 2, 3, 0, 2});
+  expect_placement(placed(captured::step({1, 0, 1, "1"}, "ma[1-2]", "3,1", 4, "cyclic")), {1, 4, 0, 1, 1, 2});
 }
 
 TEST(PlacementTest, PlaneDistribution) {  // capture C
   auto variables = captured::step({5, 2, 0, "0,1,5,6"}, "ma[1-3]", "4,2,1", 7, "plane");
   variables.set("SLURM_DIST_PLANESIZE", "2");
-  expect_place(placed(variables), {5, 7, 2, 4, 0, 3});
+  expect_placement(placed(variables), {5, 7, 2, 4, 0, 3});
 }
 
 TEST(PlacementTest, ArbitraryDistributionOrdersNodesByLowestRank) {  // capture D
@@ -62,22 +62,22 @@ TEST(PlacementTest, ArbitraryDistributionOrdersNodesByLowestRank) {  // capture 
   const std::vector<int> expected[] = {{0, 4, 0, 2, 0, 3}, {1, 4, 0, 1, 1, 3}, {2, 4, 1, 2, 0, 3}, {3, 4, 0, 1, 2, 3}};
   for (int rank = 0; rank < 4; ++rank) {
     const auto variables = captured::with_pmix(captured::step(tasks[rank], "ma[1-3]", "1,2,1", 4, "arbitrary"), rank);
-    expect_place(placed(variables, pmix_job(rank, hosts)), expected[rank]);
+    expect_placement(placed(variables, pmix_job(rank, hosts)), expected[rank]);
   }
 }
 
 TEST(PlacementTest, EvenStepOfThreeNodes) {  // capture E
-  expect_place(placed(captured::step({4, 0, 2, "4,5"}, "ma[1-3]", "2(x3)", 6)), {4, 6, 0, 2, 2, 3});
+  expect_placement(placed(captured::step({4, 0, 2, "4,5"}, "ma[1-3]", "2(x3)", 6)), {4, 6, 0, 2, 2, 3});
 }
 
 TEST(PlacementTest, HeterogeneousStep) {  // capture F: ids restart in each component, ranks don't
   const std::vector<std::string> hosts = {"ma1", "ma1", "ma2"};
   const auto variables = captured::with_pmix(captured::step({2, 0, 1, "2"}, "ma2", "2,1", 3), 2);
-  expect_place(placed(variables, pmix_job(2, hosts)), {2, 3, 0, 1, 1, 2});
+  expect_placement(placed(variables, pmix_job(2, hosts)), {2, 3, 0, 1, 1, 2});
 }
 
 TEST(PlacementTest, BatchScriptItselfIsAlone) {  // capture G
-  expect_place(placed(captured::batch_script()), {0, 1, 0, 1, 0, 1});
+  expect_placement(placed(captured::batch_script()), {0, 1, 0, 1, 0, 1});
   for (const char* reserved : {"-5", "4294967291", "4294967290"}) {  // later versions print the reserved number
     auto variables = captured::batch_script();
     variables.set("SLURM_STEP_ID", reserved);
@@ -87,24 +87,24 @@ TEST(PlacementTest, BatchScriptItselfIsAlone) {  // capture G
 
 TEST(PlacementTest, MpiexecInABatchScriptIgnoresStaleSlurmVariables) {  // capture H
   const auto variables = captured::with_open_mpi(captured::batch_script(), 1, 2, 1, 2);
-  expect_place(placed(variables, pmix_job(1, {"ma1", "ma1"}, "10616833")), {1, 2, 1, 2, 0, 1});
+  expect_placement(placed(variables, pmix_job(1, {"ma1", "ma1"}, "10616833")), {1, 2, 1, 2, 0, 1});
 }
 
 TEST(PlacementTest, AllocationShellIsAlone) {  // capture I
-  expect_place(placed(Variables({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_TASKS_PER_NODE", "2(x2)"}})),
-               {0, 1, 0, 1, 0, 1});
+  expect_placement(placed(Variables({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_TASKS_PER_NODE", "2(x2)"}})),
+                   {0, 1, 0, 1, 0, 1});
 }
 
 TEST(PlacementTest, MpirunInAnAllocationIgnoresTheDaemonsStep) {  // capture J
   const auto daemons = captured::step({1, 0, 1, "1"}, "ma[1-2]", "1(x2)", 2);
   const auto variables = captured::with_open_mpi(daemons, 3, 4, 1, 2);
-  expect_place(placed(variables, pmix_job(3, {"ma1", "ma1", "ma2", "ma2"}, "10616833")), {3, 4, 1, 2, 1, 2});
+  expect_placement(placed(variables, pmix_job(3, {"ma1", "ma1", "ma2", "ma2"}, "10616833")), {3, 4, 1, 2, 1, 2});
 }
 
 TEST(PlacementTest, NodesWithOneHostNameAreToldApartByTheServersNames) {  // capture K
   auto variables = captured::with_pmix(captured::step({1, 0, 1, "1"}, "ma[1-2]", "1(x2)", 2), 1);
   variables.set("PMIX_HOSTNAME", "vm");
-  expect_place(placed(variables, pmix_job(1, {"ma1", "ma2"})), {1, 2, 0, 1, 1, 2});
+  expect_placement(placed(variables, pmix_job(1, {"ma1", "ma2"})), {1, 2, 0, 1, 1, 2});
 }
 
 TEST(PlacementTest, SlurmsOwnPmiServerLeavesPlacesToSlurm) {  // capture L
@@ -113,23 +113,23 @@ TEST(PlacementTest, SlurmsOwnPmiServerLeavesPlacesToSlurm) {  // capture L
   variables.set("PMI_SIZE", "4");
   variables.set("PMI_FD", "6");
   EXPECT_EQ(innermost_launcher(variables, kOpen), Launcher::kSlurm);
-  expect_place(placed(variables), {3, 4, 0, 1, 1, 2});
+  expect_placement(placed(variables), {3, 4, 0, 1, 1, 2});
 }
 
 TEST(PlacementTest, HydraKnowsTheRanksOfItsNode) {
   const auto variables = captured::hydra(Variables(), 3, 4, 1, 2);
   ASSERT_EQ(innermost_launcher(variables, kOpen), Launcher::kPmi);
-  expect_place(place(variables, Launcher::kPmi, {}), {3, 4, 1, 2, 1, 2});
+  expect_placement(find_placement(variables, Launcher::kPmi, {}), {3, 4, 1, 2, 1, 2});
 }
 
 TEST(PlacementTest, HydrasServerTellsTheWholeLayout) {
   const auto variables = captured::hydra(Variables(), 2, 5, 1, 3);
   const ServerJob job{"kvs_7_0", 2, {0, 1, 0, 1, 0}, {"a", "b", "a", "b", "a"}};
-  const auto here = place(variables, Launcher::kPmi, job);
-  expect_place(here, {2, 5, 1, 3, 0, 2});
+  const auto here = find_placement(variables, Launcher::kPmi, job);
+  expect_placement(here, {2, 5, 1, 3, 0, 2});
   EXPECT_EQ(here.job, "kvs_7_0");
   EXPECT_THAT(here.conflicts, ElementsAre());
-  EXPECT_THAT(place(captured::hydra(Variables(), 2, 5, 0, 3), Launcher::kPmi, job).conflicts,
+  EXPECT_THAT(find_placement(captured::hydra(Variables(), 2, 5, 0, 3), Launcher::kPmi, job).conflicts,
               ElementsAre("Hydra (PMI) says local rank 1, but MPI_LOCALRANKID is 0"));
 }
 
@@ -156,9 +156,9 @@ TEST(PlacementTest, HydraInsideASlurmTaskWinsAsLongAsItsSocketIsOpen) {
 TEST(PlacementTest, OpenMpiVariablesServeWhereItsServerDoesNotAnswer) {
   const auto variables = captured::with_open_mpi(Variables(), 1, 4, 1, 4);
   EXPECT_EQ(launcher_without_server(variables), Launcher::kVariables);
-  expect_place(place(variables, Launcher::kVariables, {}), {1, 4, 1, 4, 0, 1});
+  expect_placement(find_placement(variables, Launcher::kVariables, {}), {1, 4, 1, 4, 0, 1});
   const auto alone = captured::with_open_mpi(Variables(), 0, 1, 0, 1);
-  expect_place(place(alone, launcher_without_server(alone), {}), {0, 1, 0, 1, 0, 1});
+  expect_placement(find_placement(alone, launcher_without_server(alone), {}), {0, 1, 0, 1, 0, 1});
 }
 
 TEST(PlacementTest, WhereNoServerAnswersTwoLaunchersThatDisagreeAreRefused) {
@@ -168,14 +168,14 @@ TEST(PlacementTest, WhereNoServerAnswersTwoLaunchersThatDisagreeAreRefused) {
   hydra.set("PMI_PORT", "ma1:1234");
   for (const auto& variables : {leaked, hydra}) {
     try {
-      static_cast<void>(place(variables, launcher_without_server(variables), {}));
+      static_cast<void>(find_placement(variables, launcher_without_server(variables), {}));
       ADD_FAILURE() << "nothing thrown";
     } catch (const UsageError& error) {
       EXPECT_THAT(error.what(), HasSubstr("rank 0 of 1, those of Slurm step 7.0 rank 1 of 2"));
     }
   }
   const auto agreed = captured::with_open_mpi(step, 1, 2, 0, 1);
-  expect_place(place(agreed, launcher_without_server(agreed), {}), {1, 2, 0, 1, 1, 2});
+  expect_placement(find_placement(agreed, launcher_without_server(agreed), {}), {1, 2, 0, 1, 1, 2});
 }
 
 TEST(PlacementTest, VariablesOfOtherLaunchersTellThePlace) {
@@ -188,11 +188,11 @@ TEST(PlacementTest, VariablesOfOtherLaunchersTellThePlace) {
   for (const auto& [rank, size, local_rank, local_size] : launchers) {
     const Variables told({{rank, "3"}, {size, "4"}, {local_rank, "1"}, {local_size, "2"}});
     EXPECT_EQ(innermost_launcher(told, kClosed), Launcher::kVariables) << rank;
-    expect_place(placed(told), {3, 4, 1, 2, 1, 2});
+    expect_placement(placed(told), {3, 4, 1, 2, 1, 2});
     const Variables incomplete({{rank, "3"}, {size, "4"}});
     EXPECT_THROW(static_cast<void>(placed(incomplete)), UsageError) << rank;
     const Variables alone({{rank, "0"}, {size, "1"}});
-    expect_place(placed(alone), {0, 1, 0, 1, 0, 1});
+    expect_placement(placed(alone), {0, 1, 0, 1, 0, 1});
   }
 }
 
@@ -204,7 +204,7 @@ TEST(PlacementTest, FluxTellsTheNodesThroughItsServerAlsoInsideASlurmStep) {
   variables.set("FLUX_TASK_RANK", "2");
   ASSERT_EQ(innermost_launcher(variables, kOpen), Launcher::kPmi);
   const ServerJob job{"f1", 2, {0, 0, 1, 1}, {"a", "a", "b", "b"}};
-  expect_place(place(variables, Launcher::kPmi, job), {2, 4, 0, 2, 1, 2});
+  expect_placement(find_placement(variables, Launcher::kPmi, job), {2, 4, 0, 2, 1, 2});
 }
 
 TEST(PlacementTest, AStaleRankOfTheSameStepIsAConflictThatNamesBothValues) {
@@ -233,7 +233,7 @@ TEST(PlacementTest, MalformedAndMissingVariablesAreNamed) {
   EXPECT_THROW(static_cast<void>(placed(variables)), UsageError);
   const auto hydra = Variables({{"PMI_RANK", "1"}, {"MPI_LOCALNRANKS", "2"}, {"MPI_LOCALRANKID", "1"}});
   try {
-    static_cast<void>(place(hydra, Launcher::kPmi, {}));
+    static_cast<void>(find_placement(hydra, Launcher::kPmi, {}));
     FAIL();
   } catch (const UsageError& error) {
     EXPECT_THAT(error.what(), HasSubstr("PMI_SIZE is not set"));
@@ -241,7 +241,8 @@ TEST(PlacementTest, MalformedAndMissingVariablesAreNamed) {
 }
 
 TEST(PlacementTest, ImpossibleNumbersAreRefused) {
-  EXPECT_THROW(static_cast<void>(place(captured::hydra(Variables(), 4, 4, 0, 2), Launcher::kPmi, {})), UsageError);
+  EXPECT_THROW(static_cast<void>(find_placement(captured::hydra(Variables(), 4, 4, 0, 2), Launcher::kPmi, {})),
+               UsageError);
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
-#include "launcher/facts/find_program.hpp"
-
 #include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
+
+#include "launcher/facts/find_program.hpp"
 
 namespace mn::launcher {
 namespace {

@@ -1,0 +1,54 @@
+#include "checks/comparison.hpp"
+
+#include <map>
+#include <utility>
+
+namespace mn::launcher {
+namespace {
+
+std::string shown(const std::optional<std::string>& value) {
+  if (!value) return "not known";
+  return value->empty() ? "empty" : *value;
+}
+
+}  // namespace
+
+std::vector<Odd> odd_nodes(const NodeValues& values) {
+  std::map<std::string, std::vector<std::size_t>> nodes_of;
+  std::vector<std::string> order;
+  std::vector<std::size_t> unknown;
+  for (std::size_t node = 0; node < values.size(); ++node) {
+    if (!values[node]) {
+      unknown.push_back(node);
+      continue;
+    }
+    auto& nodes = nodes_of[*values[node]];
+    if (nodes.empty()) order.push_back(*values[node]);
+    nodes.push_back(node);
+  }
+  if (order.empty()) return {};
+  std::string usual = order.front();
+  for (const auto& value : order) {
+    if (nodes_of[value].size() > nodes_of[usual].size()) usual = value;
+  }
+  std::vector<Odd> odd;
+  for (const auto& value : order) {
+    if (value != usual) odd.push_back({nodes_of[value], value, usual});
+  }
+  if (!unknown.empty()) odd.push_back({std::move(unknown), std::nullopt, usual});
+  return odd;
+}
+
+Findings differences(const JobFacts& job, const Finding& finding, const NodeValues& values, NoValue no_value) {
+  Findings findings;
+  for (const auto& odd : odd_nodes(values)) {
+    if (!odd.value && no_value == NoValue::kSkip) continue;
+    Finding found = finding;
+    found.what += " is " + shown(odd.value) + ", elsewhere " + shown(odd.usual);
+    for (const std::size_t node : odd.nodes) found.hosts.push_back(job.host(node));
+    findings.push_back(std::move(found));
+  }
+  return findings;
+}
+
+}  // namespace mn::launcher

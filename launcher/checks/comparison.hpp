@@ -1,0 +1,76 @@
+/// Comparing one fact over all nodes of a job.
+///
+/// 1. A node without a value is never equal to another, neither to a value nor to another node without one.
+/// 2. The usual value is the most common one; among equally common ones that of the first node.
+/// 3. Nodes without a value have no say in which value is usual.
+///
+/// Cost: O(nodes log values), a few times for each fact.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "checks/findings.hpp"
+#include "checks/job_facts.hpp"
+
+namespace mn::launcher {
+
+/// A fact of each node as text, by node.
+using NodeValues = std::vector<std::optional<std::string>>;
+
+[[nodiscard]] inline std::string text_of(const std::string& value) { return value; }
+[[nodiscard]] inline std::string text_of(bool value) { return value ? "true" : "false"; }
+template <typename Number>
+requires std::is_arithmetic_v<Number>
+[[nodiscard]] std::string text_of(Number value) { return std::to_string(value); }
+
+/// `fact(node)` of each node: a value or an optional one.
+template <typename Fact>
+[[nodiscard]] NodeValues values_of(const JobFacts& job, Fact fact) {
+  NodeValues values;
+  for (const auto& node : job.nodes) {
+    if constexpr (requires { fact(node).has_value(); }) {
+      const auto value = fact(node);
+      values.push_back(value ? std::optional(text_of(*value)) : std::nullopt);
+    } else {
+      values.push_back(text_of(fact(node)));
+    }
+  }
+  return values;
+}
+
+/// Nodes with a value that most nodes do not have.
+struct Odd {
+  std::vector<std::size_t> nodes;
+  std::optional<std::string> value;  ///< theirs; no value: they have none
+  std::string usual;
+};
+/// Nodes without a value come last, and only where another has one.
+[[nodiscard]] std::vector<Odd> odd_nodes(const NodeValues& values);
+
+enum class NoValue { kSkip, kReport };
+
+/// One finding for each odd value: "WHAT is X, elsewhere Y". `finding` has the rest. With kReport a node without a
+/// value is a finding too, where another node has one: "WHAT is not known, elsewhere Y".
+[[nodiscard]] Findings differences(const JobFacts& job, const Finding& finding, const NodeValues& values,
+                                   NoValue no_value = NoValue::kSkip);
+template <typename Fact>
+[[nodiscard]] Findings differences(const JobFacts& job, const Finding& finding, Fact fact,
+                                   NoValue no_value = NoValue::kSkip) {
+  return differences(job, finding, values_of(job, fact), no_value);
+}
+
+/// `finding` with all the nodes for which `is_bad(node)`, if there are any.
+template <typename Predicate>
+[[nodiscard]] Findings affected(const JobFacts& job, const Finding& finding, Predicate is_bad) {
+  Finding found = finding;
+  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+    if (is_bad(job.nodes[node])) found.hosts.push_back(job.host(node));
+  }
+  return found.hosts.empty() ? Findings{} : Findings{found};
+}
+
+}  // namespace mn::launcher

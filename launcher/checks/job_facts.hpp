@@ -1,0 +1,26 @@
+/// What a check sees: the facts of a whole job, on rank 0.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bind/binding.hpp"
+#include "facts/facts.hpp"
+#include "place/layout.hpp"
+#include "place/placement.hpp"
+
+namespace mn::launcher {
+
+struct JobFacts {
+  Launcher launcher = Launcher::kNone;
+  Layout layout;
+  std::vector<NodeFacts> nodes;                ///< by node; from its first rank
+  std::vector<RankFacts> ranks;                ///< by rank
+  std::vector<std::vector<Binding>> bindings;  ///< by node, then by rank of the node
+  bool gpu_sharing_is_meant = false;           ///< --oversubscribe-gpu
+
+  [[nodiscard]] const std::string& host(std::size_t node) const { return layout.hosts[node]; }
+  [[nodiscard]] const RankFacts& rank(int rank) const { return ranks[static_cast<std::size_t>(rank)]; }
+};
+
+}  // namespace mn::launcher

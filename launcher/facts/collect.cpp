@@ -1,0 +1,77 @@
+#include "facts/collect.hpp"
+
+#include <cstdlib>
+#include <optional>
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/environment.hpp>
+
+#include "bind/cpu_set.hpp"
+#include "facts/fatbin.hpp"
+
+namespace mn::launcher {
+namespace {
+
+/// CUDA_VISIBLE_DEVICES as set: unset and empty mean opposite things.
+std::optional<std::string> visible_devices(const Variables& variables) {
+  const auto found = variables.all().find("CUDA_VISIBLE_DEVICES");
+  return found == variables.all().end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<int> wanted_threads(const Variables& variables) {
+  for (const char* name : {"OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"}) {
+    if (const auto text = variables.get(name)) return std::atoi(text->c_str());  // of 4,2 (nested) the first counts
+  }
+  return std::nullopt;
+}
+
+/// By file: the program, and torch's library of kernels.
+std::map<std::string, GpuCode> collect_gpu_code(const ProgramFacts& program) {
+  std::map<std::string, GpuCode> code;
+  code["the program"] = read_gpu_code(program.program.path.value_or(""));
+  if (!program.libraries) return code;
+  for (const auto& [name, library] : *program.libraries) {
+    if (name.starts_with("libtorch_cuda")) code[name] = read_gpu_code(library.path.value_or(""));
+  }
+  return code;
+}
+
+}  // namespace
+
+RankFacts collect_rank_facts(const Placement& here, const Surroundings& surroundings) {
+  RankFacts facts;
+  facts.size = here.size;
+  facts.conflicts = here.conflicts;
+  std::string arguments;
+  for (const auto& argument : surroundings.arguments) arguments += argument + '\n';
+  facts.arguments = std::to_string(hash64(arguments));
+  facts.threads = wanted_threads(surroundings.variables);
+  facts.resources.mask = affinity_of_this_thread();
+  std::string openable;
+  if (const auto driver = read_gpus()) {
+    facts.resources.gpus = visible_gpus(driver->gpus, visible_devices(surroundings.variables));
+    for (const auto& gpu : driver->gpus) openable += gpu.uuid;
+  }
+  facts.openable = std::to_string(hash64(openable));
+  return facts;
+}
+
+NodeFacts collect_node_facts(const Placement& here, const Surroundings& surroundings, bool compared) {
+  NodeFacts facts;
+  facts.host = host_name();
+  facts.slurm_pmix = is_slurm_pmix(here.job);
+  facts.machine = read_machine();
+  if (!compared) return facts;
+  facts.system = collect_system_facts(surroundings);
+  facts.program = collect_program_facts(surroundings);
+  facts.environment = collect_environment(surroundings.variables);
+  facts.files = collect_file_facts(surroundings.check_files);
+  facts.driver = read_gpus();
+  if (facts.driver) {
+    facts.nccl = collect_nccl_facts(surroundings);
+    facts.gpu_code = collect_gpu_code(facts.program);
+  }
+  return facts;
+}
+
+}  // namespace mn::launcher

@@ -1,0 +1,36 @@
+/// Reads facts on this machine.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "facts/facts.hpp"
+#include "facts/surroundings.hpp"
+#include "place/placement.hpp"
+
+namespace mn::launcher {
+
+[[nodiscard]] RankFacts collect_rank_facts(const Placement& here, const Surroundings& surroundings);
+
+/// The node's hardware, and, if nodes are `compared`, everything that the checks look at but the network. One hwloc
+/// load.
+[[nodiscard]] NodeFacts collect_node_facts(const Placement& here, const Surroundings& surroundings, bool compared);
+
+/// Reads /proc and /sys, starts nothing.
+[[nodiscard]] SystemFacts collect_system_facts(const Surroundings& here);
+/// Starts the dynamic loader once to list the libraries as it will find them.
+[[nodiscard]] ProgramFacts collect_program_facts(const Surroundings& here);
+/// Values of the variables that change how a job runs, long ones shortened.
+[[nodiscard]] std::map<std::string, std::string> collect_environment(const Variables& variables);
+/// One entry for each --check-file.
+[[nodiscard]] std::vector<FileFacts> collect_file_facts(const std::vector<std::filesystem::path>& files);
+/// Finds the network plugin as NCCL does, through the dynamic loader.
+[[nodiscard]] NcclFacts collect_nccl_facts(const Surroundings& here);
+[[nodiscard]] NetworkFacts collect_network_facts(const std::string& host);
+
+/// PATH without the folders that every system has: what is left leads to other programs.
+[[nodiscard]] std::string own_path_folders(const std::string& path);
+
+}  // namespace mn::launcher

@@ -1,0 +1,224 @@
+#include "facts/facts_json.hpp"
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/json.hpp>
+
+#include "facts/json_fields.hpp"
+
+namespace mn::launcher {
+namespace json_fields {
+
+template <>
+struct Fields<LimitFacts> {
+  static void visit(auto& facts, auto visitor) {
+    visitor("memlock", facts.memlock);
+    visitor("nofile", facts.nofile);
+    visitor("stack", facts.stack);
+    visitor("nproc", facts.nproc);
+    visitor("core", facts.core);
+  }
+};
+
+template <>
+struct Fields<CpuFacts> {
+  static void visit(auto& facts, auto visitor) {
+    visitor("model", facts.model);
+    visitor("count", facts.count);
+    visitor("governor", facts.governor);
+    visitor("huge_pages", facts.huge_pages);
+    visitor("kernel", facts.kernel);
+    visitor("libc", facts.libc);
+  }
+};
+
+template <>
+struct Fields<UserFacts> {
+  static void visit(auto& facts, auto visitor) {
+    visitor("uid", facts.uid);
+    visitor("gid", facts.gid);
+    visitor("umask", facts.umask);
+  }
+};
+
+template <>
+struct Fields<FolderFacts> {
+  static void visit(auto& facts, auto visitor) {
+    visitor("path", facts.path);
+    visitor("free_mib", facts.free_mib);
+    visitor("writable", facts.writable);
+    visitor("shared", facts.shared);
+  }
+};
+
+template <>
+struct Fields<SystemFacts> {
+  static void visit(auto& facts, auto visitor) {
+    visitor("limits", facts.limits);
+    visitor("fabric", facts.fabric);
+    visitor("shm", facts.shm);
+    visitor("ptrace_scope", facts.ptrace_scope);
+    visitor("driver_module", facts.driver_module);
+    visitor("xids", facts.xids);
+    visitor("boot_id", facts.boot_id);
+    visitor("cpu", facts.cpu);
+    visitor("user", facts.user);
+    visitor("folder", facts.folder);
+    visitor("output", facts.output);
+    visitor("tmp", facts.tmp);
+  }
+};
+
+template <>
+struct Fields<BuildFacts> {
+  static void visit(auto& facts, auto visitor) {
+    visitor("path", facts.path);
+    visitor("id", facts.id);
+  }
+};
+
+template <>
+struct Fields<ProgramFacts> {
+  static void visit(auto& facts, auto visitor) {
+    visitor("error", facts.error);
+    visitor("program", facts.program);
+    visitor("mnlaunch", facts.mnlaunch);
+    visitor("script", facts.script);
+    visitor("mpiexec", facts.mpiexec);
+    visitor("libraries", facts.libraries);
+    visitor("missing", facts.missing);
+    visitor("mpi", facts.mpi);
+  }
+};
+
+template <>
+struct Fields<FileFacts> {
+  static void visit(auto& facts, auto visitor) {
+    visitor("path", facts.path);
+    visitor("exists", facts.exists);
+    visitor("size", facts.size);
+    visitor("changed", facts.changed);
+    visitor("hash", facts.hash);
+  }
+};
+
+template <>
+struct Fields<NcclFacts> {
+  static void visit(auto& facts, auto visitor) {
+    visitor("/etc/nccl.conf", facts.system_file);
+    visitor("~/.nccl.conf", facts.user_file);
+    visitor("net_plugin", facts.net_plugin);
+  }
+};
+
+/// Without its instances: no other node asks for their names.
+template <>
+struct Fields<Gpu> {
+  static void visit(auto& gpu, auto visitor) {
+    visitor("uuid", gpu.uuid);
+    visitor("bus", gpu.bus_id);
+    visitor("name", gpu.name);
+    visitor("memory_mib", gpu.memory_mib);
+    visitor("capability", gpu.capability);
+    visitor("ecc", gpu.ecc);
+    visitor("power_limit_w", gpu.power_limit_w);
+    visitor("compute_mode", gpu.compute_mode);
+    visitor("mig", gpu.mig);
+    visitor("remap_pending", gpu.remap_pending);
+    visitor("throttled", gpu.throttled);
+    visitor("processes", gpu.processes);
+  }
+};
+
+template <>
+struct Fields<GpuDriver> {
+  static void visit(auto& driver, auto visitor) {
+    visitor("version", driver.version);
+    visitor("cuda", driver.cuda_version);
+    visitor("gpus", driver.gpus);
+  }
+};
+
+template <>
+struct Fields<NetworkFacts> {
+  static void visit(auto& facts, auto visitor) {
+    visitor("address", facts.address);
+    visitor("subnet", facts.subnet);
+    visitor("resolved", facts.resolved);
+    visitor("addresses", facts.addresses);
+    visitor("subnets", facts.subnets);
+    visitor("failures", facts.failures);
+  }
+};
+
+template <>
+struct Fields<NodeFacts> {
+  static void visit(auto& facts, auto visitor) {
+    visitor("host", facts.host);
+    visitor("machine", facts.machine, kNeeded);
+    visitor("time", facts.time);
+    visitor("slurm_pmix", facts.slurm_pmix);
+    visitor("network", facts.network);
+    visitor("system", facts.system);
+    visitor("program", facts.program);
+    visitor("environment", facts.environment);
+    visitor("files", facts.files);
+    visitor("gpu", facts.driver);
+    visitor("nccl", facts.nccl);
+    visitor("gpu_code", facts.gpu_code);
+  }
+};
+
+template <>
+struct Fields<RankFacts> {
+  static void visit(auto& facts, auto visitor) {
+    visitor("size", facts.size);
+    visitor("conflicts", facts.conflicts);
+    visitor("arguments", facts.arguments);
+    visitor("threads", facts.threads);
+    visitor("openable", facts.openable);
+    visitor("mask", facts.resources.mask, kNeeded);
+    visitor("gpus", facts.resources.gpus, kNeeded);
+  }
+};
+
+template <>
+struct Fields<HelloFacts> {
+  static void visit(auto& facts, auto visitor) {
+    visitor("network", facts.network);
+    visitor("port", facts.port, kNeeded);
+    visitor("master_port", facts.master_port);
+    visitor("marker", facts.marker);
+  }
+};
+
+template <>
+struct Fields<VerdictFacts> {
+  static void visit(auto& facts, auto visitor) { visitor("exit_code", facts.exit_code, kNeeded); }
+};
+
+}  // namespace json_fields
+
+void to_json(nlohmann::json& json, const VisibleGpu& gpu) { json = {gpu.uuid, gpu.bus_id}; }
+
+void from_json(const nlohmann::json& json, VisibleGpu& gpu) {
+  json.at(0).get_to(gpu.uuid);
+  json.at(1).get_to(gpu.bus_id);
+}
+
+void to_json(nlohmann::json& json, const NodeFacts& facts) { json = json_fields::write(facts); }
+void to_json(nlohmann::json& json, const RankFacts& facts) { json = json_fields::write(facts); }
+void to_json(nlohmann::json& json, const HelloFacts& facts) { json = json_fields::write(facts); }
+void to_json(nlohmann::json& json, const VerdictFacts& facts) { json = json_fields::write(facts); }
+
+void from_json(const nlohmann::json& json, NodeFacts& facts) { json_fields::read(json, "", facts); }
+void from_json(const nlohmann::json& json, RankFacts& facts) { json_fields::read(json, "", facts); }
+void from_json(const nlohmann::json& json, HelloFacts& facts) { json_fields::read(json, "", facts); }
+void from_json(const nlohmann::json& json, VerdictFacts& facts) { json_fields::read(json, "", facts); }
+
+void limit_size(NodeFacts& facts) {
+  constexpr std::size_t kMostBytes = 16 << 10;
+  if (!facts.environment || nlohmann::json::to_cbor(nlohmann::json(facts)).size() <= kMostBytes) return;
+  for (auto& [name, value] : *facts.environment) value = std::to_string(hash64(value));
+}
+
+}  // namespace mn::launcher

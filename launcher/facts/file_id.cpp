@@ -1,0 +1,44 @@
+#include "facts/file_id.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn::launcher {
+namespace {
+
+constexpr std::uintmax_t kEndBytes = 64 << 10;
+
+std::string hex(std::uint64_t value) {
+  char text[20];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::string> file_id(const std::filesystem::path& file, const std::optional<ElfFile>& elf) {
+  if (elf && !elf->build_id.empty()) return elf->build_id.substr(0, 16);
+  try {
+    return hex(hash64_file(file));
+  } catch (const DataError&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<std::string> hash_of_ends(const std::filesystem::path& path, std::uintmax_t size) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(std::min(size, 2 * kEndBytes), '\0');
+  const auto half = static_cast<std::streamsize>(std::min(size, kEndBytes));
+  file.read(bytes.data(), half);
+  file.seekg(static_cast<std::streamoff>(size - static_cast<std::uintmax_t>(half)));
+  file.read(bytes.data() + (bytes.size() - static_cast<std::size_t>(half)), half);
+  return file ? std::optional(hex(hash64(bytes))) : std::nullopt;
+}
+
+bool is_hashed_whole(std::uintmax_t size) { return size <= 2 * kEndBytes; }
+
+}  // namespace mn::launcher

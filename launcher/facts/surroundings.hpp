@@ -1,0 +1,32 @@
+/// Where a rank's facts come from.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "place/variables.hpp"
+
+namespace mn::launcher {
+
+struct Surroundings {
+  std::filesystem::path root = "/";  ///< /proc, /sys and /dev are read below it; tests move it
+  Variables variables;
+  std::filesystem::path folder;   ///< the current one
+  std::filesystem::path program;  ///< empty if it was not found
+  std::string program_error;      ///< why not
+  std::vector<std::string> arguments;
+  std::vector<std::filesystem::path> check_files;
+};
+
+/// First line of a small file such as those in /proc; no value if it cannot be read or is empty.
+[[nodiscard]] inline std::optional<std::string> first_line(const std::filesystem::path& file) {
+  std::ifstream lines(file);
+  std::string line;
+  std::getline(lines, line);
+  return line.empty() ? std::nullopt : std::optional(line);
+}
+
+}  // namespace mn::launcher

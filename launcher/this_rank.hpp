@@ -1,0 +1,39 @@
+/// What a rank knows before it hears of the others, and what it decides with them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bind/binding.hpp"
+#include "exports.hpp"
+#include "facts/surroundings.hpp"
+#include "options.hpp"
+#include "place/placement.hpp"
+#include "verdict.hpp"
+
+namespace mn::launcher {
+
+struct ThisRank {
+  const Options& options;
+  Surroundings surroundings;
+  int program_exit = 0;  ///< exit code where there is no program to run
+  Placement here;
+
+  [[nodiscard]] bool is_compared() const { return options.check != CheckLevel::kOff || options.doctor; }
+  [[nodiscard]] bool is_leader() const { return here.intra_rank == 0; }
+  /// On a single machine without a scheduler nobody could ask for more GPUs: its ranks share them, with a warning.
+  [[nodiscard]] bool may_share_gpus() const {
+    const bool by_slurm = here.launcher == Launcher::kSlurm || is_slurm_pmix(here.job);
+    return options.oversubscribe_gpu || (here.inter_size == 1 && !by_slurm);
+  }
+};
+
+struct Outcome {
+  int exit_code = 0;  ///< not 0: don't start the program
+  Master master;
+  Binding binding;
+  std::vector<VisibleGpu> gpus;
+  Verdict verdict;  ///< rank 0's, and that of a rank that decides alone
+};
+
+}  // namespace mn::launcher
