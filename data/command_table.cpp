@@ -29,50 +29,43 @@ const std::vector<Command>& all_commands() {
 
 using Names = std::vector<std::string>;
 
+/// Options that the same commands take.
 struct OptionRow {
-  Names commands;  ///< that take it
+  Names commands;
   /// `whose` begins the help: "" or "images: ".
   void (*add)(Options& options, Settings& settings, const std::string& whose);
 };
 
+void add_image_options(Options& options, Settings& settings, const std::string& whose) {
+  options.add("classes", settings.classes, "FILE", whose + "names of the classes of a list, one a line, label 0 first");
+  options.add("seed", settings.seed, whose + "seed of the shuffle", 0);
+  options.add_flag("shuffle", settings.shuffle, whose + "shuffle once, over all shards");
+  options.add("on-error", settings.on_error, "WHAT",
+              whose + "a file that is no valid JPEG or PNG ends it, or is left out", {"fail", "skip"});
+  options.add("check", settings.check, "HOW", whose + "decode every image once, or read its header",
+              {"decode", "header"});
+}
+
 const std::vector<OptionRow>& option_rows() {
   static const std::vector<OptionRow> kRows = {
       {{"idx", "images", "cifar", "extract"},
-       [](Options& o, Settings& s, const std::string& whose) { o.add("out", s.out, "DIR", whose + "where to write"); }},
+       [](Options& options, Settings& settings, const std::string& whose) {
+         options.add("out", settings.out, "DIR", whose + "where to write");
+       }},
       {{"idx", "images"},
-       [](Options& o, Settings& s, const std::string& whose) {
-         o.add("split", s.split, "NAME", whose + "name of the split, where only one is made");
+       [](Options& options, Settings& settings, const std::string& whose) {
+         options.add("split", settings.split, "NAME", whose + "name of the split, where only one is made");
        }},
       {{"idx", "images", "cifar"},
-       [](Options& o, Settings& s, const std::string& whose) {
-         o.add("shard-mb", s.shard_mb, whose + "MiB of samples in a shard", 1, 1 << 20);
+       [](Options& options, Settings& settings, const std::string& whose) {
+         options.add("shard-mb", settings.shard_mb, whose + "MiB of samples in a shard", 1, 1 << 20);
        }},
       {{"images", "verify"},
-       [](Options& o, Settings& s, const std::string& whose) {
-         o.add("threads", s.threads, whose + "threads that read, check and write; each holds one shard in memory", 1,
-               4096);
+       [](Options& options, Settings& settings, const std::string& whose) {
+         options.add("threads", settings.threads,
+                     whose + "threads that read, check and write; each holds one shard in memory", 1, 4096);
        }},
-      {{"images"},
-       [](Options& o, Settings& s, const std::string& whose) {
-         o.add("classes", s.classes, "FILE", whose + "names of the classes of a list, one a line, label 0 first");
-       }},
-      {{"images"},
-       [](Options& o, Settings& s, const std::string& whose) {
-         o.add("seed", s.seed, whose + "seed of the shuffle", 0);
-       }},
-      {{"images"},
-       [](Options& o, Settings& s, const std::string& whose) {
-         o.add_flag("shuffle", s.shuffle, whose + "shuffle once, over all shards");
-       }},
-      {{"images"},
-       [](Options& o, Settings& s, const std::string& whose) {
-         o.add("on-error", s.on_error, "WHAT", whose + "a file that is no valid JPEG or PNG ends it, or is left out",
-               {"fail", "skip"});
-       }},
-      {{"images"},
-       [](Options& o, Settings& s, const std::string& whose) {
-         o.add("check", s.check, "HOW", whose + "decode every image once, or read its header", {"decode", "header"});
-       }},
+      {{"images"}, add_image_options},
   };
   return kRows;
 }

@@ -8,6 +8,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/data/image_transform.hpp>
+#include <mn/image/augment_options.hpp>
 #include <mn/train/on_root.hpp>
 
 #include "imagenet/mean_image.hpp"

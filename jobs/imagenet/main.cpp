@@ -46,13 +46,26 @@ torch::Tensor loss_of(const std::vector<torch::Tensor>& heads, const torch::Tens
   return loss;
 }
 
-/// The logits of each head. A last step may leave a rank with one picture, and its batch normalisation with one value
-/// of a channel: then the mirror image goes through the network too. It counts nowhere else.
+/// The logits of each head. A last step may leave a rank with one image. Batch normalization cannot train on one value
+/// of a channel, so the mirror image then goes through the network too. It counts nowhere else.
 std::vector<torch::Tensor> heads_of(Classifier& model, const torch::Tensor& images, std::int64_t min_size_alone) {
   if (images.size(0) > 1 || images.size(3) >= min_size_alone) return model.forward_heads(images);
   auto heads = model.forward_heads(torch::cat({images, images.flip(3)}));
   for (torch::Tensor& head : heads) head = head.slice(0, 0, 1);
   return heads;
+}
+
+/// Forward pass and loss of a minibatch. Counts what was right in `accuracy`, and lists samples in `log` if wanted;
+/// both outlive the function.
+mn::ComputeLoss make_loss(const ImagenetOptions& options, Classifier& model, mn::Device device,
+                          mn::jobs::TrainAccuracy& accuracy, mn::jobs::SampleLog& log) {
+  return [&, device, alone = mn::jobs::min_image_size_alone(options.arch)](const mn::Batch& batch, mn::Summary&) {
+    const AutocastScope autocast(options.precision, device);
+    const auto heads = heads_of(model, batch.data, alone);
+    if (options.log_samples) log.add(batch);
+    accuracy.add(heads.front(), batch.target);
+    return loss_of(heads, batch.target, options.label_smoothing);
+  };
 }
 
 std::unique_ptr<mn::Evaluator> make_evaluator(const ImagenetOptions& options, const ImagenetData& data,
@@ -92,7 +105,7 @@ void add_extensions(mn::Trainer& trainer, const ImagenetOptions& options, const 
 int train(mn::Job& job, int argc, char** argv) {
   ImagenetOptions options;
   mn::Options declared(
-      "usage: jobs/imagenet [options]\nTrains a network to classify pictures, as ChainerMN's ImageNet example does.");
+      "usage: jobs/imagenet [options]\nTrains a network to classify images, as ChainerMN's ImageNet example does.");
   mn::jobs::declare_options(declared, options);
   if (!mn::jobs::parse_options(declared, argc, argv, job.rank())) return 0;
   mn::jobs::check_options(options);
@@ -111,15 +124,7 @@ int train(mn::Job& job, int argc, char** argv) {
       options.test ? mn::Interval(std::min(10.0, iterations), "iteration") : mn::Interval(1, "epoch");
   auto accuracy = std::make_unique<mn::jobs::TrainAccuracy>(period);
   auto samples = std::make_unique<mn::jobs::SampleLog>();
-  const auto compute_loss = [&, counter = accuracy.get(), log = samples.get(),
-                             alone = mn::jobs::min_image_size_alone(options.arch)](const mn::Batch& batch,
-                                                                                   mn::Summary&) {
-    const AutocastScope autocast(options.precision, comm->device());
-    const auto heads = heads_of(*model, batch.data, alone);
-    if (options.log_samples) log->add(batch);
-    counter->add(heads.front(), batch.target);
-    return loss_of(heads, batch.target, options.label_smoothing);
-  };
+  const auto compute_loss = make_loss(options, *model, comm->device(), *accuracy, *samples);
   mn::Trainer trainer(comm, optimizer, data.train, model, compute_loss,
                       {.epochs = options.epoch, .out = options.out, .checkpoint_on_signal = true, .trace = how.trace});
   mn::jobs::write_config(declared, options.out, *comm);

@@ -71,7 +71,7 @@ void CorruptLimit::run(Trainer& trainer) {
   std::int64_t corrupt = loader_->corrupt();
   trainer.communicator().allreduce(std::span(&corrupt, 1));
   if (corrupt <= most_) return;
-  throw DataError("the ranks met " + std::to_string(corrupt) + " damaged samples in an epoch, " +
+  throw DataError("the ranks read " + std::to_string(corrupt) + " damaged samples in an epoch, " +
                       std::to_string(most_) + " are allowed (--max-corrupt); `mnshard verify` lists them",
                   true);
 }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kLarsRate = 0.3;
 
-/// Biases and the parameters of normalisations are not decayed.
+/// Biases and the parameters of normalizations are not decayed.
 std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const torch::nn::Module& model,
                                                                 const torch::optim::SGDOptions& options) {
   std::vector<at::Tensor> decayed, plain;

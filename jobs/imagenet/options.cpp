@@ -16,11 +16,10 @@ void declare_data(Options& options, ImagenetOptions& given) {
               "damaged samples of an epoch, over all ranks, that others may replace before training stops", 0);
   options.add_flag("log-samples", given.log_samples, "each rank writes which samples it trained on to DIR/samples");
   options.add("image-size", given.image_size, "height and width of the network's input", 1, 4096);
-  options.add("min-crop", given.min_crop, "least part of a picture's area that a random crop takes", 0.0001, 1);
-  options.add(
-      "mean", given.mean, "FILE",
-      "mean image (.npy, 3 × H × H) to subtract: pictures are resized to its size and cropped at random places");
-  options.add_flag("channels-last", given.channels_last, "pictures as (N, H, W, C) in memory: faster on tensor cores");
+  options.add("min-crop", given.min_crop, "least part of an image's area that a random crop takes", 0.0001, 1);
+  options.add("mean", given.mean, "FILE",
+              "mean image (.npy, 3 × H × H) to subtract: images are resized to its size and cropped at random places");
+  options.add_flag("channels-last", given.channels_last, "images as (N, H, W, C) in memory: faster on tensor cores");
 }
 
 void declare_training(Options& options, ImagenetOptions& given) {
@@ -29,10 +28,10 @@ void declare_training(Options& options, ImagenetOptions& given) {
   options.add("optimizer", given.optimizer, "NAME", "sgd or lars", {"sgd", "lars"});
   options.add("lr", given.lr,
               "learning rate for a step of 256 samples, scaled in proportion to those of all ranks; 0: 0.1 for sgd, "
-              "0.01 for networks without batch normalisation, 0.3 for lars",
+              "0.01 for networks without batch normalization, 0.3 for lars",
               0);
   options.add("momentum", given.momentum, "of the optimizer", 0, 1);
-  options.add("weight-decay", given.weight_decay, "of all weights but biases and normalisations", 0);
+  options.add("weight-decay", given.weight_decay, "of all weights but biases and normalizations", 0);
   options.add("schedule", given.schedule, "NAME",
               "learning rate over time: constant, step (a tenth after 1/3, 2/3 and 8/9 of the epochs) or cosine",
               {"constant", "step", "cosine"});

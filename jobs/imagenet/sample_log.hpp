@@ -14,7 +14,7 @@ namespace mn::jobs {
 
 /// Writes OUT/samples/from-ITERATION-rank-RANK.txt, one file for each start of the job and each rank: after an
 /// iteration a line with its number, its epoch (from 0) and this rank's samples, as numbers in the dataset. Of a run
-/// that was killed, the lines after the iteration from which the next one goes on do not count.
+/// that was killed, the lines after the iteration from which the next one resumes do not count.
 class SampleLog final : public Extension {
  public:
   /// Of the iteration under way.

@@ -52,7 +52,7 @@ std::shared_ptr<SubDataset> scatter_part(const std::string& part, const std::sha
   if (spec.kind != SampleKind::kFixed || spec.sample_bytes() != kPixels || spec.num_classes > kClasses) {
     throw DataError("--data: the samples of " + part + " are not MNIST's, " + std::to_string(kPixels) +
                         " bytes each in at most " + std::to_string(kClasses) +
-                        " classes; jobs/imagenet trains on pictures of any size",
+                        " classes; jobs/imagenet trains on images of any size",
                     true);
   }
   check_enough_samples("--data: " + part, *scattered);

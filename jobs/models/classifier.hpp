@@ -1,4 +1,4 @@
-/// What jobs/imagenet trains: networks from pictures to classes.
+/// What jobs/imagenet trains: networks from images to classes.
 #pragma once
 
 #include <vector>

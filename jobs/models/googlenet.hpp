@@ -1,4 +1,4 @@
-/// GoogLeNet (Szegedy et al. 2014, arXiv:1409.4842), as published and with batch normalisation.
+/// GoogLeNet (Szegedy et al. 2014, arXiv:1409.4842), as published and with batch normalization.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace mn::jobs {
 
-/// As published: biases, local response normalisation, 5×5 convolutions, two auxiliary classifiers.
+/// As published: biases, local response normalization, 5×5 convolutions, two auxiliary classifiers.
 [[nodiscard]] std::shared_ptr<Classifier> create_googlenet(std::int64_t num_classes);
 
-/// Batch normalisation after each convolution (Ioffe and Szegedy 2015, arXiv:1502.03167), and 3×3 convolutions where
+/// Batch normalization after each convolution (Ioffe and Szegedy 2015, arXiv:1502.03167), and 3×3 convolutions where
 /// the original has 5×5: torchvision's GoogLeNet, whose weights fit.
 [[nodiscard]] std::shared_ptr<Classifier> create_googlenetbn(std::int64_t num_classes);
 

@@ -12,13 +12,13 @@ namespace mn::jobs {
 
 [[nodiscard]] std::vector<std::string> model_names();
 
-/// On the CPU, initialised from libtorch's random numbers. Throws UsageError that lists the known names.
+/// On the CPU, initialized from libtorch's random numbers. Throws UsageError that lists the known names.
 [[nodiscard]] std::shared_ptr<Classifier> create_model(const std::string& name, std::int64_t num_classes);
 
-/// Least height and width of the pictures that the network can take. Throws as create_model does.
+/// Least height and width of the images that the network can take. Throws as create_model does.
 [[nodiscard]] std::int64_t min_image_size(const std::string& name);
 
-/// The least such size at which a minibatch of one picture can be trained on: below it, batch normalisation would get a
+/// The least such size at which a minibatch of one image can be trained on: below it, batch normalization would get a
 /// single value of a channel, which has no variance. Throws as create_model does.
 [[nodiscard]] std::int64_t min_image_size_alone(const std::string& name);
 

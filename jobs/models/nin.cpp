@@ -7,7 +7,7 @@ namespace {
 
 namespace nn = torch::nn;
 
-/// A convolution and two 1×1 convolutions, each with a ReLU: a small perceptron that slides over the picture.
+/// A convolution and two 1×1 convolutions, each with a ReLU: a small perceptron that slides over the image.
 nn::Sequential mlpconv(const nn::Conv2dOptions& first, std::int64_t second, std::int64_t third) {
   const auto relu = [] { return nn::ReLU(nn::ReLUOptions(true)); };
   return nn::Sequential(nn::Conv2d(first), relu(),                                               //

@@ -14,7 +14,7 @@ nn::Conv2d biasless_convolution(std::int64_t in, std::int64_t out, std::int64_t 
   return nn::Conv2d(nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
 }
 
-/// The shortcut where the shape changes: 0 is the convolution, 1 its normalisation.
+/// The shortcut where the shape changes: 0 is the convolution, 1 its normalization.
 nn::Sequential projection(std::int64_t in, std::int64_t out, std::int64_t stride) {
   return nn::Sequential(biasless_convolution(in, out, 1, stride), nn::BatchNorm2d(out));
 }

@@ -74,7 +74,7 @@ struct Times {
   double ours;
 };
 
-/// The best of batches that take turns: what else the machine does only adds, and meets both.
+/// The best of batches that take turns: other load on the machine only adds time, and to both.
 Times compare(const std::function<void()>& mpi, const std::function<void()>& ours, int batches) {
   const auto repeats_of = [](const std::function<void()>& call) {
     seconds_per_call(call, 2);

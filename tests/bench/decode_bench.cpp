@@ -1,5 +1,5 @@
 // decode_bench FOLDER ROUNDS: images per second of CPU time on one thread, from JPEG bytes in memory to a random
-// resized crop of 224 × 224, mirrored in half of the cases. Prints "crop X" (RGB bytes) and "input X" (normalised
+// resized crop of 224 × 224, mirrored in half of the cases. Prints "crop X" (RGB bytes) and "input X" (normalized
 // floats, what a network gets). decode_vs_torchvision runs it.
 #include <algorithm>
 #include <cstdio>

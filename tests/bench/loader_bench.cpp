@@ -1,4 +1,4 @@
-// loader_bench DIR THREADS SECONDS: the whole input path, from shards of JPEGs to normalised batches of 32 random
+// loader_bench DIR THREADS SECONDS: the whole input path, from shards of JPEGs to normalized batches of 32 random
 // resized crops of 224 × 224, with so many worker threads. Prints images per second.
 #include <chrono>
 #include <cstdio>

@@ -1,6 +1,6 @@
 // step_time [SECONDS] [BACKEND]: a step of jobs/mnist's perceptron (784-1000-1000-10, batch 100 a rank, SGD with
 // momentum, made-up data) in each way that ranks can train together, all in one run on the same ranks. The ways take
-// turns, so what else the machine does meets all alike. `ratio` is the plain step's time over this one's: above 1, this
+// turns, so other load on the machine slows all alike. `ratio` is the plain step's time over this one's: above 1, this
 // way is faster. "announced" is how a Trainer steps; "alone" has no communication. Run it under mpiexec with
 // OMP_NUM_THREADS=1.
 #include <algorithm>

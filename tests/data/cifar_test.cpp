@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 class Cifar : public testing::Test {
  protected:
-  /// `records` of label bytes and a picture whose bytes are (record + i) mod 256.
+  /// `records` of label bytes and a image whose bytes are (record + i) mod 256.
   static std::string content(int records, int label_bytes, int classes) {
     std::string text;
     for (int r = 0; r < records; ++r) {

@@ -54,7 +54,7 @@ class StoppedImages : public Images {
     }
   }
 
-  std::string refusal(const ImageConvertOptions& options) {
+  std::string rejection(const ImageConvertOptions& options) {
     return message_of<UsageError>([&] { convert_images(source_, options); });
   }
 
@@ -64,7 +64,7 @@ class StoppedImages : public Images {
 TEST_F(StoppedImages, AnotherSplitIsAnotherConversion) {
   auto other = options();
   other.output.split = "val";
-  EXPECT_THAT(refusal(other), HasSubstr("beginnings of another"));
+  EXPECT_THAT(rejection(other), HasSubstr("beginnings of another"));
 }
 
 TEST_F(StoppedImages, ATruncatedShardIsWrittenAgain) {
@@ -74,17 +74,17 @@ TEST_F(StoppedImages, ATruncatedShardIsWrittenAgain) {
   EXPECT_TRUE(verify_dataset(result.table, 2).damage.empty());
 }
 
-TEST_F(StoppedImages, AShardOfOtherPicturesIsNamed) {
+TEST_F(StoppedImages, AShardOfOtherImagesIsNamed) {
   const auto use = [&](const fs::path& shard) {
     fs::copy_file(shard, first_, fs::copy_options::overwrite_existing);
     return message_of<UsageError>([&] { convert(); });
   };
-  const auto expected = AllOf(HasSubstr(first_.string()), HasSubstr("other pictures"));
+  const auto expected = AllOf(HasSubstr(first_.string()), HasSubstr("other images"));
   auto other = options();
   other.output.out = folder_.path() / "other";
   EXPECT_THAT(use(convert_images(source_, other).table.path(1)), expected);
 
-  std::string list;  // the same pictures in the same order, with other labels
+  std::string list;  // the same images in the same order, with other labels
   for (const auto& [key, content] : content_) list += key + " " + std::to_string((key[1] - '0' + 1) % 3) + "\n";
   test::write_text(source_ / "list.txt", list);
   other.output.out = folder_.path() / "labels";
@@ -108,7 +108,7 @@ TEST_F(Images, ShardsOfAnotherConversionAreNotTakenOver) {
 }
 
 TEST_F(Images, WhatWasLeftOutBeforeIsNotLeftOutUnasked) {
-  add("c0/bad.jpg", "no picture");
+  add("c0/bad.jpg", "no image");
   auto lenient = options();
   lenient.skip_bad = true;
   const auto mark = convert_and_keep_mark(lenient);

@@ -1,4 +1,4 @@
-// Converters of pictures: what comes out is what went in.
+// Converters of images: what comes out is what went in.
 #include <gmock/gmock.h>
 
 #include <mn/core/error.hpp>
@@ -89,7 +89,7 @@ TEST_F(Images, WrongListsAreNamed) {
   EXPECT_THAT(use("absent.jpg 0\n"), AllOf(HasSubstr("absent.jpg"), HasSubstr("No such file")));
   EXPECT_THAT(use("c0/0.jpg -1\n"), HasSubstr("not a label"));
   EXPECT_THAT(use("c0/0.jpg 2\nc0/3.jpg 0\n"), AllOf(HasSubstr("class 1"), HasSubstr("empty")));
-  EXPECT_THAT(use("\n"), HasSubstr("lists no pictures"));
+  EXPECT_THAT(use("\n"), HasSubstr("lists no images"));
   EXPECT_FALSE(fs::exists(out_)) << "nothing was begun";
 }
 
@@ -97,7 +97,7 @@ TEST_F(Images, WrongFoldersAreNamed) {
   fs::create_directories(source_ / "c9");
   EXPECT_THAT(message_of<DataError>([&] { convert(); }), AllOf(HasSubstr("class c9"), HasSubstr("empty")));
   EXPECT_THAT(message_of<DataError>([&] { convert_images(source_ / "c0", options()); }),
-              HasSubstr("no folders with pictures"));
+              HasSubstr("no folders with images"));
   EXPECT_THAT(message_of<DataError>([&] { convert_images(source_ / "none", options()); }),
               HasSubstr("no folder or list file"));
 }
@@ -143,9 +143,9 @@ TEST_F(Images, ALinkToNowhereIsAnUnusableFile) {
 }
 
 TEST_F(Images, EveryKindOfJpegIsTaken) {
-  add("c0/gray.jpg", jpeg(31, 17, {.colour = Colour::kGray}));
-  add("c0/cmyk.jpg", jpeg(31, 17, {.colour = Colour::kCmyk}));
-  add("c0/ycck.jpg", jpeg(31, 17, {.colour = Colour::kYcck}));
+  add("c0/gray.jpg", jpeg(31, 17, {.color = Color::kGray}));
+  add("c0/cmyk.jpg", jpeg(31, 17, {.color = Color::kCmyk}));
+  add("c0/ycck.jpg", jpeg(31, 17, {.color = Color::kYcck}));
   add("c0/progressive.jpg", jpeg(31, 17, {.progressive = true}));
   add("c0/rotated.jpg", jpeg(31, 17, {.orientation = 6}));
   EXPECT_EQ(labels_by_key(convert().table).size(), 45u);
@@ -165,7 +165,7 @@ TEST_F(Images, PngsAreTakenUnderAnyName) {
 
 TEST_F(Images, NoUsableFileIsAnError) {
   fs::remove_all(source_);
-  add("c0/a.jpg", "no picture");
+  add("c0/a.jpg", "no image");
   auto lenient = options();
   lenient.skip_bad = true;
   EXPECT_EQ(message_of<DataError>([&] { convert_images(source_, lenient); }),
@@ -183,14 +183,14 @@ TEST_F(Images, UnusableFilesAreNamedOrLeftOut) {
   add("c0/truncated.jpg", good.substr(0, good.size() / 2));
   const std::string png = "\x89PNG\r\n\x1a\n";
   add("c1/truncated.png", png + std::string("\0\0\0\rIHDR", 8));
-  add("c1/text.jpg", "no picture at all");
+  add("c1/text.jpg", "no image at all");
   add("c2/empty.jpg", "");
   EXPECT_THAT(message_of<DataError>([&] { convert(); }),
               AllOf(HasSubstr(source_.string()), HasSubstr("--on-error skip")));
 
   auto lenient = options();
   lenient.skip_bad = true;
-  const auto result = convert_images(source_, lenient);  // goes on in the same folder
+  const auto result = convert_images(source_, lenient);  // resumes in the same folder
   EXPECT_EQ(labels_by_key(result.table).size(), 40u);
   EXPECT_EQ(result.left_out, 4);
   EXPECT_LE(result.errors.size(), 4u);

@@ -1,10 +1,9 @@
-#include <mn/data/image_transform.hpp>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
+#include <mn/data/image_transform.hpp>
 
 #include "data/convert_images.hpp"
 #include "tests/image/jpeg_samples.hpp"
@@ -43,14 +42,14 @@ class ImageTransformTest : public ::testing::Test {
     return transform({raw, indices, spec_, 5, 2}, damaged_);
   }
 
-  std::vector<std::vector<std::byte>> jpegs_ = {data::encode_jpeg(data::make_picture(60, 40)),
-                                                data::encode_jpeg(data::make_picture(40, 70)),
-                                                data::encode_jpeg(data::make_picture(33, 33))};
+  std::vector<std::vector<std::byte>> jpegs_ = {data::encode_jpeg(data::draw_image(60, 40)),
+                                                data::encode_jpeg(data::draw_image(40, 70)),
+                                                data::encode_jpeg(data::draw_image(33, 33))};
   SampleSpec spec_;
   std::vector<SampleError> damaged_;
 };
 
-TEST_F(ImageTransformTest, EachPictureIsWhatTheAugmenterMakesOfIt) {
+TEST_F(ImageTransformTest, EachImageIsWhatTheAugmenterMakesOfIt) {
   const at::Tensor batch = run(image_transform(kCrop, {}, PixelLayout::kNchw), {2, 0});
   ASSERT_EQ(batch.sizes(), (std::vector<std::int64_t>{2, 3, 24, 24}));
   ASSERT_TRUE(batch.is_contiguous());
@@ -118,7 +117,7 @@ TEST_F(ImageTransformTest, ContradictingOptionsAreErrors) {
 }
 
 TEST_F(ImageTransformTest, LoadingKeepsMemoryFlatOverEpochs) {
-  const auto jpeg = data::encode_jpeg(data::make_picture(320, 240));
+  const auto jpeg = data::encode_jpeg(data::draw_image(320, 240));
   const auto dataset = std::make_shared<MemoryDataset>(spec_, samples_of(std::vector(64, jpeg)));
   DataLoader loader(
       std::shared_ptr<const Dataset>(dataset),

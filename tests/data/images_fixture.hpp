@@ -20,7 +20,7 @@ namespace mn::data {
 namespace fs = std::filesystem;
 
 inline std::string jpeg(int width, int height, const JpegOptions& options = {}) {
-  const auto bytes = encode_jpeg(make_picture(width, height), options);
+  const auto bytes = encode_jpeg(draw_image(width, height), options);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 

@@ -258,7 +258,7 @@ TEST_F(Loader, AnUndecodableSampleIsReplaced) {
   EXPECT_EQ(epoch[1][51], 151 + 64);
   EXPECT_EQ(epoch[1].size(), 100u) << "a batch is never shortened";
   EXPECT_EQ(it->corrupt(), 2);
-  EXPECT_EQ(read_epoch(*it), epoch) << "the next epoch meets the same ones";
+  EXPECT_EQ(read_epoch(*it), epoch) << "the next epoch has the same ones";
   EXPECT_EQ(it->corrupt(), 2);
   options.max_corrupt = 1;
   const auto strict = loader(true, 0, 1, options);
@@ -289,7 +289,7 @@ TEST_F(Loader, WorksWithoutASingleByte) {
   EXPECT_EQ(batch->data.sizes(), (std::vector<std::int64_t>{1000, 0}));
 }
 
-TEST_F(Loader, RefusesBadOptions) {
+TEST_F(Loader, RejectsBadOptions) {
   EXPECT_THROW(loader(true, 0, 1, {.batchsize = 0}), UsageError);
   EXPECT_THROW(loader(true, 0, 1, {.batchsize = 2000, .drop_last = true}), UsageError);
   EXPECT_THROW(loader(true, 0, 1, {.batchsize = 1, .workers = -1}), UsageError);

@@ -120,7 +120,7 @@ TEST(EpochOrder, MixesClassSortedSamples) {
   EXPECT_GT(large.block, 1);
   EXPECT_NEAR(class_chi_square(default_order(n, 1 << 20, true), n, 100, 256), 1.0, 0.05);
   EXPECT_LT(class_chi_square(large, n, 100, 256), 1.3);
-  EXPECT_GT(class_chi_square({.shuffle = false}, n, 100, 256), 50);  // the measure tells a bad order
+  EXPECT_GT(class_chi_square({.shuffle = false}, n, 100, 256), 50);  // the measure recognizes a bad order
 }
 
 TEST(EpochOrder, ALaneReadsFewBlocksAtATime) {

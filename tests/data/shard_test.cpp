@@ -1,86 +1,26 @@
-// Shards and manifests: what is written is read, also by HDF5's own tools, and every kind of damage is found and named.
+// Shards: what is written is read, also by HDF5's own tools, and costs no more than it must.
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <numeric>
-#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/data/shard_dataset.hpp>
 #include <mn/data/shard_writer.hpp>
 
-#include "data/convert.hpp"
 #include "data/inspect.hpp"
-#include "tests/support/temporary_folder.hpp"
+#include "tests/data/shards_fixture.hpp"
 
 namespace mn::data {
 namespace {
 
 using test::message_of;
-using testing::AllOf;
 using testing::HasSubstr;
-
-std::byte value_of(std::int64_t sample, std::int64_t i) { return static_cast<std::byte>(sample * 31 + i * 7); }
-
-/// n samples {3, 5} of bytes that name their sample; labels 0 … 4.
-std::shared_ptr<MemoryDataset> make_fixed(std::int64_t n) {
-  SampleSpec spec;
-  spec.shape = {3, 5};
-  spec.num_classes = 5;
-  spec.class_names = {"a", "b", "ç", "d", "e"};
-  RawSamples samples;
-  for (std::int64_t s = 0; s < n; ++s) {
-    for (std::int64_t i = 0; i < 15; ++i) samples.bytes.push_back(value_of(s, i));
-    samples.labels.push_back(s % 5);
-  }
-  return std::make_shared<MemoryDataset>(spec, std::move(samples));
-}
-
-std::vector<std::byte> encoded_sample(std::int64_t sample) {
-  std::vector<std::byte> bytes(10 + sample % 97 * 13);
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = value_of(sample, static_cast<std::int64_t>(i));
-  return bytes;
-}
-
-/// Three shards of 20, 1 and 30 encoded samples.
-ShardTable make_encoded(const std::filesystem::path& folder) {
-  SampleSpec spec;
-  spec.kind = SampleKind::kEncoded;
-  spec.num_classes = 51;
-  std::vector<ShardInfo> shards;
-  std::int64_t sample = 0;
-  for (const std::int64_t count : {20, 1, 30}) {
-    ShardContent content;
-    content.kind = SampleKind::kEncoded;
-    for (std::int64_t i = 0; i < count; ++i, ++sample) {
-      content.add_encoded(encoded_sample(sample), static_cast<std::int32_t>(sample), {10, 20, 3},
-                          "key-" + std::to_string(sample));
-    }
-    shards.push_back(write_shard(folder / shard_name("train", shards.size(), 3), content));
-  }
-  ShardTable table(folder.string(), "train", spec, shards);
-  write_manifest(table);
-  return table;
-}
-
-ShardTable make_fixed_shards(const std::filesystem::path& folder, std::int64_t n) {
-  return write_fixed_dataset(*make_fixed(n), {.out = folder, .split = "train", .shard_bytes = 128 * 15}, {});
-}
-
-class Shards : public testing::Test {
- protected:
-  test::TemporaryFolder folder_;
-  std::filesystem::path path_ = folder_.path() / "shards";
-  RawSamples out_;
-};
 
 TEST_F(Shards, FixedSamplesComeBack) {
   const ShardTable written = make_fixed_shards(path_, 1000);
@@ -164,135 +104,6 @@ TEST_F(Shards, HdfToolsReadThem) {
   EXPECT_EQ(std::system(("h5dump -H " + (path_ / kManifestName).string() + " >/dev/null").c_str()), 0);
 }
 
-TEST_F(Shards, AFlippedByteInASampleIsFoundWhenItIsRead) {
-  std::filesystem::create_directories(path_);
-  const ShardTable table = make_encoded(path_);
-  const OpenShard shard = open_shard(table, 0);
-  const std::uint64_t third = encoded_sample(0).size() + encoded_sample(1).size() + encoded_sample(2).size();
-  test::flip_byte(table.path(0), shard.header.at(Section::kBytes).address + third + 4);
-
-  const auto dataset = open_dataset(path_.string());
-  const std::vector<std::int64_t> indices = {2, 3, 4};
-  EXPECT_THAT(message_of<DataError>([&] { dataset->read(indices, out_); }),
-              AllOf(HasSubstr(table.path(0).string()), HasSubstr("sample 3 is damaged"), HasSubstr("mnshard verify")));
-  std::vector<SampleError> damaged;
-  dataset->read(indices, out_, &damaged);
-  ASSERT_EQ(damaged.size(), 1u);
-  EXPECT_EQ(damaged[0].position, 1);
-  EXPECT_EQ(out_.sample(1).size(), 0u);
-  EXPECT_EQ(out_.sample(2).size(), encoded_sample(4).size());
-  EXPECT_EQ(out_.labels, (std::vector<std::int64_t>{2, 3, 4}));
-
-  const VerifyReport report = verify_dataset(table, 2);
-  ASSERT_EQ(report.damage.size(), 1u);
-  EXPECT_EQ(report.damage[0].sample, 3);
-}
-
-TEST_F(Shards, AFlippedByteInAFixedBlockIsFoundWhenItIsRead) {
-  const ShardTable table = make_fixed_shards(path_, 300);
-  const OpenShard shard = open_shard(table, 1);
-  test::flip_byte(table.path(1), shard.header.at(Section::kBytes).address + 70 * 15);
-  const auto dataset = open_dataset(path_.string());
-  const std::vector<std::int64_t> indices = {5, 128, 128 + 64};
-  std::vector<SampleError> damaged;
-  dataset->read(indices, out_, &damaged);
-  ASSERT_EQ(damaged.size(), 1u);
-  EXPECT_EQ(damaged[0].position, 2);
-  EXPECT_THROW(dataset->read(indices, out_), DataError);
-  EXPECT_THAT(verify_dataset(table, 1).damage.at(0).what, HasSubstr("samples 64 to 127"));
-}
-
-TEST_F(Shards, DamagedMetadataIsNamedAtFirstUse) {
-  std::filesystem::create_directories(path_);
-  const ShardTable table = make_encoded(path_);
-  const ShardHeader header = open_shard(table, 2).header;
-  const std::int64_t index = 40;
-  for (const Section section : {Section::kLabel, Section::kOffsets, Section::kCrc}) {
-    const std::uint64_t address = header.at(section).address + 8;
-    test::flip_byte(table.path(2), address);
-    EXPECT_THAT(message_of<DataError>([&] { open_dataset(path_.string())->read(std::span(&index, 1), out_); }),
-                AllOf(HasSubstr(table.path(2).string()), HasSubstr(name_of(section, SampleKind::kEncoded))));
-    test::flip_byte(table.path(2), address);
-  }
-  EXPECT_NO_THROW(open_dataset(path_.string())->read(std::span(&index, 1), out_));
-}
-
-TEST_F(Shards, WrongShardsAreNamedBeforeAnySampleIsRead) {
-  const ShardTable table = make_fixed_shards(path_, 300);
-  const auto file = table.path(1);
-  const std::string good = read_file(file);
-  const auto use = [&] { return message_of<DataError>([&] { (void)open_dataset(path_.string())->size(); }); };
-
-  test::flip_byte(file, 100);
-  EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("header is damaged")));
-  write_file(file, good.substr(0, good.size() - 10));
-  EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("truncated")));
-  write_file(file, good.substr(0, 100));
-  EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("truncated or not a shard")));
-  write_file(file, std::string(5000, 'x'));
-  EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("is not a shard")));
-  write_file(file, read_file(table.path(0)));
-  EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("changed after the manifest"), HasSubstr("uuid")));
-  std::filesystem::remove(file);
-  EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("No such file")));
-  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
-  EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("no regular file")));
-  std::filesystem::remove(file);
-  write_file(file, good);
-  EXPECT_EQ(use(), "");
-}
-
-TEST_F(Shards, AChangedShardIsNamedWhileReading) {
-  const ShardTable table = make_fixed_shards(path_, 300);
-  const auto dataset = open_dataset(path_.string());
-  EXPECT_EQ(dataset->size(), 300);
-  write_file(table.path(1), read_file(table.path(0)));
-  const std::int64_t index = 130;
-  EXPECT_THAT(message_of<DataError>([&] { dataset->read(std::span(&index, 1), out_); }), HasSubstr("was changed"));
-}
-
-TEST_F(Shards, DamagedManifestsAreNamed) {
-  make_fixed_shards(path_, 300);
-  const auto file = path_ / kManifestName;
-  const std::string good = read_file(file);
-  const auto use = [&] { return message_of<DataError>([&] { (void)read_manifest(path_); }); };
-  EXPECT_EQ(use(), "");
-  for (std::size_t at = 0; at < good.size(); at += at < 24 ? 1 : 97) {
-    if (at >= 24 && at < 512) continue;  // the unused rest of the user block
-    test::flip_byte(file, at);
-    EXPECT_THAT(use(), HasSubstr("manifest.h5 is damaged")) << "byte " << at;
-    test::flip_byte(file, at);
-  }
-  write_file(file, good.substr(0, good.size() / 2));
-  EXPECT_THAT(use(), HasSubstr("manifest.h5 is damaged"));
-  write_file(file, "nothing");
-  EXPECT_THAT(use(), HasSubstr("manifest.h5 is damaged"));
-  std::filesystem::remove(file);
-  EXPECT_THAT(use(), AllOf(HasSubstr("no shards"), HasSubstr("mnshard")));
-}
-
-TEST_F(Shards, EqualTablesAreEqualFiles) {
-  const ShardTable table = make_fixed_shards(path_, 300);
-  const std::string first = read_file(path_ / kManifestName);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // HDF5's times are in seconds
-  write_manifest(table);
-  EXPECT_EQ(read_file(path_ / kManifestName), first);
-}
-
-TEST_F(Shards, ATableSurvivesTheWireAndGarbageDoesNot) {
-  const ShardTable table = make_fixed_shards(path_, 300);
-  const std::string bytes = table.serialize();
-  const ShardTable parsed = ShardTable::parse(bytes);
-  EXPECT_EQ(parsed.shards(), table.shards());
-  EXPECT_EQ(parsed.spec(), table.spec());
-  EXPECT_EQ(parsed.hash(), table.hash());
-  EXPECT_THROW((void)ShardTable::parse(bytes.substr(0, bytes.size() / 2)), DataError);
-  EXPECT_THROW((void)ShardTable::parse("garbage"), DataError);
-  for (const char nested : {'\x81', '\x96', '\x7f', '\x5f'}) {  // arrays, and texts in pieces, within each other
-    EXPECT_THROW((void)ShardTable::parse(std::string(10'000'000, nested)), DataError) << +nested;
-  }
-}
-
 TEST_F(Shards, WritesNothingIntoAnExistingDataset) {
   make_fixed_shards(path_, 100);
   EXPECT_THAT(message_of<UsageError>([&] { make_fixed_shards(path_, 100); }), HasSubstr("holds a dataset already"));
@@ -355,47 +166,6 @@ TEST(LargeShard, SamplesBeyond2GiBComeBack) {
   const auto begin = encoded_sample(4);
   EXPECT_EQ(out.offsets[2] - out.offsets[1], kFiller);
   EXPECT_TRUE(std::ranges::equal(out.sample(1).first(begin.size()), begin));
-}
-
-TEST(OpenDataset, ListsWhereItLooked) {
-  EXPECT_THAT(message_of<DataError>([] { (void)open_dataset("no/such")->size(); }),
-              AllOf(HasSubstr("\"no/such\""), HasSubstr("data/no/such"), HasSubstr("mnshard")));
-}
-
-TEST(OpenDataset, TouchesNoFileUntilUsed) { EXPECT_NO_THROW((void)open_dataset("no/such")); }
-
-TEST(OpenDataset, LooksInMnData) {
-  const test::TemporaryFolder folder;
-  make_fixed_shards(folder.path() / "job/train", 70);
-  setenv("MN_DATA", folder.path().c_str(), 1);
-  EXPECT_EQ(open_dataset("job/train")->size(), 70);
-  unsetenv("MN_DATA");
-}
-
-TEST(Dataset, RefusesIndicesOutOfRange) {
-  RawSamples out;
-  for (const std::int64_t bad : {std::int64_t{-1}, std::int64_t{10}}) {
-    EXPECT_THROW(make_fixed(10)->read(std::span(&bad, 1), out), ArgumentError);
-  }
-}
-
-TEST(MemoryDataset, RefusesBytesThatDoNotFit) {
-  SampleSpec spec;
-  spec.shape = {4};
-  RawSamples samples;
-  samples.bytes.resize(7);
-  samples.labels = {0, 1};
-  EXPECT_THROW(MemoryDataset(spec, samples), ArgumentError);
-}
-
-TEST(EmptyDataset, HasTheSizeAndNoByte) {
-  const auto empty = create_empty_dataset(*make_fixed(10));
-  RawSamples out;
-  const std::vector<std::int64_t> indices = {0, 9};
-  empty->read(indices, out);
-  EXPECT_EQ(empty->size(), 10);
-  EXPECT_EQ(out.size(), 2);
-  EXPECT_TRUE(out.bytes.empty());
 }
 
 }  // namespace

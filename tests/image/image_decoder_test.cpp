@@ -1,11 +1,10 @@
-#include <mn/image/image_decoder.hpp>
-
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <mn/core/error.hpp>
+#include <mn/image/image_decoder.hpp>
 
 #include "tests/image/jpeg_samples.hpp"
 #include "tests/image/png_samples.hpp"
@@ -48,7 +47,7 @@ TEST(ImageDecoder, DamagedMagicIsDamage) {
 }
 
 TEST(ImageDecoder, TakesFormatsInTurnAndGoesOnAfterErrors) {
-  const auto jpeg = encode_jpeg(make_picture(40, 30));
+  const auto jpeg = encode_jpeg(draw_image(40, 30));
   const auto png = make_png();
   ImageDecoder decoder;
   const auto decode = [&](const std::vector<std::byte>& bytes) {

@@ -13,15 +13,15 @@
 namespace mn::data {
 namespace {
 
-J_COLOR_SPACE stored_as(Colour colour) {
-  switch (colour) {
-    case Colour::kGray:
+J_COLOR_SPACE stored_as(Color color) {
+  switch (color) {
+    case Color::kGray:
       return JCS_GRAYSCALE;
-    case Colour::kRgb:
+    case Color::kRgb:
       return JCS_RGB;
-    case Colour::kCmyk:
+    case Color::kCmyk:
       return JCS_CMYK;
-    case Colour::kYcck:
+    case Color::kYcck:
       return JCS_YCCK;
     default:
       return JCS_YCbCr;
@@ -58,18 +58,36 @@ void rgb_to_inverted_cmyk(const std::uint8_t* rgb, int pixels, std::vector<std::
   }
 }
 
+void configure(jpeg_compress_struct& info, const Image& image, const JpegOptions& options) {
+  const bool ink = options.color == Color::kCmyk || options.color == Color::kYcck;
+  info.image_width = static_cast<JDIMENSION>(image.width);
+  info.image_height = static_cast<JDIMENSION>(image.height);
+  info.input_components = ink ? 4 : 3;
+  info.in_color_space = ink ? JCS_CMYK : JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_set_colorspace(&info, stored_as(options.color));
+  jpeg_set_quality(&info, options.quality, TRUE);
+  if (options.color == Color::kYcc) {
+    info.comp_info[0].h_samp_factor = options.horizontal;
+    info.comp_info[0].v_samp_factor = options.vertical;
+  }
+  info.restart_in_rows = options.restart_rows;
+  if (ink) info.write_Adobe_marker = options.adobe_marker ? TRUE : FALSE;
+  if (options.progressive) jpeg_simple_progression(&info);
+}
+
 }  // namespace
 
-Image make_picture(int width, int height) {
+Image draw_image(int width, int height) {
   Image image;
   image.resize(width, height);
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {
       const double ripple = 40 * std::sin(0.7 * x) * std::cos(0.45 * y);
-      const std::array<double, 3> colour = {200.0 * x / width + 30, 200.0 * y / height + 30,
-                                            200.0 * (x + y) / (width + height) + 30};
+      const std::array<double, 3> color = {200.0 * x / width + 30, 200.0 * y / height + 30,
+                                           200.0 * (x + y) / (width + height) + 30};
       for (int c = 0; c < 3; ++c) {
-        image.row(y)[3 * x + c] = static_cast<std::uint8_t>(std::fmin(255, std::fmax(0, colour[c] + ripple)));
+        image.row(y)[3 * x + c] = static_cast<std::uint8_t>(std::fmin(255, std::fmax(0, color[c] + ripple)));
       }
     }
   }
@@ -84,21 +102,7 @@ std::vector<std::byte> encode_jpeg(const Image& image, const JpegOptions& option
   unsigned char* data = nullptr;
   unsigned long size = 0;
   jpeg_mem_dest(&info, &data, &size);
-  const bool ink = options.colour == Colour::kCmyk || options.colour == Colour::kYcck;
-  info.image_width = static_cast<JDIMENSION>(image.width);
-  info.image_height = static_cast<JDIMENSION>(image.height);
-  info.input_components = ink ? 4 : 3;
-  info.in_color_space = ink ? JCS_CMYK : JCS_RGB;
-  jpeg_set_defaults(&info);
-  jpeg_set_colorspace(&info, stored_as(options.colour));
-  jpeg_set_quality(&info, options.quality, TRUE);
-  if (options.colour == Colour::kYcc) {
-    info.comp_info[0].h_samp_factor = options.horizontal;
-    info.comp_info[0].v_samp_factor = options.vertical;
-  }
-  info.restart_in_rows = options.restart_rows;
-  if (ink) info.write_Adobe_marker = options.adobe_marker ? TRUE : FALSE;
-  if (options.progressive) jpeg_simple_progression(&info);
+  configure(info, image, options);
   jpeg_start_compress(&info, TRUE);
   if (options.orientation != 0) {
     const auto exif = exif_of(options.orientation, options.big_endian);
@@ -107,7 +111,7 @@ std::vector<std::byte> encode_jpeg(const Image& image, const JpegOptions& option
   std::vector<std::uint8_t> row;
   for (int y = 0; y < image.height; ++y) {
     row.assign(image.row(y), image.row(y) + 3 * image.width);
-    if (ink) rgb_to_inverted_cmyk(image.row(y), image.width, row);
+    if (info.input_components == 4) rgb_to_inverted_cmyk(image.row(y), image.width, row);
     JSAMPROW pointer = row.data();
     jpeg_write_scanlines(&info, &pointer, 1);
   }

@@ -1,4 +1,4 @@
-/// Pictures made by rule, and JPEGs of every kind made of them.
+/// Images made by rule, and JPEGs of every kind made of them.
 #pragma once
 
 #include <cstddef>
@@ -8,22 +8,22 @@
 
 namespace mn::data {
 
-enum class Colour { kYcc, kGray, kRgb, kCmyk, kYcck };
+enum class Color { kYcc, kGray, kRgb, kCmyk, kYcck };
 
 struct JpegOptions {
   int quality = 90;
   int horizontal = 2;  ///< luma samples for each chroma sample
   int vertical = 2;
   bool progressive = false;
-  Colour colour = Colour::kYcc;
+  Color color = Color::kYcc;
   int orientation = 0;  ///< EXIF's; 0: no EXIF
   bool big_endian = false;
   int restart_rows = 0;
   bool adobe_marker = true;  ///< of CMYK; YCCK needs it
 };
 
-/// Smooth colours with some detail: every pixel differs from its neighbours.
-[[nodiscard]] Image make_picture(int width, int height);
+/// Smooth colors with some detail: every pixel differs from its neighbors.
+[[nodiscard]] Image draw_image(int width, int height);
 
 [[nodiscard]] std::vector<std::byte> encode_jpeg(const Image& image, const JpegOptions& options = {});
 

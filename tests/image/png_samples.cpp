@@ -1,7 +1,9 @@
 #include "tests/image/png_samples.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 
 #include <png.h>
 #include <zlib.h>
@@ -9,7 +11,16 @@
 namespace mn::data {
 namespace {
 
-constexpr int kAlpha = 1;  // nearly transparent: blending would show
+constexpr int kAlpha = 1;       // nearly transparent: blending would show
+constexpr int kColorSteps = 6;  // of red, green and blue in the palette of an image: 6³ = 216 entries
+constexpr int kColorStep = 255 / (kColorSteps - 1);
+
+/// What a PNG stores.
+struct Source {
+  PngOptions options;
+  std::function<unsigned(int x, int y, int channel)> sample;
+  std::vector<png_color> palette;
+};
 
 void append(png_structp png, png_bytep bytes, std::size_t size) {
   auto& out = *static_cast<std::vector<std::byte>*>(png_get_io_ptr(png));
@@ -32,6 +43,7 @@ int channels_of(PngColor color) {
 
 bool has_alpha(PngColor color) { return color == PngColor::kGrayAlpha || color == PngColor::kRgbAlpha; }
 
+/// A sample by rule.
 unsigned sample_at(const PngOptions& options, int x, int y, int channel) {
   const unsigned most = (1U << options.depth) - 1;
   if (has_alpha(options.color) && channel == channels_of(options.color) - 1) return kAlpha;
@@ -59,18 +71,48 @@ void fill_pixel(const PngOptions& options, int x, int y, std::uint8_t* rgb) {
   }
 }
 
-std::vector<png_byte> row_of(const PngOptions& options, int y) {
-  const int channels = channels_of(options.color);
-  std::vector<png_byte> row((static_cast<std::size_t>(options.width) * channels * options.depth + 7) / 8);
+/// The color of a pixel's sample in the 216 colors, each channel rounded to the nearest step.
+unsigned nearest_color(const std::uint8_t* rgb) {
+  const auto step = [](std::uint8_t value) { return static_cast<unsigned>((value + kColorStep / 2) / kColorStep); };
+  return (step(rgb[0]) * kColorSteps + step(rgb[1])) * kColorSteps + step(rgb[2]);
+}
+
+std::vector<png_color> color_cube() {
+  std::vector<png_color> colors;
+  const auto value = [](int step) { return static_cast<png_byte>(step % kColorSteps * kColorStep); };
+  for (int i = 0; i < kColorSteps * kColorSteps * kColorSteps; ++i) {
+    colors.push_back({value(i / kColorSteps / kColorSteps), value(i / kColorSteps), value(i)});
+  }
+  return colors;
+}
+
+/// A sample of an image; depth 8 or 16.
+unsigned sample_of(const Image& image, const PngOptions& options, int x, int y, int channel) {
+  const std::uint8_t* rgb = image.row(y) + 3 * x;
+  if (options.color == PngColor::kPalette) return nearest_color(rgb);
+  unsigned value = rgb[std::min(channel, 2)];
+  if (options.color == PngColor::kGray || options.color == PngColor::kGrayAlpha) {
+    value = (299U * rgb[0] + 587U * rgb[1] + 114U * rgb[2] + 500U) / 1000U;
+  }
+  if (has_alpha(options.color) && channel == channels_of(options.color) - 1) {
+    value = static_cast<unsigned>(255 - 255 * x / image.width);
+  }
+  return options.depth == 16 ? value * 257U : value;
+}
+
+std::vector<png_byte> row_of(const Source& source, int y) {
+  const auto& [width, depth] = std::pair(source.options.width, source.options.depth);
+  const int channels = channels_of(source.options.color);
+  std::vector<png_byte> row((static_cast<std::size_t>(width) * channels * depth + 7) / 8);
   std::size_t bit = 0;
-  for (int x = 0; x < options.width; ++x) {
-    for (int c = 0; c < channels; ++c, bit += options.depth) {
-      const unsigned sample = sample_at(options, x, y, c);
-      if (options.depth == 16) {
+  for (int x = 0; x < width; ++x) {
+    for (int c = 0; c < channels; ++c, bit += depth) {
+      const unsigned sample = source.sample(x, y, c);
+      if (depth == 16) {
         row[bit / 8] = static_cast<png_byte>(sample >> 8);
         row[bit / 8 + 1] = static_cast<png_byte>(sample);
       } else {
-        row[bit / 8] |= static_cast<png_byte>(sample << (8 - options.depth - bit % 8));
+        row[bit / 8] |= static_cast<png_byte>(sample << (8 - depth - bit % 8));
       }
     }
   }
@@ -89,18 +131,14 @@ void put_text(png_structp png) {
   png_write_chunk(png, reinterpret_cast<png_const_bytep>("tEXt"), kText.data(), kText.size());
 }
 
-void set_header(png_structp png, png_infop info, const PngOptions& options) {
+void set_header(png_structp png, png_infop info, const Source& source) {
+  const PngOptions& options = source.options;
   png_set_IHDR(png, info, static_cast<png_uint_32>(options.width), static_cast<png_uint_32>(options.height),
                options.depth, static_cast<int>(options.color),
                options.interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
                PNG_FILTER_TYPE_DEFAULT);
   if (options.color == PngColor::kPalette) {
-    std::vector<png_color> palette(std::size_t{1} << options.depth);
-    for (unsigned i = 0; i < palette.size(); ++i) {
-      const auto [red, green, blue] = palette_entry(i);
-      palette[i] = {red, green, blue};
-    }
-    png_set_PLTE(png, info, palette.data(), static_cast<int>(palette.size()));
+    png_set_PLTE(png, info, source.palette.data(), static_cast<int>(source.palette.size()));
   }
   if (options.transparency) {
     const png_byte alpha[2] = {0, kAlpha};
@@ -115,35 +153,56 @@ void set_header(png_structp png, png_infop info, const PngOptions& options) {
   }
 }
 
-void put_rows(png_structp png, const PngOptions& options) {
+void put_rows(png_structp png, const Source& source) {
   const int passes = png_set_interlace_handling(png);
   for (int pass = 0; pass < passes; ++pass) {
-    for (int y = 0; y < options.height; ++y) png_write_row(png, row_of(options, y).data());
+    for (int y = 0; y < source.options.height; ++y) png_write_row(png, row_of(source, y).data());
   }
+}
+
+/// An error of libpng, of which a valid source has none, ends the process: no jump is set.
+std::vector<std::byte> write_png(const Source& source) {
+  const PngOptions& options = source.options;
+  std::vector<std::byte> bytes;
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(png);
+  png_set_write_fn(png, &bytes, append, nullptr);
+  set_header(png, info, source);
+  png_write_info(png, info);
+  if (options.text) put_text(png);
+  if (options.orientation != 0 && !options.late_exif) put_exif(png, options.orientation);
+  put_rows(png, source);
+  if (options.text) put_text(png);
+  if (options.orientation != 0 && options.late_exif) put_exif(png, options.orientation);
+  png_write_end(png, nullptr);
+  png_destroy_write_struct(&png, &info);
+  return bytes;
 }
 
 }  // namespace
 
 PngSample make_png(const PngOptions& options) {
+  Source source{options, [&](int x, int y, int c) { return sample_at(options, x, y, c); }, {}};
+  if (options.color == PngColor::kPalette) {
+    for (unsigned i = 0; i < 1U << options.depth; ++i) {
+      const auto [red, green, blue] = palette_entry(i);
+      source.palette.push_back({red, green, blue});
+    }
+  }
   PngSample sample;
-  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
-  png_infop info = png_create_info_struct(png);
-  png_set_write_fn(png, &sample.bytes, append, nullptr);
-  set_header(png, info, options);
-  png_write_info(png, info);
-  if (options.text) put_text(png);
-  if (options.orientation != 0 && !options.late_exif) put_exif(png, options.orientation);
-  put_rows(png, options);
-  if (options.text) put_text(png);
-  if (options.orientation != 0 && options.late_exif) put_exif(png, options.orientation);
-  png_write_end(png, nullptr);
-  png_destroy_write_struct(&png, &info);
-
+  sample.bytes = write_png(source);
   sample.pixels.resize(options.width, options.height);
   for (int y = 0; y < options.height; ++y) {
     for (int x = 0; x < options.width; ++x) fill_pixel(options, x, y, sample.pixels.row(y) + 3 * x);
   }
   return sample;
+}
+
+std::vector<std::byte> encode_png(const Image& image, PngOptions options) {
+  options.width = image.width;
+  options.height = image.height;
+  const auto sample = [&](int x, int y, int channel) { return sample_of(image, options, x, y, channel); };
+  return write_png({options, sample, color_cube()});
 }
 
 std::vector<std::size_t> chunks_of(const std::vector<std::byte>& png) {

@@ -1,4 +1,4 @@
-/// PNGs of every kind, and the pixels that they must decode to.
+/// PNGs of every kind: of samples by rule, with the pixels that they must decode to, or of an image.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +30,10 @@ struct PngSample {
 
 /// Every sample differs from its neighbors in high and low bits.
 [[nodiscard]] PngSample make_png(const PngOptions& options = {});
+
+/// The image with options.color and options.depth, 8 or 16 (a palette: 8; it has 216 colors, the nearest one for each
+/// pixel). Alpha is opaque on the left and ever more transparent to the right. Width and height are the image's.
+[[nodiscard]] std::vector<std::byte> encode_png(const Image& image, PngOptions options = {});
 
 /// The offsets of its chunks.
 [[nodiscard]] std::vector<std::size_t> chunks_of(const std::vector<std::byte>& png);

@@ -1,5 +1,3 @@
-#include <mn/image/png.hpp>
-
 #include <algorithm>
 #include <random>
 #include <string>
@@ -10,6 +8,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/image/image_decoder.hpp>
+#include <mn/image/png.hpp>
 
 #include "tests/image/png_samples.hpp"
 #include "tests/support/resident_bytes.hpp"

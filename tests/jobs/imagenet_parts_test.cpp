@@ -99,7 +99,7 @@ TEST(MakeSchedule, SmallMinibatchesNeedNoWarmUp) {
   EXPECT_DOUBLE_EQ(schedule(700), 0.01 / 8);
 }
 
-TEST(MakeOptimizer, LeavesBiasesAndNormalisationsUndecayed) {
+TEST(MakeOptimizer, LeavesBiasesAndNormalizationsUndecayed) {
   ImagenetOptions options;
   const torch::nn::Sequential model(torch::nn::Linear(3, 4), torch::nn::BatchNorm1d(4));
   const auto optimizer = make_optimizer(options, *model);
@@ -113,7 +113,7 @@ TEST(MakeOptimizer, LeavesBiasesAndNormalisationsUndecayed) {
   EXPECT_EQ(optimizer->param_groups()[1].params().size(), 3U);
 }
 
-TEST(CheckOptions, SmallPicturesAreAnError) {
+TEST(CheckOptions, SmallImagesAreAnError) {
   ImagenetOptions options;
   options.arch = "alexnet";
   options.image_size = 62;

@@ -37,7 +37,7 @@ TEST_P(EveryModel, HasThePublishedNumberOfParameters) {
   EXPECT_EQ(count_parameters(*create_model(GetParam(), 1000)), published.at(GetParam()));
 }
 
-TEST_P(EveryModel, MapsPicturesToLogits) {
+TEST_P(EveryModel, MapsImagesToLogits) {
   const torch::NoGradGuard no_grad;
   const auto model = create_model(GetParam(), 7);
   for (const std::int64_t size : {std::int64_t{112}, min_image_size(GetParam())}) {
@@ -47,12 +47,12 @@ TEST_P(EveryModel, MapsPicturesToLogits) {
     EXPECT_EQ(logits.sizes(), (std::vector<std::int64_t>{2, 7})) << size;
     EXPECT_TRUE(logits.isfinite().all().item<bool>());
     EXPECT_EQ(model->forward_heads(images).size(), 1u);
-    // One picture's logits do not depend on its neighbours.
+    // One image's logits do not depend on its neighbors.
     EXPECT_TRUE(torch::allclose(model->forward(images.slice(0, 1, 2)), logits.slice(0, 1, 2), 1e-3, 1e-4));
   }
 }
 
-TEST_P(EveryModel, TrainsOnOnePictureFromTheSizeThatItSays) {
+TEST_P(EveryModel, TrainsOnOneImageFromTheSizeThatItSays) {
   const auto model = create_model(GetParam(), 3);
   const std::int64_t size = min_image_size_alone(GetParam());
   EXPECT_NO_THROW((void)model->forward_heads(torch::randn({1, 3, size, size})));
@@ -137,7 +137,7 @@ TEST(Models, UnknownNameListsTheKnown) {
   }
 }
 
-TEST(Models, TooSmallPicturesAreWhatMinImageSizeSays) {
+TEST(Models, TooSmallImagesAreWhatMinImageSizeSays) {
   const torch::NoGradGuard no_grad;
   for (const std::string name : {"alexnet", "nin", "googlenet"}) {
     const auto model = create_model(name, 3);

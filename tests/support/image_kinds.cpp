@@ -6,13 +6,14 @@
 #include <mn/core/error.hpp>
 
 #include "tests/image/jpeg_samples.hpp"
-#include "tests/support/encode_png.hpp"
+#include "tests/image/png_samples.hpp"
 
 namespace mn::test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
 using data::Image;
+using data::PngColor;
 
 /// What a camera stores that is held so: EXIF names the sides of the upright image at which row 0 and column 0 lie.
 Image as_stored(const Image& upright, int orientation) {
@@ -32,9 +33,9 @@ Image as_stored(const Image& upright, int orientation) {
   return stored;
 }
 
-template <PngKind kind>
+template <PngColor color = PngColor::kRgb, int depth = 8>
 Bytes png(const Image& image, std::int64_t /*index*/) {
-  return encode_png(image, kind);
+  return data::encode_png(image, {.color = color, .depth = depth});
 }
 
 constexpr ImageKind kKinds[] = {
@@ -42,22 +43,22 @@ constexpr ImageKind kKinds[] = {
     {"progressive", ".JPEG",
      [](const Image& image, std::int64_t) { return data::encode_jpeg(image, {.progressive = true}); }},
     {"gray", ".JPEG",
-     [](const Image& image, std::int64_t) { return data::encode_jpeg(image, {.colour = data::Colour::kGray}); }},
+     [](const Image& image, std::int64_t) { return data::encode_jpeg(image, {.color = data::Color::kGray}); }},
     {"cmyk", ".JPEG",
-     [](const Image& image, std::int64_t) { return data::encode_jpeg(image, {.colour = data::Colour::kCmyk}); }},
+     [](const Image& image, std::int64_t) { return data::encode_jpeg(image, {.color = data::Color::kCmyk}); }},
     {"ycck", ".JPEG",
-     [](const Image& image, std::int64_t) { return data::encode_jpeg(image, {.colour = data::Colour::kYcck}); }},
+     [](const Image& image, std::int64_t) { return data::encode_jpeg(image, {.color = data::Color::kYcck}); }},
     {"exif", ".JPEG",
      [](const Image& image, std::int64_t index) {
        const int orientation = orientation_of(index);
        return data::encode_jpeg(as_stored(image, orientation), {.orientation = orientation});
      }},
-    {"png", ".png", png<PngKind::kRgb>},
-    {"png-rgba", ".png", png<PngKind::kRgba>},
-    {"png-palette", ".png", png<PngKind::kPalette>},
-    {"png-gray", ".png", png<PngKind::kGray>},
-    {"png-16", ".png", png<PngKind::kRgb16>},
-    {"png-as-jpeg", ".JPEG", png<PngKind::kRgb>},  // as ImageNet's n02105855_2933.JPEG
+    {"png", ".png", png<>},
+    {"png-rgba", ".png", png<PngColor::kRgbAlpha>},
+    {"png-palette", ".png", png<PngColor::kPalette>},
+    {"png-gray", ".png", png<PngColor::kGray>},
+    {"png-16", ".png", png<PngColor::kRgb, 16>},
+    {"png-as-jpeg", ".JPEG", png<>},  // as ImageNet's n02105855_2933.JPEG
 };
 
 }  // namespace

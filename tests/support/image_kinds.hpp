@@ -1,4 +1,4 @@
-/// The kinds of image files that are met in data sets, by name.
+/// The kinds of image files that occur in data sets, by name.
 #pragma once
 
 #include <cstddef>

@@ -13,6 +13,7 @@
 #include <mn/core/file.hpp>
 #include <mn/image/image_decoder.hpp>
 
+#include "tests/image/compare_images.hpp"
 #include "tests/support/image_kinds.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/textured_image.hpp"
@@ -22,19 +23,13 @@ namespace {
 
 namespace fs = std::filesystem;
 using data::Image;
+using data::mean_difference;
 
 Image gray_of(Image image) {
   for (auto pixel = image.pixels.begin(); pixel != image.pixels.end(); pixel += 3) {
     std::fill_n(pixel, 3, static_cast<std::uint8_t>(0.299 * pixel[0] + 0.587 * pixel[1] + 0.114 * pixel[2] + 0.5));
   }
   return image;
-}
-
-double mean_difference(const Image& a, const Image& b) {
-  if (a.width != b.width || a.height != b.height) return 255;
-  double sum = 0;
-  for (std::size_t i = 0; i < a.pixels.size(); ++i) sum += std::abs(a.pixels[i] - b.pixels[i]);
-  return sum / static_cast<double>(a.pixels.size());
 }
 
 bool is_png(const std::vector<std::byte>& file) { return file[1] == std::byte{'P'}; }

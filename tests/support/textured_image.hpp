@@ -1,4 +1,4 @@
-/// Images made by rule, in classes that a network can learn to tell apart.
+/// Images made by rule, in classes that a network can learn.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct ImageKey {
 ///
 /// (1) The label decides outline, hue, and direction and number of the stripes, each with some jitter; with more than a
 ///     few classes no one of these is enough to name the class.
-/// (2) Position, size, brightness and the background's two colors are random and tell nothing of the class.
+/// (2) Position, size, brightness and the background's two colors are random, whatever the class.
 /// (3) The grain makes a JPEG of quality 90 about as large as a photo's: 110 kB at 500 × 375.
 [[nodiscard]] data::Image draw_textured_image(const ImageKey& key, int width, int height);
 

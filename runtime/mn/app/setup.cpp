@@ -23,7 +23,7 @@ std::string communicator_help() {
 
 void add_communication_options(Options& options, CommonOptions& common) {
   options.add("overlap", common.overlap, "on|off",
-              "reduce gradients while backward goes on; auto: between nodes and on GPUs", {"auto", "on", "off"});
+              "reduce gradients while backward computes; auto: between nodes and on GPUs", {"auto", "on", "off"});
   options.set_bare("overlap", "on");
   options.add_flag("double-buffering", common.double_buffering,
                    "reduce the gradients of one step while the next computes, which makes updates one step stale");
@@ -71,7 +71,7 @@ void add_common_options(Options& options, CommonOptions& common) {
   options.add_alias("gpu", "device", "cuda");
   options.add("out", common.out, "DIR", "folder for everything that is written");
   options.add("resume", common.resume, "PATH|auto",
-              "go on from a checkpoint; auto: the newest in DIR, if there is one");
+              "resume from a checkpoint; auto: the newest in DIR, if there is one");
   options.set_bare("resume", "auto");
   options.add("seed", common.seed, "seed of parameters and order of samples", 0);
   options.add("precision", common.precision, "NAME", "fp32, tf32 or bf16", precision_names());

@@ -84,7 +84,7 @@ class DataLoader final : public Iterator {
   /// Damaged samples replaced on this rank in the epoch of the batch handed out last.
   [[nodiscard]] std::int64_t corrupt() const noexcept;
 
-  /// What to load in order to go on after the last batch handed out; equal on all ranks.
+  /// What load_state() takes to continue after the last batch handed out; equal on all ranks.
   [[nodiscard]] nlohmann::json state() const override;
   /// Continues from a state; see Sampler::load_state. Parts from a root's memory resume in mid-epoch only with the same
   /// number of ranks and batch size (DataError otherwise), from the end of an epoch with any.

@@ -1,0 +1,110 @@
+// Every kind of damage of a shard is found and named.
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/data/shard_reader.hpp>
+
+#include "data/inspect.hpp"
+#include "tests/data/shards_fixture.hpp"
+
+namespace mn::data {
+namespace {
+
+using test::message_of;
+using testing::AllOf;
+using testing::HasSubstr;
+
+TEST_F(Shards, AFlippedByteInASampleIsFoundWhenItIsRead) {
+  std::filesystem::create_directories(path_);
+  const ShardTable table = make_encoded(path_);
+  const OpenShard shard = open_shard(table, 0);
+  const std::uint64_t third = encoded_sample(0).size() + encoded_sample(1).size() + encoded_sample(2).size();
+  test::flip_byte(table.path(0), shard.header.at(Section::kBytes).address + third + 4);
+
+  const auto dataset = open_dataset(path_.string());
+  const std::vector<std::int64_t> indices = {2, 3, 4};
+  EXPECT_THAT(message_of<DataError>([&] { dataset->read(indices, out_); }),
+              AllOf(HasSubstr(table.path(0).string()), HasSubstr("sample 3 is damaged"), HasSubstr("mnshard verify")));
+  std::vector<SampleError> damaged;
+  dataset->read(indices, out_, &damaged);
+  ASSERT_EQ(damaged.size(), 1u);
+  EXPECT_EQ(damaged[0].position, 1);
+  EXPECT_EQ(out_.sample(1).size(), 0u);
+  EXPECT_EQ(out_.sample(2).size(), encoded_sample(4).size());
+  EXPECT_EQ(out_.labels, (std::vector<std::int64_t>{2, 3, 4}));
+
+  const VerifyReport report = verify_dataset(table, 2);
+  ASSERT_EQ(report.damage.size(), 1u);
+  EXPECT_EQ(report.damage[0].sample, 3);
+}
+
+TEST_F(Shards, AFlippedByteInAFixedBlockIsFoundWhenItIsRead) {
+  const ShardTable table = make_fixed_shards(path_, 300);
+  const OpenShard shard = open_shard(table, 1);
+  test::flip_byte(table.path(1), shard.header.at(Section::kBytes).address + 70 * 15);
+  const auto dataset = open_dataset(path_.string());
+  const std::vector<std::int64_t> indices = {5, 128, 128 + 64};
+  std::vector<SampleError> damaged;
+  dataset->read(indices, out_, &damaged);
+  ASSERT_EQ(damaged.size(), 1u);
+  EXPECT_EQ(damaged[0].position, 2);
+  EXPECT_THROW(dataset->read(indices, out_), DataError);
+  EXPECT_THAT(verify_dataset(table, 1).damage.at(0).what, HasSubstr("samples 64 to 127"));
+}
+
+TEST_F(Shards, DamagedMetadataIsNamedAtFirstUse) {
+  std::filesystem::create_directories(path_);
+  const ShardTable table = make_encoded(path_);
+  const ShardHeader header = open_shard(table, 2).header;
+  const std::int64_t index = 40;
+  for (const Section section : {Section::kLabel, Section::kOffsets, Section::kCrc}) {
+    const std::uint64_t address = header.at(section).address + 8;
+    test::flip_byte(table.path(2), address);
+    EXPECT_THAT(message_of<DataError>([&] { open_dataset(path_.string())->read(std::span(&index, 1), out_); }),
+                AllOf(HasSubstr(table.path(2).string()), HasSubstr(name_of(section, SampleKind::kEncoded))));
+    test::flip_byte(table.path(2), address);
+  }
+  EXPECT_NO_THROW(open_dataset(path_.string())->read(std::span(&index, 1), out_));
+}
+
+TEST_F(Shards, WrongShardsAreNamedBeforeAnySampleIsRead) {
+  const ShardTable table = make_fixed_shards(path_, 300);
+  const auto file = table.path(1);
+  const std::string good = read_file(file);
+  const auto use = [&] { return message_of<DataError>([&] { (void)open_dataset(path_.string())->size(); }); };
+
+  test::flip_byte(file, 100);
+  EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("header is damaged")));
+  write_file(file, good.substr(0, good.size() - 10));
+  EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("truncated")));
+  write_file(file, good.substr(0, 100));
+  EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("truncated or not a shard")));
+  write_file(file, std::string(5000, 'x'));
+  EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("is not a shard")));
+  write_file(file, read_file(table.path(0)));
+  EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("changed after the manifest"), HasSubstr("uuid")));
+  std::filesystem::remove(file);
+  EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("No such file")));
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("no regular file")));
+  std::filesystem::remove(file);
+  write_file(file, good);
+  EXPECT_EQ(use(), "");
+}
+
+TEST_F(Shards, AChangedShardIsNamedWhileReading) {
+  const ShardTable table = make_fixed_shards(path_, 300);
+  const auto dataset = open_dataset(path_.string());
+  EXPECT_EQ(dataset->size(), 300);
+  write_file(table.path(1), read_file(table.path(0)));
+  const std::int64_t index = 130;
+  EXPECT_THAT(message_of<DataError>([&] { dataset->read(std::span(&index, 1), out_); }), HasSubstr("was changed"));
+}
+
+}  // namespace
+}  // namespace mn::data

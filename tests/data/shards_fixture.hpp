@@ -1,0 +1,74 @@
+/// Shards of samples by rule, fixed and encoded.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <mn/data/dataset.hpp>
+#include <mn/data/manifest.hpp>
+#include <mn/data/shard_writer.hpp>
+
+#include "data/convert.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace mn::data {
+
+inline std::byte value_of(std::int64_t sample, std::int64_t i) { return static_cast<std::byte>(sample * 31 + i * 7); }
+
+/// n samples {3, 5} of bytes that name their sample; labels 0 … 4.
+inline std::shared_ptr<MemoryDataset> make_fixed(std::int64_t n) {
+  SampleSpec spec;
+  spec.shape = {3, 5};
+  spec.num_classes = 5;
+  spec.class_names = {"a", "b", "ç", "d", "e"};
+  RawSamples samples;
+  for (std::int64_t s = 0; s < n; ++s) {
+    for (std::int64_t i = 0; i < 15; ++i) samples.bytes.push_back(value_of(s, i));
+    samples.labels.push_back(s % 5);
+  }
+  return std::make_shared<MemoryDataset>(spec, std::move(samples));
+}
+
+inline std::vector<std::byte> encoded_sample(std::int64_t sample) {
+  std::vector<std::byte> bytes(10 + sample % 97 * 13);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = value_of(sample, static_cast<std::int64_t>(i));
+  return bytes;
+}
+
+/// Three shards of 20, 1 and 30 encoded samples.
+inline ShardTable make_encoded(const std::filesystem::path& folder) {
+  SampleSpec spec;
+  spec.kind = SampleKind::kEncoded;
+  spec.num_classes = 51;
+  std::vector<ShardInfo> shards;
+  std::int64_t sample = 0;
+  for (const std::int64_t count : {20, 1, 30}) {
+    ShardContent content;
+    content.kind = SampleKind::kEncoded;
+    for (std::int64_t i = 0; i < count; ++i, ++sample) {
+      content.add_encoded(encoded_sample(sample), static_cast<std::int32_t>(sample), {10, 20, 3},
+                          "key-" + std::to_string(sample));
+    }
+    shards.push_back(write_shard(folder / shard_name("train", shards.size(), 3), content));
+  }
+  ShardTable table(folder.string(), "train", spec, shards);
+  write_manifest(table);
+  return table;
+}
+
+inline ShardTable make_fixed_shards(const std::filesystem::path& folder, std::int64_t n) {
+  return write_fixed_dataset(*make_fixed(n), {.out = folder, .split = "train", .shard_bytes = 128 * 15}, {});
+}
+
+class Shards : public testing::Test {
+ protected:
+  test::TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_.path() / "shards";
+  RawSamples out_;
+};
+
+}  // namespace mn::data
