@@ -8,7 +8,7 @@
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
-#include <mn/train/checkpoint.hpp>
+#include <mn/train/checkpoint/checkpoint.hpp>
 
 namespace {
 

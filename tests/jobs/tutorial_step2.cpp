@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
         comm, optimizer, std::make_shared<mn::DataLoader>(train, loading), model.ptr(),
         [&](const mn::Batch& batch, mn::Summary&) { return cross_entropy(model->forward(batch.data), batch.target); },
         {.epochs = 2, .out = "tutorial"});
-    trainer.extend(std::make_unique<mn::extensions::Evaluator>(std::move(evaluator)));
+    trainer.extend(std::make_unique<mn::extensions::Validation>(std::move(evaluator)));
     const auto& log = trainer.extend(std::make_unique<mn::extensions::LogReport>());
     trainer.extend(std::make_unique<mn::extensions::PrintReport>(
         log, std::vector<std::string>{"epoch", "main/loss", "validation/main/accuracy"}));

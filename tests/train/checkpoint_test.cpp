@@ -6,7 +6,8 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
-#include <mn/train/checkpoint.hpp>
+#include <mn/train/checkpoint/checkpoint.hpp>
+#include <mn/train/checkpoint/checkpoint_folder.hpp>
 #include <mn/train/extensions/log_report.hpp>
 #include <mn/train/extensions/snapshot.hpp>
 

@@ -8,13 +8,13 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/train/extensions/dump_graph.hpp>
-#include <mn/train/extensions/evaluator.hpp>
 #include <mn/train/extensions/fail_on_non_number.hpp>
 #include <mn/train/extensions/log_report.hpp>
 #include <mn/train/extensions/plot_report.hpp>
 #include <mn/train/extensions/print_report.hpp>
 #include <mn/train/extensions/progress_bar.hpp>
 #include <mn/train/extensions/snapshot.hpp>
+#include <mn/train/extensions/validation.hpp>
 
 #include "tests/train/toy.hpp"
 
@@ -41,8 +41,8 @@ class RankEvaluator final : public Evaluator {
 TEST(ExtensionsTest, TheLogHoldsEveryReport) {
   const TestFolder folder(world());
   ToyJob job(world(), {.trainer = {.epochs = 3, .out = folder.path()}});
-  job.trainer->extend(
-      std::make_unique<extensions::Evaluator>(create_multi_node_evaluator(std::make_unique<RankEvaluator>(), world())));
+  job.trainer->extend(std::make_unique<extensions::Validation>(
+      create_multi_node_evaluator(std::make_unique<RankEvaluator>(), world())));
   const auto& log = job.trainer->extend(std::make_unique<extensions::LogReport>());
   EXPECT_EQ(job.trainer->run(), 0);
 

@@ -12,6 +12,7 @@
 #include <mn/core/json.hpp>
 #include <mn/train/extensions/profile.hpp>
 #include <mn/train/straggler.hpp>
+#include <mn/train/trace.hpp>
 
 #include "tests/train/toy.hpp"
 

@@ -7,7 +7,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
-#include <mn/train/safetensors.hpp>
+#include <mn/train/checkpoint/safetensors.hpp>
 
 #include "tests/train/toy.hpp"
 
@@ -96,9 +96,9 @@ TEST(SafetensorsTest, HeadersThatLieAreFound) {
   EXPECT_THAT(complaint(file_of(entry("F32", "[2]", "[0, 8]"), "123456789")), HasSubstr("9 bytes of data"));
   EXPECT_THAT(complaint(file_of(entry("F32", "\"2\"", "[0, 8]"), "12345678")), HasSubstr("malformed entry"));
   EXPECT_THAT(complaint(file_of(R"({"t": 3})", "")), HasSubstr("malformed entry"));
-  EXPECT_THAT(complaint(file_of("[]", "")), HasSubstr("no JSON object"));
+  EXPECT_THAT(complaint(file_of("[]", "")), HasSubstr("not a JSON object"));
   EXPECT_THAT(complaint(file_of("{", "")), HasSubstr("no JSON at byte 1"));
-  EXPECT_THAT(complaint("\xff\xff\xff\xff\xff\xff\xff\xff{}"), HasSubstr("no safetensors file"));
+  EXPECT_THAT(complaint("\xff\xff\xff\xff\xff\xff\xff\xff{}"), HasSubstr("not a safetensors file"));
 }
 
 TEST(SafetensorsTest, NoChangeOfTheHeaderDoesWorseThanAComplaint) {

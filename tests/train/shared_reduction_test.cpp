@@ -170,14 +170,14 @@ TEST_F(BrokenPromise, ByASecondBackward) {
   optimizer_->announce_step(kSamples);
   backward(1);
   backward(1);
-  expect_error([&] { optimizer_->step(kSamples); }, "parameter 1 changed behind that backward");
+  expect_error([&] { optimizer_->step(kSamples); }, "parameter 1 changed after that backward");
 }
 
 TEST_F(BrokenPromise, ByAnotherGradient) {
   optimizer_->announce_step(kSamples);
   backward(1);
   first_.mutable_grad() = torch::ones({kSize});
-  expect_error([&] { optimizer_->step(kSamples); }, "parameter 0 changed behind that backward");
+  expect_error([&] { optimizer_->step(kSamples); }, "parameter 0 changed after that backward");
 }
 
 TEST_F(BrokenPromise, ByOtherSamples) {

@@ -11,6 +11,7 @@
 #include <torch/torch.h>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/core/json.hpp>
 #include <mn/train/trainer.hpp>
 
 namespace mn::toy {

@@ -6,6 +6,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/train/checkpoint/checkpoint_folder.hpp>
 #include <mn/train/triggers.hpp>
 
 #include "tests/train/toy.hpp"

@@ -1,6 +1,5 @@
 #include <mn/app/reports.hpp>
 #include <mn/train/extensions/dump_graph.hpp>
-#include <mn/train/extensions/evaluator.hpp>
 #include <mn/train/extensions/fail_on_non_number.hpp>
 #include <mn/train/extensions/log_report.hpp>
 #include <mn/train/extensions/plot_report.hpp>
@@ -8,13 +7,14 @@
 #include <mn/train/extensions/profile.hpp>
 #include <mn/train/extensions/progress_bar.hpp>
 #include <mn/train/extensions/snapshot.hpp>
+#include <mn/train/extensions/validation.hpp>
 
 namespace mn::jobs {
 
 void add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
                  Interval period) {
   trainer.extend(std::make_unique<extensions::DumpGraph>());
-  trainer.extend(std::make_unique<extensions::Evaluator>(std::move(evaluator)), {.trigger = period});
+  trainer.extend(std::make_unique<extensions::Validation>(std::move(evaluator)), {.trigger = period});
   const auto& log = trainer.extend(std::make_unique<extensions::LogReport>(), {.trigger = period});
   trainer.extend(std::make_unique<extensions::PrintReport>(log), {.trigger = period});
   trainer.extend(std::make_unique<extensions::FailOnNonNumber>(log), {.trigger = period});

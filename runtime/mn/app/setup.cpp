@@ -8,8 +8,8 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
+#include <mn/train/checkpoint/random_state.hpp>
 #include <mn/train/on_root.hpp>
-#include <mn/train/random_state.hpp>
 #include <mn/train/triggers.hpp>
 
 namespace mn::jobs {

@@ -1,5 +1,5 @@
-/// What mn asks of a torch::nn::Module, in functions: <torch/nn/module.h> is one of libtorch's dearest headers to
-/// compile, and their source alone includes it for modules.
+/// What mn asks of a torch::nn::Module, as functions. Only their source includes libtorch's module.h, one of its
+/// slowest headers to compile.
 #pragma once
 
 #include <string>
@@ -14,21 +14,25 @@ class Module;
 
 namespace mn {
 
+/// Tensors with their names, in order.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// Those of the module and of all modules in it, under torch's names ("layer1.0.conv1.weight"). They share the module's
-/// memory.
+/// The parameters of the module and of all modules in it, under torch's names ("layer1.0.conv1.weight"). They share the
+/// module's memory, as do the results of all functions here.
 [[nodiscard]] NamedTensors named_parameters(const torch::nn::Module& module);
+/// The same for buffers.
 [[nodiscard]] NamedTensors named_buffers(const torch::nn::Module& module);
 /// Parameters, then buffers.
 [[nodiscard]] NamedTensors named_tensors(const torch::nn::Module& module);
 
-/// Without the names.
+/// named_parameters() without the names.
 [[nodiscard]] std::vector<at::Tensor> parameters_of(const torch::nn::Module& module);
+/// named_buffers() without the names.
 [[nodiscard]] std::vector<at::Tensor> buffers_of(const torch::nn::Module& module);
 
-/// Training mode or evaluation mode, of the module and all modules in it.
+/// True in training mode, false in evaluation mode.
 [[nodiscard]] bool is_training(const torch::nn::Module& module);
+/// Sets the mode of the module and of all modules in it.
 void set_training(torch::nn::Module& module, bool on);
 
 }  // namespace mn

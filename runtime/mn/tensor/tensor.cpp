@@ -61,8 +61,8 @@ std::string form_of(const at::Tensor& tensor) {
   return text.str();
 }
 
-/// Tensors of other forms on other ranks would hang, or end as other values.
-void check_alike(Communicator& comm, const std::vector<at::Tensor>& tensors) {
+/// Throws if a tensor has another dtype or shape on another rank: a broadcast would hang or garble values.
+void check_same_forms(Communicator& comm, const std::vector<at::Tensor>& tensors) {
   nlohmann::json own = nlohmann::json::array();
   for (const auto& tensor : tensors) own.push_back(form_of(tensor));
   if (same_on_all_ranks(hash64(own.dump()), comm)) return;
@@ -80,17 +80,18 @@ void check_alike(Communicator& comm, const std::vector<at::Tensor>& tensors) {
                       true);
 }
 
-/// The gradient itself where it lies as the parameter does, the same on every rank, else a copy that does.
+/// The gradient itself if its memory order is the parameter's, which is the same on every rank, else a copy that has
+/// it.
 at::Tensor gradient_to_reduce(const at::Tensor& parameter) {
   const at::Tensor& own = parameter.grad();
   if (!own.defined()) return at::zeros_like(parameter);
   if (own.is_sparse()) return at::empty_like(parameter).copy_(own.to_dense());
   at::Tensor copy = at::empty_like(parameter);
-  const bool alike = own.is_non_overlapping_and_dense() && own.strides() == copy.strides();
-  return alike ? own : copy.copy_(own);
+  const bool same_order = own.is_non_overlapping_and_dense() && own.strides() == copy.strides();
+  return same_order ? own : copy.copy_(own);
 }
 
-/// Into the tensor that is the gradient already, where it can hold the result: others may hold that tensor too.
+/// Writes into the tensor that is the gradient already, if it can hold the result: others may hold that tensor too.
 void keep_reduced(const at::Tensor& parameter, const at::Tensor& reduced) {
   auto& grad = parameter.mutable_grad();
   if (!grad.defined() || grad.is_sparse()) {
@@ -100,7 +101,7 @@ void keep_reduced(const at::Tensor& parameter, const at::Tensor& reduced) {
   }
 }
 
-/// Any tensor's bytes, in the order in which they lie, go from root to all.
+/// Sends any tensor's bytes from `root` to all, elements in logical order.
 void bcast_tensor(Communicator& comm, const at::Tensor& tensor, std::size_t i, int root) {
   if (!tensor.defined() || tensor.numel() == 0) return;
   const at::Tensor dense = tensor.is_contiguous() ? tensor.detach() : tensor.detach().contiguous();
@@ -150,7 +151,7 @@ void broadcast_tensors(Communicator& comm, const torch::nn::Module& model, int r
 }
 
 void broadcast_tensors(Communicator& comm, const std::vector<at::Tensor>& tensors, int root) {
-  check_alike(comm, tensors);
+  check_same_forms(comm, tensors);
   for (std::size_t i = 0; i < tensors.size(); ++i) bcast_tensor(comm, tensors[i], i, root);
 }
 

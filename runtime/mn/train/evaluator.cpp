@@ -10,7 +10,7 @@
 namespace mn {
 namespace {
 
-/// Puts the model into evaluation mode, and back when it goes.
+/// While it lives, the model is in evaluation mode.
 class EvaluationMode {
  public:
   explicit EvaluationMode(torch::nn::Module& model) : model_(model), was_training_(is_training(model)) {
@@ -56,8 +56,7 @@ class MultiNodeEvaluator : public Evaluator {
  public:
   MultiNodeEvaluator(std::unique_ptr<Evaluator> actual, std::shared_ptr<Communicator> comm)
       : actual_(std::move(actual)), comm_(std::move(comm)) {
-    if (!actual_ || !comm_)
-      throw ArgumentError("create_multi_node_evaluator was given no evaluator or no communicator");
+    if (!actual_ || !comm_) throw ArgumentError("create_multi_node_evaluator needs an evaluator and a communicator");
   }
   Summary evaluate_local() override { return actual_->evaluate_local(); }
   Metrics evaluate() override { return actual_->evaluate_local().mean_over_ranks(*comm_); }

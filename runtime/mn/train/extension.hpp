@@ -1,4 +1,4 @@
-/// What a Trainer does besides training: reports, evaluation, snapshots, plots; Chainer's extensions.
+/// What a Trainer does besides training (reports, evaluation, snapshots, plots): Chainer's extensions.
 #pragma once
 
 #include <functional>
@@ -13,32 +13,37 @@ namespace mn {
 
 class Trainer;
 
-/// Chainer's priorities; the highest runs first.
-inline constexpr int kPriorityWriter = 300;  ///< reports values that others read
-inline constexpr int kPriorityReader = 100;
-inline constexpr int kPriorityLast = -100;  ///< after all others: snapshots, which hold what those did
+// Chainer's priorities; the highest runs first.
+inline constexpr int kPriorityWriter = 300;  ///< for extensions that report values which others read
+inline constexpr int kPriorityReader = 100;  ///< the default
+inline constexpr int kPriorityLast = -100;   ///< after all others: snapshots, which hold the others' states
 
-/// Every member is called on all ranks at the same point, so it may be collective; only rank 0 writes and prints.
+/// Base of all extensions. The Trainer calls every member but after_forward() on all ranks at the same point, so it may
+/// be collective; only rank 0 writes and prints.
 class Extension {
  public:
   virtual ~Extension() = default;
 
-  /// Under which its state is kept; one of its kind in a trainer, unless extend() gives another.
+  /// The key of its state in a checkpoint. extend() can replace it; a trainer has one extension of a name.
   [[nodiscard]] virtual std::string name() const = 0;
+  /// When run() is called, unless extend() gives another trigger.
   [[nodiscard]] virtual Interval trigger() const { return {1, IntervalUnit::kIteration}; }
+  /// Order among extensions that fire in one iteration, unless extend() gives another.
   [[nodiscard]] virtual int priority() const { return kPriorityReader; }
 
   /// Once, before the first iteration, after a resumed state was loaded.
   virtual void initialize(Trainer&) {}
-  /// After the forward pass of each iteration in which this rank had samples; `loss` still has its graph.
+  /// After the forward pass of each iteration in which this rank has samples, so not collective; `loss` still has its
+  /// graph.
   virtual void after_forward(Trainer&, const at::Tensor& /*loss*/) {}
   /// Each time the trigger fires.
   virtual void run(Trainer&) {}
   /// Once, when training ends without an error.
   virtual void finalize(Trainer&) {}
 
-  /// What a checkpoint keeps of it: rank 0's, loaded on all ranks.
+  /// What a checkpoint keeps of it: rank 0's value.
   [[nodiscard]] virtual nlohmann::json state() const;
+  /// Called before initialize() with rank 0's state(), on all ranks.
   virtual void load_state(const nlohmann::json&) {}
 };
 

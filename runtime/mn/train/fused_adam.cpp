@@ -49,7 +49,7 @@ void FusedAdam::step_group(torch::optim::OptimizerParamGroup& group) {
   std::map<std::pair<std::string, std::int64_t>, at::Tensor> step_tensors;  // most parameters have the same count
   for (const auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
-    if (parameter.grad().is_sparse()) throw ArgumentError("FusedAdam takes no sparse gradients: use torch::optim::SGD");
+    if (parameter.grad().is_sparse()) throw ArgumentError("FusedAdam rejects sparse gradients: use torch::optim::SGD");
     auto& state = state_of(parameter, options.amsgrad());
     state.step(state.step() + 1);
     const std::string device = parameter.device().str();

@@ -1,4 +1,7 @@
-/// Adam whose update is one pass over memory.
+/// Adam (Kingma & Ba 2015, arXiv:1412.6980) whose update is one pass over memory.
+///
+/// libtorch's fused kernel updates all parameters of one device and dtype in one call. It reads and writes each
+/// parameter once, where torch::optim::Adam makes a pass for each term.
 #pragma once
 
 #include <vector>
@@ -7,12 +10,12 @@
 
 namespace mn {
 
-/// Adam (Kingma & Ba 2015, arXiv:1412.6980), with the options, state and results (to rounding) of torch::optim::Adam:
-/// it can take its place, also in a checkpoint. The update runs libtorch's fused kernel, which reads and writes each
-/// parameter once instead of once for each term.
+/// Replaces torch::optim::Adam: same options, same state, also in a checkpoint, and the same results to rounding.
 class FusedAdam : public torch::optim::Adam {
  public:
   using torch::optim::Adam::Adam;
+  /// One update of all parameters that have a gradient; returns what `closure` returns. Throws ArgumentError for a
+  /// sparse gradient.
   at::Tensor step(LossClosure closure = nullptr) override;
 
  private:

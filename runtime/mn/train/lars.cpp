@@ -15,8 +15,7 @@
 namespace mn {
 namespace {
 
-/// For each parameter, as scalars on its device so that nothing waits for it: its rate over the plain one. 1 where a
-/// norm is 0, as with a new layer of zeros.
+/// For each parameter its rate over the plain rate, as scalars on its device; 1 where a norm is 0.
 std::vector<at::Tensor> trust_ratios(at::TensorList parameters, at::TensorList gradients, double trust,
                                      double weight_decay) {
   const at::Tensor w = at::stack(at::_foreach_norm(parameters));
@@ -29,9 +28,9 @@ std::vector<at::Tensor> trust_ratios(at::TensorList parameters, at::TensorList g
 
 Lars::Lars(std::vector<at::Tensor> parameters, const torch::optim::SGDOptions& options, double trust)
     : SGD(std::move(parameters), options), trust_(trust) {
-  if (!(trust > 0)) throw ArgumentError("LARS with a trust coefficient that is not above 0");
+  if (!(trust > 0)) throw ArgumentError("the trust coefficient of LARS must be > 0, got " + std::to_string(trust));
   if (options.nesterov() || options.dampening() != 0) {
-    throw ArgumentError("LARS has neither Nesterov momentum nor dampening");
+    throw ArgumentError("LARS supports neither Nesterov momentum nor dampening");
   }
 }
 
@@ -79,7 +78,6 @@ void Lars::step_group(torch::optim::OptimizerParamGroup& group) {
     for (const auto& weight : weights) momenta.push_back(momentum_of(weight));
   }
   if (parameters.empty()) return;
-  // The rate enters the momentum, so that a change of it does not act on what has been gathered.
   at::_foreach_mul_(momenta, options.momentum());
   at::_foreach_add_(momenta, updates, options.lr());
   at::_foreach_sub_(parameters, momenta);

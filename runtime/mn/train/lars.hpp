@@ -1,4 +1,12 @@
-/// Layer-wise adaptive rate scaling: SGD for very large minibatches.
+/// Layer-wise adaptive rate scaling, SGD for very large minibatches: LARS (You, Gitman and Ginsburg 2017,
+/// arXiv:1708.03888).
+///
+/// Each weight w with gradient g is updated with momentum, at the rate
+///   lr · trust · ‖w‖ / (‖g‖ + weight_decay · ‖w‖)
+/// (1) Biases and the parameters of normalizations (fewer than two dimensions) take the plain rate and no weight decay.
+/// (2) A weight or gradient of zeros takes the plain rate.
+/// (3) The rate enters the momentum, so a change of the rate does not act on earlier gradients.
+/// Cost: two norms of each weight beside SGD's passes. They stay on the device, so nothing waits for it.
 #pragma once
 
 #include <vector>
@@ -7,14 +15,12 @@
 
 namespace mn {
 
-/// LARS (You, Gitman and Ginsburg 2017, arXiv:1708.03888). Each weight w with gradient g is updated at the rate
-///   lr · trust · ‖w‖ / (‖g‖ + weight_decay · ‖w‖)
-/// with momentum; biases and the parameters of normalisations (fewer than two dimensions) at the plain rate and without
-/// weight decay. Options and state are those of torch::optim::SGD, but without dampening and Nesterov momentum.
+/// Options and state are those of torch::optim::SGD, but dampening and Nesterov momentum are rejected.
 class Lars : public torch::optim::SGD {
  public:
-  /// Throws ArgumentError unless trust > 0 and the options are ones that LARS knows.
+  /// Throws ArgumentError unless trust > 0 and the options have neither dampening nor Nesterov momentum.
   Lars(std::vector<at::Tensor> parameters, const torch::optim::SGDOptions& options, double trust = 0.001);
+  /// One update of all parameters that have a gradient; returns what `closure` returns.
   at::Tensor step(LossClosure closure = nullptr) override;
 
  private:

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <map>
+#include <string>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
@@ -61,8 +62,15 @@ void LocalSgd::step(double weight) {
 void LocalSgd::synchronize() {
   if (steps_ == 0) return;
   const at::NoGradGuard no_grad;
-  // Changes, not parameters: these are small, so that what is equal on all ranks stays so to the bit.
-  const double weight = weight_ / static_cast<double>(steps_);
+  fill_change(weight_ / static_cast<double>(steps_));
+  reduce_change();
+  move_to_mean(change_.tail().item<float>());
+  restart();
+}
+
+/// This rank's weighted change since the last average. Averaging parameters themselves would round more: their changes
+/// are small.
+void LocalSgd::fill_change(double weight) {
   const auto fill = [&](std::size_t i, const at::Tensor& value) {
     at::Tensor change = change_.view(i);
     at::sub_out(change, value, anchor_.view(i));
@@ -71,15 +79,14 @@ void LocalSgd::synchronize() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) fill(i, parameters_[i]);
   for (std::size_t i = 0; i < buffers_.size(); ++i) fill(parameters_.size() + i, buffers_[i]);
   change_.tail().fill_(weight);
-  {
-    Trace::Scope scope(trace_.get(), "average parameters", Trace::Lane::kCommunication);
-    const auto names = comm_->debug() ? change_.names(0, change_.messages().size()) : std::vector<std::string>();
-    comm_->allreduce_grad(change_.messages(), 1.0 / comm_->size(), names);
-    scope.set_bytes(change_.bytes());
-  }
+}
+
+void LocalSgd::reduce_change() {
+  Trace::Scope scope(trace_.get(), "average parameters", Trace::Lane::kCommunication);
+  const auto names = comm_->debug() ? change_.names(0, change_.messages().size()) : std::vector<std::string>();
+  comm_->allreduce_grad(change_.messages(), 1.0 / comm_->size(), names);
+  scope.set_bytes(change_.bytes());
   if (comm_->size() > 1) bytes_sent_ += change_.bytes();
-  move_to_mean(change_.tail().item<float>());
-  restart();
 }
 
 void LocalSgd::move_to_mean(double mean_weight) {

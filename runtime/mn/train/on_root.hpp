@@ -1,4 +1,4 @@
-/// Work that rank 0 does for all, such as reading a file, with its failure on all ranks.
+/// Work that rank 0 does for all ranks, such as reading a file; its failure becomes every rank's.
 #pragma once
 
 #include <exception>

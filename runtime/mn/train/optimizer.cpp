@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
@@ -7,16 +8,22 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/tensor/tensor.hpp>
+#include <mn/train/gradients/gradient_reduction.hpp>
+#include <mn/train/local_sgd.hpp>
 #include <mn/train/optimizer.hpp>
+#include <mn/train/trace.hpp>
 
 namespace mn {
+
 MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> actual,
                                        std::shared_ptr<Communicator> comm, const OptimizerOptions& options)
     : actual_(std::move(actual)), comm_(std::move(comm)), options_(options) {
-  if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer was given no optimizer or no communicator");
+  if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer needs an optimizer and a communicator");
   check_options(options_);
   adopt(parameters());
 }
+
+MultiNodeOptimizer::~MultiNodeOptimizer() = default;
 
 std::vector<at::Tensor> MultiNodeOptimizer::parameters() const {
   std::vector<at::Tensor> all;
@@ -32,13 +39,13 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   comm_->broadcast_data(parameters);
   known_ = parameters;
   parameters = differentiable(std::move(parameters));
-  reduction_.reset();  // its hooks and views go before the next one sets its own
+  reduction_.reset();  // removes its hooks and views before the next one sets its own
   if (options_.local_steps > 1) {
     local_ =
         std::make_unique<LocalSgd>(parameters, comm_, options_.local_steps, options_.outer_momentum, options_.trace);
     local_->average_also(buffers_);
   }
-  // With local SGD each rank is a group of its own.
+  // With local SGD each rank reduces its gradients alone.
   const auto group = local_ ? std::shared_ptr<Communicator>(comm_->split(comm_->rank(), 0)) : comm_;
   reduction_ = create_gradient_reduction(std::move(parameters), group, options_);
   reduction_->pause_while(no_sync_);
@@ -49,8 +56,8 @@ void MultiNodeOptimizer::follow_parameter_set() {
   const bool same = std::equal(now.begin(), now.end(), known_.begin(), known_.end(),
                                [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
   if (same) return;
-  known_.clear();  // the old set is gone, even if the new one can't be adopted
-  // Gradients that no step has used stay, while those that were under way are applied.
+  known_.clear();  // if the new set can't be adopted, the next call tries again
+  // Gradients that no step has used stay; those that are under way are applied.
   reduction_->release();
   const std::vector<at::Tensor> trained = differentiable(now);
   std::vector<at::Tensor> unused;
@@ -72,7 +79,7 @@ void MultiNodeOptimizer::announce_step(std::int64_t samples) {
 void MultiNodeOptimizer::step() { step_weighted(1.0); }
 
 void MultiNodeOptimizer::step(std::int64_t samples) {
-  if (samples < 0) throw ArgumentError("step(samples) was given " + std::to_string(samples) + " samples");
+  if (samples < 0) throw ArgumentError("the samples of a step must be at least 0, got " + std::to_string(samples));
   if (nominal_samples_ == 0) {
     std::int64_t most = samples;
     comm_->allreduce(std::span(&most, 1), ReduceOp::kMax);
@@ -82,7 +89,7 @@ void MultiNodeOptimizer::step(std::int64_t samples) {
   step_weighted(static_cast<double>(samples) / static_cast<double>(nominal_samples_));
 }
 
-/// Work that waits for communication: its time counts as such.
+/// Runs work that waits for communication, and counts its time as exposed communication.
 void MultiNodeOptimizer::wait(const char* what, const std::function<void()>& work) {
   const Trace::Scope scope(options_.trace.get(), what, Trace::Lane::kCompute);
   const auto begin = Trace::Clock::now();
@@ -117,8 +124,7 @@ void MultiNodeOptimizer::average_also(const std::vector<at::Tensor>& buffers) {
 }
 
 std::uint64_t MultiNodeOptimizer::bytes_sent() const noexcept {
-  return earlier_bytes_ + (reduction_ ? reduction_->compressor().bytes_sent() : 0) +
-         (local_ ? local_->bytes_sent() : 0);
+  return earlier_bytes_ + (reduction_ ? reduction_->averager().bytes_sent() : 0) + (local_ ? local_->bytes_sent() : 0);
 }
 
 std::shared_ptr<void> MultiNodeOptimizer::no_sync() {
@@ -149,14 +155,14 @@ void MultiNodeOptimizer::load_state(const nlohmann::json& state) {
 }
 
 NamedTensors MultiNodeOptimizer::rank_state() const {
-  return local_ ? local_->state() : reduction_->compressor().state();
+  return local_ ? local_->state() : reduction_->averager().state();
 }
 
 void MultiNodeOptimizer::load_rank_state(const NamedTensors& state) {
   if (local_) {
     local_->load_state(state);
   } else {
-    reduction_->compressor().load_state(state);
+    reduction_->averager().load_state(state);
   }
 }
 

@@ -8,10 +8,11 @@ namespace {
 
 void check_compression(const CompressionOptions& options) {
   if (!(options.density > 0 && options.density <= 1)) {
-    throw UsageError("top-k compression can't send " + std::to_string(options.density) +
-                     " of the gradient: give a part above 0, at most 1");
+    throw UsageError("the density of top-k compression must be above 0 and at most 1, got " +
+                     std::to_string(options.density));
   }
-  if (options.rank < 1) throw UsageError("the rank of PowerSGD's matrices must be at least 1");
+  if (options.rank < 1)
+    throw UsageError("the rank of PowerSGD's matrices must be at least 1, got " + std::to_string(options.rank));
 }
 
 }  // namespace
@@ -22,12 +23,16 @@ void check_options(const OptimizerOptions& options) {
     throw UsageError(
         "overlap and double buffering exclude each other: a stale step has nothing to overlap with backward");
   }
-  if (options.local_steps < 1) throw UsageError("local SGD needs at least 1 step between two averages");
+  if (options.local_steps < 1)
+    throw UsageError("local SGD needs at least 1 step between two averages, got " +
+                     std::to_string(options.local_steps));
   if (!(options.outer_momentum >= 0 && options.outer_momentum < 1)) {
-    throw UsageError("the outer momentum must be at least 0 and below 1");
+    throw UsageError("the outer momentum must be at least 0 and below 1, got " +
+                     std::to_string(options.outer_momentum));
   }
   if (options.local_steps == 1) {
-    if (options.outer_momentum > 0) throw UsageError("an outer momentum needs local steps, more than 1");
+    if (options.outer_momentum > 0)
+      throw UsageError("an outer momentum needs local steps: more than 1 between two averages");
     return;
   }
   const char* other = options.overlap                                  ? "overlap"

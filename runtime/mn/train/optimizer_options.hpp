@@ -5,25 +5,26 @@
 #include <cstdint>
 #include <memory>
 
-#include <mn/train/compression/gradient_compressor.hpp>
-#include <mn/train/trace.hpp>
+#include <mn/train/compression_options.hpp>
 
 namespace mn {
 
-/// By default gradients are averaged at each step. Overlap or double buffering, and compression, change how; local SGD
-/// averages parameters instead, and goes with none of them.
+class Trace;
+
+/// By default each step averages the gradients. Overlap or double buffering changes when, compression what travels.
+/// Local SGD averages parameters instead; it combines with none of the others.
 struct OptimizerOptions {
-  bool overlap = false;                             ///< reduce buckets of gradients while backward goes on
-  bool double_buffering = false;                    ///< apply the previous step's mean while this one is reduced
-  CompressionOptions compression = {};              ///< what travels of the gradients
-  std::int64_t local_steps = 1;                     ///< updates of each rank between averages of the parameters
-  double outer_momentum = 0;                        ///< of those averages, in [0, 1)
-  bool deterministic = false;                       ///< freezes overlap's buckets instead of tuning them at first
-  std::size_t bucket_bytes = std::size_t{4} << 20;  ///< overlap's buckets before tuning
-  std::shared_ptr<Trace> trace = {};                ///< where communication and updates are recorded, if not null
+  bool overlap = false;                 ///< reduce buckets of gradients while backward continues; same result
+  bool double_buffering = false;        ///< apply the previous step's mean while this step's gradients are reduced
+  CompressionOptions compression = {};  ///< what travels of the gradients
+  std::int64_t local_steps = 1;         ///< updates of each rank between averages of the parameters; 1: none are local
+  double outer_momentum = 0;            ///< momentum of those averages, in [0, 1)
+  bool deterministic = false;           ///< overlap: keep `bucket_bytes` and the order in memory, do not tune them
+  std::size_t bucket_bytes = std::size_t{4} << 20;  ///< overlap: bytes of a bucket before tuning
+  std::shared_ptr<Trace> trace = {};                ///< records communication and updates, if not null
 };
 
-/// Throws UsageError if they contradict each other or are out of range.
+/// Throws UsageError if the options contradict each other or are out of range.
 void check_options(const OptimizerOptions& options);
 
 }  // namespace mn

@@ -7,24 +7,25 @@
 
 namespace mn {
 
-/// The learning rate of the iteration that follows `iteration` completed ones. Without state: a resumed training goes
-/// on where it was.
+/// The learning rate of the iteration that follows `iteration` completed ones. It has no state, so a resumed training
+/// continues with the right rate.
 using Schedule = std::function<double(std::int64_t iteration)>;
 
+/// Always `rate`.
 [[nodiscard]] Schedule constant_schedule(double rate);
 
-/// `rate`, multiplied by `factor` at each of the milestones.
+/// `rate`, multiplied by `factor` at each of the milestones, which are iterations.
 [[nodiscard]] Schedule step_schedule(double rate, std::vector<std::int64_t> milestones, double factor = 0.1);
 
 /// Half a cosine from `rate` to `last` in `iterations`, then `last` (Loshchilov and Hutter 2017, arXiv:1608.03983).
 [[nodiscard]] Schedule cosine_schedule(double rate, std::int64_t iterations, double last = 0);
 
-/// In the first `iterations` linearly from `first` up to what `after` says, then `after` (Goyal et al. 2017,
+/// In the first `iterations` linearly from `first` up to the rate of `after`, then `after` (Goyal et al. 2017,
 /// arXiv:1706.02677).
 [[nodiscard]] Schedule warm_up(double first, std::int64_t iterations, Schedule after);
 
-/// The linear scaling rule (Goyal et al.): k times the minibatch, k times the rate. `rate` is meant for `reference`
-/// samples in a step; `samples` are those of all ranks.
+/// The linear scaling rule (Goyal et al.): k times the minibatch, k times the rate. `rate` is for `reference` samples
+/// in a step; `samples` are those of a step on all ranks.
 [[nodiscard]] double scale_learning_rate(double rate, std::int64_t samples, std::int64_t reference = 256);
 
 }  // namespace mn

@@ -1,11 +1,12 @@
-/// A scheduler's notice that the job is about to end, as a flag.
+/// A scheduler's notice that the job is about to end (SIGTERM, SIGUSR1), as a flag.
 #pragma once
 
 #include <csignal>
 
 namespace mn {
 
-/// While it lives, SIGTERM and SIGUSR1 set a flag and do nothing else. One at a time in a process.
+/// While it lives and is enabled, SIGTERM and SIGUSR1 set a flag and do nothing else; then the old handlers return. One
+/// at a time in a process.
 class SignalFlag {
  public:
   explicit SignalFlag(bool enabled);

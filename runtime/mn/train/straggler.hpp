@@ -6,8 +6,8 @@
 
 namespace mn {
 
-/// Judges windows of steps. A rank is slow in a window if it computes for more than kFactor times the median of the
-/// ranks (of an even number, the lower of the two in the middle) and kLeast longer.
+/// Judges windows of steps. A rank is slow in a window if it computes for more than kFactor times the ranks' lower
+/// median, and kLeast longer.
 class StragglerDetector {
  public:
   static constexpr double kFactor = 1.25;
@@ -20,15 +20,15 @@ class StragglerDetector {
     double median;   ///< of the ranks, then
   };
 
-  /// One value for each rank: what a step of the window took it. Returns those that have now been slow in kWindows
-  /// windows in a row; again only after a window in which they were not.
+  /// `seconds` has one value for each rank: its time for a step of the window. Returns the ranks that have now been
+  /// slow in kWindows windows in a row; a rank returns again only after a window in which it was not slow.
   [[nodiscard]] std::vector<Straggler> add(const std::vector<double>& seconds);
 
  private:
   std::vector<int> slow_windows_;  // in a row, by rank
 };
 
-/// The lower median. `values` is not empty.
+/// Of an even number of values the lower of the two in the middle. `values` is not empty.
 [[nodiscard]] double lower_median(std::vector<double> values);
 
 }  // namespace mn

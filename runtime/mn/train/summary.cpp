@@ -1,5 +1,6 @@
 #include <limits>
 
+#include <mn/comm/communicator.hpp>
 #include <mn/core/json.hpp>
 #include <mn/train/summary.hpp>
 
@@ -45,7 +46,7 @@ nlohmann::json Summary::state() const {
 void Summary::load_state(const nlohmann::json& state) {
   sums_.clear();
   for (const auto& [name, sum] : state.items()) {
-    // JSON's text, in a checkpoint, has no number for a sum that is not finite.
+    // A checkpoint's JSON text has null where a sum is not finite.
     const double weighted = sum.at(0).is_null() ? std::numeric_limits<double>::quiet_NaN() : sum.at(0).get<double>();
     sums_[name] = {weighted, sum.at(1).get<double>()};
   }

@@ -1,4 +1,4 @@
-/// What a rank did when: spans of time, to be shown one above the other.
+/// What a rank did when, as spans of time.
 #pragma once
 
 #include <atomic>
@@ -9,29 +9,38 @@
 
 namespace mn {
 
-/// Spans of computation, communication and waiting for data, added by any thread. A null Trace costs nothing: those
-/// who record take a pointer.
+/// Collects spans of computation, communication and waiting for data; any thread may add them. To profile a training,
+/// give one object to its optimizer and its trainer. Those who record hold a pointer: a null one costs nothing.
 class Trace {
  public:
+  /// What spans are measured with.
   using Clock = std::chrono::steady_clock;
-  enum class Lane : std::uint8_t { kCompute, kCommunication, kData };
+  /// The row in which a span is shown.
+  enum class Lane : std::uint8_t {
+    kCompute,        ///< forward, backward, update, and waiting for communication
+    kCommunication,  ///< collectives, on whichever thread
+    kData            ///< waiting for a minibatch
+  };
+  /// One span of time.
   struct Span {
-    const char* name;  ///< a literal
-    Lane lane;
-    Clock::time_point begin;
-    Clock::time_point end;
-    std::uint64_t bytes;  ///< moved; 0 for what moves none
+    const char* name;         ///< a literal
+    Lane lane;                ///< its row
+    Clock::time_point begin;  ///< when it began
+    Clock::time_point end;    ///< when it ended
+    std::uint64_t bytes;      ///< passed to collectives; 0 for other work
   };
 
+  /// Any thread. Dropped after stop().
   void add(const Span& span);
-  /// From now on nothing is kept.
+  /// Drops all further spans.
   void stop() noexcept { recording_ = false; }
-  /// All spans so far, which the trace forgets.
+  /// Removes and returns all spans so far.
   [[nodiscard]] std::vector<Span> take();
 
-  /// A span from construction to destruction.
+  /// Adds a span that lasts as long as this object.
   class Scope {
    public:
+    /// A null `trace` records nothing; `name` is a literal.
     Scope(Trace* trace, const char* name, Lane lane) : trace_(trace), span_{name, lane, {}, {}, 0} {
       if (trace_ != nullptr) span_.begin = Clock::now();
     }
@@ -42,6 +51,7 @@ class Trace {
     }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
+    /// Sets the bytes of the span.
     void set_bytes(std::uint64_t bytes) noexcept { span_.bytes = bytes; }
 
    private:

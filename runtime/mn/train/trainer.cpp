@@ -1,25 +1,25 @@
 #include <algorithm>
-#include <cmath>
+#include <span>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/stack.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
-#include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/tensor/tensor.hpp>
+#include <mn/train/checkpoint/checkpoint_folder.hpp>
+#include <mn/train/extension_list.hpp>
+#include <mn/train/observation.hpp>
 #include <mn/train/on_root.hpp>
+#include <mn/train/periodic_agreement.hpp>
 #include <mn/train/signals.hpp>
+#include <mn/train/trace.hpp>
 #include <mn/train/trainer.hpp>
 
 namespace mn {
 namespace {
-
-constexpr double kAgreementPeriod = 0.1;  // s; what clocks and signals decide may come so much later
-constexpr std::size_t kMostPendingLosses = 1000;
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -51,7 +51,10 @@ Trainer::Trainer(std::shared_ptr<Communicator> comm, std::shared_ptr<MultiNodeOp
       iterator_(std::move(iterator)),
       model_(std::move(model)),
       compute_loss_(std::move(compute_loss)),
-      options_(std::move(options)) {
+      options_(std::move(options)),
+      extensions_(std::make_unique<ExtensionList>()),
+      observation_(std::make_unique<Observation>()),
+      agreement_(std::make_unique<PeriodicAgreement>()) {
   if (!comm_ || !optimizer_ || !iterator_ || !model_ || !compute_loss_) {
     throw ArgumentError("a Trainer needs a communicator, an optimizer, an iterator, a model and a loss function");
   }
@@ -60,9 +63,11 @@ Trainer::Trainer(std::shared_ptr<Communicator> comm, std::shared_ptr<MultiNodeOp
   }
   prepare_out();
   name_tensors(*model_);
-  comm_->broadcast_data(*model_);  // what the optimizer does not hold, too
+  comm_->broadcast_data(*model_);  // also what the optimizer does not hold
   optimizer_->average_also(buffers_of(*model_));
 }
+
+Trainer::~Trainer() = default;
 
 void Trainer::prepare_out() const {
   const auto prepare = [this] {
@@ -79,17 +84,7 @@ void Trainer::prepare_out() const {
 }
 
 void Trainer::add(std::unique_ptr<Extension> extension, ExtendOptions options) {
-  const std::string name = options.name.empty() ? extension->name() : options.name;
-  const int priority = options.priority.value_or(extension->priority());
-  const Interval trigger = options.trigger.value_or(extension->trigger());
-  for (const Entry& entry : extensions_) {
-    if (entry.name == name) {
-      throw ArgumentError("the trainer has an extension named \"" + name + "\" already: give another name");
-    }
-  }
-  const auto after = std::find_if(extensions_.begin(), extensions_.end(),
-                                  [&](const Entry& entry) { return entry.priority < priority; });
-  extensions_.insert(after, {name, std::move(extension), trigger, priority, 0, false});
+  extensions_->add(std::move(extension), options);
 }
 
 void Trainer::extend(const std::string& name, Interval trigger, std::function<void(Trainer&)> function) {
@@ -103,7 +98,7 @@ int Trainer::run() {
   while (!finished() && !requeue) {
     advance();
     requeue = agree(signal.raised());
-    run_extensions();
+    extensions_->run(*this, previous_epoch_detail_);
   }
   optimizer_->synchronize();
   requeue = requeue && !finished();
@@ -112,28 +107,17 @@ int Trainer::run() {
     save(path);
     if (is_root()) log_info("a signal asked for the end: checkpointed in " + path.string() + ", requeue the job");
   }
-  for (Entry& entry : extensions_) entry.extension->finalize(*this);
-  comm_->barrier();  // what rank 0 wrote is there for all
+  extensions_->finalize(*this);
+  comm_->barrier();  // every file of rank 0 is complete
   return requeue ? kExitRequeue : 0;
 }
 
 void Trainer::begin() {
   start_ = Clock::now();
-  reported_iteration_ = iteration_;
-  reported_bytes_ = optimizer_->bytes_sent();
+  observation_->begin(iteration_, optimizer_->bytes_sent());
   set_training(*model_, true);
-  must_agree_ = options_.checkpoint_on_signal;
-  for (Entry& entry : extensions_) {
-    if (restored_.contains(entry.name)) {
-      read_json("the checkpoint's state of " + entry.name,
-                [&] { entry.extension->load_state(restored_.at(entry.name)); });
-    }
-    entry.last_run_s = elapsed_s();
-    must_agree_ = must_agree_ || entry.trigger.unit == IntervalUnit::kSecond;
-  }
-  for (Entry& entry : extensions_) entry.extension->initialize(*this);
-  last_agreement_ = next_agreement_ = iteration_;
-  last_agreement_at_ = Clock::now();
+  extensions_->initialize(*this);
+  agreement_->begin(iteration_);
 }
 
 Batch Trainer::next_batch() {
@@ -141,7 +125,7 @@ Batch Trainer::next_batch() {
   std::optional<Batch> batch = iterator_->next();
   if (!batch) {
     throw DataError("epoch " + std::to_string(epoch_ + 1) + " of training has no minibatch left after " +
-                        std::to_string(epoch_detail_) + " epochs: the data set is empty or shorter than it says",
+                        std::to_string(epoch_detail_) + " epochs: the dataset is empty or shorter than it says",
                     true);
   }
   return *std::move(batch);
@@ -162,7 +146,7 @@ void Trainer::advance() {
   last_step_.communication_s = optimizer_->communication_s() - waited_before;
   last_step_.compute_s = step_s - last_step_.data_s - last_step_.communication_s;
   last_step_.bytes = optimizer_->bytes_sent() - bytes_before;
-  training_s_ += step_s;
+  observation_->add_time(step_s);
 }
 
 void Trainer::end_epoch() {
@@ -180,83 +164,48 @@ void Trainer::train_on(const Batch& batch) {
     optimizer_->announce_step(batch.samples);
     loss.backward();
     if (trace != nullptr) wait_for_device(comm_->device());
-    losses_.push_back(loss.detach());
-    losses_samples_.push_back(batch.samples);
+    observation_->add_loss(loss, batch.samples);
   }
   optimizer_->step(batch.samples);
-  samples_ += batch.samples;
-  if (losses_.size() == kMostPendingLosses) synchronize();
+  observation_->add_samples(batch.samples);
 }
 
 at::Tensor Trainer::forward(const Batch& batch) {
   const Trace::Scope scope(options_.trace.get(), "forward", Trace::Lane::kCompute);
   Summary metrics;
   at::Tensor loss = compute_loss_(batch, metrics);
-  if (!loss.defined() || loss.numel() != 1)
+  if (!loss.defined() || loss.numel() != 1) {
     throw ArgumentError("the loss function must return a tensor of one element");
-  for (Entry& entry : extensions_) entry.extension->after_forward(*this, loss);
-  observation_.merge(metrics, "main/");
+  }
+  extensions_->after_forward(*this, loss);
+  observation_->add_metrics(metrics);
   return loss;
 }
 
-void Trainer::synchronize() {
-  if (losses_.empty()) return;
+void Trainer::finish_steps() {
+  optimizer_->synchronize();
+  wait_for_losses();
+}
+
+/// Reading the losses waits for the device. That wait is training time.
+void Trainer::wait_for_losses() {
   const auto begin = Clock::now();
-  std::vector<at::Tensor> flat;
-  for (const at::Tensor& loss : losses_) flat.push_back(loss.reshape({}));
-  const at::Tensor values = at::stack(flat).to(at::kCPU, at::kDouble);
-  for (std::size_t i = 0; i < losses_.size(); ++i) {
-    const auto weight = static_cast<double>(losses_samples_[i]);
-    observation_.add("main/loss", values[static_cast<std::int64_t>(i)].item<double>(), weight);
-  }
-  losses_.clear();
-  losses_samples_.clear();
-  training_s_ += seconds_since(begin);
+  observation_->read_losses();
+  observation_->add_time(seconds_since(begin));
 }
 
-/// Ranks exchange what only one of them knows: a signal, and which periods of seconds are over by rank 0's clock. Not
-/// in every iteration: rank 0 also says when next. True if training is to stop.
+/// Ranks exchange what only one of them knows: a signal, and which periods of seconds are over by rank 0's clock. True
+/// if training is to stop.
 bool Trainer::agree(bool signalled) {
-  if (!must_agree_ || iteration_ < next_agreement_) return false;
-  std::vector<std::int64_t> message = {signalled ? 1 : 0, 0};
-  if (is_root()) {
-    const auto steps = static_cast<double>(std::max<std::int64_t>(iteration_ - last_agreement_, 1));
-    const double step_s = std::max(seconds_since(last_agreement_at_) / steps, 1e-9);
-    message[1] = static_cast<std::int64_t>(std::clamp(kAgreementPeriod / step_s, 1.0, 2 * steps));
-  }
-  for (const Entry& entry : extensions_) {
-    if (entry.trigger.unit != IntervalUnit::kSecond) continue;
-    message.push_back(is_root() && elapsed_s() - entry.last_run_s >= entry.trigger.every ? 1 : 0);
-  }
-  comm_->allreduce(message, ReduceOp::kMax);
-  std::size_t next = 2;
-  for (Entry& entry : extensions_) {
-    if (entry.trigger.unit == IntervalUnit::kSecond) entry.due = message[next++] != 0;
-  }
-  last_agreement_ = iteration_;
-  last_agreement_at_ = Clock::now();
-  next_agreement_ = iteration_ + message[1];
-  return message[0] != 0;
-}
-
-bool Trainer::fires(Entry& entry) const {
-  switch (entry.trigger.unit) {
-    case IntervalUnit::kEpoch:
-      return entry.trigger.passed(previous_epoch_detail_, epoch_detail_);
-    case IntervalUnit::kIteration:
-      return entry.trigger.passed(static_cast<double>(iteration_ - 1), static_cast<double>(iteration_));
-    case IntervalUnit::kSecond:
-      return std::exchange(entry.due, false);
-  }
-  return false;
-}
-
-void Trainer::run_extensions() {
-  for (Entry& entry : extensions_) {
-    if (!fires(entry)) continue;
-    entry.extension->run(*this);
-    entry.last_run_s = elapsed_s();
-  }
+  const bool needed = options_.checkpoint_on_signal || extensions_->any_by_seconds();
+  if (!needed || !agreement_->is_due(iteration_)) return false;
+  std::vector<std::int64_t> flags = extensions_->due(elapsed_s());
+  const std::size_t count = flags.size();
+  if (!is_root()) flags.assign(count, 0);
+  flags.push_back(signalled ? 1 : 0);
+  agreement_->exchange(flags, iteration_, *comm_);
+  extensions_->set_due(std::span(flags).first(count));
+  return flags.back() != 0;
 }
 
 bool Trainer::finished() const noexcept {
@@ -265,24 +214,11 @@ bool Trainer::finished() const noexcept {
 }
 
 Metrics Trainer::take_observation() {
-  synchronize();
-  Metrics metrics = observation_.mean_over_ranks(*comm_);
-  metrics.merge(reported_);
-  std::int64_t samples = samples_;
-  comm_->allreduce(std::span(&samples, 1));
-  metrics["images_per_second"] = training_s_ > 0 ? static_cast<double>(samples) / training_s_ : 0;
-  const auto steps = static_cast<double>(std::max<std::int64_t>(iteration_ - reported_iteration_, 1));
-  metrics["bytes_per_step"] = static_cast<double>(optimizer_->bytes_sent() - reported_bytes_) / steps;
-  reported_iteration_ = iteration_;
-  reported_bytes_ = optimizer_->bytes_sent();
-  observation_ = Summary();
-  reported_.clear();
-  samples_ = 0;
-  training_s_ = 0;
-  return metrics;
+  wait_for_losses();
+  return observation_->take(*comm_, iteration_, optimizer_->bytes_sent());
 }
 
-void Trainer::report(const std::string& name, double value) { reported_[name] = value; }
+void Trainer::report(const std::string& name, double value) { observation_->report(name, value); }
 
 double Trainer::elapsed_s() const { return earlier_s_ + seconds_since(start_); }
 

@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <mn/comm/communicator.hpp>
 #include <mn/data/iterator.hpp>
-#include <mn/train/checkpoint.hpp>
 #include <mn/train/extension.hpp>
 #include <mn/train/optimizer.hpp>
 #include <mn/train/summary.hpp>
-#include <mn/train/trace.hpp>
 
 namespace torch::nn {
 class Module;
@@ -25,52 +25,62 @@ class Module;
 
 namespace mn {
 
-/// Returns the mean loss over the minibatch's samples (a scalar; it becomes "main/loss"). Metrics added to `report`
-/// with their samples as weight become "main/NAME". Not called with a minibatch of 0 samples.
+struct Checkpoint;
+class ExtensionList;
+class Observation;
+class PeriodicAgreement;
+class Trace;
+
+/// Returns the mean loss over the minibatch's samples, a tensor of one element; it becomes "main/loss". Metrics added
+/// to `report`, with their samples as weight, become "main/NAME". Not called for a minibatch of 0 samples.
 using ComputeLoss = std::function<at::Tensor(const Batch& batch, Summary& report)>;
 
+/// How long a Trainer trains, and where it writes.
 struct TrainerOptions {
-  std::int64_t epochs = 0;      ///< train until so many epochs are complete; 0: no limit
-  std::int64_t iterations = 0;  ///< and for at most so many iterations; 0: no limit. One of the two must be given
-  std::filesystem::path out = "result";  ///< made if absent; all files of the extensions go there
+  std::int64_t epochs = 0;               ///< train until so many epochs are complete; 0: no limit
+  std::int64_t iterations = 0;           ///< train for at most so many iterations; 0: no limit
+  std::filesystem::path out = "result";  ///< folder for the files of all extensions; made if absent
   /// On SIGTERM or SIGUSR1 to any rank (a scheduler's notice before it ends the job): all ranks finish the iteration,
-  /// a checkpoint is written, and run() returns kExitRequeue.
+  /// rank 0 writes a checkpoint, and run() returns kExitRequeue.
   bool checkpoint_on_signal = false;
-  /// Where the phases of each step are recorded, if not null; each step then waits for its device, so that the times
-  /// are the work's. Give the optimizer the same one.
+  /// Records the phases of each step, if not null. Each step then waits for its device, so that the times are those of
+  /// the work. Give the optimizer the same object.
   std::shared_ptr<Trace> trace = {};
 };
 
-/// Where one step's time went on this rank, in seconds; the sum is the step without extensions.
+/// Where the time of one step went on this rank. The sum is the step without extensions.
 struct StepTimes {
-  double data_s = 0;           ///< waiting for the minibatch
-  double compute_s = 0;        ///< forward, backward, hooks, update
-  double communication_s = 0;  ///< waiting for the other ranks and the network: what overlap could not hide
-  std::uint64_t bytes = 0;     ///< given to collectives
+  double data_s = 0;           ///< seconds of waiting for the minibatch
+  double compute_s = 0;        ///< seconds of forward, backward, hooks and update
+  double communication_s = 0;  ///< exposed communication time in seconds: waiting for the network and other ranks
+  std::uint64_t bytes = 0;     ///< passed to collectives
 };
 
+/// How an extension runs, where it differs from the extension's own values.
 struct ExtendOptions {
-  std::optional<Interval> trigger = {};  ///< default: the extension's own
-  std::optional<int> priority = {};      ///< default: the extension's own; equal ones run in the order added
-  std::string name = {};                 ///< default: the extension's own
+  std::optional<Interval> trigger = {};  ///< when it runs
+  std::optional<int> priority = {};      ///< the highest runs first; equal ones in the order added
+  std::string name = {};                 ///< key of its state in a checkpoint; empty: its own name
 };
 
-/// Exit status of a program whose work is checkpointed and wants to be started again (sysexits' EX_TEMPFAIL).
+/// Exit status of a program whose work is in a checkpoint and that is to be started again (sysexits' EX_TEMPFAIL).
 inline constexpr int kExitRequeue = 75;
 
-/// The constructor, extend(), run(), save(), resume(), take_observation() and report() are collective: every rank makes
-/// the same calls in the same order. Extensions and seconds triggers stay in step because rank 0's clock decides.
+/// Trains a model with a multi-node optimizer. The constructor, extend(), run(), save(), resume(), finish_steps(),
+/// take_observation() and report() are collective: every rank makes the same calls in the same order. Rank 0's clock
+/// decides for triggers of seconds, so the ranks' extensions run together.
 class Trainer {
  public:
-  /// Broadcasts rank 0's parameters and buffers, also those that the optimizer does not hold. Throws UsageError on all
-  /// ranks alike if there is no limit or if `out` can't be written.
+  /// Broadcasts rank 0's parameters and buffers, also those that the optimizer does not hold. Throws ArgumentError if
+  /// an argument is null, and the same UsageError on every rank if there is no limit or `out` can't be written.
   Trainer(std::shared_ptr<Communicator> comm, std::shared_ptr<MultiNodeOptimizer> optimizer,
           std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, ComputeLoss compute_loss,
           TrainerOptions options);
+  ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Adds an extension and returns it; it lives as long as the trainer. A name in use is an ArgumentError.
+  /// Adds an extension, which lives as long as the trainer, and returns it. Throws ArgumentError if the name is in use.
   template <class E>
   E& extend(std::unique_ptr<E> extension, ExtendOptions options = {}) {
     E& added = *extension;
@@ -80,55 +90,57 @@ class Trainer {
   /// The same for a function without state, such as a learning-rate schedule.
   void extend(const std::string& name, Interval trigger, std::function<void(Trainer&)> function);
 
-  /// Trains until a limit is reached; 0, or kExitRequeue if a signal ended it (then a checkpoint is in `out`). All that
-  /// rank 0 wrote is then complete.
+  /// Trains until a limit is reached. Returns 0, or kExitRequeue if a signal ended it; then a checkpoint is in `out`.
+  /// When it returns, every file that rank 0 wrote is complete.
   int run();
 
-  /// Writes a checkpoint: rank 0 alone writes, and when the call returns the file is complete.
+  /// Rank 0 writes a checkpoint; when the call returns, the file is complete. Throws the same DataError on every rank.
   void save(const std::filesystem::path& path);
-  /// Goes on from a checkpoint, also one of another number of ranks: parameters, buffers, optimizer, learning rate,
-  /// random numbers, iterator, counters and extensions. `from` is a file, or "auto" for the newest one in `out` that
-  /// is undamaged (none: false, and training begins at the start). Throws DataError on all ranks alike if the file is
-  /// absent, damaged, or of another model or optimizer.
+  /// Continues from a checkpoint, also of another number of ranks: parameters, buffers, optimizer, learning rate,
+  /// random numbers, iterator, counters and extensions. `from` is a file, or "auto" for the newest undamaged one in
+  /// `out`. Returns false if "auto" finds none: training starts at the beginning. Throws the same DataError on every
+  /// rank if the file is absent, damaged, or of another model or optimizer.
   bool resume(const std::string& from);
 
-  /// Means over all ranks' samples since the last call ("main/…"), the values reported since, "images_per_second" (over
-  /// all ranks, without the time that extensions took) and "bytes_per_step" (that this rank gave to collectives for
-  /// gradients or parameters). For LogReport: there is one reader in a trainer.
+  /// Completes the steps so far: applies what the optimizer holds back, and waits for this rank's device, so that the
+  /// wait counts as training time. For extensions that read the parameters.
+  void finish_steps();
+  /// Returns and forgets what was observed since the last call: means over all ranks' samples ("main/…"), values that
+  /// were reported, "images_per_second" (over all ranks, without the time of extensions), and "bytes_per_step" (passed
+  /// to collectives for gradients or parameters, by this rank). For LogReport: a trainer has one reader.
   [[nodiscard]] Metrics take_observation();
-  /// A value that is the same on all ranks, e.g. an evaluator's; the next observation holds the latest.
+  /// Adds a value that is the same on all ranks, such as an evaluator's; the next observation holds the latest.
   void report(const std::string& name, double value);
-  /// Waits until this rank's device has done the steps so far, so that they count as training time.
-  void synchronize();
 
+  /// The ranks that train together.
   [[nodiscard]] Communicator& communicator() const noexcept { return *comm_; }
+  /// True on rank 0, which writes and prints.
   [[nodiscard]] bool is_root() const noexcept { return comm_->rank() == 0; }
+  /// As given to the constructor.
   [[nodiscard]] MultiNodeOptimizer& optimizer() const noexcept { return *optimizer_; }
+  /// As given to the constructor.
   [[nodiscard]] Iterator& iterator() const noexcept { return *iterator_; }
+  /// As given to the constructor.
   [[nodiscard]] torch::nn::Module& model() const noexcept { return *model_; }
+  /// As given to the constructor.
   [[nodiscard]] const TrainerOptions& options() const noexcept { return options_; }
+  /// Of the last iteration, on this rank.
   [[nodiscard]] const StepTimes& last_step() const noexcept { return last_step_; }
+  /// The folder for all output.
   [[nodiscard]] const std::filesystem::path& out() const noexcept { return options_.out; }
-  /// Iterations and epochs completed, also before a resume.
+  /// Iterations completed, those before a resume included.
   [[nodiscard]] std::int64_t iteration() const noexcept { return iteration_; }
+  /// Epochs completed, those before a resume included.
   [[nodiscard]] std::int64_t epoch() const noexcept { return epoch_; }
-  /// Epochs with the fraction of the current one.
+  /// The same with the fraction of the current epoch.
   [[nodiscard]] double epoch_detail() const noexcept { return epoch_detail_; }
   /// Seconds since run() began, plus those before a resume.
   [[nodiscard]] double elapsed_s() const;
-  /// Done part of the whole training, 0 … 1.
+  /// The fraction of the whole training that is done, 0 … 1.
   [[nodiscard]] double progress() const noexcept;
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Entry {
-    std::string name;
-    std::unique_ptr<Extension> extension;
-    Interval trigger;
-    int priority;
-    double last_run_s;  // rank 0's, for seconds
-    bool due;           // for seconds: what rank 0 decided
-  };
 
   void add(std::unique_ptr<Extension> extension, ExtendOptions options);
   void prepare_out() const;
@@ -139,15 +151,16 @@ class Trainer {
   [[nodiscard]] at::Tensor forward(const Batch& batch);
   void end_epoch();
   bool agree(bool signalled);
-  bool fires(Entry& entry) const;
-  void run_extensions();
+  void wait_for_losses();
   [[nodiscard]] bool finished() const noexcept;
   // trainer_state.cpp
   [[nodiscard]] nlohmann::json replicated_state() const;
-  [[nodiscard]] nlohmann::json rank_record() const;
   [[nodiscard]] std::string rank_tensors() const;
   void restore(const Checkpoint& checkpoint);
-  void restore_rank(const Checkpoint& checkpoint);
+  void restore_replicated(const nlohmann::json& about);
+  void restore_observation(const nlohmann::json& records, bool same_ranks);
+  void restart_rank(std::uint64_t seed);
+  void restore_rank(const std::string& section);
 
   std::shared_ptr<Communicator> comm_;
   std::shared_ptr<MultiNodeOptimizer> optimizer_;
@@ -155,8 +168,9 @@ class Trainer {
   std::shared_ptr<torch::nn::Module> model_;
   ComputeLoss compute_loss_;
   TrainerOptions options_;
-  std::vector<Entry> extensions_;                       // by priority
-  nlohmann::json restored_ = nlohmann::json::object();  // extensions' states, until run() hands them out
+  std::unique_ptr<ExtensionList> extensions_;
+  std::unique_ptr<Observation> observation_;
+  std::unique_ptr<PeriodicAgreement> agreement_;
 
   std::int64_t iteration_ = 0;
   std::int64_t epoch_ = 0;
@@ -164,21 +178,7 @@ class Trainer {
   double previous_epoch_detail_ = 0;
   Clock::time_point start_ = Clock::now();
   double earlier_s_ = 0;  // elapsed before the resume
-
-  Summary observation_;             // since the last report, this rank's
-  Metrics reported_;                // since the last report, all ranks'
-  std::vector<at::Tensor> losses_;  // not yet in observation_: reading one would wait for the device
-  std::vector<std::int64_t> losses_samples_;
-  std::int64_t samples_ = 0;  // since the last report, this rank's
-  double training_s_ = 0;     // since the last report, without extensions
   StepTimes last_step_;
-  std::int64_t reported_iteration_ = 0;  // at the last report, or where this process began
-  std::uint64_t reported_bytes_ = 0;
-
-  bool must_agree_ = false;          // something depends on clocks or signals
-  std::int64_t next_agreement_ = 0;  // iteration
-  std::int64_t last_agreement_ = 0;
-  Clock::time_point last_agreement_at_ = {};
 };
 
 }  // namespace mn

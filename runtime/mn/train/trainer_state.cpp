@@ -1,5 +1,14 @@
-/// What a checkpoint holds of a trainer, and how training goes on from it.
+// What a checkpoint holds of a Trainer, and how training resumes from it.
+//
+// "about" has what all ranks hold alike, "model" and "optimizer" rank 0's. A rank's section has its random numbers, its
+// buffers (batch normalization's statistics) where they differ from rank 0's, and what its optimizer keeps for itself.
+// (1) With as many ranks as before each rank continues with its own section: bit for bit as without a break.
+// (2) With another number of ranks, sums over samples go to rank 0, and buffers and the optimizer's state are rank 0's.
+//     Random numbers are seeded from the old seed, the iteration and the rank; what optimizers kept starts anew.
+// (3) The optimizer's kind must match; the model must match in names, shapes and dtypes.
+// Cost of a checkpoint: a gather of the ranks' sections; rank 0 copies and writes the model and the optimizer's state.
 #include <cstring>
+#include <map>
 #include <typeinfo>
 
 #include <ATen/core/Tensor.h>
@@ -12,10 +21,13 @@
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/tensor/modules.hpp>
+#include <mn/train/checkpoint/checkpoint.hpp>
+#include <mn/train/checkpoint/optimizer_archive.hpp>
+#include <mn/train/checkpoint/random_state.hpp>
+#include <mn/train/checkpoint/safetensors.hpp>
+#include <mn/train/extension_list.hpp>
+#include <mn/train/observation.hpp>
 #include <mn/train/on_root.hpp>
-#include <mn/train/optimizer_archive.hpp>
-#include <mn/train/random_state.hpp>
-#include <mn/train/safetensors.hpp>
 #include <mn/train/trainer.hpp>
 
 namespace mn {
@@ -52,30 +64,20 @@ NamedTensors prefixed_buffers(const torch::nn::Module& model) {
 
 }  // namespace
 
-/// What every rank holds alike.
 json Trainer::replicated_state() const {
-  json extensions = json::object();
-  for (const Entry& entry : extensions_) extensions[entry.name] = entry.extension->state();
-  Summary reported;
-  for (const auto& [name, value] : reported_) reported.add(name, value);
-  return {{"iteration", iteration_},
-          {"epoch", epoch_},
-          {"epoch_detail", epoch_detail_},
-          {"elapsed_s", elapsed_s()},
-          {"seed", random_seed()},
-          {"iterator", iterator_->state()},
-          {"optimizer_kind", optimizer_kind(optimizer_->actual())},
-          {"optimizer", optimizer_->state()},
-          {"reported", reported.state()},
-          {"training_s", training_s_},
-          {"extensions", std::move(extensions)}};
+  json about = {{"iteration", iteration_},
+                {"epoch", epoch_},
+                {"epoch_detail", epoch_detail_},
+                {"elapsed_s", elapsed_s()},
+                {"seed", random_seed()},
+                {"iterator", iterator_->state()},
+                {"optimizer_kind", optimizer_kind(optimizer_->actual())},
+                {"optimizer", optimizer_->state()},
+                {"extensions", extensions_->states()}};
+  observation_->save(about);
+  return about;
 }
 
-/// What sums over ranks.
-json Trainer::rank_record() const { return {{"observation", observation_.state()}, {"samples", samples_}}; }
-
-/// What each rank holds of its own: random numbers, buffers (batch normalization's statistics) unless rank 0's are the
-/// same, and what its optimizer keeps for itself.
 std::string Trainer::rank_tensors() const {
   const NamedTensors buffers = prefixed_buffers(*model_);
   const std::uint64_t own = hash64(to_safetensors(buffers));
@@ -91,11 +93,10 @@ std::string Trainer::rank_tensors() const {
 }
 
 void Trainer::save(const std::filesystem::path& path) {
-  optimizer_->synchronize();
-  synchronize();
+  finish_steps();
   Checkpoint checkpoint;
   checkpoint.ranks = comm_->gather_obj(rank_tensors());
-  const std::vector<json> records = comm_->gather_obj(rank_record());
+  const std::vector<json> records = comm_->gather_obj(observation_->rank_state());
   checkpoint.about = replicated_state();
   checkpoint.about["ranks"] = records;
   const auto write = [&] {
@@ -113,12 +114,11 @@ bool Trainer::resume(const std::string& from) {
   try {
     copy_into(*model_, from_safetensors(checkpoint->model, source), source);
     restore(*checkpoint);
-    restore_rank(*checkpoint);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
     const std::string what = error.what();  // libtorch appends a stack trace
-    throw DataError(source + " does not fit this job: " + what.substr(0, what.find('\n')), true);
+    throw DataError("mismatch between " + source + " and this job: " + what.substr(0, what.find('\n')), true);
   }
   if (is_root()) {
     log_info("resumed after iteration " + std::to_string(iteration_) + ", epoch " + std::to_string(epoch_));
@@ -127,53 +127,52 @@ bool Trainer::resume(const std::string& from) {
 }
 
 void Trainer::restore(const Checkpoint& checkpoint) {
-  const json& about = checkpoint.about;
   const std::string kind = optimizer_kind(optimizer_->actual());
-  if (about.at("optimizer_kind") != kind) {
-    throw DataError("the checkpoint is of a job with another optimizer: it has " +
-                        about.at("optimizer_kind").get<std::string>() + ", this job " + kind,
+  const auto saved_kind = checkpoint.about.at("optimizer_kind").get<std::string>();
+  if (saved_kind != kind) {
+    throw DataError("the checkpoint is of a job with another optimizer: it has " + saved_kind + ", this job " + kind,
                     true);
   }
   load_optimizer(optimizer_->actual(), checkpoint.optimizer, comm_->device());
+  restore_replicated(checkpoint.about);
+  const bool same_ranks = !checkpoint.ranks.empty();
+  restore_observation(checkpoint.about.at("ranks"), same_ranks);
+  if (same_ranks) {
+    restore_rank(checkpoint.ranks.at(static_cast<std::size_t>(comm_->rank())));
+  } else {
+    restart_rank(checkpoint.about.at("seed").get<std::uint64_t>());
+  }
+}
+
+void Trainer::restore_replicated(const json& about) {
   optimizer_->load_state(about.at("optimizer"));
   iterator_->load_state(about.at("iterator"));
   iteration_ = about.at("iteration").get<std::int64_t>();
   epoch_ = about.at("epoch").get<std::int64_t>();
   epoch_detail_ = about.at("epoch_detail").get<double>();
   earlier_s_ = about.at("elapsed_s").get<double>();
-  training_s_ = about.at("training_s").get<double>();
-  Summary reported;
-  reported.load_state(about.at("reported"));
-  reported_ = reported.mean();
-  restored_ = about.at("extensions");
+  observation_->load(about);
+  extensions_->set_states(about.at("extensions"));
 }
 
-/// With as many ranks as before each goes on with its own; otherwise the sums go to rank 0, all buffers and the
-/// optimizer's state are rank 0's, and random numbers and what the optimizer keeps for each rank begin anew.
-void Trainer::restore_rank(const Checkpoint& checkpoint) {
-  const json& about = checkpoint.about;
-  const json& records = about.at("ranks");
-  const bool same_ranks = !checkpoint.ranks.empty();
-  observation_ = Summary();
-  samples_ = 0;
+void Trainer::restore_observation(const json& records, bool same_ranks) {
+  observation_->clear_rank_state();
   for (std::size_t i = 0; i < records.size(); ++i) {
-    if (same_ranks ? i != static_cast<std::size_t>(comm_->rank()) : !is_root()) continue;
-    Summary theirs;
-    theirs.load_state(records[i].at("observation"));
-    observation_.merge(theirs);
-    samples_ += records[i].at("samples").get<std::int64_t>();
+    const bool is_own = same_ranks ? i == static_cast<std::size_t>(comm_->rank()) : is_root();
+    if (is_own) observation_->merge_rank_state(records[i]);
   }
-  if (!same_ranks) {
-    const std::string key = std::to_string(about.at("seed").get<std::uint64_t>()) + " " + std::to_string(iteration_) +
-                            " " + std::to_string(comm_->rank());
-    seed_random(hash64(key), comm_->device());
-    if (is_root() && (optimizer_->local() || !optimizer_->rank_state().empty())) {
-      log_info("the number of ranks has changed: what each rank's optimizer kept for itself begins anew");
-    }
-    return;
+}
+
+void Trainer::restart_rank(std::uint64_t seed) {
+  const std::string key = std::to_string(seed) + " " + std::to_string(iteration_) + " " + std::to_string(comm_->rank());
+  seed_random(hash64(key), comm_->device());
+  if (is_root() && (optimizer_->local() || !optimizer_->rank_state().empty())) {
+    log_info("the number of ranks has changed: what each rank's optimizer kept for itself starts anew");
   }
-  const NamedTensors tensors =
-      from_safetensors(checkpoint.ranks.at(static_cast<std::size_t>(comm_->rank())), "the checkpoint");
+}
+
+void Trainer::restore_rank(const std::string& section) {
+  const NamedTensors tensors = from_safetensors(section, "the checkpoint");
   const std::map<std::string, at::Tensor> own(tensors.begin(), tensors.end());
   const at::NoGradGuard no_grad;
   for (auto& [name, buffer] : prefixed_buffers(*model_)) {

@@ -14,13 +14,14 @@ IntervalUnit unit_named(std::string_view name) {
   for (int i = 0; i < 3; ++i) {
     if (name == kNames[i]) return static_cast<IntervalUnit>(i);
   }
-  throw UsageError("\"" + std::string(name) + "\" is no unit of an interval: use epoch, iteration or second");
+  throw UsageError("\"" + std::string(name) + "\" is not a unit of an interval: use epoch, iteration or second");
 }
 
 [[noreturn]] void reject(std::string_view text) {
-  throw UsageError("\"" + std::string(text) +
-                   "\" is no interval: use a number above 0 and e, i or s for epochs, iterations (whole) or seconds, " +
-                   "such as 5e, 100i, 60s");
+  throw UsageError(
+      "\"" + std::string(text) +
+      "\" is not an interval: use a number above 0 and e, i or s for epochs, iterations (whole) or seconds, " +
+      "such as 5e, 100i, 60s");
 }
 
 }  // namespace

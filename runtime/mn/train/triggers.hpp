@@ -1,4 +1,4 @@
-/// When something happens during training: every so many epochs, iterations or seconds.
+/// How often something happens during training: every so many epochs, iterations or seconds.
 #pragma once
 
 #include <cstdint>
@@ -7,24 +7,32 @@
 
 namespace mn {
 
-enum class IntervalUnit : std::uint8_t { kEpoch, kIteration, kSecond };
+/// What an Interval counts.
+enum class IntervalUnit : std::uint8_t {
+  kEpoch,      ///< passes over the training data, also fractions of one
+  kIteration,  ///< steps, whole numbers
+  kSecond      ///< seconds by rank 0's clock
+};
 
-/// A period of training, e.g. {1, "epoch"}, {100, "iteration"}, {60, "second"}. Epochs may be fractions.
+/// A period of training, e.g. {1, "epoch"}, {100, "iteration"}, {60, "second"}.
 struct Interval {
-  double every = 1;
-  IntervalUnit unit = IntervalUnit::kEpoch;
+  double every = 1;                          ///< the period, > 0
+  IntervalUnit unit = IntervalUnit::kEpoch;  ///< of the period
 
+  /// Throws UsageError unless `every` is finite and > 0, and whole if it counts iterations.
   Interval(double every, IntervalUnit unit);
-  /// Chainer's pairs. Throws UsageError for another unit, or unless every > 0 (a whole number of iterations).
+  /// Chainer's pairs: the unit is "epoch", "iteration" or "second". Throws UsageError for any other.
   Interval(double every, std::string_view unit);
 
-  /// "5e" epochs, "100i" iterations, "60s" seconds; without a letter, epochs. Throws UsageError that lists the forms.
+  /// "5e" is epochs, "100i" iterations, "60s" seconds; without a letter it is epochs. Throws UsageError that lists the
+  /// forms for any other text.
   [[nodiscard]] static Interval parse(std::string_view text);
   /// The form that parse() takes.
   [[nodiscard]] std::string str() const;
 
   /// True if a multiple of the period lies in (before, now], both in this interval's unit.
   [[nodiscard]] bool passed(double before, double now) const;
+  /// The same period in the same unit.
   bool operator==(const Interval&) const = default;
 };
 

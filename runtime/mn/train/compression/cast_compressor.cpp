@@ -16,7 +16,7 @@ void CastCompressor::lay_out(std::span<const std::size_t> order, Communicator& c
   for (const auto& parameter : parameters()) {
     shapes.push_back(at::empty({parameter.numel()}, at::TensorOptions(at::kMeta).dtype(type_)));
   }
-  wire_ = FlatBuffer();  // freed before the next is made, on every rank
+  wire_ = FlatBuffer();  // every rank frees it before the next one is allocated
   wire_ = FlatBuffer(shapes, 0, comm, order);
 }
 
@@ -26,7 +26,7 @@ void CastCompressor::reduce(const std::vector<std::size_t>& members, FlatBuffer&
                                            : static_cast<float>(std::numeric_limits<c10::BFloat16>::max());
   for (const std::size_t i : members) {
     at::Tensor& own = corrected(i);
-    wire_.view(i).copy_(own.clamp(-largest, largest).add_(own, 0));  // 0 times infinity is NaN: it is not cut
+    wire_.view(i).copy_(own.clamp(-largest, largest).add_(own, 0));  // 0 × infinity is NaN: clamp() alone would hide it
     own.sub_(wire_.view(i)).nan_to_num_(0, 0, 0);
     wire.push_back(wire_.messages()[wire_.message_index(i)]);
   }

@@ -1,14 +1,17 @@
-/// Gradients as 16-bit floats.
+/// Gradients as 16-bit floats: ChainerMN's allreduce_grad_dtype (Akiba et al. 2017, arXiv:1711.04325).
+///
+/// Each rank rounds its gradients to float16 or bfloat16; the ranks sum them in float32, in rank order, and round the
+/// mean once.
+/// (1) Of an element beyond the type's range (65,504 for float16; bfloat16 has float32's) the largest finite value
+///     travels; the rest stays for later steps.
+/// (2) An infinite or NaN element arrives as NaN and leaves nothing behind.
+/// Cost: half of the bytes, and the memory of the 16-bit copy.
 #pragma once
 
 #include <mn/train/compression/error_feedback.hpp>
 
 namespace mn {
 
-/// Half the bytes: gradients travel as float16 or bfloat16 (ChainerMN's allreduce_grad_dtype; Akiba et al. 2017,
-/// arXiv:1711.04325), are summed in float32 in rank order and rounded once. Of an element beyond the type's range
-/// (65,504 for float16; bfloat16 has float32's) the largest finite part travels, the rest later; one that is not finite
-/// arrives as NaN and leaves nothing behind.
 class CastCompressor final : public ErrorFeedback {
  public:
   CastCompressor(const std::vector<at::Tensor>& parameters, at::ScalarType type, std::shared_ptr<Trace> trace);
@@ -18,7 +21,7 @@ class CastCompressor final : public ErrorFeedback {
   void reduce(const std::vector<std::size_t>& members, FlatBuffer& gradients, Communicator& comm) override;
 
   at::ScalarType type_;
-  FlatBuffer wire_;
+  FlatBuffer wire_;  // what travels
 };
 
 }  // namespace mn

@@ -1,3 +1,6 @@
+#include <map>
+#include <string>
+
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>
@@ -16,7 +19,7 @@ std::string lost_name(std::size_t i) { return "lost." + std::to_string(i); }
 
 ErrorFeedback::ErrorFeedback(std::vector<at::Tensor> parameters, std::vector<bool> compressed,
                              std::shared_ptr<Trace> trace)
-    : GradientCompressor(std::move(trace)),
+    : GradientAverager(std::move(trace)),
       parameters_(std::move(parameters)),
       compressed_(std::move(compressed)),
       lost_(parameters_.size()),
@@ -66,7 +69,7 @@ void ErrorFeedback::load_state(const NamedTensors& state) {
     if (!compressed_[i]) continue;
     const auto found = tensors.find(lost_name(i));
     if (found == tensors.end() || found->second.numel() != lost_[i].numel()) {
-      throw DataError("the checkpoint's error feedback does not fit parameter " + std::to_string(i) +
+      throw DataError("mismatch between the checkpoint's error feedback and parameter " + std::to_string(i) +
                           ": it is of another model or another --compress",
                       true);
     }

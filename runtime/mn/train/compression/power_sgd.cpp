@@ -1,3 +1,6 @@
+#include <map>
+#include <string>
+
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -14,7 +17,7 @@
 namespace mn {
 namespace {
 
-std::vector<bool> which(const std::vector<at::Tensor>& parameters, std::int64_t rank) {
+std::vector<bool> worth_factoring(const std::vector<at::Tensor>& parameters, std::int64_t rank) {
   std::vector<bool> compressed;
   for (const auto& parameter : parameters) {
     const std::int64_t rows = parameter.dim() >= 2 ? parameter.size(0) : 0;
@@ -26,7 +29,7 @@ std::vector<bool> which(const std::vector<at::Tensor>& parameters, std::int64_t 
 
 std::string q_name(std::size_t i) { return "q." + std::to_string(i); }
 
-/// Tensors of these shapes behind each other in one piece of memory.
+/// Tensors of these shapes that follow each other in one piece of memory.
 std::vector<at::Tensor> pieces(const at::Tensor& memory, const std::vector<at::Tensor>& shapes) {
   std::vector<at::Tensor> parts;
   std::int64_t first = 0;
@@ -46,13 +49,13 @@ at::Tensor joined(const std::vector<at::Tensor>& tensors) {
 }  // namespace
 
 PowerSgd::PowerSgd(const std::vector<at::Tensor>& parameters, std::int64_t rank, std::shared_ptr<Trace> trace)
-    : ErrorFeedback(parameters, which(parameters, rank), std::move(trace)),
+    : ErrorFeedback(parameters, worth_factoring(parameters, rank), std::move(trace)),
       rank_(rank),
       q_(parameters.size()),
       next_q_(parameters.size()) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!compressed(i)) continue;
-    auto generator = at::detail::createCPUGenerator(i);  // alike on all ranks
+    auto generator = at::detail::createCPUGenerator(i);  // the same numbers on all ranks
     q_[i] = at::randn({parameters[i].numel() / parameters[i].size(0), rank_}, generator).to(parameters[i].device());
   }
 }
@@ -83,7 +86,6 @@ void PowerSgd::reduce(const std::vector<std::size_t>& members, FlatBuffer& gradi
     at::Tensor product = matrix(gradient(gradients, i), i);
     at::mm_out(product, p[k], q[k].t());
     corrected(i).sub_(gradient(gradients, i));
-    // From Q = 0, which a gradient of zeros leaves, the iteration would not find back.
     next_q_[i] = at::where(q[k].abs().sum() == 0, q_[i], q[k]);
   }
 }

@@ -1,15 +1,18 @@
-/// Gradients as products of two thin matrices.
+/// Gradients as products of two thin matrices: PowerSGD (Vogels, Karimireddy, Jaggi 2019, arXiv:1905.13727).
+///
+/// A gradient M, as a matrix [first dimension, all others], is approximated by P Qᵀ of rank r, by one step of the power
+/// iteration, which starts from the last step's Q: P = mean of M Q, orthogonalized; Q = mean of Mᵀ P.
+/// (1) Q is the same on all ranks at all times: it starts from random numbers that the parameter's number seeds.
+/// (2) A gradient of zeros leaves Q as it was, because from Q = 0 the iteration could not recover.
+/// (3) Gradients of one dimension, and those that would not shrink to half, travel whole.
+/// Cost: r (rows + columns) numbers travel instead of rows × columns, in two collectives. All ranks must run on
+/// processors of one kind, which round a product alike.
 #pragma once
 
 #include <mn/train/compression/error_feedback.hpp>
 
 namespace mn {
 
-/// PowerSGD (Vogels, Karimireddy, Jaggi 2019, arXiv:1905.13727): a gradient M, as a matrix of its first dimension by
-/// all others, becomes P Qᵀ of rank r by one power iteration that starts from the last step's Q: P = mean of M Q,
-/// orthogonalised; Q = mean of Mᵀ P. r (rows + columns) numbers travel instead of rows × columns. Gradients that would
-/// not shrink to half, and those of one dimension, travel whole. All ranks must be processors of one kind, which round
-/// a product alike.
 class PowerSgd final : public ErrorFeedback {
  public:
   PowerSgd(const std::vector<at::Tensor>& parameters, std::int64_t rank, std::shared_ptr<Trace> trace);
@@ -23,8 +26,8 @@ class PowerSgd final : public ErrorFeedback {
   [[nodiscard]] at::Tensor matrix(const at::Tensor& flat, std::size_t i) const;
 
   std::int64_t rank_;
-  std::vector<at::Tensor> q_;  // [columns, rank] of the last step, the same on all ranks
-  std::vector<at::Tensor> next_q_;
+  std::vector<at::Tensor> q_;       // [columns, rank] of the last step
+  std::vector<at::Tensor> next_q_;  // becomes q_ with the step
 };
 
 }  // namespace mn

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 
+#include <mn/comm/communicator.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/train/extensions/allreduce_persistent.hpp>
@@ -33,8 +34,7 @@ void average_buffers(torch::nn::Module& model, Communicator& comm) {
 }
 
 void extensions::AllreducePersistent::run(Trainer& trainer) {
-  trainer.optimizer().synchronize();
-  trainer.synchronize();
+  trainer.finish_steps();
   average_buffers(trainer.model(), trainer.communicator());
 }
 

@@ -1,7 +1,8 @@
-/// Batch normalisation's statistics averaged over ranks.
+/// Batch normalization's statistics averaged over ranks.
 #pragma once
 
-#include <mn/comm/communicator.hpp>
+#include <string>
+
 #include <mn/train/extension.hpp>
 
 namespace torch::nn {
@@ -10,13 +11,16 @@ class Module;
 
 namespace mn {
 
+class Communicator;
+
 /// Collective: every floating-point buffer of the model becomes its mean over ranks, in one reduction.
 void average_buffers(torch::nn::Module& model, Communicator& comm);
 
 namespace extensions {
 
-/// average_buffers() before evaluators and snapshots run (ChainerMN's AllreducePersistent): each rank's running means
-/// and variances are of its own samples alone. Once an epoch; give it the trigger of whatever comes soonest after it.
+/// Calls average_buffers() before evaluators and snapshots run (ChainerMN's AllreducePersistent), because each rank's
+/// running means and variances are of its own samples alone. Runs once an epoch, unless another trigger is given: give
+/// it that of the most frequent evaluator or snapshot.
 class AllreducePersistent final : public Extension {
  public:
   [[nodiscard]] std::string name() const override { return "AllreducePersistent"; }

@@ -1,16 +1,18 @@
-/// OUT/cg.dot: the computational graph of the loss.
+/// OUT/cg.dot: the computational graph of the loss, as Chainer's dump_graph writes it.
 #pragma once
 
+#include <string>
+
+#include <mn/tensor/modules.hpp>
 #include <mn/train/extension.hpp>
-#include <mn/train/safetensors.hpp>
 
 namespace mn::extensions {
 
-/// The autograd graph behind `loss` in Graphviz's language: boxes are parameters with their shapes, ovals operations;
-/// arrows run from inputs to results.
+/// The autograd graph of `loss` in Graphviz's language: boxes are parameters with their shapes, ovals are operations,
+/// and arrows run from inputs to results.
 [[nodiscard]] std::string graph_of(const at::Tensor& loss, const NamedTensors& parameters);
 
-/// Writes the graph of rank 0's first loss.
+/// Rank 0 writes the graph of its first loss.
 class DumpGraph final : public Extension {
  public:
   [[nodiscard]] std::string name() const override { return "dump_graph"; }

@@ -1,4 +1,4 @@
-/// The end of a training that has diverged.
+/// Ends a training that has diverged.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace mn::extensions {
 
-/// Chainer's FailOnNonNumber: where the newest entry of the log has a `value` that is NaN or infinite, throws DataError
-/// on all ranks alike, before a snapshot is written. Add it after the log, with its trigger.
+/// Chainer's FailOnNonNumber: if `value` in the newest entry of the log is NaN or infinite, throws the same DataError
+/// on every rank, before a snapshot is written. Add it after the log, with the log's trigger.
 class FailOnNonNumber final : public Extension {
  public:
-  /// `log` is the same trainer's.
+  /// `log` is the same trainer's and must live as long as this; `value` is one of its values.
   explicit FailOnNonNumber(const LogReport& log, std::string value = "main/loss")
       : log_(log), value_(std::move(value)) {}
 

@@ -8,7 +8,7 @@ namespace mn::extensions {
 
 void LearningRate::initialize(Trainer& trainer) {
   const std::int64_t steps = trainer.iterator().steps_per_epoch();
-  // The iterations before a resume took other steps: what counts is how far the epochs have come.
+  // Iterations before the resume may have been of another size: the epochs say how far training has come.
   if (steps_per_epoch_ != 0 && steps_per_epoch_ != steps) {
     offset_ = std::llround(trainer.epoch_detail() * static_cast<double>(steps)) - trainer.iteration();
   }

@@ -2,17 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include <mn/train/extension.hpp>
 #include <mn/train/schedules.hpp>
 
 namespace mn::extensions {
 
-/// Sets the rate of every parameter group before the first iteration and after each. A report of the same iteration
+/// Sets the rate of every parameter group before the first iteration and after each. A report in the same iteration
 /// still has the rate that the iteration used. The schedule counts iterations of this run's size: after a resume with
-/// another number of ranks or batch size it goes on from the same part of the same epoch.
+/// another number of ranks or batch size it continues from the same fraction of the same epoch.
 class LearningRate final : public Extension {
  public:
+  /// `schedule` returns the same rates on every rank.
   explicit LearningRate(Schedule schedule) : schedule_(std::move(schedule)) {}
 
   [[nodiscard]] std::string name() const override { return "LearningRate"; }

@@ -5,6 +5,13 @@
 
 namespace mn::extensions {
 
+LogReport::LogReport() = default;
+LogReport::~LogReport() = default;
+
+nlohmann::json LogReport::state() const { return entries_; }
+
+void LogReport::load_state(const nlohmann::json& state) { entries_ = state.get<std::vector<nlohmann::json>>(); }
+
 void LogReport::run(Trainer& trainer) {
   nlohmann::json entry = trainer.take_observation();
   entry["epoch"] = trainer.epoch();

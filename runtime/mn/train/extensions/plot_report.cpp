@@ -32,7 +32,7 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-/// A file in memory with `text`, to be some process's stdin: unlike a pipe it never blocks, nor breaks.
+/// A file in memory with `text`, for a process's stdin: unlike a pipe it never blocks or breaks.
 int memory_file(const std::string& text) {
   const int fd = memfd_create("gnuplot", MFD_CLOEXEC);
   if (fd < 0) return -1;
@@ -80,37 +80,41 @@ PlotReport::~PlotReport() {
   waitpid(child_, nullptr, 0);
 }
 
+/// A line "x y" for each entry that has both.
+std::string PlotReport::points_of(const std::vector<nlohmann::json>& entries, const std::string& name) const {
+  std::ostringstream points;
+  points.precision(9);
+  for (const auto& entry : entries) {
+    const auto y = entry.find(name);
+    const auto x = entry.find(x_);
+    if (y == entry.end() || x == entry.end() || !y->is_number() || !x->is_number()) continue;
+    points << x->get<double>() << " " << y->get<double>() << "\n";
+  }
+  return points.str();
+}
+
 std::string PlotReport::script(const std::vector<nlohmann::json>& entries, const std::string& png) const {
-  std::ostringstream text;
-  text.precision(9);
-  std::ostringstream plots;
+  std::string data;
+  std::string plots;
   int blocks = 0;
   int panels = 0;
   for (const auto& [title, names] : panels_) {
     std::string curves;
     for (const std::string& name : names) {
-      std::ostringstream points;
-      points.precision(9);
-      for (const auto& entry : entries) {
-        const auto y = entry.find(name);
-        const auto x = entry.find(x_);
-        if (y == entry.end() || x == entry.end() || !y->is_number() || !x->is_number()) continue;
-        points << x->get<double>() << " " << y->get<double>() << "\n";
-      }
-      if (points.str().empty()) continue;
-      text << "$d" << blocks << " << EOD\n" << points.str() << "EOD\n";
-      curves += (curves.empty() ? "plot " : ", ") + ("$d" + std::to_string(blocks++)) +
-                " using 1:2 with linespoints title " + quoted(name);
+      const std::string points = points_of(entries, name);
+      if (points.empty()) continue;
+      const std::string block = "$d" + std::to_string(blocks++);
+      data += block + " << EOD\n" + points + "EOD\n";
+      curves += (curves.empty() ? "plot " : ", ") + block + " using 1:2 with linespoints title " + quoted(name);
     }
     if (curves.empty()) continue;
-    plots << "set title " << quoted(title) << "\n" << curves << "\n";
+    plots += "set title " + quoted(title) + "\n" + curves + "\n";
     ++panels;
   }
   if (panels == 0) return "";
-  text << "set terminal pngcairo size 800," << 400 * panels << " noenhanced\nset output " << quoted(png)
-       << "\nset grid\nset key below\nset xlabel " << quoted(x_) << "\nset multiplot layout " << panels << ",1\n"
-       << plots.str() << "unset multiplot\nunset output\n";
-  return text.str();
+  return data + "set terminal pngcairo size 800," + std::to_string(400 * panels) + " noenhanced\nset output " +
+         quoted(png) + "\nset grid\nset key below\nset xlabel " + quoted(x_) + "\nset multiplot layout " +
+         std::to_string(panels) + ",1\n" + plots + "unset multiplot\nunset output\n";
 }
 
 void PlotReport::give_up(const std::string& why) {
@@ -132,7 +136,7 @@ void PlotReport::draw(const Trainer& trainer) {
   drawn_ = log_.entries().size();
 }
 
-/// True if no gnuplot is at work; a plot that is done has then got its name.
+/// True if no gnuplot is running. A plot that is done gets its name.
 bool PlotReport::reap(const Trainer& trainer) {
   if (child_ <= 0) return true;
   int status = 0;
@@ -145,7 +149,7 @@ bool PlotReport::reap(const Trainer& trainer) {
   }
   std::error_code error;
   std::filesystem::rename(temporary_png(trainer), trainer.out() / "plot.png", error);
-  if (error) give_up(program_ + " left no picture: " + error.message());
+  if (error) give_up(program_ + " left no image: " + error.message());
   return true;
 }
 

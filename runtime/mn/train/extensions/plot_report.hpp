@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
 #include <sys/types.h>
 
 #include <mn/train/extension.hpp>
@@ -12,15 +13,15 @@
 
 namespace mn::extensions {
 
-/// One panel: its title and the log's values that it shows.
+/// One panel: its title, and the values of the log that it shows.
 using PlotPanel = std::pair<std::string, std::vector<std::string>>;
 
-/// Draws after each report, once an epoch unless another trigger is given. gnuplot runs beside training, which never
-/// waits for it: a plot that isn't done when the next is due makes that one be left out. Without gnuplot there is one
-/// warning and no plot. Add it after the log.
+/// Rank 0 draws after each report, once an epoch, unless another trigger is given. gnuplot runs beside training, which
+/// never waits for it: a plot that is not done when the next one is due causes that one to be skipped. Without gnuplot
+/// there is one warning and no plot. Add it after the log.
 class PlotReport final : public Extension {
  public:
-  /// `log` is the same trainer's; `x` is one of its values.
+  /// `log` is the same trainer's and must live as long as this; `x` is one of its values, `program` runs as gnuplot.
   explicit PlotReport(const LogReport& log,
                       std::vector<PlotPanel> panels = {{"loss", {"main/loss", "validation/main/loss"}},
                                                        {"accuracy", {"main/accuracy", "validation/main/accuracy"}}},
@@ -33,10 +34,11 @@ class PlotReport final : public Extension {
   /// Waits for the last plot, for a few seconds at most.
   void finalize(Trainer& trainer) override;
 
-  /// gnuplot commands that draw `entries` into a PNG file.
+  /// The gnuplot commands that draw `entries` into the PNG file `png`; empty if no panel has a point.
   [[nodiscard]] std::string script(const std::vector<nlohmann::json>& entries, const std::string& png) const;
 
  private:
+  [[nodiscard]] std::string points_of(const std::vector<nlohmann::json>& entries, const std::string& name) const;
   void draw(const Trainer& trainer);
   bool reap(const Trainer& trainer);
   void give_up(const std::string& why);

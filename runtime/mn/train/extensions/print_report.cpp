@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kLeastWidth = 10;
 
 std::string value_text(const nlohmann::json& value) {
-  if (value.is_null()) return "nan";  // JSON has no other way to say it
+  if (value.is_null()) return "nan";  // JSON has no NaN
   if (value.is_number_integer()) return std::to_string(value.get<std::int64_t>());
   char text[32];
   std::snprintf(text, sizeof text, "%g", value.get<double>());
@@ -25,7 +25,7 @@ std::string padded(std::string text, const std::string& column) {
 }
 
 void print(const std::string& line) {
-  // A progress bar leaves the cursor above itself: what is below is stale.
+  // A progress bar leaves the cursor above itself, so what is below the cursor is stale.
   std::printf("%s%s\n", stdout_is_terminal() ? "\033[J" : "", line.c_str());
   std::fflush(stdout);
 }

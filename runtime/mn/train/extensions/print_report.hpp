@@ -5,15 +5,17 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <mn/train/extension.hpp>
 #include <mn/train/extensions/log_report.hpp>
 
 namespace mn::extensions {
 
-/// One line for each new entry of the log, under one header. Runs when the log does; add it after the log.
+/// Prints one line for each new entry of the log, under one header. Add it after the log.
 class PrintReport final : public Extension {
  public:
-  /// `log` is the same trainer's.
+  /// `log` is the same trainer's and must live as long as this; `columns` are values of the log.
   explicit PrintReport(const LogReport& log, std::vector<std::string> columns = {
                                                  "epoch", "main/loss", "validation/main/loss", "main/accuracy",
                                                  "validation/main/accuracy", "elapsed_time"});
@@ -22,8 +24,9 @@ class PrintReport final : public Extension {
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
 
-  /// A table line for one entry of a log: columns padded to their headers, blank where the entry has no such value.
+  /// The line of one entry: columns are padded to their headers, and blank where the entry has no such value.
   [[nodiscard]] std::string line(const nlohmann::json& entry) const;
+  /// The names of the columns.
   [[nodiscard]] std::string header() const;
 
  private:

@@ -8,6 +8,9 @@
 #include <mn/core/log.hpp>
 #include <mn/train/extensions/profile.hpp>
 #include <mn/train/on_root.hpp>
+#include <mn/train/straggler.hpp>
+#include <mn/train/trace.hpp>
+#include <mn/train/trainer.hpp>
 
 namespace mn::extensions {
 namespace {
@@ -46,6 +49,9 @@ json events_of(const std::vector<Trace::Span>& spans, Trace::Clock::time_point z
 }
 
 }  // namespace
+
+Profile::Profile() : detector_(std::make_unique<StragglerDetector>()) {}
+Profile::~Profile() = default;
 
 void Profile::initialize(Trainer& trainer) {
   if (!trainer.options().trace) throw ArgumentError("the extension \"profile\" needs a trainer with a Trace");
@@ -100,7 +106,7 @@ void Profile::name_stragglers(const Trainer& trainer, const std::vector<json>& s
     for (const json& step : steps) compute.push_back(step[kCompute].get<double>());
     seconds.push_back(lower_median(std::move(compute)));
   }
-  for (const auto& slow : detector_.add(seconds)) {
+  for (const auto& slow : detector_->add(seconds)) {
     char text[160];
     std::snprintf(text, sizeof text, " computes %.1f ms a step, %.2f times the median of the ranks (%.1f ms): all wait",
                   slow.seconds * 1e3, slow.seconds / slow.median, slow.median * 1e3);

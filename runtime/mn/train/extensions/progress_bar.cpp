@@ -35,7 +35,7 @@ bool stdout_is_terminal() {
   if (isatty(STDOUT_FILENO) == 0) return false;
   winsize size = {};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return true;
-  // Open MPI gives its ranks pseudo-terminals of no size, wherever its own output goes.
+  // Open MPI gives its ranks pseudo-terminals without a size, wherever its own output goes.
   std::error_code none;
   const auto parents = std::filesystem::read_symlink("/proc/" + std::to_string(getppid()) + "/fd/1", none).string();
   return parents.starts_with("/dev/pts/") || parents.starts_with("/dev/tty");

@@ -2,16 +2,18 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <string>
 
 #include <mn/train/extension.hpp>
 
 namespace mn::extensions {
 
-/// True if what this process prints reaches a terminal, also through mpiexec.
+/// True if this process's standard output reaches a terminal, directly or through mpiexec.
 [[nodiscard]] bool stdout_is_terminal();
 
-/// Bars for the whole training and the current epoch, speed and estimated time to finish, a few times a second; nothing
-/// where stdout is no terminal.
+/// Rank 0 draws bars for the whole training and the current epoch, the speed and the estimated time to finish, a few
+/// times a second, if its standard output is a terminal.
 class ProgressBar final : public Extension {
  public:
   [[nodiscard]] std::string name() const override { return "ProgressBar"; }
@@ -19,7 +21,8 @@ class ProgressBar final : public Extension {
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;
 
-  /// The four lines for a state of training. `speed` in iterations per second; 0: not known yet.
+  /// The four lines for a state of training. `total` is the fraction done, `epochs` the limit (0: none); `speed` is in
+  /// iterations per second, 0 if not known yet.
   [[nodiscard]] static std::string render(double total, double epoch_detail, std::int64_t iteration,
                                           std::int64_t epochs, double speed, double seconds_left);
 

@@ -1,12 +1,12 @@
 #include <mn/core/error.hpp>
-#include <mn/train/checkpoint.hpp>
+#include <mn/train/checkpoint/checkpoint_folder.hpp>
 #include <mn/train/extensions/snapshot.hpp>
 #include <mn/train/trainer.hpp>
 
 namespace mn::extensions {
 
 Snapshot::Snapshot(std::size_t keep) : keep_(keep) {
-  if (keep_ == 0) throw UsageError("the number of checkpoints to keep must be at least 1");
+  if (keep_ == 0) throw UsageError("the number of checkpoints to keep must be at least 1, got 0");
 }
 
 void Snapshot::run(Trainer& trainer) {

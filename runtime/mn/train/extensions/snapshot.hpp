@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include <mn/train/extension.hpp>
 
 namespace mn::extensions {
 
-/// Writes OUT/snapshot_iter_N, once an epoch unless another trigger is given, and removes all but the newest `keep`.
-/// Runs after all other extensions, whose states it holds. Trainer::resume() reads it.
+/// Writes OUT/snapshot_iter_N once an epoch, unless another trigger is given, and removes all but the newest `keep`.
+/// Runs after all other extensions, because it holds their states. Trainer::resume() reads it.
 class Snapshot final : public Extension {
  public:
   /// Throws UsageError unless keep ≥ 1.

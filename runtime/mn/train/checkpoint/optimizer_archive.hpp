@@ -1,0 +1,20 @@
+/// A torch optimizer as bytes, in libtorch's own archive format.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <c10/core/Device.h>
+
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace mn {
+
+/// Options and state.
+[[nodiscard]] std::string optimizer_bytes(const torch::optim::Optimizer& optimizer);
+/// Loads options and state; tensors go to `device`. libtorch throws at a mismatch.
+void load_optimizer(torch::optim::Optimizer& optimizer, std::string_view bytes, c10::Device device);
+
+}  // namespace mn

@@ -1,0 +1,25 @@
+/// The state of libtorch's random numbers on this rank: of the CPU's generator and, on a GPU, of that device's. All
+/// functions are local.
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+#include <mn/core/buffer.hpp>
+#include <mn/tensor/modules.hpp>
+
+namespace mn {
+
+/// The state as tensors of bytes, named "random.cpu" and "random.cuda".
+[[nodiscard]] NamedTensors random_state(Device device);
+/// Continues from a state. A generator that `state` does not name is left alone. Throws c10::Error if the bytes are not
+/// a generator's state.
+void set_random_state(const NamedTensors& state, Device device);
+
+/// The seed of the CPU's generator.
+[[nodiscard]] std::uint64_t random_seed();
+/// Seeds all generators.
+void seed_random(std::uint64_t seed, Device device);
+
+}  // namespace mn

@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <cstring>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
+#include <mn/train/checkpoint/safetensors.hpp>
+#include <mn/train/checkpoint/safetensors_header.hpp>
+#include <mn/train/on_root.hpp>
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::pair<at::ScalarType, const char*> kDtypes[] = {
+    {at::kDouble, "F64"}, {at::kFloat, "F32"}, {at::kHalf, "F16"}, {at::kBFloat16, "BF16"}, {at::kLong, "I64"},
+    {at::kInt, "I32"},    {at::kShort, "I16"}, {at::kChar, "I8"},  {at::kByte, "U8"},       {at::kBool, "BOOL"}};
+
+std::string name_of_dtype(const std::string& name, at::ScalarType type) {
+  for (const auto& [known, text] : kDtypes) {
+    if (known == type) return text;
+  }
+  throw ArgumentError("tensor \"" + name + "\" of dtype " + toString(type) + " can't be saved as safetensors");
+}
+
+std::string shape_text(at::IntArrayRef shape) { return json(shape.vec()).dump(); }
+
+std::size_t bytes_of(const at::Tensor& tensor) {
+  return static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
+}
+
+/// Wide elements first; then by name.
+NamedTensors in_file_order(NamedTensors tensors) {
+  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
+    const auto wide = [](const auto& named) { return named.second.element_size(); };
+    return wide(a) != wide(b) ? wide(a) > wide(b) : a.first < b.first;
+  });
+  return tensors;
+}
+
+at::ScalarType dtype_of_name(const std::string& name) {
+  for (const auto& [type, text] : kDtypes) {
+    if (name == text) return type;
+  }
+  throw DataError("safetensors of dtype " + name + " can't be loaded");
+}
+
+void check_same(const std::string& name, const at::Tensor& wanted, const at::Tensor& given, const std::string& source) {
+  if (given.sizes() == wanted.sizes() && given.scalar_type() == wanted.scalar_type()) return;
+  throw DataError(source + " is of another model: \"" + name + "\" is " + toString(given.scalar_type()) + " " +
+                  shape_text(given.sizes()) + " there and " + toString(wanted.scalar_type()) + " " +
+                  shape_text(wanted.sizes()) + " in this one");
+}
+
+}  // namespace
+
+std::string to_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
+  const NamedTensors ordered = in_file_order(tensors);
+  json header = json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  std::size_t end = 0;
+  for (const auto& [name, tensor] : ordered) {
+    const std::size_t begin = end;
+    end += bytes_of(tensor);
+    header[name] = {{"dtype", name_of_dtype(name, tensor.scalar_type())},
+                    {"shape", tensor.sizes().vec()},
+                    {"data_offsets", {begin, end}}};
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // the data begins 8-byte aligned
+
+  const std::uint64_t header_bytes = text.size();
+  std::string file(reinterpret_cast<const char*>(&header_bytes), sizeof header_bytes);
+  file.reserve(sizeof header_bytes + text.size() + end);
+  file += text;
+  for (const auto& [name, tensor] : ordered) {
+    const at::Tensor dense = tensor.detach().to(at::kCPU).contiguous();
+    if (dense.numel() > 0) file.append(static_cast<const char*>(dense.data_ptr()), bytes_of(dense));
+  }
+  return file;
+}
+
+NamedTensors from_safetensors(std::string_view bytes, const std::string& source) {
+  NamedTensors tensors;
+  for (SafetensorsEntry& entry : parse_safetensors_header(bytes, source)) {
+    at::Tensor tensor = at::empty(entry.shape, dtype_of_name(entry.dtype));
+    if (!entry.bytes.empty()) std::memcpy(tensor.data_ptr(), entry.bytes.data(), entry.bytes.size());
+    tensors.emplace_back(std::move(entry.name), std::move(tensor));
+  }
+  return tensors;
+}
+
+void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source) {
+  std::map<std::string, at::Tensor> given(tensors.begin(), tensors.end());
+  const NamedTensors own = named_tensors(module);
+  for (const auto& [name, tensor] : own) {
+    const auto found = given.find(name);
+    // Files of older frameworks lack this count of minibatches, which only a batch normalization without momentum
+    // reads.
+    if (found == given.end() && name.ends_with(".num_batches_tracked")) {
+      given.emplace(name, at::zeros_like(tensor));
+      continue;
+    }
+    if (found == given.end()) throw DataError(source + " is of another model: it lacks \"" + name + "\"");
+    check_same(name, tensor, found->second, source);
+  }
+  if (given.size() > own.size()) {
+    for (const auto& [name, tensor] : own) given.erase(name);
+    throw DataError(source + " is of another model: it holds \"" + given.begin()->first + "\", which this one lacks");
+  }
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : own) at::Tensor(tensor).copy_(given.at(name));
+}
+
+void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm) {
+  on_root<DataError>(
+      comm,
+      [&] {
+        write_file(path, to_safetensors(named_tensors(module), {{"format", "pt"}}));
+      },
+      true);
+}
+
+void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm) {
+  on_root<DataError>(
+      comm, [&] { copy_into(module, from_safetensors(read_file(path), path.string()), path.string()); }, true);
+  comm.broadcast_data(module);
+}
+
+}  // namespace mn

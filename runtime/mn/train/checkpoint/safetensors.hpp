@@ -1,0 +1,39 @@
+/// Weights as a safetensors file, which any framework can load (https://github.com/huggingface/safetensors).
+///
+/// The file: u64 bytes of the header (little endian), the header, then the data of all tensors, back to back and
+/// contiguous. The header is JSON: for each tensor its name, dtype, shape, and begin and end in the data.
+/// (1) Written files hold wide elements first, and the data begins at a multiple of 8, so each tensor is aligned.
+/// (2) A file that is read must account for every byte: no gap, no overlap, no rest.
+/// Cost: a copy of all tensors in host memory.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include <mn/tensor/modules.hpp>
+
+namespace mn {
+
+class Communicator;
+
+/// The bytes of a file with these tensors, from any device; `metadata` is the header's. Throws ArgumentError for a
+/// dtype that the format lacks. Local.
+[[nodiscard]] std::string to_safetensors(const NamedTensors& tensors,
+                                         const std::map<std::string, std::string>& metadata = {});
+/// The tensors, on the CPU, with memory of their own, in the order of their data. Throws DataError that begins with
+/// `source` unless every byte is what the format says. Local.
+[[nodiscard]] NamedTensors from_safetensors(std::string_view bytes, const std::string& source);
+
+/// Copies tensors into the module's parameters and buffers. Throws DataError that begins with `source`, with nothing
+/// copied, unless names, shapes and dtypes are the module's own. Local.
+void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source);
+
+/// Collective: rank 0 writes its weights, atomically, and all ranks wait for it. Throws the same DataError on every
+/// rank.
+void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm);
+/// Collective: rank 0 reads, and every rank ends with the same weights. Throws the same DataError on every rank.
+void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm);
+
+}  // namespace mn

@@ -1,0 +1,33 @@
+/// How gradients are compressed before they travel.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mn {
+
+/// What the ranks send of each gradient; what a lossy kind leaves out is added to the rank's next gradient (error
+/// feedback: Karimireddy et al. 2019, arXiv:1901.09847).
+enum class Compression : std::uint8_t {
+  kNone,      ///< "none": all of it
+  kFp16,      ///< "fp16": each element as a float16
+  kBf16,      ///< "bf16": each element as a bfloat16
+  kTopK,      ///< "topk": the elements of largest magnitude, with their indices
+  kPowerSgd,  ///< "powersgd": two thin matrices whose product approximates it
+};
+
+/// The names that parse_compression() knows, in the order of the enumeration.
+[[nodiscard]] std::vector<std::string> compression_names();
+/// Throws UsageError that lists the names for any other name.
+[[nodiscard]] Compression parse_compression(std::string_view name);
+
+/// A kind of compression and its parameters.
+struct CompressionOptions {
+  Compression kind = Compression::kNone;  ///< one rank alone never compresses
+  double density = 0.01;                  ///< top-k: the fraction of each gradient's elements that travels, in (0, 1]
+  std::int64_t rank = 4;                  ///< PowerSGD: columns of its matrices, at least 1
+};
+
+}  // namespace mn

@@ -1,0 +1,72 @@
+/// One piece of memory with a tensor in it for each parameter, so that a reduction passes over memory once and copies
+/// nothing.
+///
+/// Layout: tensors of one dtype follow each other in the order given; dtypes begin at multiples of 64 bytes; float32 is
+/// the last dtype, and behind its last tensor lies the tail, float32 numbers that travel with the gradients.
+/// (1) Message m is contiguous; messages follow each other in memory in the order of their indices, the tail last.
+/// (2) A view has its parameter's shape, dtype and memory order (channels_last stays so), and its own version counter.
+/// (3) The layout depends on shapes, dtypes and `order` alone: it is the same on every rank.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include <mn/comm/communicator.hpp>
+
+namespace mn {
+
+/// A copy shares the memory and keeps it alive.
+class FlatBuffer {
+ public:
+  FlatBuffer() = default;
+  /// Collective: the communicator allocates the memory, on its device, zeroed. `order` permutes the parameters in
+  /// memory (empty: as they come); `tail_count` is in elements.
+  FlatBuffer(const std::vector<at::Tensor>& parameters, std::size_t tail_count, Communicator& comm,
+             std::span<const std::size_t> order = {});
+
+  /// The tensor of parameter i.
+  [[nodiscard]] const at::Tensor& view(std::size_t i) const { return views_[i]; }
+  [[nodiscard]] const at::Tensor& tail() const noexcept { return tail_; }
+  /// What a reduction takes: one for each parameter and one for the tail, in memory order.
+  [[nodiscard]] std::span<const BufferView> messages() const noexcept { return messages_; }
+  /// The index of parameter i's message.
+  [[nodiscard]] std::size_t message_index(std::size_t i) const { return message_index_[i]; }
+  /// The parameter whose message is m; std::nullopt for the tail.
+  [[nodiscard]] std::optional<std::size_t> parameter_of(std::size_t m) const { return parameter_of_[m]; }
+  /// Message m as a tensor of one dimension, elements in memory order.
+  [[nodiscard]] const at::Tensor& message(std::size_t m) const { return message_tensors_[m]; }
+  /// For messages [first, first + count): tensor_name() of their parameters.
+  [[nodiscard]] std::vector<std::string> names(std::size_t first, std::size_t count) const;
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+  /// Multiplies every element, the tail's too.
+  void scale(double factor);
+  /// Copies messages [first, first + count) of `other`, which has the same layout.
+  void copy_from(const FlatBuffer& other, std::size_t first, std::size_t count);
+  void copy_from(const FlatBuffer& other) { copy_from(other, 0, messages_.size()); }
+
+ private:
+  std::byte* add_flat(std::int64_t count, at::ScalarType dtype, std::byte* host);
+  std::byte* add_parameter(std::size_t i, std::byte* data);
+  void add_tail(std::int64_t count, std::byte* data);
+
+  std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> flats_;  // one for each dtype; the float32 one includes the tail
+  std::vector<at::Tensor> views_;
+  std::vector<at::Tensor> message_tensors_;  // one-dimensional, over each message
+  std::vector<BufferView> messages_;
+  std::vector<std::size_t> message_index_;
+  std::vector<std::optional<std::size_t>> parameter_of_;  // [messages]
+  at::Tensor tail_;
+  c10::Device device_ = c10::kCPU;
+  std::shared_ptr<std::byte> host_memory_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace mn
