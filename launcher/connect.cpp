@@ -11,6 +11,7 @@
 #include "check_failed.hpp"
 #include "facts/addresses.hpp"
 #include "place/pmi.hpp"
+#include "place/pmix_library.hpp"
 
 namespace mn::launcher {
 namespace {

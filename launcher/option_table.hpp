@@ -22,7 +22,7 @@ inline constexpr OptionText kOptions[] = {
      "Run all checks and a live self test: a ring of messages, reductions with known sums, latency and bandwidth "
      "between nodes, and probes of the GPUs. Prints a report; the exit status is 0 if all is well and 1 if not."},
     {"bind", "auto|none", "cores, GPU and NIC for each rank (default: auto)",
-     "With auto, each rank gets cores of its own near its GPU, within its scheduler's mask. With none, masks "
+     "With auto, each rank gets cores of its own near its GPU, within what the scheduler left it. With none, masks "
      "stay as they are."},
     {"gpu-visibility", "all|one", "GPUs that a rank can see (default: all)",
      "With all, a rank sees every GPU of its job on the node, as NCCL needs for direct transfers, and MN_DEVICE says "

@@ -1,4 +1,4 @@
-/// The start of the program, once nothing speaks against it.
+/// The start of the program, once the checks have passed.
 #pragma once
 
 #include "this_rank.hpp"

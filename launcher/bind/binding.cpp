@@ -13,12 +13,12 @@ const GpuSlot* slot_of(const Machine& machine, const VisibleGpu& gpu) {
   return found == machine.gpus.end() ? nullptr : &*found;
 }
 
-/// Kuhn's augmenting paths: gives every rank a GPU of its own where that is possible at all.
+/// Kuhn's augmenting paths: as many ranks as possible get a GPU of their own.
 class Matching {
  public:
   explicit Matching(const std::vector<std::vector<std::string>>& wishes) : wishes_(wishes) {}
 
-  bool place(std::size_t rank) {
+  bool match(std::size_t rank) {
     tried_.clear();
     return augment(rank);
   }
@@ -26,7 +26,7 @@ class Matching {
 
  private:
   bool augment(std::size_t rank) {
-    // A free one before any that would have to be taken from another: rank i of equal ranks gets GPU i.
+    // A free GPU before one that another rank would have to yield: rank i of equal ranks gets GPU i.
     for (const auto& gpu : wishes_[rank]) {
       if (owner_.try_emplace(gpu, rank).second) return true;
     }
@@ -70,7 +70,7 @@ void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks
                  std::vector<Binding>& bindings) {
   const auto wishes = wishes_of(machine, ranks);
   Matching matching(wishes);
-  for (std::size_t i = 0; i < ranks.size(); ++i) matching.place(i);
+  for (std::size_t i = 0; i < ranks.size(); ++i) matching.match(i);
   std::map<std::string, int> users;
   for (const auto& [uuid, rank] : matching.owners()) {
     bindings[rank].gpu = index_of(ranks[rank], uuid);
@@ -107,9 +107,9 @@ int package_near(const std::vector<Core>& cores, const CpuSet& near) {
   return found == cores.end() ? -1 : found->package;
 }
 
-/// Shares `cores` out among `group` in equal numbers; what does not divide evenly stays for the system.
-void share_out(const Machine& machine, const std::vector<Core>& cores, const std::vector<RankResources>& ranks,
-               const std::vector<std::size_t>& group, std::vector<Binding>& bindings) {
+/// Divides `cores` equally among the ranks of `group`; the remainder stays for the system.
+void divide_cores(const Machine& machine, const std::vector<Core>& cores, const std::vector<RankResources>& ranks,
+                  const std::vector<std::size_t>& group, std::vector<Binding>& bindings) {
   const std::size_t quota = cores.size() / group.size();
   std::vector<bool> taken(cores.size(), false);
   std::map<std::size_t, std::size_t> count;
@@ -122,7 +122,7 @@ void share_out(const Machine& machine, const std::vector<Core>& cores, const std
     }
   };
   for (const std::size_t rank : group) bindings[rank].cpus.clear();
-  // All ranks take what is nearest before any takes what is farther: the same NUMA node, the same package, any.
+  // All ranks take the nearest cores before any rank takes farther ones: the same NUMA node, the same package, any.
   for (const std::size_t rank : group) {
     if (const GpuSlot* gpu = slot_of_rank(machine, ranks[rank], bindings[rank])) {
       take(rank, [&](const Core& core) { return gpu->near.contains(*core.cpus.begin()); });
@@ -149,7 +149,7 @@ void assign_cores(const Machine& machine, const std::vector<RankResources>& rank
     const std::size_t share = std::max<std::size_t>(1, cores.size() / group.size());
     for (const std::size_t rank : group) bindings[rank].cores = static_cast<int>(share);
     // With fewer cores than ranks the kernel's scheduler does better than any fixed share.
-    if (bind && group.size() > 1 && cores.size() >= group.size()) share_out(machine, cores, ranks, group, bindings);
+    if (bind && group.size() > 1 && cores.size() >= group.size()) divide_cores(machine, cores, ranks, group, bindings);
   }
 }
 

@@ -1,8 +1,11 @@
-/// Which GPU, cores and network card each rank of a node gets. Pure: every rank of the node computes the same.
+/// Which GPU, cores and network card each rank of a node gets.
 ///
-/// GPUs: a matching between ranks and the GPUs each can see, so that none is used twice while another is free.
-/// Cores: ranks with equal masks share them out in equal numbers, near their GPUs first; a mask that the scheduler made
-/// for one rank is left as it is.
+/// 1. A pure function: every rank of the node computes the same bindings.
+/// 2. GPUs: a maximum matching between ranks and the GPUs that each can see. None is used twice while another is free.
+/// 3. Cores: ranks with equal masks divide them equally, near their GPUs first. A mask that the scheduler made for one
+///    rank stays.
+///
+/// Cost: O(ranks x GPUs) for each rank in the worst case. Source: Kuhn's algorithm for bipartite matching.
 #pragma once
 
 #include <string>
@@ -33,7 +36,7 @@ struct BindingOptions {
 
 struct Binding {
   int gpu = -1;             ///< index into the rank's visible GPUs; -1: none
-  CpuSet cpus;              ///< what to run on; equals the mask if there is nothing to narrow
+  CpuSet cpus;              ///< what to run on; the mask, where it is not narrowed
   int cores = 1;            ///< cores among them that are this rank's share
   std::string nic;          ///< empty: none
   bool shares_gpu = false;  ///< another rank of the node uses the same GPU

@@ -16,7 +16,7 @@ using CpuSet = std::set<int>;
 
 /// The CPUs that this thread may run on. Works for any number of CPUs.
 [[nodiscard]] CpuSet affinity_of_this_thread();
-/// Throws Error if the kernel refuses.
+/// Throws Error if the kernel rejects them.
 void set_affinity_of_this_thread(const CpuSet& cpus);
 
 }  // namespace mn::launcher

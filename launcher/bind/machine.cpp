@@ -37,7 +37,7 @@ CpuSet cpus_of(hwloc_const_cpuset_t set) {
   return cpus;
 }
 
-/// A device's NUMA node: -1 where its place is the whole machine.
+/// A device's NUMA node; -1 where it belongs to the whole machine.
 int numa_of(hwloc_topology_t topology, hwloc_obj_t device) {
   const hwloc_obj_t parent = hwloc_get_non_io_ancestor_obj(topology, device);
   const bool local = parent != nullptr && parent->nodeset != nullptr && hwloc_bitmap_weight(parent->nodeset) == 1;

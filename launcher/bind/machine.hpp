@@ -16,7 +16,7 @@ struct Core {
   friend bool operator==(const Core&, const Core&) = default;
 };
 
-/// A GPU by its place on the PCI bus; NVML knows the rest.
+/// A GPU by its address on the PCI bus; NVML describes the rest.
 struct GpuSlot {
   std::string name;    ///< hwloc's: nvml0, rsmi0; empty where hwloc knows only the PCI device
   std::string bus_id;  ///< 0000:3b:00.0
@@ -34,7 +34,7 @@ struct Nic {
 };
 
 struct Machine {
-  std::vector<Core> cores;    ///< in the order of the hardware: neighbours share caches
+  std::vector<Core> cores;    ///< in the order of the hardware: adjacent ones share caches
   std::vector<GpuSlot> gpus;  ///< by bus id
   std::vector<Nic> nics;      ///< InfiniBand and the like, or, where there is none, Ethernet
   int numa_nodes = 1;

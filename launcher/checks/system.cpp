@@ -108,7 +108,7 @@ Findings check_cpu(const JobFacts& job) {
 Findings check_clock(const JobFacts& job) {
   constexpr double kSeconds = 1;
   constexpr double kFatalSeconds = 30;
-  std::vector<std::size_t> nodes;  // that tell a time
+  std::vector<std::size_t> nodes;  // with a time
   std::vector<double> sorted;
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
     if (!job.nodes[node].time) continue;

@@ -30,7 +30,7 @@ std::string read_at(std::ifstream& file, std::uint64_t offset, std::uint64_t byt
   return text;
 }
 
-/// Nothing if the file does not begin as a 64-bit ELF file.
+/// No value if the file does not begin as a 64-bit ELF file.
 std::optional<Elf64_Ehdr> read_header(std::ifstream& file) {
   Elf64_Ehdr header;
   const std::string start = read_at(file, 0, sizeof header);

@@ -16,7 +16,7 @@ struct ElfFile {
   std::string build_id;     ///< hexadecimal; empty if it has none
 };
 
-/// Nothing if `file` is no 64-bit ELF file of this machine's byte order.
+/// No value if `file` is no 64-bit ELF file of this machine's byte order.
 [[nodiscard]] std::optional<ElfFile> read_elf(const std::filesystem::path& file);
 
 /// A section of a file, of which pieces can be read.
@@ -25,7 +25,7 @@ class ElfSection {
   ElfSection(std::ifstream file, std::uint64_t offset, std::uint64_t bytes)
       : file_(std::move(file)), offset_(offset), bytes_(bytes) {}
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
-  /// Nothing past the section's end.
+  /// No value past the section's end.
   template <typename Value>
   [[nodiscard]] std::optional<Value> read(std::uint64_t at) const {
     Value value;
@@ -40,7 +40,7 @@ class ElfSection {
   std::uint64_t offset_;
   std::uint64_t bytes_;
 };
-/// Nothing if `file` is no 64-bit ELF file, or has no section of that name.
+/// No value if `file` is no 64-bit ELF file, or has no section of that name.
 [[nodiscard]] std::optional<ElfSection> open_section(const std::filesystem::path& file, const std::string& name);
 
 struct Library {
@@ -48,7 +48,7 @@ struct Library {
   std::filesystem::path path;  ///< empty: not found
 };
 
-/// Asks `interpreter`, as ldd does: the loader's own answer, with this process's environment. Nothing of the program
+/// Asks `interpreter`, as ldd does: the loader's own answer, with this process's environment. No code of the program
 /// runs. Empty if the loader gives no answer in time.
 [[nodiscard]] std::vector<Library> list_libraries(const std::string& interpreter, const std::filesystem::path& program,
                                                   std::chrono::milliseconds patience);

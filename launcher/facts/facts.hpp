@@ -140,7 +140,7 @@ struct RankFacts {
   std::optional<int> size;               ///< of the job, as this rank counts
   std::vector<std::string> conflicts;    ///< as Placement::conflicts
   std::optional<std::string> arguments;  ///< hash of the command line
-  std::optional<int> threads;            ///< that the rank will run, as far as its variables tell
+  std::optional<int> threads;            ///< that the rank will run, if its variables say
   std::optional<std::string> openable;   ///< hash of the GPUs that the driver opens to it
   RankResources resources;
   friend bool operator==(const RankFacts&, const RankFacts&) = default;

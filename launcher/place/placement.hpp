@@ -46,10 +46,10 @@ struct Placement {
 };
 
 /// The innermost live launcher. `is_socket(fd)`: whether the descriptor is an open socket of this process, by which
-/// a live PMI_FD is told from one that was inherited as text only.
+/// a live PMI_FD differs from one that was inherited as text only.
 [[nodiscard]] Launcher innermost_launcher(const Variables& variables, const std::function<bool(int)>& is_socket);
 
-/// The same where the PMIx server does not answer; kNone: there is nothing else.
+/// The same where the PMIx server does not answer; kNone: there is no other.
 [[nodiscard]] Launcher launcher_without_server(const Variables& variables);
 
 /// Whether the job's name is that of a step of srun --mpi=pmix.

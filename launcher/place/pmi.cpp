@@ -77,7 +77,7 @@ std::optional<std::string> PmiSession::get(const std::string& key) {
   return ask("get kvsname=" + space_ + " key=" + key, "value");
 }
 
-bool PmiSession::leave_farewell_behind() const {
+bool PmiSession::leave_finalizer() const {
   const int self = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
   if (self < 0) return false;
   const pid_t child = fork();
@@ -97,7 +97,7 @@ bool PmiSession::leave_farewell_behind() const {
 }
 
 std::optional<ServerJob> PmiSession::read_job(int rank, int size) {
-  if (rank < 0 || rank >= size || !leave_farewell_behind()) return std::nullopt;
+  if (rank < 0 || rank >= size || !leave_finalizer()) return std::nullopt;
   if (ask("init pmi_version=1 pmi_subversion=1", "rc") != "0") return std::nullopt;
   space_ = ask("get_my_kvsname", "kvsname").value_or("");
   const auto nodes = nodes_of_mapping(get("PMI_process_mapping").value_or(""), size);

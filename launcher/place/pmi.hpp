@@ -1,8 +1,8 @@
 /// A conversation with MPICH's process manager (Hydra) in PMI-1, its line protocol: who is on which node, and where
 /// rank 0 can be reached. The program can have its own conversation afterwards on the same socket, as MPI_Init does.
 ///
-/// Hydra takes a client that ends without a farewell for crashed, and a program without MPI says none. So a process is
-/// left behind that waits for the end of this one, whatever it has become by then, and says it.
+/// Hydra counts a client that ends without finalizing as crashed, and a program without MPI does not finalize. So a
+/// second process waits for the end of this one, which is the program by then, and finalizes.
 #pragma once
 
 #include <chrono>
@@ -39,7 +39,7 @@ class PmiSession {
                                                std::chrono::milliseconds patience = std::chrono::seconds(5));
   [[nodiscard]] std::optional<std::string> get(const std::string& key);
   /// False where the kernel has no way to wait for a process that is not a child (before Linux 5.3).
-  [[nodiscard]] bool leave_farewell_behind() const;
+  [[nodiscard]] bool leave_finalizer() const;
 
   int fd_;
   std::string space_;  ///< the job's space of keys: no other job's

@@ -1,67 +1,18 @@
 #include "place/pmix.hpp"
 
-#include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
-#include <cstring>
-#include <iostream>
 #include <mutex>
-#include <thread>
+#include <span>
 
-#include <dlfcn.h>
-#include <unistd.h>
-
-#include <mn/core/environment.hpp>
 #include <mn/core/ranks.hpp>
 
 #include "place/kept_connections.hpp"
-#include "place/pmix_abi.hpp"
+#include "place/pmix_library.hpp"
+#include "place/pmix_watchdog.hpp"
 
 namespace mn::launcher {
 namespace {
-
-template <typename Function>
-Function* symbol(void* handle, const char* name) {
-  void* address = dlsym(handle, name);
-  if (address == nullptr)
-    throw PmixError(std::string("the loaded libpmix has no ") + name + ": it is older than PMIx 3");
-  return reinterpret_cast<Function*>(address);
-}
-
-void* load_first(const std::vector<std::filesystem::path>& libraries) {
-  std::string reasons;
-  for (const auto& path : libraries) {
-    // RTLD_LOCAL keeps its symbols away from a libpmix that a plugin of ours might bring.
-    if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
-    reasons += std::string(reasons.empty() ? "" : "; ") + dlerror();
-  }
-  throw PmixError("no libpmix could be loaded (" + reasons + "): put the one of your MPI on LD_LIBRARY_PATH");
-}
-
-void copy_name(char* target, std::size_t capacity, std::string_view text) {
-  const std::size_t length = std::min(text.size(), capacity - 1);
-  std::memcpy(target, text.data(), length);
-  target[length] = '\0';
-}
-
-pmix::Info flag(const char* key) {
-  pmix::Info info{};
-  copy_name(info.key, sizeof info.key, key);
-  info.value.type = pmix::kBool;
-  info.value.data.flag = true;
-  return info;
-}
-
-/// PMIx allocates values with malloc and leaves them to the caller.
-struct FreeValue {
-  void operator()(pmix::Value* value) const noexcept {
-    if (value->type == pmix::kString) std::free(value->data.string);
-    if (value->type == pmix::kByteObject) std::free(value->data.object.bytes);
-    std::free(value);
-  }
-};
-using OwnedValue = std::unique_ptr<pmix::Value, FreeValue>;
 
 /// Waits for callbacks from libpmix's thread. Shared with them: they may come after the waiter has given up.
 struct Signal {
@@ -101,110 +52,11 @@ constexpr const char* kGeneration = "mn.generation";
 
 }  // namespace
 
-std::vector<std::filesystem::path> pmix_libraries(const Variables& variables) {
-  constexpr const char* kName = "libpmix.so.2";
-  std::vector<std::filesystem::path> libraries;
-  // A private MPI (a module, a container, a Python wheel) brings the libpmix that speaks its server's language.
-  for (const char* folder : {"OMPI_LIBDIR_LOC", "OPAL_PREFIX", "PMIX_PREFIX"}) {
-    const auto value = variables.get(folder);
-    if (!value) continue;
-    for (const char* below : {"", "openmpi", "lib", "lib/openmpi"})
-      libraries.push_back(std::filesystem::path(*value) / below / kName);
-  }
-  std::erase_if(libraries, [](const auto& library) { return !std::filesystem::exists(library); });
-  libraries.emplace_back(kName);
-  return libraries;
-}
-
-struct PmixSession::Library {
-  explicit Library(void* library)
-      : handle(library),
-        init(symbol<pmix::Init>(library, "PMIx_Init")),
-        finalize(symbol<pmix::Finalize>(library, "PMIx_Finalize")),
-        put(symbol<pmix::Put>(library, "PMIx_Put")),
-        commit(symbol<pmix::Commit>(library, "PMIx_Commit")),
-        fence_nb(symbol<pmix::FenceNb>(library, "PMIx_Fence_nb")),
-        get(symbol<pmix::Get>(library, "PMIx_Get")),
-        get_nb(symbol<pmix::GetNb>(library, "PMIx_Get_nb")),
-        error_string(symbol<pmix::ErrorString>(library, "PMIx_Error_string")),
-        version(symbol<pmix::GetVersion>(library, "PMIx_Get_version")) {}
-
-  void check(pmix::Status status, const std::string& operation) const {
-    if (status != pmix::kSuccess) throw PmixError(operation + ": " + error_string(status));
-  }
-  [[nodiscard]] pmix::Proc proc(std::uint32_t rank) const {
-    pmix::Proc other = me;
-    other.rank = rank;
-    return other;
-  }
-  [[nodiscard]] OwnedValue read(std::uint32_t rank, const char* key, const pmix::Info* info, std::size_t count) const {
-    const pmix::Proc from = proc(rank);
-    pmix::Value* value = nullptr;
-    return OwnedValue(get(&from, key, info, count, &value) == pmix::kSuccess ? value : nullptr);
-  }
-
-  void* handle;
-  pmix::Init* init;
-  pmix::Finalize* finalize;
-  pmix::Put* put;
-  pmix::Commit* commit;
-  pmix::FenceNb* fence_nb;
-  pmix::Get* get;
-  pmix::GetNb* get_nb;
-  pmix::ErrorString* error_string;
-  pmix::GetVersion* version;
-  pmix::Proc me{};
-};
-
-/// Ends the process if a call takes too long.
-class PmixSession::Watchdog {
- public:
-  explicit Watchdog(std::chrono::milliseconds patience) : patience_(patience), thread_([this] { watch(); }) {}
-  ~Watchdog() {
-    end_ = true;
-    thread_.join();
-  }
-  Watchdog(const Watchdog&) = delete;
-  Watchdog& operator=(const Watchdog&) = delete;
-
-  /// Watches from its making to its end.
-  class Call {
-   public:
-    explicit Call(Watchdog& dog) : dog_(dog) { dog.deadline_ = Clock::now() + dog.patience_ + kMargin; }
-    ~Call() { dog_.deadline_ = Clock::time_point::max(); }
-    Call(const Call&) = delete;
-    Call& operator=(const Call&) = delete;
-
-   private:
-    static constexpr std::chrono::seconds kMargin{2};  // a fence ends by itself, and then asks who is missing
-    Watchdog& dog_;
-  };
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  void watch() const {
-    for (; !end_; std::this_thread::sleep_for(kInterval)) {
-      if (Clock::now() < deadline_.load()) continue;
-      std::cerr << "mnlaunch: error [pmix] " << host_name() << ": the PMIx server of this node has not answered for "
-                << std::chrono::duration_cast<std::chrono::seconds>(patience_).count()
-                << " s; look for a hung mpiexec, prted or slurmstepd there" << std::endl;
-      _exit(kExitCheckFailed);
-    }
-  }
-
-  static constexpr std::chrono::milliseconds kInterval{2};
-  std::chrono::milliseconds patience_;
-  std::atomic<Clock::time_point> deadline_ = Clock::time_point::max();
-  std::atomic<bool> end_ = false;
-  std::thread thread_;  // last: it uses all the others
-};
-
 PmixSession::PmixSession(const std::vector<std::filesystem::path>& libraries, std::chrono::milliseconds patience)
     : patience_(patience),
-      library_(std::make_unique<Library>(load_first(libraries))),
-      watchdog_(std::make_unique<Watchdog>(patience)) {
-  const Watchdog::Call call(*watchdog_);
+      library_(std::make_unique<PmixLibrary>(libraries)),
+      watchdog_(std::make_unique<PmixWatchdog>(patience)) {
+  const PmixWatchdog::Call call(*watchdog_);
   setenv("PMIX_MCA_gds", "hash", 1);
   keep_connections_of(
       [&] { library_->check(library_->init(&library_->me, nullptr, 0), "connecting to the PMIx server of this job"); });
@@ -213,14 +65,11 @@ PmixSession::PmixSession(const std::vector<std::filesystem::path>& libraries, st
 }
 
 PmixSession::~PmixSession() {
-  // The library is never unloaded: its thread may be on its way out. After a time-out the server still waits for this
-  // client's fence, and finalize would wait with it.
+  // After a time-out the server still waits for this client's fence, and finalize would wait with it.
   if (abandoned_) return;
-  const Watchdog::Call call(*watchdog_);
+  const PmixWatchdog::Call call(*watchdog_);
   library_->finalize(nullptr, 0);
 }
-
-std::string PmixSession::library_version() const { return library_->version(); }
 
 ServerJob PmixSession::read_job() const {
   ServerJob job;
@@ -245,7 +94,7 @@ ServerJob PmixSession::read_job() const {
 }
 
 void PmixSession::begin_generation() {
-  const pmix::Info immediate = flag(pmix::kImmediate);
+  const pmix::Info immediate = pmix_flag(pmix::kImmediate);
   const auto last = library_->read(library_->me.rank, kGeneration, &immediate, 1);
   pmix::Value next{};
   next.type = pmix::kUint32;
@@ -264,13 +113,13 @@ void PmixSession::put(const std::string& key, std::string_view bytes) {
 }
 
 void PmixSession::fence() {
-  const Watchdog::Call call(*watchdog_);
+  const PmixWatchdog::Call call(*watchdog_);
   ++fences_;
   put(fence_key(fences_), "1");
   library_->check(library_->commit(), "committing to the PMIx server");
   const auto signal = std::make_shared<Signal>();
   const pmix::Proc everyone = library_->proc(pmix::kRankWildcard);
-  const pmix::Info collect = flag(pmix::kCollectData);
+  const pmix::Info collect = pmix_flag(pmix::kCollectData);
   auto arrival = std::make_unique<Arrival>(signal, 0);
   library_->check(library_->fence_nb(&everyone, 1, &collect, 1, on_fence, arrival.get()), "starting a PMIx fence");
   arrival.release();  // the callback owns it now
@@ -306,8 +155,8 @@ std::vector<int> PmixSession::ranks_that_never_came() const {
 }
 
 std::optional<std::string> PmixSession::get(int rank, const std::string& key) const {
-  const Watchdog::Call call(*watchdog_);
-  const pmix::Info immediate = flag(pmix::kImmediate);
+  const PmixWatchdog::Call call(*watchdog_);
+  const pmix::Info immediate = pmix_flag(pmix::kImmediate);
   const auto value = library_->read(static_cast<std::uint32_t>(rank), (prefix_ + key).c_str(), &immediate, 1);
   if (!value || value->type != pmix::kByteObject) return std::nullopt;
   return std::string(value->data.object.bytes, value->data.object.size);

@@ -17,18 +17,10 @@
 #include <string_view>
 #include <vector>
 
-#include <mn/core/error.hpp>
-
 #include "place/placement.hpp"
-#include "place/variables.hpp"
+#include "place/pmix_error.hpp"
 
 namespace mn::launcher {
-
-/// The server or the library failed.
-class PmixError : public Error {
- public:
-  using Error::Error;
-};
 
 /// Not every rank came to a fence in time.
 class PmixTimeout : public PmixError {
@@ -41,8 +33,8 @@ class PmixTimeout : public PmixError {
   std::vector<int> missing_;
 };
 
-/// Where to look for libpmix: beside the MPI whose mpiexec started this, then where the dynamic loader looks.
-[[nodiscard]] std::vector<std::filesystem::path> pmix_libraries(const Variables& variables);
+struct PmixLibrary;
+class PmixWatchdog;
 
 class PmixSession {
  public:
@@ -56,7 +48,6 @@ class PmixSession {
 
   [[nodiscard]] const ServerJob& job() const noexcept { return job_; }
   [[nodiscard]] std::chrono::milliseconds patience() const noexcept { return patience_; }
-  [[nodiscard]] std::string library_version() const;
 
   /// Makes `bytes` readable by all ranks after the next fence().
   void put(const std::string& key, std::string_view bytes);
@@ -67,15 +58,13 @@ class PmixSession {
   [[nodiscard]] std::optional<std::string> get(int rank, const std::string& key) const;
 
  private:
-  struct Library;
-  class Watchdog;
   [[nodiscard]] ServerJob read_job() const;
   void begin_generation();
   [[nodiscard]] std::vector<int> ranks_that_never_came() const;
 
   std::chrono::milliseconds patience_;
-  std::unique_ptr<Library> library_;
-  std::unique_ptr<Watchdog> watchdog_;
+  std::unique_ptr<PmixLibrary> library_;
+  std::unique_ptr<PmixWatchdog> watchdog_;
   ServerJob job_;
   std::string prefix_;  ///< of keys: what an earlier process of this rank put stays in the servers' and clients' stores
   int fences_ = 0;

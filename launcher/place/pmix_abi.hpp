@@ -63,6 +63,5 @@ using Get = Status(const Proc*, const char* key, const Info*, std::size_t, Value
 using ValueCallback = void(Status, Value*, void*);
 using GetNb = Status(const Proc*, const char* key, const Info*, std::size_t, ValueCallback*, void*);
 using ErrorString = const char*(Status);
-using GetVersion = const char*();
 
 }  // namespace mn::launcher::pmix

@@ -11,7 +11,7 @@ mkdir -p "$work/empty"
 step() { "$@" >"$work/output" 2>&1 || { cat "$work/output"; echo "FAILED: $*"; exit 1; }; }
 
 step cmake --install "$MN_BUILD_DIR" --prefix "$prefix"
-for path in bin/mnlaunch bin/mnshard bin/jobs/mnist include/mn/mn.hpp include/mn/comm/communicator.hpp \
+for path in bin/mnlaunch bin/mnlaunch-selftest bin/mnshard bin/jobs/mnist include/mn/mn.hpp include/mn/comm/communicator.hpp \
   include/mn/data/dataset.hpp share/mn/data/mnist/train/manifest.h5 share/mn/slurm/mnist.sbatch; do
   [ -e "$prefix/$path" ] || { echo "FAILED: $path is not installed"; exit 1; }
 done

@@ -1,0 +1,90 @@
+#include "place/pmix_library.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include <dlfcn.h>
+
+#include "place/pmix_error.hpp"
+
+namespace mn::launcher {
+namespace {
+
+template <typename Function>
+Function* symbol(void* handle, const char* name) {
+  void* address = dlsym(handle, name);
+  if (address == nullptr)
+    throw PmixError(std::string("the loaded libpmix has no ") + name + ": it is older than PMIx 3");
+  return reinterpret_cast<Function*>(address);
+}
+
+void* load_first(const std::vector<std::filesystem::path>& libraries) {
+  std::string reasons;
+  for (const auto& path : libraries) {
+    // RTLD_LOCAL keeps its symbols away from a libpmix that a plugin of ours might bring.
+    if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+    reasons += std::string(reasons.empty() ? "" : "; ") + dlerror();
+  }
+  throw PmixError("no libpmix could be loaded (" + reasons + "): put the one of your MPI on LD_LIBRARY_PATH");
+}
+
+void copy_name(char* target, std::size_t capacity, std::string_view text) {
+  const std::size_t length = std::min(text.size(), capacity - 1);
+  std::memcpy(target, text.data(), length);
+  target[length] = '\0';
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> pmix_libraries(const Variables& variables) {
+  constexpr const char* kName = "libpmix.so.2";
+  std::vector<std::filesystem::path> libraries;
+  // A private MPI (a module, a container, a Python wheel) brings the libpmix that speaks its server's language.
+  for (const char* folder : {"OMPI_LIBDIR_LOC", "OPAL_PREFIX", "PMIX_PREFIX"}) {
+    const auto value = variables.get(folder);
+    if (!value) continue;
+    for (const char* below : {"", "openmpi", "lib", "lib/openmpi"})
+      libraries.push_back(std::filesystem::path(*value) / below / kName);
+  }
+  std::erase_if(libraries, [](const auto& library) { return !std::filesystem::exists(library); });
+  libraries.emplace_back(kName);
+  return libraries;
+}
+
+pmix::Info pmix_flag(const char* key) {
+  pmix::Info info{};
+  copy_name(info.key, sizeof info.key, key);
+  info.value.type = pmix::kBool;
+  info.value.data.flag = true;
+  return info;
+}
+
+PmixLibrary::PmixLibrary(const std::vector<std::filesystem::path>& libraries)
+    : handle(load_first(libraries)),
+      init(symbol<pmix::Init>(handle, "PMIx_Init")),
+      finalize(symbol<pmix::Finalize>(handle, "PMIx_Finalize")),
+      put(symbol<pmix::Put>(handle, "PMIx_Put")),
+      commit(symbol<pmix::Commit>(handle, "PMIx_Commit")),
+      fence_nb(symbol<pmix::FenceNb>(handle, "PMIx_Fence_nb")),
+      get(symbol<pmix::Get>(handle, "PMIx_Get")),
+      get_nb(symbol<pmix::GetNb>(handle, "PMIx_Get_nb")),
+      error_string(symbol<pmix::ErrorString>(handle, "PMIx_Error_string")) {}
+
+void PmixLibrary::check(pmix::Status status, const std::string& operation) const {
+  if (status != pmix::kSuccess) throw PmixError(operation + ": " + error_string(status));
+}
+
+pmix::Proc PmixLibrary::proc(std::uint32_t rank) const {
+  pmix::Proc other = me;
+  other.rank = rank;
+  return other;
+}
+
+OwnedValue PmixLibrary::read(std::uint32_t rank, const char* key, const pmix::Info* info, std::size_t count) const {
+  const pmix::Proc from = proc(rank);
+  pmix::Value* value = nullptr;
+  return OwnedValue(get(&from, key, info, count, &value) == pmix::kSuccess ? value : nullptr);
+}
+
+}  // namespace mn::launcher
