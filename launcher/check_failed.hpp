@@ -3,7 +3,7 @@
 #include <string>
 
 #include <mn/core/error.hpp>
-#include <mn/core/ranks.hpp>
+#include <mn/core/exit_codes.hpp>
 
 namespace mn::launcher {
 

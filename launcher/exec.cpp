@@ -9,7 +9,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <mn/core/ranks.hpp>
+#include <mn/core/exit_codes.hpp>
 
 #include "facts/find_program.hpp"
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <mn/core/ranks.hpp>
+#include <mn/core/exit_codes.hpp>
 
 #include "option_table.hpp"
 #include "options.hpp"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include <mn/core/exit_codes.hpp>
 #include <mn/core/json.hpp>
-#include <mn/core/ranks.hpp>
 
 #include "checks/checks.hpp"
 #include "report.hpp"

@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include <mn/core/ranks.hpp>
+#include <mn/core/exit_codes.hpp>
 
 namespace mn::launcher {
 namespace {

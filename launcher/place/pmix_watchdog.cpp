@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <mn/core/environment.hpp>
-#include <mn/core/ranks.hpp>
+#include <mn/core/exit_codes.hpp>
 
 namespace mn::launcher {
 

@@ -5,6 +5,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/exit_codes.hpp>
 #include <mn/core/log.hpp>
 #include <mn/data/dataset.hpp>
 #include <mn/data/image_transform.hpp>

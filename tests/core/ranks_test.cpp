@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <mn/core/environment.hpp>
+#include <mn/core/exit_codes.hpp>
 #include <mn/core/ranks.hpp>
 
 namespace mn {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/exit_codes.hpp>
 #include <mn/core/json.hpp>
 #include <mn/train/checkpoint/checkpoint_folder.hpp>
 #include <mn/train/triggers.hpp>

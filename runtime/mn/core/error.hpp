@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include <mn/core/exit_codes.hpp>
+
 namespace mn {
 
 /// Root of all of mn's own exceptions. Thrown on one rank alone, it ends the whole job.
@@ -21,7 +23,7 @@ class Error : public std::runtime_error {
 class UsageError : public Error {
  public:
   using Error::Error;
-  [[nodiscard]] int exit_code() const noexcept override { return 2; }
+  [[nodiscard]] int exit_code() const noexcept override { return kExitUsage; }
   [[nodiscard]] bool on_all_ranks() const noexcept override { return true; }
 };
 

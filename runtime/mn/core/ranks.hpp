@@ -1,4 +1,4 @@
-/// What launchers, mnlaunch and programs agree on: the variables that hold a rank, the numbers of nodes, exit codes.
+/// What launchers, mnlaunch and programs agree on: the variables that hold a rank, and the numbers of nodes.
 ///
 /// Variables: mpiexec(1) of Open MPI (PMIX_*, OMPI_*), MPICH's Hydra (PMI_*, MPI_*), MVAPICH2's mpirun_rsh (MV2_*),
 /// jsrun(1) (JSM_*), flux-run(1) (FLUX_*), PALS' mpiexec(1) (PALS_*), srun(1) (SLURM_*).
@@ -12,13 +12,6 @@
 #include <vector>
 
 namespace mn {
-
-/// Exit codes of mnlaunch and of programs. 126 and 127 are those of shells.
-inline constexpr int kExitUsage = 2;         ///< wrong options, arguments or variables
-inline constexpr int kExitRequeue = 75;      ///< a checkpoint is written; start the job again
-inline constexpr int kExitCheckFailed = 78;  ///< mnlaunch's checks stopped the job
-inline constexpr int kExitCannotRun = 126;   ///< the program cannot be run
-inline constexpr int kExitNotFound = 127;    ///< there is no such program
 
 /// The names under which a launcher passes a rank its placement.
 struct LauncherVariables {

@@ -5,6 +5,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/exit_codes.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/log.hpp>
 #include <mn/tensor/modules.hpp>

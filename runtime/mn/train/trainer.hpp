@@ -63,9 +63,6 @@ struct ExtendOptions {
   std::string name = {};                 ///< key of its state in a checkpoint; empty: its own name
 };
 
-/// Exit status of a program whose work is in a checkpoint and that is to be started again (sysexits' EX_TEMPFAIL).
-inline constexpr int kExitRequeue = 75;
-
 /// Trains a model with a multi-node optimizer. The constructor, extend(), run(), save(), resume(), finish_steps(),
 /// take_observation() and report() are collective: every rank makes the same calls in the same order. Rank 0's clock
 /// decides for triggers of seconds, so the ranks' extensions run together.
