@@ -2,7 +2,7 @@
 //
 // The plan, a function of files, seed and shard size, says which file goes into which shard. A mark in the output
 // folder keeps the plan's hash while the conversion runs. Threads take shards from a counter; each checks its images,
-// collects them in memory and publishes the shard at once. The manifest comes last, then the mark goes.
+// collects them in memory and publishes the shard at once. The manifest comes last, then the mark is removed.
 //
 // (1) Labels, shards and bytes depend on the plan alone: not on threads, nor on interruptions.
 // (2) A published shard is complete. After a kill only missing, damaged or (without --on-error skip) incomplete shards

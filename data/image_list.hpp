@@ -1,4 +1,4 @@
-/// Which images there are to convert, and into which shard each goes.
+/// Which images there are to convert, and the shard of each.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ struct ImagenetData {
   std::int64_t num_classes = 0;
 };
 
-/// Collective. Throws DataError or UsageError on all ranks alike if something is absent or does not fit together.
+/// Collective. Throws DataError or UsageError on all ranks alike if something is absent, or --train and --val mismatch.
 [[nodiscard]] ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr<Communicator>& comm);
 
 }  // namespace mn::jobs

@@ -52,7 +52,7 @@ Schedule make_schedule(const ImagenetOptions& options, int ranks, std::int64_t s
   if (options.schedule == "step") schedule = step_schedule(rate, {total / 3, total * 2 / 3, total * 8 / 9});
   if (options.schedule == "cosine") schedule = cosine_schedule(rate, total);
   const auto rising = static_cast<std::int64_t>(std::llround(options.warmup * static_cast<double>(steps_per_epoch)));
-  // LARS begins from nothing: its rate for one small minibatch says little about the first steps.
+  // LARS begins from a rate of 0: its rate for one small minibatch says little about the first steps.
   const double first = options.optimizer == "lars" ? 0 : std::min(base, rate);
   return warm_up(first, rising, std::move(schedule));
 }

@@ -18,7 +18,7 @@ void declare_data(Options& options, ImagenetOptions& given) {
   options.add("image-size", given.image_size, "height and width of the network's input", 1, 4096);
   options.add("min-crop", given.min_crop, "least part of an image's area that a random crop takes", 0.0001, 1);
   options.add("mean", given.mean, "FILE",
-              "mean image (.npy, 3 × H × H) to subtract: images are resized to its size and cropped at random places");
+              "mean image (.npy, 3 × H × H) to subtract: images are resized to its size and cropped at random offsets");
   options.add_flag("channels-last", given.channels_last, "images as (N, H, W, C) in memory: faster on tensor cores");
 }
 

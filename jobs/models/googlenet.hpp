@@ -12,7 +12,7 @@ namespace mn::jobs {
 [[nodiscard]] std::shared_ptr<Classifier> create_googlenet(std::int64_t num_classes);
 
 /// Batch normalization after each convolution (Ioffe and Szegedy 2015, arXiv:1502.03167), and 3×3 convolutions where
-/// the original has 5×5: torchvision's GoogLeNet, whose weights fit.
+/// the original has 5×5: torchvision's GoogLeNet, whose weights can be loaded.
 [[nodiscard]] std::shared_ptr<Classifier> create_googlenetbn(std::int64_t num_classes);
 
 }  // namespace mn::jobs

@@ -90,7 +90,7 @@ TEST_F(Images, WrongListsAreNamed) {
   EXPECT_THAT(use("c0/0.jpg -1\n"), HasSubstr("not a label"));
   EXPECT_THAT(use("c0/0.jpg 2\nc0/3.jpg 0\n"), AllOf(HasSubstr("class 1"), HasSubstr("empty")));
   EXPECT_THAT(use("\n"), HasSubstr("lists no images"));
-  EXPECT_FALSE(fs::exists(out_)) << "nothing was begun";
+  EXPECT_FALSE(fs::exists(out_)) << "no output was begun";
 }
 
 TEST_F(Images, WrongFoldersAreNamed) {

@@ -1,4 +1,5 @@
 // Datasets in memory, and the form of a sample.
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>

@@ -4,6 +4,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/data/image_transform.hpp>
+#include <mn/image/augment.hpp>
 
 #include "data/convert_images.hpp"
 #include "tests/image/jpeg_samples.hpp"

@@ -61,6 +61,15 @@ TEST_F(Shards, ATableSurvivesTheWireAndGarbageDoesNot) {
   }
 }
 
+TEST(ShardTable, HasTheSameHashInEveryVersion) {
+  SampleSpec spec;
+  spec.kind = SampleKind::kEncoded;
+  spec.num_classes = 3;
+  spec.class_names = {"a", "b", "c"};
+  const ShardInfo shard{.file = "a.h5", .num_samples = 3, .bytes = 100, .uuid = {}, .header_crc = 5};
+  EXPECT_EQ(ShardTable("any", "train", spec, {shard}).hash(), 0x7A20F195868E6BCDU) << "checkpoints hold it";
+}
+
 TEST(OpenDataset, ListsWhereItLooked) {
   EXPECT_THAT(message_of<DataError>([] { (void)open_dataset("no/such")->size(); }),
               AllOf(HasSubstr("\"no/such\""), HasSubstr("data/no/such"), HasSubstr("mnshard")));

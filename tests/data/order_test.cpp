@@ -3,10 +3,12 @@
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include <mn/core/random.hpp>
 #include <mn/data/order.hpp>
 
 namespace mn::data {
@@ -78,6 +80,30 @@ TEST(EpochOrder, IsABijectionForEveryShape) {
 TEST(EpochOrder, WithoutShuffleIsTheStoredOrder) {
   const EpochOrder order(1000, default_order(1000, 1 << 20, false), 1, 5);
   for (std::int64_t p = 0; p < 1000; ++p) EXPECT_EQ(order(p), p);
+}
+
+// Checkpoints name positions in these orders: a change would repeat and leave out samples after a resume.
+TEST(EpochOrder, IsTheSameInEveryVersion) {
+  const OrderOptions lanes{.shuffle = true, .sticky = false, .block = 64, .window = 16, .lanes = 8};
+  OrderOptions sticky = lanes;
+  sticky.sticky = true;
+  using Samples = std::vector<std::int64_t>;
+  for (const auto& [options, expected] :
+       {std::pair(default_order(1000, 1 << 20, true), Samples{311, 522, 841, 109, 331, 858}),
+        {lanes, {224, 895, 704, 472, 923, 158}},
+        {sticky, {717, 641, 848, 182, 401, 95}}}) {
+    const EpochOrder order(1000, options, 5, 2);
+    Samples found;
+    for (const std::int64_t position : {0, 1, 2, 3, 500, 999}) found.push_back(order(position));
+    EXPECT_EQ(found, expected);
+  }
+}
+
+TEST(SplitMix64, GivesThePublishedNumbers) {
+  SplitMix64 numbers(1234567);
+  EXPECT_EQ(numbers.next(), 6457827717110365317U);
+  EXPECT_EQ(numbers.next(), 3203168211198807973U);
+  EXPECT_EQ(numbers.next(), 9817491932198370423U);
 }
 
 TEST(EpochOrder, DependsOnSeedAndEpoch) {

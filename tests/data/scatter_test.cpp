@@ -168,7 +168,7 @@ TEST_F(Scatter, AnyRankMayBeTheRoot) {
 TEST_F(Scatter, OtherRanksReadNoMetadata) {
   const std::string path = shards(500);
   // Only root's dataset counts: the others may even name what is not there.
-  const auto part = scatter_dataset(open_dataset(comm_->rank() == 0 ? path : "no/such/place"), comm_, {});
+  const auto part = scatter_dataset(open_dataset(comm_->rank() == 0 ? path : "no/such/folder"), comm_, {});
   EXPECT_EQ(part->io().opens, 0);
   EXPECT_EQ(samples_of(*part).size(), static_cast<std::size_t>(part->size()));
 }

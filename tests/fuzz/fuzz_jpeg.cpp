@@ -8,7 +8,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace mn::data;
   static ImageAugmenter random({.mode = CropMode::kRandomResized, .size = 32}, {}, PixelLayout::kNchw);
-  static ImageAugmenter centre({.mode = CropMode::kCenter, .size = 32, .resize = 40}, {}, PixelLayout::kNhwc);
+  static ImageAugmenter center({.mode = CropMode::kCenter, .size = 32, .resize = 40}, {}, PixelLayout::kNhwc);
   static std::vector<float> out(3 * 32 * 32);
   const auto bytes = std::as_bytes(std::span(data, size));
   static ImageDecoder decoder;
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const ImageHeader header = decoder.open(bytes);
     if (std::int64_t{header.width} * header.height > 1 << 22) return 0;  // only to be quick
     random(bytes, 1, 0, static_cast<std::int64_t>(size), out);
-    centre(bytes, 1, 0, 0, out);
+    center(bytes, 1, 0, 0, out);
   } catch (const mn::DataError&) {
   }
   return 0;

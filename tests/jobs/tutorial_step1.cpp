@@ -6,10 +6,10 @@ int main(int argc, char** argv) {
   auto comm = mn::create_communicator("auto");
 
   // Every rank says where it is; rank 0 collects and prints.
-  const auto places =
+  const auto placements =
       comm->gather_obj("rank " + std::to_string(comm->rank()) + " of " + std::to_string(comm->size()) + ": number " +
                        std::to_string(comm->intra_rank()) + " on node " + std::to_string(comm->inter_rank()));
-  for (const auto& place : places) std::cout << place << std::endl;
+  for (const auto& placement : placements) std::cout << placement << std::endl;
 
   // Ranks draw different points, and would start from different parameters if the optimizer did not broadcast rank 0's.
   torch::manual_seed(comm->rank());

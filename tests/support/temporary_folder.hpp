@@ -1,4 +1,4 @@
-/// A folder that goes with the object.
+/// A folder that is removed with the object.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// What `call` throws, as text; "" if nothing.
+/// What `call` throws, as text; "" if it throws no such error.
 template <class Error, class Call>
 std::string message_of(Call call) {
   try {

@@ -97,7 +97,7 @@ struct Shape {
   double phase;             // cycles
   Color bright, dark;
 
-  /// The color at a pixel, or nothing outside.
+  /// The color at a pixel; no value outside.
   const Color* at(int column, int row) const {
     const double u = (column - x) / radius, v = (row - y) / radius;
     if (!inside(outline, u, v)) return nullptr;

@@ -22,7 +22,7 @@
 namespace mn::data {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "shards are little endian and are read in place");
+static_assert(std::endian::native == std::endian::little, "shards are little endian and are read without conversion");
 
 constexpr char kMagic[8] = {'M', 'N', 'S', 'H', 'A', 'R', 'D', '\n'};
 constexpr std::size_t kMostDims = 8;

@@ -106,7 +106,7 @@ std::uint64_t allocate(hid_t file, const char* name, const Part& part) {
   const H5 dataset(H5Dcreate2(file, name, part.type, space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT), what);
   if (part.bytes.empty()) return 0;
   const haddr_t address = H5Dget_offset(dataset.get());
-  if (address == HADDR_UNDEF) throw DataError(what + ": HDF5 allocated nothing");
+  if (address == HADDR_UNDEF) throw DataError(what + ": HDF5 allocated no space");
   return address;
 }
 

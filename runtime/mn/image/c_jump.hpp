@@ -30,7 +30,7 @@ struct CJump {
   }
 };
 
-/// Runs `step`; false if the library failed in it. `step` is left without unwinding, so it must own nothing.
+/// Runs `step`; false if the library failed in it. `step` is left without unwinding: see (2).
 template <class Step>
 [[nodiscard]] bool guarded(CJump& jump, const Step& step) {
   if (setjmp(jump.target) != 0) return false;

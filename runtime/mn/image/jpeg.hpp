@@ -20,7 +20,7 @@ class JpegDecoder {
   JpegDecoder(JpegDecoder&&) noexcept;
   JpegDecoder& operator=(JpegDecoder&&) noexcept;
 
-  /// Reads the header of the image as it is stored. Allocates nothing of the image's size. `bytes` must live until
+  /// Reads the header of the image as it is stored. Allocates no memory of the image's size. `bytes` must live until
   /// decode() returns.
   const ImageHeader& open(std::span<const std::byte> bytes);
 

@@ -24,7 +24,7 @@ class PngDecoder {
   PngDecoder(PngDecoder&&) noexcept;
   PngDecoder& operator=(PngDecoder&&) noexcept;
 
-  /// Reads the header of the image as it is stored. Allocates nothing of the image's size. `bytes` must live until
+  /// Reads the header of the image as it is stored. Allocates no memory of the image's size. `bytes` must live until
   /// decode() returns.
   const ImageHeader& open(std::span<const std::byte> bytes);
 
