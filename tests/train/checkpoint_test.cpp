@@ -1,3 +1,4 @@
+// Checkpoint files, and training that resumes from them.
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -158,7 +159,7 @@ TEST_P(ResumeTest, IsBitIdenticalToTrainingWithoutABreak) {
 INSTANTIATE_TEST_SUITE_P(Optimizers, ResumeTest, testing::Bool(),
                          [](const auto& with) { return with.param ? "Momentum" : "Adam"; });
 
-TEST(ResumeAcrossTest, AnyNumberOfRanksGoesOnWithTheSameTraining) {
+TEST(ResumeAcrossTest, AnyNumberOfRanksContinuesTheSameTraining) {
   const TestFolder folder(world());
   const int ranks = world()->size();
   const std::int64_t global_batch = 12;  // 1, 2, 3 and 4 divide it
@@ -245,7 +246,7 @@ TEST_F(AutoTest, ADamagedNewestFallsBackToTheOneBefore) {
   EXPECT_THAT(resume_message(checkpoint_path(folder_.path(), 9).string(), options_), HasSubstr("snapshot_iter_9"));
 }
 
-TEST_F(AutoTest, WhatDoesNotFitIsOneClearErrorOnAllRanks) {
+TEST_F(AutoTest, AMismatchIsTheSameErrorOnAllRanks) {
   const std::string path = (folder_.path() / "snapshot_iter_0").string();
   ToyJob(world(), options_).trainer->save(path);
 

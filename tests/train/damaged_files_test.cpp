@@ -30,7 +30,7 @@ std::string safetensors_error(const std::string& header, const std::string& data
   return test::message_of<DataError>([&] { (void)parse_safetensors_header(file, "FILE"); });
 }
 
-/// With a right checksum: it protects from accidents alone.
+/// The checksum is right: it protects from accidents alone.
 std::string checkpoint_error(const std::string& index) {
   const test::TemporaryFolder folder;
   const std::uint64_t bytes = index.size();

@@ -1,3 +1,4 @@
+// Evaluators over ranks that own different numbers of samples.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -90,7 +91,7 @@ TEST_F(EvaluatorTest, TakesCustomEvaluators) {
   EXPECT_DOUBLE_EQ(metrics.at("only on rank 0"), 5);
 }
 
-TEST_F(EvaluatorTest, AggregatesWhatIsNoMeanOnRankZero) {
+TEST_F(EvaluatorTest, AggregatesMetricsThatAreNotAveragesOnRankZero) {
   // Rank r owns r + 1 samples, in batches of 2.
   const std::int64_t rank = comm_->rank();
   const std::int64_t first = rank * (rank + 1) / 2;

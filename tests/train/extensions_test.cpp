@@ -1,3 +1,4 @@
+// Chainer's extensions: the log, the table, the progress bar, the graph, plots.
 #include <fstream>
 #include <limits>
 
@@ -28,7 +29,7 @@ using toy::TestFolder;
 using toy::ToyJob;
 using toy::world;
 
-/// A loss that counts calls over all ranks' samples: its mean is known.
+/// A loss whose mean over all ranks' samples is known.
 class RankEvaluator final : public Evaluator {
  public:
   Summary evaluate_local() override {
@@ -132,7 +133,7 @@ TEST(ExtensionsTest, ATrainingThatDivergesEndsOnAllRanks) {
   trainer->extend(std::make_unique<extensions::Snapshot>());
   try {
     trainer->run();
-    ADD_FAILURE() << "it went on";
+    ADD_FAILURE() << "training continued";
   } catch (const DataError& error) {
     EXPECT_TRUE(error.on_all_ranks());
     EXPECT_THAT(error.what(), HasSubstr("main/loss is nan after iteration 16"));
@@ -176,15 +177,15 @@ TEST_F(PlotTest, TheScriptHoldsThePoints) {
   EXPECT_EQ(plot(log, "gnuplot")->script({}, "x.png"), "");
 }
 
-TEST_F(PlotTest, ThePictureReplacesTheOldOneWhenItIsDone) {
-  // Stands in for gnuplot: keeps what it was told and writes where it was told.
+TEST_F(PlotTest, TheImageReplacesTheOldOneWhenItIsDone) {
+  // Acts as gnuplot: keeps its input and writes the image.
   const auto program =
-      script("draw", "cat > \"$(dirname \"$0\")/told\"; echo picture > \"$(dirname \"$0\")/.plot.png.tmp\"");
+      script("draw", "cat > \"$(dirname \"$0\")/input\"; echo image > \"$(dirname \"$0\")/.plot.png.tmp\"");
   const auto& log = job_.trainer->extend(std::make_unique<extensions::LogReport>());
   job_.trainer->extend(plot(log, program.string()));
   EXPECT_EQ(job_.trainer->run(), 0);
-  EXPECT_EQ(read_file(folder_.path() / "plot.png"), "picture\n");
-  EXPECT_THAT(read_file(folder_.path() / "told"), HasSubstr(std::to_string(job_.trainer->iteration()) + " "));
+  EXPECT_EQ(read_file(folder_.path() / "plot.png"), "image\n");
+  EXPECT_THAT(read_file(folder_.path() / "input"), HasSubstr(std::to_string(job_.trainer->iteration()) + " "));
 }
 
 TEST_F(PlotTest, AnAbsentOrFailingProgramLeavesTrainingAlone) {

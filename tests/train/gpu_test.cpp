@@ -1,5 +1,5 @@
 // Training on GPUs gives what training on CPUs gives, whichever way gradients are reduced; batches arrive unchanged.
-// Any number of ranks may share one GPU: each then passes for a host of its own.
+// Any number of ranks may share one GPU: to NCCL each is then a host of its own.
 #include <cstdlib>
 
 #include <gtest/gtest.h>
@@ -27,7 +27,8 @@ class GpuTest : public ::testing::TestWithParam<OptimizerOptions> {
   }
 };
 
-/// Parameters after a few steps, in which one parameter has no gradient every other time and ranks weigh differently.
+/// Parameters after a few steps, in which one parameter has no gradient every other time and ranks have different
+/// weights.
 at::Tensor trained(const std::shared_ptr<Communicator>& comm, const OptimizerOptions& options) {
   torch::manual_seed(3);
   torch::nn::Sequential net(torch::nn::Linear(17, 33), torch::nn::Tanh(), torch::nn::Linear(33, 65));

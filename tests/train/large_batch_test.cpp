@@ -1,3 +1,4 @@
+// What large minibatches need: learning-rate schedules over resumes, averaged buffers.
 #include <gtest/gtest.h>
 
 #include <mn/train/extensions/allreduce_persistent.hpp>
@@ -29,7 +30,7 @@ TEST(LearningRate, IsSetBeforeEachIteration) {
   EXPECT_EQ(log.entries().back().at("lr"), 4);
 }
 
-TEST(LearningRate, GoesOnAfterAResume) {
+TEST(LearningRate, ContinuesAfterAResume) {
   const TestFolder folder(world());
   const auto schedule = [](std::int64_t iteration) { return 0.01 / static_cast<double>(iteration + 1); };
   ToyJob first(world(), {.trainer = {.iterations = 3, .out = folder.path()}});
@@ -46,7 +47,7 @@ TEST(LearningRate, GoesOnAfterAResume) {
   EXPECT_EQ(used, (std::vector<double>{schedule(3), schedule(4)}));
 }
 
-TEST(LearningRate, GoesOnFromTheSamePartOfTheEpochAfterAResumeOfAnotherSize) {
+TEST(LearningRate, ContinuesFromTheSameFractionOfTheEpochAfterAResumeOfAnotherSize) {
   const TestFolder folder(world());
   const auto schedule = [](std::int64_t iteration) { return 0.01 / static_cast<double>(iteration + 1); };
   const auto next_rate = [&](std::int64_t batchsize, std::int64_t iterations) {
@@ -82,7 +83,7 @@ TEST(AverageBuffers, BecomeTheirMeanOverRanks) {
   average_buffers(model, *world());
   EXPECT_TRUE(model.mean.equal(torch::full({3, 5}, mean_rank)));
   EXPECT_TRUE(model.variance.equal(torch::arange(7, torch::kDouble) * mean_rank));
-  EXPECT_EQ(model.count.item<std::int64_t>(), 40 + rank);  // counters and parameters are none of its business
+  EXPECT_EQ(model.count.item<std::int64_t>(), 40 + rank);  // counters and parameters are left alone
   EXPECT_TRUE(model.weight.equal(torch::full({2}, static_cast<double>(rank))));
 }
 
@@ -91,10 +92,7 @@ TEST(AverageBuffers, ExtensionRunsBeforeTheSnapshot) {
   ToyJob job(world(), {.noise = true, .trainer = {.epochs = 1, .out = folder.path()}});
   job.trainer->extend(std::make_unique<extensions::AllreducePersistent>());
   std::string at_end;
-  job.trainer->extend("watch", {1, "epoch"}, [&](Trainer&) {
-    const at::Tensor mean = job.model->running_mean;
-    at_end.assign(static_cast<const char*>(mean.data_ptr()), mean.nbytes());
-  });
+  job.trainer->extend("watch", {1, "epoch"}, [&](Trainer&) { at_end = toy::bytes_of({job.model->running_mean}); });
   EXPECT_EQ(job.trainer->run(), 0);
   EXPECT_TRUE(toy::same_on_all(at_end));
 }

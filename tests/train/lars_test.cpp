@@ -1,3 +1,4 @@
+// LARS against the published rule on plain numbers.
 #include <cmath>
 #include <sstream>
 

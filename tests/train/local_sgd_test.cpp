@@ -1,3 +1,4 @@
+// Local SGD: parameters averaged every few steps.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -131,10 +132,7 @@ TEST_F(LocalSgdTest, EpochsEndAndResumeTogether) {
                              .optimizer = {.local_steps = 4, .outer_momentum = 0.3}};
   toy::ToyJob whole(comm_, options);
   whole.trainer->extend("look", {1, "epoch"}, [&](Trainer&) {
-    const at::Tensor weights = whole.weights();
-    EXPECT_TRUE(same_on_all(std::string(static_cast<const char*>(weights.const_data_ptr()), weights.nbytes())));
-    const at::Tensor mean = whole.model->running_mean;
-    EXPECT_TRUE(same_on_all(std::string(static_cast<const char*>(mean.const_data_ptr()), mean.nbytes())));
+    EXPECT_TRUE(same_on_all(toy::bytes_of({whole.weights(), whole.model->running_mean})));
   });
   EXPECT_EQ(whole.trainer->run(), 0);
 
@@ -146,7 +144,7 @@ TEST_F(LocalSgdTest, EpochsEndAndResumeTogether) {
   toy::ToyJob second(comm_, options);
   EXPECT_TRUE(second.trainer->resume("auto"));
   EXPECT_EQ(second.trainer->run(), 0);
-  EXPECT_TRUE(second.weights().equal(whole.weights())) << "each rank's Adam goes on with its own state";
+  EXPECT_TRUE(second.weights().equal(whole.weights())) << "each rank's Adam continues with its own state";
 }
 
 TEST_F(LocalSgdTest, DoubleBufferingAppliesEveryStepByTheEnd) {

@@ -1,4 +1,4 @@
-// In debug mode the optimizer's errors name the rank and the parameter, on every rank, whatever travels.
+// In debug mode the optimizer's errors name the rank and the parameter, on every rank, with any compression.
 #include <limits>
 
 #include <gmock/gmock.h>

@@ -14,7 +14,7 @@
 
 namespace mn {
 
-/// Two linear layers, of which the second can be left out of a forward, and a convolution kept in channels_last.
+/// Two linear layers, of which a forward can leave out the second.
 struct Net : torch::nn::Module {
   Net() {
     torch::manual_seed(7);

@@ -14,7 +14,7 @@ namespace {
 using torch::optim::SGD;
 using torch::optim::SGDOptions;
 
-/// Four parameters, each a bucket of its own; rank 0 is ahead of the others, so that its reductions cannot end.
+/// Four parameters, each a bucket of its own. Rank 0 is ahead of the others, so its reductions cannot end early.
 class Overlap : public testing::TestWithParam<std::string> {
  protected:
   static constexpr int kSize = 1003;
@@ -50,11 +50,11 @@ class Overlap : public testing::TestWithParam<std::string> {
   std::unique_ptr<MultiNodeOptimizer> optimizer_;
 };
 
-TEST_P(Overlap, NobodyReadsGradientsBehindBackward) {
+TEST_P(Overlap, NobodyReadsGradientsAfterBackward) {
   if (comm_->size() == 1) return;  // nothing overlaps
   rank_zero_first([&] {
     backward(1);
-    for (const auto& parameter : parameters_) {  // behind the back of torch, which counts changes
+    for (const auto& parameter : parameters_) {  // torch, which counts changes, does not see this one
       std::fill_n(static_cast<float*>(parameter.grad().data_ptr()), kSize, 1e6F);
     }
   });

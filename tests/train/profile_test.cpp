@@ -1,3 +1,4 @@
+// OUT/profile.jsonl, OUT/trace.json and the warning about stragglers.
 #include <chrono>
 #include <map>
 #include <sstream>

@@ -1,4 +1,7 @@
 // Overlap, no_sync and double buffering against the plain reduction.
+#include <chrono>
+#include <thread>
+
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -34,7 +37,7 @@ std::vector<at::Tensor> train_irregularly(const std::shared_ptr<Communicator>& c
     if (k % 8 == 1) net.first->weight.mutable_grad().mul_(2);  // by hand, on this rank's own
     backward();
     if (k % 5 == 3) net.first->bias.mutable_grad() = torch::ones({3}) * comm->rank();  // a gradient from elsewhere
-    if (k % 7 == 4) net.first->weight.mutable_grad().add_(1);                          // after its bucket may have left
+    if (k % 7 == 4) net.first->weight.mutable_grad().add_(1);  // after its bucket may have been sent
     optimizer->step(1 + (k + comm->rank()) % 2);
   }
   std::vector<at::Tensor> result;
@@ -86,7 +89,7 @@ TEST_P(OptimizerTest, NoSyncLastsAsLongAsAnyOfItsTokens) {
   EXPECT_EQ(sends_during_backward(overlaps), overlaps);
 }
 
-/// Also where the order in memory is learned from the first step.
+/// Also in the first step, which learns the order in memory.
 TEST_P(OptimizerTest, EachGradientIsSentOnce) {
   const at::Tensor p = parameter({4000});
   const at::Tensor q = parameter({3000});
@@ -113,7 +116,7 @@ TEST_P(OptimizerTest, TheUsersOwnHooksStay) {
   const auto* const address = own.get();
   torch::autograd::impl::set_post_acc_grad_hooks(p, std::move(own));
   auto optimizer = sgd({p});
-  optimizer = sgd({p});  // made while the first one lives, whose end must leave its hooks alone
+  optimizer = sgd({p});  // made while the first one lives; its destructor must keep the hooks of the second
   for (int k = 1; k <= 3; ++k) {
     EXPECT_NE(torch::autograd::impl::post_acc_grad_hooks(p).get(), address);
     optimizer->zero_grad();

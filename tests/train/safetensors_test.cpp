@@ -1,3 +1,4 @@
+// Safetensors files: what is written, what is read back, what is rejected.
 #include <cstring>
 #include <random>
 
@@ -25,7 +26,7 @@ std::string file_of(const std::string& header, const std::string& data) {
   return std::string(reinterpret_cast<const char*>(&bytes), sizeof bytes) + header + data;
 }
 
-/// What from_safetensors() says against the bytes; empty if nothing.
+/// The error of from_safetensors(); empty if there is none.
 std::string complaint(const std::string& bytes) {
   try {
     static_cast<void>(from_safetensors(bytes, "FILE"));
@@ -112,7 +113,7 @@ TEST(SafetensorsTest, NoChangeOfTheHeaderDoesWorseThanAComplaint) {
   }
 }
 
-TEST(SafetensorsTest, AnotherModelIsToldApartAndNothingCopied) {
+TEST(SafetensorsTest, AnotherModelIsAnErrorThatCopiesNothing) {
   ToyNet net(true);
   const at::Tensor before = net.first->weight.detach().clone();
   const auto said = [&](const NamedTensors& tensors) -> std::string {

@@ -1,3 +1,4 @@
+// Learning rates over time.
 #include <gtest/gtest.h>
 
 #include <mn/train/schedules.hpp>
@@ -37,7 +38,7 @@ TEST(Schedules, WarmUpRisesLinearlyToWhatFollows) {
   EXPECT_DOUBLE_EQ(schedule(5), 0.6);
   EXPECT_DOUBLE_EQ(schedule(10), 1.1);
   EXPECT_DOUBLE_EQ(warm_up(0.1, 0, constant_schedule(1.1))(0), 1.1);
-  // The schedule underneath runs from the start: nothing is delayed.
+  // The inner schedule counts from the start: the warm-up delays none of it.
   EXPECT_DOUBLE_EQ(warm_up(0, 10, step_schedule(1, {10}))(10), 0.1);
 }
 

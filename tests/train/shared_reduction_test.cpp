@@ -21,7 +21,7 @@ using torch::optim::SGDOptions;
 constexpr int kSize = 40001;
 constexpr std::int64_t kSamples = 4;
 
-/// Two parameters; backward meets `second_` first. One step without a promise makes the number of samples known.
+/// Two parameters; backward reaches `second_` first. One step without a promise makes the number of samples known.
 class AnnouncedStep : public ::testing::Test {
  protected:
   AnnouncedStep() {
@@ -57,7 +57,7 @@ class AnnouncedStep : public ::testing::Test {
       std::make_unique<SGD>(std::vector<at::Tensor>{first_, second_}, SGDOptions(1)), comm_);
 };
 
-/// Rank 0's backward does not end before the others have reduced what it has so far.
+/// Rank 0's backward does not end before the others have reduced the gradients that it has finished.
 TEST_F(AnnouncedStep, RanksThatWaitReduceWhatBackwardHas) {
   if (comm_->size() == 1) return;
   for (int step = 1; step <= 3; ++step) {
@@ -115,7 +115,7 @@ TEST_F(AnnouncedStep, MayFindGradientsOutsideTheBuffer) {
   expect_both(-mean_);
 }
 
-/// As tied weights are that two modules register.
+/// Tied weights, which two modules register.
 TEST_F(AnnouncedStep, TakesAParameterThatIsListedTwiceForOne) {
   auto optimizer = create_multi_node_optimizer(
       std::make_unique<SGD>(std::vector<at::Tensor>{second_, first_, second_}, SGDOptions(1)), comm_);

@@ -16,7 +16,7 @@
 
 namespace mn::toy {
 
-/// Samples 0 … size − 1, in another order each epoch; step k takes the same samples for any number of ranks.
+/// Samples 0 … size − 1, in another order each epoch. Step k takes the same samples for any number of ranks.
 class ToyIterator final : public Iterator {
  public:
   ToyIterator(std::int64_t size, std::int64_t batchsize, const Communicator& comm)
@@ -152,6 +152,13 @@ struct ToyJob {
 inline std::shared_ptr<Communicator> world() {
   static const auto comm = create_communicator("flat", MPI_COMM_WORLD, {.device = Device{}});
   return comm;
+}
+
+/// The bytes of tensors, one after the other.
+inline std::string bytes_of(const std::vector<at::Tensor>& tensors) {
+  std::string bytes;
+  for (const auto& tensor : tensors) bytes.append(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes());
+  return bytes;
 }
 
 /// True if `value` has the same bytes on every rank. Collective.

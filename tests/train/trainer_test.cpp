@@ -1,3 +1,4 @@
+// The training loop: its result, triggers, signals and errors.
 #include <csignal>
 #include <thread>
 
@@ -31,7 +32,7 @@ TEST(IntervalTest, ParsesEpochsIterationsAndSeconds) {
   for (const char* text : {"5e", "100i", "60s", "0.5e"}) EXPECT_EQ(Interval::parse(text).str(), text);
 }
 
-TEST(IntervalTest, RejectsWhatIsNoInterval) {
+TEST(IntervalTest, RejectsTextThatIsNotAnInterval) {
   for (const char* text : {"", "e", "0", "0e", "-1i", "1.5i", "5x", "5 e", "i5", "nan", "inf", "1e5e5"}) {
     EXPECT_THROW(static_cast<void>(Interval::parse(text)), UsageError) << text;
   }
@@ -86,11 +87,10 @@ TEST(TrainerTest, RanksWithoutSamplesTakePartInTheStep) {
   ToyJob job(world(), {.size = size, .noise = true, .trainer = {.epochs = 2, .out = folder.path()}});
   EXPECT_EQ(job.trainer->run(), 0);
   EXPECT_EQ(job.trainer->iteration(), 4);
-  const at::Tensor weights = job.weights();
-  EXPECT_TRUE(same_on_all(std::string(static_cast<const char*>(weights.data_ptr()), weights.nbytes())));
+  EXPECT_TRUE(same_on_all(toy::bytes_of({job.weights()})));
 }
 
-TEST(TrainerTest, MakesEqualWhatTheOptimizerDoesNotHold) {
+TEST(TrainerTest, BroadcastsWhatTheOptimizerDoesNotHold) {
   const TestFolder folder(world());
   torch::manual_seed(world()->rank());
   const auto model = std::make_shared<toy::ToyNet>(true);
@@ -100,8 +100,7 @@ TEST(TrainerTest, MakesEqualWhatTheOptimizerDoesNotHold) {
   const Trainer trainer(world(), optimizer, std::make_shared<toy::ToyIterator>(8, 2, *world()), model,
                         [&](const Batch& batch, Summary&) { return model->forward(batch.data).sum(); },
                         {.epochs = 1, .out = folder.path()});
-  const at::Tensor frozen = model->first->weight.detach();
-  EXPECT_TRUE(same_on_all(std::string(static_cast<const char*>(frozen.data_ptr()), frozen.nbytes())));
+  EXPECT_TRUE(same_on_all(toy::bytes_of({model->first->weight})));
   EXPECT_TRUE(model->running_mean.equal(torch::ones({6})));
 }
 
@@ -165,7 +164,7 @@ TEST(TrainerTest, RanksAgreeOnSeconds) {
   const TestFolder folder(world());
   ToyJob job(world(), {.trainer = {.iterations = 60, .out = folder.path()}});
   std::vector<std::int64_t> ran_at;
-  // Ranks of different speed: were each to use its own clock, the barrier would meet other collectives.
+  // Ranks differ in speed: if each used its own clock, barriers would mix with other collectives.
   job.trainer->extend("often", {0.002, "second"}, [&](Trainer& trainer) {
     ran_at.push_back(trainer.iteration());
     std::this_thread::sleep_for(std::chrono::milliseconds(trainer.communicator().rank()));
@@ -199,7 +198,7 @@ TEST(TrainerTest, ASignalToOneRankEndsAllWithACheckpoint) {
   }
 }
 
-TEST(TrainerTest, AnOutputFolderThatCantBeWrittenIsOneErrorOnAllRanks) {
+TEST(TrainerTest, AnOutputFolderThatCantBeWrittenIsTheSameErrorOnAllRanks) {
   try {
     ToyJob job(world(), {.trainer = {.epochs = 1, .out = "/dev/null/result"}});
     ADD_FAILURE() << "no error";

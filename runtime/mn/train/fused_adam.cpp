@@ -30,6 +30,7 @@ at::Tensor FusedAdam::step(LossClosure closure) {
   return loss;
 }
 
+/// Adam's own kind of state, made as Adam makes it, so that checkpoints of one load into the other.
 torch::optim::AdamParamState& FusedAdam::state_of(const at::Tensor& parameter, bool amsgrad) {
   auto& slot = state_[parameter.unsafeGetTensorImpl()];
   if (!slot) {

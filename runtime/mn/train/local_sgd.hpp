@@ -34,7 +34,7 @@ class LocalSgd {
   void step(double weight);
   /// Collective: averages now, unless there was no step since the last average.
   void synchronize();
-  /// Starts from the present parameters, which were set alike on all ranks.
+  /// Starts from the present parameters, which are the same on all ranks.
   void restart();
 
   /// Bytes that this rank has passed to collectives.

@@ -34,7 +34,7 @@ class Observation {
   /// Collective: returns the metrics, and starts anew. The losses must have been read.
   [[nodiscard]] Metrics take(Communicator& comm, std::int64_t iteration, std::uint64_t bytes_sent);
 
-  /// Adds what all ranks hold alike to a checkpoint.
+  /// Adds what is the same on all ranks to a checkpoint.
   void save(nlohmann::json& about) const;
   void load(const nlohmann::json& about);
   /// What this rank holds, sums over its samples.

@@ -152,7 +152,8 @@ void Trainer::advance() {
 
 void Trainer::end_epoch() {
   ++epoch_;
-  if (iterator_->next()) throw Error("the training iterator goes on after the end of epoch " + std::to_string(epoch_));
+  if (iterator_->next())
+    throw Error("the training iterator continues after the end of epoch " + std::to_string(epoch_));
   optimizer_->synchronize();
 }
 

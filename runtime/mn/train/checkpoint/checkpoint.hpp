@@ -5,7 +5,7 @@
 /// "optimizer" and "rank.0" …, back to back to the end of the file.
 /// (1) Every byte is covered by the magic, a checksum or the file's length: a change or a cut anywhere is found.
 /// (2) A file has its name only when it is complete (AtomicFile): a killed job leaves the one before.
-/// (3) What all ranks hold alike is stored once; only what differs has a section for each rank.
+/// (3) What is the same on all ranks is stored once; only what differs has a section for each rank.
 /// Cost: rank 0 gathers the ranks' sections, and writes or reads the file alone; at a resume it broadcasts what all
 /// ranks need and scatters the rest.
 #pragma once

@@ -17,6 +17,7 @@
 namespace mn {
 namespace {
 
+/// Matrices whose two factors of rank `rank` have at most half of their elements.
 std::vector<bool> worth_factoring(const std::vector<at::Tensor>& parameters, std::int64_t rank) {
   std::vector<bool> compressed;
   for (const auto& parameter : parameters) {
@@ -40,6 +41,7 @@ std::vector<at::Tensor> pieces(const at::Tensor& memory, const std::vector<at::T
   return parts;
 }
 
+/// All elements, one tensor after the other: what a single collective takes.
 at::Tensor joined(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> flat;
   for (const auto& tensor : tensors) flat.push_back(tensor.flatten());
@@ -66,13 +68,13 @@ at::Tensor PowerSgd::matrix(const at::Tensor& flat, std::size_t i) const {
 }
 
 void PowerSgd::reduce(const std::vector<std::size_t>& members, FlatBuffer& gradients, Communicator& comm) {
-  std::vector<at::Tensor> p;
+  std::vector<at::Tensor> p;  // [rows, rank] each: mean of M Q
   for (const std::size_t i : members) p.push_back(matrix(corrected(i), i).mm(q_[i]));
   const at::Tensor all_p = joined(p);
   average(std::vector<BufferView>{buffer_view(all_p)}, comm);
   p = pieces(all_p, p);
 
-  std::vector<at::Tensor> q;
+  std::vector<at::Tensor> q;  // [columns, rank] each: mean of Mᵀ P, with P orthogonal
   for (std::size_t k = 0; k < members.size(); ++k) {
     p[k] = std::get<0>(at::linalg_qr(p[k]));
     q.push_back(matrix(corrected(members[k]), members[k]).t().mm(p[k]));
@@ -81,11 +83,13 @@ void PowerSgd::reduce(const std::vector<std::size_t>& members, FlatBuffer& gradi
   average(std::vector<BufferView>{buffer_view(all_q)}, comm);
   q = pieces(all_q, q);
 
+  // The product is the gradient; what this rank's M has beyond it is lost for now.
   for (std::size_t k = 0; k < members.size(); ++k) {
     const std::size_t i = members[k];
     at::Tensor product = matrix(gradient(gradients, i), i);
     at::mm_out(product, p[k], q[k].t());
     corrected(i).sub_(gradient(gradients, i));
+    // Invariant (2), on the device, so that the host need not wait.
     next_q_[i] = at::where(q[k].abs().sum() == 0, q_[i], q[k]);
   }
 }

@@ -6,7 +6,7 @@
 /// (2) A gradient of zeros leaves Q as it was, because from Q = 0 the iteration could not recover.
 /// (3) Gradients of one dimension, and those that would not shrink to half, travel whole.
 /// Cost: r (rows + columns) numbers travel instead of rows × columns, in two collectives. All ranks must run on
-/// processors of one kind, which round a product alike.
+/// processors of one kind, which round products the same way.
 #pragma once
 
 #include <mn/train/compression/error_feedback.hpp>

@@ -10,6 +10,7 @@ BucketTuner::BucketTuner(std::vector<std::size_t> candidates)
 std::optional<std::size_t> BucketTuner::step(Communicator& comm) {
   if (done_) return std::nullopt;
   const auto now = Clock::now();
+  // A size's first step includes the change to it.
   if (steps_ > 0) seconds_[current_] += std::chrono::duration<double>(now - since_).count();
   since_ = now;
   if (++steps_ < kSteps) return std::nullopt;

@@ -2,7 +2,7 @@
 ///
 /// Each candidate serves kSteps steps, of which the first is not timed because it still carries the change; then the
 /// candidate with the least total time stays.
-/// (1) Rank 0's times decide, so that all ranks choose alike.
+/// (1) Rank 0's times decide, so that all ranks choose the same.
 /// (2) Every rank counts the same steps: sizes change at the same step everywhere.
 /// Cost: a clock reading for each step, and one broadcast of a number for each candidate.
 #pragma once

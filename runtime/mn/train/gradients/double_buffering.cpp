@@ -33,6 +33,7 @@ bool DoubleBufferedReduction::reduce(double weight) {
   background_.wait();
   const auto next = in_flight_[next_];
   next->buffer.copy_from(gradients_.flat());
+  // The last step's mean is applied from the other buffer before this step's reduction can need it.
   const bool any = flush();
   background_.submit(
       [next](Communicator& comm) { next->averager->allreduce(next->buffer, 0, next->buffer.messages().size(), comm); });

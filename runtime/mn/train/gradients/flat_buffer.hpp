@@ -2,7 +2,7 @@
 /// nothing.
 ///
 /// Layout: tensors of one dtype follow each other in the order given; dtypes begin at multiples of 64 bytes; float32 is
-/// the last dtype, and behind its last tensor lies the tail, float32 numbers that travel with the gradients.
+/// the last dtype, and the tail follows its last tensor: float32 numbers that travel with the gradients.
 /// (1) Message m is contiguous; messages follow each other in memory in the order of their indices, the tail last.
 /// (2) A view has its parameter's shape, dtype and memory order (channels_last stays so), and its own version counter.
 /// (3) The layout depends on shapes, dtypes and `order` alone: it is the same on every rank.

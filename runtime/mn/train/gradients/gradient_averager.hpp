@@ -1,4 +1,4 @@
-/// Averages gradients over ranks: as they are, or as fewer bytes that stand for them.
+/// Averages gradients over ranks, uncompressed or in a compressed form.
 #pragma once
 
 #include <atomic>

@@ -1,11 +1,11 @@
 /// The gradients of a list of parameters in one flat buffer, from the backward that makes them to the reduced mean.
 ///
 /// A backward that finds no gradient makes one of its own. A hook copies it into the buffer at once, while the cache
-/// still holds it, and the parameter's gradient is a view of the buffer from then on: nothing need be zeroed before.
-/// (1) A gradient is None, the buffer's view, or a foreign tensor (sparse, with a graph, set by hand); collect() brings
+/// still holds it, and the parameter's gradient is a view of the buffer from then on: no zeroing pass is needed.
+/// (1) A gradient is None, the buffer's view, or a foreign tensor (sparse, with a graph, set by hand); collect() copies
 ///     the foreign ones in.
 /// (2) The buffer's tail carries this rank's weight, whether it was disturbed, and which gradients it has. Reduced with
-///     the gradients, it tells every rank what all have, so that no rank updates a parameter alone.
+///     the gradients, every rank learns what the others have, so that all update the same parameters.
 /// (3) When the buffer goes, gradients stay, in memory of their own (release()).
 /// Cost of a step: one copy of each gradient, and one pass more on a rank whose weight is not 1.
 #pragma once
@@ -52,7 +52,7 @@ class GradientBuffer {
   /// No gradient is ready.
   void forget_ready();
 
-  /// Makes the buffer ready to be reduced: brings foreign gradients in, zeros where there are none, multiplies by
+  /// Makes the buffer ready to be reduced: copies foreign gradients in, zeros where there are none, multiplies by
   /// `weight` if it is not 1, and fills the tail. `disturbed` tells all ranks that what this one sent early is stale.
   void collect(double weight, bool disturbed = false);
   /// Whether any rank was disturbed, by a reduced tail.

@@ -140,12 +140,14 @@ bool OverlappedReduction::changed_since_launch() const {
 
 bool OverlappedReduction::reduce(double weight) {
   finish_copies();
+  // Early reductions assume weight 1 and gradients that do not change any more.
   disturbed_ = disturbed_ || weight != 1 || changed_since_launch();
   gradients_.collect(weight, disturbed_);
   while (launched_ < buckets_.size()) launch(launched_);
   const std::size_t all = shared_->mean.messages().size();
   submit_messages(all - 1, 1);
   background_.wait();
+  // The tail says so to every rank: all reduce again, or none.
   if (GradientBuffer::disturbed_anywhere(shared_->mean)) {
     submit_messages(0, all);
     background_.wait();
