@@ -3,6 +3,7 @@
 
 #include <climits>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -217,6 +218,10 @@ struct CommunicatorOptions {
 [[nodiscard]] std::shared_ptr<Communicator> create_communicator(std::string_view name = "auto",
                                                                 MPI_Comm comm = MPI_COMM_WORLD,
                                                                 const CommunicatorOptions& options = {});
+
+/// Collective: whether all ranks gave the same value, e.g. a hash of what they hold; the same answer on every rank. One
+/// allreduce of 16 bytes.
+[[nodiscard]] bool same_on_all_ranks(std::uint64_t value, Communicator& comm);
 
 /// All that this build has; those that ranks on `device` can use.
 [[nodiscard]] std::vector<std::string> communicator_names();

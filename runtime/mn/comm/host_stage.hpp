@@ -6,6 +6,8 @@
 
 namespace mn {
 
+/// One block of page-locked memory, which grows, and a stream for the copies. Borrowed buffers only; one call at a
+/// time.
 class HostStage {
  public:
   explicit HostStage(int device) : stream_(device) {}
@@ -26,5 +28,22 @@ class HostStage {
   std::size_t capacity_ = 0;
   std::size_t used_ = 0;
 };
+
+[[nodiscard]] inline bool lies_on_device(const ConstBufferView& buffer) {
+  return buffer.device.type != DeviceType::kCpu;
+}
+
+/// Calls move(in, out), with host copies where `stage` is not null.
+template <class Move>
+void on_host(HostStage* stage, ConstBufferView in, BufferView out, const Move& move) {
+  if (stage == nullptr) return move(in, out);
+  stage->reserve(in.bytes() + out.bytes(), 2);
+  const ConstBufferView host_in = stage->copy_in(in);
+  const BufferView host_out = stage->copy_in(out);
+  stage->wait();
+  move(host_in, host_out);
+  stage->copy_out(out, host_out);
+  stage->wait();
+}
 
 }  // namespace mn

@@ -3,10 +3,10 @@
 #include <optional>
 #include <thread>
 
-#include <mn/comm/device_conflict.hpp>
 #include <mn/comm/half.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/nccl.hpp>
+#include <mn/comm/topology.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>

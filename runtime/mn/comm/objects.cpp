@@ -1,7 +1,6 @@
 // The communicator's calls for strings and JSON documents, whose lengths only the sender knows.
 #include <cstdint>
 
-#include <mn/comm/argument_check.hpp>
 #include <mn/comm/call_check.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/ordered_reducer.hpp>

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <mn/comm/agreement.hpp>
+#include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/scatter.hpp>
