@@ -5,7 +5,7 @@
 ///
 /// Invariants of debug mode:
 /// 1. All ranks throw the same ArgumentError, or none does: each decides by what all ranks gathered.
-/// 2. Before the comparison no rank sends anything else, so ranks in different calls still meet in it.
+/// 2. Before the comparison no rank sends anything else, so ranks in different calls match in it.
 ///
 /// Cost: checks are local. Debug mode: two small MPI_Allgather for each collective call, two more before an error.
 #pragma once

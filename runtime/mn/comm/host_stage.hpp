@@ -12,12 +12,12 @@ class HostStage {
  public:
   explicit HostStage(int device) : stream_(device) {}
 
-  /// Room for `bytes` in `buffers` buffers until the next call; what was lent before is void.
+  /// Room for `bytes` in `buffers` buffers until the next call, which invalidates earlier copies.
   void reserve(std::size_t bytes, std::size_t buffers);
   /// A host copy of `buffer`, in the reserved room right behind the one before; `buffer` itself if it lies on the host.
   [[nodiscard]] ConstBufferView copy_in(ConstBufferView buffer);
   [[nodiscard]] BufferView copy_in(BufferView buffer);
-  /// Copies to `buffer` what copy_in gave for it; nothing if it lies on the host.
+  /// Copies to `buffer` from `host`, which copy_in() returned for it; no copy if it lies on the host.
   void copy_out(BufferView buffer, BufferView host);
   /// Blocks until the copies are done.
   void wait() { stream_.synchronize(); }
@@ -29,6 +29,7 @@ class HostStage {
   std::size_t used_ = 0;
 };
 
+/// Whether a call on the host needs a copy of it.
 [[nodiscard]] inline bool lies_on_device(const ConstBufferView& buffer) {
   return buffer.device.type != DeviceType::kCpu;
 }

@@ -1,4 +1,4 @@
-/// The backends that need nothing but MPI messages: ChainerMN's naive, flat and dummy.
+/// The backends that need MPI messages alone: ChainerMN's naive, flat and dummy.
 #pragma once
 
 #include <mn/comm/communicator.hpp>

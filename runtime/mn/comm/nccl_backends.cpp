@@ -10,7 +10,7 @@
 //
 // Invariants:
 // 1. Streams are made before the NCCL communicator that uses them, and destroyed after it.
-// 2. All work of a communicator is enqueued on its own stream, so one call's buffers are free when the next begins.
+// 2. All work of a communicator is enqueued on one stream: packing, reduction and unpacking need no other order.
 // 3. A rank waits for a stream through Nccl::wait() alone, which notices errors of NCCL.
 //
 // Cost for gradients of B bytes, n ranks, m nodes: pure_nccl, one NCCL allreduce of B. Leaders: NCCL reduce and bcast
@@ -77,7 +77,7 @@ class PureNccl final : public Flat {
 
 constexpr std::size_t kHostPieceBytes = std::size_t{8} << 20;  // large enough for full speed of the bus and the network
 
-/// Sums device memory over a few ranks by way of the host: while MPI works on one piece, the next one is copied.
+/// Sums device memory over a few ranks through the host: while MPI works on one piece, the next one is copied.
 class HostReducer {
  public:
   /// `comm` is borrowed.
@@ -134,7 +134,7 @@ class NodeReduction {
   }
 
  private:
-  /// Ranks of one color sum the same elements on different nodes; those of none sum nothing.
+  /// Ranks of one color sum the same elements on different nodes; the others sum none.
   static int peer_group(const Topology& topology, Form form) {
     return form == Form::kSlices || topology.intra_rank == 0 ? topology.intra_rank : -1;
   }

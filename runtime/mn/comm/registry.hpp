@@ -9,7 +9,7 @@
 
 namespace mn {
 
-/// An entry of the table.
+/// An entry of a table.
 struct Backend {
   std::string_view name;
   std::shared_ptr<Communicator> (*make)(CommunicatorSetup);
@@ -20,10 +20,10 @@ struct Backend {
 [[nodiscard]] std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup);
 
 /// Backends that work through NCCL; pure_nccl and non_cuda_aware have no other form. In a build without NCCL those two
-/// alone, with nothing to make them.
+/// alone, with a null `make`.
 [[nodiscard]] std::span<const Backend> nccl_backends() noexcept;
 
-// The entries of the tables: mpi_backends.cpp, node_communicator.cpp, nccl_backends.cpp, node_nccl.cpp.
+// The entries of the tables: mpi_backends.cpp, node_communicator.cpp, nccl_backends.cpp.
 [[nodiscard]] std::shared_ptr<Communicator> make_naive(CommunicatorSetup setup);
 [[nodiscard]] std::shared_ptr<Communicator> make_flat(CommunicatorSetup setup);
 [[nodiscard]] std::shared_ptr<Communicator> make_hierarchical(CommunicatorSetup setup);

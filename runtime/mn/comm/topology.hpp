@@ -24,7 +24,7 @@ struct Topology {
 
   /// Ranks of `node`, ascending.
   [[nodiscard]] std::vector<int> ranks_of(int node) const;
-  /// Same number of ranks on every node.
+  /// Whether every node has the same number of ranks.
   [[nodiscard]] bool uniform() const;
 };
 
