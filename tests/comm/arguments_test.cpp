@@ -25,7 +25,7 @@ class Arguments : public ::testing::Test {
     parts_.resize(2 * ranks_);
     short_.resize(2 * ranks_ + 1);
   }
-  /// All is well still: nothing of the refused calls is on its way.
+  /// The communicator still works: no message of the rejected calls is in flight.
   void TearDown() override {
     std::vector<int> one{1};
     comm_->allreduce(one);

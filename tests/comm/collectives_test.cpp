@@ -303,7 +303,7 @@ TEST_P(Collectives, SplitIntoHalves) {
   EXPECT_EQ(sum[0], expected);
 }
 
-TEST_P(Collectives, SplitLeavesOutNegativeColours) {
+TEST_P(Collectives, SplitLeavesOutNegativeColors) {
   const auto part = comm_->split(comm_->rank() == 0 ? -1 : 0, 0);
   EXPECT_EQ(part == nullptr, comm_->rank() == 0);
   if (part) {

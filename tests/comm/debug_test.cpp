@@ -1,4 +1,4 @@
-// Debug mode: what does not fit between ranks is the same exception on every rank, and nobody waits for ever.
+// Debug mode: a mismatch between ranks throws the same exception on every rank, and no rank waits for ever.
 #include <cstdlib>
 #include <limits>
 #include <vector>
@@ -26,7 +26,7 @@ class Debug : public ::testing::TestWithParam<std::string> {
     comm_ = create_communicator(GetParam(), MPI_COMM_WORLD, options);
     last_ = comm_->size() - 1;
   }
-  /// The communicator is in order still, and calls that fit pass.
+  /// The communicator still works: calls that match pass.
   void TearDown() override {
     std::vector<int> one{1};
     comm_->allreduce(one);

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <mn/comm/device_conflict.hpp>
+#include <mn/comm/topology.hpp>
 
 namespace mn {
 namespace {

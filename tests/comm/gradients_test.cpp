@@ -1,4 +1,4 @@
-// allreduce_grad: means, mixed types, flat and scattered buffers, and bits that depend on nothing but the values.
+// allreduce_grad: means, mixed types, flat and scattered buffers, and bits that depend on the values alone.
 #include <cstring>
 #include <random>
 
@@ -20,7 +20,7 @@ class Gradients : public ::testing::TestWithParam<std::string> {
     options.device = Device();
     comm_ = create_communicator(GetParam(), MPI_COMM_WORLD, options);
   }
-  /// Dummy exchanges nothing: each rank's "sum" is its own.
+  /// Dummy exchanges no data: each rank's "sum" is its own.
   [[nodiscard]] bool exchanges() const { return comm_->name() != "dummy"; }
   /// Twice the mean, which is exact: the sum times 2 / size is checked for powers of two alone.
   [[nodiscard]] double expected_sum(std::size_t i) const {

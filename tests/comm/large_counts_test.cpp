@@ -25,7 +25,7 @@ std::size_t available_kib() {
   return value;
 }
 
-/// Places at the ends, around INT_MAX, and some between.
+/// Indices at the ends, around INT_MAX, and some between.
 std::vector<std::size_t> samples() {
   std::vector<std::size_t> places{0, 1, INT_MAX - 1UL, INT_MAX, INT_MAX + 1UL, kCount - 1};
   for (std::size_t i = 0; i < kCount; i += 1'000'003) places.push_back(i);

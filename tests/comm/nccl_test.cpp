@@ -6,7 +6,7 @@
 
 #include <mn/comm/device_collectives.hpp>
 #include <mn/comm/mpi.hpp>
-#include <mn/comm/pack_kernel.hpp>
+#include <mn/comm/pack.hpp>
 #include <mn/core/error.hpp>
 
 #include "tests/comm/device_memory.hpp"

@@ -12,7 +12,7 @@ namespace mn {
 namespace {
 
 /// Plain numbers, one for each thread, that only the barrier orders.
-void meet_often(int threads, int rounds) {
+void pass_often(int threads, int rounds) {
   std::vector<SharedCounter> lines(static_cast<std::size_t>(threads));
   std::vector<SharedCounter*> places;
   for (auto& line : lines) places.push_back(&line);
@@ -33,10 +33,10 @@ void meet_often(int threads, int rounds) {
   for (const int each : wrong) EXPECT_EQ(each, 0);
 }
 
-TEST(NodeBarrier, LetsNobodyPassAlone) { meet_often(2, 200); }
+TEST(NodeBarrier, LetsNobodyPassAlone) { pass_often(2, 200); }
 
 /// More threads than most machines have CPUs: waits end in the kernel.
-TEST(NodeBarrier, AlsoWhereThereAreMoreThanCpus) { meet_often(17, 10); }
+TEST(NodeBarrier, AlsoWhereThereAreMoreThanCpus) { pass_often(17, 10); }
 
 /// Nobody arrives before the other sleeps in the kernel, where it would stay for a second if it were not woken: the
 /// whole would then last longer than a test may.
@@ -57,7 +57,7 @@ TEST(NodeBarrier, WakesWhoSleeps) {
   other.join();
 }
 
-TEST(NodeBarrier, OfOneIsOpen) { meet_often(1, 10); }
+TEST(NodeBarrier, OfOneIsOpen) { pass_often(1, 10); }
 
 }  // namespace
 }  // namespace mn

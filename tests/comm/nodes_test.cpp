@@ -103,7 +103,7 @@ TEST_P(Nodes, AllreduceInSharedMemory) {
   const std::span all(reinterpret_cast<float*>(memory.get()), kCount);
   expect_sum<float>(*comm_, all);
   expect_sum<float>(*comm_, all.subspan(3, 100'000));
-  // Where one rank's buffer lies elsewhere, or at another place, the result is the same.
+  // Where one rank's buffer lies elsewhere, or at another offset, the result is the same.
   const std::span moved(reinterpret_cast<float*>(other.get()), kCount);
   expect_sum<float>(*comm_, comm_->rank() == 0 ? moved.first(70'000) : all.last(70'000));
   std::vector<float> own(70'000);

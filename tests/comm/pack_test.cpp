@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-#include <mn/comm/pack_kernel.hpp>
+#include <mn/comm/pack.hpp>
 
 #include "tests/comm/values.hpp"
 

@@ -202,8 +202,8 @@ TEST_F(SharedMemoryTest, FailsOnAllRanksTogether) {
       what = error.what();
     }
     *fault = false;
-    EXPECT_EQ(what, "cannot share 100 bytes of each of " + std::to_string(comm_->size()) +
-                        " ranks in /dev/shm (rank " + std::to_string(comm_->size() - 1) +
+    EXPECT_EQ(what, "cannot share 100 bytes of each of " + std::to_string(comm_->size()) + " ranks in /dev/shm (rank " +
+                        std::to_string(comm_->size() - 1) +
                         " of the node: " + std::strerror(fault == &fail_to_make ? EMFILE : ENOENT) + ")");
     EXPECT_EQ(mappings(), before);
     expect_sum(allocate().get());

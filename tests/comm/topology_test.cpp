@@ -1,4 +1,4 @@
-// Places of ranks for the distributions that launchers produce; pure.
+// Topologies for the rank placements that launchers produce; pure.
 #include <string>
 #include <vector>
 
@@ -14,21 +14,21 @@ namespace {
 using ::testing::ElementsAre;
 
 /// intra_rank and inter_rank of each rank.
-struct Places {
+struct Placement {
   std::vector<int> intra;
   std::vector<int> inter;
   std::vector<int> intra_sizes;
 };
 
-Places places_of(const std::vector<std::string>& hosts) {
-  Places places;
+Placement placement_of(const std::vector<std::string>& hosts) {
+  Placement placement;
   for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank) {
     const Topology topology = make_topology(rank, hosts, hosts);
-    places.intra.push_back(topology.intra_rank);
-    places.inter.push_back(topology.inter_rank);
-    places.intra_sizes.push_back(topology.intra_size);
+    placement.intra.push_back(topology.intra_rank);
+    placement.inter.push_back(topology.inter_rank);
+    placement.intra_sizes.push_back(topology.intra_size);
   }
-  return places;
+  return placement;
 }
 
 TEST(Topology, OneRank) {
@@ -41,35 +41,35 @@ TEST(Topology, OneRank) {
 }
 
 TEST(Topology, BlockDistributionWithUnevenNodes) {  // srun -N2 -n4 on nodes of four CPUs
-  const auto places = places_of({"ma1", "ma1", "ma1", "ma2"});
-  EXPECT_THAT(places.intra, ElementsAre(0, 1, 2, 0));
-  EXPECT_THAT(places.inter, ElementsAre(0, 0, 0, 1));
-  EXPECT_THAT(places.intra_sizes, ElementsAre(3, 3, 3, 1));
+  const auto placement = placement_of({"ma1", "ma1", "ma1", "ma2"});
+  EXPECT_THAT(placement.intra, ElementsAre(0, 1, 2, 0));
+  EXPECT_THAT(placement.inter, ElementsAre(0, 0, 0, 1));
+  EXPECT_THAT(placement.intra_sizes, ElementsAre(3, 3, 3, 1));
 }
 
 TEST(Topology, CyclicDistribution) {
-  const auto places = places_of({"ma1", "ma2", "ma1", "ma1"});
-  EXPECT_THAT(places.intra, ElementsAre(0, 0, 1, 2));
-  EXPECT_THAT(places.inter, ElementsAre(0, 1, 0, 0));
+  const auto placement = placement_of({"ma1", "ma2", "ma1", "ma1"});
+  EXPECT_THAT(placement.intra, ElementsAre(0, 0, 1, 2));
+  EXPECT_THAT(placement.inter, ElementsAre(0, 1, 0, 0));
 }
 
 TEST(Topology, PlaneDistribution) {  // -N3 -n7, plane=2
-  const auto places = places_of({"ma1", "ma1", "ma2", "ma2", "ma3", "ma1", "ma1"});
-  EXPECT_THAT(places.intra, ElementsAre(0, 1, 0, 1, 0, 2, 3));
-  EXPECT_THAT(places.inter, ElementsAre(0, 0, 1, 1, 2, 0, 0));
+  const auto placement = placement_of({"ma1", "ma1", "ma2", "ma2", "ma3", "ma1", "ma1"});
+  EXPECT_THAT(placement.intra, ElementsAre(0, 1, 0, 1, 0, 2, 3));
+  EXPECT_THAT(placement.inter, ElementsAre(0, 0, 1, 1, 2, 0, 0));
 }
 
 TEST(Topology, ArbitraryDistributionOrdersNodesByTheirLowestRank) {  // Slurm and PMIx number ma2 as node 1 here
-  const auto places = places_of({"ma2", "ma1", "ma2", "ma3"});
-  EXPECT_THAT(places.intra, ElementsAre(0, 0, 1, 0));
-  EXPECT_THAT(places.inter, ElementsAre(0, 1, 0, 2));
+  const auto placement = placement_of({"ma2", "ma1", "ma2", "ma3"});
+  EXPECT_THAT(placement.intra, ElementsAre(0, 0, 1, 0));
+  EXPECT_THAT(placement.inter, ElementsAre(0, 1, 0, 2));
 }
 
 TEST(Topology, TwoRanksOnEachOfThreeNodes) {
   const std::vector<std::string> hosts{"ma1", "ma1", "ma2", "ma2", "ma3", "ma3"};
-  const auto places = places_of(hosts);
-  EXPECT_THAT(places.intra, ElementsAre(0, 1, 0, 1, 0, 1));
-  EXPECT_THAT(places.inter, ElementsAre(0, 0, 1, 1, 2, 2));
+  const auto placement = placement_of(hosts);
+  EXPECT_THAT(placement.intra, ElementsAre(0, 1, 0, 1, 0, 1));
+  EXPECT_THAT(placement.inter, ElementsAre(0, 0, 1, 1, 2, 2));
   const Topology topology = make_topology(3, hosts, hosts);
   EXPECT_TRUE(topology.uniform());
   EXPECT_THAT(topology.ranks_of(2), ElementsAre(4, 5));

@@ -34,7 +34,7 @@ double number(T value) {
 inline double number(Float16 value) { return to_float(value); }
 inline double number(BFloat16 value) { return to_float(value); }
 
-/// What `rank` holds at `index`: 0 to 6, different between ranks and neighbours.
+/// What `rank` holds at `index`: 0 to 6, different between ranks and neighbors.
 inline int pattern(int rank, std::size_t index) {
   return static_cast<int>((index * 3 + static_cast<std::size_t>(rank) * 5) % 7);
 }

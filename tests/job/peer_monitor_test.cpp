@@ -40,11 +40,11 @@ class Ranks {
     for (auto& each : ends) each.join();
   }
   PeerMonitor& operator[](int rank) { return *monitors_[static_cast<std::size_t>(rank)]; }
-  /// The rank's connections end without a word.
+  /// The rank's connections end without an announcement.
   void cut(int rank) {
     for (const auto& link : (*this)[rank].links()) shutdown(link.socket, SHUT_RDWR);
   }
-  /// What `rank` was told, after at most a minute: nothing, "" for an end that another reported, or the message.
+  /// What `rank` got of a loss within a minute: no value, "" for an end that another reported, or the message.
   std::optional<std::string> loss(int rank) {
     for (int i = 0; i < 6000; ++i) {
       {
@@ -119,7 +119,7 @@ TEST(PeerMonitor, TheLowestChildReportsTheRootAtOnceTheOthersLater) {
 
 TEST(PeerMonitor, AReportedEndReachesAllWithoutAMessage) {
   Ranks ranks(12);
-  ranks[10].tell_reported();
+  ranks[10].announce_report();
   for (int r = 0; r < 12; ++r) {
     if (r != 10) {
       EXPECT_EQ(ranks.loss(r), "") << "rank " << r;
@@ -134,7 +134,7 @@ TEST(PeerMonitor, OneOfThoseThatFailReports) {
     answers.push_back(std::async(std::launch::async, [&ranks, rank] {
       if (!ranks[rank].may_report()) return false;
       std::this_thread::sleep_for(100ms);
-      ranks[rank].tell_reported();
+      ranks[rank].announce_report();
       return true;
     }));
   }
@@ -163,7 +163,7 @@ TEST(PeerMonitor, TerminationIsReportedOnlyIfTheOthersLiveOn) {
 }
 
 TEST(PeerMonitor, SilenceIsALoss) {
-  // Rank 1 is a bare listener's client here: it connects by the rules and then says nothing.
+  // Rank 1 connects by the rules and then sends no heartbeat.
   Ranks ranks(2, 400ms);
   const int child = ranks[1].links().front().socket;
   const int silent = open("/dev/null", O_WRONLY);

@@ -1,4 +1,5 @@
-/// Messages grouped into buckets, each reduced as one.
+/// Messages grouped into buckets, each reduced as one. For the overlap of backward and communication, and for the model
+/// of its scaling in tests/scaling.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@ namespace mn {
 struct Bucket {
   std::size_t first = 0;
   std::size_t count = 0;
-  std::size_t bytes = 0;
+  std::size_t bytes = 0;  ///< of all of them
 };
 
 /// Cuts messages of these sizes, in order, into buckets of at least `bucket_bytes` (the last may be smaller). The first

@@ -1,4 +1,13 @@
-/// What stands in front of every call of a communicator: its own checks and, in debug mode, a comparison between ranks.
+/// What every call of a communicator goes through before anything is sent: checks of its arguments and, in debug mode,
+/// a comparison between ranks.
+///
+/// Communicator's public members call it first; a collective one on all ranks at once.
+///
+/// Invariants of debug mode:
+/// 1. All ranks throw the same ArgumentError, or none does: each decides by what all ranks gathered.
+/// 2. Before the comparison no rank sends anything else, so ranks in different calls match in it.
+///
+/// Cost: checks are local. Debug mode: two small MPI_Allgather for each collective call, two more before an error.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +22,15 @@
 
 namespace mn {
 
-/// In debug mode ranks tell each other what they are about to do before each collective call: calls that differ in
-/// operation, count, dtype, op or root, arguments that one rank refuses, and gradients that are not finite become the
-/// same ArgumentError on every rank, which names the rank and the argument. It costs two small MPI_Allgather a call;
-/// each call is logged at level debug.
+/// In debug mode ranks exchange what they are about to do before each collective call: calls that differ in operation,
+/// count, dtype, op or root, arguments that one rank rejects, and gradients that are not finite become the same
+/// ArgumentError on every rank, which names the rank and the argument. Each call is logged at level debug.
 class CallCheck {
  public:
   /// Collective over `comm`, which is borrowed. Debug mode is on if one rank asks for it.
   CallCheck(MPI_Comm comm, bool debug);
 
-  /// `checks()` throws ArgumentError; `details()` says what all ranks must have in common, in lines.
+  /// `checks()` throws ArgumentError; `details()` returns lines that must be equal on all ranks.
   template <class Checks, class Details>
   void collective(std::string_view operation, const Checks& checks, const Details& details) {
     require_open(operation);
@@ -30,28 +38,48 @@ class CallCheck {
       checks();
       return;
     }
-    std::string refusal;
+    std::string rejection;
     try {
       checks();
     } catch (const ArgumentError& error) {
-      refusal = error.what();
+      rejection = error.what();
     }
-    compare(operation, std::string(operation) + details(), refusal);
+    compare(operation, std::string(operation) + details(), rejection);
   }
   /// Throws ArgumentError after close().
   void require_open(std::string_view operation) const;
-  /// From now on every call is refused.
+  /// From now on every call throws.
   void close() noexcept { open_ = false; }
   [[nodiscard]] bool debug() const noexcept { return debug_; }
 
  private:
-  void compare(std::string_view operation, const std::string& call, const std::string& refusal);
+  void compare(std::string_view operation, const std::string& call, const std::string& rejection);
 
   MPI_Comm comm_;
   bool debug_;
   bool open_ = true;
   std::uint64_t calls_ = 0;
 };
+
+// Checks that throw ArgumentError. `operation` ("bcast") and `role` ("root", "send") name the call and the argument in
+// messages.
+
+/// `rank` is one of the communicator's.
+void check_rank(std::string_view operation, std::string_view role, int rank, int size);
+/// The other side of a message: in range, and not this rank itself.
+void check_peer(std::string_view operation, std::string_view role, int peer, int rank, int size);
+/// 0 to `max_tag`.
+void check_tag(std::string_view operation, int tag, int max_tag);
+/// Booleans have no sum.
+void check_reducible(std::string_view operation, const ConstBufferView& buffer);
+/// Memory must be given for a count above 0, and lie on the host or on `device`.
+void check_buffer(std::string_view operation, std::string_view role, const ConstBufferView& buffer, Device device);
+void check_same_dtype(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv);
+/// `whole` must hold parts × part.count elements.
+void check_parts(std::string_view operation, std::string_view whole_role, const ConstBufferView& whole,
+                 std::string_view part_role, const ConstBufferView& part, int parts);
+/// `part` may be exactly part `own` of `whole`, in place; it must not overlap otherwise. True if it is in place.
+bool check_in_place(std::string_view operation, const ConstBufferView& whole, const ConstBufferView& part, int own);
 
 /// " of 7 float32"
 [[nodiscard]] std::string described(const ConstBufferView& buffer);

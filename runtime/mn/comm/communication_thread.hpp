@@ -4,12 +4,12 @@
 /// its tasks alone.
 ///
 /// Invariants:
-/// 1. One thread at a time uses the communicator: this one while tasks are under way, else the owner's.
+/// 1. One thread at a time uses the communicator: this one while it has tasks, else the owner's.
 /// 2. The first error ends all work: tasks behind it are dropped, and every wait() throws it.
 /// 3. While an exception unwinds, the destructor waits for nobody: other ranks may never join the collective in which
 ///    the thread may be. It leaves the thread behind, which runs the tasks that it has. Memory that they own is
 ///    released with them; the communicator is kept for the life of the process, because MPI_Comm_free is collective.
-/// 4. MPI_Finalize must not run beside another thread's call of MPI: whoever calls it asks join_left() first.
+/// 4. MPI_Finalize must not run beside another thread's call of MPI: mn::Job calls join_left() first.
 ///
 /// Cost: one MPI communicator, one thread; two switches between threads for a task.
 #pragma once
@@ -42,7 +42,7 @@ class CommunicationThread {
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;
 
-  /// For allocations and other collective set-up, while no task is under way.
+  /// For allocations and other collective set-up, while it has no task.
   [[nodiscard]] Communicator& communicator() noexcept { return *shared_->comm; }
   void submit(Task task);
   /// Returns when all tasks have run and are destroyed. Throws the first error that one of them threw, in every call

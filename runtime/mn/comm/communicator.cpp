@@ -3,7 +3,6 @@
 #include <new>
 #include <utility>
 
-#include <mn/comm/argument_check.hpp>
 #include <mn/comm/call_check.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/device_collectives.hpp>
@@ -16,31 +15,10 @@
 namespace mn {
 namespace {
 
-/// Calls move(in, out) with host copies where `stage` is not null.
-template <class Move>
-void on_host(HostStage* stage, ConstBufferView in, BufferView out, const Move& move) {
-  if (stage == nullptr) return move(in, out);
-  stage->reserve(in.bytes() + out.bytes(), 2);
-  const ConstBufferView host_in = stage->copy_in(in);
-  const BufferView host_out = stage->copy_in(out);
-  stage->wait();
-  move(host_in, host_out);
-  stage->copy_out(out, host_out);
-  stage->wait();
-}
-
-/// MPI_IN_PLACE if `part` is part `own` of `whole` already.
+/// Whether `part` is part `own` of `whole` already: MPI then takes MPI_IN_PLACE.
 template <class Whole, class Part>
 bool lies_in_place(const Whole& whole, const Part& part, int own) {
   return part.data == static_cast<const std::byte*>(whole.data) + static_cast<std::size_t>(own) * part.bytes();
-}
-
-bool lies_on_device(const ConstBufferView& buffer) { return buffer.device.type != DeviceType::kCpu; }
-
-bool is_floating(DType dtype) { return dtype >= DType::kFloat16 && dtype <= DType::kFloat64; }
-
-std::string gradient_name(std::size_t index, std::span<const std::string> names) {
-  return names.empty() ? "gradient " + std::to_string(index) : names[index] + "'s gradient";
 }
 
 std::string by(ReduceOp op) { return ", " + std::string(name_of(op)); }
@@ -279,57 +257,6 @@ std::unique_ptr<SharedReducer> Communicator::share(std::span<const BufferView> b
   return do_share(buffers);
 }
 
-void Communicator::check_gradients(std::span<const BufferView> gradients, std::span<const std::string> names) {
-  if (!names.empty() && names.size() != gradients.size()) {
-    throw ArgumentError("allreduce_grad: " + std::to_string(names.size()) + " names for " +
-                        std::to_string(gradients.size()) + " gradients");
-  }
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    const BufferView& gradient = gradients[i];
-    check_buffer("allreduce_grad", gradient_name(i, names), gradient, device_);
-    if (!is_floating(gradient.dtype)) {
-      throw ArgumentError("allreduce_grad: " + gradient_name(i, names) + " holds " +
-                          std::string(name_of(gradient.dtype)) + "; gradients are floats");
-    }
-    if (!calls_->debug()) continue;
-    std::string found;
-    on_host(stage_for(gradient.device, {}, true), gradient, {},
-            [&](ConstBufferView in, BufferView) { found = first_non_finite(in); });
-    if (!found.empty()) throw ArgumentError("allreduce_grad: " + gradient_name(i, names) + " has " + found);
-  }
-}
-
-void Communicator::check_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names) {
-  const auto details = [&] {
-    std::string text = " of " + std::to_string(gradients.size()) + " gradients, scaled by " + std::to_string(scale);
-    for (std::size_t i = 0; i < gradients.size(); ++i) text += '\n' + gradient_name(i, names) + described(gradients[i]);
-    return text;
-  };
-  calls_->collective(
-      "allreduce_grad", [&] { check_gradients(gradients, names); }, details);
-}
-
-void Communicator::allreduce_grad(std::span<const BufferView> gradients, double scale,
-                                  std::span<const std::string> names) {
-  check_grad(gradients, scale, names);
-  std::size_t bytes = 0;
-  std::size_t on_devices = 0;
-  for (const BufferView& gradient : gradients) {
-    bytes += gradient.bytes();
-    on_devices += lies_on_device(gradient) ? 1 : 0;
-  }
-  if (on_devices == 0) return do_allreduce_grad(gradients, scale);
-  if (on_devices == gradients.size() && do_allreduce_grad_on_device(gradients, scale)) return;
-  HostStage* stage = stage_for(device_, {}, true);
-  stage->reserve(bytes, gradients.size());
-  std::vector<BufferView> on_host;
-  for (const BufferView& gradient : gradients) on_host.push_back(stage->copy_in(gradient));
-  stage->wait();
-  do_allreduce_grad(on_host, scale);
-  for (std::size_t i = 0; i < gradients.size(); ++i) stage->copy_out(gradients[i], on_host[i]);
-  stage->wait();
-}
-
 bool Communicator::do_allreduce_grad_on_device(std::span<const BufferView> gradients, double scale) {
   return on_device(gradients.front(), gradients.front(),
                    [&](DeviceCollectives& device) { device.allreduce_grad(gradients, scale); });
@@ -344,5 +271,13 @@ std::shared_ptr<std::byte> Communicator::do_allocate(std::size_t /*bytes*/) { re
 std::unique_ptr<SharedReducer> Communicator::do_share(std::span<const BufferView> /*buffers*/) { return nullptr; }
 
 void Communicator::do_finalize() {}
+
+bool same_on_all_ranks(std::uint64_t value, Communicator& comm) {
+  // The least value, and the complement of the greatest.
+  const auto number = static_cast<std::int64_t>(value);
+  std::int64_t extremes[] = {number, ~number};
+  comm.allreduce(extremes, ReduceOp::kMin);
+  return extremes[0] == ~extremes[1];
+}
 
 }  // namespace mn

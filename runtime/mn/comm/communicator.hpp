@@ -3,6 +3,7 @@
 
 #include <climits>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,65 +29,79 @@ struct Reduction;
 
 /// What every backend starts from.
 struct CommunicatorSetup {
-  std::string name;
-  Mpi comm;
-  Topology topology;
-  Device device;
-  std::size_t count_limit = INT_MAX;  ///< elements that one MPI message may count
-  bool debug = false;
-  std::optional<DType> allreduce_grad_dtype = {};
+  std::string name;                                ///< the backend's
+  Mpi comm;                                        ///< its ranks
+  Topology topology;                               ///< of `comm`
+  Device device;                                   ///< of this rank
+  std::size_t count_limit = INT_MAX;               ///< elements that one MPI message may count
+  bool debug = false;                              ///< whether this rank asks for debug mode
+  std::optional<DType> allreduce_grad_dtype = {};  ///< in which gradients travel; std::nullopt: their own
 };
 
+/// A group of ranks, and how they exchange data.
+///
 /// Buffers are spans, vectors, arrays or tensors, on the host or on this communicator's device; counts are elements and
-/// may exceed INT_MAX. Device buffers are moved by NCCL where the backend has it, by MPI where that takes them, and
-/// else staged through page-locked host memory; work that touches them must be on the device's default stream or
-/// finished, and where one rank passes a device buffer all do. Every call blocks until this rank's part is done
-/// (device_collectives() are those that don't). All ranks of the group must make a collective call with the same count,
-/// dtype, op and root. Arguments are checked before anything is sent: ArgumentError. CommError when MPI, CUDA or NCCL
-/// fails; after it the communicator can only be destroyed. One thread at a time. Creation and destruction are
-/// collective.
+/// may exceed INT_MAX. NCCL moves device buffers where the backend has it, MPI where it takes them; else they are
+/// staged through page-locked host memory. Work that touches them must be on the device's default stream or finished,
+/// and where one rank passes a device buffer all do. Every call blocks until this rank's part is done;
+/// device_collectives() returns those that do not.
+///
+/// All ranks of the group must make a collective call with the same count, dtype, op and root. Arguments are checked
+/// before anything is sent: ArgumentError. CommError when MPI, CUDA or NCCL fails; after it the communicator can only
+/// be destroyed. One thread at a time. Creation and destruction are collective; memory from allocate() is released
+/// locally.
 ///
 /// Debug mode (MN_DEBUG=1, or CommunicatorOptions): before each collective call the ranks compare operation, count,
-/// dtype, op and root, and gradients are searched for values that are not finite. What does not fit, or what one rank
-/// refuses, is the same ArgumentError on every rank, with the rank, the argument and both versions in it.
+/// dtype, op and root, and search gradients for values that are not finite. A mismatch, or an argument that one rank
+/// rejects, throws the same ArgumentError on every rank, with the rank, the argument and both versions in it.
 class Communicator {
  public:
+  /// Collective, unless an exception unwinds or MPI is finalized.
   virtual ~Communicator();
-  Communicator(const Communicator&) = delete;
-  Communicator& operator=(const Communicator&) = delete;
+  Communicator(const Communicator&) = delete;             ///< not copyable
+  Communicator& operator=(const Communicator&) = delete;  ///< not copyable
 
+  /// The backend's name: "hierarchical".
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  /// Which rank is on which node.
   [[nodiscard]] const Topology& topology() const noexcept { return topology_; }
+  /// This rank's number, 0 to size() - 1.
   [[nodiscard]] int rank() const noexcept { return topology_.rank; }
+  /// The number of ranks.
   [[nodiscard]] int size() const noexcept { return topology_.size; }
+  /// This rank's number within its node.
   [[nodiscard]] int intra_rank() const noexcept { return topology_.intra_rank; }
+  /// The number of ranks on this rank's node.
   [[nodiscard]] int intra_size() const noexcept { return topology_.intra_size; }
+  /// The number of this rank's node.
   [[nodiscard]] int inter_rank() const noexcept { return topology_.inter_rank; }
+  /// The number of nodes.
   [[nodiscard]] int inter_size() const noexcept { return topology_.inter_size; }
+  /// Where this rank computes, and where device buffers must lie.
   [[nodiscard]] Device device() const noexcept { return device_; }
-  /// The calls that take their place in the order of a GPU's streams; null on backends that need the host in between.
+  /// The calls that are ordered with the work of a GPU's streams; null on backends that need the host in between.
   [[nodiscard]] virtual DeviceCollectives* device_collectives() noexcept { return nullptr; }
   /// Whether calls are compared between ranks.
   [[nodiscard]] bool debug() const noexcept;
-  /// Owned by the communicator: a duplicate of the one given at creation, with MPI_ERRORS_RETURN.
+  /// Owned by this communicator: a duplicate of the one given at creation, with MPI_ERRORS_RETURN.
   [[nodiscard]] MPI_Comm mpi_comm() const noexcept { return comm_.get(); }
 
-  /// Collective: gives back what the group holds of MPI, as destruction would. Every later call but this one throws
-  /// ArgumentError. Memory from allocate() stays valid.
+  /// Collective: frees what the group holds of MPI, as destruction would. Every later call but this one throws
+  /// ArgumentError. Memory from allocate() remains valid.
   void finalize();
 
   /// Collective: the ranks with equal `color` form a communicator of the same backend, ordered by key, then rank.
-  /// A negative colour takes part and gets null.
+  /// A rank with a negative color takes part in the call and gets null.
   [[nodiscard]] std::shared_ptr<Communicator> split(int color, int key) const;
 
-  /// Between two ranks: one that sends to itself would wait for itself. Tags are 0 … kMaxTag; kAnyTag receives the
-  /// source's next message of whatever tag. A message is received by a recv of the same count and dtype.
-  static constexpr int kMaxTag = 32766;
-  static constexpr int kAnyTag = MPI_ANY_TAG;
+  static constexpr int kMaxTag = 32766;        ///< tags are 0 to this
+  static constexpr int kAnyTag = MPI_ANY_TAG;  ///< receives the source's next message of whatever tag
+  /// To another rank, which must receive the same count and dtype.
   void send(ConstBufferView buffer, int dest, int tag = 0);
+  /// From another rank, which must send the same count and dtype.
   void recv(BufferView buffer, int source, int tag = 0);
 
-  // Buffers of one call must not overlap, but where a rank's own part may lie in its place in the other buffer.
+  // Buffers of one call must not overlap, except that a rank's own part may lie where it belongs in the other buffer.
 
   /// Every rank ends with what `root` held. `name`, the same on all ranks, is for debug mode's messages.
   void bcast(BufferView buffer, int root = 0, std::string_view name = {});
@@ -103,33 +118,47 @@ class Communicator {
   void allreduce(BufferView buffer, ReduceOp op = ReduceOp::kSum);
   /// recv gets part rank() of the reduction of send (size() × recv.count elements).
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum);
+  /// Returns when every rank has called it.
   void barrier();
 
-  /// Strings (any bytes) and JSON documents of any length, which only the sender needs to know. Documents keep numbers
-  /// that are not finite; what was sent as a document is received as one.
+  // Strings (any bytes) and JSON documents of any length, which only the sender needs to know. Documents keep numbers
+  // that are not finite; what was sent as a document is received as one.
+
+  /// To another rank, which receives it with recv_obj.
   void send_obj(const std::string& object, int dest, int tag = 0);
+  /// What `source` sent with send_obj.
   [[nodiscard]] std::string recv_obj(int source, int tag = kAnyTag);
+  /// root's object, on every rank.
   [[nodiscard]] std::string bcast_obj(const std::string& object, int root = 0);
   /// By rank on `root`; empty elsewhere.
   [[nodiscard]] std::vector<std::string> gather_obj(const std::string& object, int root = 0);
+  /// By rank, on every rank.
   [[nodiscard]] std::vector<std::string> allgather_obj(const std::string& object);
   /// objects[i] of `root` goes to rank i.
   [[nodiscard]] std::string scatter_obj(const std::vector<std::string>& objects, int root = 0);
+  /// To another rank, which receives it with recv_json.
   void send_obj(const nlohmann::json& object, int dest, int tag = 0);
+  /// The document that `source` sent with send_obj.
   [[nodiscard]] nlohmann::json recv_json(int source, int tag = kAnyTag);
+  /// root's document, on every rank.
   [[nodiscard]] nlohmann::json bcast_obj(const nlohmann::json& object, int root = 0);
+  /// By rank on `root`; empty elsewhere.
   [[nodiscard]] std::vector<nlohmann::json> gather_obj(const nlohmann::json& object, int root = 0);
+  /// By rank, on every rank.
   [[nodiscard]] std::vector<nlohmann::json> allgather_obj(const nlohmann::json& object);
-  /// Numbers are summed; arrays and objects element by element (ChainerMN's allreduce_obj, but for lists, which it
-  /// joins); what is neither must be the same on all ranks. ArgumentError on every rank if the documents differ in form
-  /// or a sum of integers does not fit 64 bits.
+  /// The sum of numbers; arrays and objects are summed element by element (as ChainerMN's allreduce_obj, which however
+  /// joins lists); all else must be the same on all ranks. ArgumentError on every rank if the documents differ in form
+  /// or a sum of integers needs more than 64 bits.
   [[nodiscard]] nlohmann::json allreduce_obj(const nlohmann::json& object);
-  /// Literals are strings.
+  /// A literal is a string.
   void send_obj(const char* object, int dest, int tag = 0) { send_obj(std::string(object), dest, tag); }
+  /// A literal is a string.
   [[nodiscard]] std::string bcast_obj(const char* object, int root = 0) { return bcast_obj(std::string(object), root); }
+  /// A literal is a string.
   [[nodiscard]] std::vector<std::string> gather_obj(const char* object, int root = 0) {
     return gather_obj(std::string(object), root);
   }
+  /// A literal is a string.
   [[nodiscard]] std::vector<std::string> allgather_obj(const char* object) {
     return allgather_obj(std::string(object));
   }
@@ -152,7 +181,8 @@ class Communicator {
   /// What allreduce_grad() checks before it sends; collective in debug mode.
   void check_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
 
-  /// The next two take a torch::nn::Module or a std::vector<at::Tensor>, and need <mn/tensor/tensor.hpp>.
+  // The next two take a torch::nn::Module or a std::vector<at::Tensor>, and need <mn/tensor/tensor.hpp>.
+
   /// Parameters and buffers (or just these tensors) of every rank become root's. ArgumentError on every rank if the
   /// ranks' tensors differ in number, shape or dtype.
   template <class Model>
@@ -166,11 +196,13 @@ class Communicator {
   }
 
  protected:
+  /// Collective over setup.comm.
   explicit Communicator(CommunicatorSetup setup);
   /// Reduces over MPI messages, each element in rank order.
   [[nodiscard]] OrderedReducer& reducer() noexcept { return *reducer_; }
+  /// Elements that one MPI message may count.
   [[nodiscard]] std::size_t count_limit() const noexcept { return count_limit_; }
-  /// The dtype in which gradients travel; nothing: their own.
+  /// The dtype in which gradients travel; std::nullopt: their own.
   [[nodiscard]] std::optional<DType> allreduce_grad_dtype() const noexcept { return allreduce_grad_dtype_; }
 
  private
@@ -204,6 +236,7 @@ class Communicator {
   std::unique_ptr<HostStage> stage_;
 };
 
+/// What create_communicator() takes beside a name and ranks.
 struct CommunicatorOptions {
   std::optional<Device> device;       ///< default: MN_DEVICE, else the GPU with this rank's intra_rank, else the CPU
   std::size_t count_limit = INT_MAX;  ///< elements that one MPI message may count; lower only to test large counts
@@ -218,8 +251,13 @@ struct CommunicatorOptions {
                                                                 MPI_Comm comm = MPI_COMM_WORLD,
                                                                 const CommunicatorOptions& options = {});
 
-/// All that this build has; those that ranks on `device` can use.
+/// Collective: whether all ranks gave the same value, e.g. a hash of what they hold; the same answer on every rank. One
+/// allreduce of 16 bytes.
+[[nodiscard]] bool same_on_all_ranks(std::uint64_t value, Communicator& comm);
+
+/// The names of all backends that this build has.
 [[nodiscard]] std::vector<std::string> communicator_names();
+/// Those that ranks on `device` can use.
 [[nodiscard]] std::vector<std::string> communicator_names(DeviceType device);
 
 }  // namespace mn

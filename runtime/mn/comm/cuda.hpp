@@ -1,4 +1,5 @@
-/// Owners and checks for what communicators need of CUDA; without a toolkit or a GPU the same functions say so.
+/// Owners and checks for what communicators need of CUDA. A build without a toolkit has the same functions, which throw
+/// UsageError.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ namespace mn {
 /// Makes `index` the calling thread's device. Throws UsageError if there is no such GPU.
 void cuda_set_device(int index);
 
-/// The GPU's place on its host's PCI bus, "0000:1b:00.0": equal for two ranks of a host that share it.
+/// The GPU's address on its host's PCI bus, "0000:1b:00.0": equal for two ranks of a host that share it.
 [[nodiscard]] std::string cuda_bus_id(int index);
 
 struct HostPinnedDeleter {
@@ -28,7 +29,7 @@ using HostPinned = std::unique_ptr<std::byte, HostPinnedDeleter>;
 struct CudaMemoryDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
-/// Memory of the calling thread's device, 256-byte aligned, not initialised.
+/// Memory of the calling thread's device, 256-byte aligned, not initialized.
 using CudaMemory = std::unique_ptr<std::byte, CudaMemoryDeleter>;
 [[nodiscard]] CudaMemory cuda_allocate(std::size_t bytes);
 
@@ -65,7 +66,7 @@ class CudaStream {
  private:
   int device_;
   void* stream_ = nullptr;
-  void* event_ = nullptr;  // what one stream tells another; recorded anew each time
+  void* event_ = nullptr;  // orders one stream after another; recorded anew each time
 };
 
 }  // namespace mn

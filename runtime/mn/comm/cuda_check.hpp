@@ -9,7 +9,7 @@
 
 namespace mn {
 
-/// Throws CommError that names the operation, its size, the device and the place unless `code` is cudaSuccess.
+/// Throws CommError that names the operation, its size, the device and the line unless `code` is cudaSuccess.
 void cuda_check(cudaError_t code, std::string_view operation, std::size_t bytes = 0,
                 std::source_location where = std::source_location::current());
 

@@ -1,4 +1,4 @@
-// The build without CUDA: there is no GPU, and nothing that needs one is reached.
+// The build without CUDA: there is no GPU, and what needs one throws.
 #include <mn/comm/cuda.hpp>
 #include <mn/core/error.hpp>
 

@@ -8,9 +8,9 @@
 namespace mn {
 
 /// The calls of a Communicator whose arguments all lie on its device, enqueued on the communicator's own stream: the
-/// host goes on at once. Bracketed by after() and join() they take their place among the work of another stream, also
-/// while that stream captures a CUDA graph (then on every rank, and once before with the same buffers, so that memory
-/// is there already). Arguments are the caller's to check. One thread at a time.
+/// host goes on at once. Between after() and join() they are ordered with the work of another stream, also while that
+/// stream captures a CUDA graph (then on every rank, and once before with the same buffers, so that memory is allocated
+/// already). The caller checks arguments. One thread at a time.
 ///
 /// Streams are cudaStream_t's as void*; null is the legacy default stream.
 class DeviceCollectives {

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 16;  // what the kernel's wide loads want
 
-/// Elements from one gradient's place to the next.
+/// Elements from the begin of one gradient to that of the next.
 std::size_t stride(const BufferView& gradient, DType wire) {
   const std::size_t step = kAlignment / size_of(wire);
   return (gradient.count + step - 1) / step * step;

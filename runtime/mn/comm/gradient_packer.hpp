@@ -1,4 +1,13 @@
-/// Many gradients as one buffer.
+/// Many gradients on the host as one buffer, so that one reduction takes them all.
+///
+/// The CPU backends' allreduce_grad calls apply(), each rank for itself; only the reduction in it is collective.
+///
+/// Invariants:
+/// 1. Groups come in order of first appearance of their dtypes, so all ranks reduce the same ones in the same order.
+/// 2. Whether a group is copied is a rank's own affair: the reduction gets the same count on all ranks.
+///
+/// Cost: nothing for gradients that follow each other in memory; else two copies, and scratch memory of the largest
+/// group.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +19,12 @@
 
 namespace mn {
 
-/// Calls `reduce` with one host buffer for each dtype, in order of first appearance, the same on every rank. Gradients
-/// that follow each other in memory are given as they lie; others are packed before and unpacked after.
 class GradientPacker {
  public:
-  using Group = std::vector<BufferView>;
+  using Group = std::vector<BufferView>;  ///< of one dtype
 
+  /// Calls `reduce` with one host buffer for each dtype. Gradients that follow each other in memory are given as they
+  /// lie; others are packed before and unpacked after.
   template <class Reduce>
   void apply(std::span<const BufferView> gradients, const Reduce& reduce) {
     for (const auto& group : group_by_dtype(gradients)) {

@@ -6,16 +6,18 @@
 
 namespace mn {
 
+/// One block of page-locked memory, which grows, and a stream for the copies. Borrowed buffers only; one call at a
+/// time.
 class HostStage {
  public:
   explicit HostStage(int device) : stream_(device) {}
 
-  /// Room for `bytes` in `buffers` buffers until the next call; what was lent before is void.
+  /// Room for `bytes` in `buffers` buffers until the next call, which invalidates earlier copies.
   void reserve(std::size_t bytes, std::size_t buffers);
   /// A host copy of `buffer`, in the reserved room right behind the one before; `buffer` itself if it lies on the host.
   [[nodiscard]] ConstBufferView copy_in(ConstBufferView buffer);
   [[nodiscard]] BufferView copy_in(BufferView buffer);
-  /// Copies to `buffer` what copy_in gave for it; nothing if it lies on the host.
+  /// Copies to `buffer` from `host`, which copy_in() returned for it; no copy if it lies on the host.
   void copy_out(BufferView buffer, BufferView host);
   /// Blocks until the copies are done.
   void wait() { stream_.synchronize(); }
@@ -26,5 +28,23 @@ class HostStage {
   std::size_t capacity_ = 0;
   std::size_t used_ = 0;
 };
+
+/// Whether a call on the host needs a copy of it.
+[[nodiscard]] inline bool lies_on_device(const ConstBufferView& buffer) {
+  return buffer.device.type != DeviceType::kCpu;
+}
+
+/// Calls move(in, out), with host copies where `stage` is not null.
+template <class Move>
+void on_host(HostStage* stage, ConstBufferView in, BufferView out, const Move& move) {
+  if (stage == nullptr) return move(in, out);
+  stage->reserve(in.bytes() + out.bytes(), 2);
+  const ConstBufferView host_in = stage->copy_in(in);
+  const BufferView host_out = stage->copy_in(out);
+  stage->wait();
+  move(host_in, host_out);
+  stage->copy_out(out, host_out);
+  stage->wait();
+}
 
 }  // namespace mn

@@ -14,7 +14,7 @@
 
 namespace mn {
 
-/// Throws CommError with MPI's own text, the operation, its size and place unless `code` is MPI_SUCCESS.
+/// Throws CommError with MPI's own text, the operation, its size and line unless `code` is MPI_SUCCESS.
 void mpi_check(int code, std::string_view operation = {}, std::size_t bytes = 0,
                std::source_location where = std::source_location::current());
 
@@ -24,9 +24,13 @@ void mpi_check(int code, std::string_view operation = {}, std::size_t bytes = 0,
 /// Owns a communicator: always a duplicate or a part of another, with MPI_ERRORS_RETURN, so that checks are reached.
 class Mpi {
  public:
+  /// Owns none.
   Mpi() noexcept = default;
+  /// As reset().
   ~Mpi() { reset(); }
+  /// `other` then owns none.
   Mpi(Mpi&& other) noexcept : comm_(std::exchange(other.comm_, MPI_COMM_NULL)) {}
+  /// As reset(); `other` then owns none.
   Mpi& operator=(Mpi&& other) noexcept {
     if (this != &other) {
       reset();
@@ -35,16 +39,20 @@ class Mpi {
     return *this;
   }
 
-  /// Collective over `comm`.
+  /// Collective over `comm`: a duplicate.
   [[nodiscard]] static Mpi duplicate(MPI_Comm comm);
-  /// Collective over `comm`; a negative colour gives an empty owner.
+  /// Collective over `comm`: the ranks of equal color, ordered by key. A negative color gives an owner of none.
   [[nodiscard]] static Mpi split(MPI_Comm comm, int color, int key);
   /// Collective over `comm`: the ranks that can share memory with this one, in the order of `comm`.
   [[nodiscard]] static Mpi split_shared(MPI_Comm comm);
 
+  /// MPI's handle; MPI_COMM_NULL where this owns none.
   [[nodiscard]] MPI_Comm get() const noexcept { return comm_; }
+  /// Whether this owns a communicator.
   [[nodiscard]] explicit operator bool() const noexcept { return comm_ != MPI_COMM_NULL; }
+  /// This process's rank in it.
   [[nodiscard]] int rank() const;
+  /// Its ranks.
   [[nodiscard]] int size() const;
   /// Frees the communicator, unless MPI is finalized or an exception unwinds (the free is collective).
   void reset() noexcept;
@@ -61,15 +69,19 @@ class Mpi {
 [[nodiscard]] MPI_Datatype mpi_type(DType dtype) noexcept;
 
 /// `count` elements in MPI's terms, whose counts are ints: the count itself, or, above `limit`, one element of a
-/// derived type that spans them all (so that every MPI call takes it alike). Owns the derived type.
+/// derived type that spans them all, which every MPI call takes. Owns the derived type.
 class MpiCount {
  public:
+  /// Makes a derived type where count > limit.
   MpiCount(std::size_t count, DType dtype, std::size_t limit);
+  /// Frees it.
   ~MpiCount();
-  MpiCount(const MpiCount&) = delete;
-  MpiCount& operator=(const MpiCount&) = delete;
+  MpiCount(const MpiCount&) = delete;             ///< not copyable
+  MpiCount& operator=(const MpiCount&) = delete;  ///< not copyable
 
+  /// For MPI's `count`.
   [[nodiscard]] int count() const noexcept { return count_; }
+  /// For MPI's `datatype`.
   [[nodiscard]] MPI_Datatype type() const noexcept { return type_; }
 
  private:

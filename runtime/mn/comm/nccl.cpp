@@ -3,10 +3,10 @@
 #include <optional>
 #include <thread>
 
-#include <mn/comm/device_conflict.hpp>
 #include <mn/comm/half.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/nccl.hpp>
+#include <mn/comm/topology.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
@@ -17,7 +17,7 @@ namespace {
 constexpr int kSpins = 2000;  // a small collective is done within that many looks
 constexpr auto kPause = std::chrono::microseconds(50);
 
-std::string place(const std::source_location& where) {
+std::string line_of(const std::source_location& where) {
   const std::string_view file(where.file_name());
   return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(where.line());
 }
@@ -29,7 +29,7 @@ std::string failure(ncclResult_t code, ncclComm_t comm, std::string_view operati
   if (bytes > 0) message += " of " + std::to_string(bytes) + " bytes";
   message += " failed: " + std::string(ncclGetErrorString(code));
   if (detail != nullptr && *detail != '\0') message += "; " + std::string(detail);
-  return message + " (" + place(where) + "; NCCL_DEBUG=INFO tells more)";
+  return message + " (" + line_of(where) + "; NCCL_DEBUG=INFO tells more)";
 }
 
 ncclDataType_t nccl_type(DType dtype) {
@@ -97,7 +97,7 @@ Nccl::Nccl(MPI_Comm comm, Device device) {
 }
 
 Nccl::~Nccl() {
-  if (std::uncaught_exceptions() > 0) abort();  // the other ranks may never come to the end
+  if (std::uncaught_exceptions() > 0) abort();
   if (comm_ != nullptr && ncclCommDestroy(comm_) != ncclSuccess) log_warning("ncclCommDestroy failed on " + who_);
 }
 
@@ -176,7 +176,7 @@ void Nccl::alltoall(ConstBufferView send, BufferView recv, const CudaStream& str
       if (first_error != ncclSuccess) break;
       first_error = ncclRecv(recv.slice(at, part).data, part, nccl_type(recv.dtype), peer, comm_, stream_of(stream));
     }
-    const ncclResult_t end = ncclGroupEnd();  // in any case: a group left open would swallow the next calls
+    const ncclResult_t end = ncclGroupEnd();
     return first_error != ncclSuccess ? first_error : end;
   });
 }

@@ -1,5 +1,5 @@
-// The build without NCCL: backends that have no other form are known by name, and refused with the reason.
-#include <mn/comm/nccl_backends.hpp>
+// The build without NCCL: backends that have no other form are known by name, and rejected with the reason.
+#include <mn/comm/registry.hpp>
 
 namespace mn {
 namespace {

@@ -1,16 +1,43 @@
-/// A barrier between processes that share memory, a microsecond where MPI's takes several.
+/// How ranks of a node wait for each other: a counter in memory that they share, and a barrier made of such counters,
+/// which takes a microsecond where MPI's takes several.
+///
+/// NodeReducer and SharedReducer call them, on all ranks of a node at once.
+///
+/// Invariants:
+/// 1. A counter has one owner, which alone sets it; it never falls. Values may wrap: they are compared by the sign of
+///    their difference.
+/// 2. What the owner wrote before set() is visible to those whose wait it ends.
+/// 3. No wake-up gets lost: a sleeper first counts itself in, then reads the value again; the owner first writes the
+///    value, then reads the count. Both use sequentially consistent operations, so at least one sees the other.
+///
+/// Cost: set() writes one cache line, and enters the kernel only if someone sleeps. A wait spins for some microseconds,
+/// then yields the CPU for up to 20 ms (where the node has more ranks than CPUs, it hardly does either), then sleeps: a
+/// long wait costs the ranks that compute nothing. A barrier of n ranks: one set() and n waits for each rank.
+/// Source: D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988 (all-to-all flags);
+/// futex(2), whose order of steps is that of U. Drepper, "Futexes are tricky", 2011.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
-#include <mn/comm/shared_counter.hpp>
-
 namespace mn {
 
-/// Each rank raises its own counter and waits for the others'.
+/// A number that one rank raises and the others wait for. Zeroed before use.
+struct alignas(64) SharedCounter {
+  std::atomic<std::uint32_t> value;
+  std::atomic<std::uint32_t> sleepers;  ///< threads that sleep until the value changes
+
+  /// For the owner.
+  void set(std::uint32_t now);
+  /// Returns when the value is at least `least`; `waiters` ranks of this node may wait at the same time.
+  void wait_for(std::uint32_t least, std::size_t waiters);
+};
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+
+/// Each rank raises its own counter and waits for all the others'.
 class NodeBarrier {
  public:
   /// `arrivals[r]` is rank r's counter as this process sees it, for this barrier alone.

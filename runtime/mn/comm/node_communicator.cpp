@@ -1,5 +1,7 @@
 #include <mn/comm/node_communicator.hpp>
+#include <mn/comm/registry.hpp>
 #include <mn/comm/shared_reducer.hpp>
+#include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {
@@ -21,13 +23,13 @@ std::unique_ptr<SharedReducer> NodeCommunicator::do_share(std::span<const Buffer
   if (all.empty()) return nullptr;
   const auto memory = do_allocate(sizeof(SharedReducer::Control));
   if (!memory) return nullptr;
-  std::vector<std::ptrdiff_t> places;
+  std::vector<std::ptrdiff_t> offsets;
   std::vector<SharedReducer::Control*> controls;
-  for (std::byte* each : all) places.push_back(each - own);
+  for (std::byte* each : all) offsets.push_back(each - own);
   for (std::byte* each : node_->addresses(memory.get())) {
     controls.push_back(reinterpret_cast<SharedReducer::Control*>(each));
   }
-  return std::make_unique<SharedReducer>(buffers, std::move(places), std::move(controls), rank(), memory);
+  return std::make_unique<SharedReducer>(buffers, std::move(offsets), std::move(controls), rank(), memory);
 }
 
 std::shared_ptr<std::byte> NodeCommunicator::do_allocate(std::size_t bytes) {
@@ -39,6 +41,23 @@ std::shared_ptr<std::byte> NodeCommunicator::do_allocate(std::size_t bytes) {
     }
     return nullptr;
   }
+}
+
+std::shared_ptr<Communicator> make_hierarchical(CommunicatorSetup setup) {
+  return std::make_shared<NodeCommunicator>(std::move(setup), BetweenNodes::kLeaders);
+}
+
+std::shared_ptr<Communicator> make_two_dimensional(CommunicatorSetup setup) {
+  return std::make_shared<NodeCommunicator>(std::move(setup), BetweenNodes::kSlices);
+}
+
+std::shared_ptr<Communicator> make_single_node(CommunicatorSetup setup) {
+  if (setup.topology.inter_size > 1) {
+    throw UsageError("communicator single_node: these " + std::to_string(setup.topology.size) + " ranks are on " +
+                     std::to_string(setup.topology.inter_size) +
+                     " nodes; take two_dimensional or hierarchical, or start all ranks on one node");
+  }
+  return make_two_dimensional(std::move(setup));
 }
 
 }  // namespace mn

@@ -1,4 +1,9 @@
-/// The CPU backends whose ranks share their node's memory.
+/// ChainerMN's hierarchical, two_dimensional and single_node on CPUs, whose ranks share their node's memory.
+///
+/// hierarchical: each node's first rank sums the node's gradients, then sums with the first ranks of the other nodes,
+/// and hands the result to its node: one connection for each node. two_dimensional: reduce-scatter within each node,
+/// allreduce of each slice between the ranks that hold it, allgather within each node: all ranks use the network at
+/// once. single_node: one node, or UsageError.
 #pragma once
 
 #include <memory>
@@ -9,8 +14,8 @@
 
 namespace mn {
 
-/// Reduces within a node through shared memory, between nodes over MPI. Gradients in memory from allocate() are reduced
-/// without a copy. hierarchical, two_dimensional and single_node differ in who talks to the other nodes.
+/// Reduces within a node through shared memory, between nodes over MPI (NodeReducer). Gradients in memory from
+/// allocate() are reduced without a copy. The three backends differ in who talks to the other nodes.
 class NodeCommunicator : public Communicator {
  public:
   NodeCommunicator(CommunicatorSetup setup, BetweenNodes between)

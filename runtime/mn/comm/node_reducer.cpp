@@ -11,8 +11,8 @@ namespace {
 
 /// Up to this many bytes every rank reads all buffers and reduces them itself: one barrier instead of two.
 constexpr std::size_t kSmallBytes = 8 * 1024;
-/// Private buffers go through staging memory in pieces that stay in the cache; between nodes, in such as fill a
-/// network.
+/// Pieces in which private buffers go through staging memory: small enough for the cache or, between nodes, large
+/// enough to fill a network.
 constexpr std::size_t kPieceBytes = 1024 * 1024;
 constexpr std::size_t kNetworkPieceBytes = 4 * 1024 * 1024;
 constexpr std::size_t kLineElements = 64;  ///< slices begin on cache lines, whatever the type
@@ -131,7 +131,7 @@ void NodeReducer::reduce_small(std::byte* data, std::size_t count, const Reducti
 
 void NodeReducer::reduce_shared(const std::vector<std::byte*>& buffers, std::size_t count, const Reduction& reduction) {
   const std::size_t element_bytes = size_of(reduction.dtype);
-  // Another node may have to take its pieces through staging memory: what goes between nodes must be cut alike.
+  // Another node may use staging memory: all nodes must cut what goes between them into the same pieces.
   const std::size_t most = many_nodes_ ? std::min(count, piece_bytes_ / element_bytes) : count;
   for (std::size_t done = 0; done < count; done += most) {
     const Range own = slice_of(rank_, most, std::min(most, count - done));

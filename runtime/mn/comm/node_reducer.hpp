@@ -15,11 +15,10 @@
 /// 5. Buffers are reduced where they lie only if every rank's lies in the same allocation, which each of them then has
 ///    mapped. A rank may release its memory at any time; nobody looks up an allocation that it does not hold itself.
 ///
-/// Cost on one node, per rank: up to 8 KiB, 1 barrier, and every rank reads all buffers; from allocate(), 2 barriers and
-/// no copy; else, 1 barrier, then for each MiB 2 barriers and 2 copies. With several nodes a small message takes a second
-/// barrier, and each slice one OrderedReducer::allreduce.
-/// Source: reduce-scatter and allgather by direct access, as in S. Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory
-/// collective communication for MPI", HPDC 2013.
+/// Cost on one node, per rank: up to 8 KiB, 1 barrier, and every rank reads all buffers; from allocate(), 2 barriers
+/// and no copy; else, 1 barrier, then for each MiB 2 barriers and 2 copies. With several nodes a small message takes a
+/// second barrier, and each slice one OrderedReducer::allreduce. Source: reduce-scatter and allgather by direct access,
+/// as in S. Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory collective communication for MPI", HPDC 2013.
 #pragma once
 
 #include <array>

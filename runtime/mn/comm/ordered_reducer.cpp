@@ -12,13 +12,12 @@ namespace {
 /// Up to this many gathered bytes, one exchange beats two.
 constexpr std::size_t kSmallMessageBytes = 16 * 1024;
 constexpr std::align_val_t kAlignment{64};
-/// Steps under way: enough to fill a network of 400 Gbit/s whose messages take microseconds.
+/// Steps in flight: enough to fill a network of 400 Gbit/s whose messages take microseconds.
 constexpr int kWindow = 8;
 
 }  // namespace
 
-/// The messages of steps 1 … size - 1, each a receive and a send, of which kWindow are under way at a time. Every rank
-/// posts in the same order, so that messages between two ranks meet the receives they are meant for.
+/// The messages of steps 1 … size - 1, each a receive and a send, of which kWindow steps are in flight at a time.
 class OrderedReducer::Steps {
  public:
   using Pair = std::array<MPI_Request, 2>;
@@ -29,7 +28,7 @@ class OrderedReducer::Steps {
   Steps(int size, std::string_view what, Post post) : size_(size), what_(what), post_(std::move(post)) {
     while (posted_ < std::min(kWindow, size_ - 1)) post_next();
   }
-  /// Returns when all messages are through.
+  /// Returns when all messages are done.
   void finish() {
     for (int step = 1; step < size_; ++step) {
       mpi_check(MPI_Waitall(2, at(step).data(), MPI_STATUSES_IGNORE), what_);
@@ -39,7 +38,7 @@ class OrderedReducer::Steps {
   }
 
  private:
-  [[nodiscard]] Pair& at(int step) { return under_way_[static_cast<std::size_t>(step % kWindow)]; }
+  [[nodiscard]] Pair& at(int step) { return in_flight_[static_cast<std::size_t>(step % kWindow)]; }
   void post_next() {
     ++posted_;
     at(posted_) = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
@@ -50,7 +49,7 @@ class OrderedReducer::Steps {
   int posted_ = 0;
   std::string_view what_;
   Post post_;
-  std::array<Pair, kWindow> under_way_;
+  std::array<Pair, kWindow> in_flight_;
 };
 
 void OrderedReducer::Free::operator()(std::byte* memory) const noexcept { operator delete(memory, kAlignment); }

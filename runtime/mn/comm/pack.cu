@@ -5,7 +5,6 @@
 
 #include <mn/comm/cuda_check.hpp>
 #include <mn/comm/pack.hpp>
-#include <mn/comm/pack_kernel.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {

@@ -1,15 +1,30 @@
 /// Many tensors on a GPU converted, scaled and moved in one pass over memory.
+///
+/// DevicePacker calls pack_on_device() before and after a reduction, each rank for itself. The pieces are cut into
+/// chunks of 4096 elements, and the kernel's blocks take turns with the chunks; a thread moves 16 bytes at a time where
+/// both sides are aligned.
+///
+/// Invariants:
+/// 1. The pieces travel as the kernel's argument: nothing is allocated or copied, and a CUDA graph can capture it.
+/// 2. Each element is read once and written once, by one thread; where a piece stays where it is, by the same.
+/// 3. What a thread does is a plain constexpr function, which nvcc lets kernels call (--expt-relaxed-constexpr): the
+///    host runs, and tests, the same code.
+///
+/// Cost: one kernel for each kPackPieces pieces; every byte read once and written once.
+/// Source: the tables of pieces are those of multi_tensor_apply in NVIDIA's Apex.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <type_traits>
 
+#include <mn/comm/half.hpp>
 #include <mn/core/buffer.hpp>
 
 namespace mn {
 
-/// `count` elements on their way from one place to another. The two don't overlap, unless they are the same and of
-/// equal dtypes.
+/// `count` elements to move. Source and destination do not overlap, unless they are the same and of equal dtypes.
 struct PackPiece {
   const void* from = nullptr;
   void* to = nullptr;
@@ -19,9 +34,107 @@ struct PackPiece {
 inline constexpr std::size_t kPackPieces = 120;  ///< that one kernel takes
 
 /// to[i] = from[i] × scale for every piece, for float dtypes: computed in float32 (float64 where `from` or `to` is) and
-/// rounded to nearest even. Enqueued on `stream` (a cudaStream_t), as one kernel for each kPackPieces pieces. The
-/// pieces travel as the kernel's argument: nothing is allocated or copied, and a CUDA graph can capture it. Throws
-/// ArgumentError for other dtypes.
+/// rounded to nearest even. Enqueued on `stream` (a cudaStream_t). Throws ArgumentError for other dtypes.
 void pack_on_device(std::span<const PackPiece> pieces, DType from, DType to, double scale, void* stream);
+
+// What each thread of the kernel does.
+
+/// Elements that a block of threads handles at a time.
+inline constexpr std::size_t kPackChunk = 4096;
+/// The widest load and store of a thread.
+inline constexpr std::size_t kPackVectorBytes = 16;
+
+/// The kernel's argument: pieces cut into chunks, which are numbered through. At most 4 KiB, CUDA's limit.
+struct PackTable {
+  PackPiece pieces[kPackPieces];
+  std::uint32_t first_chunk[kPackPieces + 1];  // of each piece; behind the last one, the number of all chunks
+  std::uint32_t count = 0;
+
+  [[nodiscard]] constexpr std::uint32_t chunks() const { return first_chunk[count]; }
+  /// The piece that holds `chunk`.
+  [[nodiscard]] constexpr std::uint32_t piece_of(std::uint32_t chunk) const {
+    std::uint32_t low = 0;
+    for (std::uint32_t high = count; high - low > 1;) {
+      const std::uint32_t middle = (low + high) / 2;
+      (first_chunk[middle] <= chunk ? low : high) = middle;
+    }
+    return low;
+  }
+};
+static_assert(sizeof(PackTable) <= 4000);
+
+/// `pieces` holds at most kPackPieces, none of them empty.
+[[nodiscard]] inline PackTable make_pack_table(std::span<const PackPiece> pieces) {
+  PackTable table{};
+  for (const PackPiece& piece : pieces) {
+    table.pieces[table.count] = piece;
+    const auto chunks = static_cast<std::uint32_t>((piece.count + kPackChunk - 1) / kPackChunk);
+    table.first_chunk[table.count + 1] = table.first_chunk[table.count] + chunks;
+    ++table.count;
+  }
+  return table;
+}
+
+/// What scaling is computed in.
+template <class From, class To>
+using PackMath = std::conditional_t<std::is_same_v<From, double> || std::is_same_v<To, double>, double, float>;
+
+template <class From, class To>
+constexpr To pack_element(From value, PackMath<From, To> scale) {
+  using Math = PackMath<From, To>;
+  Math wide{};
+  if constexpr (std::is_floating_point_v<From>)
+    wide = static_cast<Math>(value);
+  else
+    wide = static_cast<Math>(to_float(value));
+  if constexpr (std::is_same_v<To, Float16>)
+    return to_float16(static_cast<float>(wide * scale));
+  else if constexpr (std::is_same_v<To, BFloat16>)
+    return to_bfloat16(static_cast<float>(wide * scale));
+  else
+    return static_cast<To>(wide * scale);
+}
+
+/// Elements moved at once: the narrower of the two types fills a vector.
+template <class From, class To>
+inline constexpr std::size_t kPackWidth = kPackVectorBytes / (sizeof(From) < sizeof(To) ? sizeof(From) : sizeof(To));
+
+template <class T, std::size_t N>
+struct alignas(kPackVectorBytes) PackVector {
+  T values[N];
+};
+
+/// Thread `thread` of `threads` does its share of `count` elements.
+template <class From, class To>
+constexpr void pack_chunk(const From* from, To* to, std::size_t count, PackMath<From, To> scale, unsigned thread,
+                          unsigned threads) {
+  constexpr std::size_t kWidth = kPackWidth<From, To>;
+  const bool aligned =
+      (reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to)) % kPackVectorBytes == 0;
+  const std::size_t vectors = aligned ? count / kWidth : 0;
+  for (std::size_t v = thread; v < vectors; v += threads) {
+    const auto in = reinterpret_cast<const PackVector<From, kWidth>*>(from)[v];
+    PackVector<To, kWidth> out;
+    for (std::size_t i = 0; i < kWidth; ++i) out.values[i] = pack_element<From, To>(in.values[i], scale);
+    reinterpret_cast<PackVector<To, kWidth>*>(to)[v] = out;
+  }
+  for (std::size_t i = vectors * kWidth + thread; i < count; i += threads) {
+    to[i] = pack_element<From, To>(from[i], scale);
+  }
+}
+
+/// Thread `thread` of `threads` in block `block` of `blocks`: the blocks take turns with the chunks.
+template <class From, class To>
+constexpr void pack_thread(const PackTable& table, PackMath<From, To> scale, unsigned block, unsigned blocks,
+                           unsigned thread, unsigned threads) {
+  for (std::uint32_t chunk = block; chunk < table.chunks(); chunk += blocks) {
+    const std::uint32_t p = table.piece_of(chunk);
+    const PackPiece& piece = table.pieces[p];
+    const std::size_t first = (chunk - table.first_chunk[p]) * kPackChunk;
+    const std::size_t left = piece.count - first;
+    pack_chunk(static_cast<const From*>(piece.from) + first, static_cast<To*>(piece.to) + first,
+               left < kPackChunk ? left : kPackChunk, scale, thread, threads);
+  }
+}
 
 }  // namespace mn

@@ -167,7 +167,7 @@ void reduce_in_order(std::span<void* const> outputs, std::span<const void* const
                      const Reduction& reduction) {
   switch (reduction.dtype) {
     case DType::kBool:
-      return;  // refused before
+      return;  // rejected before
     case DType::kUInt8:
       return reduce_as<std::uint8_t>(outputs, inputs, count, reduction);
     case DType::kInt8:

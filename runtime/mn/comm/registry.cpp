@@ -3,8 +3,6 @@
 #include <utility>
 
 #include <mn/comm/cuda.hpp>
-#include <mn/comm/device_conflict.hpp>
-#include <mn/comm/nccl_backends.hpp>
 #include <mn/comm/registry.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>

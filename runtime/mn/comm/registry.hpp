@@ -1,14 +1,15 @@
-/// The table of backends.
+/// The tables of backends: one for any device, one for ranks that each have a GPU.
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include <mn/comm/communicator.hpp>
 
 namespace mn {
 
-/// An entry of the table.
+/// An entry of a table.
 struct Backend {
   std::string_view name;
   std::shared_ptr<Communicator> (*make)(CommunicatorSetup);
@@ -18,12 +19,20 @@ struct Backend {
 /// that lists the names for any other.
 [[nodiscard]] std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup);
 
-// The table's entries, each defined in the file of its name.
+/// Backends that work through NCCL; pure_nccl and non_cuda_aware have no other form. In a build without NCCL those two
+/// alone, with a null `make`.
+[[nodiscard]] std::span<const Backend> nccl_backends() noexcept;
+
+// The entries of the tables: mpi_backends.cpp, node_communicator.cpp, nccl_backends.cpp.
 [[nodiscard]] std::shared_ptr<Communicator> make_naive(CommunicatorSetup setup);
 [[nodiscard]] std::shared_ptr<Communicator> make_flat(CommunicatorSetup setup);
 [[nodiscard]] std::shared_ptr<Communicator> make_hierarchical(CommunicatorSetup setup);
 [[nodiscard]] std::shared_ptr<Communicator> make_two_dimensional(CommunicatorSetup setup);
 [[nodiscard]] std::shared_ptr<Communicator> make_single_node(CommunicatorSetup setup);
 [[nodiscard]] std::shared_ptr<Communicator> make_dummy(CommunicatorSetup setup);
+[[nodiscard]] std::shared_ptr<Communicator> make_pure_nccl(CommunicatorSetup setup);
+[[nodiscard]] std::shared_ptr<Communicator> make_single_node_nccl(CommunicatorSetup setup);
+[[nodiscard]] std::shared_ptr<Communicator> make_hierarchical_nccl(CommunicatorSetup setup);
+[[nodiscard]] std::shared_ptr<Communicator> make_two_dimensional_nccl(CommunicatorSetup setup);
 
 }  // namespace mn

@@ -1,5 +1,5 @@
-/// Memory that the ranks of a node share: POSIX shared memory that mn maps itself, because an MPI window can be released
-/// only by all ranks together.
+/// Memory that the ranks of a node share: POSIX shared memory that mn maps itself, because an MPI window can be
+/// released only by all ranks together.
 ///
 /// NodeReducer calls it, on all ranks of a node at once. Each rank makes a segment under a random name and reserves its
 /// pages; the ranks exchange names and errors, and map each other's segments; when all have said how that went, the

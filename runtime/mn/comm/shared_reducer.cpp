@@ -18,16 +18,16 @@ std::vector<SharedCounter*> arrivals_of(const std::vector<SharedReducer::Control
 
 }  // namespace
 
-SharedReducer::SharedReducer(std::span<const BufferView> buffers, std::vector<std::ptrdiff_t> places,
+SharedReducer::SharedReducer(std::span<const BufferView> buffers, std::vector<std::ptrdiff_t> offsets,
                              std::vector<Control*> controls, int rank, std::shared_ptr<void> owner)
     : buffers_(static_cast<std::uint32_t>(buffers.size())),
-      places_(std::move(places)),
+      offsets_(std::move(offsets)),
       controls_(std::move(controls)),
       rank_(static_cast<std::size_t>(rank)),
       owner_(std::move(owner)),
       barrier_(arrivals_of(controls_), rank),
-      inputs_(places_.size()),
-      outputs_(places_.size()) {
+      inputs_(offsets_.size()),
+      outputs_(offsets_.size()) {
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const std::size_t most = kPieceBytes / size_of(buffers[i].dtype);
     for (std::size_t first = 0; first < buffers[i].count; first += most) {
@@ -37,7 +37,7 @@ SharedReducer::SharedReducer(std::span<const BufferView> buffers, std::vector<st
 }
 
 void SharedReducer::publish(std::size_t count) {
-  controls_[rank_]->published.set(nothing_ + static_cast<std::uint32_t>(count));
+  controls_[rank_]->published.set(first_buffer_ + static_cast<std::uint32_t>(count));
 }
 
 std::uint32_t SharedReducer::take() { return controls_.front()->taken.fetch_add(1) - first_piece_; }
@@ -46,17 +46,17 @@ void SharedReducer::reduce(double scale) {
   publish(buffers_);
   for (std::uint32_t next = take(); next < pieces_.size(); next = take()) reduce_piece(pieces_[next], scale);
   barrier_.arrive_and_wait();
-  nothing_ += buffers_;
-  // Each rank has taken one that was not there.
+  first_buffer_ += buffers_;
+  // Each rank has taken one index beyond the last piece.
   first_piece_ += static_cast<std::uint32_t>(pieces_.size() + controls_.size());
 }
 
 void SharedReducer::reduce_piece(const Piece& piece, double scale) {
   for (Control* control : controls_) {
-    control->published.wait_for(nothing_ + static_cast<std::uint32_t>(piece.buffer) + 1, controls_.size());
+    control->published.wait_for(first_buffer_ + static_cast<std::uint32_t>(piece.buffer) + 1, controls_.size());
   }
   auto* const own = static_cast<std::byte*>(piece.own.data);
-  for (std::size_t r = 0; r < places_.size(); ++r) inputs_[r] = outputs_[r] = own + places_[r];
+  for (std::size_t r = 0; r < offsets_.size(); ++r) inputs_[r] = outputs_[r] = own + offsets_[r];
   reduce_in_order(outputs_, inputs_, piece.own.count, {piece.own.dtype, ReduceOp::kSum, scale});
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 
+#include <mn/comm/cuda.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/topology.hpp>
 #include <mn/core/environment.hpp>
@@ -64,6 +65,28 @@ Topology find_topology(MPI_Comm comm) {
   const auto names = allgather_texts(all.get(), environment("MN_NODE_NAME").value_or(""));
   if (std::none_of(names.begin(), names.end(), [](const std::string& name) { return name.empty(); })) keys = names;
   return make_topology(all.rank(), keys, hosts);
+}
+
+std::string device_conflict(std::span<const std::string> devices) {
+  std::map<std::string, std::size_t> users;
+  for (std::size_t rank = 0; rank < devices.size(); ++rank) {
+    const std::string& device = devices[rank];
+    if (device == Device().str()) return "rank " + std::to_string(rank) + " computes on the CPU";
+    const auto [first, is_new] = users.try_emplace(device, rank);
+    if (is_new) continue;
+    const std::size_t space = device.find(' ');
+    return "ranks " + std::to_string(first->second) + " and " + std::to_string(rank) + " share the GPU at " +
+           device.substr(space + 1) + " of host " + device.substr(0, space);
+  }
+  return {};
+}
+
+std::string find_device_conflict(MPI_Comm comm, Device device) {
+  std::string mine = device.str();
+  if (device.type == DeviceType::kCuda) {
+    mine = environment("NCCL_HOSTID").value_or(host_name()) + ' ' + cuda_bus_id(device.index);
+  }
+  return device_conflict(allgather_texts(comm, mine));
 }
 
 }  // namespace mn

@@ -1,4 +1,4 @@
-/// Who is where: each rank's place in the job and in its node, as ChainerMN defines it.
+/// Who is where: each rank's number in the job and in its node, as ChainerMN defines it, and its GPU.
 #pragma once
 
 #include <span>
@@ -7,12 +7,15 @@
 
 #include <mpi.h>
 
+#include <mn/core/buffer.hpp>
+
 namespace mn {
 
+/// The nodes of a group of ranks.
 struct Topology {
-  int rank = 0;
-  int size = 1;
-  int intra_rank = 0;              ///< position among the ranks of this node, by rank
+  int rank = 0;                    ///< this rank's number
+  int size = 1;                    ///< ranks
+  int intra_rank = 0;              ///< this rank's number within its node, by rank
   int intra_size = 1;              ///< ranks on this node; may differ between nodes
   int inter_rank = 0;              ///< number of this node; nodes are ordered by their lowest rank
   int inter_size = 1;              ///< nodes
@@ -21,16 +24,23 @@ struct Topology {
 
   /// Ranks of `node`, ascending.
   [[nodiscard]] std::vector<int> ranks_of(int node) const;
-  /// Same number of ranks on every node.
+  /// Whether every node has the same number of ranks.
   [[nodiscard]] bool uniform() const;
 };
 
-/// The place of `rank` when rank i's node is named node_keys[i]. Pure; any launcher, any distribution.
+/// The topology that `rank` sees when rank i's node is named node_keys[i]. Pure; any launcher, any rank placement.
 [[nodiscard]] Topology make_topology(int rank, std::span<const std::string> node_keys,
                                      std::span<const std::string> hosts);
 
 /// Collective over `comm`. Two ranks share a node if their host names are equal and MPI says they can share memory;
 /// where MN_NODE_NAME is set on every rank, it alone decides (virtual nodes, for tests and simulations).
 [[nodiscard]] Topology find_topology(MPI_Comm comm);
+
+/// Collective: why NCCL cannot serve ranks with these devices, in the same words on all of them; empty if it can. NCCL
+/// tells GPUs apart by host and address on the PCI bus, and NCCL_HOSTID overrides the host: so does this.
+[[nodiscard]] std::string find_device_conflict(MPI_Comm comm, Device device);
+
+/// The same from each rank's device: "cpu", or host and address, "n1 0000:1b:00.0". Pure.
+[[nodiscard]] std::string device_conflict(std::span<const std::string> devices);
 
 }  // namespace mn

@@ -14,7 +14,7 @@
 // Cost: the table is about 100 bytes a shard; from memory, each sample is sent once, to the one rank that uses it.
 #include <algorithm>
 
-#include <mn/comm/agreement.hpp>
+#include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/scatter.hpp>

@@ -25,7 +25,7 @@ namespace mn {
 namespace {
 
 constexpr auto kFlushTime = std::chrono::milliseconds(500);
-constexpr auto kHearingTime = std::chrono::milliseconds(50);
+constexpr auto kAnnouncementTime = std::chrono::milliseconds(50);
 
 // A terminate handler takes no argument: what it needs lies here.
 Speaker failing_speaker;
@@ -78,7 +78,7 @@ void flush_output() {
   const auto flushed = task.get_future();
   try {
     std::thread(std::move(task)).detach();
-  } catch (const std::system_error&) {  // no thread is to be had
+  } catch (const std::system_error&) {  // no thread is left
     return flush();
   }
   flushed.wait_for(kFlushTime);
@@ -119,16 +119,16 @@ void end_all_ranks(int exit_code) {
 void end_all_ranks(const Speaker& speaker, const std::string& message, const FailureHooks& hooks, int exit_code) {
   silence_stderr();
   report(speaker, message);
-  if (hooks.tell_reported) {
-    hooks.tell_reported();
-    std::this_thread::sleep_for(kHearingTime);  // before MPI tells them that connections break
+  if (hooks.announce_report) {
+    hooks.announce_report();
+    std::this_thread::sleep_for(kAnnouncementTime);  // the peers read it before they see connections break
   }
   end_all_ranks(exit_code);
 }
 
 void fail_job(std::exception_ptr error) {
   static std::atomic_flag failing;
-  while (failing.test_and_set()) pause();  // another thread is at it, and ends the process
+  while (failing.test_and_set()) pause();  // another thread ends the process
   const Outcome outcome = outcome_of(error);
   flush_output();
   if (outcome.on_all_ranks && (!failing_hooks.all_ranks_agree || failing_hooks.all_ranks_agree())) {

@@ -1,4 +1,12 @@
 /// How a rank reports its own end and takes the job with it.
+///
+/// Called on the rank that fails: by the terminate handler, run_job(), the peer monitor's thread, or Job's destructor.
+///
+/// Invariants:
+/// 1. One rank reports one line, the last on stderr: MPI's own text is silenced before it.
+/// 2. An error that every rank throws at the same point is reported by rank 0 alone, and MPI is finalized.
+/// 3. No step can hold up the end: flushing takes half a second at most; MPI_Abort and MPI_Finalize, which may never
+///    return, are bounded by four seconds, after which the process exits by itself.
 #pragma once
 
 #include <functional>
@@ -16,16 +24,16 @@ struct Speaker {
   [[nodiscard]] std::string line(const std::string& message) const;
 };
 
-/// What a running job lends to its failing rank; each may be empty.
+/// What a failing rank calls of its running job; each may be empty.
 struct FailureHooks {
-  /// True if every rank comes here within a moment: the error is everybody's, and MPI can end in good order.
+  /// True if every rank calls it within a moment: all have the same error, and MPI can be finalized.
   std::function<bool()> all_ranks_agree;
-  /// Leaves the job in good order.
+  /// Finalizes MPI, or ends all ranks where that cannot return.
   std::function<void(int exit_code)> finish;
-  /// True if this rank is the one to report; false if another has, and something else ends this process.
+  /// True if this rank is to report; false if another has, which then ends this process.
   std::function<bool()> may_report;
-  /// Tells the peers that this rank has reported the end.
-  std::function<void()> tell_reported;
+  /// Announces to the peers that this rank has reported the end.
+  std::function<void()> announce_report;
 };
 
 /// Makes an uncaught exception end all ranks with one message, as fail_job does.
@@ -39,13 +47,13 @@ void report(const Speaker& speaker, const std::string& message);
 /// reads, or the lock of a thread that writes to one, would keep the process for ever.
 void flush_output();
 
-/// Ends this process unless the result goes within four seconds: for calls of MPI that may wait for ever.
+/// Ends this process unless the result is destroyed within four seconds: for calls of MPI that may wait for ever.
 [[nodiscard]] std::jthread exit_soon(int exit_code);
 
 /// Ends this process and, where MPI is up, all others: MPI_Abort, and _exit should that not return within four seconds.
 [[noreturn]] void end_all_ranks(int exit_code);
 
-/// The same, with `message` reported first and `hooks` told: the last line on stderr, of MPI's own text too.
+/// The same, after `message` was reported and announced through `hooks`.
 [[noreturn]] void end_all_ranks(const Speaker& speaker, const std::string& message, const FailureHooks& hooks,
                                 int exit_code);
 

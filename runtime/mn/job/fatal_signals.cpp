@@ -37,15 +37,15 @@ struct HandlerLink {
 std::array<Line, std::size(kFaults)> fault_lines;
 std::vector<HandlerLink> handler_links;
 std::atomic_flag loss_reported;
-alignas(64) std::array<std::byte, 64 * 1024> signal_stack;  // a stack overflow leaves no other
+alignas(64) std::array<std::byte, 64 * 1024> signal_stack;  // for overflows of the usual one
 
-void tell_peers(PeerByte byte) {
+void notify_peers(PeerByte byte) {
   for (const HandlerLink& link : handler_links) {
     [[maybe_unused]] const auto sent = send(link.socket, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 }
 
-/// Its connection has ended without a word.
+/// Its connection has ended without an announcement.
 bool is_lost(const HandlerLink& link) {
   PeerByte bytes[64];
   while (!link.spoke->load()) {
@@ -66,7 +66,7 @@ void handle_fault(int signal) {
   for (std::size_t i = 0; i < std::size(kFaults); ++i) {
     if (is_news && kFaults[i] == signal) fault_lines[i].print();
   }
-  tell_peers(PeerByte::kReported);
+  notify_peers(PeerByte::kReported);
   raise(signal);  // SA_RESETHAND has restored the default action, SA_NODEFER lets it through
 }
 
@@ -75,7 +75,7 @@ void handle_termination(int signal) {
   for (const HandlerLink& link : handler_links) {
     if (link.reports && is_lost(link) && claim_loss_report()) link.loss.print();
   }
-  tell_peers(PeerByte::kTerminated);
+  notify_peers(PeerByte::kTerminated);
   errno = saved_errno;
   raise(signal);
 }

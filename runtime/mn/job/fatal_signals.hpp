@@ -1,4 +1,15 @@
 /// Signals that end this process: the peers and the user must learn why before it is gone.
+///
+/// Job installs the handlers on each rank when its monitor runs, and removes them before the monitor goes.
+///
+/// Invariants:
+/// 1. A handler calls async-signal-safe functions alone (write, poll, send, recv, raise, …), and allocates nothing: its
+///    messages are made when it is installed.
+/// 2. It raises the signal again with the default action, so the exit status is the signal's, and a core is written.
+/// 3. At most one message of a loss or a fault leaves a process, whichever thread or handler comes first.
+/// 4. It runs on a stack of its own, because a stack overflow leaves no other.
+///
+/// Cost: none until a signal comes. Source: signal-safety(7), sigaltstack(2).
 #pragma once
 
 #include <vector>
@@ -8,14 +19,14 @@
 
 namespace mn {
 
-/// SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write one line and tell the peers; SIGTERM and SIGINT tell the peers,
-/// and write the loss of a peer that the launcher noticed before this rank's monitor could say so. All then take their
-/// default action. Signals that the program ignores or handles itself are left to it. The links must stay open until
-/// remove_signal_handlers().
+/// SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write one line and notify the peers; SIGTERM and SIGINT notify the
+/// peers, and write the loss of a peer that the launcher noticed before this rank's monitor did. All then take their
+/// default action. Terminations that the program ignores or handles itself are left to it. The links must stay open
+/// until remove_signal_handlers().
 void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonitor::Link>& links);
 void remove_signal_handlers();
 
-/// True for the first caller, which is to report the loss of a peer; signal handlers ask too.
+/// True for the first caller, which is to report the loss of a peer; signal handlers call it too.
 [[nodiscard]] bool claim_loss_report() noexcept;
 
 }  // namespace mn

@@ -41,7 +41,7 @@ void check_launcher() {
       "is)");
 }
 
-/// Initialises MPI unless the program has; true if it did.
+/// Initializes MPI unless the program has; true if it did.
 bool start_mpi(int& argc, char**& argv) {
   int up = 0;
   MPI_Initialized(&up);
@@ -132,7 +132,7 @@ class Job::Impl {
     hooks.finish = [this](int exit_code) { finish(exit_code); };
     if (monitor_) {
       hooks.may_report = [this] { return monitor_->may_report(); };
-      hooks.tell_reported = [this] { monitor_->tell_reported(); };
+      hooks.announce_report = [this] { monitor_->announce_report(); };
     }
     return hooks;
   }
@@ -140,11 +140,11 @@ class Job::Impl {
   /// On the monitor's thread.
   void end_for_loss(const std::optional<std::string>& message) {
     if (message) {
-      flush_output();  // may take a while: who has claimed the report must write it at once
+      flush_output();  // may take a while, and comes first: who has claimed the report must write it at once
       if (claim_loss_report()) end_all_ranks(speaker_, *message, failure_hooks(), 1);
     }
-    silence_stderr();  // another has said why: what MPI has to say of broken connections comes after that
-    // The rank that reported ends the job; where the launcher does not take part, each ends itself.
+    silence_stderr();  // another rank has said why; MPI's text on broken connections would follow
+    // The rank that reported ends the job; where the launcher does not pass that on, each ends itself.
     std::this_thread::sleep_for(std::chrono::seconds(2));
     std::_Exit(1);
   }

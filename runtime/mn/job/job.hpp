@@ -8,27 +8,29 @@
 
 namespace mn {
 
-/// One for each process, first in main, destroyed last. It initialises MPI (MPI_THREAD_MULTIPLE where there is) unless
-/// the program has, and finalises what it initialised.
+/// One for each process, first in main, destroyed last. It initializes MPI (with MPI_THREAD_MULTIPLE where MPI has it)
+/// unless the program has, and finalizes what it initialized.
 ///
 /// From then on an uncaught exception, a fatal signal, or the silence of a peer ends every rank within seconds with one
 /// message that names rank, host and cause, whatever the launcher: a terminate handler and signal handlers here, and a
-/// peer monitor (a thread that holds TCP connections to neighbours in a tree over the ranks; addresses and a random key
-/// go over MPI at the start; no MPI call afterwards but MPI_Abort). MN_PEER_TIMEOUT sets the seconds of silence that
-/// count as a loss (default 5; 0: no monitor, for debuggers).
+/// peer monitor (a thread that holds TCP connections to neighbors in a tree over the ranks; ranks exchange addresses
+/// and a random key over MPI at the start; afterwards it makes no MPI call but MPI_Abort). MN_PEER_TIMEOUT sets the
+/// seconds of silence that count as a loss (default 5; 0: no monitor, for debuggers).
 class Job {
  public:
   /// Collective over all ranks. Throws UsageError if this process runs under a scheduler that gives MPI no server
   /// (srun --mpi=none), or if MN_* variables are malformed.
   Job(int& argc, char**& argv);
-  /// Collective, unless an exception unwinds: then it ends the job. Where the program caught an exception that left
-  /// communication behind that never ends (CommunicationThread), it ends the job within seconds, with run_job's status
-  /// or 0.
+  /// Collective, unless an exception unwinds: then it ends the job. Where a rank has caught an exception that left a
+  /// CommunicationThread behind in a collective that never ends, all ranks end within seconds, with run_job's status or
+  /// 0, without MPI_Finalize.
   ~Job();
-  Job(const Job&) = delete;
-  Job& operator=(const Job&) = delete;
+  Job(const Job&) = delete;             ///< not copyable
+  Job& operator=(const Job&) = delete;  ///< not copyable
 
+  /// This process's rank in MPI_COMM_WORLD.
   [[nodiscard]] int rank() const noexcept;
+  /// The number of ranks in MPI_COMM_WORLD.
   [[nodiscard]] int size() const noexcept;
 
  private:
@@ -38,14 +40,14 @@ class Job {
 };
 
 /// main() for programs: makes the Job, runs `body`, and turns an exception into one line and an exit status. Errors
-/// that every rank throws alike are reported by rank 0 alone. Usage: `return mn::run_job(argc, argv, [&](mn::Job&) {…;
+/// that every rank throws are reported by rank 0 alone. Usage: `return mn::run_job(argc, argv, [&](mn::Job&) {…;
 /// return 0;});`
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body);
 
 /// Reports `error` as the terminate handler does and ends all ranks; does not return.
 [[noreturn]] void fail_job(std::exception_ptr error);
 
-/// This process's rank as the environment tells it, before MPI is up: MN_RANK, RANK, PMIX_RANK, OMPI_COMM_WORLD_RANK,
+/// This process's rank as the environment names it, before MPI is up: MN_RANK, RANK, PMIX_RANK, OMPI_COMM_WORLD_RANK,
 /// PMI_RANK, SLURM_PROCID, else 0.
 [[nodiscard]] int rank_from_environment() noexcept;
 

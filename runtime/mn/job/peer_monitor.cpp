@@ -25,7 +25,7 @@ constexpr auto kAnswerTime = std::chrono::seconds(2);
 
 int parent_of(int rank) { return (rank - 1) / kArity; }
 
-/// What ranks tell each other over MPI before they can connect.
+/// What ranks exchange over MPI before they can connect.
 struct Introduction {
   std::uint16_t port = 0;
   std::string key;  // rank 0's counts
@@ -79,7 +79,7 @@ class SignalsBlocked {
 
 }  // namespace
 
-/// The first bytes of a connection. The key keeps strangers out; `to` tells a host from another with the same address.
+/// The first bytes of a connection. `to` distinguishes hosts that have the same address.
 struct PeerMonitor::Hello {
   std::array<std::byte, 16> key;
   std::int32_t from;
@@ -179,7 +179,7 @@ std::string PeerMonitor::loss_message(const Peer& peer, const std::string& how) 
 }
 
 void PeerMonitor::send_to_all(PeerByte byte) const noexcept {
-  for (const Peer& peer : peers_) send_byte(peer.socket, byte);  // who can't take it is gone already
+  for (const Peer& peer : peers_) send_byte(peer.socket, byte);  // a peer that cannot take it is gone already
 }
 
 void PeerMonitor::send_to(int rank, PeerByte byte) const noexcept {
@@ -203,7 +203,7 @@ bool PeerMonitor::may_report() noexcept {
   return granted_ || !reported_elsewhere_;
 }
 
-void PeerMonitor::tell_reported() const noexcept { send_to_all(PeerByte::kReported); }
+void PeerMonitor::announce_report() const noexcept { send_to_all(PeerByte::kReported); }
 
 void PeerMonitor::run() {
   Clock::time_point next_heartbeat = Clock::now();
@@ -223,7 +223,7 @@ void PeerMonitor::run() {
     look_for_silence();
     if (asking_) ask(options_.rank);
     if (reported_elsewhere_) {
-      tell_reported();
+      announce_report();
       return on_loss_(std::nullopt);
     }
     if (loss_ && Clock::now() >= loss_->when) return on_loss_(loss_->message);

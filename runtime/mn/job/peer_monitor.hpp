@@ -1,4 +1,24 @@
 /// Notices the loss of a rank, whatever the launcher does: plain srun leaves the others in a collective for ever.
+///
+/// Job makes one on all ranks at once. Ranks form a tree: the children of rank r are 8 r + 1 to 8 r + 8. A thread of
+/// each rank holds a TCP connection to the parent and to each child, and sends heartbeats on them. A connection that
+/// ends, or that is silent for `timeout`, is a loss. The parent of the lost rank reports it, for rank 0 rank 1; the
+/// other neighbors report it `patience` later if the job has not ended by then. Who wants to report the end of the job
+/// for another reason asks up the tree, and rank 0 grants the first request.
+///
+/// Invariants:
+/// 1. The monitor's thread makes no MPI call: a rank that hangs in MPI cannot stop it.
+/// 2. A rank says goodbye before it leaves in good order, and reads on until its peers leave too: a reset never
+///    overtakes the goodbye, and a goodbye is never a loss.
+/// 3. A rank that SIGTERM or SIGINT ends announces it. Launchers send these signals to all ranks, so its neighbors wait
+///    for `patience` before they report it as a cause.
+/// 4. A process that stood still itself (stopped, swapped out) forgets the silence that it seems to have seen.
+/// 5. The thread blocks all signals except faults: signals belong to the program.
+/// 6. The key and the rank in a connection's first bytes keep strangers out.
+///
+/// Cost: two exchanges over MPI at the start; nine connections for each rank at most, with a byte a second on each.
+/// Source: heartbeats and timeouts as a failure detector (T. Chandra, S. Toueg, "Unreliable failure detectors for
+/// reliable distributed systems", 1996).
 #pragma once
 
 #include <array>
@@ -19,9 +39,9 @@ namespace mn {
 /// What a byte on a connection says. Also written by signal handlers.
 enum class PeerByte : char {
   kHeartbeat = 'h',
-  kGoodbye = 'g',     ///< leaves in good order
+  kGoodbye = 'g',     ///< leaves in good order: not a loss
   kTerminated = 't',  ///< dies of SIGTERM or SIGINT, as all ranks perhaps do
-  kReported = 'r',    ///< the job's end was reported to the user: go, without another message
+  kReported = 'r',    ///< the job's end was reported to the user: end without another message
   kAsking = 'a',      ///< to the parent: may this rank, or one below it, report the job's end?
   kGranted = 'y',     ///< the answer
 };
@@ -32,41 +52,39 @@ struct PeerMonitorOptions {
   std::string host;
   std::chrono::milliseconds timeout{5000};  ///< of silence
   std::chrono::milliseconds heartbeat{1000};
-  std::chrono::milliseconds patience{2000};  ///< how long ranks that are not the first to speak wait for their own end
+  std::chrono::milliseconds patience{2000};  ///< for ranks that are not the first to report: until they do
 };
 
-/// TCP connections in a tree over the ranks (each has up to eight children) and a thread that sends heartbeats on them.
-/// The parent of a lost rank reports it, for rank 0 its lowest child; the others give them `patience` to end the job.
 class PeerMonitor {
  public:
-  /// Collective: what every rank gave, by rank.
+  /// Collective: the text of every rank, by rank.
   using Exchange = std::function<std::vector<std::string>(const std::string&)>;
-  /// Called once at most, by the monitor's thread: the loss to report, or nothing if the end has been reported already.
+  /// Called once at most, by the monitor's thread: the loss to report, or std::nullopt if the end has been reported.
   using OnLoss = std::function<void(const std::optional<std::string>& message)>;
 
-  /// A neighbour's connection, for signal handlers.
+  /// A neighbor's connection, for signal handlers.
   struct Link {
     int socket;
     std::string loss;                                ///< the message should it be lost
-    bool reports;                                    ///< this rank is the one to report that
-    std::shared_ptr<const std::atomic<bool>> spoke;  ///< it has announced its end: not a loss
+    bool reports;                                    ///< this rank is the first to report that
+    std::shared_ptr<const std::atomic<bool>> spoke;  ///< whether it has announced its end: then it is not lost
   };
 
   /// Collective, with deadlines.
   PeerMonitor(const PeerMonitorOptions& options, const Exchange& exchange, OnLoss on_loss);
-  /// Says goodbye. Call it when all ranks are about to, or they take this one's end for granted.
+  /// Says goodbye. Only when all ranks are about to: they do not notice this one's end any more.
   ~PeerMonitor();
   PeerMonitor(const PeerMonitor&) = delete;
   PeerMonitor& operator=(const PeerMonitor&) = delete;
 
   [[nodiscard]] std::vector<Link> links() const;
-  /// Who could not be reached when the tree was built, with the addresses tried; empty if all is well.
+  /// The parent that could not be reached when the tree was built, with the addresses tried; empty if it was.
   [[nodiscard]] const std::string& unreachable() const noexcept { return unreachable_; }
-  /// True for one rank of those that call it: that one reports the end of the job. The others get false once it has,
-  /// and `on_loss` is called. Without an answer from rank 0 for two seconds: true. Blocks; any thread.
+  /// True on one rank of those that call it: that one reports the end of the job. The others get false once it has, and
+  /// `on_loss` is called. True also if rank 0 does not answer for two seconds. Blocks; any thread.
   [[nodiscard]] bool may_report() noexcept;
-  /// The end of the job has been reported by this rank: the others go without a message. Any thread.
-  void tell_reported() const noexcept;
+  /// This rank has reported the end of the job: the others end without a message. Any thread.
+  void announce_report() const noexcept;
 
  private:
   using Clock = std::chrono::steady_clock;

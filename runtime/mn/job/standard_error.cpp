@@ -21,8 +21,7 @@ std::atomic<int> stderr_of_ours = STDERR_FILENO;
 void write_stderr(std::string_view line) noexcept {
   const int fd = stderr_of_ours;
   while (!line.empty()) {
-    // A pipe that is ready takes PIPE_BUF bytes at once; without this the write could wait for ever, and the job with
-    // it.
+    // A pipe that poll() reports ready takes PIPE_BUF bytes at once; else the write could wait for ever.
     pollfd ready = {fd, POLLOUT, 0};
     const int count = poll(&ready, 1, kWriteTime_ms);
     if (count < 0 && errno == EINTR) continue;
@@ -39,7 +38,7 @@ void silence_stderr() noexcept {
   if (silent.test_and_set()) return;
   const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
   const int copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  if (null < 0 || copy < 0) return;  // no descriptor is free: better a page too much than no line
+  if (null < 0 || copy < 0) return;  // no descriptor is free; a page too much is better than no line
   stderr_of_ours = copy;
   dup2(null, STDERR_FILENO);
 }

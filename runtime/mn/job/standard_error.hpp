@@ -1,16 +1,24 @@
 /// The stderr of a process that ends: its last line is ours.
+///
+/// The rank that reports the end of the job calls these, from any thread and from signal handlers.
+///
+/// Invariants:
+/// 1. A line of up to PIPE_BUF bytes is one write(2), so lines of several ranks do not mix.
+/// 2. A full pipe that nobody reads holds a process up for a second at most.
+/// 3. After silence_stderr() only write_stderr() reaches the old stderr; descriptor 2 goes to /dev/null.
+///
+/// Source: pipe(7), "PIPE_BUF"; signal-safety(7).
 #pragma once
 
 #include <string_view>
 
 namespace mn {
 
-/// Writes `line` to stderr, up to 4096 bytes in a single write, also after silence_stderr(); gives up if nobody reads a
-/// full pipe for a second. Signal handlers may call it.
+/// Writes `line` to stderr, also after silence_stderr(); gives up where a pipe is full for a second.
 void write_stderr(std::string_view line) noexcept;
 
-/// From now on only write_stderr() reaches stderr: MPI explains its own abort, and lost connections, in pages of text,
-/// which would hide the line that says why. For a process that is about to end; not undone.
+/// For a process that is about to end, and not undone: MPI explains its own abort, and lost connections, in pages of
+/// text, which would hide the line that says why.
 void silence_stderr() noexcept;
 
 }  // namespace mn

@@ -8,7 +8,6 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <mn/comm/agreement.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <mn/comm/shared_counter.hpp>
+#include <mn/comm/node_barrier.hpp>
 
 namespace mn {
 namespace {
@@ -15,10 +15,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kSpins = 300;
-/// On a busy machine the rank that is missing may wait for this very CPU: giving way is quicker than sleeping.
+/// On a busy machine the missing rank may need this very CPU: to yield is quicker than to sleep.
 constexpr int kYields = 200;
-/// As long as the ranks of a training step usually lie apart. A CPU that sleeps is slow to come back, in a virtual
-/// machine above all: its host gives it to others.
+/// As long as ranks usually arrive apart in a training step. A CPU that sleeps is slow to come back, above all in a
+/// virtual machine, whose host gives it to others.
 constexpr std::chrono::milliseconds kPatience{20};
 
 void pause_briefly() {
@@ -49,7 +49,7 @@ void wake_all(std::atomic<std::uint32_t>& value) {
 }  // namespace
 
 void SharedCounter::set(std::uint32_t now) {
-  value.store(now);  // sequentially consistent, with `sleepers`: either sees the other
+  value.store(now);
   if (sleepers.load() > 0) wake_all(value);
 }
 

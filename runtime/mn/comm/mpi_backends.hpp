@@ -1,4 +1,4 @@
-/// ChainerMN's flat, and what backends for GPUs do with gradients on the host.
+/// The backends that need MPI messages alone: ChainerMN's naive, flat and dummy.
 #pragma once
 
 #include <mn/comm/communicator.hpp>
@@ -6,7 +6,8 @@
 
 namespace mn {
 
-/// All gradients in one reduction, packed only where they don't already lie in one buffer.
+/// All gradients in one reduction, packed only where they do not already lie in one buffer. Backends for GPUs derive
+/// from it: that is how they reduce gradients on the host.
 class Flat : public Communicator {
  public:
   explicit Flat(CommunicatorSetup setup) : Communicator(std::move(setup)) {}

@@ -1,0 +1,69 @@
+// The communicator's calls for gradients: what they have in common before a backend reduces them.
+#include <mn/comm/call_check.hpp>
+#include <mn/comm/communicator.hpp>
+#include <mn/comm/host_stage.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn {
+namespace {
+
+bool is_floating(DType dtype) { return dtype >= DType::kFloat16 && dtype <= DType::kFloat64; }
+
+std::string gradient_name(std::size_t index, std::span<const std::string> names) {
+  return names.empty() ? "gradient " + std::to_string(index) : names[index] + "'s gradient";
+}
+
+}  // namespace
+
+void Communicator::check_gradients(std::span<const BufferView> gradients, std::span<const std::string> names) {
+  if (!names.empty() && names.size() != gradients.size()) {
+    throw ArgumentError("allreduce_grad: " + std::to_string(names.size()) + " names for " +
+                        std::to_string(gradients.size()) + " gradients");
+  }
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const BufferView& gradient = gradients[i];
+    check_buffer("allreduce_grad", gradient_name(i, names), gradient, device_);
+    if (!is_floating(gradient.dtype)) {
+      throw ArgumentError("allreduce_grad: " + gradient_name(i, names) + " holds " +
+                          std::string(name_of(gradient.dtype)) + "; gradients are floats");
+    }
+    if (!calls_->debug()) continue;
+    std::string found;
+    on_host(stage_for(gradient.device, {}, true), gradient, {},
+            [&](ConstBufferView in, BufferView) { found = first_non_finite(in); });
+    if (!found.empty()) throw ArgumentError("allreduce_grad: " + gradient_name(i, names) + " has " + found);
+  }
+}
+
+void Communicator::check_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names) {
+  const auto details = [&] {
+    std::string text = " of " + std::to_string(gradients.size()) + " gradients, scaled by " + std::to_string(scale);
+    for (std::size_t i = 0; i < gradients.size(); ++i) text += '\n' + gradient_name(i, names) + described(gradients[i]);
+    return text;
+  };
+  calls_->collective(
+      "allreduce_grad", [&] { check_gradients(gradients, names); }, details);
+}
+
+void Communicator::allreduce_grad(std::span<const BufferView> gradients, double scale,
+                                  std::span<const std::string> names) {
+  check_grad(gradients, scale, names);
+  std::size_t bytes = 0;
+  std::size_t on_devices = 0;
+  for (const BufferView& gradient : gradients) {
+    bytes += gradient.bytes();
+    on_devices += lies_on_device(gradient) ? 1 : 0;
+  }
+  if (on_devices == 0) return do_allreduce_grad(gradients, scale);
+  if (on_devices == gradients.size() && do_allreduce_grad_on_device(gradients, scale)) return;
+  HostStage* stage = stage_for(device_, {}, true);
+  stage->reserve(bytes, gradients.size());
+  std::vector<BufferView> staged;
+  for (const BufferView& gradient : gradients) staged.push_back(stage->copy_in(gradient));
+  stage->wait();
+  do_allreduce_grad(staged, scale);
+  for (std::size_t i = 0; i < gradients.size(); ++i) stage->copy_out(gradients[i], staged[i]);
+  stage->wait();
+}
+
+}  // namespace mn
