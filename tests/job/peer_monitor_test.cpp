@@ -1,4 +1,5 @@
 // The peer monitor alone: ranks are threads of this process, MPI a table.
+#include <atomic>
 #include <barrier>
 #include <filesystem>
 #include <future>
@@ -55,6 +56,8 @@ class Ranks {
     }
     return std::nullopt;
   }
+  /// Ranks that have been told to be silent.
+  [[nodiscard]] int silent() const { return silent_; }
   bool all_quiet() {
     const std::lock_guard lock(mutex_);
     return std::none_of(losses_.begin(), losses_.end(), [](const auto& loss) { return loss.has_value(); });
@@ -69,6 +72,7 @@ class Ranks {
     options.timeout = timeout;
     options.heartbeat = timeout / 10;
     options.patience = 300ms;
+    options.silence = [this] { ++silent_; };
     const auto exchange = [this, rank](const std::string& text) {
       table_[static_cast<std::size_t>(rank)] = text;
       turn_.arrive_and_wait();
@@ -86,6 +90,7 @@ class Ranks {
   std::vector<std::string> table_;
   std::barrier<> turn_;
   std::mutex mutex_;
+  std::atomic<int> silent_ = 0;
   std::vector<std::unique_ptr<PeerMonitor>> monitors_;
   std::vector<std::optional<std::string>> losses_;
 };
@@ -125,6 +130,27 @@ TEST(PeerMonitor, AReportedEndReachesAllWithoutAMessage) {
       EXPECT_EQ(ranks.loss(r), "") << "rank " << r;
     }
   }
+}
+
+TEST(PeerMonitor, AnAnnouncementReturnsWhenAllOthersAreSilent) {
+  for (const int reporter : {0, 3, 10, 11}) {
+    Ranks ranks(12);
+    ranks[reporter].announce_report();
+    EXPECT_EQ(ranks.silent(), 11) << "rank " << reporter;
+  }
+}
+
+TEST(PeerMonitor, AnAnnouncementDoesNotWaitForAPeerThatDoesNotAnswer) {
+  Ranks ranks(2);
+  const int child = ranks[1].links().front().socket;
+  const int silent = open("/dev/null", O_RDWR);
+  const int kept = dup(child);  // the connection stays open, and nobody reads from it
+  ASSERT_GE(dup2(silent, child), 0);
+  const auto start = std::chrono::steady_clock::now();
+  ranks[0].announce_report();
+  EXPECT_GE(std::chrono::steady_clock::now() - start, kReportPatience);
+  close(kept);
+  close(silent);
 }
 
 TEST(PeerMonitor, OneOfThoseThatFailReports) {

@@ -6,6 +6,7 @@
 #include <mn/comm/topology.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/ranks.hpp>
 
 namespace mn {
 namespace {
@@ -44,11 +45,8 @@ Topology make_topology(int rank, std::span<const std::string> node_keys, std::sp
   topology.rank = rank;
   topology.size = static_cast<int>(node_keys.size());
   topology.hosts.assign(hosts.begin(), hosts.end());
-  std::map<std::string, int> numbers;  // nodes by first appearance, which is the order of their lowest ranks
-  for (const auto& key : node_keys) {
-    topology.nodes.push_back(numbers.try_emplace(key, static_cast<int>(numbers.size())).first->second);
-  }
-  topology.inter_size = static_cast<int>(numbers.size());
+  topology.nodes = number_nodes(node_keys);
+  topology.inter_size = 1 + *std::ranges::max_element(topology.nodes);
   topology.inter_rank = topology.nodes[static_cast<std::size_t>(rank)];
   const auto here = topology.ranks_of(topology.inter_rank);
   topology.intra_size = static_cast<int>(here.size());

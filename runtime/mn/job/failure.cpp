@@ -25,7 +25,6 @@ namespace mn {
 namespace {
 
 constexpr auto kFlushTime = std::chrono::milliseconds(500);
-constexpr auto kAnnouncementTime = std::chrono::milliseconds(50);
 
 // A terminate handler takes no argument: what it needs lies here.
 Speaker failing_speaker;
@@ -119,10 +118,7 @@ void end_all_ranks(int exit_code) {
 void end_all_ranks(const Speaker& speaker, const std::string& message, const FailureHooks& hooks, int exit_code) {
   silence_stderr();
   report(speaker, message);
-  if (hooks.announce_report) {
-    hooks.announce_report();
-    std::this_thread::sleep_for(kAnnouncementTime);  // the peers read it before they see connections break
-  }
+  if (hooks.announce_report) hooks.announce_report();  // before MPI's connections break
   end_all_ranks(exit_code);
 }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <memory>
 
 #include <signal.h>
@@ -30,6 +31,7 @@ struct HandlerLink {
   int socket = -1;
   bool reports = false;
   std::shared_ptr<const std::atomic<bool>> spoke;
+  std::shared_ptr<std::atomic<bool>> silent;
   Line loss;
 };
 
@@ -42,6 +44,15 @@ alignas(64) std::array<std::byte, 64 * 1024> signal_stack;  // for overflows of 
 void notify_peers(PeerByte byte) {
   for (const HandlerLink& link : handler_links) {
     [[maybe_unused]] const auto sent = send(link.socket, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+}
+
+/// Until the peers are silent: they see MPI's connections break when this process is gone.
+void wait_for_answers() {
+  constexpr timespec kPause{0, 1'000'000};
+  const auto answered = [](const HandlerLink& link) { return has_answered(link.socket, *link.silent); };
+  for (int i = 0; i < kReportPatience.count() && !std::ranges::all_of(handler_links, answered); ++i) {
+    nanosleep(&kPause, nullptr);
   }
 }
 
@@ -67,6 +78,7 @@ void handle_fault(int signal) {
     if (is_news && kFaults[i] == signal) fault_lines[i].print();
   }
   notify_peers(PeerByte::kReported);
+  wait_for_answers();
   raise(signal);  // SA_RESETHAND has restored the default action, SA_NODEFER lets it through
 }
 
@@ -106,6 +118,7 @@ void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonit
     copy.socket = link.socket;
     copy.reports = link.reports;
     copy.spoke = link.spoke;
+    copy.silent = link.silent;
     copy.loss.set(speaker.line(link.loss));
   }
   const stack_t stack{signal_stack.data(), 0, signal_stack.size()};

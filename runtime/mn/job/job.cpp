@@ -1,6 +1,4 @@
-#include <charconv>
 #include <chrono>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <thread>
@@ -12,6 +10,7 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/ranks.hpp>
 #include <mn/job/failure.hpp>
 #include <mn/job/fatal_signals.hpp>
 #include <mn/job/job.hpp>
@@ -26,8 +25,7 @@ constexpr std::int64_t kPeerTimeout_s = 5;
 
 /// Under srun without PMIx, Open MPI ends the process with a page of text, or comes up as many jobs of one rank.
 void check_launcher() {
-  const auto step = environment("SLURM_STEP_ID");
-  if (!step || step->starts_with('-')) return;  // a batch script's own shell is no step
+  if (!in_slurm_step(environment)) return;
   for (const char* server : {"PMIX_NAMESPACE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE"}) {
     if (environment(server)) return;
   }
@@ -69,21 +67,9 @@ std::chrono::seconds peer_timeout() {
 
 }  // namespace
 
-int rank_from_environment() noexcept {
-  for (const char* name : {"MN_RANK", "RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    const char* text = std::getenv(name);
-    if (text == nullptr || *text == '\0') continue;
-    int rank = 0;
-    const char* last = text + std::char_traits<char>::length(text);
-    const auto [end, error] = std::from_chars(text, last, rank);
-    if (error == std::errc() && end == last && rank >= 0) return rank;
-  }
-  return 0;
-}
-
 class Job::Impl {
  public:
-  Impl(int& argc, char**& argv) : speaker_{rank_from_environment(), host_name()} {
+  Impl(int& argc, char**& argv) : speaker_{rank_of_environment(environment).value_or(0), host_name()} {
     install_terminate_handler(speaker_, {});
     start_log(speaker_);
     const auto timeout = peer_timeout();
@@ -117,6 +103,7 @@ class Job::Impl {
     options.size = size_;
     options.host = speaker_.host;
     options.timeout = timeout;
+    options.silence = silence_stderr;
     options.heartbeat = std::min<std::chrono::milliseconds>(options.heartbeat, timeout / 3);
     monitor_.emplace(
         options, [this](const std::string& text) { return allgather_texts(comm_.get(), text); },

@@ -47,8 +47,4 @@ int run_job(int argc, char** argv, const std::function<int(Job&)>& body);
 /// Reports `error` as the terminate handler does and ends all ranks; does not return.
 [[noreturn]] void fail_job(std::exception_ptr error);
 
-/// This process's rank as the environment names it, before MPI is up: MN_RANK, RANK, PMIX_RANK, OMPI_COMM_WORLD_RANK,
-/// PMI_RANK, SLURM_PROCID, else 0.
-[[nodiscard]] int rank_from_environment() noexcept;
-
 }  // namespace mn

@@ -22,6 +22,7 @@ constexpr auto kTimePerAddress = std::chrono::milliseconds(1500);
 constexpr auto kHelloTime = std::chrono::seconds(1);
 constexpr auto kFarewellTime = std::chrono::seconds(1);
 constexpr auto kAnswerTime = std::chrono::seconds(2);
+constexpr auto kPassingTime = std::chrono::milliseconds(300);  // less than kReportPatience: the answer must be in time
 
 int parent_of(int rank) { return (rank - 1) / kArity; }
 
@@ -78,6 +79,20 @@ class SignalsBlocked {
 };
 
 }  // namespace
+
+bool has_answered(int socket, std::atomic<bool>& silent) noexcept {
+  while (!silent) {
+    PeerByte bytes[64];
+    const ssize_t got = recv(socket, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+    if (got <= 0) silent = true;
+    for (ssize_t i = 0; i < got; ++i) {
+      if (bytes[i] == PeerByte::kReported || bytes[i] == PeerByte::kSilent) silent = true;
+    }
+  }
+  return true;
+}
 
 /// The first bytes of a connection. `to` distinguishes hosts that have the same address.
 struct PeerMonitor::Hello {
@@ -166,8 +181,8 @@ void PeerMonitor::accept_children(const Fd& listener, Deadline deadline) {
 std::vector<PeerMonitor::Link> PeerMonitor::links() const {
   std::vector<Link> links;
   for (const Peer& peer : peers_) {
-    links.push_back(
-        {peer.socket.get(), loss_message(peer, "its process died"), reports_loss_of(peer.rank), peer.spoke});
+    links.push_back({peer.socket.get(), loss_message(peer, "its process died"), reports_loss_of(peer.rank), peer.spoke,
+                     peer.silent});
   }
   return links;
 }
@@ -203,7 +218,26 @@ bool PeerMonitor::may_report() noexcept {
   return granted_ || !reported_elsewhere_;
 }
 
-void PeerMonitor::announce_report() const noexcept { send_to_all(PeerByte::kReported); }
+void PeerMonitor::announce_report() const noexcept { announce(kReportPatience); }
+
+void PeerMonitor::announce(std::chrono::milliseconds patience) const noexcept {
+  for (const Peer& peer : peers_) {
+    if (!*peer.silent) send_byte(peer.socket, PeerByte::kReported);
+  }
+  const auto answered = [](const Peer& peer) { return has_answered(peer.socket.get(), *peer.silent); };
+  const Deadline deadline = Clock::now() + patience;
+  while (!std::ranges::all_of(peers_, answered) && Clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void PeerMonitor::pass_report_on() {
+  if (options_.silence) options_.silence();
+  announce(kPassingTime);
+  for (const Peer& peer : peers_) {
+    if (peer.reported) send_byte(peer.socket, PeerByte::kSilent);
+  }
+}
 
 void PeerMonitor::run() {
   Clock::time_point next_heartbeat = Clock::now();
@@ -223,7 +257,7 @@ void PeerMonitor::run() {
     look_for_silence();
     if (asking_) ask(options_.rank);
     if (reported_elsewhere_) {
-      announce_report();
+      pass_report_on();
       return on_loss_(std::nullopt);
     }
     if (loss_ && Clock::now() >= loss_->when) return on_loss_(loss_->message);
@@ -256,7 +290,8 @@ void PeerMonitor::handle(Peer& peer, PeerByte byte) {
   if (byte != PeerByte::kHeartbeat && byte != PeerByte::kGranted) *peer.spoke = true;
   if (byte == PeerByte::kGoodbye) peer.left = true;
   if (byte == PeerByte::kTerminated) peer.terminated = true;
-  if (byte == PeerByte::kReported) reported_elsewhere_ = true;
+  if (byte == PeerByte::kReported) peer.reported = reported_elsewhere_ = true;
+  if (byte == PeerByte::kReported || byte == PeerByte::kSilent) *peer.silent = true;  // it silences itself first
   if (byte == PeerByte::kAsking) ask(peer.rank);
   if (byte == PeerByte::kGranted) grant();
 }

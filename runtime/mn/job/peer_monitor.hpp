@@ -14,7 +14,10 @@
 ///    for `patience` before they report it as a cause.
 /// 4. A process that stood still itself (stopped, swapped out) forgets the silence that it seems to have seen.
 /// 5. The thread blocks all signals except faults: signals belong to the program.
-/// 6. The key and the rank in a connection's first bytes keep strangers out.
+/// 6. Who has reported the end goes on only when every rank that it can reach has silenced its stderr, or after half a
+///    second: what MPI says of broken connections then does not follow the line that says why. A rank answers a report
+///    after the ranks behind it have answered.
+/// 7. The key and the rank in a connection's first bytes keep strangers out.
 ///
 /// Cost: two exchanges over MPI at the start; nine connections for each rank at most, with a byte a second on each.
 /// Source: heartbeats and timeouts as a failure detector (T. Chandra, S. Toueg, "Unreliable failure detectors for
@@ -42,6 +45,7 @@ enum class PeerByte : char {
   kGoodbye = 'g',     ///< leaves in good order: not a loss
   kTerminated = 't',  ///< dies of SIGTERM or SIGINT, as all ranks perhaps do
   kReported = 'r',    ///< the job's end was reported to the user: end without another message
+  kSilent = 's',      ///< the answer: this rank and those behind it say no more
   kAsking = 'a',      ///< to the parent: may this rank, or one below it, report the job's end?
   kGranted = 'y',     ///< the answer
 };
@@ -53,7 +57,15 @@ struct PeerMonitorOptions {
   std::chrono::milliseconds timeout{5000};  ///< of silence
   std::chrono::milliseconds heartbeat{1000};
   std::chrono::milliseconds patience{2000};  ///< for ranks that are not the first to report: until they do
+  std::function<void()> silence;             ///< keeps MPI from stderr once another rank has reported; may be empty
 };
+
+/// For threads beside the monitor's, and for signal handlers: reads what waits on a connection. True once the peer has
+/// answered kReported, or is gone; `silent` keeps that.
+[[nodiscard]] bool has_answered(int socket, std::atomic<bool>& silent) noexcept;
+
+/// How long a rank that has reported waits for answers.
+inline constexpr std::chrono::milliseconds kReportPatience{500};
 
 class PeerMonitor {
  public:
@@ -68,6 +80,7 @@ class PeerMonitor {
     std::string loss;                                ///< the message should it be lost
     bool reports;                                    ///< this rank is the first to report that
     std::shared_ptr<const std::atomic<bool>> spoke;  ///< whether it has announced its end: then it is not lost
+    std::shared_ptr<std::atomic<bool>> silent;       ///< whether it has answered kReported, or is gone
   };
 
   /// Collective, with deadlines.
@@ -83,7 +96,8 @@ class PeerMonitor {
   /// True on one rank of those that call it: that one reports the end of the job. The others get false once it has, and
   /// `on_loss` is called. True also if rank 0 does not answer for two seconds. Blocks; any thread.
   [[nodiscard]] bool may_report() noexcept;
-  /// This rank has reported the end of the job: the others end without a message. Any thread.
+  /// This rank has reported the end of the job: the others end without a message. Returns when they are silent, or
+  /// after half a second. Any thread.
   void announce_report() const noexcept;
 
  private:
@@ -95,6 +109,8 @@ class PeerMonitor {
     Fd socket;
     Clock::time_point heard;
     std::shared_ptr<std::atomic<bool>> spoke = std::make_shared<std::atomic<bool>>(false);
+    std::shared_ptr<std::atomic<bool>> silent = std::make_shared<std::atomic<bool>>(false);
+    bool reported = false;
     bool left = false;
     bool terminated = false;
     bool gone = false;
@@ -112,10 +128,13 @@ class PeerMonitor {
   void send_to_all(PeerByte byte) const noexcept;
   void send_to(int rank, PeerByte byte) const noexcept;
 
+  /// Sends kReported to the peers that have not sent it, and waits for their answers.
+  void announce(std::chrono::milliseconds patience) const noexcept;
   void run();
   [[nodiscard]] bool wait_for_bytes(Clock::time_point until);
   void read_from(Peer& peer);
   void handle(Peer& peer, PeerByte byte);
+  void pass_report_on();
   void ask(int asker);
   void grant();
   void look_for_silence();
