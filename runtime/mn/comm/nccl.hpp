@@ -11,7 +11,8 @@
 ///
 /// Cost: each call enqueues one NCCL operation and returns; wait() polls the stream and NCCL's asynchronous errors, at
 /// first without a pause, then every 50 microseconds. The constructor: one MPI_Bcast of NCCL's id and
-/// find_device_conflict(). Source: NCCL User Guide, "Error handling and communicator abort".
+/// find_device_conflict().
+/// Source: NCCL User Guide, "Error handling and communicator abort".
 #pragma once
 
 #include <cstddef>

@@ -16,8 +16,9 @@
 // Cost for gradients of B bytes, n ranks, m nodes: pure_nccl, one NCCL allreduce of B. Leaders: NCCL reduce and bcast
 // of B in the node, and per node one OrderedReducer::allreduce of B over m ranks. Slices: NCCL reduce_scatter and
 // allgather of B, and per rank one OrderedReducer::allreduce of B m / n. Between nodes pieces of 8 MiB: the copy of one
-// and MPI's work on another overlap. Source: T. Akiba, K. Fukuda, S. Suzuki, "ChainerMN: Scalable Distributed Deep
-// Learning Framework", 2017, arXiv:1710.11351.
+// and MPI's work on another overlap.
+// Source: T. Akiba, K. Fukuda, S. Suzuki, "ChainerMN: Scalable Distributed Deep Learning Framework", 2017,
+// arXiv:1710.11351.
 #include <algorithm>
 #include <array>
 #include <optional>

@@ -17,8 +17,9 @@
 ///
 /// Cost on one node, per rank: up to 8 KiB, 1 barrier, and every rank reads all buffers; from allocate(), 2 barriers
 /// and no copy; else, 1 barrier, then for each MiB 2 barriers and 2 copies. With several nodes a small message takes a
-/// second barrier, and each slice one OrderedReducer::allreduce. Source: reduce-scatter and allgather by direct access,
-/// as in S. Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory collective communication for MPI", HPDC 2013.
+/// second barrier, and each slice one OrderedReducer::allreduce.
+/// Source: reduce-scatter and allgather by direct access, as in S. Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory
+/// collective communication for MPI", HPDC 2013.
 #pragma once
 
 #include <array>

@@ -9,7 +9,8 @@
 /// 3. At most one message of a loss or a fault leaves a process, whichever thread or handler comes first.
 /// 4. It runs on a stack of its own, because a stack overflow leaves no other.
 ///
-/// Cost: none until a signal comes. Source: signal-safety(7), sigaltstack(2).
+/// Cost: none until a signal comes.
+/// Source: signal-safety(7), sigaltstack(2).
 #pragma once
 
 #include <vector>
