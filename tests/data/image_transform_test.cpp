@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -130,10 +133,15 @@ TEST_F(ImageTransformTest, LoadingKeepsMemoryFlatOverEpochs) {
     while (loader.next()) {
     }
   };
-  for (int epoch = 0; epoch < 3; ++epoch) read_epoch();  // each thread's allocator has its share by then
-  const std::int64_t before = test::resident_bytes();
-  for (int epoch = 0; epoch < 8; ++epoch) read_epoch();  // 7 MB of batches each
-  EXPECT_LE(test::resident_bytes() - before, 8 << 20);
+  // A thread's allocator takes its share whenever the thread first holds so many batches: that may be late on a busy
+  // machine, but not in every window. A leak shows in each.
+  std::int64_t least_growth = std::numeric_limits<std::int64_t>::max();
+  for (int window = 0; window < 6; ++window) {
+    const std::int64_t before = test::resident_bytes();
+    for (int epoch = 0; epoch < 8; ++epoch) read_epoch();  // 7 MB of batches each
+    least_growth = std::min(least_growth, test::resident_bytes() - before);
+  }
+  EXPECT_LE(least_growth, 4 << 20);
 }
 
 }  // namespace

@@ -45,8 +45,8 @@ class Options {
   [[nodiscard]] Action parse(int argc, const char* const* argv);
 
   [[nodiscard]] std::string help() const;
-  /// Every option as an item of man(7), for the OPTIONS section of a manual page. Leaves out the defaults of `computed`,
-  /// which depend on the machine.
+  /// Every option as an item of man(7), for the OPTIONS section of a manual page. Leaves out the defaults of
+  /// `computed`, which depend on the machine.
   [[nodiscard]] std::string manual(const std::vector<std::string>& computed = {}) const;
   /// Every option with its present value, in the form that --config takes.
   [[nodiscard]] std::string ini() const;
