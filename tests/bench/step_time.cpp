@@ -12,7 +12,9 @@
 #include <torch/torch.h>
 
 #include <mn/job/job.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/optimizer.hpp>
+#include <mn/train/trace.hpp>
 
 namespace {
 

@@ -10,6 +10,7 @@
 #include <mn/core/log.hpp>
 #include <mn/train/checkpoint/random_state.hpp>
 #include <mn/train/on_root.hpp>
+#include <mn/train/trace.hpp>
 #include <mn/train/triggers.hpp>
 
 namespace mn::jobs {
