@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include <mn/core/exit_codes.hpp>
+#include <mn/core/manual.hpp>
 
 #include "option_table.hpp"
 #include "options.hpp"
@@ -10,16 +11,6 @@ namespace {
 
 std::string heading(const OptionText& option) {
   return std::string("--") + option.name + (*option.value == '\0' ? "" : std::string(" ") + option.value);
-}
-
-/// man(7) reads a bare hyphen as a soft one.
-std::string roff(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '-' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out;
 }
 
 constexpr const char* kUsage = "mnlaunch [options] [--] PROGRAM [ARG...]";
@@ -78,18 +69,13 @@ std::string manual_page() {
                      "other, binds the rank to cores and a GPU, exports what programs ask for, and executes PROGRAM: a "
                      "path relative to the current folder, else beside mnlaunch itself, else in PATH.\n"
                      "With everything well it prints nothing.\n.SH OPTIONS\n";
-  for (const auto& option : kOptions) {
-    page += ".TP\n.B " + roff(heading(option)) + "\n" + roff(option.details) + "\n";
-  }
+  for (const auto& option : kOptions) page += manual_item(heading(option), option.details);
   page += ".SH EXIT STATUS\n";
-  const auto add = [&](const std::string& status, const char* meaning) {
-    page += ".TP\n.B " + status + "\n" + meaning + "\n";
-  };
-  for (const auto& [status, meaning] : kExitStatuses) add(std::to_string(status), meaning);
-  add(kOtherStatus, kOtherMeaning);
-  page += ".SH ENVIRONMENT\nExported to PROGRAM:\n";
-  for (const auto& [names, meaning] : kExports) page += ".TP\n.B " + roff(names) + "\n" + roff(meaning) + "\n";
-  page += ".PP\nRead by mnlaunch:\n.TP\n.B MN_LAUNCH_TIMEOUT\nseconds to wait for the other ranks (default 60)\n";
+  for (const auto& [status, meaning] : kExitStatuses) page += manual_item(std::to_string(status), meaning);
+  page += manual_item(kOtherStatus, kOtherMeaning) + ".SH ENVIRONMENT\nExported to PROGRAM:\n";
+  for (const auto& [names, meaning] : kExports) page += manual_item(names, meaning);
+  page +=
+      ".PP\nRead by mnlaunch:\n" + manual_item("MN_LAUNCH_TIMEOUT", "seconds to wait for the other ranks (default 60)");
   page += ".SH EXAMPLES\n.nf\nsrun mnlaunch jobs/mnist\nmpiexec \\-n 4 mnlaunch \\-\\-show python train.py\n.fi\n";
   return page;
 }
