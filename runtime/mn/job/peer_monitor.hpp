@@ -31,6 +31,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -120,7 +121,12 @@ class PeerMonitor {
     Clock::time_point when;  ///< to report it
   };
   struct Hello;
+  static constexpr int kArity = 8;  // children of a rank
 
+  [[nodiscard]] static int parent_of(int rank) noexcept { return (rank - 1) / kArity; }
+  static bool send_byte(const Fd& socket, PeerByte byte) {
+    return send_bytes(socket, std::as_bytes(std::span(&byte, 1)));
+  }
   void connect_to_parent(const std::vector<std::string>& introductions);
   void accept_children(const Fd& listener, Deadline deadline);
   [[nodiscard]] bool reports_loss_of(int rank) const;
