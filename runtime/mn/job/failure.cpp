@@ -117,8 +117,8 @@ void end_all_ranks(int exit_code) {
 
 void end_all_ranks(const Speaker& speaker, const std::string& message, const FailureHooks& hooks, int exit_code) {
   silence_stderr();
+  if (hooks.announce_report) hooks.announce_report();
   report(speaker, message);
-  if (hooks.announce_report) hooks.announce_report();  // before MPI's connections break
   end_all_ranks(exit_code);
 }
 

@@ -32,7 +32,7 @@ struct FailureHooks {
   std::function<void(int exit_code)> finish;
   /// True if this rank is to report; false if another has, which then ends this process.
   std::function<bool()> may_report;
-  /// Announces to the peers that this rank has reported the end.
+  /// Announces to the peers that this rank reports the end, and waits until they are silent.
   std::function<void()> announce_report;
 };
 

@@ -127,8 +127,13 @@ class Job::Impl {
   /// On the monitor's thread.
   void end_for_loss(const std::optional<std::string>& message) {
     if (message) {
-      flush_output();  // may take a while, and comes first: who has claimed the report must write it at once
-      if (claim_loss_report()) end_all_ranks(speaker_, *message, failure_hooks(), 1);
+      // Both may take a while and come first: a rank that has claimed the report must write it at once. Until then the
+      // handler of SIGTERM reports the loss.
+      flush_output();
+      silence_stderr();
+      const FailureHooks hooks = failure_hooks();
+      if (hooks.announce_report) hooks.announce_report();
+      if (claim_loss_report()) end_all_ranks(speaker_, *message, hooks, 1);
     }
     silence_stderr();  // another rank has said why; MPI's text on broken connections would follow
     // The rank that reported ends the job; where the launcher does not pass that on, each ends itself.

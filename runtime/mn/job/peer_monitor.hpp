@@ -14,9 +14,10 @@
 ///    for `patience` before they report it as a cause.
 /// 4. A process that stood still itself (stopped, swapped out) forgets the silence that it seems to have seen.
 /// 5. The thread blocks all signals except faults: signals belong to the program.
-/// 6. Who has reported the end goes on only when every rank that it can reach has silenced its stderr, or after half a
-///    second: what MPI says of broken connections then does not follow the line that says why. A rank answers a report
-///    after the ranks behind it have answered.
+/// 6. Before a rank reports the end, every rank that it can reach silences its stderr, or half a second passes: what
+/// MPI
+///    says of broken connections does not follow the line that says why. A rank answers an announcement after the ranks
+///    behind it have answered. A signal handler reports first: its process might not come to a second step.
 /// 7. The key and the rank in a connection's first bytes keep strangers out.
 ///
 /// Cost: two exchanges over MPI at the start; nine connections for each rank at most, with a byte a second on each.
@@ -45,7 +46,7 @@ enum class PeerByte : char {
   kHeartbeat = 'h',
   kGoodbye = 'g',     ///< leaves in good order: not a loss
   kTerminated = 't',  ///< dies of SIGTERM or SIGINT, as all ranks perhaps do
-  kReported = 'r',    ///< the job's end was reported to the user: end without another message
+  kReported = 'r',    ///< the sender reports the job's end to the user: end without another message
   kSilent = 's',      ///< the answer: this rank and those behind it say no more
   kAsking = 'a',      ///< to the parent: may this rank, or one below it, report the job's end?
   kGranted = 'y',     ///< the answer
@@ -97,7 +98,7 @@ class PeerMonitor {
   /// True on one rank of those that call it: that one reports the end of the job. The others get false once it has, and
   /// `on_loss` is called. True also if rank 0 does not answer for two seconds. Blocks; any thread.
   [[nodiscard]] bool may_report() noexcept;
-  /// This rank has reported the end of the job: the others end without a message. Returns when they are silent, or
+  /// This rank reports the end of the job: the others end without a message. Returns when they are silent, or
   /// after half a second. Any thread.
   void announce_report() const noexcept;
 
