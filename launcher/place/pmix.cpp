@@ -49,6 +49,7 @@ void on_value(pmix::Status status, pmix::Value*, void* context) { on_fence(statu
 std::string fence_key(int number) { return "came." + std::to_string(number); }
 
 constexpr const char* kGeneration = "mn.generation";
+constexpr int kMostFences = 3;  ///< tries at one
 
 }  // namespace
 
@@ -117,6 +118,14 @@ void PmixSession::fence() {
   ++fences_;
   put(fence_key(fences_), "1");
   library_->check(library_->commit(), "committing to the PMIx server");
+  // A server may notice the end of an earlier program of a rank late, and then count the rank out of the fence under
+  // way. That rank comes to the next one, so the others come again.
+  pmix::Status status = pmix::kPartialSuccess;
+  for (int i = 0; i < kMostFences && status == pmix::kPartialSuccess; ++i) status = fence_once();
+  library_->check(status, "a PMIx fence over all ranks");
+}
+
+pmix::Status PmixSession::fence_once() {
   const auto signal = std::make_shared<Signal>();
   const pmix::Proc everyone = library_->proc(pmix::kRankWildcard);
   const pmix::Info collect = pmix_flag(pmix::kCollectData);
@@ -127,7 +136,7 @@ void PmixSession::fence() {
     abandoned_ = true;
     throw PmixTimeout("waiting for all ranks at a PMIx fence", ranks_that_never_came());
   }
-  library_->check(signal->arrived.front().second, "a PMIx fence over all ranks");
+  return signal->arrived.front().second;
 }
 
 std::vector<int> PmixSession::ranks_that_never_came() const {

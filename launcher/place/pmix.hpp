@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "place/placement.hpp"
+#include "place/pmix_abi.hpp"
 #include "place/pmix_error.hpp"
 
 namespace mn::launcher {
@@ -58,6 +59,8 @@ class PmixSession {
   [[nodiscard]] std::optional<std::string> get(int rank, const std::string& key) const;
 
  private:
+  /// Throws PmixTimeout that names the absent ranks.
+  [[nodiscard]] pmix::Status fence_once();
   [[nodiscard]] ServerJob read_job() const;
   void begin_generation();
   [[nodiscard]] std::vector<int> ranks_that_never_came() const;

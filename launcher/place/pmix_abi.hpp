@@ -10,6 +10,7 @@ namespace mn::launcher::pmix {
 
 using Status = int;
 constexpr Status kSuccess = 0;
+constexpr Status kPartialSuccess = -52;
 
 constexpr std::uint32_t kRankWildcard = UINT32_MAX - 1;
 constexpr std::uint8_t kScopeGlobal = 3;

@@ -18,6 +18,7 @@ static_assert(sizeof(pmix::ByteObject) == sizeof(pmix_byte_object_t));
 
 TEST(PmixAbiTest, ConstantsAreTheInstalledOnes) {
   EXPECT_EQ(pmix::kSuccess, PMIX_SUCCESS);
+  EXPECT_EQ(pmix::kPartialSuccess, PMIX_ERR_PARTIAL_SUCCESS);
   EXPECT_EQ(pmix::kRankWildcard, PMIX_RANK_WILDCARD);
   EXPECT_EQ(pmix::kScopeGlobal, PMIX_GLOBAL);
   EXPECT_EQ(pmix::kBool, PMIX_BOOL);
