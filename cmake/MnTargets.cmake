@@ -1,8 +1,8 @@
 # The few ways in which targets are made in this tree.
 
 # mn_add_library(core SOURCES a.cpp PUBLIC_HEADERS a.hpp LINKS … [TORCH]): static library mn_core, alias mn::core.
-# PUBLIC_HEADERS alone are installed and documented, and install.headers compiles each by itself; <mn/mn.hpp> includes those
-# that users name. TORCH links libtorch, APART goes to mn_unite.
+# PUBLIC_HEADERS alone are installed and documented, and install.headers compiles each by itself; <mn/mn.hpp> includes
+# those that users name. TORCH links libtorch, APART goes to mn_unite.
 function(mn_add_library name)
   cmake_parse_arguments(ARG "TORCH" "" "SOURCES;PUBLIC_HEADERS;LINKS;PRIVATE_LINKS;APART" ${ARGN})
   add_library(mn_${name} STATIC ${ARG_SOURCES})
@@ -66,6 +66,18 @@ function(mn_add_executable name)
     set_target_properties(${name} PROPERTIES OUTPUT_NAME ${ARG_OUTPUT})
   endif()
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}/${ARG_DIR})
+endfunction()
+
+# mn_add_manual(mnlaunch LINKS …): man_page.cpp of the current folder prints mnlaunch(1), which is installed.
+function(mn_add_manual name)
+  cmake_parse_arguments(ARG "" "" "LINKS" ${ARGN})
+  set(page ${PROJECT_BINARY_DIR}/${name}.1)
+  add_executable(${name}_man_page man_page.cpp)
+  target_link_libraries(${name}_man_page PRIVATE ${ARG_LINKS})
+  add_custom_command(OUTPUT ${page} COMMAND ${name}_man_page > ${page}
+                     DEPENDS ${name}_man_page COMMENT "Writing ${name}(1)")
+  add_custom_target(${name}_manual ALL DEPENDS ${page})
+  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endfunction()
 
 # mn_precompile_torch(target): its sources begin with the one precompiled <torch/torch.h>. For tests, which are many: it

@@ -208,11 +208,7 @@ std::shared_ptr<Communicator> make_pure_nccl(CommunicatorSetup setup) {
 }
 
 std::shared_ptr<Communicator> make_single_node_nccl(CommunicatorSetup setup) {
-  if (setup.topology.inter_size > 1) {
-    throw UsageError("communicator single_node: these " + std::to_string(setup.topology.size) + " ranks are on " +
-                     std::to_string(setup.topology.inter_size) +
-                     " nodes; take pure_nccl, or start all ranks on one node");
-  }
+  require_single_node(setup.topology, "pure_nccl");
   return make_pure_nccl(std::move(setup));
 }
 

@@ -52,11 +52,7 @@ std::shared_ptr<Communicator> make_two_dimensional(CommunicatorSetup setup) {
 }
 
 std::shared_ptr<Communicator> make_single_node(CommunicatorSetup setup) {
-  if (setup.topology.inter_size > 1) {
-    throw UsageError("communicator single_node: these " + std::to_string(setup.topology.size) + " ranks are on " +
-                     std::to_string(setup.topology.inter_size) +
-                     " nodes; take two_dimensional or hierarchical, or start all ranks on one node");
-  }
+  require_single_node(setup.topology, "two_dimensional or hierarchical");
   return make_two_dimensional(std::move(setup));
 }
 

@@ -81,6 +81,13 @@ Device choose_device(const Topology& topology) {
 
 }  // namespace
 
+void require_single_node(const Topology& topology, std::string_view instead) {
+  if (topology.inter_size == 1) return;
+  throw UsageError("communicator single_node: these " + std::to_string(topology.size) + " ranks are on " +
+                   std::to_string(topology.inter_size) + " nodes; take " + std::string(instead) +
+                   ", or start all ranks on one node");
+}
+
 std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup) {
   check_name(setup.name);
   const bool on_gpus = all_ranks(setup.comm.get(), setup.device.type == DeviceType::kCuda);

@@ -23,6 +23,9 @@ struct Backend {
 /// alone, with a null `make`.
 [[nodiscard]] std::span<const Backend> nccl_backends() noexcept;
 
+/// Throws UsageError that names the communicators to take `instead` unless all ranks are on one node.
+void require_single_node(const Topology& topology, std::string_view instead);
+
 // The entries of the tables: mpi_backends.cpp, node_communicator.cpp, nccl_backends.cpp.
 [[nodiscard]] std::shared_ptr<Communicator> make_naive(CommunicatorSetup setup);
 [[nodiscard]] std::shared_ptr<Communicator> make_flat(CommunicatorSetup setup);
