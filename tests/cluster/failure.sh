@@ -54,6 +54,7 @@ for per_node in 1 2; do
   fail_one $per_node segv 1 'killed by SIGSEGV'
   fail_one $per_node exit 1 'lost rank 1 on host vn.: its process died; all ranks end'
   fail_one $per_node kill 1 'lost rank 1 on host vn.: its process died; all ranks end'
+  fail_one $per_node kill 0 'lost rank 0 on host vn1: its process died; all ranks end'
 done
 
 # Without a PMIx server there is one line of ours, by rank 0.

@@ -58,6 +58,11 @@ class Ranks {
   }
   /// Ranks that have been told to be silent.
   [[nodiscard]] int silent() const { return silent_; }
+  /// Within a minute.
+  bool become_silent(int count) {
+    for (int i = 0; i < 6000 && silent_ < count; ++i) std::this_thread::sleep_for(10ms);
+    return silent_ == count;
+  }
   bool all_quiet() {
     const std::lock_guard lock(mutex_);
     return std::none_of(losses_.begin(), losses_.end(), [](const auto& loss) { return loss.has_value(); });
@@ -120,6 +125,13 @@ TEST(PeerMonitor, TheLowestChildReportsTheRootAtOnceTheOthersLater) {
   ranks.cut(0);
   EXPECT_THAT(ranks.loss(1).value_or("nothing"), HasSubstr("lost rank 0 "));
   EXPECT_THAT(ranks.loss(2).value_or("nothing"), HasSubstr("lost rank 0 "));
+}
+
+TEST(PeerMonitor, ALossSilencesRanksThatItCutsOff) {
+  Ranks ranks(74);
+  ranks.cut(1);  // the parent of 9, which is 73's
+  EXPECT_THAT(ranks.loss(0).value_or("nothing"), HasSubstr("lost rank 1 "));
+  EXPECT_TRUE(ranks.become_silent(74)) << ranks.silent();
 }
 
 TEST(PeerMonitor, AReportedEndReachesAllWithoutAMessage) {

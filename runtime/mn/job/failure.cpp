@@ -119,6 +119,7 @@ void end_all_ranks(const Speaker& speaker, const std::string& message, const Fai
   silence_stderr();
   if (hooks.announce_report) hooks.announce_report();
   report(speaker, message);
+  wait_until_shown();
   end_all_ranks(exit_code);
 }
 

@@ -79,15 +79,20 @@ void handle_fault(int signal) {
   }
   notify_peers(PeerByte::kReported);
   wait_for_answers();
+  if (is_news) wait_until_shown();
   raise(signal);  // SA_RESETHAND has restored the default action, SA_NODEFER lets it through
 }
 
 void handle_termination(int signal) {
   const int saved_errno = errno;
+  bool reported = false;
   for (const HandlerLink& link : handler_links) {
-    if (link.reports && is_lost(link) && claim_loss_report()) link.loss.print();
+    if (!link.reports || !is_lost(link) || !claim_loss_report()) continue;
+    link.loss.print();
+    reported = true;
   }
   notify_peers(PeerByte::kTerminated);
+  if (reported) wait_until_shown();
   errno = saved_errno;
   raise(signal);
 }

@@ -133,7 +133,7 @@ class Job::Impl {
       silence_stderr();
       const FailureHooks hooks = failure_hooks();
       if (hooks.announce_report) hooks.announce_report();
-      if (claim_loss_report()) end_all_ranks(speaker_, *message, hooks, 1);
+      if (claim_loss_report()) end_all_ranks(speaker_, *message, {}, 1);  // announced already
     }
     silence_stderr();  // another rank has said why; MPI's text on broken connections would follow
     // The rank that reported ends the job; where the launcher does not pass that on, each ends itself.

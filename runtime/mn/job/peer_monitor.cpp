@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -13,6 +14,7 @@ namespace {
 constexpr auto kFarewellTime = std::chrono::seconds(1);
 constexpr auto kAnswerTime = std::chrono::seconds(2);
 constexpr auto kPassingTime = std::chrono::milliseconds(300);  // less than kReportPatience: the answer must be in time
+constexpr auto kHushTime = std::chrono::milliseconds(50);      // for the other neighbors of a lost rank
 
 }  // namespace
 
@@ -159,8 +161,15 @@ void PeerMonitor::handle(Peer& peer, PeerByte byte) {
   if (byte == PeerByte::kTerminated) peer.terminated = true;
   if (byte == PeerByte::kReported) peer.reported = reported_elsewhere_ = true;
   if (byte == PeerByte::kReported || byte == PeerByte::kSilent) *peer.silent = true;  // it silences itself first
+  if (byte == PeerByte::kLost) hush();
   if (byte == PeerByte::kAsking) ask(peer.rank);
   if (byte == PeerByte::kGranted) grant();
+}
+
+void PeerMonitor::hush() {
+  if (std::exchange(hushed_, true)) return;
+  if (options_.silence) options_.silence();
+  send_to_all(PeerByte::kLost);
 }
 
 /// Rank 0 grants what it is asked first; on the way to it, too, only the first request goes on.
@@ -193,7 +202,8 @@ void PeerMonitor::lose(Peer& peer, const std::string& how) {
   peer.gone = true;
   if (peer.left || loss_) return;
   const bool first = reports_loss_of(peer.rank) && !peer.terminated;
-  loss_ = Loss{loss_message(peer, how), first ? Clock::now() : Clock::now() + options_.patience};
+  hush();
+  loss_ = Loss{loss_message(peer, how), Clock::now() + (first ? kHushTime : options_.patience)};
 }
 
 }  // namespace mn

@@ -15,9 +15,9 @@
 /// 4. A process that stood still itself (stopped, swapped out) forgets the silence that it seems to have seen.
 /// 5. The thread blocks all signals except faults: signals belong to the program.
 /// 6. Before a rank reports the end, every rank that it can reach silences its stderr, or half a second passes: what
-/// MPI
-///    says of broken connections does not follow the line that says why. A rank answers an announcement after the ranks
-///    behind it have answered. A signal handler reports first: its process might not come to a second step.
+///    MPI says of broken connections does not follow the line that says why. A rank answers an announcement after the
+///    ranks behind it have answered; those that a lost rank cuts off silence themselves and each other. A signal
+///    handler reports first: its process might not come to a second step.
 /// 7. The key and the rank in a connection's first bytes keep strangers out.
 ///
 /// Cost: two exchanges over MPI at the start; nine connections for each rank at most, with a byte a second on each.
@@ -48,6 +48,7 @@ enum class PeerByte : char {
   kTerminated = 't',  ///< dies of SIGTERM or SIGINT, as all ranks perhaps do
   kReported = 'r',    ///< the sender reports the job's end to the user: end without another message
   kSilent = 's',      ///< the answer: this rank and those behind it say no more
+  kLost = 'l',        ///< the sender knows of a loss, which some rank reports: say no more
   kAsking = 'a',      ///< to the parent: may this rank, or one below it, report the job's end?
   kGranted = 'y',     ///< the answer
 };
@@ -59,7 +60,7 @@ struct PeerMonitorOptions {
   std::chrono::milliseconds timeout{5000};  ///< of silence
   std::chrono::milliseconds heartbeat{1000};
   std::chrono::milliseconds patience{2000};  ///< for ranks that are not the first to report: until they do
-  std::function<void()> silence;             ///< keeps MPI from stderr once another rank has reported; may be empty
+  std::function<void()> silence;             ///< keeps MPI from stderr once the job ends; may be empty
 };
 
 /// For threads beside the monitor's, and for signal handlers: reads what waits on a connection. True once the peer has
@@ -142,6 +143,7 @@ class PeerMonitor {
   void read_from(Peer& peer);
   void handle(Peer& peer, PeerByte byte);
   void pass_report_on();
+  void hush();
   void ask(int asker);
   void grant();
   void look_for_silence();
@@ -155,6 +157,7 @@ class PeerMonitor {
   std::vector<Peer> peers_;  // not resized once the thread runs
   std::string unreachable_;
   std::optional<Loss> loss_;
+  bool hushed_ = false;
   std::atomic<bool> reported_elsewhere_{false};
   std::atomic<bool> asking_{false};   // this rank wants to report
   std::atomic<bool> granted_{false};  // and may

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cerrno>
 #include <climits>
+#include <ctime>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -31,6 +32,11 @@ void write_stderr(std::string_view line) noexcept {
     if (written <= 0) return;
     line.remove_prefix(static_cast<std::size_t>(written));
   }
+}
+
+void wait_until_shown() noexcept {
+  constexpr timespec kDelayedAcknowledgment{0, 250'000'000};
+  nanosleep(&kDelayedAcknowledgment, nullptr);
 }
 
 void silence_stderr() noexcept {
