@@ -37,7 +37,9 @@ find_program(MN_CCACHE ccache)
 mark_as_advanced(MN_CCACHE)
 if(MN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # In depend mode ccache learns from the compiler which files were read, and preprocesses nothing itself, which would
-  # load precompiled headers twice. They also need the sloppiness.
+  # load precompiled headers twice. They also need the sloppiness. Paths within the checkout count relative to the build
+  # folder: another clone takes what this one has compiled.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-      CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros ${MN_CCACHE})
+      CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      ${MN_CCACHE})
 endif()

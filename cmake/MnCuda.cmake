@@ -19,7 +19,7 @@ function(mn_compile_cuda objects source)
   endif()
   add_custom_command(
     OUTPUT ${object}
-    COMMAND ${MN_CCACHE} ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++20 -O3 -arch=${MN_CUDA_ARCH} --expt-relaxed-constexpr
+    COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++20 -O3 -arch=${MN_CUDA_ARCH} --expt-relaxed-constexpr
             -Xcompiler=-fPIC,-Wall,-Wextra ${werror} -ccbin ${CMAKE_CXX_COMPILER} -I${PROJECT_SOURCE_DIR}/runtime
             -MD -MF ${object}.d -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
     DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source} DEPFILE ${object}.d

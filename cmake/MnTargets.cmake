@@ -34,8 +34,9 @@ function(mn_optimize)
   endif()
 endfunction()
 
-# mn_unite(target [SOURCES…]): where MN_UNITY is on, its sources are compiled eight at a time, those named apart from all
-# others. Headers are read once for all of them; names in anonymous namespaces must differ.
+# mn_unite(target [SOURCES…]): where MN_UNITY is on, its sources are compiled eight at a time, those named alone.
+# Headers are read once for all of them; names in anonymous namespaces must differ. Not CMake's UNITY_BUILD, which writes
+# absolute paths into the united sources: ccache would compile them anew in each clone.
 function(mn_unite target)
   if(NOT MN_UNITY)
     return()
@@ -43,14 +44,20 @@ function(mn_unite target)
   get_target_property(sources ${target} SOURCES)
   list(FILTER sources INCLUDE REGEX "\\.cpp$")
   list(REMOVE_ITEM sources ${ARGN})
+  set_source_files_properties(${sources} PROPERTIES HEADER_FILE_ONLY ON)
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/${target}_united)
   set(count 0)
   foreach(source ${sources})
     math(EXPR group "${count} / 8")
-    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
     math(EXPR count "${count} + 1")
+    get_filename_component(source ${source} ABSOLUTE)
+    file(RELATIVE_PATH source ${folder} ${source})
+    string(APPEND includes_${group} "#include \"${source}\"\n")
   endforeach()
-  set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP apart)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  foreach(index RANGE ${group})
+    file(CONFIGURE OUTPUT ${folder}/sources_${index}.cpp CONTENT "${includes_${index}}" @ONLY)
+    target_sources(${target} PRIVATE ${folder}/sources_${index}.cpp)
+  endforeach()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # sources look like headers
   endif()
