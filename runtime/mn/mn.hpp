@@ -1,7 +1,6 @@
-/// All that a training program needs: `#include <mn/mn.hpp>`, link mn::mn.
+/// All of mn that a training program needs: `#include <mn/mn.hpp>`, link mn::mn. Of libtorch it brings modules and
+/// optimizers; the layers (torch::nn::Linear …) come with <torch/torch.h>, which a training program has anyway.
 #pragma once
-
-#include <torch/torch.h>
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
