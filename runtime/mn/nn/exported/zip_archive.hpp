@@ -16,6 +16,7 @@ class ZipArchive {
 
   /// What a file's messages begin with.
   [[nodiscard]] const std::string& source() const noexcept { return source_; }
+  [[nodiscard]] bool has(const std::string& name) const { return records_.contains(name); }
   /// The bytes of a record, after its checksum was compared. Names are without the archive's own folder, which is
   /// called as the file was when it was written: "models/model.json".
   [[nodiscard]] std::string_view record(const std::string& name) const;
