@@ -102,12 +102,15 @@ TEST(ExportedDamage, UnknownFormsAreNamed) {
   const auto names_node = AllOf(IsOneLine(), HasSubstr("node \"linear_1\" (\"torch.ops.aten.linear.default\")"));
   EXPECT_THAT(give(json::parse(R"({"as_complex": {"real": 1.0, "imag": 0.0}})")),
               AllOf(names_node, HasSubstr("an argument of the unknown form \"as_complex\"")));
-  EXPECT_THAT(give(json::parse(R"({"as_string": "x"})")), AllOf(names_node, HasSubstr("\"weight\"), HasSubstr("where a Tensor is wanted")));
-  EXPECT_THAT(give(json::parse(R"({"as_ints": [1, 2]})")), AllOf(names_node, HasSubstr("as_ints where a Tensor is wanted")));
+  EXPECT_THAT(give(json::parse(R"({"as_string": "x"})")),
+              AllOf(names_node, HasSubstr("\"weight\""), HasSubstr("where a Tensor is wanted")));
+  EXPECT_THAT(give(json::parse(R"({"as_ints": [1, 2]})")),
+              AllOf(names_node, HasSubstr("as_ints where a Tensor is wanted")));
   EXPECT_THAT(give(json::parse(R"({"as_scalar_type": 99})")), AllOf(names_node, HasSubstr("the unknown dtype 99")));
   EXPECT_THAT(give(json::parse(R"({"as_tensor": {"name": "nosuch"}})")),
               AllOf(names_node, HasSubstr("the value \"nosuch\", which nothing before it makes")));
-  EXPECT_THAT(give(json::parse(R"({"as_tensor": {"name": "linear_1"}})")), AllOf(names_node, HasSubstr("nothing before it makes")));
+  EXPECT_THAT(give(json::parse(R"({"as_tensor": {"name": "linear_1"}})")),
+              AllOf(names_node, HasSubstr("nothing before it makes")));
   EXPECT_THAT(give(json::parse(R"({"as_tensor": 7})")), AllOf(names_node, HasSubstr("has not the expected form")));
   EXPECT_THAT(give(json::array()), AllOf(names_node, HasSubstr("a union that is not of one form")));
 }

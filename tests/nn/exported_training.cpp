@@ -1,5 +1,5 @@
-// exported_training MODEL EVALUATION_MODEL BATCHES OUT: trains an exported model with SGD (rate 0.05, momentum 0.9) on
-// the minibatches "data.I" and "target.I" of the safetensors file BATCHES, of which each rank takes its equal part.
+// exported_training MODEL EVALUATION_MODEL BATCHES OUT RATE: trains an exported model with SGD (momentum 0.9) on the
+// minibatches "data.I" and "target.I" of the safetensors file BATCHES, of which each rank takes its equal part.
 // Rank 0 writes "losses", "validation", the loss of the first minibatch in evaluation mode afterwards, and the weights
 // to OUT.
 #include <torch/torch.h>
@@ -26,7 +26,7 @@ int train(char** argv) {
   for (auto& [name, tensor] : mn::from_safetensors(mn::read_file(argv[3]), argv[3])) tensors[name] = tensor;
   const auto optimizer = mn::create_multi_node_optimizer(
       std::make_unique<torch::optim::SGD>(mn::differentiable(model.parameters()),
-                                          torch::optim::SGDOptions(0.05).momentum(0.9)),
+                                          torch::optim::SGDOptions(std::stod(argv[5])).momentum(0.9)),
       comm);
 
   const auto part = [&](const std::string& name) { return tensors.at(name).chunk(comm->size()).at(comm->rank()); };

@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <sstream>
 
-#include <ATen/core/grad_mode.h>
-
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/nn/exported/bound_graph.hpp>
@@ -48,14 +46,13 @@ void check_dtype(const Input& input, const std::string& source) {
   }
 }
 
-/// The tensor of the buffer that an output becomes; undefined for the user's outputs.
-at::Tensor buffer_of(const Output& output, const Program& program, const std::vector<at::Tensor>& tensors,
-                     const std::string& source) {
-  if (output.buffer.empty()) return {};
-  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
-    const Input& input = program.inputs[i];
-    if (input.kind == Input::Kind::kBuffer && input.target == output.buffer) return tensors[i];
-  }
+/// Which input is the buffer that an output becomes; no value for the user's outputs.
+std::optional<std::size_t> buffer_of(const Output& output, const std::vector<Input>& inputs,
+                                     const std::string& source) {
+  if (output.buffer.empty()) return std::nullopt;
+  const auto found = std::ranges::find_if(
+      inputs, [&](const Input& input) { return input.kind == Input::Kind::kBuffer && input.target == output.buffer; });
+  if (found != inputs.end()) return static_cast<std::size_t>(found - inputs.begin());
   throw DataError(source + ": an output changes the buffer " + json_quoted(output.buffer) + ", which is no input");
 }
 
@@ -64,7 +61,11 @@ at::Tensor buffer_of(const Output& output, const Program& program, const std::ve
 BoundGraph::BoundGraph(const Program& program, Mode mode, std::vector<at::Tensor> tensors, const std::string& source)
     : source_(source), inputs_(program.inputs), tensors_(std::move(tensors)), runner_(program, mode, source) {
   for (const Input& input : inputs_) check_dtype(input, source);
-  for (const Output& output : program.outputs) written_.push_back(buffer_of(output, program, tensors_, source));
+  is_replaced_.resize(inputs_.size());
+  for (const Output& output : program.outputs) {
+    buffers_.push_back(buffer_of(output, inputs_, source));
+    if (buffers_.back()) is_replaced_[*buffers_.back()] = true;
+  }
 }
 
 c10::Device BoundGraph::device_of(const std::vector<at::Tensor>& inputs) const {
@@ -79,7 +80,9 @@ std::vector<at::Tensor> BoundGraph::run(const std::vector<at::Tensor>& inputs) c
   std::size_t next = 0;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     if (inputs_[i].kind != Input::Kind::kUser) {
-      values.emplace_back(tensors_[i].defined() ? c10::IValue(tensors_[i]) : c10::IValue());
+      // Autograd keeps the memory that a buffer had.
+      const at::Tensor tensor = is_replaced_[i] ? tensors_[i].detach() : tensors_[i];
+      values.emplace_back(tensor.defined() ? c10::IValue(tensor) : c10::IValue());
       continue;
     }
     const std::string what = source_ + ": input " + json_quoted(inputs_[i].value);
@@ -98,13 +101,12 @@ std::vector<at::Tensor> BoundGraph::run(const std::vector<at::Tensor>& inputs) c
 
   const std::vector<c10::IValue> results = runner_.run(std::move(values), device_of(inputs));
   std::vector<at::Tensor> outputs;
-  const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < results.size(); ++i) {
     const at::Tensor result = results[i].isNone() ? at::Tensor() : results[i].toTensor();
-    if (!written_[i].defined()) {
+    if (!buffers_[i]) {
       outputs.push_back(result);
     } else if (result.defined()) {
-      at::Tensor(written_[i]).copy_(result);
+      at::Tensor(tensors_[*buffers_[i]]).set_data(result.detach().clone());
     }
   }
   return outputs;

@@ -1,6 +1,8 @@
 /// An exported program with the tensors that it runs on.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +34,9 @@ class BoundGraph {
 
   std::string source_;
   std::vector<Input> inputs_;
-  std::vector<at::Tensor> tensors_;  // one for each input
-  std::vector<at::Tensor> written_;  // one for each output: the buffer that it becomes, or undefined
+  std::vector<at::Tensor> tensors_;                  // one for each input
+  std::vector<bool> is_replaced_;                    // by input: an output becomes this buffer
+  std::vector<std::optional<std::size_t>> buffers_;  // by output: the input that it becomes
   GraphRunner runner_;
 };
 

@@ -120,7 +120,7 @@ void GraphRunner::add_operator(const Node& node, Step step) {
     throw UnknownForm("the argument " + json_quoted(input.name) + ", which the operator does not have");
   }
   for (const Argument& output : node.outputs) step.results.push_back(define(output));
-  step.call = [handle = *found](c10::Stack& stack) { handle.callBoxed(stack); };
+  step.call = [handle = *found](torch::jit::Stack& stack) { handle.callBoxed(stack); };
   steps_.push_back(std::move(step));
 }
 
@@ -192,7 +192,7 @@ void GraphRunner::find_finished() {
 std::vector<IValue> GraphRunner::run(std::vector<IValue> inputs, c10::Device device) const {
   Frame frame{std::move(inputs), device};
   frame.values.resize(slots_.count());
-  c10::Stack stack;
+  torch::jit::Stack stack;
   for (const Step& step : steps_) {
     try {
       execute(step, frame, stack);
@@ -211,7 +211,7 @@ std::vector<IValue> GraphRunner::run(std::vector<IValue> inputs, c10::Device dev
   }
 }
 
-void GraphRunner::execute(const Step& step, Frame& frame, c10::Stack& stack) const {
+void GraphRunner::execute(const Step& step, Frame& frame, torch::jit::Stack& stack) const {
   stack.clear();
   for (const Source& argument : step.arguments) stack.push_back(argument(frame));
   {

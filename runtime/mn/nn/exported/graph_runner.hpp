@@ -40,7 +40,7 @@ class GraphRunner {
   };
   struct Step {
     std::string what;
-    std::function<void(c10::Stack&)> call;
+    std::function<void(torch::jit::Stack&)> call;
     std::vector<Source> arguments = {};
     std::vector<Result> results = {};
     std::vector<std::size_t> reads = {};     // slots
@@ -56,7 +56,7 @@ class GraphRunner {
   [[nodiscard]] Source source_of(const Node& node, const c10::Argument& parameter);
   [[nodiscard]] Result define(const Argument& output);
   void find_finished();
-  void execute(const Step& step, Frame& frame, c10::Stack& stack) const;
+  void execute(const Step& step, Frame& frame, torch::jit::Stack& stack) const;
 
   Mode mode_;
   std::string source_;

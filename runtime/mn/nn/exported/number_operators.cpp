@@ -11,7 +11,7 @@ namespace mn::exported {
 namespace {
 
 using c10::IValue;
-using c10::Stack;
+using torch::jit::Stack;
 
 double real_of(const IValue& value) { return value.toScalar().toDouble(); }
 std::int64_t integer_of(const IValue& value) { return value.toScalar().toLong(); }

@@ -12,7 +12,7 @@ namespace mn::exported {
 struct NumberOperator {
   std::string_view target;  ///< as the file calls it: "_operator.floordiv"
   std::size_t operands;
-  void (*call)(c10::Stack& stack);  ///< replaces the operands by the result
+  void (*call)(torch::jit::Stack& stack);  ///< replaces the operands by the result
 };
 
 /// Null if the target is none of them.
