@@ -11,10 +11,11 @@
 namespace mn::data {
 namespace {
 
-/// Samples in one shard: whole checksum blocks.
+/// Samples in one shard: whole blocks, if it holds several.
 std::int64_t samples_per_shard(const SampleSpec& spec, std::int64_t shard_bytes) {
   const std::int64_t wanted = shard_bytes / std::max<std::int64_t>(spec.sample_bytes(), 1);
-  return std::max(wanted / kBlockSamples, std::int64_t{1}) * kBlockSamples;
+  const std::int64_t block = new_block_samples(spec);
+  return wanted > block ? wanted / block * block : std::max(wanted, std::int64_t{1});
 }
 
 ShardContent content_of(const Dataset& dataset, std::int64_t first, std::int64_t last) {

@@ -92,7 +92,7 @@ class Footprint : public testing::Test {
             {.batchsize = 8,
              .rank = comm_->rank(),
              .ranks = comm_->size(),
-             .order = {.shuffle = true, .sticky = true, .block = kPerShard, .window = 2, .lanes = kLanes}}};
+             .order = {.shuffle = true, .sticky = true, .lanes = kLanes}}};
   }
 
   std::shared_ptr<Communicator> comm_;

@@ -51,6 +51,17 @@ class DataError : public Error {
   bool on_all_ranks_;
 };
 
+/// The system's own reason why a file could not be opened, read or written.
+class FileError : public DataError {
+ public:
+  FileError(const std::string& what, int error_number) : DataError(what), error_number_(error_number) {}
+  /// As errno gave it.
+  [[nodiscard]] int error_number() const noexcept { return error_number_; }
+
+ private:
+  int error_number_;
+};
+
 /// MPI, CUDA, NCCL or a socket failed. The communicator concerned can only be destroyed.
 class CommError : public Error {
  public:

@@ -32,7 +32,7 @@ struct Part {
   std::span<const std::byte> bytes;
 };
 
-std::vector<std::uint32_t> checksums(const ShardContent& content) {
+std::vector<std::uint32_t> checksums(const ShardContent& content, const ShardHeader& header) {
   std::vector<std::uint32_t> crcs;
   const std::span bytes(content.bytes);
   if (content.kind == SampleKind::kEncoded) {
@@ -41,11 +41,11 @@ std::vector<std::uint32_t> checksums(const ShardContent& content) {
     }
     return crcs;
   }
-  const std::size_t block = content.size() == 0 ? 0 : bytes.size() / content.size() * kBlockSamples;
+  const std::size_t block = content.size() == 0 ? 0 : bytes.size() / content.size() * header.block_samples;
   for (std::size_t first = 0; first < bytes.size(); first += block) {
     crcs.push_back(crc32c(bytes.subspan(first, std::min(block, bytes.size() - first))));
   }
-  crcs.resize((content.size() + kBlockSamples - 1) / kBlockSamples);  // samples without a byte
+  crcs.resize(header.num_checksums());  // samples without a byte
   return crcs;
 }
 
@@ -90,7 +90,7 @@ H5 create_file(const std::filesystem::path& path) {
   const std::string what = "cannot create " + path.string();
   const H5 creation(H5Pcreate(H5P_FILE_CREATE), what);
   h5_check(H5Pset_userblock(creation.get(), kUserBlockBytes), what);
-  const H5 access(H5Pcreate(H5P_FILE_ACCESS), what);
+  const H5 access = h5_file_access(what);
   h5_check(H5Pset_alignment(access.get(), kAlignment, kAlignment), what);
   return {H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), what};
 }
@@ -110,14 +110,15 @@ std::uint64_t allocate(hid_t file, const char* name, const Part& part) {
   return address;
 }
 
-void write_attributes(hid_t file, const ShardContent& content, const Uuid& uuid) {
-  const std::int64_t numbers[] = {kShardVersion, static_cast<std::int64_t>(content.size())};
+void write_attributes(hid_t file, const ShardContent& content, const ShardHeader& header) {
+  const std::int64_t numbers[] = {header.version(), static_cast<std::int64_t>(content.size())};
   h5_write_attribute(file, "format", std::string("mn-shard"));
   h5_write_attribute(file, "version", std::span(numbers).first(1));
   h5_write_attribute(file, "num_samples", std::span(numbers).last(1));
-  h5_write_attribute(file, "uuid", to_string(uuid));
+  h5_write_attribute(file, "uuid", to_string(header.uuid));
   h5_write_attribute(file, "kind", std::string(content.kind == SampleKind::kFixed ? "fixed" : "encoded"));
   h5_write_attribute(file, "checksum", std::string("crc32c"));
+  if (header.version() > 1) h5_write_attribute(file, "block_samples", std::span(&header.block_samples, 1));
   h5_write_attribute(file, "dtype", std::string(name_of(content.dtype)));
   if (!content.shape.empty()) h5_write_attribute(file, "shape", std::span(content.shape));
   for (const auto& [name, value] : content.attributes) h5_write_attribute(file, name.c_str(), value);
@@ -128,7 +129,7 @@ void lay_out(const std::filesystem::path& path, const ShardContent& content, con
              ShardHeader& header) {
   const H5Lock lock;
   H5 file = create_file(path);
-  write_attributes(file.get(), content, header.uuid);
+  write_attributes(file.get(), content, header);
   (void)H5(H5Gcreate2(file.get(), "/data", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "cannot make group /data");
   for (const Part& part : parts) {
     Extent& extent = header.at(part.section);
@@ -139,14 +140,16 @@ void lay_out(const std::filesystem::path& path, const ShardContent& content, con
   file.close("cannot write " + path.string());
 }
 
+SampleSpec spec_of(const ShardContent& content) {
+  return {.kind = content.kind, .dtype = content.dtype, .shape = content.shape, .num_classes = 0, .class_names = {}};
+}
+
 void check_lengths(const ShardContent& content) {
-  const SampleSpec spec{
-      .kind = content.kind, .dtype = content.dtype, .shape = content.shape, .num_classes = 0, .class_names = {}};
   const std::size_t n = content.size();
   const bool encoded = content.kind == SampleKind::kEncoded;
   const bool good = encoded ? content.offsets.size() == n + 1 && content.offsets.back() == content.bytes.size() &&
                                   content.hwc.size() == 3 * n && content.key_offsets.size() == n + 1
-                            : content.bytes.size() == n * static_cast<std::size_t>(spec.sample_bytes());
+                            : content.bytes.size() == n * static_cast<std::size_t>(spec_of(content).sample_bytes());
   if (!good) throw ArgumentError("the bytes of a shard of " + std::to_string(n) + " samples and its labels mismatch");
 }
 
@@ -170,10 +173,13 @@ std::string shard_name(const std::string& split, std::size_t index, std::size_t 
 
 ShardInfo write_shard(const std::filesystem::path& path, const ShardContent& content) {
   check_lengths(content);
-  const auto crcs = checksums(content);
+  ShardHeader header{.kind = content.kind,
+                     .dtype = content.dtype,
+                     .shape = content.shape,
+                     .block_samples = new_block_samples(spec_of(content)),
+                     .num_samples = content.size()};
+  const auto crcs = checksums(content, header);
   const auto parts = parts_of(content, crcs);
-  ShardHeader header{
-      .kind = content.kind, .dtype = content.dtype, .shape = content.shape, .num_samples = content.size()};
   header.uuid = uuid_of(content, crcs);
 
   TemporaryFile temporary(path);
