@@ -9,12 +9,19 @@ namespace {
 cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t as_event(void* event) { return static_cast<cudaEvent_t>(event); }
 
+/// A failed call also leaves its code for cudaGetLastError(), where the check of a later kernel launch would find it.
+bool succeeded(cudaError_t code) noexcept {
+  if (code == cudaSuccess) return true;
+  static_cast<void>(cudaGetLastError());
+  return false;
+}
+
 }  // namespace
 
 void cuda_check(cudaError_t code, std::string_view operation, std::size_t bytes, std::source_location where) {
-  if (code == cudaSuccess) return;
+  if (succeeded(code)) return;
   int device = -1;
-  static_cast<void>(cudaGetDevice(&device));
+  static_cast<void>(succeeded(cudaGetDevice(&device)));
   const std::string_view file(where.file_name());
   throw CommError(std::string(operation) + (bytes > 0 ? " of " + std::to_string(bytes) + " bytes" : "") +
                   " failed on cuda:" + std::to_string(device) + ": " + cudaGetErrorString(code) + " (" +
@@ -24,9 +31,7 @@ void cuda_check(cudaError_t code, std::string_view operation, std::size_t bytes,
 
 int cuda_device_count() noexcept {
   int count = 0;
-  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
-  static_cast<void>(cudaGetLastError());  // no driver or no GPU: not an error that a later call should report
-  return 0;
+  return succeeded(cudaGetDeviceCount(&count)) ? count : 0;  // no driver or no GPU is no error here
 }
 
 void cuda_set_device(int index) {
@@ -45,7 +50,7 @@ std::string cuda_bus_id(int index) {
 }
 
 void HostPinnedDeleter::operator()(std::byte* memory) const noexcept {
-  if (cudaFreeHost(memory) != cudaSuccess) log_warning("cudaFreeHost failed");
+  if (!succeeded(cudaFreeHost(memory))) log_warning("cudaFreeHost failed");
 }
 
 HostPinned cuda_allocate_pinned(std::size_t bytes) {
@@ -55,7 +60,7 @@ HostPinned cuda_allocate_pinned(std::size_t bytes) {
 }
 
 void CudaMemoryDeleter::operator()(std::byte* memory) const noexcept {
-  if (cudaFree(memory) != cudaSuccess) log_warning("cudaFree failed");
+  if (!succeeded(cudaFree(memory))) log_warning("cudaFree failed");
 }
 
 CudaMemory cuda_allocate(std::size_t bytes) {
@@ -64,25 +69,22 @@ CudaMemory cuda_allocate(std::size_t bytes) {
   return CudaMemory(static_cast<std::byte*>(memory));
 }
 
-CudaStream::CudaStream(int device, Order order) : device_(device) {
+CudaStream::CudaStream(int device) : device_(device) {
   cuda_set_device(device);
   int least = 0;
   int greatest = 0;
   cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-  const bool is_free = order == Order::kFree;
   cudaEvent_t event = nullptr;
   cuda_check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   event_ = event;
   cudaStream_t stream = nullptr;
-  cuda_check(cudaStreamCreateWithPriority(&stream, is_free ? cudaStreamNonBlocking : cudaStreamDefault,
-                                          is_free ? greatest : least),
-             "cudaStreamCreateWithPriority");
+  cuda_check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
   stream_ = stream;
 }
 
 CudaStream::~CudaStream() {
-  if (cudaEventDestroy(as_event(event_)) != cudaSuccess) log_warning("cudaEventDestroy failed");
-  if (cudaStreamDestroy(as_stream(stream_)) != cudaSuccess) log_warning("cudaStreamDestroy failed");
+  if (!succeeded(cudaEventDestroy(as_event(event_)))) log_warning("cudaEventDestroy failed");
+  if (!succeeded(cudaStreamDestroy(as_stream(stream_)))) log_warning("cudaStreamDestroy failed");
 }
 
 void CudaStream::copy_to_host(void* host, const void* device, std::size_t bytes) {
@@ -102,6 +104,7 @@ void CudaStream::wait_for(void* other) {
 }
 
 void CudaStream::go_before(void* other) {
+  cuda_check(cudaSetDevice(device_), "cudaSetDevice");
   cuda_check(cudaEventRecord(as_event(event_), as_stream(stream_)), "cudaEventRecord");
   cuda_check(cudaStreamWaitEvent(as_stream(other), as_event(event_), 0), "cudaStreamWaitEvent");
 }
@@ -114,7 +117,7 @@ bool CudaStream::is_captured() const {
 
 bool CudaStream::is_done() const {
   const cudaError_t state = cudaStreamQuery(as_stream(stream_));
-  if (state == cudaErrorNotReady) return false;
+  if (!succeeded(state) && state == cudaErrorNotReady) return false;
   cuda_check(state, "work on a stream");
   return true;
 }
