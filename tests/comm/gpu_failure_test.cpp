@@ -20,21 +20,43 @@ using ::testing::ThrowsMessage;
 using testing::two_pieces;
 
 /// Only rank 0 joins a collective, then all ranks leave it behind.
-class Abandoned : public OnGpu, public ::testing::WithParamInterface<bool> {};
+class Abandoned : public OnGpu, public ::testing::WithParamInterface<bool> {
+ protected:
+  void join_alone(Communicator& comm, BufferView whole) const {
+    if (rank_ > 0) return;
+    DeviceCollectives& collectives = *comm.device_collectives();
+    collectives.after(nullptr);
+    collectives.allreduce_grad(two_pieces(whole, GetParam()), 0.5);
+  }
+  [[noreturn]] static void leave() { throw std::runtime_error("this rank has had enough"); }
+};
 
 TEST_P(Abandoned, CollectivesEndWithTheirCommunicator) {
   const OnDevice<float> gradient(std::vector<float>(1001, 1.0F), device_);
-  const auto leave = [&] {
+  const auto run = [&] {
     const auto comm = create("pure_nccl");
-    DeviceCollectives& collectives = *comm->device_collectives();
-    if (rank_ == 0) {
-      collectives.after(nullptr);
-      collectives.allreduce_grad(two_pieces(gradient.view(), GetParam()), 0.5);
-    }
-    throw std::runtime_error("this rank has had enough");
+    join_alone(*comm, gradient.view());
+    leave();
   };
-  EXPECT_THROW(leave(), std::runtime_error);
+  EXPECT_THROW(run(), std::runtime_error);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess) << "nothing of it is left on the device";
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// Memory is freed, and another communicator destroyed, before the one with the collective is.
+TEST_P(Abandoned, CollectivesHoldUpNoDestructor) {
+  const OnDevice<float> gradient(std::vector<float>(1001, 1.0F), device_);
+  const auto run = [&] {
+    const auto comm = create("pure_nccl");
+    const auto other = create("pure_nccl");
+    other->allreduce_grad(two_pieces(gradient.view(), GetParam()), 0.5);
+    const OnDevice<float> memory(std::vector<float>(1001, 1.0F), device_);
+    const auto pinned = comm->allocate(1000);
+    join_alone(*comm, gradient.view());
+    leave();
+  };
+  EXPECT_THROW(run(), std::runtime_error);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
@@ -93,7 +115,7 @@ TEST_F(OnGpu, AnAbortDoesNotWaitForGraphs) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// The check of a kernel's launch finds no error that was reported before, and none that is none.
+/// The check of a kernel's launch finds no error that was reported before.
 TEST_F(OnGpu, ReportedErrorsAreForgotten) {
   constexpr std::size_t kTooMuch = std::size_t{1} << 50;
   const auto comm = create("pure_nccl");

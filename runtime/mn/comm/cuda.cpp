@@ -1,3 +1,7 @@
+#include <exception>
+#include <system_error>
+#include <thread>
+
 #include <mn/comm/cuda.hpp>
 #include <mn/comm/cuda_check.hpp>
 #include <mn/core/error.hpp>
@@ -14,6 +18,20 @@ bool succeeded(cudaError_t code) noexcept {
   if (code == cudaSuccess) return true;
   static_cast<void>(cudaGetLastError());
   return false;
+}
+
+/// To free memory waits for the whole device. While an exception unwinds that happens on another thread: the device may
+/// be in a collective that other ranks never join.
+void free_memory(cudaError_t (*free)(void*), const char* name, void* memory) noexcept {
+  const auto run = [=] {
+    if (!succeeded(free(memory))) log_warning(std::string(name) + " failed");
+  };
+  if (std::uncaught_exceptions() == 0) return run();
+  try {
+    std::thread(run).detach();
+  } catch (const std::system_error& error) {
+    log_warning(std::string(name) + " is left out, as no thread can be started: " + error.what());
+  }
 }
 
 }  // namespace
@@ -50,7 +68,7 @@ std::string cuda_bus_id(int index) {
 }
 
 void HostPinnedDeleter::operator()(std::byte* memory) const noexcept {
-  if (!succeeded(cudaFreeHost(memory))) log_warning("cudaFreeHost failed");
+  free_memory(cudaFreeHost, "cudaFreeHost", memory);
 }
 
 HostPinned cuda_allocate_pinned(std::size_t bytes) {
@@ -59,9 +77,7 @@ HostPinned cuda_allocate_pinned(std::size_t bytes) {
   return HostPinned(static_cast<std::byte*>(memory));
 }
 
-void CudaMemoryDeleter::operator()(std::byte* memory) const noexcept {
-  if (!succeeded(cudaFree(memory))) log_warning("cudaFree failed");
-}
+void CudaMemoryDeleter::operator()(std::byte* memory) const noexcept { free_memory(cudaFree, "cudaFree", memory); }
 
 CudaMemory cuda_allocate(std::size_t bytes) {
   void* memory = nullptr;
@@ -117,7 +133,7 @@ bool CudaStream::is_captured() const {
 
 bool CudaStream::is_done() const {
   const cudaError_t state = cudaStreamQuery(as_stream(stream_));
-  if (!succeeded(state) && state == cudaErrorNotReady) return false;
+  if (state == cudaErrorNotReady) return false;
   cuda_check(state, "work on a stream");
   return true;
 }

@@ -22,14 +22,15 @@ void cuda_set_device(int index);
 struct HostPinnedDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
-/// Page-locked host memory, which the GPU copies to and from at full speed.
+/// Page-locked host memory, which the GPU copies to and from at full speed. Freed when the device is idle, which the
+/// destructor waits for unless an exception unwinds.
 using HostPinned = std::unique_ptr<std::byte, HostPinnedDeleter>;
 [[nodiscard]] HostPinned cuda_allocate_pinned(std::size_t bytes);
 
 struct CudaMemoryDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
-/// Memory of the calling thread's device, 256-byte aligned, not initialized.
+/// Memory of the calling thread's device, 256-byte aligned, not initialized. Freed as HostPinned is.
 using CudaMemory = std::unique_ptr<std::byte, CudaMemoryDeleter>;
 [[nodiscard]] CudaMemory cuda_allocate(std::size_t bytes);
 
