@@ -20,7 +20,7 @@ const std::vector<Command>& all_commands() {
        1,
        run_images},
       {"tar",
-       {{"FILE… --out OUT", "WebDataset: tar files of NAME.jpg or NAME.png and NAME.cls, or folders of such files → OUT"}},
+       {{"FILES --out OUT", "WebDataset: tar files of NAME.jpg or NAME.png and NAME.cls, or folders of tar files → OUT"}},
        1,
        1 << 20,
        run_tar},
@@ -100,7 +100,7 @@ std::string call_of(const Command& command, const CommandForm& form) {
 
 /// A line for each form: how to call it, and what for.
 std::string form_lines(const Command& command, const std::string& indent) {
-  constexpr std::size_t kColumn = 38;
+  constexpr std::size_t kColumn = 43;
   std::string text;
   for (const CommandForm& form : command.forms) {
     std::string line = call_of(command, form);

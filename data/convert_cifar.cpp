@@ -76,6 +76,7 @@ class CifarFiles final : public SampleSource {
 
   [[nodiscard]] std::int64_t size() const override { return firsts_.back(); }
   [[nodiscard]] const SampleSpec& spec() const override { return spec_; }
+  [[nodiscard]] std::string name() const override { return files_.front().path().string(); }
 
   void read(std::int64_t first, std::int64_t last, ByteBuffer& bytes, std::vector<std::int64_t>& labels) const override {
     for (std::size_t i = 0; i < files_.size(); ++i) {

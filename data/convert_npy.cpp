@@ -70,19 +70,34 @@ class NpySamples final : public SampleSource {
 
   [[nodiscard]] std::int64_t size() const override { return samples_.rows(); }
   [[nodiscard]] const SampleSpec& spec() const override { return spec_; }
+  [[nodiscard]] std::string name() const override { return labels_.name(); }
 
   void read(std::int64_t first, std::int64_t last, ByteBuffer& bytes, std::vector<std::int64_t>& labels) const override {
     bytes.resize((last - first) * samples_.header().row_bytes());
     samples_.read_rows(first, last, bytes);
+    labels = read_labels(first, last);
+  }
+
+  /// Reads all labels, so that one that does not fit is found before anything is written.
+  void check_labels() const {
+    constexpr std::int64_t kAtOnce = 1 << 16;
+    for (std::int64_t first = 0; first < size(); first += kAtOnce) {
+      (void)stored_labels(read_labels(first, std::min(first + kAtOnce, size())), first, name());
+    }
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::int64_t> read_labels(std::int64_t first, std::int64_t last) const {
+    std::vector<std::int64_t> labels;
     const std::size_t item = labels_.header().item_bytes;
     std::vector<std::byte> stored((last - first) * item);
     labels_.read_rows(first, last, stored);
     for (std::size_t at = 0; at < stored.size(); at += item) {
       labels.push_back(integer_at(stored.data() + at, labels_.header()));
     }
+    return labels;
   }
 
- private:
   NpyArray samples_;
   NpyArray labels_;
   SampleSpec spec_;
@@ -107,6 +122,12 @@ NpyArray open_member(const ZipFile& zip, const std::string& name, const fs::path
   return {std::make_shared<const File>(unpacked, File::Mode::kRead), 0, member->bytes, shown};
 }
 
+std::shared_ptr<const SampleSource> checked_samples(NpyArray samples, NpyArray labels, bool planning) {
+  auto source = std::make_shared<NpySamples>(std::move(samples), std::move(labels));
+  if (planning) source->check_labels();
+  return source;
+}
+
 ConversionResult convert_arrays(nlohmann::json request, const std::string& converter, const std::string& source,
                                 decltype(FixedSplit::open) open, const ConvertOptions& options) {
   FixedConversion conversion({{.output = {options.out, options.split},
@@ -124,7 +145,8 @@ ConversionResult convert_npy(const fs::path& samples, const fs::path& labels, co
   return convert_arrays(
       nlohmann::json::array({source_facts(samples), source_facts(labels)}), "mnshard npy",
       samples.filename().string() + ", " + labels.filename().string(),
-      [&](const fs::path&, bool) { return std::make_shared<NpySamples>(open_npy(samples), open_npy(labels)); }, options);
+      [&](const fs::path&, bool planning) { return checked_samples(open_npy(samples), open_npy(labels), planning); },
+      options);
 }
 
 ConversionResult convert_npz(const fs::path& file, const std::string& samples, const std::string& labels,
@@ -134,8 +156,8 @@ ConversionResult convert_npz(const fs::path& file, const std::string& samples, c
       file.filename().string() + ": " + samples + ", " + labels,
       [&](const fs::path& scratch, bool planning) {
         const ZipFile zip(file);
-        return std::make_shared<NpySamples>(open_member(zip, samples, scratch, planning),
-                                            open_member(zip, labels, scratch, planning));
+        return checked_samples(open_member(zip, samples, scratch, planning),
+                               open_member(zip, labels, scratch, planning), planning);
       },
       options);
 }

@@ -17,21 +17,22 @@ std::int64_t samples_per_shard(const SampleSpec& spec, std::int64_t shard_bytes)
   return std::max(wanted / kBlockSamples, std::int64_t{1}) * kBlockSamples;
 }
 
-/// `first`: number of the first label's sample.
-std::vector<std::int32_t> stored_labels(const std::vector<std::int64_t>& labels, std::int64_t first) {
+}  // namespace
+
+std::vector<std::int32_t> stored_labels(const std::vector<std::int64_t>& labels, std::int64_t first,
+                                        const std::string& source) {
   std::vector<std::int32_t> stored;
   stored.reserve(labels.size());
   for (const std::int64_t label : labels) {
     if (label < 0 || label > std::numeric_limits<std::int32_t>::max()) {
-      throw DataError("sample " + std::to_string(first + static_cast<std::int64_t>(stored.size())) + " has label " +
-                      std::to_string(label) + ": shards hold labels from 0 to 2147483647 (int32); number the classes");
+      throw DataError(source + ": sample " + std::to_string(first + static_cast<std::int64_t>(stored.size())) +
+                      " has label " + std::to_string(label) +
+                      "; shards hold labels from 0 to 2147483647 (int32): number the classes");
     }
     stored.push_back(static_cast<std::int32_t>(label));
   }
   return stored;
 }
-
-}  // namespace
 
 void DatasetSource::read(std::int64_t first, std::int64_t last, ByteBuffer& bytes,
                          std::vector<std::int64_t>& labels) const {
@@ -97,7 +98,7 @@ void FixedConversion::convert(std::size_t unit, ShardSink& sink) {
     content.shape = source.spec().shape;
     std::vector<std::int64_t> labels;
     source.read(piece.first, piece.last, content.bytes, labels);
-    content.labels = stored_labels(labels, piece.first);
+    content.labels = stored_labels(labels, piece.first, source.name());
     content.attributes = splits_[piece.split].attributes;
     content.attributes["split"] = outputs_[piece.split].split;
     sink.write(unit, content);

@@ -27,7 +27,14 @@ class SampleSource {
   /// Samples [first, last): their bytes, little endian and in C order, and their labels.
   virtual void read(std::int64_t first, std::int64_t last, ByteBuffer& bytes,
                     std::vector<std::int64_t>& labels) const = 0;
+  /// For messages.
+  [[nodiscard]] virtual std::string name() const = 0;
 };
+
+/// As shards hold them. Throws DataError, which begins with `source`, if one does not fit; `first` is the number of the
+/// first label's sample.
+[[nodiscard]] std::vector<std::int32_t> stored_labels(const std::vector<std::int64_t>& labels, std::int64_t first,
+                                                      const std::string& source);
 
 /// A dataset of fixed samples.
 class DatasetSource final : public SampleSource {
@@ -36,6 +43,7 @@ class DatasetSource final : public SampleSource {
   [[nodiscard]] std::int64_t size() const override { return dataset_->size(); }
   [[nodiscard]] const SampleSpec& spec() const override { return dataset_->spec(); }
   void read(std::int64_t first, std::int64_t last, ByteBuffer& bytes, std::vector<std::int64_t>& labels) const override;
+  [[nodiscard]] std::string name() const override { return "the dataset"; }
 
  private:
   std::shared_ptr<const Dataset> dataset_;
