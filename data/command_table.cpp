@@ -20,7 +20,8 @@ const std::vector<Command>& all_commands() {
        1,
        run_images},
       {"tar",
-       {{"FILES --out OUT", "WebDataset: tar files of NAME.jpg or NAME.png and NAME.cls, or folders of tar files → OUT"}},
+       {{"FILES --out OUT",
+         "WebDataset: tar files of NAME.jpg or NAME.png and NAME.cls, or folders of tar files → OUT"}},
        1,
        1 << 20,
        run_tar},
@@ -47,7 +48,8 @@ void add_image_options(Options& options, Settings& settings, const std::string& 
   options.add("classes", settings.classes, "FILE",
               whose + "names of the classes, one a line, label 0 first (a folder's are its folders' names)");
   options.add("resize", settings.resize,
-              whose + "pixels of the short side: images with a longer one are resized and stored as JPEG; 0: none", 0, 65500);
+              whose + "pixels of the short side: images with a longer one are resized and stored as JPEG; 0: none", 0,
+              65500);
   options.add("on-error", settings.on_error, "WHAT",
               whose + "a file that is no valid JPEG or PNG ends it, or is left out", {"fail", "skip"});
   options.add("check", settings.check, "HOW", whose + "decode every image once, or read its header",
@@ -171,7 +173,8 @@ std::string manual_page() {
   std::string page =
       ".TH MNSHARD 1\n.SH NAME\nmnshard \\- make, describe and check datasets in shards\n.SH SYNOPSIS\n"
       "mnshard COMMAND ... [options]\n.SH DESCRIPTION\nA shard is an HDF5 file of samples that any rank of a job reads "
-      "by itself; a folder of shards with its manifest.h5 is a dataset. An interrupted conversion is resumable: run the "
+      "by itself; a folder of shards with its manifest.h5 is a dataset. An interrupted conversion is resumable: run "
+      "the "
       "same command again. Under a launcher (srun, mpiexec), its processes convert together.\n.SH COMMANDS\n";
   for (const Command& command : all_commands()) {
     for (const CommandForm& form : command.forms) page += manual_item(call_of(command, form), form.purpose);

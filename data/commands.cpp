@@ -61,8 +61,8 @@ void print_result(const std::vector<ShardTable>& tables, std::int64_t shards, st
   if (tables.empty()) {
     const JobRank me = job_rank_of_environment(environment);
     if (me.rank > 0) return;
-    std::cout << "rank 0 of " << me.size << " has finished its " << shards
-              << (shards == 1 ? " shard" : " shards") << "; the last rank to finish writes the manifest\n";
+    std::cout << "rank 0 of " << me.size << " has finished its " << shards << (shards == 1 ? " shard" : " shards")
+              << "; the last rank to finish writes the manifest\n";
     return;
   }
   if (kept > 0) std::cout << kept << " shards were there already\n";

@@ -14,8 +14,6 @@
 // Cost: memory of one shard a thread, and 100 bytes for each shard on the last rank.
 #include "data/conversion.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -24,6 +22,8 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+
+#include <sys/stat.h>
 
 #include <mn/core/error.hpp>
 
@@ -206,8 +206,7 @@ std::vector<ShardTable> read_tables(const Conversion& conversion) {
   return tables;
 }
 
-void publish(Conversion& conversion, const std::vector<ShardTable>& tables, const ConversionFolder& folder,
-             int rank) {
+void publish(Conversion& conversion, const std::vector<ShardTable>& tables, const ConversionFolder& folder, int rank) {
   for (const ShardTable& table : tables) {
     for (std::size_t i = 0; i < table.shards().size(); ++i) {
       if (!table.shards()[i].file.empty()) continue;

@@ -10,8 +10,8 @@
 #include <mn/core/json.hpp>
 #include <mn/core/ranks.hpp>
 #include <mn/data/manifest.hpp>
+#include <mn/data/shard_content.hpp>
 #include <mn/data/shard_reader.hpp>
-#include <mn/data/shard_writer.hpp>
 
 namespace mn::data {
 

@@ -100,9 +100,8 @@ void ConversionFolder::claim(Conversion& conversion) const {
 
 bool ConversionFolder::is_complete(const Conversion& conversion) const {
   std::error_code error;
-  return std::ranges::all_of(conversion.outputs(), [&](const Output& output) {
-    return fs::exists(output.folder / kManifestName, error);
-  });
+  return std::ranges::all_of(conversion.outputs(),
+                             [&](const Output& output) { return fs::exists(output.folder / kManifestName, error); });
 }
 
 // Written in a folder of this rank's own, then renamed: the names that write_manifest() uses are for one writer.

@@ -78,7 +78,8 @@ class CifarFiles final : public SampleSource {
   [[nodiscard]] const SampleSpec& spec() const override { return spec_; }
   [[nodiscard]] std::string name() const override { return files_.front().path().string(); }
 
-  void read(std::int64_t first, std::int64_t last, ByteBuffer& bytes, std::vector<std::int64_t>& labels) const override {
+  void read(std::int64_t first, std::int64_t last, ByteBuffer& bytes,
+            std::vector<std::int64_t>& labels) const override {
     for (std::size_t i = 0; i < files_.size(); ++i) {
       const std::int64_t begin = std::max(first, firsts_[i]);
       const std::int64_t end = std::min(last, firsts_[i + 1]);

@@ -63,8 +63,8 @@ class NpySamples final : public SampleSource {
     }
     if (labels_.header().row_elements() != 1) throw DataError(labels_.name() + " has more than one label a sample");
     if (samples_.rows() != labels_.rows()) {
-      throw DataError(samples_.name() + " holds " + std::to_string(samples_.rows()) + " samples, " + labels_.name() + " " +
-                      std::to_string(labels_.rows()) + " labels: they do not belong together");
+      throw DataError(samples_.name() + " holds " + std::to_string(samples_.rows()) + " samples, " + labels_.name() +
+                      " " + std::to_string(labels_.rows()) + " labels: they do not belong together");
     }
   }
 
@@ -72,7 +72,8 @@ class NpySamples final : public SampleSource {
   [[nodiscard]] const SampleSpec& spec() const override { return spec_; }
   [[nodiscard]] std::string name() const override { return labels_.name(); }
 
-  void read(std::int64_t first, std::int64_t last, ByteBuffer& bytes, std::vector<std::int64_t>& labels) const override {
+  void read(std::int64_t first, std::int64_t last, ByteBuffer& bytes,
+            std::vector<std::int64_t>& labels) const override {
     bytes.resize((last - first) * samples_.header().row_bytes());
     samples_.read_rows(first, last, bytes);
     labels = read_labels(first, last);
@@ -110,7 +111,8 @@ NpyArray open_member(const ZipFile& zip, const std::string& name, const fs::path
   if (member == zip.members().end()) {
     std::string names;
     for (const ZipMember& other : zip.members()) {
-      if (other.name.ends_with(".npy")) names += (names.empty() ? "" : ", ") + other.name.substr(0, other.name.size() - 4);
+      if (other.name.ends_with(".npy"))
+        names += (names.empty() ? "" : ", ") + other.name.substr(0, other.name.size() - 4);
     }
     throw DataError(file + " has no array \"" + name + "\", but " + (names.empty() ? "none" : names) +
                     ": choose with --x and --y");

@@ -142,9 +142,8 @@ class TarConversion final : public Conversion {
   [[nodiscard]] ShardContent empty_shard(std::size_t unit) const {
     ShardContent content;
     content.kind = SampleKind::kEncoded;
-    content.attributes = {{"split", outputs_[0].split},
-                          {"converter", "mnshard tar"},
-                          {"source", fs::absolute(tars_[unit]).string()}};
+    content.attributes = {
+        {"split", outputs_[0].split}, {"converter", "mnshard tar"}, {"source", fs::absolute(tars_[unit]).string()}};
     return content;
   }
 

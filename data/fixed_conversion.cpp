@@ -9,16 +9,6 @@
 #include "data/output_folder.hpp"
 
 namespace mn::data {
-namespace {
-
-/// Samples in one shard: whole checksum blocks.
-std::int64_t samples_per_shard(const SampleSpec& spec, std::int64_t shard_bytes) {
-  const std::int64_t wanted = shard_bytes / std::max<std::int64_t>(spec.sample_bytes(), 1);
-  return std::max(wanted / kBlockSamples, std::int64_t{1}) * kBlockSamples;
-}
-
-}  // namespace
-
 std::vector<std::int32_t> stored_labels(const std::vector<std::int64_t>& labels, std::int64_t first,
                                         const std::string& source) {
   std::vector<std::int32_t> stored;
@@ -73,7 +63,8 @@ void FixedConversion::open(const std::filesystem::path& scratch) {
     if (!sources_[i]) sources_[i] = splits_[i].open(scratch, false);
     const std::int64_t size = sources_[i]->size();
     const std::int64_t step = samples_per_shard(sources_[i]->spec(), shard_bytes_);
-    for (std::int64_t first = 0; first < size; first += step) pieces_.push_back({i, first, std::min(first + step, size)});
+    for (std::int64_t first = 0; first < size; first += step)
+      pieces_.push_back({i, first, std::min(first + step, size)});
     outputs_[i].shards = static_cast<std::size_t>((size + step - 1) / step);
   }
 }

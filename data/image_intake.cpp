@@ -12,7 +12,8 @@ constexpr int kStoredQuality = 95;
 constexpr int kStoredComponents = 3;
 
 std::array<std::uint16_t, 3> hwc_of(int height, int width, int components) {
-  return {static_cast<std::uint16_t>(height), static_cast<std::uint16_t>(width), static_cast<std::uint16_t>(components)};
+  return {static_cast<std::uint16_t>(height), static_cast<std::uint16_t>(width),
+          static_cast<std::uint16_t>(components)};
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "data/image_list.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cctype>
@@ -13,6 +11,8 @@
 #include <map>
 #include <set>
 #include <thread>
+
+#include <sys/stat.h>
 
 #include <mn/core/error.hpp>
 
@@ -72,9 +72,9 @@ class SizeLookup {
 
   void add_to_plan(const Candidate& candidate, std::int64_t bytes) {
     if (bytes < 0 && candidate.line > 0) {
-      throw DataError(with_errno(source_.string() + ":" + std::to_string(candidate.line) + ": " +
-                                     (root_ / candidate.key).string(),
-                                 static_cast<int>(-bytes)));
+      throw DataError(
+          with_errno(source_.string() + ":" + std::to_string(candidate.line) + ": " + (root_ / candidate.key).string(),
+                     static_cast<int>(-bytes)));
     }
     plan_.add(candidate.key, candidate.label, bytes);
   }
@@ -150,7 +150,8 @@ Candidate parse_line(const std::string& line, std::int64_t number, const std::st
   const char* end = line.data() + line.size();
   const auto [stop, error] = std::from_chars(line.data() + space + 1, end, label);
   if (error != std::errc() || stop != end || label < 0 || label > std::numeric_limits<std::int32_t>::max()) {
-    throw DataError(where + ": \"" + line.substr(space + 1) + "\" is not a label (a whole number from 0 to 2147483647)");
+    throw DataError(where + ": \"" + line.substr(space + 1) +
+                    "\" is not a label (a whole number from 0 to 2147483647)");
   }
   return {line.substr(0, line.find_last_not_of(" \t", space) + 1), static_cast<std::int32_t>(label), number};
 }

@@ -87,7 +87,8 @@ void ImagePlanWriter::finish(const ImageDivision& division) {
 }
 
 void ImagePlan::damaged() const {
-  throw DataError(records_.path().parent_path().string() + " is damaged: remove the folder that it is in, and start again");
+  throw DataError(records_.path().parent_path().string() +
+                  " is damaged: remove the folder that it is in, and start again");
 }
 
 ImagePlan::ImagePlan(const fs::path& folder, const ImageDivision& division)

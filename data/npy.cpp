@@ -110,7 +110,8 @@ class DictionaryReader {
     const std::string_view sizes = "\1\2\4\10";
     const bool number = known && std::string_view("biuf").find(type[1]) != std::string_view::npos &&
                         sizes.find(static_cast<char>(std::min<std::size_t>(header.item_bytes, 9))) != sizes.npos;
-    if (!number) throw DataError(file_ + " holds elements of type \"" + type + "\", which are no numbers that shards hold");
+    if (!number)
+      throw DataError(file_ + " holds elements of type \"" + type + "\", which are no numbers that shards hold");
     header.kind = type[1];
     header.big_endian = type[0] == '>';
   }
@@ -126,7 +127,8 @@ std::uint32_t little_endian(std::span<const std::byte> bytes) {
 }
 
 void check_elements(const NpyHeader& header, std::uint64_t file_bytes, const std::string& file) {
-  if (header.shape.empty()) throw DataError(file + " holds one number: an array of one row for each sample is expected");
+  if (header.shape.empty())
+    throw DataError(file + " holds one number: an array of one row for each sample is expected");
   auto bytes = static_cast<std::int64_t>(header.item_bytes);
   for (const std::int64_t extent : header.shape) {
     if (extent > 0 && bytes > kMostNpyBytes / extent) throw DataError(file + ": its header is damaged (its shape)");

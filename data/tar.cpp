@@ -89,7 +89,10 @@ std::uint64_t padded(std::uint64_t bytes) { return (bytes + kTarBlock - 1) / kTa
 
 bool is_compressed(std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return text.starts_with("\x1f\x8b") || text.starts_with("BZh") || text.starts_with("\xfd" "7zXZ") ||
+  return text.starts_with("\x1f\x8b") || text.starts_with("BZh") ||
+         text.starts_with(
+             "\xfd"
+             "7zXZ") ||
          text.starts_with("\x28\xb5\x2f\xfd");
 }
 

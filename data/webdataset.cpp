@@ -26,9 +26,7 @@ WebName split_name(const std::string& name) {
   return split;
 }
 
-bool is_image(const std::string& extension) {
-  return extension == "jpg" || extension == "jpeg" || extension == "png";
-}
+bool is_image(const std::string& extension) { return extension == "jpg" || extension == "jpeg" || extension == "png"; }
 
 /// A whole number, perhaps with blanks around it.
 std::optional<std::int64_t> parse_label(std::string_view text) {

@@ -15,8 +15,8 @@ namespace mn::data {
 
 /// An image and a label. What is wrong with the sample, if anything, is in `error`: the rest is then incomplete.
 struct WebSample {
-  std::string key = {};   ///< the members' name up to the first dot in its last part
-  std::uint64_t at = 0;   ///< where its first member begins in the tar file
+  std::string key = {};  ///< the members' name up to the first dot in its last part
+  std::uint64_t at = 0;  ///< where its first member begins in the tar file
   std::vector<std::byte> image = {};
   std::int32_t label = 0;
   std::string error = {};

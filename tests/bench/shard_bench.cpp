@@ -22,7 +22,7 @@
 #include <mn/data/order.hpp>
 #include <mn/data/sampler.hpp>
 #include <mn/data/shard_reader.hpp>
-#include <mn/data/shard_writer.hpp>
+#include <mn/data/shard_content.hpp>
 #include <mn/data/sub_dataset.hpp>
 
 namespace {

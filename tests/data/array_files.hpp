@@ -31,8 +31,9 @@ inline std::string npy(const std::string& dictionary, const std::string& element
 }
 
 inline std::string npy(const std::string& type, bool fortran, const std::string& shape, const std::string& elements) {
-  return npy("{'descr': '" + type + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + shape + ", }",
-             elements);
+  return npy(
+      "{'descr': '" + type + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + shape + ", }",
+      elements);
 }
 
 inline std::string deflated(const std::string& content) {
@@ -63,7 +64,8 @@ inline std::string zip(const std::vector<ZipEntry>& entries, bool deflate, bool 
   std::string file, directory;
   for (const ZipEntry& entry : entries) {
     const std::string stored = deflate ? deflated(entry.content) : entry.content;
-    const auto crc = crc32(0, reinterpret_cast<const Bytef*>(entry.content.data()), static_cast<uInt>(entry.content.size()));
+    const auto crc =
+        crc32(0, reinterpret_cast<const Bytef*>(entry.content.data()), static_cast<uInt>(entry.content.size()));
     const std::string common = u16(zip64 ? 45 : 20) + u16(0) + u16(deflate ? 8 : 0) + u32(0) + u32(crc) +
                                u32(zip64 ? kNone : stored.size()) + u32(zip64 ? kNone : entry.content.size()) +
                                u16(entry.name.size());

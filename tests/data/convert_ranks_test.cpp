@@ -5,8 +5,8 @@
 
 #include <mn/core/error.hpp>
 
-#include "images_fixture.hpp"
 #include "data/rank_board.hpp"
+#include "images_fixture.hpp"
 #include "ranks_fixture.hpp"
 
 namespace mn::data {
@@ -130,8 +130,7 @@ TEST_F(RanksOfImages, AnotherJobIsKeptOut) {
 TEST_F(RanksOfImages, ADatasetThatIsThereIsAnErrorOnEveryRank) {
   convert();
   const auto before = files_below(out_);
-  const auto errors =
-      by_ranks(3, [&](const JobRank& me) { return message_of<UsageError>([&] { convert_as(me); }); });
+  const auto errors = by_ranks(3, [&](const JobRank& me) { return message_of<UsageError>([&] { convert_as(me); }); });
   for (const std::string& error : errors) EXPECT_THAT(error, HasSubstr("holds a dataset already"));
   EXPECT_EQ(files_below(out_), before);
 }
@@ -156,9 +155,11 @@ TEST(RankBoardTest, ASilentRankZeroIsNotAwaitedForEver) {
   using std::chrono::milliseconds;
   const Patience patience{.until_begun = milliseconds(50), .since_sign = milliseconds(50)};
   RankBoard board(folder.path(), {1, 2, "a"}, patience);
-  EXPECT_THAT(message_of<DataError>([&] { board.follow([] { return false; }); }), HasSubstr("rank 0 of 2 gave no sign"));
+  EXPECT_THAT(message_of<DataError>([&] { board.follow([] { return false; }); }),
+              HasSubstr("rank 0 of 2 gave no sign"));
   test::write_text(folder.path() / "rank-0", R"({"job": "a", "size": 2, "state": "planning", "beat": 0})");
-  EXPECT_THAT(message_of<DataError>([&] { board.follow([] { return false; }); }), HasSubstr("rank 0 of 2 gave no sign"));
+  EXPECT_THAT(message_of<DataError>([&] { board.follow([] { return false; }); }),
+              HasSubstr("rank 0 of 2 gave no sign"));
 }
 
 }  // namespace

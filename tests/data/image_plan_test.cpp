@@ -1,4 +1,6 @@
 // The list of images on disk.
+#include "data/image_plan.hpp"
+
 #include <cstdlib>
 #include <fstream>
 #include <set>
@@ -6,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "data/folder_names.hpp"
-#include "data/image_plan.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn::data {
@@ -14,7 +15,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string key_of(std::int64_t i) { return "class-" + std::to_string(i % 1000) + "/image-" + std::to_string(i) + ".jpg"; }
+std::string key_of(std::int64_t i) {
+  return "class-" + std::to_string(i % 1000) + "/image-" + std::to_string(i) + ".jpg";
+}
 
 /// From the most memory that this process has held since reset_peak().
 std::int64_t peak_bytes() {

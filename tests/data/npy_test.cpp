@@ -80,7 +80,8 @@ class Npy : public testing::Test {
     EXPECT_EQ(table.spec().num_classes, 6);
     for (const std::int64_t row : {0, 1, 63, 64, 129}) {
       std::vector<T> expected;
-      for (std::int64_t at = 0; at < kHeight * kWidth; ++at) expected.push_back(element<T>(row, at / kWidth, at % kWidth));
+      for (std::int64_t at = 0; at < kHeight * kWidth; ++at)
+        expected.push_back(element<T>(row, at / kWidth, at % kWidth));
       const auto sample = extract_sample(table, row);
       EXPECT_EQ(std::string(reinterpret_cast<const char*>(sample.bytes.data()), sample.bytes.size()),
                 test::bytes_of(expected));
@@ -106,7 +107,8 @@ TEST_F(Npy, EveryTypeComesBackInEveryOrder) {
   expect_type<float>("f4", DType::kFloat32);
   expect_type<double>("f8", DType::kFloat64);
   expect_samples<std::uint8_t>(convert(npy("|u1", false, "(130, 3, 5)", elements<std::uint8_t>(false))), DType::kUInt8);
-  expect_samples<std::uint8_t>(convert(npy("|u1", true, "(130L, 3L, 5L)", elements<std::uint8_t>(true))), DType::kUInt8);
+  expect_samples<std::uint8_t>(convert(npy("|u1", true, "(130L, 3L, 5L)", elements<std::uint8_t>(true))),
+                               DType::kUInt8);
 }
 
 TEST_F(Npy, ASampleMayBeOneNumber) {
@@ -155,7 +157,8 @@ TEST_F(Npy, WhatIsNoArrayOfNumbersIsNamed) {
   EXPECT_THAT(error_of(npy("<f4", false, "(99999999999, 99999999999)", "")), HasSubstr("its shape"));
   EXPECT_THAT(error_of(npy("<f4", false, "(1,1,1,1,1,1,1,1,1,1)", "1234")), HasSubstr("dimensions"));
   EXPECT_THAT(error_of(npy("{'descr': '<f4', 'shape': (130,), }", "")), HasSubstr("is missing"));
-  EXPECT_THAT(error_of(npy("{'descr': '<f4', 'fortran_order': Maybe, 'shape': (130,), }", "")), HasSubstr("fortran_order"));
+  EXPECT_THAT(error_of(npy("{'descr': '<f4', 'fortran_order': Maybe, 'shape': (130,), }", "")),
+              HasSubstr("fortran_order"));
   std::string version = good;
   version[6] = 9;
   EXPECT_THAT(error_of(version), HasSubstr("version"));
@@ -203,7 +206,8 @@ TEST_F(Npz, StoredAndDeflatedOfBothFormats) {
   const auto expected = files_below(out_);
   for (const int size : {2, 3}) {
     std::filesystem::remove_all(out_);
-    by_ranks(size, [&](const JobRank& me) { return convert_npz(folder_.path() / "a.npz", "x", "y", options(me)).shards; });
+    by_ranks(size,
+             [&](const JobRank& me) { return convert_npz(folder_.path() / "a.npz", "x", "y", options(me)).shards; });
     EXPECT_EQ(files_below(out_), expected) << size;
   }
 }

@@ -27,7 +27,9 @@ inline std::string tar_header(const std::string& name, char type, std::size_t by
   put(136, "00000000000");
   put(148, "        ");
   put(156, std::string(1, type));
-  put(257, std::string("ustar\0" "00", 8));
+  put(257, std::string("ustar\0"
+                       "00",
+                       8));
   put(345, prefix);
   unsigned sum = 0;
   for (const char c : block) sum += static_cast<unsigned char>(c);

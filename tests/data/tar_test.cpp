@@ -1,11 +1,12 @@
 // WebDataset's tar files as shards.
+#include "data/tar.hpp"
+
 #include <algorithm>
 
 #include <gmock/gmock.h>
 
 #include <mn/core/error.hpp>
 
-#include "data/tar.hpp"
 #include "images_fixture.hpp"
 #include "ranks_fixture.hpp"
 #include "tar_files.hpp"
@@ -91,8 +92,9 @@ TEST_F(Tar, EveryFormatComesBackInOrder) {
 
 TEST_F(Tar, FoldersGlobalHeadersAndHiddenFilesArePassedOver) {
   const std::string comment = test::pax_record("comment", "made by a test");
-  write("a.tar", test::tar_header("g", 'g', comment.size()) + test::padded(comment) + test::tar_header("part/", '5', 0) +
-                     tar_file("part/._1000.jpg", "a finder's file") + samples(0, 20) + tar_end());
+  write("a.tar", test::tar_header("g", 'g', comment.size()) + test::padded(comment) +
+                     test::tar_header("part/", '5', 0) + tar_file("part/._1000.jpg", "a finder's file") +
+                     samples(0, 20) + tar_end());
   expect_samples(convert().table(), 20);
 }
 
@@ -115,7 +117,8 @@ TEST_F(Tar, PngsAndClassNamesAreTaken) {
 TEST_F(Tar, DamagedFilesAreNamed) {
   const std::string good = samples(0, 30);
   EXPECT_THAT(error_of(good), AllOf(HasSubstr("a.tar"), HasSubstr("its end is missing")));
-  EXPECT_THAT(error_of(good.substr(0, good.size() - 700)), AllOf(HasSubstr("a.tar"), HasSubstr("longer than the file")));
+  EXPECT_THAT(error_of(good.substr(0, good.size() - 700)),
+              AllOf(HasSubstr("a.tar"), HasSubstr("longer than the file")));
   EXPECT_THAT(error_of(good.substr(0, good.size() - 512 * 3 + 100)), HasSubstr("a.tar"));
   EXPECT_THAT(error_of(good + tar_end() + good + tar_end()), HasSubstr("two tar files in one"));
   EXPECT_THAT(error_of(""), HasSubstr("its end is missing"));
