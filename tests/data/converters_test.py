@@ -36,7 +36,8 @@ def check_tar(name, form):
     images = sorted(path.read_bytes() for path in (work / "images").rglob("*.JPEG"))[:20]
     members, keys = [], []
     for i, image in enumerate(images):
-        keys.append(("d" * 80 + "/" if i % 3 == 0 else "") + "n" * (80 if form == tarfile.USTAR_FORMAT else 150) + f"{i:04}")
+        folder = "d" * 80 + "/" if i % 3 == 0 else ""
+        keys.append(folder + "n" * (80 if form == tarfile.USTAR_FORMAT else 150) + f"{i:04}")
         members += [(keys[-1] + ".jpg", image), (keys[-1] + ".cls", str(i % 5).encode()), (keys[-1] + ".json", b"{}")]
     for part in range(2):
         with tarfile.open(work / f"{name}-{part}.tar", "w", format=form) as tar:

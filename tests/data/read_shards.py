@@ -18,11 +18,10 @@ def read_shards(folder):
                 for sample, label in zip(data["x"], labels):
                     yield sample, int(label), None
                 continue
-            ends, key_ends = data["offsets"][1:], data["key_offsets"][1:]
-            begin = key_begin = 0
-            for end, key_end, label in zip(ends, key_ends, labels):
-                yield data["bytes"][begin:end].tobytes(), int(label), data["key_bytes"][key_begin:key_end].tobytes().decode()
-                begin, key_begin = end, key_end
+            at, key_at = data["offsets"][:], data["key_offsets"][:]
+            for i, label in enumerate(labels):
+                key = data["key_bytes"][key_at[i]:key_at[i + 1]].tobytes().decode()
+                yield data["bytes"][at[i]:at[i + 1]].tobytes(), int(label), key
 
 
 if __name__ == "__main__":
