@@ -10,6 +10,7 @@
 #include <mn/data/image_transform.hpp>
 #include <mn/data/loader.hpp>
 #include <mn/data/scatter.hpp>
+#include <mn/data/shard_writer.hpp>
 #include <mn/image/image_decoder.hpp>
 #include <mn/job/job.hpp>
 #include <mn/nn/exported_module.hpp>

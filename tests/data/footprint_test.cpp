@@ -13,7 +13,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/data/sampler.hpp>
 #include <mn/data/scatter.hpp>
-#include <mn/data/shard_writer.hpp>
+#include <mn/data/shard_content.hpp>
 
 #include "tests/support/resident_bytes.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -10,8 +10,8 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/data/shard_content.hpp>
 #include <mn/data/shard_dataset.hpp>
-#include <mn/data/shard_writer.hpp>
 
 #include "data/inspect.hpp"
 #include "tests/data/shards_fixture.hpp"

@@ -10,7 +10,7 @@
 
 #include <mn/data/dataset.hpp>
 #include <mn/data/manifest.hpp>
-#include <mn/data/shard_writer.hpp>
+#include <mn/data/shard_content.hpp>
 
 #include "data/convert.hpp"
 #include "tests/support/temporary_folder.hpp"
