@@ -383,7 +383,8 @@ TEST(LargeLoader, LanesOverManyShardsGiveTheSameStepsToAnyRanks) {
       std::set<std::int64_t> seen;
       ASSERT_EQ(steps[e].size(), expected[e].size());
       for (std::size_t k = 0; k < steps[e].size(); ++k) {
-        EXPECT_EQ(std::vector<std::int64_t>(steps[e][k].begin(), steps[e][k].end()), expected[e][k]) << ranks << " ranks";
+        EXPECT_EQ(std::vector<std::int64_t>(steps[e][k].begin(), steps[e][k].end()), expected[e][k])
+            << ranks << " ranks";
         seen.insert(steps[e][k].begin(), steps[e][k].end());
       }
       EXPECT_EQ(static_cast<std::int64_t>(seen.size()), kSamples);

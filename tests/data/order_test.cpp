@@ -114,10 +114,11 @@ TEST(EpochOrder, IsTheSameInEveryVersion) {
   OrderOptions sticky = lanes;
   sticky.sticky = true;
   using Samples = std::vector<std::int64_t>;
-  for (const auto& [options, expected] : {std::pair(OrderOptions{.shuffle = true}, Samples{311, 522, 841, 109, 331, 858}),
-                                          {lanes, {116, 778, 676, 869, 194, 544}},
-                                          {mixed, {133, 736, 696, 872, 196, 519}},
-                                          {sticky, {180, 778, 448, 237, 157, 378}}}) {
+  for (const auto& [options, expected] :
+       {std::pair(OrderOptions{.shuffle = true}, Samples{311, 522, 841, 109, 331, 858}),
+        {lanes, {116, 778, 676, 869, 194, 544}},
+        {mixed, {133, 736, 696, 872, 196, 519}},
+        {sticky, {180, 778, 448, 237, 157, 378}}}) {
     const EpochOrder order(1000, options, 5, 2);
     Samples found;
     for (const std::int64_t position : {0, 1, 2, 3, 500, 999}) found.push_back(order(position));
@@ -178,9 +179,14 @@ TEST(DefaultOrder, KeepsToItsLimits) {
   struct Data {
     std::int64_t n, sample_bytes, files, block, index_bytes_each;
   };
-  for (const Data& data : {Data{1'000'000, 12288, 46, 6, 5}, {10'000, 50'000'000, 20, 1, 8}, {1'281'167, 110'000, 560, 1, 16},
-                           {100'000'000, 4096, 43'000, 16, 4}, {1'000'000'000, 784, 3'000, 84, 4}, {14'000'000, 110'000, 6'000, 1, 16},
-                           {1'000'000, 12288, 46, 64, 4}, {3, std::int64_t{1} << 30, 3, 1, 16}}) {
+  for (const Data& data : {Data{1'000'000, 12288, 46, 6, 5},
+                           {10'000, 50'000'000, 20, 1, 8},
+                           {1'281'167, 110'000, 560, 1, 16},
+                           {100'000'000, 4096, 43'000, 16, 4},
+                           {1'000'000'000, 784, 3'000, 84, 4},
+                           {14'000'000, 110'000, 6'000, 1, 16},
+                           {1'000'000, 12288, 46, 64, 4},
+                           {3, std::int64_t{1} << 30, 3, 1, 16}}) {
     const StorageLayout layout{data.n * data.sample_bytes, data.files, data.block, data.n * data.index_bytes_each};
     const OrderOptions order = default_order(data.n, layout, true);
     EXPECT_TRUE(order.shuffle);

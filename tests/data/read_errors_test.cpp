@@ -26,7 +26,8 @@ std::atomic<int> read_error = 0;
 bool is_shard(int fd) {
   char target[4096] = {};
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
-  return readlink(link.c_str(), target, sizeof target - 1) > 0 && std::string(target).find("train-") != std::string::npos;
+  return readlink(link.c_str(), target, sizeof target - 1) > 0 &&
+         std::string(target).find("train-") != std::string::npos;
 }
 
 }  // namespace

@@ -181,7 +181,8 @@ TEST(GlobalSampler, ARankOwnsItsLanes) {
   for (const int ranks : {1, 2, 3, 4, 6, 8, 12, 16}) {
     for (const std::int64_t batchsize : {1, 5, 32}) {
       EXPECT_LT(blocks_touched(n, ranks, batchsize, order), 1.06)
-          << ranks << " ranks, batch size " << batchsize << ": a block is read by one rank, or by two at a lane's border";
+          << ranks << " ranks, batch size " << batchsize
+          << ": a block is read by one rank, or by two at a lane's border";
     }
   }
   // Others share some lanes: about as many blocks are read twice as there are ranks for each lane.

@@ -115,8 +115,7 @@ TEST_F(Shards, ShardsOfVersion1AreRead) {
   EXPECT_TRUE(verify_dataset(table, 1).damage.empty());
 
   std::filesystem::copy(old, path_);
-  test::flip_byte(path_ / table.shards()[0].file,
-                  open_shard(table, 0).header.at(Section::kBytes).address + 70 * 15);
+  test::flip_byte(path_ / table.shards()[0].file, open_shard(table, 0).header.at(Section::kBytes).address + 70 * 15);
   EXPECT_THAT(verify_dataset(read_manifest(path_), 1).damage.at(0).what, HasSubstr("samples 64 to 127"));
 }
 

@@ -1,6 +1,6 @@
-// footprint [--small] [--check] [--samples N] [--epochs N] [--ranks N]: what reading costs one rank of many, without any file. Walks
-// the order, the sampler and the caches of a rank over made-up shard tables, for each dataset and number of ranks, and
-// prints
+// footprint [--small] [--check] [--samples N] [--epochs N] [--ranks N]: what reading costs one rank of many, without
+// any file. Walks the order, the sampler and the caches of a rank over made-up shard tables, for each dataset and
+// number of ranks, and prints
 //   bytes/byte    bytes read for each byte of the samples used
 //   opens/sample  files opened for each sample used; least: what any division between so many ranks must open
 //   shards        different ones that the rank opened
@@ -157,7 +157,8 @@ class Walk {
 
   void run(std::int64_t most_samples, std::int64_t epochs) {
     for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
-      for (; step_ && meter_.samples < static_cast<double>(most_samples); step_ = sampler_->next()) read(step_->indices);
+      for (; step_ && meter_.samples < static_cast<double>(most_samples); step_ = sampler_->next())
+        read(step_->indices);
       if (!step_) step_ = sampler_->next();
     }
   }
@@ -267,8 +268,9 @@ int main(int argc, char** argv) {
       } else if (option == "--check") {
         settings.check = true;
       } else if ((option == "--samples" || option == "--epochs" || option == "--ranks") && i + 1 < argc) {
-        (option == "--samples" ? settings.samples : option == "--epochs" ? settings.epochs : settings.ranks) =
-            std::atoll(argv[++i]);
+        (option == "--samples"  ? settings.samples
+         : option == "--epochs" ? settings.epochs
+                                : settings.ranks) = std::atoll(argv[++i]);
       } else {
         return usage();
       }

@@ -58,8 +58,8 @@ class H5Lock {
 /// The dtype of a stored type; DataError that names `what` for any other type.
 [[nodiscard]] DType h5_dtype(hid_t type, const std::string& what);
 
-/// Settings to open a file with: no locks of HDF5's own, which some network file systems do not have. The files here have
-/// one writer each, and appear by rename(2).
+/// Settings to open a file with: no locks of HDF5's own, which some network file systems do not have. The files here
+/// have one writer each, and appear by rename(2).
 [[nodiscard]] H5 h5_file_access(const std::string& what);
 /// A file whose bytes are in memory, to read from.
 [[nodiscard]] H5 h5_open_bytes(std::string_view bytes, const std::string& what);

@@ -43,14 +43,14 @@ struct LoaderOptions {
   std::optional<std::uint64_t> seed = {};  ///< of the order and of augmentation; default: as scattered
   bool drop_last = false;                  ///< leaves a last, short step out
   bool even_last = false;  ///< SamplerOptions::even_last: for batch normalization, which a short step harms
-  bool sticky = false;  ///< a rank reads about the same shards in every epoch, from its node's page cache
+  bool sticky = false;     ///< a rank reads about the same shards in every epoch, from its node's page cache
   /// Each rank walks its own part, as scattered, from its beginning to its end: the cheapest way to read, for
   /// evaluation. A step then holds other samples with another number of ranks. Not with `shuffle`.
   bool by_part = false;
   int workers = 1;   ///< threads that read and transform; any number gives the same batches
   int prefetch = 2;  ///< batches ready or in work ahead of the one in use, …
   std::int64_t prefetch_bytes = std::int64_t{1} << 30;  ///< … but fewer if they would need more memory, and at least 1
-  Transform transform = default_transform;  ///< from raw samples to a tensor
+  Transform transform = default_transform;              ///< from raw samples to a tensor
   Device device = {};  ///< batches arrive here, copied asynchronously from pinned memory where it is a GPU
   /// Damaged samples of this rank that others replace in an epoch, the same ones in every run, before one is an error.
   std::int64_t max_corrupt = 0;

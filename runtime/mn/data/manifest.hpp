@@ -68,8 +68,8 @@ void write_manifest(const ShardTable& table);
 /// Throws DataError that names the folder and mnshard if there is none, or if it is damaged.
 [[nodiscard]] ShardTable read_manifest(const std::filesystem::path& folder);
 
-/// Opens every shard, many at a time, and compares its header and length with the table. Throws DataError that names the
-/// first that is missing, truncated, changed or damaged. Reads no sample.
+/// Opens every shard, many at a time, and compares its header and length with the table. Throws DataError that names
+/// the first that is missing, truncated, changed or damaged. Reads no sample.
 void check_shards(const ShardTable& table);
 
 }  // namespace mn::data

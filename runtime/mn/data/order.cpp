@@ -4,14 +4,15 @@
 // reads neighbors one after another, yet mixes samples from `lanes` random places of the dataset.
 //
 //   chunk    a run of neighboring samples; windows × (lanes / adjacent) chunks of equal length (± 1) make the dataset
-//   window   a part of the epoch: a random choice of lanes / adjacent chunks, each cut into `adjacent` equal lanes (± 1)
-//   lane     a run of neighbors, which gives one sample a round: from its beginning to its end, as these then come from
+//   window   a part of the epoch: a random choice of lanes / adjacent chunks, each cut into `adjacent` equal lanes (±
+//   1) lane     a run of neighbors, which gives one sample a round: from its beginning to its end, as these then come
+//   from
 //            one block after another, or in random order where each sample is read by itself anyway
 //   round    one sample of each lane, lane 0 first
 //
-// Lane i of a window lies in chunk i mod V of it (V = lanes / adjacent), as that chunk's part i div V: lanes next to each
-// other in a round lie in different chunks. A chunk is walked cyclically from a random phase on, so that two chunks never
-// advance side by side in two epochs.
+// Lane i of a window lies in chunk i mod V of it (V = lanes / adjacent), as that chunk's part i div V: lanes next to
+// each other in a round lie in different chunks. A chunk is walked cyclically from a random phase on, so that two
+// chunks never advance side by side in two epochs.
 //
 // (1) An order is a bijection, for every n and all options: chunks and lanes cut [0, n) without gap or overlap, every
 //     lane gives each of its samples once, and the permutations of samples or chunks are bijections (Permutation).
@@ -25,9 +26,9 @@
 // bijection to [0, n).
 //
 // Cost: a position takes one permutation of six rounds, walked twice at most on average; within an OrderWindow, which
-// looks its chunks up once, none, or one where lanes are mixed. An epoch's beginning takes one permutation for each chunk, to know where
-// windows begin. Memory: 8 bytes a window, and 24 bytes for each chunk of a window in use.
-// Source: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, method 3.
+// looks its chunks up once, none, or one where lanes are mixed. An epoch's beginning takes one permutation for each
+// chunk, to know where windows begin. Memory: 8 bytes a window, and 24 bytes for each chunk of a window in use. Source:
+// Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, method 3.
 #include <algorithm>
 #include <bit>
 
@@ -183,8 +184,8 @@ std::vector<EpochOrder::Stretch> EpochOrder::stretches(std::int64_t first, std::
   const auto next = std::upper_bound(window_firsts_.begin(), window_firsts_.end(), first);
   for (auto begin = next - 1; begin + 1 != window_firsts_.end() && *begin < last; ++begin) {
     if (begin[0] == begin[1]) continue;  // a window without a sample
-    found.push_back({begin - window_firsts_.begin(), std::max(first - *begin, std::int64_t{0}),
-                     std::min(last, begin[1]) - *begin});
+    found.push_back(
+        {begin - window_firsts_.begin(), std::max(first - *begin, std::int64_t{0}), std::min(last, begin[1]) - *begin});
   }
   return found;
 }

@@ -87,10 +87,10 @@ class EpochOrder {
   OrderOptions options_;
   std::uint64_t phase_key_ = 0;
   std::uint64_t lane_key_ = 0;
-  Permutation permutation_;                      // of samples where there is one lane, else of chunks
-  std::int64_t chunk_samples_ = 0;               // of each chunk, but for …
-  std::int64_t longer_chunks_ = 0;               // … the first few, which have one more
-  std::vector<std::int64_t> window_firsts_ = {}; // [windows + 1] in positions; empty where there is one lane
+  Permutation permutation_;                       // of samples where there is one lane, else of chunks
+  std::int64_t chunk_samples_ = 0;                // of each chunk, but for …
+  std::int64_t longer_chunks_ = 0;                // … the first few, which have one more
+  std::vector<std::int64_t> window_firsts_ = {};  // [windows + 1] in positions; empty where there is one lane
 };
 
 /// One window of an order: which samples its lanes hold. Each lane gives one sample a round, in the order of lanes; in

@@ -92,8 +92,9 @@ data::OrderOptions Sampler::order_from(const nlohmann::json& state) const {
       return {.shuffle = order.shuffle};
     }
     if (state.at("consumed") == 0) return options_.order;
-    throw DataError("the state to resume from was taken in mid-epoch by an earlier version, which ordered samples in "
-                    "another way: resume from the end of an epoch, or with that version");
+    throw DataError(
+        "the state to resume from was taken in mid-epoch by an earlier version, which ordered samples in "
+        "another way: resume from the end of an epoch, or with that version");
   }
   order.adjacent = state.at("adjacent");
   order.windows = state.at("windows");

@@ -8,7 +8,8 @@
 //
 // (1) Every rank throws the same error, or none does: any exception on the root travels in the next broadcast.
 // (2) After an error in the middle the root still sends every end mark, so no rank is left in a receive.
-// (3) A piece has about 64 MiB, or one sample, and stays where it was received: a rank holds its part once, and the root
+// (3) A piece has about 64 MiB, or one sample, and stays where it was received: a rank holds its part once, and the
+// root
 //     one piece more.
 // (4) A CommError leaves at once: the communicator is of no use any more.
 //

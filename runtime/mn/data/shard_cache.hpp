@@ -14,7 +14,7 @@ namespace mn::data {
 /// from at a time.
 struct ShardDatasetOptions {
   std::int64_t open_shards = kMostOpenFiles;
-  std::int64_t index_bytes = kMostIndexBytes + (std::int64_t{8} << 20);  ///< of open shards
+  std::int64_t index_bytes = kMostIndexBytes + (std::int64_t{8} << 20);   ///< of open shards
   std::int64_t cache_bytes = kMostLiveBytes + (std::int64_t{128} << 20);  ///< of blocks that are not used up
 };
 
@@ -48,8 +48,7 @@ class ShardCache {
   [[nodiscard]] std::shared_ptr<const Block> block(const Reader& reader, std::size_t shard, std::int64_t number) {
     const std::uint64_t key = static_cast<std::uint64_t>(shard) << 32 | static_cast<std::uint64_t>(number);
     return blocks_.get(key, [&]() -> typename LruCache<Block>::Made {
-      const std::int64_t samples =
-          std::min(reader.block_samples(), reader.size() - number * reader.block_samples());
+      const std::int64_t samples = std::min(reader.block_samples(), reader.size() - number * reader.block_samples());
       return {reader.load_block(number), reader.block_bytes(number),
               data_bytes_ <= options_.cache_bytes ? LruCache<Block>::kUnlimited : samples};
     });

@@ -12,8 +12,8 @@
 namespace mn::data {
 
 /// Opens a shard when one of its samples is read, and reads what is asked for; of fixed samples whole blocks, which it
-/// keeps until they are used up. Where the system says EIO, ESTALE or ETIMEDOUT, it opens the file again and tries again,
-/// with pauses; if that does not help, the samples count as damaged.
+/// keeps until they are used up. Where the system says EIO, ESTALE or ETIMEDOUT, it opens the file again and tries
+/// again, with pauses; if that does not help, the samples count as damaged.
 class ShardDataset final : public Dataset {
  public:
   /// Reads the manifest of `name_or_path` (see open_dataset) and compares the shards with it, both at first use.

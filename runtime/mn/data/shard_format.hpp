@@ -1,11 +1,12 @@
 /// The first 4 KiB of a shard: HDF5's user block, which says where everything lies, so that one pread opens the shard.
 ///
-/// A shard is an HDF5 file whose datasets are contiguous and unfiltered; any HDF5 ≥ 1.8 reads it. Schema (N samples; all
-/// numbers little endian):
+/// A shard is an HDF5 file whose datasets are contiguous and unfiltered; any HDF5 ≥ 1.8 reads it. Schema (N samples;
+/// all numbers little endian):
 ///   fixed:   /data/x dtype[N, shape…], /data/label i32[N], /data/crc32c u32[⌈N/B⌉] over each block of B samples of x
 ///   encoded: /data/bytes u8[T], /data/offsets u64[N+1], /data/label i32[N], /data/crc32c u32[N] over each sample,
 ///            /data/hwc u16[N, 3], /data/key_bytes u8[K], /data/key_offsets u64[N+1] (where each sample came from)
-/// Version 1 has B = 64, version 2 names B. Shards of encoded samples are of version 1, those of fixed ones of version 2.
+/// Version 1 has B = 64, version 2 names B. Shards of encoded samples are of version 1, those of fixed ones of
+/// version 2.
 #pragma once
 
 #include <array>
@@ -27,8 +28,8 @@ inline constexpr std::uint64_t kSampleBytesLimit = std::uint64_t{1} << 30;
 /// Whether shards hold samples of that dtype.
 [[nodiscard]] bool can_store(DType dtype) noexcept;
 
-/// Fixed samples of so many bytes that a new shard puts under one checksum, which are the least that can be read: as few
-/// as make 64 KiB, so a block has 64 to 128 KiB or one larger sample. 1 for encoded samples.
+/// Fixed samples of so many bytes that a new shard puts under one checksum, which are the least that can be read: as
+/// few as make 64 KiB, so a block has 64 to 128 KiB or one larger sample. 1 for encoded samples.
 [[nodiscard]] std::int64_t new_block_samples(const SampleSpec& spec) noexcept;
 
 using Uuid = std::array<std::byte, 16>;

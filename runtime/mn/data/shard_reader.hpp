@@ -52,8 +52,8 @@ class ShardReader {
     return static_cast<std::int64_t>(begin_of(sample + 1) - begin_of(sample));
   }
 
-  /// Samples under one checksum: samples [block_samples() · b, …) are block b, the last one may be shorter. 1 for encoded
-  /// samples.
+  /// Samples under one checksum: samples [block_samples() · b, …) are block b, the last one may be shorter. 1 for
+  /// encoded samples.
   [[nodiscard]] std::int64_t block_samples() const noexcept { return header_.block_samples; }
   [[nodiscard]] std::int64_t num_blocks() const noexcept { return static_cast<std::int64_t>(header_.num_checksums()); }
   [[nodiscard]] std::int64_t block_bytes(std::int64_t block) const;

@@ -1,8 +1,8 @@
 // Divides the samples of a step between ranks, so that a rank keeps to its lanes.
 //
-// A rank reads few bytes in vain and opens few files if it takes, step after step, the samples of the same lanes: it then
-// uses up the blocks that it reads and the files that it opens. But every rank must take equally many of each step, and
-// R ranks divide the lanes only sometimes. Let a = lanes div R and c = lanes mod R.
+// A rank reads few bytes in vain and opens few files if it takes, step after step, the samples of the same lanes: it
+// then uses up the blocks that it reads and the files that it opens. But every rank must take equally many of each
+// step, and R ranks divide the lanes only sometimes. Let a = lanes div R and c = lanes mod R.
 //
 //   own lanes     lane i < a·R belongs to rank i mod R
 //   shared lanes  lane a·R + j serves the ranks r with r mod c = j, as far as their own lanes leave them short
@@ -12,12 +12,13 @@
 //
 // (1) Rank r takes ⌈(r + 1)·G/R⌉ − ⌈r·G/R⌉ samples of a step of G: those who take one more are spread evenly, so that a
 //     short step is cut where the others are.
-// (2) The division is a function of the counts of the lanes alone, so every rank computes the same one, without messages.
-// (3) If R divides G and the step lies within one window's complete rounds, a rank's own lanes never give it more than
-//     its share. Proof: of G neighboring positions, those in own lanes take whole runs of R residues equally often; what
-//     is left is one run at the end of a round, residues [R − u, R), and one at the beginning of the next, [0, v), where
-//     u + v ≡ −c mod R. So ranks differ by one, and for each end of a round within the step c neighboring ranks lack
-//     one, which are c different residues mod c unless they reach over rank R − 1.
+// (2) The division is a function of the counts of the lanes alone, so every rank computes the same one, without
+// messages. (3) If R divides G and the step lies within one window's complete rounds, a rank's own lanes never give it
+// more than
+//     its share. Proof: of G neighboring positions, those in own lanes take whole runs of R residues equally often;
+//     what is left is one run at the end of a round, residues [R − u, R), and one at the beginning of the next, [0, v),
+//     where u + v ≡ −c mod R. So ranks differ by one, and for each end of a round within the step c neighboring ranks
+//     lack one, which are c different residues mod c unless they reach over rank R − 1.
 // (4) So a shared lane serves about R / c ranks, again and again the same ones, and all ranks together read about
 //     R / lanes more blocks than there are.
 //
@@ -84,7 +85,8 @@ std::vector<LanePiece> divide_lanes(std::span<const std::int64_t> counts, int ra
 }
 
 const OrderWindow& StepDivision::window(std::int64_t number) {
-  const auto found = std::find_if(windows_.begin(), windows_.end(), [&](const auto& w) { return w.number() == number; });
+  const auto found =
+      std::find_if(windows_.begin(), windows_.end(), [&](const auto& w) { return w.number() == number; });
   return found != windows_.end() ? *found : windows_.emplace_back(order_, number);
 }
 
