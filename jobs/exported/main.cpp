@@ -1,6 +1,8 @@
 /// jobs/exported: trains a model that Python has exported, on any number of ranks.
 #include <iostream>
 
+#include <torch/torch.h>
+
 #include <mn/app/precision.hpp>
 #include <mn/app/reports.hpp>
 #include <mn/app/setup.hpp>
