@@ -119,7 +119,7 @@ int run_info(Arguments arguments, const Settings&) {
   if (spec.kind == SampleKind::kFixed) {
     std::cout << "fixed, " << name_of(spec.dtype) << " {";
     for (std::size_t i = 0; i < spec.shape.size(); ++i) std::cout << (i == 0 ? "" : ", ") << spec.shape[i];
-    std::cout << "}\n";
+    std::cout << "}, read in blocks of " << table.block_samples() << "\n";
   } else {
     std::cout << "encoded images\n";
   }

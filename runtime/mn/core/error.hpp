@@ -54,8 +54,9 @@ class DataError : public Error {
 /// The system's own reason why a file could not be opened, read or written.
 class FileError : public DataError {
  public:
+  /// `error_number`: the errno of the call that failed.
   FileError(const std::string& what, int error_number) : DataError(what), error_number_(error_number) {}
-  /// As errno gave it.
+  /// That errno.
   [[nodiscard]] int error_number() const noexcept { return error_number_; }
 
  private:

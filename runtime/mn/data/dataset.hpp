@@ -77,7 +77,8 @@ class Dataset {
   [[nodiscard]] std::string where(std::int64_t index) const { return do_where(index); }
   /// How the samples lie in storage.
   [[nodiscard]] StorageLayout layout() const { return do_layout(); }
-  /// Says that `ranks` ranks read the samples, each about as many: each may then keep fewer of them in memory.
+  /// Says that `ranks` ranks read the samples, each about as many: each may then keep fewer of them in memory. To be
+  /// called before samples are read.
   void share(int ranks) { do_share(ranks); }
 
  protected:

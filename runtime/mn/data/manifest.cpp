@@ -24,6 +24,7 @@
 #include <mn/core/json.hpp>
 #include <mn/data/hdf5.hpp>
 #include <mn/data/manifest.hpp>
+#include <mn/data/retry.hpp>
 #include <mn/data/shard_reader.hpp>
 
 namespace mn::data {
@@ -293,7 +294,7 @@ ShardTable read_manifest(const std::filesystem::path& folder) {
                     "): make them with mnshard, e.g. `mnshard idx data/mnist --out DIR`");
   }
   try {
-    const std::string bytes = read_file(path);
+    const std::string bytes = with_retries([&] { return read_file(path); }, [] {});
     check_seal(bytes);
     const H5Lock lock;
     return read_table(h5_open_bytes(bytes, "cannot open it").get(), folder.string());
@@ -317,7 +318,7 @@ void check_shards(const ShardTable& table) {
   const auto work = [&] {
     for (std::size_t i = next++; i < shards; i = next++) {
       try {
-        (void)open_shard(table, i);
+        with_retries([&] { (void)open_shard(table, i); }, [] {});
       } catch (...) {
         next = shards;
         const std::lock_guard lock(mutex);

@@ -1,25 +1,24 @@
 // Orders computed for one position at a time, so that no rank stores or sends a permutation.
 //
 // A full shuffle reads a file or a block of samples for every sample once data is larger than memory. An order of lanes
-// reads neighbors one after another, yet mixes samples from `lanes` random places of the dataset.
+// reads neighbors one after another, yet mixes samples from many random places of the dataset.
 //
-//   chunk    a run of neighboring samples; windows × (lanes / adjacent) chunks of equal length (± 1) make the dataset
-//   window   a part of the epoch: a random choice of lanes / adjacent chunks, each cut into `adjacent` equal lanes (±
-//   1) lane     a run of neighbors, which gives one sample a round: from its beginning to its end, as these then come
-//   from
-//            one block after another, or in random order where each sample is read by itself anyway
+//   chunk    a run of neighboring samples; windows × lanes / adjacent equal chunks (± 1) make the dataset
+//   window   a part of the epoch: lanes / adjacent chunks, a random choice, each cut into `adjacent` equal lanes (± 1)
+//   lane     a run of neighbors, which gives one sample a round: from its beginning to its end, as these come from one
+//            block after another, or in random order where each sample is read by itself anyway
 //   round    one sample of each lane, lane 0 first
 //
 // Lane i of a window lies in chunk i mod V of it (V = lanes / adjacent), as that chunk's part i div V: lanes next to
-// each other in a round lie in different chunks. A chunk is walked cyclically from a random phase on, so that two
-// chunks never advance side by side in two epochs.
+// each other in a round lie in different chunks. A chunk is walked cyclically from a random phase on, so that other
+// samples of two chunks meet in each epoch.
 //
 // (1) An order is a bijection, for every n and all options: chunks and lanes cut [0, n) without gap or overlap, every
 //     lane gives each of its samples once, and the permutations of samples or chunks are bijections (Permutation).
 // (2) It is a function of n, options, seed and epoch alone: not of ranks, batch size, thread or time.
 // (3) Lanes of a window differ by at most one sample: all rounds but the window's last are complete.
 // (4) Permutations for different purposes have unrelated keys (enum Purpose).
-// (5) With one lane, the positions of an epoch never change meaning between versions: checkpoints hold such positions.
+// (5) No version changes what a position means: checkpoints hold positions, and the options that they depend on.
 //
 // Permutation: the halves of a Feistel network may differ by a bit: even rounds change the left one, odd rounds the
 // right one, neither swaps. Its rounds are invertible whatever the round function, and cycle walking restricts a
@@ -27,8 +26,9 @@
 //
 // Cost: a position takes one permutation of six rounds, walked twice at most on average; within an OrderWindow, which
 // looks its chunks up once, none, or one where lanes are mixed. An epoch's beginning takes one permutation for each
-// chunk, to know where windows begin. Memory: 8 bytes a window, and 24 bytes for each chunk of a window in use. Source:
-// Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, method 3.
+// chunk, to know where windows begin. Memory: 8 bytes a window, and 24 bytes for each chunk of a window in use.
+//
+// Source: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, method 3.
 #include <algorithm>
 #include <bit>
 

@@ -28,7 +28,11 @@ class ShardCache {
   /// `data_bytes`: of all blocks of the dataset. Where they have room, all stay; else a block goes when each of its
   /// samples has been asked for.
   ShardCache(const ShardDatasetOptions& options, std::int64_t data_bytes)
-      : options_(options), data_bytes_(data_bytes), readers_(options.index_bytes), blocks_(options.cache_bytes) {}
+      : options_(options),
+        data_bytes_(data_bytes),
+        block_room_(options.cache_bytes),
+        readers_(options.index_bytes),
+        blocks_(options.cache_bytes) {}
 
   /// The shard's reader, by `open()` → shared pointer to Reader if it is not open.
   template <class Open>
@@ -50,16 +54,17 @@ class ShardCache {
     return blocks_.get(key, [&]() -> typename LruCache<Block>::Made {
       const std::int64_t samples = std::min(reader.block_samples(), reader.size() - number * reader.block_samples());
       return {reader.load_block(number), reader.block_bytes(number),
-              data_bytes_ <= options_.cache_bytes ? LruCache<Block>::kUnlimited : samples};
+              data_bytes_ <= block_room_ ? LruCache<Block>::kUnlimited : samples};
     });
   }
 
   /// For one of `ranks` ranks that read about equally much: it uses fewer blocks at a time, but keeps small data whole.
+  /// To be called before samples are read.
   void share(int ranks) {
     if (data_bytes_ <= kFullShuffleBytes) return;
     constexpr std::int64_t kForEach = std::int64_t{64} << 20;
-    options_.cache_bytes = std::min(options_.cache_bytes, kForEach + options_.cache_bytes / ranks);
-    blocks_.set_capacity(options_.cache_bytes);
+    block_room_ = std::min(options_.cache_bytes, kForEach + options_.cache_bytes / ranks);
+    blocks_.set_capacity(block_room_);
   }
 
   /// Memory of indexes (or their share of the handles) and blocks at present.
@@ -69,6 +74,7 @@ class ShardCache {
  private:
   ShardDatasetOptions options_;
   std::int64_t data_bytes_;
+  std::int64_t block_room_;
   LruCache<Reader> readers_;
   LruCache<Block> blocks_;
 };

@@ -8,27 +8,16 @@
 //     stale. Where it stays, the samples concerned count as damaged. All other errors are thrown.
 //
 // Cost: a binary search and a look into the caches for each sample; a pread for each run of neighbors or block.
-#include <array>
-#include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <map>
 #include <string>
-#include <thread>
 
 #include <mn/core/error.hpp>
+#include <mn/data/retry.hpp>
 #include <mn/data/shard_reading.hpp>
 
 namespace mn::data {
 namespace {
-
-using std::chrono::milliseconds;
-constexpr std::array kPauses = {milliseconds(100), milliseconds(500), milliseconds(2000)};
-
-/// What a file server says for a while, when it or the network has trouble.
-bool may_pass(const FileError& error) {
-  return error.error_number() == EIO || error.error_number() == ESTALE || error.error_number() == ETIMEDOUT;
-}
 
 std::shared_ptr<const ShardReader> open_reader(const OpenShards& shards, std::size_t shard) {
   auto reader = std::make_shared<const ShardReader>(open_shard(shards.table, shard), shards.counters);
@@ -157,7 +146,7 @@ class Reading {
     auto lost = lost_.find(shard);
     if (lost == lost_.end()) {
       try {
-        retry(shard, use);
+        with_retries([&] { use(reader(shard)); }, [&] { close(shard); });
         return true;
       } catch (const FileError& error) {
         if (!may_pass(error) || damaged_ == nullptr) throw;
@@ -168,25 +157,6 @@ class Reading {
     return false;
   }
 
-  template <class Use>
-  void retry(std::size_t shard, const Use& use) {
-    for (std::size_t attempt = 0;; ++attempt) {
-      try {
-        return use(reader(shard));
-      } catch (const FileError& error) {
-        if (!may_pass(error)) throw;
-        if (attempt == kPauses.size()) {
-          throw FileError(std::string(error.what()) + ", at each of " + std::to_string(attempt + 1) +
-                              " attempts: see to the file server, or allow for damaged samples",
-                          error.error_number());
-        }
-      }
-      reader_.reset();
-      shards_.cache.close(shard);
-      std::this_thread::sleep_for(kPauses[attempt]);
-    }
-  }
-
   /// Of one sample after another: most lie in the same shard as the one before.
   const ShardReader& reader(std::size_t shard) {
     if (reader_ == nullptr || reader_shard_ != shard) {
@@ -194,6 +164,11 @@ class Reading {
       reader_shard_ = shard;
     }
     return *reader_;
+  }
+
+  void close(std::size_t shard) {
+    reader_.reset();
+    shards_.cache.close(shard);
   }
 
   void report(std::size_t k, const std::string& what) {

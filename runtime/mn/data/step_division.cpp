@@ -10,11 +10,11 @@
 //
 // With more ranks than lanes (a = 0) all samples are leftovers: sorted by lane, cut into equal parts.
 //
-// (1) Rank r takes ⌈(r + 1)·G/R⌉ − ⌈r·G/R⌉ samples of a step of G: those who take one more are spread evenly, so that a
-//     short step is cut where the others are.
-// (2) The division is a function of the counts of the lanes alone, so every rank computes the same one, without
-// messages. (3) If R divides G and the step lies within one window's complete rounds, a rank's own lanes never give it
-// more than
+// (1) Rank r takes ⌈(r + 1)·G/R⌉ − ⌈r·G/R⌉ samples of a step of G: those who take one more are spread evenly, so that
+//     a short step is cut where the others are.
+// (2) The division is a function of the counts of the lanes alone: every rank computes the same one, and no message is
+//     needed.
+// (3) If R divides G and the step lies within one window's complete rounds, a rank's own lanes never give it more than
 //     its share. Proof: of G neighboring positions, those in own lanes take whole runs of R residues equally often;
 //     what is left is one run at the end of a round, residues [R − u, R), and one at the beginning of the next, [0, v),
 //     where u + v ≡ −c mod R. So ranks differ by one, and for each end of a round within the step c neighboring ranks
