@@ -15,7 +15,8 @@ fs::path gzip_or_raw(const fs::path& folder, const std::string& name) {
     if (fs::exists(path)) return path;
   }
   throw DataError("there is no " + name + " or " + name + ".gz in " + folder.string() +
-                  ": MNIST's four files are expected there; for others, name a file of images and one of labels");
+                      ": MNIST's four files are expected there; for others, name a file of images and one of labels",
+                  true);
 }
 
 FixedSplit idx_split(const fs::path& images, const fs::path& labels, Output output) {

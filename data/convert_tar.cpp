@@ -5,6 +5,7 @@
 // to its end.
 #include <algorithm>
 
+#include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 
@@ -49,10 +50,13 @@ class TarConversion final : public Conversion {
   }
 
   [[nodiscard]] json request() const override {
-    json tars = json::array();
-    for (const fs::path& tar : tars_) tars.push_back(source_facts(tar));
+    std::uint64_t hash = 0;
+    for (const fs::path& tar : tars_)
+      hash = hash64(source_facts(tar).dump(-1, ' ', false, json::error_handler_t::replace), hash);
     return {{"converter", "tar"},
-            {"tars", std::move(tars)},
+            {"tars", tars_.size()},
+            {"first", source_facts(tars_.front())},
+            {"hash", hash},
             {"classes", options_.images.classes.empty() ? json() : source_facts(options_.images.classes)},
             {"split", outputs_[0].split},
             {"shard_bytes", options_.output.shard_bytes},
@@ -62,8 +66,11 @@ class TarConversion final : public Conversion {
   [[nodiscard]] const std::vector<Output>& outputs() const override { return outputs_; }
 
   void plan(const fs::path&) override {
+    for (const fs::path& tar : tars_) {
+      if (!fs::exists(tar)) throw DataError("there is no tar file " + tar.string());
+    }
     WebSample sample;
-    for (const fs::path& tar : tars_) (void)WebReader(tar).next(sample);  // each begins as it should
+    (void)WebReader(tars_.front()).next(sample);  // it begins as it should
     if (!options_.images.classes.empty()) (void)read_class_names(options_.images.classes);
   }
 

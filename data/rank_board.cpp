@@ -91,7 +91,10 @@ json RankBoard::sign_of(int rank) const {
 void RankBoard::lead(const std::function<void()>& plan) {
   if (me_.size == 1) return plan();
   const auto fail = [&](const std::string& what, int exit_code) {
-    post({{"state", "failed"}, {"what", what}, {"exit_code", exit_code}});
+    try {
+      post({{"state", "failed"}, {"what", what}, {"exit_code", exit_code}});
+    } catch (const Error&) {  // the first failure counts
+    }
   };
   try {
     const Heartbeat heartbeat([this](std::int64_t beat) { post({{"state", "planning"}, {"beat", beat}}); });
@@ -116,7 +119,8 @@ void RankBoard::follow(const std::function<bool()>& is_planned) {
     const auto limit = last.is_null() ? patience_.until_begun : patience_.since_sign;
     if (steady_clock::now() - last_change > limit) {
       throw DataError("rank 0 of " + std::to_string(me_.size) + " gave no sign in " + folder_.string() + " for " +
-                      std::to_string(limit.count() / 1000) + " s: see what it says, then run the command again");
+                      std::to_string(limit.count() / 1000) +
+                      " s: do all ranks see that folder? See what rank 0 says, then run the command again");
     }
     std::this_thread::sleep_for(pause);
   }

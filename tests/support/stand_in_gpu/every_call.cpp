@@ -1,6 +1,10 @@
 // A job in which mn::comm makes each call of CUDA and NCCL that it ever makes, on two nodes, and which then ends well.
 // What happens where one of them fails is fail_each_call's to see.
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
+#include <string>
+#include <thread>
 
 #include <mpi.h>
 
@@ -34,6 +38,18 @@ void call_all(Communicator& comm) {
   }
 }
 
+[[noreturn]] void lose(int rank, const Job& job) {
+  CommunicatorOptions options;
+  options.device = {DeviceType::kCuda, job.rank()};
+  const auto comm = create_communicator("pure_nccl", MPI_COMM_WORLD, options);
+  const OnDevice<float> gradient(std::vector<float>(3'000'000, 1), options.device);
+  std::thread([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    if (job.rank() == rank) std::raise(SIGKILL);
+  }).detach();
+  while (true) comm->allreduce_grad(std::vector{gradient.view()}, 0.5);
+}
+
 int run(const Job& job) {
   const Device device{DeviceType::kCuda, job.rank()};
   setenv("MN_NODE_NAME", ("node" + std::to_string(job.rank() % 2)).c_str(), 1);
@@ -57,4 +73,9 @@ int run(const Job& job) {
 }  // namespace
 }  // namespace mn
 
-int main(int argc, char** argv) { return mn::run_job(argc, argv, mn::run); }
+int main(int argc, char** argv) {
+  return mn::run_job(argc, argv, [&](const mn::Job& job) {
+    if (argc > 2 && argv[1] == std::string("lose")) mn::lose(std::stoi(argv[2]), job);
+    return mn::run(job);
+  });
+}
