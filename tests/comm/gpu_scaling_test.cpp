@@ -62,7 +62,7 @@ class GradientMeans : public OnGpu, public ::testing::WithParamInterface<const c
 TEST_P(GradientMeans, AreNotBiased) {
   expect_no_bias<BFloat16>(2e-4);
   expect_no_bias<Float16>(3e-5);
-  expect_no_bias<float>(1e-8);
+  expect_no_bias<float>(1e-7);
 }
 
 TEST_P(GradientMeans, OfHalvesWhoseSumIsNoHalf) {
