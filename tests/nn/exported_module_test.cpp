@@ -85,11 +85,11 @@ TEST(ExportedModule, ParametersHaveTorchsNamesAndOrder) {
               ElementsAre("first.weight", "first.bias", "second.weight", "second.bias"));
   const auto conv = load("conv");
   EXPECT_THAT(names_of(conv->named_parameters()),
-              ElementsAre("layers.0.weight", "layers.1.weight", "layers.1.bias", "layers.4.weight", "layers.4.bias",
-                          "layers.5.weight", "layers.5.bias", "head.weight", "head.bias"));
+              ElementsAre("layers.0.weight", "layers.1.weight", "layers.1.bias", "layers.5.weight", "layers.5.bias",
+                          "layers.6.weight", "layers.6.bias", "head.weight", "head.bias"));
   EXPECT_THAT(names_of(conv->named_buffers()),
               ElementsAre("layers.1.running_mean", "layers.1.running_var", "layers.1.num_batches_tracked",
-                          "layers.5.running_mean", "layers.5.running_var", "layers.5.num_batches_tracked"));
+                          "layers.6.running_mean", "layers.6.running_var", "layers.6.num_batches_tracked"));
   EXPECT_EQ(conv->named_buffers()["layers.1.num_batches_tracked"].scalar_type(), torch::kLong);
 }
 

@@ -63,7 +63,7 @@ class ExportedModule : public torch::nn::Module {
   /// graph whose operator fails.
   [[nodiscard]] std::vector<at::Tensor> forward_all(const std::vector<at::Tensor>& inputs);
   /// The first of them, of a model with one input.
-  [[nodiscard]] at::Tensor forward(const at::Tensor& input) { return forward_all({input}).front(); }
+  [[nodiscard]] at::Tensor forward(const at::Tensor& input) { return forward_all({input}).at(0); }
 
   using torch::nn::Module::to;
   /// Moves parameters, buffers and constants.

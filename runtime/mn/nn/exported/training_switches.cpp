@@ -13,8 +13,9 @@ bool is_training_switch(const Node& node, const c10::Argument& parameter) {
   if (parameter.name() == kDropoutRate) return true;
   constexpr const char* kNames[] = {"train", "training", "use_input_stats"};
   if (std::ranges::find(kNames, parameter.name()) == std::end(kNames)) return false;
+  if (node.target.find("_norm") == std::string::npos) return true;
   const auto statistics = std::ranges::find(node.inputs, "running_mean", &NamedArgument::name);
-  return statistics == node.inputs.end() || !std::holds_alternative<std::monostate>(statistics->value.value);
+  return statistics != node.inputs.end() && !std::holds_alternative<std::monostate>(statistics->value.value);
 }
 
 std::optional<bool> setting_of(const Argument& given) {
