@@ -115,8 +115,7 @@ class ImagesConversion final : public Conversion {
 
   void convert(std::size_t unit, ShardSink& sink) override {
     if (!sink.wants(unit)) return sink.advance(plan_->images_in(unit));
-    ShardContent content;
-    content.kind = SampleKind::kEncoded;
+    ShardContent content = encoded_content(division_.shard_bytes);
     content.attributes = {{"split", outputs_[0].split},
                           {"converter", "mnshard images"},
                           {"source", fs::absolute(root_).string()},

@@ -147,8 +147,7 @@ class TarConversion final : public Conversion {
   [[nodiscard]] fs::path note_of(std::size_t shard) const { return scratch_ / ("incomplete-" + std::to_string(shard)); }
 
   [[nodiscard]] ShardContent empty_shard(std::size_t unit) const {
-    ShardContent content;
-    content.kind = SampleKind::kEncoded;
+    ShardContent content = encoded_content(options_.output.shard_bytes);
     content.attributes = {
         {"split", outputs_[0].split}, {"converter", "mnshard tar"}, {"source", fs::absolute(tars_[unit]).string()}};
     return content;

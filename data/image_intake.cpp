@@ -44,6 +44,14 @@ const Image& ImageIntake::resized(const ImageHeader& header) {
   return small_;
 }
 
+ShardContent encoded_content(std::int64_t bytes) {
+  constexpr std::int64_t kMostRoom = std::int64_t{1} << 30;
+  ShardContent content;
+  content.kind = SampleKind::kEncoded;
+  content.bytes.reserve(std::min(bytes, kMostRoom));
+  return content;
+}
+
 void LeftOut::add(const std::string& what) {
   if (!skip_bad_) throw DataError(what + " (--on-error skip leaves such files out)");
   const std::lock_guard lock(mutex_);

@@ -46,6 +46,10 @@ class ImageIntake {
   Image small_;
 };
 
+/// A shard without samples yet, with room for `bytes` (untouched pages take no memory): a buffer that grows by copying
+/// would hold the samples twice.
+[[nodiscard]] ShardContent encoded_content(std::int64_t bytes);
+
 /// The images that this process leaves out. Thread-safe.
 class LeftOut {
  public:
