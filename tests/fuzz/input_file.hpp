@@ -16,7 +16,8 @@ class InputFile {
   explicit InputFile(const char* name) : fd_(memfd_create(name, 0)), path_("/proc/self/fd/" + std::to_string(fd_)) {}
   /// False if there is no memory for it.
   bool replace(std::span<const std::byte> content) {
-    return ftruncate(fd_, 0) == 0 && pwrite(fd_, content.data(), content.size(), 0) == static_cast<ssize_t>(content.size());
+    return ftruncate(fd_, 0) == 0 &&
+           pwrite(fd_, content.data(), content.size(), 0) == static_cast<ssize_t>(content.size());
   }
   [[nodiscard]] const std::string& path() const { return path_; }
 
