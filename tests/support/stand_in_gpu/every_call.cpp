@@ -42,7 +42,7 @@ void call_all(Communicator& comm) {
   CommunicatorOptions options;
   options.device = {DeviceType::kCuda, job.rank()};
   const auto comm = create_communicator("pure_nccl", MPI_COMM_WORLD, options);
-  const OnDevice<float> gradient(std::vector<float>(3'000'000, 1), options.device);
+  const OnDevice<float> gradient(std::vector<float>(3'000'000, 1), *options.device);
   std::thread([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     if (job.rank() == rank) std::raise(SIGKILL);
