@@ -29,7 +29,7 @@ static_assert(std::endian::native == std::endian::little, "shards are little end
 constexpr char kMagic[8] = {'M', 'N', 'S', 'H', 'A', 'R', 'D', '\n'};
 constexpr std::size_t kMostDims = 8;
 constexpr std::size_t kCrcAt = kUserBlockBytes - sizeof(std::uint32_t);
-constexpr std::uint64_t kMostSamples = std::uint64_t{1} << 40;
+constexpr std::uint64_t kMostShardSamples = std::uint64_t{1} << 40;
 constexpr std::int64_t kLeastBlockBytes = 64 << 10;
 constexpr std::uint64_t kMostBlockElements = std::uint64_t{1} << 36;
 
@@ -112,7 +112,7 @@ void check_sizes(const Stored& stored, const std::string& file) {
     contradiction(file, "dtype " + std::to_string(stored.dtype));
   }
   if (stored.dims > kMostDims) contradiction(file, std::to_string(stored.dims) + " dimensions");
-  if (stored.num_samples > kMostSamples) contradiction(file, std::to_string(stored.num_samples) + " samples");
+  if (stored.num_samples > kMostShardSamples) contradiction(file, std::to_string(stored.num_samples) + " samples");
   std::uint64_t elements = 1;
   for (std::size_t d = 0; d < stored.dims; ++d) {
     const auto extent = static_cast<std::uint64_t>(stored.shape[d]);

@@ -40,6 +40,7 @@ class ShardWriter {
   ShardWriter(std::filesystem::path folder, SampleSpec spec, ShardWriterOptions options = {});
   /// Without finish() shards may be there, but no manifest, so no dataset.
   ~ShardWriter();
+  /// The other one may only be destroyed or assigned to.
   ShardWriter(ShardWriter&&) noexcept;
   /// What was written by the one that is replaced stays without a manifest.
   ShardWriter& operator=(ShardWriter&&) noexcept;
