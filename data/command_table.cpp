@@ -30,7 +30,11 @@ const std::vector<Command>& all_commands() {
       {"cifar", {{"DIR --out OUT", "CIFAR-10 or -100, binary version → OUT/train, OUT/val"}}, 1, 1, run_cifar},
       {"info", {{"DIR", "what a dataset holds"}}, 1, 1, run_info},
       {"verify", {{"DIR", "read all of it and compare checksums"}}, 1, 1, run_verify},
-      {"extract", {{"DIR N [--out FILE]", "sample N as stored (to FILE, else to standard output)"}}, 2, 2, run_extract},
+      {"extract",
+       {{"DIR N [--out FILE]", "a field of sample N as stored (to FILE, else to standard output)"}},
+       2,
+       2,
+       run_extract},
   };
   return kCommands;
 }
@@ -85,6 +89,10 @@ const std::vector<OptionRow>& option_rows() {
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add("x", settings.x, "NAME", whose + "the array of samples, the first index counts them");
          options.add("y", settings.y, "NAME", whose + "the array of labels");
+       }},
+      {{"extract"},
+       [](Options& options, Settings& settings, const std::string& whose) {
+         options.add("field", settings.field, "NAME", whose + "the field to write (the first one)");
        }},
   };
   return kRows;

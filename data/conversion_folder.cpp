@@ -108,7 +108,7 @@ bool ConversionFolder::is_complete(const Conversion& conversion) const {
 void ConversionFolder::publish(const ShardTable& table, int rank) const {
   const fs::path own = scratch_ / ("manifest-" + std::to_string(rank));
   make_folders(own);
-  write_manifest(ShardTable(own.string(), table.split(), table.spec(), table.shards()));
+  write_manifest(ShardTable(own.string(), table.split(), table.spec(), table.shards(), table.form()));
   fs::rename(own / kManifestName, fs::path(table.folder()) / kManifestName);
   sync_entries(table.folder());
 }

@@ -25,7 +25,7 @@ std::shared_ptr<SubDataset> open_part(const std::string& option, const std::stri
                                       const std::shared_ptr<Communicator>& comm, const ScatterOptions& scatter) {
   auto part = scatter_dataset(open_dataset(path.empty() ? "imagenet/" + option : path), comm, scatter);
   const SampleSpec& spec = part->spec();
-  if (spec.kind != SampleKind::kEncoded || spec.num_classes < 1) {
+  if (spec[0].kind != FieldKind::kEncoded || spec.num_classes() < 1) {
     throw DataError("--" + option + ": " + (path.empty() ? "imagenet/" + option : path) +
                         " holds no images with labels; `mnshard images` makes such shards",
                     true);
@@ -37,14 +37,16 @@ std::shared_ptr<SubDataset> open_part(const std::string& option, const std::stri
 /// A validation set may lack the last classes, and a set made from a list may lack names.
 void check_same_classes(const SampleSpec& train, const SampleSpec& val) {
   const std::string differ = "--train and --val have different classes: ";
-  if (val.num_classes > train.num_classes) {
-    throw DataError(differ + std::to_string(train.num_classes) + " and " + std::to_string(val.num_classes), true);
+  if (val.num_classes() > train.num_classes()) {
+    throw DataError(differ + std::to_string(train.num_classes()) + " and " + std::to_string(val.num_classes()), true);
   }
-  const std::size_t named = std::min(train.class_names.size(), val.class_names.size());
+  const auto& train_names = train[1].class_names;
+  const auto& val_names = val[1].class_names;
+  const std::size_t named = std::min(train_names.size(), val_names.size());
   for (std::size_t k = 0; k < named; ++k) {
-    if (train.class_names[k] == val.class_names[k]) continue;
-    throw DataError(differ + "number " + std::to_string(k) + " is \"" + train.class_names[k] + "\" and \"" +
-                        val.class_names[k] + "\"; a class that --val lacks needs a folder or a name there, too",
+    if (train_names[k] == val_names[k]) continue;
+    throw DataError(differ + "number " + std::to_string(k) + " is \"" + train_names[k] + "\" and \"" + val_names[k] +
+                        "\"; a class that --val lacks needs a folder or a name there, too",
                     true);
   }
 }
@@ -101,7 +103,7 @@ ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr
                                                             .max_corrupt = options.max_corrupt});
   };
   return {loader(train, options.batchsize, views.train), loader(val, options.val_batchsize, views.val),
-          train->spec().num_classes};
+          train->spec().num_classes()};
 }
 
 }  // namespace mn::jobs

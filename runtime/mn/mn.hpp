@@ -7,6 +7,7 @@
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/log.hpp>
 #include <mn/data/dataset.hpp>
+#include <mn/data/function_dataset.hpp>
 #include <mn/data/image_transform.hpp>
 #include <mn/data/loader.hpp>
 #include <mn/data/scatter.hpp>

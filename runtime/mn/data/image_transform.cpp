@@ -31,7 +31,7 @@ Transform image_transform(const data::CropOptions& crop, const data::Normalizati
     for (std::int64_t i = 0; i < n; ++i, out += values) {
       const std::span room(out, static_cast<std::size_t>(values));
       try {
-        augmenter(batch.samples.sample(i), batch.seed, batch.epoch, batch.indices[i], room);
+        augmenter(batch.samples.sample(0, i), batch.seed, batch.epoch, batch.indices[i], room);
       } catch (const DataError& error) {
         std::fill(room.begin(), room.end(), 0.0F);
         if (is_listed(damaged, i)) continue;
