@@ -104,15 +104,15 @@ TEST(Zip, TruncationAndDamageAreOneLine) {
 TEST(Zip, MembersOutsideOfItAreNamed) {
   const std::string good = test::zip({{"a\nb", "abc"}}, false);
   const std::size_t entry = good.rfind("PK\1\2");
-  const auto with = [&](std::size_t at, std::uint32_t value) {
+  const auto with = [&](std::size_t at, const std::vector<std::uint32_t>& values) {
     std::string archive = good;
-    return archive.replace(entry + at, 4, test::number(value));
+    return archive.replace(entry + at, 4 * values.size(), test::bytes_of(values));
   };
-  EXPECT_EQ(error_of(with(20, 1000)), R"(FILE is damaged or truncated ("a\nb"): copy it again)");
-  EXPECT_EQ(error_of(with(24, 4)), R"(FILE is damaged or truncated ("a\nb"): copy it again)") << "stored, but longer";
-  EXPECT_THAT(error_of(with(42, 1000)), HasSubstr("a part of it lies outside of it"));
-  EXPECT_THAT(error_of(with(42, 1)), HasSubstr("a member's header"));
-  EXPECT_THAT(error_of(with(42, ~std::uint32_t{0})), HasSubstr("its directory")) << "without a ZIP64 field";
+  EXPECT_EQ(error_of(with(20, {1000, 1000})), R"(FILE is damaged or truncated ("a\nb"): copy it again)");
+  EXPECT_EQ(error_of(with(24, {4})), R"(FILE is damaged or truncated ("a\nb"): copy it again)") << "stored, but longer";
+  EXPECT_THAT(error_of(with(42, {1000})), HasSubstr("a part of it lies outside of it"));
+  EXPECT_THAT(error_of(with(42, {1})), HasSubstr("a member's header"));
+  EXPECT_THAT(error_of(with(42, {~std::uint32_t{0}})), HasSubstr("its directory")) << "without a ZIP64 field";
 }
 
 }  // namespace
