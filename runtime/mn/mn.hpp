@@ -13,6 +13,7 @@
 #include <mn/data/scatter.hpp>
 #include <mn/image/image_decoder.hpp>
 #include <mn/job/job.hpp>
+#include <mn/tensor/messages.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/train/checkpoint/checkpoint_folder.hpp>
 #include <mn/train/checkpoint/random_state.hpp>

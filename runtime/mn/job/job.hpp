@@ -42,6 +42,8 @@ class Job {
 /// main() for programs: makes the Job, runs `body`, and turns an exception into one line and an exit status. Errors
 /// that every rank throws are reported by rank 0 alone. Usage: `return mn::run_job(argc, argv, [&](mn::Job&) {…;
 /// return 0;});`
+/// The body's result is the exit status, the same on every rank: a result other than 0 on some ranks alone ends all
+/// with one line, within seconds where the others go on.
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body);
 
 /// Reports `error` as the terminate handler does and ends all ranks; does not return.
