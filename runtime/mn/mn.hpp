@@ -8,9 +8,11 @@
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/log.hpp>
 #include <mn/data/dataset.hpp>
+#include <mn/data/function_iterator.hpp>
 #include <mn/data/image_transform.hpp>
 #include <mn/data/loader.hpp>
 #include <mn/data/scatter.hpp>
+#include <mn/data/tensor_dataset.hpp>
 #include <mn/image/image_decoder.hpp>
 #include <mn/job/job.hpp>
 #include <mn/tensor/messages.hpp>

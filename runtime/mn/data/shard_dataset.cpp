@@ -8,7 +8,8 @@ namespace mn {
 namespace data {
 namespace {
 
-std::vector<std::filesystem::path> candidates(const std::filesystem::path& name) {
+std::vector<std::filesystem::path> candidates(const std::filesystem::path& name,
+                                              const std::filesystem::path& installed) {
   std::vector<std::filesystem::path> folders = {name};
   if (name.is_absolute()) return folders;
   if (const auto root = environment("MN_DATA")) folders.push_back(std::filesystem::path(*root) / name);
@@ -19,6 +20,7 @@ std::vector<std::filesystem::path> candidates(const std::filesystem::path& name)
     folders.push_back(beside / "data" / name);
     folders.push_back(beside / "share/mn/data" / name);
   }
+  if (!installed.empty()) folders.push_back(installed / name);  // for programs that lie elsewhere
   return folders;
 }
 
@@ -29,8 +31,8 @@ void report(const std::string& what, std::int64_t position, std::vector<SampleEr
 
 }  // namespace
 
-std::filesystem::path find_dataset(const std::string& name_or_path) {
-  const auto folders = candidates(name_or_path);
+std::filesystem::path find_dataset(const std::string& name_or_path, const std::filesystem::path& installed) {
+  const auto folders = candidates(name_or_path, installed);
   std::string looked;
   for (const auto& folder : folders) {
     std::error_code error;
@@ -42,7 +44,10 @@ std::filesystem::path find_dataset(const std::string& name_or_path) {
 }
 
 ShardDataset::ShardDataset(std::string name_or_path, const ShardDatasetOptions& options)
-    : name_(std::move(name_or_path)), readers_(options.open_shards), blocks_(options.cache_bytes) {}
+    : name_(std::move(name_or_path)),
+      installed_(options.installed),
+      readers_(options.open_shards),
+      blocks_(options.cache_bytes) {}
 
 ShardDataset::ShardDataset(ShardTable table, const ShardDatasetOptions& options)
     : table_(std::move(table)), readers_(options.open_shards), blocks_(options.cache_bytes) {}
@@ -50,7 +55,7 @@ ShardDataset::ShardDataset(ShardTable table, const ShardDatasetOptions& options)
 const ShardTable& ShardDataset::shard_table() const {
   const std::lock_guard lock(table_mutex_);
   if (!table_) {
-    ShardTable table = read_manifest(find_dataset(name_));
+    ShardTable table = read_manifest(find_dataset(name_, installed_));
     check_shards(table);
     table_ = std::move(table);
   }
@@ -143,8 +148,8 @@ void ShardDataset::read_fixed(std::span<const std::int64_t> indices, RawSamples&
 
 }  // namespace data
 
-std::shared_ptr<Dataset> open_dataset(const std::string& name_or_path) {
-  return std::make_shared<data::ShardDataset>(name_or_path);
+std::shared_ptr<Dataset> open_dataset(const std::string& name_or_path, const std::filesystem::path& installed) {
+  return std::make_shared<data::ShardDataset>(name_or_path, data::ShardDatasetOptions{.installed = installed});
 }
 
 std::shared_ptr<Dataset> open_table(const std::string& table) {

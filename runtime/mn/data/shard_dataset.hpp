@@ -17,6 +17,7 @@ namespace mn::data {
 struct ShardDatasetOptions {
   std::int64_t open_shards = 256;
   std::int64_t cache_bytes = std::int64_t{256} << 20;  ///< of verified blocks of fixed samples
+  std::filesystem::path installed = {};                ///< open_dataset's argument
 };
 
 /// Opens a shard when one of its samples is read, reads the samples asked for (fixed ones by blocks of 64, the unit of
@@ -49,6 +50,7 @@ class ShardDataset final : public Dataset {
                                                    std::int64_t block) const;
 
   std::string name_;
+  std::filesystem::path installed_;
   std::shared_ptr<IoCounters> counters_ = std::make_shared<IoCounters>();
   mutable std::mutex table_mutex_;
   mutable std::optional<ShardTable> table_;
@@ -57,6 +59,7 @@ class ShardDataset final : public Dataset {
 };
 
 /// The folder of the dataset NAME; the search of open_dataset. Throws DataError that lists where it looked.
-[[nodiscard]] std::filesystem::path find_dataset(const std::string& name_or_path);
+[[nodiscard]] std::filesystem::path find_dataset(const std::string& name_or_path,
+                                                 const std::filesystem::path& installed = {});
 
 }  // namespace mn::data
