@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
@@ -10,8 +11,10 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
+#include <mn/train/checkpoint/checkpoint.hpp>
 #include <mn/train/checkpoint/safetensors.hpp>
 #include <mn/train/checkpoint/safetensors_header.hpp>
+#include <mn/train/extensions/weight_average.hpp>
 #include <mn/train/on_root.hpp>
 
 namespace mn {
@@ -128,9 +131,37 @@ void save_model(const std::filesystem::path& path, const torch::nn::Module& modu
       true);
 }
 
+namespace {
+
+bool is_checkpoint(const std::filesystem::path& path) {
+  constexpr std::string_view kCheckpointMagic = "mn-ckpt";
+  char start[kCheckpointMagic.size()] = {};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(start, sizeof start) && std::string_view(start, sizeof start) == kCheckpointMagic;
+}
+
+/// Averaged weights take the place of a parameter's own, under each of its names.
+void use_averages(torch::nn::Module& module, const NamedTensors& extensions) {
+  const std::string prefix = extensions::WeightAverage::kName + std::string("/");
+  const std::map<std::string, at::Tensor> all(extensions.begin(), extensions.end());
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, parameter] : named_parameters(module)) {
+    const auto found = all.find(prefix + name);
+    if (found != all.end() && found->second.sizes() == parameter.sizes()) parameter.detach().copy_(found->second);
+  }
+}
+
+}  // namespace
+
 void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm) {
-  on_root<DataError>(
-      comm, [&] { copy_into(module, from_safetensors(read_file(path), path.string()), path.string()); }, true);
+  const std::string source = path.string();
+  const auto load = [&] {
+    if (!is_checkpoint(path)) return copy_into(module, from_safetensors(read_file(path), source), source);
+    const Checkpoint checkpoint = read_checkpoint(path);
+    copy_into(module, from_safetensors(checkpoint.model, source), source);
+    use_averages(module, from_safetensors(checkpoint.extensions, source));
+  };
+  on_root<DataError>(comm, load, true);
   comm.broadcast_data(module);
 }
 

@@ -33,7 +33,8 @@ void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std
 /// Collective: rank 0 writes its weights, atomically, and all ranks wait for it. Throws the same DataError on every
 /// rank.
 void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm);
-/// Collective: rank 0 reads, and every rank ends with the same weights. Throws the same DataError on every rank.
+/// Collective: rank 0 reads, and every rank ends with the same weights. `path` is what save_model() wrote, or a
+/// checkpoint: its averaged weights then, if it has some. Throws the same DataError on every rank.
 void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm);
 
 }  // namespace mn
