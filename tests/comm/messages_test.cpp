@@ -17,7 +17,6 @@ using testing::filled;
 using testing::for_each_type;
 using ::testing::HasSubstr;
 using testing::kOddSizes;
-using ::testing::Not;
 using testing::numbers;
 using testing::pattern;
 using ::testing::ThrowsMessage;
@@ -126,7 +125,6 @@ TEST_F(Messages, AnotherTypeOrCountIsAnErrorOfTheReceiver) {
     if (rank_ == 0) objects->send_obj("an object", 1);
     if (rank_ == 1) expect_error([&] { receive(*objects, other_type); }, "receive with recv_obj");
   }
-  EXPECT_EQ(other_type, (std::vector<std::int32_t>{0, 0}));
 }
 
 TEST_F(Messages, DebugModeSaysThatASendWaits) {
@@ -152,7 +150,7 @@ TEST_F(Messages, DebugModeSaysThatASendWaits) {
     const std::string text = ::testing::internal::GetCapturedStderr();
     if (comm->rank() != 0) continue;
     EXPECT_THAT(text, HasSubstr("debug mode: send of 10 float32 to rank 1 with tag 4 waits for its receiver"));
-    EXPECT_THAT(text, both_send ? HasSubstr("both ranks send before they receive") : Not(HasSubstr("both ranks send")));
+    EXPECT_EQ(text.find("both ranks send before they receive") != std::string::npos, both_send) << text;
   }
 }
 

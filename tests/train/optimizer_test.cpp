@@ -1,7 +1,9 @@
 // Steps of the multi-node optimizer: means, weights, gradients that are missing, hooks.
 #include <cmath>
+#include <set>
 
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/tensor/tensor.hpp>
 
 #include "optimizer_fixture.hpp"
@@ -145,6 +147,7 @@ TEST_P(OptimizerTest, NoneOnEveryRankStaysNone) {
 }
 
 TEST_P(OptimizerTest, GradientsSetByHandCount) {
+  options_.check_gradients = false;
   const at::Tensor p = parameter({4});
   const at::Tensor q = parameter({4});
   const auto optimizer = sgd({p, q});
@@ -180,6 +183,52 @@ TEST_P(OptimizerTest, HooksSeeTheMeanInTheOrderAdded) {
   optimizer->remove_hook("after");
   EXPECT_THROW(optimizer->remove_hook("after"), ArgumentError);
   EXPECT_EQ(order, "12");
+}
+
+/// Tied weights, which two modules register.
+TEST_P(OptimizerTest, AParameterThatIsListedTwiceIsUpdatedOnce) {
+  const at::Tensor p = parameter({3});
+  const at::Tensor q = parameter({3});
+  const auto optimizer = sgd({p, q, p});
+  optimizer->actual().add_param_group(torch::optim::OptimizerParamGroup({q}, std::make_unique<SGDOptions>(1)));
+  for (int step = 1; step <= 2; ++step) {
+    optimizer->zero_grad();
+    ((p.sum() + q.sum()) * (rank_ + 1)).backward();
+    optimizer->step();
+    EXPECT_TRUE(torch::allclose(p, torch::full({3}, -step * rank_sum_ / size_))) << p;
+    EXPECT_TRUE(torch::allclose(q, torch::full({3}, -step * rank_sum_ / size_))) << q;
+  }
+}
+
+/// As dropout does.
+TEST_P(OptimizerTest, RanksDrawDifferentRandomNumbersFromHereOn) {
+  torch::manual_seed(9);
+  const double same = torch::rand({}).item<double>();
+  const at::Tensor p = torch::rand({5}).requires_grad_();
+  EXPECT_EQ(comm_->bcast_obj(nlohmann::json(same)), same);
+  const auto draw = [&] {
+    std::set<std::string> drawn;
+    for (const auto& number : comm_->allgather_obj(nlohmann::json(torch::rand({}).item<double>()))) {
+      drawn.insert(number.dump());
+    }
+    return drawn;
+  };
+  const at::Generator kept = torch::globalContext().defaultGenerator(torch::Device(torch::kCPU)).clone();
+  const auto optimizer = sgd({p});
+  EXPECT_EQ(draw().size(), static_cast<std::size_t>(size_));
+  if (rank_ == 0) {  // as one process would draw
+    torch::globalContext().defaultGenerator(torch::Device(torch::kCPU)).set_state(kept.get_state());
+    const double first = torch::rand({}).item<double>();
+    torch::manual_seed(9);
+    torch::rand({});
+    torch::rand({5});
+    EXPECT_EQ(torch::rand({}).item<double>(), first);
+  }
+  torch::manual_seed(100 + rank_);  // who has seeded the ranks by himself keeps what he has
+  const at::Tensor state = torch::globalContext().defaultGenerator(torch::Device(torch::kCPU)).get_state();
+  sgd({p}).reset();
+  EXPECT_TRUE(size_ == 1 ||
+              torch::globalContext().defaultGenerator(torch::Device(torch::kCPU)).get_state().equal(state));
 }
 
 TEST_P(OptimizerTest, LibtorchSchedulersDriveTheWrappedOptimizer) {

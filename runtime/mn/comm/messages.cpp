@@ -3,7 +3,8 @@
 // Invariants:
 // 1. A message is a header, which says dtype and count, then the elements, between the same ranks with the same tag and
 //    sent one after the other. MPI keeps their order, so the receive that takes a header takes its elements too.
-// 2. The receiver compares the header with what it expects before it hands out an element.
+// 2. The receiver compares the header with what it expects, and throws where they differ. recv() has then received
+//    nothing else; what irecv() was given holds anything.
 // 3. Counts above INT_MAX travel as one element of a derived type (MpiCount).
 // 4. In debug mode a send is complete when its receiver is there, whatever the size: a program that relies on MPI's
 //    buffers is found with small messages too.

@@ -129,15 +129,11 @@ bool is_ours(const struct sigaction& action) {
   return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == handle_fault;
 }
 
-/// Keeps what was there for hand_on() and for the removal.
-void install_for_fault(std::size_t i, int flags) {
+void install_for_fault(int signal, int flags) {
   struct sigaction action = {};
   action.sa_sigaction = handle_fault;
   action.sa_flags = flags | SA_SIGINFO;
-  struct sigaction earlier = {};
-  sigaction(kFaults[i], nullptr, &earlier);
-  if (!is_ours(earlier)) earlier_faults[i] = earlier;
-  sigaction(kFaults[i], &action, nullptr);
+  sigaction(signal, &action, nullptr);
 }
 
 /// The calling thread's, unless it has one: a sanitizer's, say.
@@ -160,6 +156,10 @@ bool has_handler(int signal, void (*handler)(int)) {
 
 }  // namespace
 
+void remember_signal_handlers() {
+  for (std::size_t i = 0; i < std::size(kFaults); ++i) sigaction(kFaults[i], nullptr, &earlier_faults[i]);
+}
+
 void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonitor::Link>& links) {
   handler_links.clear();
   for (const PeerMonitor::Link& link : links) {
@@ -176,7 +176,7 @@ void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonit
     const int signal = kFaults[i];
     fault_lines[i].set(speaker.line(std::string("killed by SIG") + sigabbrev_np(signal) + " (" + sigdescr_np(signal) +
                                     "); all ranks end"));
-    install_for_fault(i, kFlags);
+    install_for_fault(signal, kFlags);
   }
   for (const int signal : kTerminations) {
     if (has_default_action(signal)) install(signal, handle_termination, kFlags);

@@ -22,12 +22,16 @@
 
 namespace mn {
 
+/// The present handlers of faults are those to which ours will hand on. Called before MPI starts: Open MPI adds
+/// handlers that print pages, where there are none.
+void remember_signal_handlers();
+
 /// SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write one line and notify the peers; SIGTERM and SIGINT notify the
 /// peers, and write the loss of a peer that the launcher noticed before this rank's monitor did. All then take the
 /// action that they had. Terminations that the program ignores or handles itself are left to it. The links must stay
 /// open until remove_signal_handlers().
 void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonitor::Link>& links);
-/// The actions that were there before return, where ours still are.
+/// The remembered handlers return, where ours still are.
 void remove_signal_handlers();
 
 /// True for the first caller, which is to report the loss of a peer; signal handlers call it too.

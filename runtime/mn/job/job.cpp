@@ -79,6 +79,7 @@ class Job::Impl {
     install_terminate_handler(speaker_, {});
     start_log(speaker_);
     const auto timeout = peer_timeout();
+    remember_signal_handlers();
     owns_mpi_ = start_mpi(argc, argv);
     comm_ = Mpi::duplicate(MPI_COMM_WORLD);
     speaker_.rank = comm_.rank();

@@ -26,6 +26,7 @@
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/tensor/modules.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/checkpoint/checkpoint.hpp>
 #include <mn/train/checkpoint/optimizer_archive.hpp>
 #include <mn/train/checkpoint/optimizer_settings.hpp>
