@@ -71,10 +71,10 @@ Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_
   Reports reports;
   if (options.ema > 0) {
     reports.average = &trainer.extend(std::make_unique<ext::WeightAverage>(options.ema));
-    evaluator = ext::create_averaged_evaluator(std::move(evaluator), *reports.average);
+    if (evaluator) evaluator = ext::create_averaged_evaluator(std::move(evaluator), *reports.average);
   }
   trainer.extend(std::make_unique<ext::DumpGraph>());
-  trainer.extend(std::make_unique<ext::Validation>(std::move(evaluator)), {.trigger = period});
+  if (evaluator) trainer.extend(std::make_unique<ext::Validation>(std::move(evaluator)), {.trigger = period});
   const auto& log = trainer.extend(std::make_unique<ext::LogReport>(), {.trigger = period});
   trainer.extend(std::make_unique<ext::PrintReport>(log), {.trigger = period});
   trainer.extend(std::make_unique<ext::FailOnNonNumber>(log), {.trigger = period});

@@ -24,8 +24,8 @@ struct Reports {
 [[nodiscard]] inline std::int64_t validation_batches(const CommonOptions& options) { return options.one_batch ? 1 : 0; }
 
 /// The learning rate over time, averaged weights, graph, evaluation, log, table, plot, progress bar, profile, early
-/// stop and checkpoints. `evaluator` and log run at `period`. The optimizer was made with the rate that the schedule is
-/// for.
+/// stop and checkpoints. Log and `evaluator`, which may be null, run at `period`. The optimizer was made with the rate
+/// that the schedule is for.
 Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
                     Interval period);
 

@@ -47,6 +47,11 @@ struct CommonOptions : UpdateOptions {
   bool one_batch = false;
 };
 
+/// Whether something in training depends on --monitor.
+[[nodiscard]] inline bool uses_monitor(const CommonOptions& common) {
+  return common.keep_best || common.early_stop > 0 || common.schedule == "plateau";
+}
+
 /// Declares them; the values in `common` are the defaults.
 void add_common_options(Options& options, CommonOptions& common);
 

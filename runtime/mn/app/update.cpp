@@ -6,6 +6,7 @@
 #include <torch/optim/sgd.h>
 
 #include <mn/app/update.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/fused_adam.hpp>
 #include <mn/train/lamb.hpp>
 #include <mn/train/lars.hpp>
@@ -20,16 +21,17 @@ bool starts_at_zero(const UpdateOptions& update) {
   return update.lr_samples == 0 || update.optimizer == "lars" || update.optimizer == "lamb";
 }
 
-/// Two groups, of which the second is not decayed; one if nothing is.
+/// Two groups, of which the second is not decayed; one if all are alike.
 template <class TorchOptions>
-std::vector<OptimizerParamGroup> groups_of(const torch::nn::Module& model, const TorchOptions& options) {
+std::vector<OptimizerParamGroup> groups_of(std::vector<at::Tensor> parameters, const TorchOptions& options,
+                                           bool decay_all) {
   std::vector<OptimizerParamGroup> groups;
-  if (options.weight_decay() == 0) {
-    groups.emplace_back(model.parameters(), std::make_unique<TorchOptions>(options));
+  if (options.weight_decay() == 0 || decay_all) {
+    groups.emplace_back(std::move(parameters), std::make_unique<TorchOptions>(options));
     return groups;
   }
   std::vector<at::Tensor> decayed, plain;
-  for (const at::Tensor& parameter : model.parameters()) (parameter.dim() >= 2 ? decayed : plain).push_back(parameter);
+  for (const at::Tensor& parameter : parameters) (parameter.dim() >= 2 ? decayed : plain).push_back(parameter);
   auto without_decay = std::make_unique<TorchOptions>(options);
   without_decay->weight_decay(0);
   groups.emplace_back(std::move(decayed), std::make_unique<TorchOptions>(options));
@@ -55,7 +57,8 @@ void add_update_options(Options& options, UpdateOptions& update) {
   options.add("momentum", update.momentum, "of sgd and lars", 0, 1);
   options.add("beta1", update.beta1, "decay of the first moment of adam, adamw and lamb", 0, 1);
   options.add("beta2", update.beta2, "decay of the second moment of adam, adamw and lamb", 0, 1);
-  options.add("weight-decay", update.weight_decay, "of all weights but biases and normalizations", 0);
+  options.add("weight-decay", update.weight_decay,
+              update.decay_all ? "of all parameters" : "of all weights but biases and normalizations", 0);
   options.add(
       "schedule", update.schedule, "NAME",
       "learning rate over time: constant, step (a tenth after 1/3, 2/3 and 8/9 of the epochs), cosine, onecycle, "
@@ -75,20 +78,21 @@ double default_rate(const std::string& optimizer) {
 
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const UpdateOptions& update, double rate,
                                                         const torch::nn::Module& model) {
+  std::vector<at::Tensor> parameters = differentiable(model.parameters());
   if (update.optimizer == "adam") {
     const auto settings = adam_options<torch::optim::AdamOptions>(update, rate);
-    return std::make_unique<FusedAdam>(groups_of(model, settings), settings);
+    return std::make_unique<FusedAdam>(groups_of(std::move(parameters), settings, update.decay_all), settings);
   }
   if (update.optimizer == "adamw") {
     const auto settings = adam_options<torch::optim::AdamWOptions>(update, rate);
-    return std::make_unique<FusedAdamW>(groups_of(model, settings), settings);
+    return std::make_unique<FusedAdamW>(groups_of(std::move(parameters), settings, update.decay_all), settings);
   }
   if (update.optimizer == "lamb") {
-    return std::make_unique<Lamb>(model.parameters(), adam_options<torch::optim::AdamWOptions>(update, rate));
+    return std::make_unique<Lamb>(std::move(parameters), adam_options<torch::optim::AdamWOptions>(update, rate));
   }
   const auto settings = torch::optim::SGDOptions(rate).momentum(update.momentum).weight_decay(update.weight_decay);
-  if (update.optimizer == "lars") return std::make_unique<Lars>(model.parameters(), settings);
-  return std::make_unique<torch::optim::SGD>(groups_of(model, settings), settings);
+  if (update.optimizer == "lars") return std::make_unique<Lars>(std::move(parameters), settings);
+  return std::make_unique<torch::optim::SGD>(groups_of(std::move(parameters), settings, update.decay_all), settings);
 }
 
 Schedule make_schedule(const UpdateOptions& update, double rate, const TrainingSize& size) {

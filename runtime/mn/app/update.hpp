@@ -32,6 +32,8 @@ struct UpdateOptions {
   std::int64_t plateau_patience = 5;
   /// Not an option: the rate is for so many samples in an update, and in proportion for others; 0: it is as given.
   std::int64_t lr_samples = 0;
+  /// Not an option: biases and normalizations are decayed too, as torch's optimizers do it.
+  bool decay_all = false;
 };
 
 /// Declares them; the values in `update` are the defaults.
@@ -40,7 +42,8 @@ void add_update_options(Options& options, UpdateOptions& update);
 /// A rate for optimizers without --lr.
 [[nodiscard]] double default_rate(const std::string& optimizer);
 
-/// The optimizer with `rate`. Biases and the parameters of normalizations (fewer than two dimensions) are not decayed.
+/// The optimizer with `rate`. Biases and the parameters of normalizations (fewer than two dimensions) are not decayed,
+/// unless the job wants that.
 [[nodiscard]] std::unique_ptr<torch::optim::Optimizer> make_optimizer(const UpdateOptions& update, double rate,
                                                                       const torch::nn::Module& model);
 

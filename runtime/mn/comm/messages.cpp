@@ -14,6 +14,7 @@
 #include <array>
 #include <chrono>
 #include <exception>
+#include <initializer_list>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -107,6 +108,7 @@ class Request::Impl {
       : what_(std::move(what)), buffer_(buffer), host_(buffer) {
     if (stage_device < 0) return;
     stage_ = std::make_unique<HostStage>(stage_device);
+    stage_->after(std::initializer_list<ConstBufferView>{buffer});
     stage_->reserve(buffer.bytes(), 1);
   }
 
@@ -206,7 +208,7 @@ void Communicator::send(ConstBufferView buffer, int dest, int tag) {
   check_peer("send", "dest", dest, rank(), size());
   check_tag("send", tag, kMaxTag);
   check_buffer("send", "buffer", buffer, device_);
-  on_host(stage_for(buffer.device, {}, false), buffer, {}, [&](ConstBufferView in, BufferView) {
+  on_host(stage_for_mpi(buffer), buffer, {}, [&](ConstBufferView in, BufferView) {
     const std::string what = sending(in, dest);
     const MessageHeader header = header_of(in);
     mpi_check(MPI_Send(&header, sizeof header, MPI_BYTE, dest, tag, mpi_comm()), what);
@@ -222,7 +224,7 @@ void Communicator::recv(BufferView buffer, int source, int tag) {
   check_peer("recv", "source", source, rank(), size());
   if (tag != kAnyTag) check_tag("recv", tag, kMaxTag);
   check_buffer("recv", "buffer", buffer, device_);
-  on_host(stage_for(buffer.device, {}, false), {}, buffer, [&](ConstBufferView, BufferView out) {
+  on_host(stage_for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
     const std::string what = receiving(source);
     MessageHeader header;
     MPI_Status status;
@@ -241,7 +243,7 @@ Request Communicator::isend(ConstBufferView buffer, int dest, int tag) {
   check_tag("isend", tag, kMaxTag);
   check_buffer("isend", "buffer", buffer, device_);
   const BufferView view(const_cast<void*>(buffer.data), buffer.count, buffer.dtype, buffer.device);  // only read
-  const bool stages = stage_for(buffer.device, {}, false) != nullptr;
+  const bool stages = stage_for_mpi(buffer) != nullptr;
   auto message = std::make_unique<Request::Impl>(sending(buffer, dest), stages ? device_.index : -1, view);
   message->send(dest, tag, mpi_comm(), count_limit_);
   return Request(std::move(message));
@@ -252,7 +254,7 @@ Request Communicator::irecv(BufferView buffer, int source, int tag) {
   check_peer("irecv", "source", source, rank(), size());
   if (tag != kAnyTag) check_tag("irecv", tag, kMaxTag);
   check_buffer("irecv", "buffer", buffer, device_);
-  const bool stages = stage_for(buffer.device, {}, false) != nullptr;
+  const bool stages = stage_for_mpi(buffer) != nullptr;
   auto message = std::make_unique<Request::Impl>(receiving(source), stages ? device_.index : -1, buffer);
   message->receive(source, tag, mpi_comm(), count_limit_);
   return Request(std::move(message));

@@ -219,10 +219,10 @@ class Job::Impl {
     return all[first];
   }
 
-  /// False on every rank if communication that one has left behind still goes on.
+  /// False on every rank if communication in the background still goes on.
   bool all_ranks_are_done() {
     MPI_Barrier(comm_.get());  // until every rank is here, the loss of one must still be noticed
-    int done = CommunicationThread::join_left(kAgreementTime) ? 1 : 0;
+    int done = CommunicationThread::wait_for_all(kAgreementTime) ? 1 : 0;
     MPI_Allreduce(MPI_IN_PLACE, &done, 1, MPI_INT, MPI_MIN, comm_.get());
     return done != 0;
   }
@@ -251,16 +251,9 @@ int Job::rank() const noexcept { return impl_->rank(); }
 int Job::size() const noexcept { return impl_->size(); }
 
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body) {
-  try {
-    Job job(argc, argv);
-    try {
-      return job.impl_->settle(body(job));
-    } catch (...) {
-      fail_job(std::current_exception());
-    }
-  } catch (...) {
-    fail_job(std::current_exception());
-  }
+  Job job(argc, argv);
+  return job.impl_->settle(
+      body(job));  // caught by nobody: the terminate handler reports an exception before it unwinds
 }
 
 }  // namespace mn
