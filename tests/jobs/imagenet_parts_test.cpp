@@ -108,6 +108,41 @@ TEST(MakeSchedule, SmallMinibatchesNeedNoWarmUp) {
   EXPECT_DOUBLE_EQ(schedule(700), 0.01 / 8);
 }
 
+TEST(MakeSchedule, OneCycleRisesByItself) {
+  ImagenetOptions options;
+  options.arch = "resnet50";
+  options.batchsize = 256;
+  options.epoch = 10;
+  options.schedule = "onecycle";
+  const Schedule schedule = schedule_of(options, 2);
+  EXPECT_DOUBLE_EQ(schedule(0), 0.2 / 25);
+  EXPECT_DOUBLE_EQ(schedule(300), 0.2);
+  EXPECT_NEAR(schedule(1000), 0.2 / 250'000, 1e-12);
+}
+
+TEST(MakeSchedule, LargeBatchOptimizersBeginAtZero) {
+  for (const char* optimizer : {"lars", "lamb"}) {
+    ImagenetOptions options;
+    options.optimizer = optimizer;
+    options.lr = 1;
+    options.batchsize = 256;
+    options.schedule = "constant";
+    const Schedule schedule = schedule_of(options, 4);
+    EXPECT_EQ(schedule(0), 0);
+    EXPECT_DOUBLE_EQ(schedule(250), 2);
+    EXPECT_DOUBLE_EQ(schedule(500), 4);
+  }
+}
+
+TEST(MakeOptimizer, MayDecayAll) {
+  ImagenetOptions options;
+  options.decay_all = true;
+  const torch::nn::Sequential model(torch::nn::Linear(3, 4), torch::nn::BatchNorm1d(4));
+  const auto optimizer = make_optimizer(options, base_rate(options), *model);
+  ASSERT_EQ(optimizer->param_groups().size(), 1U);
+  EXPECT_EQ(optimizer->param_groups()[0].params().size(), 4U);
+}
+
 TEST(MakeOptimizer, LeavesBiasesAndNormalizationsUndecayed) {
   ImagenetOptions options;
   const torch::nn::Sequential model(torch::nn::Linear(3, 4), torch::nn::BatchNorm1d(4));
