@@ -6,7 +6,6 @@
 #include <torch/optim/sgd.h>
 
 #include <mn/app/update.hpp>
-#include <mn/tensor/tensor.hpp>
 #include <mn/train/fused_adam.hpp>
 #include <mn/train/lamb.hpp>
 #include <mn/train/lars.hpp>
@@ -78,7 +77,7 @@ double default_rate(const std::string& optimizer) {
 
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const UpdateOptions& update, double rate,
                                                         const torch::nn::Module& model) {
-  std::vector<at::Tensor> parameters = differentiable(model.parameters());
+  std::vector<at::Tensor> parameters = model.parameters();
   if (update.optimizer == "adam") {
     const auto settings = adam_options<torch::optim::AdamOptions>(update, rate);
     return std::make_unique<FusedAdam>(groups_of(std::move(parameters), settings, update.decay_all), settings);
