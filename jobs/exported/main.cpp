@@ -6,6 +6,7 @@
 #include <mn/app/precision.hpp>
 #include <mn/app/reports.hpp>
 #include <mn/app/setup.hpp>
+#include <mn/app/weights.hpp>
 #include <mn/core/file.hpp>
 #include <mn/mn.hpp>
 #include <mn/train/on_root.hpp>
@@ -111,6 +112,7 @@ int train(mn::Job& job, int argc, char** argv) {
   const auto model = read_model(options, *comm);
   auto samples = mn::jobs::open_samples("train", options, model->inputs().front(), comm);
   auto evaluator = make_evaluator(options, model, comm);
+  mn::jobs::load_initial_weights(options, *model, *comm);
   model->to(comm->device());
   if (!options.evaluate.empty()) return mn::jobs::evaluate_only(options, *model, *evaluator, *comm);
   const mn::OptimizerOptions how = mn::jobs::optimizer_options(options, *comm);

@@ -7,6 +7,7 @@
 #include <mn/app/precision.hpp>
 #include <mn/app/reports.hpp>
 #include <mn/app/setup.hpp>
+#include <mn/app/weights.hpp>
 #include <mn/mn.hpp>
 #include <mn/train/extensions/allreduce_persistent.hpp>
 
@@ -112,7 +113,7 @@ int train(mn::Job& job, int argc, char** argv) {
   const auto comm = mn::jobs::set_up(options);
   const ImagenetData data = mn::jobs::open_imagenet(options, comm);
   const std::shared_ptr<Classifier> model = mn::jobs::create_model(options.arch, data.num_classes);
-  if (!options.initmodel.empty()) mn::load_model(options.initmodel, *model, *comm);
+  mn::jobs::load_initial_weights(options, *model, *comm);
   model->to(comm->device());
   auto evaluator = make_evaluator(options, data, model, comm);
   if (!options.evaluate.empty()) return mn::jobs::evaluate_only(options, *model, *evaluator, *comm);

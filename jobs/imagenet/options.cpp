@@ -23,7 +23,6 @@ void declare_data(Options& options, ImagenetOptions& given) {
 }
 
 void declare_training(Options& options, ImagenetOptions& given) {
-  options.add("initmodel", given.initmodel, "FILE", "begin with these weights (model.safetensors)");
   options.add_flag("test", given.test, "validate and log every 10 iterations: for trying things out");
   options.add("label-smoothing", given.label_smoothing, "part of the target spread over all classes", 0, 0.999);
 }

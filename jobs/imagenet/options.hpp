@@ -30,7 +30,6 @@ struct ImagenetOptions : CommonOptions {
   double min_crop = 0.08;
   std::string mean;  ///< empty: no mean image
   bool channels_last = false;
-  std::string initmodel;
   bool test = false;
   double label_smoothing = 0;
 };

@@ -6,6 +6,7 @@
 #include <mn/app/precision.hpp>
 #include <mn/app/reports.hpp>
 #include <mn/app/setup.hpp>
+#include <mn/app/weights.hpp>
 #include <mn/mn.hpp>
 
 #include "mnist/data.hpp"
@@ -68,6 +69,7 @@ int train(mn::Job& job, int argc, char** argv) {
       data.train, mn::LoaderOptions{.batchsize = options.batchsize, .device = comm->device()});
 
   Mlp model(options.unit);
+  mn::jobs::load_initial_weights(options, *model, *comm);
   model->to(comm->device());
   auto evaluator = make_evaluator(options, data, model, comm);
   if (!options.evaluate.empty()) return mn::jobs::evaluate_only(options, *model, *evaluator, *comm);

@@ -1,8 +1,4 @@
-#include <cstdio>
-#include <optional>
-
 #include <mn/app/reports.hpp>
-#include <mn/train/checkpoint/safetensors.hpp>
 #include <mn/train/extensions/best_snapshot.hpp>
 #include <mn/train/extensions/dump_graph.hpp>
 #include <mn/train/extensions/early_stopping.hpp>
@@ -84,21 +80,6 @@ Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_
   add_learning_rate(trainer, options, log, period);
   add_checkpoints(trainer, options, log, period);
   return reports;
-}
-
-void save_weights(Trainer& trainer, const Reports& reports) {
-  std::optional<ext::AveragedWeights> averaged;
-  if (reports.average != nullptr) averaged.emplace(*reports.average);
-  save_model(trainer.out() / "model.safetensors", trainer.model(), trainer.communicator());
-}
-
-int evaluate_only(const CommonOptions& options, torch::nn::Module& model, Evaluator& evaluator, Communicator& comm) {
-  load_model(options.evaluate, model, comm);
-  for (const auto& [name, value] : evaluator.evaluate()) {
-    if (comm.rank() == 0) std::printf("validation/main/%s %g\n", name.c_str(), value);
-  }
-  std::fflush(stdout);
-  return 0;
 }
 
 }  // namespace mn::jobs

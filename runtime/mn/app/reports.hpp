@@ -29,11 +29,4 @@ struct Reports {
 Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
                     Interval period);
 
-/// Collective, after training: OUT/model.safetensors, with averaged weights where there are some.
-void save_weights(Trainer& trainer, const Reports& reports);
-
-/// Collective: --evaluate. Loads the weights and prints the metrics on rank 0; returns the job's exit status.
-[[nodiscard]] int evaluate_only(const CommonOptions& options, torch::nn::Module& model, Evaluator& evaluator,
-                                Communicator& comm);
-
 }  // namespace mn::jobs

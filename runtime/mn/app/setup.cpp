@@ -54,6 +54,9 @@ void add_training_options(Options& options, CommonOptions& common) {
               "which of its values are better; auto: higher for accuracies", {"auto", "lower", "higher"});
   options.add_flag("best", common.keep_best, "keep the checkpoint of the best report as DIR/snapshot_best");
   options.add("early-stop", common.early_stop, "end after so many reports without a better value; 0: never", 0);
+  options.add("initmodel", common.initmodel, "FILE", "begin with these weights: model.safetensors, or a checkpoint's");
+  options.add_flag("initmodel-partial", common.initmodel_partial,
+                   "take those weights of --initmodel whose names and shapes are the model's, and name the others");
   options.add("evaluate", common.evaluate, "FILE", "only validate the weights of a checkpoint or of model.safetensors");
   options.add_flag("one-batch", common.one_batch, "one update, one minibatch of validation, then the end: a test run");
 }

@@ -43,6 +43,8 @@ struct CommonOptions : UpdateOptions {
   std::string monitor_better = "auto";  ///< lower, higher
   std::int64_t early_stop = 0;          ///< reports; 0: training does not end early
   bool keep_best = false;
+  std::string initmodel;  ///< empty: random weights
+  bool initmodel_partial = false;
   std::string evaluate;  ///< empty: train
   bool one_batch = false;
 };
