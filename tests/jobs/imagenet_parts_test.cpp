@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <mn/app/precision.hpp>
 #include <mn/app/update.hpp>
 #include <mn/core/error.hpp>
 #include <mn/train/fused_adam.hpp>
@@ -169,6 +170,23 @@ TEST(MakeOptimizer, KnowsEachByItsName) {
   EXPECT_NE(dynamic_cast<FusedAdam*>(make("adam").get()), nullptr);
   EXPECT_NE(dynamic_cast<FusedAdamW*>(make("adamw").get()), nullptr);
   EXPECT_NE(dynamic_cast<Lamb*>(make("lamb").get()), nullptr);
+}
+
+/// Products of matrices in bfloat16, with gradients of float32, only while the scope lives.
+TEST(AutocastScope, RunsProductsInBfloat16) {
+  const at::Tensor a = torch::randn({4, 4}).requires_grad_();
+  const at::Tensor b = torch::randn({4, 4});
+  for (const char* precision : {"bf16", "fp32", "tf32"}) {
+    const bool rounds = std::string(precision) == "bf16";
+    {
+      const AutocastScope scope(precision, Device());
+      const at::Tensor product = a.mm(b);
+      EXPECT_EQ(product.scalar_type(), rounds ? torch::kBFloat16 : torch::kFloat) << precision;
+      product.to(torch::kFloat).sum().backward();
+      EXPECT_EQ(a.grad().scalar_type(), torch::kFloat);
+    }
+    EXPECT_EQ(a.mm(b).scalar_type(), torch::kFloat) << "after " << precision;
+  }
 }
 
 TEST(CheckOptions, SmallImagesAreAnError) {
