@@ -19,6 +19,8 @@
 #include <mn/tensor/messages.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/train/checkpoint/checkpoint_folder.hpp>
+#include <mn/train/checkpoint/checkpoint_info.hpp>
+#include <mn/train/checkpoint/optimizer_archive.hpp>
 #include <mn/train/checkpoint/random_state.hpp>
 #include <mn/train/checkpoint/safetensors.hpp>
 #include <mn/train/evaluator.hpp>

@@ -9,6 +9,7 @@
 #include <mn/core/json.hpp>
 #include <mn/train/checkpoint/checkpoint.hpp>
 #include <mn/train/checkpoint/checkpoint_folder.hpp>
+#include <mn/train/checkpoint/checkpoint_info.hpp>
 #include <mn/train/extensions/log_report.hpp>
 #include <mn/train/extensions/snapshot.hpp>
 
@@ -163,6 +164,19 @@ TEST_P(ResumeTest, IsBitIdenticalToTrainingWithoutABreak) {
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, ResumeTest, testing::Bool(),
                          [](const auto& with) { return with.param ? "Momentum" : "Adam"; });
+
+TEST(CheckpointInfoTest, SaysHowFarTrainingWas) {
+  const TestFolder folder(world());
+  ToyJob job(world(), {.size = 48 * world()->size(), .trainer = {.iterations = 18, .out = folder.path()}});
+  EXPECT_EQ(job.trainer->run(), 0);
+  job.trainer->save(folder.path() / "half");
+  const CheckpointInfo info = read_checkpoint_info(folder.path() / "half");
+  EXPECT_EQ(info.iteration, 18);
+  EXPECT_EQ(info.epoch, 1);
+  EXPECT_DOUBLE_EQ(info.epoch_detail, 1.5);
+  EXPECT_EQ(info.ranks, world()->size());
+  EXPECT_THROW((void)read_checkpoint_info(folder.path() / "absent"), Error);
+}
 
 TEST(ResumeAcrossTest, AnyNumberOfRanksContinuesTheSameTraining) {
   const TestFolder folder(world());

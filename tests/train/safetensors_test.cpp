@@ -190,6 +190,8 @@ TEST(SafetensorsTest, RankZeroSavesAndAllRanksLoad) {
   for (const auto& item : roots.named_parameters())
     EXPECT_TRUE(loaded.named_parameters()[item.key()].equal(item.value()));
   EXPECT_TRUE(loaded.running_mean.equal(torch::ones({6})));
+  EXPECT_TRUE(load_safetensors(path).front().second.defined());
+  EXPECT_THROW((void)load_safetensors(folder.path() / "absent"), Error);
 
   EXPECT_THROW(load_model(folder.path() / "absent", loaded, *world()), DataError);
   EXPECT_THROW(save_model(folder.path() / "absent" / "model", loaded, *world()), DataError);

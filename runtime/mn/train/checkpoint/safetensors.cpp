@@ -100,6 +100,10 @@ NamedTensors from_safetensors(std::string_view bytes, const std::string& source)
   return tensors;
 }
 
+NamedTensors load_safetensors(const std::filesystem::path& path) {
+  return from_safetensors(read_file(path), path.string());
+}
+
 void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source) {
   std::map<std::string, at::Tensor> given(tensors.begin(), tensors.end());
   const NamedTensors own = named_tensors(module);
@@ -160,7 +164,7 @@ template <class Copy>
 void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm, const Copy& copy) {
   const std::string source = path.string();
   const auto load = [&] {
-    if (!is_checkpoint(path)) return copy(from_safetensors(read_file(path), source), source);
+    if (!is_checkpoint(path)) return copy(load_safetensors(path), source);
     const Checkpoint checkpoint = read_checkpoint(path);
     copy(from_safetensors(checkpoint.model, source), source);
     use_averages(module, from_safetensors(checkpoint.extensions, source));

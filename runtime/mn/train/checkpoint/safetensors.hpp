@@ -27,6 +27,9 @@ class Communicator;
 /// `source` unless every byte is what the format says. Local.
 [[nodiscard]] NamedTensors from_safetensors(std::string_view bytes, const std::string& source);
 
+/// The same of a file.
+[[nodiscard]] NamedTensors load_safetensors(const std::filesystem::path& path);
+
 /// Copies tensors into the module's parameters and buffers. Throws DataError that begins with `source`, with nothing
 /// copied, unless names, shapes and dtypes are the module's own. Local.
 void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source);
