@@ -242,7 +242,8 @@ Request Communicator::isend(ConstBufferView buffer, int dest, int tag) {
   check_peer("isend", "dest", dest, rank(), size());
   check_tag("isend", tag, kMaxTag);
   check_buffer("isend", "buffer", buffer, device_);
-  const BufferView view(const_cast<void*>(buffer.data), buffer.count, buffer.dtype, buffer.device);  // only read
+  const BufferView view(const_cast<void*>(buffer.data), buffer.count, buffer.dtype, buffer.device,
+                        buffer.stream);  // only read
   const bool stages = stage_for_mpi(buffer) != nullptr;
   auto message = std::make_unique<Request::Impl>(sending(buffer, dest), stages ? device_.index : -1, view);
   message->send(dest, tag, mpi_comm(), count_limit_);
