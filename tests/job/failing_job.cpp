@@ -7,6 +7,7 @@
 // 0. WAY handled: the program has a handler for SIGSEGV of its own.
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -92,6 +93,13 @@ void throw_above_a_wait() {
   throw std::runtime_error("the disk is full");
 }
 
+constexpr std::uintptr_t kInPageZero = 24;
+
+void write_to_page_zero() {
+  const volatile std::uintptr_t address = kInPageZero;  // unknown to the compiler
+  *reinterpret_cast<volatile int*>(address) = 1;
+}
+
 void fail(const std::string& how) {
   stamp();
   if (how == "throw-above-a-wait") throw_above_a_wait();
@@ -100,7 +108,7 @@ void fail(const std::string& how) {
   if (how == "throw-from-thread") std::thread([] { throw std::runtime_error("thrown in a thread"); }).join();
   if (how == "usage") throw mn::UsageError("--epoch must be positive");  // given to one rank alone: no agreement
   if (how == "segv") raise(SIGSEGV);
-  if (how == "null") *reinterpret_cast<volatile int*>(24) = 1;
+  if (how == "null") write_to_page_zero();
   if (how == "usage-others-return") throw mn::UsageError("--epoch must be positive");
   if (how == "overflow") std::cout << overflow_stack(1 << 30);
   if (how == "abort") std::abort();
@@ -117,7 +125,8 @@ void fail(const std::string& how) {
 
 /// The program's own, from before the job began: it sees the address of the fault.
 void handle_segv(int, siginfo_t* info, void*) {
-  const char* text = info->si_addr == reinterpret_cast<void*>(24) ? "the program's own handler\n" : "another fault\n";
+  const char* text =
+      info->si_addr == reinterpret_cast<void*>(kInPageZero) ? "the program's own handler\n" : "another fault\n";
   [[maybe_unused]] const auto written = write(STDERR_FILENO, text, std::strlen(text));
   _exit(9);
 }
