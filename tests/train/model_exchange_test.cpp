@@ -69,7 +69,9 @@ TEST_P(OptimizerTest, TensorsTravelWithDtypeAndShape) {
   }
   for (const at::Tensor& odd : {torch::tensor(5.0), torch::empty({0, 3})}) {
     if (rank_ == 0) send_tensor(*comm_, odd, 1);
-    if (rank_ == 1) EXPECT_TRUE(recv_tensor(*comm_, 0).equal(odd));
+    if (rank_ == 1) {
+      EXPECT_TRUE(recv_tensor(*comm_, 0).equal(odd));
+    }
   }
 }
 
