@@ -171,7 +171,8 @@ struct Average {
   at::Tensor value;
   int updates = 0;
   void add(const at::Tensor& weights, double decay) {
-    const double d = std::min(decay, (1.0 + ++updates) / (10.0 + updates));
+    ++updates;
+    const double d = std::min(decay, (1.0 + updates) / (10.0 + updates));
     value = value * d + weights * (1 - d);
   }
 };
