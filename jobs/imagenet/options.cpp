@@ -23,19 +23,7 @@ void declare_data(Options& options, ImagenetOptions& given) {
 }
 
 void declare_training(Options& options, ImagenetOptions& given) {
-  options.add("initmodel", given.initmodel, "FILE", "begin with these weights (model.safetensors)");
   options.add_flag("test", given.test, "validate and log every 10 iterations: for trying things out");
-  options.add("optimizer", given.optimizer, "NAME", "sgd or lars", {"sgd", "lars"});
-  options.add("lr", given.lr,
-              "learning rate for a step of 256 samples, scaled in proportion to those of all ranks; 0: 0.1 for sgd, "
-              "0.01 for networks without batch normalization, 0.3 for lars",
-              0);
-  options.add("momentum", given.momentum, "of the optimizer", 0, 1);
-  options.add("weight-decay", given.weight_decay, "of all weights but biases and normalizations", 0);
-  options.add("schedule", given.schedule, "NAME",
-              "learning rate over time: constant, step (a tenth after 1/3, 2/3 and 8/9 of the epochs) or cosine",
-              {"constant", "step", "cosine"});
-  options.add("warmup", given.warmup, "epochs in which the learning rate rises to its scaled value", 0);
   options.add("label-smoothing", given.label_smoothing, "part of the target spread over all classes", 0, 0.999);
 }
 
@@ -55,6 +43,11 @@ void check_options(const ImagenetOptions& given) {
     throw UsageError("--image-size \"" + std::to_string(given.image_size) + "\" is too small for " + given.arch +
                      ", which needs at least " + std::to_string(least));
   }
+}
+
+double base_rate(const ImagenetOptions& given) {
+  if (given.lr > 0) return given.lr;
+  return given.optimizer == "sgd" ? sgd_learning_rate(given.arch) : default_rate(given.optimizer);
 }
 
 }  // namespace mn::jobs

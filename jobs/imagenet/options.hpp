@@ -13,6 +13,11 @@ struct ImagenetOptions : CommonOptions {
   ImagenetOptions() {
     batchsize = 32;
     epoch = 10;
+    optimizer = "sgd";
+    weight_decay = 1e-4;
+    schedule = "cosine";
+    warmup = 5;
+    lr_samples = 256;
   }
   std::string arch = "resnet50";
   std::string train;  ///< empty: the dataset "imagenet/train"
@@ -25,15 +30,7 @@ struct ImagenetOptions : CommonOptions {
   double min_crop = 0.08;
   std::string mean;  ///< empty: no mean image
   bool channels_last = false;
-  std::string initmodel;
   bool test = false;
-
-  std::string optimizer = "sgd";
-  double lr = 0;  ///< of 256 samples; 0: the network's own
-  double momentum = 0.9;
-  double weight_decay = 1e-4;
-  std::string schedule = "cosine";
-  double warmup = 5;
   double label_smoothing = 0;
 };
 
@@ -42,5 +39,8 @@ void declare_options(Options& options, ImagenetOptions& given);
 
 /// Throws UsageError if options contradict each other.
 void check_options(const ImagenetOptions& given);
+
+/// The learning rate of an update of 256 samples: --lr, or what suits the network and the optimizer.
+[[nodiscard]] double base_rate(const ImagenetOptions& given);
 
 }  // namespace mn::jobs

@@ -34,6 +34,28 @@ TEST(MemoryDataset, RejectsMismatchedBytes) {
   EXPECT_THROW(MemoryDataset(spec, samples), ArgumentError);
 }
 
+MemoryDataset dataset_with(std::vector<std::int64_t> labels, std::int64_t num_classes) {
+  SampleSpec spec;
+  spec.num_classes = num_classes;
+  RawSamples samples;
+  samples.bytes.resize(labels.size());
+  samples.labels = std::move(labels);
+  return MemoryDataset(spec, samples);
+}
+
+TEST(MemoryDataset, RejectsLabelsOutOfRange) {
+  EXPECT_THAT(message_of<ArgumentError>([] { dataset_with({2, 7}, 5); }), HasSubstr("sample 1"));
+  EXPECT_THAT(message_of<ArgumentError>([] { dataset_with({2, 7}, 5); }), HasSubstr("label 7: labels are 0 to 4"));
+  EXPECT_THAT(message_of<ArgumentError>([] { dataset_with({2, 0, -1}, 5); }), HasSubstr("label -1"));
+  EXPECT_THAT(message_of<ArgumentError>([] { dataset_with({2, 7, -1}, 0); }), HasSubstr("label -1: labels are 0 to 7"));
+}
+
+TEST(MemoryDataset, CountsTheClassesWhereNobodySaysHowMany) {
+  EXPECT_EQ(dataset_with({2, 7, 0}, 0).spec().num_classes, 8);
+  EXPECT_EQ(dataset_with({2, 7, 0}, 10).spec().num_classes, 10);
+  EXPECT_EQ(dataset_with({}, 0).spec().num_classes, 0);
+}
+
 TEST(EmptyDataset, HasTheSizeAndNoByte) {
   const auto empty = create_empty_dataset(*make_fixed(10));
   RawSamples out;

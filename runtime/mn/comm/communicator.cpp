@@ -80,37 +80,6 @@ bool Communicator::on_device(const Buffers& buffers, const Call& call) {
   return true;
 }
 
-void Communicator::send(ConstBufferView buffer, int dest, int tag) {
-  calls_->require_open("send");
-  check_peer("send", "dest", dest, rank(), size());
-  check_tag("send", tag, kMaxTag);
-  check_buffer("send", "buffer", buffer, device_);
-  on_host(stage_for_mpi(buffer), buffer, {}, [&](ConstBufferView in, BufferView) {
-    const MpiCount n(in.count, in.dtype, count_limit_);
-    mpi_check(MPI_Send(in.data, n.count(), n.type(), dest, tag, mpi_comm()), "send to rank " + std::to_string(dest),
-              in.bytes());
-  });
-}
-
-void Communicator::recv(BufferView buffer, int source, int tag) {
-  calls_->require_open("recv");
-  check_peer("recv", "source", source, rank(), size());
-  if (tag != kAnyTag) check_tag("recv", tag, kMaxTag);
-  check_buffer("recv", "buffer", buffer, device_);
-  on_host(stage_for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
-    const MpiCount n(out.count, out.dtype, count_limit_);
-    const std::string what = "recv from rank " + std::to_string(source);
-    MPI_Status status;
-    mpi_check(MPI_Recv(out.data, n.count(), n.type(), source, tag, mpi_comm(), &status), what, out.bytes());
-    MPI_Count received = 0;
-    mpi_check(MPI_Get_elements_x(&status, n.type(), &received), what, out.bytes());
-    if (static_cast<std::size_t>(received) != out.count) {
-      throw CommError(what + ": " + std::to_string(received) + " elements came, " + std::to_string(out.count) +
-                      " were expected: send and recv must agree on count and dtype");
-    }
-  });
-}
-
 void Communicator::bcast(BufferView buffer, int root, std::string_view name) {
   const auto checks = [&] {
     check_rank("bcast", "root", root, size());

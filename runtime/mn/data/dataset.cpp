@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include <mn/core/checksum.hpp>
@@ -9,6 +10,18 @@ namespace {
 
 std::uint64_t hash_of(std::span<const std::int64_t> values, std::uint64_t seed) {
   return hash64(std::as_bytes(values), seed);
+}
+
+/// Labels are 0 … num_classes − 1; a spec without a number of classes gets the one that the labels need.
+void check_labels(SampleSpec& spec, std::span<const std::int64_t> labels) {
+  if (spec.num_classes == 0 && !labels.empty())
+    spec.num_classes = std::max<std::int64_t>(std::ranges::max(labels), 0) + 1;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] >= 0 && labels[i] < spec.num_classes) continue;
+    throw ArgumentError("sample " + std::to_string(i) + " of a dataset in memory has label " +
+                        std::to_string(labels[i]) + ": labels are 0 to " + std::to_string(spec.num_classes - 1) +
+                        "; for other targets use a TensorDataset");
+  }
 }
 
 /// `size` samples without a byte.
@@ -64,6 +77,7 @@ MemoryDataset::MemoryDataset(SampleSpec spec, RawSamples samples)
     throw ArgumentError("a dataset in memory of " + std::to_string(n) + " labels got " +
                         std::to_string(samples_.bytes.size()) + " bytes: a mismatch");
   }
+  check_labels(spec_, samples_.labels);
 }
 
 void MemoryDataset::do_read(std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>*) const {

@@ -13,12 +13,14 @@ namespace mn {
 /// This rank's part of one global minibatch.
 struct Batch {
   at::Tensor data;                         ///< [samples, …]
-  at::Tensor target;                       ///< [samples], int64
+  at::Tensor target;                       ///< [samples], int64, for labels; [samples, …] for other targets
   std::int64_t samples = 0;                ///< may be 0 on a rank in the last step of an epoch; the shapes' tails stay
   std::vector<std::int64_t> indices = {};  ///< [samples] their numbers in the dataset, where the iterator knows them
+  std::vector<at::Tensor> more = {};       ///< a TensorDataset's fields after the first two: [samples, …] each
 };
 
-/// Minibatches, epoch after epoch. Every rank makes the same number of calls, though batches may differ in size.
+/// Minibatches, epoch after epoch. Every rank makes the same number of calls, though batches may differ in size. For
+/// one of your own, create_iterator() (function_iterator.hpp) needs one function.
 class Iterator {
  public:
   /// Iterators are held by pointers to this class.
@@ -38,6 +40,8 @@ class Iterator {
   virtual void load_state(const nlohmann::json& state) = 0;
   /// Seconds that next() has waited for data so far.
   [[nodiscard]] virtual double data_wait_s() const = 0;
+  /// Between how many ranks the samples are divided, which a Trainer compares with its communicator; 0: unknown.
+  [[nodiscard]] virtual int ranks() const { return 0; }
 };
 
 }  // namespace mn
