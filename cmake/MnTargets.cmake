@@ -124,7 +124,7 @@ function(mn_add_mpi_test name)
 endfunction()
 
 # mn_add_gpu_test(name RANKS 2 4 SOURCES … …): as mn_add_mpi_test, for machines with a GPU, which all ranks may share;
-# label gpu, and reported as not run elsewhere.
+# label gpu, and reported as not run elsewhere. tests/gpu/prove runs them all.
 function(mn_add_gpu_test name)
   cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "RANKS;SOURCES;LINKS;LABELS" ${ARGN})
   mn_test_program(${name} "${ARG_TORCH}" "${ARG_SOURCES}" "${ARG_LINKS};mn_mpi_test_main")
@@ -132,6 +132,7 @@ function(mn_add_gpu_test name)
     add_test(NAME ${name}.np${ranks} COMMAND ${PROJECT_SOURCE_DIR}/tests/support/on_gpu
              ${PROJECT_SOURCE_DIR}/tests/support/mpiexec ${ranks} $<TARGET_FILE:${name}>)
     mn_test_properties(${name}.np${ranks} "${ARG_TIMEOUT}" "${ARG_LABELS};gpu;mpi" ${ranks})
+    set_property(GLOBAL APPEND PROPERTY MN_GPU_TESTS "${name} ${ranks}")
   endforeach()
 endfunction()
 

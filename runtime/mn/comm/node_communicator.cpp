@@ -29,7 +29,8 @@ std::unique_ptr<SharedReducer> NodeCommunicator::do_share(std::span<const Buffer
   for (std::byte* each : node_->addresses(memory.get())) {
     controls.push_back(reinterpret_cast<SharedReducer::Control*>(each));
   }
-  return std::make_unique<SharedReducer>(buffers, std::move(offsets), std::move(controls), rank(), memory);
+  return std::make_unique<SharedReducer>(buffers, std::move(offsets), std::move(controls), rank(), node_->may_spin(),
+                                         memory);
 }
 
 std::shared_ptr<std::byte> NodeCommunicator::do_allocate(std::size_t bytes) {
