@@ -181,6 +181,8 @@ void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonit
   for (const int signal : kTerminations) {
     if (has_default_action(signal)) install(signal, handle_termination, kFlags);
   }
+  // MPI writes to the connection of a lost rank: that must not end this one before its loss is reported.
+  if (has_default_action(SIGPIPE)) install(SIGPIPE, SIG_IGN, 0);
 }
 
 void remove_signal_handlers() {
