@@ -14,6 +14,9 @@ int main(int argc, char** argv) {
   return mn::run_job(argc, argv, [](mn::Job&) {
     auto comm = mn::create_communicator("auto");
     torch::manual_seed(1);
+    // The noise comes with the samples, so that the number of ranks changes nothing. They are drawn before an optimizer
+    // lets the ranks' random numbers differ.
+    mn::TensorDataset samples(torch::randn({1200, 1}) * 0.5 + 4, torch::randn({1200, 1}));
     auto generator = make_network();
     auto discriminator = make_network();
     generator->to(comm->device());
@@ -25,8 +28,6 @@ int main(int argc, char** argv) {
     auto of_generator = optimizer_of(generator);
     auto of_discriminator = optimizer_of(discriminator);
 
-    // The noise comes with the samples, so that the number of ranks changes nothing.
-    mn::TensorDataset samples(torch::randn({1200, 1}) * 0.5 + 4, torch::randn({1200, 1}));
     mn::TensorLoader loader(samples, comm, {.batchsize = 60 / comm->size(), .shuffle = true});
     const auto loss_of = [&](const torch::Tensor& input, double target) {
       const auto score = discriminator->forward(input);

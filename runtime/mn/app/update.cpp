@@ -61,7 +61,7 @@ void add_update_options(Options& options, UpdateOptions& update) {
   options.add(
       "schedule", update.schedule, "NAME",
       "learning rate over time: constant, step (a tenth after 1/3, 2/3 and 8/9 of the epochs), cosine, onecycle, "
-      "or plateau (lower when --monitor gets no better)",
+      "or plateau (lower when the monitored value gets no better)",
       {"constant", "step", "cosine", "onecycle", "plateau"});
   options.add("warmup", update.warmup, "epochs in which the learning rate rises", 0);
   options.add("plateau-factor", update.plateau_factor, "by which --schedule plateau multiplies the learning rate", 0,

@@ -126,7 +126,10 @@ class Request::Impl {
 
   void receive(int source, int tag, MPI_Comm comm, std::size_t limit) {
     receives_ = true;
-    if (stage_) host_ = stage_->copy_in(buffer_);
+    if (stage_) {
+      host_ = stage_->copy_in(buffer_);
+      stage_->wait();  // a copy that came later would overwrite the message
+    }
     mpi_check(MPI_Irecv(&header_, sizeof header_, MPI_BYTE, source, tag, comm, &requests_[0]), what_);
     if (host_.count == 0) return;
     const MpiCount n(host_.count, host_.dtype, limit);
