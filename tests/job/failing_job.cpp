@@ -1,10 +1,11 @@
 // failing_job HOW RANK [WAY]: a job in which RANK ("all": every rank at once) fails HOW while the others wait for it in
 // a collective (WAY computing: while they compute for 60 s). HOW wait: prints "rank N pid P" from each rank.
 // WAY chatty: every rank goes on writing to stderr meanwhile; full-stdout, full-stderr: into a full pipe that nobody
-// reads. HOW above-thread: every rank, with a communication thread at work below it (WAY uneven: a rank waits there for
-// ever); caught-above-thread: and catches the exception. HOW throw-above-a-wait: a destructor on the way never returns.
-// HOW return: RANK returns 3; return-differs: the others return 0; usage-others-return: RANK throws, the others return
-// 0. WAY handled: the program has a handler for SIGSEGV of its own.
+// reads; broken-pipe: every rank writes to a pipe without a reader, as MPI does to a lost rank. HOW above-thread: every
+// rank, with a communication thread at work below it (WAY uneven: a rank waits there for ever); caught-above-thread:
+// and catches the exception. HOW throw-above-a-wait: a destructor on the way never returns. HOW return: RANK returns 3;
+// return-differs: the others return 0; usage-others-return: RANK throws, the others return 0. WAY handled: the program
+// has a handler for SIGSEGV of its own.
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -63,7 +64,16 @@ void write_on(std::FILE* file) {
   }).detach();
 }
 
+void write_to_broken_pipe() {
+  int ends[2];
+  if (pipe(ends) != 0) throw std::runtime_error("no pipe");
+  close(ends[0]);
+  if (write(ends[1], "x", 1) >= 0) throw std::runtime_error("a pipe without a reader takes what is written");
+  close(ends[1]);
+}
+
 void go_on_writing(const std::string& way) {
+  if (way == "broken-pipe") write_to_broken_pipe();
   if (way == "full-stdout") clog(STDOUT_FILENO);
   if (way == "full-stderr") clog(STDERR_FILENO);
   if (way == "full-stdout") write_on(stdout);
