@@ -43,7 +43,7 @@ void load_model(const std::filesystem::path& path, torch::nn::Module& module, Co
 
 /// Names of tensors: what load_matching() did with each.
 struct LoadReport {
-  std::vector<std::string> loaded;
+  std::vector<std::string> loaded;      ///< taken from the file
   std::vector<std::string> other_form;  ///< in both, but of another shape or dtype
   std::vector<std::string> missing;     ///< in the model alone
   std::vector<std::string> extra;       ///< in the file alone

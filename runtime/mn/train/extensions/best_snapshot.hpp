@@ -14,6 +14,7 @@ namespace mn::extensions {
 /// Snapshot, so that other checkpoints know the best too.
 class BestSnapshot final : public Extension {
  public:
+  /// `monitor` says which value, and which is better.
   explicit BestSnapshot(Monitor monitor) : monitor_(std::move(monitor)) {}
 
   [[nodiscard]] std::string name() const override { return "BestSnapshot"; }

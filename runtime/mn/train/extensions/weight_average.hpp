@@ -48,6 +48,7 @@ class WeightAverage final : public Extension {
 /// While it lives, a model has its averaged weights.
 class AveragedWeights {
  public:
+  /// `average` must outlive this.
   explicit AveragedWeights(WeightAverage& average) : average_(average) { average_.swap(); }
   ~AveragedWeights() { average_.swap(); }
   AveragedWeights(const AveragedWeights&) = delete;
