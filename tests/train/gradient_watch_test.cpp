@@ -147,6 +147,25 @@ TEST_P(WatchTest, AStepThatIsLeftOutIsForgotten) {
   }
 }
 
+/// A gradient that was dropped leaves its address to any tensor, also to a new gradient.
+TEST_P(WatchTest, ANewGradientMayHaveTheAddressOfOneThatWasReduced) {
+  for (std::size_t others = 0; others < 8; ++others) {
+    optimizer_.reset();
+    optimizer_ = sgd({p_});  // its first reduction is not made where the later ones are
+    optimizer_->zero_grad();
+    p_.sum().backward();
+    optimizer_->reduce_gradients();
+    const at::Tensor loss = p_.sum();
+    std::vector<at::Tensor> between;
+    while (between.size() < others) between.push_back(torch::ones({1}));
+    optimizer_->actual().zero_grad();
+    between.clear();  // so many tensors take other addresses first
+    loss.backward();
+    p_.sum().backward();
+    optimizer_->step();
+  }
+}
+
 TEST_P(WatchTest, ReductionsAreWeightedAsSteps) {
   optimizer_->reduce_gradients(rank_ + 1);
   double weighted = 0;

@@ -42,11 +42,10 @@ GradientWatch::GradientWatch(std::vector<at::Tensor> parameters, Depth depth)
 
 void GradientWatch::arrived(std::size_t i) {
   backward_ran_ = true;
-  const at::Tensor& gradient = parameters_[i].grad();
-  if (gradient.defined() && gradient.unsafeGetTensorImpl() == reduced_[i]) {
+  if (reduced_[i].is(parameters_[i].grad())) {
     added_to_reduced_ = true;
   } else {
-    reduced_[i] = nullptr;  // dropped: the buffer may use the same tensor for the new gradient
+    reduced_[i] = {};  // dropped: the buffer may use the same tensor for the new gradient
   }
 }
 
@@ -54,12 +53,12 @@ void GradientWatch::record(std::size_t i) {
   if (depth_ == Depth::kOff) return;
   const at::Tensor& gradient = parameters_[i].grad();
   if (!gradient.defined()) return;
-  entries_[i] = {gradient.unsafeGetTensorImpl(), static_cast<std::uint32_t>(gradient._version()), mark_of(gradient)};
+  entries_[i] = {true, Known(gradient), static_cast<std::uint32_t>(gradient._version()), mark_of(gradient)};
 }
 
 void GradientWatch::forget() {
   entries_.assign(parameters_.size(), {});
-  reduced_.assign(parameters_.size(), nullptr);
+  reduced_.assign(parameters_.size(), {});
   backward_ran_ = false;
   added_to_reduced_ = false;
 }
@@ -77,9 +76,8 @@ std::optional<std::size_t> GradientWatch::changed() const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Entry& entry = entries_[i];
     const at::Tensor& gradient = parameters_[i].grad();
-    if (entry.tensor == nullptr || !gradient.defined()) continue;
-    const bool same = gradient.unsafeGetTensorImpl() == entry.tensor &&
-                      static_cast<std::uint32_t>(gradient._version()) == entry.version &&
+    if (!entry.recorded || !gradient.defined()) continue;
+    const bool same = entry.tensor.is(gradient) && static_cast<std::uint32_t>(gradient._version()) == entry.version &&
                       mark_of(gradient) == entry.mark;
     if (!same && !is_zero(gradient)) return i;
   }
@@ -88,16 +86,12 @@ std::optional<std::size_t> GradientWatch::changed() const {
 
 void GradientWatch::mark_reduced() {
   forget();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const at::Tensor& gradient = parameters_[i].grad();
-    if (gradient.defined()) reduced_[i] = gradient.unsafeGetTensorImpl();
-  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) reduced_[i] = Known(parameters_[i].grad());
 }
 
 bool GradientWatch::keeps_reduced() const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const at::Tensor& gradient = parameters_[i].grad();
-    if (gradient.defined() && gradient.unsafeGetTensorImpl() == reduced_[i]) return true;
+    if (reduced_[i].is(parameters_[i].grad())) return true;
   }
   return false;
 }

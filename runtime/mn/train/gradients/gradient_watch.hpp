@@ -46,8 +46,21 @@ class GradientWatch {
   [[nodiscard]] bool added_to_reduced() const noexcept { return added_to_reduced_; }
 
  private:
+  /// Knows a tensor again also when it was freed: no other tensor takes its address meanwhile.
+  class Known {
+   public:
+    Known() : tensor_(at::Tensor().getIntrusivePtr()) {}
+    explicit Known(const at::Tensor& tensor) : tensor_(tensor.getIntrusivePtr()) {}
+    [[nodiscard]] bool is(const at::Tensor& other) const {
+      return other.defined() && tensor_._unsafe_get_target() == other.unsafeGetTensorImpl();
+    }
+
+   private:
+    c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> tensor_;
+  };
   struct Entry {
-    const c10::TensorImpl* tensor = nullptr;  // null: not recorded
+    bool recorded = false;
+    Known tensor;
     std::uint32_t version = 0;
     std::uint64_t mark = 0;  // of its elements
   };
@@ -56,7 +69,7 @@ class GradientWatch {
   std::vector<at::Tensor> parameters_;
   Depth depth_;
   std::vector<Entry> entries_;
-  std::vector<const c10::TensorImpl*> reduced_;
+  std::vector<Known> reduced_;
   bool backward_ran_ = false;
   bool added_to_reduced_ = false;
 };
