@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include <mn/comm/half_conversion.hpp>
+#include <mn/core/half_conversion.hpp>
 #include <mn/comm/reduce.hpp>
 
 #include "tests/comm/values.hpp"

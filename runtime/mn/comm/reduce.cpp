@@ -3,8 +3,8 @@
 #include <memory>
 #include <type_traits>
 
-#include <mn/comm/half.hpp>
-#include <mn/comm/half_conversion.hpp>
+#include <mn/core/half.hpp>
+#include <mn/core/half_conversion.hpp>
 #include <mn/comm/reduce.hpp>
 
 // One binary serves every x86-64: the loader picks the widest version that the CPU has (set by CMake where it works).

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
 #include <mn/data/manifest.hpp>
 #include <mn/data/shard_content.hpp>
 #include <mn/data/shard_writer.hpp>
@@ -38,9 +39,7 @@ class ShardWriter::Impl {
   Impl(std::filesystem::path folder, SampleSpec spec, ShardWriterOptions options)
       : folder_(std::move(folder)), spec_(std::move(spec)), options_(std::move(options)) {
     check_spec(spec_, options_.split);
-    std::error_code error;
-    std::filesystem::create_directories(folder_, error);
-    if (error) throw DataError("cannot make the folder " + folder_.string() + ": " + error.message());
+    make_folders(folder_);
     check_no_shards_in(folder_);
     begin_shard();
   }

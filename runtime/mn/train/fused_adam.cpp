@@ -2,14 +2,13 @@
 #include <string>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <mn/core/error.hpp>
 #include <mn/train/fused_adam.hpp>
+#include <mn/train/step_groups.hpp>
 
 namespace mn {
 namespace {
@@ -21,21 +20,6 @@ struct Lists {
   std::vector<at::Tensor> parameters, gradients, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps;
 };
 
-/// The optimizer's own kind of state, made as it makes it, so that checkpoints of one load into the other.
-template <class State>
-State& state_of(Optimizer& optimizer, const at::Tensor& parameter, bool amsgrad) {
-  auto& slot = optimizer.state()[parameter.unsafeGetTensorImpl()];
-  if (!slot) {
-    auto fresh = std::make_unique<State>();
-    fresh->step(0);
-    fresh->exp_avg(at::zeros_like(parameter));
-    fresh->exp_avg_sq(at::zeros_like(parameter));
-    if (amsgrad) fresh->max_exp_avg_sq(at::zeros_like(parameter));
-    slot = std::move(fresh);
-  }
-  return static_cast<State&>(*slot);
-}
-
 /// Calls kernel(lists, options) for each device and dtype of a group.
 template <class Options, class State, class Kernel>
 void step_group(Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, const Kernel& kernel) {
@@ -46,7 +30,7 @@ void step_group(Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, 
     if (!parameter.grad().defined()) continue;
     if (parameter.grad().is_sparse())
       throw ArgumentError("a fused Adam rejects sparse gradients: use torch::optim::SGD");
-    auto& state = state_of<State>(optimizer, parameter, options.amsgrad());
+    auto& state = adam_state<State>(optimizer, parameter, options.amsgrad());
     state.step(state.step() + 1);
     const std::string device = parameter.device().str();
     at::Tensor& step = step_tensors[{device, state.step()}];
@@ -64,14 +48,8 @@ void step_group(Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, 
 
 template <class Options, class State, class Kernel>
 at::Tensor step_all(Optimizer& optimizer, const Optimizer::LossClosure& closure, const Kernel& kernel) {
-  at::Tensor loss;
-  if (closure) {
-    const at::AutoGradMode with_gradients(true);
-    loss = closure();
-  }
-  const at::NoGradGuard no_grad;
-  for (auto& group : optimizer.param_groups()) step_group<Options, State>(optimizer, group, kernel);
-  return loss;
+  return step_groups(optimizer, closure,
+                     [&](auto& group) { step_group<Options, State>(optimizer, group, kernel); });
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include <cmath>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_addcmul.h>
 #include <ATen/ops/_foreach_div.h>
@@ -13,10 +12,10 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <mn/core/error.hpp>
 #include <mn/train/lamb.hpp>
+#include <mn/train/step_groups.hpp>
 
 namespace mn {
 namespace {
@@ -36,26 +35,7 @@ Lamb::Lamb(std::vector<at::Tensor> parameters, const torch::optim::AdamWOptions&
 }
 
 at::Tensor Lamb::step(LossClosure closure) {
-  at::Tensor loss;
-  if (closure) {
-    const at::AutoGradMode with_gradients(true);
-    loss = closure();
-  }
-  const at::NoGradGuard no_grad;
-  for (auto& group : param_groups()) step_group(group);
-  return loss;
-}
-
-torch::optim::AdamWParamState& Lamb::moments_of(const at::Tensor& parameter) {
-  auto& slot = state_[parameter.unsafeGetTensorImpl()];
-  if (!slot) {
-    auto fresh = std::make_unique<torch::optim::AdamWParamState>();
-    fresh->step(0);
-    fresh->exp_avg(at::zeros_like(parameter));
-    fresh->exp_avg_sq(at::zeros_like(parameter));
-    slot = std::move(fresh);
-  }
-  return static_cast<torch::optim::AdamWParamState&>(*slot);
+  return step_groups(*this, closure, [this](auto& group) { step_group(group); });
 }
 
 void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
@@ -68,7 +48,7 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
   for (const bool is_weight : {true, false}) {
     for (const auto& parameter : group.params()) {
       if (!parameter.grad().defined() || (parameter.dim() >= 2) != is_weight) continue;
-      auto& moments = moments_of(parameter);
+      auto& moments = adam_state<torch::optim::AdamWParamState>(*this, parameter, /*amsgrad=*/false);
       moments.step(moments.step() + 1);
       parameters.push_back(parameter);
       gradients.push_back(parameter.grad());

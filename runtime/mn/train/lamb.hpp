@@ -23,7 +23,6 @@ class Lamb : public torch::optim::AdamW {
 
  private:
   void step_group(torch::optim::OptimizerParamGroup& group);
-  torch::optim::AdamWParamState& moments_of(const at::Tensor& parameter);
 };
 
 }  // namespace mn

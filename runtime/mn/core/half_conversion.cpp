@@ -2,8 +2,8 @@
 #include <immintrin.h>
 #endif
 
-#include <mn/comm/half.hpp>
-#include <mn/comm/half_conversion.hpp>
+#include <mn/core/half.hpp>
+#include <mn/core/half_conversion.hpp>
 
 namespace mn {
 namespace {
