@@ -24,7 +24,10 @@ std::string guess_master_address(const Connection& connection, const Variables& 
   if (here.inter_size == 1) return "127.0.0.1";
   if (!connection.master_address.empty()) return connection.master_address;
   if (here.layout) return here.layout->hosts.front();
-  if (const auto nodes = variables.get("SLURM_JOB_NODELIST")) return hosts_of_list(*nodes).at(0);
+  // The job may have more nodes than the step, whose first has rank 0.
+  for (const char* list : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}) {
+    if (const auto nodes = variables.get(list)) return hosts_of_list(*nodes).at(0);
+  }
   return here.inter_rank == 0 ? own_address(routed_interfaces(), resolve(host_name())) : "";
 }
 
@@ -54,7 +57,9 @@ Outcome check_alone(const Connection& connection, const ThisRank& rank) {
   share.node = collect_node_facts(here, rank.surroundings, rank.is_compared());
   share.ranks.assign(static_cast<std::size_t>(here.intra_size), collect_rank_facts(here, rank.surroundings));
   const bool own_mask = has_own_mask(variables, share.ranks[0]);
-  bind(share, {.bind_cores = rank.options.bind && !own_mask, .oversubscribe_gpu = rank.may_share_gpus()});
+  BindingOptions binding = rank.binding_options();
+  binding.bind_cores = binding.bind_cores && !own_mask;
+  bind(share, binding);
 
   Outcome outcome;
   outcome.binding = share.bindings[static_cast<std::size_t>(here.intra_rank)];

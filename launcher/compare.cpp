@@ -83,7 +83,7 @@ class Comparison {
     NodeFacts facts = collect_node_facts(here_, rank_.surroundings, rank_.is_compared());
     facts.time = time;
     facts.network = hello_.network;
-    if (here_.inter_size > 1) {
+    if (here_.inter_size > 1 && rank_.is_compared()) {
       facts.network->failures = failed_connections(neighbors(), kConnectPatience);
       const std::string marker = exchange_.get<HelloFacts>(0, kHello).marker;
       if (!marker.empty()) {
@@ -114,7 +114,7 @@ class Comparison {
     NodeShare share;
     share.node = exchange_.get<NodeFacts>(ranks.front(), kNode);
     for (const int rank : ranks) share.ranks.push_back(exchange_.get<RankFacts>(rank, kRank));
-    bind(share, {.bind_cores = rank_.options.bind, .oversubscribe_gpu = rank_.may_share_gpus()});
+    bind(share, rank_.binding_options());
     return share;
   }
 

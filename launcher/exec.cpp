@@ -6,7 +6,6 @@
 #include <fstream>
 #include <iostream>
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <mn/core/exit_codes.hpp>
@@ -17,15 +16,6 @@ namespace mn::launcher {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kOtherFolder = "; name a folder that this node can write";
-
-void redirect(int stream, const fs::path& path) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0 || dup2(file, stream) < 0)
-    throw UsageError(with_errno("--output: cannot write " + path.string(), errno) + kOtherFolder);
-  close(file);
-}
 
 /// What execve's `error` means for a file that is there and executable.
 std::string why_not_run(const fs::path& program, int error) {
@@ -43,18 +33,6 @@ std::string why_not_run(const fs::path& program, int error) {
 }
 
 }  // namespace
-
-void redirect_output(const fs::path& folder, int rank) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw UsageError("--output: cannot make " + folder.string() + ": " + error.message() + kOtherFolder);
-  char name[32];
-  std::snprintf(name, sizeof name, "rank-%04d", rank);
-  std::cout.flush();
-  std::cerr.flush();
-  redirect(STDOUT_FILENO, folder / (std::string(name) + ".out"));
-  redirect(STDERR_FILENO, folder / (std::string(name) + ".err"));
-}
 
 void replace_process(const fs::path& program, const std::vector<std::string>& arguments, const Variables& environment) {
   // exec drops what is still in the buffers.

@@ -1,6 +1,8 @@
+#include <chrono>
 #include <iostream>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
@@ -10,6 +12,7 @@
 #include "launch.hpp"
 #include "options.hpp"
 #include "place/variables.hpp"
+#include "version.hpp"
 
 namespace {
 
@@ -19,7 +22,7 @@ int run(const mn::launcher::Options& options) {
       std::cout << mn::launcher::help_text();
       return 0;
     case mn::launcher::Action::kVersion:
-      std::cout << "mnlaunch " MN_VERSION "\n";
+      std::cout << "mnlaunch " MN_VERSION ", built with " << mn::launcher::mpi_of_build() << "\n";
       return 0;
     case mn::launcher::Action::kLaunch:
       break;
@@ -33,9 +36,15 @@ bool is_for_rank_zero() {
   return text && mn::parse_rank(*text).value_or(0) > 0;
 }
 
+/// Without a text another rank says why, perhaps later than this one has given up; at the first bad exit launchers kill
+/// the rest.
 int fail(const mn::Error& error, const std::string& who) {
-  if (*error.what() != '\0')
-    std::cerr << "mnlaunch: " << who << error.what() << std::endl;  // no text: another rank says it
+  constexpr std::chrono::seconds kForTheSpeaker{5};
+  if (*error.what() == '\0') {
+    std::this_thread::sleep_for(kForTheSpeaker);
+  } else {
+    std::cerr << "mnlaunch: " << who << error.what() << std::endl;
+  }
   return error.exit_code();
 }
 
@@ -55,7 +64,7 @@ int launch_and_report(const mn::launcher::Options& options) {
 
 int main(int argc, char** argv) {
   try {
-    return launch_and_report(mn::launcher::parse_options(argc, argv));
+    return launch_and_report(mn::launcher::parse_options(argc, argv, mn::launcher::presets_of_system()));
   } catch (const mn::UsageError& error) {
     return is_for_rank_zero() ? error.exit_code() : fail(error, "");
   } catch (const std::exception& error) {

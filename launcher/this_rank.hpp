@@ -26,6 +26,9 @@ struct ThisRank {
     const bool by_slurm = here.launcher == Launcher::kSlurm || is_slurm_pmix(here.job);
     return options.oversubscribe_gpu || (here.inter_size == 1 && !by_slurm);
   }
+  [[nodiscard]] BindingOptions binding_options() const {
+    return {.bind_cores = options.bind, .oversubscribe_gpu = may_share_gpus(), .cpu_map = options.cpu_map};
+  }
 };
 
 struct Outcome {

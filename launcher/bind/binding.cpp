@@ -66,6 +66,17 @@ int index_of(const RankResources& rank, const std::string& uuid) {
   return found == rank.gpus.end() ? -1 : static_cast<int>(found - rank.gpus.begin());
 }
 
+/// Whether rank `i` sees GPUs, and no other rank sees any of them.
+bool sees_alone(const std::vector<RankResources>& ranks, std::size_t i) {
+  const auto has = [](const RankResources& rank, const std::string& uuid) { return index_of(rank, uuid) >= 0; };
+  for (std::size_t other = 0; other < ranks.size(); ++other) {
+    const bool overlaps =
+        std::ranges::any_of(ranks[i].gpus, [&](const auto& gpu) { return has(ranks[other], gpu.uuid); });
+    if (other != i && overlaps) return false;
+  }
+  return !ranks[i].gpus.empty();
+}
+
 void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks, bool oversubscribe,
                  std::vector<Binding>& bindings) {
   const auto wishes = wishes_of(machine, ranks);
@@ -85,6 +96,7 @@ void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (bindings[i].gpu < 0) continue;
     bindings[i].shares_gpu = users[ranks[i].gpus[static_cast<std::size_t>(bindings[i].gpu)].uuid] > 1;
+    bindings[i].sees_alone = sees_alone(ranks, i);
   }
 }
 
@@ -153,6 +165,13 @@ void assign_cores(const Machine& machine, const std::vector<RankResources>& rank
   }
 }
 
+void apply_cpu_map(const Machine& machine, const std::vector<CpuSet>& map, std::vector<Binding>& bindings) {
+  for (std::size_t i = 0; i < std::min(map.size(), bindings.size()); ++i) {
+    bindings[i].cpus = map[i];
+    bindings[i].cores = std::max(1, static_cast<int>(cores_within(machine, map[i]).size()));
+  }
+}
+
 void assign_nics(const Machine& machine, const std::vector<RankResources>& ranks, std::vector<Binding>& bindings) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (const GpuSlot* gpu = slot_of_rank(machine, ranks[i], bindings[i]); gpu != nullptr && !gpu->nic.empty()) {
@@ -172,6 +191,7 @@ std::vector<Binding> bind_ranks(const Machine& machine, const std::vector<RankRe
   std::vector<Binding> bindings(ranks.size());
   assign_gpus(machine, ranks, options.oversubscribe_gpu, bindings);
   assign_cores(machine, ranks, options.bind_cores, bindings);
+  apply_cpu_map(machine, options.cpu_map, bindings);
   assign_nics(machine, ranks, bindings);
   return bindings;
 }

@@ -23,4 +23,7 @@ struct JobFacts {
   [[nodiscard]] const RankFacts& rank(int rank) const { return ranks[static_cast<std::size_t>(rank)]; }
 };
 
+/// Whether the job may open a GPU on that node.
+[[nodiscard]] inline bool has_gpus(const NodeFacts& node) { return node.driver && !node.driver->gpus.empty(); }
+
 }  // namespace mn::launcher

@@ -12,6 +12,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -122,21 +123,36 @@ bool is_free_port(int port) {
   return bind(socket.fd, reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0 && listen(socket.fd, 1) == 0;
 }
 
-Listener::Listener() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+Listener::Listener(int backlog)
+    : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), end_(eventfd(0, EFD_CLOEXEC)) {
   sockaddr_in any = endpoint("0.0.0.0", 0);
   socklen_t length = sizeof any;
   auto* address = reinterpret_cast<sockaddr*>(&any);
-  constexpr int kBacklog = 4096;  // every node may knock at once
-  if (bind(socket_, address, length) != 0 || listen(socket_, kBacklog) != 0 ||
+  if (end_ < 0 || bind(socket_, address, length) != 0 || listen(socket_, backlog) != 0 ||
       getsockname(socket_, address, &length) != 0) {
     const int error = errno;
     close(socket_);
+    close(end_);
     throw CommError(with_errno("cannot listen on a TCP port of this host", error));
   }
   port_ = ntohs(any.sin_port);
+  thread_ = std::thread([this] { accept_all(); });
 }
 
-Listener::~Listener() { close(socket_); }
+Listener::~Listener() {
+  eventfd_write(end_, 1);
+  thread_.join();
+  close(socket_);
+  close(end_);
+}
+
+void Listener::accept_all() const {
+  pollfd readable[] = {{socket_, POLLIN, 0}, {end_, POLLIN, 0}};
+  while (readable[1].revents == 0) {
+    if (poll(readable, 2, -1) < 0) continue;
+    for (int peer = 0; (peer = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC)) >= 0;) close(peer);
+  }
+}
 
 std::string try_connect(const std::string& address, int port, std::chrono::milliseconds patience) {
   const Socket socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};

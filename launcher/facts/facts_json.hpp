@@ -25,7 +25,7 @@ void from_json(const nlohmann::json& json, VerdictFacts& facts);
 void to_json(nlohmann::json& json, const VisibleGpu& gpu);
 void from_json(const nlohmann::json& json, VisibleGpu& gpu);
 
-/// Makes `facts` at most 16 KiB as CBOR: values of environment variables become hashes if need be.
+/// Makes `facts` at most 16 KiB as CBOR: if need be, values of environment variables become hashes (hash_of_value).
 void limit_size(NodeFacts& facts);
 
 }  // namespace mn::launcher

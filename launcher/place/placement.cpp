@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include <unistd.h>
+
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/ranks.hpp>
@@ -106,6 +108,15 @@ void reject_contradiction(const Placement& here, const Variables& variables) {
                    "without the other's variables (unset them before sbatch or srun)");
 }
 
+/// Where the launcher has no name for the job: what tells it from jobs of other users, and of other allocations.
+std::string name_of_job(const Variables& variables, const std::string& launcher) {
+  std::string name = launcher + " of user " + std::to_string(getuid());
+  for (const char* batch : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID"}) {
+    if (const auto job = variables.get(batch)) name += ", " + *job;
+  }
+  return name;
+}
+
 Placement placement_of_variables(const Variables& variables, Launcher launcher) {
   const LauncherVariables* names =
       find_names(variables, launcher == Launcher::kPmi ? kPmiVariables : std::span(kLauncherVariables));
@@ -115,7 +126,7 @@ Placement placement_of_variables(const Variables& variables, Launcher launcher) 
   here.source = names->launcher;
   here.rank = variables.needed(names->rank, here.source);
   here.size = variables.needed(names->size, here.source);
-  here.job = variables.get(names->job).value_or(here.source);
+  here.job = variables.get(names->job).value_or(name_of_job(variables, here.source));
   if (launcher == Launcher::kVariables) reject_contradiction(here, variables);
   if (here.size == 1) return here;
   here.intra_rank = variables.needed(names->local_rank, here.source);
@@ -182,7 +193,7 @@ Placement unchecked_placement(const Variables& variables, Launcher launcher, con
   }
   Placement alone;
   alone.source = "no launcher";
-  alone.job = "alone";
+  alone.job = "alone on " + host_name() + " " + std::to_string(getpid());
   alone.layout = Layout{{0}, {host_name()}};
   return alone;
 }

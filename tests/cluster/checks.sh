@@ -78,6 +78,26 @@ fault 'a broken GPU' 78 'warning \[gpu-health\] vn2: .*GPU 0000:3b:00 XID 79' "e
   --check strict true
 fault 'one machine as two nodes' 78 'warning \[machines\] vn\[1-2\]: ' "export MN_HARDWARE_ROOT=$work/hardware" \
   --check strict true
+# A port of a network card that is down on one node, as sysfs tells it. The same without its check, and as a warning.
+for node in up down; do
+  mkdir -p hardware.$node/{proc,dev/shm} hardware.$node/sys/class/infiniband/mlx5_0/ports/1
+  echo '400 Gb/sec (4X NDR)' >hardware.$node/sys/class/infiniband/mlx5_0/ports/1/rate
+done
+echo '4: ACTIVE' >hardware.up/sys/class/infiniband/mlx5_0/ports/1/state
+echo '1: DOWN' >hardware.down/sys/class/infiniband/mlx5_0/ports/1/state
+export MN_HARDWARE_ROOT=$work/hardware.up
+fault 'a link that is down' 78 'error \[fabric\] vn2: the network port mlx5_0/1 is DOWN' \
+  "export MN_HARDWARE_ROOT=$work/hardware.down" --skip memlock true
+fault 'a link that is down, as a warning' 0 'warning \[fabric\] vn2: the network port mlx5_0/1 is DOWN' \
+  "export MN_HARDWARE_ROOT=$work/hardware.down" --skip memlock --warn fabric true
+unset MN_HARDWARE_ROOT
+
+# A copy that was cut off has the build id of the whole.
+"$cluster/two_nodes" in vn1 cp "$selftest" /tmp/local/job
+"${on_vn2[@]}" sh -c 'head -c -1000 "$1" >/tmp/local/job; chmod +x /tmp/local/job' - "$selftest"
+fault 'a copy that was cut off' 78 'error \[program\] vn2: the size of the program is' : /tmp/local/job
+"${on_vn2[@]}" rm /tmp/local/job
+
 fault 'small memlock' 78 'error \[memlock\] vn2: locked memory is limited' \
   "ulimit -l 64; export MN_HARDWARE_ROOT=$work/hardware" true
 

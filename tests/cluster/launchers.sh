@@ -106,6 +106,14 @@ for way in 'srun -Q -N2 --ntasks-per-node=2' "${on_vn1[*]} mpiexec -n 4 -host vn
   same "MPI under $way" "$four" "$(awk '$1 ~ /^[0-9]+$/ {print $1, $2, $3, $4}' out)"
 done
 
+# The batch scripts' way: at the first rank that is gone srun ends the rest, which must not hide what all ask for.
+echo 'a requeue under --kill-on-bad-exit'
+for last in 0 1; do
+  seen=0
+  timeout -k 5 60 srun -Q --kill-on-bad-exit=1 -N2 --ntasks-per-node=1 "$mnlaunch" "$build/tests/failing_job" requeue $last >out 2>&1 || seen=$?
+  [ $seen = 75 ] || fail "a requeue, rank $last comes last: status $seen, $(cat out)"
+done
+
 python=$build/torch-env/bin/python
 if [ -x "$python" ]; then
   echo 'Python DDP'

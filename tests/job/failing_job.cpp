@@ -2,7 +2,8 @@
 // a collective (WAY computing: while they compute for 60 s). HOW wait: prints "rank N pid P" from each rank.
 // WAY chatty: every rank goes on writing to stderr meanwhile; full-stdout, full-stderr: into a full pipe that nobody
 // reads. HOW above-thread: every rank, with a communication thread at work below it (WAY uneven: a rank waits there for
-// ever); caught-above-thread: and catches the exception.
+// ever); caught-above-thread: and catches the exception. HOW requeue: every rank asks for it, and RANK takes two
+// seconds longer to end.
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -21,6 +22,7 @@
 #include <mn/comm/communication_thread.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/exit_codes.hpp>
 #include <mn/job/job.hpp>
 
 namespace {
@@ -119,6 +121,10 @@ int main(int argc, char** argv) {
       } catch (const mn::DataError&) {
       }
       return 7;
+    }
+    if (how == "requeue") {
+      if (job.rank() == failing) std::atexit([] { std::this_thread::sleep_for(std::chrono::seconds(2)); });
+      return mn::kExitRequeue;
     }
     if (job.rank() == failing) {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));

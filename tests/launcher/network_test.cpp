@@ -1,4 +1,12 @@
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "launcher/facts/addresses.hpp"
 
@@ -39,6 +47,38 @@ TEST(NetworkTest, ConnectsToAListenerOnly) {
     EXPECT_EQ(try_connect("127.0.0.1", port, 1000ms), "");
   }
   EXPECT_NE(try_connect("127.0.0.1", port, 1000ms), "");
+}
+
+/// A connection that stays open until the end of its scope.
+class Connection {
+ public:
+  explicit Connection(int port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<std::uint16_t>(port));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connect(socket_, reinterpret_cast<const sockaddr*>(&to), sizeof to);
+  }
+  ~Connection() { close(socket_); }
+  Connection(Connection&& other) noexcept : socket_(std::exchange(other.socket_, -1)) {}
+  [[nodiscard]] bool is_up(std::chrono::milliseconds patience) const {
+    pollfd writable{socket_, POLLOUT, 0};
+    int error = 0;
+    socklen_t length = sizeof error;
+    return poll(&writable, 1, static_cast<int>(patience.count())) == 1 &&
+           getsockopt(socket_, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0;
+  }
+
+ private:
+  int socket_;
+};
+
+TEST(NetworkTest, AListenerAnswersMoreThanItsBacklogHolds) {
+  const Listener listener(4);  // as small against 100 as somaxconn against thousands of nodes
+  std::vector<Connection> connections;
+  for (int i = 0; i < 100; ++i) connections.emplace_back(listener.port());
+  const auto up = std::ranges::count_if(connections, [](const auto& connection) { return connection.is_up(20'000ms); });
+  EXPECT_EQ(up, 100);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <mn/core/error.hpp>
 
@@ -39,6 +40,15 @@ void expect_placement(const Placement& here, std::vector<int> expected) {
 }
 
 TEST(PlacementTest, WithoutLauncherThereIsOneRank) { expect_placement(placed(Variables()), {0, 1, 0, 1, 0, 1}); }
+
+TEST(PlacementTest, JobsWithoutANameOfTheirOwnAreToldApart) {
+  EXPECT_THAT(placed(Variables()).job, HasSubstr(std::to_string(getpid())));
+  Variables named({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"PMI_LOCAL_RANK", "0"}, {"PMI_LOCAL_SIZE", "2"}});
+  const std::string job = placed(named).job;
+  EXPECT_THAT(job, HasSubstr("user " + std::to_string(getuid())));
+  named.set("PBS_JOBID", "17");
+  EXPECT_NE(placed(named).job, job);
+}
 
 TEST(PlacementTest, BlockDistributionOfASlurmStep) {  // capture A
   expect_placement(placed(captured::step({1, 1, 0, "0,1,2"}, "ma[1-2]", "3,1", 4)), {1, 4, 1, 3, 0, 2});

@@ -19,6 +19,9 @@ run="mpiexec --oversubscribe -n 3"
 
 ! ldd "$mnlaunch" | grep -Ei 'libmpi|libpmix|torch|cuda|nccl|nvidia' || fail 'mnlaunch links what it must not'
 
+status 0 "$mnlaunch" --version
+[[ $(cat out) =~ ^mnlaunch\ [0-9.]+,\ built\ with\ (Open\ MPI|MPICH|Intel\ MPI|MVAPICH2)\ [0-9.]+ ]] || fail "--version: $(cat out)"
+
 status 0 "$mnlaunch" true
 [ ! -s out ] && [ ! -s err ] || fail "not silent: $(cat out err)"
 status 0 $run "$mnlaunch" true
@@ -41,6 +44,15 @@ status 2 $run "$mnlaunch" --shwo true
 one_line 'unknown option --shwo; did you mean --show?'
 status 127 $run "$mnlaunch" no-such-program
 one_line 'no-such-program'
+# A file of the current folder is not taken for a program of PATH.
+printf '#!/bin/sh\necho of the current folder\n' | tee true >only-here
+chmod +x true only-here
+status 0 "$mnlaunch" true
+[ ! -s out ] || fail "./true instead of true: $(cat out)"
+status 127 "$mnlaunch" only-here
+one_line './only-here is the one of the current folder'
+status 0 "$mnlaunch" ./only-here
+rm true only-here
 : >data
 status 126 $run "$mnlaunch" ./data
 one_line 'not executable'
@@ -67,6 +79,90 @@ status 0 $run "$mnlaunch" --output logs sh -c 'echo out $RANK; echo err $RANK >&
 [ "$(cat logs/rank-000[0-2].out)" = $'out 0\nout 1\nout 2' ] || fail "--output: $(ls logs)"
 [ "$(cat logs/rank-000[0-2].err)" = $'err 0\nerr 1\nerr 2' ] || fail '--output, standard error'
 
+# A pattern; a job that Slurm starts again appends, and so do ranks that write one file.
+for _ in 1 2; do status 0 env SLURM_JOB_ID=7 $run "$mnlaunch" --output 'logs/%j/%r.%t' sh -c 'echo out $RANK; echo err $RANK >&2'; done
+[ "$(cat logs/7/[0-2].out)" = $'out 0\nout 1\nout 2' ] || fail "--output, pattern: $(ls -R logs)"
+status 0 env SLURM_JOB_ID=7 SLURM_RESTART_COUNT=1 "$mnlaunch" --output 'logs/%j/%r.%t' echo again
+[ "$(cat logs/7/0.out)" = $'out 0\nagain' ] || fail "--output of a job that was started again: $(cat logs/7/0.out)"
+status 0 env SLURM_RESTART_COUNT=1 "$mnlaunch" --output logs echo again
+[ "$(cat logs/rank-0000.out)" = $'out 0\nagain' ] || fail "--output DIR of a job that was started again"
+for _ in 1 2; do status 0 "$mnlaunch" --append --output logs/appended echo once; done
+[ "$(cat logs/appended/rank-0000.out)" = $'once\nonce' ] || fail '--append'
+status 0 $run "$mnlaunch" --label --output 'logs/%j.txt' sh -c 'echo out $RANK; printf "no line end" >&2'
+[ "$(sort logs/0.txt)" = "$(for r in 0 1 2; do printf '%s: no line end\n%s: out %s\n' $r $r $r; done)" ] || fail "--label: $(cat logs/0.txt)"
+status 2 $run "$mnlaunch" --output '%x' true
+one_line '--output "%x" has %x: use %r'
+
+# With --label mnlaunch stays, and ends as the program does; signals reach the program.
+status 5 "$mnlaunch" --label sh -c 'echo a; exit 5'
+[ "$(cat out)" = '0: a' ] || fail "--label: $(cat out)"
+status 143 "$mnlaunch" --label sh -c 'kill -TERM $$'
+"$mnlaunch" --label sh -c 'trap "echo caught; exit 7" USR1; echo ready; while true; do sleep 0.1; done' >out 2>err &
+labeled=$!
+for _ in $(seq 300); do ! grep -q ready out || break; sleep 0.1; done
+kill -USR1 $labeled
+seen=0
+wait $labeled || seen=$?
+[ $seen = 7 ] && grep -q '^0: caught$' out || fail "a signal under --label: status $seen, $(cat out err)"
+"$mnlaunch" --label sh -c 'echo $$; exec sleep 60' >out 2>err &
+labeled=$!
+for _ in $(seq 300); do [ ! -s out ] || break; sleep 0.1; done
+kill -9 $labeled
+wait $labeled || true
+for _ in $(seq 100); do kill -0 "$(sed 's/0: //' out)" 2>/dev/null || break; sleep 0.1; done
+! kill -0 "$(sed 's/0: //' out)" 2>/dev/null || fail 'the program outlives mnlaunch --label'
+
+# Single checks, by option and by variable.
+status 78 "$mnlaunch" --check-file absent true
+one_line 'error \[files\]'
+status 0 "$mnlaunch" --check-file absent --skip files true
+[ ! -s err ] || fail "--skip: $(cat err)"
+status 0 env MNLAUNCH_OPTIONS='--warn files' "$mnlaunch" --check-file absent true
+one_line 'warning \[files\]'
+status 2 $run "$mnlaunch" --skip flies true
+one_line '--skip flies: there is no such check; there are .*files'
+status 2 env MNLAUNCH_OPTIONS='--chek off' $run "$mnlaunch" true
+one_line 'MNLAUNCH_OPTIONS: unknown option --chek; did you mean --check?'
+
+# Cores and memory by hand.
+cpu=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\).*/\1/p' /proc/self/status)
+status 0 $run "$mnlaunch" --cpu-map "$cpu:$cpu:$cpu" --skip affinity grep Cpus_allowed_list /proc/self/status
+[ "$(sed 's/.*\t//' out | sort -u)" = "$cpu" ] || fail "--cpu-map: $(cat out err)"
+status 78 $run "$mnlaunch" --cpu-map "$cpu" true
+one_line 'error \[affinity\] .*--cpu-map has 1 lists of CPUs for 3 ranks'
+status 0 "$mnlaunch" --bind-threads sh -c 'echo $OMP_PLACES $OMP_PROC_BIND'
+[ "$(cat out)" = 'cores close' ] || fail "--bind-threads: $(cat out)"
+if grep -q '^Mems_allowed_list' /proc/self/status && [ -e /sys/devices/system/node/node0 ]; then
+  status 0 "$mnlaunch" --mem-bind local sh -c 'grep -c bind: /proc/self/numa_maps || [ ! -e /proc/self/numa_maps ]'
+fi
+
+# The nearest network card, of a recorded machine whose ports are made up.
+mkdir -p hardware/sys/class/infiniband hardware/proc hardware/dev/shm
+for nic in 0 1 2 3 4 5; do
+  mkdir -p hardware/sys/class/infiniband/mlx5_$nic/ports/1
+  echo '4: ACTIVE' >hardware/sys/class/infiniband/mlx5_$nic/ports/1/state
+done
+# shellcheck disable=SC2016
+nic_of() {
+  status 0 env HWLOC_XMLFILE="$MN_SOURCE_DIR/tests/launcher/topologies/h200x4-turin.xml" MN_HARDWARE_ROOT="$work/hardware" \
+    "$mnlaunch" --check off --bind none "$@" sh -c 'echo "$MN_NIC ${UCX_NET_DEVICES-none} ${NCCL_IB_HCA-none}"'
+}
+nic_of
+[[ $(cat out) =~ ^mlx5_[0-9]\ none\ none$ ]] || fail "MN_NIC: $(cat out err)"
+nic_of --bind-nic
+[[ $(cat out) =~ ^(mlx5_[0-9])\ (mlx5_[0-9]):1\ =(mlx5_[0-9]):1$ ]] && [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ] ||
+  fail "--bind-nic: $(cat out err)"
+UCX_NET_DEVICES=mine nic_of --bind-nic
+[[ $(cat out) =~ \ mine\ =mlx5 ]] || fail "--bind-nic overrides the user: $(cat out err)"
+
+# Programs of one machine that start at once do not take one port.
+for _ in 1 2 3; do
+  # shellcheck disable=SC2016
+  status 0 "$mnlaunch" sh -c 'echo $MASTER_PORT'
+  cat out >>alone.ports
+done
+[ "$(sort -u alone.ports | wc -l)" -gt 1 ] || fail "without a launcher all have the port $(sort -u alone.ports)"
+
 status 0 $run "$mnlaunch" --dry-run --json sh -c 'echo started'
 python3 -c 'import json,sys; d=json.load(open("out")); assert [r["rank"] for r in d["placement"]] == [0,1,2], d' ||
   fail "--json: $(cat out)"
@@ -81,6 +177,24 @@ if [ -e "$fake/libnvidia-ml.so.1" ]; then
   [ "$(sort out)" = $'0 cuda:0 all\n1 cuda:1 all\n2 cuda:2 all' ] || fail "MN_DEVICE: $(cat out err)"
   status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=3 $run "$mnlaunch" --gpu-visibility one sh -c "$tell"
   [ "$(sort out)" = $'0 cuda:0 GPU-abc0\n1 cuda:0 GPU-abc1\n2 cuda:0 GPU-abc2' ] || fail "--gpu-visibility: $(cat out err)"
+  # torch.cuda.set_device(LOCAL_RANK) selects the rank's own GPU whatever it sees.
+  # shellcheck disable=SC2016
+  torch='echo "$RANK $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $GROUP_WORLD_SIZE $MN_INTRA_RANK ${CUDA_VISIBLE_DEVICES-all}"'
+  status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=3 $run "$mnlaunch" sh -c "$torch"
+  [ "$(sort out)" = $'0 0 3 0 1 0 all\n1 1 3 0 1 1 all\n2 2 3 0 1 2 all' ] || fail "LOCAL_RANK: $(cat out err)"
+  status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=3 $run "$mnlaunch" --gpu-visibility one sh -c "$torch"
+  [ "$(sort out)" = $'0 0 1 0 3 0 GPU-abc0\n1 0 1 1 3 1 GPU-abc1\n2 0 1 2 3 2 GPU-abc2' ] ||
+    fail "LOCAL_RANK with one GPU visible: $(cat out err)"
+  # shellcheck disable=SC2016
+  status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=3 $run sh -c \
+    'CUDA_VISIBLE_DEVICES=$OMPI_COMM_WORLD_RANK exec "$0" sh -c "$1"' "$mnlaunch" "$torch"
+  [ "$(sort out)" = $'0 0 1 0 3 0 0\n1 0 1 1 3 1 1\n2 0 1 2 3 2 2' ] || fail "LOCAL_RANK of a scheduler's GPU: $(cat out err)"
+  # Instances of one GPU: CUDA shows a process one of them, so each rank gets its own.
+  status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=1 MN_FAKE_MIG=1 mpiexec --oversubscribe -n 2 "$mnlaunch" sh -c "$tell"
+  [ "$(sort out)" = $'0 cuda:0 MIG-00000\n1 cuda:0 MIG-00001' ] || fail "instances of a GPU: $(cat out err)"
+  # NCCL's plugin is looked up, and its code does not run here.
+  status 0 env LD_LIBRARY_PATH="$fake:$fake/plugin" MN_FAKE_GPUS=1 MN_TEST_LOADED="$work/loaded" "$mnlaunch" true
+  [ -e "$fake/plugin/libnccl-net.so" ] && [ ! -e loaded ] || fail 'code of libnccl-net.so ran in mnlaunch'
   status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=2 $run "$mnlaunch" sh -c "$tell"
   one_line 'warning \[devices\] .*2 ranks share GPUs with others; .*--oversubscribe-gpu'
   [ "$(sort out)" = $'0 cuda:0 all\n1 cuda:1 all\n2 cuda:0 all' ] || fail "shared GPUs: $(cat out err)"
@@ -134,6 +248,12 @@ sed -i 's/PMI_SIZE="2"/PMI_SIZE="1"/' flux.py
 status 2 python3 flux.py "$mnlaunch" true
 one_line '^mnlaunch: rank 1 on '
 
+# A step may have other nodes than its job begins with.
+# shellcheck disable=SC2016
+status 0 env SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=0 SLURM_NODEID=1 \
+  SLURM_STEP_NUM_NODES=2 SLURM_GTIDS=1 SLURM_STEP_NODELIST='vn[2-3]' SLURM_JOB_NODELIST='vn[1-3]' "$mnlaunch" sh -c 'echo $MASTER_ADDR'
+[ "$(cat out)" = vn2 ] || fail "MASTER_ADDR of a step: $(cat out err)"
+
 # A second mnlaunch in one job does not take the facts of the first for its own.
 status 0 $run sh -c '"$0" true; exec "$0" --show echo second' "$mnlaunch"
 [ "$(grep -c second out)" = 3 ] && [ ! -s err ] || fail "a second mnlaunch: $(cat out err)"
@@ -141,6 +261,10 @@ status 0 $run sh -c '"$0" true; exec "$0" --show echo second' "$mnlaunch"
 # A rank that never comes is named.
 status 78 env MN_LAUNCH_TIMEOUT=2 $run sh -c '[ "$OMPI_COMM_WORLD_RANK" = 1 ] && exec sleep 20; exec '"$mnlaunch"' true'
 one_line 'rank 1 of 3 did not arrive in 2 s'
+
+# The rank that speaks may be the last to give up: here rank 0 comes late.
+status 78 env MN_LAUNCH_TIMEOUT=2 $run sh -c 'case $OMPI_COMM_WORLD_RANK in 2) exec sleep 30 ;; 0) sleep 1.5 ;; esac; exec '"$mnlaunch"' true'
+one_line 'rank 2 of 3 did not arrive in 2 s'
 
 # A PMIx server that hangs is named, and nothing hangs with it.
 cat >stopped.sh <<'STOPPED'

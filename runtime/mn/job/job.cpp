@@ -1,4 +1,5 @@
 #include <chrono>
+#include <csignal>
 #include <optional>
 #include <string>
 #include <thread>
@@ -188,6 +189,9 @@ int run_job(int argc, char** argv, const std::function<int(Job&)>& body) {
     Job job(argc, argv);
     try {
       const int exit_code = body(job);
+      // All ranks end with this code by themselves. A launcher that ends those which take longer than the first
+      // (srun --kill-on-bad-exit) would report their death instead.
+      if (exit_code == kExitRequeue) std::signal(SIGTERM, SIG_IGN);
       job.impl_->set_exit_code(exit_code);
       return exit_code;
     } catch (...) {
