@@ -51,16 +51,20 @@ bool names_ranks(const std::string& pattern) {
   return found;
 }
 
-void redirect(int stream, const fs::path& path, bool append) {
+Fd open_to_append(const fs::path& path) {
   std::error_code error;
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
   if (error) {
     throw UsageError("--output: cannot make " + path.parent_path().string() + ": " + error.message() + kOtherFolder);
   }
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC), mode_t{0666});
-  if (file < 0 || dup2(file, stream) < 0)
-    throw UsageError(with_errno("--output: cannot write " + path.string(), errno) + kOtherFolder);
-  close(file);
+  Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, mode_t{0666}));
+  if (!file) throw UsageError(with_errno("--output: cannot write " + path.string(), errno) + kOtherFolder);
+  return file;
+}
+
+void empty(const Fd& file) {
+  // What has no length, such as /dev/null, is empty already.
+  if (ftruncate(file.get(), 0) != 0 && errno != EINVAL) throw Error(with_errno("--output: cannot empty a file", errno));
 }
 
 }  // namespace
@@ -103,13 +107,17 @@ std::string batch_job(const Variables& variables) {
   return "0";
 }
 
-void redirect_output(const std::string& pattern, const OutputNames& names, bool append) {
-  const fs::path out = output_file(pattern, names, "out");
-  const fs::path err = output_file(pattern, names, "err");
+OutputFiles open_output(const std::string& pattern, const OutputNames& names) {
+  return {open_to_append(output_file(pattern, names, "out")), open_to_append(output_file(pattern, names, "err"))};
+}
+
+void redirect_output(const OutputFiles& files, bool append) {
   std::cout.flush();
   std::cerr.flush();
-  redirect(STDOUT_FILENO, out, append);
-  redirect(STDERR_FILENO, err, append || err == out);
+  for (const auto& [file, stream] : {std::pair(&files.out, STDOUT_FILENO), {&files.err, STDERR_FILENO}}) {
+    if (!append) empty(*file);
+    if (dup2(file->get(), stream) < 0) throw Error(with_errno("--output: cannot redirect a stream", errno));
+  }
 }
 
 }  // namespace mn::launcher

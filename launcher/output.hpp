@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <string>
 
+#include <mn/core/fd.hpp>
+
 #include "place/variables.hpp"
 
 namespace mn::launcher {
@@ -34,7 +36,15 @@ void check_output_pattern(const std::string& pattern);
 /// The batch system's number of this job; "0" without one.
 [[nodiscard]] std::string batch_job(const Variables& variables);
 
-/// Sends standard output and error to their files, whose folders it makes. Throws UsageError.
-void redirect_output(const std::string& pattern, const OutputNames& names, bool append);
+/// A rank's files, open but not yet used. Without them its streams stay as they are.
+struct OutputFiles {
+  Fd out;
+  Fd err;
+};
+/// Makes the files, and the folders that they lie in, and leaves alone what they hold. Throws UsageError.
+[[nodiscard]] OutputFiles open_output(const std::string& pattern, const OutputNames& names);
+
+/// Sends standard output and error there: behind what the files hold, or in place of it. Throws Error.
+void redirect_output(const OutputFiles& files, bool append);
 
 }  // namespace mn::launcher

@@ -73,16 +73,22 @@ Equipment equipment_of(const ThisRank& rank, const Outcome& outcome) {
 
 std::string path_of_self_test() { return (executable_path().parent_path() / kSelfTest).string(); }
 
-void start(const ThisRank& rank, const Outcome& outcome) {
+Prepared prepare_start(const ThisRank& rank, const Outcome& outcome) {
   const Options& options = rank.options;
-  Variables variables = rank.surroundings.variables;
   if (options.bind || !options.cpu_map.empty()) set_affinity_of_this_thread(outcome.binding.cpus);
   if (options.bind_memory) bind_memory_of_this_thread(numa_nodes_of(outcome.binding.cpus));
-  add_exports(variables, rank.here, outcome.master, equipment_of(rank, outcome));
+  Prepared prepared;
   if (!options.output.empty()) {
-    redirect_output(options.output, {rank.here.rank, batch_job(variables), host_name()},
-                    appends(options.output, options.append, variables));
+    prepared.output = open_output(options.output, {rank.here.rank, batch_job(rank.surroundings.variables), host_name()});
   }
+  return prepared;
+}
+
+void start(const ThisRank& rank, const Outcome& outcome, const Prepared& prepared) {
+  const Options& options = rank.options;
+  Variables variables = rank.surroundings.variables;
+  add_exports(variables, rank.here, outcome.master, equipment_of(rank, outcome));
+  if (prepared.output) redirect_output(*prepared.output, appends(options.output, options.append, variables));
   if (options.label) label_output(std::to_string(rank.here.rank) + ": ");
   if (options.doctor) start_self_test(rank, outcome.verdict.report, variables);
   replace_process(rank.surroundings.program, rank.surroundings.arguments, variables);

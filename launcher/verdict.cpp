@@ -22,10 +22,10 @@ std::vector<Row> rows_of(const JobFacts& job, const Options& options, const Plac
     for (std::size_t i = 0; i < ranks.size() && i < bindings.size(); ++i) {
       const auto& gpus = job.rank(ranks[i]).resources.gpus;
       const GpuView view = view_gpus(gpus, bindings[i], static_cast<int>(i), options.one_gpu_visible);
-      rows.push_back({.rank = ranks[i],
+      rows.push_back({.rank = job.number(ranks[i]),
                       .host = job.layout.hosts[static_cast<std::size_t>(node)],
                       .intra_rank = static_cast<int>(i),
-                      .inter_rank = node,
+                      .inter_rank = job.is_part() ? here.inter_rank : node,
                       .device = view.index < 0 ? "cpu" : "cuda:" + std::to_string(view.index),
                       .gpu = view.index < 0 ? "" : gpus[static_cast<std::size_t>(bindings[i].gpu)].bus_id,
                       .cores = format_cpus(bindings[i].cpus),
@@ -34,26 +34,6 @@ std::vector<Row> rows_of(const JobFacts& job, const Options& options, const Plac
     }
   }
   std::ranges::sort(rows, {}, &Row::rank);
-  return rows;
-}
-
-/// Where no facts were exchanged, the other ranks' rows come from the launcher's layout.
-std::vector<Row> rows_of_all(const JobFacts& job, const Options& options, const Placement& here) {
-  if (!here.layout || here.size == job.layout.size()) return rows_of(job, options, here);
-  std::vector<Row> rows;
-  std::vector<int> used(here.layout->hosts.size(), 0);
-  for (int rank = 0; rank < here.size; ++rank) {
-    const int node = here.layout->node_of(rank);
-    rows.push_back({.rank = rank,
-                    .host = here.layout->host_of(rank),
-                    .intra_rank = used[static_cast<std::size_t>(node)]++,
-                    .inter_rank = node,
-                    .device = "?",
-                    .gpu = "",
-                    .cores = "",
-                    .nic = "",
-                    .source = here.source});
-  }
   return rows;
 }
 
@@ -105,37 +85,40 @@ int exit_code_of(const Findings& findings, CheckLevel level) {
 
 }  // namespace
 
+Verdict reject(const Findings& findings, const Options& options) {
+  Verdict verdict{.exit_code = kExitCheckFailed, .output = "", .complaints = "", .report = ""};
+  if (options.json) {
+    verdict.output = text_of({{"findings", to_json(findings)}}, 2) + "\n";
+  } else {
+    verdict.complaints = lines(findings);
+  }
+  return verdict;
+}
+
 Verdict decide(const JobFacts& job, const Options& options, const Placement& here, int program_exit) {
   Verdict verdict;
   const bool checked = options.check != CheckLevel::kOff || options.doctor;
   if (checked && program_exit != 0 && is_missing_everywhere(job)) {
     verdict.exit_code = program_exit;
-    const bool is_alone = job.layout.size() != here.size;
     const std::string who = "rank " + std::to_string(here.rank) + " on " + job.layout.hosts[0] + ": ";
-    if (here.rank == 0 || is_alone) {
-      verdict.complaints = "mnlaunch: " + (is_alone ? who : "") + job.nodes[0].program.error + "\n";
-    }
+    verdict.complaints = "mnlaunch: " + (job.is_part() ? who : "") + job.nodes[0].program.error + "\n";
     return verdict;
   }
   Findings findings = checked ? run_checks(job, {options.skip, options.warn}) : Findings{};
   append(findings, check_cpu_map(job, options.cpu_map.size()));
   verdict.exit_code = exit_code_of(findings, options.check);
-  // A rank that decides alone reports errors only: those of its node from the node's first rank, and those of the whole
-  // step (srun gave it no PMIx server) from rank 0.
-  const auto is_for_others = [&](const Finding& finding) {
-    return !finding.is_error || (here.intra_rank != 0 && finding.check != "sources") ||
-           (finding.check == "mpi" && job.launcher == Launcher::kSlurm);
-  };
-  if (here.rank != 0) std::erase_if(findings, is_for_others);
+  // Of the nodes of a job that are not compared, that of rank 0 warns alone.
+  const bool has_rank_zero = job.number(0) == 0;
+  if (!has_rank_zero && verdict.exit_code == 0) findings.clear();
 
   nlohmann::json document = {{"findings", to_json(findings)}};
-  if (here.rank == 0 && options.show) {
-    const auto rows = rows_of_all(job, options, here);
+  if (has_rank_zero && options.show) {
+    const auto rows = rows_of(job, options, here);
     document["placement"] = to_json(rows);
     if (!options.json) verdict.output = table(rows);
   }
   if (options.doctor) {
-    document["placement"] = to_json(rows_of_all(job, options, here));
+    document["placement"] = to_json(rows_of(job, options, here));
     document["gpu"] = first_gpu(job);
     document["fabric_gbit_s"] = slowest_fabric(job);
     verdict.report = text_of(document, -1);
@@ -143,7 +126,7 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
     verdict.exit_code = std::ranges::any_of(findings, keeps_from_starting) ? 1 : 0;
     if (verdict.exit_code == 0) return verdict;
   }
-  if (options.json && here.rank == 0 && (options.show || !findings.empty())) {
+  if (options.json && has_rank_zero && (options.show || !findings.empty())) {
     verdict.output = text_of(document, 2) + "\n";
   } else {
     verdict.complaints = lines(findings);

@@ -35,7 +35,7 @@ Findings check_sources(const JobFacts& job) {
           {"sources",
            true,
            {job.layout.host_of(static_cast<int>(rank))},
-           "rank " + std::to_string(rank) + ": " + conflict,
+           "rank " + std::to_string(job.number(static_cast<int>(rank))) + ": " + conflict,
            "unset the variable, or start mnlaunch directly under the launcher (srun --mpi=pmix mnlaunch ...)"});
     }
   }
@@ -44,7 +44,7 @@ Findings check_sources(const JobFacts& job) {
 
 Findings check_task_count(const JobFacts& job) {
   Findings findings;
-  for (int rank = 0; rank < job.layout.size(); ++rank) {
+  for (int rank = 0; rank < job.layout.size() && !job.is_part(); ++rank) {
     const int size = job.rank(rank).size.value_or(job.layout.size());
     if (size == job.layout.size()) continue;
     findings.push_back({"tasks",

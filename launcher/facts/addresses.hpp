@@ -1,11 +1,9 @@
 /// Addresses and ports of this host.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -35,28 +33,5 @@ struct Interface {
 [[nodiscard]] int free_port_of_job(std::string_view job, const std::function<bool(int)>& is_free);
 /// Whether a TCP server could listen on `port` of all addresses.
 [[nodiscard]] bool is_free_port(int port);
-
-/// A TCP socket that accepts connections on any free port while it lives, and closes them at once. A thread accepts:
-/// the kernel by itself answers no more than somaxconn (128 on older ones), and a job may have more nodes.
-class Listener {
- public:
-  /// `backlog`: connections that may wait for the thread.
-  explicit Listener(int backlog = 4096);
-  ~Listener();
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
-  [[nodiscard]] int port() const noexcept { return port_; }
-
- private:
-  void accept_all() const;
-
-  int socket_ = -1;
-  int end_ = -1;  ///< readable: the thread is to end
-  int port_ = 0;
-  std::thread thread_;  // last: it uses all the others
-};
-
-/// Empty if a TCP connection to address:port succeeds in time, else why not.
-[[nodiscard]] std::string try_connect(const std::string& address, int port, std::chrono::milliseconds patience);
 
 }  // namespace mn::launcher

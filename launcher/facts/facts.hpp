@@ -130,7 +130,7 @@ struct NetworkFacts {
 struct NodeFacts {
   std::optional<std::string> host;  ///< its own name; launchers may know it by another
   Machine machine;
-  std::optional<double> time;  ///< seconds since the epoch, read by all nodes after the same fence
+  std::optional<double> time;  ///< seconds since the epoch, read by all nodes when they hear that all ranks are here
   bool slurm_pmix = false;     ///< started by srun --mpi=pmix
   std::optional<NetworkFacts> network;
   SystemFacts system;
@@ -151,20 +151,6 @@ struct RankFacts {
   std::optional<std::string> openable;   ///< hash of the GPUs that the driver opens to it
   RankResources resources;
   friend bool operator==(const RankFacts&, const RankFacts&) = default;
-};
-
-/// What the first rank of a node puts before the first fence.
-struct HelloFacts {
-  NetworkFacts network;
-  int port = 0;                    ///< where it listens
-  std::optional<int> master_port;  ///< rank 0: MASTER_PORT
-  std::string marker;              ///< rank 0: name of a file in its output folder; empty: none
-  friend bool operator==(const HelloFacts&, const HelloFacts&) = default;
-};
-
-/// What rank 0 puts before the last fence.
-struct VerdictFacts {
-  int exit_code = 0;
 };
 
 }  // namespace mn::launcher

@@ -197,21 +197,6 @@ struct Fields<RankFacts> {
   }
 };
 
-template <>
-struct Fields<HelloFacts> {
-  static void visit(auto& facts, auto visitor) {
-    visitor("network", facts.network);
-    visitor("port", facts.port, kNeeded);
-    visitor("master_port", facts.master_port);
-    visitor("marker", facts.marker);
-  }
-};
-
-template <>
-struct Fields<VerdictFacts> {
-  static void visit(auto& facts, auto visitor) { visitor("exit_code", facts.exit_code, kNeeded); }
-};
-
 }  // namespace json_fields
 
 void to_json(nlohmann::json& json, const VisibleGpu& gpu) { json = {gpu.uuid, gpu.bus_id}; }
@@ -223,13 +208,9 @@ void from_json(const nlohmann::json& json, VisibleGpu& gpu) {
 
 void to_json(nlohmann::json& json, const NodeFacts& facts) { json = json_fields::write(facts); }
 void to_json(nlohmann::json& json, const RankFacts& facts) { json = json_fields::write(facts); }
-void to_json(nlohmann::json& json, const HelloFacts& facts) { json = json_fields::write(facts); }
-void to_json(nlohmann::json& json, const VerdictFacts& facts) { json = json_fields::write(facts); }
 
 void from_json(const nlohmann::json& json, NodeFacts& facts) { json_fields::read(json, "", facts); }
 void from_json(const nlohmann::json& json, RankFacts& facts) { json_fields::read(json, "", facts); }
-void from_json(const nlohmann::json& json, HelloFacts& facts) { json_fields::read(json, "", facts); }
-void from_json(const nlohmann::json& json, VerdictFacts& facts) { json_fields::read(json, "", facts); }
 
 void limit_size(NodeFacts& facts) {
   constexpr std::size_t kMostBytes = 16 << 10;
