@@ -1,6 +1,7 @@
 #include "absence.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace mn::launcher {
 namespace {
@@ -33,22 +34,34 @@ Finding doubled_rank(const std::vector<std::string>& hosts, int rank) {
           "start mnlaunch once for each rank, directly under its launcher, and unset what other launchers left"};
 }
 
-void MissingRanks::note(const std::string& host, const Absence& absence) {
-  if (absence.late > 0) late_.push_back(host);
-  if (absence.ended > 0) ended_.push_back(host);
+void note_absence(Absence& absence, const Part& missing, int rank) {
+  (missing.absence == Part::Absence::kLate ? absence.late : absence.ended).push_back(rank);
 }
 
-void MissingRanks::note_node(const std::string& host, bool has_ended) { (has_ended ? ended_ : late_).push_back(host); }
+void MissingRanks::add(Group& group, const std::string& host, const std::vector<int>& ranks) {
+  group.hosts.push_back(host);
+  std::ranges::copy_if(ranks, std::back_inserter(group.ranks), [](int rank) { return rank >= 0; });
+}
 
-Findings MissingRanks::findings(const std::vector<int>& ranks, int size, std::chrono::milliseconds patience) const {
+void MissingRanks::note(const std::string& host, const Absence& absence) {
+  if (!absence.late.empty()) add(late_, host, absence.late);
+  if (!absence.ended.empty()) add(ended_, host, absence.ended);
+}
+
+void MissingRanks::note(const std::string& host, const Part& missing, const std::vector<int>& ranks) {
+  if (missing.absence == Part::Absence::kLate) add(late_, host, ranks);
+  if (missing.absence == Part::Absence::kEnded) add(ended_, host, ranks);
+}
+
+Findings MissingRanks::findings(int size, std::chrono::milliseconds patience, const std::vector<int>& known) const {
   // Who waits for a rank that has ended stops waiting for the others soon.
-  if (!ended_.empty()) {
-    return {about(ended_, ranks, size, "ended before the start, or sent what no mnlaunch sends",
+  if (!ended_.hosts.empty()) {
+    return {about(ended_.hosts, known.empty() ? ended_.ranks : known, size,
+                  "ended before the start, or sent what no mnlaunch sends",
                   "look for their own messages, and for what kills processes there (dmesg)")};
   }
-  return late_.empty() ? Findings{} : Findings{late_ranks(late_, ranks, size, patience)};
+  if (late_.hosts.empty()) return {};
+  return {late_ranks(late_.hosts, known.empty() ? late_.ranks : known, size, patience)};
 }
-
-void count(Absence& absence, const Part& missing) { ++(missing.has_ended ? absence.ended : absence.late); }
 
 }  // namespace mn::launcher

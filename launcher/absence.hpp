@@ -18,21 +18,28 @@ namespace mn::launcher {
 /// Several processes say that they are `rank`; `hosts`: where they run.
 [[nodiscard]] Finding doubled_rank(const std::vector<std::string>& hosts, int rank);
 
-/// Nodes of which ranks are missing from a round.
+/// Adds a rank of a node whose part is missing.
+void note_absence(Absence& absence, const Part& missing, int rank);
+
+/// Ranks that are missing from a round, as the root hears of them.
 class MissingRanks {
  public:
-  /// A node's own count, and a node that is missing itself.
+  /// A node's own list.
   void note(const std::string& host, const Absence& absence);
-  void note_node(const std::string& host, bool has_ended);
-  /// Of these ranks of `size`, as far as they are known; empty if nothing was noted.
-  [[nodiscard]] Findings findings(const std::vector<int>& ranks, int size, std::chrono::milliseconds patience) const;
+  /// A node that is missing itself, with its ranks as far as they are known.
+  void note(const std::string& host, const Part& missing, const std::vector<int>& ranks);
+  /// Empty if nothing was noted. `known`: the numbers of all that are missing, where nodes could not tell them.
+  [[nodiscard]] Findings findings(int size, std::chrono::milliseconds patience, const std::vector<int>& known = {}) const;
 
  private:
-  std::vector<std::string> late_;
-  std::vector<std::string> ended_;
-};
+  struct Group {
+    std::vector<std::string> hosts;
+    std::vector<int> ranks;
+  };
+  static void add(Group& group, const std::string& host, const std::vector<int>& ranks);
 
-/// Counts a part that is missing from a node's round.
-void count(Absence& absence, const Part& missing);
+  Group late_;
+  Group ended_;
+};
 
 }  // namespace mn::launcher

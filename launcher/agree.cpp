@@ -33,13 +33,13 @@ class Agreement {
     all.insert(all.end(), more.failures.begin(), more.failures.end());
   }
 
-  static Readiness combine(const Parts& parts) {
+  [[nodiscard]] Readiness combine(const Parts& parts) const {
     Readiness node;
-    for (const auto& part : parts) {
-      if (part.bytes) {
-        add(node.failures, from_message<Readiness>(*part.bytes, "the readiness of a rank of this node"));
+    for (std::size_t local = 0; local < parts.size(); ++local) {
+      if (parts[local].bytes) {
+        add(node.failures, from_message<Readiness>(*parts[local].bytes, "the readiness of a rank of this node"));
       } else {
-        count(node.absence, part);
+        note_absence(node.absence, parts[local], roster_.ranks_here[local]);
       }
     }
     return node;
@@ -51,14 +51,14 @@ class Agreement {
     for (std::size_t i = 0; i < reports.size(); ++i) {
       const std::string& host = roster_.hosts[i];
       if (!reports[i].bytes) {
-        missing.note_node(host, reports[i].has_ended);
+        missing.note(host, reports[i], roster_.ranks_of(i));
         continue;
       }
       const auto node = from_message<Readiness>(*reports[i].bytes, "the readiness of " + host);
       missing.note(host, node.absence);
       add(failures, node);
     }
-    const Findings findings = missing.findings({}, here_.size, exchange_.group().patience);
+    const Findings findings = missing.findings(here_.size, exchange_.group().patience);
     Decision decision{.verdict = {}, .speaker = roster_.speaker()};
     if (!failures.empty()) {
       decision.verdict = verdict_of(failures);

@@ -46,7 +46,7 @@ class ArrivalRound {
     for (const auto& part : parts) {
       roster_.ranks_here.push_back(kNobody);
       if (!part.bytes) {
-        count(node.absence, part);
+        note_absence(node.absence, part, kNobody);
         continue;
       }
       node.ranks.push_back(from_message<Arrival>(*part.bytes, "the arrival of a rank of this node"));
@@ -65,7 +65,7 @@ class ArrivalRound {
     for (std::size_t i = 0; i < reports.size(); ++i) {
       nodes.emplace_back().host = group_.hosts[i];
       if (!reports[i].bytes) {
-        missing.note_node(nodes[i].host, reports[i].has_ended);
+        missing.note(nodes[i].host, reports[i], {});
         continue;
       }
       nodes[i] = from_message<NodeArrival>(*reports[i].bytes, "the arrival of " + group_.hosts[i]);
@@ -103,7 +103,7 @@ class ArrivalRound {
     for (int rank = 0; is_whole_ && rank < here_.size; ++rank) {
       if (!hosts.contains(rank)) absent.push_back(rank);
     }
-    Findings findings = missing.findings(absent, here_.size, group_.patience);
+    Findings findings = missing.findings(here_.size, group_.patience, absent);
     for (const auto& [rank, of_rank] : hosts) {
       if (of_rank.size() > 1) findings.push_back(doubled_rank(of_rank, rank));
     }

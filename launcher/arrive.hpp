@@ -27,6 +27,10 @@ struct Roster {
 
   /// On the root: the rank that prints what it decides.
   [[nodiscard]] int speaker() const { return numbers.empty() ? 0 : numbers.front(); }
+  /// On the root: the ranks of what the launcher calls `node`.
+  [[nodiscard]] std::vector<int> ranks_of(std::size_t node) const {
+    return numbers.empty() ? layout.ranks_of(start.inter_ranks[node]) : numbers;
+  }
 };
 
 /// Collective. `is_whole`: the exchange connects all ranks of the job. `prepare` completes what rank 0 says of itself;

@@ -31,14 +31,19 @@ constexpr std::chrono::milliseconds kConnectPatience{2000};
 
 class Comparison {
  public:
-  Comparison(Exchange& exchange, const ThisRank& rank, const Roster& roster)
-      : exchange_(exchange), group_(exchange.group()), rank_(rank), here_(rank.here), roster_(roster) {}
+  Comparison(Exchange& exchange, const ThisRank& rank, const Roster& roster, const FactSources& sources)
+      : exchange_(exchange),
+        group_(exchange.group()),
+        rank_(rank),
+        here_(rank.here),
+        roster_(roster),
+        sources_(sources) {}
 
   Outcome run() {
     const double time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
     RankReport own;
     own.failure = failure_of(here_, [&] {
-      own.facts = collect_rank_facts(here_, rank_.surroundings);
+      own.facts = sources_.of_rank();
       if (group_.is_leader()) share_.node = facts_of_node(time);
     });
     const Exchange::Steps steps{
@@ -53,10 +58,9 @@ class Comparison {
 
  private:
   NodeFacts facts_of_node(double time) {
-    NodeFacts facts = collect_node_facts(here_, rank_.surroundings, rank_.is_compared());
+    NodeFacts facts = sources_.of_node();
     facts.time = time;
-    facts.network = collect_network_facts(host_name());
-    if (group_.nodes > 1 && rank_.is_compared()) {
+    if (facts.network && group_.nodes > 1 && rank_.is_compared()) {
       facts.network->failures = failed_connections();
       const auto& marker = roster_.start.marker;
       if (!marker.empty()) {
@@ -106,7 +110,7 @@ class Comparison {
     std::vector<std::pair<int, RankFacts>> facts;
     for (std::size_t local = 0; local < parts.size(); ++local) {
       if (!parts[local].bytes) {
-        count(report.absence, parts[local]);
+        note_absence(report.absence, parts[local], roster_.ranks_here[local]);
         continue;
       }
       const int rank = roster_.ranks_here[local];
@@ -144,7 +148,7 @@ class Comparison {
     for (std::size_t node = 0; node < reports.size(); ++node) {
       const std::string& host = roster_.hosts[node];
       if (!reports[node].bytes) {
-        missing.note_node(host, reports[node].has_ended);
+        missing.note(host, reports[node], roster_.ranks_of(node));
         continue;
       }
       auto report = from_message<NodeReport>(*reports[node].bytes, "the facts of " + host);
@@ -155,7 +159,7 @@ class Comparison {
       add(job, job.numbers.empty() ? roster_.start.inter_ranks[node] : 0, std::move(report));
     }
     if (!failures.empty()) return {.verdict = verdict_of(failures), .speaker = roster_.speaker()};
-    if (const Findings findings = missing.findings({}, here_.size, group_.patience); !findings.empty()) {
+    if (const Findings findings = missing.findings(here_.size, group_.patience); !findings.empty()) {
       return {.verdict = reject(findings, rank_.options), .speaker = here_.rank};  // rank 0 may be among them
     }
     return {.verdict = launcher::decide(job, rank_.options, here_, rank_.program_exit), .speaker = roster_.speaker()};
@@ -183,14 +187,24 @@ class Comparison {
   const ThisRank& rank_;
   const Placement& here_;
   const Roster& roster_;
+  const FactSources& sources_;
   NodeShare share_;  ///< a leader's
   Announcement announcement_;
 };
 
 }  // namespace
 
-Outcome compare_nodes(Exchange& exchange, const ThisRank& rank, const Roster& roster) {
-  return Comparison(exchange, rank, roster).run();
+FactSources facts_of_this_machine(const ThisRank& rank) {
+  const auto of_node = [&rank] {
+    NodeFacts facts = collect_node_facts(rank.here, rank.surroundings, rank.is_compared());
+    facts.network = collect_network_facts(host_name());
+    return facts;
+  };
+  return {.of_rank = [&rank] { return collect_rank_facts(rank.here, rank.surroundings); }, .of_node = of_node};
+}
+
+Outcome compare_nodes(Exchange& exchange, const ThisRank& rank, const Roster& roster, const FactSources& sources) {
+  return Comparison(exchange, rank, roster, sources).run();
 }
 
 }  // namespace mn::launcher

@@ -89,7 +89,7 @@ Outcome exchange_facts(Exchange& exchange, ThisRank& rank, bool is_whole, Roster
   rank.here.intra_size = share.intra_size;
   rank.here.inter_rank = share.inter_rank;
   rank.here.inter_size = share.inter_size;
-  return compare_nodes(exchange, rank, roster);
+  return compare_nodes(exchange, rank, roster, facts_of_this_machine(rank));
 }
 
 /// Returns an exit status only if the program is not to be started.

@@ -21,10 +21,10 @@ struct Failure {
   std::string text;
 };
 
-/// Ranks of a node that are missing from a round.
+/// Ranks of a node that are missing from a round; -1 for each whose number is not known yet.
 struct Absence {
-  int late = 0;   ///< number of those that did not come in time
-  int ended = 0;  ///< number of those that came and ended
+  std::vector<int> late;   ///< they did not come in time
+  std::vector<int> ended;  ///< they came, and ended
 };
 
 /// What the root decided.

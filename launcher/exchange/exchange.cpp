@@ -21,11 +21,16 @@ constexpr char kAbandon = 'X';  // down: cut off from the root
 constexpr std::size_t kHeadBytes = 1 + kNumberBytes;
 constexpr Peer kUp{Kind::kUp, 0};
 
-constexpr milliseconds kMostForStragglers{2000};  ///< once it is clear that a node is missing
+constexpr milliseconds kMostForStragglers{2000};
 constexpr milliseconds kMostToSend{5000};
 
+/// Once it is clear that a node is missing, the others are to report at once.
+milliseconds patience_for_stragglers(milliseconds patience) { return std::min(patience / 2, kMostForStragglers); }
+
 /// The root's answer takes as long as the root waits for reports, and its own steps.
-milliseconds patience_for_answer(milliseconds patience) { return patience + patience / 4 + 2 * kMostForStragglers; }
+milliseconds patience_for_answer(milliseconds patience) {
+  return patience + patience / 4 + 2 * patience_for_stragglers(patience);
+}
 
 std::string seconds_text(milliseconds patience) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(patience).count()) + " s";
@@ -84,7 +89,7 @@ void Exchange::lose(const Peer& peer) {
   if (peer.kind == Kind::kUp) {
     is_up_lost_ = true;
   } else if (peer.kind == Kind::kMember) {
-    members_[static_cast<std::size_t>(peer.id)].has_ended = true;
+    members_[static_cast<std::size_t>(peer.id)].end = Part::Absence::kEnded;
   } else if (group_.is_root()) {
     lose_node(peer.id);
   } else {
@@ -94,14 +99,15 @@ void Exchange::lose(const Peer& peer) {
 
 void Exchange::lose_node(int node) {
   for (int each = node; each < group_.nodes; ++each) {
-    if (is_below(each, node)) nodes_[static_cast<std::size_t>(each)].has_ended = true;
+    auto& end = nodes_[static_cast<std::size_t>(each)].end;
+    if (is_below(each, node) && !end) end = each == node ? Part::Absence::kEnded : Part::Absence::kCutOff;
   }
 }
 
 Part Exchange::Source::take() {
   if (messages.empty()) {
     is_given_up = true;
-    return {.bytes = std::nullopt, .has_ended = has_ended};
+    return {.bytes = std::nullopt, .absence = end.value_or(Part::Absence::kLate)};
   }
   Part part{.bytes = std::move(messages.front())};
   messages.pop_front();
@@ -120,14 +126,14 @@ Parts Exchange::collect_members(std::string own, Deadline deadline) {
   return parts;
 }
 
-Parts Exchange::collect_nodes(std::string own, Deadline deadline) {
+Parts Exchange::collect_nodes(std::string own, Deadline deadline, Milliseconds for_stragglers) {
   nodes_[0].messages.push_back(std::move(own));
   const auto is_complete = [&] { return std::ranges::all_of(nodes_, &Source::is_settled); };
-  const auto is_decided = [&] { return is_complete() || std::ranges::any_of(nodes_, &Source::has_ended); };
+  const auto is_decided = [&] { return is_complete() || std::ranges::any_of(nodes_, [](const Source& node) { return node.end.has_value(); }); };
   links_.run_until(is_decided, deadline);
   if (!is_complete()) {
     send_to_children(kHurry, round_, "");
-    links_.run_until(is_complete, Clock::now() + kMostForStragglers);
+    links_.run_until(is_complete, Clock::now() + for_stragglers);
   }
   Parts parts;
   for (auto& node : nodes_) parts.push_back(node.take());
@@ -186,8 +192,9 @@ std::string Exchange::round(std::string part, const Steps& steps, Milliseconds p
   std::string report = steps.combine(collect_members(std::move(part), deadline));
   std::string answer;
   if (group_.is_root()) {
-    const Deadline latest = std::max(deadline, Clock::now() + std::min(patience, kMostForStragglers));
-    answer = steps.decide(collect_nodes(std::move(report), latest));
+    const Milliseconds for_stragglers = patience_for_stragglers(patience);
+    const Deadline latest = std::max(deadline, Clock::now() + for_stragglers);
+    answer = steps.decide(collect_nodes(std::move(report), latest, for_stragglers));
     send_to_children(kAnswer, round_, answer);
   } else {
     send(kUp, kReport, group_.node, report);

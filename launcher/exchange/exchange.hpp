@@ -40,8 +40,13 @@ class CutOff : public Error {
 
 /// What a rank or a node contributed.
 struct Part {
+  enum class Absence {
+    kLate,    ///< it did not come in time
+    kEnded,   ///< it came, and ended or sent garbage
+    kCutOff,  ///< a node between it and the root has ended
+  };
   std::optional<std::string> bytes;
-  bool has_ended = false;  ///< it came, and ended or sent garbage; else it did not come in time
+  Absence absence = Absence::kLate;  ///< why there are none
 };
 using Parts = std::vector<Part>;
 
@@ -81,15 +86,15 @@ class Exchange {
   /// What came from one peer, and what does not come any more.
   struct Source {
     Queue messages;
-    bool has_ended = false;
+    std::optional<Part::Absence> end;  ///< nothing more will come
     bool is_given_up = false;  ///< it was absent from an earlier round: later ones don't wait for it
-    [[nodiscard]] bool is_settled() const { return !messages.empty() || has_ended || is_given_up; }
+    [[nodiscard]] bool is_settled() const { return !messages.empty() || end || is_given_up; }
     [[nodiscard]] Part take();
   };
 
   [[nodiscard]] std::string round(std::string part, const Steps& steps, Milliseconds patience);
   [[nodiscard]] Parts collect_members(std::string own, Deadline deadline);
-  [[nodiscard]] Parts collect_nodes(std::string own, Deadline deadline);
+  [[nodiscard]] Parts collect_nodes(std::string own, Deadline deadline, Milliseconds for_stragglers);
   [[nodiscard]] std::string await_answer(Milliseconds patience);
   /// Passes it on to those below, and throws CutOff.
   [[noreturn]] void give_up(const std::string& why);
