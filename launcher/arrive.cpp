@@ -1,9 +1,12 @@
 #include "arrive.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 
 #include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/host_list.hpp>
 
 #include "absence.hpp"
 #include "agree.hpp"
@@ -31,6 +34,7 @@ class ArrivalRound {
                 roster_.start.decision = {.verdict = verdict_of({*failure}), .speaker = here_.rank};
               }
               has_start_ = true;
+              roster_.answered_at = clock_time();
               return to_message(roster_.start);
             },
         .split = [this](const std::string& answer, int local) { return to_message(share_of(answer, local)); }};
@@ -135,9 +139,14 @@ class ArrivalRound {
 
   void describe(const std::vector<NodeArrival>& nodes) {
     Start& start = roster_.start;
-    start.inter_size = is_whole_ ? static_cast<int>(nodes.size()) : here_.inter_size;
-    if (!is_whole_) start.inter_ranks = {here_.inter_rank};
     start.master_port = port_of_job(here_.job);
+    if (!is_whole_) {
+      start.inter_size = here_.inter_size;
+      start.inter_ranks = {here_.inter_rank};
+      start.master_address = guess_master_address();
+      return;
+    }
+    start.inter_size = static_cast<int>(nodes.size());
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       start.ports.push_back(nodes[i].port);
       const auto zero = std::ranges::find(nodes[i].ranks, 0, &Arrival::rank);
@@ -146,6 +155,17 @@ class ArrivalRound {
       start.master_address = start.inter_size == 1 ? "127.0.0.1" : nodes[i].address;
       start.master_port = zero->master_port.value_or(start.master_port);
       start.marker = zero->marker;
+    }
+  }
+
+  /// Empty if the launcher does not say where rank 0 is. It begins with the first node of the allocation, most often.
+  [[nodiscard]] std::string guess_master_address() const {
+    if (here_.inter_rank == 0) return own_address(routed_interfaces(), resolve(host_name()));
+    const auto list = rank_.surroundings.variables.get("SLURM_JOB_NODELIST");
+    try {
+      return list ? expand_host_list(*list).at(0) : "";
+    } catch (const ArgumentError&) {
+      return "";
     }
   }
 
@@ -176,6 +196,10 @@ class ArrivalRound {
 };
 
 }  // namespace
+
+double clock_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 Roster arrive(Exchange& exchange, const ThisRank& rank, bool is_whole, const std::function<void(Arrival&)>& prepare) {
   return ArrivalRound(exchange, rank, is_whole).run(prepare);

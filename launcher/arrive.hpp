@@ -24,6 +24,7 @@ struct Roster {
   std::vector<int> numbers;
   /// Of the root: the nodes' names, as the launcher numbers nodes.
   std::vector<std::string> hosts;
+  double answered_at = 0;  ///< of the root: when it had heard of all ranks, in seconds since the epoch
 
   /// On the root: the rank that prints what it decides.
   [[nodiscard]] int speaker() const { return numbers.empty() ? 0 : numbers.front(); }
@@ -32,6 +33,9 @@ struct Roster {
     return numbers.empty() ? layout.ranks_of(start.inter_ranks[node]) : numbers;
   }
 };
+
+/// Seconds since the epoch.
+[[nodiscard]] double clock_time();
 
 /// Collective. `is_whole`: the exchange connects all ranks of the job. `prepare` completes what rank 0 says of itself;
 /// it may throw Error. Throws CutOff.

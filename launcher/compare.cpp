@@ -1,7 +1,9 @@
 // The second round: each rank reports what it found, the leader of each node adds what it found about the node and
 // divides its cores and GPUs, and the root runs the checks over all of it.
 //
-// 1. All nodes read the clock when they hear that all ranks are here.
+// 1. All nodes read the clock when they hear that all ranks are here, and again when they report. Their clock is wrong as
+//    far as that cannot be explained by messages that took time: it is behind the root's if the first reading is earlier
+//    than what the root read before, and ahead if the second is later than what the root reads afterwards.
 // 2. Each node is tried by the one above it in the tree, and tries that one; the nodes next to the root try the address
 //    that rank 0's node gives itself, which programs get as MASTER_ADDR.
 //
@@ -10,7 +12,6 @@
 #include "compare.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 
 #include <mn/core/environment.hpp>
@@ -40,7 +41,7 @@ class Comparison {
         sources_(sources) {}
 
   Outcome run() {
-    const double time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    const double time = clock_time();
     RankReport own;
     own.failure = failure_of(here_, [&] {
       own.facts = sources_.of_rank();
@@ -125,6 +126,7 @@ class Comparison {
     report.node = share_.node;
     report.ranks = share_.ranks;
     report.bindings = share_.bindings;
+    report.sent_at = clock_time();
   }
 
   std::string decide(Parts reports) {
@@ -145,6 +147,7 @@ class Comparison {
                  .gpu_sharing_is_meant = rank_.options.oversubscribe_gpu};
     std::vector<Failure> failures;
     MissingRanks missing;
+    const double now = clock_time();
     for (std::size_t node = 0; node < reports.size(); ++node) {
       const std::string& host = roster_.hosts[node];
       if (!reports[node].bytes) {
@@ -156,6 +159,7 @@ class Comparison {
       missing.note(host, report.absence);
       failures.insert(failures.end(), report.failures.begin(), report.failures.end());
       if (report.ranks.empty()) continue;
+      report.node.time = time_without_latency(report, now);
       add(job, job.numbers.empty() ? roster_.start.inter_ranks[node] : 0, std::move(report));
     }
     if (!failures.empty()) return {.verdict = verdict_of(failures), .speaker = roster_.speaker()};
@@ -163,6 +167,14 @@ class Comparison {
       return {.verdict = reject(findings, rank_.options), .speaker = here_.rank};  // rank 0 may be among them
     }
     return {.verdict = launcher::decide(job, rank_.options, here_, rank_.program_exit), .speaker = roster_.speaker()};
+  }
+
+  /// What the node's clock showed when the root's showed `answered_at`, as near to that as the readings allow.
+  [[nodiscard]] double time_without_latency(const NodeReport& report, double now) const {
+    const double begin = roster_.answered_at;
+    const double behind = std::min(report.node.time.value_or(begin) - begin, 0.0);
+    const double ahead = std::max(report.sent_at - now, 0.0);
+    return begin + behind + ahead;
   }
 
   static void add(JobFacts& job, int node, NodeReport report) {

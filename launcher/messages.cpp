@@ -116,6 +116,7 @@ template <>
 struct Fields<NodeReport> {
   static void visit(auto& report, auto visitor) {
     visitor("node", report.node);
+    visitor("sent_at", report.sent_at);
     visitor("ranks", report.ranks);
     visitor("bindings", report.bindings);
     visitor("failures", report.failures);

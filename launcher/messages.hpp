@@ -81,6 +81,7 @@ struct RankReport {
 
 struct NodeReport {
   NodeFacts node;
+  double sent_at = 0;             ///< seconds since the epoch, by the node's clock
   std::vector<RankFacts> ranks;   ///< by rank
   std::vector<Binding> bindings;  ///< the same
   std::vector<Failure> failures;  ///< if there are any, the rest is incomplete

@@ -2,13 +2,15 @@
 #pragma once
 
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 
+#include <boost/container/flat_set.hpp>
+
 namespace mn::launcher {
 
-using CpuSet = std::set<int>;
+/// Sorted; a few bytes for each CPU, as the root holds those of all ranks.
+using CpuSet = boost::container::flat_set<int>;
 
 /// "0-3,8" → {0, 1, 2, 3, 8}; anything malformed ends the set there.
 [[nodiscard]] CpuSet parse_cpus(std::string_view list);

@@ -7,8 +7,8 @@
 namespace mn::launcher {
 namespace {
 
-constexpr int kFirstPort = 20000;
-constexpr int kPorts = 12000;
+constexpr int kFirstMeetingPort = 20000;
+constexpr int kMeetingPorts = 12000;
 constexpr int kCandidates = 4;  ///< others may have some of them
 
 std::string text_of_candidate(const Group& group, int node, int candidate) {
@@ -21,7 +21,7 @@ std::string text_of_candidate(const Group& group, int node, int candidate) {
 std::vector<std::uint16_t> ports_of(const Group& group, int node) {
   std::vector<std::uint16_t> ports;
   for (int i = 0; i < kCandidates; ++i) {
-    ports.push_back(static_cast<std::uint16_t>(kFirstPort + hash64(text_of_candidate(group, node, i)) % kPorts));
+    ports.push_back(static_cast<std::uint16_t>(kFirstMeetingPort + hash64(text_of_candidate(group, node, i)) % kMeetingPorts));
   }
   return ports;
 }

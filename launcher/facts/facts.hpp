@@ -130,7 +130,7 @@ struct NetworkFacts {
 struct NodeFacts {
   std::optional<std::string> host;  ///< its own name; launchers may know it by another
   Machine machine;
-  std::optional<double> time;  ///< seconds since the epoch, read by all nodes when they hear that all ranks are here
+  std::optional<double> time;  ///< seconds since the epoch, of all nodes at one moment
   bool slurm_pmix = false;     ///< started by srun --mpi=pmix
   std::optional<NetworkFacts> network;
   SystemFacts system;

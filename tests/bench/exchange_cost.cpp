@@ -53,7 +53,7 @@ RankFacts rank_of_large_node(int) {
 
 struct Shared {
   std::atomic<int> ready = 0;
-  std::atomic<bool> go = false;
+  int start = -1;  ///< a pipe that is closed when all ranks are to start
   std::atomic<int> failed = 0;
   std::atomic<std::int64_t> last_ns = 0;
   long rank_zero_kib = 0;
@@ -72,15 +72,16 @@ void run_ranks(const simulated::Job& job, int first, int last, Shared& shared) {
   const long before = status_kib("VmRSS:");
   const auto endings = simulated::run(first, last, [&](int rank) {
     ++shared.ready;
-    while (!shared.go) usleep(100);
+    char none;
+    while (read(shared.start, &none, 1) > 0) continue;
     return simulated::end_of(job, rank);
   });
   for (const auto& ending : endings) {
     const auto at = ending.at.time_since_epoch().count();
     for (auto seen = shared.last_ns.load(); seen < at && !shared.last_ns.compare_exchange_weak(seen, at);) continue;
-    if (ending.exit_code == 0 && ending.text.empty()) continue;
+    if (ending.exit_code == 0) continue;
     ++shared.failed;
-    std::fprintf(stderr, "%s\n", ending.text.c_str());
+    std::fputs(ending.text.c_str(), stderr);
   }
   if (first == 0) shared.rank_zero_kib = status_kib("VmHWM:") - before;
 }
@@ -95,17 +96,22 @@ void measure(int ranks, int nodes) {
   job.rank_facts = rank_of_large_node;
   rusage before{};
   getrusage(RUSAGE_CHILDREN, &before);
+  int ends[2];
+  if (pipe(ends) != 0) std::abort();
+  shared->start = ends[0];
   for (int first = 0, last = 1; first < ranks; first = last, last = std::min(ranks, last + kRanksOfAProcess)) {
     if (fork() != 0) continue;
+    close(ends[1]);
     run_ranks(job, first, last, *shared);
     _exit(0);
   }
   while (shared->ready < ranks) usleep(1000);
   const auto start = Clock::now();
-  shared->go = true;
+  close(ends[1]);
   while (wait(nullptr) > 0) continue;
   rusage after{};
   getrusage(RUSAGE_CHILDREN, &after);
+  close(ends[0]);
   const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec); };
   const double cpu = seconds(after.ru_utime) + seconds(after.ru_stime) - seconds(before.ru_utime) - seconds(before.ru_stime);
   const double wall = static_cast<double>(shared->last_ns - start.time_since_epoch().count()) / 1e9;

@@ -41,9 +41,8 @@ done
 "${on_vn2[@]}" cp "$mnlaunch" /tmp/local/job
 fault 'another build' 78 'error \[program\] vn2: the build of the program is' : /tmp/local/job
 "${on_vn2[@]}" rm /tmp/local/job
-# A rank that fails alone is not silent because it is not rank 0.
 "$cluster/two_nodes" in vn1 cp /bin/true /tmp/local/tool
-expect 'no program, nodes not compared' 127 'rank 1 on vn2: program .*was not found' \
+expect 'no program, without PMIx' 78 'error \[program\] vn2: program .*was not found' \
   srun -Q --mpi=none -N2 --ntasks-per-node=1 "$mnlaunch" /tmp/local/tool
 "${on_vn2[@]}" touch /tmp/local/file
 expect 'no folder for output' 2 'rank 1 on vn2: --output: cannot make' \
@@ -126,7 +125,7 @@ fault 'a wrong clock' 78 'error \[clock\] vn2: the clock is 60 s behind' 'export
 fault 'a blocked port' 78 'error \[connect\] vn2: no TCP connection to vn1' 'export MN_TEST_BLOCK=1' true
 unset LD_PRELOAD
 
-expect 'srun without PMIx' 78 'error \[mpi\] vn1: the program links Open MPI, but srun gave it no PMIx server' \
+expect 'srun without PMIx' 78 'error \[mpi\] vn\[1-2\]: the program links Open MPI, but srun gave it no PMIx server' \
   srun -Q --mpi=none -N2 --ntasks-per-node=1 "$mnlaunch" "$selftest"
 
 if command -v mpicc.mpich >/dev/null; then
@@ -145,6 +144,14 @@ seen=0
 MN_LAUNCH_TIMEOUT=2 timeout 30 srun -Q -N2 --ntasks-per-node=1 bash -c \
   '[ $SLURM_PROCID = 1 ] && exec sleep 20; exec "$0" true' "$mnlaunch" >out 2>err || seen=$?
 [ $seen != 0 ] && grep -q 'error \[tasks\] vn2: rank 1 of 2 did not arrive in 2 s' err || fail "absent rank: $(cat err)"
+
+# Between nodes it is munge that tells the job's launchers from others.
+echo 'a node without munge'
+seen=0
+# shellcheck disable=SC2016
+MN_LAUNCH_TIMEOUT=2 timeout 30 srun -Q --mpi=none -N2 --ntasks-per-node=1 unshare --mount sh -c \
+  '[ $SLURM_PROCID = 0 ] || mount -t tmpfs tmpfs /run/munge; exec "$0" true' "$mnlaunch" >out 2>err || seen=$?
+[ $seen != 0 ] && grep -q 'rank 1 on vn2: no connection to mnlaunch on vn1 (.*munge' err || fail "no munge: $(cat out err)"
 
 echo doctor
 timeout 60 srun -Q -N2 --ntasks-per-node=2 "$mnlaunch" --doctor --json >out 2>err || fail "doctor: $(cat out err)"

@@ -15,6 +15,24 @@ one_line() {
   [ "$(grep -c '^mnlaunch: ' err)" = 1 ] || fail "not one line: $(cat err)"
   grep -q -e "$1" err || fail "no \"$1\" in: $(cat err)"
 }
+# step COMMAND…: two tasks of one node, as srun --mpi=none starts them; $N is the task's number. Their output is in out
+# and err, their exit statuses in exit.0 and exit.1.
+step() {
+  local n
+  steps=$((steps + 1))
+  for n in 0 1; do
+    (
+      export N=$n SLURM_JOB_ID=$$ SLURM_STEP_ID=$steps SLURM_PROCID=$n SLURM_LOCALID=$n SLURM_NODEID=0 SLURM_GTIDS=0,1
+      export SLURM_NTASKS=2 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NUM_NODES=1
+      timeout 60 "$@" >out.$n 2>err.$n
+      echo $? >exit.$n
+    ) &
+  done
+  wait
+  cat out.0 out.1 >out
+  cat err.0 err.1 >err
+}
+steps=0
 run="mpiexec --oversubscribe -n 3"
 
 ! ldd "$mnlaunch" | grep -Ei 'libmpi|libpmix|torch|cuda|nccl|nvidia' || fail 'mnlaunch links what it must not'
@@ -69,6 +87,34 @@ unrunnable() {
 unrunnable '#!/no/such/interpreter\n' 'the interpreter of its first line, #!/no/such/interpreter, is not on this node; '
 unrunnable '#!/bin/sh\r\necho\r\n' 'its lines end as on Windows; convert it'
 unrunnable 'echo\n' 'it is neither a program for this processor nor a script; '
+
+# together STATUS COMMAND…: rank N of three runs COMMAND with $N set; all end with STATUS, and there is one line in all.
+together() {
+  local wanted=$1
+  shift
+  rm -f exit.*
+  # shellcheck disable=SC2016
+  $run sh -c 'N=$OMPI_COMM_WORLD_RANK; export N; "$@"; echo $? >"exit.$N"' - "$@" >out 2>err || true
+  [ "$(cat exit.0 exit.1 exit.2)" = $wanted$'\n'$wanted$'\n'$wanted ] || fail "$*: statuses $(cat exit.*): $(cat out err)"
+}
+printf '#!/no/such/interpreter\n' >script
+together 126 "$mnlaunch" ./script
+one_line '^mnlaunch: cannot run .*/script: the interpreter of its first line'
+together 126 "$mnlaunch" --check off ./script
+one_line '^mnlaunch: rank 0 on .*: cannot run .*/script: the interpreter of its first line'
+: >rank-1
+mkdir -p rank-0 rank-2
+# shellcheck disable=SC2016
+together 2 sh -c 'exec "$0" --output "rank-$N/logs" true' "$mnlaunch"
+one_line '^mnlaunch: rank 1 on .*: --output: cannot make rank-1/logs'
+rm -r rank-?
+
+# Nothing is open in the program that its launcher did not open.
+$run sh -c 'ls -l /proc/self/fd | sed "s/.* -> //; s/[0-9][0-9]*//g" | sort' | sort >bare.fds
+$run "$mnlaunch" sh -c 'ls -l /proc/self/fd | sed "s/.* -> //; s/[0-9][0-9]*//g" | sort' | sort >through.fds
+cmp bare.fds through.fds || fail "left open: $(diff bare.fds through.fds)"
+# shellcheck disable=SC2016
+[ "$($run "$mnlaunch" sh -c 'echo "${PMIX_MCA_gds-}"' | sort -u)" = '' ] || fail 'PMIX_MCA_gds is set'
 status 2 "$mnlaunch" --output '' true
 one_line '--output is empty'
 status 2 env SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_TASKS_PER_NODE=2 \
@@ -189,6 +235,12 @@ if [ -e "$fake/libnvidia-ml.so.1" ]; then
   status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=3 $run sh -c \
     'CUDA_VISIBLE_DEVICES=$OMPI_COMM_WORLD_RANK exec "$0" sh -c "$1"' "$mnlaunch" "$torch"
   [ "$(sort out)" = $'0 0 1 0 3 0 0\n1 0 1 1 3 1 1\n2 0 1 2 3 2 2' ] || fail "LOCAL_RANK of a scheduler's GPU: $(cat out err)"
+  # Without PMIx too, GPUs that the scheduler gave to one rank each are not taken for those of all.
+  # shellcheck disable=SC2016
+  LD_LIBRARY_PATH=$fake MN_FAKE_GPUS=2 step sh -c 'CUDA_VISIBLE_DEVICES=$N exec "$0" sh -c "$1"' "$mnlaunch" "$torch"
+  [ "$(cat out)" = $'0 0 1 0 2 0 0\n1 0 1 1 2 1 1' ] || fail "a step without PMIx, GPU for each rank: $(cat out err)"
+  LD_LIBRARY_PATH=$fake MN_FAKE_GPUS=2 step "$mnlaunch" sh -c "$tell"
+  [ "$(sort out)" = $'0 cuda:0 all\n1 cuda:1 all' ] || fail "a step without PMIx, two GPUs: $(cat out err)"
   # Instances of one GPU: CUDA shows a process one of them, so each rank gets its own.
   status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=1 MN_FAKE_MIG=1 mpiexec --oversubscribe -n 2 "$mnlaunch" sh -c "$tell"
   [ "$(sort out)" = $'0 cuda:0 MIG-00000\n1 cuda:0 MIG-00001' ] || fail "instances of a GPU: $(cat out err)"
@@ -219,40 +271,65 @@ one_line 'torchrun started this process'
 status 1 env PMIX_NAMESPACE=gone PMIX_RANK=1 PMIX_SERVER_URI2='gone.0;tcp4://127.0.0.1:9' "$mnlaunch" true
 one_line 'rank 1 on .*; unset the PMIX_\* variables'
 
-# Launchers that mnlaunch can't talk to tell the place in their variables.
+# Launchers that mnlaunch can't talk to tell the place in their variables. The ranks of a node find each other.
+# pmi RANK LOCAL_RANK COMMAND…: a rank of four on two nodes.
+pmi() { env PMI_RANK="$1" PMI_SIZE=4 PMI_LOCAL_RANK="$2" PMI_LOCAL_SIZE=2 PMI_JOBID="$$" timeout 60 "${@:3}"; }
+# shellcheck disable=SC2016
 tell='echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $GROUP_WORLD_SIZE'
-status 0 env PMI_RANK=3 PMI_SIZE=4 PMI_LOCAL_RANK=1 PMI_LOCAL_SIZE=2 "$mnlaunch" sh -c "$tell"
-[ "$(cat out)" = '3 4 1 2 1 2' ] || fail "PMI without a server: $(cat out err)"
-status 0 env PMI_RANK=0 PMI_SIZE=4 PMI_LOCAL_RANK=0 PMI_LOCAL_SIZE=2 "$mnlaunch" true
-one_line 'the nodes were not compared'
+for first in 0 2; do
+  pmi $first 0 "$mnlaunch" sh -c "$tell" >out.0 2>err.0 &
+  pmi $((first + 1)) 1 "$mnlaunch" sh -c "$tell" >out.1 2>err.1 || fail "variables alone: $(cat err.1)"
+  wait $! || fail "variables alone: $(cat err.0)"
+  [ "$(cat out.0 out.1)" = "$first 4 0 2 $((first / 2)) 2"$'\n'"$((first + 1)) 4 1 2 $((first / 2)) 2" ] ||
+    fail "variables alone: $(cat out.0 out.1)"
+  cat err.0 err.1 >err
+  if [ $first = 0 ]; then one_line 'the nodes were not compared'; else [ ! -s err ] || fail "variables alone: $(cat err)"; fi
+done
 status 2 env PMI_RANK=3 PMI_SIZE=4 "$mnlaunch" true
 one_line 'PMI_[A-Z_]* is not set\|MPI_LOCAL[A-Z]* is not set'
 
+step "$mnlaunch" sh -c "$tell"
+[ "$(cat out)" = $'0 2 0 2 0 1\n1 2 1 2 0 1' ] && [ ! -s err ] || fail "a step without PMIx: $(cat out err)"
+# shellcheck disable=SC2016
+step sh -c 'exec "$0" --check-file "of-$N" true' "$mnlaunch"
+[ "$(cat exit.0 exit.1)" = $'78\n78' ] || fail "a check of rank 0 alone: $(cat exit.0 exit.1 err)"
+
 # Flux: a PMI server that knows the nodes, and no variables about them.
 cat >flux.py <<'FLUX'
-import os, socket, subprocess, sys
-ours, theirs = socket.socketpair()
-child = subprocess.Popen(sys.argv[1:], pass_fds=[theirs.fileno()],
-                         env=dict(os.environ, PMI_FD=str(theirs.fileno()), PMI_RANK="1", PMI_SIZE="2",
-                                  FLUX_TASK_RANK="1", FLUX_JOB_SIZE="2", FLUX_TASK_LOCAL_ID="1"))
-theirs.close()
-answers = {"init": "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0", "get_my_kvsname": "cmd=my_kvsname kvsname=f1",
-           "get": "cmd=get_result rc=0 value=(vector,(0,1,2))", "finalize": "cmd=finalize_ack rc=0"}
-for line in ours.makefile("r"):
-    ours.sendall((answers[line.split()[0].removeprefix("cmd=")] + "\n").encode())
-sys.exit(child.wait())
+import os, socket, subprocess, sys, threading
+size = int(sys.argv[1])
+def start(rank):
+    ours, theirs = socket.socketpair()
+    child = subprocess.Popen(sys.argv[2:], pass_fds=[theirs.fileno()],
+                             env=dict(os.environ, PMI_FD=str(theirs.fileno()), PMI_RANK=str(rank), PMI_SIZE=str(size),
+                                      FLUX_TASK_RANK=str(rank), FLUX_JOB_SIZE=str(size), FLUX_TASK_LOCAL_ID=str(rank)))
+    theirs.close()
+    threading.Thread(target=serve, args=(ours,), daemon=True).start()
+    return child
+def serve(ours):
+    keys = {"PMI_process_mapping": f"(vector,(0,1,{size}))"}
+    for line in ours.makefile("r"):
+        fields = dict(word.split("=", 1) for word in line.split())
+        if fields["cmd"] == "put":
+            keys[fields["key"]] = fields["value"]
+        found = keys.get(fields.get("key"))
+        answers = {"init": "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
+                   "get_my_kvsname": "cmd=my_kvsname kvsname=f%d" % os.getpid(), "put": "cmd=put_result rc=0",
+                   "get": "cmd=get_result rc=0 value=" + found if found else "cmd=get_result rc=-1 value=unknown",
+                   "barrier_in": "cmd=barrier_out rc=0", "finalize": "cmd=finalize_ack rc=0"}
+        ours.sendall((answers[fields["cmd"]] + "\n").encode())
+        if fields["cmd"] == "finalize":
+            print("finalized", file=sys.stderr, flush=True)
+children = [start(rank) for rank in range(int(os.environ.get("FIRST", 0)), size)]
+statuses = [child.wait() for child in children]
+sys.exit(max(statuses))
 FLUX
-status 0 python3 flux.py "$mnlaunch" sh -c "$tell"
-[ "$(cat out)" = '1 2 1 2 0 1' ] && [ ! -s err ] || fail "Flux: $(cat out err)"
-sed -i 's/PMI_SIZE="2"/PMI_SIZE="1"/' flux.py
-status 2 python3 flux.py "$mnlaunch" true
+status 0 python3 flux.py 2 "$mnlaunch" sh -c "$tell"
+[ "$(sort out)" = $'0 2 0 2 0 1\n1 2 1 2 0 1' ] || fail "Flux: $(cat out err)"
+# What Flux says of rank 1 cannot be true of a job of one.
+sed -i 's/PMI_RANK=str(rank)/PMI_RANK="1"/' flux.py
+status 2 python3 flux.py 1 "$mnlaunch" true
 one_line '^mnlaunch: rank 1 on '
-
-# A step may have other nodes than its job begins with.
-# shellcheck disable=SC2016
-status 0 env SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=0 SLURM_NODEID=1 \
-  SLURM_STEP_NUM_NODES=2 SLURM_GTIDS=1 SLURM_STEP_NODELIST='vn[2-3]' SLURM_JOB_NODELIST='vn[1-3]' "$mnlaunch" sh -c 'echo $MASTER_ADDR'
-[ "$(cat out)" = vn2 ] || fail "MASTER_ADDR of a step: $(cat out err)"
 
 # A second mnlaunch in one job does not take the facts of the first for its own.
 status 0 $run sh -c '"$0" true; exec "$0" --show echo second' "$mnlaunch"
@@ -269,6 +346,7 @@ one_line 'rank 2 of 3 did not arrive in 2 s'
 # A PMIx server that hangs is named, and nothing hangs with it.
 cat >stopped.sh <<'STOPPED'
 kill -STOP $PPID
+unset OMPI_COMM_WORLD_LOCAL_SIZE  # else the variables tell all, and no server is asked
 "$1" true 2>stopped.err
 echo $? >stopped.status
 STOPPED
@@ -281,8 +359,8 @@ wait $mpiexec || true
   fail "a server that hangs: status $(cat stopped.status), $(cat stopped.err)"
 
 # MPI_Init of the program is not lost by a server that notes late that mnlaunch has finalized PMIx.
-status 0 env LD_PRELOAD="$MN_BUILD_DIR/tests/libmn_late_server.so" mpiexec --oversubscribe -n 3 env -u LD_PRELOAD \
-  "$mnlaunch" "$MN_BUILD_DIR/mnlaunch-selftest"
+status 0 env LD_PRELOAD="$MN_BUILD_DIR/tests/libmn_late_server.so" mpiexec --oversubscribe -n 3 \
+  env -u LD_PRELOAD -u OMPI_COMM_WORLD_LOCAL_SIZE "$mnlaunch" "$MN_BUILD_DIR/mnlaunch-selftest"
 
 if command -v mpiexec.hydra >/dev/null; then
   status 0 mpiexec.hydra -n 3 "$mnlaunch" sh -c 'echo $RANK $WORLD_SIZE'
