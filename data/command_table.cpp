@@ -19,6 +19,14 @@ const std::vector<Command>& all_commands() {
        1,
        1,
        run_images},
+      {"tar",
+       {{"FILES --out OUT",
+         "WebDataset: tar files of NAME.jpg or NAME.png and NAME.cls, or folders of tar files → OUT"}},
+       1,
+       1 << 20,
+       run_tar},
+      {"npy", {{"X.npy LABELS.npy --out OUT", "arrays of numpy: samples and labels → OUT"}}, 2, 2, run_npy},
+      {"npz", {{"FILE.npz --out OUT", "two arrays of a file of numpy's → OUT"}}, 1, 1, run_npz},
       {"cifar", {{"DIR --out OUT", "CIFAR-10 or -100, binary version → OUT/train, OUT/val"}}, 1, 1, run_cifar},
       {"info", {{"DIR", "what a dataset holds"}}, 1, 1, run_info},
       {"verify", {{"DIR", "read all of it and compare checksums"}}, 1, 1, run_verify},
@@ -37,9 +45,11 @@ struct OptionRow {
 };
 
 void add_image_options(Options& options, Settings& settings, const std::string& whose) {
-  options.add("classes", settings.classes, "FILE", whose + "names of the classes of a list, one a line, label 0 first");
-  options.add("seed", settings.seed, whose + "seed of the shuffle", 0);
-  options.add_flag("shuffle", settings.shuffle, whose + "shuffle once, over all shards");
+  options.add("classes", settings.classes, "FILE",
+              whose + "names of the classes, one a line, label 0 first (a folder's are its folders' names)");
+  options.add("resize", settings.resize,
+              whose + "pixels of the short side: images with a longer one are resized and stored as JPEG; 0: none", 0,
+              65500);
   options.add("on-error", settings.on_error, "WHAT",
               whose + "a file that is no valid JPEG or PNG ends it, or is left out", {"fail", "skip"});
   options.add("check", settings.check, "HOW", whose + "decode every image once, or read its header",
@@ -48,24 +58,34 @@ void add_image_options(Options& options, Settings& settings, const std::string& 
 
 const std::vector<OptionRow>& option_rows() {
   static const std::vector<OptionRow> kRows = {
-      {{"idx", "images", "cifar", "extract"},
+      {{"idx", "images", "tar", "npy", "npz", "cifar", "extract"},
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add("out", settings.out, "DIR", whose + "where to write");
        }},
-      {{"idx", "images"},
+      {{"idx", "images", "tar", "npy", "npz"},
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add("split", settings.split, "NAME", whose + "name of the split, where only one is made");
        }},
-      {{"idx", "images", "cifar"},
+      {{"idx", "images", "tar", "npy", "npz", "cifar"},
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add("shard-mb", settings.shard_mb, whose + "MiB of samples in a shard", 1, 1 << 20);
        }},
-      {{"images", "verify"},
+      {{"idx", "images", "tar", "npy", "npz", "cifar", "verify"},
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add("threads", settings.threads,
                      whose + "threads that read, check and write; each holds one shard in memory", 1, 4096);
        }},
-      {{"images"}, add_image_options},
+      {{"images"},
+       [](Options& options, Settings& settings, const std::string& whose) {
+         options.add("seed", settings.seed, whose + "seed of the shuffle", 0);
+         options.add_flag("shuffle", settings.shuffle, whose + "shuffle once, over all shards");
+       }},
+      {{"images", "tar"}, add_image_options},
+      {{"npz"},
+       [](Options& options, Settings& settings, const std::string& whose) {
+         options.add("x", settings.x, "NAME", whose + "the array of samples, the first index counts them");
+         options.add("y", settings.y, "NAME", whose + "the array of labels");
+       }},
   };
   return kRows;
 }
@@ -82,7 +102,7 @@ std::string call_of(const Command& command, const CommandForm& form) {
 
 /// A line for each form: how to call it, and what for.
 std::string form_lines(const Command& command, const std::string& indent) {
-  constexpr std::size_t kColumn = 38;
+  constexpr std::size_t kColumn = 43;
   std::string text;
   for (const CommandForm& form : command.forms) {
     std::string line = call_of(command, form);
@@ -121,6 +141,22 @@ const Command& checked_command(const std::string& name, std::size_t arguments) {
   return *command;
 }
 
+void check_options_of(const Command& command, const std::vector<const char*>& words) {
+  Settings ignored;
+  const Options own = options_for(&command, ignored);
+  for (const std::string_view word : words) {
+    if (!word.starts_with("--")) continue;
+    const std::string name(word.substr(2, word.find('=') - 2));
+    if (own.has(name)) continue;
+    for (const OptionRow& row : option_rows()) {
+      Options others("");
+      row.add(others, ignored, "");
+      if (!others.has(name)) continue;
+      throw UsageError("--" + name + " is an option of mnshard " + joined(row.commands) + ", not of " + command.name);
+    }
+  }
+}
+
 Options options_for(const Command* command, Settings& settings) {
   Options options(usage_of(command));
   for (const OptionRow& row : option_rows()) {
@@ -137,8 +173,9 @@ std::string manual_page() {
   std::string page =
       ".TH MNSHARD 1\n.SH NAME\nmnshard \\- make, describe and check datasets in shards\n.SH SYNOPSIS\n"
       "mnshard COMMAND ... [options]\n.SH DESCRIPTION\nA shard is an HDF5 file of samples that any rank of a job reads "
-      "by itself; a folder of shards with its manifest.h5 is a dataset. An interrupted conversion of images is "
-      "resumable: run the same command again.\n.SH COMMANDS\n";
+      "by itself; a folder of shards with its manifest.h5 is a dataset. An interrupted conversion is resumable: run "
+      "the "
+      "same command again. Under a launcher (srun, mpiexec), its processes convert together.\n.SH COMMANDS\n";
   for (const Command& command : all_commands()) {
     for (const CommandForm& form : command.forms) page += manual_item(call_of(command, form), form.purpose);
   }

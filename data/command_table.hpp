@@ -30,6 +30,9 @@ struct Command {
 /// Throws UsageError that lists all commands, or says how this one is called.
 [[nodiscard]] const Command& checked_command(const std::string& name, std::size_t arguments);
 
+/// Throws UsageError if `words` have an option that other commands take, but this one does not.
+void check_options_of(const Command& command, const std::vector<const char*>& words);
+
 /// The options that a command takes; with null those of all commands.
 [[nodiscard]] Options options_for(const Command* command, Settings& settings);
 

@@ -6,8 +6,10 @@
 
 #include <unistd.h>
 
+#include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/ranks.hpp>
 #include <mn/data/shard_dataset.hpp>
 
 #include "data/convert.hpp"
@@ -26,8 +28,27 @@ void show_progress(std::int64_t done, std::int64_t total) {
                static_cast<long long>(total), done == total ? "\n" : "");
 }
 
-void need_out(const Settings& settings) {
+/// Of this process, in which only rank 0 shows progress.
+ConvertOptions options_of(const Settings& settings) {
   if (settings.out.empty()) throw UsageError("--out DIR is missing: where shall the shards go?");
+  const JobRank me = job_rank_of_environment(environment);
+  return {.out = settings.out,
+          .split = settings.split,
+          .shard_bytes = settings.shard_mb << 20,
+          .threads = static_cast<int>(settings.threads),
+          .me = me,
+          .progress = me.rank == 0 ? show_progress : nullptr};
+}
+
+ImageConvertOptions image_options_of(const Settings& settings) {
+  return {.output = options_of(settings),
+          .images = {.skip_bad = settings.on_error == "skip",
+                     .check_headers_only = settings.check == "header",
+                     .resize = static_cast<int>(settings.resize),
+                     .classes = settings.classes,
+                     .warn = [](const std::string& text) { std::cerr << "mnshard: warning: " << text << "\n"; }},
+          .seed = static_cast<std::uint64_t>(settings.seed),
+          .shuffle = settings.shuffle};
 }
 
 void print_summary(const ShardTable& table) {
@@ -35,46 +56,59 @@ void print_summary(const ShardTable& table) {
             << (table.shards().size() == 1 ? " shard, " : " shards, ") << table.total_bytes() << " bytes\n";
 }
 
+/// The last rank speaks for all; rank 0 says so if it is another.
+void print_result(const std::vector<ShardTable>& tables, std::int64_t shards, std::int64_t kept) {
+  if (tables.empty()) {
+    const JobRank me = job_rank_of_environment(environment);
+    if (me.rank > 0) return;
+    std::cout << "rank 0 of " << me.size << " has finished its " << shards << (shards == 1 ? " shard" : " shards")
+              << "; the last rank to finish writes the manifest\n";
+    return;
+  }
+  if (kept > 0) std::cout << kept << " shards were there already\n";
+  for (const ShardTable& table : tables) print_summary(table);
+}
+
+int print_result(const ConversionResult& result) {
+  print_result(result.tables, result.shards, result.kept_shards);
+  return 0;
+}
+
+int print_result(const ImageConversion& result) {
+  for (const std::string& error : result.errors) std::cerr << "left out: " << error << "\n";
+  if (result.left_out > 0) std::cout << result.left_out << " files were left out\n";
+  print_result(result.conversion.tables, result.conversion.shards, result.conversion.kept_shards);
+  return 0;
+}
+
 ShardTable table_of(const std::string& name) { return read_manifest(find_dataset(name)); }
 
 }  // namespace
 
 int run_idx(Arguments arguments, const Settings& settings) {
-  need_out(settings);
-  const ConvertOptions options{.out = settings.out, .split = settings.split, .shard_bytes = settings.shard_mb << 20};
-  if (arguments.size() == 2) {
-    print_summary(convert_idx(arguments[0], arguments[1], options));
-    return 0;
-  }
-  for (const ShardTable& table : convert_idx_folder(arguments[0], options)) print_summary(table);
-  return 0;
-}
-
-int run_images(Arguments arguments, const Settings& settings) {
-  need_out(settings);
-  ImageConvertOptions options{
-      .output = {.out = settings.out, .split = settings.split, .shard_bytes = settings.shard_mb << 20},
-      .classes = settings.classes,
-      .threads = static_cast<int>(settings.threads),
-      .seed = static_cast<std::uint64_t>(settings.seed),
-      .shuffle = settings.shuffle,
-      .skip_bad = settings.on_error == "skip",
-      .check_headers_only = settings.check == "header",
-      .progress = show_progress,
-      .warn = [](const std::string& warning) { std::cerr << "mnshard: warning: " << warning << "\n"; }};
-  const ImageConversion result = convert_images(arguments[0], options);
-  for (const std::string& error : result.errors) std::cerr << "left out: " << error << "\n";
-  if (result.kept_shards > 0) std::cout << result.kept_shards << " shards were there already\n";
-  if (result.left_out > 0) std::cout << result.left_out << " files were left out\n";
-  print_summary(result.table);
-  return 0;
+  const ConvertOptions options = options_of(settings);
+  return print_result(arguments.size() == 2 ? convert_idx(arguments[0], arguments[1], options)
+                                            : convert_idx_folder(arguments[0], options));
 }
 
 int run_cifar(Arguments arguments, const Settings& settings) {
-  need_out(settings);
-  const ConvertOptions options{.out = settings.out, .split = {}, .shard_bytes = settings.shard_mb << 20};
-  for (const ShardTable& table : convert_cifar(arguments[0], options)) print_summary(table);
-  return 0;
+  return print_result(convert_cifar(arguments[0], options_of(settings)));
+}
+
+int run_npy(Arguments arguments, const Settings& settings) {
+  return print_result(convert_npy(arguments[0], arguments[1], options_of(settings)));
+}
+
+int run_npz(Arguments arguments, const Settings& settings) {
+  return print_result(convert_npz(arguments[0], settings.x, settings.y, options_of(settings)));
+}
+
+int run_images(Arguments arguments, const Settings& settings) {
+  return print_result(convert_images(arguments[0], image_options_of(settings)));
+}
+
+int run_tar(Arguments arguments, const Settings& settings) {
+  return print_result(convert_tar({arguments.begin(), arguments.end()}, image_options_of(settings)));
 }
 
 int run_info(Arguments arguments, const Settings&) {
@@ -85,7 +119,7 @@ int run_info(Arguments arguments, const Settings&) {
   if (spec.kind == SampleKind::kFixed) {
     std::cout << "fixed, " << name_of(spec.dtype) << " {";
     for (std::size_t i = 0; i < spec.shape.size(); ++i) std::cout << (i == 0 ? "" : ", ") << spec.shape[i];
-    std::cout << "}\n";
+    std::cout << "}, read in blocks of " << table.block_samples() << "\n";
   } else {
     std::cout << "encoded images\n";
   }

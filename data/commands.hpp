@@ -16,6 +16,9 @@ struct Settings {
   std::string split = "train";
   std::int64_t shard_mb = 256;
   std::string classes;
+  std::int64_t resize = 0;
+  std::string x = "x";
+  std::string y = "y";
   std::int64_t threads = std::min<std::int64_t>(std::ssize(usable_cpus()), 16);  ///< each holds a shard
   std::int64_t seed = 0;
   bool shuffle = true;
@@ -30,6 +33,9 @@ using Arguments = std::span<const std::string>;
 int run_idx(Arguments arguments, const Settings& settings);
 int run_images(Arguments arguments, const Settings& settings);
 int run_cifar(Arguments arguments, const Settings& settings);
+int run_tar(Arguments arguments, const Settings& settings);
+int run_npy(Arguments arguments, const Settings& settings);
+int run_npz(Arguments arguments, const Settings& settings);
 int run_info(Arguments arguments, const Settings& settings);
 int run_verify(Arguments arguments, const Settings& settings);
 int run_extract(Arguments arguments, const Settings& settings);

@@ -1,47 +1,39 @@
-/// Converters: other formats → a folder of shards with a manifest.
+/// Converters: other formats → a folder of shards with a manifest. Those that take options.me are called by all
+/// processes of the job, as run_conversion() says.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include <mn/data/dataset.hpp>
-#include <mn/data/manifest.hpp>
+
+#include "data/conversion.hpp"
 
 namespace mn::data {
 
-struct ConvertOptions {
-  std::filesystem::path out;  ///< the dataset's folder; made if absent
-  std::string split = "train";
-  std::int64_t shard_bytes = std::int64_t{256} << 20;  ///< samples go into shards of about this size
-};
-
-/// Writes a dataset of fixed samples as shards, in order, and then its manifest. `attributes` go into every shard.
-/// Throws UsageError if options.out holds a dataset already, or another process is writing there.
+/// Writes a dataset of fixed samples as shards, in order, and then its manifest, by this process alone. `attributes` go
+/// into every shard. Throws as run_conversion() does.
 ShardTable write_fixed_dataset(const Dataset& dataset, const ConvertOptions& options,
                                std::map<std::string, std::string> attributes);
 
-/// A pair of IDX files, raw or gzip.
-ShardTable convert_idx(const std::filesystem::path& images, const std::filesystem::path& labels,
-                       const ConvertOptions& options);
-
-/// One of the datasets that are made together.
-struct FixedSplit {
-  std::string name;
-  std::shared_ptr<const Dataset> dataset;
-  std::map<std::string, std::string> attributes;
-};
-/// write_fixed_dataset() for each split, into options.out/NAME; begins when all these folders are found free.
-std::vector<ShardTable> write_splits(const std::vector<FixedSplit>& splits, const ConvertOptions& options);
+/// A pair of IDX files, raw or gzip. Each process holds their content.
+ConversionResult convert_idx(const std::filesystem::path& images, const std::filesystem::path& labels,
+                             const ConvertOptions& options);
 
 /// MNIST's four files in `folder`, train-images-idx3-ubyte[.gz], …, → options.out/train and options.out/val (t10k-…).
 /// Throws DataError that names what is missing.
-std::vector<ShardTable> convert_idx_folder(const std::filesystem::path& folder, const ConvertOptions& options);
+ConversionResult convert_idx_folder(const std::filesystem::path& folder, const ConvertOptions& options);
 
 /// CIFAR-10 or CIFAR-100, binary version, in `folder` → options.out/train and options.out/val; samples {3, 32, 32}.
-std::vector<ShardTable> convert_cifar(const std::filesystem::path& folder, const ConvertOptions& options);
+ConversionResult convert_cifar(const std::filesystem::path& folder, const ConvertOptions& options);
+
+/// Two .npy files: samples {N, shape…} of a dtype that shards hold, and N integer labels. Any byte order, C or Fortran.
+ConversionResult convert_npy(const std::filesystem::path& samples, const std::filesystem::path& labels,
+                             const ConvertOptions& options);
+
+/// Two arrays of an .npz file, as np.savez and np.savez_compressed write it.
+ConversionResult convert_npz(const std::filesystem::path& file, const std::string& samples, const std::string& labels,
+                             const ConvertOptions& options);
 
 }  // namespace mn::data

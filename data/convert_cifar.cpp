@@ -1,25 +1,29 @@
-#include <cstring>
+#include <algorithm>
 #include <fstream>
+#include <numeric>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 
 #include "data/convert.hpp"
+#include "data/fixed_conversion.hpp"
 
 namespace mn::data {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kImageBytes = 3 * 32 * 32;  // three planes: red, green, blue
+constexpr std::int64_t kImageBytes = 3 * 32 * 32;  // three planes: red, green, blue
 
 /// The two data sets differ in their files and in the bytes of label before each image.
 struct Variant {
   std::vector<std::string> train;
   std::vector<std::string> val;
   std::string names;
-  std::size_t label_bytes;  // the last one counts: CIFAR-100's first is the superclass
+  std::int64_t label_bytes;  // the last one counts: CIFAR-100's first is the superclass
   std::int64_t classes;
+
+  [[nodiscard]] std::int64_t record_bytes() const { return label_bytes + kImageBytes; }
 };
 
 const Variant& variant_in(const fs::path& folder) {
@@ -34,26 +38,8 @@ const Variant& variant_in(const fs::path& folder) {
     if (fs::exists(folder / variant->train.front())) return *variant;
   }
   throw DataError("there is neither data_batch_1.bin (CIFAR-10) nor train.bin (CIFAR-100) in " + folder.string() +
-                  ": unpack the binary version there");
-}
-
-void append_file(const fs::path& path, const Variant& variant, RawSamples& samples) {
-  const std::string content = read_file(path);
-  const std::size_t record = variant.label_bytes + kImageBytes;
-  if (content.empty() || content.size() % record != 0) {
-    throw DataError(path.string() + " is truncated or no CIFAR file: " + std::to_string(content.size()) +
-                    " bytes are no whole number of records of " + std::to_string(record));
-  }
-  for (std::size_t at = 0; at < content.size(); at += record) {
-    const auto label = static_cast<unsigned char>(content[at + variant.label_bytes - 1]);
-    if (label >= variant.classes) {
-      throw DataError(path.string() + " is damaged: image " + std::to_string(at / record) + " has label " +
-                      std::to_string(label));
-    }
-    samples.labels.push_back(label);
-    const auto image = std::as_bytes(std::span(content)).subspan(at + variant.label_bytes, kImageBytes);
-    samples.bytes.insert(samples.bytes.end(), image.begin(), image.end());
-  }
+                      ": unpack the binary version there",
+                  true);
 }
 
 std::vector<std::string> read_names(const fs::path& path, std::int64_t classes) {
@@ -67,23 +53,96 @@ std::vector<std::string> read_names(const fs::path& path, std::int64_t classes) 
   return names;
 }
 
+/// The records of several files, one file after another.
+class CifarFiles final : public SampleSource {
+ public:
+  CifarFiles(const fs::path& folder, const std::vector<std::string>& files, const Variant& variant)
+      : variant_(variant) {
+    spec_.shape = {3, 32, 32};
+    spec_.num_classes = variant.classes;
+    spec_.class_names = read_names(folder / variant.names, variant.classes);
+    const std::int64_t record = variant.record_bytes();
+    for (const std::string& name : files) {
+      File file(folder / name, File::Mode::kRead);
+      const auto bytes = static_cast<std::int64_t>(file.size());
+      if (bytes == 0 || bytes % record != 0) {
+        throw DataError(file.path().string() + " is truncated or no CIFAR file: " + std::to_string(bytes) +
+                        " bytes are no whole number of records of " + std::to_string(record));
+      }
+      firsts_.push_back(firsts_.back() + bytes / record);
+      files_.push_back(std::move(file));
+    }
+  }
+
+  [[nodiscard]] std::int64_t size() const override { return firsts_.back(); }
+  [[nodiscard]] const SampleSpec& spec() const override { return spec_; }
+  [[nodiscard]] std::string name() const override { return files_.front().path().string(); }
+
+  void read(std::int64_t first, std::int64_t last, ByteBuffer& bytes,
+            std::vector<std::int64_t>& labels) const override {
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+      const std::int64_t begin = std::max(first, firsts_[i]);
+      const std::int64_t end = std::min(last, firsts_[i + 1]);
+      if (begin < end) read_records(files_[i], begin - firsts_[i], end - firsts_[i], bytes, labels);
+    }
+  }
+
+  /// Reads all, so that a damaged file is found before anything is written.
+  void check_labels() const {
+    constexpr std::int64_t kAtOnce = 10000;
+    for (std::int64_t first = 0; first < size(); first += kAtOnce) {
+      ByteBuffer bytes;
+      std::vector<std::int64_t> labels;
+      read(first, std::min(first + kAtOnce, size()), bytes, labels);
+    }
+  }
+
+ private:
+  void read_records(const File& file, std::int64_t first, std::int64_t last, ByteBuffer& bytes,
+                    std::vector<std::int64_t>& labels) const {
+    const std::int64_t record = variant_.record_bytes();
+    ByteBuffer records((last - first) * record);
+    file.read_at(first * record, records);
+    for (std::int64_t i = first; i < last; ++i) {
+      const auto at = records.begin() + (i - first) * record + variant_.label_bytes;
+      const auto label = std::to_integer<std::int64_t>(at[-1]);
+      if (label >= variant_.classes) {
+        throw DataError(file.path().string() + " is damaged: image " + std::to_string(i) + " has label " +
+                        std::to_string(label));
+      }
+      labels.push_back(label);
+      bytes.insert(bytes.end(), at, at + kImageBytes);
+    }
+  }
+
+  const Variant& variant_;
+  SampleSpec spec_;
+  std::vector<File> files_;
+  std::vector<std::int64_t> firsts_ = {0};  // [files + 1] number of the first record of each
+};
+
+FixedSplit cifar_split(const fs::path& folder, const Variant& variant, const std::vector<std::string>& files,
+                       Output output) {
+  nlohmann::json request = nlohmann::json::array({source_facts(folder / variant.names)});
+  for (const std::string& file : files) request.push_back(source_facts(folder / file));
+  return {.output = std::move(output),
+          .request = std::move(request),
+          .attributes = {{"converter", "mnshard cifar"}, {"source", fs::absolute(folder).string()}},
+          .open = [=, &variant](const fs::path&, bool planning) {
+            const auto source = std::make_shared<CifarFiles>(folder, files, variant);
+            if (planning) source->check_labels();
+            return source;
+          }};
+}
+
 }  // namespace
 
-std::vector<ShardTable> convert_cifar(const fs::path& folder, const ConvertOptions& options) {
+ConversionResult convert_cifar(const fs::path& folder, const ConvertOptions& options) {
   const Variant& variant = variant_in(folder);
-  SampleSpec spec;
-  spec.shape = {3, 32, 32};
-  spec.num_classes = variant.classes;
-  spec.class_names = read_names(folder / variant.names, variant.classes);
-  std::vector<FixedSplit> splits;
-  for (const auto& [split, files] : {std::pair("train", variant.train), std::pair("val", variant.val)}) {
-    RawSamples samples;
-    for (const std::string& file : files) append_file(folder / file, variant, samples);
-    splits.push_back({split,
-                      std::make_shared<MemoryDataset>(spec, std::move(samples)),
-                      {{"converter", "mnshard cifar"}, {"source", fs::absolute(folder).string()}}});
-  }
-  return write_splits(splits, options);
+  FixedConversion conversion({cifar_split(folder, variant, variant.train, {options.out / "train", "train"}),
+                              cifar_split(folder, variant, variant.val, {options.out / "val", "val"})},
+                             options.shard_bytes);
+  return run_conversion(conversion, options);
 }
 
 }  // namespace mn::data

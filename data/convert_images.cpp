@@ -1,61 +1,51 @@
-// Images on disk → shards, in parallel and resumable.
-//
-// The plan, a function of files, seed and shard size, says which file goes into which shard. A mark in the output
-// folder keeps the plan's hash while the conversion runs. Threads take shards from a counter; each checks its images,
-// collects them in memory and publishes the shard at once. The manifest comes last, then the mark is removed.
-//
-// (1) Labels, shards and bytes depend on the plan alone: not on threads, nor on interruptions.
-// (2) A published shard is complete. After a kill only missing, damaged or (without --on-error skip) incomplete shards
-//     are written again; what another plan wrote is never touched.
-// (3) A manifest exists only where all its shards do.
-// (4) The first failure stops all threads and is the one that is thrown.
-//
-// Cost: each image is read once, and decoded once unless only its header is checked; memory is one shard a thread.
 #include "data/convert_images.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <memory>
-#include <mutex>
 #include <optional>
-#include <thread>
 
-#include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
-#include <mn/core/json.hpp>
-#include <mn/data/shard_reader.hpp>
-#include <mn/data/shard_writer.hpp>
-#include <mn/image/image_decoder.hpp>
 
 #include "data/image_list.hpp"
+#include "data/image_plan.hpp"
 #include "data/output_folder.hpp"
 
 namespace mn::data {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 
-/// Present while a conversion is under way: what it makes, so that only the same one resumes it.
-constexpr const char* kPlanName = "conversion.json";
+/// In the scratch folder: what ImageList says. CBOR, as names of classes need not be UTF-8.
+constexpr const char* kListName = "list";
 
-/// Begins a conversion, or resumes an interrupted one.
-void claim_output(const fs::path& out, std::uint64_t plan) {
-  const fs::path path = out / kPlanName;
-  const std::string mark = nlohmann::json{{"plan", std::to_string(plan)}}.dump() + "\n";
-  if (fs::exists(path)) {
-    if (read_file(path) == mark) return;
-    throw UsageError(out.string() +
-                     " holds the beginnings of another conversion (other files, split, seed or shard size): " +
-                     "remove it, or choose another folder with --out");
-  }
-  for (const auto& entry : fs::directory_iterator(out)) {
-    if (entry.path().extension() != ".h5") continue;
-    throw UsageError(out.string() + " holds shards of no resumable conversion (" + entry.path().filename().string() +
-                     "): remove them, or choose another folder with --out");
-  }
-  write_file(path, mark);
+bool is_folder(const fs::path& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
+/// What the keys of a source are relative to.
+fs::path root_of(const fs::path& source) {
+  if (is_folder(source)) return source;
+  return source.has_parent_path() ? source.parent_path() : ".";
+}
+
+void write_list(const fs::path& file, const ImageList& list) {
+  std::string bytes;
+  json::to_cbor(json{{"num_classes", list.num_classes}, {"class_names", list.class_names}}, bytes);
+  write_file(file, bytes);
+}
+
+SampleSpec read_spec(const fs::path& file) {
+  const std::string what = file.string();
+  const json list = parse_cbor(read_file(file), what);
+  SampleSpec spec;
+  spec.kind = SampleKind::kEncoded;
+  read_json(what, [&] {
+    list.at("num_classes").get_to(spec.num_classes);
+    list.at("class_names").get_to(spec.class_names);
+  });
+  return spec;
 }
 
 /// Whether the shard holds planned images, in their order; some may be left out.
@@ -70,147 +60,116 @@ bool holds(const ShardReader& shard, const std::vector<std::string>& keys, const
   return shard.header().kind == SampleKind::kEncoded;
 }
 
-class Converter {
+class ImagesConversion final : public Conversion {
  public:
-  Converter(const ImageList& list, const ImagePlan& plan, const ImageConvertOptions& options)
-      : list_(list), plan_(plan), options_(options), shards_(plan.size()) {
-    for (const auto& shard : plan) total_ += static_cast<std::int64_t>(shard.size());
+  ImagesConversion(const fs::path& source, const ImageConvertOptions& options)
+      : source_(source),
+        root_(root_of(source)),
+        options_(options),
+        division_{options.shuffle, options.seed, options.output.shard_bytes},
+        outputs_{{options.output.out, options.output.split}},
+        left_out_(options.images.skip_bad) {
+    check_split_name(options.output.split);
   }
 
-  void run() {
-    std::vector<std::jthread> workers;
-    const auto count = std::min<std::size_t>(options_.threads, plan_.size());
-    for (std::size_t t = 1; t < count; ++t) workers.emplace_back([this] { work(); });
-    work();
-    workers.clear();  // joins
-    if (failure_) std::rethrow_exception(failure_);
+  [[nodiscard]] json request() const override {
+    return {{"converter", "images"},
+            {"source", is_folder(source_) ? json(fs::absolute(source_).string()) : source_facts(source_)},
+            {"classes", options_.images.classes.empty() ? json() : source_facts(options_.images.classes)},
+            {"split", outputs_[0].split},
+            {"shard_bytes", division_.shard_bytes},
+            {"shuffle_seed", division_.shuffle ? json(division_.seed) : json()},
+            {"resize", options_.images.resize}};
   }
 
-  ImageConversion result() {
-    ImageConversion result;
-    std::int64_t written = 0;
-    for (const ShardInfo& shard : shards_) written += shard.num_samples;
-    result.left_out = total_ - written;
-    result.kept_shards = kept_;
-    std::sort(errors_.begin(), errors_.end());
-    result.errors = std::move(errors_);
-    SampleSpec spec;
-    spec.kind = SampleKind::kEncoded;
-    spec.num_classes = list_.num_classes;
-    spec.class_names = list_.class_names;
-    const ConvertOptions& output = options_.output;
-    result.table = ShardTable(fs::absolute(output.out).string(), output.split, spec, std::move(shards_));
-    if (result.table.num_samples() == 0)
-      throw DataError("none of the " + std::to_string(total_) + " files is a usable JPEG or PNG");
-    return result;
+  [[nodiscard]] const std::vector<Output>& outputs() const override { return outputs_; }
+
+  void plan(const fs::path& scratch) override {
+    ImagePlanWriter writer(scratch);
+    const ImageList list = list_images(source_, options_.images.classes, options_.output.threads, writer);
+    if (list.passed_over > 0 && options_.images.warn) {
+      options_.images.warn("files left alone in " + source_.string() + ": " + std::to_string(list.passed_over) +
+                           ", the first " + list.first_passed_over.string() +
+                           " (in no class folder, or not named as an image)");
+    }
+    writer.finish(division_);
+    write_list(scratch / kListName, list);
   }
+
+  void open(const fs::path& scratch) override {
+    spec_ = read_spec(scratch / kListName);
+    plan_.emplace(scratch, division_);
+    outputs_[0].shards = plan_->shards();
+  }
+
+  [[nodiscard]] std::size_t units() const override { return plan_->shards(); }
+  [[nodiscard]] std::size_t first_shard(std::size_t unit) const override { return unit; }
+  [[nodiscard]] std::int64_t steps(std::size_t unit) const override { return plan_->images_in(unit); }
+
+  [[nodiscard]] Found look_at(std::size_t shard, const ShardReader& found) const override {
+    const auto planned = plan_->images_of(shard);
+    const auto keys = found.read_keys();
+    if (!holds(found, keys, planned)) return Found::kForeign;
+    return keys.size() == planned.size() || options_.images.skip_bad ? Found::kWhole : Found::kUnusable;
+  }
+
+  void convert(std::size_t unit, ShardSink& sink) override {
+    if (!sink.wants(unit)) return sink.advance(plan_->images_in(unit));
+    ShardContent content = encoded_content(division_.shard_bytes);
+    content.attributes = {{"split", outputs_[0].split},
+                          {"converter", "mnshard images"},
+                          {"source", fs::absolute(root_).string()},
+                          {"shuffle_seed", division_.shuffle ? std::to_string(division_.seed) : "none"}};
+    ImageIntake intake(options_.images);
+    for (const ImageFile& file : plan_->images_of(unit)) {
+      add(file, intake, content);
+      sink.advance(1);
+    }
+    sink.write(unit, content);
+  }
+
+  [[nodiscard]] SampleSpec spec(std::size_t, std::int64_t) const override { return spec_; }
+
+  void check(const ShardTable& table) override {
+    if (table.num_samples() > 0) return;
+    throw DataError("none of the " + std::to_string(plan_->size()) + " files is a usable JPEG or PNG");
+  }
+
+  /// Files that are in none of the shards; 0 if an earlier run wrote the manifest and only this one is left to say so.
+  [[nodiscard]] std::int64_t missing_in(const ShardTable& table) const {
+    return plan_ ? plan_->size() - table.num_samples() : 0;
+  }
+  [[nodiscard]] std::vector<std::string> errors() const { return left_out_.errors(); }
 
  private:
-  void work() {
+  void add(const ImageFile& file, ImageIntake& intake, ShardContent& content) {
+    const fs::path path = root_ / file.key;
     try {
-      ImageDecoder decoder;
-      for (std::size_t i = next_++; i < plan_.size() && !stop_; i = next_++) shards_[i] = convert(i, decoder);
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      if (!failure_) failure_ = std::current_exception();
-      stop_ = true;
-    }
-  }
-
-  ShardInfo convert(std::size_t index, ImageDecoder& decoder) {
-    const fs::path path = options_.output.out / shard_name(options_.output.split, index, plan_.size());
-    if (const auto kept = finished(path, plan_[index])) {
-      ++kept_;
-      advance(static_cast<std::int64_t>(plan_[index].size()));
-      return *kept;
-    }
-    ShardContent content;
-    content.kind = SampleKind::kEncoded;
-    content.attributes = {{"split", options_.output.split},
-                          {"converter", "mnshard images"},
-                          {"source", fs::absolute(list_.root).string()},
-                          {"shuffle_seed", options_.shuffle ? std::to_string(options_.seed) : "none"}};
-    for (const ImageFile& file : plan_[index]) {
-      if (stop_) throw DataError("stopped");  // by another thread's failure, which is the one that is reported
-      add(content, file, decoder);
-      advance(1);
-    }
-    return write_shard(path, content);
-  }
-
-  /// The shard as an earlier run wrote it; no value if it must be written (again).
-  std::optional<ShardInfo> finished(const fs::path& path, const std::vector<ImageFile>& planned) const {
-    if (!fs::exists(path)) return {};
-    try {
-      const ShardReader shard(open_shard(path), std::make_shared<IoCounters>());
-      const auto keys = shard.read_keys();
-      if (!holds(shard, keys, planned)) {
-        throw UsageError(path.string() + " holds other images than belong there: remove it and start again");
-      }
-      if (keys.size() < planned.size() && !options_.skip_bad) return {};
-      return describe_shard(path);
-    } catch (const DataError&) {
-      return {};  // truncated or damaged
-    }
-  }
-
-  void add(ShardContent& content, const ImageFile& file, ImageDecoder& decoder) {
-    const fs::path path = list_.root / file.key;
-    try {
-      const std::string text = read_file(path);
-      const auto bytes = std::as_bytes(std::span(text));
-      const ImageHeader header = decoder.open(bytes);
-      Image ignored;
-      if (!options_.check_headers_only) decoder.decode({0, 0, header.width, header.height}, 1, 1, ignored);
-      content.add_encoded(bytes, file.label,
-                          {static_cast<std::uint16_t>(header.height), static_cast<std::uint16_t>(header.width),
-                           static_cast<std::uint16_t>(header.components)},
-                          file.key);
+      const std::string bytes = read_file(path);
+      intake.add(std::as_bytes(std::span(bytes)), file.label, file.key, content);
     } catch (const DataError& error) {
-      const std::string what = path.string() + ": " + error.what();
-      if (!options_.skip_bad) throw DataError(what + " (--on-error skip leaves such files out)");
-      const std::lock_guard lock(mutex_);
-      errors_.push_back(what);
+      left_out_.add(path.string() + ": " + error.what());
     }
   }
 
-  void advance(std::int64_t files) {
-    const std::lock_guard lock(mutex_);
-    done_ += files;
-    if (options_.progress) options_.progress(done_, total_);
-  }
-
-  const ImageList& list_;
-  const ImagePlan& plan_;
-  const ImageConvertOptions& options_;
-  std::int64_t total_ = 0;
-  std::vector<ShardInfo> shards_;
-  std::atomic<std::size_t> next_ = 0;
-  std::atomic<bool> stop_ = false;
-  std::atomic<std::int64_t> kept_ = 0;
-
-  std::mutex mutex_;  // guards the rest
-  std::int64_t done_ = 0;
-  std::vector<std::string> errors_;
-  std::exception_ptr failure_;
+  fs::path source_;
+  fs::path root_;
+  ImageConvertOptions options_;
+  ImageDivision division_;
+  std::vector<Output> outputs_;
+  LeftOut left_out_;
+  SampleSpec spec_;
+  std::optional<ImagePlan> plan_;
 };
 
 }  // namespace
 
 ImageConversion convert_images(const fs::path& source, const ImageConvertOptions& options) {
-  const ImageList list = list_images(source, options.classes);
-  if (list.passed_over > 0 && options.warn) {
-    options.warn("files left alone in " + source.string() + ": " + std::to_string(list.passed_over) + ", the first " +
-                 list.first_passed_over.string() + " (in no class folder, or not named as an image)");
-  }
-  const ImagePlan plan = plan_shards(list, options.shuffle, options.seed, options.output.shard_bytes);
-  const OutputFolder out(options.output);
-  claim_output(options.output.out, hash64(options.output.split, hash_of(plan)));
-  Converter converter(list, plan, options);
-  converter.run();
-  ImageConversion result = converter.result();
-  write_manifest(result.table);
-  fs::remove(options.output.out / kPlanName);
+  ImagesConversion conversion(source, options);
+  ImageConversion result;
+  result.conversion = run_conversion(conversion, options.output);
+  if (result.conversion.complete) result.left_out = conversion.missing_in(result.conversion.tables[0]);
+  result.errors = conversion.errors();
   return result;
 }
 

@@ -1,33 +1,90 @@
 #include "data/image_list.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <set>
+#include <thread>
 
-#include <mn/core/checksum.hpp>
+#include <sys/stat.h>
+
 #include <mn/core/error.hpp>
-#include <mn/data/order.hpp>
+
+#include "data/folder_names.hpp"
 
 namespace mn::data {
 namespace {
 
 namespace fs = std::filesystem;
 
-bool hidden(const fs::path& path) { return path.filename().string().front() == '.'; }
+/// An image whose size is not known yet.
+struct Candidate {
+  std::string key;
+  std::int32_t label;
+  std::int64_t line;  ///< of a list; 0 in a folder
+};
 
-/// The entries of `folder`, sorted, so that labels do not depend on the file system.
-std::vector<fs::directory_entry> sorted_entries(const fs::path& folder) {
-  std::vector<fs::directory_entry> entries;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (!hidden(entry.path())) entries.push_back(entry);
+/// Looks sizes up by several threads, then adds to the plan, in order.
+class SizeLookup {
+ public:
+  /// `source` is for messages about a list's lines.
+  SizeLookup(const fs::path& root, const fs::path& source, int threads, ImagePlanWriter& plan)
+      : root_(root), source_(source), threads_(threads), plan_(plan) {}
+
+  void add(Candidate candidate) {
+    pending_.push_back(std::move(candidate));
+    if (pending_.size() >= kAtOnce) flush();
   }
-  std::sort(entries.begin(), entries.end());
-  return entries;
-}
+
+  /// Needed at the end.
+  void flush() {
+    std::vector<std::int64_t> sizes(pending_.size());
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&] {
+      for (std::size_t i = next++; i < sizes.size(); i = next++) sizes[i] = look_up(pending_[i].key);
+    };
+    {
+      std::vector<std::jthread> workers;
+      const std::size_t count = std::min<std::size_t>(threads_, sizes.size() / kEach);
+      for (std::size_t t = 1; t < count; ++t) workers.emplace_back(work);
+      work();
+    }
+    for (std::size_t i = 0; i < sizes.size(); ++i) add_to_plan(pending_[i], sizes[i]);
+    pending_.clear();
+  }
+
+ private:
+  static constexpr std::size_t kAtOnce = 1 << 16;  // candidates
+  static constexpr std::size_t kEach = 1 << 8;     // are worth a thread
+
+  /// −errno if there is no such file, 0 if it is none that has a size.
+  std::int64_t look_up(const std::string& key) const {
+    struct stat facts = {};
+    if (::stat((root_ / key).c_str(), &facts) != 0) return -errno;
+    return S_ISREG(facts.st_mode) ? facts.st_size : 0;
+  }
+
+  void add_to_plan(const Candidate& candidate, std::int64_t bytes) {
+    if (bytes < 0 && candidate.line > 0) {
+      throw DataError(
+          with_errno(source_.string() + ":" + std::to_string(candidate.line) + ": " + (root_ / candidate.key).string(),
+                     static_cast<int>(-bytes)));
+    }
+    plan_.add(candidate.key, candidate.label, bytes);
+  }
+
+  const fs::path& root_;
+  const fs::path& source_;
+  int threads_;
+  ImagePlanWriter& plan_;
+  std::vector<Candidate> pending_;
+};
 
 /// torchvision's ImageFolder takes the same.
 bool named_as_image(const fs::path& path) {
@@ -41,45 +98,42 @@ void pass_over(const fs::path& file, ImageList& list) {
   if (list.passed_over++ == 0) list.first_passed_over = file;
 }
 
-/// The images in `folder`, then those of the folders in it. Links to folders are followed, but into none of `seen`:
-/// they may lead back up.
-void add_images(const fs::path& folder, std::int32_t label, std::set<fs::path>& seen, ImageList& list) {
-  if (!seen.insert(fs::canonical(folder)).second) return;
-  std::vector<fs::path> folders;
-  for (const fs::directory_entry& entry : sorted_entries(folder)) {
-    const fs::path& path = entry.path();
-    if (entry.is_directory()) {
-      folders.push_back(path);
-    } else if (named_as_image(path)) {
-      const auto bytes = entry.is_regular_file() ? static_cast<std::int64_t>(entry.file_size()) : 0;
-      list.files.push_back({path.lexically_relative(list.root).generic_string(), label, bytes});
+/// The images in root/folder, then those of the folders in it; their number. Links to folders are followed, but into
+/// none of `seen`: they may lead back up.
+std::int64_t add_images(const fs::path& folder, std::int32_t label, std::set<fs::path>& seen, ImageList& list,
+                        SizeLookup& images) {
+  if (!seen.insert(fs::canonical(list.root / folder)).second) return 0;
+  const FolderNames names(list.root / folder);
+  std::int64_t count = 0;
+  for (const char* name : names.files()) {
+    if (named_as_image(name)) {
+      images.add({(folder / name).generic_string(), label, 0});
+      ++count;
     } else {
-      pass_over(path, list);
+      pass_over(list.root / folder / name, list);
     }
   }
-  for (const fs::path& inner : folders) add_images(inner, label, seen, list);
+  for (const char* name : names.folders()) count += add_images(folder / name, label, seen, list, images);
+  return count;
 }
 
-ImageList list_folder(const fs::path& source) {
+ImageList list_folder(const fs::path& source, int threads, ImagePlanWriter& plan) {
   ImageList list;
   list.root = source;
-  for (const fs::directory_entry& entry : sorted_entries(source)) {
-    if (!entry.is_directory()) {
-      pass_over(entry.path(), list);
-      continue;
-    }
-    const std::string name = entry.path().filename().string();
-    const std::size_t before = list.files.size();
+  SizeLookup images(list.root, source, threads, plan);
+  const FolderNames names(source);
+  for (const char* name : names.files()) pass_over(source / name, list);
+  for (const char* name : names.folders()) {
     std::set<fs::path> seen = {fs::canonical(source)};
-    add_images(entry.path(), static_cast<std::int32_t>(list.class_names.size()), seen, list);
-    if (list.files.size() == before) {
-      throw DataError("class " + name + " in " + source.string() +
+    if (add_images(name, static_cast<std::int32_t>(list.class_names.size()), seen, list, images) == 0) {
+      throw DataError(std::string("class ") + name + " in " + source.string() +
                       " is empty (no .jpg, .jpeg or .png file in it): remove its folder, or fill it");
     }
-    list.class_names.push_back(name);
+    list.class_names.emplace_back(name);
   }
+  images.flush();
   list.num_classes = static_cast<std::int64_t>(list.class_names.size());
-  if (list.files.empty()) {
+  if (plan.size() == 0) {
     throw DataError(source.string() +
                     " has no folders with images: one folder for each class is expected, or a file "
                     "of lines \"path label\"");
@@ -88,25 +142,22 @@ ImageList list_folder(const fs::path& source) {
 }
 
 /// "path label", the path perhaps with spaces.
-ImageFile parse_line(const std::string& line, const fs::path& root, const std::string& where) {
+Candidate parse_line(const std::string& line, std::int64_t number, const std::string& where) {
   const std::size_t space = line.find_last_of(" \t");
-  ImageFile file;
   if (space == std::string::npos || space == 0)
     throw DataError(where + ": \"" + line + "\" is not of the form \"path label\"");
+  std::int64_t label = -1;
   const char* end = line.data() + line.size();
-  const auto [stop, error] = std::from_chars(line.data() + space + 1, end, file.label);
-  if (error != std::errc() || stop != end || file.label < 0) {
-    throw DataError(where + ": \"" + line.substr(space + 1) + "\" is not a label (a whole number from 0)");
+  const auto [stop, error] = std::from_chars(line.data() + space + 1, end, label);
+  if (error != std::errc() || stop != end || label < 0 || label > std::numeric_limits<std::int32_t>::max()) {
+    throw DataError(where + ": \"" + line.substr(space + 1) +
+                    "\" is not a label (a whole number from 0 to 2147483647)");
   }
-  file.key = line.substr(0, line.find_last_not_of(" \t", space) + 1);
-  std::error_code failed;
-  file.bytes = static_cast<std::int64_t>(fs::file_size(root / file.key, failed));
-  if (failed) throw DataError(where + ": " + (root / file.key).string() + ": " + failed.message());
-  return file;
+  return {line.substr(0, line.find_last_not_of(" \t", space) + 1), static_cast<std::int32_t>(label), number};
 }
 
-/// Calls use(line, "FILE:NUMBER") for each line: without what is blank at its end, or the byte order mark of some
-/// editors.
+/// Calls use(line, number, "FILE:NUMBER") for each line: without what is blank at its end, or the byte order mark of
+/// some editors.
 template <class Use>
 void for_each_line(const fs::path& path, Use use) {
   std::ifstream lines(path);
@@ -115,35 +166,14 @@ void for_each_line(const fs::path& path, Use use) {
   for (std::int64_t number = 1; std::getline(lines, line); ++number) {
     if (number == 1 && line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
     line.erase(line.find_last_not_of(" \t\r") + 1);
-    use(line, path.string() + ":" + std::to_string(number));
+    use(line, number, path.string() + ":" + std::to_string(number));
   }
 }
 
-std::vector<std::string> read_class_names(const fs::path& path) {
-  constexpr std::size_t kLongest = 255;  // bytes, as a folder's
-  std::vector<std::string> names;
-  std::map<std::string, std::string> seen;
-  std::string blank;
-  for_each_line(path, [&](const std::string& line, const std::string& where) {
-    if (line.empty()) {
-      blank = where;
-      return;
-    }
-    if (!blank.empty()) throw DataError(blank + " is empty: line by line the names of labels 0, 1, … are expected");
-    const auto [other, is_new] = seen.emplace(line, where);
-    if (!is_new) throw DataError(where + ": class \"" + line + "\" was named at " + other->second + " already");
-    if (line.size() > kLongest) throw DataError(where + ": a name of more than " + std::to_string(kLongest) + " bytes");
-    names.push_back(line);
-  });
-  return names;
-}
-
-void check_no_class_empty(const ImageList& list, const fs::path& source) {
-  std::vector<bool> seen(list.num_classes);
-  for (const ImageFile& file : list.files) seen[file.label] = true;
+void check_no_class_empty(const std::vector<bool>& seen, const fs::path& source) {
   const auto empty = std::find(seen.begin(), seen.end(), false);
   if (empty == seen.end()) return;
-  throw DataError("class " + std::to_string(empty - seen.begin()) + " of the " + std::to_string(list.num_classes) +
+  throw DataError("class " + std::to_string(empty - seen.begin()) + " of the " + std::to_string(seen.size()) +
                   " classes in " + source.string() +
                   " is empty: number the labels without gaps, from 0, or name the classes with --classes");
 }
@@ -158,17 +188,24 @@ void name_classes(const fs::path& names, const fs::path& source, ImageList& list
   list.num_classes = count;
 }
 
-ImageList list_file(const fs::path& source, const fs::path& class_names) {
+ImageList list_file(const fs::path& source, const fs::path& class_names, int threads, ImagePlanWriter& plan) {
   ImageList list;
   list.root = source.has_parent_path() ? source.parent_path() : ".";
-  for_each_line(source, [&](const std::string& line, const std::string& where) {
+  SizeLookup images(list.root, source, threads, plan);
+  std::vector<bool> seen;  // by label
+  for_each_line(source, [&](const std::string& line, std::int64_t number, const std::string& where) {
     if (line.empty()) return;
-    list.files.push_back(parse_line(line, list.root, where));
-    list.num_classes = std::max<std::int64_t>(list.num_classes, list.files.back().label + 1);
+    Candidate candidate = parse_line(line, number, where);
+    const auto label = static_cast<std::size_t>(candidate.label);
+    if (label >= seen.size()) seen.resize(label + 1);
+    seen[label] = true;
+    images.add(std::move(candidate));
   });
-  if (list.files.empty()) throw DataError(source.string() + " lists no images");
+  images.flush();
+  list.num_classes = static_cast<std::int64_t>(seen.size());
+  if (plan.size() == 0) throw DataError(source.string() + " lists no images");
   if (class_names.empty()) {
-    check_no_class_empty(list, source);
+    check_no_class_empty(seen, source);
   } else {
     name_classes(class_names, source, list);
   }
@@ -177,45 +214,36 @@ ImageList list_file(const fs::path& source, const fs::path& class_names) {
 
 }  // namespace
 
-ImageList list_images(const fs::path& source, const fs::path& class_names) {
+std::vector<std::string> read_class_names(const fs::path& file) {
+  constexpr std::size_t kLongest = 255;  // bytes, as a folder's
+  std::vector<std::string> names;
+  std::map<std::string, std::string> seen;
+  std::string blank;
+  for_each_line(file, [&](const std::string& line, std::int64_t, const std::string& where) {
+    if (line.empty()) {
+      blank = where;
+      return;
+    }
+    if (!blank.empty()) throw DataError(blank + " is empty: line by line the names of labels 0, 1, … are expected");
+    const auto [other, is_new] = seen.emplace(line, where);
+    if (!is_new) throw DataError(where + ": class \"" + line + "\" was named at " + other->second + " already");
+    if (line.size() > kLongest) throw DataError(where + ": a name of more than " + std::to_string(kLongest) + " bytes");
+    names.push_back(line);
+  });
+  return names;
+}
+
+ImageList list_images(const fs::path& source, const fs::path& class_names, int threads, ImagePlanWriter& plan) {
   try {
     if (fs::is_directory(source)) {
       if (!class_names.empty()) throw UsageError("--classes is for list files: folders are named as their classes");
-      return list_folder(source);
+      return list_folder(source, threads, plan);
     }
-    if (fs::is_regular_file(source)) return list_file(source, class_names);
+    if (fs::is_regular_file(source)) return list_file(source, class_names, threads, plan);
   } catch (const fs::filesystem_error& error) {
     throw DataError(std::string("cannot list the images of ") + source.string() + ": " + error.what());
   }
   throw DataError("there is no folder or list file " + source.string());
-}
-
-ImagePlan plan_shards(const ImageList& list, bool shuffle, std::uint64_t seed, std::int64_t shard_bytes) {
-  const EpochOrder order(static_cast<std::int64_t>(list.files.size()), {.shuffle = shuffle}, seed, 0);
-  ImagePlan plan(1);
-  std::int64_t filled = 0;
-  for (std::size_t i = 0; i < list.files.size(); ++i) {
-    const ImageFile& file = list.files[order(static_cast<std::int64_t>(i))];
-    if (filled > 0 && filled + file.bytes > shard_bytes) {
-      plan.emplace_back();
-      filled = 0;
-    }
-    plan.back().push_back(file);
-    filled += file.bytes;
-  }
-  return plan;
-}
-
-std::uint64_t hash_of(const ImagePlan& plan) {
-  std::uint64_t hash = 0;
-  for (const auto& shard : plan) {
-    hash = hash64("shard", hash);
-    for (const ImageFile& file : shard) {
-      const std::int64_t facts[] = {file.label, file.bytes};
-      hash = hash64(std::as_bytes(std::span(facts)), hash64(file.key, hash));
-    }
-  }
-  return hash;
 }
 
 }  // namespace mn::data

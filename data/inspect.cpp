@@ -18,24 +18,21 @@ struct Verified {
 };
 
 void verify_encoded(const ShardReader& reader, Verified& result) {
-  std::vector<std::byte> bytes;
   for (std::int64_t i = 0; i < reader.size(); ++i) {
-    bytes.resize(reader.length(i));
-    if (!reader.read_sample(i, bytes)) result.damage.push_back({reader.path(), i, "its checksum differs"});
+    if (reader.load_block(i) == nullptr) result.damage.push_back({reader.path(), i, "its checksum differs"});
   }
   (void)reader.read_keys();
   (void)reader.read_section(Section::kHwc);
 }
 
 void verify_fixed(const ShardReader& reader, Verified& result) {
-  std::vector<std::byte> bytes;
-  for (std::int64_t block = 0; block * kBlockSamples < reader.size(); ++block) {
-    bytes.resize(reader.block_bytes(block));
-    if (reader.read_block(block, bytes)) continue;
-    const std::int64_t last = std::min((block + 1) * kBlockSamples, reader.size()) - 1;
-    result.damage.push_back({reader.path(), block * kBlockSamples,
-                             "the checksum of samples " + std::to_string(block * kBlockSamples) + " to " +
-                                 std::to_string(last) + " differs"});
+  for (std::int64_t block = 0; block < reader.num_blocks(); ++block) {
+    if (reader.load_block(block) != nullptr) continue;
+    const std::int64_t first = block * reader.block_samples();
+    const std::int64_t last = std::min(first + reader.block_samples(), reader.size()) - 1;
+    result.damage.push_back(
+        {reader.path(), first,
+         "the checksum of samples " + std::to_string(first) + " to " + std::to_string(last) + " differs"});
   }
 }
 
@@ -104,19 +101,11 @@ ExtractedSample extract_sample(const ShardTable& table, std::int64_t index) {
   const ShardReader reader(open_shard(table, shard), std::make_shared<IoCounters>());
   ExtractedSample result;
   result.label = reader.label(sample);
-  bool good = false;
-  if (table.spec().kind == SampleKind::kEncoded) {
-    result.bytes.resize(reader.length(sample));
-    good = reader.read_sample(sample, result.bytes);
-    result.key = reader.read_keys()[sample];
-  } else {
-    const std::int64_t block = sample / kBlockSamples;
-    std::vector<std::byte> bytes(reader.block_bytes(block));
-    good = reader.read_block(block, bytes);
-    const auto begin = bytes.begin() + sample % kBlockSamples * table.spec().sample_bytes();
-    result.bytes.assign(begin, begin + table.spec().sample_bytes());
-  }
-  if (!good) throw DataError(reader.damage(sample));
+  if (table.spec().kind == SampleKind::kEncoded) result.key = reader.read_keys()[sample];
+  const auto block = reader.load_block(sample / reader.block_samples());
+  if (block == nullptr) throw DataError(reader.damage(sample));
+  const auto begin = block->begin() + sample % reader.block_samples() * reader.length(sample);
+  result.bytes.assign(begin, begin + reader.length(sample));
   return result;
 }
 

@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/ranks.hpp>
 #include <mn/data/hdf5.hpp>
 #include <mn/data/shard_format.hpp>
 
@@ -38,15 +40,14 @@ void print_version() {
 
 int run(int argc, char** argv) {
   Settings settings;
-  Options options = options_for(nullptr, settings);
   std::vector<const char*> given;
   const auto arguments = take_arguments(argc, argv, given);
+  const Command* known = arguments.empty() ? nullptr : find_command(arguments[0]);
+  if (known != nullptr) check_options_of(*known, given);
+  Options options = options_for(known, settings);
   const auto action = options.parse(static_cast<int>(given.size()), given.data());
   if (action == Options::Action::kVersion) return print_version(), 0;
-  if (action == Options::Action::kHelp) {
-    const Command* command = arguments.empty() ? nullptr : find_command(arguments[0]);
-    return std::cout << options_for(command, settings).help(), 0;
-  }
+  if (action == Options::Action::kHelp) return std::cout << options.help(), 0;
   if (arguments.empty()) throw UsageError("a command is missing; see mnshard --help");
   const Command& command = checked_command(arguments[0], arguments.size() - 1);
   return command.run(Arguments(arguments).subspan(1), settings);
@@ -56,13 +57,17 @@ int run(int argc, char** argv) {
 }  // namespace mn::data
 
 int main(int argc, char** argv) {
+  const mn::JobRank me = mn::job_rank_of_environment(mn::environment);
+  const auto report = [&](const char* what) {
+    std::cerr << "mnshard: " << (me.size > 1 ? "rank " + std::to_string(me.rank) + ": " : "") << what << "\n";
+  };
   try {
     return mn::data::run(argc, argv);
   } catch (const mn::Error& error) {
-    std::cerr << "mnshard: " << error.what() << "\n";
+    if (me.rank == 0 || !error.on_all_ranks()) report(error.what());
     return error.exit_code();
   } catch (const std::exception& error) {
-    std::cerr << "mnshard: " << error.what() << "\n";
+    report(error.what());
     return 1;
   }
 }

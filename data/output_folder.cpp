@@ -1,12 +1,20 @@
 // The lock on a folder that is being written.
 //
-// (1) flock(2) belongs to the open file, so a killed process leaves no lock behind, only an empty file.
-// (2) The holder removes the lock file before it closes it. A waiter that locks a removed file compares inodes and
-//     tries again: two holders never coexist.
-// (3) Where the file system has no locks (ENOLCK, EOPNOTSUPP) there is no exclusion.
+// A process alone locks the file exclusively. The ranks of a job share the lock: the first of them locks exclusively,
+// writes the job into the file, then shares.
+//
+// (1) flock(2) belongs to the open file, so a killed process leaves no lock behind, only a file.
+// (2) The last holder removes the file before it closes it. Who locks a removed file compares inodes and tries again:
+//     two exclusive holders never coexist.
+// (3) Who shares the lock reads the job in the file, which is of those who hold it or have just left. A job waits a
+//     moment for the latter; a process alone does not.
+// (4) Where the file system has no locks (ENOLCK, EOPNOTSUPP) there is no exclusion.
 #include "data/output_folder.hpp"
 
 #include <cerrno>
+#include <chrono>
+#include <string_view>
+#include <thread>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -19,16 +27,17 @@ namespace mn::data {
 namespace {
 
 namespace fs = std::filesystem;
+using std::chrono::steady_clock;
 
-fs::path made(const ConvertOptions& options) {
-  const std::string& split = options.split;
-  if (split.empty() || split.front() == '.' || split.find('/') != std::string::npos) {
-    throw UsageError("the split's name begins the names of its files: --split can't be \"" + split + "\"");
-  }
+constexpr auto kPatience = std::chrono::seconds(3);
+constexpr auto kLockPause = std::chrono::milliseconds(20);
+
+/// Whether the folder had to be made.
+bool make_folder(const fs::path& folder) {
   std::error_code error;
-  fs::create_directories(options.out, error);
-  if (error) throw DataError("cannot make the folder " + options.out.string() + ": " + error.message());
-  return options.out;
+  const bool made = fs::create_directories(folder, error);
+  if (error) throw DataError("cannot make the folder " + folder.string() + ": " + error.message());
+  return made;
 }
 
 bool same_file(int fd, const fs::path& path) {
@@ -37,35 +46,72 @@ bool same_file(int fd, const fs::path& path) {
          ours.st_ino == there.st_ino;
 }
 
-int locked(const fs::path& path) {
+std::string text_of(int fd) {
+  char text[512];
+  const ssize_t n = ::pread(fd, text, sizeof text, 0);
+  return {text, static_cast<std::size_t>(std::max<ssize_t>(n, 0))};
+}
+
+/// What the lock file of a job holds; empty for a process alone.
+std::string mark_of(const JobRank& me) {
+  return me.size == 1 ? "" : std::to_string(me.size) + " ranks of " + me.job.substr(0, 256);
+}
+
+enum class Lock { kHeld, kNone, kOthers, kRemoved };
+
+/// Exclusively, and if `mark` is not empty shared from then on.
+Lock take(int fd, const fs::path& path, const std::string& mark) {
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? Lock::kOthers : Lock::kNone;
+  if (!same_file(fd, path)) return Lock::kRemoved;
+  if (mark.empty()) return Lock::kHeld;
+  const bool written = ::ftruncate(fd, 0) == 0 && ::pwrite(fd, mark.data(), mark.size(), 0) >= 0;
+  // Not atomic: another may lock it in between.
+  return written && ::flock(fd, LOCK_SH | LOCK_NB) == 0 ? Lock::kHeld : Lock::kOthers;
+}
+
+/// What other ranks of this job hold.
+Lock join(int fd, const fs::path& path, const std::string& mark) {
+  if (mark.empty() || ::flock(fd, LOCK_SH | LOCK_NB) != 0) return Lock::kOthers;
+  if (!same_file(fd, path)) return Lock::kRemoved;
+  return text_of(fd) == mark ? Lock::kHeld : Lock::kOthers;
+}
+
+int locked(const fs::path& path, const std::string& mark) {
+  const auto deadline = steady_clock::now() + (mark.empty() ? steady_clock::duration(0) : kPatience);
   while (true) {
     const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0) throw DataError(with_errno("cannot create " + path.string(), errno));
-    const bool none = ::flock(fd, LOCK_EX | LOCK_NB) != 0;
-    if (none && errno == EWOULDBLOCK) {
-      ::close(fd);
+    Lock lock = take(fd, path, mark);
+    if (lock == Lock::kOthers) lock = join(fd, path, mark);
+    if (lock == Lock::kHeld || lock == Lock::kNone) return fd;
+    ::close(fd);
+    if (lock == Lock::kRemoved) continue;  // by the last holder, just now
+    if (steady_clock::now() >= deadline) {
       throw UsageError("another mnshard is writing into " + path.parent_path().string() +
                        ": wait for it, or choose another folder with --out");
     }
-    if (none || same_file(fd, path)) return fd;  // none: ENOLCK, EOPNOTSUPP
-    ::close(fd);                                 // the last holder's, who has just removed it
+    std::this_thread::sleep_for(kLockPause);
   }
 }
 
 }  // namespace
 
-OutputFolder::OutputFolder(const ConvertOptions& options) : lock_(made(options) / ".mnshard.lock"), fd_(locked(lock_)) {
-  std::error_code error;
-  if (!fs::exists(options.out / kManifestName, error)) return;
-  release();
-  throw UsageError(options.out.string() + " holds a dataset already: remove it, or choose another folder with --out");
+OutputFolder::OutputFolder(fs::path folder, const JobRank& me)
+    : folder_(std::move(folder)),
+      lock_(folder_ / ".mnshard.lock"),
+      made_(make_folder(folder_)),
+      fd_(locked(lock_, mark_of(me))) {}
+
+OutputFolder::~OutputFolder() {
+  const bool others = ::flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (!others && same_file(fd_, lock_)) ::unlink(lock_.c_str());
+  ::close(fd_);
+  if (made_) ::rmdir(folder_.c_str());  // if nothing was written
 }
 
-OutputFolder::~OutputFolder() { release(); }
-
-void OutputFolder::release() noexcept {
-  ::unlink(lock_.c_str());
-  ::close(fd_);
+void check_split_name(const std::string& split) {
+  if (!split.empty() && split.front() != '.' && split.find('/') == std::string::npos) return;
+  throw UsageError("the split's name begins the names of its files: --split can't be \"" + split + "\"");
 }
 
 }  // namespace mn::data

@@ -1,27 +1,34 @@
-/// The folder that a dataset is made in.
+/// The folder that a conversion writes to.
 #pragma once
 
 #include <filesystem>
+#include <string>
 
-#include "data/convert.hpp"
+#include <mn/core/ranks.hpp>
 
 namespace mn::data {
 
-/// Makes the folder if there is none, and is its only writer until destroyed. The lock is flock(2)'s, on a file in the
-/// folder: a killed process leaves none behind. Where the file system knows no locks there is none.
+/// Makes the folder if there is none, and keeps other conversions out of it until destroyed. Ranks of one job are in it
+/// together. The lock is flock(2)'s, on a file in the folder: a killed process leaves none behind. Where the file
+/// system knows no locks there is none.
 class OutputFolder {
  public:
-  /// Throws UsageError if options.out holds a dataset already or has another writer, or if options.split can't begin
-  /// the name of a file.
-  explicit OutputFolder(const ConvertOptions& options);
+  /// Throws UsageError if another conversion is in the folder.
+  OutputFolder(std::filesystem::path folder, const JobRank& me);
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
 
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return folder_; }
+
  private:
-  void release() noexcept;
+  std::filesystem::path folder_;
   std::filesystem::path lock_;
+  bool made_;
   int fd_;
 };
+
+/// Throws UsageError if `split` can't begin the names of files.
+void check_split_name(const std::string& split);
 
 }  // namespace mn::data

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <iostream>
 
+#include <torch/torch.h>
+
 #include <mn/app/precision.hpp>
 #include <mn/app/reports.hpp>
 #include <mn/app/setup.hpp>

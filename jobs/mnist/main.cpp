@@ -1,6 +1,8 @@
 /// jobs/mnist: ChainerMN's MNIST example, a multilayer perceptron trained with Adam on any number of ranks.
 #include <iostream>
 
+#include <torch/torch.h>
+
 #include <mn/app/precision.hpp>
 #include <mn/app/reports.hpp>
 #include <mn/app/setup.hpp>

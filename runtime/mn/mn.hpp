@@ -1,7 +1,6 @@
-/// All that a training program needs: `#include <mn/mn.hpp>`, link mn::mn.
+/// All of mn that a training program needs: `#include <mn/mn.hpp>`, link mn::mn. Of libtorch it brings modules and
+/// optimizers; the layers (torch::nn::Linear …) come with <torch/torch.h>, which a training program has anyway.
 #pragma once
-
-#include <torch/torch.h>
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
@@ -11,8 +10,10 @@
 #include <mn/data/image_transform.hpp>
 #include <mn/data/loader.hpp>
 #include <mn/data/scatter.hpp>
+#include <mn/data/shard_writer.hpp>
 #include <mn/image/image_decoder.hpp>
 #include <mn/job/job.hpp>
+#include <mn/nn/exported_module.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/train/checkpoint/checkpoint_folder.hpp>
 #include <mn/train/checkpoint/random_state.hpp>

@@ -21,8 +21,8 @@
 #include <mn/data/manifest.hpp>
 #include <mn/data/order.hpp>
 #include <mn/data/sampler.hpp>
+#include <mn/data/shard_content.hpp>
 #include <mn/data/shard_reader.hpp>
-#include <mn/data/shard_writer.hpp>
 #include <mn/data/sub_dataset.hpp>
 
 namespace {
@@ -170,7 +170,7 @@ void run_index(const std::filesystem::path& folder) {
                           {.batchsize = 32,
                            .rank = rank,
                            .ranks = kRanks,
-                           .order = data::default_order(n, std::int64_t{140} << 30, true)});
+                           .order = data::default_order(n, {.bytes = std::int64_t{140} << 30, .files = 1000}, true)});
     samples += static_cast<std::int64_t>(sampler.next()->indices.size());
     const double ms = ms_since(rank_begin);
     most = std::max(most, ms);

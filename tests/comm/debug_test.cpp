@@ -75,6 +75,19 @@ TEST_P(Debug, TypesOpsAndRoots) {
               ThrowsMessage<ArgumentError>(AllOf(HasSubstr("root 0"), HasSubstr("root 1"))));
 }
 
+TEST_P(Debug, InPlaceOnOneRankAlone) {
+  if (alone()) return;
+  const auto ranks = static_cast<std::size_t>(comm_->size());
+  std::vector<float> all(4 * ranks);
+  std::vector<float> others(4 * ranks);
+  const BufferView own = BufferView(am_last() ? all : others).slice(4 * (ranks - 1), 4);
+  EXPECT_THAT([&] { comm_->allgather(own, all); },
+              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("has \"allgather of 4 float32\""),
+                                                 HasSubstr("has \"allgather of 4 float32, in place"))));
+  EXPECT_THAT([&] { comm_->alltoall(am_last() ? all : others, all); },
+              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("float32\""), HasSubstr("float32, in place"))));
+}
+
 TEST_P(Debug, Operations) {
   if (alone()) return;
   std::vector<float> values(4);

@@ -1,69 +1,21 @@
-// Backends with buffers on GPUs. Any number of ranks may share one GPU: each then passes for a host of its own.
+// Backends with buffers on GPUs: every call, and every way to average gradients.
 #include <cmath>
-#include <cstdlib>
 
 #include <cuda_runtime_api.h>
 
 #include <mn/comm/device_collectives.hpp>
-#include <mn/comm/mpi.hpp>
 #include <mn/comm/pack.hpp>
 #include <mn/core/error.hpp>
 
-#include "tests/comm/device_memory.hpp"
-#include "tests/comm/values.hpp"
+#include "tests/comm/gpu_fixture.hpp"
 
 namespace mn {
 namespace {
 
 using testing::filled;
-using testing::numbers;
 using testing::OnDevice;
+using testing::OnGpu;
 using testing::pattern;
-
-class OnGpu : public ::testing::Test {
- protected:
-  OnGpu() {
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-    MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    device_ = {DeviceType::kCuda, rank_ % cuda_device_count()};
-    if (cuda_device_count() < size_) {
-      setenv("NCCL_HOSTID", ("h" + std::to_string(rank_)).c_str(), 1);
-      setenv("NCCL_SOCKET_IFNAME", "lo", 1);
-    }
-  }
-  ~OnGpu() override {
-    unsetenv("NCCL_HOSTID");
-    unsetenv("MN_NODE_NAME");
-  }
-
-  [[nodiscard]] std::shared_ptr<Communicator> create(const std::string& name,
-                                                     std::optional<DType> wire = std::nullopt) const {
-    CommunicatorOptions options;
-    options.device = device_;
-    options.allreduce_grad_dtype = wire;
-    return create_communicator(name, MPI_COMM_WORLD, options);
-  }
-  template <class T>
-  [[nodiscard]] OnDevice<T> mine(std::size_t count) const {
-    return {filled<T>(count, [&](std::size_t i) { return pattern(rank_, i); }), device_};
-  }
-  [[nodiscard]] double sum_at(std::size_t i) const {
-    double sum = 0;
-    for (int r = 0; r < size_; ++r) sum += pattern(r, i);
-    return sum;
-  }
-  template <class T>
-  void expect_sums(const OnDevice<T>& buffer, double scale) const {
-    const auto values = numbers(buffer.get());
-    int wrong = 0;
-    for (std::size_t i = 0; i < values.size(); ++i) wrong += values[i] != scale * sum_at(i);
-    EXPECT_EQ(wrong, 0) << name_of(dtype_of<T>()) << " × " << values.size();
-  }
-
-  int rank_ = 0;
-  int size_ = 1;
-  Device device_;
-};
 
 TEST_F(OnGpu, AutoPicksPureNccl) { EXPECT_EQ(create("auto")->name(), "pure_nccl"); }
 
@@ -125,7 +77,7 @@ struct Way {
 
 class GradientsOnGpu : public OnGpu, public ::testing::WithParamInterface<Way> {
  protected:
-  GradientsOnGpu() { setenv("MN_NODE_NAME", ("node" + std::to_string(rank_ % GetParam().nodes)).c_str(), 1); }
+  GradientsOnGpu() { pretend_nodes(GetParam().nodes); }
 };
 
 TEST_P(GradientsOnGpu, FlatScatteredMixedAndEmpty) {

@@ -67,6 +67,31 @@ TEST(RanksTest, OnlyTasksOfSrunAreInAStep) {
   }
 }
 
+void expect_rank(const std::map<std::string, std::string>& variables, int rank, int size, const std::string& job) {
+  const JobRank found = job_rank_of_environment(in(variables));
+  EXPECT_EQ(found.rank, rank) << ::testing::PrintToString(variables);
+  EXPECT_EQ(found.size, size) << ::testing::PrintToString(variables);
+  EXPECT_EQ(found.job, job) << ::testing::PrintToString(variables);
+}
+
+TEST(RanksTest, EveryLauncherTellsRankSizeAndJob) {
+  for (const auto& names : kLauncherVariables) {
+    expect_rank({{names.rank, "2"}, {names.size, "3"}, {names.job, "j7"}}, 2, 3, "j7");
+  }
+  expect_rank({{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "3"}, {"SLURM_STEP_ID", "1"}, {"SLURM_JOB_ID", "9"}}, 2, 3,
+              "9.1");
+  expect_rank({{"MN_RANK", "0"}, {"MN_SIZE", "2"}, {"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "3"}}, 0, 2, "");
+  expect_rank({{"RANK", "1"}, {"WORLD_SIZE", "2"}}, 1, 2, "");
+}
+
+TEST(RanksTest, WhatIsNoTaskOfALauncherIsAlone) {
+  expect_rank({}, 0, 1, "");
+  expect_rank({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "9"}}, 0, 1, "");  // a batch script
+  expect_rank({{"RANK", "3"}}, 0, 1, "");
+  expect_rank({{"MN_RANK", "3"}, {"MN_SIZE", "3"}}, 0, 1, "");
+  expect_rank({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}, {"PMIX_NAMESPACE", "j"}}, 0, 1, "");
+}
+
 TEST(RanksTest, NodesAreNumberedByTheirLowestRank) {
   const std::array<std::string, 5> names = {"b", "a", "b", "c", "a"};
   EXPECT_THAT(number_nodes(std::span<const std::string>(names)), ElementsAre(0, 1, 0, 2, 1));

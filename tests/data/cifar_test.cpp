@@ -37,7 +37,7 @@ TEST_F(Cifar, TenComesBack) {
   }
   test::write_text(folder_.path() / "test_batch.bin", content(10, 1, 10));
   test::write_text(folder_.path() / "batches.meta.txt", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n\n");
-  const auto tables = convert_cifar(folder_.path(), {.out = out_, .split = {}});
+  const auto tables = convert_cifar(folder_.path(), {.out = out_, .split = {}}).tables;
   ASSERT_EQ(tables.size(), 2u);
   EXPECT_EQ(tables[0].num_samples(), 100);
   EXPECT_EQ(tables[1].num_samples(), 10);
@@ -51,7 +51,7 @@ TEST_F(Cifar, TenComesBack) {
 TEST_F(Cifar, HundredTakesTheFineLabel) {
   test::write_text(folder_.path() / "train.bin", content(150, 2, 100));
   test::write_text(folder_.path() / "test.bin", content(10, 2, 100));
-  const auto tables = convert_cifar(folder_.path(), {.out = out_, .split = {}});
+  const auto tables = convert_cifar(folder_.path(), {.out = out_, .split = {}}).tables;
   EXPECT_EQ(tables[0].spec().num_classes, 100);
   EXPECT_EQ(extract_sample(tables[0], 42).label, 42);
 }

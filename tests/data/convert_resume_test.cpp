@@ -20,7 +20,7 @@ TEST_F(Images, GoesOnAfterAnInterruption) {
   // As a kill leaves it: no manifest, some shards, one half-written file, the mark of the conversion.
   auto stopped = options();
   fs::remove_all(out_);
-  stopped.progress = [](std::int64_t done, std::int64_t) {
+  stopped.output.progress = [](std::int64_t done, std::int64_t) {
     if (done == 25) throw DataError("killed");
   };
   EXPECT_EQ(message_of<DataError>([&] { convert_images(source_, stopped); }), "killed");
@@ -33,9 +33,9 @@ TEST_F(Images, GoesOnAfterAnInterruption) {
   other.seed = 1;
   EXPECT_THAT(message_of<UsageError>([&] { convert_images(source_, other); }), HasSubstr("beginnings of another"));
   const auto result = convert();
-  EXPECT_EQ(result.kept_shards, static_cast<std::int64_t>(begun.size()) - 1);
+  EXPECT_EQ(result.conversion.kept_shards, static_cast<std::int64_t>(begun.size()) - 1);
   EXPECT_EQ(snapshot(), whole);
-  EXPECT_EQ(labels_by_key(result.table).size(), 40u);
+  EXPECT_EQ(labels_by_key(result.table()).size(), 40u);
   EXPECT_THAT(message_of<UsageError>([&] { convert(); }), HasSubstr("holds a dataset already"));
 }
 
@@ -44,8 +44,8 @@ class StoppedImages : public Images {
   /// As a kill leaves them: some shards, the mark of the conversion, no manifest.
   StoppedImages() {
     auto stopped = options();
-    stopped.threads = 1;
-    stopped.progress = [](std::int64_t done, std::int64_t) {
+    stopped.output.threads = 1;
+    stopped.output.progress = [](std::int64_t done, std::int64_t) {
       if (done == 25) throw DataError("killed");
     };
     EXPECT_EQ(message_of<DataError>([&] { convert_images(source_, stopped); }), "killed");
@@ -70,25 +70,25 @@ TEST_F(StoppedImages, AnotherSplitIsAnotherConversion) {
 TEST_F(StoppedImages, ATruncatedShardIsWrittenAgain) {
   fs::resize_file(first_, fs::file_size(first_) / 2);
   const auto result = convert();
-  EXPECT_EQ(labels_by_key(result.table).size(), 40u);
-  EXPECT_TRUE(verify_dataset(result.table, 2).damage.empty());
+  EXPECT_EQ(labels_by_key(result.table()).size(), 40u);
+  EXPECT_TRUE(verify_dataset(result.table(), 2).damage.empty());
 }
 
 TEST_F(StoppedImages, AShardOfOtherImagesIsNamed) {
   const auto use = [&](const fs::path& shard) {
     fs::copy_file(shard, first_, fs::copy_options::overwrite_existing);
-    return message_of<UsageError>([&] { convert(); });
+    return message_of<DataError>([&] { convert(); });
   };
-  const auto expected = AllOf(HasSubstr(first_.string()), HasSubstr("other images"));
+  const auto expected = AllOf(HasSubstr(first_.string()), HasSubstr("other samples"));
   auto other = options();
   other.output.out = folder_.path() / "other";
-  EXPECT_THAT(use(convert_images(source_, other).table.path(1)), expected);
+  EXPECT_THAT(use(convert_images(source_, other).table().path(1)), expected);
 
   std::string list;  // the same images in the same order, with other labels
   for (const auto& [key, content] : content_) list += key + " " + std::to_string((key[1] - '0' + 1) % 3) + "\n";
   test::write_text(source_ / "list.txt", list);
   other.output.out = folder_.path() / "labels";
-  EXPECT_THAT(use(convert_images(source_ / "list.txt", other).table.path(0)), expected);
+  EXPECT_THAT(use(convert_images(source_ / "list.txt", other).table().path(0)), expected);
 
   RawSamples samples;
   samples.bytes.resize(1);
@@ -100,7 +100,7 @@ TEST_F(StoppedImages, AShardOfOtherImagesIsNamed) {
 }
 
 TEST_F(Images, ShardsOfAnotherConversionAreNotTakenOver) {
-  fs::remove(convert().table.path(1));
+  fs::remove(convert().table().path(1));
   fs::remove(out_ / kManifestName);
   const auto before = snapshot();
   EXPECT_THAT(message_of<UsageError>([&] { convert(); }), AllOf(HasSubstr("holds shards"), HasSubstr(out_.string())));
@@ -110,10 +110,8 @@ TEST_F(Images, ShardsOfAnotherConversionAreNotTakenOver) {
 TEST_F(Images, WhatWasLeftOutBeforeIsNotLeftOutUnasked) {
   add("c0/bad.jpg", "no image");
   auto lenient = options();
-  lenient.skip_bad = true;
-  const auto mark = convert_and_keep_mark(lenient);
-  fs::remove(out_ / kManifestName);
-  write_file(out_ / "conversion.json", mark);
+  lenient.images.skip_bad = true;
+  convert_but_for_the_manifest(lenient);
   EXPECT_THAT(message_of<DataError>([&] { convert(); }), HasSubstr("bad.jpg"));
   EXPECT_EQ(convert_images(source_, lenient).left_out, 1);
 }
@@ -121,10 +119,10 @@ TEST_F(Images, WhatWasLeftOutBeforeIsNotLeftOutUnasked) {
 TEST_F(Images, OneWriterAtATime) {
   std::string second;
   auto first = options();
-  first.progress = [&](std::int64_t done, std::int64_t) {
+  first.output.progress = [&](std::int64_t done, std::int64_t) {
     if (done == 1) second = message_of<UsageError>([&] { convert(); });
   };
-  EXPECT_EQ(labels_by_key(convert_images(source_, first).table).size(), 40u);
+  EXPECT_EQ(labels_by_key(convert_images(source_, first).table()).size(), 40u);
   EXPECT_THAT(second, AllOf(HasSubstr("another mnshard"), HasSubstr(out_.string())));
   for (const auto& entry : fs::directory_iterator(out_)) EXPECT_EQ(entry.path().extension(), ".h5");
 }

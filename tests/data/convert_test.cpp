@@ -15,21 +15,21 @@ using testing::HasSubstr;
 
 TEST_F(Images, EveryFileComesBackWithItsClass) {
   const auto result = convert();
-  EXPECT_GT(result.table.shards().size(), 3u);
-  EXPECT_EQ(result.table.spec().class_names, (std::vector<std::string>{"c0", "c1", "c2"}));
+  EXPECT_GT(result.table().shards().size(), 3u);
+  EXPECT_EQ(result.table().spec().class_names, (std::vector<std::string>{"c0", "c1", "c2"}));
   EXPECT_EQ(result.left_out, 0);
-  const auto labels = labels_by_key(result.table);
+  const auto labels = labels_by_key(result.table());
   EXPECT_EQ(labels.size(), 40u);
   for (const auto& [key, label] : labels) EXPECT_EQ("c" + std::to_string(label), key.substr(0, 2));
-  EXPECT_TRUE(verify_dataset(result.table, 2).damage.empty());
-  for (const ShardInfo& shard : result.table.shards()) EXPECT_LT(shard.bytes, 8000 + 64 * 1024);
+  EXPECT_TRUE(verify_dataset(result.table(), 2).damage.empty());
+  for (const ShardInfo& shard : result.table().shards()) EXPECT_LT(shard.bytes, 8000 + 64 * 1024);
 }
 
 TEST_F(Images, ClassesAreMixedOverTheShards) {
   const auto result = convert();
   int changes = 0;
   for (std::int64_t i = 1; i < 40; ++i) {
-    changes += extract_sample(result.table, i).label != extract_sample(result.table, i - 1).label ? 1 : 0;
+    changes += extract_sample(result.table(), i).label != extract_sample(result.table(), i - 1).label ? 1 : 0;
   }
   EXPECT_GT(changes, 15);
 }
@@ -39,7 +39,7 @@ TEST_F(Images, ThreadsAndRunsChangeNothing) {
   const auto first = snapshot();
   fs::remove_all(out_);
   auto serial = options();
-  serial.threads = 1;
+  serial.output.threads = 1;
   convert_images(source_, serial);
   EXPECT_EQ(snapshot(), first);
 }
@@ -50,17 +50,17 @@ TEST_F(Images, AListFileMayNameAnyFiles) {
                    "\xef\xbb\xbf"
                    "c0/0.jpg 1\nother/with space.jpg\t0\r\n\nc1/1.jpg 1\n");
   const auto result = convert_images(source_ / "list.txt", options());
-  EXPECT_EQ(labels_by_key(result.table),
+  EXPECT_EQ(labels_by_key(result.table()),
             (std::map<std::string, std::int64_t>{{"c0/0.jpg", 1}, {"other/with space.jpg", 0}, {"c1/1.jpg", 1}}));
-  EXPECT_EQ(result.table.spec().num_classes, 2);
+  EXPECT_EQ(result.table().spec().num_classes, 2);
 }
 
 TEST_F(Images, AListMayHaveNamesForItsLabels) {
   test::write_text(source_ / "list.txt", "c0/0.jpg 2\nc1/1.jpg 0\n");
   auto named = options();
-  named.classes = source_ / "names";
+  named.images.classes = source_ / "names";
   const auto use = [&](const std::string& names) {
-    test::write_text(named.classes, names);
+    test::write_text(named.images.classes, names);
     return message_of<DataError>([&] { convert_images(source_ / "list.txt", named); });
   };
   EXPECT_THAT(use("a\nb\n"), AllOf(HasSubstr("names 2 classes"), HasSubstr("label 2")));
@@ -105,7 +105,7 @@ TEST_F(Images, WrongFoldersAreNamed) {
 TEST_F(Images, ClassesMayHaveFolders) {
   add("c1/images/7.JPEG", jpeg(50, 50));
   add("c1/images/deep/8.jpg", jpeg(51, 50));
-  const auto labels = labels_by_key(convert().table);
+  const auto labels = labels_by_key(convert().table());
   EXPECT_EQ(labels.size(), 42u);
   EXPECT_EQ(labels.at("c1/images/7.JPEG"), 1);
   EXPECT_EQ(labels.at("c1/images/deep/8.jpg"), 1);
@@ -118,7 +118,7 @@ TEST_F(Images, LinksAreFollowedOnce) {
   fs::create_directories(elsewhere);
   test::write_text(elsewhere / "x.jpg", content_["c2/other/x.jpg"] = jpeg(9, 9));
   fs::create_directory_symlink(elsewhere, source_ / "c2" / "other");
-  const auto labels = labels_by_key(convert().table);
+  const auto labels = labels_by_key(convert().table());
   EXPECT_EQ(labels.size(), 41u);
   EXPECT_EQ(labels.at("c2/other/x.jpg"), 2);
 }
@@ -129,16 +129,16 @@ TEST_F(Images, OtherFilesAreLeftAloneInOneLine) {
   }
   std::vector<std::string> warnings;
   auto warning = options();
-  warning.warn = [&](const std::string& text) { warnings.push_back(text); };
-  EXPECT_EQ(labels_by_key(convert_images(source_, warning).table).size(), 40u);
-  EXPECT_THAT(warnings, testing::ElementsAre(AllOf(HasSubstr(": 4,"), HasSubstr("c0/Thumbs.db"))));
+  warning.images.warn = [&](const std::string& text) { warnings.push_back(text); };
+  EXPECT_EQ(labels_by_key(convert_images(source_, warning).table()).size(), 40u);
+  EXPECT_THAT(warnings, testing::ElementsAre(AllOf(HasSubstr(": 4,"), HasSubstr("/loose.jpg"))));
 }
 
 TEST_F(Images, ALinkToNowhereIsAnUnusableFile) {
   fs::create_symlink("nowhere", source_ / "c0" / "gone.jpg");
   EXPECT_THAT(message_of<DataError>([&] { convert(); }), AllOf(HasSubstr("c0/gone.jpg"), HasSubstr("No such file")));
   auto lenient = options();
-  lenient.skip_bad = true;
+  lenient.images.skip_bad = true;
   EXPECT_EQ(convert_images(source_, lenient).left_out, 1);
 }
 
@@ -148,7 +148,7 @@ TEST_F(Images, EveryKindOfJpegIsTaken) {
   add("c0/ycck.jpg", jpeg(31, 17, {.color = Color::kYcck}));
   add("c0/progressive.jpg", jpeg(31, 17, {.progressive = true}));
   add("c0/rotated.jpg", jpeg(31, 17, {.orientation = 6}));
-  EXPECT_EQ(labels_by_key(convert().table).size(), 45u);
+  EXPECT_EQ(labels_by_key(convert().table()).size(), 45u);
 }
 
 TEST_F(Images, PngsAreTakenUnderAnyName) {
@@ -160,14 +160,14 @@ TEST_F(Images, PngsAreTakenUnderAnyName) {
   add_png("c1/palette.png", {.color = PngColor::kPalette, .depth = 4, .transparency = true});
   add_png("c2/deep.PNG", {.depth = 16, .interlaced = true, .orientation = 6});
   add("c2/really a jpeg.png", jpeg(31, 17));
-  EXPECT_EQ(labels_by_key(convert().table).size(), 44u);
+  EXPECT_EQ(labels_by_key(convert().table()).size(), 44u);
 }
 
 TEST_F(Images, NoUsableFileIsAnError) {
   fs::remove_all(source_);
   add("c0/a.jpg", "no image");
   auto lenient = options();
-  lenient.skip_bad = true;
+  lenient.images.skip_bad = true;
   EXPECT_EQ(message_of<DataError>([&] { convert_images(source_, lenient); }),
             "none of the 1 files is a usable JPEG or PNG");
 }
@@ -189,9 +189,9 @@ TEST_F(Images, UnusableFilesAreNamedOrLeftOut) {
               AllOf(HasSubstr(source_.string()), HasSubstr("--on-error skip")));
 
   auto lenient = options();
-  lenient.skip_bad = true;
+  lenient.images.skip_bad = true;
   const auto result = convert_images(source_, lenient);  // resumes in the same folder
-  EXPECT_EQ(labels_by_key(result.table).size(), 40u);
+  EXPECT_EQ(labels_by_key(result.table()).size(), 40u);
   EXPECT_EQ(result.left_out, 4);
   EXPECT_LE(result.errors.size(), 4u);
   for (const std::string& error : result.errors) EXPECT_THAT(error, HasSubstr(source_.string()));

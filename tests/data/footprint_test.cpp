@@ -13,7 +13,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/data/sampler.hpp>
 #include <mn/data/scatter.hpp>
-#include <mn/data/shard_writer.hpp>
+#include <mn/data/shard_content.hpp>
 
 #include "tests/support/resident_bytes.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -92,7 +92,7 @@ class Footprint : public testing::Test {
             {.batchsize = 8,
              .rank = comm_->rank(),
              .ranks = comm_->size(),
-             .order = {.shuffle = true, .sticky = true, .block = kPerShard, .window = 2, .lanes = kLanes}}};
+             .order = {.shuffle = true, .sticky = true, .lanes = kLanes}}};
   }
 
   std::shared_ptr<Communicator> comm_;

@@ -10,6 +10,7 @@
 #include <mn/core/file.hpp>
 #include <mn/data/shard_reader.hpp>
 
+#include "data/convert.hpp"
 #include "data/convert_images.hpp"
 #include "data/inspect.hpp"
 #include "tests/image/jpeg_samples.hpp"
@@ -40,8 +41,7 @@ class Images : public ::testing::Test {
 
   ImageConvertOptions options() const {
     ImageConvertOptions options;
-    options.output = {.out = out_, .split = "train", .shard_bytes = 8000};
-    options.threads = 2;
+    options.output = {.out = out_, .split = "train", .shard_bytes = 8000, .threads = 2};
     return options;
   }
 
@@ -58,19 +58,28 @@ class Images : public ::testing::Test {
     return labels;
   }
 
-  /// Converts; the mark that lay in the output meanwhile.
-  std::string convert_and_keep_mark(ImageConvertOptions options) {
-    std::string mark;
-    options.progress = [&](std::int64_t, std::int64_t) { mark = read_file(out_ / "conversion.json"); };
+  /// Leaves what is there if the conversion is killed before it writes the manifest.
+  void convert_but_for_the_manifest(ImageConvertOptions options) {
+    const fs::path kept = folder_.path() / "kept";
+    options.output.progress = [&](std::int64_t, std::int64_t) {
+      fs::remove_all(kept);
+      fs::create_directory(kept);
+      for (const char* name : {"conversion.json", ".conversion"}) {
+        fs::copy(out_ / name, kept / name, fs::copy_options::recursive);
+      }
+    };
     convert_images(source_, options);
-    return mark;
+    fs::remove(out_ / kManifestName);
+    fs::copy(kept, out_, fs::copy_options::recursive);
   }
 
   /// Content of every file in the output.
   std::map<std::string, std::string> snapshot() const {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::directory_iterator(out_)) {
-      if (entry.path().filename() != kManifestName) files[entry.path().filename()] = read_file(entry.path());
+      if (entry.is_regular_file() && entry.path().filename() != kManifestName) {
+        files[entry.path().filename()] = read_file(entry.path());
+      }
     }
     return files;
   }

@@ -1,4 +1,5 @@
 // The loader: the same batches for any number of threads and ranks, epochs, resuming, errors and damaged samples.
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <set>
@@ -233,14 +234,18 @@ TEST_F(Loader, ADamagedSampleIsNamedOrReplaced) {
   const auto strict = loader(true, 0, 1, {.batchsize = 100});
   EXPECT_THAT(message_of<DataError>([&] { (void)read_epoch(*strict); }), HasSubstr(table.path(2).string()));
 
-  // Fixed samples share a checksum by 64: all of them are replaced, the same by any number of threads.
+  // Fixed samples share a checksum, here all of a shard: all of them are replaced, the same by any number of threads.
+  const std::int64_t in_shard = table.shards()[2].num_samples;
   std::vector<Epoch> epochs;
   for (const int workers : {1, 3}) {
-    const auto lenient = loader(true, 0, 1, {.batchsize = 100, .workers = workers, .max_corrupt = 64});
+    const auto lenient = loader(true, 0, 1, {.batchsize = 100, .workers = workers, .max_corrupt = in_shard});
     epochs.push_back(read_epoch(*lenient));
-    EXPECT_EQ(lenient->corrupt(), 64);
+    EXPECT_EQ(lenient->corrupt(), in_shard);
   }
   EXPECT_EQ(epochs[0], epochs[1]);
+  for (const auto& batch : epochs[0]) {
+    for (const std::int64_t label : batch) EXPECT_NE(table.locate(label).first, 2u);
+  }
 }
 
 TEST_F(Loader, AnUndecodableSampleIsReplaced) {
@@ -254,8 +259,9 @@ TEST_F(Loader, AnUndecodableSampleIsReplaced) {
   const auto it = loader(true, 0, 1, options);
   const Epoch epoch = read_epoch(*it);
   EXPECT_EQ(epoch[1][49], 149);
-  EXPECT_EQ(epoch[1][50], 150 + 64);
-  EXPECT_EQ(epoch[1][51], 151 + 64);
+  EXPECT_NE(epoch[1][50], 150);
+  EXPECT_NE(epoch[1][51], 151);
+  EXPECT_NE(epoch[1][50], epoch[1][51]);
   EXPECT_EQ(epoch[1].size(), 100u) << "a batch is never shortened";
   EXPECT_EQ(it->corrupt(), 2);
   EXPECT_EQ(read_epoch(*it), epoch) << "the next epoch has the same ones";
@@ -267,13 +273,123 @@ TEST_F(Loader, AnUndecodableSampleIsReplaced) {
 }
 
 TEST_F(Loader, GoesAwayWithWorkInFlight) {
-  LoaderOptions options{.batchsize = 10, .workers = 3, .prefetch = 20};
-  options.transform = [](const RawBatch& batch, std::vector<SampleError>& damaged) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::atomic<int> begun = 0;
+  std::atomic<bool> leaving = false;
+  std::atomic<int> begun_late = 0;
+  LoaderOptions options{.batchsize = 10, .workers = 3, .prefetch = 60};
+  options.transform = [&](const RawBatch& batch, std::vector<SampleError>& damaged) {
+    ++begun;
+    if (leaving) ++begun_late;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
     return default_transform(batch, damaged);
   };
-  const auto it = loader(true, 0, 1, options);
+  auto it = loader(true, 0, 1, options);
   (void)it->next();
+  (void)it->next();  // the first one told how large batches are: now many are queued
+  leaving = true;
+  it.reset();
+  EXPECT_LE(begun_late, options.workers) << "what was not begun is left alone";
+  EXPECT_LT(begun, 60);
+}
+
+TEST_F(Loader, QueuesNoMoreThanItsBudget) {
+  // A batch of 100 takes 200 bytes, and 800 as float32.
+  for (const auto& [budget, expected] : {std::pair<std::int64_t, int>{1, 1}, {2500, 2}, {1 << 20, 7}}) {
+    std::atomic<int> made = 0;
+    LoaderOptions options{.batchsize = 100, .workers = 2, .prefetch = 7, .prefetch_bytes = budget};
+    options.transform = [&](const RawBatch& batch, std::vector<SampleError>& damaged) {
+      ++made;
+      return default_transform(batch, damaged);
+    };
+    const auto it = loader(true, 0, 1, options);
+    for (int handed_out = 1; handed_out <= 3; ++handed_out) {
+      (void)it->next();
+      const int most = handed_out + (handed_out == 1 ? 1 : expected);
+      for (int wait = 0; wait < 200 && made < most; ++wait) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      EXPECT_EQ(made, most) << "budget " << budget;
+    }
+  }
+}
+
+TEST_F(Loader, RanksWalkTheirParts) {
+  for (const int ranks : {1, 3, 4}) {
+    std::vector<std::int64_t> seen;
+    std::set<std::int64_t> steps;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto part = std::make_shared<SubDataset>(std::shared_ptr<const Dataset>(open_dataset(path())), rank, ranks,
+                                                     ScatterOptions{});
+      DataLoader mine(part, {.batchsize = 20, .by_part = true, .workers = 2});
+      const Epoch epoch = read_epoch(mine);
+      EXPECT_EQ(read_epoch(mine), epoch);
+      steps.insert(static_cast<std::int64_t>(epoch.size()));
+      for (const auto& batch : epoch) seen.insert(seen.end(), batch.begin(), batch.end());
+    }
+    EXPECT_EQ(steps.size(), 1u) << "the same number of steps on all ranks";
+    ASSERT_EQ(static_cast<std::int64_t>(seen.size()), kSamples);
+    for (std::int64_t i = 0; i < kSamples; ++i) EXPECT_EQ(seen[i], i) << "stored order, rank after rank";
+  }
+}
+
+/// Shards whose order is one of lanes, as for a dataset far larger than memory.
+class LikeLargeShards final : public Dataset {
+ public:
+  LikeLargeShards(const std::string& path, std::int64_t block_samples)
+      : actual_(open_dataset(path)), block_samples_(block_samples) {}
+
+ private:
+  std::int64_t do_size() const override { return actual_->size(); }
+  const SampleSpec& do_spec() const override { return actual_->spec(); }
+  void do_read(std::span<const std::int64_t> indices, RawSamples& out,
+               std::vector<SampleError>* damaged) const override {
+    actual_->read(indices, out, damaged);
+  }
+  IoStats do_io() const override { return actual_->io(); }
+  StorageLayout do_layout() const override {
+    return {std::int64_t{1} << 30, actual_->layout().files, block_samples_, actual_->layout().index_bytes};
+  }
+
+  std::shared_ptr<Dataset> actual_;
+  std::int64_t block_samples_;
+};
+
+TEST(LargeLoader, LanesOverManyShardsGiveTheSameStepsToAnyRanks) {
+  const test::TemporaryFolder folder;
+  const std::string path = (folder.path() / "shards").string();
+  data::write_fixed_dataset(*make_dataset(), {.out = path, .split = "train", .shard_bytes = 6}, {});  // 3 samples each
+  EXPECT_GT(open_dataset(path)->layout().files, 256);
+  std::vector<Epoch> expected;
+  for (const int ranks : {1, 2, 3, 6}) {
+    std::vector<std::vector<std::multiset<std::int64_t>>> steps(2);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto large = std::make_shared<LikeLargeShards>(path, 2);
+      const auto part = std::make_shared<SubDataset>(large, rank, ranks, ScatterOptions{.shuffle = true, .seed = 4});
+      DataLoader mine(part, {.batchsize = 60 / ranks, .workers = 3, .prefetch = 5});
+      EXPECT_GT(mine.state().at("lanes"), 1);
+      for (auto& epoch : steps) {
+        const Epoch found = read_epoch(mine);
+        epoch.resize(found.size());
+        for (std::size_t k = 0; k < found.size(); ++k) epoch[k].insert(found[k].begin(), found[k].end());
+      }
+      EXPECT_LE(large->io().opens, large->layout().files) << "no file is opened twice";
+    }
+    if (expected.empty()) {
+      for (const auto& epoch : steps) {
+        expected.emplace_back();
+        for (const auto& step : epoch) expected.back().emplace_back(step.begin(), step.end());
+      }
+      EXPECT_NE(expected[0], expected[1]);
+    }
+    for (std::size_t e = 0; e < steps.size(); ++e) {
+      std::set<std::int64_t> seen;
+      ASSERT_EQ(steps[e].size(), expected[e].size());
+      for (std::size_t k = 0; k < steps[e].size(); ++k) {
+        EXPECT_EQ(std::vector<std::int64_t>(steps[e][k].begin(), steps[e][k].end()), expected[e][k])
+            << ranks << " ranks";
+        seen.insert(steps[e][k].begin(), steps[e][k].end());
+      }
+      EXPECT_EQ(static_cast<std::int64_t>(seen.size()), kSamples);
+    }
+  }
 }
 
 TEST_F(Loader, TakesAWholeDatasetWithoutRanks) {
@@ -293,6 +409,7 @@ TEST_F(Loader, RejectsBadOptions) {
   EXPECT_THROW(loader(true, 0, 1, {.batchsize = 0}), UsageError);
   EXPECT_THROW(loader(true, 0, 1, {.batchsize = 2000, .drop_last = true}), UsageError);
   EXPECT_THROW(loader(true, 0, 1, {.batchsize = 1, .workers = -1}), UsageError);
+  EXPECT_THROW(loader(true, 0, 1, {.batchsize = 1, .shuffle = true, .by_part = true}), UsageError);
 }
 
 }  // namespace

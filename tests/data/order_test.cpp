@@ -1,6 +1,5 @@
 // The order of an epoch: a bijection for every size, mixing well, near in storage where it should be.
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -10,6 +9,8 @@
 
 #include <mn/core/random.hpp>
 #include <mn/data/order.hpp>
+
+#include "tests/scale/mixing.hpp"
 
 namespace mn::data {
 namespace {
@@ -52,46 +53,72 @@ TEST(Permutation, WorksForSizesBeyond32Bits) {
   }
 }
 
-TEST(BlockShuffle, IsABijectionWithEveryShortLastBlock) {
-  for (const std::int64_t n : {1, 2, 63, 64, 65, 127, 128, 129, 1000, 4096, 4097}) {
-    for (const std::int64_t block : {1, 2, 64}) {
-      for (const std::int64_t window : {1, 3, 16}) {
-        const BlockShuffle shuffle(n, block, window, 42 + n);
-        EXPECT_TRUE(is_bijection(all_of(shuffle, n))) << "n=" << n << " block=" << block << " window=" << window;
+/// Lanes of every kind.
+std::vector<OrderOptions> lane_options() {
+  std::vector<OrderOptions> all;
+  for (const auto& [lanes, adjacent] : {std::pair(3, 1), {4, 4}, {12, 2}, {96, 8}}) {
+    for (const std::int64_t windows : {1, 2, 7}) {
+      for (const bool other : {false, true}) {
+        all.push_back({.shuffle = true, .sticky = other, .lanes = lanes, .adjacent = adjacent, .windows = windows});
+        all.back().mixed = other;
+      }
+    }
+  }
+  return all;
+}
+
+TEST(EpochOrder, IsABijectionForEveryShape) {
+  for (const OrderOptions& options : lane_options()) {
+    for (const std::int64_t n : {1, 2, 5, 100, 1023}) {
+      for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+        EXPECT_TRUE(is_bijection(all_of(EpochOrder(n, options, 7, epoch), n)))
+            << "n=" << n << " lanes=" << options.lanes << "/" << options.adjacent << " windows=" << options.windows;
       }
     }
   }
 }
 
-TEST(EpochOrder, IsABijectionForEveryShape) {
-  for (const std::int64_t n : {1, 5, 100, 1023, 10007}) {
-    for (const std::int64_t lanes : {1, 4, 64}) {
-      for (const bool sticky : {false, true}) {
-        const OrderOptions options{.shuffle = true, .sticky = sticky, .block = 16, .window = 4, .lanes = lanes};
-        for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
-          EXPECT_TRUE(is_bijection(all_of(EpochOrder(n, options, 7, epoch), n)))
-              << "n=" << n << " lanes=" << lanes << " sticky=" << sticky;
+TEST(EpochOrder, WindowsHoldWhatPositionsSay) {
+  for (const OrderOptions& options : lane_options()) {
+    const std::int64_t n = 1000 + options.lanes;
+    const EpochOrder order(n, options, 3, 1);
+    for (const auto& [first, last] : {std::pair<std::int64_t, std::int64_t>{0, n}, {17, 402}, {n - 30, n}, {5, 5}}) {
+      std::vector<std::int64_t> expected, found;
+      for (std::int64_t p = first; p < last; ++p) expected.push_back(order(p));
+      for (const auto& stretch : order.stretches(first, last)) {
+        const OrderWindow window(order, stretch.window);
+        const auto rounds = window.rounds(stretch.first, stretch.last);
+        for (std::size_t lane = 0; lane < rounds.size(); ++lane) {
+          for (std::int64_t round = rounds[lane].first; round < rounds[lane].last; ++round) {
+            found.push_back(window.sample(static_cast<std::int64_t>(lane), round));
+          }
         }
       }
+      std::sort(expected.begin(), expected.end());
+      std::sort(found.begin(), found.end());
+      EXPECT_EQ(found, expected) << "lanes=" << options.lanes << " windows=" << options.windows;
     }
   }
 }
 
 TEST(EpochOrder, WithoutShuffleIsTheStoredOrder) {
-  const EpochOrder order(1000, default_order(1000, 1 << 20, false), 1, 5);
+  const EpochOrder order(1000, {.lanes = 8}, 1, 5);
   for (std::int64_t p = 0; p < 1000; ++p) EXPECT_EQ(order(p), p);
 }
 
 // Checkpoints name positions in these orders: a change would repeat and leave out samples after a resume.
 TEST(EpochOrder, IsTheSameInEveryVersion) {
-  const OrderOptions lanes{.shuffle = true, .sticky = false, .block = 64, .window = 16, .lanes = 8};
+  const OrderOptions lanes{.shuffle = true, .lanes = 12, .adjacent = 2, .windows = 3};
+  OrderOptions mixed = lanes;
+  mixed.mixed = true;
   OrderOptions sticky = lanes;
   sticky.sticky = true;
   using Samples = std::vector<std::int64_t>;
   for (const auto& [options, expected] :
-       {std::pair(default_order(1000, 1 << 20, true), Samples{311, 522, 841, 109, 331, 858}),
-        {lanes, {224, 895, 704, 472, 923, 158}},
-        {sticky, {717, 641, 848, 182, 401, 95}}}) {
+       {std::pair(OrderOptions{.shuffle = true}, Samples{311, 522, 841, 109, 331, 858}),
+        {lanes, {116, 778, 676, 869, 194, 544}},
+        {mixed, {133, 736, 696, 872, 196, 519}},
+        {sticky, {180, 778, 448, 237, 157, 378}}}) {
     const EpochOrder order(1000, options, 5, 2);
     Samples found;
     for (const std::int64_t position : {0, 1, 2, 3, 500, 999}) found.push_back(order(position));
@@ -107,55 +134,92 @@ TEST(SplitMix64, GivesThePublishedNumbers) {
 }
 
 TEST(EpochOrder, DependsOnSeedAndEpoch) {
-  const OrderOptions options = default_order(5000, 1 << 20, true);
-  const auto first = all_of(EpochOrder(5000, options, 1, 0), 5000);
-  EXPECT_EQ(first, all_of(EpochOrder(5000, options, 1, 0), 5000));
-  EXPECT_NE(first, all_of(EpochOrder(5000, options, 1, 1), 5000));
-  EXPECT_NE(first, all_of(EpochOrder(5000, options, 2, 0), 5000));
+  for (const OrderOptions& options : {OrderOptions{.shuffle = true}, OrderOptions{.shuffle = true, .lanes = 24}}) {
+    const auto first = all_of(EpochOrder(5000, options, 1, 0), 5000);
+    EXPECT_EQ(first, all_of(EpochOrder(5000, options, 1, 0), 5000));
+    EXPECT_NE(first, all_of(EpochOrder(5000, options, 1, 1), 5000));
+    EXPECT_NE(first, all_of(EpochOrder(5000, options, 2, 0), 5000));
+  }
 }
 
 TEST(EpochOrder, StickyLanesKeepTheirSamples) {
-  const std::int64_t n = 10007, lanes = 16;
-  const OrderOptions options{.shuffle = true, .sticky = true, .block = 16, .window = 4, .lanes = lanes};
-  std::vector<std::set<std::int64_t>> before(lanes), after(lanes);
-  for (std::int64_t p = 0; p < n; ++p) {
-    before[p % lanes].insert(EpochOrder(n, options, 3, 0)(p));
-    after[p % lanes].insert(EpochOrder(n, options, 3, 1)(p));
+  const std::int64_t n = 10007;
+  const OrderOptions options{.shuffle = true, .sticky = true, .lanes = 12, .windows = 4};
+  const auto samples_by_lane = [&](std::int64_t epoch) {
+    const EpochOrder order(n, options, 3, epoch);
+    std::vector<std::vector<std::int64_t>> lanes(12);
+    for (const auto& stretch : order.stretches(0, n)) {
+      const OrderWindow window(order, stretch.window);
+      const auto rounds = window.rounds(stretch.first, stretch.last);
+      for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+        for (std::int64_t r = rounds[lane].first; r < rounds[lane].last; ++r) {
+          lanes[lane].push_back(window.sample(static_cast<std::int64_t>(lane), r));
+        }
+      }
+    }
+    return lanes;
+  };
+  auto before = samples_by_lane(0), after = samples_by_lane(1);
+  EXPECT_NE(before, after) << "in another order";
+  for (auto* lanes : {&before, &after}) {
+    for (auto& lane : *lanes) std::sort(lane.begin(), lane.end());
   }
   EXPECT_EQ(before, after);
 }
 
-/// χ² of the classes in batches, over its degrees of freedom: about 1 for a full shuffle of class-sorted samples.
-double class_chi_square(const OrderOptions& options, std::int64_t n, int classes, std::int64_t batch) {
-  const EpochOrder order(n, options, 11, 0);
-  double sum = 0;
-  std::int64_t batches = 0;
-  for (std::int64_t first = 0; first + batch <= n; first += batch, ++batches) {
-    std::vector<double> counts(classes);
-    for (std::int64_t p = first; p < first + batch; ++p) counts[order(p) * classes / n] += 1;
-    const double expected = static_cast<double>(batch) / classes;
-    for (const double count : counts) sum += (count - expected) * (count - expected) / expected;
+TEST(EpochOrder, NeighborsInALaneAreNeighborsInStorage) {
+  const std::int64_t n = 20000, lanes = 24;
+  const EpochOrder order(n, {.shuffle = true, .lanes = lanes, .adjacent = 4, .windows = 5}, 5, 2);
+  std::int64_t together = 0;
+  for (std::int64_t p = 0; p + lanes < n; ++p) together += order(p + lanes) == order(p) + 1;
+  EXPECT_GT(together, n * 98 / 100) << "all but where a lane, chunk or window ends";
+}
+
+TEST(DefaultOrder, KeepsToItsLimits) {
+  struct Data {
+    std::int64_t n, sample_bytes, files, block, index_bytes_each;
+  };
+  for (const Data& data : {Data{1'000'000, 12288, 46, 6, 5},
+                           {10'000, 50'000'000, 20, 1, 8},
+                           {1'281'167, 110'000, 560, 1, 16},
+                           {100'000'000, 4096, 43'000, 16, 4},
+                           {1'000'000'000, 784, 3'000, 84, 4},
+                           {14'000'000, 110'000, 6'000, 1, 16},
+                           {1'000'000, 12288, 46, 64, 4},
+                           {3, std::int64_t{1} << 30, 3, 1, 16}}) {
+    const StorageLayout layout{data.n * data.sample_bytes, data.files, data.block, data.n * data.index_bytes_each};
+    const OrderOptions order = default_order(data.n, layout, true);
+    EXPECT_TRUE(order.shuffle);
+    EXPECT_GE(order.lanes, 3);
+    EXPECT_EQ(order.lanes % order.adjacent, 0);
+    EXPECT_GE(order.windows, 1);
+    if (data.n > 1000) {
+      EXPECT_LE(order.windows * order.lanes * std::min<std::int64_t>(16 * data.block, 192), data.n) << "lanes are long";
+    }
+    if (data.block > 1) {
+      EXPECT_LE(order.lanes * data.block * data.sample_bytes, kMostLiveBytes);
+    }
+    EXPECT_EQ(default_order(data.n, layout, false), OrderOptions{});
   }
-  return sum / static_cast<double>(batches) / (classes - 1);
+  EXPECT_EQ(default_order(60'000, {60'000 * 784, 1, 84, 240'000}, true), OrderOptions{.shuffle = true});
+  EXPECT_EQ(default_order(1 << 30, {std::int64_t{1} << 40, 0, 1, 0}, true), OrderOptions{.shuffle = true})
+      << "memory is read in any order";
 }
 
-TEST(EpochOrder, MixesClassSortedSamples) {
-  const std::int64_t n = 130694;  // beyond what a rank keeps in memory: blocks and lanes
-  const OrderOptions large = default_order(n, std::int64_t{14} << 30, true);
-  EXPECT_GT(large.lanes, 1);
-  EXPECT_GT(large.block, 1);
-  EXPECT_NEAR(class_chi_square(default_order(n, 1 << 20, true), n, 100, 256), 1.0, 0.05);
-  EXPECT_LT(class_chi_square(large, n, 100, 256), 1.3);
-  EXPECT_GT(class_chi_square({.shuffle = false}, n, 100, 256), 50);  // the measure recognizes a bad order
-}
-
-TEST(EpochOrder, ALaneReadsFewBlocksAtATime) {
-  const std::int64_t n = 100000, lanes = 32;
-  const OrderOptions options{.shuffle = true, .sticky = false, .block = 64, .window = 16, .lanes = lanes};
-  const EpochOrder order(n, options, 5, 2);
-  std::set<std::int64_t> blocks;  // of the first 1,024 samples of lane 3
-  for (std::int64_t i = 0; i < 1024; ++i) blocks.insert(order(i * lanes + 3) / 64);
-  EXPECT_LE(blocks.size(), 2 * 16 + 2u);  // two windows at most, each of 16 blocks
+// A full shuffle has 1.
+TEST(EpochOrder, MixesSamplesOfSortedClasses) {
+  const std::int64_t n = 130694;
+  const StorageLayout jpegs{std::int64_t{14} << 30, 56, 1, n * 16};
+  const StorageLayout blocks{std::int64_t{14} << 30, 56, 2, n * 6};
+  EXPECT_NEAR(test::measure_mixing(n, {.shuffle = true}, 100, 256).chi_square, 1.0, 0.05);
+  for (const auto& layout : {jpegs, blocks}) {
+    const OrderOptions order = default_order(n, layout, true);
+    EXPECT_GT(order.lanes, 1);
+    const test::Mixing mixing = test::measure_mixing(n, order, 100, 256);
+    EXPECT_LT(mixing.chi_square, 1.1);
+    EXPECT_LT(mixing.near, 0.01) << "neighbors in storage hardly meet in a batch";
+  }
+  EXPECT_GT(test::measure_mixing(n, {}, 100, 256).chi_square, 50) << "the measure recognizes a bad order";
 }
 
 }  // namespace

@@ -11,16 +11,19 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/random.hpp>
 #include <mn/data/sampler.hpp>
+#include <mn/data/step_division.hpp>
 
 #include "tests/data/samples.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace mn {
 namespace {
 
 using testing::HasSubstr;
 
-data::OrderOptions lanes_order() { return {.shuffle = true, .sticky = false, .block = 8, .window = 4, .lanes = 16}; }
+data::OrderOptions lanes_order() { return {.shuffle = true, .lanes = 24, .adjacent = 2, .windows = 5}; }
 
 /// All ranks of a job, stepping together.
 class Ranks {
@@ -63,7 +66,7 @@ Samples together(const std::vector<std::vector<std::int64_t>>& step) {
 TEST(GlobalSampler, StepsHoldTheSameSamplesForAnyNumberOfRanks) {
   const std::int64_t n = 10007, global_batch = 192;
   for (const auto& order : {data::OrderOptions{}, data::OrderOptions{.shuffle = true}, lanes_order()}) {
-    for (const int ranks : {2, 3, 4, 64}) {
+    for (const int ranks : {2, 3, 4, 8, 16, 32, 64}) {
       Ranks one(n, 1, global_batch, order), many(n, ranks, global_batch / ranks, order);
       for (int step = 0; step < 120; ++step) {  // two epochs and a bit
         const auto expected = one.next();
@@ -93,7 +96,7 @@ TEST(GlobalSampler, ALastStepMayLeaveRanksWithoutASample) {
   Ranks ranks(10, 4, 2, {});
   EXPECT_EQ(ranks.next().size(), 4u);
   const auto last = ranks.next();
-  EXPECT_EQ(last, (std::vector<std::vector<std::int64_t>>{{8}, {9}, {}, {}}));
+  EXPECT_EQ(last, (std::vector<std::vector<std::int64_t>>{{8}, {}, {9}, {}}));
   EXPECT_TRUE(ranks.next().empty());
   EXPECT_EQ(ranks[0].epoch(), 1);
   EXPECT_EQ(ranks.next().size(), 4u) << "the next call begins the next epoch";
@@ -158,18 +161,87 @@ TEST(GlobalSampler, AStepSaysWhereItStands) {
   }
 }
 
-TEST(GlobalSampler, ARankOwnsItsLanes) {
-  const int ranks = 4;
-  Ranks job(10007, ranks, 25, lanes_order());
+/// Blocks of 8 samples that the ranks touch in an epoch, over the number of blocks.
+double blocks_touched(std::int64_t n, int ranks, std::int64_t batchsize, const data::OrderOptions& order) {
+  Ranks job(n, ranks, batchsize, order);
   std::vector<std::set<std::int64_t>> blocks(ranks);
   for (auto step = job.next(); !step.empty(); step = job.next()) {
     for (int rank = 0; rank < ranks; ++rank) {
       for (const std::int64_t i : step[rank]) blocks[rank].insert(i / 8);
     }
   }
-  std::size_t touched = 0;
-  for (const auto& own : blocks) touched += own.size();
-  EXPECT_LT(touched, 10007 / 8 * 2u) << "a block is read by one rank, or by two at a lane's border";
+  double touched = 0;
+  for (const auto& own : blocks) touched += static_cast<double>(own.size());
+  return touched / (static_cast<double>(n) / 8);
+}
+
+TEST(GlobalSampler, ARankOwnsItsLanes) {
+  const std::int64_t n = 20000;
+  const data::OrderOptions order{.shuffle = true, .lanes = 96, .adjacent = 2, .windows = 1};
+  for (const int ranks : {1, 2, 3, 4, 6, 8, 12, 16}) {
+    for (const std::int64_t batchsize : {1, 5, 32}) {
+      EXPECT_LT(blocks_touched(n, ranks, batchsize, order), 1.06)
+          << ranks << " ranks, batch size " << batchsize
+          << ": a block is read by one rank, or by two at a lane's border";
+    }
+  }
+  // Others share some lanes: about as many blocks are read twice as there are ranks for each lane.
+  for (const int ranks : {5, 7, 9, 10, 13}) {
+    EXPECT_LT(blocks_touched(n, ranks, 5, order), 1.06 + 1.2 * ranks / 96) << ranks << " ranks";
+  }
+  EXPECT_GT(blocks_touched(n, 4, 5, {.shuffle = true}), 3.5) << "the measure recognizes an order without lanes";
+}
+
+TEST(GlobalSampler, StoredSamplesAreDividedInRuns) {
+  Ranks ranks(1000, 3, 10, {});
+  const auto step = ranks.next();
+  for (int rank = 0; rank < 3; ++rank) {
+    for (std::int64_t i = 0; i < 10; ++i) EXPECT_EQ(step[rank][i], rank * 10 + i);
+  }
+}
+
+TEST(GlobalSampler, TakesStatesOfTheFirstVersion) {
+  Ranks ranks(100, 1, 10, {.shuffle = true});
+  (void)ranks.next();
+  nlohmann::json state = ranks.state();
+  for (const char* key : {"adjacent", "windows", "mixed"}) state.erase(key);
+  state["block"] = 1;
+  state["window"] = 1;
+  const auto expected = ranks.next();
+  Ranks full(100, 1, 10, {.shuffle = true});
+  full.load(state);
+  EXPECT_EQ(full.next(), expected) << "a full shuffle is the same in every version";
+
+  state["block"] = 64;
+  state["lanes"] = 16;
+  Ranks lanes(100, 1, 10, lanes_order());
+  EXPECT_THAT(test::message_of<DataError>([&] { lanes.load(state); }), HasSubstr("an earlier version"));
+  state["consumed"] = 0;
+  EXPECT_NO_THROW(lanes.load(state)) << "between epochs any order will do";
+}
+
+TEST(DivideLanes, GivesEverySampleToOneRankAndEachItsShare) {
+  SplitMix64 random(1);
+  for (int trial = 0; trial < 400; ++trial) {
+    std::vector<std::int64_t> counts(1 + random.next() % 40);
+    std::int64_t total = 0;
+    for (auto& count : counts) total += count = static_cast<std::int64_t>(random.next() % 5);
+    const int ranks = static_cast<int>(1 + random.next() % 50);
+    std::vector<std::vector<bool>> dealt;
+    for (const std::int64_t count : counts) dealt.emplace_back(count, false);
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::int64_t mine = 0;
+      for (const data::LanePiece& piece : data::divide_lanes(counts, rank, ranks)) {
+        for (std::int64_t i = piece.first; i < piece.first + piece.count; ++i, ++mine) {
+          EXPECT_FALSE(dealt[piece.lane].at(i));
+          dealt[piece.lane].at(i) = true;
+        }
+      }
+      EXPECT_GE(mine, total / ranks);
+      EXPECT_LE(mine, (total + ranks - 1) / ranks);
+    }
+    for (const auto& lane : dealt) EXPECT_EQ(std::count(lane.begin(), lane.end(), false), 0);
+  }
 }
 
 TEST(GlobalSampler, NamesWhatIsWrong) {
@@ -191,12 +263,15 @@ TEST(GlobalSampler, NamesWhatIsWrong) {
 TEST(GlobalSampler, RejectsForeignAndDamagedStates) {
   Ranks ranks(100, 1, 10, {});
   const nlohmann::json good = ranks.state();
-  nlohmann::json foreign = good, damaged = good, beyond = good, zero = good;
+  nlohmann::json foreign = good, damaged = good, beyond = good, zero = good, uneven = good, endless = good;
   foreign["dataset"] = "0000000000000001";
   damaged.erase("epoch");
   beyond["consumed"] = 101;
   zero["lanes"] = 0;
-  for (const auto& bad : {foreign, damaged, beyond, zero, nlohmann::json("text"), nlohmann::json()}) {
+  uneven["lanes"] = 7;
+  uneven["adjacent"] = 2;
+  endless["windows"] = std::int64_t{1} << 50;
+  for (const auto& bad : {foreign, damaged, beyond, zero, uneven, endless, nlohmann::json("text"), nlohmann::json()}) {
     EXPECT_THROW(ranks.load(bad), DataError) << bad;
   }
   EXPECT_NO_THROW(ranks.load(good));

@@ -1,9 +1,13 @@
 // scatter_dataset on several ranks: ChainerMN's parts, from shards and from one rank's memory, and the same errors
 // everywhere.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <new>
 #include <numeric>
 #include <set>
+#include <stdexcept>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,6 +20,7 @@
 #include <mn/data/scatter.hpp>
 
 #include "data/convert.hpp"
+#include "tests/support/resident_bytes.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn {
@@ -40,17 +45,29 @@ std::shared_ptr<MemoryDataset> make_dataset(std::int64_t n) {
 
 /// A dataset whose sample 7 can't be read.
 class Broken final : public Dataset {
+ public:
+  explicit Broken(std::function<void()> fail) : fail_(std::move(fail)) {}
+
  private:
   std::int64_t do_size() const override { return actual_->size(); }
   const SampleSpec& do_spec() const override { return actual_->spec(); }
   void do_read(std::span<const std::int64_t> indices, RawSamples& out,
                std::vector<SampleError>* damaged) const override {
     for (const std::int64_t i : indices) {
-      if (i == 7) throw DataError("sample 7 is broken");
+      if (i == 7) fail_();
     }
     actual_->read(indices, out, damaged);
   }
+  std::function<void()> fail_;
   std::shared_ptr<MemoryDataset> actual_ = make_dataset(20);
+};
+
+/// A dataset that can't even say how long it is.
+class Hopeless final : public Dataset {
+ private:
+  std::int64_t do_size() const override { throw std::bad_alloc(); }
+  const SampleSpec& do_spec() const override { throw std::bad_alloc(); }
+  void do_read(std::span<const std::int64_t>, RawSamples&, std::vector<SampleError>*) const override {}
 };
 
 class Scatter : public testing::Test {
@@ -203,7 +220,10 @@ TEST_F(Scatter, ErrorsOfTheRootAreThrownEverywhere) {
   };
   EXPECT_THAT(message(open_dataset(path_ + "/absent")), AllOf(HasSubstr("absent"), HasSubstr("mnshard")));
   EXPECT_THAT(message(nullptr), HasSubstr("no dataset on its root, rank 0"));
-  EXPECT_EQ(message(std::make_shared<Broken>()), "sample 7 is broken");
+  EXPECT_EQ(message(std::make_shared<Broken>([] { throw DataError("sample 7 is broken"); })), "sample 7 is broken");
+  EXPECT_THAT(message(std::make_shared<Broken>([] { throw std::bad_alloc(); })), HasSubstr("not enough memory"));
+  EXPECT_THAT(message(std::make_shared<Broken>([] { throw std::logic_error("a bug"); })), HasSubstr("failed: a bug"));
+  EXPECT_THAT(message(std::make_shared<Hopeless>()), HasSubstr("not enough memory"));
 
   const std::string path = shards(300);
   const std::string shard = path + "/train-00003-of-00005.h5";
@@ -226,26 +246,56 @@ TEST_F(Scatter, RanksMayBeMoreThanSamples) {
   EXPECT_EQ(part->size(), 1);
 }
 
-TEST_F(Scatter, LargePartsTravelInPieces) {
-  SampleSpec spec;
-  spec.kind = SampleKind::kEncoded;
-  RawSamples samples;
-  samples.offsets = {0};
-  const std::int64_t n = 1500;  // three pieces' worth by the guess at an encoded sample's length
-  for (std::int64_t s = 0; s < n; ++s) {
-    samples.bytes.insert(samples.bytes.end(), s % 50, static_cast<std::byte>(s));
-    samples.offsets.push_back(static_cast<std::int64_t>(samples.bytes.size()));
-    samples.labels.push_back(s);
+/// Most bytes of memory that this process has held since reset_peak(); 0 where the kernel does not tell.
+std::int64_t peak_bytes() {
+  std::ifstream file("/proc/self/status");
+  std::string word;
+  while (file >> word) {
+    std::int64_t kib = 0;
+    if (word == "VmHWM:" && file >> kib) return kib << 10;
   }
-  const auto all = std::make_shared<MemoryDataset>(spec, std::move(samples));
-  const auto part = scatter_dataset(comm_->rank() == 0 ? all : nullptr, comm_, {.shuffle = true});
-  std::vector<std::int64_t> indices(part->size());
-  std::iota(indices.begin(), indices.end(), 0);
+  return 0;
+}
+
+bool reset_peak() { return static_cast<bool>(std::ofstream("/proc/self/clear_refs") << "5" << std::flush); }
+
+TEST_F(Scatter, LargePartsTravelInPiecesAndAreHeldOnce) {
+  constexpr std::int64_t kSamples = 60;  // of 1.5 MB and more: 180 MB
+  const auto length = [](std::int64_t s) { return 1'500'000 * (1 + s % 3) + s; };
+  const auto value = [](std::int64_t s, std::int64_t i) { return static_cast<std::byte>(s * 7 + i / 1000); };
+  std::shared_ptr<MemoryDataset> all;
+  if (comm_->rank() == 0) {
+    SampleSpec spec;
+    spec.kind = SampleKind::kEncoded;
+    RawSamples samples;
+    samples.offsets = {0};
+    for (std::int64_t s = 0; s < kSamples; ++s) {
+      for (std::int64_t i = 0; i < length(s); i += 1000) {
+        samples.bytes.insert(samples.bytes.end(), std::min<std::int64_t>(1000, length(s) - i), value(s, i));
+      }
+      samples.offsets.push_back(static_cast<std::int64_t>(samples.bytes.size()));
+      samples.labels.push_back(s);
+    }
+    all = std::make_shared<MemoryDataset>(spec, std::move(samples));
+  }
+  comm_->barrier();
+  const bool can_measure = reset_peak();
+  const std::int64_t before = test::resident_bytes();
+  const auto part = scatter_dataset(all, comm_, {.shuffle = true});
+  const std::int64_t more = peak_bytes() - before;
+
+  std::int64_t bytes = 0;
   RawSamples out;
-  part->read(indices, out);
-  for (std::int64_t k = 0; k < out.size(); ++k) {
-    EXPECT_EQ(static_cast<std::int64_t>(out.sample(k).size()), out.labels[k] % 50);
-    for (const std::byte b : out.sample(k)) EXPECT_EQ(b, static_cast<std::byte>(out.labels[k]));
+  for (std::int64_t k = 0; k < part->size(); ++k) {
+    part->read(std::span(&k, 1), out);
+    const std::int64_t s = out.labels[0];
+    ASSERT_EQ(static_cast<std::int64_t>(out.sample(0).size()), length(s));
+    bytes += length(s);
+    for (std::int64_t i = 0; i < length(s); i += 499) EXPECT_EQ(out.sample(0)[i], value(s, i));
+    EXPECT_EQ(out.sample(0).back(), value(s, length(s) - 1));
+  }
+  if (can_measure && comm_->rank() != 0) {
+    EXPECT_LE(more, bytes + bytes / 5 + (8 << 20)) << "a part of " << bytes << " bytes";
   }
 }
 

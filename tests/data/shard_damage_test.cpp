@@ -1,4 +1,5 @@
 // Every kind of damage of a shard is found and named.
+#include <algorithm>
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -44,17 +45,41 @@ TEST_F(Shards, AFlippedByteInASampleIsFoundWhenItIsRead) {
 }
 
 TEST_F(Shards, AFlippedByteInAFixedBlockIsFoundWhenItIsRead) {
-  const ShardTable table = make_fixed_shards(path_, 300);
+  const ShardTable table = make_fixed_shards(path_, 23, 20'000);  // blocks of 4: 16 and 7 samples
   const OpenShard shard = open_shard(table, 1);
-  test::flip_byte(table.path(1), shard.header.at(Section::kBytes).address + 70 * 15);
+  EXPECT_EQ(shard.header.block_samples, 4);
+  test::flip_byte(table.path(1), shard.header.at(Section::kBytes).address + 5 * 20'000);
   const auto dataset = open_dataset(path_.string());
-  const std::vector<std::int64_t> indices = {5, 128, 128 + 64};
+  const std::vector<std::int64_t> indices = {5, 20, 22, 19, 16};  // samples 20 to 22 are one block
   std::vector<SampleError> damaged;
   dataset->read(indices, out_, &damaged);
-  ASSERT_EQ(damaged.size(), 1u);
-  EXPECT_EQ(damaged[0].position, 2);
+  ASSERT_EQ(damaged.size(), 2u);
+  EXPECT_EQ(damaged[0].position, 1);
+  EXPECT_EQ(damaged[1].position, 2);
+  EXPECT_EQ(out_.sample(2)[7], std::byte{0});
+  EXPECT_EQ(out_.sample(3)[7], value_of(19, 7));
+  EXPECT_EQ(out_.sample(4)[7], value_of(16, 7));
   EXPECT_THROW(dataset->read(indices, out_), DataError);
-  EXPECT_THAT(verify_dataset(table, 1).damage.at(0).what, HasSubstr("samples 64 to 127"));
+  EXPECT_THAT(verify_dataset(table, 1).damage.at(0).what, HasSubstr("samples 4 to 6"));
+}
+
+TEST_F(Shards, DamageAmongNeighborsThatAreReadTogether) {
+  std::filesystem::create_directories(path_);
+  const ShardTable table = make_encoded(path_);
+  const OpenShard shard = open_shard(table, 0);
+  for (const std::int64_t sample : {2, 5}) {
+    std::uint64_t at = shard.header.at(Section::kBytes).address;
+    for (std::int64_t s = 0; s < sample; ++s) at += encoded_sample(s).size();
+    test::flip_byte(table.path(0), at);
+  }
+  std::vector<std::int64_t> indices = {1, 2, 3, 4, 5, 6};
+  std::vector<SampleError> damaged;
+  open_dataset(path_.string())->read(indices, out_, &damaged);
+  ASSERT_EQ(damaged.size(), 2u);
+  for (std::int64_t k = 0; k < 6; ++k) {
+    const auto expected = k == 1 || k == 4 ? std::vector<std::byte>() : encoded_sample(indices[k]);
+    EXPECT_TRUE(std::ranges::equal(out_.sample(k), expected)) << k;
+  }
 }
 
 TEST_F(Shards, DamagedMetadataIsNamedAtFirstUse) {

@@ -10,8 +10,8 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/data/shard_content.hpp>
 #include <mn/data/shard_dataset.hpp>
-#include <mn/data/shard_writer.hpp>
 
 #include "data/inspect.hpp"
 #include "tests/data/shards_fixture.hpp"
@@ -71,8 +71,52 @@ TEST_F(Shards, OpensAndReadsOnlyWhatIsAsked) {
   const std::vector<std::int64_t> indices = {5, 6, 7, 300};
   for (int repeat = 0; repeat < 3; ++repeat) dataset->read(indices, out_);
   EXPECT_EQ(dataset->io().opens, 2);
-  const std::int64_t metadata = 4096 + 4 * 128 + 4 * 2;  // header, labels, checksums
-  EXPECT_EQ(dataset->io().bytes, 2 * (metadata + 64 * 15)) << "one block of 64 each, once";
+  const std::int64_t metadata = 4096 + 4 * 128 + 4;  // header, labels, checksum
+  EXPECT_EQ(dataset->io().bytes, 2 * (metadata + 128 * 15)) << "one block each, once";
+}
+
+TEST_F(Shards, BlocksHave64KiBOrOneSample) {
+  struct Size {
+    std::int64_t sample_bytes, block_samples;
+  };
+  for (const Size size : {Size{0, 65536}, {1, 65536}, {784, 84}, {4096, 16}, {12288, 6}, {65536, 1}, {50'000'000, 1}}) {
+    SampleSpec spec;
+    spec.shape = {size.sample_bytes};
+    EXPECT_EQ(new_block_samples(spec), size.block_samples) << size.sample_bytes;
+  }
+  const ShardTable table = make_fixed_shards(path_, 23, 20'000);
+  EXPECT_EQ(table.block_samples(), 4);
+  EXPECT_EQ(table.layout().block_samples, 4);
+  EXPECT_EQ(read_manifest(path_).block_samples(), 4);
+  EXPECT_EQ(ShardTable::parse(table.serialize()).block_samples(), 4);
+  const ShardDataset dataset(path_.string());
+  for (const std::int64_t index : {22, 3, 17, 4}) {
+    dataset.read(std::span(&index, 1), out_);
+    EXPECT_EQ(out_.bytes[19'999], value_of(index, 19'999));
+  }
+  const std::int64_t metadata = 2 * 4096 + 23 * 4 + (4 + 2) * 4;
+  EXPECT_EQ(dataset.io().bytes, metadata + (3 + 4 + 4 + 4) * 20'000) << "the blocks of samples 20, 0, 16 and 4";
+}
+
+// Made when all blocks had 64 samples.
+TEST_F(Shards, ShardsOfVersion1AreRead) {
+  const std::filesystem::path old = std::filesystem::path(__FILE__).parent_path() / "version1";
+  const ShardTable table = read_manifest(old);
+  EXPECT_EQ(table.block_samples(), 64);
+  EXPECT_EQ(table.hash(), 10477253212180169424U) << "checkpoints hold it";
+  const ShardDataset dataset(old.string());
+  ASSERT_EQ(dataset.size(), 130);
+  for (const std::int64_t index : {0, 63, 64, 127, 128, 129}) {
+    dataset.read(std::span(&index, 1), out_);
+    EXPECT_EQ(out_.labels[0], index % 5);
+    for (std::int64_t i = 0; i < 15; ++i) EXPECT_EQ(out_.bytes[i], value_of(index, i));
+  }
+  EXPECT_EQ(dataset.io().bytes, 4096 + 130 * 4 + 3 * 4 + 130 * 15);
+  EXPECT_TRUE(verify_dataset(table, 1).damage.empty());
+
+  std::filesystem::copy(old, path_);
+  test::flip_byte(path_ / table.shards()[0].file, open_shard(table, 0).header.at(Section::kBytes).address + 70 * 15);
+  EXPECT_THAT(verify_dataset(read_manifest(path_), 1).damage.at(0).what, HasSubstr("samples 64 to 127"));
 }
 
 TEST_F(Shards, FewOpenFilesAndLittleMemoryAreEnough) {

@@ -10,7 +10,7 @@
 
 #include <mn/data/dataset.hpp>
 #include <mn/data/manifest.hpp>
-#include <mn/data/shard_writer.hpp>
+#include <mn/data/shard_content.hpp>
 
 #include "data/convert.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -19,15 +19,15 @@ namespace mn::data {
 
 inline std::byte value_of(std::int64_t sample, std::int64_t i) { return static_cast<std::byte>(sample * 31 + i * 7); }
 
-/// n samples {3, 5} of bytes that name their sample; labels 0 … 4.
-inline std::shared_ptr<MemoryDataset> make_fixed(std::int64_t n) {
+/// n samples of `bytes` bytes that name their sample; labels 0 … 4.
+inline std::shared_ptr<MemoryDataset> make_fixed(std::int64_t n, std::int64_t bytes = 15) {
   SampleSpec spec;
-  spec.shape = {3, 5};
+  spec.shape = {bytes / 5, 5};
   spec.num_classes = 5;
   spec.class_names = {"a", "b", "ç", "d", "e"};
   RawSamples samples;
   for (std::int64_t s = 0; s < n; ++s) {
-    for (std::int64_t i = 0; i < 15; ++i) samples.bytes.push_back(value_of(s, i));
+    for (std::int64_t i = 0; i < bytes; ++i) samples.bytes.push_back(value_of(s, i));
     samples.labels.push_back(s % 5);
   }
   return std::make_shared<MemoryDataset>(spec, std::move(samples));
@@ -60,8 +60,10 @@ inline ShardTable make_encoded(const std::filesystem::path& folder) {
   return table;
 }
 
-inline ShardTable make_fixed_shards(const std::filesystem::path& folder, std::int64_t n) {
-  return write_fixed_dataset(*make_fixed(n), {.out = folder, .split = "train", .shard_bytes = 128 * 15}, {});
+/// Shards of 128 samples of 15 bytes, or of 16 of another length.
+inline ShardTable make_fixed_shards(const std::filesystem::path& folder, std::int64_t n, std::int64_t bytes = 15) {
+  const std::int64_t shard_bytes = (bytes == 15 ? 128 : 16) * bytes;
+  return write_fixed_dataset(*make_fixed(n, bytes), {.out = folder, .split = "train", .shard_bytes = shard_bytes}, {});
 }
 
 class Shards : public testing::Test {

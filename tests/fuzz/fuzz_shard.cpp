@@ -23,17 +23,11 @@ void put_checksum_right(std::span<std::byte> file) {
 
 void read_all(const std::string& path) {
   const mn::data::ShardReader reader(mn::data::open_shard(path), std::make_shared<mn::data::IoCounters>());
-  std::vector<std::byte> bytes;
   for (std::int64_t i = 0; i < reader.size(); ++i) {
     (void)reader.label(i);
-    if (reader.header().kind == mn::SampleKind::kEncoded) {
-      bytes.resize(reader.length(i));
-      (void)reader.read_sample(i, bytes);
-    } else if (i % mn::data::kBlockSamples == 0) {
-      bytes.resize(reader.block_bytes(i / mn::data::kBlockSamples));
-      (void)reader.read_block(i / mn::data::kBlockSamples, bytes);
-    }
+    (void)reader.length(i);
   }
+  for (std::int64_t block = 0; block < reader.num_blocks(); ++block) (void)reader.load_block(block);
   (void)reader.read_keys();
 }
 

@@ -2,8 +2,8 @@
 // a collective (WAY computing: while they compute for 60 s). HOW wait: prints "rank N pid P" from each rank.
 // WAY chatty: every rank goes on writing to stderr meanwhile; full-stdout, full-stderr: into a full pipe that nobody
 // reads. HOW above-thread: every rank, with a communication thread at work below it (WAY uneven: a rank waits there for
-// ever); caught-above-thread: and catches the exception. HOW requeue: every rank asks for it, and RANK takes two
-// seconds longer to end.
+// ever); caught-above-thread: and catches the exception. HOW throw-above-a-wait: a destructor on the way never returns.
+// HOW requeue: every rank asks for it, and RANK takes two seconds longer to end.
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -79,8 +79,21 @@ void stamp() {
   if (const char* path = std::getenv("MN_FAILING_STAMP")) std::ofstream(path).put('\n');
 }
 
+/// As what waits for a GPU does where other ranks never join.
+struct WaitsForEver {
+  ~WaitsForEver() {
+    while (true) pause();
+  }
+};
+
+void throw_above_a_wait() {
+  const WaitsForEver below;
+  throw std::runtime_error("the disk is full");
+}
+
 void fail(const std::string& how) {
   stamp();
+  if (how == "throw-above-a-wait") throw_above_a_wait();
   if (how == "throw") throw std::runtime_error("the disk is full\nand a second line");
   if (how == "throw-error") throw mn::DataError("shard 3 is damaged");
   if (how == "throw-from-thread") std::thread([] { throw std::runtime_error("thrown in a thread"); }).join();

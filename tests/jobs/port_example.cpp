@@ -1,3 +1,5 @@
+#include <torch/torch.h>
+
 #include <mn/mn.hpp>
 
 struct Net : torch::nn::Module {

@@ -1,4 +1,6 @@
 // Step 1: a communicator and the multi-node optimizer. The ranks fit y = 2x + 1, each to points of its own.
+#include <torch/torch.h>
+
 #include <mn/mn.hpp>
 
 int main(int argc, char** argv) {

@@ -1,4 +1,6 @@
 // Step 2: datasets and the evaluator. MNIST is divided between the ranks, and so is its validation.
+#include <torch/torch.h>
+
 #include <mn/mn.hpp>
 
 using torch::nn::functional::cross_entropy;

@@ -2,12 +2,15 @@
 // Any number of ranks may share one GPU: to NCCL each is then a host of its own.
 #include <cstdlib>
 
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <mn/comm/cuda.hpp>
 #include <mn/data/loader.hpp>
 #include <mn/tensor/tensor.hpp>
+#include <mn/train/local_sgd.hpp>
 #include <mn/train/optimizer.hpp>
 
 namespace mn {
@@ -19,7 +22,7 @@ int rank_of_job() {
   return rank;
 }
 
-class GpuTest : public ::testing::TestWithParam<OptimizerOptions> {
+class GpuTest : public ::testing::Test {
  protected:
   GpuTest() {
     setenv("NCCL_HOSTID", std::to_string(rank_of_job()).c_str(), 1);
@@ -53,7 +56,9 @@ at::Tensor trained(const std::shared_ptr<Communicator>& comm, const OptimizerOpt
   return torch::cat(flat);
 }
 
-TEST_P(GpuTest, TrainsAsTheCpuDoes) {
+class GpuTraining : public GpuTest, public ::testing::WithParamInterface<OptimizerOptions> {};
+
+TEST_P(GpuTraining, TrainsAsTheCpuDoes) {
   const Device gpu{DeviceType::kCuda, rank_of_job() % cuda_device_count()};
   const double tolerance = GetParam().compression.kind == Compression::kNone ? 1e-5 : 1e-3;  // roundings of fewer bits
   const auto on_cpu = trained(create_communicator("flat", MPI_COMM_WORLD, {.device = Device{}}), GetParam());
@@ -64,12 +69,44 @@ TEST_P(GpuTest, TrainsAsTheCpuDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Ways, GpuTest,
+    Ways, GpuTraining,
     ::testing::Values(OptimizerOptions{}, OptimizerOptions{.overlap = true, .bucket_bytes = 1024},
                       OptimizerOptions{.double_buffering = true},
                       OptimizerOptions{.overlap = true, .compression = {.kind = Compression::kBf16}},
                       OptimizerOptions{.double_buffering = true, .compression = {.kind = Compression::kFp16}},
                       OptimizerOptions{.overlap = true, .compression = {.kind = Compression::kPowerSgd}}));
+
+/// Tensors that the current stream writes late: calls begin after that.
+TEST_F(GpuTest, CallsFollowTheCurrentStream) {
+  const Device gpu{DeviceType::kCuda, rank_of_job() % cuda_device_count()};
+  const c10::Device device(gpu);
+  const c10::StreamGuard guard(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device));
+  const auto options = torch::TensorOptions(device);
+  const auto late_one = [&] {
+    at::Tensor ones = torch::ones({4096, 4096}, options);
+    for (int k = 0; k < 10; ++k) ones = ones.mm(ones).div_(4096);
+    return ones[0][0];
+  };
+  for (const char* backend : {"pure_nccl", "non_cuda_aware", "flat"}) {
+    const auto comm = create_communicator(backend, MPI_COMM_WORLD, {.device = gpu});
+    const auto expect = [&](const at::Tensor& tensor, double value) {
+      EXPECT_TRUE(tensor.cpu().eq(value).all().item<bool>()) << backend << ": " << tensor[0];
+    };
+    at::Tensor sum = torch::zeros({1000}, options).add_(late_one());
+    comm->allreduce(sum);
+    expect(sum, comm->size());
+    at::Tensor weights = torch::zeros({1000}, options).add_(late_one() * (comm->rank() + 3));
+    comm->broadcast_data(std::vector<at::Tensor>{weights});
+    expect(weights, 3);
+    weights.mutable_grad() = torch::zeros({1000}, options).add_(late_one() * comm->size());
+    comm->allreduce_grad(std::vector<at::Tensor>{weights});
+    expect(weights.grad(), comm->size());
+    LocalSgd local({weights}, comm, 1, 0.0, nullptr);
+    weights.add_(late_one() * comm->size());
+    local.step(1.0);
+    expect(weights, 3 + comm->size());
+  }
+}
 
 TEST(GpuLoader, BatchesArriveUnchanged) {
   RawSamples samples;

@@ -14,7 +14,7 @@ namespace mn::jobs {
 void add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
                  Interval period) {
   trainer.extend(std::make_unique<extensions::DumpGraph>());
-  trainer.extend(std::make_unique<extensions::Validation>(std::move(evaluator)), {.trigger = period});
+  if (evaluator) trainer.extend(std::make_unique<extensions::Validation>(std::move(evaluator)), {.trigger = period});
   const auto& log = trainer.extend(std::make_unique<extensions::LogReport>(), {.trigger = period});
   trainer.extend(std::make_unique<extensions::PrintReport>(log), {.trigger = period});
   trainer.extend(std::make_unique<extensions::FailOnNonNumber>(log), {.trigger = period});

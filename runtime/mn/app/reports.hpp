@@ -11,7 +11,8 @@
 
 namespace mn::jobs {
 
-/// The graph, evaluation, log, table, plot, progress bar, profile and checkpoints. `evaluator` and log run at `period`.
+/// The graph, evaluation, log, table, plot, progress bar, profile and checkpoints. Log and `evaluator`, which
+/// may be null, run at `period`.
 void add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
                  Interval period = {1, IntervalUnit::kEpoch});
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include <mn/comm/call_check.hpp>
+#include <mn/comm/device_buffers.hpp>
 #include <mn/comm/half.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/core/environment.hpp>
@@ -136,19 +137,31 @@ void check_parts(std::string_view operation, std::string_view whole_role, const 
                         " it must have " + std::to_string(part.count * static_cast<std::size_t>(parts)));
 }
 
-bool check_in_place(std::string_view operation, const ConstBufferView& whole, const ConstBufferView& part, int own) {
+bool is_in_place(const ConstBufferView& whole, const ConstBufferView& part, int own) {
+  if (whole.count == 0 || part.count == 0) return false;
+  return part.data == static_cast<const std::byte*>(whole.data) + static_cast<std::size_t>(own) * part.bytes();
+}
+
+void check_in_place(std::string_view operation, const ConstBufferView& whole, const ConstBufferView& part, int own) {
   const auto* whole_begin = static_cast<const std::byte*>(whole.data);
   const auto* part_begin = static_cast<const std::byte*>(part.data);
-  if (whole.count == 0 || part.count == 0) return false;
-  if (part_begin == whole_begin + static_cast<std::size_t>(own) * part.bytes()) return true;
+  if (whole.count == 0 || part.count == 0 || is_in_place(whole, part, own)) return;
   const bool apart = part_begin + part.bytes() <= whole_begin || whole_begin + whole.bytes() <= part_begin;
   if (!apart)
     reject(operation, "send and recv overlap, and not in the place that rank " + std::to_string(own) + " has");
-  return false;
 }
 
 std::string described(const ConstBufferView& buffer) {
-  return " of " + std::to_string(buffer.count) + " " + std::string(name_of(buffer.dtype));
+  return " of " + std::to_string(buffer.count) + " " + std::string(name_of(buffer.dtype)) +
+         (lies_on_device(buffer) ? " on a GPU" : "");
+}
+
+std::string memory_of(std::string_view role, const ConstBufferView& buffer) {
+  return lies_on_device(buffer) ? ", " + std::string(role) + " on a GPU" : std::string();
+}
+
+std::string aliasing(const ConstBufferView& whole, const ConstBufferView& part, int own) {
+  return is_in_place(whole, part, own) ? ", in place" : "";
 }
 
 std::string from_root(int root) { return ", root " + std::to_string(root); }

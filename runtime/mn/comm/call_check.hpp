@@ -78,11 +78,19 @@ void check_same_dtype(std::string_view operation, const ConstBufferView& send, c
 /// `whole` must hold parts × part.count elements.
 void check_parts(std::string_view operation, std::string_view whole_role, const ConstBufferView& whole,
                  std::string_view part_role, const ConstBufferView& part, int parts);
-/// `part` may be exactly part `own` of `whole`, in place; it must not overlap otherwise. True if it is in place.
-bool check_in_place(std::string_view operation, const ConstBufferView& whole, const ConstBufferView& part, int own);
+/// Whether `part` is part `own` of `whole` already. Not if it has no elements.
+[[nodiscard]] bool is_in_place(const ConstBufferView& whole, const ConstBufferView& part, int own);
+/// `part` may be exactly part `own` of `whole`, in place; it must not overlap otherwise.
+void check_in_place(std::string_view operation, const ConstBufferView& whole, const ConstBufferView& part, int own);
 
-/// " of 7 float32"
+/// Of a call that has nothing to check or to compare.
+[[nodiscard]] inline std::string nothing() { return {}; }
+/// " of 7 float32", " of 7 float32 on a GPU"
 [[nodiscard]] std::string described(const ConstBufferView& buffer);
+/// For the other buffer of a call: ", recv on a GPU"; empty if it lies on the host.
+[[nodiscard]] std::string memory_of(std::string_view role, const ConstBufferView& buffer);
+/// ", in place" if `part` is part `own` of `whole`; empty otherwise.
+[[nodiscard]] std::string aliasing(const ConstBufferView& whole, const ConstBufferView& part, int own);
 /// ", root 3"
 [[nodiscard]] std::string from_root(int root);
 

@@ -5,9 +5,9 @@
 #include <mn/core/log.hpp>
 
 namespace mn {
-/// What threads left behind use, for the life of the process.
-std::vector<std::shared_ptr<CommunicationThread::Shared>>& CommunicationThread::left_behind() {
-  static auto& all = *new std::vector<std::shared_ptr<Shared>>;
+
+CommunicationThread::Register& CommunicationThread::known() {
+  static auto& all = *new Register;  // threads left behind may outlive main()
   return all;
 }
 
@@ -20,6 +20,10 @@ CommunicationThread::CommunicationThread(const Communicator& comm) {
         "switch overlap and double buffering off, or use an MPI built with thread support");
   }
   shared_->comm = comm.split(0, comm.rank());
+  {
+    const std::lock_guard lock(known().mutex);
+    known().threads.push_back(shared_);
+  }
   thread_ = std::thread([shared = shared_] { run(*shared); });
 }
 
@@ -30,11 +34,14 @@ CommunicationThread::~CommunicationThread() {
   }
   shared_->changed.notify_all();
   if (std::uncaught_exceptions() > 0) {
-    left_behind().push_back(shared_);
     thread_.detach();
     return;
   }
   thread_.join();
+  {
+    const std::lock_guard lock(known().mutex);
+    std::erase(known().threads, shared_);
+  }
   if (!shared_->error || reported_) return;
   try {
     std::rethrow_exception(shared_->error);
@@ -54,16 +61,19 @@ void CommunicationThread::submit(Task task) {
 
 void CommunicationThread::wait() {
   std::unique_lock lock(shared_->mutex);
-  shared_->changed.wait(lock, [this] { return shared_->error || (shared_->tasks.empty() && !shared_->busy); });
-  reported_ = shared_->error != nullptr;
-  if (reported_) std::rethrow_exception(shared_->error);
+  shared_->changed.wait(lock, [this] { return shared_->error || shared_->idle(); });
+  const std::exception_ptr error = shared_->error;
+  lock.unlock();
+  reported_ = error != nullptr;
+  if (reported_) std::rethrow_exception(error);
 }
 
-bool CommunicationThread::join_left(std::chrono::milliseconds patience) {
+bool CommunicationThread::wait_for_all(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  return std::ranges::all_of(left_behind(), [&](const auto& shared) {
+  const std::lock_guard all(known().mutex);
+  return std::ranges::all_of(known().threads, [&](const auto& shared) {
     std::unique_lock lock(shared->mutex);
-    return shared->changed.wait_until(lock, deadline, [&] { return shared->ended; });
+    return shared->changed.wait_until(lock, deadline, [&] { return shared->idle(); });
   });
 }
 
@@ -71,12 +81,10 @@ void CommunicationThread::run(Shared& shared) {
   std::unique_lock lock(shared.mutex);
   while (true) {
     shared.changed.wait(lock, [&] { return shared.stop || !shared.tasks.empty(); });
-    if (shared.tasks.empty()) break;
+    if (shared.tasks.empty()) return;
     run_task(shared, lock);
     shared.changed.notify_all();
   }
-  shared.ended = true;
-  shared.changed.notify_all();
 }
 
 /// Unlocks while the task runs, and while what it owns is released.

@@ -9,7 +9,8 @@
 /// 3. While an exception unwinds, the destructor waits for nobody: other ranks may never join the collective in which
 ///    the thread may be. It leaves the thread behind, which runs the tasks that it has. Memory that they own is
 ///    released with them; the communicator is kept for the life of the process, because MPI_Comm_free is collective.
-/// 4. MPI_Finalize must not run beside another thread's call of MPI: mn::Job calls join_left() first.
+/// 4. MPI_Finalize must not run beside another thread's call of MPI: mn::Job calls wait_for_all() first.
+/// 5. wait() throws without a lock: an exception that nothing catches comes to mn::Job before the stack unwinds.
 ///
 /// Cost: one MPI communicator, one thread; two switches between threads for a task.
 #pragma once
@@ -48,9 +49,9 @@ class CommunicationThread {
   /// Returns when all tasks have run and are destroyed. Throws the first error that one of them threw, in every call
   /// from then on: the ranks may be out of step.
   void wait();
-  /// Waits until the threads that this process has left behind have run their tasks; false if one still has not,
-  /// because other ranks do not join in: then MPI cannot be finalized.
-  [[nodiscard]] static bool join_left(std::chrono::milliseconds patience);
+  /// Waits until all such threads of this process, also those left behind, have run their tasks; false if one still has
+  /// not, because other ranks do not join in: then MPI cannot be finalized.
+  [[nodiscard]] static bool wait_for_all(std::chrono::milliseconds patience);
 
  private:
   struct Shared {
@@ -60,12 +61,17 @@ class CommunicationThread {
     std::deque<Task> tasks;
     bool busy = false;
     bool stop = false;
-    bool ended = false;
     std::exception_ptr error;
+    [[nodiscard]] bool idle() const { return tasks.empty() && !busy; }
   };
+  /// What threads use, from their start to their end; of those left behind for the life of the process.
+  struct Register {
+    std::mutex mutex;
+    std::vector<std::shared_ptr<Shared>> threads;
+  };
+  static Register& known();
   static void run(Shared& shared);
   static void run_task(Shared& shared, std::unique_lock<std::mutex>& lock);
-  static std::vector<std::shared_ptr<Shared>>& left_behind();
 
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   std::thread thread_;

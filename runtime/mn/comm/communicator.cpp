@@ -1,10 +1,9 @@
 #include <algorithm>
-#include <cstring>
-#include <new>
 #include <utility>
 
 #include <mn/comm/call_check.hpp>
 #include <mn/comm/communicator.hpp>
+#include <mn/comm/device_buffers.hpp>
 #include <mn/comm/device_collectives.hpp>
 #include <mn/comm/host_stage.hpp>
 #include <mn/comm/ordered_reducer.hpp>
@@ -15,15 +14,7 @@
 namespace mn {
 namespace {
 
-/// Whether `part` is part `own` of `whole` already: MPI then takes MPI_IN_PLACE.
-template <class Whole, class Part>
-bool lies_in_place(const Whole& whole, const Part& part, int own) {
-  return part.data == static_cast<const std::byte*>(whole.data) + static_cast<std::size_t>(own) * part.bytes();
-}
-
 std::string by(ReduceOp op) { return ", " + std::string(name_of(op)); }
-
-std::string nothing() { return {}; }
 
 }  // namespace
 
@@ -61,19 +52,29 @@ std::shared_ptr<Communicator> Communicator::split(int color, int key) const {
       {name_, std::move(part), std::move(topology), device_, count_limit_, calls_->debug(), allreduce_grad_dtype_});
 }
 
-HostStage* Communicator::stage_for(Device first, Device second, bool reduces) {
-  const bool on_device = first.type != DeviceType::kCpu || second.type != DeviceType::kCpu;
-  if (!on_device || (mpi_takes_device_buffers_ && !reduces)) return nullptr;
+HostStage& Communicator::host_stage() {
   if (!stage_) stage_ = std::make_unique<HostStage>(device_.index);
+  return *stage_;
+}
+
+HostStage* Communicator::stage_after(const ConstBufferView& first, const ConstBufferView& second) {
+  if (!lies_on_device(first) && !lies_on_device(second)) return nullptr;
+  host_stage().after(std::initializer_list<ConstBufferView>{first, second});
   return stage_.get();
 }
 
-template <class Call>
-bool Communicator::on_device(const ConstBufferView& first, const ConstBufferView& second, const Call& call) {
-  if (!lies_on_device(first) || !lies_on_device(second)) return false;
+HostStage* Communicator::stage_for_mpi(const ConstBufferView& first, const ConstBufferView& second) {
+  HostStage* const stage = stage_after(first, second);
+  if (stage == nullptr || !mpi_takes_device_buffers_) return stage;
+  stage->wait();  // MPI knows no streams
+  return nullptr;
+}
+
+template <class Buffers, class Call>
+bool Communicator::on_device(const Buffers& buffers, const Call& call) {
   DeviceCollectives* device = device_collectives();
-  if (device == nullptr) return false;
-  device->after(nullptr);
+  if (device == nullptr || !std::ranges::all_of(buffers, lies_on_device)) return false;
+  for_each_stream(buffers, [&](void* stream) { device->after(stream); });
   call(*device);
   device->wait();
   return true;
@@ -84,7 +85,7 @@ void Communicator::send(ConstBufferView buffer, int dest, int tag) {
   check_peer("send", "dest", dest, rank(), size());
   check_tag("send", tag, kMaxTag);
   check_buffer("send", "buffer", buffer, device_);
-  on_host(stage_for(buffer.device, {}, false), buffer, {}, [&](ConstBufferView in, BufferView) {
+  on_host(stage_for_mpi(buffer), buffer, {}, [&](ConstBufferView in, BufferView) {
     const MpiCount n(in.count, in.dtype, count_limit_);
     mpi_check(MPI_Send(in.data, n.count(), n.type(), dest, tag, mpi_comm()), "send to rank " + std::to_string(dest),
               in.bytes());
@@ -96,7 +97,7 @@ void Communicator::recv(BufferView buffer, int source, int tag) {
   check_peer("recv", "source", source, rank(), size());
   if (tag != kAnyTag) check_tag("recv", tag, kMaxTag);
   check_buffer("recv", "buffer", buffer, device_);
-  on_host(stage_for(buffer.device, {}, false), {}, buffer, [&](ConstBufferView, BufferView out) {
+  on_host(stage_for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
     const MpiCount n(out.count, out.dtype, count_limit_);
     const std::string what = "recv from rank " + std::to_string(source);
     MPI_Status status;
@@ -120,8 +121,8 @@ void Communicator::bcast(BufferView buffer, int root, std::string_view name) {
     return described(buffer) + what + from_root(root);
   };
   calls_->collective("bcast", checks, details);
-  if (on_device(buffer, buffer, [&](DeviceCollectives& device) { device.bcast(buffer, root); })) return;
-  on_host(stage_for(buffer.device, {}, false), {}, buffer, [&](ConstBufferView, BufferView out) {
+  if (on_device({buffer}, [&](DeviceCollectives& device) { device.bcast(buffer, root); })) return;
+  on_host(stage_for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
     const MpiCount n(out.count, out.dtype, count_limit_);
     mpi_check(MPI_Bcast(out.data, n.count(), n.type(), root, mpi_comm()), "bcast", out.bytes());
   });
@@ -139,9 +140,9 @@ void Communicator::gather(ConstBufferView send, BufferView recv, int root) {
   };
   calls_->collective("gather", checks, [&] { return described(send) + from_root(root); });
   if (rank() != root) recv = {};
-  on_host(stage_for(send.device, recv.device, false), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(stage_for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count, in.dtype, count_limit_);
-    const bool in_place = rank() == root && lies_in_place(out, in, root);
+    const bool in_place = rank() == root && is_in_place(out, in, root);
     mpi_check(MPI_Gather(in_place ? MPI_IN_PLACE : in.data, n.count(), n.type(), out.data, n.count(), n.type(), root,
                          mpi_comm()),
               "gather", in.bytes());
@@ -156,11 +157,12 @@ void Communicator::allgather(ConstBufferView send, BufferView recv) {
     check_parts("allgather", "recv", recv, "send", send, size());
     check_in_place("allgather", recv, send, rank());
   };
-  calls_->collective("allgather", checks, [&] { return described(send); });
-  if (on_device(send, recv, [&](DeviceCollectives& device) { device.allgather(send, recv); })) return;
-  on_host(stage_for(send.device, recv.device, false), send, recv, [&](ConstBufferView in, BufferView out) {
+  const auto details = [&] { return described(send) + memory_of("recv", recv) + aliasing(recv, send, rank()); };
+  calls_->collective("allgather", checks, details);
+  if (on_device({send, recv}, [&](DeviceCollectives& device) { device.allgather(send, recv); })) return;
+  on_host(stage_for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count, in.dtype, count_limit_);
-    const bool in_place = lies_in_place(out, in, rank());
+    const bool in_place = is_in_place(out, in, rank());
     mpi_check(MPI_Allgather(in_place ? MPI_IN_PLACE : in.data, n.count(), n.type(), out.data, n.count(), n.type(),
                             mpi_comm()),
               "allgather", in.bytes());
@@ -177,10 +179,11 @@ void Communicator::alltoall(ConstBufferView send, BufferView recv) {
     check_parts("alltoall", "recv", recv, "each part of send", send.slice(0, send.count / ranks), size());
     check_in_place("alltoall", recv, send, 0);
   };
-  calls_->collective("alltoall", checks, [&] { return described(send); });
-  const bool is_in_place = send.data == recv.data;
-  if (!is_in_place && on_device(send, recv, [&](DeviceCollectives& device) { device.alltoall(send, recv); })) return;
-  on_host(stage_for(send.device, recv.device, false), send, recv, [&](ConstBufferView in, BufferView out) {
+  const auto details = [&] { return described(send) + memory_of("recv", recv) + aliasing(recv, send, 0); };
+  calls_->collective("alltoall", checks, details);
+  const auto enqueue = [&](DeviceCollectives& device) { device.alltoall(send, recv); };
+  if (!is_in_place(recv, send, 0) && on_device({send, recv}, enqueue)) return;
+  on_host(stage_for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count / ranks, in.dtype, count_limit_);
     const bool in_place = in.data == out.data;
     mpi_check(
@@ -201,9 +204,9 @@ void Communicator::scatter(ConstBufferView send, BufferView recv, int root) {
   };
   calls_->collective("scatter", checks, [&] { return described(recv) + from_root(root); });
   if (rank() != root) send = {};
-  on_host(stage_for(send.device, recv.device, false), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(stage_for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(out.count, out.dtype, count_limit_);
-    const bool in_place = rank() == root && lies_in_place(in, out, root);
+    const bool in_place = rank() == root && is_in_place(in, out, root);
     mpi_check(MPI_Scatter(in.data, n.count(), n.type(), in_place ? MPI_IN_PLACE : out.data, n.count(), n.type(), root,
                           mpi_comm()),
               "scatter", out.bytes());
@@ -216,8 +219,8 @@ void Communicator::allreduce(BufferView buffer, ReduceOp op) {
     check_reducible("allreduce", buffer);
   };
   calls_->collective("allreduce", checks, [&] { return described(buffer) + by(op); });
-  if (on_device(buffer, buffer, [&](DeviceCollectives& device) { device.allreduce(buffer, op); })) return;
-  on_host(stage_for(buffer.device, {}, true), {}, buffer, [&](ConstBufferView, BufferView out) {
+  if (on_device({buffer}, [&](DeviceCollectives& device) { device.allreduce(buffer, op); })) return;
+  on_host(stage_after(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
     do_allreduce(out, {out.dtype, op});
   });
 }
@@ -231,9 +234,9 @@ void Communicator::reduce_scatter(ConstBufferView send, BufferView recv, ReduceO
     check_in_place("reduce_scatter", send, recv, rank());
     check_reducible("reduce_scatter", recv);
   };
-  calls_->collective("reduce_scatter", checks, [&] { return described(recv) + by(op); });
-  if (on_device(send, recv, [&](DeviceCollectives& device) { device.reduce_scatter(send, recv, op); })) return;
-  on_host(stage_for(send.device, recv.device, true), send, recv, [&](ConstBufferView in, BufferView out) {
+  calls_->collective("reduce_scatter", checks, [&] { return described(recv) + by(op) + memory_of("send", send); });
+  if (on_device({send, recv}, [&](DeviceCollectives& device) { device.reduce_scatter(send, recv, op); })) return;
+  on_host(stage_after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     reducer_->reduce_scatter(in.data, out.data, out.count, {out.dtype, op});
   });
 }
@@ -243,32 +246,13 @@ void Communicator::barrier() {
   mpi_check(MPI_Barrier(mpi_comm()), "barrier");
 }
 
-std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) {
-  calls_->collective("allocate", nothing, [&] { return " of " + std::to_string(bytes) + " bytes"; });
-  if (auto memory = do_allocate(bytes)) return memory;
-  constexpr std::align_val_t kAlignment{64};
-  auto* memory = static_cast<std::byte*>(operator new(std::max<std::size_t>(bytes, 1), kAlignment));
-  std::memset(memory, 0, bytes);
-  return {memory, [](std::byte* old) { operator delete(old, kAlignment); }};
-}
-
-std::unique_ptr<SharedReducer> Communicator::share(std::span<const BufferView> buffers) {
-  calls_->collective("share", nothing, [&] { return " of " + std::to_string(buffers.size()) + " buffers"; });
-  return do_share(buffers);
-}
-
 bool Communicator::do_allreduce_grad_on_device(std::span<const BufferView> gradients, double scale) {
-  return on_device(gradients.front(), gradients.front(),
-                   [&](DeviceCollectives& device) { device.allreduce_grad(gradients, scale); });
+  return on_device(gradients, [&](DeviceCollectives& device) { device.allreduce_grad(gradients, scale); });
 }
 
 void Communicator::do_allreduce(BufferView buffer, const Reduction& reduction) {
   reducer_->allreduce(buffer.data, buffer.count, reduction);
 }
-
-std::shared_ptr<std::byte> Communicator::do_allocate(std::size_t /*bytes*/) { return nullptr; }
-
-std::unique_ptr<SharedReducer> Communicator::do_share(std::span<const BufferView> /*buffers*/) { return nullptr; }
 
 void Communicator::do_finalize() {}
 

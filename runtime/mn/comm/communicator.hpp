@@ -4,6 +4,7 @@
 #include <climits>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -42,9 +43,10 @@ struct CommunicatorSetup {
 ///
 /// Buffers are spans, vectors, arrays or tensors, on the host or on this communicator's device; counts are elements and
 /// may exceed INT_MAX. NCCL moves device buffers where the backend has it, MPI where it takes them; else they are
-/// staged through page-locked host memory. Work that touches them must be on the device's default stream or finished,
-/// and where one rank passes a device buffer all do. Every call blocks until this rank's part is done;
-/// device_collectives() returns those that do not.
+/// staged through page-locked host memory. A call begins after the work on the streams that its buffers name: a tensor
+/// names torch's current stream, other views the legacy default stream unless told otherwise. Where one rank passes a
+/// device buffer all do. Every call blocks until this rank's part is done, so that any stream may use the result, and
+/// memory may be freed; device_collectives() returns those that do not.
 ///
 /// All ranks of the group must make a collective call with the same count, dtype, op and root. Arguments are checked
 /// before anything is sent: ArgumentError. CommError when MPI, CUDA or NCCL fails; after it the communicator can only
@@ -164,8 +166,8 @@ class Communicator {
   }
 
   /// Collective to allocate; released locally, in any order, by any thread, also after finalize() or while an exception
-  /// unwinds. Memory that this backend's reductions handle fastest (shared between the node's ranks where it can be);
-  /// 64-byte aligned, zeroed.
+  /// unwinds. Host memory that this backend handles fastest: shared between the node's ranks where it can be,
+  /// page-locked where the device is a GPU; 64-byte aligned, zeroed.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
   /// Collective to make; released locally, as memory is. What reduces these buffers, which lie in one piece of memory
@@ -217,12 +219,16 @@ class Communicator {
   /// Frees what the backend made of MPI, collectively.
   virtual void do_finalize();
 
-  /// Whether the device's own collectives made `call`: both buffers lie on the device.
-  template <class Call>
-  bool on_device(const ConstBufferView& first, const ConstBufferView& second, const Call& call);
+  /// Whether the device's own collectives made `call`: all buffers lie on the device.
+  template <class Buffers = std::initializer_list<ConstBufferView>, class Call>
+  bool on_device(const Buffers& buffers, const Call& call);
   void check_gradients(std::span<const BufferView> gradients, std::span<const std::string> names);
-  /// The device's staging memory for buffers that `move` must see on the host; null if none of them needs it.
-  [[nodiscard]] HostStage* stage_for(Device first, Device second, bool reduces);
+  /// The device's staging memory.
+  [[nodiscard]] HostStage& host_stage();
+  /// The same, after the work on the buffers' streams; null if none of them lies on the device.
+  [[nodiscard]] HostStage* stage_after(const ConstBufferView& first, const ConstBufferView& second = {});
+  /// The same for a call of MPI: null if that takes the buffers as they are; then the work on their streams is done.
+  [[nodiscard]] HostStage* stage_for_mpi(const ConstBufferView& first, const ConstBufferView& second = {});
 
   std::string name_;
   Mpi comm_;

@@ -1,3 +1,7 @@
+#include <exception>
+#include <system_error>
+#include <thread>
+
 #include <mn/comm/cuda.hpp>
 #include <mn/comm/cuda_check.hpp>
 #include <mn/core/error.hpp>
@@ -9,12 +13,33 @@ namespace {
 cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t as_event(void* event) { return static_cast<cudaEvent_t>(event); }
 
+/// A failed call also leaves its code for cudaGetLastError(), where the check of a later kernel launch would find it.
+bool succeeded(cudaError_t code) noexcept {
+  if (code == cudaSuccess) return true;
+  static_cast<void>(cudaGetLastError());
+  return false;
+}
+
+/// To free memory waits for the whole device. While an exception unwinds that happens on another thread: the device may
+/// be in a collective that other ranks never join.
+void free_memory(cudaError_t (*free)(void*), const char* name, void* memory) noexcept {
+  const auto run = [=] {
+    if (!succeeded(free(memory))) log_warning(std::string(name) + " failed");
+  };
+  if (std::uncaught_exceptions() == 0) return run();
+  try {
+    std::thread(run).detach();
+  } catch (const std::system_error& error) {
+    log_warning(std::string(name) + " is left out, as no thread can be started: " + error.what());
+  }
+}
+
 }  // namespace
 
 void cuda_check(cudaError_t code, std::string_view operation, std::size_t bytes, std::source_location where) {
-  if (code == cudaSuccess) return;
+  if (succeeded(code)) return;
   int device = -1;
-  static_cast<void>(cudaGetDevice(&device));
+  static_cast<void>(succeeded(cudaGetDevice(&device)));
   const std::string_view file(where.file_name());
   throw CommError(std::string(operation) + (bytes > 0 ? " of " + std::to_string(bytes) + " bytes" : "") +
                   " failed on cuda:" + std::to_string(device) + ": " + cudaGetErrorString(code) + " (" +
@@ -24,9 +49,7 @@ void cuda_check(cudaError_t code, std::string_view operation, std::size_t bytes,
 
 int cuda_device_count() noexcept {
   int count = 0;
-  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
-  static_cast<void>(cudaGetLastError());  // no driver or no GPU: not an error that a later call should report
-  return 0;
+  return succeeded(cudaGetDeviceCount(&count)) ? count : 0;  // no driver or no GPU is no error here
 }
 
 void cuda_set_device(int index) {
@@ -45,7 +68,7 @@ std::string cuda_bus_id(int index) {
 }
 
 void HostPinnedDeleter::operator()(std::byte* memory) const noexcept {
-  if (cudaFreeHost(memory) != cudaSuccess) log_warning("cudaFreeHost failed");
+  free_memory(cudaFreeHost, "cudaFreeHost", memory);
 }
 
 HostPinned cuda_allocate_pinned(std::size_t bytes) {
@@ -54,9 +77,7 @@ HostPinned cuda_allocate_pinned(std::size_t bytes) {
   return HostPinned(static_cast<std::byte*>(memory));
 }
 
-void CudaMemoryDeleter::operator()(std::byte* memory) const noexcept {
-  if (cudaFree(memory) != cudaSuccess) log_warning("cudaFree failed");
-}
+void CudaMemoryDeleter::operator()(std::byte* memory) const noexcept { free_memory(cudaFree, "cudaFree", memory); }
 
 CudaMemory cuda_allocate(std::size_t bytes) {
   void* memory = nullptr;
@@ -64,25 +85,22 @@ CudaMemory cuda_allocate(std::size_t bytes) {
   return CudaMemory(static_cast<std::byte*>(memory));
 }
 
-CudaStream::CudaStream(int device, Order order) : device_(device) {
+CudaStream::CudaStream(int device) : device_(device) {
   cuda_set_device(device);
   int least = 0;
   int greatest = 0;
   cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-  const bool is_free = order == Order::kFree;
   cudaEvent_t event = nullptr;
   cuda_check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   event_ = event;
   cudaStream_t stream = nullptr;
-  cuda_check(cudaStreamCreateWithPriority(&stream, is_free ? cudaStreamNonBlocking : cudaStreamDefault,
-                                          is_free ? greatest : least),
-             "cudaStreamCreateWithPriority");
+  cuda_check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
   stream_ = stream;
 }
 
 CudaStream::~CudaStream() {
-  if (cudaEventDestroy(as_event(event_)) != cudaSuccess) log_warning("cudaEventDestroy failed");
-  if (cudaStreamDestroy(as_stream(stream_)) != cudaSuccess) log_warning("cudaStreamDestroy failed");
+  if (!succeeded(cudaEventDestroy(as_event(event_)))) log_warning("cudaEventDestroy failed");
+  if (!succeeded(cudaStreamDestroy(as_stream(stream_)))) log_warning("cudaStreamDestroy failed");
 }
 
 void CudaStream::copy_to_host(void* host, const void* device, std::size_t bytes) {
@@ -102,6 +120,7 @@ void CudaStream::wait_for(void* other) {
 }
 
 void CudaStream::go_before(void* other) {
+  cuda_check(cudaSetDevice(device_), "cudaSetDevice");
   cuda_check(cudaEventRecord(as_event(event_), as_stream(stream_)), "cudaEventRecord");
   cuda_check(cudaStreamWaitEvent(as_stream(other), as_event(event_), 0), "cudaStreamWaitEvent");
 }

@@ -22,26 +22,24 @@ void cuda_set_device(int index);
 struct HostPinnedDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
-/// Page-locked host memory, which the GPU copies to and from at full speed.
+/// Page-locked host memory, which the GPU copies to and from at full speed. Freed when the device is idle, which the
+/// destructor waits for unless an exception unwinds.
 using HostPinned = std::unique_ptr<std::byte, HostPinnedDeleter>;
 [[nodiscard]] HostPinned cuda_allocate_pinned(std::size_t bytes);
 
 struct CudaMemoryDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
-/// Memory of the calling thread's device, 256-byte aligned, not initialized.
+/// Memory of the calling thread's device, 256-byte aligned, not initialized. Freed as HostPinned is.
 using CudaMemory = std::unique_ptr<std::byte, CudaMemoryDeleter>;
 [[nodiscard]] CudaMemory cuda_allocate(std::size_t bytes);
 
-/// A stream of one device; work enqueued on it runs in order and beside other streams. Streams of others are
-/// cudaStream_t's as void*, null for the legacy default stream.
+/// A stream of one device, of the highest priority; work enqueued on it runs in order and beside all other streams, the
+/// legacy default stream too, but for what wait_for() and go_before() name. Streams of others are cudaStream_t's as
+/// void*, null for the legacy default stream.
 class CudaStream {
  public:
-  enum class Order {
-    kAfterDefault,  ///< the legacy default stream's earlier work comes first
-    kFree,          ///< only what wait_for() names comes first; of the highest priority
-  };
-  explicit CudaStream(int device, Order order = Order::kAfterDefault);
+  explicit CudaStream(int device);
   ~CudaStream();
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
@@ -52,7 +50,7 @@ class CudaStream {
   /// What is enqueued here from now on begins after what `other` holds now; the host does not wait, here and below.
   /// Makes this stream's device the calling thread's, which allocations and kernels go by.
   void wait_for(void* other);
-  /// What is enqueued on `other` from now on begins after what this stream holds now.
+  /// What is enqueued on `other` from now on begins after what this stream holds now. Sets the device as well.
   void go_before(void* other);
   /// Whether a CUDA graph is being captured that this stream takes part in.
   [[nodiscard]] bool is_captured() const;

@@ -19,7 +19,7 @@ HostPinned cuda_allocate_pinned(std::size_t /*bytes*/) { no_cuda(); }
 void CudaMemoryDeleter::operator()(std::byte* /*memory*/) const noexcept {}
 CudaMemory cuda_allocate(std::size_t /*bytes*/) { no_cuda(); }
 
-CudaStream::CudaStream(int device, Order /*order*/) : device_(device) { no_cuda(); }
+CudaStream::CudaStream(int device) : device_(device) { no_cuda(); }
 CudaStream::~CudaStream() = default;
 void CudaStream::copy_to_host(void* /*host*/, const void* /*device*/, std::size_t /*bytes*/) { no_cuda(); }
 void CudaStream::copy_to_device(void* /*device*/, const void* /*host*/, std::size_t /*bytes*/) { no_cuda(); }

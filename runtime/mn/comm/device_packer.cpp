@@ -7,13 +7,35 @@ namespace {
 
 constexpr std::size_t kAlignment = 16;  // what the kernel's wide loads want
 
-/// Elements from the begin of one gradient to that of the next.
+/// Elements from the begin of one gradient to that of the next: invariants 1 and 2.
 std::size_t stride(const BufferView& gradient, DType wire) {
-  const std::size_t step = kAlignment / size_of(wire);
+  const std::size_t step = gradient.dtype == wire ? 1 : kAlignment / size_of(wire);
   return (gradient.count + step - 1) / step * step;
 }
 
 }  // namespace
+
+DType DevicePacker::wire_for(DType gradient) const {
+  return wire_.value_or(gradient == DType::kFloat16 ? DType::kFloat32 : gradient);
+}
+
+/// Where the mean's factor 1/n goes. It is never rounded to 16 bits, which would bias every element alike. In float32
+/// and float64 NCCL multiplies on the way, which costs no pass over memory. bfloat16 has float32's range, so its sums
+/// are scaled afterwards, as in Horovod: each rank's elements are rounded once less. float16 has not: a sum of n can
+/// overflow where the mean does not, so elements are scaled before, as in PyTorch's DDP; but then those below 2^-25 n
+/// vanish. That is the bargain of who asks for float16 on the wire; gradients that merely are float16 travel as
+/// float32, which has room for both.
+DevicePacker::Scales DevicePacker::scales_for(DType wire, double scale) {
+  if (wire == DType::kFloat16) return {.before = scale};
+  if (wire == DType::kBFloat16) return {.after = scale};
+  return {.during = scale};
+}
+
+void DevicePacker::scale_in_place(BufferView whole, double scale, const CudaStream& stream) {
+  if (scale == 1) return;
+  const PackPiece piece{whole.data, whole.data, whole.count};
+  pack_on_device({&piece, 1}, whole.dtype, whole.dtype, scale, stream.handle());
+}
 
 std::byte* DevicePacker::reserve(std::size_t bytes, const CudaStream& stream) {
   if (bytes > capacity_) {
@@ -27,7 +49,7 @@ std::byte* DevicePacker::reserve(std::size_t bytes, const CudaStream& stream) {
   return blocks_.back().get();
 }
 
-BufferView DevicePacker::pack(const GradientPacker::Group& group, DType wire, const CudaStream& stream) {
+BufferView DevicePacker::pack(const GradientPacker::Group& group, DType wire, double scale, const CudaStream& stream) {
   BufferView whole(nullptr, 0, wire, group.front().device);
   for (const BufferView& gradient : group) whole.count += stride(gradient, wire);
   whole.data = reserve(whole.bytes(), stream);
@@ -37,12 +59,12 @@ BufferView DevicePacker::pack(const GradientPacker::Group& group, DType wire, co
     pieces.push_back({gradient.data, whole.slice(first, 0).data, gradient.count});
     first += stride(gradient, wire);
   }
-  pack_on_device(pieces, group.front().dtype, wire, 1.0, stream.handle());
+  pack_on_device(pieces, group.front().dtype, wire, scale, stream.handle());
   return whole;
 }
 
 void DevicePacker::unpack(const GradientPacker::Group& group, BufferView whole, double scale,
-                          const CudaStream& stream) const {
+                          const CudaStream& stream) {
   std::vector<PackPiece> pieces;
   std::size_t first = 0;
   for (const BufferView& gradient : group) {

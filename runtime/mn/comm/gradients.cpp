@@ -29,8 +29,7 @@ void Communicator::check_gradients(std::span<const BufferView> gradients, std::s
     }
     if (!calls_->debug()) continue;
     std::string found;
-    on_host(stage_for(gradient.device, {}, true), gradient, {},
-            [&](ConstBufferView in, BufferView) { found = first_non_finite(in); });
+    on_host(stage_after(gradient), gradient, {}, [&](ConstBufferView in, BufferView) { found = first_non_finite(in); });
     if (!found.empty()) throw ArgumentError("allreduce_grad: " + gradient_name(i, names) + " has " + found);
   }
 }
@@ -56,14 +55,15 @@ void Communicator::allreduce_grad(std::span<const BufferView> gradients, double 
   }
   if (on_devices == 0) return do_allreduce_grad(gradients, scale);
   if (on_devices == gradients.size() && do_allreduce_grad_on_device(gradients, scale)) return;
-  HostStage* stage = stage_for(device_, {}, true);
-  stage->reserve(bytes, gradients.size());
+  HostStage& stage = host_stage();
+  stage.after(gradients);
+  stage.reserve(bytes, gradients.size());
   std::vector<BufferView> staged;
-  for (const BufferView& gradient : gradients) staged.push_back(stage->copy_in(gradient));
-  stage->wait();
+  for (const BufferView& gradient : gradients) staged.push_back(stage.copy_in(gradient));
+  stage.wait();
   do_allreduce_grad(staged, scale);
-  for (std::size_t i = 0; i < gradients.size(); ++i) stage->copy_out(gradients[i], staged[i]);
-  stage->wait();
+  for (std::size_t i = 0; i < gradients.size(); ++i) stage.copy_out(gradients[i], staged[i]);
+  stage.wait();
 }
 
 }  // namespace mn

@@ -2,16 +2,23 @@
 #pragma once
 
 #include <mn/comm/cuda.hpp>
+#include <mn/comm/device_buffers.hpp>
 #include <mn/core/buffer.hpp>
 
 namespace mn {
 
-/// One block of page-locked memory, which grows, and a stream for the copies. Borrowed buffers only; one call at a
-/// time.
+/// One block of page-locked memory, which grows, and a stream for the copies, which waits for nothing but what after()
+/// names: a call in the background does not queue behind what the program computes. Borrowed buffers only; one call at
+/// a time, which begins with after().
 class HostStage {
  public:
   explicit HostStage(int device) : stream_(device) {}
 
+  /// The copies begin after the work on the buffers' streams. Makes the device the calling thread's.
+  template <class Buffers>
+  void after(const Buffers& buffers) {
+    for_each_stream(buffers, [this](void* stream) { stream_.wait_for(stream); });
+  }
   /// Room for `bytes` in `buffers` buffers until the next call, which invalidates earlier copies.
   void reserve(std::size_t bytes, std::size_t buffers);
   /// A host copy of `buffer`, in the reserved room right behind the one before; `buffer` itself if it lies on the host.
@@ -19,7 +26,7 @@ class HostStage {
   [[nodiscard]] BufferView copy_in(BufferView buffer);
   /// Copies to `buffer` from `host`, which copy_in() returned for it; no copy if it lies on the host.
   void copy_out(BufferView buffer, BufferView host);
-  /// Blocks until the copies are done.
+  /// Blocks until the copies, and what after() named, are done.
   void wait() { stream_.synchronize(); }
 
  private:
@@ -28,11 +35,6 @@ class HostStage {
   std::size_t capacity_ = 0;
   std::size_t used_ = 0;
 };
-
-/// Whether a call on the host needs a copy of it.
-[[nodiscard]] inline bool lies_on_device(const ConstBufferView& buffer) {
-  return buffer.device.type != DeviceType::kCpu;
-}
 
 /// Calls move(in, out), with host copies where `stage` is not null.
 template <class Move>

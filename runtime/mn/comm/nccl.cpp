@@ -3,7 +3,6 @@
 #include <optional>
 #include <thread>
 
-#include <mn/comm/half.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/nccl.hpp>
 #include <mn/comm/topology.hpp>
@@ -16,6 +15,9 @@ namespace {
 
 constexpr int kSpins = 2000;  // a small collective is done within that many looks
 constexpr auto kPause = std::chrono::microseconds(50);
+constexpr std::int64_t kTimeout_s = 1800;
+constexpr auto kReportTime = std::chrono::milliseconds(500);  // for this rank to say why, before others see the abort
+constexpr auto kAbortTime = std::chrono::seconds(5);
 
 std::string line_of(const std::source_location& where) {
   const std::string_view file(where.file_name());
@@ -53,16 +55,12 @@ class ScaledSum {
       nccl_check(ncclRedOpCreatePreMulSum(&op_, &scalar, nccl_type(dtype), ncclScalarHostImmediate, comm),
                  "ncclRedOpCreatePreMulSum");
     };
-    if (dtype == DType::kFloat16)
-      create(to_float16(static_cast<float>(scale)));
-    else if (dtype == DType::kBFloat16)
-      create(to_bfloat16(static_cast<float>(scale)));
-    else if (dtype == DType::kFloat32)
+    if (dtype == DType::kFloat32)
       create(static_cast<float>(scale));
     else if (dtype == DType::kFloat64)
       create(scale);
-    else
-      throw ArgumentError("NCCL scales floats only, not " + std::string(name_of(dtype)));
+    else  // 16 bits hold the scale badly
+      throw ArgumentError("NCCL scales float32 and float64 only, not " + std::string(name_of(dtype)));
   }
   ~ScaledSum() { static_cast<void>(ncclRedOpDestroy(op_, comm_)); }
   ScaledSum(const ScaledSum&) = delete;
@@ -74,13 +72,21 @@ class ScaledSum {
   ncclComm_t comm_;
 };
 
+std::chrono::seconds timeout_of_environment() {
+  const std::int64_t seconds = environment_int("MN_NCCL_TIMEOUT").value_or(kTimeout_s);
+  if (seconds < 0) {
+    throw UsageError("MN_NCCL_TIMEOUT is " + std::to_string(seconds) + ": use seconds, or 0 to wait for ever");
+  }
+  return std::chrono::seconds(seconds);
+}
+
 }  // namespace
 
 void nccl_check(ncclResult_t code, std::string_view operation, std::size_t bytes, std::source_location where) {
   if (code != ncclSuccess) throw CommError(failure(code, nullptr, operation, bytes, where));
 }
 
-Nccl::Nccl(MPI_Comm comm, Device device) {
+Nccl::Nccl(MPI_Comm comm, Device device) : patience_(timeout_of_environment()) {
   if (const std::string conflict = find_device_conflict(comm, device); !conflict.empty()) {
     throw UsageError("NCCL needs a GPU of its own for every rank, but " + conflict +
                      ": start as many ranks as there are GPUs, or use --communicator flat");
@@ -97,18 +103,35 @@ Nccl::Nccl(MPI_Comm comm, Device device) {
 }
 
 Nccl::~Nccl() {
-  if (std::uncaught_exceptions() > 0) abort();
+  if (std::uncaught_exceptions() > 0) abort(std::chrono::milliseconds(0));
   if (comm_ != nullptr && ncclCommDestroy(comm_) != ncclSuccess) log_warning("ncclCommDestroy failed on " + who_);
+  if (!aborting_.valid()) return;
+  if (aborting_.wait_for(kAbortTime) != std::future_status::ready) {
+    log_warning("ncclCommAbort on " + who_ +
+                " has not returned and is left behind: destroy CUDA graphs before the communicator that they captured");
+  } else if (aborting_.get() != ncclSuccess) {
+    log_warning("ncclCommAbort failed on " + who_);
+  }
 }
 
-void Nccl::abort() noexcept {
-  if (comm_ != nullptr && ncclCommAbort(comm_) != ncclSuccess) log_warning("ncclCommAbort failed on " + who_);
+void Nccl::abort(std::chrono::milliseconds delay) noexcept {
+  if (comm_ == nullptr) return;
+  try {
+    std::packaged_task<ncclResult_t()> task([comm = comm_, delay] {
+      std::this_thread::sleep_for(delay);
+      return ncclCommAbort(comm);
+    });
+    aborting_ = task.get_future();
+    std::thread(std::move(task)).detach();
+  } catch (const std::exception& error) {
+    log_warning("NCCL cannot be aborted on " + who_ + ": " + error.what());
+  }
   comm_ = nullptr;
 }
 
 void Nccl::fail(ncclResult_t code, std::source_location where) {
   const std::string message = failure(code, comm_, operation_ + " on " + who_, bytes_, where);
-  abort();
+  abort(kReportTime);
   throw CommError(message);
 }
 
@@ -181,21 +204,30 @@ void Nccl::alltoall(ConstBufferView send, BufferView recv, const CudaStream& str
   });
 }
 
+void Nccl::check_progress(std::chrono::steady_clock::time_point begin) {
+  if (comm_ == nullptr) throw CommError("NCCL on " + who_ + " was aborted after an error");
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t code = ncclCommGetAsyncError(comm_, &state);
+  if (code != ncclSuccess) fail(code, std::source_location::current());
+  if (state != ncclSuccess && state != ncclInProgress) fail(state, std::source_location::current());
+  if (patience_.count() == 0 || std::chrono::steady_clock::now() - begin < patience_) return;
+  throw CommError("NCCL " + operation_ + " of " + std::to_string(bytes_) + " bytes on " + who_ + " has not ended in " +
+                  std::to_string(patience_.count()) +
+                  " s: another rank does not take part, or cannot be reached; MN_NCCL_TIMEOUT sets the seconds");
+}
+
 void Nccl::wait(const CudaStream& stream) {
+  const auto begin = std::chrono::steady_clock::now();
   try {
     for (int looks = 0; !stream.is_done(); ++looks) {
-      if (comm_ == nullptr) throw CommError("NCCL on " + who_ + " was aborted after an error");
-      ncclResult_t state = ncclSuccess;
-      const ncclResult_t code = ncclCommGetAsyncError(comm_, &state);
-      if (code != ncclSuccess) fail(code, std::source_location::current());
-      if (state != ncclSuccess && state != ncclInProgress) fail(state, std::source_location::current());
+      check_progress(begin);
       if (looks < kSpins)
         std::this_thread::yield();
       else
         std::this_thread::sleep_for(kPause);
     }
   } catch (const CommError&) {
-    abort();
+    abort(kReportTime);
     throw;
   }
 }

@@ -4,18 +4,23 @@
 ///
 /// Invariants:
 /// 1. Every result of NCCL is checked. The first error aborts the communicator: every later call throws CommError, and
-///    destruction waits for nobody.
+///    destruction waits for no other rank.
 /// 2. While an exception unwinds, destruction aborts, because the other ranks may never come to ncclCommDestroy.
-/// 3. A group of calls is closed even if one of them fails; a group left open would swallow the next calls.
-/// 4. Two ranks that share a GPU are found before NCCL is asked, and the error is the same on all ranks.
+/// 3. ncclCommAbort runs on a thread of its own, which is left behind if that takes long: the call returns only when no
+///    CUDA graph holds an operation of the communicator. The operations themselves end at its beginning.
+/// 4. An error is thrown before the abort begins: other ranks see an abort as an error too, and theirs says less.
+/// 5. A group of calls is closed even if one of them fails; a group left open would swallow the next calls.
+/// 6. Two ranks that share a GPU are found before NCCL is asked, and the error is the same on all ranks.
 ///
 /// Cost: each call enqueues one NCCL operation and returns; wait() polls the stream and NCCL's asynchronous errors, at
 /// first without a pause, then every 50 microseconds. The constructor: one MPI_Bcast of NCCL's id and
 /// find_device_conflict().
-/// Source: NCCL User Guide, "Error handling and communicator abort".
+/// Source: NCCL User Guide, "Error handling and communicator abort" and "Using NCCL with CUDA Graphs".
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <future>
 #include <source_location>
 #include <string>
 #include <string_view>
@@ -36,7 +41,7 @@ void nccl_check(ncclResult_t code, std::string_view operation, std::size_t bytes
 class Nccl {
  public:
   /// Collective over `comm`, which is borrowed for the call; every rank brings a GPU. Throws UsageError on all ranks if
-  /// two of them share one. NCCL_* variables are NCCL's own.
+  /// two of them share one. NCCL_* variables are NCCL's own; MN_NCCL_TIMEOUT is wait()'s, in seconds.
   Nccl(MPI_Comm comm, Device device);
   ~Nccl();
   Nccl(const Nccl&) = delete;
@@ -45,7 +50,7 @@ class Nccl {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
 
-  // `scale` multiplies each rank's elements before they are summed.
+  // `scale` multiplies each rank's elements, float32 or float64, before they are summed.
   void allreduce(BufferView buffer, ReduceOp op, double scale, const CudaStream& stream);
   /// In place on `root`; elsewhere the buffer is only read.
   void reduce(BufferView buffer, double scale, int root, const CudaStream& stream);
@@ -55,7 +60,8 @@ class Nccl {
   /// `recv` must not be `send`.
   void alltoall(ConstBufferView send, BufferView recv, const CudaStream& stream);
 
-  /// Blocks until `stream` is done, asking NCCL for asynchronous errors meanwhile.
+  /// Blocks until `stream` is done, asking NCCL for asynchronous errors meanwhile. Throws CommError after
+  /// MN_NCCL_TIMEOUT too (default 1800, 0: never), because NCCL does not notice every loss of a rank.
   void wait(const CudaStream& stream);
 
  private:
@@ -66,11 +72,14 @@ class Nccl {
   void enqueue_reduction(std::string_view operation, BufferView buffer, ReduceOp op, double scale, const Call& call,
                          std::source_location where = std::source_location::current());
   [[noreturn]] void fail(ncclResult_t code, std::source_location where);
-  void abort() noexcept;
+  void check_progress(std::chrono::steady_clock::time_point begin);
+  void abort(std::chrono::milliseconds delay) noexcept;
 
-  ncclComm_t comm_ = nullptr;  // null once aborted
+  ncclComm_t comm_ = nullptr;           // null once it is to be aborted
+  std::future<ncclResult_t> aborting_;  // valid from then on
   int rank_ = 0;
   int size_ = 1;
+  std::chrono::seconds patience_;
   std::string who_;        // "rank 1 of 4 (host n1, cuda:1)"
   std::string operation_;  // the last one enqueued: what an asynchronous error most likely belongs to
   std::size_t bytes_ = 0;

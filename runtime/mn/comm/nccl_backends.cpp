@@ -9,7 +9,9 @@
 // allreduce_grad() and the collectives are called on all ranks at once.
 //
 // Invariants:
-// 1. Streams are made before the NCCL communicator that uses them, and destroyed after it.
+// 1. What an NCCL communicator's calls use (streams, packed gradients, page-locked memory) is made before it and
+//    destroyed after it: to free memory waits for the whole device, and so for a collective that other ranks never
+//    join, until the communicator is aborted.
 // 2. All work of a communicator is enqueued on one stream: packing, reduction and unpacking need no other order.
 // 3. A rank waits for a stream through Nccl::wait() alone, which notices errors of NCCL.
 //
@@ -23,6 +25,7 @@
 #include <array>
 #include <optional>
 
+#include <mn/comm/device_buffers.hpp>
 #include <mn/comm/device_collectives.hpp>
 #include <mn/comm/device_packer.hpp>
 #include <mn/comm/mpi_backends.hpp>
@@ -38,7 +41,7 @@ namespace {
 class NcclCollectives final : public DeviceCollectives {
  public:
   NcclCollectives(MPI_Comm comm, Device device, std::optional<DType> wire)
-      : stream_(device.index, CudaStream::Order::kFree), nccl_(comm, device), packer_(wire) {}
+      : stream_(device.index), packer_(wire), nccl_(comm, device) {}
 
   void after(void* stream) override { stream_.wait_for(stream); }
   void join(void* stream) override { stream_.go_before(stream); }
@@ -57,9 +60,9 @@ class NcclCollectives final : public DeviceCollectives {
   }
 
  private:
-  CudaStream stream_;  // first: it outlives the communicator that uses it
-  Nccl nccl_;
+  CudaStream stream_;
   DevicePacker packer_;
+  Nccl nccl_;  // last: invariant 1
 };
 
 class PureNccl final : public Flat {
@@ -120,14 +123,14 @@ class NodeReduction {
         topology_(topology),
         node_(Mpi::split(comm, topology.inter_rank, topology.rank)),
         peers_(Mpi::split(comm, peer_group(topology, form), topology.rank)),
-        stream_(device.index, CudaStream::Order::kFree),
-        nccl_(node_.get(), device),
-        packer_(wire) {
+        stream_(device.index),
+        packer_(wire),
+        nccl_(node_.get(), device) {
     if (peers_) between_nodes_.emplace(peers_.get(), count_limit);
   }
 
   void allreduce_grad(std::span<const BufferView> gradients, double scale) {
-    stream_.wait_for(nullptr);
+    for_each_stream(gradients, [&](void* stream) { stream_.wait_for(stream); });
     packer_.apply(gradients, scale, stream_, [&](BufferView whole, double factor) {
       form_ == Form::kLeaders ? through_leaders(whole, factor) : in_slices(whole, factor);
     });
@@ -167,10 +170,10 @@ class NodeReduction {
   Topology topology_;
   Mpi node_;
   Mpi peers_;
-  CudaStream stream_;
-  Nccl nccl_;
-  DevicePacker packer_;
   std::optional<HostReducer> between_nodes_;
+  CudaStream stream_;
+  DevicePacker packer_;
+  Nccl nccl_;  // last: invariant 1
 };
 
 class NodeNccl final : public Flat {

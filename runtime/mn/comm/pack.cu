@@ -10,12 +10,19 @@
 namespace mn {
 namespace {
 
+// Leaves the table where the launch put it. GPUs before Volta have no such memory: there each thread may copy it.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 700
+#define MN_GRID_CONSTANT
+#else
+#define MN_GRID_CONSTANT __grid_constant__
+#endif
+
 constexpr int kThreads = 256;
 constexpr int kBlocksPerMultiprocessor = 8;  // 2048 threads, which is all that one holds
 
 template <class From, class To>
 __global__ void __launch_bounds__(kThreads)
-    pack_kernel(const __grid_constant__ PackTable table, PackMath<From, To> scale) {
+    pack_kernel(const MN_GRID_CONSTANT PackTable table, PackMath<From, To> scale) {
   pack_thread<From, To>(table, scale, blockIdx.x, gridDim.x, threadIdx.x, blockDim.x);
 }
 

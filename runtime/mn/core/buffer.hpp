@@ -117,17 +117,21 @@ concept BufferSource = requires(T& value) {
 };
 
 /// `count` elements that a call may write. Borrowed: the memory must outlive the call.
+///
+/// A call on device memory begins after the work that `stream` (a cudaStream_t) holds at that time; null is the legacy
+/// default stream. The field means what it does in CUDA Array Interface, version 3.
 struct BufferView {
   void* data = nullptr;         ///< on `device`; may be null where count is 0
   std::size_t count = 0;        ///< elements, not bytes
   DType dtype = DType::kUInt8;  ///< of each element
   Device device = {};           ///< where the memory lies
+  void* stream = nullptr;       ///< of `device`; without meaning for host memory
 
   /// No elements.
   BufferView() = default;
   /// Memory of any origin.
-  BufferView(void* data_, std::size_t count_, DType dtype_, Device device_ = {})
-      : data(data_), count(count_), dtype(dtype_), device(device_) {}
+  BufferView(void* data_, std::size_t count_, DType dtype_, Device device_ = {}, void* stream_ = nullptr)
+      : data(data_), count(count_), dtype(dtype_), device(device_), stream(stream_) {}
   /// A span, vector or array of mutable elements on the host.
   template <std::ranges::contiguous_range R>
   requires(!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>)
@@ -142,8 +146,10 @@ struct BufferView {
   [[nodiscard]] std::size_t bytes() const noexcept { return count * size_of(dtype); }
   /// Elements [first, first + length), unchecked.
   [[nodiscard]] BufferView slice(std::size_t first, std::size_t length) const {
-    return {static_cast<std::byte*>(data) + first * size_of(dtype), length, dtype, device};
+    return {static_cast<std::byte*>(data) + first * size_of(dtype), length, dtype, device, stream};
   }
+  /// The same memory, whose pending work is on `other`.
+  [[nodiscard]] BufferView on_stream(void* other) const { return {data, count, dtype, device, other}; }
 };
 
 /// `count` elements that a call only reads.
@@ -152,15 +158,16 @@ struct ConstBufferView {
   std::size_t count = 0;        ///< elements, not bytes
   DType dtype = DType::kUInt8;  ///< of each element
   Device device = {};           ///< where the memory lies
+  void* stream = nullptr;       ///< as BufferView's
 
   /// No elements.
   ConstBufferView() = default;
   /// Memory of any origin.
-  ConstBufferView(const void* data_, std::size_t count_, DType dtype_, Device device_ = {})
-      : data(data_), count(count_), dtype(dtype_), device(device_) {}
+  ConstBufferView(const void* data_, std::size_t count_, DType dtype_, Device device_ = {}, void* stream_ = nullptr)
+      : data(data_), count(count_), dtype(dtype_), device(device_), stream(stream_) {}
   /// What may be written may be read.
   ConstBufferView(const BufferView& view)  // NOLINT: meant to be implicit
-      : ConstBufferView(view.data, view.count, view.dtype, view.device) {}
+      : ConstBufferView(view.data, view.count, view.dtype, view.device, view.stream) {}
   /// A span, vector or array on the host.
   template <std::ranges::contiguous_range R>
   ConstBufferView(R&& range)  // NOLINT: meant to be implicit
@@ -175,7 +182,7 @@ struct ConstBufferView {
   [[nodiscard]] std::size_t bytes() const noexcept { return count * size_of(dtype); }
   /// Elements [first, first + length), unchecked.
   [[nodiscard]] ConstBufferView slice(std::size_t first, std::size_t length) const {
-    return {static_cast<const std::byte*>(data) + first * size_of(dtype), length, dtype, device};
+    return {static_cast<const std::byte*>(data) + first * size_of(dtype), length, dtype, device, stream};
   }
 };
 

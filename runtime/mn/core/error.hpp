@@ -51,6 +51,18 @@ class DataError : public Error {
   bool on_all_ranks_;
 };
 
+/// The system's own reason why a file could not be opened, read or written.
+class FileError : public DataError {
+ public:
+  /// `error_number`: the errno of the call that failed.
+  FileError(const std::string& what, int error_number) : DataError(what), error_number_(error_number) {}
+  /// That errno.
+  [[nodiscard]] int error_number() const noexcept { return error_number_; }
+
+ private:
+  int error_number_;
+};
+
 /// MPI, CUDA, NCCL or a socket failed. The communicator concerned can only be destroyed.
 class CommError : public Error {
  public:

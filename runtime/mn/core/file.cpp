@@ -18,19 +18,25 @@ namespace {
 constexpr std::size_t kPiece = std::size_t{1} << 30;  // one read or write call moves less than 2 GiB
 
 [[noreturn]] void fail(const std::string& doing, const std::filesystem::path& path) {
-  throw DataError(with_errno("cannot " + doing + " " + path.string(), errno));
+  throw FileError(with_errno("cannot " + doing + " " + path.string(), errno), errno);
 }
 
 int flags_of(File::Mode mode) {
   switch (mode) {
     case File::Mode::kRead:
-      return O_RDONLY | O_NONBLOCK;  // a pipe would wait for its writer
+      return O_RDONLY | O_NONBLOCK;  // the open() of a pipe would wait for its writer
     case File::Mode::kUpdate:
       return O_RDWR;
     case File::Mode::kReplace:
       return O_WRONLY | O_CREAT | O_TRUNC;
   }
   return O_RDONLY;
+}
+
+/// Some network file systems return EAGAIN to a reader that must not wait.
+void wait_in_reads(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags >= 0) ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
 }
 
 void sync_folder(const std::filesystem::path& folder) {
@@ -46,8 +52,13 @@ File::File(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
   fd_ = ::open(path_.c_str(), flags_of(mode) | O_CLOEXEC, 0666);
   if (fd_ < 0) fail(mode == Mode::kReplace ? "create" : "open", path_);
   struct stat facts = {};
-  if (::fstat(fd_, &facts) == 0 && S_ISREG(facts.st_mode)) return;
+  const int error = ::fstat(fd_, &facts) == 0 ? 0 : errno;
+  if (error == 0 && S_ISREG(facts.st_mode)) {
+    if (mode == Mode::kRead) wait_in_reads(fd_);
+    return;
+  }
   close();
+  if (error != 0) throw FileError(with_errno("cannot stat " + path_.string(), error), error);
   throw DataError("cannot open " + path_.string() +
                   (S_ISDIR(facts.st_mode) ? ": it is a folder" : ": it is no regular file"));
 }

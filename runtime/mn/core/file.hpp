@@ -11,7 +11,7 @@
 
 namespace mn {
 
-/// A file descriptor. Errors: DataError that names file and cause.
+/// A file descriptor. Errors: DataError that names file and cause, FileError where the system gave a reason.
 class File {
  public:
   enum class Mode {

@@ -40,6 +40,9 @@ class Options {
   /// --name alone means --name=bare.
   void set_bare(const std::string& name, const std::string& bare);
 
+  /// Whether there is an option --NAME.
+  [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
+
   /// Sets the variables. Throws UsageError that names the option, what is wrong with it and, for an unknown one, the
   /// nearest known name.
   [[nodiscard]] Action parse(int argc, const char* const* argv);

@@ -19,6 +19,39 @@ auto first_of_launchers(const VariableLookup& lookup, Read read) -> decltype(rea
   return try_name("SLURM_PROCID");
 }
 
+std::optional<int> number_in(const VariableLookup& lookup, const char* name) {
+  const auto text = lookup(name);
+  return text ? parse_rank(*text) : std::nullopt;
+}
+
+/// The rank and size that two variables hold, if they can be.
+std::optional<JobRank> rank_and_size(const VariableLookup& lookup, const char* rank_name, const char* size_name) {
+  const auto rank = number_in(lookup, rank_name);
+  const auto size = number_in(lookup, size_name);
+  if (!rank || !size || *rank >= *size) return std::nullopt;
+  return JobRank{.rank = *rank, .size = *size};
+}
+
+std::optional<JobRank> find_job_rank(const VariableLookup& lookup) {
+  if (auto found = rank_and_size(lookup, "MN_RANK", "MN_SIZE")) return found;
+  if (auto found = rank_and_size(lookup, "RANK", "WORLD_SIZE")) return found;
+  for (const auto& names : kLauncherVariables) {
+    if (auto found = rank_and_size(lookup, names.rank, names.size)) return found;
+  }
+  if (!in_slurm_step(lookup)) return std::nullopt;
+  if (auto found = rank_and_size(lookup, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS")) return found;
+  return rank_and_size(lookup, "SLURM_PROCID", "SLURM_NTASKS");
+}
+
+std::string name_of_job(const VariableLookup& lookup) {
+  for (const auto& names : kLauncherVariables) {
+    const auto job = lookup(names.job);
+    if (job && lookup(names.rank)) return *job;
+  }
+  if (!in_slurm_step(lookup)) return "";
+  return lookup("SLURM_JOB_ID").value_or("?") + "." + lookup("SLURM_STEP_ID").value_or("?");
+}
+
 }  // namespace
 
 std::optional<std::string> rank_text_of_launcher(const VariableLookup& lookup) {
@@ -32,6 +65,12 @@ std::optional<int> rank_of_environment(const VariableLookup& lookup) {
     if (rank) return rank;
   }
   return first_of_launchers(lookup, parse_rank);
+}
+
+JobRank job_rank_of_environment(const VariableLookup& lookup) {
+  JobRank found = find_job_rank(lookup).value_or(JobRank{});
+  if (found.size > 1) found.job = name_of_job(lookup);
+  return found;
 }
 
 std::optional<int> parse_rank(const std::string& text) {

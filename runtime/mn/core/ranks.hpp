@@ -52,6 +52,17 @@ using VariableLookup = std::function<std::optional<std::string>(const char* name
 /// variable that holds no rank.
 [[nodiscard]] std::optional<int> rank_of_environment(const VariableLookup& lookup);
 
+/// A process among those that a launcher started together.
+struct JobRank {
+  int rank = 0;          ///< 0 … size − 1
+  int size = 1;          ///< processes
+  std::string job = {};  ///< the same for all of them, and no other job's; empty where no variable tells
+};
+
+/// For a program without MPI: MN_RANK and MN_SIZE, RANK and WORLD_SIZE, or the launchers' variables, where both are
+/// there and match. Rank 0 of 1 without a launcher, and in batch scripts and interactive shells of Slurm.
+[[nodiscard]] JobRank job_rank_of_environment(const VariableLookup& lookup);
+
 /// `text` as a rank; no value if it is anything but a whole number that is not negative.
 [[nodiscard]] std::optional<int> parse_rank(const std::string& text);
 

@@ -40,6 +40,14 @@ struct IoStats {
   std::int64_t bytes = 0;  ///< read from them
 };
 
+/// How the samples of a dataset lie in storage, which decides in what order it is cheap to read them.
+struct StorageLayout {
+  std::int64_t bytes = 0;          ///< of all samples together, about
+  std::int64_t files = 0;          ///< that they lie in; 0: memory
+  std::int64_t block_samples = 1;  ///< neighbors that can only be read together
+  std::int64_t index_bytes = 0;    ///< of memory that the indexes of all files would take together
+};
+
 /// `size()` samples, which never change. All members are thread-safe.
 class Dataset {
  public:
@@ -67,8 +75,11 @@ class Dataset {
   [[nodiscard]] IoStats io() const { return do_io(); }
   /// "sample 5" and, where there are files, which: for messages.
   [[nodiscard]] std::string where(std::int64_t index) const { return do_where(index); }
-  /// Bytes of all samples together, about.
-  [[nodiscard]] std::int64_t stored_bytes() const { return do_stored_bytes(); }
+  /// How the samples lie in storage.
+  [[nodiscard]] StorageLayout layout() const { return do_layout(); }
+  /// Says that `ranks` ranks read the samples, each about as many: each may then keep fewer of them in memory. To be
+  /// called before samples are read.
+  void share(int ranks) { do_share(ranks); }
 
  protected:
   Dataset() = default;
@@ -82,7 +93,8 @@ class Dataset {
   [[nodiscard]] virtual std::uint64_t do_fingerprint() const;
   [[nodiscard]] virtual IoStats do_io() const { return {}; }
   [[nodiscard]] virtual std::string do_where(std::int64_t index) const { return "sample " + std::to_string(index); }
-  [[nodiscard]] virtual std::int64_t do_stored_bytes() const { return size() * spec().sample_bytes(); }
+  [[nodiscard]] virtual StorageLayout do_layout() const { return {.bytes = size() * spec().sample_bytes()}; }
+  virtual void do_share(int) {}
 };
 
 /// Samples in this process's memory.
@@ -98,7 +110,7 @@ class MemoryDataset final : public Dataset {
   void do_read(std::span<const std::int64_t> indices, RawSamples& out,
                std::vector<SampleError>* damaged) const override;
   std::uint64_t do_fingerprint() const override;
-  std::int64_t do_stored_bytes() const override { return static_cast<std::int64_t>(samples_.bytes.size()); }
+  StorageLayout do_layout() const override { return {.bytes = static_cast<std::int64_t>(samples_.bytes.size())}; }
 
   SampleSpec spec_;
   RawSamples samples_;

@@ -124,6 +124,25 @@ DType h5_dtype(hid_t type, const std::string& what) {
   throw DataError(what + " holds elements of another type than uint8, int32, int64, float32 and float64");
 }
 
+H5 h5_file_access(const std::string& what) {
+  H5 access(H5Pcreate(H5P_FILE_ACCESS), what);
+#if H5_VERSION_GE(1, 12, 1) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)  // in others a variable switches them off
+  h5_check(H5Pset_file_locking(access.get(), false, true), what);
+#endif
+  return access;
+}
+
+H5 h5_open_bytes(std::string_view bytes, const std::string& what) {
+  constexpr std::size_t kIncrement = 64 << 10;
+  const H5 access(H5Pcreate(H5P_FILE_ACCESS), what);
+  h5_check(H5Pset_fapl_core(access.get(), kIncrement, false), what);
+  std::string copy(bytes);  // HDF5 asks for a pointer that it may write to, and makes a copy of its own
+  h5_check(H5Pset_file_image(access.get(), copy.data(), copy.size()), what);
+  return {H5Fopen("bytes in memory", H5F_ACC_RDONLY, access.get()), what};
+}
+
+bool h5_has_attribute(hid_t object, const char* name) { return H5Aexists(object, name) > 0; }
+
 void h5_write_attribute(hid_t object, const char* name, const std::string& text) {
   const std::string what = std::string("cannot write attribute ") + name;
   const H5 space(H5Screate(H5S_SCALAR), what);

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -57,9 +58,16 @@ class H5Lock {
 /// The dtype of a stored type; DataError that names `what` for any other type.
 [[nodiscard]] DType h5_dtype(hid_t type, const std::string& what);
 
+/// Settings to open a file with: no locks of HDF5's own, which some network file systems do not have. The files here
+/// have one writer each, and appear by rename(2).
+[[nodiscard]] H5 h5_file_access(const std::string& what);
+/// A file whose bytes are in memory, to read from.
+[[nodiscard]] H5 h5_open_bytes(std::string_view bytes, const std::string& what);
+
 /// Attributes of `object`.
 void h5_write_attribute(hid_t object, const char* name, const std::string& text);
 void h5_write_attribute(hid_t object, const char* name, std::span<const std::int64_t> numbers);
+[[nodiscard]] bool h5_has_attribute(hid_t object, const char* name);
 [[nodiscard]] std::string h5_read_text(hid_t object, const char* name);
 [[nodiscard]] std::vector<std::int64_t> h5_read_numbers(hid_t object, const char* name);
 

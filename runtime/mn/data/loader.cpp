@@ -8,11 +8,12 @@
 //     consumed from the last batch handed out, not from the sampler.
 // (3) queue_ holds slots in step order; todo_ holds those that no worker has taken. mutex_ guards todo_ and every
 //     Slot::ready; all else in a slot belongs to its worker until ready, and to the caller after.
-// (4) A damaged sample at index i is replaced by i + 64, i + 128, …: the same in every run, in another block of the
-//     shard. More than max_corrupt of them in an epoch are an error.
+// (4) A damaged sample is replaced by another one, which its index names: the same in every run. More than max_corrupt
+//     of them in an epoch are an error.
 // (5) An error in a worker is thrown by the next() that would have handed out the batch.
+// (6) Once the destructor has begun, no worker takes a slot.
 //
-// Cost: prefetch + 1 batches in memory; no messages.
+// Cost: prefetch + 1 batches in memory, as far as prefetch_bytes allows, by the largest batch so far; no messages.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -28,17 +29,21 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/random.hpp>
 #include <mn/data/batch_copier.hpp>
 #include <mn/data/loader.hpp>
 #include <mn/data/sampler.hpp>
-#include <mn/data/shard_format.hpp>
 
 namespace mn {
 namespace {
 
-// Damage rarely comes alone: a sample's stand-in lies outside its block, and may have a stand-in itself.
-constexpr std::int64_t kStandInDistance = data::kBlockSamples;
+// Damage rarely comes alone: a sample's stand-in may lie anywhere, and may have a stand-in itself.
 constexpr int kMostStandIns = 16;
+
+std::int64_t stand_in(std::int64_t index, std::int64_t samples) {
+  return static_cast<std::int64_t>(SplitMix64(static_cast<std::uint64_t>(index)).next() %
+                                   static_cast<std::uint64_t>(samples));
+}
 
 /// One step: made by a worker, handed out in order.
 struct Slot {
@@ -46,6 +51,7 @@ struct Slot {
   bool ready = false;
   Batch batch;
   CopyTicket copied;
+  std::int64_t bytes = 0;  // that it takes, with the raw samples it was made of
   std::vector<SampleError> damaged;
   std::exception_ptr error;
 };
@@ -59,8 +65,11 @@ std::unique_ptr<Sampler> make_sampler(const SubDataset& dataset, const LoaderOpt
                           .even_last = options.even_last,
                           .order = {}};
   const bool shuffle = options.shuffle.value_or(dataset.options().shuffle);
-  if (dataset.shared()) {
-    sampling.order = data::default_order(dataset.global_size(), dataset.shared()->stored_bytes(), shuffle);
+  if (options.by_part && shuffle) {
+    throw UsageError("a loader reads either by part, which is for evaluation, or shuffled: set shuffle to false");
+  }
+  if (dataset.shared() && !options.by_part) {
+    sampling.order = data::default_order(dataset.global_size(), dataset.shared()->layout(), shuffle);
     sampling.order.sticky = options.sticky;
     return std::make_unique<GlobalSampler>(dataset.global_size(), dataset.fingerprint(), sampling);
   }
@@ -82,7 +91,7 @@ class DataLoader::Impl {
  public:
   Impl(std::shared_ptr<const SubDataset> dataset, LoaderOptions options)
       : dataset_(std::move(dataset)),
-        source_(dataset_->shared() ? dataset_->shared() : dataset_),
+        source_(dataset_->shared() && !options.by_part ? dataset_->shared() : dataset_),
         options_(std::move(options)),
         sampler_(make_sampler(*dataset_, options_)),
         copier_(options_.device) {
@@ -94,16 +103,20 @@ class DataLoader::Impl {
   }
 
   ~Impl() {
+    {
+      const std::lock_guard lock(mutex_);
+      todo_.clear();
+    }
     for (auto& worker : workers_) worker.request_stop();
-    wake_.notify_all();
   }
 
   std::optional<Batch> next() {
     fill(1);
     const std::shared_ptr<Slot> slot = std::move(queue_.front());
     queue_.pop_front();
-    fill(options_.prefetch);  // workers continue while the caller computes, and while it waits
+    fill(prefetch());  // workers continue while the caller computes, and while it waits
     wait(*slot);
+    batch_bytes_ = std::max(batch_bytes_, slot->bytes);
     if (slot->error) std::rethrow_exception(slot->error);
     if (!slot->step) return std::nullopt;
     const SamplerStep& step = *slot->step;
@@ -131,6 +144,13 @@ class DataLoader::Impl {
   double data_wait_s() const { return data_wait_s_; }
 
  private:
+  /// As many batches as options allow; the first one tells how large they are.
+  [[nodiscard]] int prefetch() const {
+    if (batch_bytes_ == 0) return std::min(options_.prefetch, 1);
+    const std::int64_t room = std::max<std::int64_t>(options_.prefetch_bytes / batch_bytes_, 1);
+    return static_cast<int>(std::min<std::int64_t>(options_.prefetch, room));
+  }
+
   /// Queues slots until there are `count`, and hands them to the workers.
   void fill(int count) {
     while (static_cast<int>(queue_.size()) < count) {
@@ -179,6 +199,7 @@ class DataLoader::Impl {
       at::Tensor data = read(slot, indices, raw);
       slot.batch.samples = raw.size();
       slot.batch.indices = std::move(indices);
+      slot.bytes = static_cast<std::int64_t>(raw.bytes.size() + data.nbytes());
       std::tie(slot.batch.data, slot.batch.target) =
           copier_.copy(std::move(data), targets_of(raw, copier_.memory()), slot.copied);
     } catch (...) {
@@ -200,10 +221,8 @@ class DataLoader::Impl {
       if (damaged.empty()) return data;
       if (round == 0) slot.damaged = damaged;
       if (options_.max_corrupt == 0 || round == kMostStandIns) throw DataError(damaged.front().what);
-      const std::int64_t n = source_->size();
       for (const SampleError& error : damaged) {
-        std::int64_t& index = indices[error.position];
-        index = (index + std::min(kStandInDistance, n - 1)) % n;
+        indices[error.position] = stand_in(indices[error.position], source_->size());
       }
     }
   }
@@ -230,6 +249,7 @@ class DataLoader::Impl {
   std::int64_t corrupt_ = 0;  // of corrupt_epoch_
   std::int64_t corrupt_epoch_ = 0;
   double data_wait_s_ = 0;
+  std::int64_t batch_bytes_ = 0;  // of the largest so far
   RawSamples raw_;
   std::deque<std::shared_ptr<Slot>> queue_;  // in the order of steps
 

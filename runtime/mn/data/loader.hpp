@@ -43,18 +43,22 @@ struct LoaderOptions {
   std::optional<std::uint64_t> seed = {};  ///< of the order and of augmentation; default: as scattered
   bool drop_last = false;                  ///< leaves a last, short step out
   bool even_last = false;  ///< SamplerOptions::even_last: for batch normalization, which a short step harms
-  bool sticky = false;     ///< OrderOptions::sticky
-  int workers = 1;         ///< threads that read and transform; any number gives the same batches
-  int prefetch = 2;        ///< batches ready or in work ahead of the one in use
-  Transform transform = default_transform;  ///< from raw samples to a tensor
+  bool sticky = false;     ///< a rank reads about the same shards in every epoch, from its node's page cache
+  /// Each rank walks its own part, as scattered, from its beginning to its end: the cheapest way to read, for
+  /// evaluation. A step then holds other samples with another number of ranks. Not with `shuffle`.
+  bool by_part = false;
+  int workers = 1;   ///< threads that read and transform; any number gives the same batches
+  int prefetch = 2;  ///< batches ready or in work ahead of the one in use, …
+  std::int64_t prefetch_bytes = std::int64_t{1} << 30;  ///< … but fewer if they would need more memory, and at least 1
+  Transform transform = default_transform;              ///< from raw samples to a tensor
   Device device = {};  ///< batches arrive here, copied asynchronously from pinned memory where it is a GPU
   /// Damaged samples of this rank that others replace in an epoch, the same ones in every run, before one is an error.
   std::int64_t max_corrupt = 0;
 };
 
 /// Steps over a dataset, epoch after epoch. Shards: step k holds the same samples for any number of ranks (Sampler's
-/// order). Parts sent from a root's memory: each rank walks its own part, and Batch::indices count there. Every sample
-/// comes exactly once in an epoch.
+/// order). Parts sent from a root's memory, or by_part: each rank walks its own part, and Batch::indices count there.
+/// Every sample comes exactly once in an epoch.
 /// Use from one thread.
 class DataLoader final : public Iterator {
  public:
@@ -65,7 +69,7 @@ class DataLoader final : public Iterator {
       : DataLoader(std::shared_ptr<const SubDataset>(std::move(dataset)), std::move(options)) {}
   /// One process that uses the whole dataset.
   DataLoader(std::shared_ptr<const Dataset> dataset, LoaderOptions options);
-  /// Ends and joins the worker threads.
+  /// Ends the worker threads, which finish the batch that they are at, and joins them.
   ~DataLoader() override;
 
   /// The next batch; no value, once, at the end of each epoch. Throws what reading it threw.
@@ -86,8 +90,8 @@ class DataLoader final : public Iterator {
 
   /// What load_state() takes to continue after the last batch handed out; equal on all ranks.
   [[nodiscard]] nlohmann::json state() const override;
-  /// Continues from a state; see Sampler::load_state. Parts from a root's memory resume in mid-epoch only with the same
-  /// number of ranks and batch size (DataError otherwise), from the end of an epoch with any.
+  /// Continues from a state; see Sampler::load_state. Parts from a root's memory, or by_part, resume in mid-epoch only
+  /// with the same number of ranks and batch size (DataError otherwise), from the end of an epoch with any.
   void load_state(const nlohmann::json& state) override;
 
  private:

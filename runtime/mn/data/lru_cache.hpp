@@ -5,16 +5,19 @@
 /// (1) index_ and entries_ hold the same keys, each once.
 /// (2) used_ is the sum of the entries' costs; it exceeds capacity_ only while there is one entry.
 /// (3) A value that is dropped lives on with those who hold it.
+/// (4) A key is in making_ while one thread makes its value; others that want it wait for that thread.
 ///
-/// Cost: O(1) for find() and insert(), under one mutex; values are made outside of it, so two threads may make the same
-/// one at once.
+/// Cost: O(1) for each call, under one mutex; values are made outside of it.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
+#include <limits>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace mn::data {
@@ -23,43 +26,107 @@ namespace mn::data {
 template <class Value>
 class LruCache {
  public:
+  static constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+
+  /// What get() makes where there is none.
+  struct Made {
+    std::shared_ptr<const Value> value;  ///< null: is returned, but not kept
+    std::int64_t cost = 0;
+    std::int64_t uses = kUnlimited;  ///< so many get()s, with the one that made it, return it; then it is dropped
+  };
+
   /// Keeps values up to a total cost of `capacity`, and the last one whatever it costs.
   explicit LruCache(std::int64_t capacity) : capacity_(capacity) {}
 
-  /// Null if absent.
-  [[nodiscard]] std::shared_ptr<const Value> find(std::uint64_t key) {
-    const std::lock_guard lock(mutex_);
-    const auto at = index_.find(key);
-    if (at == index_.end()) return nullptr;
-    entries_.splice(entries_.begin(), entries_, at->second);
-    return at->second->value;
+  /// The value of that key, by `make()` → Made if there is none. Throws what make() throws.
+  template <class Make>
+  [[nodiscard]] std::shared_ptr<const Value> get(std::uint64_t key, const Make& make) {
+    std::unique_lock lock(mutex_);
+    made_.wait(lock, [&] { return !making_.contains(key); });
+    if (auto found = use(key)) return found;
+    making_.insert(key);
+    lock.unlock();
+    Made made;
+    try {
+      made = make();
+    } catch (...) {
+      lock.lock();
+      finish(key);
+      throw;
+    }
+    lock.lock();
+    finish(key);
+    if (made.value != nullptr) insert(key, made);
+    return made.value;
   }
 
-  /// Keeps the value that is there already, if another thread was faster.
-  void insert(std::uint64_t key, std::shared_ptr<const Value> value, std::int64_t cost) {
+  /// Drops it, if it is there.
+  void erase(std::uint64_t key) {
     const std::lock_guard lock(mutex_);
-    if (index_.contains(key)) return;
-    entries_.push_front({key, cost, std::move(value)});
-    index_[key] = entries_.begin();
-    used_ += cost;
-    while (used_ > capacity_ && entries_.size() > 1) {
-      used_ -= entries_.back().cost;
-      index_.erase(entries_.back().key);
-      entries_.pop_back();
-    }
+    if (const auto at = index_.find(key); at != index_.end()) remove(at->second);
+  }
+
+  void set_capacity(std::int64_t capacity) {
+    const std::lock_guard lock(mutex_);
+    capacity_ = capacity;
+    shrink();
+  }
+
+  /// Cost of what is kept.
+  [[nodiscard]] std::int64_t used() const {
+    const std::lock_guard lock(mutex_);
+    return used_;
   }
 
  private:
   struct Entry {
     std::uint64_t key;
-    std::int64_t cost;
-    std::shared_ptr<const Value> value;
+    Made made;
   };
-  std::mutex mutex_;
+  using At = typename std::list<Entry>::iterator;
+
+  std::shared_ptr<const Value> use(std::uint64_t key) {
+    const auto at = index_.find(key);
+    if (at == index_.end()) return nullptr;
+    auto value = at->second->made.value;
+    if (--at->second->made.uses == 0) {
+      remove(at->second);
+    } else {
+      entries_.splice(entries_.begin(), entries_, at->second);
+    }
+    return value;
+  }
+
+  void insert(std::uint64_t key, Made made) {
+    if (--made.uses == 0) return;
+    entries_.push_front({key, std::move(made)});
+    index_[key] = entries_.begin();
+    used_ += entries_.front().made.cost;
+    shrink();
+  }
+
+  void shrink() {
+    while (used_ > capacity_ && entries_.size() > 1) remove(std::prev(entries_.end()));
+  }
+
+  void remove(At at) {
+    used_ -= at->made.cost;
+    index_.erase(at->key);
+    entries_.erase(at);
+  }
+
+  void finish(std::uint64_t key) {
+    making_.erase(key);
+    made_.notify_all();
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable made_;
   std::int64_t capacity_;
   std::int64_t used_ = 0;
   std::list<Entry> entries_;  // most recent first
-  std::unordered_map<std::uint64_t, typename std::list<Entry>::iterator> index_;
+  std::unordered_map<std::uint64_t, At> index_;
+  std::unordered_set<std::uint64_t> making_;
 };
 
 }  // namespace mn::data

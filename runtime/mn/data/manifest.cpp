@@ -12,7 +12,11 @@
 //
 // Cost: about 100 bytes a shard, read by one rank; locate() is a binary search.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
@@ -20,6 +24,7 @@
 #include <mn/core/json.hpp>
 #include <mn/data/hdf5.hpp>
 #include <mn/data/manifest.hpp>
+#include <mn/data/retry.hpp>
 #include <mn/data/shard_reader.hpp>
 
 namespace mn::data {
@@ -28,13 +33,16 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "mn-manifest";
+constexpr std::uint32_t kManifestVersion = 1;
 constexpr const char* kTable = "a shard table";  // in messages
 constexpr std::size_t kSealBytes = 512;          // the smallest user block
+constexpr std::int64_t kMostSamples = std::int64_t{1} << 40;
+constexpr const char* kBlockSamples = "block_samples";  // the attribute; absent in tables of version 1 shards
 
 /// The user block before the HDF5 file: libhdf5 is not made for damaged files, so none may reach it.
 struct Seal {
   char magic[8] = {'M', 'N', 'M', 'A', 'N', 'I', 'F', '\n'};
-  std::uint32_t version = kShardVersion;
+  std::uint32_t version = kManifestVersion;
   std::uint32_t crc = 0;  // of all that follows the block
   std::uint64_t file_bytes = 0;
   bool operator==(const Seal&) const = default;
@@ -52,7 +60,7 @@ void check_seal(const std::string& file) {
   if (file.size() < kSealBytes) throw DataError("it has only " + std::to_string(file.size()) + " bytes");
   std::memcpy(&seal, file.data(), sizeof seal);
   if (std::memcmp(seal.magic, Seal().magic, sizeof seal.magic) != 0) throw DataError("it is another kind of file");
-  if (seal.version != kShardVersion) throw DataError("it has version " + std::to_string(seal.version));
+  if (seal.version != kManifestVersion) throw DataError("it has version " + std::to_string(seal.version));
   if (seal != seal_of(file)) throw DataError("its checksum or length differs");
 }
 
@@ -95,13 +103,17 @@ std::vector<ShardInfo> shards_of(const Columns& columns) {
     shards[i].bytes = columns.bytes[i];
     std::memcpy(shards[i].uuid.data(), &columns.uuids[i * sizeof(Uuid)], sizeof(Uuid));
     shards[i].header_crc = static_cast<std::uint32_t>(columns.header_crcs[i]);
-    constexpr std::int64_t kMost = std::int64_t{1} << 40;
-    if (shards[i].num_samples < 0 || shards[i].num_samples > kMost || shards[i].bytes < 0) {
+    if (shards[i].num_samples < 0 || shards[i].num_samples > kMostSamples || shards[i].bytes < 0) {
       throw DataError("a shard table has impossible numbers");
     }
     if (shards[i].file.find('/') != std::string::npos) throw DataError("a shard table names a file outside its folder");
   }
   return shards;
+}
+
+/// Of tables that do not say it.
+std::int64_t version1_block_samples(const SampleSpec& spec) {
+  return spec.kind == SampleKind::kEncoded ? 1 : kVersion1BlockSamples;
 }
 
 /// The table but for its folder.
@@ -114,7 +126,14 @@ json content(const ShardTable& table) {
   document["bytes"] = columns.bytes;
   document["uuids"] = json::binary(std::move(columns.uuids));
   document["header_crcs"] = columns.header_crcs;
+  if (table.block_samples() != version1_block_samples(table.spec())) document["block_samples"] = table.block_samples();
   return document;
+}
+
+std::int64_t checked_block_samples(std::int64_t samples, const SampleSpec& spec) {
+  const bool good = spec.kind == SampleKind::kEncoded ? samples == 1 : samples >= 1 && samples <= kMostSamples;
+  if (!good) throw DataError(std::string(kTable) + " has blocks of " + std::to_string(samples) + " samples");
+  return samples;
 }
 
 SampleSpec spec_from(const json& document) {
@@ -152,7 +171,9 @@ ShardTable read_table(hid_t file, const std::string& folder) {
   columns.header_crcs = read_column(file, "header_crc");
   columns.uuids.resize(h5_count(file, "uuid"));
   h5_read_array(file, "uuid", columns.uuids);
-  return {folder, h5_read_text(file, "split"), std::move(spec), shards_of(columns)};
+  const std::int64_t block_samples =
+      h5_has_attribute(file, kBlockSamples) ? read_number(file, kBlockSamples) : version1_block_samples(spec);
+  return {folder, h5_read_text(file, "split"), spec, shards_of(columns), checked_block_samples(block_samples, spec)};
 }
 
 void write_table(hid_t file, const ShardTable& table) {
@@ -162,13 +183,14 @@ void write_table(hid_t file, const ShardTable& table) {
     h5_write_attribute(file, name, std::span(&value, 1));
   };
   h5_write_attribute(file, "format", std::string(kFormat));
-  number("version", kShardVersion);
+  number("version", kManifestVersion);
   h5_write_attribute(file, "split", table.split());
   number("kind", static_cast<std::int64_t>(spec.kind));
   number("dtype", static_cast<std::int64_t>(spec.dtype));
   h5_write_attribute(file, "shape", std::span(spec.shape));
   number("num_classes", spec.num_classes);
   number("total_samples", table.num_samples());
+  if (table.block_samples() != version1_block_samples(spec)) number(kBlockSamples, table.block_samples());
   const hsize_t n = columns.files.size();
   const hsize_t uuid_shape[] = {n, sizeof(Uuid)};
   h5_write_strings(file, "class_names", spec.class_names);
@@ -182,7 +204,15 @@ void write_table(hid_t file, const ShardTable& table) {
 }  // namespace
 
 ShardTable::ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards)
-    : folder_(std::move(folder)), split_(std::move(split)), spec_(std::move(spec)), shards_(std::move(shards)) {
+    : ShardTable(std::move(folder), std::move(split), spec, std::move(shards), new_block_samples(spec)) {}
+
+ShardTable::ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards,
+                       std::int64_t block_samples)
+    : folder_(std::move(folder)),
+      split_(std::move(split)),
+      spec_(std::move(spec)),
+      shards_(std::move(shards)),
+      block_samples_(block_samples) {
   for (const ShardInfo& shard : shards_) firsts_.push_back(firsts_.back() + shard.num_samples);
 }
 
@@ -190,6 +220,15 @@ std::int64_t ShardTable::total_bytes() const noexcept {
   std::int64_t total = 0;
   for (const ShardInfo& shard : shards_) total += shard.bytes;
   return total;
+}
+
+StorageLayout ShardTable::layout() const noexcept {
+  // A label of each sample, the checksum of each block, and where each encoded sample begins.
+  const std::int64_t offsets = spec_.kind == SampleKind::kEncoded ? 8 : 0;
+  return {.bytes = total_bytes(),
+          .files = static_cast<std::int64_t>(shards_.size()),
+          .block_samples = block_samples_,
+          .index_bytes = num_samples() * (4 + offsets) + num_samples() / block_samples_ * 4};
 }
 
 std::filesystem::path ShardTable::path(std::size_t shard) const {
@@ -225,7 +264,9 @@ ShardTable ShardTable::parse(const std::string& bytes) {
     columns.bytes = document.at("bytes").get<std::vector<std::int64_t>>();
     columns.header_crcs = document.at("header_crcs").get<std::vector<std::int64_t>>();
     columns.uuids = document.at("uuids").get_binary();
-    return {document.at("folder"), document.at("split"), std::move(spec), shards_of(columns)};
+    const std::int64_t block_samples = document.value("block_samples", version1_block_samples(spec));
+    return {document.at("folder"), document.at("split"), spec, shards_of(columns),
+            checked_block_samples(block_samples, spec)};
   });
 }
 
@@ -236,7 +277,8 @@ void write_manifest(const ShardTable& table) {
     const std::string what = "cannot create " + temporary.path().string();
     const H5 creation(H5Pcreate(H5P_FILE_CREATE), what);
     h5_check(H5Pset_userblock(creation.get(), kSealBytes), what);
-    H5 file(H5Fcreate(temporary.path().c_str(), H5F_ACC_TRUNC, creation.get(), H5P_DEFAULT), what);
+    const H5 access = h5_file_access(what);
+    H5 file(H5Fcreate(temporary.path().c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), what);
     write_table(file.get(), table);
     file.close("cannot write " + temporary.path().string());
   }
@@ -252,10 +294,12 @@ ShardTable read_manifest(const std::filesystem::path& folder) {
                     "): make them with mnshard, e.g. `mnshard idx data/mnist --out DIR`");
   }
   try {
-    check_seal(read_file(path));
+    const std::string bytes = with_retries([&] { return read_file(path); }, [] {});
+    check_seal(bytes);
     const H5Lock lock;
-    const H5 file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), "cannot open it");
-    return read_table(file.get(), folder.string());
+    return read_table(h5_open_bytes(bytes, "cannot open it").get(), folder.string());
+  } catch (const FileError&) {
+    throw;  // says all there is to say
   } catch (const DataError& e) {
     throw DataError(path.string() + " is damaged or no manifest (" + e.what() +
                     "): make the shards again with mnshard");
@@ -263,7 +307,32 @@ ShardTable read_manifest(const std::filesystem::path& folder) {
 }
 
 void check_shards(const ShardTable& table) {
-  for (std::size_t i = 0; i < table.shards().size(); ++i) (void)open_shard(table, i);
+  // Each waits for the file server, not for a core.
+  constexpr std::size_t kShardsForThread = 16;
+  constexpr std::size_t kMostThreads = 64;
+  const std::size_t shards = table.shards().size();
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;  // guards the rest
+  std::size_t bad = shards;
+  std::exception_ptr error;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < shards; i = next++) {
+      try {
+        with_retries([&] { (void)open_shard(table, i); }, [] {});
+      } catch (...) {
+        next = shards;
+        const std::lock_guard lock(mutex);
+        if (i < bad) error = std::current_exception();
+        bad = std::min(bad, i);
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t t = 1; t < std::min(kMostThreads, shards / kShardsForThread); ++t) threads.emplace_back(work);
+    work();
+  }
+  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace mn::data

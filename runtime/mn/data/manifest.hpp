@@ -28,7 +28,10 @@ struct ShardInfo {
 class ShardTable {
  public:
   ShardTable() = default;
+  /// Shards as they are written now.
   ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards);
+  ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards,
+             std::int64_t block_samples);
 
   [[nodiscard]] const std::string& folder() const noexcept { return folder_; }
   [[nodiscard]] const std::string& split() const noexcept { return split_; }
@@ -36,6 +39,9 @@ class ShardTable {
   [[nodiscard]] const std::vector<ShardInfo>& shards() const noexcept { return shards_; }
   [[nodiscard]] std::int64_t num_samples() const noexcept { return firsts_.back(); }
   [[nodiscard]] std::int64_t total_bytes() const noexcept;
+  /// Samples under one checksum, in all shards; 1 for encoded samples.
+  [[nodiscard]] std::int64_t block_samples() const noexcept { return block_samples_; }
+  [[nodiscard]] StorageLayout layout() const noexcept;
   [[nodiscard]] std::filesystem::path path(std::size_t shard) const;
   /// Number of the first sample of a shard.
   [[nodiscard]] std::int64_t first(std::size_t shard) const { return firsts_[shard]; }
@@ -54,6 +60,7 @@ class ShardTable {
   SampleSpec spec_;
   std::vector<ShardInfo> shards_;
   std::vector<std::int64_t> firsts_ = {0};  // [shards + 1]
+  std::int64_t block_samples_ = 1;
 };
 
 /// Publishes FOLDER/manifest.h5 at once; the dataset is complete from then on.
@@ -61,8 +68,8 @@ void write_manifest(const ShardTable& table);
 /// Throws DataError that names the folder and mnshard if there is none, or if it is damaged.
 [[nodiscard]] ShardTable read_manifest(const std::filesystem::path& folder);
 
-/// Opens every shard and compares its header and length with the table. Throws DataError that names the first that is
-/// missing, truncated, changed or damaged. Reads no sample.
+/// Opens every shard, many at a time, and compares its header and length with the table. Throws DataError that names
+/// the first that is missing, truncated, changed or damaged. Reads no sample.
 void check_shards(const ShardTable& table);
 
 }  // namespace mn::data

@@ -1,25 +1,39 @@
 // Orders computed for one position at a time, so that no rank stores or sends a permutation.
 //
-// Permutation: a Feistel network over the next power of two ≥ 4; its output is encrypted again until it lands below n
-// (cycle walking). BlockShuffle: permutes blocks, then positions within windows of blocks. EpochOrder: cuts the
-// shuffled stream into lanes and interleaves them.
+// A full shuffle reads a file or a block of samples for every sample once data is larger than memory. An order of lanes
+// reads neighbors one after another, yet mixes samples from many random places of the dataset.
 //
-// (1) Each of the three is a bijection, for every n: rounds of a Feistel network are invertible whatever the round
-//     function, cycle walking restricts a bijection to [0, n), and lanes differ by at most one sample, the longer ones
-//     first.
-// (2) Each is a function of (n, options, key) alone: not of ranks, batch size, thread or time.
-// (3) Keys for different purposes are unrelated (enum Purpose), so no two permutations of an epoch are.
-// (4) At most one block is short, wherever the permutation puts it (short_at_).
+//   chunk    a run of neighboring samples; windows × lanes / adjacent equal chunks (± 1) make the dataset
+//   window   a part of the epoch: lanes / adjacent chunks, a random choice, each cut into `adjacent` equal lanes (± 1)
+//   lane     a run of neighbors, which gives one sample a round: from its beginning to its end, as these come from one
+//            block after another, or in random order where each sample is read by itself anyway
+//   round    one sample of each lane, lane 0 first
 //
-// Cost: a position takes two or three permutations of six rounds each; the domain is at most 2 · n, so cycle walking
-// takes at most 2 tries on average. Memory is O(1).
+// Lane i of a window lies in chunk i mod V of it (V = lanes / adjacent), as that chunk's part i div V: lanes next to
+// each other in a round lie in different chunks. A chunk is walked cyclically from a random phase on, so that other
+// samples of two chunks meet in each epoch.
+//
+// (1) An order is a bijection, for every n and all options: chunks and lanes cut [0, n) without gap or overlap, every
+//     lane gives each of its samples once, and the permutations of samples or chunks are bijections (Permutation).
+// (2) It is a function of n, options, seed and epoch alone: not of ranks, batch size, thread or time.
+// (3) Lanes of a window differ by at most one sample: all rounds but the window's last are complete.
+// (4) Permutations for different purposes have unrelated keys (enum Purpose).
+// (5) No version changes what a position means: checkpoints hold positions, and the options that they depend on.
+//
+// Permutation: the halves of a Feistel network may differ by a bit: even rounds change the left one, odd rounds the
+// right one, neither swaps. Its rounds are invertible whatever the round function, and cycle walking restricts a
+// bijection to [0, n).
+//
+// Cost: a position takes one permutation of six rounds, walked twice at most on average; within an OrderWindow, which
+// looks its chunks up once, none, or one where lanes are mixed. An epoch's beginning takes one permutation for each
+// chunk, to know where windows begin. Memory: 8 bytes a window, and 24 bytes for each chunk of a window in use.
+//
 // Source: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, method 3.
 #include <algorithm>
 #include <bit>
 
 #include <mn/core/random.hpp>
 #include <mn/data/order.hpp>
-#include <mn/data/shard_format.hpp>
 
 namespace mn::data {
 namespace {
@@ -31,12 +45,34 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return mix(mix(a) ^ b); }
 std::uint64_t low_bits(int bits) { return (std::uint64_t{1} << bits) - 1; }
 
 // Which permutation a key belongs to, so that no two of them are related.
-enum Purpose : std::uint64_t { kStream = 1, kBlocks, kWindow, kLane, kFixedStream };
+enum Purpose : std::uint64_t { kStream = 1, kSamples, kChunks, kPhase, kLane, kFixedChunks };
 
-constexpr std::int64_t kSmallBytes = std::int64_t{128} << 20;  // read whole by every rank without harm
-constexpr std::int64_t kWindowBlocks = 16;
-constexpr std::int64_t kMostLanes = 1024;
-constexpr std::int64_t kLaneSamples = kBlockSamples * kWindowBlocks;
+// Lanes are 3 · 2^k: such numbers of ranks, and powers of two, divide them.
+constexpr std::int64_t kMostLanes = 3072;
+constexpr std::int64_t kLeastLanes = 3;
+// A lane's ends may cut a block, which is then read twice: 1/16 more bytes.
+constexpr std::int64_t kLaneBlocks = 16;
+// A lane may be the only one that a rank reads from a file: 1/192 files opened for each sample.
+constexpr std::int64_t kLaneSamples = 192;
+constexpr std::int64_t kLongLaneSamples = 1024;  // longer ones would mix less and save nothing
+// Samples of this size are read one by one at little more cost than neighbors together.
+constexpr std::int64_t kLargeSampleBytes = 32 << 10;
+// Data of this size is read again at little cost: shorter lanes, and so more of them, mix it better.
+constexpr std::int64_t kMediumBytes = std::int64_t{8} << 30;
+constexpr std::int64_t kMediumLanes = 768;
+
+/// How long lanes must be at least.
+std::int64_t least_lane_samples(std::int64_t lanes, const StorageLayout& layout) {
+  if (layout.bytes < kMediumBytes && lanes <= kMediumLanes) return std::max<std::int64_t>(4 * layout.block_samples, 8);
+  return std::max(kLaneBlocks * layout.block_samples, kLaneSamples);
+}
+
+/// Files that one rank reads from at a time, about: each chunk ends in another file than it begins if it is long, and
+/// each lane is in one file or passes from one to the next.
+double files_in_use(std::int64_t lanes, std::int64_t adjacent, std::int64_t lane_samples, double file_samples) {
+  const double borders = static_cast<double>(lanes * lane_samples) / file_samples;
+  return std::min(static_cast<double>(lanes / adjacent) + borders, 2.0 * static_cast<double>(lanes));
+}
 
 }  // namespace
 
@@ -47,7 +83,6 @@ Permutation::Permutation(std::uint64_t n, std::uint64_t key) : n_(n) {
   for (int round = 0; round < kRounds; ++round) round_keys_[round] = mix(key, round);
 }
 
-// The halves may differ by a bit: even rounds change the left one, odd rounds the right one, neither swaps.
 std::uint64_t Permutation::encrypt(std::uint64_t x) const {
   std::uint64_t left = x >> right_bits_;
   std::uint64_t right = x & low_bits(right_bits_);
@@ -82,63 +117,137 @@ std::uint64_t Permutation::inverse(std::uint64_t y) const {
   return y;
 }
 
-BlockShuffle::BlockShuffle(std::int64_t n, std::int64_t block, std::int64_t window, std::uint64_t key)
-    : n_(n), block_(block), window_samples_(block > 1 ? block * window : 1), key_(key) {
-  const std::int64_t blocks = (n + block - 1) / block;
-  blocks_ = Permutation(blocks, mix(key, kBlocks));
-  short_at_ = blocks == 0 ? 0 : static_cast<std::int64_t>(blocks_.inverse(blocks - 1));
-  short_size_ = n - (blocks - 1) * block;
-}
-
-std::int64_t BlockShuffle::operator()(std::int64_t position) const {
-  if (window_samples_ > 1) {
-    const std::int64_t first = position / window_samples_ * window_samples_;
-    const std::int64_t length = std::min(window_samples_, n_ - first);
-    const Permutation within(length, mix(mix(key_, kWindow), first));
-    position = first + static_cast<std::int64_t>(within(position - first));
-  }
-  // Blocks follow each other in permuted order; one of them, at short_at_, may be short.
-  const std::int64_t short_first = short_at_ * block_;
-  std::int64_t at = position / block_;
-  std::int64_t offset = position % block_;
-  if (position >= short_first + short_size_) {
-    const std::int64_t behind = position - short_first - short_size_;
-    at = short_at_ + 1 + behind / block_;
-    offset = behind % block_;
-  }
-  return static_cast<std::int64_t>(blocks_(at)) * block_ + offset;
-}
-
-OrderOptions default_order(std::int64_t n, std::int64_t total_bytes, bool shuffle) {
+OrderOptions default_order(std::int64_t n, const StorageLayout& layout, bool shuffle) {
   if (!shuffle) return {};
-  if (total_bytes <= kSmallBytes) return {.shuffle = true};
-  const auto wanted = static_cast<std::uint64_t>(std::clamp<std::int64_t>(n / kLaneSamples, 1, kMostLanes));
-  return {.shuffle = true,
-          .block = kBlockSamples,
-          .window = kWindowBlocks,
-          .lanes = static_cast<std::int64_t>(std::bit_floor(wanted))};
+  if (layout.files == 0 || layout.bytes <= kFullShuffleBytes) return {.shuffle = true};
+  const double block_bytes =
+      static_cast<double>(layout.bytes) / static_cast<double>(n) * static_cast<double>(layout.block_samples);
+  const double file_samples = static_cast<double>(n) / static_cast<double>(layout.files);
+  const double index_bytes = static_cast<double>(layout.index_bytes) / static_cast<double>(layout.files);
+  const double open_files = std::clamp(kMostIndexBytes / std::max(index_bytes, 1.0), 1.0, double{kMostOpenFiles});
+  const bool large = layout.block_samples == 1 && block_bytes >= kLargeSampleBytes;
+  OrderOptions order{.shuffle = true, .lanes = kMostLanes, .mixed = large};
+  for (; order.lanes > kLeastLanes; order.lanes /= 2) {
+    std::int64_t samples = least_lane_samples(order.lanes, layout);
+    if (order.lanes * samples > n) continue;
+    // A block of one sample is used up at once.
+    if (layout.block_samples > 1 && static_cast<double>(order.lanes) * block_bytes > kMostLiveBytes) continue;
+    const bool all_open = static_cast<double>(layout.files) <= open_files;
+    if (all_open) samples = std::max(samples, kLongLaneSamples);
+    order.windows = std::max<std::int64_t>(1, n / (order.lanes * samples));
+    if (all_open) return order;
+    for (order.adjacent = 1; order.adjacent <= order.lanes / kLeastLanes; order.adjacent *= 2) {
+      if (files_in_use(order.lanes, order.adjacent, samples, file_samples) <= open_files) return order;
+    }
+    order.adjacent = 1;
+  }
+  order.windows = std::max<std::int64_t>(1, n / (order.lanes * least_lane_samples(order.lanes, layout)));
+  return order;
 }
 
 EpochOrder::EpochOrder(std::int64_t n, const OrderOptions& options, std::uint64_t seed, std::int64_t epoch)
-    : n_(n), options_(options), epoch_key_(mix(seed, static_cast<std::uint64_t>(epoch))) {
-  const std::uint64_t key = options.sticky ? mix(seed, kFixedStream) : mix(epoch_key_, kStream);
-  if (options.shuffle) stream_ = BlockShuffle(n, options.block, options.window, key);
+    : n_(n), options_(options) {
+  if (!options.shuffle) options_.lanes = 1;
+  const std::uint64_t epoch_key = mix(seed, static_cast<std::uint64_t>(epoch));
+  if (options_.lanes == 1) {
+    if (options.shuffle) permutation_ = Permutation(n, mix(mix(epoch_key, kStream), kSamples));
+    return;
+  }
+  const std::int64_t chunks = options.windows * chunks_per_window();
+  chunk_samples_ = n / chunks;
+  longer_chunks_ = n % chunks;
+  phase_key_ = mix(epoch_key, kPhase);
+  lane_key_ = mix(epoch_key, kLane);
+  permutation_ = Permutation(chunks, options.sticky ? mix(seed, kFixedChunks) : mix(epoch_key, kChunks));
+  window_firsts_ = {0};
+  for (std::int64_t window = 0; window < options.windows; ++window) {
+    std::int64_t samples = chunks_per_window() * chunk_samples_;
+    for (std::int64_t number = 0; longer_chunks_ > 0 && number < chunks_per_window(); ++number) {
+      samples += permutation_(window * chunks_per_window() + number) < static_cast<std::uint64_t>(longer_chunks_);
+    }
+    window_firsts_.push_back(window_firsts_.back() + samples);
+  }
 }
 
-std::int64_t EpochOrder::lane_first(std::int64_t lane) const {
-  return lane * (n_ / options_.lanes) + std::min(lane, n_ % options_.lanes);
+EpochOrder::Chunk EpochOrder::chunk(std::int64_t window, std::int64_t number) const {
+  const auto at = static_cast<std::int64_t>(permutation_(window * chunks_per_window() + number));
+  const std::int64_t length = chunk_samples_ + (at < longer_chunks_ ? 1 : 0);
+  const std::uint64_t random = mix(phase_key_, static_cast<std::uint64_t>(at));
+  return {.begin = at * chunk_samples_ + std::min(at, longer_chunks_),
+          .length = length,
+          .phase = static_cast<std::int64_t>(random % static_cast<std::uint64_t>(std::max<std::int64_t>(length, 1)))};
+}
+
+std::vector<EpochOrder::Stretch> EpochOrder::stretches(std::int64_t first, std::int64_t last) const {
+  if (options_.lanes == 1) return {{0, first, last}};
+  std::vector<Stretch> found;
+  const auto next = std::upper_bound(window_firsts_.begin(), window_firsts_.end(), first);
+  for (auto begin = next - 1; begin + 1 != window_firsts_.end() && *begin < last; ++begin) {
+    if (begin[0] == begin[1]) continue;  // a window without a sample
+    found.push_back(
+        {begin - window_firsts_.begin(), std::max(first - *begin, std::int64_t{0}), std::min(last, begin[1]) - *begin});
+  }
+  return found;
 }
 
 std::int64_t EpochOrder::operator()(std::int64_t position) const {
   if (!options_.shuffle) return position;
-  const std::int64_t lane = position % options_.lanes;
-  std::int64_t at = position / options_.lanes;
-  const std::int64_t first = lane_first(lane);
-  if (options_.sticky) {
-    const std::int64_t length = lane_first(lane + 1) - first;
-    at = BlockShuffle(length, options_.block, options_.window, mix(mix(epoch_key_, kLane), lane))(at);
+  if (options_.lanes == 1) return static_cast<std::int64_t>(permutation_(position));
+  const Stretch at = stretches(position, position + 1).front();
+  const OrderWindow window(*this, at.window);
+  const auto rounds = window.rounds(at.first, at.last);
+  const auto found = std::find_if(rounds.begin(), rounds.end(), [](const auto& lane) { return lane.count() > 0; });
+  return window.sample(found - rounds.begin(), found->first);
+}
+
+OrderWindow::OrderWindow(const EpochOrder& order, std::int64_t number) : order_(&order), number_(number) {
+  if (order.lanes() == 1) return;
+  chunks_.reserve(order.chunks_per_window());
+  for (std::int64_t i = 0; i < order.chunks_per_window(); ++i) chunks_.push_back(order.chunk(number, i));
+}
+
+std::int64_t OrderWindow::lane_length(std::int64_t lane) const {
+  const auto chunks = static_cast<std::int64_t>(chunks_.size());
+  const std::int64_t length = chunks_[lane % chunks].length;
+  const std::int64_t adjacent = order_->options_.adjacent;
+  return length / adjacent + (lane / chunks < length % adjacent ? 1 : 0);
+}
+
+std::vector<OrderWindow::Rounds> OrderWindow::rounds(std::int64_t first, std::int64_t last) const {
+  const std::int64_t lanes = order_->lanes();
+  if (lanes == 1) return {{first, last}};
+  const std::int64_t full = order_->full_rounds();
+  // The last round is not complete: its positions are those of the lanes that have a sample left.
+  const std::int64_t regular_first = std::min(first, full * lanes);
+  const std::int64_t regular_last = std::min(last, full * lanes);
+  std::vector<Rounds> found(lanes);
+  for (std::int64_t lane = 0; lane < lanes; ++lane) {
+    found[lane].first = regular_first / lanes + (lane < regular_first % lanes ? 1 : 0);
+    found[lane].last = regular_last / lanes + (lane < regular_last % lanes ? 1 : 0);
   }
-  return stream_(first + at);
+  if (last <= full * lanes) return found;
+  std::int64_t position = full * lanes;
+  for (std::int64_t lane = 0; lane < lanes; ++lane) {
+    if (lane_length(lane) == full) continue;
+    if (position < first) found[lane].first = full + 1;
+    if (position < last) found[lane].last = full + 1;
+    ++position;
+  }
+  return found;
+}
+
+std::int64_t OrderWindow::sample(std::int64_t lane, std::int64_t round) const {
+  if (order_->lanes() == 1) return (*order_)(round);
+  const auto chunks = static_cast<std::int64_t>(chunks_.size());
+  const EpochOrder::Chunk& chunk = chunks_[lane % chunks];
+  const std::int64_t adjacent = order_->options_.adjacent;
+  const std::int64_t part = lane / chunks;
+  const std::int64_t begin = part * (chunk.length / adjacent) + std::min(part, chunk.length % adjacent);
+  if (order_->options_.mixed) {
+    const std::uint64_t key = mix(order_->lane_key_, static_cast<std::uint64_t>(chunk.begin + begin));
+    round = static_cast<std::int64_t>(Permutation(lane_length(lane), key)(round));
+  }
+  return chunk.begin + (begin + round + chunk.phase) % chunk.length;
 }
 
 }  // namespace mn::data

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
+
+#include <mn/data/dataset.hpp>
 
 namespace mn::data {
 
@@ -25,53 +28,95 @@ class Permutation {
   std::uint64_t round_keys_[kRounds] = {};
 };
 
-/// A permutation of [0, n) that keeps neighbors near each other: whole blocks of `block` indices are permuted, then
-/// positions within windows of `window` blocks. block 1 is a full shuffle.
-class BlockShuffle {
- public:
-  BlockShuffle() = default;
-  BlockShuffle(std::int64_t n, std::int64_t block, std::int64_t window, std::uint64_t key);
-  [[nodiscard]] std::int64_t operator()(std::int64_t position) const;
-
- private:
-  std::int64_t n_ = 1;
-  std::int64_t block_ = 1;
-  std::int64_t window_samples_ = 1;
-  std::uint64_t key_ = 0;
-  Permutation blocks_;
-  std::int64_t short_at_ = 0;    // position, in blocks, of the one block that may be short
-  std::int64_t short_size_ = 1;  // its length
-};
-
 /// How an order is made; with (seed, epoch) it is all that the order depends on. Stored with a sampler's state.
 struct OrderOptions {
-  bool shuffle = false;
-  bool sticky = false;      ///< a lane keeps its samples from epoch to epoch: page caches stay warm
-  std::int64_t block = 1;   ///< samples that lie side by side in a shard and stay together
-  std::int64_t window = 1;  ///< blocks among which a lane draws its next sample
-  /// A power of two; where the number of ranks divides it, each rank owns lanes and reads only their shards.
+  bool shuffle = false;  ///< false: the stored order, whatever the rest says
+  bool sticky = false;   ///< lanes get the same chunks in every epoch, so page caches stay warm
+  /// Positions take from so many lanes in turn, each a run of neighboring samples; 1: a shuffle of all samples at once.
   std::int64_t lanes = 1;
+  std::int64_t adjacent = 1;  ///< so many lanes lie side by side in storage (a chunk); divides `lanes`
+  std::int64_t windows = 1;   ///< parts of an epoch; in each one the lanes lie in other chunks
+  bool mixed = false;         ///< a lane gives its samples in random order, not one neighbor after another
   bool operator==(const OrderOptions&) const = default;
 };
 
-/// A good order for n samples of `total_bytes`: a full shuffle where every rank can hold it in memory, else blocks and
-/// lanes.
-[[nodiscard]] OrderOptions default_order(std::int64_t n, std::int64_t total_bytes, bool shuffle);
+/// Datasets up to this size are shuffled in full, since every rank can keep them in memory.
+inline constexpr std::int64_t kFullShuffleBytes = std::int64_t{128} << 20;
+/// Orders by default_order() read from at most so many files at a time on one rank, …
+inline constexpr std::int64_t kMostOpenFiles = 640;
+/// … have at most so many bytes of half used blocks in memory, …
+inline constexpr std::int64_t kMostLiveBytes = std::int64_t{256} << 20;
+/// … and indexes of open files.
+inline constexpr std::int64_t kMostIndexBytes = std::int64_t{40} << 20;
 
-/// One epoch: a bijection position → sample. Position p lies in lane p mod lanes; a lane is a piece of the shuffled
-/// stream.
+/// A good order for n samples: a full shuffle of data in memory or of small data, else lanes, as many as one rank can
+/// read from within the limits above.
+[[nodiscard]] OrderOptions default_order(std::int64_t n, const StorageLayout& layout, bool shuffle);
+
+/// One epoch: a bijection position → sample.
 class EpochOrder {
  public:
   EpochOrder(std::int64_t n, const OrderOptions& options, std::uint64_t seed, std::int64_t epoch);
   [[nodiscard]] std::int64_t operator()(std::int64_t position) const;
+  [[nodiscard]] std::int64_t lanes() const noexcept { return options_.lanes; }
+
+  /// Positions [first, last) of one window, counted from its beginning.
+  struct Stretch {
+    std::int64_t window;
+    std::int64_t first;
+    std::int64_t last;
+  };
+  /// Positions [first, last) of the epoch, window by window.
+  [[nodiscard]] std::vector<Stretch> stretches(std::int64_t first, std::int64_t last) const;
 
  private:
-  [[nodiscard]] std::int64_t lane_first(std::int64_t lane) const;
+  friend class OrderWindow;
+
+  /// Samples that lie side by side, walked cyclically from `phase` on.
+  struct Chunk {
+    std::int64_t begin;
+    std::int64_t length;
+    std::int64_t phase;
+  };
+  [[nodiscard]] std::int64_t chunks_per_window() const noexcept { return options_.lanes / options_.adjacent; }
+  [[nodiscard]] Chunk chunk(std::int64_t window, std::int64_t number) const;
+  /// Rounds of a window in which every lane has a sample.
+  [[nodiscard]] std::int64_t full_rounds() const noexcept { return chunk_samples_ / options_.adjacent; }
 
   std::int64_t n_;
   OrderOptions options_;
-  std::uint64_t epoch_key_;
-  BlockShuffle stream_;
+  std::uint64_t phase_key_ = 0;
+  std::uint64_t lane_key_ = 0;
+  Permutation permutation_;                       // of samples where there is one lane, else of chunks
+  std::int64_t chunk_samples_ = 0;                // of each chunk, but for …
+  std::int64_t longer_chunks_ = 0;                // … the first few, which have one more
+  std::vector<std::int64_t> window_firsts_ = {};  // [windows + 1] in positions; empty where there is one lane
+};
+
+/// One window of an order: which samples its lanes hold. Each lane gives one sample a round, in the order of lanes; in
+/// a last round some lanes may have none left. An order of one lane is a window of one lane.
+class OrderWindow {
+ public:
+  /// `order` must outlive it.
+  OrderWindow(const EpochOrder& order, std::int64_t number);
+
+  /// Rounds [first, last) of one lane.
+  struct Rounds {
+    std::int64_t first = 0;
+    std::int64_t last = 0;
+    [[nodiscard]] std::int64_t count() const noexcept { return last - first; }
+  };
+  /// By lane: the rounds in which positions [first, last) of the window take from it.
+  [[nodiscard]] std::vector<Rounds> rounds(std::int64_t first, std::int64_t last) const;
+  [[nodiscard]] std::int64_t sample(std::int64_t lane, std::int64_t round) const;
+  [[nodiscard]] std::int64_t number() const noexcept { return number_; }
+
+ private:
+  [[nodiscard]] std::int64_t lane_length(std::int64_t lane) const;
+
+  const EpochOrder* order_;
+  std::int64_t number_;
+  std::vector<EpochOrder::Chunk> chunks_;
 };
 
 }  // namespace mn::data

@@ -20,11 +20,11 @@ enum class SampleKind : std::uint8_t {
 
 /// What one sample is.
 struct SampleSpec {
-  SampleKind kind = SampleKind::kFixed;  ///< an array, or a compressed image
-  DType dtype = DType::kUInt8;           ///< of the elements; kUInt8 for encoded samples
-  std::vector<std::int64_t> shape;       ///< of one fixed sample, e.g. {28, 28}; empty for encoded ones
-  std::int64_t num_classes = 0;          ///< labels are 0 … num_classes − 1
-  std::vector<std::string> class_names;  ///< [num_classes], or empty where there are none
+  SampleKind kind = SampleKind::kFixed;       ///< an array, or a compressed image
+  DType dtype = DType::kUInt8;                ///< of the elements; kUInt8 for encoded samples
+  std::vector<std::int64_t> shape = {};       ///< of one fixed sample, e.g. {28, 28}; empty for encoded ones
+  std::int64_t num_classes = 0;               ///< labels are 0 … num_classes − 1
+  std::vector<std::string> class_names = {};  ///< [num_classes], or empty where there are none
 
   /// Bytes of one fixed sample; 0 for encoded ones.
   [[nodiscard]] std::int64_t sample_bytes() const noexcept;

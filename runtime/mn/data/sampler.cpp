@@ -5,11 +5,11 @@
 // (3) GlobalSampler: step k holds the same samples for any number of ranks with the same batchsize × ranks. A state
 //     taken in mid-epoch resumes with any ranks and batch size, as (seed, epoch, consumed) name a position in one
 //     order.
-// (4) Position p belongs to rank p mod ranks. Where the number of ranks divides that of lanes, a rank owns whole lanes.
+// (4) GlobalSampler: which rank takes which sample of a step may depend on the number of ranks, nothing else does.
 // (5) PartSampler: each rank has an order of its own part, so a resume in mid-epoch needs equal ranks and batch size.
 // (6) A state of another dataset (by fingerprint and size) is rejected.
 //
-// Cost: batchsize evaluations of the order for each step; no messages, no table of samples.
+// Cost: batchsize evaluations of the order for each step, and StepDivision's; no messages, no table of samples.
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
@@ -21,6 +21,8 @@
 
 namespace mn {
 namespace {
+
+constexpr std::int64_t kMostLanesOfState = std::int64_t{1} << 20;
 
 const SamplerOptions& checked(std::int64_t size, const SamplerOptions& options) {
   if (options.batchsize < 1) {
@@ -43,16 +45,6 @@ std::string hex(std::uint64_t value) {
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
   return text;
-}
-
-data::OrderOptions order_from(const nlohmann::json& state) {
-  const data::OrderOptions order{.shuffle = state.at("shuffle"),
-                                 .sticky = state.at("sticky"),
-                                 .block = state.at("block"),
-                                 .window = state.at("window"),
-                                 .lanes = state.at("lanes")};
-  if (order.block < 1 || order.window < 1 || order.lanes < 1) throw DataError("the sampler's state is damaged");
-  return order;
 }
 
 }  // namespace
@@ -87,9 +79,31 @@ nlohmann::json Sampler::state(std::int64_t epoch, std::int64_t consumed) const {
           {"batchsize", options_.batchsize},
           {"shuffle", order.shuffle},
           {"sticky", order.sticky},
-          {"block", order.block},
-          {"window", order.window},
-          {"lanes", order.lanes}};
+          {"lanes", order.lanes},
+          {"adjacent", order.adjacent},
+          {"windows", order.windows},
+          {"mixed", order.mixed}};
+}
+
+data::OrderOptions Sampler::order_from(const nlohmann::json& state) const {
+  data::OrderOptions order{.shuffle = state.at("shuffle"), .sticky = state.at("sticky"), .lanes = state.at("lanes")};
+  if (state.contains("block")) {  // of an earlier version, which had other lanes
+    if (!order.shuffle || (order.lanes == 1 && !order.sticky && state.at("block") == 1)) {
+      return {.shuffle = order.shuffle};
+    }
+    if (state.at("consumed") == 0) return options_.order;
+    throw DataError(
+        "the state to resume from was taken in mid-epoch by an earlier version, which ordered samples in "
+        "another way: resume from the end of an epoch, or with that version");
+  }
+  order.adjacent = state.at("adjacent");
+  order.windows = state.at("windows");
+  order.mixed = state.at("mixed");
+  const bool good = order.lanes >= 1 && order.lanes <= kMostLanesOfState && order.adjacent >= 1 &&
+                    order.lanes % order.adjacent == 0 && order.windows >= 1 &&
+                    order.windows <= std::max<std::int64_t>(size_ / order.lanes, 1);
+  if (!good) throw DataError("the sampler's state is damaged");
+  return order;
 }
 
 void Sampler::load_state(const nlohmann::json& state) {
@@ -114,16 +128,18 @@ void Sampler::load_state(const nlohmann::json& state) {
 }
 
 GlobalSampler::GlobalSampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options)
-    : Sampler(size, fingerprint, options), order_(size, options.order, options.seed, 0) {}
+    : Sampler(size, fingerprint, options) {
+  do_reorder();
+}
 
 std::int64_t GlobalSampler::do_steps_per_epoch() const {
   const std::int64_t step = options().batchsize * options().ranks;
   return options().drop_last ? size() / step : (size() + step - 1) / step;
 }
 
-void GlobalSampler::do_reorder() { order_ = data::EpochOrder(size(), options().order, seed(), epoch()); }
+void GlobalSampler::do_reorder() { division_.emplace(data::EpochOrder(size(), options().order, seed(), epoch())); }
 
-std::optional<SamplerStep> GlobalSampler::do_next() const {
+std::optional<SamplerStep> GlobalSampler::do_next() {
   const std::int64_t first = consumed();
   const std::int64_t whole = options().batchsize * options().ranks;
   const std::int64_t left = size() - first;
@@ -135,11 +151,7 @@ std::optional<SamplerStep> GlobalSampler::do_next() const {
   step.seed = seed();
   step.consumed = last;
   step.ends_epoch = last == size() || (options().drop_last && size() - last < whole);
-  // Position p belongs to rank p mod ranks, wherever the step begins: a lane then stays with one rank.
-  const int ranks = options().ranks;
-  const std::int64_t ahead = (options().rank - first % ranks + ranks) % ranks;
-  step.indices.reserve(options().batchsize);
-  for (std::int64_t p = first + ahead; p < last; p += ranks) step.indices.push_back(order_(p));
+  step.indices = division_->samples(first, last, options().rank, options().ranks);
   return step;
 }
 
@@ -164,7 +176,7 @@ std::int64_t PartSampler::end_of(std::int64_t step, std::int64_t part) const {
   return std::min((step + 1) * b, part);
 }
 
-std::optional<SamplerStep> PartSampler::do_next() const {
+std::optional<SamplerStep> PartSampler::do_next() {
   const std::int64_t whole = options().batchsize * options().ranks;
   // Parts differ by at most one sample: but for the last two steps, every rank has taken whole batches.
   const std::int64_t k = (consumed() + whole - 1) / whole;

@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <mn/data/order.hpp>
+#include <mn/data/step_division.hpp>
 
 namespace mn {
 
@@ -64,12 +65,14 @@ class Sampler {
 
  private:
   /// The step after `consumed()` samples of the current epoch; no value if there is none.
-  [[nodiscard]] virtual std::optional<SamplerStep> do_next() const = 0;
+  [[nodiscard]] virtual std::optional<SamplerStep> do_next() = 0;
   [[nodiscard]] virtual std::int64_t do_steps_per_epoch() const = 0;
   /// The order for the current epoch, seed and options.
   virtual void do_reorder() = 0;
   /// Throws unless a state taken with other ranks or another batch size can resume here in mid-epoch.
   virtual void do_check_mid_epoch(const nlohmann::json& state) const = 0;
+  /// The order of a state, checked.
+  [[nodiscard]] data::OrderOptions order_from(const nlohmann::json& state) const;
 
   std::int64_t size_;
   std::uint64_t fingerprint_;
@@ -79,31 +82,32 @@ class Sampler {
 };
 
 /// For data that every rank can read. Step k of an epoch (but for drop_last and even_last) takes positions [k·G, (k +
-/// 1)·G) of its order, G = batchsize × ranks; position p goes to rank p mod ranks, so counts differ by at most one. The
-/// order is a function of (seed, epoch) alone: with G the same, a step holds the same samples for any number of ranks;
-/// and a state taken in mid-epoch resumes with any number of ranks and any batch size.
+/// 1)·G) of its order, G = batchsize × ranks, and divides them so that counts of ranks differ by at most one and a rank
+/// reads from few places (StepDivision). The order is a function of (seed, epoch) alone: with G the same, a step holds
+/// the same samples for any number of ranks; and a state taken in mid-epoch resumes with any number of ranks and any
+/// batch size.
 class GlobalSampler final : public Sampler {
  public:
   GlobalSampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options);
 
  private:
-  std::optional<SamplerStep> do_next() const override;
+  std::optional<SamplerStep> do_next() override;
   std::int64_t do_steps_per_epoch() const override;
   void do_reorder() override;
   void do_check_mid_epoch(const nlohmann::json&) const override {}
 
-  data::EpochOrder order_;
+  std::optional<data::StepDivision> division_;
 };
 
-/// For parts that lie in each rank's memory: step k (likewise) takes samples [k·b, (k + 1)·b) of an order of this
-/// rank's own part. A state taken in mid-epoch resumes only with the same number of ranks and batch size.
+/// For ranks that each walk a part of their own: step k (likewise) takes samples [k·b, (k + 1)·b) of an order of this
+/// rank's part. A state taken in mid-epoch resumes only with the same number of ranks and batch size.
 class PartSampler final : public Sampler {
  public:
   /// part_sizes[r] samples are rank r's; they differ by at most one.
   PartSampler(std::vector<std::int64_t> part_sizes, std::uint64_t fingerprint, const SamplerOptions& options);
 
  private:
-  std::optional<SamplerStep> do_next() const override;
+  std::optional<SamplerStep> do_next() override;
   std::int64_t do_steps_per_epoch() const override;
   void do_reorder() override;
   void do_check_mid_epoch(const nlohmann::json& state) const override;

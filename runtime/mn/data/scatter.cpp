@@ -6,17 +6,21 @@
 //   memory: the root sends each rank its part in pieces (a header and three messages each), an end mark, and then
 //           broadcasts the outcome with the sample's spec.
 //
-// (1) Every rank throws the same error, or none does: an error on the root travels in the next broadcast.
+// (1) Every rank throws the same error, or none does: any exception on the root travels in the next broadcast.
 // (2) After an error in the middle the root still sends every end mark, so no rank is left in a receive.
-// (3) A piece has at most 64 MiB of fixed samples, so neither side holds the whole dataset twice.
+// (3) A piece has about 64 MiB, or one sample, and stays where it was received: a rank holds its part once, and the
+// root
+//     one piece more.
 // (4) A CommError leaves at once: the communicator is of no use any more.
 //
 // Cost: the table is about 100 bytes a shard; from memory, each sample is sent once, to the one rank that uses it.
 #include <algorithm>
+#include <exception>
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/data/pieces_dataset.hpp>
 #include <mn/data/scatter.hpp>
 
 namespace mn {
@@ -27,9 +31,21 @@ using nlohmann::json;
 constexpr std::int64_t kPieceBytes = std::int64_t{64} << 20;  // of samples in one message
 constexpr int kTag = 7101;
 
-/// What went wrong on root, as the others must throw it.
-json failure(const Error& error) {
-  return {{"error", error.what()}, {"usage", error.exit_code() == UsageError("").exit_code()}};
+/// What work() returns; if it throws, what went wrong, as every rank must throw it.
+template <class Work>
+json outcome_of(const Work& work) {
+  try {
+    return work();
+  } catch (const CommError&) {
+    throw;
+  } catch (const Error& error) {
+    return {{"error", error.what()}, {"usage", error.exit_code() == UsageError("").exit_code()}};
+  } catch (const std::bad_alloc&) {
+    return {{"error", "the root of scatter_dataset has not enough memory to read the dataset"}, {"usage", false}};
+  } catch (const std::exception& error) {
+    return {{"error", std::string("reading the dataset on the root of scatter_dataset failed: ") + error.what()},
+            {"usage", false}};
+  }
 }
 
 void throw_if_failed(const json& message) {
@@ -42,16 +58,14 @@ void throw_if_failed(const json& message) {
 json agree(const Dataset* dataset, Communicator& comm, int root) {
   json facts;
   if (comm.rank() == root) {
-    try {
+    facts = outcome_of([&]() -> json {
       if (dataset == nullptr)
         throw UsageError("scatter_dataset got no dataset on its root, rank " + std::to_string(root));
       const std::string table = dataset->table();
-      facts = {{"samples", dataset->size()},
-               {"fingerprint", dataset->fingerprint()},
-               {"table", json::binary({table.begin(), table.end()})}};
-    } catch (const Error& error) {
-      facts = failure(error);
-    }
+      return {{"samples", dataset->size()},
+              {"fingerprint", dataset->fingerprint()},
+              {"table", json::binary({table.begin(), table.end()})}};
+    });
   }
   facts = comm.bcast_obj(facts, root);
   throw_if_failed(facts);
@@ -69,9 +83,10 @@ void check_equal(std::uint64_t hash, Communicator& comm) {
 std::shared_ptr<const Dataset> share_table(const std::shared_ptr<Dataset>& dataset, const json& facts,
                                            Communicator& comm, int root) {
   const auto& bytes = facts.at("table").get_binary();
-  std::shared_ptr<const Dataset> mine =
+  const std::shared_ptr<Dataset> mine =
       comm.rank() == root ? dataset : open_table(std::string(bytes.begin(), bytes.end()));
   check_equal(mine->fingerprint(), comm);
+  mine->share(comm.size());
   return mine;
 }
 
@@ -83,84 +98,72 @@ void send_piece(const RawSamples& piece, Communicator& comm, int dest) {
   comm.send(piece.bytes, dest, kTag);
 }
 
-void append(RawSamples& all, const RawSamples& piece) {
-  const std::int64_t begin = all.offsets.back();
-  all.bytes.insert(all.bytes.end(), piece.bytes.begin(), piece.bytes.end());
-  all.labels.insert(all.labels.end(), piece.labels.begin(), piece.labels.end());
-  for (std::int64_t i = 1; i <= piece.size(); ++i) all.offsets.push_back(begin + piece.offsets[i]);
-}
-
-/// How many samples go into one message.
-std::int64_t piece_samples(const Dataset& dataset) {
-  constexpr std::int64_t kEncodedGuess = 128 << 10;
-  const std::int64_t bytes = dataset.spec().kind == SampleKind::kFixed ? dataset.spec().sample_bytes() : kEncodedGuess;
-  return std::max<std::int64_t>(1, kPieceBytes / std::max<std::int64_t>(bytes, 1));
-}
-
 /// Reads a part in pieces and hands each to `take`.
 template <class Take>
 void read_part(const Dataset& dataset, const std::vector<std::int64_t>& indices, Take take) {
-  const auto step = static_cast<std::size_t>(piece_samples(dataset));
+  constexpr std::int64_t kFirst = 16;  // samples of the first piece, which tells how large encoded ones are
+  const bool fixed = dataset.spec().kind == SampleKind::kFixed;
+  std::int64_t step = fixed ? kPieceBytes / std::max<std::int64_t>(dataset.spec().sample_bytes(), 1) : kFirst;
   RawSamples piece;
-  for (std::size_t done = 0; done < indices.size(); done += step) {
-    dataset.read(std::span(indices).subspan(done, std::min(step, indices.size() - done)), piece);
+  for (std::size_t done = 0; done < indices.size();) {
+    const auto samples = static_cast<std::size_t>(std::max<std::int64_t>(step, 1));
+    const auto some = std::span(indices).subspan(done, std::min(samples, indices.size() - done));
+    dataset.read(some, piece);
+    done += some.size();
+    if (!fixed) step = kPieceBytes * piece.size() / std::max<std::int64_t>(piece.offsets.back(), 1);
     take(piece);
   }
 }
 
-/// Root: sends every other rank its part and returns its own. An error goes into `outcome`, for all, once all parts are
-/// out.
-RawSamples send_parts(const Dataset& dataset, Communicator& comm, const ScatterOptions& options, json& outcome) {
-  RawSamples own;
-  own.offsets = {0};
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    try {
-      if (outcome.contains("error")) break;
-      const auto indices = part_indices(dataset.size(), rank, comm.size(), options);
-      if (rank == comm.rank()) {
-        read_part(dataset, indices, [&](const RawSamples& piece) { append(own, piece); });
-      } else {
-        read_part(dataset, indices, [&](const RawSamples& piece) { send_piece(piece, comm, rank); });
-      }
-    } catch (const CommError&) {
-      throw;
-    } catch (const Error& error) {
-      outcome = failure(error);
+/// Root: sends every other rank its part, and keeps its own in `own`. Returns what the others must know then.
+json send_parts(const Dataset& dataset, Communicator& comm, const ScatterOptions& options,
+                std::vector<RawSamples>& own) {
+  json outcome = outcome_of([&]() -> json {
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      read_part(dataset, part_indices(dataset.size(), rank, comm.size(), options), [&](RawSamples& piece) {
+        if (rank == comm.rank()) {
+          own.push_back(std::exchange(piece, {}));
+        } else {
+          send_piece(piece, comm, rank);
+        }
+      });
     }
-  }
+    return {{"spec", to_json(dataset.spec())}};
+  });
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (rank != comm.rank()) comm.send_obj(json{{"samples", -1}}, rank, kTag);
   }
-  return own;
+  return outcome;
 }
 
-RawSamples receive_part(Communicator& comm, int root) {
-  RawSamples all;
-  all.offsets = {0};
-  RawSamples piece;
+std::vector<RawSamples> receive_part(Communicator& comm, int root) {
+  std::vector<RawSamples> pieces;
   while (true) {
     const json header = comm.recv_json(root, kTag);
     const std::int64_t samples = header.at("samples");
-    if (samples < 0) return all;
+    if (samples < 0) return pieces;
+    RawSamples& piece = pieces.emplace_back();
     piece.offsets.resize(samples + 1);
     piece.labels.resize(samples);
     piece.bytes.resize(header.at("bytes").get<std::size_t>());
     comm.recv(piece.offsets, root, kTag);
     comm.recv(piece.labels, root, kTag);
     comm.recv(piece.bytes, root, kTag);
-    append(all, piece);
   }
 }
 
 std::shared_ptr<const Dataset> scatter_parts(const Dataset* dataset, Communicator& comm,
                                              const ScatterOptions& options) {
-  const bool here = comm.rank() == options.root;
-  json outcome = json::object();
-  RawSamples part = here ? send_parts(*dataset, comm, options, outcome) : receive_part(comm, options.root);
-  if (here && !outcome.contains("error")) outcome["spec"] = to_json(dataset->spec());
+  json outcome;
+  std::vector<RawSamples> part;
+  if (comm.rank() == options.root) {
+    outcome = send_parts(*dataset, comm, options, part);
+  } else {
+    part = receive_part(comm, options.root);
+  }
   outcome = comm.bcast_obj(outcome, options.root);
   throw_if_failed(outcome);
-  return std::make_shared<MemoryDataset>(sample_spec_from_json(outcome.at("spec"), "the root's dataset"),
+  return std::make_shared<PiecesDataset>(sample_spec_from_json(outcome.at("spec"), "the root's dataset"),
                                          std::move(part));
 }
 

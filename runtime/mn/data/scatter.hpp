@@ -17,9 +17,9 @@ namespace mn {
 /// Collective over `comm`. Only root's `dataset` counts; elsewhere it may be null.
 /// Shards: root reads the manifest and the shards' headers and broadcasts the shard table; the ranks compare a
 /// hash of it; samples are read later, by the rank that uses them. Other datasets: root sends each rank
-/// its part, in pieces, and that rank holds it in memory. Every rank throws the root's error (no such folder, a
-/// damaged or changed shard): DataError with on_all_ranks(). Fewer samples than ranks are no error
-/// here, as in ChainerMN; a DataLoader needs one for each rank.
+/// its part, in pieces, and that rank holds it in memory, once. Every rank throws the root's error (no such folder, a
+/// damaged or changed shard, no memory, whatever the dataset throws): DataError with on_all_ranks(). Fewer samples than
+/// ranks are no error here, as in ChainerMN; a DataLoader needs one for each rank.
 [[nodiscard]] std::shared_ptr<SubDataset> scatter_dataset(std::shared_ptr<Dataset> dataset,
                                                           const std::shared_ptr<Communicator>& comm,
                                                           const ScatterOptions& options = {});

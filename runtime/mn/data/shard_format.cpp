@@ -1,18 +1,20 @@
 // The user block of a shard: encoding, and decoding of bytes that may be damaged or hostile.
 //
 //   [0, 288)      struct Stored: magic, version, kind, dtype, shape, counts, uuid, one extent for each section
-//   [288, 4092)   zeros
+//   [288, 296)    version 2: samples in a block
+//   [296, 4092)   zeros
 //   [4092, 4096)  CRC32C of all before it
 //
 // (1) decode_header accepts only what passes, in this order: magic, version, checksum, sizes, extents. After that
 //     products of its numbers can't overflow, and every extent lies inside the file and has the length that kind, N and
 //     shape call for.
-// (2) Numbers are little endian and lie at fixed offsets; version 1 never changes them.
+// (2) Numbers are little endian and lie at fixed offsets, which no version changes.
 // (3) What a shard holds is in the user block alone: HDF5's own structures are for other programs.
 //
 // Cost: one pread of 4 KiB opens a shard.
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 
 #include <mn/core/checksum.hpp>
@@ -27,7 +29,9 @@ static_assert(std::endian::native == std::endian::little, "shards are little end
 constexpr char kMagic[8] = {'M', 'N', 'S', 'H', 'A', 'R', 'D', '\n'};
 constexpr std::size_t kMostDims = 8;
 constexpr std::size_t kCrcAt = kUserBlockBytes - sizeof(std::uint32_t);
-constexpr std::uint64_t kMostSamples = std::uint64_t{1} << 40;
+constexpr std::uint64_t kMostShardSamples = std::uint64_t{1} << 40;
+constexpr std::int64_t kLeastBlockBytes = 64 << 10;
+constexpr std::uint64_t kMostBlockElements = std::uint64_t{1} << 36;
 
 struct StoredExtent {
   std::uint64_t address;
@@ -48,8 +52,9 @@ struct Stored {
   std::uint64_t file_bytes;
   std::byte uuid[16];
   StoredExtent sections[kSections];
+  std::uint64_t block_samples;  // 0 in version 1
 };
-static_assert(sizeof(Stored) == 24 + 8 * kMostDims + 32 + 24 * kSections);
+static_assert(offsetof(Stored, block_samples) == 24 + 8 * kMostDims + 32 + 24 * kSections);
 // `dtype` holds DType's numbers, which no later version may give other meanings.
 static_assert(static_cast<int>(DType::kUInt8) == 0 && static_cast<int>(DType::kInt32) == 1 &&
               static_cast<int>(DType::kInt64) == 2 && static_cast<int>(DType::kFloat32) == 5 &&
@@ -107,7 +112,7 @@ void check_sizes(const Stored& stored, const std::string& file) {
     contradiction(file, "dtype " + std::to_string(stored.dtype));
   }
   if (stored.dims > kMostDims) contradiction(file, std::to_string(stored.dims) + " dimensions");
-  if (stored.num_samples > kMostSamples) contradiction(file, std::to_string(stored.num_samples) + " samples");
+  if (stored.num_samples > kMostShardSamples) contradiction(file, std::to_string(stored.num_samples) + " samples");
   std::uint64_t elements = 1;
   for (std::size_t d = 0; d < stored.dims; ++d) {
     const auto extent = static_cast<std::uint64_t>(stored.shape[d]);
@@ -117,6 +122,14 @@ void check_sizes(const Stored& stored, const std::string& file) {
   }
   if (elements > 0 && stored.num_samples > (std::uint64_t{1} << 60) / (elements * 8))
     contradiction(file, "impossible size");
+  const std::uint64_t block = stored.block_samples;
+  if (stored.version > 1 && (block == 0 || block > kMostBlockElements / std::max(elements, std::uint64_t{1})))
+    contradiction(file, "blocks of " + std::to_string(block) + " samples");
+}
+
+std::int64_t block_samples_of(const Stored& stored) {
+  if (static_cast<SampleKind>(stored.kind) == SampleKind::kEncoded) return 1;
+  return stored.version > 1 ? static_cast<std::int64_t>(stored.block_samples) : kVersion1BlockSamples;
 }
 
 }  // namespace
@@ -165,8 +178,15 @@ const char* name_of(Section section, SampleKind kind) noexcept {
   return "?";
 }
 
+std::int64_t new_block_samples(const SampleSpec& spec) noexcept {
+  if (spec.kind == SampleKind::kEncoded) return 1;
+  const std::int64_t bytes = std::max<std::int64_t>(spec.sample_bytes(), 1);
+  return (kLeastBlockBytes + bytes - 1) / bytes;
+}
+
 std::uint64_t ShardHeader::num_checksums() const noexcept {
-  return kind == SampleKind::kEncoded ? num_samples : (num_samples + kBlockSamples - 1) / kBlockSamples;
+  const auto block = static_cast<std::uint64_t>(block_samples);
+  return num_samples / block + (num_samples % block == 0 ? 0 : 1);
 }
 
 std::int64_t ShardHeader::sample_bytes() const noexcept {
@@ -177,7 +197,8 @@ UserBlock encode_header(const ShardHeader& header) {
   if (header.shape.size() > kMostDims) throw ArgumentError("samples of a shard have at most 8 dimensions");
   Stored stored = {};
   std::memcpy(stored.magic, kMagic, sizeof kMagic);
-  stored.version = kShardVersion;
+  stored.version = header.version();
+  stored.block_samples = header.version() == 1 ? 0 : static_cast<std::uint64_t>(header.block_samples);
   stored.kind = static_cast<std::uint32_t>(header.kind);
   stored.dtype = static_cast<std::uint32_t>(header.dtype);
   stored.dims = static_cast<std::uint32_t>(header.shape.size());
@@ -203,9 +224,9 @@ ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, con
   if (std::memcmp(stored.magic, kMagic, sizeof kMagic) != 0) {
     throw DataError(file + " is not a shard: it does not begin with a shard's header (mnshard makes shards)");
   }
-  if (stored.version != kShardVersion) {
+  if (stored.version < 1 || stored.version > kShardVersion) {
     throw DataError(file + " has version " + std::to_string(stored.version) +
-                    " of the shard format, this program reads " + std::to_string(kShardVersion) +
+                    " of the shard format, this program reads 1 to " + std::to_string(kShardVersion) +
                     ": make the shards again with this version's mnshard");
   }
   std::uint32_t crc = 0;
@@ -219,6 +240,7 @@ ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, con
   header.kind = static_cast<SampleKind>(stored.kind);
   header.dtype = static_cast<DType>(stored.dtype);
   header.shape.assign(stored.shape, stored.shape + stored.dims);
+  header.block_samples = block_samples_of(stored);
   header.num_samples = stored.num_samples;
   header.file_bytes = stored.file_bytes;
   std::copy(std::begin(stored.uuid), std::end(stored.uuid), header.uuid.begin());

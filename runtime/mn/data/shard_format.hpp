@@ -1,10 +1,12 @@
 /// The first 4 KiB of a shard: HDF5's user block, which says where everything lies, so that one pread opens the shard.
 ///
-/// A shard is an HDF5 file whose datasets are contiguous and unfiltered; any HDF5 ≥ 1.8 reads it. Schema, version 1
-/// (N samples; all numbers little endian):
-///   fixed:   /data/x dtype[N, shape…], /data/label i32[N], /data/crc32c u32[⌈N/64⌉] over each 64 samples of x
+/// A shard is an HDF5 file whose datasets are contiguous and unfiltered; any HDF5 ≥ 1.8 reads it. Schema (N samples;
+/// all numbers little endian):
+///   fixed:   /data/x dtype[N, shape…], /data/label i32[N], /data/crc32c u32[⌈N/B⌉] over each block of B samples of x
 ///   encoded: /data/bytes u8[T], /data/offsets u64[N+1], /data/label i32[N], /data/crc32c u32[N] over each sample,
 ///            /data/hwc u16[N, 3], /data/key_bytes u8[K], /data/key_offsets u64[N+1] (where each sample came from)
+/// Version 1 has B = 64, version 2 names B. Shards of encoded samples are of version 1, those of fixed ones of
+/// version 2.
 #pragma once
 
 #include <array>
@@ -19,12 +21,16 @@
 namespace mn::data {
 
 inline constexpr std::size_t kUserBlockBytes = 4096;
-inline constexpr std::uint32_t kShardVersion = 1;
-inline constexpr std::int64_t kBlockSamples = 64;  ///< fixed samples under one checksum; also the unit of an order
+inline constexpr std::uint32_t kShardVersion = 2;  ///< the newest
+inline constexpr std::int64_t kVersion1BlockSamples = 64;
 inline constexpr std::uint64_t kSampleBytesLimit = std::uint64_t{1} << 30;
 
 /// Whether shards hold samples of that dtype.
 [[nodiscard]] bool can_store(DType dtype) noexcept;
+
+/// Fixed samples of so many bytes that a new shard puts under one checksum, which are the least that can be read: as
+/// few as make 64 KiB, so a block has 64 to 128 KiB or one larger sample. 1 for encoded samples.
+[[nodiscard]] std::int64_t new_block_samples(const SampleSpec& spec) noexcept;
 
 using Uuid = std::array<std::byte, 16>;
 [[nodiscard]] std::string to_string(const Uuid& uuid);
@@ -47,12 +53,15 @@ struct ShardHeader {
   SampleKind kind = SampleKind::kFixed;
   DType dtype = DType::kUInt8;
   std::vector<std::int64_t> shape;  ///< of one fixed sample, at most 8 dimensions
+  std::int64_t block_samples = 1;   ///< samples under one checksum
   std::uint64_t num_samples = 0;
   std::uint64_t file_bytes = 0;
   Uuid uuid = {};
   std::array<Extent, kSections> sections = {};
 
   [[nodiscard]] const Extent& at(Section section) const { return sections[static_cast<std::size_t>(section)]; }
+  /// What is written for this kind of samples.
+  [[nodiscard]] std::uint32_t version() const noexcept { return kind == SampleKind::kEncoded ? 1 : kShardVersion; }
   [[nodiscard]] Extent& at(Section section) { return sections[static_cast<std::size_t>(section)]; }
   /// Entries of /data/crc32c.
   [[nodiscard]] std::uint64_t num_checksums() const noexcept;

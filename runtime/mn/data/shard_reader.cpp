@@ -2,10 +2,11 @@
 //
 // (1) A header is used only if it passes decode_header; one that a manifest names must also have its CRC and uuid.
 // (2) Labels, checksums and offsets are read once, when the reader is made, and checked against their own CRC.
-// (3) Sample bytes are compared with their CRC at every read: a sample each (encoded), or 64 together (fixed).
+// (3) Whoever reads a block compares its bytes with its CRC.
 // (4) offsets_ begins with 0, rises, and ends with the length of /data/bytes: reads stay inside the section.
 //
-// Cost: opening reads 4 KiB and, for each sample, 4 bytes (fixed) or 16 (encoded); then one pread a sample or block.
+// Cost: opening reads 4 KiB and, for each sample, 4 bytes (fixed) or 16 (encoded), and 4 a block; then one pread for
+// each run of blocks.
 #include <algorithm>
 #include <cstring>
 
@@ -59,7 +60,10 @@ ShardInfo describe_shard(const std::filesystem::path& path) {
 }
 
 ShardReader::ShardReader(OpenShard shard, std::shared_ptr<IoCounters> counters)
-    : file_(std::move(shard.file)), header_(std::move(shard.header)), counters_(std::move(counters)) {
+    : file_(std::move(shard.file)),
+      header_(std::move(shard.header)),
+      sample_bytes_(header_.sample_bytes()),
+      counters_(std::move(counters)) {
   counters_->opens += 1;
   counters_->bytes += kUserBlockBytes;
   labels_ = read_array<std::int32_t>(Section::kLabel);
@@ -91,23 +95,31 @@ std::vector<T> ShardReader::read_array(Section section) const {
   return values;
 }
 
-std::int64_t ShardReader::length(std::int64_t sample) const {
-  return static_cast<std::int64_t>(offsets_[sample + 1] - offsets_[sample]);
-}
-
-bool ShardReader::read_sample(std::int64_t sample, std::span<std::byte> out) const {
-  read_bytes(header_.at(Section::kBytes).address + offsets_[sample], out);
-  return crc32c(out) == crcs_[sample];
-}
-
 std::int64_t ShardReader::block_bytes(std::int64_t block) const {
-  return std::min(kBlockSamples, size() - block * kBlockSamples) * header_.sample_bytes();
+  const std::int64_t first = block * block_samples();
+  return static_cast<std::int64_t>(begin_of(std::min(first + block_samples(), size())) - begin_of(first));
 }
 
-bool ShardReader::read_block(std::int64_t block, std::span<std::byte> out) const {
-  const auto first = static_cast<std::uint64_t>(block * kBlockSamples * header_.sample_bytes());
-  read_bytes(header_.at(Section::kBytes).address + first, out);
-  return crc32c(out) == crcs_[block];
+void ShardReader::read_blocks(std::int64_t first, std::int64_t count, std::span<std::byte> out) const {
+  const std::int64_t begin = first * block_samples();
+  const std::int64_t end = std::min(begin + count * block_samples(), size());
+  if (out.size() != begin_of(end) - begin_of(begin)) throw ArgumentError("blocks of a shard need room of their length");
+  read_bytes(header_.at(Section::kBytes).address + begin_of(begin), out);
+}
+
+bool ShardReader::is_good(std::int64_t block, std::span<const std::byte> bytes) const {
+  return crc32c(bytes) == crcs_[block];
+}
+
+std::shared_ptr<const ShardReader::Block> ShardReader::load_block(std::int64_t block) const {
+  auto bytes = std::make_shared<Block>(block_bytes(block));
+  read_blocks(block, 1, *bytes);
+  return is_good(block, *bytes) ? bytes : nullptr;
+}
+
+std::int64_t ShardReader::index_bytes() const noexcept {
+  const auto bytes = [](const auto& values) { return values.size() * sizeof(values[0]); };
+  return static_cast<std::int64_t>(bytes(labels_) + bytes(offsets_) + bytes(crcs_));
 }
 
 std::vector<std::string> ShardReader::read_keys() const {

@@ -38,6 +38,8 @@ struct OpenShard {
 /// A shard with its labels, offsets and checksums in memory. Thread-safe.
 class ShardReader {
  public:
+  using Block = ByteBuffer;
+
   ShardReader(OpenShard shard, std::shared_ptr<IoCounters> counters);
 
   [[nodiscard]] const ShardHeader& header() const noexcept { return header_; }
@@ -45,13 +47,25 @@ class ShardReader {
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(header_.num_samples); }
   [[nodiscard]] std::int32_t label(std::int64_t sample) const { return labels_[sample]; }
 
-  /// Encoded samples: length, and the bytes into `out` of that length. False if the checksum differs.
-  [[nodiscard]] std::int64_t length(std::int64_t sample) const;
-  [[nodiscard]] bool read_sample(std::int64_t sample, std::span<std::byte> out) const;
+  /// Bytes of a sample.
+  [[nodiscard]] std::int64_t length(std::int64_t sample) const {
+    return static_cast<std::int64_t>(begin_of(sample + 1) - begin_of(sample));
+  }
 
-  /// Fixed samples: samples [64·block, …) up to the end of the block. False if the checksum differs.
+  /// Samples under one checksum: samples [block_samples() · b, …) are block b, the last one may be shorter. 1 for
+  /// encoded samples.
+  [[nodiscard]] std::int64_t block_samples() const noexcept { return header_.block_samples; }
+  [[nodiscard]] std::int64_t num_blocks() const noexcept { return static_cast<std::int64_t>(header_.num_checksums()); }
   [[nodiscard]] std::int64_t block_bytes(std::int64_t block) const;
-  [[nodiscard]] bool read_block(std::int64_t block, std::span<std::byte> out) const;
+
+  /// Blocks [first, first + count) by one read, unchecked, into `out`, which has their length.
+  void read_blocks(std::int64_t first, std::int64_t count, std::span<std::byte> out) const;
+  /// Whether these are the block's bytes, by its checksum.
+  [[nodiscard]] bool is_good(std::int64_t block, std::span<const std::byte> bytes) const;
+  /// One block; null if it is damaged.
+  [[nodiscard]] std::shared_ptr<const Block> load_block(std::int64_t block) const;
+  /// Memory of labels, offsets and checksums.
+  [[nodiscard]] std::int64_t index_bytes() const noexcept;
 
   /// Sections that only tools look at: checked against their checksum and returned.
   [[nodiscard]] std::vector<std::byte> read_section(Section section) const;
@@ -64,10 +78,15 @@ class ShardReader {
  private:
   template <class T>
   [[nodiscard]] std::vector<T> read_array(Section section) const;
+  /// Where a sample begins within the section of samples.
+  [[nodiscard]] std::uint64_t begin_of(std::int64_t sample) const {
+    return offsets_.empty() ? static_cast<std::uint64_t>(sample * sample_bytes_) : offsets_[sample];
+  }
   void read_bytes(std::uint64_t offset, std::span<std::byte> out) const;
 
   File file_;
   ShardHeader header_;
+  std::int64_t sample_bytes_;  // of a fixed sample
   std::shared_ptr<IoCounters> counters_;
   std::vector<std::int32_t> labels_;
   std::vector<std::uint64_t> offsets_;

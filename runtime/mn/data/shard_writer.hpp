@@ -1,45 +1,62 @@
-/// Makes shard files.
+/// Writing of datasets from a program's own data; mnshard converts files of the usual formats.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include <mn/data/manifest.hpp>
-#include <mn/data/shard_format.hpp>
+#include <mn/data/sample_spec.hpp>
 
-namespace mn::data {
+namespace mn {
 
-/// All of one shard, in memory.
-struct ShardContent {
-  SampleKind kind = SampleKind::kFixed;
-  DType dtype = DType::kUInt8;
-  std::vector<std::int64_t> shape;  ///< of one fixed sample
-  ByteBuffer bytes;                 ///< samples, back to back
-  std::vector<std::int32_t> labels;
-  // Encoded samples only; add_encoded() fills them.
-  std::vector<std::uint64_t> offsets = {0};
-  std::vector<std::uint16_t> hwc;
-  std::string key_bytes;
-  std::vector<std::uint64_t> key_offsets = {0};
-
-  std::map<std::string, std::string> attributes;  ///< of the HDF5 file: split, converter, source, …
-
-  [[nodiscard]] std::uint64_t size() const noexcept { return labels.size(); }
-  void add_encoded(std::span<const std::byte> sample, std::int32_t label,
-                   std::array<std::uint16_t, 3> height_width_channels, std::string_view key);
+/// How a ShardWriter divides its samples.
+struct ShardWriterOptions {
+  std::string split = "train";                         ///< begins the names of the shards
+  std::int64_t shard_bytes = std::int64_t{256} << 20;  ///< of samples in a shard, about; all of one is in memory
 };
 
-/// "train-00042-of-01000.h5".
-[[nodiscard]] std::string shard_name(const std::string& split, std::size_t index, std::size_t count);
+/// What other programs want to know of an encoded image; mn itself reads it from the image.
+struct EncodedInfo {
+  std::string_view key = {};   ///< where the image came from, for messages
+  std::uint16_t height = 0;    ///< pixels
+  std::uint16_t width = 0;     ///< pixels
+  std::uint16_t channels = 0;  ///< as encoded
+};
 
-/// Writes `file` and publishes it at once: a reader sees all of it or none. Its uuid is a function of the content.
-/// Thread-safe. Throws DataError with the system's reason (a full disk, …), and leaves no file behind.
-ShardInfo write_shard(const std::filesystem::path& file, const ShardContent& content);
+/// Writes a dataset, sample by sample: a shard whenever enough samples have come, the manifest at the end. One process
+/// and one thread write a folder.
+///
+///     mn::ShardWriter writer("data/mine/train", {.shape = {3, 64, 64}});
+///     for (…) writer.add(std::as_bytes(std::span(pixels)), label);
+///     writer.finish();
+class ShardWriter {
+ public:
+  /// spec.num_classes 0: one more than the largest label. Throws UsageError if the folder holds shards or a dataset
+  /// already, or if the spec or the split's name can't be; DataError if the folder can't be made.
+  ShardWriter(std::filesystem::path folder, SampleSpec spec, ShardWriterOptions options = {});
+  /// Without finish() shards may be there, but no manifest, so no dataset.
+  ~ShardWriter();
+  /// The other one may only be destroyed or assigned to.
+  ShardWriter(ShardWriter&&) noexcept;
+  /// What was written by the one that is replaced stays without a manifest.
+  ShardWriter& operator=(ShardWriter&&) noexcept;
 
-}  // namespace mn::data
+  /// A fixed sample, in C order and little endian, or an encoded image. Throws ArgumentError if its length mismatches
+  /// the spec, or for a label that is negative, beyond 2147483647 or no class; DataError if a shard can't be written.
+  void add(std::span<const std::byte> sample, std::int64_t label, const EncodedInfo& info = {});
+  /// Samples that were added.
+  [[nodiscard]] std::int64_t size() const noexcept;
+  /// Publishes the last shard and the manifest: the dataset is complete, and nothing more can be added. Throws
+  /// DataError if they can't be written, or if there are no samples.
+  void finish();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mn

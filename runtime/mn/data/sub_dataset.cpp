@@ -62,6 +62,11 @@ std::int64_t SubDataset::unique_size(int rank) const {
   return last - first;
 }
 
+std::string SubDataset::do_where(std::int64_t index) const {
+  if (part_) return part_->where(index);
+  return shared_->where(order_of(global_size_, options_)(first_ + index));
+}
+
 void SubDataset::do_read(std::span<const std::int64_t> indices, RawSamples& out,
                          std::vector<SampleError>* damaged) const {
   if (part_) return part_->read(indices, out, damaged);

@@ -65,6 +65,7 @@ class SubDataset final : public Dataset {
                std::vector<SampleError>* damaged) const override;
   std::uint64_t do_fingerprint() const override { return fingerprint_; }
   IoStats do_io() const override { return (shared_ ? shared_ : part_)->io(); }
+  std::string do_where(std::int64_t index) const override;
 
   std::shared_ptr<const Dataset> shared_;  // one of these two
   std::shared_ptr<const Dataset> part_;

@@ -1,6 +1,6 @@
 /// How a rank reports its own end and takes the job with it.
 ///
-/// Called on the rank that fails: by the terminate handler, run_job(), the peer monitor's thread, or Job's destructor.
+/// Called on the rank that fails: by the terminate handler, the peer monitor's thread, or Job's destructor.
 ///
 /// Invariants:
 /// 1. One rank reports one line, the last on stderr: MPI's own text is silenced before it.

@@ -154,10 +154,10 @@ class Job::Impl {
     return done != 0;
   }
 
-  /// False on every rank if communication that one has left behind still goes on.
+  /// False on every rank if communication in the background still goes on.
   bool all_ranks_are_done() {
     MPI_Barrier(comm_.get());  // until every rank is here, the loss of one must still be noticed
-    int done = CommunicationThread::join_left(kAgreementTime) ? 1 : 0;
+    int done = CommunicationThread::wait_for_all(kAgreementTime) ? 1 : 0;
     MPI_Allreduce(MPI_IN_PLACE, &done, 1, MPI_INT, MPI_MIN, comm_.get());
     return done != 0;
   }
@@ -185,21 +185,13 @@ int Job::rank() const noexcept { return impl_->rank(); }
 int Job::size() const noexcept { return impl_->size(); }
 
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body) {
-  try {
-    Job job(argc, argv);
-    try {
-      const int exit_code = body(job);
-      // All ranks end with this code by themselves. A launcher that ends those which take longer than the first
-      // (srun --kill-on-bad-exit) would report their death instead.
-      if (exit_code == kExitRequeue) std::signal(SIGTERM, SIG_IGN);
-      job.impl_->set_exit_code(exit_code);
-      return exit_code;
-    } catch (...) {
-      fail_job(std::current_exception());
-    }
-  } catch (...) {
-    fail_job(std::current_exception());
-  }
+  Job job(argc, argv);
+  const int exit_code = body(job);  // caught by nobody: the terminate handler reports an exception before it unwinds
+  // All ranks end with this code by themselves. A launcher that ends those which take longer than the first
+  // (srun --kill-on-bad-exit) would report their death instead.
+  if (exit_code == kExitRequeue) std::signal(SIGTERM, SIG_IGN);
+  job.impl_->set_exit_code(exit_code);
+  return exit_code;
 }
 
 }  // namespace mn

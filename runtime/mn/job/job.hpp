@@ -42,6 +42,10 @@ class Job {
 /// main() for programs: makes the Job, runs `body`, and turns an exception into one line and an exit status. Errors
 /// that every rank throws are reported by rank 0 alone. Usage: `return mn::run_job(argc, argv, [&](mn::Job&) {…;
 /// return 0;});`
+///
+/// The line is written where the exception is thrown, and the stack does not unwind: a destructor on the way may wait
+/// for ever, as cudaFree does for a collective that other ranks never join. So nothing outside may catch what `body`
+/// throws; a handler there makes the stack unwind first.
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body);
 
 /// Reports `error` as the terminate handler does and ends all ranks; does not return.

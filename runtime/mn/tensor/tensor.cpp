@@ -52,6 +52,11 @@ Device memory_device(const at::Tensor& tensor) {
   throw ArgumentError("a tensor on " + tensor.device().str() + " can't be sent: move it to the CPU or a CUDA device");
 }
 
+/// Null on the CPU.
+void* current_stream_handle(Device device) {
+  return device.type == DeviceType::kCpu ? nullptr : current_stream(device).native_handle();
+}
+
 /// "Float [3, 4]"
 std::string form_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return "undefined";
@@ -105,7 +110,9 @@ void bcast_tensor(Communicator& comm, const at::Tensor& tensor, std::size_t i, i
   if (!tensor.defined() || tensor.numel() == 0) return;
   const at::Tensor dense = tensor.is_contiguous() ? tensor.detach() : tensor.detach().contiguous();
   const std::size_t bytes = static_cast<std::size_t>(dense.numel()) * dense.element_size();
-  comm.bcast({dense.data_ptr(), bytes, DType::kUInt8, memory_device(dense)}, root, tensor_name(tensor, i));
+  const Device device = memory_device(dense);
+  comm.bcast({dense.data_ptr(), bytes, DType::kUInt8, device, current_stream_handle(device)}, root,
+             tensor_name(tensor, i));
   if (!tensor.is_contiguous()) tensor.detach().copy_(dense);
 }
 
@@ -121,6 +128,12 @@ c10::Stream current_stream(Device device) {
   return c10::impl::VirtualGuardImpl(where.type()).getStream(where);
 }
 
+std::vector<BufferView> on_current_stream(std::span<const BufferView> buffers) {
+  std::vector<BufferView> views;
+  for (const BufferView& buffer : buffers) views.push_back(buffer.on_stream(current_stream_handle(buffer.device)));
+  return views;
+}
+
 void name_tensors(const torch::nn::Module& model) {
   for (const auto& [name, tensor] : named_tensors(model)) torch::autograd::impl::set_name(tensor, name);
 }
@@ -133,7 +146,9 @@ BufferView buffer_view(const at::Tensor& tensor) {
   if (!tensor.defined()) throw ArgumentError("an undefined tensor can't be sent");
   if (!tensor.is_contiguous())
     throw ArgumentError("a tensor that is not contiguous can't be sent: call contiguous() first");
-  return {tensor.data_ptr(), static_cast<std::size_t>(tensor.numel()), element_type(tensor), memory_device(tensor)};
+  const Device device = memory_device(tensor);
+  return {tensor.data_ptr(), static_cast<std::size_t>(tensor.numel()), element_type(tensor), device,
+          current_stream_handle(device)};
 }
 
 std::vector<at::Tensor> differentiable(std::vector<at::Tensor> tensors) {

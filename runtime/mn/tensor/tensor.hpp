@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,11 +20,14 @@ namespace mn {
 
 class Communicator;
 
-/// The tensor's memory. Throws ArgumentError if it is not contiguous or of a dtype that communicators don't move.
+/// The tensor's memory, in the order of the stream that is current now. Throws ArgumentError if it is not contiguous or
+/// of a dtype that communicators don't move.
 [[nodiscard]] BufferView buffer_view(const at::Tensor& tensor);
 
 /// The stream on which the calling thread enqueues its work for `device`.
 [[nodiscard]] c10::Stream current_stream(Device device);
+/// Views that were made earlier, in the order of the stream that is current now.
+[[nodiscard]] std::vector<BufferView> on_current_stream(std::span<const BufferView> buffers);
 
 /// Gives parameters and buffers the names that they have in the model; debug mode's messages then use them. A Trainer
 /// does so for its model.

@@ -20,7 +20,7 @@ SignalFlag::SignalFlag(bool enabled) : enabled_(enabled) {
 }
 
 SignalFlag::~SignalFlag() {
-  if (!enabled_) return;
+  if (!enabled_ || kept_) return;
   sigaction(SIGTERM, &old_term_, nullptr);
   sigaction(SIGUSR1, &old_usr1_, nullptr);
 }

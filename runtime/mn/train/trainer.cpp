@@ -93,7 +93,7 @@ void Trainer::extend(const std::string& name, Interval trigger, std::function<vo
 }
 
 int Trainer::run() {
-  const SignalFlag signal(options_.checkpoint_on_signal);
+  SignalFlag signal(options_.checkpoint_on_signal);
   begin();
   bool requeue = false;
   while (!finished() && !requeue) {
@@ -101,6 +101,7 @@ int Trainer::run() {
     requeue = agree(signal.raised());
     extensions_->run(*this, previous_epoch_detail_);
   }
+  if (requeue) signal.keep();
   optimizer_->synchronize();
   requeue = requeue && !finished();
   if (requeue) {

@@ -2,6 +2,8 @@
 #include <iostream>
 #include <memory>
 
+#include <torch/torch.h>
+
 #include <mn/mn.hpp>
 
 struct Net : torch::nn::Module {

@@ -12,16 +12,12 @@ namespace mn {
 namespace {
 
 /// Orders a collective after the work on the caller's current stream. Where the device has collectives of its own, they
-/// are enqueued; otherwise, and in debug mode, which reads the values, `call()` runs once the stream is done.
+/// are enqueued; otherwise, and in debug mode, which reads the values, `call()` blocks.
 template <class Enqueue, class Call>
 void in_stream_order(Communicator& comm, const Enqueue& enqueue, const Call& call) {
-  if (comm.device().type == DeviceType::kCpu) return call();
-  const c10::Stream stream = current_stream(comm.device());
   DeviceCollectives* device = comm.debug() ? nullptr : comm.device_collectives();
-  if (device == nullptr) {
-    stream.synchronize();
-    return call();
-  }
+  if (device == nullptr) return call();
+  const c10::Stream stream = current_stream(comm.device());
   device->after(stream.native_handle());
   enqueue(*device);
   device->join(stream.native_handle());
@@ -43,8 +39,7 @@ void GradientAverager::allreduce(FlatBuffer& gradients, std::size_t first, std::
   const at::NoGradGuard no_grad;
   Trace::Scope scope(trace_.get(), "reduce gradients", Trace::Lane::kCommunication);
   if (comm.debug()) {  // before compression: a message about a value names its rank
-    const auto messages = gradients.messages().subspan(first, count);
-    if (comm.device().type != DeviceType::kCpu) current_stream(comm.device()).synchronize();
+    const auto messages = on_current_stream(gradients.messages().subspan(first, count));
     comm.check_grad(messages, 1.0 / comm.size(), gradients.names(first, count));
   }
   const std::uint64_t before = bytes_sent_;
@@ -56,7 +51,7 @@ void GradientAverager::average(std::span<const BufferView> buffers, Communicator
   const double scale = 1.0 / comm.size();
   in_stream_order(
       comm, [&](DeviceCollectives& device) { device.allreduce_grad(buffers, scale); },
-      [&] { comm.allreduce_grad(buffers, scale); });
+      [&] { comm.allreduce_grad(on_current_stream(buffers), scale); });
   if (comm.size() > 1) count_bytes(buffers);
 }
 

@@ -1,0 +1,98 @@
+/// The engine of all converters: shards that are functions of their numbers, made by any number of processes together.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <mn/core/json.hpp>
+#include <mn/core/ranks.hpp>
+#include <mn/data/manifest.hpp>
+#include <mn/data/shard_content.hpp>
+#include <mn/data/shard_reader.hpp>
+
+namespace mn::data {
+
+struct ConvertOptions {
+  std::filesystem::path out;  ///< the dataset's folder; made if absent
+  std::string split = "train";
+  std::int64_t shard_bytes = std::int64_t{256} << 20;  ///< samples go into shards of about this size
+  int threads = 1;                                     ///< of this process; each holds one shard in memory
+  JobRank me = {};                                     ///< which of the processes that call this at once
+  std::function<void(std::int64_t done, std::int64_t total)> progress = {};  ///< of this process; one call at a time
+};
+
+/// A dataset that a conversion makes.
+struct Output {
+  std::filesystem::path folder;
+  std::string split;
+  std::size_t shards = 0;  ///< known after Conversion::open()
+};
+
+/// Where the shards of a unit go to.
+class ShardSink {
+ public:
+  virtual ~ShardSink() = default;
+  /// False if an earlier run made the shard.
+  [[nodiscard]] virtual bool wants(std::size_t shard) = 0;
+  /// Each shard that is wanted, once.
+  virtual void write(std::size_t shard, const ShardContent& content) = 0;
+  /// So many steps of the unit are done. Throws if the conversion is to end.
+  virtual void advance(std::int64_t steps) = 0;
+};
+
+/// A shard file that is there already: to be kept, to be made again, or of other samples.
+enum class Found { kWhole, kUnusable, kForeign };
+
+/// What a converter makes. Shards are numbered through its outputs, and made in units of one or several. Calls come in
+/// the order of the members; those from look_at() to convert() from several threads.
+class Conversion {
+ public:
+  Conversion() = default;
+  virtual ~Conversion() = default;
+  Conversion(const Conversion&) = delete;
+  Conversion& operator=(const Conversion&) = delete;
+
+  /// All that the bits of the shards depend on: a conversion resumes only one with an equal request.
+  [[nodiscard]] virtual nlohmann::json request() const = 0;
+  [[nodiscard]] virtual const std::vector<Output>& outputs() const = 0;
+  /// Looks at the sources, on one rank, and leaves in `scratch` what open() needs. Throws if there is nothing to
+  /// convert.
+  virtual void plan(const std::filesystem::path& scratch) = 0;
+  /// On every rank, and in a run that resumes another without plan().
+  virtual void open(const std::filesystem::path& scratch) = 0;
+  [[nodiscard]] virtual std::size_t units() const = 0;
+  /// The unit's shards are [first_shard(unit), first_shard(unit + 1)); unit may be units().
+  [[nodiscard]] virtual std::size_t first_shard(std::size_t unit) const = 0;
+  /// For progress: files, samples, … of the unit.
+  [[nodiscard]] virtual std::int64_t steps(std::size_t unit) const = 0;
+  /// What a shard from an earlier run is. May throw DataError for a damaged one.
+  [[nodiscard]] virtual Found look_at(std::size_t shard, const ShardReader& found) const = 0;
+  /// Makes the shards of a unit that the sink wants. `sink.write` gets equal contents whatever process calls this.
+  virtual void convert(std::size_t unit, ShardSink& sink) = 0;
+  /// What the samples of an output are. `most`: the largest label in its shards.
+  [[nodiscard]] virtual SampleSpec spec(std::size_t output, std::int64_t most) const = 0;
+  /// The last process calls it before it writes a manifest. Throws if the dataset makes no sense.
+  virtual void check(const ShardTable& table) = 0;
+};
+
+struct ConversionResult {
+  bool complete = false;           ///< this process was the last, and wrote the manifests
+  std::vector<ShardTable> tables;  ///< of each output, if complete
+  std::int64_t shards = 0;         ///< of this process's part
+  std::int64_t kept_shards = 0;    ///< of all processes, if complete: made by an earlier run
+};
+
+/// Processes with options.me of ranks 0 … size − 1 call this at once, each on its part of the units: unit mod size. No
+/// process waits for another, but for rank 0's plan. Shards are published one by one, the manifests when the last
+/// process has finished; after an interruption the same call, by any number of processes, resumes with the shards that
+/// are missing or damaged. Throws UsageError (a dataset, shards or the beginnings of another conversion are there
+/// already, or another conversion writes there), DataError and what the conversion throws.
+ConversionResult run_conversion(Conversion& conversion, const ConvertOptions& options);
+
+/// A source file as request() tells it: path, size and time of change; null if it is absent.
+[[nodiscard]] nlohmann::json source_facts(const std::filesystem::path& file);
+
+}  // namespace mn::data

@@ -1,0 +1,128 @@
+// A conversion's files beside its shards, and their order:
+//
+//   scratch folder   plan   mark   shards   signs of ranks   manifests   − scratch folder   − mark
+//
+// (1) Whatever is stopped after any of these steps resumes: without the mark from the plan on, with it from the shards.
+// (2) Shards and manifests are there only with the mark, or after the end.
+// (3) What another conversion made is never touched.
+#include "data/conversion_folder.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+
+namespace mn::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+void make_folders(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw DataError("cannot make the folder " + folder.string() + ": " + error.message());
+}
+
+/// What keeps a conversion out of the folder; empty if nothing does.
+std::string obstacle_in(const fs::path& folder) {
+  constexpr const char* kElsewhere = ", or choose another folder with --out";
+  std::error_code error;
+  if (fs::exists(folder / kManifestName, error)) {
+    return folder.string() + " holds a dataset already: remove it" + kElsewhere;
+  }
+  if (!fs::exists(folder, error)) return "";
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() != ".h5") continue;
+    return folder.string() + " holds shards of no resumable conversion (" + entry.path().filename().string() +
+           "): remove them" + kElsewhere;
+  }
+  return "";
+}
+
+void sync_entries(const fs::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  ::fsync(fd);  // some file systems can't
+  ::close(fd);
+}
+
+bool is_sign_of_rank(const fs::path& file) {
+  const std::string name = file.filename().string();
+  return name.starts_with("rank-") || name.starts_with(".rank-");
+}
+
+}  // namespace
+
+ConversionFolder::ConversionFolder(const fs::path& out, const Conversion& conversion)
+    : mark_(out / "conversion.json"),
+      scratch_(out / ".conversion"),
+      request_(conversion.request().dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n") {
+  make_folders(scratch_);
+}
+
+ConversionFolder::~ConversionFolder() { ::rmdir(scratch_.c_str()); }
+
+bool ConversionFolder::is_claimed() const {
+  std::error_code error;
+  try {
+    return fs::exists(mark_, error) && read_file(mark_) == request_;
+  } catch (const DataError&) {
+    return false;  // removed in between
+  }
+}
+
+void ConversionFolder::check_free(const Conversion& conversion) const {
+  if (is_claimed()) return;
+  std::string obstacle;
+  if (fs::exists(mark_)) {
+    obstacle = mark_.parent_path().string() +
+               " holds the beginnings of another conversion (conversion.json says which): remove it, or choose another "
+               "folder with --out";
+  }
+  for (const Output& output : conversion.outputs()) {
+    if (obstacle.empty()) obstacle = obstacle_in(output.folder);
+  }
+  // What was found may be what other ranks of this conversion have just begun.
+  if (!obstacle.empty() && !is_claimed()) throw UsageError(obstacle);
+}
+
+void ConversionFolder::claim(Conversion& conversion) const {
+  clear_scratch();
+  try {
+    conversion.plan(scratch_);
+  } catch (...) {
+    clear_scratch();
+    throw;
+  }
+  write_file(mark_, request_);
+}
+
+bool ConversionFolder::is_complete(const Conversion& conversion) const {
+  std::error_code error;
+  return std::ranges::all_of(conversion.outputs(),
+                             [&](const Output& output) { return fs::exists(output.folder / kManifestName, error); });
+}
+
+// Written in a folder of this rank's own, then renamed: the names that write_manifest() uses are for one writer.
+void ConversionFolder::publish(const ShardTable& table, int rank) const {
+  const fs::path own = scratch_ / ("manifest-" + std::to_string(rank));
+  make_folders(own);
+  write_manifest(ShardTable(own.string(), table.split(), table.spec(), table.shards()));
+  fs::rename(own / kManifestName, fs::path(table.folder()) / kManifestName);
+  sync_entries(table.folder());
+}
+
+void ConversionFolder::leave() const {
+  std::error_code ignored;
+  fs::remove_all(scratch_, ignored);
+  fs::remove(mark_, ignored);
+}
+
+void ConversionFolder::clear_scratch() const {
+  for (const auto& entry : fs::directory_iterator(scratch_)) {
+    if (!is_sign_of_rank(entry.path())) fs::remove_all(entry.path());
+  }
+}
+
+}  // namespace mn::data

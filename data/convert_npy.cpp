@@ -1,0 +1,167 @@
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include <mn/core/error.hpp>
+
+#include "data/convert.hpp"
+#include "data/fixed_conversion.hpp"
+#include "data/npy.hpp"
+#include "data/zip.hpp"
+
+namespace mn::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+DType stored_dtype(const NpyArray& array) {
+  const std::string name = array.header().dtype();
+  for (int i = 0; i <= static_cast<int>(DType::kUInt64); ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (name_of(dtype) == name && can_store(dtype)) return dtype;
+  }
+  throw DataError(array.name() + " holds " + name + ", which shards do not: convert it with numpy's astype, e.g. to " +
+                  (array.header().kind == 'f' ? "float32" : "uint8 or int32"));
+}
+
+template <class T>
+std::int64_t widened(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return std::cmp_greater(value, std::numeric_limits<std::int64_t>::max()) ? std::numeric_limits<std::int64_t>::max()
+                                                                           : static_cast<std::int64_t>(value);
+}
+
+/// An integer of numpy's kind b, i or u.
+std::int64_t integer_at(const std::byte* at, const NpyHeader& header) {
+  const bool is_signed = header.kind == 'i';
+  switch (header.item_bytes) {
+    case 1:
+      return is_signed ? widened<std::int8_t>(at) : widened<std::uint8_t>(at);
+    case 2:
+      return is_signed ? widened<std::int16_t>(at) : widened<std::uint16_t>(at);
+    case 4:
+      return is_signed ? widened<std::int32_t>(at) : widened<std::uint32_t>(at);
+    default:
+      return is_signed ? widened<std::int64_t>(at) : widened<std::uint64_t>(at);
+  }
+}
+
+/// An array of samples and one of labels.
+class NpySamples final : public SampleSource {
+ public:
+  NpySamples(NpyArray samples, NpyArray labels) : samples_(std::move(samples)), labels_(std::move(labels)) {
+    const auto& shape = samples_.header().shape;
+    spec_.dtype = stored_dtype(samples_);
+    spec_.shape.assign(shape.begin() + 1, shape.end());
+    if (samples_.header().row_elements() == 0) throw DataError(samples_.name() + " has samples without elements");
+    if (static_cast<std::uint64_t>(spec_.sample_bytes()) > kSampleBytesLimit) {
+      throw DataError(samples_.name() + " has samples of more than 1 GiB, which no shard holds");
+    }
+    if (labels_.header().kind == 'f') {
+      throw DataError(labels_.name() + " holds " + labels_.header().dtype() + ": labels are integers");
+    }
+    if (labels_.header().row_elements() != 1) throw DataError(labels_.name() + " has more than one label a sample");
+    if (samples_.rows() != labels_.rows()) {
+      throw DataError(samples_.name() + " holds " + std::to_string(samples_.rows()) + " samples, " + labels_.name() +
+                      " " + std::to_string(labels_.rows()) + " labels: they do not belong together");
+    }
+  }
+
+  [[nodiscard]] std::int64_t size() const override { return samples_.rows(); }
+  [[nodiscard]] const SampleSpec& spec() const override { return spec_; }
+  [[nodiscard]] std::string name() const override { return labels_.name(); }
+
+  void read(std::int64_t first, std::int64_t last, ByteBuffer& bytes,
+            std::vector<std::int64_t>& labels) const override {
+    bytes.resize((last - first) * samples_.header().row_bytes());
+    samples_.read_rows(first, last, bytes);
+    labels = read_labels(first, last);
+  }
+
+  /// Reads all labels, so that one that does not fit is found before anything is written.
+  void check_labels() const {
+    constexpr std::int64_t kAtOnce = 1 << 16;
+    for (std::int64_t first = 0; first < size(); first += kAtOnce) {
+      (void)stored_labels(read_labels(first, std::min(first + kAtOnce, size())), first, name());
+    }
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::int64_t> read_labels(std::int64_t first, std::int64_t last) const {
+    std::vector<std::int64_t> labels;
+    const std::size_t item = labels_.header().item_bytes;
+    std::vector<std::byte> stored((last - first) * item);
+    labels_.read_rows(first, last, stored);
+    for (std::size_t at = 0; at < stored.size(); at += item) {
+      labels.push_back(integer_at(stored.data() + at, labels_.header()));
+    }
+    return labels;
+  }
+
+  NpyArray samples_;
+  NpyArray labels_;
+  SampleSpec spec_;
+};
+
+/// The array NAME of an .npz file. A deflated one is unpacked into `scratch` at the first time.
+NpyArray open_member(const ZipFile& zip, const std::string& name, const fs::path& scratch, bool planning) {
+  const auto member = std::ranges::find(zip.members(), name + ".npy", &ZipMember::name);
+  const std::string file = zip.file()->path().string();
+  if (member == zip.members().end()) {
+    std::string names;
+    for (const ZipMember& other : zip.members()) {
+      if (other.name.ends_with(".npy"))
+        names += (names.empty() ? "" : ", ") + other.name.substr(0, other.name.size() - 4);
+    }
+    throw DataError(file + " has no array \"" + name + "\", but " + (names.empty() ? "none" : names) +
+                    ": choose with --x and --y");
+  }
+  const std::string shown = file + ": " + name;
+  if (!member->deflated) return {zip.file(), member->begin, member->bytes, shown};
+  const fs::path unpacked = scratch / ("member-" + std::to_string(member - zip.members().begin()));
+  if (planning) zip.unpack(*member, unpacked);
+  return {std::make_shared<const File>(unpacked, File::Mode::kRead), 0, member->bytes, shown};
+}
+
+std::shared_ptr<const SampleSource> checked_samples(NpyArray samples, NpyArray labels, bool planning) {
+  auto source = std::make_shared<NpySamples>(std::move(samples), std::move(labels));
+  if (planning) source->check_labels();
+  return source;
+}
+
+ConversionResult convert_arrays(nlohmann::json request, const std::string& converter, const std::string& source,
+                                decltype(FixedSplit::open) open, const ConvertOptions& options) {
+  FixedConversion conversion({{.output = {options.out, options.split},
+                               .request = std::move(request),
+                               .attributes = {{"converter", converter}, {"source", source}},
+                               .count_classes = true,
+                               .open = std::move(open)}},
+                             options.shard_bytes);
+  return run_conversion(conversion, options);
+}
+
+}  // namespace
+
+ConversionResult convert_npy(const fs::path& samples, const fs::path& labels, const ConvertOptions& options) {
+  return convert_arrays(
+      nlohmann::json::array({source_facts(samples), source_facts(labels)}), "mnshard npy",
+      samples.filename().string() + ", " + labels.filename().string(),
+      [&](const fs::path&, bool planning) { return checked_samples(open_npy(samples), open_npy(labels), planning); },
+      options);
+}
+
+ConversionResult convert_npz(const fs::path& file, const std::string& samples, const std::string& labels,
+                             const ConvertOptions& options) {
+  return convert_arrays(
+      nlohmann::json::array({source_facts(file), samples, labels}), "mnshard npz",
+      file.filename().string() + ": " + samples + ", " + labels,
+      [&](const fs::path& scratch, bool planning) {
+        const ZipFile zip(file);
+        return checked_samples(open_member(zip, samples, scratch, planning),
+                               open_member(zip, labels, scratch, planning), planning);
+      },
+      options);
+}
+
+}  // namespace mn::data

@@ -1,0 +1,194 @@
+// WebDataset → shards.
+//
+// A tar file becomes as many shards as its length calls for, which needs no look into it: shard i of n holds the
+// samples that begin in the i-th of n equal parts of the file. Each tar file is a unit, read once, from its beginning
+// to its end.
+#include <algorithm>
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+
+#include "data/convert_images.hpp"
+#include "data/image_list.hpp"
+#include "data/output_folder.hpp"
+#include "data/webdataset.hpp"
+
+namespace mn::data {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// Files as they are given, and the tar files of folders, sorted.
+std::vector<fs::path> list_tars(const std::vector<std::string>& sources) {
+  std::vector<fs::path> tars;
+  for (const std::string& source : sources) {
+    std::error_code error;
+    if (!fs::is_directory(source, error)) {
+      tars.emplace_back(source);
+      continue;
+    }
+    const auto first = static_cast<std::ptrdiff_t>(tars.size());
+    for (const auto& entry : fs::directory_iterator(source)) {
+      if (entry.path().extension() == ".tar") tars.push_back(entry.path());
+    }
+    std::sort(tars.begin() + first, tars.end());
+    if (tars.size() == static_cast<std::size_t>(first)) throw DataError("there is no .tar file in " + source, true);
+  }
+  return tars;
+}
+
+class TarConversion final : public Conversion {
+ public:
+  TarConversion(std::vector<fs::path> tars, const ImageConvertOptions& options)
+      : tars_(std::move(tars)),
+        options_(options),
+        outputs_{{options.output.out, options.output.split}},
+        left_out_(options.images.skip_bad) {
+    check_split_name(options.output.split);
+  }
+
+  [[nodiscard]] json request() const override {
+    std::uint64_t hash = 0;
+    for (const fs::path& tar : tars_)
+      hash = hash64(source_facts(tar).dump(-1, ' ', false, json::error_handler_t::replace), hash);
+    return {{"converter", "tar"},
+            {"tars", tars_.size()},
+            {"first", source_facts(tars_.front())},
+            {"hash", hash},
+            {"classes", options_.images.classes.empty() ? json() : source_facts(options_.images.classes)},
+            {"split", outputs_[0].split},
+            {"shard_bytes", options_.output.shard_bytes},
+            {"resize", options_.images.resize}};
+  }
+
+  [[nodiscard]] const std::vector<Output>& outputs() const override { return outputs_; }
+
+  void plan(const fs::path&) override {
+    for (const fs::path& tar : tars_) {
+      if (!fs::exists(tar)) throw DataError("there is no tar file " + tar.string());
+    }
+    WebSample sample;
+    (void)WebReader(tars_.front()).next(sample);  // it begins as it should
+    if (!options_.images.classes.empty()) (void)read_class_names(options_.images.classes);
+  }
+
+  void open(const fs::path& scratch) override {
+    scratch_ = scratch;
+    for (const fs::path& tar : tars_) {
+      const auto bytes = static_cast<std::int64_t>(fs::file_size(tar));
+      firsts_.push_back(firsts_.back() + std::max<std::int64_t>(bytes - 1, 0) / options_.output.shard_bytes + 1);
+    }
+    outputs_[0].shards = firsts_.back();
+    if (!options_.images.classes.empty()) class_names_ = read_class_names(options_.images.classes);
+  }
+
+  [[nodiscard]] std::size_t units() const override { return tars_.size(); }
+  [[nodiscard]] std::size_t first_shard(std::size_t unit) const override { return firsts_[unit]; }
+  [[nodiscard]] std::int64_t steps(std::size_t unit) const override {
+    return static_cast<std::int64_t>(firsts_[unit + 1] - firsts_[unit]);
+  }
+
+  [[nodiscard]] Found look_at(std::size_t shard, const ShardReader& found) const override {
+    if (found.header().kind != SampleKind::kEncoded) return Found::kForeign;
+    return options_.images.skip_bad || !fs::exists(note_of(shard)) ? Found::kWhole : Found::kUnusable;
+  }
+
+  void convert(std::size_t unit, ShardSink& sink) override {
+    const std::size_t shards = firsts_[unit + 1] - firsts_[unit];
+    std::vector<bool> wanted(shards);
+    for (std::size_t i = 0; i < shards; ++i) wanted[i] = sink.wants(firsts_[unit] + i);
+    const auto end = static_cast<std::size_t>(std::find(wanted.rbegin(), wanted.rend(), true).base() - wanted.begin());
+
+    WebReader reader(tars_[unit]);
+    ImageIntake intake(options_.images);
+    WebSample sample;
+    bool more = end > 0 && reader.next(sample);
+    for (std::size_t i = 0; i < shards; ++i) {
+      ShardContent content = empty_shard(unit);
+      std::int64_t left_out = 0;
+      for (; more && i < end && part_of(sample, reader.file_bytes(), shards) == i; more = reader.next(sample)) {
+        if (wanted[i] && !add(unit, sample, intake, content)) ++left_out;
+      }
+      if (left_out > 0) write_file(note_of(firsts_[unit] + i), std::to_string(left_out));
+      if (wanted[i]) sink.write(firsts_[unit] + i, content);
+      sink.advance(1);
+    }
+  }
+
+  [[nodiscard]] SampleSpec spec(std::size_t, std::int64_t most) const override {
+    SampleSpec spec;
+    spec.kind = SampleKind::kEncoded;
+    spec.class_names = class_names_;
+    spec.num_classes = class_names_.empty() ? most + 1 : static_cast<std::int64_t>(class_names_.size());
+    return spec;
+  }
+
+  void check(const ShardTable& table) override {
+    if (table.num_samples() == 0) throw DataError("there is no usable sample in " + tars_.front().string());
+    for (std::size_t shard = 0; shard < firsts_.back(); ++shard) {
+      if (fs::exists(note_of(shard))) sum_of_notes_ += std::stoll(read_file(note_of(shard)));
+    }
+  }
+  /// Samples in no shard, counted by check().
+  [[nodiscard]] std::int64_t left_out() const { return sum_of_notes_; }
+
+  [[nodiscard]] std::vector<std::string> errors() const { return left_out_.errors(); }
+
+ private:
+  /// Which of `parts` equal parts of the file the sample begins in.
+  static std::size_t part_of(const WebSample& sample, std::uint64_t file_bytes, std::size_t parts) {
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::size_t>(Wide{sample.at} * parts / file_bytes);
+  }
+
+  /// How many samples were left out of the shard; absent if none.
+  [[nodiscard]] fs::path note_of(std::size_t shard) const { return scratch_ / ("incomplete-" + std::to_string(shard)); }
+
+  [[nodiscard]] ShardContent empty_shard(std::size_t unit) const {
+    ShardContent content = encoded_content(options_.output.shard_bytes);
+    content.attributes = {
+        {"split", outputs_[0].split}, {"converter", "mnshard tar"}, {"source", fs::absolute(tars_[unit]).string()}};
+    return content;
+  }
+
+  /// False if the sample is left out.
+  bool add(std::size_t unit, const WebSample& sample, ImageIntake& intake, ShardContent& content) {
+    try {
+      if (!sample.error.empty()) throw DataError(sample.error);
+      const auto classes = static_cast<std::int64_t>(class_names_.size());
+      if (classes > 0 && sample.label >= classes) {
+        throw DataError("it has label " + std::to_string(sample.label) + ", but " + options_.images.classes.string() +
+                        " names " + std::to_string(classes) + " classes");
+      }
+      intake.add(sample.image, sample.label, sample.key, content);
+      return true;
+    } catch (const DataError& error) {
+      left_out_.add(tars_[unit].string() + ": sample " + sample.key + ": " + error.what());
+      return false;
+    }
+  }
+
+  std::vector<fs::path> tars_;
+  fs::path scratch_;
+  ImageConvertOptions options_;
+  std::vector<Output> outputs_;
+  LeftOut left_out_;
+  std::int64_t sum_of_notes_ = 0;
+  std::vector<std::string> class_names_;
+  std::vector<std::size_t> firsts_ = {0};  // [tars + 1] number of the first shard of each
+};
+
+}  // namespace
+
+ImageConversion convert_tar(const std::vector<std::string>& sources, const ImageConvertOptions& options) {
+  TarConversion conversion(list_tars(sources), options);
+  ImageConversion result;
+  result.conversion = run_conversion(conversion, options.output);
+  result.left_out = conversion.left_out();
+  result.errors = conversion.errors();
+  return result;
+}
+
+}  // namespace mn::data

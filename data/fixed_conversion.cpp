@@ -1,0 +1,106 @@
+#include "data/fixed_conversion.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include <mn/core/error.hpp>
+
+#include "data/output_folder.hpp"
+
+namespace mn::data {
+std::vector<std::int32_t> stored_labels(const std::vector<std::int64_t>& labels, std::int64_t first,
+                                        const std::string& source) {
+  std::vector<std::int32_t> stored;
+  stored.reserve(labels.size());
+  for (const std::int64_t label : labels) {
+    if (label < 0 || label > std::numeric_limits<std::int32_t>::max()) {
+      throw DataError(source + ": sample " + std::to_string(first + static_cast<std::int64_t>(stored.size())) +
+                      " has label " + std::to_string(label) +
+                      "; shards hold labels from 0 to 2147483647 (int32): number the classes");
+    }
+    stored.push_back(static_cast<std::int32_t>(label));
+  }
+  return stored;
+}
+
+void DatasetSource::read(std::int64_t first, std::int64_t last, ByteBuffer& bytes,
+                         std::vector<std::int64_t>& labels) const {
+  std::vector<std::int64_t> indices(last - first);
+  std::iota(indices.begin(), indices.end(), first);
+  RawSamples samples;
+  dataset_->read(indices, samples);
+  bytes = std::move(samples.bytes);
+  labels = std::move(samples.labels);
+}
+
+FixedConversion::FixedConversion(std::vector<FixedSplit> splits, std::int64_t shard_bytes)
+    : splits_(std::move(splits)), shard_bytes_(shard_bytes), sources_(splits_.size()) {
+  for (const FixedSplit& split : splits_) {
+    check_split_name(split.output.split);
+    outputs_.push_back(split.output);
+  }
+}
+
+nlohmann::json FixedConversion::request() const {
+  nlohmann::json splits = nlohmann::json::array();
+  for (const FixedSplit& split : splits_) {
+    splits.push_back({{"split", split.output.split}, {"samples", split.request}, {"attributes", split.attributes}});
+  }
+  return {{"splits", std::move(splits)}, {"shard_bytes", shard_bytes_}};
+}
+
+void FixedConversion::plan(const std::filesystem::path& scratch) {
+  for (std::size_t i = 0; i < splits_.size(); ++i) {
+    sources_[i] = splits_[i].open(scratch, true);
+    if (sources_[i]->size() > 0) continue;
+    throw DataError("there are no samples to convert into " + outputs_[i].folder.string());
+  }
+}
+
+void FixedConversion::open(const std::filesystem::path& scratch) {
+  for (std::size_t i = 0; i < splits_.size(); ++i) {
+    if (!sources_[i]) sources_[i] = splits_[i].open(scratch, false);
+    const std::int64_t size = sources_[i]->size();
+    const std::int64_t step = samples_per_shard(sources_[i]->spec(), shard_bytes_);
+    for (std::int64_t first = 0; first < size; first += step)
+      pieces_.push_back({i, first, std::min(first + step, size)});
+    outputs_[i].shards = static_cast<std::size_t>((size + step - 1) / step);
+  }
+}
+
+std::int64_t FixedConversion::steps(std::size_t unit) const { return pieces_[unit].last - pieces_[unit].first; }
+
+Found FixedConversion::look_at(std::size_t shard, const ShardReader& found) const {
+  const Piece& piece = pieces_[shard];
+  const SampleSpec& spec = sources_[piece.split]->spec();
+  const ShardHeader& header = found.header();
+  const bool same = header.kind == SampleKind::kFixed && header.dtype == spec.dtype && header.shape == spec.shape &&
+                    found.size() == piece.last - piece.first;
+  return same ? Found::kWhole : Found::kForeign;
+}
+
+void FixedConversion::convert(std::size_t unit, ShardSink& sink) {
+  const Piece& piece = pieces_[unit];
+  if (sink.wants(unit)) {
+    const SampleSource& source = *sources_[piece.split];
+    ShardContent content;
+    content.dtype = source.spec().dtype;
+    content.shape = source.spec().shape;
+    std::vector<std::int64_t> labels;
+    source.read(piece.first, piece.last, content.bytes, labels);
+    content.labels = stored_labels(labels, piece.first, source.name());
+    content.attributes = splits_[piece.split].attributes;
+    content.attributes["split"] = outputs_[piece.split].split;
+    sink.write(unit, content);
+  }
+  sink.advance(piece.last - piece.first);
+}
+
+SampleSpec FixedConversion::spec(std::size_t output, std::int64_t most) const {
+  SampleSpec spec = sources_[output]->spec();
+  if (splits_[output].count_classes) spec.num_classes = most + 1;
+  return spec;
+}
+
+}  // namespace mn::data

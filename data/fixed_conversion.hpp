@@ -1,0 +1,93 @@
+/// Samples of one shape → shards.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <mn/core/uninitialized.hpp>
+
+#include "data/conversion.hpp"
+
+namespace mn::data {
+
+/// Samples of one shape that can be read in any order. All members are thread-safe.
+class SampleSource {
+ public:
+  SampleSource() = default;
+  virtual ~SampleSource() = default;
+  SampleSource(const SampleSource&) = delete;
+  SampleSource& operator=(const SampleSource&) = delete;
+
+  [[nodiscard]] virtual std::int64_t size() const = 0;
+  [[nodiscard]] virtual const SampleSpec& spec() const = 0;
+  /// Samples [first, last): their bytes, little endian and in C order, and their labels.
+  virtual void read(std::int64_t first, std::int64_t last, ByteBuffer& bytes,
+                    std::vector<std::int64_t>& labels) const = 0;
+  /// For messages.
+  [[nodiscard]] virtual std::string name() const = 0;
+};
+
+/// As shards hold them. Throws DataError, which begins with `source`, if one does not fit; `first` is the number of the
+/// first label's sample.
+[[nodiscard]] std::vector<std::int32_t> stored_labels(const std::vector<std::int64_t>& labels, std::int64_t first,
+                                                      const std::string& source);
+
+/// A dataset of fixed samples.
+class DatasetSource final : public SampleSource {
+ public:
+  explicit DatasetSource(std::shared_ptr<const Dataset> dataset) : dataset_(std::move(dataset)) {}
+  [[nodiscard]] std::int64_t size() const override { return dataset_->size(); }
+  [[nodiscard]] const SampleSpec& spec() const override { return dataset_->spec(); }
+  void read(std::int64_t first, std::int64_t last, ByteBuffer& bytes, std::vector<std::int64_t>& labels) const override;
+  [[nodiscard]] std::string name() const override { return "the dataset"; }
+
+ private:
+  std::shared_ptr<const Dataset> dataset_;
+};
+
+/// One of the datasets that are made together.
+struct FixedSplit {
+  Output output;
+  nlohmann::json request;                         ///< what the samples depend on
+  std::map<std::string, std::string> attributes;  ///< of every shard
+  bool count_classes = false;                     ///< spec().num_classes is not known before all labels are read
+  /// Opens the samples. `planning`: for the first time, so `scratch` is to be filled and the sources to be checked.
+  std::function<std::shared_ptr<const SampleSource>(const std::filesystem::path& scratch, bool planning)> open;
+};
+
+class FixedConversion final : public Conversion {
+ public:
+  FixedConversion(std::vector<FixedSplit> splits, std::int64_t shard_bytes);
+
+  [[nodiscard]] nlohmann::json request() const override;
+  [[nodiscard]] const std::vector<Output>& outputs() const override { return outputs_; }
+  void plan(const std::filesystem::path& scratch) override;
+  void open(const std::filesystem::path& scratch) override;
+  [[nodiscard]] std::size_t units() const override { return pieces_.size(); }
+  [[nodiscard]] std::size_t first_shard(std::size_t unit) const override { return unit; }
+  [[nodiscard]] std::int64_t steps(std::size_t unit) const override;
+  [[nodiscard]] Found look_at(std::size_t shard, const ShardReader& found) const override;
+  void convert(std::size_t unit, ShardSink& sink) override;
+  [[nodiscard]] SampleSpec spec(std::size_t output, std::int64_t most) const override;
+  void check(const ShardTable&) override {}
+
+ private:
+  /// The samples of a shard.
+  struct Piece {
+    std::size_t split;
+    std::int64_t first;
+    std::int64_t last;
+  };
+
+  std::vector<FixedSplit> splits_;
+  std::int64_t shard_bytes_;
+  std::vector<Output> outputs_;
+  std::vector<std::shared_ptr<const SampleSource>> sources_;  // by split
+  std::vector<Piece> pieces_;                                 // by shard
+};
+
+}  // namespace mn::data

@@ -1,0 +1,68 @@
+#include "data/image_intake.hpp"
+
+#include <algorithm>
+
+#include <mn/core/error.hpp>
+
+namespace mn::data {
+namespace {
+
+/// High: these images are encoded a second time.
+constexpr int kStoredQuality = 95;
+constexpr int kStoredComponents = 3;
+
+std::array<std::uint16_t, 3> hwc_of(int height, int width, int components) {
+  return {static_cast<std::uint16_t>(height), static_cast<std::uint16_t>(width),
+          static_cast<std::uint16_t>(components)};
+}
+
+}  // namespace
+
+void ImageIntake::add(std::span<const std::byte> bytes, std::int32_t label, std::string_view key,
+                      ShardContent& content) {
+  const ImageHeader header = decoder_.open(bytes);
+  if (is_longer(header)) {
+    const Image& image = resized(header);
+    content.add_encoded(writer_.encode(image, kStoredQuality), label,
+                        hwc_of(image.height, image.width, kStoredComponents), key);
+    return;
+  }
+  if (!options_.check_headers_only) (void)decoder_.decode({0, 0, header.width, header.height}, 1, 1, decoded_);
+  content.add_encoded(bytes, label, hwc_of(header.height, header.width, header.components), key);
+}
+
+bool ImageIntake::is_longer(const ImageHeader& header) const {
+  return options_.resize > 0 && std::min(header.width, header.height) > options_.resize;
+}
+
+const Image& ImageIntake::resized(const ImageHeader& header) {
+  const double scale = double(options_.resize) / std::min(header.width, header.height);
+  const int width = std::max(options_.resize, static_cast<int>(header.width * scale + 0.5));
+  const int height = std::max(options_.resize, static_cast<int>(header.height * scale + 0.5));
+  const Box box = decoder_.decode({0, 0, header.width, header.height}, width, height, decoded_);
+  resizer_.resize(decoded_, box, {0, 0, decoded_.width, decoded_.height}, width, height, false, small_);
+  return small_;
+}
+
+ShardContent encoded_content(std::int64_t bytes) {
+  constexpr std::int64_t kMostRoom = std::int64_t{1} << 30;
+  ShardContent content;
+  content.kind = SampleKind::kEncoded;
+  content.bytes.reserve(std::min(bytes, kMostRoom));
+  return content;
+}
+
+void LeftOut::add(const std::string& what) {
+  if (!skip_bad_) throw DataError(what + " (--on-error skip leaves such files out)");
+  const std::lock_guard lock(mutex_);
+  errors_.push_back(what);
+}
+
+std::vector<std::string> LeftOut::errors() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> sorted = errors_;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted;
+}
+
+}  // namespace mn::data

@@ -1,0 +1,83 @@
+/// Which image goes into which shard. The list of images lies in files: 100 M of them do not fit memory.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <mn/core/file.hpp>
+
+namespace mn::data {
+
+struct ImageFile {
+  std::string key;  ///< path relative to the source
+  std::int32_t label = 0;
+};
+
+/// How images are divided into shards.
+struct ImageDivision {
+  bool shuffle = true;  ///< once, over all shards
+  std::uint64_t seed = 0;
+  std::int64_t shard_bytes = std::int64_t{256} << 20;
+};
+
+/// Writes to a file from its beginning to its end, a MiB at a time.
+class FileAppender {
+ public:
+  explicit FileAppender(std::filesystem::path path) : file_(std::move(path), File::Mode::kReplace) {}
+  void append(std::span<const std::byte> bytes);
+  template <class T>
+  void append_value(const T& value) {
+    append(std::as_bytes(std::span(&value, 1)));
+  }
+  /// Needed at the end.
+  void flush();
+  [[nodiscard]] std::uint64_t size() const noexcept { return written_ + pending_.size(); }
+
+ private:
+  File file_;
+  std::uint64_t written_ = 0;
+  std::vector<std::byte> pending_;
+};
+
+/// Takes the images one by one.
+class ImagePlanWriter {
+ public:
+  explicit ImagePlanWriter(std::filesystem::path folder);
+  void add(std::string_view key, std::int32_t label, std::int64_t bytes);
+  [[nodiscard]] std::int64_t size() const noexcept { return size_; }
+  /// Divides what was added. Memory: 4 bytes an image.
+  void finish(const ImageDivision& division);
+
+ private:
+  std::filesystem::path folder_;
+  FileAppender records_;
+  FileAppender ends_;
+  FileAppender sizes_;
+  std::int64_t size_ = 0;
+};
+
+/// What a writer left in a folder. Thread-safe; memory: 8 bytes a shard.
+class ImagePlan {
+ public:
+  /// Throws DataError if the folder's files are absent or damaged.
+  ImagePlan(const std::filesystem::path& folder, const ImageDivision& division);
+  [[nodiscard]] std::int64_t size() const noexcept { return firsts_.back(); }
+  [[nodiscard]] std::size_t shards() const noexcept { return firsts_.size() - 1; }
+  [[nodiscard]] std::int64_t images_in(std::size_t shard) const { return firsts_[shard + 1] - firsts_[shard]; }
+  /// The images of a shard, in their order.
+  [[nodiscard]] std::vector<ImageFile> images_of(std::size_t shard) const;
+
+ private:
+  [[noreturn]] void damaged() const;
+  [[nodiscard]] ImageFile image(std::int64_t index) const;
+
+  ImageDivision division_;
+  File records_;
+  File ends_;
+  std::vector<std::int64_t> firsts_;  // [shards + 1] position of the first image of each
+};
+
+}  // namespace mn::data

@@ -1,0 +1,221 @@
+#include "data/npy.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <string_view>
+
+#include <mn/core/error.hpp>
+
+namespace mn::data {
+namespace {
+
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
+constexpr std::size_t kMostNpyDims = 9;
+constexpr std::int64_t kMostNpyBytes = std::int64_t{1} << 60;
+
+/// Reads the one form of dictionary that numpy writes.
+class DictionaryReader {
+ public:
+  DictionaryReader(std::string_view text, const std::string& file) : rest_(text), file_(file) {}
+
+  void read(NpyHeader& header) {
+    take('{');
+    bool has_type = false, has_order = false, has_shape = false;
+    while (!try_take('}')) {
+      const std::string key = take_string();
+      take(':');
+      if (key == "descr") {
+        read_type(header);
+        has_type = true;
+      } else if (key == "fortran_order") {
+        header.fortran = take_bool();
+        has_order = true;
+      } else if (key == "shape") {
+        header.shape = take_tuple();
+        has_shape = true;
+      } else {
+        damaged("it has a key " + key);
+      }
+      (void)try_take(',');
+    }
+    if (!has_type || !has_order || !has_shape) damaged("descr, fortran_order or shape is missing");
+  }
+
+ private:
+  [[noreturn]] void damaged(const std::string& what) const {
+    throw DataError(file_ + ": its header is damaged (" + what + "): write the array again with numpy.save");
+  }
+
+  void skip_blank() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\n"), rest_.size())); }
+
+  bool try_take(char c) {
+    skip_blank();
+    if (!rest_.starts_with(c)) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+
+  void take(char c) {
+    if (!try_take(c)) damaged(std::string("there is no ") + c);
+  }
+
+  std::string take_string() {
+    skip_blank();
+    const char quote = rest_.empty() ? '\0' : rest_.front();
+    const std::size_t end = quote == '\'' || quote == '"' ? rest_.find(quote, 1) : std::string_view::npos;
+    if (end == std::string_view::npos) damaged("a text is missing");
+    const std::string text(rest_.substr(1, end - 1));
+    rest_.remove_prefix(end + 1);
+    return text;
+  }
+
+  bool take_bool() {
+    skip_blank();
+    for (const auto& [name, value] : {std::pair("True", true), std::pair("False", false)}) {
+      if (!rest_.starts_with(name)) continue;
+      rest_.remove_prefix(std::strlen(name));
+      return value;
+    }
+    damaged("fortran_order is neither True nor False");
+  }
+
+  std::vector<std::int64_t> take_tuple() {
+    std::vector<std::int64_t> numbers;
+    take('(');
+    while (!try_take(')')) {
+      std::int64_t number = -1;
+      const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), number);
+      if (error != std::errc() || number < 0) damaged("its shape has an extent that is no number");
+      rest_.remove_prefix(end - rest_.data());
+      if (rest_.starts_with('L')) rest_.remove_prefix(1);  // Python 2
+      numbers.push_back(number);
+      if (numbers.size() > kMostNpyDims) throw DataError(file_ + " has more than 9 dimensions, which no shard holds");
+      if (!try_take(',') && !rest_.starts_with(')')) damaged("its shape is no tuple");
+    }
+    return numbers;
+  }
+
+  /// "<f4": byte order, kind, bytes.
+  void read_type(NpyHeader& header) {
+    skip_blank();
+    if (rest_.starts_with('[')) throw DataError(file_ + " holds records, not numbers: save one array for each field");
+    const std::string type = take_string();
+    const std::string_view digits = std::string_view(type).substr(std::min<std::size_t>(type.size(), 2));
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), header.item_bytes);
+    const bool whole = error == std::errc() && end == digits.data() + digits.size();
+    const bool known = whole && std::string_view("<>|=").find(type[0]) != std::string_view::npos;
+    const std::string_view sizes = "\1\2\4\10";
+    const bool number = known && std::string_view("biuf").find(type[1]) != std::string_view::npos &&
+                        sizes.find(static_cast<char>(std::min<std::size_t>(header.item_bytes, 9))) != sizes.npos;
+    if (!number)
+      throw DataError(file_ + " holds elements of type \"" + type + "\", which are no numbers that shards hold");
+    header.kind = type[1];
+    header.big_endian = type[0] == '>';
+  }
+
+  std::string_view rest_;
+  const std::string& file_;
+};
+
+std::uint32_t little_endian(std::span<const std::byte> bytes) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) value |= std::to_integer<std::uint32_t>(bytes[i]) << 8 * i;
+  return value;
+}
+
+void check_elements(const NpyHeader& header, std::uint64_t file_bytes, const std::string& file) {
+  if (header.shape.empty())
+    throw DataError(file + " holds one number: an array of one row for each sample is expected");
+  auto bytes = static_cast<std::int64_t>(header.item_bytes);
+  for (const std::int64_t extent : header.shape) {
+    if (extent > 0 && bytes > kMostNpyBytes / extent) throw DataError(file + ": its header is damaged (its shape)");
+    bytes *= extent;
+  }
+  const std::uint64_t there = file_bytes - header.header_bytes;
+  if (there >= static_cast<std::uint64_t>(bytes)) return;
+  throw DataError(file + " is truncated: it holds " + std::to_string(there) + " bytes of elements, its header says " +
+                  std::to_string(bytes));
+}
+
+void swap_bytes(std::span<std::byte> bytes, std::size_t item_bytes) {
+  for (std::size_t i = 0; i < bytes.size(); i += item_bytes) {
+    std::reverse(bytes.begin() + i, bytes.begin() + i + item_bytes);
+  }
+}
+
+}  // namespace
+
+std::string NpyHeader::dtype() const {
+  if (kind == 'b') return "bool";
+  return (kind == 'f' ? "float" : kind == 'i' ? "int" : "uint") + std::to_string(8 * item_bytes);
+}
+
+std::int64_t NpyHeader::row_elements() const {
+  return std::accumulate(shape.begin() + 1, shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+NpyHeader parse_npy_header(std::span<const std::byte> begin, std::uint64_t file_bytes, const std::string& file) {
+  const std::string_view text(reinterpret_cast<const char*>(begin.data()), begin.size());
+  constexpr std::size_t kVersionAt = kNpyMagic.size(), kLengthAt = kVersionAt + 2;
+  if (!text.starts_with(kNpyMagic) || begin.size() < kLengthAt + 4) {
+    throw DataError(file + " is no .npy file: it does not begin as numpy.save's do");
+  }
+  const auto version = std::to_integer<unsigned>(begin[kVersionAt]);
+  const std::size_t length_bytes = version == 1 ? 2 : 4;
+  const std::size_t length = little_endian(begin.subspan(kLengthAt, length_bytes));
+  NpyHeader header;
+  header.header_bytes = kLengthAt + length_bytes + length;
+  if (version < 1 || version > 3 || header.header_bytes > begin.size()) {
+    throw DataError(file + ": its header is damaged, truncated or of another version than 1 to 3");
+  }
+  DictionaryReader(text.substr(kLengthAt + length_bytes, length), file).read(header);
+  check_elements(header, file_bytes, file);
+  return header;
+}
+
+NpyArray::NpyArray(std::shared_ptr<const File> file, std::uint64_t begin, std::uint64_t bytes, std::string name)
+    : file_(std::move(file)), name_(std::move(name)) {
+  std::vector<std::byte> head(std::min<std::uint64_t>(bytes, kMostNpyHeaderBytes));
+  file_->read_at(begin, head);
+  header_ = parse_npy_header(head, bytes, name_);
+  elements_at_ = begin + header_.header_bytes;
+}
+
+void NpyArray::read_rows(std::int64_t first, std::int64_t last, std::span<std::byte> out) const {
+  if (header_.fortran && header_.shape.size() > 1) {
+    read_fortran(first, last, out);
+  } else {
+    file_->read_at(elements_at_ + first * header_.row_bytes(), out);
+  }
+  if (header_.big_endian) swap_bytes(out, header_.item_bytes);
+}
+
+// In the file an element's rows lie side by side: each is one read, of which every value goes to another row.
+void NpyArray::read_fortran(std::int64_t first, std::int64_t last, std::span<std::byte> out) const {
+  const auto& shape = header_.shape;
+  const std::size_t item = header_.item_bytes;
+  const std::int64_t row_bytes = header_.row_bytes();
+  std::vector<std::byte> run((last - first) * item);
+  std::vector<std::int64_t> index(shape.size(), 0);  // of an element in its row, index[0] unused
+  const std::int64_t elements = header_.row_elements();
+  for (std::int64_t at = 0; at < elements; ++at) {
+    std::int64_t to = 0;
+    for (std::size_t d = 1; d < shape.size(); ++d) to = to * shape[d] + index[d];
+    file_->read_at(elements_at_ + (at * shape[0] + first) * item, run);
+    for (std::int64_t row = 0; row < last - first; ++row) {
+      std::memcpy(out.data() + row * row_bytes + to * item, run.data() + row * item, item);
+    }
+    for (std::size_t d = 1; d < shape.size() && ++index[d] == shape[d]; ++d) index[d] = 0;
+  }
+}
+
+NpyArray open_npy(const std::filesystem::path& path) {
+  auto file = std::make_shared<const File>(path, File::Mode::kRead);
+  const std::uint64_t bytes = file->size();
+  return {std::move(file), 0, bytes, path.string()};
+}
+
+}  // namespace mn::data

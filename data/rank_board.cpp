@@ -1,0 +1,143 @@
+// Ranks that know of each other by files.
+//
+// File rank-R holds a JSON document: the job and its size, and
+//   {"state": "planning", "beat": N}                     rank 0 alone, a new N each second
+//   {"state": "failed", "what": TEXT, "exit_code": N}    rank 0 alone: it could not plan
+//   {"state": "finished", "result": …}                   this rank's part is done
+//
+// (1) A file is replaced by rename(2): readers see one document or another, never a part.
+// (2) A file of another job, or of a job of another size, counts as none: a killed run leaves no wrong sign.
+// (3) finish() first writes, then reads. Of two ranks at least the later one sees the other, so the last rank sees all.
+//     (NFS: the rename changes the folder, which makes the client look up anew what it thought absent.)
+// (4) No rank waits for another but in follow(), and there only as long as rank 0 gives signs.
+#include "data/rank_board.hpp"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+
+namespace mn::data {
+namespace {
+
+using nlohmann::json;
+using std::chrono::steady_clock;
+
+constexpr auto kBeat = std::chrono::seconds(1);
+constexpr auto kShortestPause = std::chrono::milliseconds(2);
+constexpr auto kLongestPause = std::chrono::milliseconds(200);
+
+/// What rank 0 threw.
+class PassedOn final : public Error {
+ public:
+  PassedOn(const std::string& what, int exit_code) : Error(what), exit_code_(exit_code) {}
+  [[nodiscard]] int exit_code() const noexcept override { return exit_code_; }
+  [[nodiscard]] bool on_all_ranks() const noexcept override { return true; }
+
+ private:
+  int exit_code_;
+};
+
+/// Calls `sign(0)`, `sign(1)`, … each second until destroyed. A sign that can't be given is left out.
+class Heartbeat {
+ public:
+  explicit Heartbeat(std::function<void(std::int64_t)> sign)
+      : thread_([this, sign = std::move(sign)](const std::stop_token& stop) {
+          std::unique_lock lock(mutex_);
+          for (std::int64_t beat = 0; !stop.stop_requested(); ++beat) {
+            try {
+              sign(beat);
+            } catch (const Error&) {
+            }
+            wake_.wait_for(lock, stop, kBeat, [] { return false; });
+          }
+        }) {}
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;  // last: it uses the others
+};
+
+}  // namespace
+
+RankBoard::RankBoard(std::filesystem::path folder, JobRank me, Patience patience)
+    : folder_(std::move(folder)), me_(std::move(me)), patience_(patience) {
+  std::error_code none;
+  std::filesystem::remove(path_of(me_.rank), none);
+}
+
+std::filesystem::path RankBoard::path_of(int rank) const { return folder_ / ("rank-" + std::to_string(rank)); }
+
+void RankBoard::post(json sign) const {
+  sign["job"] = me_.job;
+  sign["size"] = me_.size;
+  write_file(path_of(me_.rank), sign.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+/// Null if there is none of this job.
+json RankBoard::sign_of(int rank) const {
+  try {
+    json sign = parse_json(read_file(path_of(rank)), "a sign of a rank");
+    const bool ours = sign.value("job", "") == me_.job && sign.value("size", 0) == me_.size;
+    return ours ? sign : json();
+  } catch (const DataError&) {  // absent
+    return {};
+  }
+}
+
+void RankBoard::lead(const std::function<void()>& plan) {
+  if (me_.size == 1) return plan();
+  const auto fail = [&](const std::string& what, int exit_code) {
+    try {
+      post({{"state", "failed"}, {"what", what}, {"exit_code", exit_code}});
+    } catch (const Error&) {  // the first failure counts
+    }
+  };
+  try {
+    const Heartbeat heartbeat([this](std::int64_t beat) { post({{"state", "planning"}, {"beat", beat}}); });
+    plan();
+  } catch (const Error& error) {
+    fail(error.what(), error.exit_code());
+    throw;
+  } catch (const std::exception& error) {
+    fail(error.what(), 1);
+    throw;
+  }
+}
+
+void RankBoard::follow(const std::function<bool()>& is_planned) {
+  auto last_change = steady_clock::now();
+  json last;
+  for (auto pause = kShortestPause; !is_planned(); pause = std::min(2 * pause, kLongestPause)) {
+    const json sign = sign_of(0);
+    if (!sign.is_null() && sign.at("state") == "failed") throw PassedOn(sign.at("what"), sign.at("exit_code"));
+    if (sign != last) last_change = steady_clock::now();
+    last = sign;
+    const auto limit = last.is_null() ? patience_.until_begun : patience_.since_sign;
+    if (steady_clock::now() - last_change > limit) {
+      throw DataError("rank 0 of " + std::to_string(me_.size) + " gave no sign in " + folder_.string() + " for " +
+                      std::to_string(limit.count() / 1000) +
+                      " s: do all ranks see that folder? See what rank 0 says, then run the command again");
+    }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+std::optional<std::vector<json>> RankBoard::finish(const json& result) {
+  if (me_.size == 1) return std::vector{result};
+  post({{"state", "finished"}, {"result", result}});
+  std::vector<json> results(me_.size);
+  results[me_.rank] = result;
+  for (int step = 1; step < me_.size; ++step) {
+    const int rank = (me_.rank + step) % me_.size;
+    json sign = sign_of(rank);
+    if (sign.is_null() || sign.value("state", "") != "finished") return std::nullopt;
+    results[rank] = std::move(sign["result"]);
+  }
+  return results;
+}
+
+}  // namespace mn::data

@@ -1,0 +1,234 @@
+// tar: for each member a header of 512 bytes and the content, padded to 512; two blocks of zeros at the end.
+//
+// Long names and sizes come before their member: as the content of a member of type L (GNU), as records "LENGTH
+// KEY=VALUE\n" of a member of type x (pax), or as a prefix in the header itself (ustar).
+//
+// (1) Every header has a valid checksum, and all content that it announces lies inside the file.
+// (2) Memory is bounded: names by kMostNameBytes, content by its member.
+// Source: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Header Block"; GNU tar's manual, appendix D.
+#include "data/tar.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include <mn/core/error.hpp>
+
+namespace mn::data {
+namespace {
+
+constexpr std::uint64_t kTarBlock = 512;
+constexpr std::uint64_t kTarWindow = 1 << 20;
+constexpr std::uint64_t kMostNameBytes = 1 << 20;  // of a long name or pax records
+
+}  // namespace
+
+struct TarHeader {
+  char name[100];
+  char mode[8], uid[8], gid[8];
+  char size[12];
+  char time[12];
+  char checksum[8];
+  char type;
+  char link[100];
+  char magic[6];
+  char version[2];
+  char owner[32], group[32], major[8], minor[8];
+  char prefix[155];
+  char reserved[12];
+};
+static_assert(sizeof(TarHeader) == kTarBlock);
+
+namespace {
+
+template <std::size_t N>
+std::string_view field(const char (&text)[N]) {
+  return {text, strnlen(text, N)};
+}
+
+/// Octal digits between blanks; or base 256 with the highest bit set, where octal has no room (GNU).
+template <std::size_t N>
+std::optional<std::uint64_t> number(const char (&text)[N]) {
+  std::uint64_t value = 0;
+  if ((text[0] & 0x80) != 0) {
+    if (text[0] != static_cast<char>(0x80)) return {};  // negative, or beyond 64 bits
+    for (std::size_t i = 1; i < N; ++i) {
+      if (value >> 56 != 0) return {};
+      value = value << 8 | static_cast<unsigned char>(text[i]);
+    }
+    return value;
+  }
+  std::string_view digits = field(text);
+  digits.remove_prefix(std::min(digits.find_first_not_of(' '), digits.size()));
+  digits = digits.substr(0, digits.find(' '));
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 8);
+  if (!digits.empty() && (error != std::errc() || end != digits.data() + digits.size())) return {};
+  return value;
+}
+
+/// Sums all bytes, those of the checksum itself as blanks; early tars summed signed bytes.
+bool sum_is_right(const TarHeader& header) {
+  TarHeader copy = header;
+  std::fill(std::begin(copy.checksum), std::end(copy.checksum), ' ');
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&copy);
+  std::uint64_t plain = 0;
+  std::int64_t with_signs = 0;
+  for (std::size_t i = 0; i < sizeof copy; ++i) {
+    plain += bytes[i];
+    with_signs += static_cast<signed char>(bytes[i]);
+  }
+  const auto expected = number(header.checksum);
+  return expected && (*expected == plain || static_cast<std::int64_t>(*expected) == with_signs);
+}
+
+bool all_zeros(std::span<const std::byte> bytes) {
+  return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
+}
+
+std::uint64_t padded(std::uint64_t bytes) { return (bytes + kTarBlock - 1) / kTarBlock * kTarBlock; }
+
+bool is_compressed(std::span<const std::byte> bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return text.starts_with("\x1f\x8b") || text.starts_with("BZh") ||
+         text.starts_with(
+             "\xfd"
+             "7zXZ") ||
+         text.starts_with("\x28\xb5\x2f\xfd");
+}
+
+std::string name_in(const TarHeader& header) {
+  std::string name(field(header.name));
+  const bool has_prefix = std::memcmp(header.magic, "ustar\0", 6) == 0 && header.prefix[0] != '\0';
+  return has_prefix ? std::string(field(header.prefix)) + "/" + name : name;
+}
+
+bool is_regular(const TarHeader& header, const std::string& name) {
+  const bool is_file = header.type == '0' || header.type == '\0' || header.type == '7';
+  return is_file && !name.ends_with('/');  // early tars had no type for folders
+}
+
+/// Devices, folders and pipes have none, whatever their size says.
+std::optional<std::uint64_t> content_bytes(const TarHeader& header) {
+  return header.type >= '3' && header.type <= '6' ? std::optional<std::uint64_t>(0) : number(header.size);
+}
+
+}  // namespace
+
+/// What comes before a member.
+struct TarReader::Extension {
+  std::string name;
+  std::optional<std::uint64_t> size;
+};
+
+TarReader::TarReader(const std::filesystem::path& path) : file_(path, File::Mode::kRead), file_bytes_(file_.size()) {
+  if (is_compressed(bytes_at(0, std::min<std::uint64_t>(file_bytes_, 8)))) {
+    throw DataError(path.string() + " is compressed: unpack it to a .tar file first (gunzip, unzstd, …)");
+  }
+}
+
+void TarReader::damaged(const std::string& what) const {
+  throw DataError(file_.path().string() + " is damaged or no tar file: " + what + " at byte " + std::to_string(at_) +
+                  "; copy it again or make it anew");
+}
+
+std::span<const std::byte> TarReader::bytes_at(std::uint64_t begin, std::uint64_t bytes) {
+  const bool there = begin >= window_at_ && begin - window_at_ + bytes <= window_.size();
+  if (!there) {
+    window_.resize(std::min(std::max(bytes, kTarWindow), file_bytes_ - begin));
+    window_at_ = begin;
+    file_.read_at(begin, window_);
+  }
+  return std::span(window_).subspan(begin - window_at_, bytes);
+}
+
+std::string TarReader::text_at(std::uint64_t begin, std::uint64_t bytes) {
+  if (bytes > kMostNameBytes) damaged("a name of " + std::to_string(bytes) + " bytes");
+  const auto content = bytes_at(begin, bytes);
+  return {reinterpret_cast<const char*>(content.data()), content.size()};
+}
+
+std::span<const std::byte> TarReader::read(const TarMember& member) { return bytes_at(member.begin, member.bytes); }
+
+void TarReader::take_pax(std::string_view records, Extension& extension) const {
+  while (!records.empty() && records.front() != '\0') {
+    std::size_t length = 0;
+    const auto [end, error] = std::from_chars(records.data(), records.data() + records.size(), length);
+    const std::size_t digits = end - records.data();
+    if (error != std::errc() || length <= digits + 1 || length > records.size() || records[length - 1] != '\n') {
+      damaged("a malformed pax record");
+    }
+    const std::string_view record = records.substr(digits + 1, length - digits - 2);
+    const std::string_view key = record.substr(0, record.find('='));
+    const std::string_view value = record.substr(std::min(key.size() + 1, record.size()));
+    if (key == "path") extension.name = value;
+    if (key.starts_with("GNU.sparse.")) damaged("a sparse file, which is not read");
+    if (key == "size") {
+      std::uint64_t size = 0;
+      const auto [stop, wrong] = std::from_chars(value.data(), value.data() + value.size(), size);
+      if (wrong != std::errc() || stop != value.data() + value.size()) damaged("a malformed size");
+      extension.size = size;
+    }
+    records.remove_prefix(length);
+  }
+}
+
+bool TarReader::take_extension(const TarHeader& header, const TarMember& member, Extension& extension) {
+  switch (header.type) {
+    case 'L': {
+      const std::string text = text_at(member.begin, member.bytes);
+      extension.name = text.substr(0, text.find('\0'));
+      return true;
+    }
+    case 'x':
+      take_pax(text_at(member.begin, member.bytes), extension);
+      return true;
+    case 'K':  // the long target of a link
+      return true;
+    case '1':
+    case '2':
+      damaged("\"" + member.name + "\" is a link (write the tar file with --dereference --hard-dereference)");
+    case 'S':
+      damaged("\"" + member.name + "\" is a sparse file, which is not read");
+    default:
+      extension = {};
+      return false;
+  }
+}
+
+std::optional<TarMember> TarReader::next() {
+  Extension extension;
+  for (std::optional<std::uint64_t> extended_at;;) {
+    if (file_bytes_ - at_ < kTarBlock) damaged(at_ == file_bytes_ ? "its end is missing" : "half a header");
+    const auto block = bytes_at(at_, kTarBlock);
+    if (all_zeros(block)) return check_end(), std::nullopt;
+    TarHeader header;
+    std::memcpy(&header, block.data(), sizeof header);
+    if (!sum_is_right(header)) damaged("the checksum of a header differs");
+
+    TarMember member{.name = name_in(header), .header_at = extended_at.value_or(at_), .begin = at_ + kTarBlock};
+    const bool is_file = is_regular(header, member.name);
+    if (is_file && !extension.name.empty()) member.name = extension.name;
+    const auto size = is_file && extension.size ? extension.size : content_bytes(header);
+    if (!size || *size > file_bytes_ - member.begin) damaged("\"" + member.name + "\" is longer than the file");
+    member.bytes = *size;
+    const std::uint64_t next_at = std::min(member.begin + padded(member.bytes), file_bytes_);
+    if (is_file) {
+      at_ = next_at;
+      return member;
+    }
+    const bool extends = take_extension(header, member, extension);
+    extended_at = extends ? std::optional(member.header_at) : std::nullopt;
+    at_ = next_at;
+  }
+}
+
+// Writers pad with zeros, to 10 KiB as a rule. What else follows is another tar file, which other readers may overlook.
+void TarReader::check_end() {
+  while (at_ < file_bytes_) {
+    const auto bytes = bytes_at(at_, std::min(file_bytes_ - at_, kTarWindow));
+    if (!all_zeros(bytes)) damaged("content after the end (two tar files in one? give each by itself)");
+    at_ += bytes.size();
+  }
+}
+
+}  // namespace mn::data

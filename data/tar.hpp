@@ -1,0 +1,58 @@
+/// Reading of tar files: ustar, GNU and pax (POSIX.1-2001), uncompressed.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <mn/core/file.hpp>
+
+namespace mn::data {
+
+struct TarMember {
+  std::string name;
+  std::uint64_t header_at = 0;  ///< where the member begins in the file, with its long name if it has one
+  std::uint64_t begin = 0;      ///< where its content begins
+  std::uint64_t bytes = 0;
+};
+
+struct TarHeader;
+
+/// Goes through the regular files of a tar file, in order. Folders and what else is no file are passed over.
+///
+/// Errors are DataError that names the tar file and what is wrong: damaged headers, an end that is missing, content
+/// after the end, links (their content is elsewhere), sparse files, compression.
+class TarReader {
+ public:
+  explicit TarReader(const std::filesystem::path& path);
+
+  /// Of the tar file.
+  [[nodiscard]] std::uint64_t file_bytes() const noexcept { return file_bytes_; }
+  /// No value at the end.
+  [[nodiscard]] std::optional<TarMember> next();
+  /// The member's content, valid until the next call. Reading in order reads the file once, a MiB at a time.
+  [[nodiscard]] std::span<const std::byte> read(const TarMember& member);
+
+ private:
+  struct Extension;
+
+  [[noreturn]] void damaged(const std::string& what) const;
+  std::span<const std::byte> bytes_at(std::uint64_t begin, std::uint64_t bytes);
+  std::string text_at(std::uint64_t begin, std::uint64_t bytes);
+  /// Whether the member tells of the next one.
+  bool take_extension(const TarHeader& header, const TarMember& member, Extension& extension);
+  void take_pax(std::string_view records, Extension& extension) const;
+  void check_end();
+
+  File file_;
+  std::uint64_t file_bytes_;
+  std::uint64_t at_ = 0;  // of the next header
+  std::uint64_t window_at_ = 0;
+  std::vector<std::byte> window_;
+};
+
+}  // namespace mn::data

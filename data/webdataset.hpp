@@ -1,0 +1,43 @@
+/// The samples of a WebDataset: members of a tar file that follow one another and have one name but for what comes
+/// after its first dot. Source: the WebDataset library's group_by_keys.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/tar.hpp"
+
+namespace mn::data {
+
+/// An image and a label. What is wrong with the sample, if anything, is in `error`: the rest is then incomplete.
+struct WebSample {
+  std::string key = {};  ///< the members' name up to the first dot in its last part
+  std::uint64_t at = 0;  ///< where its first member begins in the tar file
+  std::vector<std::byte> image = {};
+  std::int32_t label = 0;
+  std::string error = {};
+};
+
+/// Goes through the samples of a tar file. Throws DataError if the tar file itself is damaged.
+class WebReader {
+ public:
+  explicit WebReader(const std::filesystem::path& path) : tar_(path) {}
+  [[nodiscard]] std::uint64_t file_bytes() const noexcept { return tar_.file_bytes(); }
+  /// Fills `sample`, whose memory is used again; false at the end.
+  bool next(WebSample& sample);
+
+ private:
+  void add(const TarMember& member, const std::string& extension, WebSample& sample);
+
+  TarReader tar_;
+  std::optional<TarMember> ahead_;
+  bool has_begun_ = false;
+  bool has_image_ = false;  // of the sample under way
+  bool has_label_ = false;
+};
+
+}  // namespace mn::data

@@ -1,0 +1,33 @@
+#include "exported/options.hpp"
+
+#include <mn/core/error.hpp>
+
+namespace mn::jobs {
+
+void declare_options(Options& options, ExportedOptions& given) {
+  options.add("model", given.model, "FILE", "the model, as torch.export.save has written it (.pt2)");
+  options.add("evaluation-model", given.evaluation_model, "FILE",
+              "the same model exported in evaluation mode; default: --model with dropout and batch norm switched");
+  options.add("train", given.train, "DIR", "shards to train on, made by mnshard");
+  options.add("validation", given.validation, "DIR", "shards to validate on after each epoch; default: none");
+  options.add("loss", given.loss, "NAME", "between the model's output and the target: cross_entropy or mse",
+              {"cross_entropy", "mse"});
+  options.add("target", given.target, "NAME",
+              "label: of the sample; next: for each element of the sample the one after it; input: the sample itself",
+              {"label", "next", "input"});
+  add_common_options(options, given);
+  options.add("optimizer", given.optimizer, "NAME", "sgd, adam or adamw", {"sgd", "adam", "adamw"});
+  options.add("lr", given.lr, "learning rate", 0);
+  options.add("momentum", given.momentum, "of sgd", 0, 1);
+  options.add("weight-decay", given.weight_decay, "of the optimizer, on all parameters", 0);
+  options.add("loaderjob", given.loaderjob, "threads of each rank that read and decode", 1, 1024);
+}
+
+void check_options(const ExportedOptions& given) {
+  if (given.model.empty()) {
+    throw UsageError("--model is missing: the file that torch.export.save has written (docs/training.md)");
+  }
+  if (given.train.empty()) throw UsageError("--train is missing: the folder with shards that mnshard has made");
+}
+
+}  // namespace mn::jobs

@@ -1,0 +1,42 @@
+/// Reading from a file server that may be in trouble for a while.
+#pragma once
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include <mn/core/error.hpp>
+
+namespace mn::data {
+
+inline constexpr std::array kRetryPauses = {std::chrono::milliseconds(100), std::chrono::milliseconds(500),
+                                            std::chrono::milliseconds(2000)};
+
+/// Whether the error is one that a file server gives for a while, when it or the network has trouble.
+[[nodiscard]] inline bool may_pass(const FileError& error) noexcept {
+  return error.error_number() == EIO || error.error_number() == ESTALE || error.error_number() == ETIMEDOUT;
+}
+
+/// What read() returns. Where it throws an error that may pass, calls recover() and read() again, after each of the
+/// pauses; then throws that error.
+template <class Read, class Recover>
+decltype(auto) with_retries(const Read& read, const Recover& recover) {
+  for (std::size_t attempt = 0;; ++attempt) {
+    try {
+      return read();
+    } catch (const FileError& error) {
+      if (!may_pass(error)) throw;
+      if (attempt == kRetryPauses.size()) {
+        throw FileError(std::string(error.what()) + ", at each of " + std::to_string(attempt + 1) +
+                            " attempts: see to the file server, or allow for damaged samples",
+                        error.error_number());
+      }
+    }
+    std::this_thread::sleep_for(kRetryPauses[attempt]);
+    recover();
+  }
+}
+
+}  // namespace mn::data

@@ -1,0 +1,82 @@
+/// What a rank keeps of the shards that it reads: open files with their indexes, and blocks of fixed samples.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+
+#include <mn/data/lru_cache.hpp>
+#include <mn/data/order.hpp>
+
+namespace mn::data {
+
+/// What reading may hold open and in memory, for each process. The defaults have room for what default_order() reads
+/// from at a time.
+struct ShardDatasetOptions {
+  std::int64_t open_shards = kMostOpenFiles;
+  std::int64_t index_bytes = kMostIndexBytes + (std::int64_t{8} << 20);   ///< of open shards
+  std::int64_t cache_bytes = kMostLiveBytes + (std::int64_t{128} << 20);  ///< of blocks that are not used up
+};
+
+/// Thread-safe. A Reader has size(), index_bytes(), block_samples(), block_bytes(block) and load_block(block) → shared
+/// pointer to its Block, null if that is damaged.
+template <class Reader>
+class ShardCache {
+ public:
+  using Block = typename Reader::Block;
+
+  /// `data_bytes`: of all blocks of the dataset. Where they have room, all stay; else a block goes when each of its
+  /// samples has been asked for.
+  ShardCache(const ShardDatasetOptions& options, std::int64_t data_bytes)
+      : options_(options),
+        data_bytes_(data_bytes),
+        block_room_(options.cache_bytes),
+        readers_(options.index_bytes),
+        blocks_(options.cache_bytes) {}
+
+  /// The shard's reader, by `open()` → shared pointer to Reader if it is not open.
+  template <class Open>
+  [[nodiscard]] std::shared_ptr<const Reader> reader(std::size_t shard, const Open& open) {
+    return readers_.get(shard, [&]() -> typename LruCache<Reader>::Made {
+      std::shared_ptr<const Reader> opened = open();
+      // One limit for both: a file costs its share of the handles, or of the memory.
+      const std::int64_t cost = std::max(opened->index_bytes(), options_.index_bytes / options_.open_shards);
+      return {std::move(opened), cost};
+    });
+  }
+
+  /// Closes a shard; the next reader() opens it again.
+  void close(std::size_t shard) { readers_.erase(shard); }
+
+  /// The block, for one of its samples.
+  [[nodiscard]] std::shared_ptr<const Block> block(const Reader& reader, std::size_t shard, std::int64_t number) {
+    const std::uint64_t key = static_cast<std::uint64_t>(shard) << 32 | static_cast<std::uint64_t>(number);
+    return blocks_.get(key, [&]() -> typename LruCache<Block>::Made {
+      const std::int64_t samples = std::min(reader.block_samples(), reader.size() - number * reader.block_samples());
+      return {reader.load_block(number), reader.block_bytes(number),
+              data_bytes_ <= block_room_ ? LruCache<Block>::kUnlimited : samples};
+    });
+  }
+
+  /// For one of `ranks` ranks that read about equally much: it uses fewer blocks at a time, but keeps small data whole.
+  /// To be called before samples are read.
+  void share(int ranks) {
+    if (data_bytes_ <= kFullShuffleBytes) return;
+    constexpr std::int64_t kForEach = std::int64_t{64} << 20;
+    block_room_ = std::min(options_.cache_bytes, kForEach + options_.cache_bytes / ranks);
+    blocks_.set_capacity(block_room_);
+  }
+
+  /// Memory of indexes (or their share of the handles) and blocks at present.
+  [[nodiscard]] std::int64_t index_bytes() const { return readers_.used(); }
+  [[nodiscard]] std::int64_t block_bytes() const { return blocks_.used(); }
+
+ private:
+  ShardDatasetOptions options_;
+  std::int64_t data_bytes_;
+  std::int64_t block_room_;
+  LruCache<Reader> readers_;
+  LruCache<Block> blocks_;
+};
+
+}  // namespace mn::data

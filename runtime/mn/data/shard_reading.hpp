@@ -1,0 +1,31 @@
+/// One read of samples from shards.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <mn/data/dataset.hpp>
+#include <mn/data/manifest.hpp>
+#include <mn/data/shard_cache.hpp>
+#include <mn/data/shard_reader.hpp>
+
+namespace mn::data {
+
+/// A shard table, and what this process holds of its shards.
+struct OpenShards {
+  OpenShards(ShardTable shards, const ShardDatasetOptions& options, std::shared_ptr<IoCounters> io)
+      : table(std::move(shards)), cache(options, table.total_bytes()), counters(std::move(io)) {}
+
+  ShardTable table;
+  ShardCache<ShardReader> cache;
+  std::shared_ptr<IoCounters> counters;
+};
+
+/// Dataset::read() of samples of these shards. Thread-safe.
+void read_samples(OpenShards& shards, std::span<const std::int64_t> indices, RawSamples& out,
+                  std::vector<SampleError>* damaged);
+
+}  // namespace mn::data

@@ -1,0 +1,122 @@
+// Divides the samples of a step between ranks, so that a rank keeps to its lanes.
+//
+// A rank reads few bytes in vain and opens few files if it takes, step after step, the samples of the same lanes: it
+// then uses up the blocks that it reads and the files that it opens. But every rank must take equally many of each
+// step, and R ranks divide the lanes only sometimes. Let a = lanes div R and c = lanes mod R.
+//
+//   own lanes     lane i < a·R belongs to rank i mod R
+//   shared lanes  lane a·R + j serves the ranks r with r mod c = j, as far as their own lanes leave them short
+//   leftovers     go, in the order of lanes, to the ranks that are still short
+//
+// With more ranks than lanes (a = 0) all samples are leftovers: sorted by lane, cut into equal parts.
+//
+// (1) Rank r takes ⌈(r + 1)·G/R⌉ − ⌈r·G/R⌉ samples of a step of G: those who take one more are spread evenly, so that
+//     a short step is cut where the others are.
+// (2) The division is a function of the counts of the lanes alone: every rank computes the same one, and no message is
+//     needed.
+// (3) If R divides G and the step lies within one window's complete rounds, a rank's own lanes never give it more than
+//     its share. Proof: of G neighboring positions, those in own lanes take whole runs of R residues equally often;
+//     what is left is one run at the end of a round, residues [R − u, R), and one at the beginning of the next, [0, v),
+//     where u + v ≡ −c mod R. So ranks differ by one, and for each end of a round within the step c neighboring ranks
+//     lack one, which are c different residues mod c unless they reach over rank R − 1.
+// (4) So a shared lane serves about R / c ranks, again and again the same ones, and all ranks together read about
+//     R / lanes more blocks than there are.
+//
+// Cost: O(lanes + ranks) additions a step; memory: the chunks of the windows that the step touches.
+#include <algorithm>
+#include <numeric>
+
+#include <mn/data/step_division.hpp>
+
+namespace mn::data {
+namespace {
+
+/// Hands the samples of lanes to ranks and remembers what one of them got.
+class Dealer {
+ public:
+  Dealer(std::span<const std::int64_t> counts, int rank, int ranks)
+      : counts_(counts), taken_(counts.size()), rank_(rank), left_(ranks) {
+    const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+    const auto begin = [&](std::int64_t r) { return (r * total + ranks - 1) / ranks; };
+    for (int r = 0; r < ranks; ++r) left_[r] = begin(r + 1) - begin(r);
+  }
+
+  /// As many samples of the lane as it has and the rank needs.
+  void deal(std::int64_t lane, std::int64_t rank) {
+    const std::int64_t count = std::min(counts_[lane] - taken_[lane], left_[rank]);
+    if (count == 0) return;
+    if (rank == rank_) pieces_.push_back({lane, taken_[lane], count});
+    taken_[lane] += count;
+    left_[rank] -= count;
+  }
+
+  void deal_leftovers() {
+    std::int64_t lane = 0;
+    for (std::size_t rank = 0; rank < left_.size(); ++rank) {
+      while (left_[rank] > 0) {
+        deal(lane, static_cast<std::int64_t>(rank));
+        if (taken_[lane] == counts_[lane]) ++lane;
+      }
+    }
+  }
+
+  std::vector<LanePiece> pieces() && { return std::move(pieces_); }
+
+ private:
+  std::span<const std::int64_t> counts_;
+  std::vector<std::int64_t> taken_;
+  std::int64_t rank_;
+  std::vector<std::int64_t> left_;  // by rank: how many it still gets
+  std::vector<LanePiece> pieces_;
+};
+
+}  // namespace
+
+std::vector<LanePiece> divide_lanes(std::span<const std::int64_t> counts, int rank, int ranks) {
+  const auto lanes = static_cast<std::int64_t>(counts.size());
+  const std::int64_t own = lanes / ranks * ranks;
+  Dealer dealer(counts, rank, ranks);
+  for (std::int64_t lane = 0; lane < own; ++lane) dealer.deal(lane, lane % ranks);
+  if (own > 0 && own < lanes) {
+    for (std::int64_t r = 0; r < ranks; ++r) dealer.deal(own + r % (lanes - own), r);
+  }
+  dealer.deal_leftovers();
+  return std::move(dealer).pieces();
+}
+
+const OrderWindow& StepDivision::window(std::int64_t number) {
+  const auto found =
+      std::find_if(windows_.begin(), windows_.end(), [&](const auto& w) { return w.number() == number; });
+  return found != windows_.end() ? *found : windows_.emplace_back(order_, number);
+}
+
+std::vector<std::int64_t> StepDivision::samples(std::int64_t first, std::int64_t last, int rank, int ranks) {
+  const auto stretches = order_.stretches(first, last);
+  if (stretches.empty()) return {};
+  while (!windows_.empty() && windows_.front().number() < stretches.front().window) windows_.pop_front();
+  std::vector<std::vector<OrderWindow::Rounds>> rounds;
+  std::vector<std::int64_t> counts(order_.lanes());
+  for (const auto& stretch : stretches) {
+    rounds.push_back(window(stretch.window).rounds(stretch.first, stretch.last));
+    for (std::size_t lane = 0; lane < counts.size(); ++lane) counts[lane] += rounds.back()[lane].count();
+  }
+
+  std::vector<std::int64_t> samples;
+  samples.reserve((last - first) / ranks + 1);
+  for (const LanePiece& piece : divide_lanes(counts, rank, ranks)) {
+    std::int64_t skip = piece.first;
+    std::int64_t left = piece.count;
+    for (std::size_t s = 0; s < stretches.size() && left > 0; ++s) {
+      const OrderWindow::Rounds in = rounds[s][piece.lane];
+      const std::int64_t take = std::clamp<std::int64_t>(in.count() - skip, 0, left);
+      for (std::int64_t i = 0; i < take; ++i) {
+        samples.push_back(window(stretches[s].window).sample(piece.lane, in.first + skip + i));
+      }
+      skip = std::max<std::int64_t>(skip - in.count(), 0);
+      left -= take;
+    }
+  }
+  return samples;
+}
+
+}  // namespace mn::data

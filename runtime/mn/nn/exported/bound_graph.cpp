@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <sstream>
+
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/nn/exported/bound_graph.hpp>
+#include <mn/nn/exported/enumerations.hpp>
+
+namespace mn::exported {
+namespace {
+
+/// "Float [any, 3, up to 64]"
+std::string form_of_input(const Input& input) {
+  std::string text = std::string(toString(scalar_type_of(input.dtype))) + " [";
+  for (std::size_t i = 0; i < input.extents.size(); ++i) {
+    const auto [least, most] = input.extents[i];
+    const std::string any = most == Extent().most ? "any" : "up to " + std::to_string(most);
+    text += (i > 0 ? ", " : "") + (least == most ? std::to_string(most) : any);
+  }
+  return text + "]";
+}
+
+std::string form_of_tensor(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << toString(tensor.scalar_type()) << " " << tensor.sizes();
+  return text.str();
+}
+
+bool is_same_kind(at::ScalarType a, at::ScalarType b) {
+  return c10::isIntegralType(a, true) == c10::isIntegralType(b, true) && c10::isComplexType(a) == c10::isComplexType(b);
+}
+
+bool admits(const Input& input, const at::Tensor& given) {
+  if (!is_same_kind(given.scalar_type(), scalar_type_of(input.dtype))) return false;
+  return std::ranges::equal(input.extents, given.sizes(), [](const Extent& extent, std::int64_t size) {
+    return extent.least <= size && size <= extent.most;
+  });
+}
+
+void check_dtype(const Input& input, const std::string& source) {
+  if (input.kind != Input::Kind::kUser) return;
+  try {
+    (void)scalar_type_of(input.dtype);
+  } catch (const UnknownForm& unknown) {
+    throw DataError(source + ": input " + json_quoted(input.value) + " has " + unknown.what());
+  }
+}
+
+/// Which input is the buffer that an output becomes; no value for the user's outputs.
+std::optional<std::size_t> buffer_of(const Output& output, const std::vector<Input>& inputs,
+                                     const std::string& source) {
+  if (output.buffer.empty()) return std::nullopt;
+  const auto found = std::ranges::find_if(
+      inputs, [&](const Input& input) { return input.kind == Input::Kind::kBuffer && input.target == output.buffer; });
+  if (found != inputs.end()) return static_cast<std::size_t>(found - inputs.begin());
+  throw DataError(source + ": an output changes the buffer " + json_quoted(output.buffer) + ", which is no input");
+}
+
+}  // namespace
+
+BoundGraph::BoundGraph(const Program& program, Mode mode, std::vector<at::Tensor> tensors, const std::string& source)
+    : source_(source), inputs_(program.inputs), tensors_(std::move(tensors)), runner_(program, mode, source) {
+  for (const Input& input : inputs_) check_dtype(input, source);
+  is_replaced_.resize(inputs_.size());
+  for (const Output& output : program.outputs) {
+    buffers_.push_back(buffer_of(output, inputs_, source));
+    if (buffers_.back()) is_replaced_[*buffers_.back()] = true;
+  }
+}
+
+c10::Device BoundGraph::device_of(const std::vector<at::Tensor>& inputs) const {
+  for (const at::Tensor& tensor : tensors_) {
+    if (tensor.defined()) return tensor.device();
+  }
+  return inputs.empty() ? c10::Device(c10::kCPU) : inputs.front().device();
+}
+
+std::vector<at::Tensor> BoundGraph::run(const std::vector<at::Tensor>& inputs) const {
+  std::vector<c10::IValue> values;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i].kind != Input::Kind::kUser) {
+      // Autograd keeps the memory that a buffer had.
+      const at::Tensor tensor = is_replaced_[i] ? tensors_[i].detach() : tensors_[i];
+      values.emplace_back(tensor.defined() ? c10::IValue(tensor) : c10::IValue());
+      continue;
+    }
+    const std::string what = source_ + ": input " + json_quoted(inputs_[i].value);
+    if (next == inputs.size()) throw ArgumentError(what + " was not given");
+    if (!inputs[next].defined()) throw ArgumentError(what + " is undefined");
+    if (!admits(inputs_[i], inputs[next])) {
+      throw ArgumentError(what + " is " + form_of_tensor(inputs[next]) + ", but the model was exported for " +
+                          form_of_input(inputs_[i]) + ": torch.export's dynamic_shapes says which sizes vary");
+    }
+    values.emplace_back(inputs[next++]);
+  }
+  if (next != inputs.size()) {
+    throw ArgumentError(source_ + " takes " + std::to_string(next) + " inputs, but was given " +
+                        std::to_string(inputs.size()));
+  }
+
+  const std::vector<c10::IValue> results = runner_.run(std::move(values), device_of(inputs));
+  std::vector<at::Tensor> outputs;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const at::Tensor result = results[i].isNone() ? at::Tensor() : results[i].toTensor();
+    if (!buffers_[i]) {
+      outputs.push_back(result);
+    } else if (result.defined()) {
+      at::Tensor(tensors_[*buffers_[i]]).set_data(result.detach().clone());
+    }
+  }
+  return outputs;
+}
+
+void BoundGraph::move_constants(c10::Device device) {
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (!is_state(inputs_[i]) && tensors_[i].defined()) tensors_[i].set_data(tensors_[i].to(device));
+  }
+}
+
+}  // namespace mn::exported

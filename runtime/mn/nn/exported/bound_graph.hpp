@@ -1,0 +1,43 @@
+/// An exported program with the tensors that it runs on.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include <mn/nn/exported/graph_runner.hpp>
+#include <mn/nn/exported/program.hpp>
+
+namespace mn::exported {
+
+/// Runs a program's graph on tensors that it shares with a module.
+class BoundGraph {
+ public:
+  /// `tensors` has one for each input of the program, undefined for what run() is given and for literals. Throws
+  /// DataError as GraphRunner does.
+  BoundGraph(const Program& program, Mode mode, std::vector<at::Tensor> tensors, const std::string& source);
+
+  /// Takes the user's inputs, in order, and returns the user's outputs. Throws ArgumentError if the inputs do not match
+  /// the graph, and Error as GraphRunner::run() does.
+  [[nodiscard]] std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs) const;
+
+  /// Moves the tensors that are no parameters and no persistent buffers.
+  void move_constants(c10::Device device);
+
+  [[nodiscard]] bool is_evaluation() const noexcept { return runner_.is_evaluation(); }
+
+ private:
+  [[nodiscard]] c10::Device device_of(const std::vector<at::Tensor>& inputs) const;
+
+  std::string source_;
+  std::vector<Input> inputs_;
+  std::vector<at::Tensor> tensors_;                  // one for each input
+  std::vector<bool> is_replaced_;                    // by input: an output becomes this buffer
+  std::vector<std::optional<std::size_t>> buffers_;  // by output: the input that it becomes
+  GraphRunner runner_;
+};
+
+}  // namespace mn::exported

@@ -1,0 +1,237 @@
+// From an exported program to calls of libtorch's dispatcher.
+//
+// The constructor turns each node into a step: the operator, a source for each argument of its schema (what the node
+// gives, else the schema's default), and the slots of its results. run() only fills a stack, calls, and stores.
+//
+// (1) Values lie in slots, numbered as they are made; the inputs come first.
+// (2) A value is released after the last step that reads it, so memory is what autograd keeps and what is still needed.
+// (3) In the mode kEvaluation every switch of is_training_switch() is off, a node that writes to a buffer is left out
+//     (its result is the buffer as it is), and an operator that remains random is an error.
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/nn/exported/graph_runner.hpp>
+#include <mn/nn/exported/number_operators.hpp>
+#include <mn/nn/exported/training_switches.hpp>
+
+namespace mn::exported {
+namespace {
+
+using c10::IValue;
+
+/// "torch.ops.aten.add.Tensor"; no value if libtorch has no such operator.
+std::optional<c10::OperatorHandle> find_operator(const std::string& target) {
+  const std::string begin = "torch.ops.";
+  const std::size_t name = target.find('.', begin.size()) + 1, overload = target.find('.', name) + 1;
+  if (!target.starts_with(begin) || name == 0 || overload == 0) return std::nullopt;
+  std::string variant = target.substr(overload);
+  if (variant == "default") variant.clear();
+  const std::string space = target.substr(begin.size(), name - 1 - begin.size());
+  return c10::Dispatcher::singleton().findSchema(
+      {space + "::" + target.substr(name, overload - 1 - name), std::move(variant)});
+}
+
+const Argument* find_input(const Node& node, const std::string& name) {
+  const auto found = std::ranges::find(node.inputs, name, &NamedArgument::name);
+  return found == node.inputs.end() ? nullptr : &found->value;
+}
+
+bool has_switch(const Node& node, const c10::FunctionSchema& schema) {
+  return std::ranges::any_of(schema.arguments(),
+                             [&](const c10::Argument& parameter) { return is_training_switch(node, parameter); });
+}
+
+/// The exporting machine's choice, which is off where that one had no GPU.
+bool is_cudnn_switch(const c10::Argument& parameter) { return parameter.name().starts_with("cudnn_enable"); }
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+GraphRunner::GraphRunner(const Program& program, Mode mode, const std::string& source) : mode_(mode), source_(source) {
+  for (const Input& input : program.inputs) {
+    slots_.define(input.value);
+    is_buffer_.push_back(input.kind == Input::Kind::kBuffer);
+  }
+  const Node* current = nullptr;
+  try {
+    for (const Node& node : program.nodes) {
+      current = &node;
+      add(node);
+    }
+    current = nullptr;
+    for (const Output& output : program.outputs) {
+      const bool dropped = mode_ == Mode::kEvaluation && !output.buffer.empty();
+      const Argument value = dropped ? Argument{} : output.value;
+      const auto* name = std::get_if<ValueName>(&value.value);
+      if (name != nullptr) output_slots_.push_back(slots_.of(name->name));
+      // Outputs are tensors or none.
+      static const c10::Argument kWanted("output", c10::OptionalType::ofTensor());
+      outputs_.push_back(make_source(value, kWanted, slots_));
+    }
+  } catch (const UnknownForm& unknown) {
+    throw DataError(source_ + ": " + (current != nullptr ? current->what : "an output") + " has " + unknown.what());
+  }
+  find_finished();
+}
+
+void GraphRunner::add(const Node& node) {
+  Step step{.what = node.what, .call = {}, .grad = node.grad, .autocast = node.autocast};
+  std::vector<std::string> values;
+  for (const NamedArgument& input : node.inputs) append_values(values, input.value);
+  for (const std::string& value : values) step.reads.push_back(slots_.of(value));
+  if (find_number_operator(node.target) != nullptr) return add_number_operator(node, std::move(step));
+  add_operator(node, std::move(step));
+}
+
+void GraphRunner::add_number_operator(const Node& node, Step step) {
+  const NumberOperator& known = *find_number_operator(node.target);
+  if (node.inputs.size() != known.operands) throw UnknownForm("a wrong number of operands");
+  for (const NamedArgument& input : node.inputs) step.arguments.push_back(make_number_source(input.value, slots_));
+  for (const Argument& output : node.outputs) step.results.push_back(define(output));
+  step.call = known.call;
+  steps_.push_back(std::move(step));
+}
+
+void GraphRunner::add_operator(const Node& node, Step step) {
+  const auto found = find_operator(node.target);
+  if (!found) throw UnknownForm("an operator that this libtorch does not have");
+  const c10::FunctionSchema& schema = found->schema();
+  if (skip(node, schema)) return;
+  const bool is_random = found->hasTag(at::Tag::nondeterministic_seeded);
+  if (mode_ == Mode::kEvaluation && is_random && !has_switch(node, schema)) {
+    throw UnknownForm(
+        "random numbers that can't be turned off for evaluation: export the model in evaluation mode, too");
+  }
+  for (const c10::Argument& parameter : schema.arguments()) step.arguments.push_back(source_of(node, parameter));
+  for (const NamedArgument& input : node.inputs) {
+    if (schema.argumentIndexWithName(input.name)) continue;
+    throw UnknownForm("the argument " + json_quoted(input.name) + ", which the operator does not have");
+  }
+  for (const Argument& output : node.outputs) step.results.push_back(define(output));
+  step.call = [handle = *found](torch::jit::Stack& stack) { handle.callBoxed(stack); };
+  steps_.push_back(std::move(step));
+}
+
+/// Assertions on dtype and device hold for the exporting machine and without autocast; writes to buffers are for
+/// training.
+bool GraphRunner::skip(const Node& node, const c10::FunctionSchema& schema) {
+  if (schema.name() == "aten::_assert_tensor_metadata") return true;
+  if (mode_ != Mode::kEvaluation) return false;
+  for (const c10::Argument& parameter : schema.arguments()) {
+    if (parameter.alias_info() == nullptr || !parameter.alias_info()->isWrite()) continue;
+    const Argument* given = find_input(node, parameter.name());
+    const auto* value = given != nullptr ? std::get_if<ValueName>(&given->value) : nullptr;
+    if (value == nullptr) continue;
+    const std::size_t slot = slots_.of(value->name);
+    if (slot >= is_buffer_.size() || !is_buffer_[slot]) continue;
+    std::vector<std::string> results;
+    for (const Argument& output : node.outputs) append_values(results, output);
+    for (const std::string& result : results) slots_.alias(result, slot);
+    return true;
+  }
+  return false;
+}
+
+Source GraphRunner::source_of(const Node& node, const c10::Argument& parameter) {
+  const Argument* given = find_input(node, parameter.name());
+  if (is_cudnn_switch(parameter)) {
+    return [](const Frame&) { return IValue(at::globalContext().userEnabledCuDNN()); };
+  }
+  if (given != nullptr && is_training_switch(node, parameter)) {
+    if (const auto setting = setting_of(*given)) ++(*setting ? training_switches_ : evaluation_switches_);
+    if (mode_ == Mode::kEvaluation) {
+      return [value = evaluation_value(parameter)](const Frame&) { return value; };
+    }
+  }
+  try {
+    if (given != nullptr) return make_source(*given, parameter, slots_);
+  } catch (const UnknownForm& unknown) {
+    throw UnknownForm("the argument " + json_quoted(parameter.name()) + ": " + unknown.what());
+  }
+  if (!parameter.default_value()) throw UnknownForm("no argument " + json_quoted(parameter.name()));
+  return [value = *parameter.default_value()](const Frame&) { return value; };
+}
+
+GraphRunner::Result GraphRunner::define(const Argument& output) {
+  Result result{.is_list = std::holds_alternative<std::vector<Argument>>(output.value)};
+  std::vector<std::string> names;
+  append_values(names, output);
+  for (const std::string& name : names) result.slots.push_back(slots_.define(name));
+  if (result.is_list && names.size() != std::get<std::vector<Argument>>(output.value).size()) {
+    throw UnknownForm("a list of results of which some are none");
+  }
+  return result;
+}
+
+void GraphRunner::find_finished() {
+  std::unordered_set<std::size_t> needed(output_slots_.begin(), output_slots_.end());
+  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+    for (const Result& result : step->results) {
+      for (const std::size_t slot : result.slots) {
+        if (needed.insert(slot).second) step->finished.push_back(slot);
+      }
+    }
+    for (const std::size_t slot : step->reads) {
+      if (needed.insert(slot).second) step->finished.push_back(slot);
+    }
+  }
+}
+
+std::vector<IValue> GraphRunner::run(std::vector<IValue> inputs, c10::Device device) const {
+  Frame frame{std::move(inputs), device};
+  frame.values.resize(slots_.count());
+  torch::jit::Stack stack;
+  for (const Step& step : steps_) {
+    try {
+      execute(step, frame, stack);
+    } catch (const c10::Error& error) {
+      throw Error(source_ + ": " + step.what + " failed: " + first_line(error.what_without_backtrace()));
+    } catch (const UnknownForm& unknown) {
+      throw Error(source_ + ": " + step.what + " failed: it has " + unknown.what());
+    }
+  }
+  try {
+    std::vector<IValue> outputs;
+    for (const Source& output : outputs_) outputs.push_back(output(frame));
+    return outputs;
+  } catch (const UnknownForm& unknown) {
+    throw Error(source_ + ": an output has " + unknown.what());
+  }
+}
+
+void GraphRunner::execute(const Step& step, Frame& frame, torch::jit::Stack& stack) const {
+  stack.clear();
+  for (const Source& argument : step.arguments) stack.push_back(argument(frame));
+  {
+    const c10::AutoGradMode grad(step.grad && c10::GradMode::is_enabled());
+    const c10::impl::ExcludeDispatchKeyGuard autocast(step.autocast ? c10::DispatchKeySet()
+                                                                    : c10::autocast_dispatch_keyset);
+    step.call(stack);
+  }
+  if (stack.size() != step.results.size()) throw UnknownForm("another number of results than libtorch's operator");
+  for (std::size_t i = 0; i < stack.size(); ++i) {
+    const Result& result = step.results[i];
+    if (!result.is_list) {
+      if (!result.slots.empty()) frame.values[result.slots.front()] = std::move(stack[i]);
+      continue;
+    }
+    const bool matches = stack[i].isList() && stack[i].toListRef().size() == result.slots.size();
+    if (!matches) throw UnknownForm("another number of results than libtorch's operator");
+    for (std::size_t k = 0; k < result.slots.size(); ++k) frame.values[result.slots[k]] = stack[i].toListRef()[k];
+  }
+  for (const std::size_t slot : step.finished) frame.values[slot] = IValue();
+}
+
+}  // namespace mn::exported

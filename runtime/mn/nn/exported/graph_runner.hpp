@@ -1,0 +1,72 @@
+/// Runs the graph of an exported program through libtorch's dispatcher, where autograd and autocast see each operator.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/stack.h>
+
+#include <mn/nn/exported/call_arguments.hpp>
+#include <mn/nn/exported/program.hpp>
+
+namespace mn::exported {
+
+/// Which graph a program stands for.
+enum class Mode {
+  kAsExported,
+  /// The evaluation graph, derived: dropout is off, batch norm uses its running statistics, and no buffer changes.
+  kEvaluation,
+};
+
+/// A graph whose operators are found and whose arguments are checked. run() is thread-safe.
+class GraphRunner {
+ public:
+  /// Throws DataError that begins with `source` and names the node with an operator or an argument that libtorch does
+  /// not know, or, for kEvaluation, with an operator that is random and has no switch.
+  GraphRunner(const Program& program, Mode mode, const std::string& source);
+
+  /// Runs the graph on a value for each of the program's inputs. Returns one for each of its outputs; those that change
+  /// buffers are none in the mode kEvaluation. Throws Error of one line that names the node whose operator failed.
+  [[nodiscard]] std::vector<c10::IValue> run(std::vector<c10::IValue> inputs, c10::Device device) const;
+
+  /// Whether the graph has operators that behave differently in training, and all of them are set to evaluation.
+  [[nodiscard]] bool is_evaluation() const noexcept { return evaluation_switches_ > 0 && training_switches_ == 0; }
+
+ private:
+  struct Result {
+    bool is_list = false;
+    std::vector<std::size_t> slots = {};  // none: the result is not used
+  };
+  struct Step {
+    std::string what;
+    std::function<void(torch::jit::Stack&)> call;
+    std::vector<Source> arguments = {};
+    std::vector<Result> results = {};
+    std::vector<std::size_t> reads = {};     // slots
+    std::vector<std::size_t> finished = {};  // slots that no later step reads
+    bool grad = true;
+    bool autocast = true;
+  };
+
+  void add(const Node& node);
+  void add_operator(const Node& node, Step step);
+  void add_number_operator(const Node& node, Step step);
+  [[nodiscard]] bool skip(const Node& node, const c10::FunctionSchema& schema);
+  [[nodiscard]] Source source_of(const Node& node, const c10::Argument& parameter);
+  [[nodiscard]] Result define(const Argument& output);
+  void find_finished();
+  void execute(const Step& step, Frame& frame, torch::jit::Stack& stack) const;
+
+  Mode mode_;
+  std::string source_;
+  Slots slots_;
+  std::vector<bool> is_buffer_;  // by slot of an input
+  std::vector<Step> steps_;
+  std::vector<Source> outputs_;
+  std::vector<std::size_t> output_slots_;
+  int training_switches_ = 0;
+  int evaluation_switches_ = 0;
+};
+
+}  // namespace mn::exported

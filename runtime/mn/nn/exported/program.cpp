@@ -1,0 +1,250 @@
+// Reads what torch/export/pt2_archive and torch/_export/serde/schema.py describe (schema version 8).
+//
+// models/model.json holds the graph and its signature; data/weights and data/constants hold the tensors, each with a
+// JSON file that says which record is what.
+//
+// A graph may call a graph within it, where the model used torch.no_grad() or torch.autocast(enabled=False). Such a
+// call is replaced by the inner graph's nodes, which carry the mode, so a program is one list of nodes:
+// (1) the inner inputs are the outer arguments under other names, and the outer results the inner outputs;
+// (2) all other inner values get the inner graph's name as a prefix, because both graphs may use a name.
+
+#include <type_traits>
+
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/nn/exported/program.hpp>
+
+namespace mn::exported {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kSchemaVersion = 8;
+constexpr const char* kGradMode = "torch.ops.higher_order.wrap_with_set_grad_enabled";
+constexpr const char* kAutocastMode = "torch.ops.higher_order.wrap_with_autocast";
+
+std::string unchanged(const std::string& name) { return name; }
+
+/// The names and modes that hold for the nodes of one graph.
+struct Scope {
+  std::string prefix;
+  std::map<std::string, std::string> renamed;
+  bool grad = true;
+  bool autocast = true;
+
+  [[nodiscard]] std::string name_of(const std::string& name) const {
+    const auto found = renamed.find(name);
+    return found != renamed.end() ? found->second : prefix + name;
+  }
+  [[nodiscard]] Argument parse(const json& document) const {
+    return parse_argument(document, [this](const std::string& name) { return name_of(name); });
+  }
+};
+
+/// The names of the values in an argument that holds nothing else.
+std::vector<std::string> values_of(const Argument& argument) {
+  std::vector<std::string> names;
+  append_values(names, argument);
+  if (names.empty()) throw UnknownForm("a graph within it with an argument that is no value (" + argument.form + ")");
+  return names;
+}
+
+/// {"as_int": 3}, or {"as_expr": {"expr_str": "Symbol('s95', …)", …}}, whose bounds stand in `constraints`.
+Extent parse_extent(const json& size, const json& constraints) {
+  if (size.contains("as_int")) return {size.at("as_int").get<std::int64_t>(), size.at("as_int").get<std::int64_t>()};
+  const auto text = size.at("as_expr").at("expr_str").get<std::string>();
+  const std::string begin = "Symbol('";
+  if (!text.starts_with(begin) || text.find(')') + 1 != text.size()) return {};
+  const auto known = constraints.find(text.substr(begin.size(), text.find('\'', begin.size()) - begin.size()));
+  Extent extent;
+  if (known != constraints.end() && !known->at("max_val").is_null()) known->at("max_val").get_to(extent.most);
+  return extent;
+}
+
+std::vector<std::int64_t> parse_numbers(const json& list) {
+  std::vector<std::int64_t> numbers;
+  for (const json& number : list) numbers.push_back(number.at("as_int").get<std::int64_t>());
+  return numbers;
+}
+
+StoredTensor parse_stored_tensor(const json& entry, const std::string& folder) {
+  if (entry.at("use_pickle").get<bool>()) throw UnknownForm("a pickle for a tensor, which is never read");
+  const json& meta = entry.at("tensor_meta");
+  return {folder + entry.at("path_name").get<std::string>(),
+          meta.at("dtype").get<std::int64_t>(),
+          parse_numbers(meta.at("sizes")),
+          parse_numbers(meta.at("strides")),
+          meta.at("storage_offset").at("as_int").get<std::int64_t>(),
+          meta.at("requires_grad").get<bool>()};
+}
+
+class ProgramReader {
+ public:
+  explicit ProgramReader(const ZipArchive& archive) : archive_(archive) {}
+
+  Program read() {
+    if (archive_.record("byteorder") != "little") fail("holds numbers whose bytes are not in little-endian order");
+    const json document = load("models/model.json");
+    within("its version", [&] { check_version(document.at("schema_version").at("major").get<std::int64_t>()); });
+    within("its inputs", [&] { read_inputs(document); });
+    Scope scope;
+    const json& graph = within("its graph", [&]() -> const json& { return document["graph_module"].at("graph"); });
+    read_nodes(graph, scope);
+    within("its outputs", [&] { read_outputs(document["graph_module"].at("signature").at("output_specs"), scope); });
+    program_.weights = read_tensors("data/weights/", "model_weights_config.json");
+    program_.constants = read_tensors("data/constants/", "model_constants_config.json");
+    return std::move(program_);
+  }
+
+ private:
+  /// Runs `read` on a part of the file that messages call `what`.
+  template <class Read>
+  std::invoke_result_t<Read> within(const std::string& what, Read read) const {
+    const std::string where = archive_.source() + ": " + what;
+    return read_json(where, [&]() -> std::invoke_result_t<Read> {
+      try {
+        return read();
+      } catch (const UnknownForm& unknown) {
+        throw DataError(where + " has " + unknown.what());
+      }
+    });
+  }
+
+  [[nodiscard]] json load(const std::string& name) const {
+    return parse_json(archive_.record(name), archive_.source() + ": " + name);
+  }
+
+  void check_version(std::int64_t major) const {
+    if (major == kSchemaVersion) return;
+    fail("has a graph of schema version " + std::to_string(major) + ", but only version " +
+         std::to_string(kSchemaVersion) + " is known: export the model with another torch");
+  }
+
+  void read_inputs(const json& document) {
+    const json& module = document.at("graph_module");
+    for (const json& spec : module.at("signature").at("input_specs")) {
+      Input input = read_input(spec);
+      if (input.kind == Input::Kind::kUser) {
+        const json& meta = module.at("graph").at("tensor_values").at(input.value);
+        meta.at("dtype").get_to(input.dtype);
+        for (const json& size : meta.at("sizes")) {
+          input.extents.push_back(parse_extent(size, document.at("range_constraints")));
+        }
+      }
+      program_.inputs.push_back(std::move(input));
+    }
+  }
+
+  [[nodiscard]] static Input read_input(const json& spec) {
+    using Kind = Input::Kind;
+    const std::string kind = form_of(spec);
+    const json& about = spec.at(kind);
+    if (kind == "constant_input") {
+      return {Kind::kLiteral, about.at("name"), {}, true, parse_argument(about.at("value"), unchanged)};
+    }
+    const json& value = about.at("arg");
+    if (kind == "user_input" && form_of(value) == "as_tensor") return {Kind::kUser, value.at("as_tensor").at("name")};
+    if (kind == "parameter") return {Kind::kParameter, value.at("name"), about.at("parameter_name")};
+    if (kind == "buffer") return {Kind::kBuffer, value.at("name"), about.at("buffer_name"), about.at("persistent")};
+    if (kind == "tensor_constant") return {Kind::kConstant, value.at("name"), about.at("tensor_constant_name")};
+    throw UnknownForm("an input of the unknown kind " + json_quoted(kind == "user_input" ? form_of(value) : kind));
+  }
+
+  void read_outputs(const json& specs, const Scope& scope) {
+    for (const json& spec : specs) {
+      const std::string kind = form_of(spec);
+      const json& about = spec.at(kind);
+      if (kind == "user_output") {
+        program_.outputs.push_back({scope.parse(about.at("arg"))});
+      } else if (kind == "buffer_mutation") {
+        const ValueName value{scope.name_of(about.at("arg").at("name"))};
+        program_.outputs.push_back({{"as_tensor", value}, about.at("buffer_name")});
+      } else {
+        throw UnknownForm("an output of the unknown kind " + json_quoted(kind));
+      }
+    }
+  }
+
+  void read_nodes(const json& graph, Scope& scope) {
+    const json& nodes = within("its graph", [&]() -> const json& { return graph.at("nodes"); });
+    for (const json& node : nodes) {
+      const auto target = within("a node", [&] { return node.at("target").get<std::string>(); });
+      if (target == kGradMode || target == kAutocastMode) {
+        inline_graph(node, target, scope);
+      } else {
+        program_.nodes.push_back(read_node(node, target, scope));
+      }
+    }
+  }
+
+  [[nodiscard]] Node read_node(const json& node, const std::string& target, const Scope& scope) const {
+    const std::string what = describe(node, target);
+    return within(what, [&] {
+      Node result{target, what, {}, {}, scope.grad, scope.autocast};
+      for (const json& input : node.at("inputs")) {
+        result.inputs.push_back({input.at("name").get<std::string>(), scope.parse(input.at("arg"))});
+      }
+      for (const json& output : node.at("outputs")) result.outputs.push_back(scope.parse(output));
+      return result;
+    });
+  }
+
+  /// Adds the nodes of the graph that `node` calls.
+  void inline_graph(const json& node, const std::string& target, Scope& scope) {
+    const std::string what = describe(node, target);
+    Scope inner;
+    const json& graph = within(what, [&]() -> const json& { return enter_graph(node, target, scope, inner); });
+    read_nodes(graph, inner);
+    within(what, [&] {
+      std::vector<std::string> results, outputs;
+      for (const json& result : node.at("outputs")) append_values(results, parse_argument(result, unchanged));
+      for (const json& output : graph.at("outputs")) append_values(outputs, inner.parse(output));
+      if (results.size() != outputs.size()) throw UnknownForm("not as many results as the graph within it");
+      for (std::size_t i = 0; i < results.size(); ++i) scope.renamed[results[i]] = outputs[i];
+    });
+  }
+
+  /// The arguments are the mode (autocast's third one), the graph, and the graph's inputs. Returns the graph.
+  static const json& enter_graph(const json& node, const std::string& target, const Scope& scope, Scope& inner) {
+    const bool is_grad = target == kGradMode;
+    const json& arguments = node.at("inputs");
+    const bool enabled = arguments.at(is_grad ? 0 : 2).at("arg").at("as_bool").get<bool>();
+    if (!is_grad && enabled) throw UnknownForm("torch.autocast turned on, which is --precision's to do");
+    std::size_t next = is_grad ? 1 : 4;
+    const json& callee = arguments.at(next++).at("arg").at("as_graph");
+    inner = {scope.prefix + callee.at("name").get<std::string>() + "/", {}, scope.grad, scope.autocast};
+    (is_grad ? inner.grad : inner.autocast) = enabled;
+    for (const json& input : callee.at("graph").at("inputs")) {
+      const std::string name = values_of(parse_argument(input, unchanged)).front();
+      inner.renamed[name] = values_of(scope.parse(arguments.at(next++).at("arg"))).front();
+    }
+    return callee.at("graph");
+  }
+
+  [[nodiscard]] static std::string describe(const json& node, const std::string& target) {
+    const std::string name = node.contains("name") && node["name"].is_string() ? node["name"] : "";
+    return "node " + json_quoted(name) + " (" + json_quoted(target) + ")";
+  }
+
+  [[nodiscard]] std::map<std::string, StoredTensor> read_tensors(const std::string& folder, const std::string& name) {
+    const json document = load(folder + name);
+    std::map<std::string, StoredTensor> tensors;
+    within(folder + name, [&] {
+      for (const auto& [key, entry] : document.at("config").items()) {
+        tensors.emplace(key, parse_stored_tensor(entry, folder));
+      }
+    });
+    return tensors;
+  }
+
+  [[noreturn]] void fail(const std::string& how) const { throw DataError(archive_.source() + " " + how); }
+
+  const ZipArchive& archive_;
+  Program program_;
+};
+
+}  // namespace
+
+Program parse_program(const ZipArchive& archive) { return ProgramReader(archive).read(); }
+
+}  // namespace mn::exported

@@ -1,0 +1,89 @@
+/// An exported program: a graph of operators, and where its tensors lie in the archive.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <mn/nn/exported/argument.hpp>
+#include <mn/nn/exported/zip_archive.hpp>
+
+namespace mn::exported {
+
+/// The bounds of one dimension of an input. They are equal where torch.export fixed it.
+struct Extent {
+  std::int64_t least = 0;
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
+};
+
+/// Where a value comes from that no operator makes.
+struct Input {
+  enum class Kind {
+    kUser,       ///< an argument of forward()
+    kParameter,  ///< `target` names it
+    kBuffer,     ///< `target` names it
+    kConstant,   ///< a tensor that `target` names
+    kLiteral,    ///< an argument of forward() that is no tensor; its value at the export is `literal`
+  };
+  Kind kind = Kind::kUser;
+  std::string value;  ///< its name in the graph
+  std::string target = {};
+  bool persistent = true;  ///< of a buffer: whether it belongs to the model's state
+  Argument literal = {};
+  std::int64_t dtype = 0;            ///< of a user's input, torch._export.serde.schema.ScalarType
+  std::vector<Extent> extents = {};  ///< of a user's input
+};
+
+/// Whether the input belongs to the model's state, which Python's state_dict() has.
+[[nodiscard]] inline bool is_state(const Input& input) {
+  return input.kind == Input::Kind::kParameter || (input.kind == Input::Kind::kBuffer && input.persistent);
+}
+
+/// One of the model's outputs, or the new content of a buffer.
+struct Output {
+  Argument value;
+  std::string buffer = {};  ///< not empty: forward() copies the value there
+};
+
+/// An argument under the name that the operator's schema has for it.
+struct NamedArgument {
+  std::string name;
+  Argument value;
+};
+
+/// A call of an operator.
+struct Node {
+  std::string target;  ///< the operator: "torch.ops.aten.add.Tensor"
+  std::string what;    ///< how messages call the node
+  std::vector<NamedArgument> inputs;
+  std::vector<Argument> outputs;
+  bool grad = true;      ///< false: within torch.no_grad()
+  bool autocast = true;  ///< false: within torch.autocast(enabled=False)
+};
+
+/// A tensor as the archive holds it: a view of the elements of one record.
+struct StoredTensor {
+  std::string record;
+  std::int64_t dtype = 0;  ///< torch._export.serde.schema.ScalarType
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;
+  std::int64_t offset = 0;
+  bool requires_grad = false;
+};
+
+/// What an archive of torch.export.save says, but for the tensors' bytes.
+struct Program {
+  std::vector<Input> inputs;
+  std::vector<Node> nodes;  ///< in the order of execution; those of graphs within it stand where they run
+  std::vector<Output> outputs;
+  std::map<std::string, StoredTensor> weights;    ///< parameters and persistent buffers by their names
+  std::map<std::string, StoredTensor> constants;  ///< other tensors by their names
+};
+
+/// Throws DataError of one line that begins with the archive's source, and names what is damaged or unknown. Pickled
+/// records are never read.
+[[nodiscard]] Program parse_program(const ZipArchive& archive);
+
+}  // namespace mn::exported

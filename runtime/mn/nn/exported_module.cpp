@@ -1,0 +1,177 @@
+#include <map>
+#include <tuple>
+
+#include <torch/nn/module.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
+#include <mn/nn/exported/bound_graph.hpp>
+#include <mn/nn/exported/enumerations.hpp>
+#include <mn/nn/exported/program.hpp>
+#include <mn/nn/exported/stored_tensor.hpp>
+#include <mn/nn/exported/zip_archive.hpp>
+#include <mn/nn/exported_module.hpp>
+
+namespace mn {
+namespace {
+
+using exported::Input;
+using exported::Program;
+using exported::StoredTensor;
+using exported::ZipArchive;
+
+/// Reads the tensors of a program's inputs. Inputs that are the same view of the same record get one tensor: their
+/// weights are tied.
+class TensorReader {
+ public:
+  TensorReader(const Program& program, const ZipArchive& archive) : program_(program), archive_(archive) {}
+
+  at::Tensor read(const Input& input) {
+    const StoredTensor& stored = find(input);
+    at::Tensor& tensor =
+        read_[{stored.record, stored.dtype, stored.sizes, stored.strides, stored.offset, stored.requires_grad}];
+    if (!tensor.defined()) tensor = exported::read_tensor(input.target, stored, archive_);
+    return tensor;
+  }
+  [[nodiscard]] bool requires_grad(const Input& input) const { return find(input).requires_grad; }
+
+ private:
+  [[nodiscard]] const StoredTensor& find(const Input& input) const {
+    const auto& tensors = exported::is_state(input) ? program_.weights : program_.constants;
+    const auto found = tensors.find(input.target);
+    if (found != tensors.end()) return found->second;
+    throw DataError(archive_.source() + " lacks the tensor " + json_quoted(input.target) + " of its graph");
+  }
+
+  const Program& program_;
+  const ZipArchive& archive_;
+  std::map<
+      std::tuple<std::string, std::int64_t, std::vector<std::int64_t>, std::vector<std::int64_t>, std::int64_t, bool>,
+      at::Tensor>
+      read_;
+};
+
+/// The module in which a parameter or buffer of that name lies, made if it is absent, and its name there.
+std::pair<torch::nn::Module*, std::string> place_of(torch::nn::Module& root, const std::string& name) {
+  torch::nn::Module* module = &root;
+  std::size_t begin = 0;
+  for (std::size_t dot; (dot = name.find('.', begin)) != std::string::npos; begin = dot + 1) {
+    const std::string child = name.substr(begin, dot - begin);
+    const auto children = module->named_children();
+    const auto* known = children.find(child);
+    module =
+        known != nullptr ? known->get() : module->register_module(child, std::make_shared<torch::nn::Module>()).get();
+  }
+  return {module, name.substr(begin)};
+}
+
+void register_tensor(torch::nn::Module& root, const Input& input, const at::Tensor& tensor, bool requires_grad,
+                     const std::string& source) {
+  try {
+    const auto [module, name] = place_of(root, input.target);
+    if (input.kind == Input::Kind::kParameter) {
+      module->register_parameter(name, tensor, requires_grad);
+    } else {
+      module->register_buffer(name, tensor);
+    }
+  } catch (const c10::Error& error) {
+    const std::string why = error.what_without_backtrace();
+    throw DataError(source + ": the name " + json_quoted(input.target) +
+                    " can't be a parameter's or a buffer's: " + why.substr(0, why.find('\n')));
+  }
+}
+
+/// The module's parameters and buffers by name.
+std::map<std::string, at::Tensor> state_of(const torch::nn::Module& module) {
+  std::map<std::string, at::Tensor> state;
+  for (const auto& item : module.named_parameters()) state.emplace(item.key(), item.value());
+  for (const auto& item : module.named_buffers()) state.emplace(item.key(), item.value());
+  return state;
+}
+
+ExportedInput describe(const Input& input) {
+  ExportedInput result{input.value, exported::scalar_type_of(input.dtype), {}};
+  for (const auto& [least, most] : input.extents) result.sizes.push_back(least == most ? most : -1);
+  return result;
+}
+
+}  // namespace
+
+ExportedModule::ExportedModule(const std::filesystem::path& path) : ExportedModule(read_file(path), path.string()) {}
+
+ExportedModule::ExportedModule(std::string_view bytes, const std::string& source) {
+  const ZipArchive archive(bytes, source);
+  const Program program = exported::parse_program(archive);
+  TensorReader reader(program, archive);
+  std::vector<at::Tensor> tensors;
+  for (const Input& input : program.inputs) {
+    const bool is_tensor = input.kind != Input::Kind::kUser && input.kind != Input::Kind::kLiteral;
+    tensors.push_back(is_tensor ? reader.read(input) : at::Tensor());
+    if (exported::is_state(input)) {
+      register_tensor(*this, input, tensors.back(), reader.requires_grad(input), source);
+    }
+  }
+  training_ = std::make_unique<exported::BoundGraph>(program, exported::Mode::kAsExported, tensors, source);
+  for (const Input& input : program.inputs) {
+    if (input.kind == Input::Kind::kUser) inputs_.push_back(describe(input));
+  }
+  try {
+    evaluation_ = std::make_unique<exported::BoundGraph>(program, exported::Mode::kEvaluation, tensors, source);
+  } catch (const DataError& error) {
+    evaluation_error_ = error.what();
+  }
+}
+
+ExportedModule::~ExportedModule() = default;
+
+void ExportedModule::set_evaluation_graph(std::string_view bytes, const std::string& source) {
+  const ZipArchive archive(bytes, source);
+  const Program program = exported::parse_program(archive);
+  TensorReader reader(program, archive);
+  const std::map<std::string, at::Tensor> state = state_of(*this);
+  std::vector<at::Tensor> tensors;
+  for (const Input& input : program.inputs) {
+    const bool is_tensor = input.kind != Input::Kind::kUser && input.kind != Input::Kind::kLiteral;
+    tensors.push_back(is_tensor ? reader.read(input) : at::Tensor());
+    if (!exported::is_state(input)) continue;
+    const auto own = state.find(input.target);
+    const bool matches = own != state.end() && own->second.sizes() == tensors.back().sizes() &&
+                         own->second.scalar_type() == tensors.back().scalar_type();
+    if (!matches) {
+      throw DataError(source + " is of another model: " + json_quoted(input.target) +
+                      " has another shape or dtype than in the model that trains, or is absent there");
+    }
+    tensors.back() = own->second;
+  }
+  evaluation_ = std::make_unique<exported::BoundGraph>(program, exported::Mode::kAsExported, tensors, source);
+}
+
+void ExportedModule::require_evaluation_graph() const {
+  if (!evaluation_) throw DataError(evaluation_error_);
+}
+
+bool ExportedModule::is_exported_for_evaluation() const noexcept { return training_->is_evaluation(); }
+
+std::vector<at::Tensor> ExportedModule::forward_all(const std::vector<at::Tensor>& inputs) {
+  if (is_training()) return training_->run(inputs);
+  require_evaluation_graph();
+  return evaluation_->run(inputs);
+}
+
+void ExportedModule::to(c10::Device device, at::ScalarType dtype, bool non_blocking) {
+  Module::to(device, dtype, non_blocking);
+  move_constants(device);
+}
+
+void ExportedModule::to(c10::Device device, bool non_blocking) {
+  Module::to(device, non_blocking);
+  move_constants(device);
+}
+
+void ExportedModule::move_constants(c10::Device device) {
+  training_->move_constants(device);
+  if (evaluation_) evaluation_->move_constants(device);
+}
+
+}  // namespace mn

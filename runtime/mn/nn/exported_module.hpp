@@ -1,0 +1,83 @@
+/// Models that Python has exported, as modules that train.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <torch/nn/module.h>
+
+namespace mn {
+
+namespace exported {
+class BoundGraph;
+}
+
+/// What forward() of an ExportedModule takes.
+struct ExportedInput {
+  std::string name;                 ///< of the parameter of Python's forward()
+  at::ScalarType dtype;             ///< at the export; other dtypes of the same kind (integer, floating) are taken, too
+  std::vector<std::int64_t> sizes;  ///< -1 where torch.export was told that the size varies (dynamic_shapes)
+};
+
+/// The model in a file that Python's torch.export.save has written (.pt2, torch 2.9 or newer):
+///
+///   batch = torch.export.Dim("batch")
+///   program = torch.export.export(model.train(), (example,), dynamic_shapes=({0: batch},))
+///   torch.export.save(program, "model.pt2")
+///
+/// Its graph of ATen operators runs through libtorch's dispatcher, so gradients, autocast and devices are as in Python.
+/// Parameters and buffers have torch's names; tied weights are one tensor under each of their names. The graph runs on
+/// the device of the parameters, whatever device it was exported on. Pickled parts of the file are never read.
+///
+/// In training mode the graph runs as it was exported. The graph for evaluation mode is derived from it: dropout is
+/// off, normalizations use their running statistics, and buffers do not change. Where that is not enough, because the
+/// model asks for its mode by itself or draws random numbers, export it in evaluation mode, too, and give that file to
+/// set_evaluation_graph().
+class ExportedModule : public torch::nn::Module {
+ public:
+  /// Reads a file, on this rank alone. Throws DataError of one line that names what is absent, damaged or unknown, such
+  /// as an operator.
+  explicit ExportedModule(const std::filesystem::path& path);
+  /// The same from the bytes of such a file; `source` is what messages call it.
+  ExportedModule(std::string_view bytes, const std::string& source);
+  ~ExportedModule() override;
+
+  /// Runs this file's graph in evaluation mode, on the parameters and buffers of this module. Throws DataError as the
+  /// constructor does, and if the file's parameters or buffers are not among them.
+  void set_evaluation_graph(std::string_view bytes, const std::string& source);
+  /// Throws DataError if there is no graph for evaluation mode, and says why: for programs that want to know that
+  /// before they train.
+  void require_evaluation_graph() const;
+  /// Whether the file looks as if it had been exported in evaluation mode: it has dropout or batch norm, all of it off.
+  /// Training then goes on without them.
+  [[nodiscard]] bool is_exported_for_evaluation() const noexcept;
+
+  /// Of forward_all(), in its order.
+  [[nodiscard]] const std::vector<ExportedInput>& inputs() const noexcept { return inputs_; }
+  /// The tensors that Python's forward() returns for these arguments, in the order of torch.utils._pytree. A None among
+  /// them is undefined. Throws ArgumentError if inputs() does not admit them, and Error that names the node of the
+  /// graph whose operator fails.
+  [[nodiscard]] std::vector<at::Tensor> forward_all(const std::vector<at::Tensor>& inputs);
+  /// The first of them, of a model with one input.
+  [[nodiscard]] at::Tensor forward(const at::Tensor& input) { return forward_all({input}).at(0); }
+
+  using torch::nn::Module::to;
+  /// Moves parameters, buffers and constants.
+  void to(c10::Device device, at::ScalarType dtype, bool non_blocking = false) override;
+  /// Moves parameters, buffers and constants.
+  void to(c10::Device device, bool non_blocking = false) override;
+
+ private:
+  void move_constants(c10::Device device);
+
+  std::unique_ptr<exported::BoundGraph> training_;
+  std::unique_ptr<exported::BoundGraph> evaluation_;  // null: evaluation_error_ says why
+  std::string evaluation_error_;
+  std::vector<ExportedInput> inputs_;
+};
+
+}  // namespace mn

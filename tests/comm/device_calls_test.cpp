@@ -1,0 +1,178 @@
+// Every call of every backend that takes GPUs, with each buffer on the GPU or on the host, on one node and on two.
+#include <functional>
+#include <limits>
+#include <tuple>
+
+#include <mn/core/error.hpp>
+
+#include "tests/comm/gpu_fixture.hpp"
+
+namespace mn {
+namespace {
+
+using testing::OnDevice;
+using testing::OnGpu;
+using testing::pattern;
+
+using Ints = std::vector<std::int32_t>;
+
+/// Backend, nodes (rank r is on node r % nodes), elements of a rank's part.
+using Case = std::tuple<std::string, int, std::size_t>;
+
+class DeviceCalls : public OnGpu, public ::testing::WithParamInterface<Case> {
+ protected:
+  DeviceCalls() {
+    pretend_nodes(std::get<1>(GetParam()));
+    comm_ = create(std::get<0>(GetParam()));
+  }
+
+  [[nodiscard]] std::size_t part() const { return std::get<2>(GetParam()); }
+  [[nodiscard]] std::size_t whole() const { return part() * static_cast<std::size_t>(size_); }
+  [[nodiscard]] static Ints values_of(int rank, std::size_t count) {
+    return testing::filled<std::int32_t>(count, [&](std::size_t i) { return pattern(rank, i) + 1; });
+  }
+  [[nodiscard]] Ints own(std::size_t count) const { return values_of(rank_, count); }
+  /// Part `index` of a whole.
+  [[nodiscard]] Ints part_of(const Ints& values, int index) const {
+    const auto first = values.begin() + static_cast<std::ptrdiff_t>(part()) * index;
+    return {first, first + static_cast<std::ptrdiff_t>(part())};
+  }
+  /// what(rank), one behind the other.
+  [[nodiscard]] Ints from_all(const std::function<Ints(int rank)>& what) const {
+    Ints all;
+    for (int r = 0; r < size_; ++r) {
+      const Ints theirs = what(r);
+      all.insert(all.end(), theirs.begin(), theirs.end());
+    }
+    return all;
+  }
+  [[nodiscard]] Ints sums(std::size_t count) const {
+    Ints sum(count, 0);
+    for (int r = 0; r < size_; ++r) {
+      const Ints theirs = values_of(r, count);
+      for (std::size_t i = 0; i < count; ++i) sum[i] += theirs[i];
+    }
+    return sum;
+  }
+
+  using Call = std::function<void(ConstBufferView in, BufferView out)>;
+  /// Expects that `call` makes `expected` of `in`, wherever the two lie, and leaves `in` as it is. `out` has as many
+  /// elements, all -9 before.
+  void expect(const Ints& in, const Ints& expected, const Call& call) const {
+    for (const bool in_on_gpu : {false, true}) {
+      for (const bool out_on_gpu : {false, true}) {
+        SCOPED_TRACE(std::string("in on the ") + (in_on_gpu ? "GPU" : "host") + ", out on the " +
+                     (out_on_gpu ? "GPU" : "host"));
+        Ints host_in = in;
+        Ints host_out(expected.size(), -9);
+        const OnDevice<std::int32_t> gpu_in(host_in, device_);
+        const OnDevice<std::int32_t> gpu_out(host_out, device_);
+        call(in_on_gpu ? gpu_in.view() : BufferView(host_in), out_on_gpu ? gpu_out.view() : BufferView(host_out));
+        EXPECT_EQ(out_on_gpu ? gpu_out.get() : host_out, expected);
+        EXPECT_EQ(in_on_gpu ? gpu_in.get() : host_in, in);
+      }
+    }
+  }
+  /// What a rank holds that a call to or from a root leaves out.
+  [[nodiscard]] static Ints untouched(std::size_t count) { return Ints(count, -9); }
+
+  std::shared_ptr<Communicator> comm_;
+};
+
+TEST_P(DeviceCalls, Bcast) {
+  const int root = size_ - 1;
+  for (const bool on_gpu : {false, true}) {
+    Ints host = own(whole());
+    const OnDevice<std::int32_t> gpu(host, device_);
+    comm_->bcast(on_gpu ? gpu.view() : BufferView(host), root);
+    EXPECT_EQ(on_gpu ? gpu.get() : host, values_of(root, whole()));
+  }
+}
+
+TEST_P(DeviceCalls, Allgather) {
+  expect(own(part()), from_all([&](int r) { return values_of(r, part()); }),
+         [&](ConstBufferView in, BufferView out) { comm_->allgather(in, out); });
+}
+
+TEST_P(DeviceCalls, Alltoall) {
+  expect(own(whole()), from_all([&](int r) { return part_of(values_of(r, whole()), rank_); }),
+         [&](ConstBufferView in, BufferView out) { comm_->alltoall(in, out); });
+}
+
+TEST_P(DeviceCalls, ReduceScatter) {
+  expect(own(whole()), part_of(sums(whole()), rank_),
+         [&](ConstBufferView in, BufferView out) { comm_->reduce_scatter(in, out); });
+}
+
+TEST_P(DeviceCalls, Gather) {
+  const auto all = from_all([&](int r) { return values_of(r, part()); });
+  expect(own(part()), rank_ == 0 ? all : untouched(whole()),
+         [&](ConstBufferView in, BufferView out) { comm_->gather(in, out, 0); });
+}
+
+TEST_P(DeviceCalls, Scatter) {
+  const int root = size_ - 1;
+  expect(own(whole()), part_of(values_of(root, whole()), rank_),
+         [&](ConstBufferView in, BufferView out) { comm_->scatter(in, out, root); });
+}
+
+TEST_P(DeviceCalls, SendAndRecv) {
+  const int peer = rank_ ^ 1;
+  if (peer >= size_) return;
+  expect(own(part()), values_of(peer, part()), [&](ConstBufferView in, BufferView out) {
+    if (rank_ < peer) comm_->send(in, peer);
+    comm_->recv(out, peer);
+    if (rank_ > peer) comm_->send(in, peer);
+  });
+}
+
+TEST_P(DeviceCalls, Allreduce) {
+  for (int round = 0; round < 5; ++round) {
+    const OnDevice<std::int32_t> buffer(own(whole()), device_);
+    comm_->allreduce(buffer.view());
+    EXPECT_EQ(buffer.get(), sums(whole()));
+  }
+}
+
+TEST_P(DeviceCalls, GradientsOnBothSidesAtOnce) {
+  const double factor = 0.5;
+  const auto expected = [&](double sum) { return std::get<0>(GetParam()) == "dummy" ? sum / size_ : factor * sum; };
+  for (int round = 0; round < 5; ++round) {
+    std::vector<float> on_host(part(), 1.0F);
+    const OnDevice<float> a(std::vector<float>(whole(), 2.0F), device_);
+    const OnDevice<double> b(std::vector<double>(part(), 3.0), device_);
+    comm_->allreduce_grad(std::vector{BufferView(on_host), a.view(), a.view().slice(0, 0), b.view()}, factor);
+    EXPECT_EQ(on_host, std::vector<float>(part(), static_cast<float>(expected(size_))));
+    EXPECT_EQ(a.get(), std::vector<float>(whole(), static_cast<float>(expected(2 * size_))));
+    EXPECT_EQ(b.get(), std::vector<double>(part(), expected(3 * size_)));
+  }
+}
+
+TEST_P(DeviceCalls, DebugModeReadsGradients) {
+  const auto checked = create(std::get<0>(GetParam()), {}, true);
+  const OnDevice<float> good(std::vector<float>(part(), 1.0F), device_);
+  checked->allreduce_grad(std::vector{good.view()}, 1.0);
+  std::vector<float> values(part(), 1.0F);
+  values.back() = std::numeric_limits<float>::quiet_NaN();
+  const OnDevice<float> bad(values, device_);
+  EXPECT_THROW(checked->allreduce_grad(std::vector{bad.view()}, 1.0), ArgumentError);
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const std::string& backend : communicator_names(DeviceType::kCuda)) {
+    for (const int nodes : {1, 2}) {
+      if (backend == "single_node" && nodes > 1) continue;
+      for (const std::size_t part : {1, 1027}) all.emplace_back(backend, nodes, part);
+    }
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, DeviceCalls, ::testing::ValuesIn(cases()), [](const auto& test) {
+  return std::get<0>(test.param) + "_" + std::to_string(std::get<1>(test.param)) + "_nodes_" +
+         std::to_string(std::get<2>(test.param));
+});
+
+}  // namespace
+}  // namespace mn

@@ -1,0 +1,134 @@
+// What goes wrong on one rank's GPU leaves no rank waiting for ever.
+#include <stdexcept>
+
+#include <cuda_runtime_api.h>
+#include <gmock/gmock.h>
+
+#include <mn/comm/device_collectives.hpp>
+#include <mn/core/error.hpp>
+
+#include "tests/comm/gpu_fixture.hpp"
+
+namespace mn {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::OnDevice;
+using testing::OnGpu;
+using ::testing::ThrowsMessage;
+using testing::two_pieces;
+
+/// Only rank 0 joins a collective, then all ranks leave it behind.
+class Abandoned : public OnGpu, public ::testing::WithParamInterface<bool> {
+ protected:
+  void join_alone(Communicator& comm, BufferView whole) const {
+    if (rank_ > 0) return;
+    DeviceCollectives& collectives = *comm.device_collectives();
+    collectives.after(nullptr);
+    collectives.allreduce_grad(two_pieces(whole, GetParam()), 0.5);
+  }
+  [[noreturn]] static void leave() { throw std::runtime_error("this rank has had enough"); }
+};
+
+TEST_P(Abandoned, CollectivesEndWithTheirCommunicator) {
+  const OnDevice<float> gradient(std::vector<float>(1001, 1.0F), device_);
+  const auto run = [&] {
+    const auto comm = create("pure_nccl");
+    join_alone(*comm, gradient.view());
+    leave();
+  };
+  EXPECT_THROW(run(), std::runtime_error);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess) << "nothing of it is left on the device";
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// Memory is freed, and another communicator destroyed, before the one with the collective is.
+TEST_P(Abandoned, CollectivesHoldUpNoDestructor) {
+  const OnDevice<float> gradient(std::vector<float>(1001, 1.0F), device_);
+  const auto run = [&] {
+    const auto comm = create("pure_nccl");
+    const auto other = create("pure_nccl");
+    other->allreduce_grad(two_pieces(gradient.view(), GetParam()), 0.5);
+    const OnDevice<float> memory(std::vector<float>(1001, 1.0F), device_);
+    const auto pinned = comm->allocate(1000);
+    join_alone(*comm, gradient.view());
+    leave();
+  };
+  EXPECT_THROW(run(), std::runtime_error);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Abandoned, ::testing::Values(true, false),
+                         [](const auto& test) { return test.param ? "in_order" : "packed"; });
+
+TEST_F(OnGpu, ACollectiveThatNobodyJoinsTimesOut) {
+  if (size_ == 1) return;
+  const auto gradient = mine<float>(1001);
+  const auto leave = [&] {
+    setenv("MN_NCCL_TIMEOUT", "1", 1);
+    const auto comm = create("pure_nccl");
+    unsetenv("MN_NCCL_TIMEOUT");
+    if (rank_ > 0) throw std::runtime_error("this rank has had enough");
+    EXPECT_THAT([&] { comm->allreduce(gradient.view()); },
+                ThrowsMessage<CommError>(AllOf(HasSubstr("NCCL allreduce of 4004 bytes on rank 0 of"),
+                                               HasSubstr("has not ended in 1 s"), HasSubstr("MN_NCCL_TIMEOUT"))));
+    comm->allreduce(gradient.view());
+  };
+  EXPECT_ANY_THROW(leave()) << "once aborted, always aborted";
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+TEST_F(OnGpu, AWrongTimeoutIsNamed) {
+  setenv("MN_NCCL_TIMEOUT", "-1", 1);
+  EXPECT_THROW(create("pure_nccl"), UsageError);
+  setenv("MN_NCCL_TIMEOUT", "soon", 1);
+  EXPECT_THROW(create("pure_nccl"), UsageError);
+  unsetenv("MN_NCCL_TIMEOUT");
+}
+
+/// A graph may outlive the communicator whose operations it holds.
+TEST_F(OnGpu, AnAbortDoesNotWaitForGraphs) {
+  const auto gradient = mine<float>(1001);
+  cudaStream_t stream = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t instance = nullptr;
+  EXPECT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  const auto leave = [&] {
+    const auto comm = create("pure_nccl");
+    DeviceCollectives& collectives = *comm->device_collectives();
+    comm->allreduce(gradient.view());
+    EXPECT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    collectives.after(stream);
+    collectives.allreduce(gradient.view(), ReduceOp::kSum);
+    collectives.join(stream);
+    EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    EXPECT_EQ(cudaGraphInstantiate(&instance, graph, 0), cudaSuccess);
+    throw std::runtime_error("this rank has had enough");
+  };
+  EXPECT_THROW(leave(), std::runtime_error);
+  EXPECT_EQ(cudaGraphExecDestroy(instance), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// The check of a kernel's launch finds no error that was reported before.
+TEST_F(OnGpu, ReportedErrorsAreForgotten) {
+  constexpr std::size_t kTooMuch = std::size_t{1} << 50;
+  const auto comm = create("pure_nccl");
+  const auto gradient = mine<float>(1001);
+  const auto reduce = [&] { comm->allreduce_grad(two_pieces(gradient.view(), false), 1.0); };
+  EXPECT_THROW(static_cast<void>(cuda_allocate(kTooMuch)), CommError);
+  EXPECT_NO_THROW(reduce());
+  EXPECT_THROW(static_cast<void>(cuda_allocate_pinned(kTooMuch)), CommError);
+  EXPECT_NO_THROW(reduce());
+  EXPECT_THROW(cuda_set_device(cuda_device_count()), UsageError);
+  EXPECT_NO_THROW(reduce());
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
+}  // namespace
+}  // namespace mn

@@ -1,0 +1,79 @@
+/// Tests of backends with buffers on GPUs. Any number of ranks may share one GPU: each then passes for a host of its
+/// own.
+#pragma once
+
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/comm/cuda.hpp>
+
+#include "tests/comm/device_memory.hpp"
+#include "tests/comm/values.hpp"
+
+namespace mn::testing {
+
+class OnGpu : public ::testing::Test {
+ protected:
+  OnGpu() {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    device_ = {DeviceType::kCuda, rank_ % cuda_device_count()};
+    if (cuda_device_count() < size_) {
+      setenv("NCCL_HOSTID", ("h" + std::to_string(rank_)).c_str(), 1);
+      setenv("NCCL_SOCKET_IFNAME", "lo", 1);
+    }
+  }
+  ~OnGpu() override {
+    unsetenv("NCCL_HOSTID");
+    unsetenv("MN_NODE_NAME");
+  }
+
+  /// From now on communicators see so many nodes: rank r is on node r % nodes.
+  void pretend_nodes(int nodes) const { setenv("MN_NODE_NAME", ("node" + std::to_string(rank_ % nodes)).c_str(), 1); }
+  [[nodiscard]] std::shared_ptr<Communicator> create(const std::string& name, std::optional<DType> wire = {},
+                                                     std::optional<bool> debug = {}) const {
+    CommunicatorOptions options;
+    options.device = device_;
+    options.debug = debug;
+    options.allreduce_grad_dtype = wire;
+    return create_communicator(name, MPI_COMM_WORLD, options);
+  }
+  template <class T>
+  [[nodiscard]] OnDevice<T> mine(std::size_t count) const {
+    return {filled<T>(count, [&](std::size_t i) { return pattern(rank_, i); }), device_};
+  }
+  [[nodiscard]] double sum_at(std::size_t i) const {
+    double sum = 0;
+    for (int r = 0; r < size_; ++r) sum += pattern(r, i);
+    return sum;
+  }
+  template <class T>
+  void expect_sums(const OnDevice<T>& buffer, double scale) const {
+    const auto values = numbers(buffer.get());
+    int wrong = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) wrong += values[i] != scale * sum_at(i);
+    EXPECT_EQ(wrong, 0) << name_of(dtype_of<T>()) << " × " << values.size();
+  }
+
+  int rank_ = 0;
+  int size_ = 1;
+  Device device_;
+};
+
+/// The whole as two pieces, which follow each other in memory, or which change places and so must be packed.
+inline std::vector<BufferView> two_pieces(BufferView whole, bool in_order) {
+  const std::size_t half = whole.count / 2;
+  const BufferView first = whole.slice(0, half);
+  const BufferView second = whole.slice(half, whole.count - half);
+  if (in_order) return {first, second};
+  return {second, first};
+}
+
+}  // namespace mn::testing

@@ -1,0 +1,166 @@
+// Conversions by several processes come out as those by one.
+#include <algorithm>
+
+#include <gmock/gmock.h>
+
+#include <mn/core/error.hpp>
+
+#include "data/rank_board.hpp"
+#include "images_fixture.hpp"
+#include "ranks_fixture.hpp"
+
+namespace mn::data {
+namespace {
+
+using test::message_of;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class RanksOfImages : public Images {
+ protected:
+  ImageConversion convert_as(const JobRank& me) {
+    auto own = options();
+    own.output.me = me;
+    return convert_images(source_, own);
+  }
+  std::vector<ImageConversion> convert_by(int size) {
+    return by_ranks(size, [&](const JobRank& me) { return convert_as(me); });
+  }
+  /// All files that one process makes; the folder is then gone.
+  std::map<std::string, std::string> whole() {
+    convert();
+    auto files = files_below(out_);
+    fs::remove_all(out_);
+    return files;
+  }
+};
+
+TEST_F(RanksOfImages, AnyNumberMakesTheSameBits) {
+  const auto expected = whole();
+  EXPECT_EQ(expected.count(kManifestName), 1u);
+  for (const int size : {2, 3, 4, 20}) {  // the last: more than shards
+    const auto results = convert_by(size);
+    EXPECT_GE(std::ranges::count_if(results, [](const auto& result) { return result.conversion.complete; }), 1);
+    EXPECT_EQ(files_below(out_), expected) << size;
+    fs::remove_all(out_);
+  }
+}
+
+TEST_F(RanksOfImages, TheLastToFinishWritesTheManifest) {
+  const auto expected = whole();
+  const auto first = convert_as({0, 3, "a"});
+  EXPECT_FALSE(first.conversion.complete);
+  EXPECT_FALSE(convert_as({2, 3, "a"}).conversion.complete);
+  EXPECT_FALSE(fs::exists(out_ / kManifestName));
+  const auto last = convert_as({1, 3, "a"});
+  EXPECT_TRUE(last.conversion.complete);
+  EXPECT_EQ(last.conversion.kept_shards, 0);
+  EXPECT_EQ(labels_by_key(last.table()).size(), 40u);
+  EXPECT_EQ(files_below(out_), expected);
+}
+
+TEST_F(RanksOfImages, ALostRanksPartIsMadeByTheNextRun) {
+  const auto expected = whole();
+  convert_as({0, 3, "a"});
+  convert_as({2, 3, "a"});
+  // Another job: its ranks do not take the old signs for each other's.
+  EXPECT_FALSE(convert_as({0, 2, "b"}).conversion.complete);
+  const auto last = convert_as({1, 2, "b"});
+  EXPECT_TRUE(last.conversion.complete);
+  EXPECT_GT(last.conversion.kept_shards, 1);
+  EXPECT_EQ(files_below(out_), expected);
+}
+
+TEST_F(RanksOfImages, SignsOfAnotherJobOfTheSameSizeDoNotCount) {
+  convert_as({0, 2, "a"});
+  EXPECT_FALSE(convert_as({1, 2, "b"}).conversion.complete);
+  EXPECT_FALSE(fs::exists(out_ / kManifestName));
+  EXPECT_TRUE(convert_as({0, 2, "b"}).conversion.complete);
+}
+
+TEST_F(RanksOfImages, AFailedRankLeavesNoManifest) {
+  const auto expected = whole();
+  const auto errors = by_ranks(3, [&](const JobRank& me) {
+    auto own = options();
+    own.output.me = me;
+    own.output.progress = [&](std::int64_t done, std::int64_t) {
+      if (me.rank == 1 && done == 3) throw DataError("killed");
+    };
+    return message_of<DataError>([&] { convert_images(source_, own); });
+  });
+  EXPECT_THAT(errors, testing::ElementsAre("", "killed", ""));
+  EXPECT_FALSE(fs::exists(out_ / kManifestName));
+  EXPECT_TRUE(convert().conversion.complete);
+  EXPECT_EQ(files_below(out_), expected);
+}
+
+TEST_F(RanksOfImages, WhatRankZeroCannotPlanFailsOnAll) {
+  fs::create_directories(source_ / "c9");
+  const auto errors = by_ranks(3, [&](const JobRank& me) {
+    try {
+      convert_as(me);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.on_all_ranks(), me.rank > 0) << "rank 0 speaks";
+      EXPECT_EQ(error.exit_code(), 1);
+      return std::string(error.what());
+    }
+    return std::string();
+  });
+  for (const std::string& error : errors) EXPECT_THAT(error, AllOf(HasSubstr("class c9"), HasSubstr("empty")));
+  fs::remove(source_ / "c9");
+  EXPECT_GE(convert_by(2).size(), 2u) << "what is left of the failure is in nobody's way";
+  EXPECT_TRUE(fs::exists(out_ / kManifestName));
+}
+
+TEST_F(RanksOfImages, AnotherJobIsKeptOut) {
+  std::string second, alone;
+  auto first = options();
+  first.output.me = {0, 2, "a"};
+  first.output.progress = [&](std::int64_t done, std::int64_t) {
+    if (done > 1) return;
+    second = message_of<UsageError>([&] { convert_as({0, 2, "b"}); });
+    alone = message_of<UsageError>([&] { convert(); });
+  };
+  convert_images(source_, first);
+  EXPECT_THAT(second, HasSubstr("another mnshard"));
+  EXPECT_THAT(alone, HasSubstr("another mnshard"));
+  EXPECT_TRUE(convert_as({1, 2, "a"}).conversion.complete);
+}
+
+TEST_F(RanksOfImages, ADatasetThatIsThereIsAnErrorOnEveryRank) {
+  convert();
+  const auto before = files_below(out_);
+  const auto errors = by_ranks(3, [&](const JobRank& me) { return message_of<UsageError>([&] { convert_as(me); }); });
+  for (const std::string& error : errors) EXPECT_THAT(error, HasSubstr("holds a dataset already"));
+  EXPECT_EQ(files_below(out_), before);
+}
+
+TEST_F(RanksOfImages, WhatWasKilledAfterTheManifestIsCompleted) {
+  const auto expected = whole();
+  convert_but_for_the_manifest(options());
+  for (const auto& [name, content] : expected) test::write_text(out_ / name, content);
+  for (const auto& result : convert_by(3)) EXPECT_LE(result.conversion.tables.size(), 1u);
+  EXPECT_EQ(files_below(out_), expected);
+  // As its end is killed: the scratch folder is removed, the mark is not.
+  fs::remove_all(out_);
+  convert_but_for_the_manifest(options());
+  for (const auto& [name, content] : expected) test::write_text(out_ / name, content);
+  fs::remove_all(out_ / ".conversion");
+  EXPECT_EQ(labels_by_key(convert().table()).size(), 40u);
+  EXPECT_EQ(files_below(out_), expected);
+}
+
+TEST(RankBoardTest, ASilentRankZeroIsNotAwaitedForEver) {
+  const test::TemporaryFolder folder;
+  using std::chrono::milliseconds;
+  const Patience patience{.until_begun = milliseconds(50), .since_sign = milliseconds(50)};
+  RankBoard board(folder.path(), {1, 2, "a"}, patience);
+  EXPECT_THAT(message_of<DataError>([&] { board.follow([] { return false; }); }),
+              HasSubstr("rank 0 of 2 gave no sign"));
+  test::write_text(folder.path() / "rank-0", R"({"job": "a", "size": 2, "state": "planning", "beat": 0})");
+  EXPECT_THAT(message_of<DataError>([&] { board.follow([] { return false; }); }),
+              HasSubstr("rank 0 of 2 gave no sign"));
+}
+
+}  // namespace
+}  // namespace mn::data

@@ -1,0 +1,243 @@
+// WebDataset's tar files as shards.
+#include "data/tar.hpp"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+
+#include <mn/core/error.hpp>
+
+#include "images_fixture.hpp"
+#include "ranks_fixture.hpp"
+#include "tar_files.hpp"
+
+namespace mn::data {
+namespace {
+
+using test::message_of;
+using test::tar_end;
+using test::tar_file;
+using test::TarFormat;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class Tar : public testing::Test {
+ protected:
+  Tar() { fs::create_directory(tars_); }
+
+  /// Samples FIRST … LAST − 1, each an image of another size with label number mod 4.
+  std::string samples(int first, int last, TarFormat format = TarFormat::kUstar) {
+    std::string content;
+    for (int i = first; i < last; ++i) {
+      const std::string key = key_of(i);
+      images_[key] = jpeg(20 + i % 50, 30 + i / 50);
+      content += tar_file(key + ".cls", std::to_string(i % 4) + "\n", format);
+      content += tar_file(key + (i % 2 == 0 ? ".jpg" : ".JPEG"), images_[key], format);
+      if (i % 3 == 0) content += tar_file(key + ".json", "{}", format);
+    }
+    return content;
+  }
+  /// Some of them long: 60 characters of folder, 90 of name.
+  static std::string key_of(int i) {
+    const std::string number = std::to_string(1000 + i);
+    return i % 5 == 0 ? std::string(60, 'd') + "/" + std::string(90, 'n') + number : "part/" + number;
+  }
+  void write(const std::string& name, const std::string& content) { test::write_text(tars_ / name, content); }
+  ImageConvertOptions options(const JobRank& me = {}) const {
+    ImageConvertOptions options;
+    options.output = {.out = out_, .split = "train", .shard_bytes = 20000, .threads = 2, .me = me};
+    return options;
+  }
+  ImageConversion convert() { return convert_tar({tars_.string()}, options()); }
+  std::string error_of(const std::string& content) {
+    fs::remove_all(out_);
+    write("a.tar", content);
+    const std::string error = message_of<DataError>([&] { convert(); });
+    EXPECT_EQ(std::ranges::count(error, '\n'), 0) << error;
+    EXPECT_FALSE(fs::exists(out_ / kManifestName));
+    return error;
+  }
+  /// Of the shards among these files.
+  static std::size_t shards_in(const std::map<std::string, std::string>& files) { return files.size() - 1; }
+  void expect_samples(const ShardTable& table, int count) {
+    ASSERT_EQ(table.num_samples(), count);
+    for (int i = 0; i < count; ++i) {
+      const auto sample = extract_sample(table, i);
+      EXPECT_EQ(sample.key, key_of(i));
+      EXPECT_EQ(sample.label, i % 4);
+      EXPECT_EQ(std::string(reinterpret_cast<const char*>(sample.bytes.data()), sample.bytes.size()),
+                images_[sample.key]);
+    }
+  }
+
+  test::TemporaryFolder folder_;
+  fs::path tars_ = folder_.path() / "tars";
+  fs::path out_ = folder_.path() / "out";
+  std::map<std::string, std::string> images_;  // by key
+};
+
+TEST_F(Tar, EveryFormatComesBackInOrder) {
+  for (const TarFormat format : {TarFormat::kUstar, TarFormat::kGnu, TarFormat::kPax}) {
+    fs::remove_all(out_);
+    write("b.tar", samples(40, 60, format) + tar_end());
+    write("a.tar", samples(0, 40, format) + tar_end());
+    write("readme.txt", "not a tar file");
+    const auto result = convert();
+    EXPECT_GT(result.table().shards().size(), 4u);
+    EXPECT_EQ(result.table().spec().num_classes, 4);
+    expect_samples(result.table(), 60);
+    EXPECT_TRUE(verify_dataset(result.table(), 2).damage.empty());
+  }
+}
+
+TEST_F(Tar, FoldersGlobalHeadersAndHiddenFilesArePassedOver) {
+  const std::string comment = test::pax_record("comment", "made by a test");
+  write("a.tar", test::tar_header("g", 'g', comment.size()) + test::padded(comment) +
+                     test::tar_header("part/", '5', 0) + tar_file("part/._1000.jpg", "a finder's file") +
+                     samples(0, 20) + tar_end());
+  expect_samples(convert().table(), 20);
+}
+
+TEST_F(Tar, PngsAndClassNamesAreTaken) {
+  write("a.tar", tar_file("x.cls", " 1 \n") + tar_file("x.png", jpeg(9, 9)) + tar_end());
+  test::write_text(folder_.path() / "names", "cat\ndog\nship\n");
+  auto named = options();
+  named.images.classes = folder_.path() / "names";
+  const auto result = convert_tar({(tars_ / "a.tar").string()}, named);
+  EXPECT_EQ(result.table().spec().class_names, (std::vector<std::string>{"cat", "dog", "ship"}));
+  EXPECT_EQ(result.table().spec().num_classes, 3);
+  EXPECT_EQ(extract_sample(result.table(), 0).label, 1);
+
+  fs::remove_all(out_);
+  write("a.tar", tar_file("x.cls", "3") + tar_file("x.png", jpeg(9, 9)) + tar_end());
+  EXPECT_THAT(message_of<DataError>([&] { convert_tar({(tars_ / "a.tar").string()}, named); }),
+              AllOf(HasSubstr("label 3"), HasSubstr("names 3 classes")));
+}
+
+TEST_F(Tar, DamagedFilesAreNamed) {
+  const std::string good = samples(0, 30);
+  EXPECT_THAT(error_of(good), AllOf(HasSubstr("a.tar"), HasSubstr("its end is missing")));
+  EXPECT_THAT(error_of(good.substr(0, good.size() - 700)),
+              AllOf(HasSubstr("a.tar"), HasSubstr("longer than the file")));
+  EXPECT_THAT(error_of(good.substr(0, good.size() - 512 * 3 + 100)), HasSubstr("a.tar"));
+  EXPECT_THAT(error_of(good + tar_end() + good + tar_end()), HasSubstr("two tar files in one"));
+  EXPECT_THAT(error_of(""), HasSubstr("its end is missing"));
+  EXPECT_THAT(error_of(std::string("\x1f\x8b\x08\x00", 4) + good), HasSubstr("is compressed"));
+  EXPECT_THAT(error_of(std::string(1000, 'x')), HasSubstr("checksum of a header"));
+  std::string flipped = good + tar_end();
+  flipped[512 * 2 + 3] ^= 1;  // in a name
+  EXPECT_THAT(error_of(flipped), HasSubstr("checksum of a header differs at byte 1024"));
+  EXPECT_THAT(error_of(test::tar_header("x.jpg", '1', 0) + tar_end()), HasSubstr("is a link"));
+  EXPECT_THAT(error_of(test::tar_header("x.jpg", 'S', 0) + tar_end()), HasSubstr("sparse"));
+  EXPECT_THAT(error_of(test::tar_header("p", 'x', 9) + test::padded("99 path=x") + good + tar_end()),
+              HasSubstr("malformed pax record"));
+  EXPECT_THAT(error_of(test::tar_header("p", 'L', std::size_t{1} << 21) + std::string(1 << 21, 'x') + tar_end()),
+              HasSubstr("a name of 2097152 bytes"));
+  EXPECT_THAT(error_of(tar_end()), HasSubstr("no usable sample"));
+  fs::remove_all(out_);
+  fs::remove(tars_ / "a.tar");
+  EXPECT_THAT(message_of<DataError>([&] { convert(); }), HasSubstr("there is no .tar file"));
+  EXPECT_THAT(message_of<DataError>([&] { convert_tar({"none.tar"}, options()); }), HasSubstr("none.tar"));
+}
+
+TEST_F(Tar, SamplesThatAreNoneAreNamedOrLeftOut) {
+  const std::string image = jpeg(9, 9);
+  const std::pair<std::string, std::string> bad[] = {
+      {tar_file("bad.jpg", image), "it has no .cls"},
+      {tar_file("bad.cls", "1"), "it has no .jpg"},
+      {tar_file("bad.jpg", image) + tar_file("bad.cls", "dog"), "not a label"},
+      {tar_file("bad.jpg", image) + tar_file("bad.cls", "-1"), "not a label"},
+      {tar_file("bad.jpg", image) + tar_file("bad.cls", "2147483648"), "not a label"},
+      {tar_file("bad.jpg", image) + tar_file("bad.png", image) + tar_file("bad.cls", "1"), "two images"},
+      {tar_file("bad.jpg", image) + tar_file("bad.cls", "1") + tar_file("bad.cls", "2"), "two labels"},
+      {tar_file("bad.jpg", "GIF89a") + tar_file("bad.cls", "1"), "not a JPEG or PNG but GIF"},
+      {tar_file("bad.jpg", image.substr(0, 300)) + tar_file("bad.cls", "1"), "damaged JPEG"}};
+  const std::string good = samples(0, 5);
+  for (const auto& [member, what] : bad) {
+    EXPECT_THAT(error_of(good + member + tar_end()), AllOf(HasSubstr("a.tar: sample bad"), HasSubstr(what)));
+    fs::remove_all(out_);
+    auto lenient = options();
+    lenient.images.skip_bad = true;
+    const auto result = convert_tar({tars_.string()}, lenient);
+    EXPECT_EQ(result.left_out, 1);
+    EXPECT_THAT(result.errors, testing::ElementsAre(HasSubstr("sample bad")));
+    expect_samples(result.table(), 5);
+  }
+}
+
+TEST_F(Tar, WhatWasLeftOutBeforeIsNotLeftOutUnasked) {
+  write("a.tar", samples(0, 5) + tar_file("bad.cls", "1") + tar_end());
+  write("b.tar", samples(5, 10) + tar_end());
+  auto lenient = options({0, 2, "a"});
+  lenient.images.skip_bad = true;
+  EXPECT_FALSE(convert_tar({tars_.string()}, lenient).conversion.complete);
+  EXPECT_THAT(message_of<DataError>([&] { convert(); }), HasSubstr("sample bad"));
+  lenient.output.me = {};
+  const auto result = convert_tar({tars_.string()}, lenient);
+  EXPECT_EQ(result.left_out, 1);
+  expect_samples(result.table(), 10);
+}
+
+TEST_F(Tar, RanksMakeWhatOneProcessMakes) {
+  for (int part = 0; part < 5; ++part) {
+    write("part-" + std::to_string(part) + ".tar", samples(part * 12, part * 12 + 12) + tar_end());
+  }
+  convert();
+  const auto expected = files_below(out_);
+  for (const int size : {1, 2, 3, 4, 9}) {
+    fs::remove_all(out_);
+    by_ranks(size, [&](const JobRank& me) { return convert_tar({tars_.string()}, options(me)).left_out; });
+    EXPECT_EQ(files_below(out_), expected) << size;
+  }
+}
+
+TEST_F(Tar, ALostRanksPartIsMadeByTheNextRun) {
+  for (int part = 0; part < 3; ++part) {
+    write("part-" + std::to_string(part) + ".tar", samples(part * 12, part * 12 + 12) + tar_end());
+  }
+  convert();
+  const auto expected = files_below(out_);
+  fs::remove_all(out_);
+  convert_tar({tars_.string()}, options({0, 2, "a"}));
+  fs::remove(out_ / shard_name("train", 0, shards_in(expected)));  // the first of a tar file with several
+  EXPECT_GT(convert().conversion.kept_shards, 0);
+  EXPECT_EQ(files_below(out_), expected);
+}
+
+TEST_F(Tar, TheReaderFindsContentAndPlaces) {
+  const std::string big(3 << 20, 'b');
+  write("a.tar", tar_file("big", big) + tar_file(std::string(120, 'l'), "after", TarFormat::kGnu) + tar_end());
+  TarReader reader(tars_ / "a.tar");
+  auto member = reader.next();
+  ASSERT_TRUE(member);
+  EXPECT_EQ(reader.read(*member).size(), big.size());
+  member = reader.next();
+  ASSERT_TRUE(member);
+  EXPECT_EQ(member->name, std::string(120, 'l'));
+  EXPECT_EQ(member->header_at, 512 + big.size()) << "where its long name begins";
+  EXPECT_EQ(static_cast<char>(reader.read(*member)[0]), 'a');
+  EXPECT_FALSE(reader.next());
+}
+
+TEST_F(Images, ResizedOnesAreSmallerAndTheOthersUntouched) {
+  auto small = options();
+  small.images.resize = 25;
+  const ShardTable table = convert_images(source_, small).table();
+  for (std::int64_t i = 0; i < table.num_samples(); ++i) {
+    const auto sample = extract_sample(table, i);
+    const Image before = decode_image(std::as_bytes(std::span(content_[sample.key])));
+    const Image after = decode_image(sample.bytes);
+    if (std::min(before.width, before.height) <= 25) {
+      EXPECT_EQ(std::string(reinterpret_cast<const char*>(sample.bytes.data()), sample.bytes.size()),
+                content_[sample.key]);
+    } else {
+      EXPECT_EQ(std::min(after.width, after.height), 25);
+      EXPECT_NEAR(after.width * before.height, before.width * after.height, std::max(before.width, before.height));
+      EXPECT_NEAR(after.row(after.height / 2)[3 * (after.width / 2)],
+                  before.row(before.height / 2)[3 * (before.width / 2)], 40);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mn::data

@@ -1,0 +1,222 @@
+// Exported models compute what Python computes: tests/support/export_models wrote both.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <mn/core/error.hpp>
+#include <mn/nn/exported_module.hpp>
+#include <mn/train/checkpoint/safetensors.hpp>
+
+#include "tests/nn/exported_files.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace mn {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr double kTolerance = 1e-5;
+
+std::shared_ptr<ExportedModule> load(const std::string& name) {
+  return std::make_shared<ExportedModule>(test::model_file(name + ".pt2"), name);
+}
+
+/// What Python computed: tensors named KIND.REST.
+class Expected {
+ public:
+  explicit Expected(const std::string& name) {
+    for (auto& [key, tensor] : from_safetensors(test::model_file(name + ".safetensors"), name)) {
+      const std::size_t dot = key.find('.');
+      tensors_[key.substr(0, dot)][key.substr(dot + 1)] = tensor;
+    }
+  }
+  const std::map<std::string, at::Tensor>& of(const std::string& kind) { return tensors_[kind]; }
+  std::vector<at::Tensor> inputs() {
+    std::vector<at::Tensor> inputs;
+    for (const auto& [index, tensor] : tensors_["input"]) inputs.push_back(tensor);
+    return inputs;
+  }
+
+ private:
+  std::map<std::string, std::map<std::string, at::Tensor>> tensors_;
+};
+
+void expect_close(const at::Tensor& given, const at::Tensor& wanted, const std::string& what) {
+  ASSERT_TRUE(given.defined()) << what;
+  ASSERT_EQ(given.sizes(), wanted.sizes()) << what;
+  EXPECT_EQ(given.scalar_type(), wanted.scalar_type()) << what;
+  EXPECT_TRUE(torch::allclose(given.to(torch::kDouble), wanted.to(torch::kDouble), kTolerance, kTolerance)) << what;
+}
+
+/// Outputs, gradients of the sum of squares of all outputs that have one, and buffers afterwards.
+void expect_same_as_python(ExportedModule& model, const std::string& name) {
+  Expected expected(name);
+  const std::vector<at::Tensor> outputs = model.forward_all(expected.inputs());
+  at::Tensor loss = torch::zeros({});
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto wanted = expected.of("output").find(std::to_string(i));
+    ASSERT_EQ(outputs[i].defined(), wanted != expected.of("output").end()) << i;
+    if (!outputs[i].defined()) continue;
+    expect_close(outputs[i], wanted->second, name + " output " + std::to_string(i));
+    if (outputs[i].requires_grad()) loss = loss + outputs[i].square().sum();
+  }
+  loss.backward();
+  const auto parameters = model.named_parameters();
+  for (const auto& [key, gradient] : expected.of("gradient")) {
+    ASSERT_TRUE(parameters.contains(key)) << key;
+    expect_close(parameters[key].grad(), gradient, name + " gradient " + key);
+  }
+  const auto buffers = model.named_buffers();
+  for (const auto& item : buffers) {
+    ASSERT_EQ(expected.of("buffer").count(item.key()), 1U) << item.key();
+    expect_close(item.value(), expected.of("buffer").at(item.key()), name + " buffer " + item.key());
+  }
+}
+
+std::vector<std::string> names_of(const torch::OrderedDict<std::string, at::Tensor>& tensors) { return tensors.keys(); }
+
+TEST(ExportedModule, APerceptronIsPythons) { expect_same_as_python(*load("mlp"), "mlp"); }
+
+TEST(ExportedModule, ParametersHaveTorchsNamesAndOrder) {
+  EXPECT_THAT(names_of(load("mlp")->named_parameters()),
+              ElementsAre("first.weight", "first.bias", "second.weight", "second.bias"));
+  const auto conv = load("conv");
+  EXPECT_THAT(names_of(conv->named_parameters()),
+              ElementsAre("layers.0.weight", "layers.1.weight", "layers.1.bias", "layers.5.weight", "layers.5.bias",
+                          "layers.6.weight", "layers.6.bias", "head.weight", "head.bias"));
+  EXPECT_THAT(names_of(conv->named_buffers()),
+              ElementsAre("layers.1.running_mean", "layers.1.running_var", "layers.1.num_batches_tracked",
+                          "layers.6.running_mean", "layers.6.running_var", "layers.6.num_batches_tracked"));
+  EXPECT_EQ(conv->named_buffers()["layers.1.num_batches_tracked"].scalar_type(), torch::kLong);
+}
+
+TEST(ExportedModule, AConvolutionalNetworkTrainsAsInPython) { expect_same_as_python(*load("conv"), "conv"); }
+
+TEST(ExportedModule, BuffersThatTheGraphReturnsAreWritten) { expect_same_as_python(*load("conv_functional"), "conv"); }
+
+TEST(ExportedModule, ADerivedEvaluationGraphIsPythons) {
+  for (const char* name : {"conv", "conv_functional"}) {
+    const auto model = load(name);
+    model->eval();
+    expect_same_as_python(*model, "conv_eval");
+  }
+}
+
+TEST(ExportedModule, AnEvaluationGraphRunsOnTheSameTensors) {
+  const auto model = load("conv");
+  model->set_evaluation_graph(test::model_file("conv_eval.pt2"), "conv_eval");
+  model->eval();
+  expect_same_as_python(*model, "conv_eval");
+  const at::Tensor images = torch::randn({2, 2, 6, 6});
+  const at::Tensor before = model->forward(images);
+  {
+    const torch::NoGradGuard no_grad;
+    model->named_parameters()["head.bias"].add_(1);
+  }
+  EXPECT_TRUE(model->forward(images).allclose(before + 1));
+  EXPECT_THAT(
+      test::message_of<DataError>([&] { load("mlp")->set_evaluation_graph(test::model_file("conv.pt2"), "conv"); }),
+      AllOf(HasSubstr("conv is of another model: \"layers.0.weight\""), Not(HasSubstr("\n"))));
+}
+
+TEST(ExportedModule, ALanguageModelIsPythons) {
+  const auto model = load("gpt");
+  expect_same_as_python(*model, "gpt");
+  const auto parameters = model->named_parameters();
+  EXPECT_TRUE(parameters["tokens.weight"].is_same(parameters["head.weight"])) << "tied weights are one tensor";
+}
+
+TEST(ExportedModule, AllFormsAreRead) {
+  const auto model = load("forms");
+  expect_same_as_python(*model, "forms");
+  EXPECT_FALSE(model->named_parameters()["frozen"].requires_grad());
+  EXPECT_EQ(model->named_parameters()["turned"].strides(), at::IntArrayRef({1, 4}));
+  EXPECT_FALSE(model->named_buffers().contains("offsets")) << "not part of the model's state";
+}
+
+TEST(ExportedModule, DropoutIsLibtorchs) {
+  const auto model = load("dropout");
+  const auto p = model->named_parameters();
+  const at::Tensor x = torch::randn({5, 4});
+  const auto hidden = [&] { return torch::linear(x, p["first.weight"], p["first.bias"]); };
+  torch::manual_seed(3);
+  const at::Tensor trained = model->forward(x);
+  torch::manual_seed(3);
+  const at::Tensor wanted = torch::linear(torch::dropout(hidden(), 0.5, true), p["second.weight"], p["second.bias"]);
+  EXPECT_TRUE(trained.equal(wanted));
+  model->eval();
+  EXPECT_TRUE(model->forward(x).equal(torch::linear(hidden(), p["second.weight"], p["second.bias"])));
+  model->train();
+  EXPECT_FALSE(model->forward(x).equal(model->forward(x)));
+}
+
+TEST(ExportedModule, RandomNumbersWithoutASwitchNeedAnEvaluationGraph) {
+  const auto model = load("random");
+  EXPECT_EQ(model->forward(torch::randn({4, 3})).sizes(), at::IntArrayRef({4, 2}));
+  EXPECT_THAT(test::message_of<DataError>([&] { model->require_evaluation_graph(); }),
+              AllOf(HasSubstr("random: node \"bernoulli_\" (\"torch.ops.aten.bernoulli_.float\")"),
+                    HasSubstr("export the model in evaluation mode, too"), Not(HasSubstr("\n"))));
+  model->eval();
+  EXPECT_THROW((void)model->forward(torch::randn({4, 3})), DataError);
+  model->set_evaluation_graph(test::model_file("random_eval.pt2"), "random_eval");
+  const at::Tensor x = torch::randn({4, 3});
+  EXPECT_TRUE(model->forward(x).equal(model->forward(x)));
+}
+
+TEST(ExportedModule, TellsWhetherItWasExportedForEvaluation) {
+  EXPECT_TRUE(load("conv_eval")->is_exported_for_evaluation());
+  for (const char* name : {"conv", "mlp", "gpt", "dropout"}) EXPECT_FALSE(load(name)->is_exported_for_evaluation());
+}
+
+TEST(ExportedModule, InputsAreChecked) {
+  const auto model = load("gpt");
+  ASSERT_EQ(model->inputs().size(), 1U);
+  EXPECT_EQ(model->inputs()[0].name, "tokens");
+  EXPECT_EQ(model->inputs()[0].dtype, torch::kLong);
+  EXPECT_THAT(model->inputs()[0].sizes, ElementsAre(-1, 6));
+  const auto said = [&](const std::vector<at::Tensor>& inputs) {
+    return test::message_of<ArgumentError>([&] { (void)model->forward_all(inputs); });
+  };
+  const at::Tensor good = torch::zeros({3, 6}, torch::kLong);
+  EXPECT_EQ(said({good}), "");
+  EXPECT_EQ(said({good.to(torch::kInt)}), "");
+  EXPECT_EQ(said({torch::zeros({1, 6}, torch::kLong)}), "");
+  EXPECT_THAT(said({torch::zeros({3, 5}, torch::kLong)}),
+              HasSubstr("input \"tokens\" is Long [3, 5], but the model was exported for Long [up to 64, 6]"));
+  EXPECT_THAT(said({torch::zeros({65, 6}, torch::kLong)}), HasSubstr("Long [65, 6]"));
+  EXPECT_THAT(said({torch::zeros({3, 6})}), HasSubstr("Float [3, 6]"));
+  EXPECT_THAT(said({good.flatten()}), HasSubstr("Long [18]"));
+  EXPECT_THAT(said({}), HasSubstr("was not given"));
+  EXPECT_THAT(said({at::Tensor()}), HasSubstr("is undefined"));
+  EXPECT_THAT(said({good, good}), HasSubstr("takes 1 inputs, but was given 2"));
+}
+
+TEST(ExportedModule, AnOperatorThatFailsIsNamed) {
+  EXPECT_THAT(
+      test::message_of<Error>([] {
+        (void)load("gpt")->forward(torch::full({3, 6}, 11));
+      }),
+      AllOf(HasSubstr("gpt: node \"embedding\" (\"torch.ops.aten.embedding.default\") failed: index out of range"),
+            Not(HasSubstr("\n"))));
+}
+
+TEST(ExportedModule, OtherDtypesOfTheSameKindWork) {
+  const auto model = load("mlp");
+  const at::Tensor x = torch::randn({3, 3});
+  const at::Tensor wanted = model->forward(x);
+  model->to(torch::kDouble);
+  EXPECT_TRUE(model->forward(x.to(torch::kDouble)).to(torch::kFloat).allclose(wanted));
+}
+
+TEST(ExportedModule, FilesAreReadByPath) {
+  const test::TemporaryFolder folder;
+  test::write_text(folder.path() / "model.pt2", test::model_file("mlp.pt2"));
+  expect_same_as_python(*std::make_shared<ExportedModule>(folder.path() / "model.pt2"), "mlp");
+  EXPECT_THROW(ExportedModule(folder.path() / "absent.pt2"), DataError);
+}
+
+}  // namespace
+}  // namespace mn

@@ -1,0 +1,63 @@
+/// Lets a C++ compiler take the file with mn's kernels, in which launches_as_calls.sed has turned each launch into a
+/// call of launch_kernel. Included before all else.
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_runtime_api.h>
+
+#include <mn/comm/pack.hpp>
+
+#include "tests/support/stand_in_gpu/capture.hpp"
+#include "tests/support/stand_in_gpu/cuda_call.hpp"
+#include "tests/support/stand_in_gpu/memory.hpp"
+
+#undef __global__
+#undef __launch_bounds__
+#undef __grid_constant__
+#define __global__
+#define __launch_bounds__(...)
+#define __grid_constant__
+
+// What a kernel knows of its thread.
+static thread_local uint3 blockIdx;
+static thread_local uint3 threadIdx;
+static thread_local dim3 gridDim;
+static thread_local dim3 blockDim;
+
+namespace mn::stand_in {
+
+/// Makes the pieces what the stand-in sees of them. False if the GPU does not reach them.
+template <class From, class To>
+bool reach(PackTable& table) {
+  for (std::uint32_t i = 0; i < table.count; ++i) {
+    PackPiece& piece = table.pieces[i];
+    piece.from = memory().alias(piece.from, piece.count * sizeof(From));
+    piece.to = memory().alias(piece.to, piece.count * sizeof(To));
+    if (piece.from == nullptr || piece.to == nullptr) return false;
+  }
+  return true;
+}
+
+/// Runs all threads of all blocks, one after the other, when the stream comes to it.
+template <class From, class To, class... Parameters, class... Arguments>
+void launch_kernel(void (*kernel)(PackTable, Parameters...), unsigned blocks, unsigned threads,
+                   std::size_t /*shared_bytes*/, cudaStream_t stream, PackTable table, Arguments... arguments) {
+  static_cast<void>(cuda_call("cudaLaunchKernel", cudaErrorLaunchOutOfResources, [&] {
+    if (blocks == 0 || threads == 0) return cudaErrorInvalidConfiguration;
+    const bool is_legal = reach<From, To>(table);
+    const Op op = [=] {
+      if (!is_legal) return static_cast<void>(keep(cudaErrorIllegalAddress));
+      gridDim.x = blocks;
+      blockDim.x = threads;
+      for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
+        for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) {
+          kernel(table, static_cast<Parameters>(arguments)...);
+        }
+      }
+    };
+    return submit(stream, current_device(), [op] { return op; });
+  }));
+}
+
+}  // namespace mn::stand_in

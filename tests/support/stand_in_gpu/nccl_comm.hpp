@@ -1,0 +1,133 @@
+/// A rank of an NCCL communicator: what its operations do when their streams come to them.
+///
+/// An operation occupies its stream until every rank came to it, and moves data through the segment piece by piece.
+///
+/// Invariants:
+/// 1. The operations of a communicator run in the order of their submission, whatever their streams. In a graph that is
+///    the order of each launch.
+/// 2. An operation that fails does not end: its stream is held until abort(), and only error() tells why. So GPUs do.
+/// 3. Destruction waits for every operation, and for every graph that captured one.
+///
+/// Source: NCCL User Guide, "Using multiple NCCL communicators concurrently" and "Communicator abort".
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include "tests/support/stand_in_gpu/nccl_arithmetic.hpp"
+#include "tests/support/stand_in_gpu/nccl_segment.hpp"
+
+namespace mn::stand_in {
+
+/// One side of a send or receive.
+struct Message {
+  bool is_send = false;
+  std::byte* data = nullptr;
+  std::size_t count = 0;
+  ncclDataType_t type = ncclInt8;
+  int peer = 0;
+  std::size_t moved = 0;  ///< bytes
+};
+
+/// Where a rank goes in a split.
+struct Part {
+  std::string segment;
+  int rank = 0;
+  int size = 1;
+};
+
+class Comm {
+ public:
+  Comm(const std::string& segment, int rank, int size, int device, bool is_blocking);
+  ~Comm() = default;  // after finish()
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return size_; }
+  [[nodiscard]] int device() const noexcept { return device_; }
+  [[nodiscard]] bool is_blocking() const noexcept { return is_blocking_; }
+
+  /// Waits for the other ranks, and makes sure that each has a GPU of its own. A failure is error()'s too.
+  ncclResult_t join();
+  /// Waits for all ranks. No value: the rank is in no part, or the communicator failed.
+  [[nodiscard]] std::optional<Part> split(int color, int key);
+
+  /// Runs call(): at once and with its result, or, for a communicator that does not block, soon, with ncclInProgress.
+  ncclResult_t start(std::function<ncclResult_t()> call);
+  /// Puts an operation into the stream, which calls body(its number).
+  ncclResult_t enqueue(cudaStream_t stream, std::function<void(std::uint64_t number)> body);
+
+  // Bodies of operations.
+  void collective(const Call& call, const std::byte* send, std::byte* recv, const Reduction& reduction);
+  void exchange(std::uint64_t number, std::vector<Message> messages);
+
+  [[nodiscard]] ncclResult_t error() const noexcept { return error_; }
+  /// Of the last failure.
+  [[nodiscard]] std::string words() const;
+  void abort() noexcept { is_aborted_ = true; }
+  /// Waits until the communicator may go.
+  void finish();
+
+  ncclRedOp_t add_scaled_sum(const void* scalar, ncclDataType_t type);
+  /// False if there is no such operator.
+  bool remove(ncclRedOp_t op);
+  [[nodiscard]] std::optional<Reduction> find(ncclRedOp_t op) const;
+
+ private:
+  [[nodiscard]] ncclResult_t failure() const;
+  using Ready = std::function<bool()>;
+  // Each is false once the communicator failed or is aborted, or its GPU is lost.
+  [[nodiscard]] bool is_well() const;
+  bool wait(const Ready& ready);
+  bool wait_for_ranks(const Ready& ready);
+  bool meet();
+  bool agree(const Call& call);
+  bool share(const std::byte* from, std::size_t count, ncclDataType_t type, const Reduction& reduction);
+
+  void take(const Call& call, int turn, std::byte* to, std::size_t part, std::size_t count, const Reduction& reduction);
+  /// Moves what can be moved now; true when nothing is left.
+  bool move(std::vector<Message>& messages);
+  void move(Message& message, Mail& mail);
+  void look_for_losses();
+  void say_who_is_late();
+  void fail(ncclResult_t code, const std::string& words);
+  Slot& mine() { return segment_.slot(rank_); }
+  [[nodiscard]] std::vector<int> members(int color);
+  /// Which ranks share a GPU; empty if none do.
+  [[nodiscard]] std::string shared_gpu();
+
+  Segment segment_;
+  int rank_;
+  int size_;
+  int device_;
+  bool is_blocking_;
+  std::atomic<bool> is_aborted_ = false;
+  std::atomic<ncclResult_t> error_ = ncclSuccess;
+  mutable std::mutex words_mutex_;
+  std::string words_;
+  std::atomic<std::uint64_t> submitted_ = 0;
+  std::atomic<std::uint64_t> done_ = 0;
+  std::shared_ptr<int> in_graphs_ = std::make_shared<int>();  // owned also by each captured operation
+  std::vector<std::optional<Reduction>> scaled_sums_;
+};
+
+/// The communicator's call fails; for ncclGetLastError.
+ncclResult_t refuse(ncclResult_t code, const std::string& words);
+[[nodiscard]] const std::string& last_words();
+/// must_fail(), which says so.
+[[nodiscard]] bool nccl_fails(const std::string& call);
+
+}  // namespace mn::stand_in
+
+/// NCCL's name for it.
+struct ncclComm final : mn::stand_in::Comm {
+  using Comm::Comm;
+};

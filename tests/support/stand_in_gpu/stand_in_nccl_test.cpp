@@ -1,0 +1,266 @@
+// What the stand-in's NCCL does where ranks differ, come late, leave or fail, and for communicators that do not block.
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <mpi.h>
+#include <nccl.h>
+
+#include <mn/comm/half.hpp>
+
+#include "tests/comm/device_memory.hpp"
+#include "tests/support/cuda_streams.hpp"
+
+namespace mn::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class Nccl : public ::testing::Test {
+ protected:
+  Nccl() {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    device_ = {DeviceType::kCuda, rank_};
+    EXPECT_EQ(cudaSetDevice(rank_), cudaSuccess);
+  }
+
+  [[nodiscard]] ncclUniqueId shared_id() const {
+    ncclUniqueId id{};
+    if (rank_ == 0) {
+      EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    }
+    MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
+    return id;
+  }
+  [[nodiscard]] ncclComm_t create() const {
+    ncclComm_t comm = nullptr;
+    EXPECT_EQ(ncclCommInitRank(&comm, size_, shared_id(), rank_), ncclSuccess) << ncclGetLastError(nullptr);
+    return comm;
+  }
+  [[nodiscard]] bool am_last() const { return rank_ == size_ - 1; }
+  [[nodiscard]] OnDevice<float> ones(std::size_t count = 8) const { return {std::vector<float>(count, 1), device_}; }
+
+  int rank_ = 0;
+  int size_ = 1;
+  Device device_;
+};
+
+/// The communicator's state once it is not `state` any more; `state` after ten seconds.
+ncclResult_t state_after(ncclResult_t state, ncclComm_t comm) {
+  ncclResult_t now = state;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (now == state && std::chrono::steady_clock::now() < end) {
+    EXPECT_EQ(ncclCommGetAsyncError(comm, &now), ncclSuccess);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return now;
+}
+
+/// A collective in which the last rank differs from the others, and what the report says of the two.
+struct Difference {
+  const char* name;
+  std::function<ncclResult_t(bool is_other, float* data, ncclComm_t comm, cudaStream_t stream)> call;
+  const char* first;
+  const char* other;
+};
+
+TEST_F(Nccl, CallsThatDifferAreReportedOnAllRanks) {
+  if (size_ == 1) return;
+  const Difference differences[] = {
+      {"count",
+       [](bool is_other, float* data, ncclComm_t comm, cudaStream_t stream) {
+         return ncclAllReduce(data, data, is_other ? 7 : 8, ncclFloat32, ncclSum, comm, stream);
+       },
+       "of 8 float32, sum", "of 7 float32, sum"},
+      {"type",
+       [](bool is_other, float* data, ncclComm_t comm, cudaStream_t stream) {
+         return ncclAllReduce(data, data, 8, is_other ? ncclInt32 : ncclFloat32, ncclSum, comm, stream);
+       },
+       "of 8 float32", "of 8 int32"},
+      {"op",
+       [](bool is_other, float* data, ncclComm_t comm, cudaStream_t stream) {
+         return ncclAllReduce(data, data, 8, ncclFloat32, is_other ? ncclMax : ncclMin, comm, stream);
+       },
+       ", min", ", max"},
+      {"root",
+       [](bool is_other, float* data, ncclComm_t comm, cudaStream_t stream) {
+         return ncclBroadcast(data, data, 8, ncclFloat32, is_other ? 1 : 0, comm, stream);
+       },
+       "root 0", "root 1"},
+      {"operation",
+       [](bool is_other, float* data, ncclComm_t comm, cudaStream_t stream) {
+         return is_other ? ncclReduce(data, data, 8, ncclFloat32, ncclSum, 0, comm, stream)
+                         : ncclAllReduce(data, data, 8, ncclFloat32, ncclSum, comm, stream);
+       },
+       "operation 0, AllReduce", "operation 0, Reduce"},
+  };
+  for (const auto& [name, call, first, other] : differences) {
+    SCOPED_TRACE(name);
+    const ncclComm_t comm = create();
+    const Stream stream;
+    const auto buffer = ones();
+    EXPECT_EQ(call(am_last(), static_cast<float*>(buffer.view().data), comm, stream), ncclSuccess);
+    EXPECT_EQ(state_after(ncclSuccess, comm), ncclInvalidUsage);
+    EXPECT_THAT(ncclGetLastError(comm),
+                AllOf(HasSubstr("the ranks differ: rank 0 in "), HasSubstr(first),
+                      HasSubstr("rank " + std::to_string(size_ - 1) + " in "), HasSubstr(other)));
+    EXPECT_EQ(cudaStreamQuery(stream), cudaErrorNotReady) << "as if it still ran";
+    EXPECT_EQ(call(false, static_cast<float*>(buffer.view().data), comm, stream), ncclInvalidUsage);
+    EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  }
+}
+
+TEST_F(Nccl, MessagesThatDifferAreReportedByTheReceiver) {
+  const ncclComm_t comm = create();
+  const Stream stream;
+  const auto buffer = ones();
+  auto* const data = static_cast<float*>(buffer.view().data);
+  EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(ncclSend(data, 2, ncclFloat32, rank_, comm, stream), ncclSuccess);
+  EXPECT_EQ(ncclRecv(data + 4, 3, ncclFloat32, rank_, comm, stream), ncclSuccess);
+  EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+  EXPECT_EQ(state_after(ncclSuccess, comm), ncclInvalidUsage);
+  EXPECT_THAT(ncclGetLastError(comm), AllOf(HasSubstr("Send of 2 float32"), HasSubstr("Recv of 3 float32")));
+  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+}
+
+TEST_F(Nccl, AnOperationHoldsItsStreamUntilAllRanksCame) {
+  const ncclComm_t comm = create();
+  const Stream stream;
+  const auto buffer = ones();
+  const auto reduce = [&] {
+    EXPECT_EQ(ncclAllReduce(buffer.view().data, buffer.view().data, 8, ncclFloat32, ncclSum, comm, stream),
+              ncclSuccess);
+  };
+  if (!am_last()) {
+    reduce();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(cudaStreamQuery(stream), cudaErrorNotReady);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (am_last()) reduce();
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  EXPECT_EQ(buffer.get(), std::vector<float>(8, static_cast<float>(size_)));
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+TEST_F(Nccl, AbortEndsWhatOthersNeverJoin) {
+  const ncclComm_t comm = create();
+  const Stream stream;
+  const auto buffer = ones();
+  if (!am_last()) {
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(ncclAllReduce(buffer.view().data, buffer.view().data, 8, ncclFloat32, ncclSum, comm, stream),
+                ncclSuccess);
+    }
+  }
+  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+TEST_F(Nccl, DestructionWaitsForGraphs) {
+  for (const auto end : {ncclCommDestroy, ncclCommAbort}) {
+    const ncclComm_t comm = create();
+    const Stream stream;
+    const auto buffer = ones();
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    EXPECT_EQ(ncclAllReduce(buffer.view().data, buffer.view().data, 8, ncclFloat32, ncclSum, comm, stream),
+              ncclSuccess);
+    EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    std::atomic<bool> is_gone = false;
+    std::thread destroyer([&] {
+      EXPECT_EQ(end(comm), ncclSuccess);
+      is_gone = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(is_gone);
+    EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+    destroyer.join();
+  }
+}
+
+TEST_F(Nccl, CommunicatorsThatDoNotBlock) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = nullptr;
+  const ncclUniqueId id = shared_id();
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, size_, id, rank_, &config), ncclInProgress);
+  EXPECT_EQ(state_after(ncclInProgress, comm), ncclSuccess);
+  const Stream stream;
+  const auto buffer = ones();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(ncclAllReduce(buffer.view().data, buffer.view().data, 8, ncclFloat32, ncclSum, comm, stream),
+              ncclInProgress);
+    EXPECT_EQ(state_after(ncclInProgress, comm), ncclSuccess);
+  }
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  EXPECT_EQ(buffer.get()[7], static_cast<float>(size_ * size_ * size_));
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, size_ + 1, shared_id(), rank_, &config), ncclInProgress);
+  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess) << "while a rank is missing";
+}
+
+TEST_F(Nccl, Splits) {
+  const ncclComm_t comm = create();
+  ncclComm_t part = nullptr;
+  const int color = rank_ % 2;
+  EXPECT_EQ(ncclCommSplit(comm, color, -rank_, &part, nullptr), ncclSuccess);
+  int size = 0;
+  int rank = 0;
+  EXPECT_EQ(ncclCommCount(part, &size), ncclSuccess);
+  EXPECT_EQ(ncclCommUserRank(part, &rank), ncclSuccess);
+  EXPECT_EQ(size, (size_ + 1 - color) / 2);
+  EXPECT_EQ(rank, size - 1 - rank_ / 2);
+  const Stream stream;
+  const OnDevice<std::int32_t> sum({rank_}, device_);
+  EXPECT_EQ(ncclAllReduce(sum.view().data, sum.view().data, 1, ncclInt32, ncclSum, part, stream), ncclSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  int expected = 0;
+  for (int r = color; r < size_; r += 2) expected += r;
+  EXPECT_EQ(sum.get()[0], expected);
+  EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
+  EXPECT_EQ(ncclCommSplit(comm, am_last() ? 3 : NCCL_SPLIT_NOCOLOR, 0, &part, nullptr), ncclSuccess);
+  EXPECT_EQ(part != nullptr, am_last());
+  EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+TEST_F(Nccl, RefusesGpusThatRanksShare) {
+  if (size_ == 1) return;
+  EXPECT_EQ(cudaSetDevice(rank_ / 2), cudaSuccess);
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclCommInitRank(&comm, size_, shared_id(), rank_), ncclInvalidUsage);
+  EXPECT_THAT(ncclGetLastError(nullptr), HasSubstr("Duplicate GPU detected : rank 0 and rank 1"));
+  EXPECT_EQ(comm, nullptr);
+  EXPECT_EQ(cudaSetDevice(rank_), cudaSuccess);
+}
+
+/// As NCCL does: the scalar is of the elements' type, and each step rounds.
+TEST_F(Nccl, ScaledSumsOfShortFloatsAreRounded) {
+  const ncclComm_t comm = create();
+  const Stream stream;
+  const BFloat16 third = to_bfloat16(1.0F / 3);
+  const OnDevice<BFloat16> buffer({to_bfloat16(1)}, device_);
+  ncclRedOp_t op = ncclSum;
+  BFloat16 scalar = third;
+  EXPECT_EQ(ncclRedOpCreatePreMulSum(&op, &scalar, ncclBfloat16, ncclScalarHostImmediate, comm), ncclSuccess);
+  EXPECT_EQ(ncclAllReduce(buffer.view().data, buffer.view().data, 1, ncclBfloat16, op, comm, stream), ncclSuccess);
+  EXPECT_EQ(ncclRedOpDestroy(op, comm), ncclSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  BFloat16 sum = third;
+  for (int r = 1; r < size_; ++r) sum = to_bfloat16(to_float(sum) + to_float(third));
+  EXPECT_EQ(buffer.get()[0].bits, sum.bits);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+}  // namespace
+}  // namespace mn::testing
