@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "launcher/facts/find_program.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -13,10 +14,8 @@ namespace fs = std::filesystem;
 class ProgramTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    root_ = fs::temp_directory_path() / ("mn_program_test_" + std::to_string(getpid()));
     for (const char* folder : {"here/jobs/mnist", "build/jobs", "bin"}) fs::create_directories(root_ / folder);
   }
-  void TearDown() override { fs::remove_all(root_); }
 
   fs::path put(const std::string& name, bool executable = true) {
     const fs::path file = root_ / name;
@@ -36,7 +35,8 @@ class ProgramTest : public ::testing::Test {
     return 0;
   }
 
-  fs::path root_;
+  test::TemporaryFolder folder_;
+  const fs::path root_ = folder_.path();
 };
 
 TEST_F(ProgramTest, AFolderOfThatNameIsPassedOver) {
