@@ -27,9 +27,7 @@ Finding late_ranks(const std::vector<std::string>& hosts, const std::vector<int>
 }
 
 Finding doubled_rank(const std::vector<std::string>& hosts, int rank) {
-  return {"tasks",
-          true,
-          hosts,
+  return {"tasks", true, hosts,
           std::to_string(hosts.size()) + " processes say that they are rank " + std::to_string(rank),
           "start mnlaunch once for each rank, directly under its launcher, and unset what other launchers left"};
 }

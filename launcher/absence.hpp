@@ -29,7 +29,8 @@ class MissingRanks {
   /// A node that is missing itself, with its ranks as far as they are known.
   void note(const std::string& host, const Part& missing, const std::vector<int>& ranks);
   /// Empty if nothing was noted. `known`: the numbers of all that are missing, where nodes could not tell them.
-  [[nodiscard]] Findings findings(int size, std::chrono::milliseconds patience, const std::vector<int>& known = {}) const;
+  [[nodiscard]] Findings findings(int size, std::chrono::milliseconds patience,
+                                  const std::vector<int>& known = {}) const;
 
  private:
   struct Group {

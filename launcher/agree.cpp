@@ -18,13 +18,13 @@ class Agreement {
   Verdict run(const std::optional<Failure>& failure) {
     Readiness own;
     if (failure) own.failures.push_back(*failure);
-    const Exchange::Steps steps{
-        .combine = [this](const Parts& parts) { return to_message(combine(parts)); },
-        .decide = [this](const Parts& reports) { return decide(reports); },
-        .split = [this](const std::string& answer, int local) {
-          const int rank = roster_.ranks_here.at(static_cast<std::size_t>(local));
-          return to_message(Decision{announcement_.verdict_for(rank, answer), rank});
-        }};
+    const Exchange::Steps steps{.combine = [this](const Parts& parts) { return to_message(combine(parts)); },
+                                .decide = [this](const Parts& reports) { return decide(reports); },
+                                .split =
+                                    [this](const std::string& answer, int local) {
+                                      const int rank = roster_.ranks_here.at(static_cast<std::size_t>(local));
+                                      return to_message(Decision{announcement_.verdict_for(rank, answer), rank});
+                                    }};
     return from_message<Decision>(exchange_.round(to_message(own), steps), "the last answer").verdict;
   }
 
@@ -89,8 +89,7 @@ Verdict verdict_of(const std::vector<Failure>& failures) {
   const Failure& first = *std::ranges::min_element(failures, {}, &Failure::rank);
   Verdict verdict;
   verdict.exit_code = first.exit_code;
-  verdict.complaints =
-      "mnlaunch: rank " + std::to_string(first.rank) + " on " + first.host + ": " + first.text + "\n";
+  verdict.complaints = "mnlaunch: rank " + std::to_string(first.rank) + " on " + first.host + ": " + first.text + "\n";
   return verdict;
 }
 

@@ -12,8 +12,8 @@ namespace mn::launcher {
 
 struct Connection {
   Placement here;
-  Group group;                 ///< the ranks with which this one can exchange facts
-  std::string not_compared;    ///< why these are not all; empty: they are
+  Group group;               ///< the ranks with which this one can exchange facts
+  std::string not_compared;  ///< why these are not all; empty: they are
 };
 
 /// Takes this rank's placement from variables and, where they leave it open, from a PMIx or PMI server. Prepares

@@ -12,7 +12,8 @@
 #include "facts/find_program.hpp"
 
 namespace mn::launcher {
-void replace_process(const std::filesystem::path& program, const std::vector<std::string>& arguments, const Variables& environment) {
+void replace_process(const std::filesystem::path& program, const std::vector<std::string>& arguments,
+                     const Variables& environment) {
   // exec drops what is still in the buffers.
   std::cout.flush();
   std::cerr.flush();

@@ -79,7 +79,8 @@ Prepared prepare_start(const ThisRank& rank, const Outcome& outcome) {
   if (options.bind_memory) bind_memory_of_this_thread(numa_nodes_of(outcome.binding.cpus));
   Prepared prepared;
   if (!options.output.empty()) {
-    prepared.output = open_output(options.output, {rank.here.rank, batch_job(rank.surroundings.variables), host_name()});
+    prepared.output =
+        open_output(options.output, {rank.here.rank, batch_job(rank.surroundings.variables), host_name()});
   }
   return prepared;
 }

@@ -20,8 +20,8 @@ struct Verdict {
 /// Of a job that cannot start because of `findings`.
 [[nodiscard]] Verdict reject(const Findings& findings, const Options& options);
 
-/// `here`: of the rank that decides. `program_exit` is the exit code of a shell that could not run the program. It becomes the verdict's where no node
-/// can run it.
+/// `here`: of the rank that decides. `program_exit` is the exit code of a shell that could not run the program. It
+/// becomes the verdict's where no node can run it.
 [[nodiscard]] Verdict decide(const JobFacts& job, const Options& options, const Placement& here, int program_exit);
 
 }  // namespace mn::launcher

@@ -172,15 +172,25 @@ void apply_cpu_map(const Machine& machine, const std::vector<CpuSet>& map, std::
   }
 }
 
+/// A card at the same NUMA node as `cpus`, else in the same package; null if there is none.
+const Nic* nearest_nic(const Machine& machine, const CpuSet& cpus) {
+  const auto is_near = [&](const Nic& nic) { return !intersection(nic.near, cpus).empty(); };
+  const int package = package_near(machine.cores, cpus);
+  const auto is_in_package = [&](const Nic& nic) {
+    return package >= 0 && package_near(machine.cores, nic.near) == package;
+  };
+  auto nearest = std::ranges::find_if(machine.nics, is_near);
+  if (nearest == machine.nics.end()) nearest = std::ranges::find_if(machine.nics, is_in_package);
+  return nearest == machine.nics.end() ? nullptr : &*nearest;
+}
+
 void assign_nics(const Machine& machine, const std::vector<RankResources>& ranks, std::vector<Binding>& bindings) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (const GpuSlot* gpu = slot_of_rank(machine, ranks[i], bindings[i]); gpu != nullptr && !gpu->nic.empty()) {
       bindings[i].nic = gpu->nic;
       continue;
     }
-    const auto near = std::ranges::find_if(
-        machine.nics, [&](const Nic& nic) { return !intersection(nic.near, bindings[i].cpus).empty(); });
-    if (near != machine.nics.end()) bindings[i].nic = near->name;
+    if (const Nic* nic = nearest_nic(machine, bindings[i].cpus)) bindings[i].nic = nic->name;
   }
 }
 

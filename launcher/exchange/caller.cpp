@@ -16,9 +16,7 @@ constexpr milliseconds kMostForOne{5000};
 constexpr milliseconds kBetweenLookUps{1000};
 
 /// The peer has not begun to listen, or has more callers than fit its queue.
-bool is_early(const std::string& why) {
-  return why == std::strerror(ECONNREFUSED) || why == std::strerror(EAGAIN);
-}
+bool is_early(const std::string& why) { return why == std::strerror(ECONNREFUSED) || why == std::strerror(EAGAIN); }
 
 }  // namespace
 

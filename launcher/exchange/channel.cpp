@@ -22,7 +22,11 @@ constexpr const char* kDamaged = "it sends what no mnlaunch sends";
 }  // namespace
 
 Channel::Channel(Fd socket, Call call, Keys& keys)
-    : state_(State::kConnecting), socket_(std::move(socket)), keys_(&keys), call_(call), greeting_(CallerGreeting(call)) {}
+    : state_(State::kConnecting),
+      socket_(std::move(socket)),
+      keys_(&keys),
+      call_(call),
+      greeting_(CallerGreeting(call)) {}
 
 Channel::Channel(Fd socket, Keys& keys)
     : state_(State::kGreeting), socket_(std::move(socket)), keys_(&keys), greeting_(ListenerGreeting()) {}
@@ -137,7 +141,8 @@ std::string Channel::message_code(char direction, std::uint32_t number, std::str
 
 void Channel::take_message(std::string_view message, std::string_view code) {
   const bool is_caller = std::holds_alternative<CallerGreeting>(greeting_);
-  if (!is_same_code(message_code(is_caller ? kFromListener : kFromCaller, taken_, message), code)) return close(kDamaged);
+  if (!is_same_code(message_code(is_caller ? kFromListener : kFromCaller, taken_, message), code))
+    return close(kDamaged);
   ++taken_;
   received_.emplace_back(message);
 }

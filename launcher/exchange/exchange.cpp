@@ -129,7 +129,9 @@ Parts Exchange::collect_members(std::string own, Deadline deadline) {
 Parts Exchange::collect_nodes(std::string own, Deadline deadline, Milliseconds for_stragglers) {
   nodes_[0].messages.push_back(std::move(own));
   const auto is_complete = [&] { return std::ranges::all_of(nodes_, &Source::is_settled); };
-  const auto is_decided = [&] { return is_complete() || std::ranges::any_of(nodes_, [](const Source& node) { return node.end.has_value(); }); };
+  const auto is_decided = [&] {
+    return is_complete() || std::ranges::any_of(nodes_, [](const Source& node) { return node.end.has_value(); });
+  };
   links_.run_until(is_decided, deadline);
   if (!is_complete()) {
     send_to_children(kHurry, round_, "");

@@ -87,7 +87,7 @@ class Exchange {
   struct Source {
     Queue messages;
     std::optional<Part::Absence> end;  ///< nothing more will come
-    bool is_given_up = false;  ///< it was absent from an earlier round: later ones don't wait for it
+    bool is_given_up = false;          ///< it was absent from an earlier round: later ones don't wait for it
     [[nodiscard]] bool is_settled() const { return !messages.empty() || end || is_given_up; }
     [[nodiscard]] Part take();
   };

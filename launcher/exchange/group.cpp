@@ -21,7 +21,8 @@ std::string text_of_candidate(const Group& group, int node, int candidate) {
 std::vector<std::uint16_t> ports_of(const Group& group, int node) {
   std::vector<std::uint16_t> ports;
   for (int i = 0; i < kCandidates; ++i) {
-    ports.push_back(static_cast<std::uint16_t>(kFirstMeetingPort + hash64(text_of_candidate(group, node, i)) % kMeetingPorts));
+    ports.push_back(
+        static_cast<std::uint16_t>(kFirstMeetingPort + hash64(text_of_candidate(group, node, i)) % kMeetingPorts));
   }
   return ports;
 }

@@ -22,7 +22,7 @@ struct Group {
   std::vector<std::string> hosts = {""};  ///< [nodes] their names, for people
   /// Addresses of a node by which others may reach it. Asked for the nodes next to this one in the tree.
   std::function<std::vector<std::string>(int node)> addresses;
-  std::shared_ptr<Keys> keys;                ///< between nodes
+  std::shared_ptr<Keys> keys;                 ///< between nodes
   std::chrono::milliseconds patience{60000};  ///< with ranks that do not come or do not answer
 
   [[nodiscard]] bool is_leader() const noexcept { return intra_rank == 0; }

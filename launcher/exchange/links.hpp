@@ -1,7 +1,8 @@
 /// All connections of one launcher. Ranks of a node are connected to the node's first one, the leader; leaders to each
 /// other in a tree (tree.hpp).
 ///
-/// 1. Everyone calls the one above and waits for those below. A leader whose child has not come after a second calls it:
+/// 1. Everyone calls the one above and waits for those below. A leader whose child has not come after a second calls
+/// it:
 ///    a firewall may let connections pass in one direction only.
 /// 2. The lower end decides which of two connections counts. It never offers both: while it has answered one call of
 ///    its parent, it calls no longer.

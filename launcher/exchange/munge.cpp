@@ -46,10 +46,10 @@ const MungeLibrary* munge_library() {
       function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
       return function != nullptr;
     };
-    const bool complete =
-        find("munge_ctx_create", library->create_context) && find("munge_ctx_destroy", library->destroy_context) &&
-        find("munge_ctx_set", library->set_option) && find("munge_encode", library->encode) &&
-        find("munge_decode", library->decode) && find("munge_strerror", library->error_text);
+    const bool complete = find("munge_ctx_create", library->create_context) &&
+                          find("munge_ctx_destroy", library->destroy_context) &&
+                          find("munge_ctx_set", library->set_option) && find("munge_encode", library->encode) &&
+                          find("munge_decode", library->decode) && find("munge_strerror", library->error_text);
     return complete ? std::move(library) : nullptr;
   };
   static const std::unique_ptr<MungeLibrary> library = load();

@@ -10,6 +10,7 @@
 namespace mn::launcher {
 
 /// Connects to all at once, and closes again: for each endpoint an empty text, or why it cannot be reached in time.
-[[nodiscard]] std::vector<std::string> probe(const std::vector<Endpoint>& endpoints, std::chrono::milliseconds patience);
+[[nodiscard]] std::vector<std::string> probe(const std::vector<Endpoint>& endpoints,
+                                             std::chrono::milliseconds patience);
 
 }  // namespace mn::launcher

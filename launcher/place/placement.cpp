@@ -172,8 +172,7 @@ Placement placement_of_slurm(const Variables& variables) {
 /// What PMIx would say, from the variables of the launcher whose server it is.
 Placement placement_of_pmix(const Variables& variables) {
   const bool by_slurm = is_own_step(variables);
-  Placement here =
-      by_slurm ? placement_of_slurm(variables) : placement_of_variables(variables, Launcher::kPmix);
+  Placement here = by_slurm ? placement_of_slurm(variables) : placement_of_variables(variables, Launcher::kPmix);
   here.launcher = Launcher::kPmix;
   here.job = variables.get("PMIX_NAMESPACE").value_or(here.job);
   here.source = "PMIx " + here.job;

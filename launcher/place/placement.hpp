@@ -38,8 +38,8 @@ struct Placement {
   int inter_rank = 0;  ///< number of this node, as the launcher counts
   int inter_size = 1;
   Launcher launcher = Launcher::kNone;
-  std::string source;            ///< for people: "PMIx slurm.pmix.7.0", "Hydra", …
-  std::string job;               ///< the same on all ranks and no other job's: seeds MASTER_PORT
+  std::string source;              ///< for people: "PMIx slurm.pmix.7.0", "Hydra", …
+  std::string job;                 ///< the same on all ranks and no other job's: seeds MASTER_PORT
   std::vector<std::string> hosts;  ///< [inter_size] names of the nodes; empty: not known
   /// Contradictions between sources of the launcher that decided; each names both values.
   std::vector<std::string> conflicts;

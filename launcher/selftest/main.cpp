@@ -131,7 +131,8 @@ class SelfTest {
   SelfTest(Communicator& comm, Report& report, Deadline& deadline, std::chrono::milliseconds patience)
       : comm_(comm), report_(report), deadline_(deadline), patience_(patience) {
     json kind = json::object();
-    for (const auto& [key, value] : report.document().items()) {
+    const json document = report.document();
+    for (const auto& [key, value] : document.items()) {
       if (key == "gpu" || key == "fabric_gbit_s") kind[key] = value;
     }
     kind_ = comm_.bcast_obj(kind);

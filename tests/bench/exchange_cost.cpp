@@ -1,6 +1,6 @@
-// exchange_cost [RANKS NODES]…: what the exchange of mnlaunch costs a job, from the start of all its ranks to the moment
-// at which they would become the program, without looking at the machine. Ranks are threads of several processes that
-// meet over loopback and share this machine's CPUs; rank 0 has a process of its own, whose memory is measured.
+// exchange_cost [RANKS NODES]…: what the exchange of mnlaunch costs a job, from the start of all its ranks to the
+// moment at which they would become the program, without looking at the machine. Ranks are threads of several processes
+// that meet over loopback and share this machine's CPUs; rank 0 has a process of its own, whose memory is measured.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -47,7 +47,8 @@ RankFacts rank_of_large_node(int) {
   facts.size.reset();
   facts.resources = {};
   for (int cpu = 0; cpu < 2 * kCores; ++cpu) facts.resources.mask.insert(cpu);
-  for (int gpu = 0; gpu < kGpus; ++gpu) facts.resources.gpus.push_back({"GPU-" + std::to_string(gpu), healthy_gpu(gpu).bus_id});
+  for (int gpu = 0; gpu < kGpus; ++gpu)
+    facts.resources.gpus.push_back({"GPU-" + std::to_string(gpu), healthy_gpu(gpu).bus_id});
   return facts;
 }
 
@@ -112,8 +113,11 @@ void measure(int ranks, int nodes) {
   rusage after{};
   getrusage(RUSAGE_CHILDREN, &after);
   close(ends[0]);
-  const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec); };
-  const double cpu = seconds(after.ru_utime) + seconds(after.ru_stime) - seconds(before.ru_utime) - seconds(before.ru_stime);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  const double cpu =
+      seconds(after.ru_utime) + seconds(after.ru_stime) - seconds(before.ru_utime) - seconds(before.ru_stime);
   const double wall = static_cast<double>(shared->last_ns - start.time_since_epoch().count()) / 1e9;
   std::printf("%6d %6d %10.3f %10.3f %12.2f %10.1f %8s\n", ranks, nodes, wall, cpu, 1e3 * cpu / ranks,
               static_cast<double>(shared->rank_zero_kib) / 1024, shared->failed == 0 ? "" : "FAILED");

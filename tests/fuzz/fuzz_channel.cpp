@@ -15,7 +15,8 @@ using namespace mn::launcher;
 
 void talk_to(Channel& channel, int other, std::string_view bytes) {
   while (!bytes.empty() && !channel.is(Channel::State::kClosed)) {
-    const ssize_t sent = send(other, bytes.data(), std::min<std::size_t>(bytes.size(), 64), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent =
+        send(other, bytes.data(), std::min<std::size_t>(bytes.size(), 64), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent <= 0) break;
     bytes.remove_prefix(static_cast<std::size_t>(sent));
     channel.progress();

@@ -119,6 +119,16 @@ TEST(BindingTest, RecordedMachinesBindNearTheirGpus) {
   }
 }
 
+TEST(BindingTest, WithoutAGpuTheCardOfTheNumaNodeIsNearestThenOneOfThePackage) {
+  const auto machine = recorded("h200x4-turin.xml");
+  const auto card = [&](int core) {
+    return bind_ranks(machine, {{machine.cores[static_cast<std::size_t>(core)].cpus, {}}}, {})[0].nic;
+  };
+  EXPECT_EQ(card(0), "mlx5_0");   // the NUMA node has none
+  EXPECT_EQ(card(32), "mlx5_3");  // the third of eight NUMA nodes
+  EXPECT_EQ(card(64), "mlx5_4");  // the other package
+}
+
 TEST(BindingTest, WithoutGpusRanksShareTheCoresInOrder) {
   const auto machine = made_up(2, 0);
   const auto bindings = bind_ranks(machine, equal_ranks(machine, 2), {});

@@ -125,8 +125,8 @@ TEST_P(ShapeTest, TheLastRanksFailureIsTheVerdictOfAllAndRankZeroSaysIt) {
   };
   const auto endings = simulated::run(job);
   expect_exit(endings, kExitUsage);
-  EXPECT_THAT(said(job, endings), MatchesRegex("mnlaunch: rank " + std::to_string(last) +
-                                               " on [^ ]*: --output: cannot write there\n"));
+  EXPECT_THAT(said(job, endings),
+              MatchesRegex("mnlaunch: rank " + std::to_string(last) + " on [^ ]*: --output: cannot write there\n"));
   EXPECT_EQ(lines_of(endings).size(), 1U);
 }
 
@@ -226,7 +226,8 @@ Ending arrives_and_dies(const Job& job, int rank) {
 TEST(ExchangeTest, ARankThatDiesIsNamedLongBeforeTheTimeOut) {
   const Job job = job_of(simulated::in_turn(40, 20), milliseconds(1'000'000));
   // A member of the root's node, a child of the root, a leaf, its member. Members end with their leader.
-  for (const auto& [victim, ranks] : {std::pair(20, "rank 20"), {1, "ranks 1, 21"}, {19, "ranks 19, 39"}, {39, "rank 39"}}) {
+  for (const auto& [victim, ranks] :
+       {std::pair(20, "rank 20"), {1, "ranks 1, 21"}, {19, "ranks 19, 39"}, {39, "rank 39"}}) {
     const auto endings = run_with(job, victim, [&](const auto&) { return arrives_and_dies(job, victim); });
     expect_exit(endings, kExitCheckFailed, {victim});
     EXPECT_THAT(endings[0].text, HasSubstr("error [tasks] vn" + std::to_string(job.node_of(victim) + 1) + ": " + ranks +
@@ -266,9 +267,9 @@ Ending sends(const Job& job, int rank, const std::string& bytes, const std::func
 
 TEST(ExchangeTest, ARankThatSendsGarbageCountsAsEnded) {
   const Job job = job_of(simulated::in_turn(5, 5), milliseconds(1'000'000));
-  for (const std::string& garbage : {std::string("GET / HTTP/1.1\r\n\r\n") + std::string(100, 'x'),
-                                     std::string("\x05\0\0\0RRRRR", 9) + std::string(32, '\0'),
-                                     std::string("\xff\xff\xff\xff", 4)}) {
+  for (const std::string& garbage :
+       {std::string("GET / HTTP/1.1\r\n\r\n") + std::string(100, 'x'),
+        std::string("\x05\0\0\0RRRRR", 9) + std::string(32, '\0'), std::string("\xff\xff\xff\xff", 4)}) {
     const auto endings = run_with(job, 3, [&](const auto& wait) { return sends(job, 3, garbage, wait); });
     expect_exit(endings, kExitCheckFailed, {3});
     EXPECT_THAT(endings[0].text, HasSubstr("error [tasks] vn4: rank 3 of 5 ended before the start, or sent what no"));

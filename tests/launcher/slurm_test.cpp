@@ -17,7 +17,9 @@ TEST(SlurmTest, TasksOfTheNodeComeInTheOrderOfTheirLocalIds) {
   EXPECT_THAT(tasks_on_node(captured::step({2, 1, 1, "0,2"}, "ma[1-3]", "1,2,1", 4)), ElementsAre(0, 2));
   EXPECT_THAT(tasks_on_node(captured::step({3, 0, 1, "3"}, "ma[1-2]", "3,1", 4)), ElementsAre(3));
   for (const char* malformed : {"", "a", "1,,2", "-"}) {
-    EXPECT_THAT(tasks_on_node(Variables({{"SLURM_GTIDS", malformed}})), IsEmpty()) << malformed;
+    Variables variables;
+    variables.set("SLURM_GTIDS", malformed);
+    EXPECT_THAT(tasks_on_node(variables), IsEmpty()) << malformed;
   }
 }
 

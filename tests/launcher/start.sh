@@ -24,8 +24,9 @@ step() {
     (
       export N=$n SLURM_JOB_ID=$$ SLURM_STEP_ID=$steps SLURM_PROCID=$n SLURM_LOCALID=$n SLURM_NODEID=0 SLURM_GTIDS=0,1
       export SLURM_NTASKS=2 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NUM_NODES=1
-      timeout 60 "$@" >out.$n 2>err.$n
-      echo $? >exit.$n
+      seen=0
+      timeout 60 "$@" >out.$n 2>err.$n || seen=$?
+      echo $seen >exit.$n
     ) &
   done
   wait
@@ -327,7 +328,7 @@ FLUX
 status 0 python3 flux.py 2 "$mnlaunch" sh -c "$tell"
 [ "$(sort out)" = $'0 2 0 2 0 1\n1 2 1 2 0 1' ] || fail "Flux: $(cat out err)"
 # What Flux says of rank 1 cannot be true of a job of one.
-sed -i 's/PMI_RANK=str(rank)/PMI_RANK="1"/' flux.py
+sed -i 's/_RANK=str(rank)/_RANK="1"/g' flux.py
 status 2 python3 flux.py 1 "$mnlaunch" true
 one_line '^mnlaunch: rank 1 on '
 
