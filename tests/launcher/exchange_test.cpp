@@ -340,10 +340,10 @@ Ending calls_only(const Job& job, int rank, const std::string& address, const Ke
 
 TEST(ExchangeTest, AFirewallInOneDirectionIsAFinding) {
   const Job job = job_of(simulated::in_turn(3, 3));
-  const auto blocked = [&](const auto&) { return calls_only(job, 2, "240.0.0.1", key_of_text(job.name)); };
+  const auto blocked = [&](const auto&) { return calls_only(job, 2, "255.255.255.255", key_of_text(job.name)); };
   const auto endings = run_with(job, 2, blocked);
   expect_exit(endings, kExitCheckFailed);
-  EXPECT_THAT(endings[0].text, HasSubstr("error [connect] vn3: no TCP connection to vn1 (240.0.0.1 port "));
+  EXPECT_THAT(endings[0].text, HasSubstr("error [connect] vn3: no TCP connection to vn1 (255.255.255.255 port "));
   EXPECT_EQ(lines_of(endings).size(), 1U);
 }
 

@@ -40,7 +40,7 @@ TEST(NetworkTest, ProbesReachListenersOnly) {
   {
     Fd listener;
     while (!(listener = listen_on_port(port))) ++port;
-    failures = probe({{"127.0.0.1", port}, {"::1", port}, {"240.0.0.1", port}}, 5000ms);
+    failures = probe({{"127.0.0.1", port}, {"::1", port}, {"255.255.255.255", port}}, 5000ms);
   }
   EXPECT_EQ(failures[0], "");
   EXPECT_EQ(failures[1], "");
