@@ -272,15 +272,27 @@ std::chrono::milliseconds patience_of_user() {
   return std::chrono::seconds(seconds);
 }
 
-int start(int argc, char** argv) {
-  const SelfTestOptions options = parse({argv + 1, argv + argc});
-  const auto patience = patience_of_user();
-  const int rank = rank_of_environment(environment).value_or(0);
-  Report report(options);
-  if (rank == 0) report.take(report_of_mnlaunch());
-  Deadline deadline(patience, [&](const std::string& part) { give_up(report, rank, part); });
+/// What is known before MPI is up.
+struct Preparation {
+  SelfTestOptions options;
+  std::chrono::milliseconds patience{};
+  int rank = 0;
+  json checks;  ///< rank 0: the report of mnlaunch
+};
+
+Preparation prepare(int argc, char** argv) {
+  Preparation ready{parse({argv + 1, argv + argc}), patience_of_user(), 0, json::object()};
+  ready.rank = rank_of_environment(environment).value_or(0);
+  if (ready.rank == 0) ready.checks = report_of_mnlaunch();
+  return ready;
+}
+
+int start(int argc, char** argv, const Preparation& ready) {
+  Report report(ready.options);
+  report.take(ready.checks);
+  Deadline deadline(ready.patience, [&](const std::string& part) { give_up(report, ready.rank, part); });
   deadline.begin("MPI_Init");
-  return run_job(argc, argv, [&](Job&) { return run(report, deadline, options, patience); });
+  return run_job(argc, argv, [&](Job&) { return run(report, deadline, ready.options, ready.patience); });
 }
 
 }  // namespace
@@ -288,10 +300,12 @@ int start(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "--cuda-probe") return mn::selftest::run_cuda_probe(argc, argv);
+  std::optional<mn::selftest::Preparation> ready;
   try {
-    return mn::selftest::start(argc, argv);
+    ready = mn::selftest::prepare(argc, argv);
   } catch (const mn::Error& error) {
     std::cerr << "mnlaunch --doctor: " << error.what() << std::endl;
     return error.exit_code();
   }
+  return mn::selftest::start(argc, argv, *ready);  // run_job reports what is thrown from here on
 }
