@@ -34,7 +34,10 @@ void Caller::end_attempts(Deadline now) {
 }
 
 void Caller::step(Deadline now) {
+  const bool was_under_way = !attempts_.empty();
   end_attempts(now);
+  const bool is_in_pause = cursor_ == 0;
+  if (was_under_way && attempts_.empty() && !is_in_pause) next_ = now;  // nobody is left to have a head start
   if (now < next_) return;
   if (targets_.empty()) targets_ = find_targets_();
   if (targets_.empty()) {

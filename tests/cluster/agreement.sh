@@ -75,7 +75,8 @@ for way in "${!ways[@]}"; do
   name='a rank that never comes'
   # shellcheck disable=SC2016
   MN_LAUNCH_TIMEOUT=3 run sh -c '[ "$N" != 3 ] || exec sleep 8; exec "$0" true' "$mnlaunch"
-  ends '78 78 78 0'
+  # Where a process has spoken to its server and one has not, mpiexec ends all when the first leaves.
+  if [ "$way" = mpiexec ]; then [ "${exits%% *}" = 78 ] || fail "$way, $name: $exits: $(cat out err)"; else ends '78 78 78 0'; fi
   one_line 'error \[tasks\] vn2: rank 3 of 4 did not arrive in 3 s; |error \[tasks\] .*not all ranks arrived'
 
   name='cores'
