@@ -1,4 +1,5 @@
 // A language model of characters: next-character targets, accumulated minibatches, averaged weights, text at the end.
+#include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include <mn/mn.hpp>

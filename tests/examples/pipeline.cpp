@@ -17,9 +17,10 @@ int main(int argc, char** argv) {
     torch::manual_seed(1);  // every rank makes the whole network, and keeps its layers
     torch::nn::Sequential mine;
     for (int layer = 0; layer < 6; ++layer) {
-      torch::nn::Sequential made(torch::nn::Linear(layer == 0 ? 2 : 16, layer == 5 ? 1 : 16));
-      if (layer < 5) made->push_back(torch::nn::Tanh());
-      if (layer * stages / 6 == stage) mine->push_back(made);
+      torch::nn::Linear made(layer == 0 ? 2 : 16, layer == 5 ? 1 : 16);
+      if (layer * stages / 6 != stage) continue;
+      mine->push_back(made);
+      if (layer < 5) mine->push_back(torch::nn::Tanh());
     }
     mine->to(comm->device());
     auto optimizer =

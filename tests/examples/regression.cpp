@@ -1,4 +1,5 @@
 // Regression on tensors in memory. Samples have three fields: inputs, targets, and how much each counts.
+#include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include <mn/mn.hpp>

@@ -1,5 +1,6 @@
 // Transfer learning: a network for three classes gives its weights, where they fit, to one for five, whose trunk is
 // then frozen.
+#include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include <mn/mn.hpp>

@@ -21,7 +21,7 @@
 #include <mn/tensor/tensor.hpp>
 #include <mn/train/optimizer.hpp>
 
-#include "imagenet/optimizer.hpp"
+#include "imagenet/options.hpp"
 #include "models/models.hpp"
 
 namespace {
@@ -77,8 +77,8 @@ class Training {
     for (at::Tensor& weight : model_->parameters()) {
       if (weight.dim() == 4) weight.set_data(weight.detach().contiguous(format));
     }
-    optimizer_ = mn::create_multi_node_optimizer(mn::jobs::make_optimizer(settings, *model_), comm,
-                                                 mn::jobs::optimizer_options(settings, *comm));
+    optimizer_ = mn::jobs::create_optimizer(settings, mn::jobs::base_rate(settings), *model_, comm,
+                                            mn::jobs::optimizer_options(settings, *comm));
   }
 
   /// Collective: the line for this batch size, the same on all ranks but for the waits.
@@ -137,7 +137,7 @@ class Training {
   std::int64_t batch_;
   torch::Tensor images_, target_;
   std::shared_ptr<mn::jobs::Classifier> model_;
-  std::unique_ptr<mn::MultiNodeOptimizer> optimizer_;
+  std::shared_ptr<mn::MultiNodeOptimizer> optimizer_;
 };
 
 int run(mn::Job& job, int argc, char** argv) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/checkpoint/safetensors.hpp>
 #include <mn/train/extensions/allreduce_persistent.hpp>
 #include <mn/train/extensions/learning_rate.hpp>
