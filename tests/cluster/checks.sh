@@ -154,7 +154,8 @@ MN_LAUNCH_TIMEOUT=2 timeout 30 srun -Q --mpi=none -N2 --ntasks-per-node=1 unshar
 [ $seen != 0 ] && grep -q 'rank 1 on vn2: no connection to mnlaunch on vn1 (.*munge' err || fail "no munge: $(cat out err)"
 
 echo doctor
-timeout 60 srun -Q -N2 --ntasks-per-node=2 "$mnlaunch" --doctor --json >out 2>err || fail "doctor: $(cat out err)"
+MN_DOCTOR_TIMEOUT=240 OMPI_MCA_mpi_yield_when_idle=1 timeout 280 \
+  srun -Q -N2 --ntasks-per-node=2 "$mnlaunch" --doctor --json >out 2>err || fail "doctor: $(cat out err)"
 python3 - <<'PYTHON' || fail "doctor: $(cat out)"
 import json
 report = json.load(open("out"))
