@@ -28,10 +28,11 @@ if(NOT Boost_FOUND)
 endif()
 unset(Boost_USE_STATIC_LIBS)
 
-# A library without a CMake package: mn_find_library(hwloc hwloc.h hwloc) → imported target mn_hwloc.
-function(mn_find_library name header library)
+# A library without a CMake package: mn_find_library(hwloc hwloc.h hwloc) → imported target mn_hwloc. The first of several
+# names counts.
+function(mn_find_library name header)
   find_path(MN_${name}_INCLUDE ${header} REQUIRED)
-  find_library(MN_${name}_LIBRARY ${library} REQUIRED)
+  find_library(MN_${name}_LIBRARY NAMES ${ARGN} REQUIRED)
   mark_as_advanced(MN_${name}_INCLUDE MN_${name}_LIBRARY)
   if(NOT TARGET mn_${name})
     add_library(mn_${name} INTERFACE IMPORTED GLOBAL)
@@ -45,6 +46,9 @@ mn_find_library(xxhash xxhash.h xxhash)
 mn_find_library(jpeg jpeglib.h jpeg)
 mn_find_library(png png.h png)
 mn_find_library(turbojpeg turbojpeg.h turbojpeg)
+if(NOT CMAKE_FIND_PACKAGE_NAME)  # mnlaunch's alone
+  mn_find_library(sodium sodium.h libsodium.a sodium)
+endif()
 
 include(${CMAKE_CURRENT_LIST_DIR}/MnTorch.cmake)
 

@@ -10,6 +10,7 @@
 #include "launch.hpp"
 #include "options.hpp"
 #include "place/variables.hpp"
+#include "version.hpp"
 
 namespace {
 
@@ -19,7 +20,7 @@ int run(const mn::launcher::Options& options) {
       std::cout << mn::launcher::help_text();
       return 0;
     case mn::launcher::Action::kVersion:
-      std::cout << "mnlaunch " MN_VERSION "\n";
+      std::cout << "mnlaunch " MN_VERSION ", built with " << mn::launcher::mpi_of_build() << "\n";
       return 0;
     case mn::launcher::Action::kLaunch:
       break;
@@ -60,7 +61,7 @@ int launch_and_report(const mn::launcher::Options& options) {
 
 int main(int argc, char** argv) {
   try {
-    return launch_and_report(mn::launcher::parse_options(argc, argv));
+    return launch_and_report(mn::launcher::parse_options(argc, argv, mn::launcher::presets_of_system()));
   } catch (const mn::UsageError& error) {
     return fail_by_rank_zero(error);
   } catch (const std::exception& error) {

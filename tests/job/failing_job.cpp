@@ -6,6 +6,7 @@
 // and catches the exception. HOW throw-above-a-wait: a destructor on the way never returns. HOW return: RANK returns 3;
 // return-differs: the others return 0; usage-others-return: RANK throws, the others return 0. WAY handled: the program
 // has a handler for SIGSEGV of its own.
+// HOW requeue: every rank asks for it, and RANK takes two seconds longer to end.
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -26,6 +27,7 @@
 #include <mn/comm/communication_thread.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/exit_codes.hpp>
 #include <mn/job/job.hpp>
 
 namespace {
@@ -174,6 +176,10 @@ int main(int argc, char** argv) {
     }
     const bool others_return = how == "return-differs" || how == "usage-others-return";
     if (others_return && job.rank() != failing) return 0;
+    if (how == "requeue") {
+      if (job.rank() == failing) std::atexit([] { std::this_thread::sleep_for(std::chrono::seconds(2)); });
+      return mn::kExitRequeue;
+    }
     if (job.rank() == failing) {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
       if (how.starts_with("return")) stamp();

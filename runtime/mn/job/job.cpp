@@ -1,5 +1,6 @@
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <limits>
 #include <optional>
 #include <string>
@@ -252,8 +253,11 @@ int Job::size() const noexcept { return impl_->size(); }
 
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body) {
   Job job(argc, argv);
-  return job.impl_->settle(
-      body(job));  // caught by nobody: the terminate handler reports an exception before it unwinds
+  const int exit_code = body(job);  // caught by nobody: the terminate handler reports an exception before it unwinds
+  // All ranks end with this code by themselves. A launcher that ends those which take longer than the first
+  // (srun --kill-on-bad-exit) would report their death instead.
+  if (exit_code == kExitRequeue) std::signal(SIGTERM, SIG_IGN);
+  return job.impl_->settle(exit_code);
 }
 
 }  // namespace mn
