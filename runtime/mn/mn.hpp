@@ -9,6 +9,7 @@
 #include <mn/data/dataset.hpp>
 #include <mn/data/image_transform.hpp>
 #include <mn/data/loader.hpp>
+#include <mn/data/mixed_batches.hpp>
 #include <mn/data/scatter.hpp>
 #include <mn/data/shard_writer.hpp>
 #include <mn/image/image_decoder.hpp>

@@ -6,7 +6,9 @@
 #include <ctime>
 #include <map>
 #include <string>
+#include <vector>
 
+#include <mn/image/float_operations.hpp>
 #include <mn/image/resize.hpp>
 
 #include "tests/image/augment_cases.hpp"
@@ -37,6 +39,29 @@ void measure(std::string_view name, int rounds, Totals& totals, const Step& step
   total.seconds += (thread_seconds() - begin) / rounds;
 }
 
+/// Of minibatches as a training has them: too large for a cache.
+void measure_floats(int rounds, Totals& totals) {
+  constexpr std::size_t kImages = 64, kValues = std::size_t{3} * 224 * 224;
+  const FloatShape shape = {224, 224, PixelLayout::kNchw};
+  const auto cases = float_cases(224, 3);
+  std::vector<float> images(kImages * kValues, 0.5F);
+  std::vector<float> mixed(kImages * kValues);
+  for (const FloatCase& one : cases) {
+    const bool erases = one.erased.width > 0;
+    const std::string_view name = erases ? "erase" : one.mix.pasted.width > 0 ? "cutmix" : "mixup";
+    Totals batches;
+    measure(name, rounds, batches, [&] {
+      for (std::size_t i = 0; i < kImages; ++i) {
+        float* own = images.data() + i * kValues;
+        const float* partner = images.data() + (i + kImages / 2) % kImages * kValues;
+        erases ? erase_part(one.erased, 224, shape.layout, {own, kValues})
+               : mix_image(one.mix, shape, own, partner, mixed.data() + i * kValues);
+      }
+    });
+    totals[std::string(name)] = {1, batches.begin()->second.seconds / kImages};
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -59,6 +84,7 @@ int main(int argc, char** argv) {
     measure(one.filter == Interpolation::kBicubic ? "bicubic" : "bilinear", rounds, totals,
             [&] { resizer.resize(one.in, to_box(one.part), one.part, 224, 224, false, out, one.filter); });
   }
+  measure_floats(rounds, totals);
   for (const auto& [name, total] : totals) std::printf("%s %.2f\n", name.c_str(), 1e6 * total.seconds / total.count);
   return 0;
 }

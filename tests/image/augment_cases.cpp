@@ -3,6 +3,7 @@
 #include <array>
 
 #include <mn/image/augment_choices.hpp>
+#include <mn/image/float_operations.hpp>
 
 #include "tests/support/textured_image.hpp"
 
@@ -36,6 +37,15 @@ std::vector<ImageOperation> draw_operations(int size, int magnitude, std::int64_
                            random);
 }
 
+std::vector<float> to_planes(const Image& image) {
+  const std::size_t pixels = image.pixels.size() / 3;
+  std::vector<float> planes(3 * pixels);
+  for (std::size_t i = 0; i < 3 * pixels; ++i) {
+    planes[i % 3 * pixels + i / 3] = static_cast<float>(image.pixels[i]) / 255.0F;
+  }
+  return planes;
+}
+
 }  // namespace
 
 std::string_view name_of(OperationKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
@@ -67,6 +77,31 @@ std::vector<ResizeCase> resize_cases(int width, int height, int count) {
     const int target = 8 + random.below(width);
     const auto filter = index % 2 == 0 ? Interpolation::kBicubic : Interpolation::kBilinear;
     cases.push_back({draw(width, height, index), part, target, 4 + target / 2, filter});
+  }
+  return cases;
+}
+
+std::vector<float> FloatCase::result() const {
+  const FloatShape shape = {own.width, own.height, PixelLayout::kNchw};
+  std::vector<float> first = to_planes(own);
+  if (erased.width > 0) {
+    erase_part(erased, own.width, shape.layout, first);
+    return first;
+  }
+  std::vector<float> out(first.size());
+  mix_image(mix, shape, first.data(), to_planes(partner).data(), out.data());
+  return out;
+}
+
+std::vector<FloatCase> float_cases(int size, int count) {
+  std::vector<FloatCase> cases;
+  for (int index = 0; index < count; ++index) {
+    FloatCase one{draw(size, size, index), draw(size, size, index + 1), {}, {}};
+    if (index % 3 == 0) one.mix = choose_mix({.mixup = 0.8}, size, size, 1, 2, index);
+    if (index % 3 == 1) one.mix = choose_mix({.cutmix = 1}, size, size, 1, 2, index);
+    SampleRandom random(1, 2, index);
+    if (index % 3 == 2) one.erased = choose_erased(size, {.erasing = 1}, random);
+    cases.push_back(one);
   }
   return cases;
 }

@@ -8,6 +8,7 @@
 
 #include <mn/image/augment_options.hpp>
 #include <mn/image/image.hpp>
+#include <mn/image/mix.hpp>
 #include <mn/image/operations.hpp>
 
 namespace mn::data {
@@ -33,6 +34,20 @@ struct ResizeCase {
 
 /// Parts that seeds draw, shrunk and enlarged, with both filters.
 [[nodiscard]] std::vector<ResizeCase> resize_cases(int width, int height, int count);
+
+/// Two images, as floats from 0 to 1, are mixed; or a part of the first one is erased.
+struct FloatCase {
+  Image own;
+  Image partner;
+  Mix mix;
+  Region erased;  ///< of width 0: the images are mixed
+
+  /// The result, planes.
+  [[nodiscard]] std::vector<float> result() const;
+};
+
+/// Mixup, CutMix and random erasing in turns, as seeds draw them. Images have size × size pixels.
+[[nodiscard]] std::vector<FloatCase> float_cases(int size, int count);
 
 /// As in torchvision: "ShearX", …; "Hue".
 [[nodiscard]] std::string_view name_of(OperationKind kind);

@@ -1,5 +1,5 @@
 // The same parameters give torchvision's results, which tests/support/augment_references has written.
-#include <cstdio>
+#include <cstring>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -31,6 +31,12 @@ class References {
   [[nodiscard]] std::string next_image(const Image& like) {
     at_ += like.pixels.size();
     return bytes_.substr(at_ - like.pixels.size(), like.pixels.size());
+  }
+  [[nodiscard]] std::vector<float> next_floats(std::size_t count) {
+    std::vector<float> floats(count);
+    if (at_ + 4 * count <= bytes_.size()) std::memcpy(floats.data(), bytes_.data() + at_, 4 * count);
+    at_ += 4 * count;
+    return floats;
   }
   [[nodiscard]] bool at_end() const { return line_ == lines_.size() && at_ == bytes_.size(); }
 
@@ -65,7 +71,7 @@ int tolerance(OperationKind kind) {
   }
 }
 
-TEST(AugmentReference, OperationsAndResizingGiveTorchvisionsResults) {
+TEST(AugmentReference, SameParametersGiveTorchvisionsResults) {
   References references;
   ImageOperator apply;
   for (const AugmentCase& one : augment_cases(kWidth, kHeight, kOfEach, kChains)) {
@@ -86,6 +92,11 @@ TEST(AugmentReference, OperationsAndResizingGiveTorchvisionsResults) {
     Image out;
     resizer.resize(one.in, to_box(one.part), one.part, one.width, one.height, false, out, one.filter);
     EXPECT_LE(largest_difference(out, references.next_image(out)), 1) << line;
+  }
+  for (const FloatCase& one : float_cases(kWidth, 3 * kOfEach)) {
+    const std::string line = references.next_line();
+    const std::vector<float> out = one.result();
+    EXPECT_EQ(out, references.next_floats(out.size())) << line;
   }
   EXPECT_TRUE(references.at_end());
 }

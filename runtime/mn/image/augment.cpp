@@ -20,6 +20,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/image/augment.hpp>
+#include <mn/image/float_operations.hpp>
 #include <mn/image/simd.hpp>
 
 namespace mn::data {
@@ -128,20 +129,7 @@ void ImageAugmenter::operator()(std::span<const std::byte> encoded, std::uint64_
   AugmentChoices choices;
   (void)augment(encoded, seed, epoch, index, choices);
   normalization_.mean_image.empty() ? normalize(out) : subtract_mean_image(choices.crop, out);
-  erase(choices.erased, out);
-}
-
-void ImageAugmenter::erase(const Region& region, std::span<float> out) const {
-  const std::size_t size = static_cast<std::size_t>(options_.size);
-  const auto clear = [&](std::size_t first, std::size_t count) { std::fill_n(out.data() + first, count, 0.0F); };
-  for (std::size_t y = region.y; y < static_cast<std::size_t>(region.y) + region.height; ++y) {
-    const std::size_t first = y * size + region.x;
-    if (layout_ == PixelLayout::kNhwc) {
-      clear(3 * first, std::size_t{3} * region.width);
-      continue;
-    }
-    for (std::size_t c = 0; c < 3; ++c) clear(c * size * size + first, region.width);
-  }
+  erase_part(choices.erased, options_.size, layout_, out);
 }
 
 void ImageAugmenter::normalize(std::span<float> out) const {

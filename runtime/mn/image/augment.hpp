@@ -33,7 +33,6 @@ class ImageAugmenter {
  private:
   void normalize(std::span<float> out) const;
   void subtract_mean_image(const Crop& crop, std::span<float> out) const;
-  void erase(const Region& region, std::span<float> out) const;
 
   CropOptions options_;
   AugmentOptions augment_;

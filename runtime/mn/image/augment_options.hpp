@@ -57,6 +57,14 @@ struct AugmentOptions {
   double erasing = 0;       ///< the probability that a part becomes 0, after normalization
 };
 
+/// How pairs of a minibatch's samples are mixed, labels included. With both, each sample is mixed in one of the two
+/// ways.
+struct MixOptions {
+  double mixup =
+      0;  ///< α of Beta(α, α), from which the sample's share is drawn (Zhang et al., arXiv:1710.09412); 0: off
+  double cutmix = 0;  ///< likewise, the share of its area (Yun et al., arXiv:1905.04899)
+};
+
 /// Order of the values in memory: planes of one channel each, or pixels of three values each.
 enum class PixelLayout : std::uint8_t {
   kNchw,  ///< planes

@@ -20,13 +20,6 @@ using Tables = std::array<std::array<std::uint8_t, 256>, 3>;
 
 std::size_t pixels_of(const Image& image) { return image.pixels.size() / 3; }
 
-MN_SIMD void scale_values(std::uint8_t* values, std::size_t count, float factor, float offset) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const float value = static_cast<float>(values[i]) * factor + offset;
-    values[i] = static_cast<std::uint8_t>(static_cast<int>(std::min(std::max(value, 0.0F), 255.0F)));
-  }
-}
-
 /// The sum of the pixels' grays, each cut to a whole number. At most 2³¹ / 255 pixels.
 MN_SIMD std::int32_t sum_gray(const std::uint8_t* rgb, std::size_t pixels) {
   std::int32_t sum = 0;
@@ -105,30 +98,32 @@ MN_SIMD void invert_from(std::uint8_t* values, std::size_t count, std::uint8_t l
   }
 }
 
-/// Runs of 96 values, a multiple of both a pixel's 3 and a vector's 32.
+using Bytes32 __attribute__((vector_size(32), aligned(1), may_alias)) = std::uint8_t;
+
+/// Of each channel. Goes in runs of 96 values, a multiple of both a pixel's 3 and a vector's 32.
 MN_SIMD void find_range(const std::uint8_t* values, std::size_t count, std::uint8_t* least, std::uint8_t* most) {
-  constexpr std::size_t kRun = 96;
-  std::uint8_t low[kRun];
-  std::uint8_t high[kRun];
-  std::fill_n(low, kRun, std::uint8_t{255});
-  std::fill_n(high, kRun, std::uint8_t{0});
+  constexpr std::size_t kVectors = 3, kLanes = sizeof(Bytes32), kRun = kVectors * kLanes;
+  Bytes32 low[kVectors] = {~Bytes32{}, ~Bytes32{}, ~Bytes32{}};
+  Bytes32 high[kVectors] = {};
   std::size_t first = 0;
   for (; first + kRun <= count; first += kRun) {
-    for (std::size_t i = 0; i < kRun; ++i) {
-      low[i] = std::min(low[i], values[first + i]);
-      high[i] = std::max(high[i], values[first + i]);
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const Bytes32 x = *reinterpret_cast<const Bytes32*>(values + first + v * kLanes);
+      low[v] = x < low[v] ? x : low[v];
+      high[v] = x > high[v] ? x : high[v];
     }
   }
-  for (std::size_t i = 0; first + i < count; ++i) {
-    low[i] = std::min(low[i], values[first + i]);
-    high[i] = std::max(high[i], values[first + i]);
-  }
   for (std::size_t i = 0; i < kRun; ++i) {
-    least[i % 3] = std::min(least[i % 3], low[i]);
-    most[i % 3] = std::max(most[i % 3], high[i]);
+    least[i % 3] = std::min(least[i % 3], low[i / kLanes][i % kLanes]);
+    most[i % 3] = std::max(most[i % 3], high[i / kLanes][i % kLanes]);
+  }
+  for (std::size_t i = first; i < count; ++i) {
+    least[i % 3] = std::min(least[i % 3], values[i]);
+    most[i % 3] = std::max(most[i % 3], values[i]);
   }
 }
 
+/// Tables are quicker than arithmetic in float32 on eight values at once.
 void look_up(Image& image, const Tables& tables) {
   std::uint8_t* rgb = image.pixels.data();
   for (std::size_t i = 0; i < pixels_of(image); ++i, rgb += 3) {
@@ -136,6 +131,17 @@ void look_up(Image& image, const Tables& tables) {
     rgb[1] = tables[1][rgb[1]];
     rgb[2] = tables[2][rgb[2]];
   }
+}
+
+/// value becomes factor · value + offset.
+void scale_values(Image& image, float factor, float offset) {
+  Tables tables;
+  for (int value = 0; value < 256; ++value) {
+    const float scaled = static_cast<float>(value) * factor + offset;
+    tables[0][value] = static_cast<std::uint8_t>(std::clamp(scaled, 0.0F, 255.0F));
+  }
+  tables[1] = tables[2] = tables[0];
+  look_up(image, tables);
 }
 
 /// An even histogram has `step` pixels a value. Where that is none, values stay as they are.
@@ -152,9 +158,7 @@ void fill_equal_table(const std::array<int, 256>& histogram, int pixels, std::ar
 
 }  // namespace
 
-void adjust_brightness(Image& image, double factor) {
-  scale_values(image.pixels.data(), image.pixels.size(), static_cast<float>(factor), 0);
-}
+void adjust_brightness(Image& image, double factor) { scale_values(image, static_cast<float>(factor), 0); }
 
 void adjust_contrast(Image& image, double factor) {
   constexpr std::size_t kPart = std::size_t{1} << 20;
@@ -163,8 +167,7 @@ void adjust_contrast(Image& image, double factor) {
     sum += sum_gray(image.pixels.data() + 3 * first, std::min(kPart, pixels_of(image) - first));
   }
   const float mean = static_cast<float>(sum) / static_cast<float>(pixels_of(image));
-  scale_values(image.pixels.data(), image.pixels.size(), static_cast<float>(factor),
-               static_cast<float>(1 - factor) * mean);
+  scale_values(image, static_cast<float>(factor), static_cast<float>(1 - factor) * mean);
 }
 
 void adjust_saturation(Image& image, double factor) {
