@@ -6,7 +6,7 @@ import h5py
 
 
 def read_shards(folder):
-    """Yields (sample, label, key) in order; a sample is an array, or the bytes of a JPEG or PNG, which have a key."""
+    """Yields (sample, label, key) in order; a sample is an array, or the bytes of an image file, which have a key."""
     folder = pathlib.Path(folder)
     with h5py.File(folder / "manifest.h5", "r") as manifest:
         names = [name.decode() for name in manifest["file"][:]]

@@ -15,7 +15,7 @@ namespace mn {
 /// How the bytes of a sample are to be read.
 enum class SampleKind : std::uint8_t {
   kFixed,    ///< every sample is an array of the same dtype and shape
-  kEncoded,  ///< every sample is a compressed image (JPEG or PNG) of its own length
+  kEncoded,  ///< every sample is a compressed image (JPEG, PNG, WebP or TIFF) of its own length
 };
 
 /// What one sample is.
