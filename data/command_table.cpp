@@ -15,7 +15,8 @@ const std::vector<Command>& all_commands() {
        2,
        run_idx},
       {"images",
-       {{"SOURCE --out OUT", "JPEGs and PNGs, one folder for each class, or a file of lines \"path label\" → OUT"}},
+       {{"SOURCE --out OUT",
+         "JPEGs, PNGs, WebPs and TIFFs, one folder for each class, or a file of lines \"path label\" → OUT"}},
        1,
        1,
        run_images},
@@ -54,8 +55,8 @@ void add_image_options(Options& options, Settings& settings, const std::string& 
   options.add("resize", settings.resize,
               whose + "pixels of the short side: images with a longer one are resized and stored as JPEG; 0: none", 0,
               65500);
-  options.add("on-error", settings.on_error, "WHAT",
-              whose + "a file that is no valid JPEG or PNG ends it, or is left out", {"fail", "skip"});
+  options.add("on-error", settings.on_error, "WHAT", whose + "a file that is no valid image ends it, or is left out",
+              {"fail", "skip"});
   options.add("check", settings.check, "HOW", whose + "decode every image once, or read its header",
               {"decode", "header"});
 }

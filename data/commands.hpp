@@ -20,7 +20,7 @@ struct Settings {
   std::string x = "x";
   std::string y = "y";
   std::string field;
-  std::int64_t threads = std::min<std::int64_t>(std::ssize(usable_cpus()), 16);  ///< each holds a shard
+  std::int64_t threads = std::min<std::int64_t>(static_cast<std::int64_t>(cpu_count()), 16);  ///< each holds a shard
   std::int64_t seed = 0;
   bool shuffle = true;
   std::string on_error = "fail";

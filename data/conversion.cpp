@@ -221,7 +221,7 @@ std::vector<ShardTable> read_tables(const Conversion& conversion) {
   return tables;
 }
 
-void publish(Conversion& conversion, const std::vector<ShardTable>& tables, const ConversionFolder& folder, int rank) {
+void publish(Conversion& conversion, const std::vector<ShardTable>& tables) {
   for (const ShardTable& table : tables) {
     for (std::size_t i = 0; i < table.shards().size(); ++i) {
       if (!table.shards()[i].file.empty()) continue;
@@ -229,11 +229,7 @@ void publish(Conversion& conversion, const std::vector<ShardTable>& tables, cons
     }
     conversion.check(table);
   }
-  try {
-    for (const ShardTable& table : tables) folder.publish(table, rank);
-  } catch (const std::exception&) {
-    if (!folder.is_complete(conversion)) throw;  // else a rank that was last at the same time has removed the folder
-  }
+  for (const ShardTable& table : tables) write_manifest(table);
 }
 
 }  // namespace
@@ -283,7 +279,7 @@ ConversionResult run_conversion(Conversion& conversion, const ConvertOptions& op
   } else {
     result.tables = make_tables(conversion, *results);
     for (const json& each : *results) result.kept_shards += each.at("kept").get<std::int64_t>();
-    publish(conversion, result.tables, folder, options.me.rank);
+    publish(conversion, result.tables);
   }
   folder.leave();
   result.complete = true;

@@ -7,7 +7,6 @@
 // (3) What another conversion made is never touched.
 #include "data/conversion_folder.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <mn/core/error.hpp>
@@ -17,12 +16,6 @@ namespace mn::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-void make_folders(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw DataError("cannot make the folder " + folder.string() + ": " + error.message());
-}
 
 /// What keeps a conversion out of the folder; empty if nothing does.
 std::string obstacle_in(const fs::path& folder) {
@@ -38,13 +31,6 @@ std::string obstacle_in(const fs::path& folder) {
            "): remove them" + kElsewhere;
   }
   return "";
-}
-
-void sync_entries(const fs::path& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  ::fsync(fd);  // some file systems can't
-  ::close(fd);
 }
 
 bool is_sign_of_rank(const fs::path& file) {
@@ -102,15 +88,6 @@ bool ConversionFolder::is_complete(const Conversion& conversion) const {
   std::error_code error;
   return std::ranges::all_of(conversion.outputs(),
                              [&](const Output& output) { return fs::exists(output.folder / kManifestName, error); });
-}
-
-// Written in a folder of this rank's own, then renamed: the names that write_manifest() uses are for one writer.
-void ConversionFolder::publish(const ShardTable& table, int rank) const {
-  const fs::path own = scratch_ / ("manifest-" + std::to_string(rank));
-  make_folders(own);
-  write_manifest(ShardTable(own.string(), table.split(), table.spec(), table.shards(), table.form()));
-  fs::rename(own / kManifestName, fs::path(table.folder()) / kManifestName);
-  sync_entries(table.folder());
 }
 
 void ConversionFolder::leave() const {

@@ -28,8 +28,6 @@ class ConversionFolder {
   void claim(Conversion& conversion) const;
   /// Whether all manifests are there, and only leave() is to be done.
   [[nodiscard]] bool is_complete(const Conversion& conversion) const;
-  /// Publishes a manifest; two ranks may do so at once.
-  void publish(const ShardTable& table, int rank) const;
   /// Removes all but shards and manifests; the mark last.
   void leave() const;
 

@@ -131,7 +131,7 @@ class ImagesConversion final : public Conversion {
 
   void check(const ShardTable& table) override {
     if (table.num_samples() > 0) return;
-    throw DataError("none of the " + std::to_string(plan_->size()) + " files is a usable JPEG or PNG");
+    throw DataError("none of the " + std::to_string(plan_->size()) + " files is a usable image");
   }
 
   /// Files that are in none of the shards; 0 if an earlier run wrote the manifest and only this one is left to say so.

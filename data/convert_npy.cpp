@@ -7,7 +7,7 @@
 #include "data/convert.hpp"
 #include "data/fixed_conversion.hpp"
 #include "data/npy.hpp"
-#include "data/zip.hpp"
+#include "data/unzip.hpp"
 
 namespace mn::data {
 namespace {
@@ -99,13 +99,24 @@ class NpySamples final : public SampleSource {
   SampleSpec spec_;
 };
 
+struct NpzFile {
+  std::shared_ptr<const File> file;
+  std::vector<ZipMember> members;
+};
+
+NpzFile open_npz(const fs::path& path) {
+  auto file = std::make_shared<const File>(path, File::Mode::kRead);
+  auto members = read_zip_directory(*file, "numpy.savez");
+  return {std::move(file), std::move(members)};
+}
+
 /// The array NAME of an .npz file. A deflated one is unpacked into `scratch` at the first time.
-NpyArray open_member(const ZipFile& zip, const std::string& name, const fs::path& scratch, bool planning) {
-  const auto member = std::ranges::find(zip.members(), name + ".npy", &ZipMember::name);
-  const std::string file = zip.file()->path().string();
-  if (member == zip.members().end()) {
+NpyArray open_member(const NpzFile& npz, const std::string& name, const fs::path& scratch, bool planning) {
+  const auto member = std::ranges::find(npz.members, name + ".npy", &ZipMember::name);
+  const std::string file = npz.file->path().string();
+  if (member == npz.members.end()) {
     std::string names;
-    for (const ZipMember& other : zip.members()) {
+    for (const ZipMember& other : npz.members) {
       if (other.name.ends_with(".npy"))
         names += (names.empty() ? "" : ", ") + other.name.substr(0, other.name.size() - 4);
     }
@@ -113,9 +124,17 @@ NpyArray open_member(const ZipFile& zip, const std::string& name, const fs::path
                     ": choose with --x and --y");
   }
   const std::string shown = file + ": " + name;
-  if (!member->deflated) return {zip.file(), member->begin, member->bytes, shown};
-  const fs::path unpacked = scratch / ("member-" + std::to_string(member - zip.members().begin()));
-  if (planning) zip.unpack(*member, unpacked);
+  switch (member->method) {
+    case ZipMember::Method::kStored:
+      return {npz.file, member->begin, member->bytes, shown};
+    case ZipMember::Method::kDeflated:
+      break;
+    case ZipMember::Method::kOther:
+      throw DataError(shown + " is encrypted, or packed by another method than deflate: write it again with " +
+                      "numpy.savez or numpy.savez_compressed");
+  }
+  const fs::path unpacked = scratch / ("member-" + std::to_string(member - npz.members.begin()));
+  if (planning) unzip(*npz.file, *member, unpacked);
   return {std::make_shared<const File>(unpacked, File::Mode::kRead), 0, member->bytes, shown};
 }
 
@@ -151,9 +170,9 @@ ConversionResult convert_npz(const fs::path& file, const std::string& samples, c
       nlohmann::json::array({source_facts(file), samples, labels}), "mnshard npz",
       file.filename().string() + ": " + samples + ", " + labels,
       [&](const fs::path& scratch, bool planning) {
-        const ZipFile zip(file);
-        return checked_samples(open_member(zip, samples, scratch, planning),
-                               open_member(zip, labels, scratch, planning), planning);
+        const NpzFile npz = open_npz(file);
+        return checked_samples(open_member(npz, samples, scratch, planning),
+                               open_member(npz, labels, scratch, planning), planning);
       },
       options);
 }

@@ -64,7 +64,11 @@ int main(int argc, char** argv) {
   try {
     return mn::data::run(argc, argv);
   } catch (const mn::Error& error) {
-    if (me.rank == 0 || !error.on_all_ranks()) report(error.what());
+    if (me.rank == 0 || !error.on_all_ranks()) {
+      report(error.what());
+    } else {
+      mn::let_rank_zero_speak();
+    }
     return error.exit_code();
   } catch (const std::exception& error) {
     report(error.what());

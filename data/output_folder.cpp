@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
 
 namespace mn::data {
 namespace {
@@ -31,14 +32,6 @@ using std::chrono::steady_clock;
 
 constexpr auto kPatience = std::chrono::seconds(3);
 constexpr auto kLockPause = std::chrono::milliseconds(20);
-
-/// Whether the folder had to be made.
-bool make_folder(const fs::path& folder) {
-  std::error_code error;
-  const bool made = fs::create_directories(folder, error);
-  if (error) throw DataError("cannot make the folder " + folder.string() + ": " + error.message());
-  return made;
-}
 
 bool same_file(int fd, const fs::path& path) {
   struct stat ours = {}, there = {};
@@ -99,7 +92,7 @@ int locked(const fs::path& path, const std::string& mark) {
 OutputFolder::OutputFolder(fs::path folder, const JobRank& me)
     : folder_(std::move(folder)),
       lock_(folder_ / ".mnshard.lock"),
-      made_(make_folder(folder_)),
+      made_(make_folders(folder_)),
       fd_(locked(lock_, mark_of(me))) {}
 
 OutputFolder::~OutputFolder() {

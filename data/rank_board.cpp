@@ -8,6 +8,7 @@
 // (1) A file is replaced by rename(2): readers see one document or another, never a part.
 // (2) A file of another job, or of a job of another size, counts as none: a killed run leaves no wrong sign.
 // (3) finish() first writes, then reads. Of two ranks at least the later one sees the other, so the last rank sees all.
+//     Of several that see all, the one that removes the file rank-last, which rank 0 made at the start, is the last.
 //     (NFS: the rename changes the folder, which makes the client look up anew what it thought absent.)
 // (4) No rank waits for another but in follow(), and there only as long as rank 0 gives signs.
 #include "data/rank_board.hpp"
@@ -25,6 +26,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::steady_clock;
 
+constexpr const char* kLast = "rank-last";
 constexpr auto kBeat = std::chrono::seconds(1);
 constexpr auto kShortestPause = std::chrono::milliseconds(2);
 constexpr auto kLongestPause = std::chrono::milliseconds(200);
@@ -67,6 +69,7 @@ RankBoard::RankBoard(std::filesystem::path folder, JobRank me, Patience patience
     : folder_(std::move(folder)), me_(std::move(me)), patience_(patience) {
   std::error_code none;
   std::filesystem::remove(path_of(me_.rank), none);
+  if (me_.rank == 0 && me_.size > 1) write_file(folder_ / kLast, "");
 }
 
 std::filesystem::path RankBoard::path_of(int rank) const { return folder_ / ("rank-" + std::to_string(rank)); }
@@ -137,6 +140,8 @@ std::optional<std::vector<json>> RankBoard::finish(const json& result) {
     if (sign.is_null() || sign.value("state", "") != "finished") return std::nullopt;
     results[rank] = std::move(sign["result"]);
   }
+  std::error_code none;
+  if (!std::filesystem::remove(folder_ / kLast, none)) return std::nullopt;
   return results;
 }
 

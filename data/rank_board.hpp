@@ -30,8 +30,7 @@ class RankBoard {
   /// exit_code() the same, or DataError if rank 0 is silent.
   void follow(const std::function<bool()>& is_planned);
 
-  /// This rank has done its part. Does not wait: the last rank, and no other but one that is last at the same time,
-  /// gets what all ranks gave.
+  /// This rank has done its part. Does not wait: one rank, one of the last, gets what all ranks gave.
   std::optional<std::vector<nlohmann::json>> finish(const nlohmann::json& result);
 
  private:

@@ -1,17 +1,22 @@
 #include "connect.hpp"
 
+#include <algorithm>
 #include <chrono>
-#include <optional>
+#include <memory>
 
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 
+#include "absence.hpp"
 #include "check_failed.hpp"
-#include "facts/addresses.hpp"
+#include "place/layout.hpp"
 #include "place/pmi.hpp"
+#include "place/pmix.hpp"
 #include "place/pmix_library.hpp"
+#include "rendezvous.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -34,35 +39,125 @@ void reject_torchrun(const Variables& variables) {
       "torchrun's stead (srun mnlaunch python SCRIPT), or unset TORCHELASTIC_RUN_ID if torchrun has ended");
 }
 
-/// Returns the launcher to ask instead where the server does not answer.
-Launcher connect_to_pmix(Connection& connection, Variables& variables) {
-  try {
-    connection.session = std::make_unique<PmixSession>(pmix_libraries(variables), patience_of(variables));
-    variables.set("PMIX_MCA_gds", "hash");
-    return Launcher::kPmix;
-  } catch (const PmixError& error) {
-    connection.no_exchange = error.what();
-  }
-  const Launcher other = launcher_without_server(variables);
-  if (other == Launcher::kNone) {
-    throw PmixError(connection.no_exchange +
-                    "; unset the PMIX_* variables of a launcher that has ended, or start mnlaunch "
-                    "directly under one that lives");
-  }
-  return other;
+/// Hydra's variables don't name the job; the process that started the ranks of this node does.
+std::string name_of_starter(const Variables& variables) {
+  ucred starter{};
+  socklen_t length = sizeof starter;
+  const int fd = variables.number("PMI_FD").value_or(-1);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &starter, &length) != 0) return "";
+  return " of process " + std::to_string(starter.pid);
 }
 
-/// A PMI server knows the nodes, and passes rank 0's address on.
-void connect_to_pmi(Connection& connection, const Variables& variables) {
-  PmiSession server(variables.needed("PMI_FD", "a PMI server"));
+/// What tells a job of one node from others that its launcher may have given the same name.
+std::string names_of_server(const Variables& variables) {
+  std::string names;
+  for (const auto& [name, value] : variables.all()) {
+    if (name.starts_with("PMIX_SERVER_URI")) names += " " + value;
+  }
+  return names;
+}
+
+void form_group(Connection& connection, const Variables& variables) {
+  const Placement& here = connection.here;
+  Group& group = connection.group;
+  group.job = here.source + " " + here.job;
+  if (here.inter_size == 1) group.job += names_of_server(variables);
+  group.intra_rank = here.intra_rank;
+  group.intra_size = here.intra_size;
+  group.node = here.inter_rank;
+  group.nodes = here.inter_size;
+  group.hosts = here.hosts;
+}
+
+/// For a launcher that gives nodes no way to find each other.
+void leave_node_alone(Connection& connection, const std::string& why) {
+  Group& group = connection.group;
+  connection.not_compared = why;
+  group.job += " node " + std::to_string(group.node);
+  group.node = 0;
+  group.nodes = 1;
+  group.hosts = {host_name()};
+}
+
+std::vector<int> first_ranks_of_nodes(const ServerJob& job) {
+  const auto layout = make_layout(job.node_ids, job.hosts);
+  std::vector<int> first;
+  for (int rank = 0; rank < layout.size(); ++rank) {
+    if (layout.node_of(rank) == static_cast<int>(first.size())) first.push_back(rank);
+  }
+  return first;
+}
+
+/// The first rank that did arrive speaks for all.
+[[noreturn]] void reject_absence(const std::vector<int>& missing, const ServerJob& job, const Group& group) {
+  std::vector<std::string> hosts;
+  for (const int rank : missing) hosts.push_back(job.hosts[static_cast<std::size_t>(rank)]);
+  int speaker = 0;
+  while (std::ranges::find(missing, speaker) != missing.end()) ++speaker;
+  if (job.rank != speaker) throw CheckFailed("");
+  throw CheckFailed(to_line(late_ranks(hosts, missing, static_cast<int>(job.hosts.size()), group.patience)));
+}
+
+void take_pmix_job(Connection& connection, const Variables& variables, PmixSession& session) {
+  const ServerJob& job = session.job();
+  connection.here = find_placement(variables, Launcher::kPmix, job);
+  form_group(connection, variables);
+  if (connection.here.inter_size == 1) return;
+  try {
+    meet_by_board(connection.group, connection.here, first_ranks_of_nodes(job), session);
+  } catch (const PmixTimeout& timeout) {
+    reject_absence(timeout.missing(), job, connection.group);
+  }
+}
+
+/// Returns the launcher to ask instead where the server does not answer; `why` then tells the reason.
+Launcher ask_pmix_server(Connection& connection, Variables& variables, std::string& why) {
+  std::unique_ptr<PmixSession> session;
+  try {
+    session = std::make_unique<PmixSession>(pmix_libraries(variables), connection.group.patience);
+  } catch (const PmixError& error) {
+    why = error.what();
+  }
+  if (session) {
+    variables.set("PMIX_MCA_gds", "hash");
+    take_pmix_job(connection, variables, *session);
+    return Launcher::kPmix;
+  }
+  const Launcher other = launcher_without_server(variables);
+  if (other != Launcher::kNone) return other;
+  throw PmixError(why +
+                  "; unset the PMIX_* variables of a launcher that has ended, or start mnlaunch directly under one "
+                  "that lives");
+}
+
+/// False where the server does not speak PMI-1.
+bool ask_pmi_server(Connection& connection, const Variables& variables) {
+  PmiSession session(variables.needed("PMI_FD", "a PMI server"), connection.group.patience);
   const auto job =
-      server.read_job(variables.needed("PMI_RANK", "a PMI server"), variables.needed("PMI_SIZE", "a PMI server"));
+      session.read_job(variables.needed("PMI_RANK", "a PMI server"), variables.needed("PMI_SIZE", "a PMI server"));
+  if (!job) return false;
   connection.here = find_placement(variables, Launcher::kPmi, job);
-  if (!job || connection.here.inter_size == 1) return;
-  const auto address = server.share_address(connection.here, own_address(routed_interfaces(), resolve(host_name())),
-                                            patience_of(variables));
-  if (!address) throw CheckFailed("not all ranks arrived; start mnlaunch on every rank, and look for hung nodes", true);
-  connection.master_address = *address;
+  form_group(connection, variables);
+  if (connection.here.inter_size == 1) return true;
+  try {
+    meet_by_board(connection.group, connection.here, first_ranks_of_nodes(*job), session);
+  } catch (const PmiTimeout&) {
+    throw CheckFailed("error [tasks] not all ranks arrived; start mnlaunch on every rank, and look for hung nodes",
+                      true);
+  }
+  return true;
+}
+
+/// Where variables tell all that there is to know.
+void take_variables(Connection& connection, const Variables& variables, Launcher launcher, const std::string& why) {
+  Placement& here = connection.here;
+  here = find_placement(variables, launcher, std::nullopt);
+  if (launcher == Launcher::kPmi) here.job += name_of_starter(variables);
+  form_group(connection, variables);
+  if (here.inter_size == 1) return;
+  const bool by_slurm = launcher == Launcher::kSlurm || is_slurm_pmix(here.job);
+  if (by_slurm && !here.hosts.empty()) return meet_by_names(connection.group, here, variables);
+  leave_node_alone(connection, why.empty() ? here.source + " does not tell where the other nodes are" : why);
 }
 
 }  // namespace
@@ -70,17 +165,17 @@ void connect_to_pmi(Connection& connection, const Variables& variables) {
 Connection connect_to_launcher(Variables& variables) {
   reject_torchrun(variables);
   Connection connection;
+  connection.group.patience = patience_of(variables);
   Launcher launcher = innermost_launcher(variables, is_socket);
-  if (launcher == Launcher::kPmix) launcher = connect_to_pmix(connection, variables);
-  if (launcher == Launcher::kPmi) {
-    connect_to_pmi(connection, variables);
-  } else {
-    const auto& session = connection.session;
-    connection.here = find_placement(variables, launcher, session ? std::optional(session->job()) : std::nullopt);
+  bool is_placed = false;
+  std::string why;
+  if (launcher == Launcher::kPmix && needs_server(variables, launcher)) {
+    launcher = ask_pmix_server(connection, variables, why);
+    is_placed = launcher == Launcher::kPmix;
+  } else if (launcher == Launcher::kPmi && needs_server(variables, launcher)) {
+    is_placed = ask_pmi_server(connection, variables);
   }
-  if (!connection.session && connection.no_exchange.empty()) {
-    connection.no_exchange = connection.here.source + " gives the launchers no way to exchange facts";
-  }
+  if (!is_placed) take_variables(connection, variables, launcher, why);
   return connection;
 }
 

@@ -1,24 +1,24 @@
 /// Finding the launcher that started this rank, and the way to the other ranks.
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <string>
 
+#include "exchange/group.hpp"
 #include "place/placement.hpp"
-#include "place/pmix.hpp"
 #include "place/variables.hpp"
 
 namespace mn::launcher {
 
 struct Connection {
   Placement here;
-  std::unique_ptr<PmixSession> session;  ///< null: ranks cannot exchange facts
-  std::string no_exchange;               ///< why not
-  std::string master_address;            ///< rank 0's, where the launcher's server passed it on
+  Group group;               ///< the ranks with which this one can exchange facts
+  std::string not_compared;  ///< why these are not all; empty: they are
 };
 
-/// Where a PMIx server does not answer, takes this rank's placement from variables. Prepares `variables` for a program
-/// that is a PMIx client too. Throws Error.
+/// Takes this rank's placement from variables and, where they leave it open, from a PMIx or PMI server. Prepares
+/// `variables` for a program that is a PMIx client too, if it had to be one itself. Collective where a server must be
+/// asked for several nodes. Throws Error.
 [[nodiscard]] Connection connect_to_launcher(Variables& variables);
 
 }  // namespace mn::launcher

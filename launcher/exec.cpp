@@ -3,10 +3,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <mn/core/exit_codes.hpp>
@@ -14,49 +12,8 @@
 #include "facts/find_program.hpp"
 
 namespace mn::launcher {
-namespace {
-
-namespace fs = std::filesystem;
-
-constexpr const char* kOtherFolder = "; name a folder that this node can write";
-
-void redirect(int stream, const fs::path& path) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0 || dup2(file, stream) < 0)
-    throw UsageError(with_errno("--output: cannot write " + path.string(), errno) + kOtherFolder);
-  close(file);
-}
-
-/// What execve's `error` means for a file that is there and executable.
-std::string why_not_run(const fs::path& program, int error) {
-  std::ifstream file(program, std::ios::binary);
-  std::string line;
-  const bool is_script = std::getline(file, line) && line.starts_with("#!");
-  if (error == ENOENT && is_script && line.ends_with('\r'))
-    return "its lines end as on Windows; convert it (dos2unix, or sed -i 's/\\r$//')";
-  if (error == ENOENT && is_script)
-    return "the interpreter of its first line, " + line + ", is not on this node; correct the line or install it";
-  if (error == ENOENT) return "its dynamic loader is not on this node; build it for this system";
-  if (error == ENOEXEC)
-    return "it is neither a program for this processor nor a script; begin a script with #!/bin/sh or the like";
-  return std::strerror(error);
-}
-
-}  // namespace
-
-void redirect_output(const fs::path& folder, int rank) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw UsageError("--output: cannot make " + folder.string() + ": " + error.message() + kOtherFolder);
-  char name[32];
-  std::snprintf(name, sizeof name, "rank-%04d", rank);
-  std::cout.flush();
-  std::cerr.flush();
-  redirect(STDOUT_FILENO, folder / (std::string(name) + ".out"));
-  redirect(STDERR_FILENO, folder / (std::string(name) + ".err"));
-}
-
-void replace_process(const fs::path& program, const std::vector<std::string>& arguments, const Variables& environment) {
+void replace_process(const std::filesystem::path& program, const std::vector<std::string>& arguments,
+                     const Variables& environment) {
   // exec drops what is still in the buffers.
   std::cout.flush();
   std::cerr.flush();
@@ -70,7 +27,7 @@ void replace_process(const fs::path& program, const std::vector<std::string>& ar
   for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   execve(program.c_str(), argv.data(), envp.data());
-  throw ProgramError("cannot run " + program.string() + ": " + why_not_run(program, errno), kExitCannotRun);
+  throw ProgramError("cannot run " + program.string() + ": " + std::strerror(errno), kExitCannotRun);
 }
 
 }  // namespace mn::launcher

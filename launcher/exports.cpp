@@ -2,15 +2,18 @@
 
 namespace mn::launcher {
 
-void add_exports(Variables& variables, const Placement& here, const Master& master, const std::string& device,
-                 int threads) {
+void add_exports(Variables& variables, const Placement& here, const Master& master, const Equipment& equipment) {
   const auto set = [&](const char* name, int value) { variables.set(name, std::to_string(value)); };
+  const auto set_if_unset = [&](const char* name, const std::string& value) {
+    if (!variables.has(name)) variables.set(name, value);
+  };
+  const bool alone = equipment.is_alone;
   set("RANK", here.rank);
   set("WORLD_SIZE", here.size);
-  set("LOCAL_RANK", here.intra_rank);
-  set("LOCAL_WORLD_SIZE", here.intra_size);
-  set("GROUP_RANK", here.inter_rank);
-  set("GROUP_WORLD_SIZE", here.inter_size);
+  set("LOCAL_RANK", alone ? 0 : here.intra_rank);
+  set("LOCAL_WORLD_SIZE", alone ? 1 : here.intra_size);
+  set("GROUP_RANK", alone ? here.rank : here.inter_rank);
+  set("GROUP_WORLD_SIZE", alone ? here.size : here.inter_size);
   if (!master.address.empty()) variables.set("MASTER_ADDR", master.address);
   set("MASTER_PORT", master.port);
   set("MN_RANK", here.rank);
@@ -19,8 +22,18 @@ void add_exports(Variables& variables, const Placement& here, const Master& mast
   set("MN_INTRA_SIZE", here.intra_size);
   set("MN_INTER_RANK", here.inter_rank);
   set("MN_INTER_SIZE", here.inter_size);
-  variables.set("MN_DEVICE", device);
-  if (!variables.has("OMP_NUM_THREADS")) set("OMP_NUM_THREADS", threads);
+  variables.set("MN_DEVICE", equipment.device);
+  if (equipment.visible_devices) variables.set("CUDA_VISIBLE_DEVICES", *equipment.visible_devices);
+  set_if_unset("OMP_NUM_THREADS", std::to_string(equipment.threads));
+  if (equipment.bind_threads) {
+    set_if_unset("OMP_PLACES", "cores");
+    set_if_unset("OMP_PROC_BIND", "close");
+  }
+  if (!equipment.nic.empty()) variables.set("MN_NIC", equipment.nic);
+  if (!equipment.nic_port.empty()) {
+    set_if_unset("UCX_NET_DEVICES", equipment.nic_port);
+    set_if_unset("NCCL_IB_HCA", "=" + equipment.nic_port);
+  }
 }
 
 }  // namespace mn::launcher

@@ -1,6 +1,7 @@
 /// The variables that mnlaunch sets for any program: torch.distributed's and ours.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "place/placement.hpp"
@@ -14,8 +15,18 @@ struct Master {
   int port = 0;
 };
 
-/// Adds the exports to `variables`. `device` is cpu or cuda:K; `threads` becomes OMP_NUM_THREADS if that is unset.
-void add_exports(Variables& variables, const Placement& here, const Master& master, const std::string& device,
-                 int threads);
+/// What this rank computes with.
+struct Equipment {
+  std::string device = "cpu";                  ///< or cuda:K
+  std::optional<std::string> visible_devices;  ///< CUDA_VISIBLE_DEVICES; no value: as it is
+  bool is_alone = false;                       ///< sees no other rank's GPU: for torch, a node of its own
+  int threads = 1;
+  bool bind_threads = false;
+  std::string nic;       ///< the nearest network card; empty: none
+  std::string nic_port;  ///< "mlx5_0:1", for UCX and NCCL to use alone; empty: they choose
+};
+
+/// Adds the exports to `variables`. Those of OpenMP, UCX and NCCL only where they are unset.
+void add_exports(Variables& variables, const Placement& here, const Master& master, const Equipment& equipment);
 
 }  // namespace mn::launcher

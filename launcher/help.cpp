@@ -66,8 +66,9 @@ std::string manual_page() {
   std::string page = ".TH MNLAUNCH 1\n.SH NAME\nmnlaunch \\- " + roff(kPurpose) + "\n.SH SYNOPSIS\n" + roff(kUsage) +
                      "\n.SH DESCRIPTION\n" + roff(kStarted) +
                      "\nIt finds out which rank it is from the launcher that started it, compares the nodes with each "
-                     "other, binds the rank to cores and a GPU, exports what programs ask for, and executes PROGRAM: a "
-                     "path relative to the current folder, else beside mnlaunch itself, else in PATH.\n"
+                     "other, binds the rank to cores and a GPU, exports what programs ask for, and executes PROGRAM: "
+                     "with a slash in its name a path relative to the current folder, without one a program in PATH; "
+                     "else beside mnlaunch itself.\n"
                      "With everything well it prints nothing.\n.SH OPTIONS\n";
   for (const auto& option : kOptions) page += manual_item(heading(option), option.details);
   page += ".SH EXIT STATUS\n";

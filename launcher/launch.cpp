@@ -2,14 +2,22 @@
 
 #include <chrono>
 #include <iostream>
+#include <optional>
 #include <thread>
+#include <utility>
+
+#include <unistd.h>
 
 #include <mn/core/environment.hpp>
 
-#include "alone.hpp"
+#include "agree.hpp"
+#include "arrive.hpp"
 #include "compare.hpp"
 #include "connect.hpp"
+#include "facts/addresses.hpp"
 #include "facts/find_program.hpp"
+#include "facts/output_folder.hpp"
+#include "facts/runnable.hpp"
 #include "start.hpp"
 #include "this_rank.hpp"
 
@@ -23,7 +31,9 @@ void look_for_program(ThisRank& rank) {
   try {
     here.program = find_program(here.arguments[0], here.folder, executable_path().parent_path(),
                                 here.variables.get("PATH").value_or(""));
+    check_runnable(here.program);
   } catch (const ProgramError& failure) {
+    here.program.clear();
     here.program_error = failure.what();
     rank.program_exit = failure.exit_code();
   }
@@ -41,10 +51,63 @@ Surroundings look_around(const Options& options, const Variables& variables) {
   return surroundings;
 }
 
-/// At the first bad exit mpiexec kills the rest, so rank 0 goes first: its line must come out.
-void let_rank_zero_go_first(int exit_code, int rank) {
+void say(const Verdict& verdict) {
+  std::cout << verdict.output << std::flush;
+  std::cerr << verdict.complaints << std::flush;
+}
+
+/// All ranks together, but rank 0 first: at the first bad exit mpiexec kills the rest, and its line must come out.
+int leave(Exchange& exchange, int exit_code, int rank) {
   constexpr std::chrono::milliseconds kDelay{500};
-  if (exit_code != 0 && rank != 0) std::this_thread::sleep_for(kDelay);
+  exchange.leave();
+  if (rank != 0) std::this_thread::sleep_for(kDelay);
+  return exit_code;
+}
+
+void note_not_compared(const Connection& connection, const Options& options) {
+  if (connection.not_compared.empty() || connection.here.rank != 0 || options.check == CheckLevel::kOff) return;
+  std::cerr << "mnlaunch: note: " << connection.not_compared
+            << "; the nodes were not compared (srun and Open MPI's mpiexec make that possible)" << std::endl;
+}
+
+/// What rank 0 tells the others of itself.
+void describe_rank_zero(Arrival& arrival, std::optional<Marker>& marker, const ThisRank& rank) {
+  if (rank.here.rank != 0) return;
+  arrival.master_port = free_port_of_job(rank.here.job, is_free_port);
+  if (!rank.is_compared() || rank.here.inter_size == 1) return;
+  marker.emplace(output_folder(rank.surroundings), host_name() + "-" + std::to_string(getpid()));
+  arrival.marker = marker->name();
+}
+
+/// Collective: takes the rank's final numbers from the others, and their verdict.
+Outcome exchange_facts(Exchange& exchange, ThisRank& rank, bool is_whole, Roster& roster) {
+  std::optional<Marker> marker;  // until all nodes have looked for it
+  roster = arrive(exchange, rank, is_whole, [&](Arrival& own) { describe_rank_zero(own, marker, rank); });
+  const StartShare& share = roster.share;
+  if (share.verdict.exit_code != 0) return {.master = {}, .binding = {}, .gpus = {}, .verdict = share.verdict};
+  rank.here.intra_rank = share.intra_rank;
+  rank.here.intra_size = share.intra_size;
+  rank.here.inter_rank = share.inter_rank;
+  rank.here.inter_size = share.inter_size;
+  return compare_nodes(exchange, rank, roster, facts_of_this_machine(rank));
+}
+
+/// Returns an exit status only if the program is not to be started.
+std::optional<int> agree_on_start(const Connection& connection, ThisRank& rank, Outcome& outcome, Prepared& prepared) {
+  Exchange exchange(connection.group);
+  Roster roster;
+  outcome = exchange_facts(exchange, rank, connection.not_compared.empty(), roster);
+  say(outcome.verdict);
+  if (outcome.verdict.exit_code != 0) return leave(exchange, outcome.verdict.exit_code, rank.here.rank);
+  note_not_compared(connection, rank.options);
+  if (rank.options.dry_run) return 0;
+  const Verdict verdict = agree(exchange, rank.here, roster, [&] {
+    if (rank.surroundings.program.empty()) throw ProgramError(rank.surroundings.program_error, rank.program_exit);
+    prepared = prepare_start(rank, outcome);
+  });
+  say(verdict);
+  if (verdict.exit_code != 0) return leave(exchange, verdict.exit_code, rank.here.rank);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -52,20 +115,12 @@ void let_rank_zero_go_first(int exit_code, int rank) {
 int launch(const Options& options, Variables variables) {
   ThisRank rank{.options = options, .surroundings = look_around(options, variables), .program_exit = 0, .here = {}};
   look_for_program(rank);
-  Connection connection = connect_to_launcher(rank.surroundings.variables);
+  const Connection connection = connect_to_launcher(rank.surroundings.variables);
   rank.here = connection.here;
-  const bool exchanges = connection.session && rank.here.size > 1;
-  const Outcome outcome = exchanges ? compare_nodes(*connection.session, rank) : check_alone(connection, rank);
-  connection.session.reset();
-  // Only after the exchange, so that no output is under way while mpiexec serves the ranks' PMIx calls.
-  std::cout << outcome.verdict.output << std::flush;
-  std::cerr << outcome.verdict.complaints << std::flush;
-  if (outcome.exit_code != 0 || options.dry_run) {
-    let_rank_zero_go_first(outcome.exit_code, rank.here.rank);
-    return outcome.exit_code;
-  }
-  if (rank.surroundings.program.empty()) throw ProgramError(rank.surroundings.program_error, rank.program_exit);
-  start(rank, outcome);
+  Outcome outcome;
+  Prepared prepared;
+  if (const auto exit_code = agree_on_start(connection, rank, outcome, prepared)) return *exit_code;
+  start(rank, outcome, prepared);
 }
 
 }  // namespace mn::launcher

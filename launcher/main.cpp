@@ -10,6 +10,7 @@
 #include "launch.hpp"
 #include "options.hpp"
 #include "place/variables.hpp"
+#include "version.hpp"
 
 namespace {
 
@@ -19,7 +20,7 @@ int run(const mn::launcher::Options& options) {
       std::cout << mn::launcher::help_text();
       return 0;
     case mn::launcher::Action::kVersion:
-      std::cout << "mnlaunch " MN_VERSION "\n";
+      std::cout << "mnlaunch " MN_VERSION ", built with " << mn::launcher::mpi_of_build() << "\n";
       return 0;
     case mn::launcher::Action::kLaunch:
       break;
@@ -27,15 +28,20 @@ int run(const mn::launcher::Options& options) {
   return mn::launcher::launch(options, mn::launcher::Variables::of_this_process());
 }
 
-/// Rank 0 reports errors that all ranks make alike. A rank without a sound number may be rank 0.
-bool is_for_rank_zero() {
-  const auto text = mn::rank_text_of_launcher(mn::environment);
-  return text && mn::parse_rank(*text).value_or(0) > 0;
+int fail(const mn::Error& error, const std::string& who) {
+  if (*error.what() == '\0') {  // another rank says it
+    mn::let_rank_zero_speak();
+  } else {
+    std::cerr << "mnlaunch: " << who << error.what() << std::endl;
+  }
+  return error.exit_code();
 }
 
-int fail(const mn::Error& error, const std::string& who) {
-  if (*error.what() != '\0')
-    std::cerr << "mnlaunch: " << who << error.what() << std::endl;  // no text: another rank says it
+/// Of an error that all ranks make alike. A rank without a sound number may be rank 0.
+int fail_by_rank_zero(const mn::Error& error) {
+  const auto text = mn::rank_text_of_launcher(mn::environment);
+  if (!text || mn::parse_rank(*text).value_or(0) == 0) return fail(error, "");
+  mn::let_rank_zero_speak();
   return error.exit_code();
 }
 
@@ -44,7 +50,7 @@ int launch_and_report(const mn::launcher::Options& options) {
   try {
     return run(options);
   } catch (const mn::launcher::CheckFailed& error) {
-    return error.on_all_ranks() && is_for_rank_zero() ? error.exit_code() : fail(error, "");
+    return error.on_all_ranks() ? fail_by_rank_zero(error) : fail(error, "");
   } catch (const mn::Error& error) {
     const auto rank = mn::rank_text_of_launcher(mn::environment);
     return fail(error, rank ? "rank " + *rank + " on " + mn::host_name() + ": " : "");
@@ -55,9 +61,9 @@ int launch_and_report(const mn::launcher::Options& options) {
 
 int main(int argc, char** argv) {
   try {
-    return launch_and_report(mn::launcher::parse_options(argc, argv));
+    return launch_and_report(mn::launcher::parse_options(argc, argv, mn::launcher::presets_of_system()));
   } catch (const mn::UsageError& error) {
-    return is_for_rank_zero() ? error.exit_code() : fail(error, "");
+    return fail_by_rank_zero(error);
   } catch (const std::exception& error) {
     std::cerr << "mnlaunch on " << mn::host_name() << ": " << error.what() << std::endl;
     return 1;

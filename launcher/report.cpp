@@ -8,7 +8,7 @@
 namespace mn::launcher {
 namespace {
 
-constexpr std::size_t kColumns = 8;
+constexpr std::size_t kColumns = 9;
 using Line = std::array<std::string, kColumns>;
 
 Line line_of(const Row& row) {
@@ -18,6 +18,7 @@ Line line_of(const Row& row) {
           std::to_string(row.intra_rank),
           std::to_string(row.inter_rank),
           row.device,
+          known(row.gpu),
           known(row.cores),
           known(row.nic),
           row.source};
@@ -26,7 +27,7 @@ Line line_of(const Row& row) {
 }  // namespace
 
 std::string table(const std::vector<Row>& rows) {
-  std::vector<Line> lines = {{"rank", "host", "intra", "inter", "device", "cores", "nic", "source"}};
+  std::vector<Line> lines = {{"rank", "host", "intra", "inter", "device", "gpu", "cores", "nic", "source"}};
   for (const auto& row : rows) lines.push_back(line_of(row));
   std::array<std::size_t, kColumns> widths{};
   for (const auto& line : lines) {
@@ -51,6 +52,7 @@ nlohmann::json to_json(const std::vector<Row>& rows) {
                     {"intra_rank", row.intra_rank},
                     {"inter_rank", row.inter_rank},
                     {"device", row.device},
+                    {"gpu", row.gpu},
                     {"cores", row.cores},
                     {"nic", row.nic},
                     {"source", row.source}});

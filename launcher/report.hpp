@@ -14,7 +14,8 @@ struct Row {
   std::string host;
   int intra_rank = 0;
   int inter_rank = 0;
-  std::string device;  ///< cpu or cuda:K
+  std::string device;  ///< cpu or cuda:K, as the rank sees it
+  std::string gpu;     ///< its address on the PCI bus
   std::string cores;   ///< as a CPU list
   std::string nic;     ///< empty: none known
   std::string source;

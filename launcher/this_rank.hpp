@@ -20,20 +20,21 @@ struct ThisRank {
   Placement here;
 
   [[nodiscard]] bool is_compared() const { return options.check != CheckLevel::kOff || options.doctor; }
-  [[nodiscard]] bool is_leader() const { return here.intra_rank == 0; }
   /// On a single machine without a scheduler nobody could ask for more GPUs: its ranks share them, with a warning.
   [[nodiscard]] bool may_share_gpus() const {
     const bool by_slurm = here.launcher == Launcher::kSlurm || is_slurm_pmix(here.job);
     return options.oversubscribe_gpu || (here.inter_size == 1 && !by_slurm);
   }
+  [[nodiscard]] BindingOptions binding_options() const {
+    return {.bind_cores = options.bind, .oversubscribe_gpu = may_share_gpus(), .cpu_map = options.cpu_map};
+  }
 };
 
 struct Outcome {
-  int exit_code = 0;  ///< not 0: don't start the program
   Master master;
   Binding binding;
   std::vector<VisibleGpu> gpus;
-  Verdict verdict;  ///< rank 0's, and that of a rank that decides alone
+  Verdict verdict;  ///< its text only on the rank that prints it
 };
 
 }  // namespace mn::launcher

@@ -1,27 +1,33 @@
 #include "verdict.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <limits>
 
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/json.hpp>
 
+#include "bind/gpu_view.hpp"
 #include "checks/checks.hpp"
 #include "report.hpp"
 
 namespace mn::launcher {
 namespace {
 
-std::vector<Row> rows_of(const JobFacts& job, const Placement& here) {
+std::vector<Row> rows_of(const JobFacts& job, const Options& options, const Placement& here) {
   std::vector<Row> rows;
   for (int node = 0; node < job.layout.node_count(); ++node) {
     const auto ranks = job.layout.ranks_of(node);
     const auto& bindings = job.bindings[static_cast<std::size_t>(node)];
     for (std::size_t i = 0; i < ranks.size() && i < bindings.size(); ++i) {
-      rows.push_back({.rank = ranks[i],
+      const auto& gpus = job.rank(ranks[i]).resources.gpus;
+      const GpuView view = view_gpus(gpus, bindings[i], static_cast<int>(i), options.one_gpu_visible);
+      rows.push_back({.rank = job.number(ranks[i]),
                       .host = job.layout.hosts[static_cast<std::size_t>(node)],
                       .intra_rank = static_cast<int>(i),
-                      .inter_rank = node,
-                      .device = bindings[i].gpu < 0 ? "cpu" : "cuda:" + std::to_string(bindings[i].gpu),
+                      .inter_rank = job.is_part() ? here.inter_rank : node,
+                      .device = view.index < 0 ? "cpu" : "cuda:" + std::to_string(view.index),
+                      .gpu = view.index < 0 ? "" : gpus[static_cast<std::size_t>(bindings[i].gpu)].bus_id,
                       .cores = format_cpus(bindings[i].cpus),
                       .nic = bindings[i].nic,
                       .source = here.source});
@@ -31,23 +37,26 @@ std::vector<Row> rows_of(const JobFacts& job, const Placement& here) {
   return rows;
 }
 
-/// Where no facts were exchanged, the other ranks' rows come from the launcher's layout.
-std::vector<Row> rows_of_all(const JobFacts& job, const Placement& here) {
-  if (!here.layout || here.size == job.layout.size()) return rows_of(job, here);
-  std::vector<Row> rows;
-  std::vector<int> used(here.layout->hosts.size(), 0);
-  for (int rank = 0; rank < here.size; ++rank) {
-    const int node = here.layout->node_of(rank);
-    rows.push_back({.rank = rank,
-                    .host = here.layout->host_of(rank),
-                    .intra_rank = used[static_cast<std::size_t>(node)]++,
-                    .inter_rank = node,
-                    .device = "?",
-                    .cores = "",
-                    .nic = "",
-                    .source = here.source});
+/// The kind of GPU by which the self test judges; empty: none is known.
+std::string first_gpu(const JobFacts& job) {
+  for (const auto& node : job.nodes) {
+    if (has_gpus(node)) return node.driver->gpus.front().name.value_or("");
   }
-  return rows;
+  return "";
+}
+
+/// Gbit/s of the fastest active InfiniBand or RoCE port of the node where that is the slowest; 0: a node has none.
+double slowest_fabric(const JobFacts& job) {
+  double slowest = std::numeric_limits<double>::max();
+  for (const auto& node : job.nodes) {
+    double fastest = 0;
+    for (const auto& port : node.system.ports) {
+      const bool is_fabric = port.name.find('/') != std::string::npos && port.state == kActivePort && port.rate;
+      if (is_fabric) fastest = std::max(fastest, std::strtod(port.rate->c_str(), nullptr));
+    }
+    slowest = std::min(slowest, fastest);
+  }
+  return job.nodes.empty() ? 0 : slowest;
 }
 
 bool is_missing_everywhere(const JobFacts& job) {
@@ -76,42 +85,48 @@ int exit_code_of(const Findings& findings, CheckLevel level) {
 
 }  // namespace
 
+Verdict reject(const Findings& findings, const Options& options) {
+  Verdict verdict{.exit_code = kExitCheckFailed, .output = "", .complaints = "", .report = ""};
+  if (options.json) {
+    verdict.output = text_of({{"findings", to_json(findings)}}, 2) + "\n";
+  } else {
+    verdict.complaints = lines(findings);
+  }
+  return verdict;
+}
+
 Verdict decide(const JobFacts& job, const Options& options, const Placement& here, int program_exit) {
   Verdict verdict;
   const bool checked = options.check != CheckLevel::kOff || options.doctor;
   if (checked && program_exit != 0 && is_missing_everywhere(job)) {
     verdict.exit_code = program_exit;
-    const bool is_alone = job.layout.size() != here.size;
     const std::string who = "rank " + std::to_string(here.rank) + " on " + job.layout.hosts[0] + ": ";
-    if (here.rank == 0 || is_alone) {
-      verdict.complaints = "mnlaunch: " + (is_alone ? who : "") + job.nodes[0].program.error + "\n";
-    }
+    verdict.complaints = "mnlaunch: " + (job.is_part() ? who : "") + job.nodes[0].program.error + "\n";
     return verdict;
   }
-  Findings findings = checked ? run_checks(job) : Findings{};
+  Findings findings = checked ? run_checks(job, {options.skip, options.warn}) : Findings{};
+  append(findings, check_cpu_map(job, options.cpu_map.size()));
   verdict.exit_code = exit_code_of(findings, options.check);
-  // A rank that decides alone reports errors only: those of its node from the node's first rank, and those of the whole
-  // step (srun gave it no PMIx server) from rank 0.
-  const auto is_for_others = [&](const Finding& finding) {
-    return !finding.is_error || (here.intra_rank != 0 && finding.check != "sources") ||
-           (finding.check == "mpi" && job.launcher == Launcher::kSlurm);
-  };
-  if (here.rank != 0) std::erase_if(findings, is_for_others);
+  // Of the nodes of a job that are not compared, that of rank 0 warns alone.
+  const bool has_rank_zero = job.number(0) == 0;
+  if (!has_rank_zero && verdict.exit_code == 0) findings.clear();
 
   nlohmann::json document = {{"findings", to_json(findings)}};
-  if (here.rank == 0 && options.show) {
-    const auto rows = rows_of_all(job, here);
+  if (has_rank_zero && options.show) {
+    const auto rows = rows_of(job, options, here);
     document["placement"] = to_json(rows);
     if (!options.json) verdict.output = table(rows);
   }
   if (options.doctor) {
-    document["placement"] = to_json(rows_of_all(job, here));
+    document["placement"] = to_json(rows_of(job, options, here));
+    document["gpu"] = first_gpu(job);
+    document["fabric_gbit_s"] = slowest_fabric(job);
     verdict.report = text_of(document, -1);
     // The self test prints one report of it all, unless it can't even start as one job.
     verdict.exit_code = std::ranges::any_of(findings, keeps_from_starting) ? 1 : 0;
     if (verdict.exit_code == 0) return verdict;
   }
-  if (options.json && here.rank == 0 && (options.show || !findings.empty())) {
+  if (options.json && has_rank_zero && (options.show || !findings.empty())) {
     verdict.output = text_of(document, 2) + "\n";
   } else {
     verdict.complaints = lines(findings);

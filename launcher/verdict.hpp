@@ -1,8 +1,9 @@
-/// Whether a job may start, as rank 0 decides, and what it prints.
+/// Whether a job may start, and what its rank 0 prints.
 #pragma once
 
 #include <string>
 
+#include "checks/findings.hpp"
 #include "checks/job_facts.hpp"
 #include "options.hpp"
 #include "place/placement.hpp"
@@ -16,8 +17,11 @@ struct Verdict {
   std::string report;      ///< with --doctor: findings and placement as JSON, for the self test to print with its own
 };
 
-/// `program_exit` is the exit code of a shell that could not run the program. It becomes the verdict's where no node
-/// can run it.
+/// Of a job that cannot start because of `findings`.
+[[nodiscard]] Verdict reject(const Findings& findings, const Options& options);
+
+/// `here`: of the rank that decides. `program_exit` is the exit code of a shell that could not run the program. It
+/// becomes the verdict's where no node can run it.
 [[nodiscard]] Verdict decide(const JobFacts& job, const Options& options, const Placement& here, int program_exit);
 
 }  // namespace mn::launcher

@@ -6,6 +6,7 @@
 #include <mn/app/precision.hpp>
 #include <mn/app/reports.hpp>
 #include <mn/app/setup.hpp>
+#include <mn/app/weights.hpp>
 #include <mn/core/file.hpp>
 #include <mn/mn.hpp>
 #include <mn/train/on_root.hpp>
@@ -49,23 +50,6 @@ std::shared_ptr<mn::ExportedModule> read_model(const ExportedOptions& options, m
   return model;
 }
 
-/// Weights that are tied have several names, but are one parameter of the optimizer.
-std::unique_ptr<torch::optim::Optimizer> make_optimizer(const ExportedOptions& options,
-                                                        const mn::ExportedModule& model) {
-  const std::vector<at::Tensor> parameters = mn::differentiable(model.parameters());
-  if (options.optimizer == "sgd") {
-    const auto settings =
-        torch::optim::SGDOptions(options.lr).momentum(options.momentum).weight_decay(options.weight_decay);
-    return std::make_unique<torch::optim::SGD>(parameters, settings);
-  }
-  if (options.optimizer == "adamw") {
-    const auto settings = torch::optim::AdamWOptions(options.lr).weight_decay(options.weight_decay);
-    return std::make_unique<torch::optim::AdamW>(parameters, settings);
-  }
-  const auto settings = torch::optim::AdamOptions(options.lr).weight_decay(options.weight_decay);
-  return std::make_unique<mn::FusedAdam>(parameters, settings);
-}
-
 /// The model's output, its loss and, for classes, the part of the targets that has the best score.
 struct Result {
   torch::Tensor loss;
@@ -102,7 +86,8 @@ std::unique_ptr<mn::Evaluator> make_evaluator(const ExportedOptions& options,
     report.add("loss", result.loss.item<double>(), batch.samples);
     if (result.accuracy.defined()) report.add("accuracy", result.accuracy.item<double>(), batch.samples);
   };
-  return mn::create_multi_node_evaluator(mn::create_evaluator(std::move(samples), model, evaluate_batch), comm);
+  auto local = mn::create_evaluator(std::move(samples), model, evaluate_batch, mn::jobs::validation_batches(options));
+  return mn::create_multi_node_evaluator(std::move(local), comm);
 }
 
 void print_banner(const ExportedOptions& options, const mn::Communicator& comm) {
@@ -127,10 +112,12 @@ int train(mn::Job& job, int argc, char** argv) {
   const auto model = read_model(options, *comm);
   auto samples = mn::jobs::open_samples("train", options, model->inputs().front(), comm);
   auto evaluator = make_evaluator(options, model, comm);
+  mn::jobs::load_initial_weights(options, *model, *comm);
   model->to(comm->device());
+  if (!options.evaluate.empty()) return mn::jobs::evaluate_only(options, *model, *evaluator, *comm);
   const mn::OptimizerOptions how = mn::jobs::optimizer_options(options, *comm);
-  std::shared_ptr<mn::MultiNodeOptimizer> optimizer =
-      mn::create_multi_node_optimizer(make_optimizer(options, *model), comm, how);
+  const double rate = options.lr > 0 ? options.lr : mn::jobs::default_rate(options.optimizer);
+  const auto optimizer = mn::jobs::create_optimizer(options, rate, *model, comm, how);
 
   const auto compute_loss = [&](const mn::Batch& batch, mn::Summary& report) {
     const Result result = run_model(*model, options, batch, comm->device());
@@ -138,21 +125,21 @@ int train(mn::Job& job, int argc, char** argv) {
     return result.loss;
   };
   mn::Trainer trainer(comm, optimizer, std::move(samples), model, compute_loss,
-                      {.epochs = options.epoch, .out = options.out, .checkpoint_on_signal = true, .trace = how.trace});
+                      mn::jobs::trainer_options(options, how));
   mn::jobs::write_config(declared, options.out, *comm);
-  trainer.extend(std::make_unique<ext::AllreducePersistent>());
+  trainer.extend(std::make_unique<ext::AllreducePersistent>(), {.trigger = mn::jobs::report_period(options)});
   if (options.checkpoint_every != "none") {
     trainer.extend(std::make_unique<ext::AllreducePersistent>(),
                    {.trigger = mn::Interval::parse(options.checkpoint_every), .name = "AllreducePersistent/snapshot"});
   }
-  mn::jobs::add_reports(trainer, options, std::move(evaluator));
+  const auto reports = mn::jobs::add_reports(trainer, options, std::move(evaluator), mn::jobs::report_period(options));
   if (!options.resume.empty()) trainer.resume(options.resume);
 
   if (comm->rank() == 0) print_banner(options, *comm);
   const int status = trainer.run();
   if (status != 0) return status;
   mn::average_buffers(*model, *comm);
-  mn::save_model(trainer.out() / "model.safetensors", *model, *comm);
+  mn::jobs::save_weights(trainer, reports);
   return 0;
 }
 

@@ -16,10 +16,6 @@ void declare_options(Options& options, ExportedOptions& given) {
               "label: of the sample; next: for each element of the sample the one after it; input: the sample itself",
               {"label", "next", "input"});
   add_common_options(options, given);
-  options.add("optimizer", given.optimizer, "NAME", "sgd, adam or adamw", {"sgd", "adam", "adamw"});
-  options.add("lr", given.lr, "learning rate", 0);
-  options.add("momentum", given.momentum, "of sgd", 0, 1);
-  options.add("weight-decay", given.weight_decay, "of the optimizer, on all parameters", 0);
   options.add("loaderjob", given.loaderjob, "threads of each rank that read and decode", 1, 1024);
 }
 
@@ -28,6 +24,11 @@ void check_options(const ExportedOptions& given) {
     throw UsageError("--model is missing: the file that torch.export.save has written (docs/training.md)");
   }
   if (given.train.empty()) throw UsageError("--train is missing: the folder with shards that mnshard has made");
+  if (!given.validation.empty()) return;
+  if (!given.evaluate.empty()) throw UsageError("--evaluate needs --validation: the shards to validate on");
+  if (given.monitor.starts_with("validation/") && uses_monitor(given)) {
+    throw UsageError("--monitor " + given.monitor + " needs --validation: give that, or --monitor main/loss");
+  }
 }
 
 }  // namespace mn::jobs

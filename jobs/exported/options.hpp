@@ -10,23 +10,20 @@
 namespace mn::jobs {
 
 struct ExportedOptions : CommonOptions {
+  ExportedOptions() { decay_all = true; }
   std::string model;
   std::string evaluation_model;  ///< empty: the evaluation graph follows from the model's own
   std::string train;
   std::string validation;  ///< empty: none
   std::string loss = "cross_entropy";
   std::string target = "label";
-  std::string optimizer = "adam";
-  double lr = 1e-3;
-  double momentum = 0.9;
-  double weight_decay = 0;
   std::int64_t loaderjob = 2;
 };
 
 /// Declares them; the values in `given` are the defaults.
 void declare_options(Options& options, ExportedOptions& given);
 
-/// Throws UsageError if one is missing that has no default.
+/// Throws UsageError if one is missing that has no default, or that another one needs.
 void check_options(const ExportedOptions& given);
 
 }  // namespace mn::jobs

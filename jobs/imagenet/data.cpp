@@ -8,6 +8,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/data/image_transform.hpp>
+#include <mn/data/mixed_batches.hpp>
 #include <mn/image/augment_options.hpp>
 #include <mn/train/on_root.hpp>
 
@@ -80,7 +81,9 @@ Views make_views(const ImagenetOptions& options, const MeanImage& mean) {
     train = {.mode = CropMode::kRandomFixed, .size = size, .resize = mean.side};
     val = {.mode = CropMode::kCenterFixed, .size = size, .resize = mean.side};
   }
-  return {image_transform(train, normalization, layout), image_transform(val, normalization, layout)};
+  if (options.interpolation == "bicubic") train.interpolation = val.interpolation = data::Interpolation::kBicubic;
+  return {image_transform(train, normalization, layout, augment_options(options)),
+          image_transform(val, normalization, layout)};
 }
 
 }  // namespace
@@ -102,8 +105,14 @@ ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr
                                                             .device = comm->device(),
                                                             .max_corrupt = options.max_corrupt});
   };
-  return {loader(train, options.batchsize, views.train), loader(val, options.val_batchsize, views.val),
-          train->spec().num_classes()};
+  const std::int64_t num_classes = train->spec().num_classes();
+  const auto train_loader = loader(train, options.batchsize, views.train);
+  std::shared_ptr<Iterator> train_batches = train_loader;
+  const data::MixOptions mix = {.mixup = options.mixup, .cutmix = options.cutmix};
+  if (mix.mixup > 0 || mix.cutmix > 0) {
+    train_batches = std::make_shared<MixedBatches>(train_loader, mix, num_classes, seed);
+  }
+  return {train_loader, train_batches, loader(val, options.val_batchsize, views.val), num_classes};
 }
 
 }  // namespace mn::jobs

@@ -7,13 +7,12 @@
 #include <mn/app/precision.hpp>
 #include <mn/app/reports.hpp>
 #include <mn/app/setup.hpp>
+#include <mn/app/weights.hpp>
 #include <mn/mn.hpp>
 #include <mn/train/extensions/allreduce_persistent.hpp>
-#include <mn/train/extensions/learning_rate.hpp>
 
 #include "imagenet/data.hpp"
 #include "imagenet/metrics.hpp"
-#include "imagenet/optimizer.hpp"
 #include "imagenet/options.hpp"
 #include "imagenet/sample_log.hpp"
 #include "models/models.hpp"
@@ -37,7 +36,8 @@ void print_banner(const ImagenetOptions& options, const ImagenetData& data, cons
             << rule << std::endl;
 }
 
-/// The mean over the samples of the classifier's loss, auxiliary classifiers' included.
+/// The mean over the samples of the classifier's loss, auxiliary classifiers' included. `target` holds labels, or each
+/// class's probability.
 torch::Tensor loss_of(const std::vector<torch::Tensor>& heads, const torch::Tensor& target, double smoothing) {
   const auto how = torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(smoothing);
   torch::Tensor loss = torch::nn::functional::cross_entropy(heads.front().to(torch::kFloat), target, how);
@@ -65,7 +65,7 @@ mn::ComputeLoss make_loss(const ImagenetOptions& options, Classifier& model, mn:
     const AutocastScope autocast(options.precision, device);
     const auto heads = heads_of(model, batch.data, alone);
     if (options.log_samples) log.add(batch);
-    accuracy.add(heads.front(), batch.target);
+    accuracy.add(heads.front(), mn::jobs::labels_of(batch.target));
     return loss_of(heads, batch.target, options.label_smoothing);
   };
 }
@@ -85,13 +85,12 @@ std::unique_ptr<mn::Evaluator> make_evaluator(const ImagenetOptions& options, co
     report.add("accuracy", values[1].item<double>(), weight);
     report.add("accuracy_top5", values[2].item<double>(), weight);
   };
-  return mn::create_multi_node_evaluator(mn::create_evaluator(data.val, model, evaluate_batch), comm);
+  auto local = mn::create_evaluator(data.val, model, evaluate_batch, mn::jobs::validation_batches(options));
+  return mn::create_multi_node_evaluator(std::move(local), comm);
 }
 
-void add_extensions(mn::Trainer& trainer, const ImagenetOptions& options, const ImagenetData& data,
-                    std::unique_ptr<mn::Evaluator> evaluator, mn::Interval period) {
-  auto schedule = mn::jobs::make_schedule(options, trainer.communicator().size(), data.train->steps_per_epoch());
-  trainer.extend(std::make_unique<ext::LearningRate>(std::move(schedule)));
+mn::jobs::Reports add_extensions(mn::Trainer& trainer, const ImagenetOptions& options, const ImagenetData& data,
+                                 std::unique_ptr<mn::Evaluator> evaluator, mn::Interval period) {
   trainer.extend(std::make_unique<ext::AllreducePersistent>(), {.trigger = period});
   trainer.extend(std::make_unique<mn::jobs::ResourceReport>(data.train, period));
   trainer.extend(std::make_unique<mn::jobs::CorruptLimit>(data.train, options.max_corrupt));
@@ -101,7 +100,7 @@ void add_extensions(mn::Trainer& trainer, const ImagenetOptions& options, const 
     trainer.extend(std::make_unique<ext::AllreducePersistent>(),
                    {.trigger = mn::Interval::parse(options.checkpoint_every), .name = "AllreducePersistent/snapshot"});
   }
-  mn::jobs::add_reports(trainer, options, std::move(evaluator), period);
+  return mn::jobs::add_reports(trainer, options, std::move(evaluator), period);
 }
 
 int train(mn::Job& job, int argc, char** argv) {
@@ -115,31 +114,32 @@ int train(mn::Job& job, int argc, char** argv) {
   const auto comm = mn::jobs::set_up(options);
   const ImagenetData data = mn::jobs::open_imagenet(options, comm);
   const std::shared_ptr<Classifier> model = mn::jobs::create_model(options.arch, data.num_classes);
-  if (!options.initmodel.empty()) mn::load_model(options.initmodel, *model, *comm);
+  mn::jobs::load_initial_weights(options, *model, *comm);
   model->to(comm->device());
+  auto evaluator = make_evaluator(options, data, model, comm);
+  if (!options.evaluate.empty()) return mn::jobs::evaluate_only(options, *model, *evaluator, *comm);
   const mn::OptimizerOptions how = mn::jobs::optimizer_options(options, *comm);
-  std::shared_ptr<mn::MultiNodeOptimizer> optimizer =
-      mn::create_multi_node_optimizer(mn::jobs::make_optimizer(options, *model), comm, how);
+  const auto optimizer = mn::jobs::create_optimizer(options, mn::jobs::base_rate(options), *model, comm, how);
 
-  const auto iterations = static_cast<double>(options.epoch * data.train->steps_per_epoch());
-  const mn::Interval period =
-      options.test ? mn::Interval(std::min(10.0, iterations), "iteration") : mn::Interval(1, "epoch");
+  const std::int64_t steps = options.epoch * data.train->steps_per_epoch();
+  const auto iterations = static_cast<double>((steps + options.accumulate - 1) / options.accumulate);
+  const mn::Interval period = mn::jobs::report_period(
+      options, options.test ? mn::Interval(std::min(10.0, iterations), "iteration") : mn::Interval(1, "epoch"));
   auto accuracy = std::make_unique<mn::jobs::TrainAccuracy>(period);
   auto samples = std::make_unique<mn::jobs::SampleLog>();
   const auto compute_loss = make_loss(options, *model, comm->device(), *accuracy, *samples);
-  mn::Trainer trainer(comm, optimizer, data.train, model, compute_loss,
-                      {.epochs = options.epoch, .out = options.out, .checkpoint_on_signal = true, .trace = how.trace});
+  mn::Trainer trainer(comm, optimizer, data.train_batches, model, compute_loss, mn::jobs::trainer_options(options, how));
   mn::jobs::write_config(declared, options.out, *comm);
   trainer.extend(std::move(accuracy));
   if (options.log_samples) trainer.extend(std::move(samples));
-  add_extensions(trainer, options, data, make_evaluator(options, data, model, comm), period);
+  const auto reports = add_extensions(trainer, options, data, std::move(evaluator), period);
   if (!options.resume.empty()) trainer.resume(options.resume);
 
   if (comm->rank() == 0) print_banner(options, data, *comm);
   const int status = trainer.run();
   if (status != 0) return status;
   mn::average_buffers(*model, *comm);
-  mn::save_model(trainer.out() / "model.safetensors", *model, *comm);
+  mn::jobs::save_weights(trainer, reports);
   return 0;
 }
 

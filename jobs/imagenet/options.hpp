@@ -6,6 +6,7 @@
 
 #include <mn/app/setup.hpp>
 #include <mn/core/options.hpp>
+#include <mn/image/augment_options.hpp>
 
 namespace mn::jobs {
 
@@ -13,6 +14,11 @@ struct ImagenetOptions : CommonOptions {
   ImagenetOptions() {
     batchsize = 32;
     epoch = 10;
+    optimizer = "sgd";
+    weight_decay = 1e-4;
+    schedule = "cosine";
+    warmup = 5;
+    lr_samples = 256;
   }
   std::string arch = "resnet50";
   std::string train;  ///< empty: the dataset "imagenet/train"
@@ -23,24 +29,28 @@ struct ImagenetOptions : CommonOptions {
   bool log_samples = false;
   std::int64_t image_size = 224;
   double min_crop = 0.08;
+  std::string interpolation = "bilinear";
+  std::string randaugment;   ///< "N,M": operations and their magnitude; empty: none
+  std::string color_jitter;  ///< "B,C,S,H": brightness, contrast, saturation, hue; empty: none
+  double random_erasing = 0;
+  double mixup = 0;
+  double cutmix = 0;
   std::string mean;  ///< empty: no mean image
   bool channels_last = false;
-  std::string initmodel;
   bool test = false;
-
-  std::string optimizer = "sgd";
-  double lr = 0;  ///< of 256 samples; 0: the network's own
-  double momentum = 0.9;
-  double weight_decay = 1e-4;
-  std::string schedule = "cosine";
-  double warmup = 5;
   double label_smoothing = 0;
 };
 
 /// Declares them; the values in `given` are the defaults.
 void declare_options(Options& options, ImagenetOptions& given);
 
+/// What --randaugment, --color-jitter and --random-erasing ask for. Throws UsageError.
+[[nodiscard]] data::AugmentOptions augment_options(const ImagenetOptions& given);
+
 /// Throws UsageError if options contradict each other.
 void check_options(const ImagenetOptions& given);
+
+/// The learning rate of an update of 256 samples: --lr, or what suits the network and the optimizer.
+[[nodiscard]] double base_rate(const ImagenetOptions& given);
 
 }  // namespace mn::jobs

@@ -6,8 +6,8 @@
 #include <mn/app/precision.hpp>
 #include <mn/app/reports.hpp>
 #include <mn/app/setup.hpp>
+#include <mn/app/weights.hpp>
 #include <mn/mn.hpp>
-#include <mn/train/fused_adam.hpp>
 
 #include "mnist/data.hpp"
 #include "models/mlp.hpp"
@@ -51,7 +51,8 @@ std::unique_ptr<mn::Evaluator> make_evaluator(const MnistOptions& options, const
     report.add("loss", torch::nn::functional::cross_entropy(output, batch.target).item<double>(), batch.samples);
     report.add("accuracy", accuracy(output, batch.target).item<double>(), batch.samples);
   };
-  auto local = mn::create_evaluator(std::make_shared<mn::DataLoader>(data.val, loading), model.ptr(), evaluate_batch);
+  auto local = mn::create_evaluator(std::make_shared<mn::DataLoader>(data.val, loading), model.ptr(), evaluate_batch,
+                                    mn::jobs::validation_batches(options));
   return mn::create_multi_node_evaluator(std::move(local), comm);
 }
 
@@ -68,10 +69,13 @@ int train(mn::Job& job, int argc, char** argv) {
       data.train, mn::LoaderOptions{.batchsize = options.batchsize, .device = comm->device()});
 
   Mlp model(options.unit);
+  mn::jobs::load_initial_weights(options, *model, *comm);
   model->to(comm->device());
+  auto evaluator = make_evaluator(options, data, model, comm);
+  if (!options.evaluate.empty()) return mn::jobs::evaluate_only(options, *model, *evaluator, *comm);
   const mn::OptimizerOptions how = mn::jobs::optimizer_options(options, *comm);
-  std::shared_ptr<mn::MultiNodeOptimizer> optimizer =
-      mn::create_multi_node_optimizer(std::make_unique<mn::FusedAdam>(model->parameters()), comm, how);
+  const double rate = options.lr > 0 ? options.lr : mn::jobs::default_rate(options.optimizer);
+  const auto optimizer = mn::jobs::create_optimizer(options, rate, *model, comm, how);
 
   auto compute_loss = [&](const mn::Batch& batch, mn::Summary& report) {
     const AutocastScope autocast(options.precision, comm->device());
@@ -79,15 +83,14 @@ int train(mn::Job& job, int argc, char** argv) {
     report.add("accuracy", accuracy(output, batch.target).item<double>(), batch.samples);
     return torch::nn::functional::cross_entropy(output, batch.target);
   };
-  mn::Trainer trainer(comm, optimizer, iterator, model.ptr(), compute_loss,
-                      {.epochs = options.epoch, .out = options.out, .checkpoint_on_signal = true, .trace = how.trace});
+  mn::Trainer trainer(comm, optimizer, iterator, model.ptr(), compute_loss, mn::jobs::trainer_options(options, how));
   mn::jobs::write_config(declared, options.out, *comm);
-  mn::jobs::add_reports(trainer, options, make_evaluator(options, data, model, comm));
+  const auto reports = mn::jobs::add_reports(trainer, options, std::move(evaluator), mn::jobs::report_period(options));
   if (!options.resume.empty()) trainer.resume(options.resume);
 
   if (comm->rank() == 0) print_banner(options, *comm);
   const int status = trainer.run();
-  if (status == 0) mn::save_model(trainer.out() / "model.safetensors", *model, *comm);
+  if (status == 0) mn::jobs::save_weights(trainer, reports);
   return status;
 }
 

@@ -66,6 +66,17 @@ int index_of(const RankResources& rank, const std::string& uuid) {
   return found == rank.gpus.end() ? -1 : static_cast<int>(found - rank.gpus.begin());
 }
 
+/// Whether rank `i` sees GPUs, and no other rank sees any of them.
+bool sees_alone(const std::vector<RankResources>& ranks, std::size_t i) {
+  const auto has = [](const RankResources& rank, const std::string& uuid) { return index_of(rank, uuid) >= 0; };
+  for (std::size_t other = 0; other < ranks.size(); ++other) {
+    const bool overlaps =
+        std::ranges::any_of(ranks[i].gpus, [&](const auto& gpu) { return has(ranks[other], gpu.uuid); });
+    if (other != i && overlaps) return false;
+  }
+  return !ranks[i].gpus.empty();
+}
+
 void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks, bool oversubscribe,
                  std::vector<Binding>& bindings) {
   const auto wishes = wishes_of(machine, ranks);
@@ -85,6 +96,7 @@ void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (bindings[i].gpu < 0) continue;
     bindings[i].shares_gpu = users[ranks[i].gpus[static_cast<std::size_t>(bindings[i].gpu)].uuid] > 1;
+    bindings[i].sees_alone = sees_alone(ranks, i);
   }
 }
 
@@ -153,15 +165,32 @@ void assign_cores(const Machine& machine, const std::vector<RankResources>& rank
   }
 }
 
+void apply_cpu_map(const Machine& machine, const std::vector<CpuSet>& map, std::vector<Binding>& bindings) {
+  for (std::size_t i = 0; i < std::min(map.size(), bindings.size()); ++i) {
+    bindings[i].cpus = map[i];
+    bindings[i].cores = std::max(1, static_cast<int>(cores_within(machine, map[i]).size()));
+  }
+}
+
+/// A card at the same NUMA node as `cpus`, else in the same package; null if there is none.
+const Nic* nearest_nic(const Machine& machine, const CpuSet& cpus) {
+  const auto is_near = [&](const Nic& nic) { return !intersection(nic.near, cpus).empty(); };
+  const int package = package_near(machine.cores, cpus);
+  const auto is_in_package = [&](const Nic& nic) {
+    return package >= 0 && package_near(machine.cores, nic.near) == package;
+  };
+  auto nearest = std::ranges::find_if(machine.nics, is_near);
+  if (nearest == machine.nics.end()) nearest = std::ranges::find_if(machine.nics, is_in_package);
+  return nearest == machine.nics.end() ? nullptr : &*nearest;
+}
+
 void assign_nics(const Machine& machine, const std::vector<RankResources>& ranks, std::vector<Binding>& bindings) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (const GpuSlot* gpu = slot_of_rank(machine, ranks[i], bindings[i]); gpu != nullptr && !gpu->nic.empty()) {
       bindings[i].nic = gpu->nic;
       continue;
     }
-    const auto near = std::ranges::find_if(
-        machine.nics, [&](const Nic& nic) { return !intersection(nic.near, bindings[i].cpus).empty(); });
-    if (near != machine.nics.end()) bindings[i].nic = near->name;
+    if (const Nic* nic = nearest_nic(machine, bindings[i].cpus)) bindings[i].nic = nic->name;
   }
 }
 
@@ -172,6 +201,7 @@ std::vector<Binding> bind_ranks(const Machine& machine, const std::vector<RankRe
   std::vector<Binding> bindings(ranks.size());
   assign_gpus(machine, ranks, options.oversubscribe_gpu, bindings);
   assign_cores(machine, ranks, options.bind_cores, bindings);
+  apply_cpu_map(machine, options.cpu_map, bindings);
   assign_nics(machine, ranks, bindings);
   return bindings;
 }

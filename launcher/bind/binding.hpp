@@ -17,7 +17,7 @@
 namespace mn::launcher {
 
 struct VisibleGpu {
-  std::string uuid;
+  std::string uuid;    ///< GPU-…, or MIG-… of an instance
   std::string bus_id;  ///< as normal_bus_id() spells it
   friend bool operator==(const VisibleGpu&, const VisibleGpu&) = default;
 };
@@ -32,6 +32,7 @@ struct RankResources {
 struct BindingOptions {
   bool bind_cores = true;
   bool oversubscribe_gpu = false;
+  std::vector<CpuSet> cpu_map = {};  ///< of the node's first rank, second, …; ranks beyond it are bound as without
 };
 
 struct Binding {
@@ -40,6 +41,7 @@ struct Binding {
   int cores = 1;            ///< cores among them that are this rank's share
   std::string nic;          ///< empty: none
   bool shares_gpu = false;  ///< another rank of the node uses the same GPU
+  bool sees_alone = false;  ///< no other rank of the node can see any of its GPUs
 };
 
 /// Element i is for the node's i-th rank. A rank that can see GPUs but gets none (more ranks than GPUs, and no

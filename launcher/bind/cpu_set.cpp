@@ -21,6 +21,13 @@ struct FreeSet {
 };
 using KernelSet = std::unique_ptr<cpu_set_t, FreeSet>;
 
+std::optional<int> cpu_number(std::string_view text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = error == std::errc() && end == text.data() + text.size() && number >= 0 && number < kMostCpus;
+  return is_number ? std::optional(number) : std::nullopt;
+}
+
 }  // namespace
 
 CpuSet parse_cpus(std::string_view list) {
@@ -34,6 +41,21 @@ CpuSet parse_cpus(std::string_view list) {
     if (end != item.data() + item.size() && *end == '-') std::from_chars(end + 1, item.data() + item.size(), last);
     for (int cpu = first; cpu <= std::min(last, kMostCpus); ++cpu) cpus.insert(cpu);
     list.remove_prefix(std::min(list.size(), item.size() + 1));
+  }
+  return cpus;
+}
+
+std::optional<CpuSet> parse_cpus_strictly(std::string_view list) {
+  CpuSet cpus;
+  for (bool more = true; more;) {
+    const std::string_view item = list.substr(0, list.find(','));
+    const std::size_t dash = item.find('-');
+    const auto first = cpu_number(item.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : cpu_number(item.substr(dash + 1));
+    if (!first || !last || *first > *last) return std::nullopt;
+    for (int cpu = *first; cpu <= *last; ++cpu) cpus.insert(cpu);
+    more = item.size() < list.size();
+    list.remove_prefix(more ? item.size() + 1 : item.size());
   }
   return cpus;
 }

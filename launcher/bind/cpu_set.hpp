@@ -1,16 +1,21 @@
 /// Sets of logical CPUs, written as Linux writes them: 0-3,8.
 #pragma once
 
-#include <set>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include <boost/container/flat_set.hpp>
+
 namespace mn::launcher {
 
-using CpuSet = std::set<int>;
+/// Sorted; a few bytes for each CPU, as the root holds those of all ranks.
+using CpuSet = boost::container::flat_set<int>;
 
 /// "0-3,8" → {0, 1, 2, 3, 8}; anything malformed ends the set there.
 [[nodiscard]] CpuSet parse_cpus(std::string_view list);
+/// No value if anything in the list is malformed, or if it names no CPU.
+[[nodiscard]] std::optional<CpuSet> parse_cpus_strictly(std::string_view list);
 [[nodiscard]] std::string format_cpus(const CpuSet& cpus);
 [[nodiscard]] CpuSet intersection(const CpuSet& a, const CpuSet& b);
 

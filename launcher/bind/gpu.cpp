@@ -132,25 +132,31 @@ Gpu describe(const Nvml& nvml, Device device) {
   return gpu;
 }
 
-std::optional<VisibleGpu> gpu_by_index(const std::vector<Gpu>& gpus, const std::string& entry) {
-  std::size_t index = 0;
-  const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
-  if (error != std::errc() || end != entry.data() + entry.size() || index >= gpus.size()) return std::nullopt;
-  const Gpu& gpu = gpus[index];
-  // CUDA shows the first instance of a GPU that is cut into several.
-  return VisibleGpu{!gpu.slices.empty() ? gpu.slices.front() : gpu.uuid, gpu.bus_id};
+/// A GPU, or the instances of one that is cut up: none where nobody has made any.
+std::vector<VisibleGpu> devices_of(const Gpu& gpu) {
+  if (gpu.mig != true) return {{gpu.uuid, gpu.bus_id}};
+  std::vector<VisibleGpu> instances;
+  for (const auto& slice : gpu.slices) instances.push_back({slice, gpu.bus_id});
+  return instances;
 }
 
-/// A shortened UUID that matches several GPUs is none.
-std::optional<VisibleGpu> gpu_by_uuid(const std::vector<Gpu>& gpus, const std::string& entry) {
-  std::vector<VisibleGpu> matching;
+std::vector<VisibleGpu> devices_by_index(const std::vector<Gpu>& gpus, const std::string& entry) {
+  std::size_t index = 0;
+  const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
+  const bool is_index = error == std::errc() && end == entry.data() + entry.size() && index < gpus.size();
+  return is_index ? devices_of(gpus[index]) : std::vector<VisibleGpu>();
+}
+
+/// A shortened UUID that matches several is none.
+std::vector<VisibleGpu> devices_by_uuid(const std::vector<Gpu>& gpus, const std::string& entry) {
+  std::vector<std::vector<VisibleGpu>> matching;
   for (const auto& gpu : gpus) {
-    if (gpu.uuid.starts_with(entry)) matching.push_back({gpu.uuid, gpu.bus_id});
+    if (gpu.uuid.starts_with(entry)) matching.push_back(devices_of(gpu));
     for (const auto& slice : gpu.slices) {
-      if (slice.starts_with(entry)) matching.push_back({slice, gpu.bus_id});
+      if (slice.starts_with(entry)) matching.push_back({{slice, gpu.bus_id}});
     }
   }
-  return matching.size() == 1 ? std::optional(matching.front()) : std::nullopt;
+  return matching.size() == 1 ? matching.front() : std::vector<VisibleGpu>();
 }
 
 std::string without_blanks(const std::string& text) {
@@ -183,7 +189,9 @@ std::optional<GpuDriver> read_gpus(const std::string& library) {
 std::vector<VisibleGpu> visible_gpus(const std::vector<Gpu>& gpus, const std::optional<std::string>& visible_devices) {
   std::vector<VisibleGpu> visible;
   if (!visible_devices) {
-    for (std::size_t i = 0; i < gpus.size(); ++i) visible.push_back(*gpu_by_index(gpus, std::to_string(i)));
+    for (const auto& gpu : gpus) {
+      for (auto& device : devices_of(gpu)) visible.push_back(std::move(device));
+    }
     return visible;
   }
   const std::string& list = *visible_devices;
@@ -192,10 +200,12 @@ std::vector<VisibleGpu> visible_gpus(const std::vector<Gpu>& gpus, const std::op
     const std::string entry = without_blanks(list.substr(begin, comma - begin));
     begin = comma + 1;
     const bool is_uuid = entry.starts_with("GPU-") || entry.starts_with("MIG-");
-    const auto gpu = is_uuid ? gpu_by_uuid(gpus, entry) : gpu_by_index(gpus, entry);
-    if (!gpu) break;
-    if (std::ranges::find(visible, gpu->uuid, &VisibleGpu::uuid) != visible.end()) return {};
-    visible.push_back(*gpu);
+    const auto devices = is_uuid ? devices_by_uuid(gpus, entry) : devices_by_index(gpus, entry);
+    if (devices.empty()) break;
+    for (const auto& device : devices) {
+      if (std::ranges::find(visible, device.uuid, &VisibleGpu::uuid) != visible.end()) return {};
+      visible.push_back(device);
+    }
   }
   return visible;
 }

@@ -37,9 +37,11 @@ struct GpuDriver {
 /// Loads NVML at run time; no value where there is no driver.
 [[nodiscard]] std::optional<GpuDriver> read_gpus(const std::string& library = "libnvidia-ml.so.1");
 
-/// The GPUs that CUDA shows for a value of CUDA_VISIBLE_DEVICES (no value: unset). Entries are indices or GPU-/MIG-
-/// UUIDs, which may be shortened, with blanks around. The first entry that is neither, or matches several GPUs, ends
-/// the list; a GPU that comes twice empties it. Source: CUDA C++ Programming Guide, environment variables.
+/// The GPUs that a value of CUDA_VISIBLE_DEVICES grants (no value: unset). Entries are indices or GPU-/MIG- UUIDs,
+/// which may be shortened, with blanks around. The first entry that is neither, or matches several GPUs, ends the list;
+/// a GPU that comes twice empties it. A GPU that is cut up stands for all of its instances, of which CUDA shows one
+/// process one only: see view_gpus(). Source: CUDA C++ Programming Guide, environment variables; MIG User Guide, Device
+/// Enumeration.
 [[nodiscard]] std::vector<VisibleGpu> visible_gpus(const std::vector<Gpu>& gpus,
                                                    const std::optional<std::string>& visible_devices);
 

@@ -1,58 +1,84 @@
+#include <algorithm>
+
 #include "checks/checks.hpp"
 
 namespace mn::launcher {
 namespace {
 
-using Check = Findings (*)(const JobFacts&);
+struct Check {
+  const char* name;  ///< of all its findings
+  Findings (*run)(const JobFacts&);
+};
 
 // Causes before consequences: the first line that is printed should be the one to act on.
 constexpr Check kChecks[] = {
-    check_sources,
-    check_task_count,
-    check_program,
-    check_unresolved,
-    check_mpi,
-    check_libraries,
-    check_mpiexec,
-    check_nccl,
-    check_files,
-    check_folder,
-    check_arguments,
-    check_environment,
-    check_address,
-    check_subnet,
-    check_connections,
-    check_devices,
-    check_gpu_counts,
-    check_driver,
-    check_cuda_version,
-    check_gpu_code,
-    check_gpu_models,
-    check_gpu_modes,
-    check_gpu_health,
-    check_gpu_visibility,
-    check_affinity,
-    check_room,
-    check_gpu_affinity,
-    check_distribution,
-    check_memlock,
-    check_shm,
-    check_limits,
-    check_cma,
-    check_cpu,
-    check_clock,
-    check_machines,
-    check_user,
-    check_temporary_folder,
-    check_output_folder,
+    {"sources", check_sources},
+    {"tasks", check_task_count},
+    {"program", check_program},
+    {"unresolved", check_unresolved},
+    {"mpi", check_mpi},
+    {"libraries", check_libraries},
+    {"mpiexec", check_mpiexec},
+    {"nccl", check_nccl},
+    {"files", check_files},
+    {"folder", check_folder},
+    {"arguments", check_arguments},
+    {"environment", check_environment},
+    {"address", check_address},
+    {"network", check_subnet},
+    {"connect", check_connections},
+    {"fabric", check_fabric},
+    {"devices", check_devices},
+    {"devices", check_gpu_counts},
+    {"driver", check_driver},
+    {"cuda", check_cuda_version},
+    {"cuda", check_gpu_code},
+    {"gpu-model", check_gpu_models},
+    {"gpu-mode", check_gpu_modes},
+    {"gpu-health", check_gpu_health},
+    {"gpu-visibility", check_gpu_visibility},
+    {"affinity", check_affinity},
+    {"affinity", check_room},
+    {"affinity", check_cpu_time},
+    {"affinity", check_gpu_affinity},
+    {"distribution", check_distribution},
+    {"memlock", check_memlock},
+    {"shm", check_shm},
+    {"limits", check_limits},
+    {"cma", check_cma},
+    {"cpu", check_cpu},
+    {"clock", check_clock},
+    {"machines", check_machines},
+    {"user", check_user},
+    {"tmp", check_temporary_folder},
+    {"output", check_output_folder},
 };
+
+bool has_name(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
 
 }  // namespace
 
-Findings run_checks(const JobFacts& job) {
+Findings run_checks(const JobFacts& job, const CheckChoice& choice) {
   Findings all;
-  for (const Check check : kChecks) append(all, check(job));
+  for (const auto& [name, run] : kChecks) {
+    if (has_name(choice.skip, name)) continue;
+    Findings findings = run(job);
+    if (has_name(choice.warn, name)) {
+      for (auto& finding : findings) finding.is_error = false;
+    }
+    append(all, std::move(findings));
+  }
   return all;
+}
+
+std::vector<std::string> check_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, run] : kChecks) {
+    if (!has_name(names, name)) names.emplace_back(name);
+  }
+  return names;
 }
 
 }  // namespace mn::launcher

@@ -1,13 +1,25 @@
 /// The checks: one small pure function each, grouped by what they look at. Each has a line in check_table.cpp.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "checks/findings.hpp"
 #include "checks/job_facts.hpp"
 
 namespace mn::launcher {
 
+/// Which checks run, by the names of their findings.
+struct CheckChoice {
+  std::vector<std::string> skip;  ///< these do not
+  std::vector<std::string> warn;  ///< errors of these are warnings
+};
+
 /// Every check of check_table.cpp, in its order.
-[[nodiscard]] Findings run_checks(const JobFacts& job);
+[[nodiscard]] Findings run_checks(const JobFacts& job, const CheckChoice& choice = {});
+
+/// The names under which findings are reported, each once.
+[[nodiscard]] std::vector<std::string> check_names();
 
 // placement.cpp: who runs where.
 [[nodiscard]] Findings check_sources(const JobFacts& job);       ///< sources that contradict each other
@@ -18,6 +30,8 @@ namespace mn::launcher {
 [[nodiscard]] Findings check_affinity(const JobFacts& job);      ///< no CPU has several ranks bound to it
 [[nodiscard]] Findings check_room(const JobFacts& job);          ///< CPU masks with room for all threads
 [[nodiscard]] Findings check_gpu_affinity(const JobFacts& job);  ///< CPUs near the GPU
+[[nodiscard]] Findings check_cpu_map(const JobFacts& job, std::size_t entries);  ///< of --cpu-map; no line of the table
+[[nodiscard]] Findings check_cpu_time(const JobFacts& job);  ///< control groups with time for all threads
 
 // program.cpp: what runs.
 [[nodiscard]] Findings check_program(const JobFacts& job);
@@ -45,6 +59,9 @@ namespace mn::launcher {
 [[nodiscard]] Findings check_address(const JobFacts& job);
 [[nodiscard]] Findings check_subnet(const JobFacts& job);
 [[nodiscard]] Findings check_connections(const JobFacts& job);
+
+// fabric.cpp: ports of network cards.
+[[nodiscard]] Findings check_fabric(const JobFacts& job);
 
 // gpu.cpp: devices and their driver.
 [[nodiscard]] Findings check_devices(const JobFacts& job);

@@ -1,6 +1,7 @@
 #include "checks/comparison.hpp"
 
 #include <map>
+#include <numeric>
 #include <utility>
 
 namespace mn::launcher {
@@ -9,6 +10,20 @@ namespace {
 std::string shown(const std::optional<std::string>& value) {
   if (!value) return "not known";
   return value->empty() ? "empty" : *value;
+}
+
+/// values[i] is that of node nodes[i].
+Findings differences_among(const JobFacts& job, const std::vector<std::size_t>& nodes, const Finding& finding,
+                           const NodeValues& values, NoValue no_value) {
+  Findings findings;
+  for (const auto& odd : odd_nodes(values)) {
+    if (!odd.value && no_value == NoValue::kSkip) continue;
+    Finding found = finding;
+    found.what += " is " + shown(odd.value) + ", elsewhere " + shown(odd.usual);
+    for (const std::size_t i : odd.nodes) found.hosts.push_back(job.host(nodes[i]));
+    findings.push_back(std::move(found));
+  }
+  return findings;
 }
 
 }  // namespace
@@ -40,13 +55,23 @@ std::vector<Odd> odd_nodes(const NodeValues& values) {
 }
 
 Findings differences(const JobFacts& job, const Finding& finding, const NodeValues& values, NoValue no_value) {
+  std::vector<std::size_t> nodes(values.size());
+  std::iota(nodes.begin(), nodes.end(), std::size_t{0});
+  return differences_among(job, nodes, finding, values, no_value);
+}
+
+Findings differences_within_kinds(const JobFacts& job, const Finding& finding, const NodeValues& values,
+                                  NoValue no_value) {
   Findings findings;
-  for (const auto& odd : odd_nodes(values)) {
-    if (!odd.value && no_value == NoValue::kSkip) continue;
-    Finding found = finding;
-    found.what += " is " + shown(odd.value) + ", elsewhere " + shown(odd.usual);
-    for (const std::size_t node : odd.nodes) found.hosts.push_back(job.host(node));
-    findings.push_back(std::move(found));
+  for (const bool kind : {true, false}) {
+    std::vector<std::size_t> nodes;
+    NodeValues of_kind;
+    for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+      if (has_gpus(job.nodes[node]) != kind) continue;
+      nodes.push_back(node);
+      of_kind.push_back(values[node]);
+    }
+    append(findings, differences_among(job, nodes, finding, of_kind, no_value));
   }
   return findings;
 }

@@ -63,6 +63,16 @@ template <typename Fact>
   return differences(job, finding, values_of(job, fact), no_value);
 }
 
+/// As differences(), but nodes with GPUs for this job are compared with each other alone, and so are those without:
+/// where a job has both kinds, they differ in more than that.
+[[nodiscard]] Findings differences_within_kinds(const JobFacts& job, const Finding& finding, const NodeValues& values,
+                                                NoValue no_value = NoValue::kSkip);
+template <typename Fact>
+[[nodiscard]] Findings differences_within_kinds(const JobFacts& job, const Finding& finding, Fact fact,
+                                                NoValue no_value = NoValue::kSkip) {
+  return differences_within_kinds(job, finding, values_of(job, fact), no_value);
+}
+
 /// `finding` with all the nodes for which `is_bad(node)`, if there are any.
 template <typename Predicate>
 [[nodiscard]] Findings affected(const JobFacts& job, const Finding& finding, Predicate is_bad) {

@@ -29,8 +29,9 @@ std::string joined(const std::vector<std::string>& texts) {
   return all;
 }
 
-/// "H100 79 GiB" for each kind of GPU; no value if NVML does not describe one of them.
+/// "H100 79 GiB" for each kind of GPU; no value if there is none, or NVML does not describe one of them.
 std::optional<std::string> models_of(const NodeFacts& node) {
+  if (!has_gpus(node)) return std::nullopt;
   std::set<std::string> models;
   for (const auto& gpu : gpus_of(node)) {
     if (!gpu.name || !gpu.memory_mib) return std::nullopt;
@@ -38,6 +39,9 @@ std::optional<std::string> models_of(const NodeFacts& node) {
   }
   return joined({models.begin(), models.end()});
 }
+
+/// A GPU that nothing drives. A node without GPUs needs no driver: jobs may have both kinds of node.
+bool lacks_driver(const NodeFacts& node) { return !node.driver && !node.machine.gpus.empty(); }
 
 std::optional<unsigned> highest_power_limit(const NodeFacts& node) {
   std::optional<unsigned> watts;
@@ -73,15 +77,22 @@ Findings check_devices(const JobFacts& job) {
 }
 
 Findings check_gpu_counts(const JobFacts& job) {
-  return differences(job, {"devices", false, {}, "the number of GPUs", "ask for --gpus-per-node=N"},
-                     [](const NodeFacts& node) { return gpus_of(node).size(); });
+  Findings findings = differences(
+      job, {"devices", false, {}, "the number of GPUs", "ask for --gpus-per-node=N"},
+      [](const NodeFacts& node) { return has_gpus(node) ? std::optional(gpus_of(node).size()) : std::nullopt; });
+  if (std::ranges::none_of(job.nodes, has_gpus)) return findings;
+  append(findings, affected(job,
+                            {"devices",
+                             false,
+                             {},
+                             "there is no GPU for this job, as there is on other nodes: ranks run on the CPU there",
+                             "ask for GPUs on every node (--gpus-per-node=N), or --skip devices if it is meant"},
+                            [](const NodeFacts& node) { return !has_gpus(node) && !lacks_driver(node); }));
+  return findings;
 }
 
 Findings check_driver(const JobFacts& job) {
-  // A node without a driver among others with one is a finding.
-  const auto version = [](const NodeFacts& node) {
-    return node.driver ? node.driver->version : std::string("not there");
-  };
+  const auto version = [](const NodeFacts& node) { return node.driver ? node.driver->version : std::nullopt; };
   Findings findings = differences(job,
                                   {"driver",
                                    true,
@@ -99,6 +110,15 @@ Findings check_driver(const JobFacts& job) {
                               const auto& module = node.system.driver_module;
                               return module && node.driver && node.driver->version && *module != *node.driver->version;
                             }));
+  if (std::ranges::none_of(job.nodes, has_gpus)) return findings;
+  append(findings,
+         affected(job,
+                  {"driver",
+                   true,
+                   {},
+                   "there are GPUs, but no driver that answers",
+                   "load it (modprobe nvidia; nvidia-smi must list the GPUs), or leave the node out (--exclude)"},
+                  lacks_driver));
   return findings;
 }
 

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <set>
 
 #include "checks/checks.hpp"
@@ -33,7 +35,7 @@ Findings check_sources(const JobFacts& job) {
           {"sources",
            true,
            {job.layout.host_of(static_cast<int>(rank))},
-           "rank " + std::to_string(rank) + ": " + conflict,
+           "rank " + std::to_string(job.number(static_cast<int>(rank))) + ": " + conflict,
            "unset the variable, or start mnlaunch directly under the launcher (srun --mpi=pmix mnlaunch ...)"});
     }
   }
@@ -42,7 +44,7 @@ Findings check_sources(const JobFacts& job) {
 
 Findings check_task_count(const JobFacts& job) {
   Findings findings;
-  for (int rank = 0; rank < job.layout.size(); ++rank) {
+  for (int rank = 0; rank < job.layout.size() && !job.is_part(); ++rank) {
     const int size = job.rank(rank).size.value_or(job.layout.size());
     if (size == job.layout.size()) continue;
     findings.push_back({"tasks",
@@ -117,6 +119,40 @@ Findings check_room(const JobFacts& job) {
   return findings;
 }
 
+Findings check_cpu_map(const JobFacts& job, std::size_t entries) {
+  Findings findings;
+  for (int node = 0; node < job.layout.node_count() && entries > 0; ++node) {
+    const std::size_t ranks = job.layout.ranks_of(node).size();
+    if (ranks <= entries) continue;
+    add(findings,
+        {"affinity",
+         true,
+         {job.host(static_cast<std::size_t>(node))},
+         "--cpu-map has " + std::to_string(entries) + " lists of CPUs for " + std::to_string(ranks) + " ranks",
+         "give a list for each rank of a node, with colons between them"});
+  }
+  return findings;
+}
+
+Findings check_cpu_time(const JobFacts& job) {
+  Findings findings;
+  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+    const auto quota = job.nodes[node].system.cpu.quota;
+    int threads = 0;
+    for (const int rank : job.layout.ranks_of(static_cast<int>(node))) threads += job.rank(rank).threads.value_or(0);
+    if (!quota || threads <= std::ceil(*quota)) continue;
+    char allowed[32];
+    std::snprintf(allowed, sizeof allowed, "%.3g", *quota);
+    add(findings, {"affinity",
+                   false,
+                   {job.host(node)},
+                   std::string("a control group allows the time of ") + allowed + " CPUs, but ranks are to run " +
+                       std::to_string(threads) + " threads there",
+                   "raise the container's limit (docker --cpus, limits.cpu), or lower OMP_NUM_THREADS"});
+  }
+  return findings;
+}
+
 Findings check_gpu_affinity(const JobFacts& job) {
   Findings findings;
   for (std::size_t node = 0; node < job.bindings.size(); ++node) {
@@ -139,9 +175,10 @@ Findings check_affinity(const JobFacts& job) {
   Findings findings;
   for (int node = 0; node < job.layout.node_count(); ++node) {
     const auto ranks = job.layout.ranks_of(node);
+    const CpuSet cpus = whole(job.nodes[static_cast<std::size_t>(node)].machine);  // there may be one only
     const auto crowded = [&](int rank) {
       const CpuSet& mask = mask_of(job, rank);
-      return mask.size() == 1 &&
+      return mask.size() == 1 && mask != cpus &&
              std::ranges::count_if(ranks, [&](int other) { return mask_of(job, other) == mask; }) > 1;
     };
     if (!std::ranges::any_of(ranks, crowded)) continue;

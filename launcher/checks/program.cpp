@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "checks/checks.hpp"
 #include "checks/comparison.hpp"
+#include "facts/variable_value.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -14,17 +16,40 @@ bool breaks_jobs(const std::string& library) {
   return std::ranges::any_of(kNames, [&](const char* name) { return library.starts_with(name); });
 }
 
-/// The library's id; kAbsent if the program does not load it there.
-std::optional<std::string> id_of_library(const NodeFacts& node, const std::string& name) {
-  if (!node.program.libraries) return std::nullopt;
+/// The library's `fact` as text; kAbsent if the program does not load it there. The driver's library comes with the
+/// driver, which nodes without GPUs lack.
+template <typename Value>
+std::optional<std::string> fact_of_library(const NodeFacts& node, const std::string& name,
+                                           std::optional<Value> BuildFacts::*fact) {
+  if (!node.program.libraries || (name.starts_with("libcuda.") && !has_gpus(node))) return std::nullopt;
   const auto found = node.program.libraries->find(name);
-  return found == node.program.libraries->end() ? kAbsent : found->second.id;
+  if (found == node.program.libraries->end()) return kAbsent;
+  const auto& value = found->second.*fact;
+  return value ? std::optional(text_of(*value)) : std::nullopt;
 }
 
-std::optional<std::string> value_of_variable(const NodeFacts& node, const std::string& name) {
-  if (!node.environment) return std::nullopt;
-  const auto found = node.environment->find(name);
-  return found == node.environment->end() ? kAbsent : found->second;
+/// The loader was asked for the program's libraries, and gave no answer.
+bool has_silent_loader(const NodeFacts& node) {
+  return node.program.error.empty() && node.program.program.path && !node.program.libraries;
+}
+
+/// A node with many variables sends their hashes alone: its value is the text that another node sent with that hash.
+NodeValues values_of_variable(const JobFacts& job, const std::string& name) {
+  std::map<std::string, std::string> text_of_hash;
+  NodeValues values;
+  for (const auto& node : job.nodes) {
+    auto& value = values.emplace_back();
+    if (!node.environment) continue;
+    const auto found = node.environment->find(name);
+    value = found == node.environment->end() ? kAbsent : found->second;
+    const std::string hash = hash_of_value(*value);
+    if (hash != *value) text_of_hash.emplace(hash, *value);
+  }
+  for (auto& value : values) {
+    const auto text = value ? text_of_hash.find(*value) : text_of_hash.end();
+    if (text != text_of_hash.end()) value = text->second;
+  }
+  return values;
 }
 
 /// An empty fact says that there is none.
@@ -75,6 +100,12 @@ Findings check_program(const JobFacts& job) {
   compare(true, "the build of mnlaunch", [](const NodeFacts& node) { return node.program.mnlaunch.id; });
   compare(true, "the script's hash", [](const NodeFacts& node) { return node.program.script; });
   if (!findings.empty()) return findings;
+  // A file that was cut off, or stripped, keeps its build id.
+  compare(true, "the size of the program", [](const NodeFacts& node) { return node.program.program.size; });
+  compare(true, "the size of mnlaunch", [](const NodeFacts& node) { return node.program.mnlaunch.size; });
+  if (!findings.empty()) return findings;
+  compare(false, "the hash of /etc/mn/mnlaunch.conf",
+          [](const NodeFacts& node) { return or_absent(node.program.settings); });
   compare(false, "the path of the program", [](const NodeFacts& node) { return node.program.program.path; });
   return findings;
 }
@@ -99,15 +130,24 @@ Findings check_libraries(const JobFacts& job) {
     if (!node.program.libraries) continue;
     for (const auto& [name, library] : *node.program.libraries) names.insert(name);
   }
-  Findings findings;
+  Findings findings = affected(
+      job,
+      {"libraries",
+       false,
+       {},
+       "the dynamic loader gave no list of the program's libraries, so they were not compared",
+       "try ldd there: a file system of LD_LIBRARY_PATH, or the program's, may be slow, or the program damaged"},
+      has_silent_loader);
+  const auto compare = [&](const std::string& name, const char* what, auto fact) {
+    const std::string remedy = "load the same modules on all nodes, or fix LD_LIBRARY_PATH";
+    auto found = differences(job, {"libraries", breaks_jobs(name), {}, what + name, remedy},
+                             [&](const NodeFacts& node) { return fact_of_library(node, name, fact); });
+    append(findings, found);
+    return !found.empty();
+  };
   for (const auto& name : names) {
-    append(findings, differences(job,
-                                 {"libraries",
-                                  breaks_jobs(name),
-                                  {},
-                                  "the build of " + name,
-                                  "load the same modules on all nodes, or fix LD_LIBRARY_PATH"},
-                                 [&](const NodeFacts& node) { return id_of_library(node, name); }));
+    // A file that was cut off keeps its build id.
+    if (!compare(name, "the build of ", &BuildFacts::id)) compare(name, "the size of ", &BuildFacts::size);
   }
   return findings;
 }
@@ -185,7 +225,7 @@ Findings check_environment(const JobFacts& job) {
     append(findings,
            differences(
                job, {"environment", fatal, {}, name, "export it to all ranks: srun --export=ALL, mpiexec -x " + name},
-               [&](const NodeFacts& node) { return value_of_variable(node, name); }));
+               values_of_variable(job, name)));
   }
   return findings;
 }

@@ -90,16 +90,16 @@ Findings check_cpu(const JobFacts& job) {
       {"the kernel", &CpuFacts::kernel},
       {"the C library", &CpuFacts::libc},
   };
-  Findings findings = differences(job, {"cpu", false, {}, "the number of CPUs", kRemedy},
-                                  [](const NodeFacts& node) { return node.system.cpu.count; });
+  Findings findings = differences_within_kinds(job, {"cpu", false, {}, "the number of CPUs", kRemedy},
+                                               [](const NodeFacts& node) { return node.system.cpu.count; });
   for (const auto& [what, text] : kTexts) {
     // A kernel that lacks one of these among others that have it is of another kind too.
-    append(findings, differences(
+    append(findings, differences_within_kinds(
                          job, {"cpu", false, {}, what, kRemedy},
                          [fact = text](const NodeFacts& node) { return node.system.cpu.*fact; }, NoValue::kReport));
   }
   append(findings,
-         differences(
+         differences_within_kinds(
              job, {"cpu", false, {}, "the number of NUMA nodes", "set the same NUMA mode in the firmware of all nodes"},
              [](const NodeFacts& node) { return node.machine.numa_nodes; }));
   return findings;

@@ -2,21 +2,18 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/fd.hpp>
 
 namespace mn::launcher {
 namespace {
@@ -46,22 +43,6 @@ bool is_virtual(const std::string& name) {
   constexpr const char* kPrefixes[] = {"docker", "virbr", "veth", "br-", "cni", "flannel", "lxc", "vnet", "podman"};
   return std::ranges::any_of(kPrefixes, [&](const char* prefix) { return name.starts_with(prefix); });
 }
-
-sockaddr_in endpoint(const std::string& address, int port) {
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<std::uint16_t>(port));
-  if (inet_pton(AF_INET, address.c_str(), &to.sin_addr) != 1) throw ArgumentError("not an IPv4 address: " + address);
-  return to;
-}
-
-/// Closes at the end of a scope.
-struct Socket {
-  int fd;
-  ~Socket() {
-    if (fd >= 0) close(fd);
-  }
-};
 
 }  // namespace
 
@@ -115,42 +96,13 @@ int free_port_of_job(std::string_view job, const std::function<bool(int)>& is_fr
 }
 
 bool is_free_port(int port) {
-  const Socket socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  const sockaddr_in any = endpoint("0.0.0.0", port);
+  const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_port = htons(static_cast<std::uint16_t>(port));
   const int yes = 1;  // as servers do: a port whose last connections linger is free
-  setsockopt(socket.fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  return bind(socket.fd, reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0 && listen(socket.fd, 1) == 0;
-}
-
-Listener::Listener() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  sockaddr_in any = endpoint("0.0.0.0", 0);
-  socklen_t length = sizeof any;
-  auto* address = reinterpret_cast<sockaddr*>(&any);
-  constexpr int kBacklog = 4096;  // every node may knock at once
-  if (bind(socket_, address, length) != 0 || listen(socket_, kBacklog) != 0 ||
-      getsockname(socket_, address, &length) != 0) {
-    const int error = errno;
-    close(socket_);
-    throw CommError(with_errno("cannot listen on a TCP port of this host", error));
-  }
-  port_ = ntohs(any.sin_port);
-}
-
-Listener::~Listener() { close(socket_); }
-
-std::string try_connect(const std::string& address, int port, std::chrono::milliseconds patience) {
-  const Socket socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-  const sockaddr_in to = endpoint(address, port);
-  if (connect(socket.fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0) return "";
-  if (errno != EINPROGRESS) return std::strerror(errno);
-  pollfd writable{socket.fd, POLLOUT, 0};
-  if (poll(&writable, 1, static_cast<int>(patience.count())) == 0) {
-    return "no answer in " + std::to_string(patience.count()) + " ms";
-  }
-  int error = 0;
-  socklen_t length = sizeof error;
-  getsockopt(socket.fd, SOL_SOCKET, SO_ERROR, &error, &length);
-  return error == 0 ? "" : std::strerror(error);
+  setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  return bind(socket.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0 && listen(socket.get(), 1) == 0;
 }
 
 }  // namespace mn::launcher

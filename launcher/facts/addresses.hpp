@@ -1,7 +1,6 @@
 /// Addresses and ports of this host.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -34,23 +33,5 @@ struct Interface {
 [[nodiscard]] int free_port_of_job(std::string_view job, const std::function<bool(int)>& is_free);
 /// Whether a TCP server could listen on `port` of all addresses.
 [[nodiscard]] bool is_free_port(int port);
-
-/// A TCP socket that accepts connections on any free port while it lives; the kernel answers, nobody need call
-/// accept().
-class Listener {
- public:
-  Listener();
-  ~Listener();
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
-  [[nodiscard]] int port() const noexcept { return port_; }
-
- private:
-  int socket_ = -1;
-  int port_ = 0;
-};
-
-/// Empty if a TCP connection to address:port succeeds in time, else why not.
-[[nodiscard]] std::string try_connect(const std::string& address, int port, std::chrono::milliseconds patience);
 
 }  // namespace mn::launcher

@@ -26,7 +26,7 @@ namespace mn::launcher {
 [[nodiscard]] std::map<std::string, std::string> collect_environment(const Variables& variables);
 /// One entry for each --check-file.
 [[nodiscard]] std::vector<FileFacts> collect_file_facts(const std::vector<std::filesystem::path>& files);
-/// Finds the network plugin as NCCL does, through the dynamic loader.
+/// Looks for the network plugin where NCCL would, and loads nothing.
 [[nodiscard]] NcclFacts collect_nccl_facts(const Surroundings& here);
 [[nodiscard]] NetworkFacts collect_network_facts(const std::string& host);
 

@@ -14,6 +14,7 @@
 #include "bind/gpu.hpp"
 #include "bind/machine.hpp"
 #include "facts/fatbin.hpp"
+#include "facts/ports.hpp"
 
 namespace mn::launcher {
 
@@ -35,6 +36,7 @@ struct CpuFacts {
   std::optional<std::string> huge_pages;  ///< transparent ones
   std::optional<std::string> kernel;
   std::optional<std::string> libc;
+  std::optional<double> quota;  ///< CPUs' worth of time that a control group allows; no value: unlimited
   friend bool operator==(const CpuFacts&, const CpuFacts&) = default;
 };
 
@@ -58,6 +60,8 @@ struct FolderFacts {
 struct SystemFacts {
   LimitFacts limits;
   std::vector<std::string> fabric;  ///< InfiniBand and RoCE devices
+  std::vector<PortFacts> ports;
+  std::optional<double> uptime_s;
   FolderFacts shm;
   std::optional<std::string> ptrace_scope;
   std::optional<std::string> driver_module;  ///< version of NVIDIA's kernel module
@@ -71,10 +75,11 @@ struct SystemFacts {
   friend bool operator==(const SystemFacts&, const SystemFacts&) = default;
 };
 
-/// A program or library. Two files with one id hold the same bytes.
+/// A program or library. Two files of one id and size hold the same bytes.
 struct BuildFacts {
   std::optional<std::string> path;
   std::optional<std::string> id;  ///< the linker's build id, or a hash
+  std::optional<std::uint64_t> size;
   friend bool operator==(const BuildFacts&, const BuildFacts&) = default;
 };
 
@@ -83,11 +88,13 @@ struct ProgramFacts {
   std::string error;  ///< why there is no program to run; else empty
   BuildFacts program;
   BuildFacts mnlaunch;
-  std::optional<std::string> script;                           ///< the script's hash; empty: none among the arguments
-  std::optional<std::string> mpiexec;                          ///< the one in PATH; empty: none
-  std::optional<std::map<std::string, BuildFacts>> libraries;  ///< by name, those that can break a job
-  std::vector<std::string> missing;                            ///< libraries that the loader does not find
-  std::string mpi;                                             ///< "MPICH", "Open MPI"; empty: neither, or not known
+  std::optional<std::string> script;    ///< the script's hash; empty: none among the arguments
+  std::optional<std::string> mpiexec;   ///< the one in PATH; empty: none
+  std::optional<std::string> settings;  ///< hash of the site's mnlaunch.conf; empty: none
+  /// By name, those that can break a job; no value: the dynamic loader did not answer.
+  std::optional<std::map<std::string, BuildFacts>> libraries;
+  std::vector<std::string> missing;  ///< libraries that the loader does not find
+  std::string mpi;                   ///< "MPICH", "Open MPI"; empty: neither, or not known
   friend bool operator==(const ProgramFacts&, const ProgramFacts&) = default;
 };
 
@@ -105,7 +112,7 @@ struct FileFacts {
 struct NcclFacts {
   std::optional<std::string> system_file;
   std::optional<std::string> user_file;
-  std::optional<std::string> net_plugin;
+  std::optional<std::string> net_plugin;  ///< its name and build
   friend bool operator==(const NcclFacts&, const NcclFacts&) = default;
 };
 
@@ -123,7 +130,7 @@ struct NetworkFacts {
 struct NodeFacts {
   std::optional<std::string> host;  ///< its own name; launchers may know it by another
   Machine machine;
-  std::optional<double> time;  ///< seconds since the epoch, read by all nodes after the same fence
+  std::optional<double> time;  ///< seconds since the epoch, of all nodes at one moment
   bool slurm_pmix = false;     ///< started by srun --mpi=pmix
   std::optional<NetworkFacts> network;
   SystemFacts system;
@@ -144,20 +151,6 @@ struct RankFacts {
   std::optional<std::string> openable;   ///< hash of the GPUs that the driver opens to it
   RankResources resources;
   friend bool operator==(const RankFacts&, const RankFacts&) = default;
-};
-
-/// What the first rank of a node puts before the first fence.
-struct HelloFacts {
-  NetworkFacts network;
-  int port = 0;                    ///< where it listens
-  std::optional<int> master_port;  ///< rank 0: MASTER_PORT
-  std::string marker;              ///< rank 0: name of a file in its output folder; empty: none
-  friend bool operator==(const HelloFacts&, const HelloFacts&) = default;
-};
-
-/// What rank 0 puts before the last fence.
-struct VerdictFacts {
-  int exit_code = 0;
 };
 
 }  // namespace mn::launcher

@@ -1,9 +1,9 @@
 #include "facts/facts_json.hpp"
 
-#include <mn/core/checksum.hpp>
 #include <mn/core/json.hpp>
 
 #include "facts/json_fields.hpp"
+#include "facts/variable_value.hpp"
 
 namespace mn::launcher {
 namespace json_fields {
@@ -28,6 +28,7 @@ struct Fields<CpuFacts> {
     visitor("huge_pages", facts.huge_pages);
     visitor("kernel", facts.kernel);
     visitor("libc", facts.libc);
+    visitor("quota", facts.quota);
   }
 };
 
@@ -51,10 +52,23 @@ struct Fields<FolderFacts> {
 };
 
 template <>
+struct Fields<PortFacts> {
+  static void visit(auto& facts, auto visitor) {
+    visitor("name", facts.name);
+    visitor("state", facts.state);
+    visitor("rate", facts.rate);
+    visitor("downs", facts.downs);
+    visitor("errors", facts.errors);
+  }
+};
+
+template <>
 struct Fields<SystemFacts> {
   static void visit(auto& facts, auto visitor) {
     visitor("limits", facts.limits);
     visitor("fabric", facts.fabric);
+    visitor("ports", facts.ports);
+    visitor("uptime_s", facts.uptime_s);
     visitor("shm", facts.shm);
     visitor("ptrace_scope", facts.ptrace_scope);
     visitor("driver_module", facts.driver_module);
@@ -73,6 +87,7 @@ struct Fields<BuildFacts> {
   static void visit(auto& facts, auto visitor) {
     visitor("path", facts.path);
     visitor("id", facts.id);
+    visitor("size", facts.size);
   }
 };
 
@@ -84,6 +99,7 @@ struct Fields<ProgramFacts> {
     visitor("mnlaunch", facts.mnlaunch);
     visitor("script", facts.script);
     visitor("mpiexec", facts.mpiexec);
+    visitor("settings", facts.settings);
     visitor("libraries", facts.libraries);
     visitor("missing", facts.missing);
     visitor("mpi", facts.mpi);
@@ -181,21 +197,6 @@ struct Fields<RankFacts> {
   }
 };
 
-template <>
-struct Fields<HelloFacts> {
-  static void visit(auto& facts, auto visitor) {
-    visitor("network", facts.network);
-    visitor("port", facts.port, kNeeded);
-    visitor("master_port", facts.master_port);
-    visitor("marker", facts.marker);
-  }
-};
-
-template <>
-struct Fields<VerdictFacts> {
-  static void visit(auto& facts, auto visitor) { visitor("exit_code", facts.exit_code, kNeeded); }
-};
-
 }  // namespace json_fields
 
 void to_json(nlohmann::json& json, const VisibleGpu& gpu) { json = {gpu.uuid, gpu.bus_id}; }
@@ -207,18 +208,14 @@ void from_json(const nlohmann::json& json, VisibleGpu& gpu) {
 
 void to_json(nlohmann::json& json, const NodeFacts& facts) { json = json_fields::write(facts); }
 void to_json(nlohmann::json& json, const RankFacts& facts) { json = json_fields::write(facts); }
-void to_json(nlohmann::json& json, const HelloFacts& facts) { json = json_fields::write(facts); }
-void to_json(nlohmann::json& json, const VerdictFacts& facts) { json = json_fields::write(facts); }
 
 void from_json(const nlohmann::json& json, NodeFacts& facts) { json_fields::read(json, "", facts); }
 void from_json(const nlohmann::json& json, RankFacts& facts) { json_fields::read(json, "", facts); }
-void from_json(const nlohmann::json& json, HelloFacts& facts) { json_fields::read(json, "", facts); }
-void from_json(const nlohmann::json& json, VerdictFacts& facts) { json_fields::read(json, "", facts); }
 
 void limit_size(NodeFacts& facts) {
   constexpr std::size_t kMostBytes = 16 << 10;
   if (!facts.environment || nlohmann::json::to_cbor(nlohmann::json(facts)).size() <= kMostBytes) return;
-  for (auto& [name, value] : *facts.environment) value = std::to_string(hash64(value));
+  for (auto& [name, value] : *facts.environment) value = hash_of_value(value);
 }
 
 }  // namespace mn::launcher

@@ -1,9 +1,9 @@
-#include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "facts/collect.hpp"
 #include "facts/file_id.hpp"
+#include "facts/find_library.hpp"
 
 namespace mn::launcher {
 
@@ -37,9 +37,8 @@ NcclFacts collect_nccl_facts(const Surroundings& here) {
   const std::string name = plugin.empty() ? "libnccl-net.so" : "libnccl-net-" + plugin + ".so";
   NcclFacts facts{
       .system_file = id_of(here.root / "etc/nccl.conf"), .user_file = id_of(home / ".nccl.conf"), .net_plugin = ""};
-  if (void* handle = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
-    facts.net_plugin = name;
-    dlclose(handle);
+  if (const auto library = find_library(name, here.variables.get("LD_LIBRARY_PATH").value_or(""), here.root)) {
+    facts.net_plugin = name + " " + file_id(*library, read_elf(*library)).value_or("");
   }
   return facts;
 }

@@ -1,6 +1,7 @@
 #include "facts/find_program.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include <unistd.h>
 
@@ -20,15 +21,15 @@ bool is_runnable(const fs::path& path) { return is_file(path) && access(path.c_s
 
 std::vector<fs::path> candidates_for(const std::string& name, const fs::path& folder, const fs::path& beside,
                                      const std::string& search_path) {
-  std::vector<fs::path> found = {folder / name};  // an absolute name replaces the folder
-  if (fs::path(name).is_absolute()) return found;
-  found.push_back(beside / name);
-  if (name.find('/') != std::string::npos) return found;
+  if (fs::path(name).is_absolute()) return {name};
+  if (name.find('/') != std::string::npos) return {folder / name, beside / name};
+  std::vector<fs::path> found;
   for (std::size_t begin = 0; begin <= search_path.size();) {
     const std::size_t colon = std::min(search_path.find(':', begin), search_path.size());
     found.push_back(folder / search_path.substr(begin, colon - begin) / name);
     begin = colon + 1;
   }
+  found.push_back(beside / name);
   return found;
 }
 
@@ -50,9 +51,11 @@ fs::path find_program(const std::string& name, const fs::path& folder, const fs:
   if (fs::is_directory(candidates.front(), error)) {
     throw ProgramError(candidates.front().lexically_normal().string() + " is a folder; name a program", kExitCannotRun);
   }
-  throw ProgramError("program \"" + name + "\" was not found in " + folder.string() + ", beside mnlaunch in " +
-                         beside.string() + (name.find('/') == std::string::npos ? ", or in PATH" : "") +
-                         "; build it, or give its path",
+  const bool has_slash = name.find('/') != std::string::npos;
+  const bool is_here = !has_slash && is_file(folder / name);
+  throw ProgramError("program \"" + name + "\" was not found in " + (has_slash ? folder.string() : "PATH") +
+                         " or beside mnlaunch in " + beside.string() + "; " +
+                         (is_here ? "./" + name + " is the one of the current folder" : "build it, or give its path"),
                      kExitNotFound);
 }
 

@@ -18,8 +18,9 @@ class ProgramError : public Error {
   int exit_code_;
 };
 
-/// The executable regular file `name`: relative to `folder`, else in `beside`, else, for a name without a slash, in the
-/// folders of `search_path` (as PATH). A folder called `name` is passed over. Throws ProgramError.
+/// The executable regular file `name`: with a slash in it (jobs/mnist, ./train) relative to `folder`, without one in
+/// the folders of `search_path` (as PATH), so that `python` is never a file that happens to lie here; else in `beside`.
+/// A folder called `name` is passed over. Throws ProgramError.
 [[nodiscard]] std::filesystem::path find_program(const std::string& name, const std::filesystem::path& folder,
                                                  const std::filesystem::path& beside, const std::string& search_path);
 

@@ -1,5 +1,3 @@
-#include "facts/network.hpp"
-
 #include "facts/addresses.hpp"
 #include "facts/collect.hpp"
 
@@ -16,18 +14,6 @@ NetworkFacts collect_network_facts(const std::string& host) {
     if (interface.address == facts.address) facts.subnet = interface.subnet;
   }
   return facts;
-}
-
-std::vector<std::string> failed_connections(const std::vector<Neighbor>& neighbors,
-                                            std::chrono::milliseconds patience) {
-  std::vector<std::string> failures;
-  for (const auto& to : neighbors) {
-    const std::string reason = try_connect(to.address, to.port, patience);
-    if (reason.empty()) continue;
-    failures.push_back("no TCP connection to " + to.host + " (" + to.address + ":" + std::to_string(to.port) +
-                       "): " + reason);
-  }
-  return failures;
 }
 
 }  // namespace mn::launcher

@@ -12,7 +12,10 @@ namespace mn::launcher {
 [[nodiscard]] std::filesystem::path output_folder(const Surroundings& here);
 
 /// An empty file that lies in a folder for as long as this lives, so that other nodes can tell whether theirs is the
-/// same folder.
+/// same folder. One at a time.
+///
+/// A signal that ends the process removes it too. What a start that was killed left behind is removed by the next one
+/// in that folder, if it is over an hour old.
 class Marker {
  public:
   Marker(const std::filesystem::path& folder, const std::string& name);

@@ -14,7 +14,9 @@ namespace {
 namespace fs = std::filesystem;
 
 BuildFacts collect_build_facts(const fs::path& file, const std::optional<ElfFile>& elf) {
-  return {.path = file.string(), .id = file_id(file, elf)};
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(file, error);
+  return {.path = file.string(), .id = file_id(file, elf), .size = error ? std::nullopt : std::optional(size)};
 }
 
 /// Libraries of which a difference between nodes is known to break jobs; of the others only the file is compared.
@@ -30,10 +32,10 @@ std::string mpi_family(const std::string& name) {
   return name.starts_with("libmpi.so.") ? "Open MPI" : "";
 }
 
-void collect_libraries(ProgramFacts& facts, const fs::path& program, const std::optional<ElfFile>& elf) {
+void collect_libraries(ProgramFacts& facts, const Surroundings& here, const std::optional<ElfFile>& elf) {
   facts.libraries.emplace();
   if (!elf || elf->interpreter.empty()) return;
-  const auto libraries = list_libraries(elf->interpreter, program, std::chrono::seconds(3));
+  const auto libraries = list_libraries(elf->interpreter, here.program, here.loader_patience);
   if (libraries.empty()) facts.libraries.reset();  // the loader gave no answer
   for (const auto& library : libraries) {
     if (library.path.empty()) {
@@ -79,7 +81,10 @@ ProgramFacts collect_program_facts(const Surroundings& here) {
   facts.mnlaunch = collect_build_facts(self, read_elf(self));
   facts.script = id_of_script(here);
   facts.mpiexec = path_of_mpiexec(here);
-  collect_libraries(facts, here.program, elf);
+  std::error_code error;
+  const fs::path settings = here.root / "etc/mn/mnlaunch.conf";
+  facts.settings = fs::exists(settings, error) ? file_id(settings, {}) : std::string();
+  collect_libraries(facts, here, elf);
   return facts;
 }
 

@@ -1,6 +1,7 @@
 /// Where a rank's facts come from.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -19,6 +20,9 @@ struct Surroundings {
   std::string program_error;      ///< why not
   std::vector<std::string> arguments;
   std::vector<std::filesystem::path> check_files;
+  /// For the dynamic loader's answer. A program with many libraries on a cold network file system takes seconds, and
+  /// will when it starts.
+  std::chrono::milliseconds loader_patience{20'000};
 };
 
 /// First line of a small file such as those in /proc; no value if it cannot be read or is empty.

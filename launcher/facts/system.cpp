@@ -1,12 +1,13 @@
+#include <cstdlib>
 #include <system_error>
 
 #include <gnu/libc-version.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "facts/collect.hpp"
+#include "facts/cpu_quota.hpp"
 #include "facts/kernel_log.hpp"
 #include "facts/output_folder.hpp"
 
@@ -56,10 +57,10 @@ std::optional<std::string> driver_version(const std::string& line) {
                                      : std::optional(line.substr(digits, line.find(' ', digits) - digits));
 }
 
-mode_t file_mask() {
-  const mode_t mask = umask(0);
-  umask(mask);
-  return mask;
+/// umask() would have to change it, while other threads may make files.
+std::optional<std::int64_t> file_mask(const fs::path& proc) {
+  const auto text = value_of_key(proc / "self/status", "Umask");
+  return text ? std::optional(std::strtol(text->c_str(), nullptr, 8)) : std::nullopt;
 }
 
 LimitFacts collect_limit_facts() {
@@ -70,13 +71,16 @@ LimitFacts collect_limit_facts() {
           .core = limit(RLIMIT_CORE)};
 }
 
-CpuFacts collect_cpu_facts(const fs::path& proc, const fs::path& sys) {
+CpuFacts collect_cpu_facts(const fs::path& root) {
+  const fs::path proc = root / "proc";
+  const fs::path sys = root / "sys";
   return {.model = value_of_key(proc / "cpuinfo", "model name"),
           .count = sysconf(_SC_NPROCESSORS_ONLN),
           .governor = first_line(sys / "devices/system/cpu/cpu0/cpufreq/scaling_governor"),
           .huge_pages = first_line(sys / "kernel/mm/transparent_hugepage/enabled"),
           .kernel = first_line(proc / "sys/kernel/osrelease"),
-          .libc = gnu_get_libc_version()};
+          .libc = gnu_get_libc_version(),
+          .quota = cpu_quota(root)};
 }
 
 }  // namespace
@@ -84,15 +88,18 @@ CpuFacts collect_cpu_facts(const fs::path& proc, const fs::path& sys) {
 SystemFacts collect_system_facts(const Surroundings& here) {
   const fs::path proc = here.root / "proc";
   const fs::path sys = here.root / "sys";
+  const auto uptime = first_line(proc / "uptime");
   return {.limits = collect_limit_facts(),
           .fabric = entries(sys / "class/infiniband"),
+          .ports = read_ports(here.root),
+          .uptime_s = uptime ? std::optional(std::strtod(uptime->c_str(), nullptr)) : std::nullopt,
           .shm = collect_folder_facts(here.root / "dev/shm"),
           .ptrace_scope = first_line(proc / "sys/kernel/yama/ptrace_scope"),
           .driver_module = driver_version(first_line(proc / "driver/nvidia/version").value_or("")),
           .xids = recent_xids(here.root),
           .boot_id = first_line(proc / "sys/kernel/random/boot_id"),
-          .cpu = collect_cpu_facts(proc, sys),
-          .user = {.uid = getuid(), .gid = getgid(), .umask = file_mask()},
+          .cpu = collect_cpu_facts(here.root),
+          .user = {.uid = getuid(), .gid = getgid(), .umask = file_mask(proc)},
           .folder = collect_folder_facts(here.folder),
           .output = collect_folder_facts(output_folder(here)),
           .tmp = collect_folder_facts(here.variables.get("TMPDIR").value_or("/tmp"))};

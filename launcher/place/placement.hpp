@@ -1,4 +1,5 @@
-/// Which rank this process is: a pure function of the environment and of what a PMIx or PMI server says.
+/// Which rank this process is: a pure function of the environment and, where that does not tell, of what a PMIx or PMI
+/// server says.
 ///
 /// Launchers nest (mpirun in a Slurm allocation, srun in a batch script), and each leaves its variables to its
 /// children. The innermost one that is alive decides. Variables of the others are stale and ignored.
@@ -9,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "place/layout.hpp"
 #include "place/variables.hpp"
 
 namespace mn::launcher {
@@ -35,12 +35,12 @@ struct Placement {
   int size = 1;
   int intra_rank = 0;  ///< position among the ranks of this node, by rank
   int intra_size = 1;
-  int inter_rank = 0;  ///< number of this node; nodes are ordered by their lowest rank
+  int inter_rank = 0;  ///< number of this node, as the launcher counts
   int inter_size = 1;
   Launcher launcher = Launcher::kNone;
-  std::string source;            ///< for people: "PMIx slurm.pmix.7.0", "Hydra", …
-  std::string job;               ///< the same on all ranks and no other job's: seeds MASTER_PORT
-  std::optional<Layout> layout;  ///< of the whole job, where the launcher describes it
+  std::string source;              ///< for people: "PMIx slurm.pmix.7.0", "Hydra", …
+  std::string job;                 ///< the same on all ranks and no other job's: seeds MASTER_PORT
+  std::vector<std::string> hosts;  ///< [inter_size] names of the nodes; empty: not known
   /// Contradictions between sources of the launcher that decided; each names both values.
   std::vector<std::string> conflicts;
 };
@@ -55,8 +55,11 @@ struct Placement {
 /// Whether the job's name is that of a step of srun --mpi=pmix.
 [[nodiscard]] bool is_slurm_pmix(const std::string& job);
 
-/// `server` is needed for kPmix, and makes kPmi more exact. Throws UsageError if the launcher's variables are
-/// incomplete or malformed, or where nothing tells which of two launchers is alive.
+/// Whether the variables of kPmix or kPmi leave open where the ranks are, so that the server must be asked.
+[[nodiscard]] bool needs_server(const Variables& variables, Launcher launcher);
+
+/// `server`: what it says, where needs_server(). Throws UsageError if the launcher's variables are incomplete or
+/// malformed, or where nothing tells which of two launchers is alive.
 [[nodiscard]] Placement find_placement(const Variables& variables, Launcher launcher,
                                        const std::optional<ServerJob>& server);
 

@@ -1,16 +1,14 @@
 #include "place/pmi.hpp"
 
-#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <mn/core/environment.hpp>
+
+#include "place/pmi_finalizer.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -25,9 +23,8 @@ std::optional<std::string> value_of(const std::string& answer, const std::string
 }
 
 constexpr int kMostRanks = 10'000'000;
+constexpr int kMostGenerations = 1000;
 constexpr std::size_t kMostAnswerBytes = 1 << 16;  // PMI-1 allows lines of 1 KiB and a little more
-
-std::string host_key(int node) { return "mn-host-" + std::to_string(node); }
 
 }  // namespace
 
@@ -57,72 +54,65 @@ std::optional<std::vector<int>> nodes_of_mapping(std::string_view mapping, int s
   return nodes;
 }
 
-std::optional<std::string> PmiSession::ask(const std::string& command, const std::string& field,
-                                           std::chrono::milliseconds patience) {
+PmiSession::~PmiSession() {
+  if (has_spoken_) leave_pmi_finalizer(fd_);
+}
+
+std::string PmiSession::ask(const std::string& command, std::chrono::milliseconds patience) {
   const std::string request = "cmd=" + command + "\n";
-  if (send(fd_, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
-    return std::nullopt;
+  has_spoken_ = true;
+  if (send(fd_, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) return "";
   std::string answer;
   while (!answer.ends_with('\n')) {
-    if (answer.size() > kMostAnswerBytes) return std::nullopt;
+    if (answer.size() > kMostAnswerBytes) return "";
     pollfd readable{fd_, POLLIN, 0};
     char c = 0;  // byte by byte: what follows the line is not ours
-    if (poll(&readable, 1, static_cast<int>(patience.count())) != 1 || recv(fd_, &c, 1, 0) != 1) return std::nullopt;
+    if (poll(&readable, 1, static_cast<int>(patience.count())) != 1 || recv(fd_, &c, 1, 0) != 1) return "";
     answer += c;
   }
-  return value_of(answer, field);
+  return answer;
 }
 
-std::optional<std::string> PmiSession::get(const std::string& key) {
-  return ask("get kvsname=" + space_ + " key=" + key, "value");
+std::optional<std::string> PmiSession::get_text(const std::string& key) {
+  const std::string answer = ask("get kvsname=" + space_ + " key=" + key);
+  return value_of(answer, "rc").value_or("0") == "0" ? value_of(answer, "value") : std::nullopt;
 }
 
-bool PmiSession::leave_finalizer() const {
-  const int self = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
-  if (self < 0) return false;
-  const pid_t child = fork();
-  if (child == 0) {
-    if (fork() != 0) _exit(0);  // a grandchild: the program must not find a child that it did not start
-    setsid();
-    dup2(fd_, 0);
-    dup2(self, 1);
-    for (int fd = 2; fd < 1024; ++fd) close(fd);  // others wait for the end of this process's output
-    pollfd ended{1, POLLIN, 0};
-    while (poll(&ended, 1, -1) < 0 && errno == EINTR) continue;
-    static_cast<void>(PmiSession(0).ask("finalize", "cmd"));
-    _exit(0);
-  }
-  close(self);
-  return child > 0 && waitpid(child, nullptr, 0) == child;
+std::string PmiSession::key_of(int rank, const std::string& key) const {
+  return "mn-" + std::to_string(generation_) + "-" + std::to_string(rank) + "-" + key;
+}
+
+void PmiSession::begin_generation() {
+  while (generation_ < kMostGenerations && get_text(key_of(rank_, "came"))) ++generation_;
+  put("came", "1");
 }
 
 std::optional<ServerJob> PmiSession::read_job(int rank, int size) {
-  if (rank < 0 || rank >= size || !leave_finalizer()) return std::nullopt;
-  if (ask("init pmi_version=1 pmi_subversion=1", "rc") != "0") return std::nullopt;
-  space_ = ask("get_my_kvsname", "kvsname").value_or("");
-  const auto nodes = nodes_of_mapping(get("PMI_process_mapping").value_or(""), size);
+  if (rank < 0 || rank >= size || !can_leave_pmi_finalizer()) return std::nullopt;
+  if (value_of(ask("init pmi_version=1 pmi_subversion=1"), "rc") != "0") return std::nullopt;
+  rank_ = rank;
+  space_ = value_of(ask("get_my_kvsname"), "kvsname").value_or("");
+  const auto nodes = nodes_of_mapping(get_text("PMI_process_mapping").value_or(""), size);
   if (space_.empty() || !nodes) return std::nullopt;
   ServerJob job{.name_space = space_, .rank = rank, .node_ids = *nodes, .hosts = {}};
   for (const int node : *nodes) {
     const bool is_here = node == nodes->at(static_cast<std::size_t>(rank));
     job.hosts.push_back(is_here ? host_name() : "node-" + std::to_string(node));
   }
+  begin_generation();
   return job;
 }
 
-std::optional<std::string> PmiSession::share_address(Placement& here, const std::string& address,
-                                                     std::chrono::milliseconds patience) {
-  if (here.intra_rank == 0) {
-    static_cast<void>(
-        ask("put kvsname=" + space_ + " key=" + host_key(here.inter_rank) + " value=" + host_name(), "rc"));
-  }
-  if (here.rank == 0) static_cast<void>(ask("put kvsname=" + space_ + " key=mn-address value=" + address, "rc"));
-  if (ask("barrier_in", "cmd", patience) == std::nullopt) return std::nullopt;
-  for (int node = 0; node < (here.rank == 0 ? here.inter_size : 1); ++node) {
-    auto& name = here.layout->hosts[static_cast<std::size_t>(node)];
-    name = get(host_key(node)).value_or(name);
-  }
-  return get("mn-address");
+void PmiSession::put(const std::string& key, const std::string& text) {
+  static_cast<void>(ask("put kvsname=" + space_ + " key=" + key_of(rank_, key) + " value=" + text));
 }
+
+void PmiSession::fence() {
+  if (value_of(ask("barrier_in", patience_), "cmd") != "barrier_out") {
+    throw PmiTimeout("not all ranks came to the PMI server's barrier");
+  }
+}
+
+std::optional<std::string> PmiSession::get(int rank, const std::string& key) { return get_text(key_of(rank, key)); }
 
 }  // namespace mn::launcher

@@ -1,8 +1,10 @@
 /// A conversation with MPICH's process manager (Hydra) in PMI-1, its line protocol: who is on which node, and where
-/// rank 0 can be reached. The program can have its own conversation afterwards on the same socket, as MPI_Init does.
+/// ranks can be reached. The program can have its own conversation afterwards on the same socket, as MPI_Init does.
 ///
-/// Hydra counts a client that ends without finalizing as crashed, and a program without MPI does not finalize. So a
-/// second process waits for the end of this one, which is the program by then, and finalizes.
+/// Once spoken to, Hydra counts a process that ends without finalizing as crashed, and ends the others. That is right
+/// for a program that has called MPI_Init and wrong for one without MPI. So a process stays behind and waits: if this
+/// process, which is the program by then, ends without having had an answer from Hydra, it finalizes in its stead.
+/// Where the variables tell all (needs_server()), nothing is said to Hydra, and no process stays.
 #pragma once
 
 #include <chrono>
@@ -11,6 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include <mn/core/error.hpp>
+
+#include "place/board.hpp"
 #include "place/placement.hpp"
 
 namespace mn::launcher {
@@ -19,30 +24,41 @@ namespace mn::launcher {
 /// 2; the blocks repeat until all ranks have a node. No value if it is malformed.
 [[nodiscard]] std::optional<std::vector<int>> nodes_of_mapping(std::string_view mapping, int size);
 
-class PmiSession {
+/// Not every rank came in time.
+class PmiTimeout : public Error {
+ public:
+  using Error::Error;
+};
+
+class PmiSession : public Board {
  public:
   /// `fd`: the socket to the server, PMI_FD.
-  explicit PmiSession(int fd) : fd_(fd) {}
+  PmiSession(int fd, std::chrono::milliseconds patience) : fd_(fd), patience_(patience) {}
+  ~PmiSession() override;
 
-  /// The server's description of this job; no value if it does not speak PMI-1. The names of other nodes are known
-  /// after share_address().
+  /// The server's description of this job; no value if it does not speak PMI-1. It does not know the names of other
+  /// nodes.
   [[nodiscard]] std::optional<ServerJob> read_job(int rank, int size);
 
-  /// Collective over all ranks: fills in the name of rank 0's node and, on rank 0, of all others. Returns rank 0's
-  /// `address`; no value if not all ranks came in time.
-  [[nodiscard]] std::optional<std::string> share_address(Placement& here, const std::string& address,
-                                                         std::chrono::milliseconds patience);
+  void put(const std::string& key, const std::string& text) override;
+  /// Throws PmiTimeout.
+  void fence() override;
+  [[nodiscard]] std::optional<std::string> get(int rank, const std::string& key) override;
 
  private:
-  /// Sends "cmd=COMMAND"; the value behind `field` in the answer.
-  [[nodiscard]] std::optional<std::string> ask(const std::string& command, const std::string& field,
-                                               std::chrono::milliseconds patience = std::chrono::seconds(5));
-  [[nodiscard]] std::optional<std::string> get(const std::string& key);
-  /// False where the kernel has no way to wait for a process that is not a child (before Linux 5.3).
-  [[nodiscard]] bool leave_finalizer() const;
+  /// Sends "cmd=COMMAND"; the answer's line, empty if there is none in time.
+  [[nodiscard]] std::string ask(const std::string& command, std::chrono::milliseconds patience);
+  [[nodiscard]] std::string ask(const std::string& command) { return ask(command, std::chrono::seconds(5)); }
+  [[nodiscard]] std::optional<std::string> get_text(const std::string& key);
+  [[nodiscard]] std::string key_of(int rank, const std::string& key) const;
+  void begin_generation();
 
   int fd_;
-  std::string space_;  ///< the job's space of keys: no other job's
+  std::chrono::milliseconds patience_;
+  int rank_ = 0;
+  int generation_ = 0;  ///< how many processes of this rank came before: what they put stays
+  std::string space_;   ///< the job's space of keys: no other job's
+  bool has_spoken_ = false;
 };
 
 }  // namespace mn::launcher

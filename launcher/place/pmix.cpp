@@ -104,8 +104,8 @@ void PmixSession::begin_generation() {
   prefix_ = "mn." + std::to_string(next.data.uint32) + ".";
 }
 
-void PmixSession::put(const std::string& key, std::string_view bytes) {
-  std::string copy(bytes);  // PMIx takes a mutable pointer, but copies what it points to
+void PmixSession::put(const std::string& key, const std::string& text) {
+  std::string copy(text);  // PMIx takes a mutable pointer, but copies what it points to
   pmix::Value value{};
   value.type = pmix::kByteObject;
   value.data.object = {copy.data(), copy.size()};
@@ -163,7 +163,7 @@ std::vector<int> PmixSession::ranks_that_never_came() const {
   return missing;
 }
 
-std::optional<std::string> PmixSession::get(int rank, const std::string& key) const {
+std::optional<std::string> PmixSession::get(int rank, const std::string& key) {
   const PmixWatchdog::Call call(*watchdog_);
   const pmix::Info immediate = pmix_flag(pmix::kImmediate);
   const auto value = library_->read(static_cast<std::uint32_t>(rank), (prefix_ + key).c_str(), &immediate, 1);

@@ -14,9 +14,9 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "place/board.hpp"
 #include "place/placement.hpp"
 #include "place/pmix_abi.hpp"
 #include "place/pmix_error.hpp"
@@ -37,26 +37,20 @@ class PmixTimeout : public PmixError {
 struct PmixLibrary;
 class PmixWatchdog;
 
-class PmixSession {
+class PmixSession : public Board {
  public:
   /// Loads the first libpmix of `libraries` that loads, and connects. Throws PmixError if none loads or no server
   /// answers. libpmix waits without end for a server that hangs: a call that takes longer than `patience` ends the
   /// process with exit status 78 and a line that says so.
   PmixSession(const std::vector<std::filesystem::path>& libraries, std::chrono::milliseconds patience);
-  ~PmixSession();
-  PmixSession(const PmixSession&) = delete;
-  PmixSession& operator=(const PmixSession&) = delete;
+  ~PmixSession() override;
 
   [[nodiscard]] const ServerJob& job() const noexcept { return job_; }
-  [[nodiscard]] std::chrono::milliseconds patience() const noexcept { return patience_; }
 
-  /// Makes `bytes` readable by all ranks after the next fence().
-  void put(const std::string& key, std::string_view bytes);
-  /// Collective over all ranks of the job: everything put before is readable after. Throws PmixTimeout after
-  /// `patience`; the session can then only be abandoned.
-  void fence();
-  /// What `rank` put under `key`; no value if it put nothing.
-  [[nodiscard]] std::optional<std::string> get(int rank, const std::string& key) const;
+  void put(const std::string& key, const std::string& text) override;
+  /// Throws PmixTimeout after `patience`; the session can then only be abandoned.
+  void fence() override;
+  [[nodiscard]] std::optional<std::string> get(int rank, const std::string& key) override;
 
  private:
   /// Throws PmixTimeout that names the absent ranks.

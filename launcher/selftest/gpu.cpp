@@ -1,12 +1,16 @@
 #include "selftest/gpu.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <limits>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <dlfcn.h>
 #include <mpi.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,6 +39,18 @@ std::vector<std::string> environment_of_singleton() {
   return kept;
 }
 
+/// The child's wait status; it is killed when it takes too long.
+int wait_for(pid_t child) {
+  constexpr std::chrono::milliseconds kInterval{20};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  int status = -1;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > end) kill(child, SIGKILL);
+    std::this_thread::sleep_for(kInterval);
+  }
+  return status;
+}
+
 /// The wait status of this program with `options` as a job of its own; -1 if it could not be started.
 int run_self(std::vector<std::string> options) {
   std::vector<std::string> variables = environment_of_singleton();
@@ -51,9 +67,20 @@ int run_self(std::vector<std::string> options) {
   pid_t child = -1;
   const int failed = posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), envp.data());
   posix_spawn_file_actions_destroy(&actions);
-  int status = -1;
-  if (failed == 0) waitpid(child, &status, 0);
-  return status;
+  return failed == 0 ? wait_for(child) : -1;
+}
+
+/// Of the best of some runs.
+template <typename Function>
+double least_seconds(Function run) {
+  constexpr int kTimes = 5;
+  double least = std::numeric_limits<double>::max();
+  for (int i = 0; i < kTimes; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    run();
+    least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return least;
 }
 
 }  // namespace
@@ -103,6 +130,14 @@ void DeviceMemory::read(void* host, std::size_t bytes) const {
   driver_->call("cuMemcpyDtoH_v2", host, address_, bytes);
 }
 
+double DeviceMemory::seconds_of_copy_from_host(std::size_t bytes) const {
+  void* host = nullptr;
+  driver_->call("cuMemAllocHost_v2", &host, bytes);
+  const double seconds = least_seconds([&] { driver_->call("cuMemcpyHtoD_v2", address_, host, bytes); });
+  driver_->call("cuMemFreeHost", host);
+  return seconds;
+}
+
 int run_cuda_probe(int argc, char** argv) {
   constexpr int kWords = 1024;
   MPI_Init(&argc, &argv);
@@ -132,21 +167,33 @@ std::string probe_cuda_aware(Device device) {
                              : "no (device memory arrives wrong)";
 }
 
-std::string test_nccl(const Communicator& comm) {
+double host_gpu_gb_s(Device device) {
+  constexpr std::size_t kBytes = 256 << 20;
+  const DeviceMemory memory(device.index, kBytes);
+  return static_cast<double>(kBytes) / memory.seconds_of_copy_from_host(kBytes) / 1e9;
+}
+
+NcclResult test_nccl(const Communicator& comm) {
   constexpr std::size_t kCount = 1027;
+  constexpr std::size_t kLargeCount = 64 << 20;
   const auto names = communicator_names();
   const std::string conflict = find_device_conflict(comm.mpi_comm(), comm.device());
-  if (comm.device().type != DeviceType::kCuda) return "no GPU";
-  if (std::ranges::find(names, "pure_nccl") == names.end()) return "built without NCCL";
-  if (!conflict.empty()) return "not possible: " + conflict;
+  if (comm.device().type != DeviceType::kCuda) return {"no GPU", 0};
+  if (std::ranges::find(names, "pure_nccl") == names.end()) return {"built without NCCL", 0};
+  if (!conflict.empty()) return {"not possible: " + conflict, 0};
   const auto nccl = create_communicator("pure_nccl", comm.mpi_comm(), {.device = comm.device()});
-  DeviceMemory memory(comm.device().index, kCount * sizeof(std::int32_t));
+  DeviceMemory memory(comm.device().index, kLargeCount * sizeof(std::int32_t));
   memory.fill(static_cast<std::uint32_t>(comm.rank() + 1), kCount);
   nccl->allreduce(BufferView(memory.data(), kCount, DType::kInt32, comm.device()));
   std::vector<std::int32_t> sums(kCount);
   memory.read(sums.data(), sums.size() * sizeof(std::int32_t));
   const int expected = comm.size() * (comm.size() + 1) / 2;
-  return std::ranges::all_of(sums, [&](int sum) { return sum == expected; }) ? "passed" : "FAILED: wrong sums";
+  if (!std::ranges::all_of(sums, [&](int sum) { return sum == expected; })) return {"FAILED: wrong sums", 0};
+  const double seconds =
+      least_seconds([&] { nccl->allreduce(BufferView(memory.data(), kLargeCount, DType::kInt32, comm.device())); });
+  // Each byte passes a rank's links that often, whatever the algorithm: the bus bandwidth of nccl-tests.
+  const double passes = 2.0 * (comm.size() - 1) / comm.size();
+  return {"passed", passes * static_cast<double>(kLargeCount * sizeof(std::int32_t)) / seconds / 1e9};
 }
 
 }  // namespace mn::selftest

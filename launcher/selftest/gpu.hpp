@@ -19,6 +19,8 @@ class DeviceMemory {
   [[nodiscard]] void* data() const noexcept;
   void fill(std::uint32_t word, std::size_t count);
   void read(void* host, std::size_t bytes) const;
+  /// From page-locked memory; the best of some.
+  [[nodiscard]] double seconds_of_copy_from_host(std::size_t bytes) const;
 
  private:
   class Driver;
@@ -33,7 +35,14 @@ class DeviceMemory {
 /// not know them crashes.
 [[nodiscard]] std::string probe_cuda_aware(Device device);
 
-/// Collective. "passed", "FAILED: …" or why there is nothing to test.
-[[nodiscard]] std::string test_nccl(const Communicator& comm);
+/// Bandwidth of copies from page-locked memory to the GPU. Throws CommError.
+[[nodiscard]] double host_gpu_gb_s(Device device);
+
+struct NcclResult {
+  std::string result;         ///< "passed", "FAILED: …" or why there is nothing to test
+  double allreduce_gb_s = 0;  ///< bus bandwidth; 0: not measured
+};
+/// Collective. Throws CommError, on one rank alone perhaps.
+[[nodiscard]] NcclResult test_nccl(const Communicator& comm);
 
 }  // namespace mn::selftest

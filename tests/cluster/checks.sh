@@ -41,9 +41,8 @@ done
 "${on_vn2[@]}" cp "$mnlaunch" /tmp/local/job
 fault 'another build' 78 'error \[program\] vn2: the build of the program is' : /tmp/local/job
 "${on_vn2[@]}" rm /tmp/local/job
-# A rank that fails alone is not silent because it is not rank 0.
 "$cluster/two_nodes" in vn1 cp /bin/true /tmp/local/tool
-expect 'no program, nodes not compared' 127 'rank 1 on vn2: program .*was not found' \
+expect 'no program, without PMIx' 78 'error \[program\] vn2: program .*was not found' \
   srun -Q --mpi=none -N2 --ntasks-per-node=1 "$mnlaunch" /tmp/local/tool
 "${on_vn2[@]}" touch /tmp/local/file
 expect 'no folder for output' 2 'rank 1 on vn2: --output: cannot make' \
@@ -78,6 +77,26 @@ fault 'a broken GPU' 78 'warning \[gpu-health\] vn2: .*GPU 0000:3b:00 XID 79' "e
   --check strict true
 fault 'one machine as two nodes' 78 'warning \[machines\] vn\[1-2\]: ' "export MN_HARDWARE_ROOT=$work/hardware" \
   --check strict true
+# A port of a network card that is down on one node, as sysfs tells it. The same without its check, and as a warning.
+for node in up down; do
+  mkdir -p hardware.$node/{proc,dev/shm} hardware.$node/sys/class/infiniband/mlx5_0/ports/1
+  echo '400 Gb/sec (4X NDR)' >hardware.$node/sys/class/infiniband/mlx5_0/ports/1/rate
+done
+echo '4: ACTIVE' >hardware.up/sys/class/infiniband/mlx5_0/ports/1/state
+echo '1: DOWN' >hardware.down/sys/class/infiniband/mlx5_0/ports/1/state
+export MN_HARDWARE_ROOT=$work/hardware.up
+fault 'a link that is down' 78 'error \[fabric\] vn2: the network port mlx5_0/1 is DOWN' \
+  "export MN_HARDWARE_ROOT=$work/hardware.down" --skip memlock true
+fault 'a link that is down, as a warning' 0 'warning \[fabric\] vn2: the network port mlx5_0/1 is DOWN' \
+  "export MN_HARDWARE_ROOT=$work/hardware.down" --skip memlock --warn fabric true
+unset MN_HARDWARE_ROOT
+
+# A copy that was cut off has the build id of the whole.
+"$cluster/two_nodes" in vn1 cp "$selftest" /tmp/local/job
+"${on_vn2[@]}" sh -c 'head -c -1000 "$1" >/tmp/local/job; chmod +x /tmp/local/job' - "$selftest"
+fault 'a copy that was cut off' 78 'error \[program\] vn2: the size of the program is' : /tmp/local/job
+"${on_vn2[@]}" rm /tmp/local/job
+
 fault 'small memlock' 78 'error \[memlock\] vn2: locked memory is limited' \
   "ulimit -l 64; export MN_HARDWARE_ROOT=$work/hardware" true
 
@@ -93,7 +112,7 @@ fault 'a loopback name' 78 'error \[address\] vn2: .*resolves to 127.0.0.1' : tr
 sed 's/^.*[[:space:]]vn2\b.*/192.168.7.2 vn2/' /etc/hosts >hosts.vn2
 "${on_vn2[@]}" ip addr add 192.168.7.2/24 dev eth0
 "${on_vn2[@]}" mount --bind "$work/hosts.vn2" /etc/hosts
-fault 'a name on another network' 78 'warning \[network\] vn2: its address lies in 192.168.7.0/24' : true
+fault 'a name on another network' 0 'warning \[network\] vn2: its address lies in 192.168.7.0/24' : true
 "${on_vn2[@]}" umount /etc/hosts
 "${on_vn2[@]}" ip addr del 192.168.7.2/24 dev eth0
 
@@ -106,7 +125,7 @@ fault 'a wrong clock' 78 'error \[clock\] vn2: the clock is 60 s behind' 'export
 fault 'a blocked port' 78 'error \[connect\] vn2: no TCP connection to vn1' 'export MN_TEST_BLOCK=1' true
 unset LD_PRELOAD
 
-expect 'srun without PMIx' 78 'error \[mpi\] vn1: the program links Open MPI, but srun gave it no PMIx server' \
+expect 'srun without PMIx' 78 'error \[mpi\] vn\[1-2\]: the program links Open MPI, but srun gave it no PMIx server' \
   srun -Q --mpi=none -N2 --ntasks-per-node=1 "$mnlaunch" "$selftest"
 
 if command -v mpicc.mpich >/dev/null; then
@@ -126,8 +145,17 @@ MN_LAUNCH_TIMEOUT=2 timeout 30 srun -Q -N2 --ntasks-per-node=1 bash -c \
   '[ $SLURM_PROCID = 1 ] && exec sleep 20; exec "$0" true' "$mnlaunch" >out 2>err || seen=$?
 [ $seen != 0 ] && grep -q 'error \[tasks\] vn2: rank 1 of 2 did not arrive in 2 s' err || fail "absent rank: $(cat err)"
 
+# Between nodes it is munge that tells the job's launchers from others.
+echo 'a node without munge'
+seen=0
+# shellcheck disable=SC2016
+MN_LAUNCH_TIMEOUT=2 timeout 30 srun -Q --mpi=none -N2 --ntasks-per-node=1 unshare --mount sh -c \
+  '[ $SLURM_PROCID = 0 ] || mount -t tmpfs tmpfs /run/munge; exec "$0" true' "$mnlaunch" >out 2>err || seen=$?
+[ $seen != 0 ] && grep -q 'rank 1 on vn2: no connection to mnlaunch on vn1 (.*munge' err || fail "no munge: $(cat out err)"
+
 echo doctor
-timeout 60 srun -Q -N2 --ntasks-per-node=2 "$mnlaunch" --doctor --json >out 2>err || fail "doctor: $(cat out err)"
+MN_DOCTOR_TIMEOUT=240 OMPI_MCA_mpi_yield_when_idle=1 timeout 280 \
+  srun -Q -N2 --ntasks-per-node=2 "$mnlaunch" --doctor --json >out 2>err || fail "doctor: $(cat out err)"
 python3 - <<'PYTHON' || fail "doctor: $(cat out)"
 import json
 report = json.load(open("out"))

@@ -37,7 +37,7 @@ start 'srun, 1 a node' "$two" srun -N2 --ntasks-per-node=1
 start 'srun, 2 a node' "$four" srun -N2 --ntasks-per-node=2
 start 'srun, cyclic' "$cyclic" srun -N2 --ntasks-per-node=2 --distribution=cyclic
 warned=yes start 'srun, uneven' $'0 vn1 0 0\n1 vn1 1 0\n2 vn1 2 0\n3 vn2 0 1' srun -N2 -n4 --distribution=block
-warned=yes start 'srun without PMIx' "$two" srun --mpi=none -N2 --ntasks-per-node=1
+start 'srun without PMIx' "$two" srun --mpi=none -N2 --ntasks-per-node=1
 start 'mpiexec on one node' $'0 vn1 0 0\n1 vn1 1 0' "${on_vn1[@]}" mpiexec -n 2
 start 'mpiexec through ssh' "$four" "${on_vn1[@]}" mpiexec -x PATH -x OMP_NUM_THREADS -n 4 -host vn1:2,vn2:2
 start 'mpiexec through ssh, by node' "$cyclic" "${on_vn1[@]}" mpiexec -x PATH -x OMP_NUM_THREADS -n 4 -host vn1:2,vn2:2 --map-by node

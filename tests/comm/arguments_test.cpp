@@ -123,7 +123,8 @@ TEST(Messages, ALongerOneThanExpectedIsACommError) {
   std::vector<float> two(2);
   if (comm->rank() == 0) comm->send(three, 1);
   if (comm->rank() == 1) {
-    EXPECT_THAT([&] { comm->recv(two, 0); }, ThrowsMessage<CommError>(HasSubstr("recv from rank 0 of 8 bytes failed")));
+    EXPECT_THAT([&] { comm->recv(two, 0); },
+                ThrowsMessage<CommError>(HasSubstr("recv from rank 0: 3 float32 came, 2 float32 were expected")));
   }
 }
 
@@ -134,7 +135,8 @@ TEST(Messages, AShorterOneThanExpectedIsACommError) {
   std::vector<float> two(2);
   if (comm->rank() == 0) comm->send(two, 1);
   if (comm->rank() == 1) {
-    EXPECT_THAT([&] { comm->recv(three, 0); }, ThrowsMessage<CommError>(HasSubstr("2 elements came, 3 were expected")));
+    EXPECT_THAT([&] { comm->recv(three, 0); },
+                ThrowsMessage<CommError>(HasSubstr("2 float32 came, 3 float32 were expected")));
   }
 }
 

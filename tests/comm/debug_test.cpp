@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/half.hpp>
+#include <mn/core/half.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {

@@ -148,6 +148,15 @@ TEST_P(StreamOrder, Messages) {
     if (rank_ > peer) comm_->send(in, peer);
   };
   expect_moved(of(rank_, kPart), exchange, of(peer, kPart));
+  const auto exchange_at_once = [&](BufferView in, BufferView out) { comm_->sendrecv(in, peer, out, peer); };
+  expect_moved(of(rank_, kPart), exchange_at_once, of(peer, kPart));
+  const auto exchange_in_background = [&](BufferView in, BufferView out) {
+    Request received = comm_->irecv(out, peer);
+    Request sent = comm_->isend(in, peer);
+    sent.wait();
+    received.wait();
+  };
+  expect_moved(of(rank_, kPart), exchange_in_background, of(peer, kPart));
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -19,7 +19,7 @@ void pass_often(int threads, int rounds) {
   std::vector<int> rounds_of(lines.size(), 0);
   std::vector<int> wrong(lines.size(), 0);
   const auto run = [&](std::size_t self) {
-    NodeBarrier barrier(places, static_cast<int>(self));
+    NodeBarrier barrier(places, static_cast<int>(self), threads <= 2);
     for (int round = 1; round <= rounds; ++round) {
       rounds_of[self] = round;
       barrier.arrive_and_wait();
@@ -45,7 +45,7 @@ TEST(NodeBarrier, WakesWhoSleeps) {
   constexpr auto kPause = std::chrono::microseconds(50);
   std::vector<SharedCounter> lines(2);
   const auto run = [&](int self) {
-    NodeBarrier barrier({lines.data(), &lines[1]}, self);
+    NodeBarrier barrier({lines.data(), &lines[1]}, self, true);
     for (int round = 0; round < kRounds; ++round) {
       const auto own = static_cast<std::size_t>(self);
       while (round % 2 == self && lines[own].sleepers.load() == 0) std::this_thread::sleep_for(kPause);

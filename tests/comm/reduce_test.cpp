@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include <mn/core/half_conversion.hpp>
 #include <mn/comm/reduce.hpp>
 
 #include "tests/comm/values.hpp"
@@ -24,6 +25,36 @@ TEST(Half, EveryFloat16SurvivesTheWayToFloatAndBack) {
     wrong += is_nan ? !std::isnan(wide) || !std::isnan(to_float(to_float16(wide))) : to_float16(wide).bits != bits;
   }
   EXPECT_EQ(wrong, 0);
+}
+
+/// Every half and floats around all of them, NaNs too, in runs whose lengths are no multiples of a vector's.
+TEST(Half, CpusConvertToTheSameBits) {
+  std::vector<Float16> halves;
+  std::vector<float> floats;
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    halves.push_back({static_cast<std::uint16_t>(bits)});
+    const auto wide = std::bit_cast<std::uint32_t>(to_float(halves.back()));
+    for (const std::uint32_t more : {0U, 1U, 0x0fffU, 0x1000U, 0x1001U, 0x1fffU}) {
+      floats.push_back(std::bit_cast<float>(wide + more));
+    }
+  }
+  for (std::uint32_t bits = 0; bits < 0xffffffffU - 65537; bits += 65537) floats.push_back(std::bit_cast<float>(bits));
+  std::vector<float> widened(halves.size());
+  std::vector<Float16> narrowed(floats.size());
+  for (const HalfConversion& each : half_conversions()) {
+    for (std::size_t first = 0, length = 1; first < halves.size(); first += length++) {
+      each.widen(widened.data() + first, halves.data() + first, std::min(length, halves.size() - first));
+    }
+    for (std::size_t first = 0, length = 1; first < floats.size(); first += length++) {
+      each.narrow(narrowed.data() + first, floats.data() + first, std::min(length, floats.size() - first));
+    }
+    int wrong = 0;
+    for (std::size_t i = 0; i < halves.size(); ++i) {
+      wrong += std::bit_cast<std::uint32_t>(widened[i]) != std::bit_cast<std::uint32_t>(to_float(halves[i]));
+    }
+    for (std::size_t i = 0; i < floats.size(); ++i) wrong += narrowed[i].bits != to_float16(floats[i]).bits;
+    EXPECT_EQ(wrong, 0) << each.name;
+  }
 }
 
 TEST(Half, KnownFloat16Values) {

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include <mn/comm/half.hpp>
+#include <mn/core/half.hpp>
 #include <mn/core/buffer.hpp>
 
 namespace mn::testing {

@@ -30,6 +30,12 @@ TEST(Crc32c, GoesOnFromAnEarlierResult) {
   EXPECT_EQ(crc32c(bytes_of("6789"), crc32c(bytes_of("12345"))), crc32c(bytes_of("123456789")));
 }
 
+TEST(Crc32Gzip, KnownValues) {
+  EXPECT_EQ(crc32_gzip({}), 0U);
+  EXPECT_EQ(crc32_gzip(bytes_of("123456789")), 0xCBF43926U);
+  EXPECT_EQ(crc32_gzip(bytes_of("6789"), crc32_gzip(bytes_of("12345"))), 0xCBF43926U);
+}
+
 TEST(Hash64, DiffersBySeedAndContent) {
   EXPECT_EQ(hash64("abc"), hash64(bytes_of("abc")));
   EXPECT_NE(hash64("abc"), hash64("abd"));

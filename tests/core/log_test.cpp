@@ -4,6 +4,14 @@
 #include <sstream>
 #include <string>
 
+#include <boost/core/null_deleter.hpp>
+#include <boost/log/core.hpp>
+#include <boost/log/sinks/sync_frontend.hpp>
+#include <boost/log/sinks/text_ostream_backend.hpp>
+#include <boost/log/sources/logger.hpp>
+#include <boost/log/sources/record_ostream.hpp>
+#include <boost/log/sources/severity_logger.hpp>
+#include <boost/make_shared.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -66,6 +74,35 @@ TEST(Log, EveryRankHasItsFile) {
   text << std::ifstream(path).rdbuf();
   EXPECT_THAT(text.str(), AllOf(HasSubstr("a debug line"), HasSubstr("an info line")));
   std::filesystem::remove(path);
+}
+
+/// Adds a sink of the program's own, which writes to `stream`.
+boost::shared_ptr<boost::log::sinks::sink> add_sink(std::ostream& stream) {
+  namespace sinks = boost::log::sinks;
+  auto sink = boost::make_shared<sinks::synchronous_sink<sinks::text_ostream_backend>>();
+  sink->locked_backend()->add_stream(boost::shared_ptr<std::ostream>(&stream, boost::null_deleter()));
+  boost::log::core::get()->add_sink(sink);
+  return sink;
+}
+
+TEST(Log, SinksOfTheProgramStay) {
+  std::ostringstream kept;
+  const auto sink = add_sink(kept);
+  console(of_rank(0));
+  console(of_rank(3));
+  boost::log::core::get()->remove_sink(sink);
+  EXPECT_THAT(kept.str(), AllOf(HasSubstr("a debug line"), HasSubstr("an error line")));
+}
+
+TEST(Log, RecordsOfTheProgramNeedNoSeverity) {
+  ::testing::internal::CaptureStderr();
+  init_log(of_rank(0));
+  boost::log::sources::logger plain;
+  BOOST_LOG(plain) << "a record without severity";
+  boost::log::sources::severity_logger<int> other;
+  BOOST_LOG_SEV(other, 3) << "a record of another severity";
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), AllOf(HasSubstr("info [rank 0 vn1] a record without severity"),
+                                                              HasSubstr("a record of another severity")));
 }
 
 }  // namespace

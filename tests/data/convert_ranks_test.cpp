@@ -1,5 +1,9 @@
 // Conversions by several processes come out as those by one.
 #include <algorithm>
+#include <atomic>
+#include <latch>
+#include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 
@@ -160,6 +164,27 @@ TEST(RankBoardTest, ASilentRankZeroIsNotAwaitedForEver) {
   test::write_text(folder.path() / "rank-0", R"({"job": "a", "size": 2, "state": "planning", "beat": 0})");
   EXPECT_THAT(message_of<DataError>([&] { board.follow([] { return false; }); }),
               HasSubstr("rank 0 of 2 gave no sign"));
+}
+
+TEST(RankBoardTest, OneOfThoseThatFinishTogetherIsTheLast) {
+  const test::TemporaryFolder folder;
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    constexpr int kRanks = 4;
+    std::vector<RankBoard> boards;
+    for (int rank = 0; rank < kRanks; ++rank) boards.emplace_back(folder.path(), JobRank{rank, kRanks, "a"});
+    std::latch begin(kRanks);
+    std::atomic<int> last = 0;
+    {
+      std::vector<std::jthread> threads;
+      for (RankBoard& board : boards) {
+        threads.emplace_back([&] {
+          begin.arrive_and_wait();
+          if (board.finish(0)) ++last;
+        });
+      }
+    }
+    ASSERT_EQ(last, 1);
+  }
 }
 
 }  // namespace

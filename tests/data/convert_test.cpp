@@ -168,14 +168,14 @@ TEST_F(Images, NoUsableFileIsAnError) {
   add("c0/a.jpg", "no image");
   auto lenient = options();
   lenient.images.skip_bad = true;
-  EXPECT_EQ(message_of<DataError>([&] { convert_images(source_, lenient); }),
-            "none of the 1 files is a usable JPEG or PNG");
+  EXPECT_EQ(message_of<DataError>([&] { convert_images(source_, lenient); }), "none of the 1 files is a usable image");
 }
 
 TEST_F(Images, OtherFormatsAreNamedWithTheFile) {
   add("c1/moving.png", "GIF89a.....");
-  EXPECT_THAT(message_of<DataError>([&] { convert(); }), AllOf(HasSubstr((source_ / "c1/moving.png").string()),
-                                                               HasSubstr("not a JPEG or PNG but GIF: convert it")));
+  EXPECT_THAT(message_of<DataError>([&] { convert(); }),
+              AllOf(HasSubstr((source_ / "c1/moving.png").string()),
+                    HasSubstr("not a JPEG, PNG, WebP or TIFF but GIF: convert it")));
 }
 
 TEST_F(Images, UnusableFilesAreNamedOrLeftOut) {

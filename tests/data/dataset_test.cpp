@@ -32,6 +32,27 @@ TEST(MemoryDataset, RejectsMismatchedBytes) {
   EXPECT_THROW(MemoryDataset(labeled({.shape = {4}}), samples), ArgumentError);
 }
 
+MemoryDataset dataset_with(const std::vector<std::int64_t>& labels, std::int64_t num_classes) {
+  return MemoryDataset(labeled({}, num_classes), labeled_samples(ByteBuffer(labels.size()), labels));
+}
+
+TEST(MemoryDataset, RejectsLabelsOutOfRange) {
+  EXPECT_THAT(message_of<ArgumentError>([] { dataset_with({2, 7}, 5); }), HasSubstr("sample 1"));
+  EXPECT_THAT(message_of<ArgumentError>([] { dataset_with({2, 7}, 5); }), HasSubstr("label 7: classes are 0 to 4"));
+  EXPECT_THAT(message_of<ArgumentError>([] { dataset_with({2, 0, -1}, 5); }), HasSubstr("label -1"));
+  EXPECT_THAT(message_of<ArgumentError>([] {
+                dataset_with({2, 7, -1}, kCountClasses);
+              }),
+              HasSubstr("sample 2 has label -1: classes are 0 to 7"));
+}
+
+TEST(MemoryDataset, CountsTheClassesWhereNobodySaysHowMany) {
+  EXPECT_EQ(dataset_with({2, 7, 0}, kCountClasses).spec().num_classes(), 8);
+  EXPECT_EQ(dataset_with({2, 7, 0}, 10).spec().num_classes(), 10);
+  EXPECT_EQ(dataset_with({2, 7, -3}, 0).spec().num_classes(), 0) << "no classes";
+  EXPECT_EQ(dataset_with({}, kCountClasses).spec().num_classes(), 1);
+}
+
 TEST(EmptyDataset, HasTheSizeAndNoByte) {
   const auto empty = create_empty_dataset(*make_fixed(10));
   RawSamples out;
@@ -156,16 +177,6 @@ TEST(RawSamples, TakeOnlyWhatFits) {
   dataset.read(indices, out);
   EXPECT_EQ(out.columns[1].offsets, (std::vector<std::int64_t>{0, 0, 6, 12}));
   EXPECT_EQ(out.columns[1].values<std::int16_t>()[5], 3);
-}
-
-TEST(MemoryDataset, CountsOrJudgesClasses) {
-  const std::int64_t labels[] = {0, 6};
-  const auto make = [&](std::int64_t classes) {
-    return MemoryDataset(labeled({.shape = {1}}, classes), labeled_samples(ByteBuffer(2), labels));
-  };
-  EXPECT_EQ(make(kCountClasses).spec().num_classes(), 7);
-  EXPECT_EQ(make(0).spec().num_classes(), 0);
-  EXPECT_THAT(message_of<ArgumentError>([&] { (void)make(6); }), HasSubstr("label has a value of 6"));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ def columns_of(shard):
 
 
 def read_shards(folder):
-    """Yields the samples in order, each a dictionary of its fields: arrays, numbers, or bytes of a JPEG or PNG."""
+    """Yields the samples in order, each a dictionary of its fields: arrays, numbers, or the bytes of an image file."""
     folder = pathlib.Path(folder)
     with h5py.File(folder / "manifest.h5", "r") as manifest:
         names = [name.decode() for name in manifest["file"][:]]

@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     file = mn::test::archive_of(records);
   }
   try {
-    (void)mn::exported::parse_program(mn::exported::ZipArchive(file, "input"));
+    (void)mn::exported::parse_program(mn::exported::Archive(file, "input"));
   } catch (const mn::DataError& error) {
     const std::string_view what = error.what();
     if (what.find('\n') != what.npos || !what.starts_with("input")) __builtin_trap();

@@ -16,10 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (names.size() < 1000) (void)mn::expand_host_list(mn::compress_host_list(names));
   } catch (const mn::ArgumentError&) {
   }
-  try {
-    (void)mn::launcher::expand_task_counts(text);
-  } catch (const mn::UsageError&) {
-  }
+  (void)mn::launcher::tasks_on_node(mn::launcher::Variables({{"SLURM_GTIDS", text}}));
   (void)mn::launcher::nodes_of_mapping(text, 1000);
   if (mn::launcher::CpuSet cpus = mn::launcher::parse_cpus(text);
       mn::launcher::parse_cpus(mn::launcher::format_cpus(cpus)) != cpus)

@@ -4,7 +4,7 @@
 
 #include <mn/core/error.hpp>
 
-#include "data/zip.hpp"
+#include "data/unzip.hpp"
 #include "tests/fuzz/input_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -12,9 +12,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const mn::fuzz::InputFile unpacked("unpacked");
   if (!file.replace(std::as_bytes(std::span(data, size)))) return 0;
   try {
-    const mn::data::ZipFile zip(file.path());
-    for (const mn::data::ZipMember& member : zip.members()) {
-      if (member.deflated) zip.unpack(member, unpacked.path());
+    const mn::File archive(file.path(), mn::File::Mode::kRead);
+    for (const mn::ZipMember& member : mn::read_zip_directory(archive, "fuzzer")) {
+      if (member.method == mn::ZipMember::Method::kDeflated) mn::data::unzip(archive, member, unpacked.path());
     }
   } catch (const mn::DataError&) {
   }

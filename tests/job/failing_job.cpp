@@ -1,12 +1,18 @@
 // failing_job HOW RANK [WAY]: a job in which RANK ("all": every rank at once) fails HOW while the others wait for it in
 // a collective (WAY computing: while they compute for 60 s). HOW wait: prints "rank N pid P" from each rank.
 // WAY chatty: every rank goes on writing to stderr meanwhile; full-stdout, full-stderr: into a full pipe that nobody
-// reads. HOW above-thread: every rank, with a communication thread at work below it (WAY uneven: a rank waits there for
-// ever); caught-above-thread: and catches the exception. HOW throw-above-a-wait: a destructor on the way never returns.
+// reads; broken-pipe: every rank writes to a pipe without a reader, as MPI does to a lost rank. HOW above-thread: every
+// rank, with a communication thread at work below it (WAY uneven: a rank waits there for ever); caught-above-thread:
+// and catches the exception. HOW throw-above-a-wait: a destructor on the way never returns. HOW return: RANK returns 3;
+// return-differs: the others return 0; usage-others-return: RANK throws, the others return 0. WAY handled: the program
+// has a handler for SIGSEGV of its own.
+// HOW requeue: every rank asks for it, and RANK takes two seconds longer to end.
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <stdexcept>
@@ -21,6 +27,7 @@
 #include <mn/comm/communication_thread.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/exit_codes.hpp>
 #include <mn/job/job.hpp>
 
 namespace {
@@ -59,7 +66,16 @@ void write_on(std::FILE* file) {
   }).detach();
 }
 
+void write_to_broken_pipe() {
+  int ends[2];
+  if (pipe(ends) != 0) throw std::runtime_error("no pipe");
+  close(ends[0]);
+  if (write(ends[1], "x", 1) >= 0) throw std::runtime_error("a pipe without a reader takes what is written");
+  close(ends[1]);
+}
+
 void go_on_writing(const std::string& way) {
+  if (way == "broken-pipe") write_to_broken_pipe();
   if (way == "full-stdout") clog(STDOUT_FILENO);
   if (way == "full-stderr") clog(STDERR_FILENO);
   if (way == "full-stdout") write_on(stdout);
@@ -89,6 +105,13 @@ void throw_above_a_wait() {
   throw std::runtime_error("the disk is full");
 }
 
+constexpr std::uintptr_t kInPageZero = 24;
+
+void write_to_page_zero() {
+  const volatile std::uintptr_t address = kInPageZero;  // unknown to the compiler
+  *reinterpret_cast<volatile int*>(address) = 1;
+}
+
 void fail(const std::string& how) {
   stamp();
   if (how == "throw-above-a-wait") throw_above_a_wait();
@@ -97,6 +120,8 @@ void fail(const std::string& how) {
   if (how == "throw-from-thread") std::thread([] { throw std::runtime_error("thrown in a thread"); }).join();
   if (how == "usage") throw mn::UsageError("--epoch must be positive");  // given to one rank alone: no agreement
   if (how == "segv") raise(SIGSEGV);
+  if (how == "null") write_to_page_zero();
+  if (how == "usage-others-return") throw mn::UsageError("--epoch must be positive");
   if (how == "overflow") std::cout << overflow_stack(1 << 30);
   if (how == "abort") std::abort();
   if (how == "kill") raise(SIGKILL);
@@ -110,9 +135,25 @@ void fail(const std::string& how) {
   throw std::invalid_argument("unknown way to fail: " + how);
 }
 
+/// The program's own, from before the job began: it sees the address of the fault.
+void handle_segv(int, siginfo_t* info, void*) {
+  const char* text =
+      info->si_addr == reinterpret_cast<void*>(kInPageZero) ? "the program's own handler\n" : "another fault\n";
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, text, std::strlen(text));
+  _exit(9);
+}
+
+void install_own_handler() {
+  struct sigaction action = {};
+  action.sa_sigaction = handle_segv;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGSEGV, &action, nullptr);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 3 && std::string(argv[3]) == "handled") install_own_handler();
   return mn::run_job(argc, argv, [&](mn::Job& job) {
     if (argc < 3) throw mn::UsageError("usage: failing_job HOW RANK [WAY]");
     const std::string how = argv[1];
@@ -133,8 +174,16 @@ int main(int argc, char** argv) {
       }
       return 7;
     }
+    const bool others_return = how == "return-differs" || how == "usage-others-return";
+    if (others_return && job.rank() != failing) return 0;
+    if (how == "requeue") {
+      if (job.rank() == failing) std::atexit([] { std::this_thread::sleep_for(std::chrono::seconds(2)); });
+      return mn::kExitRequeue;
+    }
     if (job.rank() == failing) {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      if (how.starts_with("return")) stamp();
+      if (how.starts_with("return")) return 3;
       fail(how);
     }
     if (how == "wait")

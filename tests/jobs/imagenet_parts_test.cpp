@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <mn/app/precision.hpp>
+#include <mn/app/update.hpp>
 #include <mn/core/error.hpp>
+#include <mn/train/fused_adam.hpp>
+#include <mn/train/lamb.hpp>
+#include <mn/train/lars.hpp>
 
 #include "imagenet/mean_image.hpp"
 #include "imagenet/metrics.hpp"
-#include "imagenet/optimizer.hpp"
 #include "imagenet/options.hpp"
 
 namespace mn::jobs {
@@ -71,13 +75,19 @@ TEST(CountCorrect, CountsBestAndBestFive) {
   EXPECT_EQ(few[1].item<double>(), 2);  // with two classes both are among the best five
 }
 
+/// Of `ranks` ranks with 100 updates an epoch.
+Schedule schedule_of(const ImagenetOptions& options, int ranks) {
+  return make_schedule(options, base_rate(options),
+                       {.samples = options.batchsize * ranks, .updates = 100, .epochs = options.epoch});
+}
+
 TEST(MakeSchedule, WarmsUpToTheScaledRate) {
   ImagenetOptions options;
   options.arch = "resnet50";
   options.batchsize = 64;
   options.epoch = 90;
   options.schedule = "step";
-  const Schedule schedule = make_schedule(options, 16, 100);  // 1,024 samples a step: four times 256
+  const Schedule schedule = schedule_of(options, 16);  // 1,024 samples a step: four times 256
   EXPECT_DOUBLE_EQ(schedule(0), 0.1);
   EXPECT_DOUBLE_EQ(schedule(250), 0.25);
   EXPECT_DOUBLE_EQ(schedule(500), 0.4);
@@ -86,7 +96,7 @@ TEST(MakeSchedule, WarmsUpToTheScaledRate) {
   EXPECT_NEAR(schedule(6000), 0.004, 1e-12);
   EXPECT_NEAR(schedule(8000), 0.0004, 1e-12);
   options.lr = 0.2;
-  EXPECT_DOUBLE_EQ(make_schedule(options, 16, 100)(500), 0.8);
+  EXPECT_DOUBLE_EQ(schedule_of(options, 16)(500), 0.8);
 }
 
 TEST(MakeSchedule, SmallMinibatchesNeedNoWarmUp) {
@@ -94,15 +104,50 @@ TEST(MakeSchedule, SmallMinibatchesNeedNoWarmUp) {
   options.arch = "nin";
   options.batchsize = 32;
   options.schedule = "constant";
-  const Schedule schedule = make_schedule(options, 1, 100);
+  const Schedule schedule = schedule_of(options, 1);
   EXPECT_DOUBLE_EQ(schedule(0), 0.01 / 8);
   EXPECT_DOUBLE_EQ(schedule(700), 0.01 / 8);
+}
+
+TEST(MakeSchedule, OneCycleRisesByItself) {
+  ImagenetOptions options;
+  options.arch = "resnet50";
+  options.batchsize = 256;
+  options.epoch = 10;
+  options.schedule = "onecycle";
+  const Schedule schedule = schedule_of(options, 2);
+  EXPECT_DOUBLE_EQ(schedule(0), 0.2 / 25);
+  EXPECT_DOUBLE_EQ(schedule(300), 0.2);
+  EXPECT_NEAR(schedule(1000), 0.2 / 250'000, 1e-12);
+}
+
+TEST(MakeSchedule, LargeBatchOptimizersBeginAtZero) {
+  for (const char* optimizer : {"lars", "lamb"}) {
+    ImagenetOptions options;
+    options.optimizer = optimizer;
+    options.lr = 1;
+    options.batchsize = 256;
+    options.schedule = "constant";
+    const Schedule schedule = schedule_of(options, 4);
+    EXPECT_EQ(schedule(0), 0);
+    EXPECT_DOUBLE_EQ(schedule(250), 2);
+    EXPECT_DOUBLE_EQ(schedule(500), 4);
+  }
+}
+
+TEST(MakeOptimizer, MayDecayAll) {
+  ImagenetOptions options;
+  options.decay_all = true;
+  const torch::nn::Sequential model(torch::nn::Linear(3, 4), torch::nn::BatchNorm1d(4));
+  const auto optimizer = make_optimizer(options, base_rate(options), *model);
+  ASSERT_EQ(optimizer->param_groups().size(), 1U);
+  EXPECT_EQ(optimizer->param_groups()[0].params().size(), 4U);
 }
 
 TEST(MakeOptimizer, LeavesBiasesAndNormalizationsUndecayed) {
   ImagenetOptions options;
   const torch::nn::Sequential model(torch::nn::Linear(3, 4), torch::nn::BatchNorm1d(4));
-  const auto optimizer = make_optimizer(options, *model);
+  const auto optimizer = make_optimizer(options, base_rate(options), *model);
   ASSERT_EQ(optimizer->param_groups().size(), 2U);
   const auto decay = [&](std::size_t group) {
     return static_cast<torch::optim::SGDOptions&>(optimizer->param_groups()[group].options()).weight_decay();
@@ -111,6 +156,37 @@ TEST(MakeOptimizer, LeavesBiasesAndNormalizationsUndecayed) {
   EXPECT_EQ(optimizer->param_groups()[0].params().size(), 1U);
   EXPECT_EQ(decay(1), 0);
   EXPECT_EQ(optimizer->param_groups()[1].params().size(), 3U);
+}
+
+TEST(MakeOptimizer, KnowsEachByItsName) {
+  const torch::nn::Sequential model(torch::nn::Linear(3, 4));
+  const auto make = [&](const char* name) {
+    ImagenetOptions options;
+    options.optimizer = name;
+    return make_optimizer(options, base_rate(options), *model);
+  };
+  EXPECT_NE(dynamic_cast<torch::optim::SGD*>(make("sgd").get()), nullptr);
+  EXPECT_NE(dynamic_cast<Lars*>(make("lars").get()), nullptr);
+  EXPECT_NE(dynamic_cast<FusedAdam*>(make("adam").get()), nullptr);
+  EXPECT_NE(dynamic_cast<FusedAdamW*>(make("adamw").get()), nullptr);
+  EXPECT_NE(dynamic_cast<Lamb*>(make("lamb").get()), nullptr);
+}
+
+/// Products of matrices in bfloat16, with gradients of float32, only while the scope lives.
+TEST(AutocastScope, RunsProductsInBfloat16) {
+  const at::Tensor a = torch::randn({4, 4}).requires_grad_();
+  const at::Tensor b = torch::randn({4, 4});
+  for (const char* precision : {"bf16", "fp32", "tf32"}) {
+    const bool rounds = std::string(precision) == "bf16";
+    {
+      const AutocastScope scope(precision, Device());
+      const at::Tensor product = a.mm(b);
+      EXPECT_EQ(product.scalar_type(), rounds ? torch::kBFloat16 : torch::kFloat) << precision;
+      product.to(torch::kFloat).sum().backward();
+      EXPECT_EQ(a.grad().scalar_type(), torch::kFloat);
+    }
+    EXPECT_EQ(a.mm(b).scalar_type(), torch::kFloat) << "after " << precision;
+  }
 }
 
 TEST(CheckOptions, SmallImagesAreAnError) {

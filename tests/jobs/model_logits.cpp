@@ -1,5 +1,5 @@
-// model_logits ARCH IN OUT: for the weights and "images" of the safetensors file IN, writes "logits" (in evaluation
-// mode) and all of the weights as this program holds them to OUT.
+// model_logits ARCH CLASSES IN OUT: for the weights and "images" of the safetensors file IN, writes "logits" (in
+// evaluation mode) and all of the weights as this program holds them to OUT.
 #include <algorithm>
 #include <iostream>
 
@@ -23,18 +23,16 @@ at::Tensor take(mn::NamedTensors& tensors, const std::string& name) {
 
 int main(int, char** argv) {
   const std::string arch = argv[1];
-  const std::string in = argv[2];
-  mn::NamedTensors tensors = mn::from_safetensors(mn::read_file(in), in);
+  const std::string in = argv[3];
+  mn::NamedTensors tensors = mn::load_safetensors(in);
   const at::Tensor images = take(tensors, "images");
-  std::int64_t classes = 0;
-  for (const auto& [name, tensor] : tensors) classes = name == "fc.bias" ? tensor.numel() : classes;
 
   const torch::NoGradGuard no_grad;
-  const auto model = mn::jobs::create_model(arch, classes);
+  const auto model = mn::jobs::create_model(arch, std::stoi(argv[2]));
   mn::copy_into(*model, tensors, in);
   model->eval();
   mn::NamedTensors result = mn::named_tensors(*model);
   result.emplace_back("logits", model->forward(images));
-  mn::write_file(argv[3], mn::to_safetensors(result));
+  mn::write_file(argv[4], mn::to_safetensors(result));
   return 0;
 }

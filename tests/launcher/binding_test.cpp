@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -10,6 +11,9 @@
 #include <gtest/gtest.h>
 
 #include <mn/core/json.hpp>
+
+#include "launcher/bind/memory.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -115,6 +119,16 @@ TEST(BindingTest, RecordedMachinesBindNearTheirGpus) {
   }
 }
 
+TEST(BindingTest, WithoutAGpuTheCardOfTheNumaNodeIsNearestThenOneOfThePackage) {
+  const auto machine = recorded("h200x4-turin.xml");
+  const auto card = [&](int core) {
+    return bind_ranks(machine, {{machine.cores[static_cast<std::size_t>(core)].cpus, {}}}, {})[0].nic;
+  };
+  EXPECT_EQ(card(0), "mlx5_0");   // the NUMA node has none
+  EXPECT_EQ(card(32), "mlx5_3");  // the third of eight NUMA nodes
+  EXPECT_EQ(card(64), "mlx5_4");  // the other package
+}
+
 TEST(BindingTest, WithoutGpusRanksShareTheCoresInOrder) {
   const auto machine = made_up(2, 0);
   const auto bindings = bind_ranks(machine, equal_ranks(machine, 2), {});
@@ -182,6 +196,37 @@ TEST(BindingTest, MachineSurvivesItsJson) {
   const auto copy = json.get<Machine>();
   EXPECT_EQ(nlohmann::json(copy), json);
   EXPECT_LT(nlohmann::json::to_cbor(nlohmann::json(recorded("h200x4-turin.xml"))).size(), 8u << 10);
+}
+
+TEST(BindingTest, AMapOfCpusOverridesTheMasks) {
+  const auto machine = made_up(2, 0);
+  const auto ranks = equal_ranks(machine, 3);
+  const auto bindings =
+      bind_ranks(machine, ranks, {.bind_cores = true, .oversubscribe_gpu = false, .cpu_map = {{0, 4}, {1, 2}}});
+  EXPECT_THAT(bindings[0].cpus, ElementsAre(0, 4));
+  EXPECT_EQ(bindings[0].cores, 1) << "two hardware threads of one core";
+  EXPECT_THAT(bindings[1].cpus, ElementsAre(1, 2));
+  EXPECT_EQ(bindings[1].cores, 2);
+}
+
+TEST(MemoryTest, NumaNodesOfCpusComeFromSysfs) {
+  const test::TemporaryFolder root;
+  for (const auto& [node, cpus] : {std::pair("node0", "0-3,8-11"), {"node1", "4-7"}, {"node10", "12"}}) {
+    const auto folder = root.path() / "sys/devices/system/node" / node;
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "cpulist") << cpus << "\n";
+  }
+  std::filesystem::create_directories(root.path() / "sys/devices/system/node/power");
+  EXPECT_THAT(numa_nodes_of({2, 3}, root.path()), ElementsAre(0));
+  EXPECT_THAT(numa_nodes_of({3, 4, 12}, root.path()), ElementsAre(0, 1, 10));
+  EXPECT_THAT(numa_nodes_of({3}, root.path() / "absent"), IsEmpty());
+}
+
+TEST(CpuSetTest, AStrictListHasNothingElse) {
+  EXPECT_THAT(parse_cpus_strictly("0-2,8"), ::testing::Optional(ElementsAre(0, 1, 2, 8)));
+  for (const char* bad : {"", ",", "1,", "1,,2", "a", "1-", "-1", "2-1", "1 2", "0-9999999", "1-2-3"}) {
+    EXPECT_EQ(parse_cpus_strictly(bad), std::nullopt) << bad;
+  }
 }
 
 TEST(CpuSetTest, ListsAreReadAsFarAsTheyMakeSense) {

@@ -1,6 +1,7 @@
 /// Environments that launchers gave their processes on a three-node Slurm 22.05 cluster with PMIx 4.2 and Open MPI 4.1.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -16,6 +17,18 @@ struct Task {
   std::string gtids;
 };
 
+/// "2(x3),1" → 4.
+inline int nodes_in(const std::string& counts) {
+  int nodes = 0;
+  for (std::size_t begin = 0; begin < counts.size();) {
+    const std::size_t end = std::min(counts.find(',', begin), counts.size());
+    const std::size_t times = counts.substr(begin, end - begin).find("(x");
+    nodes += times == std::string::npos ? 1 : std::stoi(counts.substr(begin + times + 2));
+    begin = end + 1;
+  }
+  return nodes;
+}
+
 inline Variables step(const Task& task, const std::string& nodes, const std::string& counts, int size,
                       const std::string& distribution = "") {
   std::map<std::string, std::string> values = {{"SLURM_JOB_ID", "7"},
@@ -26,6 +39,7 @@ inline Variables step(const Task& task, const std::string& nodes, const std::str
                                                {"SLURM_GTIDS", task.gtids},
                                                {"SLURM_NTASKS", std::to_string(size)},
                                                {"SLURM_STEP_NUM_TASKS", std::to_string(size)},
+                                               {"SLURM_STEP_NUM_NODES", std::to_string(nodes_in(counts))},
                                                {"SLURM_STEP_NODELIST", nodes},
                                                {"SLURM_STEP_TASKS_PER_NODE", counts}};
   if (!distribution.empty()) values["SLURM_DISTRIBUTION"] = distribution;

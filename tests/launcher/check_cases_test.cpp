@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "healthy.hpp"
+#include "launcher/facts/variable_value.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -42,6 +43,85 @@ TEST(CheckCasesTest, RanksMayHaveOneCpuEach) {
   job.ranks[0].resources.mask = {2};
   job.ranks[1].resources.mask = {3};
   EXPECT_THAT(check_affinity(job), IsEmpty());
+}
+
+TEST(CheckCasesTest, AMachineOfOneCpuHasNoOtherForItsRanks) {
+  auto job = healthy_job();
+  job.nodes[0].machine.cores = {{{2}, 0}};
+  job.ranks[0].resources.mask = job.ranks[1].resources.mask = {2};
+  EXPECT_THAT(check_affinity(job), IsEmpty());
+}
+
+/// The third node is one without GPUs: another processor, no driver, one card.
+JobFacts job_with_a_cpu_node() {
+  auto job = healthy_job();
+  NodeFacts& node = job.nodes[2];
+  node.machine.gpus.clear();
+  node.driver.reset();
+  node.nccl.reset();
+  node.gpu_code.clear();
+  node.system.driver_module.reset();
+  node.system.cpu.model = "Xeon";
+  node.system.cpu.count = 32;
+  node.machine.numa_nodes = 1;
+  node.system.ports.erase(node.system.ports.begin());
+  for (const std::size_t rank : {4, 5}) job.ranks[rank].resources.gpus.clear();
+  for (auto& binding : job.bindings[2]) binding.gpu = -1;
+  return job;
+}
+
+std::vector<std::string> lines_of(const JobFacts& job) {
+  std::vector<std::string> lines;
+  for (const auto& finding : run_checks(job)) lines.push_back(to_line(finding));
+  return lines;
+}
+
+TEST(CheckCasesTest, AJobMayHaveNodesWithAndWithoutGpus) {
+  EXPECT_THAT(
+      lines_of(job_with_a_cpu_node()),
+      ElementsAre("warning [devices] vn3: there is no GPU for this job, as there is on other nodes: ranks run on "
+                  "the CPU there; ask for GPUs on every node (--gpus-per-node=N), or --skip devices if it is "
+                  "meant"));
+}
+
+TEST(CheckCasesTest, NodesOfOneKindAreStillCompared) {
+  auto job = job_with_a_cpu_node();
+  job.nodes[1].system.cpu.kernel = "5.0";
+  EXPECT_THAT(lines_of(job), ::testing::Contains(::testing::StartsWith("warning [cpu] vn2: the kernel is 5.0")));
+}
+
+TEST(CheckCasesTest, AGpuWithoutADriverIsNoCpuNode) {
+  auto job = job_with_a_cpu_node();
+  job.nodes[2].machine.gpus = healthy_machine().gpus;
+  EXPECT_THAT(lines_of(job), ::testing::Contains(::testing::StartsWith("error [driver] vn3: there are GPUs, but no ")));
+  EXPECT_THAT(check_gpu_counts(job), IsEmpty()) << "a consequence";
+}
+
+TEST(CheckCasesTest, ANodeThatSendsHashesOfItsVariablesDiffersInNone) {
+  auto job = healthy_job();
+  for (auto& [name, value] : *job.nodes[1].environment) value = hash_of_value(value);
+  EXPECT_THAT(check_environment(job), IsEmpty());
+  job.nodes[1].environment->at("OMP_NUM_THREADS") = hash_of_value("8");
+  const auto findings = check_environment(job);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_THAT(findings[0].hosts, ElementsAre("vn2"));
+  EXPECT_THAT(findings[0].what, ::testing::EndsWith("elsewhere 4"));
+}
+
+TEST(CheckCasesTest, APortThatFewNodesUseMayBeASpareOne) {
+  auto job = healthy_job();
+  for (const std::size_t node : {1, 2}) job.nodes[node].system.ports[1].state = "down";
+  EXPECT_THAT(check_fabric(job), IsEmpty());
+}
+
+TEST(CheckCasesTest, ACpuMapNeedsAListForEachRankOfANode) {
+  const auto job = healthy_job();
+  EXPECT_THAT(check_cpu_map(job, 0), IsEmpty());
+  EXPECT_THAT(check_cpu_map(job, 2), IsEmpty());
+  const auto findings = check_cpu_map(job, 1);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_THAT(to_line(findings[0]),
+              ::testing::StartsWith("error [affinity] vn[1-3]: --cpu-map has 1 lists of CPUs for 2"));
 }
 
 TEST(CheckCasesTest, CopiesThatMpiDoesNotMakeNeedNoPermission) {

@@ -1,4 +1,5 @@
 // Each check is quiet on a healthy job and speaks, with the right hosts and severity, when one thing is spoilt.
+#include <algorithm>
 #include <functional>
 
 #include <gmock/gmock.h>
@@ -94,6 +95,24 @@ const Fault kFaults[] = {
      true,
      {"vn3"},
      "mnlaunch"},
+    {"program cut off",
+     check_program,
+     third([](NodeFacts& node) { node.program.program.size = 4096; }),
+     true,
+     {"vn3"},
+     "the size of the program is 4096, elsewhere 5000"},
+    {"mnlaunch stripped",
+     check_program,
+     third([](NodeFacts& node) { node.program.mnlaunch.size = 4096; }),
+     true,
+     {"vn3"},
+     "the size of mnlaunch"},
+    {"settings of the site",
+     check_program,
+     third([](NodeFacts& node) { node.program.settings = "ab"; }),
+     false,
+     {"vn3"},
+     "mnlaunch.conf is ab, elsewhere not there"},
     {"script", check_program, third([](NodeFacts& node) { node.program.script = "77"; }), true, {"vn3"}, "script"},
     {"program path",
      check_program,
@@ -119,6 +138,18 @@ const Fault kFaults[] = {
      false,
      {"vn3"},
      "libc.so.6"},
+    {"library cut off",
+     check_libraries,
+     third([](NodeFacts& node) { node.program.libraries->at("libmpi.so.40").size = 4096; }),
+     true,
+     {"vn3"},
+     "the size of libmpi.so.40 is 4096"},
+    {"slow loader",
+     check_libraries,
+     third([](NodeFacts& node) { node.program.libraries.reset(); }),
+     false,
+     {"vn3"},
+     "gave no list of the program's libraries"},
     {"mpich under open mpi",
      check_mpi,
      [](JobFacts& job) {
@@ -197,6 +228,54 @@ const Fault kFaults[] = {
      true,
      {"vn3"},
      "NCCL_ALGO"},
+    {"link down",
+     check_fabric,
+     third([](NodeFacts& node) { node.system.ports[0].state = "DOWN"; }),
+     true,
+     {"vn3"},
+     "mlx5_0/1 is DOWN, elsewhere ACTIVE"},
+    {"link down on rank 0's node",
+     check_fabric,
+     [](JobFacts& job) { job.nodes[0].system.ports[0].state = "INIT"; },
+     true,
+     {"vn1"},
+     "mlx5_0/1 is INIT, elsewhere ACTIVE"},
+    {"card absent",
+     check_fabric,
+     third([](NodeFacts& node) { node.system.ports.erase(node.system.ports.begin()); }),
+     true,
+     {"vn3"},
+     "mlx5_0/1 is not there, elsewhere ACTIVE"},
+    {"ethernet down",
+     check_fabric,
+     third([](NodeFacts& node) { node.system.ports[1].state = "down"; }),
+     false,
+     {"vn3"},
+     "eth0 is down"},
+    {"slow link",
+     check_fabric,
+     third([](NodeFacts& node) { node.system.ports[0].rate = "200 Gb/sec (4X HDR)"; }),
+     false,
+     {"vn3"},
+     "is 200 Gb/sec (4X HDR), elsewhere 400"},
+    {"link that comes and goes",
+     check_fabric,
+     third([](NodeFacts& node) { node.system.ports[0].downs = 51; }),
+     false,
+     {"vn3"},
+     "lost its link 51 times since the node came up (days: 10)"},
+    {"errors on a link",
+     check_fabric,
+     third([](NodeFacts& node) { node.system.ports[0].errors = 200 * 24 * 10 + 1; }),
+     false,
+     {"vn3"},
+     "counted 48001 errors"},
+    {"cpu time",
+     check_cpu_time,
+     third([](NodeFacts& node) { node.system.cpu.quota = 2.5; }),
+     false,
+     {"vn3"},
+     "the time of 2.5 CPUs, but ranks are to run 8 threads"},
     {"memlock",
      check_memlock,
      third([](NodeFacts& node) { node.system.limits.memlock = 65536; }),
@@ -302,6 +381,20 @@ TEST_P(FaultTest, IsFoundAndNothingElse) {
   EXPECT_THAT(findings[0].what, HasSubstr(fault.what));
   EXPECT_FALSE(findings[0].remedy.empty());
   EXPECT_THAT(to_line(findings[0]), ::testing::Not(HasSubstr("\n")));
+}
+
+TEST_P(FaultTest, IsLeftOutOrAWarningByItsName) {
+  const auto& fault = GetParam();
+  auto job = healthy_job();
+  fault.spoil(job);
+  const std::string name = fault.check(job).at(0).check;
+  EXPECT_THAT(check_names(), ::testing::Contains(name));
+  const auto is_named = [&](const Finding& finding) { return finding.check == name; };
+  EXPECT_TRUE(std::ranges::any_of(run_checks(job), is_named));
+  EXPECT_TRUE(std::ranges::none_of(run_checks(job, {.skip = {name}, .warn = {}}), is_named));
+  for (const auto& finding : run_checks(job, {.skip = {}, .warn = {name}})) {
+    EXPECT_FALSE(finding.is_error && finding.check == name) << to_line(finding);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, FaultTest, ::testing::ValuesIn(kFaults), [](const auto& test) {

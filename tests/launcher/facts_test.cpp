@@ -1,14 +1,21 @@
+#include <algorithm>
 #include <fstream>
+#include <iterator>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mn/core/environment.hpp>
 
 #include "launcher/facts/collect.hpp"
+#include "launcher/facts/cpu_quota.hpp"
 #include "launcher/facts/elf.hpp"
+#include "launcher/facts/find_library.hpp"
 #include "launcher/facts/output_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -20,18 +27,17 @@ using ::testing::HasSubstr;
 class FactsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    here_.root = fs::temp_directory_path() / ("mn_facts_test_" + std::to_string(getpid()));
+    here_.root = folder_.path();
     here_.folder = fs::current_path();
     here_.program = executable_path();
     here_.arguments = {"facts_test"};
-    fs::create_directories(here_.root);
   }
-  void TearDown() override { fs::remove_all(here_.root); }
   void put(const std::string& file, const std::string& text) {
-    fs::create_directories((here_.root / file).parent_path());
-    std::ofstream(here_.root / file) << text;
+    fs::create_directories((folder_.path() / file).parent_path());
+    std::ofstream(folder_.path() / file) << text;
   }
 
+  const test::TemporaryFolder folder_;  ///< it alone is removed: tests may point here_.root elsewhere
   Surroundings here_;
 };
 
@@ -76,6 +82,139 @@ TEST_F(FactsTest, ResultsGoWhereTheArgumentsSay) {
   EXPECT_EQ(output_folder(here_), here_.root);
 }
 
+TEST_F(FactsTest, TheUmaskIsReadNotChanged) {
+  put("proc/self/status", "Name:\tmnlaunch\nUmask:\t0027\n");
+  EXPECT_EQ(collect_system_facts(here_).user.umask, 027);
+}
+
+TEST_F(FactsTest, PortsOfNetworkCardsComeFromSysfs) {
+  const std::string port = "sys/class/infiniband/mlx5_0/ports/1/";
+  put(port + "state", "4: ACTIVE\n");
+  put(port + "rate", "400 Gb/sec (4X NDR)\n");
+  put(port + "counters/link_downed", "3\n");
+  put(port + "counters/symbol_error", "10\n");
+  put(port + "counters/port_rcv_errors", "2\n");
+  put("sys/class/infiniband/mlx5_0/ports/2/state", "1: DOWN\n");
+  put("sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n");
+  put("sys/class/net/eth0/type", "1\n");
+  put("sys/class/net/eth0/device/vendor", "0x15b3\n");
+  put("sys/class/net/eth0/operstate", "up\n");
+  put("sys/class/net/eth0/speed", "25000\n");
+  put("sys/class/net/eth0/carrier_down_count", "1\n");
+  put("sys/class/net/ib0/type", "32\n");  // IP over InfiniBand
+  put("sys/class/net/ib0/device/vendor", "0x15b3\n");
+  put("sys/class/net/docker0/type", "1\n");  // a bridge
+  put("proc/uptime", "7200.5 1.0\n");
+  const auto facts = collect_system_facts(here_);
+  EXPECT_THAT(facts.ports,
+              ElementsAre(PortFacts{"mlx5_0/1", "ACTIVE", "400 Gb/sec (4X NDR)", 3, 12},
+                          PortFacts{"mlx5_0/2", "DOWN", {}, {}, {}}, PortFacts{"mlx5_1/1", "DOWN", {}, {}, {}},
+                          PortFacts{"eth0", "ACTIVE", "25000 Mb/s", 1, {}}));
+  EXPECT_EQ(facts.uptime_s, 7200.5);
+  EXPECT_EQ(first_active_port("mlx5_0", here_.root), 1);
+  EXPECT_EQ(first_active_port("mlx5_1", here_.root), 1) << "none is active";
+  EXPECT_EQ(first_active_port("eth0", here_.root), std::nullopt);
+  EXPECT_EQ(first_active_port("", here_.root), std::nullopt);
+}
+
+TEST_F(FactsTest, QuotasOfControlGroups) {
+  EXPECT_EQ(cpu_quota(here_.root), std::nullopt);
+  put("proc/self/cgroup", "0::/pod/container\n");
+  put("sys/fs/cgroup/pod/cpu.max", "250000 100000\n");
+  put("sys/fs/cgroup/pod/container/cpu.max", "max 100000\n");
+  EXPECT_EQ(collect_system_facts(here_).cpu.quota, 2.5) << "of the group above";
+  put("sys/fs/cgroup/pod/container/cpu.max", "100000 100000\n");
+  EXPECT_EQ(cpu_quota(here_.root), 1.0);
+  put("proc/self/cgroup", "5:memory:/a\n4:cpu,cpuacct:/a\n");
+  EXPECT_EQ(cpu_quota(here_.root), std::nullopt);
+  put("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
+  put("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+  put("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "400000\n");
+  put("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(cpu_quota(here_.root), 4.0);
+  EXPECT_EQ(threads_within(16, 2, 4.0), 2);
+  EXPECT_EQ(threads_within(1, 2, 64.0), 1);
+  EXPECT_EQ(threads_within(16, 8, 1.5), 1);
+  EXPECT_EQ(threads_within(16, 8, std::nullopt), 16);
+}
+
+TEST_F(FactsTest, ALoaderThatTakesLongIsWaitedForAndThenNamed) {
+  EXPECT_GE(here_.loader_patience, std::chrono::seconds(10)) << "3 s are too few for a cold network file system";
+  here_.loader_patience = std::chrono::milliseconds(0);
+  const auto facts = collect_program_facts(here_);
+  EXPECT_EQ(facts.libraries, std::nullopt);
+  EXPECT_NE(facts.program.path, std::nullopt);
+}
+
+TEST_F(FactsTest, LibrariesAreFoundWithoutBeingLoaded) {
+  const auto find = [&](const std::string& name, const std::string& path = "") {
+    return find_library(name, path, here_.root);
+  };
+  EXPECT_EQ(find("libx.so"), std::nullopt);
+  put("usr/lib/libx.so", "x");
+  EXPECT_EQ(find("libx.so"), here_.root / "usr/lib/libx.so");
+  put("opt/a/libx.so", "x");
+  const std::string folder = (here_.root / "opt/a").string();
+  EXPECT_EQ(find("libx.so", "/nowhere::" + folder), here_.root / "opt/a/libx.so");
+  const auto libc = find_library("libc.so.6", "", "/");  // through this machine's cache
+  ASSERT_TRUE(libc);
+  EXPECT_TRUE(read_elf(*libc));
+}
+
+TEST_F(FactsTest, ADamagedCacheOfTheLoaderIsNoProblem) {
+  std::ifstream file("/etc/ld.so.cache", std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  for (const std::size_t size : {std::size_t{0}, std::size_t{19}, std::size_t{47}, bytes.size() / 2}) {
+    put("etc/ld.so.cache", bytes.substr(0, std::min(size, bytes.size())));
+    EXPECT_EQ(find_library("libno-such.so", "", here_.root), std::nullopt);
+  }
+  for (std::size_t i = 0; i < std::min<std::size_t>(bytes.size(), 4096); i += 5) {
+    std::string damaged = bytes;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0xff);
+    put("etc/ld.so.cache", damaged);
+    static_cast<void>(find_library("libc.so.6", "", here_.root));
+  }
+}
+
+TEST_F(FactsTest, ThePluginOfNcclIsKnownByNameAndBuild) {
+  put("plugin/libnccl-net-foo.so", "one build");
+  here_.variables = Variables({{"LD_LIBRARY_PATH", (here_.root / "plugin").string()}, {"NCCL_NET_PLUGIN", "foo"}});
+  const auto before = collect_nccl_facts(here_).net_plugin.value();
+  EXPECT_THAT(before, ::testing::StartsWith("libnccl-net-foo.so "));
+  put("plugin/libnccl-net-foo.so", "another build");
+  EXPECT_NE(collect_nccl_facts(here_).net_plugin, before);
+  here_.variables.set("NCCL_NET_PLUGIN", "none");
+  EXPECT_EQ(collect_nccl_facts(here_).net_plugin, "");
+}
+
+TEST_F(FactsTest, AMarkerOfAStartThatWasKilledIsRemovedByALaterOne) {
+  put(".mnlaunch-old", "");
+  put(".mnlaunch-young", "");
+  put("mnlaunch-old", "");
+  for (const char* name : {".mnlaunch-old", "mnlaunch-old"}) {
+    fs::last_write_time(here_.root / name, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  }
+  const Marker marker(here_.root, "7");
+  EXPECT_FALSE(fs::exists(here_.root / ".mnlaunch-old"));
+  EXPECT_TRUE(fs::exists(here_.root / ".mnlaunch-young"));
+  EXPECT_TRUE(fs::exists(here_.root / "mnlaunch-old"));
+}
+
+TEST_F(FactsTest, ASignalThatEndsTheProcessRemovesItsMarker) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    const auto cut_off = [&] {
+      const Marker marker(here_.root, "7");
+      if (!fs::exists(here_.root / marker.name())) _exit(1);
+      raise(signal);
+      _exit(2);
+    };
+    EXPECT_EXIT(cut_off(), ::testing::KilledBySignal(signal), "");
+    EXPECT_FALSE(fs::exists(here_.root / ".mnlaunch-7")) << signal;
+  }
+  { const Marker marker(here_.root, "7"); }
+  EXPECT_EXIT(raise(SIGTERM), ::testing::KilledBySignal(SIGTERM), "") << "the former action is back";
+}
+
 TEST_F(FactsTest, AMarkerLastsForItsScope) {
   std::string name;
   {
@@ -91,6 +230,7 @@ TEST_F(FactsTest, TheProgramIsKnownByItsBuildAndItsLibraries) {
   const auto facts = collect_program_facts(here_);
   EXPECT_EQ(facts.program.path, here_.program.string());
   EXPECT_EQ(facts.program.id.value().size(), 16u);
+  EXPECT_EQ(facts.program.size, fs::file_size(here_.program));
   EXPECT_TRUE(facts.libraries.value().contains("libc.so.6"));
   EXPECT_TRUE(facts.missing.empty());
   EXPECT_EQ(facts.mpi, "");

@@ -71,7 +71,11 @@ TEST_F(GpuTest, VisibleDevicesAsCudaReadsThem) {
 TEST_F(GpuTest, InstancesOfACutGpu) {
   setenv("MN_FAKE_MIG", "1", 1);
   EXPECT_THAT(uuids("MIG-00001"), ElementsAre("MIG-00001"));
-  EXPECT_THAT(uuids("0"), ElementsAre("MIG-00000"));
+  EXPECT_THAT(uuids("MIG-00001,MIG-00000"), ElementsAre("MIG-00001", "MIG-00000"));
+  EXPECT_THAT(uuids("0"), ElementsAre("MIG-00000", "MIG-00001"));
+  EXPECT_THAT(uuids("GPU-abc0"), ElementsAre("MIG-00000", "MIG-00001"));
+  EXPECT_THAT(uuids(std::nullopt), ElementsAre("MIG-00000", "MIG-00001", "GPU-abc1"));
+  EXPECT_THAT(uuids("0,MIG-00001"), IsEmpty());
 }
 
 TEST_F(GpuTest, BusIdsOfNvmlAndHwlocAgree) {

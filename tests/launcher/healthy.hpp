@@ -33,6 +33,8 @@ inline Machine healthy_machine() {
 inline SystemFacts healthy_system(const std::string& host) {
   return {.limits = {.memlock = LimitFacts::kUnlimited, .nofile = 65536, .stack = -1, .nproc = 4096, .core = 0},
           .fabric = {"mlx5_0"},
+          .ports = {{"mlx5_0/1", "ACTIVE", "400 Gb/sec (4X NDR)", 0, 0}, {"eth0", "ACTIVE", "25000 Mb/s", 1, 0}},
+          .uptime_s = 10 * 86400.0,
           .shm = {.path = "/dev/shm", .free_mib = 4096, .writable = true, .shared = {}},
           .ptrace_scope = "1",
           .driver_module = "580.95.05",
@@ -43,7 +45,8 @@ inline SystemFacts healthy_system(const std::string& host) {
                   .governor = "performance",
                   .huge_pages = "[madvise]",
                   .kernel = "6.1.0",
-                  .libc = "2.36"},
+                  .libc = "2.36",
+                  .quota = {}},
           .user = {.uid = 1000, .gid = 100, .umask = 18},
           .folder = {.path = "/home/u", .free_mib = 900, .writable = true, .shared = {}},
           .output = {.path = "/home/u/result", .free_mib = 900, .writable = true, .shared = true},
@@ -52,13 +55,14 @@ inline SystemFacts healthy_system(const std::string& host) {
 
 inline ProgramFacts healthy_program() {
   return {.error = "",
-          .program = {"/home/u/job", "1111"},
-          .mnlaunch = {"/home/u/mnlaunch", "2222"},
+          .program = {"/home/u/job", "1111", 5000},
+          .mnlaunch = {"/home/u/mnlaunch", "2222", 6000},
           .script = "",
           .mpiexec = "/opt/mpi/bin/orterun",
-          .libraries = {{{"libmpi.so.40", {"/opt/mpi/lib/libmpi.so.40", "3333"}},
-                         {"libc.so.6", {"/lib/libc.so.6", "4444"}},
-                         {"libcudart.so.13", {"/opt/cuda/libcudart.so.13", "5555"}}}},
+          .settings = "",
+          .libraries = {{{"libmpi.so.40", {"/opt/mpi/lib/libmpi.so.40", "3333", 7000}},
+                         {"libc.so.6", {"/lib/libc.so.6", "4444", 8000}},
+                         {"libcudart.so.13", {"/opt/cuda/libcudart.so.13", "5555", 9000}}}},
           .missing = {},
           .mpi = "Open MPI"};
 }
@@ -93,8 +97,8 @@ inline JobFacts healthy_job() {
   job.layout = {{0, 0, 1, 1, 2, 2}, {"vn1", "vn2", "vn3"}};
   for (int node = 0; node < 3; ++node) {
     job.nodes.push_back(healthy_node(node));
-    job.bindings.push_back({{.gpu = 0, .cpus = {0, 1}, .cores = 2, .nic = "mlx5_0", .shares_gpu = false},
-                            {.gpu = 1, .cpus = {4, 5}, .cores = 2, .nic = "mlx5_0", .shares_gpu = false}});
+    job.bindings.push_back({{.gpu = 0, .cpus = {0, 1}, .cores = 2, .nic = "mlx5_0"},
+                            {.gpu = 1, .cpus = {4, 5}, .cores = 2, .nic = "mlx5_0"}});
   }
   for (int rank = 0; rank < 6; ++rank) {
     job.ranks.push_back(

@@ -9,12 +9,25 @@
 #include "launcher/bind/binding.hpp"
 #include "launcher/place/layout.hpp"
 #include "launcher/place/placement.hpp"
-#include "launcher/place/slurm.hpp"
 
 namespace mn::launcher {
 namespace {
 
 constexpr int kLayouts = 12'000;
+
+/// Ranks in turn to the nodes that still have room, `stride` at a time, as Slurm's distributions deal them.
+std::vector<int> deal(int stride, std::vector<int> room) {
+  std::vector<int> nodes;
+  const int size = std::accumulate(room.begin(), room.end(), 0);
+  while (static_cast<int>(nodes.size()) < size) {
+    for (std::size_t n = 0; n < room.size(); ++n) {
+      const int taken = std::min(stride, room[n]);
+      nodes.insert(nodes.end(), static_cast<std::size_t>(taken), static_cast<int>(n));
+      room[n] -= taken;
+    }
+  }
+  return nodes;
+}
 
 class Generator {
  public:
@@ -32,13 +45,13 @@ class Generator {
   std::vector<int> distribution(const std::vector<int>& tasks) {
     switch (upto(3)) {
       case 0:
-        return *distribute("block", 0, tasks);
+        return deal(1 << 20, tasks);
       case 1:
-        return *distribute("cyclic", 0, tasks);
+        return deal(1, tasks);
       case 2:
-        return *distribute("plane", 1 + upto(3), tasks);
+        return deal(1 + upto(3), tasks);
       default:
-        auto nodes = *distribute("block", 0, tasks);
+        auto nodes = deal(1 << 20, tasks);
         std::ranges::shuffle(nodes, random_);
         return nodes;
     }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "launcher/exchange/probe.hpp"
 #include "launcher/facts/addresses.hpp"
 
 namespace mn::launcher {
@@ -27,18 +28,24 @@ TEST(NetworkTest, PortsOfJobsAreStableAndOutOfTheEphemeralRange) {
 TEST(NetworkTest, ATakenPortIsPassedOver) {
   const int first = port_of_job("7.0");
   EXPECT_EQ(free_port_of_job("7.0", [&](int port) { return port != first; }), first == 31999 ? 20000 : first + 1);
-  const Listener listener;
-  EXPECT_FALSE(is_free_port(listener.port()));
+  std::uint16_t taken = 20000;
+  Fd listener;
+  while (!(listener = listen_on_port(taken))) ++taken;
+  EXPECT_FALSE(is_free_port(taken));
 }
 
-TEST(NetworkTest, ConnectsToAListenerOnly) {
-  int port = 0;
+TEST(NetworkTest, ProbesReachListenersOnly) {
+  std::uint16_t port = 20000;
+  std::vector<std::string> failures;
   {
-    const Listener listener;
-    port = listener.port();
-    EXPECT_EQ(try_connect("127.0.0.1", port, 1000ms), "");
+    Fd listener;
+    while (!(listener = listen_on_port(port))) ++port;
+    failures = probe({{"127.0.0.1", port}, {"::1", port}, {"255.255.255.255", port}}, 5000ms);
   }
-  EXPECT_NE(try_connect("127.0.0.1", port, 1000ms), "");
+  EXPECT_EQ(failures[0], "");
+  EXPECT_EQ(failures[1], "");
+  EXPECT_NE(failures[2], "");
+  EXPECT_NE(probe({{"127.0.0.1", port}}, 5000ms)[0], "");
 }
 
 }  // namespace

@@ -18,3 +18,18 @@ run "$mnlaunch" ./mpi || fail "an MPI program: $(cat out err)"
 seen=0
 run env MN_LAUNCH_TIMEOUT=2 sh -c '[ "$OMPI_COMM_WORLD_RANK" = 1 ] && exec sleep 20; exec "$0" true' "$mnlaunch" || seen=$?
 [ $seen = 78 ] && grep -q 'rank 1 of 3 did not arrive in 2 s' err || fail "an absent rank: status $seen, $(cat err)"
+
+# Under a Slurm step without a PMIx server the ranks would come up as jobs of one each, without a word.
+for rank in 0 1; do
+  (
+    seen=0
+    timeout 60 env SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_PROCID=$rank SLURM_LOCALID=$rank SLURM_NODEID=0 SLURM_GTIDS=0,1 \
+      SLURM_NTASKS=2 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NUM_NODES=1 "$mnlaunch" ./mpi >out.$rank 2>err.$rank || seen=$?
+    echo $seen >exit.$rank
+  ) &
+done
+wait
+[ "$(cat exit.0 exit.1)" = $'78\n78' ] && [ ! -s out.0 ] && [ ! -s out.1 ] && [ ! -s err.1 ] ||
+  fail "a step without PMIx: $(cat exit.? out.? err.?)"
+[ "$(grep -c 'error \[mpi\] .*srun gave it no PMIx server; add --mpi=pmix' err.0)" = 1 ] && [ "$(wc -l <err.0)" = 1 ] ||
+  fail "a step without PMIx: $(cat err.0)"

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <mn/core/error.hpp>
 
@@ -19,8 +20,10 @@ using ::testing::IsEmpty;
 const auto kOpen = [](int) { return true; };
 const auto kClosed = [](int) { return false; };
 
+/// `pmix`: what a server would say, if it is asked.
 Placement placed(const Variables& variables, const std::optional<ServerJob>& pmix = std::nullopt) {
-  return find_placement(variables, innermost_launcher(variables, kClosed), pmix);
+  const Launcher launcher = innermost_launcher(variables, kClosed);
+  return find_placement(variables, launcher, needs_server(variables, launcher) ? pmix : std::nullopt);
 }
 
 ServerJob pmix_job(int rank, const std::vector<std::string>& hosts, const std::string& name_space = "slurm.pmix.7.0") {
@@ -40,6 +43,15 @@ void expect_placement(const Placement& here, std::vector<int> expected) {
 
 TEST(PlacementTest, WithoutLauncherThereIsOneRank) { expect_placement(placed(Variables()), {0, 1, 0, 1, 0, 1}); }
 
+TEST(PlacementTest, JobsWithoutANameOfTheirOwnAreToldApart) {
+  EXPECT_THAT(placed(Variables()).job, HasSubstr(std::to_string(getpid())));
+  Variables named({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"PMI_LOCAL_RANK", "0"}, {"PMI_LOCAL_SIZE", "2"}});
+  const std::string job = placed(named).job;
+  EXPECT_THAT(job, HasSubstr("user " + std::to_string(getuid())));
+  named.set("PBS_JOBID", "17");
+  EXPECT_NE(placed(named).job, job);
+}
+
 TEST(PlacementTest, BlockDistributionOfASlurmStep) {  // capture A
   expect_placement(placed(captured::step({1, 1, 0, "0,1,2"}, "ma[1-2]", "3,1", 4)), {1, 4, 1, 3, 0, 2});
   expect_placement(placed(captured::step({3, 0, 1, "3"}, "ma[1-2]", "3,1", 4)), {3, 4, 0, 1, 1, 2});
@@ -56,13 +68,16 @@ TEST(PlacementTest, PlaneDistribution) {  // capture C
   expect_placement(placed(variables), {5, 7, 2, 4, 0, 3});
 }
 
-TEST(PlacementTest, ArbitraryDistributionOrdersNodesByLowestRank) {  // capture D
-  const std::vector<std::string> hosts = {"ma2", "ma1", "ma2", "ma3"};
+TEST(PlacementTest, ArbitraryDistribution) {  // capture D: the numbers of the nodes are Slurm's
   const Task tasks[] = {{0, 0, 1, "0,2"}, {1, 0, 0, "1"}, {2, 1, 1, "0,2"}, {3, 0, 2, "3"}};
-  const std::vector<int> expected[] = {{0, 4, 0, 2, 0, 3}, {1, 4, 0, 1, 1, 3}, {2, 4, 1, 2, 0, 3}, {3, 4, 0, 1, 2, 3}};
+  const std::vector<int> expected[] = {{0, 4, 0, 2, 1, 3}, {1, 4, 0, 1, 0, 3}, {2, 4, 1, 2, 1, 3}, {3, 4, 0, 1, 2, 3}};
   for (int rank = 0; rank < 4; ++rank) {
-    const auto variables = captured::with_pmix(captured::step(tasks[rank], "ma[1-3]", "1,2,1", 4, "arbitrary"), rank);
-    expect_placement(placed(variables, pmix_job(rank, hosts)), expected[rank]);
+    const auto variables = captured::step(tasks[rank], "ma[1-3]", "1,2,1", 4, "arbitrary");
+    expect_placement(placed(variables), expected[rank]);
+    const auto with_pmix = captured::with_pmix(variables, rank);
+    EXPECT_FALSE(needs_server(with_pmix, Launcher::kPmix));
+    expect_placement(placed(with_pmix), expected[rank]);
+    EXPECT_THAT(placed(with_pmix).hosts, ElementsAre("ma1", "ma2", "ma3"));
   }
 }
 
@@ -73,6 +88,7 @@ TEST(PlacementTest, EvenStepOfThreeNodes) {  // capture E
 TEST(PlacementTest, HeterogeneousStep) {  // capture F: ids restart in each component, ranks don't
   const std::vector<std::string> hosts = {"ma1", "ma1", "ma2"};
   const auto variables = captured::with_pmix(captured::step({2, 0, 1, "2"}, "ma2", "2,1", 3), 2);
+  EXPECT_TRUE(needs_server(variables, Launcher::kPmix)) << "a component's variables name its own nodes only";
   expect_placement(placed(variables, pmix_job(2, hosts)), {2, 3, 0, 1, 1, 2});
 }
 
@@ -87,7 +103,9 @@ TEST(PlacementTest, BatchScriptItselfIsAlone) {  // capture G
 
 TEST(PlacementTest, MpiexecInABatchScriptIgnoresStaleSlurmVariables) {  // capture H
   const auto variables = captured::with_open_mpi(captured::batch_script(), 1, 2, 1, 2);
-  expect_placement(placed(variables, pmix_job(1, {"ma1", "ma1"}, "10616833")), {1, 2, 1, 2, 0, 1});
+  EXPECT_FALSE(needs_server(variables, Launcher::kPmix)) << "the variables describe a job of one node";
+  expect_placement(placed(variables), {1, 2, 1, 2, 0, 1});
+  EXPECT_EQ(placed(variables).source, "PMIx 10616833");
 }
 
 TEST(PlacementTest, AllocationShellIsAlone) {  // capture I
@@ -101,10 +119,13 @@ TEST(PlacementTest, MpirunInAnAllocationIgnoresTheDaemonsStep) {  // capture J
   expect_placement(placed(variables, pmix_job(3, {"ma1", "ma1", "ma2", "ma2"}, "10616833")), {3, 4, 1, 2, 1, 2});
 }
 
-TEST(PlacementTest, NodesWithOneHostNameAreToldApartByTheServersNames) {  // capture K
+TEST(PlacementTest, NodesWithOneHostNameAreToldApartByTheLaunchersNames) {  // capture K
   auto variables = captured::with_pmix(captured::step({1, 0, 1, "1"}, "ma[1-2]", "1(x2)", 2), 1);
   variables.set("PMIX_HOSTNAME", "vm");
-  expect_placement(placed(variables, pmix_job(1, {"ma1", "ma2"})), {1, 2, 0, 1, 1, 2});
+  expect_placement(placed(variables), {1, 2, 0, 1, 1, 2});
+  EXPECT_THAT(placed(variables).hosts, ElementsAre("ma1", "ma2"));
+  const auto by_mpiexec = captured::with_open_mpi(Variables(), 1, 2, 0, 1);
+  expect_placement(placed(by_mpiexec, pmix_job(1, {"ma1", "ma2"}, "10616833")), {1, 2, 0, 1, 1, 2});
 }
 
 TEST(PlacementTest, SlurmsOwnPmiServerLeavesPlacesToSlurm) {  // capture L
@@ -119,7 +140,11 @@ TEST(PlacementTest, SlurmsOwnPmiServerLeavesPlacesToSlurm) {  // capture L
 TEST(PlacementTest, HydraKnowsTheRanksOfItsNode) {
   const auto variables = captured::hydra(Variables(), 3, 4, 1, 2);
   ASSERT_EQ(innermost_launcher(variables, kOpen), Launcher::kPmi);
+  EXPECT_TRUE(needs_server(variables, Launcher::kPmi)) << "where is the other node?";
   expect_placement(find_placement(variables, Launcher::kPmi, {}), {3, 4, 1, 2, 1, 2});
+  const auto one_node = captured::hydra(Variables(), 1, 2, 1, 2);
+  EXPECT_FALSE(needs_server(one_node, Launcher::kPmi));
+  expect_placement(find_placement(one_node, Launcher::kPmi, {}), {1, 2, 1, 2, 0, 1});
 }
 
 TEST(PlacementTest, HydrasServerTellsTheWholeLayout) {
@@ -203,6 +228,7 @@ TEST(PlacementTest, FluxTellsTheNodesThroughItsServerAlsoInsideASlurmStep) {
   }
   variables.set("FLUX_TASK_RANK", "2");
   ASSERT_EQ(innermost_launcher(variables, kOpen), Launcher::kPmi);
+  EXPECT_TRUE(needs_server(variables, Launcher::kPmi));
   const ServerJob job{"f1", 2, {0, 0, 1, 1}, {"a", "a", "b", "b"}};
   expect_placement(find_placement(variables, Launcher::kPmi, job), {2, 4, 0, 2, 1, 2});
 }
@@ -210,9 +236,13 @@ TEST(PlacementTest, FluxTellsTheNodesThroughItsServerAlsoInsideASlurmStep) {
 TEST(PlacementTest, AStaleRankOfTheSameStepIsAConflictThatNamesBothValues) {
   auto variables = captured::with_pmix(captured::step({2, 0, 1, "2,3"}, "ma[1-2]", "2(x2)", 4), 2);
   variables.set("SLURM_PROCID", "0");
-  const auto here = placed(variables, pmix_job(2, {"ma1", "ma1", "ma2", "ma2"}));
+  const auto here = placed(variables);
   EXPECT_EQ(here.rank, 2);
   EXPECT_THAT(here.conflicts, ElementsAre("PMIx slurm.pmix.7.0 says rank 2, but SLURM_PROCID is 0"));
+  auto without_pmix = captured::step({2, 0, 1, "2,3"}, "ma[1-2]", "2(x2)", 4);
+  without_pmix.set("SLURM_PROCID", "0");
+  EXPECT_EQ(placed(without_pmix).rank, 2);
+  EXPECT_THAT(placed(without_pmix).conflicts, ElementsAre("Slurm step 7.0 says rank 2, but SLURM_PROCID is 0"));
 }
 
 TEST(PlacementTest, AnotherStepsVariablesAreAConflict) {

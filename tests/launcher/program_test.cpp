@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "launcher/facts/find_program.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -13,10 +14,8 @@ namespace fs = std::filesystem;
 class ProgramTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    root_ = fs::temp_directory_path() / ("mn_program_test_" + std::to_string(getpid()));
     for (const char* folder : {"here/jobs/mnist", "build/jobs", "bin"}) fs::create_directories(root_ / folder);
   }
-  void TearDown() override { fs::remove_all(root_); }
 
   fs::path put(const std::string& name, bool executable = true) {
     const fs::path file = root_ / name;
@@ -36,7 +35,8 @@ class ProgramTest : public ::testing::Test {
     return 0;
   }
 
-  fs::path root_;
+  test::TemporaryFolder folder_;
+  const fs::path root_ = folder_.path();
 };
 
 TEST_F(ProgramTest, AFolderOfThatNameIsPassedOver) {
@@ -44,13 +44,28 @@ TEST_F(ProgramTest, AFolderOfThatNameIsPassedOver) {
   EXPECT_EQ(find("jobs/mnist"), built);
 }
 
-TEST_F(ProgramTest, TheCurrentFolderComesFirstThenMnlaunchsOwnThenPath) {
-  const auto in_path = put("bin/tool");
-  EXPECT_EQ(find("tool"), in_path);
-  const auto beside = put("build/tool");
-  EXPECT_EQ(find("tool"), beside);
-  const auto local = put("here/tool");
-  EXPECT_EQ(find("tool"), local);
+TEST_F(ProgramTest, ANameWithASlashIsLookedUpHereThenBesideMnlaunch) {
+  const auto beside = put("build/jobs/tool");
+  EXPECT_EQ(find("jobs/tool"), beside);
+  const auto local = put("here/jobs/tool");
+  EXPECT_EQ(find("jobs/tool"), local);
+  const auto here = put("here/tool");
+  EXPECT_EQ(find("./tool"), here);
+}
+
+TEST_F(ProgramTest, ANameWithoutASlashIsNeverAFileOfTheCurrentFolder) {
+  put("here/python");
+  try {
+    static_cast<void>(find("python"));
+    ADD_FAILURE() << "found";
+  } catch (const ProgramError& error) {
+    EXPECT_EQ(error.exit_code(), 127);
+    EXPECT_NE(std::string(error.what()).find("./python is the one of the current folder"), std::string::npos);
+  }
+  const auto beside = put("build/python");
+  EXPECT_EQ(find("python"), beside);
+  const auto in_path = put("bin/python");
+  EXPECT_EQ(find("python"), in_path);
 }
 
 TEST_F(ProgramTest, PathIsNotSearchedForNamesWithASlash) {
@@ -61,9 +76,8 @@ TEST_F(ProgramTest, PathIsNotSearchedForNamesWithASlash) {
 
 TEST_F(ProgramTest, ExitStatusesAreThoseOfShells) {
   EXPECT_EQ(exit_code_of("absent"), 127);
-  if (getuid() != 0) put("here/data", false);
   fs::permissions(put("here/data"), fs::perms::owner_read);
-  EXPECT_EQ(exit_code_of("data"), 126);
+  EXPECT_EQ(exit_code_of("./data"), 126);
   EXPECT_EQ(exit_code_of((root_ / "here/data").string()), 126);
 }
 

@@ -15,9 +15,31 @@ one_line() {
   [ "$(grep -c '^mnlaunch: ' err)" = 1 ] || fail "not one line: $(cat err)"
   grep -q -e "$1" err || fail "no \"$1\" in: $(cat err)"
 }
+# step COMMAND…: two tasks of one node, as srun --mpi=none starts them; $N is the task's number. Their output is in out
+# and err, their exit statuses in exit.0 and exit.1.
+step() {
+  local n
+  steps=$((steps + 1))
+  for n in 0 1; do
+    (
+      export N=$n SLURM_JOB_ID=$$ SLURM_STEP_ID=$steps SLURM_PROCID=$n SLURM_LOCALID=$n SLURM_NODEID=0 SLURM_GTIDS=0,1
+      export SLURM_NTASKS=2 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NUM_NODES=1
+      seen=0
+      timeout 60 "$@" >out.$n 2>err.$n || seen=$?
+      echo $seen >exit.$n
+    ) &
+  done
+  wait
+  cat out.0 out.1 >out
+  cat err.0 err.1 >err
+}
+steps=0
 run="mpiexec --oversubscribe -n 3"
 
 ! ldd "$mnlaunch" | grep -Ei 'libmpi|libpmix|torch|cuda|nccl|nvidia' || fail 'mnlaunch links what it must not'
+
+status 0 "$mnlaunch" --version
+[[ $(cat out) =~ ^mnlaunch\ [0-9.]+,\ built\ with\ (Open\ MPI|MPICH|Intel\ MPI|MVAPICH2)\ [0-9.]+ ]] || fail "--version: $(cat out)"
 
 status 0 "$mnlaunch" true
 [ ! -s out ] && [ ! -s err ] || fail "not silent: $(cat out err)"
@@ -41,6 +63,15 @@ status 2 $run "$mnlaunch" --shwo true
 one_line 'unknown option --shwo; did you mean --show?'
 status 127 $run "$mnlaunch" no-such-program
 one_line 'no-such-program'
+# A file of the current folder is not taken for a program of PATH.
+printf '#!/bin/sh\necho of the current folder\n' | tee true >only-here
+chmod +x true only-here
+status 0 "$mnlaunch" true
+[ ! -s out ] || fail "./true instead of true: $(cat out)"
+status 127 "$mnlaunch" only-here
+one_line './only-here is the one of the current folder'
+status 0 "$mnlaunch" ./only-here
+rm true only-here
 : >data
 status 126 $run "$mnlaunch" ./data
 one_line 'not executable'
@@ -57,6 +88,34 @@ unrunnable() {
 unrunnable '#!/no/such/interpreter\n' 'the interpreter of its first line, #!/no/such/interpreter, is not on this node; '
 unrunnable '#!/bin/sh\r\necho\r\n' 'its lines end as on Windows; convert it'
 unrunnable 'echo\n' 'it is neither a program for this processor nor a script; '
+
+# together STATUS COMMAND…: rank N of three runs COMMAND with $N set; all end with STATUS, and there is one line in all.
+together() {
+  local wanted=$1
+  shift
+  rm -f exit.*
+  # shellcheck disable=SC2016
+  $run sh -c 'N=$OMPI_COMM_WORLD_RANK; export N; "$@"; echo $? >"exit.$N"' - "$@" >out 2>err || true
+  [ "$(cat exit.0 exit.1 exit.2)" = $wanted$'\n'$wanted$'\n'$wanted ] || fail "$*: statuses $(cat exit.*): $(cat out err)"
+}
+printf '#!/no/such/interpreter\n' >script
+together 126 "$mnlaunch" ./script
+one_line '^mnlaunch: cannot run .*/script: the interpreter of its first line'
+together 126 "$mnlaunch" --check off ./script
+one_line '^mnlaunch: rank 0 on .*: cannot run .*/script: the interpreter of its first line'
+: >rank-1
+mkdir -p rank-0 rank-2
+# shellcheck disable=SC2016
+together 2 sh -c 'exec "$0" --output "rank-$N/logs" true' "$mnlaunch"
+one_line '^mnlaunch: rank 1 on .*: --output: cannot make rank-1/logs'
+rm -r rank-?
+
+# Nothing is open in the program that its launcher did not open.
+$run sh -c 'ls -l /proc/self/fd | sed "s/.* -> //; s/[0-9][0-9]*//g" | sort' | sort >bare.fds
+$run "$mnlaunch" sh -c 'ls -l /proc/self/fd | sed "s/.* -> //; s/[0-9][0-9]*//g" | sort' | sort >through.fds
+cmp bare.fds through.fds || fail "left open: $(diff bare.fds through.fds)"
+# shellcheck disable=SC2016
+[ "$($run "$mnlaunch" sh -c 'echo "${PMIX_MCA_gds-}"' | sort -u)" = '' ] || fail 'PMIX_MCA_gds is set'
 status 2 "$mnlaunch" --output '' true
 one_line '--output is empty'
 status 2 env SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_TASKS_PER_NODE=2 \
@@ -66,6 +125,90 @@ one_line 'list of nodes is malformed'
 status 0 $run "$mnlaunch" --output logs sh -c 'echo out $RANK; echo err $RANK >&2'
 [ "$(cat logs/rank-000[0-2].out)" = $'out 0\nout 1\nout 2' ] || fail "--output: $(ls logs)"
 [ "$(cat logs/rank-000[0-2].err)" = $'err 0\nerr 1\nerr 2' ] || fail '--output, standard error'
+
+# A pattern; a job that Slurm starts again appends, and so do ranks that write one file.
+for _ in 1 2; do status 0 env SLURM_JOB_ID=7 $run "$mnlaunch" --output 'logs/%j/%r.%t' sh -c 'echo out $RANK; echo err $RANK >&2'; done
+[ "$(cat logs/7/[0-2].out)" = $'out 0\nout 1\nout 2' ] || fail "--output, pattern: $(ls -R logs)"
+status 0 env SLURM_JOB_ID=7 SLURM_RESTART_COUNT=1 "$mnlaunch" --output 'logs/%j/%r.%t' echo again
+[ "$(cat logs/7/0.out)" = $'out 0\nagain' ] || fail "--output of a job that was started again: $(cat logs/7/0.out)"
+status 0 env SLURM_RESTART_COUNT=1 "$mnlaunch" --output logs echo again
+[ "$(cat logs/rank-0000.out)" = $'out 0\nagain' ] || fail "--output DIR of a job that was started again"
+for _ in 1 2; do status 0 "$mnlaunch" --append --output logs/appended echo once; done
+[ "$(cat logs/appended/rank-0000.out)" = $'once\nonce' ] || fail '--append'
+status 0 $run "$mnlaunch" --label --output 'logs/%j.txt' sh -c 'echo out $RANK; printf "no line end" >&2'
+[ "$(sort logs/0.txt)" = "$(for r in 0 1 2; do printf '%s: no line end\n%s: out %s\n' $r $r $r; done)" ] || fail "--label: $(cat logs/0.txt)"
+status 2 $run "$mnlaunch" --output '%x' true
+one_line '--output "%x" has %x: use %r'
+
+# With --label mnlaunch stays, and ends as the program does; signals reach the program.
+status 5 "$mnlaunch" --label sh -c 'echo a; exit 5'
+[ "$(cat out)" = '0: a' ] || fail "--label: $(cat out)"
+status 143 "$mnlaunch" --label sh -c 'kill -TERM $$'
+"$mnlaunch" --label sh -c 'trap "echo caught; exit 7" USR1; echo ready; while true; do sleep 0.1; done' >out 2>err &
+labeled=$!
+for _ in $(seq 300); do ! grep -q ready out || break; sleep 0.1; done
+kill -USR1 $labeled
+seen=0
+wait $labeled || seen=$?
+[ $seen = 7 ] && grep -q '^0: caught$' out || fail "a signal under --label: status $seen, $(cat out err)"
+"$mnlaunch" --label sh -c 'echo $$; exec sleep 60' >out 2>err &
+labeled=$!
+for _ in $(seq 300); do [ ! -s out ] || break; sleep 0.1; done
+kill -9 $labeled
+wait $labeled || true
+for _ in $(seq 100); do kill -0 "$(sed 's/0: //' out)" 2>/dev/null || break; sleep 0.1; done
+! kill -0 "$(sed 's/0: //' out)" 2>/dev/null || fail 'the program outlives mnlaunch --label'
+
+# Single checks, by option and by variable.
+status 78 "$mnlaunch" --check-file absent true
+one_line 'error \[files\]'
+status 0 "$mnlaunch" --check-file absent --skip files true
+[ ! -s err ] || fail "--skip: $(cat err)"
+status 0 env MNLAUNCH_OPTIONS='--warn files' "$mnlaunch" --check-file absent true
+one_line 'warning \[files\]'
+status 2 $run "$mnlaunch" --skip flies true
+one_line '--skip flies: there is no such check; there are .*files'
+status 2 env MNLAUNCH_OPTIONS='--chek off' $run "$mnlaunch" true
+one_line 'MNLAUNCH_OPTIONS: unknown option --chek; did you mean --check?'
+
+# Cores and memory by hand.
+cpu=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\).*/\1/p' /proc/self/status)
+status 0 $run "$mnlaunch" --cpu-map "$cpu:$cpu:$cpu" --skip affinity grep Cpus_allowed_list /proc/self/status
+[ "$(sed 's/.*\t//' out | sort -u)" = "$cpu" ] || fail "--cpu-map: $(cat out err)"
+status 78 $run "$mnlaunch" --cpu-map "$cpu" true
+one_line 'error \[affinity\] .*--cpu-map has 1 lists of CPUs for 3 ranks'
+status 0 "$mnlaunch" --bind-threads sh -c 'echo $OMP_PLACES $OMP_PROC_BIND'
+[ "$(cat out)" = 'cores close' ] || fail "--bind-threads: $(cat out)"
+if grep -q '^Mems_allowed_list' /proc/self/status && [ -e /sys/devices/system/node/node0 ]; then
+  status 0 "$mnlaunch" --mem-bind local sh -c 'grep -c bind: /proc/self/numa_maps || [ ! -e /proc/self/numa_maps ]'
+fi
+
+# The nearest network card, of a recorded machine whose ports are made up.
+mkdir -p hardware/sys/class/infiniband hardware/proc hardware/dev/shm
+for nic in 0 1 2 3 4 5; do
+  mkdir -p hardware/sys/class/infiniband/mlx5_$nic/ports/1
+  echo '4: ACTIVE' >hardware/sys/class/infiniband/mlx5_$nic/ports/1/state
+done
+# shellcheck disable=SC2016
+nic_of() {
+  status 0 env HWLOC_XMLFILE="$MN_SOURCE_DIR/tests/launcher/topologies/h200x4-turin.xml" MN_HARDWARE_ROOT="$work/hardware" \
+    "$mnlaunch" --check off --bind none "$@" sh -c 'echo "$MN_NIC ${UCX_NET_DEVICES-none} ${NCCL_IB_HCA-none}"'
+}
+nic_of
+[[ $(cat out) =~ ^mlx5_[0-9]\ none\ none$ ]] || fail "MN_NIC: $(cat out err)"
+nic_of --bind-nic
+[[ $(cat out) =~ ^(mlx5_[0-9])\ (mlx5_[0-9]):1\ =(mlx5_[0-9]):1$ ]] && [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ] ||
+  fail "--bind-nic: $(cat out err)"
+UCX_NET_DEVICES=mine nic_of --bind-nic
+[[ $(cat out) =~ \ mine\ =mlx5 ]] || fail "--bind-nic overrides the user: $(cat out err)"
+
+# Programs of one machine that start at once do not take one port.
+for _ in 1 2 3; do
+  # shellcheck disable=SC2016
+  status 0 "$mnlaunch" sh -c 'echo $MASTER_PORT'
+  cat out >>alone.ports
+done
+[ "$(sort -u alone.ports | wc -l)" -gt 1 ] || fail "without a launcher all have the port $(sort -u alone.ports)"
 
 status 0 $run "$mnlaunch" --dry-run --json sh -c 'echo started'
 python3 -c 'import json,sys; d=json.load(open("out")); assert [r["rank"] for r in d["placement"]] == [0,1,2], d' ||
@@ -81,6 +224,30 @@ if [ -e "$fake/libnvidia-ml.so.1" ]; then
   [ "$(sort out)" = $'0 cuda:0 all\n1 cuda:1 all\n2 cuda:2 all' ] || fail "MN_DEVICE: $(cat out err)"
   status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=3 $run "$mnlaunch" --gpu-visibility one sh -c "$tell"
   [ "$(sort out)" = $'0 cuda:0 GPU-abc0\n1 cuda:0 GPU-abc1\n2 cuda:0 GPU-abc2' ] || fail "--gpu-visibility: $(cat out err)"
+  # torch.cuda.set_device(LOCAL_RANK) selects the rank's own GPU whatever it sees.
+  # shellcheck disable=SC2016
+  torch='echo "$RANK $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $GROUP_WORLD_SIZE $MN_INTRA_RANK ${CUDA_VISIBLE_DEVICES-all}"'
+  status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=3 $run "$mnlaunch" sh -c "$torch"
+  [ "$(sort out)" = $'0 0 3 0 1 0 all\n1 1 3 0 1 1 all\n2 2 3 0 1 2 all' ] || fail "LOCAL_RANK: $(cat out err)"
+  status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=3 $run "$mnlaunch" --gpu-visibility one sh -c "$torch"
+  [ "$(sort out)" = $'0 0 1 0 3 0 GPU-abc0\n1 0 1 1 3 1 GPU-abc1\n2 0 1 2 3 2 GPU-abc2' ] ||
+    fail "LOCAL_RANK with one GPU visible: $(cat out err)"
+  # shellcheck disable=SC2016
+  status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=3 $run sh -c \
+    'CUDA_VISIBLE_DEVICES=$OMPI_COMM_WORLD_RANK exec "$0" sh -c "$1"' "$mnlaunch" "$torch"
+  [ "$(sort out)" = $'0 0 1 0 3 0 0\n1 0 1 1 3 1 1\n2 0 1 2 3 2 2' ] || fail "LOCAL_RANK of a scheduler's GPU: $(cat out err)"
+  # Without PMIx too, GPUs that the scheduler gave to one rank each are not taken for those of all.
+  # shellcheck disable=SC2016
+  LD_LIBRARY_PATH=$fake MN_FAKE_GPUS=2 step sh -c 'CUDA_VISIBLE_DEVICES=$N exec "$0" sh -c "$1"' "$mnlaunch" "$torch"
+  [ "$(cat out)" = $'0 0 1 0 2 0 0\n1 0 1 1 2 1 1' ] || fail "a step without PMIx, GPU for each rank: $(cat out err)"
+  LD_LIBRARY_PATH=$fake MN_FAKE_GPUS=2 step "$mnlaunch" sh -c "$tell"
+  [ "$(sort out)" = $'0 cuda:0 all\n1 cuda:1 all' ] || fail "a step without PMIx, two GPUs: $(cat out err)"
+  # Instances of one GPU: CUDA shows a process one of them, so each rank gets its own.
+  status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=1 MN_FAKE_MIG=1 mpiexec --oversubscribe -n 2 "$mnlaunch" sh -c "$tell"
+  [ "$(sort out)" = $'0 cuda:0 MIG-00000\n1 cuda:0 MIG-00001' ] || fail "instances of a GPU: $(cat out err)"
+  # NCCL's plugin is looked up, and its code does not run here.
+  status 0 env LD_LIBRARY_PATH="$fake:$fake/plugin" MN_FAKE_GPUS=1 MN_TEST_LOADED="$work/loaded" "$mnlaunch" true
+  [ -e "$fake/plugin/libnccl-net.so" ] && [ ! -e loaded ] || fail 'code of libnccl-net.so ran in mnlaunch'
   status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=2 $run "$mnlaunch" sh -c "$tell"
   one_line 'warning \[devices\] .*2 ranks share GPUs with others; .*--oversubscribe-gpu'
   [ "$(sort out)" = $'0 cuda:0 all\n1 cuda:1 all\n2 cuda:0 all' ] || fail "shared GPUs: $(cat out err)"
@@ -105,33 +272,64 @@ one_line 'torchrun started this process'
 status 1 env PMIX_NAMESPACE=gone PMIX_RANK=1 PMIX_SERVER_URI2='gone.0;tcp4://127.0.0.1:9' "$mnlaunch" true
 one_line 'rank 1 on .*; unset the PMIX_\* variables'
 
-# Launchers that mnlaunch can't talk to tell the place in their variables.
+# Launchers that mnlaunch can't talk to tell the place in their variables. The ranks of a node find each other.
+# pmi RANK LOCAL_RANK COMMAND…: a rank of four on two nodes.
+pmi() { env PMI_RANK="$1" PMI_SIZE=4 PMI_LOCAL_RANK="$2" PMI_LOCAL_SIZE=2 PMI_JOBID="$$" timeout 60 "${@:3}"; }
+# shellcheck disable=SC2016
 tell='echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $GROUP_WORLD_SIZE'
-status 0 env PMI_RANK=3 PMI_SIZE=4 PMI_LOCAL_RANK=1 PMI_LOCAL_SIZE=2 "$mnlaunch" sh -c "$tell"
-[ "$(cat out)" = '3 4 1 2 1 2' ] || fail "PMI without a server: $(cat out err)"
-status 0 env PMI_RANK=0 PMI_SIZE=4 PMI_LOCAL_RANK=0 PMI_LOCAL_SIZE=2 "$mnlaunch" true
-one_line 'the nodes were not compared'
+for first in 0 2; do
+  pmi $first 0 "$mnlaunch" sh -c "$tell" >out.0 2>err.0 &
+  pmi $((first + 1)) 1 "$mnlaunch" sh -c "$tell" >out.1 2>err.1 || fail "variables alone: $(cat err.1)"
+  wait $! || fail "variables alone: $(cat err.0)"
+  [ "$(cat out.0 out.1)" = "$first 4 0 2 $((first / 2)) 2"$'\n'"$((first + 1)) 4 1 2 $((first / 2)) 2" ] ||
+    fail "variables alone: $(cat out.0 out.1)"
+  cat err.0 err.1 >err
+  if [ $first = 0 ]; then one_line 'the nodes were not compared'; else [ ! -s err ] || fail "variables alone: $(cat err)"; fi
+done
 status 2 env PMI_RANK=3 PMI_SIZE=4 "$mnlaunch" true
 one_line 'PMI_[A-Z_]* is not set\|MPI_LOCAL[A-Z]* is not set'
 
+step "$mnlaunch" sh -c "$tell"
+[ "$(cat out)" = $'0 2 0 2 0 1\n1 2 1 2 0 1' ] && [ ! -s err ] || fail "a step without PMIx: $(cat out err)"
+# shellcheck disable=SC2016
+step sh -c 'exec "$0" --check-file "of-$N" true' "$mnlaunch"
+[ "$(cat exit.0 exit.1)" = $'78\n78' ] || fail "a check of rank 0 alone: $(cat exit.0 exit.1 err)"
+
 # Flux: a PMI server that knows the nodes, and no variables about them.
 cat >flux.py <<'FLUX'
-import os, socket, subprocess, sys
-ours, theirs = socket.socketpair()
-child = subprocess.Popen(sys.argv[1:], pass_fds=[theirs.fileno()],
-                         env=dict(os.environ, PMI_FD=str(theirs.fileno()), PMI_RANK="1", PMI_SIZE="2",
-                                  FLUX_TASK_RANK="1", FLUX_JOB_SIZE="2", FLUX_TASK_LOCAL_ID="1"))
-theirs.close()
-answers = {"init": "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0", "get_my_kvsname": "cmd=my_kvsname kvsname=f1",
-           "get": "cmd=get_result rc=0 value=(vector,(0,1,2))", "finalize": "cmd=finalize_ack rc=0"}
-for line in ours.makefile("r"):
-    ours.sendall((answers[line.split()[0].removeprefix("cmd=")] + "\n").encode())
-sys.exit(child.wait())
+import os, socket, subprocess, sys, threading
+size = int(sys.argv[1])
+def start(rank):
+    ours, theirs = socket.socketpair()
+    child = subprocess.Popen(sys.argv[2:], pass_fds=[theirs.fileno()],
+                             env=dict(os.environ, PMI_FD=str(theirs.fileno()), PMI_RANK=str(rank), PMI_SIZE=str(size),
+                                      FLUX_TASK_RANK=str(rank), FLUX_JOB_SIZE=str(size), FLUX_TASK_LOCAL_ID=str(rank)))
+    theirs.close()
+    threading.Thread(target=serve, args=(ours,), daemon=True).start()
+    return child
+def serve(ours):
+    keys = {"PMI_process_mapping": f"(vector,(0,1,{size}))"}
+    for line in ours.makefile("r"):
+        fields = dict(word.split("=", 1) for word in line.split())
+        if fields["cmd"] == "put":
+            keys[fields["key"]] = fields["value"]
+        found = keys.get(fields.get("key"))
+        answers = {"init": "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
+                   "get_my_kvsname": "cmd=my_kvsname kvsname=f%d" % os.getpid(), "put": "cmd=put_result rc=0",
+                   "get": "cmd=get_result rc=0 value=" + found if found else "cmd=get_result rc=-1 value=unknown",
+                   "barrier_in": "cmd=barrier_out rc=0", "finalize": "cmd=finalize_ack rc=0"}
+        ours.sendall((answers[fields["cmd"]] + "\n").encode())
+        if fields["cmd"] == "finalize":
+            print("finalized", file=sys.stderr, flush=True)
+children = [start(rank) for rank in range(int(os.environ.get("FIRST", 0)), size)]
+statuses = [child.wait() for child in children]
+sys.exit(max(statuses))
 FLUX
-status 0 python3 flux.py "$mnlaunch" sh -c "$tell"
-[ "$(cat out)" = '1 2 1 2 0 1' ] && [ ! -s err ] || fail "Flux: $(cat out err)"
-sed -i 's/PMI_SIZE="2"/PMI_SIZE="1"/' flux.py
-status 2 python3 flux.py "$mnlaunch" true
+status 0 python3 flux.py 2 "$mnlaunch" sh -c "$tell"
+[ "$(sort out)" = $'0 2 0 2 0 1\n1 2 1 2 0 1' ] || fail "Flux: $(cat out err)"
+# What Flux says of rank 1 cannot be true of a job of one.
+sed -i 's/_RANK=str(rank)/_RANK="1"/g' flux.py
+status 2 python3 flux.py 1 "$mnlaunch" true
 one_line '^mnlaunch: rank 1 on '
 
 # A second mnlaunch in one job does not take the facts of the first for its own.
@@ -142,9 +340,14 @@ status 0 $run sh -c '"$0" true; exec "$0" --show echo second' "$mnlaunch"
 status 78 env MN_LAUNCH_TIMEOUT=2 $run sh -c '[ "$OMPI_COMM_WORLD_RANK" = 1 ] && exec sleep 20; exec '"$mnlaunch"' true'
 one_line 'rank 1 of 3 did not arrive in 2 s'
 
+# The rank that speaks may be the last to give up: here rank 0 comes late.
+status 78 env MN_LAUNCH_TIMEOUT=2 $run sh -c 'case $OMPI_COMM_WORLD_RANK in 2) exec sleep 30 ;; 0) sleep 1.5 ;; esac; exec '"$mnlaunch"' true'
+one_line 'rank 2 of 3 did not arrive in 2 s'
+
 # A PMIx server that hangs is named, and nothing hangs with it.
 cat >stopped.sh <<'STOPPED'
 kill -STOP $PPID
+unset OMPI_COMM_WORLD_LOCAL_SIZE  # else the variables tell all, and no server is asked
 "$1" true 2>stopped.err
 echo $? >stopped.status
 STOPPED
@@ -157,8 +360,8 @@ wait $mpiexec || true
   fail "a server that hangs: status $(cat stopped.status), $(cat stopped.err)"
 
 # MPI_Init of the program is not lost by a server that notes late that mnlaunch has finalized PMIx.
-status 0 env LD_PRELOAD="$MN_BUILD_DIR/tests/libmn_late_server.so" mpiexec --oversubscribe -n 3 env -u LD_PRELOAD \
-  "$mnlaunch" "$MN_BUILD_DIR/mnlaunch-selftest"
+status 0 env LD_PRELOAD="$MN_BUILD_DIR/tests/libmn_late_server.so" mpiexec --oversubscribe -n 3 \
+  env -u LD_PRELOAD -u OMPI_COMM_WORLD_LOCAL_SIZE "$mnlaunch" "$MN_BUILD_DIR/mnlaunch-selftest"
 
 if command -v mpiexec.hydra >/dev/null; then
   status 0 mpiexec.hydra -n 3 "$mnlaunch" sh -c 'echo $RANK $WORLD_SIZE'

@@ -6,7 +6,7 @@
 #include <zlib.h>
 
 #include <mn/core/file.hpp>
-#include <mn/nn/exported/zip_archive.hpp>
+#include <mn/nn/exported/archive.hpp>
 
 namespace mn::test {
 namespace {
@@ -75,7 +75,7 @@ std::string model_file(const std::string& name) { return read_file(std::string(M
 
 Records records_of(const std::string& name) {
   const std::string bytes = model_file(name + ".pt2");
-  const exported::ZipArchive archive(bytes, name);
+  const exported::Archive archive(bytes, name);
   Records records;
   const auto take = [&](const std::string& record) { records[record] = archive.record(record); };
   for (const char* record : {"byteorder", "models/model.json", "data/weights/model_weights_config.json",

@@ -1,7 +1,8 @@
 // One data-parallel training step of ResNet-50 on simulated ranks (SimGrid's SMPI). The reductions are mn's own code on
-// real data, whose sums are checked; computation is simulated time; stages within a node are messages over the node's
-// simulated buses, since GPUs share no memory with the CPU. What it leaves out: stragglers, the time of additions, a
-// network card's and MPI's own protocols, copies between GPU and host.
+// real data, whose sums are checked: OrderedReducer, and the schedule of pieces and slices that NodeReducer runs.
+// Computation is simulated time; what NodeReducer does in shared memory are messages over the node's simulated buses.
+// What it leaves out: stragglers, the time of additions, a network card's and MPI's own protocols, copies between GPU
+// and host.
 //
 // step_model ALGORITHM SCALE STEP_SECONDS OVERLAP
 //   ALGORITHM        flat, hierarchical or two_dimensional
@@ -11,7 +12,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <optional>
 #include <string>
@@ -23,6 +23,7 @@
 #include <mn/comm/bucket.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/ordered_reducer.hpp>
+#include <mn/comm/slice_exchange.hpp>
 #include <mn/comm/topology.hpp>
 #include <mn/core/log.hpp>
 
@@ -37,8 +38,8 @@ void log(Severity /*severity*/, std::string_view message) {
 
 namespace {
 
-constexpr std::size_t kBucketBytes = 25 << 20;
-constexpr std::size_t kFirstBucketBytes = 1 << 20;
+constexpr std::size_t kBucketBytes = 4 << 20;  // the optimizer's, before it tunes them
+constexpr std::size_t kFirstBucketBytes = kBucketBytes / 4;
 constexpr Reduction kSum{DType::kFloat32, ReduceOp::kSum};
 
 struct Options {
@@ -55,9 +56,6 @@ std::size_t network_slice(int ranks, std::size_t scale) {
   return std::max<std::size_t>(bytes / sizeof(float) / scale, 1);
 }
 
-/// On a node's buses: what a GPU takes at a time is not bound by a CPU's cache.
-std::size_t bus_slice(std::size_t scale) { return (4 << 20) / sizeof(float) / scale; }
-
 /// "n12-g3" is GPU 3 of node n12.
 std::string simulated_node() {
   char name[MPI_MAX_PROCESSOR_NAME] = {};
@@ -67,23 +65,89 @@ std::string simulated_node() {
   return host.substr(0, host.find('-'));
 }
 
-/// The ranks that communicate, and the algorithms between them, made of mn's reducers.
+/// A node's ranks, each with its buffer: what NodeReducer does through shared memory, by messages over the buses.
+class BusNode final : public SliceExchange::Node {
+ public:
+  BusNode(MPI_Comm node, const SliceExchange& exchange, float* data, std::size_t most)
+      : node_(node), exchange_(exchange), data_(data), most_(most) {
+    mpi_check(MPI_Comm_rank(node, &rank_));
+    mpi_check(MPI_Comm_size(node, &ranks_));
+  }
+
+  void reduce(Range piece, Range own) override {
+    received_.resize(own.length * static_cast<std::size_t>(ranks_));
+    const auto part = [&](int rank) { return received_.data() + static_cast<std::size_t>(rank) * own.length; };
+    exchange([&](int to) { return slice(to, piece); }, [&](int from) { return Part{part(from), own.length}; });
+    std::vector<const void*> inputs;
+    for (int r = 0; r < ranks_; ++r) inputs.push_back(r == rank_ ? data_ + own.first : part(r));
+    void* out = data_ + own.first;
+    reduce_in_order({&out, 1}, inputs, own.length, kSum);
+  }
+  void spread(Range piece, Range own) override {
+    exchange([&](int) { return Part{data_ + own.first, own.length}; }, [&](int from) { return slice(from, piece); });
+  }
+
+ private:
+  struct Part {
+    float* data;
+    std::size_t length;
+  };
+
+  [[nodiscard]] Part slice(int rank, Range piece) const {
+    const Range range = exchange_.slice_of(rank, most_, piece.length);
+    return {data_ + piece.first + range.first, range.length};
+  }
+  /// With every other rank at once: each has links of its own to all.
+  void exchange(const std::function<Part(int)>& sent, const std::function<Part(int)>& received) {
+    std::vector<MPI_Request> requests;
+    const auto post = [&](const Part& part, int other, auto call) {
+      if (part.length == 0) return;
+      requests.emplace_back();
+      mpi_check(call(part.data, static_cast<int>(part.length), MPI_FLOAT, other, 3, node_, &requests.back()));
+    };
+    for (int step = 1; step < ranks_; ++step) {
+      const int from = (rank_ + ranks_ - step) % ranks_;
+      post(received(from), from, [](auto... values) { return MPI_Irecv(values...); });
+    }
+    for (int step = 1; step < ranks_; ++step) {
+      const int to = (rank_ + step) % ranks_;
+      post(sent(to), to, [](auto... values) { return MPI_Isend(values...); });
+    }
+    mpi_check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE));
+  }
+
+  MPI_Comm node_;
+  const SliceExchange& exchange_;
+  float* data_;
+  std::size_t most_;
+  int rank_ = 0;
+  int ranks_ = 1;
+  std::vector<float> received_;
+};
+
+/// The ranks that communicate, and mn's reductions between them.
 class Ranks {
  public:
-  Ranks(MPI_Comm comm, std::size_t scale)
+  Ranks(MPI_Comm comm, const std::string& algorithm, std::size_t scale)
       : all_(Mpi::duplicate(comm)),
         topology_(find()),
-        node_(Mpi::split(all_.get(), topology_.inter_rank, all_.rank())),
-        peers_(Mpi::split(all_.get(), topology_.intra_rank, all_.rank())),
-        flat_(all_.get(), network_slice(all_.size(), scale)),
-        in_node_(node_.get(), bus_slice(scale)),
-        between_nodes_(peers_.get(), network_slice(peers_.size(), scale)) {}
+        node_(Mpi::split(all_.get(), topology_.inter_rank, all_.rank())) {
+    if (algorithm == "flat") {
+      flat_.emplace(all_.get(), network_slice(all_.size(), scale));
+      return;
+    }
+    const auto between = algorithm == "hierarchical" ? BetweenNodes::kLeaders : BetweenNodes::kSlices;
+    exchange_.emplace(all_.get(), topology_, between, network_slice(topology_.inter_size, scale),
+                      SliceExchange::kPieceBytes / scale);
+  }
 
   [[nodiscard]] const Topology& topology() const { return topology_; }
 
-  void allreduce(const std::string& algorithm, float* data, std::size_t count) {
-    if (algorithm == "flat") return flat_.allreduce(data, count, kSum);
-    stages(data, count, algorithm == "hierarchical");
+  void allreduce(float* data, std::size_t count) {
+    if (flat_) return flat_->allreduce(data, count, kSum);
+    const std::size_t most = std::min(count, exchange_->piece_bytes() / sizeof(float));
+    BusNode node(node_.get(), *exchange_, data, most);
+    exchange_->allreduce(reinterpret_cast<std::byte*>(data), count, most, kSum, node);
   }
 
  private:
@@ -92,33 +156,11 @@ class Ranks {
     return make_topology(all_.rank(), nodes, nodes);
   }
 
-  /// Reduce-scatter in the node; between nodes each rank its part, or the leaders everything; allgather in the node.
-  void stages(float* data, std::size_t count, bool leaders) {
-    const auto ranks = static_cast<std::size_t>(topology_.intra_size);
-    const std::size_t part = (count + ranks - 1) / ranks;  // buffers have room for the last, padded part
-    float* own = data + part * static_cast<std::size_t>(topology_.intra_rank);
-    in_node_.reduce_scatter(data, own, part, kSum);
-    const auto elements = static_cast<int>(part);
-    if (!leaders) {
-      between_nodes_.allreduce(own, part, kSum);
-    } else {
-      const bool leader = topology_.intra_rank == 0;
-      mpi_check(
-          MPI_Gather(leader ? MPI_IN_PLACE : own, elements, MPI_FLOAT, data, elements, MPI_FLOAT, 0, node_.get()));
-      if (leader) between_nodes_.allreduce(data, part * ranks, kSum);
-      mpi_check(
-          MPI_Scatter(data, elements, MPI_FLOAT, leader ? MPI_IN_PLACE : own, elements, MPI_FLOAT, 0, node_.get()));
-    }
-    mpi_check(MPI_Allgather(MPI_IN_PLACE, elements, MPI_FLOAT, data, elements, MPI_FLOAT, node_.get()));
-  }
-
   Mpi all_;
   Topology topology_;
   Mpi node_;
-  Mpi peers_;
-  OrderedReducer flat_;
-  OrderedReducer in_node_;
-  OrderedReducer between_nodes_;
+  std::optional<OrderedReducer> flat_;
+  std::optional<SliceExchange> exchange_;
 };
 
 /// The scaled gradients, cut into buckets as the optimizer cuts them.
@@ -142,8 +184,8 @@ struct Plan {
 /// Small integers, whose sums are exact.
 float value(int rank, std::size_t i) { return static_cast<float>(rank % 7 + static_cast<int>(i % 5)); }
 
-std::vector<float> gradients(int rank, const Plan& plan, std::size_t padding) {
-  std::vector<float> data(plan.total + padding);
+std::vector<float> gradients(int rank, const Plan& plan) {
+  std::vector<float> data(plan.total);
   for (std::size_t i = 0; i < plan.total; ++i) data[i] = value(rank, i);
   return data;
 }
@@ -167,7 +209,7 @@ constexpr double kForward = 1.0 / 3;  // backward takes twice as long
 /// All of backward, then one allreduce of everything.
 void plain_step(const Options& options, Ranks& ranks, std::vector<float>& data, const Plan& plan) {
   compute(options.step_seconds);
-  ranks.allreduce(options.algorithm, data.data(), plan.total);
+  ranks.allreduce(data.data(), plan.total);
 }
 
 /// The computing rank: tells its stream when a bucket is full, and waits for the last.
@@ -181,17 +223,13 @@ void computing_step(const Options& options, const Plan& plan, int stream) {
   mpi_check(MPI_Recv(&token, 1, MPI_CHAR, stream, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
 }
 
-/// Its communication stream. Buckets are reduced in a buffer of their own, with room for what stages pad them with.
-void communicating_step(const Options& options, Ranks& ranks, std::vector<float>& data, const Plan& plan,
-                        int computer) {
+/// Its communication stream.
+void communicating_step(Ranks& ranks, std::vector<float>& data, const Plan& plan, int computer) {
   char token = 0;
   std::size_t first = 0;
-  std::vector<float> bucket(*std::max_element(plan.counts.begin(), plan.counts.end()) + data.size() - plan.total);
   for (const std::size_t count : plan.counts) {
     mpi_check(MPI_Recv(&token, 1, MPI_CHAR, computer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-    std::memcpy(bucket.data(), data.data() + first, count * sizeof(float));
-    ranks.allreduce(options.algorithm, bucket.data(), count);
-    std::memcpy(data.data() + first, bucket.data(), count * sizeof(float));
+    ranks.allreduce(data.data() + first, count);
     first += count;
   }
   mpi_check(MPI_Send(&token, 1, MPI_CHAR, computer, 2, MPI_COMM_WORLD));
@@ -206,15 +244,15 @@ int run(const Options& options) {
   std::optional<Ranks> ranks;
   std::vector<float> data;
   if (!computes_only) {
-    ranks.emplace(mine.get(), options.scale);
-    data = gradients(ranks->topology().rank, plan, static_cast<std::size_t>(ranks->topology().intra_size));
+    ranks.emplace(mine.get(), options.algorithm, options.scale);
+    data = gradients(ranks->topology().rank, plan);
   }
   mpi_check(MPI_Barrier(MPI_COMM_WORLD));
   const double start = MPI_Wtime();
   if (computes_only) {
     computing_step(options, plan, rank + 1);
   } else if (options.overlap) {
-    communicating_step(options, *ranks, data, plan, rank - 1);
+    communicating_step(*ranks, data, plan, rank - 1);
   } else {
     plain_step(options, *ranks, data, plan);
   }

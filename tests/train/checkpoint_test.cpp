@@ -9,6 +9,7 @@
 #include <mn/core/json.hpp>
 #include <mn/train/checkpoint/checkpoint.hpp>
 #include <mn/train/checkpoint/checkpoint_folder.hpp>
+#include <mn/train/checkpoint/checkpoint_info.hpp>
 #include <mn/train/extensions/log_report.hpp>
 #include <mn/train/extensions/snapshot.hpp>
 
@@ -26,7 +27,11 @@ using toy::ToyOptions;
 using toy::world;
 
 Checkpoint example() {
-  return {{{"iteration", 12}}, std::string(1000, 'm'), std::string("opt\0imizer", 10), {"rank zero", "", "rank two"}};
+  return {{{"iteration", 12}},
+          std::string(1000, 'm'),
+          std::string("opt\0imizer", 10),
+          "extensions",
+          {"rank zero", "", "rank two"}};
 }
 
 /// Runs `body` on rank 0 alone; what it checks is local.
@@ -58,6 +63,7 @@ TEST(CheckpointFileTest, ReadsWhatWasWritten) {
     EXPECT_EQ(read.about, example().about);
     EXPECT_EQ(read.model, example().model);
     EXPECT_EQ(read.optimizer, example().optimizer);
+    EXPECT_EQ(read.extensions, example().extensions);
     EXPECT_EQ(read.ranks, example().ranks);
   });
 }
@@ -83,25 +89,25 @@ TEST(CheckpointFileTest, EveryDamagedByteIsFoundAndTheFileNamed) {
   });
 }
 
-TEST(CheckpointFileTest, OldOnesAreFoundByTimeAndRemoved) {
+TEST(CheckpointFileTest, OldOnesAreFoundByIterationAndRemoved) {
   const TestFolder folder(world());
   on_rank_zero([&] {
     const auto now = std::filesystem::file_time_type::clock::now();
-    // 7 was written after 100: a new run in an old folder.
-    const std::pair<int, int> ages[] = {{100, 30}, {200, 20}, {7, 10}};
+    // In the order in which a copy may write them.
+    const std::pair<int, int> ages[] = {{200, 30}, {100, 20}, {7, 10}};
     for (const auto& [iteration, age] : ages) {
       write_checkpoint(checkpoint_path(folder.path(), iteration), example());
       std::filesystem::last_write_time(checkpoint_path(folder.path(), iteration), now - std::chrono::seconds(age));
     }
     write_file(folder.path() / "snapshot_iter_9.bak", "another file");
     EXPECT_THAT(find_checkpoints(folder.path()),
-                ElementsAre(checkpoint_path(folder.path(), 7), checkpoint_path(folder.path(), 200),
-                            checkpoint_path(folder.path(), 100)));
+                ElementsAre(checkpoint_path(folder.path(), 200), checkpoint_path(folder.path(), 100),
+                            checkpoint_path(folder.path(), 7)));
     write_file(folder.path() / ".snapshot_iter_300.tmp", "half a checkpoint");
     remove_old_checkpoints(folder.path(), 2);
     EXPECT_FALSE(std::filesystem::exists(folder.path() / ".snapshot_iter_300.tmp"));
     EXPECT_THAT(find_checkpoints(folder.path()),
-                ElementsAre(checkpoint_path(folder.path(), 7), checkpoint_path(folder.path(), 200)));
+                ElementsAre(checkpoint_path(folder.path(), 200), checkpoint_path(folder.path(), 100)));
     EXPECT_TRUE(std::filesystem::exists(folder.path() / "snapshot_iter_9.bak"));
     EXPECT_THAT(find_checkpoints(folder.path() / "absent"), ElementsAre());
   });
@@ -158,6 +164,19 @@ TEST_P(ResumeTest, IsBitIdenticalToTrainingWithoutABreak) {
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, ResumeTest, testing::Bool(),
                          [](const auto& with) { return with.param ? "Momentum" : "Adam"; });
+
+TEST(CheckpointInfoTest, SaysHowFarTrainingWas) {
+  const TestFolder folder(world());
+  ToyJob job(world(), {.size = 48 * world()->size(), .trainer = {.iterations = 18, .out = folder.path()}});
+  EXPECT_EQ(job.trainer->run(), 0);
+  job.trainer->save(folder.path() / "half");
+  const CheckpointInfo info = read_checkpoint_info(folder.path() / "half");
+  EXPECT_EQ(info.iteration, 18);
+  EXPECT_EQ(info.epoch, 1);
+  EXPECT_DOUBLE_EQ(info.epoch_detail, 1.5);
+  EXPECT_EQ(info.ranks, world()->size());
+  EXPECT_THROW((void)read_checkpoint_info(folder.path() / "absent"), Error);
+}
 
 TEST(ResumeAcrossTest, AnyNumberOfRanksContinuesTheSameTraining) {
   const TestFolder folder(world());
@@ -269,6 +288,25 @@ TEST_F(AutoTest, OnlyTheNewestAreKept) {
   EXPECT_THAT(find_checkpoints(folder_.path()),
               ElementsAre(checkpoint_path(folder_.path(), 8), checkpoint_path(folder_.path(), 6)));
   EXPECT_THROW(extensions::Snapshot(0), UsageError);
+}
+
+/// A new run in the folder of one that came further: what it writes is the newest, and nothing is deleted.
+TEST_F(AutoTest, CheckpointsOfAnotherRunAreSetAside) {
+  if (world()->rank() == 0) {
+    for (const int iteration : {5, 100, 200, 300}) write_file(checkpoint_path(folder_.path(), iteration), "of another");
+  }
+  world()->barrier();
+  ToyJob job(world(), options_);
+  job.trainer->extend(std::make_unique<extensions::Snapshot>(2), {.trigger = Interval(4, "iteration")});
+  EXPECT_EQ(job.trainer->run(), 0);
+  EXPECT_THAT(find_checkpoints(folder_.path()),
+              ElementsAre(checkpoint_path(folder_.path(), 8), checkpoint_path(folder_.path(), 4)));
+  for (const int iteration : {100, 200, 300}) {
+    EXPECT_TRUE(std::filesystem::exists(folder_.path() / ("old_snapshot_iter_" + std::to_string(iteration))));
+  }
+  ToyJob next(world(), options_);
+  EXPECT_TRUE(next.trainer->resume("auto"));
+  EXPECT_EQ(next.trainer->iteration(), 8);
 }
 
 }  // namespace

@@ -105,6 +105,26 @@ TEST_F(WireTest, TrainersCheckpointsHoldIt) {
   EXPECT_TRUE(fewer.weights().equal(first.weights()));
 }
 
+/// --compress may be given, changed or left out on resume: what a rank has not lost is zero.
+TEST_F(WireTest, AResumeMayCompressInAnotherWay) {
+  const toy::TestFolder folder(comm_);
+  for (const auto& [before, after] :
+       {std::pair(Compression::kNone, Compression::kTopK), std::pair(Compression::kNone, Compression::kPowerSgd),
+        std::pair(Compression::kBf16, Compression::kTopK), std::pair(Compression::kTopK, Compression::kNone)}) {
+    toy::ToyOptions options = {.trainer = {.epochs = 1, .out = folder.path()},
+                               .optimizer = {.compression = {.kind = before}}};
+    toy::ToyJob first(comm_, options);
+    EXPECT_EQ(first.trainer->run(), 0);
+    first.trainer->save(folder.path() / "first");
+    options.trainer.epochs = 2;
+    options.optimizer.compression.kind = after;
+    toy::ToyJob second(comm_, options);
+    EXPECT_TRUE(second.trainer->resume((folder.path() / "first").string()));
+    EXPECT_EQ(second.trainer->run(), 0);
+    EXPECT_TRUE(toy::same_on_all(toy::bytes_of({second.weights()}), *comm_));
+  }
+}
+
 TEST(OptimizerOptionsTest, ContradictionsAreUsageErrors) {
   const auto error_of = [](const OptimizerOptions& options) -> std::string {
     try {

@@ -36,7 +36,7 @@ std::string checkpoint_error(const std::string& index) {
   const std::uint64_t bytes = index.size();
   const std::uint32_t crc_and_zero[] = {crc32c(std::as_bytes(std::span(index))), 0};
   std::ofstream(folder.path() / "file", std::ios::binary)
-      << "mn-ckpt1" << std::string_view(reinterpret_cast<const char*>(&bytes), sizeof bytes)
+      << "mn-ckpt2" << std::string_view(reinterpret_cast<const char*>(&bytes), sizeof bytes)
       << std::string_view(reinterpret_cast<const char*>(crc_and_zero), sizeof crc_and_zero) << index;
   return test::message_of<DataError>([&] { (void)read_checkpoint(folder.path() / "file"); });
 }
@@ -53,7 +53,7 @@ TEST(DamagedFiles, MillionsOfBracketsAreAnErrorOfOneLine) {
 TEST(DamagedFiles, OtherTypesAreAnErrorOfOneLine) {
   for (const char* index : {"[]", "3", "{}", R"({"about": {}, "sections": 7})", R"({"about": {}, "sections": [1, 2]})",
                             R"({"about": {}, "sections": [{"name": "model", "bytes": "x"}, {}]})",
-                            R"({"about": {}, "sections": {"a": {}, "b": {}}})"}) {
+                            R"({"about": {}, "sections": {"a": {}, "b": {}, "c": {}}})"}) {
     EXPECT_THAT(checkpoint_error(index), AllOf(HasSubstr("checkpoint"), Not(HasSubstr("\n")))) << index;
   }
   EXPECT_THAT(safetensors_error(R"({"a\nb": {"dtype": 7, "shape": [], "data_offsets": [0, 0]}})"),

@@ -132,7 +132,7 @@ TEST(ExtensionsTest, ATrainingThatDivergesEndsOnAllRanks) {
   trainer->extend(std::make_unique<extensions::FailOnNonNumber>(log));
   trainer->extend(std::make_unique<extensions::Snapshot>());
   try {
-    trainer->run();
+    (void)trainer->run();
     ADD_FAILURE() << "training continued";
   } catch (const DataError& error) {
     EXPECT_TRUE(error.on_all_ranks());

@@ -1,4 +1,4 @@
-// Adam in one kernel against torch's.
+// Adam and AdamW in one kernel against torch's.
 #include <sstream>
 
 #include <mn/train/fused_adam.hpp>
@@ -8,16 +8,29 @@
 namespace mn {
 namespace {
 
-using torch::optim::Adam;
-using torch::optim::AdamOptions;
+template <class Kinds>
+class FusedAdamTest : public testing::Test {};
 
-TEST(FusedAdamTest, StepsAsTorchsAdamAndTakesItsState) {
+struct AdamKinds {
+  using Torchs = torch::optim::Adam;
+  using Fused = FusedAdam;
+  using Options = torch::optim::AdamOptions;
+};
+struct AdamWKinds {
+  using Torchs = torch::optim::AdamW;
+  using Fused = FusedAdamW;
+  using Options = torch::optim::AdamWOptions;
+};
+using AllKinds = testing::Types<AdamKinds, AdamWKinds>;
+TYPED_TEST_SUITE(FusedAdamTest, AllKinds);
+
+TYPED_TEST(FusedAdamTest, StepsAsTorchsAndTakesItsState) {
   for (const bool amsgrad : {false, true}) {
-    const auto options = AdamOptions(0.05).weight_decay(0.1).amsgrad(amsgrad);
+    const auto options = typename TypeParam::Options(0.05).weight_decay(0.1).amsgrad(amsgrad);
     Net a;
     Net b;
-    Adam theirs(a.parameters(), options);
-    FusedAdam ours(b.parameters(), options);
+    typename TypeParam::Torchs theirs(a.parameters(), options);
+    typename TypeParam::Fused ours(b.parameters(), options);
     const auto run = [&](Net& net, torch::optim::Optimizer& optimizer, int k) {
       torch::manual_seed(k);
       net.zero_grad();

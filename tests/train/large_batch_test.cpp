@@ -1,9 +1,14 @@
 // What large minibatches need: learning-rate schedules over resumes, averaged buffers.
+#include <functional>
+
 #include <gtest/gtest.h>
 
+#include <mn/tensor/tensor.hpp>
+#include <mn/train/checkpoint/safetensors.hpp>
 #include <mn/train/extensions/allreduce_persistent.hpp>
 #include <mn/train/extensions/learning_rate.hpp>
 #include <mn/train/extensions/log_report.hpp>
+#include <mn/train/extensions/snapshot.hpp>
 
 #include "tests/train/toy.hpp"
 
@@ -87,14 +92,34 @@ TEST(AverageBuffers, BecomeTheirMeanOverRanks) {
   EXPECT_TRUE(model.weight.equal(torch::full({2}, static_cast<double>(rank))));
 }
 
+/// Calls a function before all other extensions of an epoch's end.
+class FirstOfAll final : public Extension {
+ public:
+  explicit FirstOfAll(std::function<void()> call) : call_(std::move(call)) {}
+  std::string name() const override { return "first"; }
+  Interval trigger() const override { return {1, "epoch"}; }
+  int priority() const override { return 1'000'000; }
+  void run(Trainer&) override { call_(); }
+
+ private:
+  std::function<void()> call_;
+};
+
 TEST(AverageBuffers, ExtensionRunsBeforeTheSnapshot) {
   const TestFolder folder(world());
   ToyJob job(world(), {.noise = true, .trainer = {.epochs = 1, .out = folder.path()}});
+  at::Tensor mean;  // over ranks, of what each had before
+  job.trainer->extend(std::make_unique<FirstOfAll>([&] {
+    mean = job.model->running_mean.clone();
+    world()->allreduce(mean, ReduceOp::kSum);
+    mean /= world()->size();
+  }));
+  job.trainer->extend(std::make_unique<extensions::Snapshot>());  // added before, and yet it runs later
   job.trainer->extend(std::make_unique<extensions::AllreducePersistent>());
-  std::string at_end;
-  job.trainer->extend("watch", {1, "epoch"}, [&](Trainer&) { at_end = toy::bytes_of({job.model->running_mean}); });
   EXPECT_EQ(job.trainer->run(), 0);
-  EXPECT_TRUE(toy::same_on_all(at_end));
+  toy::ToyNet saved(true);
+  load_model(folder.path() / ("snapshot_iter_" + std::to_string(job.trainer->iteration())), saved, *world());
+  EXPECT_TRUE(torch::allclose(saved.running_mean, mean)) << saved.running_mean - mean;
 }
 
 }  // namespace

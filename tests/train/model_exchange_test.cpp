@@ -1,4 +1,9 @@
-// allreduce_grad and broadcast_data of whole modules.
+// allreduce_grad and broadcast_data of whole modules, and tensors from rank to rank.
+#include <gmock/gmock.h>
+
+#include <mn/core/error.hpp>
+#include <mn/tensor/messages.hpp>
+
 #include "optimizer_fixture.hpp"
 
 namespace mn {
@@ -43,6 +48,47 @@ TEST_P(OptimizerTest, BroadcastDataTakesParametersAndBuffers) {
   EXPECT_TRUE(norm->weight.equal(torch::full({3}, root + 1.0)));
   EXPECT_TRUE(norm->running_mean.equal(torch::full({3}, root + 2.0)));
   EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), root + 3);
+}
+
+/// Around the ring, of which rank r sends r + 1 rows; the last rank begins to receive, so that none waits for ever.
+TEST_P(OptimizerTest, TensorsTravelWithDtypeAndShape) {
+  if (size_ == 1) return;
+  const int next = (rank_ + 1) % size_;
+  const int source = (rank_ + size_ - 1) % size_;
+  const auto tensor_of = [](int rank, at::ScalarType dtype) {
+    return torch::arange(4 * (rank + 1)).view({rank + 1, 4}).t().to(dtype);  // not contiguous
+  };
+  for (const auto dtype : {torch::kFloat, torch::kLong, torch::kBFloat16, torch::kByte}) {
+    at::Tensor received;
+    if (rank_ == size_ - 1) received = recv_tensor(*comm_, source, 3);
+    send_tensor(*comm_, tensor_of(rank_, dtype), next, 3);
+    if (rank_ != size_ - 1) received = recv_tensor(*comm_, source, 3);
+    EXPECT_EQ(received.scalar_type(), dtype);
+    EXPECT_TRUE(received.is_contiguous());
+    EXPECT_TRUE(received.equal(tensor_of(source, dtype)));
+  }
+  for (const at::Tensor& odd : {torch::tensor(5.0), torch::empty({0, 3})}) {
+    if (rank_ == 0) send_tensor(*comm_, odd, 1);
+    if (rank_ == 1) {
+      EXPECT_TRUE(recv_tensor(*comm_, 0).equal(odd));
+    }
+  }
+}
+
+TEST_P(OptimizerTest, TensorsOfAnotherFormAreAnErrorOfTheReceiver) {
+  if (size_ == 1) return;
+  EXPECT_THROW(send_tensor(*comm_, {}, 0), ArgumentError);
+  if (rank_ == 0) {
+    send_tensor(*comm_, torch::ones({2, 3}), 1);
+    send_tensor(*comm_, torch::ones({3, 2}), 1);
+  }
+  if (rank_ == 1) {
+    at::Tensor into = torch::zeros({3, 2}).t();
+    recv_tensor(*comm_, into, 0);
+    EXPECT_TRUE(into.equal(torch::ones({2, 3})));
+    EXPECT_THAT([&] { recv_tensor(*comm_, into, 0); },
+                testing::ThrowsMessage<CommError>(testing::HasSubstr("Float [3,2] came, Float [2,3] was expected")));
+  }
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // Steps of the multi-node optimizer: means, weights, gradients that are missing, hooks.
 #include <cmath>
+#include <set>
 
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/tensor/tensor.hpp>
 
 #include "optimizer_fixture.hpp"
@@ -145,6 +147,7 @@ TEST_P(OptimizerTest, NoneOnEveryRankStaysNone) {
 }
 
 TEST_P(OptimizerTest, GradientsSetByHandCount) {
+  options_.check_gradients = false;
   const at::Tensor p = parameter({4});
   const at::Tensor q = parameter({4});
   const auto optimizer = sgd({p, q});
@@ -180,6 +183,45 @@ TEST_P(OptimizerTest, HooksSeeTheMeanInTheOrderAdded) {
   optimizer->remove_hook("after");
   EXPECT_THROW(optimizer->remove_hook("after"), ArgumentError);
   EXPECT_EQ(order, "12");
+}
+
+/// Tied weights, which two modules register.
+TEST_P(OptimizerTest, AParameterThatIsListedTwiceIsUpdatedOnce) {
+  const at::Tensor p = parameter({3});
+  const at::Tensor q = parameter({3});
+  const auto optimizer = sgd({p, q, p});
+  optimizer->actual().add_param_group(torch::optim::OptimizerParamGroup({q}, std::make_unique<SGDOptions>(1)));
+  for (int step = 1; step <= 2; ++step) {
+    optimizer->zero_grad();
+    ((p.sum() + q.sum()) * (rank_ + 1)).backward();
+    optimizer->step();
+    EXPECT_TRUE(torch::allclose(p, torch::full({3}, -step * rank_sum_ / size_))) << p;
+    EXPECT_TRUE(torch::allclose(q, torch::full({3}, -step * rank_sum_ / size_))) << q;
+  }
+}
+
+/// As dropout does.
+TEST_P(OptimizerTest, RanksDrawDifferentRandomNumbersFromHereOn) {
+  torch::manual_seed(9);
+  const double same = torch::rand({}).item<double>();
+  const at::Tensor p = torch::rand({5}).requires_grad_();
+  EXPECT_EQ(comm_->bcast_obj(nlohmann::json(same)), same);
+  const auto draw = [&] {
+    std::set<std::string> drawn;
+    for (const auto& number : comm_->allgather_obj(nlohmann::json(torch::rand({}).item<double>()))) {
+      drawn.insert(number.dump());
+    }
+    return drawn;
+  };
+  at::Generator generator = torch::globalContext().defaultGenerator(torch::Device(torch::kCPU));
+  const at::Tensor before = generator.get_state();
+  const auto optimizer = sgd({p});
+  EXPECT_TRUE(rank_ != 0 || generator.get_state().equal(before)) << "rank 0 draws as one process would";
+  EXPECT_EQ(draw().size(), static_cast<std::size_t>(size_));
+  torch::manual_seed(100 + rank_);  // who has seeded the ranks by himself keeps what he has
+  const at::Tensor own = generator.get_state();
+  sgd({p}).reset();
+  EXPECT_TRUE(generator.get_state().equal(own));
 }
 
 TEST_P(OptimizerTest, LibtorchSchedulersDriveTheWrappedOptimizer) {

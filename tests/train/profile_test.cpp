@@ -173,7 +173,7 @@ TEST(ProfileTest, NeedsATrace) {
   const TestFolder folder(world());
   ToyJob job(world(), {.trainer = {.iterations = 1, .out = folder.path()}});
   job.trainer->extend(std::make_unique<extensions::Profile>());
-  EXPECT_THROW(job.trainer->run(), ArgumentError);
+  EXPECT_THROW((void)job.trainer->run(), ArgumentError);
 }
 
 TEST(StragglerDetectorTest, NamesWhoIsSlowInThreeWindowsInARow) {

@@ -17,9 +17,10 @@ using torch::optim::SGD;
 using torch::optim::SGDOptions;
 
 /// Trains a few steps of a net that uses a layer now and then, with two backwards a step, and returns its parameters.
-std::vector<at::Tensor> train_irregularly(const std::shared_ptr<Communicator>& comm, const OptimizerOptions& options,
+std::vector<at::Tensor> train_irregularly(const std::shared_ptr<Communicator>& comm, OptimizerOptions options,
                                           bool no_sync) {
   Net net;
+  options.check_gradients = false;
   auto optimizer = create_multi_node_optimizer(std::make_unique<SGD>(net.parameters(), SGDOptions(0.1).momentum(0.9)),
                                                comm, options);
   torch::manual_seed(100 + comm->rank());
@@ -102,6 +103,65 @@ TEST_P(OptimizerTest, EachGradientIsSentOnce) {
     const std::uint64_t sent = optimizer->bytes_sent() - before;
     EXPECT_TRUE(size_ == 1 ? sent == 0 : sent >= 28'000 && sent < 28'100) << "step " << step << ": " << sent;
   }
+}
+
+/// Minibatches of another size than the first step's, and of sizes that vary: their weight is known before backward.
+TEST_P(OptimizerTest, EachGradientIsSentOnceWhateverTheSamples) {
+  const at::Tensor p = parameter({4000});
+  const at::Tensor q = parameter({3000});
+  const auto optimizer = sgd({p, q});
+  double expected = 0;
+  for (int step = 0; step < 5; ++step) {
+    const std::int64_t samples = step == 0 ? 2 : 8 + step;
+    const std::uint64_t before = optimizer->bytes_sent();
+    optimizer->zero_grad();
+    optimizer->announce_step(samples);
+    ((p.sum() + q.sum()) * (rank_ + 1)).backward();
+    optimizer->step(samples);
+    const std::uint64_t sent = optimizer->bytes_sent() - before;
+    EXPECT_TRUE(size_ == 1 ? sent == 0 : sent >= 28'000 && sent < 28'100) << "step " << step << ": " << sent;
+    expected -= rank_sum_ / size_;
+    EXPECT_TRUE(torch::allclose(p, torch::full({4000}, expected))) << "step " << step;
+    EXPECT_TRUE(torch::allclose(q, torch::full({3000}, expected))) << "step " << step;
+  }
+}
+
+TEST_P(OptimizerTest, FrozenParametersAreNeitherSentNorWaitedFor) {
+  const at::Tensor frozen = parameter({5000}, 7).requires_grad_(false);
+  const at::Tensor p = parameter({4000});
+  const auto optimizer = sgd({p, frozen});
+  const auto step = [&](const at::Tensor& loss) {
+    const std::uint64_t before = optimizer->bytes_sent();
+    optimizer->zero_grad();
+    loss.backward();
+    // With overlap, backward alone sends what is there: nothing waits for a gradient that never comes.
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (GetParam().overlap && size_ > 1 && optimizer->bytes_sent() == before &&
+           std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(optimizer->bytes_sent() > before, GetParam().overlap && size_ > 1);
+    optimizer->step();
+    return optimizer->bytes_sent() - before;
+  };
+  for (int k = 0; k < 2; ++k) {
+    const std::uint64_t sent = step(p.sum() * (rank_ + 1));
+    EXPECT_TRUE(size_ == 1 ? sent == 0 : sent >= 16'000 && sent < 16'100) << sent;
+  }
+  EXPECT_TRUE(frozen.equal(torch::full({5000}, 7.0)));
+  EXPECT_TRUE(torch::allclose(p, torch::full({4000}, -2 * rank_sum_ / size_)));
+
+  frozen.requires_grad_();  // from here on it trains
+  p.requires_grad_(false);
+  const std::uint64_t sent = step(frozen.sum() * (rank_ + 1));
+  EXPECT_TRUE(size_ == 1 ? sent == 0 : sent >= 20'000 && sent < 20'100) << sent;
+  EXPECT_TRUE(torch::allclose(frozen, torch::full({5000}, 7 - rank_sum_ / size_)));
+  EXPECT_TRUE(torch::allclose(p, torch::full({4000}, -2 * rank_sum_ / size_)));
+
+  p.mutable_grad() = torch::ones({4000});
+  EXPECT_THROW(optimizer->step(), UsageError) << "nobody would reduce it";
+  optimizer->zero_grad();
+  optimizer->step();
 }
 
 TEST_P(OptimizerTest, TheUsersOwnHooksStay) {

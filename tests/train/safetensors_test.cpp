@@ -143,6 +143,39 @@ TEST(SafetensorsTest, AnotherModelIsAnErrorThatCopiesNothing) {
   EXPECT_TRUE(net.first->weight.equal(before + 1));
 }
 
+/// Another number of classes, another layer, one layer less.
+TEST(SafetensorsTest, WhatFitsIsLoadedAndTheRestIsNamed) {
+  struct OtherNet : torch::nn::Module {
+    torch::nn::Linear first = register_module("first", torch::nn::Linear(6, 5));
+    torch::nn::Linear second = register_module("second", torch::nn::Linear(5, 4));
+    torch::nn::Linear third = register_module("third", torch::nn::Linear(4, 4));
+  };
+  const TestFolder folder(world());
+  const auto path = folder.path() / "model.safetensors";
+  torch::manual_seed(3);
+  ToyNet net(true);
+  save_model(path, net, *world());
+  torch::manual_seed(10 + world()->rank());
+  OtherNet other;
+  torch::manual_seed(10);
+  const OtherNet roots;
+  const LoadReport report = load_matching(path, other, *world());
+  EXPECT_THAT(report.loaded, testing::ElementsAre("first.weight", "first.bias"));
+  EXPECT_THAT(report.other_form, testing::ElementsAre("second.weight", "second.bias"));
+  EXPECT_THAT(report.missing, testing::ElementsAre("third.weight", "third.bias"));
+  EXPECT_THAT(report.extra, testing::ElementsAre("running_mean"));
+  EXPECT_EQ(to_string(report),
+            "2 of the model's 6 tensors loaded; of another shape or dtype: second.weight, second.bias; missing in the "
+            "file: third.weight, third.bias; only in the file: running_mean");
+  EXPECT_TRUE(other.first->weight.equal(net.first->weight));
+  EXPECT_TRUE(other.first->bias.equal(net.first->bias));
+  EXPECT_TRUE(other.second->weight.equal(roots.second->weight));
+  EXPECT_TRUE(other.third->bias.equal(roots.third->bias));
+  torch::nn::Linear none(6, 5);
+  EXPECT_THAT([&] { load_matching(path, *none, *world()); },
+              testing::ThrowsMessage<DataError>(HasSubstr("no tensor fits")));
+}
+
 TEST(SafetensorsTest, RankZeroSavesAndAllRanksLoad) {
   const TestFolder folder(world());
   const auto path = folder.path() / "model.safetensors";
@@ -157,6 +190,8 @@ TEST(SafetensorsTest, RankZeroSavesAndAllRanksLoad) {
   for (const auto& item : roots.named_parameters())
     EXPECT_TRUE(loaded.named_parameters()[item.key()].equal(item.value()));
   EXPECT_TRUE(loaded.running_mean.equal(torch::ones({6})));
+  EXPECT_TRUE(load_safetensors(path).front().second.defined());
+  EXPECT_THROW((void)load_safetensors(folder.path() / "absent"), Error);
 
   EXPECT_THROW(load_model(folder.path() / "absent", loaded, *world()), DataError);
   EXPECT_THROW(save_model(folder.path() / "absent" / "model", loaded, *world()), DataError);

@@ -32,6 +32,19 @@ TEST(Schedules, CosineGoesFromRateToLast) {
   EXPECT_EQ(cosine_schedule(1, 0)(0), 0);
 }
 
+/// PyTorch's OneCycleLR(max_lr=0.5, total_steps=11, pct_start=0.4): its last step is that of iteration 10.
+TEST(Schedules, OneCycleRisesAndFalls) {
+  const Schedule schedule = one_cycle_schedule(0.5, 10, 0.4);
+  EXPECT_NEAR(schedule(0), 0.02, 1e-12);
+  EXPECT_NEAR(schedule(2), 0.26, 1e-12);
+  EXPECT_DOUBLE_EQ(schedule(4), 0.5);
+  EXPECT_NEAR(schedule(7), 0.250001, 1e-12);
+  EXPECT_DOUBLE_EQ(schedule(10), 2e-6);
+  EXPECT_DOUBLE_EQ(schedule(1000), 2e-6);
+  EXPECT_DOUBLE_EQ(one_cycle_schedule(1, 10)(3), 1);  // rises for three tenths
+  EXPECT_DOUBLE_EQ(one_cycle_schedule(1, 1)(0), 1);
+}
+
 TEST(Schedules, WarmUpRisesLinearlyToWhatFollows) {
   const Schedule schedule = warm_up(0.1, 10, constant_schedule(1.1));
   EXPECT_DOUBLE_EQ(schedule(0), 0.1);

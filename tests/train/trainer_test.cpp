@@ -143,12 +143,12 @@ TEST(TrainerTest, AnExtensionsStateMayBeCollective) {
   const toy::ToyOptions options = {.trainer = {.iterations = 1, .out = folder.path()}};
   ToyJob job(world(), options);
   job.trainer->extend(std::make_unique<Collective>());
-  job.trainer->run();
+  EXPECT_EQ(job.trainer->run(), 0);
   job.trainer->save(folder.path() / "saved");
   ToyJob next(world(), options);
   const auto& extension = next.trainer->extend(std::make_unique<Collective>());
   next.trainer->resume((folder.path() / "saved").string());
-  next.trainer->run();
+  EXPECT_EQ(next.trainer->run(), 0);
   EXPECT_EQ(extension.loaded, world()->size());
 }
 

@@ -1,7 +1,12 @@
 #include <mn/app/reports.hpp>
+#include <mn/train/extensions/best_snapshot.hpp>
 #include <mn/train/extensions/dump_graph.hpp>
+#include <mn/train/extensions/early_stopping.hpp>
 #include <mn/train/extensions/fail_on_non_number.hpp>
+#include <mn/train/extensions/learning_rate.hpp>
 #include <mn/train/extensions/log_report.hpp>
+#include <mn/train/extensions/monitor.hpp>
+#include <mn/train/extensions/plateau.hpp>
 #include <mn/train/extensions/plot_report.hpp>
 #include <mn/train/extensions/print_report.hpp>
 #include <mn/train/extensions/profile.hpp>
@@ -10,20 +15,71 @@
 #include <mn/train/extensions/validation.hpp>
 
 namespace mn::jobs {
+namespace {
 
-void add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
-                 Interval period) {
-  trainer.extend(std::make_unique<extensions::DumpGraph>());
-  if (evaluator) trainer.extend(std::make_unique<extensions::Validation>(std::move(evaluator)), {.trigger = period});
-  const auto& log = trainer.extend(std::make_unique<extensions::LogReport>(), {.trigger = period});
-  trainer.extend(std::make_unique<extensions::PrintReport>(log), {.trigger = period});
-  trainer.extend(std::make_unique<extensions::FailOnNonNumber>(log), {.trigger = period});
-  trainer.extend(std::make_unique<extensions::PlotReport>(log));
-  trainer.extend(std::make_unique<extensions::ProgressBar>());
-  if (options.profile) trainer.extend(std::make_unique<extensions::Profile>());
-  if (options.checkpoint_every != "none") {
-    trainer.extend(std::make_unique<extensions::Snapshot>(), {.trigger = Interval::parse(options.checkpoint_every)});
+namespace ext = mn::extensions;
+
+ext::Monitor monitor_of(const CommonOptions& options, const ext::LogReport& log) {
+  ext::Better better = ext::better_of(options.monitor);
+  if (options.monitor_better == "lower") better = ext::Better::kLower;
+  if (options.monitor_better == "higher") better = ext::Better::kHigher;
+  return ext::Monitor(log, options.monitor, better);
+}
+
+void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext::LogReport& log, Interval period) {
+  const double rate = trainer.optimizer().param_groups().front().options().get_lr();
+  const TrainingSize size{.samples = options.batchsize * options.accumulate * trainer.communicator().size(),
+                          .updates = trainer.iterations_per_epoch(),
+                          .epochs = options.epoch};
+  Schedule schedule = make_schedule(options, rate, size);
+  if (options.schedule == "plateau") {
+    const auto& plateau =
+        trainer.extend(std::make_unique<ext::Plateau>(
+                           monitor_of(options, log),
+                           ext::PlateauOptions{.factor = options.plateau_factor, .patience = options.plateau_patience}),
+                       {.trigger = period});
+    schedule = plateau.schedule(std::move(schedule));
   }
+  trainer.extend(std::make_unique<ext::LearningRate>(std::move(schedule)));
+}
+
+void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::LogReport& log, Interval period) {
+  if (options.early_stop > 0) {
+    trainer.extend(std::make_unique<ext::EarlyStopping>(monitor_of(options, log), options.early_stop),
+                   {.trigger = period});
+  }
+  if (options.keep_best) {
+    trainer.extend(std::make_unique<ext::BestSnapshot>(monitor_of(options, log)), {.trigger = period});
+  }
+  if (options.checkpoint_every != "none") {
+    trainer.extend(std::make_unique<ext::Snapshot>(), {.trigger = Interval::parse(options.checkpoint_every)});
+  }
+}
+
+}  // namespace
+
+Interval report_period(const CommonOptions& options, Interval usual) {
+  return options.one_batch ? Interval(1, IntervalUnit::kIteration) : usual;
+}
+
+Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
+                    Interval period) {
+  Reports reports;
+  if (options.ema > 0) {
+    reports.average = &trainer.extend(std::make_unique<ext::WeightAverage>(options.ema));
+    if (evaluator) evaluator = ext::create_averaged_evaluator(std::move(evaluator), *reports.average);
+  }
+  trainer.extend(std::make_unique<ext::DumpGraph>());
+  if (evaluator) trainer.extend(std::make_unique<ext::Validation>(std::move(evaluator)), {.trigger = period});
+  const auto& log = trainer.extend(std::make_unique<ext::LogReport>(), {.trigger = period});
+  trainer.extend(std::make_unique<ext::PrintReport>(log), {.trigger = period});
+  trainer.extend(std::make_unique<ext::FailOnNonNumber>(log), {.trigger = period});
+  trainer.extend(std::make_unique<ext::PlotReport>(log));
+  trainer.extend(std::make_unique<ext::ProgressBar>());
+  if (options.profile) trainer.extend(std::make_unique<ext::Profile>());
+  add_learning_rate(trainer, options, log, period);
+  add_checkpoints(trainer, options, log, period);
+  return reports;
 }
 
 }  // namespace mn::jobs

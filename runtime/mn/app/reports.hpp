@@ -7,13 +7,26 @@
 
 #include <mn/app/setup.hpp>
 #include <mn/train/evaluator.hpp>
+#include <mn/train/extensions/weight_average.hpp>
 #include <mn/train/trainer.hpp>
 
 namespace mn::jobs {
 
-/// The graph, evaluation, log, table, plot, progress bar, profile and checkpoints. Log and `evaluator`, which
-/// may be null, run at `period`.
-void add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
-                 Interval period = {1, IntervalUnit::kEpoch});
+/// What of add_reports() a job needs at its end.
+struct Reports {
+  extensions::WeightAverage* average = nullptr;  ///< without --ema: none
+};
+
+/// How often a job reports: `usual`, or after the one update of --one-batch.
+[[nodiscard]] Interval report_period(const CommonOptions& options, Interval usual = {1, IntervalUnit::kEpoch});
+
+/// Minibatches of a validation, for create_evaluator(): 0, all, unless --one-batch is given.
+[[nodiscard]] inline std::int64_t validation_batches(const CommonOptions& options) { return options.one_batch ? 1 : 0; }
+
+/// The learning rate over time, averaged weights, graph, evaluation, log, table, plot, progress bar, profile, early
+/// stop and checkpoints. Log and `evaluator`, which may be null, run at `period`. The optimizer was made with the rate
+/// that the schedule is for.
+Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
+                    Interval period);
 
 }  // namespace mn::jobs

@@ -5,6 +5,7 @@
 #include <mn/app/precision.hpp>
 #include <mn/app/setup.hpp>
 #include <mn/app/versions.hpp>
+#include <mn/comm/communication_thread.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
@@ -40,6 +41,26 @@ void add_communication_options(Options& options, CommonOptions& common) {
                    "write DIR/profile.jsonl and DIR/trace.json: computing, waiting and bytes of each step and rank");
 }
 
+void add_training_options(Options& options, CommonOptions& common) {
+  options.add("accumulate", common.accumulate,
+              "minibatches of an update, whose gradients are summed before the ranks reduce them once", 1);
+  options.add("clip-norm", common.clip_norm,
+              "largest norm of all gradients together, over which they are scaled; 0: none", 0);
+  options.add("ema", common.ema,
+              "decay of an average of the weights over updates (0.999, say), which is validated and saved; 0: none", 0,
+              0.999999);
+  options.add("monitor", common.monitor, "VALUE", "value of the log by which --best, --early-stop and plateau judge");
+  options.add("monitor-better", common.monitor_better, "auto|lower|higher",
+              "which of its values are better; auto: higher for accuracies", {"auto", "lower", "higher"});
+  options.add_flag("best", common.keep_best, "keep the checkpoint of the best report as DIR/snapshot_best");
+  options.add("early-stop", common.early_stop, "end after so many reports without a better value; 0: never", 0);
+  options.add("initmodel", common.initmodel, "FILE", "begin with these weights: model.safetensors, or a checkpoint's");
+  options.add_flag("initmodel-partial", common.initmodel_partial,
+                   "take those weights of --initmodel whose names and shapes are the model's, and name the others");
+  options.add("evaluate", common.evaluate, "FILE", "only validate the weights of a checkpoint or of model.safetensors");
+  options.add_flag("one-batch", common.one_batch, "one update, one minibatch of validation, then the end: a test run");
+}
+
 /// All but the decision that --overlap auto leaves to the communicator.
 OptimizerOptions given_optimizer_options(const CommonOptions& common) {
   return {.overlap = common.overlap == "on",
@@ -55,13 +76,38 @@ OptimizerOptions given_optimizer_options(const CommonOptions& common) {
 
 }  // namespace
 
-OptimizerOptions optimizer_options(const CommonOptions& common, const Communicator& comm) {
+OptimizerOptions optimizer_options(const CommonOptions& common, Communicator& comm) {
   OptimizerOptions options = given_optimizer_options(common);
-  if (common.overlap == "auto") {
-    const bool pays = comm.inter_size() > 1 || comm.device().type == DeviceType::kCuda;
-    options.overlap = pays && !options.double_buffering && options.local_steps == 1;
+  if (common.overlap != "auto") return options;
+  const bool pays = comm.inter_size() > 1 || comm.device().type == DeviceType::kCuda;
+  options.overlap = pays && !options.double_buffering && options.local_steps == 1;
+  if (!options.overlap || comm.device_collectives() != nullptr || CommunicationThread::is_possible()) return options;
+  options.overlap = false;
+  if (comm.rank() == 0) {
+    log_info(
+        "gradients are reduced after backward, not during it: this MPI has no MPI_THREAD_MULTIPLE, which --overlap "
+        "needs");
   }
   return options;
+}
+
+std::shared_ptr<MultiNodeOptimizer> create_optimizer(const CommonOptions& common, double rate,
+                                                     const torch::nn::Module& model,
+                                                     const std::shared_ptr<Communicator>& comm,
+                                                     const OptimizerOptions& how) {
+  std::shared_ptr<MultiNodeOptimizer> optimizer =
+      create_multi_node_optimizer(make_optimizer(common, rate, model), comm, how);
+  if (common.clip_norm > 0) optimizer->add_hook("clip", gradient_clipping(common.clip_norm));
+  return optimizer;
+}
+
+TrainerOptions trainer_options(const CommonOptions& common, const OptimizerOptions& how) {
+  return {.epochs = common.epoch,
+          .iterations = common.one_batch ? 1 : 0,
+          .accumulate = common.accumulate,
+          .out = common.out,
+          .checkpoint_on_signal = true,
+          .trace = how.trace};
 }
 
 void add_common_options(Options& options, CommonOptions& common) {
@@ -79,6 +125,8 @@ void add_common_options(Options& options, CommonOptions& common) {
   options.add("checkpoint-every", common.checkpoint_every, "N[e|i|s]",
               "checkpoint every N epochs, iterations or seconds; none: never");
   options.add_flag("deterministic", common.deterministic, "the same bits from run to run");
+  add_update_options(options, common);
+  add_training_options(options, common);
   add_communication_options(options, common);
 }
 
@@ -92,6 +140,9 @@ bool parse_options(Options& options, int argc, const char* const* argv, int rank
 std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
   if (common.checkpoint_every != "none") (void)Interval::parse(common.checkpoint_every);  // before the long work
   check_options(given_optimizer_options(common));
+  if (common.ema > 0 && common.local_steps > 1) {
+    throw UsageError("--ema and --local-steps exclude each other: each rank has weights of its own");
+  }
   CommunicatorOptions wanted;  // without a device each rank takes its own GPU, or the CPU where there is none
   if (common.device != "auto" && common.device != "cuda") wanted.device = Device::parse(common.device);
   auto comm = create_communicator(common.communicator, MPI_COMM_WORLD, wanted);

@@ -6,17 +6,20 @@
 #include <memory>
 #include <string>
 
+#include <mn/app/update.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/options.hpp>
 #include <mn/data/scatter.hpp>
-#include <mn/train/optimizer_options.hpp>
+#include <mn/train/optimizer.hpp>
+#include <mn/train/trainer.hpp>
 
 namespace mn::jobs {
 
 inline constexpr std::int64_t kMostSamples = 1 << 20;  ///< of a minibatch on one rank
 
-struct CommonOptions {
+struct CommonOptions : UpdateOptions {
   std::int64_t batchsize = 100;  ///< of each rank
+  std::int64_t accumulate = 1;   ///< minibatches of an update
   std::int64_t epoch = 20;
   std::string communicator = "auto";
   std::string device = "auto";
@@ -34,7 +37,22 @@ struct CommonOptions {
   std::int64_t local_steps = 1;
   double outer_momentum = 0;
   bool profile = false;
+  double clip_norm = 0;  ///< 0: gradients are not clipped
+  double ema = 0;        ///< 0: weights are not averaged
+  std::string monitor = "validation/main/loss";
+  std::string monitor_better = "auto";  ///< lower, higher
+  std::int64_t early_stop = 0;          ///< reports; 0: training does not end early
+  bool keep_best = false;
+  std::string initmodel;  ///< empty: random weights
+  bool initmodel_partial = false;
+  std::string evaluate;  ///< empty: train
+  bool one_batch = false;
 };
+
+/// Whether something in training depends on --monitor.
+[[nodiscard]] inline bool uses_monitor(const CommonOptions& common) {
+  return common.keep_best || common.early_stop > 0 || common.schedule == "plateau";
+}
 
 /// Declares them; the values in `common` are the defaults.
 void add_common_options(Options& options, CommonOptions& common);
@@ -46,9 +64,20 @@ void add_common_options(Options& options, CommonOptions& common);
 /// and this rank's random seed.
 [[nodiscard]] std::shared_ptr<Communicator> set_up(const CommonOptions& common);
 
-/// How the ranks train together. Overlap is on by default where reductions leave this rank's cores alone: between nodes
-/// and on GPUs. The trace (null without --profile) is for the trainer too.
-[[nodiscard]] OptimizerOptions optimizer_options(const CommonOptions& common, const Communicator& comm);
+/// How the ranks train together. Overlap is on by default where reductions leave this rank's cores alone (between nodes
+/// and on GPUs) and MPI can run beside the program; else rank 0 says why not. The trace (null without --profile) is for
+/// the trainer too.
+[[nodiscard]] OptimizerOptions optimizer_options(const CommonOptions& common, Communicator& comm);
+
+/// Collective: the optimizer of --optimizer, made with `rate`, as a multi-node optimizer that clips if --clip-norm
+/// asks.
+[[nodiscard]] std::shared_ptr<MultiNodeOptimizer> create_optimizer(const CommonOptions& common, double rate,
+                                                                   const torch::nn::Module& model,
+                                                                   const std::shared_ptr<Communicator>& comm,
+                                                                   const OptimizerOptions& how);
+
+/// How long to train and where to write.
+[[nodiscard]] TrainerOptions trainer_options(const CommonOptions& common, const OptimizerOptions& how);
 
 /// Throws UsageError unless there is a sample for each rank. `name` is what the user calls the dataset.
 void check_enough_samples(const std::string& name, const SubDataset& part);

@@ -18,7 +18,19 @@ struct Bucket {
 /// Cuts messages of these sizes, in order, into buckets of at least `bucket_bytes` (the last may be smaller). The first
 /// takes `first_bytes` only, so that communication starts early (Li et al. 2020, PyTorch Distributed,
 /// arXiv:2006.15704).
-[[nodiscard]] std::vector<Bucket> plan_buckets(std::span<const std::size_t> message_bytes, std::size_t bucket_bytes,
-                                               std::size_t first_bytes);
+[[nodiscard]] inline std::vector<Bucket> plan_buckets(std::span<const std::size_t> message_bytes, std::size_t bucket_bytes,
+                                 std::size_t first_bytes) {
+  std::vector<Bucket> buckets;
+  Bucket open;
+  for (std::size_t i = 0; i < message_bytes.size(); ++i) {
+    ++open.count;
+    open.bytes += message_bytes[i];
+    if (open.bytes >= (buckets.empty() ? first_bytes : bucket_bytes) || i + 1 == message_bytes.size()) {
+      buckets.push_back(open);
+      open = {.first = i + 1, .count = 0, .bytes = 0};
+    }
+  }
+  return buckets;
+}
 
 }  // namespace mn

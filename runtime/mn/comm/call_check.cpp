@@ -3,8 +3,8 @@
 #include <vector>
 
 #include <mn/comm/call_check.hpp>
-#include <mn/comm/device_buffers.hpp>
-#include <mn/comm/half.hpp>
+#include <mn/comm/host_stage.hpp>
+#include <mn/core/half.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/log.hpp>

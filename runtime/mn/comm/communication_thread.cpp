@@ -11,10 +11,14 @@ CommunicationThread::Register& CommunicationThread::known() {
   return all;
 }
 
-CommunicationThread::CommunicationThread(const Communicator& comm) {
+bool CommunicationThread::is_possible() {
   int provided = MPI_THREAD_SINGLE;
   mpi_check(MPI_Query_thread(&provided), "MPI_Query_thread");
-  if (provided < MPI_THREAD_MULTIPLE) {
+  return provided >= MPI_THREAD_MULTIPLE;
+}
+
+CommunicationThread::CommunicationThread(const Communicator& comm) {
+  if (!is_possible()) {
     throw UsageError(
         "communication in the background needs MPI_THREAD_MULTIPLE, which this MPI did not provide: "
         "switch overlap and double buffering off, or use an MPI built with thread support");

@@ -35,7 +35,9 @@ class CommunicationThread {
  public:
   using Task = std::function<void(Communicator&)>;
 
-  /// Collective. Throws UsageError if MPI was started without MPI_THREAD_MULTIPLE.
+  /// Whether MPI was started with MPI_THREAD_MULTIPLE.
+  [[nodiscard]] static bool is_possible();
+  /// Collective. Throws UsageError if it is not possible.
   explicit CommunicationThread(const Communicator& comm);
   /// Waits for the tasks submitted; logs an error that no wait() has thrown. While an exception unwinds it does not
   /// wait: tasks must own what they use.

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <cstring>
+#include <new>
 #include <utility>
 
 #include <mn/comm/call_check.hpp>
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/device_buffers.hpp>
+#include <mn/comm/cuda.hpp>
 #include <mn/comm/device_collectives.hpp>
 #include <mn/comm/host_stage.hpp>
 #include <mn/comm/ordered_reducer.hpp>
@@ -15,6 +17,20 @@ namespace mn {
 namespace {
 
 std::string by(ReduceOp op) { return ", " + std::string(name_of(op)); }
+
+std::shared_ptr<std::byte> zeroed(std::size_t bytes) {
+  constexpr std::align_val_t kAlignment{64};
+  auto* memory = static_cast<std::byte*>(operator new(std::max<std::size_t>(bytes, 1), kAlignment));
+  std::memset(memory, 0, bytes);
+  return {memory, [](std::byte* old) { operator delete(old, kAlignment); }};
+}
+
+std::shared_ptr<std::byte> zeroed_pinned(std::size_t bytes, int device) {
+  cuda_set_device(device);
+  std::shared_ptr<std::byte> memory = cuda_allocate_pinned(std::max<std::size_t>(bytes, 1));
+  std::memset(memory.get(), 0, bytes);
+  return memory;
+}
 
 }  // namespace
 
@@ -78,37 +94,6 @@ bool Communicator::on_device(const Buffers& buffers, const Call& call) {
   call(*device);
   device->wait();
   return true;
-}
-
-void Communicator::send(ConstBufferView buffer, int dest, int tag) {
-  calls_->require_open("send");
-  check_peer("send", "dest", dest, rank(), size());
-  check_tag("send", tag, kMaxTag);
-  check_buffer("send", "buffer", buffer, device_);
-  on_host(stage_for_mpi(buffer), buffer, {}, [&](ConstBufferView in, BufferView) {
-    const MpiCount n(in.count, in.dtype, count_limit_);
-    mpi_check(MPI_Send(in.data, n.count(), n.type(), dest, tag, mpi_comm()), "send to rank " + std::to_string(dest),
-              in.bytes());
-  });
-}
-
-void Communicator::recv(BufferView buffer, int source, int tag) {
-  calls_->require_open("recv");
-  check_peer("recv", "source", source, rank(), size());
-  if (tag != kAnyTag) check_tag("recv", tag, kMaxTag);
-  check_buffer("recv", "buffer", buffer, device_);
-  on_host(stage_for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
-    const MpiCount n(out.count, out.dtype, count_limit_);
-    const std::string what = "recv from rank " + std::to_string(source);
-    MPI_Status status;
-    mpi_check(MPI_Recv(out.data, n.count(), n.type(), source, tag, mpi_comm(), &status), what, out.bytes());
-    MPI_Count received = 0;
-    mpi_check(MPI_Get_elements_x(&status, n.type(), &received), what, out.bytes());
-    if (static_cast<std::size_t>(received) != out.count) {
-      throw CommError(what + ": " + std::to_string(received) + " elements came, " + std::to_string(out.count) +
-                      " were expected: send and recv must agree on count and dtype");
-    }
-  });
 }
 
 void Communicator::bcast(BufferView buffer, int root, std::string_view name) {
@@ -263,5 +248,20 @@ bool same_on_all_ranks(std::uint64_t value, Communicator& comm) {
   comm.allreduce(extremes, ReduceOp::kMin);
   return extremes[0] == ~extremes[1];
 }
+
+std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) {
+  calls_->collective("allocate", nothing, [&] { return " of " + std::to_string(bytes) + " bytes"; });
+  if (auto memory = do_allocate(bytes)) return memory;
+  return device_.type == DeviceType::kCuda ? zeroed_pinned(bytes, device_.index) : zeroed(bytes);
+}
+
+std::unique_ptr<SharedReducer> Communicator::share(std::span<const BufferView> buffers) {
+  calls_->collective("share", nothing, [&] { return " of " + std::to_string(buffers.size()) + " buffers"; });
+  return do_share(buffers);
+}
+
+std::shared_ptr<std::byte> Communicator::do_allocate(std::size_t /*bytes*/) { return nullptr; }
+
+std::unique_ptr<SharedReducer> Communicator::do_share(std::span<const BufferView> /*buffers*/) { return nullptr; }
 
 }  // namespace mn

@@ -16,6 +16,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <mn/comm/mpi.hpp>
+#include <mn/comm/request.hpp>
 #include <mn/comm/topology.hpp>
 #include <mn/core/buffer.hpp>
 
@@ -98,10 +99,19 @@ class Communicator {
 
   static constexpr int kMaxTag = 32766;        ///< tags are 0 to this
   static constexpr int kAnyTag = MPI_ANY_TAG;  ///< receives the source's next message of whatever tag
-  /// To another rank, which must receive the same count and dtype.
+  /// To another rank, which must receive the same count and dtype. May wait for that rank: of two ranks that send to
+  /// each other one must receive first, or both use sendrecv(). In debug mode a send always waits for its receiver, and
+  /// says so after three seconds.
   void send(ConstBufferView buffer, int dest, int tag = 0);
-  /// From another rank, which must send the same count and dtype.
+  /// From another rank. Throws CommError if that has sent another count or dtype.
   void recv(BufferView buffer, int source, int tag = 0);
+  /// As send() and recv(), without waiting: the result's wait() does. To or from the same rank with the same tag,
+  /// messages arrive in the order of the calls.
+  Request isend(ConstBufferView buffer, int dest, int tag = 0);
+  /// See isend().
+  Request irecv(BufferView buffer, int source, int tag = 0);
+  /// Sends to `dest` and receives from `source` at once, so ranks may exchange or pass on in a ring.
+  void sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag = 0);
 
   // Buffers of one call must not overlap, except that a rank's own part may lie where it belongs in the other buffer.
 

@@ -1,11 +1,29 @@
 /// Page-locked host memory that stands in for device buffers during a call.
 #pragma once
 
+#include <algorithm>
+#include <vector>
+
 #include <mn/comm/cuda.hpp>
-#include <mn/comm/device_buffers.hpp>
 #include <mn/core/buffer.hpp>
 
 namespace mn {
+
+/// Whether a call on the host needs a copy of it.
+[[nodiscard]] inline bool lies_on_device(const ConstBufferView& buffer) {
+  return buffer.device.type != DeviceType::kCpu;
+}
+
+/// Calls wait(stream) once for each stream that holds work on those of the buffers that lie on the device.
+template <class Buffers, class Wait>
+void for_each_stream(const Buffers& buffers, const Wait& wait) {
+  std::vector<void*> seen;
+  for (const ConstBufferView buffer : buffers) {
+    if (!lies_on_device(buffer) || std::ranges::find(seen, buffer.stream) != seen.end()) continue;
+    seen.push_back(buffer.stream);
+    wait(buffer.stream);
+  }
+}
 
 /// One block of page-locked memory, which grows, and a stream for the copies, which waits for nothing but what after()
 /// names: a call in the background does not queue behind what the program computes. Borrowed buffers only; one call at

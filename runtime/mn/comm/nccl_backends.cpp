@@ -25,7 +25,7 @@
 #include <array>
 #include <optional>
 
-#include <mn/comm/device_buffers.hpp>
+#include <mn/comm/host_stage.hpp>
 #include <mn/comm/device_collectives.hpp>
 #include <mn/comm/device_packer.hpp>
 #include <mn/comm/mpi_backends.hpp>

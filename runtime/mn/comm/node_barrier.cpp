@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <ctime>
@@ -7,7 +8,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <mn/comm/mpi.hpp>
 #include <mn/comm/node_barrier.hpp>
+#include <mn/core/cpus.hpp>
 
 namespace mn {
 namespace {
@@ -29,11 +32,6 @@ void pause_briefly() {
 #endif
 }
 
-bool have_cpus(std::size_t waiters) {
-  static const auto cpus = static_cast<std::size_t>(sysconf(_SC_NPROCESSORS_ONLN));
-  return cpus >= waiters;
-}
-
 std::uint32_t* word_of(std::atomic<std::uint32_t>& value) { return reinterpret_cast<std::uint32_t*>(&value); }
 
 /// Sleeps while `value` is `seen`, a second at most. std::atomic::wait works within one process only.
@@ -48,14 +46,28 @@ void wake_all(std::atomic<std::uint32_t>& value) {
 
 }  // namespace
 
+bool has_cpu_for_each_rank(MPI_Comm node) {
+  int ranks = 1;
+  mpi_check(MPI_Comm_size(node, &ranks), "MPI_Comm_size");
+  const std::vector<int> own = usable_cpus();
+  int last = own.back();
+  mpi_check(MPI_Allreduce(MPI_IN_PLACE, &last, 1, MPI_INT, MPI_MAX, node), "counting the CPUs of the node's ranks");
+  std::vector<unsigned char> usable(static_cast<std::size_t>(last) + 1, 0);
+  for (const int cpu : own) usable[static_cast<std::size_t>(cpu)] = 1;
+  mpi_check(MPI_Allreduce(MPI_IN_PLACE, usable.data(), last + 1, MPI_UNSIGNED_CHAR, MPI_MAX, node),
+            "counting the CPUs of the node's ranks");
+  double quota = cpu_quota();
+  mpi_check(MPI_Allreduce(MPI_IN_PLACE, &quota, 1, MPI_DOUBLE, MPI_MIN, node), "comparing the quotas of CPU time");
+  return std::min(static_cast<double>(std::ranges::count(usable, 1)), quota) >= ranks;
+}
+
 void SharedCounter::set(std::uint32_t now) {
   value.store(now);
   if (sleepers.load() > 0) wake_all(value);
 }
 
-void SharedCounter::wait_for(std::uint32_t least, std::size_t waiters) {
+void SharedCounter::wait_for(std::uint32_t least, bool may_spin) {
   const auto reached = [&](std::uint32_t now) { return static_cast<std::int32_t>(now - least) >= 0; };
-  const bool may_spin = have_cpus(waiters);
   for (int i = 0; may_spin && i < kSpins; ++i) {
     if (reached(value.load(std::memory_order_acquire))) return;
     pause_briefly();

@@ -11,7 +11,7 @@
 ///    value, then reads the count. Both use sequentially consistent operations, so at least one sees the other.
 ///
 /// Cost: set() writes one cache line, and enters the kernel only if someone sleeps. A wait spins for some microseconds,
-/// then yields the CPU for up to 20 ms (where the node has more ranks than CPUs, it hardly does either), then sleeps: a
+/// then yields the CPU for up to 20 ms (where ranks lack CPUs of their own, it hardly does either), then sleeps: a
 /// long wait costs the ranks that compute nothing. A barrier of n ranks: one set() and n waits for each rank.
 /// Source: D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988 (all-to-all flags);
 /// futex(2), whose order of steps is that of U. Drepper, "Futexes are tricky", 2011.
@@ -23,6 +23,8 @@
 #include <utility>
 #include <vector>
 
+#include <mpi.h>
+
 namespace mn {
 
 /// A number that one rank raises and the others wait for. Zeroed before use.
@@ -32,27 +34,32 @@ struct alignas(64) SharedCounter {
 
   /// For the owner.
   void set(std::uint32_t now);
-  /// Returns when the value is at least `least`; `waiters` ranks of this node may wait at the same time.
-  void wait_for(std::uint32_t least, std::size_t waiters);
+  /// Returns when the value is at least `least`. `may_spin`: each rank that may wait has a CPU.
+  void wait_for(std::uint32_t least, bool may_spin);
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+
+/// Collective over the ranks of a node: whether each has a CPU, by the CPUs that they may run on and by the time that
+/// their cgroups grant. The same on all of them.
+[[nodiscard]] bool has_cpu_for_each_rank(MPI_Comm node);
 
 /// Each rank raises its own counter and waits for all the others'.
 class NodeBarrier {
  public:
   /// `arrivals[r]` is rank r's counter as this process sees it, for this barrier alone.
-  NodeBarrier(std::vector<SharedCounter*> arrivals, int rank)
-      : arrivals_(std::move(arrivals)), rank_(static_cast<std::size_t>(rank)) {}
+  NodeBarrier(std::vector<SharedCounter*> arrivals, int rank, bool may_spin)
+      : arrivals_(std::move(arrivals)), rank_(static_cast<std::size_t>(rank)), may_spin_(may_spin) {}
 
   /// Returns when every rank has called it; what they wrote before is then visible here.
   void arrive_and_wait() {
     arrivals_[rank_]->set(++epoch_);
-    for (SharedCounter* each : arrivals_) each->wait_for(epoch_, arrivals_.size());
+    for (SharedCounter* each : arrivals_) each->wait_for(epoch_, may_spin_);
   }
 
  private:
   std::vector<SharedCounter*> arrivals_;
   std::size_t rank_;
+  bool may_spin_;
   std::uint32_t epoch_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -11,11 +12,8 @@ namespace {
 
 /// Up to this many bytes every rank reads all buffers and reduces them itself: one barrier instead of two.
 constexpr std::size_t kSmallBytes = 8 * 1024;
-/// Pieces in which private buffers go through staging memory: small enough for the cache or, between nodes, large
-/// enough to fill a network.
+/// Pieces in which private buffers go through staging memory where there is one node: small enough for the cache.
 constexpr std::size_t kPieceBytes = 1024 * 1024;
-constexpr std::size_t kNetworkPieceBytes = 4 * 1024 * 1024;
-constexpr std::size_t kLineElements = 64;  ///< slices begin on cache lines, whatever the type
 
 }  // namespace
 
@@ -62,29 +60,103 @@ struct NodeReducer::Allocation {
   std::int64_t number;
 };
 
+/// Buffers that lie where all ranks of the node see them: reduced in place.
+class NodeReducer::SharedPieces final : public SliceExchange::Node {
+ public:
+  SharedPieces(const NodeReducer& owner, std::vector<std::byte*> buffers, const Reduction& reduction)
+      : owner_(owner),
+        buffers_(std::move(buffers)),
+        within_(owner.within(reduction)),
+        element_bytes_(size_of(reduction.dtype)) {}
+
+  void reduce(Range /*piece*/, Range own) override {
+    std::vector<void*> outputs{at(owner_.rank_, own)};
+    std::vector<const void*> inputs;
+    for (int r = 0; r < owner_.ranks_; ++r) {
+      inputs.push_back(at(r, own));
+      if (!owner_.many_nodes_ && r != owner_.rank_) outputs.push_back(at(r, own));
+    }
+    reduce_in_order(outputs, inputs, own.length, within_);
+  }
+  void spread(Range /*piece*/, Range own) override {
+    for (int r = 0; owner_.many_nodes_ && r < owner_.ranks_; ++r) {
+      if (r != owner_.rank_) std::memcpy(at(r, own), at(owner_.rank_, own), own.length * element_bytes_);
+    }
+  }
+
+ private:
+  [[nodiscard]] std::byte* at(int rank, Range range) const {
+    return buffers_[static_cast<std::size_t>(rank)] + range.first * element_bytes_;
+  }
+
+  const NodeReducer& owner_;
+  std::vector<std::byte*> buffers_;
+  Reduction within_;
+  std::size_t element_bytes_;
+};
+
+/// A private buffer, whose pieces go through staging memory.
+class NodeReducer::StagedPieces final : public SliceExchange::Node {
+ public:
+  /// Pieces have at most `most` elements.
+  StagedPieces(const NodeReducer& owner, std::byte* data, std::size_t most, const Reduction& reduction)
+      : owner_(owner),
+        data_(data),
+        most_(most),
+        within_(owner.within(reduction)),
+        element_bytes_(size_of(reduction.dtype)) {}
+
+  void reduce(Range piece, Range own) override {
+    for_others([&](int slice) { copy(piece, slice, staging(owner_.rank_), data(piece)); });
+    owner_.barrier_->arrive_and_wait();
+    const std::size_t offset = (own.first - piece.first) * element_bytes_;
+    std::vector<const void*> inputs;
+    for (int r = 0; r < owner_.ranks_; ++r) inputs.push_back((r == owner_.rank_ ? data(piece) : staging(r)) + offset);
+    std::vector<void*> outputs{data(piece) + offset};
+    if (!owner_.many_nodes_) outputs.push_back(staging(owner_.rank_) + offset);
+    reduce_in_order(outputs, inputs, own.length, within_);
+  }
+  void spread(Range piece, Range /*own*/) override {
+    if (owner_.many_nodes_) copy(piece, owner_.rank_, staging(owner_.rank_), data(piece));
+    owner_.barrier_->arrive_and_wait();
+    for_others([&](int slice) { copy(piece, slice, data(piece), staging(slice)); });
+  }
+
+ private:
+  [[nodiscard]] std::byte* data(Range piece) const { return data_ + piece.first * element_bytes_; }
+  [[nodiscard]] std::byte* staging(int rank) const { return owner_.staging(rank); }
+  void for_others(const std::function<void(int slice)>& act) const {
+    for (int r = 0; r < owner_.exchange_.slices(); ++r) {
+      if (r != owner_.rank_) act(r);
+    }
+  }
+  void copy(Range piece, int slice, std::byte* to, const std::byte* from) const {
+    const Range range = owner_.exchange_.slice_of(slice, most_, piece.length);
+    std::memcpy(to + range.first * element_bytes_, from + range.first * element_bytes_, range.length * element_bytes_);
+  }
+
+  const NodeReducer& owner_;
+  std::byte* data_;
+  std::size_t most_;
+  Reduction within_;
+  std::size_t element_bytes_;
+};
+
 NodeReducer::NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit)
     : node_(Mpi::split(comm, topology.inter_rank, topology.rank)),
       rank_(topology.intra_rank),
       ranks_(topology.intra_size),
-      slices_(topology.intra_size),
       many_nodes_(topology.inter_size > 1),
-      piece_bytes_(topology.inter_size > 1 ? kNetworkPieceBytes : kPieceBytes),
+      may_spin_(has_cpu_for_each_rank(node_.get())),
+      exchange_(comm, topology, between, count_limit, many_nodes_ ? SliceExchange::kPieceBytes : kPieceBytes),
       allocations_(std::make_shared<Allocations>()) {
-  for (int node = 0; node < topology.inter_size; ++node) {
-    slices_ = std::min(slices_, static_cast<int>(topology.ranks_of(node).size()));
-  }
-  if (many_nodes_) {
-    if (between == BetweenNodes::kLeaders) slices_ = 1;
-    peers_ = Mpi::split(comm, rank_ < slices_ ? rank_ : -1, topology.rank);
-    if (peers_) between_nodes_ = std::make_unique<OrderedReducer>(peers_.get(), count_limit);
-  }
-  segments_.emplace(node_.get(), sizeof(Control) + 2 * kSmallBytes + piece_bytes_);
+  segments_.emplace(node_.get(), sizeof(Control) + 2 * kSmallBytes + exchange_.piece_bytes());
   std::vector<SharedCounter*> arrivals;
   for (int r = 0; r < ranks_; ++r) {
     arrivals.push_back(&control(r).arrivals);
     for (std::size_t turn : {0, 1}) small_inputs_[turn].push_back(small_slot(r, turn));
   }
-  barrier_ = std::make_unique<NodeBarrier>(std::move(arrivals), rank_);
+  barrier_ = std::make_unique<NodeBarrier>(std::move(arrivals), rank_, may_spin_);
 }
 
 NodeReducer::Control& NodeReducer::control(int rank) const {
@@ -97,20 +169,16 @@ std::byte* NodeReducer::small_slot(int rank, std::size_t turn) const {
 
 std::byte* NodeReducer::staging(int rank) const { return segments_->segment(rank) + sizeof(Control) + 2 * kSmallBytes; }
 
-NodeReducer::Range NodeReducer::slice_of(int rank, std::size_t most, std::size_t count) const {
-  if (rank >= slices_) return {count, 0};
-  const auto slices = static_cast<std::size_t>(slices_);
-  const std::size_t length = ((most + slices - 1) / slices + kLineElements - 1) / kLineElements * kLineElements;
-  const std::size_t first = std::min(static_cast<std::size_t>(rank) * length, count);
-  return {first, std::min(length, count - first)};
+Reduction NodeReducer::within(const Reduction& reduction) const {
+  return many_nodes_ ? Reduction{reduction.dtype, reduction.op} : reduction;
 }
 
 void NodeReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
   if (count == 0) return;
   auto* bytes = static_cast<std::byte*>(data);
   if (count * size_of(reduction.dtype) <= kSmallBytes) return reduce_small(bytes, count, reduction);
-  const auto buffers = shared_buffers(bytes);
-  if (!buffers.empty()) return reduce_shared(buffers, count, reduction);
+  auto buffers = shared_buffers(bytes);
+  if (!buffers.empty()) return reduce_shared(std::move(buffers), count, reduction);
   reduce_staged(bytes, count, reduction);
 }
 
@@ -120,68 +188,30 @@ void NodeReducer::reduce_small(std::byte* data, std::size_t count, const Reducti
   std::memcpy(small_slot(rank_, small_turn_), data, bytes);
   barrier_->arrive_and_wait();
   const auto& inputs = small_inputs_[small_turn_];
-  if (!many_nodes_) {
-    void* out = data;
-    return reduce_in_order({&out, 1}, inputs, count, reduction);
-  }
-  if (rank_ == 0) reduce_slice({small_slot(0, small_turn_), data}, inputs, count, reduction);
+  void* out = many_nodes_ ? small_slot(0, small_turn_) : data;
+  if (!many_nodes_ || rank_ == 0) reduce_in_order({&out, 1}, inputs, count, within(reduction));
+  if (!many_nodes_) return;
+  if (rank_ == 0) exchange_.between_nodes(out, count, reduction);
   barrier_->arrive_and_wait();
-  if (rank_ != 0) std::memcpy(data, small_slot(0, small_turn_), bytes);
+  std::memcpy(data, out, bytes);
 }
 
-void NodeReducer::reduce_shared(const std::vector<std::byte*>& buffers, std::size_t count, const Reduction& reduction) {
-  const std::size_t element_bytes = size_of(reduction.dtype);
+void NodeReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t count, const Reduction& reduction) {
+  std::byte* data = buffers[static_cast<std::size_t>(rank_)];
+  SharedPieces pieces(*this, std::move(buffers), reduction);
   // Another node may use staging memory: all nodes must cut what goes between them into the same pieces.
-  const std::size_t most = many_nodes_ ? std::min(count, piece_bytes_ / element_bytes) : count;
-  for (std::size_t done = 0; done < count; done += most) {
-    const Range own = slice_of(rank_, most, std::min(most, count - done));
-    const std::size_t offset = (done + own.first) * element_bytes;
-    std::vector<void*> outputs{buffers[static_cast<std::size_t>(rank_)] + offset};
-    std::vector<const void*> inputs;
-    for (std::byte* buffer : buffers) {
-      inputs.push_back(buffer + offset);
-      if (buffer + offset != outputs.front()) outputs.push_back(buffer + offset);
-    }
-    reduce_slice(outputs, inputs, own.length, reduction);
-  }
+  exchange_.allreduce(data, count, many_nodes_ ? piece_elements(count, reduction) : count, reduction, pieces);
   barrier_->arrive_and_wait();
 }
 
 void NodeReducer::reduce_staged(std::byte* data, std::size_t count, const Reduction& reduction) {
-  const std::size_t element_bytes = size_of(reduction.dtype);
-  const std::size_t most = std::min(count, piece_bytes_ / element_bytes);
-  for (std::size_t done = 0; done < count; done += most) {
-    std::byte* piece = data + done * element_bytes;
-    const std::size_t length = std::min(most, count - done);
-    const auto copy = [&](int slice, std::byte* to, const std::byte* from) {
-      const Range range = slice_of(slice, most, length);
-      std::memcpy(to + range.first * element_bytes, from + range.first * element_bytes, range.length * element_bytes);
-    };
-    for (int r = 0; r < slices_; ++r) {
-      if (r != rank_) copy(r, staging(rank_), piece);
-    }
-    barrier_->arrive_and_wait();
-    const Range own = slice_of(rank_, most, length);
-    const std::size_t offset = own.first * element_bytes;
-    std::vector<const void*> inputs;
-    for (int r = 0; r < ranks_; ++r) inputs.push_back((r == rank_ ? piece : staging(r)) + offset);
-    reduce_slice({piece + offset, staging(rank_) + offset}, inputs, own.length, reduction);
-    barrier_->arrive_and_wait();
-    for (int r = 0; r < slices_; ++r) {
-      if (r != rank_) copy(r, piece, staging(r));
-    }
-  }
+  const std::size_t most = piece_elements(count, reduction);
+  StagedPieces pieces(*this, data, most, reduction);
+  exchange_.allreduce(data, count, most, reduction, pieces);
 }
 
-void NodeReducer::reduce_slice(const std::vector<void*>& outputs, const std::vector<const void*>& inputs,
-                               std::size_t count, const Reduction& reduction) {
-  if (count == 0) return;
-  if (!many_nodes_) return reduce_in_order(outputs, inputs, count, reduction);
-  reduce_in_order({outputs.data(), 1}, inputs, count, {reduction.dtype, reduction.op});
-  between_nodes_->allreduce(outputs.front(), count, reduction);
-  for (std::size_t i = 1; i < outputs.size(); ++i) {
-    std::memcpy(outputs[i], outputs.front(), count * size_of(reduction.dtype));
-  }
+std::size_t NodeReducer::piece_elements(std::size_t count, const Reduction& reduction) const {
+  return std::min(count, exchange_.piece_bytes() / size_of(reduction.dtype));
 }
 
 std::vector<std::byte*> NodeReducer::shared_buffers(const std::byte* data) {

@@ -7,8 +7,8 @@
 /// Invariants:
 /// 1. Elements are reduced in rank order within a node, then in the order of the nodes. 16-bit floats are rounded once
 ///    after each of the two.
-/// 2. A slice begins at the same offset in every piece of a buffer: a rank that is ahead never writes where another
-///    still reads the piece before.
+/// 2. A slice begins at the same offset in every piece of a buffer (SliceExchange): a rank that is ahead never writes
+///    where another still reads the piece before.
 /// 3. Slices begin on multiples of 64 elements: in aligned memory two ranks never write to one cache line.
 /// 4. Small messages alternate between two slots of a segment: a rank that is ahead writes the next one while others
 ///    still read this one.
@@ -31,17 +31,11 @@
 
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/node_barrier.hpp>
-#include <mn/comm/ordered_reducer.hpp>
 #include <mn/comm/shared_memory.hpp>
+#include <mn/comm/slice_exchange.hpp>
 #include <mn/comm/topology.hpp>
 
 namespace mn {
-
-/// Who sends a node's sums to the other nodes.
-enum class BetweenNodes {
-  kLeaders,  ///< its first rank, all of them
-  kSlices,   ///< each rank its slice, all at once; where nodes differ in ranks, as many as the smallest has
-};
 
 class NodeReducer {
  public:
@@ -56,6 +50,8 @@ class NodeReducer {
   /// Collective over the node: where this process sees the ranks' `data`, which lies in the same memory from allocate()
   /// on each; empty on every rank if it does not. Valid until this rank releases that memory.
   [[nodiscard]] std::vector<std::byte*> addresses(const std::byte* data);
+  /// Whether each rank of the node has a CPU.
+  [[nodiscard]] bool may_spin() const noexcept { return may_spin_; }
 
  private:
   /// Where a rank's buffer lies, published before each large reduction.
@@ -71,36 +67,30 @@ class NodeReducer {
   };
   class Allocations;
   struct Allocation;
-  struct Range {
-    std::size_t first;
-    std::size_t length;
-  };
+  class SharedPieces;
+  class StagedPieces;
 
   [[nodiscard]] Control& control(int rank) const;
   [[nodiscard]] std::byte* small_slot(int rank, std::size_t turn) const;
   [[nodiscard]] std::byte* staging(int rank) const;
-  /// The elements of a piece of `count`, at most `most`, that a rank of the node reduces.
-  [[nodiscard]] Range slice_of(int rank, std::size_t most, std::size_t count) const;
+  /// What to do within the node: where an exchange with others follows, all but the scale.
+  [[nodiscard]] Reduction within(const Reduction& reduction) const;
+  [[nodiscard]] std::size_t piece_elements(std::size_t count, const Reduction& reduction) const;
 
   void reduce_small(std::byte* data, std::size_t count, const Reduction& reduction);
   void reduce_staged(std::byte* data, std::size_t count, const Reduction& reduction);
-  void reduce_shared(const std::vector<std::byte*>& buffers, std::size_t count, const Reduction& reduction);
-  /// Reduces within the node, then between nodes, in the first output; the others get copies.
-  void reduce_slice(const std::vector<void*>& outputs, const std::vector<const void*>& inputs, std::size_t count,
-                    const Reduction& reduction);
+  void reduce_shared(std::vector<std::byte*> buffers, std::size_t count, const Reduction& reduction);
   /// addresses() without its last barrier: there must be one before the next call.
   [[nodiscard]] std::vector<std::byte*> shared_buffers(const std::byte* data);
 
   Mpi node_;
-  Mpi peers_;  ///< the ranks of the other nodes that have this rank's slice
-  int rank_;   ///< within the node
+  int rank_;  ///< within the node
   int ranks_;
-  int slices_;
   bool many_nodes_;
-  std::size_t piece_bytes_;
+  bool may_spin_;
+  SliceExchange exchange_;
   std::optional<SharedMemory> segments_;  ///< a Control, slots and staging memory for each rank
   std::unique_ptr<NodeBarrier> barrier_;
-  std::unique_ptr<OrderedReducer> between_nodes_;
   std::shared_ptr<Allocations> allocations_;
   std::array<std::vector<const void*>, 2> small_inputs_;  ///< all ranks' slots for small messages, for each turn
   std::size_t small_turn_ = 0;                            ///< the slot in use, 0 or 1

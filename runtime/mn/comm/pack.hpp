@@ -19,7 +19,7 @@
 #include <span>
 #include <type_traits>
 
-#include <mn/comm/half.hpp>
+#include <mn/core/half.hpp>
 #include <mn/core/buffer.hpp>
 
 namespace mn {

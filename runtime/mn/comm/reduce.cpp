@@ -3,7 +3,8 @@
 #include <memory>
 #include <type_traits>
 
-#include <mn/comm/half.hpp>
+#include <mn/core/half.hpp>
+#include <mn/core/half_conversion.hpp>
 #include <mn/comm/reduce.hpp>
 
 // One binary serves every x86-64: the loader picks the widest version that the CPU has (set by CMake where it works).
@@ -71,13 +72,8 @@ MN_SIMD void multiply(T* acc, T factor, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) acc[i] *= factor;
 }
 
-template <class Half>
-MN_SIMD void widen(float* __restrict out, const Half* __restrict in, std::size_t count) {
+MN_SIMD void widen(float* __restrict out, const BFloat16* __restrict in, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) out[i] = to_float(in[i]);
-}
-
-MN_SIMD void narrow(Float16* __restrict out, const float* __restrict in, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) out[i] = to_float16(in[i]);
 }
 
 MN_SIMD void narrow(BFloat16* __restrict out, const float* __restrict in, std::size_t count) {

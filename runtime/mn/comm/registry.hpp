@@ -26,7 +26,7 @@ struct Backend {
 /// Throws UsageError that names the communicators to take `instead` unless all ranks are on one node.
 void require_single_node(const Topology& topology, std::string_view instead);
 
-// The entries of the tables: mpi_backends.cpp, node_communicator.cpp, nccl_backends.cpp.
+// The entries of the tables: mpi_backends.cpp, nccl_backends.cpp.
 [[nodiscard]] std::shared_ptr<Communicator> make_naive(CommunicatorSetup setup);
 [[nodiscard]] std::shared_ptr<Communicator> make_flat(CommunicatorSetup setup);
 [[nodiscard]] std::shared_ptr<Communicator> make_hierarchical(CommunicatorSetup setup);

@@ -18,6 +18,8 @@ namespace mn {
 namespace {
 
 constexpr std::size_t kNameBytes = 48;
+constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+constexpr int kCollapse = 25;  // MADV_COLLAPSE of Linux 6.1, which older headers lack
 
 /// Closes a descriptor of shared memory: a mapping needs it no longer.
 class Descriptor {
@@ -89,8 +91,10 @@ class SharedMemory::Draft {
     const Descriptor descriptor(shm_open(offer_.name, O_RDWR | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR));
     if (descriptor.get() < 0) return errno;
     named_ = true;
-    if (const int error = reserve(descriptor.get(), offer_.bytes); error != 0) return error;
-    return map(descriptor.get(), offer_.bytes, MAP_POPULATE, mapping);
+    if (const int full = reserve(descriptor.get(), offer_.bytes); full != 0) return full;
+    const int error = map(descriptor.get(), offer_.bytes, MAP_POPULATE, mapping);
+    if (error == 0 && offer_.bytes >= kHugePageBytes) madvise(mapping.data(), offer_.bytes, kCollapse);
+    return error;
   }
 
   Offer offer_;
@@ -104,7 +108,7 @@ SharedMemory::Mapping::~Mapping() {
 int SharedMemory::map(int descriptor, std::size_t bytes, int flags, Mapping& mapping) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, descriptor, 0);
   if (data == MAP_FAILED) return errno;
-  madvise(data, bytes, MADV_HUGEPAGE);  // where /dev/shm is mounted with them; slower without is no error
+  madvise(data, bytes, MADV_HUGEPAGE);  // for kernels without MADV_COLLAPSE; slower without is no error
   mapping = Mapping(data, bytes);
   return 0;
 }

@@ -19,13 +19,14 @@ std::vector<SharedCounter*> arrivals_of(const std::vector<SharedReducer::Control
 }  // namespace
 
 SharedReducer::SharedReducer(std::span<const BufferView> buffers, std::vector<std::ptrdiff_t> offsets,
-                             std::vector<Control*> controls, int rank, std::shared_ptr<void> owner)
+                             std::vector<Control*> controls, int rank, bool may_spin, std::shared_ptr<void> owner)
     : buffers_(static_cast<std::uint32_t>(buffers.size())),
       offsets_(std::move(offsets)),
       controls_(std::move(controls)),
       rank_(static_cast<std::size_t>(rank)),
+      may_spin_(may_spin),
       owner_(std::move(owner)),
-      barrier_(arrivals_of(controls_), rank),
+      barrier_(arrivals_of(controls_), rank, may_spin),
       inputs_(offsets_.size()),
       outputs_(offsets_.size()) {
   for (std::size_t i = 0; i < buffers.size(); ++i) {
@@ -53,7 +54,7 @@ void SharedReducer::reduce(double scale) {
 
 void SharedReducer::reduce_piece(const Piece& piece, double scale) {
   for (Control* control : controls_) {
-    control->published.wait_for(first_buffer_ + static_cast<std::uint32_t>(piece.buffer) + 1, controls_.size());
+    control->published.wait_for(first_buffer_ + static_cast<std::uint32_t>(piece.buffer) + 1, may_spin_);
   }
   auto* const own = static_cast<std::byte*>(piece.own.data);
   for (std::size_t r = 0; r < offsets_.size(); ++r) inputs_[r] = outputs_[r] = own + offsets_[r];

@@ -42,9 +42,10 @@ class SharedReducer {
   };
 
   /// `buffers` are this rank's; rank r's lie `offsets[r]` bytes further, as this process sees them, with the same
-  /// counts and dtypes. `owner` keeps the memory of the controls. Local, and so is destruction.
+  /// counts and dtypes. `owner` keeps the memory of the controls; `may_spin`: each rank has a CPU. Local, and so is
+  /// destruction.
   SharedReducer(std::span<const BufferView> buffers, std::vector<std::ptrdiff_t> offsets,
-                std::vector<Control*> controls, int rank, std::shared_ptr<void> owner);
+                std::vector<Control*> controls, int rank, bool may_spin, std::shared_ptr<void> owner);
 
   /// The first `count` buffers are final until reduce(), and other ranks may write to them from now on: never fewer
   /// than before.
@@ -65,6 +66,7 @@ class SharedReducer {
   std::vector<std::ptrdiff_t> offsets_;
   std::vector<Control*> controls_;
   std::size_t rank_;
+  bool may_spin_;
   std::shared_ptr<void> owner_;
   NodeBarrier barrier_;
   std::uint32_t first_buffer_ = 0;  // what `published` counts from in this step

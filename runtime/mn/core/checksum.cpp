@@ -24,6 +24,10 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t seed) {
   return ~crc;
 }
 
+std::uint32_t crc32_gzip(std::span<const std::byte> bytes, std::uint32_t seed) {
+  return crc32_gzip_refl(seed, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+}
+
 std::uint64_t hash64(std::span<const std::byte> bytes, std::uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }

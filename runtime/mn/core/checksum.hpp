@@ -1,4 +1,4 @@
-/// Checksums and hashes: CRC32C for stored data, XXH3 for comparing.
+/// Checksums and hashes: CRC-32C for stored data, CRC-32 for other formats, XXH3 for comparing.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,10 @@ namespace mn {
 /// CRC-32C (Castagnoli, RFC 3720 appendix B.4) of `bytes`; `seed` continues an earlier result. crc32c("123456789") is
 /// 0xE3069283.
 [[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t seed = 0);
+
+/// CRC-32 as gzip (RFC 1952), ZIP and PNG have it; `seed` continues an earlier result. crc32_gzip("123456789") is
+/// 0xCBF43926.
+[[nodiscard]] std::uint32_t crc32_gzip(std::span<const std::byte> bytes, std::uint32_t seed = 0);
 
 /// XXH3 64-bit, for equality between ranks; not for storage.
 [[nodiscard]] std::uint64_t hash64(std::span<const std::byte> bytes, std::uint64_t seed = 0);

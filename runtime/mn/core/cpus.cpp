@@ -1,5 +1,11 @@
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
+#include <fstream>
+#include <limits>
 #include <memory>
+#include <sstream>
+#include <string>
 
 #include <sched.h>
 
@@ -7,6 +13,46 @@
 #include <mn/core/error.hpp>
 
 namespace mn {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+/// The first two words of a file, which need not be there.
+std::pair<std::string, std::string> words(const fs::path& path) {
+  std::ifstream file(path);
+  std::pair<std::string, std::string> found;
+  file >> found.first >> found.second;
+  return found;
+}
+
+double ratio(const std::string& quota, const std::string& period) {
+  try {
+    const double part = std::stod(quota) / std::stod(period);
+    return part > 0 ? part : kUnlimited;  // -1: none
+  } catch (const std::exception&) {
+    return kUnlimited;  // "max", or no such file
+  }
+}
+
+double quota_of(const fs::path& cgroup) {
+  const auto [quota, period] = words(cgroup / "cpu.max");
+  const double first_version =
+      ratio(words(cgroup / "cpu.cfs_quota_us").first, words(cgroup / "cpu.cfs_period_us").first);
+  return std::min(ratio(quota, period), first_version);
+}
+
+/// The least quota on the way from a cgroup up to its hierarchy's root. Inside a container the path may be the host's,
+/// of which the root alone is there.
+double least_quota(const fs::path& hierarchy, const fs::path& cgroup) {
+  double least = quota_of(hierarchy);
+  fs::path path = hierarchy;
+  for (const auto& part : cgroup.relative_path()) least = std::min(least, quota_of(path /= part));
+  return least;
+}
+
+}  // namespace
 
 std::vector<int> usable_cpus() {
   constexpr int kMost = 1 << 16;
@@ -20,6 +66,27 @@ std::vector<int> usable_cpus() {
     if (CPU_ISSET_S(cpu, bytes, set.get())) cpus.push_back(cpu);
   }
   return cpus;
+}
+
+double cpu_quota(const fs::path& root) {
+  double least = kUnlimited;
+  std::ifstream file(root / "proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {  // "number:controllers:path"
+    std::istringstream fields(line);
+    std::string number, controllers, path;
+    std::getline(fields, number, ':');
+    std::getline(fields, controllers, ':');
+    std::getline(fields, path);
+    const bool has_cpu = ("," + controllers + ",").find(",cpu,") != std::string::npos;
+    if (controllers.empty()) least = std::min(least, least_quota(root / "sys/fs/cgroup", path));
+    if (has_cpu) least = std::min(least, least_quota(root / "sys/fs/cgroup" / controllers, path));
+  }
+  return least;
+}
+
+std::size_t cpu_count() {
+  const auto cpus = static_cast<double>(usable_cpus().size());
+  return static_cast<std::size_t>(std::max(1.0, std::min(cpus, std::ceil(cpu_quota()))));
 }
 
 }  // namespace mn

@@ -118,6 +118,13 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
   file.commit();
 }
 
+bool make_folders(const std::filesystem::path& folder) {
+  std::error_code error;
+  const bool made = std::filesystem::create_directories(folder, error);
+  if (error) throw DataError("cannot make the folder " + folder.string() + ": " + error.message());
+  return made;
+}
+
 std::string read_file(const std::filesystem::path& path) {
   const File file(path, File::Mode::kRead);
   std::string content(file.size(), '\0');

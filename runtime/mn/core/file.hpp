@@ -87,6 +87,9 @@ class AtomicFile {
 /// Replaces the file's content, atomically.
 void write_file(const std::filesystem::path& path, std::string_view content);
 
+/// Makes the folder and those above it; whether it had to be made. DataError if it can't be.
+bool make_folders(const std::filesystem::path& folder);
+
 /// The whole content.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path);
 

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <mutex>
+#include <vector>
 
 #include <boost/core/null_deleter.hpp>
 #include <boost/log/attributes/clock.hpp>
@@ -28,6 +29,13 @@ namespace expr = boost::log::expressions;
 constexpr const char* kNames[] = {"debug", "info", "warning", "error"};
 
 std::atomic<bool> is_set_up{false};
+std::vector<boost::shared_ptr<logging::sinks::sink>> own_sinks;  // of the last init_log()
+
+/// Of one of our lines. The program's own Boost.Log records, which have none or another kind, count as information.
+Severity severity_of(const logging::attribute_value_set& values) {
+  const auto severity = values["Severity"].extract<Severity>();
+  return severity ? *severity : Severity::kInfo;
+}
 
 Severity severity_named(const std::string& name) {
   for (int i = 0; i < 4; ++i) {
@@ -40,9 +48,14 @@ logging::formatter line_format(const LogOptions& options) {
   const std::string who = "[rank " + std::to_string(options.rank) + " " + options.host + "] ";
   return expr::stream << expr::format_date_time<boost::posix_time::ptime>("TimeStamp", "%H:%M:%S.%f") << " "
                       << expr::wrap_formatter([](const logging::record_view& record, logging::formatting_ostream& out) {
-                           out << kNames[static_cast<int>(*record.attribute_values()["Severity"].extract<Severity>())];
+                           out << kNames[static_cast<int>(severity_of(record.attribute_values()))];
                          })
                       << " " << who << expr::smessage;
+}
+
+void add_own(const boost::shared_ptr<logging::sinks::sink>& sink) {
+  own_sinks.push_back(sink);
+  logging::core::get()->add_sink(sink);
 }
 
 void add_console(const LogOptions& options, Severity least) {
@@ -52,9 +65,8 @@ void add_console(const LogOptions& options, Severity least) {
   sink->locked_backend()->auto_flush(true);
   sink->set_formatter(line_format(options));
   const Severity shown = options.rank == 0 ? least : Severity::kWarning;
-  sink->set_filter(
-      [shown](const logging::attribute_value_set& values) { return *values["Severity"].extract<Severity>() >= shown; });
-  logging::core::get()->add_sink(sink);
+  sink->set_filter([shown](const logging::attribute_value_set& values) { return severity_of(values) >= shown; });
+  add_own(sink);
 }
 
 void add_file(const LogOptions& options, const std::string& prefix) {
@@ -64,7 +76,7 @@ void add_file(const LogOptions& options, const std::string& prefix) {
   auto sink = boost::make_shared<Sink>(logging::keywords::file_name = prefix + name);
   sink->locked_backend()->auto_flush(true);
   sink->set_formatter(line_format(options));
-  logging::core::get()->add_sink(sink);
+  add_own(sink);
 }
 
 }  // namespace
@@ -76,7 +88,8 @@ void init_log(const LogOptions& given) {
   if (const auto level = environment("MN_LOG_LEVEL")) least = severity_named(*level);
 
   auto core = logging::core::get();
-  core->remove_all_sinks();
+  for (const auto& sink : own_sinks) core->remove_sink(sink);  // the program may have sinks of its own
+  own_sinks.clear();
   core->add_global_attribute("TimeStamp", logging::attributes::local_clock());
   add_console(options, least);
   const std::string prefix = environment("MN_LOG_FILE").value_or(options.file_prefix);

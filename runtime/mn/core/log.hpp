@@ -18,7 +18,8 @@ struct LogOptions {
   std::string file_prefix;             ///< not empty: each rank writes PREFIX-0000.log, …; MN_LOG_FILE overrides it
 };
 
-/// Sets the process's log up; calling it again replaces the set-up. Without a call, lines carry rank 0 of no job.
+/// Sets the process's log up; calling it again replaces the set-up. Without a call, lines carry rank 0 of no job. Sinks
+/// that the program has added to Boost.Log stay, and get mn's lines too; its own records go to mn's sinks as well.
 void init_log(const LogOptions& options);
 
 /// One line. Thread-safe.

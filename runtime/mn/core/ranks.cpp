@@ -1,4 +1,6 @@
 #include <charconv>
+#include <chrono>
+#include <thread>
 
 #include <mn/core/ranks.hpp>
 
@@ -85,5 +87,7 @@ bool in_slurm_step(const VariableLookup& lookup) {
   // Batch scripts, interactive shells and the like have reserved step ids near 2^32, printed signed by some versions.
   return step && step->size() < 10 && !step->starts_with('-') && lookup("SLURM_PROCID").has_value();
 }
+
+void let_rank_zero_speak() { std::this_thread::sleep_for(std::chrono::seconds(2)); }
 
 }  // namespace mn

@@ -69,6 +69,10 @@ struct JobRank {
 /// True in a process that srun started as a task; false in batch scripts and interactive shells of an allocation.
 [[nodiscard]] bool in_slurm_step(const VariableLookup& lookup);
 
+/// For a rank that leaves an error to rank 0, before it exits: sleeps for two seconds. Launchers end all ranks at the
+/// first bad exit, and rank 0 may be behind.
+void let_rank_zero_speak();
+
 /// The number of each rank's node, when ranks with equal keys share a node. Nodes are numbered by first appearance,
 /// which is the order of their lowest ranks.
 template <typename Key>

@@ -109,11 +109,18 @@ class MemoryDataset final : public Dataset {
   RawSamples samples_;
 };
 
+/// PREFIX/share/mn/data of the installation whose headers a program was compiled with. A build tree has no such folder.
+[[nodiscard]] inline std::filesystem::path installed_data() {
+  // This file is PREFIX/include/mn/data/dataset.hpp there, wherever the installation has been moved to.
+  return std::filesystem::path(__FILE__).parent_path().parent_path().parent_path().parent_path() / "share/mn/data";
+}
+
 /// The dataset NAME ("mnist/train"): the first folder with a manifest among NAME itself, $MN_DATA/NAME, data/NAME,
-/// data/NAME beside the executable and in its parent folders, and PREFIX/share/mn/data/NAME. Touches no file until it
-/// is used: in scatter_dataset that is the root alone. Using it throws DataError, with the command that makes the
-/// shards, if there is none.
-[[nodiscard]] std::shared_ptr<Dataset> open_dataset(const std::string& name_or_path);
+/// data/NAME beside the executable and in its parent folders, and PREFIX/share/mn/data/NAME of the executable's prefix
+/// and of `installed`. Touches no file until it is used: in scatter_dataset that is the root alone. Using it throws
+/// DataError, with the command that makes the shards, if there is none.
+[[nodiscard]] std::shared_ptr<Dataset> open_dataset(const std::string& name_or_path,
+                                                    const std::filesystem::path& installed = installed_data());
 
 /// The dataset in shards that another rank's table() describes; opens each shard when it is first read.
 [[nodiscard]] std::shared_ptr<Dataset> open_table(const std::string& table);

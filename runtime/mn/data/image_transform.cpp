@@ -18,10 +18,10 @@ bool is_listed(const std::vector<SampleError>& damaged, std::int64_t position) {
 }  // namespace
 
 Transform image_transform(const data::CropOptions& crop, const data::Normalization& normalization,
-                          data::PixelLayout layout) {
-  (void)data::ImageAugmenter(crop, normalization, layout);  // says now what is wrong with the options
+                          data::PixelLayout layout, const data::AugmentOptions& augment) {
+  (void)data::ImageAugmenter(crop, normalization, layout, augment);  // says now what is wrong with the options
   return [=](const RawBatch& batch, std::vector<SampleError>& damaged) {
-    data::ImageAugmenter augmenter(crop, normalization, layout);
+    data::ImageAugmenter augmenter(crop, normalization, layout, augment);
     const std::int64_t n = batch.samples.size();
     const std::int64_t values = std::int64_t{3} * crop.size * crop.size;
     const bool planes = layout == data::PixelLayout::kNchw;

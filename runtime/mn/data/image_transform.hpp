@@ -10,6 +10,6 @@ namespace mn {
 /// with channels_last strides for kNhwc. Augmentation depends on (seed, epoch, sample) alone. Throws ArgumentError if
 /// the options contradict each other.
 [[nodiscard]] Transform image_transform(const data::CropOptions& crop, const data::Normalization& normalization,
-                                        data::PixelLayout layout);
+                                        data::PixelLayout layout, const data::AugmentOptions& augment = {});
 
 }  // namespace mn

@@ -10,7 +10,8 @@
 
 namespace mn {
 
-/// Minibatches, epoch after epoch. Every rank makes the same number of calls, though batches may differ in size.
+/// Minibatches, epoch after epoch. Every rank makes the same number of calls, though batches may differ in size. For
+/// one of your own, create_iterator() (function_iterator.hpp) needs one function.
 class Iterator {
  public:
   /// Iterators are held by pointers to this class.
@@ -30,6 +31,8 @@ class Iterator {
   virtual void load_state(const nlohmann::json& state) = 0;
   /// Seconds that next() has waited for data so far.
   [[nodiscard]] virtual double data_wait_s() const = 0;
+  /// Between how many ranks the samples are divided, which a Trainer compares with its communicator; 0: unknown.
+  [[nodiscard]] virtual int ranks() const { return 0; }
 };
 
 }  // namespace mn

@@ -288,6 +288,7 @@ double DataLoader::epoch_detail() const {
 }
 
 double DataLoader::data_wait_s() const { return impl_->data_wait_s(); }
+int DataLoader::ranks() const { return impl_->dataset().ranks(); }
 std::int64_t DataLoader::corrupt() const noexcept { return impl_->corrupt(); }
 nlohmann::json DataLoader::state() const { return impl_->sampler().state(impl_->epoch(), impl_->consumed()); }
 void DataLoader::load_state(const nlohmann::json& state) { impl_->load_state(state); }

@@ -97,8 +97,11 @@ void check_classes(const RawColumn& column, FieldSpec& field) {
   const data::ClassRange range = data::range_of(field.dtype, column.bytes);
   if (field.num_classes == kCountClasses) field.num_classes = std::max<std::int64_t>(range.most + 1, 1);
   if (range.is_in(field.num_classes)) return;
-  throw ArgumentError("field " + field.name + " has a value of " +
-                      std::to_string(range.least < 0 ? range.least : range.most) + ", but classes are 0 to " +
+  std::int64_t sample = 0;  // the first one that is wrong
+  while (data::range_of(field.dtype, column.sample(sample)).is_in(field.num_classes)) ++sample;
+  const data::ClassRange own = data::range_of(field.dtype, column.sample(sample));
+  throw ArgumentError("sample " + std::to_string(sample) + " has " + field.name + " " +
+                      std::to_string(own.least < 0 ? own.least : own.most) + ": classes are 0 to " +
                       std::to_string(field.num_classes - 1) + "; a field of num_classes 0 holds any numbers");
 }
 

@@ -16,7 +16,7 @@ namespace mn {
 /// How the bytes of a field are to be read.
 enum class FieldKind : std::uint8_t {
   kFixed,     ///< every sample has an array of the same dtype and shape
-  kEncoded,   ///< every sample has a file of its own length: a compressed image (JPEG or PNG), say
+  kEncoded,   ///< every sample has a file of its own length: a compressed image (JPEG, PNG, WebP or TIFF), say
   kVariable,  ///< every sample has an array whose first dimension is its own
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 
 #include <mn/data/lru_cache.hpp>
@@ -16,6 +17,7 @@ struct ShardDatasetOptions {
   std::int64_t open_shards = kMostOpenFiles;
   std::int64_t index_bytes = kMostIndexBytes + (std::int64_t{8} << 20);   ///< of open shards
   std::int64_t cache_bytes = kMostLiveBytes + (std::int64_t{128} << 20);  ///< of blocks that are not used up
+  std::filesystem::path installed = {};                                   ///< open_dataset's argument
 };
 
 /// Thread-safe. A Reader has size(), index_bytes(), block_samples(), block_bytes(field, block) and load_block(field,

@@ -24,7 +24,8 @@ std::int64_t reserve_handles(std::int64_t wanted) {
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::min(limit.rlim_cur, needed)) - kOwn, 1, wanted);
 }
 
-std::vector<std::filesystem::path> candidates(const std::filesystem::path& name) {
+std::vector<std::filesystem::path> candidates(const std::filesystem::path& name,
+                                              const std::filesystem::path& installed) {
   std::vector<std::filesystem::path> folders = {name};
   if (name.is_absolute()) return folders;
   if (const auto root = environment("MN_DATA")) folders.push_back(std::filesystem::path(*root) / name);
@@ -35,13 +36,14 @@ std::vector<std::filesystem::path> candidates(const std::filesystem::path& name)
     folders.push_back(beside / "data" / name);
     folders.push_back(beside / "share/mn/data" / name);
   }
+  if (!installed.empty()) folders.push_back(installed / name);  // for programs that lie elsewhere
   return folders;
 }
 
 }  // namespace
 
-std::filesystem::path find_dataset(const std::string& name_or_path) {
-  const auto folders = candidates(name_or_path);
+std::filesystem::path find_dataset(const std::string& name_or_path, const std::filesystem::path& installed) {
+  const auto folders = candidates(name_or_path, installed);
   std::string looked;
   for (const auto& folder : folders) {
     std::error_code error;
@@ -67,7 +69,7 @@ std::unique_ptr<OpenShards> ShardDataset::open(ShardTable table) const {
 OpenShards& ShardDataset::opened() const {
   const std::lock_guard lock(mutex_);
   if (!opened_) {
-    ShardTable table = read_manifest(find_dataset(name_));
+    ShardTable table = read_manifest(find_dataset(name_, options_.installed));
     check_shards(table);
     opened_ = open(std::move(table));
   }
@@ -81,8 +83,8 @@ std::string ShardDataset::do_where(std::int64_t index) const {
 
 }  // namespace data
 
-std::shared_ptr<Dataset> open_dataset(const std::string& name_or_path) {
-  return std::make_shared<data::ShardDataset>(name_or_path);
+std::shared_ptr<Dataset> open_dataset(const std::string& name_or_path, const std::filesystem::path& installed) {
+  return std::make_shared<data::ShardDataset>(name_or_path, data::ShardDatasetOptions{.installed = installed});
 }
 
 std::shared_ptr<Dataset> open_table(const std::string& table) {

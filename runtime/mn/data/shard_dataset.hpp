@@ -48,6 +48,7 @@ class ShardDataset final : public Dataset {
 };
 
 /// The folder of the dataset NAME; the search of open_dataset. Throws DataError that lists where it looked.
-[[nodiscard]] std::filesystem::path find_dataset(const std::string& name_or_path);
+[[nodiscard]] std::filesystem::path find_dataset(const std::string& name_or_path,
+                                                 const std::filesystem::path& installed = {});
 
 }  // namespace mn::data

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
 #include <mn/data/classes.hpp>
 #include <mn/data/manifest.hpp>
 #include <mn/data/shard_content.hpp>
@@ -43,9 +44,7 @@ class ShardWriter::Impl {
         options_(std::move(options)),
         has_two_fields_(data::new_form(spec_).schema == data::ShardSchema::kTwoFields),
         most_(spec_.fields.size(), 0) {
-    std::error_code error;
-    std::filesystem::create_directories(folder_, error);
-    if (error) throw DataError("cannot make the folder " + folder_.string() + ": " + error.message());
+    make_folders(folder_);
     check_no_shards_in(folder_);
     begin_shard();
   }

@@ -37,6 +37,7 @@ struct HandlerLink {
 
 // Handlers take no argument but the signal: what they need lies here, written while none is installed.
 std::array<Line, std::size(kFaults)> fault_lines;
+std::array<struct sigaction, std::size(kFaults)> earlier_faults;  // what was there before, by kFaults
 std::vector<HandlerLink> handler_links;
 std::atomic_flag loss_reported;
 alignas(64) std::array<std::byte, 64 * 1024> signal_stack;  // for overflows of the usual one
@@ -70,7 +71,27 @@ bool is_lost(const HandlerLink& link) {
   return false;
 }
 
-void handle_fault(int signal) {
+bool is_handler(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+}
+
+/// True if the instruction that raised the signal raises it again when it is run again.
+bool comes_again(int signal, const siginfo_t& info) {
+  return info.si_code > 0 && signal != SIGABRT && !(signal == SIGBUS && info.si_code == BUS_MCEERR_AO);
+}
+
+/// To the handler that was there before ours, or to the default action.
+void hand_on(int signal, const siginfo_t& info) {
+  for (std::size_t i = 0; i < std::size(kFaults); ++i) {
+    if (kFaults[i] != signal || !is_handler(earlier_faults[i])) continue;
+    restore_stderr();
+    sigaction(signal, &earlier_faults[i], nullptr);
+  }
+  // The address and the registers of a fault come from the kernel alone.
+  if (!comes_again(signal, info)) raise(signal);  // SA_RESETHAND has restored the default, SA_NODEFER lets it through
+}
+
+void handle_fault(int signal, siginfo_t* info, void* /*context*/) {
   // MPI_Abort leaves through exit(), under running threads: a fault there is no news once the end has been reported.
   const bool is_news = claim_loss_report();
   if (is_news) silence_stderr();
@@ -80,7 +101,7 @@ void handle_fault(int signal) {
   notify_peers(PeerByte::kReported);
   wait_for_answers();
   if (is_news) wait_until_shown();
-  raise(signal);  // SA_RESETHAND has restored the default action, SA_NODEFER lets it through
+  hand_on(signal, *info);
 }
 
 void handle_termination(int signal) {
@@ -104,6 +125,25 @@ void install(int signal, void (*handler)(int), int flags) {
   sigaction(signal, &action, nullptr);
 }
 
+bool is_ours(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == handle_fault;
+}
+
+void install_for_fault(int signal, int flags) {
+  struct sigaction action = {};
+  action.sa_sigaction = handle_fault;
+  action.sa_flags = flags | SA_SIGINFO;
+  sigaction(signal, &action, nullptr);
+}
+
+/// The calling thread's, unless it has one: a sanitizer's, say.
+void provide_stack() {
+  stack_t stack = {};
+  if (sigaltstack(nullptr, &stack) != 0 || (stack.ss_flags & SS_DISABLE) == 0) return;
+  stack = {signal_stack.data(), 0, signal_stack.size()};
+  sigaltstack(&stack, nullptr);
+}
+
 bool has_default_action(int signal) {
   struct sigaction action = {};
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_DFL;
@@ -116,6 +156,10 @@ bool has_handler(int signal, void (*handler)(int)) {
 
 }  // namespace
 
+void remember_signal_handlers() {
+  for (std::size_t i = 0; i < std::size(kFaults); ++i) sigaction(kFaults[i], nullptr, &earlier_faults[i]);
+}
+
 void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonitor::Link>& links) {
   handler_links.clear();
   for (const PeerMonitor::Link& link : links) {
@@ -126,23 +170,27 @@ void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonit
     copy.silent = link.silent;
     copy.loss.set(speaker.line(link.loss));
   }
-  const stack_t stack{signal_stack.data(), 0, signal_stack.size()};
-  sigaltstack(&stack, nullptr);
+  provide_stack();
   constexpr int kFlags = static_cast<int>(SA_RESETHAND | SA_NODEFER | SA_ONSTACK);
   for (std::size_t i = 0; i < std::size(kFaults); ++i) {
     const int signal = kFaults[i];
     fault_lines[i].set(speaker.line(std::string("killed by SIG") + sigabbrev_np(signal) + " (" + sigdescr_np(signal) +
                                     "); all ranks end"));
-    install(signal, handle_fault, kFlags);
+    install_for_fault(signal, kFlags);
   }
   for (const int signal : kTerminations) {
     if (has_default_action(signal)) install(signal, handle_termination, kFlags);
   }
+  // MPI writes to the connection of a lost rank: that must not end this one before its loss is reported.
+  if (has_default_action(SIGPIPE)) install(SIGPIPE, SIG_IGN, 0);
 }
 
 void remove_signal_handlers() {
-  for (const int signal : kFaults) {
-    if (has_handler(signal, handle_fault)) install(signal, SIG_DFL, 0);
+  for (std::size_t i = 0; i < std::size(kFaults); ++i) {
+    struct sigaction action = {};
+    if (sigaction(kFaults[i], nullptr, &action) == 0 && is_ours(action)) {
+      sigaction(kFaults[i], &earlier_faults[i], nullptr);
+    }
   }
   for (const int signal : kTerminations) {
     if (has_handler(signal, handle_termination)) install(signal, SIG_DFL, 0);

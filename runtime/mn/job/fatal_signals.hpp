@@ -5,9 +5,11 @@
 /// Invariants:
 /// 1. A handler calls async-signal-safe functions alone (write, poll, send, recv, raise, …), and allocates nothing: its
 ///    messages are made when it is installed.
-/// 2. It raises the signal again with the default action, so the exit status is the signal's, and a core is written.
+/// 2. It then hands a fault on: to the handler that was there before (a sanitizer's, a profiler's), else to the default
+///    action, so the exit status is the signal's, and a core is written. A faulting instruction runs again for that, so
+///    who takes the fault sees its own address and registers.
 /// 3. At most one message of a loss or a fault leaves a process, whichever thread or handler comes first.
-/// 4. It runs on a stack of its own, because a stack overflow leaves no other.
+/// 4. On the thread that installs it, it runs on a stack of its own, because a stack overflow leaves no other.
 ///
 /// Cost: none until a signal comes.
 /// Source: signal-safety(7), sigaltstack(2).
@@ -20,11 +22,16 @@
 
 namespace mn {
 
+/// The present handlers of faults are those to which ours will hand on. Called before MPI starts: Open MPI adds
+/// handlers that print pages, where there are none.
+void remember_signal_handlers();
+
 /// SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write one line and notify the peers; SIGTERM and SIGINT notify the
-/// peers, and write the loss of a peer that the launcher noticed before this rank's monitor did. All then take their
-/// default action. Terminations that the program ignores or handles itself are left to it. The links must stay open
-/// until remove_signal_handlers().
+/// peers, and write the loss of a peer that the launcher noticed before this rank's monitor did. All then take the
+/// action that they had. Terminations that the program ignores or handles itself are left to it. The links must stay
+/// open until remove_signal_handlers().
 void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonitor::Link>& links);
+/// The remembered handlers return, where ours still are.
 void remove_signal_handlers();
 
 /// True for the first caller, which is to report the loss of a peer; signal handlers call it too.

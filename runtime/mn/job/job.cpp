@@ -1,9 +1,14 @@
+#include <array>
 #include <chrono>
+#include <csignal>
+#include <limits>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <mn/comm/communication_thread.hpp>
 #include <mn/comm/mpi.hpp>
@@ -21,7 +26,9 @@ namespace mn {
 namespace {
 
 constexpr auto kAgreementTime = std::chrono::seconds(2);
+constexpr auto kReturnTime = std::chrono::seconds(5);  // for the others, once a rank has returned another status than 0
 constexpr std::int64_t kPeerTimeout_s = 5;
+constexpr int kThrown = std::numeric_limits<int>::max();  // stands for a status where the body has thrown
 
 /// Under srun without PMIx, Open MPI ends the process with a page of text, or comes up as many jobs of one rank.
 void check_launcher() {
@@ -73,6 +80,7 @@ class Job::Impl {
     install_terminate_handler(speaker_, {});
     start_log(speaker_);
     const auto timeout = peer_timeout();
+    remember_signal_handlers();
     owns_mpi_ = start_mpi(argc, argv);
     comm_ = Mpi::duplicate(MPI_COMM_WORLD);
     speaker_.rank = comm_.rank();
@@ -94,7 +102,17 @@ class Job::Impl {
 
   [[nodiscard]] int rank() const noexcept { return speaker_.rank; }
   [[nodiscard]] int size() const noexcept { return size_; }
-  void set_exit_code(int exit_code) noexcept { exit_code_ = exit_code; }
+
+  /// The status with which this process ends, after the body has returned `exit_code` here: the same on every rank.
+  /// Waits for the other ranks, but not for long where the status is not 0: they might wait for this one.
+  int settle(int exit_code) {
+    exit_code_ = exit_code;
+    const auto all = exchange_ends(exit_code, exit_code == 0 ? std::nullopt : std::optional(kReturnTime));
+    if (!all) end_alone(exit_code);
+    if (all->least == all->most) return exit_code;
+    if (all->most == kThrown) wait_for_report();
+    return exit_code_ = first_status(exit_code);
+  }
 
  private:
   void start_monitor(std::chrono::seconds timeout) {
@@ -141,16 +159,65 @@ class Job::Impl {
     std::_Exit(1);
   }
 
-  bool all_ranks_agree() {
+  /// How this rank's body has ended, and over all ranks the least and the most.
+  struct Ends {
+    int least = 0;
+    int most = 0;
+  };
+
+  /// No value if not all ranks' bodies have ended within `patience` (none: for ever), or MPI fails. One kind of call
+  /// for all ends: ranks that end in different ways must meet in it.
+  std::optional<Ends> exchange_ends(int own, std::optional<std::chrono::seconds> patience) {
+    if (!mpi_is_up()) return Ends{own, own};  // the program has finalized MPI itself: each rank ends for itself
+    ends_ = {own, -own};
     MPI_Request request = MPI_REQUEST_NULL;
-    if (MPI_Ibarrier(comm_.get(), &request) != MPI_SUCCESS) return false;
-    const auto deadline = std::chrono::steady_clock::now() + kAgreementTime;
-    int done = 0;
-    while (done == 0 && std::chrono::steady_clock::now() < deadline) {
-      if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+    if (MPI_Iallreduce(MPI_IN_PLACE, ends_.data(), 2, MPI_INT, MPI_MAX, comm_.get(), &request) != MPI_SUCCESS)
+      return {};
+    const auto begin = std::chrono::steady_clock::now();
+    for (int done = 0; done == 0;) {
+      if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return {};
+      if (done != 0) break;
+      if (patience && std::chrono::steady_clock::now() - begin > *patience) return {};
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    return done != 0;
+    return Ends{-ends_[1], ends_[0]};
+  }
+
+  bool all_ranks_agree() {
+    const auto all = exchange_ends(kThrown, kAgreementTime);
+    return all && all->least == kThrown;
+  }
+
+  /// This rank has returned another status than 0, and others go on.
+  [[noreturn]] void end_alone(int exit_code) {
+    const FailureHooks hooks = failure_hooks();
+    while (hooks.may_report && !hooks.may_report()) pause();  // the monitor ends this process
+    end_all_ranks(
+        speaker_,
+        "run_job's body returned " + std::to_string(exit_code) + " on this rank, and not on every other; all ranks end",
+        hooks, exit_code);
+  }
+
+  /// Another rank has thrown, and reports that.
+  [[noreturn]] static void wait_for_report() {
+    const auto bound = exit_soon(1);
+    while (true) pause();
+  }
+
+  /// Every rank is here, with another status: the first that is not 0, by rank, becomes everyone's.
+  int first_status(int own) {
+    std::vector<int> all(static_cast<std::size_t>(size_));
+    mpi_check(MPI_Allgather(&own, 1, MPI_INT, all.data(), 1, MPI_INT, comm_.get()), "comparing the ranks' statuses");
+    std::size_t first = 0;
+    while (all[first] == 0) ++first;
+    std::size_t other = 0;
+    while (all[other] == all[first]) ++other;
+    if (speaker_.rank == 0) {
+      report(speaker_, "run_job's body returned " + std::to_string(all[first]) + " on rank " + std::to_string(first) +
+                           " and " + std::to_string(all[other]) + " on rank " + std::to_string(other) +
+                           "; every rank ends with " + std::to_string(all[first]));
+    }
+    return all[first];
   }
 
   /// False on every rank if communication in the background still goes on.
@@ -173,6 +240,7 @@ class Job::Impl {
   Speaker speaker_;
   int size_ = 1;
   int exit_code_ = 0;
+  std::array<int, 2> ends_ = {};  // of exchange_ends(), which may leave MPI writing to it
   bool owns_mpi_ = false;
   Mpi comm_;
   std::optional<PeerMonitor> monitor_;
@@ -186,8 +254,10 @@ int Job::size() const noexcept { return impl_->size(); }
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body) {
   Job job(argc, argv);
   const int exit_code = body(job);  // caught by nobody: the terminate handler reports an exception before it unwinds
-  job.impl_->set_exit_code(exit_code);
-  return exit_code;
+  // All ranks end with this code by themselves. A launcher that ends those which take longer than the first
+  // (srun --kill-on-bad-exit) would report their death instead.
+  if (exit_code == kExitRequeue) std::signal(SIGTERM, SIG_IGN);
+  return job.impl_->settle(exit_code);
 }
 
 }  // namespace mn

@@ -42,6 +42,8 @@ class Job {
 /// main() for programs: makes the Job, runs `body`, and turns an exception into one line and an exit status. Errors
 /// that every rank throws are reported by rank 0 alone. Usage: `return mn::run_job(argc, argv, [&](mn::Job&) {…;
 /// return 0;});`
+/// The body's result is the exit status, the same on every rank: a result other than 0 on some ranks alone ends all
+/// with one line, within seconds where the others go on.
 ///
 /// The line is written where the exception is thrown, and the stack does not unwind: a destructor on the way may wait
 /// for ever, as cudaFree does for a collective that other ranks never join. So nothing outside may catch what `body`

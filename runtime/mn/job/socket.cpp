@@ -106,10 +106,6 @@ void send_without_delay(const Fd& socket) {
 
 }  // namespace
 
-void Fd::reset() noexcept {
-  if (fd_ >= 0) close(std::exchange(fd_, -1));
-}
-
 std::vector<std::string> local_addresses() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return {};

@@ -1,38 +1,17 @@
-/// The little of TCP that the peer monitor needs: owners, addresses, calls with deadlines.
+/// The little of TCP that the peer monitor needs: addresses, calls with deadlines.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include <mn/core/fd.hpp>
 
 namespace mn {
 
 using Deadline = std::chrono::steady_clock::time_point;
-
-/// Owns a file descriptor.
-class Fd {
- public:
-  Fd() noexcept = default;
-  explicit Fd(int fd) noexcept : fd_(fd) {}
-  ~Fd() { reset(); }
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    if (this != &other) {
-      reset();
-      fd_ = std::exchange(other.fd_, -1);
-    }
-    return *this;
-  }
-  [[nodiscard]] int get() const noexcept { return fd_; }
-  [[nodiscard]] explicit operator bool() const noexcept { return fd_ >= 0; }
-  void reset() noexcept;
-
- private:
-  int fd_ = -1;
-};
 
 /// Numeric addresses of this host's interfaces that are up, those that its own name resolves to first, bridges of
 /// containers and virtual machines last; no loopback, no link-local ones.

@@ -49,4 +49,8 @@ void silence_stderr() noexcept {
   dup2(null, STDERR_FILENO);
 }
 
+void restore_stderr() noexcept {
+  if (stderr_of_ours != STDERR_FILENO) dup2(stderr_of_ours, STDERR_FILENO);
+}
+
 }  // namespace mn

@@ -6,7 +6,8 @@
 /// 1. A line of up to PIPE_BUF bytes is one write(2), so lines of several ranks do not mix.
 /// 2. A full pipe that nobody reads holds a process up for a second at most.
 /// 3. What the rank that reports has written is shown before its process ends.
-/// 4. After silence_stderr() only write_stderr() reaches the old stderr; descriptor 2 goes to /dev/null.
+/// 4. Between silence_stderr() and restore_stderr() only write_stderr() reaches the old stderr; descriptor 2 goes to
+///    /dev/null.
 ///
 /// Source: pipe(7), "PIPE_BUF"; signal-safety(7).
 #pragma once
@@ -23,8 +24,11 @@ void write_stderr(std::string_view line) noexcept;
 /// practice).
 void wait_until_shown() noexcept;
 
-/// For a process that is about to end, and not undone: MPI explains its own abort, and lost connections, in pages of
-/// text, which would hide the line that says why.
+/// For a process that is about to end: MPI explains its own abort, and lost connections, in pages of text, which would
+/// hide the line that says why.
 void silence_stderr() noexcept;
+
+/// Undoes that for somebody who has more to say of this process's end, such as a sanitizer.
+void restore_stderr() noexcept;
 
 }  // namespace mn

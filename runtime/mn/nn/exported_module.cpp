@@ -6,26 +6,26 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
+#include <mn/nn/exported/archive.hpp>
 #include <mn/nn/exported/bound_graph.hpp>
 #include <mn/nn/exported/enumerations.hpp>
 #include <mn/nn/exported/program.hpp>
 #include <mn/nn/exported/stored_tensor.hpp>
-#include <mn/nn/exported/zip_archive.hpp>
 #include <mn/nn/exported_module.hpp>
 
 namespace mn {
 namespace {
 
+using exported::Archive;
 using exported::Input;
 using exported::Program;
 using exported::StoredTensor;
-using exported::ZipArchive;
 
 /// Reads the tensors of a program's inputs. Inputs that are the same view of the same record get one tensor: their
 /// weights are tied.
 class TensorReader {
  public:
-  TensorReader(const Program& program, const ZipArchive& archive) : program_(program), archive_(archive) {}
+  TensorReader(const Program& program, const Archive& archive) : program_(program), archive_(archive) {}
 
   at::Tensor read(const Input& input) {
     const StoredTensor& stored = find(input);
@@ -45,7 +45,7 @@ class TensorReader {
   }
 
   const Program& program_;
-  const ZipArchive& archive_;
+  const Archive& archive_;
   std::map<
       std::tuple<std::string, std::int64_t, std::vector<std::int64_t>, std::vector<std::int64_t>, std::int64_t, bool>,
       at::Tensor>
@@ -101,7 +101,7 @@ ExportedInput describe(const Input& input) {
 ExportedModule::ExportedModule(const std::filesystem::path& path) : ExportedModule(read_file(path), path.string()) {}
 
 ExportedModule::ExportedModule(std::string_view bytes, const std::string& source) {
-  const ZipArchive archive(bytes, source);
+  const Archive archive(bytes, source);
   const Program program = exported::parse_program(archive);
   TensorReader reader(program, archive);
   std::vector<at::Tensor> tensors;
@@ -126,7 +126,7 @@ ExportedModule::ExportedModule(std::string_view bytes, const std::string& source
 ExportedModule::~ExportedModule() = default;
 
 void ExportedModule::set_evaluation_graph(std::string_view bytes, const std::string& source) {
-  const ZipArchive archive(bytes, source);
+  const Archive archive(bytes, source);
   const Program program = exported::parse_program(archive);
   TensorReader reader(program, archive);
   const std::map<std::string, at::Tensor> state = state_of(*this);

@@ -9,6 +9,18 @@ void append(NamedTensors& tensors, const torch::OrderedDict<std::string, at::Ten
   for (const auto& item : items) tensors.emplace_back(item.key(), item.value());
 }
 
+void append_modes(std::vector<bool>& modes, const torch::nn::Module& module) {
+  modes.push_back(module.is_training());
+  for (const auto& child : module.children()) append_modes(modes, *child);
+}
+
+/// train() sets all modules below as well, so these come after. Returns what follows the modes of this module.
+std::vector<bool>::const_iterator take_modes(torch::nn::Module& module, std::vector<bool>::const_iterator mode) {
+  module.train(*mode++);
+  for (const auto& child : module.children()) mode = take_modes(*child, mode);
+  return mode;
+}
+
 }  // namespace
 
 NamedTensors named_parameters(const torch::nn::Module& module) {
@@ -36,5 +48,15 @@ std::vector<at::Tensor> buffers_of(const torch::nn::Module& module) { return mod
 bool is_training(const torch::nn::Module& module) { return module.is_training(); }
 
 void set_training(torch::nn::Module& module, bool on) { module.train(on); }
+
+std::vector<bool> training_modes(const torch::nn::Module& module) {
+  std::vector<bool> modes;
+  append_modes(modes, module);
+  return modes;
+}
+
+void set_training_modes(torch::nn::Module& module, const std::vector<bool>& modes) {
+  take_modes(module, modes.begin());
+}
 
 }  // namespace mn

@@ -34,5 +34,9 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 [[nodiscard]] bool is_training(const torch::nn::Module& module);
 /// Sets the mode of the module and of all modules in it.
 void set_training(torch::nn::Module& module, bool on);
+/// is_training() of the module and of all modules in it, which may differ; for set_training_modes().
+[[nodiscard]] std::vector<bool> training_modes(const torch::nn::Module& module);
+/// Sets the modes that training_modes() returned for the same module.
+void set_training_modes(torch::nn::Module& module, const std::vector<bool>& modes);
 
 }  // namespace mn

@@ -13,36 +13,43 @@ namespace {
 /// While it lives, the model is in evaluation mode.
 class EvaluationMode {
  public:
-  explicit EvaluationMode(torch::nn::Module& model) : model_(model), was_training_(is_training(model)) {
+  explicit EvaluationMode(torch::nn::Module& model) : model_(model), modes_(training_modes(model)) {
     set_training(model_, false);
   }
-  ~EvaluationMode() { set_training(model_, was_training_); }
+  ~EvaluationMode() { set_training_modes(model_, modes_); }
   EvaluationMode(const EvaluationMode&) = delete;
   EvaluationMode& operator=(const EvaluationMode&) = delete;
 
  private:
   torch::nn::Module& model_;
-  bool was_training_;
+  std::vector<bool> modes_;
 };
 
-/// One epoch of this rank's minibatches.
-void for_each_batch(Iterator& iterator, torch::nn::Module& model, const std::function<void(const Batch&)>& work) {
+/// One epoch of this rank's minibatches, or `most` of them if that is not 0.
+void for_each_batch(Iterator& iterator, torch::nn::Module& model, const std::function<void(const Batch&)>& work,
+                    std::int64_t most = 0) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(model);
+  std::int64_t done = 0;
   while (const auto batch = iterator.next()) {
     if (batch->samples > 0) work(*batch);
+    if (++done == most) return;
   }
 }
 
 class BatchEvaluator : public Evaluator {
  public:
   BatchEvaluator(std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model,
-                 EvaluateBatch evaluate_batch)
-      : iterator_(std::move(iterator)), model_(std::move(model)), evaluate_batch_(std::move(evaluate_batch)) {}
+                 EvaluateBatch evaluate_batch, std::int64_t most_batches)
+      : iterator_(std::move(iterator)),
+        model_(std::move(model)),
+        evaluate_batch_(std::move(evaluate_batch)),
+        most_batches_(most_batches) {}
 
   Summary evaluate_local() override {
     Summary report;
-    for_each_batch(*iterator_, *model_, [&](const Batch& batch) { evaluate_batch_(batch, report); });
+    for_each_batch(
+        *iterator_, *model_, [&](const Batch& batch) { evaluate_batch_(batch, report); }, most_batches_);
     return report;
   }
 
@@ -50,6 +57,7 @@ class BatchEvaluator : public Evaluator {
   std::shared_ptr<Iterator> iterator_;
   std::shared_ptr<torch::nn::Module> model_;
   EvaluateBatch evaluate_batch_;
+  std::int64_t most_batches_;
 };
 
 class MultiNodeEvaluator : public Evaluator {
@@ -116,8 +124,10 @@ class GenericMultiNodeEvaluator : public Evaluator {
 }  // namespace
 
 std::unique_ptr<Evaluator> create_evaluator(std::shared_ptr<Iterator> iterator,
-                                            std::shared_ptr<torch::nn::Module> model, EvaluateBatch evaluate_batch) {
-  return std::make_unique<BatchEvaluator>(std::move(iterator), std::move(model), std::move(evaluate_batch));
+                                            std::shared_ptr<torch::nn::Module> model, EvaluateBatch evaluate_batch,
+                                            std::int64_t most_batches) {
+  return std::make_unique<BatchEvaluator>(std::move(iterator), std::move(model), std::move(evaluate_batch),
+                                          most_batches);
 }
 
 std::unique_ptr<Evaluator> create_generic_multi_node_evaluator(std::shared_ptr<Iterator> iterator,

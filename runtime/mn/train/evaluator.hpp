@@ -1,6 +1,7 @@
 /// Evaluators run a model over a dataset and return metrics.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -30,11 +31,12 @@ class Evaluator {
   [[nodiscard]] virtual Metrics evaluate() { return evaluate_local().mean(); }
 };
 
-/// Evaluates one epoch of `iterator`, with the model in evaluation mode and without gradients; the model's mode is
-/// restored. Minibatches without samples are skipped.
+/// Evaluates one epoch of `iterator`, with the model in evaluation mode and without gradients; the modes of its modules
+/// are restored. Minibatches without samples are skipped. `most_batches`, if not 0, ends it early, and leaves the
+/// iterator there: for trying things out.
 [[nodiscard]] std::unique_ptr<Evaluator> create_evaluator(std::shared_ptr<Iterator> iterator,
                                                           std::shared_ptr<torch::nn::Module> model,
-                                                          EvaluateBatch evaluate_batch);
+                                                          EvaluateBatch evaluate_batch, std::int64_t most_batches = 0);
 
 /// Returns what Aggregate needs of a minibatch: scores and targets, a maximum, …
 using CalcLocal = std::function<nlohmann::json(const Batch& batch)>;

@@ -27,14 +27,29 @@ nlohmann::json ExtensionList::states() const {
   return states;
 }
 
+NamedTensors ExtensionList::tensors() const {
+  NamedTensors all;
+  for (const Entry& entry : entries_) {
+    for (auto& [name, tensor] : entry.extension->tensors())
+      all.emplace_back(entry.name + "/" + name, std::move(tensor));
+  }
+  return all;
+}
+
 void ExtensionList::initialize(Trainer& trainer) {
   for (Entry& entry : entries_) {
+    NamedTensors own;
+    for (const auto& [name, tensor] : restored_tensors_) {
+      if (name.starts_with(entry.name + "/")) own.emplace_back(name.substr(entry.name.size() + 1), tensor);
+    }
+    if (!own.empty()) entry.extension->load_tensors(own);
     if (restored_.contains(entry.name)) {
       read_json("the checkpoint's state of " + entry.name,
                 [&] { entry.extension->load_state(restored_.at(entry.name)); });
     }
     entry.last_run_s = trainer.elapsed_s();
   }
+  restored_tensors_.clear();
   for (Entry& entry : entries_) entry.extension->initialize(trainer);
 }
 

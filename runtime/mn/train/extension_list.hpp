@@ -24,6 +24,9 @@ class ExtensionList {
   /// initialize() hands these states out.
   void set_states(nlohmann::json states) { restored_ = std::move(states); }
   [[nodiscard]] nlohmann::json states() const;
+  /// The same for tensors(): their names begin with the extension's and a slash.
+  void set_tensors(NamedTensors tensors) { restored_tensors_ = std::move(tensors); }
+  [[nodiscard]] NamedTensors tensors() const;
 
   void initialize(Trainer& trainer);
   void after_forward(Trainer& trainer, const at::Tensor& loss);
@@ -52,6 +55,7 @@ class ExtensionList {
 
   std::vector<Entry> entries_;  // by priority
   nlohmann::json restored_ = nlohmann::json::object();
+  NamedTensors restored_tensors_;
 };
 
 }  // namespace mn

@@ -1,57 +1,36 @@
 #include <map>
+#include <string>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_adam.h>
+#include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <mn/core/error.hpp>
 #include <mn/train/fused_adam.hpp>
+#include <mn/train/step_groups.hpp>
 
 namespace mn {
 namespace {
+
+using torch::optim::Optimizer;
 
 /// The arguments of one call of the kernel: tensors of one device and dtype.
 struct Lists {
   std::vector<at::Tensor> parameters, gradients, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps;
 };
 
-}  // namespace
-
-at::Tensor FusedAdam::step(LossClosure closure) {
-  at::Tensor loss;
-  if (closure) {
-    const at::AutoGradMode with_gradients(true);
-    loss = closure();
-  }
-  const at::NoGradGuard no_grad;
-  for (auto& group : param_groups()) step_group(group);
-  return loss;
-}
-
-/// Adam's own kind of state, made as Adam makes it, so that checkpoints of one load into the other.
-torch::optim::AdamParamState& FusedAdam::state_of(const at::Tensor& parameter, bool amsgrad) {
-  auto& slot = state_[parameter.unsafeGetTensorImpl()];
-  if (!slot) {
-    auto fresh = std::make_unique<torch::optim::AdamParamState>();
-    fresh->step(0);
-    fresh->exp_avg(at::zeros_like(parameter));
-    fresh->exp_avg_sq(at::zeros_like(parameter));
-    if (amsgrad) fresh->max_exp_avg_sq(at::zeros_like(parameter));
-    slot = std::move(fresh);
-  }
-  return static_cast<torch::optim::AdamParamState&>(*slot);
-}
-
-void FusedAdam::step_group(torch::optim::OptimizerParamGroup& group) {
-  const auto& options = static_cast<torch::optim::AdamOptions&>(group.options());
+/// Calls kernel(lists, options) for each device and dtype of a group.
+template <class Options, class State, class Kernel>
+void step_group(Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, const Kernel& kernel) {
+  const auto& options = static_cast<const Options&>(group.options());
   std::map<std::pair<std::string, at::ScalarType>, Lists> calls;
   std::map<std::pair<std::string, std::int64_t>, at::Tensor> step_tensors;  // most parameters have the same count
   for (const auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
-    if (parameter.grad().is_sparse()) throw ArgumentError("FusedAdam rejects sparse gradients: use torch::optim::SGD");
-    auto& state = state_of(parameter, options.amsgrad());
+    if (parameter.grad().is_sparse())
+      throw ArgumentError("a fused Adam rejects sparse gradients: use torch::optim::SGD");
+    auto& state = adam_state<State>(optimizer, parameter, options.amsgrad());
     state.step(state.step() + 1);
     const std::string device = parameter.device().str();
     at::Tensor& step = step_tensors[{device, state.step()}];
@@ -64,12 +43,35 @@ void FusedAdam::step_group(torch::optim::OptimizerParamGroup& group) {
     if (options.amsgrad()) lists.max_exp_avg_sqs.push_back(state.max_exp_avg_sq());
     lists.steps.push_back(step);
   }
-  const auto [beta1, beta2] = options.betas();
-  for (auto& [key, lists] : calls) {
+  for (auto& [key, lists] : calls) kernel(lists, options);
+}
+
+template <class Options, class State, class Kernel>
+at::Tensor step_all(Optimizer& optimizer, const Optimizer::LossClosure& closure, const Kernel& kernel) {
+  return step_groups(optimizer, closure,
+                     [&](auto& group) { step_group<Options, State>(optimizer, group, kernel); });
+}
+
+}  // namespace
+
+at::Tensor FusedAdam::step(LossClosure closure) {
+  using Options = torch::optim::AdamOptions;
+  return step_all<Options, torch::optim::AdamParamState>(*this, closure, [](Lists& lists, const Options& options) {
+    const auto [beta1, beta2] = options.betas();
     at::_fused_adam_(lists.parameters, lists.gradients, lists.exp_avgs, lists.exp_avg_sqs, lists.max_exp_avg_sqs,
                      lists.steps, options.lr(), beta1, beta2, options.weight_decay(), options.eps(), options.amsgrad(),
                      /*maximize=*/false);
-  }
+  });
+}
+
+at::Tensor FusedAdamW::step(LossClosure closure) {
+  using Options = torch::optim::AdamWOptions;
+  return step_all<Options, torch::optim::AdamWParamState>(*this, closure, [](Lists& lists, const Options& options) {
+    const auto [beta1, beta2] = options.betas();
+    at::_fused_adamw_(lists.parameters, lists.gradients, lists.exp_avgs, lists.exp_avg_sqs, lists.max_exp_avg_sqs,
+                      lists.steps, options.lr(), beta1, beta2, options.weight_decay(), options.eps(), options.amsgrad(),
+                      /*maximize=*/false);
+  });
 }
 
 }  // namespace mn

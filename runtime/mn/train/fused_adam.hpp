@@ -1,12 +1,14 @@
-/// Adam (Kingma & Ba 2015, arXiv:1412.6980) whose update is one pass over memory.
+/// Adam (Kingma & Ba 2015, arXiv:1412.6980) and AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) whose update is one
+/// pass over memory.
 ///
-/// libtorch's fused kernel updates all parameters of one device and dtype in one call. It reads and writes each
+/// libtorch's fused kernels update all parameters of one device and dtype in one call. They read and write each
 /// parameter once, where torch::optim::Adam makes a pass for each term.
 #pragma once
 
 #include <vector>
 
 #include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
 
 namespace mn {
 
@@ -17,10 +19,14 @@ class FusedAdam : public torch::optim::Adam {
   /// One update of all parameters that have a gradient; returns what `closure` returns. Throws ArgumentError for a
   /// sparse gradient.
   at::Tensor step(LossClosure closure = nullptr) override;
+};
 
- private:
-  void step_group(torch::optim::OptimizerParamGroup& group);
-  torch::optim::AdamParamState& state_of(const at::Tensor& parameter, bool amsgrad);
+/// Replaces torch::optim::AdamW in the same way.
+class FusedAdamW : public torch::optim::AdamW {
+ public:
+  using torch::optim::AdamW::AdamW;
+  /// See FusedAdam::step().
+  at::Tensor step(LossClosure closure = nullptr) override;
 };
 
 }  // namespace mn

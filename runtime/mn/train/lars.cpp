@@ -1,5 +1,4 @@
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
@@ -11,6 +10,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/train/lars.hpp>
+#include <mn/train/step_groups.hpp>
 
 namespace mn {
 namespace {
@@ -35,14 +35,7 @@ Lars::Lars(std::vector<at::Tensor> parameters, const torch::optim::SGDOptions& o
 }
 
 at::Tensor Lars::step(LossClosure closure) {
-  at::Tensor loss;
-  if (closure) {
-    const at::AutoGradMode with_gradients(true);
-    loss = closure();
-  }
-  const at::NoGradGuard no_grad;
-  for (auto& group : param_groups()) step_group(group);
-  return loss;
+  return step_groups(*this, closure, [this](auto& group) { step_group(group); });
 }
 
 at::Tensor Lars::momentum_of(const at::Tensor& parameter) {

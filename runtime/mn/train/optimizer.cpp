@@ -1,26 +1,41 @@
 #include <algorithm>
 #include <chrono>
-#include <cmath>
+#include <unordered_set>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
 
+#include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/tensor/tensor.hpp>
+#include <mn/train/checkpoint/random_state.hpp>
+#include <mn/train/checkpoint/safetensors.hpp>
 #include <mn/train/gradients/gradient_reduction.hpp>
 #include <mn/train/local_sgd.hpp>
 #include <mn/train/optimizer.hpp>
 #include <mn/train/trace.hpp>
 
 namespace mn {
+namespace {
+
+/// Ranks that would draw the same random numbers draw different ones from now on; rank 0 goes on as one process would.
+void let_random_numbers_differ(Communicator& comm) {
+  if (comm.size() == 1) return;
+  const std::uint64_t state = hash64(to_safetensors(random_state(comm.device())));
+  if (!same_on_all_ranks(state, comm) || comm.rank() == 0) return;
+  seed_random(hash64("rank " + std::to_string(comm.rank()), state), comm.device());
+}
+
+}  // namespace
 
 MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> actual,
                                        std::shared_ptr<Communicator> comm, const OptimizerOptions& options)
     : actual_(std::move(actual)), comm_(std::move(comm)), options_(options) {
   if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer needs an optimizer and a communicator");
   check_options(options_);
+  remove_repeats();
   adopt(parameters());
+  let_random_numbers_differ(*comm_);
 }
 
 MultiNodeOptimizer::~MultiNodeOptimizer() = default;
@@ -33,12 +48,26 @@ std::vector<at::Tensor> MultiNodeOptimizer::parameters() const {
   return all;
 }
 
+/// libtorch's modules list a parameter that two of them share twice. The groups keep the first.
+void MultiNodeOptimizer::remove_repeats() {
+  std::unordered_set<const c10::TensorImpl*> seen;
+  for (auto& group : actual_->param_groups()) {
+    std::erase_if(group.params(), [&](const at::Tensor& p) { return !seen.insert(p.unsafeGetTensorImpl()).second; });
+  }
+}
+
 void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   earlier_bytes_ = bytes_sent();
   local_.reset();
   comm_->broadcast_data(parameters);
   known_ = parameters;
+  frozen_.clear();
   parameters = differentiable(std::move(parameters));
+  std::erase_if(parameters, [&](const at::Tensor& parameter) {
+    if (parameter.requires_grad()) return false;
+    frozen_.push_back(parameter);
+    return true;
+  });
   reduction_.reset();  // removes its hooks and views before the next one sets its own
   if (options_.local_steps > 1) {
     local_ =
@@ -55,7 +84,15 @@ void MultiNodeOptimizer::follow_parameter_set() {
   std::vector<at::Tensor> now = parameters();
   const bool same = std::equal(now.begin(), now.end(), known_.begin(), known_.end(),
                                [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
-  if (same) return;
+  const auto needs_gradient = [](const at::Tensor& parameter) { return parameter.requires_grad(); };
+  if (same && std::ranges::none_of(frozen_, needs_gradient) &&
+      std::ranges::all_of(reduction_->parameters(), needs_gradient)) {
+    return;
+  }
+  if (!same) {
+    remove_repeats();
+    now = parameters();
+  }
   known_.clear();  // if the new set can't be adopted, the next call tries again
   // Gradients that no step has used stay; those that are under way are applied.
   reduction_->release();
@@ -70,23 +107,82 @@ void MultiNodeOptimizer::follow_parameter_set() {
 void MultiNodeOptimizer::zero_grad() {
   follow_parameter_set();
   reduction_->clear();
+  for (const auto& parameter : frozen_) parameter.mutable_grad().reset();
+  reduced_.reset();
 }
 
 void MultiNodeOptimizer::announce_step(std::int64_t samples) {
-  if (samples > 0 && samples == nominal_samples_) reduction_->announce();
+  if (samples <= 0 || nominal_samples_ == 0) return;  // what a sample weighs is not known yet
+  reduction_->announce(static_cast<double>(samples) / static_cast<double>(nominal_samples_));
 }
+
+void MultiNodeOptimizer::scale_gradients(double factor) { reduction_->scale(factor); }
 
 void MultiNodeOptimizer::step() { step_weighted(1.0); }
 
 void MultiNodeOptimizer::step(std::int64_t samples) {
+  if (const auto weight = weight_of(samples)) step_weighted(*weight);
+}
+
+void MultiNodeOptimizer::reduce_gradients() { reduce_weighted(1.0); }
+
+void MultiNodeOptimizer::reduce_gradients(std::int64_t samples) {
+  if (const auto weight = weight_of(samples)) reduce_weighted(*weight);
+}
+
+/// No value while no rank has ever had a sample.
+std::optional<double> MultiNodeOptimizer::weight_of(std::int64_t samples) {
   if (samples < 0) throw ArgumentError("the samples of a step must be at least 0, got " + std::to_string(samples));
   if (nominal_samples_ == 0) {
     std::int64_t most = samples;
     comm_->allreduce(std::span(&most, 1), ReduceOp::kMax);
     nominal_samples_ = most;
   }
-  if (nominal_samples_ == 0) return;  // no rank has ever had a sample
-  step_weighted(static_cast<double>(samples) / static_cast<double>(nominal_samples_));
+  if (nominal_samples_ == 0) return std::nullopt;
+  return static_cast<double>(samples) / static_cast<double>(nominal_samples_);
+}
+
+void MultiNodeOptimizer::check_frozen() const {
+  for (std::size_t i = 0; i < frozen_.size(); ++i) {
+    if (!frozen_[i].grad().defined()) continue;
+    throw UsageError("the gradient of " + tensor_name(frozen_[i], i) +
+                     " is not reduced over the ranks, because that parameter does not require one: call "
+                     "requires_grad_() on it before the step, or zero_grad()");
+  }
+}
+
+void MultiNodeOptimizer::check_unchanged() const {
+  const auto changed = reduction_->gradients().watch().changed();
+  if (!changed) return;
+  throw UsageError("the gradient of " + tensor_name(reduction_->parameters()[*changed], *changed) +
+                   " changed between backward and step(), where it is this rank's own: clip with "
+                   "mn::clip_grad_norm(optimizer, max_norm), change gradients in a hook or after "
+                   "optimizer->reduce_gradients(), or set OptimizerOptions::check_gradients to false");
+}
+
+/// Whether the gradients are what reduce_gradients() has left.
+bool MultiNodeOptimizer::is_reduced() {
+  if (!reduced_) return false;
+  const GradientWatch& watch = reduction_->gradients().watch();
+  if (watch.added_to_reduced()) {
+    throw UsageError(
+        "a backward has added this rank's gradients to the mean that reduce_gradients() or clip_grad_norm() made: call "
+        "them after the last backward of a step");
+  }
+  if (reduced_->any ? watch.keeps_reduced() : !watch.backward_ran()) return true;
+  reduced_.reset();  // the step was left out, and what it would have applied was dropped
+  return false;
+}
+
+void MultiNodeOptimizer::reduce_weighted(double weight) {
+  follow_parameter_set();
+  if (is_reduced()) return;
+  check_frozen();
+  check_unchanged();
+  bool any = false;
+  wait("wait for gradients", [&] { any = reduction_->reduce(weight); });
+  reduction_->gradients().watch().mark_reduced();
+  reduced_ = Reduced{any, weight};
 }
 
 /// Runs work that waits for communication, and counts its time as exposed communication.
@@ -98,11 +194,10 @@ void MultiNodeOptimizer::wait(const char* what, const std::function<void()>& wor
 }
 
 void MultiNodeOptimizer::step_weighted(double weight) {
-  follow_parameter_set();
-  bool any = false;
-  wait("wait for gradients", [&] { any = reduction_->reduce(weight); });
-  if (any) update();
-  if (local_) wait("wait for parameters", [&] { local_->step(weight); });
+  reduce_weighted(weight);
+  const Reduced reduced = *std::exchange(reduced_, std::nullopt);
+  if (reduced.any) update();
+  if (local_) wait("wait for parameters", [&] { local_->step(reduced.weight); });
 }
 
 void MultiNodeOptimizer::update() {
@@ -133,6 +228,10 @@ std::shared_ptr<void> MultiNodeOptimizer::no_sync() {
   no_sync_ = token;
   reduction_->pause_while(token);
   return token;
+}
+
+const std::vector<at::Tensor>& MultiNodeOptimizer::trained_parameters() const noexcept {
+  return reduction_->parameters();
 }
 
 void MultiNodeOptimizer::add_hook(const std::string& name, GradientHook hook) {
@@ -170,32 +269,6 @@ std::unique_ptr<MultiNodeOptimizer> create_multi_node_optimizer(std::unique_ptr<
                                                                 std::shared_ptr<Communicator> comm,
                                                                 const OptimizerOptions& options) {
   return std::make_unique<MultiNodeOptimizer>(std::move(actual), std::move(comm), options);
-}
-
-GradientHook weight_decay(double rate) {
-  return [rate](const std::vector<at::Tensor>& parameters) {
-    const at::NoGradGuard no_grad;
-    for (const auto& parameter : parameters) {
-      if (parameter.grad().defined()) parameter.mutable_grad().add_(parameter, rate);
-    }
-  };
-}
-
-GradientHook gradient_clipping(double threshold) {
-  return [threshold](const std::vector<at::Tensor>& parameters) {
-    const at::NoGradGuard no_grad;
-    double sum_of_squares = 0;
-    for (const auto& parameter : parameters) {
-      if (!parameter.grad().defined()) continue;
-      const double norm = parameter.grad().norm().item<double>();
-      sum_of_squares += norm * norm;
-    }
-    const double rate = threshold / std::sqrt(sum_of_squares);
-    if (!(rate < 1)) return;
-    for (const auto& parameter : parameters) {
-      if (parameter.grad().defined()) parameter.mutable_grad().mul_(rate);
-    }
-  };
 }
 
 }  // namespace mn

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,9 +28,17 @@ using GradientHook = std::function<void(const std::vector<at::Tensor>& parameter
 /// Wraps a torch optimizer but does not derive from it: learning-rate schedulers take actual(). Comments on step()
 /// describe the default options; OptimizerOptions has the others.
 ///
+/// Until step(), gradients are this rank's own: they are reduced there, not during backward. Whoever clips, scales or
+/// logs them before sees one rank's part. For that there are hooks, clip_grad_norm() and reduce_gradients(). A change
+/// between backward and step() throws UsageError (OptimizerOptions::check_gradients): on the CPU any that alters one of
+/// a few elements that are compared, on GPUs what torch counts as a write, in debug mode any.
+///
 /// The gradients live in one flat buffer. When a backward has made a gradient, the parameter's grad() becomes a view of
 /// the buffer; later backwards accumulate there, and the reduction works on it in place. One thread at a time may run a
 /// backward over the parameters.
+///
+/// Parameters that require no gradient (frozen ones) are neither sent nor waited for. A parameter that groups list
+/// twice (tied weights) is updated once: its repeats are removed from the groups.
 ///
 /// Every call is collective unless its comment says "local": all ranks make the same calls in the same order. Calls
 /// block, except on a GPU: there they enqueue on the caller's current stream, which must be the same for all calls. In
@@ -40,6 +49,8 @@ class MultiNodeOptimizer {
   /// parameters, buffers) a Trainer broadcasts, or one call of comm->broadcast_data(*model). Integer parameters have no
   /// gradients. Throws UsageError if the options contradict each other, and the same ArgumentError on every rank if the
   /// ranks' parameters differ in number, shape or dtype.
+  /// From here on the ranks draw different random numbers (for dropout): if libtorch's generators are in the same state
+  /// on all ranks, those of all but rank 0 are seeded anew, from that state and the rank.
   MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> actual, std::shared_ptr<Communicator> comm,
                      const OptimizerOptions& options = {});
   ~MultiNodeOptimizer();
@@ -51,9 +62,18 @@ class MultiNodeOptimizer {
   void zero_grad();
 
   /// Local and optional. Promises that one backward and then step(samples) follow, with nothing between them that
-  /// changes gradients: the ranks of a node may then reduce each other's gradients while backward continues. If the
-  /// promise is broken after others may have relied on it, step() or zero_grad() throws UsageError.
+  /// changes gradients: reductions during backward then know this rank's weight, and the ranks of a node may reduce
+  /// each other's gradients while backward continues. If the promise is broken after others may have relied on it,
+  /// step() or zero_grad() throws UsageError.
   void announce_step(std::int64_t samples);
+  /// Local, between backward and step. Multiplies this rank's gradients, e.g. sums by 1 / samples.
+  void scale_gradients(double factor);
+  /// Gradients become their mean over ranks now; step() then runs the hooks and the update alone. For what must see the
+  /// mean and is no hook. A backward in between that adds to the mean is a UsageError of step(); after zero_grad() all
+  /// begins anew. With double buffering the mean is the previous step's.
+  void reduce_gradients();
+  /// The same, weighted as in step(samples); the samples of that step then do not count.
+  void reduce_gradients(std::int64_t samples);
   /// Mean of gradients over ranks → hooks → update. Every rank has the same weight.
   void step();
   /// The same, with this rank's gradient, a mean over `samples` samples, weighted by them: Σ nᵢgᵢ / Σ nᵢ. A rank
@@ -96,6 +116,8 @@ class MultiNodeOptimizer {
   [[nodiscard]] torch::optim::Optimizer& actual() noexcept { return *actual_; }
   /// Local. Those of the wrapped optimizer.
   [[nodiscard]] std::vector<torch::optim::OptimizerParamGroup>& param_groups() { return actual_->param_groups(); }
+  /// Local. Those whose gradients are reduced, each once.
+  [[nodiscard]] const std::vector<at::Tensor>& trained_parameters() const noexcept;
   /// Local. What gradients are averaged over.
   [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const noexcept { return comm_; }
   /// Local. Exposed communication time in seconds: what this rank's steps have waited for the network and for slower
@@ -105,9 +127,21 @@ class MultiNodeOptimizer {
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept;
 
  private:
+  /// What reduce_gradients() leaves to the step.
+  struct Reduced {
+    bool any;  // a mean to apply
+    double weight;
+  };
+
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
+  void remove_repeats();
   void follow_parameter_set();
   void adopt(std::vector<at::Tensor> parameters);
+  void check_frozen() const;
+  void check_unchanged() const;
+  [[nodiscard]] std::optional<double> weight_of(std::int64_t samples);
+  [[nodiscard]] bool is_reduced();
+  void reduce_weighted(double weight);
   void step_weighted(double weight);
   void wait(const char* what, const std::function<void()>& work);
   void update();
@@ -115,7 +149,9 @@ class MultiNodeOptimizer {
   std::unique_ptr<torch::optim::Optimizer> actual_;
   std::shared_ptr<Communicator> comm_;
   OptimizerOptions options_;
-  std::vector<at::Tensor> known_;  // actual's parameters when adopt() was last called
+  std::vector<at::Tensor> known_;   // actual's parameters when adopt() was last called
+  std::vector<at::Tensor> frozen_;  // those of them that needed no gradient then
+  std::optional<Reduced> reduced_;  // by reduce_gradients(), for the next step
   std::unique_ptr<GradientReduction> reduction_;
   std::weak_ptr<void> no_sync_;      // what no_sync() returned, while somebody holds it
   std::unique_ptr<LocalSgd> local_;  // null: gradients are averaged, not parameters
@@ -136,5 +172,12 @@ class MultiNodeOptimizer {
 /// A hook that scales all gradients so that their global L2 norm is at most `threshold` (Chainer's GradientClipping;
 /// Pascanu et al. 2013, arXiv:1211.5063).
 [[nodiscard]] GradientHook gradient_clipping(double threshold);
+
+/// Collective, between backward and step(): reduces the gradients, unless that is done, then scales them as
+/// gradient_clipping() does. Returns their norm before, the same on every rank. In place of torch's clip_grad_norm_,
+/// which would clip each rank's own gradients by its own norm.
+double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm);
+/// The same, with this rank's gradients weighted by its samples, as in step(samples).
+double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm, std::int64_t samples);
 
 }  // namespace mn

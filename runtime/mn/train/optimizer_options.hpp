@@ -19,6 +19,7 @@ struct OptimizerOptions {
   CompressionOptions compression = {};  ///< what travels of the gradients
   std::int64_t local_steps = 1;         ///< updates of each rank between averages of the parameters; 1: none are local
   double outer_momentum = 0;            ///< momentum of those averages, in [0, 1)
+  bool check_gradients = true;          ///< an error where gradients change between backward and step()
   bool deterministic = false;           ///< overlap: keep `bucket_bytes` and the order in memory, do not tune them
   std::size_t bucket_bytes = std::size_t{4} << 20;  ///< overlap: bytes of a bucket before tuning
   std::shared_ptr<Trace> trace = {};                ///< records communication and updates, if not null

@@ -26,6 +26,15 @@ Schedule cosine_schedule(double rate, std::int64_t iterations, double last) {
   };
 }
 
+Schedule one_cycle_schedule(double rate, std::int64_t iterations, double rising) {
+  constexpr double kFirst = 1.0 / 25;
+  constexpr double kLast = kFirst / 1e4;
+  const auto top = static_cast<std::int64_t>(std::llround(rising * static_cast<double>(iterations)));
+  const Schedule up = cosine_schedule(rate * kFirst, top, rate);
+  const Schedule down = cosine_schedule(rate, iterations - top, rate * kLast);
+  return [=](std::int64_t iteration) { return iteration < top ? up(iteration) : down(iteration - top); };
+}
+
 Schedule warm_up(double first, std::int64_t iterations, Schedule after) {
   return [first, iterations, after = std::move(after)](std::int64_t iteration) {
     const double target = after(iteration);

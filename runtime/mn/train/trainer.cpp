@@ -7,10 +7,12 @@
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/train/checkpoint/checkpoint_folder.hpp>
+#include <mn/train/checkpoint/optimizer_settings.hpp>
 #include <mn/train/extension_list.hpp>
 #include <mn/train/observation.hpp>
 #include <mn/train/on_root.hpp>
@@ -62,7 +64,12 @@ Trainer::Trainer(std::shared_ptr<Communicator> comm, std::shared_ptr<MultiNodeOp
   if (options_.epochs < 0 || options_.iterations < 0 || options_.epochs + options_.iterations == 0) {
     throw UsageError("training has no end: the number of epochs or of iterations must be at least 1");
   }
+  if (options_.accumulate < 1) {
+    throw UsageError("an iteration accumulates at least 1 minibatch, got " + std::to_string(options_.accumulate));
+  }
   prepare_out();
+  check_iterator();
+  settings_ = optimizer_settings(optimizer_->actual()).dump();
   name_tensors(*model_);
   comm_->broadcast_data(*model_);  // also what the optimizer does not hold
   optimizer_->average_also(buffers_of(*model_));
@@ -82,6 +89,20 @@ void Trainer::prepare_out() const {
     }
   };
   on_root<UsageError>(*comm_, prepare);
+}
+
+void Trainer::check_iterator() const {
+  const int ranks = iterator_->ranks();
+  if (ranks != 0 && ranks != comm_->size()) {
+    throw UsageError("the training iterator divides its samples between " + std::to_string(ranks) + " ranks, but " +
+                     std::to_string(comm_->size()) +
+                     " train, which would repeat samples: give it the part that scatter_dataset() returns");
+  }
+  const std::int64_t steps = iterator_->steps_per_epoch();
+  if (same_on_all_ranks(static_cast<std::uint64_t>(steps), *comm_)) return;
+  throw UsageError("the training iterators of the ranks have different numbers of steps in an epoch (" +
+                   nlohmann::json(comm_->allgather_obj(nlohmann::json(steps))).dump() +
+                   "): every rank must make the same number, with fewer samples in some if need be");
 }
 
 void Trainer::add(std::unique_ptr<Extension> extension, ExtendOptions options) {
@@ -106,6 +127,8 @@ int Trainer::run() {
   requeue = requeue && !finished();
   if (requeue) {
     const std::filesystem::path path = checkpoint_path(out(), iteration_);
+    on_root<DataError>(
+        *comm_, [this] { set_later_checkpoints_aside(out(), iteration_); }, true);
     save(path);
     if (is_root()) log_info("a signal asked for the end: checkpointed in " + path.string() + ", requeue the job");
   }
@@ -116,15 +139,18 @@ int Trainer::run() {
 
 void Trainer::begin() {
   start_ = Clock::now();
+  stopped_ = false;
   observation_->begin(iteration_, optimizer_->bytes_sent());
-  set_training(*model_, true);
+  if (!is_training(*model_)) set_training(*model_, true);
   extensions_->initialize(*this);
   agreement_->begin(iteration_);
 }
 
 Batch Trainer::next_batch() {
   const Trace::Scope scope(options_.trace.get(), "wait for data", Trace::Lane::kData);
+  const auto begin = Clock::now();
   std::optional<Batch> batch = iterator_->next();
+  last_step_.data_s += seconds_since(begin);
   if (!batch) {
     throw DataError("epoch " + std::to_string(epoch_ + 1) + " of training has no minibatch left after " +
                         std::to_string(epoch_detail_) + " epochs: the dataset is empty or shorter than it says",
@@ -133,17 +159,22 @@ Batch Trainer::next_batch() {
   return *std::move(batch);
 }
 
+bool Trainer::at_epoch_end() const { return iterator_->epoch_detail() >= static_cast<double>(epoch_ + 1); }
+
+std::int64_t Trainer::iterations_per_epoch() const {
+  return (iterator_->steps_per_epoch() + options_.accumulate - 1) / options_.accumulate;
+}
+
 void Trainer::advance() {
   const auto begin = Clock::now();
   const double waited_before = optimizer_->communication_s();
   const std::uint64_t bytes_before = optimizer_->bytes_sent();
-  const Batch batch = next_batch();
-  last_step_.data_s = seconds_since(begin);
-  train_on(batch);
+  last_step_.data_s = 0;
+  train();
   ++iteration_;
   previous_epoch_detail_ = epoch_detail_;
   epoch_detail_ = iterator_->epoch_detail();
-  if (epoch_detail_ >= static_cast<double>(epoch_ + 1)) end_epoch();
+  if (at_epoch_end()) end_epoch();
   const double step_s = seconds_since(begin);
   last_step_.communication_s = optimizer_->communication_s() - waited_before;
   last_step_.compute_s = step_s - last_step_.data_s - last_step_.communication_s;
@@ -158,19 +189,38 @@ void Trainer::end_epoch() {
   optimizer_->synchronize();
 }
 
-void Trainer::train_on(const Batch& batch) {
-  Trace* const trace = options_.trace.get();
+/// One iteration: the gradients of its minibatches add up to that of the mean loss over all their samples.
+void Trainer::train() {
   optimizer_->zero_grad();
-  if (batch.samples > 0) {
-    const at::Tensor loss = forward(batch);
-    const Trace::Scope scope(trace, "backward", Trace::Lane::kCompute);
-    optimizer_->announce_step(batch.samples);
-    loss.backward();
-    if (trace != nullptr) wait_for_device(comm_->device());
-    observation_->add_loss(loss, batch.samples);
+  Accumulated all;
+  for (std::int64_t done = 1;; ++done) {
+    const Batch batch = next_batch();
+    const bool last = done == options_.accumulate || at_epoch_end();
+    accumulate(batch, all, last);
+    if (last) break;
   }
-  optimizer_->step(batch.samples);
-  observation_->add_samples(batch.samples);
+  if (!all.as_planned()) {  // minibatches of different sizes: the sum was scaled for other samples
+    optimizer_->scale_gradients(static_cast<double>(all.planned) / static_cast<double>(all.samples));
+  }
+  optimizer_->step(all.samples);
+  observation_->add_samples(all.samples);
+}
+
+void Trainer::accumulate(const Batch& batch, Accumulated& all, bool last) {
+  if (batch.samples == 0) return;
+  if (all.planned == 0) all.planned = batch.samples * options_.accumulate;
+  all.samples += batch.samples;
+  at::Tensor loss = forward(batch);
+  observation_->add_loss(loss, batch.samples);
+  if (batch.samples != all.planned) {
+    loss = loss.mul(static_cast<double>(batch.samples) / static_cast<double>(all.planned));
+  }
+  const Trace::Scope scope(options_.trace.get(), "backward", Trace::Lane::kCompute);
+  const bool complete = last && all.as_planned();
+  const auto more_follow = complete ? nullptr : optimizer_->no_sync();  // other minibatches, or their scaling
+  if (complete) optimizer_->announce_step(all.samples);
+  loss.backward();
+  if (options_.trace) wait_for_device(comm_->device());
 }
 
 at::Tensor Trainer::forward(const Batch& batch) {
@@ -211,8 +261,14 @@ bool Trainer::agree(bool signalled) {
   return flags.back() != 0;
 }
 
+void Trainer::stop(const std::string& why) {
+  if (!std::exchange(stopped_, true) && is_root()) {
+    log_info("training ends after iteration " + std::to_string(iteration_) + ": " + why);
+  }
+}
+
 bool Trainer::finished() const noexcept {
-  return (options_.epochs > 0 && epoch_ >= options_.epochs) ||
+  return stopped_ || (options_.epochs > 0 && epoch_ >= options_.epochs) ||
          (options_.iterations > 0 && iteration_ >= options_.iterations);
 }
 

@@ -32,13 +32,18 @@ class PeriodicAgreement;
 class Trace;
 
 /// Returns the mean loss over the minibatch's samples, a tensor of one element; it becomes "main/loss". Metrics added
-/// to `report`, with their samples as weight, become "main/NAME". Not called for a minibatch of 0 samples.
+/// to `report`, with their samples as weight, become "main/NAME". Not called for a minibatch of 0 samples, and several
+/// times an iteration where TrainerOptions::accumulate says so.
 using ComputeLoss = std::function<at::Tensor(const Batch& batch, Summary& report)>;
 
 /// How long a Trainer trains, and where it writes.
 struct TrainerOptions {
-  std::int64_t epochs = 0;               ///< train until so many epochs are complete; 0: no limit
-  std::int64_t iterations = 0;           ///< train for at most so many iterations; 0: no limit
+  std::int64_t epochs = 0;      ///< train until so many epochs are complete; 0: no limit
+  std::int64_t iterations = 0;  ///< train for at most so many iterations; 0: no limit
+  /// Minibatches of one iteration, whose gradients become one: k minibatches of b samples train as one of k · b would
+  /// (but for batch normalization and dropout), with one reduction and the memory of one. The last iteration of an
+  /// epoch may have fewer.
+  std::int64_t accumulate = 1;
   std::filesystem::path out = "result";  ///< folder for the files of all extensions; made if absent
   /// On SIGTERM or SIGUSR1 to any rank (a scheduler's notice before it ends the job): all ranks finish the iteration,
   /// rank 0 writes a checkpoint, and run() returns kExitRequeue.
@@ -69,7 +74,8 @@ struct ExtendOptions {
 class Trainer {
  public:
   /// Broadcasts rank 0's parameters and buffers, also those that the optimizer does not hold. Throws ArgumentError if
-  /// an argument is null, and the same UsageError on every rank if there is no limit or `out` can't be written.
+  /// an argument is null, and the same UsageError on every rank if there is no limit, if `out` can't be written, or if
+  /// the iterator is not for these ranks: of a dataset that was not scattered, or with another number of steps on one.
   Trainer(std::shared_ptr<Communicator> comm, std::shared_ptr<MultiNodeOptimizer> optimizer,
           std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, ComputeLoss compute_loss,
           TrainerOptions options);
@@ -87,16 +93,24 @@ class Trainer {
   /// The same for a function without state, such as a learning-rate schedule.
   void extend(const std::string& name, Interval trigger, std::function<void(Trainer&)> function);
 
-  /// Trains until a limit is reached. Returns 0, or kExitRequeue if a signal ended it; then a checkpoint is in `out`.
-  /// When it returns, every file that rank 0 wrote is complete.
-  int run();
+  /// Trains until a limit is reached or stop() is called. Returns 0, or kExitRequeue if a signal ended it; then a
+  /// checkpoint is in `out`, and the program returns that status. When it returns, every file that rank 0 wrote is
+  /// complete. A model in evaluation mode is put into training mode; modules of it that are in evaluation mode by
+  /// themselves (frozen batch normalization) stay so.
+  [[nodiscard]] int run();
+  /// For extensions: training ends after this iteration, as at a limit. Every rank calls it in the same iteration; what
+  /// one rank alone knows it must broadcast first. `why` is logged on rank 0.
+  void stop(const std::string& why);
 
-  /// Rank 0 writes a checkpoint; when the call returns, the file is complete. Throws the same DataError on every rank.
+  /// Rank 0 writes a checkpoint; when the call returns, the file is complete. Throws the same DataError on every rank,
+  /// and writes nothing if a parameter is not finite or a buffer is NaN: earlier checkpoints remain the good ones.
   void save(const std::filesystem::path& path);
   /// Continues from a checkpoint, also of another number of ranks: parameters, buffers, optimizer, learning rate,
   /// random numbers, iterator, counters and extensions. `from` is a file, or "auto" for the newest undamaged one in
   /// `out`. Returns false if "auto" finds none: training starts at the beginning. Throws the same DataError on every
-  /// rank if the file is absent, damaged, or of another model or optimizer.
+  /// rank if the file is absent, damaged, or of another model or optimizer. Settings of the optimizer (momentum, …)
+  /// that this program gives other values than the checkpoint's did win over the checkpoint's, with a line that says
+  /// so.
   bool resume(const std::string& from);
 
   /// Completes the steps so far: applies what the optimizer holds back, and waits for this rank's device, so that the
@@ -125,8 +139,10 @@ class Trainer {
   [[nodiscard]] const StepTimes& last_step() const noexcept { return last_step_; }
   /// The folder for all output.
   [[nodiscard]] const std::filesystem::path& out() const noexcept { return options_.out; }
-  /// Iterations completed, those before a resume included.
+  /// Iterations completed, those before a resume included. Each is one update of the parameters.
   [[nodiscard]] std::int64_t iteration() const noexcept { return iteration_; }
+  /// Iterations of one epoch: the iterator's steps, or fewer where iterations accumulate several.
+  [[nodiscard]] std::int64_t iterations_per_epoch() const;
   /// Epochs completed, those before a resume included.
   [[nodiscard]] std::int64_t epoch() const noexcept { return epoch_; }
   /// The same with the fraction of the current epoch.
@@ -139,21 +155,33 @@ class Trainer {
  private:
   using Clock = std::chrono::steady_clock;
 
+  /// The minibatches of an iteration so far.
+  struct Accumulated {
+    std::int64_t samples = 0;
+    std::int64_t planned = 0;  ///< samples of the whole iteration, if all minibatches are like the first that has some
+    [[nodiscard]] bool as_planned() const noexcept { return samples == planned; }
+  };
+
   void add(std::unique_ptr<Extension> extension, ExtendOptions options);
   void prepare_out() const;
+  void check_iterator() const;
   void begin();
   void advance();
   [[nodiscard]] Batch next_batch();
-  void train_on(const Batch& batch);
+  [[nodiscard]] bool at_epoch_end() const;
+  void train();
+  void accumulate(const Batch& batch, Accumulated& all, bool last);
   [[nodiscard]] at::Tensor forward(const Batch& batch);
   void end_epoch();
   bool agree(bool signalled);
   void wait_for_losses();
   [[nodiscard]] bool finished() const noexcept;
   // trainer_state.cpp
+  void check_finite(const std::filesystem::path& path) const;
   [[nodiscard]] nlohmann::json replicated_state() const;
   [[nodiscard]] std::string rank_tensors() const;
   void restore(const Checkpoint& checkpoint);
+  void restore_optimizer(const Checkpoint& checkpoint);
   void restore_replicated(const nlohmann::json& about);
   void restore_observation(const nlohmann::json& records, bool same_ranks);
   void restart_rank(std::uint64_t seed);
@@ -168,6 +196,7 @@ class Trainer {
   std::unique_ptr<ExtensionList> extensions_;
   std::unique_ptr<Observation> observation_;
   std::unique_ptr<PeriodicAgreement> agreement_;
+  std::string settings_;  // of the optimizer, as the program made it; JSON
 
   std::int64_t iteration_ = 0;
   std::int64_t epoch_ = 0;
@@ -176,6 +205,7 @@ class Trainer {
   Clock::time_point start_ = Clock::now();
   double earlier_s_ = 0;  // elapsed before the resume
   StepTimes last_step_;
+  bool stopped_ = false;
 };
 
 }  // namespace mn

@@ -1,12 +1,14 @@
 // What a checkpoint holds of a Trainer, and how training resumes from it.
 //
-// "about" has what is the same on all ranks, "model" and "optimizer" rank 0's. A rank's section has its random numbers,
+// "about" has what is the same on all ranks, "model", "optimizer" and "extensions" rank 0's. A rank's section has its
+// random numbers,
 // its buffers (batch normalization's statistics) where they differ from rank 0's, and what its optimizer keeps for
 // itself. (1) With as many ranks as before each rank continues with its own section: bit for bit as without an
 // interruption. (2) With another number of ranks, sums over samples go to rank 0, and buffers and the optimizer's state
 // are rank 0's.
 //     Random numbers are seeded from the old seed, the iteration and the rank; what optimizers kept starts anew.
 // (3) The optimizer's kind must match; the model must match in names, shapes and dtypes.
+// (4) What is not finite is not saved.
 // Cost of a checkpoint: a gather of the ranks' sections; rank 0 copies and writes the model and the optimizer's state.
 #include <cstring>
 #include <map>
@@ -15,6 +17,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/isnan.h>
 #include <c10/util/Type.h>
 
 #include <mn/core/checksum.hpp>
@@ -22,8 +26,10 @@
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/tensor/modules.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/train/checkpoint/checkpoint.hpp>
 #include <mn/train/checkpoint/optimizer_archive.hpp>
+#include <mn/train/checkpoint/optimizer_settings.hpp>
 #include <mn/train/checkpoint/random_state.hpp>
 #include <mn/train/checkpoint/safetensors.hpp>
 #include <mn/train/extension_list.hpp>
@@ -57,6 +63,20 @@ NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix) {
   return found;
 }
 
+/// "weight holds NaN or infinity"; empty if nothing does. A buffer may hold infinities: masks do.
+std::string first_not_finite(const torch::nn::Module& model) {
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, parameter] : named_parameters(model)) {
+    if (parameter.is_floating_point() && !at::isfinite(parameter).all().item<bool>()) {
+      return name + " holds NaN or infinity";
+    }
+  }
+  for (const auto& [name, buffer] : named_buffers(model)) {
+    if (buffer.is_floating_point() && at::isnan(buffer).any().item<bool>()) return name + " holds NaN";
+  }
+  return "";
+}
+
 NamedTensors prefixed_buffers(const torch::nn::Module& model) {
   NamedTensors buffers = named_buffers(model);
   for (auto& [name, buffer] : buffers) name.insert(0, kBufferPrefix);
@@ -73,6 +93,7 @@ json Trainer::replicated_state() const {
                 {"seed", random_seed()},
                 {"iterator", iterator_->state()},
                 {"optimizer_kind", optimizer_kind(optimizer_->actual())},
+                {"optimizer_settings", json::parse(settings_)},
                 {"optimizer", optimizer_->state()},
                 {"extensions", extensions_->states()}};
   observation_->save(about);
@@ -93,8 +114,23 @@ std::string Trainer::rank_tensors() const {
   return to_safetensors(tensors);
 }
 
+/// Collective.
+void Trainer::check_finite(const std::filesystem::path& path) const {
+  std::string found = first_not_finite(*model_);
+  if (!found.empty()) found += " on rank " + std::to_string(comm_->rank());
+  for (const std::string& theirs : comm_->allgather_obj(found)) {
+    if (theirs.empty()) continue;
+    throw DataError("the checkpoint " + path.string() + " is not written, because " + theirs + " after iteration " +
+                        std::to_string(iteration_) +
+                        ": training has diverged; resume from the one before with a lower learning rate, a longer "
+                        "warm-up or clipping, and look for samples that are not numbers",
+                    true);
+  }
+}
+
 void Trainer::save(const std::filesystem::path& path) {
   finish_steps();
+  check_finite(path);
   Checkpoint checkpoint;
   checkpoint.ranks = comm_->gather_obj(rank_tensors());
   const std::vector<json> records = comm_->gather_obj(observation_->rank_state());
@@ -103,6 +139,7 @@ void Trainer::save(const std::filesystem::path& path) {
   const auto write = [&] {
     checkpoint.model = to_safetensors(named_tensors(*model_));
     checkpoint.optimizer = optimizer_bytes(optimizer_->actual());
+    checkpoint.extensions = to_safetensors(extensions_->tensors());
     write_checkpoint(path, checkpoint);
   };
   on_root<DataError>(*comm_, write, true);
@@ -127,7 +164,7 @@ bool Trainer::resume(const std::string& from) {
   return true;
 }
 
-void Trainer::restore(const Checkpoint& checkpoint) {
+void Trainer::restore_optimizer(const Checkpoint& checkpoint) {
   const std::string kind = optimizer_kind(optimizer_->actual());
   const auto saved_kind = checkpoint.about.at("optimizer_kind").get<std::string>();
   if (saved_kind != kind) {
@@ -135,7 +172,16 @@ void Trainer::restore(const Checkpoint& checkpoint) {
                     true);
   }
   load_optimizer(optimizer_->actual(), checkpoint.optimizer, comm_->device());
+  const json& then = checkpoint.about.at("optimizer_settings");
+  for (const std::string& change : apply_changed_settings(optimizer_->actual(), then, json::parse(settings_))) {
+    if (is_root()) log_info("resumed with another setting of the optimizer than the checkpoint's: " + change);
+  }
+}
+
+void Trainer::restore(const Checkpoint& checkpoint) {
+  restore_optimizer(checkpoint);
   restore_replicated(checkpoint.about);
+  extensions_->set_tensors(from_safetensors(checkpoint.extensions, "the checkpoint"));
   const bool same_ranks = !checkpoint.ranks.empty();
   restore_observation(checkpoint.about.at("ranks"), same_ranks);
   if (same_ranks) {

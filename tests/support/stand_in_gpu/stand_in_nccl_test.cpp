@@ -10,7 +10,7 @@
 #include <mpi.h>
 #include <nccl.h>
 
-#include <mn/comm/half.hpp>
+#include <mn/core/half.hpp>
 
 #include "tests/comm/device_memory.hpp"
 #include "tests/support/cuda_streams.hpp"

@@ -80,7 +80,7 @@ StoredTensor parse_stored_tensor(const json& entry, const std::string& folder) {
 
 class ProgramReader {
  public:
-  explicit ProgramReader(const ZipArchive& archive) : archive_(archive) {}
+  explicit ProgramReader(const Archive& archive) : archive_(archive) {}
 
   Program read() {
     if (archive_.record("byteorder") != "little") fail("holds numbers whose bytes are not in little-endian order");
@@ -239,12 +239,12 @@ class ProgramReader {
 
   [[noreturn]] void fail(const std::string& how) const { throw DataError(archive_.source() + " " + how); }
 
-  const ZipArchive& archive_;
+  const Archive& archive_;
   Program program_;
 };
 
 }  // namespace
 
-Program parse_program(const ZipArchive& archive) { return ProgramReader(archive).read(); }
+Program parse_program(const Archive& archive) { return ProgramReader(archive).read(); }
 
 }  // namespace mn::exported

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <mn/nn/exported/archive.hpp>
 #include <mn/nn/exported/argument.hpp>
-#include <mn/nn/exported/zip_archive.hpp>
 
 namespace mn::exported {
 
@@ -84,6 +84,6 @@ struct Program {
 
 /// Throws DataError of one line that begins with the archive's source, and names what is damaged or unknown. Pickled
 /// records are never read.
-[[nodiscard]] Program parse_program(const ZipArchive& archive);
+[[nodiscard]] Program parse_program(const Archive& archive);
 
 }  // namespace mn::exported

@@ -30,7 +30,7 @@ std::optional<std::int64_t> elements_needed(const StoredTensor& stored, std::int
 
 }  // namespace
 
-at::Tensor read_tensor(const std::string& name, const StoredTensor& stored, const ZipArchive& archive) {
+at::Tensor read_tensor(const std::string& name, const StoredTensor& stored, const Archive& archive) {
   const std::string what = archive.source() + ": tensor " + json_quoted(name);
   try {
     const at::ScalarType dtype = scalar_type_of(stored.dtype);

@@ -36,6 +36,7 @@ std::optional<Checkpoint> distribute(Communicator& comm, const std::optional<Che
   own.about = outline.at("about");
   own.model = comm.bcast_obj(own.model);
   own.optimizer = comm.bcast_obj(own.optimizer);
+  own.extensions = comm.bcast_obj(own.extensions);
   if (outline.at("ranks") != comm.size()) {
     own.ranks.clear();
     return own;

@@ -1,8 +1,8 @@
 /// Checkpoints: one file for the whole job, written atomically, checked by checksums, readable on any number of ranks.
 ///
-/// The file, little endian: "mn-ckpt1", u64 bytes of the index, u32 CRC-32C of the index, u32 0, the index, then the
+/// The file, little endian: "mn-ckpt2", u64 bytes of the index, u32 CRC-32C of the index, u32 0, the index, then the
 /// sections. The index is JSON: "about", and for each section its name, bytes and CRC-32C. The sections are "model",
-/// "optimizer" and "rank.0" …, back to back to the end of the file.
+/// "optimizer", "extensions" and "rank.0" …, back to back to the end of the file.
 /// (1) Every byte is covered by the magic, a checksum or the file's length: a change or a cut anywhere is found.
 /// (2) A file has its name only when it is complete (AtomicFile): a killed job leaves the one before.
 /// (3) What is the same on all ranks is stored once; only what differs has a section for each rank.
@@ -26,6 +26,7 @@ struct Checkpoint {
   nlohmann::json about;            ///< counters, iterator, extensions, …
   std::string model;               ///< parameters and buffers, as safetensors
   std::string optimizer;           ///< state and options, as libtorch's archive
+  std::string extensions;          ///< tensors of extensions, as safetensors
   std::vector<std::string> ranks;  ///< what differs between ranks (random numbers, …), as safetensors
 };
 

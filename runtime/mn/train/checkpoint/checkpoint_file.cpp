@@ -15,7 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr char kMagic[8] = {'m', 'n', '-', 'c', 'k', 'p', 't', '1'};
+constexpr char kMagic[8] = {'m', 'n', '-', 'c', 'k', 'p', 't', '2'};
+constexpr std::size_t kSharedSections = 3;  // before those of the ranks
 
 struct Head {
   char magic[8];
@@ -32,6 +33,7 @@ template <class C, class F>
 void for_each_section(C& checkpoint, F visit) {
   visit(std::string("model"), checkpoint.model);
   visit(std::string("optimizer"), checkpoint.optimizer);
+  visit(std::string("extensions"), checkpoint.extensions);
   for (std::size_t i = 0; i < checkpoint.ranks.size(); ++i) visit("rank." + std::to_string(i), checkpoint.ranks[i]);
 }
 
@@ -53,7 +55,8 @@ class Reader {
     const std::string start = take(sizeof head);
     std::memcpy(&head, start.data(), sizeof head);
     if (std::memcmp(head.magic, kMagic, sizeof kMagic) != 0) {
-      throw DataError(path_.string() + " is not a checkpoint of mn: give one of the files named snapshot_iter_…");
+      throw DataError(path_.string() +
+                      " is not a checkpoint of this version of mn: give one of the files named snapshot_iter_…");
     }
     const std::string index_text = take(head.index_bytes);
     if (checksum(index_text) != head.index_crc || head.zero != 0) damaged("the checksum of its index is wrong");
@@ -67,8 +70,8 @@ class Reader {
     Checkpoint checkpoint;
     checkpoint.about = index.at("about");
     const json& sections = index.at("sections");
-    if (sections.size() < 2) damaged("sections are missing");
-    checkpoint.ranks.resize(sections.size() - 2);
+    if (sections.size() < kSharedSections) damaged("sections are missing");
+    checkpoint.ranks.resize(sections.size() - kSharedSections);
     std::size_t i = 0;
     for_each_section(checkpoint, [&](const std::string& name, std::string& section) {
       const json& entry = sections.at(i++);

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <tuple>
+#include <utility>
 
 #include <mn/core/log.hpp>
 #include <mn/train/checkpoint/checkpoint_folder.hpp>
@@ -15,6 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "snapshot_iter_";
+constexpr std::string_view kAsidePrefix = "old_";
 constexpr std::string_view kUnfinishedPrefix = ".snapshot_iter_";  // AtomicFile's
 
 std::optional<std::int64_t> iteration_of(const fs::path& path) {
@@ -43,23 +44,26 @@ fs::path checkpoint_path(const fs::path& folder, std::int64_t iteration) {
 }
 
 std::vector<fs::path> find_checkpoints(const fs::path& folder) {
-  struct Found {
-    fs::file_time_type written;
-    std::int64_t iteration;
-    fs::path path;
-  };
-  std::vector<Found> found;
+  std::vector<std::pair<std::int64_t, fs::path>> found;
   std::error_code none;  // no folder: no checkpoints
   for (const auto& entry : fs::directory_iterator(folder, none)) {
     const auto iteration = iteration_of(entry.path());
-    if (iteration && entry.is_regular_file()) found.push_back({entry.last_write_time(), *iteration, entry.path()});
+    if (iteration && entry.is_regular_file()) found.emplace_back(*iteration, entry.path());
   }
-  std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
-    return std::tie(a.written, a.iteration) > std::tie(b.written, b.iteration);
-  });
+  std::sort(found.rbegin(), found.rend());
   std::vector<fs::path> paths;
-  for (Found& one : found) paths.push_back(std::move(one.path));
+  for (auto& [iteration, path] : found) paths.push_back(std::move(path));
   return paths;
+}
+
+void set_later_checkpoints_aside(const fs::path& folder, std::int64_t iteration) {
+  for (const fs::path& path : find_checkpoints(folder)) {
+    if (*iteration_of(path) <= iteration) return;
+    const fs::path aside = folder / (std::string(kAsidePrefix) + path.filename().string());
+    fs::rename(path, aside);
+    log_warning(path.string() + " is of another run, which had come further than this one: it is now " +
+                aside.string());
+  }
 }
 
 void remove_old_checkpoints(const fs::path& folder, std::size_t keep) {

@@ -10,10 +10,14 @@ namespace mn {
 
 /// FOLDER/snapshot_iter_N.
 [[nodiscard]] std::filesystem::path checkpoint_path(const std::filesystem::path& folder, std::int64_t iteration);
-/// The checkpoints in `folder`, the last written first; none if there is no such folder.
+/// The checkpoints in `folder`, those of the most iterations first, whenever they were written or copied; none if there
+/// is no such folder.
 [[nodiscard]] std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& folder);
-/// Removes all but the `keep` last written, and what killed jobs left unfinished. For one rank, while none is being
-/// written.
+/// Before a checkpoint of `iteration` is written: those of later iterations, of a run that this one does not continue,
+/// get a name that find_checkpoints() does not know (old_snapshot_iter_N), with a warning. For one rank.
+void set_later_checkpoints_aside(const std::filesystem::path& folder, std::int64_t iteration);
+/// Removes all but the `keep` of the most iterations, and what killed jobs left unfinished. For one rank, while none is
+/// being written.
 void remove_old_checkpoints(const std::filesystem::path& folder, std::size_t keep);
 
 }  // namespace mn

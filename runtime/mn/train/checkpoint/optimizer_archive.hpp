@@ -12,9 +12,9 @@ class Optimizer;
 
 namespace mn {
 
-/// Options and state.
+/// Options and state. Local; a MultiNodeOptimizer's is actual().
 [[nodiscard]] std::string optimizer_bytes(const torch::optim::Optimizer& optimizer);
-/// Loads options and state; tensors go to `device`. libtorch throws at a mismatch.
+/// Loads options and state; tensors go to `device`. Local. libtorch throws at a mismatch.
 void load_optimizer(torch::optim::Optimizer& optimizer, std::string_view bytes, c10::Device device);
 
 }  // namespace mn

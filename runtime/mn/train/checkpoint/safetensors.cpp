@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
@@ -10,8 +11,10 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
+#include <mn/train/checkpoint/checkpoint.hpp>
 #include <mn/train/checkpoint/safetensors.hpp>
 #include <mn/train/checkpoint/safetensors_header.hpp>
+#include <mn/train/extensions/weight_average.hpp>
 #include <mn/train/on_root.hpp>
 
 namespace mn {
@@ -97,6 +100,10 @@ NamedTensors from_safetensors(std::string_view bytes, const std::string& source)
   return tensors;
 }
 
+NamedTensors load_safetensors(const std::filesystem::path& path) {
+  return from_safetensors(read_file(path), path.string());
+}
+
 void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source) {
   std::map<std::string, at::Tensor> given(tensors.begin(), tensors.end());
   const NamedTensors own = named_tensors(module);
@@ -128,10 +135,93 @@ void save_model(const std::filesystem::path& path, const torch::nn::Module& modu
       true);
 }
 
-void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm) {
-  on_root<DataError>(
-      comm, [&] { copy_into(module, from_safetensors(read_file(path), path.string()), path.string()); }, true);
+namespace {
+
+bool is_checkpoint(const std::filesystem::path& path) {
+  constexpr std::string_view kCheckpointMagic = "mn-ckpt";
+  char start[kCheckpointMagic.size()] = {};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(start, sizeof start) && std::string_view(start, sizeof start) == kCheckpointMagic;
+}
+
+/// Averaged weights take the place of a parameter's own, under each of its names.
+void use_averages(torch::nn::Module& module, const NamedTensors& extensions) {
+  const std::string prefix = extensions::WeightAverage::kName + std::string("/");
+  const std::map<std::string, at::Tensor> all(extensions.begin(), extensions.end());
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, parameter] : named_parameters(module)) {
+    const auto found = all.find(prefix + name);
+    if (found != all.end() && found->second.sizes() == parameter.sizes()) parameter.detach().copy_(found->second);
+  }
+}
+
+}  // namespace
+
+namespace {
+
+/// Rank 0 reads, and passes what the file holds to `copy`.
+template <class Copy>
+void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm, const Copy& copy) {
+  const std::string source = path.string();
+  const auto load = [&] {
+    if (!is_checkpoint(path)) return copy(load_safetensors(path), source);
+    const Checkpoint checkpoint = read_checkpoint(path);
+    copy(from_safetensors(checkpoint.model, source), source);
+    use_averages(module, from_safetensors(checkpoint.extensions, source));
+  };
+  on_root<DataError>(comm, load, true);
   comm.broadcast_data(module);
+}
+
+LoadReport copy_matching(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source) {
+  const at::NoGradGuard no_grad;
+  LoadReport report;
+  std::map<std::string, at::Tensor> given(tensors.begin(), tensors.end());
+  for (const auto& [name, tensor] : named_tensors(module)) {
+    const auto found = given.extract(name);
+    if (found.empty()) {
+      report.missing.push_back(name);
+    } else if (found.mapped().sizes() != tensor.sizes() || found.mapped().scalar_type() != tensor.scalar_type()) {
+      report.other_form.push_back(name);
+    } else {
+      at::Tensor(tensor).copy_(found.mapped());
+      report.loaded.push_back(name);
+    }
+  }
+  for (const auto& [name, tensor] : given) report.extra.push_back(name);
+  if (report.loaded.empty()) throw DataError(source + " is of another model: no tensor fits; " + to_string(report));
+  return report;
+}
+
+void append_names(std::string& text, const char* what, const std::vector<std::string>& names) {
+  for (std::size_t i = 0; i < names.size(); ++i) text += (i == 0 ? std::string("; ") + what + ": " : ", ") + names[i];
+}
+
+}  // namespace
+
+void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm) {
+  load_on_root(path, module, comm,
+               [&](const NamedTensors& tensors, const std::string& source) { copy_into(module, tensors, source); });
+}
+
+LoadReport load_matching(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm) {
+  LoadReport report;
+  load_on_root(path, module, comm, [&](const NamedTensors& tensors, const std::string& source) {
+    report = copy_matching(module, tensors, source);
+  });
+  const json all = comm.bcast_obj(json::array({report.loaded, report.other_form, report.missing, report.extra}));
+  const auto names = [&](std::size_t i) { return all.at(i).get<std::vector<std::string>>(); };
+  return {names(0), names(1), names(2), names(3)};
+}
+
+std::string to_string(const LoadReport& report) {
+  const std::size_t own = report.loaded.size() + report.other_form.size() + report.missing.size();
+  std::string text =
+      std::to_string(report.loaded.size()) + " of the model's " + std::to_string(own) + " tensors loaded";
+  append_names(text, "of another shape or dtype", report.other_form);
+  append_names(text, "missing in the file", report.missing);
+  append_names(text, "only in the file", report.extra);
+  return text;
 }
 
 }  // namespace mn

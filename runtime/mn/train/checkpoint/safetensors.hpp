@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <mn/tensor/modules.hpp>
 
@@ -26,6 +27,9 @@ class Communicator;
 /// `source` unless every byte is what the format says. Local.
 [[nodiscard]] NamedTensors from_safetensors(std::string_view bytes, const std::string& source);
 
+/// The same of a file.
+[[nodiscard]] NamedTensors load_safetensors(const std::filesystem::path& path);
+
 /// Copies tensors into the module's parameters and buffers. Throws DataError that begins with `source`, with nothing
 /// copied, unless names, shapes and dtypes are the module's own. Local.
 void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source);
@@ -33,7 +37,23 @@ void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std
 /// Collective: rank 0 writes its weights, atomically, and all ranks wait for it. Throws the same DataError on every
 /// rank.
 void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm);
-/// Collective: rank 0 reads, and every rank ends with the same weights. Throws the same DataError on every rank.
+/// Collective: rank 0 reads, and every rank ends with the same weights. `path` is what save_model() wrote, or a
+/// checkpoint: its averaged weights then, if it has some. Throws the same DataError on every rank.
 void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm);
+
+/// Names of tensors: what load_matching() did with each.
+struct LoadReport {
+  std::vector<std::string> loaded;      ///< taken from the file
+  std::vector<std::string> other_form;  ///< in both, but of another shape or dtype
+  std::vector<std::string> missing;     ///< in the model alone
+  std::vector<std::string> extra;       ///< in the file alone
+};
+/// One line with all names but those of loaded tensors, which it counts.
+[[nodiscard]] std::string to_string(const LoadReport& report);
+
+/// Collective: as load_model(), of those tensors whose name, shape and dtype are the module's own; the others stay as
+/// rank 0 has them. For weights of a model with another number of classes, say. Returns the same report on every rank.
+/// Throws the same DataError on every rank if no tensor fits.
+LoadReport load_matching(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm);
 
 }  // namespace mn

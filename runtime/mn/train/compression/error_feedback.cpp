@@ -68,9 +68,13 @@ void ErrorFeedback::load_state(const NamedTensors& state) {
   for (std::size_t i = 0; i < lost_.size(); ++i) {
     if (!compressed_[i]) continue;
     const auto found = tensors.find(lost_name(i));
-    if (found == tensors.end() || found->second.numel() != lost_[i].numel()) {
+    if (found == tensors.end()) {  // nothing was lost there: the training before did not compress it
+      lost_[i].zero_();
+      continue;
+    }
+    if (found->second.numel() != lost_[i].numel()) {
       throw DataError("mismatch between the checkpoint's error feedback and parameter " + std::to_string(i) +
-                          ": it is of another model or another --compress",
+                          ": it is of another model",
                       true);
     }
     lost_[i].copy_(found->second);

@@ -115,7 +115,8 @@ void PowerSgd::load_state(const NamedTensors& state) {
   for (std::size_t i = 0; i < q_.size(); ++i) {
     if (!q_[i].defined()) continue;
     const auto found = tensors.find(q_name(i));
-    if (found == tensors.end() || found->second.sizes() != q_[i].sizes()) {
+    if (found == tensors.end()) continue;  // another way to compress, or none, before: begins as a new training does
+    if (found->second.sizes() != q_[i].sizes()) {
       throw DataError("the checkpoint's error feedback is of another --compress-rank", true);
     }
     q_[i].copy_(found->second);

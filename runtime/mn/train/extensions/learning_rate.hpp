@@ -4,15 +4,17 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <mn/train/extension.hpp>
 #include <mn/train/schedules.hpp>
 
 namespace mn::extensions {
 
-/// Sets the rate of every parameter group before the first iteration and after each. A report in the same iteration
-/// still has the rate that the iteration used. The schedule counts iterations of this run's size: after a resume with
-/// another number of ranks or batch size it continues from the same fraction of the same epoch.
+/// Sets the rate of every parameter group before the first iteration and after each: the first group's to the
+/// schedule's, the others' in the proportion that the program gave them. A report in the same iteration still has the
+/// rate that the iteration used. The schedule counts iterations of this run's size: after a resume with another number
+/// of ranks or batch size it continues from the same fraction of the same epoch.
 class LearningRate final : public Extension {
  public:
   /// `schedule` returns the same rates on every rank.
@@ -29,6 +31,7 @@ class LearningRate final : public Extension {
   Schedule schedule_;
   std::int64_t steps_per_epoch_ = 0;  // 0: not known
   std::int64_t offset_ = 0;           // from the trainer's iterations to the schedule's
+  std::vector<double> factors_;       // [groups] rate over that of the first
 };
 
 }  // namespace mn::extensions

@@ -1,6 +1,7 @@
 #include <mn/core/error.hpp>
 #include <mn/train/checkpoint/checkpoint_folder.hpp>
 #include <mn/train/extensions/snapshot.hpp>
+#include <mn/train/on_root.hpp>
 #include <mn/train/trainer.hpp>
 
 namespace mn::extensions {
@@ -10,6 +11,8 @@ Snapshot::Snapshot(std::size_t keep) : keep_(keep) {
 }
 
 void Snapshot::run(Trainer& trainer) {
+  on_root<DataError>(
+      trainer.communicator(), [&] { set_later_checkpoints_aside(trainer.out(), trainer.iteration()); }, true);
   trainer.save(checkpoint_path(trainer.out(), trainer.iteration()));
   if (trainer.is_root()) remove_old_checkpoints(trainer.out(), keep_);
 }

@@ -9,8 +9,10 @@
 namespace mn {
 
 DoubleBufferedReduction::DoubleBufferedReduction(std::vector<at::Tensor> parameters, Communicator& comm,
-                                                 std::shared_ptr<GradientAverager> averager)
-    : GradientReduction(averager), background_(comm), gradients_(std::move(parameters), background_.communicator()) {
+                                                 std::shared_ptr<GradientAverager> averager, GradientWatch::Depth watch)
+    : GradientReduction(averager),
+      background_(comm),
+      gradients_(std::move(parameters), background_.communicator(), watch) {
   for (auto& shared : in_flight_) {
     FlatBuffer buffer(gradients_.parameters(), gradients_.tail_count(), background_.communicator());
     shared = std::make_shared<Shared>(std::move(buffer), averager);

@@ -19,11 +19,12 @@ namespace mn {
 class DoubleBufferedReduction : public GradientReduction {
  public:
   DoubleBufferedReduction(std::vector<at::Tensor> parameters, Communicator& comm,
-                          std::shared_ptr<GradientAverager> averager);
+                          std::shared_ptr<GradientAverager> averager, GradientWatch::Depth watch);
   ~DoubleBufferedReduction() override;
 
-  const std::vector<at::Tensor>& parameters() const noexcept override { return gradients_.parameters(); }
+  const GradientBuffer& gradients() const noexcept override { return gradients_; }
   void clear() override { gradients_.clear(); }
+  void scale(double factor) override { gradients_.scale(factor); }
   bool reduce(double weight) override;
   bool flush() override;
   void release() noexcept override { gradients_.release(); }

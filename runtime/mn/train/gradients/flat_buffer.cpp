@@ -108,9 +108,12 @@ void FlatBuffer::scale(double factor) {
   for (auto& flat : flats_) flat.mul_(factor);
 }
 
-void FlatBuffer::copy_from(const FlatBuffer& other, std::size_t first, std::size_t count) {
+void FlatBuffer::copy_from(const FlatBuffer& other, std::size_t first, std::size_t count, double factor) {
   const at::NoGradGuard no_grad;
-  for (std::size_t m = first; m < first + count; ++m) message_tensors_[m].copy_(other.message_tensors_[m]);
+  for (std::size_t m = first; m < first + count; ++m) {
+    message_tensors_[m].copy_(other.message_tensors_[m]);
+    if (factor != 1) message_tensors_[m].mul_(factor);
+  }
 }
 
 }  // namespace mn

@@ -47,8 +47,8 @@ class FlatBuffer {
 
   /// Multiplies every element, the tail's too.
   void scale(double factor);
-  /// Copies messages [first, first + count) of `other`, which has the same layout.
-  void copy_from(const FlatBuffer& other, std::size_t first, std::size_t count);
+  /// Copies messages [first, first + count) of `other`, which has the same layout, times `factor`.
+  void copy_from(const FlatBuffer& other, std::size_t first, std::size_t count, double factor = 1);
   void copy_from(const FlatBuffer& other) { copy_from(other, 0, messages_.size()); }
 
  private:

@@ -29,9 +29,9 @@ void take_in(const at::Tensor& parameter, const at::Tensor& view) {
 
 }  // namespace
 
-GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, Communicator& comm,
+GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, Communicator& comm, GradientWatch::Depth watch,
                                std::span<const std::size_t> order)
-    : parameters_(std::move(parameters)) {
+    : parameters_(std::move(parameters)), watch_(std::make_shared<GradientWatch>(parameters_, watch)) {
   for (const auto& parameter : parameters_) {
     if (parameter.device() != c10::Device(comm.device())) {
       throw ArgumentError("a parameter is on " + parameter.device().str() + ", but the communicator works on " +
@@ -40,8 +40,11 @@ GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, Communicator&
   }
   flat_ = FlatBuffer(parameters_, tail_count(), comm, order);
   forget_ready();
-  hooks_ = std::make_unique<ReadyHooks>(
-      parameters_, [all = parameters_, flat = flat_](std::size_t i) { take_in(all[i], flat.view(i)); });
+  hooks_ = std::make_unique<ReadyHooks>(parameters_, [all = parameters_, flat = flat_, watch = watch_](std::size_t i) {
+    watch->arrived(i);
+    take_in(all[i], flat.view(i));
+    watch->record(i);
+  });
 }
 
 GradientBuffer& GradientBuffer::operator=(GradientBuffer&& other) noexcept {
@@ -51,11 +54,23 @@ GradientBuffer& GradientBuffer::operator=(GradientBuffer&& other) noexcept {
   flat_ = std::move(other.flat_);
   means_ = std::move(other.means_);
   ready_version_ = std::move(other.ready_version_);
+  weighed_early_ = other.weighed_early_;
+  watch_ = std::move(other.watch_);
   return *this;
 }
 
 void GradientBuffer::clear() {
   for (const auto& parameter : parameters_) parameter.mutable_grad().reset();
+  watch_->forget();
+}
+
+void GradientBuffer::scale(double factor) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].grad().defined()) continue;
+    parameters_[i].mutable_grad().mul_(factor);
+    watch_->record(i);
+  }
 }
 
 bool GradientBuffer::mark_ready(std::size_t i) {
@@ -70,7 +85,25 @@ bool GradientBuffer::unchanged_since_ready(std::size_t i) const {
   return parameters_[i].grad().is_same(view) && ready_version_[i] == view._version();
 }
 
-void GradientBuffer::forget_ready() { ready_version_.assign(parameters_.size(), std::nullopt); }
+void GradientBuffer::forget_ready() {
+  ready_version_.assign(parameters_.size(), std::nullopt);
+  weighed_early_ = false;
+}
+
+void GradientBuffer::weigh_early(std::size_t i, double weight) {
+  const at::NoGradGuard no_grad;
+  flat_.view(i).mul_(weight);
+  ready_version_[i] = flat_.view(i)._version();
+  watch_->record(i);
+  weighed_early_ = true;
+}
+
+void GradientBuffer::weigh(double weight) {
+  if (!weighed_early_) return flat_.scale(weight);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!is_ready(i)) flat_.view(i).mul_(weight);
+  }
+}
 
 /// True if this rank has the gradient.
 bool GradientBuffer::collect_one(std::size_t i) {
@@ -89,7 +122,7 @@ void GradientBuffer::collect(double weight, bool disturbed) {
   const at::Tensor tail = at::zeros({flat_.tail().numel()}, at::kFloat);
   auto* numbers = tail.mutable_data_ptr<float>();
   for (std::size_t i = 0; i < parameters_.size(); ++i) numbers[kNumbers + i] = collect_one(i) ? 1.0F : 0.0F;
-  if (weight != 1) flat_.scale(weight);
+  if (weight != 1) weigh(weight);
   numbers[0] = static_cast<float>(weight);
   numbers[1] = disturbed ? 1.0F : 0.0F;
   flat_.tail().copy_(tail);

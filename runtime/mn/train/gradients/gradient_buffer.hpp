@@ -20,6 +20,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <mn/train/gradients/flat_buffer.hpp>
+#include <mn/train/gradients/gradient_watch.hpp>
 #include <mn/train/gradients/ready_hooks.hpp>
 
 namespace mn {
@@ -29,7 +30,8 @@ class GradientBuffer {
   GradientBuffer() = default;
   /// Collective. Gradients that exist already count as this step's. Throws ArgumentError if a parameter is not on the
   /// communicator's device.
-  GradientBuffer(std::vector<at::Tensor> parameters, Communicator& comm, std::span<const std::size_t> order = {});
+  GradientBuffer(std::vector<at::Tensor> parameters, Communicator& comm, GradientWatch::Depth watch,
+                 std::span<const std::size_t> order = {});
   ~GradientBuffer() { release(); }
   GradientBuffer(GradientBuffer&&) noexcept = default;
   GradientBuffer& operator=(GradientBuffer&& other) noexcept;
@@ -37,11 +39,15 @@ class GradientBuffer {
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
   [[nodiscard]] const FlatBuffer& flat() const noexcept { return flat_; }
   [[nodiscard]] FlatBuffer& flat() noexcept { return flat_; }
+  /// Of the gradients, by their hooks.
+  [[nodiscard]] GradientWatch& watch() const noexcept { return *watch_; }
   /// Elements of the tail, for other buffers of the same layout.
   [[nodiscard]] std::size_t tail_count() const noexcept { return kNumbers + parameters_.size(); }
 
   /// Every gradient becomes None.
   void clear();
+  /// Multiplies the gradients, as this rank means to: the watch sees no change.
+  void scale(double factor);
 
   /// Records that a backward has finished gradient i. False if it was ready before (a second backward) or is not the
   /// buffer's view: then nothing is recorded.
@@ -51,6 +57,10 @@ class GradientBuffer {
   [[nodiscard]] bool unchanged_since_ready(std::size_t i) const;
   /// No gradient is ready.
   void forget_ready();
+
+  /// Multiplies gradient i, which is ready, by the weight that collect() will get, which then leaves it alone.
+  void weigh_early(std::size_t i, double weight);
+  [[nodiscard]] bool weighed_early() const noexcept { return weighed_early_; }
 
   /// Makes the buffer ready to be reduced: copies foreign gradients in, zeros where there are none, multiplies by
   /// `weight` if it is not 1, and fills the tail. `disturbed` tells all ranks that what this one sent early is stale.
@@ -73,12 +83,15 @@ class GradientBuffer {
   static constexpr std::size_t kNumbers = 2;
 
   bool collect_one(std::size_t i);
+  void weigh(double weight);
 
   std::vector<at::Tensor> parameters_;
   FlatBuffer flat_;
   std::vector<at::Tensor> means_;                            // of the buffer that finish() took
   std::vector<std::optional<std::uint32_t>> ready_version_;  // [parameters] of the view when it was marked
-  std::unique_ptr<ReadyHooks> hooks_;                        // they hold a copy of flat_, so this object can move
+  bool weighed_early_ = false;                               // all that are ready are
+  std::shared_ptr<GradientWatch> watch_;
+  std::unique_ptr<ReadyHooks> hooks_;  // they hold a copy of flat_ and of watch_, so this object can move
 };
 
 }  // namespace mn

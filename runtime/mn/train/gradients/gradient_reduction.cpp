@@ -14,8 +14,9 @@ class DirectReduction : public GradientReduction {
                   std::shared_ptr<GradientAverager> averager)
       : GradientReduction(std::move(averager)), comm_(std::move(comm)), gradients_(std::move(gradients)) {}
 
-  const std::vector<at::Tensor>& parameters() const noexcept override { return gradients_.parameters(); }
+  const GradientBuffer& gradients() const noexcept override { return gradients_; }
   void clear() override { gradients_.clear(); }
+  void scale(double factor) override { gradients_.scale(factor); }
   void release() noexcept override { gradients_.release(); }
   bool reduce(double weight) override {
     gradients_.collect(weight);
@@ -31,6 +32,11 @@ class DirectReduction : public GradientReduction {
   GradientBuffer gradients_;
 };
 
+GradientWatch::Depth watch_depth(const OptimizerOptions& options, const Communicator& comm) {
+  if (!options.check_gradients || comm.size() == 1) return GradientWatch::Depth::kOff;
+  return comm.debug() ? GradientWatch::Depth::kAll : GradientWatch::Depth::kSome;
+}
+
 }  // namespace
 
 std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Tensor> parameters,
@@ -38,14 +44,15 @@ std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Ten
                                                              const OptimizerOptions& options) {
   std::shared_ptr<GradientAverager> averager =
       create_gradient_averager(options.compression, parameters, *comm, options.trace);
+  const GradientWatch::Depth watch = watch_depth(options, *comm);
   if (options.double_buffering) {
-    return std::make_unique<DoubleBufferedReduction>(std::move(parameters), *comm, std::move(averager));
+    return std::make_unique<DoubleBufferedReduction>(std::move(parameters), *comm, std::move(averager), watch);
   }
   if (options.overlap && comm->size() > 1) {
-    return std::make_unique<OverlappedReduction>(std::move(parameters), comm, std::move(averager), options);
+    return std::make_unique<OverlappedReduction>(std::move(parameters), comm, std::move(averager), watch, options);
   }
   const auto order = backward_order(parameters.size());
-  GradientBuffer gradients(std::move(parameters), *comm, order);
+  GradientBuffer gradients(std::move(parameters), *comm, watch, order);
   if (options.compression.kind == Compression::kNone &&
       !comm->debug()) {  // debug mode checks all gradients before any is sent
     if (auto reducer = comm->share(gradients.flat().messages())) {

@@ -20,11 +20,16 @@ class GradientReduction {
   GradientReduction(const GradientReduction&) = delete;
   GradientReduction& operator=(const GradientReduction&) = delete;
 
-  [[nodiscard]] virtual const std::vector<at::Tensor>& parameters() const noexcept = 0;
+  [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return gradients().parameters(); }
+  /// Where they lie.
+  [[nodiscard]] virtual const GradientBuffer& gradients() const noexcept = 0;
   /// Every gradient becomes None.
   virtual void clear() = 0;
-  /// Promises that one backward follows and then reduce(1), with nothing between them that changes gradients. Local.
-  virtual void announce() {}
+  /// Multiplies this rank's gradients, before reduce(). Local.
+  virtual void scale(double factor) = 0;
+  /// Promises that one backward follows and then reduce(weight), with nothing between them that changes gradients.
+  /// Local.
+  virtual void announce(double /*weight*/) {}
   /// Makes the gradients the mean over ranks, this rank's weighted by `weight`. False if there is no mean to apply.
   [[nodiscard]] virtual bool reduce(double weight) = 0;
   /// Makes the gradients a mean that reduce() has not yielded yet. False if there is none.

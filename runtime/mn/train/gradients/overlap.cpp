@@ -22,10 +22,12 @@ std::vector<std::size_t> candidate_sizes(const OptimizerOptions& options) {
 }  // namespace
 
 OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm,
-                                         std::shared_ptr<GradientAverager> averager, const OptimizerOptions& options)
+                                         std::shared_ptr<GradientAverager> averager, GradientWatch::Depth watch,
+                                         const OptimizerOptions& options)
     : GradientReduction(averager),
       comm_(std::move(comm)),
       background_(*comm_),
+      watch_(watch),
       shared_(std::make_shared<Shared>()),
       learning_(!options.deterministic),
       tuner_(candidate_sizes(options)) {
@@ -42,7 +44,7 @@ OverlappedReduction::~OverlappedReduction() {
   auto most = static_cast<std::int64_t>(launched_);
   try {
     comm_->allreduce(std::span(&most, 1), ReduceOp::kMax);
-    while (launched_ < static_cast<std::size_t>(most)) launch(launched_);
+    while (launched_ < static_cast<std::size_t>(most)) launch(launched_, 1);
     background_.wait();  // memory that all ranks free together must not be freed by a task
   } catch (const std::exception& error) {
     log_error(std::string("cannot end the overlapped reduction: ") + error.what());
@@ -51,7 +53,7 @@ OverlappedReduction::~OverlappedReduction() {
 
 void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, std::vector<std::size_t> order) {
   hooks_.reset();
-  gradients_ = GradientBuffer(std::move(parameters), background_.communicator(), order);
+  gradients_ = GradientBuffer(std::move(parameters), background_.communicator(), watch_, order);
   hooks_.emplace(this->parameters(), [this](std::size_t i) { ready(i); });  // after the buffer's own
   shared_->own = gradients_.flat();
   shared_->mean = FlatBuffer(gradients_.parameters(), gradients_.tail_count(), background_.communicator(), order);
@@ -92,7 +94,7 @@ void OverlappedReduction::ready(std::size_t i) {
   order_seen_.push_back(i);
   --missing_[bucket_of_[i]];
   if (launched_ == buckets_.size() || missing_[launched_] > 0) return;
-  while (launched_ < buckets_.size() && missing_[launched_] == 0) launch(launched_);
+  while (launched_ < buckets_.size() && missing_[launched_] == 0) launch(launched_, early_weight_);
   torch::autograd::Engine::get_default_engine().queue_callback([this] { finish_copies(); });  // at the end of backward
 }
 
@@ -104,20 +106,20 @@ void OverlappedReduction::check_stream() {
   hook_stream_ = stream;
 }
 
-void OverlappedReduction::launch(std::size_t bucket) {
-  submit_messages(buckets_[bucket].first, buckets_[bucket].count);
+void OverlappedReduction::launch(std::size_t bucket, double weight) {
+  submit_messages(buckets_[bucket].first, buckets_[bucket].count, weight);
   launched_ = bucket + 1;
 }
 
-void OverlappedReduction::submit_messages(std::size_t first, std::size_t count) {
-  const auto part = std::make_shared<Part>(shared_, first, count);
+void OverlappedReduction::submit_messages(std::size_t first, std::size_t count, double weight) {
+  const auto part = std::make_shared<Part>(shared_, first, count, weight);
   if (comm_->device().type != DeviceType::kCpu) part->copy();  // enqueued where the gradients were written
   parts_.push_back(part);
   background_.submit([part](Communicator& comm) { part->reduce(comm); });
 }
 
 void OverlappedReduction::Part::copy() {
-  std::call_once(copied, [this] { shared->mean.copy_from(shared->own, first, count); });
+  std::call_once(copied, [this] { shared->mean.copy_from(shared->own, first, count, weight); });
 }
 
 void OverlappedReduction::Part::reduce(Communicator& comm) {
@@ -140,16 +142,16 @@ bool OverlappedReduction::changed_since_launch() const {
 
 bool OverlappedReduction::reduce(double weight) {
   finish_copies();
-  // Early reductions assume weight 1 and gradients that do not change any more.
-  disturbed_ = disturbed_ || weight != 1 || changed_since_launch();
+  // Early reductions assume the announced weight and gradients that do not change any more.
+  disturbed_ = disturbed_ || (launched_ > 0 && weight != early_weight_) || changed_since_launch();
   gradients_.collect(weight, disturbed_);
-  while (launched_ < buckets_.size()) launch(launched_);
+  while (launched_ < buckets_.size()) launch(launched_, 1);  // collect() has weighed this rank's own
   const std::size_t all = shared_->mean.messages().size();
-  submit_messages(all - 1, 1);
+  submit_messages(all - 1, 1, 1);
   background_.wait();
   // The tail says so to every rank: all reduce again, or none.
   if (GradientBuffer::disturbed_anywhere(shared_->mean)) {
-    submit_messages(0, all);
+    submit_messages(0, all, 1);
     background_.wait();
   }
   const bool any = gradients_.finish(shared_->mean);
@@ -161,6 +163,7 @@ bool OverlappedReduction::reduce(double weight) {
 void OverlappedReduction::end_step() {
   launched_ = 0;
   disturbed_ = false;
+  early_weight_ = 1;
   learn_order();
   if (const auto bucket_bytes = tuner_.step(*comm_)) plan(*bucket_bytes);
   forget_gradients();
@@ -183,6 +186,7 @@ void OverlappedReduction::clear() {
   finish_copies();  // after a backward that threw
   gradients_.clear();
   forget_gradients();
+  early_weight_ = 1;
 }
 
 }  // namespace mn

@@ -5,10 +5,10 @@
 /// background. At the step only the buckets that are still under way cost time.
 /// (1) Buckets are submitted in the plan's order, the same on every rank; a bucket that is complete early waits for the
 ///     ones before it. All ranks so make the same collective calls in the same order.
-/// (2) This rank's own gradients stay as they are until the step. What an early reduction could not foresee - a second
-///     backward, another weight, a gradient changed by hand - is found at the step ("disturbed"); the tail tells all
-///     ranks, and everything is reduced again. The result is the direct reduction's, bit for bit on backends that sum
-///     in rank order.
+/// (2) This rank's own gradients stay as they are until the step. Early copies are multiplied by the weight that was
+///     announced, else by 1. What an early reduction could not foresee - a second backward, another weight, a gradient
+///     changed by hand - is found at the step ("disturbed"); the tail tells all ranks, and everything is reduced again.
+///     The result is the direct reduction's, bit for bit on backends that sum in rank order.
 /// (3) Copies are complete before backward returns, so a write to gradients after it, such as a second backward, need
 /// not wait. (4) After the first step the order that rank 0 saw becomes the order in memory; the first steps also try
 /// bucket sizes
@@ -34,11 +34,14 @@ namespace mn {
 class OverlappedReduction : public GradientReduction {
  public:
   OverlappedReduction(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm,
-                      std::shared_ptr<GradientAverager> averager, const OptimizerOptions& options);
+                      std::shared_ptr<GradientAverager> averager, GradientWatch::Depth watch,
+                      const OptimizerOptions& options);
   ~OverlappedReduction() override;
 
-  const std::vector<at::Tensor>& parameters() const noexcept override { return gradients_.parameters(); }
+  const GradientBuffer& gradients() const noexcept override { return gradients_; }
   void clear() override;
+  void scale(double factor) override { gradients_.scale(factor); }
+  void announce(double weight) override { early_weight_ = weight; }
   bool reduce(double weight) override;
   void release() noexcept override { gradients_.release(); }
 
@@ -48,8 +51,8 @@ class OverlappedReduction : public GradientReduction {
   void forget_gradients();
   void ready(std::size_t i);
   void check_stream();
-  void launch(std::size_t bucket);
-  void submit_messages(std::size_t first, std::size_t count);
+  void launch(std::size_t bucket, double weight);
+  void submit_messages(std::size_t first, std::size_t count, double weight);
   void finish_copies();
   [[nodiscard]] bool changed_since_launch() const;
   void end_step();
@@ -69,12 +72,14 @@ class OverlappedReduction : public GradientReduction {
     std::shared_ptr<Shared> shared;
     std::size_t first;
     std::size_t count;
+    double weight;  // of the copy
     std::once_flag copied = {};
   };
 
   std::shared_ptr<Communicator> comm_;
   std::optional<ReadyHooks> hooks_;
   BackgroundReducer background_;
+  GradientWatch::Depth watch_;
   GradientBuffer gradients_;
   std::shared_ptr<Shared> shared_;
   std::vector<std::shared_ptr<Part>> parts_;  // submitted since the last finish_copies()
@@ -84,6 +89,7 @@ class OverlappedReduction : public GradientReduction {
   std::vector<std::size_t> order_seen_;     // parameters as they became ready in this step
   std::size_t launched_ = 0;                // buckets submitted in this step
   std::optional<c10::Stream> hook_stream_;  // on a GPU: of this step's gradients
+  double early_weight_ = 1;
   bool disturbed_ = false;
   bool learning_ = true;
   BucketTuner tuner_;

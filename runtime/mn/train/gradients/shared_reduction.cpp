@@ -14,9 +14,9 @@ SharedReduction::SharedReduction(GradientBuffer gradients, std::unique_ptr<Share
       ranks_(ranks),
       trace_(std::move(trace)) {}
 
-void SharedReduction::announce() {
-  if (!hooks_) hooks_.emplace(parameters(), [this](std::size_t i) { ready(i); });
-  announced_ = true;
+void SharedReduction::announce(double weight) {
+  if (!hooks_) hooks_.emplace(parameters(), [this](std::size_t i) { ready(i); });  // after the buffer's own
+  announced_ = weight;
 }
 
 void SharedReduction::clear() {
@@ -26,15 +26,23 @@ void SharedReduction::clear() {
 }
 
 void SharedReduction::forget_announcement() {
-  announced_ = false;
+  announced_.reset();
+  twice_ = false;
   published_ = 0;
   gradients_.forget_ready();
 }
 
 void SharedReduction::ready(std::size_t i) {
-  if (!announced_ || paused() || !gradients_.mark_ready(i)) return;  // check_promise() finds a second backward
+  if (!announced_ || paused()) return;
+  twice_ = twice_ || (gradients_.weighed_early() && gradients_.is_ready(i));
+  if (!gradients_.mark_ready(i)) {  // check_promise() finds a second backward
+    if (gradients_.flat().message_index(i) < published_) gradients_.watch().forget(i);
+    return;
+  }
+  if (*announced_ != 1) gradients_.weigh_early(i, *announced_);
   const std::size_t before = published_;
-  while (is_final(published_)) ++published_;
+  // Others may overwrite what is published.
+  for (; is_final(published_); ++published_) gradients_.watch().forget(*gradients_.flat().parameter_of(published_));
   if (published_ > before) reducer_->publish(published_);
 }
 
@@ -50,7 +58,9 @@ void SharedReduction::fail(const std::string& what) {
 }
 
 void SharedReduction::check_promise(double weight) const {
-  if (published_ > 0 && weight != 1) fail("the step counts other samples");
+  const bool relied_on = published_ > 0 || gradients_.weighed_early();
+  if (relied_on && weight != *announced_) fail("the step counts other samples");
+  if (twice_) fail("a second backward came after that one");
   for (std::size_t m = 0; m < published_; ++m) {
     const std::size_t i = *gradients_.flat().parameter_of(m);
     if (gradients_.unchanged_since_ready(i)) continue;

@@ -27,9 +27,10 @@ class SharedReduction : public GradientReduction {
   SharedReduction(GradientBuffer gradients, std::unique_ptr<SharedReducer> reducer, int ranks,
                   std::shared_ptr<GradientAverager> averager, std::shared_ptr<Trace> trace);
 
-  const std::vector<at::Tensor>& parameters() const noexcept override { return gradients_.parameters(); }
+  const GradientBuffer& gradients() const noexcept override { return gradients_; }
   void clear() override;
-  void announce() override;
+  void scale(double factor) override { gradients_.scale(factor); }
+  void announce(double weight) override;
   bool reduce(double weight) override;
   void release() noexcept override { gradients_.release(); }
 
@@ -44,7 +45,8 @@ class SharedReduction : public GradientReduction {
   std::unique_ptr<SharedReducer> reducer_;
   int ranks_;
   std::shared_ptr<Trace> trace_;
-  bool announced_ = false;
+  std::optional<double> announced_;  // the weight
+  bool twice_ = false;               // a second backward added to a gradient that was weighed
   std::size_t published_ = 0;        // messages
   std::optional<ReadyHooks> hooks_;  // from the first announcement on
 };

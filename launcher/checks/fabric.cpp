@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "checks/checks.hpp"
+#include "checks/comparison.hpp"
+
+namespace mn::launcher {
+namespace {
+
+// A link that is lost more often than that a day has a bad cable or connector. Source: Azure's node health checks.
+constexpr double kDownsPerDay = 5;
+constexpr double kErrorsPerHour = 200;
+
+const PortFacts* find_port(const NodeFacts& node, const std::string& name) {
+  const auto found = std::ranges::find(node.system.ports, name, &PortFacts::name);
+  return found == node.system.ports.end() ? nullptr : &*found;
+}
+
+bool is_active(const PortFacts* port) { return port != nullptr && port->state == kActivePort; }
+
+bool is_ethernet(const std::string& port) { return port.find('/') == std::string::npos; }
+
+std::set<std::string> all_ports(const JobFacts& job) {
+  std::set<std::string> names;
+  for (const auto& node : job.nodes) {
+    for (const auto& port : node.system.ports) names.insert(port.name);
+  }
+  return names;
+}
+
+/// Among nodes with GPUs, or those without. A port that few of them use may be a spare one.
+void compare_states(const JobFacts& job, const std::string& name, bool with_gpus, Findings& findings) {
+  const auto is_asked = [&](const NodeFacts& node) {
+    return has_gpus(node) == with_gpus && !node.system.ports.empty();
+  };
+  const auto is_up = [&](const NodeFacts& node) { return is_asked(node) && is_active(find_port(node, name)); };
+  if (2 * std::ranges::count_if(job.nodes, is_up) < std::ranges::count_if(job.nodes, is_asked)) return;
+  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+    const PortFacts* port = find_port(job.nodes[node], name);
+    if (!is_asked(job.nodes[node]) || is_active(port)) continue;
+    const std::string state = port == nullptr ? "not there" : port->state.value_or("in no known state");
+    add(findings, {"fabric",
+                   !is_ethernet(name),
+                   {job.host(node)},
+                   "the network port " + name + " is " + state + ", elsewhere " + kActivePort,
+                   "look at card, cable and switch (ibstat, ip link), or leave the node out (--exclude)"});
+  }
+}
+
+void count_failures(const JobFacts& job, Findings& findings) {
+  constexpr double kHour = 3600;
+  constexpr double kDay = 24 * kHour;
+  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+    const double uptime = std::max(job.nodes[node].system.uptime_s.value_or(0), kDay);
+    for (const auto& port : job.nodes[node].system.ports) {
+      const auto warn = [&](const std::string& what) {
+        add(findings, {"fabric",
+                       false,
+                       {job.host(node)},
+                       "the network port " + port.name + " " + what +
+                           " since the node came up (days: " + std::to_string(std::lround(uptime / kDay)) + ")",
+                       "clean or replace its cable and connectors, or leave the node out (--exclude)"});
+      };
+      const auto downs = static_cast<double>(port.downs.value_or(0));
+      const auto errors = static_cast<double>(port.errors.value_or(0));
+      if (downs / uptime * kDay > kDownsPerDay) warn("lost its link " + std::to_string(*port.downs) + " times");
+      if (errors / uptime * kHour > kErrorsPerHour) warn("counted " + std::to_string(*port.errors) + " errors");
+    }
+  }
+}
+
+}  // namespace
+
+Findings check_fabric(const JobFacts& job) {
+  Findings findings;
+  for (const auto& name : all_ports(job)) {
+    for (const bool with_gpus : {true, false}) compare_states(job, name, with_gpus, findings);
+    const auto rate = [&](const NodeFacts& node) {
+      const PortFacts* port = find_port(node, name);
+      return is_active(port) ? port->rate : std::nullopt;
+    };
+    append(findings,
+           differences_within_kinds(job,
+                                    {"fabric",
+                                     false,
+                                     {},
+                                     "the rate of the network port " + name,
+                                     "look at its cable and its port of the switch: the slowest link sets the pace"},
+                                    rate));
+  }
+  count_failures(job, findings);
+  return findings;
+}
+
+}  // namespace mn::launcher

@@ -1,0 +1,91 @@
+#include "exchange/caller.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace mn::launcher {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstPause{2};  ///< after all targets were tried; doubles
+constexpr milliseconds kLongestPause{50};
+constexpr milliseconds kHeadStart{150};  ///< of an attempt under way over the next target
+constexpr milliseconds kMostForOne{5000};
+constexpr milliseconds kBetweenLookUps{1000};
+
+/// The peer has not begun to listen, or has more callers than fit its queue.
+bool is_early(const std::string& why) { return why == std::strerror(ECONNREFUSED) || why == std::strerror(EAGAIN); }
+
+}  // namespace
+
+Caller::Caller(std::function<std::vector<Endpoint>()> find_targets, Call call, Keys& keys)
+    : find_targets_(std::move(find_targets)), call_(call), keys_(keys), pause_(kFirstPause) {}
+
+void Caller::end_attempts(Deadline now) {
+  for (auto& attempt : attempts_) {
+    if (now >= attempt.until && !attempt.channel->is(Channel::State::kClosed)) {
+      attempt.channel->close("no answer in " + std::to_string(kMostForOne.count() / 1000) + " s");
+    }
+    if (attempt.channel->is(Channel::State::kClosed)) note_failure(attempt.target, attempt.channel->why());
+  }
+  std::erase_if(attempts_, [](const Attempt& attempt) { return attempt.channel->is(Channel::State::kClosed); });
+}
+
+void Caller::step(Deadline now) {
+  const bool was_under_way = !attempts_.empty();
+  end_attempts(now);
+  const bool is_in_pause = cursor_ == 0;
+  if (was_under_way && attempts_.empty() && !is_in_pause) next_ = now;  // nobody is left to have a head start
+  if (now < next_) return;
+  if (targets_.empty()) targets_ = find_targets_();
+  if (targets_.empty()) {
+    failure_ = "its name leads to no address";
+    next_ = now + kBetweenLookUps;
+    return;
+  }
+  for (; cursor_ < targets_.size(); ++cursor_) {
+    if (std::ranges::find(attempts_, cursor_, &Attempt::target) != attempts_.end()) continue;
+    const std::size_t before = attempts_.size();
+    begin(cursor_, now);
+    if (attempts_.size() == before) continue;  // it failed at once
+    ++cursor_;
+    next_ = now + kHeadStart;
+    return;
+  }
+  cursor_ = 0;
+  next_ = now + pause_;
+  pause_ = std::min(2 * pause_, kLongestPause);
+}
+
+void Caller::begin(std::size_t target, Deadline now) {
+  const Endpoint& to = targets_[target];
+  Fd socket = begin_connection(to);
+  if (!socket) return note_failure(target, std::strerror(errno));
+  if (to.address.starts_with('@') && !is_own_users(socket)) {
+    return note_failure(target, "a process of another user listens there");
+  }
+  attempts_.push_back({target, now + kMostForOne, std::make_unique<Channel>(std::move(socket), call_, keys_)});
+}
+
+void Caller::note_failure(std::size_t target, const std::string& why) {
+  if (!is_early(why)) failure_ = to_text(targets_[target]) + ": " + why;
+}
+
+std::vector<Channel*> Caller::attempts() const {
+  std::vector<Channel*> channels;
+  for (const auto& attempt : attempts_) channels.push_back(attempt.channel.get());
+  return channels;
+}
+
+std::unique_ptr<Channel> Caller::take_verified() {
+  const auto verified = [](const Attempt& attempt) { return attempt.channel->is(Channel::State::kVerified); };
+  const auto found = std::ranges::find_if(attempts_, verified);
+  if (found == attempts_.end()) return nullptr;
+  auto channel = std::move(found->channel);
+  attempts_.clear();
+  return channel;
+}
+
+}  // namespace mn::launcher

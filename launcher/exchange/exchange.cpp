@@ -1,0 +1,227 @@
+#include "exchange/exchange.hpp"
+
+#include <algorithm>
+
+#include "exchange/tree.hpp"
+#include "exchange/wire.hpp"
+
+namespace mn::launcher {
+namespace {
+
+using std::chrono::milliseconds;
+using Kind = Peer::Kind;
+
+// Kinds of messages; their second field is the node, or within a node the rank, that they are about.
+constexpr char kReport = 'R';   // up: a part or a report
+constexpr char kLost = 'L';     // up: this node has ended
+constexpr char kAnswer = 'A';   // down
+constexpr char kHurry = 'H';    // down: report now, without those who are missing
+constexpr char kAbandon = 'X';  // down: cut off from the root
+
+constexpr std::size_t kHeadBytes = 1 + kNumberBytes;
+constexpr Peer kUp{Kind::kUp, 0};
+
+constexpr milliseconds kMostForStragglers{2000};
+constexpr milliseconds kMostToSend{5000};
+
+/// Once it is clear that a node is missing, the others are to report at once.
+milliseconds patience_for_stragglers(milliseconds patience) { return std::min(patience / 2, kMostForStragglers); }
+
+/// The root's answer takes as long as the root waits for reports, and its own steps.
+milliseconds patience_for_answer(milliseconds patience) {
+  return patience + patience / 4 + 2 * patience_for_stragglers(patience);
+}
+
+std::string seconds_text(milliseconds patience) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(patience).count()) + " s";
+}
+
+}  // namespace
+
+Exchange::Exchange(Group group)
+    : group_(std::move(group)),
+      links_(
+          group_, [this](const Peer& from, std::string message) { take(from, std::move(message)); },
+          [this](const Peer& peer, const std::string&) { lose(peer); }),
+      members_(group_.is_leader() ? static_cast<std::size_t>(group_.intra_size) : 0),
+      nodes_(group_.is_root() ? static_cast<std::size_t>(group_.nodes) : 0) {}
+
+void Exchange::send(const Peer& to, char kind, int origin, std::string_view body) {
+  std::string message(1, kind);
+  append_number(message, static_cast<std::uint32_t>(origin));
+  message += body;
+  links_.send(to, message);
+}
+
+void Exchange::send_to_children(char kind, int origin, std::string_view body) {
+  if (!group_.is_leader()) return;
+  for (const int child : children_of(group_.node, group_.nodes)) send({Kind::kChild, child}, kind, origin, body);
+}
+
+void Exchange::take(const Peer& from, std::string message) {
+  if (message.size() < kHeadBytes) return;
+  const char kind = message[0];
+  const auto origin = static_cast<int>(number_in(std::string_view(message).substr(1)));
+  if (from.kind == Kind::kUp) return take_from_above(kind, origin, message.substr(kHeadBytes));
+  if (from.kind == Kind::kMember) {
+    members_[static_cast<std::size_t>(from.id)].messages.push_back(message.substr(kHeadBytes));
+  } else if (!group_.is_root()) {
+    links_.send(kUp, message);
+  } else if (origin > 0 && origin < group_.nodes) {
+    if (kind == kReport) nodes_[static_cast<std::size_t>(origin)].messages.push_back(message.substr(kHeadBytes));
+    if (kind == kLost) lose_node(origin);
+  }
+}
+
+void Exchange::take_from_above(char kind, int origin, std::string body) {
+  if (kind == kAnswer) {
+    send_to_children(kAnswer, origin, body);
+    answers_.push_back(std::move(body));
+  } else if (kind == kHurry) {
+    send_to_children(kHurry, origin, "");
+    hurried_round_ = origin;
+  } else if (kind == kAbandon) {
+    is_abandoned_ = true;
+  }
+}
+
+void Exchange::lose(const Peer& peer) {
+  if (peer.kind == Kind::kUp) {
+    is_up_lost_ = true;
+  } else if (peer.kind == Kind::kMember) {
+    members_[static_cast<std::size_t>(peer.id)].end = Part::Absence::kEnded;
+  } else if (group_.is_root()) {
+    lose_node(peer.id);
+  } else {
+    send(kUp, kLost, peer.id, "");
+  }
+}
+
+void Exchange::lose_node(int node) {
+  for (int each = node; each < group_.nodes; ++each) {
+    auto& end = nodes_[static_cast<std::size_t>(each)].end;
+    if (is_below(each, node) && !end) end = each == node ? Part::Absence::kEnded : Part::Absence::kCutOff;
+  }
+}
+
+Part Exchange::Source::take() {
+  if (messages.empty()) {
+    is_given_up = true;
+    return {.bytes = std::nullopt, .absence = end.value_or(Part::Absence::kLate)};
+  }
+  Part part{.bytes = std::move(messages.front())};
+  messages.pop_front();
+  return part;
+}
+
+Parts Exchange::collect_members(std::string own, Deadline deadline) {
+  members_[0].messages.push_back(std::move(own));
+  const auto is_complete = [&] {
+    return hurried_round_ == round_ || is_up_lost_ || is_abandoned_ ||
+           std::ranges::all_of(members_, &Source::is_settled);
+  };
+  links_.run_until(is_complete, deadline);
+  Parts parts;
+  for (auto& member : members_) parts.push_back(member.take());
+  return parts;
+}
+
+Parts Exchange::collect_nodes(std::string own, Deadline deadline, Milliseconds for_stragglers) {
+  nodes_[0].messages.push_back(std::move(own));
+  const auto is_complete = [&] { return std::ranges::all_of(nodes_, &Source::is_settled); };
+  const auto is_decided = [&] {
+    return is_complete() || std::ranges::any_of(nodes_, [](const Source& node) { return node.end.has_value(); });
+  };
+  links_.run_until(is_decided, deadline);
+  if (!is_complete()) {
+    send_to_children(kHurry, round_, "");
+    links_.run_until(is_complete, Clock::now() + for_stragglers);
+  }
+  Parts parts;
+  for (auto& node : nodes_) parts.push_back(node.take());
+  return parts;
+}
+
+std::string Exchange::upper_name() const {
+  if (!group_.is_leader()) return "the first rank of this node";
+  return "mnlaunch on " + group_.hosts[static_cast<std::size_t>(parent_of(group_.node))];
+}
+
+void Exchange::give_up(const std::string& why) {
+  // A leader speaks for the ranks of its node. Where it is the leader that they lost, the next one does.
+  const bool speaks = !is_abandoned_ && group_.intra_rank <= 1;
+  send_to_children(kAbandon, 0, "");
+  for (std::size_t rank = 1; rank < members_.size(); ++rank) {
+    send({Kind::kMember, static_cast<int>(rank)}, kAbandon, 0, "");
+  }
+  links_.flush(Clock::now() + kMostForStragglers);
+  throw CutOff(speaks ? why : "");
+}
+
+void Exchange::give_up_waiting(Milliseconds patience) {
+  const std::string& failure = links_.failure_of_calls();
+  if (is_up_lost_ || is_abandoned_) give_up(upper_name() + " ended before the start; look for its message");
+  if (links_.has_come(kUp)) {
+    give_up(upper_name() + " gave no answer in " + seconds_text(patience) +
+            "; look for a hung node or file system there, and for ranks that did not arrive");
+  }
+  if (!failure.empty()) {
+    give_up("no connection to " + upper_name() + " (" + failure + ") in " + seconds_text(patience) +
+            "; open the firewall between the nodes, and look at their names and routes");
+  }
+  give_up(upper_name() + " did not arrive in " + seconds_text(patience) +
+          "; look for a hung node or file system there, and start mnlaunch on every rank");
+}
+
+std::string Exchange::await_answer(Milliseconds patience) {
+  const Deadline begin = Clock::now();
+  const auto is_decided = [&] { return !answers_.empty() || is_up_lost_ || is_abandoned_; };
+  links_.run_until([&] { return is_decided() || links_.has_come(kUp); }, begin + patience);
+  if (links_.has_come(kUp)) links_.run_until(is_decided, begin + patience_for_answer(patience));
+  if (answers_.empty()) give_up_waiting(patience);
+  std::string answer = std::move(answers_.front());
+  answers_.pop_front();
+  return answer;
+}
+
+std::string Exchange::round(std::string part, const Steps& steps, Milliseconds patience) {
+  ++round_;
+  if (!group_.is_leader()) {
+    send(kUp, kReport, group_.intra_rank, part);
+    return await_answer(patience);
+  }
+  const Deadline deadline = Clock::now() + patience;
+  std::string report = steps.combine(collect_members(std::move(part), deadline));
+  std::string answer;
+  if (group_.is_root()) {
+    const Milliseconds for_stragglers = patience_for_stragglers(patience);
+    const Deadline latest = std::max(deadline, Clock::now() + for_stragglers);
+    answer = steps.decide(collect_nodes(std::move(report), latest, for_stragglers));
+    send_to_children(kAnswer, round_, answer);
+  } else {
+    send(kUp, kReport, group_.node, report);
+    answer = await_answer(patience);
+  }
+  for (int rank = 1; rank < group_.intra_size; ++rank) {
+    send({Kind::kMember, rank}, kAnswer, round_, steps.split(answer, rank));
+  }
+  links_.flush(Clock::now() + kMostToSend);
+  return steps.split(answer, 0);
+}
+
+std::string Exchange::round(std::string part, const Steps& steps) {
+  return round(std::move(part), steps, group_.patience);
+}
+
+void Exchange::leave() {
+  const Steps steps{.combine = [](const Parts&) { return std::string(); },
+                    .decide = [](const Parts&) { return std::string(); },
+                    .split = [](const std::string& answer, int) { return answer; }};
+  try {
+    static_cast<void>(round("", steps, std::min(group_.patience, kMostForStragglers)));
+  } catch (const CutOff&) {
+    // Who is left alone may leave alone.
+  }
+}
+
+}  // namespace mn::launcher

@@ -1,0 +1,122 @@
+/// How the launchers of a job exchange what they found and agree on what follows, before any program starts.
+///
+/// A round goes up and down the tree of all ranks once:
+///
+///   each rank           gives its part to the leader of its node
+///   each leader         combines the parts of its node to a report, which goes to the root
+///   the root            decides on an answer, from the reports of all nodes
+///   each leader         gives each rank of its node its share of the answer
+///
+/// 1. All ranks make the same rounds.
+/// 2. A rank that does not come in time, dies, or sends garbage is an absent part, or its node an absent report: the
+///    root decides about that too, and its answer reaches all who can still be reached.
+/// 3. A rank that is cut off from the root passes that on to those below it, and only one rank of each node speaks.
+/// 4. Reports pass the nodes on the way unchanged, and none waits for another.
+///
+/// Cost: with n nodes, 2 log16 n messages one after the other for each round; the root receives n reports over at most
+/// 16 connections, and over one for each other rank of its node.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <mn/core/error.hpp>
+#include <mn/core/exit_codes.hpp>
+
+#include "exchange/group.hpp"
+#include "exchange/links.hpp"
+
+namespace mn::launcher {
+
+/// This rank is cut off from the ranks that decide. An empty text: another rank says why.
+class CutOff : public Error {
+ public:
+  using Error::Error;
+  [[nodiscard]] int exit_code() const noexcept override { return kExitCheckFailed; }
+};
+
+/// What a rank or a node contributed.
+struct Part {
+  enum class Absence {
+    kLate,    ///< it did not come in time
+    kEnded,   ///< it came, and ended or sent garbage
+    kCutOff,  ///< a node between it and the root has ended
+  };
+  std::optional<std::string> bytes;
+  Absence absence = Absence::kLate;  ///< why there are none
+};
+using Parts = std::vector<Part>;
+
+class Exchange {
+ public:
+  struct Steps {
+    /// On leaders: the node's report from its ranks' parts, by intra_rank. May take long.
+    std::function<std::string(Parts)> combine;
+    /// On the root: the answer from the reports, by node.
+    std::function<std::string(Parts)> decide;
+    /// On leaders: the share of a rank of the node in the answer.
+    std::function<std::string(const std::string& answer, int intra_rank)> split;
+  };
+
+  /// Begins to listen and to call. Throws CommError.
+  explicit Exchange(Group group);
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  /// Collective over all ranks of the group; returns this rank's share. Blocks for at most a little longer than the
+  /// group's patience beyond what the steps take. Throws CutOff, and what this rank's own steps throw.
+  [[nodiscard]] std::string round(std::string part, const Steps& steps);
+
+  /// Waits for all ranks that are still there, so that they leave together; some seconds at most.
+  void leave();
+
+  [[nodiscard]] const Group& group() const noexcept { return group_; }
+  /// Of a leader: where its TCP listener is; 0: it has none.
+  [[nodiscard]] std::uint16_t port() const noexcept { return links_.port(); }
+  /// Of a leader whose parent had to call it: why its own calls failed. Else empty.
+  [[nodiscard]] const std::string& failure_of_calls() const { return links_.failure_of_calls(); }
+
+ private:
+  using Milliseconds = std::chrono::milliseconds;
+  using Queue = std::deque<std::string>;
+
+  /// What came from one peer, and what does not come any more.
+  struct Source {
+    Queue messages;
+    std::optional<Part::Absence> end;  ///< nothing more will come
+    bool is_given_up = false;          ///< it was absent from an earlier round: later ones don't wait for it
+    [[nodiscard]] bool is_settled() const { return !messages.empty() || end || is_given_up; }
+    [[nodiscard]] Part take();
+  };
+
+  [[nodiscard]] std::string round(std::string part, const Steps& steps, Milliseconds patience);
+  [[nodiscard]] Parts collect_members(std::string own, Deadline deadline);
+  [[nodiscard]] Parts collect_nodes(std::string own, Deadline deadline, Milliseconds for_stragglers);
+  [[nodiscard]] std::string await_answer(Milliseconds patience);
+  /// Passes it on to those below, and throws CutOff.
+  [[noreturn]] void give_up(const std::string& why);
+  [[noreturn]] void give_up_waiting(Milliseconds patience);
+  [[nodiscard]] std::string upper_name() const;
+
+  void take(const Peer& from, std::string message);
+  void take_from_above(char kind, int origin, std::string body);
+  void lose(const Peer& peer);
+  void lose_node(int node);
+  void send(const Peer& to, char kind, int origin, std::string_view body);
+  void send_to_children(char kind, int origin, std::string_view body);
+
+  const Group group_;
+  Links links_;
+  std::vector<Source> members_;  ///< of a leader, by intra_rank
+  std::vector<Source> nodes_;    ///< of the root, by node
+  Queue answers_;
+  int round_ = 0;
+  int hurried_round_ = 0;
+  bool is_up_lost_ = false;
+  bool is_abandoned_ = false;
+};
+
+}  // namespace mn::launcher

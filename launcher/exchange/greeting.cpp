@@ -1,0 +1,56 @@
+#include "exchange/greeting.hpp"
+
+#include <mn/core/error.hpp>
+
+#include "exchange/wire.hpp"
+
+namespace mn::launcher {
+namespace {
+
+constexpr std::string_view kMagic = "mnlaunch exchange 1\n";
+constexpr std::size_t kCallBytes = kMagic.size() + 2 * kNumberBytes + kNonceBytes;
+
+}  // namespace
+
+CallerGreeting::CallerGreeting(Call call) : call_(kMagic) {
+  append_number(call_, call.from);
+  append_number(call_, call.to);
+  call_ += random_nonce();
+}
+
+void CallerGreeting::check_answer(std::string_view answer, Keys& keys) {
+  if (answer.size() < kNonceBytes + kCodeBytes) throw CommError("it is no mnlaunch, or one of another version");
+  const std::string_view said = answer.substr(0, answer.size() - kCodeBytes);
+  key_ = keys.accept(std::string(said.substr(kNonceBytes)));
+  if (!is_same_code(code_of(key_, {"answer", call_, said}), answer.substr(said.size()))) {
+    throw CommError("it is no mnlaunch of this job");
+  }
+  answer_ = answer;
+}
+
+std::string CallerGreeting::proof() const { return code_of(key_, {"proof", call_, answer_}); }
+
+Key CallerGreeting::session_key() const { return derive_key(key_, {"session", call_, answer_}); }
+
+std::optional<Call> ListenerGreeting::read_call(std::string_view call) {
+  if (call.size() != kCallBytes || !call.starts_with(kMagic)) return std::nullopt;
+  call_ = call;
+  const std::string_view numbers = call.substr(kMagic.size());
+  return Call{number_in(numbers), number_in(numbers.substr(kNumberBytes))};
+}
+
+std::string ListenerGreeting::answer(Keys& keys) {
+  const Keys::Offer offer = keys.offer();
+  key_ = offer.key;
+  answer_ = random_nonce() + offer.sealed;
+  answer_ += code_of(key_, {"answer", call_, answer_});
+  return answer_;
+}
+
+bool ListenerGreeting::is_proof(std::string_view proof) const {
+  return is_same_code(code_of(key_, {"proof", call_, answer_}), proof);
+}
+
+Key ListenerGreeting::session_key() const { return derive_key(key_, {"session", call_, answer_}); }
+
+}  // namespace mn::launcher

@@ -1,0 +1,61 @@
+/// How two launchers that meet on a connection prove to each other that they have the key.
+///
+///   caller → listener   call: magic, version, from, to, nonce
+///   listener → caller   answer: nonce, sealed key, code of (call, answer)
+///   caller → listener   proof: code of (call, answer)
+///
+/// 1. Each code covers both nonces, so that none can be used again.
+/// 2. The key of what follows is derived from the whole greeting: each connection has its own.
+/// 3. Neither end sends or believes anything else before it has seen the other's code.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "exchange/keys.hpp"
+
+namespace mn::launcher {
+
+/// Who calls whom. Each names a node between nodes, and a rank of the node within one.
+struct Call {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+};
+
+inline constexpr std::size_t kMostGreetingBytes = 4096;
+
+/// The caller's side. Each function is called once, in this order.
+class CallerGreeting {
+ public:
+  explicit CallerGreeting(Call call);
+  [[nodiscard]] const std::string& call() const noexcept { return call_; }
+  /// Throws CommError if `answer` does not prove that the other end has the key.
+  void check_answer(std::string_view answer, Keys& keys);
+  [[nodiscard]] std::string proof() const;
+  /// Of the connection, once the answer is checked.
+  [[nodiscard]] Key session_key() const;
+
+ private:
+  std::string call_;
+  std::string answer_;
+  Key key_{};
+};
+
+/// The listener's side, the same.
+class ListenerGreeting {
+ public:
+  /// No value if `call` is no call.
+  [[nodiscard]] std::optional<Call> read_call(std::string_view call);
+  [[nodiscard]] std::string answer(Keys& keys);
+  [[nodiscard]] bool is_proof(std::string_view proof) const;
+  [[nodiscard]] Key session_key() const;
+
+ private:
+  std::string call_;
+  std::string answer_;
+  Key key_{};
+};
+
+}  // namespace mn::launcher

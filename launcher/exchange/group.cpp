@@ -1,0 +1,53 @@
+#include "exchange/group.hpp"
+
+#include <unistd.h>
+
+#include <mn/core/checksum.hpp>
+
+namespace mn::launcher {
+namespace {
+
+constexpr int kFirstMeetingPort = 20000;
+constexpr int kMeetingPorts = 12000;
+constexpr int kCandidates = 4;  ///< others may have some of them
+
+std::string text_of_candidate(const Group& group, int node, int candidate) {
+  return group.job + " user " + std::to_string(geteuid()) + " node " + std::to_string(node) + " candidate " +
+         std::to_string(candidate);
+}
+
+}  // namespace
+
+std::vector<std::uint16_t> ports_of(const Group& group, int node) {
+  std::vector<std::uint16_t> ports;
+  for (int i = 0; i < kCandidates; ++i) {
+    ports.push_back(
+        static_cast<std::uint16_t>(kFirstMeetingPort + hash64(text_of_candidate(group, node, i)) % kMeetingPorts));
+  }
+  return ports;
+}
+
+std::vector<std::string> names_of(const Group& group) {
+  std::vector<std::string> names;
+  for (int i = 0; i < kCandidates; ++i) {
+    names.push_back("mnlaunch-" + to_hex(key_of_text(text_of_candidate(group, group.node, i))).substr(0, 32));
+  }
+  return names;
+}
+
+std::vector<Endpoint> endpoints_of_node(const Group& group, int node) {
+  std::vector<Endpoint> endpoints;
+  const auto addresses = group.addresses(node);
+  for (const auto port : ports_of(group, node)) {
+    for (const auto& address : addresses) endpoints.push_back({address, port});
+  }
+  return endpoints;
+}
+
+std::vector<Endpoint> endpoints_of_leader(const Group& group) {
+  std::vector<Endpoint> endpoints;
+  for (const auto& name : names_of(group)) endpoints.push_back({"@" + name, 0});
+  return endpoints;
+}
+
+}  // namespace mn::launcher

@@ -1,0 +1,82 @@
+#include "exchange/key.hpp"
+
+#include <algorithm>
+
+#include <sodium.h>
+
+#include <mn/core/error.hpp>
+
+namespace mn::launcher {
+namespace {
+
+static_assert(kCodeBytes == crypto_auth_hmacsha512256_BYTES);
+static_assert(sizeof(Key) == crypto_auth_hmacsha512256_KEYBYTES);
+
+void prepare_sodium() {
+  static const bool ready = sodium_init() >= 0;
+  if (!ready) throw Error("libsodium does not start: the system gives it no random numbers");
+}
+
+const unsigned char* bytes_of(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
+
+}  // namespace
+
+Key random_key() {
+  prepare_sodium();
+  Key key;
+  randombytes_buf(key.data(), key.size());
+  return key;
+}
+
+Key key_of_text(std::string_view text) {
+  prepare_sodium();
+  Key key;
+  crypto_generichash(key.data(), key.size(), bytes_of(text), text.size(), nullptr, 0);
+  return key;
+}
+
+std::string to_hex(const Key& key) {
+  std::string hex(2 * key.size() + 1, '\0');
+  sodium_bin2hex(hex.data(), hex.size(), key.data(), key.size());
+  hex.pop_back();  // the terminating zero
+  return hex;
+}
+
+std::optional<Key> key_of_hex(std::string_view hex) {
+  Key key;
+  std::size_t length = 0;
+  const char* end = nullptr;
+  if (hex.size() != 2 * key.size()) return std::nullopt;
+  if (sodium_hex2bin(key.data(), key.size(), hex.data(), hex.size(), nullptr, &length, &end) != 0) return std::nullopt;
+  return length == key.size() && end == hex.data() + hex.size() ? std::optional(key) : std::nullopt;
+}
+
+std::string random_nonce() {
+  prepare_sodium();
+  std::string nonce(kNonceBytes, '\0');
+  randombytes_buf(nonce.data(), nonce.size());
+  return nonce;
+}
+
+std::string code_of(const Key& key, std::initializer_list<std::string_view> parts) {
+  prepare_sodium();
+  crypto_auth_hmacsha512256_state state;
+  crypto_auth_hmacsha512256_init(&state, key.data(), key.size());
+  for (const auto part : parts) crypto_auth_hmacsha512256_update(&state, bytes_of(part), part.size());
+  std::string code(kCodeBytes, '\0');
+  crypto_auth_hmacsha512256_final(&state, reinterpret_cast<unsigned char*>(code.data()));
+  return code;
+}
+
+bool is_same_code(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && sodium_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+Key derive_key(const Key& key, std::initializer_list<std::string_view> parts) {
+  const std::string code = code_of(key, parts);
+  Key derived;
+  std::copy(code.begin(), code.end(), derived.begin());
+  return derived;
+}
+
+}  // namespace mn::launcher

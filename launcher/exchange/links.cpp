@@ -1,0 +1,272 @@
+#include "exchange/links.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <poll.h>
+
+#include <mn/core/error.hpp>
+
+#include "exchange/tree.hpp"
+
+namespace mn::launcher {
+namespace {
+
+using std::chrono::milliseconds;
+using Kind = Peer::Kind;
+using State = Channel::State;
+
+constexpr milliseconds kBeforeCallingChildren{1000};
+constexpr milliseconds kMostForAGuest{5000};
+constexpr std::size_t kMostGuests = 1024;
+
+Call call_to(const Group& group, const Peer& peer) {
+  const bool within_node = !group.is_leader();
+  const int from = within_node ? group.intra_rank : group.node;
+  const int to = within_node ? 0 : peer.kind == Kind::kUp ? parent_of(group.node) : peer.id;
+  return {static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to)};
+}
+
+}  // namespace
+
+Links::Links(const Group& group, OnMessage on_message, OnLoss on_loss)
+    : group_(group),
+      on_message_(std::move(on_message)),
+      on_loss_(std::move(on_loss)),
+      local_keys_(key_of_text("within a node: " + group.job)),
+      call_children_at_(Clock::now() + kBeforeCallingChildren) {
+  if (!group.is_root()) links_.push_back({.peer = {Kind::kUp, 0}, .channel = {}, .caller = {}, .waiting = {}});
+  if (group.is_leader()) {
+    for (int rank = 1; rank < group.intra_size; ++rank) {
+      links_.push_back({.peer = {Kind::kMember, rank}, .channel = {}, .caller = {}, .waiting = {}});
+    }
+    for (const int child : children_of(group.node, group.nodes)) {
+      links_.push_back({.peer = {Kind::kChild, child}, .channel = {}, .caller = {}, .waiting = {}});
+    }
+    listen();
+  }
+  if (Link* up = find({Kind::kUp, 0})) up->caller = caller_of(up->peer);
+}
+
+std::unique_ptr<Caller> Links::caller_of(const Peer& peer) {
+  const Call call = call_to(group_, peer);
+  if (!group_.is_leader()) {
+    return std::make_unique<Caller>([this] { return endpoints_of_leader(group_); }, call, local_keys_);
+  }
+  const auto targets = [this, node = static_cast<int>(call.to)] { return endpoints_of_node(group_, node); };
+  return std::make_unique<Caller>(targets, call, *group_.keys);
+}
+
+void Links::listen() {
+  if (group_.intra_size > 1) {
+    for (const auto& name : names_of(group_)) {
+      local_listener_ = listen_on_name(name);
+      if (local_listener_) break;
+    }
+    if (!local_listener_) throw CommError("other processes have the names on which the ranks of this node meet");
+  }
+  if (group_.nodes == 1) return;
+  for (const auto port : ports_of(group_, group_.node)) {
+    listener_ = listen_on_port(port);
+    port_ = port;
+    if (listener_) return;
+  }
+  throw CommError("other processes have the TCP ports on which the nodes of this job meet");
+}
+
+Links::Link* Links::find(const Peer& peer) {
+  const auto found = std::ranges::find(links_, peer, &Link::peer);
+  return found == links_.end() ? nullptr : &*found;
+}
+
+const Links::Link* Links::find(const Peer& peer) const { return const_cast<Links*>(this)->find(peer); }
+
+bool Links::has_come(const Peer& peer) const {
+  const Link* link = find(peer);
+  return link != nullptr && link->channel != nullptr;
+}
+
+bool Links::is_lost(const Peer& peer) const {
+  const Link* link = find(peer);
+  return link != nullptr && link->is_lost;
+}
+
+const std::string& Links::failure_of_calls() const {
+  const Link* up = find({Kind::kUp, 0});
+  return up != nullptr && up->caller ? up->caller->failure() : failure_;
+}
+
+void Links::send(const Peer& to, std::string_view message) {
+  Link* link = find(to);
+  if (link == nullptr || link->is_lost) return;
+  if (link->channel && link->channel->is(State::kOpen)) {
+    link->channel->send(message);
+    link->channel->flush();
+  } else if (!link->channel) {
+    link->waiting.emplace_back(message);
+  }
+}
+
+void Links::run_until(const std::function<bool()>& done, Deadline deadline) {
+  while (true) {
+    const Deadline now = Clock::now();
+    step(now);
+    deliver();
+    if (done() || now >= deadline) return;
+    wait(next_step(deadline));
+  }
+}
+
+void Links::flush(Deadline deadline) {
+  const auto is_sent = [](const Link& link) {
+    return !link.channel || !link.channel->is(State::kOpen) || link.channel->flush();
+  };
+  run_until([&] { return std::ranges::all_of(links_, is_sent); }, deadline);
+}
+
+void Links::step(Deadline now) {
+  if (now >= call_children_at_) call_late_children();
+  greet_guests(now);
+  for (auto& link : links_) {
+    if (is_calling(link)) link.caller->step(now);
+  }
+  take_called();
+}
+
+void Links::call_late_children() {
+  call_children_at_ = Deadline::max();
+  for (auto& link : links_) {
+    if (link.peer.kind != Kind::kChild || link.channel) continue;
+    link.caller = caller_of(link.peer);
+  }
+}
+
+Deadline Links::next_step(Deadline latest) const {
+  Deadline next = latest;
+  bool is_complete = true;
+  for (const auto& link : links_) {
+    is_complete = is_complete && link.channel;
+    if (is_calling(link)) next = std::min(next, link.caller->next_step());
+  }
+  for (const auto& guest : guests_) next = std::min(next, guest.until);
+  return is_complete ? next : std::min(next, call_children_at_);
+}
+
+void Links::wait(Deadline until) {
+  std::vector<pollfd> entries;
+  std::vector<Channel*> channels;
+  const auto add = [&](Channel* channel) {
+    if (channel->is(State::kClosed)) return;
+    entries.push_back({channel->fd(), channel->wanted_events(), 0});
+    channels.push_back(channel);
+  };
+  for (auto& link : links_) {
+    if (link.channel) add(link.channel.get());
+    if (link.caller) std::ranges::for_each(link.caller->attempts(), add);
+  }
+  for (auto& guest : guests_) add(guest.channel.get());
+  const bool is_full = guests_.size() >= kMostGuests;
+  for (const Fd* listener : {&local_listener_, &listener_}) {
+    if (*listener && !is_full) entries.push_back({listener->get(), POLLIN, 0});
+  }
+  const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
+  const auto most = std::clamp<milliseconds::rep>(left.count(), 0, 1000);
+  if (poll(entries.data(), entries.size(), static_cast<int>(most)) <= 0) return;
+  for (std::size_t i = 0; i < channels.size(); ++i) {
+    if (entries[i].revents != 0) channels[i]->progress();
+  }
+  if (!is_full) {
+    accept_from(local_listener_, true);
+    accept_from(listener_, false);
+  }
+}
+
+void Links::accept_from(const Fd& listener, bool is_local) {
+  if (!listener) return;
+  while (guests_.size() < kMostGuests) {
+    Fd connection = accept_waiting(listener);
+    if (!connection) return;
+    if (is_local && !is_own_users(connection)) continue;
+    Keys& keys = is_local ? local_keys_ : *group_.keys;
+    guests_.push_back(
+        {std::make_unique<Channel>(std::move(connection), keys), is_local, Clock::now() + kMostForAGuest});
+    guests_.back().channel->progress();  // what it says may be here already
+  }
+}
+
+bool Links::is_calling(const Link& link) const {
+  if (!link.caller) return false;
+  if (link.peer.kind != Kind::kChild) return answered_parent_ == nullptr;
+  return std::ranges::none_of(guests_, [&](const Guest& guest) {
+    return !guest.is_local && guest.channel->call().from == static_cast<std::uint32_t>(link.peer.id);
+  });
+}
+
+Links::Link* Links::link_of(const Guest& guest) {
+  const Call call = guest.channel->call();
+  const auto from = static_cast<int>(call.from);
+  Link* link = nullptr;
+  if (guest.is_local) {
+    if (call.to == 0) link = find({Kind::kMember, from});
+  } else if (call.to == static_cast<std::uint32_t>(group_.node)) {
+    const bool is_parent = group_.node > 0 && from == parent_of(group_.node);
+    link = find(is_parent ? Peer{Kind::kUp, 0} : Peer{Kind::kChild, from});
+  }
+  if (link == nullptr || link->channel) return nullptr;
+  const bool is_second = answered_parent_ != nullptr && answered_parent_ != guest.channel.get();
+  return link->peer.kind == Kind::kUp && is_second ? nullptr : link;
+}
+
+void Links::greet(Guest& guest) {
+  if (!guest.channel->is(State::kCalled) && !guest.channel->is(State::kVerified)) return;
+  Link* link = link_of(guest);
+  if (link == nullptr) return guest.channel->close("nobody of that number is expected here");
+  if (guest.channel->is(State::kVerified)) return install(*link, std::move(guest.channel));
+  if (link->peer.kind == Kind::kUp) {
+    answered_parent_ = guest.channel.get();
+    link->caller->give_up();
+  }
+  guest.channel->answer();
+}
+
+void Links::greet_guests(Deadline now) {
+  for (auto& guest : guests_) {
+    if (now >= guest.until) guest.channel->close("it does not finish its greeting");
+    greet(guest);
+    if (!guest.channel || !guest.channel->is(State::kClosed)) continue;
+    if (answered_parent_ == guest.channel.get()) answered_parent_ = nullptr;
+    guest.channel.reset();
+  }
+  std::erase_if(guests_, [](const Guest& guest) { return !guest.channel; });
+}
+
+void Links::take_called() {
+  for (auto& link : links_) {
+    if (!link.caller) continue;
+    if (auto channel = link.caller->take_verified()) install(link, std::move(channel));
+  }
+}
+
+void Links::install(Link& link, std::unique_ptr<Channel> channel) {
+  if (link.peer.kind == Kind::kUp && answered_parent_ == channel.get()) failure_ = link.caller->failure();
+  link.caller.reset();
+  link.channel = std::move(channel);
+  link.channel->open();
+  for (const auto& message : link.waiting) link.channel->send(message);
+  link.waiting.clear();
+  link.channel->flush();
+  const auto is_here = [](const Link& other) { return other.peer.kind != Kind::kMember || other.channel; };
+  if (std::ranges::all_of(links_, is_here)) local_listener_.reset();
+}
+
+void Links::deliver() {
+  for (auto& link : links_) {
+    if (!link.channel || link.is_lost) continue;
+    while (auto message = link.channel->receive()) on_message_(link.peer, std::move(*message));
+    if (!link.channel->is(State::kClosed)) continue;
+    link.is_lost = true;
+    on_loss_(link.peer, link.channel->why());
+  }
+}
+
+}  // namespace mn::launcher

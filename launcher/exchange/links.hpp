@@ -1,0 +1,107 @@
+/// All connections of one launcher. Ranks of a node are connected to the node's first one, the leader; leaders to each
+/// other in a tree (tree.hpp).
+///
+/// 1. Everyone calls the one above and waits for those below. A leader whose child has not come after a second calls
+/// it:
+///    a firewall may let connections pass in one direction only.
+/// 2. The lower end decides which of two connections counts. It never offers both: while it has answered one call of
+///    its parent, it calls no longer.
+/// 3. A peer that has come and whose connection ends is lost and does not come again.
+/// 4. Messages to a peer wait until it comes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exchange/caller.hpp"
+#include "exchange/channel.hpp"
+#include "exchange/group.hpp"
+
+namespace mn::launcher {
+
+struct Peer {
+  enum class Kind {
+    kUp,      ///< the one above: the leader, or the parent's leader
+    kMember,  ///< a rank of this leader's node
+    kChild,   ///< the leader of a node below
+  };
+  Kind kind = Kind::kUp;
+  int id = 0;  ///< a member's intra_rank, a child's node
+  friend bool operator==(const Peer&, const Peer&) = default;
+};
+
+class Links {
+ public:
+  using OnMessage = std::function<void(const Peer&, std::string)>;
+  using OnLoss = std::function<void(const Peer&, const std::string& why)>;
+
+  /// Begins to listen where somebody is to call. The callbacks run in run_until(), and may send. Throws CommError.
+  Links(const Group& group, OnMessage on_message, OnLoss on_loss);
+
+  /// Sends and receives until `done()` or the deadline.
+  void run_until(const std::function<bool()>& done, Deadline deadline);
+  /// Nothing is sent to a peer that is lost.
+  void send(const Peer& to, std::string_view message);
+  /// run_until() until all that was sent to peers that are here has left this process.
+  void flush(Deadline deadline);
+
+  [[nodiscard]] bool has_come(const Peer& peer) const;
+  [[nodiscard]] bool is_lost(const Peer& peer) const;
+  /// Why the calls to the one above fail, or failed where that one had to call; empty: they did not fail.
+  [[nodiscard]] const std::string& failure_of_calls() const;
+  /// Of this leader's TCP listener; 0: it has none.
+  [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
+
+ private:
+  struct Link {
+    Peer peer;
+    std::unique_ptr<Channel> channel;
+    std::unique_ptr<Caller> caller;
+    bool is_lost = false;
+    std::vector<std::string> waiting;  ///< messages, until it comes
+  };
+  /// A connection that another process made, until its greeting is over.
+  struct Guest {
+    std::unique_ptr<Channel> channel;
+    bool is_local;
+    Deadline until;
+  };
+
+  void listen();
+  [[nodiscard]] std::unique_ptr<Caller> caller_of(const Peer& peer);
+  void step(Deadline now);
+  void call_late_children();
+  [[nodiscard]] Deadline next_step(Deadline latest) const;
+  void wait(Deadline until);
+  void accept_from(const Fd& listener, bool is_local);
+  void greet_guests(Deadline now);
+  void greet(Guest& guest);
+  void take_called();
+  void install(Link& link, std::unique_ptr<Channel> channel);
+  void deliver();
+  [[nodiscard]] Link* find(const Peer& peer);
+  [[nodiscard]] const Link* find(const Peer& peer) const;
+  /// The link that a guest's call is for; null: none, or it has its connection.
+  [[nodiscard]] Link* link_of(const Guest& guest);
+  /// Whether the link's peer is to be called now.
+  [[nodiscard]] bool is_calling(const Link& link) const;
+
+  const Group& group_;
+  OnMessage on_message_;
+  OnLoss on_loss_;
+  SharedKey local_keys_;
+  Fd local_listener_;
+  Fd listener_;
+  std::uint16_t port_ = 0;
+  std::vector<Link> links_;
+  std::vector<Guest> guests_;
+  const Channel* answered_parent_ = nullptr;  ///< of a guest
+  Deadline call_children_at_;
+  std::string failure_;
+};
+
+}  // namespace mn::launcher

@@ -1,0 +1,106 @@
+#include "exchange/munge.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <mn/core/error.hpp>
+
+namespace mn::launcher {
+namespace {
+
+/// The functions of libmunge, as <munge.h> declares them since version 0.5.
+struct MungeLibrary {
+  using Context = void*;
+  using CreateContext = Context();
+  using DestroyContext = void(Context);
+  using SetOption = int(Context, int option, ...);
+  using Encode = int(char** credential, Context, const void* bytes, int length);
+  using Decode = int(const char* credential, Context, void** bytes, int* length, uid_t*, gid_t*);
+  using ErrorText = const char*(int);
+
+  CreateContext* create_context = nullptr;
+  DestroyContext* destroy_context = nullptr;
+  SetOption* set_option = nullptr;
+  Encode* encode = nullptr;
+  Decode* decode = nullptr;
+  ErrorText* error_text = nullptr;
+};
+
+constexpr int kUidRestriction = 9;  // MUNGE_OPT_UID_RESTRICTION
+
+/// The credential is genuine, but the nodes' clocks differ, or another process of this host has opened it already. The
+/// greeting proves that the other end is there now, so neither matters.
+constexpr int kExpired = 15, kRewound = 16, kReplayed = 17;
+
+/// Null where there is none.
+const MungeLibrary* munge_library() {
+  static const auto load = [] {
+    auto library = std::make_unique<MungeLibrary>();
+    void* handle = dlopen("libmunge.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) return std::unique_ptr<MungeLibrary>();
+    const auto find = [&](const char* name, auto*& function) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
+      return function != nullptr;
+    };
+    const bool complete = find("munge_ctx_create", library->create_context) &&
+                          find("munge_ctx_destroy", library->destroy_context) &&
+                          find("munge_ctx_set", library->set_option) && find("munge_encode", library->encode) &&
+                          find("munge_decode", library->decode) && find("munge_strerror", library->error_text);
+    return complete ? std::move(library) : nullptr;
+  };
+  static const std::unique_ptr<MungeLibrary> library = load();
+  return library.get();
+}
+
+/// Empty where munge does not answer.
+std::string seal(const Key& key) {
+  const MungeLibrary* munge = munge_library();
+  if (munge == nullptr) return "";
+  const std::unique_ptr<void, MungeLibrary::DestroyContext*> context(munge->create_context(), munge->destroy_context);
+  if (!context || munge->set_option(context.get(), kUidRestriction, geteuid()) != 0) return "";
+  char* credential = nullptr;
+  const int error = munge->encode(&credential, context.get(), key.data(), static_cast<int>(key.size()));
+  const std::unique_ptr<char, decltype(&std::free)> owner(credential, &std::free);
+  return error == 0 && credential != nullptr ? credential : "";
+}
+
+Key open_seal(const std::string& sealed) {
+  const MungeLibrary* munge = munge_library();
+  if (munge == nullptr) throw CommError("it wants munge's authentication, but there is no libmunge.so.2 here");
+  void* bytes = nullptr;
+  int length = 0;
+  uid_t maker = 0;
+  gid_t group = 0;
+  const int error = munge->decode(sealed.c_str(), nullptr, &bytes, &length, &maker, &group);
+  const std::unique_ptr<void, decltype(&std::free)> owner(bytes, &std::free);
+  const bool genuine = error == 0 || error == kExpired || error == kRewound || error == kReplayed;
+  if (!genuine) throw CommError(std::string("munge does not open its credential: ") + munge->error_text(error));
+  if (maker != geteuid()) throw CommError("a process of user " + std::to_string(maker) + " answers there");
+  Key key;
+  if (length != static_cast<int>(key.size())) throw CommError("its munge credential holds no key");
+  std::copy_n(static_cast<const unsigned char*>(bytes), key.size(), key.begin());
+  return key;
+}
+
+}  // namespace
+
+Keys::Offer MungeKeys::offer() {
+  if (!own_) {
+    const Key key = random_key();
+    const std::string sealed = seal(key);
+    own_ = sealed.empty() ? Offer{fallback_, ""} : Offer{key, sealed};
+  }
+  return *own_;
+}
+
+Key MungeKeys::accept(const std::string& sealed) {
+  if (!sealed.empty()) return open_seal(sealed);
+  if (!offer().sealed.empty()) throw CommError("munge does not answer there, but does here");
+  return fallback_;
+}
+
+}  // namespace mn::launcher

@@ -1,0 +1,25 @@
+/// Numbers in messages: four bytes, the lowest first, whatever the machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace mn::launcher {
+
+inline constexpr std::size_t kNumberBytes = 4;
+
+inline void append_number(std::string& bytes, std::uint32_t number) {
+  for (unsigned shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(number >> shift & 0xffU);
+}
+
+/// The number at the beginning of `bytes`, which are at least kNumberBytes.
+[[nodiscard]] inline std::uint32_t number_in(std::string_view bytes) {
+  std::uint32_t number = 0;
+  for (std::size_t i = 0; i < kNumberBytes; ++i) {
+    number |= std::uint32_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
+  }
+  return number;
+}
+
+}  // namespace mn::launcher

@@ -1,0 +1,89 @@
+// The cache, /etc/ld.so.cache, is a header, entries and their texts; offsets of texts count from the header. Numbers
+// have the machine's byte order. Source: sysdeps/generic/dl-cache.h of glibc.
+#include "facts/find_library.hpp"
+
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+
+namespace mn::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kCacheMagic = "glibc-ld.so.cache1.1";
+
+struct CacheHeader {
+  char magic[20];
+  std::uint32_t entries, text_bytes, flags, extensions, unused[3];
+};
+struct CacheEntry {
+  std::int32_t flags;
+  std::uint32_t name, path, os_version;
+  std::uint64_t hardware;
+};
+
+bool is_regular(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
+/// The text that begins at `at` and ends with a zero; empty where there is none.
+std::string_view text_at(std::string_view cache, std::size_t at) {
+  if (at >= cache.size()) return {};
+  const std::size_t end = cache.find('\0', at);
+  return end == std::string_view::npos ? std::string_view() : cache.substr(at, end - at);
+}
+
+/// Every path that the cache has for `name`, the loader's choice first. Caches of glibc before 2.32 begin with an older
+/// form, behind which the header lies.
+std::vector<fs::path> paths_in_cache(const std::string& file, const std::string& name) {
+  std::vector<fs::path> paths;
+  const std::size_t begin = file.find(kCacheMagic);
+  if (begin == std::string::npos) return paths;
+  const std::string_view cache = std::string_view(file).substr(begin);
+  CacheHeader header;
+  if (cache.size() < sizeof header) return paths;
+  std::memcpy(&header, cache.data(), sizeof header);
+  for (std::size_t i = 0; i < header.entries; ++i) {
+    CacheEntry entry;
+    const std::size_t at = sizeof header + i * sizeof entry;
+    if (at + sizeof entry > cache.size()) break;
+    std::memcpy(&entry, cache.data() + at, sizeof entry);
+    if (text_at(cache, entry.name) == name) paths.emplace_back(text_at(cache, entry.path));
+  }
+  return paths;
+}
+
+std::string cache_of(const fs::path& root) {
+  try {
+    return read_file(root / "etc/ld.so.cache");
+  } catch (const DataError&) {
+    return "";
+  }
+}
+
+}  // namespace
+
+std::optional<fs::path> find_library(const std::string& name, const std::string& library_path, const fs::path& root) {
+  for (std::size_t begin = 0; begin < library_path.size();) {
+    const std::size_t colon = std::min(library_path.find_first_of(":;", begin), library_path.size());
+    const fs::path file = fs::path(library_path.substr(begin, colon - begin)) / name;
+    if (is_regular(file)) return file;
+    begin = colon + 1;
+  }
+  for (const auto& path : paths_in_cache(cache_of(root), name)) {
+    const fs::path file = root / path.relative_path();
+    if (is_regular(file)) return file;
+  }
+  for (const char* folder : {"lib64", "usr/lib64", "lib", "usr/lib"}) {
+    if (is_regular(root / folder / name)) return root / folder / name;
+  }
+  return std::nullopt;
+}
+
+}  // namespace mn::launcher

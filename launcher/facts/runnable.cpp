@@ -1,0 +1,75 @@
+#include "facts/runnable.hpp"
+
+#include <fstream>
+#include <string>
+
+#include <unistd.h>
+
+#include <mn/core/exit_codes.hpp>
+
+#include "facts/elf.hpp"
+#include "facts/find_program.hpp"
+
+namespace mn::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostInterpreters = 4;  // of interpreters that are scripts, as Linux counts
+
+/// Of the file's first bytes, what a line or an ELF header needs.
+std::string beginning_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string bytes(256, '\0');  // Linux reads no more of a script's first line
+  stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<std::size_t>(stream.gcount()));
+  return bytes;
+}
+
+/// "#!/bin/sh -e" → "/bin/sh".
+std::string interpreter_in(const std::string& line) {
+  const std::size_t begin = line.find_first_not_of(" \t", 2);
+  if (begin == std::string::npos) return "";
+  return line.substr(begin, line.find_first_of(" \t", begin) - begin);
+}
+
+/// The administrator may have registered other formats (binfmt_misc).
+bool has_other_formats() {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/proc/sys/fs/binfmt_misc", error)) {
+    if (entry.path().filename() != "register" && entry.path().filename() != "status") return true;
+  }
+  return false;
+}
+
+/// Empty if the kernel will run it.
+std::string why_not(const fs::path& program, int depth) {
+  const std::string bytes = beginning_of(program);
+  std::error_code error;
+  if (bytes.starts_with("\177ELF")) {
+    const auto elf = read_elf(program);
+    const bool has_loader = !elf || elf->interpreter.empty() || fs::exists(elf->interpreter, error);
+    return has_loader ? "" : "its dynamic loader is not on this node; build it for this system";
+  }
+  if (bytes.starts_with("#!")) {
+    const std::string line = bytes.substr(0, bytes.find('\n'));
+    const fs::path interpreter = interpreter_in(line);
+    if (line.ends_with('\r') && !fs::exists(interpreter, error))
+      return "its lines end as on Windows; convert it (dos2unix, or sed -i 's/\\r$//')";
+    if (access(interpreter.c_str(), X_OK) != 0)
+      return "the interpreter of its first line, " + line + ", is not on this node; correct the line or install it";
+    return depth < kMostInterpreters ? why_not(interpreter, depth + 1) : "";
+  }
+  if (bytes.empty() && access(program.c_str(), R_OK) != 0) return "";  // execution needs no right to read
+  if (has_other_formats()) return "";
+  return "it is neither a program for this processor nor a script; begin a script with #!/bin/sh or the like";
+}
+
+}  // namespace
+
+void check_runnable(const fs::path& program) {
+  const std::string why = why_not(program, 0);
+  if (!why.empty()) throw ProgramError("cannot run " + program.string() + ": " + why, kExitCannotRun);
+}
+
+}  // namespace mn::launcher

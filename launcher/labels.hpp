@@ -1,0 +1,16 @@
+/// --label: each line of output begins with the rank.
+///
+/// The program then is a child of this process, which stands between its output and the launcher's streams until both
+/// have ended. Signals that others send to this process reach the program, and this process ends as the program does:
+/// with its exit status, or by its signal. If this process is killed, so is the program.
+#pragma once
+
+#include <string>
+
+namespace mn::launcher {
+
+/// Forks. Returns in the child, which is to become the program; the parent never returns. A line is what ends with \n
+/// or \r, or 64 KiB without either. Throws Error.
+void label_output(const std::string& label);
+
+}  // namespace mn::launcher

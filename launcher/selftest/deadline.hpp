@@ -1,0 +1,37 @@
+/// Ends a self test that hangs.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace mn::selftest {
+
+/// A thread that calls `on_late` once, with the name of the part that has taken longer than `patience`. Parts follow
+/// each other; the last lasts until the end of the process.
+class Deadline {
+ public:
+  Deadline(std::chrono::milliseconds patience, std::function<void(const std::string& part)> on_late);
+  ~Deadline();
+  Deadline(const Deadline&) = delete;
+  Deadline& operator=(const Deadline&) = delete;
+
+  void begin(const std::string& part);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void watch();
+
+  std::chrono::milliseconds patience_;
+  std::function<void(const std::string&)> on_late_;
+  std::mutex mutex_;
+  std::string part_ = "the start";
+  Clock::time_point end_;
+  bool stop_ = false;
+  std::thread thread_;  // last: it uses all the others
+};
+
+}  // namespace mn::selftest

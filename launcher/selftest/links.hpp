@@ -1,0 +1,22 @@
+/// Latency and bandwidth between the nodes.
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include <mn/comm/communicator.hpp>
+
+#include "selftest/deadline.hpp"
+#include "selftest/pairs.hpp"
+
+namespace mn::selftest {
+
+/// Collective over all ranks; the first rank of each node measures. All pairs of a round measure at once (pairs.hpp),
+/// then slow ones anew, one after the other. A partner that does not answer in `patience` is given up. Complete on rank
+/// 0, with the better figures of each pair. `least_mb_s`: 0, or what every pair should reach.
+///
+/// Cost: ceil(log2 n) rounds of 0.1 to 1 s.
+[[nodiscard]] std::vector<Link> measure_links(Communicator& comm, double least_mb_s, std::chrono::milliseconds patience,
+                                              Deadline& deadline);
+
+}  // namespace mn::selftest

@@ -1,0 +1,135 @@
+#include "selftest/pairs.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "selftest/thresholds.hpp"
+
+namespace mn::selftest {
+namespace {
+
+std::string in_mb_s(double bandwidth) { return std::to_string(std::lround(bandwidth)) + " MB/s"; }
+
+/// The bandwidth that a quarter of the pairs exceeds; 0 for a single pair, which has nothing to be compared with.
+double usual_bandwidth(const std::vector<Link>& links) {
+  std::vector<double> sorted;
+  for (const auto& link : links) {
+    if (link.answered) sorted.push_back(link.bandwidth_mb_s);
+  }
+  if (links.size() < 2 || sorted.empty()) return 0;
+  std::ranges::sort(sorted);
+  return sorted[std::min(sorted.size() * 3 / 4, sorted.size() - 1)];
+}
+
+/// Links sorted into slow and fast ones.
+class Speeds {
+ public:
+  Speeds(const std::vector<Link>& links, double least_mb_s)
+      : usual_(usual_bandwidth(links)), least_(std::max(kSlowPart * usual_, least_mb_s)) {
+    for (const auto& link : links) {
+      (link.answered && link.bandwidth_mb_s >= least_ ? fast_ : slow_).push_back(link);
+    }
+    for (const auto& link : fast_) good_.insert({link.pair.first, link.pair.second});
+  }
+  [[nodiscard]] double usual() const noexcept { return usual_; }
+  [[nodiscard]] const std::vector<Link>& slow() const noexcept { return slow_; }
+  [[nodiscard]] const std::vector<Link>& fast() const noexcept { return fast_; }
+  /// Nodes that have been fast with someone.
+  [[nodiscard]] const std::set<int>& good() const noexcept { return good_; }
+
+ private:
+  double usual_;
+  double least_;
+  std::vector<Link> slow_;
+  std::vector<Link> fast_;
+  std::set<int> good_;
+};
+
+std::string figure_of(const Link& link, double usual) {
+  if (!link.answered) return "does not answer";
+  const std::string expected = usual > 0 ? ", usual are " + in_mb_s(usual) : "";
+  return "reaches " + in_mb_s(link.bandwidth_mb_s) + expected;
+}
+
+}  // namespace
+
+std::vector<std::vector<Pair>> rounds_of_pairs(int nodes) {
+  std::vector<std::vector<Pair>> rounds;
+  for (int step = 1; step < nodes; step *= 2) {
+    auto& round = rounds.emplace_back();
+    for (int node = 0; node < nodes; ++node) {
+      const int partner = node ^ step;
+      if (node < partner && partner < nodes) round.push_back({node, partner});
+    }
+  }
+  return rounds;
+}
+
+std::vector<Link> best_of_each_pair(const std::vector<Link>& links) {
+  std::vector<Link> best;
+  for (const auto& link : links) {
+    const auto same = std::ranges::find(best, link.pair, &Link::pair);
+    if (same == best.end()) {
+      best.push_back(link);
+    } else if (link.answered && (!same->answered || link.bandwidth_mb_s > same->bandwidth_mb_s)) {
+      *same = link;
+    }
+  }
+  return best;
+}
+
+std::vector<Pair> pairs_to_try_anew(int nodes, const std::vector<Link>& links, double least_mb_s) {
+  constexpr std::size_t kMost = 32;
+  const Speeds speeds(links, least_mb_s);
+  std::vector<Pair> pairs;
+  const auto add = [&](int a, int b) {
+    const Pair pair{std::min(a, b), std::max(a, b)};
+    if (a != b && std::ranges::find(pairs, pair) == pairs.end()) pairs.push_back(pair);
+  };
+  for (const auto& [pair, answered, latency, bandwidth] : speeds.slow()) {
+    add(pair.first, pair.second);
+    for (const int node : {pair.first, pair.second}) {
+      // The nearest good node behind it, so that not all are tried with the same one.
+      for (int i = 1; i < nodes; ++i) {
+        const int other = (node + i) % nodes;
+        if (!speeds.good().contains(other) || other == pair.first || other == pair.second) continue;
+        add(node, other);
+        break;
+      }
+    }
+    if (pairs.size() >= kMost) break;
+  }
+  pairs.resize(std::min(pairs.size(), kMost));
+  return pairs;
+}
+
+std::vector<std::string> judge_links(const std::vector<std::string>& hosts, const std::vector<Link>& links,
+                                     double least_mb_s) {
+  const Speeds speeds(links, least_mb_s);
+  const auto host = [&](int node) { return hosts[static_cast<std::size_t>(node)]; };
+  if (speeds.fast().empty() && links.size() > 1) {
+    const auto best = std::ranges::max_element(links, {}, &Link::bandwidth_mb_s);
+    return {"no pair of nodes reaches " + in_mb_s(least_mb_s) + "; the fastest " + figure_of(*best, 0) +
+            ": does MPI use the fast network?"};
+  }
+  std::vector<std::string> sentences;
+  std::set<int> named;
+  for (const auto& link : speeds.slow()) {
+    const auto& [first, second] = link.pair;
+    const bool first_good = speeds.good().contains(first);
+    const bool second_good = speeds.good().contains(second);
+    if (first_good != second_good) {
+      const int bad = first_good ? second : first;
+      if (named.insert(bad).second) {
+        sentences.push_back("the network of " + host(bad) + ": with " + host(first_good ? first : second) + " it " +
+                            figure_of(link, speeds.usual()));
+      }
+    } else {
+      sentences.push_back("the link " + host(first) + " - " + host(second) + " " + figure_of(link, speeds.usual()));
+    }
+  }
+  return sentences;
+}
+
+}  // namespace mn::selftest

@@ -1,0 +1,138 @@
+#include "selftest/results.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include <mn/core/host_list.hpp>
+#include <mn/core/json.hpp>
+
+#include "selftest/thresholds.hpp"
+
+namespace mn::selftest {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMostPairs = 64;  ///< that a person reads
+
+template <typename... Arguments>
+std::string formatted(const char* format, Arguments... arguments) {
+  std::string text(static_cast<std::size_t>(std::snprintf(nullptr, 0, format, arguments...)), '\0');
+  std::snprintf(text.data(), text.size() + 1, format, arguments...);
+  return text;
+}
+
+std::string string_in(const json& row, const char* key) {
+  const std::string text = row.value(key, "");
+  return text.empty() ? "-" : text;
+}
+
+std::string placement_text(const json& rows) {
+  std::string text = formatted("%-6s %-20s %-6s %-6s %-8s %-13s %-16s %s\n", "rank", "host", "intra", "inter", "device",
+                               "gpu", "cores", "nic");
+  for (const auto& row : rows) {
+    text += formatted("%-6d %-20s %-6d %-6d %-8s %-13s %-16s %s\n", row.at("rank").get<int>(),
+                      string_in(row, "host").c_str(), row.at("intra_rank").get<int>(), row.at("inter_rank").get<int>(),
+                      string_in(row, "device").c_str(), string_in(row, "gpu").c_str(), string_in(row, "cores").c_str(),
+                      string_in(row, "nic").c_str());
+  }
+  return text;
+}
+
+std::string findings_text(const json& findings) {
+  std::string text = std::string("\nchecks: ") + (findings.empty() ? "nothing found" : "") + "\n";
+  for (const auto& finding : findings) {
+    text += "  " + finding.at("severity").get<std::string>() + " [" + finding.at("check").get<std::string>() + "]";
+    for (const auto& host : finding.at("hosts")) text += " " + host.get<std::string>();
+    text += ": " + finding.at("what").get<std::string>() + "; " + finding.at("remedy").get<std::string>() + "\n";
+  }
+  return text;
+}
+
+double bandwidth_of(const json& pair) { return pair.at("bandwidth_mb_s").get<double>(); }
+
+std::string pairs_text(json pairs) {
+  std::string text;
+  if (pairs.size() > kMostPairs) {
+    std::sort(pairs.begin(), pairs.end(),
+              [](const json& a, const json& b) { return bandwidth_of(a) < bandwidth_of(b); });
+    text = formatted("  %zu pairs of nodes, of which these are the slowest (--json has all):\n", pairs.size());
+    pairs.erase(pairs.begin() + 8, pairs.end());
+  }
+  for (const auto& pair : pairs) {
+    text += "  " + pair.at("from").get<std::string>() + " - " + pair.at("to").get<std::string>() + ": ";
+    text += pair.value("answered", true)
+                ? formatted("%.1f us, %.0f MB/s\n", pair.at("latency_us").get<double>(), bandwidth_of(pair))
+                : "no answer\n";
+  }
+  return text;
+}
+
+std::map<std::string, double> bandwidths_of(const json& report) {
+  std::map<std::string, double> bandwidths;
+  const json tests = report.value("self_test", json::object());
+  for (const auto& pair : tests.value("pairs", json::array())) {
+    bandwidths[pair.at("from").get<std::string>() + " - " + pair.at("to").get<std::string>()] = bandwidth_of(pair);
+  }
+  for (const char* name : {"host_gpu_gb_s", "allreduce_gb_s"}) {
+    if (tests.contains(name)) bandwidths[name] = tests.at(name).get<double>();
+  }
+  return bandwidths;
+}
+
+}  // namespace
+
+std::string combine(const std::vector<std::string>& results, const std::vector<std::string>& hosts) {
+  std::map<std::pair<bool, std::string>, std::vector<std::string>> hosts_of;  // bad ones first
+  for (std::size_t rank = 0; rank < results.size(); ++rank) {
+    if (!results[rank].empty()) hosts_of[{!results[rank].starts_with(kFailed), results[rank]}].push_back(hosts[rank]);
+  }
+  if (hosts_of.empty()) return "";
+  if (hosts_of.size() == 1) return hosts_of.begin()->first.second;
+  std::string text;
+  for (const auto& [result, where] : hosts_of) {
+    text += (text.empty() ? "" : "; ") + result.second + " (" + compress_host_list(where) + ")";
+  }
+  return text;
+}
+
+std::string verdict_of(const std::vector<std::string>& sentences) {
+  if (sentences.empty()) return "passed";
+  std::string text = std::string(kFailed) + ": ";
+  for (std::size_t i = 0; i < sentences.size(); ++i) text += (i == 0 ? "" : "; ") + sentences[i];
+  return text;
+}
+
+std::vector<std::string> changes_since(const json& earlier, const json& report) {
+  const auto before = bandwidths_of(earlier);
+  std::vector<std::string> sentences;
+  for (const auto& [name, now] : bandwidths_of(report)) {
+    const auto then = before.find(name);
+    if (then == before.end() || now >= kChangedPart * then->second) continue;
+    sentences.push_back(formatted("%s: %.0f, it was %.0f", name.c_str(), now, then->second));
+  }
+  return sentences;
+}
+
+bool has_errors(const json& report) {
+  for (const auto& finding : report.at("findings")) {
+    if (finding.at("severity") == "error") return true;
+  }
+  for (const auto& [name, result] : report.at("self_test").items()) {
+    if (result.is_string() && result.get<std::string>().starts_with(kFailed)) return true;
+  }
+  return false;
+}
+
+std::string text_of(const json& report) {
+  std::string text = placement_text(report.at("placement")) + findings_text(report.at("findings")) + "\nself test:\n";
+  const json& tests = report.at("self_test");
+  for (const auto& [name, result] : tests.items()) {
+    if (result.is_string()) text += formatted("  %-18s %s\n", name.c_str(), result.get<std::string>().c_str());
+    if (result.is_number()) text += formatted("  %-18s %.1f\n", name.c_str(), result.get<double>());
+  }
+  return text + pairs_text(tests.value("pairs", json::array()));
+}
+
+}  // namespace mn::selftest

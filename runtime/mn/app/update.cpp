@@ -1,0 +1,108 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <torch/nn/module.h>
+#include <torch/optim/sgd.h>
+
+#include <mn/app/update.hpp>
+#include <mn/train/fused_adam.hpp>
+#include <mn/train/lamb.hpp>
+#include <mn/train/lars.hpp>
+
+namespace mn::jobs {
+namespace {
+
+using torch::optim::OptimizerParamGroup;
+
+bool starts_at_zero(const UpdateOptions& update) {
+  // A rate for one small minibatch says little about the first steps of a large one with LARS or LAMB.
+  return update.lr_samples == 0 || update.optimizer == "lars" || update.optimizer == "lamb";
+}
+
+/// Two groups, of which the second is not decayed; one if all are alike.
+template <class TorchOptions>
+std::vector<OptimizerParamGroup> groups_of(std::vector<at::Tensor> parameters, const TorchOptions& options,
+                                           bool decay_all) {
+  std::vector<OptimizerParamGroup> groups;
+  if (options.weight_decay() == 0 || decay_all) {
+    groups.emplace_back(std::move(parameters), std::make_unique<TorchOptions>(options));
+    return groups;
+  }
+  std::vector<at::Tensor> decayed, plain;
+  for (const at::Tensor& parameter : parameters) (parameter.dim() >= 2 ? decayed : plain).push_back(parameter);
+  auto without_decay = std::make_unique<TorchOptions>(options);
+  without_decay->weight_decay(0);
+  groups.emplace_back(std::move(decayed), std::make_unique<TorchOptions>(options));
+  groups.emplace_back(std::move(plain), std::move(without_decay));
+  return groups;
+}
+
+template <class TorchOptions>
+TorchOptions adam_options(const UpdateOptions& update, double rate) {
+  return TorchOptions(rate).betas({update.beta1, update.beta2}).weight_decay(update.weight_decay);
+}
+
+}  // namespace
+
+void add_update_options(Options& options, UpdateOptions& update) {
+  const std::string scaled = update.lr_samples == 0
+                                 ? ""
+                                 : " for " + std::to_string(update.lr_samples) +
+                                       " samples in an update, scaled in proportion to those of all ranks";
+  options.add("optimizer", update.optimizer, "NAME", "sgd, adam, adamw, lars or lamb",
+              {"sgd", "adam", "adamw", "lars", "lamb"});
+  options.add("lr", update.lr, "learning rate" + scaled + "; 0: one that suits the optimizer and the network", 0);
+  options.add("momentum", update.momentum, "of sgd and lars", 0, 1);
+  options.add("beta1", update.beta1, "decay of the first moment of adam, adamw and lamb", 0, 1);
+  options.add("beta2", update.beta2, "decay of the second moment of adam, adamw and lamb", 0, 1);
+  options.add("weight-decay", update.weight_decay,
+              update.decay_all ? "of all parameters" : "of all weights but biases and normalizations", 0);
+  options.add(
+      "schedule", update.schedule, "NAME",
+      "learning rate over time: constant, step (a tenth after 1/3, 2/3 and 8/9 of the epochs), cosine, onecycle, "
+      "or plateau (lower when the monitored value gets no better)",
+      {"constant", "step", "cosine", "onecycle", "plateau"});
+  options.add("warmup", update.warmup, "epochs in which the learning rate rises", 0);
+  options.add("plateau-factor", update.plateau_factor, "by which --schedule plateau multiplies the learning rate", 0,
+              1);
+  options.add("plateau-patience", update.plateau_patience, "reports without a better value before it does", 1);
+}
+
+double default_rate(const std::string& optimizer) {
+  if (optimizer == "sgd") return 0.1;
+  if (optimizer == "lars") return 0.3;
+  return optimizer == "lamb" ? 0.002 : 0.001;
+}
+
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const UpdateOptions& update, double rate,
+                                                        const torch::nn::Module& model) {
+  std::vector<at::Tensor> parameters = model.parameters();
+  if (update.optimizer == "adam") {
+    const auto settings = adam_options<torch::optim::AdamOptions>(update, rate);
+    return std::make_unique<FusedAdam>(groups_of(std::move(parameters), settings, update.decay_all), settings);
+  }
+  if (update.optimizer == "adamw") {
+    const auto settings = adam_options<torch::optim::AdamWOptions>(update, rate);
+    return std::make_unique<FusedAdamW>(groups_of(std::move(parameters), settings, update.decay_all), settings);
+  }
+  if (update.optimizer == "lamb") {
+    return std::make_unique<Lamb>(std::move(parameters), adam_options<torch::optim::AdamWOptions>(update, rate));
+  }
+  const auto settings = torch::optim::SGDOptions(rate).momentum(update.momentum).weight_decay(update.weight_decay);
+  if (update.optimizer == "lars") return std::make_unique<Lars>(std::move(parameters), settings);
+  return std::make_unique<torch::optim::SGD>(groups_of(std::move(parameters), settings, update.decay_all), settings);
+}
+
+Schedule make_schedule(const UpdateOptions& update, double rate, const TrainingSize& size) {
+  const double top = update.lr_samples == 0 ? rate : scale_learning_rate(rate, size.samples, update.lr_samples);
+  const std::int64_t total = size.epochs * size.updates;
+  const auto rising = static_cast<std::int64_t>(std::llround(update.warmup * static_cast<double>(size.updates)));
+  Schedule schedule = constant_schedule(top);
+  if (update.schedule == "step") schedule = step_schedule(top, {total / 3, total * 2 / 3, total * 8 / 9});
+  if (update.schedule == "cosine") schedule = cosine_schedule(top, total);
+  if (update.schedule == "onecycle") return one_cycle_schedule(top, total);  // rises by itself
+  return warm_up(starts_at_zero(update) ? 0 : std::min(rate, top), rising, std::move(schedule));
+}
+
+}  // namespace mn::jobs

@@ -1,0 +1,32 @@
+#include <cstdio>
+#include <optional>
+
+#include <mn/app/weights.hpp>
+#include <mn/core/log.hpp>
+#include <mn/train/checkpoint/safetensors.hpp>
+
+namespace mn::jobs {
+
+void load_initial_weights(const CommonOptions& options, torch::nn::Module& model, Communicator& comm) {
+  if (options.initmodel.empty()) return;
+  if (!options.initmodel_partial) return load_model(options.initmodel, model, comm);
+  const LoadReport report = load_matching(options.initmodel, model, comm);
+  if (comm.rank() == 0) log_info(options.initmodel + ": " + to_string(report));
+}
+
+void save_weights(Trainer& trainer, const Reports& reports) {
+  std::optional<extensions::AveragedWeights> averaged;
+  if (reports.average != nullptr) averaged.emplace(*reports.average);
+  save_model(trainer.out() / "model.safetensors", trainer.model(), trainer.communicator());
+}
+
+int evaluate_only(const CommonOptions& options, torch::nn::Module& model, Evaluator& evaluator, Communicator& comm) {
+  load_model(options.evaluate, model, comm);
+  for (const auto& [name, value] : evaluator.evaluate()) {
+    if (comm.rank() == 0) std::printf("validation/main/%s %g\n", name.c_str(), value);
+  }
+  std::fflush(stdout);
+  return 0;
+}
+
+}  // namespace mn::jobs

@@ -1,0 +1,273 @@
+// The communicator's calls between two ranks: send, recv, isend, irecv, sendrecv.
+//
+// Invariants:
+// 1. A message is a header, which says dtype and count, then the elements, between the same ranks with the same tag and
+//    sent one after the other. MPI keeps their order, so the receive that takes a header takes its elements too.
+// 2. The receiver compares the header with what it expects, and throws where they differ. recv() has then received
+//    nothing else; what irecv() was given holds anything.
+// 3. Counts above INT_MAX travel as one element of a derived type (MpiCount).
+// 4. In debug mode a send is complete when its receiver is there, whatever the size: a program that relies on MPI's
+//    buffers is found with small messages too.
+//
+// Cost: 16 bytes more for a message, sent without waiting for the receiver. A device buffer that MPI does not take is
+// staged: by the communicator's own block where the call waits, by a block of the Request where it does not.
+#include <array>
+#include <chrono>
+#include <exception>
+#include <initializer_list>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <mn/comm/call_check.hpp>
+#include <mn/comm/communicator.hpp>
+#include <mn/comm/host_stage.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
+
+namespace mn {
+namespace {
+
+constexpr std::uint32_t kMessageMagic = 0x6d6e6d31;               // "mnm1"
+constexpr auto kSendPatience = std::chrono::seconds(3);           // in debug mode, before a line
+constexpr auto kBetweenLooks = std::chrono::microseconds(50);     // at a send that waits
+constexpr auto kTestWithoutSleep = std::chrono::milliseconds(1);  // without sleep
+
+struct MessageHeader {
+  std::uint32_t magic = 0;
+  std::uint32_t dtype = 0;
+  std::uint64_t count = 0;
+};
+static_assert(sizeof(MessageHeader) == 16);
+
+MessageHeader header_of(const ConstBufferView& buffer) {
+  return {kMessageMagic, static_cast<std::uint32_t>(buffer.dtype), buffer.count};
+}
+
+std::string elements_text(std::uint64_t count, DType dtype) {
+  return std::to_string(count) + " " + std::string(name_of(dtype));
+}
+
+/// Throws unless `header`, of which MPI received `bytes`, is of a message like `expected`.
+void check_header(const MessageHeader& header, int bytes, const ConstBufferView& expected, const std::string& what) {
+  if (bytes != sizeof header || header.magic != kMessageMagic) {
+    throw CommError(what + ": what came is no message of send(): receive with recv_obj what send_obj has sent");
+  }
+  const auto dtype = static_cast<DType>(header.dtype);
+  if (header.count == expected.count && dtype == expected.dtype) return;
+  throw CommError(what + ": " + elements_text(header.count, dtype) + " came, " +
+                  elements_text(expected.count, expected.dtype) +
+                  " were expected: send and recv must agree on count and dtype");
+}
+
+int header_bytes(const MPI_Status& status) {
+  int bytes = 0;
+  mpi_check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
+  return bytes;
+}
+
+std::string sending(const ConstBufferView& buffer, int dest) {
+  return "send of " + elements_text(buffer.count, buffer.dtype) + " to rank " + std::to_string(dest);
+}
+
+std::string receiving(int source) { return "recv from rank " + std::to_string(source); }
+
+/// One line once a send has waited too long for its receiver.
+void report_waiting_send(MPI_Comm comm, const std::string& what, int dest, int tag) {
+  int waiting = 0;
+  mpi_check(MPI_Iprobe(dest, MPI_ANY_TAG, comm, &waiting, MPI_STATUS_IGNORE), "MPI_Iprobe");
+  const std::string other = "rank " + std::to_string(dest);
+  std::string text = "debug mode: " + what + " with tag " + std::to_string(tag) + " waits for its receiver";
+  if (waiting != 0)
+    text += ", and a message from " + other + " waits here: perhaps both ranks send before they receive";
+  log_warning(text + "; let one of the two receive first, or use sendrecv or isend");
+}
+
+/// MPI_Send that waits for the receiver, and says so when that takes long.
+void send_in_debug_mode(const ConstBufferView& buffer, const MpiCount& n, int dest, int tag, MPI_Comm comm,
+                        const std::string& what) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  mpi_check(MPI_Issend(buffer.data, n.count(), n.type(), dest, tag, comm, &request), what, buffer.bytes());
+  const auto begin = std::chrono::steady_clock::now();
+  bool reported = false;
+  for (int done = 0; done == 0;) {
+    mpi_check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what, buffer.bytes());
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (done != 0 || waited < kTestWithoutSleep) continue;
+    if (waited > kSendPatience && !std::exchange(reported, true)) report_waiting_send(comm, what, dest, tag);
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+}
+
+}  // namespace
+
+/// One message: its header and its elements, each a request of MPI's.
+class Request::Impl {
+ public:
+  Impl(std::string what, int stage_device, const BufferView& buffer)
+      : what_(std::move(what)), buffer_(buffer), host_(buffer) {
+    if (stage_device < 0) return;
+    stage_ = std::make_unique<HostStage>(stage_device);
+    stage_->after(std::initializer_list<ConstBufferView>{buffer});
+    stage_->reserve(buffer.bytes(), 1);
+  }
+
+  void send(int dest, int tag, MPI_Comm comm, std::size_t limit) {
+    if (stage_) {
+      host_ = stage_->copy_in(buffer_);
+      stage_->wait();
+    }
+    header_ = header_of(host_);
+    mpi_check(MPI_Isend(&header_, sizeof header_, MPI_BYTE, dest, tag, comm, &requests_[0]), what_);
+    if (host_.count == 0) return;
+    const MpiCount n(host_.count, host_.dtype, limit);
+    mpi_check(MPI_Isend(host_.data, n.count(), n.type(), dest, tag, comm, &requests_[1]), what_, host_.bytes());
+  }
+
+  void receive(int source, int tag, MPI_Comm comm, std::size_t limit) {
+    receives_ = true;
+    if (stage_) {
+      host_ = stage_->copy_in(buffer_);
+      stage_->wait();  // a copy that came later would overwrite the message
+    }
+    mpi_check(MPI_Irecv(&header_, sizeof header_, MPI_BYTE, source, tag, comm, &requests_[0]), what_);
+    if (host_.count == 0) return;
+    const MpiCount n(host_.count, host_.dtype, limit);
+    mpi_check(MPI_Irecv(host_.data, n.count(), n.type(), source, tag, comm, &requests_[1]), what_, host_.bytes());
+  }
+
+  void wait() {
+    // The header alone first: elements of another count would be an error of MPI's without our words.
+    MPI_Status status;
+    mpi_check(MPI_Wait(&requests_[0], &status), what_);
+    if (receives_) check(status);
+    mpi_check(MPI_Wait(&requests_[1], MPI_STATUS_IGNORE), what_, host_.bytes());
+    if (!receives_ || !stage_) return;
+    stage_->copy_out(buffer_, host_);
+    stage_->wait();
+  }
+
+  bool is_done() {
+    int done = 0;
+    mpi_check(MPI_Request_get_status(requests_[0], &done, MPI_STATUS_IGNORE), what_);
+    if (done == 0) return false;
+    mpi_check(MPI_Request_get_status(requests_[1], &done, MPI_STATUS_IGNORE), what_);
+    return done != 0;
+  }
+
+ private:
+  void check(const MPI_Status& status) {
+    try {
+      check_header(header_, header_bytes(status), host_, what_);
+    } catch (const CommError&) {
+      // Nothing may be written to the caller's buffer any more.
+      if (requests_[1] != MPI_REQUEST_NULL && MPI_Cancel(&requests_[1]) == MPI_SUCCESS) MPI_Request_free(&requests_[1]);
+      throw;
+    }
+  }
+
+  std::string what_;
+  BufferView buffer_;
+  BufferView host_;  // of it, or itself
+  std::unique_ptr<HostStage> stage_;
+  MessageHeader header_;
+  std::array<MPI_Request, 2> requests_ = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  bool receives_ = false;
+};
+
+Request::Request() noexcept = default;
+Request::Request(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+Request::Request(Request&& other) noexcept = default;
+
+Request& Request::operator=(Request&& other) noexcept {
+  Request finished(std::move(other));
+  std::swap(impl_, finished.impl_);  // `finished` waits for what was under way here
+  return *this;
+}
+
+Request::~Request() {
+  if (!impl_) return;
+  if (std::uncaught_exceptions() > 0 || !mpi_is_up()) {
+    static_cast<void>(impl_.release());  // MPI may still write to it
+    return;
+  }
+  try {
+    wait();
+  } catch (const std::exception& error) {
+    log_error(error.what());
+  }
+}
+
+void Request::wait() {
+  if (!impl_) return;
+  const auto impl = std::exchange(impl_, nullptr);
+  impl->wait();
+}
+
+bool Request::is_done() { return !impl_ || impl_->is_done(); }
+
+void Communicator::send(ConstBufferView buffer, int dest, int tag) {
+  calls_->require_open("send");
+  check_peer("send", "dest", dest, rank(), size());
+  check_tag("send", tag, kMaxTag);
+  check_buffer("send", "buffer", buffer, device_);
+  on_host(stage_for_mpi(buffer), buffer, {}, [&](ConstBufferView in, BufferView) {
+    const std::string what = sending(in, dest);
+    const MessageHeader header = header_of(in);
+    mpi_check(MPI_Send(&header, sizeof header, MPI_BYTE, dest, tag, mpi_comm()), what);
+    if (in.count == 0) return;
+    const MpiCount n(in.count, in.dtype, count_limit_);
+    if (debug()) return send_in_debug_mode(in, n, dest, tag, mpi_comm(), what);
+    mpi_check(MPI_Send(in.data, n.count(), n.type(), dest, tag, mpi_comm()), what, in.bytes());
+  });
+}
+
+void Communicator::recv(BufferView buffer, int source, int tag) {
+  calls_->require_open("recv");
+  check_peer("recv", "source", source, rank(), size());
+  if (tag != kAnyTag) check_tag("recv", tag, kMaxTag);
+  check_buffer("recv", "buffer", buffer, device_);
+  on_host(stage_for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
+    const std::string what = receiving(source);
+    MessageHeader header;
+    MPI_Status status;
+    mpi_check(MPI_Recv(&header, sizeof header, MPI_BYTE, source, tag, mpi_comm(), &status), what);
+    check_header(header, header_bytes(status), out, what);
+    if (out.count == 0) return;
+    const MpiCount n(out.count, out.dtype, count_limit_);
+    mpi_check(MPI_Recv(out.data, n.count(), n.type(), source, status.MPI_TAG, mpi_comm(), MPI_STATUS_IGNORE), what,
+              out.bytes());
+  });
+}
+
+Request Communicator::isend(ConstBufferView buffer, int dest, int tag) {
+  calls_->require_open("isend");
+  check_peer("isend", "dest", dest, rank(), size());
+  check_tag("isend", tag, kMaxTag);
+  check_buffer("isend", "buffer", buffer, device_);
+  const BufferView view(const_cast<void*>(buffer.data), buffer.count, buffer.dtype, buffer.device,
+                        buffer.stream);  // only read
+  const bool stages = stage_for_mpi(buffer) != nullptr;
+  auto message = std::make_unique<Request::Impl>(sending(buffer, dest), stages ? device_.index : -1, view);
+  message->send(dest, tag, mpi_comm(), count_limit_);
+  return Request(std::move(message));
+}
+
+Request Communicator::irecv(BufferView buffer, int source, int tag) {
+  calls_->require_open("irecv");
+  check_peer("irecv", "source", source, rank(), size());
+  if (tag != kAnyTag) check_tag("irecv", tag, kMaxTag);
+  check_buffer("irecv", "buffer", buffer, device_);
+  const bool stages = stage_for_mpi(buffer) != nullptr;
+  auto message = std::make_unique<Request::Impl>(receiving(source), stages ? device_.index : -1, buffer);
+  message->receive(source, tag, mpi_comm(), count_limit_);
+  return Request(std::move(message));
+}
+
+void Communicator::sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag) {
+  Request sent = isend(send, dest, tag);
+  this->recv(recv, source, tag);
+  sent.wait();
+}
+
+}  // namespace mn

@@ -1,0 +1,75 @@
+/// The schedule by which the ranks of several nodes reduce a large buffer together: what each node's ranks do among
+/// themselves, and when the ranks that hold the same slice on different nodes exchange it over MPI.
+///
+/// NodeReducer calls it, on all ranks at once; how a node's ranks exchange data is up to it. Simulations of clusters
+/// run the same schedule with messages instead of shared memory.
+///
+/// Invariants:
+/// 1. A slice begins at the same offset in every piece of a buffer, on a multiple of 64 elements.
+/// 2. All nodes cut a buffer into the same pieces and slices.
+/// 3. Within a piece: Node::reduce, then the exchange between nodes, then Node::spread. Pieces follow each other.
+///
+/// Cost for B bytes on m nodes: B / piece_bytes pieces, each with one OrderedReducer::allreduce of a slice over m
+/// ranks.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include <mn/comm/mpi.hpp>
+#include <mn/comm/ordered_reducer.hpp>
+#include <mn/comm/topology.hpp>
+
+namespace mn {
+
+/// Who sends a node's sums to the other nodes.
+enum class BetweenNodes {
+  kLeaders,  ///< its first rank, all of them
+  kSlices,   ///< each rank its slice, all at once; where nodes differ in ranks, as many as the smallest has
+};
+
+/// Elements of a buffer.
+struct Range {
+  std::size_t first = 0;
+  std::size_t length = 0;
+};
+
+class SliceExchange {
+ public:
+  /// Of a piece where there are several nodes: large enough to fill a network.
+  static constexpr std::size_t kPieceBytes = 4 * 1024 * 1024;
+
+  /// What the ranks of a node do together with a piece of a buffer. Collective over the node.
+  class Node {
+   public:
+    virtual ~Node() = default;
+    /// Puts the reduction over the node's ranks of the elements `own` into this rank's buffer.
+    virtual void reduce(Range piece, Range own) = 0;
+    /// Gives each rank's own elements, as its buffer now has them, to all.
+    virtual void spread(Range piece, Range own) = 0;
+  };
+
+  /// Collective over `comm`, whose topology it is. With one node every rank has a slice, and nothing is exchanged.
+  SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit,
+                std::size_t piece_bytes);
+
+  [[nodiscard]] std::size_t piece_bytes() const noexcept { return piece_bytes_; }
+  /// Ranks of a node that have a slice; the first ones.
+  [[nodiscard]] int slices() const noexcept { return slices_; }
+  /// The elements of a piece of `count`, at most `most`, that a rank of the node reduces.
+  [[nodiscard]] Range slice_of(int rank, std::size_t most, std::size_t count) const;
+
+  /// Collective, in place, in pieces of at most `most` elements, the same on all nodes.
+  void allreduce(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction, Node& node);
+  /// Collective over the ranks that have this rank's slice; the last stage of a reduction between nodes.
+  void between_nodes(void* data, std::size_t count, const Reduction& reduction);
+
+ private:
+  Mpi peers_;  ///< the ranks of the other nodes that have this rank's slice
+  int rank_;   ///< within the node
+  int slices_;
+  std::size_t piece_bytes_;
+  std::unique_ptr<OrderedReducer> reducer_;
+};
+
+}  // namespace mn

@@ -1,0 +1,26 @@
+/// Float16 to float32 and back for many elements, by the CPU's own conversions where it has them (F16C, AVX-512).
+///
+/// Invariant: the same bits as to_float() and to_float16() on every CPU, NaNs included.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include <mn/core/buffer.hpp>
+
+namespace mn {
+
+/// The buffers must not overlap.
+void widen(float* out, const Float16* in, std::size_t count);
+void narrow(Float16* out, const float* in, std::size_t count);
+
+/// One way to convert.
+struct HalfConversion {
+  const char* name;
+  void (*widen)(float* out, const Float16* in, std::size_t count);
+  void (*narrow)(Float16* out, const float* in, std::size_t count);
+};
+/// Those that this CPU can take, the fastest first.
+[[nodiscard]] std::vector<HalfConversion> half_conversions();
+
+}  // namespace mn

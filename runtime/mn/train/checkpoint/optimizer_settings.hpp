@@ -1,0 +1,25 @@
+/// The settings of a torch optimizer (learning rate, momentum, weight decay, …) by their names.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace mn {
+
+/// A list with an object for each parameter group. Objects are empty for kinds of optimizers that are not libtorch's or
+/// mn's own.
+[[nodiscard]] nlohmann::json optimizer_settings(torch::optim::Optimizer& optimizer);
+
+/// After a checkpoint's options were loaded: the settings that the program made its optimizer with (`now`) win where
+/// they are not those that the checkpoint's program made its own with (`then`); what changed during training stays
+/// loaded. Returns what won, such as "momentum 0.8 (was 0.9)".
+[[nodiscard]] std::vector<std::string> apply_changed_settings(torch::optim::Optimizer& optimizer,
+                                                              const nlohmann::json& then, const nlohmann::json& now);
+
+}  // namespace mn

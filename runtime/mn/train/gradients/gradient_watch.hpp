@@ -1,0 +1,77 @@
+/// Notices what changes gradients between a backward and the step.
+///
+/// Until the step, gradients are this rank's own. What clips or scales them there trains otherwise than one rank would,
+/// and nothing else would say so.
+/// (1) Each gradient is recorded in its hook, when a backward has accumulated it, and compared before the reduction.
+/// (2) Found always: another tensor, and writes that torch counts (the tensor's version). On the CPU also writes past
+///     that count, as libtorch's clip_grad_norm_ makes them (`grad().data()`), where they change one of a few elements.
+///     kAll compares a hash of all elements, on GPUs too.
+/// Cost: kSome reads a few elements of each gradient twice a step; kAll passes over all gradients twice.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace mn {
+
+class GradientWatch {
+ public:
+  enum class Depth : std::uint8_t { kOff, kSome, kAll };
+
+  GradientWatch(std::vector<at::Tensor> parameters, Depth depth);
+
+  /// From the hook of gradient i: first, before the gradient moves anywhere.
+  void arrived(std::size_t i);
+  /// Then: from now on the gradient is to stay as it is.
+  void record(std::size_t i);
+  /// Gradient i may change: nobody compares it.
+  void forget(std::size_t i) { entries_[i] = {}; }
+  /// No backward has run.
+  void forget();
+
+  /// The first gradient that is not as its last backward left it. Gradients that were zeroed are new, not changed.
+  [[nodiscard]] std::optional<std::size_t> changed() const;
+
+  /// The gradients that are there have been reduced.
+  void mark_reduced();
+  /// Whether one of them still is its parameter's gradient.
+  [[nodiscard]] bool keeps_reduced() const;
+  /// Whether a backward has run since forget().
+  [[nodiscard]] bool backward_ran() const noexcept { return backward_ran_; }
+  /// Whether it has added to a gradient that was reduced.
+  [[nodiscard]] bool added_to_reduced() const noexcept { return added_to_reduced_; }
+
+ private:
+  /// Knows a tensor again also when it was freed: no other tensor takes its address meanwhile.
+  class Known {
+   public:
+    Known() : tensor_(at::Tensor().getIntrusivePtr()) {}
+    explicit Known(const at::Tensor& tensor) : tensor_(tensor.getIntrusivePtr()) {}
+    [[nodiscard]] bool is(const at::Tensor& other) const {
+      return other.defined() && tensor_._unsafe_get_target() == other.unsafeGetTensorImpl();
+    }
+
+   private:
+    c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> tensor_;
+  };
+  struct Entry {
+    bool recorded = false;
+    Known tensor;
+    std::uint32_t version = 0;
+    std::uint64_t mark = 0;  // of its elements
+  };
+  [[nodiscard]] std::uint64_t mark_of(const at::Tensor& gradient) const;
+
+  std::vector<at::Tensor> parameters_;
+  Depth depth_;
+  std::vector<Entry> entries_;
+  std::vector<Known> reduced_;
+  bool backward_ran_ = false;
+  bool added_to_reduced_ = false;
+};
+
+}  // namespace mn

@@ -1,0 +1,28 @@
+/// Layer-wise adaptive moments, Adam for very large minibatches: LAMB (You et al. 2020, arXiv:1904.00962).
+///
+/// Each weight w with Adam's step r = m̂ / (√v̂ + eps), both moments corrected for their start, is updated by
+///   lr · ‖w‖ / ‖r + weight_decay · w‖ · (r + weight_decay · w)
+/// (1) Biases and the parameters of normalizations (fewer than two dimensions) take the plain rate and no weight decay.
+/// (2) A weight or step of zeros takes the plain rate.
+/// Cost: two norms of each weight beside Adam's passes. They stay on the device, so nothing waits for it.
+#pragma once
+
+#include <vector>
+
+#include <torch/optim/adamw.h>
+
+namespace mn {
+
+/// Options and state are those of torch::optim::AdamW, but AMSGrad is rejected.
+class Lamb : public torch::optim::AdamW {
+ public:
+  /// Throws ArgumentError if the options ask for AMSGrad.
+  Lamb(std::vector<at::Tensor> parameters, const torch::optim::AdamWOptions& options);
+  /// One update of all parameters that have a gradient; returns what `closure` returns.
+  at::Tensor step(LossClosure closure = nullptr) override;
+
+ private:
+  void step_group(torch::optim::OptimizerParamGroup& group);
+};
+
+}  // namespace mn

@@ -1,0 +1,42 @@
+/// What mn's own optimizers share with libtorch's: how a step goes over the groups, and Adam's state. Internal.
+#pragma once
+
+#include <memory>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/optim/optimizer.h>
+
+namespace mn {
+
+/// Calls the closure, if there is one, then step_group(group) for each group without gradients. Returns the closure's loss.
+template <class StepGroup>
+at::Tensor step_groups(torch::optim::Optimizer& optimizer, const torch::optim::Optimizer::LossClosure& closure,
+                       const StepGroup& step_group) {
+  at::Tensor loss;
+  if (closure) {
+    const at::AutoGradMode with_gradients(true);
+    loss = closure();
+  }
+  const at::NoGradGuard no_grad;
+  for (auto& group : optimizer.param_groups()) step_group(group);
+  return loss;
+}
+
+/// A parameter's moments, made as torch::optim::Adam or AdamW makes them, so that checkpoints of one load into the other.
+template <class State>
+State& adam_state(torch::optim::Optimizer& optimizer, const at::Tensor& parameter, bool amsgrad) {
+  auto& slot = optimizer.state()[parameter.unsafeGetTensorImpl()];
+  if (!slot) {
+    auto fresh = std::make_unique<State>();
+    fresh->step(0);
+    fresh->exp_avg(at::zeros_like(parameter));
+    fresh->exp_avg_sq(at::zeros_like(parameter));
+    if (amsgrad) fresh->max_exp_avg_sq(at::zeros_like(parameter));
+    slot = std::move(fresh);
+  }
+  return static_cast<State&>(*slot);
+}
+
+}  // namespace mn

@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Under every launcher, on two nodes with two ranks each: all ranks leave with one status after one line, whatever goes
+# wrong on one of them; the ranks of a node divide its GPUs and cores; and the launcher sees a program that ends.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+mnlaunch=$build/mnlaunch
+
+# What each rank starts: COMMAND with the rank in $N; the status goes to exit.N.
+cat >rank <<RANK
+#!/bin/sh
+export N=\${PMIX_RANK:-\${PMI_RANK:-\$SLURM_PROCID}}
+"\$@"
+echo \$? >"$work/exit.\$N"
+RANK
+chmod +x rank
+
+declare -A ways=(
+  [srun --mpi=pmix]='srun -Q --mpi=pmix -N2 --ntasks-per-node=2'
+  [srun --mpi=pmi2]='srun -Q --mpi=pmi2 -N2 --ntasks-per-node=2'
+  [srun --mpi=none]='srun -Q --mpi=none -N2 --ntasks-per-node=2'
+  [mpiexec]="${on_vn1[*]} mpiexec -mca orte_abort_on_non_zero_status 0 -x PATH -x OMP_NUM_THREADS -x MN_LAUNCH_TIMEOUT -n 4 -host vn1:2,vn2:2 --bind-to none"
+)
+if command -v mpiexec.hydra >/dev/null; then
+  ways[Hydra]="${on_vn1[*]} mpiexec.hydra -n 4 -hosts vn1:2,vn2:2"
+else
+  echo 'Hydra: left out, no mpiexec.hydra'
+fi
+
+# run COMMAND…: on each rank, by the way $way; out and err have what they print, exits what they end with.
+run() {
+  rm -f exit.*
+  # shellcheck disable=SC2086
+  timeout -k 5 60 ${ways[$way]} "$work/rank" "$@" >out 2>err || true
+  exits=$(for n in 0 1 2 3; do cat exit.$n 2>/dev/null || echo none; done | tr '\n' ' ')
+}
+# ends STATUSES: of ranks 0 to 3
+ends() { [ "$exits" = "$1 " ] || fail "$way, $name: ranks end with $exits, not $1: $(cat out err)"; }
+# one_line PATTERN: the only line of mnlaunch
+one_line() {
+  [ "$(grep -c '^mnlaunch: ' err)" = 1 ] && grep -qE "^mnlaunch: $1" err || fail "$way, $name: no line \"$1\": $(cat out err)"
+}
+
+for node in vn1 vn2; do
+  "$cluster/two_nodes" in $node mkdir -p /tmp/local
+  "$cluster/two_nodes" in $node sh -c "printf '#!/bin/sh\n' >/tmp/local/script; chmod +x /tmp/local/script"
+done
+"$cluster/two_nodes" in vn1 touch /tmp/local/data
+"$cluster/two_nodes" in vn2 sh -c "printf '#!/no/such/interpreter\n' >/tmp/local/script; touch /tmp/local/logs"
+
+for way in "${!ways[@]}"; do
+  echo "$way"
+  name='exit statuses of the program'
+  # shellcheck disable=SC2016
+  run "$mnlaunch" --check strict sh -c 'exit $((10 + RANK))'
+  ends '10 11 12 13'
+  [ ! -s err ] || grep -qv '^mnlaunch' err || fail "$way is not silent: $(cat err)"
+
+  name='no interpreter on one node'
+  run "$mnlaunch" /tmp/local/script
+  ends '78 78 78 78'
+  one_line 'error \[program\] vn2: cannot run /tmp/local/script: the interpreter .*'
+  run "$mnlaunch" --check off /tmp/local/script
+  ends '126 126 126 126'
+  one_line 'rank 2 on vn2: cannot run /tmp/local/script: '
+
+  name='no folder for output on one node'
+  run "$mnlaunch" --output /tmp/local/logs/of-ranks true
+  ends '2 2 2 2'
+  one_line 'rank 2 on vn2: --output: cannot make /tmp/local/logs/of-ranks: '
+
+  name='a check that fails on one node'
+  run "$mnlaunch" --check-file /tmp/local/data true
+  ends '78 78 78 78'
+  one_line 'error \[files\] vn2: '
+
+  name='a rank that never comes'
+  # shellcheck disable=SC2016
+  MN_LAUNCH_TIMEOUT=3 run sh -c '[ "$N" != 3 ] || exec sleep 8; exec "$0" true' "$mnlaunch"
+  # Where a process has spoken to its server and one has not, mpiexec ends all when the first leaves.
+  if [ "$way" = mpiexec ]; then [ "${exits%% *}" = 78 ] || fail "$way, $name: $exits: $(cat out err)"; else ends '78 78 78 0'; fi
+  one_line 'error \[tasks\] vn2: rank 3 of 4 did not arrive in 3 s; |error \[tasks\] .*not all ranks arrived'
+
+  name='cores'
+  # shellcheck disable=SC2016
+  run "$mnlaunch" sh -c 'echo "$RANK $(sed -n "s/Cpus_allowed_list:\t//p" /proc/self/status)"'
+  [ "$(sort out | sed -n '1p;2p' | cut -d' ' -f2 | sort -u | wc -l)" = 2 ] || fail "$way: ranks share cores: $(cat out err)"
+
+  fake=$build/tests/fake
+  [ -e "$fake/libnvidia-ml.so.1" ] || continue
+  name='GPUs of the node'
+  # shellcheck disable=SC2016
+  run env -u CUDA_VISIBLE_DEVICES LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=2 "$mnlaunch" sh -c 'echo "$RANK $MN_DEVICE"'
+  same "$way, $name" $'0 cuda:0\n1 cuda:1\n2 cuda:0\n3 cuda:1' "$(sort out)"
+  name='a GPU for each rank'
+  # shellcheck disable=SC2016
+  run sh -c 'CUDA_VISIBLE_DEVICES=$((N % 2)) LD_LIBRARY_PATH=$0 MN_FAKE_GPUS=2 exec "$1" sh -c "$2"' "$fake" "$mnlaunch" \
+    'echo "$RANK $MN_DEVICE $LOCAL_RANK $CUDA_VISIBLE_DEVICES"'
+  same "$way, $name" $'0 cuda:0 0 0\n1 cuda:0 0 1\n2 cuda:0 0 0\n3 cuda:0 0 1' "$(sort out)"
+done
+
+command -v mpiexec.hydra >/dev/null && command -v mpicc.mpich >/dev/null || exit 0
+cat >crash.c <<'CRASH'
+#include <mpi.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char** argv) {
+  int rank;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 1) _exit(3);
+  sleep(50);
+  return MPI_Finalize();
+}
+CRASH
+mpicc.mpich -o crash crash.c
+for hosts in vn1:2 vn1:2,vn2:2; do
+  ranks=$((2 * $(tr , '\n' <<<"$hosts" | wc -l)))
+  echo "Hydra, $hosts: a rank that ends without MPI_Finalize"
+  begin=$SECONDS
+  ! "${on_vn1[@]}" timeout -k 5 60 mpiexec.hydra -n $ranks -hosts $hosts "$mnlaunch" sh -c 'exec ./crash' >out 2>err ||
+    fail "Hydra, $hosts: a crash ends with 0"
+  [ $((SECONDS - begin)) -lt 40 ] || fail "Hydra, $hosts: does not see a crash"
+  echo "Hydra, $hosts: a program without MPI that ends early"
+  # shellcheck disable=SC2016
+  "${on_vn1[@]}" timeout -k 5 60 mpiexec.hydra -n $ranks -hosts $hosts "$mnlaunch" \
+    sh -c '[ $RANK = 1 ] || sleep 2; echo done' >out 2>err || fail "Hydra, $hosts: $(cat out err)"
+  [ "$(grep -c done out)" = $ranks ] || fail "Hydra, $hosts: $(cat out err)"
+done

@@ -1,0 +1,158 @@
+// Messages between two ranks: exchanges that would block, messages under way, mismatches, and what debug mode says.
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
+
+#include "tests/comm/values.hpp"
+
+namespace mn {
+namespace {
+
+using testing::filled;
+using testing::for_each_type;
+using ::testing::HasSubstr;
+using testing::kOddSizes;
+using testing::numbers;
+using testing::pattern;
+using ::testing::ThrowsMessage;
+
+constexpr std::size_t kMany = 1'000'000;  // elements that no buffer of MPI's takes
+
+std::shared_ptr<Communicator> communicator(bool debug = false, std::size_t count_limit = INT_MAX) {
+  CommunicatorOptions options;
+  options.device = Device();
+  options.debug = debug;
+  options.count_limit = count_limit;
+  return create_communicator("flat", MPI_COMM_WORLD, options);
+}
+
+template <class T>
+std::vector<T> of_rank(int rank, std::size_t count) {
+  return filled<T>(count, [&](std::size_t i) { return pattern(rank, i); });
+}
+
+class Messages : public ::testing::Test {
+ protected:
+  std::shared_ptr<Communicator> comm_ = communicator();
+  int rank_ = comm_->rank();
+  int size_ = comm_->size();
+  int next_ = (rank_ + 1) % size_;
+  int before_ = (rank_ + size_ - 1) % size_;
+  [[nodiscard]] bool alone() const { return size_ == 1; }
+};
+
+TEST_F(Messages, RanksPassOnInARing) {
+  if (alone()) return;
+  for (const auto& comm : {comm_, communicator(true), communicator(false, 1000)}) {
+    for_each_type([&]<class T>() {
+      for (const std::size_t count : kOddSizes) {
+        std::vector<T> got(count);
+        comm->sendrecv(of_rank<T>(rank_, count), next_, got, before_, 3);
+        EXPECT_EQ(numbers(got), numbers(of_rank<T>(before_, count)));
+      }
+    });
+    std::vector<float> got(kMany);
+    comm->sendrecv(of_rank<float>(rank_, kMany), next_, got, before_);
+    EXPECT_EQ(got, of_rank<float>(before_, kMany));
+  }
+}
+
+TEST_F(Messages, SeveralAreUnderWayAtOnce) {
+  if (alone()) return;
+  const auto mine = of_rank<float>(rank_, kMany);
+  const std::vector<int> few = {rank_, 2, 3};
+  std::vector<float> many_got(kMany);
+  std::vector<int> few_got(3);
+  std::vector<int> none;
+  Request sends[] = {comm_->isend(mine, next_, 5), comm_->isend(few, next_, 6), comm_->isend(none, next_, 7)};
+  Request third = comm_->irecv(none, before_, 7);
+  Request second = comm_->irecv(few_got, before_, 6);
+  Request first = comm_->irecv(many_got, before_, Communicator::kAnyTag);
+  third.wait();
+  second.wait();
+  while (!first.is_done()) std::this_thread::yield();
+  first.wait();
+  first.wait();
+  EXPECT_EQ(many_got, of_rank<float>(before_, kMany));
+  EXPECT_EQ(few_got, (std::vector<int>{before_, 2, 3}));
+  Request moved = std::move(sends[0]);
+  moved = std::move(sends[1]);
+  moved.wait();
+  EXPECT_TRUE(moved.is_done());
+}
+
+TEST_F(Messages, ARequestThatGoesAwayIsWaitedFor) {
+  if (alone()) return;
+  std::vector<float> got(kMany);
+  const auto mine = of_rank<float>(rank_, kMany);
+  {
+    const Request received = comm_->irecv(got, before_);
+    const Request sent = comm_->isend(mine, next_);
+  }
+  EXPECT_EQ(got, of_rank<float>(before_, kMany));
+}
+
+/// On communicators of their own: an error leaves elements behind.
+TEST_F(Messages, AnotherTypeOrCountIsAnErrorOfTheReceiver) {
+  if (alone()) return;
+  const std::vector<float> sent = {1, 2};
+  std::vector<std::int32_t> other_type(2);
+  std::vector<float> other_count(kMany);
+  const auto expect_error = [](auto call, const char* what) {
+    EXPECT_THAT(call, ThrowsMessage<CommError>(HasSubstr(what)));
+  };
+  for (const bool blocks : {true, false}) {
+    const auto receive = [&](Communicator& comm, BufferView buffer) {
+      if (blocks) return comm.recv(buffer, 0);
+      comm.irecv(buffer, 0).wait();
+    };
+    const auto types = communicator();
+    if (rank_ == 0) types->send(sent, 1);
+    if (rank_ == 1) {
+      expect_error([&] { receive(*types, other_type); }, "recv from rank 0: 2 float32 came, 2 int32 were expected");
+    }
+    const auto counts = communicator();
+    if (rank_ == 0) counts->send(sent, 1);
+    if (rank_ == 1) {
+      expect_error([&] { receive(*counts, other_count); }, "2 float32 came, 1000000 float32 were expected");
+    }
+    const auto objects = communicator();
+    if (rank_ == 0) objects->send_obj("an object", 1);
+    if (rank_ == 1) expect_error([&] { receive(*objects, other_type); }, "receive with recv_obj");
+  }
+}
+
+TEST_F(Messages, DebugModeSaysThatASendWaits) {
+  const auto both = comm_->split(rank_ < 2 ? 0 : -1, rank_);
+  if (alone() || !both) return;
+  for (const bool both_send : {false, true}) {
+    CommunicatorOptions options;
+    options.device = Device();
+    options.debug = true;
+    const auto comm = create_communicator("flat", both->mpi_comm(), options);
+    std::vector<float> few(10);
+    ::testing::internal::CaptureStderr();
+    if (comm->rank() == 0) {
+      comm->send(few, 1, 4);
+      if (both_send) comm->recv(few, 1, 4);
+    } else {
+      Request request;
+      if (both_send) request = comm->isend(few, 0, 4);
+      std::this_thread::sleep_for(std::chrono::seconds(4));
+      comm->recv(few, 0, 4);
+      request.wait();
+    }
+    const std::string text = ::testing::internal::GetCapturedStderr();
+    if (comm->rank() != 0) continue;
+    EXPECT_THAT(text, HasSubstr("debug mode: send of 10 float32 to rank 1 with tag 4 waits for its receiver"));
+    EXPECT_EQ(text.find("both ranks send before they receive") != std::string::npos, both_send) << text;
+  }
+}
+
+}  // namespace
+}  // namespace mn

@@ -1,0 +1,54 @@
+// Two networks with an optimizer each, in a loop of one's own: a generator learns to draw what a discriminator takes
+// for samples of a normal distribution around 4.
+#include <torch/torch.h>
+
+#include <mn/mn.hpp>
+
+namespace F = torch::nn::functional;
+
+torch::nn::Sequential make_network() {
+  return torch::nn::Sequential(torch::nn::Linear(1, 16), torch::nn::Tanh(), torch::nn::Linear(16, 1));
+}
+
+int main(int argc, char** argv) {
+  return mn::run_job(argc, argv, [](mn::Job&) {
+    auto comm = mn::create_communicator("auto");
+    torch::manual_seed(1);
+    // The noise comes with the samples, so that the number of ranks changes nothing. They are drawn before an optimizer
+    // lets the ranks' random numbers differ.
+    mn::TensorDataset samples(torch::randn({1200, 1}) * 0.5 + 4, torch::randn({1200, 1}));
+    auto generator = make_network();
+    auto discriminator = make_network();
+    generator->to(comm->device());
+    discriminator->to(comm->device());
+    const auto optimizer_of = [&](torch::nn::Sequential& network) {
+      const auto settings = torch::optim::AdamOptions(0.005).betas({0.5, 0.9});
+      return mn::create_multi_node_optimizer(std::make_unique<mn::FusedAdam>(network->parameters(), settings), comm);
+    };
+    auto of_generator = optimizer_of(generator);
+    auto of_discriminator = optimizer_of(discriminator);
+
+    mn::TensorLoader loader(samples, comm, {.batchsize = 60 / comm->size(), .shuffle = true});
+    const auto loss_of = [&](const torch::Tensor& input, double target) {
+      const auto score = discriminator->forward(input);
+      return F::binary_cross_entropy_with_logits(score, torch::full_like(score, target));
+    };
+    while (loader.epoch() < 30) {
+      while (auto batch = loader.next()) {
+        const auto drawn = generator->forward(batch->target);
+        of_discriminator->zero_grad();
+        (loss_of(batch->data, 1) + loss_of(drawn.detach(), 0)).backward();
+        of_discriminator->step(batch->samples);
+
+        of_generator->zero_grad();
+        const auto keep = of_discriminator->no_sync();  // the gradients that reach the discriminator here go nowhere
+        loss_of(drawn, 1).backward();
+        of_generator->step(batch->samples);
+      }
+    }
+    const torch::NoGradGuard no_grad;
+    const auto drawn = generator->forward(samples.fields()[1].to(comm->device()));
+    if (comm->rank() == 0) std::cout << "mean " << drawn.mean().item<double>() << std::endl;
+    return 0;
+  });
+}

@@ -1,0 +1,41 @@
+/* With host_waits.so preloaded: waits are counted with their times, pass their arguments on and return what they did.
+ */
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+
+int cudaDeviceSynchronize(void);
+int cudaStreamSynchronize(void* stream);
+int cudaEventSynchronize(void* event);
+int cudaMemcpy(void* to, const void* from, size_t bytes, int kind);
+int cudaMemcpyAsync(void);
+
+static int failures = 0;
+
+static void expect(int holds, const char* what) {
+  if (holds) return;
+  fprintf(stderr, "host_waits_test: %s\n", what);
+  ++failures;
+}
+
+int main(void) {
+  long long (*waits)(double*);
+  *(void**)&waits = dlsym(RTLD_DEFAULT, "mn_host_waits");
+  if (waits == NULL) {
+    fprintf(stderr, "host_waits_test: host_waits.so is not preloaded\n");
+    return 1;
+  }
+  int here = 0;
+  double seconds = 1;
+  expect(waits(&seconds) == 0 && seconds == 0, "something was counted before any wait");
+  expect(cudaMemcpyAsync() == 0, "cudaMemcpyAsync");
+  expect(waits(&seconds) == 0, "what does not wait was counted");
+  expect(cudaStreamSynchronize(NULL) == 0, "cudaStreamSynchronize");
+  expect(waits(&seconds) == 1 && seconds >= 0.019 && seconds < 5, "a wait of 20 ms was measured wrongly");
+  expect(cudaStreamSynchronize(&here) == 7, "cudaStreamSynchronize's error");
+  expect(cudaEventSynchronize(&here) == 8, "cudaEventSynchronize's error");
+  expect(cudaDeviceSynchronize() == 0, "cudaDeviceSynchronize");
+  expect(cudaMemcpy(&here, &here, 30, 2) == 33, "cudaMemcpy's arguments");
+  expect(waits(&seconds) == 5, "the number of waits is wrong");
+  return failures;
+}

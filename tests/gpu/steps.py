@@ -1,0 +1,179 @@
+"""The steps of `prove`, in the order of their weight: what each runs, and what it reads from what was printed."""
+import glob
+import os
+import re
+import shutil
+from dataclasses import dataclass, field
+from typing import Callable
+
+import figures
+from runner import Job
+
+
+@dataclass
+class Step:
+    """`read` makes figures of the jobs' ends if all succeeded, `sums_up` of what ends there are."""
+    name: str
+    limit_s: float
+    jobs: list
+    read: Callable = lambda ends: []
+    slots: int = 1
+    needs: list = field(default_factory=list)  # files without which it is not run
+    least_s: float = 10  # with less time left it is not begun
+    sums_up: Callable = lambda ends: []
+
+
+class Place:
+    """Where things are: a build tree, or a folder that pack-up made, which has the same shape."""
+
+    def __init__(self, source, build, scratch, python, gpus, rehearse):
+        self.source, self.build, self.scratch = source, build, scratch
+        self.python, self.gpus, self.rehearse = python, gpus, rehearse
+        self.gpu_dir = os.path.join(source, "tests/gpu")
+        self.ranks = 1 if rehearse else max(gpus, 1)
+
+    def program(self, name):
+        return os.path.join(self.build, name)
+
+    def work(self, name):
+        return os.path.join(self.scratch, name)
+
+    def mpiexec_of_tests(self, ranks, *argv):
+        return [os.path.join(self.source, "tests/support/mpiexec"), str(ranks), *argv]
+
+    def mpiexec(self, ranks, *argv):
+        """More ranks than GPUs share them."""
+        share = [os.path.join(self.gpu_dir, "share_gpu")] if ranks > self.gpus else []
+        return self.mpiexec_of_tests(ranks, *share, *argv)
+
+
+def limited(seconds):
+    return {"MN_TEST_TIMEOUT": str(int(seconds))}
+
+
+def preload(place):
+    return {"LD_PRELOAD": place.program("tests/host_waits.so")}
+
+
+def gpu_tests(place):
+    """Every test with the label gpu, several at a time."""
+    path = place.program("tests/gpu_tests")
+    jobs = []
+    if os.path.exists(path):
+        for name, ranks in (line.split() for line in open(path)):
+            jobs.append(Job(f"{name}.np{ranks}", place.mpiexec_of_tests(int(ranks), place.program(f"tests/{name}")),
+                            limited(90), int(ranks), 100))
+    jobs.sort(key=lambda job: job.slots not in (2, 4))  # what says most comes first
+
+    def sum_up(ends):
+        failed = [end for end in ends if end.status not in (0, 77)]
+        skipped = sum(end.status == 77 for end in ends)
+        cases = sum(int(n) for end in ends for n in re.findall(r"\[  PASSED  \] (\d+) test", end.output))
+        return [figures.figure("gpu tests that passed", len(ends) - len(failed) - skipped),
+                figures.figure("gpu tests that failed", len(failed)), figures.figure("cases in them that passed", cases)]
+
+    return Step("gpu tests", 170, jobs, slots=8, needs=[path], sums_up=sum_up, least_s=30)
+
+
+def nccl_bench(place):
+    program = place.program("tests/nccl_bench")
+    return Step("nccl_bench", 60, [Job("nccl_bench", place.mpiexec(place.ranks, program), limited(55))],
+                lambda ends: figures.read_nccl_bench(ends[0].output), needs=[program])
+
+
+TINY = ["--image-size", "32", "--seconds", "0.2", "--device", "cpu", "--batches", "2"]
+
+
+def resnet50_mn(place):
+    program = place.program("tests/resnet50_step")
+    argv = [program, *(TINY if place.rehearse else [])]
+    return Step("ResNet-50, mn", 70, [Job("resnet50_mn", place.mpiexec(place.ranks, *argv),
+                                          {**limited(65), **preload(place)})],
+                lambda ends: figures.read_resnet50(ends[0].output), needs=[program])
+
+
+def resnet50_torch(place, way, limit_s):
+    argv = [place.python, os.path.join(place.gpu_dir, "resnet50.py"), "--way", way]
+    if place.rehearse:
+        argv += [*TINY, "--blocks", "1,1,1,1", "--width", "8"]
+    if place.ranks > 1 and way == "eager":
+        argv = place.mpiexec(place.ranks, place.program("mnlaunch"), *argv)
+    return Step(f"ResNet-50, torch {way}", limit_s, [Job(f"resnet50_torch_{way}", argv, {**limited(limit_s), **preload(place)})],
+                lambda ends: figures.read_resnet50(ends[0].output), least_s=25)
+
+
+def read_logs(place, names):
+    """names: folder of the job → what its figures are called."""
+    found = []
+    for folder, name in names.items():
+        with open(os.path.join(place.work(folder), "log")) as file:
+            found += figures.read_log(name, file.read())
+    return found
+
+
+def mnist(place):
+    """Two ranks, or one for each GPU; on one GPU they share it, which shows that it works, not how fast."""
+    ranks = max(place.ranks, 2)
+    program = place.program("jobs/mnist")
+    argv = [place.program("mnlaunch"), "--oversubscribe-gpu", program, "--data", os.path.join(place.source, "data/mnist"),
+            "--out", place.work("mnist"), "--checkpoint-every", "none", "--epoch", "2" if place.rehearse else "4",
+            "--device", "cpu" if place.rehearse else "auto", "--unit", "16" if place.rehearse else "1000"]
+    return Step("jobs/mnist", 60, [Job("mnist", place.mpiexec(ranks, *argv), limited(55))],
+                lambda ends: read_logs(place, {"mnist": f"jobs/mnist, {ranks} ranks"}), needs=[program])
+
+
+def images(place):
+    """JPEGs of ImageNet's usual size, as shards."""
+    count, size = (2, "64x64") if place.rehearse else (100, "500x375,375x500")
+    folder = place.work("images")
+    make = [place.program("tests/make_images"), folder, "--classes", "20", "--per-class", str(count),
+            "--val-per-class", "2", "--size", size]
+    commands = [" ".join(make)]
+    for split in ("train", "val"):
+        commands.append(f"{place.program('mnshard')} images {folder}/{split} --out {place.work('shards')}/{split}")
+    return Step("make JPEGs", 60, [Job("images", ["bash", "-ec", "\n".join(commands)])],
+                needs=[place.program("tests/make_images"), place.program("mnshard")])
+
+
+def resnet50_jpegs(place, batch):
+    program = place.program("jobs/imagenet")
+    folder = f"imagenet_{batch}"
+    threads = max(1, len(os.sched_getaffinity(0)) // place.ranks - 1)
+    argv = [program, "--train", place.work("shards/train"), "--val", place.work("shards/val"), "--out", place.work(folder),
+            "--batchsize", str(batch), "--precision", "bf16", "--channels-last", "--checkpoint-every", "none",
+            "--loaderjob", str(threads), "--epoch", "2" if place.rehearse else "12"]
+    if place.rehearse:
+        argv += ["--arch", "resnet18", "--image-size", "32", "--device", "cpu"]
+    name = f"{'ResNet-18' if place.rehearse else 'ResNet-50'} from JPEGs, batch {batch}, jobs/imagenet"
+    return Step(f"jobs/imagenet, batch {batch}", 45, [Job(folder, place.mpiexec(place.ranks, *argv), limited(42))],
+                lambda ends: read_logs(place, {folder: name}), needs=[program, place.work("shards/train")])
+
+
+def sanitizer(place):
+    """The kernels under each tool of compute-sanitizer."""
+    program = place.program("tests/nccl_test")
+    tool_path = shutil.which("compute-sanitizer") or next(iter(glob.glob("/usr/local/cuda*/bin/compute-sanitizer")),
+                                                          "compute-sanitizer")
+    jobs = []
+    for tool in ("memcheck", "racecheck", "initcheck", "synccheck"):
+        argv = [tool_path, "--tool", tool, "--error-exitcode", "9", program, "--gtest_filter=*PackedBitsAreTheHosts*"]
+        jobs.append(Job(f"sanitizer_{tool}", place.mpiexec_of_tests(1, *argv), limited(50)))
+    return Step("compute-sanitizer", 60, jobs, slots=4, needs=[tool_path, program],
+                sums_up=lambda ends: [figures.figure(f"compute-sanitizer {end.job.name[10:]}, errors",
+                                                     errors_of(end)) for end in ends if end.status is not None])
+
+
+def errors_of(end):
+    found = re.search(r"(?:ERROR SUMMARY: |RACECHECK SUMMARY: )(\d+)", end.output)
+    return int(found[1]) if found else int(end.status != 0)
+
+
+def all_steps(place):
+    """Without a GPU, in rehearsal: what runs on a CPU too, on as little data as will do."""
+    batches = (4,) if place.rehearse else (256, 64)
+    steps = [resnet50_mn(place), resnet50_torch(place, "eager", 50), resnet50_torch(place, "graph", 50), mnist(place),
+             images(place), *(resnet50_jpegs(place, batch) for batch in batches)]
+    if place.rehearse:
+        return [step for step in steps if step.name != "ResNet-50, torch graph"]
+    return [nccl_bench(place), *steps[:3], gpu_tests(place), resnet50_torch(place, "compile", 150), *steps[3:],
+            sanitizer(place)]

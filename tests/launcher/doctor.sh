@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# mnlaunch --doctor on one machine whose ranks count as nodes: links that are slow, or do not answer, are named with their
+# host; a part that hangs ends in time; reports of any length reach the self test, and can be kept and compared with.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+selftest=$MN_BUILD_DIR/mnlaunch-selftest
+export OMPI_MCA_mpi_yield_when_idle=1
+
+# doctor WANTED RANKS [VARIABLE=VALUE…] -- OPTIONS: its exit status; each rank is a node of its own, n0, n1, …
+doctor() {
+  local wanted=$1 ranks=$2 seen=0 settings=()
+  shift 2
+  while [ "$1" != -- ]; do settings+=("$1"); shift; done
+  shift
+  # shellcheck disable=SC2016
+  timeout -k 5 120 env "${settings[@]}" mpiexec --oversubscribe -n "$ranks" sh -c \
+    'export MN_NODE_NAME=n$OMPI_COMM_WORLD_RANK; exec "$0" "$@"' "$mnlaunch" --doctor "$@" >out 2>err || seen=$?
+  [ "$seen" = "$wanted" ] || fail "--doctor $* with ${settings[*]}: status $seen, not $wanted: $(cat out err)"
+}
+# test_of NAME: its result in the report.
+test_of() { python3 -c 'import json,sys; print(json.load(open("out"))["self_test"].get(sys.argv[1]))' "$1"; }
+
+doctor 0 4 -- --json --save report.json
+[ "$(test_of ring)/$(test_of allreduce)/$(test_of links)" = passed/passed/passed ] || fail "healthy: $(cat out)"
+[ "$(python3 -c 'import json; print(len(json.load(open("out"))["self_test"]["pairs"]))')" = 4 ] || fail "pairs: $(cat out)"
+cmp -s out report.json || fail '--save'
+doctor 0 3 --
+grep -q '^all is well' out && grep -q '^rank  *host  *intra  *inter  *device  *gpu  *cores  *nic' out || fail "as text: $(cat out)"
+
+# Against figures that were better, and against a file that is none.
+python3 -c 'import json
+report = json.load(open("report.json"))
+for pair in report["self_test"]["pairs"]: pair["bandwidth_mb_s"] *= 1000
+json.dump(report, open("better.json", "w"))'
+doctor 1 4 -- --json --against better.json
+[[ $(test_of against) == 'FAILED: '*' it was '* ]] || fail "--against: $(cat out)"
+doctor 1 2 -- --against /dev/null
+grep -q 'mn: rank 0 .*/dev/null' err || fail "--against no report: $(cat out err)"
+
+# A rank whose messages are slow, or never arrive.
+doctor 1 4 LD_PRELOAD="$MN_BUILD_DIR/tests/libmn_slow_link.so" MN_TEST_SLOW=2 -- --json
+[[ $(test_of links) == 'FAILED: the network of '*' reaches '*' MB/s, usual are '* ]] || fail "a slow link: $(test_of links)"
+doctor 1 4 LD_PRELOAD="$MN_BUILD_DIR/tests/libmn_slow_link.so" MN_TEST_MUTE=1 MN_DOCTOR_TIMEOUT=8 -- --json
+[[ $(test_of links) == 'FAILED: '*'does not answer'* ]] || fail "a link that does not answer: $(cat out err)"
+
+# A rank that never comes to MPI_Init.
+seen=0
+# shellcheck disable=SC2016
+MN_DOCTOR_TIMEOUT=3 timeout -k 5 60 mpiexec --oversubscribe -n 3 sh -c \
+  '[ "$OMPI_COMM_WORLD_RANK" = 2 ] && exec sleep 50; exec "$0" --json' "$selftest" >out 2>err || seen=$?
+[ $seen = 1 ] && [[ $(test_of deadline) == 'FAILED: MPI_Init did not end in time'* ]] || fail "a hang: status $seen, $(cat out err)"
+seen=0
+MN_DOCTOR_TIMEOUT=0 timeout 60 "$mnlaunch" --doctor >out 2>err || seen=$?
+[ $seen = 2 ] && grep -q 'MN_DOCTOR_TIMEOUT is 0: give seconds' err || fail "no time: status $seen, $(cat out err)"
+
+# As long as the report of some thousands of ranks.
+options=()
+for i in $(seq 1500); do options+=(--check-file "/absent/$(printf '%0100d' "$i")"); done
+seen=0
+timeout 120 "$mnlaunch" --doctor --json "${options[@]}" >out 2>err || seen=$?
+[ $seen = 1 ] && [ "$(grep -c '"check": "files"' out)" = 1500 ] || fail "a long report: status $seen, $(head -c 500 err)"

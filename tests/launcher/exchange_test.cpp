@@ -1,0 +1,389 @@
+// The exchange of whole jobs, whose ranks are threads: all agree, whatever one of them does.
+#include "launcher/exchange/exchange.hpp"
+
+#include <atomic>
+#include <cstdlib>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <mn/core/exit_codes.hpp>
+
+#include "launcher/exchange/caller.hpp"
+#include "launcher/exchange/tree.hpp"
+#include "simulated_job.hpp"
+
+namespace mn::launcher {
+namespace {
+
+using simulated::Ending;
+using simulated::Job;
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+/// Long enough for threads that wait for a CPU, short enough to be waited for.
+constexpr milliseconds kShortPatience{2000};
+
+/// Nothing is wrong with what its ranks find, on any number of nodes.
+Job job_of(std::vector<int> nodes, milliseconds patience = milliseconds(60000)) {
+  static std::atomic<int> number = 0;
+  Job job;
+  job.name = "exchange_test " + std::to_string(getpid()) + " " + std::to_string(number++);
+  job.nodes = std::move(nodes);
+  job.patience = patience;
+  job.rank_facts = [](int) {
+    RankFacts facts = healthy_job().ranks[0];
+    facts.size.reset();
+    facts.threads.reset();
+    facts.resources.gpus.clear();
+    return facts;
+  };
+  job.node_facts = [](int node) {
+    NodeFacts facts = healthy_node(node);
+    facts.driver.reset();
+    facts.nccl.reset();
+    return facts;
+  };
+  return job;
+}
+
+/// Lines that were printed by all ranks together.
+std::vector<std::string> lines_of(const std::vector<Ending>& endings) {
+  std::vector<std::string> lines;
+  for (const auto& ending : endings) {
+    if (!ending.text.empty()) lines.push_back(ending.text);
+  }
+  return lines;
+}
+
+void expect_exit(const std::vector<Ending>& endings, int exit_code, std::vector<int> but = {}) {
+  for (std::size_t rank = 0; rank < endings.size(); ++rank) {
+    if (std::ranges::find(but, static_cast<int>(rank)) != but.end()) continue;
+    EXPECT_EQ(endings[rank].exit_code, exit_code) << "rank " << rank << ": " << endings[rank].text;
+  }
+}
+
+using Fault = std::function<Ending(const std::function<void()>& wait_for_others)>;
+
+/// Runs all ranks of `job` but `victim`, which does something else; that may wait until all others have ended.
+std::vector<Ending> run_with(const Job& job, int victim, const Fault& fault) {
+  std::atomic<int> left = job.size() - 1;
+  const auto wait = [&] {
+    for (int now = left; now > 0; now = left) left.wait(now);
+  };
+  return simulated::run(0, job.size(), [&](int rank) {
+    if (rank == victim) return fault(wait);
+    Ending ending = simulated::end_of(job, rank);
+    --left;
+    left.notify_all();
+    return ending;
+  });
+}
+
+Ending never_comes(const std::function<void()>&) { return {}; }
+
+/// Runs all cases at a time: they mostly wait.
+template <typename Case>
+void at_once(const std::vector<Case>& cases, const std::function<void(const Case&)>& run) {
+  std::vector<std::thread> threads;
+  for (const auto& each : cases) threads.emplace_back([&] { run(each); });
+  for (auto& thread : threads) thread.join();
+}
+
+class ShapeTest : public ::testing::TestWithParam<std::vector<int>> {};
+
+/// Whether all nodes have as many ranks; the others are warned.
+bool is_even(const Job& job) {
+  std::vector<int> counts(static_cast<std::size_t>(job.node_count()), 0);
+  for (const int node : job.nodes) ++counts[static_cast<std::size_t>(node)];
+  return std::ranges::min(counts) == std::ranges::max(counts);
+}
+
+/// What rank 0 printed, but for the warning of uneven nodes.
+std::string said(const Job& job, const std::vector<Ending>& endings) {
+  const std::string& text = endings[0].text;
+  return is_even(job) || text.find("[distribution]") == text.npos ? text : text.substr(text.find('\n') + 1);
+}
+
+TEST_P(ShapeTest, HealthyRanksStartAndAreSilent) {
+  const Job job = job_of(GetParam());
+  const auto endings = simulated::run(job);
+  expect_exit(endings, 0);
+  EXPECT_EQ(said(job, endings), "");
+  EXPECT_EQ(lines_of(endings).size(), is_even(job) ? 0U : 1U);
+}
+
+TEST_P(ShapeTest, TheLastRanksFailureIsTheVerdictOfAllAndRankZeroSaysIt) {
+  Job job = job_of(GetParam());
+  const int last = job.size() - 1;
+  job.prepare = [&](int rank) {
+    if (rank == last) throw UsageError("--output: cannot write there");
+  };
+  const auto endings = simulated::run(job);
+  expect_exit(endings, kExitUsage);
+  EXPECT_THAT(said(job, endings),
+              MatchesRegex("mnlaunch: rank " + std::to_string(last) + " on [^ ]*: --output: cannot write there\n"));
+  EXPECT_EQ(lines_of(endings).size(), 1U);
+}
+
+TEST_P(ShapeTest, AFindingOnOneNodeStopsAllAndRankZeroSaysIt) {
+  Job job = job_of(GetParam());
+  const auto facts = job.node_facts;
+  job.node_facts = [facts, last = job.node_count() - 1](int node) {
+    NodeFacts of_node = facts(node);
+    if (node == last) of_node.system.shm.free_mib = 1;
+    return of_node;
+  };
+  const auto endings = simulated::run(job);
+  expect_exit(endings, kExitCheckFailed);
+  EXPECT_THAT(endings[0].text, HasSubstr("error [shm] vn" + std::to_string(job.node_count()) + ": "));
+  EXPECT_EQ(lines_of(endings).size(), 1U);
+}
+
+TEST_P(ShapeTest, FactsThatCannotBeReadOnOneRankStopAll) {
+  Job job = job_of(GetParam());
+  const auto facts = job.rank_facts;
+  job.rank_facts = [&, last = job.size() - 1](int rank) {
+    if (rank == last) throw DataError("the machine's topology is damaged");
+    return facts(rank);
+  };
+  const auto endings = simulated::run(job);
+  expect_exit(endings, 1);
+  EXPECT_THAT(endings[0].text, HasSubstr(": the machine's topology is damaged\n"));
+  EXPECT_EQ(lines_of(endings).size(), 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, ShapeTest,
+                         ::testing::Values(simulated::in_blocks({1}), simulated::in_blocks({2}),
+                                           simulated::in_blocks({5}), simulated::in_blocks({1, 1}),
+                                           simulated::in_blocks({2, 1, 3}), simulated::in_turn(12, 5),
+                                           simulated::in_turn(40, 20), simulated::in_blocks(std::vector<int>(35, 1)),
+                                           simulated::in_blocks(std::vector<int>(4, 32))));
+
+TEST(ExchangeTest, RankZeroNeedNotBeOnTheRootsNode) {
+  Job job = job_of({1, 0, 1, 2});
+  job.prepare = [](int rank) {
+    if (rank == 3) throw UsageError("no");
+  };
+  const auto endings = simulated::run(job);
+  expect_exit(endings, kExitUsage);
+  EXPECT_THAT(said(job, endings), MatchesRegex("mnlaunch: rank 3 on [^ ]*: no\n"));
+  EXPECT_EQ(lines_of(endings).size(), 1U);
+}
+
+TEST(ExchangeTest, RanksThatNeverComeAreNamed) {
+  const std::vector<std::vector<int>> shapes = {simulated::in_blocks({3}), simulated::in_turn(12, 5),
+                                                simulated::in_turn(40, 20), simulated::in_turn(20, 20)};
+  at_once<std::vector<int>>(shapes, [](const auto& nodes) {
+    const Job job = job_of(nodes, kShortPatience);
+    const int last = job.size() - 1;
+    const auto endings = run_with(job, last, never_comes);
+    expect_exit(endings, kExitCheckFailed, {last});
+    const std::string host = "vn" + std::to_string(job.node_of(last) + 1);
+    EXPECT_THAT(endings[0].text, HasSubstr("error [tasks] " + host + ": rank " + std::to_string(last) + " of " +
+                                           std::to_string(job.size()) + " did not arrive in 2 s; "));
+    EXPECT_EQ(lines_of(endings).size(), 1U);
+  });
+}
+
+TEST(ExchangeTest, ARankThatHangsHalfWayIsNamed) {
+  // A member of the root's node, a leader with children, a member elsewhere.
+  at_once<int>({20, 1, 39}, [](int victim) {
+    const Job job = job_of(simulated::in_turn(40, 20), kShortPatience);
+    const auto endings = run_with(job, victim, [&](const auto& wait_for_others) {
+      Job hung = job;
+      hung.rank_facts = [&](int) {
+        wait_for_others();
+        return RankFacts{};
+      };
+      return simulated::end_of(hung, victim);
+    });
+    expect_exit(endings, kExitCheckFailed, {victim});
+    EXPECT_THAT(endings[0].text, HasSubstr("error [tasks] vn")) << victim;
+    EXPECT_THAT(endings[0].text, HasSubstr("did not arrive in 2 s")) << victim;
+  });
+}
+
+/// Rank `rank` takes part in the first round, and then ends as a killed process does.
+Ending arrives_and_dies(const Job& job, int rank) {
+  const Options options;
+  Group group = simulated::group_of(job, rank);
+  const ThisRank self{
+      .options = options, .surroundings = {}, .program_exit = 0, .here = simulated::placement_of(job, group, rank)};
+  Exchange exchange(std::move(group));
+  try {
+    static_cast<void>(arrive(exchange, self, true, [](Arrival&) {}));
+  } catch (const CutOff& error) {
+    return {.exit_code = error.exit_code(), .text = "", .at = {}};
+  }
+  return {};
+}
+
+TEST(ExchangeTest, ARankThatDiesIsNamedLongBeforeTheTimeOut) {
+  const Job job = job_of(simulated::in_turn(40, 20), milliseconds(1'000'000));
+  // A member of the root's node, a child of the root, a leaf, its member. Members end with their leader.
+  for (const auto& [victim, ranks] :
+       {std::pair(20, "rank 20"), {1, "ranks 1, 21"}, {19, "ranks 19, 39"}, {39, "rank 39"}}) {
+    const auto endings = run_with(job, victim, [&](const auto&) { return arrives_and_dies(job, victim); });
+    expect_exit(endings, kExitCheckFailed, {victim});
+    EXPECT_THAT(endings[0].text, HasSubstr("error [tasks] vn" + std::to_string(job.node_of(victim) + 1) + ": " + ranks +
+                                           " of 40 ended before the start"));
+  }
+}
+
+TEST(ExchangeTest, WithoutTheRootEveryoneEndsAndSomebodySpeaks) {
+  const auto dies = [](const Job& job) -> Fault { return [&](const auto&) { return arrives_and_dies(job, 0); }; };
+  at_once<bool>({true, false}, [&](bool comes) {
+    const Job job = job_of(simulated::in_turn(40, 20), kShortPatience);
+    const auto endings = run_with(job, 0, comes ? dies(job) : never_comes);
+    expect_exit(endings, kExitCheckFailed, {0});
+    for (const auto& line : lines_of(endings)) EXPECT_THAT(line, HasSubstr("; look for")) << line;
+    EXPECT_GE(lines_of(endings).size(), 1U);
+    EXPECT_LE(lines_of(endings).size(), 20U) << "one for each node";
+  });
+}
+
+/// Comes with the job's key as the leader of its node, and then sends `bytes`.
+Ending sends(const Job& job, int rank, const std::string& bytes, const std::function<void()>& wait_for_others) {
+  const Group group = simulated::group_of(job, rank);
+  const Call call{static_cast<std::uint32_t>(group.node), static_cast<std::uint32_t>(parent_of(group.node))};
+  Caller caller([&] { return endpoints_of_node(group, parent_of(group.node)); }, call, *group.keys);
+  std::unique_ptr<Channel> channel;
+  while (!(channel = caller.take_verified())) {
+    caller.step(Clock::now());
+    for (Channel* attempt : caller.attempts()) attempt->progress();
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  channel->open();
+  while (!channel->flush()) continue;
+  EXPECT_EQ(send(channel->fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  wait_for_others();  // it does not end: what it sent is the reason
+  return {};
+}
+
+TEST(ExchangeTest, ARankThatSendsGarbageCountsAsEnded) {
+  const Job job = job_of(simulated::in_turn(5, 5), milliseconds(1'000'000));
+  for (const std::string& garbage :
+       {std::string("GET / HTTP/1.1\r\n\r\n") + std::string(100, 'x'),
+        std::string("\x05\0\0\0RRRRR", 9) + std::string(32, '\0'), std::string("\xff\xff\xff\xff", 4)}) {
+    const auto endings = run_with(job, 3, [&](const auto& wait) { return sends(job, 3, garbage, wait); });
+    expect_exit(endings, kExitCheckFailed, {3});
+    EXPECT_THAT(endings[0].text, HasSubstr("error [tasks] vn4: rank 3 of 5 ended before the start, or sent what no"));
+  }
+}
+
+/// Calls all that listen in the job, again and again, and sends `bytes`.
+void bother(const Job& job, const std::string& bytes, const std::atomic<bool>& stop) {
+  std::vector<Endpoint> endpoints;
+  for (int rank = 0; rank < job.node_count(); ++rank) {
+    const Group group = simulated::group_of(job, rank);
+    for (const auto& endpoint : endpoints_of_leader(group)) endpoints.push_back(endpoint);
+    for (const auto port : ports_of(group, group.node)) endpoints.push_back({"127.0.0.1", port});
+  }
+  std::vector<Fd> open;
+  while (!stop && open.size() < 200) {
+    for (const auto& endpoint : endpoints) {
+      Fd socket = begin_connection(endpoint);
+      if (socket) send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (socket) open.push_back(std::move(socket));
+    }
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  while (!stop) std::this_thread::sleep_for(milliseconds(1));
+}
+
+TEST(ExchangeTest, StrangersOnItsPortsDoNotDisturbAJob) {
+  const Job job = job_of(simulated::in_turn(8, 4));
+  std::string call("\x2c\0\0\0mnlaunch exchange 1\n\1\0\0\0\0\0\0\0", 32);
+  call += std::string(16, 'n') + std::string("\x20\0\0\0", 4) + std::string(32, 'p');  // with a wrong proof
+  for (const std::string& bytes : {std::string(), std::string(5000, 'z'), std::string("\xff\xff\xff\x7f"), call}) {
+    std::atomic<bool> stop = false;
+    std::thread stranger([&] { bother(job, bytes, stop); });
+    const auto endings = simulated::run(job);
+    stop = true;
+    stranger.join();
+    expect_exit(endings, 0);
+    EXPECT_EQ(lines_of(endings).size(), 0U);
+  }
+}
+
+TEST(ExchangeTest, OtherProcessesMayHaveItsFirstPortsAndNames) {
+  const Job job = job_of(simulated::in_turn(6, 3));
+  const Group group = simulated::group_of(job, 0);
+  const Fd port = listen_on_port(ports_of(group, 0).front());
+  const Fd name = listen_on_name(names_of(group).front());
+  ASSERT_TRUE(port && name);
+  expect_exit(simulated::run(job), 0);
+}
+
+TEST(ExchangeTest, WhereNobodyListensTheNextPlaceIsTriedAtOnce) {
+  std::uint16_t port = 20000;
+  Fd listener;
+  while (!(listener = listen_on_port(port))) ++port;
+  std::uint16_t closed = port + 1;
+  while (!listen_on_port(closed)) ++closed;
+  SharedKey key(key_of_text("test"));
+  Caller caller([&] { return std::vector<Endpoint>{{"127.0.0.1", closed}, {"127.0.0.1", port}}; }, Call{1, 0}, key);
+  const Deadline now = Clock::now();  // stands still: no head start ends
+  Fd connection;
+  for (const auto end = Clock::now() + milliseconds(20000); !connection && Clock::now() < end;) {
+    caller.step(now);
+    for (Channel* attempt : caller.attempts()) attempt->progress();
+    connection = accept_waiting(listener);
+  }
+  EXPECT_TRUE(connection);
+}
+
+/// A rank whose calls lead to `address`.
+Ending calls_only(const Job& job, int rank, const std::string& address, const Key& key) {
+  const Options options;
+  Group group = simulated::group_of(job, rank);
+  group.addresses = [&](int) { return std::vector<std::string>{address}; };
+  group.keys = std::make_shared<SharedKey>(key);
+  const ThisRank self{
+      .options = options, .surroundings = {}, .program_exit = 0, .here = simulated::placement_of(job, group, rank)};
+  try {
+    Exchange exchange(std::move(group));
+    const Verdict verdict = simulated::rounds_of(job, self, exchange);
+    exchange.leave();
+    return {.exit_code = verdict.exit_code, .text = verdict.complaints, .at = {}};
+  } catch (const Error& error) {
+    return {.exit_code = error.exit_code(), .text = error.what(), .at = {}};
+  }
+}
+
+TEST(ExchangeTest, AFirewallInOneDirectionIsAFinding) {
+  const Job job = job_of(simulated::in_turn(3, 3));
+  const auto blocked = [&](const auto&) { return calls_only(job, 2, "255.255.255.255", key_of_text(job.name)); };
+  const auto endings = run_with(job, 2, blocked);
+  expect_exit(endings, kExitCheckFailed);
+  EXPECT_THAT(endings[0].text, HasSubstr("error [connect] vn3: no TCP connection to vn1 (255.255.255.255 port "));
+  EXPECT_EQ(lines_of(endings).size(), 1U);
+}
+
+TEST(ExchangeTest, WhoHasAnotherKeyIsNotOfTheJob) {
+  const Job job = job_of(simulated::in_turn(3, 3), kShortPatience);
+  const auto stranger = [&](const auto&) { return calls_only(job, 2, "127.0.0.1", key_of_text("another")); };
+  const auto endings = run_with(job, 2, stranger);
+  expect_exit(endings, kExitCheckFailed);
+  EXPECT_THAT(endings[0].text, HasSubstr("error [tasks] vn3: rank 2 of 3 did not arrive in 2 s"));
+  EXPECT_THAT(endings[2].text, HasSubstr("no connection to mnlaunch on vn1 (127.0.0.1 port "));
+  EXPECT_THAT(endings[2].text, HasSubstr("it is no mnlaunch of this job"));
+  EXPECT_EQ(endings[1].text, "");
+}
+
+}  // namespace
+}  // namespace mn::launcher
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleMock(&argc, argv);
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;  // of all ranks in one process
+  setrlimit(RLIMIT_NOFILE, &files);
+  return RUN_ALL_TESTS();
+}

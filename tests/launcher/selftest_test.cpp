@@ -1,0 +1,196 @@
+// What the self test makes of its figures.
+#include <atomic>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/core/json.hpp>
+
+#include "selftest/deadline.hpp"
+#include "selftest/pairs.hpp"
+#include "selftest/results.hpp"
+#include "selftest/thresholds.hpp"
+
+namespace mn::selftest {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+TEST(PairsTest, EveryNodeIsMeasuredInFewRounds) {
+  EXPECT_THAT(rounds_of_pairs(1), IsEmpty());
+  for (const int nodes : {2, 3, 4, 5, 7, 8, 33, 64, 100, 1000}) {
+    const auto rounds = rounds_of_pairs(nodes);
+    EXPECT_LT((1 << rounds.size()) / 2, nodes) << "more rounds than needed";
+    EXPECT_GE(1 << rounds.size(), nodes);
+    std::set<int> measured;
+    std::set<std::pair<int, int>> pairs;
+    for (const auto& round : rounds) {
+      std::set<int> busy;
+      for (const auto& [first, second] : round) {
+        ASSERT_TRUE(0 <= first && first < second && second < nodes);
+        EXPECT_TRUE(busy.insert(first).second && busy.insert(second).second) << "two partners in one round";
+        EXPECT_TRUE(pairs.insert({first, second}).second) << "twice";
+      }
+      measured.merge(busy);
+    }
+    EXPECT_EQ(static_cast<int>(measured.size()), nodes) << "a node is left out";
+  }
+}
+
+/// All pairs of all rounds at 1000 MB/s, but those that `slow(pair)` takes, at 100.
+template <typename Slow>
+std::vector<Link> measured(int nodes, Slow slow) {
+  std::vector<Link> links;
+  for (const auto& round : rounds_of_pairs(nodes)) {
+    for (const auto& pair : round) links.push_back({pair, true, 10, slow(pair) ? 100.0 : 1000.0});
+  }
+  return links;
+}
+
+std::vector<std::string> hosts(int nodes) {
+  std::vector<std::string> names;
+  for (int node = 0; node < nodes; ++node) names.push_back("vn" + std::to_string(node + 1));
+  return names;
+}
+
+TEST(PairsTest, ASlowNodeIsNamedAndNobodyElse) {
+  for (const int nodes : {3, 4, 5, 8, 100}) {
+    for (const int bad : {1, 2, nodes - 1}) {
+      const auto is_slow = [&](const Pair& pair) { return pair.first == bad || pair.second == bad; };
+      auto links = measured(nodes, is_slow);
+      for (const auto& pair : pairs_to_try_anew(nodes, links, 0)) {
+        links.push_back({pair, true, 10, is_slow(pair) ? 100.0 : 1000.0});
+      }
+      const auto sentences = judge_links(hosts(nodes), best_of_each_pair(links), 0);
+      ASSERT_EQ(sentences.size(), 1u) << nodes << " nodes, node " << bad;
+      EXPECT_THAT(sentences[0], StartsWith("the network of vn" + std::to_string(bad + 1) + ": "));
+      EXPECT_THAT(sentences[0], HasSubstr("reaches 100 MB/s, usual are 1000 MB/s"));
+    }
+  }
+}
+
+TEST(PairsTest, ASlowLinkBetweenGoodNodesIsNamed) {
+  auto links = measured(8, [](const Pair& pair) { return pair == Pair{2, 3}; });
+  EXPECT_THAT(judge_links(hosts(8), links, 0), ElementsAre("the link vn3 - vn4 reaches 100 MB/s, usual are 1000 MB/s"));
+  links[1].answered = false;
+  EXPECT_THAT(judge_links(hosts(8), links, 0), ElementsAre("the link vn3 - vn4 does not answer"));
+}
+
+TEST(PairsTest, APairThatWasSlowByChanceIsFastAtTheSecondTry) {
+  auto links = measured(8, [](const Pair& pair) { return pair == Pair{2, 3}; });
+  EXPECT_THAT(pairs_to_try_anew(8, links, 0), ::testing::Contains(Pair{2, 3}));
+  links.push_back({{2, 3}, true, 10, 990});
+  EXPECT_THAT(judge_links(hosts(8), best_of_each_pair(links), 0), IsEmpty());
+}
+
+TEST(PairsTest, HealthyPairsAreLeftAlone) {
+  for (const int nodes : {1, 2, 3, 64}) {
+    const auto links = measured(nodes, [](const Pair&) { return false; });
+    EXPECT_THAT(pairs_to_try_anew(nodes, links, 0), IsEmpty());
+    EXPECT_THAT(judge_links(hosts(nodes), links, 0), IsEmpty());
+    EXPECT_THAT(judge_links(hosts(nodes), links, 900), IsEmpty());
+  }
+}
+
+TEST(PairsTest, AFigureThatAllPairsShouldReachFailsThemAll) {
+  const auto links = measured(4, [](const Pair&) { return false; });
+  EXPECT_THAT(judge_links(hosts(4), links, 38000),
+              ElementsAre("no pair of nodes reaches 38000 MB/s; the fastest reaches 1000 MB/s: does MPI use the fast "
+                          "network?"));
+  EXPECT_THAT(judge_links(hosts(2), measured(2, [](const Pair&) { return false; }), 38000),
+              ElementsAre("the link vn1 - vn2 reaches 1000 MB/s"));
+}
+
+TEST(PairsTest, TheSecondTryIsShortHoweverManyPairsAreSlow) {
+  const auto links = measured(1000, [](const Pair& pair) { return pair.first % 2 == 0; });
+  EXPECT_LE(pairs_to_try_anew(1000, links, 0).size(), 32u);
+}
+
+TEST(ResultsTest, AllRanksAreHeard) {
+  EXPECT_EQ(combine({"passed", "passed"}, {"vn1", "vn2"}), "passed");
+  EXPECT_EQ(combine({"no GPU", "", ""}, {"vn1", "vn1", "vn2"}), "no GPU");
+  EXPECT_EQ(combine({"", ""}, {"vn1", "vn2"}), "");
+  EXPECT_EQ(combine({"passed", "FAILED: wrong sums", "passed"}, {"vn1", "vn2", "vn3"}),
+            "FAILED: wrong sums (vn2); passed (vn[1,3])");
+}
+
+json report_with(const json& tests) {
+  return {{"findings", json::array()}, {"placement", json::array()}, {"self_test", tests}};
+}
+
+json pair_of(const std::string& from, const std::string& to, double bandwidth) {
+  return {{"from", from}, {"to", to}, {"answered", true}, {"latency_us", 2.0}, {"bandwidth_mb_s", bandwidth}};
+}
+
+TEST(ResultsTest, ErrorsAndFailuresAreErrors) {
+  EXPECT_FALSE(has_errors(report_with({{"ring", "passed"}, {"pairs", json::array()}})));
+  EXPECT_TRUE(has_errors(report_with({{"links", "FAILED: the link vn1 - vn2 does not answer"}})));
+  json report = report_with(json::object());
+  report["findings"] = {{{"check", "cpu"}, {"severity", "warning"}}};
+  EXPECT_FALSE(has_errors(report));
+  report["findings"][0]["severity"] = "error";
+  EXPECT_TRUE(has_errors(report));
+}
+
+TEST(ResultsTest, WhatHasBecomeSlowerIsAChange) {
+  const auto report = [](double bandwidth, double copies) {
+    return report_with(
+        {{"pairs", {pair_of("vn1", "vn2", bandwidth), pair_of("vn1", "vn3", 1000)}}, {"host_gpu_gb_s", copies}});
+  };
+  EXPECT_THAT(changes_since(report(1000, 50), report(900, 45)), IsEmpty());
+  EXPECT_THAT(changes_since(report(1000, 50), report(700, 50)), ElementsAre("vn1 - vn2: 700, it was 1000"));
+  EXPECT_THAT(changes_since(report(1000, 50), report(1000, 20)), ElementsAre("host_gpu_gb_s: 20, it was 50"));
+  EXPECT_THAT(changes_since(report_with(json::object()), report(1, 1)), IsEmpty()) << "nothing to compare with";
+  EXPECT_EQ(verdict_of({}), "passed");
+  EXPECT_EQ(verdict_of({"a", "b"}), "FAILED: a; b");
+}
+
+TEST(ResultsTest, OfManyPairsTheSlowestAreShown) {
+  json pairs = json::array();
+  for (int i = 0; i < 100; ++i) pairs.push_back(pair_of("a", "b" + std::to_string(i), 1000.0 + i));
+  json report = report_with({{"ring", "passed"}, {"pairs", pairs}});
+  report["placement"] = {{{"rank", 0},
+                          {"host", "vn1"},
+                          {"intra_rank", 0},
+                          {"inter_rank", 0},
+                          {"device", "cuda:0"},
+                          {"gpu", "0000:3b:00.0"},
+                          {"cores", "0-7"},
+                          {"nic", "mlx5_0"}}};
+  const std::string text = text_of(report);
+  EXPECT_THAT(text, HasSubstr("100 pairs of nodes, of which these are the slowest"));
+  EXPECT_THAT(text, HasSubstr("a - b7: 2.0 us, 1007 MB/s"));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("a - b8:")));
+  for (const char* word : {"cuda:0", "0000:3b:00.0", "0-7", "mlx5_0"}) EXPECT_THAT(text, HasSubstr(word));
+}
+
+TEST(ThresholdsTest, KindsAreFoundInTheNamesOfGpus) {
+  EXPECT_EQ(figures_of("NVIDIA H200 NVL")->fabric_gbit_s, 360);
+  EXPECT_EQ(figures_of("NVIDIA H100 80GB HBM3")->allreduce_gb_s, 460);
+  EXPECT_EQ(figures_of("Tesla T4"), nullptr);
+  EXPECT_EQ(figures_of(""), nullptr);
+}
+
+TEST(DeadlineTest, ThePartThatHangsIsNamedOnce) {
+  std::atomic<int> calls = 0;
+  std::string late;
+  {
+    Deadline deadline(std::chrono::milliseconds(200), [&](const std::string& part) {
+      late = part;
+      ++calls;
+    });
+    deadline.begin("the first");
+    deadline.begin("the second");
+    while (calls == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(late, "the second");
+  EXPECT_EQ(calls, 1);
+}
+
+}  // namespace
+}  // namespace mn::selftest

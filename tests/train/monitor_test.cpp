@@ -1,0 +1,272 @@
+// Extensions that act on a metric: plateau, early end, the best checkpoint; averaged weights; rates of groups.
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/core/error.hpp>
+#include <mn/train/checkpoint/safetensors.hpp>
+#include <mn/train/extensions/best_snapshot.hpp>
+#include <mn/train/extensions/early_stopping.hpp>
+#include <mn/train/extensions/learning_rate.hpp>
+#include <mn/train/extensions/log_report.hpp>
+#include <mn/train/extensions/plateau.hpp>
+#include <mn/train/extensions/snapshot.hpp>
+#include <mn/train/extensions/validation.hpp>
+#include <mn/train/extensions/weight_average.hpp>
+
+#include "tests/train/toy.hpp"
+
+namespace mn {
+namespace {
+
+using extensions::Better;
+using extensions::Monitor;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using toy::same_on_all;
+using toy::TestFolder;
+using toy::ToyJob;
+using toy::world;
+
+/// A job that reports made-up values, one an iteration, as "metric".
+struct MetricJob : ToyJob {
+  MetricJob(const TestFolder& folder, std::vector<double> values)
+      : ToyJob(world(), {.trainer = {.iterations = static_cast<std::int64_t>(values.size()), .out = folder.path()}}),
+        log([this, values] {
+          trainer->extend(std::make_unique<Reporter>(values));
+          return &trainer->extend(std::make_unique<extensions::LogReport>(), {.trigger = kEach});
+        }()) {}
+
+  class Reporter final : public Extension {
+   public:
+    explicit Reporter(std::vector<double> values) : values_(std::move(values)) {}
+    std::string name() const override { return "reporter"; }
+    int priority() const override { return kPriorityWriter; }
+    void run(Trainer& trainer) override {
+      trainer.report("metric", values_.at(static_cast<std::size_t>(trainer.iteration() - 1)));
+    }
+
+   private:
+    std::vector<double> values_;
+  };
+
+  /// With the log's trigger, as the jobs add it.
+  template <class E, class... Args>
+  E& add(Args&&... args) {
+    return trainer->extend(std::make_unique<E>(std::forward<Args>(args)...), {.trigger = kEach});
+  }
+  double rate() const { return trainer->optimizer().param_groups().front().options().get_lr(); }
+
+  static inline const Interval kEach{1, "iteration"};
+  const extensions::LogReport* log;
+};
+
+TEST(MonitorTest, KnowsWhatIsBetter) {
+  EXPECT_EQ(extensions::better_of("validation/main/accuracy"), Better::kHigher);
+  EXPECT_EQ(extensions::better_of("validation/main/loss"), Better::kLower);
+  const extensions::LogReport log;
+  EXPECT_THROW(Monitor(log, "elapsed_time", Better::kLower), UsageError);
+}
+
+TEST(MonitorTest, NamesTheValuesOfALogThatLacksOne) {
+  const TestFolder folder(world());
+  MetricJob job(folder, {1, 2});
+  job.add<extensions::EarlyStopping>(Monitor(*job.log, "metrics", Better::kLower), 1);
+  EXPECT_THAT([&] { return job.trainer->run(); },
+              ThrowsMessage<UsageError>(testing::AllOf(HasSubstr("no value \"metrics\""), HasSubstr(" metric"))));
+}
+
+TEST(EarlyStoppingTest, EndsAllRanksAfterReportsThatAreNotBetter) {
+  const TestFolder folder(world());
+  const double nan = std::nan("");
+  for (const auto& [better, end] : {std::pair{Better::kLower, 6}, std::pair{Better::kHigher, 4}}) {
+    MetricJob job(folder, {3, 4, 2, 2, nan, 5, 1, 0});
+    job.add<extensions::EarlyStopping>(Monitor(*job.log, "metric", better), better == Better::kLower ? 3 : 2);
+    EXPECT_EQ(job.trainer->run(), 0);
+    EXPECT_EQ(job.trainer->iteration(), end);
+    EXPECT_TRUE(same_on_all(std::to_string(job.trainer->iteration())));
+  }
+  MetricJob job(folder, {1});
+  EXPECT_THROW(extensions::EarlyStopping(Monitor(*job.log, "metric", Better::kLower), 0), UsageError);
+}
+
+TEST(EarlyStoppingTest, CountsOnAfterAResumeAndStaysEnded) {
+  const TestFolder folder(world());
+  const auto train = [&](std::vector<double> values, const std::string& from) {
+    MetricJob job(folder, std::move(values));
+    job.add<extensions::EarlyStopping>(Monitor(*job.log, "metric", Better::kLower), 3);
+    job.add<extensions::Snapshot>();
+    if (!from.empty()) job.trainer->resume(from);
+    EXPECT_EQ(job.trainer->run(), 0);
+    return job.trainer->iteration();
+  };
+  EXPECT_EQ(train({1, 2, 2}, ""), 3);
+  EXPECT_EQ(train({1, 2, 2, 2, 0, 0, 0}, "auto"), 4);
+  EXPECT_EQ(train({1, 2, 2, 2, 0, 0, 0}, "auto"), 4);
+}
+
+TEST(TrainerStop, EndsAfterTheIteration) {
+  const TestFolder folder(world());
+  ToyJob job(world(), {.trainer = {.epochs = 5, .out = folder.path()}});
+  job.trainer->extend("stop", {3, "iteration"}, [](Trainer& trainer) { trainer.stop("it is enough"); });
+  EXPECT_EQ(job.trainer->run(), 0);
+  EXPECT_EQ(job.trainer->iteration(), 3);
+  EXPECT_EQ(job.trainer->run(), 0);  // again
+  EXPECT_EQ(job.trainer->iteration(), 6);
+}
+
+TEST(PlateauTest, LowersTheRateAndContinuesAfterAResume) {
+  const TestFolder folder(world());
+  const auto train = [&](std::vector<double> values, const std::string& from) {
+    MetricJob job(folder, std::move(values));
+    auto& plateau = job.add<extensions::Plateau>(Monitor(*job.log, "metric", Better::kLower),
+                                                 extensions::PlateauOptions{.factor = 0.5, .patience = 2});
+    job.trainer->extend(std::make_unique<extensions::LearningRate>(plateau.schedule(constant_schedule(8))));
+    job.add<extensions::Snapshot>();
+    std::vector<double> rates;
+    job.trainer->extend("watch", MetricJob::kEach, [&](Trainer&) { rates.push_back(job.rate()); });
+    if (!from.empty()) job.trainer->resume(from);
+    EXPECT_EQ(job.trainer->run(), 0);
+    return rates;
+  };
+  const std::vector<double> values = {5, 6, 6, 4, 4, 4, 4, 4};
+  const auto whole = train(values, "");
+  EXPECT_THAT(whole, ElementsAre(8, 8, 8, 4, 4, 4, 2, 2));  // those that the iterations used
+  EXPECT_THAT(train(values, (folder.path() / "snapshot_iter_6").string()), ElementsAre(2, 2));
+  MetricJob job(folder, {1});
+  EXPECT_THROW(extensions::Plateau(Monitor(*job.log, "metric", Better::kLower), {.factor = 1}), UsageError);
+}
+
+TEST(BestSnapshotTest, HoldsTheBestReport) {
+  const TestFolder folder(world());
+  MetricJob job(folder, {3, 1, 2, std::nan(""), 1});
+  job.add<extensions::BestSnapshot>(Monitor(*job.log, "metric", Better::kLower));
+  job.add<extensions::Snapshot>(std::size_t{1});
+  at::Tensor at_best;
+  job.trainer->extend("watch", MetricJob::kEach, [&](Trainer& trainer) {
+    if (trainer.iteration() == 2) at_best = job.weights();
+  });
+  EXPECT_EQ(job.trainer->run(), 0);
+  MetricJob next(folder, {0, 0, 0, 4, 2});
+  next.add<extensions::BestSnapshot>(Monitor(*next.log, "metric", Better::kLower));
+  EXPECT_TRUE(next.trainer->resume((folder.path() / "snapshot_best").string()));
+  EXPECT_EQ(next.trainer->iteration(), 2);
+  EXPECT_TRUE(next.weights().equal(at_best));
+  EXPECT_EQ(next.trainer->run(), 0);  // 0 is better
+  MetricJob last(folder, {0, 0, 0, 0, 0});
+  EXPECT_TRUE(last.trainer->resume((folder.path() / "snapshot_best").string()));
+  EXPECT_EQ(last.trainer->iteration(), 3);
+}
+
+class WeightAverageTest : public testing::Test {
+ protected:
+  TestFolder folder_{world()};
+  toy::ToyOptions options_ = {.sgd = true, .trainer = {.iterations = 6, .out = folder_.path()}};
+};
+
+/// What the extension computes, by hand.
+struct Average {
+  at::Tensor value;
+  int updates = 0;
+  void add(const at::Tensor& weights, double decay) {
+    ++updates;
+    const double d = std::min(decay, (1.0 + updates) / (10.0 + updates));
+    value = value * d + weights * (1 - d);
+  }
+};
+
+TEST_F(WeightAverageTest, FollowsTheWeightsAndIsEvaluated) {
+  ToyJob job(world(), options_);
+  Average expected{job.weights().clone()};
+  auto& average = job.trainer->extend(std::make_unique<extensions::WeightAverage>(0.3));
+  job.trainer->extend("by hand", {1, "iteration"}, [&](Trainer&) { expected.add(job.weights(), 0.3); });
+  struct Look final : Evaluator {
+    explicit Look(ToyJob& j) : job(j) {}
+    Summary evaluate_local() override {
+      seen = job.weights();
+      return {};
+    }
+    ToyJob& job;
+    at::Tensor seen;
+  };
+  auto look = std::make_unique<Look>(job);
+  const Look& looked = *look;
+  job.trainer->extend(
+      std::make_unique<extensions::Validation>(extensions::create_averaged_evaluator(std::move(look), average)),
+      {.trigger = Interval(6, "iteration")});
+  EXPECT_EQ(job.trainer->run(), 0);
+  EXPECT_TRUE(torch::allclose(looked.seen, expected.value, 1e-5, 1e-6)) << looked.seen - expected.value;
+  EXPECT_FALSE(torch::allclose(job.weights(), expected.value, 1e-5, 1e-6)) << "the weights have returned";
+  {
+    const extensions::AveragedWeights averaged(average);
+    EXPECT_TRUE(job.weights().equal(looked.seen));
+  }
+  EXPECT_TRUE(same_on_all(toy::bytes_of({looked.seen})));
+}
+
+TEST_F(WeightAverageTest, IsSavedResumedAndLoaded) {
+  const auto train = [&](std::int64_t iterations, bool resume) {
+    options_.trainer.iterations = iterations;
+    ToyJob job(world(), options_);
+    auto& average = job.trainer->extend(std::make_unique<extensions::WeightAverage>(0.9));
+    job.trainer->extend(std::make_unique<extensions::Snapshot>(), {.trigger = Interval(4, "iteration")});
+    EXPECT_EQ(job.trainer->resume("auto"), resume);
+    EXPECT_EQ(job.trainer->run(), 0);
+    const extensions::AveragedWeights averaged(average);
+    return job.weights();
+  };
+  const at::Tensor at_four = train(4, false);
+  const at::Tensor resumed = train(7, true);
+  ToyJob fresh(world(), options_);
+  load_model(folder_.path() / "snapshot_iter_4", *fresh.model, *world());
+  EXPECT_TRUE(fresh.weights().equal(at_four));
+  if (world()->rank() == 0) std::filesystem::remove(folder_.path() / "snapshot_iter_4");
+  world()->barrier();
+  EXPECT_TRUE(train(7, false).equal(resumed));
+}
+
+TEST_F(WeightAverageTest, ExcludesLocalSteps) {
+  EXPECT_THROW(extensions::WeightAverage(1), UsageError);
+  options_.optimizer.local_steps = 2;
+  ToyJob job(world(), options_);
+  job.trainer->extend(std::make_unique<extensions::WeightAverage>(0.9));
+  EXPECT_THROW(static_cast<void>(job.trainer->run()), UsageError);
+}
+
+TEST(LearningRateOfGroups, KeepsTheProportionOfTheGroups) {
+  const TestFolder folder(world());
+  const auto model = std::make_shared<toy::ToyNet>(false);
+  const auto trainer_of = [&](std::int64_t iterations) {
+    std::vector<torch::optim::OptimizerParamGroup> groups;
+    groups.emplace_back(model->first->parameters(), std::make_unique<torch::optim::SGDOptions>(0.5));
+    groups.emplace_back(model->second->parameters(), std::make_unique<torch::optim::SGDOptions>(0.05));
+    auto trainer = std::make_unique<Trainer>(
+        world(),
+        create_multi_node_optimizer(
+            std::make_unique<torch::optim::SGD>(std::move(groups), torch::optim::SGDOptions(0.5)), world()),
+        std::make_shared<toy::ToyIterator>(50, 4, *world()), model,
+        [&](const Batch& batch, Summary&) { return model->forward(batch.data).pow(2).sum(); },
+        TrainerOptions{.iterations = iterations, .out = folder.path()});
+    trainer->extend(
+        std::make_unique<extensions::LearningRate>([](std::int64_t iteration) { return iteration == 4 ? 0 : 1e-3; }));
+    return trainer;
+  };
+  const auto rates = [](Trainer& trainer) {
+    auto& groups = trainer.optimizer().param_groups();
+    return std::pair{groups[0].options().get_lr(), groups[1].options().get_lr()};
+  };
+  const auto first = trainer_of(4);  // to a rate of 0, from which no proportion can be told
+  EXPECT_EQ(first->run(), 0);
+  EXPECT_EQ(rates(*first), std::pair(0.0, 0.0));
+  first->save(folder.path() / "snapshot_iter_4");
+  const auto second = trainer_of(6);
+  EXPECT_TRUE(second->resume("auto"));
+  EXPECT_EQ(second->run(), 0);
+  EXPECT_DOUBLE_EQ(rates(*second).first, 1e-3);
+  EXPECT_DOUBLE_EQ(rates(*second).second, 1e-4);
+}
+
+}  // namespace
+}  // namespace mn
