@@ -82,8 +82,12 @@ class FieldRanks : public testing::Test {
       expected.push_back(static_cast<double>(field.dtype == DType::kBool ? small % 2 : small));
     }
     EXPECT_EQ(found, expected) << field.name << " of sample " << number;
-    if (field.num_classes > 0) EXPECT_EQ(values.scalar_type(), torch::kLong);
-    if (!field.shape.empty() && !varies) EXPECT_EQ(own.sizes(), at::IntArrayRef(field.shape));
+    if (field.num_classes > 0) {
+      EXPECT_EQ(values.scalar_type(), torch::kLong);
+    }
+    if (!field.shape.empty() && !varies) {
+      EXPECT_EQ(own.sizes(), at::IntArrayRef(field.shape));
+    }
   }
 
   /// An epoch on all ranks has each sample once, whole. `numbers`: of this part's samples, if batches count there.

@@ -10,6 +10,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/data/shard_content.hpp>
 #include <mn/data/shard_dataset.hpp>
 
 #include "data/inspect.hpp"

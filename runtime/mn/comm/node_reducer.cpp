@@ -148,7 +148,7 @@ NodeReducer::NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes b
       ranks_(topology.intra_size),
       many_nodes_(topology.inter_size > 1),
       may_spin_(has_cpu_for_each_rank(node_.get())),
-      exchange_(comm, topology, between, count_limit, many_nodes_ ? SliceExchange::kNodePieceBytes : kNodePieceBytes),
+      exchange_(comm, topology, between, count_limit, many_nodes_ ? SliceExchange::kPieceBytes : kNodePieceBytes),
       allocations_(std::make_shared<Allocations>()) {
   segments_.emplace(node_.get(), sizeof(Control) + 2 * kSmallBytes + exchange_.piece_bytes());
   std::vector<SharedCounter*> arrivals;
