@@ -128,7 +128,8 @@ int train(mn::Job& job, int argc, char** argv) {
   auto accuracy = std::make_unique<mn::jobs::TrainAccuracy>(period);
   auto samples = std::make_unique<mn::jobs::SampleLog>();
   const auto compute_loss = make_loss(options, *model, comm->device(), *accuracy, *samples);
-  mn::Trainer trainer(comm, optimizer, data.train_batches, model, compute_loss, mn::jobs::trainer_options(options, how));
+  mn::Trainer trainer(comm, optimizer, data.train_batches, model, compute_loss,
+                      mn::jobs::trainer_options(options, how));
   mn::jobs::write_config(declared, options.out, *comm);
   trainer.extend(std::move(accuracy));
   if (options.log_samples) trainer.extend(std::move(samples));
