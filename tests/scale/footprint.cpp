@@ -115,7 +115,7 @@ double mib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); 
 data::ShardTable table_of(const Case& data) {
   const bool is_fixed = data.kind == FieldKind::kFixed;
   const auto shape = is_fixed ? std::vector{data.sample_bytes} : std::vector<std::int64_t>();
-  const SampleSpec spec = labeled({.kind = data.kind, .shape = shape});
+  const SampleSpec spec = labeled({.kind = data.kind, .shape = shape}, 1000);
   std::vector<data::ShardInfo> shards(data.shards);
   for (std::int64_t i = 0; i < data.shards; ++i) {
     char name[64];
