@@ -67,7 +67,7 @@ json agree(const Dataset* dataset, Communicator& comm, int root) {
       return {{"samples", dataset->size()},
               {"fingerprint", dataset->fingerprint()},
               {"spec", table.empty() ? spec : json()},
-              {"format", dataset->format()},
+              {"format", kShardsFormat},
               {"table", json::binary({table.begin(), table.end()})}};
     });
   }
