@@ -26,7 +26,7 @@ void gather(const SampleSpec& spec, std::int64_t n, const Locate& locate, RawSam
     if (varies) column.bytes.resize(column.offsets.back());
     for (std::int64_t k = 0; k < n; ++k) {
       const auto from = source(k);
-      std::byte* to = column.bytes.data() + (varies ? column.offsets[0] : k * column.sample_bytes);
+      std::byte* to = column.bytes.data() + (varies ? column.offsets[k] : k * column.sample_bytes);
       if (!from.empty()) std::memcpy(to, from.data(), from.size());
     }
   }

@@ -67,7 +67,7 @@ json agree(const Dataset* dataset, Communicator& comm, int root) {
       return {{"samples", dataset->size()},
               {"fingerprint", dataset->fingerprint()},
               {"spec", table.empty() ? spec : json()},
-              {"format", kShardsFormat},
+              {"format", dataset->format()},
               {"table", json::binary({table.begin(), table.end()})}};
     });
   }
