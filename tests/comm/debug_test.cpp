@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/core/half.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/half.hpp>
 
 namespace mn {
 namespace {

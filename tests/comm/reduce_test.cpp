@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include <mn/core/half_conversion.hpp>
 #include <mn/comm/reduce.hpp>
+#include <mn/core/half_conversion.hpp>
 
 #include "tests/comm/values.hpp"
 

@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include <mn/core/half.hpp>
 #include <mn/core/buffer.hpp>
+#include <mn/core/half.hpp>
 
 namespace mn::testing {
 

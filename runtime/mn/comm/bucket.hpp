@@ -18,8 +18,8 @@ struct Bucket {
 /// Cuts messages of these sizes, in order, into buckets of at least `bucket_bytes` (the last may be smaller). The first
 /// takes `first_bytes` only, so that communication starts early (Li et al. 2020, PyTorch Distributed,
 /// arXiv:2006.15704).
-[[nodiscard]] inline std::vector<Bucket> plan_buckets(std::span<const std::size_t> message_bytes, std::size_t bucket_bytes,
-                                 std::size_t first_bytes) {
+[[nodiscard]] inline std::vector<Bucket> plan_buckets(std::span<const std::size_t> message_bytes,
+                                                      std::size_t bucket_bytes, std::size_t first_bytes) {
   std::vector<Bucket> buckets;
   Bucket open;
   for (std::size_t i = 0; i < message_bytes.size(); ++i) {

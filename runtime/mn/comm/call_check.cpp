@@ -4,9 +4,9 @@
 
 #include <mn/comm/call_check.hpp>
 #include <mn/comm/host_stage.hpp>
-#include <mn/core/half.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/core/environment.hpp>
+#include <mn/core/half.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {

@@ -38,11 +38,11 @@ class Dummy final : public Communicator {
   GradientPacker packer_;
 };
 
-/// ChainerMN's hierarchical, two_dimensional and single_node on CPUs, whose ranks share their node's memory. hierarchical:
-/// each node's first rank sums the node's gradients, then sums with the first ranks of the other nodes, and hands the
-/// result to its node: one connection for each node. two_dimensional: reduce-scatter within each node, allreduce of each
-/// slice between the ranks that hold it, allgather within each node: all ranks use the network at once. single_node: one
-/// node, or UsageError.
+/// ChainerMN's hierarchical, two_dimensional and single_node on CPUs, whose ranks share their node's memory.
+/// hierarchical: each node's first rank sums the node's gradients, then sums with the first ranks of the other nodes,
+/// and hands the result to its node: one connection for each node. two_dimensional: reduce-scatter within each node,
+/// allreduce of each slice between the ranks that hold it, allgather within each node: all ranks use the network at
+/// once. single_node: one node, or UsageError.
 ///
 /// Reduces within a node through shared memory, between nodes over MPI (NodeReducer). Gradients in memory from
 /// allocate() are reduced without a copy. The three backends differ in who talks to the other nodes.

@@ -25,9 +25,9 @@
 #include <array>
 #include <optional>
 
-#include <mn/comm/host_stage.hpp>
 #include <mn/comm/device_collectives.hpp>
 #include <mn/comm/device_packer.hpp>
+#include <mn/comm/host_stage.hpp>
 #include <mn/comm/mpi_backends.hpp>
 #include <mn/comm/nccl.hpp>
 #include <mn/comm/ordered_reducer.hpp>

@@ -19,8 +19,8 @@
 #include <span>
 #include <type_traits>
 
-#include <mn/core/half.hpp>
 #include <mn/core/buffer.hpp>
+#include <mn/core/half.hpp>
 
 namespace mn {
 

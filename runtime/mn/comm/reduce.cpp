@@ -3,9 +3,9 @@
 #include <memory>
 #include <type_traits>
 
+#include <mn/comm/reduce.hpp>
 #include <mn/core/half.hpp>
 #include <mn/core/half_conversion.hpp>
-#include <mn/comm/reduce.hpp>
 
 // One binary serves every x86-64: the loader picks the widest version that the CPU has (set by CMake where it works).
 #ifdef MN_TARGET_CLONES

@@ -48,8 +48,7 @@ void step_group(Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, 
 
 template <class Options, class State, class Kernel>
 at::Tensor step_all(Optimizer& optimizer, const Optimizer::LossClosure& closure, const Kernel& kernel) {
-  return step_groups(optimizer, closure,
-                     [&](auto& group) { step_group<Options, State>(optimizer, group, kernel); });
+  return step_groups(optimizer, closure, [&](auto& group) { step_group<Options, State>(optimizer, group, kernel); });
 }
 
 }  // namespace

@@ -10,7 +10,8 @@
 
 namespace mn {
 
-/// Calls the closure, if there is one, then step_group(group) for each group without gradients. Returns the closure's loss.
+/// Calls the closure, if there is one, then step_group(group) for each group without gradients. Returns the closure's
+/// loss.
 template <class StepGroup>
 at::Tensor step_groups(torch::optim::Optimizer& optimizer, const torch::optim::Optimizer::LossClosure& closure,
                        const StepGroup& step_group) {
@@ -24,7 +25,8 @@ at::Tensor step_groups(torch::optim::Optimizer& optimizer, const torch::optim::O
   return loss;
 }
 
-/// A parameter's moments, made as torch::optim::Adam or AdamW makes them, so that checkpoints of one load into the other.
+/// A parameter's moments, made as torch::optim::Adam or AdamW makes them, so that checkpoints of one load into the
+/// other.
 template <class State>
 State& adam_state(torch::optim::Optimizer& optimizer, const at::Tensor& parameter, bool amsgrad) {
   auto& slot = optimizer.state()[parameter.unsafeGetTensorImpl()];
