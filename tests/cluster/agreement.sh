@@ -100,6 +100,7 @@ done
 command -v mpiexec.hydra >/dev/null && command -v mpicc.mpich >/dev/null || exit 0
 cat >crash.c <<'CRASH'
 #include <mpi.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -110,22 +111,27 @@ int main(int argc, char** argv) {
   MPI_Barrier(MPI_COMM_WORLD);  // before, an error of MPI would end the others
   if (rank == 1 && strcmp(argv[argc - 1], "killed") == 0) raise(SIGKILL);
   if (rank == 1) _exit(3);
-  sleep(300);
-  return MPI_Finalize();
+  sleep(15);
+  char name[] = "stays.0";
+  name[6] += rank;
+  creat(name, 0644);
+  _exit(4);
 }
 CRASH
 mpicc.mpich -o crash crash.c
 # hydra COMMAND…: $ranks ranks on $hosts
 hydra() { "${on_vn1[@]}" timeout -k 5 90 mpiexec.hydra -n "$ranks" -hosts "$hosts" "$@"; }
-# Without mnlaunch as well: Hydra itself tells its other nodes of a signal, but not of a rank that leaves with a status.
-for crash in 'vn1:2 exits' 'vn1:2 killed' 'vn1:2,vn2:2 killed'; do
+# Without mnlaunch as well: Hydra ends the ranks of that node, and tells its other nodes if it was a signal.
+for crash in 'vn1:2 exits' 'vn1:2 killed' 'vn1:2,vn2:2 exits' 'vn1:2,vn2:2 killed'; do
   read -r hosts how <<<"$crash"
   ranks=$((2 * $(tr , '\n' <<<"$hosts" | wc -l)))
   for launcher in '' "$mnlaunch"; do
     echo "Hydra, $hosts, ${launcher:+mnlaunch, }rank 1 $how without MPI_Finalize"
+    rm -f stays.*
     status=0
     hydra ${launcher:+"$launcher"} ./crash "$how" >out 2>err || status=$?
     [ $status != 0 ] && [ $status != 124 ] && ! grep '^mnlaunch' err || fail "status $status: $(cat out err)"
+    [ ! -e stays.0 ] || fail "rank 0 stays: $(cat out err)"
   done
 done
 for hosts in vn1:2 vn1:2,vn2:2; do
