@@ -4,9 +4,10 @@
 namespace mn::launcher {
 
 /// Leaves a process behind that passes on what this one, and what it becomes, and the PMI server at `fd` say to each
-/// other. If the program ends without a word, it did not use PMI, and the process tells the server that it has finalized.
-/// If it spoke, it has finalized by itself, or crashed before it could, and the server sees the end of the connection as
-/// without mnlaunch. False where the kernel has no way to wait for a process that is not a child (before Linux 5.3).
+/// other. If the program ends without a word, it did not use PMI, and the process tells the server that it has
+/// finalized. If it spoke, it has finalized by itself, or crashed before it could, and the server sees the end of the
+/// connection as without mnlaunch. False where the kernel has no way to wait for a process that is not a child (before
+/// Linux 5.3).
 bool leave_pmi_finalizer(int fd);
 
 /// Whether leave_pmi_finalizer() can.
