@@ -1,7 +1,6 @@
 #include "place/pmi_finalizer.hpp"
 
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 
 #include <fcntl.h>
@@ -17,35 +16,52 @@ namespace mn::launcher {
 namespace {
 
 constexpr int kServer = 0;   // descriptors of the process that stays
-constexpr int kProgram = 1;  // readable once the program has ended
+constexpr int kProgram = 1;  // the other end of what the program has in the server's place
+constexpr int kEnd = 2;      // readable once the program has ended
 
 int descriptor_of_this_process() { return static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)); }
 
-/// From now on the kernel notes in a pending SIGIO that something came on the socket, whoever reads it.
-void watch_answers() {
-  sigset_t io;
-  sigemptyset(&io);
-  sigaddset(&io, SIGIO);
-  sigprocmask(SIG_BLOCK, &io, nullptr);
-  fcntl(kServer, F_SETOWN, getpid());
-  fcntl(kServer, F_SETFL, fcntl(kServer, F_GETFL) | O_ASYNC);
+bool send_all(int fd, const char* bytes, std::size_t size) {
+  while (size > 0) {
+    const ssize_t sent = send(fd, bytes, size, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    bytes += sent;
+    size -= static_cast<std::size_t>(sent);
+  }
+  return true;
 }
 
-bool has_come(int signal) {
-  sigset_t pending;
-  return sigpending(&pending) == 0 && sigismember(&pending, signal) == 1;
+/// False at the end of what `from` sends, and where nobody takes it.
+bool pass_on(int from, int to) {
+  char bytes[4096];
+  const ssize_t size = recv(from, bytes, sizeof bytes, 0);
+  if (size < 0 && errno == EINTR) return true;
+  return size > 0 && send_all(to, bytes, static_cast<std::size_t>(size));
 }
 
-/// True if the program ended; false if the server has closed the connection, after the program's own finalize.
-bool outlives_server_connection() {
+/// Passes on what the program and the server say. True once the program has ended without a word; false if it spoke, by
+/// itself or by a second mnlaunch, and is gone, or if the server is.
+bool program_was_silent() {
+  pollfd server{kServer, POLLIN, 0}, program{kProgram, POLLIN, 0}, end{kEnd, POLLIN, 0};
+  bool has_spoken = false;
   while (true) {
-    pollfd entries[] = {{kProgram, POLLIN, 0}, {kServer, 0, 0}};
-    if (poll(entries, 2, -1) < 0) {
+    pollfd entries[] = {server, program, end};  // poll() passes over descriptors below 0
+    if (poll(entries, 3, -1) < 0) {
       if (errno == EINTR) continue;
       return false;
     }
-    if ((entries[1].revents & (POLLHUP | POLLERR)) != 0) return false;
-    if (entries[0].revents != 0) return true;
+    if (entries[1].revents != 0) {
+      const bool passed = pass_on(kProgram, kServer);
+      has_spoken = has_spoken || passed;
+      if (!passed && has_spoken) return false;
+      if (!passed) program.fd = -1;  // a program that closes what it does not know
+    } else if (entries[0].revents != 0) {
+      if (!pass_on(kServer, kProgram)) return false;
+    } else if (entries[2].revents != 0) {
+      if (!has_spoken) return true;
+      end.fd = -1;  // whoever still has the connection may speak on
+    }
   }
 }
 
@@ -60,18 +76,18 @@ void finalize() {
 
 /// Others wait for the end of this process's output, and one for the sign that it is ready.
 void close_all_others() {
-  constexpr unsigned kFirst = 2;
+  constexpr unsigned kFirst = 3;
   if (close_range(kFirst, ~0U, 0) == 0) return;
   for (int fd = kFirst; fd < 1024; ++fd) close(fd);  // before Linux 5.9
 }
 
-[[noreturn]] void stay(int fd, int program) {
+[[noreturn]] void stay(int server, int program, int end) {
   setsid();
-  dup2(fd, kServer);
+  dup2(server, kServer);
   dup2(program, kProgram);
-  watch_answers();
+  dup2(end, kEnd);
   close_all_others();
-  if (outlives_server_connection() && !has_come(SIGIO)) finalize();
+  if (program_was_silent()) finalize();
   _exit(0);
 }
 
@@ -86,19 +102,23 @@ bool can_leave_pmi_finalizer() { return static_cast<bool>(Fd(descriptor_of_this_
 
 bool leave_pmi_finalizer(int fd) {
   const Fd self(descriptor_of_this_process());
-  int ends[2];
-  if (!self || pipe2(ends, O_CLOEXEC) != 0) return false;
-  const Fd is_ready(ends[0]);
-  Fd stays(ends[1]);
+  int pipe_ends[2];
+  int pair[2];
+  if (!self || pipe2(pipe_ends, O_CLOEXEC) != 0) return false;
+  const Fd is_ready(pipe_ends[0]);
+  Fd stays(pipe_ends[1]);
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return false;
+  const Fd near(pair[0]);
+  const Fd far(pair[1]);
   const pid_t child = fork();
   if (child == 0) {
     if (fork() != 0) _exit(0);  // a grandchild: the program must not find a child that it did not start
-    stay(fd, self.get());
+    stay(fd, near.get(), self.get());
   }
   stays.reset();
   if (child < 0 || waitpid(child, nullptr, 0) != child) return false;
-  wait_for_end_of(is_ready.get());  // the program must not speak before somebody listens
-  return true;
+  wait_for_end_of(is_ready.get());  // the server's connection is open there before it closes here
+  return dup2(far.get(), fd) == fd;
 }
 
 }  // namespace mn::launcher

@@ -5,6 +5,7 @@ export NODES=3
 if [ ! -e /run/mn-cluster ]; then
   two_nodes=$(dirname "${BASH_SOURCE[0]}")/two_nodes
   "$two_nodes" possible || exit 77
+  MN_BUILD_DIR=${MN_BUILD_DIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)/build}
   ln -sfn "$MN_BUILD_DIR" "$MN_BUILD_DIR/tests/a build"
   export MN_BUILD_DIR="$MN_BUILD_DIR/tests/a build"
   trap '"$two_nodes" down' EXIT
