@@ -1,5 +1,5 @@
 # Every third-party library that mn's targets link, as imported targets. Read by the tree and by the installed package.
-# MN_HAVE_TORCH, MN_HAVE_CUDA and MN_HAVE_NCCL say what there is.
+# MN_HAVE_TORCH, MN_HAVE_CUDA, MN_HAVE_NCCL, MN_HAVE_WEBP and MN_HAVE_TIFF say what there is.
 if(CMAKE_FIND_PACKAGE_NAME STREQUAL "mn")
   # In the package it is find_package(mn) that must say what is missing.
   include(CMakeFindDependencyMacro)
@@ -29,12 +29,17 @@ endif()
 unset(Boost_USE_STATIC_LIBS)
 
 # A library without a CMake package: mn_find_library(hwloc hwloc.h hwloc) → imported target mn_hwloc. The first of several
-# names counts.
+# names counts. With OPTIONAL last there is no such target where the library is absent.
 function(mn_find_library name header)
-  find_path(MN_${name}_INCLUDE ${header} REQUIRED)
-  find_library(MN_${name}_LIBRARY NAMES ${ARGN} REQUIRED)
+  set(names ${ARGN})
+  if(NOT "OPTIONAL" IN_LIST names)
+    set(required REQUIRED)
+  endif()
+  list(REMOVE_ITEM names OPTIONAL)
+  find_path(MN_${name}_INCLUDE ${header} ${required})
+  find_library(MN_${name}_LIBRARY NAMES ${names} ${required})
   mark_as_advanced(MN_${name}_INCLUDE MN_${name}_LIBRARY)
-  if(NOT TARGET mn_${name})
+  if(MN_${name}_INCLUDE AND MN_${name}_LIBRARY AND NOT TARGET mn_${name})
     add_library(mn_${name} INTERFACE IMPORTED GLOBAL)
     target_include_directories(mn_${name} SYSTEM INTERFACE ${MN_${name}_INCLUDE})
     target_link_libraries(mn_${name} INTERFACE ${MN_${name}_LIBRARY})
@@ -49,6 +54,28 @@ mn_find_library(turbojpeg turbojpeg.h turbojpeg)
 if(NOT CMAKE_FIND_PACKAGE_NAME)  # mnlaunch's alone
   mn_find_library(sodium sodium.h libsodium.a sodium)
 endif()
+
+# Decoders that mn can do without: -DMN_WEBP=ON or OFF, else if the library is there. The installed package has what the
+# build had.
+function(mn_find_decoder name header library version_header version_line)
+  string(TOUPPER ${name} upper)
+  set(MN_HAVE_${upper} OFF PARENT_SCOPE)
+  if("${MN_${upper}}" STREQUAL "OFF")
+    return()
+  endif()
+  mn_find_library(${name} ${header} ${library} OPTIONAL)
+  if(TARGET mn_${name} AND EXISTS "${MN_${name}_INCLUDE}/${version_header}")
+    file(STRINGS "${MN_${name}_INCLUDE}/${version_header}" found REGEX "${version_line}")
+  endif()
+  if(found)
+    set(MN_HAVE_${upper} ON PARENT_SCOPE)
+  elseif("${MN_${upper}}" STREQUAL "ON")
+    message(FATAL_ERROR "mn with lib${name} was asked for, but it is not there or too old: install it (lib${name}-dev), or "
+                        "configure with -DMN_${upper}=OFF")
+  endif()
+endfunction()
+mn_find_decoder(webp webp/decode.h webp webp/decode.h "WebPDecoderConfig")
+mn_find_decoder(tiff tiffio.h tiff tiffio.h "TIFFOpenOptionsSetMaxSingleMemAlloc")  # since 4.5
 
 include(${CMAKE_CURRENT_LIST_DIR}/MnTorch.cmake)
 
@@ -70,5 +97,5 @@ endif()
 include(${CMAKE_CURRENT_LIST_DIR}/MnNccl.cmake)
 
 if(NOT CMAKE_FIND_PACKAGE_NAME)
-  message(STATUS "mn: libtorch ${MN_HAVE_TORCH} (${MN_TORCH_DIR}), CUDA ${MN_HAVE_CUDA}, NCCL ${MN_NCCL_VERSION}, MPI ${MPI_CXX_LIBRARIES}")
+  message(STATUS "mn: libtorch ${MN_HAVE_TORCH} (${MN_TORCH_DIR}), CUDA ${MN_HAVE_CUDA}, NCCL ${MN_NCCL_VERSION}, WebP ${MN_HAVE_WEBP}, TIFF ${MN_HAVE_TIFF}, MPI ${MPI_CXX_LIBRARIES}")
 endif()

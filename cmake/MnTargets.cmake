@@ -2,14 +2,15 @@
 
 # mn_add_library(core SOURCES a.cpp PUBLIC_HEADERS a.hpp LINKS … [TORCH]): static library mn_core, alias mn::core.
 # PUBLIC_HEADERS alone are installed and documented, and install.headers compiles each by itself; <mn/mn.hpp> includes
-# those that users name. TORCH links libtorch, APART goes to mn_unite.
+# those that users name. TORCH links libtorch, APART goes to mn_unite, OPTIMIZED to mn_optimize.
 function(mn_add_library name)
-  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;PUBLIC_HEADERS;LINKS;PRIVATE_LINKS;APART" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;PUBLIC_HEADERS;LINKS;PRIVATE_LINKS;APART;OPTIMIZED" ${ARGN})
   add_library(mn_${name} STATIC ${ARG_SOURCES})
   add_library(mn::${name} ALIAS mn_${name})
   set_target_properties(mn_${name} PROPERTIES EXPORT_NAME ${name} VERIFY_INTERFACE_HEADER_SETS ON)
   target_compile_features(mn_${name} PUBLIC cxx_std_20)
-  mn_unite(mn_${name} ${ARG_APART})
+  mn_unite(mn_${name} ${ARG_APART} ${ARG_OPTIMIZED})  # flags of a source count only where it is compiled alone
+  mn_optimize(${ARG_OPTIMIZED})
   target_sources(mn_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/runtime FILES ${ARG_PUBLIC_HEADERS})
   target_link_libraries(mn_${name} PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
   if(ARG_TORCH)
@@ -20,7 +21,7 @@ function(mn_add_library name)
   set_property(GLOBAL APPEND PROPERTY MN_PUBLIC_HEADERS ${headers})
 endfunction()
 
-# mn_optimize(sources…): hot loops, always at -O3 and, where the compiler can, for several generations of x86-64 at once.
+# mn_optimize([sources…]): hot loops, always at -O3 and, where the compiler can, for several generations of x86-64 at once.
 # Without fused multiply-add, so that every CPU computes the same bits. The choice of a generation at load time runs
 # before a sanitizer is set up, so sanitized builds do without.
 include(CheckCXXSourceCompiles)
@@ -28,6 +29,9 @@ check_cxx_source_compiles("
   template <class T> __attribute__((target_clones(\"avx512f\", \"avx2\", \"default\"))) void twice(T* x) { *x += *x; }
   int main() { float x = 1; twice(&x); return x == 2 ? 0 : 1; }" MN_COMPILER_CLONES_TARGETS)
 function(mn_optimize)
+  if(NOT ARGN)
+    return()
+  endif()
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O3;-ffp-contract=off")
   if(MN_COMPILER_CLONES_TARGETS AND NOT MN_SANITIZE)
     set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_DEFINITIONS MN_TARGET_CLONES)

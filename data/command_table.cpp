@@ -15,7 +15,8 @@ const std::vector<Command>& all_commands() {
        2,
        run_idx},
       {"images",
-       {{"SOURCE --out OUT", "JPEGs and PNGs, one folder for each class, or a file of lines \"path label\" → OUT"}},
+       {{"SOURCE --out OUT",
+         "JPEGs, PNGs, WebPs and TIFFs, one folder for each class, or a file of lines \"path label\" → OUT"}},
        1,
        1,
        run_images},
@@ -30,7 +31,11 @@ const std::vector<Command>& all_commands() {
       {"cifar", {{"DIR --out OUT", "CIFAR-10 or -100, binary version → OUT/train, OUT/val"}}, 1, 1, run_cifar},
       {"info", {{"DIR", "what a dataset holds"}}, 1, 1, run_info},
       {"verify", {{"DIR", "read all of it and compare checksums"}}, 1, 1, run_verify},
-      {"extract", {{"DIR N [--out FILE]", "sample N as stored (to FILE, else to standard output)"}}, 2, 2, run_extract},
+      {"extract",
+       {{"DIR N [--out FILE]", "a field of sample N as stored (to FILE, else to standard output)"}},
+       2,
+       2,
+       run_extract},
   };
   return kCommands;
 }
@@ -50,8 +55,8 @@ void add_image_options(Options& options, Settings& settings, const std::string& 
   options.add("resize", settings.resize,
               whose + "pixels of the short side: images with a longer one are resized and stored as JPEG; 0: none", 0,
               65500);
-  options.add("on-error", settings.on_error, "WHAT",
-              whose + "a file that is no valid JPEG or PNG ends it, or is left out", {"fail", "skip"});
+  options.add("on-error", settings.on_error, "WHAT", whose + "a file that is no valid image ends it, or is left out",
+              {"fail", "skip"});
   options.add("check", settings.check, "HOW", whose + "decode every image once, or read its header",
               {"decode", "header"});
 }
@@ -85,6 +90,10 @@ const std::vector<OptionRow>& option_rows() {
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add("x", settings.x, "NAME", whose + "the array of samples, the first index counts them");
          options.add("y", settings.y, "NAME", whose + "the array of labels");
+       }},
+      {{"extract"},
+       [](Options& options, Settings& settings, const std::string& whose) {
+         options.add("field", settings.field, "NAME", whose + "the field to write (the first one)");
        }},
   };
   return kRows;

@@ -81,7 +81,50 @@ int print_result(const ImageConversion& result) {
   return 0;
 }
 
+std::string array_text(const FieldSpec& field) {
+  std::string text = std::string(name_of(field.dtype)) + " {" + (field.kind == FieldKind::kVariable ? "any" : "");
+  for (const std::int64_t extent : field.shape) {
+    text += (text.back() == '{' ? "" : ", ") + std::to_string(extent);
+  }
+  return text + "}";
+}
+
+void print_names(const FieldSpec& field) {
+  for (std::size_t i = 0; i < field.class_names.size(); ++i) {
+    std::cout << "  " << i << " " << field.class_names[i] << "\n";
+  }
+}
+
+void print_two_fields(const ShardTable& table) {
+  const SampleSpec& spec = table.spec();
+  if (spec.is_fixed()) {
+    std::cout << "kind: fixed, " << array_text(spec[0]) << ", read in blocks of " << table.form().block_samples << "\n";
+  } else {
+    std::cout << "kind: encoded images\n";
+  }
+  std::cout << "classes: " << spec.num_classes() << "\n";
+  print_names(spec[1]);
+}
+
+void print_fields(const ShardTable& table) {
+  std::cout << "read in blocks of " << table.form().block_samples << "\nfields:\n";
+  for (const FieldSpec& field : table.spec().fields) {
+    std::cout << "  " << field.name << ": " << (field.kind == FieldKind::kEncoded ? "encoded" : array_text(field));
+    if (field.num_classes > 0) std::cout << ", " << field.num_classes << " classes";
+    std::cout << "\n";
+    print_names(field);
+  }
+}
+
 ShardTable table_of(const std::string& name) { return read_manifest(find_dataset(name)); }
+
+std::size_t field_of(const SampleSpec& spec, const std::string& name) {
+  try {
+    return spec.position(name);
+  } catch (const ArgumentError& error) {
+    throw UsageError(std::string("--field: ") + error.what());
+  }
+}
 
 }  // namespace
 
@@ -113,19 +156,13 @@ int run_tar(Arguments arguments, const Settings& settings) {
 
 int run_info(Arguments arguments, const Settings&) {
   const ShardTable table = table_of(arguments[0]);
-  const SampleSpec& spec = table.spec();
   print_summary(table);
-  std::cout << "split: " << table.split() << "\nkind: ";
-  if (spec.kind == SampleKind::kFixed) {
-    std::cout << "fixed, " << name_of(spec.dtype) << " {";
-    for (std::size_t i = 0; i < spec.shape.size(); ++i) std::cout << (i == 0 ? "" : ", ") << spec.shape[i];
-    std::cout << "}, read in blocks of " << table.block_samples() << "\n";
+  std::cout << "split: " << table.split() << "\n";
+  if (table.form().schema == ShardSchema::kTwoFields) {
+    print_two_fields(table);
   } else {
-    std::cout << "encoded images\n";
+    print_fields(table);
   }
-  std::cout << "classes: " << spec.num_classes << "\n";
-  for (std::size_t i = 0; i < spec.class_names.size(); ++i)
-    std::cout << "  " << i << " " << spec.class_names[i] << "\n";
   std::cout << "shards:\n";
   for (const ShardInfo& shard : table.shards()) {
     std::cout << "  " << shard.file << "  " << shard.num_samples << " samples  " << shard.bytes << " bytes  uuid "
@@ -153,7 +190,8 @@ int run_extract(Arguments arguments, const Settings& settings) {
   char* end = nullptr;
   const long long index = std::strtoll(arguments[1].c_str(), &end, 10);
   if (arguments[1].empty() || *end != '\0') throw UsageError("\"" + arguments[1] + "\" is not the number of a sample");
-  const auto sample = extract_sample(table, index);
+  const std::size_t field = settings.field.empty() ? 0 : field_of(table.spec(), settings.field);
+  const auto sample = extract_sample(table, index, field);
   const std::string_view bytes(reinterpret_cast<const char*>(sample.bytes.data()), sample.bytes.size());
   if (settings.out.empty()) {
     std::cout.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush();
@@ -161,7 +199,8 @@ int run_extract(Arguments arguments, const Settings& settings) {
   } else {
     write_file(settings.out, bytes);
   }
-  std::cerr << "sample " << index << ": " << bytes.size() << " bytes, label " << sample.label
+  std::cerr << "sample " << index << ": " << bytes.size() << " bytes"
+            << (sample.label < 0 ? " of " + table.spec()[field].name : ", label " + std::to_string(sample.label))
             << (sample.key.empty() ? "" : ", from " + sample.key) << "\n";
   return 0;
 }

@@ -19,6 +19,7 @@ struct Settings {
   std::int64_t resize = 0;
   std::string x = "x";
   std::string y = "y";
+  std::string field;
   std::int64_t threads = std::min<std::int64_t>(static_cast<std::int64_t>(cpu_count()), 16);  ///< each holds a shard
   std::int64_t seed = 0;
   bool shuffle = true;

@@ -26,6 +26,7 @@
 #include <sys/stat.h>
 
 #include <mn/core/error.hpp>
+#include <mn/data/classes.hpp>
 
 #include "data/conversion_folder.hpp"
 #include "data/output_folder.hpp"
@@ -48,6 +49,24 @@ ShardInfo from_sign(const json& sign, std::string file) {
   const std::uint64_t uuid[2] = {sign.at(3), sign.at(4)};
   std::memcpy(info.uuid.data(), uuid, sizeof uuid);
   return info;
+}
+
+/// Of a second field that is a class; −1 where it is none.
+std::int64_t largest_class(const SampleSpec& spec, const std::vector<RawColumn>& columns) {
+  return spec.num_classes() == 0 ? -1 : range_of(spec[1].dtype, columns[1].bytes).most;
+}
+
+/// The same of a shard.
+std::int64_t largest_label(const ShardReader& reader) {
+  std::int64_t most = -1;
+  if (!has_label(reader.header().spec)) return most;
+  for (std::int64_t i = 0; i < reader.size() && reader.is_small(1); ++i) most = std::max(most, label_of(reader, i));
+  for (std::int64_t block = 0; block < reader.num_blocks() && !reader.is_small(1); ++block) {
+    const auto labels = reader.load_block(1, block);
+    if (labels == nullptr) throw DataError(reader.damage(block * reader.block_samples()));
+    most = std::max(most, range_of(DType::kInt64, *labels).most);
+  }
+  return most;
 }
 
 /// The outputs of an opened conversion by the numbers of their shards.
@@ -115,9 +134,7 @@ class Part final : public ShardSink {
   }
 
   void write(std::size_t shard, const ShardContent& content) override {
-    std::int64_t most = -1;
-    for (const std::int32_t label : content.labels) most = std::max<std::int64_t>(most, label);
-    note(shard, write_shard(outputs_.path(shard), content), most);
+    note(shard, write_shard(outputs_.path(shard), content), largest_class(content.spec, content.samples.columns));
   }
 
   void advance(std::int64_t steps) override {
@@ -145,9 +162,7 @@ class Part final : public ShardSink {
       const ShardReader reader(open_shard(path), std::make_shared<IoCounters>());
       const Found found = conversion_.look_at(shard, reader);
       if (found != Found::kWhole) return found;
-      std::int64_t most = -1;
-      for (std::int64_t i = 0; i < reader.size(); ++i) most = std::max<std::int64_t>(most, reader.label(i));
-      note(shard, describe_shard(path), most);
+      note(shard, describe_shard(path), largest_label(reader));
     } catch (const DataError&) {  // truncated or damaged
       return Found::kUnusable;
     }
@@ -218,6 +233,17 @@ void publish(Conversion& conversion, const std::vector<ShardTable>& tables) {
 }
 
 }  // namespace
+
+bool has_label(const SampleSpec& spec) {
+  return spec.fields.size() == 2 && spec[1].name == "label" && spec[1].dtype == DType::kInt64 &&
+         spec[1].sample_bytes() == sizeof(std::int64_t);
+}
+
+std::int64_t label_of(const ShardReader& shard, std::int64_t sample) {
+  std::int64_t label = 0;
+  shard.copy_small(1, sample, reinterpret_cast<std::byte*>(&label));
+  return label;
+}
 
 json source_facts(const fs::path& file) {
   struct stat facts = {};

@@ -92,6 +92,11 @@ struct ConversionResult {
 /// already, or another conversion writes there), DataError and what the conversion throws.
 ConversionResult run_conversion(Conversion& conversion, const ConvertOptions& options);
 
+/// Whether the samples are data and a label, as labeled() describes them.
+[[nodiscard]] bool has_label(const SampleSpec& spec);
+/// The label of such a sample, where it is a small field: one of the shards of versions 1 and 2.
+[[nodiscard]] std::int64_t label_of(const ShardReader& shard, std::int64_t sample);
+
 /// A source file as request() tells it: path, size and time of change; null if it is absent.
 [[nodiscard]] nlohmann::json source_facts(const std::filesystem::path& file);
 

@@ -58,9 +58,7 @@ class CifarFiles final : public SampleSource {
  public:
   CifarFiles(const fs::path& folder, const std::vector<std::string>& files, const Variant& variant)
       : variant_(variant) {
-    spec_.shape = {3, 32, 32};
-    spec_.num_classes = variant.classes;
-    spec_.class_names = read_names(folder / variant.names, variant.classes);
+    spec_ = labeled({.shape = {3, 32, 32}}, variant.classes, read_names(folder / variant.names, variant.classes));
     const std::int64_t record = variant.record_bytes();
     for (const std::string& name : files) {
       File file(folder / name, File::Mode::kRead);
@@ -78,12 +76,12 @@ class CifarFiles final : public SampleSource {
   [[nodiscard]] const SampleSpec& spec() const override { return spec_; }
   [[nodiscard]] std::string name() const override { return files_.front().path().string(); }
 
-  void read(std::int64_t first, std::int64_t last, ByteBuffer& bytes,
-            std::vector<std::int64_t>& labels) const override {
+  void read(std::int64_t first, std::int64_t last, RawSamples& samples) const override {
+    samples.reset(spec_, 0);
     for (std::size_t i = 0; i < files_.size(); ++i) {
       const std::int64_t begin = std::max(first, firsts_[i]);
       const std::int64_t end = std::min(last, firsts_[i + 1]);
-      if (begin < end) read_records(files_[i], begin - firsts_[i], end - firsts_[i], bytes, labels);
+      if (begin < end) read_records(files_[i], begin - firsts_[i], end - firsts_[i], samples);
     }
   }
 
@@ -91,15 +89,13 @@ class CifarFiles final : public SampleSource {
   void check_labels() const {
     constexpr std::int64_t kAtOnce = 10000;
     for (std::int64_t first = 0; first < size(); first += kAtOnce) {
-      ByteBuffer bytes;
-      std::vector<std::int64_t> labels;
-      read(first, std::min(first + kAtOnce, size()), bytes, labels);
+      RawSamples samples;
+      read(first, std::min(first + kAtOnce, size()), samples);
     }
   }
 
  private:
-  void read_records(const File& file, std::int64_t first, std::int64_t last, ByteBuffer& bytes,
-                    std::vector<std::int64_t>& labels) const {
+  void read_records(const File& file, std::int64_t first, std::int64_t last, RawSamples& samples) const {
     const std::int64_t record = variant_.record_bytes();
     ByteBuffer records((last - first) * record);
     file.read_at(first * record, records);
@@ -110,8 +106,7 @@ class CifarFiles final : public SampleSource {
         throw DataError(file.path().string() + " is damaged: image " + std::to_string(i) + " has label " +
                         std::to_string(label));
       }
-      labels.push_back(label);
-      bytes.insert(bytes.end(), at, at + kImageBytes);
+      samples.add(spec_, {std::span(at, kImageBytes), std::span(&label, 1)});
     }
   }
 

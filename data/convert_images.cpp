@@ -39,11 +39,10 @@ void write_list(const fs::path& file, const ImageList& list) {
 SampleSpec read_spec(const fs::path& file) {
   const std::string what = file.string();
   const json list = parse_cbor(read_file(file), what);
-  SampleSpec spec;
-  spec.kind = SampleKind::kEncoded;
+  SampleSpec spec = labeled({.kind = FieldKind::kEncoded});
   read_json(what, [&] {
-    list.at("num_classes").get_to(spec.num_classes);
-    list.at("class_names").get_to(spec.class_names);
+    list.at("num_classes").get_to(spec.fields[1].num_classes);
+    list.at("class_names").get_to(spec.fields[1].class_names);
   });
   return spec;
 }
@@ -52,12 +51,12 @@ SampleSpec read_spec(const fs::path& file) {
 bool holds(const ShardReader& shard, const std::vector<std::string>& keys, const std::vector<ImageFile>& planned) {
   auto file = planned.begin();
   for (std::size_t i = 0; i < keys.size(); ++i, ++file) {
-    const std::int32_t label = shard.label(static_cast<std::int64_t>(i));
+    const std::int64_t label = label_of(shard, static_cast<std::int64_t>(i));
     const auto same = [&](const ImageFile& other) { return other.key == keys[i] && other.label == label; };
     file = std::find_if(file, planned.end(), same);
     if (file == planned.end()) return false;
   }
-  return shard.header().kind == SampleKind::kEncoded;
+  return shard.header().has_images();
 }
 
 class ImagesConversion final : public Conversion {
@@ -132,7 +131,7 @@ class ImagesConversion final : public Conversion {
 
   void check(const ShardTable& table) override {
     if (table.num_samples() > 0) return;
-    throw DataError("none of the " + std::to_string(plan_->size()) + " files is a usable JPEG or PNG");
+    throw DataError("none of the " + std::to_string(plan_->size()) + " files is a usable image");
   }
 
   /// Files that are in none of the shards; 0 if an earlier run wrote the manifest and only this one is left to say so.

@@ -27,7 +27,7 @@ struct ImageConversion {
   [[nodiscard]] const ShardTable& table() const { return conversion.tables.at(0); }
 };
 
-/// `source` is a folder with one folder of JPEGs and PNGs, perhaps in folders of their own, for each class (classes are
+/// `source` is a folder with one folder of images, perhaps in folders of their own, for each class (classes are
 /// numbered by name), or a list file with lines "path label", paths relative to it. The files are listed once; whatever
 /// resumes the conversion goes by that list. Processes share the work as run_conversion() says; labels, shards and
 /// bytes depend on the files, the seed, the shard size and resizing alone. Throws as run_conversion(), and DataError:

@@ -16,10 +16,7 @@ namespace fs = std::filesystem;
 
 DType stored_dtype(const NpyArray& array) {
   const std::string name = array.header().dtype();
-  for (int i = 0; i <= static_cast<int>(DType::kUInt64); ++i) {
-    const auto dtype = static_cast<DType>(i);
-    if (name_of(dtype) == name && can_store(dtype)) return dtype;
-  }
+  if (const auto dtype = dtype_named(name)) return *dtype;
   throw DataError(array.name() + " holds " + name + ", which shards do not: convert it with numpy's astype, e.g. to " +
                   (array.header().kind == 'f' ? "float32" : "uint8 or int32"));
 }
@@ -52,8 +49,7 @@ class NpySamples final : public SampleSource {
  public:
   NpySamples(NpyArray samples, NpyArray labels) : samples_(std::move(samples)), labels_(std::move(labels)) {
     const auto& shape = samples_.header().shape;
-    spec_.dtype = stored_dtype(samples_);
-    spec_.shape.assign(shape.begin() + 1, shape.end());
+    spec_ = labeled({.dtype = stored_dtype(samples_), .shape = {shape.begin() + 1, shape.end()}});
     if (samples_.header().row_elements() == 0) throw DataError(samples_.name() + " has samples without elements");
     if (static_cast<std::uint64_t>(spec_.sample_bytes()) > kSampleBytesLimit) {
       throw DataError(samples_.name() + " has samples of more than 1 GiB, which no shard holds");
@@ -72,18 +68,17 @@ class NpySamples final : public SampleSource {
   [[nodiscard]] const SampleSpec& spec() const override { return spec_; }
   [[nodiscard]] std::string name() const override { return labels_.name(); }
 
-  void read(std::int64_t first, std::int64_t last, ByteBuffer& bytes,
-            std::vector<std::int64_t>& labels) const override {
-    bytes.resize((last - first) * samples_.header().row_bytes());
+  void read(std::int64_t first, std::int64_t last, RawSamples& samples) const override {
+    ByteBuffer bytes((last - first) * samples_.header().row_bytes());
     samples_.read_rows(first, last, bytes);
-    labels = read_labels(first, last);
+    samples = labeled_samples(std::move(bytes), read_labels(first, last));
   }
 
   /// Reads all labels, so that one that does not fit is found before anything is written.
   void check_labels() const {
     constexpr std::int64_t kAtOnce = 1 << 16;
     for (std::int64_t first = 0; first < size(); first += kAtOnce) {
-      (void)stored_labels(read_labels(first, std::min(first + kAtOnce, size())), first, name());
+      mn::data::check_labels(read_labels(first, std::min(first + kAtOnce, size())), first, name());
     }
   }
 
@@ -154,7 +149,6 @@ ConversionResult convert_arrays(nlohmann::json request, const std::string& conve
   FixedConversion conversion({{.output = {options.out, options.split},
                                .request = std::move(request),
                                .attributes = {{"converter", converter}, {"source", source}},
-                               .count_classes = true,
                                .open = std::move(open)}},
                              options.shard_bytes);
   return run_conversion(conversion, options);

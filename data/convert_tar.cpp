@@ -91,7 +91,7 @@ class TarConversion final : public Conversion {
   }
 
   [[nodiscard]] Found look_at(std::size_t shard, const ShardReader& found) const override {
-    if (found.header().kind != SampleKind::kEncoded) return Found::kForeign;
+    if (!found.header().has_images()) return Found::kForeign;
     return options_.images.skip_bad || !fs::exists(note_of(shard)) ? Found::kWhole : Found::kUnusable;
   }
 
@@ -118,11 +118,8 @@ class TarConversion final : public Conversion {
   }
 
   [[nodiscard]] SampleSpec spec(std::size_t, std::int64_t most) const override {
-    SampleSpec spec;
-    spec.kind = SampleKind::kEncoded;
-    spec.class_names = class_names_;
-    spec.num_classes = class_names_.empty() ? most + 1 : static_cast<std::int64_t>(class_names_.size());
-    return spec;
+    const std::int64_t classes = class_names_.empty() ? most + 1 : static_cast<std::int64_t>(class_names_.size());
+    return labeled({.kind = FieldKind::kEncoded}, classes, class_names_);
   }
 
   void check(const ShardTable& table) override {

@@ -1,37 +1,27 @@
 #include "data/fixed_conversion.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
+#include <utility>
 
 #include <mn/core/error.hpp>
 
 #include "data/output_folder.hpp"
 
 namespace mn::data {
-std::vector<std::int32_t> stored_labels(const std::vector<std::int64_t>& labels, std::int64_t first,
-                                        const std::string& source) {
-  std::vector<std::int32_t> stored;
-  stored.reserve(labels.size());
-  for (const std::int64_t label : labels) {
-    if (label < 0 || label > std::numeric_limits<std::int32_t>::max()) {
-      throw DataError(source + ": sample " + std::to_string(first + static_cast<std::int64_t>(stored.size())) +
-                      " has label " + std::to_string(label) +
-                      "; shards hold labels from 0 to 2147483647 (int32): number the classes");
-    }
-    stored.push_back(static_cast<std::int32_t>(label));
+
+void check_labels(std::span<const std::int64_t> labels, std::int64_t first, const std::string& source) {
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] >= 0 && std::in_range<std::int32_t>(labels[i])) continue;
+    throw DataError(source + ": sample " + std::to_string(first + static_cast<std::int64_t>(i)) + " has label " +
+                    std::to_string(labels[i]) + "; classes are 0 to 2147483647 (int32): number them");
   }
-  return stored;
 }
 
-void DatasetSource::read(std::int64_t first, std::int64_t last, ByteBuffer& bytes,
-                         std::vector<std::int64_t>& labels) const {
+void DatasetSource::read(std::int64_t first, std::int64_t last, RawSamples& samples) const {
   std::vector<std::int64_t> indices(last - first);
   std::iota(indices.begin(), indices.end(), first);
-  RawSamples samples;
   dataset_->read(indices, samples);
-  bytes = std::move(samples.bytes);
-  labels = std::move(samples.labels);
 }
 
 FixedConversion::FixedConversion(std::vector<FixedSplit> splits, std::int64_t shard_bytes)
@@ -74,8 +64,7 @@ std::int64_t FixedConversion::steps(std::size_t unit) const { return pieces_[uni
 Found FixedConversion::look_at(std::size_t shard, const ShardReader& found) const {
   const Piece& piece = pieces_[shard];
   const SampleSpec& spec = sources_[piece.split]->spec();
-  const ShardHeader& header = found.header();
-  const bool same = header.kind == SampleKind::kFixed && header.dtype == spec.dtype && header.shape == spec.shape &&
+  const bool same = found.header().spec == without_classes(spec) && found.header().form == new_form(spec) &&
                     found.size() == piece.last - piece.first;
   return same ? Found::kWhole : Found::kForeign;
 }
@@ -84,12 +73,11 @@ void FixedConversion::convert(std::size_t unit, ShardSink& sink) {
   const Piece& piece = pieces_[unit];
   if (sink.wants(unit)) {
     const SampleSource& source = *sources_[piece.split];
-    ShardContent content;
-    content.dtype = source.spec().dtype;
-    content.shape = source.spec().shape;
-    std::vector<std::int64_t> labels;
-    source.read(piece.first, piece.last, content.bytes, labels);
-    content.labels = stored_labels(labels, piece.first, source.name());
+    ShardContent content(source.spec());
+    source.read(piece.first, piece.last, content.samples);
+    if (has_label(content.spec) && content.spec.num_classes() != 0) {
+      check_labels(content.samples.columns[1].values<std::int64_t>(), piece.first, source.name());
+    }
     content.attributes = splits_[piece.split].attributes;
     content.attributes["split"] = outputs_[piece.split].split;
     sink.write(unit, content);
@@ -99,7 +87,7 @@ void FixedConversion::convert(std::size_t unit, ShardSink& sink) {
 
 SampleSpec FixedConversion::spec(std::size_t output, std::int64_t most) const {
   SampleSpec spec = sources_[output]->spec();
-  if (splits_[output].count_classes) spec.num_classes = most + 1;
+  if (spec.num_classes() == kCountClasses) spec.fields[1].num_classes = most + 1;
   return spec;
 }
 

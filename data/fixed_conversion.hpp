@@ -1,20 +1,19 @@
-/// Samples of one shape → shards.
+/// Samples of fixed fields → shards.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
-
-#include <mn/core/uninitialized.hpp>
 
 #include "data/conversion.hpp"
 
 namespace mn::data {
 
-/// Samples of one shape that can be read in any order. All members are thread-safe.
+/// Samples of fixed fields that can be read in any order. All members are thread-safe.
 class SampleSource {
  public:
   SampleSource() = default;
@@ -24,17 +23,15 @@ class SampleSource {
 
   [[nodiscard]] virtual std::int64_t size() const = 0;
   [[nodiscard]] virtual const SampleSpec& spec() const = 0;
-  /// Samples [first, last): their bytes, little endian and in C order, and their labels.
-  virtual void read(std::int64_t first, std::int64_t last, ByteBuffer& bytes,
-                    std::vector<std::int64_t>& labels) const = 0;
+  /// Samples [first, last), little endian and in C order.
+  virtual void read(std::int64_t first, std::int64_t last, RawSamples& samples) const = 0;
   /// For messages.
   [[nodiscard]] virtual std::string name() const = 0;
 };
 
-/// As shards hold them. Throws DataError, which begins with `source`, if one does not fit; `first` is the number of the
-/// first label's sample.
-[[nodiscard]] std::vector<std::int32_t> stored_labels(const std::vector<std::int64_t>& labels, std::int64_t first,
-                                                      const std::string& source);
+/// Throws DataError, which begins with `source`, if one can't be a class; `first` is the number of the first label's
+/// sample.
+void check_labels(std::span<const std::int64_t> labels, std::int64_t first, const std::string& source);
 
 /// A dataset of fixed samples.
 class DatasetSource final : public SampleSource {
@@ -42,7 +39,7 @@ class DatasetSource final : public SampleSource {
   explicit DatasetSource(std::shared_ptr<const Dataset> dataset) : dataset_(std::move(dataset)) {}
   [[nodiscard]] std::int64_t size() const override { return dataset_->size(); }
   [[nodiscard]] const SampleSpec& spec() const override { return dataset_->spec(); }
-  void read(std::int64_t first, std::int64_t last, ByteBuffer& bytes, std::vector<std::int64_t>& labels) const override;
+  void read(std::int64_t first, std::int64_t last, RawSamples& samples) const override;
   [[nodiscard]] std::string name() const override { return "the dataset"; }
 
  private:
@@ -54,7 +51,6 @@ struct FixedSplit {
   Output output;
   nlohmann::json request;                         ///< what the samples depend on
   std::map<std::string, std::string> attributes;  ///< of every shard
-  bool count_classes = false;                     ///< spec().num_classes is not known before all labels are read
   /// Opens the samples. `planning`: for the first time, so `scratch` is to be filled and the sources to be checked.
   std::function<std::shared_ptr<const SampleSource>(const std::filesystem::path& scratch, bool planning)> open;
 };

@@ -46,9 +46,8 @@ const Image& ImageIntake::resized(const ImageHeader& header) {
 
 ShardContent encoded_content(std::int64_t bytes) {
   constexpr std::int64_t kMostRoom = std::int64_t{1} << 30;
-  ShardContent content;
-  content.kind = SampleKind::kEncoded;
-  content.bytes.reserve(std::min(bytes, kMostRoom));
+  ShardContent content(labeled({.kind = FieldKind::kEncoded}));
+  content.samples.columns[0].bytes.reserve(std::min(bytes, kMostRoom));
   return content;
 }
 

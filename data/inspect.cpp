@@ -6,7 +6,10 @@
 #include <thread>
 
 #include <mn/core/error.hpp>
+#include <mn/data/classes.hpp>
 #include <mn/data/shard_reader.hpp>
+
+#include "data/conversion.hpp"
 
 namespace mn::data {
 namespace {
@@ -17,23 +20,49 @@ struct Verified {
   std::vector<Damage> damage;
 };
 
-void verify_encoded(const ShardReader& reader, Verified& result) {
-  for (std::int64_t i = 0; i < reader.size(); ++i) {
-    if (reader.load_block(i) == nullptr) result.damage.push_back({reader.path(), i, "its checksum differs"});
-  }
-  (void)reader.read_keys();
-  (void)reader.read_section(Section::kHwc);
+std::string samples_text(std::int64_t first, std::int64_t last) {
+  return first == last ? "" : " of samples " + std::to_string(first) + " to " + std::to_string(last);
 }
 
-void verify_fixed(const ShardReader& reader, Verified& result) {
-  for (std::int64_t block = 0; block < reader.num_blocks(); ++block) {
-    if (reader.load_block(block) != nullptr) continue;
-    const std::int64_t first = block * reader.block_samples();
-    const std::int64_t last = std::min(first + reader.block_samples(), reader.size()) - 1;
-    result.damage.push_back(
-        {reader.path(), first,
-         "the checksum of samples " + std::to_string(first) + " to " + std::to_string(last) + " differs"});
+/// Lists the samples of [first, last) with values that are no classes.
+void judge_classes(const ShardReader& reader, std::size_t field, const FieldSpec& spec,
+                   std::span<const std::byte> values, std::int64_t first, std::int64_t last, Verified& result) {
+  if (range_of(spec.dtype, values).is_in(spec.num_classes)) return;
+  for (std::int64_t i = first, at = 0; i < last; ++i) {
+    const std::int64_t length = reader.length(field, i);
+    const ClassRange range = range_of(spec.dtype, values.subspan(at, length));
+    at += length;
+    if (range.is_in(spec.num_classes)) continue;
+    const std::int64_t bad = range.least < 0 ? range.least : range.most;
+    result.damage.push_back({reader.path(), i, "its " + spec.name + " " + std::to_string(bad) + " is no class"});
   }
+}
+
+void verify_blocks(const ShardReader& reader, std::size_t field, const FieldSpec& spec, Verified& result) {
+  for (std::int64_t block = 0; block < reader.num_blocks(); ++block) {
+    const std::int64_t first = block * reader.block_samples();
+    const std::int64_t last = std::min(first + reader.block_samples(), reader.size());
+    const auto values = reader.load_block(field, block);
+    if (values == nullptr) {
+      const std::string what = reader.num_fields() > 2 ? " of " + spec.name : "";
+      result.damage.push_back(
+          {reader.path(), first,
+           (what.empty() && first + 1 == last ? "its checksum"
+                                              : "the checksum" + what + samples_text(first, last - 1)) +
+               " differs"});
+    } else if (spec.num_classes > 0) {
+      judge_classes(reader, field, spec, *values, first, last, result);
+    }
+  }
+}
+
+void verify_small(const ShardReader& reader, std::size_t field, const FieldSpec& spec, Verified& result) {
+  if (spec.num_classes == 0) return;
+  std::vector<std::byte> values(reader.size() * spec.sample_bytes());
+  for (std::int64_t i = 0; i < reader.size(); ++i) {
+    reader.copy_small(field, i, values.data() + i * spec.sample_bytes());
+  }
+  judge_classes(reader, field, spec, values, 0, reader.size(), result);
 }
 
 Verified verify_shard(const ShardTable& table, std::size_t shard) {
@@ -42,18 +71,17 @@ Verified verify_shard(const ShardTable& table, std::size_t shard) {
     const ShardReader reader(open_shard(table, shard), std::make_shared<IoCounters>());
     result.samples = reader.size();
     result.bytes = static_cast<std::int64_t>(reader.header().file_bytes);
-    if (reader.size() != table.shards()[shard].num_samples || reader.header().kind != table.spec().kind) {
+    if (reader.size() != table.shards()[shard].num_samples || reader.header().form != table.form() ||
+        reader.header().spec != without_classes(table.spec())) {
       throw DataError(reader.path() + " is another kind of shard, or has another length, than the manifest says");
     }
-    if (table.spec().kind == SampleKind::kEncoded) {
-      verify_encoded(reader, result);
-    } else {
-      verify_fixed(reader, result);
+    for (std::size_t f = 0; f < reader.num_fields(); ++f) {
+      const auto verify = reader.is_small(f) ? verify_small : verify_blocks;
+      verify(reader, f, table.spec()[f], result);
     }
-    for (std::int64_t i = 0; i < reader.size(); ++i) {
-      if (reader.label(i) >= 0 && reader.label(i) < table.spec().num_classes) continue;
-      result.damage.push_back({reader.path(), i, "its label " + std::to_string(reader.label(i)) + " is no class"});
-    }
+    if (!reader.header().has_images()) return result;
+    (void)reader.read_keys();
+    (void)reader.read_part(reader.header().images.hwc, "/data/hwc");
   } catch (const DataError& error) {
     result.damage.push_back({table.path(shard).string(), -1, error.what()});
   }
@@ -92,7 +120,7 @@ VerifyReport verify_dataset(const ShardTable& table, int threads,
   return report;
 }
 
-ExtractedSample extract_sample(const ShardTable& table, std::int64_t index) {
+ExtractedSample extract_sample(const ShardTable& table, std::int64_t index, std::size_t field) {
   if (index < 0 || index >= table.num_samples()) {
     throw UsageError("there is no sample " + std::to_string(index) + ": the dataset has " +
                      std::to_string(table.num_samples()) + ", counted from 0");
@@ -100,12 +128,9 @@ ExtractedSample extract_sample(const ShardTable& table, std::int64_t index) {
   const auto [shard, sample] = table.locate(index);
   const ShardReader reader(open_shard(table, shard), std::make_shared<IoCounters>());
   ExtractedSample result;
-  result.label = reader.label(sample);
-  if (table.spec().kind == SampleKind::kEncoded) result.key = reader.read_keys()[sample];
-  const auto block = reader.load_block(sample / reader.block_samples());
-  if (block == nullptr) throw DataError(reader.damage(sample));
-  const auto begin = block->begin() + sample % reader.block_samples() * reader.length(sample);
-  result.bytes.assign(begin, begin + reader.length(sample));
+  if (table.form().schema == ShardSchema::kTwoFields) result.label = label_of(reader, sample);
+  if (reader.header().has_images()) result.key = reader.read_keys()[sample];
+  result.bytes = reader.read_sample(field, sample);
   return result;
 }
 

@@ -26,7 +26,10 @@ WebName split_name(const std::string& name) {
   return split;
 }
 
-bool is_image(const std::string& extension) { return extension == "jpg" || extension == "jpeg" || extension == "png"; }
+bool is_image(const std::string& extension) {
+  constexpr std::string_view kExtensions[] = {"jpg", "jpeg", "png", "webp", "tif", "tiff"};
+  return std::ranges::find(kExtensions, extension) != std::end(kExtensions);
+}
 
 /// A whole number, perhaps with blanks around it.
 std::optional<std::int64_t> parse_label(std::string_view text) {
@@ -54,7 +57,7 @@ bool WebReader::next(WebSample& sample) {
     if (name.key != sample.key) break;
     add(*ahead_, name.extension, sample);
   }
-  if (sample.error.empty() && !has_image_) sample.error = "it has no .jpg, .jpeg or .png";
+  if (sample.error.empty() && !has_image_) sample.error = "it has no .jpg, .jpeg, .png, .webp, .tif or .tiff";
   if (sample.error.empty() && !has_label_) sample.error = "it has no .cls";
   return true;
 }

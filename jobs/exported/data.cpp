@@ -44,23 +44,36 @@ bool can_become(const std::vector<std::int64_t>& shape, const std::vector<std::i
                             [](std::int64_t size, std::int64_t want) { return want < 0 || size == want; });
 }
 
+/// Throws unless the first field is an array of one shape or an image, and the second one, if it is wanted, has a
+/// shape.
+void check_fields(const std::string& option, const SampleSpec& spec, const ExportedOptions& options) {
+  if (spec[0].kind == FieldKind::kVariable) {
+    throw DataError("--" + option + ": " + spec[0].name +
+                        " of each sample has a length of its own, but --model takes " + "samples of one shape",
+                    true);
+  }
+  if (options.target != "label" || (spec.fields.size() > 1 && spec[1].kind == FieldKind::kFixed)) return;
+  throw DataError("--" + option + ": the samples have no second field of one shape, which --target label takes", true);
+}
+
 /// Samples of one shape as the model's input.
-Transform array_transform(const std::string& option, const SampleSpec& spec, const ExportedInput& input,
+Transform array_transform(const std::string& option, const FieldSpec& data, const ExportedInput& input,
                           const std::vector<std::int64_t>& wanted) {
-  if (!can_become(spec.shape, wanted)) {
-    throw DataError("--" + option + ": a sample is " + shape_text(spec.shape) + ", but --model takes " +
+  if (!can_become(data.shape, wanted)) {
+    throw DataError("--" + option + ": a sample is " + shape_text(data.shape) + ", but --model takes " +
                         shape_text(wanted) + " for one",
                     true);
   }
-  std::vector<std::int64_t> shape = std::ranges::find(wanted, -1) == wanted.end() ? wanted : spec.shape;
-  const bool keeps_bytes = c10::isIntegralType(input.dtype, true) && spec.dtype == DType::kUInt8;
+  std::vector<std::int64_t> shape = std::ranges::find(wanted, -1) == wanted.end() ? wanted : data.shape;
+  const bool keeps_bytes = c10::isIntegralType(input.dtype, true) && data.dtype == DType::kUInt8;
   shape.insert(shape.begin(), -1);  // samples
   return [dtype = input.dtype, keeps_bytes, shape](const RawBatch& batch, std::vector<SampleError>& damaged) {
     std::vector<std::int64_t> sizes = shape;
     sizes.front() = batch.samples.size();
     if (!keeps_bytes) return default_transform(batch, damaged).to(dtype).view(sizes);
+    const RawColumn& column = batch.samples.columns[0];
     const at::Tensor bytes = at::empty(sizes, at::kByte);
-    if (bytes.numel() > 0) std::memcpy(bytes.data_ptr(), batch.samples.bytes.data(), batch.samples.bytes.size());
+    if (bytes.numel() > 0) std::memcpy(bytes.data_ptr(), column.bytes.data(), column.bytes.size());
     return bytes.to(dtype);
   };
 }
@@ -88,9 +101,10 @@ std::shared_ptr<DataLoader> open_samples(const std::string& option, const Export
   const auto part = scatter_dataset(open_dataset(path), comm, scatter);
   check_enough_samples("--" + option, *part);
   const SampleSpec& spec = part->spec();
-  const Transform transform = spec.kind == SampleKind::kEncoded
+  check_fields(option, spec, options);
+  const Transform transform = spec[0].kind == FieldKind::kEncoded
                                   ? encoded_transform(option, input, is_training)
-                                  : array_transform(option, spec, input, wanted_shape(input, options));
+                                  : array_transform(option, spec[0], input, wanted_shape(input, options));
   const int workers = static_cast<int>(options.loaderjob);
   return std::make_shared<DataLoader>(part, LoaderOptions{.batchsize = options.batchsize,
                                                           .even_last = is_training,

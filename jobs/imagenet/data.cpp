@@ -8,6 +8,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/data/image_transform.hpp>
+#include <mn/data/mixed_batches.hpp>
 #include <mn/image/augment_options.hpp>
 #include <mn/train/on_root.hpp>
 
@@ -25,7 +26,7 @@ std::shared_ptr<SubDataset> open_part(const std::string& option, const std::stri
                                       const std::shared_ptr<Communicator>& comm, const ScatterOptions& scatter) {
   auto part = scatter_dataset(open_dataset(path.empty() ? "imagenet/" + option : path), comm, scatter);
   const SampleSpec& spec = part->spec();
-  if (spec.kind != SampleKind::kEncoded || spec.num_classes < 1) {
+  if (spec[0].kind != FieldKind::kEncoded || spec.num_classes() < 1) {
     throw DataError("--" + option + ": " + (path.empty() ? "imagenet/" + option : path) +
                         " holds no images with labels; `mnshard images` makes such shards",
                     true);
@@ -37,14 +38,16 @@ std::shared_ptr<SubDataset> open_part(const std::string& option, const std::stri
 /// A validation set may lack the last classes, and a set made from a list may lack names.
 void check_same_classes(const SampleSpec& train, const SampleSpec& val) {
   const std::string differ = "--train and --val have different classes: ";
-  if (val.num_classes > train.num_classes) {
-    throw DataError(differ + std::to_string(train.num_classes) + " and " + std::to_string(val.num_classes), true);
+  if (val.num_classes() > train.num_classes()) {
+    throw DataError(differ + std::to_string(train.num_classes()) + " and " + std::to_string(val.num_classes()), true);
   }
-  const std::size_t named = std::min(train.class_names.size(), val.class_names.size());
+  const auto& train_names = train[1].class_names;
+  const auto& val_names = val[1].class_names;
+  const std::size_t named = std::min(train_names.size(), val_names.size());
   for (std::size_t k = 0; k < named; ++k) {
-    if (train.class_names[k] == val.class_names[k]) continue;
-    throw DataError(differ + "number " + std::to_string(k) + " is \"" + train.class_names[k] + "\" and \"" +
-                        val.class_names[k] + "\"; a class that --val lacks needs a folder or a name there, too",
+    if (train_names[k] == val_names[k]) continue;
+    throw DataError(differ + "number " + std::to_string(k) + " is \"" + train_names[k] + "\" and \"" + val_names[k] +
+                        "\"; a class that --val lacks needs a folder or a name there, too",
                     true);
   }
 }
@@ -78,7 +81,9 @@ Views make_views(const ImagenetOptions& options, const MeanImage& mean) {
     train = {.mode = CropMode::kRandomFixed, .size = size, .resize = mean.side};
     val = {.mode = CropMode::kCenterFixed, .size = size, .resize = mean.side};
   }
-  return {image_transform(train, normalization, layout), image_transform(val, normalization, layout)};
+  if (options.interpolation == "bicubic") train.interpolation = val.interpolation = data::Interpolation::kBicubic;
+  return {image_transform(train, normalization, layout, augment_options(options)),
+          image_transform(val, normalization, layout)};
 }
 
 }  // namespace
@@ -100,8 +105,14 @@ ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr
                                                             .device = comm->device(),
                                                             .max_corrupt = options.max_corrupt});
   };
-  return {loader(train, options.batchsize, views.train), loader(val, options.val_batchsize, views.val),
-          train->spec().num_classes};
+  const std::int64_t num_classes = train->spec().num_classes();
+  const auto train_loader = loader(train, options.batchsize, views.train);
+  std::shared_ptr<Iterator> train_batches = train_loader;
+  const data::MixOptions mix = {.mixup = options.mixup, .cutmix = options.cutmix};
+  if (mix.mixup > 0 || mix.cutmix > 0) {
+    train_batches = std::make_shared<MixedBatches>(train_loader, mix, num_classes, seed);
+  }
+  return {train_loader, train_batches, loader(val, options.val_batchsize, views.val), num_classes};
 }
 
 }  // namespace mn::jobs

@@ -36,7 +36,8 @@ void print_banner(const ImagenetOptions& options, const ImagenetData& data, cons
             << rule << std::endl;
 }
 
-/// The mean over the samples of the classifier's loss, auxiliary classifiers' included.
+/// The mean over the samples of the classifier's loss, auxiliary classifiers' included. `target` holds labels, or each
+/// class's probability.
 torch::Tensor loss_of(const std::vector<torch::Tensor>& heads, const torch::Tensor& target, double smoothing) {
   const auto how = torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(smoothing);
   torch::Tensor loss = torch::nn::functional::cross_entropy(heads.front().to(torch::kFloat), target, how);
@@ -64,7 +65,7 @@ mn::ComputeLoss make_loss(const ImagenetOptions& options, Classifier& model, mn:
     const AutocastScope autocast(options.precision, device);
     const auto heads = heads_of(model, batch.data, alone);
     if (options.log_samples) log.add(batch);
-    accuracy.add(heads.front(), batch.target);
+    accuracy.add(heads.front(), mn::jobs::labels_of(batch.target));
     return loss_of(heads, batch.target, options.label_smoothing);
   };
 }
@@ -127,7 +128,8 @@ int train(mn::Job& job, int argc, char** argv) {
   auto accuracy = std::make_unique<mn::jobs::TrainAccuracy>(period);
   auto samples = std::make_unique<mn::jobs::SampleLog>();
   const auto compute_loss = make_loss(options, *model, comm->device(), *accuracy, *samples);
-  mn::Trainer trainer(comm, optimizer, data.train, model, compute_loss, mn::jobs::trainer_options(options, how));
+  mn::Trainer trainer(comm, optimizer, data.train_batches, model, compute_loss,
+                      mn::jobs::trainer_options(options, how));
   mn::jobs::write_config(declared, options.out, *comm);
   trainer.extend(std::move(accuracy));
   if (options.log_samples) trainer.extend(std::move(samples));

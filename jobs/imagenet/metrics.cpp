@@ -26,6 +26,8 @@ double peak_memory_gib(Device device) {
 
 }  // namespace
 
+at::Tensor labels_of(const at::Tensor& target) { return target.dim() == 1 ? target : target.argmax(1); }
+
 at::Tensor count_correct(const at::Tensor& logits, const at::Tensor& target) {
   const at::NoGradGuard no_grad;
   const std::int64_t top = std::min(kTop, logits.size(1));

@@ -12,6 +12,9 @@
 
 namespace mn::jobs {
 
+/// The label of each sample: of a mixed one, the label with the larger share.
+[[nodiscard]] at::Tensor labels_of(const at::Tensor& target);
+
 /// For each sample whether its label is the best, and whether it is among the best five: (2,), sums as float32 on the
 /// device of the logits.
 [[nodiscard]] at::Tensor count_correct(const at::Tensor& logits, const at::Tensor& target);

@@ -1,5 +1,10 @@
 #include "imagenet/options.hpp"
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <vector>
+
 #include <mn/core/error.hpp>
 
 #include "models/models.hpp"
@@ -17,9 +22,46 @@ void declare_data(Options& options, ImagenetOptions& given) {
   options.add_flag("log-samples", given.log_samples, "each rank writes which samples it trained on to DIR/samples");
   options.add("image-size", given.image_size, "height and width of the network's input", 1, 4096);
   options.add("min-crop", given.min_crop, "least part of an image's area that a random crop takes", 0.0001, 1);
+  options.add("interpolation", given.interpolation, "NAME", "how images are resized: bilinear or bicubic",
+              {"bilinear", "bicubic"});
   options.add("mean", given.mean, "FILE",
               "mean image (.npy, 3 × H × H) to subtract: images are resized to its size and cropped at random offsets");
   options.add_flag("channels-last", given.channels_last, "images as (N, H, W, C) in memory: faster on tensor cores");
+}
+
+void declare_augmentation(Options& options, ImagenetOptions& given) {
+  constexpr double kMostAlpha = 1e4;
+  options.add("randaugment", given.randaugment, "N,M",
+              "RandAugment: N random operations of magnitude M (0 to 30) for each training image, say 2,9");
+  options.add("color-jitter", given.color_jitter, "B,C,S,H",
+              "random changes of brightness, contrast, saturation and hue, say 0.4,0.4,0.4,0.1; H is at most 0.5");
+  options.add("random-erasing", given.random_erasing, "probability that a random part of a training image is erased", 0,
+              1);
+  options.add("mixup", given.mixup, "mix pairs of images and of labels, by shares from Beta(X, X); 0: do not", 0,
+              kMostAlpha);
+  options.add(
+      "cutmix", given.cutmix,
+      "paste parts of images into others, by shares from Beta(X, X); with --mixup, one of the two for each image", 0,
+      kMostAlpha);
+}
+
+/// The numbers of a list with commas, exactly `count`; `form` says what they are.
+std::vector<double> parse_numbers(const std::string& option, const std::string& text, std::size_t count,
+                                  const std::string& form) {
+  std::vector<double> numbers;
+  const char* at = text.data();
+  const char* end = at + text.size();
+  while (true) {
+    double number = 0;
+    const auto [stop, error] = std::from_chars(at, end, number);
+    if (error != std::errc() || !std::isfinite(number)) break;
+    numbers.push_back(number);
+    at = stop;
+    if (at == end || *at != ',') break;
+    ++at;
+  }
+  if (at != end || numbers.size() != count) throw UsageError(option + " \"" + text + "\" is not " + form);
+  return numbers;
 }
 
 void declare_training(Options& options, ImagenetOptions& given) {
@@ -34,10 +76,37 @@ void declare_options(Options& options, ImagenetOptions& given) {
               model_names());
   add_common_options(options, given);
   declare_data(options, given);
+  declare_augmentation(options, given);
   declare_training(options, given);
 }
 
+data::AugmentOptions augment_options(const ImagenetOptions& given) {
+  constexpr int kMostOperations = 14;
+  data::AugmentOptions options{.erasing = given.random_erasing};
+  if (!given.randaugment.empty()) {
+    const std::string form = "N,M, two whole numbers: at most " + std::to_string(kMostOperations) +
+                             " operations, of a magnitude from 0 to " + std::to_string(data::kMostMagnitude);
+    const auto numbers = parse_numbers("--randaugment", given.randaugment, 2, form);
+    const auto take = [&](double number, int most) {
+      if (number >= 0 && number <= most && number == std::floor(number)) return static_cast<int>(number);
+      throw UsageError("--randaugment \"" + given.randaugment + "\" is not " + form);
+    };
+    options.randaugment = take(numbers[0], kMostOperations);
+    options.magnitude = take(numbers[1], data::kMostMagnitude);
+  }
+  if (!given.color_jitter.empty()) {
+    const std::string form = "B,C,S,H, four numbers: each at least 0, H at most 0.5";
+    const auto numbers = parse_numbers("--color-jitter", given.color_jitter, 4, form);
+    options.jitter = {numbers[0], numbers[1], numbers[2], numbers[3]};
+    if (*std::min_element(numbers.begin(), numbers.end()) < 0 || options.jitter.hue > 0.5) {
+      throw UsageError("--color-jitter \"" + given.color_jitter + "\" is not " + form);
+    }
+  }
+  return options;
+}
+
 void check_options(const ImagenetOptions& given) {
+  (void)augment_options(given);
   const std::int64_t least = min_image_size(given.arch);
   if (given.image_size < least) {
     throw UsageError("--image-size \"" + std::to_string(given.image_size) + "\" is too small for " + given.arch +

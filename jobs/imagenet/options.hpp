@@ -6,6 +6,7 @@
 
 #include <mn/app/setup.hpp>
 #include <mn/core/options.hpp>
+#include <mn/image/augment_options.hpp>
 
 namespace mn::jobs {
 
@@ -28,6 +29,12 @@ struct ImagenetOptions : CommonOptions {
   bool log_samples = false;
   std::int64_t image_size = 224;
   double min_crop = 0.08;
+  std::string interpolation = "bilinear";
+  std::string randaugment;   ///< "N,M": operations and their magnitude; empty: none
+  std::string color_jitter;  ///< "B,C,S,H": brightness, contrast, saturation, hue; empty: none
+  double random_erasing = 0;
+  double mixup = 0;
+  double cutmix = 0;
   std::string mean;  ///< empty: no mean image
   bool channels_last = false;
   bool test = false;
@@ -36,6 +43,9 @@ struct ImagenetOptions : CommonOptions {
 
 /// Declares them; the values in `given` are the defaults.
 void declare_options(Options& options, ImagenetOptions& given);
+
+/// What --randaugment, --color-jitter and --random-erasing ask for. Throws UsageError.
+[[nodiscard]] data::AugmentOptions augment_options(const ImagenetOptions& given);
 
 /// Throws UsageError if options contradict each other.
 void check_options(const ImagenetOptions& given);

@@ -49,7 +49,7 @@ std::shared_ptr<SubDataset> scatter_part(const std::string& part, const std::sha
                                          const std::shared_ptr<Communicator>& comm, const ScatterOptions& options) {
   auto scattered = scatter_dataset(dataset, comm, options);
   const SampleSpec& spec = scattered->spec();
-  if (spec.kind != SampleKind::kFixed || spec.sample_bytes() != kPixels || spec.num_classes > kClasses) {
+  if (spec[0].sample_bytes() != kPixels || spec.num_classes() < 1 || spec.num_classes() > kClasses) {
     throw DataError("--data: the samples of " + part + " are not MNIST's, " + std::to_string(kPixels) +
                         " bytes each in at most " + std::to_string(kClasses) +
                         " classes; jobs/imagenet trains on images of any size",

@@ -7,9 +7,11 @@
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/log.hpp>
 #include <mn/data/dataset.hpp>
+#include <mn/data/function_dataset.hpp>
 #include <mn/data/function_iterator.hpp>
 #include <mn/data/image_transform.hpp>
 #include <mn/data/loader.hpp>
+#include <mn/data/mixed_batches.hpp>
 #include <mn/data/scatter.hpp>
 #include <mn/data/shard_writer.hpp>
 #include <mn/data/tensor_dataset.hpp>

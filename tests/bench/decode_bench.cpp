@@ -55,10 +55,11 @@ int main(int argc, char** argv) {
   const auto files = read_folder(argv[1]);
   const int rounds = std::atoi(argv[2]);
   ImageAugmenter augmenter(CropOptions{}, {}, PixelLayout::kNhwc);
-  mn::data::Crop crop;
+  mn::data::AugmentChoices choices;
   std::vector<float> input(std::size_t{3} * 224 * 224);
-  const double crops = images_per_second(
-      files, rounds, [&](auto bytes, int round, std::int64_t i) { (void)augmenter.augment(bytes, 0, round, i, crop); });
+  const double crops = images_per_second(files, rounds, [&](auto bytes, int round, std::int64_t i) {
+    (void)augmenter.augment(bytes, 0, round, i, choices);
+  });
   const double inputs = images_per_second(
       files, rounds, [&](auto bytes, int round, std::int64_t i) { augmenter(bytes, 0, round, i, input); });
   std::printf("crop %.1f\ninput %.1f\n", crops, inputs);

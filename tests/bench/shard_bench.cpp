@@ -79,7 +79,7 @@ void run_read(const std::string& folder, int threads) {
   std::vector<RawSamples> buffers(threads);
   print_rate([&](std::int64_t seed) {
     const auto dataset = open_table(table);
-    const std::int64_t batch = dataset->spec().kind == SampleKind::kFixed ? 64 : 1;
+    const std::int64_t batch = dataset->spec().is_fixed() ? 64 : 1;
     return read_epochs(dataset->size(), batch, seed, buffers,
                        [&](const auto& indices, RawSamples& out) { dataset->read(indices, out); });
   });
@@ -90,9 +90,9 @@ class Hdf5Shard {
  public:
   explicit Hdf5Shard(const std::filesystem::path& path) {
     const data::ShardReader reader(data::open_shard(path), std::make_shared<data::IoCounters>());
-    fixed_ = reader.header().kind == SampleKind::kFixed;
+    fixed_ = reader.header().spec.is_fixed();
     size_ = reader.size();
-    for (std::int64_t i = 0; i < size_ && !fixed_; ++i) offsets_.push_back(offsets_.back() + reader.length(i));
+    for (std::int64_t i = 0; i < size_ && !fixed_; ++i) offsets_.push_back(offsets_.back() + reader.length(0, i));
     const data::H5Lock lock;
     file_ = {H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), "opening"};
     values_ = {H5Dopen2(file_.get(), fixed_ ? "/data/x" : "/data/bytes", H5P_DEFAULT), "opening the samples"};
@@ -137,17 +137,14 @@ void run_hdf5(const std::string& folder, int threads) {
 
 void make_many_shards(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
+  const SampleSpec spec = labeled({.shape = {4}}, 1000);
   std::vector<data::ShardInfo> shards;
   for (std::size_t i = 0; i < 1000; ++i) {
-    data::ShardContent content;
-    content.shape = {4};
-    content.bytes.resize(1300 * 4);
-    content.labels.assign(1300, static_cast<std::int32_t>(i));
+    data::ShardContent content(spec);
+    content.samples =
+        labeled_samples(ByteBuffer(1300 * 4), std::vector<std::int64_t>(1300, static_cast<std::int64_t>(i)));
     shards.push_back(data::write_shard(folder / data::shard_name("train", i, 1000), content));
   }
-  SampleSpec spec;
-  spec.shape = {4};
-  spec.num_classes = 1000;
   data::write_manifest(data::ShardTable(std::filesystem::absolute(folder).string(), "train", spec, shards));
 }
 

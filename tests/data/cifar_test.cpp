@@ -41,18 +41,18 @@ TEST_F(Cifar, TenComesBack) {
   ASSERT_EQ(tables.size(), 2u);
   EXPECT_EQ(tables[0].num_samples(), 100);
   EXPECT_EQ(tables[1].num_samples(), 10);
-  EXPECT_EQ(tables[0].spec().class_names.size(), 10u);
+  EXPECT_EQ(tables[0].spec()[1].class_names.size(), 10u);
   const auto sample = extract_sample(tables[0], 47);
   EXPECT_EQ(sample.label, 7);
   EXPECT_EQ(sample.bytes[3071], static_cast<std::byte>(7 + 3071));
-  EXPECT_EQ(tables[0].spec().shape, (std::vector<std::int64_t>{3, 32, 32}));
+  EXPECT_EQ(tables[0].spec()[0].shape, (std::vector<std::int64_t>{3, 32, 32}));
 }
 
 TEST_F(Cifar, HundredTakesTheFineLabel) {
   test::write_text(folder_.path() / "train.bin", content(150, 2, 100));
   test::write_text(folder_.path() / "test.bin", content(10, 2, 100));
   const auto tables = convert_cifar(folder_.path(), {.out = out_, .split = {}}).tables;
-  EXPECT_EQ(tables[0].spec().num_classes, 100);
+  EXPECT_EQ(tables[0].spec().num_classes(), 100);
   EXPECT_EQ(extract_sample(tables[0], 42).label, 42);
 }
 

@@ -90,13 +90,11 @@ TEST_F(StoppedImages, AShardOfOtherImagesIsNamed) {
   other.output.out = folder_.path() / "labels";
   EXPECT_THAT(use(convert_images(source_ / "list.txt", other).table().path(0)), expected);
 
-  RawSamples samples;
-  samples.bytes.resize(1);
-  samples.labels = {0};
-  SampleSpec spec;
-  spec.shape = {1};
+  const std::int64_t label = 0;
+  RawSamples samples = labeled_samples(ByteBuffer(1), std::span(&label, 1));
   const ConvertOptions fixed{.out = folder_.path() / "fixed"};
-  EXPECT_THAT(use(write_fixed_dataset(MemoryDataset(spec, std::move(samples)), fixed, {}).path(0)), expected);
+  EXPECT_THAT(use(write_fixed_dataset(MemoryDataset(labeled({.shape = {1}}), std::move(samples)), fixed, {}).path(0)),
+              expected);
 }
 
 TEST_F(Images, ShardsOfAnotherConversionAreNotTakenOver) {

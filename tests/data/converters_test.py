@@ -19,17 +19,24 @@ def convert(*arguments):
 
 def check_images():
     labels = dict(line.split() for line in open(work / "images.list"))
-    found = {key: (sample, label) for sample, label, key in read_shards(work / "shards")}
+    found = {sample["key"].decode(): sample for sample in read_shards(work / "shards")}
     assert found.keys() == labels.keys() and found
-    for key, (sample, label) in found.items():
-        assert sample == (work / key).read_bytes() and label == int(labels[key]), key
+    for key, sample in found.items():
+        assert sample["image"] == (work / key).read_bytes() and sample["label"] == int(labels[key]), key
 
 
 def check_circles():
     points = list(read_shards(work / "circles"))
     assert len(points) == 1000
-    for sample, label, _ in points:
-        assert abs(numpy.hypot(*sample) - 1 - label) < 1e-6
+    for point in points:
+        assert abs(numpy.hypot(*point["x"]) - 1 - point["label"]) < 1e-6
+
+
+def check_fields():
+    for i, sample in enumerate(read_shards(work / "divisors")):
+        assert sample["divisors"].tolist() == [d for d in range(1, i + 1) if i % d == 0], i
+        assert sample["number"] == i and sample["digits"] == len(str(i)), i
+    assert i == 999
 
 
 def check_tar(name, form):
@@ -47,16 +54,17 @@ def check_tar(name, form):
                 info.mtime = 1.5  # an extended header of its own, where the format has them
                 tar.addfile(info, io.BytesIO(content))
     convert("tar", work / f"{name}-0.tar", work / f"{name}-1.tar", "--out", work / name, "--shard-mb", 1)
-    assert list(read_shards(work / name)) == [(images[i], i % 5, keys[i]) for i in range(20)], name
+    found = [(sample["image"], sample["label"], sample["key"].decode()) for sample in read_shards(work / name)]
+    assert found == [(images[i], i % 5, keys[i]) for i in range(20)], name
 
 
 def check_arrays(name, samples, labels):
     def same(out):
         found = list(read_shards(out))
-        assert [label for _, label, _ in found] == labels.ravel().tolist(), out
+        assert [sample["label"] for sample in found] == labels.ravel().tolist(), out
         expected = samples.astype(samples.dtype.newbyteorder("<"))
-        for (sample, _, _), wanted in zip(found, expected):
-            assert sample.dtype == expected.dtype and numpy.array_equal(sample, wanted), out
+        for sample, wanted in zip(found, expected):
+            assert sample["x"].dtype == expected.dtype and numpy.array_equal(sample["x"], wanted), out
 
     numpy.save(work / f"{name}.npy", samples)
     numpy.save(work / f"{name}-labels.npy", labels)
@@ -71,6 +79,7 @@ def check_arrays(name, samples, labels):
 
 check_images()
 check_circles()
+check_fields()
 check_tar("ustar", tarfile.USTAR_FORMAT)
 check_tar("gnu", tarfile.GNU_FORMAT)
 check_tar("pax", tarfile.PAX_FORMAT)

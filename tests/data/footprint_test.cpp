@@ -68,20 +68,17 @@ class Footprint : public testing::Test {
   ~Footprint() override { comm_->barrier(); }
 
   static void make_shards(const std::string& folder) {
+    const SampleSpec spec = labeled({.kind = FieldKind::kEncoded}, 1);
     std::vector<data::ShardInfo> shards;
     std::vector<std::byte> bytes;
     for (std::int64_t i = 0; i < kShards; ++i) {
-      data::ShardContent content;
-      content.kind = SampleKind::kEncoded;
+      data::ShardContent content(spec);
       for (std::int64_t sample = i * kPerShard; sample < (i + 1) * kPerShard; ++sample) {
         bytes.assign(length_of(sample), static_cast<std::byte>(sample));
         content.add_encoded(bytes, 0, {1, 1, 3}, "");
       }
       shards.push_back(data::write_shard(fs::path(folder) / data::shard_name("train", i, kShards), content));
     }
-    SampleSpec spec;
-    spec.kind = SampleKind::kEncoded;
-    spec.num_classes = 1;
     data::write_manifest(data::ShardTable(folder, "train", spec, shards));
   }
 

@@ -53,13 +53,13 @@ TEST_F(Idx, ReadsRawAndGzip) {
   write_gzip(labels_, idx({10}));
   const auto dataset = read_idx_dataset(images_, labels_);
   EXPECT_EQ(dataset->size(), 10);
-  EXPECT_EQ(dataset->spec().shape, (std::vector<std::int64_t>{3, 2}));
-  EXPECT_EQ(dataset->spec().num_classes, 7);
+  EXPECT_EQ(dataset->spec()[0].shape, (std::vector<std::int64_t>{3, 2}));
+  EXPECT_EQ(dataset->spec().num_classes(), 7);
   RawSamples out;
   const std::vector<std::int64_t> last = {9};
   dataset->read(last, out);
-  EXPECT_EQ(out.labels[0], 9 % 7);
-  EXPECT_EQ(out.bytes[5], std::byte{59 % 7});
+  EXPECT_EQ(out.columns[1].values<std::int64_t>()[0], 9 % 7);
+  EXPECT_EQ(out.columns[0].bytes[5], std::byte{59 % 7});
 }
 
 TEST_F(Idx, NamesWhatIsWrong) {

@@ -25,20 +25,15 @@ using data::PixelLayout;
 constexpr CropOptions kCrop = {.mode = CropMode::kRandomResized, .size = 24};
 
 RawSamples samples_of(const std::vector<std::vector<std::byte>>& jpegs) {
-  RawSamples samples;
-  samples.offsets.push_back(0);
-  for (const auto& jpeg : jpegs) {
-    samples.bytes.insert(samples.bytes.end(), jpeg.begin(), jpeg.end());
-    samples.offsets.push_back(static_cast<std::int64_t>(samples.bytes.size()));
-    samples.labels.push_back(0);
-  }
+  const SampleSpec spec = labeled({.kind = FieldKind::kEncoded});
+  RawSamples samples(spec);
+  const std::int64_t label = 0;
+  for (const auto& jpeg : jpegs) samples.add(spec, {jpeg, std::span(&label, 1)});
   return samples;
 }
 
 class ImageTransformTest : public ::testing::Test {
  protected:
-  ImageTransformTest() { spec_.kind = SampleKind::kEncoded; }
-
   at::Tensor run(const Transform& transform, const std::vector<std::int64_t>& indices) {
     std::vector<std::vector<std::byte>> chosen;
     for (const auto i : indices) chosen.push_back(jpegs_[static_cast<std::size_t>(i)]);
@@ -49,7 +44,7 @@ class ImageTransformTest : public ::testing::Test {
   std::vector<std::vector<std::byte>> jpegs_ = {data::encode_jpeg(data::draw_image(60, 40)),
                                                 data::encode_jpeg(data::draw_image(40, 70)),
                                                 data::encode_jpeg(data::draw_image(33, 33))};
-  SampleSpec spec_;
+  SampleSpec spec_ = labeled({.kind = FieldKind::kEncoded});
   std::vector<SampleError> damaged_;
 };
 

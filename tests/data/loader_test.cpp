@@ -27,16 +27,15 @@ constexpr std::int64_t kSamples = 1003;
 
 /// Sample s is {s mod 251, s div 251} as bytes, its label s.
 std::shared_ptr<MemoryDataset> make_dataset(std::int64_t first = 0, std::int64_t last = kSamples) {
-  SampleSpec spec;
-  spec.shape = {1, 2};
-  spec.num_classes = kSamples;
-  RawSamples samples;
+  ByteBuffer data;
+  std::vector<std::int64_t> labels;
   for (std::int64_t s = first; s < last; ++s) {
-    samples.bytes.push_back(static_cast<std::byte>(s % 251));
-    samples.bytes.push_back(static_cast<std::byte>(s / 251));
-    samples.labels.push_back(s);
+    data.push_back(static_cast<std::byte>(s % 251));
+    data.push_back(static_cast<std::byte>(s / 251));
+    labels.push_back(s);
   }
-  return std::make_shared<MemoryDataset>(spec, std::move(samples));
+  return std::make_shared<MemoryDataset>(labeled({.shape = {1, 2}}, kSamples),
+                                         labeled_samples(std::move(data), labels));
 }
 
 std::vector<std::int64_t> labels_of(const Batch& batch) {
@@ -229,7 +228,7 @@ TEST_F(Loader, ErrorsOfWorkersReachTheCaller) {
 TEST_F(Loader, ADamagedSampleIsNamedOrReplaced) {
   const data::ShardTable table = data::read_manifest(path());
   const auto shard = data::open_shard(table, 2);
-  test::flip_byte(table.path(2), shard.header.at(data::Section::kBytes).address + 3);
+  test::flip_byte(table.path(2), shard.header.fields[0].values.address + 3);
 
   const auto strict = loader(true, 0, 1, {.batchsize = 100});
   EXPECT_THAT(message_of<DataError>([&] { (void)read_epoch(*strict); }), HasSubstr(table.path(2).string()));
@@ -293,8 +292,8 @@ TEST_F(Loader, GoesAwayWithWorkInFlight) {
 }
 
 TEST_F(Loader, QueuesNoMoreThanItsBudget) {
-  // A batch of 100 takes 200 bytes, and 800 as float32.
-  for (const auto& [budget, expected] : {std::pair<std::int64_t, int>{1, 1}, {2500, 2}, {1 << 20, 7}}) {
+  // A batch of 100 takes 200 bytes, 800 as float32, and 800 twice for its labels.
+  for (const auto& [budget, expected] : {std::pair<std::int64_t, int>{1, 1}, {5500, 2}, {1 << 20, 7}}) {
     std::atomic<int> made = 0;
     LoaderOptions options{.batchsize = 100, .workers = 2, .prefetch = 7, .prefetch_bytes = budget};
     options.transform = [&](const RawBatch& batch, std::vector<SampleError>& damaged) {

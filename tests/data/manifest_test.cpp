@@ -62,10 +62,7 @@ TEST_F(Shards, ATableSurvivesTheWireAndGarbageDoesNot) {
 }
 
 TEST(ShardTable, HasTheSameHashInEveryVersion) {
-  SampleSpec spec;
-  spec.kind = SampleKind::kEncoded;
-  spec.num_classes = 3;
-  spec.class_names = {"a", "b", "c"};
+  const SampleSpec spec = labeled({.kind = FieldKind::kEncoded}, 3, {"a", "b", "c"});
   const ShardInfo shard{.file = "a.h5", .num_samples = 3, .bytes = 100, .uuid = {}, .header_crc = 5};
   EXPECT_EQ(ShardTable("any", "train", spec, {shard}).hash(), 0x7A20F195868E6BCDU) << "checkpoints hold it";
 }

@@ -66,7 +66,7 @@ TEST_F(Shards, TroubleThatPassesIsWaitedFor) {
     const auto fresh = open_table(dataset->table());
     fresh->read(indices, out_);
     EXPECT_EQ(bad_reads, 0);
-    for (std::size_t k = 0; k < indices.size(); ++k) EXPECT_EQ(out_.sample(k)[3], value_of(indices[k], 3));
+    for (std::size_t k = 0; k < indices.size(); ++k) EXPECT_EQ(out_.sample(0, k)[3], value_of(indices[k], 3));
     EXPECT_GE(fresh->io().opens, 3);
   }
 }
@@ -87,7 +87,7 @@ TEST_F(Shards, TroubleThatStaysCountsAsDamage) {
   EXPECT_THAT(message_of<DataError>([&] { dataset->read(indices, out_); }), HasSubstr("Input/output error"));
   bad_reads = 0;
   dataset->read(indices, out_);
-  EXPECT_EQ(out_.sample(2).size(), encoded_sample(2).size()) << "the next read finds the server well again";
+  EXPECT_EQ(out_.sample(0, 2).size(), encoded_sample(2).size()) << "the next read finds the server well again";
 }
 
 TEST_F(Shards, OtherErrorsAreNotWaitedFor) {

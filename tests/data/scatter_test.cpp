@@ -32,15 +32,13 @@ using testing::HasSubstr;
 constexpr std::int64_t kBytes = 6;
 
 std::shared_ptr<MemoryDataset> make_dataset(std::int64_t n) {
-  SampleSpec spec;
-  spec.shape = {2, 3};
-  spec.num_classes = std::max<std::int64_t>(n, 1);  // a label is its sample's number
-  RawSamples samples;
-  for (std::int64_t s = 0; s < n; ++s) {
-    for (std::int64_t i = 0; i < kBytes; ++i) samples.bytes.push_back(static_cast<std::byte>(s * 5 + i));
-    samples.labels.push_back(s);
+  ByteBuffer data;
+  std::vector<std::int64_t> labels(n);
+  std::iota(labels.begin(), labels.end(), 0);
+  for (const std::int64_t s : labels) {
+    for (std::int64_t i = 0; i < kBytes; ++i) data.push_back(static_cast<std::byte>(s * 5 + i));
   }
-  return std::make_shared<MemoryDataset>(spec, std::move(samples));
+  return std::make_shared<MemoryDataset>(labeled({.shape = {2, 3}}), labeled_samples(std::move(data), labels));
 }
 
 /// A dataset whose sample 7 can't be read.
@@ -68,6 +66,18 @@ class Hopeless final : public Dataset {
   std::int64_t do_size() const override { throw std::bad_alloc(); }
   const SampleSpec& do_spec() const override { throw std::bad_alloc(); }
   void do_read(std::span<const std::int64_t>, RawSamples&, std::vector<SampleError>*) const override {}
+};
+
+/// A dataset whose reads lack a column.
+class Careless final : public Dataset {
+ private:
+  std::int64_t do_size() const override { return actual_->size(); }
+  const SampleSpec& do_spec() const override { return actual_->spec(); }
+  void do_read(std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>*) const override {
+    actual_->read(indices, out);
+    out.columns.pop_back();
+  }
+  std::shared_ptr<MemoryDataset> actual_ = make_dataset(20);
 };
 
 class Scatter : public testing::Test {
@@ -98,12 +108,13 @@ class Scatter : public testing::Test {
     std::iota(indices.begin(), indices.end(), 0);
     RawSamples out;
     part.read(indices, out);
+    const auto labels = out.columns[1].values<std::int64_t>();
     for (std::int64_t k = 0; k < out.size(); ++k) {
       for (std::int64_t i = 0; i < kBytes; ++i) {
-        EXPECT_EQ(out.sample(k)[i], static_cast<std::byte>(out.labels[k] * 5 + i));
+        EXPECT_EQ(out.sample(0, k)[i], static_cast<std::byte>(labels[k] * 5 + i));
       }
     }
-    return out.labels;
+    return {labels.begin(), labels.end()};
   }
 
   /// Of all ranks, on every rank.
@@ -224,6 +235,7 @@ TEST_F(Scatter, ErrorsOfTheRootAreThrownEverywhere) {
   EXPECT_THAT(message(std::make_shared<Broken>([] { throw std::bad_alloc(); })), HasSubstr("not enough memory"));
   EXPECT_THAT(message(std::make_shared<Broken>([] { throw std::logic_error("a bug"); })), HasSubstr("failed: a bug"));
   EXPECT_THAT(message(std::make_shared<Hopeless>()), HasSubstr("not enough memory"));
+  EXPECT_THAT(message(std::make_shared<Careless>()), HasSubstr("samples of 2 fields have 1 columns"));
 
   const std::string path = shards(300);
   const std::string shard = path + "/train-00003-of-00005.h5";
@@ -265,16 +277,15 @@ TEST_F(Scatter, LargePartsTravelInPiecesAndAreHeldOnce) {
   const auto value = [](std::int64_t s, std::int64_t i) { return static_cast<std::byte>(s * 7 + i / 1000); };
   std::shared_ptr<MemoryDataset> all;
   if (comm_->rank() == 0) {
-    SampleSpec spec;
-    spec.kind = SampleKind::kEncoded;
-    RawSamples samples;
-    samples.offsets = {0};
+    const SampleSpec spec = labeled({.kind = FieldKind::kEncoded});
+    RawSamples samples(spec);
+    ByteBuffer image;
     for (std::int64_t s = 0; s < kSamples; ++s) {
+      image.clear();
       for (std::int64_t i = 0; i < length(s); i += 1000) {
-        samples.bytes.insert(samples.bytes.end(), std::min<std::int64_t>(1000, length(s) - i), value(s, i));
+        image.insert(image.end(), std::min<std::int64_t>(1000, length(s) - i), value(s, i));
       }
-      samples.offsets.push_back(static_cast<std::int64_t>(samples.bytes.size()));
-      samples.labels.push_back(s);
+      samples.add(spec, {image, std::span(&s, 1)});
     }
     all = std::make_shared<MemoryDataset>(spec, std::move(samples));
   }
@@ -288,11 +299,11 @@ TEST_F(Scatter, LargePartsTravelInPiecesAndAreHeldOnce) {
   RawSamples out;
   for (std::int64_t k = 0; k < part->size(); ++k) {
     part->read(std::span(&k, 1), out);
-    const std::int64_t s = out.labels[0];
-    ASSERT_EQ(static_cast<std::int64_t>(out.sample(0).size()), length(s));
+    const std::int64_t s = out.columns[1].values<std::int64_t>()[0];
+    ASSERT_EQ(static_cast<std::int64_t>(out.sample(0, 0).size()), length(s));
     bytes += length(s);
-    for (std::int64_t i = 0; i < length(s); i += 499) EXPECT_EQ(out.sample(0)[i], value(s, i));
-    EXPECT_EQ(out.sample(0).back(), value(s, length(s) - 1));
+    for (std::int64_t i = 0; i < length(s); i += 499) EXPECT_EQ(out.sample(0, 0)[i], value(s, i));
+    EXPECT_EQ(out.sample(0, 0).back(), value(s, length(s) - 1));
   }
   if (can_measure && comm_->rank() != 0) {
     EXPECT_LE(more, bytes + bytes / 5 + (8 << 20)) << "a part of " << bytes << " bytes";

@@ -25,7 +25,7 @@ TEST_F(Shards, AFlippedByteInASampleIsFoundWhenItIsRead) {
   const ShardTable table = make_encoded(path_);
   const OpenShard shard = open_shard(table, 0);
   const std::uint64_t third = encoded_sample(0).size() + encoded_sample(1).size() + encoded_sample(2).size();
-  test::flip_byte(table.path(0), shard.header.at(Section::kBytes).address + third + 4);
+  test::flip_byte(table.path(0), shard.header.fields[0].values.address + third + 4);
 
   const auto dataset = open_dataset(path_.string());
   const std::vector<std::int64_t> indices = {2, 3, 4};
@@ -35,9 +35,9 @@ TEST_F(Shards, AFlippedByteInASampleIsFoundWhenItIsRead) {
   dataset->read(indices, out_, &damaged);
   ASSERT_EQ(damaged.size(), 1u);
   EXPECT_EQ(damaged[0].position, 1);
-  EXPECT_EQ(out_.sample(1).size(), 0u);
-  EXPECT_EQ(out_.sample(2).size(), encoded_sample(4).size());
-  EXPECT_EQ(out_.labels, (std::vector<std::int64_t>{2, 3, 4}));
+  EXPECT_EQ(out_.sample(0, 1).size(), 0u);
+  EXPECT_EQ(out_.sample(0, 2).size(), encoded_sample(4).size());
+  EXPECT_EQ(labels_of(out_), (std::vector<std::int64_t>{2, 3, 4}));
 
   const VerifyReport report = verify_dataset(table, 2);
   ASSERT_EQ(report.damage.size(), 1u);
@@ -47,8 +47,8 @@ TEST_F(Shards, AFlippedByteInASampleIsFoundWhenItIsRead) {
 TEST_F(Shards, AFlippedByteInAFixedBlockIsFoundWhenItIsRead) {
   const ShardTable table = make_fixed_shards(path_, 23, 20'000);  // blocks of 4: 16 and 7 samples
   const OpenShard shard = open_shard(table, 1);
-  EXPECT_EQ(shard.header.block_samples, 4);
-  test::flip_byte(table.path(1), shard.header.at(Section::kBytes).address + 5 * 20'000);
+  EXPECT_EQ(shard.header.form.block_samples, 4);
+  test::flip_byte(table.path(1), shard.header.fields[0].values.address + 5 * 20'000);
   const auto dataset = open_dataset(path_.string());
   const std::vector<std::int64_t> indices = {5, 20, 22, 19, 16};  // samples 20 to 22 are one block
   std::vector<SampleError> damaged;
@@ -56,9 +56,9 @@ TEST_F(Shards, AFlippedByteInAFixedBlockIsFoundWhenItIsRead) {
   ASSERT_EQ(damaged.size(), 2u);
   EXPECT_EQ(damaged[0].position, 1);
   EXPECT_EQ(damaged[1].position, 2);
-  EXPECT_EQ(out_.sample(2)[7], std::byte{0});
-  EXPECT_EQ(out_.sample(3)[7], value_of(19, 7));
-  EXPECT_EQ(out_.sample(4)[7], value_of(16, 7));
+  EXPECT_EQ(out_.sample(0, 2)[7], std::byte{0});
+  EXPECT_EQ(out_.sample(0, 3)[7], value_of(19, 7));
+  EXPECT_EQ(out_.sample(0, 4)[7], value_of(16, 7));
   EXPECT_THROW(dataset->read(indices, out_), DataError);
   EXPECT_THAT(verify_dataset(table, 1).damage.at(0).what, HasSubstr("samples 4 to 6"));
 }
@@ -68,7 +68,7 @@ TEST_F(Shards, DamageAmongNeighborsThatAreReadTogether) {
   const ShardTable table = make_encoded(path_);
   const OpenShard shard = open_shard(table, 0);
   for (const std::int64_t sample : {2, 5}) {
-    std::uint64_t at = shard.header.at(Section::kBytes).address;
+    std::uint64_t at = shard.header.fields[0].values.address;
     for (std::int64_t s = 0; s < sample; ++s) at += encoded_sample(s).size();
     test::flip_byte(table.path(0), at);
   }
@@ -78,7 +78,7 @@ TEST_F(Shards, DamageAmongNeighborsThatAreReadTogether) {
   ASSERT_EQ(damaged.size(), 2u);
   for (std::int64_t k = 0; k < 6; ++k) {
     const auto expected = k == 1 || k == 4 ? std::vector<std::byte>() : encoded_sample(indices[k]);
-    EXPECT_TRUE(std::ranges::equal(out_.sample(k), expected)) << k;
+    EXPECT_TRUE(std::ranges::equal(out_.sample(0, k), expected)) << k;
   }
 }
 
@@ -87,11 +87,14 @@ TEST_F(Shards, DamagedMetadataIsNamedAtFirstUse) {
   const ShardTable table = make_encoded(path_);
   const ShardHeader header = open_shard(table, 2).header;
   const std::int64_t index = 40;
-  for (const Section section : {Section::kLabel, Section::kOffsets, Section::kCrc}) {
-    const std::uint64_t address = header.at(section).address + 8;
+  const std::pair<Extent, const char*> parts[] = {{header.fields[1].values, "field label"},
+                                                  {header.fields[0].offsets, "offsets of field image"},
+                                                  {header.fields[0].checksums, "checksums of field image"}};
+  for (const auto& [extent, name] : parts) {
+    const std::uint64_t address = extent.address + 8;
     test::flip_byte(table.path(2), address);
     EXPECT_THAT(message_of<DataError>([&] { open_dataset(path_.string())->read(std::span(&index, 1), out_); }),
-                AllOf(HasSubstr(table.path(2).string()), HasSubstr(name_of(section, SampleKind::kEncoded))));
+                AllOf(HasSubstr(table.path(2).string()), HasSubstr(name)));
     test::flip_byte(table.path(2), address);
   }
   EXPECT_NO_THROW(open_dataset(path_.string())->read(std::span(&index, 1), out_));

@@ -31,9 +31,9 @@ TEST_F(Shards, FixedSamplesComeBack) {
   const std::vector<std::int64_t> indices = {0, 999, 127, 128, 63, 64, 500, 500, 3};
   dataset->read(indices, out_);
   for (std::size_t k = 0; k < indices.size(); ++k) {
-    EXPECT_EQ(out_.labels[k], indices[k] % 5);
-    EXPECT_EQ(out_.sample(k).size(), 15u);
-    for (std::int64_t i = 0; i < 15; ++i) EXPECT_EQ(out_.sample(k)[i], value_of(indices[k], i));
+    EXPECT_EQ(labels_of(out_)[k], indices[k] % 5);
+    EXPECT_EQ(out_.sample(0, k).size(), 15u);
+    for (std::int64_t i = 0; i < 15; ++i) EXPECT_EQ(out_.sample(0, k)[i], value_of(indices[k], i));
   }
   EXPECT_EQ(open_dataset(path_.string())->fingerprint(), dataset->fingerprint());
 }
@@ -48,8 +48,8 @@ TEST_F(Shards, EncodedSamplesComeBackThroughATable) {
   dataset->read(indices, out_);
   for (std::int64_t k = 0; k < 51; ++k) {
     const auto expected = encoded_sample(indices[k]);
-    EXPECT_EQ(out_.labels[k], indices[k]);
-    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), out_.sample(k).begin(), out_.sample(k).end()));
+    EXPECT_EQ(labels_of(out_)[k], indices[k]);
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), out_.sample(0, k).begin(), out_.sample(0, k).end()));
   }
   const auto extracted = extract_sample(written, 20);
   EXPECT_EQ(extracted.bytes, encoded_sample(20));
@@ -80,19 +80,17 @@ TEST_F(Shards, BlocksHave64KiBOrOneSample) {
     std::int64_t sample_bytes, block_samples;
   };
   for (const Size size : {Size{0, 65536}, {1, 65536}, {784, 84}, {4096, 16}, {12288, 6}, {65536, 1}, {50'000'000, 1}}) {
-    SampleSpec spec;
-    spec.shape = {size.sample_bytes};
-    EXPECT_EQ(new_block_samples(spec), size.block_samples) << size.sample_bytes;
+    EXPECT_EQ(new_form(labeled({.shape = {size.sample_bytes}})).block_samples, size.block_samples) << size.sample_bytes;
   }
   const ShardTable table = make_fixed_shards(path_, 23, 20'000);
-  EXPECT_EQ(table.block_samples(), 4);
+  EXPECT_EQ(table.form().block_samples, 4);
   EXPECT_EQ(table.layout().block_samples, 4);
-  EXPECT_EQ(read_manifest(path_).block_samples(), 4);
-  EXPECT_EQ(ShardTable::parse(table.serialize()).block_samples(), 4);
+  EXPECT_EQ(read_manifest(path_).form().block_samples, 4);
+  EXPECT_EQ(ShardTable::parse(table.serialize()).form().block_samples, 4);
   const ShardDataset dataset(path_.string());
   for (const std::int64_t index : {22, 3, 17, 4}) {
     dataset.read(std::span(&index, 1), out_);
-    EXPECT_EQ(out_.bytes[19'999], value_of(index, 19'999));
+    EXPECT_EQ(out_.columns[0].bytes[19'999], value_of(index, 19'999));
   }
   const std::int64_t metadata = 2 * 4096 + 23 * 4 + (4 + 2) * 4;
   EXPECT_EQ(dataset.io().bytes, metadata + (3 + 4 + 4 + 4) * 20'000) << "the blocks of samples 20, 0, 16 and 4";
@@ -102,20 +100,20 @@ TEST_F(Shards, BlocksHave64KiBOrOneSample) {
 TEST_F(Shards, ShardsOfVersion1AreRead) {
   const std::filesystem::path old = std::filesystem::path(__FILE__).parent_path() / "version1";
   const ShardTable table = read_manifest(old);
-  EXPECT_EQ(table.block_samples(), 64);
+  EXPECT_EQ(table.form().block_samples, 64);
   EXPECT_EQ(table.hash(), 10477253212180169424U) << "checkpoints hold it";
   const ShardDataset dataset(old.string());
   ASSERT_EQ(dataset.size(), 130);
   for (const std::int64_t index : {0, 63, 64, 127, 128, 129}) {
     dataset.read(std::span(&index, 1), out_);
-    EXPECT_EQ(out_.labels[0], index % 5);
-    for (std::int64_t i = 0; i < 15; ++i) EXPECT_EQ(out_.bytes[i], value_of(index, i));
+    EXPECT_EQ(labels_of(out_)[0], index % 5);
+    for (std::int64_t i = 0; i < 15; ++i) EXPECT_EQ(out_.columns[0].bytes[i], value_of(index, i));
   }
   EXPECT_EQ(dataset.io().bytes, 4096 + 130 * 4 + 3 * 4 + 130 * 15);
   EXPECT_TRUE(verify_dataset(table, 1).damage.empty());
 
   std::filesystem::copy(old, path_);
-  test::flip_byte(path_ / table.shards()[0].file, open_shard(table, 0).header.at(Section::kBytes).address + 70 * 15);
+  test::flip_byte(path_ / table.shards()[0].file, open_shard(table, 0).header.fields[0].values.address + 70 * 15);
   EXPECT_THAT(verify_dataset(read_manifest(path_), 1).damage.at(0).what, HasSubstr("samples 64 to 127"));
 }
 
@@ -125,8 +123,8 @@ TEST_F(Shards, FewOpenFilesAndLittleMemoryAreEnough) {
   for (std::int64_t i = 0; i < 1280; i += 37) {
     const std::int64_t index = i * 769 % 1280;
     dataset.read(std::span(&index, 1), out_);
-    EXPECT_EQ(out_.labels[0], index % 5);
-    EXPECT_EQ(out_.bytes[14], value_of(index, 14));
+    EXPECT_EQ(labels_of(out_)[0], index % 5);
+    EXPECT_EQ(out_.columns[0].bytes[14], value_of(index, 14));
   }
 }
 
@@ -154,10 +152,8 @@ TEST_F(Shards, WritesNothingIntoAnExistingDataset) {
 }
 
 TEST_F(Shards, AFailedWriteLeavesNothingBehind) {
-  ShardContent content;
-  content.shape = {1};
-  content.bytes.resize(1 << 20);
-  content.labels.resize(1 << 20);
+  ShardContent content(labeled({.shape = {1}}));
+  content.samples = labeled_samples(ByteBuffer(1 << 20), std::vector<std::int64_t>(1 << 20));
   EXPECT_THAT(message_of<DataError>([&] { write_shard(folder_.path() / "absent" / "x.h5", content); }),
               HasSubstr("absent"));
 
@@ -184,32 +180,30 @@ TEST(LargeShard, SamplesBeyond2GiBComeBack) {
   if (none || room < std::uintmax_t{6} << 30) GTEST_SKIP() << "needs 6 GiB of room in " << memory;
   const test::TemporaryFolder folder(memory);
 
-  ShardContent content;
-  content.kind = SampleKind::kEncoded;
-  content.bytes.reserve(kFillers * kFiller + (1 << 20));
+  const SampleSpec spec = labeled({.kind = FieldKind::kEncoded}, 7);
+  ShardContent content(spec);
+  RawColumn& images = content.samples.columns[0];
+  images.bytes.reserve(kFillers * kFiller + (1 << 20));
   for (int i = 0; i < kFillers; ++i) {  // memory that nobody writes to takes no room
     content.add_encoded(encoded_sample(i), i, {1, 1, 3}, std::to_string(i));
-    content.bytes.resize(content.bytes.size() + kFiller - content.bytes.size() % kFiller);
-    content.offsets.back() = content.bytes.size();
+    images.bytes.resize(images.bytes.size() + kFiller - images.bytes.size() % kFiller);
+    images.offsets.back() = std::ssize(images.bytes);
   }
   content.add_encoded(encoded_sample(40), 6, {1, 1, 3}, "last");
   ShardInfo info = write_shard(folder.path() / shard_name("train", 0, 1), content);
   EXPECT_GT(info.bytes, std::int64_t{1} << 31);
-  SampleSpec spec;
-  spec.kind = SampleKind::kEncoded;
-  spec.num_classes = 7;
   write_manifest(ShardTable(folder.path().string(), "train", spec, {info}));
-  content = {};
+  content = ShardContent();
 
   const auto dataset = open_dataset(folder.path().string());
   RawSamples out;
   const std::vector<std::int64_t> indices = {6, 4};
   dataset->read(indices, out);
-  EXPECT_TRUE(std::ranges::equal(out.sample(0), encoded_sample(40)));
-  EXPECT_EQ(out.labels, (std::vector<std::int64_t>{6, 4}));
+  EXPECT_TRUE(std::ranges::equal(out.sample(0, 0), encoded_sample(40)));
+  EXPECT_EQ(labels_of(out), (std::vector<std::int64_t>{6, 4}));
   const auto begin = encoded_sample(4);
-  EXPECT_EQ(out.offsets[2] - out.offsets[1], kFiller);
-  EXPECT_TRUE(std::ranges::equal(out.sample(1).first(begin.size()), begin));
+  EXPECT_EQ(std::ssize(out.sample(0, 1)), kFiller);
+  EXPECT_TRUE(std::ranges::equal(out.sample(0, 1).first(begin.size()), begin));
 }
 
 }  // namespace

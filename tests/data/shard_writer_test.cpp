@@ -15,8 +15,10 @@ using testing::HasSubstr;
 
 class ShardWriterTest : public testing::Test {
  protected:
-  static SampleSpec pairs() { return {.dtype = DType::kInt32, .shape = {2}}; }
-  static SampleSpec images() { return {.kind = SampleKind::kEncoded}; }
+  static SampleSpec pairs(std::int64_t classes = kCountClasses) {
+    return labeled({.dtype = DType::kInt32, .shape = {2}}, classes);
+  }
+  static SampleSpec images() { return labeled({.kind = FieldKind::kEncoded}); }
   static void add_pair(ShardWriter& writer, std::int32_t i) {
     const std::int32_t sample[] = {i, -i};
     writer.add(std::as_bytes(std::span(sample)), i % 3);
@@ -34,7 +36,7 @@ TEST_F(ShardWriterTest, FixedSamplesComeBackInOrder) {
   const data::ShardTable table = data::read_manifest(out_);
   EXPECT_GT(table.shards().size(), 1u);
   EXPECT_EQ(table.num_samples(), 300);
-  EXPECT_EQ(table.spec().num_classes, 3);
+  EXPECT_EQ(table.spec().num_classes(), 3);
   EXPECT_EQ(table.split(), "val");
   for (const std::int32_t i : {0, 127, 128, 299}) {
     const auto sample = data::extract_sample(table, i);
@@ -58,7 +60,7 @@ TEST_F(ShardWriterTest, ImagesKeepTheirBytesAndKeys) {
   writer.finish();
   const data::ShardTable table = data::read_manifest(out_);
   EXPECT_GE(table.shards().size(), 3u);
-  EXPECT_EQ(table.spec().num_classes, 8);
+  EXPECT_EQ(table.spec().num_classes(), 8);
   const auto sample = data::extract_sample(table, 49);
   EXPECT_EQ(sample.bytes.size(), 89u);
   EXPECT_EQ(sample.key, "image-49");
@@ -75,7 +77,7 @@ TEST_F(ShardWriterTest, WithoutFinishThereIsNoDataset) {
 }
 
 TEST_F(ShardWriterTest, WhatCannotBeStoredIsAnError) {
-  ShardWriter writer(out_, {.dtype = DType::kInt32, .shape = {2}, .num_classes = 3});
+  ShardWriter writer(out_, pairs(3));
   const std::vector<std::byte> bytes(8);
   const auto use = [&](std::size_t length, std::int64_t label) {
     return message_of<ArgumentError>([&] { writer.add(std::span(bytes).first(length), label); });
@@ -89,8 +91,9 @@ TEST_F(ShardWriterTest, WhatCannotBeStoredIsAnError) {
   const auto spec_error = [&](SampleSpec spec, const std::string& split) {
     return message_of<UsageError>([&] { ShardWriter(folder_.path() / "x", spec, {.split = split}); });
   };
-  EXPECT_THAT(spec_error({.dtype = DType::kFloat16, .shape = {2}}, "train"), HasSubstr("float16"));
-  EXPECT_THAT(spec_error({.shape = {1 << 20, 1 << 20}}, "train"), HasSubstr("1 GiB"));
+  EXPECT_THAT(spec_error({{{.name = "x", .shape = {0}}}}, "train"), HasSubstr("no elements"));
+  EXPECT_THAT(spec_error({{{.name = "a/b"}}}, "train"), HasSubstr("a/b"));
+  EXPECT_THAT(spec_error(labeled({.shape = {1 << 20, 1 << 20}}), "train"), HasSubstr("1 GiB"));
   EXPECT_THAT(spec_error(pairs(), "a/b"), HasSubstr("a/b"));
   ShardWriter wide(folder_.path() / "wide", pairs());
   EXPECT_THAT(message_of<ArgumentError>([&] { wide.add(bytes, std::int64_t{1} << 31); }), HasSubstr("2147483648"));

@@ -21,16 +21,20 @@ inline std::byte value_of(std::int64_t sample, std::int64_t i) { return static_c
 
 /// n samples of `bytes` bytes that name their sample; labels 0 … 4.
 inline std::shared_ptr<MemoryDataset> make_fixed(std::int64_t n, std::int64_t bytes = 15) {
-  SampleSpec spec;
-  spec.shape = {bytes / 5, 5};
-  spec.num_classes = 5;
-  spec.class_names = {"a", "b", "ç", "d", "e"};
-  RawSamples samples;
+  ByteBuffer data;
+  std::vector<std::int64_t> labels;
   for (std::int64_t s = 0; s < n; ++s) {
-    for (std::int64_t i = 0; i < bytes; ++i) samples.bytes.push_back(value_of(s, i));
-    samples.labels.push_back(s % 5);
+    for (std::int64_t i = 0; i < bytes; ++i) data.push_back(value_of(s, i));
+    labels.push_back(s % 5);
   }
-  return std::make_shared<MemoryDataset>(spec, std::move(samples));
+  return std::make_shared<MemoryDataset>(labeled({.shape = {bytes / 5, 5}}, 5, {"a", "b", "ç", "d", "e"}),
+                                         labeled_samples(std::move(data), labels));
+}
+
+/// The labels of a read of two fields.
+inline std::vector<std::int64_t> labels_of(const RawSamples& samples) {
+  const auto labels = samples.columns[1].values<std::int64_t>();
+  return {labels.begin(), labels.end()};
 }
 
 inline std::vector<std::byte> encoded_sample(std::int64_t sample) {
@@ -41,17 +45,13 @@ inline std::vector<std::byte> encoded_sample(std::int64_t sample) {
 
 /// Three shards of 20, 1 and 30 encoded samples.
 inline ShardTable make_encoded(const std::filesystem::path& folder) {
-  SampleSpec spec;
-  spec.kind = SampleKind::kEncoded;
-  spec.num_classes = 51;
+  const SampleSpec spec = labeled({.kind = FieldKind::kEncoded}, 51);
   std::vector<ShardInfo> shards;
   std::int64_t sample = 0;
   for (const std::int64_t count : {20, 1, 30}) {
-    ShardContent content;
-    content.kind = SampleKind::kEncoded;
+    ShardContent content(spec);
     for (std::int64_t i = 0; i < count; ++i, ++sample) {
-      content.add_encoded(encoded_sample(sample), static_cast<std::int32_t>(sample), {10, 20, 3},
-                          "key-" + std::to_string(sample));
+      content.add_encoded(encoded_sample(sample), sample, {10, 20, 3}, "key-" + std::to_string(sample));
     }
     shards.push_back(write_shard(folder / shard_name("train", shards.size(), 3), content));
   }

@@ -84,7 +84,7 @@ TEST_F(Tar, EveryFormatComesBackInOrder) {
     write("readme.txt", "not a tar file");
     const auto result = convert();
     EXPECT_GT(result.table().shards().size(), 4u);
-    EXPECT_EQ(result.table().spec().num_classes, 4);
+    EXPECT_EQ(result.table().spec().num_classes(), 4);
     expect_samples(result.table(), 60);
     EXPECT_TRUE(verify_dataset(result.table(), 2).damage.empty());
   }
@@ -104,8 +104,8 @@ TEST_F(Tar, PngsAndClassNamesAreTaken) {
   auto named = options();
   named.images.classes = folder_.path() / "names";
   const auto result = convert_tar({(tars_ / "a.tar").string()}, named);
-  EXPECT_EQ(result.table().spec().class_names, (std::vector<std::string>{"cat", "dog", "ship"}));
-  EXPECT_EQ(result.table().spec().num_classes, 3);
+  EXPECT_EQ(result.table().spec()[1].class_names, (std::vector<std::string>{"cat", "dog", "ship"}));
+  EXPECT_EQ(result.table().spec().num_classes(), 3);
   EXPECT_EQ(extract_sample(result.table(), 0).label, 1);
 
   fs::remove_all(out_);
@@ -150,7 +150,7 @@ TEST_F(Tar, SamplesThatAreNoneAreNamedOrLeftOut) {
       {tar_file("bad.jpg", image) + tar_file("bad.cls", "2147483648"), "not a label"},
       {tar_file("bad.jpg", image) + tar_file("bad.png", image) + tar_file("bad.cls", "1"), "two images"},
       {tar_file("bad.jpg", image) + tar_file("bad.cls", "1") + tar_file("bad.cls", "2"), "two labels"},
-      {tar_file("bad.jpg", "GIF89a") + tar_file("bad.cls", "1"), "not a JPEG or PNG but GIF"},
+      {tar_file("bad.jpg", "GIF89a") + tar_file("bad.cls", "1"), "not a JPEG, PNG, WebP or TIFF but GIF"},
       {tar_file("bad.jpg", image.substr(0, 300)) + tar_file("bad.cls", "1"), "damaged JPEG"}};
   const std::string good = samples(0, 5);
   for (const auto& [member, what] : bad) {

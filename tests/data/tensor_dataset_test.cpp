@@ -30,7 +30,8 @@ std::shared_ptr<Communicator> world() {
 TensorDataset three_fields() {
   const at::Tensor number = torch::arange(kSamples);
   return TensorDataset({number.to(torch::kFloat).unsqueeze(1).expand({kSamples, 3}), number.to(torch::kDouble) / 2,
-                        number.to(torch::kInt).view({kSamples, 1, 1})});
+                        number.to(torch::kInt).view({kSamples, 1, 1})},
+                       {"data", "half"});
 }
 
 TensorLoaderOptions options_for(const Communicator& comm) {
@@ -45,9 +46,11 @@ std::vector<std::vector<std::int64_t>> samples_of(Iterator& loader, Communicator
     if (!batch) continue;
     EXPECT_EQ(batch->data.sizes(), (std::vector<std::int64_t>{batch->samples, 3}));
     EXPECT_EQ(batch->target.dtype(), torch::kDouble);
-    EXPECT_EQ(batch->more.size(), 1U);
-    EXPECT_EQ(batch->more[0].dtype(), torch::kInt);
-    EXPECT_TRUE(batch->more[0].view({-1}).to(torch::kDouble).equal(batch->target * 2));
+    EXPECT_EQ(batch->fields.size(), 3U);
+    EXPECT_TRUE(batch->data.is_same((*batch)["data"]));
+    EXPECT_TRUE(batch->target.is_same((*batch)["half"]));
+    EXPECT_EQ((*batch)[2].dtype(), torch::kInt);
+    EXPECT_TRUE((*batch)["2"].view({-1}).to(torch::kDouble).equal(batch->target * 2));
     EXPECT_TRUE(batch->data.select(1, 2).to(torch::kDouble).equal(batch->target * 2));
     std::vector<std::int64_t> step;
     for (const auto& theirs : comm.allgather_obj(nlohmann::json(batch->indices))) {

@@ -20,11 +20,11 @@ int main(int argc, char** argv) {
     const auto samples = [&](std::int64_t first, std::int64_t last, bool shuffle) {
       const auto part = [&](const torch::Tensor& field) { return field.slice(0, first, last); };
       return std::make_shared<mn::TensorLoader>(
-          mn::TensorDataset({part(x), part(y), part(weight)}), comm,
+          mn::TensorDataset({part(x), part(y), part(weight)}, {"x", "y", "weight"}), comm,
           mn::TensorLoaderOptions{.batchsize = 60 / comm->size(), .shuffle = shuffle, .seed = 2});
     };
     const auto loss_of = [&](const mn::Batch& batch) {
-      return (batch.more[0] * (model->forward(batch.data) - batch.target).square()).mean();
+      return (batch["weight"] * (model->forward(batch.data) - batch.target).square()).mean();
     };
     std::shared_ptr<mn::MultiNodeOptimizer> optimizer =
         mn::create_multi_node_optimizer(std::make_unique<mn::FusedAdam>(model->parameters(), 0.02), comm);

@@ -7,7 +7,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace mn::data;
-  static ImageAugmenter random({.mode = CropMode::kRandomResized, .size = 32}, {}, PixelLayout::kNchw);
+  static ImageAugmenter random({.mode = CropMode::kRandomResized, .size = 32}, {}, PixelLayout::kNchw,
+                               {.randaugment = 2, .erasing = 0.5});
   static ImageAugmenter center({.mode = CropMode::kCenter, .size = 32, .resize = 40}, {}, PixelLayout::kNhwc);
   static std::vector<float> out(3 * 32 * 32);
   const auto bytes = std::as_bytes(std::span(data, size));

@@ -21,13 +21,22 @@ void put_checksum_right(std::span<std::byte> file) {
   std::memcpy(block.data() + block.size() - sizeof crc, &crc, sizeof crc);
 }
 
+void read_field(const mn::data::ShardReader& reader, std::size_t field) {
+  for (std::int64_t i = 0; i < reader.size() && reader.is_small(field); ++i) {
+    std::vector<std::byte> sample(reader.length(field, i));
+    reader.copy_small(field, i, sample.data());
+  }
+  if (reader.is_small(field)) return;
+  for (std::int64_t block = 0; block < reader.num_blocks(); ++block) (void)reader.load_block(field, block);
+  for (std::int64_t i = 0; i < reader.size(); ++i) {
+    const std::int64_t end = reader.offset_in_block(field, i) + reader.length(field, i);
+    if (end > reader.block_bytes(field, i / reader.block_samples())) __builtin_trap();
+  }
+}
+
 void read_all(const std::string& path) {
   const mn::data::ShardReader reader(mn::data::open_shard(path), std::make_shared<mn::data::IoCounters>());
-  for (std::int64_t i = 0; i < reader.size(); ++i) {
-    (void)reader.label(i);
-    (void)reader.length(i);
-  }
-  for (std::int64_t block = 0; block < reader.num_blocks(); ++block) (void)reader.load_block(block);
+  for (std::size_t f = 0; f < reader.num_fields(); ++f) read_field(reader, f);
   (void)reader.read_keys();
 }
 

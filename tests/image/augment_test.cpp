@@ -22,10 +22,10 @@ TEST(ImageAugmenter, CutsBeforeResizing) {
   Resizer resizer;
   Image expected;
   for (int i = 0; i < 30; ++i) {
-    Crop crop;
-    const Image& image = augmenter.augment(jpeg, 5, 1, i, crop);
-    if (crop.box.width >= 96) continue;  // decoded at half its size
-    resizer.resize(whole, crop.box, crop.readable, 48, 48, crop.flip, expected);
+    AugmentChoices choices;
+    const Image& image = augmenter.augment(jpeg, 5, 1, i, choices);
+    if (choices.crop.box.width >= 96) continue;  // decoded at half its size
+    resizer.resize(whole, choices.crop.box, choices.crop.readable, 48, 48, choices.crop.flip, expected);
     EXPECT_EQ(image.pixels, expected.pixels);
   }
 }
@@ -38,11 +38,11 @@ TEST(ImageAugmenter, CenterEqualsResizingEverythingThenCutting) {
     Image resized;
     Resizer().resize(decode_image(jpeg), {0, 0, double(width), double(height)}, {0, 0, width, height}, resized_width,
                      resized_height, false, resized);
-    Crop crop;
+    AugmentChoices choices;
     ImageAugmenter augmenter(small(CropMode::kCenter), {}, PixelLayout::kNchw);
-    const Image& image = augmenter.augment(jpeg, 0, 0, 0, crop);
+    const Image& image = augmenter.augment(jpeg, 0, 0, 0, choices);
     for (int y = 0; y < 48; ++y) {
-      const auto* row = resized.row(crop.in_resized.y + y) + 3 * crop.in_resized.x;
+      const auto* row = resized.row(choices.crop.in_resized.y + y) + 3 * choices.crop.in_resized.x;
       for (int i = 0; i < 3 * 48; ++i) EXPECT_NEAR(image.row(y)[i], row[i], 1) << width << "x" << height;
     }
   }
@@ -51,10 +51,10 @@ TEST(ImageAugmenter, CenterEqualsResizingEverythingThenCutting) {
 TEST(ImageAugmenter, ReducedDecodingStaysClose) {
   const auto jpeg = encode_jpeg(draw_image(500, 400), {.quality = 95});
   ImageAugmenter augmenter(small(CropMode::kCenter), {}, PixelLayout::kNchw);
-  Crop crop;
-  const Image& image = augmenter.augment(jpeg, 0, 0, 0, crop);
+  AugmentChoices choices;
+  const Image& image = augmenter.augment(jpeg, 0, 0, 0, choices);
   Image expected;
-  Resizer().resize(decode_image(jpeg), crop.box, crop.readable, 48, 48, false, expected);
+  Resizer().resize(decode_image(jpeg), choices.crop.box, choices.crop.readable, 48, 48, false, expected);
   double sum = 0;
   for (std::size_t i = 0; i < expected.pixels.size(); ++i) sum += std::abs(image.pixels[i] - expected.pixels[i]);
   EXPECT_LT(sum / static_cast<double>(expected.pixels.size()), 2);
@@ -70,8 +70,8 @@ TEST(ImageAugmenter, NormalizesInBothLayouts) {
   std::vector<float> nhwc(3 * 48 * 48);
   planes(jpeg, 1, 2, 3, nchw);
   pixels(jpeg, 1, 2, 3, nhwc);
-  Crop crop;
-  const Image& image = planes.augment(jpeg, 1, 2, 3, crop);
+  AugmentChoices choices;
+  const Image& image = planes.augment(jpeg, 1, 2, 3, choices);
   for (int i = 0; i < 48 * 48; ++i) {
     for (int c = 0; c < 3; ++c) {
       const float expected = (image.pixels[3 * i + c] / 255.0F - normalization.mean[c]) / normalization.stddev[c];
@@ -93,12 +93,12 @@ TEST(ImageAugmenter, MeanImageIsTakenOffWhereThePartLies) {
   for (int index = 0; index < 8; ++index) {
     planes(jpeg, 0, 0, index, nchw);
     pixels(jpeg, 0, 0, index, nhwc);
-    Crop crop;
-    const Image& image = planes.augment(jpeg, 0, 0, index, crop);
+    AugmentChoices choices;
+    const Image& image = planes.augment(jpeg, 0, 0, index, choices);
     for (int y = 0; y < 48; ++y) {
       for (int x = 0; x < 48; ++x) {
         for (int c = 0; c < 3; ++c) {
-          const int mean = (c * 56 + crop.in_resized.y + y) * 56 + crop.in_resized.x + x;
+          const int mean = (c * 56 + choices.crop.in_resized.y + y) * 56 + choices.crop.in_resized.x + x;
           const float expected = (image.row(y)[3 * x + c] - static_cast<float>(mean % 251)) / 255.0F;
           EXPECT_FLOAT_EQ(nchw[(c * 48 + y) * 48 + x], expected);
           EXPECT_FLOAT_EQ(nhwc[3 * (y * 48 + x) + c], expected);
@@ -108,11 +108,55 @@ TEST(ImageAugmenter, MeanImageIsTakenOffWhereThePartLies) {
   }
 }
 
+TEST(ImageAugmenter, ErasesAPartInBothLayouts) {
+  const auto jpeg = encode_jpeg(draw_image(100, 80));
+  const CropOptions crop = small(CropMode::kRandomResized);
+  const Normalization normalization = {.mean = {2, 2, 2}};  // no value becomes 0 by itself
+  ImageAugmenter planes(crop, normalization, PixelLayout::kNchw, {.erasing = 1});
+  ImageAugmenter pixels(crop, normalization, PixelLayout::kNhwc, {.erasing = 1});
+  std::vector<float> nchw(3 * 48 * 48);
+  std::vector<float> nhwc(3 * 48 * 48);
+  for (int index = 0; index < 5; ++index) {
+    planes(jpeg, 1, 2, index, nchw);
+    pixels(jpeg, 1, 2, index, nhwc);
+    AugmentChoices choices;
+    (void)planes.augment(jpeg, 1, 2, index, choices);
+    const Region& erased = choices.erased;
+    EXPECT_GT(erased.width, 0);
+    for (int i = 0; i < 48 * 48; ++i) {
+      const int x = i % 48 - erased.x;
+      const int y = i / 48 - erased.y;
+      const bool inside = x >= 0 && x < erased.width && y >= 0 && y < erased.height;
+      for (int c = 0; c < 3; ++c) {
+        EXPECT_EQ(nchw[48 * 48 * c + i] == 0, inside);
+        EXPECT_EQ(nhwc[3 * i + c] == 0, inside);
+      }
+    }
+  }
+}
+
+TEST(ImageAugmenter, OperationsFollowTheCrop) {
+  const auto jpeg = encode_jpeg(draw_image(100, 80));
+  const CropOptions crop = small(CropMode::kRandomResized);
+  ImageAugmenter plain(crop, {}, PixelLayout::kNchw);
+  ImageAugmenter varied(crop, {}, PixelLayout::kNchw, {.randaugment = 2, .jitter = {.brightness = 0.5, .hue = 0.5}});
+  ImageOperator apply;
+  for (int index = 0; index < 20; ++index) {
+    AugmentChoices choices;
+    Image expected = plain.augment(jpeg, 1, 2, index, choices);
+    const Image& image = varied.augment(jpeg, 1, 2, index, choices);
+    EXPECT_EQ(choices.operations.size(), 4u);
+    for (const ImageOperation& operation : choices.operations) apply.apply(operation, expected);
+    EXPECT_EQ(image.pixels, expected.pixels);
+  }
+}
+
 TEST(ImageAugmenter, SameBitsOnAnyThreadAndAfterAnyOtherSample) {
   const auto jpeg = encode_jpeg(draw_image(300, 200));
   const auto other = encode_jpeg(draw_image(77, 201), {.progressive = true, .orientation = 6});
   const auto run = [&](bool with_others, std::vector<float>& out) {
-    ImageAugmenter augmenter(small(CropMode::kRandomResized), {}, PixelLayout::kNchw);
+    ImageAugmenter augmenter(small(CropMode::kRandomResized), {}, PixelLayout::kNchw,
+                             {.randaugment = 2, .jitter = {.contrast = 0.5}, .erasing = 0.5});
     for (int i = 0; i < 20; ++i) {
       std::vector<float> one(3 * 48 * 48);
       if (with_others) augmenter(other, 1, 1, i, one);
@@ -128,9 +172,16 @@ TEST(ImageAugmenter, SameBitsOnAnyThreadAndAfterAnyOtherSample) {
 }
 
 TEST(ImageAugmenter, BadOptionsAreErrors) {
-  const auto make = [](const CropOptions& options, Normalization normalization) {
-    ImageAugmenter(options, std::move(normalization), PixelLayout::kNchw);
+  const auto make = [](const CropOptions& options, Normalization normalization, const AugmentOptions& augment = {}) {
+    ImageAugmenter(options, std::move(normalization), PixelLayout::kNchw, augment);
   };
+  for (const AugmentOptions& wrong : {AugmentOptions{.randaugment = -1},
+                                      {.magnitude = 31},
+                                      {.jitter = {.hue = 0.6}},
+                                      {.jitter = {.contrast = -1}},
+                                      {.erasing = 1.5}}) {
+    EXPECT_THROW(make(small(CropMode::kRandomResized), {}, wrong), ArgumentError);
+  }
   EXPECT_THROW(make({.mode = CropMode::kCenter, .size = 64, .resize = 56}, {}), ArgumentError);
   EXPECT_THROW(make(small(CropMode::kRandomFixed), {.mean_image = std::vector<float>(5)}), ArgumentError);
   EXPECT_THROW(make(small(CropMode::kRandomResized), {.mean_image = std::vector<float>(3 * 56 * 56)}), ArgumentError);

@@ -22,15 +22,12 @@ std::string error_of(std::string_view text) {
 }
 
 std::string other(const std::string& format) {
-  return "not a JPEG or PNG but " + format + ": convert it to one of them, or leave it out";
+  return "not a JPEG, PNG, WebP or TIFF but " + format + ": convert it to one of them, or leave it out";
 }
 
 TEST(ImageDecoder, OtherFormatsAreNamed) {
   EXPECT_EQ(error_of("GIF89a....."sv), other("GIF"));
   EXPECT_EQ(error_of("BM......"sv), other("BMP"));
-  EXPECT_EQ(error_of("II*\0\x08\0\0\0"sv), other("TIFF"));
-  EXPECT_EQ(error_of("MM\0*\0\0\0\x08"sv), other("TIFF"));
-  EXPECT_EQ(error_of("RIFF\1\2\3\4WEBPVP8 "sv), other("WebP"));
   EXPECT_EQ(error_of("\0\0\0\x1C"
                      "ftypavif\0\0\0\0"sv),
             other("AVIF"));

@@ -10,9 +10,19 @@
 namespace mn::data {
 namespace {
 
-/// The definition, pixel by pixel: a weighted mean under a triangle whose half-width is one target pixel, but at least
-/// one source pixel.
-double sampled(const Image& in, const Box& box, const Region& readable, int width, int height, int x, int y, int c) {
+/// Of a place so far from the center of a target pixel, in widths of the filter.
+double weight_of(double distance, Interpolation filter) {
+  const double x = std::abs(distance);
+  if (filter == Interpolation::kBilinear) return std::max(0.0, 1 - x);
+  constexpr double a = -0.5;  // Keys's formula
+  if (x <= 1) return (a + 2) * x * x * x - (a + 3) * x * x + 1;
+  return x < 2 ? a * x * x * x - 5 * a * x * x + 8 * a * x - 4 * a : 0;
+}
+
+/// The definition, pixel by pixel: a weighted mean under a filter whose width is one target pixel, but at least one
+/// source pixel.
+double sampled(const Image& in, const Box& box, const Region& readable, int width, int height, int x, int y, int c,
+               Interpolation filter) {
   const double scale_x = box.width / width;
   const double scale_y = box.height / height;
   const double center_x = box.x + (x + 0.5) * scale_x;
@@ -20,14 +30,14 @@ double sampled(const Image& in, const Box& box, const Region& readable, int widt
   double sum = 0;
   double weights = 0;
   for (int v = readable.y; v < readable.y + readable.height; ++v) {
-    const double wy = std::max(0.0, 1 - std::abs(v + 0.5 - center_y) / std::max(scale_y, 1.0));
-    for (int u = readable.x; wy > 0 && u < readable.x + readable.width; ++u) {
-      const double weight = wy * std::max(0.0, 1 - std::abs(u + 0.5 - center_x) / std::max(scale_x, 1.0));
+    const double wy = weight_of((v + 0.5 - center_y) / std::max(scale_y, 1.0), filter);
+    for (int u = readable.x; wy != 0 && u < readable.x + readable.width; ++u) {
+      const double weight = wy * weight_of((u + 0.5 - center_x) / std::max(scale_x, 1.0), filter);
       sum += weight * in.row(v)[3 * u + c];
       weights += weight;
     }
   }
-  return sum / weights;
+  return std::clamp(sum / weights, 0.0, 255.0);
 }
 
 TEST(Resizer, EqualsTheDefinition) {
@@ -44,14 +54,17 @@ TEST(Resizer, EqualsTheDefinition) {
   Resizer resizer;
   Image out;
   for (const auto& [box, readable, width, height] : cases) {
-    for (const bool flip : {false, true}) {
-      resizer.resize(in, box, readable, width, height, flip, out);
+    for (const auto& [flip, filter] : {std::pair(false, Interpolation::kBilinear),
+                                       {true, Interpolation::kBilinear},
+                                       {false, Interpolation::kBicubic},
+                                       {true, Interpolation::kBicubic}}) {
+      resizer.resize(in, box, readable, width, height, flip, out, filter);
       ASSERT_EQ(out.width, width);
       ASSERT_EQ(out.height, height);
       for (int y = 0; y < height; ++y) {
         for (int x = 0; x < width; ++x) {
           for (int c = 0; c < 3; ++c) {
-            const double expected = sampled(in, box, readable, width, height, flip ? width - 1 - x : x, y, c);
+            const double expected = sampled(in, box, readable, width, height, flip ? width - 1 - x : x, y, c, filter);
             EXPECT_NEAR(out.row(y)[3 * x + c], expected, 0.501) << width << "x" << height << " at " << x << "," << y;
           }
         }

@@ -42,7 +42,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Case {
   const char* name;
-  SampleKind kind;
+  FieldKind kind;
   std::int64_t sample_bytes;
   std::int64_t samples;
   std::int64_t shards;
@@ -50,10 +50,10 @@ struct Case {
 };
 
 constexpr Case kCases[] = {
-    {"12 KB fixed x 1 M", SampleKind::kFixed, 12288, 1'000'000, 46, 64},
-    {"50 MB fields x 10 k", SampleKind::kFixed, 50'000'000, 10'000, 20, 2},
-    {"110 KB JPEG x 1.28 M", SampleKind::kEncoded, 110'000, 1'281'167, 560, 32},
-    {"4 KB tokens x 100 M", SampleKind::kFixed, 4096, 100'000'000, 43'000, 16},
+    {"12 KB fixed x 1 M", FieldKind::kFixed, 12288, 1'000'000, 46, 64},
+    {"50 MB fields x 10 k", FieldKind::kFixed, 50'000'000, 10'000, 20, 2},
+    {"110 KB JPEG x 1.28 M", FieldKind::kEncoded, 110'000, 1'281'167, 560, 32},
+    {"4 KB tokens x 100 M", FieldKind::kFixed, 4096, 100'000'000, 43'000, 16},
 };
 enum class Mode { kShuffled, kByPart, kStored };
 constexpr const char* kModeNames[] = {"shuffled", "by part", "stored"};
@@ -90,12 +90,12 @@ class MeteredReader {
   [[nodiscard]] std::int64_t index_bytes() const {
     return size_ * table_.layout().index_bytes / std::max<std::int64_t>(table_.num_samples(), 1);
   }
-  [[nodiscard]] std::int64_t block_samples() const { return table_.block_samples(); }
-  [[nodiscard]] std::int64_t block_bytes(std::int64_t block) const {
-    return std::min(block_samples(), size_ - block * block_samples()) * table_.spec().sample_bytes();
+  [[nodiscard]] std::int64_t block_samples() const { return table_.form().block_samples; }
+  [[nodiscard]] std::int64_t block_bytes(std::size_t, std::int64_t block) const {
+    return std::min(block_samples(), size_ - block * block_samples()) * table_.spec()[0].sample_bytes();
   }
-  [[nodiscard]] std::shared_ptr<const Block> load_block(std::int64_t block) const {
-    meter_.bytes += static_cast<double>(block_bytes(block));
+  [[nodiscard]] std::shared_ptr<const Block> load_block(std::size_t field, std::int64_t block) const {
+    meter_.bytes += static_cast<double>(block_bytes(field, block));
     return std::make_shared<Block>();
   }
 
@@ -113,9 +113,9 @@ std::int64_t heap_bytes() {
 double mib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 data::ShardTable table_of(const Case& data) {
-  SampleSpec spec;
-  spec.kind = data.kind;
-  if (data.kind == SampleKind::kFixed) spec.shape = {data.sample_bytes};
+  const bool is_fixed = data.kind == FieldKind::kFixed;
+  const auto shape = is_fixed ? std::vector{data.sample_bytes} : std::vector<std::int64_t>();
+  const SampleSpec spec = labeled({.kind = data.kind, .shape = shape}, 1000);
   std::vector<data::ShardInfo> shards(data.shards);
   for (std::int64_t i = 0; i < data.shards; ++i) {
     char name[64];
@@ -179,8 +179,8 @@ class Walk {
       const auto [shard, sample] = table_.locate(first_ + index);
       const auto reader = cache_->reader(
           shard, [&, shard = shard] { return std::make_shared<const MeteredReader>(table_, shard, meter_); });
-      if (table_.block_samples() > 1) {
-        (void)cache_->block(*reader, shard, sample / table_.block_samples());
+      if (table_.form().block_samples > 1) {
+        (void)cache_->block(*reader, shard, 0, sample / table_.form().block_samples);
       } else {
         meter_.bytes += static_cast<double>(data_.sample_bytes);
       }

@@ -109,15 +109,14 @@ TEST_F(GpuTest, CallsFollowTheCurrentStream) {
 }
 
 TEST(GpuLoader, BatchesArriveUnchanged) {
-  RawSamples samples;
+  ByteBuffer data;
+  std::vector<std::int64_t> labels;
   for (int i = 0; i < 1000; ++i) {
-    samples.labels.push_back(i);
-    for (int k = 0; k < 49; ++k) samples.bytes.push_back(static_cast<std::byte>((i * 31 + k) % 256));
+    labels.push_back(i);
+    for (int k = 0; k < 49; ++k) data.push_back(static_cast<std::byte>((i * 31 + k) % 256));
   }
-  SampleSpec spec;
-  spec.shape = {49};
-  spec.num_classes = 1000;
-  const auto dataset = std::make_shared<const MemoryDataset>(spec, std::move(samples));
+  const auto dataset =
+      std::make_shared<const MemoryDataset>(labeled({.shape = {49}}, 1000), labeled_samples(std::move(data), labels));
   const auto batches = [&](Device device) {
     DataLoader loader(dataset, {.batchsize = 64, .shuffle = true, .workers = 3, .prefetch = 4, .device = device});
     std::vector<at::Tensor> all;

@@ -139,6 +139,8 @@ MPI_Datatype mpi_type(DType dtype) noexcept {
       return MPI_UINT8_T;
     case DType::kInt8:
       return MPI_INT8_T;
+    case DType::kInt16:
+      return MPI_INT16_T;
     case DType::kInt32:
       return MPI_INT32_T;
     case DType::kInt64:

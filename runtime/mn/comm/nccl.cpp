@@ -35,6 +35,7 @@ std::string failure(ncclResult_t code, ncclComm_t comm, std::string_view operati
 }
 
 ncclDataType_t nccl_type(DType dtype) {
+  if (dtype == DType::kInt16) throw ArgumentError("NCCL has no int16: convert it to int32 first");
   constexpr ncclDataType_t kTypes[] = {ncclUint8,   ncclInt32,   ncclInt64, ncclFloat16, ncclBfloat16,
                                        ncclFloat32, ncclFloat64, ncclUint8, ncclInt8,    ncclUint64};
   return kTypes[static_cast<std::size_t>(dtype)];

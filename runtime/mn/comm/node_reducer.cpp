@@ -13,7 +13,7 @@ namespace {
 /// Up to this many bytes every rank reads all buffers and reduces them itself: one barrier instead of two.
 constexpr std::size_t kSmallBytes = 8 * 1024;
 /// Pieces in which private buffers go through staging memory where there is one node: small enough for the cache.
-constexpr std::size_t kPieceBytes = 1024 * 1024;
+constexpr std::size_t kNodePieceBytes = 1024 * 1024;
 
 }  // namespace
 
@@ -148,7 +148,7 @@ NodeReducer::NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes b
       ranks_(topology.intra_size),
       many_nodes_(topology.inter_size > 1),
       may_spin_(has_cpu_for_each_rank(node_.get())),
-      exchange_(comm, topology, between, count_limit, many_nodes_ ? SliceExchange::kPieceBytes : kPieceBytes),
+      exchange_(comm, topology, between, count_limit, many_nodes_ ? SliceExchange::kPieceBytes : kNodePieceBytes),
       allocations_(std::make_shared<Allocations>()) {
   segments_.emplace(node_.get(), sizeof(Control) + 2 * kSmallBytes + exchange_.piece_bytes());
   std::vector<SharedCounter*> arrivals;

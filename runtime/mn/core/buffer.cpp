@@ -4,6 +4,13 @@
 #include <mn/core/error.hpp>
 
 namespace mn {
+namespace {
+
+/// By the numbers of DType.
+constexpr std::string_view kDTypeNames[] = {"uint8",   "int32", "int64", "float16", "bfloat16", "float32",
+                                            "float64", "bool",  "int8",  "uint64",  "int16"};
+
+}  // namespace
 
 std::size_t size_of(DType dtype) noexcept {
   switch (dtype) {
@@ -11,6 +18,7 @@ std::size_t size_of(DType dtype) noexcept {
     case DType::kUInt8:
     case DType::kInt8:
       return 1;
+    case DType::kInt16:
     case DType::kFloat16:
     case DType::kBFloat16:
       return 2;
@@ -25,10 +33,13 @@ std::size_t size_of(DType dtype) noexcept {
   return 0;
 }
 
-std::string_view name_of(DType dtype) noexcept {
-  constexpr std::string_view kNames[] = {"uint8",   "int32",   "int64", "float16", "bfloat16",
-                                         "float32", "float64", "bool",  "int8",    "uint64"};
-  return kNames[static_cast<std::size_t>(dtype)];
+std::string_view name_of(DType dtype) noexcept { return kDTypeNames[static_cast<std::size_t>(dtype)]; }
+
+std::optional<DType> dtype_named(std::string_view name) noexcept {
+  for (std::size_t i = 0; i < std::size(kDTypeNames); ++i) {
+    if (kDTypeNames[i] == name) return static_cast<DType>(i);
+  }
+  return {};
 }
 
 std::string_view name_of(ReduceOp op) noexcept {

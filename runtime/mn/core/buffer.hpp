@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <ranges>
 #include <span>
 #include <string>
@@ -23,13 +24,16 @@ enum class DType : std::uint8_t {
   kFloat64,
   kBool,
   kInt8,
-  kUInt64
+  kUInt64,
+  kInt16
 };
 
 /// Bytes of one element.
 [[nodiscard]] std::size_t size_of(DType dtype) noexcept;
 /// "float32", …
 [[nodiscard]] std::string_view name_of(DType dtype) noexcept;
+/// The way back; no value for other names.
+[[nodiscard]] std::optional<DType> dtype_named(std::string_view name) noexcept;
 
 /// How a reduction combines two elements. Integers wrap.
 enum class ReduceOp : std::uint8_t { kSum, kProd, kMin, kMax };
@@ -99,6 +103,8 @@ consteval DType dtype_of() {
     return std::is_signed_v<U> ? DType::kInt64 : DType::kUInt64;
   else if constexpr (std::is_integral_v<U> && sizeof(U) == 4 && std::is_signed_v<U>)
     return DType::kInt32;
+  else if constexpr (std::is_same_v<U, std::int16_t>)
+    return DType::kInt16;
   else if constexpr (sizeof(U) == 1)
     return DType::kUInt8;  // char and std::byte too
   else

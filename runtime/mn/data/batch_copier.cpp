@@ -7,12 +7,26 @@
 // Streams and events through c10's device-independent interface: one source for builds with and without CUDA.
 namespace mn {
 
-void CopyTicket::wait(const at::Tensor& data, const at::Tensor& target) const {
+namespace {
+
+/// use(tensor) of all that a minibatch has.
+template <class Fields, class Use>
+void for_each_tensor(Fields& fields, const Use& use) {
+  for (auto& field : fields) {
+    for (auto* tensor : {&field.values, &field.offsets}) {
+      if (tensor->defined()) use(*tensor);
+    }
+  }
+}
+
+}  // namespace
+
+void CopyTicket::wait(const std::vector<BatchField>& fields) const {
   if (!done_) return;
-  const c10::Stream current = c10::impl::VirtualGuardImpl(data.device().type()).getStream(data.device());
+  const c10::Device device = fields[0].values.device();
+  const c10::Stream current = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
   done_->block(current);
-  data.record_stream(current);
-  target.record_stream(current);
+  for_each_tensor(fields, [&](const at::Tensor& tensor) { tensor.record_stream(current); });
 }
 
 BatchCopier::BatchCopier(Device device)
@@ -22,17 +36,15 @@ BatchCopier::BatchCopier(Device device)
   stream_ = c10::impl::VirtualGuardImpl(device_.type()).getStreamFromGlobalPool(device_);
 }
 
-std::pair<at::Tensor, at::Tensor> BatchCopier::copy(at::Tensor data, at::Tensor target, CopyTicket& ticket) const {
-  if (!stream_) return {std::move(data), std::move(target)};
+void BatchCopier::copy(std::vector<BatchField>& fields, CopyTicket& ticket) const {
+  if (!stream_) return;
   const c10::StreamGuard guard(*stream_);
   // A transform of the user's may have taken other memory. Pinned memory is given back only when the stream has passed
   // the copy: libtorch's host allocator sees to that.
-  std::pair<at::Tensor, at::Tensor> copies{data.pin_memory().to(device_, /*non_blocking=*/true),
-                                           target.pin_memory().to(device_, /*non_blocking=*/true)};
+  for_each_tensor(fields, [&](at::Tensor& tensor) { tensor = tensor.pin_memory().to(device_, /*non_blocking=*/true); });
   auto done = std::make_unique<c10::Event>(device_.type());
   done->record(*stream_);
   ticket = CopyTicket(std::move(done));
-  return copies;
 }
 
 }  // namespace mn

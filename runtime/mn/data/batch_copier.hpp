@@ -3,14 +3,14 @@
 
 #include <memory>
 #include <optional>
-#include <utility>
+#include <vector>
 
-#include <ATen/core/Tensor.h>
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 #include <c10/core/TensorOptions.h>
 
 #include <mn/core/buffer.hpp>
+#include <mn/data/batch.hpp>
 
 namespace mn {
 
@@ -21,7 +21,7 @@ class CopyTicket {
   explicit CopyTicket(std::unique_ptr<c10::Event> done) : done_(std::move(done)) {}
   /// Makes the caller's current stream wait for the copy, and keeps the tensors' memory until that stream has passed. A
   /// batch on the CPU needs neither.
-  void wait(const at::Tensor& data, const at::Tensor& target) const;
+  void wait(const std::vector<BatchField>& fields) const;
 
  private:
   std::unique_ptr<c10::Event> done_;
@@ -33,8 +33,8 @@ class BatchCopier {
   explicit BatchCopier(Device device);
   /// What batches are best made in: page-locked memory where they go to a GPU.
   [[nodiscard]] at::TensorOptions memory() const { return at::TensorOptions().pinned_memory(stream_.has_value()); }
-  /// Both tensors on the device; unchanged if that is the CPU.
-  [[nodiscard]] std::pair<at::Tensor, at::Tensor> copy(at::Tensor data, at::Tensor target, CopyTicket& ticket) const;
+  /// All tensors to the device; unchanged if that is the CPU.
+  void copy(std::vector<BatchField>& fields, CopyTicket& ticket) const;
 
  private:
   c10::Device device_;

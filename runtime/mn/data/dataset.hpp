@@ -1,4 +1,5 @@
-/// Datasets: numbered samples (bytes and a label each) that live in shards on shared storage or in memory.
+/// Datasets: numbered samples of named fields, in shards on shared storage, in memory or wherever a program's own class
+/// finds them.
 #pragma once
 
 #include <cstddef>
@@ -9,24 +10,10 @@
 #include <string>
 #include <vector>
 
-#include <mn/core/uninitialized.hpp>
+#include <mn/data/raw_samples.hpp>
 #include <mn/data/sample_spec.hpp>
 
 namespace mn {
-
-/// The samples of one read, in the order asked for. Reuse one object from read to read: it keeps its memory.
-struct RawSamples {
-  ByteBuffer bytes;                   ///< the samples, back to back
-  std::vector<std::int64_t> offsets;  ///< [n + 1] sample i is bytes [offsets[i], offsets[i + 1])
-  std::vector<std::int64_t> labels;   ///< [n]
-
-  /// Their number.
-  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(labels.size()); }
-  /// The bytes of sample i of this read.
-  [[nodiscard]] std::span<const std::byte> sample(std::int64_t i) const {
-    return std::span(bytes).subspan(offsets[i], offsets[i + 1] - offsets[i]);
-  }
-};
 
 /// A damaged sample in a read that continues without it.
 struct SampleError {
@@ -39,6 +26,9 @@ struct IoStats {
   std::int64_t opens = 0;  ///< files opened for their samples
   std::int64_t bytes = 0;  ///< read from them
 };
+
+/// Dataset::format() of shards.
+inline constexpr const char* kShardsFormat = "shards";
 
 /// How the samples of a dataset lie in storage, which decides in what order it is cheap to read them.
 struct StorageLayout {
@@ -62,13 +52,16 @@ class Dataset {
   [[nodiscard]] const SampleSpec& spec() const { return do_spec(); }
 
   /// Reads samples `indices` (each in [0, size()), repeats allowed) into `out`. Throws DataError that names file,
-  /// sample and remedy if one is damaged; given `damaged`, lists such samples there instead and leaves them empty
-  /// (fixed ones: zeros).
+  /// sample and remedy if one is damaged; given `damaged`, lists such samples there instead, each once, and leaves the
+  /// fields concerned empty (fixed ones: zeros).
   void read(std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>* damaged = nullptr) const;
 
-  /// For data that every rank can open by itself: all metadata, so that only one rank reads it (open_table() takes it).
-  /// Empty where the data is in this process alone.
+  /// For data that every rank can open by itself: all metadata, so that only one rank reads it. Empty where the data is
+  /// in this process alone.
   [[nodiscard]] std::string table() const { return do_table(); }
+  /// The name of what opens such a table: "shards" for open_table(), another one for an opener that is given to
+  /// scatter_dataset. Empty where there is no table.
+  [[nodiscard]] std::string format() const { return do_format(); }
   /// A hash: equal for equal data, on any rank and in any run.
   [[nodiscard]] std::uint64_t fingerprint() const { return do_fingerprint(); }
   /// What reading has cost so far.
@@ -90,6 +83,7 @@ class Dataset {
   virtual void do_read(std::span<const std::int64_t> indices, RawSamples& out,
                        std::vector<SampleError>* damaged) const = 0;
   [[nodiscard]] virtual std::string do_table() const { return {}; }
+  [[nodiscard]] virtual std::string do_format() const { return {}; }
   [[nodiscard]] virtual std::uint64_t do_fingerprint() const;
   [[nodiscard]] virtual IoStats do_io() const { return {}; }
   [[nodiscard]] virtual std::string do_where(std::int64_t index) const { return "sample " + std::to_string(index); }
@@ -100,8 +94,7 @@ class Dataset {
 /// Samples in this process's memory.
 class MemoryDataset final : public Dataset {
  public:
-  /// Takes `samples` over. Throws ArgumentError unless offsets, labels and bytes match each other and the spec; fixed
-  /// samples may come without offsets. A spec without a number of classes gets the one that the labels need.
+  /// Takes `samples` over. Throws ArgumentError unless they are such samples (check_samples()); counts classes.
   MemoryDataset(SampleSpec spec, RawSamples samples);
 
  private:
@@ -110,7 +103,7 @@ class MemoryDataset final : public Dataset {
   void do_read(std::span<const std::int64_t> indices, RawSamples& out,
                std::vector<SampleError>* damaged) const override;
   std::uint64_t do_fingerprint() const override;
-  StorageLayout do_layout() const override { return {.bytes = static_cast<std::int64_t>(samples_.bytes.size())}; }
+  StorageLayout do_layout() const override { return {.bytes = samples_.bytes()}; }
 
   SampleSpec spec_;
   RawSamples samples_;
@@ -129,7 +122,7 @@ class MemoryDataset final : public Dataset {
 [[nodiscard]] std::shared_ptr<Dataset> open_dataset(const std::string& name_or_path,
                                                     const std::filesystem::path& installed = installed_data());
 
-/// The dataset that another rank's table() describes; opens each shard when it is first read.
+/// The dataset in shards that another rank's table() describes; opens each shard when it is first read.
 [[nodiscard]] std::shared_ptr<Dataset> open_table(const std::string& table);
 
 /// As many samples as `dataset` has, each without a byte and with label 0: for ranks that take part in the steps of

@@ -85,6 +85,12 @@ hid_t h5_stored_type(DType dtype) {
   switch (dtype) {
     case DType::kUInt8:
       return H5T_STD_U8LE;
+    case DType::kInt8:
+      return H5T_STD_I8LE;
+    case DType::kInt16:
+      return H5T_STD_I16LE;
+    case DType::kUInt64:
+      return H5T_STD_U64LE;
     case DType::kInt32:
       return H5T_STD_I32LE;
     case DType::kInt64:
@@ -96,7 +102,28 @@ hid_t h5_stored_type(DType dtype) {
     default:
       break;
   }
-  throw ArgumentError("shards hold uint8, int32, int64, float32 and float64, not " + std::string(name_of(dtype)));
+  throw ArgumentError("HDF5 has no type of its own for " + std::string(name_of(dtype)));
+}
+
+H5 h5_element_type(DType dtype, bool is_unsigned) {
+  const std::string what = "cannot make a type for " + std::string(name_of(dtype));
+  if (dtype == DType::kBool) {  // h5py's
+    H5 type(H5Tenum_create(H5T_STD_I8LE), what);
+    for (const std::int8_t value : {0, 1})
+      h5_check(H5Tenum_insert(type.get(), value == 0 ? "FALSE" : "TRUE", &value), what);
+    return type;
+  }
+  if (dtype == DType::kFloat16) {
+    H5 type(H5Tcopy(H5T_IEEE_F32LE), what);
+    h5_check(H5Tset_fields(type.get(), 15, 10, 5, 0, 10), what);
+    h5_check(H5Tset_ebias(type.get(), 15), what);
+    h5_check(H5Tset_size(type.get(), 2), what);
+    return type;
+  }
+  if (dtype == DType::kBFloat16) return {H5Tcopy(H5T_STD_U16LE), what};
+  H5 type(H5Tcopy(h5_stored_type(dtype)), what);
+  if (is_unsigned) h5_check(H5Tset_sign(type.get(), H5T_SGN_NONE), what);
+  return type;
 }
 
 hid_t h5_native_type(DType dtype) {

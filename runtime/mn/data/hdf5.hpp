@@ -51,8 +51,11 @@ class H5Lock {
   std::lock_guard<std::mutex> lock_;
 };
 
-/// HDF5's little-endian type for stored elements. ArgumentError for 16-bit floats, which shards do not hold.
+/// HDF5's little-endian type for stored integers and floats of 32 and 64 bits. ArgumentError for other ones.
 [[nodiscard]] hid_t h5_stored_type(DType dtype);
+/// A type of one's own for any dtype: 16-bit floats as numpy reads them (bfloat16 as its bits, uint16), bool as h5py
+/// does. `is_unsigned`: for the unsigned integer of the same size.
+[[nodiscard]] H5 h5_element_type(DType dtype, bool is_unsigned = false);
 /// The same in this machine's byte order.
 [[nodiscard]] hid_t h5_native_type(DType dtype);
 /// The dtype of a stored type; DataError that names `what` for any other type.

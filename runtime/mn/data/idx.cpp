@@ -94,15 +94,10 @@ std::shared_ptr<MemoryDataset> read_idx_dataset(const std::filesystem::path& ima
     throw DataError(images.string() + " holds " + std::to_string(x.shape[0]) + " samples, " + labels.string() + " " +
                     std::to_string(y.shape[0]) + " labels: they do not belong together");
   }
-  SampleSpec spec;
-  spec.shape.assign(x.shape.begin() + 1, x.shape.end());
-  RawSamples samples;
-  samples.bytes.assign(x.bytes.begin(), x.bytes.end());
-  for (const std::byte b : y.bytes) {
-    samples.labels.push_back(std::to_integer<std::int64_t>(b));
-    spec.num_classes = std::max(spec.num_classes, samples.labels.back() + 1);
-  }
-  return std::make_shared<MemoryDataset>(std::move(spec), std::move(samples));
+  std::vector<std::int64_t> classes;
+  for (const std::byte b : y.bytes) classes.push_back(std::to_integer<std::int64_t>(b));
+  return std::make_shared<MemoryDataset>(labeled({.shape = {x.shape.begin() + 1, x.shape.end()}}),
+                                         labeled_samples({x.bytes.begin(), x.bytes.end()}, classes));
 }
 
 }  // namespace mn

@@ -18,10 +18,10 @@ bool is_listed(const std::vector<SampleError>& damaged, std::int64_t position) {
 }  // namespace
 
 Transform image_transform(const data::CropOptions& crop, const data::Normalization& normalization,
-                          data::PixelLayout layout) {
-  (void)data::ImageAugmenter(crop, normalization, layout);  // says now what is wrong with the options
+                          data::PixelLayout layout, const data::AugmentOptions& augment) {
+  (void)data::ImageAugmenter(crop, normalization, layout, augment);  // says now what is wrong with the options
   return [=](const RawBatch& batch, std::vector<SampleError>& damaged) {
-    data::ImageAugmenter augmenter(crop, normalization, layout);
+    data::ImageAugmenter augmenter(crop, normalization, layout, augment);
     const std::int64_t n = batch.samples.size();
     const std::int64_t values = std::int64_t{3} * crop.size * crop.size;
     const bool planes = layout == data::PixelLayout::kNchw;
@@ -31,7 +31,7 @@ Transform image_transform(const data::CropOptions& crop, const data::Normalizati
     for (std::int64_t i = 0; i < n; ++i, out += values) {
       const std::span room(out, static_cast<std::size_t>(values));
       try {
-        augmenter(batch.samples.sample(i), batch.seed, batch.epoch, batch.indices[i], room);
+        augmenter(batch.samples.sample(0, i), batch.seed, batch.epoch, batch.indices[i], room);
       } catch (const DataError& error) {
         std::fill(room.begin(), room.end(), 0.0F);
         if (is_listed(damaged, i)) continue;

@@ -3,21 +3,12 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
-#include <ATen/core/Tensor.h>
 #include <nlohmann/json_fwd.hpp>
 
-namespace mn {
+#include <mn/data/batch.hpp>
 
-/// This rank's part of one global minibatch.
-struct Batch {
-  at::Tensor data;                         ///< [samples, …]
-  at::Tensor target;                       ///< [samples], int64, for labels; [samples, …] for other targets
-  std::int64_t samples = 0;                ///< may be 0 on a rank in the last step of an epoch; the shapes' tails stay
-  std::vector<std::int64_t> indices = {};  ///< [samples] their numbers in the dataset, where the iterator knows them
-  std::vector<at::Tensor> more = {};       ///< a TensorDataset's fields after the first two: [samples, …] each
-};
+namespace mn {
 
 /// Minibatches, epoch after epoch. Every rank makes the same number of calls, though batches may differ in size. For
 /// one of your own, create_iterator() (function_iterator.hpp) needs one function.

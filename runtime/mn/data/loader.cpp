@@ -17,14 +17,12 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <exception>
 #include <mutex>
 #include <thread>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
@@ -79,10 +77,18 @@ std::unique_ptr<Sampler> make_sampler(const SubDataset& dataset, const LoaderOpt
   return std::make_unique<PartSampler>(std::move(parts), dataset.fingerprint(), sampling);
 }
 
-at::Tensor targets_of(const RawSamples& samples, const at::TensorOptions& memory) {
-  at::Tensor target = at::empty({samples.size()}, memory.dtype(at::kLong));
-  if (samples.size() > 0) std::memcpy(target.data_ptr(), samples.labels.data(), samples.size() * sizeof(std::int64_t));
-  return target;
+/// All fields of the minibatch, with their names.
+std::vector<BatchField> all_fields(Transformed made, const RawBatch& batch) {
+  const auto& specs = batch.spec.fields;
+  std::vector<BatchField> fields = std::move(made.fields());
+  if (!made.has_all()) {
+    for (std::size_t f = 1; f < specs.size(); ++f) fields.push_back(default_field(batch, f));
+  }
+  if (fields.empty()) throw ArgumentError("a loader's transform returned no fields");
+  for (std::size_t f = 0; f < std::min(fields.size(), specs.size()); ++f) {
+    if (fields[f].name.empty()) fields[f].name = specs[f].name;
+  }
+  return fields;
 }
 
 }  // namespace
@@ -121,7 +127,7 @@ class DataLoader::Impl {
     if (!slot->step) return std::nullopt;
     const SamplerStep& step = *slot->step;
     count_damaged(slot->damaged, step.epoch);
-    slot->copied.wait(slot->batch.data, slot->batch.target);
+    slot->copied.wait(slot->batch.fields);
     epoch_ = step.epoch + (step.ends_epoch ? 1 : 0);
     consumed_ = step.ends_epoch ? 0 : step.consumed;
     return std::move(slot->batch);
@@ -196,29 +202,32 @@ class DataLoader::Impl {
   void prepare(Slot& slot, RawSamples& raw) const {
     try {
       std::vector<std::int64_t> indices = slot.step->indices;
-      at::Tensor data = read(slot, indices, raw);
-      slot.batch.samples = raw.size();
-      slot.batch.indices = std::move(indices);
-      slot.bytes = static_cast<std::int64_t>(raw.bytes.size() + data.nbytes());
-      std::tie(slot.batch.data, slot.batch.target) =
-          copier_.copy(std::move(data), targets_of(raw, copier_.memory()), slot.copied);
+      std::vector<BatchField> fields = read(slot, indices, raw);
+      slot.bytes = raw.bytes();
+      for (const BatchField& field : fields) slot.bytes += static_cast<std::int64_t>(field.values.nbytes());
+      copier_.copy(fields, slot.copied);
+      slot.batch = {.data = fields[0].values,
+                    .target = fields.size() > 1 ? fields[1].values : at::Tensor(),
+                    .samples = raw.size(),
+                    .indices = std::move(indices),
+                    .fields = std::move(fields)};
     } catch (...) {
       slot.error = std::current_exception();
     }
   }
 
   /// Reads and transforms; replaces damaged samples by others until none is left.
-  at::Tensor read(Slot& slot, std::vector<std::int64_t>& indices, RawSamples& raw) const {
+  std::vector<BatchField> read(Slot& slot, std::vector<std::int64_t>& indices, RawSamples& raw) const {
     for (int round = 0;; ++round) {
       std::vector<SampleError> damaged;
       source_->read(indices, raw, &damaged);
       const RawBatch batch{raw, indices, source_->spec(), slot.step->seed, slot.step->epoch, copier_.memory()};
       const std::size_t unread = damaged.size();
-      at::Tensor data = options_.transform(batch, damaged);
+      Transformed made = options_.transform(batch, damaged);
       for (std::size_t i = unread; i < damaged.size(); ++i) {  // a transform knows indices, not files
         damaged[i].what = source_->where(indices[damaged[i].position]) + " (" + damaged[i].what + ")";
       }
-      if (damaged.empty()) return data;
+      if (damaged.empty()) return all_fields(std::move(made), batch);
       if (round == 0) slot.damaged = damaged;
       if (options_.max_corrupt == 0 || round == kMostStandIns) throw DataError(damaged.front().what);
       for (const SampleError& error : damaged) {

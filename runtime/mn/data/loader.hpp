@@ -21,7 +21,7 @@ namespace mn {
 
 /// What a transform gets: one batch's raw samples.
 struct RawBatch {
-  const RawSamples& samples;              ///< their bytes and labels
+  const RawSamples& samples;              ///< a column for each field
   std::span<const std::int64_t> indices;  ///< of the samples in the dataset; with (seed, epoch) the key for randomness
   const SampleSpec& spec;                 ///< of the dataset
   std::uint64_t seed;                     ///< of the loader
@@ -29,12 +29,43 @@ struct RawBatch {
   at::TensorOptions memory = {};          ///< for the result: page-locked where it travels to a GPU, which saves a copy
 };
 
-/// Returns {samples, …} on the CPU. Called on worker threads, several at a time, also with no samples at all: the
-/// result must depend on its argument alone. Samples that can't be decoded go into `damaged`.
-using Transform = std::function<at::Tensor(const RawBatch& batch, std::vector<SampleError>& damaged)>;
+/// What a transform returns: the first field as a tensor [samples, …], with all others by default_field(); or all
+/// fields of the minibatch.
+class Transformed {
+ public:
+  /// The first field.
+  Transformed(at::Tensor first)  // NOLINT: meant to be implicit
+      : fields_{{.name = {}, .values = std::move(first)}} {}
+  /// All fields. Those without a name have that of the spec's field in their place.
+  Transformed(std::vector<BatchField> all)  // NOLINT: meant to be implicit
+      : fields_(std::move(all)), has_all_(true) {}
 
-/// Fixed samples: bytes become float32 scaled to [0, 1], other types stay as they are; {samples, shape…}.
+  /// Those that were given.
+  [[nodiscard]] std::vector<BatchField>& fields() noexcept { return fields_; }
+  /// Whether no other is to be made.
+  [[nodiscard]] bool has_all() const noexcept { return has_all_; }
+  /// The values of the first one.
+  operator at::Tensor() const { return fields_.at(0).values; }  // NOLINT: meant to be implicit
+
+ private:
+  std::vector<BatchField> fields_;
+  bool has_all_ = false;
+};
+
+/// Returns tensors on the CPU. Called on worker threads, several at a time, also with no samples at all: the result
+/// must depend on its argument alone. Samples that can't be decoded go into `damaged`.
+using Transform = std::function<Transformed(const RawBatch& batch, std::vector<SampleError>& damaged)>;
+
+/// The first field of fixed samples, {samples, shape…}: bytes become float32 scaled to [0, 1] (unless they are
+/// classes), all else is as default_field() makes it.
 [[nodiscard]] at::Tensor default_transform(const RawBatch& batch, std::vector<SampleError>& damaged);
+
+/// Field `position` as it is: classes become int64, other values keep their type; variable fields have offsets. Throws
+/// ArgumentError for encoded fields, which a transform has to decode.
+[[nodiscard]] BatchField default_field(const RawBatch& batch, std::size_t position);
+
+/// All fields: the first one by default_transform(), the others by default_field().
+[[nodiscard]] Transformed default_fields(const RawBatch& batch, std::vector<SampleError>& damaged);
 
 /// What a DataLoader reads, and how far ahead.
 struct LoaderOptions {
@@ -50,7 +81,7 @@ struct LoaderOptions {
   int workers = 1;   ///< threads that read and transform; any number gives the same batches
   int prefetch = 2;  ///< batches ready or in work ahead of the one in use, …
   std::int64_t prefetch_bytes = std::int64_t{1} << 30;  ///< … but fewer if they would need more memory, and at least 1
-  Transform transform = default_transform;              ///< from raw samples to a tensor
+  Transform transform = default_fields;                 ///< from raw samples to tensors
   Device device = {};  ///< batches arrive here, copied asynchronously from pinned memory where it is a GPU
   /// Damaged samples of this rank that others replace in an epoch, the same ones in every run, before one is an error.
   std::int64_t max_corrupt = 0;

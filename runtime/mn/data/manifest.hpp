@@ -28,10 +28,10 @@ struct ShardInfo {
 class ShardTable {
  public:
   ShardTable() = default;
-  /// Shards as they are written now.
+  /// Shards in the form that new_form() gives for the spec alone.
   ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards);
   ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards,
-             std::int64_t block_samples);
+             const ShardForm& form);
 
   [[nodiscard]] const std::string& folder() const noexcept { return folder_; }
   [[nodiscard]] const std::string& split() const noexcept { return split_; }
@@ -39,8 +39,8 @@ class ShardTable {
   [[nodiscard]] const std::vector<ShardInfo>& shards() const noexcept { return shards_; }
   [[nodiscard]] std::int64_t num_samples() const noexcept { return firsts_.back(); }
   [[nodiscard]] std::int64_t total_bytes() const noexcept;
-  /// Samples under one checksum, in all shards; 1 for encoded samples.
-  [[nodiscard]] std::int64_t block_samples() const noexcept { return block_samples_; }
+  /// Of all shards.
+  [[nodiscard]] const ShardForm& form() const noexcept { return form_; }
   [[nodiscard]] StorageLayout layout() const noexcept;
   [[nodiscard]] std::filesystem::path path(std::size_t shard) const;
   /// Number of the first sample of a shard.
@@ -60,7 +60,7 @@ class ShardTable {
   SampleSpec spec_;
   std::vector<ShardInfo> shards_;
   std::vector<std::int64_t> firsts_ = {0};  // [shards + 1]
-  std::int64_t block_samples_ = 1;
+  ShardForm form_;
 };
 
 /// Publishes FOLDER/manifest.h5 at once; the dataset is complete from then on.

@@ -14,7 +14,7 @@ namespace mn {
 /// memory twice.
 class PiecesDataset final : public Dataset {
  public:
-  /// Throws ArgumentError unless the lengths of fixed samples match the spec.
+  /// Throws ArgumentError unless the pieces' columns match the spec.
   PiecesDataset(SampleSpec spec, std::vector<RawSamples> pieces);
 
  private:

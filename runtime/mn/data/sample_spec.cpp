@@ -1,5 +1,5 @@
-#include <functional>
-#include <numeric>
+#include <algorithm>
+#include <set>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
@@ -8,15 +8,89 @@
 namespace mn {
 namespace {
 
+using nlohmann::json;
+
 constexpr std::int64_t kMostSampleBytes = std::int64_t{1} << 40;  // later products of it can't overflow
+constexpr std::size_t kMostNameBytes = 64;
+constexpr std::size_t kMostFields = 64;
+constexpr std::string_view kKindNames[] = {"fixed", "encoded", "variable"};
+
+bool is_name_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+}
+
+std::string problem_of_name(const std::string& name) {
+  const bool good = !name.empty() && name.size() <= kMostNameBytes && name.front() != '.' &&
+                    std::all_of(name.begin(), name.end(), is_name_character);
+  if (!good) {
+    return "the field's name " + json_quoted(name) +
+           " is not of 1 to 64 letters, digits, '_', '-' and '.', or begins with '.'";
+  }
+  for (const char* ending : {"_offsets", "_crc32c"}) {  // what else HDF5 files of shards hold
+    if (name.ends_with(ending)) return "the field's name " + name + " ends with " + ending;
+  }
+  return {};
+}
+
+std::string problem_of_shape(const FieldSpec& field) {
+  auto bytes = static_cast<std::int64_t>(size_of(field.dtype));
+  for (const std::int64_t extent : field.shape) {
+    if (extent < 0) return "extent " + std::to_string(extent);
+    if (extent > 0 && bytes > kMostSampleBytes / extent) return "more than 1 TiB each";
+    bytes *= extent;
+  }
+  if (field.kind == FieldKind::kVariable && bytes == 0) return "rows without elements";
+  const bool is_bytes = field.dtype == DType::kUInt8 && field.shape.empty();
+  return field.kind == FieldKind::kEncoded && !is_bytes ? "encoded, but no bytes without a shape" : "";
+}
+
+bool is_integer(DType dtype) {
+  return dtype == DType::kUInt8 || dtype == DType::kInt8 || dtype == DType::kInt16 || dtype == DType::kInt32 ||
+         dtype == DType::kInt64 || dtype == DType::kUInt64;
+}
+
+std::string problem_of_classes(const FieldSpec& field) {
+  if (field.num_classes < kCountClasses) return std::to_string(field.num_classes) + " classes";
+  const auto names = static_cast<std::int64_t>(field.class_names.size());
+  if (names != 0 && names != field.num_classes) {
+    return std::to_string(names) + " names for " + std::to_string(field.num_classes) + " classes";
+  }
+  const bool can_be = is_integer(field.dtype) && field.kind != FieldKind::kEncoded;
+  return field.num_classes != 0 && !can_be ? "classes that are no integers" : "";
+}
+
+json field_to_json(const FieldSpec& field) {
+  json document = {{"name", field.name},
+                   {"kind", kKindNames[static_cast<std::size_t>(field.kind)]},
+                   {"dtype", name_of(field.dtype)},
+                   {"shape", field.shape}};
+  if (field.num_classes != 0) document["num_classes"] = field.num_classes;
+  if (!field.class_names.empty()) document["class_names"] = field.class_names;
+  return document;
+}
 
 [[noreturn]] void fail_spec(std::string_view what, const std::string& how) {
   throw DataError(std::string(what) + " describes impossible samples: " + how);
 }
 
+FieldSpec field_from_json(const json& document, std::string_view what) {
+  FieldSpec field;
+  document.at("name").get_to(field.name);
+  const auto kind = std::ranges::find(kKindNames, document.at("kind").get<std::string>());
+  if (kind == std::end(kKindNames)) fail_spec(what, "kind " + document.at("kind").dump());
+  field.kind = static_cast<FieldKind>(kind - std::begin(kKindNames));
+  const auto dtype = dtype_named(document.at("dtype").get<std::string>());
+  if (!dtype) fail_spec(what, "dtype " + document.at("dtype").dump());
+  field.dtype = *dtype;
+  document.at("shape").get_to(field.shape);
+  field.num_classes = document.value("num_classes", std::int64_t{0});
+  if (document.contains("class_names")) document.at("class_names").get_to(field.class_names);
+  return field;
+}
+
 /// A number of an enum class whose last value is `last`.
 template <class Enum>
-Enum enum_from(const nlohmann::json& document, const char* key, Enum last, std::string_view what) {
+Enum enum_from(const json& document, const char* key, Enum last, std::string_view what) {
   const auto number = document.at(key).get<std::int64_t>();
   if (number < 0 || number > static_cast<std::int64_t>(last)) {
     fail_spec(what, std::string(key) + " " + std::to_string(number));
@@ -24,49 +98,98 @@ Enum enum_from(const nlohmann::json& document, const char* key, Enum last, std::
   return static_cast<Enum>(number);
 }
 
-void check_shape(const SampleSpec& spec, std::string_view what) {
-  auto bytes = static_cast<std::int64_t>(size_of(spec.dtype));
-  for (const std::int64_t extent : spec.shape) {
-    if (extent < 0) fail_spec(what, "extent " + std::to_string(extent));
-    if (extent > 0 && bytes > kMostSampleBytes / extent) fail_spec(what, "more than 1 TiB each");
-    bytes *= extent;
-  }
-}
-
-void check_classes(const SampleSpec& spec, std::string_view what) {
-  if (spec.num_classes < 0) fail_spec(what, std::to_string(spec.num_classes) + " classes");
-  const auto names = static_cast<std::int64_t>(spec.class_names.size());
-  if (names != 0 && names != spec.num_classes) {
-    fail_spec(what, std::to_string(names) + " names for " + std::to_string(spec.num_classes) + " classes");
-  }
+SampleSpec from_two_field_json(const json& document, std::string_view what) {
+  FieldSpec data;
+  data.kind = enum_from(document, "kind", FieldKind::kEncoded, what);
+  data.dtype = enum_from(document, "dtype", DType::kUInt64, what);
+  document.at("shape").get_to(data.shape);
+  return labeled(std::move(data), document.at("num_classes").get<std::int64_t>(),
+                 document.at("class_names").get<std::vector<std::string>>());
 }
 
 }  // namespace
 
+std::int64_t FieldSpec::row_bytes() const noexcept {
+  auto bytes = static_cast<std::int64_t>(size_of(dtype));
+  for (const std::int64_t extent : shape) bytes *= extent;
+  return bytes;
+}
+
+std::int64_t FieldSpec::sample_bytes() const noexcept { return kind == FieldKind::kFixed ? row_bytes() : 0; }
+
+const FieldSpec& SampleSpec::operator[](std::size_t position) const {
+  if (position < fields.size()) return fields[position];
+  throw ArgumentError("samples have " + std::to_string(fields.size()) + " fields, there is no number " +
+                      std::to_string(position));
+}
+
+std::size_t SampleSpec::position(std::string_view name) const {
+  std::string names;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].name == name) return i;
+    names += (i == 0 ? "" : ", ") + fields[i].name;
+  }
+  throw ArgumentError("samples have no field \"" + std::string(name) + "\", but " + names);
+}
+
+bool SampleSpec::is_fixed() const noexcept {
+  return std::ranges::all_of(fields, [](const FieldSpec& field) { return field.kind == FieldKind::kFixed; });
+}
+
 std::int64_t SampleSpec::sample_bytes() const noexcept {
-  if (kind == SampleKind::kEncoded) return 0;
-  return std::accumulate(shape.begin(), shape.end(), static_cast<std::int64_t>(size_of(dtype)), std::multiplies<>());
+  std::int64_t bytes = 0;
+  for (const FieldSpec& field : fields) bytes += field.sample_bytes();
+  return bytes;
 }
 
-nlohmann::json to_json(const SampleSpec& spec) {
-  return {{"kind", static_cast<int>(spec.kind)},
-          {"dtype", static_cast<int>(spec.dtype)},
-          {"shape", spec.shape},
-          {"num_classes", spec.num_classes},
-          {"class_names", spec.class_names}};
+SampleSpec labeled(FieldSpec data, std::int64_t num_classes, std::vector<std::string> class_names) {
+  if (data.name.empty()) data.name = data.kind == FieldKind::kEncoded ? "image" : "x";
+  FieldSpec label{
+      .name = "label", .dtype = DType::kInt64, .num_classes = num_classes, .class_names = std::move(class_names)};
+  return {{std::move(data), std::move(label)}};
 }
 
-SampleSpec sample_spec_from_json(const nlohmann::json& document, std::string_view what) {
-  SampleSpec spec;
-  read_json(what, [&] {
-    spec.kind = enum_from(document, "kind", SampleKind::kEncoded, what);
-    spec.dtype = enum_from(document, "dtype", DType::kUInt64, what);
-    document.at("shape").get_to(spec.shape);
-    document.at("num_classes").get_to(spec.num_classes);
-    document.at("class_names").get_to(spec.class_names);
+std::string problem_of(const SampleSpec& spec) {
+  if (spec.fields.empty() || spec.fields.size() > kMostFields) {
+    return std::to_string(spec.fields.size()) + " fields, not 1 to " + std::to_string(kMostFields);
+  }
+  std::set<std::string_view> names;
+  for (const FieldSpec& field : spec.fields) {
+    if (std::string problem = problem_of_name(field.name); !problem.empty()) return problem;
+    if (!names.insert(field.name).second) return "two fields are called " + field.name;
+    for (const auto& problem : {problem_of_shape(field), problem_of_classes(field)}) {
+      if (!problem.empty()) return "field " + field.name + ": " + problem;
+    }
+  }
+  return {};
+}
+
+json to_json(const SampleSpec& spec) {
+  json fields = json::array();
+  for (const FieldSpec& field : spec.fields) fields.push_back(field_to_json(field));
+  return {{"fields", std::move(fields)}};
+}
+
+json to_two_field_json(const SampleSpec& spec) {
+  const FieldSpec& data = spec[0];
+  return {{"kind", static_cast<int>(data.kind)},
+          {"dtype", static_cast<int>(data.dtype)},
+          {"shape", data.shape},
+          {"num_classes", spec[1].num_classes},
+          {"class_names", spec[1].class_names}};
+}
+
+SampleSpec sample_spec_from_json(const json& document, std::string_view what) {
+  SampleSpec spec = read_json(what, [&]() -> SampleSpec {
+    if (!document.contains("fields")) return from_two_field_json(document, what);
+    SampleSpec read;
+    for (const json& field : document.at("fields")) read.fields.push_back(field_from_json(field, what));
+    return read;
   });
-  check_shape(spec, what);
-  check_classes(spec, what);
+  if (const std::string problem = problem_of(spec); !problem.empty()) fail_spec(what, problem);
+  for (const FieldSpec& field : spec.fields) {
+    if (field.num_classes < 0) fail_spec(what, "field " + field.name + ": classes that are not counted");
+  }
   return spec;
 }
 

@@ -1,6 +1,7 @@
-/// What one sample of a dataset is, and its form as JSON.
+/// What one sample of a dataset is: named fields, and their form as JSON.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,31 +13,72 @@
 
 namespace mn {
 
-/// How the bytes of a sample are to be read.
-enum class SampleKind : std::uint8_t {
-  kFixed,    ///< every sample is an array of the same dtype and shape
-  kEncoded,  ///< every sample is a compressed image (JPEG or PNG) of its own length
+/// How the bytes of a field are to be read.
+enum class FieldKind : std::uint8_t {
+  kFixed,     ///< every sample has an array of the same dtype and shape
+  kEncoded,   ///< every sample has a file of its own length: a compressed image (JPEG, PNG, WebP or TIFF), say
+  kVariable,  ///< every sample has an array whose first dimension is its own
 };
 
-/// What one sample is.
-struct SampleSpec {
-  SampleKind kind = SampleKind::kFixed;       ///< an array, or a compressed image
-  DType dtype = DType::kUInt8;                ///< of the elements; kUInt8 for encoded samples
-  std::vector<std::int64_t> shape = {};       ///< of one fixed sample, e.g. {28, 28}; empty for encoded ones
-  std::int64_t num_classes = 0;               ///< labels are 0 … num_classes − 1
+/// As FieldSpec::num_classes, where samples are taken in: one more than the largest value that comes.
+inline constexpr std::int64_t kCountClasses = -1;
+
+/// One field of every sample.
+struct FieldSpec {
+  std::string name = {};                      ///< letters, digits, '_', '-' and '.'
+  FieldKind kind = FieldKind::kFixed;         ///< an array of one shape, of varying length, or a file
+  DType dtype = DType::kUInt8;                ///< of the elements; kUInt8 for encoded fields
+  std::vector<std::int64_t> shape = {};       ///< of one sample, {} for a number; variable: after the first dimension
+  std::int64_t num_classes = 0;               ///< if > 0, values are classes: integers 0 … num_classes − 1
   std::vector<std::string> class_names = {};  ///< [num_classes], or empty where there are none
 
-  /// Bytes of one fixed sample; 0 for encoded ones.
+  /// Bytes of one sample of a fixed field; 0 for other ones.
   [[nodiscard]] std::int64_t sample_bytes() const noexcept;
+  /// What the bytes of a sample are a multiple of: an array's row, a fixed field's sample, 1 for encoded fields.
+  [[nodiscard]] std::int64_t row_bytes() const noexcept;
   /// Equal in every member.
+  bool operator==(const FieldSpec&) const = default;
+};
+
+/// What one sample is. The first field is a minibatch's `data`, the second one its `target`.
+struct SampleSpec {
+  std::vector<FieldSpec> fields = {};  ///< at least one, each with a name of its own
+
+  /// Field `position`, counted from 0. Throws ArgumentError if there is none.
+  [[nodiscard]] const FieldSpec& operator[](std::size_t position) const;
+  /// The field of that name. Throws ArgumentError that lists the names if there is none.
+  [[nodiscard]] const FieldSpec& operator[](std::string_view name) const { return fields[position(name)]; }
+  /// Its position, likewise.
+  [[nodiscard]] std::size_t position(std::string_view name) const;
+
+  /// Whether all fields are.
+  [[nodiscard]] bool is_fixed() const noexcept;
+  /// Bytes of one sample in its fixed fields.
+  [[nodiscard]] std::int64_t sample_bytes() const noexcept;
+  /// Classes of the second field, 0 where there are none.
+  [[nodiscard]] std::int64_t num_classes() const noexcept { return fields.size() < 2 ? 0 : fields[1].num_classes; }
+  /// Equal in every field.
   bool operator==(const SampleSpec&) const = default;
 };
 
-/// An object with the keys kind, dtype, shape, num_classes and class_names; kind and dtype are numbers.
+/// The usual two fields: `data`, called "x" or "image" (encoded) if it has no name, and "label", an int64 that is a
+/// class.
+[[nodiscard]] SampleSpec labeled(FieldSpec data, std::int64_t num_classes = kCountClasses,
+                                 std::vector<std::string> class_names = {});
+
+/// What is wrong with it, "" if nothing is: names that can't be, or that two fields have; extents or sizes; classes
+/// that are no integers.
+[[nodiscard]] std::string problem_of(const SampleSpec& spec);
+
+/// {"fields": [{"name", "kind", "dtype", "shape"}, …]}, with num_classes and class_names where there are some.
 [[nodiscard]] nlohmann::json to_json(const SampleSpec& spec);
 
-/// The way back; ignores other keys. Throws DataError that begins with `what` unless the document describes samples
-/// that can be: every number in its range, and a name for each class or none.
+/// The form for data and label alone that early manifests have: kind, dtype, shape, num_classes and class_names, the
+/// first two as numbers.
+[[nodiscard]] nlohmann::json to_two_field_json(const SampleSpec& spec);
+
+/// The way back from both; ignores other keys. Throws DataError that begins with `what` unless the document describes
+/// samples that can be.
 [[nodiscard]] SampleSpec sample_spec_from_json(const nlohmann::json& document, std::string_view what);
 
 }  // namespace mn

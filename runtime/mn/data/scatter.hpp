@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include <mn/comm/communicator.hpp>
@@ -14,14 +17,22 @@ namespace mn {
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> scatter_index(std::int64_t n, const Communicator& comm,
                                                                   bool force_equal_length = true);
 
+/// Opens on another rank what a dataset's table() describes.
+using TableOpener = std::function<std::shared_ptr<Dataset>(const std::string& table)>;
+/// By Dataset::format(). The name "shards" is taken.
+using TableOpeners = std::map<std::string, TableOpener>;
+
 /// Collective over `comm`. Only root's `dataset` counts; elsewhere it may be null.
 /// Shards: root reads the manifest and the shards' headers and broadcasts the shard table; the ranks compare a
-/// hash of it; samples are read later, by the rank that uses them. Other datasets: root sends each rank
-/// its part, in pieces, and that rank holds it in memory, once. Every rank throws the root's error (no such folder, a
-/// damaged or changed shard, no memory, whatever the dataset throws): DataError with on_all_ranks(). Fewer samples than
-/// ranks are no error here, as in ChainerMN; a DataLoader needs one for each rank.
+/// hash of it; samples are read later, by the rank that uses them. A class of one's own with do_table() and
+/// do_format(): likewise, by the opener of that name, which every rank gives (the root's is not called). Other
+/// datasets: root sends each rank its part, in pieces, and that rank holds it in memory, once. Every rank throws the
+/// root's error (no such folder, a damaged or changed shard, no memory, whatever the dataset throws), or that of the
+/// first rank whose opener throws: DataError with on_all_ranks(). Fewer samples than ranks are no error here, as in
+/// ChainerMN; a DataLoader needs one for each rank.
 [[nodiscard]] std::shared_ptr<SubDataset> scatter_dataset(std::shared_ptr<Dataset> dataset,
                                                           const std::shared_ptr<Communicator>& comm,
-                                                          const ScatterOptions& options = {});
+                                                          const ScatterOptions& options = {},
+                                                          const TableOpeners& openers = {});
 
 }  // namespace mn

@@ -1,4 +1,4 @@
-/// What a rank keeps of the shards that it reads: open files with their indexes, and blocks of fixed samples.
+/// What a rank keeps of the shards that it reads: open files with their indexes, and blocks of samples.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ struct ShardDatasetOptions {
   std::filesystem::path installed = {};                                   ///< open_dataset's argument
 };
 
-/// Thread-safe. A Reader has size(), index_bytes(), block_samples(), block_bytes(block) and load_block(block) → shared
-/// pointer to its Block, null if that is damaged.
+/// Thread-safe. A Reader has size(), index_bytes(), block_samples(), block_bytes(field, block) and load_block(field,
+/// block) → shared pointer to its Block, null if that is damaged.
 template <class Reader>
 class ShardCache {
  public:
@@ -50,12 +50,15 @@ class ShardCache {
   /// Closes a shard; the next reader() opens it again.
   void close(std::size_t shard) { readers_.erase(shard); }
 
-  /// The block, for one of its samples.
-  [[nodiscard]] std::shared_ptr<const Block> block(const Reader& reader, std::size_t shard, std::int64_t number) {
-    const std::uint64_t key = static_cast<std::uint64_t>(shard) << 32 | static_cast<std::uint64_t>(number);
+  /// The block of a field, for one of its samples.
+  [[nodiscard]] std::shared_ptr<const Block> block(const Reader& reader, std::size_t shard, std::size_t field,
+                                                   std::int64_t number) {
+    // A spec has at most 64 fields; 2^24 shards of 2^34 blocks.
+    const std::uint64_t key = static_cast<std::uint64_t>(shard) << 40 | static_cast<std::uint64_t>(field) << 34 |
+                              static_cast<std::uint64_t>(number);
     return blocks_.get(key, [&]() -> typename LruCache<Block>::Made {
       const std::int64_t samples = std::min(reader.block_samples(), reader.size() - number * reader.block_samples());
-      return {reader.load_block(number), reader.block_bytes(number),
+      return {reader.load_block(field, number), reader.block_bytes(field, number),
               data_bytes_ <= block_room_ ? LruCache<Block>::kUnlimited : samples};
     });
   }

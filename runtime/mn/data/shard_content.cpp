@@ -10,12 +10,15 @@
 //
 // Cost: each byte is read once for its checksum and written once; sections are aligned to 4 KiB.
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 #include <mn/data/hdf5.hpp>
 #include <mn/data/shard_content.hpp>
 
@@ -24,65 +27,127 @@ namespace {
 
 constexpr hsize_t kAlignment = 4096;
 
-/// One section: what HDF5 must make room for, and what is to lie there.
+/// One part of the file: what HDF5 must make room for, and what is to lie there.
 struct Part {
-  Section section;
-  hid_t type;
   std::vector<hsize_t> shape;
   std::span<const std::byte> bytes;
+  DType dtype;
+  bool is_unsigned = false;  ///< the type is that of dtype without a sign
 };
 
-std::vector<std::uint32_t> checksums(const ShardContent& content, const ShardHeader& header) {
+/// Unsigned integers.
+template <class Values>
+Part unsigned_part(const Values& values) {
+  constexpr DType kTypes[] = {DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64};
+  constexpr auto kSize = sizeof(values[0]);
+  return {{std::size(values)}, std::as_bytes(std::span(values)), kTypes[std::bit_width(kSize) - 1], true};
+}
+
+/// What a shard holds beside the samples' own bytes.
+struct Derived {
+  std::vector<std::vector<std::uint64_t>> offsets;  // [fields] in rows; of varying fields
+  std::vector<std::vector<std::uint32_t>> crcs;     // [fields] by block
+  std::vector<std::int32_t> labels;                 // of two fields
+};
+
+/// The bytes of samples [first, last) of a field.
+std::span<const std::byte> bytes_of(const RawColumn& column, std::int64_t first, std::int64_t last) {
+  const auto at = [&](std::int64_t i) { return column.offsets.empty() ? i * column.sample_bytes : column.offsets[i]; };
+  return std::span(column.bytes).subspan(at(first), at(last) - at(first));
+}
+
+std::vector<std::uint32_t> checksums(const RawColumn& column, std::int64_t samples, std::int64_t block) {
   std::vector<std::uint32_t> crcs;
-  const std::span bytes(content.bytes);
-  if (content.kind == SampleKind::kEncoded) {
-    for (std::size_t i = 0; i < content.size(); ++i) {
-      crcs.push_back(crc32c(bytes.subspan(content.offsets[i], content.offsets[i + 1] - content.offsets[i])));
-    }
-    return crcs;
+  for (std::int64_t first = 0; first < samples; first += block) {
+    crcs.push_back(crc32c(bytes_of(column, first, std::min(first + block, samples))));
   }
-  const std::size_t block = content.size() == 0 ? 0 : bytes.size() / content.size() * header.block_samples;
-  for (std::size_t first = 0; first < bytes.size(); first += block) {
-    crcs.push_back(crc32c(bytes.subspan(first, std::min(block, bytes.size() - first))));
-  }
-  crcs.resize(header.num_checksums());  // samples without a byte
   return crcs;
 }
 
+std::vector<std::int32_t> stored_labels(const RawColumn& column) {
+  std::vector<std::int32_t> labels;
+  for (const std::int64_t label : column.values<std::int64_t>()) {
+    if (label < 0 || !std::in_range<std::int32_t>(label)) {
+      throw ArgumentError("sample " + std::to_string(labels.size()) + " of a shard has label " + std::to_string(label) +
+                          ", which is no class");
+    }
+    labels.push_back(static_cast<std::int32_t>(label));
+  }
+  return labels;
+}
+
+Derived derive(const ShardContent& content, const ShardHeader& header) {
+  Derived derived;
+  for (std::size_t f = 0; f < content.samples.columns.size(); ++f) {
+    const RawColumn& column = content.samples.columns[f];
+    auto& offsets = derived.offsets.emplace_back();
+    for (const std::int64_t at : column.offsets) offsets.push_back(at / content.spec[f].row_bytes());
+    derived.crcs.emplace_back();
+    if (!header.is_small(f)) derived.crcs[f] = checksums(column, content.size(), header.form.block_samples);
+  }
+  if (header.form.schema == ShardSchema::kTwoFields) derived.labels = stored_labels(content.samples.columns[1]);
+  return derived;
+}
+
 /// 128 bits of hash of everything that readers get.
-Uuid uuid_of(const ShardContent& content, std::span<const std::uint32_t> crcs) {
+Uuid uuid_of(const ShardContent& content, const ShardHeader& header, const Derived& derived) {
+  const auto of_two_fields = [&](std::uint64_t seed) {
+    const std::vector<std::uint64_t> none = {0};
+    const FieldSpec& data = content.spec[0];
+    std::uint64_t hash = hash64(std::as_bytes(std::span(derived.crcs[0])), seed);
+    hash = hash64(std::as_bytes(std::span(derived.labels)), hash);
+    hash = hash64(std::as_bytes(std::span(derived.offsets[0].empty() ? none : derived.offsets[0])), hash);
+    hash = hash64(std::as_bytes(std::span(data.shape)), hash + static_cast<std::uint64_t>(data.dtype));
+    return hash64(content.key_bytes, hash);
+  };
+  const auto of_fields = [&](std::uint64_t seed) {
+    std::uint64_t hash = hash64(to_json(header.spec).dump(), seed + header.num_samples);
+    for (std::size_t f = 0; f < derived.crcs.size(); ++f) {
+      hash = hash64(std::as_bytes(std::span(derived.crcs[f])), hash);
+      hash = hash64(std::as_bytes(std::span(derived.offsets[f])), hash);
+      if (header.is_small(f)) hash = hash64(std::span(content.samples.columns[f].bytes), hash);
+    }
+    return hash;
+  };
   Uuid uuid;
   for (std::uint64_t half = 0; half < 2; ++half) {
-    std::uint64_t hash = hash64(std::as_bytes(crcs), half + 1);
-    hash = hash64(std::as_bytes(std::span(content.labels)), hash);
-    hash = hash64(std::as_bytes(std::span(content.offsets)), hash);
-    hash = hash64(std::as_bytes(std::span(content.shape)), hash + static_cast<std::uint64_t>(content.dtype));
-    hash = hash64(content.key_bytes, hash);
+    const bool two = header.form.schema == ShardSchema::kTwoFields;
+    const std::uint64_t hash = two ? of_two_fields(half + 1) : of_fields(half + 1);
     std::memcpy(uuid.data() + 8 * half, &hash, sizeof hash);
   }
   return uuid;
 }
 
-std::vector<Part> parts_of(const ShardContent& content, std::span<const std::uint32_t> crcs) {
-  const H5Lock lock;  // HDF5's types are made at first mention
-  const hsize_t n = content.size();
-  const auto bytes = [](const auto& values) { return std::as_bytes(std::span(values)); };
-  std::vector<hsize_t> shape = {content.bytes.size()};
-  const bool encoded = content.kind == SampleKind::kEncoded;
-  if (!encoded) {
-    shape = {n};
-    shape.insert(shape.end(), content.shape.begin(), content.shape.end());
+Part values_of(const ShardContent& content, const Derived& derived, std::size_t field, ShardSchema schema) {
+  if (schema == ShardSchema::kTwoFields && field == 1) {
+    return {{derived.labels.size()}, std::as_bytes(std::span(derived.labels)), DType::kInt32};
   }
-  std::vector<Part> parts = {
-      {Section::kBytes, h5_stored_type(content.dtype), shape, bytes(content.bytes)},
-      {Section::kLabel, H5T_STD_I32LE, {n}, bytes(content.labels)},
-      {Section::kCrc, H5T_STD_U32LE, {crcs.size()}, std::as_bytes(crcs)},
-  };
-  if (!encoded) return parts;
-  parts.push_back({Section::kOffsets, H5T_STD_U64LE, {n + 1}, bytes(content.offsets)});
-  parts.push_back({Section::kHwc, H5T_STD_U16LE, {n, 3}, bytes(content.hwc)});
-  parts.push_back({Section::kKeyBytes, H5T_STD_U8LE, {content.key_bytes.size()}, bytes(content.key_bytes)});
-  parts.push_back({Section::kKeyOffsets, H5T_STD_U64LE, {n + 1}, bytes(content.key_offsets)});
+  const FieldSpec& spec = content.spec[field];
+  const auto bytes = std::as_bytes(std::span(content.samples.columns[field].bytes));
+  const bool fixed = spec.kind == FieldKind::kFixed;
+  const auto rows = fixed ? content.size() : std::ssize(bytes) / spec.row_bytes();
+  Part part{{static_cast<hsize_t>(rows)}, bytes, spec.dtype};
+  part.shape.insert(part.shape.end(), spec.shape.begin(), spec.shape.end());
+  return part;
+}
+
+/// In the order of data::parts_of().
+std::vector<Part> contents_of(const ShardContent& content, const ShardHeader& header, const Derived& derived) {
+  std::vector<Part> parts;
+  for (std::size_t f = 0; f < content.spec.fields.size(); ++f) {
+    parts.push_back(values_of(content, derived, f, header.form.schema));
+  }
+  for (std::size_t f = 0; f < content.spec.fields.size(); ++f) {
+    if (!header.is_small(f)) parts.push_back(unsigned_part(derived.crcs[f]));
+  }
+  for (std::size_t f = 0; f < content.spec.fields.size(); ++f) {
+    if (content.spec[f].kind != FieldKind::kFixed) parts.push_back(unsigned_part(derived.offsets[f]));
+  }
+  if (!header.has_images()) return parts;
+  parts.push_back(unsigned_part(content.hwc));
+  parts.back().shape = {content.hwc.size() / 3, 3};
+  parts.push_back(unsigned_part(content.key_bytes));
+  parts.push_back(unsigned_part(content.key_offsets));
   return parts;
 }
 
@@ -96,14 +161,16 @@ H5 create_file(const std::filesystem::path& path) {
 }
 
 /// A contiguous dataset whose room is allocated now and filled later, by pwrite. Returns its address in the file.
-std::uint64_t allocate(hid_t file, const char* name, const Part& part) {
-  const std::string what = std::string("cannot make room for ") + name;
+std::uint64_t allocate(hid_t file, const std::string& name, const Part& part) {
+  const std::string what = "cannot make room for " + name;
   const H5 creation = h5_dataset_creation(what);
   h5_check(H5Pset_layout(creation.get(), H5D_CONTIGUOUS), what);
   h5_check(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), what);
   h5_check(H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER), what);
+  const H5 type = h5_element_type(part.dtype, part.is_unsigned);
   const H5 space(H5Screate_simple(static_cast<int>(part.shape.size()), part.shape.data(), nullptr), what);
-  const H5 dataset(H5Dcreate2(file, name, part.type, space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT), what);
+  const H5 dataset(H5Dcreate2(file, name.c_str(), type.get(), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
+                   what);
   if (part.bytes.empty()) return 0;
   const haddr_t address = H5Dget_offset(dataset.get());
   if (address == HADDR_UNDEF) throw DataError(what + ": HDF5 allocated no space");
@@ -111,16 +178,22 @@ std::uint64_t allocate(hid_t file, const char* name, const Part& part) {
 }
 
 void write_attributes(hid_t file, const ShardContent& content, const ShardHeader& header) {
-  const std::int64_t numbers[] = {header.version(), static_cast<std::int64_t>(content.size())};
+  const std::int64_t numbers[] = {header.version(), content.size()};
   h5_write_attribute(file, "format", std::string("mn-shard"));
   h5_write_attribute(file, "version", std::span(numbers).first(1));
   h5_write_attribute(file, "num_samples", std::span(numbers).last(1));
   h5_write_attribute(file, "uuid", to_string(header.uuid));
-  h5_write_attribute(file, "kind", std::string(content.kind == SampleKind::kFixed ? "fixed" : "encoded"));
+  const bool two = header.form.schema == ShardSchema::kTwoFields;
+  const FieldSpec& data = content.spec[0];
+  if (two) h5_write_attribute(file, "kind", std::string(data.kind == FieldKind::kFixed ? "fixed" : "encoded"));
   h5_write_attribute(file, "checksum", std::string("crc32c"));
-  if (header.version() > 1) h5_write_attribute(file, "block_samples", std::span(&header.block_samples, 1));
-  h5_write_attribute(file, "dtype", std::string(name_of(content.dtype)));
-  if (!content.shape.empty()) h5_write_attribute(file, "shape", std::span(content.shape));
+  if (header.version() > 1) h5_write_attribute(file, "block_samples", std::span(&header.form.block_samples, 1));
+  if (two) {
+    h5_write_attribute(file, "dtype", std::string(name_of(data.dtype)));
+    if (!data.shape.empty()) h5_write_attribute(file, "shape", std::span(data.shape));
+  } else {
+    h5_write_attribute(file, "fields", to_json(header.spec).at("fields").dump());
+  }
   for (const auto& [name, value] : content.attributes) h5_write_attribute(file, name.c_str(), value);
 }
 
@@ -131,35 +204,33 @@ void lay_out(const std::filesystem::path& path, const ShardContent& content, con
   H5 file = create_file(path);
   write_attributes(file.get(), content, header);
   (void)H5(H5Gcreate2(file.get(), "/data", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "cannot make group /data");
-  for (const Part& part : parts) {
-    Extent& extent = header.at(part.section);
-    extent.address = allocate(file.get(), name_of(part.section, content.kind), part);
-    extent.bytes = part.bytes.size();
-    if (part.section != Section::kBytes) extent.crc = crc32c(part.bytes);
+  const auto places = parts_of(header);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Extent& extent = *places[i].extent;
+    extent.address = allocate(file.get(), places[i].name, parts[i]);
+    extent.bytes = parts[i].bytes.size();
+    if (!places[i].has_checksums) extent.crc = crc32c(parts[i].bytes);
   }
   file.close("cannot write " + path.string());
 }
 
-SampleSpec spec_of(const ShardContent& content) {
-  return {.kind = content.kind, .dtype = content.dtype, .shape = content.shape, .num_classes = 0, .class_names = {}};
-}
-
-void check_lengths(const ShardContent& content) {
-  const std::size_t n = content.size();
-  const bool encoded = content.kind == SampleKind::kEncoded;
-  const bool good = encoded ? content.offsets.size() == n + 1 && content.offsets.back() == content.bytes.size() &&
-                                  content.hwc.size() == 3 * n && content.key_offsets.size() == n + 1
-                            : content.bytes.size() == n * static_cast<std::size_t>(spec_of(content).sample_bytes());
-  if (!good) throw ArgumentError("the bytes of a shard of " + std::to_string(n) + " samples and its labels mismatch");
+void check_lengths(const ShardContent& content, const ShardHeader& header) {
+  SampleSpec spec = content.spec;
+  check_samples(content.samples, spec);
+  const auto n = static_cast<std::size_t>(content.size());
+  if (!header.has_images() || (content.hwc.size() == 3 * n && content.key_offsets.size() == n + 1)) return;
+  throw ArgumentError("the images of a shard of " + std::to_string(n) + " samples and their names mismatch");
 }
 
 }  // namespace
 
-void ShardContent::add_encoded(std::span<const std::byte> sample, std::int32_t label,
+void ShardContent::add_encoded(std::span<const std::byte> sample, std::int64_t label,
                                std::array<std::uint16_t, 3> height_width_channels, std::string_view key) {
-  bytes.insert(bytes.end(), sample.begin(), sample.end());
-  offsets.push_back(bytes.size());
-  labels.push_back(label);
+  samples.add(spec, {sample, std::span(&label, 1)});
+  add_info(height_width_channels, key);
+}
+
+void ShardContent::add_info(std::array<std::uint16_t, 3> height_width_channels, std::string_view key) {
   hwc.insert(hwc.end(), height_width_channels.begin(), height_width_channels.end());
   key_bytes += key;
   key_offsets.push_back(key_bytes.size());
@@ -172,27 +243,33 @@ std::string shard_name(const std::string& split, std::size_t index, std::size_t 
 }
 
 std::int64_t samples_per_shard(const SampleSpec& spec, std::int64_t shard_bytes) {
-  const std::int64_t wanted = shard_bytes / std::max<std::int64_t>(spec.sample_bytes(), 1);
-  const std::int64_t block = new_block_samples(spec);
+  const ShardForm form = new_form(spec);
+  const std::int64_t label = form.schema == ShardSchema::kTwoFields ? spec[1].sample_bytes() : 0;
+  const std::int64_t wanted = shard_bytes / std::max<std::int64_t>(spec.sample_bytes() - label, 1);
+  const std::int64_t block = form.block_samples;
   return wanted > block ? wanted / block * block : std::max(wanted, std::int64_t{1});
 }
 
 ShardInfo write_shard(const std::filesystem::path& path, const ShardContent& content) {
-  check_lengths(content);
-  ShardHeader header{.kind = content.kind,
-                     .dtype = content.dtype,
-                     .shape = content.shape,
-                     .block_samples = new_block_samples(spec_of(content)),
-                     .num_samples = content.size()};
-  const auto crcs = checksums(content, header);
-  const auto parts = parts_of(content, crcs);
-  header.uuid = uuid_of(content, crcs);
+  return write_shard(path, content, new_form(content.spec));
+}
+
+ShardInfo write_shard(const std::filesystem::path& path, const ShardContent& content, const ShardForm& form) {
+  ShardHeader header{.form = form,
+                     .spec = without_classes(content.spec),
+                     .num_samples = static_cast<std::uint64_t>(content.size()),
+                     .fields = std::vector<FieldExtents>(content.spec.fields.size())};
+  check_lengths(content, header);
+  const Derived derived = derive(content, header);
+  const auto parts = contents_of(content, header, derived);
+  header.uuid = uuid_of(content, header, derived);
 
   TemporaryFile temporary(path);
   lay_out(temporary.path(), content, parts, header);
   File file(temporary.path(), File::Mode::kUpdate);
   header.file_bytes = file.size();
-  for (const Part& part : parts) file.write_at(header.at(part.section).address, part.bytes);
+  const auto places = parts_of(header);
+  for (std::size_t i = 0; i < parts.size(); ++i) file.write_at(places[i].extent->address, parts[i].bytes);
   const UserBlock block = encode_header(header);
   file.write_at(0, block);
   temporary.publish();

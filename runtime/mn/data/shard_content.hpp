@@ -17,22 +17,24 @@ namespace mn::data {
 
 /// All of one shard, in memory.
 struct ShardContent {
-  SampleKind kind = SampleKind::kFixed;
-  DType dtype = DType::kUInt8;
-  std::vector<std::int64_t> shape;  ///< of one fixed sample
-  ByteBuffer bytes;                 ///< samples, back to back
-  std::vector<std::int32_t> labels;
-  // Encoded samples only; add_encoded() fills them.
-  std::vector<std::uint64_t> offsets = {0};
+  ShardContent() = default;
+  explicit ShardContent(SampleSpec samples_spec) : spec(std::move(samples_spec)), samples(spec) {}
+
+  SampleSpec spec;
+  RawSamples samples;
+  // Encoded images with a label; add_encoded() fills them.
   std::vector<std::uint16_t> hwc;
   std::string key_bytes;
   std::vector<std::uint64_t> key_offsets = {0};
 
   std::map<std::string, std::string> attributes;  ///< of the HDF5 file: split, converter, source, …
 
-  [[nodiscard]] std::uint64_t size() const noexcept { return labels.size(); }
-  void add_encoded(std::span<const std::byte> sample, std::int32_t label,
+  [[nodiscard]] std::int64_t size() const noexcept { return samples.size(); }
+  /// To samples of an encoded image and a label.
+  void add_encoded(std::span<const std::byte> sample, std::int64_t label,
                    std::array<std::uint16_t, 3> height_width_channels, std::string_view key);
+  /// The half of it that is not in `samples`.
+  void add_info(std::array<std::uint16_t, 3> height_width_channels, std::string_view key);
 };
 
 /// "train-00042-of-01000.h5".
@@ -43,6 +45,8 @@ struct ShardContent {
 
 /// Writes `file` and publishes it at once: a reader sees all of it or none. Its uuid is a function of the content.
 /// Thread-safe. Throws DataError with the system's reason (a full disk, …), and leaves no file behind.
+ShardInfo write_shard(const std::filesystem::path& file, const ShardContent& content, const ShardForm& form);
+/// In the form that new_form() gives for the spec alone.
 ShardInfo write_shard(const std::filesystem::path& file, const ShardContent& content);
 
 }  // namespace mn::data

@@ -11,8 +11,8 @@
 
 namespace mn::data {
 
-/// Opens a shard when one of its samples is read, and reads what is asked for; of fixed samples whole blocks, which it
-/// keeps until they are used up. Where the system says EIO, ESTALE or ETIMEDOUT, it opens the file again and tries
+/// Opens a shard when one of its samples is read, and reads what is asked for: whole blocks, which it keeps until they
+/// are used up. Where the system says EIO, ESTALE or ETIMEDOUT, it opens the file again and tries
 /// again, with pauses; if that does not help, the samples count as damaged.
 class ShardDataset final : public Dataset {
  public:
@@ -29,6 +29,7 @@ class ShardDataset final : public Dataset {
                std::vector<SampleError>* damaged) const override {
     read_samples(opened(), indices, out, damaged);
   }
+  std::string do_format() const override { return kShardsFormat; }
   std::string do_table() const override { return shard_table().serialize(); }
   std::uint64_t do_fingerprint() const override { return shard_table().hash(); }
   IoStats do_io() const override { return {counters_->opens, counters_->bytes}; }

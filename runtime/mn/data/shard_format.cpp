@@ -1,150 +1,102 @@
-// The user block of a shard: encoding, and decoding of bytes that may be damaged or hostile.
+// The user block of a shard: what its versions have in common.
 //
-//   [0, 288)      struct Stored: magic, version, kind, dtype, shape, counts, uuid, one extent for each section
-//   [288, 296)    version 2: samples in a block
-//   [296, 4092)   zeros
+//   [0, 12)       magic, version
+//   [12, 4092)    the rest of the header (two_fields_header.cpp, fields_header.cpp), zeros after it
 //   [4092, 4096)  CRC32C of all before it
 //
 // (1) decode_header accepts only what passes, in this order: magic, version, checksum, sizes, extents. After that
-//     products of its numbers can't overflow, and every extent lies inside the file and has the length that kind, N and
-//     shape call for.
-// (2) Numbers are little endian and lie at fixed offsets, which no version changes.
+//     products of its numbers can't overflow, and every extent lies inside the file and has the length that spec, form
+//     and N call for.
+// (2) Numbers are little endian and lie at fixed offsets.
 // (3) What a shard holds is in the user block alone: HDF5's own structures are for other programs.
 //
 // Cost: one pread of 4 KiB opens a shard.
 #include <algorithm>
-#include <bit>
-#include <cstddef>
 #include <cstring>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
-#include <mn/data/shard_format.hpp>
+#include <mn/data/stored_header.hpp>
 
 namespace mn::data {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "shards are little endian and are read without conversion");
-
 constexpr char kMagic[8] = {'M', 'N', 'S', 'H', 'A', 'R', 'D', '\n'};
-constexpr std::size_t kMostDims = 8;
-constexpr std::size_t kCrcAt = kUserBlockBytes - sizeof(std::uint32_t);
 constexpr std::uint64_t kMostShardSamples = std::uint64_t{1} << 40;
 constexpr std::int64_t kLeastBlockBytes = 64 << 10;
-constexpr std::uint64_t kMostBlockElements = std::uint64_t{1} << 36;
+constexpr std::uint64_t kMostBlockBytes = std::uint64_t{1} << 39;
+constexpr std::int64_t kSmallBlockBytes = 1024;
+constexpr std::size_t kMostDims = 8;
+constexpr std::int64_t kMostClassesOfTwoFields = std::int64_t{1} << 31;  // labels are int32
 
-struct StoredExtent {
-  std::uint64_t address;
-  std::uint64_t bytes;
-  std::uint32_t crc;
-  std::uint32_t reserved;
-};
-
-/// The block as it lies in the file; zeros up to the checksum in its last four bytes.
-struct Stored {
-  char magic[8];
-  std::uint32_t version;
-  std::uint32_t kind;
-  std::uint32_t dtype;
-  std::uint32_t dims;
-  std::int64_t shape[kMostDims];
-  std::uint64_t num_samples;
-  std::uint64_t file_bytes;
-  std::byte uuid[16];
-  StoredExtent sections[kSections];
-  std::uint64_t block_samples;  // 0 in version 1
-};
-static_assert(offsetof(Stored, block_samples) == 24 + 8 * kMostDims + 32 + 24 * kSections);
-// `dtype` holds DType's numbers, which no later version may give other meanings.
-static_assert(static_cast<int>(DType::kUInt8) == 0 && static_cast<int>(DType::kInt32) == 1 &&
-              static_cast<int>(DType::kInt64) == 2 && static_cast<int>(DType::kFloat32) == 5 &&
-              static_cast<int>(DType::kFloat64) == 6);
-
-[[noreturn]] void contradiction(const std::string& file, const std::string& what) {
-  throw DataError(file + ": its header contradicts itself (" + what + "): make the shard again with mnshard");
+bool can_store_two_fields(DType dtype) noexcept {
+  return dtype == DType::kUInt8 || dtype == DType::kInt32 || dtype == DType::kInt64 || dtype == DType::kFloat32 ||
+         dtype == DType::kFloat64;
 }
 
-/// Bytes that a section must have; 0 for those whose length is their own.
-std::uint64_t wanted_bytes(const ShardHeader& header, Section section) {
-  const std::uint64_t n = header.num_samples;
-  const bool encoded = header.kind == SampleKind::kEncoded;
-  switch (section) {
-    case Section::kBytes:
-      return encoded ? 0 : n * static_cast<std::uint64_t>(header.sample_bytes());
-    case Section::kOffsets:
-    case Section::kKeyOffsets:
-      return encoded ? 8 * (n + 1) : 0;
-    case Section::kLabel:
-      return 4 * n;
-    case Section::kCrc:
-      return 4 * header.num_checksums();
-    case Section::kHwc:
-      return encoded ? 6 * n : 0;
-    case Section::kKeyBytes:
-      return 0;
-  }
-  return 0;
+/// Data of the usual name and a class label.
+bool has_two_fields(const SampleSpec& spec) {
+  if (spec.fields.size() != 2) return false;
+  const FieldSpec& x = spec.fields[0];
+  const std::int64_t classes = spec.num_classes();
+  return x.kind != FieldKind::kVariable && x.num_classes == 0 && can_store_two_fields(x.dtype) &&
+         x.shape.size() <= kMostDims && classes != 0 && classes <= kMostClassesOfTwoFields &&
+         spec == labeled({.kind = x.kind, .dtype = x.dtype, .shape = x.shape}, classes, spec.fields[1].class_names);
 }
 
-bool own_length(const ShardHeader& header, Section section) {
-  return header.kind == SampleKind::kEncoded && (section == Section::kBytes || section == Section::kKeyBytes);
-}
-
-void check_extents(const ShardHeader& header, const std::string& file) {
-  for (std::size_t i = 0; i < kSections; ++i) {
-    const auto section = static_cast<Section>(i);
-    const Extent& extent = header.sections[i];
-    const std::string name = name_of(section, header.kind);
-    if (!own_length(header, section) && extent.bytes != wanted_bytes(header, section)) {
-      contradiction(file, name + " has " + std::to_string(extent.bytes) + " bytes");
-    }
+void check_extents(ShardHeader& header, const std::string& file) {
+  for (const NamedExtent& part : parts_of(header)) {
+    const Extent& extent = *part.extent;
+    const bool fits = part.multiple_of == 0 ? extent.bytes == part.bytes : extent.bytes % part.multiple_of == 0;
+    if (!fits) contradiction(file, part.name + " has " + std::to_string(extent.bytes) + " bytes");
     const bool inside = extent.address <= header.file_bytes && extent.bytes <= header.file_bytes - extent.address;
     if (extent.bytes > 0 && (!inside || extent.address < kUserBlockBytes)) {
-      contradiction(file, name + " lies outside the file");
+      contradiction(file, part.name + " lies outside the file");
     }
   }
-}
-
-/// Sizes that later products of them can't overflow.
-void check_sizes(const Stored& stored, const std::string& file) {
-  if (stored.kind > 1) contradiction(file, "kind " + std::to_string(stored.kind));
-  if (stored.dtype > static_cast<std::uint32_t>(DType::kUInt64) || !can_store(static_cast<DType>(stored.dtype))) {
-    contradiction(file, "dtype " + std::to_string(stored.dtype));
-  }
-  if (stored.dims > kMostDims) contradiction(file, std::to_string(stored.dims) + " dimensions");
-  if (stored.num_samples > kMostShardSamples) contradiction(file, std::to_string(stored.num_samples) + " samples");
-  std::uint64_t elements = 1;
-  for (std::size_t d = 0; d < stored.dims; ++d) {
-    const auto extent = static_cast<std::uint64_t>(stored.shape[d]);
-    if (extent > kSampleBytesLimit) contradiction(file, "impossible shape");
-    elements *= extent;
-    if (elements > kSampleBytesLimit) contradiction(file, "impossible shape");
-  }
-  if (elements > 0 && stored.num_samples > (std::uint64_t{1} << 60) / (elements * 8))
-    contradiction(file, "impossible size");
-  const std::uint64_t block = stored.block_samples;
-  if (stored.version > 1 && (block == 0 || block > kMostBlockElements / std::max(elements, std::uint64_t{1})))
-    contradiction(file, "blocks of " + std::to_string(block) + " samples");
-}
-
-std::int64_t block_samples_of(const Stored& stored) {
-  if (static_cast<SampleKind>(stored.kind) == SampleKind::kEncoded) return 1;
-  return stored.version > 1 ? static_cast<std::int64_t>(stored.block_samples) : kVersion1BlockSamples;
 }
 
 }  // namespace
 
-bool can_store(DType dtype) noexcept {
-  switch (dtype) {
-    case DType::kUInt8:
-    case DType::kInt32:
-    case DType::kInt64:
-    case DType::kFloat32:
-    case DType::kFloat64:
-      return true;
-    default:
-      return false;
+void contradiction(const std::string& file, const std::string& what) {
+  throw DataError(file + ": its header contradicts itself (" + what + "): make the shard again with mnshard");
+}
+
+ShardForm new_form(const SampleSpec& spec, std::int64_t varying_bytes) {
+  const bool two = has_two_fields(spec);
+  if (two && !spec.is_fixed()) return {ShardSchema::kTwoFields, 1};
+  const std::int64_t label = two ? spec.fields[1].sample_bytes() : 0;
+  const std::int64_t bytes = std::max<std::int64_t>(spec.sample_bytes() - label + varying_bytes, 1);
+  return {two ? ShardSchema::kTwoFields : ShardSchema::kFields, (kLeastBlockBytes + bytes - 1) / bytes};
+}
+
+std::string storage_problem(const SampleSpec& spec) {
+  if (std::string problem = problem_of(spec); !problem.empty()) return problem;
+  for (const FieldSpec& field : spec.fields) {
+    if (static_cast<std::uint64_t>(field.row_bytes()) > kSampleBytesLimit) return "more than 1 GiB in a sample";
+    if (field.shape.size() > kMostDims) return "more than 8 dimensions in a sample";
+    if (field.row_bytes() == 0 && !has_two_fields(spec)) return "field " + field.name + " has no elements";
   }
+  return {};
+}
+
+bool is_small(const SampleSpec& spec, std::size_t field, const ShardForm& form) noexcept {
+  if (form.schema == ShardSchema::kTwoFields) return field == 1;
+  return spec.fields[field].kind == FieldKind::kFixed &&
+         spec.fields[field].sample_bytes() < kSmallBlockBytes / form.block_samples;
+}
+
+std::int64_t stored_bytes(const SampleSpec& spec, std::size_t field, ShardSchema schema) noexcept {
+  const bool is_label = schema == ShardSchema::kTwoFields && field == 1;
+  return is_label ? static_cast<std::int64_t>(sizeof(std::int32_t)) : spec.fields[field].sample_bytes();
+}
+
+SampleSpec without_classes(SampleSpec spec) {
+  for (FieldSpec& field : spec.fields) {
+    field.num_classes = 0;
+    field.class_names.clear();
+  }
+  return spec;
 }
 
 std::string to_string(const Uuid& uuid) {
@@ -158,95 +110,94 @@ std::string to_string(const Uuid& uuid) {
   return text;
 }
 
-const char* name_of(Section section, SampleKind kind) noexcept {
-  switch (section) {
-    case Section::kBytes:
-      return kind == SampleKind::kFixed ? "/data/x" : "/data/bytes";
-    case Section::kOffsets:
-      return "/data/offsets";
-    case Section::kLabel:
-      return "/data/label";
-    case Section::kCrc:
-      return "/data/crc32c";
-    case Section::kHwc:
-      return "/data/hwc";
-    case Section::kKeyBytes:
-      return "/data/key_bytes";
-    case Section::kKeyOffsets:
-      return "/data/key_offsets";
-  }
-  return "?";
+std::uint32_t ShardHeader::version() const noexcept {
+  if (form.schema == ShardSchema::kFields) return kShardVersion;
+  return spec.fields[0].kind == FieldKind::kEncoded ? 1 : kTwoFieldsVersion;
 }
 
-std::int64_t new_block_samples(const SampleSpec& spec) noexcept {
-  if (spec.kind == SampleKind::kEncoded) return 1;
-  const std::int64_t bytes = std::max<std::int64_t>(spec.sample_bytes(), 1);
-  return (kLeastBlockBytes + bytes - 1) / bytes;
-}
-
-std::uint64_t ShardHeader::num_checksums() const noexcept {
-  const auto block = static_cast<std::uint64_t>(block_samples);
+std::uint64_t ShardHeader::num_blocks() const noexcept {
+  const auto block = static_cast<std::uint64_t>(form.block_samples);
   return num_samples / block + (num_samples % block == 0 ? 0 : 1);
 }
 
-std::int64_t ShardHeader::sample_bytes() const noexcept {
-  return SampleSpec{.kind = kind, .dtype = dtype, .shape = shape, .num_classes = 0, .class_names = {}}.sample_bytes();
+void check_counts(const ShardHeader& header, const std::string& file) {
+  if (header.num_samples > kMostShardSamples) {
+    contradiction(file, std::to_string(header.num_samples) + " samples");
+  }
+  const auto block = static_cast<std::uint64_t>(header.form.block_samples);
+  for (const FieldSpec& field : header.spec.fields) {
+    const auto bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(field.sample_bytes(), 1));
+    if (header.num_samples > (std::uint64_t{1} << 60) / bytes) contradiction(file, "impossible size");
+    if (block == 0 || block > kMostBlockBytes / bytes) {
+      contradiction(file, "blocks of " + std::to_string(block) + " samples");
+    }
+  }
+}
+
+std::vector<NamedExtent> parts_of(ShardHeader& header) {
+  const std::uint64_t n = header.num_samples;
+  const std::uint64_t offsets = 8 * (n + 1);
+  const bool two = header.form.schema == ShardSchema::kTwoFields;
+  const auto path = [&](std::size_t f) { return "/data/" + header.spec.fields[f].name; };
+  const auto is_fixed = [&](std::size_t f) { return header.spec.fields[f].kind == FieldKind::kFixed; };
+  std::vector<NamedExtent> parts;
+  for (std::size_t f = 0; f < header.fields.size(); ++f) {
+    const auto row = static_cast<std::uint64_t>(header.spec.fields[f].row_bytes());
+    const auto bytes = static_cast<std::uint64_t>(stored_bytes(header.spec, f, header.form.schema));
+    const bool images = two && !is_fixed(f);
+    parts.push_back({images ? "/data/bytes" : path(f), &header.fields[f].values, is_fixed(f) ? n * bytes : 0,
+                     is_fixed(f) ? 0 : row, !header.is_small(f)});
+  }
+  for (std::size_t f = 0; f < header.fields.size(); ++f) {
+    if (header.is_small(f)) continue;
+    const std::string name = two ? "/data/crc32c" : path(f) + "_crc32c";
+    parts.push_back({name, &header.fields[f].checksums, 4 * header.num_blocks(), 0});
+  }
+  for (std::size_t f = 0; f < header.fields.size(); ++f) {
+    if (is_fixed(f)) continue;
+    parts.push_back({two ? "/data/offsets" : path(f) + "_offsets", &header.fields[f].offsets, offsets, 0});
+  }
+  if (!header.has_images()) return parts;
+  parts.push_back({"/data/hwc", &header.images.hwc, 6 * n, 0});
+  parts.push_back({"/data/key_bytes", &header.images.key_bytes, 0, 1});
+  parts.push_back({"/data/key_offsets", &header.images.key_offsets, offsets, 0});
+  return parts;
 }
 
 UserBlock encode_header(const ShardHeader& header) {
-  if (header.shape.size() > kMostDims) throw ArgumentError("samples of a shard have at most 8 dimensions");
-  Stored stored = {};
-  std::memcpy(stored.magic, kMagic, sizeof kMagic);
-  stored.version = header.version();
-  stored.block_samples = header.version() == 1 ? 0 : static_cast<std::uint64_t>(header.block_samples);
-  stored.kind = static_cast<std::uint32_t>(header.kind);
-  stored.dtype = static_cast<std::uint32_t>(header.dtype);
-  stored.dims = static_cast<std::uint32_t>(header.shape.size());
-  std::copy(header.shape.begin(), header.shape.end(), stored.shape);
-  stored.num_samples = header.num_samples;
-  stored.file_bytes = header.file_bytes;
-  std::copy(header.uuid.begin(), header.uuid.end(), stored.uuid);
-  for (std::size_t i = 0; i < kSections; ++i) {
-    stored.sections[i] = {header.sections[i].address, header.sections[i].bytes, header.sections[i].crc, 0};
-  }
   UserBlock block = {};
-  std::memcpy(block.data(), &stored, sizeof stored);
-  const std::uint32_t crc = crc32c(std::span(block).first(kCrcAt));
-  std::memcpy(block.data() + kCrcAt, &crc, sizeof crc);
+  StoredBegin begin = {};
+  std::memcpy(begin.magic, kMagic, sizeof kMagic);
+  begin.version = header.version();
+  header.form.schema == ShardSchema::kFields ? encode_fields(header, block) : encode_two_fields(header, block);
+  std::memcpy(block.data(), &begin, sizeof begin);
+  const std::uint32_t crc = header_crc(block);
+  std::memcpy(block.data() + kHeaderCrcAt, &crc, sizeof crc);
   return block;
 }
 
-std::uint32_t header_crc(std::span<const std::byte, kUserBlockBytes> block) { return crc32c(block.first(kCrcAt)); }
+std::uint32_t header_crc(std::span<const std::byte, kUserBlockBytes> block) {
+  return crc32c(block.first(kHeaderCrcAt));
+}
 
 ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, const std::string& file) {
-  Stored stored;
-  std::memcpy(&stored, block.data(), sizeof stored);
-  if (std::memcmp(stored.magic, kMagic, sizeof kMagic) != 0) {
+  StoredBegin begin;
+  std::memcpy(&begin, block.data(), sizeof begin);
+  if (std::memcmp(begin.magic, kMagic, sizeof kMagic) != 0) {
     throw DataError(file + " is not a shard: it does not begin with a shard's header (mnshard makes shards)");
   }
-  if (stored.version < 1 || stored.version > kShardVersion) {
-    throw DataError(file + " has version " + std::to_string(stored.version) +
+  if (begin.version < 1 || begin.version > kShardVersion) {
+    throw DataError(file + " has version " + std::to_string(begin.version) +
                     " of the shard format, this program reads 1 to " + std::to_string(kShardVersion) +
                     ": make the shards again with this version's mnshard");
   }
   std::uint32_t crc = 0;
-  std::memcpy(&crc, block.data() + kCrcAt, sizeof crc);
+  std::memcpy(&crc, block.data() + kHeaderCrcAt, sizeof crc);
   if (crc != header_crc(block)) {
     throw DataError(file + ": the header is damaged (its checksum differs): copy the shard again or make it anew");
   }
-  check_sizes(stored, file);
-
-  ShardHeader header;
-  header.kind = static_cast<SampleKind>(stored.kind);
-  header.dtype = static_cast<DType>(stored.dtype);
-  header.shape.assign(stored.shape, stored.shape + stored.dims);
-  header.block_samples = block_samples_of(stored);
-  header.num_samples = stored.num_samples;
-  header.file_bytes = stored.file_bytes;
-  std::copy(std::begin(stored.uuid), std::end(stored.uuid), header.uuid.begin());
-  for (std::size_t i = 0; i < kSections; ++i) {
-    header.sections[i] = {stored.sections[i].address, stored.sections[i].bytes, stored.sections[i].crc};
-  }
+  ShardHeader header = begin.version == kShardVersion ? decode_fields(block, file) : decode_two_fields(block, file);
+  check_counts(header, file);
   check_extents(header, file);
   return header;
 }

@@ -1,12 +1,18 @@
 /// The first 4 KiB of a shard: HDF5's user block, which says where everything lies, so that one pread opens the shard.
 ///
-/// A shard is an HDF5 file whose datasets are contiguous and unfiltered; any HDF5 ≥ 1.8 reads it. Schema (N samples;
-/// all numbers little endian):
-///   fixed:   /data/x dtype[N, shape…], /data/label i32[N], /data/crc32c u32[⌈N/B⌉] over each block of B samples of x
-///   encoded: /data/bytes u8[T], /data/offsets u64[N+1], /data/label i32[N], /data/crc32c u32[N] over each sample,
-///            /data/hwc u16[N, 3], /data/key_bytes u8[K], /data/key_offsets u64[N+1] (where each sample came from)
-/// Version 1 has B = 64, version 2 names B. Shards of encoded samples are of version 1, those of fixed ones of
-/// version 2.
+/// A shard is an HDF5 file whose datasets are contiguous and unfiltered; any HDF5 ≥ 1.8 reads it. Schema (N samples in
+/// blocks of B, ⌈N/B⌉ of them; all numbers little endian).
+///
+/// Version 3, for each field NAME:
+///   /data/NAME          fixed: dtype[N, shape…]; variable: dtype[T, shape…] and encoded: u8[T], back to back
+///   /data/NAME_offsets  u64[N+1] where each sample of the T rows begins; not of fixed fields
+///   /data/NAME_crc32c   u32[⌈N/B⌉] over each block's bytes of NAME; not of small fixed fields (is_small())
+/// Versions 1 and 2, an int32 label beside
+///   fixed samples:      /data/x dtype[N, shape…], /data/label i32[N], /data/crc32c u32[⌈N/B⌉]
+///   encoded images:     /data/bytes u8[T], /data/offsets u64[N+1], /data/label i32[N], /data/crc32c u32[N],
+///                       /data/hwc u16[N, 3], /data/key_bytes u8[K], /data/key_offsets u64[N+1] (where each came from)
+/// Version 1 has B = 64, or 1 for encoded images; later ones name B. Samples with a class label are still written so:
+/// encoded images as version 1, fixed samples as version 2.
 #pragma once
 
 #include <array>
@@ -21,60 +27,101 @@
 namespace mn::data {
 
 inline constexpr std::size_t kUserBlockBytes = 4096;
-inline constexpr std::uint32_t kShardVersion = 2;  ///< the newest
+inline constexpr std::uint32_t kShardVersion = 3;  ///< the newest
 inline constexpr std::int64_t kVersion1BlockSamples = 64;
 inline constexpr std::uint64_t kSampleBytesLimit = std::uint64_t{1} << 30;
 
-/// Whether shards hold samples of that dtype.
-[[nodiscard]] bool can_store(DType dtype) noexcept;
+/// Which schema.
+enum class ShardSchema : std::uint8_t { kTwoFields, kFields };
 
-/// Fixed samples of so many bytes that a new shard puts under one checksum, which are the least that can be read: as
-/// few as make 64 KiB, so a block has 64 to 128 KiB or one larger sample. 1 for encoded samples.
-[[nodiscard]] std::int64_t new_block_samples(const SampleSpec& spec) noexcept;
+/// How the shards of a dataset are written.
+struct ShardForm {
+  ShardSchema schema = ShardSchema::kTwoFields;
+  std::int64_t block_samples = 1;  ///< under one checksum, which are the least that can be read
+  bool operator==(const ShardForm&) const = default;
+};
+
+/// How new shards of such samples are written: in blocks of 64 to 128 KiB, or of one larger sample. `varying_bytes`: of
+/// one sample in fields that are not fixed, about. Blocks of encoded images with a label have one.
+[[nodiscard]] ShardForm new_form(const SampleSpec& spec, std::int64_t varying_bytes = 0);
+
+/// Why shards can't hold such samples; "" if they can.
+[[nodiscard]] std::string storage_problem(const SampleSpec& spec);
+
+/// Whether a fixed field is read whole when a shard is opened: one whose blocks would hardly be worth a read, and the
+/// label of two fields.
+[[nodiscard]] bool is_small(const SampleSpec& spec, std::size_t field, const ShardForm& form) noexcept;
+
+/// Bytes that a sample of a fixed field has in the file.
+[[nodiscard]] std::int64_t stored_bytes(const SampleSpec& spec, std::size_t field, ShardSchema schema) noexcept;
+
+/// Without what shards do not tell of their samples: classes.
+[[nodiscard]] SampleSpec without_classes(SampleSpec spec);
 
 using Uuid = std::array<std::byte, 16>;
 [[nodiscard]] std::string to_string(const Uuid& uuid);
 
-/// The parts of a shard, in the order of the user block's table.
-enum class Section : std::uint8_t { kBytes, kOffsets, kLabel, kCrc, kHwc, kKeyBytes, kKeyOffsets };
-inline constexpr std::size_t kSections = 7;
-/// "/data/label", …; kBytes is "/data/x" in a shard of fixed samples.
-[[nodiscard]] const char* name_of(Section section, SampleKind kind) noexcept;
-
-/// Where a section lies in the file; absent ones are all 0.
+/// Where a part lies in the file; absent ones are all 0.
 struct Extent {
   std::uint64_t address = 0;  ///< from the start of the file
   std::uint64_t bytes = 0;
-  std::uint32_t crc = 0;  ///< CRC32C of the section; 0 and unused for kBytes, which kCrc covers
+  std::uint32_t crc = 0;  ///< CRC32C of the part; 0 and unused for values that have checksums of their own
   bool operator==(const Extent&) const = default;
 };
 
+/// The parts of a field.
+struct FieldExtents {
+  Extent values = {};
+  Extent offsets = {};
+  Extent checksums = {};
+  bool operator==(const FieldExtents&) const = default;
+};
+
+/// Where encoded images of two fields came from, and their sizes.
+struct ImageExtents {
+  Extent hwc = {};
+  Extent key_bytes = {};
+  Extent key_offsets = {};
+  bool operator==(const ImageExtents&) const = default;
+};
+
 struct ShardHeader {
-  SampleKind kind = SampleKind::kFixed;
-  DType dtype = DType::kUInt8;
-  std::vector<std::int64_t> shape;  ///< of one fixed sample, at most 8 dimensions
-  std::int64_t block_samples = 1;   ///< samples under one checksum
+  ShardForm form = {};
+  SampleSpec spec = {};  ///< without classes
   std::uint64_t num_samples = 0;
   std::uint64_t file_bytes = 0;
   Uuid uuid = {};
-  std::array<Extent, kSections> sections = {};
+  std::vector<FieldExtents> fields = {};
+  ImageExtents images = {};
 
-  [[nodiscard]] const Extent& at(Section section) const { return sections[static_cast<std::size_t>(section)]; }
-  /// What is written for this kind of samples.
-  [[nodiscard]] std::uint32_t version() const noexcept { return kind == SampleKind::kEncoded ? 1 : kShardVersion; }
-  [[nodiscard]] Extent& at(Section section) { return sections[static_cast<std::size_t>(section)]; }
-  /// Entries of /data/crc32c.
-  [[nodiscard]] std::uint64_t num_checksums() const noexcept;
-  [[nodiscard]] std::int64_t sample_bytes() const noexcept;  ///< of a fixed sample
+  /// Of the format, as it is written.
+  [[nodiscard]] std::uint32_t version() const noexcept;
+  [[nodiscard]] bool has_images() const noexcept {
+    return form.schema == ShardSchema::kTwoFields && spec.fields[0].kind == FieldKind::kEncoded;
+  }
+  [[nodiscard]] std::uint64_t num_blocks() const noexcept;
+  [[nodiscard]] bool is_small(std::size_t field) const noexcept { return data::is_small(spec, field, form); }
   bool operator==(const ShardHeader&) const = default;
 };
 
+/// A part of the file, its HDF5 name, and the bytes that it must have.
+struct NamedExtent {
+  std::string name;
+  Extent* extent;
+  std::uint64_t bytes;         ///< must be equal if `multiple_of` is 0
+  std::uint64_t multiple_of;   ///< else the length is the part's own, a multiple of this
+  bool has_checksums = false;  ///< of its blocks
+};
+/// All parts that a shard with this spec, form and number of samples has: values, checksums, offsets, then the rest.
+[[nodiscard]] std::vector<NamedExtent> parts_of(ShardHeader& header);
+
 using UserBlock = std::array<std::byte, kUserBlockBytes>;
+/// Throws UsageError if the description of the fields does not fit.
 [[nodiscard]] UserBlock encode_header(const ShardHeader& header);
 /// CRC32C of an encoded header: what a manifest keeps of a shard.
 [[nodiscard]] std::uint32_t header_crc(std::span<const std::byte, kUserBlockBytes> block);
 /// Throws DataError that begins with `file` if the block is none of ours, damaged, or contradicts itself: every extent
-/// lies inside file_bytes and has the length that kind, N and shape call for.
+/// lies inside file_bytes and has the length that spec, form and N call for.
 [[nodiscard]] ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, const std::string& file);
 
 }  // namespace mn::data

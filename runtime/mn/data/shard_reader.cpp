@@ -1,12 +1,12 @@
 // Reads a shard by pread at the addresses that its user block names; libhdf5 and its global lock are not involved.
 //
 // (1) A header is used only if it passes decode_header; one that a manifest names must also have its CRC and uuid.
-// (2) Labels, checksums and offsets are read once, when the reader is made, and checked against their own CRC.
+// (2) Small fields, checksums and offsets are read once, when the reader is made, and checked against their own CRC.
 // (3) Whoever reads a block compares its bytes with its CRC.
-// (4) offsets_ begins with 0, rises, and ends with the length of /data/bytes: reads stay inside the section.
+// (4) Offsets begin with 0, rise, and end with the length of the values: reads stay inside them.
 //
-// Cost: opening reads 4 KiB and, for each sample, 4 bytes (fixed) or 16 (encoded), and 4 a block; then one pread for
-// each run of blocks.
+// Cost: opening reads 4 KiB, the small fields (a label: 4 bytes a sample), for each varying field 8 bytes a sample, and
+// 4 for each block of a field; then one pread for each run of blocks.
 #include <algorithm>
 #include <cstring>
 
@@ -60,19 +60,35 @@ ShardInfo describe_shard(const std::filesystem::path& path) {
 }
 
 ShardReader::ShardReader(OpenShard shard, std::shared_ptr<IoCounters> counters)
-    : file_(std::move(shard.file)),
-      header_(std::move(shard.header)),
-      sample_bytes_(header_.sample_bytes()),
-      counters_(std::move(counters)) {
+    : file_(std::move(shard.file)), header_(std::move(shard.header)), counters_(std::move(counters)) {
   counters_->opens += 1;
   counters_->bytes += kUserBlockBytes;
-  labels_ = read_array<std::int32_t>(Section::kLabel);
-  crcs_ = read_array<std::uint32_t>(Section::kCrc);
-  if (header_.kind == SampleKind::kFixed) return;
-  offsets_ = read_array<std::uint64_t>(Section::kOffsets);
-  const bool good = offsets_.front() == 0 && offsets_.back() == header_.at(Section::kBytes).bytes &&
-                    std::is_sorted(offsets_.begin(), offsets_.end());
-  if (!good) throw DataError(path() + ": /data/offsets and /data/bytes mismatch; make the shard again with mnshard");
+  for (std::size_t f = 0; f < header_.fields.size(); ++f) fields_.push_back(read_field(f));
+}
+
+ShardReader::Field ShardReader::read_field(std::size_t field) const {
+  const FieldSpec& spec = header_.spec.fields[field];
+  const FieldExtents& extents = header_.fields[field];
+  Field result;
+  result.is_small = header_.is_small(field);
+  result.sample_bytes = spec.sample_bytes();
+  result.is_int32 = stored_bytes(header_.spec, field, header_.form.schema) < result.sample_bytes;
+  if (result.is_small) {
+    result.values = read_array<std::byte>(extents.values, "field " + spec.name);
+  } else {
+    result.crcs = read_array<std::uint32_t>(extents.checksums, "checksums of field " + spec.name);
+  }
+  if (spec.kind == FieldKind::kFixed) return result;
+  result.begins = read_array<std::uint64_t>(extents.offsets, "offsets of field " + spec.name);
+  const auto row = static_cast<std::uint64_t>(spec.row_bytes());
+  const bool good = result.begins.front() == 0 && result.begins.back() == extents.values.bytes / row &&
+                    std::is_sorted(result.begins.begin(), result.begins.end());
+  if (!good) {
+    throw DataError(path() + ": the offsets of " + spec.name +
+                    " and its values mismatch; make the shard again with mnshard");
+  }
+  for (std::uint64_t& begin : result.begins) begin *= row;
+  return result;
 }
 
 void ShardReader::read_bytes(std::uint64_t offset, std::span<std::byte> out) const {
@@ -80,52 +96,77 @@ void ShardReader::read_bytes(std::uint64_t offset, std::span<std::byte> out) con
   counters_->bytes += static_cast<std::int64_t>(out.size());
 }
 
-std::vector<std::byte> ShardReader::read_section(Section section) const { return read_array<std::byte>(section); }
-
 template <class T>
-std::vector<T> ShardReader::read_array(Section section) const {
-  const Extent& extent = header_.at(section);
+std::vector<T> ShardReader::read_array(const Extent& extent, const std::string& name) const {
   std::vector<T> values(extent.bytes / sizeof(T));
   const auto bytes = std::as_writable_bytes(std::span(values));
   read_bytes(extent.address, bytes);
-  if (section != Section::kBytes && crc32c(bytes) != extent.crc) {
-    throw DataError(path() + ": " + name_of(section, header_.kind) +
-                    " is damaged (its checksum differs): copy the shard again or make it anew with mnshard");
+  if (crc32c(bytes) != extent.crc) {
+    throw DataError(path() + ": damaged " + name +
+                    " (a checksum differs): copy the shard again or make it anew with mnshard");
   }
   return values;
 }
 
-std::int64_t ShardReader::block_bytes(std::int64_t block) const {
+std::vector<std::byte> ShardReader::read_part(const Extent& extent, const std::string& name) const {
+  return read_array<std::byte>(extent, name);
+}
+
+void ShardReader::copy_small(std::size_t field, std::int64_t sample, std::byte* out) const {
+  const Field& f = fields_[field];
+  if (!f.is_int32) {
+    if (f.sample_bytes > 0) std::memcpy(out, f.values.data() + sample * f.sample_bytes, f.sample_bytes);
+    return;
+  }
+  std::int32_t narrow;
+  std::memcpy(&narrow, f.values.data() + sample * static_cast<std::int64_t>(sizeof narrow), sizeof narrow);
+  const std::int64_t wide = narrow;
+  std::memcpy(out, &wide, sizeof wide);
+}
+
+std::int64_t ShardReader::block_bytes(std::size_t field, std::int64_t block) const {
   const std::int64_t first = block * block_samples();
-  return static_cast<std::int64_t>(begin_of(std::min(first + block_samples(), size())) - begin_of(first));
+  return begin_of(field, std::min(first + block_samples(), size())) - begin_of(field, first);
 }
 
-void ShardReader::read_blocks(std::int64_t first, std::int64_t count, std::span<std::byte> out) const {
-  const std::int64_t begin = first * block_samples();
-  const std::int64_t end = std::min(begin + count * block_samples(), size());
-  if (out.size() != begin_of(end) - begin_of(begin)) throw ArgumentError("blocks of a shard need room of their length");
-  read_bytes(header_.at(Section::kBytes).address + begin_of(begin), out);
+void ShardReader::read_blocks(std::size_t field, std::int64_t first, std::int64_t count,
+                              std::span<std::byte> out) const {
+  const std::int64_t begin = begin_of(field, first * block_samples());
+  const std::int64_t end = begin_of(field, std::min((first + count) * block_samples(), size()));
+  if (std::ssize(out) != end - begin) throw ArgumentError("blocks of a shard need room of their length");
+  read_bytes(header_.fields[field].values.address + static_cast<std::uint64_t>(begin), out);
 }
 
-bool ShardReader::is_good(std::int64_t block, std::span<const std::byte> bytes) const {
-  return crc32c(bytes) == crcs_[block];
+std::shared_ptr<const ShardReader::Block> ShardReader::load_block(std::size_t field, std::int64_t block) const {
+  auto bytes = std::make_shared<Block>(block_bytes(field, block));
+  read_blocks(field, block, 1, *bytes);
+  return is_good(field, block, *bytes) ? bytes : nullptr;
 }
 
-std::shared_ptr<const ShardReader::Block> ShardReader::load_block(std::int64_t block) const {
-  auto bytes = std::make_shared<Block>(block_bytes(block));
-  read_blocks(block, 1, *bytes);
-  return is_good(block, *bytes) ? bytes : nullptr;
+std::vector<std::byte> ShardReader::read_sample(std::size_t field, std::int64_t sample) const {
+  std::vector<std::byte> bytes(length(field, sample));
+  if (is_small(field)) {
+    copy_small(field, sample, bytes.data());
+    return bytes;
+  }
+  const auto block = load_block(field, sample / block_samples());
+  if (block == nullptr) throw DataError(damage(sample));
+  const auto begin = block->begin() + offset_in_block(field, sample);
+  std::copy(begin, begin + std::ssize(bytes), bytes.begin());
+  return bytes;
 }
 
 std::int64_t ShardReader::index_bytes() const noexcept {
   const auto bytes = [](const auto& values) { return values.size() * sizeof(values[0]); };
-  return static_cast<std::int64_t>(bytes(labels_) + bytes(offsets_) + bytes(crcs_));
+  std::size_t total = 0;
+  for (const Field& field : fields_) total += bytes(field.values) + bytes(field.begins) + bytes(field.crcs);
+  return static_cast<std::int64_t>(total);
 }
 
 std::vector<std::string> ShardReader::read_keys() const {
-  if (header_.kind == SampleKind::kFixed) return {};
-  const auto bytes = read_array<char>(Section::kKeyBytes);
-  const auto offsets = read_array<std::uint64_t>(Section::kKeyOffsets);
+  if (!header_.has_images()) return {};
+  const auto bytes = read_array<char>(header_.images.key_bytes, "/data/key_bytes");
+  const auto offsets = read_array<std::uint64_t>(header_.images.key_offsets, "/data/key_offsets");
   if (!std::is_sorted(offsets.begin(), offsets.end()) || offsets.back() != bytes.size()) {
     throw DataError(path() + ": /data/key_offsets and /data/key_bytes mismatch; make the shard again with mnshard");
   }

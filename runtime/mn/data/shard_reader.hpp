@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <mn/core/checksum.hpp>
 #include <mn/core/file.hpp>
 #include <mn/data/manifest.hpp>
 #include <mn/data/shard_format.hpp>
@@ -35,7 +36,7 @@ struct OpenShard {
 /// A shard file as a table's entry. Throws as open_shard() does.
 [[nodiscard]] ShardInfo describe_shard(const std::filesystem::path& path);
 
-/// A shard with its labels, offsets and checksums in memory. Thread-safe.
+/// A shard with its small fields, offsets and checksums in memory. Thread-safe.
 class ShardReader {
  public:
   using Block = ByteBuffer;
@@ -45,52 +46,72 @@ class ShardReader {
   [[nodiscard]] const ShardHeader& header() const noexcept { return header_; }
   [[nodiscard]] std::string path() const { return file_.path().string(); }
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(header_.num_samples); }
-  [[nodiscard]] std::int32_t label(std::int64_t sample) const { return labels_[sample]; }
+  [[nodiscard]] std::size_t num_fields() const noexcept { return fields_.size(); }
 
-  /// Bytes of a sample.
-  [[nodiscard]] std::int64_t length(std::int64_t sample) const {
-    return static_cast<std::int64_t>(begin_of(sample + 1) - begin_of(sample));
+  /// Bytes of a field of a sample.
+  [[nodiscard]] std::int64_t length(std::size_t field, std::int64_t sample) const {
+    return begin_of(field, sample + 1) - begin_of(field, sample);
+  }
+  /// Whether the field is in memory: copy_small() has its samples. All others are in blocks.
+  [[nodiscard]] bool is_small(std::size_t field) const noexcept { return fields_[field].is_small; }
+  /// Writes length(field, sample) bytes.
+  void copy_small(std::size_t field, std::int64_t sample, std::byte* out) const;
+
+  /// Samples under one checksum: samples [block_samples() · b, …) are block b, the last one may be shorter.
+  [[nodiscard]] std::int64_t block_samples() const noexcept { return header_.form.block_samples; }
+  [[nodiscard]] std::int64_t num_blocks() const noexcept { return static_cast<std::int64_t>(header_.num_blocks()); }
+  [[nodiscard]] std::int64_t block_bytes(std::size_t field, std::int64_t block) const;
+  /// Where a sample begins within its block.
+  [[nodiscard]] std::int64_t offset_in_block(std::size_t field, std::int64_t sample) const {
+    return begin_of(field, sample) - begin_of(field, sample - sample % block_samples());
   }
 
-  /// Samples under one checksum: samples [block_samples() · b, …) are block b, the last one may be shorter. 1 for
-  /// encoded samples.
-  [[nodiscard]] std::int64_t block_samples() const noexcept { return header_.block_samples; }
-  [[nodiscard]] std::int64_t num_blocks() const noexcept { return static_cast<std::int64_t>(header_.num_checksums()); }
-  [[nodiscard]] std::int64_t block_bytes(std::int64_t block) const;
-
-  /// Blocks [first, first + count) by one read, unchecked, into `out`, which has their length.
-  void read_blocks(std::int64_t first, std::int64_t count, std::span<std::byte> out) const;
+  /// Blocks [first, first + count) of a field by one read, unchecked, into `out`, which has their length.
+  void read_blocks(std::size_t field, std::int64_t first, std::int64_t count, std::span<std::byte> out) const;
   /// Whether these are the block's bytes, by its checksum.
-  [[nodiscard]] bool is_good(std::int64_t block, std::span<const std::byte> bytes) const;
+  [[nodiscard]] bool is_good(std::size_t field, std::int64_t block, std::span<const std::byte> bytes) const {
+    return crc32c(bytes) == fields_[field].crcs[block];
+  }
   /// One block; null if it is damaged.
-  [[nodiscard]] std::shared_ptr<const Block> load_block(std::int64_t block) const;
-  /// Memory of labels, offsets and checksums.
+  [[nodiscard]] std::shared_ptr<const Block> load_block(std::size_t field, std::int64_t block) const;
+  /// The bytes of a field of one sample. Throws DataError if they are damaged.
+  [[nodiscard]] std::vector<std::byte> read_sample(std::size_t field, std::int64_t sample) const;
+  /// Memory of small fields, offsets and checksums.
   [[nodiscard]] std::int64_t index_bytes() const noexcept;
 
-  /// Sections that only tools look at: checked against their checksum and returned.
-  [[nodiscard]] std::vector<std::byte> read_section(Section section) const;
-  /// Where sample i came from; empty for fixed samples.
+  /// A part that only tools look at, checked against its checksum.
+  [[nodiscard]] std::vector<std::byte> read_part(const Extent& extent, const std::string& name) const;
+  /// Where sample i came from; empty for other samples than images with a label.
   [[nodiscard]] std::vector<std::string> read_keys() const;
 
-  /// "FILE: sample N is damaged …", what to say when a read returned false.
+  /// "FILE: sample N is damaged …", what to say when a block was not good.
   [[nodiscard]] std::string damage(std::int64_t sample) const;
 
  private:
+  /// What is in memory of a field.
+  struct Field {
+    bool is_small = false;
+    bool is_int32 = false;              // of an int64 field: the label of two fields
+    std::int64_t sample_bytes = 0;      // fixed, as it is read
+    std::vector<std::byte> values;      // small
+    std::vector<std::uint64_t> begins;  // varying: [N + 1] in bytes
+    std::vector<std::uint32_t> crcs;    // in blocks
+  };
+
   template <class T>
-  [[nodiscard]] std::vector<T> read_array(Section section) const;
-  /// Where a sample begins within the section of samples.
-  [[nodiscard]] std::uint64_t begin_of(std::int64_t sample) const {
-    return offsets_.empty() ? static_cast<std::uint64_t>(sample * sample_bytes_) : offsets_[sample];
+  [[nodiscard]] std::vector<T> read_array(const Extent& extent, const std::string& name) const;
+  [[nodiscard]] Field read_field(std::size_t field) const;
+  /// Where a sample begins among the field's values.
+  [[nodiscard]] std::int64_t begin_of(std::size_t field, std::int64_t sample) const {
+    const Field& f = fields_[field];
+    return f.begins.empty() ? sample * f.sample_bytes : static_cast<std::int64_t>(f.begins[sample]);
   }
   void read_bytes(std::uint64_t offset, std::span<std::byte> out) const;
 
   File file_;
   ShardHeader header_;
-  std::int64_t sample_bytes_;  // of a fixed sample
   std::shared_ptr<IoCounters> counters_;
-  std::vector<std::int32_t> labels_;
-  std::vector<std::uint64_t> offsets_;
-  std::vector<std::uint32_t> crcs_;
+  std::vector<Field> fields_;
 };
 
 }  // namespace mn::data

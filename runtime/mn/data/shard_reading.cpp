@@ -1,15 +1,19 @@
 // Reads samples from shards.
 //
-// A read first finds each sample's shard, length and label, then reads the bytes: of fixed samples that share a block
-// by way of the cached block, of all others straight into the result, neighbors by one read.
+// A read first finds each sample's shard, its small fields and the lengths of its varying ones, then reads one field
+// after another: from blocks of several samples by way of the cached block, from blocks of one straight into the
+// result, neighbors by one read.
 //
-// (1) A damaged sample leaves the others of the read whole: encoded ones close up, fixed ones keep their room.
+// (1) A damaged sample leaves the others of the read whole: varying fields close up, fixed ones keep their room.
 // (2) An error of a file server that may pass is retried, each time with the file opened anew, as a stale handle stays
 //     stale. Where it stays, the samples concerned count as damaged. All other errors are thrown.
+// (3) Each damaged sample is reported once, whatever number of its fields is damaged.
 //
 // Cost: a binary search and a look into the caches for each sample; a pread for each run of neighbors or block.
 #include <cstring>
 #include <map>
+#include <numeric>
+#include <set>
 #include <string>
 
 #include <mn/core/error.hpp>
@@ -21,10 +25,8 @@ namespace {
 
 std::shared_ptr<const ShardReader> open_reader(const OpenShards& shards, std::size_t shard) {
   auto reader = std::make_shared<const ShardReader>(open_shard(shards.table, shard), shards.counters);
-  const SampleSpec& spec = shards.table.spec();
-  if (reader->size() != shards.table.shards()[shard].num_samples || reader->header().kind != spec.kind ||
-      reader->header().sample_bytes() != spec.sample_bytes() ||
-      reader->block_samples() != shards.table.block_samples()) {
+  if (reader->size() != shards.table.shards()[shard].num_samples || reader->header().form != shards.table.form() ||
+      reader->header().spec != shards.stored_spec) {
     throw DataError(reader->path() +
                     " is another kind of shard than the manifest says: make the shards again with mnshard");
   }
@@ -34,56 +36,84 @@ std::shared_ptr<const ShardReader> open_reader(const OpenShards& shards, std::si
 class Reading {
  public:
   Reading(OpenShards& shards, RawSamples& out, std::vector<SampleError>* damaged)
-      : shards_(shards), out_(out), damaged_(damaged) {}
+      : shards_(shards), spec_(shards.table.spec()), out_(out), damaged_(damaged) {}
 
   void read(std::span<const std::int64_t> indices) {
-    out_.labels.clear();
-    out_.offsets.assign(1, 0);
-    locate(indices);
-    std::int64_t total = 0;
-    for (const Item& item : items_) total += item.length;
-    out_.bytes.resize(total);  // at once: a vector that grows copies itself again and again
-    for (std::size_t k = 0; k < items_.size();) {
-      const std::size_t count = neighbors(k);
-      if (!items_[k].readable) {
-        finish(k, begin_, false);
-      } else if (shards_.table.block_samples() > 1) {
-        take_from_block(k);
-      } else {
-        read_run(k, count);
-      }
-      k += count;
+    out_.reset(spec_, std::ssize(indices));
+    items_.reserve(indices.size());
+    lengths_.resize(spec_.fields.size());
+    for (std::size_t f = 0; f < spec_.fields.size(); ++f) {
+      if (!is_fixed(f)) lengths_[f].resize(indices.size());
     }
-    out_.bytes.resize(begin_);
+    for (const std::int64_t index : indices) locate(index);
+    for (std::size_t f = 0; f < spec_.fields.size(); ++f) {
+      if (!is_small(spec_, f, shards_.table.form())) read_field(f);
+    }
   }
 
  private:
   struct Item {
     std::size_t shard;
     std::int64_t sample;  // within the shard
-    std::int64_t length;
     bool readable;
   };
 
-  [[nodiscard]] bool fixed() const { return shards_.table.spec().kind == SampleKind::kFixed; }
+  [[nodiscard]] bool is_fixed(std::size_t field) const { return spec_.fields[field].kind == FieldKind::kFixed; }
+  [[nodiscard]] bool has_blocks() const { return shards_.table.form().block_samples > 1; }
+  [[nodiscard]] std::int64_t length(std::size_t field, std::size_t k) const {
+    return lengths_[field].empty() ? out_.columns[field].sample_bytes : lengths_[field][k];
+  }
 
-  void locate(std::span<const std::int64_t> indices) {
-    for (const std::int64_t index : indices) {
-      const auto [shard, sample] = shards_.table.locate(index);
-      Item item{shard, sample, fixed() ? shards_.table.spec().sample_bytes() : 0, false};
-      std::int64_t label = 0;
-      item.readable = attempt(items_.size(), 1, shard, [&, sample = sample](const ShardReader& from) {
-        item.length = from.length(sample);
-        label = from.label(sample);
-      });
-      items_.push_back(item);
-      out_.labels.push_back(label);
+  /// Adds an item, with its small fields and lengths.
+  void locate(std::int64_t index) {
+    const auto [shard, sample] = shards_.table.locate(index);
+    const std::size_t k = items_.size();
+    const bool readable = attempt(k, 1, shard, [&, sample = sample](const ShardReader& from) {
+      for (std::size_t f = 0; f < spec_.fields.size(); ++f) {
+        if (from.is_small(f)) {
+          from.copy_small(f, sample, room(f, k));
+        } else if (!is_fixed(f)) {
+          lengths_[f][k] = from.length(f, sample);
+        }
+      }
+    });
+    items_.push_back({shard, sample, readable});
+    if (readable) return;
+    for (std::size_t f = 0; f < spec_.fields.size(); ++f) {
+      if (is_small(spec_, f, shards_.table.form())) std::memset(room(f, k), 0, out_.columns[f].sample_bytes);
     }
+  }
+
+  /// Of sample k of a fixed field.
+  [[nodiscard]] std::byte* room(std::size_t field, std::size_t k) const {
+    RawColumn& column = out_.columns[field];
+    return column.bytes.data() + static_cast<std::int64_t>(k) * column.sample_bytes;
+  }
+
+  void read_field(std::size_t field) {
+    field_ = field;
+    column_ = &out_.columns[field];
+    begin_ = 0;
+    if (!is_fixed(field)) {  // at once: a vector that grows copies itself again and again
+      column_->bytes.resize(std::accumulate(lengths_[field].begin(), lengths_[field].end(), std::int64_t{0}));
+    }
+    for (std::size_t k = 0; k < items_.size();) {
+      const std::size_t count = neighbors(k);
+      if (!items_[k].readable) {
+        finish(k, begin_, false);
+      } else if (has_blocks()) {
+        take_from_block(k);
+      } else {
+        read_run(k, count);
+      }
+      k += count;
+    }
+    column_->bytes.resize(begin_);
   }
 
   /// How many samples from k on are neighbors that one read takes.
   [[nodiscard]] std::size_t neighbors(std::size_t k) const {
-    if (!items_[k].readable || shards_.table.block_samples() > 1) return 1;
+    if (!items_[k].readable || has_blocks()) return 1;
     std::size_t count = 1;
     for (; k + count < items_.size(); ++count) {
       const Item& next = items_[k + count];
@@ -96,15 +126,15 @@ class Reading {
 
   void take_from_block(std::size_t k) {
     const Item& item = items_[k];
+    const std::int64_t bytes = length(field_, k);
     bool good = false;
     const bool done = attempt(k, 1, item.shard, [&](const ShardReader& from) {
-      const std::int64_t samples = from.block_samples();
-      const auto block = shards_.cache.block(from, item.shard, item.sample / samples);
+      const auto block = shards_.cache.block(from, item.shard, field_, item.sample / from.block_samples());
       good = block != nullptr;
       if (!good) {
         report(k, from.damage(item.sample));
-      } else if (item.length > 0) {
-        std::memcpy(out_.bytes.data() + begin_, block->data() + item.sample % samples * item.length, item.length);
+      } else if (bytes > 0) {
+        std::memcpy(column_->bytes.data() + begin_, block->data() + from.offset_in_block(field_, item.sample), bytes);
       }
     });
     finish(k, begin_, done && good);
@@ -112,32 +142,34 @@ class Reading {
 
   void read_run(std::size_t k, std::size_t count) {
     std::int64_t bytes = 0;
-    for (std::size_t i = 0; i < count; ++i) bytes += items_[k + i].length;
-    const auto room = std::span(out_.bytes).subspan(begin_, bytes);
+    for (std::size_t i = 0; i < count; ++i) bytes += length(field_, k + i);
+    const auto room = std::span(column_->bytes).subspan(begin_, bytes);
     const std::int64_t first = items_[k].sample;
     std::vector<bool> good(count, false);
     (void)attempt(k, count, items_[k].shard, [&](const ShardReader& from) {
-      from.read_blocks(first, static_cast<std::int64_t>(count), room);
-      for (std::size_t i = 0, at = 0; i < count; at += items_[k + i].length, ++i) {
-        good[i] = from.is_good(first + static_cast<std::int64_t>(i), room.subspan(at, items_[k + i].length));
-        if (!good[i]) report(k + i, from.damage(first + static_cast<std::int64_t>(i)));
+      from.read_blocks(field_, first, static_cast<std::int64_t>(count), room);
+      for (std::size_t i = 0, at = 0; i < count; at += length(field_, k + i), ++i) {
+        const std::int64_t block = first + static_cast<std::int64_t>(i);
+        good[i] = from.is_good(field_, block, room.subspan(at, length(field_, k + i)));
+        if (!good[i]) report(k + i, from.damage(block));
       }
     });
     std::int64_t at = begin_;
     for (std::size_t i = 0; i < count; ++i) {
-      const std::int64_t length = items_[k + i].length;
+      const std::int64_t own = length(field_, k + i);
       finish(k + i, at, good[i]);
-      at += length;
+      at += own;
     }
   }
 
   /// Sample k is done; its bytes lie at `at` if it is good.
   void finish(std::size_t k, std::int64_t at, bool good) {
-    const std::int64_t length = items_[k].length;
-    if (good && at != begin_) std::memmove(out_.bytes.data() + begin_, out_.bytes.data() + at, length);
-    if (!good && fixed() && length > 0) std::memset(out_.bytes.data() + begin_, 0, length);
-    if (good || fixed()) begin_ += length;
-    out_.offsets.push_back(begin_);
+    const std::int64_t bytes = length(field_, k);
+    std::byte* to = column_->bytes.data() + begin_;
+    if (good && at != begin_) std::memmove(to, column_->bytes.data() + at, bytes);
+    if (!good && is_fixed(field_) && bytes > 0) std::memset(to, 0, bytes);
+    if (good || is_fixed(field_)) begin_ += bytes;
+    if (!is_fixed(field_)) column_->offsets.push_back(begin_);
   }
 
   /// use(reader of the shard). False if the file server stays in trouble: samples k to k + count − 1 are then reported.
@@ -173,17 +205,23 @@ class Reading {
 
   void report(std::size_t k, const std::string& what) {
     if (damaged_ == nullptr) throw DataError(what);
-    damaged_->push_back({static_cast<std::int64_t>(k), what});
+    if (reported_.insert(k).second) damaged_->push_back({static_cast<std::int64_t>(k), what});
   }
 
   OpenShards& shards_;
+  const SampleSpec& spec_;
   RawSamples& out_;
   std::vector<SampleError>* damaged_;
   std::vector<Item> items_;
-  std::int64_t begin_ = 0;                   // of the next sample in the result
+  std::vector<std::vector<std::int64_t>> lengths_;  // [fields][samples] of varying fields
+  std::set<std::size_t> reported_;
   std::map<std::size_t, std::string> lost_;  // shards that the server does not give, and what it says
   std::shared_ptr<const ShardReader> reader_;
   std::size_t reader_shard_ = 0;
+  // Of the field that is being read:
+  std::size_t field_ = 0;
+  RawColumn* column_ = nullptr;
+  std::int64_t begin_ = 0;  // of the next sample in its column
 };
 
 }  // namespace

@@ -17,9 +17,13 @@ namespace mn::data {
 /// A shard table, and what this process holds of its shards.
 struct OpenShards {
   OpenShards(ShardTable shards, const ShardDatasetOptions& options, std::shared_ptr<IoCounters> io)
-      : table(std::move(shards)), cache(options, table.total_bytes()), counters(std::move(io)) {}
+      : table(std::move(shards)),
+        stored_spec(without_classes(table.spec())),
+        cache(options, table.total_bytes()),
+        counters(std::move(io)) {}
 
   ShardTable table;
+  SampleSpec stored_spec;  // as every shard must have it
   ShardCache<ShardReader> cache;
   std::shared_ptr<IoCounters> counters;
 };

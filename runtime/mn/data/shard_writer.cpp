@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <cstdio>
-#include <limits>
+#include <optional>
 #include <vector>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/data/classes.hpp>
 #include <mn/data/manifest.hpp>
 #include <mn/data/shard_content.hpp>
 #include <mn/data/shard_writer.hpp>
@@ -20,16 +21,17 @@ void check_no_shards_in(const std::filesystem::path& folder) {
   }
 }
 
-void check_spec(const SampleSpec& spec, const std::string& split) {
-  if (!data::can_store(spec.dtype) || (spec.kind == SampleKind::kEncoded && spec.dtype != DType::kUInt8)) {
-    throw UsageError("shards hold no samples of " + std::string(name_of(spec.dtype)));
-  }
-  if (static_cast<std::uint64_t>(spec.sample_bytes()) > data::kSampleBytesLimit) {
-    throw UsageError("shards hold no samples of more than 1 GiB");
+SampleSpec checked(SampleSpec spec, const std::string& split) {
+  if (const std::string problem = data::storage_problem(spec); !problem.empty()) {
+    throw UsageError("shards hold no such samples: " + problem);
   }
   if (split.empty() || split.front() == '.' || split.find('/') != std::string::npos) {
     throw UsageError("the split's name begins the names of its files: it can't be \"" + split + "\"");
   }
+  data::ShardHeader header{.form = data::new_form(spec), .spec = data::without_classes(spec)};
+  header.fields.resize(spec.fields.size());
+  (void)data::encode_header(header);  // throws if the spec does not fit
+  return spec;
 }
 
 }  // namespace
@@ -37,35 +39,41 @@ void check_spec(const SampleSpec& spec, const std::string& split) {
 class ShardWriter::Impl {
  public:
   Impl(std::filesystem::path folder, SampleSpec spec, ShardWriterOptions options)
-      : folder_(std::move(folder)), spec_(std::move(spec)), options_(std::move(options)) {
-    check_spec(spec_, options_.split);
+      : folder_(std::move(folder)),
+        spec_(checked(std::move(spec), options.split)),
+        options_(std::move(options)),
+        has_two_fields_(data::new_form(spec_).schema == data::ShardSchema::kTwoFields),
+        most_(spec_.fields.size(), 0) {
     make_folders(folder_);
     check_no_shards_in(folder_);
     begin_shard();
   }
 
-  void add(std::span<const std::byte> sample, std::int64_t label, const EncodedInfo& info) {
+  void add(std::span<const ConstBufferView> fields, const EncodedInfo& info) {
     if (is_finished_) throw ArgumentError("a sample after finish()");
-    const std::int64_t most = spec_.num_classes > 0 ? spec_.num_classes - 1 : std::numeric_limits<std::int32_t>::max();
-    if (label < 0 || label > most) {
-      throw ArgumentError("label " + std::to_string(label) + " of sample " + std::to_string(size_) + " is not in 0 … " +
-                          std::to_string(most));
+    check_classes(fields);
+    std::int64_t bytes = 0;
+    for (const ConstBufferView& field : fields) bytes += static_cast<std::int64_t>(field.bytes());
+    if (is_full(bytes)) write();
+    try {
+      content_.samples.add(spec_, fields);
+    } catch (const ArgumentError& error) {
+      throw ArgumentError("sample " + std::to_string(size_) + " to write into " + folder_.string() + ": " +
+                          error.what());
     }
-    const bool is_encoded = spec_.kind == SampleKind::kEncoded;
-    if (!is_encoded && static_cast<std::int64_t>(sample.size()) != spec_.sample_bytes()) {
-      throw ArgumentError("sample " + std::to_string(size_) + " has " + std::to_string(sample.size()) + " bytes, not " +
-                          std::to_string(spec_.sample_bytes()));
-    }
-    if (is_full(sample.size())) write();
-    if (is_encoded) {
-      content_.add_encoded(sample, static_cast<std::int32_t>(label), {info.height, info.width, info.channels},
-                           info.key);
-    } else {
-      content_.bytes.insert(content_.bytes.end(), sample.begin(), sample.end());
-      content_.labels.push_back(static_cast<std::int32_t>(label));
-    }
-    most_ = std::max(most_, label);
+    if (has_two_fields_ && !spec_.is_fixed()) content_.add_info({info.height, info.width, info.channels}, info.key);
     ++size_;
+  }
+
+  void add(std::span<const std::byte> sample, std::int64_t label, const EncodedInfo& info) {
+    if (!has_two_fields_) throw ArgumentError("a sample and a label for samples of other fields: give a list of all");
+    const std::size_t element = size_of(spec_[0].dtype);
+    if (sample.size() % element != 0 || (spec_.is_fixed() && std::ssize(sample) != spec_[0].sample_bytes())) {
+      throw ArgumentError("sample " + std::to_string(size_) + " has " + std::to_string(sample.size()) + " bytes, not " +
+                          std::to_string(spec_[0].sample_bytes()));
+    }
+    const ConstBufferView fields[] = {{sample.data(), sample.size() / element, spec_[0].dtype}, std::span(&label, 1)};
+    add(fields, info);
   }
 
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
@@ -74,40 +82,61 @@ class ShardWriter::Impl {
     if (is_finished_) return;
     if (size_ == 0) throw DataError("there are no samples to write into " + folder_.string());
     write();
-    if (spec_.num_classes == 0) spec_.num_classes = most_ + 1;
-    data::write_manifest({std::filesystem::absolute(folder_).string(), options_.split, spec_, shards_});
+    for (std::size_t f = 0; f < spec_.fields.size(); ++f) {
+      if (spec_.fields[f].num_classes == kCountClasses) spec_.fields[f].num_classes = most_[f] + 1;
+    }
+    data::write_manifest({std::filesystem::absolute(folder_).string(), options_.split, spec_, shards_, *form_});
     is_finished_ = true;
   }
 
  private:
   void begin_shard() {
-    content_ = {};
-    content_.kind = spec_.kind;
-    content_.dtype = spec_.dtype;
-    content_.shape = spec_.shape;
+    content_ = data::ShardContent(spec_);
     content_.attributes = {{"split", options_.split}, {"converter", "mn::ShardWriter"}};
   }
 
-  [[nodiscard]] bool is_full(std::size_t next_bytes) const {
-    const auto count = static_cast<std::int64_t>(content_.size());
-    if (spec_.kind == SampleKind::kFixed) return count == data::samples_per_shard(spec_, options_.shard_bytes);
-    return count > 0 && static_cast<std::int64_t>(content_.bytes.size() + next_bytes) > options_.shard_bytes;
+  /// Notes the largest of each field's classes.
+  void check_classes(std::span<const ConstBufferView> fields) {
+    for (std::size_t f = 0; f < std::min(fields.size(), spec_.fields.size()); ++f) {
+      const FieldSpec& spec = spec_.fields[f];
+      if (spec.num_classes == 0 || fields[f].dtype != spec.dtype) continue;
+      const std::span bytes(static_cast<const std::byte*>(fields[f].data), fields[f].bytes());
+      const data::ClassRange range = data::range_of(spec.dtype, bytes);
+      const std::int64_t limit = spec.num_classes > 0 ? spec.num_classes : std::int64_t{1} << 31;
+      if (!range.is_in(limit)) {
+        throw ArgumentError(spec.name + " " + std::to_string(range.least < 0 ? range.least : range.most) +
+                            " of sample " + std::to_string(size_) + " is not in 0 … " + std::to_string(limit - 1));
+      }
+      most_[f] = std::max(most_[f], range.most);
+    }
+  }
+
+  [[nodiscard]] bool is_full(std::int64_t next_bytes) const {
+    const std::int64_t count = content_.size();
+    if (spec_.is_fixed()) return count == data::samples_per_shard(spec_, options_.shard_bytes);
+    return count > 0 && content_.samples.bytes() + next_bytes > options_.shard_bytes;
   }
 
   void write() {
+    if (!form_) {
+      const std::int64_t varying = content_.samples.bytes() / content_.size() - spec_.sample_bytes();
+      form_ = data::new_form(spec_, varying);
+    }
     char number[16];
     std::snprintf(number, sizeof number, "-%05zu.h5", shards_.size());
-    shards_.push_back(data::write_shard(folder_ / (options_.split + number), content_));
+    shards_.push_back(data::write_shard(folder_ / (options_.split + number), content_, *form_));
     begin_shard();
   }
 
   std::filesystem::path folder_;
   SampleSpec spec_;
   ShardWriterOptions options_;
-  data::ShardContent content_;  // of the next shard
+  bool has_two_fields_;
+  data::ShardContent content_;           // of the next shard
+  std::optional<data::ShardForm> form_;  // as the first shard's samples want it
   std::vector<data::ShardInfo> shards_;
   std::int64_t size_ = 0;
-  std::int64_t most_ = 0;  // label
+  std::vector<std::int64_t> most_;  // class, by field
   bool is_finished_ = false;
 };
 
@@ -117,6 +146,7 @@ ShardWriter::~ShardWriter() = default;
 ShardWriter::ShardWriter(ShardWriter&&) noexcept = default;
 ShardWriter& ShardWriter::operator=(ShardWriter&&) noexcept = default;
 
+void ShardWriter::add(std::span<const ConstBufferView> fields) { impl_->add(fields, {}); }
 void ShardWriter::add(std::span<const std::byte> sample, std::int64_t label, const EncodedInfo& info) {
   impl_->add(sample, label, info);
 }

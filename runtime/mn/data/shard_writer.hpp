@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include <mn/core/buffer.hpp>
 #include <mn/data/sample_spec.hpp>
 
 namespace mn {
@@ -30,13 +32,15 @@ struct EncodedInfo {
 /// Writes a dataset, sample by sample: a shard whenever enough samples have come, the manifest at the end. One process
 /// and one thread write a folder.
 ///
-///     mn::ShardWriter writer("data/mine/train", {.shape = {3, 64, 64}});
-///     for (…) writer.add(std::as_bytes(std::span(pixels)), label);
+///     mn::ShardWriter writer("data/mine/train", {{{.name = "tokens", .kind = mn::FieldKind::kVariable,
+///                                                  .dtype = mn::DType::kInt32},
+///                                                 {.name = "score", .dtype = mn::DType::kFloat32}}});
+///     for (…) writer.add({tokens, std::span(&score, 1)});
 ///     writer.finish();
 class ShardWriter {
  public:
-  /// spec.num_classes 0: one more than the largest label. Throws UsageError if the folder holds shards or a dataset
-  /// already, or if the spec or the split's name can't be; DataError if the folder can't be made.
+  /// Throws UsageError if the folder holds shards or a dataset already, or if the spec or the split's name can't be;
+  /// DataError if the folder can't be made.
   ShardWriter(std::filesystem::path folder, SampleSpec spec, ShardWriterOptions options = {});
   /// Without finish() shards may be there, but no manifest, so no dataset.
   ~ShardWriter();
@@ -45,8 +49,13 @@ class ShardWriter {
   /// What was written by the one that is replaced stays without a manifest.
   ShardWriter& operator=(ShardWriter&&) noexcept;
 
-  /// A fixed sample, in C order and little endian, or an encoded image. Throws ArgumentError if its length mismatches
-  /// the spec, or for a label that is negative, beyond 2147483647 or no class; DataError if a shard can't be written.
+  /// The values of each field, in C order and this machine's byte order. Throws ArgumentError that names the field if
+  /// dtype or length mismatch the spec, or if a class is none; DataError if a shard can't be written.
+  void add(std::span<const ConstBufferView> fields);
+  /// The same for a list in place.
+  void add(std::initializer_list<ConstBufferView> fields) { add(std::span(fields.begin(), fields.size())); }
+  /// To samples of a labeled() spec: the bytes of an array, or an encoded image, and the class. `info` is kept for
+  /// images. Throws likewise, also for a label beyond 2147483647.
   void add(std::span<const std::byte> sample, std::int64_t label, const EncodedInfo& info = {});
   /// Samples that were added.
   [[nodiscard]] std::int64_t size() const noexcept;

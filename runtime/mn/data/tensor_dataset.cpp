@@ -31,6 +31,7 @@ nlohmann::json forms_of(const TensorDataset& dataset) {
 
 TensorDataset broadcast_samples(const TensorDataset& dataset, Communicator& comm) {
   const nlohmann::json forms = comm.bcast_obj(forms_of(dataset));
+  std::vector<std::string> names = comm.bcast_obj(nlohmann::json(dataset.names()));
   std::vector<at::Tensor> fields = dataset.fields();
   if (comm.rank() != 0) {
     for (const auto& form : forms) {
@@ -41,7 +42,7 @@ TensorDataset broadcast_samples(const TensorDataset& dataset, Communicator& comm
   for (const at::Tensor& field : fields) {
     comm.bcast(BufferView(field.data_ptr(), field.nbytes(), DType::kUInt8));
   }
-  return TensorDataset(std::move(fields));
+  return TensorDataset(std::move(fields), std::move(names));
 }
 
 /// The same samples on every rank.
@@ -76,8 +77,13 @@ c10::Device torch_device(Device device) {
 
 }  // namespace
 
-TensorDataset::TensorDataset(std::vector<at::Tensor> fields) : fields_(std::move(fields)) {
+TensorDataset::TensorDataset(std::vector<at::Tensor> fields, std::vector<std::string> names)
+    : fields_(std::move(fields)), names_(std::move(names)) {
   if (fields_.empty()) throw ArgumentError("a TensorDataset needs a tensor at least");
+  if (names_.size() > fields_.size()) throw ArgumentError("a TensorDataset got more names than tensors");
+  for (std::size_t i = names_.size(); i < fields_.size(); ++i) {
+    names_.push_back(i == 0 ? "data" : i == 1 ? "target" : std::to_string(i));
+  }
   for (at::Tensor& field : fields_) {
     if (!field.defined() || field.dim() == 0) {
       throw ArgumentError("a field of a TensorDataset must have a first dimension, which counts samples");
@@ -116,9 +122,9 @@ class TensorLoader::Impl {
     const at::Tensor indices = at::tensor(step->indices, at::kLong);
     for (std::size_t i = 0; i < dataset_.fields().size(); ++i) {
       at::Tensor part = dataset_.fields()[i].index_select(0, indices).to(device_);
-      if (i == 0) batch.data = std::move(part);
-      if (i == 1) batch.target = std::move(part);
-      if (i > 1) batch.more.push_back(std::move(part));
+      if (i == 0) batch.data = part;
+      if (i == 1) batch.target = part;
+      batch.fields.push_back({.name = dataset_.names()[i], .values = std::move(part)});
     }
     batch.indices = step->indices;
     return batch;

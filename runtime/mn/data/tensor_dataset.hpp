@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -21,8 +22,8 @@ class TensorDataset {
   /// None: for ranks to which rank 0 sends its own.
   TensorDataset() = default;
   /// Shares the tensors' memory where they are contiguous and on the CPU. Throws ArgumentError if there is none, if one
-  /// has no first dimension, or if they differ in it.
-  explicit TensorDataset(std::vector<at::Tensor> fields);
+  /// has no first dimension, or if they differ in it. Fields without a name are called "data", "target", "2", "3", …
+  explicit TensorDataset(std::vector<at::Tensor> fields, std::vector<std::string> names = {});
   /// The fields are {data, target}.
   TensorDataset(at::Tensor data, at::Tensor target)
       : TensorDataset(std::vector<at::Tensor>{std::move(data), std::move(target)}) {}
@@ -31,11 +32,14 @@ class TensorDataset {
   [[nodiscard]] std::int64_t size() const { return fields_.empty() ? 0 : fields_.front().size(0); }
   /// Contiguous, on the CPU.
   [[nodiscard]] const std::vector<at::Tensor>& fields() const noexcept { return fields_; }
-  /// A hash of dtypes, shapes and bytes.
+  /// Of each field.
+  [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
+  /// A hash of dtypes, shapes and bytes, not of names.
   [[nodiscard]] std::uint64_t fingerprint() const;
 
  private:
   std::vector<at::Tensor> fields_;
+  std::vector<std::string> names_;
 };
 
 /// How a TensorLoader walks its samples.
@@ -51,8 +55,9 @@ struct TensorLoaderOptions {
 /// batchsize × ranks is the same), each sample comes exactly once in an epoch, and a state resumes with any number of
 /// ranks.
 ///
-/// Every rank holds all samples. Batches arrive on the communicator's device: field 0 as Batch::data, field 1 as
-/// Batch::target, the others as Batch::more. For data that a node's memory cannot hold, make shards (mnshard).
+/// Every rank holds all samples. Batches arrive on the communicator's device, with the fields by position and by
+/// name: field 0 is Batch::data, field 1 Batch::target. For data that a node's memory cannot hold, make shards
+/// (mnshard).
 class TensorLoader final : public Iterator {
  public:
   /// Collective. Either every rank gives the same samples, or rank 0 alone has some, which it sends to the others.

@@ -1,7 +1,8 @@
 // From an encoded image to a network's input, in one pass over the pixels that count.
 //
 // For each sample: choose the crop from the image's header; decode the part that the crop reads, no larger than needed;
-// resample it to size × size, mirrored or not; normalize it into the caller's memory.
+// resample it to size × size, mirrored or not; apply RandAugment's and color jitter's operations; normalize it into the
+// caller's memory; erase a part there.
 //
 // (1) The values are a function of (encoded bytes, options, seed, epoch, index) alone: neither the thread, nor the CPU,
 //     nor earlier samples change a bit.
@@ -9,7 +10,8 @@
 //     enlarges what decoding has shrunk.
 // (3) All buffers are members and keep their memory from sample to sample.
 //
-// Cost: dominated by decoding; then about 3 · size² · (taps + 2) multiplications.
+// Cost: dominated by decoding; then about 3 · size² · (taps + 2) multiplications, and a pass over the result for each
+// operation.
 // Sources: torchvision's presets for (value / 255 − mean) / stddev, ChainerMN's imagenet example for the mean image.
 #include <algorithm>
 #include <cmath>
@@ -18,6 +20,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/image/augment.hpp>
+#include <mn/image/float_operations.hpp>
 #include <mn/image/simd.hpp>
 
 namespace mn::data {
@@ -72,10 +75,27 @@ MN_SIMD void scale_to_pixels(const std::uint8_t* values, std::size_t pixels, con
   for (std::size_t i = 0; first + i < count; ++i) out[first + i] = static_cast<float>(values[first + i]) * s[i] + o[i];
 }
 
+void check_augmentation(const AugmentOptions& options) {
+  const ColorJitter& jitter = options.jitter;
+  const auto is_range = [](double value, double most) { return value >= 0 && value <= most; };
+  constexpr double kAnyFactor = 1e6;
+  if (options.randaugment < 0 || !is_range(options.magnitude, kMostMagnitude)) {
+    throw ArgumentError("RandAugment with " + std::to_string(options.randaugment) + " operations of magnitude " +
+                        std::to_string(options.magnitude) + ": at least 0, and 0 to 30");
+  }
+  if (!is_range(jitter.brightness, kAnyFactor) || !is_range(jitter.contrast, kAnyFactor) ||
+      !is_range(jitter.saturation, kAnyFactor) || !is_range(jitter.hue, 0.5)) {
+    throw ArgumentError("color jitter must be at least 0, and at most 0.5 for the hue");
+  }
+  if (!is_range(options.erasing, 1)) throw ArgumentError("the probability of erasing must be from 0 to 1");
+}
+
 }  // namespace
 
-ImageAugmenter::ImageAugmenter(const CropOptions& crop, Normalization normalization, PixelLayout layout)
-    : options_(crop), normalization_(std::move(normalization)), layout_(layout) {
+ImageAugmenter::ImageAugmenter(const CropOptions& crop, Normalization normalization, PixelLayout layout,
+                               const AugmentOptions& augment)
+    : options_(crop), augment_(augment), normalization_(std::move(normalization)), layout_(layout) {
+  check_augmentation(augment);
   const bool is_fixed = crop.mode == CropMode::kRandomFixed || crop.mode == CropMode::kCenterFixed;
   if (crop.size < 1 || (crop.mode != CropMode::kRandomResized && crop.resize < crop.size)) {
     throw ArgumentError("a crop of " + std::to_string(crop.size) + " pixels from an image resized to " +
@@ -88,25 +108,28 @@ ImageAugmenter::ImageAugmenter(const CropOptions& crop, Normalization normalizat
 }
 
 const Image& ImageAugmenter::augment(std::span<const std::byte> encoded, std::uint64_t seed, std::int64_t epoch,
-                                     std::int64_t index, Crop& crop) {
+                                     std::int64_t index, AugmentChoices& choices) {
   const ImageHeader& header = decoder_.open(encoded);
   SampleRandom random(seed, epoch, index);
-  crop = choose_crop(header.width, header.height, options_, random);
+  choices = choose_augmentation(header.width, header.height, options_, augment_, random);
+  const Crop& crop = choices.crop;
   const double share_x = crop.readable.width / crop.box.width;  // of the readable part to the box, for its least size
   const double share_y = crop.readable.height / crop.box.height;
   const Box decoded = decoder_.decode(crop.readable, static_cast<int>(std::ceil(options_.size * share_x)),
                                       static_cast<int>(std::ceil(options_.size * share_y)), part_);
   resizer_.resize(part_, in_part(crop.box, crop.readable, decoded), touched(decoded, part_), options_.size,
-                  options_.size, crop.flip, result_);
+                  options_.size, crop.flip, result_, options_.interpolation);
+  for (const ImageOperation& operation : choices.operations) operator_.apply(operation, result_);
   return result_;
 }
 
 void ImageAugmenter::operator()(std::span<const std::byte> encoded, std::uint64_t seed, std::int64_t epoch,
                                 std::int64_t index, std::span<float> out) {
   if (out.size() != std::size_t{3} * options_.size * options_.size) throw ArgumentError("room for another image size");
-  Crop crop;
-  (void)augment(encoded, seed, epoch, index, crop);
-  normalization_.mean_image.empty() ? normalize(out) : subtract_mean_image(crop, out);
+  AugmentChoices choices;
+  (void)augment(encoded, seed, epoch, index, choices);
+  normalization_.mean_image.empty() ? normalize(out) : subtract_mean_image(choices.crop, out);
+  erase_part(choices.erased, options_.size, layout_, out);
 }
 
 void ImageAugmenter::normalize(std::span<float> out) const {

@@ -15,16 +15,54 @@ enum class CropMode : std::uint8_t {
   kCenterFixed,    ///< everything resized to resize × resize, then the center (ChainerMN's validation)
 };
 
+/// How the values between pixels are computed when an image is resized.
+enum class Interpolation : std::uint8_t {
+  kBilinear,  ///< a triangle
+  kBicubic,   ///< Keys's cubic with a = −1/2, as in Pillow: sharper
+};
+
 /// How that part is chosen.
 struct CropOptions {
-  CropMode mode = CropMode::kRandomResized;  ///< which part
-  int size = 224;                            ///< height and width of the result
-  int resize = 256;                          ///< at least `size`; not for kRandomResized
-  double min_area = 0.08;                    ///< of the image's area; kRandomResized
-  double max_area = 1;                       ///< likewise
-  double min_ratio = 3.0 / 4;                ///< width over height; kRandomResized
-  double max_ratio = 4.0 / 3;                ///< likewise
-  bool flip = true;                          ///< mirrors half of the images left to right; random modes
+  CropMode mode = CropMode::kRandomResized;                ///< which part
+  int size = 224;                                          ///< height and width of the result
+  int resize = 256;                                        ///< at least `size`; not for kRandomResized
+  double min_area = 0.08;                                  ///< of the image's area; kRandomResized
+  double max_area = 1;                                     ///< likewise
+  double min_ratio = 3.0 / 4;                              ///< width over height; kRandomResized
+  double max_ratio = 4.0 / 3;                              ///< likewise
+  bool flip = true;                                        ///< mirrors half of the images left to right; random modes
+  Interpolation interpolation = Interpolation::kBilinear;  ///< of the resizing
+};
+
+/// Random changes of color, in random order: factors in [max(0, 1 − x), 1 + x], and turns of the hue in [−hue, hue].
+struct ColorJitter {
+  double brightness = 0;  ///< 0: unchanged, as all of them
+  double contrast = 0;    ///< likewise
+  double saturation = 0;  ///< likewise
+  double hue = 0;         ///< at most 1/2
+  /// Equal in every member.
+  bool operator==(const ColorJitter&) const = default;
+};
+
+inline constexpr int kMostMagnitude = 30;         ///< RandAugment's scale: its operations are then at their strongest
+inline constexpr double kLeastErased = 0.02;      ///< of the image's area, by random erasing
+inline constexpr double kMostErased = 0.33;       ///< likewise
+inline constexpr double kLeastErasedRatio = 0.3;  ///< height over width; at most its inverse
+
+/// What else becomes of an image, in this order. By default nothing.
+struct AugmentOptions {
+  int randaugment = 0;      ///< how many of RandAugment's operations each image goes through
+  int magnitude = 9;        ///< of these, 0 … kMostMagnitude
+  ColorJitter jitter = {};  ///< of colors
+  double erasing = 0;       ///< the probability that a part becomes 0, after normalization
+};
+
+/// How pairs of a minibatch's samples are mixed, labels included. With both, each sample is mixed in one of the two
+/// ways.
+struct MixOptions {
+  double mixup =
+      0;  ///< α of Beta(α, α), from which the sample's share is drawn (Zhang et al., arXiv:1710.09412); 0: off
+  double cutmix = 0;  ///< likewise, the share of its area (Yun et al., arXiv:1905.04899)
 };
 
 /// Order of the values in memory: planes of one channel each, or pixels of three values each.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <mn/image/crop.hpp>
+#include <mn/image/resize.hpp>
 
 namespace mn::data {
 namespace {
@@ -52,9 +53,9 @@ std::pair<int, int> resized_size(int width, int height, const CropOptions& optio
 }
 
 /// Pixels that count for `box` when the image is resized by these factors before it is cut.
-Region surroundings(const Box& box, double scale_x, double scale_y, int width, int height) {
-  const double radius_x = std::max(scale_x, 1.0) + 1;
-  const double radius_y = std::max(scale_y, 1.0) + 1;
+Region surroundings(const Box& box, double scale_x, double scale_y, int radius, int width, int height) {
+  const double radius_x = radius * std::max(scale_x, 1.0) + 1;
+  const double radius_y = radius * std::max(scale_y, 1.0) + 1;
   const int x = std::max(static_cast<int>(std::floor(box.x - radius_x)), 0);
   const int y = std::max(static_cast<int>(std::floor(box.y - radius_y)), 0);
   const int right = std::min(static_cast<int>(std::ceil(box.x + box.width + radius_x)), width);
@@ -76,7 +77,7 @@ Crop crop_of_resized(int width, int height, const CropOptions& options, SampleRa
   Crop crop;
   crop.in_resized = {x, y, options.size, options.size};
   crop.box = {x * scale_x, y * scale_y, options.size * scale_x, options.size * scale_y};
-  crop.readable = surroundings(crop.box, scale_x, scale_y, width, height);
+  crop.readable = surroundings(crop.box, scale_x, scale_y, filter_radius(options.interpolation), width, height);
   return crop;
 }
 

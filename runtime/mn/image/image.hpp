@@ -34,6 +34,8 @@ struct Box {
 enum class ImageFormat : std::uint8_t {
   kJpeg,  ///< by libjpeg-turbo
   kPng,   ///< by libpng
+  kWebp,  ///< by libwebp, where mn is built with it
+  kTiff,  ///< by libtiff, likewise
 };
 
 /// What an encoded image says of itself before it is decoded.

@@ -8,26 +8,35 @@
 #include <mn/image/image_decoder.hpp>
 #include <mn/image/jpeg.hpp>
 #include <mn/image/png.hpp>
+#include <mn/image/tiff.hpp>
+#include <mn/image/webp.hpp>
 
 namespace mn::data {
 namespace {
 
 using namespace std::string_view_literals;
 
-constexpr auto kJpegMagic = "\xFF\xD8\xFF"sv;
-constexpr auto kPngMagic = "\x89PNG"sv;
+/// By how files begin; WebP is told by is_webp().
+constexpr std::pair<std::string_view, ImageFormat> kMagics[] = {
+    {"\xFF\xD8\xFF"sv, ImageFormat::kJpeg}, {"\x89PNG"sv, ImageFormat::kPng}, {"II*\0"sv, ImageFormat::kTiff},
+    {"MM\0*"sv, ImageFormat::kTiff},        {"II+\0"sv, ImageFormat::kTiff},  {"MM\0+"sv, ImageFormat::kTiff}};
+
+bool is_webp(std::string_view bytes) { return bytes.starts_with("RIFF"sv) && bytes.substr(0, 12).ends_with("WEBP"sv); }
+
+std::string_view name_of(ImageFormat format) {
+  constexpr std::string_view kNames[] = {"JPEG", "PNG", "WebP", "TIFF"};
+  return kNames[static_cast<std::size_t>(format)];
+}
 
 /// Formats that are found under the names of images, by how they begin.
 std::string_view name_other_format(std::string_view bytes) {
   constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
-      {"GIF8"sv, "GIF"sv},   {"BM"sv, "BMP"sv},        {"II*\0"sv, "TIFF"sv},
-      {"MM\0*"sv, "TIFF"sv}, {"II+\0"sv, "BigTIFF"sv}, {"\0\0\0\x0CjP  "sv, "JPEG 2000"sv},
-      {"P5"sv, "PGM"sv},     {"P6"sv, "PPM"sv},        {"\xFF\x0A"sv, "JPEG XL"sv}};
+      {"GIF8"sv, "GIF"sv}, {"BM"sv, "BMP"sv}, {"\0\0\0\x0CjP  "sv, "JPEG 2000"sv},
+      {"P5"sv, "PGM"sv},   {"P6"sv, "PPM"sv}, {"\xFF\x0A"sv, "JPEG XL"sv}};
   for (const auto& [magic, name] : kOthers) {
     if (bytes.starts_with(magic)) return name;
   }
   const std::string_view brand = bytes.substr(0, 12);
-  if (brand.starts_with("RIFF"sv) && brand.ends_with("WEBP"sv)) return "WebP";
   if (brand.ends_with("ftypavif"sv)) return "AVIF";
   if (brand.ends_with("ftypheic"sv)) return "HEIC";
   return bytes.empty() ? "an empty file" : "an unknown format";
@@ -35,15 +44,17 @@ std::string_view name_other_format(std::string_view bytes) {
 
 ImageFormat format_of(std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.starts_with(kJpegMagic)) return ImageFormat::kJpeg;
-  if (text.starts_with(kPngMagic)) return ImageFormat::kPng;
-  throw DataError("not a JPEG or PNG but " + std::string(name_other_format(text)) +
+  for (const auto& [magic, format] : kMagics) {
+    if (text.starts_with(magic)) return format;
+  }
+  if (is_webp(text)) return ImageFormat::kWebp;
+  throw DataError("not a JPEG, PNG, WebP or TIFF but " + std::string(name_other_format(text)) +
                   ": convert it to one of them, or leave it out");
 }
 
 void check_size(const ImageHeader& header) {
-  const std::string what = std::string(header.format == ImageFormat::kPng ? "PNG" : "JPEG") + " of " +
-                           std::to_string(header.width) + " × " + std::to_string(header.height) + " pixels; at most ";
+  const std::string what = std::string(name_of(header.format)) + " of " + std::to_string(header.width) + " × " +
+                           std::to_string(header.height) + " pixels; at most ";
   if (std::max(header.width, header.height) > kMaxImageSide) {
     throw DataError(what + std::to_string(kMaxImageSide) + " a side are decoded");
   }
@@ -97,11 +108,15 @@ void make_upright(const Image& stored, const Orientation& how, Image& out) {
 
 }  // namespace
 
-ImageDecoder::ImageDecoder() : jpeg_(std::make_unique<JpegDecoder>()), png_(std::make_unique<PngDecoder>()) {}
+ImageDecoder::ImageDecoder()
+    : jpeg_(std::make_unique<JpegDecoder>()),
+      png_(std::make_unique<PngDecoder>()),
+      webp_(std::make_unique<WebpDecoder>()),
+      tiff_(std::make_unique<TiffDecoder>()) {}
 ImageDecoder::~ImageDecoder() = default;
 
 const ImageHeader& ImageDecoder::open(std::span<const std::byte> bytes) {
-  header_ = format_of(bytes) == ImageFormat::kPng ? png_->open(bytes) : jpeg_->open(bytes);
+  header_ = open_stored(bytes);
   check_size(header_);
   if (orientation_of(header_.orientation).transposed) std::swap(header_.width, header_.height);
   return header_;
@@ -122,9 +137,34 @@ Box ImageDecoder::decode(const Region& region, int min_width, int min_height, Im
   return upright_box(box, how, turned_.width, turned_.height);
 }
 
+const ImageHeader& ImageDecoder::open_stored(std::span<const std::byte> bytes) {
+  switch (format_of(bytes)) {
+    case ImageFormat::kJpeg:
+      return jpeg_->open(bytes);
+    case ImageFormat::kPng:
+      return png_->open(bytes);
+    case ImageFormat::kWebp:
+      return webp_->open(bytes);
+    case ImageFormat::kTiff:
+      return tiff_->open(bytes);
+  }
+  throw DataError("an image of an unknown format");
+}
+
 Box ImageDecoder::decode_stored(const Region& region, int min_width, int min_height, Image& out) {
-  if (header_.format == ImageFormat::kJpeg) return jpeg_->decode(region, min_width, min_height, out);
-  png_->decode(out);
+  switch (header_.format) {
+    case ImageFormat::kJpeg:
+      return jpeg_->decode(region, min_width, min_height, out);
+    case ImageFormat::kPng:
+      png_->decode(out);
+      break;
+    case ImageFormat::kWebp:
+      webp_->decode(out);
+      break;
+    case ImageFormat::kTiff:
+      tiff_->decode(out);
+      break;
+  }
   return to_box(region);
 }
 

@@ -1,4 +1,4 @@
-/// One decoder for all images that shards may hold: JPEG and PNG, recognized by content, never by name.
+/// One decoder for all images that shards may hold: JPEG, PNG, WebP and TIFF, recognized by content, never by name.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,8 @@ namespace mn::data {
 
 class JpegDecoder;
 class PngDecoder;
+class TiffDecoder;
+class WebpDecoder;
 
 /// Larger images are rejected: a header of a few bytes could otherwise ask for gigabytes.
 inline constexpr std::int64_t kMaxImagePixels = std::int64_t{1} << 27;
@@ -20,7 +22,8 @@ inline constexpr int kMaxImageSide = 65535;  ///< pixels: /data/hwc of a shard h
 /// Decodes one image after another. Keeps its memory; one thread at a time.
 ///
 /// Errors are DataError without the name of the sample, which the caller knows: another format, which the message
-/// names, damaged or truncated data, too many pixels. The decoder can be used on after an error.
+/// names, one that mn is built without, damaged or truncated data, too many pixels. The decoder can be used on after an
+/// error.
 class ImageDecoder {
  public:
   /// Opens no image yet.
@@ -33,14 +36,18 @@ class ImageDecoder {
 
   /// Decodes the part of the opened image that holds `region`, a part of the upright image, once for each open().
   /// `out` may hold more than the region; returns where the region lies in it. A JPEG is decoded in part and scaled
-  /// down as JpegDecoder says, as long as the region keeps min_width × min_height pixels; a PNG is decoded as a whole.
+  /// down as JpegDecoder says, as long as the region keeps min_width × min_height pixels; others are decoded as a
+  /// whole.
   Box decode(const Region& region, int min_width, int min_height, Image& out);
 
  private:
+  const ImageHeader& open_stored(std::span<const std::byte> bytes);
   Box decode_stored(const Region& region, int min_width, int min_height, Image& out);
 
   std::unique_ptr<JpegDecoder> jpeg_;
   std::unique_ptr<PngDecoder> png_;
+  std::unique_ptr<WebpDecoder> webp_;
+  std::unique_ptr<TiffDecoder> tiff_;
   ImageHeader header_;
   Image turned_;  // as stored, before it is made upright
 };

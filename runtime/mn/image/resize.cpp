@@ -1,16 +1,17 @@
-// Bilinear resampling with antialiasing, separable: for each target row, blend the source rows that count, then
-// resample that one line.
+// Bilinear or bicubic resampling with antialiasing, separable: for each target row, blend the source rows that count,
+// then resample that one line.
 //
-//   weight of source pixel s for target t:  max(0, 1 − |s + ½ − center(t)| / radius),  normalized to a sum of 1
-//   center(t) = start + (t + ½) · scale,  scale = source length / target length,  radius = max(scale, 1)
+//   weight of source pixel s for target t:  filter((s + ½ − center(t)) / stretch),  normalized to a sum of 1
+//   center(t) = start + (t + ½) · scale,  scale = source length / target length,  stretch = max(scale, 1)
 //
 // (1) Sums run in one order on every CPU, in float32 without fused multiply-add: equal bits everywhere.
 // (2) No pixel outside of `readable` counts. Taps of weight 0 may be read beyond a line's end, from padding.
 // (3) The vertical pass goes first: it runs over contiguous bytes, and what it makes stays in the L1 cache.
 //
 // Cost: readable width × taps (vertical) + target width × taps (horizontal) multiplications for each target row and
-// channel; taps ≈ 2 · radius.
-// Source: Pillow's src/libImaging/Resample.c (ImagingResample), which torchvision's antialias=True follows.
+// channel; taps ≈ 2 · filter_radius · stretch.
+// Sources: Pillow's src/libImaging/Resample.c (ImagingResample), which torchvision's antialias=True follows; Keys,
+// "Cubic convolution interpolation for digital image processing", 1981.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -24,6 +25,13 @@ namespace {
 // Four lanes for three channels: the fourth of a pixel is the first of the next, which is written later.
 using Float4 __attribute__((vector_size(16), aligned(4), may_alias)) = float;
 using Int4 __attribute__((vector_size(16), aligned(4), may_alias)) = std::int32_t;
+
+double weight_at(double distance, Interpolation filter) {
+  const double x = std::abs(distance);
+  if (filter == Interpolation::kBilinear) return std::max(1 - x, 0.0);
+  if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
+  return x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
+}
 
 /// line[i] = Σₖ weights[k] · rows[k][i]
 MN_SIMD void blend_rows(const std::uint8_t* rows, std::size_t stride, const float* weights, int count, int length,
@@ -61,23 +69,25 @@ MN_SIMD void resample(const float* line, const int* first, const float* weights,
 }
 
 MN_SIMD void narrow(const std::int32_t* values, int count, std::uint8_t* __restrict out) {
-  for (int i = 0; i < count; ++i) out[i] = static_cast<std::uint8_t>(values[i]);
+  for (int i = 0; i < count; ++i) out[i] = static_cast<std::uint8_t>(std::min(std::max(values[i], 0), 255));
 }
 
 using Resample = void (*)(const float*, const int*, const float*, int, bool, int, std::int32_t*);
 
 /// 0 stands for any number of taps.
 Resample choose_resample(int taps) {
-  constexpr Resample kKinds[] = {resample<0>, resample<1>, resample<2>, resample<3>,
-                                 resample<4>, resample<5>, resample<6>};
+  constexpr Resample kKinds[] = {resample<0>, resample<1>, resample<2>, resample<3>, resample<4>,
+                                 resample<5>, resample<6>, resample<7>, resample<8>, resample<9>};
   return kKinds[taps < static_cast<int>(std::size(kKinds)) ? taps : 0];
 }
 
 }  // namespace
 
-void Resizer::Taps::compute(double start, double length, int readable_first, int readable_last, int size) {
+void Resizer::Taps::compute(double start, double length, int readable_first, int readable_last, int size,
+                            Interpolation filter) {
   const double scale = length / size;
-  const double radius = std::max(scale, 1.0);
+  const double stretch = std::max(scale, 1.0);
+  const double radius = filter_radius(filter) * stretch;
   const auto center_of = [&](int i) { return start + (i + 0.5) * scale; };
   first.resize(size);
   count.resize(size);
@@ -90,7 +100,7 @@ void Resizer::Taps::compute(double start, double length, int readable_first, int
   weights.assign(static_cast<std::size_t>(size) * most, 0.0F);
   for (int i = 0; i < size; ++i) {
     float* weight = weights.data() + static_cast<std::size_t>(i) * most;
-    const auto share = [&](int k) { return std::max(1 - std::abs(first[i] + k + 0.5 - center_of(i)) / radius, 0.0); };
+    const auto share = [&](int k) { return weight_at((first[i] + k + 0.5 - center_of(i)) / stretch, filter); };
     double sum = 0;
     for (int k = 0; k < count[i]; ++k) sum += share(k);
     for (int k = 0; k < count[i]; ++k) weight[k] = static_cast<float>(sum > 0 ? share(k) / sum : 1.0 / count[i]);
@@ -98,9 +108,9 @@ void Resizer::Taps::compute(double start, double length, int readable_first, int
 }
 
 void Resizer::resize(const Image& in, const Box& box, const Region& readable, int width, int height, bool flip,
-                     Image& out) {
-  columns_.compute(box.x - readable.x, box.width, 0, readable.width, width);
-  rows_.compute(box.y, box.height, readable.y, readable.y + readable.height, height);
+                     Image& out, Interpolation filter) {
+  columns_.compute(box.x - readable.x, box.width, 0, readable.width, width, filter);
+  rows_.compute(box.y, box.height, readable.y, readable.y + readable.height, height, filter);
   out.resize(width, height);
   const int length = 3 * readable.width;
   line_.assign(length + 3 * columns_.most + 1, 0.0F);  // taps without weight and fourth lanes reach beyond the end

@@ -26,6 +26,8 @@ DType element_type(const at::Tensor& tensor) {
       return DType::kUInt8;
     case at::kChar:
       return DType::kInt8;
+    case at::kShort:
+      return DType::kInt16;
     case at::kInt:
       return DType::kInt32;
     case at::kLong:
@@ -42,7 +44,7 @@ DType element_type(const at::Tensor& tensor) {
       return DType::kFloat64;
     default:
       throw ArgumentError(std::string("a tensor of dtype ") + toString(tensor.scalar_type()) +
-                          " can't be sent: convert it to uint8, int8, int32, int64 or a float type first");
+                          " can't be sent: convert it to uint8, int8, int16, int32, int64 or a float type first");
   }
 }
 

@@ -1,0 +1,22 @@
+/// Values of fields that are classes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <mn/core/buffer.hpp>
+
+namespace mn::data {
+
+struct ClassRange {
+  std::int64_t least = 0;
+  std::int64_t most = -1;
+  /// Whether all values are classes.
+  [[nodiscard]] bool is_in(std::int64_t num_classes) const noexcept { return least >= 0 && most < num_classes; }
+};
+
+/// The smallest and the largest of these integers; ClassRange() of none. Those beyond an int64 count as its largest.
+[[nodiscard]] ClassRange range_of(DType dtype, std::span<const std::byte> bytes);
+
+}  // namespace mn::data

@@ -1,0 +1,176 @@
+// manifest.h5: 512 bytes of seal (magic, version, CRC32C and length of the rest), then HDF5: the spec, one dataset for
+// each column. Shards of versions 1 and 2 have the keys of two fields, as attributes; those of version 3 have `fields`,
+// a dataset of JSON text.
+//
+// (1) No damaged byte reaches libhdf5, which is not made for it: the seal covers the whole file.
+// (2) A manifest is published by rename(2), after all shards: where there is one, the dataset is complete.
+#include <cstring>
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
+#include <mn/data/hdf5.hpp>
+#include <mn/data/retry.hpp>
+#include <mn/data/table_columns.hpp>
+
+namespace mn::data {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "mn-manifest";
+constexpr std::uint32_t kTwoFieldsManifest = 1;  // the version; of shards of version 1 or 2
+constexpr std::uint32_t kFieldsManifest = 2;     // of shards of version 3
+constexpr std::size_t kSealBytes = 512;          // the smallest user block
+constexpr const char* kFields = "fields";        // the dataset with the spec's JSON
+
+/// The user block before the HDF5 file: libhdf5 is not made for damaged files, so none may reach it.
+struct Seal {
+  char magic[8] = {'M', 'N', 'M', 'A', 'N', 'I', 'F', '\n'};
+  std::uint32_t version = kTwoFieldsManifest;
+  std::uint32_t crc = 0;  // of all that follows the block
+  std::uint64_t file_bytes = 0;
+  bool operator==(const Seal&) const = default;
+};
+
+std::uint32_t version_of(const ShardTable& table) {
+  return table.form().schema == ShardSchema::kTwoFields ? kTwoFieldsManifest : kFieldsManifest;
+}
+
+Seal seal_of(std::string_view file, std::uint32_t version) {
+  Seal seal;
+  seal.version = version;
+  seal.crc = crc32c(std::as_bytes(std::span(file.substr(kSealBytes))));
+  seal.file_bytes = file.size();
+  return seal;
+}
+
+void check_seal(const std::string& file) {
+  Seal seal;
+  if (file.size() < kSealBytes) throw DataError("it has only " + std::to_string(file.size()) + " bytes");
+  std::memcpy(&seal, file.data(), sizeof seal);
+  if (std::memcmp(seal.magic, Seal().magic, sizeof seal.magic) != 0) throw DataError("it is another kind of file");
+  if (seal.version < kTwoFieldsManifest || seal.version > kFieldsManifest) {
+    throw DataError("it has version " + std::to_string(seal.version));
+  }
+  if (seal != seal_of(file, seal.version)) throw DataError("its checksum or length differs");
+}
+
+void write_seal(const std::filesystem::path& path, std::uint32_t version) {
+  const Seal seal = seal_of(read_file(path), version);
+  File(path, File::Mode::kUpdate).write_at(0, std::as_bytes(std::span(&seal, 1)));
+}
+
+std::vector<std::int64_t> read_column(hid_t file, const char* name) {
+  std::vector<std::int64_t> column(h5_count(file, name));
+  h5_read_array(file, name, column);
+  return column;
+}
+
+std::int64_t read_number(hid_t file, const char* name) {
+  const auto numbers = h5_read_numbers(file, name);
+  if (numbers.size() != 1) throw DataError(std::string("its attribute \"") + name + "\" is not one number");
+  return numbers[0];
+}
+
+/// What sample_spec_from_json() takes.
+json spec_document(hid_t file) {
+  if (h5_has_attribute(file, "kind")) {
+    return {{"kind", read_number(file, "kind")},
+            {"dtype", read_number(file, "dtype")},
+            {"shape", h5_read_numbers(file, "shape")},
+            {"num_classes", read_number(file, "num_classes")},
+            {"class_names", h5_read_strings(file, "class_names")}};
+  }
+  std::vector<std::uint8_t> text(h5_count(file, kFields));
+  h5_read_array(file, kFields, text);
+  return parse_json({reinterpret_cast<const char*>(text.data()), text.size()}, kTableName);
+}
+
+ShardTable read_table(hid_t file, const std::string& folder) {
+  if (h5_read_text(file, "format") != kFormat) throw DataError("it is another kind of HDF5 file");
+  const std::int64_t blocks = h5_has_attribute(file, kBlockSamples) ? read_number(file, kBlockSamples) : kUntold;
+  Described samples = described(spec_document(file), blocks);
+  Columns columns;
+  columns.files = h5_read_strings(file, "file");
+  columns.num_samples = read_column(file, "num_samples");
+  columns.bytes = read_column(file, "bytes");
+  columns.header_crcs = read_column(file, "header_crc");
+  columns.uuids.resize(h5_count(file, "uuid"));
+  h5_read_array(file, "uuid", columns.uuids);
+  return {folder, h5_read_text(file, "split"), std::move(samples.spec), shards_of(columns), samples.form};
+}
+
+void write_table(hid_t file, const ShardTable& table) {
+  const Columns columns = columns_of(table.shards());
+  const auto number = [&](const char* name, std::int64_t value) {
+    h5_write_attribute(file, name, std::span(&value, 1));
+  };
+  h5_write_attribute(file, "format", std::string(kFormat));
+  number("version", version_of(table));
+  h5_write_attribute(file, "split", table.split());
+  if (has_two_fields(table)) {
+    const FieldSpec& data = table.spec()[0];
+    number("kind", static_cast<std::int64_t>(data.kind));
+    number("dtype", static_cast<std::int64_t>(data.dtype));
+    h5_write_attribute(file, "shape", std::span(data.shape));
+    number("num_classes", table.spec().num_classes());
+  }
+  number("total_samples", table.num_samples());
+  if (tells_blocks(table)) number(kBlockSamples, table.form().block_samples);
+  if (has_two_fields(table)) {
+    h5_write_strings(file, "class_names", table.spec()[1].class_names);
+  } else {
+    const std::string spec = to_json(table.spec()).dump();
+    const hsize_t bytes = spec.size();
+    h5_write_array(file, kFields, spec, std::span(&bytes, 1));
+  }
+  const hsize_t n = columns.files.size();
+  const hsize_t uuid_shape[] = {n, sizeof(Uuid)};
+  h5_write_strings(file, "file", columns.files);
+  h5_write_array(file, "num_samples", columns.num_samples, std::span(&n, 1));
+  h5_write_array(file, "bytes", columns.bytes, std::span(&n, 1));
+  h5_write_array(file, "header_crc", columns.header_crcs, std::span(&n, 1));
+  h5_write_array(file, "uuid", columns.uuids, uuid_shape);
+}
+
+}  // namespace
+
+void write_manifest(const ShardTable& table) {
+  TemporaryFile temporary(std::filesystem::path(table.folder()) / kManifestName);
+  {
+    const H5Lock lock;
+    const std::string what = "cannot create " + temporary.path().string();
+    const H5 creation(H5Pcreate(H5P_FILE_CREATE), what);
+    h5_check(H5Pset_userblock(creation.get(), kSealBytes), what);
+    const H5 access = h5_file_access(what);
+    H5 file(H5Fcreate(temporary.path().c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), what);
+    write_table(file.get(), table);
+    file.close("cannot write " + temporary.path().string());
+  }
+  write_seal(temporary.path(), version_of(table));
+  temporary.publish();
+}
+
+ShardTable read_manifest(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kManifestName;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    throw DataError("there are no shards in " + folder.string() + " (no " + kManifestName +
+                    "): make them with mnshard, e.g. `mnshard idx data/mnist --out DIR`");
+  }
+  try {
+    const std::string bytes = with_retries([&] { return read_file(path); }, [] {});
+    check_seal(bytes);
+    const H5Lock lock;
+    return read_table(h5_open_bytes(bytes, "cannot open it").get(), folder.string());
+  } catch (const FileError&) {
+    throw;  // says all there is to say
+  } catch (const DataError& e) {
+    throw DataError(path.string() + " is damaged or no manifest (" + e.what() +
+                    "): make the shards again with mnshard");
+  }
+}
+
+}  // namespace mn::data

@@ -1,0 +1,75 @@
+/// Samples as bytes: one column for each field.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include <mn/core/buffer.hpp>
+#include <mn/core/uninitialized.hpp>
+#include <mn/data/sample_spec.hpp>
+
+namespace mn {
+
+/// One field of some samples.
+struct RawColumn {
+  ByteBuffer bytes;                   ///< of the samples, back to back
+  std::vector<std::int64_t> offsets;  ///< [n + 1] sample i is bytes [offsets[i], offsets[i + 1]); fixed fields: none
+  std::int64_t sample_bytes = 0;      ///< of each sample of a fixed field
+
+  /// The bytes of sample i.
+  [[nodiscard]] std::span<const std::byte> sample(std::int64_t i) const {
+    if (offsets.empty()) return std::span(bytes).subspan(i * sample_bytes, sample_bytes);
+    return std::span(bytes).subspan(offsets[i], offsets[i + 1] - offsets[i]);
+  }
+  /// The elements of all samples; T is the field's dtype.
+  template <class T>
+  [[nodiscard]] std::span<const T> values() const {
+    return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+};
+
+/// The samples of one read, in the order asked for. Reuse one object from read to read: it keeps its memory.
+struct RawSamples {
+  std::int64_t count = 0;          ///< samples
+  std::vector<RawColumn> columns;  ///< one for each field, in the spec's order
+
+  /// None, with no columns.
+  RawSamples() = default;
+  /// None, with the columns that add() fills.
+  explicit RawSamples(const SampleSpec& spec) { reset(spec, 0); }
+
+  /// Their number.
+  [[nodiscard]] std::int64_t size() const noexcept { return count; }
+  /// Of all columns.
+  [[nodiscard]] std::int64_t bytes() const noexcept;
+  /// The bytes of a field of sample i.
+  [[nodiscard]] std::span<const std::byte> sample(std::size_t field, std::int64_t i) const {
+    return columns[field].sample(i);
+  }
+
+  /// n samples whose bytes are to be written: columns of fixed fields have their length, the others are empty, with
+  /// the first of their offsets.
+  void reset(const SampleSpec& spec, std::int64_t n);
+  /// Adds a sample: the values of each field, in C order and the machine's byte order. Throws ArgumentError that names
+  /// the field if dtype or length mismatch it; then nothing is added.
+  void add(const SampleSpec& spec, std::span<const ConstBufferView> fields);
+  /// Adds the values of one field; whoever has added those of all raises `count`. Throws likewise.
+  void add_values(const SampleSpec& spec, std::size_t field, const ConstBufferView& values);
+  /// The same as the first for a list in place.
+  void add(const SampleSpec& spec, std::initializer_list<ConstBufferView> fields) {
+    add(spec, std::span(fields.begin(), fields.size()));
+  }
+};
+
+/// Samples of labeled() specs: all data, back to back, and the labels; `offsets` [n + 1] in bytes unless data is fixed.
+[[nodiscard]] RawSamples labeled_samples(ByteBuffer data, std::span<const std::int64_t> labels,
+                                         std::vector<std::int64_t> offsets = {});
+
+/// Throws ArgumentError unless these are the columns of such samples: lengths match, and values of classes are classes.
+/// Where classes are to be counted (kCountClasses), `spec` gets their number.
+void check_samples(const RawSamples& samples, SampleSpec& spec);
+
+}  // namespace mn

@@ -1,0 +1,52 @@
+/// The shard table as its file and the wire have it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <mn/data/manifest.hpp>
+
+namespace mn::data {
+
+inline constexpr const char* kTableName = "a shard table";     // in messages
+inline constexpr const char* kBlockSamples = "block_samples";  // the attribute; absent in tables of version 1 shards
+inline constexpr std::int64_t kUntold = -1;
+
+/// The shards by columns, as both the file and the wire keep them.
+struct Columns {
+  std::vector<std::string> files;
+  std::vector<std::int64_t> num_samples;
+  std::vector<std::int64_t> bytes;
+  std::vector<std::uint8_t> uuids;  // 16 a shard
+  std::vector<std::int64_t> header_crcs;
+};
+
+[[nodiscard]] Columns columns_of(const std::vector<ShardInfo>& shards);
+/// Throws DataError unless they are of one length, with counts and names that can be.
+[[nodiscard]] std::vector<ShardInfo> shards_of(const Columns& columns);
+
+struct Described {
+  SampleSpec spec;
+  ShardForm form;
+};
+
+/// What the samples are, from the keys of either schema; `blocks`: samples in a block, kUntold where the table does not
+/// say. Throws DataError if no shard can hold them.
+[[nodiscard]] Described described(const nlohmann::json& document, std::int64_t blocks);
+
+/// Of tables that do not say it.
+[[nodiscard]] inline std::int64_t version1_block_samples(const SampleSpec& spec) {
+  return spec.is_fixed() ? kVersion1BlockSamples : 1;
+}
+[[nodiscard]] inline bool has_two_fields(const ShardTable& table) {
+  return table.form().schema == ShardSchema::kTwoFields;
+}
+/// Whether the table says how long its blocks are.
+[[nodiscard]] inline bool tells_blocks(const ShardTable& table) {
+  return !has_two_fields(table) || table.form().block_samples != version1_block_samples(table.spec());
+}
+
+}  // namespace mn::data

@@ -1,0 +1,70 @@
+// Sources: mixup, Zhang et al. 2017, arXiv:1710.09412; CutMix, Yun et al. 2019, arXiv:1905.04899, with the rounding of
+// torchvision's CutMix; Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26, 2000.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include <mn/core/random.hpp>
+#include <mn/image/mix.hpp>
+#include <mn/image/sample_random.hpp>
+
+namespace mn::data {
+namespace {
+
+constexpr std::uint64_t kMixStream = 0x6D69785F70616972U;  // any constant: keeps these keys apart from augmentation's
+
+double draw_normal(SampleRandom& random) {
+  const double radius = std::sqrt(-2 * std::log(1 - random.uniform(0, 1)));
+  return radius * std::cos(2 * std::numbers::pi * random.uniform(0, 1));
+}
+
+/// The logarithm of a number with the distribution Gamma(shape, 1): the number itself can be too small for a double.
+double draw_log_gamma(double shape, SampleRandom& random) {
+  if (shape < 1) return draw_log_gamma(shape + 1, random) + std::log(1 - random.uniform(0, 1)) / shape;
+  const double d = shape - 1.0 / 3;
+  const double c = 1 / std::sqrt(9 * d);
+  while (true) {
+    const double x = draw_normal(random);
+    const double v = 1 + c * x;
+    if (v <= 0) continue;
+    const double log_v = 3 * std::log(v);
+    if (std::log(1 - random.uniform(0, 1)) < x * x / 2 + d * (1 - std::exp(log_v) + log_v)) return std::log(d) + log_v;
+  }
+}
+
+/// Beta(α, α).
+double draw_beta(double alpha, SampleRandom& random) {
+  const double a = draw_log_gamma(alpha, random);
+  const double b = draw_log_gamma(alpha, random);
+  return 1 / (1 + std::exp(b - a));
+}
+
+/// A part of the area 1 − share, as far as it lies inside the image.
+Region choose_pasted(double share, int width, int height, SampleRandom& random) {
+  const int x = random.below(width);
+  const int y = random.below(height);
+  const double radius = 0.5 * std::sqrt(1 - share);
+  const int half_width = static_cast<int>(radius * width);
+  const int half_height = static_cast<int>(radius * height);
+  const int left = std::max(x - half_width, 0);
+  const int top = std::max(y - half_height, 0);
+  return {left, top, std::min(x + half_width, width) - left, std::min(y + half_height, height) - top};
+}
+
+}  // namespace
+
+Mix choose_mix(const MixOptions& options, int width, int height, std::uint64_t seed, std::int64_t epoch,
+               std::int64_t index) {
+  SampleRandom random(mix_bits(seed ^ kMixStream), epoch, index);
+  const bool cuts = options.cutmix > 0 && (options.mixup == 0 || random.below(2) == 1);
+  const double alpha = cuts ? options.cutmix : options.mixup;
+  if (alpha == 0) return {};
+  Mix mix;
+  mix.share = draw_beta(alpha, random);
+  if (!cuts) return mix;
+  mix.pasted = choose_pasted(mix.share, width, height, random);
+  mix.share = 1 - double(mix.pasted.width) * mix.pasted.height / (double(width) * height);
+  return mix;
+}
+
+}  // namespace mn::data

@@ -1,0 +1,52 @@
+/// Changes of a whole image: its colors, its sharpness, its geometry. RandAugment and color jitter are lists of them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <mn/image/image.hpp>
+#include <mn/image/warp.hpp>
+
+namespace mn::data {
+
+/// What is changed; `amount` is what each says. A factor of 1 changes no pixel.
+enum class OperationKind : std::uint8_t {
+  kIdentity,
+  kShearX,      ///< each row moves left by amount × its distance from the upper edge
+  kShearY,      ///< each column moves up by amount × its distance from the left edge
+  kTranslateX,  ///< to the right, in pixels
+  kTranslateY,  ///< down, in pixels
+  kRotate,      ///< counterclockwise around the center, in degrees
+  kBrightness,  ///< factor
+  kSaturation,  ///< factor; 0: gray
+  kContrast,    ///< factor; 0: the mean gray
+  kSharpness,   ///< factor; 0: blurred
+  kPosterize,   ///< the bits of each value that are kept, 0 … 8
+  kSolarize,    ///< values from this one on are inverted
+  kAutoContrast,
+  kEqualize,
+  kHue,  ///< turns of the color wheel, −1/2 … 1/2
+};
+inline constexpr int kRandAugmentKinds = 14;  ///< the first ones
+
+/// One change.
+struct ImageOperation {
+  OperationKind kind = OperationKind::kIdentity;
+  double amount = 0;
+};
+
+/// Applies operations as torchvision.transforms.v2.functional does to uint8 tensors (affine and rotate: bilinear, zeros
+/// around the image), to ±1 of 255: sums are rounded in another order. The same bits on every CPU. Keeps its memory;
+/// one thread at a time.
+class ImageOperator {
+ public:
+  void apply(const ImageOperation& operation, Image& image);
+
+ private:
+  void warp(const Affine& source, Image& image);
+
+  Warper warper_;
+  Image changed_;
+};
+
+}  // namespace mn::data

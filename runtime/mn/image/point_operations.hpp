@@ -1,0 +1,25 @@
+/// Changes of each pixel by itself, in place. Results are truncated to whole numbers, as torchvision's are.
+#pragma once
+
+#include <mn/image/image.hpp>
+
+namespace mn::data {
+
+/// factor · value.
+void adjust_brightness(Image& image, double factor);
+/// factor · value + (1 − factor) · the mean gray of the image.
+void adjust_contrast(Image& image, double factor);
+/// factor · value + (1 − factor) · the pixel's gray.
+void adjust_saturation(Image& image, double factor);
+/// Turns the color wheel, by −1/2 … 1/2.
+void adjust_hue(Image& image, double turns);
+/// Keeps the `bits` high bits of each value, 0 … 8.
+void posterize(Image& image, int bits);
+/// Inverts values ≥ threshold.
+void solarize(Image& image, double threshold);
+/// Stretches each channel so that its least value becomes 0 and its greatest 255.
+void autocontrast(Image& image);
+/// Makes the histogram of each channel as even as can be, by Pillow's rule.
+void equalize(Image& image);
+
+}  // namespace mn::data

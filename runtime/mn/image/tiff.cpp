@@ -1,0 +1,211 @@
+// Decodes through libtiff's interface for RGBA, which knows all kinds of TIFF, without its treatment of alpha and of
+// the orientation: both are others' tasks here.
+//
+// (1) Memory is bounded by the image's size: libtiff allocates at most kMostBytes at once.
+// (2) Errors do not stop at a damaged strip, as libtiff would by itself: the image is damaged.
+// (3) Only compressions in common use are decoded: the rest of libtiff's codecs is out of a file's reach.
+// (4) An error leaves the decoder usable: libtiff's objects live from open() to the end of decode() only.
+//
+// Source: libtiff 4.5's manual (TIFFClientOpen, TIFFRGBAImage, TIFFOpenOptions); TIFF 6.0.
+#include <algorithm>
+#include <array>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tiffio.h>
+
+#include <mn/core/error.hpp>
+#include <mn/image/tiff.hpp>
+
+namespace mn::data {
+namespace {
+
+constexpr tmsize_t kMostBytes = tmsize_t{1} << 29;
+
+constexpr std::uint16_t kCompressions[] = {COMPRESSION_NONE,          COMPRESSION_CCITTRLE, COMPRESSION_CCITTFAX3,
+                                           COMPRESSION_CCITTFAX4,     COMPRESSION_LZW,      COMPRESSION_JPEG,
+                                           COMPRESSION_ADOBE_DEFLATE, COMPRESSION_PACKBITS, COMPRESSION_DEFLATE};
+
+/// A file in memory, as libtiff reads it.
+struct TiffSource {
+  std::span<const std::byte> bytes;
+  std::uint64_t at = 0;
+};
+
+TiffSource& source_of(thandle_t handle) { return *static_cast<TiffSource*>(handle); }
+
+tmsize_t read_source(thandle_t handle, void* to, tmsize_t size) {
+  TiffSource& source = source_of(handle);
+  const std::uint64_t left = source.at < source.bytes.size() ? source.bytes.size() - source.at : 0;
+  const auto count = static_cast<std::size_t>(std::min(static_cast<std::uint64_t>(std::max<tmsize_t>(size, 0)), left));
+  if (count > 0) std::memcpy(to, source.bytes.data() + source.at, count);
+  source.at += count;
+  return static_cast<tmsize_t>(count);
+}
+
+tmsize_t write_nothing(thandle_t, void*, tmsize_t) { return 0; }
+
+toff_t seek_source(thandle_t handle, toff_t offset, int from) {
+  TiffSource& source = source_of(handle);
+  if (from == SEEK_SET) source.at = offset;
+  if (from == SEEK_CUR) source.at += offset;
+  if (from == SEEK_END) source.at = source.bytes.size() + offset;
+  return source.at;
+}
+
+int close_nothing(thandle_t) { return 0; }
+
+toff_t size_of_source(thandle_t handle) { return source_of(handle).bytes.size(); }
+
+/// libtiff then reads the memory itself: without, version 4.5.0 rejects uncompressed tiles.
+int map_source(thandle_t handle, void** base, toff_t* size) {
+  const TiffSource& source = source_of(handle);
+  *base = const_cast<std::byte*>(source.bytes.data());  // only read, in the mode r
+  *size = source.bytes.size();
+  return 1;
+}
+
+void unmap_nothing(thandle_t, void*, toff_t) {}
+
+/// The first error, which is the cause of the others.
+struct TiffMessage {
+  std::array<char, 200> text = {};
+};
+
+int keep_error(TIFF*, void* user, const char*, const char* format, std::va_list arguments) {
+  auto& text = static_cast<TiffMessage*>(user)->text;
+  if (text[0] == '\0') std::vsnprintf(text.data(), text.size(), format, arguments);
+  return 1;
+}
+
+int ignore_warning(TIFF*, void*, const char*, const char*, std::va_list) { return 1; }
+
+TIFF* open_source(TiffSource& source, TiffMessage& message) {
+  TIFFOpenOptions* options = TIFFOpenOptionsAlloc();
+  if (options == nullptr) return nullptr;
+  TIFFOpenOptionsSetMaxSingleMemAlloc(options, kMostBytes);
+  TIFFOpenOptionsSetErrorHandlerExtR(options, keep_error, &message);
+  TIFFOpenOptionsSetWarningHandlerExtR(options, ignore_warning, nullptr);
+  TIFF* tiff = TIFFClientOpenExt("image", "r", &source, read_source, write_nothing, seek_source, close_nothing,
+                                 size_of_source, map_source, unmap_nothing, options);
+  TIFFOpenOptionsFree(options);
+  return tiff;
+}
+
+}  // namespace
+
+class TiffDecoder::Impl {
+ public:
+  Impl() = default;
+  ~Impl() { close(); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  const ImageHeader& open(std::span<const std::byte> bytes) {
+    close();
+    message_ = {};
+    source_ = {bytes, 0};
+    tiff_ = open_source(source_, message_);
+    if (tiff_ == nullptr) fail();
+    read_header();
+    return header_;
+  }
+
+  void decode(Image& out) {
+    if (tiff_ == nullptr) throw ArgumentError("decode() without open()");
+    TIFFRGBAImage image;
+    std::array<char, 1024> why = {};
+    drop_alpha();
+    if (TIFFRGBAImageBegin(&image, tiff_, 1, why.data()) == 0) fail(why.data());
+    keep_high_bits(image);
+    image.orientation = ORIENTATION_TOPLEFT;
+    image.req_orientation = ORIENTATION_TOPLEFT;
+    raster_.resize(std::size_t{image.width} * image.height);
+    const bool read = TIFFRGBAImageGet(&image, raster_.data(), image.width, image.height) != 0;
+    TIFFRGBAImageEnd(&image);
+    if (!read) fail();
+    out.resize(header_.width, header_.height);
+    std::uint8_t* to = out.pixels.data();
+    for (const std::uint32_t pixel : raster_) {
+      *to++ = static_cast<std::uint8_t>(TIFFGetR(pixel));
+      *to++ = static_cast<std::uint8_t>(TIFFGetG(pixel));
+      *to++ = static_cast<std::uint8_t>(TIFFGetB(pixel));
+    }
+    close();
+  }
+
+ private:
+  [[noreturn]] void fail(const char* why = "") {
+    close();
+    const char* first = message_.text[0] != '\0' ? message_.text.data() : why;
+    throw DataError(std::string("damaged TIFF, or of a kind that is not decoded: ") +
+                    (*first != '\0' ? first : "libtiff cannot read it"));
+  }
+
+  void close() {
+    if (tiff_ != nullptr) TIFFClose(std::exchange(tiff_, nullptr));
+  }
+
+  template <class Number>
+  [[nodiscard]] Number number(std::uint32_t tag) const {
+    Number value = 0;
+    (void)TIFFGetFieldDefaulted(tiff_, tag, &value);
+    return value;
+  }
+
+  void read_header() {
+    const auto width = number<std::uint32_t>(TIFFTAG_IMAGEWIDTH);
+    const auto height = number<std::uint32_t>(TIFFTAG_IMAGELENGTH);
+    constexpr std::uint32_t kMostSide = 0x7FFFFFFF;
+    if (width == 0 || height == 0 || std::max(width, height) > kMostSide) fail("it has no width or height");
+    const auto compression = number<std::uint16_t>(TIFFTAG_COMPRESSION);
+    if (std::ranges::find(kCompressions, compression) == std::end(kCompressions)) {
+      fail(("it is compressed in the way " + std::to_string(compression)).c_str());
+    }
+    header_.format = ImageFormat::kTiff;
+    header_.width = static_cast<int>(width);
+    header_.height = static_cast<int>(height);
+    const bool palette = number<std::uint16_t>(TIFFTAG_PHOTOMETRIC) == PHOTOMETRIC_PALETTE;
+    header_.components = palette ? 3 : number<std::uint16_t>(TIFFTAG_SAMPLESPERPIXEL);
+    const auto orientation = number<std::uint16_t>(TIFFTAG_ORIENTATION);
+    header_.orientation = orientation >= 1 && orientation <= 8 ? orientation : 1;
+  }
+
+  /// Of alpha that is stored apart from the color, libtiff would make black: as if the color had its share already, it
+  /// is taken as it is. In memory only.
+  void drop_alpha() {
+    std::uint16_t count = 0;
+    std::uint16_t* kinds = nullptr;
+    (void)TIFFGetFieldDefaulted(tiff_, TIFFTAG_EXTRASAMPLES, &count, &kinds);
+    if (count == 0 || kinds[0] != EXTRASAMPLE_UNASSALPHA) return;
+    std::vector<std::uint16_t> plain(kinds, kinds + count);
+    plain[0] = EXTRASAMPLE_ASSOCALPHA;
+    (void)TIFFSetField(tiff_, TIFFTAG_EXTRASAMPLES, count, plain.data());
+  }
+
+  /// libtiff would round.
+  static void keep_high_bits(TIFFRGBAImage& image) {
+    if (image.Bitdepth16To8 == nullptr) return;
+    for (int value = 0; value < 1 << 16; ++value) image.Bitdepth16To8[value] = static_cast<std::uint8_t>(value >> 8);
+  }
+
+  TIFF* tiff_ = nullptr;
+  TiffSource source_;
+  TiffMessage message_;
+  std::vector<std::uint32_t> raster_;
+  ImageHeader header_;
+};
+
+TiffDecoder::TiffDecoder() : impl_(std::make_unique<Impl>()) {}
+TiffDecoder::~TiffDecoder() = default;
+
+const ImageHeader& TiffDecoder::open(std::span<const std::byte> bytes) { return impl_->open(bytes); }
+
+void TiffDecoder::decode(Image& out) { impl_->decode(out); }
+
+}  // namespace mn::data

@@ -1,0 +1,20 @@
+// Instead of tiff.cpp where there is no libtiff, or one older than 4.5.
+#include <mn/core/error.hpp>
+#include <mn/image/tiff.hpp>
+
+namespace mn::data {
+
+class TiffDecoder::Impl {};
+
+TiffDecoder::TiffDecoder() = default;
+TiffDecoder::~TiffDecoder() = default;
+
+const ImageHeader& TiffDecoder::open(std::span<const std::byte>) {
+  throw DataError(
+      "a TIFF, and mn was built without libtiff 4.5 or newer: install it (libtiff-dev) and build mn again, convert the "
+      "image to JPEG or PNG, or leave it out");
+}
+
+void TiffDecoder::decode(Image&) { throw ArgumentError("decode() without open()"); }
+
+}  // namespace mn::data

@@ -1,0 +1,16 @@
+// Instead of webp.cpp where there is no libwebp.
+#include <mn/core/error.hpp>
+#include <mn/image/webp.hpp>
+
+namespace mn::data {
+
+const ImageHeader& WebpDecoder::open(std::span<const std::byte>) {
+  throw DataError(
+      "a WebP, and mn was built without libwebp: install it (libwebp-dev) and build mn again, convert the image to "
+      "JPEG "
+      "or PNG, or leave it out");
+}
+
+void WebpDecoder::decode(Image&) { throw ArgumentError("decode() without open()"); }
+
+}  // namespace mn::data

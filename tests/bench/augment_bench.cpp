@@ -1,0 +1,90 @@
+// augment_bench ROUNDS: microseconds of CPU time on one thread that each of write_augment_cases's operations takes, a
+// copy of the image included, and each way of resizing. A line for each kind. augment_vs_torchvision runs it.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <mn/image/float_operations.hpp>
+#include <mn/image/resize.hpp>
+
+#include "tests/image/augment_cases.hpp"
+
+namespace {
+
+using namespace mn::data;
+
+double thread_seconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// Of the cases with one name: their number and the sum of their times.
+struct Total {
+  int count = 0;
+  double seconds = 0;
+};
+using Totals = std::map<std::string, Total, std::less<>>;
+
+template <class Step>
+void measure(std::string_view name, int rounds, Totals& totals, const Step& step) {
+  const double begin = thread_seconds();
+  for (int i = 0; i < rounds; ++i) step();
+  Total& total = totals[std::string(name)];
+  ++total.count;
+  total.seconds += (thread_seconds() - begin) / rounds;
+}
+
+/// Of minibatches as a training has them: too large for a cache.
+void measure_floats(int rounds, Totals& totals) {
+  constexpr std::size_t kImages = 64, kValues = std::size_t{3} * 224 * 224;
+  const FloatShape shape = {224, 224, PixelLayout::kNchw};
+  const auto cases = float_cases(224, 3);
+  std::vector<float> images(kImages * kValues, 0.5F);
+  std::vector<float> mixed(kImages * kValues);
+  for (const FloatCase& one : cases) {
+    const bool erases = one.erased.width > 0;
+    const std::string_view name = erases ? "erase" : one.mix.pasted.width > 0 ? "cutmix" : "mixup";
+    Totals batches;
+    measure(name, rounds, batches, [&] {
+      for (std::size_t i = 0; i < kImages; ++i) {
+        float* own = images.data() + i * kValues;
+        const float* partner = images.data() + (i + kImages / 2) % kImages * kValues;
+        erases ? erase_part(one.erased, 224, shape.layout, {own, kValues})
+               : mix_image(one.mix, shape, own, partner, mixed.data() + i * kValues);
+      }
+    });
+    totals[std::string(name)] = {1, batches.begin()->second.seconds / kImages};
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: augment_bench ROUNDS\n");
+    return 2;
+  }
+  const int rounds = std::atoi(argv[1]);
+  Totals totals;
+  Image out;
+  ImageOperator apply;
+  for (const AugmentCase& one : augment_cases(224, 224, 3, 0)) {
+    measure(name_of(one.operation.kind), rounds, totals, [&] {
+      out = one.in;
+      apply.apply(one.operation, out);
+    });
+  }
+  Resizer resizer;
+  for (const ResizeCase& one : resize_cases(500, 375, 12)) {
+    measure(one.filter == Interpolation::kBicubic ? "bicubic" : "bilinear", rounds, totals,
+            [&] { resizer.resize(one.in, to_box(one.part), one.part, 224, 224, false, out, one.filter); });
+  }
+  measure_floats(rounds, totals);
+  for (const auto& [name, total] : totals) std::printf("%s %.2f\n", name.c_str(), 1e6 * total.seconds / total.count);
+  return 0;
+}
