@@ -61,11 +61,11 @@ MeanImage read_mean(const std::string& path, Communicator& comm) {
 }
 
 struct Views {
-  Transform train;
-  Transform val;
+  ImagePipeline train;
+  ImagePipeline val;
 };
 
-Views make_views(const ImagenetOptions& options, const MeanImage& mean) {
+Views make_views(const ImagenetOptions& options, const MeanImage& mean, Device device) {
   const auto layout = options.channels_last ? data::PixelLayout::kNhwc : data::PixelLayout::kNchw;
   const int size = static_cast<int>(options.image_size);
   data::Normalization normalization;
@@ -82,8 +82,8 @@ Views make_views(const ImagenetOptions& options, const MeanImage& mean) {
     val = {.mode = CropMode::kCenterFixed, .size = size, .resize = mean.side};
   }
   if (options.interpolation == "bicubic") train.interpolation = val.interpolation = data::Interpolation::kBicubic;
-  return {image_transform(train, normalization, layout, augment_options(options)),
-          image_transform(val, normalization, layout)};
+  return {image_pipeline(train, normalization, layout, augment_options(options), device),
+          image_pipeline(val, normalization, layout, {}, device)};
 }
 
 }  // namespace
@@ -93,15 +93,17 @@ ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr
   const auto train = open_part("train", options.train, comm, {.shuffle = true, .seed = seed});
   const auto val = open_part("val", options.val, comm, {.seed = seed});
   check_same_classes(train->spec(), val->spec());
-  const Views views = make_views(options, read_mean(options.mean, *comm));
-  const auto loader = [&](const std::shared_ptr<SubDataset>& part, std::int64_t batchsize, const Transform& transform) {
+  const Views views = make_views(options, read_mean(options.mean, *comm), comm->device());
+  const auto loader = [&](const std::shared_ptr<SubDataset>& part, std::int64_t batchsize,
+                          const ImagePipeline& images) {
     const int workers = static_cast<int>(options.loaderjob);
     return std::make_shared<DataLoader>(part, LoaderOptions{.batchsize = batchsize,
                                                             .even_last = part == train,
                                                             .by_part = part == val,
                                                             .workers = workers,
                                                             .prefetch = workers + 1,
-                                                            .transform = transform,
+                                                            .transform = images.transform,
+                                                            .on_device = images.on_device,
                                                             .device = comm->device(),
                                                             .max_corrupt = options.max_corrupt});
   };

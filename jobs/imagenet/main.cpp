@@ -116,6 +116,7 @@ int train(mn::Job& job, int argc, char** argv) {
   const std::shared_ptr<Classifier> model = mn::jobs::create_model(options.arch, data.num_classes);
   mn::jobs::load_initial_weights(options, *model, *comm);
   model->to(comm->device());
+  if (options.channels_last) mn::use_channels_last(*model);
   auto evaluator = make_evaluator(options, data, model, comm);
   if (!options.evaluate.empty()) return mn::jobs::evaluate_only(options, *model, *evaluator, *comm);
   const mn::OptimizerOptions how = mn::jobs::optimizer_options(options, *comm);

@@ -110,6 +110,44 @@ TEST_F(ImageTransformTest, DamagedSamplesAreListedOnce) {
   EXPECT_EQ(damaged_.size(), 1U);
 }
 
+/// What a loader on a GPU does, here with tensors on the CPU.
+TEST_F(ImageTransformTest, BytesThatAreNormalizedOnTheDeviceGiveTheSameValues) {
+  const data::Normalization values = {.mean = {0.1F, 0.2F, 0.3F}, .stddev = {0.5F, 0.25F, 0.125F}};
+  for (const auto layout : {PixelLayout::kNchw, PixelLayout::kNhwc}) {
+    for (const double erasing : {0.0, 1.0}) {
+      const data::AugmentOptions augment = {.jitter = {.brightness = 0.4}, .erasing = erasing};
+      const at::Tensor expected = run(image_transform(kCrop, values, layout, augment), {0, 1, 2});
+      const auto pipeline = image_pipeline(kCrop, values, layout, augment, {DeviceType::kCuda, 0});
+      std::vector<BatchField> fields = {{.name = "image", .values = run(pipeline.transform, {0, 1, 2})}};
+      EXPECT_EQ(fields[0].values.scalar_type(), at::kByte);
+      EXPECT_EQ(fields[0].values.size(3), erasing > 0 ? 4 : 3);
+      pipeline.on_device(fields);
+      EXPECT_EQ(fields[0].values.strides(), expected.strides());
+      EXPECT_TRUE(fields[0].values.allclose(expected, 1e-6, 1e-6));
+      EXPECT_EQ((expected == 0).any().item<bool>(), erasing > 0);
+    }
+  }
+}
+
+TEST_F(ImageTransformTest, OnTheCpuAndForAMeanImageFloatsAreMadeAtOnce) {
+  EXPECT_FALSE(image_pipeline(kCrop, {}, PixelLayout::kNchw, {}, {}).on_device);
+  const CropOptions fixed = {.mode = CropMode::kCenterFixed, .size = 8, .resize = 8};
+  const data::Normalization mean = {.mean_image = std::vector<float>(3 * 8 * 8)};
+  EXPECT_FALSE(image_pipeline(fixed, mean, PixelLayout::kNchw, {}, {DeviceType::kCuda, 0}).on_device);
+}
+
+TEST_F(ImageTransformTest, ALoaderHandsOutWhatOnDeviceMakes) {
+  const auto dataset = std::make_shared<MemoryDataset>(spec_, samples_of(jpegs_));
+  const auto pipeline = image_pipeline(kCrop, {}, PixelLayout::kNchw, {}, {DeviceType::kCuda, 0});
+  DataLoader loader(std::shared_ptr<const Dataset>(dataset),
+                    {.batchsize = 3, .transform = pipeline.transform, .on_device = pipeline.on_device});
+  const auto batch = loader.next();
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch->data.scalar_type(), at::kFloat);
+  EXPECT_EQ(batch->data.sizes(), (std::vector<std::int64_t>{3, 3, 24, 24}));
+  EXPECT_TRUE(batch->data.is_same(batch->fields[0].values));
+}
+
 TEST_F(ImageTransformTest, ContradictingOptionsAreErrors) {
   EXPECT_THROW((void)image_transform({.mode = CropMode::kCenter, .size = 64, .resize = 32}, {}, PixelLayout::kNchw),
                ArgumentError);

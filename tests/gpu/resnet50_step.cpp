@@ -18,6 +18,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/job/job.hpp>
+#include <mn/tensor/modules.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/train/optimizer.hpp>
 
@@ -74,9 +75,7 @@ class Training {
     target_ = torch::randint(kClasses, {batch}, torch::kLong).to(device_);
     model_ = mn::jobs::create_model(settings.arch, kClasses);
     model_->to(device_);
-    for (at::Tensor& weight : model_->parameters()) {
-      if (weight.dim() == 4) weight.set_data(weight.detach().contiguous(format));
-    }
+    if (settings.channels_last) mn::use_channels_last(*model_);
     optimizer_ = mn::jobs::create_optimizer(settings, mn::jobs::base_rate(settings), *model_, comm,
                                             mn::jobs::optimizer_options(settings, *comm));
   }

@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
+#include <mn/tensor/modules.hpp>
 
 namespace mn::jobs {
 namespace {
@@ -50,6 +51,21 @@ TEST_P(EveryModel, MapsImagesToLogits) {
     // One image's logits do not depend on its neighbors.
     EXPECT_TRUE(torch::allclose(model->forward(images.slice(0, 1, 2)), logits.slice(0, 1, 2), 1e-3, 1e-4));
   }
+}
+
+TEST_P(EveryModel, HasTheSameLogitsWithChannelsLast) {
+  const torch::NoGradGuard no_grad;
+  const auto model = create_model(GetParam(), 7);
+  model->eval();
+  const auto images = torch::randn({2, 3, 112, 112});
+  const auto expected = model->forward(images);
+  use_channels_last(*model);
+  for (const auto& weight : model->parameters()) {
+    EXPECT_TRUE(weight.dim() != 4 || weight.is_contiguous(at::MemoryFormat::ChannelsLast));
+    EXPECT_TRUE(weight.requires_grad());
+  }
+  const auto logits = model->forward(images.contiguous(at::MemoryFormat::ChannelsLast));
+  EXPECT_TRUE(torch::allclose(logits, expected, 1e-3, 1e-4));
 }
 
 TEST_P(EveryModel, TrainsOnOneImageFromTheSizeThatItSays) {

@@ -12,10 +12,10 @@ void set_precision(const std::string& precision) {
   at::globalContext().setAllowTF32CuDNN(precision == "tf32");
 }
 
-void set_deterministic() {
-  at::globalContext().setDeterministicAlgorithms(true, false);
-  at::globalContext().setDeterministicCuDNN(true);
-  at::globalContext().setBenchmarkCuDNN(false);
+void set_deterministic(bool on) {
+  at::globalContext().setDeterministicAlgorithms(on, false);
+  at::globalContext().setDeterministicCuDNN(on);
+  at::globalContext().setBenchmarkCuDNN(!on);
 }
 
 AutocastScope::AutocastScope(const std::string& precision, Device device)

@@ -17,8 +17,9 @@ namespace mn::jobs {
 /// hardware has it. "bf16": as fp32, but AutocastScope runs matrix products and convolutions in bfloat16.
 void set_precision(const std::string& precision);
 
-/// The same bits from run to run: libtorch's deterministic algorithms, an error where an operation has none.
-void set_deterministic();
+/// Whether a run has the same bits as another: libtorch's deterministic algorithms, an error where an operation has
+/// none. Else cuDNN tries its algorithms at the first step of each shape, and takes the fastest.
+void set_deterministic(bool on);
 
 /// While it lives, operations of this thread run in bfloat16 where that is safe, if `precision` is "bf16" (libtorch's
 /// autocast; Micikevicius et al. 2018, arXiv:1710.03740). For forward passes: the parameters stay float32.

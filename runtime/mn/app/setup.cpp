@@ -154,7 +154,7 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
     log_warning("MN_DEVICE is cpu: training on the CPU");
   }
   set_precision(common.precision);
-  if (common.deterministic) set_deterministic();
+  set_deterministic(common.deterministic);
   seed_random(static_cast<std::uint64_t>(common.seed + comm->rank()), comm->device());
   return comm;
 }

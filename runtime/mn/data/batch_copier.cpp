@@ -36,12 +36,17 @@ BatchCopier::BatchCopier(Device device)
   stream_ = c10::impl::VirtualGuardImpl(device_.type()).getStreamFromGlobalPool(device_);
 }
 
-void BatchCopier::copy(std::vector<BatchField>& fields, CopyTicket& ticket) const {
-  if (!stream_) return;
+void BatchCopier::copy(std::vector<BatchField>& fields, const std::function<void(std::vector<BatchField>&)>& finish,
+                       CopyTicket& ticket) const {
+  if (!stream_) {
+    if (finish) finish(fields);
+    return;
+  }
   const c10::StreamGuard guard(*stream_);
   // A transform of the user's may have taken other memory. Pinned memory is given back only when the stream has passed
   // the copy: libtorch's host allocator sees to that.
   for_each_tensor(fields, [&](at::Tensor& tensor) { tensor = tensor.pin_memory().to(device_, /*non_blocking=*/true); });
+  if (finish) finish(fields);
   auto done = std::make_unique<c10::Event>(device_.type());
   done->record(*stream_);
   ticket = CopyTicket(std::move(done));

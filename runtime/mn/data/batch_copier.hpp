@@ -1,6 +1,7 @@
 /// Batches on their way to a GPU: pinned memory, a stream of their own, no waiting of the host.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -33,8 +34,10 @@ class BatchCopier {
   explicit BatchCopier(Device device);
   /// What batches are best made in: page-locked memory where they go to a GPU.
   [[nodiscard]] at::TensorOptions memory() const { return at::TensorOptions().pinned_memory(stream_.has_value()); }
-  /// All tensors to the device; unchanged if that is the CPU.
-  void copy(std::vector<BatchField>& fields, CopyTicket& ticket) const;
+  /// All tensors to the device, unchanged if that is the CPU; then `finish`, unless it is empty, for which the copy
+  /// does not wait on the host.
+  void copy(std::vector<BatchField>& fields, const std::function<void(std::vector<BatchField>&)>& finish,
+            CopyTicket& ticket) const;
 
  private:
   c10::Device device_;

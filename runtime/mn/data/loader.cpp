@@ -205,7 +205,7 @@ class DataLoader::Impl {
       std::vector<BatchField> fields = read(slot, indices, raw);
       slot.bytes = raw.bytes();
       for (const BatchField& field : fields) slot.bytes += static_cast<std::int64_t>(field.values.nbytes());
-      copier_.copy(fields, slot.copied);
+      copier_.copy(fields, options_.on_device, slot.copied);
       slot.batch = {.data = fields[0].values,
                     .target = fields.size() > 1 ? fields[1].values : at::Tensor(),
                     .samples = raw.size(),

@@ -56,6 +56,10 @@ class Transformed {
 /// must depend on its argument alone. Samples that can't be decoded go into `damaged`.
 using Transform = std::function<Transformed(const RawBatch& batch, std::vector<SampleError>& damaged)>;
 
+/// Continues a transform on the loader's device, once the fields are there: replaces or adds fields. Called on worker
+/// threads, on a stream of the loader's where that is a GPU; the result must depend on its argument alone.
+using OnDevice = std::function<void(std::vector<BatchField>& fields)>;
+
 /// The first field of fixed samples, {samples, shape…}: bytes become float32 scaled to [0, 1] (unless they are
 /// classes), all else is as default_field() makes it.
 [[nodiscard]] at::Tensor default_transform(const RawBatch& batch, std::vector<SampleError>& damaged);
@@ -82,6 +86,7 @@ struct LoaderOptions {
   int prefetch = 2;  ///< batches ready or in work ahead of the one in use, …
   std::int64_t prefetch_bytes = std::int64_t{1} << 30;  ///< … but fewer if they would need more memory, and at least 1
   Transform transform = default_fields;                 ///< from raw samples to tensors
+  OnDevice on_device = {};                              ///< from these to what a batch holds; default: the same
   Device device = {};  ///< batches arrive here, copied asynchronously from pinned memory where it is a GPU
   /// Damaged samples of this rank that others replace in an epoch, the same ones in every run, before one is an error.
   std::int64_t max_corrupt = 0;

@@ -17,6 +17,11 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
+/// Whether the pixel in column x of row y is one of them.
+[[nodiscard]] inline bool contains(const Region& region, int x, int y) {
+  return x >= region.x && x < region.x + region.width && y >= region.y && y < region.y + region.height;
+}
+
 /// The same with fractions; the center of pixel (0, 0) lies at (0.5, 0.5).
 struct Box {
   double x = 0;       ///< left edge

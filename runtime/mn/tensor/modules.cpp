@@ -45,6 +45,12 @@ std::vector<at::Tensor> parameters_of(const torch::nn::Module& module) { return 
 
 std::vector<at::Tensor> buffers_of(const torch::nn::Module& module) { return module.buffers(); }
 
+void use_channels_last(torch::nn::Module& module) {
+  for (at::Tensor& weight : module.parameters()) {
+    if (weight.dim() == 4) weight.set_data(weight.detach().contiguous(at::MemoryFormat::ChannelsLast));
+  }
+}
+
 bool is_training(const torch::nn::Module& module) { return module.is_training(); }
 
 void set_training(torch::nn::Module& module, bool on) { module.train(on); }
