@@ -14,7 +14,7 @@
 #include <mn/train/extensions/snapshot.hpp>
 #include <mn/train/extensions/validation.hpp>
 
-namespace mn::jobs {
+namespace mn::app {
 namespace {
 
 namespace ext = mn::extensions;
@@ -82,4 +82,4 @@ Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_
   return reports;
 }
 
-}  // namespace mn::jobs
+}  // namespace mn::app
