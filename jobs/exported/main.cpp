@@ -88,6 +88,7 @@ int main(int argc, char** argv) {
       "usage: jobs/exported --model FILE --train DIR [options]\n"
       "Trains a model that Python's torch.export.save has written.");
   mn::jobs::declare_options(options, given);
-  return mn::app::run_training(argc, argv, options, given,
-                               [&](const std::shared_ptr<mn::Communicator>& comm) { return make_training(given, comm); });
+  return mn::app::run_training(argc, argv, options, given, [&](const std::shared_ptr<mn::Communicator>& comm) {
+    return make_training(given, comm);
+  });
 }

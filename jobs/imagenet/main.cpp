@@ -42,8 +42,8 @@ std::vector<torch::Tensor> heads_of(Classifier& model, const torch::Tensor& imag
 /// null.
 mn::ComputeLoss make_loss(const ImagenetOptions& options, const std::shared_ptr<Classifier>& model,
                           mn::jobs::TrainAccuracy& accuracy, mn::jobs::SampleLog* log) {
-  return [&options, &accuracy, model, log, alone = mn::jobs::min_image_size_alone(options.arch)](
-             const mn::Batch& batch, mn::Summary&) {
+  return [&options, &accuracy, model, log, alone = mn::jobs::min_image_size_alone(options.arch)](const mn::Batch& batch,
+                                                                                                 mn::Summary&) {
     const auto heads = heads_of(*model, batch.data, alone);
     if (log != nullptr) log->add(batch);
     accuracy.add(heads.front(), mn::jobs::labels_of(batch.target));
@@ -104,6 +104,7 @@ int main(int argc, char** argv) {
   mn::Options options(
       "usage: jobs/imagenet [options]\nTrains a network to classify images, as ChainerMN's ImageNet example does.");
   mn::jobs::declare_options(options, given);
-  return mn::app::run_training(argc, argv, options, given,
-                               [&](const std::shared_ptr<mn::Communicator>& comm) { return make_training(given, comm); });
+  return mn::app::run_training(argc, argv, options, given, [&](const std::shared_ptr<mn::Communicator>& comm) {
+    return make_training(given, comm);
+  });
 }

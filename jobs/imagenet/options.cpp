@@ -15,7 +15,8 @@ namespace {
 void declare_data(Options& options, ImagenetOptions& given) {
   options.add("train", given.train, "DIR", "shards to train on, made by mnshard images; default: imagenet/train");
   options.add("val", given.val, "DIR", "shards to validate on; default: imagenet/val");
-  options.add("val_batchsize", given.val_batchsize, "samples of a validation minibatch on each rank", 1, app::kMostSamples);
+  options.add("val_batchsize", given.val_batchsize, "samples of a validation minibatch on each rank", 1,
+              app::kMostSamples);
   options.add("loaderjob", given.loaderjob, "threads of each rank that read and decode", 1, 1024);
   options.add("max-corrupt", given.max_corrupt,
               "damaged samples of an epoch, over all ranks, that others may replace before training stops", 0);

@@ -78,7 +78,7 @@ class Training {
       if (weight.dim() == 4) weight.set_data(weight.detach().contiguous(format));
     }
     optimizer_ = mn::app::create_optimizer(settings, mn::jobs::base_rate(settings), *model_, comm,
-                                            mn::app::optimizer_options(settings, *comm));
+                                           mn::app::optimizer_options(settings, *comm));
   }
 
   /// Collective: the line for this batch size, the same on all ranks but for the waits.

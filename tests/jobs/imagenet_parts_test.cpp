@@ -78,7 +78,7 @@ TEST(CountCorrect, CountsBestAndBestFive) {
 /// Of `ranks` ranks with 100 updates an epoch.
 Schedule schedule_of(const ImagenetOptions& options, int ranks) {
   return app::make_schedule(options, base_rate(options),
-                       {.samples = options.batchsize * ranks, .updates = 100, .epochs = options.epoch});
+                            {.samples = options.batchsize * ranks, .updates = 100, .epochs = options.epoch});
 }
 
 TEST(MakeSchedule, WarmsUpToTheScaledRate) {

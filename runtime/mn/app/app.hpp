@@ -1,5 +1,5 @@
-/// All that a job of one's own needs: `#include <mn/app/app.hpp>`, link mn::mn. A job gives model, loss, samples and its
-/// own options; run_training() does the rest.
+/// All that a job of one's own needs: `#include <mn/app/app.hpp>`, link mn::mn. A job gives model, loss, samples and
+/// its own options; run_training() does the rest.
 #pragma once
 
 #include <mn/app/batches.hpp>

@@ -8,10 +8,10 @@ namespace {
 
 std::shared_ptr<Iterator> load_tensors(TensorDataset samples, bool for_training, const CommonOptions& common,
                                        const std::shared_ptr<Communicator>& comm) {
-  return std::make_shared<TensorLoader>(std::move(samples), comm,
-                                        TensorLoaderOptions{.batchsize = common.batchsize,
-                                                            .shuffle = for_training,
-                                                            .seed = static_cast<std::uint64_t>(common.seed)});
+  return std::make_shared<TensorLoader>(
+      std::move(samples), comm,
+      TensorLoaderOptions{
+          .batchsize = common.batchsize, .shuffle = for_training, .seed = static_cast<std::uint64_t>(common.seed)});
 }
 
 std::shared_ptr<DataLoader> load_shards(const std::string& name, bool for_training, const CommonOptions& common,
@@ -52,8 +52,8 @@ std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part, 
 std::shared_ptr<SubDataset> scatter_samples(const std::string& what, const std::shared_ptr<Dataset>& dataset,
                                             bool for_training, const CommonOptions& common,
                                             const std::shared_ptr<Communicator>& comm) {
-  auto part = scatter_dataset(dataset, comm,
-                              {.shuffle = for_training, .seed = static_cast<std::uint64_t>(common.seed)});
+  auto part =
+      scatter_dataset(dataset, comm, {.shuffle = for_training, .seed = static_cast<std::uint64_t>(common.seed)});
   if (part->global_size() >= part->ranks()) return part;
   throw UsageError(what + " holds " + std::to_string(part->global_size()) + " samples, so there are more ranks (" +
                    std::to_string(part->ranks()) + ") than samples");

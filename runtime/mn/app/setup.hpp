@@ -19,20 +19,20 @@ inline constexpr std::int64_t kMostSamples = 1 << 20;  ///< of a minibatch on on
 /// The options that every job has, as --help describes them. A job derives from it where it keeps its own beside them,
 /// and may give other defaults.
 struct CommonOptions : UpdateOptions {
-  std::int64_t batchsize = 100;         ///< samples of a minibatch on each rank
-  std::int64_t accumulate = 1;          ///< minibatches of an update
-  std::int64_t epoch = 20;              ///< passes over the training data
-  std::string communicator = "auto";    ///< a name that create_communicator() takes
-  std::string device = "auto";          ///< cpu, cuda, cuda:K
-  std::string out = "result";           ///< folder for everything that is written
-  std::string resume;                   ///< a checkpoint or "auto"; empty: start anew
-  std::int64_t seed = 0;                ///< of parameters and of the order of samples
-  std::string precision = "fp32";       ///< tf32, bf16
-  bool deterministic = false;           ///< the same bits from run to run
-  std::string checkpoint_every = "1e";  ///< Interval::parse, or "none"
-  std::string overlap = "auto";         ///< on, off
-  bool double_buffering = false;        ///< OptimizerOptions::double_buffering
-  std::string compress = "none";        ///< a name that parse_compression takes
+  std::int64_t batchsize = 100;                            ///< samples of a minibatch on each rank
+  std::int64_t accumulate = 1;                             ///< minibatches of an update
+  std::int64_t epoch = 20;                                 ///< passes over the training data
+  std::string communicator = "auto";                       ///< a name that create_communicator() takes
+  std::string device = "auto";                             ///< cpu, cuda, cuda:K
+  std::string out = "result";                              ///< folder for everything that is written
+  std::string resume;                                      ///< a checkpoint or "auto"; empty: start anew
+  std::int64_t seed = 0;                                   ///< of parameters and of the order of samples
+  std::string precision = "fp32";                          ///< tf32, bf16
+  bool deterministic = false;                              ///< the same bits from run to run
+  std::string checkpoint_every = "1e";                     ///< Interval::parse, or "none"
+  std::string overlap = "auto";                            ///< on, off
+  bool double_buffering = false;                           ///< OptimizerOptions::double_buffering
+  std::string compress = "none";                           ///< a name that parse_compression takes
   double compress_density = CompressionOptions().density;  ///< of topk
   std::int64_t compress_rank = CompressionOptions().rank;  ///< of powersgd
   std::int64_t local_steps = 1;                            ///< OptimizerOptions::local_steps

@@ -59,7 +59,8 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
                 std::unique_ptr<Evaluator> evaluator, const std::shared_ptr<Communicator>& comm) {
   const OptimizerOptions how = optimizer_options(common, *comm);
   const double given = common.lr > 0 ? common.lr : default_rate(common.optimizer);
-  const auto optimizer = create_optimizer(common, training.rate > 0 ? training.rate : given, *training.model, comm, how);
+  const auto optimizer =
+      create_optimizer(common, training.rate > 0 ? training.rate : given, *training.model, comm, how);
   const auto compute_loss = [&](const Batch& batch, Summary& report) {
     const AutocastScope autocast(common.precision, comm->device());
     return training.loss(batch, report);
@@ -69,7 +70,7 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   const Interval period = report_period(common, training.report_every);
   add_buffer_averages(trainer, common, period);
   for (ExtensionToAdd& each : training.extensions) trainer.extend(std::move(each.extension), std::move(each.options));
-  const Reports reports = add_reports(trainer, common, std::move(evaluator), period);
+  const Reports reports = add_reports(trainer, common, std::move(evaluator), period, training.metric);
   if (!common.resume.empty()) trainer.resume(common.resume);
 
   if (comm->rank() == 0) print_banner(common, training, *comm);

@@ -23,17 +23,18 @@ struct ExtensionToAdd {
   ExtendOptions options = {};            ///< for Trainer::extend()
 };
 
-/// What a job trains, on what. The first three members and `loss` suffice.
+/// What a job trains, on what. Its model, its minibatches and its loss suffice.
 struct Training {
-  std::shared_ptr<torch::nn::Module> model;         ///< on the CPU; it goes to the device of --device
-  std::shared_ptr<Iterator> train = {};             ///< minibatches, as train_batches() makes them
-  std::shared_ptr<Iterator> validation = {};        ///< null: no validation
-  ComputeLoss loss = {};                            ///< runs with the autocast of --precision
-  EvaluateBatch evaluate = {};                      ///< likewise; empty: `loss`, with the metrics that it reports
-  double rate = 0;                                  ///< learning rate; 0: --lr, or one that suits the optimizer
+  std::shared_ptr<torch::nn::Module> model;           ///< on the CPU; it goes to the device of --device
+  std::shared_ptr<Iterator> train = {};               ///< minibatches, as train_batches() makes them
+  std::shared_ptr<Iterator> validation = {};          ///< null: no validation
+  ComputeLoss loss = {};                              ///< runs with the autocast of --precision
+  EvaluateBatch evaluate = {};                        ///< likewise; empty: `loss`, with the metrics that it reports
+  double rate = 0;                                    ///< learning rate; 0: --lr, or one that suits the optimizer
   Interval report_every = {1, IntervalUnit::kEpoch};  ///< when it validates and reports
-  std::vector<std::string> banner = {};             ///< lines of the job's own
-  std::vector<ExtensionToAdd> extensions = {};      ///< see extend()
+  std::string metric = "accuracy";              ///< what table and plot show beside the loss, if `loss` reports it
+  std::vector<std::string> banner = {};         ///< lines of the job's own
+  std::vector<ExtensionToAdd> extensions = {};  ///< see extend()
   /// Runs instead of training if given, with the model on its device and --initmodel loaded; collective if it likes.
   /// Its result is the exit status.
   std::function<int()> instead = {};
@@ -60,7 +61,8 @@ using Build = std::function<Training(const std::shared_ptr<Communicator>& comm)>
 ///   int main(int argc, char** argv) {
 ///     mn::app::CommonOptions common;
 ///     mn::Options options("usage: job [options]\nTrains a network.");
-///     return mn::app::run_training(argc, argv, options, common, [&](const auto& comm) { return mn::app::Training{…}; });
+///     return mn::app::run_training(argc, argv, options, common, [&](const auto& comm) { return mn::app::Training{…};
+///     });
 ///   }
 [[nodiscard]] int run_training(int argc, char** argv, Options& options, CommonOptions& common, const Build& build);
 
