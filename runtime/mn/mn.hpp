@@ -2,6 +2,7 @@
 /// optimizers; the layers (torch::nn::Linear …) come with <torch/torch.h>, which a training program has anyway.
 #pragma once
 
+#include <mn/app/app.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>

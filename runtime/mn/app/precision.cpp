@@ -3,7 +3,7 @@
 
 #include <mn/app/precision.hpp>
 
-namespace mn::jobs {
+namespace mn::app {
 
 std::vector<std::string> precision_names() { return {"fp32", "tf32", "bf16"}; }
 
@@ -36,4 +36,4 @@ AutocastScope::~AutocastScope() {
   at::autocast::set_autocast_dtype(type_, dtype_before_);
 }
 
-}  // namespace mn::jobs
+}  // namespace mn::app

@@ -9,7 +9,7 @@
 
 #include <mn/core/buffer.hpp>
 
-namespace mn::jobs {
+namespace mn::app {
 
 [[nodiscard]] std::vector<std::string> precision_names();
 
@@ -36,4 +36,4 @@ class AutocastScope {
   c10::ScalarType dtype_before_;
 };
 
-}  // namespace mn::jobs
+}  // namespace mn::app

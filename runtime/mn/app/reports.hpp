@@ -10,7 +10,7 @@
 #include <mn/train/extensions/weight_average.hpp>
 #include <mn/train/trainer.hpp>
 
-namespace mn::jobs {
+namespace mn::app {
 
 /// What of add_reports() a job needs at its end.
 struct Reports {
@@ -21,12 +21,14 @@ struct Reports {
 [[nodiscard]] Interval report_period(const CommonOptions& options, Interval usual = {1, IntervalUnit::kEpoch});
 
 /// Minibatches of a validation, for create_evaluator(): 0, all, unless --one-batch is given.
-[[nodiscard]] inline std::int64_t validation_batches(const CommonOptions& options) { return options.one_batch ? 1 : 0; }
+[[nodiscard]] inline std::int64_t validation_minibatches(const CommonOptions& options) {
+  return options.one_batch ? 1 : 0;
+}
 
 /// The learning rate over time, averaged weights, graph, evaluation, log, table, plot, progress bar, profile, early
 /// stop and checkpoints. Log and `evaluator`, which may be null, run at `period`. The optimizer was made with the rate
-/// that the schedule is for.
+/// that the schedule is for. Table and plot show `metric` beside the loss.
 Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
-                    Interval period);
+                    Interval period, const std::string& metric = "accuracy");
 
-}  // namespace mn::jobs
+}  // namespace mn::app

@@ -14,7 +14,7 @@
 #include <mn/train/trace.hpp>
 #include <mn/train/triggers.hpp>
 
-namespace mn::jobs {
+namespace mn::app {
 namespace {
 
 std::string communicator_help() {
@@ -159,12 +159,6 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
   return comm;
 }
 
-void check_enough_samples(const std::string& name, const SubDataset& part) {
-  if (part.global_size() >= part.ranks()) return;
-  throw UsageError(name + " holds " + std::to_string(part.global_size()) + " samples, so there are more ranks (" +
-                   std::to_string(part.ranks()) + ") than samples");
-}
-
 void write_config(const Options& options, const std::filesystem::path& out, Communicator& comm) {
   on_root<UsageError>(comm, [&] {
     std::ofstream file(out / "config.ini");
@@ -173,4 +167,4 @@ void write_config(const Options& options, const std::filesystem::path& out, Comm
   });
 }
 
-}  // namespace mn::jobs
+}  // namespace mn::app

@@ -10,7 +10,7 @@
 #include <mn/train/lamb.hpp>
 #include <mn/train/lars.hpp>
 
-namespace mn::jobs {
+namespace mn::app {
 namespace {
 
 using torch::optim::OptimizerParamGroup;
@@ -105,4 +105,4 @@ Schedule make_schedule(const UpdateOptions& update, double rate, const TrainingS
   return warm_up(starts_at_zero(update) ? 0 : std::min(rate, top), rising, std::move(schedule));
 }
 
-}  // namespace mn::jobs
+}  // namespace mn::app
