@@ -19,6 +19,7 @@
 #include <mn/image/image_decoder.hpp>
 #include <mn/job/job.hpp>
 #include <mn/nn/exported_module.hpp>
+#include <mn/tensor/autocast.hpp>
 #include <mn/tensor/messages.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/train/checkpoint/checkpoint_folder.hpp>
@@ -44,6 +45,7 @@
 #include <mn/train/extensions/validation.hpp>
 #include <mn/train/extensions/weight_average.hpp>
 #include <mn/train/fused_adam.hpp>
+#include <mn/train/grad_scaler.hpp>
 #include <mn/train/lamb.hpp>
 #include <mn/train/lars.hpp>
 #include <mn/train/optimizer.hpp>

@@ -18,6 +18,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/job/job.hpp>
+#include <mn/tensor/autocast.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/train/optimizer.hpp>
@@ -118,7 +119,7 @@ class Training {
     optimizer_->zero_grad();
     torch::Tensor loss;
     {
-      const mn::app::AutocastScope autocast(settings_.precision, comm_->device());
+      const mn::AutocastScope autocast(mn::app::autocast_type(settings_.precision), comm_->device());
       loss = torch::nn::functional::cross_entropy(model_->forward(images_).to(torch::kFloat), target_);
     }
     optimizer_->announce_step(batch_);

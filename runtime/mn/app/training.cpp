@@ -8,6 +8,7 @@
 #include <mn/app/weights.hpp>
 #include <mn/core/error.hpp>
 #include <mn/job/job.hpp>
+#include <mn/tensor/autocast.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/train/extensions/allreduce_persistent.hpp>
 
@@ -37,7 +38,7 @@ std::unique_ptr<Evaluator> make_evaluator(const CommonOptions& common, const Tra
                                           const std::shared_ptr<Communicator>& comm) {
   if (!training.validation) return nullptr;
   auto evaluate_batch = [&common, &training, device = comm->device()](const Batch& batch, Summary& report) {
-    const AutocastScope autocast(common.precision, device);
+    const AutocastScope autocast(autocast_type(common.precision), device);
     if (training.evaluate) return training.evaluate(batch, report);
     report.add("loss", training.loss(batch, report).item<double>(), static_cast<double>(batch.samples));
   };
@@ -62,7 +63,7 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   const auto optimizer =
       create_optimizer(common, training.rate > 0 ? training.rate : given, *training.model, comm, how);
   const auto compute_loss = [&](const Batch& batch, Summary& report) {
-    const AutocastScope autocast(common.precision, comm->device());
+    const AutocastScope autocast(autocast_type(common.precision), comm->device());
     return training.loss(batch, report);
   };
   Trainer trainer(comm, optimizer, training.train, training.model, compute_loss, trainer_options(common, how));

@@ -28,6 +28,8 @@ struct UpdateOptions {
   double weight_decay = 0;            ///< of weights; see decay_all
   std::string schedule = "constant";  ///< step, cosine, onecycle, plateau
   double warmup = 0;                  ///< epochs in which the rate rises
+  std::int64_t warmup_iterations = 0; ///< updates in which it does, if not 0
+  double min_lr = 0;                  ///< at the end of the schedule cosine
   double plateau_factor = 0.1;        ///< of the schedule plateau
   std::int64_t plateau_patience = 5;  ///< reports, likewise
   /// Not an option: the rate is for so many samples in an update, and in proportion for others; 0: it is as given.
