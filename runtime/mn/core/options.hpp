@@ -18,6 +18,7 @@ namespace mn {
 /// wins over it. --help and --version are known to every set.
 class Options {
  public:
+  /// What the command line asks for.
   enum class Action { kRun, kHelp, kVersion };
 
   /// `usage` heads the help, e.g. "jobs/mnist [options]: trains …".
@@ -47,6 +48,7 @@ class Options {
   /// nearest known name.
   [[nodiscard]] Action parse(int argc, const char* const* argv);
 
+  /// What --help prints: the usage, and every option.
   [[nodiscard]] std::string help() const;
   /// Every option as an item of man(7), for the OPTIONS section of a manual page. Leaves out the defaults of
   /// `computed`, which depend on the machine.
