@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace mn {
@@ -40,6 +41,8 @@ class Options {
   void add_alias(const std::string& alias, const std::string& name, const std::string& bare = "");
   /// --name alone means --name=bare.
   void set_bare(const std::string& name, const std::string& bare);
+  /// parse() ends with `check`, which throws UsageError if the variables contradict each other.
+  void add_check(std::function<void()> check) { checks_.push_back(std::move(check)); }
 
   /// Whether there is an option --NAME.
   [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
@@ -81,6 +84,7 @@ class Options {
 
   std::string usage_;
   std::vector<Option> options_;
+  std::vector<std::function<void()>> checks_;
 };
 
 }  // namespace mn
