@@ -67,7 +67,6 @@ torch::Tensor loss_of(mn::ExportedModule& model, const ExportedOptions& options,
 }
 
 mn::app::Training make_training(const ExportedOptions& options, const std::shared_ptr<mn::Communicator>& comm) {
-  mn::jobs::check_options(options);
   const auto model = read_model(options, *comm);
   const auto samples = [&](const std::string& option) {
     return mn::jobs::open_samples(option, options, model->inputs().front(), comm);

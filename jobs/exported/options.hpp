@@ -20,10 +20,7 @@ struct ExportedOptions : app::CommonOptions {
   std::int64_t loaderjob = 2;
 };
 
-/// Declares those that are not common to all jobs; the values in `given` are the defaults.
+/// Declares those that are not common to all jobs, with their check; the values in `given` are the defaults.
 void declare_options(Options& options, ExportedOptions& given);
-
-/// Throws UsageError if one is missing that has no default, or that another one needs.
-void check_options(const ExportedOptions& given);
 
 }  // namespace mn::jobs

@@ -72,7 +72,6 @@ mn::Interval report_period(const ImagenetOptions& options, std::int64_t steps_pe
 }
 
 mn::app::Training make_training(const ImagenetOptions& options, const std::shared_ptr<mn::Communicator>& comm) {
-  mn::jobs::check_options(options);
   const ImagenetData data = mn::jobs::open_imagenet(options, comm);
   const std::shared_ptr<Classifier> model = mn::jobs::create_model(options.arch, data.num_classes);
   if (options.channels_last) mn::use_channels_last(*model);

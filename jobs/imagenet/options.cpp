@@ -78,6 +78,7 @@ void declare_options(Options& options, ImagenetOptions& given) {
   declare_data(options, given);
   declare_augmentation(options, given);
   declare_training(options, given);
+  options.add_check([&given] { check_options(given); });
 }
 
 data::AugmentOptions augment_options(const ImagenetOptions& given) {

@@ -41,7 +41,7 @@ struct ImagenetOptions : app::CommonOptions {
   double label_smoothing = 0;
 };
 
-/// Declares those that are not common to all jobs; the values in `given` are the defaults.
+/// Declares those that are not common to all jobs, with their check; the values in `given` are the defaults.
 void declare_options(Options& options, ImagenetOptions& given);
 
 /// What --randaugment, --color-jitter and --random-erasing ask for. Throws UsageError.

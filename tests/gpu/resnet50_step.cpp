@@ -151,7 +151,6 @@ int run(mn::Job& job, int argc, char** argv) {
   declared.add("batches", settings.batches, "N,…", "samples of a minibatch on each rank, one after the other");
   declared.add("seconds", settings.seconds, "to measure each for", 0, 3600);
   if (!mn::app::parse_options(declared, argc, argv, job.rank())) return 0;
-  mn::jobs::check_options(settings);
   const auto comm = mn::app::set_up(settings);
   at::globalContext().setBenchmarkCuDNN(true);
   for (const std::int64_t batch : parse_batches(settings.batches)) {

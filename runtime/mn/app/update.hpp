@@ -53,7 +53,7 @@ void add_update_options(Options& options, UpdateOptions& update);
 struct TrainingSize {
   std::int64_t samples = 1;  ///< of an update, over all ranks
   std::int64_t updates = 1;  ///< of an epoch
-  std::int64_t epochs = 1;
+  std::int64_t epochs = 1;   ///< of the whole training
 };
 
 /// The rate of each update, of an optimizer made with `rate`; "plateau" is constant here.
