@@ -65,10 +65,10 @@ void evaluate(Classifier& model, const mn::Batch& batch, mn::Summary& report) {
 
 /// How often it validates and reports.
 mn::Interval report_period(const ImagenetOptions& options, std::int64_t steps_per_epoch) {
-  const std::int64_t steps = options.epoch * steps_per_epoch;
-  const auto iterations = static_cast<double>((steps + options.accumulate - 1) / options.accumulate);
-  const auto usual = options.test ? mn::Interval(std::min(10.0, iterations), "iteration") : mn::Interval(1, "epoch");
-  return mn::app::report_period(options, usual);
+  const std::int64_t an_epoch = (steps_per_epoch + options.accumulate - 1) / options.accumulate;
+  const auto all = static_cast<double>(options.epoch * an_epoch);
+  const auto usual = options.test ? mn::Interval(std::min(10.0, all), "iteration") : mn::Interval(1, "epoch");
+  return mn::app::report_period(options, usual, an_epoch);
 }
 
 mn::app::Training make_training(const ImagenetOptions& options, const std::shared_ptr<mn::Communicator>& comm) {

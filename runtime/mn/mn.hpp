@@ -19,6 +19,7 @@
 #include <mn/image/image_decoder.hpp>
 #include <mn/job/job.hpp>
 #include <mn/nn/exported_module.hpp>
+#include <mn/nn/recompute.hpp>
 #include <mn/tensor/autocast.hpp>
 #include <mn/tensor/messages.hpp>
 #include <mn/tensor/tensor.hpp>

@@ -30,6 +30,7 @@ void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext
   const double rate = trainer.optimizer().param_groups().front().options().get_lr();
   const TrainingSize size{.samples = options.batchsize * options.accumulate * trainer.communicator().size(),
                           .updates = trainer.iterations_per_epoch(),
+                          .limit = options.iterations,
                           .epochs = options.epoch};
   Schedule schedule = make_schedule(options, rate, size);
   if (options.schedule == "plateau") {
@@ -58,8 +59,13 @@ void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::
 
 }  // namespace
 
-Interval report_period(const CommonOptions& options, Interval usual) {
-  return options.one_batch ? Interval(1, IntervalUnit::kIteration) : usual;
+Interval report_period(const CommonOptions& options, Interval usual, std::int64_t iterations_per_epoch) {
+  if (options.one_batch) return {1, IntervalUnit::kIteration};
+  const double first = usual.unit == IntervalUnit::kEpoch ? usual.every * static_cast<double>(iterations_per_epoch)
+                       : usual.unit == IntervalUnit::kIteration ? usual.every
+                                                                : 0;
+  if (options.iterations == 0 || first <= static_cast<double>(options.iterations)) return usual;
+  return {static_cast<double>(options.iterations), IntervalUnit::kIteration};
 }
 
 Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,

@@ -17,8 +17,8 @@ struct Reports {
   extensions::WeightAverage* average = nullptr;  ///< without --ema: none
 };
 
-/// How often a job reports: `usual`, or after the one update of --one-batch.
-[[nodiscard]] Interval report_period(const CommonOptions& options, Interval usual = {1, IntervalUnit::kEpoch});
+/// How often a job reports: `usual`, but once at the end of a training that --iterations or --one-batch ends before.
+[[nodiscard]] Interval report_period(const CommonOptions& options, Interval usual, std::int64_t iterations_per_epoch);
 
 /// Minibatches of a validation, for create_evaluator(): 0, all, unless --one-batch is given.
 [[nodiscard]] inline std::int64_t validation_minibatches(const CommonOptions& options) {

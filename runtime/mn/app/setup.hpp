@@ -22,12 +22,13 @@ struct CommonOptions : UpdateOptions {
   std::int64_t batchsize = 100;                            ///< samples of a minibatch on each rank
   std::int64_t accumulate = 1;                             ///< minibatches of an update
   std::int64_t epoch = 20;                                 ///< passes over the training data
+  std::int64_t iterations = 0;                             ///< updates after which training ends; 0: after the epochs
   std::string communicator = "auto";                       ///< a name that create_communicator() takes
   std::string device = "auto";                             ///< cpu, cuda, cuda:K
   std::string out = "result";                              ///< folder for everything that is written
   std::string resume;                                      ///< a checkpoint or "auto"; empty: start anew
   std::int64_t seed = 0;                                   ///< of parameters and of the order of samples
-  std::string precision = "fp32";                          ///< tf32, bf16
+  std::string precision = "fp32";                          ///< tf32, bf16, fp16
   bool deterministic = false;                              ///< the same bits from run to run
   std::string checkpoint_every = "1e";                     ///< Interval::parse, or "none"
   std::string overlap = "auto";                            ///< on, off

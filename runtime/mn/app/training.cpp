@@ -68,7 +68,7 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   };
   Trainer trainer(comm, optimizer, training.train, training.model, compute_loss, trainer_options(common, how));
   write_config(options, common.out, *comm);
-  const Interval period = report_period(common, training.report_every);
+  const Interval period = report_period(common, training.report_every, trainer.iterations_per_epoch());
   add_buffer_averages(trainer, common, period);
   for (ExtensionToAdd& each : training.extensions) trainer.extend(std::move(each.extension), std::move(each.options));
   const Reports reports = add_reports(trainer, common, std::move(evaluator), period, training.metric);

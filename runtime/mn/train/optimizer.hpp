@@ -92,8 +92,8 @@ class MultiNodeOptimizer {
 
   /// For optimizers that compute the loss several times in a step (torch::optim::LBFGS). After each call of `closure`
   /// the gradients are reduced and the hooks run; the optimizer gets the mean loss over ranks. So all ranks decide
-  /// alike and call as often. Returns the mean of the first call. Not with double buffering, local steps or a
-  /// GradScaler (UsageError).
+  /// alike and call as often. Returns the mean of the first call, a float64 on the CPU. Not with double buffering,
+  /// local steps or a GradScaler (UsageError).
   at::Tensor step(const LossClosure& closure);
   /// The same, with this rank's loss and gradients weighted by its samples. At least one rank needs samples; one
   /// without any passes 0, and its closure may return 0 without a backward.

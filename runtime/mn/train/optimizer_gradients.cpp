@@ -9,7 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/full_like.h>
+#include <ATen/ops/full.h>
 
 #include <mn/core/error.hpp>
 #include <mn/tensor/tensor.hpp>
@@ -102,7 +102,7 @@ at::Tensor MultiNodeOptimizer::evaluate(const LossClosure& closure, double weigh
   }
   std::array<double, 2> sums = {weight > 0 ? weight * loss.item<double>() : 0, weight};
   comm_->allreduce(std::span(sums));
-  return at::full_like(loss.detach(), sums[0] / sums[1]);
+  return at::full({}, sums[0] / sums[1], at::kDouble);  // whatever dtype and device the ranks' own losses have
 }
 
 at::Tensor MultiNodeOptimizer::step_with(const LossClosure& closure, double weight) {
