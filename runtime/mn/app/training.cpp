@@ -26,7 +26,9 @@ void print_banner(const CommonOptions& common, const Training& training, const C
 }
 
 void check_training(const CommonOptions& common, const Training& training) {
-  if (!training.model || !training.loss) throw ArgumentError("a training needs a model and a loss");
+  if (!training.model) throw ArgumentError("a training needs a model");
+  if (training.instead) return;
+  if (!training.loss) throw ArgumentError("a training needs a loss");
   if (training.validation) return;
   if (!common.evaluate.empty()) throw UsageError("--evaluate: there is nothing to validate on");
   if (common.monitor.starts_with("validation/") && uses_monitor(common)) {
