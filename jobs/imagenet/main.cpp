@@ -4,7 +4,6 @@
 #include <torch/torch.h>
 
 #include <mn/app/app.hpp>
-#include <mn/tensor/modules.hpp>
 
 #include "imagenet/data.hpp"
 #include "imagenet/metrics.hpp"

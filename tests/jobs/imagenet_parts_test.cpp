@@ -7,6 +7,7 @@
 #include <mn/app/precision.hpp>
 #include <mn/app/update.hpp>
 #include <mn/core/error.hpp>
+#include <mn/tensor/autocast.hpp>
 #include <mn/train/fused_adam.hpp>
 #include <mn/train/lamb.hpp>
 #include <mn/train/lars.hpp>
@@ -172,16 +173,17 @@ TEST(MakeOptimizer, KnowsEachByItsName) {
   EXPECT_NE(dynamic_cast<Lamb*>(make("lamb").get()), nullptr);
 }
 
-/// Products of matrices in bfloat16, with gradients of float32, only while the scope lives.
-TEST(AutocastScope, RunsProductsInBfloat16) {
+/// Products of matrices in 16 bits, with gradients of float32, only while the scope lives.
+TEST(Precision, AutocastRunsProductsInItsType) {
   const at::Tensor a = torch::randn({4, 4}).requires_grad_();
   const at::Tensor b = torch::randn({4, 4});
-  for (const char* precision : {"bf16", "fp32", "tf32"}) {
-    const bool rounds = std::string(precision) == "bf16";
+  const std::map<std::string, at::ScalarType> types = {
+      {"fp32", at::kFloat}, {"tf32", at::kFloat}, {"bf16", at::kBFloat16}, {"fp16", at::kHalf}};
+  for (const std::string& precision : app::precision_names()) {
     {
-      const app::AutocastScope scope(precision, Device());
+      const AutocastScope scope(app::autocast_type(precision), Device());
       const at::Tensor product = a.mm(b);
-      EXPECT_EQ(product.scalar_type(), rounds ? torch::kBFloat16 : torch::kFloat) << precision;
+      EXPECT_EQ(product.scalar_type(), types.at(precision)) << precision;
       product.to(torch::kFloat).sum().backward();
       EXPECT_EQ(a.grad().scalar_type(), torch::kFloat);
     }
