@@ -16,14 +16,25 @@ endif()
 install(TARGETS mn ${MN_LIBRARIES} EXPORT mnTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT mnTargets NAMESPACE mn:: DESTINATION ${MN_PACKAGE_DIR})
+set(MN_PACKAGE_FILES ${PROJECT_SOURCE_DIR}/cmake/MnDependencies.cmake ${PROJECT_SOURCE_DIR}/cmake/MnNccl.cmake
+                     ${PROJECT_SOURCE_DIR}/cmake/MnTorch.cmake)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/mnConfig.cmake.in ${PROJECT_BINARY_DIR}/mnConfig.cmake
                               INSTALL_DESTINATION ${MN_PACKAGE_DIR} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/mnConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/mnConfig.cmake ${PROJECT_BINARY_DIR}/mnConfigVersion.cmake
-              ${PROJECT_SOURCE_DIR}/cmake/MnDependencies.cmake ${PROJECT_SOURCE_DIR}/cmake/MnNccl.cmake
-              ${PROJECT_SOURCE_DIR}/cmake/MnTorch.cmake
+              ${MN_PACKAGE_FILES}
         DESTINATION ${MN_PACKAGE_DIR})
+# The build folder is such a package too (-Dmn_DIR=build), for `jobs/run FOLDER`, which builds the target first.
+export(EXPORT mnTargets NAMESPACE mn:: FILE ${PROJECT_BINARY_DIR}/mnTargets.cmake)
+file(COPY ${MN_PACKAGE_FILES} DESTINATION ${PROJECT_BINARY_DIR})
+add_custom_target(libraries)
+add_dependencies(libraries ${MN_LIBRARIES})
+
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/slurm/ DESTINATION ${CMAKE_INSTALL_DATADIR}/mn/slurm FILES_MATCHING PATTERN *.sbatch)
+if(MN_HAVE_TORCH)
+  install(PROGRAMS ${PROJECT_SOURCE_DIR}/cmake/new-job DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME mn-new-job)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/cmake/new_job DESTINATION ${CMAKE_INSTALL_DATADIR}/mn)
+endif()
 install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tests/examples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/mn/examples FILES_MATCHING PATTERN *.cpp)

@@ -9,9 +9,9 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
+#include <mn/app/batches.hpp>
 #include <mn/core/error.hpp>
 #include <mn/data/image_transform.hpp>
-#include <mn/data/scatter.hpp>
 #include <mn/image/augment_options.hpp>
 
 namespace mn::jobs {
@@ -97,21 +97,16 @@ std::shared_ptr<DataLoader> open_samples(const std::string& option, const Export
                                          const ExportedInput& input, const std::shared_ptr<Communicator>& comm) {
   const bool is_training = option == "train";
   const std::string& path = is_training ? options.train : options.validation;
-  const ScatterOptions scatter{.shuffle = is_training, .seed = static_cast<std::uint64_t>(options.seed)};
-  const auto part = scatter_dataset(open_dataset(path), comm, scatter);
-  check_enough_samples("--" + option, *part);
+  const auto part = app::scatter_samples("--" + option, open_dataset(path), is_training, options, comm);
   const SampleSpec& spec = part->spec();
   check_fields(option, spec, options);
   const Transform transform = spec[0].kind == FieldKind::kEncoded
                                   ? encoded_transform(option, input, is_training)
                                   : array_transform(option, spec[0], input, wanted_shape(input, options));
   const int workers = static_cast<int>(options.loaderjob);
-  return std::make_shared<DataLoader>(part, LoaderOptions{.batchsize = options.batchsize,
-                                                          .even_last = is_training,
-                                                          .workers = workers,
-                                                          .prefetch = workers + 1,
-                                                          .transform = transform,
-                                                          .device = comm->device()});
+  return app::batches_of(
+      part, options, *comm,
+      {.even_last = is_training, .workers = workers, .prefetch = workers + 1, .transform = transform});
 }
 
 }  // namespace mn::jobs

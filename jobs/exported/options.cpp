@@ -3,6 +3,22 @@
 #include <mn/core/error.hpp>
 
 namespace mn::jobs {
+namespace {
+
+/// Throws UsageError if one is missing that has no default, or that another one needs.
+void check_options(const ExportedOptions& given) {
+  if (given.model.empty()) {
+    throw UsageError("--model is missing: the file that torch.export.save has written (docs/training.md)");
+  }
+  if (given.train.empty()) throw UsageError("--train is missing: the folder with shards that mnshard has made");
+  if (!given.validation.empty()) return;
+  if (!given.evaluate.empty()) throw UsageError("--evaluate needs --validation: the shards to validate on");
+  if (given.monitor.starts_with("validation/") && app::uses_monitor(given)) {
+    throw UsageError("--monitor " + given.monitor + " needs --validation: give that, or --monitor main/loss");
+  }
+}
+
+}  // namespace
 
 void declare_options(Options& options, ExportedOptions& given) {
   options.add("model", given.model, "FILE", "the model, as torch.export.save has written it (.pt2)");
@@ -15,20 +31,8 @@ void declare_options(Options& options, ExportedOptions& given) {
   options.add("target", given.target, "NAME",
               "label: of the sample; next: for each element of the sample the one after it; input: the sample itself",
               {"label", "next", "input"});
-  add_common_options(options, given);
   options.add("loaderjob", given.loaderjob, "threads of each rank that read and decode", 1, 1024);
-}
-
-void check_options(const ExportedOptions& given) {
-  if (given.model.empty()) {
-    throw UsageError("--model is missing: the file that torch.export.save has written (docs/training.md)");
-  }
-  if (given.train.empty()) throw UsageError("--train is missing: the folder with shards that mnshard has made");
-  if (!given.validation.empty()) return;
-  if (!given.evaluate.empty()) throw UsageError("--evaluate needs --validation: the shards to validate on");
-  if (given.monitor.starts_with("validation/") && uses_monitor(given)) {
-    throw UsageError("--monitor " + given.monitor + " needs --validation: give that, or --monitor main/loss");
-  }
+  options.add_check([&given] { check_options(given); });
 }
 
 }  // namespace mn::jobs

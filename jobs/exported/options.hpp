@@ -9,7 +9,7 @@
 
 namespace mn::jobs {
 
-struct ExportedOptions : CommonOptions {
+struct ExportedOptions : app::CommonOptions {
   ExportedOptions() { decay_all = true; }
   std::string model;
   std::string evaluation_model;  ///< empty: the evaluation graph follows from the model's own
@@ -20,10 +20,7 @@ struct ExportedOptions : CommonOptions {
   std::int64_t loaderjob = 2;
 };
 
-/// Declares them; the values in `given` are the defaults.
+/// Declares those that are not common to all jobs, with their check; the values in `given` are the defaults.
 void declare_options(Options& options, ExportedOptions& given);
-
-/// Throws UsageError if one is missing that has no default, or that another one needs.
-void check_options(const ExportedOptions& given);
 
 }  // namespace mn::jobs

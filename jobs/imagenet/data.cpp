@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include <mn/app/setup.hpp>
+#include <mn/app/batches.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/data/image_transform.hpp>
@@ -23,15 +23,15 @@ constexpr double kResizeOverCrop = 256.0 / 224;
 using data::CropMode;
 
 std::shared_ptr<SubDataset> open_part(const std::string& option, const std::string& path,
-                                      const std::shared_ptr<Communicator>& comm, const ScatterOptions& scatter) {
-  auto part = scatter_dataset(open_dataset(path.empty() ? "imagenet/" + option : path), comm, scatter);
+                                      const ImagenetOptions& options, const std::shared_ptr<Communicator>& comm) {
+  const auto dataset = open_dataset(path.empty() ? "imagenet/" + option : path);
+  auto part = app::scatter_samples("--" + option, dataset, option == "train", options, comm);
   const SampleSpec& spec = part->spec();
   if (spec[0].kind != FieldKind::kEncoded || spec.num_classes() < 1) {
     throw DataError("--" + option + ": " + (path.empty() ? "imagenet/" + option : path) +
                         " holds no images with labels; `mnshard images` makes such shards",
                     true);
   }
-  check_enough_samples("--" + option, *part);
   return part;
 }
 
@@ -89,9 +89,8 @@ Views make_views(const ImagenetOptions& options, const MeanImage& mean, Device d
 }  // namespace
 
 ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr<Communicator>& comm) {
-  const auto seed = static_cast<std::uint64_t>(options.seed);
-  const auto train = open_part("train", options.train, comm, {.shuffle = true, .seed = seed});
-  const auto val = open_part("val", options.val, comm, {.seed = seed});
+  const auto train = open_part("train", options.train, options, comm);
+  const auto val = open_part("val", options.val, options, comm);
   check_same_classes(train->spec(), val->spec());
   const Views views = make_views(options, read_mean(options.mean, *comm), comm->device());
   const auto loader = [&](const std::shared_ptr<SubDataset>& part, std::int64_t batchsize,
@@ -112,7 +111,7 @@ ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr
   std::shared_ptr<Iterator> train_batches = train_loader;
   const data::MixOptions mix = {.mixup = options.mixup, .cutmix = options.cutmix};
   if (mix.mixup > 0 || mix.cutmix > 0) {
-    train_batches = std::make_shared<MixedBatches>(train_loader, mix, num_classes, seed);
+    train_batches = std::make_shared<MixedBatches>(train_loader, mix, num_classes, train->options().seed);
   }
   return {train_loader, train_batches, loader(val, options.val_batchsize, views.val), num_classes};
 }

@@ -15,7 +15,8 @@ namespace {
 void declare_data(Options& options, ImagenetOptions& given) {
   options.add("train", given.train, "DIR", "shards to train on, made by mnshard images; default: imagenet/train");
   options.add("val", given.val, "DIR", "shards to validate on; default: imagenet/val");
-  options.add("val_batchsize", given.val_batchsize, "samples of a validation minibatch on each rank", 1, kMostSamples);
+  options.add("val_batchsize", given.val_batchsize, "samples of a validation minibatch on each rank", 1,
+              app::kMostSamples);
   options.add("loaderjob", given.loaderjob, "threads of each rank that read and decode", 1, 1024);
   options.add("max-corrupt", given.max_corrupt,
               "damaged samples of an epoch, over all ranks, that others may replace before training stops", 0);
@@ -74,10 +75,10 @@ void declare_training(Options& options, ImagenetOptions& given) {
 void declare_options(Options& options, ImagenetOptions& given) {
   options.add("arch", given.arch, "NAME", "the network: alexnet, nin, googlenet, googlenetbn, resnet18 or resnet50",
               model_names());
-  add_common_options(options, given);
   declare_data(options, given);
   declare_augmentation(options, given);
   declare_training(options, given);
+  options.add_check([&given] { check_options(given); });
 }
 
 data::AugmentOptions augment_options(const ImagenetOptions& given) {
@@ -116,7 +117,7 @@ void check_options(const ImagenetOptions& given) {
 
 double base_rate(const ImagenetOptions& given) {
   if (given.lr > 0) return given.lr;
-  return given.optimizer == "sgd" ? sgd_learning_rate(given.arch) : default_rate(given.optimizer);
+  return given.optimizer == "sgd" ? sgd_learning_rate(given.arch) : app::default_rate(given.optimizer);
 }
 
 }  // namespace mn::jobs

@@ -10,7 +10,7 @@
 
 namespace mn::jobs {
 
-struct ImagenetOptions : CommonOptions {
+struct ImagenetOptions : app::CommonOptions {
   ImagenetOptions() {
     batchsize = 32;
     epoch = 10;
@@ -41,7 +41,7 @@ struct ImagenetOptions : CommonOptions {
   double label_smoothing = 0;
 };
 
-/// Declares them; the values in `given` are the defaults.
+/// Declares those that are not common to all jobs, with their check; the values in `given` are the defaults.
 void declare_options(Options& options, ImagenetOptions& given);
 
 /// What --randaugment, --color-jitter and --random-erasing ask for. Throws UsageError.

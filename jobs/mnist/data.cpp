@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include <mn/app/setup.hpp>
+#include <mn/app/batches.hpp>
 #include <mn/core/error.hpp>
 #include <mn/data/dataset.hpp>
 #include <mn/train/on_root.hpp>
@@ -45,9 +45,9 @@ bool holds_idx_files(const fs::path& folder) {
                   " has neither the folders train and val (make them with `mnshard idx`) nor MNIST's four IDX files");
 }
 
-std::shared_ptr<SubDataset> scatter_part(const std::string& part, const std::shared_ptr<Dataset>& dataset,
-                                         const std::shared_ptr<Communicator>& comm, const ScatterOptions& options) {
-  auto scattered = scatter_dataset(dataset, comm, options);
+std::shared_ptr<DataLoader> load_part(const std::string& part, const std::shared_ptr<Dataset>& dataset,
+                                      const app::CommonOptions& common, const std::shared_ptr<Communicator>& comm) {
+  const auto scattered = app::scatter_samples("--data: " + part, dataset, part == "train", common, comm);
   const SampleSpec& spec = scattered->spec();
   if (spec[0].sample_bytes() != kPixels || spec.num_classes() < 1 || spec.num_classes() > kClasses) {
     throw DataError("--data: the samples of " + part + " are not MNIST's, " + std::to_string(kPixels) +
@@ -55,13 +55,13 @@ std::shared_ptr<SubDataset> scatter_part(const std::string& part, const std::sha
                         " classes; jobs/imagenet trains on images of any size",
                     true);
   }
-  check_enough_samples("--data: " + part, *scattered);
-  return scattered;
+  return app::batches_of(scattered, common, *comm);
 }
 
 }  // namespace
 
-MnistData open_mnist(const std::string& path, const std::shared_ptr<Communicator>& comm, std::uint64_t seed) {
+MnistData open_mnist(const std::string& path, const app::CommonOptions& common,
+                     const std::shared_ptr<Communicator>& comm) {
   std::shared_ptr<Dataset> train;
   std::shared_ptr<Dataset> val;
   // Folders are looked at on one rank only: a thousand ranks would ask the file system the same.
@@ -74,7 +74,7 @@ MnistData open_mnist(const std::string& path, const std::shared_ptr<Communicator
         val = idx ? read_part(folder, "t10k") : open_dataset(folder + "/val");
       },
       true);
-  return {scatter_part("train", train, comm, {.shuffle = true, .seed = seed}), scatter_part("val", val, comm, {})};
+  return {load_part("train", train, common, comm), load_part("val", val, common, comm)};
 }
 
 }  // namespace mn::jobs

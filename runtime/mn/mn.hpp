@@ -2,6 +2,7 @@
 /// optimizers; the layers (torch::nn::Linear …) come with <torch/torch.h>, which a training program has anyway.
 #pragma once
 
+#include <mn/app/app.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
@@ -18,6 +19,8 @@
 #include <mn/image/image_decoder.hpp>
 #include <mn/job/job.hpp>
 #include <mn/nn/exported_module.hpp>
+#include <mn/nn/recompute.hpp>
+#include <mn/tensor/autocast.hpp>
 #include <mn/tensor/messages.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/train/checkpoint/checkpoint_folder.hpp>
@@ -43,6 +46,7 @@
 #include <mn/train/extensions/validation.hpp>
 #include <mn/train/extensions/weight_average.hpp>
 #include <mn/train/fused_adam.hpp>
+#include <mn/train/grad_scaler.hpp>
 #include <mn/train/lamb.hpp>
 #include <mn/train/lars.hpp>
 #include <mn/train/optimizer.hpp>

@@ -181,6 +181,15 @@ TEST_F(OptionsTest, HelpAndVersionComeBeforeBadValues) {
   EXPECT_EQ(parse({"--version"}), Options::Action::kVersion);
 }
 
+TEST_F(OptionsTest, ChecksRunOnceTheVariablesAreSet) {
+  options_.add_check([this] {
+    if (epoch_ == 7) throw UsageError("not seven");
+  });
+  EXPECT_EQ(parse({"--epoch", "8"}), Options::Action::kRun);
+  EXPECT_THROW((void)parse({"--epoch", "7"}), UsageError);
+  EXPECT_EQ(parse({"--help"}), Options::Action::kHelp);
+}
+
 TEST_F(OptionsTest, HelpNamesEveryOptionWithItsDefault) {
   const std::string text = options_.help();
   for (const char* part :

@@ -1,4 +1,4 @@
-// Two networks with an optimizer each, in a loop of one's own: a generator learns to draw what a discriminator takes
+// Two networks with an optimizer each, in one trainer: a generator learns to draw what a discriminator takes
 // for samples of a normal distribution around 4.
 #include <torch/torch.h>
 
@@ -25,27 +25,34 @@ int main(int argc, char** argv) {
       const auto settings = torch::optim::AdamOptions(0.005).betas({0.5, 0.9});
       return mn::create_multi_node_optimizer(std::make_unique<mn::FusedAdam>(network->parameters(), settings), comm);
     };
-    auto of_generator = optimizer_of(generator);
-    auto of_discriminator = optimizer_of(discriminator);
+    const std::shared_ptr<mn::MultiNodeOptimizer> of_generator = optimizer_of(generator);
+    const std::shared_ptr<mn::MultiNodeOptimizer> of_discriminator = optimizer_of(discriminator);
 
-    mn::TensorLoader loader(samples, comm, {.batchsize = 60 / comm->size(), .shuffle = true});
+    auto batches = std::make_shared<mn::TensorLoader>(
+        samples, comm, mn::TensorLoaderOptions{.batchsize = 60 / comm->size(), .shuffle = true});
     const auto loss_of = [&](const torch::Tensor& input, double target) {
       const auto score = discriminator->forward(input);
       return F::binary_cross_entropy_with_logits(score, torch::full_like(score, target));
     };
-    while (loader.epoch() < 30) {
-      while (auto batch = loader.next()) {
-        const auto drawn = generator->forward(batch->target);
-        of_discriminator->zero_grad();
-        (loss_of(batch->data, 1) + loss_of(drawn.detach(), 0)).backward();
-        of_discriminator->step(batch->samples);
+    const auto update = [&](const mn::Batch& batch, mn::Summary& report) {
+      const auto drawn = generator->forward(batch.target);
+      of_discriminator->zero_grad();
+      const auto error = loss_of(batch.data, 1) + loss_of(drawn.detach(), 0);
+      error.backward();
+      of_discriminator->step(batch.samples);
+      report.add("loss", error.item<double>(), static_cast<double>(batch.samples));
 
-        of_generator->zero_grad();
-        const auto keep = of_discriminator->no_sync();  // the gradients that reach the discriminator here go nowhere
-        loss_of(drawn, 1).backward();
-        of_generator->step(batch->samples);
-      }
-    }
+      of_generator->zero_grad();
+      const auto keep = of_discriminator->no_sync();  // the gradients that reach the discriminator here go nowhere
+      loss_of(drawn, 1).backward();
+      of_generator->step(batch.samples);
+    };
+    auto both = std::make_shared<torch::nn::ModuleDict>();
+    (*both)->update({{"generator", generator.ptr()}, {"discriminator", discriminator.ptr()}});
+    mn::Trainer trainer(comm, {{"generator", of_generator}, {"discriminator", of_discriminator}}, batches, both->ptr(),
+                        mn::UpdateParameters(update), {.epochs = 30});
+    trainer.extend(std::make_unique<mn::extensions::LogReport>());
+    if (const int status = trainer.run(); status != 0) return status;
     const torch::NoGradGuard no_grad;
     const auto drawn = generator->forward(samples.fields()[1].to(comm->device()));
     if (comm->rank() == 0) std::cout << "mean " << drawn.mean().item<double>() << std::endl;

@@ -18,6 +18,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/job/job.hpp>
+#include <mn/tensor/autocast.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/train/optimizer.hpp>
@@ -76,8 +77,8 @@ class Training {
     model_ = mn::jobs::create_model(settings.arch, kClasses);
     model_->to(device_);
     if (settings.channels_last) mn::use_channels_last(*model_);
-    optimizer_ = mn::jobs::create_optimizer(settings, mn::jobs::base_rate(settings), *model_, comm,
-                                            mn::jobs::optimizer_options(settings, *comm));
+    optimizer_ = mn::app::create_optimizer(settings, mn::jobs::base_rate(settings), *model_, comm,
+                                           mn::app::optimizer_options(settings, *comm));
   }
 
   /// Collective: the line for this batch size, the same on all ranks but for the waits.
@@ -118,7 +119,7 @@ class Training {
     optimizer_->zero_grad();
     torch::Tensor loss;
     {
-      const mn::jobs::AutocastScope autocast(settings_.precision, comm_->device());
+      const mn::AutocastScope autocast(mn::app::autocast_type(settings_.precision), comm_->device());
       loss = torch::nn::functional::cross_entropy(model_->forward(images_).to(torch::kFloat), target_);
     }
     optimizer_->announce_step(batch_);
@@ -145,12 +146,12 @@ int run(mn::Job& job, int argc, char** argv) {
   settings.channels_last = true;
   settings.overlap = "off";
   mn::Options declared("usage: resnet50_step [options]\nTimes training steps on made-up images.");
+  mn::app::add_common_options(declared, settings);
   mn::jobs::declare_options(declared, settings);
   declared.add("batches", settings.batches, "N,…", "samples of a minibatch on each rank, one after the other");
   declared.add("seconds", settings.seconds, "to measure each for", 0, 3600);
-  if (!mn::jobs::parse_options(declared, argc, argv, job.rank())) return 0;
-  mn::jobs::check_options(settings);
-  const auto comm = mn::jobs::set_up(settings);
+  if (!mn::app::parse_options(declared, argc, argv, job.rank())) return 0;
+  const auto comm = mn::app::set_up(settings);
   at::globalContext().setBenchmarkCuDNN(true);
   for (const std::int64_t batch : parse_batches(settings.batches)) {
     const auto line = Training(settings, batch, comm).measure();

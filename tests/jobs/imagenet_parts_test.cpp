@@ -7,6 +7,7 @@
 #include <mn/app/precision.hpp>
 #include <mn/app/update.hpp>
 #include <mn/core/error.hpp>
+#include <mn/tensor/autocast.hpp>
 #include <mn/train/fused_adam.hpp>
 #include <mn/train/lamb.hpp>
 #include <mn/train/lars.hpp>
@@ -77,8 +78,8 @@ TEST(CountCorrect, CountsBestAndBestFive) {
 
 /// Of `ranks` ranks with 100 updates an epoch.
 Schedule schedule_of(const ImagenetOptions& options, int ranks) {
-  return make_schedule(options, base_rate(options),
-                       {.samples = options.batchsize * ranks, .updates = 100, .epochs = options.epoch});
+  return app::make_schedule(options, base_rate(options),
+                            {.samples = options.batchsize * ranks, .updates = 100, .epochs = options.epoch});
 }
 
 TEST(MakeSchedule, WarmsUpToTheScaledRate) {
@@ -139,7 +140,7 @@ TEST(MakeOptimizer, MayDecayAll) {
   ImagenetOptions options;
   options.decay_all = true;
   const torch::nn::Sequential model(torch::nn::Linear(3, 4), torch::nn::BatchNorm1d(4));
-  const auto optimizer = make_optimizer(options, base_rate(options), *model);
+  const auto optimizer = app::make_optimizer(options, base_rate(options), *model);
   ASSERT_EQ(optimizer->param_groups().size(), 1U);
   EXPECT_EQ(optimizer->param_groups()[0].params().size(), 4U);
 }
@@ -147,7 +148,7 @@ TEST(MakeOptimizer, MayDecayAll) {
 TEST(MakeOptimizer, LeavesBiasesAndNormalizationsUndecayed) {
   ImagenetOptions options;
   const torch::nn::Sequential model(torch::nn::Linear(3, 4), torch::nn::BatchNorm1d(4));
-  const auto optimizer = make_optimizer(options, base_rate(options), *model);
+  const auto optimizer = app::make_optimizer(options, base_rate(options), *model);
   ASSERT_EQ(optimizer->param_groups().size(), 2U);
   const auto decay = [&](std::size_t group) {
     return static_cast<torch::optim::SGDOptions&>(optimizer->param_groups()[group].options()).weight_decay();
@@ -163,7 +164,7 @@ TEST(MakeOptimizer, KnowsEachByItsName) {
   const auto make = [&](const char* name) {
     ImagenetOptions options;
     options.optimizer = name;
-    return make_optimizer(options, base_rate(options), *model);
+    return app::make_optimizer(options, base_rate(options), *model);
   };
   EXPECT_NE(dynamic_cast<torch::optim::SGD*>(make("sgd").get()), nullptr);
   EXPECT_NE(dynamic_cast<Lars*>(make("lars").get()), nullptr);
@@ -172,16 +173,17 @@ TEST(MakeOptimizer, KnowsEachByItsName) {
   EXPECT_NE(dynamic_cast<Lamb*>(make("lamb").get()), nullptr);
 }
 
-/// Products of matrices in bfloat16, with gradients of float32, only while the scope lives.
-TEST(AutocastScope, RunsProductsInBfloat16) {
+/// Products of matrices in 16 bits, with gradients of float32, only while the scope lives.
+TEST(Precision, AutocastRunsProductsInItsType) {
   const at::Tensor a = torch::randn({4, 4}).requires_grad_();
   const at::Tensor b = torch::randn({4, 4});
-  for (const char* precision : {"bf16", "fp32", "tf32"}) {
-    const bool rounds = std::string(precision) == "bf16";
+  const std::map<std::string, at::ScalarType> types = {
+      {"fp32", at::kFloat}, {"tf32", at::kFloat}, {"bf16", at::kBFloat16}, {"fp16", at::kHalf}};
+  for (const std::string& precision : app::precision_names()) {
     {
-      const AutocastScope scope(precision, Device());
+      const AutocastScope scope(app::autocast_type(precision), Device());
       const at::Tensor product = a.mm(b);
-      EXPECT_EQ(product.scalar_type(), rounds ? torch::kBFloat16 : torch::kFloat) << precision;
+      EXPECT_EQ(product.scalar_type(), types.at(precision)) << precision;
       product.to(torch::kFloat).sum().backward();
       EXPECT_EQ(a.grad().scalar_type(), torch::kFloat);
     }

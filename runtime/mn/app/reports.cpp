@@ -14,7 +14,7 @@
 #include <mn/train/extensions/snapshot.hpp>
 #include <mn/train/extensions/validation.hpp>
 
-namespace mn::jobs {
+namespace mn::app {
 namespace {
 
 namespace ext = mn::extensions;
@@ -30,6 +30,7 @@ void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext
   const double rate = trainer.optimizer().param_groups().front().options().get_lr();
   const TrainingSize size{.samples = options.batchsize * options.accumulate * trainer.communicator().size(),
                           .updates = trainer.iterations_per_epoch(),
+                          .limit = options.iterations,
                           .epochs = options.epoch};
   Schedule schedule = make_schedule(options, rate, size);
   if (options.schedule == "plateau") {
@@ -58,12 +59,18 @@ void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::
 
 }  // namespace
 
-Interval report_period(const CommonOptions& options, Interval usual) {
-  return options.one_batch ? Interval(1, IntervalUnit::kIteration) : usual;
+Interval report_period(const CommonOptions& options, Interval usual, std::int64_t iterations_per_epoch) {
+  if (options.one_batch) return {1, IntervalUnit::kIteration};
+  const double first = usual.unit == IntervalUnit::kEpoch ? usual.every * static_cast<double>(iterations_per_epoch)
+                       : usual.unit == IntervalUnit::kIteration ? usual.every
+                                                                : 0;
+  if (options.iterations == 0 || first <= static_cast<double>(options.iterations)) return usual;
+  return {static_cast<double>(options.iterations), IntervalUnit::kIteration};
 }
 
 Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
-                    Interval period) {
+                    Interval period, const std::string& metric) {
+  const std::string here = "main/" + metric, there = "validation/main/" + metric;
   Reports reports;
   if (options.ema > 0) {
     reports.average = &trainer.extend(std::make_unique<ext::WeightAverage>(options.ema));
@@ -72,9 +79,11 @@ Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_
   trainer.extend(std::make_unique<ext::DumpGraph>());
   if (evaluator) trainer.extend(std::make_unique<ext::Validation>(std::move(evaluator)), {.trigger = period});
   const auto& log = trainer.extend(std::make_unique<ext::LogReport>(), {.trigger = period});
-  trainer.extend(std::make_unique<ext::PrintReport>(log), {.trigger = period});
+  const std::vector<std::string> columns = {"epoch", "main/loss", "validation/main/loss", here, there, "elapsed_time"};
+  trainer.extend(std::make_unique<ext::PrintReport>(log, columns), {.trigger = period});
   trainer.extend(std::make_unique<ext::FailOnNonNumber>(log), {.trigger = period});
-  trainer.extend(std::make_unique<ext::PlotReport>(log));
+  const std::vector<ext::PlotPanel> panels = {{"loss", {"main/loss", "validation/main/loss"}}, {metric, {here, there}}};
+  trainer.extend(std::make_unique<ext::PlotReport>(log, panels));
   trainer.extend(std::make_unique<ext::ProgressBar>());
   if (options.profile) trainer.extend(std::make_unique<ext::Profile>());
   add_learning_rate(trainer, options, log, period);
@@ -82,4 +91,4 @@ Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_
   return reports;
 }
 
-}  // namespace mn::jobs
+}  // namespace mn::app

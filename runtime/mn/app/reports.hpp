@@ -10,23 +10,25 @@
 #include <mn/train/extensions/weight_average.hpp>
 #include <mn/train/trainer.hpp>
 
-namespace mn::jobs {
+namespace mn::app {
 
 /// What of add_reports() a job needs at its end.
 struct Reports {
   extensions::WeightAverage* average = nullptr;  ///< without --ema: none
 };
 
-/// How often a job reports: `usual`, or after the one update of --one-batch.
-[[nodiscard]] Interval report_period(const CommonOptions& options, Interval usual = {1, IntervalUnit::kEpoch});
+/// How often a job reports: `usual`, but once at the end of a training that --iterations or --one-batch ends before.
+[[nodiscard]] Interval report_period(const CommonOptions& options, Interval usual, std::int64_t iterations_per_epoch);
 
 /// Minibatches of a validation, for create_evaluator(): 0, all, unless --one-batch is given.
-[[nodiscard]] inline std::int64_t validation_batches(const CommonOptions& options) { return options.one_batch ? 1 : 0; }
+[[nodiscard]] inline std::int64_t validation_minibatches(const CommonOptions& options) {
+  return options.one_batch ? 1 : 0;
+}
 
 /// The learning rate over time, averaged weights, graph, evaluation, log, table, plot, progress bar, profile, early
 /// stop and checkpoints. Log and `evaluator`, which may be null, run at `period`. The optimizer was made with the rate
-/// that the schedule is for.
+/// that the schedule is for. Table and plot show `metric` beside the loss.
 Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
-                    Interval period);
+                    Interval period, const std::string& metric = "accuracy");
 
-}  // namespace mn::jobs
+}  // namespace mn::app

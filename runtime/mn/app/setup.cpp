@@ -14,7 +14,7 @@
 #include <mn/train/trace.hpp>
 #include <mn/train/triggers.hpp>
 
-namespace mn::jobs {
+namespace mn::app {
 namespace {
 
 std::string communicator_help() {
@@ -70,6 +70,7 @@ OptimizerOptions given_optimizer_options(const CommonOptions& common) {
                           .rank = common.compress_rank},
           .local_steps = common.local_steps,
           .outer_momentum = common.outer_momentum,
+          .grad_scaler = common.precision == "fp16" ? std::optional(GradScalerOptions()) : std::nullopt,
           .deterministic = common.deterministic,
           .trace = common.profile ? std::make_shared<Trace>() : nullptr};
 }
@@ -103,7 +104,7 @@ std::shared_ptr<MultiNodeOptimizer> create_optimizer(const CommonOptions& common
 
 TrainerOptions trainer_options(const CommonOptions& common, const OptimizerOptions& how) {
   return {.epochs = common.epoch,
-          .iterations = common.one_batch ? 1 : 0,
+          .iterations = common.one_batch ? 1 : common.iterations,
           .accumulate = common.accumulate,
           .out = common.out,
           .checkpoint_on_signal = true,
@@ -113,6 +114,10 @@ TrainerOptions trainer_options(const CommonOptions& common, const OptimizerOptio
 void add_common_options(Options& options, CommonOptions& common) {
   options.add("batchsize", common.batchsize, "samples of a minibatch on each rank", 1, kMostSamples);
   options.add("epoch", common.epoch, "passes over the training data", 1);
+  options.add("iterations", common.iterations,
+              "updates after which training ends, if the epochs are not over before; 0: "
+              "no limit",
+              0);
   options.add("communicator", common.communicator, "NAME", communicator_help());
   options.add("device", common.device, "auto|cpu|cuda[:K]", "where each rank computes");
   options.add_alias("gpu", "device", "cuda");
@@ -121,7 +126,7 @@ void add_common_options(Options& options, CommonOptions& common) {
               "resume from a checkpoint; auto: the newest in DIR, if there is one");
   options.set_bare("resume", "auto");
   options.add("seed", common.seed, "seed of parameters and order of samples", 0);
-  options.add("precision", common.precision, "NAME", "fp32, tf32 or bf16", precision_names());
+  options.add("precision", common.precision, "NAME", "fp32, tf32, bf16 or fp16", precision_names());
   options.add("checkpoint-every", common.checkpoint_every, "N[e|i|s]",
               "checkpoint every N epochs, iterations or seconds; none: never");
   options.add_flag("deterministic", common.deterministic, "the same bits from run to run");
@@ -159,12 +164,6 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
   return comm;
 }
 
-void check_enough_samples(const std::string& name, const SubDataset& part) {
-  if (part.global_size() >= part.ranks()) return;
-  throw UsageError(name + " holds " + std::to_string(part.global_size()) + " samples, so there are more ranks (" +
-                   std::to_string(part.ranks()) + ") than samples");
-}
-
 void write_config(const Options& options, const std::filesystem::path& out, Communicator& comm) {
   on_root<UsageError>(comm, [&] {
     std::ofstream file(out / "config.ini");
@@ -173,4 +172,4 @@ void write_config(const Options& options, const std::filesystem::path& out, Comm
   });
 }
 
-}  // namespace mn::jobs
+}  // namespace mn::app

@@ -9,44 +9,46 @@
 #include <mn/app/update.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/options.hpp>
-#include <mn/data/scatter.hpp>
 #include <mn/train/optimizer.hpp>
 #include <mn/train/trainer.hpp>
 
-namespace mn::jobs {
+namespace mn::app {
 
 inline constexpr std::int64_t kMostSamples = 1 << 20;  ///< of a minibatch on one rank
 
+/// The options that every job has, as --help describes them. A job derives from it where it keeps its own beside them,
+/// and may give other defaults.
 struct CommonOptions : UpdateOptions {
-  std::int64_t batchsize = 100;  ///< of each rank
-  std::int64_t accumulate = 1;   ///< minibatches of an update
-  std::int64_t epoch = 20;
-  std::string communicator = "auto";
-  std::string device = "auto";
-  std::string out = "result";
-  std::string resume;  ///< empty: start anew
-  std::int64_t seed = 0;
-  std::string precision = "fp32";
-  bool deterministic = false;
-  std::string checkpoint_every = "1e";  ///< Interval::parse, or "none"
-  std::string overlap = "auto";         ///< on, off
-  bool double_buffering = false;
-  std::string compress = "none";  ///< a name that parse_compression takes
-  double compress_density = CompressionOptions().density;
-  std::int64_t compress_rank = CompressionOptions().rank;
-  std::int64_t local_steps = 1;
-  double outer_momentum = 0;
-  bool profile = false;
-  double clip_norm = 0;  ///< 0: gradients are not clipped
-  double ema = 0;        ///< 0: weights are not averaged
-  std::string monitor = "validation/main/loss";
-  std::string monitor_better = "auto";  ///< lower, higher
-  std::int64_t early_stop = 0;          ///< reports; 0: training does not end early
-  bool keep_best = false;
-  std::string initmodel;  ///< empty: random weights
-  bool initmodel_partial = false;
-  std::string evaluate;  ///< empty: train
-  bool one_batch = false;
+  std::int64_t batchsize = 100;                            ///< samples of a minibatch on each rank
+  std::int64_t accumulate = 1;                             ///< minibatches of an update
+  std::int64_t epoch = 20;                                 ///< passes over the training data
+  std::int64_t iterations = 0;                             ///< updates after which training ends; 0: after the epochs
+  std::string communicator = "auto";                       ///< a name that create_communicator() takes
+  std::string device = "auto";                             ///< cpu, cuda, cuda:K
+  std::string out = "result";                              ///< folder for everything that is written
+  std::string resume;                                      ///< a checkpoint or "auto"; empty: start anew
+  std::int64_t seed = 0;                                   ///< of parameters and of the order of samples
+  std::string precision = "fp32";                          ///< tf32, bf16, fp16
+  bool deterministic = false;                              ///< the same bits from run to run
+  std::string checkpoint_every = "1e";                     ///< Interval::parse, or "none"
+  std::string overlap = "auto";                            ///< on, off
+  bool double_buffering = false;                           ///< OptimizerOptions::double_buffering
+  std::string compress = "none";                           ///< a name that parse_compression takes
+  double compress_density = CompressionOptions().density;  ///< of topk
+  std::int64_t compress_rank = CompressionOptions().rank;  ///< of powersgd
+  std::int64_t local_steps = 1;                            ///< OptimizerOptions::local_steps
+  double outer_momentum = 0;                               ///< OptimizerOptions::outer_momentum
+  bool profile = false;                                    ///< write profile.jsonl and trace.json
+  double clip_norm = 0;                                    ///< 0: gradients are not clipped
+  double ema = 0;                                          ///< 0: weights are not averaged
+  std::string monitor = "validation/main/loss";            ///< a value of the log
+  std::string monitor_better = "auto";                     ///< lower, higher
+  std::int64_t early_stop = 0;                             ///< reports; 0: training does not end early
+  bool keep_best = false;                                  ///< keep the checkpoint of the best report
+  std::string initmodel;                                   ///< a file; empty: random weights
+  bool initmodel_partial = false;                          ///< take those weights of it that fit
+  std::string evaluate;                                    ///< a file, whose weights are validated; empty: train
+  bool one_batch = false;                                  ///< one update and one minibatch of validation
 };
 
 /// Whether something in training depends on --monitor.
@@ -79,10 +81,7 @@ void add_common_options(Options& options, CommonOptions& common);
 /// How long to train and where to write.
 [[nodiscard]] TrainerOptions trainer_options(const CommonOptions& common, const OptimizerOptions& how);
 
-/// Throws UsageError unless there is a sample for each rank. `name` is what the user calls the dataset.
-void check_enough_samples(const std::string& name, const SubDataset& part);
-
 /// Collective: rank 0 writes OUT/config.ini. Throws UsageError on all ranks alike.
 void write_config(const Options& options, const std::filesystem::path& out, Communicator& comm);
 
-}  // namespace mn::jobs
+}  // namespace mn::app

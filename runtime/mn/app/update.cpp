@@ -6,11 +6,12 @@
 #include <torch/optim/sgd.h>
 
 #include <mn/app/update.hpp>
+#include <mn/core/error.hpp>
 #include <mn/train/fused_adam.hpp>
 #include <mn/train/lamb.hpp>
 #include <mn/train/lars.hpp>
 
-namespace mn::jobs {
+namespace mn::app {
 namespace {
 
 using torch::optim::OptimizerParamGroup;
@@ -64,6 +65,9 @@ void add_update_options(Options& options, UpdateOptions& update) {
       "or plateau (lower when the monitored value gets no better)",
       {"constant", "step", "cosine", "onecycle", "plateau"});
   options.add("warmup", update.warmup, "epochs in which the learning rate rises", 0);
+  options.add("warmup-iterations", update.warmup_iterations,
+              "updates in which the learning rate rises, in place of --warmup", 0);
+  options.add("min-lr", update.min_lr, "learning rate at the end of --schedule cosine", 0);
   options.add("plateau-factor", update.plateau_factor, "by which --schedule plateau multiplies the learning rate", 0,
               1);
   options.add("plateau-patience", update.plateau_patience, "reports without a better value before it does", 1);
@@ -96,13 +100,22 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const UpdateOptions& upd
 
 Schedule make_schedule(const UpdateOptions& update, double rate, const TrainingSize& size) {
   const double top = update.lr_samples == 0 ? rate : scale_learning_rate(rate, size.samples, update.lr_samples);
-  const std::int64_t total = size.epochs * size.updates;
-  const auto rising = static_cast<std::int64_t>(std::llround(update.warmup * static_cast<double>(size.updates)));
+  const std::int64_t all = size.epochs * size.updates;
+  const std::int64_t total = size.limit > 0 ? std::min(size.limit, all) : all;
+  const auto rising = update.warmup_iterations > 0
+                          ? update.warmup_iterations
+                          : static_cast<std::int64_t>(std::llround(update.warmup * static_cast<double>(size.updates)));
   Schedule schedule = constant_schedule(top);
   if (update.schedule == "step") schedule = step_schedule(top, {total / 3, total * 2 / 3, total * 8 / 9});
-  if (update.schedule == "cosine") schedule = cosine_schedule(top, total);
+  if (update.schedule == "cosine") {
+    if (update.min_lr > top) {
+      throw UsageError("--min-lr " + std::to_string(update.min_lr) + " is above the learning rate, " +
+                       std::to_string(top));
+    }
+    schedule = cosine_schedule(top, total, update.min_lr);
+  }
   if (update.schedule == "onecycle") return one_cycle_schedule(top, total);  // rises by itself
   return warm_up(starts_at_zero(update) ? 0 : std::min(rate, top), rising, std::move(schedule));
 }
 
-}  // namespace mn::jobs
+}  // namespace mn::app

@@ -16,20 +16,22 @@ namespace torch::optim {
 class Optimizer;
 }
 
-namespace mn::jobs {
+namespace mn::app {
 
 /// --optimizer and what goes with it; a job may have other defaults.
 struct UpdateOptions {
-  std::string optimizer = "adam";
-  double lr = 0;  ///< 0: default_rate()
-  double momentum = 0.9;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double weight_decay = 0;
-  std::string schedule = "constant";
-  double warmup = 0;  ///< epochs
-  double plateau_factor = 0.1;
-  std::int64_t plateau_patience = 5;
+  std::string optimizer = "adam";      ///< sgd, adamw, lars, lamb
+  double lr = 0;                       ///< learning rate; 0: default_rate()
+  double momentum = 0.9;               ///< of sgd and lars
+  double beta1 = 0.9;                  ///< of adam, adamw and lamb
+  double beta2 = 0.999;                ///< likewise
+  double weight_decay = 0;             ///< of weights; see decay_all
+  std::string schedule = "constant";   ///< step, cosine, onecycle, plateau
+  double warmup = 0;                   ///< epochs in which the rate rises
+  std::int64_t warmup_iterations = 0;  ///< updates in which it does, if not 0
+  double min_lr = 0;                   ///< at the end of the schedule cosine
+  double plateau_factor = 0.1;         ///< of the schedule plateau
+  std::int64_t plateau_patience = 5;   ///< reports, likewise
   /// Not an option: the rate is for so many samples in an update, and in proportion for others; 0: it is as given.
   std::int64_t lr_samples = 0;
   /// Not an option: biases and normalizations are decayed too, as torch's optimizers do it.
@@ -51,10 +53,11 @@ void add_update_options(Options& options, UpdateOptions& update);
 struct TrainingSize {
   std::int64_t samples = 1;  ///< of an update, over all ranks
   std::int64_t updates = 1;  ///< of an epoch
-  std::int64_t epochs = 1;
+  std::int64_t limit = 0;    ///< most updates of the whole training; 0: no limit
+  std::int64_t epochs = 1;   ///< of the whole training
 };
 
 /// The rate of each update, of an optimizer made with `rate`; "plateau" is constant here.
 [[nodiscard]] Schedule make_schedule(const UpdateOptions& update, double rate, const TrainingSize& size);
 
-}  // namespace mn::jobs
+}  // namespace mn::app

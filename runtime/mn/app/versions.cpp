@@ -9,7 +9,7 @@
 
 #include <mn/app/versions.hpp>
 
-namespace mn::jobs {
+namespace mn::app {
 namespace {
 
 constexpr const char* kNone = "none";
@@ -95,4 +95,4 @@ std::string version_table() {
          row("HDF5", dotted(H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE), hdf5_at_run_time());
 }
 
-}  // namespace mn::jobs
+}  // namespace mn::app

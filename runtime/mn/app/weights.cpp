@@ -5,7 +5,7 @@
 #include <mn/core/log.hpp>
 #include <mn/train/checkpoint/safetensors.hpp>
 
-namespace mn::jobs {
+namespace mn::app {
 
 void load_initial_weights(const CommonOptions& options, torch::nn::Module& model, Communicator& comm) {
   if (options.initmodel.empty()) return;
@@ -29,4 +29,4 @@ int evaluate_only(const CommonOptions& options, torch::nn::Module& model, Evalua
   return 0;
 }
 
-}  // namespace mn::jobs
+}  // namespace mn::app

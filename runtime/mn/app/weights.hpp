@@ -4,7 +4,7 @@
 #include <mn/app/reports.hpp>
 #include <mn/app/setup.hpp>
 
-namespace mn::jobs {
+namespace mn::app {
 
 /// Collective: --initmodel, if it is given; rank 0 says what --initmodel-partial has left out.
 void load_initial_weights(const CommonOptions& options, torch::nn::Module& model, Communicator& comm);
@@ -16,4 +16,4 @@ void save_weights(Trainer& trainer, const Reports& reports);
 [[nodiscard]] int evaluate_only(const CommonOptions& options, torch::nn::Module& model, Evaluator& evaluator,
                                 Communicator& comm);
 
-}  // namespace mn::jobs
+}  // namespace mn::app

@@ -128,6 +128,7 @@ Options::Action Options::parse(int argc, const char* const* argv) {
   for (const Setting& setting : given) {
     if (setting.name != kConfig) apply(setting);
   }
+  for (const auto& check : checks_) check();
   return Action::kRun;
 }
 

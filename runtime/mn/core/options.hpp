@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace mn {
@@ -18,6 +19,7 @@ namespace mn {
 /// wins over it. --help and --version are known to every set.
 class Options {
  public:
+  /// What the command line asks for.
   enum class Action { kRun, kHelp, kVersion };
 
   /// `usage` heads the help, e.g. "jobs/mnist [options]: trains …".
@@ -39,6 +41,8 @@ class Options {
   void add_alias(const std::string& alias, const std::string& name, const std::string& bare = "");
   /// --name alone means --name=bare.
   void set_bare(const std::string& name, const std::string& bare);
+  /// parse() ends with `check`, which throws UsageError if the variables contradict each other.
+  void add_check(std::function<void()> check) { checks_.push_back(std::move(check)); }
 
   /// Whether there is an option --NAME.
   [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
@@ -47,6 +51,7 @@ class Options {
   /// nearest known name.
   [[nodiscard]] Action parse(int argc, const char* const* argv);
 
+  /// What --help prints: the usage, and every option.
   [[nodiscard]] std::string help() const;
   /// Every option as an item of man(7), for the OPTIONS section of a manual page. Leaves out the defaults of
   /// `computed`, which depend on the machine.
@@ -79,6 +84,7 @@ class Options {
 
   std::string usage_;
   std::vector<Option> options_;
+  std::vector<std::function<void()>> checks_;
 };
 
 }  // namespace mn

@@ -10,6 +10,7 @@
 #include <mn/tensor/tensor.hpp>
 #include <mn/train/checkpoint/random_state.hpp>
 #include <mn/train/checkpoint/safetensors.hpp>
+#include <mn/train/grad_scaler.hpp>
 #include <mn/train/gradients/gradient_reduction.hpp>
 #include <mn/train/local_sgd.hpp>
 #include <mn/train/optimizer.hpp>
@@ -33,6 +34,7 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
     : actual_(std::move(actual)), comm_(std::move(comm)), options_(options) {
   if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer needs an optimizer and a communicator");
   check_options(options_);
+  if (options_.grad_scaler) scaler_ = std::make_unique<GradScaler>(*options_.grad_scaler);
   remove_repeats();
   adopt(parameters());
   let_random_numbers_differ(*comm_);
@@ -124,67 +126,6 @@ void MultiNodeOptimizer::step(std::int64_t samples) {
   if (const auto weight = weight_of(samples)) step_weighted(*weight);
 }
 
-void MultiNodeOptimizer::reduce_gradients() { reduce_weighted(1.0); }
-
-void MultiNodeOptimizer::reduce_gradients(std::int64_t samples) {
-  if (const auto weight = weight_of(samples)) reduce_weighted(*weight);
-}
-
-/// No value while no rank has ever had a sample.
-std::optional<double> MultiNodeOptimizer::weight_of(std::int64_t samples) {
-  if (samples < 0) throw ArgumentError("the samples of a step must be at least 0, got " + std::to_string(samples));
-  if (nominal_samples_ == 0) {
-    std::int64_t most = samples;
-    comm_->allreduce(std::span(&most, 1), ReduceOp::kMax);
-    nominal_samples_ = most;
-  }
-  if (nominal_samples_ == 0) return std::nullopt;
-  return static_cast<double>(samples) / static_cast<double>(nominal_samples_);
-}
-
-void MultiNodeOptimizer::check_frozen() const {
-  for (std::size_t i = 0; i < frozen_.size(); ++i) {
-    if (!frozen_[i].grad().defined()) continue;
-    throw UsageError("the gradient of " + tensor_name(frozen_[i], i) +
-                     " is not reduced over the ranks, because that parameter does not require one: call "
-                     "requires_grad_() on it before the step, or zero_grad()");
-  }
-}
-
-void MultiNodeOptimizer::check_unchanged() const {
-  const auto changed = reduction_->gradients().watch().changed();
-  if (!changed) return;
-  throw UsageError("the gradient of " + tensor_name(reduction_->parameters()[*changed], *changed) +
-                   " changed between backward and step(), where it is this rank's own: clip with "
-                   "mn::clip_grad_norm(optimizer, max_norm), change gradients in a hook or after "
-                   "optimizer->reduce_gradients(), or set OptimizerOptions::check_gradients to false");
-}
-
-/// Whether the gradients are what reduce_gradients() has left.
-bool MultiNodeOptimizer::is_reduced() {
-  if (!reduced_) return false;
-  const GradientWatch& watch = reduction_->gradients().watch();
-  if (watch.added_to_reduced()) {
-    throw UsageError(
-        "a backward has added this rank's gradients to the mean that reduce_gradients() or clip_grad_norm() made: call "
-        "them after the last backward of a step");
-  }
-  if (reduced_->any ? watch.keeps_reduced() : !watch.backward_ran()) return true;
-  reduced_.reset();  // the step was left out, and what it would have applied was dropped
-  return false;
-}
-
-void MultiNodeOptimizer::reduce_weighted(double weight) {
-  follow_parameter_set();
-  if (is_reduced()) return;
-  check_frozen();
-  check_unchanged();
-  bool any = false;
-  wait("wait for gradients", [&] { any = reduction_->reduce(weight); });
-  reduction_->gradients().watch().mark_reduced();
-  reduced_ = Reduced{any, weight};
-}
-
 /// Runs work that waits for communication, and counts its time as exposed communication.
 void MultiNodeOptimizer::wait(const char* what, const std::function<void()>& work) {
   const Trace::Scope scope(options_.trace.get(), what, Trace::Lane::kCompute);
@@ -196,7 +137,8 @@ void MultiNodeOptimizer::wait(const char* what, const std::function<void()>& wor
 void MultiNodeOptimizer::step_weighted(double weight) {
   reduce_weighted(weight);
   const Reduced reduced = *std::exchange(reduced_, std::nullopt);
-  if (reduced.any) update();
+  if (reduced.any && reduced.finite) update();
+  if (scaler_ && reduced.any) scaler_->update(reduced.finite);
   if (local_) wait("wait for parameters", [&] { local_->step(reduced.weight); });
 }
 
@@ -246,10 +188,15 @@ void MultiNodeOptimizer::remove_hook(const std::string& name) {
   if (removed == 0) throw ArgumentError("the optimizer has no hook named \"" + name + "\"");
 }
 
-nlohmann::json MultiNodeOptimizer::state() const { return {{"nominal_samples", nominal_samples_}}; }
+nlohmann::json MultiNodeOptimizer::state() const {
+  nlohmann::json state = {{"nominal_samples", nominal_samples_}};
+  if (scaler_) state["grad_scaler"] = scaler_->state();
+  return state;
+}
 
 void MultiNodeOptimizer::load_state(const nlohmann::json& state) {
   nominal_samples_ = state.at("nominal_samples").get<std::int64_t>();
+  if (scaler_ && state.contains("grad_scaler")) scaler_->load_state(state.at("grad_scaler"));
   if (local_) local_->restart();
 }
 

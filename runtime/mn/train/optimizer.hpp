@@ -18,12 +18,16 @@
 
 namespace mn {
 
+class GradScaler;
 class GradientReduction;
 class LocalSgd;
 
 /// Called between the reduction and the update, with the parameters whose gradients are now the mean. May change
 /// gradients in place, in the same way on every rank.
 using GradientHook = std::function<void(const std::vector<at::Tensor>& parameters)>;
+
+/// Computes a loss anew: zero_grad(), forward, backward; returns the loss, a tensor of one element.
+using LossClosure = std::function<at::Tensor()>;
 
 /// Wraps a torch optimizer but does not derive from it: learning-rate schedulers take actual(). Comments on step()
 /// describe the default options; OptimizerOptions has the others.
@@ -66,6 +70,9 @@ class MultiNodeOptimizer {
   /// each other's gradients while backward continues. If the promise is broken after others may have relied on it,
   /// step() or zero_grad() throws UsageError.
   void announce_step(std::int64_t samples);
+  /// Local. The loss to call backward() of: multiplied by the GradScaler's scale, or as it is without one. With a
+  /// GradScaler, step() throws UsageError if nothing was scaled.
+  [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss);
   /// Local, between backward and step. Multiplies this rank's gradients, e.g. sums by 1 / samples.
   void scale_gradients(double factor);
   /// Gradients become their mean over ranks now; step() then runs the hooks and the update alone. For what must see the
@@ -82,6 +89,15 @@ class MultiNodeOptimizer {
   /// A None gradient counts as zero where another rank has one; where no rank has one, the update leaves the parameter
   /// alone. If the parameter set changed since the last call (on every rank), the parameters are broadcast again first.
   void step(std::int64_t samples);
+
+  /// For optimizers that compute the loss several times in a step (torch::optim::LBFGS). After each call of `closure`
+  /// the gradients are reduced and the hooks run; the optimizer gets the mean loss over ranks. So all ranks decide
+  /// alike and call as often. Returns the mean of the first call, a float64 on the CPU. Not with double buffering,
+  /// local steps or a GradScaler (UsageError).
+  at::Tensor step(const LossClosure& closure);
+  /// The same, with this rank's loss and gradients weighted by its samples. At least one rank needs samples; one
+  /// without any passes 0, and its closure may return 0 without a backward.
+  at::Tensor step(const LossClosure& closure, std::int64_t samples);
 
   /// Local. While the result lives, a backward accumulates and sends nothing: for all but the last backward of a step.
   /// It saves traffic with overlap and changes no result. Without it, a second backward before step() may begin while
@@ -112,6 +128,9 @@ class MultiNodeOptimizer {
   /// Local. True if each rank's actual() has a state of its own, as with local SGD.
   [[nodiscard]] bool local() const noexcept { return local_ != nullptr; }
 
+  /// Local. Null without OptimizerOptions::grad_scaler.
+  [[nodiscard]] const GradScaler* scaler() const noexcept { return scaler_.get(); }
+
   /// Local. The wrapped optimizer.
   [[nodiscard]] torch::optim::Optimizer& actual() noexcept { return *actual_; }
   /// Local. Those of the wrapped optimizer.
@@ -131,17 +150,22 @@ class MultiNodeOptimizer {
   struct Reduced {
     bool any;  // a mean to apply
     double weight;
+    bool finite = true;  // for the scaler
   };
 
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
   void remove_repeats();
   void follow_parameter_set();
   void adopt(std::vector<at::Tensor> parameters);
+  // optimizer_gradients.cpp
   void check_frozen() const;
   void check_unchanged() const;
   [[nodiscard]] std::optional<double> weight_of(std::int64_t samples);
   [[nodiscard]] bool is_reduced();
   void reduce_weighted(double weight);
+  [[nodiscard]] at::Tensor evaluate(const LossClosure& closure, double weight);
+  at::Tensor step_with(const LossClosure& closure, double weight);
+
   void step_weighted(double weight);
   void wait(const char* what, const std::function<void()>& work);
   void update();
@@ -153,9 +177,10 @@ class MultiNodeOptimizer {
   std::vector<at::Tensor> frozen_;  // those of them that needed no gradient then
   std::optional<Reduced> reduced_;  // by reduce_gradients(), for the next step
   std::unique_ptr<GradientReduction> reduction_;
-  std::weak_ptr<void> no_sync_;      // what no_sync() returned, while somebody holds it
-  std::unique_ptr<LocalSgd> local_;  // null: gradients are averaged, not parameters
-  std::vector<at::Tensor> buffers_;  // for local_
+  std::unique_ptr<GradScaler> scaler_;  // null: losses are not scaled
+  std::weak_ptr<void> no_sync_;         // what no_sync() returned, while somebody holds it
+  std::unique_ptr<LocalSgd> local_;     // null: gradients are averaged, not parameters
+  std::vector<at::Tensor> buffers_;     // for local_
   std::vector<std::pair<std::string, GradientHook>> hooks_;
   std::int64_t nominal_samples_ = 0;  // agreed at the first weighted step; a rank with as many needs no scaling pass
   double communication_s_ = 0;

@@ -15,10 +15,25 @@ void check_compression(const CompressionOptions& options) {
     throw UsageError("the rank of PowerSGD's matrices must be at least 1, got " + std::to_string(options.rank));
 }
 
+/// What a step that overflowed must not leave a trace in.
+void check_scaling(const OptimizerOptions& options) {
+  if (!options.grad_scaler) return;
+  const char* other = options.double_buffering                             ? "double buffering"
+                      : options.local_steps > 1                            ? "local steps"
+                      : options.compression.kind == Compression::kTopK     ? "topk"
+                      : options.compression.kind == Compression::kPowerSgd ? "powersgd"
+                                                                           : nullptr;
+  if (other != nullptr) {
+    throw UsageError("float16 with scaled losses (fp16) excludes " + std::string(other) +
+                     ", which keeps gradients for later steps: use bf16, which needs no scaling");
+  }
+}
+
 }  // namespace
 
 void check_options(const OptimizerOptions& options) {
   check_compression(options.compression);
+  check_scaling(options);
   if (options.overlap && options.double_buffering) {
     throw UsageError(
         "overlap and double buffering exclude each other: a stale step has nothing to overlap with backward");

@@ -1,8 +1,8 @@
 #include <algorithm>
+#include <set>
 #include <span>
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
@@ -24,14 +24,6 @@
 namespace mn {
 namespace {
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-void wait_for_device(at::Device device) {
-  if (!device.is_cpu()) c10::impl::getDeviceGuardImpl(device.type())->synchronizeDevice(device.index());
-}
-
 class FunctionExtension final : public Extension {
  public:
   FunctionExtension(std::string name, std::function<void(Trainer&)> function)
@@ -49,33 +41,62 @@ class FunctionExtension final : public Extension {
 Trainer::Trainer(std::shared_ptr<Communicator> comm, std::shared_ptr<MultiNodeOptimizer> optimizer,
                  std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, ComputeLoss compute_loss,
                  TrainerOptions options)
+    : Trainer(std::move(comm), std::vector<NamedOptimizer>{{"main", std::move(optimizer)}}, std::move(iterator),
+              std::move(model), std::move(compute_loss), nullptr, std::move(options)) {}
+
+Trainer::Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers,
+                 std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, UpdateParameters update,
+                 TrainerOptions options)
+    : Trainer(std::move(comm), std::move(optimizers), std::move(iterator), std::move(model), nullptr, std::move(update),
+              std::move(options)) {}
+
+Trainer::Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers,
+                 std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, ComputeLoss compute_loss,
+                 UpdateParameters update, TrainerOptions options)
     : comm_(std::move(comm)),
-      optimizer_(std::move(optimizer)),
+      optimizers_(std::move(optimizers)),
       iterator_(std::move(iterator)),
       model_(std::move(model)),
       compute_loss_(std::move(compute_loss)),
+      update_(std::move(update)),
       options_(std::move(options)),
       extensions_(std::make_unique<ExtensionList>()),
       observation_(std::make_unique<Observation>()),
       agreement_(std::make_unique<PeriodicAgreement>()) {
-  if (!comm_ || !optimizer_ || !iterator_ || !model_ || !compute_loss_) {
+  check_optimizers();
+  if (!comm_ || !iterator_ || !model_ || (!compute_loss_ && !update_)) {
     throw ArgumentError("a Trainer needs a communicator, an optimizer, an iterator, a model and a loss function");
   }
   if (options_.epochs < 0 || options_.iterations < 0 || options_.epochs + options_.iterations == 0) {
     throw UsageError("training has no end: the number of epochs or of iterations must be at least 1");
   }
-  if (options_.accumulate < 1) {
-    throw UsageError("an iteration accumulates at least 1 minibatch, got " + std::to_string(options_.accumulate));
+  if (options_.accumulate < 1 || (update_ && options_.accumulate > 1)) {
+    throw UsageError(
+        "an iteration accumulates at least 1 minibatch, and no more where the program updates by itself; "
+        "got " +
+        std::to_string(options_.accumulate));
   }
   prepare_out();
   check_iterator();
-  settings_ = optimizer_settings(optimizer_->actual()).dump();
+  for (const auto& [name, optimizer] : optimizers_) settings_.push_back(optimizer_settings(optimizer->actual()).dump());
   name_tensors(*model_);
-  comm_->broadcast_data(*model_);  // also what the optimizer does not hold
-  optimizer_->average_also(buffers_of(*model_));
+  comm_->broadcast_data(*model_);  // also what the optimizers do not hold
+  for (const auto& [name, optimizer] : optimizers_) optimizer->average_also(buffers_of(*model_));
 }
 
 Trainer::~Trainer() = default;
+
+void Trainer::check_optimizers() const {
+  std::set<std::string> names;
+  for (const auto& [name, optimizer] : optimizers_) {
+    if (!optimizer)
+      throw ArgumentError("a Trainer needs a communicator, an optimizer, an iterator, a model and a loss function");
+    if (name.empty() || !names.insert(name).second) {
+      throw ArgumentError("the optimizers of a Trainer need different names, got \"" + name + "\"");
+    }
+  }
+  if (optimizers_.empty()) throw ArgumentError("a Trainer needs an optimizer");
+}
 
 void Trainer::prepare_out() const {
   const auto prepare = [this] {
@@ -123,7 +144,7 @@ int Trainer::run() {
     extensions_->run(*this, previous_epoch_detail_);
   }
   if (requeue) signal.keep();
-  optimizer_->synchronize();
+  synchronize();
   requeue = requeue && !finished();
   if (requeue) {
     const std::filesystem::path path = checkpoint_path(out(), iteration_);
@@ -140,103 +161,18 @@ int Trainer::run() {
 void Trainer::begin() {
   start_ = Clock::now();
   stopped_ = false;
-  observation_->begin(iteration_, optimizer_->bytes_sent());
+  observation_->begin(iteration_, bytes_sent());
   if (!is_training(*model_)) set_training(*model_, true);
   extensions_->initialize(*this);
   agreement_->begin(iteration_);
 }
 
-Batch Trainer::next_batch() {
-  const Trace::Scope scope(options_.trace.get(), "wait for data", Trace::Lane::kData);
-  const auto begin = Clock::now();
-  std::optional<Batch> batch = iterator_->next();
-  last_step_.data_s += seconds_since(begin);
-  if (!batch) {
-    throw DataError("epoch " + std::to_string(epoch_ + 1) + " of training has no minibatch left after " +
-                        std::to_string(epoch_detail_) + " epochs: the dataset is empty or shorter than it says",
-                    true);
-  }
-  return *std::move(batch);
-}
-
-bool Trainer::at_epoch_end() const { return iterator_->epoch_detail() >= static_cast<double>(epoch_ + 1); }
-
 std::int64_t Trainer::iterations_per_epoch() const {
   return (iterator_->steps_per_epoch() + options_.accumulate - 1) / options_.accumulate;
 }
 
-void Trainer::advance() {
-  const auto begin = Clock::now();
-  const double waited_before = optimizer_->communication_s();
-  const std::uint64_t bytes_before = optimizer_->bytes_sent();
-  last_step_.data_s = 0;
-  train();
-  ++iteration_;
-  previous_epoch_detail_ = epoch_detail_;
-  epoch_detail_ = iterator_->epoch_detail();
-  if (at_epoch_end()) end_epoch();
-  const double step_s = seconds_since(begin);
-  last_step_.communication_s = optimizer_->communication_s() - waited_before;
-  last_step_.compute_s = step_s - last_step_.data_s - last_step_.communication_s;
-  last_step_.bytes = optimizer_->bytes_sent() - bytes_before;
-  observation_->add_time(step_s);
-}
-
-void Trainer::end_epoch() {
-  ++epoch_;
-  if (iterator_->next())
-    throw Error("the training iterator continues after the end of epoch " + std::to_string(epoch_));
-  optimizer_->synchronize();
-}
-
-/// One iteration: the gradients of its minibatches add up to that of the mean loss over all their samples.
-void Trainer::train() {
-  optimizer_->zero_grad();
-  Accumulated all;
-  for (std::int64_t done = 1;; ++done) {
-    const Batch batch = next_batch();
-    const bool last = done == options_.accumulate || at_epoch_end();
-    accumulate(batch, all, last);
-    if (last) break;
-  }
-  if (!all.as_planned()) {  // minibatches of different sizes: the sum was scaled for other samples
-    optimizer_->scale_gradients(static_cast<double>(all.planned) / static_cast<double>(all.samples));
-  }
-  optimizer_->step(all.samples);
-  observation_->add_samples(all.samples);
-}
-
-void Trainer::accumulate(const Batch& batch, Accumulated& all, bool last) {
-  if (batch.samples == 0) return;
-  if (all.planned == 0) all.planned = batch.samples * options_.accumulate;
-  all.samples += batch.samples;
-  at::Tensor loss = forward(batch);
-  observation_->add_loss(loss, batch.samples);
-  if (batch.samples != all.planned) {
-    loss = loss.mul(static_cast<double>(batch.samples) / static_cast<double>(all.planned));
-  }
-  const Trace::Scope scope(options_.trace.get(), "backward", Trace::Lane::kCompute);
-  const bool complete = last && all.as_planned();
-  const auto more_follow = complete ? nullptr : optimizer_->no_sync();  // other minibatches, or their scaling
-  if (complete) optimizer_->announce_step(all.samples);
-  loss.backward();
-  if (options_.trace) wait_for_device(comm_->device());
-}
-
-at::Tensor Trainer::forward(const Batch& batch) {
-  const Trace::Scope scope(options_.trace.get(), "forward", Trace::Lane::kCompute);
-  Summary metrics;
-  at::Tensor loss = compute_loss_(batch, metrics);
-  if (!loss.defined() || loss.numel() != 1) {
-    throw ArgumentError("the loss function must return a tensor of one element");
-  }
-  extensions_->after_forward(*this, loss);
-  observation_->add_metrics(metrics);
-  return loss;
-}
-
 void Trainer::finish_steps() {
-  optimizer_->synchronize();
+  synchronize();
   wait_for_losses();
 }
 
@@ -274,7 +210,7 @@ bool Trainer::finished() const noexcept {
 
 Metrics Trainer::take_observation() {
   wait_for_losses();
-  return observation_->take(*comm_, iteration_, optimizer_->bytes_sent());
+  return observation_->take(*comm_, iteration_, bytes_sent());
 }
 
 void Trainer::report(const std::string& name, double value) { observation_->report(name, value); }

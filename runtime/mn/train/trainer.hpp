@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,18 @@ class Trace;
 /// to `report`, with their samples as weight, become "main/NAME". Not called for a minibatch of 0 samples, and several
 /// times an iteration where TrainerOptions::accumulate says so.
 using ComputeLoss = std::function<at::Tensor(const Batch& batch, Summary& report)>;
+
+/// One of several optimizers, with the name that checkpoints know it by.
+struct NamedOptimizer {
+  std::string name;                               ///< not empty, different for each
+  std::shared_ptr<MultiNodeOptimizer> optimizer;  ///< not null
+};
+
+/// One iteration of a program that updates by itself: zero_grad(), forward, backward and step(batch.samples) of its
+/// optimizers, as often as it likes. Losses and metrics that it adds to `report`, with their samples as weight, become
+/// "main/NAME". Called on every rank in every iteration. For a minibatch of 0 samples it makes the same steps, without
+/// a backward; LoaderOptions::drop_last or even_last avoid such minibatches.
+using UpdateParameters = std::function<void(const Batch& batch, Summary& report)>;
 
 /// How long a Trainer trains, and where it writes.
 struct TrainerOptions {
@@ -78,6 +91,12 @@ class Trainer {
   /// the iterator is not for these ranks: of a dataset that was not scattered, or with another number of steps on one.
   Trainer(std::shared_ptr<Communicator> comm, std::shared_ptr<MultiNodeOptimizer> optimizer,
           std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, ComputeLoss compute_loss,
+          TrainerOptions options);
+  /// For several optimizers, such as those of two networks that train each other. Where the backward of one's loss
+  /// passes through the other's parameters, it also makes gradients there: hold no_sync() of that optimizer meanwhile,
+  /// and call its zero_grad() afterwards. Throws likewise, and if TrainerOptions::accumulate is not 1.
+  Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers,
+          std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, UpdateParameters update,
           TrainerOptions options);
   ~Trainer();
   Trainer(const Trainer&) = delete;
@@ -127,8 +146,10 @@ class Trainer {
   [[nodiscard]] Communicator& communicator() const noexcept { return *comm_; }
   /// True on rank 0, which writes and prints.
   [[nodiscard]] bool is_root() const noexcept { return comm_->rank() == 0; }
-  /// As given to the constructor.
-  [[nodiscard]] MultiNodeOptimizer& optimizer() const noexcept { return *optimizer_; }
+  /// As given to the constructor; of several the first.
+  [[nodiscard]] MultiNodeOptimizer& optimizer() const noexcept { return *optimizers_.front().optimizer; }
+  /// All of them; one alone is called "main".
+  [[nodiscard]] const std::vector<NamedOptimizer>& optimizers() const noexcept { return optimizers_; }
   /// As given to the constructor.
   [[nodiscard]] Iterator& iterator() const noexcept { return *iterator_; }
   /// As given to the constructor.
@@ -154,6 +175,9 @@ class Trainer {
 
  private:
   using Clock = std::chrono::steady_clock;
+  [[nodiscard]] static double seconds_since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
 
   /// The minibatches of an iteration so far.
   struct Accumulated {
@@ -162,41 +186,54 @@ class Trainer {
     [[nodiscard]] bool as_planned() const noexcept { return samples == planned; }
   };
 
+  Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers,
+          std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, ComputeLoss compute_loss,
+          UpdateParameters update, TrainerOptions options);
+
   void add(std::unique_ptr<Extension> extension, ExtendOptions options);
+  void check_optimizers() const;
   void prepare_out() const;
   void check_iterator() const;
   void begin();
+  [[nodiscard]] double communication_s() const;
+  [[nodiscard]] std::uint64_t bytes_sent() const;
+  bool agree(bool signalled);
+  void wait_for_losses();
+  [[nodiscard]] bool finished() const noexcept;
+  // trainer_step.cpp
   void advance();
   [[nodiscard]] Batch next_batch();
   [[nodiscard]] bool at_epoch_end() const;
   void train();
+  void update_parameters();
   void accumulate(const Batch& batch, Accumulated& all, bool last);
   [[nodiscard]] at::Tensor forward(const Batch& batch);
   void end_epoch();
-  bool agree(bool signalled);
-  void wait_for_losses();
-  [[nodiscard]] bool finished() const noexcept;
+  void synchronize();
   // trainer_state.cpp
   void check_finite(const std::filesystem::path& path) const;
   [[nodiscard]] nlohmann::json replicated_state() const;
   [[nodiscard]] std::string rank_tensors() const;
   void restore(const Checkpoint& checkpoint);
-  void restore_optimizer(const Checkpoint& checkpoint);
+  [[nodiscard]] std::string optimizer_archives() const;
+  void restore_optimizers(const Checkpoint& checkpoint);
+  void restore_optimizer(const NamedOptimizer& each, const nlohmann::json& saved, std::string_view archive);
   void restore_replicated(const nlohmann::json& about);
   void restore_observation(const nlohmann::json& records, bool same_ranks);
   void restart_rank(std::uint64_t seed);
   void restore_rank(const std::string& section);
 
   std::shared_ptr<Communicator> comm_;
-  std::shared_ptr<MultiNodeOptimizer> optimizer_;
+  std::vector<NamedOptimizer> optimizers_;
   std::shared_ptr<Iterator> iterator_;
   std::shared_ptr<torch::nn::Module> model_;
   ComputeLoss compute_loss_;
+  UpdateParameters update_;  // in place of compute_loss_
   TrainerOptions options_;
   std::unique_ptr<ExtensionList> extensions_;
   std::unique_ptr<Observation> observation_;
   std::unique_ptr<PeriodicAgreement> agreement_;
-  std::string settings_;  // of the optimizer, as the program made it; JSON
+  std::vector<std::string> settings_;  // of each optimizer, as the program made it; JSON
 
   std::int64_t iteration_ = 0;
   std::int64_t epoch_ = 0;

@@ -10,6 +10,7 @@
 // (3) The optimizer's kind must match; the model must match in names, shapes and dtypes.
 // (4) What is not finite is not saved.
 // Cost of a checkpoint: a gather of the ranks' sections; rank 0 copies and writes the model and the optimizer's state.
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <typeinfo>
@@ -43,8 +44,10 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kBufferPrefix = "buffer.";
-constexpr std::string_view kOptimizerPrefix = "optimizer.";  // of what the multi-node optimizer keeps for each rank
-const std::string kOptimizerArchive = "optimizer_archive";
+const std::string kArchivePrefix = "optimizer_archive.";  // of a rank's own
+
+/// Of what a multi-node optimizer keeps for each rank.
+std::string own_prefix(const std::string& optimizer) { return "optimizer." + optimizer + "."; }
 
 std::string optimizer_kind(const torch::optim::Optimizer& optimizer) { return c10::demangle(typeid(optimizer).name()); }
 
@@ -52,6 +55,10 @@ at::Tensor tensor_of(const std::string& bytes) {
   const at::Tensor tensor = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
   std::memcpy(tensor.mutable_data_ptr(), bytes.data(), bytes.size());
   return tensor;
+}
+
+std::string_view bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
 /// Those whose names begin with `prefix`, without it.
@@ -86,16 +93,16 @@ NamedTensors prefixed_buffers(const torch::nn::Module& model) {
 }  // namespace
 
 json Trainer::replicated_state() const {
-  json about = {{"iteration", iteration_},
-                {"epoch", epoch_},
-                {"epoch_detail", epoch_detail_},
-                {"elapsed_s", elapsed_s()},
-                {"seed", random_seed()},
-                {"iterator", iterator_->state()},
-                {"optimizer_kind", optimizer_kind(optimizer_->actual())},
-                {"optimizer_settings", json::parse(settings_)},
-                {"optimizer", optimizer_->state()},
-                {"extensions", extensions_->states()}};
+  json about = {{"iteration", iteration_},       {"epoch", epoch_},
+                {"epoch_detail", epoch_detail_}, {"elapsed_s", elapsed_s()},
+                {"seed", random_seed()},         {"iterator", iterator_->state()},
+                {"optimizers", json::object()},  {"extensions", extensions_->states()}};
+  for (std::size_t i = 0; i < optimizers_.size(); ++i) {
+    const auto& [name, optimizer] = optimizers_[i];
+    about["optimizers"][name] = {{"kind", optimizer_kind(optimizer->actual())},
+                                 {"settings", json::parse(settings_[i])},
+                                 {"state", optimizer->state()}};
+  }
   observation_->save(about);
   return about;
 }
@@ -107,10 +114,12 @@ std::string Trainer::rank_tensors() const {
   comm_->bcast(std::span(&roots, 1));
   NamedTensors tensors = random_state(comm_->device());
   if (own != roots) tensors.insert(tensors.end(), buffers.begin(), buffers.end());
-  for (const auto& [name, tensor] : optimizer_->rank_state()) {
-    tensors.emplace_back(std::string(kOptimizerPrefix) + name, tensor);
+  for (const auto& [name, optimizer] : optimizers_) {
+    for (const auto& [key, tensor] : optimizer->rank_state()) tensors.emplace_back(own_prefix(name) + key, tensor);
+    if (optimizer->local()) {
+      tensors.emplace_back(kArchivePrefix + name, tensor_of(optimizer_bytes(optimizer->actual())));
+    }
   }
-  if (optimizer_->local()) tensors.emplace_back(kOptimizerArchive, tensor_of(optimizer_bytes(optimizer_->actual())));
   return to_safetensors(tensors);
 }
 
@@ -138,7 +147,7 @@ void Trainer::save(const std::filesystem::path& path) {
   checkpoint.about["ranks"] = records;
   const auto write = [&] {
     checkpoint.model = to_safetensors(named_tensors(*model_));
-    checkpoint.optimizer = optimizer_bytes(optimizer_->actual());
+    checkpoint.optimizer = optimizer_archives();
     checkpoint.extensions = to_safetensors(extensions_->tensors());
     write_checkpoint(path, checkpoint);
   };
@@ -164,22 +173,54 @@ bool Trainer::resume(const std::string& from) {
   return true;
 }
 
-void Trainer::restore_optimizer(const Checkpoint& checkpoint) {
-  const std::string kind = optimizer_kind(optimizer_->actual());
-  const auto saved_kind = checkpoint.about.at("optimizer_kind").get<std::string>();
+std::string Trainer::optimizer_archives() const {
+  NamedTensors archives;
+  for (const auto& [name, optimizer] : optimizers_) {
+    archives.emplace_back(name, tensor_of(optimizer_bytes(optimizer->actual())));
+  }
+  return to_safetensors(archives);
+}
+
+void Trainer::restore_optimizers(const Checkpoint& checkpoint) {
+  if (!checkpoint.about.contains("optimizers")) {
+    throw DataError(
+        "the checkpoint is of an earlier version of mn, which alone can resume from it; its weights serve "
+        "as a start here (--initmodel, load_model)",
+        true);
+  }
+  const json& all = checkpoint.about.at("optimizers");
+  const NamedTensors archives = from_safetensors(checkpoint.optimizer, "the checkpoint");
+  for (const NamedOptimizer& each : optimizers_) {
+    const auto archive = std::ranges::find(archives, each.name, &NamedTensors::value_type::first);
+    if (all.size() != optimizers_.size() || !all.contains(each.name) || archive == archives.end()) {
+      std::string names;
+      for (const auto& [name, saved] : all.items()) names += (names.empty() ? "" : ", ") + name;
+      throw DataError("the checkpoint is of a job with other optimizers: it has " + names + ", and this job has " +
+                          std::to_string(optimizers_.size()) + " with " + each.name,
+                      true);
+    }
+    restore_optimizer(each, all.at(each.name), bytes_of(archive->second));
+  }
+}
+
+void Trainer::restore_optimizer(const NamedOptimizer& each, const json& saved, std::string_view archive) {
+  torch::optim::Optimizer& actual = each.optimizer->actual();
+  const std::string kind = optimizer_kind(actual);
+  const auto saved_kind = saved.at("kind").get<std::string>();
   if (saved_kind != kind) {
     throw DataError("the checkpoint is of a job with another optimizer: it has " + saved_kind + ", this job " + kind,
                     true);
   }
-  load_optimizer(optimizer_->actual(), checkpoint.optimizer, comm_->device());
-  const json& then = checkpoint.about.at("optimizer_settings");
-  for (const std::string& change : apply_changed_settings(optimizer_->actual(), then, json::parse(settings_))) {
+  load_optimizer(actual, archive, comm_->device());
+  each.optimizer->load_state(saved.at("state"));
+  const auto i = static_cast<std::size_t>(&each - optimizers_.data());
+  for (const std::string& change : apply_changed_settings(actual, saved.at("settings"), json::parse(settings_[i]))) {
     if (is_root()) log_info("resumed with another setting of the optimizer than the checkpoint's: " + change);
   }
 }
 
 void Trainer::restore(const Checkpoint& checkpoint) {
-  restore_optimizer(checkpoint);
+  restore_optimizers(checkpoint);
   restore_replicated(checkpoint.about);
   extensions_->set_tensors(from_safetensors(checkpoint.extensions, "the checkpoint"));
   const bool same_ranks = !checkpoint.ranks.empty();
@@ -192,7 +233,6 @@ void Trainer::restore(const Checkpoint& checkpoint) {
 }
 
 void Trainer::restore_replicated(const json& about) {
-  optimizer_->load_state(about.at("optimizer"));
   iterator_->load_state(about.at("iterator"));
   iteration_ = about.at("iteration").get<std::int64_t>();
   epoch_ = about.at("epoch").get<std::int64_t>();
@@ -213,7 +253,10 @@ void Trainer::restore_observation(const json& records, bool same_ranks) {
 void Trainer::restart_rank(std::uint64_t seed) {
   const std::string key = std::to_string(seed) + " " + std::to_string(iteration_) + " " + std::to_string(comm_->rank());
   seed_random(hash64(key), comm_->device());
-  if (is_root() && (optimizer_->local() || !optimizer_->rank_state().empty())) {
+  const bool kept = std::ranges::any_of(optimizers_, [](const NamedOptimizer& each) {
+    return each.optimizer->local() || !each.optimizer->rank_state().empty();
+  });
+  if (kept && is_root()) {
     log_info("the number of ranks has changed: what each rank's optimizer kept for itself starts anew");
   }
 }
@@ -226,10 +269,11 @@ void Trainer::restore_rank(const std::string& section) {
     if (const auto found = own.find(name); found != own.end()) buffer.copy_(found->second);
   }
   set_random_state(tensors, comm_->device());
-  optimizer_->load_rank_state(with_prefix(tensors, kOptimizerPrefix));
-  if (const auto found = own.find(kOptimizerArchive); optimizer_->local() && found != own.end()) {
-    const std::string_view archive(static_cast<const char*>(found->second.const_data_ptr()), found->second.nbytes());
-    load_optimizer(optimizer_->actual(), archive, comm_->device());
+  for (const auto& [name, optimizer] : optimizers_) {
+    optimizer->load_rank_state(with_prefix(tensors, own_prefix(name)));
+    if (const auto found = own.find(kArchivePrefix + name); optimizer->local() && found != own.end()) {
+      load_optimizer(optimizer->actual(), bytes_of(found->second), comm_->device());
+    }
   }
 }
 

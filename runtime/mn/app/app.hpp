@@ -1,0 +1,14 @@
+/// All that a job of one's own needs: `#include <mn/app/app.hpp>`, link mn::mn. A job gives model, loss, samples and
+/// its own options; run_training() does the rest.
+#pragma once
+
+#include <mn/app/batches.hpp>
+#include <mn/app/reports.hpp>
+#include <mn/app/setup.hpp>
+#include <mn/app/training.hpp>
+#include <mn/app/update.hpp>
+#include <mn/app/weights.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
+#include <mn/core/options.hpp>
+#include <mn/job/job.hpp>

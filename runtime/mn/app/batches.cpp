@@ -1,0 +1,62 @@
+#include <utility>
+
+#include <mn/app/batches.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn::app {
+namespace {
+
+std::shared_ptr<Iterator> load_tensors(TensorDataset samples, bool for_training, const CommonOptions& common,
+                                       const std::shared_ptr<Communicator>& comm) {
+  return std::make_shared<TensorLoader>(
+      std::move(samples), comm,
+      TensorLoaderOptions{
+          .batchsize = common.batchsize, .shuffle = for_training, .seed = static_cast<std::uint64_t>(common.seed)});
+}
+
+std::shared_ptr<DataLoader> load_shards(const std::string& name, bool for_training, const CommonOptions& common,
+                                        const std::shared_ptr<Communicator>& comm, LoaderOptions how) {
+  const auto part = scatter_samples(name, open_dataset(name), for_training, common, comm);
+  return batches_of(part, common, *comm, std::move(how));
+}
+
+}  // namespace
+
+std::shared_ptr<Iterator> train_batches(TensorDataset samples, const CommonOptions& common,
+                                        const std::shared_ptr<Communicator>& comm) {
+  return load_tensors(std::move(samples), true, common, comm);
+}
+
+std::shared_ptr<Iterator> validation_batches(TensorDataset samples, const CommonOptions& common,
+                                             const std::shared_ptr<Communicator>& comm) {
+  return load_tensors(std::move(samples), false, common, comm);
+}
+
+std::shared_ptr<DataLoader> train_batches(const std::string& name, const CommonOptions& common,
+                                          const std::shared_ptr<Communicator>& comm, LoaderOptions how) {
+  return load_shards(name, true, common, comm, std::move(how));
+}
+
+std::shared_ptr<DataLoader> validation_batches(const std::string& name, const CommonOptions& common,
+                                               const std::shared_ptr<Communicator>& comm, LoaderOptions how) {
+  return load_shards(name, false, common, comm, std::move(how));
+}
+
+std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part, const CommonOptions& common,
+                                       const Communicator& comm, LoaderOptions how) {
+  how.batchsize = common.batchsize;
+  how.device = comm.device();
+  return std::make_shared<DataLoader>(part, std::move(how));
+}
+
+std::shared_ptr<SubDataset> scatter_samples(const std::string& what, const std::shared_ptr<Dataset>& dataset,
+                                            bool for_training, const CommonOptions& common,
+                                            const std::shared_ptr<Communicator>& comm) {
+  auto part =
+      scatter_dataset(dataset, comm, {.shuffle = for_training, .seed = static_cast<std::uint64_t>(common.seed)});
+  if (part->global_size() >= part->ranks()) return part;
+  throw UsageError(what + " holds " + std::to_string(part->global_size()) + " samples, so there are more ranks (" +
+                   std::to_string(part->ranks()) + ") than samples");
+}
+
+}  // namespace mn::app

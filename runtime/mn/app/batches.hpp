@@ -1,0 +1,46 @@
+/// Minibatches as --batchsize, --seed and --device want them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <mn/app/setup.hpp>
+#include <mn/comm/communicator.hpp>
+#include <mn/data/loader.hpp>
+#include <mn/data/scatter.hpp>
+#include <mn/data/tensor_dataset.hpp>
+
+namespace mn::app {
+
+/// Collective: samples to train on, shuffled anew each epoch. They lie in tensors, the same on every rank.
+[[nodiscard]] std::shared_ptr<Iterator> train_batches(TensorDataset samples, const CommonOptions& common,
+                                                      const std::shared_ptr<Communicator>& comm);
+/// Collective: samples to validate, in order. They lie in tensors, the same on every rank.
+[[nodiscard]] std::shared_ptr<Iterator> validation_batches(TensorDataset samples, const CommonOptions& common,
+                                                           const std::shared_ptr<Communicator>& comm);
+
+/// Collective: shards to train on, shuffled anew each epoch. `name` is their folder, or the name of a dataset, which
+/// open_dataset() looks for: "flowers/train" in $MN_DATA, then in data. `how` may add a transform, workers, …; batch
+/// size and device are the options'. Throws the same DataError or UsageError on every rank if there are no such shards,
+/// or fewer samples than ranks.
+[[nodiscard]] std::shared_ptr<DataLoader> train_batches(const std::string& name, const CommonOptions& common,
+                                                        const std::shared_ptr<Communicator>& comm,
+                                                        LoaderOptions how = {});
+/// Collective: shards to validate on, in order; otherwise likewise.
+[[nodiscard]] std::shared_ptr<DataLoader> validation_batches(const std::string& name, const CommonOptions& common,
+                                                             const std::shared_ptr<Communicator>& comm,
+                                                             LoaderOptions how = {});
+
+/// This rank's part of a dataset, in the order that it was scattered for. `how` as above.
+[[nodiscard]] std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part,
+                                                     const CommonOptions& common, const Communicator& comm,
+                                                     LoaderOptions how = {});
+
+/// Collective: scatter_dataset(), in a random order of --seed if it is for training. Throws UsageError on all ranks
+/// alike unless there is a sample for each rank; `what` is what the user calls the dataset.
+[[nodiscard]] std::shared_ptr<SubDataset> scatter_samples(const std::string& what,
+                                                          const std::shared_ptr<Dataset>& dataset, bool for_training,
+                                                          const CommonOptions& common,
+                                                          const std::shared_ptr<Communicator>& comm);
+
+}  // namespace mn::app

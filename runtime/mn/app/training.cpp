@@ -1,0 +1,105 @@
+#include <iostream>
+
+#include <torch/nn/module.h>
+
+#include <mn/app/precision.hpp>
+#include <mn/app/reports.hpp>
+#include <mn/app/training.hpp>
+#include <mn/app/weights.hpp>
+#include <mn/core/error.hpp>
+#include <mn/job/job.hpp>
+#include <mn/tensor/autocast.hpp>
+#include <mn/tensor/tensor.hpp>
+#include <mn/train/extensions/allreduce_persistent.hpp>
+
+namespace mn::app {
+namespace {
+
+void print_banner(const CommonOptions& common, const Training& training, const Communicator& comm) {
+  const std::string rule(42, '=');
+  std::cout << rule << "\nNum process (COMM_WORLD): " << comm.size() << "\nUsing "
+            << (comm.device().type == DeviceType::kCuda ? "GPUs" : "CPUs") << "\nUsing " << comm.name()
+            << " communicator\n";
+  for (const std::string& line : training.banner) std::cout << line << '\n';
+  std::cout << "Num Minibatch-size: " << common.batchsize << "\nNum epoch: " << common.epoch << '\n'
+            << rule << std::endl;
+}
+
+void check_training(const CommonOptions& common, const Training& training) {
+  if (!training.model) throw ArgumentError("a training needs a model");
+  if (training.instead) return;
+  if (!training.loss) throw ArgumentError("a training needs a loss");
+  if (training.validation) return;
+  if (!common.evaluate.empty()) throw UsageError("--evaluate: there is nothing to validate on");
+  if (common.monitor.starts_with("validation/") && uses_monitor(common)) {
+    throw UsageError("--monitor " + common.monitor + ": there is nothing to validate on; give --monitor main/loss");
+  }
+}
+
+std::unique_ptr<Evaluator> make_evaluator(const CommonOptions& common, const Training& training,
+                                          const std::shared_ptr<Communicator>& comm) {
+  if (!training.validation) return nullptr;
+  auto evaluate_batch = [&common, &training, device = comm->device()](const Batch& batch, Summary& report) {
+    const AutocastScope autocast(autocast_type(common.precision), device);
+    if (training.evaluate) return training.evaluate(batch, report);
+    report.add("loss", training.loss(batch, report).item<double>(), static_cast<double>(batch.samples));
+  };
+  auto local =
+      create_evaluator(training.validation, training.model, std::move(evaluate_batch), validation_minibatches(common));
+  return create_multi_node_evaluator(std::move(local), comm);
+}
+
+/// Buffers differ between ranks, so they are averaged before they are read.
+void add_buffer_averages(Trainer& trainer, const CommonOptions& common, Interval period) {
+  if (buffers_of(trainer.model()).empty()) return;
+  trainer.extend(std::make_unique<extensions::AllreducePersistent>(), {.trigger = period});
+  if (common.checkpoint_every == "none") return;
+  trainer.extend(std::make_unique<extensions::AllreducePersistent>(),
+                 {.trigger = Interval::parse(common.checkpoint_every), .name = "AllreducePersistent/snapshot"});
+}
+
+int run_trainer(const Options& options, const CommonOptions& common, Training& training,
+                std::unique_ptr<Evaluator> evaluator, const std::shared_ptr<Communicator>& comm) {
+  const OptimizerOptions how = optimizer_options(common, *comm);
+  const double given = common.lr > 0 ? common.lr : default_rate(common.optimizer);
+  const auto optimizer =
+      create_optimizer(common, training.rate > 0 ? training.rate : given, *training.model, comm, how);
+  const auto compute_loss = [&](const Batch& batch, Summary& report) {
+    const AutocastScope autocast(autocast_type(common.precision), comm->device());
+    return training.loss(batch, report);
+  };
+  Trainer trainer(comm, optimizer, training.train, training.model, compute_loss, trainer_options(common, how));
+  write_config(options, common.out, *comm);
+  const Interval period = report_period(common, training.report_every, trainer.iterations_per_epoch());
+  add_buffer_averages(trainer, common, period);
+  for (ExtensionToAdd& each : training.extensions) trainer.extend(std::move(each.extension), std::move(each.options));
+  const Reports reports = add_reports(trainer, common, std::move(evaluator), period, training.metric);
+  if (!common.resume.empty()) trainer.resume(common.resume);
+
+  if (comm->rank() == 0) print_banner(common, training, *comm);
+  const int status = trainer.run();
+  if (status != 0) return status;
+  average_buffers(*training.model, *comm);
+  save_weights(trainer, reports);
+  return 0;
+}
+
+}  // namespace
+
+int run_training(int argc, char** argv, Options& options, CommonOptions& common, const Build& build) {
+  add_common_options(options, common);
+  return run_job(argc, argv, [&](Job& job) {
+    if (!parse_options(options, argc, argv, job.rank())) return 0;
+    const auto comm = set_up(common);
+    Training training = build(comm);
+    check_training(common, training);
+    load_initial_weights(common, *training.model, *comm);
+    training.model->to(comm->device());
+    if (training.instead) return training.instead();
+    auto evaluator = make_evaluator(common, training, comm);
+    if (!common.evaluate.empty()) return evaluate_only(common, *training.model, *evaluator, *comm);
+    return run_trainer(options, common, training, std::move(evaluator), comm);
+  });
+}
+
+}  // namespace mn::app

@@ -1,0 +1,25 @@
+#include <ATen/autocast_mode.h>
+
+#include <mn/tensor/autocast.hpp>
+
+namespace mn {
+
+AutocastScope::AutocastScope(std::optional<c10::ScalarType> type, Device device)
+    : device_type_(device.type == DeviceType::kCuda ? c10::DeviceType::CUDA : c10::DeviceType::CPU),
+      before_(at::autocast::is_autocast_enabled(device_type_)),
+      dtype_before_(at::autocast::get_autocast_dtype(device_type_)) {
+  if (type) {
+    at::autocast::set_autocast_enabled(device_type_, true);
+    at::autocast::set_autocast_dtype(device_type_, *type);
+  }
+  at::autocast::increment_nesting();
+}
+
+AutocastScope::~AutocastScope() {
+  // The outermost scope forgets the casted weights: the next update changes them.
+  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+  at::autocast::set_autocast_enabled(device_type_, before_);
+  at::autocast::set_autocast_dtype(device_type_, dtype_before_);
+}
+
+}  // namespace mn

@@ -1,0 +1,53 @@
+// A job over named shards, with what jobs seldom need; app_test runs it.
+#include <iostream>
+
+#include <torch/torch.h>
+
+#include <mn/app/app.hpp>
+
+namespace {
+
+class CountRuns final : public mn::Extension {
+ public:
+  [[nodiscard]] std::string name() const override { return "CountRuns"; }
+  void run(mn::Trainer&) override { ++runs_; }
+  void finalize(mn::Trainer& trainer) override {
+    if (trainer.is_root()) std::cout << "runs " << runs_ << std::endl;
+  }
+
+ private:
+  int runs_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  mn::app::CommonOptions common;
+  std::string train = "mnist/val", validation;
+  bool instead = false;
+  mn::Options options("usage: app_job [options]");
+  options.add("train", train, "NAME", "shards to train on");
+  options.add("validation", validation, "NAME", "shards to validate on");
+  options.add_flag("instead", instead, "do something else");
+  return mn::app::run_training(argc, argv, options, common, [&](const std::shared_ptr<mn::Communicator>& comm) {
+    torch::nn::Linear net(784, 10);
+    mn::app::Training training{.model = net.ptr(), .rate = 0.25};
+    if (instead) {
+      training.instead = [net, comm] { return net->weight.device().is_cpu() && comm->size() == 2 ? 7 : 1; };
+      return training;
+    }
+    training.train = mn::app::train_batches(train, common, comm, {.workers = 2});
+    if (!validation.empty()) training.validation = mn::app::validation_batches(validation, common, comm);
+    training.loss = [net](const mn::Batch& batch, mn::Summary&) mutable {
+      return torch::nn::functional::cross_entropy(net(batch.data.flatten(1)), batch.target);
+    };
+    training.evaluate = [net](const mn::Batch& batch, mn::Summary& report) mutable {
+      const auto right = net(batch.data.flatten(1)).argmax(1) == batch.target;
+      report.add("right", right.to(torch::kFloat).mean().item<double>(), static_cast<double>(batch.samples));
+      report.add("last", static_cast<double>(batch.indices.back()), static_cast<double>(batch.samples));
+    };
+    training.report_every = {10, "iteration"};
+    training.extend(std::make_unique<CountRuns>(), {.trigger = mn::Interval(2, "iteration")});
+    return training;
+  });
+}

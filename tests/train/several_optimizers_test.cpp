@@ -1,0 +1,146 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/core/error.hpp>
+#include <mn/train/checkpoint/checkpoint.hpp>
+
+#include "tests/train/toy.hpp"
+
+namespace mn {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+using toy::bytes_of;
+using toy::same_on_all;
+using toy::ToyIterator;
+using toy::world;
+
+/// Two networks that train each other, as a GAN's do.
+struct Pair : torch::nn::Module {
+  Pair() {
+    torch::manual_seed(11);
+    generator = register_module("generator", torch::nn::Linear(6, 4));
+    critic = register_module("critic", torch::nn::Linear(4, 1));
+  }
+  torch::nn::Linear generator{nullptr}, critic{nullptr};
+};
+
+struct PairJob {
+  std::shared_ptr<Pair> model = std::make_shared<Pair>();
+  std::shared_ptr<MultiNodeOptimizer> generator, critic;
+  std::unique_ptr<Trainer> trainer;
+
+  PairJob(const std::shared_ptr<Communicator>& comm, std::int64_t batchsize, const TrainerOptions& options,
+          bool overlap) {
+    const OptimizerOptions how = {.overlap = overlap, .deterministic = true, .bucket_bytes = 16};
+    generator = create_multi_node_optimizer(
+        std::make_unique<torch::optim::Adam>(model->generator->parameters(), torch::optim::AdamOptions(0.01)), comm,
+        how);
+    critic = create_multi_node_optimizer(
+        std::make_unique<torch::optim::SGD>(model->critic->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9)),
+        comm, how);
+    const auto update = [this](const Batch& batch, Summary& report) { update_both(batch, report); };
+    trainer = std::make_unique<Trainer>(comm, std::vector<NamedOptimizer>{{"generator", generator}, {"critic", critic}},
+                                        std::make_shared<ToyIterator>(44, batchsize, *comm), model, update, options);
+  }
+
+  void update_both(const Batch& batch, Summary& report) {
+    const bool any = batch.samples > 0;
+    const auto samples = static_cast<double>(batch.samples);
+    const auto target = batch.target.to(torch::kFloat).unsqueeze(1);
+    critic->zero_grad();
+    if (any) {
+      const auto loss = (model->critic(model->generator(batch.data).detach()) - target).square().mean();
+      loss.backward();
+      report.add("critic/loss", loss.item<double>(), samples);
+    }
+    critic->step(batch.samples);
+    generator->zero_grad();
+    if (any) {
+      const auto others = critic->no_sync();
+      const auto loss = model->critic(model->generator(batch.data)).square().mean();
+      loss.backward();
+      report.add("generator/loss", loss.item<double>(), samples);
+    }
+    generator->step(batch.samples);
+  }
+};
+
+std::string weights_after(const std::filesystem::path& out, std::int64_t iterations, std::int64_t stop, bool overlap) {
+  TrainerOptions options = {.iterations = stop > 0 ? stop : iterations, .out = out};
+  auto job = std::make_unique<PairJob>(world(), 4, options, overlap);
+  EXPECT_EQ(job->trainer->run(), 0);
+  if (stop > 0) {
+    job->trainer->save(out / "saved");
+    options.iterations = iterations;
+    job = std::make_unique<PairJob>(world(), 4, options, overlap);
+    EXPECT_TRUE(job->trainer->resume((out / "saved").string()));
+    EXPECT_EQ(job->trainer->run(), 0);
+  }
+  EXPECT_TRUE(same_on_all(bytes_of(job->model->parameters())));
+  return bytes_of(job->model->parameters());
+}
+
+TEST(SeveralOptimizers, OverlapChangesNoBitAndAResumeNeither) {
+  const toy::TestFolder folder(world());
+  const std::string whole = weights_after(folder.path(), 20, 0, false);
+  EXPECT_EQ(weights_after(folder.path(), 20, 0, true), whole);
+  EXPECT_EQ(weights_after(folder.path(), 20, 7, false), whole);
+  EXPECT_EQ(weights_after(folder.path(), 20, 7, true), whole);
+}
+
+TEST(SeveralOptimizers, TrainAsOneRankWithTheWholeMinibatchWould) {
+  const toy::TestFolder folder(world());
+  PairJob all(world(), 4, {.epochs = 3, .out = folder.path()}, true);
+  ASSERT_EQ(all.trainer->run(), 0);
+  const auto alone_comm = std::shared_ptr<Communicator>(world()->split(world()->rank(), 0));
+  PairJob alone(alone_comm, 4 * world()->size(), {.epochs = 3, .out = folder.path() / std::to_string(world()->rank())},
+                false);
+  ASSERT_EQ(alone.trainer->run(), 0);
+  for (std::size_t i = 0; i < all.model->parameters().size(); ++i) {
+    EXPECT_TRUE(torch::allclose(all.model->parameters()[i], alone.model->parameters()[i], 1e-4, 1e-5)) << i;
+  }
+  const Metrics metrics = all.trainer->take_observation();
+  EXPECT_EQ(metrics.count("main/critic/loss"), 1U);
+  EXPECT_EQ(metrics.count("main/generator/loss"), 1U);
+}
+
+TEST(SeveralOptimizers, WrongArgumentsAreErrors) {
+  const toy::TestFolder folder(world());
+  const TrainerOptions options = {.iterations = 1, .out = folder.path()};
+  const PairJob job(world(), 4, options, false);
+  const auto trainer = [&](std::vector<NamedOptimizer> optimizers, TrainerOptions how) {
+    return Trainer(world(), std::move(optimizers), std::make_shared<ToyIterator>(8, 2, *world()), job.model,
+                   UpdateParameters([](const Batch&, Summary&) {}), std::move(how));
+  };
+  EXPECT_THROW(trainer({}, options), ArgumentError);
+  EXPECT_THROW(trainer({{"a", job.critic}, {"a", job.generator}}, options), ArgumentError);
+  EXPECT_THROW(trainer({{"a", nullptr}}, options), ArgumentError);
+  EXPECT_THROW(trainer({{"a", job.critic}}, {.iterations = 1, .accumulate = 2, .out = folder.path()}), UsageError);
+}
+
+TEST(SeveralOptimizers, ACheckpointOfOthersIsRefusedInOneLine) {
+  const toy::TestFolder folder(world());
+  const toy::ToyJob one(world(), {.trainer = {.iterations = 1, .out = folder.path()}});
+  one.trainer->save(folder.path() / "one");
+  PairJob two(world(), 4, {.iterations = 1, .out = folder.path()}, false);
+  EXPECT_THROW((void)two.trainer->resume((folder.path() / "one").string()), DataError);  // another model
+  two.trainer->save(folder.path() / "two");
+  world()->barrier();
+  if (world()->rank() == 0) {
+    Checkpoint checkpoint = read_checkpoint(folder.path() / "two");
+    checkpoint.about["optimizers"].erase("critic");
+    write_checkpoint(folder.path() / "fewer", checkpoint);
+    checkpoint.about.erase("optimizers");
+    write_checkpoint(folder.path() / "earlier", checkpoint);
+  }
+  world()->barrier();
+  EXPECT_THAT([&] { (void)two.trainer->resume((folder.path() / "fewer").string()); },
+              ThrowsMessage<DataError>(HasSubstr("other optimizers: it has generator")));
+  EXPECT_THAT([&] { (void)two.trainer->resume((folder.path() / "earlier").string()); },
+              ThrowsMessage<DataError>(HasSubstr("an earlier version of mn")));
+}
+
+}  // namespace
+}  // namespace mn
