@@ -73,6 +73,7 @@ struct Fields<SystemFacts> {
     visitor("ptrace_scope", facts.ptrace_scope);
     visitor("driver_module", facts.driver_module);
     visitor("xids", facts.xids);
+    visitor("kernel_log", facts.kernel_log);
     visitor("boot_id", facts.boot_id);
     visitor("cpu", facts.cpu);
     visitor("user", facts.user);

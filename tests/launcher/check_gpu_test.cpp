@@ -182,6 +182,8 @@ TEST(GpuCheckTest, EachIllnessIsOneLineAndNothingElse) {
     const auto findings = run_checks(job);
     ASSERT_EQ(findings.size(), 1u) << line;
     EXPECT_THAT(to_line(findings[0]), ::testing::StartsWith(line));
+    const bool is_broken = findings[0].check == "gpu-health" && findings[0].what.starts_with("GPU ");
+    EXPECT_EQ(findings[0].advice.empty(), !is_broken) << line;
   }
 }
 

@@ -47,6 +47,7 @@ inline SystemFacts healthy_system(const std::string& host) {
           .ptrace_scope = "1",
           .driver_module = "580.95.05",
           .xids = {},
+          .kernel_log = true,
           .boot_id = "boot-" + host,
           .cpu = {.model = "EPYC",
                   .count = 64,
