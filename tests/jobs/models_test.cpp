@@ -1,6 +1,4 @@
 #include "models/models.hpp"
-#include "models/resnet.hpp"
-#include "models/vgg.hpp"
 
 #include <map>
 #include <string>
@@ -11,6 +9,9 @@
 
 #include <mn/core/error.hpp>
 #include <mn/tensor/modules.hpp>
+
+#include "models/resnet.hpp"
+#include "models/vgg.hpp"
 
 namespace mn::jobs {
 namespace {
