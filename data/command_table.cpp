@@ -29,6 +29,11 @@ const std::vector<Command>& all_commands() {
       {"npy", {{"X.npy LABELS.npy --out OUT", "arrays of numpy: samples and labels → OUT"}}, 2, 2, run_npy},
       {"npz", {{"FILE.npz --out OUT", "two arrays of a file of numpy's → OUT"}}, 1, 1, run_npz},
       {"cifar", {{"DIR --out OUT", "CIFAR-10 or -100, binary version → OUT/train, OUT/val"}}, 1, 1, run_cifar},
+      {"tokens",
+       {{"FILES --out OUT", "texts, also of gzip, as tokens for language models → OUT/train, OUT/val"}},
+       1,
+       1 << 20,
+       run_tokens},
       {"info", {{"DIR", "what a dataset holds"}}, 1, 1, run_info},
       {"verify", {{"DIR", "read all of it and compare checksums"}}, 1, 1, run_verify},
       {"extract",
@@ -61,9 +66,21 @@ void add_image_options(Options& options, Settings& settings, const std::string& 
               {"decode", "header"});
 }
 
+void add_token_options(Options& options, Settings& settings, const std::string& whose) {
+  options.add("vocabulary", settings.vocabulary, "KIND",
+              whose + "what a token is: bpe (byte pairs), characters or bytes", {"bpe", "characters", "bytes"});
+  options.add("vocabulary-size", settings.vocabulary_size, whose + "tokens of a vocabulary of byte pairs, at most", 256,
+              1 << 20);
+  options.add("vocabulary-file", settings.vocabulary_file, "FILE",
+              whose + "a vocabulary.json to take, in place of one that is made of the texts");
+  options.add("context", settings.context, whose + "tokens of a sample, beside the one that follows", 1, 1 << 20);
+  options.add("val-part", settings.val_part, whose + "part of the tokens, the last ones, for OUT/val; 0: none", 0,
+              0.99);
+}
+
 const std::vector<OptionRow>& option_rows() {
   static const std::vector<OptionRow> kRows = {
-      {{"idx", "images", "tar", "npy", "npz", "cifar", "extract"},
+      {{"idx", "images", "tar", "npy", "npz", "cifar", "tokens", "extract"},
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add("out", settings.out, "DIR", whose + "where to write");
        }},
@@ -71,11 +88,11 @@ const std::vector<OptionRow>& option_rows() {
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add("split", settings.split, "NAME", whose + "name of the split, where only one is made");
        }},
-      {{"idx", "images", "tar", "npy", "npz", "cifar"},
+      {{"idx", "images", "tar", "npy", "npz", "cifar", "tokens"},
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add("shard-mb", settings.shard_mb, whose + "MiB of samples in a shard", 1, 1 << 20);
        }},
-      {{"idx", "images", "tar", "npy", "npz", "cifar", "verify"},
+      {{"idx", "images", "tar", "npy", "npz", "cifar", "tokens", "verify"},
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add("threads", settings.threads,
                      whose + "threads that read, check and write; each holds one shard in memory", 1, 4096);
@@ -91,6 +108,7 @@ const std::vector<OptionRow>& option_rows() {
          options.add("x", settings.x, "NAME", whose + "the array of samples, the first index counts them");
          options.add("y", settings.y, "NAME", whose + "the array of labels");
        }},
+      {{"tokens"}, add_token_options},
       {{"extract"},
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add("field", settings.field, "NAME", whose + "the field to write (the first one)");

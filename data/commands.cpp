@@ -154,6 +154,15 @@ int run_tar(Arguments arguments, const Settings& settings) {
   return print_result(convert_tar({arguments.begin(), arguments.end()}, image_options_of(settings)));
 }
 
+int run_tokens(Arguments arguments, const Settings& settings) {
+  const TokenOptions tokens{.vocabulary = settings.vocabulary,
+                            .vocabulary_size = settings.vocabulary_size,
+                            .vocabulary_file = settings.vocabulary_file,
+                            .context = settings.context,
+                            .val_part = settings.val_part};
+  return print_result(convert_tokens({arguments.begin(), arguments.end()}, tokens, options_of(settings)));
+}
+
 int run_info(Arguments arguments, const Settings&) {
   const ShardTable table = table_of(arguments[0]);
   print_summary(table);

@@ -20,6 +20,11 @@ struct Settings {
   std::string x = "x";
   std::string y = "y";
   std::string field;
+  std::string vocabulary = "bpe";
+  std::string vocabulary_file;
+  std::int64_t vocabulary_size = 8192;
+  std::int64_t context = 256;
+  double val_part = 0.1;
   std::int64_t threads = std::min<std::int64_t>(static_cast<std::int64_t>(cpu_count()), 16);  ///< each holds a shard
   std::int64_t seed = 0;
   bool shuffle = true;
@@ -37,6 +42,7 @@ int run_cifar(Arguments arguments, const Settings& settings);
 int run_tar(Arguments arguments, const Settings& settings);
 int run_npy(Arguments arguments, const Settings& settings);
 int run_npz(Arguments arguments, const Settings& settings);
+int run_tokens(Arguments arguments, const Settings& settings);
 int run_info(Arguments arguments, const Settings& settings);
 int run_verify(Arguments arguments, const Settings& settings);
 int run_extract(Arguments arguments, const Settings& settings);

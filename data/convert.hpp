@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <mn/data/dataset.hpp>
 
@@ -35,5 +36,20 @@ ConversionResult convert_npy(const std::filesystem::path& samples, const std::fi
 /// Two arrays of an .npz file, as np.savez and np.savez_compressed write it.
 ConversionResult convert_npz(const std::filesystem::path& file, const std::string& samples, const std::string& labels,
                              const ConvertOptions& options);
+
+/// How text becomes tokens.
+struct TokenOptions {
+  std::string vocabulary = "bpe";       ///< characters, bytes
+  std::int64_t vocabulary_size = 8192;  ///< tokens of a byte pair vocabulary
+  std::string vocabulary_file;          ///< take this vocabulary; empty: make one of the texts
+  std::int64_t context = 256;           ///< a sample has so many tokens and the one that follows
+  double val_part = 0.1;                ///< of the tokens, the last ones, for validation
+};
+
+/// Text files, also of gzip, as one text → options.out/train, options.out/val (unless val_part is 0) and
+/// options.out/vocabulary.json. Samples follow each other without a gap: the last token of one is the first of the
+/// next. One process reads the texts, twice where a vocabulary is made of them, and holds their different words.
+ConversionResult convert_tokens(const std::vector<std::filesystem::path>& files, const TokenOptions& tokens,
+                                const ConvertOptions& options);
 
 }  // namespace mn::data

@@ -69,6 +69,25 @@ std::string lines(const Findings& findings) {
   return text;
 }
 
+/// By host, the numbers of its GPUs' errors.
+nlohmann::json xids_of(const JobFacts& job) {
+  auto xids = nlohmann::json::object();
+  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+    for (const auto& error : job.nodes[node].system.xids) {
+      xids[job.host(node)].push_back(std::atoi(error.substr(error.rfind(' ') + 1).c_str()));
+    }
+  }
+  return xids;
+}
+
+nlohmann::json hosts_without_kernel_log(const JobFacts& job) {
+  auto hosts = nlohmann::json::array();
+  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+    if (job.nodes[node].system.kernel_log == false) hosts.push_back(job.host(node));
+  }
+  return hosts;
+}
+
 /// Names and variables need not be UTF-8; JSON must.
 std::string text_of(const nlohmann::json& document, int indent) {
   return document.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -121,6 +140,8 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
     document["placement"] = to_json(rows_of(job, options, here));
     document["gpu"] = first_gpu(job);
     document["fabric_gbit_s"] = slowest_fabric(job);
+    document["xids"] = xids_of(job);
+    document["without_kernel_log"] = hosts_without_kernel_log(job);
     verdict.report = text_of(document, -1);
     // The self test prints one report of it all, unless it can't even start as one job.
     verdict.exit_code = std::ranges::any_of(findings, keeps_from_starting) ? 1 : 0;

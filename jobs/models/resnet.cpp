@@ -82,11 +82,16 @@ class Bottleneck : public nn::Module {
   nn::Sequential downsample_ = nullptr;
 };
 
+/// What comes before the blocks: for large images, four times smaller ones; for small ones, as many pixels.
+enum class Stem : std::uint8_t { kLarge, kSmall };
+
 template <class Block>
 class ResNet : public Classifier {
  public:
-  ResNet(const std::array<std::int64_t, 4>& blocks, std::int64_t num_classes)
-      : conv1_(register_module("conv1", nn::Conv2d(nn::Conv2dOptions(3, 64, 7).stride(2).padding(3).bias(false)))),
+  ResNet(const std::array<std::int64_t, 4>& blocks, std::int64_t num_classes, Stem stem = Stem::kLarge)
+      : stem_(stem),
+        conv1_(register_module(
+            "conv1", stem == Stem::kLarge ? biasless_convolution(3, 64, 7, 2) : biasless_convolution(3, 64, 3, 1))),
         bn1_(register_module("bn1", nn::BatchNorm2d(64))) {
     std::int64_t channels = 64;
     for (std::size_t i = 0; i < layers_.size(); ++i) {
@@ -106,13 +111,14 @@ class ResNet : public Classifier {
   }
 
   torch::Tensor forward(const torch::Tensor& images) override {
-    torch::Tensor x = bn1_(conv1_(images)).relu_();  // (N, 64, H/2, W/2)
-    x = torch::max_pool2d(x, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
-    for (auto& layer : layers_) x = layer->forward(x);  // (N, 64·2^i·expansion, H/(4·2^i), W/(4·2^i))
+    torch::Tensor x = bn1_(conv1_(images)).relu_();  // (N, 64, H/2, W/2), small: (N, 64, H, W)
+    if (stem_ == Stem::kLarge) x = torch::max_pool2d(x, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
+    for (auto& layer : layers_) x = layer->forward(x);  // channels 64·2^i·expansion, each side 2^i times smaller
     return fc_(torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
   }
 
  private:
+  Stem stem_;
   nn::Conv2d conv1_;
   nn::BatchNorm2d bn1_;
   std::array<nn::Sequential, 4> layers_;
@@ -123,6 +129,10 @@ class ResNet : public Classifier {
 
 std::shared_ptr<Classifier> create_resnet18(std::int64_t num_classes) {
   return std::make_shared<ResNet<BasicBlock>>(std::array<std::int64_t, 4>{2, 2, 2, 2}, num_classes);
+}
+
+std::shared_ptr<Classifier> create_small_resnet18(std::int64_t num_classes) {
+  return std::make_shared<ResNet<BasicBlock>>(std::array<std::int64_t, 4>{2, 2, 2, 2}, num_classes, Stem::kSmall);
 }
 
 std::shared_ptr<Classifier> create_resnet50(std::int64_t num_classes) {

@@ -10,5 +10,7 @@ namespace mn::jobs {
 
 [[nodiscard]] std::shared_ptr<Classifier> create_resnet18(std::int64_t num_classes);
 [[nodiscard]] std::shared_ptr<Classifier> create_resnet50(std::int64_t num_classes);
+/// For images of 32 × 32: begins with a 3×3 convolution of stride 1, without pooling.
+[[nodiscard]] std::shared_ptr<Classifier> create_small_resnet18(std::int64_t num_classes);
 
 }  // namespace mn::jobs

@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <charconv>
 
-#include <dlfcn.h>
+#include "bind/nvml.hpp"
 
 namespace mn::launcher {
 namespace {
 
-// The few declarations of NVML's stable C interface (nvml.h) that are used here.
-using Device = void*;
-using Status = int;
-constexpr Status kSuccess = 0;
+using nvml::Device;
+using nvml::kSuccess;
+using nvml::Nvml;
+using nvml::Status;
+
 constexpr Status kInsufficientSize = 7;
 constexpr unsigned kMigEnabled = 1;
 // nvmlClocksThrottleReason: hardware slowdown, its thermal form, its power brake, software thermal slowdown.
@@ -29,39 +30,6 @@ struct Process {
   unsigned pid;
   unsigned long long used_memory;
   unsigned gpu_instance, compute_instance;
-};
-
-class Nvml {
- public:
-  explicit Nvml(const std::string& library) : handle_(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-    running_ = handle_ != nullptr && call("nvmlInit_v2") == kSuccess;
-  }
-  ~Nvml() {
-    if (running_) call("nvmlShutdown");
-    if (handle_ != nullptr) dlclose(handle_);
-  }
-  Nvml(const Nvml&) = delete;
-  Nvml& operator=(const Nvml&) = delete;
-
-  [[nodiscard]] bool running() const noexcept { return running_; }
-
-  /// The function's status; 13 (not found in the library) where this NVML is too old to have it.
-  template <typename... Arguments>
-  Status call(const char* name, Arguments... arguments) const {
-    constexpr Status kFunctionNotFound = 13;
-    auto* function = reinterpret_cast<Status (*)(Arguments...)>(dlsym(handle_, name));
-    return function == nullptr ? kFunctionNotFound : function(arguments...);
-  }
-
-  template <typename Value>
-  [[nodiscard]] std::optional<Value> value(const char* name, Device device) const {
-    Value result{};
-    return call(name, device, &result) == kSuccess ? std::optional(result) : std::nullopt;
-  }
-
- private:
-  void* handle_;
-  bool running_ = false;
 };
 
 std::string uuid_of(const Nvml& nvml, Device device) {
@@ -129,6 +97,7 @@ Gpu describe(const Nvml& nvml, Device device) {
   const auto reasons = nvml.value<unsigned long long>("nvmlDeviceGetCurrentClocksThrottleReasons", device);
   if (reasons) gpu.throttled = (*reasons & kBadThrottle) != 0;
   gpu.processes = process_count(nvml, device);
+  gpu.health = read_health(nvml, device);
   return gpu;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bind/binding.hpp"
+#include "bind/gpu_health.hpp"
 
 namespace mn::launcher {
 
@@ -24,6 +25,7 @@ struct Gpu {
   std::optional<bool> remap_pending;      ///< a broken memory row waits for a reset
   std::optional<bool> throttled;          ///< slowed down by heat or power faults
   std::optional<int> processes;           ///< that compute on it
+  GpuHealth health;
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 

@@ -71,7 +71,9 @@ struct CheckChoice {
 [[nodiscard]] Findings check_gpu_code(const JobFacts& job);
 [[nodiscard]] Findings check_gpu_models(const JobFacts& job);
 [[nodiscard]] Findings check_gpu_modes(const JobFacts& job);
-[[nodiscard]] Findings check_gpu_health(const JobFacts& job);
 [[nodiscard]] Findings check_gpu_visibility(const JobFacts& job);
+
+// gpu_health.cpp: broken GPUs and links between them.
+[[nodiscard]] Findings check_gpu_health(const JobFacts& job);
 
 }  // namespace mn::launcher

@@ -44,7 +44,8 @@ void compare_states(const JobFacts& job, const std::string& name, bool with_gpus
                    !is_ethernet(name),
                    {job.host(node)},
                    "the network port " + name + " is " + state + ", elsewhere " + kActivePort,
-                   "look at card, cable and switch (ibstat, ip link), or leave the node out (--exclude)"});
+                   "look at card, cable and switch (ibstat, ip link), or leave the node out (--exclude)",
+                   "isolate"});
   }
 }
 
@@ -60,7 +61,8 @@ void count_failures(const JobFacts& job, Findings& findings) {
                        {job.host(node)},
                        "the network port " + port.name + " " + what +
                            " since the node came up (days: " + std::to_string(std::lround(uptime / kDay)) + ")",
-                       "clean or replace its cable and connectors, or leave the node out (--exclude)"});
+                       "clean or replace its cable and connectors, or leave the node out (--exclude)",
+                       "watch"});
       };
       const auto downs = static_cast<double>(port.downs.value_or(0));
       const auto errors = static_cast<double>(port.errors.value_or(0));

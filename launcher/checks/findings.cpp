@@ -40,6 +40,7 @@ nlohmann::json to_json(const Findings& findings) {
                     {"hosts", finding.hosts},
                     {"what", finding.what},
                     {"remedy", finding.remedy}});
+    if (!finding.advice.empty()) list.back()["advice"] = finding.advice;
   }
   return list;
 }

@@ -49,6 +49,24 @@ std::optional<unsigned> highest_power_limit(const NodeFacts& node) {
   return watts;
 }
 
+std::optional<unsigned> lowest_application_clock(const NodeFacts& node) {
+  std::optional<unsigned> lowest;
+  for (const auto& gpu : gpus_of(node)) {
+    const auto& mhz = gpu.health.application_clock_mhz;
+    if (mhz) lowest = std::min(lowest.value_or(*mhz), *mhz);
+  }
+  return lowest;
+}
+
+/// Whether the driver keeps all GPUs of the node ready; no value if it is known of none.
+std::optional<bool> all_persistent(const NodeFacts& node) {
+  std::optional<bool> all;
+  for (const auto& gpu : gpus_of(node)) {
+    if (gpu.health.persistent) all = all.value_or(true) && *gpu.health.persistent;
+  }
+  return all;
+}
+
 }  // namespace
 
 Findings check_devices(const JobFacts& job) {
@@ -181,6 +199,13 @@ Findings check_gpu_models(const JobFacts& job) {
                                 "the power limit of the GPUs in watts",
                                 "nvidia-smi -pl WATTS on all: the slowest GPU sets the pace"},
                                highest_power_limit));
+  append(findings, differences(job,
+                               {"gpu-model",
+                                false,
+                                {},
+                                "the application clock of the GPUs in MHz",
+                                "nvidia-smi -rac on all: the slowest GPU sets the pace"},
+                               lowest_application_clock));
   return findings;
 }
 
@@ -188,6 +213,10 @@ Findings check_gpu_modes(const JobFacts& job) {
   static constexpr int kExclusive = 3;
   Findings findings = differences(job, {"gpu-mode", true, {}, "MIG mode", "nvidia-smi -mig 0 (or 1) on all nodes"},
                                   [](const NodeFacts& node) { return any_gpu(node, &Gpu::mig); });
+  append(findings,
+         differences(job,
+                     {"gpu-mode", false, {}, "persistence mode of the GPUs", "start nvidia-persistenced on all nodes"},
+                     all_persistent));
   for (std::size_t node = 0; node < job.bindings.size(); ++node) {
     const bool exclusive =
         std::ranges::any_of(gpus_of(job.nodes[node]), [](const Gpu& gpu) { return gpu.compute_mode == kExclusive; });
@@ -198,39 +227,6 @@ Findings check_gpu_modes(const JobFacts& job) {
                         {job.host(node)},
                         "ranks share a GPU that is in exclusive mode",
                         "start fewer ranks, or nvidia-smi -c DEFAULT"});
-  }
-  return findings;
-}
-
-Findings check_gpu_health(const JobFacts& job) {
-  Findings findings = affected(
-      job, {"gpu-health", false, {}, "a GPU waits for a reset to replace broken memory", "drain the node and reset it"},
-      [](const NodeFacts& node) { return any_gpu(node, &Gpu::remap_pending) == true; });
-  append(findings, affected(job,
-                            {"gpu-health",
-                             false,
-                             {},
-                             "a GPU is slowed down by heat or a power fault",
-                             "tell the administrators; leave the node out (--exclude)"},
-                            [](const NodeFacts& node) { return any_gpu(node, &Gpu::throttled) == true; }));
-  append(findings, affected(job,
-                            {"gpu-health",
-                             false,
-                             {},
-                             "other processes compute on the GPUs",
-                             "nvidia-smi shows them; ask for whole nodes (--exclusive)"},
-                            [](const NodeFacts& node) {
-                              return std::ranges::any_of(gpus_of(node),
-                                                         [](const Gpu& gpu) { return gpu.processes.value_or(0) > 0; });
-                            }));
-  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    const auto& xids = job.nodes[node].system.xids;
-    if (xids.empty()) continue;
-    add(findings, {"gpu-health",
-                   false,
-                   {job.host(node)},
-                   "the kernel logged hardware errors of GPUs in the last day: " + joined(xids),
-                   "look them up in NVIDIA's list of XIDs; drain the node, or leave it out (--exclude)"});
   }
   return findings;
 }

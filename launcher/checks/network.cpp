@@ -23,7 +23,7 @@ Findings check_address(const JobFacts& job) {
   if (job.nodes.size() < 2) return {};
   Findings findings;
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    if (!job.nodes[node].network) continue;
+    if (!has_card(job.nodes[node])) continue;  // its name has no address to lead to
     const auto& resolved = job.nodes[node].network->resolved;
     const auto& own = job.nodes[node].network->addresses;
     const std::string host = job.nodes[node].host.value_or(job.host(node));
@@ -78,8 +78,10 @@ Findings check_subnet(const JobFacts& job) {
 
 Findings check_connections(const JobFacts& job) {
   Findings findings;
+  const Findings causes = check_subnet(job);
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    if (!job.nodes[node].network) continue;
+    const auto explains = [&](const Finding& cause) { return cause.is_error && has(cause.hosts, job.host(node)); };
+    if (!job.nodes[node].network || std::ranges::any_of(causes, explains)) continue;
     for (const auto& failure : job.nodes[node].network->failures) {
       findings.push_back({"connect",
                           true,

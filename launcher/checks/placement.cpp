@@ -25,6 +25,15 @@ bool is_far_from_its_gpu(const RankFacts& rank, const Machine& machine, const Bi
   return slot != machine.gpus.end() && !slot->near.empty() && intersection(slot->near, binding.cpus).empty();
 }
 
+/// Whether the rank is bound to one CPU, as others are, though its machine has more.
+bool is_crowded(const JobFacts& job, int rank) {
+  const int node = job.layout.node_of(rank);
+  const CpuSet& mask = mask_of(job, rank);
+  if (mask.size() != 1 || mask == whole(job.nodes[static_cast<std::size_t>(node)].machine)) return false;
+  const auto ranks = job.layout.ranks_of(node);
+  return std::ranges::count_if(ranks, [&](int other) { return mask_of(job, other) == mask; }) > 1;
+}
+
 }  // namespace
 
 Findings check_sources(const JobFacts& job) {
@@ -109,6 +118,7 @@ Findings check_room(const JobFacts& job) {
     const auto& cpus = mask_of(job, rank);
     const int threads = job.rank(rank).threads.value_or(0);
     if (static_cast<int>(cpus.size()) >= threads || cpus == whole(job.nodes[node].machine)) continue;
+    if (is_crowded(job, rank)) continue;  // an error of its own
     add(findings, {"affinity",
                    false,
                    {job.host(node)},
@@ -174,14 +184,8 @@ Findings check_gpu_affinity(const JobFacts& job) {
 Findings check_affinity(const JobFacts& job) {
   Findings findings;
   for (int node = 0; node < job.layout.node_count(); ++node) {
-    const auto ranks = job.layout.ranks_of(node);
-    const CpuSet cpus = whole(job.nodes[static_cast<std::size_t>(node)].machine);  // there may be one only
-    const auto crowded = [&](int rank) {
-      const CpuSet& mask = mask_of(job, rank);
-      return mask.size() == 1 && mask != cpus &&
-             std::ranges::count_if(ranks, [&](int other) { return mask_of(job, other) == mask; }) > 1;
-    };
-    if (!std::ranges::any_of(ranks, crowded)) continue;
+    const auto is_crowded_here = [&](int rank) { return is_crowded(job, rank); };
+    if (!std::ranges::any_of(job.layout.ranks_of(node), is_crowded_here)) continue;
     findings.push_back({"affinity",
                         true,
                         {job.host(static_cast<std::size_t>(node))},

@@ -18,6 +18,11 @@ bool has_value(const NodeFacts& node, const char* variable, const char* value) {
   return found != node.environment->end() && found->second == value;
 }
 
+bool lacks_locked_memory(const NodeFacts& node) {
+  const auto& memlock = node.system.limits.memlock;
+  return !node.system.fabric.empty() && memlock && *memlock != LimitFacts::kUnlimited;
+}
+
 }  // namespace
 
 Findings check_memlock(const JobFacts& job) {
@@ -27,10 +32,7 @@ Findings check_memlock(const JobFacts& job) {
                    {},
                    "locked memory is limited, but there is an InfiniBand or RoCE device",
                    "set LimitMEMLOCK=infinity in slurmd.service (and limits.conf for ssh)"},
-                  [](const NodeFacts& node) {
-                    const auto& memlock = node.system.limits.memlock;
-                    return !node.system.fabric.empty() && memlock && *memlock != LimitFacts::kUnlimited;
-                  });
+                  lacks_locked_memory);
 }
 
 Findings check_shm(const JobFacts& job) {
@@ -61,7 +63,11 @@ Findings check_limits(const JobFacts& job) {
                                   {},
                                   std::string("the limit ") + name + " (-1: none)",
                                   "make limits.conf and slurmd's limits the same on all nodes"},
-                                 [&, fact = limit](const NodeFacts& node) { return node.system.limits.*fact; }));
+                                 [&, fact = limit](const NodeFacts& node) -> std::optional<std::int64_t> {
+                                   // That is an error of its own.
+                                   if (fact == &LimitFacts::memlock && lacks_locked_memory(node)) return std::nullopt;
+                                   return node.system.limits.*fact;
+                                 }));
   }
   return findings;
 }

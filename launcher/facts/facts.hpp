@@ -66,6 +66,7 @@ struct SystemFacts {
   std::optional<std::string> ptrace_scope;
   std::optional<std::string> driver_module;  ///< version of NVIDIA's kernel module
   std::vector<std::string> xids;             ///< recent hardware errors of GPUs, for people
+  std::optional<bool> kernel_log;            ///< it can be read; no value without NVIDIA's driver
   std::optional<std::string> boot_id;
   CpuFacts cpu;
   UserFacts user;

@@ -73,6 +73,7 @@ struct Fields<SystemFacts> {
     visitor("ptrace_scope", facts.ptrace_scope);
     visitor("driver_module", facts.driver_module);
     visitor("xids", facts.xids);
+    visitor("kernel_log", facts.kernel_log);
     visitor("boot_id", facts.boot_id);
     visitor("cpu", facts.cpu);
     visitor("user", facts.user);
@@ -126,6 +127,20 @@ struct Fields<NcclFacts> {
   }
 };
 
+template <>
+struct Fields<GpuHealth> {
+  static void visit(auto& health, auto visitor) {
+    visitor("links", health.links);
+    visitor("link_recoveries", health.link_recoveries);
+    visitor("in_fabric", health.in_fabric);
+    visitor("uncorrected", health.uncorrected);
+    visitor("retirement_pending", health.retirement_pending);
+    visitor("remap_failed", health.remap_failed);
+    visitor("persistent", health.persistent);
+    visitor("application_clock_mhz", health.application_clock_mhz);
+  }
+};
+
 /// Without its instances: no other node asks for their names.
 template <>
 struct Fields<Gpu> {
@@ -142,6 +157,7 @@ struct Fields<Gpu> {
     visitor("remap_pending", gpu.remap_pending);
     visitor("throttled", gpu.throttled);
     visitor("processes", gpu.processes);
+    visitor("health", gpu.health);
   }
 };
 

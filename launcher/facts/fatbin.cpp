@@ -23,7 +23,7 @@ struct Entry {
   std::uint16_t minor, major;
   std::uint32_t capability;
 };
-constexpr std::uint32_t kMagic = 0xba55ed50;
+constexpr std::uint32_t kFatbinMagic = 0xba55ed50;
 constexpr std::uint16_t kPtx = 1;
 constexpr std::uint16_t kBinary = 2;
 constexpr int kMostContainers = 64;
@@ -38,7 +38,7 @@ GpuCode read_gpu_code(const std::filesystem::path& file) {
   std::uint64_t at = 0;
   for (int i = 0; i < kMostContainers; ++i) {
     const auto container = section->read<Container>(at);
-    if (!container || container->magic != kMagic) break;
+    if (!container || container->magic != kFatbinMagic) break;
     const std::uint64_t first = at + container->header_bytes;
     if (container->header_bytes < sizeof(Container) || container->bytes > section->bytes()) break;
     const std::uint64_t end = first + container->bytes;

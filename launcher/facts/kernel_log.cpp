@@ -42,6 +42,13 @@ std::string kernel_log(const fs::path& file) {
 
 }  // namespace
 
+std::optional<bool> can_read_kernel_log(const fs::path& root) {
+  if (!fs::exists(root / "proc/driver/nvidia/version")) return std::nullopt;
+  const int log = open((root / "dev/kmsg").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (log >= 0) close(log);
+  return log >= 0;
+}
+
 /// "GPU 0000:3b:00 XID 79" for each hardware error of the last day, from records such as
 /// "4,339,5140900,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, ...": the third number counts microseconds from the boot.
 std::vector<std::string> recent_xids(const fs::path& root) {

@@ -97,6 +97,7 @@ SystemFacts collect_system_facts(const Surroundings& here) {
           .ptrace_scope = first_line(proc / "sys/kernel/yama/ptrace_scope"),
           .driver_module = driver_version(first_line(proc / "driver/nvidia/version").value_or("")),
           .xids = recent_xids(here.root),
+          .kernel_log = can_read_kernel_log(here.root),
           .boot_id = first_line(proc / "sys/kernel/random/boot_id"),
           .cpu = collect_cpu_facts(here.root),
           .user = {.uid = getuid(), .gid = getgid(), .umask = file_mask(proc)},

@@ -90,6 +90,7 @@ class Report {
     json document = this->document();
     const bool healthy = !has_errors(document);
     document["healthy"] = healthy;
+    document["advice"] = advice_of(document);
     if (!options_.save.empty()) write_file(options_.save, document.dump(2) + "\n");
     if (options_.json) {
       std::cout << document.dump(2) << std::endl;

@@ -50,6 +50,20 @@ std::string findings_text(const json& findings) {
   return text;
 }
 
+std::string unread_text(const json& hosts) {
+  if (hosts.empty()) return "";
+  return "  the kernel log is not readable on " + compress_host_list(hosts.get<std::vector<std::string>>()) +
+         ": errors of GPUs are not known there (sysctl kernel.dmesg_restrict=0)\n";
+}
+
+std::string advice_text(const json& report) {
+  std::string text;
+  for (const auto& [host, advice] : advice_of(report)) {
+    text += "  " + host + ": " + advice + (advice == "watch" ? "" : "; until then --exclude=" + host) + "\n";
+  }
+  return text.empty() ? "" : "\nadvice:\n" + text;
+}
+
 double bandwidth_of(const json& pair) { return pair.at("bandwidth_mb_s").get<double>(); }
 
 std::string pairs_text(json pairs) {
@@ -125,14 +139,35 @@ bool has_errors(const json& report) {
   return false;
 }
 
+std::map<std::string, std::string> advice_of(const json& report) {
+  static const std::vector<std::string> kGravestFirst = {"isolate", "reboot", "reset", "watch"};
+  std::map<std::string, std::string> advice;
+  const auto advise = [&](const std::string& host, const std::string& more) {
+    const auto gravity = [&](const std::string& word) { return std::ranges::find(kGravestFirst, word); };
+    auto& here = advice[host];
+    if (gravity(more) < gravity(here)) here = more;
+  };
+  for (const auto& finding : report.at("findings")) {
+    if (!finding.contains("advice")) continue;
+    for (const auto& host : finding.at("hosts"))
+      advise(host.get<std::string>(), finding.at("advice").get<std::string>());
+  }
+  const json xids = report.value("xids", json::object());
+  for (const auto& [host, numbers] : xids.items()) {
+    for (const auto& number : numbers) advise(host, std::string(advice_on(number.get<int>())));
+  }
+  return advice;
+}
+
 std::string text_of(const json& report) {
-  std::string text = placement_text(report.at("placement")) + findings_text(report.at("findings")) + "\nself test:\n";
+  std::string text = placement_text(report.at("placement")) + findings_text(report.at("findings"));
+  text += unread_text(report.value("without_kernel_log", json::array())) + "\nself test:\n";
   const json& tests = report.at("self_test");
   for (const auto& [name, result] : tests.items()) {
     if (result.is_string()) text += formatted("  %-18s %s\n", name.c_str(), result.get<std::string>().c_str());
     if (result.is_number()) text += formatted("  %-18s %.1f\n", name.c_str(), result.get<double>());
   }
-  return text + pairs_text(tests.value("pairs", json::array()));
+  return text + pairs_text(tests.value("pairs", json::array())) + advice_text(report);
 }
 
 }  // namespace mn::selftest

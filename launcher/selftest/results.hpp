@@ -1,6 +1,7 @@
 /// The self test's report, a JSON document: what the ranks' results come to, what has changed, and its text. Pure.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,12 @@ inline constexpr const char* kFailed = "FAILED";
 /// Whether a check found an error, or a test failed.
 [[nodiscard]] bool has_errors(const nlohmann::json& report);
 
+/// By host, what broken hardware asks for: the gravest of isolate, reboot, reset and watch. From the checks' findings
+/// and the GPUs' errors in the kernel's logs.
+[[nodiscard]] std::map<std::string, std::string> advice_of(const nlohmann::json& report);
+
 /// The report as people read it: placement, findings, results, the figures of all pairs of nodes or, of many, of the
-/// slowest.
+/// slowest; advice at the end.
 [[nodiscard]] std::string text_of(const nlohmann::json& report);
 
 }  // namespace mn::selftest

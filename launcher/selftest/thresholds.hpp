@@ -20,6 +20,34 @@ inline constexpr GpuFigures kGpuFigures[] = {
     {"A100", 24, 228, 185},
 };
 
+/// What a GPU's error in the kernel's log asks for: isolate (leave the node out until it is repaired), reboot, reset
+/// (the GPU), or watch (whether it comes again). Errors that the table lacks: watch.
+/// Own judgement of what NVIDIA's list says is broken: isolate where parts wear out, reboot where a reset cannot reach.
+struct XidAdvice {
+  int xid;
+  std::string_view advice;
+};
+
+inline constexpr XidAdvice kXidAdvice[] = {
+    {48, "reset"},    // uncorrectable error of memory
+    {62, "reset"},    // internal controller halted
+    {64, "isolate"},  // memory rows or pages cannot be replaced
+    {74, "reset"},    // NVLink
+    {79, "reboot"},   // fallen off the bus
+    {92, "isolate"},  // many corrected errors of memory
+    {95, "reset"},    // uncontained error of memory
+    {119, "reset"},   // GSP does not answer
+    {120, "reset"},   // GSP failed
+    {140, "reset"},   // uncorrected error of memory
+};
+
+[[nodiscard]] constexpr std::string_view advice_on(int xid) {
+  for (const auto& row : kXidAdvice) {
+    if (row.xid == xid) return row.advice;
+  }
+  return "watch";
+}
+
 /// Of a network card's rate, what one MPI message at a time between host memories reaches.
 inline constexpr double kOfFabricByMpi = 0.8;
 /// A pair of nodes is slow below this part of the bandwidth that a quarter of the pairs exceeds.

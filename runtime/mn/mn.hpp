@@ -16,6 +16,7 @@
 #include <mn/data/scatter.hpp>
 #include <mn/data/shard_writer.hpp>
 #include <mn/data/tensor_dataset.hpp>
+#include <mn/data/vocabulary.hpp>
 #include <mn/image/image_decoder.hpp>
 #include <mn/job/job.hpp>
 #include <mn/nn/exported_module.hpp>

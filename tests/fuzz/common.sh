@@ -32,7 +32,7 @@ build_targets() {
   fi
   mkdir -p "$work" "$found"
   if ! { cmake -S "$fuzz" -B "$work" -G Ninja -DCMAKE_CXX_COMPILER="$clang" &&
-    ninja -C "$work" -j "${MN_BUILD_JOBS:-$(nproc)}" "${targets[@]/#/fuzz_}"; } >"$log" 2>&1; then
+    ninja -C "$work" -j "${MN_BUILD_JOBS:-$(env -u OMP_NUM_THREADS nproc)}" "${targets[@]/#/fuzz_}"; } >"$log" 2>&1; then
     tail -n 40 "$log" >&2
     echo "the fuzz targets can't be built; the whole of it is in $log" >&2
     exit 1

@@ -10,6 +10,9 @@
 #include <mn/core/error.hpp>
 #include <mn/tensor/modules.hpp>
 
+#include "models/resnet.hpp"
+#include "models/vgg.hpp"
+
 namespace mn::jobs {
 namespace {
 
@@ -36,6 +39,15 @@ TEST_P(EveryModel, HasThePublishedNumberOfParameters) {
                                                          {"googlenet", 13'378'280}, {"googlenetbn", 13'004'888},
                                                          {"resnet18", 11'689'512},  {"resnet50", 25'557'032}};
   EXPECT_EQ(count_parameters(*create_model(GetParam(), 1000)), published.at(GetParam()));
+}
+
+/// As usual for images of 32 × 32: 11.17 and 14.73 million.
+TEST(SmallModels, HaveTheUsualNumberOfParameters) {
+  EXPECT_EQ(count_parameters(*create_small_resnet18(10)), 11'173'962);
+  EXPECT_EQ(count_parameters(*create_small_vgg16(10)), 14'728'266);
+  for (const auto& model : {create_small_resnet18(7), create_small_vgg16(7)}) {
+    EXPECT_EQ(model->forward(torch::randn({2, 3, 32, 32})).sizes(), (std::vector<std::int64_t>{2, 7}));
+  }
 }
 
 TEST_P(EveryModel, MapsImagesToLogits) {

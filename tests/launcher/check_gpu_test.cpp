@@ -146,6 +146,54 @@ TEST(GpuCheckTest, Health) {
   expect_one(check_gpu_health(job), false, "vn3", "0000:3b:00 XID 79");
 }
 
+struct PlantedIllness {
+  void (*plant)(Gpu& gpu);
+  const char* line;  // its beginning
+};
+
+TEST(GpuCheckTest, EachIllnessIsOneLineAndNothingElse) {
+  const PlantedIllness illnesses[] = {
+      {[](Gpu& gpu) { gpu.health.links = 17; },
+       "warning [gpu-health] vn2: GPU 0000:01:00.0 has 17 NVLinks up, others of its kind 18; "},
+      {[](Gpu& gpu) { gpu.health.link_recoveries = 2; },
+       "warning [gpu-health] vn2: GPU 0000:01:00.0 has counted 2 recoveries of NVLinks; "},
+      {[](Gpu& gpu) { gpu.health.in_fabric = false; },
+       "warning [gpu-health] vn2: GPU 0000:01:00.0 is not in its NVSwitch fabric; restart nvidia-fabricmanager"},
+      {[](Gpu& gpu) { gpu.health.uncorrected = 5; },
+       "warning [gpu-health] vn2: GPU 0000:01:00.0 has counted 5 uncorrected memory errors; "},
+      {[](Gpu& gpu) { gpu.health.retirement_pending = true; },
+       "warning [gpu-health] vn2: GPU 0000:01:00.0 waits for a reset to replace broken memory; "},
+      {[](Gpu& gpu) { gpu.remap_pending = true; },
+       "warning [gpu-health] vn2: GPU 0000:01:00.0 waits for a reset to replace broken memory; "},
+      {[](Gpu& gpu) { gpu.health.remap_failed = gpu.remap_pending = gpu.throttled = true; },
+       "warning [gpu-health] vn2: GPU 0000:01:00.0 has no spare memory rows left; "},
+      {[](Gpu& gpu) { gpu.throttled = true; },
+       "warning [gpu-health] vn2: GPU 0000:01:00.0 is slowed down by heat or a power fault; "},
+      {[](Gpu& gpu) { gpu.processes = 1; }, "warning [gpu-health] vn2: other processes compute on the GPUs; "},
+      {[](Gpu& gpu) { gpu.health.persistent = false; },
+       "warning [gpu-mode] vn2: persistence mode of the GPUs is false, elsewhere true; "},
+      {[](Gpu& gpu) { gpu.health.application_clock_mhz = 345; },
+       "warning [gpu-model] vn2: the application clock of the GPUs in MHz is 345, elsewhere 1980; "},
+  };
+  EXPECT_THAT(run_checks(healthy_job()), IsEmpty());
+  for (const auto& [plant, line] : illnesses) {
+    auto job = healthy_job();
+    plant(gpu(job, 1, 1));
+    const auto findings = run_checks(job);
+    ASSERT_EQ(findings.size(), 1u) << line;
+    EXPECT_THAT(to_line(findings[0]), ::testing::StartsWith(line));
+    const bool is_broken = findings[0].check == "gpu-health" && findings[0].what.starts_with("GPU ");
+    EXPECT_EQ(findings[0].advice.empty(), !is_broken) << line;
+  }
+}
+
+TEST(GpuCheckTest, GpusOfAnotherKindMayHaveFewerLinks) {
+  auto job = healthy_job();
+  gpu(job, 1, 1).name = "H100 PCIe";
+  gpu(job, 1, 1).health.links = 0;
+  EXPECT_THAT(check_gpu_health(job), IsEmpty());
+}
+
 TEST(GpuCheckTest, RanksThatMayOpenDifferentGpus) {
   auto job = healthy_job();
   job.ranks[2].resources.gpus.pop_back();  // by CUDA_VISIBLE_DEVICES, through which NCCL sees

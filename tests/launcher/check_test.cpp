@@ -381,6 +381,9 @@ TEST_P(FaultTest, IsFoundAndNothingElse) {
   EXPECT_THAT(findings[0].what, HasSubstr(fault.what));
   EXPECT_FALSE(findings[0].remedy.empty());
   EXPECT_THAT(to_line(findings[0]), ::testing::Not(HasSubstr("\n")));
+  std::string all;
+  for (const auto& finding : run_checks(job)) all += to_line(finding) + "\n";
+  EXPECT_EQ(all, to_line(findings[0]) + "\n") << "of all checks";
 }
 
 TEST_P(FaultTest, IsLeftOutOrAWarningByItsName) {

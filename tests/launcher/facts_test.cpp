@@ -68,8 +68,12 @@ TEST_F(FactsTest, HardwareErrorsOfGpusComeFromTheKernelsLog) {
       " SUBSYSTEM=pci\n"
       "4,5,199000000003,-;NVRM: Xid (PCI:0000:5e:00): 48, pid=7, DBE\n");
   EXPECT_TRUE(collect_system_facts(here_).xids.empty()) << "there is no NVIDIA driver";
+  EXPECT_EQ(collect_system_facts(here_).kernel_log, std::nullopt);
   put("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23\n");
   EXPECT_THAT(collect_system_facts(here_).xids, ElementsAre("GPU 0000:5e:00 XID 48"));
+  EXPECT_EQ(collect_system_facts(here_).kernel_log, true);
+  fs::remove(here_.root / "dev/kmsg");
+  EXPECT_EQ(collect_system_facts(here_).kernel_log, false);
 }
 
 TEST_F(FactsTest, ResultsGoWhereTheArgumentsSay) {

@@ -1,5 +1,6 @@
 // Stands in for libnvidia-ml.so.1. MN_FAKE_GPUS is the number of GPUs (default 2); MN_FAKE_DRIVER the driver's version;
-// GPU 1 cannot be opened if MN_FAKE_FORBIDDEN is set; MN_FAKE_MIG cuts GPU 0 in two.
+// GPU 1 cannot be opened if MN_FAKE_FORBIDDEN is set; MN_FAKE_MIG cuts GPU 0 in two;
+// MN_FAKE_ILL makes GPU 1 an ill one.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +15,8 @@ constexpr int kNotFound = 6;
 std::uintptr_t number(void* device) { return reinterpret_cast<std::uintptr_t>(device) - 1; }
 void* device(std::uintptr_t index) { return reinterpret_cast<void*>(index + 1); }
 constexpr std::uintptr_t kSlice = 100;  // devices from here on are instances of GPU 0
+
+bool is_ill(void* device) { return number(device) == 1 && std::getenv("MN_FAKE_ILL") != nullptr; }
 
 }  // namespace
 
@@ -87,5 +90,39 @@ int nvmlDeviceGetMaxMigDeviceCount(void*, unsigned* count) {
 int nvmlDeviceGetMigDeviceHandleByIndex(void*, unsigned index, void** handle) {
   *handle = device(kSlice + index);
   return index < 2 ? kOk : kNotFound;
+}
+int nvmlDeviceGetNvLinkState(void* handle, unsigned link, unsigned* is_up) {
+  *is_up = is_ill(handle) && link == 3 ? 0 : 1;
+  return link < 12 ? kOk : kNotFound;
+}
+int nvmlDeviceGetNvLinkErrorCounter(void* handle, unsigned, int counter, unsigned long long* count) {
+  *count = is_ill(handle) || counter != 1 ? 2 : 0;
+  return kOk;
+}
+int nvmlDeviceGetGpuFabricInfo(void* handle, void* info) {
+  std::memset(info, 0, 28);
+  static_cast<unsigned char*>(info)[24] = is_ill(handle) ? 2 : 3;  // the state: in progress, completed
+  return kOk;
+}
+int nvmlDeviceGetTotalEccErrors(void* handle, int kind, int counter, unsigned long long* count) {
+  *count = is_ill(handle) || kind != 1 || counter != 0 ? 5 : 0;
+  return kOk;
+}
+int nvmlDeviceGetRetiredPagesPendingStatus(void* handle, unsigned* pending) {
+  *pending = is_ill(handle) ? 1 : 0;
+  return kOk;
+}
+int nvmlDeviceGetRemappedRows(void* handle, unsigned*, unsigned*, unsigned* pending, unsigned* failed) {
+  *pending = 0;
+  *failed = is_ill(handle) ? 1 : 0;
+  return kOk;
+}
+int nvmlDeviceGetPersistenceMode(void* handle, unsigned* mode) {
+  *mode = is_ill(handle) ? 0 : 1;
+  return kOk;
+}
+int nvmlDeviceGetApplicationsClock(void* handle, int clock, unsigned* mhz) {
+  *mhz = is_ill(handle) || clock != 1 ? 345 : 1980;
+  return kOk;
 }
 }

@@ -34,6 +34,31 @@ class GpuTest : public ::testing::Test {
 
 TEST_F(GpuTest, WithoutADriverThereIsNothing) { EXPECT_EQ(read_gpus("libno-such-driver.so.1"), std::nullopt); }
 
+TEST_F(GpuTest, HealthIsWhatNvmlCounts) {
+  const GpuHealth well{.links = 12,
+                       .link_recoveries = 0,
+                       .in_fabric = true,
+                       .uncorrected = 0,
+                       .retirement_pending = false,
+                       .remap_failed = false,
+                       .persistent = true,
+                       .application_clock_mhz = 1980};
+  const GpuHealth ill{.links = 11,
+                      .link_recoveries = 24,
+                      .in_fabric = false,
+                      .uncorrected = 5,
+                      .retirement_pending = true,
+                      .remap_failed = true,
+                      .persistent = false,
+                      .application_clock_mhz = 345};
+  EXPECT_EQ(gpus()[1].health, well);
+  setenv("MN_FAKE_ILL", "1", 1);
+  const auto all = gpus();
+  unsetenv("MN_FAKE_ILL");
+  EXPECT_EQ(all[0].health, well);
+  EXPECT_EQ(all[1].health, ill);
+}
+
 TEST_F(GpuTest, ReadsWhatNvmlSays) {
   const auto driver = read_gpus(FAKE_NVML);
   ASSERT_TRUE(driver);

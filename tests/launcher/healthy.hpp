@@ -18,7 +18,15 @@ inline Gpu healthy_gpu(int index) {
           .slices = {},
           .remap_pending = false,
           .throttled = false,
-          .processes = 0};
+          .processes = 0,
+          .health = {.links = 18,
+                     .link_recoveries = 0,
+                     .in_fabric = true,
+                     .uncorrected = 0,
+                     .retirement_pending = false,
+                     .remap_failed = false,
+                     .persistent = true,
+                     .application_clock_mhz = 1980}};
 }
 
 /// Two NUMA nodes of four cores, with a GPU each.
@@ -39,6 +47,7 @@ inline SystemFacts healthy_system(const std::string& host) {
           .ptrace_scope = "1",
           .driver_module = "580.95.05",
           .xids = {},
+          .kernel_log = true,
           .boot_id = "boot-" + host,
           .cpu = {.model = "EPYC",
                   .count = 64,

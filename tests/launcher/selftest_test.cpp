@@ -169,6 +169,25 @@ TEST(ResultsTest, OfManyPairsTheSlowestAreShown) {
   for (const char* word : {"cuda:0", "0000:3b:00.0", "0-7", "mlx5_0"}) EXPECT_THAT(text, HasSubstr(word));
 }
 
+TEST(ResultsTest, AdviceIsTheGravestForEachHost) {
+  json report = report_with(json::object());
+  EXPECT_THAT(text_of(report), ::testing::Not(HasSubstr("advice")));
+  const auto finding = [](const std::string& host, const std::string& advice) {
+    return json{{"check", "gpu-health"}, {"severity", "warning"}, {"hosts", {host}},
+                {"what", "w"},           {"remedy", "r"},         {"advice", advice}};
+  };
+  report["findings"] = {finding("vn1", "watch"), finding("vn2", "watch"), finding("vn2", "reset"),
+                        finding("vn3", "isolate")};
+  report["xids"] = {{"vn2", {13, 79}}, {"vn3", {48}}, {"vn4", {999}}};
+  report["without_kernel_log"] = {"vn7", "vn8"};
+  EXPECT_THAT(advice_of(report), ElementsAre(std::pair("vn1", "watch"), std::pair("vn2", "reboot"),
+                                             std::pair("vn3", "isolate"), std::pair("vn4", "watch")));
+  const std::string text = text_of(report);
+  EXPECT_THAT(text, HasSubstr("the kernel log is not readable on vn[7-8]: "));
+  EXPECT_THAT(text, ::testing::EndsWith("\nadvice:\n  vn1: watch\n  vn2: reboot; until then --exclude=vn2\n"
+                                        "  vn3: isolate; until then --exclude=vn3\n  vn4: watch\n"));
+}
+
 TEST(ThresholdsTest, KindsAreFoundInTheNamesOfGpus) {
   EXPECT_EQ(figures_of("NVIDIA H200 NVL")->fabric_gbit_s, 360);
   EXPECT_EQ(figures_of("NVIDIA H100 80GB HBM3")->allreduce_gb_s, 460);

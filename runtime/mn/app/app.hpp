@@ -12,3 +12,4 @@
 #include <mn/core/log.hpp>
 #include <mn/core/options.hpp>
 #include <mn/job/job.hpp>
+#include <mn/tensor/tensor.hpp>

@@ -1,0 +1,65 @@
+/// jobs/cifar: ResNet-18 and VGG16 on CIFAR-10 or CIFAR-100, after ChainerMN's CIFAR example.
+#include <torch/torch.h>
+
+#include <mn/app/app.hpp>
+
+#include "cifar/data.hpp"
+#include "models/resnet.hpp"
+#include "models/vgg.hpp"
+
+namespace {
+
+struct Settings : mn::app::CommonOptions {
+  std::string arch = "resnet18";
+  std::string train;
+  std::string val;
+  std::int64_t loaderjob = 2;
+
+  Settings() {
+    batchsize = 128;
+    epoch = 100;
+    optimizer = "sgd";
+    lr_samples = 128;
+    weight_decay = 5e-4;
+    schedule = "cosine";
+    warmup = 5;
+  }
+};
+
+mn::app::Training make_training(const Settings& given, const std::shared_ptr<mn::Communicator>& comm) {
+  const auto data = mn::jobs::open_cifar(given.train, given.val, static_cast<int>(given.loaderjob), given, comm);
+  const auto model = given.arch == "vgg16" ? mn::jobs::create_small_vgg16(data.num_classes)
+                                           : mn::jobs::create_small_resnet18(data.num_classes);
+  return {
+      .model = model,
+      .train = data.train,
+      .validation = data.val,
+      .loss =
+          [model](const mn::Batch& batch, mn::Summary& report) {
+            const auto logits = model->forward(batch.data).to(torch::kFloat);
+            const auto right = (logits.argmax(1) == batch.target).to(torch::kFloat).mean();
+            report.add("accuracy", right.item<double>(), static_cast<double>(batch.samples));
+            return torch::nn::functional::cross_entropy(logits, batch.target);
+          },
+      .rate = given.lr > 0                                        ? given.lr
+              : given.optimizer == "sgd" && given.arch == "vgg16" ? 0.05
+                                                                  : 0,
+      .banner = {"Using " + given.arch + " arch", "Num classes: " + std::to_string(data.num_classes),
+                 "Num training samples: " + std::to_string(data.train->dataset_size())},
+  };
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings given;
+  mn::Options options("usage: jobs/cifar [options]\nTrains a network to classify CIFAR's images of 32 × 32 pixels.");
+  options.add("arch", given.arch, "NAME", "the network: resnet18 or vgg16, with batch normalization",
+              {"resnet18", "vgg16"});
+  options.add("train", given.train, "DIR", "shards to train on, made by mnshard cifar or images; default: cifar/train");
+  options.add("val", given.val, "DIR", "shards to validate on; default: cifar/val");
+  options.add("loaderjob", given.loaderjob, "threads of each rank that read", 1, 1024);
+  return mn::app::run_training(argc, argv, options, given, [&](const std::shared_ptr<mn::Communicator>& comm) {
+    return make_training(given, comm);
+  });
+}

@@ -1,0 +1,59 @@
+#include "gpt/data.hpp"
+
+#include <filesystem>
+
+#include <mn/core/json.hpp>
+#include <mn/data/dataset.hpp>
+#include <mn/data/shard_dataset.hpp>
+#include <mn/train/on_root.hpp>
+
+namespace mn::jobs {
+namespace {
+
+std::shared_ptr<SubDataset> open_part(const std::string& option, const std::string& name, bool for_training,
+                                      const app::CommonOptions& common, const std::shared_ptr<Communicator>& comm) {
+  auto part = app::scatter_samples(option, open_dataset(name), for_training, common, comm);
+  const FieldSpec& tokens = part->spec()[0];
+  if (tokens.kind != FieldKind::kFixed || tokens.shape.size() != 1 || tokens.shape[0] < 2 || tokens.num_classes < 1) {
+    throw DataError(option + ": " + name + " holds no tokens; `mnshard tokens` makes such shards", true);
+  }
+  return part;
+}
+
+Vocabulary read_vocabulary(const std::string& given, const std::string& train, Communicator& comm) {
+  nlohmann::json document;
+  std::string path = given;
+  on_root<DataError>(
+      comm,
+      [&] {
+        if (path.empty()) path = (data::find_dataset(train).parent_path() / "vocabulary.json").string();
+        document = Vocabulary::load(path).to_json();
+      },
+      true);
+  return Vocabulary::from_json(comm.bcast_obj(document), "the vocabulary");
+}
+
+}  // namespace
+
+GptData open_gpt(const std::string& train, const std::string& val, const std::string& vocabulary,
+                 const app::CommonOptions& common, const std::shared_ptr<Communicator>& comm) {
+  const std::string train_name = train.empty() ? "gpt/train" : train;
+  const auto train_part = open_part("--train", train_name, true, common, comm);
+  const auto val_part = open_part("--val", val.empty() ? "gpt/val" : val, false, common, comm);
+  Vocabulary known = read_vocabulary(vocabulary, train_name, *comm);
+  const FieldSpec& tokens = train_part->spec()[0];
+  if (val_part->spec()[0].num_classes != tokens.num_classes || known.size() != tokens.num_classes) {
+    throw DataError("--train, --val and the vocabulary have " + std::to_string(tokens.num_classes) + ", " +
+                        std::to_string(val_part->spec()[0].num_classes) + " and " + std::to_string(known.size()) +
+                        " tokens: they must come from one call of `mnshard tokens`, or from one --vocabulary-file",
+                    true);
+  }
+  if (val_part->spec()[0].shape != tokens.shape) {
+    throw DataError("--train and --val have samples of different length: give `mnshard tokens` the same --context",
+                    true);
+  }
+  return {app::batches_of(train_part, common, *comm), app::batches_of(val_part, common, *comm), std::move(known),
+          tokens.shape[0] - 1};
+}
+
+}  // namespace mn::jobs

@@ -1,0 +1,143 @@
+#include "models/gpt.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include <mn/core/error.hpp>
+#include <mn/nn/recompute.hpp>
+
+namespace mn::jobs {
+namespace {
+
+namespace nn = torch::nn;
+
+class Attention : public nn::Module {
+ public:
+  explicit Attention(const GptOptions& options)
+      : heads_(options.heads),
+        dropout_(options.dropout),
+        c_attn_(register_module("c_attn", nn::Linear(options.width, 3 * options.width))),
+        c_proj_(register_module("c_proj", nn::Linear(options.width, options.width))) {}
+
+  torch::Tensor forward(const torch::Tensor& x) {
+    const std::int64_t n = x.size(0), length = x.size(1), width = x.size(2);
+    const auto parts = c_attn_(x).view({n, length, 3, heads_, width / heads_}).permute({2, 0, 3, 1, 4});
+    const auto seen = torch::scaled_dot_product_attention(parts[0], parts[1], parts[2], /*attn_mask=*/{},
+                                                          is_training() ? dropout_ : 0, /*is_causal=*/true);
+    return torch::dropout(c_proj_(seen.transpose(1, 2).reshape({n, length, width})), dropout_, is_training());
+  }
+
+ private:
+  std::int64_t heads_;
+  double dropout_;
+  nn::Linear c_attn_;
+  nn::Linear c_proj_;
+};
+
+class Perceptron : public nn::Module {
+ public:
+  explicit Perceptron(const GptOptions& options)
+      : dropout_(options.dropout),
+        c_fc_(register_module("c_fc", nn::Linear(options.width, 4 * options.width))),
+        c_proj_(register_module("c_proj", nn::Linear(4 * options.width, options.width))) {}
+
+  torch::Tensor forward(const torch::Tensor& x) {
+    return torch::dropout(c_proj_(torch::gelu(c_fc_(x), "tanh")), dropout_, is_training());
+  }
+
+ private:
+  double dropout_;
+  nn::Linear c_fc_;
+  nn::Linear c_proj_;
+};
+
+/// Normalization comes before attention and perceptron, which add to what passes through.
+class Layer : public nn::Module {
+ public:
+  explicit Layer(const GptOptions& options)
+      : ln_1_(register_module("ln_1", nn::LayerNorm(nn::LayerNormOptions({options.width})))),
+        attn_(register_module("attn", std::make_shared<Attention>(options))),
+        ln_2_(register_module("ln_2", nn::LayerNorm(nn::LayerNormOptions({options.width})))),
+        mlp_(register_module("mlp", std::make_shared<Perceptron>(options))) {}
+
+  torch::Tensor forward(torch::Tensor x) {
+    x = x + attn_->forward(ln_1_(x));
+    return x + mlp_->forward(ln_2_(x));
+  }
+
+ private:
+  nn::LayerNorm ln_1_;
+  std::shared_ptr<Attention> attn_;
+  nn::LayerNorm ln_2_;
+  std::shared_ptr<Perceptron> mlp_;
+};
+
+/// Weights from N(0, 0.02²), those that add to what passes through all layers smaller by their number.
+void initialize(nn::Module& model, std::int64_t layers) {
+  const torch::NoGradGuard no_grad;
+  const double narrow = 0.02 / std::sqrt(2.0 * static_cast<double>(layers));
+  for (auto& item : model.named_parameters()) {
+    const std::string& name = item.key();
+    if (item.value().dim() >= 2) {
+      nn::init::normal_(item.value(), 0, name.ends_with("c_proj.weight") ? narrow : 0.02);
+    } else if (name.ends_with(".bias")) {
+      nn::init::zeros_(item.value());
+    }
+  }
+}
+
+}  // namespace
+
+Gpt::Gpt(const GptOptions& options)
+    : options_(options),
+      wte_(register_module("wte", nn::Embedding(options.vocabulary, options.width))),
+      wpe_(register_module("wpe", nn::Embedding(options.context, options.width))),
+      h_(register_module("h", nn::ModuleList())),
+      ln_f_(nn::LayerNorm(nn::LayerNormOptions({options.width}))) {
+  if (options.width % options.heads != 0) {
+    throw ArgumentError("a width of " + std::to_string(options.width) + " can't be divided into " +
+                        std::to_string(options.heads) + " heads");
+  }
+  for (std::int64_t i = 0; i < options.layers; ++i) h_->push_back(std::make_shared<Layer>(options));
+  register_module("ln_f", ln_f_);
+  initialize(*this, options.layers);
+}
+
+torch::Tensor Gpt::forward(const torch::Tensor& tokens, bool recompute) {
+  const auto places = torch::arange(tokens.size(1), tokens.options());
+  torch::Tensor x = torch::dropout(wte_(tokens) + wpe_(places), options_.dropout, is_training());
+  for (const auto& module : *h_) {
+    auto& layer = *module->as<Layer>();
+    const auto forward = [&layer](const torch::Tensor& input) { return layer.forward(input); };
+    x = recompute ? recompute_activations(forward, x) : layer.forward(x);
+  }
+  return torch::nn::functional::linear(ln_f_(x), wte_->weight);
+}
+
+std::vector<std::int32_t> generate(Gpt& model, std::vector<std::int32_t> prompt, std::int64_t context,
+                                   const Sampling& how, torch::Device device) {
+  const torch::NoGradGuard no_grad;
+  auto numbers = at::make_generator<at::CPUGeneratorImpl>(how.seed);
+  std::vector<std::int32_t> made;
+  for (std::int64_t i = 0; i < how.length; ++i) {
+    const auto seen = std::min<std::int64_t>(context, static_cast<std::int64_t>(prompt.size()));
+    const auto tokens = torch::tensor(at::ArrayRef<std::int32_t>(prompt).slice(prompt.size() - seen), torch::kLong);
+    auto logits = model.forward(tokens.unsqueeze(0).to(device))[0][-1].to(torch::kCPU, torch::kFloat);
+    if (how.top_k > 0 && how.top_k < logits.size(0)) {
+      const auto least = std::get<0>(logits.topk(how.top_k))[-1];
+      logits.masked_fill_(logits < least, -INFINITY);
+    }
+    const auto next = how.temperature > 0
+                          ? torch::multinomial(torch::softmax(logits / how.temperature, 0), 1, false, numbers)
+                          : logits.argmax().view({1});
+    made.push_back(static_cast<std::int32_t>(next.item<std::int64_t>()));
+    prompt.push_back(made.back());
+  }
+  return made;
+}
+
+}  // namespace mn::jobs

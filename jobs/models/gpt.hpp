@@ -1,0 +1,55 @@
+/// A decoder-only transformer as GPT-2 (Radford et al. 2019, Language Models are Unsupervised Multitask Learners).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/normalization.h>
+
+namespace mn::jobs {
+
+struct GptOptions {
+  std::int64_t vocabulary = 0;  ///< tokens
+  std::int64_t context = 0;     ///< most tokens of an input
+  std::int64_t layers = 4;
+  std::int64_t heads = 4;
+  std::int64_t width = 128;  ///< of the embeddings; a multiple of heads
+  double dropout = 0;
+};
+
+/// Parameters have Hugging Face's names for GPT-2 ("h.0.attn.c_attn.weight"), linear layers torch's layout. The
+/// embedding of tokens is the output layer, too.
+class Gpt : public torch::nn::Module {
+ public:
+  /// Initialized from libtorch's random numbers. Throws ArgumentError unless the width is a multiple of the heads.
+  explicit Gpt(const GptOptions& options);
+
+  /// (N, T) int64 → (N, T, vocabulary): the logits of each next token. T is at most options.context. With
+  /// `recompute`, the layers' activations are not kept, but computed anew by backward.
+  [[nodiscard]] torch::Tensor forward(const torch::Tensor& tokens, bool recompute = false);
+
+ private:
+  GptOptions options_;
+  torch::nn::Embedding wte_;
+  torch::nn::Embedding wpe_;
+  torch::nn::ModuleList h_;
+  torch::nn::LayerNorm ln_f_;
+};
+
+/// How generate() draws tokens.
+struct Sampling {
+  std::int64_t length = 500;  ///< tokens
+  double temperature = 0.8;   ///< 0: always the likeliest
+  std::int64_t top_k = 0;     ///< draw from so many of the likeliest; 0: from all
+  std::uint64_t seed = 0;
+};
+
+/// The tokens that follow `prompt`, which has at least one. The model is in evaluation mode.
+[[nodiscard]] std::vector<std::int32_t> generate(Gpt& model, std::vector<std::int32_t> prompt, std::int64_t context,
+                                                 const Sampling& how, torch::Device device);
+
+}  // namespace mn::jobs

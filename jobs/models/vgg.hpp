@@ -1,0 +1,14 @@
+/// VGG16 with batch normalization for images of 32 × 32 (Simonyan and Zisserman 2014, arXiv:1409.1556, configuration D;
+/// one linear layer after the last pooling, as is usual for CIFAR).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "models/classifier.hpp"
+
+namespace mn::jobs {
+
+[[nodiscard]] std::shared_ptr<Classifier> create_small_vgg16(std::int64_t num_classes);
+
+}  // namespace mn::jobs

@@ -1,0 +1,29 @@
+/// How well a GPU is, as NVML tells: links, memory, clocks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace mn::launcher {
+
+namespace nvml {
+class Nvml;
+}
+
+/// What this NVML or GPU does not say has no value.
+struct GpuHealth {
+  std::optional<int> links;                       ///< NVLinks that are up
+  std::optional<std::uint64_t> link_recoveries;   ///< of all NVLinks, since the driver was loaded
+  std::optional<bool> in_fabric;                  ///< the fabric manager has made it a member of its NVSwitch fabric
+  std::optional<std::uint64_t> uncorrected;       ///< errors of memory, since the driver was loaded
+  std::optional<bool> retirement_pending;         ///< a broken memory page waits for a reset (before A100)
+  std::optional<bool> remap_failed;               ///< no spare memory row is left (from A100 on)
+  std::optional<bool> persistent;                 ///< the driver keeps it ready while nobody uses it
+  std::optional<unsigned> application_clock_mhz;  ///< of the multiprocessors, that nvidia-smi -ac set
+  friend bool operator==(const GpuHealth&, const GpuHealth&) = default;
+};
+
+/// `device`: NVML's handle.
+[[nodiscard]] GpuHealth read_health(const nvml::Nvml& nvml, void* device);
+
+}  // namespace mn::launcher

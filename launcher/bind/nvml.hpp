@@ -1,0 +1,49 @@
+/// NVIDIA's management library (nvml.h), loaded at run time: the few declarations of its stable C interface that are
+/// used here.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <dlfcn.h>
+
+namespace mn::launcher::nvml {
+
+using Device = void*;
+using Status = int;
+inline constexpr Status kSuccess = 0;
+
+class Nvml {
+ public:
+  explicit Nvml(const std::string& library) : handle_(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    running_ = handle_ != nullptr && call("nvmlInit_v2") == kSuccess;
+  }
+  ~Nvml() {
+    if (running_) call("nvmlShutdown");
+    if (handle_ != nullptr) dlclose(handle_);
+  }
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  [[nodiscard]] bool running() const noexcept { return running_; }
+
+  /// The function's status; 13 (not found in the library) where this NVML is too old to have it.
+  template <typename... Arguments>
+  Status call(const char* name, Arguments... arguments) const {
+    constexpr Status kFunctionNotFound = 13;
+    auto* function = reinterpret_cast<Status (*)(Arguments...)>(dlsym(handle_, name));
+    return function == nullptr ? kFunctionNotFound : function(arguments...);
+  }
+
+  template <typename Value>
+  [[nodiscard]] std::optional<Value> value(const char* name, Device device) const {
+    Value result{};
+    return call(name, device, &result) == kSuccess ? std::optional(result) : std::nullopt;
+  }
+
+ private:
+  void* handle_;
+  bool running_ = false;
+};
+
+}  // namespace mn::launcher::nvml

@@ -1,0 +1,111 @@
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "checks/checks.hpp"
+#include "checks/comparison.hpp"
+
+namespace mn::launcher {
+namespace {
+
+/// By the name of the GPU, the most NVLinks that are up on any GPU of the job.
+using UsualLinks = std::map<std::string, int>;
+
+UsualLinks usual_links(const JobFacts& job) {
+  UsualLinks usual;
+  for (const auto& node : job.nodes) {
+    if (!node.driver) continue;
+    for (const auto& gpu : node.driver->gpus) {
+      if (gpu.name && gpu.health.links) usual[*gpu.name] = std::max(usual[*gpu.name], *gpu.health.links);
+    }
+  }
+  return usual;
+}
+
+struct Ailment {
+  std::string what;  ///< empty: none
+  std::string cure;
+  std::string advice;  ///< as Finding's
+};
+
+Ailment memory_ailment(const Gpu& gpu) {
+  const std::string reset = "drain the node and reset it (nvidia-smi --gpu-reset, or reboot)";
+  if (gpu.health.remap_failed == true)
+    return {"has no spare memory rows left", "replace it; leave the node out", "isolate"};
+  if (gpu.remap_pending == true || gpu.health.retirement_pending == true) {
+    return {"waits for a reset to replace broken memory", reset, "reset"};
+  }
+  const auto errors = gpu.health.uncorrected.value_or(0);
+  return errors > 0 ? Ailment{"has counted " + std::to_string(errors) + " uncorrected memory errors", reset, "reset"}
+                    : Ailment();
+}
+
+Ailment link_ailment(const Gpu& gpu, const UsualLinks& usual) {
+  const auto& health = gpu.health;
+  if (health.in_fabric == false) {
+    return {"is not in its NVSwitch fabric", "restart nvidia-fabricmanager there and look at its log", "reset"};
+  }
+  const auto most = gpu.name ? usual.find(*gpu.name) : usual.end();
+  if (health.links && most != usual.end() && *health.links < most->second) {
+    return {"has " + std::to_string(*health.links) + " NVLinks up, others of its kind " + std::to_string(most->second),
+            "nvidia-smi nvlink -s; reset the GPU, or leave the node out (--exclude)", "reset"};
+  }
+  const auto recoveries = health.link_recoveries.value_or(0);
+  return recoveries > 0 ? Ailment{"has counted " + std::to_string(recoveries) + " recoveries of NVLinks",
+                                  "nvidia-smi nvlink -e; leave the node out (--exclude) if they grow", "watch"}
+                        : Ailment();
+}
+
+/// The gravest one: broken memory makes other signs too.
+Ailment ailment_of(const Gpu& gpu, const UsualLinks& usual) {
+  Ailment ailment = memory_ailment(gpu);
+  if (ailment.what.empty()) ailment = link_ailment(gpu, usual);
+  if (ailment.what.empty() && gpu.throttled == true) {
+    return {"is slowed down by heat or a power fault", "tell the administrators; leave the node out (--exclude)",
+            "watch"};
+  }
+  return ailment;
+}
+
+Findings other_processes(const JobFacts& job) {
+  return affected(job,
+                  {"gpu-health",
+                   false,
+                   {},
+                   "other processes compute on the GPUs",
+                   "nvidia-smi shows them; ask for whole nodes (--exclusive)"},
+                  [](const NodeFacts& node) {
+                    return node.driver && std::ranges::any_of(node.driver->gpus, [](const Gpu& gpu) {
+                             return gpu.processes.value_or(0) > 0;
+                           });
+                  });
+}
+
+}  // namespace
+
+Findings check_gpu_health(const JobFacts& job) {
+  Findings findings;
+  const UsualLinks usual = usual_links(job);
+  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+    if (!job.nodes[node].driver) continue;
+    for (const auto& gpu : job.nodes[node].driver->gpus) {
+      const auto [what, cure, advice] = ailment_of(gpu, usual);
+      if (!what.empty())
+        add(findings, {"gpu-health", false, {job.host(node)}, "GPU " + gpu.bus_id + " " + what, cure, advice});
+    }
+  }
+  append(findings, other_processes(job));
+  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+    std::string xids;
+    for (const auto& xid : job.nodes[node].system.xids) xids += (xids.empty() ? "" : ", ") + xid;
+    if (xids.empty()) continue;
+    add(findings, {"gpu-health",
+                   false,
+                   {job.host(node)},
+                   "the kernel logged hardware errors of GPUs in the last day: " + xids,
+                   "look them up in NVIDIA's list of XIDs; drain the node, or leave it out (--exclude)"});
+  }
+  return findings;
+}
+
+}  // namespace mn::launcher

@@ -1,0 +1,208 @@
+// Tokens and texts.
+//
+// (1) Every byte string has tokens in vocabularies of bytes and of merges, and decode(encode(text)) == text.
+// (2) Merges are applied as they were learned: of the pairs in a word the one that was learned first, leftmost first.
+// (3) A document from outside can name no token that is not there, and no text of more than kMostBytes.
+// Cost: encoding merges takes a pass over a word for each of its merges; words are short.
+#include <algorithm>
+#include <limits>
+
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
+#include <mn/data/vocabulary.hpp>
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int32_t kBytes = 256;
+constexpr std::size_t kMostBytes = 256;  // of a token's text
+
+std::vector<std::string> byte_texts() {
+  std::vector<std::string> texts;
+  for (int byte = 0; byte < kBytes; ++byte) texts.emplace_back(1, static_cast<char>(byte));
+  return texts;
+}
+
+}  // namespace
+
+namespace data {
+
+std::size_t first_word(std::string_view text) noexcept {
+  enum class Class { kBlank, kLetter, kDigit, kSign };
+  const auto class_of = [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == ' ' || (c >= '\t' && c <= '\r')) return Class::kBlank;
+    if (c >= '0' && c <= '9') return Class::kDigit;
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || byte >= 0x80;
+    return letter ? Class::kLetter : Class::kSign;
+  };
+  if (text.empty()) return 0;
+  const bool leads = text.size() > 1 && text[0] == ' ' && class_of(text[1]) != Class::kBlank;
+  std::size_t end = leads ? 1 : 0;
+  const Class kind = class_of(text[end]);
+  while (end < text.size() && end < kMostBytes && class_of(text[end]) == kind) ++end;
+  // The last of several blanks belongs to the word after them.
+  const bool gives = kind == Class::kBlank && end > 1 && end < text.size() && text[end - 1] == ' ' &&
+                     class_of(text[end]) != Class::kBlank;
+  return gives ? end - 1 : end;
+}
+
+int first_character(std::string_view text) noexcept {
+  if (text.empty()) return 0;
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const int length = lead < 0x80                   ? 1
+                     : lead >= 0xC2 && lead < 0xE0 ? 2
+                     : lead >= 0xE0 && lead < 0xF0 ? 3
+                     : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                   : -1;
+  if (length < 0) return -1;
+  for (int i = 1; i < length; ++i) {
+    if (static_cast<std::size_t>(i) >= text.size()) return -2;
+    if ((static_cast<unsigned char>(text[static_cast<std::size_t>(i)]) & 0xC0) != 0x80) return -1;
+  }
+  return length;
+}
+
+}  // namespace data
+
+Vocabulary::Vocabulary(Kind kind, std::vector<std::string> texts) : kind_(kind), texts_(std::move(texts)) {}
+
+Vocabulary Vocabulary::of_bytes() { return {Kind::kBytes, byte_texts()}; }
+
+Vocabulary Vocabulary::of_characters(std::vector<std::string> characters) {
+  Vocabulary made(Kind::kCharacters, std::move(characters));
+  for (std::int32_t token = 0; token < made.size(); ++token) {
+    const std::string& character = made.texts_[static_cast<std::size_t>(token)];
+    const bool one = !character.empty() && data::first_character(character) == static_cast<int>(character.size());
+    if (one && made.characters_.emplace(character, token).second) continue;
+    throw ArgumentError("a vocabulary's entry " + std::to_string(token) + " is not one character that is new");
+  }
+  if (made.texts_.empty()) throw ArgumentError("a vocabulary without characters");
+  return made;
+}
+
+Vocabulary Vocabulary::of_merges(std::vector<Merge> merges) {
+  Vocabulary made(Kind::kMerges, byte_texts());
+  for (const Merge& merge : merges) {
+    const std::int32_t next = made.size();
+    const auto known = [&](std::int32_t token) { return token >= 0 && token < next; };
+    const bool possible = known(merge.first) && known(merge.second) && made.merged_.emplace(merge, next).second;
+    if (possible) made.texts_.push_back(made.text(merge.first) + made.text(merge.second));
+    if (!possible || made.texts_.back().size() > kMostBytes) {
+      throw ArgumentError("merge " + std::to_string(next - kBytes) +
+                          " of a vocabulary is not of two earlier tokens, "
+                          "or not new, or too long");
+    }
+  }
+  made.merges_ = std::move(merges);
+  return made;
+}
+
+Vocabulary Vocabulary::load(const std::filesystem::path& path) {
+  return from_json(parse_json(read_file(path), path.string()), path.string());
+}
+
+Vocabulary Vocabulary::from_json(const json& document, const std::string& source) {
+  const auto read = [&] {
+    const auto kind = document.at("vocabulary").get<std::string>();
+    if (kind == "bytes") return of_bytes();
+    if (kind == "characters") return of_characters(document.at("characters").get<std::vector<std::string>>());
+    if (kind == "bpe") return of_merges(document.at("merges").get<std::vector<Merge>>());
+    throw ArgumentError("\"" + kind + "\" is no kind of vocabulary");
+  };
+  try {
+    return read_json(source, read);
+  } catch (const ArgumentError& error) {
+    throw DataError(source + ": " + error.what());
+  }
+}
+
+json Vocabulary::to_json() const {
+  switch (kind_) {
+    case Kind::kBytes:
+      return {{"vocabulary", "bytes"}};
+    case Kind::kCharacters:
+      return {{"vocabulary", "characters"}, {"characters", texts_}};
+    case Kind::kMerges:
+      break;
+  }
+  return {{"vocabulary", "bpe"}, {"merges", merges_}};
+}
+
+const std::string& Vocabulary::text(std::int32_t token) const {
+  if (token >= 0 && token < size()) return texts_[static_cast<std::size_t>(token)];
+  throw ArgumentError("there is no token " + std::to_string(token) + " in a vocabulary of " + std::to_string(size()));
+}
+
+std::vector<std::int32_t> Vocabulary::encode(std::string_view text) const {
+  std::vector<std::int32_t> tokens;
+  if (kind_ == Kind::kBytes) {
+    for (const char byte : text) tokens.push_back(static_cast<unsigned char>(byte));
+  } else if (kind_ == Kind::kMerges) {
+    for (; !text.empty(); text.remove_prefix(data::first_word(text))) {
+      encode_word(text.substr(0, data::first_word(text)), tokens);
+    }
+  } else {
+    while (!text.empty()) {
+      const int length = data::first_character(text);
+      if (length < 0) throw ArgumentError("the text is not UTF-8; a vocabulary of bytes or of byte pairs takes any");
+      const std::string character(text.substr(0, static_cast<std::size_t>(length)));
+      const auto found = characters_.find(character);
+      if (found == characters_.end()) {
+        throw ArgumentError("the vocabulary lacks the character " + json(character).dump());
+      }
+      tokens.push_back(found->second);
+      text.remove_prefix(character.size());
+    }
+  }
+  return tokens;
+}
+
+void Vocabulary::encode_word(std::string_view word, std::vector<std::int32_t>& tokens) const {
+  const std::size_t begin = tokens.size();
+  for (const char byte : word) tokens.push_back(static_cast<unsigned char>(byte));
+  while (tokens.size() - begin > 1) {
+    std::int32_t first = std::numeric_limits<std::int32_t>::max();
+    for (std::size_t i = begin; i + 1 < tokens.size(); ++i) {
+      const auto found = merged_.find({tokens[i], tokens[i + 1]});
+      if (found != merged_.end()) first = std::min(first, found->second);
+    }
+    if (first == std::numeric_limits<std::int32_t>::max()) return;
+    const Merge merge = merges_[static_cast<std::size_t>(first - kBytes)];
+    std::size_t to = begin;
+    for (std::size_t from = begin; from < tokens.size(); ++to) {
+      const bool here = from + 1 < tokens.size() && Merge(tokens[from], tokens[from + 1]) == merge;
+      tokens[to] = here ? first : tokens[from];
+      from += here ? 2 : 1;
+    }
+    tokens.resize(to);
+  }
+}
+
+std::string Vocabulary::decode(std::span<const std::int32_t> tokens) const {
+  std::string result;
+  for (const std::int32_t token : tokens) result += text(token);
+  return result;
+}
+
+std::size_t Vocabulary::complete(std::string_view text) const {
+  if (kind_ == Kind::kBytes) return text.size();
+  std::size_t end = 0;
+  if (kind_ == Kind::kMerges) {
+    // What follows may lengthen the last word, or take the last blank of the one before.
+    std::size_t before = 0;
+    for (std::size_t at = 0; at < text.size(); at += data::first_word(text.substr(at))) {
+      end = std::exchange(before, at);
+    }
+    return end;
+  }
+  while (end < text.size() && data::first_character(text.substr(end)) > 0) {
+    end += static_cast<std::size_t>(data::first_character(text.substr(end)));
+  }
+  return end < text.size() && data::first_character(text.substr(end)) == -1 ? text.size() : end;
+}
+
+}  // namespace mn

@@ -1,0 +1,82 @@
+/// Text as tokens, the numbers that language models read and write.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace mn {
+
+/// Which texts the tokens 0 … size() − 1 stand for. Three kinds: the bytes; the characters (UTF-8) of a text; byte
+/// pairs, the 256 bytes and what merges of two tokens make (Sennrich et al. 2016, arXiv:1508.07909, on bytes as GPT-2
+/// does). decode(encode(text)) is the text. Immutable: any thread may use it.
+class Vocabulary {
+ public:
+  /// A merge makes one token of two in a row.
+  using Merge = std::pair<std::int32_t, std::int32_t>;
+
+  /// Token i is byte i.
+  [[nodiscard]] static Vocabulary of_bytes();
+  /// Token i is character i. Throws ArgumentError unless all are different, and one character each.
+  [[nodiscard]] static Vocabulary of_characters(std::vector<std::string> characters);
+  /// Token 256 + i is what merge i makes of earlier tokens. Throws ArgumentError if a merge names later ones, comes
+  /// twice, or makes a text of more than 256 bytes.
+  [[nodiscard]] static Vocabulary of_merges(std::vector<Merge> merges);
+  /// The JSON file that `mnshard tokens` writes. Throws DataError that names the file.
+  [[nodiscard]] static Vocabulary load(const std::filesystem::path& path);
+  /// What to_json() gives. Throws DataError that begins with `source`.
+  [[nodiscard]] static Vocabulary from_json(const nlohmann::json& document, const std::string& source);
+  /// The file's content.
+  [[nodiscard]] nlohmann::json to_json() const;
+
+  /// Number of tokens.
+  [[nodiscard]] std::int32_t size() const noexcept { return static_cast<std::int32_t>(texts_.size()); }
+  /// What a token stands for. Throws ArgumentError if there is no such token.
+  [[nodiscard]] const std::string& text(std::int32_t token) const;
+  /// The tokens of a text. Throws ArgumentError for a character that the vocabulary lacks, and, with characters, for
+  /// what is no UTF-8.
+  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const;
+  /// The text of tokens. Throws ArgumentError if one is none.
+  [[nodiscard]] std::string decode(std::span<const std::int32_t> tokens) const;
+  /// How many bytes of `text` can be encoded whatever follows them: the rest is to be encoded with what follows.
+  [[nodiscard]] std::size_t complete(std::string_view text) const;
+  /// The same text gives the same vocabularies.
+  bool operator==(const Vocabulary& other) const { return kind_ == other.kind_ && texts_ == other.texts_; }
+
+ private:
+  enum class Kind : std::uint8_t { kBytes, kCharacters, kMerges };
+  Vocabulary(Kind kind, std::vector<std::string> texts);
+  void encode_word(std::string_view word, std::vector<std::int32_t>& tokens) const;
+
+  Kind kind_;
+  std::vector<std::string> texts_;                            // by token
+  std::unordered_map<std::string, std::int32_t> characters_;  // kCharacters: the tokens
+  std::vector<Merge> merges_;                                 // kMerges
+  std::map<Merge, std::int32_t> merged_;                      // the token that a merge makes
+};
+
+/// The merges of words and how often each occurs, most frequent pair first, until there are `size` tokens or no pair
+/// occurs twice. A function of its arguments alone.
+[[nodiscard]] std::vector<Vocabulary::Merge> train_merges(const std::map<std::string, std::int64_t>& words,
+                                                          std::int64_t size);
+
+namespace data {
+
+/// Length of the first word of a text: letters, digits, blanks or other signs in a row; a blank before letters, digits
+/// or signs belongs to them. Merges never cross words. Bytes outside ASCII are letters. 0 for no text.
+[[nodiscard]] std::size_t first_word(std::string_view text) noexcept;
+
+/// Length in bytes of the character (UTF-8) that a text begins with: 0 for no text, −1 if it is none, and −2 if the
+/// text ends within it.
+[[nodiscard]] int first_character(std::string_view text) noexcept;
+
+}  // namespace data
+}  // namespace mn

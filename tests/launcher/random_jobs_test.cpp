@@ -1,0 +1,156 @@
+// Jobs of random layouts in which a rank is slow, cannot start, dies or never comes: all ranks leave with the same
+// code, it is said why in one line, and nobody hangs. MN_RANDOM_JOBS is their number (100); a failure names the
+// job's seed.
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <random>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "simulated_job.hpp"
+
+namespace mn::launcher {
+namespace {
+
+using simulated::Ending;
+using simulated::Job;
+using std::chrono::milliseconds;
+
+enum class Fault { kNone, kSlow, kCannotStart, kDies, kNeverComes };
+
+struct RandomJob {
+  Job job;
+  Fault fault = Fault::kNone;
+  int victim = 0;
+};
+
+NodeFacts node_without_gpus(int node) {
+  NodeFacts facts = healthy_node(node);
+  facts.driver.reset();
+  facts.nccl.reset();
+  return facts;
+}
+
+RankFacts any_rank(int) {
+  RankFacts facts = healthy_job().ranks[0];
+  facts.size.reset();
+  facts.threads.reset();
+  facts.resources.gpus.clear();
+  return facts;
+}
+
+/// Up to 8 nodes with as many ranks each, equal or not, in any order.
+std::vector<int> random_layout(std::mt19937& random, bool equal) {
+  const int node_count = 1 + static_cast<int>(random() % 8);
+  const auto most = 1 + static_cast<unsigned>(random() % 4);
+  std::vector<int> counts(static_cast<std::size_t>(node_count), static_cast<int>(most));
+  for (int& count : counts) count = equal ? count : 1 + static_cast<int>(random() % most);
+  auto nodes = simulated::in_blocks(counts);
+  std::ranges::shuffle(nodes, random);
+  return nodes;
+}
+
+RandomJob random_job(unsigned seed) {
+  std::mt19937 random(seed);
+  RandomJob made;
+  made.fault = static_cast<Fault>(random() % 5);
+  // Unequal numbers of ranks are a finding of their own.
+  const bool is_compared = made.fault != Fault::kDies && made.fault != Fault::kNeverComes;
+  made.job.nodes = random_layout(random, is_compared);
+  made.job.name = "random_jobs_test " + std::to_string(getpid()) + " " + std::to_string(seed);
+  made.job.patience = milliseconds(made.fault == Fault::kNeverComes ? 2000 : 60000);
+  made.job.node_facts = node_without_gpus;
+  made.job.rank_facts = any_rank;
+  if (made.job.size() == 1 && !is_compared) made.fault = Fault::kNone;
+  const int first = is_compared || made.job.size() == 1 ? 0 : 1;
+  made.victim = first + static_cast<int>(random() % static_cast<unsigned>(made.job.size() - first));
+  return made;
+}
+
+/// Takes part in the first round, and ends as a killed process does.
+Ending dies_after_arriving(const Job& job, int rank) {
+  const Options options;
+  Group group = simulated::group_of(job, rank);
+  const ThisRank self{
+      .options = options, .surroundings = {}, .program_exit = 0, .here = simulated::placement_of(job, group, rank)};
+  try {
+    Exchange exchange(std::move(group));
+    static_cast<void>(arrive(exchange, self, true, [](Arrival&) {}));
+  } catch (const Error&) {
+    return {};
+  }
+  return {};
+}
+
+std::vector<Ending> run(const RandomJob& made) {
+  const Job& job = made.job;
+  return simulated::run(0, job.size(), [&](int rank) {
+    const bool is_victim = rank == made.victim;
+    if (is_victim && made.fault == Fault::kNeverComes) return Ending{};
+    if (is_victim && made.fault == Fault::kDies) return dies_after_arriving(job, rank);
+    if (is_victim && made.fault == Fault::kSlow) std::this_thread::sleep_for(milliseconds(200));
+    if (is_victim && made.fault == Fault::kCannotStart) {
+      Job broken = job;
+      broken.prepare = [](int) { throw UsageError("no"); };
+      return simulated::end_of(broken, rank);
+    }
+    return simulated::end_of(job, rank);
+  });
+}
+
+int expected_code(Fault fault) {
+  if (fault == Fault::kNone || fault == Fault::kSlow) return 0;
+  return fault == Fault::kCannotStart ? kExitUsage : kExitCheckFailed;
+}
+
+/// How many may speak: one, or, where nodes lose the rank through which they hear of the others, each of these too.
+int most_speakers(const RandomJob& made) {
+  if (made.fault == Fault::kNone || made.fault == Fault::kSlow) return 0;
+  if (made.fault == Fault::kCannotStart) return 1;
+  const int node = made.job.node_of(made.victim);
+  const bool is_first = std::ranges::find(made.job.nodes, node) - made.job.nodes.begin() == made.victim;
+  if (!is_first) return 1;
+  return node == 0 ? made.job.node_count() : 2;
+}
+
+void check(unsigned seed) {
+  const RandomJob made = random_job(seed);
+  const auto endings = run(made);
+  const bool victim_ends = made.fault != Fault::kDies && made.fault != Fault::kNeverComes;
+  const int code = expected_code(made.fault);
+  std::string who = "seed " + std::to_string(seed) + ", fault " + std::to_string(static_cast<int>(made.fault)) +
+                    " of rank " + std::to_string(made.victim) + ", nodes";
+  for (const int node : made.job.nodes) who += " " + std::to_string(node);
+  std::string said;
+  int speakers = 0;
+  for (std::size_t rank = 0; rank < endings.size(); ++rank) {
+    if (static_cast<int>(rank) == made.victim && !victim_ends) continue;
+    const auto& text = endings[rank].text;
+    EXPECT_EQ(endings[rank].exit_code, code) << who << ": rank " << rank << ": " << text;
+    // Of a job that lacks a rank, the one that misses it may speak: rank 0 could be missing too.
+    EXPECT_TRUE(text.empty() || rank == 0 || !victim_ends) << who << ": rank " << rank << ": " << text;
+    EXPECT_LE(std::ranges::count(text, '\n'), 1) << who << ": rank " << rank << ": " << text;
+    speakers += text.empty() ? 0 : 1;
+    said += text;
+  }
+  EXPECT_GE(speakers, code == 0 ? 0 : 1) << who;
+  EXPECT_LE(speakers, most_speakers(made)) << who << ": " << said;
+}
+
+TEST(RandomJobsTest, AllRanksLeaveWithOneCodeAndOneLine) {
+  const char* text = std::getenv("MN_RANDOM_JOBS");
+  const unsigned count = text == nullptr ? 100 : static_cast<unsigned>(std::atoi(text));
+  std::atomic<unsigned> next = 0;
+  std::vector<std::thread> threads;  // most of the time goes to waiting
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (unsigned seed = next++; seed < count; seed = next++) check(seed);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace mn::launcher
