@@ -140,11 +140,15 @@ function(mn_add_gpu_test name)
   endforeach()
 endfunction()
 
-# mn_add_script_test(name COMMAND … [LABELS …] [TIMEOUT s]): a script that runs the built programs as a user would.
+# mn_add_script_test(name COMMAND … [LABELS …] [TIMEOUT s] [PROCESSORS n]): a script that runs the built programs as a user
+# would. Most wait more than they compute, so that one processor is enough beside another test.
 function(mn_add_script_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "COMMAND;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;PROCESSORS" "COMMAND;LABELS" ${ARGN})
+  if(NOT ARG_PROCESSORS)
+    set(ARG_PROCESSORS 1)
+  endif()
   add_test(NAME ${name} COMMAND ${ARG_COMMAND})
-  mn_test_properties(${name} "${ARG_TIMEOUT}" "${ARG_LABELS}" 2)
+  mn_test_properties(${name} "${ARG_TIMEOUT}" "${ARG_LABELS}" ${ARG_PROCESSORS})
 endfunction()
 
 function(mn_test_program name torch sources links)

@@ -2,12 +2,12 @@
 #include "data/image_plan.hpp"
 
 #include <cstdlib>
-#include <fstream>
 #include <set>
 
 #include <gtest/gtest.h>
 
 #include "data/folder_names.hpp"
+#include "tests/support/resident_bytes.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn::data {
@@ -18,16 +18,6 @@ namespace fs = std::filesystem;
 std::string key_of(std::int64_t i) {
   return "class-" + std::to_string(i % 1000) + "/image-" + std::to_string(i) + ".jpg";
 }
-
-/// From the most memory that this process has held since reset_peak().
-std::int64_t peak_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
-  }
-  return 0;
-}
-void reset_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 TEST(ImagePlanTest, EveryImageIsInOneShardOfAboutTheWantedSize) {
   for (const bool shuffle : {false, true}) {
@@ -76,8 +66,8 @@ TEST(ImagePlanTest, MemoryIsAFewBytesAnImage) {
   const std::int64_t images = wanted == nullptr ? 1'000'000 : std::atoll(wanted);
   const test::TemporaryFolder folder;
   const ImageDivision division;
-  reset_peak();
-  const std::int64_t before = peak_bytes();
+  test::reset_peak_bytes();
+  const std::int64_t before = test::peak_bytes();
   {
     ImagePlanWriter writer(folder.path());
     for (std::int64_t i = 0; i < images; ++i) writer.add(key_of(i), static_cast<std::int32_t>(i % 1000), 12000);
@@ -86,7 +76,7 @@ TEST(ImagePlanTest, MemoryIsAFewBytesAnImage) {
   const ImagePlan plan(folder.path(), division);
   EXPECT_EQ(plan.size(), images);
   EXPECT_EQ(plan.images_of(plan.shards() / 2).size(), std::size_t{(256 << 20) / 12000});
-  const std::int64_t grown = peak_bytes() - before;
+  const std::int64_t grown = test::peak_bytes() - before;
   RecordProperty("peak_bytes", std::to_string(grown));
   EXPECT_LT(grown, images * 6 + (48 << 20)) << "of strings it would be 64 bytes an image at least";
 }

@@ -2,7 +2,6 @@
 // everywhere.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <new>
 #include <numeric>
@@ -258,19 +257,6 @@ TEST_F(Scatter, RanksMayBeMoreThanSamples) {
   EXPECT_EQ(part->size(), 1);
 }
 
-/// Most bytes of memory that this process has held since reset_peak(); 0 where the kernel does not tell.
-std::int64_t peak_bytes() {
-  std::ifstream file("/proc/self/status");
-  std::string word;
-  while (file >> word) {
-    std::int64_t kib = 0;
-    if (word == "VmHWM:" && file >> kib) return kib << 10;
-  }
-  return 0;
-}
-
-bool reset_peak() { return static_cast<bool>(std::ofstream("/proc/self/clear_refs") << "5" << std::flush); }
-
 TEST_F(Scatter, LargePartsTravelInPiecesAndAreHeldOnce) {
   constexpr std::int64_t kSamples = 60;  // of 1.5 MB and more: 180 MB
   const auto length = [](std::int64_t s) { return 1'500'000 * (1 + s % 3) + s; };
@@ -290,10 +276,10 @@ TEST_F(Scatter, LargePartsTravelInPiecesAndAreHeldOnce) {
     all = std::make_shared<MemoryDataset>(spec, std::move(samples));
   }
   comm_->barrier();
-  const bool can_measure = reset_peak();
+  const bool can_measure = test::reset_peak_bytes();
   const std::int64_t before = test::resident_bytes();
   const auto part = scatter_dataset(all, comm_, {.shuffle = true});
-  const std::int64_t more = peak_bytes() - before;
+  const std::int64_t more = test::peak_bytes() - before;
 
   std::int64_t bytes = 0;
   RawSamples out;

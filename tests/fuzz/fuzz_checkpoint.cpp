@@ -8,7 +8,7 @@
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
-#include <mn/train/checkpoint/checkpoint.hpp>
+#include <mn/train/checkpoint/checkpoint_file.hpp>
 
 namespace {
 
@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size % 2 == 0) put_checksum_right(file);
   if (ftruncate(fd, 0) != 0 || pwrite(fd, file.data(), file.size(), 0) != static_cast<ssize_t>(size)) return 0;
   try {
-    (void)mn::read_checkpoint(path);
+    mn::CheckpointFile(path).check();
   } catch (const mn::DataError&) {
   }
   return 0;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <fstream>
+#include <string>
 
 #include <unistd.h>
 
@@ -14,6 +15,21 @@ inline std::int64_t resident_bytes() {
   std::int64_t total = 0, resident = 0;
   file >> total >> resident;
   return resident * sysconf(_SC_PAGESIZE);
+}
+
+/// Forgets the peak; false where the kernel can't.
+inline bool reset_peak_bytes() {
+  return static_cast<bool>(std::ofstream("/proc/self/clear_refs") << "5" << std::flush);
+}
+
+/// Most bytes of memory that this process has held since reset_peak_bytes(); 0 where the kernel does not tell.
+inline std::int64_t peak_bytes() {
+  std::ifstream file("/proc/self/status");
+  for (std::string word; file >> word;) {
+    std::int64_t kib = 0;
+    if (word == "VmHWM:" && file >> kib) return kib << 10;
+  }
+  return 0;
 }
 
 }  // namespace mn::test

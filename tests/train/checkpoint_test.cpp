@@ -8,11 +8,13 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/train/checkpoint/checkpoint.hpp>
+#include <mn/train/checkpoint/checkpoint_file.hpp>
 #include <mn/train/checkpoint/checkpoint_folder.hpp>
 #include <mn/train/checkpoint/checkpoint_info.hpp>
 #include <mn/train/extensions/log_report.hpp>
 #include <mn/train/extensions/snapshot.hpp>
 
+#include "tests/support/resident_bytes.hpp"
 #include "tests/train/toy.hpp"
 
 namespace mn {
@@ -26,12 +28,19 @@ using toy::ToyJob;
 using toy::ToyOptions;
 using toy::world;
 
-Checkpoint example() {
-  return {{{"iteration", 12}},
-          std::string(1000, 'm'),
-          std::string("opt\0imizer", 10),
-          "extensions",
-          {"rank zero", "", "rank two"}};
+const std::vector<std::pair<std::string, std::string>> kSections = {{"model", std::string(1000, 'm')},
+                                                                    {"optimizer", std::string("opt\0imizer", 10)},
+                                                                    {"extensions", "extensions"},
+                                                                    {"rank.0", "rank zero"},
+                                                                    {"rank.1", ""},
+                                                                    {"rank.2", "rank two"}};
+
+void write_example(const std::filesystem::path& path) {
+  std::vector<CheckpointSection> sections;
+  for (const auto& [name, content] : kSections) sections.push_back(describe_section(name, content));
+  CheckpointWriter file(path, {{"iteration", 12}}, sections);
+  for (const auto& [name, content] : kSections) file.write(content);
+  file.commit();
 }
 
 /// Runs `body` on rank 0 alone; what it checks is local.
@@ -58,13 +67,12 @@ std::string message_of(const std::function<void()>& body) {
 TEST(CheckpointFileTest, ReadsWhatWasWritten) {
   const TestFolder folder(world());
   on_rank_zero([&] {
-    write_checkpoint(folder.path() / "c", example());
-    const Checkpoint read = read_checkpoint(folder.path() / "c");
-    EXPECT_EQ(read.about, example().about);
-    EXPECT_EQ(read.model, example().model);
-    EXPECT_EQ(read.optimizer, example().optimizer);
-    EXPECT_EQ(read.extensions, example().extensions);
-    EXPECT_EQ(read.ranks, example().ranks);
+    write_example(folder.path() / "c");
+    const CheckpointFile read(folder.path() / "c");
+    EXPECT_EQ(read.about(), json({{"iteration", 12}}));
+    EXPECT_EQ(read.ranks(), 3);
+    for (const auto& [name, content] : kSections) EXPECT_EQ(read.read(name), content);
+    read.check();
   });
 }
 
@@ -72,21 +80,61 @@ TEST(CheckpointFileTest, EveryDamagedByteIsFoundAndTheFileNamed) {
   const TestFolder folder(world());
   on_rank_zero([&] {
     const auto path = folder.path() / "c";
-    write_checkpoint(path, example());
+    write_example(path);
     const std::string whole = read_file(path);
     for (std::size_t i = 0; i < whole.size(); i += i < 300 ? 1 : 37) {
       std::string broken = whole;
       broken[i] = static_cast<char>(broken[i] ^ 0x20);
       put(path, broken);
-      EXPECT_THAT(message_of([&] { static_cast<void>(read_checkpoint(path)); }), HasSubstr(path.string())) << i;
+      EXPECT_THAT(message_of([&] { CheckpointFile(path).check(); }), HasSubstr(path.string())) << i;
     }
     for (std::size_t length = 0; length < whole.size(); length += 13) {
       put(path, whole.substr(0, length));
-      EXPECT_THAT(message_of([&] { static_cast<void>(read_checkpoint(path)); }), HasSubstr("damaged")) << length;
+      EXPECT_THAT(message_of([&] { CheckpointFile(path).check(); }), HasSubstr("damaged")) << length;
     }
     put(path, whole + "x");
-    EXPECT_THAT(message_of([&] { static_cast<void>(read_checkpoint(path)); }), HasSubstr("follow its end"));
+    EXPECT_THAT(message_of([&] { CheckpointFile(path).check(); }), HasSubstr("follow its end"));
   });
+}
+
+TEST(CheckpointTest, EachRankGetsItsOwnSectionAndRankZeroHoldsOneAtATime) {
+  constexpr std::int64_t kBytes = 48 << 20;
+  const TestFolder folder(world());
+  const int rank = world()->rank();
+  const auto path = folder.path() / "c";
+  {
+    Checkpoint checkpoint;
+    checkpoint.about = {{"iteration", 3}};
+    checkpoint.model = "model";
+    checkpoint.own.assign(kBytes + rank, static_cast<char>('a' + rank));
+    world()->barrier();
+    const std::int64_t before = test::resident_bytes();
+    const bool can_measure = test::reset_peak_bytes();
+    save_checkpoint(*world(), path, checkpoint);
+    if (can_measure && rank == 0) {
+      EXPECT_LE(test::peak_bytes() - before, 2 * kBytes) << "beside its own section";
+    }
+  }
+  const std::int64_t before = test::resident_bytes();
+  const bool can_measure = test::reset_peak_bytes();
+  const auto read = load_checkpoint(*world(), path.string(), folder.path());
+  if (can_measure) {
+    EXPECT_LE(test::peak_bytes() - before, 3 * kBytes);
+  }
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->about, json({{"iteration", 3}}));
+  EXPECT_EQ(read->model, "model");
+  EXPECT_EQ(read->ranks, world()->size());
+  EXPECT_TRUE(read->own == std::string(kBytes + rank, static_cast<char>('a' + rank)));
+}
+
+TEST(CheckpointTest, AFileThatCannotBeWrittenIsTheSameErrorOnEveryRank) {
+  const TestFolder folder(world());
+  const auto path = folder.path() / "absent" / "c";
+  Checkpoint checkpoint;
+  checkpoint.own.assign(1 << 20, 'x');  // too long to be sent before it is received
+  EXPECT_THAT(message_of([&] { save_checkpoint(*world(), path, checkpoint); }), HasSubstr("absent"));
+  save_checkpoint(*world(), folder.path() / "c", checkpoint);
 }
 
 TEST(CheckpointFileTest, OldOnesAreFoundByIterationAndRemoved) {
@@ -96,7 +144,7 @@ TEST(CheckpointFileTest, OldOnesAreFoundByIterationAndRemoved) {
     // In the order in which a copy may write them.
     const std::pair<int, int> ages[] = {{200, 30}, {100, 20}, {7, 10}};
     for (const auto& [iteration, age] : ages) {
-      write_checkpoint(checkpoint_path(folder.path(), iteration), example());
+      write_example(checkpoint_path(folder.path(), iteration));
       std::filesystem::last_write_time(checkpoint_path(folder.path(), iteration), now - std::chrono::seconds(age));
     }
     write_file(folder.path() / "snapshot_iter_9.bak", "another file");

@@ -7,7 +7,7 @@
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
-#include <mn/train/checkpoint/checkpoint.hpp>
+#include <mn/train/checkpoint/checkpoint_file.hpp>
 #include <mn/train/checkpoint/safetensors_header.hpp>
 
 #include "tests/support/temporary_folder.hpp"
@@ -38,7 +38,7 @@ std::string checkpoint_error(const std::string& index) {
   std::ofstream(folder.path() / "file", std::ios::binary)
       << "mn-ckpt2" << std::string_view(reinterpret_cast<const char*>(&bytes), sizeof bytes)
       << std::string_view(reinterpret_cast<const char*>(crc_and_zero), sizeof crc_and_zero) << index;
-  return test::message_of<DataError>([&] { (void)read_checkpoint(folder.path() / "file"); });
+  return test::message_of<DataError>([&] { CheckpointFile(folder.path() / "file").check(); });
 }
 
 TEST(DamagedFiles, MillionsOfBracketsAreAnErrorOfOneLine) {

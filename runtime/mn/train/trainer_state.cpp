@@ -1,15 +1,14 @@
 // What a checkpoint holds of a Trainer, and how training resumes from it.
 //
 // "about" has what is the same on all ranks, "model", "optimizer" and "extensions" rank 0's. A rank's section has its
-// random numbers,
-// its buffers (batch normalization's statistics) where they differ from rank 0's, and what its optimizer keeps for
-// itself. (1) With as many ranks as before each rank continues with its own section: bit for bit as without an
-// interruption. (2) With another number of ranks, sums over samples go to rank 0, and buffers and the optimizer's state
-// are rank 0's.
+// random numbers, its buffers (batch normalization's statistics) where they differ from rank 0's, and what its
+// optimizer keeps for itself. (1) With as many ranks as before each rank continues with its own section: bit for bit as
+// without an interruption. (2) With another number of ranks, sums over samples go to rank 0, and buffers and the
+// optimizer's state are rank 0's.
 //     Random numbers are seeded from the old seed, the iteration and the rank; what optimizers kept starts anew.
 // (3) The optimizer's kind must match; the model must match in names, shapes and dtypes.
 // (4) What is not finite is not saved.
-// Cost of a checkpoint: a gather of the ranks' sections; rank 0 copies and writes the model and the optimizer's state.
+// Cost of a checkpoint: rank 0 copies and writes the model and the optimizer's state, and writes the ranks' sections.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -141,17 +140,17 @@ void Trainer::save(const std::filesystem::path& path) {
   finish_steps();
   check_finite(path);
   Checkpoint checkpoint;
-  checkpoint.ranks = comm_->gather_obj(rank_tensors());
+  checkpoint.own = rank_tensors();
   const std::vector<json> records = comm_->gather_obj(observation_->rank_state());
   checkpoint.about = replicated_state();
   checkpoint.about["ranks"] = records;
-  const auto write = [&] {
+  const auto serialize = [&] {
     checkpoint.model = to_safetensors(named_tensors(*model_));
     checkpoint.optimizer = optimizer_archives();
     checkpoint.extensions = to_safetensors(extensions_->tensors());
-    write_checkpoint(path, checkpoint);
   };
-  on_root<DataError>(*comm_, write, true);
+  on_root<DataError>(*comm_, serialize, true);
+  save_checkpoint(*comm_, path, checkpoint);
 }
 
 bool Trainer::resume(const std::string& from) {
@@ -223,10 +222,10 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   restore_optimizers(checkpoint);
   restore_replicated(checkpoint.about);
   extensions_->set_tensors(from_safetensors(checkpoint.extensions, "the checkpoint"));
-  const bool same_ranks = !checkpoint.ranks.empty();
+  const bool same_ranks = checkpoint.ranks == comm_->size();
   restore_observation(checkpoint.about.at("ranks"), same_ranks);
   if (same_ranks) {
-    restore_rank(checkpoint.ranks.at(static_cast<std::size_t>(comm_->rank())));
+    restore_rank(checkpoint.own);
   } else {
     restart_rank(checkpoint.about.at("seed").get<std::uint64_t>());
   }

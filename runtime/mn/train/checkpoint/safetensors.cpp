@@ -11,7 +11,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
-#include <mn/train/checkpoint/checkpoint.hpp>
+#include <mn/train/checkpoint/checkpoint_file.hpp>
 #include <mn/train/checkpoint/safetensors.hpp>
 #include <mn/train/checkpoint/safetensors_header.hpp>
 #include <mn/train/extensions/weight_average.hpp>
@@ -155,19 +155,15 @@ void use_averages(torch::nn::Module& module, const NamedTensors& extensions) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// Rank 0 reads, and passes what the file holds to `copy`.
 template <class Copy>
 void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm, const Copy& copy) {
   const std::string source = path.string();
   const auto load = [&] {
     if (!is_checkpoint(path)) return copy(load_safetensors(path), source);
-    const Checkpoint checkpoint = read_checkpoint(path);
-    copy(from_safetensors(checkpoint.model, source), source);
-    use_averages(module, from_safetensors(checkpoint.extensions, source));
+    const CheckpointFile checkpoint(path);
+    copy(from_safetensors(checkpoint.read("model"), source), source);
+    use_averages(module, from_safetensors(checkpoint.read("extensions"), source));
   };
   on_root<DataError>(comm, load, true);
   comm.broadcast_data(module);
