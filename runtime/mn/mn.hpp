@@ -43,7 +43,9 @@
 #include <mn/train/extensions/print_report.hpp>
 #include <mn/train/extensions/profile.hpp>
 #include <mn/train/extensions/progress_bar.hpp>
+#include <mn/train/extensions/run_record.hpp>
 #include <mn/train/extensions/snapshot.hpp>
+#include <mn/train/extensions/tensorboard.hpp>
 #include <mn/train/extensions/validation.hpp>
 #include <mn/train/extensions/weight_average.hpp>
 #include <mn/train/fused_adam.hpp>

@@ -1,4 +1,10 @@
+#include <fstream>
+
 #include <mn/app/reports.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/log.hpp>
+#include <mn/report/report.hpp>
 #include <mn/train/extensions/best_snapshot.hpp>
 #include <mn/train/extensions/dump_graph.hpp>
 #include <mn/train/extensions/early_stopping.hpp>
@@ -11,7 +17,9 @@
 #include <mn/train/extensions/print_report.hpp>
 #include <mn/train/extensions/profile.hpp>
 #include <mn/train/extensions/progress_bar.hpp>
+#include <mn/train/extensions/run_record.hpp>
 #include <mn/train/extensions/snapshot.hpp>
+#include <mn/train/extensions/tensorboard.hpp>
 #include <mn/train/extensions/validation.hpp>
 
 namespace mn::app {
@@ -57,6 +65,14 @@ void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::
   }
 }
 
+/// What write_config() has written, on rank 0.
+std::string options_as_markdown(const Trainer& trainer) {
+  std::string text;
+  std::ifstream file(trainer.is_root() ? trainer.out() / "config.ini" : "");
+  for (std::string line; std::getline(file, line);) text += "    " + line + "\n";  // four blanks: as it is
+  return text;
+}
+
 }  // namespace
 
 Interval report_period(const CommonOptions& options, Interval usual, std::int64_t iterations_per_epoch) {
@@ -84,11 +100,24 @@ Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_
   trainer.extend(std::make_unique<ext::FailOnNonNumber>(log), {.trigger = period});
   const std::vector<ext::PlotPanel> panels = {{"loss", {"main/loss", "validation/main/loss"}}, {metric, {here, there}}};
   trainer.extend(std::make_unique<ext::PlotReport>(log, panels));
+  trainer.extend(std::make_unique<ext::RunRecord>(log));
+  if (options.tensorboard) {
+    trainer.extend(std::make_unique<ext::TensorBoard>(log, options_as_markdown(trainer)), {.trigger = period});
+  }
   trainer.extend(std::make_unique<ext::ProgressBar>());
   if (options.profile) trainer.extend(std::make_unique<ext::Profile>());
   add_learning_rate(trainer, options, log, period);
   add_checkpoints(trainer, options, log, period);
   return reports;
+}
+
+void write_report(const Trainer& trainer) {
+  if (!trainer.is_root()) return;
+  try {
+    write_file(trainer.out() / "report.html", make_report({trainer.out()}));
+  } catch (const DataError& error) {
+    log_warning(std::string("no report.html: ") + error.what());
+  }
 }
 
 }  // namespace mn::app

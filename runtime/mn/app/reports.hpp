@@ -25,10 +25,13 @@ struct Reports {
   return options.one_batch ? 1 : 0;
 }
 
-/// The learning rate over time, averaged weights, graph, evaluation, log, table, plot, progress bar, profile, early
-/// stop and checkpoints. Log and `evaluator`, which may be null, run at `period`. The optimizer was made with the rate
-/// that the schedule is for. Table and plot show `metric` beside the loss.
+/// The learning rate over time, averaged weights, graph, evaluation, log, table, plot, run record, progress bar,
+/// profile, early stop and checkpoints. Log and `evaluator`, which may be null, run at `period`. The optimizer was made
+/// with the rate that the schedule is for. Table and plot show `metric` beside the loss.
 Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
                     Interval period, const std::string& metric = "accuracy");
+
+/// Rank 0 writes OUT/report.html, as mnreport does; where it can't, it warns.
+void write_report(const Trainer& trainer);
 
 }  // namespace mn::app

@@ -39,6 +39,7 @@ void add_communication_options(Options& options, CommonOptions& common) {
   options.add("outer-momentum", common.outer_momentum, "of the means that --local-steps takes");
   options.add_flag("profile", common.profile,
                    "write DIR/profile.jsonl and DIR/trace.json: computing, waiting and bytes of each step and rank");
+  options.add_flag("tensorboard", common.tensorboard, "write DIR/tensorboard: the log and the options for TensorBoard");
 }
 
 void add_training_options(Options& options, CommonOptions& common) {

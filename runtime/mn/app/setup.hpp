@@ -39,6 +39,7 @@ struct CommonOptions : UpdateOptions {
   std::int64_t local_steps = 1;                            ///< OptimizerOptions::local_steps
   double outer_momentum = 0;                               ///< OptimizerOptions::outer_momentum
   bool profile = false;                                    ///< write profile.jsonl and trace.json
+  bool tensorboard = false;                                ///< write event files for TensorBoard
   double clip_norm = 0;                                    ///< 0: gradients are not clipped
   double ema = 0;                                          ///< 0: weights are not averaged
   std::string monitor = "validation/main/loss";            ///< a value of the log

@@ -78,6 +78,7 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
 
   if (comm->rank() == 0) print_banner(common, training, *comm);
   const int status = trainer.run();
+  write_report(trainer);
   if (status != 0) return status;
   average_buffers(*training.model, *comm);
   save_weights(trainer, reports);

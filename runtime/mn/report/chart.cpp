@@ -1,0 +1,159 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+#include <mn/report/chart.hpp>
+
+namespace mn::report {
+namespace {
+
+constexpr double kWidth = 560, kHeight = 300, kLeft = 64, kRight = 12, kTop = 10, kBottom = 40;
+constexpr std::size_t kMostPoints = 500;  // of a curve: more than the pixels show
+
+struct Range {
+  double least = std::numeric_limits<double>::infinity();
+  double most = -std::numeric_limits<double>::infinity();
+
+  void add(double value) {
+    least = std::min(least, value);
+    most = std::max(most, value);
+  }
+  void widen() {
+    const double margin = most > least ? (most - least) * 0.04 : std::max(std::abs(most), 1.0) * 0.1;
+    least -= margin;
+    most += margin;
+  }
+};
+
+/// 1, 2 or 5 times a power of ten: some five steps in the range.
+double tick_step(const Range& range) {
+  const double wanted = (range.most - range.least) / 5;
+  const double power = std::pow(10, std::floor(std::log10(wanted)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= wanted) return factor * power;
+  }
+  return 10 * power;
+}
+
+class Axes {
+ public:
+  Axes(Range x, Range y) : x_(x), y_(y) {}
+
+  [[nodiscard]] double left(double x) const {
+    return kLeft + (x - x_.least) / (x_.most - x_.least) * (kWidth - kLeft - kRight);
+  }
+  [[nodiscard]] double top(double y) const {
+    return kHeight - kBottom - (y - y_.least) / (y_.most - y_.least) * (kHeight - kTop - kBottom);
+  }
+
+  void draw(std::ostream& svg, const std::string& x_label) const {
+    const double floor = kHeight - kBottom;
+    for (double step = tick_step(y_), y = std::ceil(y_.least / step) * step; y <= y_.most; y += step) {
+      if (std::abs(y) < step / 1e6) y = 0;
+      svg << "<path class='grid' d='M" << kLeft << ' ' << top(y) << 'H' << kWidth - kRight << "'/><text x='"
+          << kLeft - 6 << "' y='" << top(y) + 4 << "' text-anchor='end'>" << short_number(y) << "</text>";
+    }
+    for (double step = tick_step(x_), x = std::ceil(x_.least / step) * step; x <= x_.most; x += step) {
+      svg << "<text x='" << left(x) << "' y='" << floor + 16 << "' text-anchor='middle'>" << short_number(x)
+          << "</text>";
+    }
+    svg << "<path class='axis' d='M" << kLeft << ' ' << kTop << 'V' << floor << 'H' << kWidth - kRight << "'/><text x='"
+        << (kLeft + kWidth) / 2 << "' y='" << kHeight - 6 << "' text-anchor='middle'>" << escape_html(x_label)
+        << "</text>";
+  }
+
+ private:
+  Range x_;
+  Range y_;
+};
+
+void draw_curve(std::ostream& svg, const Axes& axes, const Curve& curve) {
+  const std::size_t stride = curve.points.size() / kMostPoints + 1;
+  const int color = curve.color % kColors;
+  std::ostringstream path, marks;
+  path.precision(6);
+  for (std::size_t i = 0; i < curve.points.size(); i += stride) {
+    const auto& [x, y] = curve.points[i];
+    path << (path.tellp() == 0 ? 'M' : 'L') << axes.left(x) << ' ' << axes.top(y);
+    if (curve.points.size() > 60) continue;
+    marks << "<circle class='m" << color << "' r='2.5' cx='" << axes.left(x) << "' cy='" << axes.top(y) << "'><title>"
+          << escape_html(curve.name) << ": " << short_number(y) << " at " << short_number(x) << "</title></circle>";
+  }
+  svg << "<path class='c" << color << (curve.dashed ? " dashed" : "") << "' d='" << path.str() << "'><title>"
+      << escape_html(curve.name) << "</title></path>" << marks.str();
+}
+
+std::vector<Curve> finite_parts(const std::vector<Curve>& curves) {
+  std::vector<Curve> parts = curves;
+  for (Curve& curve : parts) {
+    std::erase_if(curve.points,
+                  [](const auto& point) { return !std::isfinite(point.first) || !std::isfinite(point.second); });
+  }
+  std::erase_if(parts, [](const Curve& curve) { return curve.points.empty(); });
+  return parts;
+}
+
+}  // namespace
+
+std::string draw_chart(const std::string& title, const std::string& x_label, const std::vector<Curve>& curves) {
+  const std::vector<Curve> shown = finite_parts(curves);
+  if (shown.empty()) return "";
+  Range x, y;
+  for (const Curve& curve : shown) {
+    for (const auto& point : curve.points) {
+      x.add(point.first);
+      y.add(point.second);
+    }
+  }
+  x.widen();
+  y.widen();
+  const Axes axes(x, y);
+  std::ostringstream svg;
+  svg << "<figure><figcaption>" << escape_html(title) << "</figcaption><svg viewBox='0 0 " << kWidth << ' ' << kHeight
+      << "' role='img'><title>" << escape_html(title) << "</title>";
+  axes.draw(svg, x_label);
+  for (const Curve& curve : shown) draw_curve(svg, axes, curve);
+  svg << "</svg><p class='legend'>";
+  for (const Curve& curve : shown) {
+    svg << "<span class='l" << curve.color % kColors << (curve.dashed ? " dashed" : "") << "'>"
+        << escape_html(curve.name) << "</span> ";
+  }
+  svg << "</p></figure>\n";
+  return svg.str();
+}
+
+std::string escape_html(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      case '\'':
+        escaped += "&#39;";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
+}
+
+std::string short_number(double value) {
+  std::ostringstream text;
+  text.precision(4);
+  text << value;
+  return text.str();
+}
+
+}  // namespace mn::report

@@ -1,0 +1,209 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include <mn/report/chart.hpp>
+#include <mn/report/report.hpp>
+#include <mn/report/run_files.hpp>
+
+namespace mn {
+namespace {
+
+using report::Curve;
+using report::draw_chart;
+using report::escape_html;
+using report::Run;
+using report::short_number;
+
+constexpr const char* kStyle = R"(
+:root { --back: #fff; --text: #1c1f24; --faint: #d8dce2; --note: #fff4d6; --c0: #1f6fb4; --c1: #d6541c; --c2: #2a8c4a;
+  --c3: #a03ca8; --c4: #8a6a12; --c5: #0f8f94; --c6: #c22f5c; --c7: #5a6472; color-scheme: light dark; }
+@media (prefers-color-scheme: dark) { :root { --back: #15181c; --text: #e6e8eb; --faint: #3a4048; --note: #3d3315;
+  --c0: #6bb2f0; --c1: #ff9a66; --c2: #6fd08c; --c3: #dd8ce3; --c4: #d8b95a; --c5: #5fd3d8; --c6: #ff86ab;
+  --c7: #a9b3c0; } }
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1200px; padding: 0 1em;
+  background: var(--back); color: var(--text); }
+h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }
+table { border-collapse: collapse; display: block; overflow-x: auto; } th, td { border: 1px solid var(--faint);
+  padding: .25em .6em; text-align: left; vertical-align: top; } td.number { text-align: right; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)); gap: 1em; }
+figure { margin: 0; } figcaption { font-weight: 600; } svg { width: 100%; height: auto; } svg text { font-size: 11px;
+  fill: var(--text); } .grid { stroke: var(--faint); } .axis { stroke: var(--text); fill: none; }
+.legend span { display: inline-block; margin-right: 1em; border-left: .9em solid; padding-left: .4em; }
+.legend span.dashed { border-left-style: dotted; } path.dashed { stroke-dasharray: 5 4; }
+.findings { background: var(--note); padding: .6em 1.6em; } code { overflow-wrap: anywhere; }
+)";
+
+std::string style() {
+  std::ostringstream text;
+  text << kStyle;
+  for (int i = 0; i < report::kColors; ++i) {
+    text << ".c" << i << "{stroke:var(--c" << i << ");fill:none;stroke-width:1.8}.m" << i << "{fill:var(--c" << i
+         << ")}.l" << i << "{border-left-color:var(--c" << i << ")!important}\n";
+  }
+  return text.str();
+}
+
+bool of_validation(const std::string& metric) { return metric.starts_with("validation/"); }
+
+/// "validation/main/loss" and "main/loss" are one chart's: "loss".
+std::string chart_of(const std::string& metric) { return metric.substr(metric.rfind('/') + 1); }
+
+Curve curve_of(const Run& run, const std::string& metric) {
+  Curve curve;
+  for (const auto& entry : run.log) {
+    const auto value = entry.find(metric);
+    if (value == entry.end() || !value->is_number()) continue;
+    curve.points.emplace_back(entry.at("iteration").get<double>(), value->get<double>());
+  }
+  return curve;
+}
+
+std::string metric_charts(const std::vector<Run>& runs) {
+  std::map<std::string, std::vector<Curve>> charts;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    for (const std::string& metric : metrics_of(runs[i])) {
+      Curve curve = curve_of(runs[i], metric);
+      curve.name = runs.size() > 1 ? runs[i].name + ": " + metric : metric;
+      curve.color = runs.size() > 1 ? static_cast<int>(i) : of_validation(metric) ? 1 : 0;
+      curve.dashed = runs.size() > 1 && of_validation(metric);
+      charts[chart_of(metric)].push_back(std::move(curve));
+    }
+  }
+  std::string html;
+  for (const auto& [title, curves] : charts) html += draw_chart(title, "iteration", curves);
+  return html;
+}
+
+/// The parts of a step on each rank, over the run.
+std::string rank_charts(const Run& run) {
+  constexpr std::size_t kMostRanks = 64;  // more curves than that show nothing
+  std::string html;
+  for (const auto& [part, title] :
+       {std::pair("compute_s", "computing"), std::pair("communication_s", "waiting for other ranks and the network"),
+        std::pair("data_s", "waiting for minibatches")}) {
+    std::vector<Curve> curves;
+    for (const auto& line : run.times) {
+      const auto values = line.at(part).get<std::vector<double>>();
+      curves.resize(std::min(std::max(curves.size(), values.size()), kMostRanks));
+      for (std::size_t rank = 0; rank < std::min(values.size(), curves.size()); ++rank) {
+        curves[rank].points.emplace_back(line.at("iteration").get<double>(), values[rank] * 1e3);
+      }
+    }
+    for (std::size_t rank = 0; rank < curves.size(); ++rank) {
+      curves[rank].name = "rank " + std::to_string(rank);
+      if (rank < run.hosts.size()) curves[rank].name += " (" + run.hosts[rank] + ")";
+      curves[rank].color = static_cast<int>(rank);
+    }
+    html += draw_chart(std::string(title) + ", ms a step", "iteration", curves);
+  }
+  return html;
+}
+
+std::string row(const std::string& name, const std::vector<std::string>& cells, bool numbers = false) {
+  std::string html = "<tr><th>" + escape_html(name) + "</th>";
+  for (const std::string& cell : cells) {
+    html += (numbers ? "<td class='number'>" : "<td>") + escape_html(cell) + "</td>";
+  }
+  return html + "</tr>\n";
+}
+
+template <class F>
+std::vector<std::string> of_each(const std::vector<Run>& runs, F text) {
+  std::vector<std::string> cells;
+  for (const Run& run : runs) cells.push_back(text(run));
+  return cells;
+}
+
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
+  return text;
+}
+
+std::string ranks_and_hosts(const Run& run) {
+  std::map<std::string, int> ranks;
+  for (const std::string& host : run.hosts) ++ranks[host];
+  std::vector<std::string> parts;
+  for (const auto& [host, count] : ranks) parts.push_back(host + ": " + std::to_string(count));
+  return run.hosts.empty() ? "" : std::to_string(run.hosts.size()) + " (" + joined(parts, ", ") + ")";
+}
+
+std::string last_value(const Run& run, const std::string& metric) {
+  const Curve curve = curve_of(run, metric);
+  return curve.points.empty() ? "" : short_number(curve.points.back().second);
+}
+
+std::string summary_table(const std::vector<Run>& runs) {
+  std::string html = "<table>" + row("", of_each(runs, [](const Run& run) { return run.name; }));
+  html += row("command", of_each(runs, [](const Run& run) { return joined(run.command, " "); }));
+  html += row("ranks by host", of_each(runs, ranks_and_hosts));
+  html += row("device", of_each(runs, [](const Run& run) { return run.device; }));
+  html +=
+      row("iterations",
+          of_each(runs, [](const Run& run) { return run.log.empty() ? "" : run.log.back().at("iteration").dump(); }));
+  html += row("seconds", of_each(runs, [](const Run& run) { return last_value(run, "elapsed_time"); }));
+  std::set<std::string> metrics;
+  for (const Run& run : runs) {
+    for (const std::string& metric : metrics_of(run)) metrics.insert(metric);
+  }
+  for (const std::string& metric : metrics) {
+    html += row(metric + ", last", of_each(runs, [&](const Run& run) { return last_value(run, metric); }), true);
+  }
+  return html + "</table>\n";
+}
+
+/// All options of one run; of several those that differ.
+std::string options_table(const std::vector<Run>& runs) {
+  std::set<std::string> names;
+  for (const Run& run : runs) {
+    for (const auto& [name, value] : run.options) names.insert(name);
+  }
+  std::string rows;
+  for (const std::string& name : names) {
+    const auto values = of_each(runs, [&](const Run& run) {
+      const auto found = run.options.find(name);
+      return found == run.options.end() ? std::string() : found->second;
+    });
+    const bool same = std::ranges::all_of(values, [&](const std::string& value) { return value == values.front(); });
+    if (runs.size() == 1 || !same) rows += row(name, values);
+  }
+  if (rows.empty()) return "";
+  const std::string head = row("", of_each(runs, [](const Run& run) { return run.name; }));
+  return std::string(runs.size() == 1 ? "<h2>Options</h2>" : "<h2>Options that differ</h2>") + "<table>" +
+         (runs.size() == 1 ? "" : head) + rows + "</table>\n";
+}
+
+std::string findings_list(const std::vector<Run>& runs) {
+  std::string items;
+  for (const Run& run : runs) {
+    for (const std::string& finding : findings_of(run)) {
+      items += "<li>" + escape_html((runs.size() > 1 ? run.name + ": " : "") + finding) + "</li>";
+    }
+  }
+  return items.empty() ? "" : "<ul class='findings'>" + items + "</ul>\n";
+}
+
+}  // namespace
+
+std::string make_report(const std::vector<std::filesystem::path>& outs) {
+  std::vector<Run> runs;
+  for (const auto& out : outs) runs.push_back(report::read_run(out));
+  const std::string title = runs.size() == 1 ? runs.front().name : std::to_string(runs.size()) + " runs";
+  std::string html =
+      "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
+      "content='width=device-width'><title>" +
+      escape_html(title) + "</title><style>" + style() + "</style></head><body>\n<h1>" + escape_html(title) + "</h1>\n";
+  html += findings_list(runs) + summary_table(runs);
+  html += "<h2>Curves</h2><div class='charts'>" + metric_charts(runs) + "</div>\n";
+  for (const Run& run : runs) {
+    const std::string charts = rank_charts(run);
+    if (charts.empty()) continue;
+    html += "<h2>Time of a step by rank" + (runs.size() > 1 ? ": " + escape_html(run.name) : "") +
+            "</h2><div class='charts'>" + charts + "</div>\n";
+  }
+  return html + options_table(runs) + "</body></html>\n";
+}
+
+}  // namespace mn

@@ -1,0 +1,129 @@
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/report/run_files.hpp>
+
+namespace mn::report {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr double kSlow = 1.2;  // times the median's computing: a rank that all others wait for
+
+std::vector<json> read_log(const fs::path& path) {
+  if (!fs::is_regular_file(path)) {
+    throw DataError("there is no " + path.string() +
+                    ": give the folder that a job wrote with --out, after its first report");
+  }
+  const json log = parse_json(read_file(path), path.string());
+  return read_json(path.string(), [&] {
+    auto entries = log.get<std::vector<json>>();
+    for (const json& entry : entries) static_cast<void>(entry.at("iteration").get<std::int64_t>());
+    return entries;
+  });
+}
+
+std::map<std::string, std::string> read_options(const fs::path& path) {
+  std::map<std::string, std::string> options;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const auto equals = line.find(" = ");
+    if (equals != std::string::npos && line[0] != '#') options[line.substr(0, equals)] = line.substr(equals + 3);
+  }
+  return options;
+}
+
+void add_event(Run& run, const json& event) {
+  const auto kind = event.at("event").get<std::string>();
+  const auto iteration = event.at("iteration").get<std::int64_t>();
+  if (kind == "start") {
+    if (iteration > 0) ++run.resumes;
+    std::erase_if(run.times, [&](const json& line) { return line.at("iteration").get<std::int64_t>() > iteration; });
+    run.command = event.at("command").get<std::vector<std::string>>();
+    run.hosts = event.at("hosts").get<std::vector<std::string>>();
+    run.device = event.at("device").get<std::string>();
+    run.ended = false;
+  } else if (kind == "report") {
+    for (const char* part : {"data_s", "compute_s", "communication_s"}) {
+      static_cast<void>(event.at(part).get<std::vector<double>>().at(0));
+    }
+    run.times.push_back(event);
+  } else if (kind == "end") {
+    run.ended = true;
+  }
+}
+
+/// A job that was killed may have left half of its last line.
+void read_events(Run& run, const fs::path& path) {
+  std::ifstream file(path);
+  std::string line, next;
+  for (bool more = static_cast<bool>(std::getline(file, line)); more; line = next) {
+    more = static_cast<bool>(std::getline(file, next));
+    try {
+      const json event = parse_json(line, path.string());
+      read_json(path.string(), [&] { return add_event(run, event), true; });
+    } catch (const DataError&) {
+      if (more) throw;
+    }
+  }
+}
+
+void find_slow_ranks(const Run& run, std::vector<std::string>& findings) {
+  if (run.times.empty()) return;
+  const auto compute = run.times.back().at("compute_s").get<std::vector<double>>();
+  std::vector<double> sorted = compute;
+  std::ranges::sort(sorted);
+  const double median = sorted[sorted.size() / 2];
+  for (std::size_t rank = 0; rank < compute.size() && compute.size() > 2; ++rank) {
+    if (compute[rank] <= kSlow * median) continue;
+    std::ostringstream text;
+    text.precision(3);
+    text << "rank " << rank << (rank < run.hosts.size() ? " on host " + run.hosts[rank] : "") << " computed "
+         << compute[rank] / median << " times as long as the median rank in the last report: all others wait for it";
+    findings.push_back(text.str());
+  }
+}
+
+}  // namespace
+
+Run read_run(const fs::path& out) {
+  Run run;
+  run.name = (out.has_filename() ? out : out.parent_path()).string();
+  run.log = read_log(out / "log");
+  run.options = read_options(out / "config.ini");
+  read_events(run, out / "run.jsonl");
+  return run;
+}
+
+std::vector<std::string> metrics_of(const Run& run) {
+  std::set<std::string> names;
+  for (const json& entry : run.log) {
+    for (const auto& [name, value] : entry.items()) {
+      if (value.is_number() || value.is_null()) names.insert(name);
+    }
+  }
+  for (const char* other : {"epoch", "iteration", "elapsed_time"}) names.erase(other);
+  return {names.begin(), names.end()};
+}
+
+std::vector<std::string> findings_of(const Run& run) {
+  std::vector<std::string> findings;
+  if (run.command.empty()) findings.emplace_back("there is no run.jsonl: hosts and times by rank are not known");
+  if (!run.command.empty() && !run.ended) findings.emplace_back("the run has not ended, or was ended from outside");
+  if (run.resumes > 0) findings.push_back("the run was resumed " + std::to_string(run.resumes) + " time(s)");
+  for (const json& entry : run.log) {
+    const auto bad = std::ranges::find_if(entry.items(), [](const auto& item) { return item.value().is_null(); });
+    if (bad == entry.items().end()) continue;
+    findings.push_back(bad.key() + " was no number at iteration " + entry.at("iteration").dump());
+    break;
+  }
+  find_slow_ranks(run, findings);
+  return findings;
+}
+
+}  // namespace mn::report

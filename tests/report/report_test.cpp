@@ -1,0 +1,124 @@
+// Pages of runs that were written by hand.
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/core/error.hpp>
+#include <mn/report/chart.hpp>
+#include <mn/report/report.hpp>
+#include <mn/report/run_files.hpp>
+
+#include "tests/support/temporary_folder.hpp"
+
+namespace mn::report {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::ThrowsMessage;
+
+constexpr const char* kLog = R"([{"iteration": 10, "epoch": 1, "elapsed_time": 2.5, "main/loss": 3.5, "lr": 0.1},
+  {"iteration": 20, "epoch": 2, "elapsed_time": 5, "main/loss": 1.25, "validation/main/loss": 1.5, "lr": 0.1}])";
+constexpr const char* kStart =
+    R"({"event":"start","time":1,"iteration":0,"command":["job","--x=<b>"],"hosts":["n1","n1","n2"],"device":"CPU"})"
+    "\n";
+
+std::string times(int iteration, const char* compute) {
+  return R"({"event":"report","iteration":)" + std::to_string(iteration) + R"(,"data_s":[0,0,0],"compute_s":)" +
+         compute + R"(,"communication_s":[0.1,0.1,0.1]})" + "\n";
+}
+
+class ReportTest : public testing::Test {
+ protected:
+  fs::path make_run(const std::string& name, const std::string& log, const std::string& events = "",
+                    const std::string& config = "") {
+    const fs::path out = folder_.path() / name;
+    fs::create_directories(out);
+    std::ofstream(out / "log") << log;
+    if (!events.empty()) std::ofstream(out / "run.jsonl") << events;
+    if (!config.empty()) std::ofstream(out / "config.ini") << config;
+    return out;
+  }
+
+ private:
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(ReportTest, ShowsCurvesTimesAndOptionsAndEscapesThem) {
+  const auto out =
+      make_run("<a&b>", kLog, kStart + times(10, "[1, 1, 1]") + R"({"event":"end","time":9,"iteration":20})",
+               "lr = 0.1\nname = <i>\"it\"</i>\n");
+  const std::string page = make_report({out});
+  for (const char* shown : {"&lt;a&amp;b&gt;", "<figcaption>loss</figcaption>", "<figcaption>lr</figcaption>",
+                            "validation/main/loss", "computing, ms a step", "3 (n1: 2, n2: 1)", "--x=&lt;b&gt;",
+                            "&lt;i&gt;&quot;it&quot;&lt;/i&gt;", "main/loss: 1.25 at 20"}) {
+    EXPECT_THAT(page, HasSubstr(shown));
+  }
+  for (const char* outside : {"<script", "http", "src=", "url(", "@import", "findings'"}) {
+    EXPECT_THAT(page, Not(HasSubstr(outside)));
+  }
+}
+
+TEST_F(ReportTest, ComparesRunsByWhatDiffers) {
+  const auto a = make_run("a", kLog, "", "lr = 0.1\nseed = 7\n");
+  const auto b = make_run("b", kLog, "", "lr = 0.2\nseed = 7\nextra = 1\n");
+  const std::string page = make_report({a, b});
+  EXPECT_THAT(page, HasSubstr("<th>lr</th><td>0.1</td><td>0.2</td>"));
+  EXPECT_THAT(page, HasSubstr("<th>extra</th><td></td><td>1</td>"));
+  EXPECT_THAT(page, Not(HasSubstr("<th>seed</th>")));
+  EXPECT_THAT(page, HasSubstr("b: main/loss"));
+}
+
+TEST_F(ReportTest, FindsWhatIsWorthALook) {
+  const auto findings = [&](const std::string& log, const std::string& events) {
+    return findings_of(read_run(make_run("run", log, events)));
+  };
+  EXPECT_THAT(findings(kLog, kStart + times(10, "[1, 2, 1]")),
+              ElementsAre(HasSubstr("has not ended"), HasSubstr("rank 1 on host n1 computed 2 times")));
+  const std::string end = R"({"event":"end","iteration":20})";
+  EXPECT_THAT(findings(R"([{"iteration": 3, "main/loss": null}])", kStart + end),
+              ElementsAre("main/loss was no number at iteration 3"));
+}
+
+TEST_F(ReportTest, AResumeReplacesWhatFollowsItsCheckpoint) {
+  std::string again = kStart;
+  again.replace(again.find("\"iteration\":0"), 13, "\"iteration\":10");
+  const auto read = read_run(
+      make_run("run", kLog, kStart + times(10, "[1]") + times(20, "[2]") + again + times(20, "[3]") + "{\"eve"));
+  ASSERT_EQ(read.times.size(), 2U);
+  EXPECT_EQ(read.times[1].at("compute_s").at(0), 3);
+  EXPECT_EQ(read.resumes, 1);
+  EXPECT_FALSE(read.ended);
+}
+
+TEST_F(ReportTest, WhatIsAbsentOrDamagedIsOneLine) {
+  EXPECT_THAT([&] { (void)make_report({"/absent"}); }, ThrowsMessage<DataError>(HasSubstr("there is no /absent/log")));
+  for (const char* log : {"", "{", "3", "[3]", R"([{"epoch": 1}])", R"([{"iteration": "x"}])"}) {
+    EXPECT_THAT([&] { (void)make_report({make_run("bad", log)}); },
+                ThrowsMessage<DataError>(testing::AllOf(HasSubstr("bad/log"), Not(HasSubstr("\n")))))
+        << log;
+  }
+  for (const char* events : {"x\n{}\n", "{}\n{}\n", "{\"event\":\"report\",\"iteration\":1}\n{}\n",
+                             "{\"event\":\"start\",\"iteration\":1,\"command\":7}\n{}\n"}) {
+    EXPECT_THAT([&] { (void)make_report({make_run("bad", kLog, events)}); },
+                ThrowsMessage<DataError>(HasSubstr("bad/run.jsonl")))
+        << events;
+  }
+  EXPECT_THAT(make_report({make_run("empty", "[]")}), HasSubstr("</html>"));
+}
+
+TEST(ChartTest, LeavesOutWhatIsNotFinite) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(draw_chart("t", "x", {{"a", {{1, nan}}, 0, false}, {"b", {}, 1, false}}), "");
+  const std::string one = draw_chart("t", "x", {{"a", {{1, 5}, {2, nan}}, 0, false}});
+  EXPECT_THAT(one, HasSubstr("a: 5 at 1"));
+  EXPECT_THAT(one, Not(HasSubstr("nan")));
+}
+
+}  // namespace
+}  // namespace mn::report
