@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <iomanip>
 #include <limits>
 #include <sstream>
 
@@ -20,7 +21,7 @@ struct Range {
     most = std::max(most, value);
   }
   void widen() {
-    const double margin = most > least ? (most - least) * 0.04 : std::max(std::abs(most), 1.0) * 0.1;
+    const double margin = most > least ? (most - least) * 0.04 : (most != 0 ? std::abs(most) : 1) * 0.1;
     least -= margin;
     most += margin;
   }
@@ -151,8 +152,12 @@ std::string escape_html(std::string_view text) {
 
 std::string short_number(double value) {
   std::ostringstream text;
-  text.precision(4);
-  text << value;
+  const double size = std::abs(value);
+  if (size >= 1e4 && size < 1e9) {
+    text << std::fixed << std::setprecision(0) << value;
+  } else {
+    text << std::setprecision(4) << value;
+  }
   return text.str();
 }
 

@@ -21,7 +21,7 @@ struct Curve {
 
 /// For text and attributes.
 [[nodiscard]] std::string escape_html(std::string_view text);
-/// With four significant digits.
+/// With four significant digits, or to the whole number.
 [[nodiscard]] std::string short_number(double value);
 
 inline constexpr int kColors = 8;  ///< of the style

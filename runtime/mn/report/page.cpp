@@ -71,7 +71,8 @@ std::string metric_charts(const std::vector<Run>& runs) {
       charts[chart_of(metric)].push_back(std::move(curve));
     }
   }
-  std::string html;
+  std::string html = draw_chart("loss", "iteration", charts["loss"]);
+  charts.erase("loss");
   for (const auto& [title, curves] : charts) html += draw_chart(title, "iteration", curves);
   return html;
 }
@@ -136,7 +137,8 @@ std::string last_value(const Run& run, const std::string& metric) {
 }
 
 std::string summary_table(const std::vector<Run>& runs) {
-  std::string html = "<table>" + row("", of_each(runs, [](const Run& run) { return run.name; }));
+  std::string html = "<table>";
+  if (runs.size() > 1) html += row("", of_each(runs, [](const Run& run) { return run.name; }));
   html += row("command", of_each(runs, [](const Run& run) { return joined(run.command, " "); }));
   html += row("ranks by host", of_each(runs, ranks_and_hosts));
   html += row("device", of_each(runs, [](const Run& run) { return run.device; }));
