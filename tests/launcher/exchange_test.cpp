@@ -175,6 +175,21 @@ TEST(ExchangeTest, RankZeroNeedNotBeOnTheRootsNode) {
   EXPECT_EQ(lines_of(endings).size(), 1U);
 }
 
+/// Rank `rank` takes part in the first round, and then ends as a killed process does.
+Ending arrives_and_dies(const Job& job, int rank) {
+  const Options options;
+  Group group = simulated::group_of(job, rank);
+  const ThisRank self{
+      .options = options, .surroundings = {}, .program_exit = 0, .here = simulated::placement_of(job, group, rank)};
+  Exchange exchange(std::move(group));
+  try {
+    static_cast<void>(arrive(exchange, self, true, [](Arrival&) {}));
+  } catch (const CutOff& error) {
+    return {.exit_code = error.exit_code(), .text = "", .at = {}};
+  }
+  return {};
+}
+
 TEST(ExchangeTest, RanksThatNeverComeAreNamed) {
   const std::vector<std::vector<int>> shapes = {simulated::in_blocks({3}), simulated::in_turn(12, 5),
                                                 simulated::in_turn(40, 20), simulated::in_turn(20, 20)};
@@ -188,6 +203,36 @@ TEST(ExchangeTest, RanksThatNeverComeAreNamed) {
                                            std::to_string(job.size()) + " did not arrive in 2 s; "));
     EXPECT_EQ(lines_of(endings).size(), 1U);
   });
+}
+
+TEST(ExchangeTest, ALeaderThatNeverComesIsOneLine) {
+  // With a rank on its node, and with nodes below it.
+  at_once<int>({1, 4}, [](int victim) {
+    const Job job = job_of(simulated::in_turn(40, 20), kShortPatience);
+    const auto endings = run_with(job, victim, never_comes);
+    expect_exit(endings, kExitCheckFailed, {victim});
+    EXPECT_THAT(endings[0].text, HasSubstr("error [tasks] vn")) << victim;
+    EXPECT_EQ(lines_of(endings).size(), 1U) << victim;
+  });
+}
+
+TEST(ExchangeTest, RankZeroSaysWhoIsMissingWhereverItIs) {
+  // Rank 0 is on the second node; the victims are a leader, a member, and the root's member.
+  const Job job = job_of({1, 0, 1, 2, 0, 2}, milliseconds(1'000'000));
+  for (const int victim : {3, 5, 4}) {
+    const auto endings = run_with(job, victim, [&](const auto&) { return arrives_and_dies(job, victim); });
+    expect_exit(endings, kExitCheckFailed, {victim});
+    EXPECT_THAT(endings[0].text, HasSubstr(" of 6 ended before the start")) << victim;
+    EXPECT_EQ(lines_of(endings).size(), 1U) << victim;
+  }
+}
+
+TEST(ExchangeTest, WithoutRankZeroTheLowestRankThatIsThereSpeaks) {
+  const Job job = job_of({1, 0, 0, 1}, milliseconds(1'000'000));
+  const auto endings = run_with(job, 0, [&](const auto&) { return arrives_and_dies(job, 0); });
+  expect_exit(endings, kExitCheckFailed, {0});
+  EXPECT_THAT(endings[1].text, HasSubstr("error [tasks] vn2: ranks 0, 3 of 4 ended before the start"));
+  EXPECT_EQ(lines_of(endings).size(), 1U);
 }
 
 TEST(ExchangeTest, ARankThatHangsHalfWayIsNamed) {
@@ -205,22 +250,8 @@ TEST(ExchangeTest, ARankThatHangsHalfWayIsNamed) {
     expect_exit(endings, kExitCheckFailed, {victim});
     EXPECT_THAT(endings[0].text, HasSubstr("error [tasks] vn")) << victim;
     EXPECT_THAT(endings[0].text, HasSubstr("did not arrive in 2 s")) << victim;
+    EXPECT_EQ(lines_of(endings).size(), 1U) << victim;
   });
-}
-
-/// Rank `rank` takes part in the first round, and then ends as a killed process does.
-Ending arrives_and_dies(const Job& job, int rank) {
-  const Options options;
-  Group group = simulated::group_of(job, rank);
-  const ThisRank self{
-      .options = options, .surroundings = {}, .program_exit = 0, .here = simulated::placement_of(job, group, rank)};
-  Exchange exchange(std::move(group));
-  try {
-    static_cast<void>(arrive(exchange, self, true, [](Arrival&) {}));
-  } catch (const CutOff& error) {
-    return {.exit_code = error.exit_code(), .text = "", .at = {}};
-  }
-  return {};
 }
 
 TEST(ExchangeTest, ARankThatDiesIsNamedLongBeforeTheTimeOut) {
@@ -232,6 +263,7 @@ TEST(ExchangeTest, ARankThatDiesIsNamedLongBeforeTheTimeOut) {
     expect_exit(endings, kExitCheckFailed, {victim});
     EXPECT_THAT(endings[0].text, HasSubstr("error [tasks] vn" + std::to_string(job.node_of(victim) + 1) + ": " + ranks +
                                            " of 40 ended before the start"));
+    EXPECT_EQ(lines_of(endings).size(), 1U) << victim;
   }
 }
 
