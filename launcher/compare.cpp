@@ -146,7 +146,8 @@ class Comparison {
                  .nodes = std::vector<NodeFacts>(reports.size()),
                  .ranks = std::vector<RankFacts>(roster_.layout.nodes.size()),
                  .bindings = std::vector<std::vector<Binding>>(reports.size()),
-                 .gpu_sharing_is_meant = rank_.options.oversubscribe_gpu};
+                 .gpu_sharing_is_meant = rank_.options.oversubscribe_gpu,
+                 .choice = {rank_.options.skip, rank_.options.warn}};
     std::vector<Failure> failures;
     const double now = clock_time();
     for (std::size_t node = 0; node < reports.size(); ++node) {

@@ -42,7 +42,9 @@ int file_with(const std::string& report) {
   const auto program = find_program(path, rank.surroundings.folder, executable_path().parent_path(), "");
   std::vector<std::string> arguments = {path};
   if (rank.options.json) arguments.emplace_back("--json");
-  for (const auto& [option, file] : {std::pair("--save", rank.options.save), {"--against", rank.options.against}}) {
+  for (const auto& [option, file] : {std::pair("--save", rank.options.save),
+                                     {"--against", rank.options.against},
+                                     {"--history", rank.options.history}}) {
     if (!file.empty()) arguments.insert(arguments.end(), {option, file});
   }
   if (rank.here.rank == 0) variables.set("MN_DOCTOR_REPORT_FD", std::to_string(file_with(report)));
