@@ -32,7 +32,9 @@ struct JobFacts {
   [[nodiscard]] const RankFacts& rank(int rank) const { return ranks[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] bool is_part() const noexcept { return !numbers.empty(); }
   /// Whether that check runs. A finding that it would explain is reported where it does not.
-  [[nodiscard]] bool runs(const char* check) const { return std::ranges::find(choice.skip, check) == choice.skip.end(); }
+  [[nodiscard]] bool runs(const char* check) const {
+    return std::ranges::find(choice.skip, check) == choice.skip.end();
+  }
   /// The rank in the whole job of what this calls `rank`.
   [[nodiscard]] int number(int rank) const { return is_part() ? numbers[static_cast<std::size_t>(rank)] : rank; }
 };

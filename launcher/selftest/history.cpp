@@ -140,7 +140,8 @@ json history_with(History history, const std::vector<json>& records) {
     if (count < kOften) continue;
     often.push_back({{"host", host}, {"found", count}, {"of", runs.size()}, {"what", what}});
   }
-  std::stable_sort(often.begin(), often.end(), [](const json& a, const json& b) { return a.at("found") > b.at("found"); });
+  std::stable_sort(often.begin(), often.end(),
+                   [](const json& a, const json& b) { return a.at("found") > b.at("found"); });
   return {{"often", often}, {"damaged_lines", history.damaged}};
 }
 

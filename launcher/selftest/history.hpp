@@ -21,8 +21,8 @@ struct History {
   std::vector<std::size_t> damaged;  ///< numbers of lines, from 1
 };
 
-/// One for each host of the placement, and any other that a test names: time (UTC), host, verdict (failed, warned, well), findings and failed tests that
-/// name the host, advice, figures. Pure.
+/// One for each host of the placement, and any other that a test names: time (UTC), host, verdict (failed, warned,
+/// well), findings and failed tests that name the host, advice, figures. Pure.
 [[nodiscard]] std::vector<nlohmann::json> records_of(const nlohmann::json& report,
                                                      std::chrono::system_clock::time_point now);
 

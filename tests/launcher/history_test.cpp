@@ -33,12 +33,13 @@ class HistoryTest : public ::testing::Test {
 
 /// Of vn1 and vn2, in order.
 json healthy_report() {
-  return {{"findings", json::array()},
-          {"placement", {{{"rank", 0}, {"host", "vn1"}, {"intra_rank", 0}, {"inter_rank", 0}},
-             {{"rank", 1}, {"host", "vn2"}, {"intra_rank", 0}, {"inter_rank", 1}}}},
-          {"self_test",
-           {{"pairs", {{{"from", "vn1"}, {"to", "vn2"}, {"latency_us", 2.0}, {"bandwidth_mb_s", 900.0}}}}}},
-          {"figures", {{"vn2", {{"host_gpu_gb_s", 48.5}}}}}};
+  return {
+      {"findings", json::array()},
+      {"placement",
+       {{{"rank", 0}, {"host", "vn1"}, {"intra_rank", 0}, {"inter_rank", 0}},
+        {{"rank", 1}, {"host", "vn2"}, {"intra_rank", 0}, {"inter_rank", 1}}}},
+      {"self_test", {{"pairs", {{{"from", "vn1"}, {"to", "vn2"}, {"latency_us", 2.0}, {"bandwidth_mb_s", 900.0}}}}}},
+      {"figures", {{"vn2", {{"host_gpu_gb_s", 48.5}}}}}};
 }
 
 json spoilt_by(json finding) {
@@ -84,7 +85,8 @@ TEST_F(HistoryTest, WhoFailsOftenIsNamedWithWhatWasFound) {
   const auto well = records_of(healthy_report());
   for (const auto* run : {&broken, &well, &other, &well}) append_history(file_, *run);
   const json history = history_with(read_history(file_), broken);
-  EXPECT_EQ(history.at("often"), json({{{"host", "vn2"}, {"found", 3}, {"of", 5}, {"what", {"fabric", "gpu-health"}}}}));
+  EXPECT_EQ(history.at("often"),
+            json({{{"host", "vn2"}, {"found", 3}, {"of", 5}, {"what", {"fabric", "gpu-health"}}}}));
   json report = healthy_report();
   report["history"] = history;
   EXPECT_THAT(text_of(report), HasSubstr("  vn2: 3 of its last 5 checks found fabric, gpu-health\n"));
