@@ -26,7 +26,7 @@ std::vector<Row> rows_of(const JobFacts& job, const Options& options, const Plac
                       .host = job.layout.hosts[static_cast<std::size_t>(node)],
                       .intra_rank = static_cast<int>(i),
                       .inter_rank = job.is_part() ? here.inter_rank : node,
-                      .device = view.index < 0 ? "cpu" : "cuda:" + std::to_string(view.index),
+                      .device = view.device(),
                       .gpu = view.index < 0 ? "" : gpus[static_cast<std::size_t>(bindings[i].gpu)].bus_id,
                       .cores = format_cpus(bindings[i].cpus),
                       .nic = bindings[i].nic,
