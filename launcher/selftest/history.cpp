@@ -8,6 +8,7 @@
 #include <set>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <mn/core/error.hpp>
@@ -88,6 +89,13 @@ void note(History& history, const json& record) {
   if (runs.size() > kNewest) runs.erase(runs.begin());
 }
 
+/// Where the file system knows no locks, who reads may see a line that is being written.
+Fd open_locked(const std::string& file, int flags, int lock) {
+  Fd opened(open(file.c_str(), flags | O_CLOEXEC, 0666));
+  if (opened) flock(opened.get(), lock);
+  return opened;
+}
+
 bool ends_in_mid_line(int file) {
   const off_t size = lseek(file, 0, SEEK_END);
   char last = '\n';
@@ -111,6 +119,7 @@ std::vector<json> records_of(const json& report, std::chrono::system_clock::time
 History read_history(const std::string& file) {
   History history;
   if (!std::filesystem::exists(file)) return history;
+  const Fd lock = open_locked(file, O_RDONLY, LOCK_SH);
   std::ifstream lines(file);
   std::string line;
   for (std::size_t number = 1; std::getline(lines, line); ++number) {
@@ -146,7 +155,7 @@ json history_with(History history, const std::vector<json>& records) {
 }
 
 void append_history(const std::string& file, const std::vector<json>& records) {
-  const Fd output(open(file.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+  const Fd output = open_locked(file, O_RDWR | O_APPEND | O_CREAT, LOCK_EX);
   if (!output) throw Error(with_errno("--history: cannot write " + file, errno));
   std::string text = ends_in_mid_line(output.get()) ? "\n" : "";
   for (const auto& record : records) text += record.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";

@@ -1,7 +1,7 @@
 /// What --doctor found on each host over time: a file of JSON lines, one for each host and run.
 ///
-/// 1. A run's lines are appended with one write(2) to a file opened with O_APPEND: runs that end at once do not mix
-///    their lines on a local file system. NFS does not promise that.
+/// 1. A run's lines are appended with one write(2) to a file opened with O_APPEND, under a lock: runs that end at once
+///    do not mix their lines on a local file system. NFS does not promise that.
 /// 2. A line that is no record, such as one that a full disk cut off, is skipped and named.
 #pragma once
 
