@@ -58,9 +58,9 @@ grep -q 'cannot write /absent/history' err && grep -q '^all is well' out || fail
 # NVML shows GPUs that CUDA does not.
 fake=$MN_BUILD_DIR/tests/fake
 if [ -e "$fake/libnvidia-ml.so.1" ]; then
-  doctor 1 2 LD_LIBRARY_PATH="$fake" CUDA_VISIBLE_DEVICES=0,1 MN_FAKE_GPUS=2 -- --history history
+  doctor 1 2 LD_LIBRARY_PATH="$fake" CUDA_VISIBLE_DEVICES=60,61 MN_FAKE_GPUS=64 -- --history history
   grep -q '^  error \[cuda\] .*: NVML shows GPUs to this job, but CUDA sees ' out || fail "no CUDA: $(cat out err)"
-  doctor 0 2 LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=2 -- --skip cuda
+  doctor 0 2 LD_LIBRARY_PATH="$fake" CUDA_VISIBLE_DEVICES=60,61 MN_FAKE_GPUS=64 -- --skip cuda
 fi
 
 # A rank that never comes to MPI_Init.
