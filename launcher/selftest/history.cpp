@@ -49,13 +49,15 @@ json figures_of_host(const json& report, const std::string& host) {
   return figures;
 }
 
-json record_of(const json& report, const std::string& host, const std::string& time) {
+/// Of `hosts` in all.
+json record_of(const json& report, const std::string& host, std::size_t hosts, const std::string& time) {
   json record = {{"time", time}, {"host", host}, {"findings", json::array()}, {"failed", json::array()}};
   bool has_error = false;
   for (const auto& finding : report.at("findings")) {
     if (!names_host(finding, host)) continue;
     json kept = {{"check", finding.at("check")}, {"severity", finding.at("severity")}, {"what", finding.at("what")}};
     if (finding.contains("advice")) kept["advice"] = finding.at("advice");
+    if (hosts > 1 && finding.at("hosts").size() == hosts) kept["on_all_hosts"] = true;
     record["findings"].push_back(std::move(kept));
     has_error = has_error || finding.at("severity") == "error";
   }
@@ -70,11 +72,13 @@ json record_of(const json& report, const std::string& host, const std::string& t
   return record;
 }
 
-/// What speaks against the host: errors, broken hardware, failed tests. Other warnings come from how jobs are started.
+/// What speaks against the host: errors that others do not have, broken hardware, failed tests. The rest comes from how
+/// jobs are started.
 std::vector<std::string> found_in(const json& record) {
   std::set<std::string> found;
   for (const auto& finding : record.at("findings")) {
-    const bool counts = finding.at("severity") == "error" || finding.contains("advice");
+    const bool is_its_own = finding.at("severity") == "error" && !finding.contains("on_all_hosts");
+    const bool counts = is_its_own || finding.contains("advice");
     if (counts) found.insert(finding.at("check").get<std::string>());
   }
   for (const auto& test : record.at("failed")) found.insert(test.get<std::string>());
@@ -112,7 +116,7 @@ std::vector<json> records_of(const json& report, std::chrono::system_clock::time
   for (const auto& test : report.value("blamed", json::array())) {
     for (const auto& host : test.at("hosts")) hosts.insert(host.get<std::string>());
   }
-  for (const auto& host : hosts) records.push_back(record_of(report, host, time));
+  for (const auto& host : hosts) records.push_back(record_of(report, host, hosts.size(), time));
   return records;
 }
 

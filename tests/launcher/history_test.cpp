@@ -92,6 +92,15 @@ TEST_F(HistoryTest, WhoFailsOftenIsNamedWithWhatWasFound) {
   EXPECT_THAT(text_of(report), HasSubstr("  vn2: 3 of its last 5 checks found fabric, gpu-health\n"));
 }
 
+TEST_F(HistoryTest, AnErrorOfAllHostsSpeaksAgainstNone) {
+  json everywhere = finding("files", "error");
+  everywhere["hosts"] = {"vn1", "vn2"};
+  const auto run = records_of(spoilt_by(everywhere));
+  EXPECT_EQ(run[0].at("verdict"), "failed");
+  append_history(file_, run);
+  EXPECT_THAT(history_with(read_history(file_), run).at("often"), IsEmpty());
+}
+
 TEST_F(HistoryTest, OneBadRunAndWarningsAboutJobsAreNotOften) {
   append_history(file_, records_of(spoilt_by(finding("fabric", "error", "isolate"))));
   for (int run = 0; run < 5; ++run) append_history(file_, records_of(spoilt_by(finding("cma", "warning"))));
