@@ -39,6 +39,7 @@ void note_absence(Absence& absence, const Part& missing, int rank) {
 void MissingRanks::add(Group& group, const std::string& host, const std::vector<int>& ranks) {
   group.hosts.push_back(host);
   std::ranges::copy_if(ranks, std::back_inserter(group.ranks), [](int rank) { return rank >= 0; });
+  all_.insert(all_.end(), ranks.begin(), ranks.end());
 }
 
 void MissingRanks::note(const std::string& host, const Absence& absence) {
@@ -49,6 +50,7 @@ void MissingRanks::note(const std::string& host, const Absence& absence) {
 void MissingRanks::note(const std::string& host, const Part& missing, const std::vector<int>& ranks) {
   if (missing.absence == Part::Absence::kLate) add(late_, host, ranks);
   if (missing.absence == Part::Absence::kEnded) add(ended_, host, ranks);
+  if (missing.absence == Part::Absence::kCutOff) all_.insert(all_.end(), ranks.begin(), ranks.end());
 }
 
 Findings MissingRanks::findings(int size, std::chrono::milliseconds patience, const std::vector<int>& known) const {

@@ -1,6 +1,7 @@
 /// What is said of ranks that are missing.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ class MissingRanks {
   void note(const std::string& host, const Absence& absence);
   /// A node that is missing itself, with its ranks as far as they are known.
   void note(const std::string& host, const Part& missing, const std::vector<int>& ranks);
+  /// Whether the rank was noted, so that no answer reaches it.
+  [[nodiscard]] bool has(int rank) const { return std::ranges::find(all_, rank) != all_.end(); }
   /// Empty if nothing was noted. `known`: the numbers of all that are missing, where nodes could not tell them.
   [[nodiscard]] Findings findings(int size, std::chrono::milliseconds patience,
                                   const std::vector<int>& known = {}) const;
@@ -37,10 +40,11 @@ class MissingRanks {
     std::vector<std::string> hosts;
     std::vector<int> ranks;
   };
-  static void add(Group& group, const std::string& host, const std::vector<int>& ranks);
+  void add(Group& group, const std::string& host, const std::vector<int>& ranks);
 
   Group late_;
   Group ended_;
+  std::vector<int> all_;  ///< also those cut off by others, of which nothing is said
 };
 
 }  // namespace mn::launcher

@@ -59,11 +59,11 @@ class Agreement {
       add(failures, node);
     }
     const Findings findings = missing.findings(here_.size, exchange_.group().patience);
-    Decision decision{.verdict = {}, .speaker = roster_.speaker()};
+    Decision decision{.verdict = {}, .speaker = roster_.speaker(missing)};
     if (!failures.empty()) {
       decision.verdict = verdict_of(failures);
     } else if (!findings.empty()) {
-      decision = {.verdict = reject(findings, {}), .speaker = here_.rank};  // rank 0 may be among the missing
+      decision.verdict = reject(findings, {});
     }
     return announcement_.announce(std::move(decision), roster_.ranks_here);
   }

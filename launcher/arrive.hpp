@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absence.hpp"
 #include "exchange/exchange.hpp"
 #include "messages.hpp"
 #include "place/layout.hpp"
@@ -26,8 +27,13 @@ struct Roster {
   std::vector<std::string> hosts;
   double answered_at = 0;  ///< of the root: when it had heard of all ranks, in seconds since the epoch
 
-  /// On the root: the rank that prints what it decides.
-  [[nodiscard]] int speaker() const { return numbers.empty() ? 0 : numbers.front(); }
+  /// On the root: the rank that prints what it decides, the lowest that is there.
+  [[nodiscard]] int speaker(const MissingRanks& missing) const {
+    int i = 0;
+    const auto number = [&] { return numbers.empty() ? i : numbers[static_cast<std::size_t>(i)]; };
+    while (missing.has(number())) ++i;  // the root's own is there
+    return number();
+  }
   /// On the root: the ranks of what the launcher calls `node`.
   [[nodiscard]] std::vector<int> ranks_of(std::size_t node) const {
     return numbers.empty() ? layout.ranks_of(start.inter_ranks[node]) : numbers;

@@ -132,42 +132,42 @@ class Comparison {
 
   std::string decide(Parts reports) {
     Decision decision;
-    if (auto failure = failure_of(here_, [&] { decision = decision_about(std::move(reports)); })) {
-      decision = {.verdict = verdict_of({std::move(*failure)}), .speaker = roster_.speaker()};
+    if (auto failure = failure_of(here_, [&] { decision.verdict = verdict_about(std::move(reports)); })) {
+      decision.verdict = verdict_of({std::move(*failure)});
     }
+    decision.speaker = roster_.speaker(missing_);
     return announcement_.announce(std::move(decision), roster_.ranks_here);
   }
 
-  Decision decision_about(Parts reports) {
+  Verdict verdict_about(Parts reports) {
     JobFacts job{.launcher = here_.launcher,
                  .layout = roster_.layout,
                  .numbers = roster_.numbers,
                  .nodes = std::vector<NodeFacts>(reports.size()),
                  .ranks = std::vector<RankFacts>(roster_.layout.nodes.size()),
                  .bindings = std::vector<std::vector<Binding>>(reports.size()),
-                 .gpu_sharing_is_meant = rank_.options.oversubscribe_gpu};
+                 .gpu_sharing_is_meant = rank_.options.oversubscribe_gpu,
+                 .choice = {rank_.options.skip, rank_.options.warn}};
     std::vector<Failure> failures;
-    MissingRanks missing;
     const double now = clock_time();
     for (std::size_t node = 0; node < reports.size(); ++node) {
       const std::string& host = roster_.hosts[node];
       if (!reports[node].bytes) {
-        missing.note(host, reports[node], roster_.ranks_of(node));
+        missing_.note(host, reports[node], roster_.ranks_of(node));
         continue;
       }
       auto report = from_message<NodeReport>(*reports[node].bytes, "the facts of " + host);
       reports[node].bytes.reset();
-      missing.note(host, report.absence);
+      missing_.note(host, report.absence);
       failures.insert(failures.end(), report.failures.begin(), report.failures.end());
       if (report.ranks.empty()) continue;
       report.node.time = time_without_latency(report, now);
       add(job, job.numbers.empty() ? roster_.start.inter_ranks[node] : 0, std::move(report));
     }
-    if (!failures.empty()) return {.verdict = verdict_of(failures), .speaker = roster_.speaker()};
-    if (const Findings findings = missing.findings(here_.size, group_.patience); !findings.empty()) {
-      return {.verdict = reject(findings, rank_.options), .speaker = here_.rank};  // rank 0 may be among them
-    }
-    return {.verdict = launcher::decide(job, rank_.options, here_, rank_.program_exit), .speaker = roster_.speaker()};
+    if (!failures.empty()) return verdict_of(failures);
+    const Findings findings = missing_.findings(here_.size, group_.patience);
+    if (!findings.empty()) return reject(findings, rank_.options);
+    return launcher::decide(job, rank_.options, here_, rank_.program_exit);
   }
 
   /// What the node's clock showed when the root's showed `answered_at`, as near to that as the readings allow.
@@ -201,7 +201,8 @@ class Comparison {
   const Placement& here_;
   const Roster& roster_;
   const FactSources& sources_;
-  NodeShare share_;  ///< a leader's
+  NodeShare share_;       ///< a leader's
+  MissingRanks missing_;  ///< the root's
   Announcement announcement_;
 };
 

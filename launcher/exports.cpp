@@ -1,6 +1,20 @@
 #include "exports.hpp"
 
+#include <algorithm>
+
 namespace mn::launcher {
+namespace {
+
+/// ROCm takes names of GPUs; HIP and those who follow CUDA count what is left.
+void show_amd_gpus(Variables& variables, const std::string& list) {
+  std::string numbers = "0";
+  for (int i = 1; i <= std::ranges::count(list, ','); ++i) numbers += "," + std::to_string(i);
+  variables.set("ROCR_VISIBLE_DEVICES", list);
+  variables.set("HIP_VISIBLE_DEVICES", numbers);
+  if (variables.has("CUDA_VISIBLE_DEVICES")) variables.set("CUDA_VISIBLE_DEVICES", numbers);
+}
+
+}  // namespace
 
 void add_exports(Variables& variables, const Placement& here, const Master& master, const Equipment& equipment) {
   const auto set = [&](const char* name, int value) { variables.set(name, std::to_string(value)); };
@@ -23,7 +37,11 @@ void add_exports(Variables& variables, const Placement& here, const Master& mast
   set("MN_INTER_RANK", here.inter_rank);
   set("MN_INTER_SIZE", here.inter_size);
   variables.set("MN_DEVICE", equipment.device);
-  if (equipment.visible_devices) variables.set("CUDA_VISIBLE_DEVICES", *equipment.visible_devices);
+  if (equipment.visible_devices && equipment.has_amd_gpu) {
+    show_amd_gpus(variables, *equipment.visible_devices);
+  } else if (equipment.visible_devices) {
+    variables.set("CUDA_VISIBLE_DEVICES", *equipment.visible_devices);
+  }
   set_if_unset("OMP_NUM_THREADS", std::to_string(equipment.threads));
   if (equipment.bind_threads) {
     set_if_unset("OMP_PLACES", "cores");

@@ -18,8 +18,9 @@ struct Master {
 /// What this rank computes with.
 struct Equipment {
   std::string device = "cpu";                  ///< or cuda:K
-  std::optional<std::string> visible_devices;  ///< CUDA_VISIBLE_DEVICES; no value: as it is
-  bool is_alone = false;                       ///< sees no other rank's GPU: for torch, a node of its own
+  std::optional<std::string> visible_devices;  ///< CUDA_ or ROCR_VISIBLE_DEVICES; no value: as it is
+  bool has_amd_gpu = false;
+  bool is_alone = false;  ///< sees no other rank's GPU: for torch, a node of its own
   int threads = 1;
   bool bind_threads = false;
   std::string nic;       ///< the nearest network card; empty: none

@@ -32,6 +32,9 @@ inline constexpr OptionText kOptions[] = {
     {"against", "FILE", "with --doctor: compare with the report in FILE",
      "With --doctor: compare with the report that an earlier --save wrote to FILE. What has become more than a fifth "
      "slower is a failure."},
+    {"history", "FILE", "with --doctor: add a line for each host to FILE",
+     "With --doctor: rank 0 appends a line for each host to FILE, as JSON: time, findings, verdict and figures. The "
+     "report says which hosts failed in several of their last ten runs."},
     {"bind", "auto|none", "cores, GPU and NIC for each rank (default: auto)",
      "With auto, each rank gets cores of its own near its GPU, within what the scheduler left it. With none, masks "
      "stay as they are."},

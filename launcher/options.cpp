@@ -139,6 +139,7 @@ void read_checks(const Given& given, Options& options) {
   options.doctor = given.has("doctor");
   options.save = given.last("save");
   options.against = given.last("against");
+  options.history = given.last("history");
 }
 
 void read_binding(const Given& given, Options& options) {
@@ -206,6 +207,7 @@ Options parse_options(int argc, const char* const* argv, const std::vector<Prese
   Options options = options_of(words);
   if (!options.doctor && !options.save.empty()) throw UsageError("--save needs --doctor");
   if (!options.doctor && !options.against.empty()) throw UsageError("--against needs --doctor");
+  if (!options.doctor && !options.history.empty()) throw UsageError("--history needs --doctor");
   const bool dashes = count < line.size() && line[count] == "--";
   options.program.assign(line.begin() + static_cast<std::ptrdiff_t>(count + (dashes ? 1 : 0)), line.end());
   if (options.program.empty() && options.action == Action::kLaunch && !options.doctor && !options.dry_run) {

@@ -21,6 +21,7 @@ struct Options {
   bool doctor = false;
   std::string save;     ///< file for the report of --doctor; empty: none
   std::string against;  ///< an earlier report; empty: none
+  std::string history;  ///< file with a line for each host and run of --doctor; empty: none
   bool bind = true;
   std::vector<CpuSet> cpu_map;  ///< of each node's first rank, second, …; empty: mnlaunch decides
   bool bind_memory = false;

@@ -42,7 +42,9 @@ int file_with(const std::string& report) {
   const auto program = find_program(path, rank.surroundings.folder, executable_path().parent_path(), "");
   std::vector<std::string> arguments = {path};
   if (rank.options.json) arguments.emplace_back("--json");
-  for (const auto& [option, file] : {std::pair("--save", rank.options.save), {"--against", rank.options.against}}) {
+  for (const auto& [option, file] : {std::pair("--save", rank.options.save),
+                                     {"--against", rank.options.against},
+                                     {"--history", rank.options.history}}) {
     if (!file.empty()) arguments.insert(arguments.end(), {option, file});
   }
   if (rank.here.rank == 0) variables.set("MN_DOCTOR_REPORT_FD", std::to_string(file_with(report)));
@@ -60,8 +62,9 @@ Equipment equipment_of(const ThisRank& rank, const Outcome& outcome) {
   const Binding& binding = outcome.binding;
   const auto& root = rank.surroundings.root;
   const GpuView view = view_gpus(outcome.gpus, binding, rank.here.intra_rank, options.one_gpu_visible);
-  return {.device = view.index < 0 ? "cpu" : "cuda:" + std::to_string(view.index),
+  return {.device = view.is_amd ? "cpu" : view.device(),  // mn itself does not compute on AMD's
           .visible_devices = view.visible_devices,
+          .has_amd_gpu = view.is_amd,
           .is_alone = view.is_alone,
           .threads = threads_within(binding.cores, rank.here.intra_size, cpu_quota(root)),
           .bind_threads = options.bind_threads,

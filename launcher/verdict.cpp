@@ -26,7 +26,7 @@ std::vector<Row> rows_of(const JobFacts& job, const Options& options, const Plac
                       .host = job.layout.hosts[static_cast<std::size_t>(node)],
                       .intra_rank = static_cast<int>(i),
                       .inter_rank = job.is_part() ? here.inter_rank : node,
-                      .device = view.index < 0 ? "cpu" : "cuda:" + std::to_string(view.index),
+                      .device = view.device(),
                       .gpu = view.index < 0 ? "" : gpus[static_cast<std::size_t>(bindings[i].gpu)].bus_id,
                       .cores = format_cpus(bindings[i].cpus),
                       .nic = bindings[i].nic,
@@ -123,7 +123,7 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
     verdict.complaints = "mnlaunch: " + (job.is_part() ? who : "") + job.nodes[0].program.error + "\n";
     return verdict;
   }
-  Findings findings = checked ? run_checks(job, {options.skip, options.warn}) : Findings{};
+  Findings findings = checked ? run_checks(job) : Findings{};
   append(findings, check_cpu_map(job, options.cpu_map.size()));
   verdict.exit_code = exit_code_of(findings, options.check);
   // Of the nodes of a job that are not compared, that of rank 0 warns alone.
@@ -141,6 +141,8 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
     document["gpu"] = first_gpu(job);
     document["fabric_gbit_s"] = slowest_fabric(job);
     document["xids"] = xids_of(job);
+    document["skip"] = options.skip;
+    document["warn"] = options.warn;
     document["without_kernel_log"] = hosts_without_kernel_log(job);
     verdict.report = text_of(document, -1);
     // The self test prints one report of it all, unless it can't even start as one job.

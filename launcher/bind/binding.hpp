@@ -19,6 +19,7 @@ namespace mn::launcher {
 struct VisibleGpu {
   std::string uuid;    ///< GPU-…, or MIG-… of an instance
   std::string bus_id;  ///< as normal_bus_id() spells it
+  bool is_amd = false;
   friend bool operator==(const VisibleGpu&, const VisibleGpu&) = default;
 };
 

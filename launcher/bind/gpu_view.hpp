@@ -18,9 +18,15 @@
 namespace mn::launcher {
 
 struct GpuView {
-  std::optional<std::string> visible_devices;  ///< for CUDA_VISIBLE_DEVICES; no value: leave it
+  std::optional<std::string> visible_devices;  ///< for CUDA_, or of AMD's ROCR_VISIBLE_DEVICES; no value: leave it
   int index = -1;                              ///< of the rank's GPU among those that it sees then; -1: none
   bool is_alone = false;                       ///< LOCAL_RANK is 0 of 1
+  bool is_amd = false;
+
+  /// "cuda:0"; of AMD's "hip:0"; "cpu" without any.
+  [[nodiscard]] std::string device() const {
+    return index < 0 ? "cpu" : (is_amd ? "hip:" : "cuda:") + std::to_string(index);
+  }
 };
 
 /// `gpus`: those that the rank was granted, of which `binding` gives it one. `intra_rank`: among its node's ranks.

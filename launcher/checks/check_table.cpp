@@ -60,12 +60,12 @@ bool has_name(const std::vector<std::string>& names, const std::string& name) {
 
 }  // namespace
 
-Findings run_checks(const JobFacts& job, const CheckChoice& choice) {
+Findings run_checks(const JobFacts& job) {
   Findings all;
   for (const auto& [name, run] : kChecks) {
-    if (has_name(choice.skip, name)) continue;
+    if (!job.runs(name)) continue;
     Findings findings = run(job);
-    if (has_name(choice.warn, name)) {
+    if (has_name(job.choice.warn, name)) {
       for (auto& finding : findings) finding.is_error = false;
     }
     append(all, std::move(findings));

@@ -9,14 +9,8 @@
 
 namespace mn::launcher {
 
-/// Which checks run, by the names of their findings.
-struct CheckChoice {
-  std::vector<std::string> skip;  ///< these do not
-  std::vector<std::string> warn;  ///< errors of these are warnings
-};
-
-/// Every check of check_table.cpp, in its order.
-[[nodiscard]] Findings run_checks(const JobFacts& job, const CheckChoice& choice = {});
+/// Every check of check_table.cpp that `job.choice` leaves in, in the table's order.
+[[nodiscard]] Findings run_checks(const JobFacts& job);
 
 /// The names under which findings are reported, each once.
 [[nodiscard]] std::vector<std::string> check_names();

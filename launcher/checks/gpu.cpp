@@ -105,7 +105,10 @@ Findings check_gpu_counts(const JobFacts& job) {
                              {},
                              "there is no GPU for this job, as there is on other nodes: ranks run on the CPU there",
                              "ask for GPUs on every node (--gpus-per-node=N), or --skip devices if it is meant"},
-                            [](const NodeFacts& node) { return !has_gpus(node) && !lacks_driver(node); }));
+                            [&](const NodeFacts& node) {
+                              const bool is_known = job.runs("driver") && lacks_driver(node);
+                              return !has_gpus(node) && !is_known;
+                            }));
   return findings;
 }
 

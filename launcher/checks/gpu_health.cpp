@@ -29,7 +29,7 @@ struct Ailment {
 };
 
 Ailment memory_ailment(const Gpu& gpu) {
-  const std::string reset = "drain the node and reset it (nvidia-smi --gpu-reset, or reboot)";
+  const std::string reset = "drain the node and reset it (nvidia-smi --gpu-reset, rocm-smi --gpureset, or reboot)";
   if (gpu.health.remap_failed == true)
     return {"has no spare memory rows left", "replace it; leave the node out", "isolate"};
   if (gpu.remap_pending == true || gpu.health.retirement_pending == true) {
@@ -73,7 +73,7 @@ Findings other_processes(const JobFacts& job) {
                    false,
                    {},
                    "other processes compute on the GPUs",
-                   "nvidia-smi shows them; ask for whole nodes (--exclusive)"},
+                   "nvidia-smi (rocm-smi) shows them; ask for whole nodes (--exclusive)"},
                   [](const NodeFacts& node) {
                     return node.driver && std::ranges::any_of(node.driver->gpus, [](const Gpu& gpu) {
                              return gpu.processes.value_or(0) > 0;

@@ -23,7 +23,8 @@ Findings check_address(const JobFacts& job) {
   if (job.nodes.size() < 2) return {};
   Findings findings;
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    if (!has_card(job.nodes[node])) continue;  // its name has no address to lead to
+    if (!job.nodes[node].network) continue;
+    if (!has_card(job.nodes[node]) && job.runs("network")) continue;  // its name has no address to lead to
     const auto& resolved = job.nodes[node].network->resolved;
     const auto& own = job.nodes[node].network->addresses;
     const std::string host = job.nodes[node].host.value_or(job.host(node));
@@ -78,7 +79,7 @@ Findings check_subnet(const JobFacts& job) {
 
 Findings check_connections(const JobFacts& job) {
   Findings findings;
-  const Findings causes = check_subnet(job);
+  const Findings causes = job.runs("network") ? check_subnet(job) : Findings();
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
     const auto explains = [&](const Finding& cause) { return cause.is_error && has(cause.hosts, job.host(node)); };
     if (!job.nodes[node].network || std::ranges::any_of(causes, explains)) continue;

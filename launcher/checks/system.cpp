@@ -65,7 +65,8 @@ Findings check_limits(const JobFacts& job) {
                                   "make limits.conf and slurmd's limits the same on all nodes"},
                                  [&, fact = limit](const NodeFacts& node) -> std::optional<std::int64_t> {
                                    // That is an error of its own.
-                                   if (fact == &LimitFacts::memlock && lacks_locked_memory(node)) return std::nullopt;
+                                   const bool is_known = job.runs("memlock") && lacks_locked_memory(node);
+                                   if (fact == &LimitFacts::memlock && is_known) return std::nullopt;
                                    return node.system.limits.*fact;
                                  }));
   }

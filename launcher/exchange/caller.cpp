@@ -15,8 +15,12 @@ constexpr milliseconds kHeadStart{150};  ///< of an attempt under way over the n
 constexpr milliseconds kMostForOne{5000};
 constexpr milliseconds kBetweenLookUps{1000};
 
-/// The peer has not begun to listen, or has more callers than fit its queue.
-bool is_early(const std::string& why) { return why == std::strerror(ECONNREFUSED) || why == std::strerror(EAGAIN); }
+/// The peer has not begun to listen, or has more callers than fit its queue; or another job's launcher, which knows
+/// nobody of that number, has its port.
+bool is_early(const std::string& why) {
+  return why == std::strerror(ECONNREFUSED) || why == std::strerror(EAGAIN) || why == std::strerror(ECONNRESET) ||
+         why == kOtherEndClosed;
+}
 
 }  // namespace
 

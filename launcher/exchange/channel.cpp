@@ -57,7 +57,7 @@ void Channel::read_socket() {
     const ssize_t got = recv(socket_.get(), piece, room, 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got < 0) return close(std::strerror(errno));
-    if (got == 0) return close("it ended");
+    if (got == 0) return close(kOtherEndClosed);
     in_.append(piece, static_cast<std::size_t>(got));
     parse();
   }

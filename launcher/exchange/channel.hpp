@@ -20,6 +20,8 @@
 namespace mn::launcher {
 
 inline constexpr std::size_t kMostMessageBytes = 16 << 20;
+/// Why a channel is closed that the other end has closed.
+inline constexpr const char* kOtherEndClosed = "it ended";
 
 class Channel {
  public:

@@ -147,9 +147,13 @@ std::string Exchange::upper_name() const {
   return "mnlaunch on " + group_.hosts[static_cast<std::size_t>(parent_of(group_.node))];
 }
 
-void Exchange::give_up(const std::string& why) {
+bool Exchange::root_misses_upper() const {
+  return group_.node > 0 && (!group_.is_leader() || parent_of(group_.node) > 0);
+}
+
+void Exchange::give_up(const std::string& why, bool root_knows) {
   // A leader speaks for the ranks of its node. Where it is the leader that they lost, the next one does.
-  const bool speaks = !is_abandoned_ && group_.intra_rank <= 1;
+  const bool speaks = !is_abandoned_ && !root_knows && group_.intra_rank <= 1;
   send_to_children(kAbandon, 0, "");
   for (std::size_t rank = 1; rank < members_.size(); ++rank) {
     send({Kind::kMember, static_cast<int>(rank)}, kAbandon, 0, "");
@@ -160,23 +164,29 @@ void Exchange::give_up(const std::string& why) {
 
 void Exchange::give_up_waiting(Milliseconds patience) {
   const std::string& failure = links_.failure_of_calls();
-  if (is_up_lost_ || is_abandoned_) give_up(upper_name() + " ended before the start; look for its message");
+  const bool root_knows = root_misses_upper();
+  if (is_up_lost_ || is_abandoned_) give_up(upper_name() + " ended before the start; look for its message", root_knows);
   if (links_.has_come(kUp)) {
     give_up(upper_name() + " gave no answer in " + seconds_text(patience) +
-            "; look for a hung node or file system there, and for ranks that did not arrive");
+                "; look for a hung node or file system there, and for ranks that did not arrive",
+            root_knows);
   }
   if (!failure.empty()) {
     give_up("no connection to " + upper_name() + " (" + failure + ") in " + seconds_text(patience) +
-            "; open the firewall between the nodes, and look at their names and routes");
+                "; open the firewall between the nodes, and look at their names and routes",
+            false);
   }
   give_up(upper_name() + " did not arrive in " + seconds_text(patience) +
-          "; look for a hung node or file system there, and start mnlaunch on every rank");
+              "; look for a hung node or file system there, and start mnlaunch on every rank",
+          root_knows);
 }
 
 std::string Exchange::await_answer(Milliseconds patience) {
   const Deadline begin = Clock::now();
   const auto is_decided = [&] { return !answers_.empty() || is_up_lost_ || is_abandoned_; };
-  links_.run_until([&] { return is_decided() || links_.has_come(kUp); }, begin + patience);
+  // Who leaves without a line must not leave before the root has its own out: the launcher may then end them all.
+  const Milliseconds for_upper = root_misses_upper() ? patience_for_answer(patience) : patience;
+  links_.run_until([&] { return is_decided() || links_.has_come(kUp); }, begin + for_upper);
   if (links_.has_come(kUp)) links_.run_until(is_decided, begin + patience_for_answer(patience));
   if (answers_.empty()) give_up_waiting(patience);
   std::string answer = std::move(answers_.front());

@@ -10,7 +10,8 @@
 /// 1. All ranks make the same rounds.
 /// 2. A rank that does not come in time, dies, or sends garbage is an absent part, or its node an absent report: the
 ///    root decides about that too, and its answer reaches all who can still be reached.
-/// 3. A rank that is cut off from the root passes that on to those below it, and only one rank of each node speaks.
+/// 3. A rank that is cut off from the root passes that on to those below it. It is silent where the root misses the one
+///    above it too; without the root itself, one rank of each node that it was connected to speaks.
 /// 4. Reports pass the nodes on the way unchanged, and none waits for another.
 ///
 /// Cost: with n nodes, 2 log16 n messages one after the other for each round; the root receives n reports over at most
@@ -96,8 +97,10 @@ class Exchange {
   [[nodiscard]] Parts collect_members(std::string own, Deadline deadline);
   [[nodiscard]] Parts collect_nodes(std::string own, Deadline deadline, Milliseconds for_stragglers);
   [[nodiscard]] std::string await_answer(Milliseconds patience);
-  /// Passes it on to those below, and throws CutOff.
-  [[noreturn]] void give_up(const std::string& why);
+  /// Whether the one above this rank is a leader whose absence the root reports, not the root itself.
+  [[nodiscard]] bool root_misses_upper() const;
+  /// Passes it on to those below, and throws CutOff, without the text where the root says as much.
+  [[noreturn]] void give_up(const std::string& why, bool root_knows);
   [[noreturn]] void give_up_waiting(Milliseconds patience);
   [[nodiscard]] std::string upper_name() const;
 

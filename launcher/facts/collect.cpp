@@ -6,16 +6,23 @@
 #include <mn/core/checksum.hpp>
 #include <mn/core/environment.hpp>
 
+#include "bind/amd_gpu.hpp"
 #include "bind/cpu_set.hpp"
 #include "facts/fatbin.hpp"
 
 namespace mn::launcher {
 namespace {
 
-/// CUDA_VISIBLE_DEVICES as set: unset and empty mean opposite things.
-std::optional<std::string> visible_devices(const Variables& variables) {
-  const auto found = variables.all().find("CUDA_VISIBLE_DEVICES");
+/// As set: unset and empty mean opposite things.
+std::optional<std::string> as_set(const Variables& variables, const char* name) {
+  const auto found = variables.all().find(name);
   return found == variables.all().end() ? std::nullopt : std::optional(found->second);
+}
+
+std::vector<VisibleGpu> amd_gpus_of_rank(const std::vector<Gpu>& gpus, const Variables& variables) {
+  auto by_hip = as_set(variables, "HIP_VISIBLE_DEVICES");
+  if (!by_hip) by_hip = as_set(variables, "CUDA_VISIBLE_DEVICES");  // as HIP does
+  return visible_amd_gpus(gpus, as_set(variables, "ROCR_VISIBLE_DEVICES"), by_hip);
 }
 
 std::optional<int> wanted_threads(const Variables& variables) {
@@ -49,8 +56,11 @@ RankFacts collect_rank_facts(const Placement& here, const Surroundings& surround
   facts.resources.mask = affinity_of_this_thread();
   std::string openable;
   if (const auto driver = read_gpus()) {
-    facts.resources.gpus = visible_gpus(driver->gpus, visible_devices(surroundings.variables));
+    facts.resources.gpus = visible_gpus(driver->gpus, as_set(surroundings.variables, "CUDA_VISIBLE_DEVICES"));
     for (const auto& gpu : driver->gpus) openable += gpu.uuid;
+  } else if (const auto amd = read_amd_gpus(surroundings.root)) {
+    facts.resources.gpus = amd_gpus_of_rank(amd->gpus, surroundings.variables);
+    for (const auto& gpu : amd->gpus) openable += gpu.uuid;
   }
   facts.openable = std::to_string(hash64(openable));
   return facts;
@@ -67,7 +77,9 @@ NodeFacts collect_node_facts(const Placement& here, const Surroundings& surround
   facts.environment = collect_environment(surroundings.variables);
   facts.files = collect_file_facts(surroundings.check_files);
   facts.driver = read_gpus();
-  if (facts.driver) {
+  if (!facts.driver) {
+    facts.driver = read_amd_gpus(surroundings.root);
+  } else {
     facts.nccl = collect_nccl_facts(surroundings);
     facts.gpu_code = collect_gpu_code(facts.program);
   }

@@ -215,11 +215,15 @@ struct Fields<RankFacts> {
 
 }  // namespace json_fields
 
-void to_json(nlohmann::json& json, const VisibleGpu& gpu) { json = {gpu.uuid, gpu.bus_id}; }
+void to_json(nlohmann::json& json, const VisibleGpu& gpu) {
+  json = {gpu.uuid, gpu.bus_id};
+  if (gpu.is_amd) json.push_back(true);
+}
 
 void from_json(const nlohmann::json& json, VisibleGpu& gpu) {
   json.at(0).get_to(gpu.uuid);
   json.at(1).get_to(gpu.bus_id);
+  gpu.is_amd = json.size() > 2;
 }
 
 void to_json(nlohmann::json& json, const NodeFacts& facts) { json = json_fields::write(facts); }

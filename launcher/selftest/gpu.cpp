@@ -15,9 +15,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <mn/comm/cuda.hpp>
 #include <mn/comm/topology.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+
+#include "selftest/results.hpp"
 
 namespace mn::selftest {
 namespace {
@@ -136,6 +139,22 @@ double DeviceMemory::seconds_of_copy_from_host(std::size_t bytes) const {
   const double seconds = least_seconds([&] { driver_->call("cuMemcpyHtoD_v2", address_, host, bytes); });
   driver_->call("cuMemFreeHost", host);
   return seconds;
+}
+
+OwnDevice device_of_this_rank() {
+  const auto text = environment("MN_DEVICE");
+  if (!text) return {};
+  const Device device = Device::parse(*text);
+  const int seen = cuda_device_count();
+  if (device.type == DeviceType::kCpu || device.index < seen) return {device, ""};
+  std::string why = kNotThisBuild;
+  try {
+    static_cast<void>(DeviceMemory(device.index, 1));
+  } catch (const CommError& error) {
+    why = error.what();
+  }
+  const std::string count = seen == 0 ? "none" : std::to_string(seen) + " of them";
+  return {Device{}, "NVML shows GPUs to this job, but CUDA sees " + count + ": " + why};
 }
 
 int run_cuda_probe(int argc, char** argv) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <mn/comm/communicator.hpp>
@@ -27,6 +28,14 @@ class DeviceMemory {
   std::unique_ptr<Driver> driver_;
   unsigned long long address_ = 0;
 };
+
+/// What a rank computes with.
+struct OwnDevice {
+  std::optional<Device> device;  ///< no value: the default
+  std::string problem;           ///< why it is not the one that mnlaunch gave the rank
+};
+/// The GPU that MN_DEVICE names, where CUDA sees it; else the CPU.
+[[nodiscard]] OwnDevice device_of_this_rank();
 
 /// What the child of probe_cuda_aware() runs: MPI_Sendrecv of device memory to itself. Returns its exit status.
 [[nodiscard]] int run_cuda_probe(int argc, char** argv);

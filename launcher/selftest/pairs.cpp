@@ -104,16 +104,17 @@ std::vector<Pair> pairs_to_try_anew(int nodes, const std::vector<Link>& links, d
   return pairs;
 }
 
-std::vector<std::string> judge_links(const std::vector<std::string>& hosts, const std::vector<Link>& links,
-                                     double least_mb_s) {
+std::vector<LinkFault> judge_links(const std::vector<std::string>& hosts, const std::vector<Link>& links,
+                                   double least_mb_s) {
   const Speeds speeds(links, least_mb_s);
   const auto host = [&](int node) { return hosts[static_cast<std::size_t>(node)]; };
   if (speeds.fast().empty() && links.size() > 1) {
     const auto best = std::ranges::max_element(links, {}, &Link::bandwidth_mb_s);
-    return {"no pair of nodes reaches " + in_mb_s(least_mb_s) + "; the fastest " + figure_of(*best, 0) +
-            ": does MPI use the fast network?"};
+    return {{"no pair of nodes reaches " + in_mb_s(least_mb_s) + "; the fastest " + figure_of(*best, 0) +
+                 ": does MPI use the fast network?",
+             {}}};
   }
-  std::vector<std::string> sentences;
+  std::vector<LinkFault> faults;
   std::set<int> named;
   for (const auto& link : speeds.slow()) {
     const auto& [first, second] = link.pair;
@@ -122,14 +123,16 @@ std::vector<std::string> judge_links(const std::vector<std::string>& hosts, cons
     if (first_good != second_good) {
       const int bad = first_good ? second : first;
       if (named.insert(bad).second) {
-        sentences.push_back("the network of " + host(bad) + ": with " + host(first_good ? first : second) + " it " +
-                            figure_of(link, speeds.usual()));
+        faults.push_back({"the network of " + host(bad) + ": with " + host(first_good ? first : second) + " it " +
+                              figure_of(link, speeds.usual()),
+                          {host(bad)}});
       }
     } else {
-      sentences.push_back("the link " + host(first) + " - " + host(second) + " " + figure_of(link, speeds.usual()));
+      faults.push_back({"the link " + host(first) + " - " + host(second) + " " + figure_of(link, speeds.usual()),
+                        {host(first), host(second)}});
     }
   }
-  return sentences;
+  return faults;
 }
 
 }  // namespace mn::selftest

@@ -35,8 +35,13 @@ struct Link {
 /// Pairs that are to be tried one after the other, 32 at most. `least_mb_s`: 0, or what every pair should reach.
 [[nodiscard]] std::vector<Pair> pairs_to_try_anew(int nodes, const std::vector<Link>& links, double least_mb_s);
 
-/// One sentence for each node, link, or whole network that is slow or does not answer; `hosts` by node.
-[[nodiscard]] std::vector<std::string> judge_links(const std::vector<std::string>& hosts,
-                                                   const std::vector<Link>& links, double least_mb_s);
+/// What is slow or does not answer.
+struct LinkFault {
+  std::string text;
+  std::vector<std::string> hosts;  ///< the node, or both ends of the link; empty: the whole network
+};
+/// One for each node, link, or whole network; `hosts` by node.
+[[nodiscard]] std::vector<LinkFault> judge_links(const std::vector<std::string>& hosts, const std::vector<Link>& links,
+                                                 double least_mb_s);
 
 }  // namespace mn::selftest

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <set>
 
 #include <mn/core/host_list.hpp>
 #include <mn/core/json.hpp>
@@ -64,6 +65,20 @@ std::string advice_text(const json& report) {
   return text.empty() ? "" : "\nadvice:\n" + text;
 }
 
+std::string history_text(const json& history) {
+  std::string text;
+  for (const auto& host : history.value("often", json::array())) {
+    std::string what;
+    for (const auto& name : host.at("what")) what += (what.empty() ? "" : ", ") + name.get<std::string>();
+    text += formatted("  %s: %zu of its last %zu checks found %s\n", host.at("host").get<std::string>().c_str(),
+                      host.at("found").get<std::size_t>(), host.at("of").get<std::size_t>(), what.c_str());
+  }
+  for (const auto& line : history.value("damaged_lines", json::array())) {
+    text += formatted("  line %zu is damaged and was skipped\n", line.get<std::size_t>());
+  }
+  return text.empty() ? "" : "\nhistory:\n" + text;
+}
+
 double bandwidth_of(const json& pair) { return pair.at("bandwidth_mb_s").get<double>(); }
 
 std::string pairs_text(json pairs) {
@@ -111,6 +126,31 @@ std::string combine(const std::vector<std::string>& results, const std::vector<s
   return text;
 }
 
+std::vector<std::string> launcher_names(const json& placement, const std::vector<std::string>& hosts) {
+  std::vector<std::string> names(hosts.size());
+  for (const auto& row : placement) names.at(row.at("rank").get<std::size_t>()) = row.at("host").get<std::string>();
+  std::map<std::string, std::string> name_of;
+  std::map<std::string, std::string> host_of;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    const bool fits = name_of.emplace(hosts[rank], names[rank]).first->second == names[rank] &&
+                      host_of.emplace(names[rank], hosts[rank]).first->second == hosts[rank];
+    if (!fits) return hosts;
+  }
+  return names;
+}
+
+std::vector<std::string> failed_hosts(const std::vector<std::string>& results, const std::vector<std::string>& hosts) {
+  std::set<std::string> all;
+  std::set<std::string> failed;
+  for (std::size_t rank = 0; rank < results.size(); ++rank) {
+    if (results[rank].empty()) continue;
+    all.insert(hosts[rank]);
+    if (results[rank].starts_with(kFailed)) failed.insert(hosts[rank]);
+  }
+  if (all.size() > 1 && failed.size() == all.size()) return {};
+  return {failed.begin(), failed.end()};
+}
+
 std::string verdict_of(const std::vector<std::string>& sentences) {
   if (sentences.empty()) return "passed";
   std::string text = std::string(kFailed) + ": ";
@@ -127,6 +167,18 @@ std::vector<std::string> changes_since(const json& earlier, const json& report) 
     sentences.push_back(formatted("%s: %.0f, it was %.0f", name.c_str(), now, then->second));
   }
   return sentences;
+}
+
+json finding_of_gpu_problem(const std::string& problem, const std::set<std::string>& hosts) {
+  json finding = {{"check", "cuda"}, {"severity", "error"}, {"hosts", hosts}, {"what", problem}};
+  if (problem.ends_with(kNotThisBuild)) {
+    finding["remedy"] = "build mn with CUDA, of a version that the driver serves";
+  } else {
+    finding["remedy"] =
+        "look at nvidia-smi, /dev/nvidia-uvm and nvidia-fabricmanager there, or leave the node out (--exclude)";
+    finding["advice"] = "reboot";
+  }
+  return finding;
 }
 
 bool has_errors(const json& report) {
@@ -152,6 +204,9 @@ std::map<std::string, std::string> advice_of(const json& report) {
     for (const auto& host : finding.at("hosts"))
       advise(host.get<std::string>(), finding.at("advice").get<std::string>());
   }
+  for (const auto& test : report.value("blamed", json::array())) {
+    for (const auto& host : test.at("hosts")) advise(host.get<std::string>(), test.at("advice").get<std::string>());
+  }
   const json xids = report.value("xids", json::object());
   for (const auto& [host, numbers] : xids.items()) {
     for (const auto& number : numbers) advise(host, std::string(advice_on(number.get<int>())));
@@ -167,7 +222,8 @@ std::string text_of(const json& report) {
     if (result.is_string()) text += formatted("  %-18s %s\n", name.c_str(), result.get<std::string>().c_str());
     if (result.is_number()) text += formatted("  %-18s %.1f\n", name.c_str(), result.get<double>());
   }
-  return text + pairs_text(tests.value("pairs", json::array())) + advice_text(report);
+  return text + pairs_text(tests.value("pairs", json::array())) + advice_text(report) +
+         history_text(report.value("history", json::object()));
 }
 
 }  // namespace mn::selftest

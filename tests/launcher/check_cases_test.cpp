@@ -124,6 +124,36 @@ TEST(CheckCasesTest, ACpuMapNeedsAListForEachRankOfANode) {
               ::testing::StartsWith("error [affinity] vn[1-3]: --cpu-map has 1 lists of CPUs for 2"));
 }
 
+/// What is found although `name` is skipped.
+std::vector<std::string> lines_without(const std::string& name, JobFacts job) {
+  job.choice.skip = {name};
+  return lines_of(job);
+}
+
+TEST(CheckCasesTest, ASkippedCheckHidesNoOther) {
+  auto job = healthy_job();
+  job.nodes[2].network->subnet = "192.168.0.0/16";
+  job.nodes[2].network->subnets = {"192.168.0.0/16"};
+  job.nodes[2].network->failures = {"no TCP connection to vn1"};
+  EXPECT_THAT(lines_of(job), ElementsAre(::testing::StartsWith("error [network] vn3: ")));
+  EXPECT_THAT(lines_without("network", job), ElementsAre(::testing::StartsWith("error [connect] vn3: no TCP ")));
+
+  job = healthy_job();
+  job.nodes[2].network->addresses = {};
+  EXPECT_THAT(lines_of(job), ElementsAre(::testing::StartsWith("error [network] vn3: ")));
+  EXPECT_THAT(lines_without("network", job), ElementsAre(::testing::StartsWith("error [address] vn3: ")));
+
+  job = healthy_job();
+  job.nodes[2].system.limits.memlock = 65536;
+  EXPECT_THAT(lines_of(job), ElementsAre(::testing::StartsWith("error [memlock] vn3: ")));
+  EXPECT_THAT(lines_without("memlock", job),
+              ElementsAre(::testing::StartsWith("warning [limits] vn3: the limit memlock (-1: none) is 65536")));
+
+  job = job_with_a_cpu_node();
+  job.nodes[2].machine.gpus = healthy_machine().gpus;
+  EXPECT_THAT(lines_without("driver", job), ::testing::Contains(::testing::StartsWith("warning [devices] vn3: ")));
+}
+
 TEST(CheckCasesTest, CopiesThatMpiDoesNotMakeNeedNoPermission) {
   for (const auto& [name, value] :
        {std::pair("OMPI_MCA_btl_vader_single_copy_mechanism", "none"), std::pair("MV2_SMP_USE_CMA", "0")}) {

@@ -37,10 +37,29 @@ doctor 1 2 -- --against /dev/null
 grep -q 'mn: rank 0 .*/dev/null' err || fail "--against no report: $(cat out err)"
 
 # A rank whose messages are slow, or never arrive.
-doctor 1 4 LD_PRELOAD="$MN_BUILD_DIR/tests/libmn_slow_link.so" MN_TEST_SLOW=2 -- --json
+doctor 1 4 LD_PRELOAD="$MN_BUILD_DIR/tests/libmn_slow_link.so" MN_TEST_SLOW=2 -- --json --history history
 [[ $(test_of links) == 'FAILED: the network of '*' reaches '*' MB/s, usual are '* ]] || fail "a slow link: $(test_of links)"
 doctor 1 4 LD_PRELOAD="$MN_BUILD_DIR/tests/libmn_slow_link.so" MN_TEST_MUTE=1 MN_DOCTOR_TIMEOUT=8 -- --json
 [[ $(test_of links) == 'FAILED: '*'does not answer'* ]] || fail "a link that does not answer: $(cat out err)"
+
+# Who fails often, by a file of all runs.
+doctor 1 4 LD_PRELOAD="$MN_BUILD_DIR/tests/libmn_slow_link.so" MN_TEST_SLOW=2 -- --history history
+grep -q "^  $(hostname): 2 of its last 2 checks found links" out && grep -q "^  $(hostname): isolate; until then --exclude=$(hostname)" out ||
+  fail "--history: $(cat out history)"
+echo '{"host": "n2", "ti' >>history
+doctor 0 2 -- --history history
+grep -q "^  line $(grep -n ti\"\*\$ history | head -1 | cut -d: -f1) is damaged and was skipped" out || fail "a damaged line: $(cat out history)"
+[ "$(tail -1 history | python3 -c 'import json,sys; print(json.load(sys.stdin)["verdict"])')" = well ] || fail "$(cat history)"
+doctor 1 2 -- --history /absent/history
+grep -q 'cannot write /absent/history' err && grep -q '^all is well' out || fail "a history that cannot be written: $(cat out err)"
+
+# NVML shows GPUs that CUDA does not.
+fake=$MN_BUILD_DIR/tests/fake
+if [ -e "$fake/libnvidia-ml.so.1" ]; then
+  doctor 1 2 LD_LIBRARY_PATH="$fake" CUDA_VISIBLE_DEVICES=60,61 MN_FAKE_GPUS=64 -- --history history
+  grep -q '^  error \[cuda\] .*: NVML shows GPUs to this job, but CUDA sees ' out || fail "no CUDA: $(cat out err)"
+  doctor 0 2 LD_LIBRARY_PATH="$fake" CUDA_VISIBLE_DEVICES=60,61 MN_FAKE_GPUS=64 -- --skip cuda
+fi
 
 # A rank that never comes to MPI_Init.
 seen=0

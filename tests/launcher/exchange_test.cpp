@@ -12,6 +12,7 @@
 
 #include <mn/core/exit_codes.hpp>
 
+#include "exchange_jobs.hpp"
 #include "launcher/exchange/caller.hpp"
 #include "launcher/exchange/tree.hpp"
 #include "simulated_job.hpp"
@@ -19,80 +20,9 @@
 namespace mn::launcher {
 namespace {
 
-using simulated::Ending;
-using simulated::Job;
-using std::chrono::milliseconds;
+using namespace exchange_jobs;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
-
-/// Long enough for threads that wait for a CPU, short enough to be waited for.
-constexpr milliseconds kShortPatience{2000};
-
-/// Nothing is wrong with what its ranks find, on any number of nodes.
-Job job_of(std::vector<int> nodes, milliseconds patience = milliseconds(60000)) {
-  static std::atomic<int> number = 0;
-  Job job;
-  job.name = "exchange_test " + std::to_string(getpid()) + " " + std::to_string(number++);
-  job.nodes = std::move(nodes);
-  job.patience = patience;
-  job.rank_facts = [](int) {
-    RankFacts facts = healthy_job().ranks[0];
-    facts.size.reset();
-    facts.threads.reset();
-    facts.resources.gpus.clear();
-    return facts;
-  };
-  job.node_facts = [](int node) {
-    NodeFacts facts = healthy_node(node);
-    facts.driver.reset();
-    facts.nccl.reset();
-    return facts;
-  };
-  return job;
-}
-
-/// Lines that were printed by all ranks together.
-std::vector<std::string> lines_of(const std::vector<Ending>& endings) {
-  std::vector<std::string> lines;
-  for (const auto& ending : endings) {
-    if (!ending.text.empty()) lines.push_back(ending.text);
-  }
-  return lines;
-}
-
-void expect_exit(const std::vector<Ending>& endings, int exit_code, std::vector<int> but = {}) {
-  for (std::size_t rank = 0; rank < endings.size(); ++rank) {
-    if (std::ranges::find(but, static_cast<int>(rank)) != but.end()) continue;
-    EXPECT_EQ(endings[rank].exit_code, exit_code) << "rank " << rank << ": " << endings[rank].text;
-  }
-}
-
-using Fault = std::function<Ending(const std::function<void()>& wait_for_others)>;
-
-/// Runs all ranks of `job` but `victim`, which does something else; that may wait until all others have ended.
-std::vector<Ending> run_with(const Job& job, int victim, const Fault& fault) {
-  std::atomic<int> left = job.size() - 1;
-  const auto wait = [&] {
-    for (int now = left; now > 0; now = left) left.wait(now);
-  };
-  return simulated::run(0, job.size(), [&](int rank) {
-    if (rank == victim) return fault(wait);
-    Ending ending = simulated::end_of(job, rank);
-    --left;
-    left.notify_all();
-    return ending;
-  });
-}
-
-Ending never_comes(const std::function<void()>&) { return {}; }
-
-/// Runs all cases at a time: they mostly wait.
-template <typename Case>
-void at_once(const std::vector<Case>& cases, const std::function<void(const Case&)>& run) {
-  std::vector<std::thread> threads;
-  for (const auto& each : cases) threads.emplace_back([&] { run(each); });
-  for (auto& thread : threads) thread.join();
-}
 
 class ShapeTest : public ::testing::TestWithParam<std::vector<int>> {};
 
@@ -173,78 +103,6 @@ TEST(ExchangeTest, RankZeroNeedNotBeOnTheRootsNode) {
   expect_exit(endings, kExitUsage);
   EXPECT_THAT(said(job, endings), MatchesRegex("mnlaunch: rank 3 on [^ ]*: no\n"));
   EXPECT_EQ(lines_of(endings).size(), 1U);
-}
-
-TEST(ExchangeTest, RanksThatNeverComeAreNamed) {
-  const std::vector<std::vector<int>> shapes = {simulated::in_blocks({3}), simulated::in_turn(12, 5),
-                                                simulated::in_turn(40, 20), simulated::in_turn(20, 20)};
-  at_once<std::vector<int>>(shapes, [](const auto& nodes) {
-    const Job job = job_of(nodes, kShortPatience);
-    const int last = job.size() - 1;
-    const auto endings = run_with(job, last, never_comes);
-    expect_exit(endings, kExitCheckFailed, {last});
-    const std::string host = "vn" + std::to_string(job.node_of(last) + 1);
-    EXPECT_THAT(endings[0].text, HasSubstr("error [tasks] " + host + ": rank " + std::to_string(last) + " of " +
-                                           std::to_string(job.size()) + " did not arrive in 2 s; "));
-    EXPECT_EQ(lines_of(endings).size(), 1U);
-  });
-}
-
-TEST(ExchangeTest, ARankThatHangsHalfWayIsNamed) {
-  // A member of the root's node, a leader with children, a member elsewhere.
-  at_once<int>({20, 1, 39}, [](int victim) {
-    const Job job = job_of(simulated::in_turn(40, 20), kShortPatience);
-    const auto endings = run_with(job, victim, [&](const auto& wait_for_others) {
-      Job hung = job;
-      hung.rank_facts = [&](int) {
-        wait_for_others();
-        return RankFacts{};
-      };
-      return simulated::end_of(hung, victim);
-    });
-    expect_exit(endings, kExitCheckFailed, {victim});
-    EXPECT_THAT(endings[0].text, HasSubstr("error [tasks] vn")) << victim;
-    EXPECT_THAT(endings[0].text, HasSubstr("did not arrive in 2 s")) << victim;
-  });
-}
-
-/// Rank `rank` takes part in the first round, and then ends as a killed process does.
-Ending arrives_and_dies(const Job& job, int rank) {
-  const Options options;
-  Group group = simulated::group_of(job, rank);
-  const ThisRank self{
-      .options = options, .surroundings = {}, .program_exit = 0, .here = simulated::placement_of(job, group, rank)};
-  Exchange exchange(std::move(group));
-  try {
-    static_cast<void>(arrive(exchange, self, true, [](Arrival&) {}));
-  } catch (const CutOff& error) {
-    return {.exit_code = error.exit_code(), .text = "", .at = {}};
-  }
-  return {};
-}
-
-TEST(ExchangeTest, ARankThatDiesIsNamedLongBeforeTheTimeOut) {
-  const Job job = job_of(simulated::in_turn(40, 20), milliseconds(1'000'000));
-  // A member of the root's node, a child of the root, a leaf, its member. Members end with their leader.
-  for (const auto& [victim, ranks] :
-       {std::pair(20, "rank 20"), {1, "ranks 1, 21"}, {19, "ranks 19, 39"}, {39, "rank 39"}}) {
-    const auto endings = run_with(job, victim, [&](const auto&) { return arrives_and_dies(job, victim); });
-    expect_exit(endings, kExitCheckFailed, {victim});
-    EXPECT_THAT(endings[0].text, HasSubstr("error [tasks] vn" + std::to_string(job.node_of(victim) + 1) + ": " + ranks +
-                                           " of 40 ended before the start"));
-  }
-}
-
-TEST(ExchangeTest, WithoutTheRootEveryoneEndsAndSomebodySpeaks) {
-  const auto dies = [](const Job& job) -> Fault { return [&](const auto&) { return arrives_and_dies(job, 0); }; };
-  at_once<bool>({true, false}, [&](bool comes) {
-    const Job job = job_of(simulated::in_turn(40, 20), kShortPatience);
-    const auto endings = run_with(job, 0, comes ? dies(job) : never_comes);
-    expect_exit(endings, kExitCheckFailed, {0});
-    for (const auto& line : lines_of(endings)) EXPECT_THAT(line, HasSubstr("; look for")) << line;
-    EXPECT_GE(lines_of(endings).size(), 1U);
-    EXPECT_LE(lines_of(endings).size(), 20U) << "one for each node";
-  });
 }
 
 /// Comes with the job's key as the leader of its node, and then sends `bytes`.

@@ -1,14 +1,16 @@
-// Jobs of random layouts in which a rank is slow, cannot start, dies or never comes: all ranks leave with the same
-// code, it is said why in one line, and nobody hangs. MN_RANDOM_JOBS is their number (100); a failure names the
-// job's seed.
+// Jobs of random layouts under any launcher in which a rank is slow, cannot start, dies or never comes: all ranks leave
+// with the same code, it is said why in one line, and nobody hangs. MN_RANDOM_JOBS is their number (100); a failure
+// names the job's seed.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <numeric>
 #include <random>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "captured.hpp"
 #include "simulated_job.hpp"
 
 namespace mn::launcher {
@@ -20,14 +22,83 @@ using std::chrono::milliseconds;
 
 enum class Fault { kNone, kSlow, kCannotStart, kDies, kNeverComes };
 
+bool ends_silently(Fault fault) { return fault == Fault::kDies || fault == Fault::kNeverComes; }
+
+/// What starts the job, as its variables and its server describe it.
+enum class Starter { kSlurmPmix, kSlurmPmi2, kSlurmAlone, kHydra, kOpenMpi };
+
 struct RandomJob {
   Job job;
   Fault fault = Fault::kNone;
+  Starter starter = Starter::kSlurmPmix;
   int victim = 0;
 };
 
-NodeFacts node_without_gpus(int node) {
+/// What srun sets: nodes have the numbers of `job.nodes`.
+Variables step_of(const Job& job, int rank) {
+  std::vector<int> counts(static_cast<std::size_t>(job.node_count()), 0);
+  std::string gtids;
+  int local = 0;
+  for (int other = 0; other < job.size(); ++other) {
+    ++counts[static_cast<std::size_t>(job.node_of(other))];
+    if (job.node_of(other) != job.node_of(rank)) continue;
+    gtids += (gtids.empty() ? "" : ",") + std::to_string(other);
+    if (other < rank) ++local;
+  }
+  std::string list;
+  for (const int count : counts) list += (list.empty() ? "" : ",") + std::to_string(count);
+  const std::string hosts = counts.size() == 1 ? "vn1" : "vn[1-" + std::to_string(counts.size()) + "]";
+  return captured::step({rank, local, job.node_of(rank), gtids}, hosts, list, job.size(), "arbitrary");
+}
+
+ServerJob server_of(const Job& job, int rank) {
+  ServerJob server{"10616833", rank, job.nodes, {}};
+  for (const int node : job.nodes) server.hosts.push_back("vn" + std::to_string(node + 1));
+  return server;
+}
+
+Variables variables_of(Starter starter, const Job& job, int rank) {
+  const auto is_here = [&](int other) { return job.node_of(other) == job.node_of(rank); };
+  std::vector<int> ranks(job.nodes.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const auto local_size = static_cast<int>(std::ranges::count_if(ranks, is_here));
+  const auto local = static_cast<int>(std::count_if(ranks.begin(), ranks.begin() + rank, is_here));
+  if (starter == Starter::kHydra) return captured::hydra(Variables(), rank, job.size(), local, local_size);
+  if (starter == Starter::kOpenMpi) return captured::with_open_mpi(Variables(), rank, job.size(), local, local_size);
+  Variables step = step_of(job, rank);
+  if (starter == Starter::kSlurmPmix) return captured::with_pmix(step, rank);
+  if (starter == Starter::kSlurmPmi2) {
+    step.set("PMI_RANK", std::to_string(rank));
+    step.set("PMI_SIZE", std::to_string(job.size()));
+    step.set("PMI_FD", "6");
+  }
+  return step;
+}
+
+Launcher launcher_of(Starter starter) {
+  if (starter == Starter::kHydra) return Launcher::kPmi;
+  return starter == Starter::kSlurmPmix || starter == Starter::kOpenMpi ? Launcher::kPmix : Launcher::kSlurm;
+}
+
+/// As mnlaunch finds it.
+Placement placement_under(Starter starter, const Job& job, int rank) {
+  const Variables variables = variables_of(starter, job, rank);
+  const Launcher launcher = innermost_launcher(variables, [](int) { return true; });
+  EXPECT_EQ(launcher, launcher_of(starter));
+  const bool asks = needs_server(variables, launcher);
+  Placement here = find_placement(variables, launcher, asks ? std::optional(server_of(job, rank)) : std::nullopt);
+  EXPECT_EQ(here.rank, rank);
+  EXPECT_EQ(here.size, job.size());
+  EXPECT_EQ(here.inter_size, job.node_count());
+  if (here.hosts.empty()) here.hosts = {"vn1"};
+  return here;
+}
+
+/// Without GPUs, with a program of the launcher's MPI.
+NodeFacts node_under(Starter starter, int node) {
   NodeFacts facts = healthy_node(node);
+  facts.slurm_pmix = starter == Starter::kSlurmPmix;
+  facts.program.mpi = launcher_of(starter) == Launcher::kPmix ? "Open MPI" : "MPICH";
   facts.driver.reset();
   facts.nccl.reset();
   return facts;
@@ -57,15 +128,20 @@ RandomJob random_job(unsigned seed) {
   RandomJob made;
   made.fault = static_cast<Fault>(random() % 5);
   // Unequal numbers of ranks are a finding of their own.
-  const bool is_compared = made.fault != Fault::kDies && made.fault != Fault::kNeverComes;
+  const bool is_compared = !ends_silently(made.fault);
   made.job.nodes = random_layout(random, is_compared);
   made.job.name = "random_jobs_test " + std::to_string(getpid()) + " " + std::to_string(seed);
   made.job.patience = milliseconds(made.fault == Fault::kNeverComes ? 2000 : 60000);
-  made.job.node_facts = node_without_gpus;
+  made.starter = static_cast<Starter>(random() % 5);
+  made.job.node_facts = [starter = made.starter](int node) { return node_under(starter, node); };
   made.job.rank_facts = any_rank;
   if (made.job.size() == 1 && !is_compared) made.fault = Fault::kNone;
-  const int first = is_compared || made.job.size() == 1 ? 0 : 1;
-  made.victim = first + static_cast<int>(random() % static_cast<unsigned>(made.job.size() - first));
+  made.victim = static_cast<int>(random() % static_cast<unsigned>(made.job.size()));
+  std::vector<Placement> placements;
+  for (int rank = 0; rank < made.job.size(); ++rank) {
+    placements.push_back(placement_under(made.starter, made.job, rank));
+  }
+  made.job.placement = [placements](int rank) { return placements[static_cast<std::size_t>(rank)]; };
   return made;
 }
 
@@ -105,23 +181,24 @@ int expected_code(Fault fault) {
   return fault == Fault::kCannotStart ? kExitUsage : kExitCheckFailed;
 }
 
-/// How many may speak: one, or, where nodes lose the rank through which they hear of the others, each of these too.
+bool loses_root(const RandomJob& made) {
+  return ends_silently(made.fault) && simulated::group_of(made.job, made.victim).is_root();
+}
+
+/// How many may speak: one, or, where it is the root that the nodes lose, one on each of them.
 int most_speakers(const RandomJob& made) {
   if (made.fault == Fault::kNone || made.fault == Fault::kSlow) return 0;
-  if (made.fault == Fault::kCannotStart) return 1;
-  const int node = made.job.node_of(made.victim);
-  const bool is_first = std::ranges::find(made.job.nodes, node) - made.job.nodes.begin() == made.victim;
-  if (!is_first) return 1;
-  return node == 0 ? made.job.node_count() : 2;
+  return loses_root(made) ? made.job.node_count() : 1;
 }
 
 void check(unsigned seed) {
   const RandomJob made = random_job(seed);
   const auto endings = run(made);
-  const bool victim_ends = made.fault != Fault::kDies && made.fault != Fault::kNeverComes;
+  const bool victim_ends = !ends_silently(made.fault);
   const int code = expected_code(made.fault);
   std::string who = "seed " + std::to_string(seed) + ", fault " + std::to_string(static_cast<int>(made.fault)) +
-                    " of rank " + std::to_string(made.victim) + ", nodes";
+                    " of rank " + std::to_string(made.victim) + " under starter " +
+                    std::to_string(static_cast<int>(made.starter)) + ", nodes";
   for (const int node : made.job.nodes) who += " " + std::to_string(node);
   std::string said;
   int speakers = 0;
@@ -129,8 +206,8 @@ void check(unsigned seed) {
     if (static_cast<int>(rank) == made.victim && !victim_ends) continue;
     const auto& text = endings[rank].text;
     EXPECT_EQ(endings[rank].exit_code, code) << who << ": rank " << rank << ": " << text;
-    // Of a job that lacks a rank, the one that misses it may speak: rank 0 could be missing too.
-    EXPECT_TRUE(text.empty() || rank == 0 || !victim_ends) << who << ": rank " << rank << ": " << text;
+    const bool may_speak = rank == 0 || (made.victim == 0 && !victim_ends) || loses_root(made);
+    EXPECT_TRUE(text.empty() || may_speak) << who << ": rank " << rank << ": " << text;
     EXPECT_LE(std::ranges::count(text, '\n'), 1) << who << ": rank " << rank << ": " << text;
     speakers += text.empty() ? 0 : 1;
     said += text;

@@ -42,6 +42,12 @@ TEST(PairsTest, EveryNodeIsMeasuredInFewRounds) {
   }
 }
 
+std::vector<std::string> texts_of(const std::vector<LinkFault>& faults) {
+  std::vector<std::string> texts;
+  for (const auto& fault : faults) texts.push_back(fault.text);
+  return texts;
+}
+
 /// All pairs of all rounds at 1000 MB/s, but those that `slow(pair)` takes, at 100.
 template <typename Slow>
 std::vector<Link> measured(int nodes, Slow slow) {
@@ -66,19 +72,23 @@ TEST(PairsTest, ASlowNodeIsNamedAndNobodyElse) {
       for (const auto& pair : pairs_to_try_anew(nodes, links, 0)) {
         links.push_back({pair, true, 10, is_slow(pair) ? 100.0 : 1000.0});
       }
-      const auto sentences = judge_links(hosts(nodes), best_of_each_pair(links), 0);
-      ASSERT_EQ(sentences.size(), 1u) << nodes << " nodes, node " << bad;
-      EXPECT_THAT(sentences[0], StartsWith("the network of vn" + std::to_string(bad + 1) + ": "));
-      EXPECT_THAT(sentences[0], HasSubstr("reaches 100 MB/s, usual are 1000 MB/s"));
+      const auto faults = judge_links(hosts(nodes), best_of_each_pair(links), 0);
+      ASSERT_EQ(faults.size(), 1u) << nodes << " nodes, node " << bad;
+      const std::string host = "vn" + std::to_string(bad + 1);
+      EXPECT_THAT(faults[0].text, StartsWith("the network of " + host + ": "));
+      EXPECT_THAT(faults[0].text, HasSubstr("reaches 100 MB/s, usual are 1000 MB/s"));
+      EXPECT_THAT(faults[0].hosts, ElementsAre(host));
     }
   }
 }
 
 TEST(PairsTest, ASlowLinkBetweenGoodNodesIsNamed) {
   auto links = measured(8, [](const Pair& pair) { return pair == Pair{2, 3}; });
-  EXPECT_THAT(judge_links(hosts(8), links, 0), ElementsAre("the link vn3 - vn4 reaches 100 MB/s, usual are 1000 MB/s"));
+  const auto faults = judge_links(hosts(8), links, 0);
+  EXPECT_THAT(texts_of(faults), ElementsAre("the link vn3 - vn4 reaches 100 MB/s, usual are 1000 MB/s"));
+  EXPECT_THAT(faults[0].hosts, ElementsAre("vn3", "vn4"));
   links[1].answered = false;
-  EXPECT_THAT(judge_links(hosts(8), links, 0), ElementsAre("the link vn3 - vn4 does not answer"));
+  EXPECT_THAT(texts_of(judge_links(hosts(8), links, 0)), ElementsAre("the link vn3 - vn4 does not answer"));
 }
 
 TEST(PairsTest, APairThatWasSlowByChanceIsFastAtTheSecondTry) {
@@ -99,10 +109,10 @@ TEST(PairsTest, HealthyPairsAreLeftAlone) {
 
 TEST(PairsTest, AFigureThatAllPairsShouldReachFailsThemAll) {
   const auto links = measured(4, [](const Pair&) { return false; });
-  EXPECT_THAT(judge_links(hosts(4), links, 38000),
+  EXPECT_THAT(texts_of(judge_links(hosts(4), links, 38000)),
               ElementsAre("no pair of nodes reaches 38000 MB/s; the fastest reaches 1000 MB/s: does MPI use the fast "
                           "network?"));
-  EXPECT_THAT(judge_links(hosts(2), measured(2, [](const Pair&) { return false; }), 38000),
+  EXPECT_THAT(texts_of(judge_links(hosts(2), measured(2, [](const Pair&) { return false; }), 38000)),
               ElementsAre("the link vn1 - vn2 reaches 1000 MB/s"));
 }
 
@@ -186,6 +196,41 @@ TEST(ResultsTest, AdviceIsTheGravestForEachHost) {
   EXPECT_THAT(text, HasSubstr("the kernel log is not readable on vn[7-8]: "));
   EXPECT_THAT(text, ::testing::EndsWith("\nadvice:\n  vn1: watch\n  vn2: reboot; until then --exclude=vn2\n"
                                         "  vn3: isolate; until then --exclude=vn3\n  vn4: watch\n"));
+}
+
+TEST(ResultsTest, HostsHaveTheLaunchersNames) {
+  const auto placement = [](const std::vector<std::string>& hosts) {
+    json rows = json::array();
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank) rows.push_back({{"rank", rank}, {"host", hosts[rank]}});
+    return rows;
+  };
+  const std::vector<std::string> by_mpi = {"a.site", "a.site", "b.site"};
+  EXPECT_THAT(launcher_names(placement({"vn1", "vn1", "vn2"}), by_mpi), ElementsAre("vn1", "vn1", "vn2"));
+  EXPECT_EQ(launcher_names(placement({"vn1", "vn1", "vn1"}), by_mpi), by_mpi);
+  EXPECT_EQ(launcher_names(placement({"vn1", "vn2", "vn3"}), by_mpi), by_mpi);
+}
+
+TEST(ResultsTest, FailedTestsAreInTheAdvice) {
+  EXPECT_THAT(failed_hosts({"passed", "FAILED: slow", "FAILED: no", ""}, {"vn1", "vn2", "vn2", "vn3"}),
+              ElementsAre("vn2"));
+  EXPECT_THAT(failed_hosts({"FAILED: no", "FAILED: no"}, {"vn1", "vn1"}), ElementsAre("vn1"));
+  EXPECT_THAT(failed_hosts({"FAILED: no", "FAILED: no"}, {"vn1", "vn2"}), IsEmpty()) << "no host's fault";
+  json report = report_with({{"links", "FAILED: the network of vn2"}});
+  report["blamed"] = {{{"test", "links"}, {"hosts", {"vn2"}}, {"advice", "isolate"}},
+                      {{"test", "nccl_allreduce"}, {"hosts", {"vn2", "vn3"}}, {"advice", "watch"}}};
+  EXPECT_THAT(advice_of(report), ElementsAre(std::pair("vn2", "isolate"), std::pair("vn3", "watch")));
+}
+
+TEST(ResultsTest, GpusThatCudaDoesNotSeeAreAFinding) {
+  json report = report_with(json::object());
+  report["findings"].push_back(
+      finding_of_gpu_problem("NVML shows GPUs to this job, but CUDA sees none: cuInit returned 802", {"vn2", "vn3"}));
+  EXPECT_TRUE(has_errors(report));
+  const std::string text = text_of(report);
+  EXPECT_THAT(text, HasSubstr("error [cuda] vn2 vn3: NVML shows GPUs to this job, but CUDA sees none: cuInit"));
+  EXPECT_THAT(text, HasSubstr("vn3: reboot; until then --exclude=vn3"));
+  report["findings"] = {finding_of_gpu_problem(std::string("x: ") + kNotThisBuild, {"vn2"})};
+  EXPECT_THAT(advice_of(report), IsEmpty());
 }
 
 TEST(ThresholdsTest, KindsAreFoundInTheNamesOfGpus) {

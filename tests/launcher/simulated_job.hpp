@@ -36,6 +36,8 @@ struct Job {
   std::function<NodeFacts(int node)> node_facts = healthy_node;
   std::function<RankFacts(int rank)> rank_facts;
   std::function<void(int rank)> prepare = [](int) {};  ///< the rank's own part of the start; may throw
+  /// What the rank's launcher says of it; unset: nodes and positions as in `nodes`.
+  std::function<Placement(int rank)> placement;
 
   [[nodiscard]] int size() const { return static_cast<int>(nodes.size()); }
   [[nodiscard]] int node_count() const { return 1 + *std::max_element(nodes.begin(), nodes.end()); }
@@ -57,6 +59,15 @@ inline std::vector<int> in_turn(int ranks, int nodes) {
   return of_rank;
 }
 
+/// Where `job.placement` says.
+inline void move_to(Group& group, const Placement& here) {
+  group.node = here.inter_rank;
+  group.nodes = here.inter_size;
+  group.intra_rank = here.intra_rank;
+  group.intra_size = here.intra_size;
+  group.hosts = here.hosts;
+}
+
 inline Group group_of(const Job& job, int rank) {
   Group group;
   group.job = job.name;
@@ -73,10 +84,12 @@ inline Group group_of(const Job& job, int rank) {
   group.addresses = [](int) { return std::vector<std::string>{"127.0.0.1"}; };
   group.keys = std::make_shared<SharedKey>(key_of_text(job.name));
   group.patience = job.patience;
+  if (job.placement) move_to(group, job.placement(rank));
   return group;
 }
 
 inline Placement placement_of(const Job& job, const Group& group, int rank) {
+  if (job.placement) return job.placement(rank);
   Placement here;
   here.rank = rank;
   here.size = job.size();

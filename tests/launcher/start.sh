@@ -258,6 +258,28 @@ if [ -e "$fake/libnvidia-ml.so.1" ]; then
   export CUDA_VISIBLE_DEVICES=
 fi
 
+# AMD's, of a sysfs of files, where NVML has no say.
+if ! ldconfig -p | grep -q libnvidia-ml.so.1; then
+  for card in 0 1; do
+    device=amd/sys/class/drm/card$card/device
+    mkdir -p $device/drm/renderD$card amd/dev/dri
+    touch amd/dev/dri/renderD$card
+    echo 0x1002 >$device/vendor
+    echo "PCI_SLOT_NAME=0000:2$card:00.0" >$device/uevent
+    echo 68702699520 >$device/mem_info_vram_total
+    echo "000000000000001$card" >$device/unique_id
+  done
+  # shellcheck disable=SC2016
+  tell='echo "$RANK $MN_DEVICE $LOCAL_RANK ${ROCR_VISIBLE_DEVICES-all} ${HIP_VISIBLE_DEVICES-all}"'
+  amd() { status 0 env -u CUDA_VISIBLE_DEVICES MN_HARDWARE_ROOT="$work/amd" mpiexec --oversubscribe -n 2 "$mnlaunch" --check off "$@"; }
+  amd sh -c "$tell"
+  [ "$(sort out)" = $'0 cpu 0 all all\n1 cpu 1 all all' ] || fail "AMD GPUs: $(cat out err)"
+  amd --gpu-visibility one sh -c "$tell"
+  [ "$(sort out)" = $'0 cpu 0 GPU-0000000000000010 0\n1 cpu 0 GPU-0000000000000011 0' ] || fail "one AMD GPU: $(cat out err)"
+  amd --show true
+  [ "$(awk '$1 ~ /^[01]$/ {print $5, $6}' out)" = $'hip:0 0000:20:00.0\nhip:1 0000:21:00.0' ] || fail "AMD GPUs: $(cat out err)"
+fi
+
 # A rank whose variables are wrong says so itself, whatever it takes for its rank.
 for wrong in SLURM_PROCID=abc SLURM_PROCID=-1 SLURM_PROCID=99999999999 SLURM_PROCID=2 'SLURM_PROCID=1 SLURM_LOCALID=' \
   'SLURM_PROCID=1 PMI_FD=abc'; do

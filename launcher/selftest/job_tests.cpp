@@ -1,0 +1,174 @@
+#include "selftest/job_tests.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <mn/core/error.hpp>
+
+#include "selftest/collectives.hpp"
+#include "selftest/gpu.hpp"
+#include "selftest/links.hpp"
+#include "selftest/results.hpp"
+#include "selftest/thresholds.hpp"
+
+namespace mn::selftest {
+namespace {
+
+using nlohmann::json;
+
+/// A GPU's kind and its node's network, by which pairs of nodes are judged; 0 where the table has no figure.
+double least_bandwidth_mb_s(const json& report) {
+  const GpuFigures* figures = figures_of(report.value("gpu", ""));
+  const double rate = report.value("fabric_gbit_s", 0.0);
+  if (figures == nullptr || rate <= 0) return 0;
+  return kOfFabricByMpi * std::min(rate, figures->fabric_gbit_s) * 1000 / 8;
+}
+
+json document_of(const std::vector<Link>& links, const std::vector<std::string>& hosts) {
+  json pairs = json::array();
+  for (const auto& link : links) {
+    pairs.push_back({{"from", hosts[static_cast<std::size_t>(link.pair.first)]},
+                     {"to", hosts[static_cast<std::size_t>(link.pair.second)]},
+                     {"answered", link.answered},
+                     {"latency_us", link.latency_us},
+                     {"bandwidth_mb_s", link.bandwidth_mb_s}});
+  }
+  return pairs;
+}
+
+class SelfTest {
+ public:
+  SelfTest(Communicator& comm, Report& report, Deadline& deadline, std::chrono::milliseconds patience)
+      : comm_(comm), report_(report), deadline_(deadline), patience_(patience) {
+    json kind = json::object();
+    const json document = report.document();
+    for (const auto& [key, value] : document.items()) {
+      if (key == "gpu" || key == "fabric_gbit_s") kind[key] = value;
+    }
+    kind_ = comm_.bcast_obj(kind);
+    hosts_ = comm_.topology().hosts;
+    if (comm_.rank() == 0) hosts_ = launcher_names(document.at("placement"), hosts_);
+  }
+
+  void run(const std::string& gpu_problem) {
+    report_gpu_problems(gpu_problem);
+    deadline_.begin("the ring of messages");
+    report_.set("ring", test_ring(comm_));
+    deadline_.begin("the allreduce");
+    report_.set("allreduce", test_allreduce(comm_));
+    test_links();
+    deadline_.begin("the test of MPI with memory of GPUs");
+    gather("cuda_aware_mpi", comm_.intra_rank() == 0 ? probe_cuda_aware(comm_.device()) : "");
+    deadline_.begin("the copies to the GPUs");
+    test_copies();
+    deadline_.begin("the allreduce of NCCL");
+    test_gpu_allreduce();
+    deadline_.begin("the report");
+  }
+
+ private:
+  void test_links() {
+    const double least = least_bandwidth_mb_s(kind_);
+    const auto links = measure_links(comm_, least, patience_ / 4, deadline_);
+    std::vector<std::string> hosts;
+    for (int node = 0; node < comm_.inter_size(); ++node) {
+      hosts.push_back(hosts_[static_cast<std::size_t>(comm_.topology().ranks_of(node).front())]);
+    }
+    report_.set("pairs", document_of(links, hosts));
+    if (comm_.inter_size() == 1) return;
+    std::vector<std::string> sentences;
+    for (const auto& fault : judge_links(hosts, links, least)) {
+      sentences.push_back(fault.text);
+      if (!fault.hosts.empty()) report_.blame("links", fault.hosts, fault.hosts.size() == 1 ? "isolate" : "watch");
+    }
+    report_.set("links", verdict_of(sentences));
+  }
+
+  void test_copies() {
+    double here = 0;
+    std::string result = "no GPU";
+    const GpuFigures* figures = figures_of(kind_.value("gpu", ""));
+    try {
+      if (comm_.device().type == DeviceType::kCuda) {
+        here = host_gpu_gb_s(comm_.device());
+        const bool slow = figures != nullptr && here < figures->host_gpu_gb_s;
+        result = slow ? "FAILED: copies to a GPU reach " + std::to_string(static_cast<int>(here)) + " GB/s, not " +
+                            std::to_string(static_cast<int>(figures->host_gpu_gb_s))
+                      : "passed";
+      }
+    } catch (const CommError& error) {
+      result = std::string("FAILED: ") + error.what();
+    }
+    gather("host_gpu", result, "reboot");  // the link to the GPU is made anew then
+    gather_least("host_gpu_gb_s", here);
+  }
+
+  void test_gpu_allreduce() {
+    NcclResult nccl;
+    try {
+      nccl = test_nccl(comm_);
+    } catch (const CommError& error) {
+      nccl.result = std::string("FAILED: ") + error.what();
+    }
+    const GpuFigures* figures = figures_of(kind_.value("gpu", ""));
+    const bool comparable = figures != nullptr && comm_.inter_size() == 1 && comm_.size() == 8;
+    if (comparable && nccl.result == "passed" && nccl.allreduce_gb_s < figures->allreduce_gb_s) {
+      nccl.result = "FAILED: the sums are right, but slower than " +
+                    std::to_string(static_cast<int>(figures->allreduce_gb_s)) + " GB/s";
+    }
+    gather("nccl_allreduce", nccl.result, "watch");
+    gather_least("allreduce_gb_s", nccl.allreduce_gb_s);
+  }
+
+  void gather(const std::string& test, const std::string& result, const std::string& advice = "") {
+    const auto results = comm_.gather_obj(result);
+    if (comm_.rank() != 0) return;
+    report_.set(test, combine(results, hosts_));
+    const auto hosts = failed_hosts(results, hosts_);
+    if (!advice.empty() && !hosts.empty()) report_.blame(test, hosts, advice);
+  }
+
+  /// Ranks that NVML shows a GPU which CUDA does not.
+  void report_gpu_problems(const std::string& problem) {
+    const auto problems = comm_.gather_obj(problem);
+    std::map<std::string, std::set<std::string>> hosts_of;
+    for (std::size_t rank = 0; rank < problems.size(); ++rank) {
+      if (!problems[rank].empty()) hosts_of[problems[rank]].insert(hosts_[rank]);
+    }
+    for (const auto& [what, hosts] : hosts_of) report_.add_finding(finding_of_gpu_problem(what, hosts));
+  }
+
+  /// Of the ranks that have measured something.
+  void gather_least(const std::string& name, double here) {
+    const auto values = comm_.gather_obj(json(here));
+    std::map<std::string, double> least;
+    for (std::size_t rank = 0; rank < values.size(); ++rank) {
+      const auto figure = values[rank].get<double>();
+      if (figure <= 0) continue;
+      const auto [host, is_first] = least.emplace(hosts_[rank], figure);
+      host->second = std::min(host->second, figure);
+    }
+    if (least.empty()) return;
+    for (const auto& [host, figure] : least) report_.set_figure(host, name, figure);
+    report_.set(name, std::ranges::min_element(least, {}, &decltype(least)::value_type::second)->second);
+  }
+
+  Communicator& comm_;
+  Report& report_;
+  Deadline& deadline_;
+  std::chrono::milliseconds patience_;
+  json kind_;                       ///< of hardware, as rank 0 knows it
+  std::vector<std::string> hosts_;  ///< by rank
+};
+
+}  // namespace
+
+void test_job(Communicator& comm, const std::string& gpu_problem, Report& report, Deadline& deadline,
+              std::chrono::milliseconds patience) {
+  SelfTest(comm, report, deadline, patience).run(gpu_problem);
+}
+
+}  // namespace mn::selftest

@@ -1,0 +1,19 @@
+/// The live tests of a job: messages, links, GPUs.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include <mn/comm/communicator.hpp>
+
+#include "selftest/deadline.hpp"
+#include "selftest/report.hpp"
+
+namespace mn::selftest {
+
+/// Collective: runs all tests; rank 0's report takes their results. `gpu_problem`: why this rank cannot use its GPU;
+/// empty: it can, or has none.
+void test_job(Communicator& comm, const std::string& gpu_problem, Report& report, Deadline& deadline,
+              std::chrono::milliseconds patience);
+
+}  // namespace mn::selftest
