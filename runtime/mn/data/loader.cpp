@@ -30,11 +30,13 @@
 #include <mn/core/random.hpp>
 #include <mn/data/batch_copier.hpp>
 #include <mn/data/loader.hpp>
+#include <mn/data/permit.hpp>
 #include <mn/data/sampler.hpp>
 
 namespace mn {
 namespace {
 
+constexpr int kReadAhead = 2;  // batches of files that are read while the workers transform others
 // Damage rarely comes alone: a sample's stand-in may lie anywhere, and may have a stand-in itself.
 constexpr int kMostStandIns = 16;
 
@@ -100,10 +102,12 @@ class DataLoader::Impl {
         source_(dataset_->shared() && !options.by_part ? dataset_->shared() : dataset_),
         options_(std::move(options)),
         sampler_(make_sampler(*dataset_, options_)),
-        copier_(options_.device) {
+        copier_(options_.device),
+        transforms_(std::max(options_.workers, 1)) {
     if (options_.workers < 0 || options_.prefetch < 0)
       throw UsageError("a loader's workers and prefetch can't be negative");
-    for (int i = 0; i < options_.workers; ++i) {
+    const bool ahead = options_.workers > 0 && dataset_->shared() && dataset_->shared()->layout().files > 0;
+    for (int i = 0; i < options_.workers + (ahead ? kReadAhead : 0); ++i) {
       workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });
     }
   }
@@ -118,7 +122,7 @@ class DataLoader::Impl {
 
   std::optional<Batch> next() {
     fill(1);
-    const std::shared_ptr<Slot> slot = std::move(queue_.front());
+    const auto slot = std::move(queue_.front());
     queue_.pop_front();
     fill(prefetch());  // workers continue while the caller computes, and while it waits
     wait(*slot);
@@ -223,7 +227,7 @@ class DataLoader::Impl {
       source_->read(indices, raw, &damaged);
       const RawBatch batch{raw, indices, source_->spec(), slot.step->seed, slot.step->epoch, copier_.memory()};
       const std::size_t unread = damaged.size();
-      Transformed made = options_.transform(batch, damaged);
+      Transformed made = transform(batch, damaged);
       for (std::size_t i = unread; i < damaged.size(); ++i) {  // a transform knows indices, not files
         damaged[i].what = source_->where(indices[damaged[i].position]) + " (" + damaged[i].what + ")";
       }
@@ -234,6 +238,12 @@ class DataLoader::Impl {
         indices[error.position] = stand_in(indices[error.position], source_->size());
       }
     }
+  }
+
+  /// By as many threads at a time as there are workers.
+  Transformed transform(const RawBatch& batch, std::vector<SampleError>& damaged) const {
+    const data::Permit permit(transforms_);
+    return options_.transform(batch, damaged);
   }
 
   void count_damaged(const std::vector<SampleError>& damaged, std::int64_t epoch) {
@@ -253,6 +263,7 @@ class DataLoader::Impl {
   LoaderOptions options_;
   std::unique_ptr<Sampler> sampler_;
   BatchCopier copier_;
+  mutable std::counting_semaphore<> transforms_;
   std::int64_t epoch_ = 0;
   std::int64_t consumed_ = 0;
   std::int64_t corrupt_ = 0;  // of corrupt_epoch_
