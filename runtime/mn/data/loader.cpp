@@ -36,7 +36,7 @@
 namespace mn {
 namespace {
 
-constexpr int kReadAhead = 2;  // batches of files that are read while the workers transform others
+constexpr int kReadAhead = 7;  // threads beside the workers that wait for files, a batch each
 // Damage rarely comes alone: a sample's stand-in may lie anywhere, and may have a stand-in itself.
 constexpr int kMostStandIns = 16;
 

@@ -14,10 +14,10 @@ namespace mn::data {
 /// Reads many places at once: a distant file server answers each call late, but many at a time. Thread-safe.
 class ReadPool {
  public:
-  /// Starts threads when there is work for them, up to so many.
+  /// Starts a thread when a call finds all others busy, up to so many.
   explicit ReadPool(int threads) : most_threads_(threads) {}
   /// Nobody may be in run().
-  ~ReadPool() = default;
+  ~ReadPool();
   ReadPool(const ReadPool&) = delete;
   ReadPool& operator=(const ReadPool&) = delete;
 
@@ -33,16 +33,17 @@ class ReadPool {
     std::size_t left = 0;  // that have not returned
   };
 
-  void start_threads(std::size_t wanted);
-  void work(const std::stop_token& stop);
+  void start_thread();
+  void work();
   void call_next(Job& job, std::unique_lock<std::mutex>& lock);
 
   int most_threads_;
   std::mutex mutex_;  // guards all that follows, and the jobs
-  std::condition_variable_any wake_;
+  std::condition_variable wake_;
   std::condition_variable done_;
   std::deque<Job*> jobs_;  // those with calls to be made
   std::size_t idle_ = 0;
+  bool stop_ = false;
   std::vector<std::jthread> threads_;  // last: joined before what they use is destroyed
 };
 
