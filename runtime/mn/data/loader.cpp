@@ -15,6 +15,7 @@
 //
 // Cost: prefetch + 1 batches in memory, as far as prefetch_bytes allows, by the largest batch so far; no messages.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -90,6 +91,7 @@ class DataLoader::Impl {
   }
 
   ~Impl() {
+    ends_ = true;
     {
       const std::lock_guard lock(mutex_);
       todo_.clear();
@@ -220,6 +222,7 @@ class DataLoader::Impl {
   /// By as many threads at a time as there are workers.
   Transformed transform(const RawBatch& batch, std::vector<SampleError>& damaged) const {
     const data::Permit permit(transforms_);
+    if (ends_) throw DataError("the loader has ended");  // which nobody hears
     return options_.transform(batch, damaged);
   }
 
@@ -241,6 +244,7 @@ class DataLoader::Impl {
   std::unique_ptr<Sampler> sampler_;
   BatchCopier copier_;
   mutable std::counting_semaphore<> transforms_;
+  std::atomic<bool> ends_ = false;  // the destructor has begun
   std::int64_t epoch_ = 0;
   std::int64_t consumed_ = 0;
   std::int64_t corrupt_ = 0;  // of corrupt_epoch_
