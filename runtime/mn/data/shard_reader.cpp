@@ -134,11 +134,15 @@ void ShardReader::read_blocks(std::size_t field, std::int64_t first, std::int64_
   const std::int64_t begin = begin_of(field, first * block_samples());
   const std::int64_t end = begin_of(field, std::min((first + count) * block_samples(), size()));
   if (std::ssize(out) != end - begin) throw ArgumentError("blocks of a shard need room of their length");
-  const std::uint64_t address = header_.fields[field].values.address;
-  read_bytes(address + static_cast<std::uint64_t>(begin), out);
-  // Orders walk from neighbor to neighbor (order.hpp), so the storage has work while samples in memory are used up.
-  const std::int64_t next = begin_of(field, std::min((first + 2 * count) * block_samples(), size())) - end;
-  if (next > 0) file_.will_read(address + static_cast<std::uint64_t>(end), static_cast<std::uint64_t>(next));
+  read_bytes(header_.fields[field].values.address + static_cast<std::uint64_t>(begin), out);
+}
+
+void ShardReader::will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept {
+  const std::int64_t begin = begin_of(field, std::min(first * block_samples(), size()));
+  const std::int64_t end = begin_of(field, std::min((first + count) * block_samples(), size()));
+  if (begin == end) return;
+  file_.will_read(header_.fields[field].values.address + static_cast<std::uint64_t>(begin),
+                  static_cast<std::uint64_t>(end - begin));
 }
 
 std::shared_ptr<const ShardReader::Block> ShardReader::load_block(std::size_t field, std::int64_t block) const {

@@ -133,7 +133,7 @@ class Reading {
     good_.assign(items_.size(), 0);
     const std::vector<Run> missing = missing_runs();
     if (missing.size() == 1) load_alone(missing[0]);
-    try_all(missing.size(), [&](std::size_t i) { load(*shared_reader(items_[missing[i].first].shard), missing[i]); });
+    try_all(missing.size(), [&](std::size_t i) { load_with_next(missing[i]); });
     for (std::size_t k = 0; k < items_.size(); ++k) {
       if (items_[k].readable && good_[k] == 0) load_alone({k, 1});
       finish(k, good_[k] != 0);
@@ -197,6 +197,15 @@ class Reading {
     from.read_blocks(field_, items_[run.first].sample, static_cast<std::int64_t>(run.count), room_of(run));
     for (std::size_t k = run.first; k < end; ++k)
       good_[k] = from.is_good(field_, items_[k].sample, room_of({k, 1})) ? 1 : 0;
+  }
+
+  /// Orders walk from neighbor to neighbor (order.hpp): storage reads on while what is in memory is used up.
+  void load_with_next(const Run& run) {
+    const Item& item = items_[run.first];
+    const auto from = shared_reader(item.shard);
+    load(*from, run);
+    const std::int64_t blocks = has_blocks() ? 1 : static_cast<std::int64_t>(run.count);
+    from->will_read(field_, item.sample / from->block_samples() + blocks, blocks);
   }
 
   /// Reads a run with retries, and reports the items that are not good then.
