@@ -34,8 +34,10 @@ bool is_shard(int fd) {
 
 extern "C" ssize_t pread(int fd, void* to, size_t count, off_t offset) {
   static const auto real = reinterpret_cast<decltype(&pread)>(dlsym(RTLD_NEXT, "pread"));
-  if (bad_reads > 0 && is_shard(fd)) {
-    --bad_reads;
+  int left = bad_reads;
+  while (left > 0 && is_shard(fd) && !bad_reads.compare_exchange_weak(left, left - 1)) {
+  }
+  if (left > 0 && is_shard(fd)) {
     errno = read_error;
     return -1;
   }

@@ -84,6 +84,10 @@ void File::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   }
 }
 
+void File::will_read(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+  ::posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
+}
+
 void File::write_at(std::uint64_t offset, std::span<const std::byte> data) {
   while (!data.empty()) {
     const ssize_t n = ::pwrite(fd_, data.data(), std::min(data.size(), kPiece), static_cast<off_t>(offset));

@@ -15,6 +15,7 @@
 //
 // Cost: prefetch + 1 batches in memory, as far as prefetch_bytes allows, by the largest batch so far; no messages.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -30,11 +31,13 @@
 #include <mn/core/random.hpp>
 #include <mn/data/batch_copier.hpp>
 #include <mn/data/loader.hpp>
-#include <mn/data/sampler.hpp>
+#include <mn/data/loader_sampler.hpp>
+#include <mn/data/permit.hpp>
 
 namespace mn {
 namespace {
 
+constexpr int kReadAhead = 7;  // threads beside the workers that wait for files, a batch each
 // Damage rarely comes alone: a sample's stand-in may lie anywhere, and may have a stand-in itself.
 constexpr int kMostStandIns = 16;
 
@@ -53,29 +56,6 @@ struct Slot {
   std::vector<SampleError> damaged;
   std::exception_ptr error;
 };
-
-std::unique_ptr<Sampler> make_sampler(const SubDataset& dataset, const LoaderOptions& options) {
-  SamplerOptions sampling{.batchsize = options.batchsize,
-                          .rank = dataset.rank(),
-                          .ranks = dataset.ranks(),
-                          .seed = options.seed.value_or(dataset.options().seed),
-                          .drop_last = options.drop_last,
-                          .even_last = options.even_last,
-                          .order = {}};
-  const bool shuffle = options.shuffle.value_or(dataset.options().shuffle);
-  if (options.by_part && shuffle) {
-    throw UsageError("a loader reads either by part, which is for evaluation, or shuffled: set shuffle to false");
-  }
-  if (dataset.shared() && !options.by_part) {
-    sampling.order = data::default_order(dataset.global_size(), dataset.shared()->layout(), shuffle);
-    sampling.order.sticky = options.sticky;
-    return std::make_unique<GlobalSampler>(dataset.global_size(), dataset.fingerprint(), sampling);
-  }
-  sampling.order.shuffle = shuffle;
-  std::vector<std::int64_t> parts;
-  for (int rank = 0; rank < dataset.ranks(); ++rank) parts.push_back(dataset.unique_size(rank));
-  return std::make_unique<PartSampler>(std::move(parts), dataset.fingerprint(), sampling);
-}
 
 /// All fields of the minibatch, with their names.
 std::vector<BatchField> all_fields(Transformed made, const RawBatch& batch) {
@@ -100,15 +80,18 @@ class DataLoader::Impl {
         source_(dataset_->shared() && !options.by_part ? dataset_->shared() : dataset_),
         options_(std::move(options)),
         sampler_(make_sampler(*dataset_, options_)),
-        copier_(options_.device) {
+        copier_(options_.device),
+        transforms_(std::max(options_.workers, 1)) {
     if (options_.workers < 0 || options_.prefetch < 0)
       throw UsageError("a loader's workers and prefetch can't be negative");
-    for (int i = 0; i < options_.workers; ++i) {
+    const bool ahead = options_.workers > 0 && dataset_->shared() && dataset_->shared()->layout().files > 0;
+    for (int i = 0; i < options_.workers + (ahead ? kReadAhead : 0); ++i) {
       workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });
     }
   }
 
   ~Impl() {
+    ends_ = true;
     {
       const std::lock_guard lock(mutex_);
       todo_.clear();
@@ -118,7 +101,7 @@ class DataLoader::Impl {
 
   std::optional<Batch> next() {
     fill(1);
-    const std::shared_ptr<Slot> slot = std::move(queue_.front());
+    const auto slot = std::move(queue_.front());
     queue_.pop_front();
     fill(prefetch());  // workers continue while the caller computes, and while it waits
     wait(*slot);
@@ -223,7 +206,7 @@ class DataLoader::Impl {
       source_->read(indices, raw, &damaged);
       const RawBatch batch{raw, indices, source_->spec(), slot.step->seed, slot.step->epoch, copier_.memory()};
       const std::size_t unread = damaged.size();
-      Transformed made = options_.transform(batch, damaged);
+      Transformed made = transform(batch, damaged);
       for (std::size_t i = unread; i < damaged.size(); ++i) {  // a transform knows indices, not files
         damaged[i].what = source_->where(indices[damaged[i].position]) + " (" + damaged[i].what + ")";
       }
@@ -234,6 +217,13 @@ class DataLoader::Impl {
         indices[error.position] = stand_in(indices[error.position], source_->size());
       }
     }
+  }
+
+  /// By as many threads at a time as there are workers.
+  Transformed transform(const RawBatch& batch, std::vector<SampleError>& damaged) const {
+    const data::Permit permit(transforms_);
+    if (ends_) throw DataError("the loader has ended");  // which nobody hears
+    return options_.transform(batch, damaged);
   }
 
   void count_damaged(const std::vector<SampleError>& damaged, std::int64_t epoch) {
@@ -253,6 +243,8 @@ class DataLoader::Impl {
   LoaderOptions options_;
   std::unique_ptr<Sampler> sampler_;
   BatchCopier copier_;
+  mutable std::counting_semaphore<> transforms_;
+  std::atomic<bool> ends_ = false;  // the destructor has begun
   std::int64_t epoch_ = 0;
   std::int64_t consumed_ = 0;
   std::int64_t corrupt_ = 0;  // of corrupt_epoch_

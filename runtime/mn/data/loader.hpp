@@ -82,8 +82,8 @@ struct LoaderOptions {
   /// Each rank walks its own part, as scattered, from its beginning to its end: the cheapest way to read, for
   /// evaluation. A step then holds other samples with another number of ranks. Not with `shuffle`.
   bool by_part = false;
-  int workers = 1;   ///< threads that read and transform; any number gives the same batches
-  int prefetch = 2;  ///< batches ready or in work ahead of the one in use, …
+  int workers = 1;   ///< threads that transform; other threads wait for files. Any number gives the same batches
+  int prefetch = 8;  ///< batches ready or in work ahead of the one in use, …
   std::int64_t prefetch_bytes = std::int64_t{1} << 30;  ///< … but fewer if they would need more memory, and at least 1
   Transform transform = default_fields;                 ///< from raw samples to tensors
   OnDevice on_device = {};                              ///< from these to what a batch holds; default: the same

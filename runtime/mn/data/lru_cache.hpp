@@ -32,7 +32,7 @@ class LruCache {
   struct Made {
     std::shared_ptr<const Value> value;  ///< null: is returned, but not kept
     std::int64_t cost = 0;
-    std::int64_t uses = kUnlimited;  ///< so many get()s, with the one that made it, return it; then it is dropped
+    std::int64_t uses = kUnlimited;  ///< so many get()s and find()s, with the one that made it, return it; then it is dropped
   };
 
   /// Keeps values up to a total cost of `capacity`, and the last one whatever it costs.
@@ -58,6 +58,12 @@ class LruCache {
     finish(key);
     if (made.value != nullptr) insert(key, made);
     return made.value;
+  }
+
+  /// The value of that key, null if there is none yet.
+  [[nodiscard]] std::shared_ptr<const Value> find(std::uint64_t key) {
+    const std::lock_guard lock(mutex_);
+    return use(key);
   }
 
   /// Drops it, if it is there.

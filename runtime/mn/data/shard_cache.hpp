@@ -47,20 +47,25 @@ class ShardCache {
     });
   }
 
+  /// Whether reader() need not open the shard.
+  [[nodiscard]] bool is_open(std::size_t shard) { return readers_.find(shard) != nullptr; }
+
   /// Closes a shard; the next reader() opens it again.
   void close(std::size_t shard) { readers_.erase(shard); }
 
   /// The block of a field, for one of its samples.
   [[nodiscard]] std::shared_ptr<const Block> block(const Reader& reader, std::size_t shard, std::size_t field,
                                                    std::int64_t number) {
-    // A spec has at most 64 fields; 2^24 shards of 2^34 blocks.
-    const std::uint64_t key = static_cast<std::uint64_t>(shard) << 40 | static_cast<std::uint64_t>(field) << 34 |
-                              static_cast<std::uint64_t>(number);
-    return blocks_.get(key, [&]() -> typename LruCache<Block>::Made {
+    return blocks_.get(key_of(shard, field, number), [&]() -> typename LruCache<Block>::Made {
       const std::int64_t samples = std::min(reader.block_samples(), reader.size() - number * reader.block_samples());
       return {reader.load_block(field, number), reader.block_bytes(field, number),
               data_bytes_ <= block_room_ ? LruCache<Block>::kUnlimited : samples};
     });
+  }
+
+  /// The same if the block is in memory, else null.
+  [[nodiscard]] std::shared_ptr<const Block> find_block(std::size_t shard, std::size_t field, std::int64_t number) {
+    return blocks_.find(key_of(shard, field, number));
   }
 
   /// For one of `ranks` ranks that read about equally much: it uses fewer blocks at a time, but keeps small data whole.
@@ -77,6 +82,12 @@ class ShardCache {
   [[nodiscard]] std::int64_t block_bytes() const { return blocks_.used(); }
 
  private:
+  /// A spec has at most 64 fields; 2^24 shards of 2^34 blocks.
+  static std::uint64_t key_of(std::size_t shard, std::size_t field, std::int64_t block) {
+    return static_cast<std::uint64_t>(shard) << 40 | static_cast<std::uint64_t>(field) << 34 |
+           static_cast<std::uint64_t>(block);
+  }
+
   ShardDatasetOptions options_;
   std::int64_t data_bytes_;
   std::int64_t block_room_;

@@ -137,6 +137,14 @@ void ShardReader::read_blocks(std::size_t field, std::int64_t first, std::int64_
   read_bytes(header_.fields[field].values.address + static_cast<std::uint64_t>(begin), out);
 }
 
+void ShardReader::will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept {
+  const std::int64_t begin = begin_of(field, std::min(first * block_samples(), size()));
+  const std::int64_t end = begin_of(field, std::min((first + count) * block_samples(), size()));
+  if (begin == end) return;
+  file_.will_read(header_.fields[field].values.address + static_cast<std::uint64_t>(begin),
+                  static_cast<std::uint64_t>(end - begin));
+}
+
 std::shared_ptr<const ShardReader::Block> ShardReader::load_block(std::size_t field, std::int64_t block) const {
   auto bytes = std::make_shared<Block>(block_bytes(field, block));
   read_blocks(field, block, 1, *bytes);

@@ -68,6 +68,8 @@ class ShardReader {
 
   /// Blocks [first, first + count) of a field by one read, unchecked, into `out`, which has their length.
   void read_blocks(std::size_t field, std::int64_t first, std::int64_t count, std::span<std::byte> out) const;
+  /// Has the system read blocks [first, first + count) soon, as far as they exist; returns at once.
+  void will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept;
   /// Whether these are the block's bytes, by its checksum.
   [[nodiscard]] bool is_good(std::size_t field, std::int64_t block, std::span<const std::byte> bytes) const {
     return crc32c(bytes) == fields_[field].crcs[block];

@@ -2,7 +2,8 @@
 //
 // A read first finds each sample's shard, its small fields and the lengths of its varying ones, then reads one field
 // after another: from blocks of several samples by way of the cached block, from blocks of one straight into the
-// result, neighbors by one read.
+// result, neighbors by one read. Shards that are to be opened, and blocks that are not in memory, are read many at a
+// time; what fails there is read again by itself, which says why.
 //
 // (1) A damaged sample leaves the others of the read whole: varying fields close up, fixed ones keep their room.
 // (2) An error of a file server that may pass is retried, each time with the file opened anew, as a stale handle stays
@@ -10,6 +11,7 @@
 // (3) Each damaged sample is reported once, whatever number of its fields is damaged.
 //
 // Cost: a binary search and a look into the caches for each sample; a pread for each run of neighbors or block.
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -41,6 +43,7 @@ class Reading {
   void read(std::span<const std::int64_t> indices) {
     out_.reset(spec_, std::ssize(indices));
     items_.reserve(indices.size());
+    open_many(indices);
     lengths_.resize(spec_.fields.size());
     for (std::size_t f = 0; f < spec_.fields.size(); ++f) {
       if (!is_fixed(f)) lengths_[f].resize(indices.size());
@@ -56,6 +59,11 @@ class Reading {
     std::size_t shard;
     std::int64_t sample;  // within the shard
     bool readable;
+  };
+  /// Items that one read takes: of one block, or neighbors.
+  struct Run {
+    std::size_t first;
+    std::size_t count;
   };
 
   [[nodiscard]] bool is_fixed(std::size_t field) const { return spec_.fields[field].kind == FieldKind::kFixed; }
@@ -90,83 +98,130 @@ class Reading {
     return column.bytes.data() + static_cast<std::int64_t>(k) * column.sample_bytes;
   }
 
+  /// Opens the shards that these samples are the first of.
+  void open_many(std::span<const std::int64_t> indices) {
+    std::vector<std::size_t> wanted;
+    for (const std::int64_t index : indices) {
+      const std::size_t shard = shards_.table.locate(index).first;
+      if (wanted.empty() || wanted.back() != shard) wanted.push_back(shard);
+    }
+    std::ranges::sort(wanted);
+    wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+    std::erase_if(wanted, [&](std::size_t shard) { return shards_.cache.is_open(shard); });
+    try_all(wanted.size(), [&](std::size_t i) { (void)shared_reader(wanted[i]); });
+  }
+
+  /// task(0) … task(n − 1), many at a time. What throws is left to those who do it again by themselves.
+  template <class Task>
+  void try_all(std::size_t n, const Task& task) {
+    if (n < 2) return;
+    shards_.pool.run(n, [&](std::size_t i) {
+      try {
+        task(i);
+      } catch (...) {
+      }
+    });
+  }
+
   void read_field(std::size_t field) {
     field_ = field;
     column_ = &out_.columns[field];
     begin_ = 0;
-    if (!is_fixed(field)) {  // at once: a vector that grows copies itself again and again
-      column_->bytes.resize(std::accumulate(lengths_[field].begin(), lengths_[field].end(), std::int64_t{0}));
-    }
-    for (std::size_t k = 0; k < items_.size();) {
-      const std::size_t count = neighbors(k);
-      if (!items_[k].readable) {
-        finish(k, begin_, false);
-      } else if (has_blocks()) {
-        take_from_block(k);
-      } else {
-        read_run(k, count);
-      }
-      k += count;
+    offsets_.assign(1, 0);
+    for (std::size_t k = 0; k < items_.size(); ++k) offsets_.push_back(offsets_.back() + length(field, k));
+    column_->bytes.resize(offsets_.back());  // at once: a vector that grows copies itself again and again
+    good_.assign(items_.size(), 0);
+    const std::vector<Run> missing = missing_runs();
+    if (missing.size() == 1) load_alone(missing[0]);
+    try_all(missing.size(), [&](std::size_t i) { load_with_next(missing[i]); });
+    for (std::size_t k = 0; k < items_.size(); ++k) {
+      if (items_[k].readable && good_[k] == 0) load_alone({k, 1});
+      finish(k, good_[k] != 0);
     }
     column_->bytes.resize(begin_);
   }
 
-  /// How many samples from k on are neighbors that one read takes.
-  [[nodiscard]] std::size_t neighbors(std::size_t k) const {
-    if (!items_[k].readable || has_blocks()) return 1;
-    std::size_t count = 1;
-    for (; k + count < items_.size(); ++count) {
-      const Item& next = items_[k + count];
-      const bool neighbor = next.readable && next.shard == items_[k].shard &&
-                            next.sample == items_[k].sample + static_cast<std::int64_t>(count);
-      if (!neighbor) break;
+  /// Of all items but those whose blocks are in memory, which are copied.
+  std::vector<Run> missing_runs() {
+    std::vector<Run> runs;
+    for (std::size_t k = 0; k < items_.size(); ++k) {
+      if (!items_[k].readable || take_cached(k)) continue;
+      if (!runs.empty() && runs.back().first + runs.back().count == k && is_of_run(items_[runs.back().first], k)) {
+        ++runs.back().count;
+      } else {
+        runs.push_back({k, 1});
+      }
     }
-    return count;
+    return runs;
   }
 
-  void take_from_block(std::size_t k) {
+  /// Whether one read takes item k with those from `first` on, which stand before it.
+  [[nodiscard]] bool is_of_run(const Item& first, std::size_t k) const {
+    const std::int64_t block = shards_.table.form().block_samples;
+    return items_[k].shard == first.shard && (has_blocks() ? items_[k].sample / block == first.sample / block
+                                                           : items_[k].sample == items_[k - 1].sample + 1);
+  }
+
+  [[nodiscard]] std::span<std::byte> room_of(const Run& run) const {
+    return std::span(column_->bytes)
+        .subspan(offsets_[run.first], offsets_[run.first + run.count] - offsets_[run.first]);
+  }
+
+  bool take_cached(std::size_t k) {
+    if (!has_blocks()) return false;
     const Item& item = items_[k];
-    const std::int64_t bytes = length(field_, k);
-    bool good = false;
-    const bool done = attempt(k, 1, item.shard, [&](const ShardReader& from) {
-      const auto block = shards_.cache.block(from, item.shard, field_, item.sample / from.block_samples());
-      good = block != nullptr;
-      if (!good) {
-        report(k, from.damage(item.sample));
-      } else if (bytes > 0) {
-        std::memcpy(column_->bytes.data() + begin_, block->data() + from.offset_in_block(field_, item.sample), bytes);
-      }
+    (void)attempt(k, 1, item.shard, [&](const ShardReader& from) {
+      const auto block = shards_.cache.find_block(item.shard, field_, item.sample / from.block_samples());
+      if (block != nullptr) take(from, *block, k);
     });
-    finish(k, begin_, done && good);
+    return good_[k] != 0;
   }
 
-  void read_run(std::size_t k, std::size_t count) {
-    std::int64_t bytes = 0;
-    for (std::size_t i = 0; i < count; ++i) bytes += length(field_, k + i);
-    const auto room = std::span(column_->bytes).subspan(begin_, bytes);
-    const std::int64_t first = items_[k].sample;
-    std::vector<bool> good(count, false);
-    (void)attempt(k, count, items_[k].shard, [&](const ShardReader& from) {
-      from.read_blocks(field_, first, static_cast<std::int64_t>(count), room);
-      for (std::size_t i = 0, at = 0; i < count; at += length(field_, k + i), ++i) {
-        const std::int64_t block = first + static_cast<std::int64_t>(i);
-        good[i] = from.is_good(field_, block, room.subspan(at, length(field_, k + i)));
-        if (!good[i]) report(k + i, from.damage(block));
+  void take(const ShardReader& from, const ShardReader::Block& block, std::size_t k) {
+    const auto to = room_of({k, 1});
+    if (!to.empty()) std::memcpy(to.data(), block.data() + from.offset_in_block(field_, items_[k].sample), to.size());
+    good_[k] = 1;
+  }
+
+  /// Reads a run; items that are good have good_ afterwards. Called by several threads, for different runs.
+  void load(const ShardReader& from, const Run& run) {
+    const std::size_t end = run.first + run.count;
+    if (has_blocks()) {
+      for (std::size_t k = run.first; k < end; ++k) {  // each is one of the block's uses
+        const Item& item = items_[k];
+        const auto block = shards_.cache.block(from, item.shard, field_, item.sample / from.block_samples());
+        if (block != nullptr) take(from, *block, k);
       }
-    });
-    std::int64_t at = begin_;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::int64_t own = length(field_, k + i);
-      finish(k + i, at, good[i]);
-      at += own;
+      return;
     }
+    from.read_blocks(field_, items_[run.first].sample, static_cast<std::int64_t>(run.count), room_of(run));
+    for (std::size_t k = run.first; k < end; ++k)
+      good_[k] = from.is_good(field_, items_[k].sample, room_of({k, 1})) ? 1 : 0;
   }
 
-  /// Sample k is done; its bytes lie at `at` if it is good.
-  void finish(std::size_t k, std::int64_t at, bool good) {
+  /// Orders walk from neighbor to neighbor (order.hpp): storage reads on while what is in memory is used up.
+  void load_with_next(const Run& run) {
+    const Item& item = items_[run.first];
+    const auto from = shared_reader(item.shard);
+    load(*from, run);
+    const std::int64_t blocks = has_blocks() ? 1 : static_cast<std::int64_t>(run.count);
+    from->will_read(field_, item.sample / from->block_samples() + blocks, blocks);
+  }
+
+  /// Reads a run with retries, and reports the items that are not good then.
+  void load_alone(const Run& run) {
+    (void)attempt(run.first, run.count, items_[run.first].shard, [&](const ShardReader& from) {
+      load(from, run);
+      for (std::size_t k = run.first; k < run.first + run.count; ++k)
+        if (good_[k] == 0) report(k, from.damage(items_[k].sample));
+    });
+  }
+
+  /// Sample k is done; its bytes lie at their offset if it is good.
+  void finish(std::size_t k, bool good) {
     const std::int64_t bytes = length(field_, k);
     std::byte* to = column_->bytes.data() + begin_;
-    if (good && at != begin_) std::memmove(to, column_->bytes.data() + at, bytes);
+    if (good && offsets_[k] != begin_) std::memmove(to, column_->bytes.data() + offsets_[k], bytes);
     if (!good && is_fixed(field_) && bytes > 0) std::memset(to, 0, bytes);
     if (good || is_fixed(field_)) begin_ += bytes;
     if (!is_fixed(field_)) column_->offsets.push_back(begin_);
@@ -189,10 +244,14 @@ class Reading {
     return false;
   }
 
+  [[nodiscard]] std::shared_ptr<const ShardReader> shared_reader(std::size_t shard) const {
+    return shards_.cache.reader(shard, [&] { return open_reader(shards_, shard); });
+  }
+
   /// Of one sample after another: most lie in the same shard as the one before.
   const ShardReader& reader(std::size_t shard) {
     if (reader_ == nullptr || reader_shard_ != shard) {
-      reader_ = shards_.cache.reader(shard, [&] { return open_reader(shards_, shard); });
+      reader_ = shared_reader(shard);
       reader_shard_ = shard;
     }
     return *reader_;
@@ -221,7 +280,9 @@ class Reading {
   // Of the field that is being read:
   std::size_t field_ = 0;
   RawColumn* column_ = nullptr;
-  std::int64_t begin_ = 0;  // of the next sample in its column
+  std::vector<std::int64_t> offsets_;  // [samples + 1] if all are good
+  std::vector<char> good_;             // [samples] read, with the right checksum
+  std::int64_t begin_ = 0;             // of the next sample in its column
 };
 
 }  // namespace

@@ -9,10 +9,14 @@
 
 #include <mn/data/dataset.hpp>
 #include <mn/data/manifest.hpp>
+#include <mn/data/read_pool.hpp>
 #include <mn/data/shard_cache.hpp>
 #include <mn/data/shard_reader.hpp>
 
 namespace mn::data {
+
+/// 192 reads of 64 KiB at a time are 6 GB/s from storage that takes 2 ms for each.
+inline constexpr int kReadsAtATime = 192;
 
 /// A shard table, and what this process holds of its shards.
 struct OpenShards {
@@ -26,6 +30,7 @@ struct OpenShards {
   SampleSpec stored_spec;  // as every shard must have it
   ShardCache<ShardReader> cache;
   std::shared_ptr<IoCounters> counters;
+  ReadPool pool{kReadsAtATime};
 };
 
 /// Dataset::read() of samples of these shards. Thread-safe.

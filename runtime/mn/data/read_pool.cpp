@@ -1,0 +1,62 @@
+#include <algorithm>
+#include <system_error>
+
+#include <mn/data/read_pool.hpp>
+
+namespace mn::data {
+
+ReadPool::~ReadPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+}
+
+void ReadPool::run(std::size_t n, const std::function<void(std::size_t)>& task) {
+  if (n <= 1) {
+    for (std::size_t i = 0; i < n; ++i) task(i);
+    return;
+  }
+  Job job{.task = task, .count = n, .left = n};
+  std::unique_lock lock(mutex_);
+  jobs_.push_back(&job);
+  while (job.next < n) call_next(job, lock);
+  done_.wait(lock, [&] { return job.left == 0; });
+}
+
+void ReadPool::start_thread() {
+  if (static_cast<int>(threads_.size()) >= most_threads_) return;
+  try {
+    threads_.emplace_back([this] { work(); });
+    ++idle_;
+  } catch (const std::system_error&) {
+    // The system gives no more threads: those that are there do the work.
+  }
+}
+
+void ReadPool::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [&] { return stop_ || !jobs_.empty(); });
+    if (stop_) return;
+    --idle_;
+    while (!jobs_.empty()) call_next(*jobs_.front(), lock);
+    ++idle_;
+  }
+}
+
+/// Whoever starts a call wakes or starts one thread more: many soon, but few where calls end at once.
+void ReadPool::call_next(Job& job, std::unique_lock<std::mutex>& lock) {
+  const std::size_t i = job.next++;
+  if (job.next == job.count) std::erase(jobs_, &job);
+  if (!jobs_.empty() && idle_ == 0) start_thread();
+  const bool wake = !jobs_.empty();
+  lock.unlock();
+  if (wake) wake_.notify_one();
+  job.task(i);
+  lock.lock();
+  if (--job.left == 0) done_.notify_all();
+}
+
+}  // namespace mn::data
