@@ -15,6 +15,7 @@
 #include <mn/train/extensions/print_report.hpp>
 #include <mn/train/extensions/progress_bar.hpp>
 #include <mn/train/extensions/snapshot.hpp>
+#include <mn/train/extensions/tensorboard.hpp>
 #include <mn/train/extensions/validation.hpp>
 
 #include "tests/train/toy.hpp"
@@ -113,6 +114,26 @@ std::unique_ptr<Trainer> diverging_job(const TestFolder& folder) {
   return std::make_unique<Trainer>(world(), create_multi_node_optimizer(std::move(sgd), world()), iterator,
                                    std::make_shared<toy::ToyNet>(false), loss,
                                    TrainerOptions{.epochs = 3, .out = folder.path()});
+}
+
+TEST(ExtensionsTest, TensorBoardTakesAJobsOwnPicturesAndTexts) {
+  const TestFolder folder(world());
+  ToyJob job(world(), {.trainer = {.epochs = 2, .out = folder.path()}});
+  const auto& log = job.trainer->extend(std::make_unique<extensions::LogReport>());
+  auto& board = job.trainer->extend(std::make_unique<extensions::TensorBoard>(log));
+  job.trainer->extend("own", {1, "epoch"}, [&](Trainer& trainer) {
+    board.add_image(trainer, "picture", "an encoded file", 3, 4);
+    board.add_text(trainer, "note", "*text*");
+  });
+  EXPECT_EQ(job.trainer->run(), 0);
+  world()->barrier();
+  const std::filesystem::directory_iterator files(folder.path() / "tensorboard");
+  const std::string events = read_file(files->path());
+  EXPECT_EQ(std::distance(files, {}), 1) << "rank 0 alone writes";
+  // The tag, then Summary.Image: field 4 of 23 bytes with height 3, width 4, RGB and the file.
+  const std::string image = std::string("\x0a\x07picture\x22\x17\x08\x03\x10\x04\x18\x03\x22\x0f") + "an encoded file";
+  EXPECT_THAT(events, HasSubstr(image));
+  EXPECT_THAT(events, HasSubstr("*text*"));
 }
 
 TEST(ExtensionsTest, ALossThatIsNotFiniteIsNullInTheLog) {
