@@ -117,8 +117,9 @@ const std::vector<OptionRow>& option_rows() {
       {{"index", "extract"},
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add_list("field", settings.fields, "NAME",
-                          whose + "index: NAME=/PATH/IN/FILE, once for each field; extract: the field to write (the "
-                                  "first one)");
+                          whose +
+                              "index: NAME=/PATH/IN/FILE, once for each field; extract: the field to write (the "
+                              "first one)");
        }},
   };
   return kRows;

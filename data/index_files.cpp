@@ -61,8 +61,8 @@ std::vector<std::int32_t> filters_of(hid_t creation, const std::string& name) {
     unsigned flags = 0;
     std::size_t values = 0;
     char own_name[256] = {};
-    const H5Z_filter_t filter =
-        H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values, nullptr, sizeof own_name, own_name, nullptr);
+    const H5Z_filter_t filter = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values, nullptr,
+                                               sizeof own_name, own_name, nullptr);
     if (filter_name(filter).empty()) {
       throw DataError(name + " is packed by filter " + std::to_string(filter) +
                       (own_name[0] == '\0' ? "" : " (" + std::string(own_name) + ")") +
@@ -139,13 +139,13 @@ void add_layout(const Source& source, hid_t creation, IndexedArray& array) {
   }
   if (layout != H5D_CONTIGUOUS || H5Pget_external_count(creation) > 0) {
     throw DataError(source.name + " is stored as " +
-                    (layout == H5D_COMPACT ? "a compact dataset"
+                    (layout == H5D_COMPACT   ? "a compact dataset"
                      : layout == H5D_VIRTUAL ? "a virtual dataset"
                                              : "external files") +
                     ": repack it with `h5repack -l CONTI OLD NEW`");
   }
-  const haddr_t address = H5Dget_offset(source.id);
-  array.address = address == HADDR_UNDEF ? kNotStored : address;
+  // HDF5 1.10 adds the user block to the address of what has none: the room that is taken tells.
+  if (H5Dget_storage_size(source.id) > 0) array.address = H5Dget_offset(source.id);
 }
 
 std::vector<std::uint8_t> fill_value(hid_t creation, const H5& type, const std::string& name) {
@@ -168,7 +168,8 @@ IndexedArray index_array(hid_t file, const fs::path& path, const IndexField& wan
   h5_check(H5Pget_userblock(file_creation.get(), &user_block), name);
   const Source source{dataset.get(), name, path, static_cast<std::int64_t>(user_block), dims_of(dataset.get(), name)};
   const ElementType element = element_type_of(type, name);
-  const FieldSpec own{.name = wanted.name, .dtype = element.dtype, .shape = {source.dims.begin() + 1, source.dims.end()}};
+  const FieldSpec own{
+      .name = wanted.name, .dtype = element.dtype, .shape = {source.dims.begin() + 1, source.dims.end()}};
   if (is_first) field = own;
   if (own != field) throw DataError(name + " has samples of another type or shape than in the first file");
   const auto count = static_cast<std::int64_t>(source.dims[0]);
@@ -224,8 +225,8 @@ std::string advice(const FieldSpec& field, const IndexedArray& array, std::int64
   constexpr std::int64_t kFewBytes = 16 << 10;
   const std::int64_t in_block = std::min(array.chunk[0], samples);
   const std::int64_t block_bytes = in_block * field.sample_bytes();
-  const std::int64_t better =
-      std::clamp<std::int64_t>(kGoodBytes / std::max<std::int64_t>(field.sample_bytes(), 1), 1, std::max<std::int64_t>(samples, 1));
+  const std::int64_t better = std::clamp<std::int64_t>(kGoodBytes / std::max<std::int64_t>(field.sample_bytes(), 1), 1,
+                                                       std::max<std::int64_t>(samples, 1));
   std::string why;
   if (parts > 1 && field.sample_bytes() <= kMuchBytes) why = "chunks split each sample";
   if (block_bytes > kMuchBytes && in_block > 1) why = "a chunk is much to hold in memory for a few samples";

@@ -70,8 +70,8 @@ int verify_index(const std::filesystem::path& folder) {
       }
     }
   }
-  std::cout << table.folder() << ": " << table.num_samples() << " samples in " << table.files().size() << " files: "
-            << (damaged == 0 ? "all can be read" : std::to_string(damaged) + " chunks damaged") << "\n";
+  std::cout << table.folder() << ": " << table.num_samples() << " samples in " << table.files().size()
+            << " files: " << (damaged == 0 ? "all can be read" : std::to_string(damaged) + " chunks damaged") << "\n";
   return damaged == 0 ? 0 : 1;
 }
 

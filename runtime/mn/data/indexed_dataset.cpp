@@ -29,8 +29,8 @@ std::shared_ptr<const IndexedReader> IndexedDataset::reader(std::size_t file) co
 std::shared_ptr<const ByteBuffer> IndexedDataset::block(const IndexedReader& from, std::size_t file, std::size_t field,
                                                         std::int64_t number) const {
   // A spec has at most 64 fields; 2^18 files of 2^40 samples.
-  const std::uint64_t key =
-      static_cast<std::uint64_t>(file) << 46 | static_cast<std::uint64_t>(field) << 40 | static_cast<std::uint64_t>(number);
+  const std::uint64_t key = static_cast<std::uint64_t>(file) << 46 | static_cast<std::uint64_t>(field) << 40 |
+                            static_cast<std::uint64_t>(number);
   return blocks_.get(key, [&]() -> LruCache<ByteBuffer>::Made {
     auto made = from.load_block(field, number);
     const std::int64_t bytes = std::ssize(*made);
@@ -60,7 +60,8 @@ void IndexedDataset::do_read(std::span<const std::int64_t> indices, RawSamples& 
     for (std::int64_t k = 0; bytes > 0 && k < std::ssize(indices); ++k) {
       const auto room = std::span(out.columns[f].bytes).subspan(k * bytes, bytes);
       try {
-        with_retries([&] { read_value(indices[k], f, room); }, [&] { readers_.erase(table_.locate(indices[k]).first); });
+        with_retries([&] { read_value(indices[k], f, room); },
+                     [&] { readers_.erase(table_.locate(indices[k]).first); });
       } catch (const DataError& error) {
         const auto* file_error = dynamic_cast<const FileError*>(&error);
         if (damaged == nullptr || (file_error != nullptr && !may_pass(*file_error))) throw;

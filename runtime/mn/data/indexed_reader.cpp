@@ -1,7 +1,8 @@
 // Reads an indexed HDF5 file at the addresses that its index names; libhdf5 and its global lock are not involved.
 //
 // A block of a chunked field is a row of the grid of chunks: all chunks that hold parts of the same samples. Each is
-// read by one pread, its filters are undone in the calling thread, and its part of each sample is copied into the block.
+// read by one pread, its filters are undone in the calling thread, and its part of each sample is copied into the
+// block.
 //
 // (1) Addresses were compared with the file's length (IndexedTable), and the file has that length still.
 // (2) What lies beyond the samples' shape in the chunks at its border is left out.

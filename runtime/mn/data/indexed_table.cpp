@@ -40,8 +40,8 @@ std::vector<StoredChunk> unpacked(const json::binary_t& bytes) {
 }
 
 json to_json(const IndexedArray& array) {
-  return {{"swapped", array.is_swapped}, {"address", array.address},    {"chunk", array.chunk},
-          {"filters", array.filters},    {"fill", array.fill}, {"chunks", packed(array.chunks)}};
+  return {{"swapped", array.is_swapped}, {"address", array.address}, {"chunk", array.chunk},
+          {"filters", array.filters},    {"fill", array.fill},       {"chunks", packed(array.chunks)}};
 }
 
 IndexedArray array_from(const json& document) {

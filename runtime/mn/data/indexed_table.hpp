@@ -1,5 +1,5 @@
-/// The table of a dataset in ordinary HDF5 files: which of their bytes hold which samples. `mnshard index` makes it. In a
-/// file it is manifest.h5, as a ShardTable is (see manifest_file.cpp), on the wire a CBOR document.
+/// The table of a dataset in ordinary HDF5 files: which of their bytes hold which samples. `mnshard index` makes it. In
+/// a file it is manifest.h5, as a ShardTable is (see manifest_file.cpp), on the wire a CBOR document.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +28,12 @@ struct StoredChunk {
 
 /// One field in one file: an HDF5 dataset whose first dimension counts the samples.
 struct IndexedArray {
-  bool is_swapped = false;              ///< its elements are big-endian
-  std::uint64_t address = kNotStored;   ///< contiguous: of the first sample
-  std::vector<std::int64_t> chunk;      ///< [dims] its shape with the samples first; empty: contiguous
-  std::vector<std::int32_t> filters;    ///< in the order of their application
-  std::vector<std::uint8_t> fill;       ///< an element, as stored
-  std::vector<StoredChunk> chunks;      ///< row by row of the grid that chunks make
+  bool is_swapped = false;             ///< its elements are big-endian
+  std::uint64_t address = kNotStored;  ///< contiguous: of the first sample
+  std::vector<std::int64_t> chunk;     ///< [dims] its shape with the samples first; empty: contiguous
+  std::vector<std::int32_t> filters;   ///< in the order of their application
+  std::vector<std::uint8_t> fill;      ///< an element, as stored
+  std::vector<StoredChunk> chunks;     ///< row by row of the grid that chunks make
   bool operator==(const IndexedArray&) const = default;
 
   /// Samples that are read together: a chunk's, or about 64 KiB of contiguous ones.
@@ -45,8 +45,8 @@ struct IndexedArray {
 struct IndexedFile {
   std::string path;  ///< as the manifest has it: from its folder, or absolute
   std::int64_t num_samples = 0;
-  std::int64_t bytes = 0;                ///< of the file, when it was indexed
-  std::int64_t modified_ns = 0;          ///< when it was last written, since 1970
+  std::int64_t bytes = 0;                 ///< of the file, when it was indexed
+  std::int64_t modified_ns = 0;           ///< when it was last written, since 1970
   std::vector<IndexedArray> arrays = {};  ///< one for each field
   bool operator==(const IndexedFile&) const = default;
 };
