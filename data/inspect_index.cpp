@@ -34,8 +34,8 @@ int run_index(Arguments arguments, const Settings& settings) {
   }
   std::vector<IndexField> fields;
   for (const std::string& text : settings.fields) fields.push_back(parse_index_field(text));
-  make_folders(settings.out);
   const IndexedTable table = index_files({arguments.begin(), arguments.end()}, fields, settings.out, settings.split);
+  make_folders(settings.out);
   write_indexed_manifest(table);
   print_index(table);
   return 0;
