@@ -31,7 +31,7 @@ ByteBuffer inflated(const ByteBuffer& stored, std::size_t most) {
 
 /// Byte b of all elements lies before byte b + 1 of them; what is left over stays at the end.
 ByteBuffer unshuffled(const ByteBuffer& stored, std::size_t element_bytes) {
-  if (element_bytes <= 1) return stored;
+  if (element_bytes <= 1 || stored.size() < element_bytes) return stored;
   const std::size_t elements = stored.size() / element_bytes;
   ByteBuffer out(stored.size());
   for (std::size_t b = 0; b < element_bytes; ++b) {

@@ -34,7 +34,7 @@ std::shared_ptr<const ByteBuffer> IndexedDataset::block(const IndexedReader& fro
   return blocks_.get(key, [&]() -> LruCache<ByteBuffer>::Made {
     auto made = from.load_block(field, number);
     const std::int64_t bytes = std::ssize(*made);
-    const bool stays = table_.layout().bytes <= block_room_;
+    const bool stays = table_.num_samples() * table_.spec().sample_bytes() <= block_room_;
     return {std::move(made), bytes, stays ? LruCache<ByteBuffer>::kUnlimited : from.samples_in(field, number)};
   });
 }
