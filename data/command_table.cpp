@@ -34,6 +34,11 @@ const std::vector<Command>& all_commands() {
        1,
        1 << 20,
        run_tokens},
+      {"index",
+       {{"FILES --field NAME=/PATH … --out OUT", "HDF5 files that stay where they are: OUT gets their manifest"}},
+       1,
+       1 << 20,
+       run_index},
       {"info", {{"DIR", "what a dataset holds"}}, 1, 1, run_info},
       {"verify", {{"DIR", "read all of it and compare checksums"}}, 1, 1, run_verify},
       {"extract",
@@ -80,11 +85,11 @@ void add_token_options(Options& options, Settings& settings, const std::string& 
 
 const std::vector<OptionRow>& option_rows() {
   static const std::vector<OptionRow> kRows = {
-      {{"idx", "images", "tar", "npy", "npz", "cifar", "tokens", "extract"},
+      {{"idx", "images", "tar", "npy", "npz", "cifar", "tokens", "index", "extract"},
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add("out", settings.out, "DIR", whose + "where to write");
        }},
-      {{"idx", "images", "tar", "npy", "npz"},
+      {{"idx", "images", "tar", "npy", "npz", "index"},
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add("split", settings.split, "NAME", whose + "name of the split, where only one is made");
        }},
@@ -109,9 +114,12 @@ const std::vector<OptionRow>& option_rows() {
          options.add("y", settings.y, "NAME", whose + "the array of labels");
        }},
       {{"tokens"}, add_token_options},
-      {{"extract"},
+      {{"index", "extract"},
        [](Options& options, Settings& settings, const std::string& whose) {
-         options.add("field", settings.field, "NAME", whose + "the field to write (the first one)");
+         options.add_list("field", settings.fields, "NAME",
+                          whose +
+                              "index: NAME=/PATH/IN/FILE, once for each field; extract: the field to write (the "
+                              "first one)");
        }},
   };
   return kRows;

@@ -10,11 +10,13 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/ranks.hpp>
+#include <mn/data/indexed_table.hpp>
 #include <mn/data/shard_dataset.hpp>
 
 #include "data/convert.hpp"
 #include "data/convert_images.hpp"
 #include "data/inspect.hpp"
+#include "data/inspect_index.hpp"
 
 namespace mn::data {
 namespace {
@@ -164,6 +166,7 @@ int run_tokens(Arguments arguments, const Settings& settings) {
 }
 
 int run_info(Arguments arguments, const Settings&) {
+  if (const auto folder = find_dataset(arguments[0]); has_indexed_manifest(folder)) return info_index(folder);
   const ShardTable table = table_of(arguments[0]);
   print_summary(table);
   std::cout << "split: " << table.split() << "\n";
@@ -181,6 +184,7 @@ int run_info(Arguments arguments, const Settings&) {
 }
 
 int run_verify(Arguments arguments, const Settings& settings) {
+  if (const auto folder = find_dataset(arguments[0]); has_indexed_manifest(folder)) return verify_index(folder);
   const ShardTable table = table_of(arguments[0]);
   const auto report = verify_dataset(table, static_cast<int>(settings.threads), show_progress);
   for (const Damage& damage : report.damage) {
@@ -195,11 +199,14 @@ int run_verify(Arguments arguments, const Settings& settings) {
 }
 
 int run_extract(Arguments arguments, const Settings& settings) {
-  const ShardTable table = table_of(arguments[0]);
   char* end = nullptr;
   const long long index = std::strtoll(arguments[1].c_str(), &end, 10);
   if (arguments[1].empty() || *end != '\0') throw UsageError("\"" + arguments[1] + "\" is not the number of a sample");
-  const std::size_t field = settings.field.empty() ? 0 : field_of(table.spec(), settings.field);
+  if (const auto folder = find_dataset(arguments[0]); has_indexed_manifest(folder)) {
+    return extract_index(folder, index, settings);
+  }
+  const ShardTable table = table_of(arguments[0]);
+  const std::size_t field = settings.fields.empty() ? 0 : field_of(table.spec(), settings.fields.back());
   const auto sample = extract_sample(table, index, field);
   const std::string_view bytes(reinterpret_cast<const char*>(sample.bytes.data()), sample.bytes.size());
   if (settings.out.empty()) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <mn/core/cpus.hpp>
 
@@ -19,7 +20,7 @@ struct Settings {
   std::int64_t resize = 0;
   std::string x = "x";
   std::string y = "y";
-  std::string field;
+  std::vector<std::string> fields;
   std::string vocabulary = "bpe";
   std::string vocabulary_file;
   std::int64_t vocabulary_size = 8192;
@@ -43,6 +44,7 @@ int run_tar(Arguments arguments, const Settings& settings);
 int run_npy(Arguments arguments, const Settings& settings);
 int run_npz(Arguments arguments, const Settings& settings);
 int run_tokens(Arguments arguments, const Settings& settings);
+int run_index(Arguments arguments, const Settings& settings);
 int run_info(Arguments arguments, const Settings& settings);
 int run_verify(Arguments arguments, const Settings& settings);
 int run_extract(Arguments arguments, const Settings& settings);

@@ -98,6 +98,12 @@ void Options::add(const std::string& name, std::string& target, const std::strin
   options_.push_back({name, value_name, help, "", "", set, [&target] { return target; }});
 }
 
+void Options::add_list(const std::string& name, std::vector<std::string>& target, const std::string& value_name,
+                       const std::string& help) {
+  auto set = [&target](const std::string& text) { target.push_back(text); };
+  options_.push_back({name, value_name, help, "", "", set, [&target] { return joined(target); }});
+}
+
 void Options::add_flag(const std::string& name, bool& target, const std::string& help) {
   auto set = [&target](const std::string& text) {
     if (text != "on" && text != "off") throw UsageError("is neither on nor off");

@@ -35,6 +35,9 @@ class Options {
   /// One of `choices`; any text if there are none. `value_name` stands for the value in the help.
   void add(const std::string& name, std::string& target, const std::string& value_name, const std::string& help,
            std::vector<std::string> choices = {});
+  /// Any texts: each --name adds one.
+  void add_list(const std::string& name, std::vector<std::string>& target, const std::string& value_name,
+                const std::string& help);
   /// on or off; --name alone means on.
   void add_flag(const std::string& name, bool& target, const std::string& help);
   /// A second name. With `bare` not empty, --alias alone means --name=bare.

@@ -36,6 +36,7 @@ struct StorageLayout {
   std::int64_t files = 0;          ///< that they lie in; 0: memory
   std::int64_t block_samples = 1;  ///< neighbors that can only be read together
   std::int64_t index_bytes = 0;    ///< of memory that the indexes of all files would take together
+  bool is_packed = false;          ///< blocks are large or compressed: to read one twice costs more than a bad order
 };
 
 /// `size()` samples, which never change. All members are thread-safe.

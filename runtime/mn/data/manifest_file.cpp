@@ -11,6 +11,7 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/hdf5.hpp>
+#include <mn/data/indexed_table.hpp>
 #include <mn/data/retry.hpp>
 #include <mn/data/table_columns.hpp>
 
@@ -22,6 +23,8 @@ using nlohmann::json;
 constexpr const char* kFormat = "mn-manifest";
 constexpr std::uint32_t kTwoFieldsManifest = 1;  // the version; of shards of version 1 or 2
 constexpr std::uint32_t kFieldsManifest = 2;     // of shards of version 3
+constexpr std::uint32_t kIndexManifest = 3;      // of other HDF5 files
+constexpr const char* kIndex = "index";          // the dataset with an IndexedTable
 constexpr std::size_t kSealBytes = 512;          // the smallest user block
 constexpr const char* kFields = "fields";        // the dataset with the spec's JSON
 
@@ -46,12 +49,13 @@ Seal seal_of(std::string_view file, std::uint32_t version) {
   return seal;
 }
 
-void check_seal(const std::string& file) {
+/// `newest`: the version.
+void check_seal(const std::string& file, std::uint32_t newest) {
   Seal seal;
   if (file.size() < kSealBytes) throw DataError("it has only " + std::to_string(file.size()) + " bytes");
   std::memcpy(&seal, file.data(), sizeof seal);
   if (std::memcmp(seal.magic, Seal().magic, sizeof seal.magic) != 0) throw DataError("it is another kind of file");
-  if (seal.version < kTwoFieldsManifest || seal.version > kFieldsManifest) {
+  if (seal.version < kTwoFieldsManifest || seal.version > newest) {
     throw DataError("it has version " + std::to_string(seal.version));
   }
   if (seal != seal_of(file, seal.version)) throw DataError("its checksum or length differs");
@@ -135,10 +139,10 @@ void write_table(hid_t file, const ShardTable& table) {
   h5_write_array(file, "uuid", columns.uuids, uuid_shape);
 }
 
-}  // namespace
-
-void write_manifest(const ShardTable& table) {
-  TemporaryFile temporary(std::filesystem::path(table.folder()) / kManifestName);
+/// Publishes a manifest: `write(file)` fills the HDF5 file.
+template <class Write>
+void publish_manifest(const std::string& folder, std::uint32_t version, const Write& write) {
+  TemporaryFile temporary(std::filesystem::path(folder) / kManifestName);
   {
     const H5Lock lock;
     const std::string what = "cannot create " + temporary.path().string();
@@ -146,14 +150,16 @@ void write_manifest(const ShardTable& table) {
     h5_check(H5Pset_userblock(creation.get(), kSealBytes), what);
     const H5 access = h5_file_access(what);
     H5 file(H5Fcreate(temporary.path().c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), what);
-    write_table(file.get(), table);
+    write(file.get());
     file.close("cannot write " + temporary.path().string());
   }
-  write_seal(temporary.path(), version_of(table));
+  write_seal(temporary.path(), version);
   temporary.publish();
 }
 
-ShardTable read_manifest(const std::filesystem::path& folder) {
+/// What read(bytes of the manifest) returns.
+template <class Read>
+auto read_sealed(const std::filesystem::path& folder, const char* remedy, const Read& read) {
   const std::filesystem::path path = folder / kManifestName;
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
@@ -162,15 +168,55 @@ ShardTable read_manifest(const std::filesystem::path& folder) {
   }
   try {
     const std::string bytes = with_retries([&] { return read_file(path); }, [] {});
-    check_seal(bytes);
-    const H5Lock lock;
-    return read_table(h5_open_bytes(bytes, "cannot open it").get(), folder.string());
+    return read(bytes);
   } catch (const FileError&) {
     throw;  // says all there is to say
   } catch (const DataError& e) {
-    throw DataError(path.string() + " is damaged or no manifest (" + e.what() +
-                    "): make the shards again with mnshard");
+    throw DataError(path.string() + " is damaged or no manifest (" + e.what() + "): " + remedy);
   }
+}
+
+}  // namespace
+
+void write_manifest(const ShardTable& table) {
+  publish_manifest(table.folder(), version_of(table), [&](hid_t file) { write_table(file, table); });
+}
+
+ShardTable read_manifest(const std::filesystem::path& folder) {
+  return read_sealed(folder, "make the shards again with mnshard", [&](const std::string& bytes) {
+    check_seal(bytes, kFieldsManifest);
+    const H5Lock lock;
+    return read_table(h5_open_bytes(bytes, "cannot open it").get(), folder.string());
+  });
+}
+
+void write_indexed_manifest(const IndexedTable& table) {
+  const std::string text = table.serialize();
+  const hsize_t bytes = text.size();
+  publish_manifest(table.folder(), kIndexManifest,
+                   [&](hid_t file) { h5_write_array(file, kIndex, text, std::span(&bytes, 1)); });
+}
+
+bool has_indexed_manifest(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kManifestName;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return false;
+  Seal seal;
+  const File file(path, File::Mode::kRead);
+  if (file.size() < sizeof seal) return false;
+  file.read_at(0, std::as_writable_bytes(std::span(&seal, 1)));
+  return seal.version == kIndexManifest;
+}
+
+IndexedTable read_indexed_manifest(const std::filesystem::path& folder) {
+  return read_sealed(folder, "make it again with mnshard index", [&](const std::string& bytes) {
+    check_seal(bytes, kIndexManifest);
+    const H5Lock lock;
+    const H5 file = h5_open_bytes(bytes, "cannot open it");
+    std::string text(h5_count(file.get(), kIndex), '\0');
+    h5_read_array(file.get(), kIndex, text);
+    return IndexedTable::parse(text, folder.string());
+  });
 }
 
 }  // namespace mn::data

@@ -63,6 +63,7 @@ constexpr std::int64_t kMediumLanes = 768;
 
 /// How long lanes must be at least.
 std::int64_t least_lane_samples(std::int64_t lanes, const StorageLayout& layout) {
+  if (layout.is_packed) return std::max(kLaneBlocks * layout.block_samples, kLaneSamples);
   if (layout.bytes < kMediumBytes && lanes <= kMediumLanes) return std::max<std::int64_t>(4 * layout.block_samples, 8);
   return std::max(kLaneBlocks * layout.block_samples, kLaneSamples);
 }

@@ -6,23 +6,8 @@
 #include <mn/core/error.hpp>
 #include <mn/data/shard_dataset.hpp>
 
-namespace mn {
-namespace data {
+namespace mn::data {
 namespace {
-
-/// Makes room for that many open files beside the program's own, as far as the system's hard limit allows; returns how
-/// many there is room for.
-std::int64_t reserve_handles(std::int64_t wanted) {
-  constexpr std::int64_t kOwn = 256;  // of the program: libraries, sockets, logs
-  rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
-  const auto needed = static_cast<rlim_t>(wanted + kOwn);
-  if (limit.rlim_cur < needed) {
-    limit.rlim_cur = std::min(needed, limit.rlim_max);
-    setrlimit(RLIMIT_NOFILE, &limit);
-  }
-  return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::min(limit.rlim_cur, needed)) - kOwn, 1, wanted);
-}
 
 std::vector<std::filesystem::path> candidates(const std::filesystem::path& name,
                                               const std::filesystem::path& installed) {
@@ -41,6 +26,18 @@ std::vector<std::filesystem::path> candidates(const std::filesystem::path& name,
 }
 
 }  // namespace
+
+std::int64_t reserve_handles(std::int64_t wanted) {
+  constexpr std::int64_t kOwn = 256;  // of the program: libraries, sockets, logs
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
+  const auto needed = static_cast<rlim_t>(wanted + kOwn);
+  if (limit.rlim_cur < needed) {
+    limit.rlim_cur = std::min(needed, limit.rlim_max);
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::min(limit.rlim_cur, needed)) - kOwn, 1, wanted);
+}
 
 std::filesystem::path find_dataset(const std::string& name_or_path, const std::filesystem::path& installed) {
   const auto folders = candidates(name_or_path, installed);
@@ -81,14 +78,4 @@ std::string ShardDataset::do_where(std::int64_t index) const {
   return shard_table().path(shard).string() + ": sample " + std::to_string(sample);
 }
 
-}  // namespace data
-
-std::shared_ptr<Dataset> open_dataset(const std::string& name_or_path, const std::filesystem::path& installed) {
-  return std::make_shared<data::ShardDataset>(name_or_path, data::ShardDatasetOptions{.installed = installed});
-}
-
-std::shared_ptr<Dataset> open_table(const std::string& table) {
-  return std::make_shared<data::ShardDataset>(data::ShardTable::parse(table));
-}
-
-}  // namespace mn
+}  // namespace mn::data

@@ -1,0 +1,283 @@
+// Reads the structure of HDF5 files by libhdf5, once, so that training needs neither libhdf5 nor its lock.
+#include "data/index_files.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/data/chunk_filters.hpp>
+#include <mn/data/hdf5.hpp>
+
+namespace mn::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// An HDF5 dataset as far as an index needs it.
+struct Source {
+  hid_t id;
+  std::string name;  // "FILE: /path", for messages
+  fs::path file;
+  std::int64_t user_block;
+  std::vector<hsize_t> dims;
+};
+
+struct ElementType {
+  DType dtype;
+  bool is_swapped;
+};
+
+ElementType element_type_of(const H5& type, const std::string& name) {
+  for (const DType dtype : {DType::kUInt8, DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64, DType::kUInt64,
+                            DType::kFloat16, DType::kFloat32, DType::kFloat64, DType::kBool}) {
+    for (const bool is_swapped : {false, true}) {
+      const H5 candidate = h5_element_type(dtype);
+      if (is_swapped) {
+        if (dtype == DType::kBool) continue;
+        h5_check(H5Tset_order(candidate.get(), H5T_ORDER_BE), name);
+      }
+      if (H5Tequal(type.get(), candidate.get()) > 0) return {dtype, is_swapped && size_of(dtype) > 1};
+    }
+  }
+  throw DataError(name +
+                  " holds elements of another type than uint8, int8, int16, int32, int64, uint64, float16, float32, "
+                  "float64 and h5py's bool: write it again as one of them");
+}
+
+std::vector<hsize_t> dims_of(hid_t dataset, const std::string& name) {
+  const H5 space(H5Dget_space(dataset), name);
+  const int count = H5Sget_simple_extent_ndims(space.get());
+  if (count < 1) throw DataError(name + " has no dimension that counts samples");
+  std::vector<hsize_t> dims(count);
+  H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr);
+  return dims;
+}
+
+std::vector<std::int32_t> filters_of(hid_t creation, const std::string& name) {
+  std::vector<std::int32_t> filters;
+  const int count = H5Pget_nfilters(creation);
+  for (int i = 0; i < count; ++i) {
+    unsigned flags = 0;
+    std::size_t values = 0;
+    char own_name[256] = {};
+    const H5Z_filter_t filter = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values, nullptr,
+                                               sizeof own_name, own_name, nullptr);
+    if (filter_name(filter).empty()) {
+      throw DataError(name + " is packed by filter " + std::to_string(filter) +
+                      (own_name[0] == '\0' ? "" : " (" + std::string(own_name) + ")") +
+                      ", which mn does not read: repack it with gzip, e.g. `h5repack -f SHUF -f GZIP=4 OLD NEW`");
+    }
+    filters.push_back(filter);
+  }
+  return filters;
+}
+
+/// What is to be added to the addresses of chunks: some versions of HDF5 leave the user block out.
+std::int64_t chunk_base(const Source& source, const StoredChunk& chunk, const std::vector<hsize_t>& corner) {
+  if (source.user_block == 0) return 0;
+  std::vector<std::byte> expected(chunk.bytes);
+  std::uint32_t skipped = 0;
+  h5_check(H5Dread_chunk(source.id, H5P_DEFAULT, corner.data(), &skipped, expected.data()), source.name);
+  const File file(source.file, File::Mode::kRead);
+  for (const std::int64_t base : {std::int64_t{0}, source.user_block}) {
+    const std::uint64_t address = chunk.address + static_cast<std::uint64_t>(base);
+    std::vector<std::byte> found(chunk.bytes);
+    if (address + found.size() > file.size()) continue;
+    file.read_at(address, found);
+    if (found == expected) return base;
+  }
+  throw DataError(source.name + ": its chunks are not where HDF5 says");
+}
+
+StoredChunk chunk_at(const Source& source, const std::vector<hsize_t>& corner) {
+  unsigned skipped = 0;
+  haddr_t address = HADDR_UNDEF;
+  hsize_t bytes = 0;
+  h5_check(H5Dget_chunk_info_by_coord(source.id, corner.data(), &skipped, &address, &bytes), source.name);
+  if (address == HADDR_UNDEF) return {};
+  return {.address = address, .bytes = static_cast<std::uint32_t>(bytes), .skipped = skipped};
+}
+
+void add_chunks(const Source& source, hid_t creation, IndexedArray& array) {
+  unsigned options = 0;
+  h5_check(H5Pget_chunk_opts(creation, &options), source.name);
+  const bool whole_only = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
+  std::vector<hsize_t> corner(source.dims.size(), 0);
+  std::int64_t base = -1;
+  const bool is_empty = std::ranges::find(source.dims, hsize_t{0}) != source.dims.end();
+  while (!is_empty) {
+    StoredChunk chunk = chunk_at(source, corner);
+    if (chunk.address != kNotStored) {
+      if (base < 0) base = chunk_base(source, chunk, corner);
+      chunk.address += static_cast<std::uint64_t>(base);
+    }
+    bool is_partial = false;
+    for (std::size_t d = 0; d < corner.size(); ++d) is_partial |= corner[d] + array.chunk[d] > source.dims[d];
+    if (whole_only && is_partial) chunk.skipped = ~std::uint32_t{0};
+    array.chunks.push_back(chunk);
+    std::size_t d = corner.size();
+    while (d > 0) {
+      --d;
+      corner[d] += static_cast<hsize_t>(array.chunk[d]);
+      if (corner[d] < source.dims[d]) break;
+      if (d == 0) return;
+      corner[d] = 0;
+    }
+  }
+}
+
+void add_layout(const Source& source, hid_t creation, IndexedArray& array) {
+  const H5D_layout_t layout = H5Pget_layout(creation);
+  if (layout == H5D_CHUNKED) {
+    std::vector<hsize_t> chunk(source.dims.size());
+    h5_check(H5Pget_chunk(creation, static_cast<int>(chunk.size()), chunk.data()), source.name);
+    array.chunk.assign(chunk.begin(), chunk.end());
+    array.filters = filters_of(creation, source.name);
+    add_chunks(source, creation, array);
+    return;
+  }
+  if (layout != H5D_CONTIGUOUS || H5Pget_external_count(creation) > 0) {
+    throw DataError(source.name + " is stored as " +
+                    (layout == H5D_COMPACT   ? "a compact dataset"
+                     : layout == H5D_VIRTUAL ? "a virtual dataset"
+                                             : "external files") +
+                    ": repack it with `h5repack -l CONTI OLD NEW`");
+  }
+  // HDF5 1.10 adds the user block to the address of what has none: the room that is taken tells.
+  if (H5Dget_storage_size(source.id) > 0) array.address = H5Dget_offset(source.id);
+}
+
+std::vector<std::uint8_t> fill_value(hid_t creation, const H5& type, const std::string& name) {
+  std::vector<std::uint8_t> fill(H5Tget_size(type.get()), 0);
+  H5D_fill_value_t status = H5D_FILL_VALUE_UNDEFINED;
+  h5_check(H5Pfill_value_defined(creation, &status), name);
+  if (status != H5D_FILL_VALUE_UNDEFINED) h5_check(H5Pget_fill_value(creation, type.get(), fill.data()), name);
+  return fill;
+}
+
+/// Of the first file it sets `field`, of others it compares.
+IndexedArray index_array(hid_t file, const fs::path& path, const IndexField& wanted, bool is_first, FieldSpec& field,
+                         std::int64_t& samples) {
+  const std::string name = path.string() + ": " + wanted.path;
+  const H5 dataset(H5Dopen2(file, wanted.path.c_str(), H5P_DEFAULT), name + " can't be opened as a dataset");
+  const H5 creation(H5Dget_create_plist(dataset.get()), name);
+  const H5 type(H5Dget_type(dataset.get()), name);
+  const H5 file_creation(H5Fget_create_plist(file), name);
+  hsize_t user_block = 0;
+  h5_check(H5Pget_userblock(file_creation.get(), &user_block), name);
+  const Source source{dataset.get(), name, path, static_cast<std::int64_t>(user_block), dims_of(dataset.get(), name)};
+  const ElementType element = element_type_of(type, name);
+  const FieldSpec own{
+      .name = wanted.name, .dtype = element.dtype, .shape = {source.dims.begin() + 1, source.dims.end()}};
+  if (is_first) field = own;
+  if (own != field) throw DataError(name + " has samples of another type or shape than in the first file");
+  const auto count = static_cast<std::int64_t>(source.dims[0]);
+  if (samples >= 0 && count != samples) {
+    throw DataError(name + " has " + std::to_string(count) + " samples, but the fields before have " +
+                    std::to_string(samples));
+  }
+  samples = count;
+  IndexedArray array;
+  array.is_swapped = element.is_swapped;
+  array.fill = fill_value(creation.get(), type, name);
+  add_layout(source, creation.get(), array);
+  return array;
+}
+
+IndexedFile index_file(const fs::path& path, const std::vector<IndexField>& wanted, bool is_first, SampleSpec& spec) {
+  const auto [modified_ns, bytes] = modified_and_bytes(path);
+  IndexedFile indexed{.path = {}, .num_samples = -1, .bytes = bytes, .modified_ns = modified_ns};
+  const H5Lock lock;
+  const std::string what = path.string() + " can't be opened as an HDF5 file";
+  const H5 access = h5_file_access(what);
+  const H5 file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), what);
+  spec.fields.resize(wanted.size());
+  for (std::size_t f = 0; f < wanted.size(); ++f) {
+    indexed.arrays.push_back(index_array(file.get(), path, wanted[f], is_first, spec.fields[f], indexed.num_samples));
+  }
+  return indexed;
+}
+
+/// As a manifest in that folder can name it: both may move together.
+std::string stored_path(const fs::path& file, const fs::path& folder) {
+  std::error_code error;
+  const fs::path relative = fs::relative(file, folder, error);
+  return error || relative.empty() ? fs::absolute(file).string() : relative.string();
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  constexpr std::int64_t kMega = 1 << 20;
+  if (bytes < 1 << 10) return std::to_string(bytes) + " bytes";
+  return bytes < kMega ? std::to_string(bytes >> 10) + " KiB" : std::to_string((bytes + kMega / 2) / kMega) + " MiB";
+}
+
+std::string with_commas(std::int64_t number) {
+  std::string text = std::to_string(number);
+  for (std::ptrdiff_t at = std::ssize(text) - 3; at > 0; at -= 3) text.insert(at, ",");
+  return text;
+}
+
+/// What would be better; empty if nothing would be by much.
+std::string advice(const FieldSpec& field, const IndexedArray& array, std::int64_t samples, std::int64_t parts) {
+  constexpr std::int64_t kGoodBytes = 1 << 20;
+  constexpr std::int64_t kMuchBytes = 16 << 20;
+  constexpr std::int64_t kFewBytes = 16 << 10;
+  const std::int64_t in_block = std::min(array.chunk[0], samples);
+  const std::int64_t block_bytes = in_block * field.sample_bytes();
+  const std::int64_t better = std::clamp<std::int64_t>(kGoodBytes / std::max<std::int64_t>(field.sample_bytes(), 1), 1,
+                                                       std::max<std::int64_t>(samples, 1));
+  std::string why;
+  if (parts > 1 && field.sample_bytes() <= kMuchBytes) why = "chunks split each sample";
+  if (block_bytes > kMuchBytes && in_block > 1) why = "a chunk is much to hold in memory for a few samples";
+  if (block_bytes < kFewBytes && samples > in_block) why = "chunks are small, each costs a read";
+  if (why.empty()) return {};
+  std::string shape = std::to_string(better);
+  for (const std::int64_t extent : field.shape) shape += "x" + std::to_string(extent);
+  return "; " + why + ": chunks of " + shape + " would be better (`h5repack -l CHUNK=" + shape + " OLD NEW`)";
+}
+
+}  // namespace
+
+IndexField parse_index_field(const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    throw UsageError("--field \"" + text + "\" is not of the form NAME=/PATH/IN/FILE");
+  }
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+IndexedTable index_files(const std::vector<fs::path>& files, const std::vector<IndexField>& fields,
+                         const fs::path& folder, const std::string& split) {
+  SampleSpec spec;
+  std::vector<IndexedFile> indexed;
+  for (const fs::path& path : files) {
+    indexed.push_back(index_file(path, fields, indexed.empty(), spec));
+    indexed.back().path = stored_path(path, folder);
+  }
+  return {fs::absolute(folder).string(), split, std::move(spec), std::move(indexed)};
+}
+
+std::string cost_of(const IndexedTable& table, std::size_t field) {
+  const FieldSpec& spec = table.spec()[field];
+  const auto by_block = [&](const IndexedFile& a, const IndexedFile& b) {
+    return a.arrays[field].block_samples(spec) < b.arrays[field].block_samples(spec);
+  };
+  const IndexedFile& file = *std::ranges::max_element(table.files(), by_block);  // the costliest
+  const IndexedArray& array = file.arrays[field];
+  const std::string text = spec.name + ": " + bytes_text(spec.sample_bytes()) + " a sample, ";
+  if (array.chunk.empty()) return text + "contiguous: read where they lie";
+  std::string filters;
+  for (const std::int32_t filter : array.filters) filters += ", " + filter_name(filter);
+  const std::int64_t in_block = std::min(array.chunk[0], file.num_samples);
+  std::int64_t parts = 1;
+  for (const std::int64_t count : array.grid(spec)) parts *= count;
+  std::int64_t stored = 0;
+  for (const StoredChunk& chunk : array.chunks) stored += chunk.bytes;
+  const std::int64_t blocks = std::max<std::int64_t>(std::ssize(array.chunks) / std::max<std::int64_t>(parts, 1), 1);
+  return text + with_commas(array.chunk[0]) + (array.chunk[0] == 1 ? " sample a chunk" : " samples a chunk") + filters +
+         ": " + bytes_text(in_block * spec.sample_bytes()) + " in memory, " + bytes_text(stored / blocks) + " in " +
+         (parts == 1 ? "a read" : with_commas(parts) + " reads") + advice(spec, array, file.num_samples, parts);
+}
+
+}  // namespace mn::data

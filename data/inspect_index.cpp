@@ -1,0 +1,99 @@
+#include "data/inspect_index.hpp"
+
+#include <iostream>
+
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/data/indexed_dataset.hpp>
+#include <mn/data/manifest.hpp>
+
+#include "data/index_files.hpp"
+
+namespace mn::data {
+namespace {
+
+void print_index(const IndexedTable& table) {
+  std::cout << table.folder() << ": " << table.num_samples() << " samples in " << table.files().size()
+            << (table.files().size() == 1 ? " file, " : " files, ") << table.total_bytes() << " bytes\n";
+  for (std::size_t f = 0; f < table.spec().fields.size(); ++f) std::cout << "  " << cost_of(table, f) << "\n";
+}
+
+IndexedTable open_index(const std::filesystem::path& folder) {
+  IndexedTable table = read_indexed_manifest(folder);
+  check_unchanged(table);
+  return table;
+}
+
+}  // namespace
+
+int run_index(Arguments arguments, const Settings& settings) {
+  if (settings.out.empty()) throw UsageError("--out DIR is missing: where shall the manifest go?");
+  if (settings.fields.empty()) throw UsageError("--field NAME=/PATH/IN/FILE is missing: what is a sample?");
+  if (std::filesystem::exists(std::filesystem::path(settings.out) / kManifestName)) {
+    throw UsageError(settings.out + " holds a dataset already");
+  }
+  std::vector<IndexField> fields;
+  for (const std::string& text : settings.fields) fields.push_back(parse_index_field(text));
+  const IndexedTable table = index_files({arguments.begin(), arguments.end()}, fields, settings.out, settings.split);
+  make_folders(settings.out);
+  write_indexed_manifest(table);
+  print_index(table);
+  return 0;
+}
+
+int info_index(const std::filesystem::path& folder) {
+  const IndexedTable table = read_indexed_manifest(folder);
+  print_index(table);
+  std::cout << "split: " << table.split() << "\nfiles:\n";
+  for (std::size_t i = 0; i < table.files().size(); ++i) {
+    std::cout << "  " << table.path(i).string() << "  " << table.files()[i].num_samples << " samples  "
+              << table.files()[i].bytes << " bytes\n";
+  }
+  return 0;
+}
+
+int verify_index(const std::filesystem::path& folder) {
+  const IndexedTable table = open_index(folder);
+  const auto counters = std::make_shared<IoCounters>();
+  std::int64_t damaged = 0;
+  for (std::size_t file = 0; file < table.files().size(); ++file) {
+    const IndexedReader reader(table, file, counters);
+    for (std::size_t f = 0; f < table.spec().fields.size(); ++f) {
+      const std::int64_t step = reader.block_samples(f);
+      for (std::int64_t block = 0; block * step < table.files()[file].num_samples; ++block) {
+        try {
+          (void)reader.load_block(f, block);
+        } catch (const DataError& error) {
+          ++damaged;
+          std::cout << "DAMAGED " << error.what() << "\n";
+        }
+      }
+    }
+  }
+  std::cout << table.folder() << ": " << table.num_samples() << " samples in " << table.files().size()
+            << " files: " << (damaged == 0 ? "all can be read" : std::to_string(damaged) + " chunks damaged") << "\n";
+  return damaged == 0 ? 0 : 1;
+}
+
+int extract_index(const std::filesystem::path& folder, std::int64_t sample, const Settings& settings) {
+  const IndexedDataset dataset(open_index(folder));
+  if (sample < 0 || sample >= dataset.size()) {
+    throw UsageError("there is no sample " + std::to_string(sample) + ": the dataset has " +
+                     std::to_string(dataset.size()) + ", counted from 0");
+  }
+  const std::size_t field = settings.fields.empty() ? 0 : dataset.spec().position(settings.fields.back());
+  RawSamples out;
+  dataset.read(std::span(&sample, 1), out);
+  const std::string_view bytes(reinterpret_cast<const char*>(out.columns[field].bytes.data()),
+                               out.columns[field].bytes.size());
+  if (settings.out.empty()) {
+    std::cout.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush();
+    if (!std::cout) throw DataError("cannot write the sample to standard output");
+  } else {
+    write_file(settings.out, bytes);
+  }
+  std::cerr << "sample " << sample << ": " << bytes.size() << " bytes of " << dataset.spec()[field].name << "\n";
+  return 0;
+}
+
+}  // namespace mn::data

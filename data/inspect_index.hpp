@@ -1,0 +1,18 @@
+/// `mnshard index`, and what info, verify and extract do with what it makes.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "data/commands.hpp"
+
+namespace mn::data {
+
+/// Each for the folder of a manifest of indexed files; returns the exit status.
+int info_index(const std::filesystem::path& folder);
+/// Reads all of it: what filters check and whether it can be decoded.
+int verify_index(const std::filesystem::path& folder);
+/// Writes a field of a sample to settings.out, or to standard output.
+int extract_index(const std::filesystem::path& folder, std::int64_t sample, const Settings& settings);
+
+}  // namespace mn::data

@@ -1,0 +1,143 @@
+// Reads an indexed HDF5 file at the addresses that its index names; libhdf5 and its global lock are not involved.
+//
+// A block of a chunked field is a row of the grid of chunks: all chunks that hold parts of the same samples. Each is
+// read by one pread, its filters are undone in the calling thread, and its part of each sample is copied into the
+// block.
+//
+// (1) Addresses were compared with the file's length (IndexedTable), and the file has that length still.
+// (2) What lies beyond the samples' shape in the chunks at its border is left out.
+#include <algorithm>
+#include <cstring>
+
+#include <mn/core/error.hpp>
+#include <mn/data/chunk_filters.hpp>
+#include <mn/data/indexed_reader.hpp>
+
+namespace mn::data {
+namespace {
+
+template <std::size_t kBytes>
+void reverse_each(std::span<std::byte> bytes) {
+  for (std::size_t at = 0; at + kBytes <= bytes.size(); at += kBytes) {
+    std::reverse(bytes.data() + at, bytes.data() + at + kBytes);
+  }
+}
+
+/// Each element in the other byte order.
+void swap_elements(std::span<std::byte> bytes, std::size_t element_bytes) {
+  if (element_bytes == 2) reverse_each<2>(bytes);
+  if (element_bytes == 4) reverse_each<4>(bytes);
+  if (element_bytes == 8) reverse_each<8>(bytes);
+}
+
+void fill(std::span<std::byte> bytes, std::span<const std::uint8_t> element) {
+  for (std::size_t at = 0; at < bytes.size(); at += element.size()) {
+    std::memcpy(bytes.data() + at, element.data(), element.size());
+  }
+}
+
+/// Copies a chunk into the block that it is a part of. `block` and `chunk`: their shapes; `corner`: the first element's
+/// indices in the block.
+void place(std::span<const std::byte> from, std::span<const std::int64_t> chunk, std::span<std::byte> to,
+           std::span<const std::int64_t> block, std::span<const std::int64_t> corner, std::int64_t element_bytes) {
+  const std::int64_t extent = std::min(chunk[0], block[0] - corner[0]);
+  if (chunk.size() == 1) {
+    std::memcpy(to.data() + corner[0] * element_bytes, from.data(), extent * element_bytes);
+    return;
+  }
+  const auto stride = [&](std::span<const std::int64_t> shape) {
+    std::int64_t bytes = element_bytes;
+    for (const std::int64_t own : shape.subspan(1)) bytes *= own;
+    return bytes;
+  };
+  const std::int64_t from_stride = stride(chunk);
+  const std::int64_t to_stride = stride(block);
+  for (std::int64_t i = 0; i < extent; ++i) {
+    place(from.subspan(i * from_stride, from_stride), chunk.subspan(1),
+          to.subspan((corner[0] + i) * to_stride, to_stride), block.subspan(1), corner.subspan(1), element_bytes);
+  }
+}
+
+}  // namespace
+
+IndexedReader::IndexedReader(const IndexedTable& table, std::size_t file, std::shared_ptr<IoCounters> counters)
+    : table_(&table), facts_(&table.files()[file]), counters_(std::move(counters)) {
+  check_unchanged(table, file);
+  file_ = File(table.path(file), File::Mode::kRead);
+  counters_->opens += 1;
+}
+
+std::int64_t IndexedReader::samples_in(std::size_t field, std::int64_t block) const {
+  const std::int64_t most = block_samples(field);
+  return std::min(most, facts_->num_samples - block * most);
+}
+
+void IndexedReader::read_bytes(std::uint64_t address, std::span<std::byte> out) const {
+  file_.read_at(address, out);
+  counters_->bytes += std::ssize(out);
+}
+
+void IndexedReader::read_samples(std::size_t field, std::int64_t first, std::int64_t count,
+                                 std::span<std::byte> out) const {
+  const FieldSpec& spec = table_->spec()[field];
+  if (std::ssize(out) != count * spec.sample_bytes()) throw ArgumentError("samples need room of their length");
+  if (array(field).address == kNotStored) {
+    fill(out, array(field).fill);
+  } else {
+    read_bytes(array(field).address + static_cast<std::uint64_t>(first * spec.sample_bytes()), out);
+  }
+  if (array(field).is_swapped) swap_elements(out, size_of(spec.dtype));
+}
+
+ByteBuffer IndexedReader::load_chunk(std::size_t field, std::size_t number) const {
+  const IndexedArray& own = array(field);
+  const StoredChunk& chunk = own.chunks[number];
+  const std::size_t element_bytes = own.fill.size();
+  std::size_t bytes = element_bytes;
+  for (const std::int64_t extent : own.chunk) bytes *= static_cast<std::size_t>(extent);
+  if (chunk.address == kNotStored) {
+    ByteBuffer filled(bytes);
+    fill(filled, own.fill);
+    return filled;
+  }
+  ByteBuffer stored(chunk.bytes);
+  read_bytes(chunk.address, stored);
+  return undo_filters(std::move(stored), own.filters, chunk.skipped, element_bytes, bytes);
+}
+
+std::shared_ptr<const ByteBuffer> IndexedReader::load_block(std::size_t field, std::int64_t block) const {
+  const FieldSpec& spec = table_->spec()[field];
+  const std::int64_t samples = samples_in(field, block);
+  auto out = std::make_shared<ByteBuffer>(samples * spec.sample_bytes());
+  if (is_contiguous(field)) {
+    read_samples(field, block * block_samples(field), samples, *out);
+    return out;
+  }
+  const IndexedArray& own = array(field);
+  std::vector<std::int64_t> shape = {samples};
+  shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
+  const std::vector<std::int64_t> grid = own.grid(spec);
+  std::int64_t in_row = 1;
+  for (const std::int64_t count : grid) in_row *= count;
+  for (std::int64_t i = 0; i < in_row; ++i) {
+    std::vector<std::int64_t> corner(shape.size(), 0);
+    for (std::size_t d = grid.size(), rest = static_cast<std::size_t>(i); d-- > 0;) {
+      corner[d + 1] = static_cast<std::int64_t>(rest % grid[d]) * own.chunk[d + 1];
+      rest /= grid[d];
+    }
+    try {
+      const ByteBuffer chunk = load_chunk(field, static_cast<std::size_t>(block * in_row + i));
+      place(chunk, own.chunk, *out, shape, corner, static_cast<std::int64_t>(own.fill.size()));
+    } catch (const FileError&) {
+      throw;
+    } catch (const DataError& error) {
+      const std::int64_t first = block * block_samples(field);
+      throw DataError(file_.path().string() + ": the chunk of samples " + std::to_string(first) + " to " +
+                      std::to_string(first + samples - 1) + " of field " + spec.name + " is damaged: " + error.what());
+    }
+  }
+  if (own.is_swapped) swap_elements(*out, size_of(spec.dtype));
+  return out;
+}
+
+}  // namespace mn::data

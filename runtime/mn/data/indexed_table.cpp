@@ -1,0 +1,235 @@
+// The table of indexed files in memory and on the wire: a magic, then CBOR.
+//
+// (1) A table that parses names bytes that its files had when they were indexed, chunks that hold just the samples, and
+//     filters that can be undone: readers need no further checks of it.
+// (2) hash() is the dataset's fingerprint in checkpoints: neither keys nor their encoding may change.
+//
+// Cost: 16 bytes a chunk, read by one rank and sent to all.
+#include <algorithm>
+#include <cstring>
+
+#include <sys/stat.h>
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/data/chunk_filters.hpp>
+#include <mn/data/indexed_table.hpp>
+
+namespace mn::data {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kIndexMagic = "MNINDEX1";
+constexpr const char* kIndexName = "an index of HDF5 files";
+constexpr std::int64_t kMostIndexedSamples = std::int64_t{1} << 40;
+constexpr std::int64_t kMostChunkBytes = std::int64_t{1} << 32;
+constexpr std::int64_t kContiguousBlockBytes = 64 << 10;
+
+json packed(const std::vector<StoredChunk>& chunks) {
+  const auto* begin = reinterpret_cast<const std::uint8_t*>(chunks.data());
+  return json::binary({begin, begin + chunks.size() * sizeof(StoredChunk)});
+}
+
+std::vector<StoredChunk> unpacked(const json::binary_t& bytes) {
+  std::vector<StoredChunk> chunks(bytes.size() / sizeof(StoredChunk));
+  if (chunks.size() * sizeof(StoredChunk) != bytes.size()) throw DataError("a list of chunks is cut off");
+  if (!chunks.empty()) std::memcpy(chunks.data(), bytes.data(), bytes.size());
+  return chunks;
+}
+
+json to_json(const IndexedArray& array) {
+  return {{"swapped", array.is_swapped}, {"address", array.address}, {"chunk", array.chunk},
+          {"filters", array.filters},    {"fill", array.fill},       {"chunks", packed(array.chunks)}};
+}
+
+IndexedArray array_from(const json& document) {
+  return {.is_swapped = document.at("swapped"),
+          .address = document.at("address"),
+          .chunk = document.at("chunk"),
+          .filters = document.at("filters"),
+          .fill = document.at("fill"),
+          .chunks = unpacked(document.at("chunks").get_binary())};
+}
+
+/// Whether [address, address + bytes) lies in the file.
+bool is_inside(std::uint64_t address, std::uint64_t bytes, const IndexedFile& file) {
+  const auto length = static_cast<std::uint64_t>(file.bytes);
+  return address <= length && bytes <= length - address;
+}
+
+/// Why the chunks can't be those of n samples; "" if they can.
+std::string chunk_problem(const IndexedArray& array, const FieldSpec& field, const IndexedFile& file) {
+  if (array.chunk.size() != field.shape.size() + 1) return "chunks of other dimensions";
+  std::int64_t bytes = static_cast<std::int64_t>(size_of(field.dtype));
+  for (const std::int64_t extent : array.chunk) {
+    if (extent < 1 || extent > kMostChunkBytes / bytes) return "chunks of impossible size";
+    bytes *= extent;
+  }
+  // Chunks hold at least one element each, and a sample's bytes are limited: nothing here overflows.
+  std::int64_t count = (file.num_samples + array.chunk[0] - 1) / array.chunk[0];
+  for (const std::int64_t extent : array.grid(field)) {
+    if (__builtin_mul_overflow(count, extent, &count)) return "too many chunks";
+  }
+  if (count != std::ssize(array.chunks)) return std::to_string(array.chunks.size()) + " chunks";
+  for (const std::int32_t filter : array.filters) {
+    if (filter_name(filter).empty()) return "filter " + std::to_string(filter) + ", which can't be undone";
+  }
+  if (array.filters.size() > 32) return "too many filters";
+  for (const StoredChunk& chunk : array.chunks) {
+    if (chunk.address != kNotStored && !is_inside(chunk.address, chunk.bytes, file)) return "a chunk out of the file";
+  }
+  return {};
+}
+
+std::string array_problem(const IndexedArray& array, const FieldSpec& field, const IndexedFile& file) {
+  if (field.kind != FieldKind::kFixed) return "samples of varying length";
+  if (array.fill.size() != size_of(field.dtype)) return "a fill value of another type";
+  if (!array.chunk.empty()) return chunk_problem(array, field, file);
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(file.num_samples, field.sample_bytes(), &bytes)) return "too many samples";
+  if (array.address == kNotStored || is_inside(array.address, static_cast<std::uint64_t>(bytes), file)) return {};
+  return "samples out of the file: is it truncated?";
+}
+
+std::string file_problem(const IndexedFile& file, const SampleSpec& spec) {
+  if (file.num_samples < 0 || file.num_samples > kMostIndexedSamples || file.bytes < 0) return "impossible numbers";
+  if (file.arrays.size() != spec.fields.size()) return std::to_string(file.arrays.size()) + " fields";
+  for (std::size_t f = 0; f < spec.fields.size(); ++f) {
+    const std::string problem = array_problem(file.arrays[f], spec.fields[f], file);
+    if (!problem.empty()) return "field " + spec.fields[f].name + " has " + problem;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::int64_t IndexedArray::block_samples(const FieldSpec& field) const {
+  if (!chunk.empty()) return chunk[0];
+  return std::max<std::int64_t>(kContiguousBlockBytes / std::max<std::int64_t>(field.sample_bytes(), 1), 1);
+}
+
+std::vector<std::int64_t> IndexedArray::grid(const FieldSpec& field) const {
+  std::vector<std::int64_t> counts;
+  for (std::size_t d = 1; d < chunk.size(); ++d) counts.push_back((field.shape[d - 1] + chunk[d] - 1) / chunk[d]);
+  return counts;
+}
+
+IndexedTable::IndexedTable(std::string folder, std::string split, SampleSpec spec, std::vector<IndexedFile> files)
+    : folder_(std::move(folder)), split_(std::move(split)), spec_(std::move(spec)), files_(std::move(files)) {
+  if (const std::string problem = problem_of(spec_); !problem.empty()) throw DataError("the samples: " + problem);
+  for (const IndexedFile& file : files_) {
+    const std::string problem = file_problem(file, spec_);
+    if (!problem.empty()) throw DataError(file.path + ": " + problem);
+    firsts_.push_back(firsts_.back() + file.num_samples);
+    if (firsts_.back() > kMostIndexedSamples) throw DataError("too many samples");
+  }
+}
+
+std::int64_t IndexedTable::total_bytes() const noexcept {
+  std::int64_t total = 0;
+  for (const IndexedFile& file : files_) total += file.bytes;
+  return total;
+}
+
+std::filesystem::path IndexedTable::path(std::size_t file) const {
+  return (std::filesystem::path(folder_) / files_[file].path).lexically_normal();
+}
+
+std::pair<std::size_t, std::int64_t> IndexedTable::locate(std::int64_t sample) const {
+  const auto next = std::upper_bound(firsts_.begin(), firsts_.end(), sample);
+  const auto file = static_cast<std::size_t>(next - firsts_.begin()) - 1;
+  return {file, sample - firsts_[file]};
+}
+
+StorageLayout IndexedTable::layout() const {
+  // Fields with less than a sixteenth of a sample's bytes do not decide: their blocks are small beside the others'.
+  std::int64_t block = 1;
+  bool is_packed = false;
+  for (std::size_t f = 0; f < spec_.fields.size(); ++f) {
+    if (spec_.fields[f].sample_bytes() < spec_.sample_bytes() / 16) continue;
+    for (const IndexedFile& file : files_) {
+      // A chunk that is longer than its file has the file's samples.
+      const std::int64_t own = file.arrays[f].block_samples(spec_.fields[f]);
+      block = std::max(block, std::min(own, std::max<std::int64_t>(file.num_samples, 1)));
+      is_packed = is_packed || !file.arrays[f].chunk.empty();
+    }
+  }
+  return {.bytes = num_samples() * spec_.sample_bytes(),
+          .files = static_cast<std::int64_t>(files_.size()),
+          .block_samples = block,
+          .is_packed = is_packed};
+}
+
+json IndexedTable::content(bool with_paths) const {
+  json files = json::array();
+  for (const IndexedFile& file : files_) {
+    json arrays = json::array();
+    for (const IndexedArray& array : file.arrays) arrays.push_back(data::to_json(array));
+    files.push_back({{"path", with_paths ? file.path : std::filesystem::path(file.path).filename().string()},
+                     {"num_samples", file.num_samples},
+                     {"bytes", file.bytes},
+                     {"modified_ns", file.modified_ns},
+                     {"arrays", std::move(arrays)}});
+  }
+  return {{"split", split_}, {"spec", mn::to_json(spec_)}, {"files", std::move(files)}};
+}
+
+std::uint64_t IndexedTable::hash() const {
+  const auto bytes = json::to_cbor(content(false));
+  return hash64(std::as_bytes(std::span(bytes)));
+}
+
+std::string IndexedTable::serialize() const {
+  json document = content(true);
+  document["folder"] = folder_;
+  std::string bytes(kIndexMagic);
+  json::to_cbor(document, bytes);
+  return bytes;
+}
+
+bool IndexedTable::is_table(std::string_view bytes) { return bytes.starts_with(kIndexMagic); }
+
+IndexedTable IndexedTable::parse(std::string_view bytes, const std::string& folder) {
+  if (!is_table(bytes)) throw DataError(std::string("this is not ") + kIndexName);
+  const json document = parse_cbor(bytes.substr(kIndexMagic.size()), kIndexName);
+  return read_json(kIndexName, [&]() -> IndexedTable {
+    std::vector<IndexedFile> files;
+    for (const json& each : document.at("files")) {
+      IndexedFile& file = files.emplace_back();
+      file.path = each.at("path");
+      file.num_samples = each.at("num_samples");
+      file.bytes = each.at("bytes");
+      file.modified_ns = each.at("modified_ns");
+      for (const json& array : each.at("arrays")) file.arrays.push_back(array_from(array));
+    }
+    return {folder.empty() ? document.at("folder").get<std::string>() : folder, document.at("split"),
+            sample_spec_from_json(document.at("spec"), kIndexName), std::move(files)};
+  });
+}
+
+std::pair<std::int64_t, std::int64_t> modified_and_bytes(const std::filesystem::path& path) {
+  struct stat facts = {};
+  if (stat(path.c_str(), &facts) != 0) throw FileError(with_errno("cannot read " + path.string(), errno), errno);
+  return {std::int64_t{facts.st_mtim.tv_sec} * 1'000'000'000 + facts.st_mtim.tv_nsec, facts.st_size};
+}
+
+void check_unchanged(const IndexedTable& table, std::size_t file) {
+  const IndexedFile& expected = table.files()[file];
+  const auto [modified_ns, bytes] = modified_and_bytes(table.path(file));
+  const std::string remedy = ": index it again with mnshard index";
+  if (bytes != expected.bytes) {
+    throw DataError(table.path(file).string() + " was changed after it was indexed (it has " + std::to_string(bytes) +
+                    " bytes, then " + std::to_string(expected.bytes) + ")" + remedy);
+  }
+  if (modified_ns != expected.modified_ns) {
+    throw DataError(table.path(file).string() + " was written again after it was indexed" + remedy);
+  }
+}
+
+void check_unchanged(const IndexedTable& table) {
+  for (std::size_t file = 0; file < table.files().size(); ++file) check_unchanged(table, file);
+}
+
+}  // namespace mn::data

@@ -1,0 +1,105 @@
+/// The table of a dataset in ordinary HDF5 files: which of their bytes hold which samples. `mnshard index` makes it. In
+/// a file it is manifest.h5, as a ShardTable is (see manifest_file.cpp), on the wire a CBOR document.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <mn/data/dataset.hpp>
+
+namespace mn::data {
+
+/// Address of what was never written: it reads as the fill value.
+inline constexpr std::uint64_t kNotStored = ~std::uint64_t{0};
+
+/// Where a chunk lies in its file.
+struct StoredChunk {
+  std::uint64_t address = kNotStored;
+  std::uint32_t bytes = 0;    ///< as stored
+  std::uint32_t skipped = 0;  ///< filters that were not applied to it, one bit each
+  bool operator==(const StoredChunk&) const = default;
+};
+
+/// One field in one file: an HDF5 dataset whose first dimension counts the samples.
+struct IndexedArray {
+  bool is_swapped = false;             ///< its elements are big-endian
+  std::uint64_t address = kNotStored;  ///< contiguous: of the first sample
+  std::vector<std::int64_t> chunk;     ///< [dims] its shape with the samples first; empty: contiguous
+  std::vector<std::int32_t> filters;   ///< in the order of their application
+  std::vector<std::uint8_t> fill;      ///< an element, as stored
+  std::vector<StoredChunk> chunks;     ///< row by row of the grid that chunks make
+  bool operator==(const IndexedArray&) const = default;
+
+  /// Samples that are read together: a chunk's, or about 64 KiB of contiguous ones.
+  [[nodiscard]] std::int64_t block_samples(const FieldSpec& field) const;
+  /// Chunks along each dimension but the first, for samples of that shape.
+  [[nodiscard]] std::vector<std::int64_t> grid(const FieldSpec& field) const;
+};
+
+struct IndexedFile {
+  std::string path;  ///< as the manifest has it: from its folder, or absolute
+  std::int64_t num_samples = 0;
+  std::int64_t bytes = 0;                 ///< of the file, when it was indexed
+  std::int64_t modified_ns = 0;           ///< when it was last written, since 1970
+  std::vector<IndexedArray> arrays = {};  ///< one for each field
+  bool operator==(const IndexedFile&) const = default;
+};
+
+/// The files of a dataset, in order: samples are numbered through them.
+class IndexedTable {
+ public:
+  /// Throws DataError if that can't be: more than a file has, fields that are not fixed, …
+  IndexedTable(std::string folder, std::string split, SampleSpec spec, std::vector<IndexedFile> files);
+
+  [[nodiscard]] const std::string& folder() const noexcept { return folder_; }
+  [[nodiscard]] const std::string& split() const noexcept { return split_; }
+  [[nodiscard]] const SampleSpec& spec() const noexcept { return spec_; }
+  [[nodiscard]] const std::vector<IndexedFile>& files() const noexcept { return files_; }
+  [[nodiscard]] std::int64_t num_samples() const noexcept { return firsts_.back(); }
+  /// Of all files.
+  [[nodiscard]] std::int64_t total_bytes() const noexcept;
+  [[nodiscard]] std::filesystem::path path(std::size_t file) const;
+  /// File and sample within it.
+  [[nodiscard]] std::pair<std::size_t, std::int64_t> locate(std::int64_t sample) const;
+  [[nodiscard]] StorageLayout layout() const;
+
+  /// Of everything but the folders: equal for equal data wherever it lies.
+  [[nodiscard]] std::uint64_t hash() const;
+  [[nodiscard]] std::string serialize() const;
+  /// Whether `bytes` are such a table, and not a ShardTable.
+  [[nodiscard]] static bool is_table(std::string_view bytes);
+  /// Throws DataError if `bytes` is no table. `folder`: in place of the one in it, unless empty.
+  [[nodiscard]] static IndexedTable parse(std::string_view bytes, const std::string& folder = {});
+
+ private:
+  [[nodiscard]] nlohmann::json content(bool with_paths) const;
+
+  std::string folder_;
+  std::string split_;
+  SampleSpec spec_;
+  std::vector<IndexedFile> files_;
+  std::vector<std::int64_t> firsts_ = {0};  // [files + 1]
+};
+
+/// Publishes FOLDER/manifest.h5 at once.
+void write_indexed_manifest(const IndexedTable& table);
+/// Whether the folder's manifest is one of indexed files. DataError if it can't be read.
+[[nodiscard]] bool has_indexed_manifest(const std::filesystem::path& folder);
+/// Throws DataError that names the folder if it is damaged.
+[[nodiscard]] IndexedTable read_indexed_manifest(const std::filesystem::path& folder);
+
+/// Throws DataError if the file is not there, or was changed since it was indexed.
+void check_unchanged(const IndexedTable& table, std::size_t file);
+/// The same of all files.
+void check_unchanged(const IndexedTable& table);
+
+/// When a file was last written, in ns since 1970, and its length. Throws FileError.
+[[nodiscard]] std::pair<std::int64_t, std::int64_t> modified_and_bytes(const std::filesystem::path& path);
+
+}  // namespace mn::data
