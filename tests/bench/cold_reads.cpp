@@ -141,7 +141,7 @@ int main(int argc, char** argv) {
       if (argc == 5) options.workers = std::atoi(argv[3]), options.prefetch = std::atoi(argv[4]);
       return std::printf("%.0f\n", load_rate(argv[2], options)), 0;
     }
-    std::fprintf(stderr, "usage: cold_reads make DIR SAMPLE_BYTES MIB | disk DIR THREADS | load DIR [WORKERS PREFETCH]\n");
+    std::fprintf(stderr, "usage: cold_reads make DIR SAMPLE_BYTES MIB | disk DIR THREADS | load DIR [WORKERS QUEUE]\n");
     return 2;
   } catch (const mn::Error& error) {
     std::fprintf(stderr, "cold_reads: %s\n", error.what());

@@ -32,7 +32,7 @@ class LruCache {
   struct Made {
     std::shared_ptr<const Value> value;  ///< null: is returned, but not kept
     std::int64_t cost = 0;
-    std::int64_t uses = kUnlimited;  ///< so many get()s and find()s, with the one that made it, return it; then it is dropped
+    std::int64_t uses = kUnlimited;  ///< so many get()s (with the one that made it) and find()s return it
   };
 
   /// Keeps values up to a total cost of `capacity`, and the last one whatever it costs.
