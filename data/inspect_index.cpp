@@ -1,6 +1,10 @@
 #include "data/inspect_index.hpp"
 
+#include <atomic>
 #include <iostream>
+#include <optional>
+#include <thread>
+#include <vector>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
@@ -22,6 +26,24 @@ IndexedTable open_index(const std::filesystem::path& folder) {
   IndexedTable table = read_indexed_manifest(folder);
   check_unchanged(table);
   return table;
+}
+
+/// What is read at once.
+struct Block {
+  std::size_t file;
+  std::size_t field;
+  std::int64_t number;
+};
+
+std::vector<Block> blocks_of(const IndexedTable& table) {
+  std::vector<Block> blocks;
+  for (std::size_t file = 0; file < table.files().size(); ++file) {
+    for (std::size_t f = 0; f < table.spec().fields.size(); ++f) {
+      const std::int64_t step = table.files()[file].arrays[f].block_samples(table.spec()[f]);
+      for (std::int64_t b = 0; b * step < table.files()[file].num_samples; ++b) blocks.push_back({file, f, b});
+    }
+  }
+  return blocks;
 }
 
 }  // namespace
@@ -52,27 +74,34 @@ int info_index(const std::filesystem::path& folder) {
   return 0;
 }
 
-int verify_index(const std::filesystem::path& folder) {
+int verify_index(const std::filesystem::path& folder, int threads) {
   const IndexedTable table = open_index(folder);
-  const auto counters = std::make_shared<IoCounters>();
-  std::int64_t damaged = 0;
-  for (std::size_t file = 0; file < table.files().size(); ++file) {
-    const IndexedReader reader(table, file, counters);
-    for (std::size_t f = 0; f < table.spec().fields.size(); ++f) {
-      const std::int64_t step = reader.block_samples(f);
-      for (std::int64_t block = 0; block * step < table.files()[file].num_samples; ++block) {
-        try {
-          (void)reader.load_block(f, block);
-        } catch (const DataError& error) {
-          ++damaged;
-          std::cout << "DAMAGED " << error.what() << "\n";
-        }
+  const std::vector<Block> blocks = blocks_of(table);
+  std::vector<std::string> errors(blocks.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    const auto counters = std::make_shared<IoCounters>();
+    std::optional<IndexedReader> reader;
+    std::size_t open_file = 0;
+    for (std::size_t i = next++; i < blocks.size(); i = next++) {
+      try {
+        if (!reader || open_file != blocks[i].file) reader.emplace(table, open_file = blocks[i].file, counters);
+        (void)reader->load_block(blocks[i].field, blocks[i].number);
+      } catch (const DataError& error) {
+        errors[i] = error.what();
       }
     }
+  };
+  {
+    std::vector<std::jthread> workers;
+    for (int i = 1; i < threads; ++i) workers.emplace_back(work);
+    work();
   }
-  std::cout << table.folder() << ": " << table.num_samples() << " samples in " << table.files().size()
-            << " files: " << (damaged == 0 ? "all can be read" : std::to_string(damaged) + " chunks damaged") << "\n";
-  return damaged == 0 ? 0 : 1;
+  std::erase(errors, "");
+  for (const std::string& error : errors) std::cout << "DAMAGED " << error << "\n";
+  std::cout << table.folder() << ": " << table.num_samples() << " samples in " << table.files().size() << " files: "
+            << (errors.empty() ? "all can be read" : std::to_string(errors.size()) + " chunks damaged") << "\n";
+  return errors.empty() ? 0 : 1;
 }
 
 int extract_index(const std::filesystem::path& folder, std::int64_t sample, const Settings& settings) {

@@ -11,7 +11,7 @@ namespace mn::data {
 /// Each for the folder of a manifest of indexed files; returns the exit status.
 int info_index(const std::filesystem::path& folder);
 /// Reads all of it: what filters check and whether it can be decoded.
-int verify_index(const std::filesystem::path& folder);
+int verify_index(const std::filesystem::path& folder, int threads);
 /// Writes a field of a sample to settings.out, or to standard output.
 int extract_index(const std::filesystem::path& folder, std::int64_t sample, const Settings& settings);
 

@@ -122,6 +122,10 @@ void add_common_options(Options& options, CommonOptions& common) {
   options.add("communicator", common.communicator, "NAME", communicator_help());
   options.add("device", common.device, "auto|cpu|cuda[:K]", "where each rank computes");
   options.add_alias("gpu", "device", "cuda");
+  options.add("stage", common.stage, "DIR",
+              "copy the shards that are read to DIR on each node, such as $TMPDIR, while training goes on");
+  options.add("stage-budget", common.stage_budget,
+              "GiB of a dataset's copies on each node; 0: all but a tenth of the disk", 0, 1 << 30);
   options.add("out", common.out, "DIR", "folder for everything that is written");
   options.add("resume", common.resume, "PATH|auto",
               "resume from a checkpoint; auto: the newest in DIR, if there is one");

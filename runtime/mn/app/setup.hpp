@@ -25,6 +25,8 @@ struct CommonOptions : UpdateOptions {
   std::int64_t iterations = 0;                             ///< updates after which training ends; 0: after the epochs
   std::string communicator = "auto";                       ///< a name that create_communicator() takes
   std::string device = "auto";                             ///< cpu, cuda, cuda:K
+  std::string stage;                                       ///< folder on each node for copies of shards; empty: none
+  std::int64_t stage_budget = 0;                           ///< GiB of copies of a dataset; 0: as the disk has room
   std::string out = "result";                              ///< folder for everything that is written
   std::string resume;                                      ///< a checkpoint or "auto"; empty: start anew
   std::int64_t seed = 0;                                   ///< of parameters and of the order of samples

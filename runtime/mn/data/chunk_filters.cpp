@@ -6,8 +6,9 @@
 // Sources: the HDF5 File Format Specification 3.0, IV.A.2.l (filter pipeline); RFC 1950 (zlib); LibLZF's format, which
 // h5py stores.
 #include <cstring>
+#include <limits>
 
-#include <zlib.h>
+#include <isa-l/igzip_lib.h>
 
 #include <mn/core/error.hpp>
 #include <mn/data/chunk_filters.hpp>
@@ -19,28 +20,43 @@ constexpr std::size_t kChecksumBytes = 4;
 
 /// At most `most` bytes.
 ByteBuffer inflated(const ByteBuffer& stored, std::size_t most) {
-  ByteBuffer out(most);
-  uLongf bytes = most;
-  const int status = uncompress(reinterpret_cast<Bytef*>(out.data()), &bytes,
-                                reinterpret_cast<const Bytef*>(stored.data()), stored.size());
-  if (status == Z_BUF_ERROR && bytes == most) throw DataError("its gzip data are longer than the chunk");
-  if (status != Z_OK) throw DataError("its gzip data are damaged");
-  out.resize(bytes);
+  constexpr std::size_t kMost = std::numeric_limits<std::uint32_t>::max();
+  if (most >= kMost || stored.size() > kMost) throw DataError("its gzip data are too long");
+  ByteBuffer out(most + 1);  // the last one is not used: it tells what is longer
+  inflate_state state;
+  isal_inflate_init(&state);
+  state.crc_flag = ISAL_ZLIB;
+  state.next_in = reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(stored.data()));
+  state.avail_in = static_cast<std::uint32_t>(stored.size());
+  state.next_out = reinterpret_cast<std::uint8_t*>(out.data());
+  state.avail_out = static_cast<std::uint32_t>(out.size());
+  const int status = isal_inflate(&state);
+  if (state.avail_out == 0) throw DataError("its gzip data are longer than the chunk");
+  if (status != ISAL_DECOMP_OK || state.block_state != ISAL_BLOCK_FINISH) throw DataError("its gzip data are damaged");
+  out.resize(state.total_out);
   return out;
 }
 
-/// Byte b of all elements lies before byte b + 1 of them; what is left over stays at the end.
+/// Byte b of element i lies at from[b * elements + i].
+template <std::size_t kBytes>
+void unshuffle_elements(const std::byte* from, std::byte* to, std::size_t elements) {
+  for (std::size_t i = 0; i < elements; ++i) {
+    for (std::size_t b = 0; b < kBytes; ++b) to[i * kBytes + b] = from[b * elements + i];
+  }
+}
+
+/// Byte b of all elements lies before byte b + 1 of them; what is left over stays at the end. Elements have 2, 4 or 8
+/// bytes.
 ByteBuffer unshuffled(const ByteBuffer& stored, std::size_t element_bytes) {
   if (element_bytes <= 1 || stored.size() < element_bytes) return stored;
   const std::size_t elements = stored.size() / element_bytes;
   ByteBuffer out(stored.size());
-  for (std::size_t b = 0; b < element_bytes; ++b) {
-    const std::byte* from = stored.data() + b * elements;
-    std::byte* to = out.data() + b;
-    for (std::size_t i = 0; i < elements; ++i) to[i * element_bytes] = from[i];
-  }
-  std::copy(stored.begin() + static_cast<std::ptrdiff_t>(elements * element_bytes), stored.end(),
-            out.begin() + static_cast<std::ptrdiff_t>(elements * element_bytes));
+  const auto unshuffle = element_bytes == 2   ? unshuffle_elements<2>
+                         : element_bytes == 4 ? unshuffle_elements<4>
+                                              : unshuffle_elements<8>;
+  unshuffle(stored.data(), out.data(), elements);
+  const auto whole = static_cast<std::ptrdiff_t>(elements * element_bytes);
+  std::copy(stored.begin() + whole, stored.end(), out.begin() + whole);
   return out;
 }
 

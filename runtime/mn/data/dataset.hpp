@@ -39,6 +39,12 @@ struct StorageLayout {
   bool is_packed = false;          ///< blocks are large or compressed: to read one twice costs more than a bad order
 };
 
+/// Copies of shards on a disk of the node, which are made while a job reads.
+struct StageOptions {
+  std::filesystem::path folder = {};  ///< on each node; empty: no copies
+  std::int64_t bytes = 0;             ///< most of all copies of a dataset; 0: all but a tenth of the disk
+};
+
 /// `size()` samples, which never change. All members are thread-safe.
 class Dataset {
  public:
@@ -74,6 +80,10 @@ class Dataset {
   /// Says that `ranks` ranks read the samples, each about as many: each may then keep fewer of them in memory. To be
   /// called before samples are read.
   void share(int ranks) { do_share(ranks); }
+  /// Begins to copy shards in the background, of `parts` processes of the node part `part`. A copy serves as soon as it
+  /// is whole; samples are the same. What can't be copied, or read from a copy, is read where it lies, with one
+  /// warning. Datasets that have no shards do nothing. To be called before samples are read.
+  void stage(const StageOptions& options, int part, int parts) { do_stage(options, part, parts); }
 
  protected:
   Dataset() = default;
@@ -90,6 +100,7 @@ class Dataset {
   [[nodiscard]] virtual std::string do_where(std::int64_t index) const { return "sample " + std::to_string(index); }
   [[nodiscard]] virtual StorageLayout do_layout() const { return {.bytes = size() * spec().sample_bytes()}; }
   virtual void do_share(int) {}
+  virtual void do_stage(const StageOptions&, int /*part*/, int /*parts*/) {}
 };
 
 /// Samples in this process's memory.

@@ -113,10 +113,11 @@ std::shared_ptr<Dataset> share_table(const std::shared_ptr<Dataset>& dataset, co
 }
 
 std::shared_ptr<const Dataset> share(const std::shared_ptr<Dataset>& dataset, const json& facts, Communicator& comm,
-                                     int root, const TableOpeners& openers) {
-  auto mine = share_table(dataset, facts, comm, root, openers);
+                                     const ScatterOptions& options, const TableOpeners& openers) {
+  auto mine = share_table(dataset, facts, comm, options.root, openers);
   check_equal(*mine, comm);
   mine->share(comm.size());
+  if (!options.stage.folder.empty()) mine->stage(options.stage, comm.intra_rank(), comm.intra_size());
   return mine;
 }
 
@@ -219,7 +220,7 @@ std::shared_ptr<SubDataset> scatter_dataset(std::shared_ptr<Dataset> dataset, co
   const json facts = agree(dataset.get(), *comm, options.root);
   const std::int64_t n = facts.at("samples");
   if (!facts.at("table").get_binary().empty()) {
-    return std::make_shared<SubDataset>(share(dataset, facts, *comm, options.root, openers), comm->rank(), comm->size(),
+    return std::make_shared<SubDataset>(share(dataset, facts, *comm, options, openers), comm->rank(), comm->size(),
                                         options);
   }
   const SampleSpec spec = sample_spec_from_json(facts.at("spec"), "the root's dataset");

@@ -41,11 +41,13 @@ Opened open_and_decode(const std::filesystem::path& path) {
 
 OpenShard open_shard(const std::filesystem::path& path) { return open_and_decode(path).shard; }
 
-OpenShard open_shard(const ShardTable& table, std::size_t shard) {
+OpenShard open_shard(const ShardTable& table, std::size_t shard) { return open_shard(table, shard, table.path(shard)); }
+
+OpenShard open_shard(const ShardTable& table, std::size_t shard, const std::filesystem::path& copy) {
   const ShardInfo& expected = table.shards()[shard];
-  Opened opened = open_and_decode(table.path(shard));
+  Opened opened = open_and_decode(copy);
   if (opened.crc != expected.header_crc || opened.shard.header.uuid != expected.uuid) {
-    throw DataError(table.path(shard).string() + " was changed after the manifest was written (uuid " +
+    throw DataError(copy.string() + " was changed after the manifest was written (uuid " +
                     to_string(opened.shard.header.uuid) + ", expected " + to_string(expected.uuid) +
                     "): copy the shard and its manifest from the same folder, or make them again with mnshard");
   }

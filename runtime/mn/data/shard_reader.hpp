@@ -30,6 +30,8 @@ struct OpenShard {
 /// One open and one pread of 4 KiB. Throws DataError that names the shard if it is missing, truncated, changed since
 /// the manifest was written, or damaged.
 [[nodiscard]] OpenShard open_shard(const ShardTable& table, std::size_t shard);
+/// The same for a copy of it.
+[[nodiscard]] OpenShard open_shard(const ShardTable& table, std::size_t shard, const std::filesystem::path& copy);
 /// The same for a shard file by itself.
 [[nodiscard]] OpenShard open_shard(const std::filesystem::path& path);
 

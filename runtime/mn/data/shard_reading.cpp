@@ -25,16 +25,6 @@
 namespace mn::data {
 namespace {
 
-std::shared_ptr<const ShardReader> open_reader(const OpenShards& shards, std::size_t shard) {
-  auto reader = std::make_shared<const ShardReader>(open_shard(shards.table, shard), shards.counters);
-  if (reader->size() != shards.table.shards()[shard].num_samples || reader->header().form != shards.table.form() ||
-      reader->header().spec != shards.stored_spec) {
-    throw DataError(reader->path() +
-                    " is another kind of shard than the manifest says: make the shards again with mnshard");
-  }
-  return reader;
-}
-
 class Reading {
  public:
   Reading(OpenShards& shards, RawSamples& out, std::vector<SampleError>* damaged)
@@ -107,8 +97,8 @@ class Reading {
     }
     std::ranges::sort(wanted);
     wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
-    std::erase_if(wanted, [&](std::size_t shard) { return shards_.cache.is_open(shard); });
-    try_all(wanted.size(), [&](std::size_t i) { (void)shared_reader(wanted[i]); });
+    std::erase_if(wanted, [&](std::size_t shard) { return shards_.is_open(shard); });
+    try_all(wanted.size(), [&](std::size_t i) { (void)shards_.reader(wanted[i]); });
   }
 
   /// task(0) … task(n − 1), many at a time. What throws is left to those who do it again by themselves.
@@ -202,7 +192,7 @@ class Reading {
   /// Orders walk from neighbor to neighbor (order.hpp): storage reads on while what is in memory is used up.
   void load_with_next(const Run& run) {
     const Item& item = items_[run.first];
-    const auto from = shared_reader(item.shard);
+    const auto from = shards_.reader(item.shard);
     load(*from, run);
     const std::int64_t blocks = has_blocks() ? 1 : static_cast<std::int64_t>(run.count);
     from->will_read(field_, item.sample / from->block_samples() + blocks, blocks);
@@ -210,10 +200,15 @@ class Reading {
 
   /// Reads a run with retries, and reports the items that are not good then.
   void load_alone(const Run& run) {
-    (void)attempt(run.first, run.count, items_[run.first].shard, [&](const ShardReader& from) {
+    const std::size_t run_shard = items_[run.first].shard;
+    (void)attempt(run.first, run.count, run_shard, [&](const ShardReader& from) {
       load(from, run);
-      for (std::size_t k = run.first; k < run.first + run.count; ++k)
-        if (good_[k] == 0) report(k, from.damage(items_[k].sample));
+      for (std::size_t k = run.first; k < run.first + run.count; ++k) {
+        if (good_[k] != 0) continue;
+        if (shards_.has_copy(run_shard))
+          throw DataError(from.damage(items_[k].sample));  // the shard itself may be whole
+        report(k, from.damage(items_[k].sample));
+      }
     });
   }
 
@@ -233,7 +228,7 @@ class Reading {
     auto lost = lost_.find(shard);
     if (lost == lost_.end()) {
       try {
-        with_retries([&] { use(reader(shard)); }, [&] { close(shard); });
+        with_retries([&] { use_any(shard, use); }, [&] { close(shard); });
         return true;
       } catch (const FileError& error) {
         if (!may_pass(error) || damaged_ == nullptr) throw;
@@ -244,14 +239,10 @@ class Reading {
     return false;
   }
 
-  [[nodiscard]] std::shared_ptr<const ShardReader> shared_reader(std::size_t shard) const {
-    return shards_.cache.reader(shard, [&] { return open_reader(shards_, shard); });
-  }
-
   /// Of one sample after another: most lie in the same shard as the one before.
   const ShardReader& reader(std::size_t shard) {
     if (reader_ == nullptr || reader_shard_ != shard) {
-      reader_ = shared_reader(shard);
+      reader_ = shards_.reader(shard);
       reader_shard_ = shard;
     }
     return *reader_;
@@ -259,7 +250,21 @@ class Reading {
 
   void close(std::size_t shard) {
     reader_.reset();
-    shards_.cache.close(shard);
+    shards_.close(shard);
+  }
+
+  /// use(reader of the shard); where a copy is no good, with the shard itself.
+  template <class Use>
+  void use_any(std::size_t shard, const Use& use) {
+    const bool has_copy = shards_.has_copy(shard);
+    try {
+      use(reader(shard));
+    } catch (const DataError& error) {
+      if (!has_copy) throw;
+      shards_.drop_copy(shard, error.what());
+      reader_.reset();
+      use(reader(shard));
+    }
   }
 
   void report(std::size_t k, const std::string& what) {

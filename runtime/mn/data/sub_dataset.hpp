@@ -17,6 +17,7 @@ struct ScatterOptions {
   int root = 0;            ///< the rank that reads the metadata, or holds the data
   /// Parts of equal length, border samples in two of them; false: lengths differ by at most 1.
   bool force_equal_length = true;
+  StageOptions stage = {};  ///< of shards: copies on each node
 };
 
 /// [first, last) of rank's part of n samples. Equal lengths: ⌊n·rank/size⌋ and ⌈n/size⌉ samples; otherwise the first

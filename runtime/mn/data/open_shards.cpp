@@ -1,0 +1,39 @@
+#include <mn/core/error.hpp>
+#include <mn/data/open_shards.hpp>
+
+namespace mn::data {
+
+std::shared_ptr<const ShardReader> OpenShards::open(std::size_t shard, const std::filesystem::path& path) const {
+  auto reader = std::make_shared<const ShardReader>(open_shard(table, shard, path), counters);
+  if (reader->size() != table.shards()[shard].num_samples || reader->header().form != table.form() ||
+      reader->header().spec != stored_spec) {
+    throw DataError(reader->path() +
+                    " is another kind of shard than the manifest says: make the shards again with mnshard");
+  }
+  return reader;
+}
+
+std::shared_ptr<const ShardReader> OpenShards::reader(std::size_t shard) {
+  if (stage != nullptr) {
+    if (const auto copy = stage->copy_of(shard)) {
+      try {
+        return cache.reader(key_of_copy(shard), [&] { return open(shard, *copy); });
+      } catch (const DataError& error) {
+        stage->drop(shard, error.what());
+      }
+    }
+  }
+  return cache.reader(shard, [&] { return open(shard, table.path(shard)); });
+}
+
+void OpenShards::close(std::size_t shard) {
+  cache.close(shard);
+  cache.close(key_of_copy(shard));
+}
+
+void OpenShards::drop_copy(std::size_t shard, const std::string& why) {
+  stage->drop(shard, why);
+  cache.close(key_of_copy(shard));
+}
+
+}  // namespace mn::data
