@@ -99,8 +99,9 @@ int verify_index(const std::filesystem::path& folder, int threads) {
   }
   std::erase(errors, "");
   for (const std::string& error : errors) std::cout << "DAMAGED " << error << "\n";
-  std::cout << table.folder() << ": " << table.num_samples() << " samples in " << table.files().size() << " files: "
-            << (errors.empty() ? "all can be read" : std::to_string(errors.size()) + " chunks damaged") << "\n";
+  std::cout << table.folder() << ": " << table.num_samples() << " samples in " << table.files().size()
+            << " files: " << (errors.empty() ? "all can be read" : std::to_string(errors.size()) + " chunks damaged")
+            << "\n";
   return errors.empty() ? 0 : 1;
 }
 
