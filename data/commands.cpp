@@ -184,7 +184,8 @@ int run_info(Arguments arguments, const Settings&) {
 }
 
 int run_verify(Arguments arguments, const Settings& settings) {
-  if (const auto folder = find_dataset(arguments[0]); has_indexed_manifest(folder)) return verify_index(folder, static_cast<int>(settings.threads));
+  if (const auto folder = find_dataset(arguments[0]); has_indexed_manifest(folder))
+    return verify_index(folder, static_cast<int>(settings.threads));
   const ShardTable table = table_of(arguments[0]);
   const auto report = verify_dataset(table, static_cast<int>(settings.threads), show_progress);
   for (const Damage& damage : report.damage) {
