@@ -26,6 +26,18 @@ std::vector<std::string> byte_texts() {
   return texts;
 }
 
+/// Of whole numbers: a conversion of others may be undefined.
+std::vector<Vocabulary::Merge> merges_of(const json& list) {
+  std::vector<Vocabulary::Merge> merges;
+  for (const json& pair : list) {
+    for (const json& token : pair) {
+      if (!token.is_number_integer()) throw ArgumentError("a merge of a vocabulary is not of two tokens");
+    }
+    merges.push_back(pair.get<Vocabulary::Merge>());
+  }
+  return merges;
+}
+
 }  // namespace
 
 namespace data {
@@ -110,7 +122,7 @@ Vocabulary Vocabulary::from_json(const json& document, const std::string& source
     const auto kind = document.at("vocabulary").get<std::string>();
     if (kind == "bytes") return of_bytes();
     if (kind == "characters") return of_characters(document.at("characters").get<std::vector<std::string>>());
-    if (kind == "bpe") return of_merges(document.at("merges").get<std::vector<Merge>>());
+    if (kind == "bpe") return of_merges(merges_of(document.at("merges")));
     throw ArgumentError("\"" + kind + "\" is no kind of vocabulary");
   };
   try {
