@@ -21,6 +21,7 @@
 #include <mn/job/job.hpp>
 #include <mn/nn/exported_module.hpp>
 #include <mn/nn/recompute.hpp>
+#include <mn/report/report.hpp>
 #include <mn/tensor/autocast.hpp>
 #include <mn/tensor/messages.hpp>
 #include <mn/tensor/tensor.hpp>
