@@ -3,6 +3,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <mn/data/batch_copier.hpp>
+#include <mn/tensor/tensor.hpp>
 
 // Streams and events through c10's device-independent interface: one source for builds with and without CUDA.
 namespace mn {
@@ -29,9 +30,7 @@ void CopyTicket::wait(const std::vector<BatchField>& fields) const {
   for_each_tensor(fields, [&](const at::Tensor& tensor) { tensor.record_stream(current); });
 }
 
-BatchCopier::BatchCopier(Device device)
-    : device_(device.type == DeviceType::kCpu ? c10::Device(c10::kCPU)
-                                              : c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device.index))) {
+BatchCopier::BatchCopier(Device device) : device_(device) {
   if (device_.is_cpu()) return;
   stream_ = c10::impl::VirtualGuardImpl(device_.type()).getStreamFromGlobalPool(device_);
 }

@@ -16,6 +16,7 @@
 #include <mn/core/json.hpp>
 #include <mn/data/sampler.hpp>
 #include <mn/data/tensor_dataset.hpp>
+#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace {
@@ -70,11 +71,6 @@ std::unique_ptr<GlobalSampler> make_tensor_sampler(const TensorDataset& dataset,
   return std::make_unique<GlobalSampler>(dataset.size(), dataset.fingerprint(), sampling);
 }
 
-c10::Device torch_device(Device device) {
-  if (device.type == DeviceType::kCpu) return c10::Device(c10::kCPU);
-  return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device.index));
-}
-
 }  // namespace
 
 TensorDataset::TensorDataset(std::vector<at::Tensor> fields, std::vector<std::string> names)
@@ -109,7 +105,7 @@ class TensorLoader::Impl {
   Impl(TensorDataset dataset, const Communicator& comm, const TensorLoaderOptions& options)
       : dataset_(std::move(dataset)),
         sampler_(make_tensor_sampler(dataset_, comm, options)),
-        device_(torch_device(comm.device())),
+        device_(comm.device()),
         ranks_(comm.size()) {}
 
   std::optional<Batch> next() {
