@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <mn/core/error.hpp>
+#include <mn/core/nccl_versions.hpp>
 
 #include "selftest/collectives.hpp"
 #include "selftest/gpu.hpp"
@@ -107,6 +108,9 @@ class SelfTest {
   }
 
   void test_gpu_allreduce() {
+    const bool speaks = comm_.rank() == 0 && comm_.device().type == DeviceType::kCuda;
+    const std::string faults = speaks ? nccl_faults(nccl_version()) : "";
+    if (!faults.empty()) report_.add_finding(finding_of_nccl_faults(faults, hosts_));
     NcclResult nccl;
     try {
       nccl = test_nccl(comm_);

@@ -181,6 +181,15 @@ json finding_of_gpu_problem(const std::string& problem, const std::set<std::stri
   return finding;
 }
 
+json finding_of_nccl_faults(const std::string& faults, const std::vector<std::string>& hosts) {
+  const auto colon = faults.rfind(": ");
+  return {{"check", "nccl"},
+          {"severity", "warning"},
+          {"hosts", std::set<std::string>(hosts.begin(), hosts.end())},
+          {"what", faults.substr(0, colon)},
+          {"remedy", faults.substr(colon + 2)}};
+}
+
 bool has_errors(const json& report) {
   for (const auto& finding : report.at("findings")) {
     if (finding.at("severity") == "error") return true;

@@ -37,6 +37,9 @@ inline constexpr const char* kNotThisBuild = "the driver opens them, but not to 
 /// Of mnlaunch's form, about GPUs that NVML shows and CUDA does not.
 [[nodiscard]] nlohmann::json finding_of_gpu_problem(const std::string& problem, const std::set<std::string>& hosts);
 
+/// A warning about faults that NCCL's version is known for, as nccl_faults() tells them.
+[[nodiscard]] nlohmann::json finding_of_nccl_faults(const std::string& faults, const std::vector<std::string>& hosts);
+
 /// Whether a check found an error, or a test failed.
 [[nodiscard]] bool has_errors(const nlohmann::json& report);
 

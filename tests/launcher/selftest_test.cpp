@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <mn/core/json.hpp>
+#include <mn/core/nccl_versions.hpp>
 
 #include "selftest/deadline.hpp"
 #include "selftest/pairs.hpp"
@@ -231,6 +232,14 @@ TEST(ResultsTest, GpusThatCudaDoesNotSeeAreAFinding) {
   EXPECT_THAT(text, HasSubstr("vn3: reboot; until then --exclude=vn3"));
   report["findings"] = {finding_of_gpu_problem(std::string("x: ") + kNotThisBuild, {"vn2"})};
   EXPECT_THAT(advice_of(report), IsEmpty());
+}
+
+TEST(ResultsTest, NcclsKnownFaultsAreAWarning) {
+  json report = report_with(json::object());
+  report["findings"].push_back(finding_of_nccl_faults(nccl_faults(22807), {"vn2", "vn3", "vn2"}));
+  EXPECT_FALSE(has_errors(report));
+  EXPECT_THAT(text_of(report), HasSubstr("warning [nccl] vn2 vn3: NCCL 2.28.7 can hang on large clusters"));
+  EXPECT_THAT(text_of(report), HasSubstr("use NCCL 2.28.9 or newer"));
 }
 
 TEST(ThresholdsTest, KindsAreFoundInTheNamesOfGpus) {

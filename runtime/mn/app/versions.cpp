@@ -8,6 +8,7 @@
 #include <torch/version.h>
 
 #include <mn/app/versions.hpp>
+#include <mn/core/nccl_versions.hpp>
 
 namespace mn::app {
 namespace {
@@ -44,10 +45,8 @@ std::string cuda_at_run_time() {
 }
 
 std::string nccl_at_run_time() {
-  auto* get = function_of<int(int*)>({"libnccl.so.2"}, "ncclGetVersion");
-  int version = 0;
-  if (get == nullptr || get(&version) != 0) return kNone;
-  return dotted(version / 10000, version / 100 % 100, version % 100);  // NCCL_VERSION since 2.9
+  const int version = nccl_version();
+  return version == 0 ? kNone : nccl_version_text(version);
 }
 
 std::string pmix_at_run_time() {

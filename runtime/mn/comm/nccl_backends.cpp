@@ -34,9 +34,21 @@
 #include <mn/comm/registry.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/nccl_versions.hpp>
 
 namespace mn {
 namespace {
+
+/// What is known to go wrong with this NCCL, once, by rank 0.
+void warn_of_known_faults(const Topology& topology) {
+  if (topology.rank != 0) return;
+  static const bool told = [] {
+    const std::string faults = nccl_faults(nccl_version());
+    if (!faults.empty()) log_warning(faults);
+    return true;
+  }();
+  static_cast<void>(told);
+}
 
 class NcclCollectives final : public DeviceCollectives {
  public:
@@ -68,6 +80,7 @@ class NcclCollectives final : public DeviceCollectives {
 class PureNccl final : public Flat {
  public:
   explicit PureNccl(CommunicatorSetup setup) : Flat(std::move(setup)) {
+    warn_of_known_faults(topology());
     collectives_.emplace(mpi_comm(), device(), allreduce_grad_dtype());
   }
 
@@ -179,6 +192,7 @@ class NodeReduction {
 class NodeNccl final : public Flat {
  public:
   NodeNccl(CommunicatorSetup setup, Form form) : Flat(std::move(setup)) {
+    warn_of_known_faults(topology());
     reduction_.emplace(mpi_comm(), topology(), device(), count_limit(), form, allreduce_grad_dtype());
   }
 
