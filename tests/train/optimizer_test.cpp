@@ -101,6 +101,20 @@ TEST_P(OptimizerTest, WeighsByTheNumberOfSamples) {
   }
 }
 
+TEST_P(OptimizerTest, WeighsFloat64AsPreciselyAsItIs) {
+  const at::Tensor p = torch::zeros(7, at::kDouble).requires_grad_();
+  const auto optimizer = sgd({p});
+  double weighted = 0;
+  double samples = 0;
+  for (int r = 0; r < size_; ++r) {
+    weighted += (r + 3) * std::sqrt(r + 2.0);
+    samples += r + 3;
+  }
+  (p.sum() * std::sqrt(rank_ + 2.0)).backward();
+  optimizer->step(rank_ + 3);
+  EXPECT_NEAR(p[0].item<double>(), -weighted / samples, 1e-14);
+}
+
 TEST_P(OptimizerTest, NoSamplesAnywhereChangeNothing) {
   const at::Tensor p = parameter({3}, 2);
   auto optimizer = create_multi_node_optimizer(

@@ -1,4 +1,3 @@
-#include <cmath>
 #include <map>
 #include <string>
 
@@ -65,7 +64,7 @@ void LocalSgd::synchronize() {
   const at::NoGradGuard no_grad;
   fill_change(weight_ / static_cast<double>(steps_));
   reduce_change();
-  move_to_mean(change_.tail().item<float>());
+  move_to_mean(change_.mean_weight(change_.tail()[0].item<double>()));
   restart();
 }
 
@@ -92,7 +91,7 @@ void LocalSgd::reduce_change() {
 
 void LocalSgd::move_to_mean(double mean_weight) {
   if (mean_weight == 0) return;  // no rank had a sample
-  if (std::abs(mean_weight - 1) > 1e-6) change_.scale(1 / mean_weight);
+  if (mean_weight != 1) change_.scale(1 / mean_weight);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor move = change_.view(i);
     if (!velocity_.empty()) move = velocity_[i].mul_(outer_momentum_).add_(move);

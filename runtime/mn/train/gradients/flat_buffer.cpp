@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -27,7 +29,13 @@ std::vector<std::int64_t> strides_for(const at::Tensor& parameter) {
 /// One dimension, elements in memory order, whatever the strides.
 at::Tensor flattened(const at::Tensor& view) { return view.as_strided({view.numel()}, {1}); }
 
-/// Parameters by dtype; float32 sorts last, so that the tail follows it.
+/// The tail's numbers scale gradients, and must be as precise as they are.
+at::ScalarType tail_dtype(const std::vector<at::Tensor>& parameters) {
+  const auto is_wide = [](const at::Tensor& parameter) { return parameter.scalar_type() == at::kDouble; };
+  return std::ranges::any_of(parameters, is_wide) ? at::kDouble : at::kFloat;
+}
+
+/// Parameters by dtype; the tail's sorts last, so that the tail follows it.
 using Groups = std::map<std::pair<bool, at::ScalarType>, std::vector<std::size_t>>;
 
 Groups group_by_dtype(const std::vector<at::Tensor>& parameters, std::span<const std::size_t> order) {
@@ -35,10 +43,11 @@ Groups group_by_dtype(const std::vector<at::Tensor>& parameters, std::span<const
   std::iota(all.begin(), all.end(), std::size_t{0});
   if (!order.empty()) all.assign(order.begin(), order.end());
   Groups groups;
-  groups[{true, at::kFloat}];  // the tail needs it
+  const at::ScalarType last = tail_dtype(parameters);
+  groups[{true, last}];  // the tail needs it
   for (const std::size_t i : all) {
     const auto dtype = parameters[i].scalar_type();
-    groups[{dtype == at::kFloat, dtype}].push_back(i);
+    groups[{dtype == last, dtype}].push_back(i);
   }
   return groups;
 }
@@ -89,10 +98,15 @@ std::byte* FlatBuffer::add_parameter(std::size_t i, std::byte* data) {
 }
 
 void FlatBuffer::add_tail(std::int64_t count, std::byte* data) {
-  tail_ = at::from_blob(data, {count}, at::TensorOptions(at::kFloat).device(device_));
+  tail_ = at::from_blob(data, {count}, at::TensorOptions(flats_.back().scalar_type()).device(device_));
   parameter_of_.emplace_back();
   message_tensors_.push_back(tail_);
   messages_.push_back(buffer_view(tail_));
+}
+
+double FlatBuffer::mean_weight(double in_tail) const {
+  const double rounding = tail_.scalar_type() == at::kDouble ? 1e-14 : 1e-6;
+  return std::abs(in_tail - 1) < rounding ? 1 : in_tail;
 }
 
 std::vector<std::string> FlatBuffer::names(std::size_t first, std::size_t count) const {

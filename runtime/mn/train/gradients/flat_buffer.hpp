@@ -1,8 +1,9 @@
 /// One piece of memory with a tensor in it for each parameter, so that a reduction passes over memory once and copies
 /// nothing.
 ///
-/// Layout: tensors of one dtype follow each other in the order given; dtypes begin at multiples of 64 bytes; float32 is
-/// the last dtype, and the tail follows its last tensor: float32 numbers that travel with the gradients.
+/// Layout: tensors of one dtype follow each other in the order given; dtypes begin at multiples of 64 bytes. The tail
+/// ends the buffer: numbers that travel with the gradients, float64 where a parameter is float64, else float32. Its
+/// dtype is the last one.
 /// (1) Message m is contiguous; messages follow each other in memory in the order of their indices, the tail last.
 /// (2) A view has its parameter's shape, dtype and memory order (channels_last stays so), and its own version counter.
 /// (3) The layout depends on shapes, dtypes and `order` alone: it is the same on every rank.
@@ -33,6 +34,8 @@ class FlatBuffer {
   /// The tensor of parameter i.
   [[nodiscard]] const at::Tensor& view(std::size_t i) const { return views_[i]; }
   [[nodiscard]] const at::Tensor& tail() const noexcept { return tail_; }
+  /// A weight's mean over ranks as the reduced tail has it; 1 where it is 1 but for the rounding of 1/size.
+  [[nodiscard]] double mean_weight(double in_tail) const;
   /// What a reduction takes: one for each parameter and one for the tail, in memory order.
   [[nodiscard]] std::span<const BufferView> messages() const noexcept { return messages_; }
   /// The index of parameter i's message.
@@ -57,7 +60,7 @@ class FlatBuffer {
   void add_tail(std::int64_t count, std::byte* data);
 
   std::vector<at::Tensor> parameters_;
-  std::vector<at::Tensor> flats_;  // one for each dtype; the float32 one includes the tail
+  std::vector<at::Tensor> flats_;  // one for each dtype; the last includes the tail
   std::vector<at::Tensor> views_;
   std::vector<at::Tensor> message_tensors_;  // one-dimensional, over each message
   std::vector<BufferView> messages_;

@@ -1,4 +1,3 @@
-#include <cmath>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
@@ -119,12 +118,12 @@ bool GradientBuffer::collect_one(std::size_t i) {
 
 void GradientBuffer::collect(double weight, bool disturbed) {
   const at::NoGradGuard no_grad;
-  const at::Tensor tail = at::zeros({flat_.tail().numel()}, at::kFloat);
-  auto* numbers = tail.mutable_data_ptr<float>();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) numbers[kNumbers + i] = collect_one(i) ? 1.0F : 0.0F;
+  const at::Tensor tail = at::zeros({flat_.tail().numel()}, at::kDouble);
+  auto* numbers = tail.mutable_data_ptr<double>();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) numbers[kNumbers + i] = collect_one(i) ? 1 : 0;
   if (weight != 1) weigh(weight);
-  numbers[0] = static_cast<float>(weight);
-  numbers[1] = disturbed ? 1.0F : 0.0F;
+  numbers[0] = weight;
+  numbers[1] = disturbed ? 1 : 0;
   flat_.tail().copy_(tail);
 }
 
@@ -132,12 +131,11 @@ bool GradientBuffer::disturbed_anywhere(const FlatBuffer& reduced) { return redu
 
 bool GradientBuffer::finish(FlatBuffer& reduced) {
   const at::NoGradGuard no_grad;
-  const at::Tensor tail = reduced.tail().to(at::kCPU);
-  const auto* numbers = tail.const_data_ptr<float>();
-  const float mean_weight = numbers[0];
-  if (mean_weight == 0) return false;
-  const bool all_ones = std::abs(mean_weight - 1.0F) < 1e-6F;  // 1/size is rounded
-  if (!all_ones) reduced.scale(1.0 / static_cast<double>(mean_weight));
+  const at::Tensor tail = reduced.tail().to(at::kCPU, at::kDouble);
+  const auto* numbers = tail.const_data_ptr<double>();
+  const double weight = reduced.mean_weight(numbers[0]);
+  if (weight == 0) return false;
+  if (weight != 1) reduced.scale(1 / weight);
   means_.clear();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     means_.push_back(reduced.view(i));
