@@ -23,7 +23,9 @@ namespace mn {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 /// What the console gets from one line of each severity.
@@ -55,6 +57,18 @@ TEST(Log, OtherRanksPrintWarningsAndErrorsAlone) {
   const std::string text = console(of_rank(3));
   EXPECT_THAT(text, AllOf(HasSubstr("[rank 3 vn1] a warning line"), HasSubstr("[rank 3 vn1] an error line")));
   EXPECT_THAT(text, Not(HasSubstr("an info line")));
+}
+
+TEST(Log, WarningsAndErrorsAreHandedOutOnce) {
+  static_cast<void>(take_warnings());
+  static_cast<void>(console(of_rank(3)));
+  static_cast<void>(console(of_rank(3)));
+  EXPECT_THAT(take_warnings(), ElementsAre("a warning line", "an error line"));
+  EXPECT_THAT(take_warnings(), IsEmpty());
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 200; ++i) log_warning(std::to_string(i));
+  static_cast<void>(::testing::internal::GetCapturedStderr());
+  EXPECT_EQ(take_warnings().size(), 100U);
 }
 
 TEST(Log, LevelComesFromTheEnvironment) {

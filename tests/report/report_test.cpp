@@ -83,6 +83,9 @@ TEST_F(ReportTest, FindsWhatIsWorthALook) {
   const std::string end = R"({"event":"end","iteration":20})";
   EXPECT_THAT(findings(R"([{"iteration": 3, "main/loss": null}])", kStart + end),
               ElementsAre("main/loss was no number at iteration 3"));
+  const std::string warned = R"({"event":"end","iteration":20,"warnings":["rank 1 (n1): hot"]})"
+                             "\n";
+  EXPECT_THAT(findings(kLog, kStart + warned + warned), ElementsAre("warning of rank 1 (n1): hot"));
 }
 
 TEST_F(ReportTest, AResumeReplacesWhatFollowsItsCheckpoint) {

@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include <boost/core/null_deleter.hpp>
@@ -79,6 +81,29 @@ void add_file(const LogOptions& options, const std::string& prefix) {
   add_own(sink);
 }
 
+/// For take_warnings().
+class Warnings {
+ public:
+  void add(std::string_view text) {
+    const std::lock_guard lock(mutex_);
+    if (texts_.size() < kMost && std::ranges::find(texts_, text) == texts_.end()) texts_.emplace_back(text);
+  }
+  std::vector<std::string> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(texts_, {});
+  }
+
+ private:
+  static constexpr std::size_t kMost = 100;
+  std::mutex mutex_;
+  std::vector<std::string> texts_;
+};
+
+Warnings& warnings() {
+  static Warnings kept;
+  return kept;
+}
+
 }  // namespace
 
 void init_log(const LogOptions& given) {
@@ -104,6 +129,9 @@ void log(Severity severity, std::string_view message) {
   });
   logging::sources::severity_logger_mt<Severity> logger(logging::keywords::severity = severity);
   BOOST_LOG_SEV(logger, severity) << message;
+  if (severity >= Severity::kWarning) warnings().add(message);
 }
+
+std::vector<std::string> take_warnings() { return warnings().take(); }
 
 }  // namespace mn

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace mn {
 
@@ -31,5 +32,9 @@ inline void log_info(std::string_view message) { log(Severity::kInfo, message); 
 inline void log_warning(std::string_view message) { log(Severity::kWarning, message); }
 inline void log_error(std::string_view message) { log(Severity::kError, message); }
 /// @}
+
+/// Hands out the texts of this process's warnings and errors since the last call, equal ones once, the first 100 of
+/// them. Thread-safe.
+[[nodiscard]] std::vector<std::string> take_warnings();
 
 }  // namespace mn

@@ -56,6 +56,9 @@ void add_event(Run& run, const json& event) {
   } else if (kind == "end") {
     run.ended = true;
   }
+  for (auto& text : event.value("warnings", std::vector<std::string>())) {
+    if (std::ranges::find(run.warnings, text) == run.warnings.end()) run.warnings.push_back(std::move(text));
+  }
 }
 
 /// A job that was killed may have left half of its last line.
@@ -123,6 +126,7 @@ std::vector<std::string> findings_of(const Run& run) {
     break;
   }
   find_slow_ranks(run, findings);
+  for (const std::string& text : run.warnings) findings.push_back("warning of " + text);
   return findings;
 }
 

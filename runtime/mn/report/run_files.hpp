@@ -20,6 +20,7 @@ struct Run {
   std::string device;
   std::int64_t resumes = 0;
   bool ended = false;
+  std::vector<std::string> warnings;  ///< of all ranks, each once
   std::vector<nlohmann::json> times;  ///< report lines of run.jsonl, without those that a resume has replaced
 };
 

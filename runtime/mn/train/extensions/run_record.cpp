@@ -7,6 +7,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/log.hpp>
 #include <mn/train/extensions/run_record.hpp>
 #include <mn/train/trainer.hpp>
 
@@ -25,6 +26,18 @@ json command_line() {
   std::ifstream file("/proc/self/cmdline");
   for (std::string argument; std::getline(file, argument, '\0');) arguments.push_back(argument);
   return arguments;
+}
+
+/// What the ranks have warned of since the last call, on rank 0. Collective.
+void add_warnings(Trainer& trainer, json& line) {
+  Communicator& comm = trainer.communicator();
+  json own = json::array();
+  for (const std::string& text : take_warnings()) {
+    own.push_back("rank " + std::to_string(comm.rank()) + " (" + host_name() + "): " + text);
+  }
+  for (const json& texts : comm.gather_obj(own)) {
+    for (const json& text : texts) line["warnings"].push_back(text);
+  }
 }
 
 void append(const Trainer& trainer, const json& line) {
@@ -65,17 +78,17 @@ void RunRecord::run(Trainer& trainer) {
     line["compute_s"].push_back(all[i + 1]);
     line["communication_s"].push_back(all[i + 2]);
   }
+  add_warnings(trainer, line);
   if (trainer.is_root()) append(trainer, line);
   seconds_ = {};
   steps_ = 0;
 }
 
 void RunRecord::finalize(Trainer& trainer) {
-  if (!trainer.is_root()) return;
-  append(trainer, {{"event", "end"},
-                   {"time", unix_time()},
-                   {"iteration", trainer.iteration()},
-                   {"elapsed_s", trainer.elapsed_s()}});
+  json line = {
+      {"event", "end"}, {"time", unix_time()}, {"iteration", trainer.iteration()}, {"elapsed_s", trainer.elapsed_s()}};
+  add_warnings(trainer, line);
+  if (trainer.is_root()) append(trainer, line);
 }
 
 }  // namespace mn::extensions
