@@ -114,6 +114,11 @@ const std::vector<OptionRow>& option_rows() {
          options.add("y", settings.y, "NAME", whose + "the array of labels");
        }},
       {{"tokens"}, add_token_options},
+      {{"index"},
+       [](Options& options, Settings& settings, const std::string& whose) {
+         options.add_list("class-field", settings.class_fields, "NAME",
+                          whose + "a field whose numbers are classes, such as the label's; all of it is read once");
+       }},
       {{"index", "extract"},
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add_list("field", settings.fields, "NAME",

@@ -265,7 +265,8 @@ std::string cost_of(const IndexedTable& table, std::size_t field) {
   };
   const IndexedFile& file = *std::ranges::max_element(table.files(), by_block);  // the costliest
   const IndexedArray& array = file.arrays[field];
-  const std::string text = spec.name + ": " + bytes_text(spec.sample_bytes()) + " a sample, ";
+  std::string text = spec.name + ": " + bytes_text(spec.sample_bytes()) + " a sample, ";
+  if (spec.num_classes > 0) text += with_commas(spec.num_classes) + " classes, ";
   if (array.chunk.empty()) return text + "contiguous: read where they lie";
   std::string filters;
   for (const std::int32_t filter : array.filters) filters += ", " + filter_name(filter);

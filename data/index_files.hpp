@@ -25,6 +25,11 @@ struct IndexField {
                                        const std::vector<IndexField>& fields, const std::filesystem::path& folder,
                                        const std::string& split);
 
+/// The same samples, with that field's numbers as classes, of which there are one more than the largest. Reads the
+/// field of all files. Throws UsageError if there is no such field or it holds no integers, DataError if one is
+/// negative.
+[[nodiscard]] IndexedTable with_classes(const IndexedTable& table, const std::string& name);
+
 /// What reading a field costs as its file is laid out, one line; if it costs much, what would be better.
 [[nodiscard]] std::string cost_of(const IndexedTable& table, std::size_t field);
 

@@ -8,6 +8,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/data/classes.hpp>
 #include <mn/data/indexed_dataset.hpp>
 #include <mn/data/manifest.hpp>
 
@@ -46,6 +47,19 @@ std::vector<Block> blocks_of(const IndexedTable& table) {
   return blocks;
 }
 
+/// Reads the block. Throws DataError if it can't be read, or holds numbers that are no classes and should be.
+void judge_classes(const IndexedReader& reader, const IndexedTable& table, const Block& block) {
+  const auto values = reader.load_block(block.field, block.number);
+  const FieldSpec& field = table.spec()[block.field];
+  if (field.num_classes == 0) return;
+  const ClassRange range = range_of(field.dtype, *values);
+  if (range.is_in(field.num_classes)) return;
+  const std::int64_t first = block.number * reader.block_samples(block.field);
+  throw DataError(table.path(block.file).string() + ": among samples " + std::to_string(first) + " to " +
+                  std::to_string(first + reader.samples_in(block.field, block.number) - 1) + " a " + field.name +
+                  " is " + std::to_string(range.least < 0 ? range.least : range.most) + ", which is no class");
+}
+
 }  // namespace
 
 int run_index(Arguments arguments, const Settings& settings) {
@@ -56,7 +70,8 @@ int run_index(Arguments arguments, const Settings& settings) {
   }
   std::vector<IndexField> fields;
   for (const std::string& text : settings.fields) fields.push_back(parse_index_field(text));
-  const IndexedTable table = index_files({arguments.begin(), arguments.end()}, fields, settings.out, settings.split);
+  IndexedTable table = index_files({arguments.begin(), arguments.end()}, fields, settings.out, settings.split);
+  for (const std::string& name : settings.class_fields) table = with_classes(table, name);
   make_folders(settings.out);
   write_indexed_manifest(table);
   print_index(table);
@@ -86,7 +101,7 @@ int verify_index(const std::filesystem::path& folder, int threads) {
     for (std::size_t i = next++; i < blocks.size(); i = next++) {
       try {
         if (!reader || open_file != blocks[i].file) reader.emplace(table, open_file = blocks[i].file, counters);
-        (void)reader->load_block(blocks[i].field, blocks[i].number);
+        judge_classes(*reader, table, blocks[i]);
       } catch (const DataError& error) {
         errors[i] = error.what();
       }

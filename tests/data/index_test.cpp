@@ -269,6 +269,33 @@ TEST_F(Index, NamesWhatIsWrong) {
   }
 }
 
+TEST_F(Index, CountsClasses) {
+  if (comm_->rank() > 0) return;
+  const Arrays arrays = {{"f", {.shape = {}}},
+                         {"x", {.dtype = DType::kInt32, .shape = {}}},
+                         {"y", {.dtype = DType::kInt64, .shape = {}, .chunk = {10}}}};
+  const fs::path file = path_ / "labels.h5";
+  write_hdf5(file, 25, arrays);
+  IndexedTable table = index({file}, arrays);
+  std::int64_t most = 0;
+  for (int i = 0; i < 25; ++i) most = std::max<std::int64_t>(most, (i * 13 + i / 7 + 5) % 100);
+  for (const char* name : {"x", "y"}) {
+    table = with_classes(table, name);
+    EXPECT_EQ(table.spec()[table.spec().position(name)].num_classes, most + 1) << name;
+  }
+  EXPECT_THROW(static_cast<void>(with_classes(table, "f")), UsageError) << "no integers";
+
+  const std::int32_t negative = -3;
+  File(file, File::Mode::kUpdate)
+      .write_at(table.files()[0].arrays[1].address + 4, std::as_bytes(std::span(&negative, 1)));
+  try {
+    static_cast<void>(with_classes(index({file}, arrays), "x"));
+    ADD_FAILURE() << "a negative class was taken";
+  } catch (const DataError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("labels.h5: field x has the value -3"));
+  }
+}
+
 TEST_F(Index, FiltersThatAreNotThereAreNamed) {
   if (comm_->rank() > 0) return;
   {

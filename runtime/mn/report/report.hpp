@@ -8,8 +8,9 @@
 namespace mn {
 
 /// The page for the runs that wrote these folders, in this order: curves of all values of the log, where each rank's
-/// time went, options, and what is worth a look (a run that did not end, values that are no numbers, slow ranks, warnings). Reads
-/// OUT/log, and config.ini and run.jsonl where they are. Local. Throws DataError if a log is absent or damaged.
+/// time went, options, and what is worth a look (a run that did not end, values that are no numbers, slow ranks,
+/// warnings). Reads OUT/log, and config.ini and run.jsonl where they are. Local. Throws DataError if a log is absent or
+/// damaged.
 [[nodiscard]] std::string make_report(const std::vector<std::filesystem::path>& outs);
 
 }  // namespace mn

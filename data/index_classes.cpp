@@ -1,0 +1,53 @@
+// A field of indexed files whose numbers are classes: HDF5 does not say so, and how many there are is in the data
+// alone.
+#include <algorithm>
+
+#include <mn/core/error.hpp>
+#include <mn/data/classes.hpp>
+#include <mn/data/indexed_reader.hpp>
+
+#include "data/index_files.hpp"
+
+namespace mn::data {
+namespace {
+
+ClassRange range_in(const IndexedTable& table, std::size_t file, std::size_t f) {
+  const FieldSpec& field = table.spec()[f];
+  const IndexedReader reader(table, file, std::make_shared<IoCounters>());
+  ClassRange range;
+  for (std::int64_t block = 0; block * reader.block_samples(f) < table.files()[file].num_samples; ++block) {
+    const ClassRange own = range_of(field.dtype, *reader.load_block(f, block));
+    range.least = std::min(range.least, own.least);
+    range.most = std::max(range.most, own.most);
+    if (own.least >= 0) continue;
+    throw DataError(table.path(file).string() + ": field " + field.name + " has the value " +
+                    std::to_string(own.least) + ", but classes are 0, 1, …: leave --class-field out");
+  }
+  return range;
+}
+
+std::size_t position_of(const SampleSpec& spec, const std::string& name) {
+  try {
+    return spec.position(name);
+  } catch (const ArgumentError& error) {
+    throw UsageError(std::string("--class-field: ") + error.what());
+  }
+}
+
+}  // namespace
+
+IndexedTable with_classes(const IndexedTable& table, const std::string& name) {
+  SampleSpec spec = table.spec();
+  const std::size_t f = position_of(spec, name);
+  FieldSpec& field = spec.fields[f];
+  field.num_classes = 1;
+  if (const std::string problem = problem_of(spec); !problem.empty()) {
+    throw UsageError("--class-field " + name + ": " + problem);
+  }
+  for (std::size_t file = 0; file < table.files().size(); ++file) {
+    field.num_classes = std::max(field.num_classes, range_in(table, file, f).most + 1);
+  }
+  return {table.folder(), table.split(), std::move(spec), table.files()};
+}
+
+}  // namespace mn::data
