@@ -41,7 +41,7 @@ SampleSpec read_spec(const fs::path& file) {
   const json list = parse_cbor(read_file(file), what);
   SampleSpec spec = labeled({.kind = FieldKind::kEncoded});
   read_json(what, [&] {
-    list.at("num_classes").get_to(spec.fields[1].num_classes);
+    spec.fields[1].num_classes = whole_number<std::int64_t>(list.at("num_classes"));
     list.at("class_names").get_to(spec.fields[1].class_names);
   });
   return spec;

@@ -59,6 +59,24 @@ TEST(Json, DepthIsBounded) {
   EXPECT_EQ(parse_json("[" + nested(40) + "," + nested(40) + "]", "").size(), 2u) << "neighbors are not nested";
 }
 
+TEST(Json, WholeNumbersAloneAreTaken) {
+  EXPECT_EQ(whole_number<std::uint8_t>(json(255)), 255);
+  EXPECT_EQ(whole_number<std::int64_t>(json(-3)), -3);
+  EXPECT_EQ(whole_number<std::uint64_t>(json(~std::uint64_t{0})), ~std::uint64_t{0});
+  EXPECT_EQ(whole_numbers<std::int8_t>(json{1, -128}), (std::vector<std::int8_t>{1, -128}));
+  for (const char* text : {"1.5", "9e35", "-1", "256", "1.0", "true", "null", "\"1\"", "[1]", "18446744073709551616"}) {
+    EXPECT_EQ(error_of([&] {
+                read_json("it", [&] { return whole_number<std::uint8_t>(json::parse(text)); });
+              }).find("it has"),
+              0u)
+        << text;
+  }
+  EXPECT_THROW(whole_number<std::int64_t>(json(~std::uint64_t{0})), json::type_error);
+  for (const char* text : {"7", "{}", "[1, 2.5]"}) {
+    EXPECT_THROW(whole_numbers<int>(json::parse(text)), json::type_error) << text;
+  }
+}
+
 TEST(Json, MillionsOfBracketsAreAnError) {
   constexpr int kMany = 10'000'000;
   EXPECT_THAT(json_error(nested(kMany)), EndsWith("within each other at byte 64"));

@@ -115,7 +115,11 @@ TEST(SampleSpec, NonsenseIsADataError) {
       {"shape", {3, -5}},
       {"shape", {std::int64_t{1} << 32, std::int64_t{1} << 32}},
       {"shape", 15},
+      {"shape", {3, 1.5}},
+      {"shape", {9e35}},
       {"num_classes", -1},
+      {"num_classes", 5.5},
+      {"kind", 0.5},
       {"num_classes", 4},  // five names
       {"class_names", {1, 2, 3, 4, 5}},
   };

@@ -56,6 +56,12 @@ TEST(DamagedFiles, OtherTypesAreAnErrorOfOneLine) {
                             R"({"about": {}, "sections": {"a": {}, "b": {}, "c": {}}})"}) {
     EXPECT_THAT(checkpoint_error(index), AllOf(HasSubstr("checkpoint"), Not(HasSubstr("\n")))) << index;
   }
+  for (const char* offsets : {"[0, 4.0]", "[-0.5, 4]", "[0, 9e35]", "[-4, 0]"}) {
+    EXPECT_THAT(
+        safetensors_error(R"({"t": {"dtype": "F32", "shape": [1], "data_offsets": )" + std::string(offsets) + "}}"),
+        AllOf(StartsWith("FILE has a malformed entry for tensor \"t\""), Not(HasSubstr("\n"))))
+        << offsets;
+  }
   EXPECT_THAT(safetensors_error(R"({"a\nb": {"dtype": 7, "shape": [], "data_offsets": [0, 0]}})"),
               AllOf(StartsWith("FILE has a malformed entry for tensor \"a\\nb\""), Not(HasSubstr("\n"))));
 }

@@ -1,8 +1,12 @@
 /// JSON and CBOR (RFC 8949) that come from files and other processes, and may be damaged.
 #pragma once
 
+#include <concepts>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -31,6 +35,28 @@ decltype(auto) read_json(std::string_view what, Read read) {
   } catch (const nlohmann::json::exception& error) {
     throw DataError(std::string(what) + " has not the expected form: " + error.what());
   }
+}
+
+/// A whole number that T holds. Throws nlohmann's type_error, which read_json() makes a DataError of, for others: its
+/// own conversions cut fractions off, and are undefined for what is too large.
+template <std::integral T>
+T whole_number(const nlohmann::json& value) {
+  const bool fits = value.is_number_unsigned()
+                        ? std::in_range<T>(value.get<std::uint64_t>())
+                        : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
+  if (!fits) {
+    throw nlohmann::json::type_error::create(302, value.dump().substr(0, 40) + " is no number that is expected",
+                                             &value);
+  }
+  return value.get<T>();
+}
+/// The same of each element of an array.
+template <std::integral T>
+std::vector<T> whole_numbers(const nlohmann::json& list) {
+  const auto& values = list.get_ref<const nlohmann::json::array_t&>();
+  std::vector<T> numbers;
+  for (const nlohmann::json& value : values) numbers.push_back(whole_number<T>(value));
+  return numbers;
 }
 
 /// Text from a file as a message can quote it: on one line, in quotes, and not long.

@@ -40,7 +40,7 @@ class FunctionIterator final : public Iterator {
 
   nlohmann::json state() const override { return {{"epoch", epoch_}, {"step", step_}, {"steps", steps_}}; }
   void load_state(const nlohmann::json& state) override {
-    epoch_ = state.at("epoch").get<std::int64_t>();
+    epoch_ = whole_number<std::int64_t>(state.at("epoch"));
     const auto done = state.at("step").get<double>() / state.at("steps").get<double>();
     step_ = std::min(std::llround(done * static_cast<double>(steps_)), static_cast<long long>(steps_ - 1));
     at_end_ = false;

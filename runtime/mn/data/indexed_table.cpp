@@ -46,10 +46,10 @@ json to_json(const IndexedArray& array) {
 
 IndexedArray array_from(const json& document) {
   return {.is_swapped = document.at("swapped"),
-          .address = document.at("address"),
-          .chunk = document.at("chunk"),
-          .filters = document.at("filters"),
-          .fill = document.at("fill"),
+          .address = whole_number<std::uint64_t>(document.at("address")),
+          .chunk = whole_numbers<std::int64_t>(document.at("chunk")),
+          .filters = whole_numbers<std::int32_t>(document.at("filters")),
+          .fill = whole_numbers<std::uint8_t>(document.at("fill")),
           .chunks = unpacked(document.at("chunks").get_binary())};
 }
 
@@ -199,9 +199,9 @@ IndexedTable IndexedTable::parse(std::string_view bytes, const std::string& fold
     for (const json& each : document.at("files")) {
       IndexedFile& file = files.emplace_back();
       file.path = each.at("path");
-      file.num_samples = each.at("num_samples");
-      file.bytes = each.at("bytes");
-      file.modified_ns = each.at("modified_ns");
+      file.num_samples = whole_number<std::int64_t>(each.at("num_samples"));
+      file.bytes = whole_number<std::int64_t>(each.at("bytes"));
+      file.modified_ns = whole_number<std::int64_t>(each.at("modified_ns"));
       for (const json& array : each.at("arrays")) file.arrays.push_back(array_from(array));
     }
     return {folder.empty() ? document.at("folder").get<std::string>() : folder, document.at("split"),

@@ -158,9 +158,9 @@ ShardTable ShardTable::parse(const std::string& bytes) {
     Described samples = described(document, document.value(kBlockSamples, kUntold));
     Columns columns;
     columns.files = document.at("files").get<std::vector<std::string>>();
-    columns.num_samples = document.at("num_samples").get<std::vector<std::int64_t>>();
-    columns.bytes = document.at("bytes").get<std::vector<std::int64_t>>();
-    columns.header_crcs = document.at("header_crcs").get<std::vector<std::int64_t>>();
+    columns.num_samples = whole_numbers<std::int64_t>(document.at("num_samples"));
+    columns.bytes = whole_numbers<std::int64_t>(document.at("bytes"));
+    columns.header_crcs = whole_numbers<std::int64_t>(document.at("header_crcs"));
     columns.uuids = document.at("uuids").get_binary();
     return {document.at("folder"), document.at("split"), std::move(samples.spec), shards_of(columns), samples.form};
   });

@@ -55,7 +55,8 @@ nlohmann::json MixedBatches::state() const {
 
 void MixedBatches::load_state(const nlohmann::json& state) {
   batches_->load_state(state);
-  if (state.contains(kSeedKey)) read_json("the state to resume from", [&] { state.at(kSeedKey).get_to(seed_); });
+  if (state.contains(kSeedKey))
+    read_json("the state to resume from", [&] { seed_ = whole_number<decltype(seed_)>(state.at(kSeedKey)); });
 }
 
 }  // namespace mn

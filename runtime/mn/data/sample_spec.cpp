@@ -82,8 +82,8 @@ FieldSpec field_from_json(const json& document, std::string_view what) {
   const auto dtype = dtype_named(document.at("dtype").get<std::string>());
   if (!dtype) fail_spec(what, "dtype " + document.at("dtype").dump());
   field.dtype = *dtype;
-  document.at("shape").get_to(field.shape);
-  field.num_classes = document.value("num_classes", std::int64_t{0});
+  field.shape = whole_numbers<std::int64_t>(document.at("shape"));
+  field.num_classes = whole_number<std::int64_t>(document.value("num_classes", nlohmann::json(0)));
   if (document.contains("class_names")) document.at("class_names").get_to(field.class_names);
   return field;
 }
@@ -91,7 +91,7 @@ FieldSpec field_from_json(const json& document, std::string_view what) {
 /// A number of an enum class whose last value is `last`.
 template <class Enum>
 Enum enum_from(const json& document, const char* key, Enum last, std::string_view what) {
-  const auto number = document.at(key).get<std::int64_t>();
+  const auto number = whole_number<std::int64_t>(document.at(key));
   if (number < 0 || number > static_cast<std::int64_t>(last)) {
     fail_spec(what, std::string(key) + " " + std::to_string(number));
   }
@@ -102,8 +102,8 @@ SampleSpec from_two_field_json(const json& document, std::string_view what) {
   FieldSpec data;
   data.kind = enum_from(document, "kind", FieldKind::kEncoded, what);
   data.dtype = enum_from(document, "dtype", DType::kUInt64, what);
-  document.at("shape").get_to(data.shape);
-  return labeled(std::move(data), document.at("num_classes").get<std::int64_t>(),
+  data.shape = whole_numbers<std::int64_t>(document.at("shape"));
+  return labeled(std::move(data), whole_number<std::int64_t>(document.at("num_classes")),
                  document.at("class_names").get<std::vector<std::string>>());
 }
 

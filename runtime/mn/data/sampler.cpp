@@ -86,7 +86,9 @@ nlohmann::json Sampler::state(std::int64_t epoch, std::int64_t consumed) const {
 }
 
 data::OrderOptions Sampler::order_from(const nlohmann::json& state) const {
-  data::OrderOptions order{.shuffle = state.at("shuffle"), .sticky = state.at("sticky"), .lanes = state.at("lanes")};
+  data::OrderOptions order{.shuffle = state.at("shuffle"),
+                           .sticky = state.at("sticky"),
+                           .lanes = whole_number<std::int64_t>(state.at("lanes"))};
   if (state.contains("block")) {  // of an earlier version, which had other lanes
     if (!order.shuffle || (order.lanes == 1 && !order.sticky && state.at("block") == 1)) {
       return {.shuffle = order.shuffle};
@@ -96,8 +98,8 @@ data::OrderOptions Sampler::order_from(const nlohmann::json& state) const {
         "the state to resume from was taken in mid-epoch by an earlier version, which ordered samples in "
         "another way: resume from the end of an epoch, or with that version");
   }
-  order.adjacent = state.at("adjacent");
-  order.windows = state.at("windows");
+  order.adjacent = whole_number<std::int64_t>(state.at("adjacent"));
+  order.windows = whole_number<std::int64_t>(state.at("windows"));
   order.mixed = state.at("mixed");
   const bool good = order.lanes >= 1 && order.lanes <= kMostLanesOfState && order.adjacent >= 1 &&
                     order.lanes % order.adjacent == 0 && order.windows >= 1 &&
@@ -114,12 +116,12 @@ void Sampler::load_state(const nlohmann::json& state) {
                       " samples, " + dataset + "; here " + std::to_string(size_) + ", " + hex(fingerprint_) +
                       "): give the same data, or start anew");
     }
-    const std::int64_t epoch = state.at("epoch");
-    const std::int64_t consumed = state.at("consumed");
+    const auto epoch = whole_number<std::int64_t>(state.at("epoch"));
+    const auto consumed = whole_number<std::int64_t>(state.at("consumed"));
     if (epoch < 0 || consumed < 0 || consumed > size_) throw DataError("the sampler's state is damaged");
     if (consumed > 0) do_check_mid_epoch(state);
     options_.order = order_from(state);
-    options_.seed = state.at("seed");
+    options_.seed = whole_number<decltype(options_.seed)>(state.at("seed"));
     set_epoch(epoch);
     consumed_ = consumed;
   } catch (const nlohmann::json::exception& e) {

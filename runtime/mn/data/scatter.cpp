@@ -176,13 +176,13 @@ std::vector<RawSamples> receive_part(const SampleSpec& spec, Communicator& comm,
   std::vector<RawSamples> pieces;
   while (true) {
     const json header = comm.recv_json(root, kTag);
-    const std::int64_t samples = header.at("samples");
+    const auto samples = whole_number<std::int64_t>(header.at("samples"));
     if (samples < 0) return pieces;
     RawSamples& piece = pieces.emplace_back(spec);
     piece.count = samples;
     for (std::size_t f = 0; f < piece.columns.size(); ++f) {
       RawColumn& column = piece.columns[f];
-      column.bytes.resize(header.at("bytes").at(f).get<std::size_t>());
+      column.bytes.resize(whole_number<std::size_t>(header.at("bytes").at(f)));
       if (!column.offsets.empty()) {
         column.offsets.resize(samples + 1);
         comm.recv(column.offsets, root, kTag);
@@ -218,7 +218,7 @@ std::shared_ptr<SubDataset> scatter_dataset(std::shared_ptr<Dataset> dataset, co
                         std::to_string(comm->size()));
   }
   const json facts = agree(dataset.get(), *comm, options.root);
-  const std::int64_t n = facts.at("samples");
+  const auto n = whole_number<std::int64_t>(facts.at("samples"));
   if (!facts.at("table").get_binary().empty()) {
     return std::make_shared<SubDataset>(share(dataset, facts, *comm, options, openers), comm->rank(), comm->size(),
                                         options);

@@ -36,8 +36,8 @@ TensorDataset broadcast_samples(const TensorDataset& dataset, Communicator& comm
   std::vector<at::Tensor> fields = dataset.fields();
   if (comm.rank() != 0) {
     for (const auto& form : forms) {
-      const auto dtype = static_cast<at::ScalarType>(form.at("dtype").get<int>());
-      fields.push_back(at::empty(form.at("shape").get<std::vector<std::int64_t>>(), dtype));
+      const auto dtype = static_cast<at::ScalarType>(whole_number<int>(form.at("dtype")));
+      fields.push_back(at::empty(whole_numbers<std::int64_t>(form.at("shape")), dtype));
     }
   }
   for (const at::Tensor& field : fields) {

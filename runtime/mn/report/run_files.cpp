@@ -23,7 +23,7 @@ std::vector<json> read_log(const fs::path& path) {
   const json log = parse_json(read_file(path), path.string());
   return read_json(path.string(), [&] {
     auto entries = log.get<std::vector<json>>();
-    for (const json& entry : entries) static_cast<void>(entry.at("iteration").get<std::int64_t>());
+    for (const json& entry : entries) static_cast<void>(whole_number<std::int64_t>(entry.at("iteration")));
     return entries;
   });
 }
@@ -40,10 +40,11 @@ std::map<std::string, std::string> read_options(const fs::path& path) {
 
 void add_event(Run& run, const json& event) {
   const auto kind = event.at("event").get<std::string>();
-  const auto iteration = event.at("iteration").get<std::int64_t>();
+  const auto iteration = whole_number<std::int64_t>(event.at("iteration"));
   if (kind == "start") {
     if (iteration > 0) ++run.resumes;
-    std::erase_if(run.times, [&](const json& line) { return line.at("iteration").get<std::int64_t>() > iteration; });
+    std::erase_if(run.times,
+                  [&](const json& line) { return whole_number<std::int64_t>(line.at("iteration")) > iteration; });
     run.command = event.at("command").get<std::vector<std::string>>();
     run.hosts = event.at("hosts").get<std::vector<std::string>>();
     run.device = event.at("device").get<std::string>();

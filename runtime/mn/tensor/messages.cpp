@@ -20,8 +20,8 @@ struct TensorForm {
 TensorForm recv_form(Communicator& comm, int source, int tag) {
   const nlohmann::json form = comm.recv_json(source, tag);
   return read_json("what rank " + std::to_string(source) + " sent as a tensor", [&] {
-    return TensorForm{static_cast<at::ScalarType>(form.at("dtype").get<int>()),
-                      form.at("shape").get<std::vector<std::int64_t>>()};
+    return TensorForm{static_cast<at::ScalarType>(whole_number<int>(form.at("dtype"))),
+                      whole_numbers<std::int64_t>(form.at("shape"))};
   });
 }
 

@@ -65,8 +65,8 @@ nlohmann::json GradScaler::state() const {
 
 void GradScaler::load_state(const nlohmann::json& state) {
   scale_ = state.at("scale").get<double>();
-  good_steps_ = state.at("good_steps").get<std::int64_t>();
-  skipped_ = state.at("skipped").get<std::int64_t>();
+  good_steps_ = whole_number<std::int64_t>(state.at("good_steps"));
+  skipped_ = whole_number<std::int64_t>(state.at("skipped"));
 }
 
 }  // namespace mn

@@ -77,7 +77,7 @@ void Observation::merge_rank_state(const nlohmann::json& state) {
   Summary theirs;
   theirs.load_state(state.at("observation"));
   means_.merge(theirs);
-  samples_ += state.at("samples").get<std::int64_t>();
+  samples_ += whole_number<std::int64_t>(state.at("samples"));
 }
 
 }  // namespace mn

@@ -195,7 +195,7 @@ nlohmann::json MultiNodeOptimizer::state() const {
 }
 
 void MultiNodeOptimizer::load_state(const nlohmann::json& state) {
-  nominal_samples_ = state.at("nominal_samples").get<std::int64_t>();
+  nominal_samples_ = whole_number<std::int64_t>(state.at("nominal_samples"));
   if (scaler_ && state.contains("grad_scaler")) scaler_->load_state(state.at("grad_scaler"));
   if (local_) local_->restart();
 }

@@ -227,14 +227,14 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   if (same_ranks) {
     restore_rank(checkpoint.own);
   } else {
-    restart_rank(checkpoint.about.at("seed").get<std::uint64_t>());
+    restart_rank(whole_number<std::uint64_t>(checkpoint.about.at("seed")));
   }
 }
 
 void Trainer::restore_replicated(const json& about) {
   iterator_->load_state(about.at("iterator"));
-  iteration_ = about.at("iteration").get<std::int64_t>();
-  epoch_ = about.at("epoch").get<std::int64_t>();
+  iteration_ = whole_number<std::int64_t>(about.at("iteration"));
+  epoch_ = whole_number<std::int64_t>(about.at("epoch"));
   epoch_detail_ = about.at("epoch_detail").get<double>();
   earlier_s_ = about.at("elapsed_s").get<double>();
   observation_->load(about);

@@ -14,7 +14,7 @@ using Parse = Value (*)(const json& document, const Rename& rename);
 
 Value parse_none(const json&, const Rename&) { return {}; }
 Value parse_bool(const json& document, const Rename&) { return document.get<bool>(); }
-Value parse_int(const json& document, const Rename&) { return document.get<std::int64_t>(); }
+Value parse_int(const json& document, const Rename&) { return whole_number<std::int64_t>(document); }
 Value parse_text(const json& document, const Rename&) { return document.get<std::string>(); }
 Value parse_device(const json&, const Rename&) { return AnyDevice{}; }
 Value parse_name(const json& document, const Rename& rename) { return ValueName{rename(document.get<std::string>())}; }
@@ -33,7 +33,7 @@ Value parse_real(const json& document, const Rename&) {
 
 template <Enumerator::Kind kind>
 Value parse_enumerator(const json& document, const Rename&) {
-  return Enumerator{kind, document.get<std::int64_t>()};
+  return Enumerator{kind, whole_number<std::int64_t>(document)};
 }
 
 template <Parse item>

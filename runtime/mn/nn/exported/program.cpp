@@ -51,19 +51,21 @@ std::vector<std::string> values_of(const Argument& argument) {
 
 /// {"as_int": 3}, or {"as_expr": {"expr_str": "Symbol('s95', …)", …}}, whose bounds stand in `constraints`.
 Extent parse_extent(const json& size, const json& constraints) {
-  if (size.contains("as_int")) return {size.at("as_int").get<std::int64_t>(), size.at("as_int").get<std::int64_t>()};
+  if (size.contains("as_int"))
+    return {whole_number<std::int64_t>(size.at("as_int")), whole_number<std::int64_t>(size.at("as_int"))};
   const auto text = size.at("as_expr").at("expr_str").get<std::string>();
   const std::string begin = "Symbol('";
   if (!text.starts_with(begin) || text.find(')') + 1 != text.size()) return {};
   const auto known = constraints.find(text.substr(begin.size(), text.find('\'', begin.size()) - begin.size()));
   Extent extent;
-  if (known != constraints.end() && !known->at("max_val").is_null()) known->at("max_val").get_to(extent.most);
+  if (known != constraints.end() && !known->at("max_val").is_null())
+    extent.most = whole_number<std::int64_t>(known->at("max_val"));
   return extent;
 }
 
 std::vector<std::int64_t> parse_numbers(const json& list) {
   std::vector<std::int64_t> numbers;
-  for (const json& number : list) numbers.push_back(number.at("as_int").get<std::int64_t>());
+  for (const json& number : list) numbers.push_back(whole_number<std::int64_t>(number.at("as_int")));
   return numbers;
 }
 
@@ -71,10 +73,10 @@ StoredTensor parse_stored_tensor(const json& entry, const std::string& folder) {
   if (entry.at("use_pickle").get<bool>()) throw UnknownForm("a pickle for a tensor, which is never read");
   const json& meta = entry.at("tensor_meta");
   return {folder + entry.at("path_name").get<std::string>(),
-          meta.at("dtype").get<std::int64_t>(),
+          whole_number<std::int64_t>(meta.at("dtype")),
           parse_numbers(meta.at("sizes")),
           parse_numbers(meta.at("strides")),
-          meta.at("storage_offset").at("as_int").get<std::int64_t>(),
+          whole_number<std::int64_t>(meta.at("storage_offset").at("as_int")),
           meta.at("requires_grad").get<bool>()};
 }
 
@@ -85,7 +87,8 @@ class ProgramReader {
   Program read() {
     if (archive_.record("byteorder") != "little") fail("holds numbers whose bytes are not in little-endian order");
     const json document = load("models/model.json");
-    within("its version", [&] { check_version(document.at("schema_version").at("major").get<std::int64_t>()); });
+    within("its version",
+           [&] { check_version(whole_number<std::int64_t>(document.at("schema_version").at("major"))); });
     within("its inputs", [&] { read_inputs(document); });
     Scope scope;
     const json& graph = within("its graph", [&]() -> const json& { return document["graph_module"].at("graph"); });
@@ -126,7 +129,7 @@ class ProgramReader {
       Input input = read_input(spec);
       if (input.kind == Input::Kind::kUser) {
         const json& meta = module.at("graph").at("tensor_values").at(input.value);
-        meta.at("dtype").get_to(input.dtype);
+        input.dtype = whole_number<std::int64_t>(meta.at("dtype"));
         for (const json& size : meta.at("sizes")) {
           input.extents.push_back(parse_extent(size, document.at("range_constraints")));
         }

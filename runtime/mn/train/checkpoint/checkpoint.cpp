@@ -90,7 +90,7 @@ std::optional<Checkpoint> load_checkpoint(Communicator& comm, const std::string&
   const json outline =
       comm.bcast_obj(json({{"found", file.has_value()}, {"ranks", read.ranks}, {"about", read.about}}));
   if (!outline.at("found").get<bool>()) return std::nullopt;
-  read.ranks = outline.at("ranks").get<std::int64_t>();
+  read.ranks = whole_number<std::int64_t>(outline.at("ranks"));
   read.about = outline.at("about");
   for (std::string* shared : {&read.model, &read.optimizer, &read.extensions}) *shared = comm.bcast_obj(*shared);
   if (read.ranks != comm.size()) return read;

@@ -76,9 +76,9 @@ void CheckpointFile::find_sections(const json& index, std::uint64_t begin) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const json& entry = entries.at(i);
     if (entry.at("name") != section_name(i)) damaged("section \"" + section_name(i) + "\" is missing");
-    const auto bytes = entry.at("bytes").get<std::uint64_t>();
+    const auto bytes = whole_number<std::uint64_t>(entry.at("bytes"));
     if (bytes > size_ - begin) damaged("it is cut off");
-    sections_.push_back({{section_name(i), bytes, entry.at("crc32c").get<std::uint32_t>()}, begin});
+    sections_.push_back({{section_name(i), bytes, whole_number<std::uint32_t>(entry.at("crc32c"))}, begin});
     begin += bytes;
   }
   if (begin != size_) damaged(std::to_string(size_ - begin) + " bytes follow its end");

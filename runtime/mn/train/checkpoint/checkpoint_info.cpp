@@ -9,8 +9,9 @@ CheckpointInfo read_checkpoint_info(const std::filesystem::path& path) {
   file.check();
   return read_json(path.string(), [&] {
     const nlohmann::json& about = file.about();
-    return CheckpointInfo{about.at("iteration").get<std::int64_t>(), about.at("epoch").get<std::int64_t>(),
-                          about.at("epoch_detail").get<double>(), file.ranks()};
+    return CheckpointInfo{whole_number<std::int64_t>(about.at("iteration")),
+                          whole_number<std::int64_t>(about.at("epoch")), about.at("epoch_detail").get<double>(),
+                          file.ranks()};
   });
 }
 

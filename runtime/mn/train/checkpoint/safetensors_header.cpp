@@ -62,9 +62,9 @@ class Parser {
   }
 
   SafetensorsEntry read_entry(const std::string& name, const json& entry) const {
-    const auto begin = entry.at("data_offsets").at(0).get<std::uint64_t>();
-    const auto end = entry.at("data_offsets").at(1).get<std::uint64_t>();
-    const auto shape = entry.at("shape").get<std::vector<std::int64_t>>();
+    const auto begin = whole_number<std::uint64_t>(entry.at("data_offsets").at(0));
+    const auto end = whole_number<std::uint64_t>(entry.at("data_offsets").at(1));
+    const auto shape = whole_numbers<std::int64_t>(entry.at("shape"));
     const auto dtype = entry.at("dtype").get<std::string>();
     const auto known = std::ranges::find(kElementBytes, dtype, [](const auto& element) { return element.first; });
     if (known == std::end(kElementBytes)) {

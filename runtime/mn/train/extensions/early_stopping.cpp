@@ -31,7 +31,7 @@ nlohmann::json EarlyStopping::state() const { return {{"best", monitor_.state()}
 void EarlyStopping::load_state(const nlohmann::json& state) {
   if (!state.is_object()) return;
   monitor_.load_state(state.at("best"));
-  waited_ = state.at("waited").get<std::int64_t>();
+  waited_ = whole_number<std::int64_t>(state.at("waited"));
 }
 
 }  // namespace mn::extensions

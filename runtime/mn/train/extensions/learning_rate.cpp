@@ -42,8 +42,8 @@ nlohmann::json LearningRate::state() const {
 
 void LearningRate::load_state(const nlohmann::json& state) {
   if (!state.is_object()) return;
-  steps_per_epoch_ = state.at("steps_per_epoch");
-  offset_ = state.at("offset");
+  steps_per_epoch_ = whole_number<std::int64_t>(state.at("steps_per_epoch"));
+  offset_ = whole_number<std::int64_t>(state.at("offset"));
   factors_ = state.at("factors").get<std::vector<double>>();
 }
 

@@ -36,7 +36,7 @@ nlohmann::json Plateau::state() const { return {{"best", monitor_.state()}, {"wa
 void Plateau::load_state(const nlohmann::json& state) {
   if (!state.is_object()) return;
   monitor_.load_state(state.at("best"));
-  waited_ = state.at("waited").get<std::int64_t>();
+  waited_ = whole_number<std::int64_t>(state.at("waited"));
   scale_ = state.at("scale").get<double>();
 }
 

@@ -69,7 +69,7 @@ void WeightAverage::run(Trainer&) {
 nlohmann::json WeightAverage::state() const { return updates_; }
 
 void WeightAverage::load_state(const nlohmann::json& state) {
-  if (state.is_number()) updates_ = state.get<std::int64_t>();
+  if (state.is_number()) updates_ = whole_number<std::int64_t>(state);
 }
 
 NamedTensors WeightAverage::tensors() const {
