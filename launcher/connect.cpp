@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 
 #include <sys/socket.h>
@@ -20,6 +21,8 @@
 
 namespace mn::launcher {
 namespace {
+
+constexpr const char* kPmixStore = "PMIX_MCA_gds";
 
 bool is_socket(int fd) {
   struct stat status {};
@@ -113,13 +116,15 @@ void take_pmix_job(Connection& connection, const Variables& variables, PmixSessi
 /// Returns the launcher to ask instead where the server does not answer; `why` then tells the reason.
 Launcher ask_pmix_server(Connection& connection, Variables& variables, std::string& why) {
   std::unique_ptr<PmixSession> session;
+  const bool hash_store = needs_hash_store(variables);
+  if (hash_store) setenv(kPmixStore, "hash", 1);
   try {
     session = std::make_unique<PmixSession>(pmix_libraries(variables), connection.group.patience);
   } catch (const PmixError& error) {
     why = error.what();
   }
   if (session) {
-    variables.set("PMIX_MCA_gds", "hash");
+    if (hash_store) variables.set(kPmixStore, "hash");
     take_pmix_job(connection, variables, *session);
     return Launcher::kPmix;
   }

@@ -281,6 +281,13 @@ TEST_F(FactsTest, VariablesOfLaunchersAreNotCompared) {
                        {"OMPI_MCA_btl", "self"}, {"NCCL_ALGO", "Ring"}, {"PATH", "/opt/x:/opt/y"}}));
 }
 
+TEST_F(FactsTest, RepeatedFoldersOfSearchPathsAreNoDifference) {
+  const auto facts = collect_environment(Variables(
+      {{"LD_LIBRARY_PATH", "/opt/b:/opt/a:/opt/b:"}, {"PYTHONPATH", "/x:/x"}, {"PATH", "/opt/y:/opt/y:/bin"}}));
+  EXPECT_EQ(facts, (std::map<std::string, std::string>{
+                       {"LD_LIBRARY_PATH", "/opt/b:/opt/a"}, {"PYTHONPATH", "/x"}, {"PATH", "/opt/y"}}));
+}
+
 TEST_F(FactsTest, FilesAreComparedBySizeAndEnds) {
   put("data", std::string(1 << 18, 'a'));
   const auto before = collect_file_facts({here_.root / "data", here_.root / "absent"});
