@@ -20,12 +20,27 @@ bool is_compared(const std::string& name) {
   constexpr const char* kExact[] = {"LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "CUDA_DEVICE_ORDER",
                                     "MNLAUNCH_OPTIONS"};
   constexpr const char* kPrefixes[] = {"OMP_", "KMP_", "MKL_", "MV2_", "OMPI_MCA_", "UCX_", "FI_", "NCCL_", "MN_"};
-  constexpr const char* kOwn[] = {"OMPI_MCA_orte_",  "OMPI_MCA_ess",          "OMPI_MCA_pmix",
-                                  "OMPI_MCA_shmem_", "OMPI_MCA_initial_wdir", "OMPI_MCA_mpi_oversubscribe",
-                                  "MV2_COMM_WORLD_", "NCCL_SOCKET_IFNAME",    "NCCL_HOSTID",
-                                  "MN_NODE_NAME",    "MN_HARDWARE_ROOT",      "MN_NIC",
-                                  "OMPI_MCA_plm",    "OMPI_MCA_rmaps",        "OMPI_MCA_routed",
-                                  "OMPI_MCA_prte"};
+  constexpr const char* kOwn[] = {"OMPI_MCA_orte_",
+                                  "OMPI_MCA_ess",
+                                  "OMPI_MCA_pmix",
+                                  "OMPI_MCA_shmem_",
+                                  "OMPI_MCA_initial_wdir",
+                                  "OMPI_MCA_mpi_oversubscribe",
+                                  "MV2_COMM_WORLD_",
+                                  "NCCL_SOCKET_IFNAME",
+                                  "NCCL_HOSTID",
+                                  "MN_NODE_NAME",
+                                  "MN_HARDWARE_ROOT",
+                                  "MN_NIC",
+                                  "OMPI_MCA_plm",
+                                  "OMPI_MCA_rmaps",
+                                  "OMPI_MCA_routed",
+                                  "OMPI_MCA_prte",
+                                  "MN_RANK",
+                                  "MN_INTRA_RANK",
+                                  "MN_INTRA_SIZE",
+                                  "MN_INTER_RANK",
+                                  "MN_DEVICE"};
   if (starts_with_any(name, kOwn)) return false;
   return std::ranges::find(kExact, name) != std::end(kExact) || starts_with_any(name, kPrefixes);
 }

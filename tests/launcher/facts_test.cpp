@@ -273,6 +273,8 @@ TEST_F(FactsTest, VariablesOfLaunchersAreNotCompared) {
   const auto facts = collect_environment(Variables({{"OMPI_MCA_btl", "self"},
                                                     {"OMPI_MCA_orte_num_nodes", "2"},
                                                     {"MN_NODE_NAME", "a"},
+                                                    {"MN_RANK", "1"},
+                                                    {"MN_DEVICE", "cuda:1"},
                                                     {"NCCL_ALGO", "Ring"},
                                                     {"NCCL_SOCKET_IFNAME", "eth0"},
                                                     {"HOME", "/root"},
