@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/ranks.hpp>
 
 #include "absence.hpp"
 #include "check_failed.hpp"
@@ -20,6 +22,8 @@
 
 namespace mn::launcher {
 namespace {
+
+constexpr const char* kPmixStore = "PMIX_MCA_gds";
 
 bool is_socket(int fd) {
   struct stat status {};
@@ -37,6 +41,17 @@ void reject_torchrun(const Variables& variables) {
   throw UsageError(
       "torchrun started this process, so that all its workers have one rank; start mnlaunch in "
       "torchrun's stead (srun mnlaunch python SCRIPT), or unset TORCHELASTIC_RUN_ID if torchrun has ended");
+}
+
+/// What a shell loop or Kubernetes sets for torch.distributed does not tell mnlaunch where the other ranks are: each
+/// would be a job of its own.
+void reject_ranks_by_hand(const Variables& variables) {
+  const auto rank = variables.get("RANK");
+  const auto size = variables.get("WORLD_SIZE");
+  if (!rank || !size || parse_rank(*size).value_or(1) < 2) return;
+  throw UsageError("RANK is " + *rank + " and WORLD_SIZE " + *size +
+                   ", but no launcher started this process, so that each rank would be a job of its own; start all "
+                   "ranks with one srun or mpiexec, or unset RANK and WORLD_SIZE");
 }
 
 /// Hydra's variables don't name the job; the process that started the ranks of this node does.
@@ -113,13 +128,15 @@ void take_pmix_job(Connection& connection, const Variables& variables, PmixSessi
 /// Returns the launcher to ask instead where the server does not answer; `why` then tells the reason.
 Launcher ask_pmix_server(Connection& connection, Variables& variables, std::string& why) {
   std::unique_ptr<PmixSession> session;
+  const bool hash_store = needs_hash_store(variables);
+  if (hash_store) setenv(kPmixStore, "hash", 1);
   try {
     session = std::make_unique<PmixSession>(pmix_libraries(variables), connection.group.patience);
   } catch (const PmixError& error) {
     why = error.what();
   }
   if (session) {
-    variables.set("PMIX_MCA_gds", "hash");
+    if (hash_store) variables.set(kPmixStore, "hash");
     take_pmix_job(connection, variables, *session);
     return Launcher::kPmix;
   }
@@ -167,6 +184,7 @@ Connection connect_to_launcher(Variables& variables) {
   Connection connection;
   connection.group.patience = patience_of(variables);
   Launcher launcher = innermost_launcher(variables, is_socket);
+  if (launcher == Launcher::kNone) reject_ranks_by_hand(variables);
   bool is_placed = false;
   std::string why;
   if (launcher == Launcher::kPmix && needs_server(variables, launcher)) {

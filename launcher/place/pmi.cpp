@@ -60,7 +60,6 @@ PmiSession::~PmiSession() {
 
 std::string PmiSession::ask(const std::string& command, std::chrono::milliseconds patience) {
   const std::string request = "cmd=" + command + "\n";
-  has_spoken_ = true;
   if (send(fd_, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) return "";
   std::string answer;
   while (!answer.ends_with('\n')) {
@@ -69,6 +68,7 @@ std::string PmiSession::ask(const std::string& command, std::chrono::millisecond
     char c = 0;  // byte by byte: what follows the line is not ours
     if (poll(&readable, 1, static_cast<int>(patience.count())) != 1 || recv(fd_, &c, 1, 0) != 1) return "";
     answer += c;
+    has_spoken_ = true;  // a server that has gone needs no finalizer
   }
   return answer;
 }
@@ -89,6 +89,7 @@ void PmiSession::begin_generation() {
 
 std::optional<ServerJob> PmiSession::read_job(int rank, int size) {
   if (rank < 0 || rank >= size || !can_leave_pmi_finalizer()) return std::nullopt;
+  dismiss_pmi_finalizers(fd_);
   if (value_of(ask("init pmi_version=1 pmi_subversion=1"), "rc") != "0") return std::nullopt;
   rank_ = rank;
   space_ = value_of(ask("get_my_kvsname"), "kvsname").value_or("");

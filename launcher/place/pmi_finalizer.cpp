@@ -1,7 +1,16 @@
 #include "place/pmi_finalizer.hpp"
 
+#include <array>
 #include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -18,8 +27,37 @@ namespace {
 constexpr int kServer = 0;   // descriptors of the process that stays
 constexpr int kProgram = 1;  // the other end of what the program has in the server's place
 constexpr int kEnd = 2;      // readable once the program has ended
+constexpr int kHolder = 3;   // readable once the first holder of the connection has ended
 
-int descriptor_of_this_process() { return static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)); }
+int descriptor_of(pid_t process) { return static_cast<int>(syscall(SYS_pidfd_open, process, 0)); }
+
+/// What the descriptor of a process leads to, as "socket:[7]"; empty if that can't be read.
+std::string target_of(const std::string& process, int fd) {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/" + process + "/fd/" + std::to_string(fd), error).string();
+}
+
+/// 0 if that can't be read.
+pid_t parent_of(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t name_end = text.rfind(") ");  // of "12 (name) S 7 …"
+  pid_t parent = 0;
+  if (name_end != std::string::npos && name_end + 4 < text.size()) {
+    std::from_chars(text.data() + name_end + 4, text.data() + text.size(), parent);
+  }
+  return parent;
+}
+
+/// This process, or the farthest above it that has the same connection: a script, whose next program may speak too.
+pid_t first_holder(int fd) {
+  const std::string server = target_of("self", fd);
+  pid_t holder = getpid();
+  for (pid_t above = getppid(); above > 0 && target_of(std::to_string(above), fd) == server; above = parent_of(above)) {
+    holder = above;
+  }
+  return holder;
+}
 
 bool send_all(int fd, const char* bytes, std::size_t size) {
   while (size > 0) {
@@ -40,8 +78,9 @@ bool pass_on(int from, int to) {
   return size > 0 && send_all(to, bytes, static_cast<std::size_t>(size));
 }
 
-/// Passes on what the program and the server say. True once the program has ended without a word; false if it spoke, by
-/// itself or by a second mnlaunch, and is gone, or if the server is.
+/// Passes on what the program and the server say. True once the program and the first holder of the connection have
+/// ended without a word; false if the program spoke, by itself or by a second mnlaunch, and is gone, or if the server
+/// is.
 bool program_was_silent() {
   pollfd server{kServer, POLLIN, 0}, program{kProgram, POLLIN, 0}, end{kEnd, POLLIN, 0};
   bool has_spoken = false;
@@ -55,12 +94,12 @@ bool program_was_silent() {
       const bool passed = pass_on(kProgram, kServer);
       has_spoken = has_spoken || passed;
       if (!passed && has_spoken) return false;
-      if (!passed) program.fd = -1;  // a program that closes what it does not know
+      if (!passed) program.fd = server.fd = -1;  // it has ended, or closes what it does not know
     } else if (entries[0].revents != 0) {
       if (!pass_on(kServer, kProgram)) return false;
     } else if (entries[2].revents != 0) {
-      if (!has_spoken) return true;
-      end.fd = -1;  // whoever still has the connection may speak on
+      if (!has_spoken && end.fd == kHolder) return true;
+      end.fd = has_spoken ? -1 : kHolder;  // whoever still has the connection may speak on
     }
   }
 }
@@ -76,16 +115,16 @@ void finalize() {
 
 /// Others wait for the end of this process's output, and one for the sign that it is ready.
 void close_all_others() {
-  constexpr unsigned kFirst = 3;
+  constexpr unsigned kFirst = kHolder + 1;
   if (close_range(kFirst, ~0U, 0) == 0) return;
   for (int fd = kFirst; fd < 1024; ++fd) close(fd);  // before Linux 5.9
 }
 
-[[noreturn]] void stay(int server, int program, int end) {
+[[noreturn]] void stay(const std::array<int, 4>& descriptors) {
   setsid();
-  dup2(server, kServer);
-  dup2(program, kProgram);
-  dup2(end, kEnd);
+  std::array<int, 4> copies{};  // above those that they get
+  for (std::size_t i = 0; i < 4; ++i) copies[i] = fcntl(descriptors[i], F_DUPFD, kHolder + 1);
+  for (int i = kServer; i <= kHolder; ++i) dup2(copies[static_cast<std::size_t>(i)], i);
   close_all_others();
   if (program_was_silent()) finalize();
   _exit(0);
@@ -98,13 +137,30 @@ void wait_for_end_of(int pipe) {
 
 }  // namespace
 
-bool can_leave_pmi_finalizer() { return static_cast<bool>(Fd(descriptor_of_this_process())); }
+bool can_leave_pmi_finalizer() { return static_cast<bool>(Fd(descriptor_of(getpid()))); }
+
+void dismiss_pmi_finalizers(int fd) {
+  const std::string server = target_of("self", fd);
+  if (!server.starts_with("socket:")) return;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const std::string name = entry.path().filename();
+    pid_t process = 0;
+    std::from_chars(name.data(), name.data() + name.size(), process);
+    if (process == 0 || process == getpid() || target_of(name, kServer) != server) continue;
+    kill(process, SIGKILL);
+    constexpr std::chrono::milliseconds kPause{1};
+    constexpr int kMostPauses = 1000;
+    for (int i = 0; i < kMostPauses && target_of(name, kServer) == server; ++i) std::this_thread::sleep_for(kPause);
+  }
+}
 
 bool leave_pmi_finalizer(int fd) {
-  const Fd self(descriptor_of_this_process());
+  const Fd self(descriptor_of(getpid()));
+  const Fd holder(descriptor_of(first_holder(fd)));
   int pipe_ends[2];
   int pair[2];
-  if (!self || pipe2(pipe_ends, O_CLOEXEC) != 0) return false;
+  if (!self || !holder || pipe2(pipe_ends, O_CLOEXEC) != 0) return false;
   const Fd is_ready(pipe_ends[0]);
   Fd stays(pipe_ends[1]);
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return false;
@@ -113,7 +169,7 @@ bool leave_pmi_finalizer(int fd) {
   const pid_t child = fork();
   if (child == 0) {
     if (fork() != 0) _exit(0);  // a grandchild: the program must not find a child that it did not start
-    stay(fd, near.get(), self.get());
+    stay({fd, near.get(), self.get(), holder.get()});
   }
   stays.reset();
   if (child < 0 || waitpid(child, nullptr, 0) != child) return false;

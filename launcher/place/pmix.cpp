@@ -53,12 +53,16 @@ constexpr int kMostFences = 3;  ///< tries at one
 
 }  // namespace
 
+bool needs_hash_store(const Variables& variables) {
+  const auto stores = variables.get("PMIX_GDS_MODULE");
+  return !stores || stores->find("ds12") != std::string::npos || stores->find("ds21") != std::string::npos;
+}
+
 PmixSession::PmixSession(const std::vector<std::filesystem::path>& libraries, std::chrono::milliseconds patience)
     : patience_(patience),
       library_(std::make_unique<PmixLibrary>(libraries)),
       watchdog_(std::make_unique<PmixWatchdog>(patience)) {
   const PmixWatchdog::Call call(*watchdog_);
-  setenv("PMIX_MCA_gds", "hash", 1);
   keep_connections_of(
       [&] { library_->check(library_->init(&library_->me, nullptr, 0), "connecting to the PMIx server of this job"); });
   job_ = read_job();
@@ -165,8 +169,8 @@ std::vector<int> PmixSession::ranks_that_never_came() const {
 
 std::optional<std::string> PmixSession::get(int rank, const std::string& key) {
   const PmixWatchdog::Call call(*watchdog_);
-  const pmix::Info immediate = pmix_flag(pmix::kImmediate);
-  const auto value = library_->read(static_cast<std::uint32_t>(rank), (prefix_ + key).c_str(), &immediate, 1);
+  // Not kImmediate: PMIx 5 then looks no further than this node, although the fence has brought what others put.
+  const auto value = library_->read(static_cast<std::uint32_t>(rank), (prefix_ + key).c_str(), nullptr, 0);
   if (!value || value->type != pmix::kByteObject) return std::nullopt;
   return std::string(value->data.object.bytes, value->data.object.size);
 }

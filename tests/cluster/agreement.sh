@@ -24,6 +24,12 @@ if command -v mpiexec.hydra >/dev/null; then
 else
   echo 'Hydra: left out, no mpiexec.hydra'
 fi
+open_mpi_5=${MN_OPEN_MPI_5:-$build/torch-env}
+if [[ $("$open_mpi_5/bin/mpiexec" --version 2>/dev/null) == *'(Open MPI) 5.'* ]]; then
+  ways[Open MPI 5]="${on_vn1[*]} env PATH=$open_mpi_5/bin:$PATH mpiexec --rtos error-nonzero-status=0 -x PATH -x OMP_NUM_THREADS -x MN_LAUNCH_TIMEOUT --host vn1:2,vn2:2 --bind-to none"
+else
+  echo "Open MPI 5: left out, not in $open_mpi_5 (cmake/setup --python)"
+fi
 
 # run COMMAND…: on each rank, by the way $way; out and err have what they print, exits what they end with.
 run() {
@@ -78,7 +84,7 @@ for way in "${!ways[@]}"; do
     # shellcheck disable=SC2016
     MN_LAUNCH_TIMEOUT=3 run sh -c '[ "$N" != "$1" ] || exec sleep 15; exec "$0" true' "$mnlaunch" "${absent%% *}"
     # Where a process has spoken to its server and one has not, mpiexec ends all when the first leaves.
-    if [ "$way" = mpiexec ]; then [ "${exits%% *}" = 78 ] || fail "$way, $name: $exits: $(cat out err)"; else ends "${absent#* }"; fi
+    if [[ $way = mpiexec || $way = Open* ]]; then [ "${exits%% *}" = 78 ] || fail "$way, $name: $exits: $(cat out err)"; else ends "${absent#* }"; fi
     one_line 'error \[tasks\] vn2: ranks? .* of 4 did not arrive in 3 s; |error \[tasks\] .*not all ranks arrived'
   done
 
@@ -144,3 +150,21 @@ for hosts in vn1:2 vn1:2,vn2:2; do
   hydra "$mnlaunch" sh -c '[ $RANK = 1 ] || sleep 2; echo done' >out 2>err || fail "Hydra, $hosts: $(cat out err)"
   [ "$(grep -c done out)" = $ranks ] || fail "Hydra, $hosts: $(cat out err)"
 done
+ranks=4 hosts=vn1:2,vn2:2
+# The connection that a script has to Hydra serves one mnlaunch after the other, and Hydra still sees a crash.
+mpicc.mpich -o hello "$checkout/tests/support/hello_mpi.c"
+echo 'Hydra: a second mnlaunch'
+# shellcheck disable=SC2016
+hydra sh -c '"$0" true; "$0" true; exec "$0" --check strict ./hello' "$mnlaunch" >out 2>err || fail "Hydra, a second mnlaunch: $(cat out err)"
+[ ! -s err ] && [ "$(grep -c ' of 4, RANK ' out)" = 4 ] || fail "Hydra, a second mnlaunch: $(cat out err)"
+# shellcheck disable=SC2016
+hydra "$mnlaunch" "$mnlaunch" --check strict ./hello >out 2>err || fail "Hydra, mnlaunch in mnlaunch: $(cat out err)"
+[ ! -s err ] && [ "$(grep -c ' of 4, RANK ' out)" = 4 ] || fail "Hydra, mnlaunch in mnlaunch: $(cat out err)"
+rm -f stays.*
+# shellcheck disable=SC2016
+! hydra sh -c '"$0" true; exec "$0" ./crash exits' "$mnlaunch" >out 2>err || fail 'Hydra: a crash is not seen'
+[ ! -e stays.0 ] || fail "Hydra, a second mnlaunch: rank 0 stays: $(cat out err)"
+echo 'Hydra: mnlaunch after MPI has finalized'
+# shellcheck disable=SC2016
+hydra sh -c '"$0" ./hello; exec "$0" echo second' "$mnlaunch" >out 2>err || fail "Hydra, after MPI: $(cat out err)"
+[ "$(grep -c second out)" = 4 ] && [ "$(grep -c '^mnlaunch: note: .*were not compared' err)" = 1 ] || fail "Hydra, after MPI: $(cat out err)"

@@ -273,12 +273,21 @@ TEST_F(FactsTest, VariablesOfLaunchersAreNotCompared) {
   const auto facts = collect_environment(Variables({{"OMPI_MCA_btl", "self"},
                                                     {"OMPI_MCA_orte_num_nodes", "2"},
                                                     {"MN_NODE_NAME", "a"},
+                                                    {"MN_RANK", "1"},
+                                                    {"MN_DEVICE", "cuda:1"},
                                                     {"NCCL_ALGO", "Ring"},
                                                     {"NCCL_SOCKET_IFNAME", "eth0"},
                                                     {"HOME", "/root"},
                                                     {"PATH", "/opt/x:/usr/bin:/bin:/opt/y"}}));
   EXPECT_EQ(facts, (std::map<std::string, std::string>{
                        {"OMPI_MCA_btl", "self"}, {"NCCL_ALGO", "Ring"}, {"PATH", "/opt/x:/opt/y"}}));
+}
+
+TEST_F(FactsTest, RepeatedFoldersOfSearchPathsAreNoDifference) {
+  const auto facts = collect_environment(Variables(
+      {{"LD_LIBRARY_PATH", "/opt/b:/opt/a:/opt/b:"}, {"PYTHONPATH", "/x:/x"}, {"PATH", "/opt/y:/opt/y:/bin"}}));
+  EXPECT_EQ(facts, (std::map<std::string, std::string>{
+                       {"LD_LIBRARY_PATH", "/opt/b:/opt/a"}, {"PYTHONPATH", "/x"}, {"PATH", "/opt/y"}}));
 }
 
 TEST_F(FactsTest, FilesAreComparedBySizeAndEnds) {

@@ -8,6 +8,7 @@
 
 #include "captured.hpp"
 #include "launcher/place/pmi.hpp"
+#include "launcher/place/pmix.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -255,6 +256,16 @@ TEST(PlacementTest, OpenMpiSizeThatContradictsItsServerIsAConflict) {
   auto variables = captured::with_open_mpi(Variables(), 0, 5, 0, 2);
   const auto here = placed(variables, pmix_job(0, {"ma1", "ma1"}, "1"));
   EXPECT_THAT(here.conflicts, ElementsAre("PMIx 1 says size 2, but OMPI_COMM_WORLD_SIZE is 5"));
+}
+
+TEST(PlacementTest, OnlyServersOfPmix3And4NeedTheHashStore) {
+  Variables variables;
+  EXPECT_TRUE(needs_hash_store(variables));
+  for (const auto& [stores, needed] :
+       {std::pair("ds21,ds12,hash", true), {"ds12,hash", true}, {"shmem2,hash", false}}) {
+    variables.set("PMIX_GDS_MODULE", stores);
+    EXPECT_EQ(needs_hash_store(variables), needed) << stores;
+  }
 }
 
 TEST(PlacementTest, MalformedAndMissingVariablesAreNamed) {

@@ -291,6 +291,11 @@ status 2 env MN_LAUNCH_TIMEOUT=0 $run "$mnlaunch" true
 grep -q 'MN_LAUNCH_TIMEOUT is 0: give seconds, at least 1' err || fail "no patience: $(cat err)"
 status 2 env TORCHELASTIC_RUN_ID=1 "$mnlaunch" true
 one_line 'torchrun started this process'
+# Ranks of a shell loop are never worlds of one each. What surrounds mnlaunch's own launcher does not matter.
+status 2 env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 "$mnlaunch" true
+one_line '^mnlaunch: RANK is 1 and WORLD_SIZE 2, but no launcher started this process'
+status 0 env RANK=0 WORLD_SIZE=1 "$mnlaunch" "$mnlaunch" true
+status 0 env RANK=1 WORLD_SIZE=2 $run "$mnlaunch" "$mnlaunch" true
 status 1 env PMIX_NAMESPACE=gone PMIX_RANK=1 PMIX_SERVER_URI2='gone.0;tcp4://127.0.0.1:9' "$mnlaunch" true
 one_line 'rank 1 on .*; unset the PMIX_\* variables'
 
