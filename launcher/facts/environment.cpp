@@ -37,9 +37,8 @@ bool is_compared(const std::string& name) {
                                   "OMPI_MCA_routed",
                                   "OMPI_MCA_prte",
                                   "MN_RANK",
-                                  "MN_INTRA_RANK",
-                                  "MN_INTRA_SIZE",
-                                  "MN_INTER_RANK",
+                                  "MN_INTRA_",
+                                  "MN_INTER_",
                                   "MN_DEVICE"};
   if (starts_with_any(name, kOwn)) return false;
   return std::ranges::find(kExact, name) != std::end(kExact) || starts_with_any(name, kPrefixes);

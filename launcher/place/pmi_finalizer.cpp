@@ -53,6 +53,7 @@ pid_t parent_of(pid_t process) {
 pid_t first_holder(int fd) {
   const std::string server = target_of("self", fd);
   pid_t holder = getpid();
+  if (server.empty()) return holder;
   for (pid_t above = getppid(); above > 0 && target_of(std::to_string(above), fd) == server; above = parent_of(above)) {
     holder = above;
   }

@@ -1,0 +1,19 @@
+// mpiexec -n N pmix_fence: what mnlaunch would do without an exchange of its own: each rank puts as much as a node's
+// facts take, meets the others in a fence that collects it, and rank 0 gets it all. launch_cost measures it.
+#include <chrono>
+#include <string>
+
+#include "launcher/place/pmix.hpp"
+#include "launcher/place/pmix_library.hpp"
+
+int main() {
+  using namespace mn::launcher;
+  constexpr std::size_t kBytes = 4096;
+  PmixSession session(pmix_libraries(Variables::of_this_process()), std::chrono::seconds(60));
+  session.put("facts", std::string(kBytes, 'x'));
+  session.fence();
+  const auto& job = session.job();
+  for (int rank = 0; job.rank == 0 && rank < static_cast<int>(job.hosts.size()); ++rank) {
+    if (session.get(rank, "facts").value_or("").size() != kBytes) return 1;
+  }
+}
