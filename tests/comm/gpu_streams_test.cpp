@@ -157,6 +157,11 @@ TEST_P(StreamOrder, Messages) {
     received.wait();
   };
   expect_moved(of(rank_, kPart), exchange_in_background, of(peer, kPart));
+  const auto exchange_without_a_wait = [&](BufferView in, BufferView out) {
+    const Request received = comm_->irecv(out, peer);
+    const Request sent = comm_->isend(in, peer);
+  };
+  expect_moved(of(rank_, kPart), exchange_without_a_wait, of(peer, kPart));
 }
 
 INSTANTIATE_TEST_SUITE_P(
