@@ -19,6 +19,7 @@
 #include <mn/data/vocabulary.hpp>
 #include <mn/image/image_decoder.hpp>
 #include <mn/job/job.hpp>
+#include <mn/nn/batch_norm.hpp>
 #include <mn/nn/exported_module.hpp>
 #include <mn/nn/recompute.hpp>
 #include <mn/report/report.hpp>

@@ -1,0 +1,156 @@
+// Batch normalization over all ranks against libtorch's on one rank with all samples.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
+#include <mn/nn/batch_norm.hpp>
+#include <mn/tensor/tensor.hpp>
+#include <mn/train/optimizer.hpp>
+
+namespace mn {
+namespace {
+
+using torch::nn::BatchNormOptions;
+
+class BatchNormTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<Communicator> comm_ = create_communicator("auto", MPI_COMM_WORLD, {.device = Device{}});
+  int rank_ = comm_->rank();
+  int size_ = comm_->size();
+
+  /// Rank r's part: r + `least` samples of all.
+  [[nodiscard]] std::int64_t first_of(std::int64_t rank, std::int64_t least) const {
+    return rank * least + rank * (rank - 1) / 2;
+  }
+  [[nodiscard]] at::Tensor part(const at::Tensor& all, std::int64_t least) const {
+    return all.narrow(0, first_of(rank_, least), rank_ + least);
+  }
+  [[nodiscard]] at::Tensor sum(const at::Tensor& own) const {
+    const at::Tensor total = own.detach().clone();
+    comm_->allreduce(total);
+    return total;
+  }
+
+  void expect_as_one_rank(std::vector<std::int64_t> shape, std::int64_t least, at::ScalarType dtype, double mean,
+                          double tolerance) {
+    SCOPED_TRACE("least " + std::to_string(least) + ", dims " + std::to_string(shape.size()));
+    torch::manual_seed(3);
+    shape[0] = first_of(size_, least);
+    const at::Tensor x = torch::randn(shape, at::kDouble) * 2 + mean;
+    const at::Tensor factors = torch::randn(shape, at::kDouble);
+    const at::Tensor weight = torch::randn(shape[1], at::kDouble), bias = torch::randn(shape[1], at::kDouble);
+
+    // The reference in float64, as one long row of values for each channel.
+    torch::nn::BatchNorm1d expected(BatchNormOptions(shape[1]).momentum(0.3));
+    expected->to(at::kDouble);
+    MultiNodeBatchNorm layer(comm_, BatchNormOptions(shape[1]).momentum(0.3));
+    layer->to(dtype);
+    {
+      const torch::NoGradGuard no_grad;
+      expected->weight.copy_(weight), expected->bias.copy_(bias);
+      layer->weight.copy_(weight), layer->bias.copy_(bias);
+    }
+    const at::Tensor all = x.clone().requires_grad_();
+    const at::Tensor wanted = expected->forward(all.flatten(2 < all.dim() ? 2 : 1)).view_as(all);
+    (wanted * factors).sum().backward();
+
+    const at::Tensor own = part(x, least).to(dtype).contiguous().requires_grad_();
+    const at::Tensor output = layer->forward(own);
+    EXPECT_EQ(output.scalar_type(), dtype);
+    (output * part(factors, least).to(dtype)).sum().backward();
+    const auto near = [&](const at::Tensor& a, const at::Tensor& b) {
+      return torch::allclose(a.to(at::kDouble), b.to(at::kDouble), tolerance, tolerance);
+    };
+    EXPECT_TRUE(near(output, part(wanted, least)));
+    EXPECT_TRUE(near(own.grad(), part(all.grad(), least)));
+    EXPECT_TRUE(near(sum(layer->weight.grad()), expected->weight.grad()));
+    EXPECT_TRUE(near(sum(layer->bias.grad()), expected->bias.grad()));
+    EXPECT_TRUE(near(layer->running_mean, expected->running_mean));
+    EXPECT_TRUE(near(layer->running_var, expected->running_var));
+    layer->eval(), expected->eval();
+    EXPECT_TRUE(
+        near(layer->forward(own), part(expected->forward(all.flatten(2 < all.dim() ? 2 : 1)).view_as(all), least)));
+  }
+};
+
+TEST_F(BatchNormTest, AsOneRankWithAllSamples) {
+  for (const std::vector<std::int64_t>& shape :
+       {std::vector<std::int64_t>{0, 3}, {0, 4, 5}, {0, 2, 3, 4}, {0, 2, 3, 2, 2}}) {
+    expect_as_one_rank(shape, 3, at::kDouble, 0, 1e-12);
+    expect_as_one_rank(shape, 3, at::kFloat, 0.5, 1e-4);
+  }
+}
+
+TEST_F(BatchNormTest, ARankMayHaveNoSample) {
+  if (size_ < 3) return;
+  expect_as_one_rank({0, 4, 5}, 0, at::kDouble, 1, 1e-12);
+}
+
+TEST_F(BatchNormTest, VariancesDoNotCancel) { expect_as_one_rank({0, 3, 50}, 20, at::kFloat, 3000, 2e-2); }
+
+TEST_F(BatchNormTest, KeepsSixteenBitsAndMemoryOrder) {
+  MultiNodeBatchNorm layer(comm_, BatchNormOptions(4));
+  const at::Tensor x =
+      torch::randn({3, 4, 5, 5}).to(at::kBFloat16).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
+  const at::Tensor y = layer->forward(x);
+  EXPECT_EQ(y.scalar_type(), at::kBFloat16);
+  EXPECT_TRUE(y.is_contiguous(at::MemoryFormat::ChannelsLast));
+  y.sum().backward();
+  EXPECT_EQ(x.grad().scalar_type(), at::kBFloat16);
+}
+
+TEST_F(BatchNormTest, HasBatchNormsNames) {
+  const MultiNodeBatchNorm layer(comm_, BatchNormOptions(3));
+  const torch::nn::BatchNorm2d theirs(3);
+  EXPECT_EQ(layer->named_parameters().keys(), theirs->named_parameters().keys());
+  EXPECT_EQ(layer->named_buffers().keys(), theirs->named_buffers().keys());
+}
+
+TEST_F(BatchNormTest, AWrongShapeIsNamed) {
+  MultiNodeBatchNorm layer(comm_, BatchNormOptions(3));
+  try {
+    layer->forward(torch::zeros({2, 5}));
+    ADD_FAILURE() << "it took five channels";
+  } catch (const ArgumentError& error) {
+    EXPECT_NE(std::string(error.what()).find("of 3 channels got an input of shape (2, 5)"), std::string::npos);
+  }
+}
+
+/// The backward of the layer below waits for its peers while gradients above are reduced already.
+TEST_F(BatchNormTest, TrainsAsOneRankWithAllSamples) {
+  const auto train = [&](const std::shared_ptr<Communicator>& comm, bool overlap) {
+    torch::manual_seed(5);
+    torch::nn::Linear first(6, 8), second(8, 2);
+    MultiNodeBatchNorm norm(comm, BatchNormOptions(8));
+    std::vector<at::Tensor> parameters;
+    for (const auto& list : {first->parameters(), norm->parameters(), second->parameters()}) {
+      parameters.insert(parameters.end(), list.begin(), list.end());
+    }
+    const auto optimizer = create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(parameters, 0.1), comm,
+                                                       {.overlap = overlap, .bucket_bytes = 64});
+    torch::manual_seed(6);
+    for (int step = 0; step < 4; ++step) {
+      const at::Tensor x = torch::randn({12, 6}), y = torch::randn({12, 2});
+      const std::int64_t own = 12 / comm->size();
+      optimizer->zero_grad();
+      const at::Tensor output = second(torch::relu(norm(first(x.narrow(0, comm->rank() * own, own)))));
+      torch::mse_loss(output, y.narrow(0, comm->rank() * own, own)).backward();
+      optimizer->step();
+    }
+    std::vector<at::Tensor> values;
+    for (const auto& parameter : parameters) values.push_back(parameter.detach().flatten());
+    return torch::cat(values);
+  };
+  const at::Tensor expected = train(comm_->split(rank_, 0), false);
+  for (const bool overlap : {false, true}) {
+    EXPECT_TRUE(torch::allclose(train(comm_, overlap), expected, 1e-4, 1e-5)) << overlap;
+  }
+}
+
+}  // namespace
+}  // namespace mn
