@@ -91,5 +91,42 @@ TEST_P(OptimizerTest, TensorsOfAnotherFormAreAnErrorOfTheReceiver) {
   }
 }
 
+/// Rank r's tensor for rank `to`: another dtype and shape for each pair, without elements or dimensions for some.
+at::Tensor of_pair(int r, int to) {
+  constexpr at::ScalarType kTypes[] = {at::kFloat, at::kLong, at::kBFloat16, at::kByte};
+  const auto dtype = kTypes[(r + to) % 4];
+  if (r == to) return torch::tensor(r + 1).to(dtype);
+  return (torch::arange(r * 2 * (to + 1)).view({to + 1, 2 * r}) + r + to).t().to(dtype);
+}
+
+void expect_same(const at::Tensor& got, const at::Tensor& expected) {
+  EXPECT_EQ(got.scalar_type(), expected.scalar_type());
+  EXPECT_TRUE(got.is_contiguous());
+  EXPECT_TRUE(got.equal(expected)) << got << expected;
+}
+
+TEST_P(OptimizerTest, TensorsOfAnyFormAreExchanged) {
+  std::vector<at::Tensor> for_each;
+  for (int to = 0; to < size_; ++to) for_each.push_back(of_pair(rank_, to));
+  const auto exchanged = alltoall_tensors(*comm_, for_each);
+  const auto gathered = allgather_tensors(*comm_, of_pair(rank_, 0));
+  for (int r = 0; r < size_; ++r) {
+    expect_same(exchanged[r], of_pair(r, rank_));
+    expect_same(gathered[r], of_pair(r, 0));
+  }
+  for (int root = 0; root < size_; ++root) {
+    expect_same(bcast_tensor(*comm_, rank_ == root ? of_pair(root, 1) : at::Tensor(), root), of_pair(root, 1));
+    expect_same(scatter_tensors(*comm_, rank_ == root ? for_each : std::vector<at::Tensor>(), root),
+                of_pair(root, rank_));
+    const auto at_root = gather_tensors(*comm_, of_pair(rank_, 2), root);
+    ASSERT_EQ(at_root.size(), rank_ == root ? size_ : 0);
+    for (std::size_t r = 0; r < at_root.size(); ++r) expect_same(at_root[r], of_pair(static_cast<int>(r), 2));
+  }
+  EXPECT_THROW(static_cast<void>(alltoall_tensors(*comm_, std::vector<at::Tensor>(size_ + 1, torch::ones(1)))),
+               ArgumentError);
+  EXPECT_THROW(static_cast<void>(gather_tensors(*comm_, {})), ArgumentError);
+  EXPECT_THROW(static_cast<void>(allgather_tensors(*comm_, torch::ones(2, at::kComplexFloat))), ArgumentError);
+}
+
 }  // namespace
 }  // namespace mn
