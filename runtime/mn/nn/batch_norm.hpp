@@ -28,6 +28,7 @@ class MultiNodeBatchNormImpl final
 
   /// Throws ArgumentError if the input has not C channels.
   at::Tensor forward(const at::Tensor& input);
+  /// "mn::MultiNodeBatchNorm(64, eps=1e-05)".
   void pretty_print(std::ostream& stream) const override;
 
  private:
@@ -36,6 +37,7 @@ class MultiNodeBatchNormImpl final
 
   std::shared_ptr<Communicator> comm_;
 };
+/// Holds a MultiNodeBatchNormImpl, as libtorch's modules are held.
 TORCH_MODULE(MultiNodeBatchNorm);
 
 }  // namespace mn
