@@ -12,13 +12,13 @@
 #include <mn/core/error.hpp>
 #include <mn/core/ranks.hpp>
 
-#include "absence.hpp"
-#include "check_failed.hpp"
+#include "rounds/absence.hpp"
+#include "rounds/check_failed.hpp"
 #include "place/layout.hpp"
 #include "place/pmi.hpp"
 #include "place/pmix.hpp"
 #include "place/pmix_library.hpp"
-#include "rendezvous.hpp"
+#include "rounds/rendezvous.hpp"
 
 namespace mn::launcher {
 namespace {

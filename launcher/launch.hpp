@@ -1,7 +1,7 @@
 /// The whole of mnlaunch after its options: connect, compare the nodes, bind, and become the program.
 #pragma once
 
-#include "options.hpp"
+#include "cli/options.hpp"
 #include "place/variables.hpp"
 
 namespace mn::launcher {

@@ -6,11 +6,11 @@
 #include <mn/core/error.hpp>
 #include <mn/core/ranks.hpp>
 
-#include "check_failed.hpp"
+#include "rounds/check_failed.hpp"
 #include "launch.hpp"
-#include "options.hpp"
+#include "cli/options.hpp"
 #include "place/variables.hpp"
-#include "version.hpp"
+#include "cli/version.hpp"
 
 namespace {
 

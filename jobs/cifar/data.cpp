@@ -5,7 +5,7 @@
 #include <torch/types.h>
 
 #include <mn/data/dataset.hpp>
-#include <mn/data/image_transform.hpp>
+#include <mn/loader/image_transform.hpp>
 #include <mn/image/sample_random.hpp>
 
 namespace mn::jobs {

@@ -11,7 +11,7 @@
 
 #include <mn/app/batches.hpp>
 #include <mn/core/error.hpp>
-#include <mn/data/image_transform.hpp>
+#include <mn/loader/image_transform.hpp>
 #include <mn/image/augment_options.hpp>
 
 namespace mn::jobs {

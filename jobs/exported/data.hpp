@@ -5,7 +5,7 @@
 #include <string>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/data/loader.hpp>
+#include <mn/loader/loader.hpp>
 #include <mn/nn/exported_module.hpp>
 
 #include "exported/options.hpp"

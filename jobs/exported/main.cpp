@@ -4,7 +4,7 @@
 #include <mn/app/app.hpp>
 #include <mn/core/file.hpp>
 #include <mn/nn/exported_module.hpp>
-#include <mn/train/on_root.hpp>
+#include <mn/comm/on_root.hpp>
 
 #include "exported/data.hpp"
 #include "exported/options.hpp"

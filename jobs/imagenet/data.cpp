@@ -7,10 +7,10 @@
 #include <mn/app/batches.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
-#include <mn/data/image_transform.hpp>
-#include <mn/data/mixed_batches.hpp>
+#include <mn/loader/image_transform.hpp>
+#include <mn/loader/mixed_batches.hpp>
 #include <mn/image/augment_options.hpp>
-#include <mn/train/on_root.hpp>
+#include <mn/comm/on_root.hpp>
 
 #include "imagenet/mean_image.hpp"
 

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/data/loader.hpp>
+#include <mn/loader/loader.hpp>
 
 #include "imagenet/options.hpp"
 

@@ -11,7 +11,7 @@
 #include <ATen/ops/stack.h>
 
 #include <mn/core/error.hpp>
-#include <mn/train/trainer.hpp>
+#include <mn/trainer/trainer.hpp>
 
 namespace mn::jobs {
 namespace {

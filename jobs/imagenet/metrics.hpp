@@ -6,9 +6,9 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <mn/data/loader.hpp>
-#include <mn/train/extension.hpp>
-#include <mn/train/summary.hpp>
+#include <mn/loader/loader.hpp>
+#include <mn/trainer/extension.hpp>
+#include <mn/trainer/summary.hpp>
 
 namespace mn::jobs {
 

@@ -1,7 +1,7 @@
 #include "imagenet/sample_log.hpp"
 
 #include <mn/core/error.hpp>
-#include <mn/train/trainer.hpp>
+#include <mn/trainer/trainer.hpp>
 
 namespace mn::jobs {
 

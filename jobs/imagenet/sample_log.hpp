@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include <mn/data/iterator.hpp>
-#include <mn/train/extension.hpp>
+#include <mn/loader/iterator.hpp>
+#include <mn/trainer/extension.hpp>
 
 namespace mn::jobs {
 

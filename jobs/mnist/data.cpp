@@ -5,7 +5,7 @@
 #include <mn/app/batches.hpp>
 #include <mn/core/error.hpp>
 #include <mn/data/dataset.hpp>
-#include <mn/train/on_root.hpp>
+#include <mn/comm/on_root.hpp>
 
 namespace mn::jobs {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <mn/app/setup.hpp>
 #include <mn/comm/communicator.hpp>
-#include <mn/data/loader.hpp>
+#include <mn/loader/loader.hpp>
 
 namespace mn::jobs {
 

@@ -6,7 +6,7 @@
 #include <mn/core/checksum.hpp>
 #include <mn/core/environment.hpp>
 
-#include "bind/amd_gpu.hpp"
+#include "facts/gpu/amd_gpu.hpp"
 #include "bind/cpu_set.hpp"
 #include "facts/fatbin.hpp"
 

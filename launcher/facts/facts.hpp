@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bind/binding.hpp"
-#include "bind/gpu.hpp"
+#include "facts/gpu/gpu.hpp"
 #include "bind/machine.hpp"
 #include "facts/fatbin.hpp"
 #include "facts/ports.hpp"

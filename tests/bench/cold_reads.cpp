@@ -23,7 +23,7 @@
 #include <mn/core/fd.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/random.hpp>
-#include <mn/data/loader.hpp>
+#include <mn/loader/loader.hpp>
 #include <mn/data/shard_writer.hpp>
 
 namespace {

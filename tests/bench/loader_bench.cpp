@@ -7,8 +7,8 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
-#include <mn/data/image_transform.hpp>
-#include <mn/data/loader.hpp>
+#include <mn/loader/image_transform.hpp>
+#include <mn/loader/loader.hpp>
 
 int main(int argc, char** argv) {
   if (argc != 4) {

@@ -13,8 +13,8 @@
 
 #include <mn/job/job.hpp>
 #include <mn/tensor/tensor.hpp>
-#include <mn/train/optimizer.hpp>
-#include <mn/train/trace.hpp>
+#include <mn/trainer/optimizer.hpp>
+#include <mn/core/trace.hpp>
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
-#include <mn/data/loader.hpp>
+#include <mn/loader/loader.hpp>
 
 #include "tests/data/field_kinds.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -12,8 +12,8 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/data/loader.hpp>
-#include <mn/data/scatter.hpp>
+#include <mn/loader/loader.hpp>
+#include <mn/loader/scatter.hpp>
 
 #include "tests/data/field_kinds.hpp"
 #include "tests/support/temporary_folder.hpp"

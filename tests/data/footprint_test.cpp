@@ -12,7 +12,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/data/sampler.hpp>
-#include <mn/data/scatter.hpp>
+#include <mn/loader/scatter.hpp>
 #include <mn/data/shard_content.hpp>
 
 #include "tests/support/resident_bytes.hpp"

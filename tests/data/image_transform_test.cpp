@@ -6,7 +6,7 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
-#include <mn/data/image_transform.hpp>
+#include <mn/loader/image_transform.hpp>
 #include <mn/image/augment.hpp>
 
 #include "data/convert_images.hpp"

@@ -17,7 +17,7 @@
 #include <mn/data/lru_cache.hpp>
 #include <mn/data/order.hpp>
 #include <mn/data/sampler.hpp>
-#include <mn/data/scatter.hpp>
+#include <mn/loader/scatter.hpp>
 
 #include "data/index_files.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <mn/data/loader.hpp>
+#include <mn/loader/loader.hpp>
 
 #include "data/convert.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -5,9 +5,9 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
-#include <mn/data/loader.hpp>
-#include <mn/data/mix_images.hpp>
-#include <mn/data/mixed_batches.hpp>
+#include <mn/loader/loader.hpp>
+#include <mn/loader/mix_images.hpp>
+#include <mn/loader/mixed_batches.hpp>
 
 namespace mn {
 namespace {

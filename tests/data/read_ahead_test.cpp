@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <mn/data/loader.hpp>
+#include <mn/loader/loader.hpp>
 
 #include "tests/data/shards_fixture.hpp"
 

@@ -16,7 +16,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/sampler.hpp>
-#include <mn/data/scatter.hpp>
+#include <mn/loader/scatter.hpp>
 
 #include "data/convert.hpp"
 #include "tests/support/resident_bytes.hpp"

@@ -8,8 +8,8 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/data/function_iterator.hpp>
-#include <mn/data/tensor_dataset.hpp>
+#include <mn/loader/function_iterator.hpp>
+#include <mn/loader/tensor_dataset.hpp>
 
 namespace mn {
 namespace {

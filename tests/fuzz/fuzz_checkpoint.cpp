@@ -8,7 +8,7 @@
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
-#include <mn/train/checkpoint/checkpoint_file.hpp>
+#include <mn/checkpoint/checkpoint_file.hpp>
 
 namespace {
 

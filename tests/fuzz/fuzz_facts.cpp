@@ -6,8 +6,8 @@
 #include <mn/core/json.hpp>
 
 #include "launcher/facts/facts_json.hpp"
-#include "launcher/node_share.hpp"
-#include "launcher/verdict.hpp"
+#include "launcher/rounds/node_share.hpp"
+#include "launcher/rounds/verdict.hpp"
 
 namespace {
 

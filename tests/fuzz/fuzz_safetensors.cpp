@@ -3,7 +3,7 @@
 #include <string>
 
 #include <mn/core/error.hpp>
-#include <mn/train/checkpoint/safetensors_header.hpp>
+#include <mn/checkpoint/safetensors_header.hpp>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view file(reinterpret_cast<const char*>(data), size);

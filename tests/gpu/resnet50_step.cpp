@@ -21,7 +21,7 @@
 #include <mn/tensor/autocast.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/tensor/tensor.hpp>
-#include <mn/train/optimizer.hpp>
+#include <mn/trainer/optimizer.hpp>
 
 #include "imagenet/options.hpp"
 #include "models/models.hpp"

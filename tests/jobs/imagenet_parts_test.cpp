@@ -8,9 +8,9 @@
 #include <mn/app/update.hpp>
 #include <mn/core/error.hpp>
 #include <mn/tensor/autocast.hpp>
-#include <mn/train/fused_adam.hpp>
-#include <mn/train/lamb.hpp>
-#include <mn/train/lars.hpp>
+#include <mn/optimizers/fused_adam.hpp>
+#include <mn/optimizers/lamb.hpp>
+#include <mn/optimizers/lars.hpp>
 
 #include "imagenet/mean_image.hpp"
 #include "imagenet/metrics.hpp"

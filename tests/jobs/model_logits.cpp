@@ -6,7 +6,7 @@
 #include <torch/torch.h>
 
 #include <mn/core/file.hpp>
-#include <mn/train/checkpoint/safetensors.hpp>
+#include <mn/checkpoint/safetensors.hpp>
 
 #include "models/models.hpp"
 

@@ -1,5 +1,5 @@
 // AMD GPUs from a sysfs of files: which there are, which a rank may use, where they lie, and what it is told.
-#include "launcher/bind/amd_gpu.hpp"
+#include "launcher/facts/gpu/amd_gpu.hpp"
 
 #include <fstream>
 
@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "launcher/bind/gpu_view.hpp"
-#include "launcher/exports.hpp"
+#include "launcher/facts/gpu/gpu_view.hpp"
+#include "launcher/start/exports.hpp"
 
 namespace mn::launcher {
 namespace {

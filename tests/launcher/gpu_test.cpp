@@ -1,4 +1,4 @@
-#include "launcher/bind/gpu.hpp"
+#include "launcher/facts/gpu/gpu.hpp"
 
 #include <cstdlib>
 #include <cstring>

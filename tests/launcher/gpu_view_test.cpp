@@ -1,5 +1,5 @@
 // Whatever ranks see of a node's GPUs, the one at the index LOCAL_RANK is their own.
-#include "launcher/bind/gpu_view.hpp"
+#include "launcher/facts/gpu/gpu_view.hpp"
 
 #include <set>
 #include <sstream>

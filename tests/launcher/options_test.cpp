@@ -1,4 +1,4 @@
-#include "launcher/options.hpp"
+#include "launcher/cli/options.hpp"
 
 #include <algorithm>
 #include <sstream>
@@ -8,7 +8,7 @@
 
 #include <mn/core/error.hpp>
 
-#include "launcher/option_table.hpp"
+#include "launcher/cli/option_table.hpp"
 
 namespace mn::launcher {
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/output.hpp"
+#include "launcher/start/output.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

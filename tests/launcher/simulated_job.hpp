@@ -13,9 +13,9 @@
 #include <mn/core/error.hpp>
 
 #include "healthy.hpp"
-#include "launcher/agree.hpp"
-#include "launcher/arrive.hpp"
-#include "launcher/compare.hpp"
+#include "launcher/rounds/agree.hpp"
+#include "launcher/rounds/arrive.hpp"
+#include "launcher/rounds/compare.hpp"
 
 namespace mn::launcher::simulated {
 

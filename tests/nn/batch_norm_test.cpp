@@ -10,7 +10,7 @@
 #include <mn/core/error.hpp>
 #include <mn/nn/batch_norm.hpp>
 #include <mn/tensor/tensor.hpp>
-#include <mn/train/optimizer.hpp>
+#include <mn/trainer/optimizer.hpp>
 
 namespace mn {
 namespace {

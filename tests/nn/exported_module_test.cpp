@@ -5,7 +5,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/nn/exported_module.hpp>
-#include <mn/train/checkpoint/safetensors.hpp>
+#include <mn/checkpoint/safetensors.hpp>
 
 #include "tests/nn/exported_files.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -9,8 +9,8 @@
 #include <mn/job/job.hpp>
 #include <mn/nn/exported_module.hpp>
 #include <mn/tensor/tensor.hpp>
-#include <mn/train/checkpoint/safetensors.hpp>
-#include <mn/train/optimizer.hpp>
+#include <mn/checkpoint/safetensors.hpp>
+#include <mn/trainer/optimizer.hpp>
 
 namespace {
 

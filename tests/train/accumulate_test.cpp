@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <mn/core/error.hpp>
-#include <mn/data/function_iterator.hpp>
-#include <mn/data/tensor_dataset.hpp>
-#include <mn/train/extensions/learning_rate.hpp>
-#include <mn/train/extensions/log_report.hpp>
-#include <mn/train/extensions/snapshot.hpp>
+#include <mn/loader/function_iterator.hpp>
+#include <mn/loader/tensor_dataset.hpp>
+#include <mn/trainer/extensions/learning_rate.hpp>
+#include <mn/trainer/extensions/log_report.hpp>
+#include <mn/trainer/extensions/snapshot.hpp>
 
 #include "tests/train/toy.hpp"
 

@@ -7,12 +7,12 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
-#include <mn/train/checkpoint/checkpoint.hpp>
-#include <mn/train/checkpoint/checkpoint_file.hpp>
-#include <mn/train/checkpoint/checkpoint_folder.hpp>
-#include <mn/train/checkpoint/checkpoint_info.hpp>
-#include <mn/train/extensions/log_report.hpp>
-#include <mn/train/extensions/snapshot.hpp>
+#include <mn/checkpoint/checkpoint.hpp>
+#include <mn/checkpoint/checkpoint_file.hpp>
+#include <mn/checkpoint/checkpoint_folder.hpp>
+#include <mn/checkpoint/checkpoint_info.hpp>
+#include <mn/trainer/extensions/log_report.hpp>
+#include <mn/trainer/extensions/snapshot.hpp>
 
 #include "tests/support/resident_bytes.hpp"
 #include "tests/train/toy.hpp"

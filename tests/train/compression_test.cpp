@@ -7,7 +7,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/tensor/tensor.hpp>
-#include <mn/train/optimizer.hpp>
+#include <mn/trainer/optimizer.hpp>
 
 #include "tests/train/toy.hpp"
 

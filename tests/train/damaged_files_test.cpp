@@ -7,8 +7,8 @@
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
-#include <mn/train/checkpoint/checkpoint_file.hpp>
-#include <mn/train/checkpoint/safetensors_header.hpp>
+#include <mn/checkpoint/checkpoint_file.hpp>
+#include <mn/checkpoint/safetensors_header.hpp>
 
 #include "tests/support/temporary_folder.hpp"
 

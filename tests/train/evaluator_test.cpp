@@ -7,7 +7,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/train/evaluator.hpp>
+#include <mn/trainer/evaluator.hpp>
 
 namespace mn {
 namespace {

@@ -8,15 +8,15 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
-#include <mn/train/extensions/dump_graph.hpp>
-#include <mn/train/extensions/fail_on_non_number.hpp>
-#include <mn/train/extensions/log_report.hpp>
-#include <mn/train/extensions/plot_report.hpp>
-#include <mn/train/extensions/print_report.hpp>
-#include <mn/train/extensions/progress_bar.hpp>
-#include <mn/train/extensions/snapshot.hpp>
-#include <mn/train/extensions/tensorboard.hpp>
-#include <mn/train/extensions/validation.hpp>
+#include <mn/trainer/extensions/dump_graph.hpp>
+#include <mn/trainer/extensions/fail_on_non_number.hpp>
+#include <mn/trainer/extensions/log_report.hpp>
+#include <mn/trainer/extensions/plot_report.hpp>
+#include <mn/trainer/extensions/print_report.hpp>
+#include <mn/trainer/extensions/progress_bar.hpp>
+#include <mn/trainer/extensions/snapshot.hpp>
+#include <mn/trainer/extensions/tensorboard.hpp>
+#include <mn/trainer/extensions/validation.hpp>
 
 #include "tests/train/toy.hpp"
 

@@ -1,7 +1,7 @@
 // Adam and AdamW in one kernel against torch's.
 #include <sstream>
 
-#include <mn/train/fused_adam.hpp>
+#include <mn/optimizers/fused_adam.hpp>
 
 #include "optimizer_fixture.hpp"
 

@@ -8,10 +8,10 @@
 #include <torch/torch.h>
 
 #include <mn/comm/cuda.hpp>
-#include <mn/data/loader.hpp>
+#include <mn/loader/loader.hpp>
 #include <mn/tensor/tensor.hpp>
-#include <mn/train/local_sgd.hpp>
-#include <mn/train/optimizer.hpp>
+#include <mn/trainer/local_sgd.hpp>
+#include <mn/trainer/optimizer.hpp>
 
 namespace mn {
 namespace {

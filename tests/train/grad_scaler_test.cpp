@@ -5,7 +5,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/tensor/autocast.hpp>
-#include <mn/train/grad_scaler.hpp>
+#include <mn/optimizers/grad_scaler.hpp>
 
 #include "tests/train/toy.hpp"
 

@@ -6,7 +6,7 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
-#include <mn/train/lamb.hpp>
+#include <mn/optimizers/lamb.hpp>
 
 namespace mn {
 namespace {

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <mn/tensor/tensor.hpp>
-#include <mn/train/checkpoint/safetensors.hpp>
-#include <mn/train/extensions/allreduce_persistent.hpp>
-#include <mn/train/extensions/learning_rate.hpp>
-#include <mn/train/extensions/log_report.hpp>
-#include <mn/train/extensions/snapshot.hpp>
+#include <mn/checkpoint/safetensors.hpp>
+#include <mn/trainer/extensions/allreduce_persistent.hpp>
+#include <mn/trainer/extensions/learning_rate.hpp>
+#include <mn/trainer/extensions/log_report.hpp>
+#include <mn/trainer/extensions/snapshot.hpp>
 
 #include "tests/train/toy.hpp"
 

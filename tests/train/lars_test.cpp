@@ -6,7 +6,7 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
-#include <mn/train/lars.hpp>
+#include <mn/optimizers/lars.hpp>
 
 namespace mn {
 namespace {

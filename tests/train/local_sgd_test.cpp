@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <mn/train/extensions/snapshot.hpp>
-#include <mn/train/local_sgd.hpp>
-#include <mn/train/optimizer.hpp>
+#include <mn/trainer/extensions/snapshot.hpp>
+#include <mn/trainer/local_sgd.hpp>
+#include <mn/trainer/optimizer.hpp>
 
 #include "tests/train/toy.hpp"
 

@@ -5,15 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <mn/core/error.hpp>
-#include <mn/train/checkpoint/safetensors.hpp>
-#include <mn/train/extensions/best_snapshot.hpp>
-#include <mn/train/extensions/early_stopping.hpp>
-#include <mn/train/extensions/learning_rate.hpp>
-#include <mn/train/extensions/log_report.hpp>
-#include <mn/train/extensions/plateau.hpp>
-#include <mn/train/extensions/snapshot.hpp>
-#include <mn/train/extensions/validation.hpp>
-#include <mn/train/extensions/weight_average.hpp>
+#include <mn/checkpoint/safetensors.hpp>
+#include <mn/trainer/extensions/best_snapshot.hpp>
+#include <mn/trainer/extensions/early_stopping.hpp>
+#include <mn/trainer/extensions/learning_rate.hpp>
+#include <mn/trainer/extensions/log_report.hpp>
+#include <mn/trainer/extensions/plateau.hpp>
+#include <mn/trainer/extensions/snapshot.hpp>
+#include <mn/trainer/extensions/validation.hpp>
+#include <mn/trainer/extensions/weight_average.hpp>
 
 #include "tests/train/toy.hpp"
 

@@ -10,7 +10,7 @@
 #include <torch/torch.h>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/train/optimizer.hpp>
+#include <mn/trainer/optimizer.hpp>
 
 namespace mn {
 

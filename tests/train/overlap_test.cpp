@@ -6,7 +6,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/tensor/tensor.hpp>
-#include <mn/train/optimizer.hpp>
+#include <mn/trainer/optimizer.hpp>
 
 namespace mn {
 namespace {

@@ -8,7 +8,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
-#include <mn/train/checkpoint/safetensors.hpp>
+#include <mn/checkpoint/safetensors.hpp>
 
 #include "tests/train/toy.hpp"
 

@@ -1,7 +1,7 @@
 // Learning rates over time.
 #include <gtest/gtest.h>
 
-#include <mn/train/schedules.hpp>
+#include <mn/optimizers/schedules.hpp>
 
 namespace mn {
 namespace {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <mn/core/error.hpp>
-#include <mn/train/checkpoint/checkpoint.hpp>
+#include <mn/checkpoint/checkpoint.hpp>
 
 #include "tests/train/toy.hpp"
 

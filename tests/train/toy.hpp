@@ -12,7 +12,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/json.hpp>
-#include <mn/train/trainer.hpp>
+#include <mn/trainer/trainer.hpp>
 
 namespace mn::toy {
 

@@ -8,8 +8,8 @@
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/json.hpp>
-#include <mn/train/checkpoint/checkpoint_folder.hpp>
-#include <mn/train/triggers.hpp>
+#include <mn/checkpoint/checkpoint_folder.hpp>
+#include <mn/trainer/triggers.hpp>
 
 #include "tests/train/toy.hpp"
 

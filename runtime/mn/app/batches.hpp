@@ -6,9 +6,9 @@
 
 #include <mn/app/setup.hpp>
 #include <mn/comm/communicator.hpp>
-#include <mn/data/loader.hpp>
-#include <mn/data/scatter.hpp>
-#include <mn/data/tensor_dataset.hpp>
+#include <mn/loader/loader.hpp>
+#include <mn/loader/scatter.hpp>
+#include <mn/loader/tensor_dataset.hpp>
 
 namespace mn::app {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include <mn/app/setup.hpp>
-#include <mn/train/evaluator.hpp>
-#include <mn/train/extensions/weight_average.hpp>
-#include <mn/train/trainer.hpp>
+#include <mn/trainer/evaluator.hpp>
+#include <mn/trainer/extensions/weight_average.hpp>
+#include <mn/trainer/trainer.hpp>
 
 namespace mn::app {
 

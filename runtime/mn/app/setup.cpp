@@ -9,10 +9,10 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
-#include <mn/train/checkpoint/random_state.hpp>
-#include <mn/train/on_root.hpp>
-#include <mn/train/trace.hpp>
-#include <mn/train/triggers.hpp>
+#include <mn/tensor/random_state.hpp>
+#include <mn/comm/on_root.hpp>
+#include <mn/core/trace.hpp>
+#include <mn/trainer/triggers.hpp>
 
 namespace mn::app {
 namespace {

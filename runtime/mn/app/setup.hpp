@@ -9,8 +9,8 @@
 #include <mn/app/update.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/options.hpp>
-#include <mn/train/optimizer.hpp>
-#include <mn/train/trainer.hpp>
+#include <mn/trainer/optimizer.hpp>
+#include <mn/trainer/trainer.hpp>
 
 namespace mn::app {
 

@@ -10,7 +10,7 @@
 #include <mn/job/job.hpp>
 #include <mn/tensor/autocast.hpp>
 #include <mn/tensor/tensor.hpp>
-#include <mn/train/extensions/allreduce_persistent.hpp>
+#include <mn/trainer/extensions/allreduce_persistent.hpp>
 
 namespace mn::app {
 namespace {

@@ -10,10 +10,10 @@
 #include <mn/app/setup.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/options.hpp>
-#include <mn/data/iterator.hpp>
+#include <mn/loader/iterator.hpp>
 #include <mn/tensor/modules.hpp>
-#include <mn/train/evaluator.hpp>
-#include <mn/train/trainer.hpp>
+#include <mn/trainer/evaluator.hpp>
+#include <mn/trainer/trainer.hpp>
 
 namespace mn::app {
 

@@ -7,9 +7,9 @@
 
 #include <mn/app/update.hpp>
 #include <mn/core/error.hpp>
-#include <mn/train/fused_adam.hpp>
-#include <mn/train/lamb.hpp>
-#include <mn/train/lars.hpp>
+#include <mn/optimizers/fused_adam.hpp>
+#include <mn/optimizers/lamb.hpp>
+#include <mn/optimizers/lars.hpp>
 
 namespace mn::app {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <mn/core/options.hpp>
-#include <mn/train/schedules.hpp>
+#include <mn/optimizers/schedules.hpp>
 
 namespace torch::nn {
 class Module;

@@ -3,7 +3,7 @@
 
 #include <mn/app/weights.hpp>
 #include <mn/core/log.hpp>
-#include <mn/train/checkpoint/safetensors.hpp>
+#include <mn/checkpoint/safetensors.hpp>
 
 namespace mn::app {
 

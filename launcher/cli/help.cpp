@@ -1,0 +1,84 @@
+#include <algorithm>
+
+#include <mn/core/exit_codes.hpp>
+#include <mn/core/manual.hpp>
+
+#include "cli/option_table.hpp"
+#include "cli/options.hpp"
+
+namespace mn::launcher {
+namespace {
+
+std::string heading(const OptionText& option) {
+  return std::string("--") + option.name + (*option.value == '\0' ? "" : std::string(" ") + option.value);
+}
+
+constexpr const char* kUsage = "mnlaunch [options] [--] PROGRAM [ARG...]";
+constexpr const char* kPurpose = "place, check and bind this rank, then become PROGRAM";
+constexpr const char* kStarted = "Start it under srun, mpiexec or mpirun, once for each rank.";
+
+constexpr std::size_t kScreenColumns = 80;
+
+struct ExitStatus {
+  int status;
+  const char* meaning;
+};
+constexpr ExitStatus kExitStatuses[] = {{kExitUsage, "usage"},
+                                        {kExitCheckFailed, "failed check"},
+                                        {kExitCannotRun, "cannot run PROGRAM"},
+                                        {kExitNotFound, "PROGRAM not found"}};
+constexpr const char* kOtherStatus = "other";
+constexpr const char* kOtherMeaning = "PROGRAM's";
+
+constexpr const char* kExports[][2] = {
+    {"RANK, WORLD_SIZE, MN_RANK, MN_SIZE", "this rank and the number of ranks"},
+    {"LOCAL_RANK, LOCAL_WORLD_SIZE, MN_INTRA_RANK, MN_INTRA_SIZE", "the same among the ranks of this node"},
+    {"GROUP_RANK, GROUP_WORLD_SIZE, MN_INTER_RANK, MN_INTER_SIZE", "this node and the number of nodes"},
+    {"MASTER_ADDR, MASTER_PORT", "address of rank 0 and a port that is free there; the same on all ranks"},
+    {"MN_DEVICE", "cpu or cuda:K"},
+    {"OMP_NUM_THREADS", "the cores of this rank, unless it is set already"},
+};
+
+}  // namespace
+
+std::string help_text() {
+  std::string text = std::string("usage: ") + kUsage + "\nmnlaunch: " + kPurpose + ".\n" + kStarted + "\n\n";
+  for (const auto& option : kOptions) {
+    std::string line = "  " + heading(option);
+    line.resize(std::max<std::size_t>(line.size() + 1, 27), ' ');
+    text += line + option.summary + "\n";
+  }
+  std::string line = "\nexit status:";
+  const auto add = [&](const std::string& status, const char* meaning, const char* end) {
+    const std::string item = " " + status + " " + meaning + end;
+    if (line.size() + item.size() > kScreenColumns) {
+      text += line + "\n";
+      line = "            ";
+    }
+    line += item;
+  };
+  for (const auto& [status, meaning] : kExitStatuses) add(std::to_string(status), meaning, ",");
+  add(kOtherStatus, kOtherMeaning, "");
+  return text + line + "\n";
+}
+
+std::string manual_page() {
+  std::string page = ".TH MNLAUNCH 1\n.SH NAME\nmnlaunch \\- " + roff(kPurpose) + "\n.SH SYNOPSIS\n" + roff(kUsage) +
+                     "\n.SH DESCRIPTION\n" + roff(kStarted) +
+                     "\nIt finds out which rank it is from the launcher that started it, compares the nodes with each "
+                     "other, binds the rank to cores and a GPU, exports what programs ask for, and executes PROGRAM: "
+                     "with a slash in its name a path relative to the current folder, without one a program in PATH; "
+                     "else beside mnlaunch itself.\n"
+                     "With everything well it prints nothing.\n.SH OPTIONS\n";
+  for (const auto& option : kOptions) page += manual_item(heading(option), option.details);
+  page += ".SH EXIT STATUS\n";
+  for (const auto& [status, meaning] : kExitStatuses) page += manual_item(std::to_string(status), meaning);
+  page += manual_item(kOtherStatus, kOtherMeaning) + ".SH ENVIRONMENT\nExported to PROGRAM:\n";
+  for (const auto& [names, meaning] : kExports) page += manual_item(names, meaning);
+  page +=
+      ".PP\nRead by mnlaunch:\n" + manual_item("MN_LAUNCH_TIMEOUT", "seconds to wait for the other ranks (default 60)");
+  page += ".SH EXAMPLES\n.nf\nsrun mnlaunch jobs/mnist\nmpiexec \\-n 4 mnlaunch \\-\\-show python train.py\n.fi\n";
+  return page;
+}
+
+}  // namespace mn::launcher

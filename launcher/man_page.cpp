@@ -1,6 +1,0 @@
-// Prints mnlaunch(1); the build installs what this prints.
-#include <iostream>
-
-#include "options.hpp"
-
-int main() { std::cout << mn::launcher::manual_page(); }

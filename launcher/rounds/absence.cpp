@@ -1,0 +1,67 @@
+#include "rounds/absence.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace mn::launcher {
+namespace {
+
+Finding about(std::vector<std::string> hosts, const std::vector<int>& ranks, int size, const std::string& what,
+              const std::string& remedy) {
+  constexpr std::size_t kMostNamed = 8;
+  std::string text = ranks.empty() ? "some ranks" : ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < std::min(ranks.size(), kMostNamed); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  }
+  if (ranks.size() > kMostNamed) text += ", ...";
+  return {"tasks", true, std::move(hosts), text + " of " + std::to_string(size) + " " + what, remedy};
+}
+
+}  // namespace
+
+Finding late_ranks(const std::vector<std::string>& hosts, const std::vector<int>& ranks, int size,
+                   std::chrono::milliseconds patience) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience).count();
+  return about(hosts, ranks, size, "did not arrive in " + std::to_string(seconds) + " s",
+               "look for a hung node or file system there, and start mnlaunch on every rank");
+}
+
+Finding doubled_rank(const std::vector<std::string>& hosts, int rank) {
+  return {"tasks", true, hosts,
+          std::to_string(hosts.size()) + " processes say that they are rank " + std::to_string(rank),
+          "start mnlaunch once for each rank, directly under its launcher, and unset what other launchers left"};
+}
+
+void note_absence(Absence& absence, const Part& missing, int rank) {
+  (missing.absence == Part::Absence::kLate ? absence.late : absence.ended).push_back(rank);
+}
+
+void MissingRanks::add(Group& group, const std::string& host, const std::vector<int>& ranks) {
+  group.hosts.push_back(host);
+  std::ranges::copy_if(ranks, std::back_inserter(group.ranks), [](int rank) { return rank >= 0; });
+  all_.insert(all_.end(), ranks.begin(), ranks.end());
+}
+
+void MissingRanks::note(const std::string& host, const Absence& absence) {
+  if (!absence.late.empty()) add(late_, host, absence.late);
+  if (!absence.ended.empty()) add(ended_, host, absence.ended);
+}
+
+void MissingRanks::note(const std::string& host, const Part& missing, const std::vector<int>& ranks) {
+  if (missing.absence == Part::Absence::kLate) add(late_, host, ranks);
+  if (missing.absence == Part::Absence::kEnded) add(ended_, host, ranks);
+  if (missing.absence == Part::Absence::kCutOff) all_.insert(all_.end(), ranks.begin(), ranks.end());
+}
+
+Findings MissingRanks::findings(int size, std::chrono::milliseconds patience, const std::vector<int>& known) const {
+  // Who waits for a rank that has ended stops waiting for the others soon.
+  if (!ended_.hosts.empty()) {
+    return {about(ended_.hosts, known.empty() ? ended_.ranks : known, size,
+                  "ended before the start, or sent what no mnlaunch sends",
+                  "look for their own messages, and for what kills processes there (dmesg)")};
+  }
+  if (late_.hosts.empty()) return {};
+  return {late_ranks(late_.hosts, known.empty() ? late_.ranks : known, size, patience)};
+}
+
+}  // namespace mn::launcher

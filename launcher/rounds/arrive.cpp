@@ -1,0 +1,208 @@
+#include "rounds/arrive.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/host_list.hpp>
+
+#include "rounds/absence.hpp"
+#include "rounds/agree.hpp"
+#include "facts/addresses.hpp"
+
+namespace mn::launcher {
+namespace {
+
+constexpr int kNobody = -1;
+
+class ArrivalRound {
+ public:
+  ArrivalRound(Exchange& exchange, const ThisRank& rank, bool is_whole)
+      : exchange_(exchange), group_(exchange.group()), rank_(rank), here_(rank.here), is_whole_(is_whole) {}
+
+  Roster run(const std::function<void(Arrival&)>& prepare) {
+    Arrival own;
+    own.failure = failure_of(here_, [&] { prepare(own); });
+    own.rank = here_.rank;
+    const Exchange::Steps steps{
+        .combine = [this](const Parts& parts) { return to_message(combine(parts)); },
+        .decide =
+            [this](const Parts& reports) {
+              if (const auto failure = failure_of(here_, [&] { decide(reports); })) {
+                roster_.start.decision = {.verdict = verdict_of({*failure}), .speaker = here_.rank};
+              }
+              has_start_ = true;
+              roster_.answered_at = clock_time();
+              return to_message(roster_.start);
+            },
+        .split = [this](const std::string& answer, int local) { return to_message(share_of(answer, local)); }};
+    const std::string share = exchange_.round(to_message(own), steps);
+    roster_.share = from_message<StartShare>(share, "the answer to this rank's arrival");
+    return std::move(roster_);
+  }
+
+ private:
+  NodeArrival combine(const Parts& parts) {
+    NodeArrival node;
+    node.host = here_.hosts.empty() ? host_name() : here_.hosts[static_cast<std::size_t>(here_.inter_rank)];
+    for (const auto& part : parts) {
+      roster_.ranks_here.push_back(kNobody);
+      if (!part.bytes) {
+        note_absence(node.absence, part, kNobody);
+        continue;
+      }
+      node.ranks.push_back(from_message<Arrival>(*part.bytes, "the arrival of a rank of this node"));
+      roster_.ranks_here.back() = node.ranks.back().rank;
+    }
+    if (group_.nodes > 1) node.address = own_address(routed_interfaces(), resolve(host_name()));
+    node.port = exchange_.port();
+    return node;
+  }
+
+  void decide(const Parts& reports) {
+    Start& start = roster_.start;
+    std::vector<NodeArrival> nodes;
+    std::vector<Failure> failures;
+    MissingRanks missing;
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+      nodes.emplace_back().host = group_.hosts[i];
+      if (!reports[i].bytes) {
+        missing.note(nodes[i].host, reports[i], {});
+        continue;
+      }
+      nodes[i] = from_message<NodeArrival>(*reports[i].bytes, "the arrival of " + group_.hosts[i]);
+      missing.note(nodes[i].host, nodes[i].absence);
+      for (const auto& arrival : nodes[i].ranks) {
+        if (arrival.failure) failures.push_back(*arrival.failure);
+      }
+    }
+    start.decision.speaker = speaker_of(nodes);
+    if (!failures.empty()) {
+      start.decision.verdict = verdict_of(failures);
+    } else if (const Findings findings = findings_of(nodes, missing); !findings.empty()) {
+      start.decision.verdict = reject(findings, rank_.options);
+    } else {
+      number(nodes);
+      describe(nodes);
+    }
+  }
+
+  /// Rank 0 may be missing.
+  [[nodiscard]] int speaker_of(const std::vector<NodeArrival>& nodes) const {
+    int lowest = here_.rank;
+    for (const auto& node : nodes) {
+      for (const auto& arrival : node.ranks) lowest = std::min(lowest, arrival.rank);
+    }
+    return lowest;
+  }
+
+  [[nodiscard]] Findings findings_of(const std::vector<NodeArrival>& nodes, const MissingRanks& missing) const {
+    std::map<int, std::vector<std::string>> hosts;
+    for (const auto& node : nodes) {
+      for (const auto& arrival : node.ranks) hosts[arrival.rank].push_back(node.host);
+    }
+    std::vector<int> absent;
+    for (int rank = 0; is_whole_ && rank < here_.size; ++rank) {
+      if (!hosts.contains(rank)) absent.push_back(rank);
+    }
+    Findings findings = missing.findings(here_.size, group_.patience, absent);
+    for (const auto& [rank, of_rank] : hosts) {
+      if (of_rank.size() > 1) findings.push_back(doubled_rank(of_rank, rank));
+    }
+    if (findings.empty() && !absent.empty()) findings.push_back(late_ranks({}, absent, here_.size, group_.patience));
+    return findings;
+  }
+
+  /// Numbers nodes as ChainerMN does, by their lowest rank.
+  void number(const std::vector<NodeArrival>& nodes) {
+    std::vector<std::pair<int, int>> nodes_of_ranks;
+    for (std::size_t node = 0; node < nodes.size(); ++node) {
+      roster_.hosts.push_back(nodes[node].host);
+      for (const auto& arrival : nodes[node].ranks) nodes_of_ranks.emplace_back(arrival.rank, static_cast<int>(node));
+    }
+    std::ranges::sort(nodes_of_ranks);
+    std::vector<int> ids;
+    std::vector<std::string> names;
+    for (const auto& [rank, node] : nodes_of_ranks) {
+      ids.push_back(node);
+      names.push_back(roster_.hosts[static_cast<std::size_t>(node)]);
+      if (!is_whole_) roster_.numbers.push_back(rank);
+    }
+    roster_.layout = make_layout(ids, names);
+    roster_.start.inter_ranks.resize(nodes.size());
+    for (std::size_t rank = 0; rank < ids.size(); ++rank) {
+      roster_.start.inter_ranks[static_cast<std::size_t>(ids[rank])] = roster_.layout.nodes[rank];
+    }
+  }
+
+  void describe(const std::vector<NodeArrival>& nodes) {
+    Start& start = roster_.start;
+    start.master_port = port_of_job(here_.job);
+    if (!is_whole_) {
+      start.inter_size = here_.inter_size;
+      start.inter_ranks = {here_.inter_rank};
+      start.master_address = guess_master_address();
+      return;
+    }
+    start.inter_size = static_cast<int>(nodes.size());
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      start.ports.push_back(nodes[i].port);
+      const auto zero = std::ranges::find(nodes[i].ranks, 0, &Arrival::rank);
+      if (zero == nodes[i].ranks.end()) continue;
+      start.master_node = static_cast<int>(i);
+      start.master_address = start.inter_size == 1 ? "127.0.0.1" : nodes[i].address;
+      start.master_port = zero->master_port.value_or(start.master_port);
+      start.marker = zero->marker;
+    }
+  }
+
+  /// Empty if the launcher does not say where rank 0 is. It begins with the first node of the allocation, most often.
+  [[nodiscard]] std::string guess_master_address() const {
+    if (here_.inter_rank == 0) return own_address(routed_interfaces(), resolve(host_name()));
+    const auto list = rank_.surroundings.variables.get("SLURM_JOB_NODELIST");
+    try {
+      return list ? expand_host_list(*list).at(0) : "";
+    } catch (const ArgumentError&) {
+      return "";
+    }
+  }
+
+  StartShare share_of(const std::string& answer, int local) {
+    if (!has_start_) roster_.start = from_message<Start>(answer, "the answer to the nodes' arrival");
+    has_start_ = true;
+    const Start& start = roster_.start;
+    const int rank = roster_.ranks_here.at(static_cast<std::size_t>(local));
+    StartShare share;
+    const Verdict& verdict = start.decision.verdict;
+    share.verdict = rank == start.decision.speaker ? verdict : without_text(verdict);
+    if (verdict.exit_code != 0) return share;
+    share.master = {start.master_address, start.master_port};
+    share.intra_rank = static_cast<int>(std::ranges::count_if(roster_.ranks_here, [&](int r) { return r < rank; }));
+    share.intra_size = static_cast<int>(roster_.ranks_here.size());
+    share.inter_rank = start.inter_ranks.at(static_cast<std::size_t>(group_.node));
+    share.inter_size = start.inter_size;
+    return share;
+  }
+
+  Exchange& exchange_;
+  const Group& group_;
+  const ThisRank& rank_;
+  const Placement& here_;
+  const bool is_whole_;
+  bool has_start_ = false;
+  Roster roster_;
+};
+
+}  // namespace
+
+double clock_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+Roster arrive(Exchange& exchange, const ThisRank& rank, bool is_whole, const std::function<void(Arrival&)>& prepare) {
+  return ArrivalRound(exchange, rank, is_whole).run(prepare);
+}
+
+}  // namespace mn::launcher

@@ -1,0 +1,224 @@
+// The second round: each rank reports what it found, the leader of each node adds what it found about the node and
+// divides its cores and GPUs, and the root runs the checks over all of it.
+//
+// 1. All nodes read the clock when they hear that all ranks are here, and again when they report. Their clock is wrong
+// as
+//    far as that cannot be explained by messages that took time: it is behind the root's if the first reading is
+//    earlier than what the root read before, and ahead if the second is later than what the root reads afterwards.
+// 2. Each node is tried by the one above it in the tree, and tries that one; the nodes next to the root try the address
+//    that rank 0's node gives itself, which programs get as MASTER_ADDR.
+//
+// Cost: exchange.hpp. Facts of a node are at most 16 KiB, of a rank with eight GPUs below 1 KiB: 12 MiB for 4,096 ranks
+// on 512 nodes, which the root reads once.
+#include "rounds/compare.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <mn/core/environment.hpp>
+
+#include "rounds/absence.hpp"
+#include "rounds/agree.hpp"
+#include "exchange/probe.hpp"
+#include "exchange/tree.hpp"
+#include "facts/collect.hpp"
+#include "facts/facts_json.hpp"
+#include "facts/output_folder.hpp"
+#include "rounds/node_share.hpp"
+
+namespace mn::launcher {
+namespace {
+
+constexpr std::chrono::milliseconds kConnectPatience{2000};
+
+class Comparison {
+ public:
+  Comparison(Exchange& exchange, const ThisRank& rank, const Roster& roster, const FactSources& sources)
+      : exchange_(exchange),
+        group_(exchange.group()),
+        rank_(rank),
+        here_(rank.here),
+        roster_(roster),
+        sources_(sources) {}
+
+  Outcome run() {
+    const double time = clock_time();
+    RankReport own;
+    own.failure = failure_of(here_, [&] {
+      own.facts = sources_.of_rank();
+      if (group_.is_leader()) share_.node = facts_of_node(time);
+    });
+    const Exchange::Steps steps{
+        .combine = [this](const Parts& parts) { return to_message(combine(parts)); },
+        .decide = [this](Parts reports) { return decide(std::move(reports)); },
+        .split = [this](const std::string& answer, int local) { return to_message(share_of(answer, local)); }};
+    const auto share = from_message<VerdictShare>(exchange_.round(to_message(own), steps), "the verdict");
+    Outcome outcome{.master = roster_.share.master, .binding = share.binding, .gpus = {}, .verdict = share.verdict};
+    if (own.facts) outcome.gpus = own.facts->resources.gpus;
+    return outcome;
+  }
+
+ private:
+  NodeFacts facts_of_node(double time) {
+    NodeFacts facts = sources_.of_node();
+    facts.time = time;
+    if (facts.network && group_.nodes > 1 && rank_.is_compared()) {
+      facts.network->failures = failed_connections();
+      const auto& marker = roster_.start.marker;
+      if (!marker.empty()) {
+        facts.system.output.shared = std::filesystem::exists(output_folder(rank_.surroundings) / marker);
+      }
+    }
+    limit_size(facts);
+    return facts;
+  }
+
+  [[nodiscard]] std::vector<std::string> failed_connections() const {
+    std::vector<std::string> failures;
+    std::vector<int> nodes;
+    std::vector<Endpoint> endpoints;
+    const auto add = [&](int node, const std::string& address) {
+      nodes.push_back(node);
+      const int port = roster_.start.ports.at(static_cast<std::size_t>(node));
+      endpoints.push_back({address, static_cast<std::uint16_t>(port)});
+    };
+    for (const int child : children_of(group_.node, group_.nodes)) {
+      const auto addresses = group_.addresses(child);
+      if (!addresses.empty()) add(child, addresses.front());
+    }
+    const int master = roster_.start.master_node;
+    const bool is_near_root = group_.node > 0 && parent_of(group_.node) == 0 && group_.node != master;
+    const std::string& failure = exchange_.failure_of_calls();
+    const auto name = [&](int node) { return "no TCP connection to " + group_.hosts[static_cast<std::size_t>(node)]; };
+    if (!failure.empty()) {
+      failures.push_back(name(parent_of(group_.node)) + " (" + failure + ")");
+    } else if (is_near_root) {
+      add(master, roster_.start.master_address);
+    }
+    const auto reasons = probe(endpoints, kConnectPatience);
+    for (std::size_t i = 0; i < reasons.size(); ++i) {
+      if (!reasons[i].empty()) failures.push_back(name(nodes[i]) + " (" + to_text(endpoints[i]) + "): " + reasons[i]);
+    }
+    return failures;
+  }
+
+  NodeReport combine(const Parts& parts) {
+    NodeReport report;
+    if (auto failure = failure_of(here_, [&] { fill(report, parts); })) report.failures.push_back(std::move(*failure));
+    return report;
+  }
+
+  void fill(NodeReport& report, const Parts& parts) {
+    std::vector<std::pair<int, RankFacts>> facts;
+    for (std::size_t local = 0; local < parts.size(); ++local) {
+      if (!parts[local].bytes) {
+        note_absence(report.absence, parts[local], roster_.ranks_here[local]);
+        continue;
+      }
+      const int rank = roster_.ranks_here[local];
+      auto one = from_message<RankReport>(*parts[local].bytes, "the facts of rank " + std::to_string(rank));
+      if (one.failure) report.failures.push_back(*one.failure);
+      if (one.facts) facts.emplace_back(rank, std::move(*one.facts));
+    }
+    if (facts.size() < parts.size()) return;
+    std::ranges::sort(facts, {}, &std::pair<int, RankFacts>::first);
+    for (auto& [rank, of_rank] : facts) share_.ranks.push_back(std::move(of_rank));
+    bind(share_, rank_.binding_options());
+    report.node = share_.node;
+    report.ranks = share_.ranks;
+    report.bindings = share_.bindings;
+    report.sent_at = clock_time();
+  }
+
+  std::string decide(Parts reports) {
+    Decision decision;
+    if (auto failure = failure_of(here_, [&] { decision.verdict = verdict_about(std::move(reports)); })) {
+      decision.verdict = verdict_of({std::move(*failure)});
+    }
+    decision.speaker = roster_.speaker(missing_);
+    return announcement_.announce(std::move(decision), roster_.ranks_here);
+  }
+
+  Verdict verdict_about(Parts reports) {
+    JobFacts job{.launcher = here_.launcher,
+                 .layout = roster_.layout,
+                 .numbers = roster_.numbers,
+                 .nodes = std::vector<NodeFacts>(reports.size()),
+                 .ranks = std::vector<RankFacts>(roster_.layout.nodes.size()),
+                 .bindings = std::vector<std::vector<Binding>>(reports.size()),
+                 .gpu_sharing_is_meant = rank_.options.oversubscribe_gpu,
+                 .choice = {rank_.options.skip, rank_.options.warn}};
+    std::vector<Failure> failures;
+    const double now = clock_time();
+    for (std::size_t node = 0; node < reports.size(); ++node) {
+      const std::string& host = roster_.hosts[node];
+      if (!reports[node].bytes) {
+        missing_.note(host, reports[node], roster_.ranks_of(node));
+        continue;
+      }
+      auto report = from_message<NodeReport>(*reports[node].bytes, "the facts of " + host);
+      reports[node].bytes.reset();
+      missing_.note(host, report.absence);
+      failures.insert(failures.end(), report.failures.begin(), report.failures.end());
+      if (report.ranks.empty()) continue;
+      report.node.time = time_without_latency(report, now);
+      add(job, job.numbers.empty() ? roster_.start.inter_ranks[node] : 0, std::move(report));
+    }
+    if (!failures.empty()) return verdict_of(failures);
+    const Findings findings = missing_.findings(here_.size, group_.patience);
+    if (!findings.empty()) return reject(findings, rank_.options);
+    return launcher::decide(job, rank_.options, here_, rank_.program_exit);
+  }
+
+  /// What the node's clock showed when the root's showed `answered_at`, as near to that as the readings allow.
+  [[nodiscard]] double time_without_latency(const NodeReport& report, double now) const {
+    const double begin = roster_.answered_at;
+    const double behind = std::min(report.node.time.value_or(begin) - begin, 0.0);
+    const double ahead = std::max(report.sent_at - now, 0.0);
+    return begin + behind + ahead;
+  }
+
+  static void add(JobFacts& job, int node, NodeReport report) {
+    const auto ranks = job.layout.ranks_of(node);
+    for (std::size_t i = 0; i < ranks.size() && i < report.ranks.size(); ++i) {
+      job.ranks[static_cast<std::size_t>(ranks[i])] = std::move(report.ranks[i]);
+    }
+    job.nodes[static_cast<std::size_t>(node)] = std::move(report.node);
+    job.bindings[static_cast<std::size_t>(node)] = std::move(report.bindings);
+  }
+
+  VerdictShare share_of(const std::string& answer, int local) {
+    const int rank = roster_.ranks_here[static_cast<std::size_t>(local)];
+    const auto position = std::ranges::count_if(roster_.ranks_here, [&](int other) { return other < rank; });
+    VerdictShare share{.verdict = announcement_.verdict_for(rank, answer), .binding = {}};
+    if (!share_.bindings.empty()) share.binding = share_.bindings[static_cast<std::size_t>(position)];
+    return share;
+  }
+
+  Exchange& exchange_;
+  const Group& group_;
+  const ThisRank& rank_;
+  const Placement& here_;
+  const Roster& roster_;
+  const FactSources& sources_;
+  NodeShare share_;       ///< a leader's
+  MissingRanks missing_;  ///< the root's
+  Announcement announcement_;
+};
+
+}  // namespace
+
+FactSources facts_of_this_machine(const ThisRank& rank) {
+  const auto of_node = [&rank] {
+    NodeFacts facts = collect_node_facts(rank.here, rank.surroundings, rank.is_compared());
+    facts.network = collect_network_facts(host_name());
+    return facts;
+  };
+  return {.of_rank = [&rank] { return collect_rank_facts(rank.here, rank.surroundings); }, .of_node = of_node};
+}
+
+Outcome compare_nodes(Exchange& exchange, const ThisRank& rank, const Roster& roster, const FactSources& sources) {
+  return Comparison(exchange, rank, roster, sources).run();
+}
+
+}  // namespace mn::launcher

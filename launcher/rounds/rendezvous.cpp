@@ -1,0 +1,86 @@
+#include "rounds/rendezvous.hpp"
+
+#include <map>
+
+#include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
+
+#include "exchange/munge.hpp"
+#include "exchange/tree.hpp"
+#include "facts/addresses.hpp"
+
+namespace mn::launcher {
+namespace {
+
+constexpr const char* kAddresses = "at";
+constexpr const char* kHost = "host";
+constexpr const char* kKey = "key";
+constexpr std::chrono::milliseconds kMostForANameServer{2000};
+
+/// This host's addresses with commas between them, the one that its name leads to first.
+std::string own_addresses() {
+  const auto interfaces = routed_interfaces();
+  const std::string first = own_address(interfaces, resolve(host_name()));
+  std::string list = first;
+  for (const auto& interface : interfaces) {
+    if (interface.address != first) list += "," + interface.address;
+  }
+  return list;
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> items;
+  for (std::size_t begin = 0; begin < list.size();) {
+    const std::size_t comma = std::min(list.find(',', begin), list.size());
+    items.push_back(list.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  return items;
+}
+
+std::vector<int> neighbors_in_tree(const Group& group) {
+  auto nodes = children_of(group.node, group.nodes);
+  if (group.node > 0) nodes.push_back(parent_of(group.node));
+  return nodes;
+}
+
+}  // namespace
+
+void meet_by_names(Group& group, const Placement& here, const Variables& variables) {
+  group.addresses = [hosts = here.hosts](int node) {
+    return addresses_of(hosts[static_cast<std::size_t>(node)], Clock::now() + kMostForANameServer);
+  };
+  // Ports of this srun alone make the text harder to guess.
+  std::string text = group.job;
+  for (const char* name : {"SLURM_JOB_UID", "SLURM_SRUN_COMM_PORT", "SLURM_STEP_LAUNCHER_PORT"}) {
+    text += " " + variables.get(name).value_or("");
+  }
+  group.keys = std::make_shared<MungeKeys>(key_of_text(text));
+}
+
+void meet_by_board(Group& group, const Placement& here, const std::vector<int>& first_ranks, Board& board) {
+  if (here.intra_rank == 0) {
+    board.put(kAddresses, own_addresses());
+    board.put(kHost, here.hosts[static_cast<std::size_t>(here.inter_rank)]);
+  }
+  if (here.rank == 0) board.put(kKey, to_hex(random_key()));
+  board.fence();
+  if (here.intra_rank != 0) return;
+  const auto needed = [&](int rank, const char* key) {
+    if (auto text = board.get(rank, key)) return *text;
+    throw CommError("the launcher's server has lost what rank " + std::to_string(rank) +
+                    " told it; start the job again, with srun if there is one");
+  };
+  const auto key = key_of_hex(needed(0, kKey));
+  if (!key) throw CommError("the launcher's server has changed what rank 0 told it; start the job again");
+  group.keys = std::make_shared<SharedKey>(*key);
+  std::map<int, std::vector<std::string>> addresses;
+  for (const int node : neighbors_in_tree(group)) {
+    const int rank = first_ranks[static_cast<std::size_t>(node)];
+    addresses[node] = split(needed(rank, kAddresses));
+    group.hosts[static_cast<std::size_t>(node)] = needed(rank, kHost);
+  }
+  group.addresses = [addresses](int node) { return addresses.at(node); };
+}
+
+}  // namespace mn::launcher

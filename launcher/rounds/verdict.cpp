@@ -1,0 +1,160 @@
+#include "rounds/verdict.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+
+#include <mn/core/exit_codes.hpp>
+#include <mn/core/json.hpp>
+
+#include "facts/gpu/gpu_view.hpp"
+#include "checks/checks.hpp"
+#include "rounds/placement_table.hpp"
+
+namespace mn::launcher {
+namespace {
+
+std::vector<Row> rows_of(const JobFacts& job, const Options& options, const Placement& here) {
+  std::vector<Row> rows;
+  for (int node = 0; node < job.layout.node_count(); ++node) {
+    const auto ranks = job.layout.ranks_of(node);
+    const auto& bindings = job.bindings[static_cast<std::size_t>(node)];
+    for (std::size_t i = 0; i < ranks.size() && i < bindings.size(); ++i) {
+      const auto& gpus = job.rank(ranks[i]).resources.gpus;
+      const GpuView view = view_gpus(gpus, bindings[i], static_cast<int>(i), options.one_gpu_visible);
+      rows.push_back({.rank = job.number(ranks[i]),
+                      .host = job.layout.hosts[static_cast<std::size_t>(node)],
+                      .intra_rank = static_cast<int>(i),
+                      .inter_rank = job.is_part() ? here.inter_rank : node,
+                      .device = view.device(),
+                      .gpu = view.index < 0 ? "" : gpus[static_cast<std::size_t>(bindings[i].gpu)].bus_id,
+                      .cores = format_cpus(bindings[i].cpus),
+                      .nic = bindings[i].nic,
+                      .source = here.source});
+    }
+  }
+  std::ranges::sort(rows, {}, &Row::rank);
+  return rows;
+}
+
+/// The kind of GPU by which the self test judges; empty: none is known.
+std::string first_gpu(const JobFacts& job) {
+  for (const auto& node : job.nodes) {
+    if (has_gpus(node)) return node.driver->gpus.front().name.value_or("");
+  }
+  return "";
+}
+
+/// Gbit/s of the fastest active InfiniBand or RoCE port of the node where that is the slowest; 0: a node has none.
+double slowest_fabric(const JobFacts& job) {
+  double slowest = std::numeric_limits<double>::max();
+  for (const auto& node : job.nodes) {
+    double fastest = 0;
+    for (const auto& port : node.system.ports) {
+      const bool is_fabric = port.name.find('/') != std::string::npos && port.state == kActivePort && port.rate;
+      if (is_fabric) fastest = std::max(fastest, std::strtod(port.rate->c_str(), nullptr));
+    }
+    slowest = std::min(slowest, fastest);
+  }
+  return job.nodes.empty() ? 0 : slowest;
+}
+
+bool is_missing_everywhere(const JobFacts& job) {
+  return std::ranges::all_of(job.nodes, [](const NodeFacts& node) { return !node.program.error.empty(); });
+}
+
+std::string lines(const Findings& findings) {
+  std::string text;
+  for (const auto& finding : findings) text += "mnlaunch: " + to_line(finding) + "\n";
+  return text;
+}
+
+/// By host, the numbers of its GPUs' errors.
+nlohmann::json xids_of(const JobFacts& job) {
+  auto xids = nlohmann::json::object();
+  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+    for (const auto& error : job.nodes[node].system.xids) {
+      xids[job.host(node)].push_back(std::atoi(error.substr(error.rfind(' ') + 1).c_str()));
+    }
+  }
+  return xids;
+}
+
+nlohmann::json hosts_without_kernel_log(const JobFacts& job) {
+  auto hosts = nlohmann::json::array();
+  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+    if (job.nodes[node].system.kernel_log == false) hosts.push_back(job.host(node));
+  }
+  return hosts;
+}
+
+/// Names and variables need not be UTF-8; JSON must.
+std::string text_of(const nlohmann::json& document, int indent) {
+  return document.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+bool keeps_from_starting(const Finding& finding) {
+  return finding.is_error && (finding.check == "mpi" || finding.check == "program" || finding.check == "unresolved");
+}
+
+int exit_code_of(const Findings& findings, CheckLevel level) {
+  const bool error = std::ranges::any_of(findings, &Finding::is_error);
+  return error || (level == CheckLevel::kStrict && !findings.empty()) ? kExitCheckFailed : 0;
+}
+
+}  // namespace
+
+Verdict reject(const Findings& findings, const Options& options) {
+  Verdict verdict{.exit_code = kExitCheckFailed, .output = "", .complaints = "", .report = ""};
+  if (options.json) {
+    verdict.output = text_of({{"findings", to_json(findings)}}, 2) + "\n";
+  } else {
+    verdict.complaints = lines(findings);
+  }
+  return verdict;
+}
+
+Verdict decide(const JobFacts& job, const Options& options, const Placement& here, int program_exit) {
+  Verdict verdict;
+  const bool checked = options.check != CheckLevel::kOff || options.doctor;
+  if (checked && program_exit != 0 && is_missing_everywhere(job)) {
+    verdict.exit_code = program_exit;
+    const std::string who = "rank " + std::to_string(here.rank) + " on " + job.layout.hosts[0] + ": ";
+    verdict.complaints = "mnlaunch: " + (job.is_part() ? who : "") + job.nodes[0].program.error + "\n";
+    return verdict;
+  }
+  Findings findings = checked ? run_checks(job) : Findings{};
+  append(findings, check_cpu_map(job, options.cpu_map.size()));
+  verdict.exit_code = exit_code_of(findings, options.check);
+  // Of the nodes of a job that are not compared, that of rank 0 warns alone.
+  const bool has_rank_zero = job.number(0) == 0;
+  if (!has_rank_zero && verdict.exit_code == 0) findings.clear();
+
+  nlohmann::json document = {{"findings", to_json(findings)}};
+  if (has_rank_zero && options.show) {
+    const auto rows = rows_of(job, options, here);
+    document["placement"] = to_json(rows);
+    if (!options.json) verdict.output = table(rows);
+  }
+  if (options.doctor) {
+    document["placement"] = to_json(rows_of(job, options, here));
+    document["gpu"] = first_gpu(job);
+    document["fabric_gbit_s"] = slowest_fabric(job);
+    document["xids"] = xids_of(job);
+    document["skip"] = options.skip;
+    document["warn"] = options.warn;
+    document["without_kernel_log"] = hosts_without_kernel_log(job);
+    verdict.report = text_of(document, -1);
+    // The self test prints one report of it all, unless it can't even start as one job.
+    verdict.exit_code = std::ranges::any_of(findings, keeps_from_starting) ? 1 : 0;
+    if (verdict.exit_code == 0) return verdict;
+  }
+  if (options.json && has_rank_zero && (options.show || !findings.empty())) {
+    verdict.output = text_of(document, 2) + "\n";
+  } else {
+    verdict.complaints = lines(findings);
+  }
+  return verdict;
+}
+
+}  // namespace mn::launcher

@@ -1,0 +1,123 @@
+#include "start/output.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <mn/core/error.hpp>
+
+namespace mn::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kOtherFolder = "; name a folder that this node can write";
+constexpr const char* kLetters = "rjht%";
+
+bool is_pattern(const std::string& text) { return text.find('%') != std::string::npos; }
+
+/// Calls literal(character) and field(letter, digits) along the pattern. A % at its end is a field of the letter 0.
+template <typename Literal, typename Field>
+void walk(const std::string& pattern, Literal literal, Field field) {
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '%') {
+      literal(pattern[i]);
+      continue;
+    }
+    int digits = 0;
+    while (++i < pattern.size() && std::isdigit(static_cast<unsigned char>(pattern[i])) != 0 && digits < 10) {
+      digits = 10 * digits + (pattern[i] - '0');
+    }
+    field(i < pattern.size() ? pattern[i] : '\0', digits);
+  }
+}
+
+std::string with_digits(int number, int digits) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%0*d", std::min(digits, 20), number);
+  return text;
+}
+
+bool names_ranks(const std::string& pattern) {
+  bool found = !is_pattern(pattern);
+  walk(
+      pattern, [](char) {}, [&](char letter, int) { found = found || letter == 'r'; });
+  return found;
+}
+
+Fd open_to_append(const fs::path& path) {
+  std::error_code error;
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
+  if (error) {
+    throw UsageError("--output: cannot make " + path.parent_path().string() + ": " + error.message() + kOtherFolder);
+  }
+  Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, mode_t{0666}));
+  if (!file) throw UsageError(with_errno("--output: cannot write " + path.string(), errno) + kOtherFolder);
+  return file;
+}
+
+void empty(const Fd& file) {
+  // What has no length, such as /dev/null, is empty already.
+  if (ftruncate(file.get(), 0) != 0 && errno != EINVAL) throw Error(with_errno("--output: cannot empty a file", errno));
+}
+
+}  // namespace
+
+void check_output_pattern(const std::string& pattern) {
+  walk(
+      pattern, [](char) {},
+      [&](char letter, int) {
+        if (letter != '\0' && std::string(kLetters).find(letter) != std::string::npos) return;
+        const std::string what = letter == '\0' ? "ends with %" : std::string("has %") + letter;
+        throw UsageError("--output \"" + pattern + "\" " + what + ": use %r (rank), %j (job), %h (host), %t (out or " +
+                         "err), or %% for a percent sign");
+      });
+}
+
+fs::path output_file(const std::string& pattern, const OutputNames& names, const std::string& stream) {
+  if (!is_pattern(pattern)) return fs::path(pattern) / ("rank-" + with_digits(names.rank, 4) + "." + stream);
+  std::string text;
+  walk(
+      pattern, [&](char c) { text += c; },
+      [&](char letter, int digits) {
+        text += letter == 'r'   ? with_digits(names.rank, digits)
+                : letter == 'j' ? names.job
+                : letter == 'h' ? names.host
+                : letter == 't' ? stream
+                                : std::string("%");
+      });
+  return text;
+}
+
+bool appends(const std::string& pattern, bool append, const Variables& variables) {
+  const std::string restarts = variables.get("SLURM_RESTART_COUNT").value_or("0");
+  return append || !names_ranks(pattern) || std::atoi(restarts.c_str()) > 0;
+}
+
+std::string batch_job(const Variables& variables) {
+  for (const char* name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"}) {
+    if (const auto job = variables.get(name)) return *job;
+  }
+  return "0";
+}
+
+OutputFiles open_output(const std::string& pattern, const OutputNames& names) {
+  return {open_to_append(output_file(pattern, names, "out")), open_to_append(output_file(pattern, names, "err"))};
+}
+
+void redirect_output(const OutputFiles& files, bool append) {
+  std::cout.flush();
+  std::cerr.flush();
+  for (const auto& [file, stream] : {std::pair(&files.out, STDOUT_FILENO), {&files.err, STDERR_FILENO}}) {
+    if (!append) empty(*file);
+    if (dup2(file->get(), stream) < 0) throw Error(with_errno("--output: cannot redirect a stream", errno));
+  }
+}
+
+}  // namespace mn::launcher

@@ -1,0 +1,130 @@
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
+#include <mn/checkpoint/checkpoint_file.hpp>
+
+namespace mn {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr char kMagic[8] = {'m', 'n', '-', 'c', 'k', 'p', 't', '2'};
+constexpr std::array kSharedSections = {"model", "optimizer", "extensions"};  // before those of the ranks
+
+struct Head {
+  char magic[8];
+  std::uint64_t index_bytes;
+  std::uint32_t index_crc;
+  std::uint32_t zero;
+};
+static_assert(sizeof(Head) == 24);
+
+std::uint32_t checksum(std::string_view bytes) { return crc32c(std::as_bytes(std::span(bytes))); }
+
+/// Of section i in the order of the file.
+std::string section_name(std::size_t i) {
+  if (i < kSharedSections.size()) return kSharedSections[i];
+  return rank_section(static_cast<std::int64_t>(i - kSharedSections.size()));
+}
+
+}  // namespace
+
+CheckpointSection describe_section(std::string name, std::string_view content) {
+  return {std::move(name), content.size(), checksum(content)};
+}
+
+std::string rank_section(std::int64_t rank) { return "rank." + std::to_string(rank); }
+
+CheckpointFile::CheckpointFile(const fs::path& path) : path_(path) {
+  if (!fs::is_regular_file(path_)) {
+    throw DataError("there is no checkpoint " + path_.string() + ": give an existing file, or auto");
+  }
+  file_ = File(path_, File::Mode::kRead);
+  size_ = file_.size();
+  const std::string index_text = read_index();
+  const std::string what = "the index of the checkpoint " + path_.string();
+  const json index = parse_json(index_text, what);
+  read_json(what, [&] {
+    find_sections(index, sizeof(Head) + index_text.size());
+    return true;
+  });
+}
+
+std::string CheckpointFile::read_index() {
+  Head head = {};
+  if (size_ < sizeof head) damaged("it is cut off");
+  file_.read_at(0, std::as_writable_bytes(std::span(&head, 1)));
+  if (std::memcmp(head.magic, kMagic, sizeof kMagic) != 0) {
+    throw DataError(path_.string() +
+                    " is not a checkpoint of this version of mn: give one of the files named snapshot_iter_…");
+  }
+  if (head.index_bytes > size_ - sizeof head) damaged("it is cut off");
+  std::string text(head.index_bytes, '\0');
+  file_.read_at(sizeof head, std::as_writable_bytes(std::span(text)));
+  if (checksum(text) != head.index_crc || head.zero != 0) damaged("the checksum of its index is wrong");
+  return text;
+}
+
+void CheckpointFile::find_sections(const json& index, std::uint64_t begin) {
+  about_ = index.at("about");
+  const json& entries = index.at("sections");
+  if (entries.size() < kSharedSections.size()) damaged("sections are missing");
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const json& entry = entries.at(i);
+    if (entry.at("name") != section_name(i)) damaged("section \"" + section_name(i) + "\" is missing");
+    const auto bytes = whole_number<std::uint64_t>(entry.at("bytes"));
+    if (bytes > size_ - begin) damaged("it is cut off");
+    sections_.push_back({{section_name(i), bytes, whole_number<std::uint32_t>(entry.at("crc32c"))}, begin});
+    begin += bytes;
+  }
+  if (begin != size_) damaged(std::to_string(size_ - begin) + " bytes follow its end");
+}
+
+std::int64_t CheckpointFile::ranks() const noexcept {
+  return static_cast<std::int64_t>(sections_.size() - kSharedSections.size());
+}
+
+std::string CheckpointFile::read(std::string_view name) const {
+  for (const Place& place : sections_) {
+    if (place.section.name == name) return read(place);
+  }
+  throw ArgumentError("a checkpoint has no section " + std::string(name));
+}
+
+void CheckpointFile::check() const {
+  for (const Place& place : sections_) (void)read(place);
+}
+
+std::string CheckpointFile::read(const Place& place) const {
+  std::string content(place.section.bytes, '\0');
+  file_.read_at(place.offset, std::as_writable_bytes(std::span(content)));
+  if (checksum(content) != place.section.crc32c) {
+    damaged("the checksum of section \"" + place.section.name + "\" is wrong");
+  }
+  return content;
+}
+
+void CheckpointFile::damaged(const std::string& how) const {
+  throw DataError("the checkpoint " + path_.string() + " is damaged: " + how +
+                  "; resume from an earlier one (--resume auto finds the newest that is whole)");
+}
+
+CheckpointWriter::CheckpointWriter(const fs::path& path, const json& about,
+                                   const std::vector<CheckpointSection>& sections)
+    : file_(path) {
+  json index = {{"about", about}, {"sections", json::array()}};
+  for (const auto& [name, bytes, crc] : sections) {
+    index["sections"].push_back({{"name", name}, {"bytes", bytes}, {"crc32c", crc}});
+  }
+  const std::string text = index.dump();
+  Head head = {{}, text.size(), checksum(text), 0};
+  std::memcpy(head.magic, kMagic, sizeof kMagic);
+  file_.write(std::as_bytes(std::span(&head, 1)));
+  file_.write(text);
+}
+
+}  // namespace mn

@@ -1,0 +1,24 @@
+#include <sstream>
+
+#include <torch/optim/optimizer.h>
+#include <torch/serialize/archive.h>
+
+#include <mn/checkpoint/optimizer_archive.hpp>
+
+namespace mn {
+
+std::string optimizer_bytes(const torch::optim::Optimizer& optimizer) {
+  torch::serialize::OutputArchive archive;
+  optimizer.save(archive);
+  std::ostringstream bytes;
+  archive.save_to(bytes);
+  return std::move(bytes).str();
+}
+
+void load_optimizer(torch::optim::Optimizer& optimizer, std::string_view bytes, c10::Device device) {
+  torch::serialize::InputArchive archive;
+  archive.load_from(bytes.data(), bytes.size(), device);
+  optimizer.load(archive);
+}
+
+}  // namespace mn

@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
+
+#include <mn/core/json.hpp>
+#include <mn/checkpoint/optimizer_settings.hpp>
+
+namespace mn {
+namespace {
+
+using torch::optim::OptimizerOptions;
+
+/// One setting; flags are 0 or 1.
+struct Setting {
+  std::string name;
+  std::function<double(OptimizerOptions&)> get;
+  std::function<void(OptimizerOptions&, double)> set;
+};
+using Settings = std::vector<Setting>;
+
+/// `access` returns a reference to the member of an Options.
+template <class Options, class Access>
+Setting setting(std::string name, Access access) {
+  const auto member = [access](OptimizerOptions & options) -> auto& { return access(static_cast<Options&>(options)); };
+  return {std::move(name), [member](OptimizerOptions& options) { return static_cast<double>(member(options)); },
+          [member](OptimizerOptions& options, double value) {
+            auto& target = member(options);
+            target = static_cast<std::remove_reference_t<decltype(target)>>(value);
+          }};
+}
+
+template <class O>
+Settings common() {
+  return {setting<O>(
+              "lr", [](O & o) -> auto& { return o.lr(); }),
+          setting<O>(
+              "weight decay", [](O & o) -> auto& { return o.weight_decay(); })};
+}
+
+Settings of_sgd() {
+  using O = torch::optim::SGDOptions;
+  Settings all = common<O>();
+  all.push_back(setting<O>(
+      "momentum", [](O & o) -> auto& { return o.momentum(); }));
+  all.push_back(setting<O>(
+      "dampening", [](O & o) -> auto& { return o.dampening(); }));
+  all.push_back(setting<O>(
+      "nesterov", [](O & o) -> auto& { return o.nesterov(); }));
+  return all;
+}
+
+template <class O>
+Settings of_adam() {
+  Settings all = common<O>();
+  all.push_back(setting<O>(
+      "beta1", [](O & o) -> auto& { return std::get<0>(o.betas()); }));
+  all.push_back(setting<O>(
+      "beta2", [](O & o) -> auto& { return std::get<1>(o.betas()); }));
+  all.push_back(setting<O>(
+      "eps", [](O & o) -> auto& { return o.eps(); }));
+  all.push_back(setting<O>(
+      "amsgrad", [](O & o) -> auto& { return o.amsgrad(); }));
+  return all;
+}
+
+Settings of_rmsprop() {
+  using O = torch::optim::RMSpropOptions;
+  Settings all = common<O>();
+  all.push_back(setting<O>(
+      "alpha", [](O & o) -> auto& { return o.alpha(); }));
+  all.push_back(setting<O>(
+      "eps", [](O & o) -> auto& { return o.eps(); }));
+  all.push_back(setting<O>(
+      "momentum", [](O & o) -> auto& { return o.momentum(); }));
+  all.push_back(setting<O>(
+      "centered", [](O & o) -> auto& { return o.centered(); }));
+  return all;
+}
+
+Settings of_adagrad() {
+  using O = torch::optim::AdagradOptions;
+  Settings all = common<O>();
+  all.push_back(setting<O>(
+      "lr decay", [](O & o) -> auto& { return o.lr_decay(); }));
+  all.push_back(setting<O>(
+      "eps", [](O & o) -> auto& { return o.eps(); }));
+  return all;
+}
+
+Settings settings_of(const OptimizerOptions& options) {
+  if (dynamic_cast<const torch::optim::SGDOptions*>(&options) != nullptr) return of_sgd();
+  if (dynamic_cast<const torch::optim::AdamOptions*>(&options) != nullptr) return of_adam<torch::optim::AdamOptions>();
+  if (dynamic_cast<const torch::optim::AdamWOptions*>(&options) != nullptr)
+    return of_adam<torch::optim::AdamWOptions>();
+  if (dynamic_cast<const torch::optim::RMSpropOptions*>(&options) != nullptr) return of_rmsprop();
+  if (dynamic_cast<const torch::optim::AdagradOptions*>(&options) != nullptr) return of_adagrad();
+  return {};
+}
+
+}  // namespace
+
+nlohmann::json optimizer_settings(torch::optim::Optimizer& optimizer) {
+  nlohmann::json groups = nlohmann::json::array();
+  for (auto& group : optimizer.param_groups()) {
+    nlohmann::json values = nlohmann::json::object();
+    for (const Setting& each : settings_of(group.options())) values[each.name] = each.get(group.options());
+    groups.push_back(std::move(values));
+  }
+  return groups;
+}
+
+std::vector<std::string> apply_changed_settings(torch::optim::Optimizer& optimizer, const nlohmann::json& then,
+                                                const nlohmann::json& now) {
+  std::vector<std::string> changes;
+  auto& groups = optimizer.param_groups();
+  for (std::size_t g = 0; g < std::min({groups.size(), then.size(), now.size()}); ++g) {
+    for (const Setting& each : settings_of(groups[g].options())) {
+      if (!then[g].contains(each.name) || !now[g].contains(each.name) || then[g][each.name] == now[g][each.name])
+        continue;
+      const std::string change =
+          each.name + " " + now[g][each.name].dump() + " (was " + then[g][each.name].dump() + ")";
+      each.set(groups[g].options(), now[g][each.name].get<double>());
+      if (std::ranges::find(changes, change) == changes.end()) changes.push_back(change);
+    }
+  }
+  return changes;
+}
+
+}  // namespace mn

@@ -1,0 +1,223 @@
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
+#include <mn/checkpoint/checkpoint_file.hpp>
+#include <mn/checkpoint/safetensors.hpp>
+#include <mn/checkpoint/safetensors_header.hpp>
+#include <mn/trainer/extensions/weight_average.hpp>
+#include <mn/comm/on_root.hpp>
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::pair<at::ScalarType, const char*> kDtypes[] = {
+    {at::kDouble, "F64"}, {at::kFloat, "F32"}, {at::kHalf, "F16"}, {at::kBFloat16, "BF16"}, {at::kLong, "I64"},
+    {at::kInt, "I32"},    {at::kShort, "I16"}, {at::kChar, "I8"},  {at::kByte, "U8"},       {at::kBool, "BOOL"}};
+
+std::string name_of_dtype(const std::string& name, at::ScalarType type) {
+  for (const auto& [known, text] : kDtypes) {
+    if (known == type) return text;
+  }
+  throw ArgumentError("tensor \"" + name + "\" of dtype " + toString(type) + " can't be saved as safetensors");
+}
+
+std::string shape_text(at::IntArrayRef shape) { return json(shape.vec()).dump(); }
+
+std::size_t bytes_of(const at::Tensor& tensor) {
+  return static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
+}
+
+/// Wide elements first; then by name.
+NamedTensors in_file_order(NamedTensors tensors) {
+  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
+    const auto wide = [](const auto& named) { return named.second.element_size(); };
+    return wide(a) != wide(b) ? wide(a) > wide(b) : a.first < b.first;
+  });
+  return tensors;
+}
+
+at::ScalarType dtype_of_name(const std::string& name) {
+  for (const auto& [type, text] : kDtypes) {
+    if (name == text) return type;
+  }
+  throw DataError("safetensors of dtype " + name + " can't be loaded");
+}
+
+void check_same(const std::string& name, const at::Tensor& wanted, const at::Tensor& given, const std::string& source) {
+  if (given.sizes() == wanted.sizes() && given.scalar_type() == wanted.scalar_type()) return;
+  throw DataError(source + " is of another model: \"" + name + "\" is " + toString(given.scalar_type()) + " " +
+                  shape_text(given.sizes()) + " there and " + toString(wanted.scalar_type()) + " " +
+                  shape_text(wanted.sizes()) + " in this one");
+}
+
+}  // namespace
+
+std::string to_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
+  const NamedTensors ordered = in_file_order(tensors);
+  json header = json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  std::size_t end = 0;
+  for (const auto& [name, tensor] : ordered) {
+    const std::size_t begin = end;
+    end += bytes_of(tensor);
+    header[name] = {{"dtype", name_of_dtype(name, tensor.scalar_type())},
+                    {"shape", tensor.sizes().vec()},
+                    {"data_offsets", {begin, end}}};
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // the data begins 8-byte aligned
+
+  const std::uint64_t header_bytes = text.size();
+  std::string file(reinterpret_cast<const char*>(&header_bytes), sizeof header_bytes);
+  file.reserve(sizeof header_bytes + text.size() + end);
+  file += text;
+  for (const auto& [name, tensor] : ordered) {
+    const at::Tensor dense = tensor.detach().to(at::kCPU).contiguous();
+    if (dense.numel() > 0) file.append(static_cast<const char*>(dense.data_ptr()), bytes_of(dense));
+  }
+  return file;
+}
+
+NamedTensors from_safetensors(std::string_view bytes, const std::string& source) {
+  NamedTensors tensors;
+  for (SafetensorsEntry& entry : parse_safetensors_header(bytes, source)) {
+    at::Tensor tensor = at::empty(entry.shape, dtype_of_name(entry.dtype));
+    if (!entry.bytes.empty()) std::memcpy(tensor.data_ptr(), entry.bytes.data(), entry.bytes.size());
+    tensors.emplace_back(std::move(entry.name), std::move(tensor));
+  }
+  return tensors;
+}
+
+NamedTensors load_safetensors(const std::filesystem::path& path) {
+  return from_safetensors(read_file(path), path.string());
+}
+
+void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source) {
+  std::map<std::string, at::Tensor> given(tensors.begin(), tensors.end());
+  const NamedTensors own = named_tensors(module);
+  for (const auto& [name, tensor] : own) {
+    const auto found = given.find(name);
+    // Files of older frameworks lack this count of minibatches, which only a batch normalization without momentum
+    // reads.
+    if (found == given.end() && name.ends_with(".num_batches_tracked")) {
+      given.emplace(name, at::zeros_like(tensor));
+      continue;
+    }
+    if (found == given.end()) throw DataError(source + " is of another model: it lacks \"" + name + "\"");
+    check_same(name, tensor, found->second, source);
+  }
+  if (given.size() > own.size()) {
+    for (const auto& [name, tensor] : own) given.erase(name);
+    throw DataError(source + " is of another model: it holds \"" + given.begin()->first + "\", which this one lacks");
+  }
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : own) at::Tensor(tensor).copy_(given.at(name));
+}
+
+void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm) {
+  on_root<DataError>(
+      comm,
+      [&] {
+        write_file(path, to_safetensors(named_tensors(module), {{"format", "pt"}}));
+      },
+      true);
+}
+
+namespace {
+
+bool is_checkpoint(const std::filesystem::path& path) {
+  constexpr std::string_view kCheckpointMagic = "mn-ckpt";
+  char start[kCheckpointMagic.size()] = {};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(start, sizeof start) && std::string_view(start, sizeof start) == kCheckpointMagic;
+}
+
+/// Averaged weights take the place of a parameter's own, under each of its names.
+void use_averages(torch::nn::Module& module, const NamedTensors& extensions) {
+  const std::string prefix = extensions::WeightAverage::kName + std::string("/");
+  const std::map<std::string, at::Tensor> all(extensions.begin(), extensions.end());
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, parameter] : named_parameters(module)) {
+    const auto found = all.find(prefix + name);
+    if (found != all.end() && found->second.sizes() == parameter.sizes()) parameter.detach().copy_(found->second);
+  }
+}
+
+/// Rank 0 reads, and passes what the file holds to `copy`.
+template <class Copy>
+void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm, const Copy& copy) {
+  const std::string source = path.string();
+  const auto load = [&] {
+    if (!is_checkpoint(path)) return copy(load_safetensors(path), source);
+    const CheckpointFile checkpoint(path);
+    copy(from_safetensors(checkpoint.read("model"), source), source);
+    use_averages(module, from_safetensors(checkpoint.read("extensions"), source));
+  };
+  on_root<DataError>(comm, load, true);
+  comm.broadcast_data(module);
+}
+
+LoadReport copy_matching(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source) {
+  const at::NoGradGuard no_grad;
+  LoadReport report;
+  std::map<std::string, at::Tensor> given(tensors.begin(), tensors.end());
+  for (const auto& [name, tensor] : named_tensors(module)) {
+    const auto found = given.extract(name);
+    if (found.empty()) {
+      report.missing.push_back(name);
+    } else if (found.mapped().sizes() != tensor.sizes() || found.mapped().scalar_type() != tensor.scalar_type()) {
+      report.other_form.push_back(name);
+    } else {
+      at::Tensor(tensor).copy_(found.mapped());
+      report.loaded.push_back(name);
+    }
+  }
+  for (const auto& [name, tensor] : given) report.extra.push_back(name);
+  if (report.loaded.empty()) throw DataError(source + " is of another model: no tensor fits; " + to_string(report));
+  return report;
+}
+
+void append_names(std::string& text, const char* what, const std::vector<std::string>& names) {
+  for (std::size_t i = 0; i < names.size(); ++i) text += (i == 0 ? std::string("; ") + what + ": " : ", ") + names[i];
+}
+
+}  // namespace
+
+void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm) {
+  load_on_root(path, module, comm,
+               [&](const NamedTensors& tensors, const std::string& source) { copy_into(module, tensors, source); });
+}
+
+LoadReport load_matching(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm) {
+  LoadReport report;
+  load_on_root(path, module, comm, [&](const NamedTensors& tensors, const std::string& source) {
+    report = copy_matching(module, tensors, source);
+  });
+  const json all = comm.bcast_obj(json::array({report.loaded, report.other_form, report.missing, report.extra}));
+  const auto names = [&](std::size_t i) { return all.at(i).get<std::vector<std::string>>(); };
+  return {names(0), names(1), names(2), names(3)};
+}
+
+std::string to_string(const LoadReport& report) {
+  const std::size_t own = report.loaded.size() + report.other_form.size() + report.missing.size();
+  std::string text =
+      std::to_string(report.loaded.size()) + " of the model's " + std::to_string(own) + " tensors loaded";
+  append_names(text, "of another shape or dtype", report.other_form);
+  append_names(text, "missing in the file", report.missing);
+  append_names(text, "only in the file", report.extra);
+  return text;
+}
+
+}  // namespace mn

@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/checkpoint/safetensors_header.hpp>
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t kMostHeaderBytes = 100'000'000;  // the reference implementation's limit
+
+constexpr std::pair<std::string_view, std::uint64_t> kElementBytes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2},
+                                                                        {"I64", 8}, {"I32", 4}, {"I16", 2}, {"I8", 1},
+                                                                        {"U8", 1},  {"BOOL", 1}};
+
+/// Parses one file; every message names it.
+class Parser {
+ public:
+  Parser(std::string_view file, const std::string& source) : file_(file), source_(source) {}
+
+  std::vector<SafetensorsEntry> parse() {
+    std::uint64_t header_bytes = 0;
+    if (file_.size() < sizeof header_bytes) fail("is cut off: it has " + std::to_string(file_.size()) + " bytes");
+    std::memcpy(&header_bytes, file_.data(), sizeof header_bytes);
+    if (header_bytes > kMostHeaderBytes || header_bytes > file_.size() - sizeof header_bytes) {
+      fail("is cut off, or is not a safetensors file");
+    }
+    const json header =
+        parse_json(file_.substr(sizeof header_bytes, header_bytes), source_ + " is not a safetensors file: its header");
+    if (!header.is_object()) fail("is not a safetensors file: its header is not a JSON object");
+    data_ = file_.substr(sizeof header_bytes + header_bytes);
+    return read_entries(header);
+  }
+
+ private:
+  std::vector<SafetensorsEntry> read_entries(const json& header) {
+    std::vector<SafetensorsEntry> entries;
+    for (const auto& [name, entry] : header.items()) {
+      if (name == "__metadata__") continue;
+      entries.push_back(read_json(source_ + " has a malformed entry for tensor " + json_quoted(name) + ": it",
+                                  [&, &key = name, &value = entry] { return read_entry(key, value); }));
+    }
+    std::sort(entries.begin(), entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
+      return std::tuple(a.bytes.data(), a.bytes.size()) < std::tuple(b.bytes.data(), b.bytes.size());
+    });
+    const char* covered = data_.data();
+    for (const SafetensorsEntry& entry : entries) {
+      if (entry.bytes.data() != covered) fail("has a gap or an overlap before tensor " + json_quoted(entry.name));
+      covered += entry.bytes.size();
+    }
+    if (covered != data_.data() + data_.size()) {
+      fail("holds " + std::to_string(data_.size()) + " bytes of data where its header describes " +
+           std::to_string(covered - data_.data()));
+    }
+    return entries;
+  }
+
+  SafetensorsEntry read_entry(const std::string& name, const json& entry) const {
+    const auto begin = whole_number<std::uint64_t>(entry.at("data_offsets").at(0));
+    const auto end = whole_number<std::uint64_t>(entry.at("data_offsets").at(1));
+    const auto shape = whole_numbers<std::int64_t>(entry.at("shape"));
+    const auto dtype = entry.at("dtype").get<std::string>();
+    const auto known = std::ranges::find(kElementBytes, dtype, [](const auto& element) { return element.first; });
+    if (known == std::end(kElementBytes)) {
+      fail("holds tensor " + json_quoted(name) + " of an unknown dtype " + json_quoted(dtype));
+    }
+    if (begin > end || end > data_.size()) fail("is cut off: tensor " + json_quoted(name) + " lies beyond its end");
+    if (bytes_for(name, shape, known->second) != end - begin) {
+      fail("gives tensor " + json_quoted(name) + " " + std::to_string(end - begin) + " bytes, which is not " + dtype +
+           " " + json(shape).dump());
+    }
+    return {name, dtype, shape, data_.substr(begin, end - begin)};
+  }
+
+  /// A tensor without elements needs possible extents too: its strides are their products.
+  std::uint64_t bytes_for(const std::string& name, const std::vector<std::int64_t>& shape,
+                          std::uint64_t element_bytes) const {
+    std::uint64_t bytes = element_bytes;
+    bool is_empty = false;
+    for (const std::int64_t extent : shape) {
+      const auto factor = static_cast<std::uint64_t>(std::max<std::int64_t>(extent, 1));
+      if (extent < 0 || bytes > std::numeric_limits<std::int64_t>::max() / factor) {
+        fail("gives tensor " + json_quoted(name) + " an impossible shape");
+      }
+      bytes *= factor;
+      is_empty = is_empty || extent == 0;
+    }
+    return is_empty ? 0 : bytes;
+  }
+
+  [[noreturn]] void fail(const std::string& how) const { throw DataError(source_ + " " + how); }
+
+  std::string_view file_;
+  std::string_view data_;
+  const std::string& source_;
+};
+
+}  // namespace
+
+std::vector<SafetensorsEntry> parse_safetensors_header(std::string_view file, const std::string& source) {
+  return Parser(file, source).parse();
+}
+
+}  // namespace mn

@@ -1,0 +1,37 @@
+#include <limits>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+
+#include <mn/gradients/compression/cast_compressor.hpp>
+
+namespace mn {
+
+CastCompressor::CastCompressor(const std::vector<at::Tensor>& parameters, at::ScalarType type,
+                               std::shared_ptr<Trace> trace)
+    : ErrorFeedback(parameters, std::vector<bool>(parameters.size(), true), std::move(trace)), type_(type) {}
+
+void CastCompressor::lay_out(std::span<const std::size_t> order, Communicator& comm) {
+  std::vector<at::Tensor> shapes;
+  for (const auto& parameter : parameters()) {
+    shapes.push_back(at::empty({parameter.numel()}, at::TensorOptions(at::kMeta).dtype(type_)));
+  }
+  wire_ = FlatBuffer();  // every rank frees it before the next one is allocated
+  wire_ = FlatBuffer(shapes, 0, comm, order);
+}
+
+void CastCompressor::reduce(const std::vector<std::size_t>& members, FlatBuffer& gradients, Communicator& comm) {
+  std::vector<BufferView> wire;
+  const float largest = type_ == at::kHalf ? static_cast<float>(std::numeric_limits<c10::Half>::max())
+                                           : static_cast<float>(std::numeric_limits<c10::BFloat16>::max());
+  for (const std::size_t i : members) {
+    at::Tensor& own = corrected(i);
+    wire_.view(i).copy_(own.clamp(-largest, largest).add_(own, 0));  // 0 × infinity is NaN: clamp() alone would hide it
+    own.sub_(wire_.view(i)).nan_to_num_(0, 0, 0);
+    wire.push_back(wire_.messages()[wire_.message_index(i)]);
+  }
+  average(wire, comm);
+  for (const std::size_t i : members) gradient(gradients, i).copy_(wire_.view(i));
+}
+
+}  // namespace mn

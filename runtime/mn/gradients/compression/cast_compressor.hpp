@@ -1,0 +1,27 @@
+/// Gradients as 16-bit floats: ChainerMN's allreduce_grad_dtype (Akiba et al. 2017, arXiv:1711.04325).
+///
+/// Each rank rounds its gradients to float16 or bfloat16; the ranks sum them in float32, in rank order, and round the
+/// mean once.
+/// (1) Of an element beyond the type's range (65,504 for float16; bfloat16 has float32's) the largest finite value
+///     travels; the rest stays for later steps.
+/// (2) An infinite or NaN element arrives as NaN and adds nothing to what was lost.
+/// Cost: half of the bytes, and the memory of the 16-bit copy.
+#pragma once
+
+#include <mn/gradients/compression/error_feedback.hpp>
+
+namespace mn {
+
+class CastCompressor final : public ErrorFeedback {
+ public:
+  CastCompressor(const std::vector<at::Tensor>& parameters, at::ScalarType type, std::shared_ptr<Trace> trace);
+  void lay_out(std::span<const std::size_t> order, Communicator& comm) override;
+
+ private:
+  void reduce(const std::vector<std::size_t>& members, FlatBuffer& gradients, Communicator& comm) override;
+
+  at::ScalarType type_;
+  FlatBuffer wire_;  // what travels
+};
+
+}  // namespace mn

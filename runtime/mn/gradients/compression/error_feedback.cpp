@@ -1,0 +1,84 @@
+#include <map>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+
+#include <mn/core/error.hpp>
+#include <mn/gradients/compression/error_feedback.hpp>
+
+namespace mn {
+namespace {
+
+std::string lost_name(std::size_t i) { return "lost." + std::to_string(i); }
+
+}  // namespace
+
+ErrorFeedback::ErrorFeedback(std::vector<at::Tensor> parameters, std::vector<bool> compressed,
+                             std::shared_ptr<Trace> trace)
+    : GradientAverager(std::move(trace)),
+      parameters_(std::move(parameters)),
+      compressed_(std::move(compressed)),
+      lost_(parameters_.size()),
+      corrected_(parameters_.size()) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    compressed_[i] = compressed_[i] && parameters_[i].scalar_type() == at::kFloat;
+    if (!compressed_[i]) continue;
+    lost_[i] = at::zeros({parameters_[i].numel()}, at::TensorOptions(at::kFloat).device(parameters_[i].device()));
+    corrected_[i] = at::empty_like(lost_[i]);
+  }
+}
+
+void ErrorFeedback::do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, Communicator& comm) {
+  std::vector<std::size_t> members;
+  std::vector<BufferView> plain;
+  for (std::size_t m = first; m < first + count; ++m) {
+    const auto i = gradients.parameter_of(m);
+    if (i && compressed_[*i]) {
+      at::add_out(corrected_[*i], gradients.message(m), lost_[*i]);
+      members.push_back(*i);
+    } else {
+      plain.push_back(gradients.messages()[m]);
+    }
+  }
+  if (!members.empty()) reduce(members, gradients, comm);
+  if (!plain.empty()) average(plain, comm);
+}
+
+void ErrorFeedback::commit() {
+  for (std::size_t i = 0; i < lost_.size(); ++i) {
+    if (used(i)) std::swap(lost_[i], corrected_[i]);
+  }
+}
+
+NamedTensors ErrorFeedback::state() const {
+  NamedTensors state;
+  for (std::size_t i = 0; i < lost_.size(); ++i) {
+    if (compressed_[i]) state.emplace_back(lost_name(i), lost_[i]);
+  }
+  return state;
+}
+
+void ErrorFeedback::load_state(const NamedTensors& state) {
+  const at::NoGradGuard no_grad;
+  const std::map<std::string, at::Tensor> tensors(state.begin(), state.end());
+  for (std::size_t i = 0; i < lost_.size(); ++i) {
+    if (!compressed_[i]) continue;
+    const auto found = tensors.find(lost_name(i));
+    if (found == tensors.end()) {  // nothing was lost there: the training before did not compress it
+      lost_[i].zero_();
+      continue;
+    }
+    if (found->second.numel() != lost_[i].numel()) {
+      throw DataError("mismatch between the checkpoint's error feedback and parameter " + std::to_string(i) +
+                          ": it is of another model",
+                      true);
+    }
+    lost_[i].copy_(found->second);
+  }
+}
+
+}  // namespace mn

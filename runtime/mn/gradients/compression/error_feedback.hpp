@@ -1,0 +1,54 @@
+/// What the lossy compressors share: error feedback (Karimireddy et al. 2019, arXiv:1901.09847).
+///
+/// Each rank sends a compressed form of gradient + lost, and keeps what it did not send as the next `lost`: nothing is
+/// dropped, only delayed.
+/// (1) lost changes in commit() alone. A reduction that is repeated, or whose step applies nothing, starts from the
+///     same lost.
+/// (2) A parameter without a gradient in a step keeps its lost.
+/// (3) Only float32 gradients for which the derived class says so are compressed; all others and the flat buffer's tail
+///     travel as they are.
+/// Memory: two more float32 numbers for each compressed element.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include <mn/gradients/compression/gradient_averager.hpp>
+
+namespace mn {
+
+class ErrorFeedback : public GradientAverager {
+ public:
+  void commit() override;
+  [[nodiscard]] NamedTensors state() const override;
+  void load_state(const NamedTensors& state) override;
+
+ protected:
+  /// `compressed` has one entry for each parameter.
+  ErrorFeedback(std::vector<at::Tensor> parameters, std::vector<bool> compressed, std::shared_ptr<Trace> trace);
+
+  /// Collective. For each parameter in `members`: reads corrected(i), writes the mean over ranks of what was sent into
+  /// gradient(i), and leaves in corrected(i) what was not sent.
+  virtual void reduce(const std::vector<std::size_t>& members, FlatBuffer& gradients, Communicator& comm) = 0;
+  [[nodiscard]] bool compressed(std::size_t i) const { return compressed_[i]; }
+  /// True if the step that commit() ends uses what was reduced of parameter i.
+  [[nodiscard]] bool used(std::size_t i) const { return compressed_[i] && parameters_[i].grad().defined(); }
+
+  [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
+  /// Gradient plus what was lost before: one dimension, elements in memory order.
+  [[nodiscard]] at::Tensor& corrected(std::size_t i) { return corrected_[i]; }
+  [[nodiscard]] static const at::Tensor& gradient(const FlatBuffer& gradients, std::size_t i) {
+    return gradients.message(gradients.message_index(i));
+  }
+
+ private:
+  void do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, Communicator& comm) final;
+
+  std::vector<at::Tensor> parameters_;
+  std::vector<bool> compressed_;
+  std::vector<at::Tensor> lost_;       // by the steps so far
+  std::vector<at::Tensor> corrected_;  // becomes lost_ with the step
+};
+
+}  // namespace mn

@@ -1,0 +1,133 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/zeros.h>
+
+#include <mn/tensor/tensor.hpp>
+#include <mn/gradients/compression/flat_buffer.hpp>
+
+namespace mn {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+/// The parameter's own memory order if its memory has no gaps, else the contiguous one.
+std::vector<std::int64_t> strides_for(const at::Tensor& parameter) {
+  if (parameter.is_non_overlapping_and_dense()) return parameter.strides().vec();
+  return at::empty(parameter.sizes(), at::TensorOptions(at::kMeta)).strides().vec();
+}
+
+/// One dimension, elements in memory order, whatever the strides.
+at::Tensor flattened(const at::Tensor& view) { return view.as_strided({view.numel()}, {1}); }
+
+/// The tail's numbers scale gradients, and must be as precise as they are.
+at::ScalarType tail_dtype(const std::vector<at::Tensor>& parameters) {
+  const auto is_wide = [](const at::Tensor& parameter) { return parameter.scalar_type() == at::kDouble; };
+  return std::ranges::any_of(parameters, is_wide) ? at::kDouble : at::kFloat;
+}
+
+/// Parameters by dtype; the tail's sorts last, so that the tail follows it.
+using Groups = std::map<std::pair<bool, at::ScalarType>, std::vector<std::size_t>>;
+
+Groups group_by_dtype(const std::vector<at::Tensor>& parameters, std::span<const std::size_t> order) {
+  std::vector<std::size_t> all(parameters.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  if (!order.empty()) all.assign(order.begin(), order.end());
+  Groups groups;
+  const at::ScalarType last = tail_dtype(parameters);
+  groups[{true, last}];  // the tail needs it
+  for (const std::size_t i : all) {
+    const auto dtype = parameters[i].scalar_type();
+    groups[{dtype == last, dtype}].push_back(i);
+  }
+  return groups;
+}
+
+}  // namespace
+
+FlatBuffer::FlatBuffer(const std::vector<at::Tensor>& parameters, std::size_t tail_count, Communicator& comm,
+                       std::span<const std::size_t> order)
+    : parameters_(parameters), views_(parameters.size()), message_index_(parameters.size()), device_(comm.device()) {
+  const Groups groups = group_by_dtype(parameters, order);
+  std::vector<std::int64_t> counts;
+  for (const auto& [key, members] : groups) {
+    std::int64_t count = key.first ? static_cast<std::int64_t>(tail_count) : 0;
+    for (const std::size_t i : members) count += parameters[i].numel();
+    counts.push_back(count);
+    bytes_ += aligned(static_cast<std::size_t>(count) * c10::elementSize(key.second));
+  }
+
+  if (device_.is_cpu()) host_memory_ = comm.allocate(bytes_);
+  std::byte* host = host_memory_.get();
+  std::size_t group = 0;
+  for (const auto& [key, members] : groups) {
+    std::byte* data = add_flat(counts[group++], key.second, host);
+    if (device_.is_cpu()) host += aligned(flats_.back().nbytes());
+    for (const std::size_t i : members) data = add_parameter(i, data);
+    if (key.first) add_tail(static_cast<std::int64_t>(tail_count), data);
+  }
+}
+
+/// The memory of one dtype: at `host`, or new on the device. Returns where it begins.
+std::byte* FlatBuffer::add_flat(std::int64_t count, at::ScalarType dtype, std::byte* host) {
+  const auto options = at::TensorOptions(dtype).device(device_);
+  flats_.push_back(device_.is_cpu() ? at::from_blob(host, {count}, options) : at::zeros({count}, options));
+  return static_cast<std::byte*>(flats_.back().data_ptr());
+}
+
+/// Returns the end of the parameter's memory.
+std::byte* FlatBuffer::add_parameter(std::size_t i, std::byte* data) {
+  const at::Tensor& parameter = parameters_[i];
+  const auto options = at::TensorOptions(parameter.scalar_type()).device(device_);
+  // Not narrow(): tensors that it makes share one version counter.
+  views_[i] = at::from_blob(data, parameter.sizes(), strides_for(parameter), options);
+  message_index_[i] = messages_.size();
+  parameter_of_.emplace_back(i);
+  message_tensors_.push_back(flattened(views_[i]));
+  messages_.push_back(buffer_view(message_tensors_.back()));
+  return data + parameter.nbytes();
+}
+
+void FlatBuffer::add_tail(std::int64_t count, std::byte* data) {
+  tail_ = at::from_blob(data, {count}, at::TensorOptions(flats_.back().scalar_type()).device(device_));
+  parameter_of_.emplace_back();
+  message_tensors_.push_back(tail_);
+  messages_.push_back(buffer_view(tail_));
+}
+
+double FlatBuffer::mean_weight(double in_tail) const {
+  const double rounding = tail_.scalar_type() == at::kDouble ? 1e-14 : 1e-6;
+  return std::abs(in_tail - 1) < rounding ? 1 : in_tail;
+}
+
+std::vector<std::string> FlatBuffer::names(std::size_t first, std::size_t count) const {
+  std::vector<std::string> names;
+  for (std::size_t m = first; m < first + count; ++m) {
+    const auto i = parameter_of(m);
+    names.push_back(i ? tensor_name(parameters_[*i], *i) : "the tail");
+  }
+  return names;
+}
+
+void FlatBuffer::scale(double factor) {
+  for (auto& flat : flats_) flat.mul_(factor);
+}
+
+void FlatBuffer::copy_from(const FlatBuffer& other, std::size_t first, std::size_t count, double factor) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t m = first; m < first + count; ++m) {
+    message_tensors_[m].copy_(other.message_tensors_[m]);
+    if (factor != 1) message_tensors_[m].mul_(factor);
+  }
+}
+
+}  // namespace mn

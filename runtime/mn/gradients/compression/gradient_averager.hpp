@@ -1,0 +1,70 @@
+/// Averages gradients over ranks, uncompressed or in a compressed form.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/tensor/modules.hpp>
+#include <mn/gradients/compression/compression_options.hpp>
+#include <mn/gradients/compression/flat_buffer.hpp>
+#include <mn/core/trace.hpp>
+
+namespace mn {
+
+/// What all averagers promise:
+/// (1) On CPU backends all ranks end with the same bits.
+/// (2) Each parameter is averaged by itself, so the result does not depend on how messages are cut into buckets.
+/// (3) What a lossy averager leaves out stays on the rank that lost it, for its next gradient (error_feedback.hpp).
+class GradientAverager {
+ public:
+  virtual ~GradientAverager() = default;
+  GradientAverager(const GradientAverager&) = delete;
+  GradientAverager& operator=(const GradientAverager&) = delete;
+
+  /// Collective, before the first reduction and whenever the order of the gradients in memory changes.
+  virtual void lay_out(std::span<const std::size_t> /*order*/, Communicator& /*comm*/) {}
+
+  /// Collective, in place: messages [first, first + count) become their mean over ranks, approximately. Calls before
+  /// commit() replace each other: the last one counts. On a GPU the work is enqueued on the caller's current stream,
+  /// and the call may return before it is done: `gradients` must live on.
+  void allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, Communicator& comm);
+
+  /// The step uses what was reduced, for the parameters whose gradient is not None: what those lost is remembered.
+  virtual void commit() {}
+
+  /// Counts what was passed to a collective, this object's own or another's, and returns its bytes.
+  std::uint64_t count_bytes(std::span<const BufferView> sent) noexcept;
+  /// Bytes that this rank has passed to collectives.
+  [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
+
+  /// This rank's memory of what was lost, between steps.
+  [[nodiscard]] virtual NamedTensors state() const { return {}; }
+  /// Throws DataError if the state is of other parameters.
+  virtual void load_state(const NamedTensors& /*state*/) {}
+
+ protected:
+  explicit GradientAverager(std::shared_ptr<Trace> trace) : trace_(std::move(trace)) {}
+  virtual void do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, Communicator& comm) = 0;
+  /// Collective, in place: the mean of these buffers over ranks.
+  void average(std::span<const BufferView> buffers, Communicator& comm);
+  /// Collective: every rank's `own`, in rank order.
+  void allgather(ConstBufferView own, BufferView all, Communicator& comm);
+
+ private:
+  std::shared_ptr<Trace> trace_;
+  std::atomic<std::uint64_t> bytes_sent_ = 0;
+};
+
+/// For gradients of these parameters. One rank alone compresses nothing.
+[[nodiscard]] std::unique_ptr<GradientAverager> create_gradient_averager(const CompressionOptions& options,
+                                                                         const std::vector<at::Tensor>& parameters,
+                                                                         const Communicator& comm,
+                                                                         std::shared_ptr<Trace> trace);
+
+}  // namespace mn

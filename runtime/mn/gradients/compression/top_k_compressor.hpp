@@ -1,0 +1,32 @@
+/// Only the largest elements of each gradient (Aji & Heafield 2017, arXiv:1704.05021; Lin et al. 2018, Deep Gradient
+/// Compression, arXiv:1712.01887, without its momentum correction and warm-up).
+///
+/// Each rank chooses the fraction `density` of each gradient's elements that is largest by magnitude, and sends index
+/// and value. Every rank gathers all choices and adds them.
+/// (1) Choices are added in rank order: all ranks end with the same bits.
+/// (2) A rank's choice covers ceil(density × elements) of each gradient, so counts are known without a message.
+/// (3) Gradients of fewer than kSmallest elements, or of more than 2³¹ − 1, whose indices 32 bits can't hold, travel
+///     whole.
+/// Cost: 8 bytes sent for each chosen element, in one allgather; the bytes received grow with the number of ranks.
+#pragma once
+
+#include <mn/gradients/compression/error_feedback.hpp>
+
+namespace mn {
+
+class TopKCompressor final : public ErrorFeedback {
+ public:
+  static constexpr std::int64_t kSmallest = 1024;
+
+  TopKCompressor(const std::vector<at::Tensor>& parameters, double density, std::shared_ptr<Trace> trace);
+
+ private:
+  void reduce(const std::vector<std::size_t>& members, FlatBuffer& gradients, Communicator& comm) override;
+  [[nodiscard]] std::int64_t count_of(std::size_t i) const;
+  [[nodiscard]] at::Tensor choose(const std::vector<std::size_t>& members, at::TensorOptions options);
+  void add_choices(const at::Tensor& all, const std::vector<std::size_t>& members, FlatBuffer& gradients) const;
+
+  double density_;
+};
+
+}  // namespace mn

@@ -1,0 +1,45 @@
+/// Double buffering, ChainerMN's option: the reduction of one step runs while the next step computes.
+///
+/// Step k copies its gradients into a buffer of their own, submits its reduction, and yields the mean of step k - 1. An
+/// update is therefore one step stale: the first step yields none, and flush() yields the last one's.
+/// (1) Of the two buffers one is being reduced while the update reads the other, which then becomes free.
+/// (2) At most one reduction is under way: reduce() waits for the one before.
+/// Cost of a step: one copy of the gradients and one collective. Memory: two more buffers of the gradients' size.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include <mn/gradients/background_reducer.hpp>
+#include <mn/gradients/gradient_reduction.hpp>
+
+namespace mn {
+
+class DoubleBufferedReduction : public GradientReduction {
+ public:
+  DoubleBufferedReduction(std::vector<at::Tensor> parameters, Communicator& comm,
+                          std::shared_ptr<GradientAverager> averager, GradientWatch::Depth watch);
+  ~DoubleBufferedReduction() override;
+
+  const GradientBuffer& gradients() const noexcept override { return gradients_; }
+  void clear() override { gradients_.clear(); }
+  void scale(double factor) override { gradients_.scale(factor); }
+  bool reduce(double weight) override;
+  bool flush() override;
+  void release() noexcept override { gradients_.release(); }
+
+ private:
+  struct Shared {
+    FlatBuffer buffer;
+    std::shared_ptr<GradientAverager> averager;
+  };
+
+  BackgroundReducer background_;
+  GradientBuffer gradients_;
+  std::array<std::shared_ptr<Shared>, 2> in_flight_;
+  std::size_t next_ = 0;  // the buffer that the next step fills
+  bool started_ = false;  // the other one holds, or will hold, a mean that was not yielded
+};
+
+}  // namespace mn

@@ -1,0 +1,67 @@
+#include <mn/comm/device_collectives.hpp>
+#include <mn/gradients/double_buffering.hpp>
+#include <mn/gradients/gradient_reduction.hpp>
+#include <mn/gradients/overlap.hpp>
+#include <mn/gradients/shared_reduction.hpp>
+
+namespace mn {
+namespace {
+
+/// Reduces everything at the step, in place.
+class DirectReduction : public GradientReduction {
+ public:
+  DirectReduction(GradientBuffer gradients, std::shared_ptr<Communicator> comm,
+                  std::shared_ptr<GradientAverager> averager)
+      : GradientReduction(std::move(averager)), comm_(std::move(comm)), gradients_(std::move(gradients)) {}
+
+  const GradientBuffer& gradients() const noexcept override { return gradients_; }
+  void clear() override { gradients_.clear(); }
+  void scale(double factor) override { gradients_.scale(factor); }
+  void release() noexcept override { gradients_.release(); }
+  bool reduce(double weight) override {
+    gradients_.collect(weight);
+    averager().allreduce(gradients_.flat(), 0, gradients_.flat().messages().size(), *comm_);
+    if (auto* const device = comm_->device_collectives()) device->wait();
+    if (!gradients_.finish()) return false;
+    averager().commit();
+    return true;
+  }
+
+ private:
+  std::shared_ptr<Communicator> comm_;
+  GradientBuffer gradients_;
+};
+
+GradientWatch::Depth watch_depth(const OptimizerOptions& options, const Communicator& comm) {
+  if (!options.check_gradients || comm.size() == 1) return GradientWatch::Depth::kOff;
+  return comm.debug() ? GradientWatch::Depth::kAll : GradientWatch::Depth::kSome;
+}
+
+}  // namespace
+
+std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Tensor> parameters,
+                                                             const std::shared_ptr<Communicator>& comm,
+                                                             const OptimizerOptions& options) {
+  std::shared_ptr<GradientAverager> averager =
+      create_gradient_averager(options.compression, parameters, *comm, options.trace);
+  const GradientWatch::Depth watch = watch_depth(options, *comm);
+  if (options.double_buffering) {
+    return std::make_unique<DoubleBufferedReduction>(std::move(parameters), *comm, std::move(averager), watch);
+  }
+  if (options.overlap && comm->size() > 1) {
+    return std::make_unique<OverlappedReduction>(std::move(parameters), comm, std::move(averager), watch, options);
+  }
+  const auto order = backward_order(parameters.size());
+  GradientBuffer gradients(std::move(parameters), *comm, watch, order);
+  if (options.compression.kind == Compression::kNone &&
+      !comm->debug()) {  // debug mode checks all gradients before any is sent
+    if (auto reducer = comm->share(gradients.flat().messages())) {
+      return std::make_unique<SharedReduction>(std::move(gradients), std::move(reducer), comm->size(),
+                                               std::move(averager), options.trace);
+    }
+  }
+  averager->lay_out(order, *comm);
+  return std::make_unique<DirectReduction>(std::move(gradients), comm, std::move(averager));
+}
+
+}  // namespace mn

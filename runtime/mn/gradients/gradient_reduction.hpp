@@ -1,0 +1,61 @@
+/// How and when gradients become their mean over ranks: at the step, during backward, or one step late.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/gradients/compression/gradient_averager.hpp>
+#include <mn/gradients/gradient_buffer.hpp>
+#include <mn/gradients/optimizer_options.hpp>
+
+namespace mn {
+
+/// Holds the gradients of a list of parameters between clear() and reduce(). Every rank makes the same calls in the
+/// same order.
+class GradientReduction {
+ public:
+  virtual ~GradientReduction() = default;
+  GradientReduction(const GradientReduction&) = delete;
+  GradientReduction& operator=(const GradientReduction&) = delete;
+
+  [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return gradients().parameters(); }
+  /// Where they lie.
+  [[nodiscard]] virtual const GradientBuffer& gradients() const noexcept = 0;
+  /// Every gradient becomes None.
+  virtual void clear() = 0;
+  /// Multiplies this rank's gradients, before reduce(). Local.
+  virtual void scale(double factor) = 0;
+  /// Promises that one backward follows and then reduce(weight), with nothing between them that changes gradients.
+  /// Local.
+  virtual void announce(double /*weight*/) {}
+  /// Makes the gradients the mean over ranks, this rank's weighted by `weight`. False if there is no mean to apply.
+  [[nodiscard]] virtual bool reduce(double weight) = 0;
+  /// Makes the gradients a mean that reduce() has not yielded yet. False if there is none.
+  [[nodiscard]] virtual bool flush() { return false; }
+  /// Gradients that no reduce() has taken become the parameters' own, None where there is none. Only flush() may
+  /// follow.
+  virtual void release() noexcept = 0;
+  /// While `token` lives, a backward only accumulates: nothing is sent before reduce().
+  void pause_while(std::weak_ptr<const void> token) noexcept { pause_ = std::move(token); }
+
+  /// Counts bytes, and remembers what compression lost.
+  [[nodiscard]] GradientAverager& averager() noexcept { return *averager_; }
+
+ protected:
+  /// `averager` is shared with the tasks of a communication thread.
+  explicit GradientReduction(std::shared_ptr<GradientAverager> averager) : averager_(std::move(averager)) {}
+  [[nodiscard]] bool paused() const noexcept { return !pause_.expired(); }
+
+ private:
+  std::shared_ptr<GradientAverager> averager_;
+  std::weak_ptr<const void> pause_;
+};
+
+/// Collective. `options` are consistent; their local_steps are ignored.
+[[nodiscard]] std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Tensor> parameters,
+                                                                           const std::shared_ptr<Communicator>& comm,
+                                                                           const OptimizerOptions& options);
+
+}  // namespace mn

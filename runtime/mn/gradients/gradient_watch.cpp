@@ -1,0 +1,99 @@
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/random.hpp>
+#include <mn/gradients/gradient_watch.hpp>
+
+namespace mn {
+namespace {
+
+constexpr std::int64_t kComparedElements = 8;  // of a gradient, evenly distributed
+
+/// Of a gradient in host memory without gaps: what a few of its elements hold.
+std::uint64_t mark_of_some(const at::Tensor& gradient) {
+  const auto* data = static_cast<const std::byte*>(gradient.const_data_ptr());
+  const std::size_t element_bytes = gradient.element_size();
+  const std::int64_t stride = std::max<std::int64_t>(gradient.numel() / kComparedElements, 1);
+  std::uint64_t mark = 0;
+  for (std::int64_t i = 0; i < gradient.numel(); i += stride) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, data + static_cast<std::size_t>(i) * element_bytes, std::min(element_bytes, sizeof bits));
+    mark = mix_bits(mark + bits + 1);
+  }
+  return mark;
+}
+
+bool is_zero(const at::Tensor& gradient) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor dense = gradient.detach().is_sparse() ? gradient.detach().to_dense() : gradient.detach();
+  return dense.count_nonzero().item<std::int64_t>() == 0;
+}
+
+}  // namespace
+
+GradientWatch::GradientWatch(std::vector<at::Tensor> parameters, Depth depth)
+    : parameters_(std::move(parameters)), depth_(depth), entries_(parameters_.size()), reduced_(parameters_.size()) {}
+
+void GradientWatch::arrived(std::size_t i) {
+  backward_ran_ = true;
+  if (reduced_[i].is(parameters_[i].grad())) {
+    added_to_reduced_ = true;
+  } else {
+    reduced_[i] = {};  // dropped: the buffer may use the same tensor for the new gradient
+  }
+}
+
+void GradientWatch::record(std::size_t i) {
+  if (depth_ == Depth::kOff) return;
+  const at::Tensor& gradient = parameters_[i].grad();
+  if (!gradient.defined()) return;
+  entries_[i] = {true, Known(gradient), static_cast<std::uint32_t>(gradient._version()), mark_of(gradient)};
+}
+
+void GradientWatch::forget() {
+  entries_.assign(parameters_.size(), {});
+  reduced_.assign(parameters_.size(), {});
+  backward_ran_ = false;
+  added_to_reduced_ = false;
+}
+
+std::uint64_t GradientWatch::mark_of(const at::Tensor& gradient) const {
+  if (gradient.is_sparse() || !gradient.is_non_overlapping_and_dense() || gradient.numel() == 0) return 0;
+  if (depth_ == Depth::kAll) {
+    const at::Tensor host = gradient.detach().contiguous().cpu();
+    return hash64(std::span(static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()));
+  }
+  return gradient.is_cpu() ? mark_of_some(gradient) : 0;
+}
+
+std::optional<std::size_t> GradientWatch::changed() const {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Entry& entry = entries_[i];
+    const at::Tensor& gradient = parameters_[i].grad();
+    if (!entry.recorded || !gradient.defined()) continue;
+    const bool same = entry.tensor.is(gradient) && static_cast<std::uint32_t>(gradient._version()) == entry.version &&
+                      mark_of(gradient) == entry.mark;
+    if (!same && !is_zero(gradient)) return i;
+  }
+  return std::nullopt;
+}
+
+void GradientWatch::mark_reduced() {
+  forget();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) reduced_[i] = Known(parameters_[i].grad());
+}
+
+bool GradientWatch::keeps_reduced() const {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (reduced_[i].is(parameters_[i].grad())) return true;
+  }
+  return false;
+}
+
+}  // namespace mn

@@ -1,0 +1,45 @@
+/// How the ranks of a multi-node optimizer train together.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include <mn/gradients/compression/compression_options.hpp>
+
+namespace mn {
+
+class Trace;
+
+/// How a GradScaler's scale follows the gradients.
+struct GradScalerOptions {
+  double init_scale = 65536;            ///< of the first step
+  double growth_factor = 2;             ///< of the scale, after growth_interval steps in a row without overflow
+  double backoff_factor = 0.5;          ///< of the scale, after a step whose gradients overflowed
+  std::int64_t growth_interval = 2000;  ///< steps
+  /// Equal in every member.
+  bool operator==(const GradScalerOptions&) const = default;
+};
+
+/// By default each step averages the gradients. Overlap or double buffering changes when, compression what travels.
+/// Local SGD averages parameters instead; it combines with none of the others.
+struct OptimizerOptions {
+  bool overlap = false;                 ///< reduce buckets of gradients while backward continues; same result
+  bool double_buffering = false;        ///< apply the previous step's mean while this step's gradients are reduced
+  CompressionOptions compression = {};  ///< what travels of the gradients
+  std::int64_t local_steps = 1;         ///< updates of each rank between averages of the parameters; 1: none are local
+  double outer_momentum = 0;            ///< momentum of those averages, in [0, 1)
+  /// For float16: losses go through scale_loss(), and a step whose gradients overflow is left out on all ranks. Not
+  /// with double buffering, local steps, topk or powersgd.
+  std::optional<GradScalerOptions> grad_scaler = {};
+  bool check_gradients = true;  ///< an error where gradients change between backward and step()
+  bool deterministic = false;   ///< overlap: keep `bucket_bytes` and the order in memory, do not tune them
+  std::size_t bucket_bytes = std::size_t{4} << 20;  ///< overlap: bytes of a bucket before tuning
+  std::shared_ptr<Trace> trace = {};                ///< records communication and updates, if not null
+};
+
+/// Throws UsageError if the options contradict each other or are out of range.
+void check_options(const OptimizerOptions& options);
+
+}  // namespace mn

@@ -1,0 +1,54 @@
+/// Reduces gradients within a node while the slower ranks are still in backward.
+///
+/// Works in place, where the gradients of all ranks lie in shared memory (comm/shared_reducer.hpp). If the step was
+/// announced, backward publishes gradients as they become final; ranks that have finished their own backward reduce
+/// what all have published. So the time that a rank would wait for slower ones is used, without a thread. (1) Messages
+/// are published in memory order, the order of backward: a prefix, which never shrinks before the step. (2) A published
+/// gradient is final: other ranks may already have overwritten it with the mean. A second backward,
+///     another weight or a write by hand throws UsageError, because nothing can be taken back.
+/// (3) The tail is published by reduce() alone.
+/// The result has the same bits as the direct reduction's.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <mn/comm/shared_reducer.hpp>
+#include <mn/gradients/gradient_reduction.hpp>
+#include <mn/gradients/ready_hooks.hpp>
+
+namespace mn {
+
+class SharedReduction : public GradientReduction {
+ public:
+  SharedReduction(GradientBuffer gradients, std::unique_ptr<SharedReducer> reducer, int ranks,
+                  std::shared_ptr<GradientAverager> averager, std::shared_ptr<Trace> trace);
+
+  const GradientBuffer& gradients() const noexcept override { return gradients_; }
+  void clear() override;
+  void scale(double factor) override { gradients_.scale(factor); }
+  void announce(double weight) override;
+  bool reduce(double weight) override;
+  void release() noexcept override { gradients_.release(); }
+
+ private:
+  void ready(std::size_t i);
+  [[nodiscard]] bool is_final(std::size_t message) const;
+  void check_promise(double weight) const;
+  void forget_announcement();
+  [[noreturn]] static void fail(const std::string& what);
+
+  GradientBuffer gradients_;
+  std::unique_ptr<SharedReducer> reducer_;
+  int ranks_;
+  std::shared_ptr<Trace> trace_;
+  std::optional<double> announced_;  // the weight
+  bool twice_ = false;               // a second backward added to a gradient that was weighed
+  std::size_t published_ = 0;        // messages
+  std::optional<ReadyHooks> hooks_;  // from the first announcement on
+};
+
+}  // namespace mn

@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <cstring>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+
+#include <mn/core/error.hpp>
+#include <mn/loader/loader.hpp>
+
+namespace mn {
+namespace {
+
+at::ScalarType scalar_type(DType dtype) {
+  switch (dtype) {
+    case DType::kBool:
+      return at::kBool;
+    case DType::kUInt8:
+      return at::kByte;
+    case DType::kInt8:
+      return at::kChar;
+    case DType::kInt16:
+      return at::kShort;
+    case DType::kInt32:
+      return at::kInt;
+    case DType::kInt64:
+      return at::kLong;
+    case DType::kUInt64:
+      return at::kUInt64;
+    case DType::kFloat16:
+      return at::kHalf;
+    case DType::kBFloat16:
+      return at::kBFloat16;
+    case DType::kFloat32:
+      return at::kFloat;
+    case DType::kFloat64:
+      return at::kDouble;
+  }
+  throw ArgumentError("a tensor of an unknown dtype");
+}
+
+/// The column's bytes as a tensor of that shape.
+at::Tensor tensor_of(const RawColumn& column, DType dtype, const std::vector<std::int64_t>& shape,
+                     const at::TensorOptions& memory) {
+  at::Tensor result = at::empty(shape, memory.dtype(scalar_type(dtype)));
+  if (!column.bytes.empty()) std::memcpy(result.data_ptr(), column.bytes.data(), column.bytes.size());
+  return result;
+}
+
+std::vector<std::int64_t> shape_of(const FieldSpec& field, std::int64_t first) {
+  std::vector<std::int64_t> shape = {first};
+  shape.insert(shape.end(), field.shape.begin(), field.shape.end());
+  return shape;
+}
+
+/// [samples + 1] in rows.
+at::Tensor row_offsets(const RawColumn& column, std::int64_t row_bytes, const at::TensorOptions& memory) {
+  at::Tensor offsets = at::empty({std::ssize(column.offsets)}, memory.dtype(at::kLong));
+  auto* out = offsets.data_ptr<std::int64_t>();
+  for (std::size_t i = 0; i < column.offsets.size(); ++i) out[i] = column.offsets[i] / row_bytes;
+  return offsets;
+}
+
+std::int64_t longest_of(const RawColumn& column, std::int64_t row_bytes) {
+  std::int64_t longest = 0;
+  for (std::size_t i = 1; i < column.offsets.size(); ++i) {
+    longest = std::max(longest, (column.offsets[i] - column.offsets[i - 1]) / row_bytes);
+  }
+  return longest;
+}
+
+}  // namespace
+
+BatchField default_field(const RawBatch& batch, std::size_t position) {
+  const FieldSpec& spec = batch.spec[position];
+  const RawColumn& column = batch.samples.columns[position];
+  if (spec.kind == FieldKind::kEncoded) {
+    throw ArgumentError("field " + spec.name +
+                        " is encoded: a transform that decodes it is needed (LoaderOptions::transform)");
+  }
+  const bool varies = spec.kind == FieldKind::kVariable;
+  const std::int64_t row = spec.row_bytes();
+  const std::int64_t first = varies ? std::ssize(column.bytes) / row : batch.samples.size();
+  BatchField field{.name = spec.name, .values = tensor_of(column, spec.dtype, shape_of(spec, first), batch.memory)};
+  if (spec.num_classes > 0) field.values = field.values.to(at::kLong);
+  if (!varies) return field;
+  field.offsets = row_offsets(column, row, batch.memory);
+  field.longest = longest_of(column, row);
+  return field;
+}
+
+at::Tensor default_transform(const RawBatch& batch, std::vector<SampleError>&) {
+  const FieldSpec& spec = batch.spec[0];
+  if (spec.kind != FieldKind::kFixed || spec.dtype != DType::kUInt8 || spec.num_classes > 0) {
+    return default_field(batch, 0).values;
+  }
+  const RawColumn& column = batch.samples.columns[0];
+  at::Tensor result = at::empty(shape_of(spec, batch.samples.size()), batch.memory.dtype(at::kFloat));
+  float* out = result.data_ptr<float>();
+  const auto* in = reinterpret_cast<const std::uint8_t*>(column.bytes.data());
+  const std::size_t n = column.bytes.size();
+  for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<float>(in[i]) / 255.0f;
+  return result;
+}
+
+Transformed default_fields(const RawBatch& batch, std::vector<SampleError>& damaged) {
+  if (batch.spec[0].kind == FieldKind::kFixed) return default_transform(batch, damaged);
+  std::vector<BatchField> fields;
+  for (std::size_t f = 0; f < batch.spec.fields.size(); ++f) fields.push_back(default_field(batch, f));
+  return fields;
+}
+
+}  // namespace mn

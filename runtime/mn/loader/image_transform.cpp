@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <array>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+
+#include <mn/core/error.hpp>
+#include <mn/loader/image_transform.hpp>
+#include <mn/image/augment.hpp>
+
+namespace mn {
+namespace {
+
+/// Reading it failed, and says so already.
+bool is_listed(const std::vector<SampleError>& damaged, std::int64_t position) {
+  return std::any_of(damaged.begin(), damaged.end(), [&](const auto& error) { return error.position == position; });
+}
+
+/// Calls make(encoded, index, room) for each sample, where room is its `values` in `out`. Those that can't be decoded
+/// become 0 and are listed.
+template <class Value, class Make>
+void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, std::size_t values, Value* out,
+                    const Make& make) {
+  for (std::int64_t i = 0; i < batch.samples.size(); ++i, out += values) {
+    const std::span room(out, values);
+    try {
+      make(batch.samples.sample(0, i), batch.indices[i], room);
+    } catch (const DataError& error) {
+      std::fill(room.begin(), room.end(), Value{});
+      if (is_listed(damaged, i)) continue;
+      damaged.push_back({i, error.what()});
+    }
+  }
+}
+
+constexpr std::int64_t kErasedChannel = 3;  // of bytes that travel: 1 where the pixel is erased
+
+/// RGB, and with random erasing kErasedChannel, as bytes: {N, size, size, 3 or 4}.
+Transform bytes_transform(const data::CropOptions& crop, const data::AugmentOptions& augment) {
+  return [=](const RawBatch& batch, std::vector<SampleError>& damaged) {
+    data::ImageAugmenter augmenter(crop, {}, data::PixelLayout::kNhwc, augment);
+    const std::int64_t channels = augment.erasing > 0 ? kErasedChannel + 1 : 3;
+    at::Tensor result =
+        at::empty({batch.samples.size(), crop.size, crop.size, channels}, batch.memory.dtype(at::kByte));
+    const auto size = static_cast<std::size_t>(crop.size);
+    const auto values = size * size * static_cast<std::size_t>(channels);
+    for_each_image(batch, damaged, values, result.data_ptr<std::uint8_t>(),
+                   [&](std::span<const std::byte> encoded, std::int64_t index, std::span<std::uint8_t> room) {
+                     data::AugmentChoices choices;
+                     const data::Image& image = augmenter.augment(encoded, batch.seed, batch.epoch, index, choices);
+                     if (channels == 3) {
+                       std::copy(image.pixels.begin(), image.pixels.end(), room.begin());
+                       return;
+                     }
+                     for (std::size_t pixel = 0; pixel < size * size; ++pixel) {
+                       std::copy_n(&image.pixels[3 * pixel], 3, &room[4 * pixel]);
+                       room[4 * pixel + kErasedChannel] = data::contains(choices.erased, static_cast<int>(pixel % size),
+                                                                         static_cast<int>(pixel / size));
+                     }
+                   });
+    return result;
+  };
+}
+
+/// Those bytes as normalized float32, {N, 3, size, size}.
+at::Tensor normalize_bytes(const at::Tensor& bytes, const data::Normalization& normalization,
+                           data::PixelLayout layout) {
+  const at::Tensor planes = bytes.permute({0, 3, 1, 2});
+  at::Tensor result = planes.narrow(1, 0, 3).to(
+      at::kFloat, false, true,
+      layout == data::PixelLayout::kNchw ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast);
+  for (std::int64_t c = 0; c < 3; ++c) {  // numbers travel with the kernels: no copy to the GPU
+    const auto k = static_cast<std::size_t>(c);
+    const float stddev = normalization.stddev[k];
+    result.select(1, c).mul_(1 / (255 * stddev)).add_(-normalization.mean[k] / stddev);
+  }
+  if (planes.size(1) > kErasedChannel) {
+    result.masked_fill_(planes.narrow(1, kErasedChannel, 1).to(at::kBool), 0);
+  }
+  return result;
+}
+
+}  // namespace
+
+Transform image_transform(const data::CropOptions& crop, const data::Normalization& normalization,
+                          data::PixelLayout layout, const data::AugmentOptions& augment) {
+  (void)data::ImageAugmenter(crop, normalization, layout, augment);  // says now what is wrong with the options
+  return [=](const RawBatch& batch, std::vector<SampleError>& damaged) {
+    data::ImageAugmenter augmenter(crop, normalization, layout, augment);
+    const bool planes = layout == data::PixelLayout::kNchw;
+    at::Tensor result = at::empty({batch.samples.size(), 3, crop.size, crop.size}, batch.memory.dtype(at::kFloat),
+                                  planes ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast);
+    for_each_image(batch, damaged, std::size_t{3} * crop.size * crop.size, result.data_ptr<float>(),
+                   [&](std::span<const std::byte> encoded, std::int64_t index, std::span<float> room) {
+                     augmenter(encoded, batch.seed, batch.epoch, index, room);
+                   });
+    return result;
+  };
+}
+
+ImagePipeline image_pipeline(const data::CropOptions& crop, const data::Normalization& normalization,
+                             data::PixelLayout layout, const data::AugmentOptions& augment, Device device) {
+  Transform floats = image_transform(crop, normalization, layout, augment);
+  if (device.type == DeviceType::kCpu || !normalization.mean_image.empty()) return {std::move(floats)};
+  return {bytes_transform(crop, augment), [=](std::vector<BatchField>& fields) {
+            fields.at(0).values = normalize_bytes(fields.at(0).values, normalization, layout);
+          }};
+}
+
+}  // namespace mn

@@ -1,0 +1,140 @@
+/// Batches as tensors, read ahead by worker threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/TensorOptions.h>
+#include <nlohmann/json_fwd.hpp>
+
+#include <mn/core/buffer.hpp>
+#include <mn/loader/iterator.hpp>
+#include <mn/data/sub_dataset.hpp>
+
+namespace mn {
+
+/// What a transform gets: one batch's raw samples.
+struct RawBatch {
+  const RawSamples& samples;              ///< a column for each field
+  std::span<const std::int64_t> indices;  ///< of the samples in the dataset; with (seed, epoch) the key for randomness
+  const SampleSpec& spec;                 ///< of the dataset
+  std::uint64_t seed;                     ///< of the loader
+  std::int64_t epoch;                     ///< counted from 0
+  at::TensorOptions memory = {};          ///< for the result: page-locked where it travels to a GPU, which saves a copy
+};
+
+/// What a transform returns: the first field as a tensor [samples, …], with all others by default_field(); or all
+/// fields of the minibatch.
+class Transformed {
+ public:
+  /// The first field.
+  Transformed(at::Tensor first)  // NOLINT: meant to be implicit
+      : fields_{{.name = {}, .values = std::move(first)}} {}
+  /// All fields. Those without a name have that of the spec's field in their place.
+  Transformed(std::vector<BatchField> all)  // NOLINT: meant to be implicit
+      : fields_(std::move(all)), has_all_(true) {}
+
+  /// Those that were given.
+  [[nodiscard]] std::vector<BatchField>& fields() noexcept { return fields_; }
+  /// Whether no other is to be made.
+  [[nodiscard]] bool has_all() const noexcept { return has_all_; }
+  /// The values of the first one.
+  operator at::Tensor() const { return fields_.at(0).values; }  // NOLINT: meant to be implicit
+
+ private:
+  std::vector<BatchField> fields_;
+  bool has_all_ = false;
+};
+
+/// Returns tensors on the CPU. Called on worker threads, several at a time, also with no samples at all: the result
+/// must depend on its argument alone. Samples that can't be decoded go into `damaged`.
+using Transform = std::function<Transformed(const RawBatch& batch, std::vector<SampleError>& damaged)>;
+
+/// Continues a transform on the loader's device, once the fields are there: replaces or adds fields. Called on worker
+/// threads, on a stream of the loader's where that is a GPU; the result must depend on its argument alone.
+using OnDevice = std::function<void(std::vector<BatchField>& fields)>;
+
+/// The first field of fixed samples, {samples, shape…}: bytes become float32 scaled to [0, 1] (unless they are
+/// classes), all else is as default_field() makes it.
+[[nodiscard]] at::Tensor default_transform(const RawBatch& batch, std::vector<SampleError>& damaged);
+
+/// Field `position` as it is: classes become int64, other values keep their type; variable fields have offsets. Throws
+/// ArgumentError for encoded fields, which a transform has to decode.
+[[nodiscard]] BatchField default_field(const RawBatch& batch, std::size_t position);
+
+/// All fields: the first one by default_transform(), the others by default_field().
+[[nodiscard]] Transformed default_fields(const RawBatch& batch, std::vector<SampleError>& damaged);
+
+/// What a DataLoader reads, and how far ahead.
+struct LoaderOptions {
+  std::int64_t batchsize = 1;              ///< of each rank
+  std::optional<bool> shuffle = {};        ///< a new order each epoch; default: as scattered
+  std::optional<std::uint64_t> seed = {};  ///< of the order and of augmentation; default: as scattered
+  bool drop_last = false;                  ///< leaves a last, short step out
+  bool even_last = false;  ///< SamplerOptions::even_last: for batch normalization, which a short step harms
+  bool sticky = false;     ///< a rank reads about the same shards in every epoch, from its node's page cache
+  /// Each rank walks its own part, as scattered, from its beginning to its end: the cheapest way to read, for
+  /// evaluation. A step then holds other samples with another number of ranks. Not with `shuffle`.
+  bool by_part = false;
+  int workers = 1;   ///< threads that transform; other threads wait for files. Any number gives the same batches
+  int prefetch = 8;  ///< batches ready or in work ahead of the one in use, …
+  std::int64_t prefetch_bytes = std::int64_t{1} << 30;  ///< … but fewer if they would need more memory, and at least 1
+  Transform transform = default_fields;                 ///< from raw samples to tensors
+  OnDevice on_device = {};                              ///< from these to what a batch holds; default: the same
+  Device device = {};  ///< batches arrive here, copied asynchronously from pinned memory where it is a GPU
+  /// Damaged samples of this rank that others replace in an epoch, the same ones in every run, before one is an error.
+  std::int64_t max_corrupt = 0;
+};
+
+/// Steps over a dataset, epoch after epoch. Shards: step k holds the same samples for any number of ranks (Sampler's
+/// order). Parts sent from a root's memory, or by_part: each rank walks its own part, and Batch::indices count there.
+/// Every sample comes exactly once in an epoch.
+/// Use from one thread.
+class DataLoader final : public Iterator {
+ public:
+  /// Throws UsageError as Sampler does. No messages are sent.
+  DataLoader(std::shared_ptr<const SubDataset> dataset, LoaderOptions options);
+  /// As scatter_dataset returns it; without this overload the other two would be ambiguous.
+  DataLoader(std::shared_ptr<SubDataset> dataset, LoaderOptions options)
+      : DataLoader(std::shared_ptr<const SubDataset>(std::move(dataset)), std::move(options)) {}
+  /// One process that uses the whole dataset.
+  DataLoader(std::shared_ptr<const Dataset> dataset, LoaderOptions options);
+  /// Ends the worker threads, which finish the batch that they are at, and joins them.
+  ~DataLoader() override;
+
+  /// The next batch; no value, once, at the end of each epoch. Throws what reading it threw.
+  [[nodiscard]] std::optional<Batch> next() override;
+
+  /// Samples over all ranks, each counted once.
+  [[nodiscard]] std::int64_t dataset_size() const noexcept;
+  /// Equal on all ranks.
+  [[nodiscard]] std::int64_t steps_per_epoch() const override;
+  /// Finished epochs: one more as soon as an epoch's last batch is handed out.
+  [[nodiscard]] std::int64_t epoch() const override;
+  /// epoch() and the fraction of the current epoch handed out.
+  [[nodiscard]] double epoch_detail() const override;
+  /// Seconds that next() waited for data, since the start.
+  [[nodiscard]] double data_wait_s() const override;
+  /// Those that the dataset was scattered to; 1 for a dataset that was not.
+  [[nodiscard]] int ranks() const override;
+  /// Damaged samples replaced on this rank in the epoch of the batch handed out last.
+  [[nodiscard]] std::int64_t corrupt() const noexcept;
+
+  /// What load_state() takes to continue after the last batch handed out; equal on all ranks.
+  [[nodiscard]] nlohmann::json state() const override;
+  /// Continues from a state; see Sampler::load_state. Parts from a root's memory, or by_part, resume in mid-epoch only
+  /// with the same number of ranks and batch size (DataError otherwise), from the end of an epoch with any.
+  void load_state(const nlohmann::json& state) override;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mn

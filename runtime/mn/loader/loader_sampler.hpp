@@ -1,0 +1,14 @@
+/// The steps of a loader.
+#pragma once
+
+#include <memory>
+
+#include <mn/loader/loader.hpp>
+#include <mn/data/sampler.hpp>
+
+namespace mn {
+
+/// Of the whole dataset, or of this rank's part where it is read by part or lies in memory. Throws UsageError.
+[[nodiscard]] std::unique_ptr<Sampler> make_sampler(const SubDataset& dataset, const LoaderOptions& options);
+
+}  // namespace mn

@@ -1,0 +1,168 @@
+// Batches from tensors in memory: the sampler's steps, by index_select.
+//
+// (1) The samples are the same on every rank: compared by fingerprint, or sent by rank 0.
+// (2) Steps are GlobalSampler's, so batches do not depend on the number of ranks.
+//
+// Cost: at the start a hash of the samples and one allreduce, or one broadcast of the samples; no messages later.
+#include <sstream>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/data/sampler.hpp>
+#include <mn/loader/tensor_dataset.hpp>
+#include <mn/tensor/tensor.hpp>
+
+namespace mn {
+namespace {
+
+/// What the others need to make room for rank 0's fields.
+nlohmann::json forms_of(const TensorDataset& dataset) {
+  nlohmann::json forms = nlohmann::json::array();
+  for (const at::Tensor& field : dataset.fields()) {
+    forms.push_back({{"dtype", static_cast<int>(field.scalar_type())}, {"shape", field.sizes().vec()}});
+  }
+  return forms;
+}
+
+TensorDataset broadcast_samples(const TensorDataset& dataset, Communicator& comm) {
+  const nlohmann::json forms = comm.bcast_obj(forms_of(dataset));
+  std::vector<std::string> names = comm.bcast_obj(nlohmann::json(dataset.names()));
+  std::vector<at::Tensor> fields = dataset.fields();
+  if (comm.rank() != 0) {
+    for (const auto& form : forms) {
+      const auto dtype = static_cast<at::ScalarType>(whole_number<int>(form.at("dtype")));
+      fields.push_back(at::empty(whole_numbers<std::int64_t>(form.at("shape")), dtype));
+    }
+  }
+  for (const at::Tensor& field : fields) {
+    comm.bcast(BufferView(field.data_ptr(), field.nbytes(), DType::kUInt8));
+  }
+  return TensorDataset(std::move(fields), std::move(names));
+}
+
+/// The same samples on every rank.
+TensorDataset agreed(TensorDataset dataset, Communicator& comm) {
+  std::int64_t have[] = {dataset.size() > 0 ? 1 : 0, comm.rank() == 0 || dataset.size() == 0 ? 1 : 0};
+  comm.allreduce(have, ReduceOp::kMin);
+  if (have[0] == 0 && have[1] != 0) return broadcast_samples(dataset, comm);
+  if (have[0] != 0 && same_on_all_ranks(dataset.fingerprint(), comm)) return dataset;
+  throw ArgumentError(
+      "the ranks gave a TensorLoader different samples: give the same ones on every rank (with the same seed before "
+      "they are drawn), or none on all but rank 0",
+      true);
+}
+
+std::unique_ptr<GlobalSampler> make_tensor_sampler(const TensorDataset& dataset, const Communicator& comm,
+                                                   const TensorLoaderOptions& options) {
+  SamplerOptions sampling{.batchsize = options.batchsize,
+                          .rank = comm.rank(),
+                          .ranks = comm.size(),
+                          .seed = options.seed,
+                          .drop_last = options.drop_last,
+                          .even_last = options.even_last,
+                          .order = {}};
+  sampling.order.shuffle = options.shuffle;
+  return std::make_unique<GlobalSampler>(dataset.size(), dataset.fingerprint(), sampling);
+}
+
+}  // namespace
+
+TensorDataset::TensorDataset(std::vector<at::Tensor> fields, std::vector<std::string> names)
+    : fields_(std::move(fields)), names_(std::move(names)) {
+  if (fields_.empty()) throw ArgumentError("a TensorDataset needs a tensor at least");
+  if (names_.size() > fields_.size()) throw ArgumentError("a TensorDataset got more names than tensors");
+  for (std::size_t i = names_.size(); i < fields_.size(); ++i) {
+    names_.push_back(i == 0 ? "data" : i == 1 ? "target" : std::to_string(i));
+  }
+  for (at::Tensor& field : fields_) {
+    if (!field.defined() || field.dim() == 0) {
+      throw ArgumentError("a field of a TensorDataset must have a first dimension, which counts samples");
+    }
+    if (field.size(0) != fields_.front().size(0)) {
+      throw ArgumentError("the fields of a TensorDataset must count the same samples, but one has " +
+                          std::to_string(fields_.front().size(0)) + " and another " + std::to_string(field.size(0)));
+    }
+    field = field.detach().to(at::kCPU).contiguous();
+  }
+}
+
+std::uint64_t TensorDataset::fingerprint() const {
+  std::uint64_t hash = hash64(forms_of(*this).dump());
+  for (const at::Tensor& field : fields_) {
+    hash = hash64(std::span(static_cast<const std::byte*>(field.const_data_ptr()), field.nbytes()), hash);
+  }
+  return hash;
+}
+
+class TensorLoader::Impl {
+ public:
+  Impl(TensorDataset dataset, const Communicator& comm, const TensorLoaderOptions& options)
+      : dataset_(std::move(dataset)),
+        sampler_(make_tensor_sampler(dataset_, comm, options)),
+        device_(comm.device()),
+        ranks_(comm.size()) {}
+
+  std::optional<Batch> next() {
+    const auto step = sampler_->next();
+    if (!step) return std::nullopt;
+    epoch_ = step->epoch + (step->ends_epoch ? 1 : 0);
+    consumed_ = step->ends_epoch ? 0 : step->consumed;
+    Batch batch;
+    batch.samples = static_cast<std::int64_t>(step->indices.size());
+    const at::Tensor indices = at::tensor(step->indices, at::kLong);
+    for (std::size_t i = 0; i < dataset_.fields().size(); ++i) {
+      at::Tensor part = dataset_.fields()[i].index_select(0, indices).to(device_);
+      if (i == 0) batch.data = part;
+      if (i == 1) batch.target = part;
+      batch.fields.push_back({.name = dataset_.names()[i], .values = std::move(part)});
+    }
+    batch.indices = step->indices;
+    return batch;
+  }
+
+  void load_state(const nlohmann::json& state) {
+    sampler_->load_state(state);
+    epoch_ = sampler_->epoch();
+    consumed_ = sampler_->consumed();
+  }
+
+  const Sampler& sampler() const { return *sampler_; }
+  std::int64_t epoch() const { return epoch_; }
+  std::int64_t consumed() const { return consumed_; }
+  int ranks() const { return ranks_; }
+
+ private:
+  TensorDataset dataset_;
+  std::unique_ptr<GlobalSampler> sampler_;
+  c10::Device device_;
+  int ranks_;
+  std::int64_t epoch_ = 0;
+  std::int64_t consumed_ = 0;
+};
+
+TensorLoader::TensorLoader(TensorDataset dataset, const std::shared_ptr<Communicator>& comm,
+                           const TensorLoaderOptions& options)
+    : impl_(std::make_unique<Impl>(agreed(std::move(dataset), *comm), *comm, options)) {}
+
+TensorLoader::~TensorLoader() = default;
+
+std::optional<Batch> TensorLoader::next() { return impl_->next(); }
+std::int64_t TensorLoader::epoch() const { return impl_->epoch(); }
+
+double TensorLoader::epoch_detail() const {
+  const auto size = static_cast<double>(impl_->sampler().size());
+  return static_cast<double>(impl_->epoch()) + static_cast<double>(impl_->consumed()) / size;
+}
+
+std::int64_t TensorLoader::steps_per_epoch() const { return impl_->sampler().steps_per_epoch(); }
+nlohmann::json TensorLoader::state() const { return impl_->sampler().state(impl_->epoch(), impl_->consumed()); }
+void TensorLoader::load_state(const nlohmann::json& state) { impl_->load_state(state); }
+int TensorLoader::ranks() const { return impl_->ranks(); }
+
+}  // namespace mn

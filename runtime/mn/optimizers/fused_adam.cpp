@@ -1,0 +1,76 @@
+#include <map>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_fused_adam.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/full.h>
+
+#include <mn/core/error.hpp>
+#include <mn/optimizers/fused_adam.hpp>
+#include <mn/optimizers/step_groups.hpp>
+
+namespace mn {
+namespace {
+
+using torch::optim::Optimizer;
+
+/// The arguments of one call of the kernel: tensors of one device and dtype.
+struct Lists {
+  std::vector<at::Tensor> parameters, gradients, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps;
+};
+
+/// Calls kernel(lists, options) for each device and dtype of a group.
+template <class Options, class State, class Kernel>
+void step_group(Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, const Kernel& kernel) {
+  const auto& options = static_cast<const Options&>(group.options());
+  std::map<std::pair<std::string, at::ScalarType>, Lists> calls;
+  std::map<std::pair<std::string, std::int64_t>, at::Tensor> step_tensors;  // most parameters have the same count
+  for (const auto& parameter : group.params()) {
+    if (!parameter.grad().defined()) continue;
+    if (parameter.grad().is_sparse())
+      throw ArgumentError("a fused Adam rejects sparse gradients: use torch::optim::SGD");
+    auto& state = adam_state<State>(optimizer, parameter, options.amsgrad());
+    state.step(state.step() + 1);
+    const std::string device = parameter.device().str();
+    at::Tensor& step = step_tensors[{device, state.step()}];
+    if (!step.defined()) step = at::full({}, state.step(), at::TensorOptions(at::kFloat).device(parameter.device()));
+    Lists& lists = calls[{device, parameter.scalar_type()}];
+    lists.parameters.push_back(parameter);
+    lists.gradients.push_back(parameter.grad());
+    lists.exp_avgs.push_back(state.exp_avg());
+    lists.exp_avg_sqs.push_back(state.exp_avg_sq());
+    if (options.amsgrad()) lists.max_exp_avg_sqs.push_back(state.max_exp_avg_sq());
+    lists.steps.push_back(step);
+  }
+  for (auto& [key, lists] : calls) kernel(lists, options);
+}
+
+template <class Options, class State, class Kernel>
+at::Tensor step_all(Optimizer& optimizer, const Optimizer::LossClosure& closure, const Kernel& kernel) {
+  return step_groups(optimizer, closure, [&](auto& group) { step_group<Options, State>(optimizer, group, kernel); });
+}
+
+}  // namespace
+
+at::Tensor FusedAdam::step(LossClosure closure) {
+  using Options = torch::optim::AdamOptions;
+  return step_all<Options, torch::optim::AdamParamState>(*this, closure, [](Lists& lists, const Options& options) {
+    const auto [beta1, beta2] = options.betas();
+    at::_fused_adam_(lists.parameters, lists.gradients, lists.exp_avgs, lists.exp_avg_sqs, lists.max_exp_avg_sqs,
+                     lists.steps, options.lr(), beta1, beta2, options.weight_decay(), options.eps(), options.amsgrad(),
+                     /*maximize=*/false);
+  });
+}
+
+at::Tensor FusedAdamW::step(LossClosure closure) {
+  using Options = torch::optim::AdamWOptions;
+  return step_all<Options, torch::optim::AdamWParamState>(*this, closure, [](Lists& lists, const Options& options) {
+    const auto [beta1, beta2] = options.betas();
+    at::_fused_adamw_(lists.parameters, lists.gradients, lists.exp_avgs, lists.exp_avg_sqs, lists.max_exp_avg_sqs,
+                      lists.steps, options.lr(), beta1, beta2, options.weight_decay(), options.eps(), options.amsgrad(),
+                      /*maximize=*/false);
+  });
+}
+
+}  // namespace mn

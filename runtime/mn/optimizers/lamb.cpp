@@ -1,0 +1,81 @@
+#include <cmath>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_addcmul.h>
+#include <ATen/ops/_foreach_div.h>
+#include <ATen/ops/_foreach_lerp.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/_foreach_sqrt.h>
+#include <ATen/ops/_foreach_sub.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
+
+#include <mn/core/error.hpp>
+#include <mn/optimizers/lamb.hpp>
+#include <mn/optimizers/step_groups.hpp>
+
+namespace mn {
+namespace {
+
+/// ‖w‖ / ‖step‖ for each weight, as scalars on its device; 1 where a norm is 0.
+std::vector<at::Tensor> norm_ratios(at::TensorList weights, at::TensorList steps) {
+  const at::Tensor w = at::stack(at::_foreach_norm(weights));
+  const at::Tensor s = at::stack(at::_foreach_norm(steps));
+  return at::where((w > 0).logical_and(s > 0), w / s, at::ones_like(w)).unbind();
+}
+
+}  // namespace
+
+Lamb::Lamb(std::vector<at::Tensor> parameters, const torch::optim::AdamWOptions& options)
+    : AdamW(std::move(parameters), options) {
+  if (options.amsgrad()) throw ArgumentError("LAMB does not support AMSGrad");
+}
+
+at::Tensor Lamb::step(LossClosure closure) {
+  return step_groups(*this, closure, [this](auto& group) { step_group(group); });
+}
+
+void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
+  const auto& options = static_cast<const torch::optim::AdamWOptions&>(group.options());
+  const auto [beta1, beta2] = options.betas();
+  std::vector<at::Tensor> parameters, gradients, firsts, seconds;
+  std::vector<at::Scalar> first_corrections, second_corrections;
+  // Weights first: they alone are adapted and decayed.
+  std::size_t weights = 0;
+  for (const bool is_weight : {true, false}) {
+    for (const auto& parameter : group.params()) {
+      if (!parameter.grad().defined() || (parameter.dim() >= 2) != is_weight) continue;
+      auto& moments = adam_state<torch::optim::AdamWParamState>(*this, parameter, /*amsgrad=*/false);
+      moments.step(moments.step() + 1);
+      parameters.push_back(parameter);
+      gradients.push_back(parameter.grad());
+      firsts.push_back(moments.exp_avg());
+      seconds.push_back(moments.exp_avg_sq());
+      const auto count = static_cast<double>(moments.step());
+      first_corrections.emplace_back(1 - std::pow(beta1, count));
+      second_corrections.emplace_back(std::sqrt(1 - std::pow(beta2, count)));
+    }
+    if (is_weight) weights = parameters.size();
+  }
+  if (parameters.empty()) return;
+  at::_foreach_lerp_(firsts, gradients, 1 - beta1);
+  at::_foreach_mul_(seconds, beta2);
+  at::_foreach_addcmul_(seconds, gradients, gradients, 1 - beta2);
+  auto roots = at::_foreach_sqrt(seconds);
+  at::_foreach_div_(roots, second_corrections);
+  at::_foreach_add_(roots, options.eps());
+  auto steps = at::_foreach_div(firsts, first_corrections);
+  at::_foreach_div_(steps, roots);
+  if (weights > 0) {
+    const at::TensorList adapted(parameters.data(), weights);
+    const at::TensorList updates(steps.data(), weights);
+    at::_foreach_add_(updates, adapted, options.weight_decay());
+    at::_foreach_mul_(updates, norm_ratios(adapted, updates));
+  }
+  at::_foreach_sub_(parameters, steps, options.lr());
+}
+
+}  // namespace mn

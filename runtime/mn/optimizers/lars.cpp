@@ -1,0 +1,79 @@
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/_foreach_sub.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <mn/core/error.hpp>
+#include <mn/optimizers/lars.hpp>
+#include <mn/optimizers/step_groups.hpp>
+
+namespace mn {
+namespace {
+
+/// For each parameter its rate over the plain rate, as scalars on its device; 1 where a norm is 0.
+std::vector<at::Tensor> trust_ratios(at::TensorList parameters, at::TensorList gradients, double trust,
+                                     double weight_decay) {
+  const at::Tensor w = at::stack(at::_foreach_norm(parameters));
+  const at::Tensor g = at::stack(at::_foreach_norm(gradients));
+  const at::Tensor ratio = trust * w / (g + weight_decay * w);
+  return at::where((w > 0).logical_and(g > 0), ratio, at::ones_like(ratio)).unbind();
+}
+
+}  // namespace
+
+Lars::Lars(std::vector<at::Tensor> parameters, const torch::optim::SGDOptions& options, double trust)
+    : SGD(std::move(parameters), options), trust_(trust) {
+  if (!(trust > 0)) throw ArgumentError("the trust coefficient of LARS must be > 0, got " + std::to_string(trust));
+  if (options.nesterov() || options.dampening() != 0) {
+    throw ArgumentError("LARS supports neither Nesterov momentum nor dampening");
+  }
+}
+
+at::Tensor Lars::step(LossClosure closure) {
+  return step_groups(*this, closure, [this](auto& group) { step_group(group); });
+}
+
+at::Tensor Lars::momentum_of(const at::Tensor& parameter) {
+  auto& slot = state_[parameter.unsafeGetTensorImpl()];
+  if (!slot) {
+    auto fresh = std::make_unique<torch::optim::SGDParamState>();
+    fresh->momentum_buffer(at::zeros_like(parameter));
+    slot = std::move(fresh);
+  }
+  return static_cast<torch::optim::SGDParamState&>(*slot).momentum_buffer();
+}
+
+void Lars::step_group(torch::optim::OptimizerParamGroup& group) {
+  const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());
+  std::vector<at::Tensor> weights, weight_gradients, parameters, updates, momenta;
+  for (const auto& parameter : group.params()) {
+    if (!parameter.grad().defined()) continue;
+    if (parameter.dim() >= 2) {
+      weights.push_back(parameter);
+      weight_gradients.push_back(parameter.grad());
+    } else {
+      parameters.push_back(parameter);
+      updates.push_back(parameter.grad());
+      momenta.push_back(momentum_of(parameter));
+    }
+  }
+  if (!weights.empty()) {
+    const auto ratios = trust_ratios(weights, weight_gradients, trust_, options.weight_decay());
+    auto decayed = at::_foreach_add(weight_gradients, weights, options.weight_decay());
+    at::_foreach_mul_(decayed, ratios);
+    parameters.insert(parameters.end(), weights.begin(), weights.end());
+    updates.insert(updates.end(), decayed.begin(), decayed.end());
+    for (const auto& weight : weights) momenta.push_back(momentum_of(weight));
+  }
+  if (parameters.empty()) return;
+  at::_foreach_mul_(momenta, options.momentum());
+  at::_foreach_add_(momenta, updates, options.lr());
+  at::_foreach_sub_(parameters, momenta);
+}
+
+}  // namespace mn

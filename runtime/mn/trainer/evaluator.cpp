@@ -1,0 +1,146 @@
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/tensor/modules.hpp>
+#include <mn/trainer/evaluator.hpp>
+#include <mn/comm/on_root.hpp>
+
+namespace mn {
+namespace {
+
+/// While it lives, the model is in evaluation mode.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(torch::nn::Module& model) : model_(model), modes_(training_modes(model)) {
+    set_training(model_, false);
+  }
+  ~EvaluationMode() { set_training_modes(model_, modes_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  torch::nn::Module& model_;
+  std::vector<bool> modes_;
+};
+
+/// One epoch of this rank's minibatches, or `most` of them if that is not 0.
+void for_each_batch(Iterator& iterator, torch::nn::Module& model, const std::function<void(const Batch&)>& work,
+                    std::int64_t most = 0) {
+  const at::NoGradGuard no_grad;
+  const EvaluationMode mode(model);
+  std::int64_t done = 0;
+  while (const auto batch = iterator.next()) {
+    if (batch->samples > 0) work(*batch);
+    if (++done == most) return;
+  }
+}
+
+class BatchEvaluator : public Evaluator {
+ public:
+  BatchEvaluator(std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model,
+                 EvaluateBatch evaluate_batch, std::int64_t most_batches)
+      : iterator_(std::move(iterator)),
+        model_(std::move(model)),
+        evaluate_batch_(std::move(evaluate_batch)),
+        most_batches_(most_batches) {}
+
+  Summary evaluate_local() override {
+    Summary report;
+    for_each_batch(
+        *iterator_, *model_, [&](const Batch& batch) { evaluate_batch_(batch, report); }, most_batches_);
+    return report;
+  }
+
+ private:
+  std::shared_ptr<Iterator> iterator_;
+  std::shared_ptr<torch::nn::Module> model_;
+  EvaluateBatch evaluate_batch_;
+  std::int64_t most_batches_;
+};
+
+class MultiNodeEvaluator : public Evaluator {
+ public:
+  MultiNodeEvaluator(std::unique_ptr<Evaluator> actual, std::shared_ptr<Communicator> comm)
+      : actual_(std::move(actual)), comm_(std::move(comm)) {
+    if (!actual_ || !comm_) throw ArgumentError("create_multi_node_evaluator needs an evaluator and a communicator");
+  }
+  Summary evaluate_local() override { return actual_->evaluate_local(); }
+  Metrics evaluate() override { return actual_->evaluate_local().mean_over_ranks(*comm_); }
+
+ private:
+  std::unique_ptr<Evaluator> actual_;
+  std::shared_ptr<Communicator> comm_;
+};
+
+class GenericMultiNodeEvaluator : public Evaluator {
+ public:
+  GenericMultiNodeEvaluator(std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model,
+                            CalcLocal calc_local, Aggregate aggregate, std::shared_ptr<Communicator> comm)
+      : iterator_(std::move(iterator)),
+        model_(std::move(model)),
+        calc_local_(std::move(calc_local)),
+        aggregate_(std::move(aggregate)),
+        comm_(std::move(comm)) {
+    if (!iterator_ || !model_ || !calc_local_ || !aggregate_ || !comm_) {
+      throw ArgumentError(
+          "a generic multi-node evaluator needs an iterator, a model, both functions and a communicator");
+    }
+  }
+
+  Summary evaluate_local() override {
+    Summary report;
+    for (const auto& [name, value] : aggregate_(local_values())) report.add(name, value);
+    return report;
+  }
+
+  Metrics evaluate() override {
+    const auto parts = comm_->gather_obj(nlohmann::json(local_values()));
+    Metrics metrics;
+    const auto aggregate_all = [&] {
+      std::vector<nlohmann::json> values;
+      for (const auto& part : parts) values.insert(values.end(), part.begin(), part.end());
+      metrics = aggregate_(values);
+    };
+    on_root<ArgumentError>(*comm_, aggregate_all, true);
+    return comm_->bcast_obj(nlohmann::json(metrics)).get<Metrics>();
+  }
+
+ private:
+  std::vector<nlohmann::json> local_values() {
+    std::vector<nlohmann::json> values;
+    for_each_batch(*iterator_, *model_, [&](const Batch& batch) { values.push_back(calc_local_(batch)); });
+    return values;
+  }
+
+  std::shared_ptr<Iterator> iterator_;
+  std::shared_ptr<torch::nn::Module> model_;
+  CalcLocal calc_local_;
+  Aggregate aggregate_;
+  std::shared_ptr<Communicator> comm_;
+};
+
+}  // namespace
+
+std::unique_ptr<Evaluator> create_evaluator(std::shared_ptr<Iterator> iterator,
+                                            std::shared_ptr<torch::nn::Module> model, EvaluateBatch evaluate_batch,
+                                            std::int64_t most_batches) {
+  return std::make_unique<BatchEvaluator>(std::move(iterator), std::move(model), std::move(evaluate_batch),
+                                          most_batches);
+}
+
+std::unique_ptr<Evaluator> create_generic_multi_node_evaluator(std::shared_ptr<Iterator> iterator,
+                                                               std::shared_ptr<torch::nn::Module> model,
+                                                               CalcLocal calc_local, Aggregate aggregate,
+                                                               std::shared_ptr<Communicator> comm) {
+  return std::make_unique<GenericMultiNodeEvaluator>(std::move(iterator), std::move(model), std::move(calc_local),
+                                                     std::move(aggregate), std::move(comm));
+}
+
+std::unique_ptr<Evaluator> create_multi_node_evaluator(std::unique_ptr<Evaluator> actual,
+                                                       std::shared_ptr<Communicator> comm) {
+  return std::make_unique<MultiNodeEvaluator>(std::move(actual), std::move(comm));
+}
+
+}  // namespace mn

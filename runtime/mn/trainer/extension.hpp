@@ -1,0 +1,55 @@
+/// What a Trainer does besides training (reports, evaluation, snapshots, plots): Chainer's extensions.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+#include <nlohmann/json_fwd.hpp>
+
+#include <mn/tensor/modules.hpp>
+#include <mn/trainer/triggers.hpp>
+
+namespace mn {
+
+class Trainer;
+
+// Chainer's priorities; the highest runs first.
+inline constexpr int kPriorityWriter = 300;  ///< for extensions that report values which others read
+inline constexpr int kPriorityReader = 100;  ///< the default
+inline constexpr int kPriorityLast = -100;   ///< after all others: snapshots, which hold the others' states
+
+/// Base of all extensions. The Trainer calls every member but after_forward() on all ranks at the same point, so it may
+/// be collective; only rank 0 writes and prints.
+class Extension {
+ public:
+  virtual ~Extension() = default;
+
+  /// The key of its state in a checkpoint. extend() can replace it; a trainer has one extension of a name.
+  [[nodiscard]] virtual std::string name() const = 0;
+  /// When run() is called, unless extend() gives another trigger.
+  [[nodiscard]] virtual Interval trigger() const { return {1, IntervalUnit::kIteration}; }
+  /// Order among extensions that fire in one iteration, unless extend() gives another.
+  [[nodiscard]] virtual int priority() const { return kPriorityReader; }
+
+  /// Once, before the first iteration, after a resumed state was loaded.
+  virtual void initialize(Trainer&) {}
+  /// After the forward pass of each iteration in which this rank has samples, so not collective; `loss` still has its
+  /// graph.
+  virtual void after_forward(Trainer&, const at::Tensor& /*loss*/) {}
+  /// Each time the trigger fires.
+  virtual void run(Trainer&) {}
+  /// Once, when training ends without an error.
+  virtual void finalize(Trainer&) {}
+
+  /// What a checkpoint keeps of it: rank 0's value.
+  [[nodiscard]] virtual nlohmann::json state() const;
+  /// Called before initialize() with rank 0's state(), on all ranks.
+  virtual void load_state(const nlohmann::json&) {}
+  /// What a checkpoint keeps of it beside that, in tensors with names of its own: rank 0's. Not collective.
+  [[nodiscard]] virtual NamedTensors tensors() const { return {}; }
+  /// Called before initialize(), where the checkpoint has tensors of it, with rank 0's tensors(), on the CPU.
+  virtual void load_tensors(const NamedTensors&) {}
+};
+
+}  // namespace mn

@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <utility>
+
+#include <mn/core/error.hpp>
+#include <mn/trainer/extension_list.hpp>
+#include <mn/trainer/trainer.hpp>
+
+namespace mn {
+
+void ExtensionList::add(std::unique_ptr<Extension> extension, const ExtendOptions& options) {
+  const std::string name = options.name.empty() ? extension->name() : options.name;
+  const int priority = options.priority.value_or(extension->priority());
+  const Interval trigger = options.trigger.value_or(extension->trigger());
+  for (const Entry& entry : entries_) {
+    if (entry.name == name) {
+      throw ArgumentError("the trainer has an extension named \"" + name + "\" already: give another name");
+    }
+  }
+  const auto after =
+      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.priority < priority; });
+  entries_.insert(after, {name, std::move(extension), trigger, priority, 0, false});
+}
+
+nlohmann::json ExtensionList::states() const {
+  nlohmann::json states = nlohmann::json::object();
+  for (const Entry& entry : entries_) states[entry.name] = entry.extension->state();
+  return states;
+}
+
+NamedTensors ExtensionList::tensors() const {
+  NamedTensors all;
+  for (const Entry& entry : entries_) {
+    for (auto& [name, tensor] : entry.extension->tensors())
+      all.emplace_back(entry.name + "/" + name, std::move(tensor));
+  }
+  return all;
+}
+
+void ExtensionList::initialize(Trainer& trainer) {
+  for (Entry& entry : entries_) {
+    NamedTensors own;
+    for (const auto& [name, tensor] : restored_tensors_) {
+      if (name.starts_with(entry.name + "/")) own.emplace_back(name.substr(entry.name.size() + 1), tensor);
+    }
+    if (!own.empty()) entry.extension->load_tensors(own);
+    if (restored_.contains(entry.name)) {
+      read_json("the checkpoint's state of " + entry.name,
+                [&] { entry.extension->load_state(restored_.at(entry.name)); });
+    }
+    entry.last_run_s = trainer.elapsed_s();
+  }
+  restored_tensors_.clear();
+  for (Entry& entry : entries_) entry.extension->initialize(trainer);
+}
+
+void ExtensionList::after_forward(Trainer& trainer, const at::Tensor& loss) {
+  for (Entry& entry : entries_) entry.extension->after_forward(trainer, loss);
+}
+
+void ExtensionList::run(Trainer& trainer, double previous_epoch_detail) {
+  for (Entry& entry : entries_) {
+    if (!fires(entry, trainer, previous_epoch_detail)) continue;
+    entry.extension->run(trainer);
+    entry.last_run_s = trainer.elapsed_s();
+  }
+}
+
+void ExtensionList::finalize(Trainer& trainer) {
+  for (Entry& entry : entries_) entry.extension->finalize(trainer);
+}
+
+bool ExtensionList::any_by_seconds() const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [](const Entry& entry) { return entry.trigger.unit == IntervalUnit::kSecond; });
+}
+
+std::vector<std::int64_t> ExtensionList::due(double elapsed_s) const {
+  std::vector<std::int64_t> flags;
+  for (const Entry& entry : entries_) {
+    if (entry.trigger.unit != IntervalUnit::kSecond) continue;
+    flags.push_back(elapsed_s - entry.last_run_s >= entry.trigger.every ? 1 : 0);
+  }
+  return flags;
+}
+
+void ExtensionList::set_due(std::span<const std::int64_t> flags) {
+  std::size_t next = 0;
+  for (Entry& entry : entries_) {
+    if (entry.trigger.unit == IntervalUnit::kSecond) entry.due = flags[next++] != 0;
+  }
+}
+
+bool ExtensionList::fires(Entry& entry, const Trainer& trainer, double previous_epoch_detail) {
+  const auto iteration = static_cast<double>(trainer.iteration());
+  switch (entry.trigger.unit) {
+    case IntervalUnit::kEpoch:
+      return entry.trigger.passed(previous_epoch_detail, trainer.epoch_detail());
+    case IntervalUnit::kIteration:
+      return entry.trigger.passed(iteration - 1, iteration);
+    case IntervalUnit::kSecond:
+      return std::exchange(entry.due, false);
+  }
+  return false;
+}
+
+}  // namespace mn

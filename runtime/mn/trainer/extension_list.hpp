@@ -1,0 +1,61 @@
+/// The extensions of a Trainer: in which order and when they run, and their states in a checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <mn/core/json.hpp>
+#include <mn/trainer/extension.hpp>
+
+namespace mn {
+
+struct ExtendOptions;
+
+/// Calls come at the same point on every rank.
+class ExtensionList {
+ public:
+  /// Throws ArgumentError if the name is in use.
+  void add(std::unique_ptr<Extension> extension, const ExtendOptions& options);
+
+  /// initialize() hands these states out.
+  void set_states(nlohmann::json states) { restored_ = std::move(states); }
+  [[nodiscard]] nlohmann::json states() const;
+  /// The same for tensors(): their names begin with the extension's and a slash.
+  void set_tensors(NamedTensors tensors) { restored_tensors_ = std::move(tensors); }
+  [[nodiscard]] NamedTensors tensors() const;
+
+  void initialize(Trainer& trainer);
+  void after_forward(Trainer& trainer, const at::Tensor& loss);
+  /// Runs those whose trigger fires in the iteration that ended; `previous_epoch_detail` was before it.
+  void run(Trainer& trainer, double previous_epoch_detail);
+  void finalize(Trainer& trainer);
+
+  /// True if a trigger counts seconds: rank 0's clock must decide for all.
+  [[nodiscard]] bool any_by_seconds() const;
+  /// For each trigger of seconds 1 if its period is over by this rank's clock, else 0.
+  [[nodiscard]] std::vector<std::int64_t> due(double elapsed_s) const;
+  /// The due() that all ranks agreed on; run() obeys it.
+  void set_due(std::span<const std::int64_t> flags);
+
+ private:
+  struct Entry {
+    std::string name;
+    std::unique_ptr<Extension> extension;
+    Interval trigger;
+    int priority;
+    double last_run_s;  // elapsed time
+    bool due;           // for seconds
+  };
+
+  static bool fires(Entry& entry, const Trainer& trainer, double previous_epoch_detail);
+
+  std::vector<Entry> entries_;  // by priority
+  nlohmann::json restored_ = nlohmann::json::object();
+  NamedTensors restored_tensors_;
+};
+
+}  // namespace mn

@@ -1,0 +1,25 @@
+/// OUT/cg.dot: the computational graph of the loss, as Chainer's dump_graph writes it.
+#pragma once
+
+#include <string>
+
+#include <mn/tensor/modules.hpp>
+#include <mn/trainer/extension.hpp>
+
+namespace mn::extensions {
+
+/// The autograd graph of `loss` in Graphviz's language: boxes are parameters with their shapes, ovals are operations,
+/// and arrows run from inputs to results.
+[[nodiscard]] std::string graph_of(const at::Tensor& loss, const NamedTensors& parameters);
+
+/// Rank 0 writes the graph of its first loss.
+class DumpGraph final : public Extension {
+ public:
+  [[nodiscard]] std::string name() const override { return "dump_graph"; }
+  void after_forward(Trainer& trainer, const at::Tensor& loss) override;
+
+ private:
+  bool done_ = false;
+};
+
+}  // namespace mn::extensions

@@ -1,0 +1,37 @@
+#include <utility>
+
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/trainer/extensions/early_stopping.hpp>
+#include <mn/trainer/trainer.hpp>
+
+namespace mn::extensions {
+
+EarlyStopping::EarlyStopping(Monitor monitor, std::int64_t patience)
+    : monitor_(std::move(monitor)), patience_(patience) {
+  if (patience_ < 1) throw UsageError("early stopping waits for at least 1 report, got " + std::to_string(patience_));
+}
+
+/// After a resume, too: a training that has ended does not go on.
+void EarlyStopping::initialize(Trainer& trainer) { stop_if_due(trainer); }
+
+void EarlyStopping::run(Trainer& trainer) {
+  waited_ = monitor_.improved() ? 0 : waited_ + 1;
+  stop_if_due(trainer);
+}
+
+void EarlyStopping::stop_if_due(Trainer& trainer) const {
+  if (waited_ < patience_) return;
+  trainer.stop(monitor_.value() + " was not better in " + std::to_string(waited_) + " reports (" +
+               monitor_.best_text() + ")");
+}
+
+nlohmann::json EarlyStopping::state() const { return {{"best", monitor_.state()}, {"waited", waited_}}; }
+
+void EarlyStopping::load_state(const nlohmann::json& state) {
+  if (!state.is_object()) return;
+  monitor_.load_state(state.at("best"));
+  waited_ = whole_number<std::int64_t>(state.at("waited"));
+}
+
+}  // namespace mn::extensions

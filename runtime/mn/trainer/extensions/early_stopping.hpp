@@ -1,0 +1,34 @@
+/// The end of a training that gets no better.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <mn/trainer/extension.hpp>
+#include <mn/trainer/extensions/monitor.hpp>
+
+namespace mn::extensions {
+
+/// Stops training, on all ranks in the same iteration, once `patience` reports in a row were not better than the best
+/// before (ChainerMN's MultiNodeEarlyStoppingTrigger). Runs with the log; add it after the log.
+class EarlyStopping final : public Extension {
+ public:
+  /// Throws UsageError unless patience ≥ 1.
+  EarlyStopping(Monitor monitor, std::int64_t patience);
+
+  [[nodiscard]] std::string name() const override { return "EarlyStopping"; }
+  [[nodiscard]] Interval trigger() const override { return monitor_.trigger(); }
+  void initialize(Trainer& trainer) override;
+  void run(Trainer& trainer) override;
+  [[nodiscard]] nlohmann::json state() const override;
+  void load_state(const nlohmann::json& state) override;
+
+ private:
+  void stop_if_due(Trainer& trainer) const;
+
+  Monitor monitor_;
+  std::int64_t patience_;
+  std::int64_t waited_ = 0;  // reports since the best
+};
+
+}  // namespace mn::extensions

@@ -1,0 +1,106 @@
+// Protocol buffers' wire format and TFRecord's framing, as far as event files need them.
+// Sources: https://protobuf.dev/programming-guides/encoding; tensorflow/core/lib/io/record_writer.h,
+// util/event.proto, framework/summary.proto, tensorboard/plugins/text.
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <iomanip>
+#include <sstream>
+
+#include <unistd.h>
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/trainer/extensions/event_file.hpp>
+
+namespace mn::extensions {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+enum WireType : std::uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+template <class T>
+std::string raw(T value) {
+  std::string bytes(sizeof value, '\0');
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+
+std::string varint(std::uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
+  return bytes + static_cast<char>(value);
+}
+
+std::string key(int field, WireType type) { return varint(static_cast<std::uint64_t>(field) << 3 | type); }
+std::string whole(int field, std::int64_t value) {
+  return key(field, kVarint) + varint(static_cast<std::uint64_t>(value));
+}
+std::string bytes(int field, std::string_view value) {
+  return key(field, kBytes) + varint(value.size()) + std::string(value);
+}
+
+/// TFRecord's checksums are rotated, so that a checksum of data with checksums is none of their own.
+std::uint32_t masked_crc(std::string_view data) {
+  return std::rotr(crc32c(std::as_bytes(std::span(data))), 15) + 0xa282ead8U;
+}
+
+double unix_time_now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::filesystem::path new_path(const std::filesystem::path& folder) {
+  make_folders(folder);
+  std::ostringstream name;
+  name << "events.out.tfevents." << std::setw(10) << std::setfill('0') << static_cast<std::int64_t>(unix_time_now())
+       << '.' << host_name() << '.' << getpid();
+  return folder / name.str();
+}
+
+}  // namespace
+
+EventFile::EventFile(const std::filesystem::path& folder, std::int64_t first_step)
+    : path_(new_path(folder)), file_(path_, std::ios::binary | std::ios::app) {
+  constexpr int kFileVersion = 3, kSessionLog = 7, kStart = 1;
+  add_event(bytes(kFileVersion, "brain.Event:2"));
+  add_event(whole(2, first_step) + bytes(kSessionLog, whole(1, kStart)));
+  flush();
+}
+
+void EventFile::scalar(const std::string& tag, std::int64_t step, double value) {
+  add_value(step, bytes(1, tag) + key(2, kFixed32) + raw(static_cast<float>(value)));
+}
+
+void EventFile::text(const std::string& tag, std::int64_t step, const std::string& text) {
+  constexpr int kString = 7;
+  const std::string shape = bytes(2, whole(1, 1));  // one dimension of size 1
+  const std::string tensor = whole(1, kString) + bytes(2, shape) + bytes(8, text);
+  add_value(step, bytes(1, tag) + bytes(8, tensor) + bytes(9, bytes(1, bytes(1, "text"))));
+}
+
+void EventFile::image(const std::string& tag, std::int64_t step, std::string_view encoded, std::int64_t height,
+                      std::int64_t width) {
+  constexpr int kRgb = 3;
+  add_value(step, bytes(1, tag) + bytes(4, whole(1, height) + whole(2, width) + whole(3, kRgb) + bytes(4, encoded)));
+}
+
+void EventFile::flush() {
+  file_.flush();
+  if (!file_) throw DataError("can't write " + path_.string());
+}
+
+void EventFile::add_value(std::int64_t step, const std::string& value) {
+  constexpr int kSummary = 5;
+  add_event(whole(2, step) + bytes(kSummary, bytes(1, value)));
+}
+
+void EventFile::add_event(const std::string& rest) {
+  const std::string event = key(1, kFixed64) + raw(unix_time_now()) + rest;
+  const std::string length = raw(static_cast<std::uint64_t>(event.size()));
+  file_ << length << raw(masked_crc(length)) << event << raw(masked_crc(event));
+}
+
+}  // namespace mn::extensions

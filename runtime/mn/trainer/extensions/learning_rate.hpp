@@ -1,0 +1,37 @@
+/// Learning-rate schedules during training.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <mn/trainer/extension.hpp>
+#include <mn/optimizers/schedules.hpp>
+
+namespace mn::extensions {
+
+/// Sets the rate of every parameter group before the first iteration and after each: the first group's to the
+/// schedule's, the others' in the proportion that the program gave them. A report in the same iteration still has the
+/// rate that the iteration used. The schedule counts iterations of this run's size: after a resume with another number
+/// of ranks or batch size it continues from the same fraction of the same epoch.
+class LearningRate final : public Extension {
+ public:
+  /// `schedule` returns the same rates on every rank.
+  explicit LearningRate(Schedule schedule) : schedule_(std::move(schedule)) {}
+
+  [[nodiscard]] std::string name() const override { return "LearningRate"; }
+  [[nodiscard]] int priority() const override { return kPriorityLast / 2; }
+  void initialize(Trainer& trainer) override;
+  void run(Trainer& trainer) override;
+  [[nodiscard]] nlohmann::json state() const override;
+  void load_state(const nlohmann::json& state) override;
+
+ private:
+  Schedule schedule_;
+  std::int64_t steps_per_epoch_ = 0;  // 0: not known
+  std::int64_t offset_ = 0;           // from the trainer's iterations to the schedule's
+  std::vector<double> factors_;       // [groups] rate over that of the first
+};
+
+}  // namespace mn::extensions

@@ -1,0 +1,38 @@
+/// OUT/log: what training reports, as a JSON list with one object for each report.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <mn/trainer/extension.hpp>
+
+namespace mn::extensions {
+
+/// Each entry holds epoch, iteration, elapsed_time (seconds), lr and Trainer::take_observation(): images_per_second,
+/// bytes_per_step, the means of metrics ("main/loss", …) and what evaluators reported ("validation/main/loss", …).
+/// Means are over all ranks; a value that is not finite is null. Runs once an epoch, unless another trigger is given.
+/// After a resume, new entries follow the checkpoint's.
+class LogReport final : public Extension {
+ public:
+  LogReport();
+  ~LogReport() override;
+  LogReport(const LogReport&) = delete;
+  LogReport& operator=(const LogReport&) = delete;
+
+  [[nodiscard]] std::string name() const override { return "LogReport"; }
+  [[nodiscard]] Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }
+  void run(Trainer& trainer) override;
+  [[nodiscard]] nlohmann::json state() const override;
+  void load_state(const nlohmann::json& state) override;
+
+  /// All entries, on every rank. Those of elapsed_time, images_per_second and bytes_per_step are this rank's; the file
+  /// has rank 0's.
+  [[nodiscard]] const std::vector<nlohmann::json>& entries() const noexcept { return entries_; }
+
+ private:
+  std::vector<nlohmann::json> entries_;
+};
+
+}  // namespace mn::extensions

@@ -1,0 +1,45 @@
+/// Lower learning rates where training gets no better.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <mn/trainer/extension.hpp>
+#include <mn/trainer/extensions/monitor.hpp>
+#include <mn/optimizers/schedules.hpp>
+
+namespace mn::extensions {
+
+/// When the rate falls, and by how much.
+struct PlateauOptions {
+  double factor = 0.1;         ///< of the rate, in (0, 1)
+  std::int64_t patience = 10;  ///< reports in a row that are not better, before the rate falls
+};
+
+/// Multiplies the learning rate by `factor` after each `patience` reports in a row that were not better than the best
+/// before. It only keeps the product: `schedule()` is for the extension LearningRate. Runs with the log; add it after
+/// the log.
+class Plateau final : public Extension {
+ public:
+  /// Throws UsageError unless 0 < factor < 1 and patience ≥ 1.
+  Plateau(Monitor monitor, const PlateauOptions& options);
+
+  /// The rates of `before`, times all factors so far. This object must outlive it.
+  [[nodiscard]] Schedule schedule(Schedule before) const;
+  /// The product of all factors so far.
+  [[nodiscard]] double scale() const noexcept { return scale_; }
+
+  [[nodiscard]] std::string name() const override { return "Plateau"; }
+  [[nodiscard]] Interval trigger() const override { return monitor_.trigger(); }
+  void run(Trainer& trainer) override;
+  [[nodiscard]] nlohmann::json state() const override;
+  void load_state(const nlohmann::json& state) override;
+
+ private:
+  Monitor monitor_;
+  PlateauOptions options_;
+  std::int64_t waited_ = 0;  // reports since the best, or since the rate fell
+  double scale_ = 1;
+};
+
+}  // namespace mn::extensions

@@ -1,0 +1,174 @@
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <sstream>
+#include <thread>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/core/log.hpp>
+#include <mn/trainer/extensions/plot_report.hpp>
+#include <mn/trainer/trainer.hpp>
+
+namespace mn::extensions {
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(10);
+constexpr auto kPoll = std::chrono::milliseconds(10);
+
+std::filesystem::path temporary_png(const Trainer& trainer) { return trainer.out() / ".plot.png.tmp"; }
+
+/// gnuplot's '…' string: a quote is doubled, nothing else is special.
+std::string quoted(const std::string& text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("''") : std::string(1, c);
+  return result + "'";
+}
+
+/// A file in memory with `text`, for a process's stdin: unlike a pipe it never blocks or breaks.
+int memory_file(const std::string& text) {
+  const int fd = memfd_create("gnuplot", MFD_CLOEXEC);
+  if (fd < 0) return -1;
+  if (write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size()) || lseek(fd, 0, SEEK_SET) != 0) {
+    close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+/// Starts `program` with `input` as stdin, no output, no other open file (MPI's sockets!) and default signals.
+/// Returns its id, or minus the error.
+pid_t spawn(const std::string& program, int input) {
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
+  posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t signals;
+  sigfillset(&signals);
+  posix_spawnattr_setsigdefault(&attributes, &signals);
+  sigemptyset(&signals);
+  posix_spawnattr_setsigmask(&attributes, &signals);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+
+  pid_t child = -1;
+  char* const arguments[] = {const_cast<char*>(program.c_str()), nullptr};
+  const int error = posix_spawnp(&child, program.c_str(), &files, &attributes, arguments, environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&files);
+  return error == 0 ? child : -error;
+}
+
+}  // namespace
+
+PlotReport::PlotReport(const LogReport& log, std::vector<PlotPanel> panels, std::string x, std::string program)
+    : log_(log), panels_(std::move(panels)), x_(std::move(x)), program_(std::move(program)) {}
+
+PlotReport::~PlotReport() {
+  if (child_ <= 0) return;
+  kill(child_, SIGKILL);
+  waitpid(child_, nullptr, 0);
+}
+
+/// A line "x y" for each entry that has both.
+std::string PlotReport::points_of(const std::vector<nlohmann::json>& entries, const std::string& name) const {
+  std::ostringstream points;
+  points.precision(9);
+  for (const auto& entry : entries) {
+    const auto y = entry.find(name);
+    const auto x = entry.find(x_);
+    if (y == entry.end() || x == entry.end() || !y->is_number() || !x->is_number()) continue;
+    points << x->get<double>() << " " << y->get<double>() << "\n";
+  }
+  return points.str();
+}
+
+std::string PlotReport::script(const std::vector<nlohmann::json>& entries, const std::string& png) const {
+  std::string data;
+  std::string plots;
+  int blocks = 0;
+  int panels = 0;
+  for (const auto& [title, names] : panels_) {
+    std::string curves;
+    for (const std::string& name : names) {
+      const std::string points = points_of(entries, name);
+      if (points.empty()) continue;
+      const std::string block = "$d" + std::to_string(blocks++);
+      data += block + " << EOD\n" + points + "EOD\n";
+      curves += (curves.empty() ? "plot " : ", ") + block + " using 1:2 with linespoints title " + quoted(name);
+    }
+    if (curves.empty()) continue;
+    plots += "set title " + quoted(title) + "\n" + curves + "\n";
+    ++panels;
+  }
+  if (panels == 0) return "";
+  return data + "set terminal pngcairo size 800," + std::to_string(400 * panels) + " noenhanced\nset output " +
+         quoted(png) + "\nset grid\nset key below\nset xlabel " + quoted(x_) + "\nset multiplot layout " +
+         std::to_string(panels) + ",1\n" + plots + "unset multiplot\nunset output\n";
+}
+
+void PlotReport::give_up(const std::string& why) {
+  enabled_ = false;
+  log_warning("no plot.png: " + why);
+}
+
+void PlotReport::draw(const Trainer& trainer) {
+  const std::string commands = script(log_.entries(), temporary_png(trainer).string());
+  if (commands.empty()) return;
+  const int input = memory_file(commands);
+  if (input < 0) return give_up(with_errno("making gnuplot's input", errno));
+  const pid_t child = spawn(program_, input);
+  close(input);
+  if (child < 0) {
+    return give_up(with_errno(program_ + " can't be started", -child) + "; install gnuplot to get plots");
+  }
+  child_ = child;
+  drawn_ = log_.entries().size();
+}
+
+/// True if no gnuplot is running. A plot that is done gets its name.
+bool PlotReport::reap(const Trainer& trainer) {
+  if (child_ <= 0) return true;
+  int status = 0;
+  const pid_t ended = waitpid(child_, &status, WNOHANG);
+  if (ended == 0) return false;
+  child_ = -1;
+  if (ended < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    give_up(program_ + " failed; try it by hand (it must know the terminal pngcairo)");
+    return true;
+  }
+  std::error_code error;
+  std::filesystem::rename(temporary_png(trainer), trainer.out() / "plot.png", error);
+  if (error) give_up(program_ + " left no image: " + error.message());
+  return true;
+}
+
+void PlotReport::run(Trainer& trainer) {
+  if (trainer.is_root() && reap(trainer) && enabled_) draw(trainer);
+}
+
+void PlotReport::finalize(Trainer& trainer) {
+  if (!trainer.is_root()) return;
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto wait = [&] {
+    while (!reap(trainer) && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(kPoll);
+  };
+  wait();
+  if (child_ <= 0 && enabled_ && drawn_ < log_.entries().size()) {
+    draw(trainer);
+    wait();
+  }
+  if (child_ > 0) log_warning("plot.png is not up to date: " + program_ + " takes too long");
+}
+
+}  // namespace mn::extensions

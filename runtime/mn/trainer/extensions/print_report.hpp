@@ -1,0 +1,38 @@
+/// The table that rank 0 prints while training.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <mn/trainer/extension.hpp>
+#include <mn/trainer/extensions/log_report.hpp>
+
+namespace mn::extensions {
+
+/// Prints one line for each new entry of the log, under one header. Add it after the log.
+class PrintReport final : public Extension {
+ public:
+  /// `log` is the same trainer's and must live as long as this; `columns` are values of the log.
+  explicit PrintReport(const LogReport& log, std::vector<std::string> columns = {
+                                                 "epoch", "main/loss", "validation/main/loss", "main/accuracy",
+                                                 "validation/main/accuracy", "elapsed_time"});
+
+  [[nodiscard]] std::string name() const override { return "PrintReport"; }
+  void initialize(Trainer& trainer) override;
+  void run(Trainer& trainer) override;
+
+  /// The line of one entry: columns are padded to their headers, and blank where the entry has no such value.
+  [[nodiscard]] std::string line(const nlohmann::json& entry) const;
+  /// The names of the columns.
+  [[nodiscard]] std::string header() const;
+
+ private:
+  const LogReport& log_;
+  std::vector<std::string> columns_;
+  std::size_t printed_ = 0;
+};
+
+}  // namespace mn::extensions

@@ -1,0 +1,133 @@
+#include <array>
+#include <cstdio>
+#include <fstream>
+
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
+#include <mn/core/log.hpp>
+#include <mn/trainer/extensions/profile.hpp>
+#include <mn/comm/on_root.hpp>
+#include <mn/trainer/straggler.hpp>
+#include <mn/core/trace.hpp>
+#include <mn/trainer/trainer.hpp>
+
+namespace mn::extensions {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<const char*, 4> kColumns = {"data_s", "compute_s", "communication_s", "bytes"};
+constexpr std::size_t kCompute = 1;
+constexpr std::array<const char*, 3> kLanes = {"compute", "communication", "data"};  // by Trace::Lane
+
+json metadata(const char* what, int rank, int lane, const std::string& name) {
+  return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", lane}, {"args", {{"name", name}}}};
+}
+
+/// This rank's events, times in microseconds.
+json events_of(const std::vector<Trace::Span>& spans, Trace::Clock::time_point zero, int rank,
+               const std::string& host) {
+  const auto microseconds = [](Trace::Clock::duration time) {
+    return std::chrono::duration<double, std::micro>(time).count();
+  };
+  json events = json::array({metadata("process_name", rank, 0, "rank " + std::to_string(rank) + " on " + host)});
+  for (std::size_t lane = 0; lane < kLanes.size(); ++lane) {
+    events.push_back(metadata("thread_name", rank, static_cast<int>(lane), kLanes[lane]));
+  }
+  for (const Trace::Span& span : spans) {
+    json event = {{"name", span.name},
+                  {"ph", "X"},
+                  {"pid", rank},
+                  {"tid", static_cast<int>(span.lane)},
+                  {"ts", microseconds(span.begin - zero)},
+                  {"dur", microseconds(span.end - span.begin)}};
+    if (span.bytes > 0) event["args"] = {{"bytes", span.bytes}};
+    events.push_back(std::move(event));
+  }
+  return events;
+}
+
+}  // namespace
+
+Profile::Profile() : detector_(std::make_unique<StragglerDetector>()) {}
+Profile::~Profile() = default;
+
+void Profile::initialize(Trainer& trainer) {
+  if (!trainer.options().trace) throw ArgumentError("the extension \"profile\" needs a trainer with a Trace");
+  first_iteration_ = trainer.iteration();
+  const bool resumed = first_iteration_ > 0;
+  on_root<Error>(trainer.communicator(), [&] {
+    if (!resumed) write_file(trainer.out() / "profile.jsonl", "");
+  });
+  static_cast<void>(trainer.options().trace->take());
+  trainer.communicator().barrier();
+  zero_ = Trace::Clock::now();
+}
+
+void Profile::run(Trainer& trainer) {
+  steps_.push_back(trainer.last_step());
+  if (steps_.size() == kWindow) write_steps(trainer);
+  if (tracing_ && trainer.iteration() - first_iteration_ == kTracedSteps) write_trace(trainer);
+}
+
+void Profile::finalize(Trainer& trainer) {
+  if (!steps_.empty()) write_steps(trainer);
+  if (tracing_) write_trace(trainer);
+}
+
+void Profile::write_steps(Trainer& trainer) {
+  json own = json::array();
+  for (const StepTimes& step : steps_) {
+    own.push_back({step.data_s, step.compute_s, step.communication_s, step.bytes});
+  }
+  const std::int64_t first = trainer.iteration() - static_cast<std::int64_t>(steps_.size()) + 1;
+  const bool whole = steps_.size() == kWindow;
+  steps_.clear();
+  const std::vector<json> steps_of = trainer.communicator().gather_obj(own);
+  on_root<Error>(trainer.communicator(), [&] {
+    std::ofstream file(trainer.out() / "profile.jsonl", std::ios::app);
+    for (std::size_t k = 0; k < own.size(); ++k) {
+      json line = {{"iteration", first + static_cast<std::int64_t>(k)}};
+      for (std::size_t c = 0; c < kColumns.size(); ++c) {
+        for (const json& steps : steps_of) line[kColumns[c]].push_back(steps[k][c]);
+      }
+      file << line << "\n";
+    }
+    if (!file.flush()) throw Error("cannot write " + (trainer.out() / "profile.jsonl").string());
+    if (whole) name_stragglers(trainer, steps_of);
+  });
+}
+
+void Profile::name_stragglers(const Trainer& trainer, const std::vector<json>& steps_of) {
+  std::vector<double> seconds;
+  for (const json& steps : steps_of) {
+    std::vector<double> compute;
+    for (const json& step : steps) compute.push_back(step[kCompute].get<double>());
+    seconds.push_back(lower_median(std::move(compute)));
+  }
+  for (const auto& slow : detector_->add(seconds)) {
+    char text[160];
+    std::snprintf(text, sizeof text, " computes %.1f ms a step, %.2f times the median of the ranks (%.1f ms): all wait",
+                  slow.seconds * 1e3, slow.seconds / slow.median, slow.median * 1e3);
+    log_warning("straggler: rank " + std::to_string(slow.rank) + " on host " +
+                trainer.communicator().topology().hosts[slow.rank] + text);
+  }
+}
+
+void Profile::write_trace(Trainer& trainer) {
+  tracing_ = false;
+  Trace& trace = *trainer.options().trace;
+  trace.stop();
+  Communicator& comm = trainer.communicator();
+  const auto rank = static_cast<std::size_t>(comm.rank());
+  const std::vector<json> parts =
+      comm.gather_obj(events_of(trace.take(), zero_, comm.rank(), comm.topology().hosts[rank]));
+  on_root<Error>(comm, [&] {
+    json all = json::array();
+    for (const json& part : parts) all.insert(all.end(), part.begin(), part.end());
+    write_file(trainer.out() / "trace.json", json({{"traceEvents", std::move(all)}, {"displayTimeUnit", "ms"}}).dump());
+  });
+}
+
+}  // namespace mn::extensions

@@ -1,0 +1,94 @@
+#include <chrono>
+#include <fstream>
+#include <vector>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
+#include <mn/core/log.hpp>
+#include <mn/trainer/extensions/run_record.hpp>
+#include <mn/trainer/trainer.hpp>
+
+namespace mn::extensions {
+namespace {
+
+using nlohmann::json;
+
+double unix_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// This process's arguments.
+json command_line() {
+  json arguments = json::array();
+  std::ifstream file("/proc/self/cmdline");
+  for (std::string argument; std::getline(file, argument, '\0');) arguments.push_back(argument);
+  return arguments;
+}
+
+/// What the ranks have warned of since the last call, on rank 0. Collective.
+void add_warnings(Trainer& trainer, json& line) {
+  Communicator& comm = trainer.communicator();
+  json own = json::array();
+  for (const std::string& text : take_warnings()) {
+    own.push_back("rank " + std::to_string(comm.rank()) + " (" + host_name() + "): " + text);
+  }
+  for (const json& texts : comm.gather_obj(own)) {
+    for (const json& text : texts) line["warnings"].push_back(text);
+  }
+}
+
+void append(const Trainer& trainer, const json& line) {
+  const auto path = trainer.out() / "run.jsonl";
+  std::ofstream file(path, std::ios::app);
+  file << line.dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
+  if (!file) throw DataError("can't write " + path.string());
+}
+
+}  // namespace
+
+void RunRecord::initialize(Trainer& trainer) {
+  reported_ = log_.entries().size();
+  const auto hosts = trainer.communicator().gather_obj(host_name());
+  if (!trainer.is_root()) return;
+  append(trainer, {{"event", "start"},
+                   {"time", unix_time()},
+                   {"iteration", trainer.iteration()},
+                   {"command", command_line()},
+                   {"hosts", hosts},
+                   {"device", trainer.communicator().device().type == DeviceType::kCuda ? "GPU" : "CPU"}});
+}
+
+void RunRecord::run(Trainer& trainer) {
+  const StepTimes& step = trainer.last_step();
+  seconds_[0] += step.data_s;
+  seconds_[1] += step.compute_s;
+  seconds_[2] += step.communication_s;
+  ++steps_;
+  if (log_.entries().size() == reported_) return;
+  reported_ = log_.entries().size();
+  for (double& seconds : seconds_) seconds /= static_cast<double>(steps_);
+  std::vector<double> all(3 * static_cast<std::size_t>(trainer.communicator().size()));
+  trainer.communicator().allgather(std::span<const double>(seconds_), std::span(all));
+  json line = {{"event", "report"}, {"iteration", trainer.iteration()}};
+  for (std::size_t i = 0; i < all.size(); i += 3) {
+    line["data_s"].push_back(all[i]);
+    line["compute_s"].push_back(all[i + 1]);
+    line["communication_s"].push_back(all[i + 2]);
+  }
+  add_warnings(trainer, line);
+  if (trainer.is_root()) append(trainer, line);
+  seconds_ = {};
+  steps_ = 0;
+}
+
+void RunRecord::finalize(Trainer& trainer) {
+  json line = {
+      {"event", "end"}, {"time", unix_time()}, {"iteration", trainer.iteration()}, {"elapsed_s", trainer.elapsed_s()}};
+  add_warnings(trainer, line);
+  if (trainer.is_root()) append(trainer, line);
+}
+
+}  // namespace mn::extensions

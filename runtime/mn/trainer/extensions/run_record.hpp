@@ -1,0 +1,35 @@
+/// OUT/run.jsonl: how a run went beside its log, one JSON object a line, for mnreport and scripts.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include <mn/trainer/extension.hpp>
+#include <mn/trainer/extensions/log_report.hpp>
+
+namespace mn::extensions {
+
+/// Rank 0 appends; a run that resumes goes on in the same file. Lines, by "event":
+///   start   time (seconds since 1970), iteration, command, hosts (by rank), device
+///   report  iteration, data_s, compute_s, communication_s: lists by rank, means of a step since the line before
+///   end     time, iteration, elapsed_s; absent if the run was ended from outside
+/// Lines report and end have warnings, a list of texts, where ranks have logged some since the line before.
+/// Add it after the log, whose reports it follows. Collective where the log is.
+class RunRecord final : public Extension {
+ public:
+  /// `log` is the same trainer's and must live as long as this.
+  explicit RunRecord(const LogReport& log) : log_(log) {}
+
+  [[nodiscard]] std::string name() const override { return "RunRecord"; }
+  void initialize(Trainer& trainer) override;
+  void run(Trainer& trainer) override;
+  void finalize(Trainer& trainer) override;
+
+ private:
+  const LogReport& log_;
+  std::size_t reported_ = 0;         // entries of the log
+  std::array<double, 3> seconds_{};  // data, compute, communication since the last report
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace mn::extensions

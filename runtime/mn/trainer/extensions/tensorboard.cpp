@@ -1,0 +1,45 @@
+#include <utility>
+
+#include <mn/core/json.hpp>
+#include <mn/trainer/extensions/event_file.hpp>
+#include <mn/trainer/extensions/tensorboard.hpp>
+#include <mn/trainer/trainer.hpp>
+
+namespace mn::extensions {
+
+TensorBoard::TensorBoard(const LogReport& log, std::string text) : log_(log), text_(std::move(text)) {}
+TensorBoard::~TensorBoard() = default;
+
+void TensorBoard::initialize(Trainer& trainer) {
+  written_ = log_.entries().size();
+  if (!trainer.is_root()) return;
+  file_ = std::make_unique<EventFile>(trainer.out() / "tensorboard", trainer.iteration() + 1);
+  if (!text_.empty()) add_text(trainer, "run", text_);
+}
+
+void TensorBoard::run(Trainer& trainer) {
+  for (; written_ < log_.entries().size(); ++written_) {
+    if (!file_) continue;
+    const nlohmann::json& entry = log_.entries()[written_];
+    const auto step = entry.at("iteration").get<std::int64_t>();
+    for (const auto& [name, value] : entry.items()) {
+      if (value.is_number() && name != "iteration") file_->scalar(name, step, value.get<double>());
+    }
+  }
+  if (trainer.is_root()) file_->flush();
+}
+
+void TensorBoard::add_image(const Trainer& trainer, const std::string& tag, std::string_view encoded,
+                            std::int64_t height, std::int64_t width) {
+  if (!file_) return;
+  file_->image(tag, trainer.iteration(), encoded, height, width);
+  file_->flush();
+}
+
+void TensorBoard::add_text(const Trainer& trainer, const std::string& tag, const std::string& text) {
+  if (!file_) return;
+  file_->text(tag, trainer.iteration(), text);
+  file_->flush();
+}
+
+}  // namespace mn::extensions

@@ -1,0 +1,19 @@
+#include <utility>
+
+#include <mn/core/error.hpp>
+#include <mn/trainer/extensions/validation.hpp>
+#include <mn/trainer/trainer.hpp>
+
+namespace mn::extensions {
+
+Validation::Validation(std::unique_ptr<Evaluator> evaluator, std::string name)
+    : evaluator_(std::move(evaluator)), name_(std::move(name)) {
+  if (!evaluator_) throw ArgumentError("the extension \"" + name_ + "\" needs an evaluator");
+}
+
+void Validation::run(Trainer& trainer) {
+  trainer.finish_steps();
+  for (const auto& [metric, value] : evaluator_->evaluate()) trainer.report(name_ + "/main/" + metric, value);
+}
+
+}  // namespace mn::extensions

@@ -1,0 +1,30 @@
+/// Evaluation during training: Chainer's extensions.Evaluator.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <mn/trainer/evaluator.hpp>
+#include <mn/trainer/extension.hpp>
+
+namespace mn::extensions {
+
+/// Runs an Evaluator once an epoch, unless another trigger is given, and reports its metrics as "validation/main/NAME";
+/// another name of the extension replaces "validation".
+class Validation final : public Extension {
+ public:
+  /// `evaluator` is one that create_multi_node_evaluator() made: all ranks must get the same metrics. Throws
+  /// ArgumentError if it is null.
+  explicit Validation(std::unique_ptr<Evaluator> evaluator, std::string name = "validation");
+
+  [[nodiscard]] std::string name() const override { return name_; }
+  [[nodiscard]] Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }
+  [[nodiscard]] int priority() const override { return kPriorityWriter; }
+  void run(Trainer& trainer) override;
+
+ private:
+  std::unique_ptr<Evaluator> evaluator_;
+  std::string name_;
+};
+
+}  // namespace mn::extensions

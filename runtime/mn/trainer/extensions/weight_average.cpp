@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_lerp.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/trainer/extensions/weight_average.hpp>
+#include <mn/trainer/trainer.hpp>
+
+namespace mn::extensions {
+namespace {
+
+class AveragedEvaluator final : public Evaluator {
+ public:
+  AveragedEvaluator(std::unique_ptr<Evaluator> actual, WeightAverage& average)
+      : actual_(std::move(actual)), average_(average) {}
+  Summary evaluate_local() override {
+    const AveragedWeights averaged(average_);
+    return actual_->evaluate_local();
+  }
+  Metrics evaluate() override {
+    const AveragedWeights averaged(average_);
+    return actual_->evaluate();
+  }
+
+ private:
+  std::unique_ptr<Evaluator> actual_;
+  WeightAverage& average_;
+};
+
+}  // namespace
+
+WeightAverage::WeightAverage(double decay) : decay_(decay) {
+  if (!(decay_ > 0 && decay_ < 1)) {
+    throw UsageError("the decay of averaged weights must be above 0 and below 1, got " + std::to_string(decay_));
+  }
+}
+
+void WeightAverage::initialize(Trainer& trainer) {
+  if (trainer.optimizer().local()) {
+    throw UsageError("local steps and averaged weights exclude each other: each rank has weights of its own");
+  }
+  if (!parameters_.empty()) return;  // a second run of the same trainer goes on
+  const std::map<std::string, at::Tensor> loaded(loaded_.begin(), loaded_.end());
+  std::set<const c10::TensorImpl*> seen;  // tied weights have several names
+  for (const auto& [name, parameter] : named_parameters(trainer.model())) {
+    if (!parameter.is_floating_point() || !seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
+    names_.push_back(name);
+    parameters_.push_back(parameter);
+    const auto found = loaded.find(name);
+    const bool fits = found != loaded.end() && found->second.sizes() == parameter.sizes();
+    averages_.push_back(fits ? found->second.to(parameter.device()).clone() : parameter.detach().clone());
+  }
+  loaded_.clear();
+}
+
+void WeightAverage::run(Trainer&) {
+  const at::NoGradGuard no_grad;
+  const auto t = static_cast<double>(++updates_);
+  const double decay = std::min(decay_, (1 + t) / (10 + t));
+  at::_foreach_lerp_(averages_, parameters_, 1 - decay);
+}
+
+nlohmann::json WeightAverage::state() const { return updates_; }
+
+void WeightAverage::load_state(const nlohmann::json& state) {
+  if (state.is_number()) updates_ = whole_number<std::int64_t>(state);
+}
+
+NamedTensors WeightAverage::tensors() const {
+  NamedTensors all;
+  for (std::size_t i = 0; i < names_.size(); ++i) all.emplace_back(names_[i], averages_[i]);
+  return all;
+}
+
+void WeightAverage::swap() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor weights = parameters_[i].detach().clone();
+    parameters_[i].detach().copy_(averages_[i]);
+    averages_[i].copy_(weights);
+  }
+}
+
+std::unique_ptr<Evaluator> create_averaged_evaluator(std::unique_ptr<Evaluator> actual, WeightAverage& average) {
+  return std::make_unique<AveragedEvaluator>(std::move(actual), average);
+}
+
+}  // namespace mn::extensions

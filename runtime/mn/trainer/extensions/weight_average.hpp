@@ -1,0 +1,65 @@
+/// An exponential moving average of the weights: for evaluation, and to keep.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include <mn/trainer/evaluator.hpp>
+#include <mn/trainer/extension.hpp>
+
+namespace mn::extensions {
+
+/// After each iteration average ← d · average + (1 − d) · weights, with d = min(decay, (1 + t) / (10 + t)) after t
+/// updates, so that short trainings are averages too (as TensorFlow's ExponentialMovingAverage; Polyak and Juditsky
+/// 1992). Of parameters alone; buffers are the model's. Checkpoints hold the average beside the weights. The same on
+/// every rank, so not for local SGD, whose ranks have different weights. Cost: one pass over the parameters an
+/// iteration; memory of one more copy.
+class WeightAverage final : public Extension {
+ public:
+  /// Throws UsageError unless 0 < decay < 1.
+  explicit WeightAverage(double decay);
+
+  static constexpr const char* kName = "WeightAverage";  ///< by which load_model() finds the average in a checkpoint
+  [[nodiscard]] std::string name() const override { return kName; }
+  [[nodiscard]] int priority() const override { return kPriorityWriter + 2; }
+  void initialize(Trainer& trainer) override;
+  void run(Trainer& trainer) override;
+  [[nodiscard]] nlohmann::json state() const override;
+  void load_state(const nlohmann::json& state) override;
+  [[nodiscard]] NamedTensors tensors() const override;
+  void load_tensors(const NamedTensors& tensors) override { loaded_ = tensors; }
+
+  /// Local. The model's parameters and the average change places. Only once training has begun.
+  void swap();
+
+ private:
+  double decay_;
+  std::vector<std::string> names_;
+  std::vector<at::Tensor> parameters_;  // the model's, of floating-point types
+  std::vector<at::Tensor> averages_;
+  NamedTensors loaded_;
+  std::int64_t updates_ = 0;
+};
+
+/// While it lives, a model has its averaged weights.
+class AveragedWeights {
+ public:
+  /// `average` must outlive this.
+  explicit AveragedWeights(WeightAverage& average) : average_(average) { average_.swap(); }
+  ~AveragedWeights() { average_.swap(); }
+  AveragedWeights(const AveragedWeights&) = delete;
+  AveragedWeights& operator=(const AveragedWeights&) = delete;
+
+ private:
+  WeightAverage& average_;
+};
+
+/// An evaluator that evaluates with the averaged weights; `average` must outlive it.
+[[nodiscard]] std::unique_ptr<Evaluator> create_averaged_evaluator(std::unique_ptr<Evaluator> actual,
+                                                                   WeightAverage& average);
+
+}  // namespace mn::extensions

@@ -1,0 +1,77 @@
+// What changes gradients between the reduction and the update: decay and clipping.
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/stack.h>
+
+#include <mn/core/error.hpp>
+#include <mn/trainer/optimizer.hpp>
+
+namespace mn {
+namespace {
+
+std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {
+  std::vector<at::Tensor> gradients;
+  for (const auto& parameter : parameters) {
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  }
+  return gradients;
+}
+
+/// The L2 norm of all elements together. Waits for the device once.
+double global_norm(const std::vector<at::Tensor>& gradients) {
+  if (gradients.empty()) return 0;
+  std::vector<at::Tensor> norms;
+  for (const at::Tensor& norm : at::_foreach_norm(gradients)) norms.push_back(norm.to(at::kDouble));
+  return at::stack(norms).norm().item<double>();
+}
+
+/// Returns the norm before. A norm that is not finite leaves the gradients alone.
+double clip(const std::vector<at::Tensor>& parameters, double max_norm) {
+  const at::NoGradGuard no_grad;
+  const std::vector<at::Tensor> gradients = gradients_of(parameters);
+  const double norm = global_norm(gradients);
+  const double rate = max_norm / norm;
+  if (rate < 1 && rate > 0) at::_foreach_mul_(gradients, rate);
+  return norm;
+}
+
+void check_threshold(double max_norm) {
+  if (!(max_norm > 0)) {
+    throw ArgumentError("the norm to which gradients are clipped must be > 0, got " + std::to_string(max_norm));
+  }
+}
+
+}  // namespace
+
+GradientHook weight_decay(double rate) {
+  return [rate](const std::vector<at::Tensor>& parameters) {
+    const at::NoGradGuard no_grad;
+    for (const auto& parameter : parameters) {
+      if (parameter.grad().defined()) parameter.mutable_grad().add_(parameter, rate);
+    }
+  };
+}
+
+GradientHook gradient_clipping(double threshold) {
+  check_threshold(threshold);
+  return [threshold](const std::vector<at::Tensor>& parameters) { clip(parameters, threshold); };
+}
+
+double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm) {
+  check_threshold(max_norm);
+  optimizer.reduce_gradients();
+  return clip(optimizer.trained_parameters(), max_norm);
+}
+
+double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm, std::int64_t samples) {
+  check_threshold(max_norm);
+  optimizer.reduce_gradients(samples);
+  return clip(optimizer.trained_parameters(), max_norm);
+}
+
+}  // namespace mn

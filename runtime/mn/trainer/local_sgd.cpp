@@ -1,0 +1,124 @@
+#include <map>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/sub.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <mn/tensor/tensor.hpp>
+#include <mn/trainer/local_sgd.hpp>
+
+namespace mn {
+namespace {
+
+std::string velocity_name(std::size_t i) { return "velocity." + std::to_string(i); }
+
+}  // namespace
+
+LocalSgd::LocalSgd(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm, std::int64_t steps,
+                   double outer_momentum, std::shared_ptr<Trace> trace)
+    : parameters_(std::move(parameters)),
+      comm_(std::move(comm)),
+      period_(steps),
+      outer_momentum_(outer_momentum),
+      trace_(std::move(trace)) {
+  if (outer_momentum_ > 0) {
+    for (const auto& parameter : parameters_) velocity_.push_back(at::zeros_like(parameter));
+  }
+  lay_out();
+}
+
+void LocalSgd::average_also(const std::vector<at::Tensor>& buffers) {
+  buffers_.clear();
+  for (const auto& buffer : buffers) {
+    if (buffer.is_floating_point()) buffers_.push_back(buffer);
+  }
+  comm_->broadcast_data(buffers_);
+  lay_out();
+}
+
+void LocalSgd::lay_out() {
+  std::vector<at::Tensor> all = parameters_;
+  all.insert(all.end(), buffers_.begin(), buffers_.end());
+  anchor_ = FlatBuffer(all, 0, *comm_);
+  change_ = FlatBuffer(all, 1, *comm_);
+  restart();
+}
+
+void LocalSgd::restart() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) anchor_.view(i).copy_(parameters_[i]);
+  for (std::size_t i = 0; i < buffers_.size(); ++i) anchor_.view(parameters_.size() + i).copy_(buffers_[i]);
+  steps_ = 0;
+  weight_ = 0;
+}
+
+void LocalSgd::step(double weight) {
+  weight_ += weight;
+  if (++steps_ >= period_) synchronize();
+}
+
+void LocalSgd::synchronize() {
+  if (steps_ == 0) return;
+  const at::NoGradGuard no_grad;
+  fill_change(weight_ / static_cast<double>(steps_));
+  reduce_change();
+  move_to_mean(change_.mean_weight(change_.tail()[0].item<double>()));
+  restart();
+}
+
+/// This rank's weighted change since the last average. Averaging parameters themselves would round more: their changes
+/// are small.
+void LocalSgd::fill_change(double weight) {
+  const auto fill = [&](std::size_t i, const at::Tensor& value) {
+    at::Tensor change = change_.view(i);
+    at::sub_out(change, value, anchor_.view(i));
+    if (weight != 1) change.mul_(weight);
+  };
+  for (std::size_t i = 0; i < parameters_.size(); ++i) fill(i, parameters_[i]);
+  for (std::size_t i = 0; i < buffers_.size(); ++i) fill(parameters_.size() + i, buffers_[i]);
+  change_.tail().fill_(weight);
+}
+
+void LocalSgd::reduce_change() {
+  Trace::Scope scope(trace_.get(), "average parameters", Trace::Lane::kCommunication);
+  const auto names = comm_->debug() ? change_.names(0, change_.messages().size()) : std::vector<std::string>();
+  comm_->allreduce_grad(on_current_stream(change_.messages()), 1.0 / comm_->size(), names);
+  scope.set_bytes(change_.bytes());
+  if (comm_->size() > 1) bytes_sent_ += change_.bytes();
+}
+
+void LocalSgd::move_to_mean(double mean_weight) {
+  if (mean_weight == 0) return;  // no rank had a sample
+  if (mean_weight != 1) change_.scale(1 / mean_weight);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    at::Tensor move = change_.view(i);
+    if (!velocity_.empty()) move = velocity_[i].mul_(outer_momentum_).add_(move);
+    parameters_[i].copy_(anchor_.view(i).add_(move));
+  }
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const std::size_t k = parameters_.size() + i;
+    buffers_[i].copy_(anchor_.view(k).add_(change_.view(k)));
+  }
+}
+
+NamedTensors LocalSgd::state() const {
+  NamedTensors state;
+  if (comm_->rank() != 0) return state;
+  for (std::size_t i = 0; i < velocity_.size(); ++i) state.emplace_back(velocity_name(i), velocity_[i]);
+  return state;
+}
+
+void LocalSgd::load_state(const NamedTensors& state) {
+  const std::map<std::string, at::Tensor> tensors(state.begin(), state.end());
+  for (std::size_t i = 0; i < velocity_.size(); ++i) {
+    if (const auto found = tensors.find(velocity_name(i)); found != tensors.end()) {
+      const at::NoGradGuard no_grad;
+      velocity_[i].copy_(found->second);
+    }
+  }
+  comm_->broadcast_data(velocity_);
+}
+
+}  // namespace mn

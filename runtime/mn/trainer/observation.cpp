@@ -1,0 +1,83 @@
+#include <algorithm>
+#include <span>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/stack.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/core/json.hpp>
+#include <mn/trainer/observation.hpp>
+
+namespace mn {
+namespace {
+
+constexpr std::size_t kMostPendingLosses = 1000;  // each is a small allocation on the device
+
+}  // namespace
+
+void Observation::begin(std::int64_t iteration, std::uint64_t bytes_sent) {
+  first_iteration_ = iteration;
+  first_bytes_ = bytes_sent;
+}
+
+void Observation::add_loss(const at::Tensor& loss, std::int64_t samples) {
+  losses_.push_back(loss.detach());
+  losses_samples_.push_back(samples);
+  if (losses_.size() == kMostPendingLosses) read_losses();
+}
+
+void Observation::read_losses() {
+  if (losses_.empty()) return;
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& loss : losses_) flat.push_back(loss.reshape({}));
+  const at::Tensor values = at::stack(flat).to(at::kCPU, at::kDouble);
+  for (std::size_t i = 0; i < losses_.size(); ++i) {
+    const auto weight = static_cast<double>(losses_samples_[i]);
+    means_.add("main/loss", values[static_cast<std::int64_t>(i)].item<double>(), weight);
+  }
+  losses_.clear();
+  losses_samples_.clear();
+}
+
+Metrics Observation::take(Communicator& comm, std::int64_t iteration, std::uint64_t bytes_sent) {
+  Metrics metrics = means_.mean_over_ranks(comm);
+  metrics.merge(reported_);
+  std::int64_t samples = samples_;
+  comm.allreduce(std::span(&samples, 1));
+  metrics["images_per_second"] = training_s_ > 0 ? static_cast<double>(samples) / training_s_ : 0;
+  const auto steps = static_cast<double>(std::max<std::int64_t>(iteration - first_iteration_, 1));
+  metrics["bytes_per_step"] = static_cast<double>(bytes_sent - first_bytes_) / steps;
+  *this = Observation();
+  begin(iteration, bytes_sent);
+  return metrics;
+}
+
+void Observation::save(nlohmann::json& about) const {
+  Summary reported;
+  for (const auto& [name, value] : reported_) reported.add(name, value);
+  about["reported"] = reported.state();
+  about["training_s"] = training_s_;
+}
+
+void Observation::load(const nlohmann::json& about) {
+  Summary reported;
+  reported.load_state(about.at("reported"));
+  reported_ = reported.mean();
+  training_s_ = about.at("training_s").get<double>();
+}
+
+nlohmann::json Observation::rank_state() const { return {{"observation", means_.state()}, {"samples", samples_}}; }
+
+void Observation::clear_rank_state() {
+  means_ = Summary();
+  samples_ = 0;
+}
+
+void Observation::merge_rank_state(const nlohmann::json& state) {
+  Summary theirs;
+  theirs.load_state(state.at("observation"));
+  means_.merge(theirs);
+  samples_ += whole_number<std::int64_t>(state.at("samples"));
+}
+
+}  // namespace mn

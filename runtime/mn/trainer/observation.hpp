@@ -1,0 +1,58 @@
+/// What a Trainer has observed since its last report: losses, metrics, samples, time and traffic.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <nlohmann/json_fwd.hpp>
+
+#include <mn/trainer/summary.hpp>
+
+namespace mn {
+
+/// Losses stay on their device until somebody needs them, because reading one would wait for the device in every step.
+class Observation {
+ public:
+  /// Where this process begins: iterations, and bytes that this rank has passed to collectives.
+  void begin(std::int64_t iteration, std::uint64_t bytes_sent);
+
+  /// One step's mean loss over `samples`.
+  void add_loss(const at::Tensor& loss, std::int64_t samples);
+  /// One step's metrics, which become "main/NAME".
+  void add_metrics(const Summary& metrics) { means_.merge(metrics, "main/"); }
+  void add_samples(std::int64_t samples) noexcept { samples_ += samples; }
+  /// Time that counts as training.
+  void add_time(double seconds) noexcept { training_s_ += seconds; }
+  /// A value that is the same on all ranks; the latest counts.
+  void report(const std::string& name, double value) { reported_[name] = value; }
+
+  /// Waits for the device and adds the losses so far to the means.
+  void read_losses();
+
+  /// Collective: returns the metrics, and starts anew. The losses must have been read.
+  [[nodiscard]] Metrics take(Communicator& comm, std::int64_t iteration, std::uint64_t bytes_sent);
+
+  /// Adds what is the same on all ranks to a checkpoint.
+  void save(nlohmann::json& about) const;
+  void load(const nlohmann::json& about);
+  /// What this rank holds, sums over its samples.
+  [[nodiscard]] nlohmann::json rank_state() const;
+  /// As if this rank had observed nothing.
+  void clear_rank_state();
+  /// Adds the sums of a rank_state().
+  void merge_rank_state(const nlohmann::json& state);
+
+ private:
+  Summary means_;     // this rank's
+  Metrics reported_;  // all ranks'
+  std::vector<at::Tensor> losses_;
+  std::vector<std::int64_t> losses_samples_;
+  std::int64_t samples_ = 0;  // this rank's
+  double training_s_ = 0;     // without extensions
+  std::int64_t first_iteration_ = 0;
+  std::uint64_t first_bytes_ = 0;
+};
+
+}  // namespace mn

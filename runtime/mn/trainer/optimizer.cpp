@@ -1,0 +1,221 @@
+#include <algorithm>
+#include <chrono>
+#include <unordered_set>
+
+#include <ATen/core/Tensor.h>
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/tensor/tensor.hpp>
+#include <mn/tensor/random_state.hpp>
+#include <mn/checkpoint/safetensors.hpp>
+#include <mn/optimizers/grad_scaler.hpp>
+#include <mn/gradients/gradient_reduction.hpp>
+#include <mn/trainer/local_sgd.hpp>
+#include <mn/trainer/optimizer.hpp>
+#include <mn/core/trace.hpp>
+
+namespace mn {
+namespace {
+
+/// Ranks that would draw the same random numbers draw different ones from now on; rank 0 goes on as one process would.
+void let_random_numbers_differ(Communicator& comm) {
+  if (comm.size() == 1) return;
+  const std::uint64_t state = hash64(to_safetensors(random_state(comm.device())));
+  if (!same_on_all_ranks(state, comm) || comm.rank() == 0) return;
+  seed_random(hash64("rank " + std::to_string(comm.rank()), state), comm.device());
+}
+
+}  // namespace
+
+MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> actual,
+                                       std::shared_ptr<Communicator> comm, const OptimizerOptions& options)
+    : actual_(std::move(actual)), comm_(std::move(comm)), options_(options) {
+  if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer needs an optimizer and a communicator");
+  check_options(options_);
+  if (options_.grad_scaler) scaler_ = std::make_unique<GradScaler>(*options_.grad_scaler);
+  remove_repeats();
+  adopt(parameters());
+  let_random_numbers_differ(*comm_);
+}
+
+MultiNodeOptimizer::~MultiNodeOptimizer() = default;
+
+std::vector<at::Tensor> MultiNodeOptimizer::parameters() const {
+  std::vector<at::Tensor> all;
+  for (const auto& group : actual_->param_groups()) {
+    all.insert(all.end(), group.params().begin(), group.params().end());
+  }
+  return all;
+}
+
+/// libtorch's modules list a parameter that two of them share twice. The groups keep the first.
+void MultiNodeOptimizer::remove_repeats() {
+  std::unordered_set<const c10::TensorImpl*> seen;
+  for (auto& group : actual_->param_groups()) {
+    std::erase_if(group.params(), [&](const at::Tensor& p) { return !seen.insert(p.unsafeGetTensorImpl()).second; });
+  }
+}
+
+void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
+  earlier_bytes_ = bytes_sent();
+  local_.reset();
+  comm_->broadcast_data(parameters);
+  known_ = parameters;
+  frozen_.clear();
+  parameters = differentiable(std::move(parameters));
+  std::erase_if(parameters, [&](const at::Tensor& parameter) {
+    if (parameter.requires_grad()) return false;
+    frozen_.push_back(parameter);
+    return true;
+  });
+  reduction_.reset();  // removes its hooks and views before the next one sets its own
+  if (options_.local_steps > 1) {
+    local_ =
+        std::make_unique<LocalSgd>(parameters, comm_, options_.local_steps, options_.outer_momentum, options_.trace);
+    local_->average_also(buffers_);
+  }
+  // With local SGD each rank reduces its gradients alone.
+  const auto group = local_ ? std::shared_ptr<Communicator>(comm_->split(comm_->rank(), 0)) : comm_;
+  reduction_ = create_gradient_reduction(std::move(parameters), group, options_);
+  reduction_->pause_while(no_sync_);
+}
+
+void MultiNodeOptimizer::follow_parameter_set() {
+  std::vector<at::Tensor> now = parameters();
+  const bool same = std::equal(now.begin(), now.end(), known_.begin(), known_.end(),
+                               [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
+  const auto needs_gradient = [](const at::Tensor& parameter) { return parameter.requires_grad(); };
+  if (same && std::ranges::none_of(frozen_, needs_gradient) &&
+      std::ranges::all_of(reduction_->parameters(), needs_gradient)) {
+    return;
+  }
+  if (!same) {
+    remove_repeats();
+    now = parameters();
+  }
+  known_.clear();  // if the new set can't be adopted, the next call tries again
+  // Gradients that no step has used stay; those that are under way are applied.
+  reduction_->release();
+  const std::vector<at::Tensor> trained = differentiable(now);
+  std::vector<at::Tensor> unused;
+  for (const auto& parameter : trained) unused.push_back(std::exchange(parameter.mutable_grad(), {}));
+  synchronize();
+  for (std::size_t i = 0; i < trained.size(); ++i) trained[i].mutable_grad() = unused[i];
+  adopt(std::move(now));
+}
+
+void MultiNodeOptimizer::zero_grad() {
+  follow_parameter_set();
+  reduction_->clear();
+  for (const auto& parameter : frozen_) parameter.mutable_grad().reset();
+  reduced_.reset();
+}
+
+void MultiNodeOptimizer::announce_step(std::int64_t samples) {
+  if (samples <= 0 || nominal_samples_ == 0) return;  // what a sample weighs is not known yet
+  reduction_->announce(static_cast<double>(samples) / static_cast<double>(nominal_samples_));
+}
+
+void MultiNodeOptimizer::scale_gradients(double factor) { reduction_->scale(factor); }
+
+void MultiNodeOptimizer::step() { step_weighted(1.0); }
+
+void MultiNodeOptimizer::step(std::int64_t samples) {
+  if (const auto weight = weight_of(samples)) step_weighted(*weight);
+}
+
+/// Runs work that waits for communication, and counts its time as exposed communication.
+void MultiNodeOptimizer::wait(const char* what, const std::function<void()>& work) {
+  const Trace::Scope scope(options_.trace.get(), what, Trace::Lane::kCompute);
+  const auto begin = Trace::Clock::now();
+  work();
+  communication_s_ += std::chrono::duration<double>(Trace::Clock::now() - begin).count();
+}
+
+void MultiNodeOptimizer::step_weighted(double weight) {
+  reduce_weighted(weight);
+  const Reduced reduced = *std::exchange(reduced_, std::nullopt);
+  if (reduced.any && reduced.finite) update();
+  if (scaler_ && reduced.any) scaler_->update(reduced.finite);
+  if (local_) wait("wait for parameters", [&] { local_->step(reduced.weight); });
+}
+
+void MultiNodeOptimizer::update() {
+  const Trace::Scope scope(options_.trace.get(), "update", Trace::Lane::kCompute);
+  for (const auto& [name, hook] : hooks_) hook(reduction_->parameters());
+  actual_->step();
+}
+
+void MultiNodeOptimizer::synchronize() {
+  bool any = false;
+  wait("wait for gradients", [&] { any = reduction_->flush(); });
+  if (any) update();
+  if (local_) wait("wait for parameters", [&] { local_->synchronize(); });
+}
+
+void MultiNodeOptimizer::average_also(const std::vector<at::Tensor>& buffers) {
+  buffers_ = buffers;
+  if (local_) local_->average_also(buffers_);
+}
+
+std::uint64_t MultiNodeOptimizer::bytes_sent() const noexcept {
+  return earlier_bytes_ + (reduction_ ? reduction_->averager().bytes_sent() : 0) + (local_ ? local_->bytes_sent() : 0);
+}
+
+std::shared_ptr<void> MultiNodeOptimizer::no_sync() {
+  auto token = no_sync_.lock();
+  if (!token) token = std::make_shared<char>();
+  no_sync_ = token;
+  reduction_->pause_while(token);
+  return token;
+}
+
+const std::vector<at::Tensor>& MultiNodeOptimizer::trained_parameters() const noexcept {
+  return reduction_->parameters();
+}
+
+void MultiNodeOptimizer::add_hook(const std::string& name, GradientHook hook) {
+  const bool taken = std::any_of(hooks_.begin(), hooks_.end(), [&](const auto& other) { return other.first == name; });
+  if (taken)
+    throw ArgumentError("the optimizer has a hook named \"" + name + "\" already: remove it or choose another name");
+  hooks_.emplace_back(name, std::move(hook));
+}
+
+void MultiNodeOptimizer::remove_hook(const std::string& name) {
+  const auto removed = std::erase_if(hooks_, [&](const auto& hook) { return hook.first == name; });
+  if (removed == 0) throw ArgumentError("the optimizer has no hook named \"" + name + "\"");
+}
+
+nlohmann::json MultiNodeOptimizer::state() const {
+  nlohmann::json state = {{"nominal_samples", nominal_samples_}};
+  if (scaler_) state["grad_scaler"] = scaler_->state();
+  return state;
+}
+
+void MultiNodeOptimizer::load_state(const nlohmann::json& state) {
+  nominal_samples_ = whole_number<std::int64_t>(state.at("nominal_samples"));
+  if (scaler_ && state.contains("grad_scaler")) scaler_->load_state(state.at("grad_scaler"));
+  if (local_) local_->restart();
+}
+
+NamedTensors MultiNodeOptimizer::rank_state() const {
+  return local_ ? local_->state() : reduction_->averager().state();
+}
+
+void MultiNodeOptimizer::load_rank_state(const NamedTensors& state) {
+  if (local_) {
+    local_->load_state(state);
+  } else {
+    reduction_->averager().load_state(state);
+  }
+}
+
+std::unique_ptr<MultiNodeOptimizer> create_multi_node_optimizer(std::unique_ptr<torch::optim::Optimizer> actual,
+                                                                std::shared_ptr<Communicator> comm,
+                                                                const OptimizerOptions& options) {
+  return std::make_unique<MultiNodeOptimizer>(std::move(actual), std::move(comm), options);
+}
+
+}  // namespace mn

@@ -1,0 +1,208 @@
+/// The multi-node optimizer: a torch optimizer that steps on the mean gradient over all ranks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+#include <torch/optim/optimizer.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/tensor/modules.hpp>
+#include <mn/gradients/optimizer_options.hpp>
+
+namespace mn {
+
+class GradScaler;
+class GradientReduction;
+class LocalSgd;
+
+/// Called between the reduction and the update, with the parameters whose gradients are now the mean. May change
+/// gradients in place, in the same way on every rank.
+using GradientHook = std::function<void(const std::vector<at::Tensor>& parameters)>;
+
+/// Computes a loss anew: zero_grad(), forward, backward; returns the loss, a tensor of one element.
+using LossClosure = std::function<at::Tensor()>;
+
+/// Wraps a torch optimizer but does not derive from it: learning-rate schedulers take actual(). Comments on step()
+/// describe the default options; OptimizerOptions has the others.
+///
+/// Until step(), gradients are this rank's own: they are reduced there, not during backward. Whoever clips, scales or
+/// logs them before sees one rank's part. For that there are hooks, clip_grad_norm() and reduce_gradients(). A change
+/// between backward and step() throws UsageError (OptimizerOptions::check_gradients): on the CPU any that alters one of
+/// a few elements that are compared, on GPUs what torch counts as a write, in debug mode any.
+///
+/// The gradients live in one flat buffer. When a backward has made a gradient, the parameter's grad() becomes a view of
+/// the buffer; later backwards accumulate there, and the reduction works on it in place. One thread at a time may run a
+/// backward over the parameters.
+///
+/// Parameters that require no gradient (frozen ones) are neither sent nor waited for. A parameter that groups list
+/// twice (tied weights) is updated once: its repeats are removed from the groups.
+///
+/// Every call is collective unless its comment says "local": all ranks make the same calls in the same order. Calls
+/// block, except on a GPU: there they enqueue on the caller's current stream, which must be the same for all calls. In
+/// debug mode, messages call parameters by the names that name_tensors() gave them, else by their index.
+class MultiNodeOptimizer {
+ public:
+  /// Broadcasts rank 0's values of the parameters of `actual`, and of those alone. What else the model has (frozen
+  /// parameters, buffers) a Trainer broadcasts, or one call of comm->broadcast_data(*model). Integer parameters have no
+  /// gradients. Throws UsageError if the options contradict each other, and the same ArgumentError on every rank if the
+  /// ranks' parameters differ in number, shape or dtype.
+  /// From here on the ranks draw different random numbers (for dropout): if libtorch's generators are in the same state
+  /// on all ranks, those of all but rank 0 are seeded anew, from that state and the rank.
+  MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> actual, std::shared_ptr<Communicator> comm,
+                     const OptimizerOptions& options = {});
+  ~MultiNodeOptimizer();
+  MultiNodeOptimizer(const MultiNodeOptimizer&) = delete;
+  MultiNodeOptimizer& operator=(const MultiNodeOptimizer&) = delete;
+
+  /// Every gradient becomes None. libtorch's zero_grad() and model->zero_grad() do the same, but after a backward that
+  /// threw, only this call will do.
+  void zero_grad();
+
+  /// Local and optional. Promises that one backward and then step(samples) follow, with nothing between them that
+  /// changes gradients: reductions during backward then know this rank's weight, and the ranks of a node may reduce
+  /// each other's gradients while backward continues. If the promise is broken after others may have relied on it,
+  /// step() or zero_grad() throws UsageError.
+  void announce_step(std::int64_t samples);
+  /// Local. The loss to call backward() of: multiplied by the GradScaler's scale, or as it is without one. With a
+  /// GradScaler, step() throws UsageError if nothing was scaled.
+  [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss);
+  /// Local, between backward and step. Multiplies this rank's gradients, e.g. sums by 1 / samples.
+  void scale_gradients(double factor);
+  /// Gradients become their mean over ranks now; step() then runs the hooks and the update alone. For what must see the
+  /// mean and is no hook. A backward in between that adds to the mean is a UsageError of step(); after zero_grad() all
+  /// begins anew. With double buffering the mean is the previous step's.
+  void reduce_gradients();
+  /// The same, weighted as in step(samples); the samples of that step then do not count.
+  void reduce_gradients(std::int64_t samples);
+  /// Mean of gradients over ranks → hooks → update. Every rank has the same weight.
+  void step();
+  /// The same, with this rank's gradient, a mean over `samples` samples, weighted by them: Σ nᵢgᵢ / Σ nᵢ. A rank
+  /// without samples passes 0; if all ranks do, nothing is updated. Throws ArgumentError if `samples` is negative.
+  ///
+  /// A None gradient counts as zero where another rank has one; where no rank has one, the update leaves the parameter
+  /// alone. If the parameter set changed since the last call (on every rank), the parameters are broadcast again first.
+  void step(std::int64_t samples);
+
+  /// For optimizers that compute the loss several times in a step (torch::optim::LBFGS). After each call of `closure`
+  /// the gradients are reduced and the hooks run; the optimizer gets the mean loss over ranks. So all ranks decide
+  /// alike and call as often. Returns the mean of the first call, a float64 on the CPU. Not with double buffering,
+  /// local steps or a GradScaler (UsageError).
+  at::Tensor step(const LossClosure& closure);
+  /// The same, with this rank's loss and gradients weighted by its samples. At least one rank needs samples; one
+  /// without any passes 0, and its closure may return 0 without a backward.
+  at::Tensor step(const LossClosure& closure, std::int64_t samples);
+
+  /// Local. While the result lives, a backward accumulates and sends nothing: for all but the last backward of a step.
+  /// It saves traffic with overlap and changes no result. Without it, a second backward before step() may begin while
+  /// the first one's gradients are under way; it waits for no rank, and step() reduces the sums anew. Tokens may
+  /// overlap, and outlive the optimizer.
+  [[nodiscard]] std::shared_ptr<void> no_sync();
+
+  /// Applies what the options hold back: with local SGD parameters become their mean, with double buffering the last
+  /// step's gradients are applied. For the end of an epoch, before evaluation and before parameters are saved; the
+  /// Trainer and its extensions call it there.
+  void synchronize();
+  /// With local SGD these tensors (a model's buffers) are averaged with the parameters.
+  void average_also(const std::vector<at::Tensor>& buffers);
+
+  /// Local. Hooks run in the order added. Throws ArgumentError if the name is in use.
+  void add_hook(const std::string& name, GradientHook hook);
+  /// Local. Throws ArgumentError if there is no hook of that name.
+  void remove_hook(const std::string& name);
+
+  /// Local. What a checkpoint needs beside actual()'s own state, after synchronize(); the same on all ranks.
+  [[nodiscard]] nlohmann::json state() const;
+  /// Call after the parameters are loaded.
+  void load_state(const nlohmann::json& state);
+  /// Local. What this rank keeps for itself: what compression lost, the outer momentum.
+  [[nodiscard]] NamedTensors rank_state() const;
+  /// Throws DataError if the state is of other parameters or other options.
+  void load_rank_state(const NamedTensors& state);
+  /// Local. True if each rank's actual() has a state of its own, as with local SGD.
+  [[nodiscard]] bool local() const noexcept { return local_ != nullptr; }
+
+  /// Local. Null without OptimizerOptions::grad_scaler.
+  [[nodiscard]] const GradScaler* scaler() const noexcept { return scaler_.get(); }
+
+  /// Local. The wrapped optimizer.
+  [[nodiscard]] torch::optim::Optimizer& actual() noexcept { return *actual_; }
+  /// Local. Those of the wrapped optimizer.
+  [[nodiscard]] std::vector<torch::optim::OptimizerParamGroup>& param_groups() { return actual_->param_groups(); }
+  /// Local. Those whose gradients are reduced, each once.
+  [[nodiscard]] const std::vector<at::Tensor>& trained_parameters() const noexcept;
+  /// Local. What gradients are averaged over.
+  [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const noexcept { return comm_; }
+  /// Local. Exposed communication time in seconds: what this rank's steps have waited for the network and for slower
+  /// ranks.
+  [[nodiscard]] double communication_s() const noexcept { return communication_s_; }
+  /// Local. Bytes of gradients or parameters that this rank has passed to collectives.
+  [[nodiscard]] std::uint64_t bytes_sent() const noexcept;
+
+ private:
+  /// What reduce_gradients() leaves to the step.
+  struct Reduced {
+    bool any;  // a mean to apply
+    double weight;
+    bool finite = true;  // for the scaler
+  };
+
+  [[nodiscard]] std::vector<at::Tensor> parameters() const;
+  void remove_repeats();
+  void follow_parameter_set();
+  void adopt(std::vector<at::Tensor> parameters);
+  // optimizer_gradients.cpp
+  void check_frozen() const;
+  void check_unchanged() const;
+  [[nodiscard]] std::optional<double> weight_of(std::int64_t samples);
+  [[nodiscard]] bool is_reduced();
+  void reduce_weighted(double weight);
+  [[nodiscard]] at::Tensor evaluate(const LossClosure& closure, double weight);
+  at::Tensor step_with(const LossClosure& closure, double weight);
+
+  void step_weighted(double weight);
+  void wait(const char* what, const std::function<void()>& work);
+  void update();
+
+  std::unique_ptr<torch::optim::Optimizer> actual_;
+  std::shared_ptr<Communicator> comm_;
+  OptimizerOptions options_;
+  std::vector<at::Tensor> known_;   // actual's parameters when adopt() was last called
+  std::vector<at::Tensor> frozen_;  // those of them that needed no gradient then
+  std::optional<Reduced> reduced_;  // by reduce_gradients(), for the next step
+  std::unique_ptr<GradientReduction> reduction_;
+  std::unique_ptr<GradScaler> scaler_;  // null: losses are not scaled
+  std::weak_ptr<void> no_sync_;         // what no_sync() returned, while somebody holds it
+  std::unique_ptr<LocalSgd> local_;     // null: gradients are averaged, not parameters
+  std::vector<at::Tensor> buffers_;     // for local_
+  std::vector<std::pair<std::string, GradientHook>> hooks_;
+  std::int64_t nominal_samples_ = 0;  // agreed at the first weighted step; a rank with as many needs no scaling pass
+  double communication_s_ = 0;
+  std::uint64_t earlier_bytes_ = 0;  // sent for earlier sets of parameters
+};
+
+/// Collective. Wraps `actual`, as ChainerMN's function of the same name; throws as the constructor does.
+[[nodiscard]] std::unique_ptr<MultiNodeOptimizer> create_multi_node_optimizer(
+    std::unique_ptr<torch::optim::Optimizer> actual, std::shared_ptr<Communicator> comm,
+    const OptimizerOptions& options = {});
+
+/// A hook that adds rate × parameter to each gradient (Chainer's WeightDecay).
+[[nodiscard]] GradientHook weight_decay(double rate);
+/// A hook that scales all gradients so that their global L2 norm is at most `threshold` (Chainer's GradientClipping;
+/// Pascanu et al. 2013, arXiv:1211.5063).
+[[nodiscard]] GradientHook gradient_clipping(double threshold);
+
+/// Collective, between backward and step(): reduces the gradients, unless that is done, then scales them as
+/// gradient_clipping() does. Returns their norm before, the same on every rank. In place of torch's clip_grad_norm_,
+/// which would clip each rank's own gradients by its own norm.
+double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm);
+/// The same, with this rank's gradients weighted by its samples, as in step(samples).
+double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm, std::int64_t samples);
+
+}  // namespace mn

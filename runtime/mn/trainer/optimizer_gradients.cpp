@@ -1,0 +1,128 @@
+// The first half of a step: from this rank's gradients to the mean over ranks.
+//
+// (1) Between backward and the reduction nothing else may change gradients; the watch says what did.
+// (2) A mean that reduce_gradients() made is used by the next step unless zero_grad() or a new backward came between.
+// (3) With a GradScaler the mean is divided by the scale before anybody reads it, and all ranks see the same overflow.
+// (4) With a closure every call of it ends in a reduction and in the mean loss: an optimizer that decides by them
+//     decides alike on all ranks.
+#include <array>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+
+#include <mn/core/error.hpp>
+#include <mn/tensor/tensor.hpp>
+#include <mn/optimizers/grad_scaler.hpp>
+#include <mn/gradients/gradient_reduction.hpp>
+#include <mn/trainer/optimizer.hpp>
+#include <mn/core/trace.hpp>
+
+namespace mn {
+
+at::Tensor MultiNodeOptimizer::scale_loss(const at::Tensor& loss) { return scaler_ ? scaler_->scale_loss(loss) : loss; }
+
+void MultiNodeOptimizer::reduce_gradients() { reduce_weighted(1.0); }
+
+void MultiNodeOptimizer::reduce_gradients(std::int64_t samples) {
+  if (const auto weight = weight_of(samples)) reduce_weighted(*weight);
+}
+
+/// No value while no rank has ever had a sample.
+std::optional<double> MultiNodeOptimizer::weight_of(std::int64_t samples) {
+  if (samples < 0) throw ArgumentError("the samples of a step must be at least 0, got " + std::to_string(samples));
+  if (nominal_samples_ == 0) {
+    std::int64_t most = samples;
+    comm_->allreduce(std::span(&most, 1), ReduceOp::kMax);
+    nominal_samples_ = most;
+  }
+  if (nominal_samples_ == 0) return std::nullopt;
+  return static_cast<double>(samples) / static_cast<double>(nominal_samples_);
+}
+
+void MultiNodeOptimizer::check_frozen() const {
+  for (std::size_t i = 0; i < frozen_.size(); ++i) {
+    if (!frozen_[i].grad().defined()) continue;
+    throw UsageError("the gradient of " + tensor_name(frozen_[i], i) +
+                     " is not reduced over the ranks, because that parameter does not require one: call "
+                     "requires_grad_() on it before the step, or zero_grad()");
+  }
+}
+
+void MultiNodeOptimizer::check_unchanged() const {
+  if (scaler_ && !scaler_->has_scaled() && reduction_->gradients().watch().backward_ran()) {
+    throw UsageError(
+        "the optimizer has a GradScaler, but the loss was not scaled: call optimizer->scale_loss(loss).backward()");
+  }
+  const auto changed = reduction_->gradients().watch().changed();
+  if (!changed) return;
+  throw UsageError("the gradient of " + tensor_name(reduction_->parameters()[*changed], *changed) +
+                   " changed between backward and step(), where it is this rank's own: clip with "
+                   "mn::clip_grad_norm(optimizer, max_norm), change gradients in a hook or after "
+                   "optimizer->reduce_gradients(), or set OptimizerOptions::check_gradients to false");
+}
+
+/// Whether the gradients are what reduce_gradients() has left.
+bool MultiNodeOptimizer::is_reduced() {
+  if (!reduced_) return false;
+  const GradientWatch& watch = reduction_->gradients().watch();
+  if (watch.added_to_reduced()) {
+    throw UsageError(
+        "a backward has added this rank's gradients to the mean that reduce_gradients() or clip_grad_norm() made: call "
+        "them after the last backward of a step");
+  }
+  if (reduced_->any ? watch.keeps_reduced() : !watch.backward_ran()) return true;
+  reduced_.reset();  // the step was left out, and what it would have applied was dropped
+  return false;
+}
+
+void MultiNodeOptimizer::reduce_weighted(double weight) {
+  follow_parameter_set();
+  if (is_reduced()) return;
+  check_frozen();
+  check_unchanged();
+  Reduced reduced{.any = false, .weight = weight};
+  wait("wait for gradients", [&] { reduced.any = reduction_->reduce(weight); });
+  if (scaler_ && reduced.any) {
+    reduced.finite = scaler_->unscale(reduction_->parameters());
+  }
+  reduction_->gradients().watch().mark_reduced();
+  reduced_ = reduced;
+}
+
+/// The closure's loss as the mean over ranks; leaves the mean gradients, as hooks change them.
+at::Tensor MultiNodeOptimizer::evaluate(const LossClosure& closure, double weight) {
+  const at::AutoGradMode with_gradients(true);
+  const at::Tensor loss = closure();
+  if (!loss.defined() || loss.numel() != 1)
+    throw ArgumentError("a closure must return a loss, a tensor of one element");
+  reduce_weighted(weight);
+  if (std::exchange(reduced_, std::nullopt)->any) {
+    for (const auto& [name, hook] : hooks_) hook(reduction_->parameters());
+  }
+  std::array<double, 2> sums = {weight > 0 ? weight * loss.item<double>() : 0, weight};
+  comm_->allreduce(std::span(sums));
+  return at::full({}, sums[0] / sums[1], at::kDouble);  // whatever dtype and device the ranks' own losses have
+}
+
+at::Tensor MultiNodeOptimizer::step_with(const LossClosure& closure, double weight) {
+  if (!closure) throw ArgumentError("step() needs a closure");
+  if (options_.double_buffering || local_ || scaler_) {
+    throw UsageError(
+        "a step with a closure computes the loss several times with parameters that change between: it excludes double "
+        "buffering, local steps and fp16");
+  }
+  follow_parameter_set();
+  const Trace::Scope scope(options_.trace.get(), "update", Trace::Lane::kCompute);
+  return actual_->step([&] { return evaluate(closure, weight); });
+}
+
+at::Tensor MultiNodeOptimizer::step(const LossClosure& closure) { return step_with(closure, 1); }
+
+at::Tensor MultiNodeOptimizer::step(const LossClosure& closure, std::int64_t samples) {
+  const auto weight = weight_of(samples);
+  if (!weight) throw ArgumentError("no rank has samples for the closure");
+  return step_with(closure, *weight);
+}
+
+}  // namespace mn

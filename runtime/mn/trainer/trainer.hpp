@@ -1,0 +1,248 @@
+/// The training loop: minibatch → loss → gradients → multi-node update, with extensions that run by triggers.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/loader/iterator.hpp>
+#include <mn/trainer/extension.hpp>
+#include <mn/trainer/optimizer.hpp>
+#include <mn/trainer/summary.hpp>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace mn {
+
+struct Checkpoint;
+class ExtensionList;
+class Observation;
+class PeriodicAgreement;
+class Trace;
+
+/// Returns the mean loss over the minibatch's samples, a tensor of one element; it becomes "main/loss". Metrics added
+/// to `report`, with their samples as weight, become "main/NAME". Not called for a minibatch of 0 samples, and several
+/// times an iteration where TrainerOptions::accumulate says so.
+using ComputeLoss = std::function<at::Tensor(const Batch& batch, Summary& report)>;
+
+/// One of several optimizers, with the name that checkpoints know it by.
+struct NamedOptimizer {
+  std::string name;                               ///< not empty, different for each
+  std::shared_ptr<MultiNodeOptimizer> optimizer;  ///< not null
+};
+
+/// One iteration of a program that updates by itself: zero_grad(), forward, backward and step(batch.samples) of its
+/// optimizers, as often as it likes. Losses and metrics that it adds to `report`, with their samples as weight, become
+/// "main/NAME". Called on every rank in every iteration. For a minibatch of 0 samples it makes the same steps, without
+/// a backward; LoaderOptions::drop_last or even_last avoid such minibatches.
+using UpdateParameters = std::function<void(const Batch& batch, Summary& report)>;
+
+/// How long a Trainer trains, and where it writes.
+struct TrainerOptions {
+  std::int64_t epochs = 0;      ///< train until so many epochs are complete; 0: no limit
+  std::int64_t iterations = 0;  ///< train for at most so many iterations; 0: no limit
+  /// Minibatches of one iteration, whose gradients become one: k minibatches of b samples train as one of k · b would
+  /// (but for batch normalization and dropout), with one reduction and the memory of one. The last iteration of an
+  /// epoch may have fewer.
+  std::int64_t accumulate = 1;
+  std::filesystem::path out = "result";  ///< folder for the files of all extensions; made if absent
+  /// On SIGTERM or SIGUSR1 to any rank (a scheduler's notice before it ends the job): all ranks finish the iteration,
+  /// rank 0 writes a checkpoint, and run() returns kExitRequeue.
+  bool checkpoint_on_signal = false;
+  /// Records the phases of each step, if not null. Each step then waits for its device, so that the times are those of
+  /// the work. Give the optimizer the same object.
+  std::shared_ptr<Trace> trace = {};
+};
+
+/// Where the time of one step went on this rank. The sum is the step without extensions.
+struct StepTimes {
+  double data_s = 0;           ///< seconds of waiting for the minibatch
+  double compute_s = 0;        ///< seconds of forward, backward, hooks and update
+  double communication_s = 0;  ///< exposed communication time in seconds: waiting for the network and other ranks
+  std::uint64_t bytes = 0;     ///< passed to collectives
+};
+
+/// How an extension runs, where it differs from the extension's own values.
+struct ExtendOptions {
+  std::optional<Interval> trigger = {};  ///< when it runs
+  std::optional<int> priority = {};      ///< the highest runs first; equal ones in the order added
+  std::string name = {};                 ///< key of its state in a checkpoint; empty: its own name
+};
+
+/// Trains a model with a multi-node optimizer. The constructor, extend(), run(), save(), resume(), finish_steps(),
+/// take_observation() and report() are collective: every rank makes the same calls in the same order. Rank 0's clock
+/// decides for triggers of seconds, so the ranks' extensions run together.
+class Trainer {
+ public:
+  /// Broadcasts rank 0's parameters and buffers, also those that the optimizer does not hold. Throws ArgumentError if
+  /// an argument is null, and the same UsageError on every rank if there is no limit, if `out` can't be written, or if
+  /// the iterator is not for these ranks: of a dataset that was not scattered, or with another number of steps on one.
+  Trainer(std::shared_ptr<Communicator> comm, std::shared_ptr<MultiNodeOptimizer> optimizer,
+          std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, ComputeLoss compute_loss,
+          TrainerOptions options);
+  /// For several optimizers, such as those of two networks that train each other. Where the backward of one's loss
+  /// passes through the other's parameters, it also makes gradients there: hold no_sync() of that optimizer meanwhile,
+  /// and call its zero_grad() afterwards. Throws likewise, and if TrainerOptions::accumulate is not 1.
+  Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers,
+          std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, UpdateParameters update,
+          TrainerOptions options);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// Adds an extension, which lives as long as the trainer, and returns it. Throws ArgumentError if the name is in use.
+  template <class E>
+  E& extend(std::unique_ptr<E> extension, ExtendOptions options = {}) {
+    E& added = *extension;
+    add(std::move(extension), std::move(options));
+    return added;
+  }
+  /// The same for a function without state, such as a learning-rate schedule.
+  void extend(const std::string& name, Interval trigger, std::function<void(Trainer&)> function);
+
+  /// Trains until a limit is reached or stop() is called. Returns 0, or kExitRequeue if a signal ended it; then a
+  /// checkpoint is in `out`, and the program returns that status. When it returns, every file that rank 0 wrote is
+  /// complete. A model in evaluation mode is put into training mode; modules of it that are in evaluation mode by
+  /// themselves (frozen batch normalization) stay so.
+  [[nodiscard]] int run();
+  /// For extensions: training ends after this iteration, as at a limit. Every rank calls it in the same iteration; what
+  /// one rank alone knows it must broadcast first. `why` is logged on rank 0.
+  void stop(const std::string& why);
+
+  /// Rank 0 writes a checkpoint; when the call returns, the file is complete. Throws the same DataError on every rank,
+  /// and writes nothing if a parameter is not finite or a buffer is NaN: earlier checkpoints remain the good ones.
+  void save(const std::filesystem::path& path);
+  /// Continues from a checkpoint, also of another number of ranks: parameters, buffers, optimizer, learning rate,
+  /// random numbers, iterator, counters and extensions. `from` is a file, or "auto" for the newest undamaged one in
+  /// `out`. Returns false if "auto" finds none: training starts at the beginning. Throws the same DataError on every
+  /// rank if the file is absent, damaged, or of another model or optimizer. Settings of the optimizer (momentum, …)
+  /// that this program gives other values than the checkpoint's did win over the checkpoint's, with a line that says
+  /// so.
+  bool resume(const std::string& from);
+
+  /// Completes the steps so far: applies what the optimizer holds back, and waits for this rank's device, so that the
+  /// wait counts as training time. For extensions that read the parameters.
+  void finish_steps();
+  /// Returns and forgets what was observed since the last call: means over all ranks' samples ("main/…"), values that
+  /// were reported, "images_per_second" (over all ranks, without the time of extensions), and "bytes_per_step" (passed
+  /// to collectives for gradients or parameters, by this rank). For LogReport: a trainer has one reader.
+  [[nodiscard]] Metrics take_observation();
+  /// Adds a value that is the same on all ranks, such as an evaluator's; the next observation holds the latest.
+  void report(const std::string& name, double value);
+
+  /// The ranks that train together.
+  [[nodiscard]] Communicator& communicator() const noexcept { return *comm_; }
+  /// True on rank 0, which writes and prints.
+  [[nodiscard]] bool is_root() const noexcept { return comm_->rank() == 0; }
+  /// As given to the constructor; of several the first.
+  [[nodiscard]] MultiNodeOptimizer& optimizer() const noexcept { return *optimizers_.front().optimizer; }
+  /// All of them; one alone is called "main".
+  [[nodiscard]] const std::vector<NamedOptimizer>& optimizers() const noexcept { return optimizers_; }
+  /// As given to the constructor.
+  [[nodiscard]] Iterator& iterator() const noexcept { return *iterator_; }
+  /// As given to the constructor.
+  [[nodiscard]] torch::nn::Module& model() const noexcept { return *model_; }
+  /// As given to the constructor.
+  [[nodiscard]] const TrainerOptions& options() const noexcept { return options_; }
+  /// Of the last iteration, on this rank.
+  [[nodiscard]] const StepTimes& last_step() const noexcept { return last_step_; }
+  /// The folder for all output.
+  [[nodiscard]] const std::filesystem::path& out() const noexcept { return options_.out; }
+  /// Iterations completed, those before a resume included. Each is one update of the parameters.
+  [[nodiscard]] std::int64_t iteration() const noexcept { return iteration_; }
+  /// Iterations of one epoch: the iterator's steps, or fewer where iterations accumulate several.
+  [[nodiscard]] std::int64_t iterations_per_epoch() const;
+  /// Epochs completed, those before a resume included.
+  [[nodiscard]] std::int64_t epoch() const noexcept { return epoch_; }
+  /// The same with the fraction of the current epoch.
+  [[nodiscard]] double epoch_detail() const noexcept { return epoch_detail_; }
+  /// Seconds since run() began, plus those before a resume.
+  [[nodiscard]] double elapsed_s() const;
+  /// The fraction of the whole training that is done, 0 … 1.
+  [[nodiscard]] double progress() const noexcept;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  [[nodiscard]] static double seconds_since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
+  /// The minibatches of an iteration so far.
+  struct Accumulated {
+    std::int64_t samples = 0;
+    std::int64_t planned = 0;  ///< samples of the whole iteration, if all minibatches are like the first that has some
+    [[nodiscard]] bool as_planned() const noexcept { return samples == planned; }
+  };
+
+  Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers,
+          std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, ComputeLoss compute_loss,
+          UpdateParameters update, TrainerOptions options);
+
+  void add(std::unique_ptr<Extension> extension, ExtendOptions options);
+  void check_optimizers() const;
+  void prepare_out() const;
+  void check_iterator() const;
+  void begin();
+  [[nodiscard]] double communication_s() const;
+  [[nodiscard]] std::uint64_t bytes_sent() const;
+  bool agree(bool signalled);
+  void wait_for_losses();
+  [[nodiscard]] bool finished() const noexcept;
+  // trainer_step.cpp
+  void advance();
+  [[nodiscard]] Batch next_batch();
+  [[nodiscard]] bool at_epoch_end() const;
+  void train();
+  void update_parameters();
+  void accumulate(const Batch& batch, Accumulated& all, bool last);
+  [[nodiscard]] at::Tensor forward(const Batch& batch);
+  void end_epoch();
+  void synchronize();
+  // trainer_state.cpp
+  void check_finite(const std::filesystem::path& path) const;
+  [[nodiscard]] nlohmann::json replicated_state() const;
+  [[nodiscard]] std::string rank_tensors() const;
+  void restore(const Checkpoint& checkpoint);
+  [[nodiscard]] std::string optimizer_archives() const;
+  void restore_optimizers(const Checkpoint& checkpoint);
+  void restore_optimizer(const NamedOptimizer& each, const nlohmann::json& saved, std::string_view archive);
+  void restore_replicated(const nlohmann::json& about);
+  void restore_observation(const nlohmann::json& records, bool same_ranks);
+  void restart_rank(std::uint64_t seed);
+  void restore_rank(const std::string& section);
+
+  std::shared_ptr<Communicator> comm_;
+  std::vector<NamedOptimizer> optimizers_;
+  std::shared_ptr<Iterator> iterator_;
+  std::shared_ptr<torch::nn::Module> model_;
+  ComputeLoss compute_loss_;
+  UpdateParameters update_;  // in place of compute_loss_
+  TrainerOptions options_;
+  std::unique_ptr<ExtensionList> extensions_;
+  std::unique_ptr<Observation> observation_;
+  std::unique_ptr<PeriodicAgreement> agreement_;
+  std::vector<std::string> settings_;  // of each optimizer, as the program made it; JSON
+
+  std::int64_t iteration_ = 0;
+  std::int64_t epoch_ = 0;
+  double epoch_detail_ = 0;
+  double previous_epoch_detail_ = 0;
+  Clock::time_point start_ = Clock::now();
+  double earlier_s_ = 0;  // elapsed before the resume
+  StepTimes last_step_;
+  bool stopped_ = false;
+};
+
+}  // namespace mn

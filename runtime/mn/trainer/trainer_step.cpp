@@ -1,0 +1,138 @@
+// One iteration: minibatches → losses → gradients → update.
+//
+// (1) The gradients of an iteration's minibatches add up to that of the mean loss over all their samples.
+// (2) A rank without samples steps with weight 0: every rank makes the same collective calls.
+// (3) No loss is read here, which would wait for the device.
+#include <ATen/core/Tensor.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include <mn/core/error.hpp>
+#include <mn/tensor/tensor.hpp>
+#include <mn/trainer/extension_list.hpp>
+#include <mn/optimizers/grad_scaler.hpp>
+#include <mn/trainer/observation.hpp>
+#include <mn/trainer/periodic_agreement.hpp>
+#include <mn/core/trace.hpp>
+#include <mn/trainer/trainer.hpp>
+
+namespace mn {
+namespace {
+
+void wait_for_device(at::Device device) {
+  if (!device.is_cpu()) c10::impl::getDeviceGuardImpl(device.type())->synchronizeDevice(device.index());
+}
+
+}  // namespace
+
+Batch Trainer::next_batch() {
+  const Trace::Scope scope(options_.trace.get(), "wait for data", Trace::Lane::kData);
+  const auto begin = Clock::now();
+  std::optional<Batch> batch = iterator_->next();
+  last_step_.data_s += seconds_since(begin);
+  if (!batch) {
+    throw DataError("epoch " + std::to_string(epoch_ + 1) + " of training has no minibatch left after " +
+                        std::to_string(epoch_detail_) + " epochs: the dataset is empty or shorter than it says",
+                    true);
+  }
+  return *std::move(batch);
+}
+
+bool Trainer::at_epoch_end() const { return iterator_->epoch_detail() >= static_cast<double>(epoch_ + 1); }
+
+void Trainer::advance() {
+  const auto begin = Clock::now();
+  const double waited_before = communication_s();
+  const std::uint64_t bytes_before = bytes_sent();
+  last_step_.data_s = 0;
+  update_ ? update_parameters() : train();
+  ++iteration_;
+  previous_epoch_detail_ = epoch_detail_;
+  epoch_detail_ = iterator_->epoch_detail();
+  if (at_epoch_end()) end_epoch();
+  const double step_s = seconds_since(begin);
+  last_step_.communication_s = communication_s() - waited_before;
+  last_step_.compute_s = step_s - last_step_.data_s - last_step_.communication_s;
+  last_step_.bytes = bytes_sent() - bytes_before;
+  observation_->add_time(step_s);
+}
+
+void Trainer::end_epoch() {
+  ++epoch_;
+  if (iterator_->next())
+    throw Error("the training iterator continues after the end of epoch " + std::to_string(epoch_));
+  synchronize();
+}
+
+void Trainer::synchronize() {
+  for (const auto& [name, optimizer] : optimizers_) optimizer->synchronize();
+}
+
+double Trainer::communication_s() const {
+  double sum = 0;
+  for (const auto& [name, optimizer] : optimizers_) sum += optimizer->communication_s();
+  return sum;
+}
+
+std::uint64_t Trainer::bytes_sent() const {
+  std::uint64_t sum = 0;
+  for (const auto& [name, optimizer] : optimizers_) sum += optimizer->bytes_sent();
+  return sum;
+}
+
+void Trainer::update_parameters() {
+  const Batch batch = next_batch();
+  Summary metrics;
+  update_(batch, metrics);
+  observation_->add_metrics(metrics);
+  observation_->add_samples(batch.samples);
+}
+
+/// One iteration: the gradients of its minibatches add up to that of the mean loss over all their samples.
+void Trainer::train() {
+  MultiNodeOptimizer& optimizer = this->optimizer();
+  optimizer.zero_grad();
+  Accumulated all;
+  for (std::int64_t done = 1;; ++done) {
+    const Batch batch = next_batch();
+    const bool last = done == options_.accumulate || at_epoch_end();
+    accumulate(batch, all, last);
+    if (last) break;
+  }
+  if (!all.as_planned()) {  // minibatches of different sizes: the sum was scaled for other samples
+    optimizer.scale_gradients(static_cast<double>(all.planned) / static_cast<double>(all.samples));
+  }
+  optimizer.step(all.samples);
+  observation_->add_samples(all.samples);
+  if (const GradScaler* scaler = optimizer.scaler()) observation_->report("loss_scale", scaler->scale());
+}
+
+void Trainer::accumulate(const Batch& batch, Accumulated& all, bool last) {
+  if (batch.samples == 0) return;
+  if (all.planned == 0) all.planned = batch.samples * options_.accumulate;
+  all.samples += batch.samples;
+  at::Tensor loss = forward(batch);
+  observation_->add_loss(loss, batch.samples);
+  if (batch.samples != all.planned) {
+    loss = loss.mul(static_cast<double>(batch.samples) / static_cast<double>(all.planned));
+  }
+  const Trace::Scope scope(options_.trace.get(), "backward", Trace::Lane::kCompute);
+  const bool complete = last && all.as_planned();
+  const auto more_follow = complete ? nullptr : optimizer().no_sync();  // other minibatches, or their scaling
+  if (complete) optimizer().announce_step(all.samples);
+  optimizer().scale_loss(loss).backward();
+  if (options_.trace) wait_for_device(comm_->device());
+}
+
+at::Tensor Trainer::forward(const Batch& batch) {
+  const Trace::Scope scope(options_.trace.get(), "forward", Trace::Lane::kCompute);
+  Summary metrics;
+  at::Tensor loss = compute_loss_(batch, metrics);
+  if (!loss.defined() || loss.numel() != 1) {
+    throw ArgumentError("the loss function must return a tensor of one element");
+  }
+  extensions_->after_forward(*this, loss);
+  observation_->add_metrics(metrics);
+  return loss;
+}
+
+}  // namespace mn
