@@ -79,11 +79,14 @@ function(mn_add_executable name)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}/${ARG_DIR})
 endfunction()
 
-# mn_add_manual(mnlaunch LINKS …): man_page.cpp of the current folder prints mnlaunch(1), which is installed.
+# mn_add_manual(mnlaunch LINKS … [SOURCE man_page.cpp]): that source prints mnlaunch(1), which is installed.
 function(mn_add_manual name)
-  cmake_parse_arguments(ARG "" "" "LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "SOURCE" "LINKS" ${ARGN})
+  if(NOT ARG_SOURCE)
+    set(ARG_SOURCE man_page.cpp)
+  endif()
   set(page ${PROJECT_BINARY_DIR}/${name}.1)
-  add_executable(${name}_man_page man_page.cpp)
+  add_executable(${name}_man_page ${ARG_SOURCE})
   target_link_libraries(${name}_man_page PRIVATE ${ARG_LINKS})
   add_custom_command(OUTPUT ${page} COMMAND ${name}_man_page > ${page}
                      DEPENDS ${name}_man_page COMMENT "Writing ${name}(1)")

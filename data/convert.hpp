@@ -9,7 +9,7 @@
 
 #include <mn/data/dataset.hpp>
 
-#include "data/conversion.hpp"
+#include "data/run_conversion.hpp"
 
 namespace mn::data {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "data/conversion.hpp"
 #include "data/image_intake.hpp"
+#include "data/run_conversion.hpp"
 
 namespace mn::data {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "data/commands.hpp"
+#include "data/settings.hpp"
 
 namespace mn::data {
 

@@ -10,16 +10,16 @@
 
 #include <mn/core/environment.hpp>
 
-#include "rounds/agree.hpp"
-#include "rounds/arrive.hpp"
-#include "rounds/compare.hpp"
 #include "connect.hpp"
 #include "facts/addresses.hpp"
 #include "facts/find_program.hpp"
 #include "facts/output_folder.hpp"
 #include "facts/runnable.hpp"
-#include "start/start.hpp"
+#include "rounds/agree.hpp"
+#include "rounds/arrive.hpp"
+#include "rounds/compare.hpp"
 #include "rounds/this_rank.hpp"
+#include "start/start.hpp"
 
 namespace mn::launcher {
 namespace {

@@ -6,11 +6,11 @@
 #include <mn/core/error.hpp>
 #include <mn/core/ranks.hpp>
 
-#include "rounds/check_failed.hpp"
-#include "launch.hpp"
 #include "cli/options.hpp"
-#include "place/variables.hpp"
 #include "cli/version.hpp"
+#include "launch.hpp"
+#include "place/variables.hpp"
+#include "rounds/check_failed.hpp"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <torch/types.h>
 
 #include <mn/data/dataset.hpp>
-#include <mn/loader/image_transform.hpp>
 #include <mn/image/sample_random.hpp>
+#include <mn/loader/image_transform.hpp>
 
 namespace mn::jobs {
 namespace {

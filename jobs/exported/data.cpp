@@ -11,8 +11,8 @@
 
 #include <mn/app/batches.hpp>
 #include <mn/core/error.hpp>
-#include <mn/loader/image_transform.hpp>
 #include <mn/image/augment_options.hpp>
+#include <mn/loader/image_transform.hpp>
 
 namespace mn::jobs {
 namespace {

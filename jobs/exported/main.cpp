@@ -2,9 +2,9 @@
 #include <torch/torch.h>
 
 #include <mn/app/app.hpp>
+#include <mn/comm/on_root.hpp>
 #include <mn/core/file.hpp>
 #include <mn/nn/exported_module.hpp>
-#include <mn/comm/on_root.hpp>
 
 #include "exported/data.hpp"
 #include "exported/options.hpp"

@@ -2,10 +2,10 @@
 
 #include <filesystem>
 
+#include <mn/comm/on_root.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/dataset.hpp>
 #include <mn/data/shard_dataset.hpp>
-#include <mn/comm/on_root.hpp>
 
 namespace mn::jobs {
 namespace {

@@ -5,12 +5,12 @@
 #include <string>
 
 #include <mn/app/batches.hpp>
+#include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/image/augment_options.hpp>
 #include <mn/loader/image_transform.hpp>
 #include <mn/loader/mixed_batches.hpp>
-#include <mn/image/augment_options.hpp>
-#include <mn/comm/on_root.hpp>
 
 #include "imagenet/mean_image.hpp"
 

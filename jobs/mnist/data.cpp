@@ -3,9 +3,9 @@
 #include <filesystem>
 
 #include <mn/app/batches.hpp>
+#include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
 #include <mn/data/dataset.hpp>
-#include <mn/comm/on_root.hpp>
 
 namespace mn::jobs {
 namespace {

@@ -6,9 +6,9 @@
 #include <mn/core/checksum.hpp>
 #include <mn/core/environment.hpp>
 
-#include "facts/gpu/amd_gpu.hpp"
 #include "bind/cpu_set.hpp"
 #include "facts/fatbin.hpp"
+#include "facts/gpu/amd_gpu.hpp"
 
 namespace mn::launcher {
 namespace {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "bind/binding.hpp"
-#include "facts/gpu/gpu.hpp"
 #include "bind/machine.hpp"
 #include "facts/fatbin.hpp"
+#include "facts/gpu/gpu.hpp"
 #include "facts/ports.hpp"
 
 namespace mn::launcher {

@@ -63,4 +63,10 @@ struct Placement {
 [[nodiscard]] Placement find_placement(const Variables& variables, Launcher launcher,
                                        const std::optional<ServerJob>& server);
 
+/// Where rank 0 can be reached. An empty address is not known, and not exported.
+struct Master {
+  std::string address;
+  int port = 0;
+};
+
 }  // namespace mn::launcher

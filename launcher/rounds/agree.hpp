@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "rounds/arrive.hpp"
 #include "exchange/exchange.hpp"
-#include "rounds/messages.hpp"
 #include "place/placement.hpp"
+#include "rounds/messages.hpp"
+#include "rounds/roster.hpp"
 #include "rounds/verdict.hpp"
 
 namespace mn::launcher {

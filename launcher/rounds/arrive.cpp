@@ -8,9 +8,9 @@
 #include <mn/core/error.hpp>
 #include <mn/core/host_list.hpp>
 
+#include "facts/addresses.hpp"
 #include "rounds/absence.hpp"
 #include "rounds/agree.hpp"
-#include "facts/addresses.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -196,10 +196,6 @@ class ArrivalRound {
 };
 
 }  // namespace
-
-double clock_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 Roster arrive(Exchange& exchange, const ThisRank& rank, bool is_whole, const std::function<void(Arrival&)>& prepare) {
   return ArrivalRound(exchange, rank, is_whole).run(prepare);

@@ -17,13 +17,13 @@
 
 #include <mn/core/environment.hpp>
 
-#include "rounds/absence.hpp"
-#include "rounds/agree.hpp"
 #include "exchange/probe.hpp"
 #include "exchange/tree.hpp"
 #include "facts/collect.hpp"
 #include "facts/facts_json.hpp"
 #include "facts/output_folder.hpp"
+#include "rounds/absence.hpp"
+#include "rounds/agree.hpp"
 #include "rounds/node_share.hpp"
 
 namespace mn::launcher {

@@ -3,9 +3,9 @@
 
 #include <functional>
 
-#include "rounds/arrive.hpp"
 #include "exchange/exchange.hpp"
 #include "facts/facts.hpp"
+#include "rounds/arrive.hpp"
 #include "rounds/this_rank.hpp"
 
 namespace mn::launcher {

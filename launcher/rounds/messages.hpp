@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "bind/binding.hpp"
-#include "start/exports.hpp"
 #include "facts/facts.hpp"
+#include "place/placement.hpp"
 #include "rounds/verdict.hpp"
 
 namespace mn::launcher {

@@ -5,9 +5,8 @@
 #include <vector>
 
 #include "bind/binding.hpp"
-#include "start/exports.hpp"
-#include "facts/surroundings.hpp"
 #include "cli/options.hpp"
+#include "facts/surroundings.hpp"
 #include "place/placement.hpp"
 #include "rounds/verdict.hpp"
 

@@ -7,8 +7,8 @@
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/json.hpp>
 
-#include "facts/gpu/gpu_view.hpp"
 #include "checks/checks.hpp"
+#include "facts/gpu/gpu_view.hpp"
 #include "rounds/placement_table.hpp"
 
 namespace mn::launcher {

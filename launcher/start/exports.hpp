@@ -9,12 +9,6 @@
 
 namespace mn::launcher {
 
-/// Where rank 0 can be reached. An empty address is not known, and not exported.
-struct Master {
-  std::string address;
-  int port = 0;
-};
-
 /// What this rank computes with.
 struct Equipment {
   std::string device = "cpu";                  ///< or cuda:K

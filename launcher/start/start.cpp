@@ -9,13 +9,13 @@
 #include <mn/core/error.hpp>
 
 #include "bind/cpu_set.hpp"
-#include "facts/gpu/gpu_view.hpp"
 #include "bind/memory.hpp"
-#include "start/exec.hpp"
-#include "start/exports.hpp"
 #include "facts/cpu_quota.hpp"
 #include "facts/find_program.hpp"
+#include "facts/gpu/gpu_view.hpp"
 #include "facts/ports.hpp"
+#include "start/exec.hpp"
+#include "start/exports.hpp"
 #include "start/labels.hpp"
 #include "start/output.hpp"
 

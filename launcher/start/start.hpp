@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "start/output.hpp"
 #include "rounds/this_rank.hpp"
+#include "start/output.hpp"
 
 namespace mn::launcher {
 

@@ -23,8 +23,8 @@
 #include <mn/core/fd.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/random.hpp>
-#include <mn/loader/loader.hpp>
 #include <mn/data/shard_writer.hpp>
+#include <mn/loader/loader.hpp>
 
 namespace {
 

@@ -11,10 +11,10 @@
 
 #include <torch/torch.h>
 
+#include <mn/core/trace.hpp>
 #include <mn/job/job.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/optimizer.hpp>
-#include <mn/core/trace.hpp>
 
 namespace {
 

@@ -12,8 +12,8 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/data/sampler.hpp>
-#include <mn/loader/scatter.hpp>
 #include <mn/data/shard_content.hpp>
+#include <mn/loader/scatter.hpp>
 
 #include "tests/support/resident_bytes.hpp"
 #include "tests/support/temporary_folder.hpp"

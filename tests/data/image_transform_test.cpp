@@ -6,8 +6,8 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
-#include <mn/loader/image_transform.hpp>
 #include <mn/image/augment.hpp>
+#include <mn/loader/image_transform.hpp>
 
 #include "data/convert_images.hpp"
 #include "tests/image/jpeg_samples.hpp"

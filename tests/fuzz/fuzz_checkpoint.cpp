@@ -6,9 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <mn/checkpoint/checkpoint_file.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
-#include <mn/checkpoint/checkpoint_file.hpp>
 
 namespace {
 

@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <string>
 
-#include <mn/core/error.hpp>
 #include <mn/checkpoint/safetensors_header.hpp>
+#include <mn/core/error.hpp>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view file(reinterpret_cast<const char*>(data), size);

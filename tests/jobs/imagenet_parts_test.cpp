@@ -7,10 +7,10 @@
 #include <mn/app/precision.hpp>
 #include <mn/app/update.hpp>
 #include <mn/core/error.hpp>
-#include <mn/tensor/autocast.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/lamb.hpp>
 #include <mn/optimizers/lars.hpp>
+#include <mn/tensor/autocast.hpp>
 
 #include "imagenet/mean_image.hpp"
 #include "imagenet/metrics.hpp"

@@ -5,8 +5,8 @@
 
 #include <torch/torch.h>
 
-#include <mn/core/file.hpp>
 #include <mn/checkpoint/safetensors.hpp>
+#include <mn/core/file.hpp>
 
 #include "models/models.hpp"
 

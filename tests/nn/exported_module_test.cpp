@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <mn/checkpoint/safetensors.hpp>
 #include <mn/core/error.hpp>
 #include <mn/nn/exported_module.hpp>
-#include <mn/checkpoint/safetensors.hpp>
 
 #include "tests/nn/exported_files.hpp"
 #include "tests/support/temporary_folder.hpp"

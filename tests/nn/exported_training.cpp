@@ -4,12 +4,12 @@
 // to OUT.
 #include <torch/torch.h>
 
+#include <mn/checkpoint/safetensors.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/file.hpp>
 #include <mn/job/job.hpp>
 #include <mn/nn/exported_module.hpp>
 #include <mn/tensor/tensor.hpp>
-#include <mn/checkpoint/safetensors.hpp>
 #include <mn/trainer/optimizer.hpp>
 
 namespace {

@@ -4,13 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <mn/core/error.hpp>
-#include <mn/core/file.hpp>
-#include <mn/core/json.hpp>
 #include <mn/checkpoint/checkpoint.hpp>
 #include <mn/checkpoint/checkpoint_file.hpp>
 #include <mn/checkpoint/checkpoint_folder.hpp>
 #include <mn/checkpoint/checkpoint_info.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
 

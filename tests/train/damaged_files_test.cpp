@@ -5,10 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <mn/core/checksum.hpp>
-#include <mn/core/error.hpp>
 #include <mn/checkpoint/checkpoint_file.hpp>
 #include <mn/checkpoint/safetensors_header.hpp>
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
 
 #include "tests/support/temporary_folder.hpp"
 

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <mn/core/error.hpp>
-#include <mn/tensor/autocast.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
+#include <mn/tensor/autocast.hpp>
 
 #include "tests/train/toy.hpp"
 

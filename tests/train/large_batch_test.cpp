@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <mn/tensor/tensor.hpp>
 #include <mn/checkpoint/safetensors.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extensions/allreduce_persistent.hpp>
 #include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/extensions/log_report.hpp>

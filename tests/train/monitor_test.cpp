@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <mn/core/error.hpp>
 #include <mn/checkpoint/safetensors.hpp>
+#include <mn/core/error.hpp>
 #include <mn/trainer/extensions/best_snapshot.hpp>
 #include <mn/trainer/extensions/early_stopping.hpp>
 #include <mn/trainer/extensions/learning_rate.hpp>

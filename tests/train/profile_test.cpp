@@ -11,9 +11,9 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/trace.hpp>
 #include <mn/trainer/extensions/profile.hpp>
 #include <mn/trainer/straggler.hpp>
-#include <mn/core/trace.hpp>
 
 #include "tests/train/toy.hpp"
 

@@ -5,10 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mn/checkpoint/safetensors.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
-#include <mn/checkpoint/safetensors.hpp>
 
 #include "tests/train/toy.hpp"
 

@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <mn/core/error.hpp>
 #include <mn/checkpoint/checkpoint.hpp>
+#include <mn/core/error.hpp>
 
 #include "tests/train/toy.hpp"
 

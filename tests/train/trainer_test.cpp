@@ -5,10 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mn/checkpoint/checkpoint_folder.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/json.hpp>
-#include <mn/checkpoint/checkpoint_folder.hpp>
 #include <mn/trainer/triggers.hpp>
 
 #include "tests/train/toy.hpp"

@@ -6,12 +6,12 @@
 #include <mn/app/setup.hpp>
 #include <mn/app/versions.hpp>
 #include <mn/comm/communication_thread.hpp>
+#include <mn/comm/on_root.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
-#include <mn/tensor/random_state.hpp>
-#include <mn/comm/on_root.hpp>
 #include <mn/core/trace.hpp>
+#include <mn/tensor/random_state.hpp>
 #include <mn/trainer/triggers.hpp>
 
 namespace mn::app {

@@ -2,8 +2,8 @@
 #include <optional>
 
 #include <mn/app/weights.hpp>
-#include <mn/core/log.hpp>
 #include <mn/checkpoint/safetensors.hpp>
+#include <mn/core/log.hpp>
 
 namespace mn::app {
 

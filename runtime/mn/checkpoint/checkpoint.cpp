@@ -1,12 +1,12 @@
 #include <vector>
 
-#include <mn/comm/communicator.hpp>
-#include <mn/core/error.hpp>
-#include <mn/core/log.hpp>
 #include <mn/checkpoint/checkpoint.hpp>
 #include <mn/checkpoint/checkpoint_file.hpp>
 #include <mn/checkpoint/checkpoint_folder.hpp>
+#include <mn/comm/communicator.hpp>
 #include <mn/comm/on_root.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
 
 namespace mn {
 namespace {

@@ -2,9 +2,9 @@
 #include <cstring>
 #include <utility>
 
+#include <mn/checkpoint/checkpoint_file.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
-#include <mn/checkpoint/checkpoint_file.hpp>
 
 namespace mn {
 namespace {

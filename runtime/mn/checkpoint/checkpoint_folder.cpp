@@ -6,8 +6,8 @@
 #include <system_error>
 #include <utility>
 
-#include <mn/core/log.hpp>
 #include <mn/checkpoint/checkpoint_folder.hpp>
+#include <mn/core/log.hpp>
 
 namespace mn {
 namespace {

@@ -1,6 +1,6 @@
-#include <mn/core/json.hpp>
 #include <mn/checkpoint/checkpoint_file.hpp>
 #include <mn/checkpoint/checkpoint_info.hpp>
+#include <mn/core/json.hpp>
 
 namespace mn {
 

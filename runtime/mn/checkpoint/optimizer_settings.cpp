@@ -8,8 +8,8 @@
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
-#include <mn/core/json.hpp>
 #include <mn/checkpoint/optimizer_settings.hpp>
+#include <mn/core/json.hpp>
 
 namespace mn {
 namespace {

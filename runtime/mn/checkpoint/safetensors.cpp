@@ -7,15 +7,14 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 
-#include <mn/comm/communicator.hpp>
-#include <mn/core/error.hpp>
-#include <mn/core/file.hpp>
-#include <mn/core/json.hpp>
 #include <mn/checkpoint/checkpoint_file.hpp>
 #include <mn/checkpoint/safetensors.hpp>
 #include <mn/checkpoint/safetensors_header.hpp>
-#include <mn/trainer/extensions/weight_average.hpp>
+#include <mn/comm/communicator.hpp>
 #include <mn/comm/on_root.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 
 namespace mn {
 namespace {
@@ -146,7 +145,7 @@ bool is_checkpoint(const std::filesystem::path& path) {
 
 /// Averaged weights take the place of a parameter's own, under each of its names.
 void use_averages(torch::nn::Module& module, const NamedTensors& extensions) {
-  const std::string prefix = extensions::WeightAverage::kName + std::string("/");
+  const std::string prefix = kWeightAverage + std::string("/");
   const std::map<std::string, at::Tensor> all(extensions.begin(), extensions.end());
   const at::NoGradGuard no_grad;
   for (const auto& [name, parameter] : named_parameters(module)) {

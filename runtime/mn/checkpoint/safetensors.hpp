@@ -30,6 +30,9 @@ class Communicator;
 /// The same of a file.
 [[nodiscard]] NamedTensors load_safetensors(const std::filesystem::path& path);
 
+/// The name in a checkpoint of the extension that averages weights: load_model() takes the weights that it left.
+inline constexpr const char* kWeightAverage = "WeightAverage";
+
 /// Copies tensors into the module's parameters and buffers. Throws DataError that begins with `source`, with nothing
 /// copied, unless names, shapes and dtypes are the module's own. Local.
 void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source);

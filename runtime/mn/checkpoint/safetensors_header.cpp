@@ -4,9 +4,9 @@
 #include <tuple>
 #include <utility>
 
+#include <mn/checkpoint/safetensors_header.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/checkpoint/safetensors_header.hpp>
 
 namespace mn {
 namespace {

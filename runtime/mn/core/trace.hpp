@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace mn {
@@ -31,11 +32,18 @@ class Trace {
   };
 
   /// Any thread. Dropped after stop().
-  void add(const Span& span);
+  void add(const Span& span) {
+    if (!recording_) return;
+    const std::lock_guard lock(mutex_);
+    spans_.push_back(span);
+  }
   /// Drops all further spans.
   void stop() noexcept { recording_ = false; }
   /// Removes and returns all spans so far.
-  [[nodiscard]] std::vector<Span> take();
+  [[nodiscard]] std::vector<Span> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(spans_, {});
+  }
 
   /// Adds a span that lasts as long as this object.
   class Scope {

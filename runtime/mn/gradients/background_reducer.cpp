@@ -4,8 +4,8 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <mn/comm/device_collectives.hpp>
-#include <mn/tensor/tensor.hpp>
 #include <mn/gradients/background_reducer.hpp>
+#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 

@@ -6,8 +6,8 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
-#include <mn/tensor/tensor.hpp>
 #include <mn/gradients/gradient_buffer.hpp>
+#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace {

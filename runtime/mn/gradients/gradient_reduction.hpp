@@ -8,7 +8,6 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/gradients/compression/gradient_averager.hpp>
 #include <mn/gradients/gradient_buffer.hpp>
-#include <mn/gradients/optimizer_options.hpp>
 
 namespace mn {
 
@@ -52,10 +51,5 @@ class GradientReduction {
   std::shared_ptr<GradientAverager> averager_;
   std::weak_ptr<const void> pause_;
 };
-
-/// Collective. `options` are consistent; their local_steps are ignored.
-[[nodiscard]] std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Tensor> parameters,
-                                                                           const std::shared_ptr<Communicator>& comm,
-                                                                           const OptimizerOptions& options);
 
 }  // namespace mn

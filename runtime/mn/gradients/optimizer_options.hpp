@@ -7,20 +7,11 @@
 #include <optional>
 
 #include <mn/gradients/compression/compression_options.hpp>
+#include <mn/optimizers/grad_scaler.hpp>
 
 namespace mn {
 
 class Trace;
-
-/// How a GradScaler's scale follows the gradients.
-struct GradScalerOptions {
-  double init_scale = 65536;            ///< of the first step
-  double growth_factor = 2;             ///< of the scale, after growth_interval steps in a row without overflow
-  double backoff_factor = 0.5;          ///< of the scale, after a step whose gradients overflowed
-  std::int64_t growth_interval = 2000;  ///< steps
-  /// Equal in every member.
-  bool operator==(const GradScalerOptions&) const = default;
-};
 
 /// By default each step averages the gradients. Overlap or double buffering changes when, compression what travels.
 /// Local SGD averages parameters instead; it combines with none of the others.

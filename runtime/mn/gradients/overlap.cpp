@@ -8,8 +8,8 @@
 
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
-#include <mn/tensor/tensor.hpp>
 #include <mn/gradients/overlap.hpp>
+#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace {

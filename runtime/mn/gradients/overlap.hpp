@@ -27,6 +27,7 @@
 #include <mn/gradients/background_reducer.hpp>
 #include <mn/gradients/bucket_tuner.hpp>
 #include <mn/gradients/gradient_reduction.hpp>
+#include <mn/gradients/optimizer_options.hpp>
 #include <mn/gradients/ready_hooks.hpp>
 
 namespace mn {

@@ -1,8 +1,8 @@
 #include <utility>
 
 #include <mn/core/error.hpp>
-#include <mn/tensor/tensor.hpp>
 #include <mn/gradients/shared_reduction.hpp>
+#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 

@@ -18,7 +18,6 @@
 #include <mn/comm/mpi.hpp>
 #include <mn/core/error.hpp>
 #include <mn/job/failure.hpp>
-#include <mn/job/job.hpp>
 #include <mn/job/standard_error.hpp>
 
 namespace mn {
@@ -58,7 +57,7 @@ Outcome outcome_of(const std::exception_ptr& error) {
   }
 }
 
-[[noreturn]] void handle_terminate() { fail_job(std::current_exception()); }
+[[noreturn]] void handle_terminate() { end_for_error(std::current_exception()); }
 
 }  // namespace
 
@@ -123,7 +122,7 @@ void end_all_ranks(const Speaker& speaker, const std::string& message, const Fai
   end_all_ranks(exit_code);
 }
 
-void fail_job(std::exception_ptr error) {
+void end_for_error(std::exception_ptr error) {
   static std::atomic_flag failing;
   while (failing.test_and_set()) pause();  // another thread ends the process
   const Outcome outcome = outcome_of(error);

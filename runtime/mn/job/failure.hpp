@@ -9,6 +9,7 @@
 ///    return, are bounded by four seconds, after which the process exits by itself.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <string>
 #include <thread>
@@ -36,7 +37,10 @@ struct FailureHooks {
   std::function<void()> announce_report;
 };
 
-/// Makes an uncaught exception end all ranks with one message, as fail_job does.
+/// Reports `error`, or that there is none, and ends all ranks; other threads that call it wait for the end.
+[[noreturn]] void end_for_error(std::exception_ptr error);
+
+/// Makes an uncaught exception end all ranks with one message, as end_for_error() does.
 void install_terminate_handler(const Speaker& speaker, FailureHooks hooks);
 void remove_terminate_handler();
 

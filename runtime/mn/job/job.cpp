@@ -260,4 +260,6 @@ int run_job(int argc, char** argv, const std::function<int(Job&)>& body) {
   return job.impl_->settle(exit_code);
 }
 
+void fail_job(std::exception_ptr error) { end_for_error(std::move(error)); }
+
 }  // namespace mn

@@ -5,8 +5,8 @@
 #include <ATen/ops/empty.h>
 
 #include <mn/core/error.hpp>
-#include <mn/loader/image_transform.hpp>
 #include <mn/image/augment.hpp>
+#include <mn/loader/image_transform.hpp>
 
 namespace mn {
 namespace {

@@ -1,8 +1,8 @@
 /// Encoded images as batches of float images.
 #pragma once
 
-#include <mn/loader/loader.hpp>
 #include <mn/image/augment_options.hpp>
+#include <mn/loader/loader.hpp>
 
 namespace mn {
 

@@ -14,8 +14,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <mn/core/buffer.hpp>
-#include <mn/loader/iterator.hpp>
 #include <mn/data/sub_dataset.hpp>
+#include <mn/loader/iterator.hpp>
 
 namespace mn {
 

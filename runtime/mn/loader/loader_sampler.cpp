@@ -1,8 +1,8 @@
 #include <vector>
 
 #include <mn/core/error.hpp>
-#include <mn/loader/loader_sampler.hpp>
 #include <mn/data/order.hpp>
+#include <mn/loader/loader_sampler.hpp>
 
 namespace mn {
 

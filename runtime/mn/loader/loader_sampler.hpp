@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include <mn/loader/loader.hpp>
 #include <mn/data/sampler.hpp>
+#include <mn/loader/loader.hpp>
 
 namespace mn {
 

@@ -10,8 +10,8 @@
 #include <ATen/ops/zeros.h>
 
 #include <mn/core/error.hpp>
-#include <mn/loader/mix_images.hpp>
 #include <mn/image/float_operations.hpp>
+#include <mn/loader/mix_images.hpp>
 
 namespace mn {
 namespace {

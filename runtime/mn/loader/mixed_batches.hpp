@@ -5,8 +5,8 @@
 #include <memory>
 #include <optional>
 
-#include <mn/loader/iterator.hpp>
 #include <mn/image/augment_options.hpp>
+#include <mn/loader/iterator.hpp>
 
 namespace mn {
 

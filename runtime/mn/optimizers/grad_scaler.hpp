@@ -8,9 +8,17 @@
 #include <ATen/core/Tensor.h>
 #include <nlohmann/json_fwd.hpp>
 
-#include <mn/gradients/optimizer_options.hpp>
-
 namespace mn {
+
+/// How a GradScaler's scale follows the gradients.
+struct GradScalerOptions {
+  double init_scale = 65536;            ///< of the first step
+  double growth_factor = 2;             ///< of the scale, after growth_interval steps in a row without overflow
+  double backoff_factor = 0.5;          ///< of the scale, after a step whose gradients overflowed
+  std::int64_t growth_interval = 2000;  ///< steps
+  /// Equal in every member.
+  bool operator==(const GradScalerOptions&) const = default;
+};
 
 /// Losses are multiplied before backward, so that small gradients are not rounded to 0 in float16; mean gradients are
 /// divided again before anybody reads them. A mean that is not finite is not applied, and the scale falls. As the mean

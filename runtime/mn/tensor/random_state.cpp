@@ -1,8 +1,9 @@
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 
-#include <mn/tensor/tensor.hpp>
+#include <mn/core/checksum.hpp>
 #include <mn/tensor/random_state.hpp>
+#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace {
@@ -39,6 +40,15 @@ void set_random_state(const NamedTensors& state, Device device) {
       generator.set_state(tensor);
     }
   }
+}
+
+std::uint64_t random_state_hash(Device device) {
+  std::uint64_t hash = 0;
+  for (const auto& [name, state] : random_state(device)) {
+    const at::Tensor bytes = state.contiguous();
+    hash = hash64({static_cast<const std::byte*>(bytes.const_data_ptr()), bytes.nbytes()}, hash64(name, hash));
+  }
+  return hash;
 }
 
 std::uint64_t random_seed() {

@@ -17,6 +17,9 @@ namespace mn {
 /// a generator's state.
 void set_random_state(const NamedTensors& state, Device device);
 
+/// A hash of the state: equal states have equal hashes.
+[[nodiscard]] std::uint64_t random_state_hash(Device device);
+
 /// The seed of the CPU's generator.
 [[nodiscard]] std::uint64_t random_seed();
 /// Seeds all generators.

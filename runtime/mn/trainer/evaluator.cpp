@@ -1,11 +1,11 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
+#include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/trainer/evaluator.hpp>
-#include <mn/comm/on_root.hpp>
 
 namespace mn {
 namespace {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include <ATen/core/Tensor.h>
@@ -50,6 +51,13 @@ class Extension {
   [[nodiscard]] virtual NamedTensors tensors() const { return {}; }
   /// Called before initialize(), where the checkpoint has tensors of it, with rank 0's tensors(), on the CPU.
   virtual void load_tensors(const NamedTensors&) {}
+};
+
+/// How an extension runs, where it differs from the extension's own values.
+struct ExtendOptions {
+  std::optional<Interval> trigger = {};  ///< when it runs
+  std::optional<int> priority = {};      ///< the highest runs first; equal ones in the order added
+  std::string name = {};                 ///< key of its state in a checkpoint; empty: its own name
 };
 
 }  // namespace mn

@@ -3,7 +3,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/trainer/extension_list.hpp>
-#include <mn/trainer/trainer.hpp>
 
 namespace mn {
 
@@ -47,7 +46,7 @@ void ExtensionList::initialize(Trainer& trainer) {
       read_json("the checkpoint's state of " + entry.name,
                 [&] { entry.extension->load_state(restored_.at(entry.name)); });
     }
-    entry.last_run_s = trainer.elapsed_s();
+    entry.last_run_s = elapsed_s_();
   }
   restored_tensors_.clear();
   for (Entry& entry : entries_) entry.extension->initialize(trainer);
@@ -57,11 +56,11 @@ void ExtensionList::after_forward(Trainer& trainer, const at::Tensor& loss) {
   for (Entry& entry : entries_) entry.extension->after_forward(trainer, loss);
 }
 
-void ExtensionList::run(Trainer& trainer, double previous_epoch_detail) {
+void ExtensionList::run(Trainer& trainer, const Progress& progress) {
   for (Entry& entry : entries_) {
-    if (!fires(entry, trainer, previous_epoch_detail)) continue;
+    if (!fires(entry, progress)) continue;
     entry.extension->run(trainer);
-    entry.last_run_s = trainer.elapsed_s();
+    entry.last_run_s = elapsed_s_();
   }
 }
 
@@ -74,7 +73,8 @@ bool ExtensionList::any_by_seconds() const {
                      [](const Entry& entry) { return entry.trigger.unit == IntervalUnit::kSecond; });
 }
 
-std::vector<std::int64_t> ExtensionList::due(double elapsed_s) const {
+std::vector<std::int64_t> ExtensionList::due() const {
+  const double elapsed_s = elapsed_s_();
   std::vector<std::int64_t> flags;
   for (const Entry& entry : entries_) {
     if (entry.trigger.unit != IntervalUnit::kSecond) continue;
@@ -90,11 +90,11 @@ void ExtensionList::set_due(std::span<const std::int64_t> flags) {
   }
 }
 
-bool ExtensionList::fires(Entry& entry, const Trainer& trainer, double previous_epoch_detail) {
-  const auto iteration = static_cast<double>(trainer.iteration());
+bool ExtensionList::fires(Entry& entry, const Progress& progress) {
+  const auto iteration = static_cast<double>(progress.iteration);
   switch (entry.trigger.unit) {
     case IntervalUnit::kEpoch:
-      return entry.trigger.passed(previous_epoch_detail, trainer.epoch_detail());
+      return entry.trigger.passed(progress.previous_epoch_detail, progress.epoch_detail);
     case IntervalUnit::kIteration:
       return entry.trigger.passed(iteration - 1, iteration);
     case IntervalUnit::kSecond:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,11 +14,19 @@
 
 namespace mn {
 
-struct ExtendOptions;
+/// Where training stands after an iteration.
+struct Progress {
+  std::int64_t iteration = 0;  ///< that has ended
+  double previous_epoch_detail = 0;
+  double epoch_detail = 0;
+};
 
 /// Calls come at the same point on every rank.
 class ExtensionList {
  public:
+  /// `elapsed_s` tells the seconds that training has taken.
+  explicit ExtensionList(std::function<double()> elapsed_s) : elapsed_s_(std::move(elapsed_s)) {}
+
   /// Throws ArgumentError if the name is in use.
   void add(std::unique_ptr<Extension> extension, const ExtendOptions& options);
 
@@ -30,14 +39,14 @@ class ExtensionList {
 
   void initialize(Trainer& trainer);
   void after_forward(Trainer& trainer, const at::Tensor& loss);
-  /// Runs those whose trigger fires in the iteration that ended; `previous_epoch_detail` was before it.
-  void run(Trainer& trainer, double previous_epoch_detail);
+  /// Runs those whose trigger fires in the iteration that ended.
+  void run(Trainer& trainer, const Progress& progress);
   void finalize(Trainer& trainer);
 
   /// True if a trigger counts seconds: rank 0's clock must decide for all.
   [[nodiscard]] bool any_by_seconds() const;
   /// For each trigger of seconds 1 if its period is over by this rank's clock, else 0.
-  [[nodiscard]] std::vector<std::int64_t> due(double elapsed_s) const;
+  [[nodiscard]] std::vector<std::int64_t> due() const;
   /// The due() that all ranks agreed on; run() obeys it.
   void set_due(std::span<const std::int64_t> flags);
 
@@ -51,8 +60,9 @@ class ExtensionList {
     bool due;           // for seconds
   };
 
-  static bool fires(Entry& entry, const Trainer& trainer, double previous_epoch_detail);
+  static bool fires(Entry& entry, const Progress& progress);
 
+  std::function<double()> elapsed_s_;
   std::vector<Entry> entries_;  // by priority
   nlohmann::json restored_ = nlohmann::json::object();
   NamedTensors restored_tensors_;

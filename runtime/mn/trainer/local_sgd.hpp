@@ -14,9 +14,9 @@
 #include <vector>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/tensor/modules.hpp>
-#include <mn/gradients/compression/flat_buffer.hpp>
 #include <mn/core/trace.hpp>
+#include <mn/gradients/compression/flat_buffer.hpp>
+#include <mn/tensor/modules.hpp>
 
 namespace mn {
 

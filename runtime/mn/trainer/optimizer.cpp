@@ -7,14 +7,13 @@
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/tensor/tensor.hpp>
-#include <mn/tensor/random_state.hpp>
-#include <mn/checkpoint/safetensors.hpp>
+#include <mn/core/trace.hpp>
+#include <mn/gradients/create_gradient_reduction.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
-#include <mn/gradients/gradient_reduction.hpp>
+#include <mn/tensor/random_state.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/trainer/local_sgd.hpp>
 #include <mn/trainer/optimizer.hpp>
-#include <mn/core/trace.hpp>
 
 namespace mn {
 namespace {
@@ -22,7 +21,7 @@ namespace {
 /// Ranks that would draw the same random numbers draw different ones from now on; rank 0 goes on as one process would.
 void let_random_numbers_differ(Communicator& comm) {
   if (comm.size() == 1) return;
-  const std::uint64_t state = hash64(to_safetensors(random_state(comm.device())));
+  const std::uint64_t state = random_state_hash(comm.device());
   if (!same_on_all_ranks(state, comm) || comm.rank() == 0) return;
   seed_random(hash64("rank " + std::to_string(comm.rank()), state), comm.device());
 }

@@ -13,8 +13,8 @@
 #include <torch/optim/optimizer.h>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/tensor/modules.hpp>
 #include <mn/gradients/optimizer_options.hpp>
+#include <mn/tensor/modules.hpp>
 
 namespace mn {
 

@@ -12,11 +12,11 @@
 #include <ATen/ops/full.h>
 
 #include <mn/core/error.hpp>
-#include <mn/tensor/tensor.hpp>
-#include <mn/optimizers/grad_scaler.hpp>
-#include <mn/gradients/gradient_reduction.hpp>
-#include <mn/trainer/optimizer.hpp>
 #include <mn/core/trace.hpp>
+#include <mn/gradients/gradient_reduction.hpp>
+#include <mn/optimizers/grad_scaler.hpp>
+#include <mn/tensor/tensor.hpp>
+#include <mn/trainer/optimizer.hpp>
 
 namespace mn {
 

@@ -4,21 +4,21 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <mn/checkpoint/checkpoint_folder.hpp>
+#include <mn/checkpoint/optimizer_settings.hpp>
+#include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/trace.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/tensor/tensor.hpp>
-#include <mn/checkpoint/checkpoint_folder.hpp>
-#include <mn/checkpoint/optimizer_settings.hpp>
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
-#include <mn/comm/on_root.hpp>
 #include <mn/trainer/periodic_agreement.hpp>
 #include <mn/trainer/signals.hpp>
-#include <mn/core/trace.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn {
@@ -60,7 +60,7 @@ Trainer::Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer>
       compute_loss_(std::move(compute_loss)),
       update_(std::move(update)),
       options_(std::move(options)),
-      extensions_(std::make_unique<ExtensionList>()),
+      extensions_(std::make_unique<ExtensionList>([this] { return elapsed_s(); })),
       observation_(std::make_unique<Observation>()),
       agreement_(std::make_unique<PeriodicAgreement>()) {
   check_optimizers();
@@ -141,7 +141,7 @@ int Trainer::run() {
   while (!finished() && !requeue) {
     advance();
     requeue = agree(signal.raised());
-    extensions_->run(*this, previous_epoch_detail_);
+    extensions_->run(*this, {iteration_, previous_epoch_detail_, epoch_detail()});
   }
   if (requeue) signal.keep();
   synchronize();
@@ -188,7 +188,7 @@ void Trainer::wait_for_losses() {
 bool Trainer::agree(bool signalled) {
   const bool needed = options_.checkpoint_on_signal || extensions_->any_by_seconds();
   if (!needed || !agreement_->is_due(iteration_)) return false;
-  std::vector<std::int64_t> flags = extensions_->due(elapsed_s());
+  std::vector<std::int64_t> flags = extensions_->due();
   const std::size_t count = flags.size();
   if (!is_root()) flags.assign(count, 0);
   flags.push_back(signalled ? 1 : 0);

@@ -74,13 +74,6 @@ struct StepTimes {
   std::uint64_t bytes = 0;     ///< passed to collectives
 };
 
-/// How an extension runs, where it differs from the extension's own values.
-struct ExtendOptions {
-  std::optional<Interval> trigger = {};  ///< when it runs
-  std::optional<int> priority = {};      ///< the highest runs first; equal ones in the order added
-  std::string name = {};                 ///< key of its state in a checkpoint; empty: its own name
-};
-
 /// Trains a model with a multi-node optimizer. The constructor, extend(), run(), save(), resume(), finish_steps(),
 /// take_observation() and report() are collective: every rank makes the same calls in the same order. Rank 0's clock
 /// decides for triggers of seconds, so the ranks' extensions run together.

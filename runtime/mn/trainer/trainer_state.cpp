@@ -21,20 +21,20 @@
 #include <ATen/ops/isnan.h>
 #include <c10/util/Type.h>
 
+#include <mn/checkpoint/checkpoint.hpp>
+#include <mn/checkpoint/optimizer_archive.hpp>
+#include <mn/checkpoint/optimizer_settings.hpp>
+#include <mn/checkpoint/safetensors.hpp>
+#include <mn/comm/on_root.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/tensor/modules.hpp>
-#include <mn/tensor/tensor.hpp>
-#include <mn/checkpoint/checkpoint.hpp>
-#include <mn/checkpoint/optimizer_archive.hpp>
-#include <mn/checkpoint/optimizer_settings.hpp>
 #include <mn/tensor/random_state.hpp>
-#include <mn/checkpoint/safetensors.hpp>
+#include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
-#include <mn/comm/on_root.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn {

@@ -7,12 +7,12 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/trace.hpp>
+#include <mn/optimizers/grad_scaler.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extension_list.hpp>
-#include <mn/optimizers/grad_scaler.hpp>
 #include <mn/trainer/observation.hpp>
 #include <mn/trainer/periodic_agreement.hpp>
-#include <mn/core/trace.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn {

@@ -10,8 +10,8 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
-#include <mn/tensor/tensor.hpp>
 #include <mn/gradients/compression/flat_buffer.hpp>
+#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace {

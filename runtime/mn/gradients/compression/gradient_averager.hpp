@@ -10,10 +10,9 @@
 #include <vector>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/tensor/modules.hpp>
-#include <mn/gradients/compression/compression_options.hpp>
-#include <mn/gradients/compression/flat_buffer.hpp>
 #include <mn/core/trace.hpp>
+#include <mn/gradients/compression/flat_buffer.hpp>
+#include <mn/tensor/modules.hpp>
 
 namespace mn {
 
@@ -60,11 +59,5 @@ class GradientAverager {
   std::shared_ptr<Trace> trace_;
   std::atomic<std::uint64_t> bytes_sent_ = 0;
 };
-
-/// For gradients of these parameters. One rank alone compresses nothing.
-[[nodiscard]] std::unique_ptr<GradientAverager> create_gradient_averager(const CompressionOptions& options,
-                                                                         const std::vector<at::Tensor>& parameters,
-                                                                         const Communicator& comm,
-                                                                         std::shared_ptr<Trace> trace);
 
 }  // namespace mn

@@ -11,8 +11,8 @@
 #include <ATen/ops/where.h>
 
 #include <mn/core/error.hpp>
-#include <mn/tensor/tensor.hpp>
 #include <mn/gradients/compression/power_sgd.hpp>
+#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace {

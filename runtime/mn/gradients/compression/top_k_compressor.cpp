@@ -4,8 +4,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
-#include <mn/tensor/tensor.hpp>
 #include <mn/gradients/compression/top_k_compressor.hpp>
+#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include <mn/trainer/extension.hpp>
 #include <mn/optimizers/schedules.hpp>
+#include <mn/trainer/extension.hpp>
 
 namespace mn::extensions {
 

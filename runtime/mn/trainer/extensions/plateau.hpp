@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
+#include <mn/optimizers/schedules.hpp>
 #include <mn/trainer/extension.hpp>
 #include <mn/trainer/extensions/monitor.hpp>
-#include <mn/optimizers/schedules.hpp>
 
 namespace mn::extensions {
 

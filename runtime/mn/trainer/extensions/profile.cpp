@@ -2,14 +2,14 @@
 #include <cstdio>
 #include <fstream>
 
+#include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
-#include <mn/trainer/extensions/profile.hpp>
-#include <mn/comm/on_root.hpp>
-#include <mn/trainer/straggler.hpp>
 #include <mn/core/trace.hpp>
+#include <mn/trainer/extensions/profile.hpp>
+#include <mn/trainer/straggler.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {

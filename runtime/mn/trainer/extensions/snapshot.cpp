@@ -1,7 +1,7 @@
-#include <mn/core/error.hpp>
 #include <mn/checkpoint/checkpoint_folder.hpp>
-#include <mn/trainer/extensions/snapshot.hpp>
 #include <mn/comm/on_root.hpp>
+#include <mn/core/error.hpp>
+#include <mn/trainer/extensions/snapshot.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {

@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <mn/checkpoint/safetensors.hpp>
 #include <mn/trainer/evaluator.hpp>
 #include <mn/trainer/extension.hpp>
 
@@ -23,8 +24,7 @@ class WeightAverage final : public Extension {
   /// Throws UsageError unless 0 < decay < 1.
   explicit WeightAverage(double decay);
 
-  static constexpr const char* kName = "WeightAverage";  ///< by which load_model() finds the average in a checkpoint
-  [[nodiscard]] std::string name() const override { return kName; }
+  [[nodiscard]] std::string name() const override { return kWeightAverage; }
   [[nodiscard]] int priority() const override { return kPriorityWriter + 2; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;

@@ -1,6 +1,7 @@
 #include <mn/comm/device_collectives.hpp>
+#include <mn/gradients/compression/create_gradient_averager.hpp>
+#include <mn/gradients/create_gradient_reduction.hpp>
 #include <mn/gradients/double_buffering.hpp>
-#include <mn/gradients/gradient_reduction.hpp>
 #include <mn/gradients/overlap.hpp>
 #include <mn/gradients/shared_reduction.hpp>
 

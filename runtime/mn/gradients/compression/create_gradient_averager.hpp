@@ -1,0 +1,19 @@
+/// The table of averagers: one for each kind of compression.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <mn/core/trace.hpp>
+#include <mn/gradients/compression/compression_options.hpp>
+#include <mn/gradients/compression/gradient_averager.hpp>
+
+namespace mn {
+
+/// For gradients of these parameters. One rank alone compresses nothing.
+[[nodiscard]] std::unique_ptr<GradientAverager> create_gradient_averager(const CompressionOptions& options,
+                                                                         const std::vector<at::Tensor>& parameters,
+                                                                         const Communicator& comm,
+                                                                         std::shared_ptr<Trace> trace);
+
+}  // namespace mn

@@ -1,0 +1,17 @@
+/// Chooses the way in which gradients become their mean over ranks.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <mn/gradients/gradient_reduction.hpp>
+#include <mn/gradients/optimizer_options.hpp>
+
+namespace mn {
+
+/// Collective. `options` are consistent; their local_steps are ignored.
+[[nodiscard]] std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Tensor> parameters,
+                                                                           const std::shared_ptr<Communicator>& comm,
+                                                                           const OptimizerOptions& options);
+
+}  // namespace mn
