@@ -1,5 +1,7 @@
 #include "data/command_table.hpp"
 
+#include "data/inspect_index.hpp"
+
 #include <mn/core/error.hpp>
 #include <mn/core/manual.hpp>
 

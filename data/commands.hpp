@@ -1,15 +1,9 @@
 /// What mnshard's commands do.
 #pragma once
 
-#include <span>
-#include <string>
-
 #include "data/settings.hpp"
 
 namespace mn::data {
-
-/// Arguments after the command's name, as many as its forms allow.
-using Arguments = std::span<const std::string>;
 
 /// Each returns the exit status. Throws UsageError or DataError.
 int run_idx(Arguments arguments, const Settings& settings);
@@ -19,7 +13,6 @@ int run_tar(Arguments arguments, const Settings& settings);
 int run_npy(Arguments arguments, const Settings& settings);
 int run_npz(Arguments arguments, const Settings& settings);
 int run_tokens(Arguments arguments, const Settings& settings);
-int run_index(Arguments arguments, const Settings& settings);
 int run_info(Arguments arguments, const Settings& settings);
 int run_verify(Arguments arguments, const Settings& settings);
 int run_extract(Arguments arguments, const Settings& settings);

@@ -21,7 +21,7 @@ nlohmann::json source_facts(const std::filesystem::path& file) {
   struct stat facts = {};
   if (::stat(file.c_str(), &facts) != 0) return nullptr;
   const std::int64_t changed = std::int64_t{facts.st_mtim.tv_sec} * 1'000'000'000 + facts.st_mtim.tv_nsec;
-  return {{"path", fs::absolute(file).string()}, {"bytes", facts.st_size}, {"changed", changed}};
+  return {{"path", std::filesystem::absolute(file).string()}, {"bytes", facts.st_size}, {"changed", changed}};
 }
 
 }  // namespace mn::data

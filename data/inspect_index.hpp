@@ -8,6 +8,9 @@
 
 namespace mn::data {
 
+/// Returns the exit status. Throws UsageError or DataError.
+int run_index(Arguments arguments, const Settings& settings);
+
 /// Each for the folder of a manifest of indexed files; returns the exit status.
 int info_index(const std::filesystem::path& folder);
 /// Reads all of it: what filters check and whether it can be decoded.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,5 +33,8 @@ struct Settings {
   std::string on_error = "fail";
   std::string check = "decode";
 };
+
+/// Arguments after the command's name, as many as its forms allow.
+using Arguments = std::span<const std::string>;
 
 }  // namespace mn::data

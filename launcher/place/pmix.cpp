@@ -34,13 +34,13 @@ struct Signal {
   }
 };
 
-struct Arrival {
+struct FenceArrival {
   std::shared_ptr<Signal> signal;
   int who;
 };
 
 void on_fence(pmix::Status status, void* context) {
-  const std::unique_ptr<Arrival> arrival(static_cast<Arrival*>(context));
+  const std::unique_ptr<FenceArrival> arrival(static_cast<FenceArrival*>(context));
   arrival->signal->arrive(arrival->who, status);
 }
 
@@ -133,7 +133,7 @@ pmix::Status PmixSession::fence_once() {
   const auto signal = std::make_shared<Signal>();
   const pmix::Proc everyone = library_->proc(pmix::kRankWildcard);
   const pmix::Info collect = pmix_flag(pmix::kCollectData);
-  auto arrival = std::make_unique<Arrival>(signal, 0);
+  auto arrival = std::make_unique<FenceArrival>(signal, 0);
   library_->check(library_->fence_nb(&everyone, 1, &collect, 1, on_fence, arrival.get()), "starting a PMIx fence");
   arrival.release();  // the callback owns it now
   if (!signal->wait(1, patience_)) {
@@ -148,7 +148,7 @@ std::vector<int> PmixSession::ranks_that_never_came() const {
   const int size = static_cast<int>(job_.node_ids.size());
   const auto signal = std::make_shared<Signal>();
   for (int rank = 0; rank < size; ++rank) {
-    auto arrival = std::make_unique<Arrival>(signal, rank);
+    auto arrival = std::make_unique<FenceArrival>(signal, rank);
     const pmix::Proc from = library_->proc(static_cast<std::uint32_t>(rank));
     const auto key = prefix_ + fence_key(fences_);
     if (library_->get_nb(&from, key.c_str(), nullptr, 0, on_value, arrival.get()) == pmix::kSuccess) arrival.release();

@@ -161,7 +161,7 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
   }
   const bool found_none = common.device == "auto" && environment("MN_DEVICE");  // create_communicator says it otherwise
   if (found_none && comm->device().type == DeviceType::kCpu && comm->rank() == 0) {
-    log_warning("MN_DEVICE is cpu: training on the CPU");
+    log_info("no GPU in reach: training on the CPU");
   }
   set_precision(common.precision);
   set_deterministic(common.deterministic);

@@ -15,6 +15,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
+#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace {
