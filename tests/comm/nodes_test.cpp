@@ -89,7 +89,7 @@ TEST_P(Nodes, AreWhatTheirNamesSay) {
 
 TEST_P(Nodes, AllreduceOfEverySizeInAnyOrder) {
   testing::for_each_type([&]<class T>() {
-    for (const std::size_t count : {1, 100'003, 7, 1027, 32'768, 0, 4097}) {
+    for (const std::size_t count : {1, 100'003, 7, 1027, 40'000, 0, 4097}) {
       std::vector<T> values(count);
       expect_sum<T>(*comm_, values);
     }
