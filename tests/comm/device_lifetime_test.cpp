@@ -1,6 +1,8 @@
-// Communicators on GPUs come and go without leaving streams, events or memory behind. The stand-in counts them.
+// What communicators on GPUs hold and copy: they come and go without leaving streams, events or memory behind, free no
+// memory while a collective is at work, and copy only what is read. The stand-in counts.
 #include <gmock/gmock.h>
 
+#include <mn/comm/device_collectives.hpp>
 #include <mn/core/error.hpp>
 
 #include "tests/comm/gpu_fixture.hpp"
@@ -58,6 +60,60 @@ TEST_F(OnGpu, AnOperatorThatCannotBeMadeAbortsTheCommunicator) {
   };
   EXPECT_THAT(run, ThrowsMessage<CommError>(HasSubstr("aborted after an error")));
   MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// To free memory waits for the whole device, and so for a collective that the peer joins only after the messages.
+TEST_F(OnGpu, MessagesDoNotWaitForACollective) {
+  const auto comm = create("pure_nccl");
+  const OnDevice<float> gradient(std::vector<float>(1001, 1.0F), device_);
+  DeviceCollectives& collectives = *comm->device_collectives();
+  const auto reduce = [&] {
+    collectives.after(nullptr);
+    collectives.allreduce_grad(std::vector{gradient.view()}, 1.0);
+  };
+  std::vector<std::unique_ptr<OnDevice<float>>> buffers;  // freed in the end
+  if (rank_ == 0) reduce();
+  const auto exchange = [&](std::size_t count) {
+    const std::vector<float> values(count, static_cast<float>(rank_));
+    const OnDevice<float>& buffer = *buffers.emplace_back(std::make_unique<OnDevice<float>>(values, device_));
+    if (rank_ == 0 && size_ > 1) comm->irecv(buffer.view(), 1).wait();
+    if (rank_ == 1) comm->isend(buffer.view(), 0).wait();
+    if (rank_ == 0 && size_ > 1) comm->send(buffer.view(), 1);
+    if (rank_ == 1) comm->recv(buffer.view(), 0);
+    EXPECT_TRUE(rank_ > 1 || buffer.get() == std::vector<float>(count, size_ > 1 ? 1.0F : 0.0F));
+  };
+  for (const std::size_t count : {10, 5000, 100'000}) exchange(count);
+  if (rank_ > 0) reduce();
+  collectives.wait();
+  EXPECT_EQ(gradient.get(), std::vector<float>(1001, static_cast<float>(size_)));
+}
+
+/// So many copies suffice: one more fails.
+TEST_F(OnGpu, WhatACallOnlyWritesIsNotCopiedBefore) {
+  const auto comm = create("naive");
+  const auto whole = mine<float>(static_cast<std::size_t>(size_) * 10);
+  const auto part = mine<float>(10);
+  const auto with_copies = [&](long most, auto call) {
+    stand_in::fail_call("cudaMemcpyAsync", most + 1);
+    EXPECT_NO_THROW(call());
+    stand_in::fail_call("", 1);
+  };
+  const bool is_root = rank_ == 0;
+  with_copies(1, [&] { comm->bcast(part.view(), 0); });
+  with_copies(is_root ? 2 : 1, [&] { comm->gather(part.view(), whole.view(), 0); });
+  with_copies(2, [&] { comm->allgather(part.view(), whole.view()); });
+  with_copies(is_root ? 2 : 1, [&] { comm->scatter(whole.view(), part.view(), 0); });
+  with_copies(2, [&] { comm->reduce_scatter(whole.view(), part.view()); });
+  with_copies(2, [&] { comm->allreduce(part.view()); });
+  if (size_ == 1) return;
+  const int next = (rank_ + 1) % size_;
+  const int before = (rank_ + size_ - 1) % size_;
+  with_copies(2, [&] { comm->sendrecv(part.view(), next, whole.view().slice(0, 10), before); });
+  with_copies(2, [&] {
+    Request received = comm->irecv(part.view(), before);
+    comm->isend(whole.view().slice(0, 10), next).wait();
+    received.wait();
+  });
 }
 
 }  // namespace

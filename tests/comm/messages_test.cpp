@@ -1,5 +1,8 @@
-// Messages between two ranks: exchanges that would block, messages under way, mismatches, and what debug mode says.
+// Messages between two ranks: exchanges that would block, messages under way, mismatches, what debug mode says, and
+// collective calls meanwhile.
+#include <cstdlib>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -127,6 +130,25 @@ TEST_F(Messages, AnotherTypeOrCountIsAnErrorOfTheReceiver) {
   }
 }
 
+/// MPI must not write to memory that the caller may free.
+TEST_F(Messages, AMismatchedReceiveLeavesItsBufferAlone) {
+  if (alone()) return;
+  const auto comm = communicator();
+  constexpr std::size_t kLarge = 10 * kMany;
+  const auto sent = of_rank<float>(0, kLarge);
+  const std::vector<std::int32_t> untouched(kLarge, -1);
+  std::vector<std::int32_t> got(kLarge);
+  Request request;
+  if (rank_ == 0) request = comm->isend(sent, 1);
+  if (rank_ == 1) {
+    EXPECT_THROW(comm->irecv(got, 0).wait(), CommError);
+    got = untouched;
+  }
+  for (int i = 0; i < 100; ++i) comm->barrier();
+  EXPECT_TRUE(rank_ != 1 || got == untouched);
+  request.wait();
+}
+
 TEST_F(Messages, DebugModeSaysThatASendWaits) {
   const auto both = comm_->split(rank_ < 2 ? 0 : -1, rank_);
   if (alone() || !both) return;
@@ -153,6 +175,82 @@ TEST_F(Messages, DebugModeSaysThatASendWaits) {
     EXPECT_EQ(text.find("both ranks send before they receive") != std::string::npos, both_send) << text;
   }
 }
+
+/// A backend, and the number of nodes: rank r is on node r % nodes.
+class MessagesBesideCollectives : public ::testing::TestWithParam<std::tuple<std::string, int>> {
+ protected:
+  MessagesBesideCollectives() {
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    setenv("MN_NODE_NAME", ("node" + std::to_string(rank % std::get<1>(GetParam()))).c_str(), 1);
+    CommunicatorOptions options;
+    options.device = Device();
+    comm_ = create_communicator(std::get<0>(GetParam()), MPI_COMM_WORLD, options);
+    unsetenv("MN_NODE_NAME");
+    rank_ = comm_->rank();
+    size_ = comm_->size();
+  }
+  /// Ranks 0 and 1 exchange a message; the others only take part in collective calls.
+  [[nodiscard]] bool is_sender() const { return size_ > 1 && rank_ == 0; }
+  [[nodiscard]] bool is_receiver() const { return rank_ == 1; }
+  void expect_sum(std::size_t count) {
+    std::vector<float> values(count, 1.0F);
+    comm_->allreduce(values);
+    EXPECT_EQ(values, std::vector<float>(count, static_cast<float>(size_)));
+  }
+
+  std::shared_ptr<Communicator> comm_;
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+TEST_P(MessagesBesideCollectives, AReceiveOfAnyTagTakesNoInternalMessage) {
+  std::vector<float> got(kMany);
+  Request received;
+  if (is_receiver()) received = comm_->irecv(got, 0, Communicator::kAnyTag);
+  expect_sum(kMany);
+  std::vector<float> part(1000);
+  comm_->reduce_scatter(std::vector<float>(1000 * static_cast<std::size_t>(size_), 1.0F), part);
+  EXPECT_EQ(part, std::vector<float>(1000, static_cast<float>(size_)));
+  const std::vector<std::string> objects(static_cast<std::size_t>(size_), "an object");
+  EXPECT_EQ(comm_->scatter_obj(objects), "an object");
+  EXPECT_EQ(comm_->allgather_obj("an object"), objects);
+  if (is_sender()) comm_->send(of_rank<float>(0, kMany), 1, 7);
+  received.wait();
+  EXPECT_TRUE(!is_receiver() || got == of_rank<float>(0, kMany));
+}
+
+TEST_P(MessagesBesideCollectives, ASendEndsOnceItsReceiveIsPosted) {
+  for (const std::size_t count : {std::size_t{10}, kMany}) {
+    std::vector<float> got(4 * kMany);
+    Request received;
+    if (is_sender()) comm_->send(of_rank<float>(0, 4 * kMany), 1);
+    if (is_receiver()) received = comm_->irecv(got, 0);
+    expect_sum(count);
+    received.wait();
+    EXPECT_TRUE(!is_receiver() || got == of_rank<float>(0, 4 * kMany));
+  }
+}
+
+TEST_P(MessagesBesideCollectives, AReceiveEndsOnceItsSendIsPosted) {
+  for (const std::size_t count : {std::size_t{10}, kMany}) {
+    const auto mine = of_rank<float>(0, 4 * kMany);
+    std::vector<float> got(4 * kMany);
+    Request sent;
+    if (is_sender()) sent = comm_->isend(mine, 1);
+    if (is_receiver()) comm_->recv(got, 0);
+    expect_sum(count);
+    sent.wait();
+    EXPECT_TRUE(!is_receiver() || got == mine);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, MessagesBesideCollectives,
+                         ::testing::Combine(::testing::Values("naive", "flat", "hierarchical", "two_dimensional"),
+                                            ::testing::Values(1, 2)),
+                         [](const auto& test) {
+                           return std::get<0>(test.param) + "_" + std::to_string(std::get<1>(test.param));
+                         });
 
 }  // namespace
 }  // namespace mn

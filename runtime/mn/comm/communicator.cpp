@@ -37,13 +37,14 @@ std::shared_ptr<std::byte> zeroed_pinned(std::size_t bytes, int device) {
 Communicator::Communicator(CommunicatorSetup setup)
     : name_(std::move(setup.name)),
       comm_(std::move(setup.comm)),
+      internal_comm_(Mpi::duplicate(comm_.get())),
       topology_(std::move(setup.topology)),
       device_(setup.device),
       count_limit_(setup.count_limit),
       allreduce_grad_dtype_(setup.allreduce_grad_dtype),
       mpi_takes_device_buffers_(mpi_is_cuda_aware()),
-      calls_(std::make_unique<CallCheck>(comm_.get(), setup.debug)),
-      reducer_(std::make_unique<OrderedReducer>(comm_.get(), setup.count_limit)) {}
+      calls_(std::make_unique<CallCheck>(internal_comm(), setup.debug)),
+      reducer_(std::make_unique<OrderedReducer>(internal_comm(), setup.count_limit)) {}
 
 Communicator::~Communicator() = default;
 
@@ -54,14 +55,16 @@ void Communicator::finalize() {
   calls_->collective("finalize", nothing, nothing);
   do_finalize();
   stage_.reset();
+  request_stages_.reset();
   reducer_.reset();
+  internal_comm_.reset();
   comm_.reset();
   calls_->close();
 }
 
 std::shared_ptr<Communicator> Communicator::split(int color, int key) const {
   calls_->collective("split", nothing, nothing);
-  Mpi part = Mpi::split(comm_.get(), color, key);
+  Mpi part = Mpi::split(internal_comm(), color, key);
   if (!part) return nullptr;
   Topology topology = find_topology(part.get());
   return make_backend(
@@ -86,6 +89,15 @@ HostStage* Communicator::stage_for_mpi(const ConstBufferView& first, const Const
   return nullptr;
 }
 
+HostStages* Communicator::stages_for_request(const ConstBufferView& buffer) {
+  if (!lies_on_device(buffer) || mpi_takes_device_buffers_) {
+    static_cast<void>(stage_for_mpi(buffer));  // which waits for the buffer's stream
+    return nullptr;
+  }
+  if (!request_stages_) request_stages_ = std::make_shared<HostStages>(device_.index);
+  return request_stages_.get();
+}
+
 template <class Buffers, class Call>
 bool Communicator::on_device(const Buffers& buffers, const Call& call) {
   DeviceCollectives* device = device_collectives();
@@ -107,9 +119,13 @@ void Communicator::bcast(BufferView buffer, int root, std::string_view name) {
   };
   calls_->collective("bcast", checks, details);
   if (on_device({buffer}, [&](DeviceCollectives& device) { device.bcast(buffer, root); })) return;
-  on_host(stage_for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
-    const MpiCount n(out.count, out.dtype, count_limit_);
-    mpi_check(MPI_Bcast(out.data, n.count(), n.type(), root, mpi_comm()), "bcast", out.bytes());
+  const bool is_root = rank() == root;
+  const ConstBufferView send = is_root ? buffer : BufferView();
+  const BufferView recv = is_root ? BufferView() : buffer;
+  on_host(stage_for_mpi(buffer), send, recv, [&](ConstBufferView in, BufferView out) {
+    const MpiCount n(buffer.count, buffer.dtype, count_limit_);
+    void* const data = is_root ? const_cast<void*>(in.data) : out.data;
+    mpi_check(MPI_Bcast(data, n.count(), n.type(), root, internal_comm()), "bcast", buffer.bytes());
   });
 }
 
@@ -129,7 +145,7 @@ void Communicator::gather(ConstBufferView send, BufferView recv, int root) {
     const MpiCount n(in.count, in.dtype, count_limit_);
     const bool in_place = rank() == root && is_in_place(out, in, root);
     mpi_check(MPI_Gather(in_place ? MPI_IN_PLACE : in.data, n.count(), n.type(), out.data, n.count(), n.type(), root,
-                         mpi_comm()),
+                         internal_comm()),
               "gather", in.bytes());
   });
 }
@@ -149,7 +165,7 @@ void Communicator::allgather(ConstBufferView send, BufferView recv) {
     const MpiCount n(in.count, in.dtype, count_limit_);
     const bool in_place = is_in_place(out, in, rank());
     mpi_check(MPI_Allgather(in_place ? MPI_IN_PLACE : in.data, n.count(), n.type(), out.data, n.count(), n.type(),
-                            mpi_comm()),
+                            internal_comm()),
               "allgather", in.bytes());
   });
 }
@@ -176,8 +192,8 @@ void Communicator::alltoall(ConstBufferView send, BufferView recv) {
               in.data = copy.data();
             }
             const MpiCount n(in.count / ranks, in.dtype, count_limit_);
-            mpi_check(MPI_Alltoall(in.data, n.count(), n.type(), out.data, n.count(), n.type(), mpi_comm()), "alltoall",
-                      in.bytes());
+            mpi_check(MPI_Alltoall(in.data, n.count(), n.type(), out.data, n.count(), n.type(), internal_comm()),
+                      "alltoall", in.bytes());
           });
 }
 
@@ -197,7 +213,7 @@ void Communicator::scatter(ConstBufferView send, BufferView recv, int root) {
     const MpiCount n(out.count, out.dtype, count_limit_);
     const bool in_place = rank() == root && is_in_place(in, out, root);
     mpi_check(MPI_Scatter(in.data, n.count(), n.type(), in_place ? MPI_IN_PLACE : out.data, n.count(), n.type(), root,
-                          mpi_comm()),
+                          internal_comm()),
               "scatter", out.bytes());
   });
 }
@@ -209,9 +225,7 @@ void Communicator::allreduce(BufferView buffer, ReduceOp op) {
   };
   calls_->collective("allreduce", checks, [&] { return described(buffer) + by(op); });
   if (on_device({buffer}, [&](DeviceCollectives& device) { device.allreduce(buffer, op); })) return;
-  on_host(stage_after(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
-    do_allreduce(out, {out.dtype, op});
-  });
+  on_host(stage_after(buffer), buffer, [&](BufferView whole) { do_allreduce(whole, {whole.dtype, op}); });
 }
 
 void Communicator::reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) {
@@ -232,7 +246,7 @@ void Communicator::reduce_scatter(ConstBufferView send, BufferView recv, ReduceO
 
 void Communicator::barrier() {
   calls_->collective("barrier", nothing, nothing);
-  mpi_check(MPI_Barrier(mpi_comm()), "barrier");
+  mpi_check(MPI_Barrier(internal_comm()), "barrier");
 }
 
 bool Communicator::do_allreduce_grad_on_device(std::span<const BufferView> gradients, double scale) {

@@ -25,6 +25,7 @@ namespace mn {
 class CallCheck;
 class DeviceCollectives;
 class HostStage;
+class HostStages;
 class OrderedReducer;
 class SharedReducer;
 struct Reduction;
@@ -86,7 +87,8 @@ class Communicator {
   [[nodiscard]] virtual DeviceCollectives* device_collectives() noexcept { return nullptr; }
   /// Whether calls are compared between ranks.
   [[nodiscard]] bool debug() const noexcept;
-  /// Owned by this communicator: a duplicate of the one given at creation, with MPI_ERRORS_RETURN.
+  /// Owned by this communicator: a duplicate of the one given at creation, with MPI_ERRORS_RETURN. Messages between two
+  /// ranks go through it, collective calls through another one.
   [[nodiscard]] MPI_Comm mpi_comm() const noexcept { return comm_.get(); }
 
   /// Collective: frees what the group holds of MPI, as destruction would. Every later call but this one throws
@@ -211,6 +213,8 @@ class Communicator {
  protected:
   /// Collective over setup.comm.
   explicit Communicator(CommunicatorSetup setup);
+  /// For all but the program's messages between two ranks, whose receives may take any tag.
+  [[nodiscard]] MPI_Comm internal_comm() const noexcept { return internal_comm_.get(); }
   /// Reduces over MPI messages, each element in rank order.
   [[nodiscard]] OrderedReducer& reducer() noexcept { return *reducer_; }
   /// Elements that one MPI message may count.
@@ -240,9 +244,12 @@ class Communicator {
   [[nodiscard]] HostStage* stage_after(const ConstBufferView& first, const ConstBufferView& second = {});
   /// The same for a call of MPI: null if that takes the buffers as they are; then the work on their streams is done.
   [[nodiscard]] HostStage* stage_for_mpi(const ConstBufferView& first, const ConstBufferView& second = {});
+  /// Where a request borrows the stage for this buffer; null if MPI takes it as it is, after the work on its stream.
+  [[nodiscard]] HostStages* stages_for_request(const ConstBufferView& buffer);
 
   std::string name_;
   Mpi comm_;
+  Mpi internal_comm_;
   Topology topology_;
   Device device_;
   std::size_t count_limit_;
@@ -251,6 +258,7 @@ class Communicator {
   std::unique_ptr<CallCheck> calls_;
   std::unique_ptr<OrderedReducer> reducer_;
   std::unique_ptr<HostStage> stage_;
+  std::shared_ptr<HostStages> request_stages_;
 };
 
 /// What create_communicator() takes beside a name and ranks.

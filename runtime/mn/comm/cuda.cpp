@@ -4,6 +4,7 @@
 
 #include <mn/comm/cuda.hpp>
 #include <mn/comm/cuda_check.hpp>
+#include <mn/comm/progress.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 
@@ -146,6 +147,9 @@ bool CudaStream::is_done() const {
   return true;
 }
 
-void CudaStream::synchronize() { cuda_check(cudaStreamSynchronize(as_stream(stream_)), "cudaStreamSynchronize"); }
+void CudaStream::synchronize() {
+  while (has_pending_requests() && !is_done()) progress_mpi();
+  cuda_check(cudaStreamSynchronize(as_stream(stream_)), "cudaStreamSynchronize");
+}
 
 }  // namespace mn

@@ -63,7 +63,7 @@ class CudaStream {
   [[nodiscard]] bool is_captured() const;
   /// Whether all that was enqueued is done.
   [[nodiscard]] bool is_done() const;
-  /// Blocks until all that was enqueued is done.
+  /// Blocks until all that was enqueued is done. Lets MPI go on meanwhile if there are requests.
   void synchronize();
 
   [[nodiscard]] void* handle() const noexcept { return stream_; }

@@ -4,13 +4,15 @@
 // 1. A message is a header, which says dtype and count, then the elements, between the same ranks with the same tag and
 //    sent one after the other. MPI keeps their order, so the receive that takes a header takes its elements too.
 // 2. The receiver compares the header with what it expects, and throws where they differ. recv() has then received
-//    nothing else; what irecv() was given holds anything.
+//    nothing else; what irecv() was given holds anything, and MPI does not write to it any more.
 // 3. Counts above INT_MAX travel as one element of a derived type (MpiCount).
-// 4. In debug mode a send is complete when its receiver is there, whatever the size: a program that relies on MPI's
+// 4. irecv() posts both receives at once: from then on its sender goes on, as MPI promises, whatever calls of MPI this
+//    rank waits in. Waits that do not call MPI let it go on while there are requests (progress.hpp).
+// 5. In debug mode a send is complete when its receiver is there, whatever the size: a program that relies on MPI's
 //    buffers is found with small messages too.
 //
 // Cost: 16 bytes more for a message, sent without waiting for the receiver. A device buffer that MPI does not take is
-// staged: by the communicator's own block where the call waits, by a block of the Request where it does not.
+// staged: by the communicator's own stage where the call waits, by one that the Request borrows where it does not.
 #include <array>
 #include <chrono>
 #include <exception>
@@ -22,6 +24,7 @@
 #include <mn/comm/call_check.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/host_stage.hpp>
+#include <mn/comm/progress.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 
@@ -104,10 +107,11 @@ void send_in_debug_mode(const ConstBufferView& buffer, const MpiCount& n, int de
 /// One message: its header and its elements, each a request of MPI's.
 class Request::Impl {
  public:
-  Impl(std::string what, int stage_device, const BufferView& buffer)
+  /// `stages`: null if MPI takes the buffer as it is.
+  Impl(std::string what, HostStages* stages, const BufferView& buffer)
       : what_(std::move(what)), buffer_(buffer), host_(buffer) {
-    if (stage_device < 0) return;
-    stage_ = std::make_unique<HostStage>(stage_device);
+    if (stages == nullptr) return;
+    stage_ = stages->borrow(buffer.bytes());
     stage_->after(std::initializer_list<ConstBufferView>{buffer});
     stage_->reserve(buffer.bytes(), 1);
   }
@@ -126,10 +130,7 @@ class Request::Impl {
 
   void receive(int source, int tag, MPI_Comm comm, std::size_t limit) {
     receives_ = true;
-    if (stage_) {
-      host_ = stage_->copy_in(buffer_);
-      stage_->wait();  // a copy that came later would overwrite the message
-    }
+    if (stage_) host_ = stage_->room_for(buffer_);
     mpi_check(MPI_Irecv(&header_, sizeof header_, MPI_BYTE, source, tag, comm, &requests_[0]), what_);
     if (host_.count == 0) return;
     const MpiCount n(host_.count, host_.dtype, limit);
@@ -137,14 +138,28 @@ class Request::Impl {
   }
 
   void wait() {
-    // The header alone first: elements of another count would be an error of MPI's without our words.
-    MPI_Status status;
-    mpi_check(MPI_Wait(&requests_[0], &status), what_);
-    if (receives_) check(status);
-    mpi_check(MPI_Wait(&requests_[1], MPI_STATUS_IGNORE), what_, host_.bytes());
+    try {
+      // The header alone first: elements of another count would be an error of MPI's without our words.
+      MPI_Status status;
+      mpi_check(MPI_Wait(&requests_[0], &status), what_);
+      if (receives_) check_header(header_, header_bytes(status), host_, what_);
+      mpi_check(MPI_Wait(&requests_[1], MPI_STATUS_IGNORE), what_, host_.bytes());
+    } catch (const CommError&) {
+      cancel_receive();  // the caller may free its buffer
+      if (receives_) static_cast<void>(MPI_Wait(&requests_[1], MPI_STATUS_IGNORE));
+      throw;
+    }
     if (!receives_ || !stage_) return;
     stage_->copy_out(buffer_, host_);
     stage_->wait();
+  }
+
+  /// Has no effect on a receive that has matched a message, for which MPI_Wait then waits; for one that has not, that
+  /// returns at once. Waits for nobody itself.
+  void cancel_receive() noexcept {
+    for (MPI_Request& request : requests_) {
+      if (receives_ && request != MPI_REQUEST_NULL) static_cast<void>(MPI_Cancel(&request));
+    }
   }
 
   bool is_done() {
@@ -156,20 +171,11 @@ class Request::Impl {
   }
 
  private:
-  void check(const MPI_Status& status) {
-    try {
-      check_header(header_, header_bytes(status), host_, what_);
-    } catch (const CommError&) {
-      // Nothing may be written to the caller's buffer any more.
-      if (requests_[1] != MPI_REQUEST_NULL && MPI_Cancel(&requests_[1]) == MPI_SUCCESS) MPI_Request_free(&requests_[1]);
-      throw;
-    }
-  }
-
   std::string what_;
   BufferView buffer_;
   BufferView host_;  // of it, or itself
-  std::unique_ptr<HostStage> stage_;
+  HostStages::Borrowed stage_;
+  PendingRequest pending_;
   MessageHeader header_;
   std::array<MPI_Request, 2> requests_ = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   bool receives_ = false;
@@ -188,6 +194,7 @@ Request& Request::operator=(Request&& other) noexcept {
 Request::~Request() {
   if (!impl_) return;
   if (std::uncaught_exceptions() > 0 || !mpi_is_up()) {
+    if (mpi_is_up()) impl_->cancel_receive();
     static_cast<void>(impl_.release());  // MPI may still write to it
     return;
   }
@@ -247,8 +254,7 @@ Request Communicator::isend(ConstBufferView buffer, int dest, int tag) {
   check_buffer("isend", "buffer", buffer, device_);
   const BufferView view(const_cast<void*>(buffer.data), buffer.count, buffer.dtype, buffer.device,
                         buffer.stream);  // only read
-  const bool stages = stage_for_mpi(buffer) != nullptr;
-  auto message = std::make_unique<Request::Impl>(sending(buffer, dest), stages ? device_.index : -1, view);
+  auto message = std::make_unique<Request::Impl>(sending(buffer, dest), stages_for_request(buffer), view);
   message->send(dest, tag, mpi_comm(), count_limit_);
   return Request(std::move(message));
 }
@@ -258,8 +264,7 @@ Request Communicator::irecv(BufferView buffer, int source, int tag) {
   check_peer("irecv", "source", source, rank(), size());
   if (tag != kAnyTag) check_tag("irecv", tag, kMaxTag);
   check_buffer("irecv", "buffer", buffer, device_);
-  const bool stages = stage_for_mpi(buffer) != nullptr;
-  auto message = std::make_unique<Request::Impl>(receiving(source), stages ? device_.index : -1, buffer);
+  auto message = std::make_unique<Request::Impl>(receiving(source), stages_for_request(buffer), buffer);
   message->receive(source, tag, mpi_comm(), count_limit_);
   return Request(std::move(message));
 }

@@ -49,7 +49,7 @@ class NodeCommunicator final : public Communicator {
  public:
   NodeCommunicator(CommunicatorSetup setup, BetweenNodes between)
       : Communicator(std::move(setup)),
-        node_(std::make_unique<NodeReducer>(mpi_comm(), topology(), between, count_limit())) {}
+        node_(std::make_unique<NodeReducer>(internal_comm(), topology(), between, count_limit())) {}
 
  private:
   void do_allreduce(BufferView buffer, const Reduction& reduction) override;

@@ -4,6 +4,7 @@
 
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/nccl.hpp>
+#include <mn/comm/progress.hpp>
 #include <mn/comm/topology.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
@@ -222,6 +223,7 @@ void Nccl::wait(const CudaStream& stream) {
   try {
     for (int looks = 0; !stream.is_done(); ++looks) {
       check_progress(begin);
+      progress_pending_requests();
       if (looks < kSpins)
         std::this_thread::yield();
       else

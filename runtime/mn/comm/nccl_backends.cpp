@@ -95,7 +95,7 @@ class PureNccl final : public Flat {
  public:
   explicit PureNccl(CommunicatorSetup setup) : Flat(std::move(setup)) {
     warn_of_known_faults(topology());
-    collectives_.emplace(mpi_comm(), device(), allreduce_grad_dtype());
+    collectives_.emplace(internal_comm(), device(), allreduce_grad_dtype());
   }
 
   DeviceCollectives* device_collectives() noexcept override { return collectives_ ? &*collectives_ : nullptr; }
@@ -207,7 +207,7 @@ class NodeNccl final : public Flat {
  public:
   NodeNccl(CommunicatorSetup setup, Form form) : Flat(std::move(setup)) {
     warn_of_known_faults(topology());
-    reduction_.emplace(mpi_comm(), topology(), device(), count_limit(), form, allreduce_grad_dtype());
+    reduction_.emplace(internal_comm(), topology(), device(), count_limit(), form, allreduce_grad_dtype());
   }
 
  private:

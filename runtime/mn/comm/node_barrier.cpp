@@ -10,6 +10,7 @@
 
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/node_barrier.hpp>
+#include <mn/comm/progress.hpp>
 #include <mn/core/cpus.hpp>
 
 namespace mn {
@@ -34,9 +35,11 @@ void pause_briefly() {
 
 std::uint32_t* word_of(std::atomic<std::uint32_t>& value) { return reinterpret_cast<std::uint32_t*>(&value); }
 
-/// Sleeps while `value` is `seen`, a second at most. std::atomic::wait works within one process only.
+/// Sleeps while `value` is `seen`; a second at most, or until MPI should go on. std::atomic::wait works within one
+/// process only.
 void sleep_while(std::atomic<std::uint32_t>& value, std::uint32_t seen) {
-  const timespec most{1, 0};
+  constexpr long kBetweenLooks_ns = 50'000;
+  const timespec most = has_pending_requests() ? timespec{0, kBetweenLooks_ns} : timespec{1, 0};
   syscall(SYS_futex, word_of(value), FUTEX_WAIT, seen, &most, nullptr, 0);
 }
 
@@ -75,9 +78,11 @@ void SharedCounter::wait_for(std::uint32_t least, bool may_spin) {
   const auto end = Clock::now() + (may_spin ? kPatience : std::chrono::milliseconds(0));
   for (int i = 0; i < kYields || Clock::now() < end; ++i) {
     if (reached(value.load(std::memory_order_acquire))) return;
+    progress_pending_requests();
     sched_yield();
   }
   while (!reached(value.load(std::memory_order_acquire))) {
+    progress_mpi();
     sleepers.fetch_add(1);
     const std::uint32_t seen = value.load();
     if (!reached(seen)) sleep_while(value, seen);

@@ -131,7 +131,7 @@ std::string Communicator::bcast_obj(const std::string& object, int root) {
   calls_->collective(
       "bcast_obj", [&] { check_rank("bcast_obj", "root", root, size()); }, [&] { return from_root(root); });
   std::string text = rank() == root ? object : std::string();
-  bcast_text(mpi_comm(), text, root, count_limit_);
+  bcast_text(internal_comm(), text, root, count_limit_);
   return text;
 }
 
@@ -139,12 +139,12 @@ std::vector<std::string> Communicator::gather_obj(const std::string& object, int
   calls_->collective(
       "gather_obj", [&] { check_rank("gather_obj", "root", root, size()); }, [&] { return from_root(root); });
   if (rank() != root) {
-    send_text(mpi_comm(), object, root, kInternalTag, count_limit_);
+    send_text(internal_comm(), object, root, kInternalTag, count_limit_);
     return {};
   }
   std::vector<std::string> objects;
   for (int source = 0; source < size(); ++source) {
-    objects.push_back(source == root ? object : recv_text(mpi_comm(), source, kInternalTag, count_limit_));
+    objects.push_back(source == root ? object : recv_text(internal_comm(), source, kInternalTag, count_limit_));
   }
   return objects;
 }
@@ -153,10 +153,10 @@ std::vector<std::string> Communicator::allgather_obj(const std::string& object) 
   const auto gathered = gather_obj(object, 0);
   std::string all;
   for (const auto& text : gathered) all += text;
-  bcast_text(mpi_comm(), all, 0, count_limit_);
+  bcast_text(internal_comm(), all, 0, count_limit_);
   std::vector<std::uint64_t> lengths(static_cast<std::size_t>(size()));
   const std::uint64_t length = object.size();
-  mpi_check(MPI_Allgather(&length, 1, MPI_UINT64_T, lengths.data(), 1, MPI_UINT64_T, mpi_comm()),
+  mpi_check(MPI_Allgather(&length, 1, MPI_UINT64_T, lengths.data(), 1, MPI_UINT64_T, internal_comm()),
             "gathering objects' lengths");
   std::vector<std::string> objects;
   std::size_t begin = 0;
@@ -176,9 +176,9 @@ std::string Communicator::scatter_obj(const std::vector<std::string>& objects, i
     }
   };
   calls_->collective("scatter_obj", checks, [&] { return from_root(root); });
-  if (rank() != root) return recv_text(mpi_comm(), root, kInternalTag, count_limit_);
+  if (rank() != root) return recv_text(internal_comm(), root, kInternalTag, count_limit_);
   for (int dest = 0; dest < size(); ++dest) {
-    if (dest != root) send_text(mpi_comm(), objects[static_cast<std::size_t>(dest)], dest, kInternalTag, count_limit_);
+    if (dest != root) send_text(internal_comm(), objects[static_cast<std::size_t>(dest)], dest, kInternalTag, count_limit_);
   }
   return objects[static_cast<std::size_t>(root)];
 }

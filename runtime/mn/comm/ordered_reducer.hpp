@@ -31,8 +31,7 @@
 
 namespace mn {
 
-/// The message tag that reductions and object transfers use; callers' own tags are below it (MPI allows at least
-/// 32767).
+/// The tag of the messages that reductions and collective calls on objects send, on communicators of their own.
 inline constexpr int kInternalTag = 32767;
 
 class OrderedReducer {

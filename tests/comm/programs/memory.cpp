@@ -1,0 +1,87 @@
+#include "tests/comm/programs/memory.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tests/comm/values.hpp"
+
+namespace mn::testing {
+namespace {
+
+constexpr std::size_t kMargin = 64;  // bytes on either side
+constexpr std::byte kUntouched{0xA5};
+
+template <class T>
+std::vector<std::byte> encoded_as(const std::vector<int>& values) {
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const T value = element<T>(values[i]);
+    std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+  }
+  return bytes;
+}
+
+std::vector<std::byte> with_margins(const std::vector<std::byte>& inside) {
+  std::vector<std::byte> all(inside.size() + 2 * kMargin, kUntouched);
+  std::ranges::copy(inside, all.begin() + kMargin);
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::byte> encoded(DType dtype, const std::vector<int>& values) {
+  std::vector<std::byte> bytes;
+  for_each_type([&]<class T>() {
+    if (dtype_of<T>() == dtype) bytes = encoded_as<T>(values);
+  });
+  return bytes;
+}
+
+Memory::Memory(DType dtype, const std::vector<int>& values, Device device)
+    : dtype_(dtype), count_(values.size()), device_(device) {
+  const std::vector<std::byte> all = with_margins(encoded(dtype, values));
+  if (device.type == DeviceType::kCpu)
+    host_ = std::make_unique<std::byte[]>(all.size());
+  else
+    on_device_ = cuda_allocate(all.size());
+  set(all);
+}
+
+BufferView Memory::view() const {
+  return {(host_ ? host_.get() : on_device_.get()) + kMargin, count_, dtype_, device_};
+}
+
+bool Memory::holds(const std::vector<int>& values) const { return bytes() == with_margins(encoded(dtype_, values)); }
+
+void Memory::retire() {
+  set(std::vector<std::byte>(bytes().size(), kUntouched));
+  is_retired_ = true;
+}
+
+bool Memory::is_untouched() const {
+  return !is_retired_ || std::ranges::all_of(bytes(), [](std::byte each) { return each == kUntouched; });
+}
+
+std::vector<std::byte> Memory::bytes() const {
+  std::vector<std::byte> all(view().bytes() + 2 * kMargin);
+  if (host_) {
+    std::memcpy(all.data(), host_.get(), all.size());
+  } else {
+    CudaStream stream(device_.index);
+    stream.copy_to_host(all.data(), on_device_.get(), all.size());
+    stream.synchronize();
+  }
+  return all;
+}
+
+void Memory::set(const std::vector<std::byte>& bytes) const {
+  if (host_) {
+    std::memcpy(host_.get(), bytes.data(), bytes.size());
+  } else {
+    CudaStream stream(device_.index);
+    stream.copy_to_device(on_device_.get(), bytes.data(), bytes.size());
+    stream.synchronize();
+  }
+}
+
+}  // namespace mn::testing

@@ -1,0 +1,91 @@
+/// Random programs: calls of communicators in an order that MPI's rules allow, for 1 rank or more.
+///
+/// All ranks make the same program from its seed, and each runs its own part.
+///
+/// Invariants:
+/// 1. Calls have a time. A call that blocks comes at the time of, or after, whatever it waits for: a send after its
+///    receive is posted or together with it, a receive likewise, a wait after both halves of its message are posted, a
+///    collective call at one time on all ranks. So ranks that run their parts in the order of time never wait for each
+///    other in a circle, if a message that is posted on both sides moves on while either rank waits for something else.
+/// 2. A receive takes the first message from its source that was sent and not received, with its tag or, for a receive of
+///    any tag, with whatever tag. The program knows which that is.
+/// 3. What a rank sends follows from the call's number, its rank and the index, as does what each rank must end with.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <mn/core/buffer.hpp>
+
+namespace mn::testing {
+
+enum class Call : std::uint8_t {
+  kSend,
+  kRecv,
+  kIsend,
+  kIrecv,
+  kWait,        ///< for the request of message `id`
+  kWaitPolls,   ///< the same with is_done() first
+  kWaitLeaves,  ///< the request goes out of scope
+  kSendrecv,    ///< to the rank `peer` further, from the one as far before
+  kSendObject,
+  kRecvObject,
+  kBcast,
+  kGather,
+  kAllgather,
+  kAlltoall,
+  kScatter,
+  kAllreduce,
+  kAllreduceAllocated,  ///< in memory from allocate()
+  kReduceScatter,
+  kBarrier,
+  kBcastObject,
+  kGatherObject,
+  kAllgatherObject,
+  kScatterObject,
+  kAllreduceObject,
+  kGradients,
+  kStart,   ///< an allreduce goes on in the background, …
+  kFinish,  ///< … and is waited for
+};
+[[nodiscard]] std::string_view name_of(Call call);
+
+/// A call of one rank.
+struct Action {
+  Call call = Call::kBarrier;
+  std::size_t group = 0;  ///< of Program::groups
+  int id = 0;             ///< of the message or the collective call, the same on all its ranks
+  int peer = 0;           ///< a rank of the group; the root of a collective call
+  int tag = 0;            ///< as the call takes it: a receive may take any
+  DType dtype = DType::kUInt8;
+  std::size_t count = 0;
+  bool on_device = false;
+  bool in_place = false;
+  ReduceOp op = ReduceOp::kSum;
+};
+[[nodiscard]] std::string describe(const Action& action);
+
+struct Program {
+  /// Communicators: two over all ranks, and the parts of the first by color, ordered by key.
+  struct Group {
+    std::vector<int> members;  ///< world ranks by rank of the group
+  };
+  std::vector<std::string> backends;  ///< of the first two
+  std::vector<int> colors;            ///< [world ranks]; -1: in no part
+  std::vector<int> keys;
+  std::vector<Group> groups;
+  std::vector<std::vector<Action>> actions;  ///< [world ranks], in the order of time
+
+  [[nodiscard]] std::size_t calls() const;
+};
+
+/// What the ranks have.
+struct Machine {
+  int ranks = 1;
+  int nodes = 1;  ///< rank r is on node r % nodes
+  bool gpus = false;
+};
+[[nodiscard]] Program random_program(std::uint64_t seed, const Machine& machine);
+
+}  // namespace mn::testing
