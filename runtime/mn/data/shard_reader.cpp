@@ -39,9 +39,7 @@ Opened open_and_decode(File file) {
 
 }  // namespace
 
-OpenShard open_shard(const std::filesystem::path& path) {
-  return open_and_decode(File(path, File::Mode::kRead)).shard;
-}
+OpenShard open_shard(const std::filesystem::path& path) { return open_and_decode(File(path, File::Mode::kRead)).shard; }
 
 OpenShard open_shard(const ShardTable& table, std::size_t shard) {
   return open_shard(table, shard, File(table.path(shard), File::Mode::kRead));

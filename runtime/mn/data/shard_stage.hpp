@@ -68,7 +68,7 @@ class ShardStage {
   std::shared_ptr<const StageFile> file_;
   StageOptions options_;
   int parts_;
-  std::vector<std::int64_t> offsets_;  // [shards + 1] in the file
+  std::vector<std::int64_t> offsets_;     // [shards + 1] in the file
   SharedBytes* claimed_bytes_ = nullptr;  // the board's beginning, …
   SharedState* states_ = nullptr;         // … and by shard
   std::atomic<bool> warned_ = false;
