@@ -43,6 +43,12 @@ class ShardSink {
   virtual void advance(std::int64_t steps) = 0;
 };
 
+/// Work on a plan that processes share: tasks in any order, each of which leaves what it makes in the scratch folder.
+struct Stage {
+  std::size_t tasks;
+  std::function<void(std::size_t task)> run;  ///< thread-safe
+};
+
 /// A shard file that is there already: to be kept, to be made again, or of other samples.
 enum class Found { kWhole, kUnusable, kForeign };
 
@@ -58,9 +64,12 @@ class Conversion {
   /// All that the bits of the shards depend on: a conversion resumes only one with an equal request.
   [[nodiscard]] virtual nlohmann::json request() const = 0;
   [[nodiscard]] virtual const std::vector<Output>& outputs() const = 0;
-  /// Looks at the sources, on one rank, and leaves in `scratch` what open() needs. Throws if there is nothing to
-  /// convert.
+  /// Looks at the sources, on one rank, and leaves in `scratch` what stages() and open() need. Throws if there is
+  /// nothing to convert.
   virtual void plan(const std::filesystem::path& scratch) = 0;
+  /// Ends the plan, on all ranks: one stage after another, each when all ranks have finished the one before. Task t is
+  /// rank t mod size's.
+  [[nodiscard]] virtual std::vector<Stage> stages(const std::filesystem::path& /*scratch*/) { return {}; }
   /// On every rank, and in a run that resumes another without plan().
   virtual void open(const std::filesystem::path& scratch) = 0;
   [[nodiscard]] virtual std::size_t units() const = 0;
@@ -86,7 +95,7 @@ struct ConversionResult {
 };
 
 /// Processes with options.me of ranks 0 … size − 1 call this at once, each on its part of the units: unit mod size. No
-/// process waits for another, but for rank 0's plan. Shards are published one by one, the manifests when the last
+/// process waits for another, but for the plan. Shards are published one by one, the manifests when the last
 /// process has finished; after an interruption the same call, by any number of processes, resumes with the shards that
 /// are missing or damaged. Throws UsageError (a dataset, shards or the beginnings of another conversion are there
 /// already, or another conversion writes there), DataError and what the conversion throws.
