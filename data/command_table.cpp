@@ -81,8 +81,8 @@ void add_token_options(Options& options, Settings& settings, const std::string& 
   options.add("vocabulary-file", settings.vocabulary_file, "FILE",
               whose + "a vocabulary.json to take, in place of one that is made of the texts");
   options.add("context", settings.context, whose + "tokens of a sample, beside the one that follows", 1, 1 << 20);
-  options.add("val-part", settings.val_part, whose + "part of the tokens, the last ones, for OUT/val; 0: none", 0,
-              0.99);
+  options.add("val-part", settings.val_part,
+              whose + "part of the tokens of each file, the last ones, for OUT/val; 0: none", 0, 0.99);
 }
 
 const std::vector<OptionRow>& option_rows() {

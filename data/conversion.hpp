@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,12 @@ class ShardSink {
   virtual void advance(std::int64_t steps) = 0;
 };
 
+/// Work on a plan that processes share: tasks in any order, each of which leaves what it makes in the scratch folder.
+struct Stage {
+  std::size_t tasks;
+  std::function<void(std::size_t task)> run;  ///< thread-safe
+};
+
 /// A shard file that is there already: to be kept, to be made again, or of other samples.
 enum class Found { kWhole, kUnusable, kForeign };
 
@@ -47,9 +54,12 @@ class Conversion {
   /// All that the bits of the shards depend on: a conversion resumes only one with an equal request.
   [[nodiscard]] virtual nlohmann::json request() const = 0;
   [[nodiscard]] virtual const std::vector<Output>& outputs() const = 0;
-  /// Looks at the sources, on one rank, and leaves in `scratch` what open() needs. Throws if there is nothing to
-  /// convert.
+  /// Looks at the sources, on one rank, and leaves in `scratch` what stages() and open() need. Throws if there is
+  /// nothing to convert.
   virtual void plan(const std::filesystem::path& scratch) = 0;
+  /// Ends the plan, on all ranks: one stage after another, each when all ranks have finished the one before. Task t is
+  /// rank t mod size's.
+  [[nodiscard]] virtual std::vector<Stage> stages(const std::filesystem::path& /*scratch*/) { return {}; }
   /// On every rank, and in a run that resumes another without plan().
   virtual void open(const std::filesystem::path& scratch) = 0;
   [[nodiscard]] virtual std::size_t units() const = 0;

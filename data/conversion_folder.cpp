@@ -73,16 +73,12 @@ void ConversionFolder::check_free(const Conversion& conversion) const {
   if (!obstacle.empty() && !is_claimed()) throw UsageError(obstacle);
 }
 
-void ConversionFolder::claim(Conversion& conversion) const {
+void ConversionFolder::plan(Conversion& conversion) const {
   clear_scratch();
-  try {
-    conversion.plan(scratch_);
-  } catch (...) {
-    clear_scratch();
-    throw;
-  }
-  write_file(mark_, request_);
+  conversion.plan(scratch_);
 }
+
+void ConversionFolder::claim() const { write_file(mark_, request_); }
 
 bool ConversionFolder::is_complete(const Conversion& conversion) const {
   std::error_code error;

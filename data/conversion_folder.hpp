@@ -24,8 +24,12 @@ class ConversionFolder {
   [[nodiscard]] bool is_claimed() const;
   /// Throws UsageError unless it is, or nothing else is there.
   void check_free(const Conversion& conversion) const;
-  /// Plans it and leaves the mark.
-  void claim(Conversion& conversion) const;
+  /// Begins its plan in an empty scratch folder.
+  void plan(Conversion& conversion) const;
+  /// Leaves the mark.
+  void claim() const;
+  /// Removes a plan that failed.
+  void abandon() const { clear_scratch(); }
   /// Whether all manifests are there, and only leave() is to be done.
   [[nodiscard]] bool is_complete(const Conversion& conversion) const;
   /// Removes all but shards and manifests; the mark last.

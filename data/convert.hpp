@@ -43,12 +43,13 @@ struct TokenOptions {
   std::int64_t vocabulary_size = 8192;  ///< tokens of a byte pair vocabulary
   std::string vocabulary_file;          ///< take this vocabulary; empty: make one of the texts
   std::int64_t context = 256;           ///< a sample has so many tokens and the one that follows
-  double val_part = 0.1;                ///< of the tokens, the last ones, for validation
+  double val_part = 0.1;                ///< of the tokens of each file, the last ones, for validation
 };
 
-/// Text files, also of gzip, as one text → options.out/train, options.out/val (unless val_part is 0) and
-/// options.out/vocabulary.json. Samples follow each other without a gap: the last token of one is the first of the
-/// next. One process reads the texts, twice where a vocabulary is made of them, and holds their different words.
+/// Text files, also of gzip, each a text → options.out/train, options.out/val (unless val_part is 0) and
+/// options.out/vocabulary.json. Texts follow one another; where there are several, a token ends each one. Samples
+/// follow each other without a gap: the last token of one is the first of the next. All processes read pieces of the
+/// files, twice where a vocabulary is made of them; rank 0 holds their different words.
 ConversionResult convert_tokens(const std::vector<std::filesystem::path>& files, const TokenOptions& tokens,
                                 const ConvertOptions& options);
 

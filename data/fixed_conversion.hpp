@@ -55,7 +55,7 @@ struct FixedSplit {
   std::function<std::shared_ptr<const SampleSource>(const std::filesystem::path& scratch, bool planning)> open;
 };
 
-class FixedConversion final : public Conversion {
+class FixedConversion : public Conversion {
  public:
   FixedConversion(std::vector<FixedSplit> splits, std::int64_t shard_bytes);
 

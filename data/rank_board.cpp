@@ -1,8 +1,10 @@
 // Ranks that know of each other by files.
 //
-// File rank-R holds a JSON document: the job and its size, and
-//   {"state": "planning", "beat": N}                     rank 0 alone, a new N each second
-//   {"state": "failed", "what": TEXT, "exit_code": N}    rank 0 alone: it could not plan
+// File rank-R holds a JSON document: the job and its size, how many rounds of work_together() the rank has ended, for
+// rank 0 whether it has led, and
+//   {"state": "planning", "beat": N}                     at work on the plan, a new N each second
+//   {"state": "waiting"}                                 for others that work on the plan
+//   {"state": "failed", "what": TEXT, "exit_code": N}    its part of the plan failed
 //   {"state": "finished", "result": …}                   this rank's part is done
 //
 // (1) A file is replaced by rename(2): readers see one document or another, never a part.
@@ -10,7 +12,7 @@
 // (3) finish() first writes, then reads. Of two ranks at least the later one sees the other, so the last rank sees all.
 //     Of several that see all, the one that removes the file rank-last, which rank 0 made at the start, is the last.
 //     (NFS: the rename changes the folder, which makes the client look up anew what it thought absent.)
-// (4) No rank waits for another but in follow(), and there only as long as rank 0 gives signs.
+// (4) No rank waits for another but in follow(), and there only as long as that one gives signs.
 #include "data/rank_board.hpp"
 
 #include <condition_variable>
@@ -31,7 +33,7 @@ constexpr auto kBeat = std::chrono::seconds(1);
 constexpr auto kShortestPause = std::chrono::milliseconds(2);
 constexpr auto kLongestPause = std::chrono::milliseconds(200);
 
-/// What rank 0 threw.
+/// What another rank threw.
 class PassedOn final : public Error {
  public:
   PassedOn(const std::string& what, int exit_code) : Error(what), exit_code_(exit_code) {}
@@ -77,6 +79,8 @@ std::filesystem::path RankBoard::path_of(int rank) const { return folder_ / ("ra
 void RankBoard::post(json sign) const {
   sign["job"] = me_.job;
   sign["size"] = me_.size;
+  sign["led"] = led_;
+  sign["rounds"] = rounds_;
   write_file(path_of(me_.rank), sign.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
@@ -92,7 +96,32 @@ json RankBoard::sign_of(int rank) const {
 }
 
 void RankBoard::lead(const std::function<void()>& plan) {
-  if (me_.size == 1) return plan();
+  work(plan);
+  led_ = true;
+  if (me_.size > 1) post({{"state", "waiting"}});
+}
+
+bool RankBoard::has_led() const {
+  const json sign = sign_of(0);
+  return !sign.is_null() && sign.value("led", false);
+}
+
+void RankBoard::work_together(const std::function<void()>& part) {
+  work(part);
+  const std::int64_t rounds = ++rounds_;
+  if (me_.size == 1) return;
+  post({{"state", "waiting"}});
+  for (int step = 1; step < me_.size; ++step) {
+    const int rank = (me_.rank + step) % me_.size;
+    follow(rank, [&] {
+      const json sign = sign_of(rank);
+      return !sign.is_null() && sign.value("rounds", std::int64_t{0}) >= rounds;
+    });
+  }
+}
+
+void RankBoard::work(const std::function<void()>& part) {
+  if (me_.size == 1) return part();
   const auto fail = [&](const std::string& what, int exit_code) {
     try {
       post({{"state", "failed"}, {"what", what}, {"exit_code", exit_code}});
@@ -101,7 +130,7 @@ void RankBoard::lead(const std::function<void()>& plan) {
   };
   try {
     const Heartbeat heartbeat([this](std::int64_t beat) { post({{"state", "planning"}, {"beat", beat}}); });
-    plan();
+    part();
   } catch (const Error& error) {
     fail(error.what(), error.exit_code());
     throw;
@@ -111,19 +140,20 @@ void RankBoard::lead(const std::function<void()>& plan) {
   }
 }
 
-void RankBoard::follow(const std::function<bool()>& is_planned) {
+void RankBoard::follow(int rank, const std::function<bool()>& is_done) {
   auto last_change = steady_clock::now();
   json last;
-  for (auto pause = kShortestPause; !is_planned(); pause = std::min(2 * pause, kLongestPause)) {
-    const json sign = sign_of(0);
+  for (auto pause = kShortestPause; !is_done(); pause = std::min(2 * pause, kLongestPause)) {
+    const json sign = sign_of(rank);
     if (!sign.is_null() && sign.at("state") == "failed") throw PassedOn(sign.at("what"), sign.at("exit_code"));
     if (sign != last) last_change = steady_clock::now();
     last = sign;
     const auto limit = last.is_null() ? patience_.until_begun : patience_.since_sign;
     if (steady_clock::now() - last_change > limit) {
-      throw DataError("rank 0 of " + std::to_string(me_.size) + " gave no sign in " + folder_.string() + " for " +
-                      std::to_string(limit.count() / 1000) +
-                      " s: do all ranks see that folder? See what rank 0 says, then run the command again");
+      const std::string other = "rank " + std::to_string(rank);
+      throw DataError(other + " of " + std::to_string(me_.size) + " gave no sign in " + folder_.string() + " for " +
+                      std::to_string(limit.count() / 1000) + " s: do all ranks see that folder? See what " + other +
+                      " says, then run the command again");
     }
     std::this_thread::sleep_for(pause);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -12,7 +13,7 @@
 
 namespace mn::data {
 
-/// How long rank 0 may be silent before the others give up.
+/// How long a rank that others wait for may be silent before they give up.
 struct Patience {
   std::chrono::milliseconds until_begun = std::chrono::minutes(5);  ///< before its first sign
   std::chrono::milliseconds since_sign = std::chrono::minutes(1);   ///< it gives one each second
@@ -26,9 +27,13 @@ class RankBoard {
 
   /// Rank 0: runs `plan`. What it throws is thrown here, and by follow() on the others.
   void lead(const std::function<void()>& plan);
-  /// Other ranks: returns as soon as `is_planned` does. Throws rank 0's error, for which on_all_ranks() is true and
-  /// exit_code() the same, or DataError if rank 0 is silent.
-  void follow(const std::function<bool()>& is_planned);
+  /// Whether rank 0 has left lead().
+  [[nodiscard]] bool has_led() const;
+  /// Returns as soon as `is_done` is true of what `rank` does. Throws that rank's error, for which on_all_ranks() is
+  /// true and exit_code() the same, or DataError if it is silent.
+  void follow(int rank, const std::function<bool()>& is_done);
+  /// All ranks, equally often: runs `part`, and returns when all have run theirs. Throws as follow() does if one fails.
+  void work_together(const std::function<void()>& part);
 
   /// This rank has done its part. Does not wait: one rank, one of the last, gets what all ranks gave.
   std::optional<std::vector<nlohmann::json>> finish(const nlohmann::json& result);
@@ -36,11 +41,15 @@ class RankBoard {
  private:
   [[nodiscard]] std::filesystem::path path_of(int rank) const;
   void post(nlohmann::json sign) const;
+  /// Runs `part` and gives signs meanwhile, and one if it fails.
+  void work(const std::function<void()>& part);
   [[nodiscard]] nlohmann::json sign_of(int rank) const;
 
   std::filesystem::path folder_;
   JobRank me_;
   Patience patience_;
+  bool led_ = false;
+  std::int64_t rounds_ = 0;  // of work_together()
 };
 
 }  // namespace mn::data

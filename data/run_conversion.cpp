@@ -1,8 +1,8 @@
 // Shards by any number of processes, resumable.
 //
-// Rank 0 plans; then each process takes its units, and its threads take them from a counter. A shard is published as
-// soon as it is made. Each rank leaves a sign when it has finished; the rank that finds the signs of all writes the
-// manifests.
+// Rank 0 plans, some conversions with the help of all; then each process takes its units, and its threads take them
+// from a counter. A shard is published as soon as it is made. Each rank leaves a sign when it has finished; the rank
+// that finds the signs of all writes the manifests.
 //
 // (1) Shards and manifests depend on the request and the sources alone: not on processes, threads or interruptions.
 // (2) A published shard is complete. After a kill only missing, damaged or incomplete shards are made again; what is
@@ -92,6 +92,30 @@ class Outputs {
   std::vector<std::size_t> firsts_ = {0};
 };
 
+/// task(0) … task(n − 1) in so many threads. The first failure sets `stop`, after which no task begins, and is thrown
+/// when all threads have ended.
+template <class Task>
+void run_tasks(std::size_t n, int threads, std::atomic<bool>& stop, const Task& task) {
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto work = [&] {
+    try {
+      for (std::size_t i = next++; i < n && !stop; i = next++) task(i);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+      stop = true;
+    }
+  };
+  {
+    std::vector<std::jthread> workers;
+    for (std::size_t t = 1; t < std::min<std::size_t>(threads, n); ++t) workers.emplace_back(work);
+    work();
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
 /// This process's part of the shards.
 class Part final : public ShardSink {
  public:
@@ -107,12 +131,7 @@ class Part final : public ShardSink {
 
   void run() {
     for (std::size_t i = 0; i < outputs_.size(); ++i) fs::create_directories(outputs_[i].folder);
-    std::vector<std::jthread> workers;
-    const auto count = std::min<std::size_t>(options_.threads, units_.size());
-    for (std::size_t t = 1; t < count; ++t) workers.emplace_back([this] { work(); });
-    work();
-    workers.clear();  // joins
-    if (failure_) std::rethrow_exception(failure_);
+    run_tasks(units_.size(), options_.threads, stop_, [&](std::size_t i) { conversion_.convert(units_[i], *this); });
   }
 
   /// For the other ranks.
@@ -146,16 +165,6 @@ class Part final : public ShardSink {
   }
 
  private:
-  void work() {
-    try {
-      for (std::size_t i = next_++; i < units_.size() && !stop_; i = next_++) conversion_.convert(units_[i], *this);
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      if (!failure_) failure_ = std::current_exception();
-      stop_ = true;
-    }
-  }
-
   /// Notes a shard that can be kept.
   Found look_at(std::size_t shard, const fs::path& path) {
     try {
@@ -184,7 +193,6 @@ class Part final : public ShardSink {
   std::vector<std::size_t> units_;
   std::int64_t total_ = 0;
   std::int64_t shards_ = 0;
-  std::atomic<std::size_t> next_ = 0;
   std::atomic<bool> stop_ = false;
 
   std::mutex mutex_;  // guards the rest
@@ -192,8 +200,42 @@ class Part final : public ShardSink {
   std::vector<std::int64_t> most_;  // label, by output
   std::int64_t kept_ = 0;
   std::int64_t done_ = 0;
-  std::exception_ptr failure_;
 };
+
+/// This process's part of the stages that end a plan, with all ranks.
+void end_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard& board, const ConvertOptions& options) {
+  const auto rank = static_cast<std::size_t>(options.me.rank);
+  const auto size = static_cast<std::size_t>(options.me.size);
+  for (const Stage& stage : conversion.stages(folder.scratch())) {
+    board.work_together([&] {
+      std::atomic<bool> stop = false;
+      const std::size_t own = stage.tasks > rank ? (stage.tasks - rank - 1) / size + 1 : 0;
+      run_tasks(own, options.threads, stop, [&](std::size_t i) { stage.run(rank + i * size); });
+    });
+  }
+}
+
+/// Of rank 0.
+void make_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard& board,
+               const ConvertOptions& options) {
+  try {
+    board.lead([&] { folder.plan(conversion); });
+    end_plan(conversion, folder, board, options);
+    board.lead([&] { folder.claim(); });
+  } catch (...) {
+    folder.abandon();
+    throw;
+  }
+}
+
+/// Of the others: until the conversion is claimed.
+void follow_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard& board,
+                 const ConvertOptions& options) {
+  board.follow(0, [&] { return folder.is_claimed() || board.has_led(); });
+  if (folder.is_claimed()) return;
+  end_plan(conversion, folder, board, options);
+  board.follow(0, [&] { return folder.is_claimed(); });
+}
 
 /// The datasets that all ranks' results make.
 std::vector<ShardTable> make_tables(const Conversion& conversion, const std::vector<json>& results) {
@@ -240,9 +282,9 @@ ConversionResult run_conversion(Conversion& conversion, const ConvertOptions& op
   folder.check_free(conversion);
   RankBoard board(folder.scratch(), options.me);
   if (options.me.rank > 0) {
-    board.follow([&] { return folder.is_claimed(); });
+    follow_plan(conversion, folder, board, options);
   } else if (!folder.is_claimed()) {
-    board.lead([&] { folder.claim(conversion); });
+    make_plan(conversion, folder, board, options);
   }
   const bool was_complete = folder.is_complete(conversion);
   ConversionResult result;

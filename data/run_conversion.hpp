@@ -31,7 +31,7 @@ struct ConversionResult {
 };
 
 /// Processes with options.me of ranks 0 … size − 1 call this at once, each on its part of the units: unit mod size. No
-/// process waits for another, but for rank 0's plan. Shards are published one by one, the manifests when the last
+/// process waits for another, but for the plan. Shards are published one by one, the manifests when the last
 /// process has finished; after an interruption the same call, by any number of processes, resumes with the shards that
 /// are missing or damaged. Throws UsageError (a dataset, shards or the beginnings of another conversion are there
 /// already, or another conversion writes there), DataError and what the conversion throws.

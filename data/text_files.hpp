@@ -1,6 +1,7 @@
-/// Texts in files, raw or gzip, read as one.
+/// Texts in files, raw or gzip, in pieces that different threads read.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string_view>
@@ -8,8 +9,23 @@
 
 namespace mn::data {
 
-/// Calls use(piece) for pieces of some MiB, one file after another. Throws DataError that names a file that can't be
-/// read to its end.
-void read_texts(const std::vector<std::filesystem::path>& files, const std::function<void(std::string_view)>& use);
+/// Bytes [begin, end) of a file; of a gzip file all that it unpacks to.
+struct TextPiece {
+  std::size_t file = 0;  ///< its number
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  bool is_packed = false;
+};
+
+/// Pieces of about that many bytes, in order; a gzip file is one piece. Pieces begin before a blank that follows
+/// another character, where words of any vocabulary begin, or, in texts without blanks, where a character does. Throws
+/// DataError that names a file that is not there.
+[[nodiscard]] std::vector<TextPiece> cut_texts(const std::vector<std::filesystem::path>& files,
+                                               std::int64_t piece_bytes);
+
+/// Calls use(text) for texts of some MiB, one after another. Throws DataError that names a file that can't be read to
+/// the piece's end.
+void read_text(const std::filesystem::path& file, const TextPiece& piece,
+               const std::function<void(std::string_view)>& use);
 
 }  // namespace mn::data

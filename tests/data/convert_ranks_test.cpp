@@ -159,10 +159,10 @@ TEST(RankBoardTest, ASilentRankZeroIsNotAwaitedForEver) {
   using std::chrono::milliseconds;
   const Patience patience{.until_begun = milliseconds(50), .since_sign = milliseconds(50)};
   RankBoard board(folder.path(), {1, 2, "a"}, patience);
-  EXPECT_THAT(message_of<DataError>([&] { board.follow([] { return false; }); }),
+  EXPECT_THAT(message_of<DataError>([&] { board.follow(0, [] { return false; }); }),
               HasSubstr("rank 0 of 2 gave no sign"));
   test::write_text(folder.path() / "rank-0", R"({"job": "a", "size": 2, "state": "planning", "beat": 0})");
-  EXPECT_THAT(message_of<DataError>([&] { board.follow([] { return false; }); }),
+  EXPECT_THAT(message_of<DataError>([&] { board.follow(0, [] { return false; }); }),
               HasSubstr("rank 0 of 2 gave no sign"));
 }
 

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
 
+#include "data/token_file.hpp"
 #include "images_fixture.hpp"
 
 namespace mn::data {
@@ -112,6 +114,36 @@ TEST_F(Images, WhatWasLeftOutBeforeIsNotLeftOutUnasked) {
   convert_but_for_the_manifest(lenient);
   EXPECT_THAT(message_of<DataError>([&] { convert(); }), HasSubstr("bad.jpg"));
   EXPECT_EQ(convert_images(source_, lenient).left_out, 1);
+}
+
+// What a crash of the machine damaged between the passes of a conversion is an error, not samples.
+TEST(TokenFiles, AreReadAsWrittenOrNotAtAll) {
+  const test::TemporaryFolder folder;
+  const fs::path path = folder.path() / "tokens";
+  std::vector<std::int32_t> tokens(600'000);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i * 37 % 251);
+  TokenWriter writer(path, 2);
+  for (std::size_t at = 0; at < tokens.size(); at += 9'999) {
+    writer.add(std::span(tokens).subspan(at, std::min<std::size_t>(9'999, tokens.size() - at)));
+  }
+  EXPECT_FALSE(fs::exists(path));
+  const std::int64_t count = writer.finish();
+  EXPECT_EQ(count, std::ssize(tokens));
+  std::vector<std::int16_t> found(300'000);
+  const auto read = [&](std::int64_t first) {
+    read_tokens(path, 2, count, first, std::as_writable_bytes(std::span(found)));
+  };
+  for (const std::int64_t first : {0, 1, 262'143, 262'144, 300'000}) {
+    read(first);
+    EXPECT_TRUE(std::ranges::equal(found, std::span(tokens).subspan(first, found.size()))) << first;
+  }
+  const std::string whole = read_file(path);
+  std::string zeros = whole;
+  std::fill(zeros.begin() + 700'000, zeros.begin() + 704'096, '\0');
+  for (const std::string& bad : {zeros, whole.substr(0, 700'000), std::string()}) {
+    write_file(path, bad);
+    EXPECT_THROW(read(262'144), DataError);
+  }
 }
 
 TEST_F(Images, OneWriterAtATime) {

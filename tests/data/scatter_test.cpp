@@ -15,6 +15,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/log.hpp>
 #include <mn/data/sampler.hpp>
 #include <mn/loader/scatter.hpp>
 
@@ -207,6 +208,21 @@ TEST_F(Scatter, EachRankOpensAndReadsItsOwnShardsOnly) {
   const std::int64_t own = (48 + comm_->size() - 1) / comm_->size();
   EXPECT_LE(part->io().opens, own + 1);
   EXPECT_LE(part->io().bytes, (own + 1) * (4096 + 64 * 4 + 4 + 64 * kBytes));
+}
+
+TEST_F(Scatter, RanksOfANodeCopyShardsToAFileWithoutAName) {
+  const std::string folder = shards(64 * 12);
+  const std::filesystem::path disk = std::filesystem::path(path_) / "disk";
+  (void)take_warnings();
+  const auto part = scatter_dataset(open_dataset(folder), comm_, {.stage = {.folder = disk}});
+  (void)samples_of(*part);
+  EXPECT_TRUE(std::filesystem::is_empty(disk));
+  EXPECT_TRUE(take_warnings().empty());
+  comm_->barrier();
+
+  const auto uncopied = scatter_dataset(open_dataset(folder), comm_, {.stage = {.folder = "/proc/nowhere"}});
+  (void)samples_of(*uncopied);
+  EXPECT_EQ(take_warnings().size(), comm_->intra_rank() == 0 ? 1U : 0U);
 }
 
 TEST_F(Scatter, PartsOfEqualDataHaveOneFingerprint) {

@@ -48,6 +48,21 @@ TEST(Vocabulary, AnyBytesComeBack) {
   EXPECT_LT(pairs.encode(kText).size(), kText.size() * 2 / 3);
 }
 
+TEST(Vocabulary, TheEndOfATextIsATokenThatNoTextHas) {
+  EXPECT_FALSE(Vocabulary::of_bytes().end_of_text().has_value());
+  for (const Vocabulary& plain :
+       {Vocabulary::of_bytes(), pairs_of(kText, 300), Vocabulary::of_characters({"a", "é"})}) {
+    const Vocabulary vocabulary = Vocabulary(plain).with_end_of_text().with_end_of_text();
+    EXPECT_EQ(vocabulary.size(), plain.size() + 1);
+    EXPECT_EQ(vocabulary.end_of_text(), plain.size());
+    EXPECT_EQ(vocabulary.encode("aéa"), plain.encode("aéa"));
+    EXPECT_EQ(vocabulary.decode(std::vector<std::int32_t>{0, plain.size(), 1}), plain.text(0) + plain.text(1));
+    EXPECT_EQ(Vocabulary::from_json(vocabulary.to_json(), "it"), vocabulary);
+    EXPECT_EQ(Vocabulary::from_json(plain.to_json(), "it"), plain);
+    EXPECT_FALSE(vocabulary == plain);
+  }
+}
+
 TEST(Vocabulary, CharactersAreUtf8) {
   const Vocabulary vocabulary = Vocabulary::of_characters({"a", "é", "€", "😀"});
   EXPECT_THAT(vocabulary.encode("😀aé€"), ElementsAre(3, 0, 1, 2));

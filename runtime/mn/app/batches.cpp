@@ -52,10 +52,12 @@ std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part, 
 std::shared_ptr<SubDataset> scatter_samples(const std::string& what, const std::shared_ptr<Dataset>& dataset,
                                             bool for_training, const CommonOptions& common,
                                             const std::shared_ptr<Communicator>& comm) {
-  auto part = scatter_dataset(dataset, comm,
-                              {.shuffle = for_training,
-                               .seed = static_cast<std::uint64_t>(common.seed),
-                               .stage = {.folder = common.stage, .bytes = common.stage_budget << 30}});
+  auto part = scatter_dataset(
+      dataset, comm,
+      {.shuffle = for_training,
+       .seed = static_cast<std::uint64_t>(common.seed),
+       .stage = {
+           .folder = common.stage, .bytes = common.stage_budget << 30, .bytes_per_second = common.stage_rate << 20}});
   if (part->global_size() >= part->ranks()) return part;
   throw UsageError(what + " holds " + std::to_string(part->global_size()) + " samples, so there are more ranks (" +
                    std::to_string(part->ranks()) + ") than samples");

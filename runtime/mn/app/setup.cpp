@@ -126,6 +126,8 @@ void add_common_options(Options& options, CommonOptions& common) {
               "copy the shards that are read to DIR on each node, such as $TMPDIR, while training goes on");
   options.add("stage-budget", common.stage_budget,
               "GiB of a dataset's copies on each node; 0: all but a tenth of the disk", 0, 1 << 30);
+  options.add("stage-rate", common.stage_rate, "MiB a second that each node copies to --stage; 0: no limit", 0,
+              1 << 30);
   options.add("out", common.out, "DIR", "folder for everything that is written");
   options.add("resume", common.resume, "PATH|auto",
               "resume from a checkpoint; auto: the newest in DIR, if there is one");

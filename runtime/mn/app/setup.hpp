@@ -26,6 +26,7 @@ struct CommonOptions : UpdateOptions {
   std::string communicator = "auto";                       ///< a name that create_communicator() takes
   std::string device = "auto";                             ///< cpu, cuda, cuda:K
   std::string stage;                                       ///< folder on each node for copies of shards; empty: none
+  std::int64_t stage_rate = 256;                           ///< MiB a second that a node copies; 0: no limit
   std::int64_t stage_budget = 0;                           ///< GiB of copies of a dataset; 0: as the disk has room
   std::string out = "result";                              ///< folder for everything that is written
   std::string resume;                                      ///< a checkpoint or "auto"; empty: start anew

@@ -63,11 +63,17 @@ File::File(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
                   (S_ISDIR(facts.st_mode) ? ": it is a folder" : ": it is no regular file"));
 }
 
+File::File(int fd, std::uint64_t begin, std::uint64_t bytes, std::filesystem::path path)
+    : path_(std::move(path)), fd_(::fcntl(fd, F_DUPFD_CLOEXEC, 0)), begin_(begin), bytes_(bytes) {
+  if (fd_ < 0) fail("open", path_);
+}
+
 void File::close() noexcept {
   if (const int fd = std::exchange(fd_, -1); fd >= 0) ::close(fd);
 }
 
 std::uint64_t File::size() const {
+  if (bytes_) return *bytes_;
   struct stat facts = {};
   if (::fstat(fd_, &facts) != 0) fail("stat", path_);
   return static_cast<std::uint64_t>(facts.st_size);
@@ -75,7 +81,9 @@ std::uint64_t File::size() const {
 
 void File::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   while (!out.empty()) {
-    const ssize_t n = ::pread(fd_, out.data(), std::min(out.size(), kPiece), static_cast<off_t>(offset));
+    const std::uint64_t left = bytes_ ? *bytes_ - std::min(offset, *bytes_) : kPiece;
+    const ssize_t n = ::pread(fd_, out.data(), std::min({out.size(), kPiece, static_cast<std::size_t>(left)}),
+                              static_cast<off_t>(begin_ + offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail("read", path_);
     if (n == 0) throw DataError(path_.string() + " is truncated: it ends at byte " + std::to_string(offset));
@@ -85,12 +93,12 @@ void File::read_at(std::uint64_t offset, std::span<std::byte> out) const {
 }
 
 void File::will_read(std::uint64_t offset, std::uint64_t bytes) const noexcept {
-  ::posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
+  ::posix_fadvise(fd_, static_cast<off_t>(begin_ + offset), static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
 }
 
 void File::write_at(std::uint64_t offset, std::span<const std::byte> data) {
   while (!data.empty()) {
-    const ssize_t n = ::pwrite(fd_, data.data(), std::min(data.size(), kPiece), static_cast<off_t>(offset));
+    const ssize_t n = ::pwrite(fd_, data.data(), std::min(data.size(), kPiece), static_cast<off_t>(begin_ + offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail("write", path_);
     data = data.subspan(n);

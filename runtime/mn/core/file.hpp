@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,13 +23,18 @@ class File {
 
   File() noexcept = default;
   File(std::filesystem::path path, Mode mode);
+  /// Bytes [begin, begin + bytes) of an open file, as a file by itself; `path` names it in messages.
+  File(int fd, std::uint64_t begin, std::uint64_t bytes, std::filesystem::path path);
   ~File() { close(); }
-  File(File&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+  File(File&& other) noexcept
+      : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), begin_(other.begin_), bytes_(other.bytes_) {}
   File& operator=(File&& other) noexcept {
     if (this != &other) {
       close();
       path_ = std::move(other.path_);
       fd_ = std::exchange(other.fd_, -1);
+      begin_ = other.begin_;
+      bytes_ = other.bytes_;
     }
     return *this;
   }
@@ -47,6 +53,8 @@ class File {
   void close() noexcept;
   std::filesystem::path path_;
   int fd_ = -1;
+  std::uint64_t begin_ = 0;             // within what was opened
+  std::optional<std::uint64_t> bytes_;  // of a part
 };
 
 /// The name .NAME.tmp beside `path`, for what is to become `path`; one writer at a time. Removes what lies there unless

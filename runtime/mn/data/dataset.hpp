@@ -39,10 +39,17 @@ struct StorageLayout {
   bool is_packed = false;          ///< blocks are large or compressed: to read one twice costs more than a bad order
 };
 
-/// Copies of shards on a disk of the node, which are made while a job reads.
+namespace data {
+class StageFile;
+}
+
+/// Copies of shards on a disk of the node, which are made while a job reads and are gone when it ends.
 struct StageOptions {
   std::filesystem::path folder = {};  ///< on each node; empty: no copies
-  std::int64_t bytes = 0;             ///< most of all copies of a dataset; 0: all but a tenth of the disk
+  /// Most of all copies of a dataset on a node. 0: as the disk has room, but none where `folder` is memory. A tenth of
+  /// the disk stays free in any case.
+  std::int64_t bytes = 0;
+  std::int64_t bytes_per_second = std::int64_t{256} << 20;  ///< at which a node copies; 0: no limit
 };
 
 /// `size()` samples, which never change. All members are thread-safe.
@@ -80,10 +87,13 @@ class Dataset {
   /// Says that `ranks` ranks read the samples, each about as many: each may then keep fewer of them in memory. To be
   /// called before samples are read.
   void share(int ranks) { do_share(ranks); }
-  /// Begins to copy shards in the background, of `parts` processes of the node part `part`. A copy serves as soon as it
-  /// is whole; samples are the same. What can't be copied, or read from a copy, is read where it lies, with one
-  /// warning. Datasets that have no shards do nothing. To be called before samples are read.
-  void stage(const StageOptions& options, int part, int parts) { do_stage(options, part, parts); }
+  /// Copies shards in the background, each when this process first reads from it, to `file`, which `parts` processes
+  /// of the node share (scatter_dataset() makes it). A copy serves as soon as it is whole and its checksums are right;
+  /// samples are the same. What can't be copied, or read from a copy, is read where it lies, with one warning. Datasets
+  /// that have no shards do nothing. To be called before samples are read.
+  void stage(const StageOptions& options, std::shared_ptr<const data::StageFile> file, int parts) {
+    do_stage(options, std::move(file), parts);
+  }
 
  protected:
   Dataset() = default;
@@ -100,7 +110,7 @@ class Dataset {
   [[nodiscard]] virtual std::string do_where(std::int64_t index) const { return "sample " + std::to_string(index); }
   [[nodiscard]] virtual StorageLayout do_layout() const { return {.bytes = size() * spec().sample_bytes()}; }
   virtual void do_share(int) {}
-  virtual void do_stage(const StageOptions&, int /*part*/, int /*parts*/) {}
+  virtual void do_stage(const StageOptions&, std::shared_ptr<const data::StageFile>, int /*parts*/) {}
 };
 
 /// Samples in this process's memory.

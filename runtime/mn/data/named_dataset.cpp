@@ -28,7 +28,9 @@ class NamedDataset final : public Dataset {
   std::string do_where(std::int64_t index) const override { return opened().where(index); }
   StorageLayout do_layout() const override { return opened().layout(); }
   void do_share(int ranks) override { opened().share(ranks); }
-  void do_stage(const StageOptions& options, int part, int parts) override { opened().stage(options, part, parts); }
+  void do_stage(const StageOptions& options, std::shared_ptr<const StageFile> file, int parts) override {
+    opened().stage(options, std::move(file), parts);
+  }
 
   Dataset& opened() const {
     const std::lock_guard lock(mutex_);

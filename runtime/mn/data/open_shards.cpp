@@ -3,8 +3,8 @@
 
 namespace mn::data {
 
-std::shared_ptr<const ShardReader> OpenShards::open(std::size_t shard, const std::filesystem::path& path) const {
-  auto reader = std::make_shared<const ShardReader>(open_shard(table, shard, path), counters);
+std::shared_ptr<const ShardReader> OpenShards::open(std::size_t shard, File file) const {
+  auto reader = std::make_shared<const ShardReader>(open_shard(table, shard, std::move(file)), counters);
   if (reader->size() != table.shards()[shard].num_samples || reader->header().form != table.form() ||
       reader->header().spec != stored_spec) {
     throw DataError(reader->path() +
@@ -15,15 +15,16 @@ std::shared_ptr<const ShardReader> OpenShards::open(std::size_t shard, const std
 
 std::shared_ptr<const ShardReader> OpenShards::reader(std::size_t shard) {
   if (stage != nullptr) {
-    if (const auto copy = stage->copy_of(shard)) {
+    if (stage->has_copy(shard)) {
       try {
-        return cache.reader(key_of_copy(shard), [&] { return open(shard, *copy); });
+        return cache.reader(key_of_copy(shard), [&] { return open(shard, stage->copy_of(shard)); });
       } catch (const DataError& error) {
         stage->drop(shard, error.what());
       }
     }
+    stage->want(shard);
   }
-  return cache.reader(shard, [&] { return open(shard, table.path(shard)); });
+  return cache.reader(shard, [&] { return open(shard, File(table.path(shard), File::Mode::kRead)); });
 }
 
 void OpenShards::close(std::size_t shard) {

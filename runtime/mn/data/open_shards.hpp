@@ -32,7 +32,7 @@ struct OpenShards {
   /// Closes it, so that the next reader() opens it again.
   void close(std::size_t shard);
   /// Whether reader() looks for a copy of the shard.
-  [[nodiscard]] bool has_copy(std::size_t shard) const { return stage != nullptr && stage->copy_of(shard).has_value(); }
+  [[nodiscard]] bool has_copy(std::size_t shard) const { return stage != nullptr && stage->has_copy(shard); }
   /// Its copy is read no more.
   void drop_copy(std::size_t shard, const std::string& why);
 
@@ -44,7 +44,7 @@ struct OpenShards {
   std::unique_ptr<ShardStage> stage;  // null: no copies
 
  private:
-  [[nodiscard]] std::shared_ptr<const ShardReader> open(std::size_t shard, const std::filesystem::path& path) const;
+  [[nodiscard]] std::shared_ptr<const ShardReader> open(std::size_t shard, File file) const;
   [[nodiscard]] std::size_t key_of_copy(std::size_t shard) const { return table.shards().size() + shard; }
 };
 

@@ -36,8 +36,8 @@ class ShardDataset final : public Dataset {
   std::string do_where(std::int64_t index) const override;
   StorageLayout do_layout() const override { return shard_table().layout(); }
   void do_share(int ranks) override { opened().cache.share(ranks); }
-  void do_stage(const StageOptions& options, int part, int parts) override {
-    opened().stage = std::make_unique<ShardStage>(shard_table(), options, part, parts);
+  void do_stage(const StageOptions& options, std::shared_ptr<const StageFile> file, int parts) override {
+    opened().stage = std::make_unique<ShardStage>(shard_table(), std::move(file), options, parts);
   }
 
   [[nodiscard]] OpenShards& opened() const;

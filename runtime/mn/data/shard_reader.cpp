@@ -22,8 +22,8 @@ struct Opened {
   std::uint32_t crc;
 };
 
-Opened open_and_decode(const std::filesystem::path& path) {
-  File file(path, File::Mode::kRead);
+Opened open_and_decode(File file) {
+  const std::filesystem::path path = file.path();
   const std::uint64_t bytes = file.size();
   if (bytes < kUserBlockBytes)
     throw DataError(path.string() + " is truncated or not a shard: it has " + std::to_string(bytes) + " bytes");
@@ -39,15 +39,18 @@ Opened open_and_decode(const std::filesystem::path& path) {
 
 }  // namespace
 
-OpenShard open_shard(const std::filesystem::path& path) { return open_and_decode(path).shard; }
+OpenShard open_shard(const std::filesystem::path& path) { return open_and_decode(File(path, File::Mode::kRead)).shard; }
 
-OpenShard open_shard(const ShardTable& table, std::size_t shard) { return open_shard(table, shard, table.path(shard)); }
+OpenShard open_shard(const ShardTable& table, std::size_t shard) {
+  return open_shard(table, shard, File(table.path(shard), File::Mode::kRead));
+}
 
-OpenShard open_shard(const ShardTable& table, std::size_t shard, const std::filesystem::path& copy) {
+OpenShard open_shard(const ShardTable& table, std::size_t shard, File copy) {
   const ShardInfo& expected = table.shards()[shard];
-  Opened opened = open_and_decode(copy);
+  const std::filesystem::path path = copy.path();
+  Opened opened = open_and_decode(std::move(copy));
   if (opened.crc != expected.header_crc || opened.shard.header.uuid != expected.uuid) {
-    throw DataError(copy.string() + " was changed after the manifest was written (uuid " +
+    throw DataError(path.string() + " was changed after the manifest was written (uuid " +
                     to_string(opened.shard.header.uuid) + ", expected " + to_string(expected.uuid) +
                     "): copy the shard and its manifest from the same folder, or make them again with mnshard");
   }
@@ -55,7 +58,7 @@ OpenShard open_shard(const ShardTable& table, std::size_t shard, const std::file
 }
 
 ShardInfo describe_shard(const std::filesystem::path& path) {
-  const Opened opened = open_and_decode(path);
+  const Opened opened = open_and_decode(File(path, File::Mode::kRead));
   const ShardHeader& header = opened.shard.header;
   return {path.filename().string(), static_cast<std::int64_t>(header.num_samples),
           static_cast<std::int64_t>(header.file_bytes), header.uuid, opened.crc};

@@ -31,7 +31,7 @@ struct OpenShard {
 /// the manifest was written, or damaged.
 [[nodiscard]] OpenShard open_shard(const ShardTable& table, std::size_t shard);
 /// The same for a copy of it.
-[[nodiscard]] OpenShard open_shard(const ShardTable& table, std::size_t shard, const std::filesystem::path& copy);
+[[nodiscard]] OpenShard open_shard(const ShardTable& table, std::size_t shard, File copy);
 /// The same for a shard file by itself.
 [[nodiscard]] OpenShard open_shard(const std::filesystem::path& path);
 

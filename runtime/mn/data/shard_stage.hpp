@@ -2,59 +2,81 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
-#include <filesystem>
+#include <deque>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <mn/core/file.hpp>
 #include <mn/data/dataset.hpp>
 #include <mn/data/manifest.hpp>
+#include <mn/data/stage_file.hpp>
 
 namespace mn::data {
 
-/// Copies shards in a thread of its own, which is ended at any time without harm.
+/// Copies shards that are read here in a thread of its own, which is ended at any time without harm.
 ///
-/// (1) A copy has its name only when it is whole, in a folder named after the table's hash: other data never serve, and
-///     later jobs on the node take what is there.
-/// (2) A copy in work is locked: of several processes that want it one copies. What a killed one left is replaced.
+/// All copies lie in one file, each at the offset that the shard would have if all were copied; the file begins with a
+/// board of the shards' states, which every process of the node maps.
+///
+/// (1) A copy is in use only when it is whole and every checksum of it was right.
+/// (2) A process claims a shard on the board before it copies it: each is copied once a node, on first use.
 /// (3) Whoever opens a copy compares it with the table, as with any shard, and drop()s what is no good.
-/// (4) What can't be copied is a warning, and the end of copying. Thread-safe.
+/// (4) What can't be copied is a warning, and the end of this process's copying. Thread-safe.
 class ShardStage {
  public:
-  /// Of `parts` processes of the node, this one copies shards part, part + parts, …
-  ShardStage(const ShardTable& table, const StageOptions& options, int part, int parts);
+  /// `parts` processes of the node share `file`.
+  ShardStage(const ShardTable& table, std::shared_ptr<const StageFile> file, const StageOptions& options, int parts);
+  ~ShardStage();
+  ShardStage(const ShardStage&) = delete;
+  ShardStage& operator=(const ShardStage&) = delete;
 
-  /// Null while there is none to use.
-  [[nodiscard]] std::optional<std::filesystem::path> copy_of(std::size_t shard) const;
+  /// Whether there is a copy to use.
+  [[nodiscard]] bool has_copy(std::size_t shard) const noexcept { return state(shard) == State::kReady; }
+  /// That copy.
+  [[nodiscard]] File copy_of(std::size_t shard) const;
+  /// The shard is read from here: it will be copied, if there is room.
+  void want(std::size_t shard);
   /// The copy is not used any more; the first time a warning says `why`.
   void drop(std::size_t shard, const std::string& why);
   /// Shards whose copies are in use: for tests and reports.
   [[nodiscard]] std::size_t copies() const;
 
  private:
-  enum class State : std::uint8_t { kAbsent, kReady, kDropped };
-  struct Shard {
-    std::filesystem::path from;
-    std::filesystem::path to;
-    std::int64_t bytes = 0;
-    std::atomic<State> state = State::kAbsent;
-  };
+  enum class State : std::uint8_t { kAbsent, kClaimed, kReady, kDropped };
+  using SharedState = std::atomic<State>;
+  using SharedBytes = std::atomic<std::int64_t>;
+  static_assert(SharedState::is_always_lock_free && SharedBytes::is_always_lock_free);
 
-  void work(const std::stop_token& stop, int part, int parts);
-  bool look(Shard& shard) const;
-  void copy(const Shard& shard, const std::stop_token& stop) const;
-  static void copy_bytes(const Shard& shard, const std::filesystem::path& temporary, const std::stop_token& stop);
+  [[nodiscard]] State state(std::size_t shard) const noexcept { return states_[shard]; }
+  void map_board();
+  void work(const std::stop_token& stop);
+  /// False if there is no room.
+  bool claim(std::size_t shard);
   void check_room(std::int64_t bytes) const;
+  void copy(std::size_t shard, const std::stop_token& stop);
+  void copy_bytes(std::size_t shard, const std::stop_token& stop);
+  void keep_rate(std::int64_t bytes, const std::stop_token& stop);
+  void verify(std::size_t shard) const;
 
-  std::filesystem::path folder_;
-  bool by_room_;               // no budget was given
-  std::vector<Shard> shards_;  // those that the budget has room for: the dataset's first ones
+  const ShardTable& table_;
+  std::shared_ptr<const StageFile> file_;
+  StageOptions options_;
+  int parts_;
+  std::vector<std::int64_t> offsets_;     // [shards + 1] in the file
+  SharedBytes* claimed_bytes_ = nullptr;  // the board's beginning, …
+  SharedState* states_ = nullptr;         // … and by shard
   std::atomic<bool> warned_ = false;
+
+  std::mutex mutex_;  // guards the rest
+  std::condition_variable_any wake_;
+  std::vector<bool> wanted_;
+  std::deque<std::size_t> queue_;
   std::jthread thread_;  // last: ended before what it uses
 };
 

@@ -113,6 +113,11 @@ Vocabulary Vocabulary::of_merges(std::vector<Merge> merges) {
   return made;
 }
 
+Vocabulary Vocabulary::with_end_of_text() && {
+  if (!std::exchange(ends_texts_, true)) texts_.emplace_back();
+  return std::move(*this);
+}
+
 Vocabulary Vocabulary::load(const std::filesystem::path& path) {
   return from_json(parse_json(read_file(path), path.string()), path.string());
 }
@@ -125,23 +130,33 @@ Vocabulary Vocabulary::from_json(const json& document, const std::string& source
     if (kind == "bpe") return of_merges(merges_of(document.at("merges")));
     throw ArgumentError("\"" + kind + "\" is no kind of vocabulary");
   };
+  const auto read_whole = [&] {
+    Vocabulary vocabulary = read();
+    return document.value("end_of_text", false) ? std::move(vocabulary).with_end_of_text() : vocabulary;
+  };
   try {
-    return read_json(source, read);
+    return read_json(source, read_whole);
   } catch (const ArgumentError& error) {
     throw DataError(source + ": " + error.what());
   }
 }
 
 json Vocabulary::to_json() const {
+  json document;
   switch (kind_) {
     case Kind::kBytes:
-      return {{"vocabulary", "bytes"}};
+      document = {{"vocabulary", "bytes"}};
+      break;
     case Kind::kCharacters:
-      return {{"vocabulary", "characters"}, {"characters", texts_}};
+      document = {{"vocabulary", "characters"}, {"characters", texts_}};
+      if (ends_texts_) document["characters"].erase(document["characters"].size() - 1);
+      break;
     case Kind::kMerges:
+      document = {{"vocabulary", "bpe"}, {"merges", merges_}};
       break;
   }
-  return {{"vocabulary", "bpe"}, {"merges", merges_}};
+  if (ends_texts_) document["end_of_text"] = true;
+  return document;
 }
 
 const std::string& Vocabulary::text(std::int32_t token) const {

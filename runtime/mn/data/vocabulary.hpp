@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,13 @@ class Vocabulary {
   /// Token 256 + i is what merge i makes of earlier tokens. Throws ArgumentError if a merge names later ones, comes
   /// twice, or makes a text of more than 256 bytes.
   [[nodiscard]] static Vocabulary of_merges(std::vector<Merge> merges);
+  /// The same vocabulary with one token more, the last, which ends a text. It stands for no bytes: encode() never gives
+  /// it, and decode() leaves it out.
+  [[nodiscard]] Vocabulary with_end_of_text() &&;
+  /// That token, in vocabularies that have one.
+  [[nodiscard]] std::optional<std::int32_t> end_of_text() const noexcept {
+    return ends_texts_ ? std::optional(size() - 1) : std::nullopt;
+  }
   /// The JSON file that `mnshard tokens` writes. Throws DataError that names the file.
   [[nodiscard]] static Vocabulary load(const std::filesystem::path& path);
   /// What to_json() gives. Throws DataError that begins with `source`.
@@ -57,7 +65,8 @@ class Vocabulary {
   void encode_word(std::string_view word, std::vector<std::int32_t>& tokens) const;
 
   Kind kind_;
-  std::vector<std::string> texts_;                            // by token
+  std::vector<std::string> texts_;                            // by token; the end of a text is the last, and empty
+  bool ends_texts_ = false;                                   // whether there is an end of a text
   std::unordered_map<std::string, std::int32_t> characters_;  // kCharacters: the tokens
   std::vector<Merge> merges_;                                 // kMerges
   std::map<Merge, std::int32_t> merged_;                      // the token that a merge makes
