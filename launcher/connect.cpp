@@ -75,7 +75,7 @@ std::string names_of_server(const Variables& variables) {
 void form_group(Connection& connection, const Variables& variables) {
   const Placement& here = connection.here;
   Group& group = connection.group;
-  group.job = here.source + " " + here.job;
+  group.job = here.source + " " + here.job + secret_of_job(variables);
   if (here.inter_size == 1) group.job += names_of_server(variables);
   group.intra_rank = here.intra_rank;
   group.intra_size = here.intra_size;

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ class Caller {
   /// `find_targets` is called until it finds some. `keys` must outlive this.
   Caller(std::function<std::vector<Endpoint>()> find_targets, Call call, Keys& keys);
 
-  /// Begins the attempts that are due, and ends those that take too long.
+  /// Begins the attempts that are due, and ends those that take too long. Throws CheckFailed where other users have all
+  /// names of the leader of this node.
   void step(Deadline now);
   /// When step() is next to be called.
   [[nodiscard]] Deadline next_step() const noexcept { return next_; }
@@ -45,6 +47,7 @@ class Caller {
   Call call_;
   Keys& keys_;
   std::vector<Attempt> attempts_;  ///< at most one for each target
+  std::set<std::size_t> strangers_;  ///< targets within the node where another user's process listens
   std::size_t cursor_ = 0;
   Deadline next_{};
   std::chrono::milliseconds pause_;

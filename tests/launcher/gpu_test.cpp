@@ -34,6 +34,17 @@ class GpuTest : public ::testing::Test {
 
 TEST_F(GpuTest, WithoutADriverThereIsNothing) { EXPECT_EQ(read_gpus("libno-such-driver.so.1"), std::nullopt); }
 
+TEST_F(GpuTest, ARankAsksForNoMoreThanWhichGpusThereAre) {
+  setenv("MN_FAKE_MIG", "1", 1);
+  const auto all = gpus();
+  const auto named = read_gpus(FAKE_NVML, GpuDetail::kIdentity)->gpus;
+  ASSERT_EQ(named.size(), all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Gpu identity{.uuid = all[i].uuid, .bus_id = all[i].bus_id, .mig = all[i].mig, .slices = all[i].slices};
+    EXPECT_EQ(named[i], identity);
+  }
+}
+
 TEST_F(GpuTest, HealthIsWhatNvmlCounts) {
   const GpuHealth well{.links = 12,
                        .link_recoveries = 0,
