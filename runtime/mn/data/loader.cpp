@@ -29,6 +29,7 @@
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/random.hpp>
+#include <mn/core/signal_stack.hpp>
 #include <mn/data/batch_copier.hpp>
 #include <mn/data/loader.hpp>
 #include <mn/data/loader_sampler.hpp>
@@ -166,6 +167,7 @@ class DataLoader::Impl {
   }
 
   void work(const std::stop_token& stop) {
+    const SignalStack stack;
     RawSamples raw;
     while (true) {
       std::shared_ptr<Slot> slot;

@@ -13,6 +13,7 @@
 #include <mn/core/fd.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/signal_stack.hpp>
 #include <mn/core/uninitialized.hpp>
 #include <mn/data/retry.hpp>
 #include <mn/data/shard_stage.hpp>
@@ -88,6 +89,7 @@ std::size_t ShardStage::copies() const {
 }
 
 void ShardStage::work(const std::stop_token& stop, int part, int parts) {
+  const SignalStack stack;
   try {
     make_folders(folder_);
     for (auto i = static_cast<std::size_t>(part); i < shards_.size() && !stop.stop_requested(); i += parts) {
