@@ -59,7 +59,10 @@ bool ConversionFolder::is_claimed() const {
 }
 
 void ConversionFolder::check_free(const Conversion& conversion) const {
-  if (is_claimed()) return;
+  if (is_claimed()) {  // what a killed run has left of it
+    for (const Output& output : conversion.outputs()) remove_abandoned_files(output.folder);
+    return;
+  }
   std::string obstacle;
   if (fs::exists(mark_)) {
     obstacle = mark_.parent_path().string() +

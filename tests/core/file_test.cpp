@@ -18,6 +18,7 @@ namespace mn {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 class FileTest : public testing::Test {
@@ -57,13 +58,14 @@ TEST_F(FileTest, ErrorsNameTheFileAndTheCause) {
     }
     return "";
   };
-  EXPECT_THAT(message([&] { write_file(folder_ / "no" / "file", "x"); }), HasSubstr("/no/.file.tmp: No such file"));
+  EXPECT_THAT(message([&] { write_file(folder_ / "no" / "file", "x"); }),
+              ContainsRegex("/no/\\.file\\..*: No such file"));
   EXPECT_THAT(message([&] { static_cast<void>(read_file(folder_ / "absent")); }), HasSubstr("absent: No such file"));
   EXPECT_THAT(message([&] { static_cast<void>(read_file(folder_)); }), HasSubstr("folder"));
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   EXPECT_THAT(message([&] { static_cast<void>(read_file(folder_ / "pipe")); }),
               HasSubstr("pipe: it is no regular file"));
-  EXPECT_THAT(message([&] { AtomicFile("/dev/full/file"); }), HasSubstr("/dev/full/.file.tmp: Not a directory"));
+  EXPECT_THAT(message([&] { AtomicFile("/dev/full/file"); }), ContainsRegex("/dev/full/\\.file\\..*: Not a directory"));
 }
 
 TEST_F(FileTest, AKilledWriterLeavesAWholeFile) {
@@ -80,7 +82,27 @@ TEST_F(FileTest, AKilledWriterLeavesAWholeFile) {
     const std::string content = read_file(path);
     EXPECT_EQ(content, std::string(100'000, content.empty() ? '?' : content[0]));
   }
-  EXPECT_LE(files(), 2);  // the file, and at most one that was not finished
+  remove_abandoned_files(folder_);
+  EXPECT_EQ(files(), 1);
+}
+
+/// Two jobs in one folder, say.
+TEST_F(FileTest, EachWriterHasAFileOfItsOwn) {
+  AtomicFile one(folder_ / "file");
+  one.write("one");
+  AtomicFile other(folder_ / "file");
+  other.write("other, longer");
+  write_file(folder_ / ".file.other-host.1.0.tmp", "of another host, and new");
+  remove_abandoned_files(folder_);
+  one.commit();
+  EXPECT_EQ(read_file(folder_ / "file"), "one");
+  other.commit();
+  EXPECT_EQ(read_file(folder_ / "file"), "other, longer");
+  EXPECT_EQ(files(), 2);
+  const fs::path old = folder_ / ".file.other-host.1.0.tmp";
+  fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  remove_abandoned_files(folder_);
+  EXPECT_EQ(files(), 1);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Conversions that were stopped, and others in the same folder.
 #include <algorithm>
+#include <chrono>
 
 #include <gmock/gmock.h>
 
@@ -29,7 +30,9 @@ TEST_F(Images, GoesOnAfterAnInterruption) {
   EXPECT_FALSE(fs::exists(out_ / kManifestName));
   const auto begun = snapshot();
   EXPECT_GT(begun.size(), 1u);
-  test::write_text(out_ / ".train-00005-of-00006.h5.tmp", "half");
+  const fs::path half = out_ / ".train-00005-of-00006.h5.other-host.1.0.tmp";
+  test::write_text(half, "half");
+  fs::last_write_time(half, fs::file_time_type::clock::now() - std::chrono::hours(2));
 
   auto other = options();
   other.seed = 1;

@@ -14,6 +14,7 @@
 #include <mn/core/json.hpp>
 #include <mn/loader/loader.hpp>
 #include <mn/loader/scatter.hpp>
+#include <mn/data/function_dataset.hpp>
 
 #include "tests/data/field_kinds.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -195,6 +196,33 @@ TEST_F(FieldRanks, AnOpenersErrorIsThrownOnEveryRank) {
          "do not hold the same data");
   expect({{"made", [](const std::string&) { return std::shared_ptr<Dataset>(); }}}, "returned no dataset");
   comm_->barrier();
+}
+
+/// Sequences of many lengths in memory: a step holds the same ones as on a single rank.
+TEST_F(FieldRanks, AnyNumberOfRanksHasTheSameStepsOfASharedDataset) {
+  const auto make = [](std::int64_t longest) {
+    const SampleSpec spec = {{{.name = "tokens", .kind = FieldKind::kVariable, .dtype = DType::kInt32}}};
+    return make_dataset(kSamples + longest, spec, [](std::int64_t index, SampleWriter& sample) {
+      sample.set("tokens", std::vector<std::int32_t>(static_cast<std::size_t>(index % 5), 7));
+    });
+  };
+  const std::int64_t batchsize = 12 / comm_->size();
+  const ScatterOptions shuffled{.shuffle = true, .seed = 5};
+  DataLoader own(share_dataset(make(0), comm_, shuffled), {.batchsize = batchsize});
+  DataLoader single(std::make_shared<SubDataset>(make(0), 0, 1, shuffled), {.batchsize = 12});
+  while (const auto expected = single.next()) {
+    const auto mine = own.next();
+    ASSERT_TRUE(mine);
+    std::set<std::int64_t> step;
+    for (const auto& theirs : comm_->allgather_obj(nlohmann::json(mine->indices))) {
+      for (const auto& index : theirs) EXPECT_TRUE(step.insert(index.get<std::int64_t>()).second);
+    }
+    EXPECT_EQ(step, std::set<std::int64_t>(expected->indices.begin(), expected->indices.end()));
+  }
+  EXPECT_FALSE(own.next());
+  if (comm_->size() == 1) return;
+  EXPECT_THROW((void)share_dataset(make(comm_->rank()), comm_), ArgumentError);
+  EXPECT_THROW((void)share_dataset(comm_->rank() == 0 ? make(0) : nullptr, comm_), ArgumentError);
 }
 
 }  // namespace

@@ -112,6 +112,14 @@ void write_to_page_zero() {
   *reinterpret_cast<volatile int*>(address) = 1;
 }
 
+/// On a thread of mn's.
+void overflow_in_thread() {
+  const auto comm = mn::create_communicator("flat", MPI_COMM_SELF);
+  mn::CommunicationThread thread(*comm);
+  thread.submit([](mn::Communicator&) { std::cout << overflow_stack(1 << 30); });
+  thread.wait();
+}
+
 void fail(const std::string& how) {
   stamp();
   if (how == "throw-above-a-wait") throw_above_a_wait();
@@ -123,6 +131,7 @@ void fail(const std::string& how) {
   if (how == "null") write_to_page_zero();
   if (how == "usage-others-return") throw mn::UsageError("--epoch must be positive");
   if (how == "overflow") std::cout << overflow_stack(1 << 30);
+  if (how == "thread-overflow") overflow_in_thread();
   if (how == "abort") std::abort();
   if (how == "kill") raise(SIGKILL);
   if (how == "term") raise(SIGTERM);

@@ -64,6 +64,34 @@ TEST_F(ReportTest, ShowsCurvesTimesAndOptionsAndEscapesThem) {
   }
 }
 
+TEST_F(ReportTest, OneRunShowsItsBestItsEndAndWhatIsNotUsual) {
+  const std::string log = R"([{"iteration": 10, "epoch": 1, "main/loss": 3.5, "validation/main/IoU": 0.25, "x": 1},
+    {"iteration": 20, "epoch": 2, "main/loss": 1.25, "validation/main/IoU": 0.75, "x": 2},
+    {"iteration": 30, "epoch": 3, "main/loss": 2.5, "validation/main/IoU": 0.5, "x": 3}])";
+  const auto report = [](int iteration, double epoch) {
+    return R"({"event":"report","iteration":)" + std::to_string(iteration) + R"(,"epoch":)" + std::to_string(epoch) +
+           R"(,"data_s":[0],"compute_s":[1],"communication_s":[0]})" + "\n";
+  };
+  const auto out = make_run("run", log,
+                            kStart + report(10, 0.5) + report(20, 1) + report(30, 1.5) +
+                                R"({"event":"end","iteration":30,"why":"it was <enough>"})",
+                            "seed = 7\n# default: 0.1\nlr = 0.2\n");
+  fs::create_directories(out / "images");
+  std::ofstream(out / "images" / "b.png") << "pi";
+  std::ofstream(out / "images" / "a.jpg") << "pic";
+  const std::string page = make_report({out});
+  for (const char* shown :
+       {"<th>ended because</th><td>it was &lt;enough&gt;</td>", "main/loss, best</th><td class='number'>1.25 (epoch 1)",
+        "IoU, best</th><td class='number'>0.75 (epoch 1)", "main/loss: 2.5 at 1.5", "'middle'>epoch</text>",
+        "<th>lr</th><td>0.2</td><td>0.1</td>", "<th>seed</th><td>7</td>", "src='data:image/png;base64,cGk='",
+        "src='data:image/jpeg;base64,cGlj'"}) {
+    EXPECT_THAT(page, HasSubstr(shown));
+  }
+  EXPECT_THAT(page, Not(HasSubstr("x, best")));
+  EXPECT_LT(page.find("<th>lr</th>"), page.find("<h2>Curves</h2>"));
+  EXPECT_GT(page.find("<th>seed</th>"), page.find("<h2>Curves</h2>"));
+}
+
 TEST_F(ReportTest, ComparesRunsByWhatDiffers) {
   const auto a = make_run("a", kLog, "", "lr = 0.1\nseed = 7\n");
   const auto b = make_run("b", kLog, "", "lr = 0.2\nseed = 7\nextra = 1\n");
@@ -121,6 +149,12 @@ TEST(ChartTest, LeavesOutWhatIsNotFinite) {
   const std::string one = draw_chart("t", "x", {{"a", {{1, 5}, {2, nan}}, 0, false}});
   EXPECT_THAT(one, HasSubstr("a: 5 at 1"));
   EXPECT_THAT(one, Not(HasSubstr("nan")));
+}
+
+TEST(ChartTest, ZeroHasNoSign) {
+  const std::string chart = draw_chart("t", "x", {{"a", {{0, -0.5}, {100, 0.5}}, 0, false}});
+  EXPECT_THAT(chart, HasSubstr(">0</text>"));
+  EXPECT_THAT(chart, Not(HasSubstr(">-0</text>")));
 }
 
 }  // namespace

@@ -20,6 +20,14 @@ std::shared_ptr<DataLoader> load_shards(const std::string& name, bool for_traini
   return batches_of(part, common, *comm, std::move(how));
 }
 
+std::shared_ptr<DataLoader> load_shared(std::shared_ptr<const Dataset> dataset, bool for_training,
+                                        const CommonOptions& common, const std::shared_ptr<Communicator>& comm,
+                                        LoaderOptions how) {
+  const auto part = share_dataset(std::move(dataset), comm,
+                                  {.shuffle = for_training, .seed = static_cast<std::uint64_t>(common.seed)});
+  return batches_of(part, common, *comm, std::move(how));
+}
+
 }  // namespace
 
 std::shared_ptr<Iterator> train_batches(TensorDataset samples, const CommonOptions& common,
@@ -40,6 +48,16 @@ std::shared_ptr<DataLoader> train_batches(const std::string& name, const CommonO
 std::shared_ptr<DataLoader> validation_batches(const std::string& name, const CommonOptions& common,
                                                const std::shared_ptr<Communicator>& comm, LoaderOptions how) {
   return load_shards(name, false, common, comm, std::move(how));
+}
+
+std::shared_ptr<DataLoader> train_batches(std::shared_ptr<const Dataset> dataset, const CommonOptions& common,
+                                          const std::shared_ptr<Communicator>& comm, LoaderOptions how) {
+  return load_shared(std::move(dataset), true, common, comm, std::move(how));
+}
+
+std::shared_ptr<DataLoader> validation_batches(std::shared_ptr<const Dataset> dataset, const CommonOptions& common,
+                                               const std::shared_ptr<Communicator>& comm, LoaderOptions how) {
+  return load_shared(std::move(dataset), false, common, comm, std::move(how));
 }
 
 std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part, const CommonOptions& common,

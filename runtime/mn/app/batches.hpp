@@ -31,6 +31,19 @@ namespace mn::app {
                                                              const std::shared_ptr<Communicator>& comm,
                                                              LoaderOptions how = {});
 
+/// Collective: samples to train on, shuffled anew each epoch, from a dataset that every rank has (make_dataset(), a
+/// class of one's own). `how` as above. Throws the same error on every rank if the ranks' datasets differ, or have
+/// fewer samples than ranks.
+[[nodiscard]] std::shared_ptr<DataLoader> train_batches(std::shared_ptr<const Dataset> dataset,
+                                                        const CommonOptions& common,
+                                                        const std::shared_ptr<Communicator>& comm,
+                                                        LoaderOptions how = {});
+/// Collective: samples to validate on, in order; otherwise likewise.
+[[nodiscard]] std::shared_ptr<DataLoader> validation_batches(std::shared_ptr<const Dataset> dataset,
+                                                             const CommonOptions& common,
+                                                             const std::shared_ptr<Communicator>& comm,
+                                                             LoaderOptions how = {});
+
 /// This rank's part of a dataset, in the order that it was scattered for. `how` as above.
 [[nodiscard]] std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part,
                                                      const CommonOptions& common, const Communicator& comm,

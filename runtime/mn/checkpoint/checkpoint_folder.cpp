@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <mn/checkpoint/checkpoint_folder.hpp>
+#include <mn/core/file.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {
@@ -16,7 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "snapshot_iter_";
 constexpr std::string_view kAsidePrefix = "old_";
-constexpr std::string_view kUnfinishedPrefix = ".snapshot_iter_";  // AtomicFile's
 
 std::optional<std::int64_t> iteration_of(const fs::path& path) {
   const std::string name = path.filename().string();
@@ -25,16 +25,6 @@ std::optional<std::int64_t> iteration_of(const fs::path& path) {
   const auto [end, error] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), iteration);
   if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
   return iteration;
-}
-
-/// What AtomicFile leaves when a job is killed while it writes.
-std::vector<fs::path> unfinished_in(const fs::path& folder) {
-  std::vector<fs::path> paths;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(kUnfinishedPrefix) && name.ends_with(".tmp")) paths.push_back(entry.path());
-  }
-  return paths;
 }
 
 }  // namespace
@@ -73,7 +63,7 @@ void remove_old_checkpoints(const fs::path& folder, std::size_t keep) {
     fs::remove(paths[i], error);
     if (error) log_warning("the old checkpoint " + paths[i].string() + " can't be removed: " + error.message());
   }
-  for (const fs::path& path : unfinished_in(folder)) fs::remove(path);
+  remove_abandoned_files(folder);
 }
 
 }  // namespace mn

@@ -16,8 +16,8 @@ namespace mn {
 /// Before a checkpoint of `iteration` is written: those of later iterations, of a run that this one does not continue,
 /// get a name that find_checkpoints() does not know (old_snapshot_iter_N), with a warning. For one rank.
 void set_later_checkpoints_aside(const std::filesystem::path& folder, std::int64_t iteration);
-/// Removes all but the `keep` of the most iterations, and what killed jobs left unfinished. For one rank, while none is
-/// being written.
+/// Removes all but the `keep` of the most iterations, and what killed jobs left unfinished; a warning for what can't be
+/// removed. For one rank.
 void remove_old_checkpoints(const std::filesystem::path& folder, std::size_t keep);
 
 }  // namespace mn

@@ -2,13 +2,19 @@
 // (rename(2) replaces atomically), so a reader or a crash sees the old file or the new one, never a part of it.
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <optional>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 
@@ -44,6 +50,37 @@ void sync_folder(const std::filesystem::path& folder) {
   if (fd < 0) return;
   ::fsync(fd);  // some file systems can't; the rename is atomic all the same
   ::close(fd);
+}
+
+constexpr std::string_view kTemporaryEnd = ".tmp";
+constexpr auto kAbandonedAfter = std::chrono::hours(1);  // without a write, where the writer can't be asked for
+
+/// Another one for each writer: of another job, rank or thread.
+std::filesystem::path temporary_beside(const std::filesystem::path& path) {
+  static std::atomic<std::uint64_t> writers = 0;
+  return path.parent_path() / ("." + path.filename().string() + "." + host_name() + "." + std::to_string(::getpid()) +
+                               "." + std::to_string(writers++) + std::string(kTemporaryEnd));
+}
+
+/// The process that a name of temporary_beside() names, if it is one of this host.
+std::optional<pid_t> local_writer(std::string_view name) {
+  name.remove_suffix(kTemporaryEnd.size());
+  name = name.substr(0, name.rfind('.'));
+  const auto dot = name.rfind('.');
+  if (dot == std::string_view::npos || !name.substr(0, dot).ends_with("." + host_name())) return std::nullopt;
+  pid_t process = 0;
+  const auto [end, error] = std::from_chars(name.data() + dot + 1, name.data() + name.size(), process);
+  if (error != std::errc() || end != name.data() + name.size() || process <= 0) return std::nullopt;
+  return process;
+}
+
+bool is_abandoned(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  if (!name.starts_with('.') || !name.ends_with(kTemporaryEnd)) return false;
+  if (const auto process = local_writer(name)) return ::kill(*process, 0) != 0 && errno == ESRCH;
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(path, error);
+  return !error && std::filesystem::file_time_type::clock::now() - written > kAbandonedAfter;
 }
 
 }  // namespace
@@ -111,7 +148,7 @@ void File::sync() {
 }
 
 TemporaryFile::TemporaryFile(std::filesystem::path path)
-    : final_(std::move(path)), temporary_(final_.parent_path() / ("." + final_.filename().string() + ".tmp")) {}
+    : final_(std::move(path)), temporary_(temporary_beside(final_)) {}
 
 TemporaryFile::~TemporaryFile() {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
@@ -122,6 +159,14 @@ void TemporaryFile::publish() {
   if (std::rename(temporary_.c_str(), final_.c_str()) != 0) fail("rename", temporary_);
   temporary_.clear();
   sync_folder(final_.parent_path());
+}
+
+void remove_abandoned_files(const std::filesystem::path& folder) {
+  std::error_code error;  // another job may remove the same ones
+  for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {
+    std::error_code failed;
+    if (is_abandoned(each->path())) std::filesystem::remove(each->path(), failed);
+  }
 }
 
 void write_file(const std::filesystem::path& path, std::string_view content) {

@@ -57,8 +57,8 @@ class File {
   std::optional<std::uint64_t> bytes_;  // of a part
 };
 
-/// The name .NAME.tmp beside `path`, for what is to become `path`; one writer at a time. Removes what lies there unless
-/// publish() was called.
+/// A name beside `path`, .NAME.HOST.PID.NUMBER.tmp, for what is to become `path`: each writer has its own, and the last
+/// that publishes wins. Removes what lies there unless publish() was called.
 class TemporaryFile {
  public:
   explicit TemporaryFile(std::filesystem::path path);
@@ -73,6 +73,10 @@ class TemporaryFile {
   std::filesystem::path final_;
   std::filesystem::path temporary_;
 };
+
+/// Removes what writers that were killed have left in `folder`: TemporaryFiles of processes of this host that are gone,
+/// and others that nobody has written to for an hour. What can't be removed stays.
+void remove_abandoned_files(const std::filesystem::path& folder);
 
 /// A TemporaryFile written from its beginning to its end.
 class AtomicFile {

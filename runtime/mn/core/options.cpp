@@ -123,6 +123,8 @@ void Options::set_bare(const std::string& name, const std::string& bare) {
 }
 
 Options::Action Options::parse(int argc, const char* const* argv) {
+  for (Option& option : options_) option.initial = option.get();
+  is_parsed_ = true;
   const std::vector<Setting> given = read_command_line(argc, argv);
   const auto asks_for = [&](const char* name) { return std::ranges::find(given, name, &Setting::name) != given.end(); };
   if (asks_for(kHelp)) return Action::kHelp;
@@ -245,7 +247,10 @@ std::string Options::help() const {
 std::string Options::ini() const {
   std::string text;
   for (const Option& option : options_) {
-    if (option.target.empty()) text += option.name + " = " + option.get() + "\n";
+    if (!option.target.empty()) continue;
+    const std::string value = option.get();
+    if (is_parsed_ && value != option.initial) text += "# default: " + option.initial + "\n";
+    text += option.name + " = " + value + "\n";
   }
   return text;
 }

@@ -59,7 +59,8 @@ class Options {
   /// Every option as an item of man(7), for the OPTIONS section of a manual page. Leaves out the defaults of
   /// `computed`, which depend on the machine.
   [[nodiscard]] std::string manual(const std::vector<std::string>& computed = {}) const;
-  /// Every option with its present value, in the form that --config takes.
+  /// Every option with its present value, in the form that --config takes; a comment before it has the default of an
+  /// option that parse() has changed.
   [[nodiscard]] std::string ini() const;
 
  private:
@@ -71,6 +72,7 @@ class Options {
     std::string target;  // an alias's option; empty: an option itself
     std::function<void(const std::string& value)> set;
     std::function<std::string()> get;
+    std::string initial = {};  // value before parse()
   };
   struct Setting {
     std::string name;
@@ -88,6 +90,7 @@ class Options {
   std::string usage_;
   std::vector<Option> options_;
   std::vector<std::function<void()>> checks_;
+  bool is_parsed_ = false;
 };
 
 }  // namespace mn

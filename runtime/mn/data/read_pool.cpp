@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include <mn/core/signal_stack.hpp>
 #include <mn/data/read_pool.hpp>
 
 namespace mn::data {
@@ -36,6 +37,7 @@ void ReadPool::start_thread() {
 }
 
 void ReadPool::work() {
+  const SignalStack stack;
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [&] { return stop_ || !jobs_.empty(); });

@@ -24,6 +24,7 @@ namespace mn {
 namespace {
 
 constexpr auto kFlushTime = std::chrono::milliseconds(500);
+constexpr auto kRootFirst = std::chrono::milliseconds(500);
 
 // A terminate handler takes no argument: what it needs lies here.
 Speaker failing_speaker;
@@ -133,6 +134,8 @@ void end_for_error(std::exception_ptr error) {
     if (failing_hooks.finish) failing_hooks.finish(outcome.exit_code);
     std::_Exit(outcome.exit_code);
   }
+  // Where every rank throws, which none can know, the report is to be rank 0's.
+  if (failing_speaker.rank != 0 && failing_hooks.may_report) std::this_thread::sleep_for(kRootFirst);
   while (failing_hooks.may_report && !failing_hooks.may_report()) pause();
   end_all_ranks(failing_speaker, outcome.message, failing_hooks, outcome.exit_code);
 }

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include <malloc.h>
 #include <mpi.h>
 #include <unistd.h>
 
@@ -29,6 +30,19 @@ constexpr auto kAgreementTime = std::chrono::seconds(2);
 constexpr auto kReturnTime = std::chrono::seconds(5);  // for the others, once a rank has returned another status than 0
 constexpr std::int64_t kPeerTimeout_s = 5;
 constexpr int kThrown = std::numeric_limits<int>::max();  // stands for a status where the body has thrown
+
+/// glibc would give the memory of each large tensor back to the system, and have it zeroed page by page at the next
+/// step. Whoever sets malloc's variables knows better.
+void keep_freed_memory() {
+  constexpr int kMmapThreshold = 32 << 20;  // the most that glibc takes
+  constexpr int kTrimThreshold = 512 << 20;
+  for (const char* name : {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_MAX_"}) {
+    if (environment(name)) return;
+  }
+  if (environment("GLIBC_TUNABLES").value_or("").find("glibc.malloc.") != std::string::npos) return;
+  mallopt(M_MMAP_THRESHOLD, kMmapThreshold);
+  mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
+}
 
 /// Under srun without PMIx, Open MPI ends the process with a page of text, or comes up as many jobs of one rank.
 void check_launcher() {
@@ -77,6 +91,7 @@ std::chrono::seconds peer_timeout() {
 class Job::Impl {
  public:
   Impl(int& argc, char**& argv) : speaker_{rank_of_environment(environment).value_or(0), host_name()} {
+    keep_freed_memory();
     install_terminate_handler(speaker_, {});
     start_log(speaker_);
     const auto timeout = peer_timeout();

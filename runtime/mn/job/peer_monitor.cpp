@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <mn/core/signal_stack.hpp>
 #include <mn/job/peer_monitor.hpp>
 
 namespace mn {
@@ -109,6 +110,7 @@ void PeerMonitor::pass_report_on() {
 }
 
 void PeerMonitor::run() {
+  const SignalStack stack;
   Clock::time_point next_heartbeat = Clock::now();
   while (!stop_) {
     if (Clock::now() >= next_heartbeat) {

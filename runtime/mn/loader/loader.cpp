@@ -33,6 +33,7 @@
 #include <mn/loader/loader.hpp>
 #include <mn/loader/loader_sampler.hpp>
 #include <mn/loader/permit.hpp>
+#include <mn/core/signal_stack.hpp>
 
 namespace mn {
 namespace {
@@ -166,6 +167,7 @@ class DataLoader::Impl {
   }
 
   void work(const std::stop_token& stop) {
+    const SignalStack stack;
     RawSamples raw;
     while (true) {
       std::shared_ptr<Slot> slot;

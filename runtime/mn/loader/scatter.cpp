@@ -258,4 +258,17 @@ std::shared_ptr<SubDataset> scatter_dataset(std::shared_ptr<Dataset> dataset, co
   return std::make_shared<SubDataset>(std::move(part), comm->rank(), comm->size(), options);
 }
 
+std::shared_ptr<SubDataset> share_dataset(std::shared_ptr<const Dataset> dataset,
+                                          const std::shared_ptr<Communicator>& comm, const ScatterOptions& options) {
+  std::int64_t all_have = dataset ? 1 : 0;
+  comm->allreduce(std::span(&all_have, 1), ReduceOp::kMin);
+  if (all_have == 0 || !same_on_all_ranks(dataset->fingerprint(), *comm)) {
+    throw ArgumentError(
+        "share_dataset got different datasets on the ranks, or none: make the same one on every rank, or use "
+        "scatter_dataset where rank 0 alone has it",
+        true);
+  }
+  return std::make_shared<SubDataset>(std::move(dataset), comm->rank(), comm->size(), options);
+}
+
 }  // namespace mn

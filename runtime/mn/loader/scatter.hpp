@@ -35,4 +35,12 @@ using TableOpeners = std::map<std::string, TableOpener>;
                                                           const ScatterOptions& options = {},
                                                           const TableOpeners& openers = {});
 
+/// Collective over `comm`. For a dataset that every rank has, such as make_dataset()'s or one in memory: nothing is
+/// sent, and each rank reads the samples that it uses. As with shards, a loader's steps hold the same samples for any
+/// number of ranks (where batchsize × ranks is the same), and resume with any. `options.root` is not used. Throws the
+/// same ArgumentError on every rank if the ranks' datasets differ in their fingerprints, or one is null.
+[[nodiscard]] std::shared_ptr<SubDataset> share_dataset(std::shared_ptr<const Dataset> dataset,
+                                                        const std::shared_ptr<Communicator>& comm,
+                                                        const ScatterOptions& options = {});
+
 }  // namespace mn

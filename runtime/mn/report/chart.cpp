@@ -37,6 +37,15 @@ double tick_step(const Range& range) {
   return 10 * power;
 }
 
+std::vector<double> ticks(const Range& range) {
+  const double step = tick_step(range);
+  std::vector<double> values;
+  for (double number = std::ceil(range.least / step); number * step <= range.most; ++number) {
+    values.push_back(number * step);  // a sum of steps would miss 0
+  }
+  return values;
+}
+
 class Axes {
  public:
   Axes(Range x, Range y) : x_(x), y_(y) {}
@@ -50,12 +59,11 @@ class Axes {
 
   void draw(std::ostream& svg, const std::string& x_label) const {
     const double floor = kHeight - kBottom;
-    for (double step = tick_step(y_), y = std::ceil(y_.least / step) * step; y <= y_.most; y += step) {
-      if (std::abs(y) < step / 1e6) y = 0;
+    for (const double y : ticks(y_)) {
       svg << "<path class='grid' d='M" << kLeft << ' ' << top(y) << 'H' << kWidth - kRight << "'/><text x='"
           << kLeft - 6 << "' y='" << top(y) + 4 << "' text-anchor='end'>" << short_number(y) << "</text>";
     }
-    for (double step = tick_step(x_), x = std::ceil(x_.least / step) * step; x <= x_.most; x += step) {
+    for (const double x : ticks(x_)) {
       svg << "<text x='" << left(x) << "' y='" << floor + 16 << "' text-anchor='middle'>" << short_number(x)
           << "</text>";
     }
@@ -152,6 +160,7 @@ std::string escape_html(std::string_view text) {
 
 std::string short_number(double value) {
   std::ostringstream text;
+  if (value == 0) value = 0;  // not −0
   const double size = std::abs(value);
   if (size >= 1e4 && size < 1e9) {
     text << std::fixed << std::setprecision(0) << value;

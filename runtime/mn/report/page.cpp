@@ -1,8 +1,12 @@
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <sstream>
+#include <string_view>
 
+#include <mn/core/file.hpp>
+#include <mn/core/metric.hpp>
 #include <mn/report/chart.hpp>
 #include <mn/report/report.hpp>
 #include <mn/report/run_files.hpp>
@@ -29,7 +33,7 @@ table { border-collapse: collapse; display: block; overflow-x: auto; } th, td { 
   padding: .25em .6em; text-align: left; vertical-align: top; } td.number { text-align: right; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)); gap: 1em; }
 figure { margin: 0; } figcaption { font-weight: 600; } svg { width: 100%; height: auto; } svg text { font-size: 11px;
-  fill: var(--text); } .grid { stroke: var(--faint); } .axis { stroke: var(--text); fill: none; }
+  fill: var(--text); } img { max-width: 100%; } .grid { stroke: var(--faint); } .axis { stroke: var(--text); fill: none; }
 .legend span { display: inline-block; margin-right: 1em; border-left: .9em solid; padding-left: .4em; }
 .legend span.dashed { border-left-style: dotted; } path.dashed { stroke-dasharray: 5 4; }
 .findings { background: var(--note); padding: .6em 1.6em; } code { overflow-wrap: anywhere; }
@@ -45,41 +49,66 @@ std::string style() {
   return text.str();
 }
 
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t bits = 0;
+    for (std::size_t k = 0; k < 3; ++k) {
+      bits = bits << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0U);
+    }
+    for (std::size_t k = 0; k < 4; ++k) text += i + k > bytes.size() ? '=' : kDigits[bits >> (18 - 6 * k) & 63U];
+  }
+  return text;
+}
+
 bool of_validation(const std::string& metric) { return metric.starts_with("validation/"); }
 
 /// "validation/main/loss" and "main/loss" are one chart's: "loss".
 std::string chart_of(const std::string& metric) { return metric.substr(metric.rfind('/') + 1); }
 
-Curve curve_of(const Run& run, const std::string& metric) {
+/// Epochs where every report of every run has one: runs of different batch sizes then compare.
+bool count_epochs(const std::vector<Run>& runs) {
+  return std::ranges::all_of(runs, [](const Run& run) {
+    return std::ranges::all_of(run.log, [&](const auto& entry) { return epoch_of(run, entry).has_value(); });
+  });
+}
+
+Curve curve_of(const Run& run, const std::string& metric, bool by_epoch = false) {
   Curve curve;
   for (const auto& entry : run.log) {
     const auto value = entry.find(metric);
     if (value == entry.end() || !value->is_number()) continue;
-    curve.points.emplace_back(entry.at("iteration").get<double>(), value->get<double>());
+    curve.points.emplace_back(by_epoch ? *epoch_of(run, entry) : entry.at("iteration").get<double>(),
+                              value->get<double>());
   }
   return curve;
 }
 
 std::string metric_charts(const std::vector<Run>& runs) {
+  const bool by_epoch = count_epochs(runs);
+  const std::string x = by_epoch ? "epoch" : "iteration";
   std::map<std::string, std::vector<Curve>> charts;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     for (const std::string& metric : metrics_of(runs[i])) {
-      Curve curve = curve_of(runs[i], metric);
+      Curve curve = curve_of(runs[i], metric, by_epoch);
       curve.name = runs.size() > 1 ? runs[i].name + ": " + metric : metric;
       curve.color = runs.size() > 1 ? static_cast<int>(i) : of_validation(metric) ? 1 : 0;
       curve.dashed = runs.size() > 1 && of_validation(metric);
       charts[chart_of(metric)].push_back(std::move(curve));
     }
   }
-  std::string html = draw_chart("loss", "iteration", charts["loss"]);
+  std::string html = draw_chart("loss", x, charts["loss"]);
   charts.erase("loss");
-  for (const auto& [title, curves] : charts) html += draw_chart(title, "iteration", curves);
+  for (const auto& [title, curves] : charts) html += draw_chart(title, x, curves);
   return html;
 }
 
 /// The parts of a step on each rank, over the run.
 std::string rank_charts(const Run& run) {
   constexpr std::size_t kMostRanks = 64;  // more curves than that show nothing
+  const bool by_epoch = std::ranges::all_of(run.times, [](const auto& line) { return line.contains("epoch"); });
+  const std::string x = by_epoch ? "epoch" : "iteration";
   std::string html;
   for (const auto& [part, title] :
        {std::pair("compute_s", "computing"), std::pair("communication_s", "waiting for other ranks and the network"),
@@ -89,7 +118,7 @@ std::string rank_charts(const Run& run) {
       const auto values = line.at(part).get<std::vector<double>>();
       curves.resize(std::min(std::max(curves.size(), values.size()), kMostRanks));
       for (std::size_t rank = 0; rank < std::min(values.size(), curves.size()); ++rank) {
-        curves[rank].points.emplace_back(line.at("iteration").get<double>(), values[rank] * 1e3);
+        curves[rank].points.emplace_back(line.at(x).get<double>(), values[rank] * 1e3);
       }
     }
     for (std::size_t rank = 0; rank < curves.size(); ++rank) {
@@ -97,7 +126,7 @@ std::string rank_charts(const Run& run) {
       if (rank < run.hosts.size()) curves[rank].name += " (" + run.hosts[rank] + ")";
       curves[rank].color = static_cast<int>(rank);
     }
-    html += draw_chart(std::string(title) + ", ms a step", "iteration", curves);
+    html += draw_chart(std::string(title) + ", ms a step", x, curves);
   }
   return html;
 }
@@ -136,6 +165,24 @@ std::string last_value(const Run& run, const std::string& metric) {
   return curve.points.empty() ? "" : short_number(curve.points.back().second);
 }
 
+/// "0.25 (epoch 3)", of metrics whose names say what is better.
+std::string best_value(const Run& run, const std::string& metric) {
+  const auto better = better_of(metric);
+  const nlohmann::json* best = nullptr;
+  for (const auto& entry : run.log) {
+    const auto value = entry.find(metric);
+    if (!better || value == entry.end() || !value->is_number()) continue;
+    const auto number = value->get<double>();
+    const bool is_better = best == nullptr || (*better == Better::kLower ? number < best->at(metric).get<double>()
+                                                                         : number > best->at(metric).get<double>());
+    if (is_better) best = &entry;
+  }
+  if (best == nullptr) return "";
+  const auto epoch = epoch_of(run, *best);
+  return short_number(best->at(metric).get<double>()) +
+         (epoch ? " (epoch " + short_number(*epoch) + ")" : " (iteration " + best->at("iteration").dump() + ")");
+}
+
 std::string summary_table(const std::vector<Run>& runs) {
   std::string html = "<table>";
   if (runs.size() > 1) html += row("", of_each(runs, [](const Run& run) { return run.name; }));
@@ -145,6 +192,7 @@ std::string summary_table(const std::vector<Run>& runs) {
   html +=
       row("iterations",
           of_each(runs, [](const Run& run) { return run.log.empty() ? "" : run.log.back().at("iteration").dump(); }));
+  html += row("ended because", of_each(runs, [](const Run& run) { return run.why; }));
   html += row("seconds", of_each(runs, [](const Run& run) { return last_value(run, "elapsed_time"); }));
   std::set<std::string> metrics;
   for (const Run& run : runs) {
@@ -152,29 +200,64 @@ std::string summary_table(const std::vector<Run>& runs) {
   }
   for (const std::string& metric : metrics) {
     html += row(metric + ", last", of_each(runs, [&](const Run& run) { return last_value(run, metric); }), true);
+    const auto best = of_each(runs, [&](const Run& run) { return best_value(run, metric); });
+    if (better_of(metric)) html += row(metric + ", best", best, true);
   }
   return html + "</table>\n";
 }
 
-/// All options of one run; of several those that differ.
-std::string options_table(const std::vector<Run>& runs) {
+std::string value_of(const std::map<std::string, std::string>& values, const std::string& name) {
+  const auto found = values.find(name);
+  return found == values.end() ? std::string() : found->second;
+}
+
+/// Of one run: the options that are not as usual, with their defaults; of several those that differ.
+std::string options_that_differ(const std::vector<Run>& runs) {
   std::set<std::string> names;
   for (const Run& run : runs) {
     for (const auto& [name, value] : run.options) names.insert(name);
   }
+  const bool single = runs.size() == 1;
   std::string rows;
   for (const std::string& name : names) {
-    const auto values = of_each(runs, [&](const Run& run) {
-      const auto found = run.options.find(name);
-      return found == run.options.end() ? std::string() : found->second;
-    });
+    auto values = of_each(runs, [&](const Run& run) { return value_of(run.options, name); });
     const bool same = std::ranges::all_of(values, [&](const std::string& value) { return value == values.front(); });
-    if (runs.size() == 1 || !same) rows += row(name, values);
+    if (single ? !runs.front().changed.contains(name) : same) continue;
+    if (single) values.push_back(value_of(runs.front().changed, name));
+    rows += row(name, values);
   }
   if (rows.empty()) return "";
-  const std::string head = row("", of_each(runs, [](const Run& run) { return run.name; }));
-  return std::string(runs.size() == 1 ? "<h2>Options</h2>" : "<h2>Options that differ</h2>") + "<table>" +
-         (runs.size() == 1 ? "" : head) + rows + "</table>\n";
+  const auto heads =
+      single ? std::vector<std::string>{"value", "default"} : of_each(runs, [](const Run& run) { return run.name; });
+  return "<h2>Options that differ" + std::string(single ? " from their defaults" : "") + "</h2><table>" +
+         row("", heads) + rows + "</table>\n";
+}
+
+/// Of one run: all others.
+std::string other_options(const std::vector<Run>& runs) {
+  if (runs.size() > 1) return "";
+  std::string rows;
+  for (const auto& [name, value] : runs.front().options) {
+    if (!runs.front().changed.contains(name)) rows += row(name, {value});
+  }
+  return rows.empty() ? "" : "<h2>Options</h2><table>" + rows + "</table>\n";
+}
+
+/// What extensions have left in OUT/images, inside the page.
+std::string image_figures(const std::vector<Run>& runs) {
+  constexpr std::size_t kMaxImages = 32, kMaxImageBytes = std::size_t{4} << 20;
+  std::string html;
+  for (const Run& run : runs) {
+    for (std::size_t i = 0; i < std::min(run.images.size(), kMaxImages); ++i) {
+      const std::string bytes = read_file(run.images[i]);
+      if (bytes.size() > kMaxImageBytes) continue;
+      const std::string name = run.images[i].filename().string();
+      html += "<figure><figcaption>" + escape_html((runs.size() > 1 ? run.name + ": " : "") + name) +
+              "</figcaption><img alt='" + escape_html(name) + "' src='data:image/" +
+              (name.ends_with(".png") ? "png" : "jpeg") + ";base64," + base64(bytes) + "'></figure>\n";
+    }
+  }
+  return html.empty() ? "" : "<h2>Images</h2><div class='charts'>" + html + "</div>\n";
 }
 
 std::string findings_list(const std::vector<Run>& runs) {
@@ -197,7 +280,7 @@ std::string make_report(const std::vector<std::filesystem::path>& outs) {
       "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
       "content='width=device-width'><title>" +
       escape_html(title) + "</title><style>" + style() + "</style></head><body>\n<h1>" + escape_html(title) + "</h1>\n";
-  html += findings_list(runs) + summary_table(runs);
+  html += findings_list(runs) + summary_table(runs) + options_that_differ(runs);
   html += "<h2>Curves</h2><div class='charts'>" + metric_charts(runs) + "</div>\n";
   for (const Run& run : runs) {
     const std::string charts = rank_charts(run);
@@ -205,7 +288,7 @@ std::string make_report(const std::vector<std::filesystem::path>& outs) {
     html += "<h2>Time of a step by rank" + (runs.size() > 1 ? ": " + escape_html(run.name) : "") +
             "</h2><div class='charts'>" + charts + "</div>\n";
   }
-  return html + options_table(runs) + "</body></html>\n";
+  return html + image_figures(runs) + other_options(runs) + "</body></html>\n";
 }
 
 }  // namespace mn

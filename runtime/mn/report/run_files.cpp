@@ -2,6 +2,7 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
@@ -28,14 +29,29 @@ std::vector<json> read_log(const fs::path& path) {
   });
 }
 
-std::map<std::string, std::string> read_options(const fs::path& path) {
-  std::map<std::string, std::string> options;
+void read_options(Run& run, const fs::path& path) {
+  constexpr std::string_view kDefault = "# default: ";
   std::ifstream file(path);
+  std::optional<std::string> usual;
   for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(kDefault)) usual = line.substr(kDefault.size());
     const auto equals = line.find(" = ");
-    if (equals != std::string::npos && line[0] != '#') options[line.substr(0, equals)] = line.substr(equals + 3);
+    if (equals == std::string::npos || line[0] == '#') continue;
+    const std::string name = line.substr(0, equals);
+    run.options[name] = line.substr(equals + 3);
+    if (usual) run.changed[name] = *std::exchange(usual, std::nullopt);
   }
-  return options;
+}
+
+std::vector<fs::path> find_images(const fs::path& folder) {
+  std::vector<fs::path> images;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    const std::string kind = entry.path().extension().string();
+    if (kind == ".png" || kind == ".jpg" || kind == ".jpeg") images.push_back(entry.path());
+  }
+  std::ranges::sort(images);
+  return images;
 }
 
 void add_event(Run& run, const json& event) {
@@ -45,17 +61,21 @@ void add_event(Run& run, const json& event) {
     if (iteration > 0) ++run.resumes;
     std::erase_if(run.times,
                   [&](const json& line) { return whole_number<std::int64_t>(line.at("iteration")) > iteration; });
+    run.epochs.erase(run.epochs.upper_bound(iteration), run.epochs.end());
     run.command = event.at("command").get<std::vector<std::string>>();
     run.hosts = event.at("hosts").get<std::vector<std::string>>();
     run.device = event.at("device").get<std::string>();
     run.ended = false;
+    run.why.clear();
   } else if (kind == "report") {
     for (const char* part : {"data_s", "compute_s", "communication_s"}) {
       static_cast<void>(event.at(part).get<std::vector<double>>().at(0));
     }
     run.times.push_back(event);
+    if (event.contains("epoch")) run.epochs[iteration] = event.at("epoch").get<double>();
   } else if (kind == "end") {
     run.ended = true;
+    run.why = event.value("why", "");
   }
   for (auto& text : event.value("warnings", std::vector<std::string>())) {
     if (std::ranges::find(run.warnings, text) == run.warnings.end()) run.warnings.push_back(std::move(text));
@@ -99,9 +119,15 @@ Run read_run(const fs::path& out) {
   Run run;
   run.name = (out.has_filename() ? out : out.parent_path()).string();
   run.log = read_log(out / "log");
-  run.options = read_options(out / "config.ini");
+  read_options(run, out / "config.ini");
+  run.images = find_images(out / "images");
   read_events(run, out / "run.jsonl");
   return run;
+}
+
+std::optional<double> epoch_of(const Run& run, const json& entry) {
+  const auto found = run.epochs.find(entry.at("iteration").get<std::int64_t>());
+  return found == run.epochs.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::vector<std::string> metrics_of(const Run& run) {

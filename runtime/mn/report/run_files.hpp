@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,17 @@ struct Run {
   std::string name;                            ///< the folder's
   std::vector<nlohmann::json> log;             ///< OUT/log
   std::map<std::string, std::string> options;  ///< config.ini
+  std::map<std::string, std::string> changed;  ///< the defaults of those options that have other values
   std::vector<std::string> command;            ///< of the last start; empty: there is no run.jsonl
   std::vector<std::string> hosts;              ///< by rank
   std::string device;
   std::int64_t resumes = 0;
   bool ended = false;
-  std::vector<std::string> warnings;  ///< of all ranks, each once
-  std::vector<nlohmann::json> times;  ///< report lines of run.jsonl, without those that a resume has replaced
+  std::string why;                            ///< it has ended
+  std::map<std::int64_t, double> epochs;      ///< by iteration, of the reports that say so
+  std::vector<std::filesystem::path> images;  ///< OUT/images/*.png and *.jpg, by name
+  std::vector<std::string> warnings;          ///< of all ranks, each once
+  std::vector<nlohmann::json> times;          ///< report lines of run.jsonl, without those that a resume has replaced
 };
 
 /// Throws DataError that names the file if the log is absent or damaged, or run.jsonl is damaged before its last line.
@@ -29,6 +34,9 @@ struct Run {
 
 /// The names of the log's numbers, which curves show: without epoch, iteration and elapsed_time.
 [[nodiscard]] std::vector<std::string> metrics_of(const Run& run);
+
+/// The epoch of an entry of the log, with its fraction; no value if run.jsonl does not have it.
+[[nodiscard]] std::optional<double> epoch_of(const Run& run, const nlohmann::json& entry);
 
 /// What is worth a look, a sentence each.
 [[nodiscard]] std::vector<std::string> findings_of(const Run& run);

@@ -72,7 +72,7 @@ void RunRecord::run(Trainer& trainer) {
   for (double& seconds : seconds_) seconds /= static_cast<double>(steps_);
   std::vector<double> all(3 * static_cast<std::size_t>(trainer.communicator().size()));
   trainer.communicator().allgather(std::span<const double>(seconds_), std::span(all));
-  json line = {{"event", "report"}, {"iteration", trainer.iteration()}};
+  json line = {{"event", "report"}, {"iteration", trainer.iteration()}, {"epoch", trainer.epoch_detail()}};
   for (std::size_t i = 0; i < all.size(); i += 3) {
     line["data_s"].push_back(all[i]);
     line["compute_s"].push_back(all[i + 1]);
@@ -85,8 +85,11 @@ void RunRecord::run(Trainer& trainer) {
 }
 
 void RunRecord::finalize(Trainer& trainer) {
-  json line = {
-      {"event", "end"}, {"time", unix_time()}, {"iteration", trainer.iteration()}, {"elapsed_s", trainer.elapsed_s()}};
+  json line = {{"event", "end"},
+               {"time", unix_time()},
+               {"iteration", trainer.iteration()},
+               {"elapsed_s", trainer.elapsed_s()},
+               {"why", trainer.end_reason()}};
   add_warnings(trainer, line);
   if (trainer.is_root()) append(trainer, line);
 }

@@ -1,0 +1,47 @@
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string_view>
+#include <vector>
+
+#include <mn/core/metric.hpp>
+
+namespace mn {
+namespace {
+
+constexpr std::array<std::string_view, 18> kLower = {"loss", "error", "err",  "perplexity", "ppl", "mse",
+                                                     "rmse", "mae",   "mape", "nll",        "bpc", "bpb",
+                                                     "wer",  "cer",   "fid",  "divergence", "kl",  "distance"};
+constexpr std::array<std::string_view, 21> kHigher = {
+    "accuracy", "acc",       "top1",   "top5", "iou",   "miou", "dice", "f1", "auc",    "auroc",     "auprc",
+    "map",      "precision", "recall", "bleu", "rouge", "psnr", "ssim", "r2", "reward", "likelihood"};
+
+/// The words of the last part of a name, in small letters: "validation/main/mean_IoU" has "mean" and "iou".
+std::vector<std::string> words_of(const std::string& name) {
+  std::vector<std::string> words(1);
+  for (const char c : name.substr(name.rfind('/') + 1)) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    } else {
+      words.emplace_back();
+    }
+  }
+  return words;
+}
+
+template <std::size_t N>
+bool any_of(const std::vector<std::string>& words, const std::array<std::string_view, N>& known) {
+  return std::ranges::any_of(words,
+                             [&](const std::string& word) { return std::ranges::find(known, word) != known.end(); });
+}
+
+}  // namespace
+
+std::optional<Better> better_of(const std::string& name) {
+  const std::vector<std::string> words = words_of(name);
+  const bool lower = any_of(words, kLower), higher = any_of(words, kHigher);
+  if (lower == higher) return std::nullopt;
+  return lower ? Better::kLower : Better::kHigher;
+}
+
+}  // namespace mn
