@@ -17,7 +17,7 @@
 #include "place/pmix.hpp"
 #include "place/pmix_library.hpp"
 #include "rounds/absence.hpp"
-#include "rounds/check_failed.hpp"
+#include "exchange/check_failed.hpp"
 #include "rounds/rendezvous.hpp"
 
 namespace mn::launcher {

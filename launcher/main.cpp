@@ -10,7 +10,7 @@
 #include "cli/version.hpp"
 #include "launch.hpp"
 #include "place/variables.hpp"
-#include "rounds/check_failed.hpp"
+#include "exchange/check_failed.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "rounds/check_failed.hpp"
+#include "exchange/check_failed.hpp"
 
 namespace mn::launcher {
 namespace {

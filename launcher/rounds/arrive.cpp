@@ -8,7 +8,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/host_list.hpp>
 
-#include "rounds/check_failed.hpp"
+#include "exchange/check_failed.hpp"
 #include "facts/addresses.hpp"
 #include "rounds/absence.hpp"
 #include "rounds/agree.hpp"

@@ -9,7 +9,6 @@
 #include <mn/comm/device_collectives.hpp>
 #include <mn/comm/host_stage.hpp>
 #include <mn/comm/ordered_reducer.hpp>
-#include <mn/comm/registry.hpp>
 #include <mn/comm/shared_reducer.hpp>
 #include <mn/core/error.hpp>
 
@@ -42,6 +41,7 @@ Communicator::Communicator(CommunicatorSetup setup)
       device_(setup.device),
       count_limit_(setup.count_limit),
       allreduce_grad_dtype_(setup.allreduce_grad_dtype),
+      make_(setup.make),
       mpi_takes_device_buffers_(mpi_is_cuda_aware()),
       calls_(std::make_unique<CallCheck>(internal_comm(), setup.debug)),
       reducer_(std::make_unique<OrderedReducer>(internal_comm(), setup.count_limit)) {}
@@ -67,8 +67,8 @@ std::shared_ptr<Communicator> Communicator::split(int color, int key) const {
   Mpi part = Mpi::split(internal_comm(), color, key);
   if (!part) return nullptr;
   Topology topology = find_topology(part.get());
-  return make_backend(
-      {name_, std::move(part), std::move(topology), device_, count_limit_, calls_->debug(), allreduce_grad_dtype_});
+  return make_({name_, std::move(part), std::move(topology), device_, count_limit_, calls_->debug(),
+                allreduce_grad_dtype_, make_});
 }
 
 HostStage& Communicator::host_stage() {

@@ -29,6 +29,7 @@ class HostStages;
 class OrderedReducer;
 class SharedReducer;
 struct Reduction;
+class Communicator;
 
 /// What every backend starts from.
 struct CommunicatorSetup {
@@ -39,6 +40,8 @@ struct CommunicatorSetup {
   std::size_t count_limit = INT_MAX;               ///< elements that one MPI message may count
   bool debug = false;                              ///< whether this rank asks for debug mode
   std::optional<DType> allreduce_grad_dtype = {};  ///< in which gradients travel; std::nullopt: their own
+  /// Collective: makes a communicator of such a setup, as split() does.
+  std::shared_ptr<Communicator> (*make)(CommunicatorSetup) = nullptr;
 };
 
 /// A group of ranks, and how they exchange data.
@@ -254,6 +257,7 @@ class Communicator {
   Device device_;
   std::size_t count_limit_;
   std::optional<DType> allreduce_grad_dtype_;
+  std::shared_ptr<Communicator> (*make_)(CommunicatorSetup);
   bool mpi_takes_device_buffers_;
   std::unique_ptr<CallCheck> calls_;
   std::unique_ptr<OrderedReducer> reducer_;

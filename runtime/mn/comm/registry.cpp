@@ -114,9 +114,14 @@ std::shared_ptr<Communicator> create_communicator(std::string_view name, MPI_Com
   if (comm == MPI_COMM_NULL)
     throw ArgumentError("create_communicator: MPI_COMM_NULL, or a communicator that was freed");
   const bool debug = options.debug.value_or(environment("MN_DEBUG").value_or("0") != "0");
-  CommunicatorSetup setup{
-      std::string(name),           Mpi::duplicate(comm), find_topology(comm), {}, options.count_limit, debug,
-      options.allreduce_grad_dtype};
+  CommunicatorSetup setup{std::string(name),
+                          Mpi::duplicate(comm),
+                          find_topology(comm),
+                          {},
+                          options.count_limit,
+                          debug,
+                          options.allreduce_grad_dtype,
+                          make_backend};
   setup.device = options.device ? *options.device : choose_device(setup.topology);
   if (setup.device.type == DeviceType::kCuda) cuda_set_device(setup.device.index);
   if (name == "auto") {
