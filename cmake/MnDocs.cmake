@@ -1,4 +1,5 @@
-# `cmake --build build --target docs`: the API reference of the public headers, in build/docs/html. A warning fails it.
+# `cmake --build build --target docs`: README.md, the pages of docs/ and the API reference of the public headers, as a site
+# in build/docs/html. A warning fails it.
 find_package(Doxygen QUIET)
 if(NOT DOXYGEN_FOUND)
   add_custom_target(docs COMMAND ${CMAKE_COMMAND} -E echo "the API reference needs doxygen: install it and configure again"
@@ -19,5 +20,11 @@ set(DOXYGEN_GENERATE_LATEX NO)
 set(DOXYGEN_HAVE_DOT NO)
 set(DOXYGEN_QUIET YES)
 set(DOXYGEN_WARN_AS_ERROR FAIL_ON_WARNINGS)
-doxygen_add_docs(docs ${headers} ${PROJECT_SOURCE_DIR}/runtime/mn/mn.hpp
-                 COMMENT "Writing the API reference to ${PROJECT_BINARY_DIR}/docs/html")
+set(DOXYGEN_PROJECT_BRIEF "multi-node training for libtorch, on Slurm clusters")
+set(DOXYGEN_USE_MDFILE_AS_MAINPAGE ${PROJECT_SOURCE_DIR}/README.md)
+set(DOXYGEN_FILTER_PATTERNS "*.md=${PROJECT_SOURCE_DIR}/cmake/docs_page")
+set(DOXYGEN_IMAGE_PATH ${PROJECT_SOURCE_DIR}/docs)
+set(DOXYGEN_GENERATE_TREEVIEW YES)
+file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*.md)
+doxygen_add_docs(docs ${headers} ${PROJECT_SOURCE_DIR}/runtime/mn/mn.hpp ${PROJECT_SOURCE_DIR}/README.md ${pages}
+                 COMMENT "Writing the documentation to ${PROJECT_BINARY_DIR}/docs/html")
