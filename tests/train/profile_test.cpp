@@ -13,7 +13,6 @@
 #include <mn/core/json.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/trainer/extensions/profile.hpp>
-#include <mn/trainer/straggler.hpp>
 
 #include "tests/train/toy.hpp"
 

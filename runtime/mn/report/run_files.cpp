@@ -14,7 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr double kSlow = 1.2;  // times the median's computing: a rank that all others wait for
 
 std::vector<json> read_log(const fs::path& path) {
   if (!fs::is_regular_file(path)) {
@@ -100,11 +99,10 @@ void read_events(Run& run, const fs::path& path) {
 void find_slow_ranks(const Run& run, std::vector<std::string>& findings) {
   if (run.times.empty()) return;
   const auto compute = run.times.back().at("compute_s").get<std::vector<double>>();
-  std::vector<double> sorted = compute;
-  std::ranges::sort(sorted);
-  const double median = sorted[sorted.size() / 2];
-  for (std::size_t rank = 0; rank < compute.size() && compute.size() > 2; ++rank) {
-    if (compute[rank] <= kSlow * median) continue;
+  if (compute.empty()) return;
+  const double median = lower_median(compute);
+  for (std::size_t rank = 0; rank < compute.size(); ++rank) {
+    if (!is_slow_rank(compute[rank], median)) continue;
     std::ostringstream text;
     text.precision(3);
     text << "rank " << rank << (rank < run.hosts.size() ? " on host " + run.hosts[rank] : "") << " computed "

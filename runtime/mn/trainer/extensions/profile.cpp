@@ -7,10 +7,26 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/slow_rank.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/trainer/extensions/profile.hpp>
-#include <mn/trainer/straggler.hpp>
 #include <mn/trainer/trainer.hpp>
+
+namespace mn {
+
+std::vector<StragglerDetector::Straggler> StragglerDetector::add(const std::vector<double>& seconds) {
+  const double median = lower_median(seconds);
+  slow_windows_.resize(seconds.size());
+  std::vector<Straggler> found;
+  for (std::size_t rank = 0; rank < seconds.size(); ++rank) {
+    const bool slow = is_slow_rank(seconds[rank], median);
+    slow_windows_[rank] = slow ? slow_windows_[rank] + 1 : 0;
+    if (slow_windows_[rank] == kWindows) found.push_back({rank, seconds[rank], median});
+  }
+  return found;
+}
+
+}  // namespace mn
 
 namespace mn::extensions {
 namespace {
@@ -50,7 +66,7 @@ json events_of(const std::vector<Trace::Span>& spans, Trace::Clock::time_point z
 
 }  // namespace
 
-Profile::Profile() : detector_(std::make_unique<StragglerDetector>()) {}
+Profile::Profile() = default;
 Profile::~Profile() = default;
 
 void Profile::initialize(Trainer& trainer) {
@@ -106,7 +122,7 @@ void Profile::name_stragglers(const Trainer& trainer, const std::vector<json>& s
     for (const json& step : steps) compute.push_back(step[kCompute].get<double>());
     seconds.push_back(lower_median(std::move(compute)));
   }
-  for (const auto& slow : detector_->add(seconds)) {
+  for (const auto& slow : detector_.add(seconds)) {
     char text[160];
     std::snprintf(text, sizeof text, " computes %.1f ms a step, %.2f times the median of the ranks (%.1f ms): all wait",
                   slow.seconds * 1e3, slow.seconds / slow.median, slow.median * 1e3);

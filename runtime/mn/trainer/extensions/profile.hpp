@@ -14,8 +14,26 @@
 
 namespace mn {
 
-class StragglerDetector;
 struct StepTimes;
+
+/// Judges windows of steps. Whether a rank is slow in a window is is_slow_rank()'s to say.
+class StragglerDetector {
+ public:
+  static constexpr int kWindows = 3;
+
+  struct Straggler {
+    std::size_t rank;
+    double seconds;  ///< in the last window
+    double median;   ///< of the ranks, then
+  };
+
+  /// `seconds` has one value for each rank: its time for a step of the window. Returns the ranks that have now been
+  /// slow in kWindows windows in a row; a rank returns again only after a window in which it was not slow.
+  [[nodiscard]] std::vector<Straggler> add(const std::vector<double>& seconds);
+
+ private:
+  std::vector<int> slow_windows_;  // in a row, by rank
+};
 
 }  // namespace mn
 
@@ -55,7 +73,7 @@ class Profile final : public Extension {
   std::int64_t first_iteration_ = 0;
   bool tracing_ = true;
   std::vector<StepTimes> steps_;  // of the open window
-  std::unique_ptr<StragglerDetector> detector_;
+  StragglerDetector detector_;
 };
 
 }  // namespace mn::extensions
