@@ -6,6 +6,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/slow_rank.hpp>
 #include <mn/report/run_files.hpp>
 
 namespace mn::report {
