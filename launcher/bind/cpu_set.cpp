@@ -10,6 +10,7 @@
 
 #include <mn/core/cpus.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn::launcher {
 namespace {
@@ -32,30 +33,25 @@ std::optional<int> cpu_number(std::string_view text) {
 
 CpuSet parse_cpus(std::string_view list) {
   CpuSet cpus;
-  while (!list.empty()) {
-    const std::string_view item = list.substr(0, list.find(','));
+  for (const std::string_view item : split(list, ',')) {
     int first = 0;
     auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), first);
     if (error != std::errc() || first < 0) break;
     int last = first;
     if (end != item.data() + item.size() && *end == '-') std::from_chars(end + 1, item.data() + item.size(), last);
     for (int cpu = first; cpu <= std::min(last, kMostCpus); ++cpu) cpus.insert(cpu);
-    list.remove_prefix(std::min(list.size(), item.size() + 1));
   }
   return cpus;
 }
 
 std::optional<CpuSet> parse_cpus_strictly(std::string_view list) {
   CpuSet cpus;
-  for (bool more = true; more;) {
-    const std::string_view item = list.substr(0, list.find(','));
+  for (const std::string_view item : split(list, ',')) {
     const std::size_t dash = item.find('-');
     const auto first = cpu_number(item.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : cpu_number(item.substr(dash + 1));
     if (!first || !last || *first > *last) return std::nullopt;
     for (int cpu = *first; cpu <= *last; ++cpu) cpus.insert(cpu);
-    more = item.size() < list.size();
-    list.remove_prefix(more ? item.size() + 1 : item.size());
   }
   return cpus;
 }

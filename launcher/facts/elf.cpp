@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <span>
 #include <sstream>
 
 #include <elf.h>
@@ -14,6 +15,8 @@
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <mn/core/text.hpp>
 
 namespace mn::launcher {
 namespace {
@@ -49,13 +52,7 @@ std::string build_id_in(const std::string& notes, std::uint64_t alignment) {
     const std::size_t data = aligned(name + note.n_namesz);
     if (data + note.n_descsz > notes.size()) break;
     if (note.n_type == NT_GNU_BUILD_ID && notes.compare(name, 3, "GNU") == 0) {
-      std::string hex;
-      for (std::size_t i = 0; i < note.n_descsz; ++i) {
-        constexpr const char* kDigits = "0123456789abcdef";
-        const auto byte = static_cast<unsigned char>(notes[data + i]);
-        hex += {kDigits[byte >> 4], kDigits[byte & 15]};
-      }
-      return hex;
+      return to_hex(std::as_bytes(std::span(notes).subspan(data, note.n_descsz)));
     }
     at = aligned(data + note.n_descsz);
   }

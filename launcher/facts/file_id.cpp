@@ -6,6 +6,7 @@
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn::launcher {
 namespace {
@@ -14,14 +15,8 @@ constexpr std::uintmax_t kEndBytes = 64 << 10;
 constexpr std::size_t kPieces = 256;
 constexpr std::size_t kPieceBytes = 64 << 10;
 
-std::string hex(std::uint64_t value) {
-  char text[20];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
-/// Of pieces from the beginning to the end of a large file: another build differs in most of them. No value if it cannot
-/// be read.
+/// Of pieces from the beginning to the end of a large file: another build differs in most of them. No value if it
+/// cannot be read.
 std::optional<std::string> hash_of_pieces(const std::filesystem::path& path, std::uintmax_t size) {
   std::ifstream file(path, std::ios::binary);
   std::string bytes(kPieces * kPieceBytes, '\0');
@@ -29,7 +24,7 @@ std::optional<std::string> hash_of_pieces(const std::filesystem::path& path, std
     file.seekg(static_cast<std::streamoff>((size - kPieceBytes) / (kPieces - 1) * i));
     file.read(bytes.data() + i * kPieceBytes, static_cast<std::streamsize>(kPieceBytes));
   }
-  return file ? std::optional(hex(hash64(bytes))) : std::nullopt;
+  return file ? std::optional(to_hex(hash64(bytes))) : std::nullopt;
 }
 
 }  // namespace
@@ -40,7 +35,7 @@ std::optional<std::string> file_id(const std::filesystem::path& file, const std:
   const std::uintmax_t size = std::filesystem::file_size(file, error);
   if (!error && size > 2 * kPieces * kPieceBytes) return hash_of_pieces(file, size);
   try {
-    return hex(hash64_file(file));
+    return to_hex(hash64_file(file));
   } catch (const DataError&) {
     return std::nullopt;
   }
@@ -53,7 +48,7 @@ std::optional<std::string> hash_of_ends(const std::filesystem::path& path, std::
   file.read(bytes.data(), half);
   file.seekg(static_cast<std::streamoff>(size - static_cast<std::uintmax_t>(half)));
   file.read(bytes.data() + (bytes.size() - static_cast<std::size_t>(half)), half);
-  return file ? std::optional(hex(hash64(bytes))) : std::nullopt;
+  return file ? std::optional(to_hex(hash64(bytes))) : std::nullopt;
 }
 
 bool is_hashed_whole(std::uintmax_t size) { return size <= 2 * kEndBytes; }

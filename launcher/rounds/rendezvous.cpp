@@ -4,6 +4,7 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 
 #include "exchange/munge.hpp"
 #include "exchange/tree.hpp"
@@ -27,16 +28,6 @@ std::string own_addresses() {
     if (interface.address != first) list += "," + interface.address;
   }
   return list;
-}
-
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> items;
-  for (std::size_t begin = 0; begin < list.size();) {
-    const std::size_t comma = std::min(list.find(',', begin), list.size());
-    items.push_back(list.substr(begin, comma - begin));
-    begin = comma + 1;
-  }
-  return items;
 }
 
 std::vector<int> neighbors_in_tree(const Group& group) {
@@ -82,7 +73,8 @@ void meet_by_board(Group& group, const Placement& here, const std::vector<int>& 
   std::map<int, std::vector<std::string>> addresses;
   for (const int node : neighbors_in_tree(group)) {
     const int rank = first_ranks[static_cast<std::size_t>(node)];
-    addresses[node] = split(needed(rank, kAddresses));
+    const std::string list = needed(rank, kAddresses);
+    for (const auto address : split(list, ',')) addresses[node].emplace_back(address);
     group.hosts[static_cast<std::size_t>(node)] = needed(rank, kHost);
   }
   group.addresses = [addresses](int node) { return addresses.at(node); };

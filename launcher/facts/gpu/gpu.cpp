@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include <mn/core/text.hpp>
+
 #include "facts/gpu/nvml.hpp"
 
 namespace mn::launcher {
@@ -166,11 +168,8 @@ std::vector<VisibleGpu> visible_gpus(const std::vector<Gpu>& gpus, const std::op
     }
     return visible;
   }
-  const std::string& list = *visible_devices;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t comma = std::min(list.find(',', begin), list.size());
-    const std::string entry = without_blanks(list.substr(begin, comma - begin));
-    begin = comma + 1;
+  for (const std::string_view item : split(*visible_devices, ',')) {
+    const std::string entry = without_blanks(std::string(item));
     const bool is_uuid = entry.starts_with("GPU-") || entry.starts_with("MIG-");
     const auto devices = is_uuid ? devices_by_uuid(gpus, entry) : devices_by_index(gpus, entry);
     if (devices.empty()) break;

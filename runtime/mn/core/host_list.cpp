@@ -14,6 +14,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/host_list.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn {
 namespace {
@@ -46,17 +47,15 @@ std::string padded(std::uint64_t value, std::size_t width) {
 /// "1,03-05" → 1, 03, 04, 05.
 std::vector<std::string> expand_ranges(std::string_view ranges, std::string_view list) {
   std::vector<std::string> numbers;
-  while (true) {
-    const std::string_view item = ranges.substr(0, ranges.find(','));
+  for (const std::string_view item : split(ranges, ',')) {
     const std::size_t dash = item.find('-');
     const std::string_view low = item.substr(0, dash);
     const std::uint64_t first = number(low, list);
     const std::uint64_t last = dash == std::string_view::npos ? first : number(item.substr(dash + 1), list);
     if (last < first || last - first >= kMostNames - numbers.size() || low.size() > kLongestName) malformed(list);
     for (std::uint64_t i = 0; i <= last - first; ++i) numbers.push_back(padded(first + i, low.size()));
-    if (item.size() == ranges.size()) return numbers;
-    ranges.remove_prefix(item.size() + 1);
   }
+  return numbers;
 }
 
 /// One name with up to `groups` pairs of brackets.

@@ -17,6 +17,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/text.hpp>
 #include <mn/data/sampler.hpp>
 
 namespace mn {
@@ -39,12 +40,6 @@ const SamplerOptions& checked(std::int64_t size, const SamplerOptions& options) 
                      ": dropping the short last step leaves none; use a smaller batch size");
   }
   return options;
-}
-
-std::string hex(std::uint64_t value) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
-  return text;
 }
 
 }  // namespace
@@ -70,7 +65,7 @@ void Sampler::set_epoch(std::int64_t epoch) {
 
 nlohmann::json Sampler::state(std::int64_t epoch, std::int64_t consumed) const {
   const data::OrderOptions& order = options_.order;
-  return {{"dataset", hex(fingerprint_)},
+  return {{"dataset", to_hex(fingerprint_)},
           {"samples", size_},
           {"seed", options_.seed},
           {"epoch", epoch},
@@ -111,9 +106,9 @@ data::OrderOptions Sampler::order_from(const nlohmann::json& state) const {
 void Sampler::load_state(const nlohmann::json& state) {
   try {
     const auto dataset = state.at("dataset").get<std::string>();
-    if (dataset != hex(fingerprint_) || state.at("samples") != size_) {
+    if (dataset != to_hex(fingerprint_) || state.at("samples") != size_) {
       throw DataError("the state to resume from was taken with another dataset (" + state.at("samples").dump() +
-                      " samples, " + dataset + "; here " + std::to_string(size_) + ", " + hex(fingerprint_) +
+                      " samples, " + dataset + "; here " + std::to_string(size_) + ", " + to_hex(fingerprint_) +
                       "): give the same data, or start anew");
     }
     const auto epoch = whole_number<std::int64_t>(state.at("epoch"));

@@ -16,6 +16,7 @@
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 #include <mn/data/stored_header.hpp>
 
 namespace mn::data {
@@ -100,13 +101,8 @@ SampleSpec without_classes(SampleSpec spec) {
 }
 
 std::string to_string(const Uuid& uuid) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (std::size_t i = 0; i < uuid.size(); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += kDigits[std::to_integer<int>(uuid[i] >> 4)];
-    text += kDigits[std::to_integer<int>(uuid[i] & std::byte{15})];
-  }
+  std::string text = to_hex(uuid);
+  for (const std::size_t offset : {20, 16, 12, 8}) text.insert(offset, 1, '-');
   return text;
 }
 

@@ -14,6 +14,7 @@
 #include <sys/random.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 #include <mn/job/peer_monitor.hpp>
 
 namespace mn {
@@ -44,16 +45,11 @@ struct Introduction {
 };
 
 std::string random_key() {
-  unsigned char bytes[8];
+  std::byte bytes[8];
   if (getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes)) {
     throw CommError(with_errno("cannot draw the peer monitor's key", errno));
   }
-  std::string hex;
-  for (const unsigned char byte : bytes) {
-    hex += "0123456789abcdef"[byte >> 4];
-    hex += "0123456789abcdef"[byte & 15];
-  }
-  return hex;
+  return to_hex(bytes);
 }
 
 /// Signals are the program's: its threads take them, this one does not.

@@ -1,0 +1,32 @@
+#include <mn/core/text.hpp>
+
+namespace mn {
+
+std::string to_hex(std::span<const std::byte> bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const std::byte byte : bytes) {
+    text += kDigits[std::to_integer<int>(byte >> 4)];
+    text += kDigits[std::to_integer<int>(byte & std::byte{15})];
+  }
+  return text;
+}
+
+std::string to_hex(std::uint64_t value) {
+  std::byte bytes[sizeof value];
+  for (std::size_t i = 0; i < sizeof value; ++i)
+    bytes[i] = static_cast<std::byte>(value >> (8 * (sizeof value - 1 - i)));
+  return to_hex(bytes);
+}
+
+std::vector<std::string_view> split(std::string_view list, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = list.find(separator);
+    parts.push_back(list.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    list.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace mn
