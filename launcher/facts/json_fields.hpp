@@ -107,7 +107,7 @@ void read(const nlohmann::json& json, const std::string& where, T& value) {
     try {
       json.get_to(value);
     } catch (const nlohmann::json::exception& error) {
-      fail(where, std::string("has not the expected form: ") + error.what());
+      fail(where, std::string("does not have the expected form: ") + error.what());
     }
   }
 }

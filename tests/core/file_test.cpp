@@ -64,7 +64,7 @@ TEST_F(FileTest, ErrorsNameTheFileAndTheCause) {
   EXPECT_THAT(message([&] { static_cast<void>(read_file(folder_)); }), HasSubstr("folder"));
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   EXPECT_THAT(message([&] { static_cast<void>(read_file(folder_ / "pipe")); }),
-              HasSubstr("pipe: it is no regular file"));
+              HasSubstr("pipe: it is not a regular file"));
   EXPECT_THAT(message([&] { AtomicFile("/dev/full/file"); }), ContainsRegex("/dev/full/\\.file\\..*: Not a directory"));
 }
 

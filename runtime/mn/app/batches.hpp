@@ -12,14 +12,14 @@
 
 namespace mn::app {
 
-/// Collective: samples to train on, shuffled anew each epoch. They lie in tensors, the same on every rank.
+/// Collective: samples to train on, reshuffled each epoch. They lie in tensors, the same on every rank.
 [[nodiscard]] std::shared_ptr<Iterator> train_batches(TensorDataset samples, const CommonOptions& common,
                                                       const std::shared_ptr<Communicator>& comm);
 /// Collective: samples to validate, in order. They lie in tensors, the same on every rank.
 [[nodiscard]] std::shared_ptr<Iterator> validation_batches(TensorDataset samples, const CommonOptions& common,
                                                            const std::shared_ptr<Communicator>& comm);
 
-/// Collective: shards to train on, shuffled anew each epoch. `name` is their folder, or the name of a dataset, which
+/// Collective: shards to train on, reshuffled each epoch. `name` is their folder, or the name of a dataset, which
 /// open_dataset() looks for: "flowers/train" in $MN_DATA, then in data. `how` may add a transform, workers, …; batch
 /// size and device are the options'. Throws the same DataError or UsageError on every rank if there are no such shards,
 /// or fewer samples than ranks.
@@ -31,7 +31,7 @@ namespace mn::app {
                                                              const std::shared_ptr<Communicator>& comm,
                                                              LoaderOptions how = {});
 
-/// Collective: samples to train on, shuffled anew each epoch, from a dataset that every rank has (make_dataset(), a
+/// Collective: samples to train on, reshuffled each epoch, from a dataset that every rank has (make_dataset(), a
 /// class of one's own). `how` as above. Throws the same error on every rank if the ranks' datasets differ, or have
 /// fewer samples than ranks.
 [[nodiscard]] std::shared_ptr<DataLoader> train_batches(std::shared_ptr<const Dataset> dataset,

@@ -14,7 +14,7 @@
 
 namespace mn::app {
 
-inline constexpr std::int64_t kMostSamples = 1 << 20;  ///< of a minibatch on one rank
+inline constexpr std::int64_t kMostSamples = 1 << 20;  ///< samples of a minibatch on one rank
 
 /// The options that every job has, as --help describes them. A job derives from it where it keeps its own beside them,
 /// and may give other defaults.
@@ -29,16 +29,16 @@ struct CommonOptions : UpdateOptions {
   std::int64_t stage_rate = 256;                           ///< MiB a second that a node copies; 0: no limit
   std::int64_t stage_budget = 0;                           ///< GiB of copies of a dataset; 0: as the disk has room
   std::string out = "result";                              ///< folder for everything that is written
-  std::string resume;                                      ///< a checkpoint or "auto"; empty: start anew
-  std::int64_t seed = 0;                                   ///< of parameters and of the order of samples
+  std::string resume;                                      ///< a checkpoint or "auto"; empty: start from the beginning
+  std::int64_t seed = 0;                                   ///< seed of the parameters and of the order of samples
   std::string precision = "fp32";                          ///< tf32, bf16, fp16
   bool deterministic = false;                              ///< the same bits from run to run
   std::string checkpoint_every = "1e";                     ///< Interval::parse, or "none"
   std::string overlap = "auto";                            ///< on, off
   bool double_buffering = false;                           ///< OptimizerOptions::double_buffering
   std::string compress = "none";                           ///< a name that parse_compression takes
-  double compress_density = CompressionOptions().density;  ///< of topk
-  std::int64_t compress_rank = CompressionOptions().rank;  ///< of powersgd
+  double compress_density = CompressionOptions().density;  ///< density of topk
+  std::int64_t compress_rank = CompressionOptions().rank;  ///< rank of powersgd
   std::int64_t local_steps = 1;                            ///< OptimizerOptions::local_steps
   double outer_momentum = 0;                               ///< OptimizerOptions::outer_momentum
   bool profile = false;                                    ///< write profile.jsonl and trace.json

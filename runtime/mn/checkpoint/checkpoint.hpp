@@ -33,7 +33,7 @@ struct Checkpoint {
 void save_checkpoint(Communicator& comm, const std::filesystem::path& path, const Checkpoint& checkpoint);
 
 /// Collective: rank 0 reads and sends. `from` is a file, or "auto" for the newest undamaged one in `folder`, with a
-/// warning for each damaged one; std::nullopt if there is none. `own` is empty if `ranks` is not the communicator's
+/// warning for each damaged one; std::nullopt if all are. `own` is empty if `ranks` is not the communicator's
 /// size. Throws the same DataError on every rank.
 [[nodiscard]] std::optional<Checkpoint> load_checkpoint(Communicator& comm, const std::string& from,
                                                         const std::filesystem::path& folder);

@@ -25,7 +25,7 @@ static_assert(sizeof(Head) == 24);
 
 std::uint32_t checksum(std::string_view bytes) { return crc32c(std::as_bytes(std::span(bytes))); }
 
-/// Of section i in the order of the file.
+/// The entry of section i, in the order of the file.
 std::string section_name(std::size_t i) {
   if (i < kSharedSections.size()) return kSharedSections[i];
   return rank_section(static_cast<std::int64_t>(i - kSharedSections.size()));

@@ -3,7 +3,7 @@
 /// The file: u64 bytes of the header (little endian), the header, then the data of all tensors, back to back and
 /// contiguous. The header is JSON: for each tensor its name, dtype, shape, and begin and end in the data.
 /// (1) Written files hold wide elements first, and the data begins at a multiple of 8, so each tensor is aligned.
-/// (2) A file that is read must account for every byte: no gap, no overlap, no rest.
+/// (2) A file that is read must account for every byte: without gaps, overlaps or a rest.
 /// Cost: a copy of all tensors in host memory.
 #pragma once
 

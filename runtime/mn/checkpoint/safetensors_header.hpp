@@ -13,7 +13,7 @@ struct SafetensorsEntry {
   std::string name;
   std::string dtype;  ///< one of the format's names: "F32", …
   std::vector<std::int64_t> shape;
-  std::string_view bytes;  ///< of the file; their number is that of the shape's elements
+  std::string_view bytes;  ///< the tensor's bytes in the file, as many as its shape and dtype say
 };
 
 /// The tensors in the order of their data. Throws DataError of one line that begins with `source` unless the header is

@@ -12,7 +12,7 @@ namespace mn {
 struct Bucket {
   std::size_t first = 0;
   std::size_t count = 0;
-  std::size_t bytes = 0;  ///< of all of them
+  std::size_t bytes = 0;  ///< bytes of all of them
 };
 
 /// Cuts messages of these sizes, in order, into buckets of at least `bucket_bytes` (the last may be smaller). The first

@@ -83,7 +83,7 @@ void check_parts(std::string_view operation, std::string_view whole_role, const 
 /// `part` may be exactly part `own` of `whole`, in place; it must not overlap otherwise.
 void check_in_place(std::string_view operation, const ConstBufferView& whole, const ConstBufferView& part, int own);
 
-/// Of a call that has nothing to check or to compare.
+/// For a call that has nothing to check or to compare.
 [[nodiscard]] inline std::string nothing() { return {}; }
 /// " of 7 float32", " of 7 float32 on a GPU"
 [[nodiscard]] std::string described(const ConstBufferView& buffer);

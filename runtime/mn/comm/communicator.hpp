@@ -35,8 +35,8 @@ class Communicator;
 struct CommunicatorSetup {
   std::string name;                                ///< the backend's
   Mpi comm;                                        ///< its ranks
-  Topology topology;                               ///< of `comm`
-  Device device;                                   ///< of this rank
+  Topology topology;                               ///< topology of `comm`
+  Device device;                                   ///< device of this rank
   std::size_t count_limit = INT_MAX;               ///< elements that one MPI message may count
   bool debug = false;                              ///< whether this rank asks for debug mode
   std::optional<DType> allreduce_grad_dtype = {};  ///< in which gradients travel; std::nullopt: their own

@@ -71,7 +71,7 @@ class CudaStream {
  private:
   int device_;
   void* stream_ = nullptr;
-  CudaEvent event_;  // orders one stream after another; recorded anew each time
+  CudaEvent event_;  // orders one stream after another; recorded again each time
 };
 
 }  // namespace mn

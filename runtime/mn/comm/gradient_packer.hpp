@@ -21,7 +21,7 @@ namespace mn {
 
 class GradientPacker {
  public:
-  using Group = std::vector<BufferView>;  ///< of one dtype
+  using Group = std::vector<BufferView>;  ///< buffers of one dtype
 
   /// Calls `reduce` with one host buffer for each dtype. Gradients that follow each other in memory are given as they
   /// lie; others are packed before and unpacked after.

@@ -54,7 +54,7 @@ std::string elements_text(std::uint64_t count, DType dtype) {
 /// Throws unless `header`, of which MPI received `bytes`, is of a message like `expected`.
 void check_header(const MessageHeader& header, int bytes, const ConstBufferView& expected, const std::string& what) {
   if (bytes != sizeof header || header.magic != kMessageMagic) {
-    throw CommError(what + ": what came is no message of send(): receive with recv_obj what send_obj has sent");
+    throw CommError(what + ": the message was not sent by send(): receive with recv_obj what send_obj has sent");
   }
   const auto dtype = static_cast<DType>(header.dtype);
   if (header.count == expected.count && dtype == expected.dtype) return;

@@ -76,7 +76,7 @@ class ScaledSum {
 std::chrono::seconds timeout_of_environment() {
   const std::int64_t seconds = environment_int("MN_NCCL_TIMEOUT").value_or(kTimeout_s);
   if (seconds < 0) {
-    throw UsageError("MN_NCCL_TIMEOUT is " + std::to_string(seconds) + ": use seconds, or 0 to wait for ever");
+    throw UsageError("MN_NCCL_TIMEOUT is " + std::to_string(seconds) + ": use seconds, or 0 to wait forever");
   }
   return std::chrono::seconds(seconds);
 }

@@ -102,7 +102,7 @@ class NodeReducer {
   int rank_;  ///< within the node
   int ranks_;
   bool many_nodes_;
-  double divisor_;  ///< of a node's sum of float16
+  double divisor_;  ///< by which a node's sum of float16 is divided
   bool may_spin_;
   std::size_t count_limit_;
   SliceExchange exchange_;

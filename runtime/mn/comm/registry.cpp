@@ -35,7 +35,7 @@ void check_name(std::string_view name) {
   if (find(kBackends, name) != nullptr || (on_gpus != nullptr && on_gpus->make != nullptr)) return;
   if (on_gpus != nullptr) {
     throw UsageError("communicator " + std::string(name) +
-                     " needs NCCL, which this build of mn has not: configure with -DMN_NCCL=ON, or use flat");
+                     " needs NCCL, which this build of mn does not have: configure with -DMN_NCCL=ON, or use flat");
   }
   std::string known = "auto";
   for (const auto& each : communicator_names()) known += ", " + each;

@@ -36,7 +36,7 @@ struct Range {
 
 class SliceExchange {
  public:
-  /// Of a piece where there are several nodes: large enough to fill a network.
+  /// Size of a piece where there are several nodes: large enough to fill a network.
   static constexpr std::size_t kPieceBytes = 4 * 1024 * 1024;
   /// Slices begin on multiples of so many elements: on cache lines, whatever the type.
   static constexpr std::size_t kLineElements = 64;

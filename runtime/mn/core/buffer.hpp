@@ -67,7 +67,7 @@ concept ForeignDevice = requires(const Device& device) {
 /// Where memory lies: "cpu" or "cuda:K".
 struct Device {
   DeviceType type = DeviceType::kCpu;  ///< host memory or a GPU's
-  int index = 0;                       ///< of the GPU among those that the process sees
+  int index = 0;                       ///< index of the GPU among those that the process sees
 
   /// Throws UsageError that lists the forms for anything but cpu, cuda and cuda:K.
   [[nodiscard]] static Device parse(std::string_view text);
@@ -129,9 +129,9 @@ concept BufferSource = requires(T& value) {
 struct BufferView {
   void* data = nullptr;         ///< on `device`; may be null where count is 0
   std::size_t count = 0;        ///< elements, not bytes
-  DType dtype = DType::kUInt8;  ///< of each element
+  DType dtype = DType::kUInt8;  ///< dtype of the elements
   Device device = {};           ///< where the memory lies
-  void* stream = nullptr;       ///< of `device`; without meaning for host memory
+  void* stream = nullptr;       ///< a stream of `device`; without meaning for host memory
 
   /// No elements.
   BufferView() = default;
@@ -148,7 +148,7 @@ struct BufferView {
   BufferView(T&& value)  // NOLINT: meant to be implicit
       : BufferView(BufferTraits<std::remove_cvref_t<T>>::view(value)) {}
 
-  /// Of all elements.
+  /// Bytes of all elements.
   [[nodiscard]] std::size_t bytes() const noexcept { return count * size_of(dtype); }
   /// Elements [first, first + length), unchecked.
   [[nodiscard]] BufferView slice(std::size_t first, std::size_t length) const {
@@ -162,7 +162,7 @@ struct BufferView {
 struct ConstBufferView {
   const void* data = nullptr;   ///< on `device`; may be null where count is 0
   std::size_t count = 0;        ///< elements, not bytes
-  DType dtype = DType::kUInt8;  ///< of each element
+  DType dtype = DType::kUInt8;  ///< dtype of the elements
   Device device = {};           ///< where the memory lies
   void* stream = nullptr;       ///< as BufferView's
 
@@ -184,7 +184,7 @@ struct ConstBufferView {
   ConstBufferView(T&& value)  // NOLINT: meant to be implicit
       : ConstBufferView(BufferView(BufferTraits<std::remove_cvref_t<T>>::view(value))) {}
 
-  /// Of all elements.
+  /// Bytes of all elements.
   [[nodiscard]] std::size_t bytes() const noexcept { return count * size_of(dtype); }
   /// Elements [first, first + length), unchecked.
   [[nodiscard]] ConstBufferView slice(std::size_t first, std::size_t length) const {

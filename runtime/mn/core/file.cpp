@@ -97,7 +97,7 @@ File::File(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
   close();
   if (error != 0) throw FileError(with_errno("cannot stat " + path_.string(), error), error);
   throw DataError("cannot open " + path_.string() +
-                  (S_ISDIR(facts.st_mode) ? ": it is a folder" : ": it is no regular file"));
+                  (S_ISDIR(facts.st_mode) ? ": it is a folder" : ": it is not a regular file"));
 }
 
 File::File(int fd, std::uint64_t begin, std::uint64_t bytes, std::filesystem::path path)

@@ -33,7 +33,7 @@ decltype(auto) read_json(std::string_view what, Read read) {
   try {
     return read();
   } catch (const nlohmann::json::exception& error) {
-    throw DataError(std::string(what) + " has not the expected form: " + error.what());
+    throw DataError(std::string(what) + " does not have the expected form: " + error.what());
   }
 }
 
@@ -45,7 +45,7 @@ T whole_number(const nlohmann::json& value) {
                         ? std::in_range<T>(value.get<std::uint64_t>())
                         : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
   if (!fits) {
-    throw nlohmann::json::type_error::create(302, value.dump().substr(0, 40) + " is no number that is expected",
+    throw nlohmann::json::type_error::create(302, value.dump().substr(0, 40) + " is not a number of the expected kind",
                                              &value);
   }
   return value.get<T>();

@@ -8,7 +8,7 @@
 
 namespace mn {
 
-/// Of a line.
+/// Severity of a line.
 enum class Severity { kDebug, kInfo, kWarning, kError };
 
 /// Who writes lines, and where they go.

@@ -10,7 +10,7 @@ namespace {
 
 struct NcclFault {
   int first;   ///< the first version that has it
-  int mended;  ///< the first version from then on that has not
+  int mended;  ///< the first later version without the fault
   const char* what;
 };
 

@@ -6,7 +6,7 @@
 namespace mn {
 
 /// The version of the NCCL that this process has loaded, else of the libnccl.so.2 that it would load, as
-/// ncclGetVersion() tells it: 22809 is 2.28.9. 0: there is none.
+/// ncclGetVersion() returns it: 22809 is 2.28.9; 0 if there is no NCCL.
 [[nodiscard]] int nccl_version() noexcept;
 
 /// "2.28.9".

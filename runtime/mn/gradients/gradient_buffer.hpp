@@ -39,7 +39,7 @@ class GradientBuffer {
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
   [[nodiscard]] const FlatBuffer& flat() const noexcept { return flat_; }
   [[nodiscard]] FlatBuffer& flat() noexcept { return flat_; }
-  /// Of the gradients, by their hooks.
+  /// Called by the gradients' hooks.
   [[nodiscard]] GradientWatch& watch() const noexcept { return *watch_; }
   /// Elements of the tail, for other buffers of the same layout.
   [[nodiscard]] std::size_t tail_count() const noexcept { return kNumbers + parameters_.size(); }

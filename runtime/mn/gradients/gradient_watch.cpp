@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kComparedElements = 8;  // of a gradient, evenly distributed
 
-/// Of a gradient in host memory without gaps: what a few of its elements hold.
+/// A few elements of a gradient that lies in host memory without gaps.
 std::uint64_t mark_of_some(const at::Tensor& gradient) {
   const auto* data = static_cast<const std::byte*>(gradient.const_data_ptr());
   const std::size_t element_bytes = gradient.element_size();

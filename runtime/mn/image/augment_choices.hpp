@@ -14,7 +14,7 @@ namespace mn::data {
 struct AugmentChoices {
   Crop crop;                               ///< the part that becomes the result
   std::vector<ImageOperation> operations;  ///< applied to the result one after another
-  Region erased;                           ///< of the result; of width 0: none
+  Region erased;                           ///< region of the result that is erased; none if its width is 0
 };
 
 /// For an image of width × height pixels. Draws the crop first: the other options do not change it.

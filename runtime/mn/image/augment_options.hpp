@@ -26,12 +26,12 @@ struct CropOptions {
   CropMode mode = CropMode::kRandomResized;                ///< which part
   int size = 224;                                          ///< height and width of the result
   int resize = 256;                                        ///< at least `size`; not for kRandomResized
-  double min_area = 0.08;                                  ///< of the image's area; kRandomResized
+  double min_area = 0.08;                                  ///< smallest part of the image's area; kRandomResized
   double max_area = 1;                                     ///< likewise
   double min_ratio = 3.0 / 4;                              ///< width over height; kRandomResized
   double max_ratio = 4.0 / 3;                              ///< likewise
   bool flip = true;                                        ///< mirrors half of the images left to right; random modes
-  Interpolation interpolation = Interpolation::kBilinear;  ///< of the resizing
+  Interpolation interpolation = Interpolation::kBilinear;  ///< interpolation of the resizing
 };
 
 /// Random changes of color, in random order: factors in [max(0, 1 − x), 1 + x], and turns of the hue in [−hue, hue].
@@ -45,15 +45,15 @@ struct ColorJitter {
 };
 
 inline constexpr int kMostMagnitude = 30;         ///< RandAugment's scale: its operations are then at their strongest
-inline constexpr double kLeastErased = 0.02;      ///< of the image's area, by random erasing
+inline constexpr double kLeastErased = 0.02;      ///< smallest part of the image's area that random erasing takes
 inline constexpr double kMostErased = 0.33;       ///< likewise
 inline constexpr double kLeastErasedRatio = 0.3;  ///< height over width; at most its inverse
 
 /// What else becomes of an image, in this order. By default nothing.
 struct AugmentOptions {
   int randaugment = 0;      ///< how many of RandAugment's operations each image goes through
-  int magnitude = 9;        ///< of these, 0 … kMostMagnitude
-  ColorJitter jitter = {};  ///< of colors
+  int magnitude = 9;        ///< strength of these, 0 … kMostMagnitude
+  ColorJitter jitter = {};  ///< changes of colors
   double erasing = 0;       ///< the probability that a part becomes 0, after normalization
 };
 
@@ -73,7 +73,7 @@ enum class PixelLayout : std::uint8_t {
 
 /// result = (value / 255 − mean) / stddev for each channel. With a mean image: (value − its value there) / 255.
 struct Normalization {
-  std::array<float, 3> mean = {0.485F, 0.456F, 0.406F};    ///< of red, green and blue: ImageNet's, as in torchvision
+  std::array<float, 3> mean = {0.485F, 0.456F, 0.406F};    ///< means of red, green and blue: ImageNet's, as in torchvision
   std::array<float, 3> stddev = {0.229F, 0.224F, 0.225F};  ///< likewise
   std::vector<float> mean_image = {};  ///< (3, resize, resize), values 0 … 255; only with the fixed crop modes
 };

@@ -10,7 +10,7 @@ namespace mn::data {
 
 /// What becomes of a sample.
 struct Mix {
-  double share = 1;  ///< of the sample's own label in the target; the rest is its partner's
+  double share = 1;  ///< weight of the sample's own label in the target; the rest is its partner's
   /// CutMix: this part of the image is its partner's. Without pixels, the images are blended by `share` (mixup).
   Region pasted;
   bool operator==(const Mix&) const = default;

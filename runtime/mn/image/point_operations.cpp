@@ -100,7 +100,7 @@ MN_SIMD void invert_from(std::uint8_t* values, std::size_t count, std::uint8_t l
 
 using Bytes32 __attribute__((vector_size(32), aligned(1), may_alias)) = std::uint8_t;
 
-/// Of each channel. Goes in runs of 96 values, a multiple of both a pixel's 3 and a vector's 32.
+/// The histogram of each channel. Goes in runs of 96 values, a multiple of both a pixel's 3 and a vector's 32.
 MN_SIMD void find_range(const std::uint8_t* values, std::size_t count, std::uint8_t* least, std::uint8_t* most) {
   constexpr std::size_t kVectors = 3, kLanes = sizeof(Bytes32), kRun = kVectors * kLanes;
   Bytes32 low[kVectors] = {~Bytes32{}, ~Bytes32{}, ~Bytes32{}};
@@ -144,7 +144,7 @@ void scale_values(Image& image, float factor, float offset) {
   look_up(image, tables);
 }
 
-/// An even histogram has `step` pixels a value. Where that is none, values stay as they are.
+/// An even histogram has `step` pixels a value. If that is 0, values stay as they are.
 void fill_equal_table(const std::array<int, 256>& histogram, int pixels, std::array<std::uint8_t, 256>& table) {
   int last = 255;
   while (last > 0 && histogram[last] == 0) --last;

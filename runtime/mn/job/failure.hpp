@@ -49,10 +49,10 @@ void remove_terminate_handler();
 void report(const Speaker& speaker, const std::string& message);
 
 /// Flushes std::cout and all of stdio, as far as that takes no longer than half a second: a full pipe that nobody
-/// reads, or the lock of a thread that writes to one, would keep the process for ever.
+/// reads, or the lock of a thread that writes to one, would keep the process forever.
 void flush_output();
 
-/// Ends this process unless the result is destroyed within four seconds: for calls of MPI that may wait for ever.
+/// Ends this process unless the result is destroyed within four seconds: for calls of MPI that may wait forever.
 [[nodiscard]] std::jthread exit_soon(int exit_code);
 
 /// Ends this process and, where MPI is up, all others: MPI_Abort, and _exit should that not return within four seconds.

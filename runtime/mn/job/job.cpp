@@ -143,7 +143,7 @@ class Job::Impl {
         [this](const std::optional<std::string>& message) { end_for_loss(message); });
     if (monitor_->unreachable().empty()) return;
     log_warning("the peer monitor cannot reach " + monitor_->unreachable() +
-                ": if a rank dies, others may wait for ever; allow TCP between the nodes");
+                ": if a rank dies, others may wait forever; allow TCP between the nodes");
   }
 
   FailureHooks failure_hooks() {
@@ -180,7 +180,7 @@ class Job::Impl {
     int most = 0;
   };
 
-  /// No value if not all ranks' bodies have ended within `patience` (none: for ever), or MPI fails. One kind of call
+  /// No value if not all ranks' bodies have ended within `patience` (std::nullopt: forever), or MPI fails. One kind of call
   /// for all ends: ranks that end in different ways must meet in it.
   std::optional<Ends> exchange_ends(int own, std::optional<std::chrono::seconds> patience) {
     if (!mpi_is_up()) return Ends{own, own};  // the program has finalized MPI itself: each rank ends for itself

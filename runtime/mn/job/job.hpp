@@ -49,7 +49,7 @@ class Job {
 /// with one line, within seconds where the others go on.
 ///
 /// The line is written where the exception is thrown, and the stack does not unwind: a destructor on the way may wait
-/// for ever, as cudaFree does for a collective that other ranks never join. So nothing outside may catch what `body`
+/// forever, as cudaFree does for a collective that other ranks never join. So nothing outside may catch what `body`
 /// throws; a handler there makes the stack unwind first.
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body);
 

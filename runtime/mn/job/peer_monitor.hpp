@@ -1,4 +1,4 @@
-/// Notices the loss of a rank, whatever the launcher does: plain srun leaves the others in a collective for ever.
+/// Notices the loss of a rank, whatever the launcher does: plain srun leaves the others in a collective forever.
 ///
 /// Job makes one on all ranks at once. Ranks form a tree: the children of rank r are 8 r + 1 to 8 r + 8. A thread of
 /// each rank holds a TCP connection to the parent and to each child, and sends heartbeats on them. A connection that
@@ -57,7 +57,7 @@ struct PeerMonitorOptions {
   int rank = 0;
   int size = 1;
   std::string host;
-  std::chrono::milliseconds timeout{5000};  ///< of silence
+  std::chrono::milliseconds timeout{5000};  ///< silence after which a peer counts as lost
   std::chrono::milliseconds heartbeat{1000};
   std::chrono::milliseconds patience{2000};  ///< for ranks that are not the first to report: until they do
   std::function<void()> silence;             ///< keeps MPI from stderr once the job ends; may be empty

@@ -22,7 +22,7 @@ std::atomic<int> stderr_of_ours = STDERR_FILENO;
 void write_stderr(std::string_view line) noexcept {
   const int fd = stderr_of_ours;
   while (!line.empty()) {
-    // A pipe that poll() reports ready takes PIPE_BUF bytes at once; else the write could wait for ever.
+    // A pipe that poll() reports ready takes PIPE_BUF bytes at once; else the write could wait forever.
     pollfd ready = {fd, POLLOUT, 0};
     const int count = poll(&ready, 1, kWriteTime_ms);
     if (count < 0 && errno == EINTR) continue;

@@ -28,9 +28,9 @@ struct Batch {
   std::vector<std::int64_t> indices = {};  ///< [samples] their numbers in the dataset, where the iterator knows them
   std::vector<BatchField> fields = {};     ///< all, `data` and `target` too; empty if the iterator names none
 
-  /// The values of field `position`: 0 is data, 1 target. Throws ArgumentError if there is none.
+  /// The values of field `position`: 0 is data, 1 target. Throws ArgumentError if there is no such field.
   [[nodiscard]] const at::Tensor& operator[](std::size_t position) const;
-  /// The values of the field of that name. Throws ArgumentError that lists the names if there is none.
+  /// The values of the field of that name. Throws ArgumentError that lists the names for any other.
   [[nodiscard]] const at::Tensor& operator[](std::string_view name) const { return field(name).values; }
   /// The field of that name, with offsets if it is variable. Throws likewise.
   [[nodiscard]] const BatchField& field(std::string_view name) const;

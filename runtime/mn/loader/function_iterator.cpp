@@ -51,7 +51,7 @@ class FunctionIterator final : public Iterator {
   MakeBatch make_batch_;
   std::int64_t epoch_ = 0;
   std::int64_t step_ = 0;  // of the epoch, the next one
-  bool at_end_ = false;    // of an epoch, which next() has not said yet
+  bool at_end_ = false;    // whether an epoch has ended, which next() has not said yet
   double wait_s_ = 0;
 };
 

@@ -22,9 +22,9 @@ namespace mn {
 /// What a transform gets: one batch's raw samples.
 struct RawBatch {
   const RawSamples& samples;              ///< a column for each field
-  std::span<const std::int64_t> indices;  ///< of the samples in the dataset; with (seed, epoch) the key for randomness
-  const SampleSpec& spec;                 ///< of the dataset
-  std::uint64_t seed;                     ///< of the loader
+  std::span<const std::int64_t> indices;  ///< indices of the samples in the dataset; with (seed, epoch) the key for randomness
+  const SampleSpec& spec;                 ///< what the dataset's samples are
+  std::uint64_t seed;                     ///< the loader's seed
   std::int64_t epoch;                     ///< counted from 0
   at::TensorOptions memory = {};          ///< for the result: page-locked where it travels to a GPU, which saves a copy
 };
@@ -73,9 +73,9 @@ using OnDevice = std::function<void(std::vector<BatchField>& fields)>;
 
 /// What a DataLoader reads, and how far ahead.
 struct LoaderOptions {
-  std::int64_t batchsize = 1;              ///< of each rank
+  std::int64_t batchsize = 1;              ///< samples of a minibatch on each rank
   std::optional<bool> shuffle = {};        ///< a new order each epoch; default: as scattered
-  std::optional<std::uint64_t> seed = {};  ///< of the order and of augmentation; default: as scattered
+  std::optional<std::uint64_t> seed = {};  ///< seed of the order and of augmentation; default: as scattered
   bool drop_last = false;                  ///< leaves a last, short step out
   bool even_last = false;  ///< SamplerOptions::even_last: for batch normalization, which a short step harms
   bool sticky = false;     ///< a rank reads about the same shards in every epoch, from its node's page cache

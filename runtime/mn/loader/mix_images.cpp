@@ -34,7 +34,7 @@ at::Tensor numbers_of(std::span<const data::Mix> mixes, const at::Device& device
   return at::tensor(numbers).view({-1, 5}).to(device);
 }
 
-/// Of each sample's partner.
+/// The index of each sample's partner.
 at::Tensor partners_of(const at::Tensor& values) {
   return at::roll(values, -data::partner_distance(values.size(0)), 0);
 }

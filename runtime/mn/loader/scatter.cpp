@@ -44,7 +44,7 @@ json outcome_of(const Work& work) {
   } catch (const Error& error) {
     return {{"error", error.what()}, {"usage", error.exit_code() == UsageError("").exit_code()}};
   } catch (const std::bad_alloc&) {
-    return {{"error", "scatter_dataset has not enough memory to read the dataset"}, {"usage", false}};
+    return {{"error", "scatter_dataset does not have enough memory to read the dataset"}, {"usage", false}};
   } catch (const std::exception& error) {
     return {{"error", std::string("reading the dataset in scatter_dataset failed: ") + error.what()}, {"usage", false}};
   }

@@ -28,11 +28,11 @@ class TensorDataset {
   TensorDataset(at::Tensor data, at::Tensor target)
       : TensorDataset(std::vector<at::Tensor>{std::move(data), std::move(target)}) {}
 
-  /// Number of samples; 0 where there is none.
+  /// Number of samples; 0 without tensors.
   [[nodiscard]] std::int64_t size() const { return fields_.empty() ? 0 : fields_.front().size(0); }
   /// Contiguous, on the CPU.
   [[nodiscard]] const std::vector<at::Tensor>& fields() const noexcept { return fields_; }
-  /// Of each field.
+  /// The tensor of each field.
   [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
   /// A hash of dtypes, shapes and bytes, not of names.
   [[nodiscard]] std::uint64_t fingerprint() const;
@@ -44,9 +44,9 @@ class TensorDataset {
 
 /// How a TensorLoader walks its samples.
 struct TensorLoaderOptions {
-  std::int64_t batchsize = 1;  ///< of each rank
+  std::int64_t batchsize = 1;  ///< samples of a minibatch on each rank
   bool shuffle = false;        ///< a new order each epoch
-  std::uint64_t seed = 0;      ///< of that order
+  std::uint64_t seed = 0;      ///< seed of that order
   bool drop_last = false;      ///< leaves a last, short step out
   bool even_last = false;      ///< SamplerOptions::even_last: the last two steps share what is left evenly
 };

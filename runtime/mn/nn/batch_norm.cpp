@@ -49,7 +49,7 @@ at::ScalarType statistics_type(const at::Tensor& input) {
   return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-/// Of all ranks' values: mean and sum of squared deviations by channel, and how many values a channel has.
+/// Statistics of all ranks' values: mean and sum of squared deviations by channel, and the number of values a channel.
 struct Statistics {
   at::Tensor mean, squares, count;
 };

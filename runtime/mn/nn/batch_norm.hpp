@@ -26,7 +26,7 @@ class MultiNodeBatchNormImpl final
   /// All layers may share one communicator, the optimizer's too.
   MultiNodeBatchNormImpl(std::shared_ptr<Communicator> comm, const torch::nn::BatchNormOptions& options);
 
-  /// Throws ArgumentError if the input has not C channels.
+  /// Throws ArgumentError unless the input has C channels.
   at::Tensor forward(const at::Tensor& input);
   /// "mn::MultiNodeBatchNorm(64, eps=1e-05)".
   void pretty_print(std::ostream& stream) const override;

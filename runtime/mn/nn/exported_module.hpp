@@ -18,7 +18,7 @@ class BoundGraph;
 
 /// What forward() of an ExportedModule takes.
 struct ExportedInput {
-  std::string name;                 ///< of the parameter of Python's forward()
+  std::string name;                 ///< the parameter's name in Python's forward()
   at::ScalarType dtype;             ///< at the export; other dtypes of the same kind (integer, floating) are taken, too
   std::vector<std::int64_t> sizes;  ///< -1 where torch.export was told that the size varies (dynamic_shapes)
 };
@@ -56,7 +56,7 @@ class ExportedModule : public torch::nn::Module {
   /// Training then goes on without them.
   [[nodiscard]] bool is_exported_for_evaluation() const noexcept;
 
-  /// Of forward_all(), in its order.
+  /// The outputs of forward_all(), in its order.
   [[nodiscard]] const std::vector<ExportedInput>& inputs() const noexcept { return inputs_; }
   /// The tensors that Python's forward() returns for these arguments, in the order of torch.utils._pytree. A None among
   /// them is undefined. Throws ArgumentError if inputs() does not admit them, and Error that names the node of the

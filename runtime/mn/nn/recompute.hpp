@@ -11,7 +11,7 @@ namespace mn {
 /// A part of a network's forward pass.
 using Segment = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
 
-/// segment(inputs), whose inner activations are not kept: backward computes them anew, with the same random numbers and
+/// segment(inputs), whose inner activations are not kept: backward computes them again, with the same random numbers and
 /// the same autocast, so that gradients are the same bits (Chen et al. 2016, arXiv:1604.06174; torch.utils.checkpoint
 /// with use_reentrant=True). Costs one more forward pass of the segment, and saves all of its memory but inputs and
 /// output. `segment` must compute the same each time and outlive the backward: it counts nothing and changes no buffer

@@ -12,9 +12,9 @@ namespace mn {
 
 /// How a GradScaler's scale follows the gradients.
 struct GradScalerOptions {
-  double init_scale = 65536;            ///< of the first step
-  double growth_factor = 2;             ///< of the scale, after growth_interval steps in a row without overflow
-  double backoff_factor = 0.5;          ///< of the scale, after a step whose gradients overflowed
+  double init_scale = 65536;            ///< scale of the first step
+  double growth_factor = 2;             ///< growth of the scale after growth_interval steps in a row without overflow
+  double backoff_factor = 0.5;          ///< by which the scale is multiplied after a step whose gradients overflowed
   std::int64_t growth_interval = 2000;  ///< steps
   /// Equal in every member.
   bool operator==(const GradScalerOptions&) const = default;

@@ -24,6 +24,6 @@ struct Curve {
 /// With four significant digits, or to the whole number.
 [[nodiscard]] std::string short_number(double value);
 
-inline constexpr int kColors = 8;  ///< of the style
+inline constexpr int kColors = 8;  ///< number of colors of the style
 
 }  // namespace mn::report

@@ -17,7 +17,7 @@ struct Run {
   std::vector<nlohmann::json> log;             ///< OUT/log
   std::map<std::string, std::string> options;  ///< config.ini
   std::map<std::string, std::string> changed;  ///< the defaults of those options that have other values
-  std::vector<std::string> command;            ///< of the last start; empty: there is no run.jsonl
+  std::vector<std::string> command;            ///< command line of the last start; empty without run.jsonl
   std::vector<std::string> hosts;              ///< by rank
   std::string device;
   std::int64_t resumes = 0;
@@ -25,7 +25,7 @@ struct Run {
   std::string why;                            ///< it has ended
   std::map<std::int64_t, double> epochs;      ///< by iteration, of the reports that say so
   std::vector<std::filesystem::path> images;  ///< OUT/images/*.png and *.jpg, by name
-  std::vector<std::string> warnings;          ///< of all ranks, each once
+  std::vector<std::string> warnings;          ///< warnings of all ranks, each once
   std::vector<nlohmann::json> times;          ///< report lines of run.jsonl, without those that a resume has replaced
 };
 

@@ -34,7 +34,7 @@ at::Tensor empty_of(const TensorForm& form, const Communicator& comm) {
   return at::empty(form.shape, at::TensorOptions(form.dtype).device(c10::Device(comm.device())));
 }
 
-/// As communicators take it. Throws ArgumentError in the name of `call` if there is none.
+/// The tensor as communicators take it. Throws ArgumentError in the name of `call` if it is undefined.
 at::Tensor dense(const at::Tensor& tensor, const char* call) {
   if (!tensor.defined()) throw ArgumentError(std::string(call) + ": an undefined tensor can't be sent");
   at::Tensor contiguous = tensor.detach().contiguous();

@@ -31,7 +31,7 @@ class Observation {
   /// Waits for the device and adds the losses so far to the means.
   void read_losses();
 
-  /// Collective: returns the metrics, and starts anew. The losses must have been read.
+  /// Collective: returns the metrics and clears them. The losses must have been read.
   [[nodiscard]] Metrics take(Communicator& comm, std::int64_t iteration, std::uint64_t bytes_sent);
 
   /// Adds what is the same on all ranks to a checkpoint.

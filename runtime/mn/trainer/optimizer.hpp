@@ -26,7 +26,7 @@ class LocalSgd;
 /// gradients in place, in the same way on every rank.
 using GradientHook = std::function<void(const std::vector<at::Tensor>& parameters)>;
 
-/// Computes a loss anew: zero_grad(), forward, backward; returns the loss, a tensor of one element.
+/// Computes a loss once more: zero_grad(), forward, backward; returns the loss, a tensor of one element.
 using LossClosure = std::function<at::Tensor()>;
 
 /// Wraps a torch optimizer but does not derive from it: learning-rate schedulers take actual(). Comments on step()
@@ -54,7 +54,7 @@ class MultiNodeOptimizer {
   /// gradients. Throws UsageError if the options contradict each other, and the same ArgumentError on every rank if the
   /// ranks' parameters differ in number, shape or dtype.
   /// From here on the ranks draw different random numbers (for dropout): if libtorch's generators are in the same state
-  /// on all ranks, those of all but rank 0 are seeded anew, from that state and the rank.
+  /// on all ranks, those of all but rank 0 are seeded again, from that state and the rank.
   MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> actual, std::shared_ptr<Communicator> comm,
                      const OptimizerOptions& options = {});
   ~MultiNodeOptimizer();
@@ -76,8 +76,8 @@ class MultiNodeOptimizer {
   /// Local, between backward and step. Multiplies this rank's gradients, e.g. sums by 1 / samples.
   void scale_gradients(double factor);
   /// Gradients become their mean over ranks now; step() then runs the hooks and the update alone. For what must see the
-  /// mean and is no hook. A backward in between that adds to the mean is a UsageError of step(); after zero_grad() all
-  /// begins anew. With double buffering the mean is the previous step's.
+  /// mean and is not a hook. A backward in between that adds to the mean is a UsageError of step(); after zero_grad() all
+  /// starts over. With double buffering the mean is the previous step's.
   void reduce_gradients();
   /// The same, weighted as in step(samples); the samples of that step then do not count.
   void reduce_gradients(std::int64_t samples);
@@ -101,7 +101,7 @@ class MultiNodeOptimizer {
 
   /// Local. While the result lives, a backward accumulates and sends nothing: for all but the last backward of a step.
   /// It saves traffic with overlap and changes no result. Without it, a second backward before step() may begin while
-  /// the first one's gradients are under way; it waits for no rank, and step() reduces the sums anew. Tokens may
+  /// the first one's gradients are under way; it waits for no rank, and step() reduces the sums again. Tokens may
   /// overlap, and outlive the optimizer.
   [[nodiscard]] std::shared_ptr<void> no_sync();
 

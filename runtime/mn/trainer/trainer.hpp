@@ -149,7 +149,7 @@ class Trainer {
   [[nodiscard]] torch::nn::Module& model() const noexcept { return *model_; }
   /// As given to the constructor.
   [[nodiscard]] const TrainerOptions& options() const noexcept { return options_; }
-  /// Of the last iteration, on this rank.
+  /// The values of the last iteration, on this rank.
   [[nodiscard]] const StepTimes& last_step() const noexcept { return last_step_; }
   /// The folder for all output.
   [[nodiscard]] const std::filesystem::path& out() const noexcept { return options_.out; }

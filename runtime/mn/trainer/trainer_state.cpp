@@ -5,7 +5,7 @@
 // optimizer keeps for itself. (1) With as many ranks as before each rank continues with its own section: bit for bit as
 // without an interruption. (2) With another number of ranks, sums over samples go to rank 0, and buffers and the
 // optimizer's state are rank 0's.
-//     Random numbers are seeded from the old seed, the iteration and the rank; what optimizers kept starts anew.
+//     Random numbers are seeded from the old seed, the iteration and the rank; what optimizers kept starts empty.
 // (3) The optimizer's kind must match; the model must match in names, shapes and dtypes.
 // (4) What is not finite is not saved.
 // Cost of a checkpoint: rank 0 copies and writes the model and the optimizer's state, and writes the ranks' sections.
@@ -45,7 +45,7 @@ using nlohmann::json;
 constexpr std::string_view kBufferPrefix = "buffer.";
 const std::string kArchivePrefix = "optimizer_archive.";  // of a rank's own
 
-/// Of what a multi-node optimizer keeps for each rank.
+/// A hash of what a multi-node optimizer keeps for each rank.
 std::string own_prefix(const std::string& optimizer) { return "optimizer." + optimizer + "."; }
 
 std::string optimizer_kind(const torch::optim::Optimizer& optimizer) { return c10::demangle(typeid(optimizer).name()); }
@@ -256,7 +256,7 @@ void Trainer::restart_rank(std::uint64_t seed) {
     return each.optimizer->local() || !each.optimizer->rank_state().empty();
   });
   if (kept && is_root()) {
-    log_info("the number of ranks has changed: what each rank's optimizer kept for itself starts anew");
+    log_info("the number of ranks has changed: what each rank's optimizer kept for itself starts empty");
   }
 }
 

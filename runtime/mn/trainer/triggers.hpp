@@ -17,7 +17,7 @@ enum class IntervalUnit : std::uint8_t {
 /// A period of training, e.g. {1, "epoch"}, {100, "iteration"}, {60, "second"}.
 struct Interval {
   double every = 1;                          ///< the period, > 0
-  IntervalUnit unit = IntervalUnit::kEpoch;  ///< of the period
+  IntervalUnit unit = IntervalUnit::kEpoch;  ///< unit of the period
 
   /// Throws UsageError unless `every` is finite and > 0, and whole if it counts iterations.
   Interval(double every, IntervalUnit unit);

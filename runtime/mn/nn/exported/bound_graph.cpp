@@ -53,7 +53,7 @@ std::optional<std::size_t> buffer_of(const Output& output, const std::vector<Inp
   const auto found = std::ranges::find_if(
       inputs, [&](const Input& input) { return input.kind == Input::Kind::kBuffer && input.target == output.buffer; });
   if (found != inputs.end()) return static_cast<std::size_t>(found - inputs.begin());
-  throw DataError(source + ": an output changes the buffer " + json_quoted(output.buffer) + ", which is no input");
+  throw DataError(source + ": an output changes the buffer " + json_quoted(output.buffer) + ", which is not an input");
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ IValue make_list(const std::vector<IValue>& items, const c10::Type& type) {
   fail_to_fit("a list", type);
 }
 
-/// What a constant is for libtorch; no value for what is none.
+/// A constant as libtorch's value; std::nullopt if the argument is not a constant.
 std::optional<IValue> constant_of(const Argument& argument) {
   const auto& value = argument.value;
   if (std::holds_alternative<std::monostate>(value)) return IValue();

@@ -15,7 +15,7 @@ struct NumberOperator {
   void (*call)(torch::jit::Stack& stack);  ///< replaces the operands by the result
 };
 
-/// Null if the target is none of them.
+/// Null for any other target.
 [[nodiscard]] const NumberOperator* find_number_operator(std::string_view target);
 
 }  // namespace mn::exported

@@ -25,15 +25,15 @@ struct Input {
     kParameter,  ///< `target` names it
     kBuffer,     ///< `target` names it
     kConstant,   ///< a tensor that `target` names
-    kLiteral,    ///< an argument of forward() that is no tensor; its value at the export is `literal`
+    kLiteral,    ///< an argument of forward() that is not a tensor; its value at the export is `literal`
   };
   Kind kind = Kind::kUser;
   std::string value;  ///< its name in the graph
   std::string target = {};
-  bool persistent = true;  ///< of a buffer: whether it belongs to the model's state
+  bool persistent = true;  ///< for a buffer: whether it belongs to the model's state
   Argument literal = {};
-  std::int64_t dtype = 0;            ///< of a user's input, torch._export.serde.schema.ScalarType
-  std::vector<Extent> extents = {};  ///< of a user's input
+  std::int64_t dtype = 0;            ///< dtype of a user's input, as torch._export.serde.schema.ScalarType
+  std::vector<Extent> extents = {};  ///< shape of a user's input
 };
 
 /// Whether the input belongs to the model's state, which Python's state_dict() has.

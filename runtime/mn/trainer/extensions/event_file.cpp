@@ -43,7 +43,7 @@ std::string bytes(int field, std::string_view value) {
   return key(field, kBytes) + varint(value.size()) + std::string(value);
 }
 
-/// TFRecord's checksums are rotated, so that a checksum of data with checksums is none of their own.
+/// TFRecord's checksums are rotated, so that the checksum of data that holds checksums differs from them.
 std::uint32_t masked_crc(std::string_view data) {
   return std::rotr(crc32c(std::as_bytes(std::span(data))), 15) + 0xa282ead8U;
 }

@@ -12,7 +12,7 @@ namespace mn::extensions {
 
 /// When the rate falls, and by how much.
 struct PlateauOptions {
-  double factor = 0.1;         ///< of the rate, in (0, 1)
+  double factor = 0.1;         ///< by which the rate is multiplied, in (0, 1)
   std::int64_t patience = 10;  ///< reports in a row that are not better, before the rate falls
 };
 

@@ -24,7 +24,7 @@ class StragglerDetector {
   struct Straggler {
     std::size_t rank;
     double seconds;  ///< in the last window
-    double median;   ///< of the ranks, then
+    double median;   ///< the ranks' lower median in that window
   };
 
   /// `seconds` has one value for each rank: its time for a step of the window. Returns the ranks that have now been
