@@ -1,9 +1,9 @@
 #include "data/command_table.hpp"
 
-#include "data/inspect_index.hpp"
-
 #include <mn/core/error.hpp>
 #include <mn/core/manual.hpp>
+
+#include "data/inspect_index.hpp"
 
 namespace mn::data {
 namespace {
@@ -67,7 +67,7 @@ void add_image_options(Options& options, Settings& settings, const std::string& 
   options.add("resize", settings.resize,
               whose + "pixels of the short side: images with a longer one are resized and stored as JPEG; 0: none", 0,
               65500);
-  options.add("on-error", settings.on_error, "WHAT", whose + "a file that is no valid image ends it, or is left out",
+  options.add("on-error", settings.on_error, "WHAT", whose + "a file that is not a valid image ends it, or is left out",
               {"fail", "skip"});
   options.add("check", settings.check, "HOW", whose + "decode every image once, or read its header",
               {"decode", "header"});

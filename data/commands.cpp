@@ -30,7 +30,7 @@ void show_progress(std::int64_t done, std::int64_t total) {
                static_cast<long long>(total), done == total ? "\n" : "");
 }
 
-/// Of this process, in which only rank 0 shows progress.
+/// This process's rank; only rank 0 shows progress.
 ConvertOptions options_of(const Settings& settings) {
   if (settings.out.empty()) throw UsageError("--out DIR is missing: where shall the shards go?");
   const JobRank me = job_rank_of_environment(environment);

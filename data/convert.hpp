@@ -43,7 +43,7 @@ struct TokenOptions {
   std::int64_t vocabulary_size = 8192;  ///< tokens of a byte pair vocabulary
   std::string vocabulary_file;          ///< take this vocabulary; empty: make one of the texts
   std::int64_t context = 256;           ///< a sample has so many tokens and the one that follows
-  double val_part = 0.1;                ///< of the tokens of each file, the last ones, for validation
+  double val_part = 0.1;                ///< part of each file's tokens, the last ones, for validation
 };
 
 /// Text files, also of gzip, each a text → options.out/train, options.out/val (unless val_part is 0) and

@@ -14,7 +14,7 @@ namespace mn::data {
 struct ImageConvertOptions {
   ConvertOptions output;
   ImageOptions images = {};
-  std::uint64_t seed = 0;  ///< of the one shuffle that decides which images share a shard
+  std::uint64_t seed = 0;  ///< seed of the one shuffle that decides which images share a shard
   bool shuffle = true;
 };
 

@@ -134,7 +134,7 @@ struct Tokens {
 /// The first or the last tokens of all texts, one text after another.
 class TokenSamples final : public SampleSource {
  public:
-  /// Of each text the tokens from part `first` to part `last`.
+  /// The tokens of each text from part `first` to part `last`.
   TokenSamples(Tokens tokens, const Vocabulary& vocabulary, std::int64_t context, double first, double last)
       : tokens_(std::move(tokens)), context_(context) {
     spec_ = {.fields = {{.name = "tokens",
@@ -270,7 +270,8 @@ class TokenConversion final : public FixedConversion {
             std::make_shared<TokenSamples>(counted_in(scratch), Vocabulary::load(vocabulary), context, first, last);
         if (samples->size() > 0) return samples;
         throw DataError("the texts are too short: " + std::string(first > 0 ? "validation" : "training") +
-                            " has not one sample of " + std::to_string(context) + " tokens (--context, --val-part)",
+                            " does not have one sample of " + std::to_string(context) +
+                            " tokens (--context, --val-part)",
                         true);
       };
       return FixedSplit{.output = {options.out / name, name},

@@ -50,7 +50,7 @@ class DatasetSource final : public SampleSource {
 struct FixedSplit {
   Output output;
   nlohmann::json request;                         ///< what the samples depend on
-  std::map<std::string, std::string> attributes;  ///< of every shard
+  std::map<std::string, std::string> attributes;  ///< attributes of every shard
   /// Opens the samples. `planning`: for the first time, so `scratch` is to be filled and the sources to be checked.
   std::function<std::shared_ptr<const SampleSource>(const std::filesystem::path& scratch, bool planning)> open;
 };

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 struct Candidate {
   std::string key;
   std::int32_t label;
-  std::int64_t line;  ///< of a list; 0 in a folder
+  std::int64_t line;  ///< line of a list; 0 in a folder
 };
 
 /// Looks sizes up by several threads, then adds to the plan, in order.

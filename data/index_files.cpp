@@ -156,7 +156,7 @@ std::vector<std::uint8_t> fill_value(hid_t creation, const H5& type, const std::
   return fill;
 }
 
-/// Of the first file it sets `field`, of others it compares.
+/// The first file sets `field`; others are compared with it.
 IndexedArray index_array(hid_t file, const fs::path& path, const IndexField& wanted, bool is_first, FieldSpec& field,
                          std::int64_t& samples) {
   const std::string name = path.string() + ": " + wanted.path;

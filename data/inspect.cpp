@@ -34,7 +34,7 @@ void judge_classes(const ShardReader& reader, std::size_t field, const FieldSpec
     at += length;
     if (range.is_in(spec.num_classes)) continue;
     const std::int64_t bad = range.least < 0 ? range.least : range.most;
-    result.damage.push_back({reader.path(), i, "its " + spec.name + " " + std::to_string(bad) + " is no class"});
+    result.damage.push_back({reader.path(), i, "its " + spec.name + " " + std::to_string(bad) + " is not a class"});
   }
 }
 

@@ -57,7 +57,7 @@ void judge_classes(const IndexedReader& reader, const IndexedTable& table, const
   const std::int64_t first = block.number * reader.block_samples(block.field);
   throw DataError(table.path(block.file).string() + ": among samples " + std::to_string(first) + " to " +
                   std::to_string(first + reader.samples_in(block.field, block.number) - 1) + " a " + field.name +
-                  " is " + std::to_string(range.least < 0 ? range.least : range.most) + ", which is no class");
+                  " is " + std::to_string(range.least < 0 ? range.least : range.most) + ", which is not a class");
 }
 
 }  // namespace

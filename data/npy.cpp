@@ -88,12 +88,12 @@ class DictionaryReader {
     while (!try_take(')')) {
       std::int64_t number = -1;
       const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), number);
-      if (error != std::errc() || number < 0) damaged("its shape has an extent that is no number");
+      if (error != std::errc() || number < 0) damaged("its shape has an extent that is not a number");
       rest_.remove_prefix(end - rest_.data());
       if (rest_.starts_with('L')) rest_.remove_prefix(1);  // Python 2
       numbers.push_back(number);
       if (numbers.size() > kMostNpyDims) throw DataError(file_ + " has more than 9 dimensions, which no shard holds");
-      if (!try_take(',') && !rest_.starts_with(')')) damaged("its shape is no tuple");
+      if (!try_take(',') && !rest_.starts_with(')')) damaged("its shape is not a tuple");
     }
     return numbers;
   }
@@ -161,7 +161,7 @@ NpyHeader parse_npy_header(std::span<const std::byte> begin, std::uint64_t file_
   const std::string_view text(reinterpret_cast<const char*>(begin.data()), begin.size());
   constexpr std::size_t kVersionAt = kNpyMagic.size(), kLengthAt = kVersionAt + 2;
   if (!text.starts_with(kNpyMagic) || begin.size() < kLengthAt + 4) {
-    throw DataError(file + " is no .npy file: it does not begin as numpy.save's do");
+    throw DataError(file + " is not an .npy file: it does not begin as numpy.save's do");
   }
   const auto version = std::to_integer<unsigned>(begin[kVersionAt]);
   const std::size_t length_bytes = version == 1 ? 2 : 4;

@@ -18,7 +18,7 @@ inline constexpr std::size_t kMostNpyHeaderBytes = 1 << 16;
 
 struct NpyHeader {
   char kind = 'u';             ///< numpy's: b bool, i int, u unsigned, f float
-  std::size_t item_bytes = 1;  ///< of an element
+  std::size_t item_bytes = 1;  ///< size of an element
   bool big_endian = false;
   bool fortran = false;  ///< the first index varies fastest
   std::vector<std::int64_t> shape;

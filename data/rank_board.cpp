@@ -11,7 +11,7 @@
 // (2) A file of another job, or of a job of another size, counts as none: a killed run leaves no wrong sign.
 // (3) finish() first writes, then reads. Of two ranks at least the later one sees the other, so the last rank sees all.
 //     Of several that see all, the one that removes the file rank-last, which rank 0 made at the start, is the last.
-//     (NFS: the rename changes the folder, which makes the client look up anew what it thought absent.)
+//     (NFS: the rename changes the folder, which makes the client look up again what it thought absent.)
 // (4) No rank waits for another but in follow(), and there only as long as that one gives signs.
 #include "data/rank_board.hpp"
 

@@ -51,7 +51,7 @@ ShardInfo from_sign(const json& sign, std::string file) {
   return info;
 }
 
-/// Of a second field that is a class; −1 where it is none.
+/// The largest class of the second field; −1 if that is not a class.
 std::int64_t largest_class(const SampleSpec& spec, const std::vector<RawColumn>& columns) {
   return spec.num_classes() == 0 ? -1 : range_of(spec[1].dtype, columns[1].bytes).most;
 }
@@ -215,7 +215,7 @@ void end_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard&
   }
 }
 
-/// Of rank 0.
+/// On rank 0.
 void make_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard& board,
                const ConvertOptions& options) {
   try {
@@ -228,7 +228,7 @@ void make_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard
   }
 }
 
-/// Of the others: until the conversion is claimed.
+/// On the other ranks: until the conversion is claimed.
 void follow_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard& board,
                  const ConvertOptions& options) {
   board.follow(0, [&] { return folder.is_claimed() || board.has_led(); });

@@ -18,16 +18,17 @@ struct ConvertOptions {
   std::filesystem::path out;  ///< the dataset's folder; made if absent
   std::string split = "train";
   std::int64_t shard_bytes = std::int64_t{256} << 20;  ///< samples go into shards of about this size
-  int threads = 1;                                     ///< of this process; each holds one shard in memory
+  int threads = 1;                                     ///< threads of this process; each holds one shard in memory
   JobRank me = {};                                     ///< which of the processes that call this at once
-  std::function<void(std::int64_t done, std::int64_t total)> progress = {};  ///< of this process; one call at a time
+  std::function<void(std::int64_t done, std::int64_t total)> progress =
+      {};  ///< progress of this process; one call at a time
 };
 
 struct ConversionResult {
   bool complete = false;           ///< this process was the last, and wrote the manifests
-  std::vector<ShardTable> tables;  ///< of each output, if complete
-  std::int64_t shards = 0;         ///< of this process's part
-  std::int64_t kept_shards = 0;    ///< of all processes, if complete: made by an earlier run
+  std::vector<ShardTable> tables;  ///< tables of each output, if complete
+  std::int64_t shards = 0;         ///< shards of this process's part
+  std::int64_t kept_shards = 0;    ///< shards of all processes that an earlier run made, if complete
 };
 
 /// Processes with options.me of ranks 0 … size − 1 call this at once, each on its part of the units: unit mod size. No

@@ -128,7 +128,7 @@ TarReader::TarReader(const std::filesystem::path& path) : file_(path, File::Mode
 
 void TarReader::damaged(const std::string& what) const {
   throw DataError(file_.path().string() + " is damaged or no tar file: " + what + " at byte " + std::to_string(at_) +
-                  "; copy it again or make it anew");
+                  "; copy it again or recreate it");
 }
 
 std::span<const std::byte> TarReader::bytes_at(std::uint64_t begin, std::uint64_t bytes) {

@@ -22,7 +22,7 @@ struct TarMember {
 
 struct TarHeader;
 
-/// Goes through the regular files of a tar file, in order. Folders and what else is no file are passed over.
+/// Goes through the regular files of a tar file, in order. Folders and all else that is not a file are skipped.
 ///
 /// Errors are DataError that names the tar file and what is wrong: damaged headers, an end that is missing, content
 /// after the end, links (their content is elsewhere), sparse files, compression.
@@ -30,7 +30,7 @@ class TarReader {
  public:
   explicit TarReader(const std::filesystem::path& path);
 
-  /// Of the tar file.
+  /// Size of the tar file in bytes.
   [[nodiscard]] std::uint64_t file_bytes() const noexcept { return file_bytes_; }
   /// No value at the end.
   [[nodiscard]] std::optional<TarMember> next();

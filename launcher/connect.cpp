@@ -12,12 +12,12 @@
 #include <mn/core/error.hpp>
 #include <mn/core/ranks.hpp>
 
+#include "exchange/check_failed.hpp"
 #include "place/layout.hpp"
 #include "place/pmi.hpp"
 #include "place/pmix.hpp"
 #include "place/pmix_library.hpp"
 #include "rounds/absence.hpp"
-#include "exchange/check_failed.hpp"
 #include "rounds/rendezvous.hpp"
 
 namespace mn::launcher {

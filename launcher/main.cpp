@@ -8,9 +8,9 @@
 
 #include "cli/options.hpp"
 #include "cli/version.hpp"
+#include "exchange/check_failed.hpp"
 #include "launch.hpp"
 #include "place/variables.hpp"
-#include "exchange/check_failed.hpp"
 
 namespace {
 
@@ -37,7 +37,7 @@ int fail(const mn::Error& error, const std::string& who) {
   return error.exit_code();
 }
 
-/// Of an error that all ranks make alike. A rank without a sound number may be rank 0.
+/// Reports an error that all ranks make alike, on rank 0 alone. A rank without a sound number may be rank 0.
 int fail_by_rank_zero(const mn::Error& error) {
   const auto text = mn::rank_text_of_launcher(mn::environment);
   if (!text || mn::parse_rank(*text).value_or(0) == 0) return fail(error, "");

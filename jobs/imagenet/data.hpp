@@ -13,7 +13,7 @@ namespace mn::jobs {
 
 struct ImagenetData {
   std::shared_ptr<DataLoader> train;
-  std::shared_ptr<Iterator> train_batches;  ///< of `train`, mixed where the options ask for it
+  std::shared_ptr<Iterator> train_batches;  ///< minibatches of `train`, mixed where the options ask for it
   std::shared_ptr<DataLoader> val;
   std::int64_t num_classes = 0;
 };

@@ -19,7 +19,7 @@ std::size_t header_bytes(std::string_view bytes) {
 
 MeanImage parse_mean_image(std::string_view bytes, const std::string& source) {
   const auto fail = [&](const std::string& how) { throw DataError(source + " " + how, true); };
-  if (bytes.size() < kPreamble || !bytes.starts_with(kMagic) || bytes[6] != 1) fail("is no NumPy file (.npy)");
+  if (bytes.size() < kPreamble || !bytes.starts_with(kMagic) || bytes[6] != 1) fail("is not a NumPy file (.npy)");
   const std::size_t first = kPreamble + header_bytes(bytes);
   if (first > bytes.size()) fail("is cut off");
   const std::string header(bytes.substr(kPreamble, first - kPreamble));
@@ -28,7 +28,8 @@ MeanImage parse_mean_image(std::string_view bytes, const std::string& source) {
   if (header.find("'descr': '<f4'") == std::string::npos ||
       header.find("'fortran_order': False") == std::string::npos || !std::regex_search(header, shape, kShape) ||
       shape[1] != shape[2]) {
-    fail("is no mean image: float32 of the shape (3, H, H) is wanted, it has " + header.substr(0, header.find('\n')));
+    fail("is not a mean image: float32 of the shape (3, H, H) is wanted, it has " +
+         header.substr(0, header.find('\n')));
   }
   MeanImage image;
   image.side = std::stoi(shape[1]);

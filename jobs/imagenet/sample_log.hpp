@@ -17,7 +17,7 @@ namespace mn::jobs {
 /// that was killed, the lines after the iteration from which the next one resumes do not count.
 class SampleLog final : public Extension {
  public:
-  /// Of the iteration under way.
+  /// The samples of the iteration under way.
   void add(const Batch& batch) { samples_ = batch.indices; }
 
   [[nodiscard]] std::string name() const override { return "SampleLog"; }

@@ -17,7 +17,7 @@ struct GptOptions {
   std::int64_t context = 0;     ///< most tokens of an input
   std::int64_t layers = 4;
   std::int64_t heads = 4;
-  std::int64_t width = 128;  ///< of the embeddings; a multiple of heads
+  std::int64_t width = 128;  ///< width of the embeddings; a multiple of heads
   double dropout = 0;
 };
 
@@ -29,7 +29,7 @@ class Gpt : public torch::nn::Module {
   explicit Gpt(const GptOptions& options);
 
   /// (N, T) int64 → (N, T, vocabulary): the logits of each next token. T is at most options.context. With
-  /// `recompute`, the layers' activations are not kept, but computed anew by backward.
+  /// `recompute`, the layers' activations are not kept, but computed again by backward.
   [[nodiscard]] torch::Tensor forward(const torch::Tensor& tokens, bool recompute = false);
 
  private:

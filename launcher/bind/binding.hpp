@@ -33,7 +33,7 @@ struct RankResources {
 struct BindingOptions {
   bool bind_cores = true;
   bool oversubscribe_gpu = false;
-  std::vector<CpuSet> cpu_map = {};  ///< of the node's first rank, second, …; ranks beyond it are bound as without
+  std::vector<CpuSet> cpu_map = {};  ///< CPUs of the node's first rank, second, …; ranks beyond it are bound as without
 };
 
 struct Binding {

@@ -6,7 +6,7 @@ namespace mn::launcher {
 namespace {
 
 struct Check {
-  const char* name;  ///< of all its findings
+  const char* name;  ///< name of all its findings
   Findings (*run)(const JobFacts&);
 };
 

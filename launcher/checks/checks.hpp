@@ -24,7 +24,8 @@ namespace mn::launcher {
 [[nodiscard]] Findings check_affinity(const JobFacts& job);      ///< no CPU has several ranks bound to it
 [[nodiscard]] Findings check_room(const JobFacts& job);          ///< CPU masks with room for all threads
 [[nodiscard]] Findings check_gpu_affinity(const JobFacts& job);  ///< CPUs near the GPU
-[[nodiscard]] Findings check_cpu_map(const JobFacts& job, std::size_t entries);  ///< of --cpu-map; no line of the table
+[[nodiscard]] Findings check_cpu_map(const JobFacts& job,
+                                     std::size_t entries);   ///< for --cpu-map; not a line of the table
 [[nodiscard]] Findings check_cpu_time(const JobFacts& job);  ///< control groups with time for all threads
 
 // program.cpp: what runs.

@@ -14,7 +14,7 @@ struct Finding {
   std::vector<std::string> hosts;  ///< where; empty: everywhere
   std::string what;
   std::string remedy;
-  std::string advice = {};  ///< of broken hardware, for --doctor: isolate, reboot, reset or watch
+  std::string advice = {};  ///< what to do with broken hardware, for --doctor: isolate, reboot, reset or watch
 };
 using Findings = std::vector<Finding>;
 

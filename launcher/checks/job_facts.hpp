@@ -21,7 +21,7 @@ struct CheckChoice {
 struct JobFacts {
   Launcher launcher = Launcher::kNone;
   Layout layout;
-  std::vector<int> numbers;      ///< of a part of a job: its ranks, which the other members count from 0; else empty
+  std::vector<int> numbers;      ///< for a part of a job: its ranks, which the other members count from 0; else empty
   std::vector<NodeFacts> nodes;  ///< by node; from its first rank
   std::vector<RankFacts> ranks;  ///< by rank
   std::vector<std::vector<Binding>> bindings;  ///< by node, then by rank of the node

@@ -212,7 +212,7 @@ Findings check_files(const JobFacts& job) {
 }
 
 Findings check_environment(const JobFacts& job) {
-  // With these, ranks that disagree wait for each other for ever.
+  // With these, ranks that disagree wait for each other forever.
   constexpr const char* kFatal[] = {"NCCL_ALGO", "NCCL_PROTO", "NCCL_IGNORE_", "MV2_"};
   std::set<std::string> names;
   for (const auto& node : job.nodes) {

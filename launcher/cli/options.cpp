@@ -85,7 +85,7 @@ class Given {
     if (value.empty()) throw UsageError("--" + name + " is empty: give " + find_option(name)->value);
     return value;
   }
-  /// Throws UsageError if the value is none of the choices of the table.
+  /// Throws UsageError unless the value is one of the choices of the table.
   [[nodiscard]] std::string one_of(const std::string& name, const std::string& fallback) const {
     if (!has(name)) return fallback;
     const std::string value = all(name).back();
@@ -124,7 +124,7 @@ std::vector<CpuSet> parse_cpu_map(const std::string& text) {
   std::vector<CpuSet> map;
   for (const auto& list : parts_of(text, ':')) {
     const auto cpus = parse_cpus_strictly(list);
-    if (!cpus) throw UsageError("--cpu-map: \"" + list + "\" is no list of CPUs; write 0-7,64-71:8-15,72-79");
+    if (!cpus) throw UsageError("--cpu-map: \"" + list + "\" is not a list of CPUs; write 0-7,64-71:8-15,72-79");
     map.push_back(*cpus);
   }
   return map;
@@ -185,7 +185,7 @@ Words words_of(const Preset& preset) {
   try {
     const std::size_t count = count_options(words);
     if (count < words.size()) {
-      throw UsageError("\"" + words[count] + "\" is no option; PROGRAM belongs on the command line");
+      throw UsageError("\"" + words[count] + "\" is not an option; PROGRAM belongs on the command line");
     }
     static_cast<void>(options_of(words));
   } catch (const UsageError& error) {

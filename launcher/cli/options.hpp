@@ -23,7 +23,7 @@ struct Options {
   std::string against;  ///< an earlier report; empty: none
   std::string history;  ///< file with a line for each host and run of --doctor; empty: none
   bool bind = true;
-  std::vector<CpuSet> cpu_map;  ///< of each node's first rank, second, …; empty: mnlaunch decides
+  std::vector<CpuSet> cpu_map;  ///< CPUs of each node's first rank, second, …; empty: mnlaunch decides
   bool bind_memory = false;
   bool bind_threads = false;
   bool bind_nic = false;

@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPause{2};  ///< after all targets were tried; doubles
 constexpr milliseconds kLongestPause{50};
-constexpr milliseconds kHeadStart{150};  ///< of an attempt under way over the next target
+constexpr milliseconds kHeadStart{150};  ///< lead of an attempt under way over the next target
 constexpr milliseconds kMostForOne{5000};
 constexpr milliseconds kBetweenLookUps{1000};
 

@@ -46,7 +46,7 @@ class Caller {
   std::vector<Endpoint> targets_;
   Call call_;
   Keys& keys_;
-  std::vector<Attempt> attempts_;  ///< at most one for each target
+  std::vector<Attempt> attempts_;    ///< at most one for each target
   std::set<std::size_t> strangers_;  ///< targets within the node where another user's process listens
   std::size_t cursor_ = 0;
   Deadline next_{};

@@ -75,11 +75,11 @@ class Exchange {
   void leave();
 
   [[nodiscard]] const Group& group() const noexcept { return group_; }
-  /// Of a leader: where its TCP listener is; 0: it has none.
+  /// For a leader: the port of its TCP listener; 0 without one.
   [[nodiscard]] std::uint16_t port() const noexcept { return links_.port(); }
-  /// Of a leader that no other rank of its node can reach: why. Else empty.
+  /// For a leader that no other rank of its node can reach: why. Else empty.
   [[nodiscard]] const std::string& failure_to_listen() const noexcept { return links_.failure_to_listen(); }
-  /// Of a leader whose parent had to call it: why its own calls failed. Else empty.
+  /// For a leader whose parent had to call it: why its own calls failed. Else empty.
   [[nodiscard]] const std::string& failure_of_calls() const { return links_.failure_of_calls(); }
 
  private:
@@ -115,8 +115,8 @@ class Exchange {
 
   const Group group_;
   Links links_;
-  std::vector<Source> members_;  ///< of a leader, by intra_rank
-  std::vector<Source> nodes_;    ///< of the root, by node
+  std::vector<Source> members_;  ///< for a leader, by intra_rank
+  std::vector<Source> nodes_;    ///< for the root, by node
   Queue answers_;
   int round_ = 0;
   int hurried_round_ = 0;

@@ -19,11 +19,11 @@ CallerGreeting::CallerGreeting(Call call) : call_(kMagic) {
 }
 
 void CallerGreeting::check_answer(std::string_view answer, Keys& keys) {
-  if (answer.size() < kNonceBytes + kCodeBytes) throw CommError("it is no mnlaunch, or one of another version");
+  if (answer.size() < kNonceBytes + kCodeBytes) throw CommError("it is not mnlaunch, or is one of another version");
   const std::string_view said = answer.substr(0, answer.size() - kCodeBytes);
   key_ = keys.accept(std::string(said.substr(kNonceBytes)));
   if (!is_same_code(code_of(key_, {"answer", call_, said}), answer.substr(said.size()))) {
-    throw CommError("it is no mnlaunch of this job");
+    throw CommError("it is not an mnlaunch of this job");
   }
   answer_ = answer;
 }

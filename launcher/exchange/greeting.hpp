@@ -34,7 +34,7 @@ class CallerGreeting {
   /// Throws CommError if `answer` does not prove that the other end has the key.
   void check_answer(std::string_view answer, Keys& keys);
   [[nodiscard]] std::string proof() const;
-  /// Of the connection, once the answer is checked.
+  /// The codes of the connection, once the answer is checked.
   [[nodiscard]] Key session_key() const;
 
  private:
@@ -46,7 +46,7 @@ class CallerGreeting {
 /// The listener's side, the same.
 class ListenerGreeting {
  public:
-  /// No value if `call` is no call.
+  /// std::nullopt if `call` is not a call.
   [[nodiscard]] std::optional<Call> read_call(std::string_view call);
   [[nodiscard]] std::string answer(Keys& keys);
   [[nodiscard]] bool is_proof(std::string_view proof) const;

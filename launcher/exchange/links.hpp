@@ -53,7 +53,7 @@ class Links {
   [[nodiscard]] bool is_lost(const Peer& peer) const;
   /// Why the calls to the one above fail, or failed where that one had to call; empty: they did not fail.
   [[nodiscard]] const std::string& failure_of_calls() const;
-  /// Of this leader's TCP listener; 0: it has none, as others have its ports.
+  /// Port of this leader's TCP listener; 0 without one, as others have its ports.
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   /// Why no other rank of the node can reach this leader; else empty.
   [[nodiscard]] const std::string& failure_to_listen() const noexcept { return failure_to_listen_; }
@@ -102,7 +102,7 @@ class Links {
   std::string failure_to_listen_;
   std::vector<Link> links_;
   std::vector<Guest> guests_;
-  const Channel* answered_parent_ = nullptr;  ///< of a guest
+  const Channel* answered_parent_ = nullptr;  ///< for a guest
   Deadline call_children_at_;
   std::string failure_;
 };

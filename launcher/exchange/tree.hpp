@@ -9,7 +9,7 @@ namespace mn::launcher {
 
 inline constexpr int kFanOut = 16;
 
-/// Of any node but the root.
+/// For any node but the root.
 [[nodiscard]] inline int parent_of(int node) { return (node - 1) / kFanOut; }
 
 [[nodiscard]] inline std::vector<int> children_of(int node, int nodes) {

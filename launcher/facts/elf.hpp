@@ -16,7 +16,7 @@ struct ElfFile {
   std::string build_id;     ///< hexadecimal; empty if it has none
 };
 
-/// No value if `file` is no 64-bit ELF file of this machine's byte order.
+/// No value if `file` is not a 64-bit ELF file of this machine's byte order.
 [[nodiscard]] std::optional<ElfFile> read_elf(const std::filesystem::path& file);
 
 /// A section of a file, of which pieces can be read.
@@ -40,7 +40,7 @@ class ElfSection {
   std::uint64_t offset_;
   std::uint64_t bytes_;
 };
-/// No value if `file` is no 64-bit ELF file, or has no section of that name.
+/// No value if `file` is not a 64-bit ELF file, or has no section of that name.
 [[nodiscard]] std::optional<ElfSection> open_section(const std::filesystem::path& file, const std::string& name);
 
 struct Library {

@@ -32,7 +32,7 @@ struct LimitFacts {
 struct CpuFacts {
   std::optional<std::string> model;
   std::optional<std::int64_t> count;
-  std::optional<std::string> governor;    ///< of the frequency
+  std::optional<std::string> governor;    ///< the frequency's governor
   std::optional<std::string> huge_pages;  ///< transparent ones
   std::optional<std::string> kernel;
   std::optional<std::string> libc;
@@ -52,7 +52,7 @@ struct FolderFacts {
   std::optional<std::string> path;
   std::optional<std::uint64_t> free_mib;
   std::optional<bool> writable;
-  std::optional<bool> shared;  ///< of the output folder: it is the one that rank 0 sees
+  std::optional<bool> shared;  ///< whether the output folder is the one that rank 0 sees
   friend bool operator==(const FolderFacts&, const FolderFacts&) = default;
 };
 
@@ -105,7 +105,7 @@ struct FileFacts {
   bool exists = false;  ///< and can be read
   std::optional<std::uint64_t> size;
   std::optional<std::int64_t> changed;  ///< time of change; 0 where the hash covers the whole file
-  std::optional<std::string> hash;      ///< of its two ends
+  std::optional<std::string> hash;      ///< hash of its two ends
   friend bool operator==(const FileFacts&, const FileFacts&) = default;
 };
 
@@ -120,9 +120,9 @@ struct NcclFacts {
 /// Names and addresses of a host.
 struct NetworkFacts {
   std::optional<std::string> address;  ///< by which other nodes reach it
-  std::optional<std::string> subnet;   ///< of `address`
+  std::optional<std::string> subnet;   ///< subnet of `address`
   std::vector<std::string> resolved;   ///< addresses that its own name leads to
-  std::vector<std::string> addresses;  ///< of all its cards
+  std::vector<std::string> addresses;  ///< addresses of all its cards
   std::vector<std::string> subnets;    ///< the same
   std::vector<std::string> failures;   ///< connections to other nodes that failed, for people
   friend bool operator==(const NetworkFacts&, const NetworkFacts&) = default;
@@ -145,7 +145,7 @@ struct NodeFacts {
 };
 
 struct RankFacts {
-  std::optional<int> size;               ///< of the job, as this rank counts
+  std::optional<int> size;               ///< size of the job, as this rank counts
   std::vector<std::string> conflicts;    ///< as Placement::conflicts
   std::optional<std::string> arguments;  ///< hash of the command line
   std::optional<int> threads;            ///< that the rank will run, if its variables say

@@ -13,7 +13,7 @@ namespace {
 struct Container {
   std::uint32_t magic;
   std::uint16_t version, header_bytes;
-  std::uint64_t bytes;  ///< of the entries
+  std::uint64_t bytes;  ///< size of the entries
 };
 struct Entry {
   std::uint16_t kind, version;

@@ -17,7 +17,7 @@ struct GpuCode {
   friend bool operator==(const GpuCode&, const GpuCode&) = default;
 };
 
-/// Empty if `file` is no ELF file or has no CUDA code. Reads headers only: of the first 64 kernels' files, as large
+/// Empty if `file` is not an ELF file or has no CUDA code. Reads headers only: of the first 64 kernels' files, as large
 /// libraries have thousands, which were compiled for the same GPUs.
 [[nodiscard]] GpuCode read_gpu_code(const std::filesystem::path& file);
 

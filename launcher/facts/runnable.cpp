@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr int kMostInterpreters = 4;  // of interpreters that are scripts, as Linux counts
 
-/// Of the file's first bytes, what a line or an ELF header needs.
+/// As many of the file's first bytes as a line or an ELF header needs.
 std::string beginning_of(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::string bytes(256, '\0');  // Linux reads no more of a script's first line

@@ -47,7 +47,7 @@ struct NodeArrival {
   std::vector<Arrival> ranks;  ///< those that came
   Absence absence;
   std::string address;  ///< by which other nodes reach this one, as it says itself
-  int port = 0;         ///< of the leader's listener
+  int port = 0;         ///< port of the leader's listener
 };
 
 /// The root's answer.
@@ -55,7 +55,7 @@ struct Start {
   Decision decision;
   int inter_size = 1;
   std::vector<int> inter_ranks;  ///< by the launcher's number of the node
-  std::vector<int> ports;        ///< of the leaders' listeners, the same
+  std::vector<int> ports;        ///< ports of the leaders' listeners
   std::string master_address;
   int master_port = 0;
   int master_node = 0;  ///< the launcher's number of rank 0's node
@@ -101,7 +101,7 @@ struct Readiness {
   Absence absence;
 };
 
-/// Of the structs above, and of Verdict. from_message throws DataError that begins with `what`.
+/// For the structs above, and for Verdict. from_message throws DataError that begins with `what`.
 template <typename Message>
 [[nodiscard]] std::string to_message(const Message& message);
 template <typename Message>

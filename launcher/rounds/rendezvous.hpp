@@ -10,8 +10,8 @@
 
 namespace mn::launcher {
 
-/// What the ranks of the job know and other users can hardly guess, to be added to the job's name: MN_LAUNCH_KEY, and in
-/// a Slurm step the port of its srun.
+/// What the ranks of the job know and other users can hardly guess, to be added to the job's name: MN_LAUNCH_KEY, and
+/// in a Slurm step the port of its srun.
 [[nodiscard]] std::string secret_of_job(const Variables& variables);
 
 /// By the names that Slurm gives the nodes of a step, with keys that munge seals.

@@ -14,15 +14,15 @@ namespace mn::launcher {
 struct Roster {
   StartShare share;  ///< this rank's; without an exit code, all ranks are here
   Start start;       ///< known to leaders
-  /// Of a leader: the ranks of its node, as the launcher numbers them within it.
+  /// For a leader: the ranks of its node, as the launcher numbers them within it.
   std::vector<int> ranks_here;
-  /// Of the root: all ranks' nodes, numbered by their lowest rank. Where the launcher connects a node's ranks only, it
+  /// For the root: all ranks' nodes, numbered by their lowest rank. Where the launcher connects a node's ranks only, it
   /// is a layout of these, and `numbers` are their ranks.
   Layout layout;
   std::vector<int> numbers;
-  /// Of the root: the nodes' names, as the launcher numbers nodes.
+  /// For the root: the nodes' names, as the launcher numbers nodes.
   std::vector<std::string> hosts;
-  double answered_at = 0;  ///< of the root: when it had heard of all ranks, in seconds since the epoch
+  double answered_at = 0;  ///< for the root: when it had heard of all ranks, in seconds since the epoch
 
   /// On the root: the rank that prints what it decides, the lowest that is there.
   [[nodiscard]] int speaker(const MissingRanks& missing) const {

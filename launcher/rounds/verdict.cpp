@@ -64,7 +64,7 @@ bool is_missing_everywhere(const JobFacts& job) {
   return std::ranges::all_of(job.nodes, [](const NodeFacts& node) { return !node.program.error.empty(); });
 }
 
-/// Of a check that finds another thing on each of many nodes, the first ones.
+/// The first findings of a check that finds another thing on each of many nodes.
 std::string lines(const Findings& findings) {
   constexpr std::size_t kShown = 8;
   std::map<std::string, std::size_t> count;
@@ -136,7 +136,7 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
   Findings findings = checked ? run_checks(job) : Findings{};
   append(findings, check_cpu_map(job, options.cpu_map.size()));
   verdict.exit_code = exit_code_of(findings, options.check);
-  // Of the nodes of a job that are not compared, that of rank 0 warns alone.
+  // If the nodes are not compared, rank 0's alone warns.
   const bool has_rank_zero = job.number(0) == 0;
   if (!has_rank_zero && verdict.exit_code == 0) findings.clear();
 

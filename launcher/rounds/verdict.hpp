@@ -17,7 +17,7 @@ struct Verdict {
   std::string report;      ///< with --doctor: findings and placement as JSON, for the self test to print with its own
 };
 
-/// Of a job that cannot start because of `findings`.
+/// The verdict on a job that cannot start because of `findings`.
 [[nodiscard]] Verdict reject(const Findings& findings, const Options& options);
 
 /// `here`: of the rank that decides. `program_exit` is the exit code of a shell that could not run the program. It

@@ -73,7 +73,7 @@ int run_self(std::vector<std::string> options) {
   return failed == 0 ? wait_for(child) : -1;
 }
 
-/// Of the best of some runs.
+/// The best of some runs.
 template <typename Function>
 double least_seconds(Function run) {
   constexpr int kTimes = 5;

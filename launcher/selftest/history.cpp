@@ -21,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kNewest = 10;  ///< runs of a host that count
-constexpr std::size_t kOften = 2;    ///< of them, those from which on the report names it
+constexpr std::size_t kOften = 2;    ///< number of records from which on the report names it
 
 std::string utc(std::chrono::system_clock::time_point time) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(time);

@@ -2,7 +2,7 @@
 ///
 /// 1. A run's lines are appended with one write(2) to a file opened with O_APPEND, under a lock: runs that end at once
 ///    do not mix their lines on a local file system. NFS does not promise that.
-/// 2. A line that is no record, such as one that a full disk cut off, is skipped and named.
+/// 2. A line that is not a record, such as one that a full disk cut off, is skipped and named.
 #pragma once
 
 #include <chrono>

@@ -109,7 +109,7 @@ class SelfTest {
     } catch (const CommError& error) {
       result = std::string("FAILED: ") + error.what();
     }
-    gather("host_gpu", result, "reboot");  // the link to the GPU is made anew then
+    gather("host_gpu", result, "reboot");  // the link to the GPU is set up again then
     gather_least("host_gpu_gb_s", here);
   }
 
@@ -151,7 +151,7 @@ class SelfTest {
     for (const auto& [what, hosts] : hosts_of) report_.add_finding(finding_of_gpu_problem(what, hosts));
   }
 
-  /// Of the ranks that have measured something.
+  /// The results of the ranks that have measured something.
   void gather_least(const std::string& name, double here) {
     const auto values = comm_.gather_obj(json(here));
     std::map<std::string, double> least;
@@ -172,7 +172,7 @@ class SelfTest {
   std::chrono::milliseconds patience_;
   const std::filesystem::path hardware_ = launcher::hardware_root(environment("MN_HARDWARE_ROOT"));
   const std::vector<launcher::PortFacts> ports_before_ = launcher::read_ports(hardware_);
-  json kind_;                       ///< of hardware, as rank 0 knows it
+  json kind_;                       ///< kind of hardware, as rank 0 knows it
   std::vector<std::string> hosts_;  ///< by rank
 };
 

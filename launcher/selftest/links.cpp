@@ -110,10 +110,10 @@ class Links {
   }
 
   /// Returns whether there was a pair to try.
-  bool try_anew(double least_mb_s, bool is_first_time) {
+  bool retry(double least_mb_s, bool is_first_time) {
     json pairs = json::array();
     if (comm_.rank() == 0) {
-      for (const auto& pair : pairs_to_try_anew(comm_.inter_size(), best(), least_mb_s)) {
+      for (const auto& pair : pairs_to_retry(comm_.inter_size(), best(), least_mb_s)) {
         if (is_first_time || has_answered(pair)) pairs.push_back({pair.first, pair.second});
       }
     }
@@ -177,7 +177,7 @@ std::vector<Link> measure_links(Communicator& comm, double least_mb_s, std::chro
   links.measure_rounds();
   // A busy machine makes a pair slow by chance, and more than once. Each node can be tried by itself.
   const int most_times = 3 + comm.inter_size() / 32;
-  for (int time = 0; time < most_times && links.try_anew(least_mb_s, time == 0); ++time) continue;
+  for (int time = 0; time < most_times && links.retry(least_mb_s, time == 0); ++time) continue;
   return links.best();
 }
 

@@ -81,7 +81,7 @@ std::vector<Link> best_of_each_pair(const std::vector<Link>& links) {
   return best;
 }
 
-std::vector<Pair> pairs_to_try_anew(int nodes, const std::vector<Link>& links, double least_mb_s) {
+std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, double least_mb_s) {
   constexpr std::size_t kMost = 32;
   const Speeds speeds(links, least_mb_s);
   std::vector<Pair> pairs;

@@ -3,7 +3,8 @@
 /// 1. In round k nodes i and i XOR 2^k are a pair: ceil(log2 n) rounds, in each of which a node has one partner at
 /// most.
 ///    Every node has a partner in some round, and most have one in each.
-/// 2. A slow pair is tried anew by itself, and those of its nodes that were fast with nobody with others that were. One
+/// 2. A slow pair is tried again by itself, and those of its nodes that were fast with nobody with others that were.
+/// One
 ///    that was only slow beside other pairs is not at fault: many fabrics carry less than all nodes can send at once.
 /// 3. Of a slow pair a node is at fault that has been fast with nobody, while the other has; the link is, if both have.
 #pragma once
@@ -36,7 +37,7 @@ struct Link {
 
 /// Pairs that are to be tried one after the other, 32 at most; first those that have not been yet, and of them those of
 /// nodes that were fast with nobody. `least_mb_s`: 0, or what every pair should reach.
-[[nodiscard]] std::vector<Pair> pairs_to_try_anew(int nodes, const std::vector<Link>& links, double least_mb_s);
+[[nodiscard]] std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, double least_mb_s);
 
 /// What is slow or does not answer.
 struct LinkFault {

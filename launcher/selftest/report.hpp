@@ -31,7 +31,7 @@ class Report {
   /// A figure of one host.
   void set_figure(const std::string& host, const std::string& name, double figure);
   [[nodiscard]] nlohmann::json document() const;
-  /// Of this process, once the report is out; no value before.
+  /// Exit status of this process once the report is out; no value before.
   [[nodiscard]] std::optional<int> status() const;
   void set_status(int status);
   /// Prints, saves and adds to the history. Returns whether all is well, and the files were written.

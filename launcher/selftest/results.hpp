@@ -22,7 +22,7 @@ inline constexpr const char* kFailed = "FAILED";
 [[nodiscard]] std::vector<std::string> launcher_names(const nlohmann::json& placement,
                                                       const std::vector<std::string>& hosts);
 
-/// The hosts whose ranks failed, each once. Where all of several did, it is none of theirs: empty.
+/// The hosts whose ranks failed, each once. Empty if all of several hosts failed: then none of them is at fault.
 [[nodiscard]] std::vector<std::string> failed_hosts(const std::vector<std::string>& results,
                                                     const std::vector<std::string>& hosts);
 
@@ -34,7 +34,7 @@ inline constexpr const char* kFailed = "FAILED";
 
 /// The end of a problem that is not the hardware's.
 inline constexpr const char* kNotThisBuild = "the driver opens them, but not to this build of mn";
-/// Of mnlaunch's form, about GPUs that NVML shows and CUDA does not.
+/// A finding in mnlaunch's form about GPUs that NVML shows and CUDA does not.
 [[nodiscard]] nlohmann::json finding_of_gpu_problem(const std::string& problem, const std::set<std::string>& hosts);
 
 /// A warning about faults that NCCL's version is known for, as nccl_faults() tells them.

@@ -11,7 +11,7 @@ struct GpuFigures {
   std::string_view name;  ///< NVML's for the GPU: cards for PCIe, NVL and Grace Hopper have other links
   double host_gpu_gb_s;   ///< copies from page-locked memory to the GPU
   double allreduce_gb_s;  ///< bus bandwidth of NCCL's allreduce over the eight GPUs of a node
-  double fabric_gbit_s;   ///< of the network card that belongs to a GPU
+  double fabric_gbit_s;   ///< rate of the network card that belongs to a GPU
 };
 
 inline constexpr GpuFigures kGpuFigures[] = {
@@ -48,7 +48,7 @@ inline constexpr XidAdvice kXidAdvice[] = {
   return "watch";
 }
 
-/// Of a network card's rate, what one MPI message at a time between host memories reaches.
+/// The part of a network card's rate that one MPI message at a time between host memories reaches.
 inline constexpr double kOfFabricByMpi = 0.8;
 /// A pair of nodes is slow below this part of the bandwidth that a quarter of the pairs exceeds.
 inline constexpr double kSlowPart = 0.5;

@@ -90,7 +90,7 @@ class Stream {
   int from_;
   int to_;
   const std::string& label_;
-  std::string rest_;  ///< of a line that has not ended
+  std::string rest_;  ///< a line that has not ended
 };
 
 struct Pipe {

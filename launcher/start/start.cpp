@@ -51,7 +51,7 @@ int file_with(const std::string& report) {
   replace_process(program, arguments, variables);
 }
 
-/// "mlx5_0:1"; empty for a card that is no InfiniBand or RoCE device.
+/// "mlx5_0:1"; empty unless the card is an InfiniBand or RoCE device.
 std::string port_of_nic(const std::string& nic, const std::filesystem::path& root) {
   const auto port = first_active_port(nic, root);
   return port ? nic + ":" + std::to_string(*port) : "";

@@ -114,7 +114,8 @@ TEST(Json, OtherTypesAreDataErrors) {
   for (const auto& read :
        std::vector<std::function<void()>>{[&] { (void)document.at("a").get<int>(); }, [&] { (void)document.at("b"); },
                                           [&] { (void)document.at("a").at(0); }}) {
-    EXPECT_THAT(error_of([&] { read_json("the file", read); }), StartsWith("the file does not have the expected form: "));
+    EXPECT_THAT(error_of([&] { read_json("the file", read); }),
+                StartsWith("the file does not have the expected form: "));
   }
 }
 

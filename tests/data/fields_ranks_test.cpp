@@ -12,9 +12,9 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/data/function_dataset.hpp>
 #include <mn/loader/loader.hpp>
 #include <mn/loader/scatter.hpp>
-#include <mn/data/function_dataset.hpp>
 
 #include "tests/data/field_kinds.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -218,7 +218,7 @@ TEST_F(Fields, VerifyJudgesClassesAlone) {
     const ShardTable classes(numbers.folder(), "train", spec, numbers.shards(), numbers.form());
     const VerifyReport report = verify_dataset(classes, 1);
     ASSERT_EQ(report.damage.size(), 4u) << "every fifth";
-    EXPECT_EQ(report.damage[0].what, "its y 4 is no class");
+    EXPECT_EQ(report.damage[0].what, "its y 4 is not a class");
     EXPECT_EQ(report.damage[0].sample, 3) << "3 * 7 + 3 is 4 modulo 5";
   }
 }

@@ -54,7 +54,7 @@ TEST(MeanImage, IsReadFromANumPyFile) {
 }
 
 TEST(MeanImage, OtherFilesAreNamed) {
-  EXPECT_EQ(error_of("hello"), "mean.npy is no NumPy file (.npy)");
+  EXPECT_EQ(error_of("hello"), "mean.npy is not a NumPy file (.npy)");
   EXPECT_THAT(error_of(npy("{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4, 4), }", 48)), HasSubstr("<f8"));
   EXPECT_THAT(error_of(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (3, 4, 4), }", 48)), HasSubstr("True"));
   EXPECT_THAT(error_of(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4, 5), }", 60)), HasSubstr("4, 5"));

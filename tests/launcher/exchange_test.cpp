@@ -284,7 +284,7 @@ TEST(ExchangeTest, WhoHasAnotherKeyIsNotOfTheJob) {
   expect_exit(endings, kExitCheckFailed);
   EXPECT_THAT(endings[0].text, HasSubstr("error [tasks] vn3: rank 2 of 3 did not arrive in 2 s"));
   EXPECT_THAT(endings[2].text, HasSubstr("no connection to mnlaunch on vn1 (127.0.0.1 port "));
-  EXPECT_THAT(endings[2].text, HasSubstr("it is no mnlaunch of this job"));
+  EXPECT_THAT(endings[2].text, HasSubstr("it is not an mnlaunch of this job"));
   EXPECT_EQ(endings[1].text, "");
 }
 

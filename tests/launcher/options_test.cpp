@@ -87,8 +87,8 @@ TEST(OptionsTest, PresetsCountForLessThanWhatFollowsThem) {
 
 TEST(OptionsTest, ErrorsOfPresetsNameThem) {
   EXPECT_EQ(error_with({"F", "--shwo"}), "F: unknown option --shwo; did you mean --show?");
-  EXPECT_EQ(error_with({"F", "--show true"}), "F: \"true\" is no option; PROGRAM belongs on the command line");
-  EXPECT_EQ(error_with({"F", "--show -- --json"}), "F: \"--\" is no option; PROGRAM belongs on the command line");
+  EXPECT_EQ(error_with({"F", "--show true"}), "F: \"true\" is not an option; PROGRAM belongs on the command line");
+  EXPECT_EQ(error_with({"F", "--show -- --json"}), "F: \"--\" is not an option; PROGRAM belongs on the command line");
   EXPECT_EQ(error_with({"F", "--check maybe"}), "F: --check is \"maybe\": use one of off|warn|strict");
   EXPECT_THAT(error_with({"F", "--check"}), ::testing::StartsWith("F: "));
 }
@@ -106,8 +106,8 @@ TEST(OptionsTest, UnknownChecksAreAnErrorThatListsTheKnownOnes) {
 
 TEST(OptionsTest, MapsOfCpus) {
   EXPECT_THAT(parse({"--cpu-map", "0-1,8:2", "true"}).cpu_map, ElementsAre(CpuSet{0, 1, 8}, CpuSet{2}));
-  EXPECT_THAT(error_of({"--cpu-map", "0-1:x", "true"}), HasSubstr("\"x\" is no list of CPUs"));
-  EXPECT_THAT(error_of({"--cpu-map", "0-1::2", "true"}), HasSubstr("\"\" is no list of CPUs"));
+  EXPECT_THAT(error_of({"--cpu-map", "0-1:x", "true"}), HasSubstr("\"x\" is not a list of CPUs"));
+  EXPECT_THAT(error_of({"--cpu-map", "0-1::2", "true"}), HasSubstr("\"\" is not a list of CPUs"));
   EXPECT_THAT(error_of({"--cpu-map", "", "true"}), HasSubstr("--cpu-map is empty"));
 }
 

@@ -72,7 +72,7 @@ TEST(PairsTest, ASlowNodeIsNamedAndNobodyElse) {
     for (const int bad : {1, 2, nodes - 1}) {
       const auto is_slow = [&](const Pair& pair) { return pair.first == bad || pair.second == bad; };
       auto links = measured(nodes, is_slow);
-      for (const auto& pair : pairs_to_try_anew(nodes, links, 0)) {
+      for (const auto& pair : pairs_to_retry(nodes, links, 0)) {
         links.push_back({pair, true, 10, is_slow(pair) ? 100.0 : 1000.0});
       }
       const auto faults = judge_links(hosts(nodes), best_of_each_pair(links), 0);
@@ -96,7 +96,7 @@ TEST(PairsTest, ASlowLinkBetweenGoodNodesIsNamed) {
 
 TEST(PairsTest, APairThatWasSlowByChanceIsFastAtTheSecondTry) {
   auto links = measured(8, [](const Pair& pair) { return pair == Pair{2, 3}; });
-  EXPECT_THAT(pairs_to_try_anew(8, links, 0), ::testing::Contains(Pair{2, 3}));
+  EXPECT_THAT(pairs_to_retry(8, links, 0), ::testing::Contains(Pair{2, 3}));
   links.push_back({{2, 3}, true, 10, 990});
   EXPECT_THAT(judge_links(hosts(8), best_of_each_pair(links), 0), IsEmpty());
 }
@@ -104,7 +104,7 @@ TEST(PairsTest, APairThatWasSlowByChanceIsFastAtTheSecondTry) {
 TEST(PairsTest, HealthyPairsAreLeftAlone) {
   for (const int nodes : {1, 2, 3, 64}) {
     const auto links = measured(nodes, [](const Pair&) { return false; });
-    EXPECT_THAT(pairs_to_try_anew(nodes, links, 0), IsEmpty());
+    EXPECT_THAT(pairs_to_retry(nodes, links, 0), IsEmpty());
     EXPECT_THAT(judge_links(hosts(nodes), links, 0), IsEmpty());
     EXPECT_THAT(judge_links(hosts(nodes), links, 900), IsEmpty());
   }
@@ -121,7 +121,7 @@ TEST(PairsTest, AFigureThatAllPairsShouldReachFailsThemAll) {
 
 TEST(PairsTest, TheSecondTryIsShortHoweverManyPairsAreSlow) {
   const auto links = measured(1000, [](const Pair& pair) { return pair.first % 2 == 0; });
-  EXPECT_LE(pairs_to_try_anew(1000, links, 0).size(), 32u);
+  EXPECT_LE(pairs_to_retry(1000, links, 0).size(), 32u);
 }
 
 TEST(PairsTest, AFabricThatCarriesLessThanAllAtOnceIsNotAtFault) {
@@ -138,7 +138,7 @@ TEST(PairsTest, AFabricThatCarriesLessThanAllAtOnceIsNotAtFault) {
       for (const auto& pair : round) links.push_back(figure(pair, true));
     }
     for (int time = 0; time < 3; ++time) {
-      for (const auto& pair : pairs_to_try_anew(kNodes, best_of_each_pair(links), 0)) links.push_back(figure(pair, false));
+      for (const auto& pair : pairs_to_retry(kNodes, best_of_each_pair(links), 0)) links.push_back(figure(pair, false));
     }
     const auto faults = judge_links(hosts(kNodes), best_of_each_pair(links), 0);
     ASSERT_EQ(faults.size(), bad < 0 ? 0u : 1u) << ::testing::PrintToString(texts_of(faults));
@@ -161,7 +161,8 @@ TEST(CollectivesTest, SumsAreExactOnAnyNumberOfRanks) {
 
 TEST(PortCountsTest, WhatIsCountedDuringTheTestCounts) {
   const auto reading = [](std::int64_t downs, std::int64_t errors) {
-    return std::vector<launcher::PortFacts>{{.name = "mlx5_0/1", .state = {}, .rate = {}, .downs = downs, .errors = errors}};
+    return std::vector<launcher::PortFacts>{
+        {.name = "mlx5_0/1", .state = {}, .rate = {}, .downs = downs, .errors = errors}};
   };
   EXPECT_EQ(judge_ports({}, {}), "");
   EXPECT_EQ(judge_ports(reading(200, 60'000), reading(200, 60'010)), "passed") << "old ones don't count";

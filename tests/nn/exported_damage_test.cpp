@@ -111,7 +111,8 @@ TEST(ExportedDamage, UnknownFormsAreNamed) {
               AllOf(names_node, HasSubstr("the value \"nosuch\", which nothing before it makes")));
   EXPECT_THAT(give(json::parse(R"({"as_tensor": {"name": "linear_1"}})")),
               AllOf(names_node, HasSubstr("nothing before it makes")));
-  EXPECT_THAT(give(json::parse(R"({"as_tensor": 7})")), AllOf(names_node, HasSubstr("does not have the expected form")));
+  EXPECT_THAT(give(json::parse(R"({"as_tensor": 7})")),
+              AllOf(names_node, HasSubstr("does not have the expected form")));
   EXPECT_THAT(give(json::array()), AllOf(names_node, HasSubstr("a union that is not of one form")));
 }
 

@@ -65,7 +65,7 @@ std::optional<int> capability_of(const Nvml& nvml, Device device) {
   return status == kSuccess ? std::optional(10 * major + minor) : std::nullopt;
 }
 
-/// Of a function that answers with a current and a pending mode.
+/// The current mode, from a function that answers with a current and a pending one.
 std::optional<unsigned> current_mode(const Nvml& nvml, const char* name, Device device) {
   unsigned current = 0;
   unsigned pending = 0;
@@ -121,7 +121,7 @@ std::vector<VisibleGpu> devices_by_index(const std::vector<Gpu>& gpus, const std
   return is_index ? devices_of(gpus[index]) : std::vector<VisibleGpu>();
 }
 
-/// A shortened UUID that matches several is none.
+/// A shortened UUID that matches several GPUs names none of them.
 std::vector<VisibleGpu> devices_by_uuid(const std::vector<Gpu>& gpus, const std::string& entry) {
   std::vector<std::vector<VisibleGpu>> matching;
   for (const auto& gpu : gpus) {

@@ -30,7 +30,7 @@ struct Gpu {
 };
 
 struct GpuDriver {
-  std::optional<std::string> version;  ///< of the driver library
+  std::optional<std::string> version;  ///< version of the driver library
   std::optional<int> cuda_version;     ///< newest CUDA it serves, as CUDA writes it: 13000
   std::vector<Gpu> gpus;               ///< that this process may open, by bus id
   friend bool operator==(const GpuDriver&, const GpuDriver&) = default;

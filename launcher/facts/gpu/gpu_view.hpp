@@ -19,7 +19,7 @@ namespace mn::launcher {
 
 struct GpuView {
   std::optional<std::string> visible_devices;  ///< for CUDA_, or of AMD's ROCR_VISIBLE_DEVICES; no value: leave it
-  int index = -1;                              ///< of the rank's GPU among those that it sees then; -1: none
+  int index = -1;                              ///< index of the rank's GPU among those that it sees then; -1: no GPU
   bool is_alone = false;                       ///< LOCAL_RANK is 0 of 1
   bool is_amd = false;
 

@@ -21,9 +21,9 @@ DType DevicePacker::wire_for(DType gradient) const {
 
 /// Where the mean's factor 1/n goes. It is never rounded to 16 bits, which would bias every element alike. In float32
 /// and float64 NCCL multiplies on the way, which costs no pass over memory. bfloat16 has float32's range, so its sums
-/// are scaled afterwards, as in Horovod: each rank's elements are rounded once less. float16 is scaled first: a sum of n can
-/// overflow where the mean does not, so elements are scaled before, as in PyTorch's DDP; but then those below 2^-25 n
-/// vanish. That is the bargain of who asks for float16 on the wire; gradients that merely are float16 travel as
+/// are scaled afterwards, as in Horovod: each rank's elements are rounded once less. float16 is scaled first: a sum of
+/// n can overflow where the mean does not, so elements are scaled before, as in PyTorch's DDP; but then those below
+/// 2^-25 n vanish. That is the bargain of who asks for float16 on the wire; gradients that merely are float16 travel as
 /// float32, which has room for both.
 DevicePacker::Scales DevicePacker::scales_for(DType wire, double scale) {
   if (wire == DType::kFloat16) return {.before = scale};

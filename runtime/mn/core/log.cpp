@@ -33,7 +33,8 @@ constexpr const char* kNames[] = {"debug", "info", "warning", "error"};
 std::atomic<bool> is_set_up{false};
 std::vector<boost::shared_ptr<logging::sinks::sink>> own_sinks;  // of the last init_log()
 
-/// The severity of one of our lines. The program's own Boost.Log records, which have none or another kind, count as information.
+/// The severity of one of our lines. The program's own Boost.Log records, which have none or another kind, count as
+/// information.
 Severity severity_of(const logging::attribute_value_set& values) {
   const auto severity = values["Severity"].extract<Severity>();
   return severity ? *severity : Severity::kInfo;

@@ -32,10 +32,10 @@ inline constexpr const char* kShardsFormat = "shards";
 
 /// How the samples of a dataset lie in storage, which decides in what order it is cheap to read them.
 struct StorageLayout {
-  std::int64_t bytes = 0;          ///< of all samples together, about
+  std::int64_t bytes = 0;          ///< size of all samples together, about
   std::int64_t files = 0;          ///< that they lie in; 0: memory
   std::int64_t block_samples = 1;  ///< neighbors that can only be read together
-  std::int64_t index_bytes = 0;    ///< of memory that the indexes of all files would take together
+  std::int64_t index_bytes = 0;    ///< memory that the indexes of all files would take together
   bool is_packed = false;          ///< blocks are large or compressed: to read one twice costs more than a bad order
 };
 

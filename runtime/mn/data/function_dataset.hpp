@@ -22,7 +22,7 @@ class SampleWriter {
   SampleWriter(const SampleSpec& spec, RawSamples& samples);
 
   /// The values of a field, in C order: of a span, vector or array on the host. Throws ArgumentError if there is no
-  /// such field, if it was set before, if dtype or length mismatch the spec, or if a class is none.
+  /// such field, if it was set before, if dtype or length mismatch the spec, or if a number is not a class.
   void set(std::string_view field, const ConstBufferView& values) { set(spec_.position(field), values); }
   /// The same by position.
   void set(std::size_t field, const ConstBufferView& values);

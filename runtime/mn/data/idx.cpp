@@ -25,7 +25,8 @@ std::uint32_t big_endian(std::span<const std::byte> bytes) {
 
 IdxArray parse_idx(std::span<const std::byte> content, std::size_t dims, const std::string& file) {
   if (content.size() < 4 || content[0] != std::byte{0} || content[1] != std::byte{0}) {
-    throw DataError(file + " is no IDX file: it does not begin with the magic number 0 0 8 " + std::to_string(dims));
+    throw DataError(file + " is not an IDX file: it does not begin with the magic number 0 0 8 " +
+                    std::to_string(dims));
   }
   const auto type = std::to_integer<unsigned>(content[2]);
   const auto found = std::to_integer<std::size_t>(content[3]);

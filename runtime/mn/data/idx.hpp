@@ -12,7 +12,7 @@ namespace mn::data {
 
 struct IdxArray {
   std::vector<std::int64_t> shape;
-  std::span<const std::byte> bytes;  ///< of elements; points into the parsed bytes
+  std::span<const std::byte> bytes;  ///< the elements; points into the parsed bytes
 };
 
 /// Throws DataError that begins with `file` unless `content` is one whole array of unsigned bytes of `dims` dimensions

@@ -45,7 +45,7 @@ struct IndexedArray {
 struct IndexedFile {
   std::string path;  ///< as the manifest has it: from its folder, or absolute
   std::int64_t num_samples = 0;
-  std::int64_t bytes = 0;                 ///< of the file, when it was indexed
+  std::int64_t bytes = 0;                 ///< size of the file when it was indexed
   std::int64_t modified_ns = 0;           ///< when it was last written, since 1970
   std::vector<IndexedArray> arrays = {};  ///< one for each field
   bool operator==(const IndexedFile&) const = default;
@@ -62,19 +62,19 @@ class IndexedTable {
   [[nodiscard]] const SampleSpec& spec() const noexcept { return spec_; }
   [[nodiscard]] const std::vector<IndexedFile>& files() const noexcept { return files_; }
   [[nodiscard]] std::int64_t num_samples() const noexcept { return firsts_.back(); }
-  /// Of all files.
+  /// Bytes of all files.
   [[nodiscard]] std::int64_t total_bytes() const noexcept;
   [[nodiscard]] std::filesystem::path path(std::size_t file) const;
   /// File and sample within it.
   [[nodiscard]] std::pair<std::size_t, std::int64_t> locate(std::int64_t sample) const;
   [[nodiscard]] StorageLayout layout() const;
 
-  /// Of everything but the folders: equal for equal data wherever it lies.
+  /// A hash of everything but the folders: equal for equal data wherever it lies.
   [[nodiscard]] std::uint64_t hash() const;
   [[nodiscard]] std::string serialize() const;
   /// Whether `bytes` are such a table, and not a ShardTable.
   [[nodiscard]] static bool is_table(std::string_view bytes);
-  /// Throws DataError if `bytes` is no table. `folder`: in place of the one in it, unless empty.
+  /// Throws DataError if `bytes` is not a table. `folder`: in place of the one in it, unless empty.
   [[nodiscard]] static IndexedTable parse(std::string_view bytes, const std::string& folder = {});
 
  private:

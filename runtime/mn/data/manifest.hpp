@@ -18,7 +18,7 @@ inline constexpr const char* kManifestName = "manifest.h5";
 struct ShardInfo {
   std::string file;  ///< name in the table's folder
   std::int64_t num_samples = 0;
-  std::int64_t bytes = 0;  ///< of the file
+  std::int64_t bytes = 0;  ///< size of the file
   Uuid uuid = {};
   std::uint32_t header_crc = 0;
   bool operator==(const ShardInfo&) const = default;
@@ -39,7 +39,7 @@ class ShardTable {
   [[nodiscard]] const std::vector<ShardInfo>& shards() const noexcept { return shards_; }
   [[nodiscard]] std::int64_t num_samples() const noexcept { return firsts_.back(); }
   [[nodiscard]] std::int64_t total_bytes() const noexcept;
-  /// Of all shards.
+  /// Bytes of all shards.
   [[nodiscard]] const ShardForm& form() const noexcept { return form_; }
   [[nodiscard]] StorageLayout layout() const noexcept;
   [[nodiscard]] std::filesystem::path path(std::size_t shard) const;
@@ -48,10 +48,10 @@ class ShardTable {
   /// Shard and sample within it.
   [[nodiscard]] std::pair<std::size_t, std::int64_t> locate(std::int64_t sample) const;
 
-  /// Of everything but the folder: equal for equal data wherever it lies.
+  /// A hash of everything but the folder: equal for equal data wherever it lies.
   [[nodiscard]] std::uint64_t hash() const;
   [[nodiscard]] std::string serialize() const;
-  /// Throws DataError if `bytes` is no table.
+  /// Throws DataError if `bytes` is not a table.
   [[nodiscard]] static ShardTable parse(const std::string& bytes);
 
  private:

@@ -15,9 +15,9 @@ namespace mn {
 
 /// One field of some samples.
 struct RawColumn {
-  ByteBuffer bytes;                   ///< of the samples, back to back
+  ByteBuffer bytes;                   ///< the samples, back to back
   std::vector<std::int64_t> offsets;  ///< [n + 1] sample i is bytes [offsets[i], offsets[i + 1]); fixed fields: none
-  std::int64_t sample_bytes = 0;      ///< of each sample of a fixed field
+  std::int64_t sample_bytes = 0;      ///< size of a sample of a fixed field
 
   /// The bytes of sample i.
   [[nodiscard]] std::span<const std::byte> sample(std::int64_t i) const {
@@ -43,7 +43,7 @@ struct RawSamples {
 
   /// Their number.
   [[nodiscard]] std::int64_t size() const noexcept { return count; }
-  /// Of all columns.
+  /// Bytes of all columns.
   [[nodiscard]] std::int64_t bytes() const noexcept;
   /// The bytes of a field of sample i.
   [[nodiscard]] std::span<const std::byte> sample(std::size_t field, std::int64_t i) const {

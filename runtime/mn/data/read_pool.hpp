@@ -30,7 +30,7 @@ class ReadPool {
     const std::function<void(std::size_t)>& task;
     std::size_t count;
     std::size_t next = 0;  // to be called
-    std::size_t left = 0;  // that have not returned
+    std::size_t left = 0;  // tasks that have not returned
   };
 
   void start_thread();

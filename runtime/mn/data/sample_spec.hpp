@@ -25,11 +25,11 @@ inline constexpr std::int64_t kCountClasses = -1;
 
 /// One field of every sample.
 struct FieldSpec {
-  std::string name = {};                      ///< letters, digits, '_', '-' and '.'
-  FieldKind kind = FieldKind::kFixed;         ///< an array of one shape, of varying length, or a file
-  DType dtype = DType::kUInt8;                ///< of the elements; kUInt8 for encoded fields
-  std::vector<std::int64_t> shape = {};       ///< of one sample, {} for a number; variable: after the first dimension
-  std::int64_t num_classes = 0;               ///< if > 0, values are classes: integers 0 … num_classes − 1
+  std::string name = {};                 ///< letters, digits, '_', '-' and '.'
+  FieldKind kind = FieldKind::kFixed;    ///< an array of one shape, of varying length, or a file
+  DType dtype = DType::kUInt8;           ///< dtype of the elements; kUInt8 for encoded fields
+  std::vector<std::int64_t> shape = {};  ///< shape of one sample, {} for a number; variable: after the first dimension
+  std::int64_t num_classes = 0;          ///< if > 0, values are classes: integers 0 … num_classes − 1
   std::vector<std::string> class_names = {};  ///< [num_classes], or empty where there are none
 
   /// Bytes of one sample of a fixed field; 0 for other ones.

@@ -109,7 +109,7 @@ void Sampler::load_state(const nlohmann::json& state) {
     if (dataset != to_hex(fingerprint_) || state.at("samples") != size_) {
       throw DataError("the state to resume from was taken with another dataset (" + state.at("samples").dump() +
                       " samples, " + dataset + "; here " + std::to_string(size_) + ", " + to_hex(fingerprint_) +
-                      "): give the same data, or start anew");
+                      "): give the same data, or start from the beginning");
     }
     const auto epoch = whole_number<std::int64_t>(state.at("epoch"));
     const auto consumed = whole_number<std::int64_t>(state.at("consumed"));

@@ -13,7 +13,7 @@
 namespace mn {
 
 struct SamplerOptions {
-  std::int64_t batchsize = 1;  ///< of each rank
+  std::int64_t batchsize = 1;  ///< samples of a minibatch on each rank
   int rank = 0;
   int ranks = 1;
   std::uint64_t seed = 0;
@@ -27,7 +27,7 @@ struct SamplerStep {
   std::int64_t epoch = 0;
   std::int64_t consumed = 0;          ///< samples of the epoch that have been used after this step, over all ranks
   bool ends_epoch = false;            ///< the last step of its epoch
-  std::uint64_t seed = 0;             ///< of the order, for augmentation too
+  std::uint64_t seed = 0;             ///< seed of the order, for augmentation too
   std::vector<std::int64_t> indices;  ///< this rank's samples; may be empty in a last step
 };
 
@@ -48,7 +48,7 @@ class Sampler {
   [[nodiscard]] std::uint64_t seed() const noexcept { return options_.seed; }
   [[nodiscard]] std::int64_t epoch() const noexcept { return epoch_; }
   [[nodiscard]] std::int64_t consumed() const noexcept { return consumed_; }
-  /// Of a whole epoch, the same on all ranks.
+  /// Steps of a whole epoch, the same on all ranks.
   [[nodiscard]] std::int64_t steps_per_epoch() const { return do_steps_per_epoch(); }
 
   /// One small record, equal on all ranks: what follows once `consumed` samples of `epoch` have been used.
@@ -111,7 +111,7 @@ class PartSampler final : public Sampler {
   std::int64_t do_steps_per_epoch() const override;
   void do_reorder() override;
   void do_check_mid_epoch(const nlohmann::json& state) const override;
-  /// Of a rank's `part` samples, how many have been taken after `step` (−1: none).
+  /// How many of a rank's `part` samples have been taken after `step`; step −1: before the first.
   [[nodiscard]] std::int64_t end_of(std::int64_t step, std::int64_t part) const;
 
   std::vector<std::int64_t> part_sizes_;

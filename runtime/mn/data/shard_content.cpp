@@ -69,7 +69,7 @@ std::vector<std::int32_t> stored_labels(const RawColumn& column) {
   for (const std::int64_t label : column.values<std::int64_t>()) {
     if (label < 0 || !std::in_range<std::int32_t>(label)) {
       throw ArgumentError("sample " + std::to_string(labels.size()) + " of a shard has label " + std::to_string(label) +
-                          ", which is no class");
+                          ", which is not a class");
     }
     labels.push_back(static_cast<std::int32_t>(label));
   }

@@ -27,7 +27,7 @@ struct ShardContent {
   std::string key_bytes;
   std::vector<std::uint64_t> key_offsets = {0};
 
-  std::map<std::string, std::string> attributes;  ///< of the HDF5 file: split, converter, source, …
+  std::map<std::string, std::string> attributes;  ///< attributes of the HDF5 file: split, converter, source, …
 
   [[nodiscard]] std::int64_t size() const noexcept { return samples.size(); }
   /// To samples of an encoded image and a label.

@@ -190,7 +190,7 @@ ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, con
   std::uint32_t crc = 0;
   std::memcpy(&crc, block.data() + kHeaderCrcAt, sizeof crc);
   if (crc != header_crc(block)) {
-    throw DataError(file + ": the header is damaged (its checksum differs): copy the shard again or make it anew");
+    throw DataError(file + ": the header is damaged (its checksum differs): copy the shard again or recreate it");
   }
   ShardHeader header = begin.version == kShardVersion ? decode_fields(block, file) : decode_two_fields(block, file);
   check_counts(header, file);

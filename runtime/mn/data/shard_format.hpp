@@ -94,7 +94,7 @@ struct ShardHeader {
   std::vector<FieldExtents> fields = {};
   ImageExtents images = {};
 
-  /// Of the format, as it is written.
+  /// Version of the format, as it is written.
   [[nodiscard]] std::uint32_t version() const noexcept;
   [[nodiscard]] bool has_images() const noexcept {
     return form.schema == ShardSchema::kTwoFields && spec.fields[0].kind == FieldKind::kEncoded;
@@ -110,7 +110,7 @@ struct NamedExtent {
   Extent* extent;
   std::uint64_t bytes;         ///< must be equal if `multiple_of` is 0
   std::uint64_t multiple_of;   ///< else the length is the part's own, a multiple of this
-  bool has_checksums = false;  ///< of its blocks
+  bool has_checksums = false;  ///< whether its blocks have checksums
 };
 /// All parts that a shard with this spec, form and number of samples has: values, checksums, offsets, then the rest.
 [[nodiscard]] std::vector<NamedExtent> parts_of(ShardHeader& header);
@@ -120,8 +120,8 @@ using UserBlock = std::array<std::byte, kUserBlockBytes>;
 [[nodiscard]] UserBlock encode_header(const ShardHeader& header);
 /// CRC32C of an encoded header: what a manifest keeps of a shard.
 [[nodiscard]] std::uint32_t header_crc(std::span<const std::byte, kUserBlockBytes> block);
-/// Throws DataError that begins with `file` if the block is none of ours, damaged, or contradicts itself: every extent
-/// lies inside file_bytes and has the length that spec, form and N call for.
+/// Throws DataError that begins with `file` if the block is not one of ours, is damaged, or contradicts itself: every
+/// extent lies inside file_bytes and has the length that spec, form and N call for.
 [[nodiscard]] ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, const std::string& file);
 
 }  // namespace mn::data

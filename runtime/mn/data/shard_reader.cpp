@@ -32,7 +32,7 @@ Opened open_and_decode(File file) {
   ShardHeader header = decode_header(block, path.string());
   if (bytes < header.file_bytes) {
     throw DataError(path.string() + " is truncated: it has " + std::to_string(bytes) + " of " +
-                    std::to_string(header.file_bytes) + " bytes; copy it again or make it anew with mnshard");
+                    std::to_string(header.file_bytes) + " bytes; copy it again or recreate it with mnshard");
   }
   return {{std::move(file), std::move(header)}, header_crc(block)};
 }
@@ -108,7 +108,7 @@ std::vector<T> ShardReader::read_array(const Extent& extent, const std::string& 
   read_bytes(extent.address, bytes);
   if (crc32c(bytes) != extent.crc) {
     throw DataError(path() + ": damaged " + name +
-                    " (a checksum differs): copy the shard again or make it anew with mnshard");
+                    " (a checksum differs): copy the shard again or recreate it with mnshard");
   }
   return values;
 }

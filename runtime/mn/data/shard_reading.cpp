@@ -6,7 +6,7 @@
 // time; what fails there is read again by itself, which says why.
 //
 // (1) A damaged sample leaves the others of the read whole: varying fields close up, fixed ones keep their room.
-// (2) An error of a file server that may pass is retried, each time with the file opened anew, as a stale handle stays
+// (2) An error of a file server that may pass is retried, each time with the file opened again, as a stale handle stays
 //     stale. Where it stays, the samples concerned count as damaged. All other errors are thrown.
 // (3) Each damaged sample is reported once, whatever number of its fields is damaged.
 //
@@ -82,7 +82,7 @@ class Reading {
     }
   }
 
-  /// Of sample k of a fixed field.
+  /// Position of sample k of a fixed field.
   [[nodiscard]] std::byte* room(std::size_t field, std::size_t k) const {
     RawColumn& column = out_.columns[field];
     return column.bytes.data() + static_cast<std::int64_t>(k) * column.sample_bytes;
@@ -131,7 +131,7 @@ class Reading {
     column_->bytes.resize(begin_);
   }
 
-  /// Of all items but those whose blocks are in memory, which are copied.
+  /// Reads all items but those whose blocks are in memory, which are copied.
   std::vector<Run> missing_runs() {
     std::vector<Run> runs;
     for (std::size_t k = 0; k < items_.size(); ++k) {
@@ -239,7 +239,7 @@ class Reading {
     return false;
   }
 
-  /// Of one sample after another: most lie in the same shard as the one before.
+  /// Reads one sample after another: most lie in the same shard as the one before.
   const ShardReader& reader(std::size_t shard) {
     if (reader_ == nullptr || reader_shard_ != shard) {
       reader_ = shards_.reader(shard);
@@ -253,7 +253,7 @@ class Reading {
     shards_.close(shard);
   }
 
-  /// use(reader of the shard); where a copy is no good, with the shard itself.
+  /// use(reader of the shard); where a copy cannot be used, with the shard itself.
   template <class Use>
   void use_any(std::size_t shard, const Use& use) {
     const bool has_copy = shards_.has_copy(shard);
@@ -282,7 +282,7 @@ class Reading {
   std::map<std::size_t, std::string> lost_;  // shards that the server does not give, and what it says
   std::shared_ptr<const ShardReader> reader_;
   std::size_t reader_shard_ = 0;
-  // Of the field that is being read:
+  // About the field that is being read:
   std::size_t field_ = 0;
   RawColumn* column_ = nullptr;
   std::vector<std::int64_t> offsets_;  // [samples + 1] if all are good

@@ -78,7 +78,7 @@ void ShardStage::want(std::size_t shard) {
 void ShardStage::drop(std::size_t shard, const std::string& why) {
   states_[shard] = State::kDropped;
   if (!warned_.exchange(true)) {
-    log_warning("a copy of a shard is no good, its samples are read from shared storage: " + why);
+    log_warning("a copy of a shard cannot be used, its samples are read from shared storage: " + why);
   }
 }
 

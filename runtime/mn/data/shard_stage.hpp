@@ -26,7 +26,7 @@ namespace mn::data {
 ///
 /// (1) A copy is in use only when it is whole and every checksum of it was right.
 /// (2) A process claims a shard on the board before it copies it: each is copied once a node, on first use.
-/// (3) Whoever opens a copy compares it with the table, as with any shard, and drop()s what is no good.
+/// (3) Whoever opens a copy compares it with the table, as with any shard, and drop()s what it cannot use.
 /// (4) What can't be copied is a warning, and the end of this process's copying. Thread-safe.
 class ShardStage {
  public:

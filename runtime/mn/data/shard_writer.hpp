@@ -18,7 +18,7 @@ namespace mn {
 /// How a ShardWriter divides its samples.
 struct ShardWriterOptions {
   std::string split = "train";                         ///< begins the names of the shards
-  std::int64_t shard_bytes = std::int64_t{256} << 20;  ///< of samples in a shard, about; all of one is in memory
+  std::int64_t shard_bytes = std::int64_t{256} << 20;  ///< size of a shard's samples, about; a whole shard is in memory
 };
 
 /// What other programs want to know of an encoded image; mn itself reads it from the image.
@@ -50,7 +50,7 @@ class ShardWriter {
   ShardWriter& operator=(ShardWriter&&) noexcept;
 
   /// The values of each field, in C order and this machine's byte order. Throws ArgumentError that names the field if
-  /// dtype or length mismatch the spec, or if a class is none; DataError if a shard can't be written.
+  /// dtype or length mismatch the spec, or if a number is not a class; DataError if a shard can't be written.
   void add(std::span<const ConstBufferView> fields);
   /// The same for a list in place.
   void add(std::initializer_list<ConstBufferView> fields) { add(std::span(fields.begin(), fields.size())); }

@@ -13,11 +13,11 @@ namespace mn {
 /// How a dataset is divided between ranks.
 struct ScatterOptions {
   bool shuffle = false;    ///< parts are taken from a random order, the same on all ranks
-  std::uint64_t seed = 0;  ///< of that order; a DataLoader takes it and `shuffle` as its defaults
+  std::uint64_t seed = 0;  ///< seed of that order; a DataLoader takes it and `shuffle` as its defaults
   int root = 0;            ///< the rank that reads the metadata, or holds the data
   /// Parts of equal length, border samples in two of them; false: lengths differ by at most 1.
   bool force_equal_length = true;
-  StageOptions stage = {};  ///< of shards: copies on each node
+  StageOptions stage = {};  ///< copies of shards on each node
 };
 
 /// [first, last) of rank's part of n samples. Equal lengths: ⌊n·rank/size⌋ and ⌈n/size⌉ samples; otherwise the first
@@ -31,8 +31,8 @@ struct ScatterOptions {
 /// Samples that the root sent from its memory: one rank's part of a dataset, in order.
 struct ScatteredPart {
   std::shared_ptr<const Dataset> samples;  ///< the part alone
-  std::int64_t global_size = 0;            ///< of the whole dataset
-  std::uint64_t fingerprint = 0;           ///< of the whole dataset
+  std::int64_t global_size = 0;            ///< number of samples of the whole dataset
+  std::uint64_t fingerprint = 0;           ///< number of samples of the whole dataset
 };
 
 /// One rank's part of a dataset; as a Dataset it holds that part alone.

@@ -37,7 +37,7 @@ struct Described {
 /// say. Throws DataError if no shard can hold them.
 [[nodiscard]] Described described(const nlohmann::json& document, std::int64_t blocks);
 
-/// Of tables that do not say it.
+/// The value in tables that do not have the column.
 [[nodiscard]] inline std::int64_t version1_block_samples(const SampleSpec& spec) {
   return spec.is_fixed() ? kVersion1BlockSamples : 1;
 }

@@ -26,7 +26,7 @@ std::vector<std::string> byte_texts() {
   return texts;
 }
 
-/// Of whole numbers: a conversion of others may be undefined.
+/// Takes whole numbers alone: a conversion of others may be undefined.
 std::vector<Vocabulary::Merge> merges_of(const json& list) {
   std::vector<Vocabulary::Merge> merges;
   for (const json& pair : list) {
@@ -128,7 +128,7 @@ Vocabulary Vocabulary::from_json(const json& document, const std::string& source
     if (kind == "bytes") return of_bytes();
     if (kind == "characters") return of_characters(document.at("characters").get<std::vector<std::string>>());
     if (kind == "bpe") return of_merges(merges_of(document.at("merges")));
-    throw ArgumentError("\"" + kind + "\" is no kind of vocabulary");
+    throw ArgumentError("\"" + kind + "\" is not a kind of vocabulary");
   };
   const auto read_whole = [&] {
     Vocabulary vocabulary = read();

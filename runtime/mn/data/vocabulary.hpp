@@ -50,9 +50,9 @@ class Vocabulary {
   /// What a token stands for. Throws ArgumentError if there is no such token.
   [[nodiscard]] const std::string& text(std::int32_t token) const;
   /// The tokens of a text. Throws ArgumentError for a character that the vocabulary lacks, and, with characters, for
-  /// what is no UTF-8.
+  /// what is not UTF-8.
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const;
-  /// The text of tokens. Throws ArgumentError if one is none.
+  /// The text of tokens. Throws ArgumentError if a number is not a token.
   [[nodiscard]] std::string decode(std::span<const std::int32_t> tokens) const;
   /// How many bytes of `text` can be encoded whatever follows them: the rest is to be encoded with what follows.
   [[nodiscard]] std::size_t complete(std::string_view text) const;
@@ -83,8 +83,8 @@ namespace data {
 /// or signs belongs to them. Merges never cross words. Bytes outside ASCII are letters. 0 for no text.
 [[nodiscard]] std::size_t first_word(std::string_view text) noexcept;
 
-/// Length in bytes of the character (UTF-8) that a text begins with: 0 for no text, −1 if it is none, and −2 if the
-/// text ends within it.
+/// Length in bytes of the character (UTF-8) that a text begins with: 0 for no text, −1 if it is not UTF-8, and −2 if
+/// the text ends within it.
 [[nodiscard]] int first_character(std::string_view text) noexcept;
 
 }  // namespace data

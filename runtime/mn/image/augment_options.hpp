@@ -73,7 +73,8 @@ enum class PixelLayout : std::uint8_t {
 
 /// result = (value / 255 − mean) / stddev for each channel. With a mean image: (value − its value there) / 255.
 struct Normalization {
-  std::array<float, 3> mean = {0.485F, 0.456F, 0.406F};    ///< means of red, green and blue: ImageNet's, as in torchvision
+  std::array<float, 3> mean = {0.485F, 0.456F,
+                               0.406F};  ///< means of red, green and blue: ImageNet's, as in torchvision
   std::array<float, 3> stddev = {0.229F, 0.224F, 0.225F};  ///< likewise
   std::vector<float> mean_image = {};  ///< (3, resize, resize), values 0 … 255; only with the fixed crop modes
 };

@@ -180,8 +180,8 @@ class Job::Impl {
     int most = 0;
   };
 
-  /// No value if not all ranks' bodies have ended within `patience` (std::nullopt: forever), or MPI fails. One kind of call
-  /// for all ends: ranks that end in different ways must meet in it.
+  /// No value if not all ranks' bodies have ended within `patience` (std::nullopt: forever), or MPI fails. One kind of
+  /// call for all ends: ranks that end in different ways must meet in it.
   std::optional<Ends> exchange_ends(int own, std::optional<std::chrono::seconds> patience) {
     if (!mpi_is_up()) return Ends{own, own};  // the program has finalized MPI itself: each rank ends for itself
     ends_ = {own, -own};

@@ -29,11 +29,11 @@
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/random.hpp>
+#include <mn/core/signal_stack.hpp>
 #include <mn/loader/batch_copier.hpp>
 #include <mn/loader/loader.hpp>
 #include <mn/loader/loader_sampler.hpp>
 #include <mn/loader/permit.hpp>
-#include <mn/core/signal_stack.hpp>
 
 namespace mn {
 namespace {

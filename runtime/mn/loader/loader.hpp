@@ -21,12 +21,13 @@ namespace mn {
 
 /// What a transform gets: one batch's raw samples.
 struct RawBatch {
-  const RawSamples& samples;              ///< a column for each field
-  std::span<const std::int64_t> indices;  ///< indices of the samples in the dataset; with (seed, epoch) the key for randomness
-  const SampleSpec& spec;                 ///< what the dataset's samples are
-  std::uint64_t seed;                     ///< the loader's seed
-  std::int64_t epoch;                     ///< counted from 0
-  at::TensorOptions memory = {};          ///< for the result: page-locked where it travels to a GPU, which saves a copy
+  const RawSamples& samples;  ///< a column for each field
+  std::span<const std::int64_t>
+      indices;                    ///< indices of the samples in the dataset; with (seed, epoch) the key for randomness
+  const SampleSpec& spec;         ///< what the dataset's samples are
+  std::uint64_t seed;             ///< the loader's seed
+  std::int64_t epoch;             ///< counted from 0
+  at::TensorOptions memory = {};  ///< for the result: page-locked where it travels to a GPU, which saves a copy
 };
 
 /// What a transform returns: the first field as a tensor [samples, …], with all others by default_field(); or all

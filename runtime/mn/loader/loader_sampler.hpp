@@ -8,7 +8,8 @@
 
 namespace mn {
 
-/// A sampler of the whole dataset, or of this rank's part where it is read by part or lies in memory. Throws UsageError.
+/// A sampler of the whole dataset, or of this rank's part where it is read by part or lies in memory. Throws
+/// UsageError.
 [[nodiscard]] std::unique_ptr<Sampler> make_sampler(const SubDataset& dataset, const LoaderOptions& options);
 
 }  // namespace mn

@@ -23,8 +23,8 @@
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/data/pieces_dataset.hpp>
-#include <mn/loader/scatter.hpp>
 #include <mn/data/stage_file.hpp>
+#include <mn/loader/scatter.hpp>
 
 namespace mn {
 namespace {

@@ -15,7 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-
 std::vector<json> read_log(const fs::path& path) {
   if (!fs::is_regular_file(path)) {
     throw DataError("there is no " + path.string() +

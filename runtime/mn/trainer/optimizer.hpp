@@ -76,8 +76,8 @@ class MultiNodeOptimizer {
   /// Local, between backward and step. Multiplies this rank's gradients, e.g. sums by 1 / samples.
   void scale_gradients(double factor);
   /// Gradients become their mean over ranks now; step() then runs the hooks and the update alone. For what must see the
-  /// mean and is not a hook. A backward in between that adds to the mean is a UsageError of step(); after zero_grad() all
-  /// starts over. With double buffering the mean is the previous step's.
+  /// mean and is not a hook. A backward in between that adds to the mean is a UsageError of step(); after zero_grad()
+  /// all starts over. With double buffering the mean is the previous step's.
   void reduce_gradients();
   /// The same, weighted as in step(samples); the samples of that step then do not count.
   void reduce_gradients(std::int64_t samples);

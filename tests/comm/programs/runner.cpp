@@ -121,7 +121,7 @@ class Runner {
         return finish(action);
       default:
         return action.call >= Call::kBcastObject || action.call < Call::kBcast ? object_call(action)
-                                                                                : collective(action);
+                                                                               : collective(action);
     }
   }
 

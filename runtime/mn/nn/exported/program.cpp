@@ -45,7 +45,8 @@ struct Scope {
 std::vector<std::string> values_of(const Argument& argument) {
   std::vector<std::string> names;
   append_values(names, argument);
-  if (names.empty()) throw UnknownForm("a graph within it with an argument that is not a value (" + argument.form + ")");
+  if (names.empty())
+    throw UnknownForm("a graph within it with an argument that is not a value (" + argument.form + ")");
   return names;
 }
 
