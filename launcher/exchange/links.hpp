@@ -2,8 +2,7 @@
 /// other in a tree (tree.hpp).
 ///
 /// 1. Everyone calls the one above and waits for those below. A leader whose child has not come after a second calls
-/// it:
-///    a firewall may let connections pass in one direction only.
+///    it: a firewall may let connections pass in one direction only.
 /// 2. The lower end decides which of two connections counts. It never offers both: while it has answered one call of
 ///    its parent, it calls no longer.
 /// 3. A peer that has come and whose connection ends is lost and does not come again.

@@ -1,12 +1,11 @@
 /// Which pairs of nodes measure each other, and what their figures say about nodes and links. Pure.
 ///
 /// 1. In round k nodes i and i XOR 2^k are a pair: ceil(log2 n) rounds, in each of which a node has one partner at
-/// most.
-///    Every node has a partner in some round, and most have one in each.
+///    most. Every node has a partner in some round, and most have one in each.
 /// 2. A slow pair is tried again by itself, and those of its nodes that were fast with nobody with others that were.
-/// One
-///    that was only slow beside other pairs is not at fault: many fabrics carry less than all nodes can send at once.
-/// 3. Of a slow pair a node is at fault that has been fast with nobody, while the other has; the link is, if both have.
+///    One that was only slow beside other pairs is not at fault: many fabrics carry less than all nodes can send at
+///    once.
+/// 3. If only one node of a slow pair was fast with any other node, the other node is at fault; if both were, the link.
 #pragma once
 
 #include <string>

@@ -1,8 +1,7 @@
 /// What a rank's process sees of its node's GPUs, so that torch.cuda.set_device(LOCAL_RANK) selects the rank's own.
 ///
 /// 1. Where the ranks of a node see the same GPUs, each sees its own at the index LOCAL_RANK; where ranks share GPUs
-/// and
-///    there are fewer than ranks, as they come.
+///    and there are fewer than ranks, as they come.
 /// 2. A rank that sees no other rank's GPU is alone: its own comes first and LOCAL_RANK is 0, as under a launcher of
 ///    one rank a node. So is every rank of --gpu-visibility one, and every rank that is given an instance of a GPU:
 ///    CUDA shows a process one instance at most.

@@ -3,8 +3,7 @@
 /// (1) A file has its name only when it is complete: a killed job leaves the one before.
 /// (2) What is the same on all ranks is stored once; only what differs has a section for each rank.
 /// (3) Rank 0 writes and reads the file alone, and holds one rank's section at a time beside its own: what it needs
-/// does
-///     not grow with the number of ranks. All ranks need memory for what they share once more, as bytes.
+///     does not grow with the number of ranks. All ranks need memory for what they share once more, as bytes.
 #pragma once
 
 #include <cstdint>

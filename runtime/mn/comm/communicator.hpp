@@ -225,8 +225,8 @@ class Communicator {
   /// The dtype in which gradients travel; std::nullopt: their own.
   [[nodiscard]] std::optional<DType> allreduce_grad_dtype() const noexcept { return allreduce_grad_dtype_; }
 
- private
-     :  // Backends override these; arguments are already checked, buffers lie on the host, counts may exceed INT_MAX.
+ private:
+  // Backends override these; arguments are already checked, buffers lie on the host, counts may exceed INT_MAX.
   virtual void do_allreduce(BufferView buffer, const Reduction& reduction);
   virtual void do_allreduce_grad(std::span<const BufferView> gradients, double scale) = 0;
   /// The same for gradients that all lie on the device; false if they must be staged through the host.

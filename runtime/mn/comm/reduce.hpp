@@ -5,7 +5,7 @@
 /// Invariants:
 /// 1. Inputs are combined in their order: ((in[0] op in[1]) op in[2]) …, so the result is defined to the bit.
 /// 2. Every CPU computes the same bits: no fused multiply-add, and each element by itself, however wide the vectors
-/// are.
+///    are.
 /// 3. A block of outputs is written after all inputs of that block were read, so an output may be an input.
 ///
 /// Cost: every input is read once and every output written once, in blocks of 1024 elements whose accumulator stays in

@@ -8,8 +8,7 @@
 /// 1. One atomic addition takes a piece, so exactly one rank reduces it.
 /// 2. No rank writes to another's buffer before that rank has published it. `published` never falls in a step.
 /// 3. After the barrier at the end of reduce() every buffer holds its result, and no rank touches another's buffer
-/// until
-///    the next publish().
+///    until the next publish().
 /// 4. Counters are never reset. A step raises the base of `taken` by the number of pieces and of ranks, because each
 ///    rank takes one index beyond the last piece.
 /// 5. Elements are reduced in rank order: whichever rank reduces a piece, the bits are the same.

@@ -10,9 +10,9 @@
 ///     changed by hand - is found at the step ("disturbed"); the tail tells all ranks, and everything is reduced again.
 ///     The result is the direct reduction's, bit for bit on backends that sum in rank order.
 /// (3) Copies are complete before backward returns, so a write to gradients after it, such as a second backward, need
-/// not wait. (4) After the first step the order that rank 0 saw becomes the order in memory; the first steps also try
-/// bucket sizes
-///     (bucket_tuner.hpp). Deterministic options switch both off.
+///     not wait.
+/// (4) After the first step the order that rank 0 saw becomes the order in memory; the first steps also try bucket
+///     sizes (bucket_tuner.hpp). Deterministic options switch both off.
 /// Cost of a step: one copy of the gradients and one collective for each bucket and the tail; twice that if disturbed.
 /// Memory: two more buffers of the gradients' size. Not for a backward inside a backward, nor for one that a CUDA graph
 /// captures.

@@ -2,9 +2,9 @@
 ///
 /// Works in place, where the gradients of all ranks lie in shared memory (comm/shared_reducer.hpp). If the step was
 /// announced, backward publishes gradients as they become final; ranks that have finished their own backward reduce
-/// what all have published. So the time that a rank would wait for slower ones is used, without a thread. (1) Messages
-/// are published in memory order, the order of backward: a prefix, which never shrinks before the step. (2) A published
-/// gradient is final: other ranks may already have overwritten it with the mean. A second backward,
+/// what all have published. So the time that a rank would wait for slower ones is used, without a thread.
+/// (1) Messages are published in memory order, the order of backward: a prefix, which never shrinks before the step.
+/// (2) A published gradient is final: other ranks may already have overwritten it with the mean. A second backward,
 ///     another weight or a write by hand throws UsageError, because nothing can be taken back.
 /// (3) The tail is published by reduce() alone.
 /// The result has the same bits as the direct reduction's.

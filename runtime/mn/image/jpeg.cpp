@@ -4,8 +4,7 @@
 // the region are entropy-decoded only (skip), rows below not at all; columns beside it are left out in whole blocks.
 //
 // (1) At 1/1 the pixels are those of a decode of the whole image: color is interpolated from neighbors, so a few
-// columns
-//     beside the region are decoded too.
+//     columns beside the region are decoded too.
 // (2) Every warning after which libjpeg would invent pixels is an error.
 // (3) Time and memory are bounded by the image's size: the number of scans is limited.
 // (4) An error leaves the decoder usable: open() aborts what was under way.

@@ -2,7 +2,8 @@
 //
 // (1) A wrong checksum anywhere is an error, also in chunks whose content does not count.
 // (2) Memory is bounded by the image's size: texts, profiles and unknown chunks are skipped unread, so none can
-// inflate. (3) An error leaves the decoder usable: libpng's objects live from open() to the end of decode() only.
+//     inflate.
+// (3) An error leaves the decoder usable: libpng's objects live from open() to the end of decode() only.
 //
 // Cost: all rows are inflated, whatever part is wanted; PNG has no other way in.
 // Source: libpng's manual; PNG specification, third edition (W3C 2025), for eXIf.

@@ -16,10 +16,9 @@ namespace mn {
 /// (1) What is drawn for a sample (its share, mixup or CutMix, the part that is pasted) is a function of (seed, epoch,
 ///     the sample's number in the dataset) alone: of neither ranks, batch size nor workers.
 /// (2) Its partner is a sample of the same rank's minibatch, half a minibatch further on, so that no pixels travel
-/// between
-///     ranks. Which one that is follows from the step's order (seed, epoch, step) and from how ranks divide it: the
-///     result of a step depends on the number of ranks and on their batch size too, on nothing else. An interrupted job
-///     that resumes with as many ranks and the same batch size takes the same steps, bit for bit on CPUs.
+///     between ranks. Which one that is follows from the step's order (seed, epoch, step) and from how ranks divide it:
+///     the result of a step depends on the number of ranks and on their batch size too, on nothing else. An interrupted
+///     job that resumes with as many ranks and the same batch size takes the same steps, bit for bit on CPUs.
 /// (3) A minibatch of one image stays as it is.
 ///
 /// Batches come on any device, with float32 images and int64 labels, and know their indices. Use from one thread.

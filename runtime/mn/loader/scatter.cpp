@@ -1,7 +1,7 @@
 // Divides a dataset between ranks: as a table that each can read by itself, else as samples from the root's memory.
 //
-// Every rank calls scatter_dataset at once. The root broadcasts what it knows of the dataset, or its error (1
-// broadcast).
+// Every rank calls scatter_dataset at once. The root broadcasts what it knows of the dataset, or its error: 1
+// broadcast.
 //   table:  the facts include it, and the name of its format. Each rank opens it; those that did by an opener of the
 //           user's exchange the outcome (1 allgather). All compare a hash of the data (1 allreduce). No sample is sent.
 //   memory: the facts include the samples' spec; the root sends each rank its part in pieces (a header and one or two
@@ -10,8 +10,7 @@
 // (1) Every rank throws the same error, or none does: any exception on the root travels in the next broadcast.
 // (2) After an error in the middle the root still sends every end mark, so no rank is left in a receive.
 // (3) A piece has about 64 MiB, or one sample, and stays where it was received: a rank holds its part once, and the
-// root
-//     one piece more.
+//     root one piece more.
 // (4) A CommError leaves at once: the communicator is of no use any more.
 //
 // Cost: the table is about 100 bytes a shard; from memory, each sample is sent once, to the one rank that uses it.

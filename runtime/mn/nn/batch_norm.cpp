@@ -1,8 +1,7 @@
 // Synchronized batch normalization as one autograd node.
 //
 // (1) Each rank sends its mean, its sum of squared deviations, and how many values a channel has; every rank merges
-// them
-//     in rank order, so all have the same bits. Sums of squares would cancel where a mean is large.
+//     them in rank order, so all have the same bits. Sums of squares would cancel where a mean is large.
 // (2) Statistics are float32, float64 for float64 input, whatever 16-bit type the input has.
 // (3) dx = w σ⁻¹ (dy − Σdy / n − x̂ Σ(dy x̂) / n), with sums over all ranks. The gradients of weight and bias are this
 //     rank's part, as those of every other parameter: the optimizer takes their mean.

@@ -2,9 +2,9 @@
 //
 // "about" has what is the same on all ranks, "model", "optimizer" and "extensions" rank 0's. A rank's section has its
 // random numbers, its buffers (batch normalization's statistics) where they differ from rank 0's, and what its
-// optimizer keeps for itself. (1) With as many ranks as before each rank continues with its own section: bit for bit as
-// without an interruption. (2) With another number of ranks, sums over samples go to rank 0, and buffers and the
-// optimizer's state are rank 0's.
+// optimizer keeps for itself.
+// (1) With as many ranks as before each rank continues with its own section: bit for bit as without an interruption.
+// (2) With another number of ranks, sums over samples go to rank 0, and buffers and the optimizer's state are rank 0's.
 //     Random numbers are seeded from the old seed, the iteration and the rank; what optimizers kept starts empty.
 // (3) The optimizer's kind must match; the model must match in names, shapes and dtypes.
 // (4) What is not finite is not saved.
