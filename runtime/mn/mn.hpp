@@ -4,6 +4,8 @@
 
 #include <mn/app/app.hpp>
 #include <mn/comm/communicator.hpp>
+#include <mn/comm/device_collectives.hpp>
+#include <mn/comm/shared_reducer.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/log.hpp>

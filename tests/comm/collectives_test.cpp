@@ -109,8 +109,11 @@ TEST_P(Collectives, AlltoallAlsoInPlace) {
     std::vector<T> recv(send.size());
     comm_->alltoall(send, recv);
     EXPECT_EQ(numbers(recv), expected);
+    auto again = send;
     comm_->alltoall(send, send);
     EXPECT_EQ(numbers(send), expected);
+    comm_->alltoall(again, comm_->rank() == last() ? again : recv);  // in place on one rank alone
+    EXPECT_EQ(numbers(comm_->rank() == last() ? again : recv), expected);
   });
 }
 
@@ -176,6 +179,36 @@ TEST_P(Collectives, AllreduceProduct) {
     }
     EXPECT_EQ(numbers(product), expected);
   });
+}
+
+template <class T>
+void expect_nans_in_extremes(Communicator& comm) {
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  const auto rank = static_cast<std::size_t>(comm.rank());
+  for (const ReduceOp op : {ReduceOp::kMin, ReduceOp::kMax}) {
+    // Element i is NaN on rank i % (ranks + 1), and nowhere for the last remainder.
+    auto values = filled<T>(5 * ranks * (ranks + 1), [&](std::size_t i) { return pattern(comm.rank(), i); });
+    for (std::size_t i = rank; i < values.size(); i += ranks + 1) {
+      values[i] = testing::element_of<T>(std::numeric_limits<float>::quiet_NaN());
+    }
+    const auto expect = [&](std::size_t first, const std::vector<double>& got) {
+      int wrong = 0;
+      for (std::size_t i = 0; i < got.size(); ++i) wrong += std::isnan(got[i]) != ((first + i) % (ranks + 1) < ranks);
+      EXPECT_EQ(wrong, 0) << name_of(dtype_of<T>()) << ", " << name_of(op);
+    };
+    std::vector<T> part(values.size() / ranks);
+    comm.reduce_scatter(values, part, op);
+    expect(rank * part.size(), numbers(part));
+    comm.allreduce(values, op);
+    expect(0, numbers(values));
+  }
+}
+
+TEST_P(Collectives, TheMinimumAndMaximumOfANanAreNan) {
+  expect_nans_in_extremes<Float16>(*comm_);
+  expect_nans_in_extremes<BFloat16>(*comm_);
+  expect_nans_in_extremes<float>(*comm_);
+  expect_nans_in_extremes<double>(*comm_);
 }
 
 TEST_P(Collectives, SignCountsInMinAndMax) {

@@ -84,8 +84,7 @@ TEST_P(Debug, InPlaceOnOneRankAlone) {
   EXPECT_THAT([&] { comm_->allgather(own, all); },
               ThrowsMessage<ArgumentError>(AllOf(HasSubstr("has \"allgather of 4 float32\""),
                                                  HasSubstr("has \"allgather of 4 float32, in place"))));
-  EXPECT_THAT([&] { comm_->alltoall(am_last() ? all : others, all); },
-              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("float32\""), HasSubstr("float32, in place"))));
+  EXPECT_NO_THROW(comm_->alltoall(am_last() ? all : others, all));
 }
 
 TEST_P(Debug, Operations) {

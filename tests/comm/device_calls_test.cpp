@@ -1,4 +1,6 @@
 // Every call of every backend that takes GPUs, with each buffer on the GPU or on the host, on one node and on two.
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <tuple>
@@ -97,6 +99,55 @@ TEST_P(DeviceCalls, Allgather) {
 TEST_P(DeviceCalls, Alltoall) {
   expect(own(whole()), from_all([&](int r) { return part_of(values_of(r, whole()), rank_); }),
          [&](ConstBufferView in, BufferView out) { comm_->alltoall(in, out); });
+}
+
+TEST_P(DeviceCalls, AlltoallInPlaceOnOneRankAlone) {
+  const auto expected = from_all([&](int r) { return part_of(values_of(r, whole()), rank_); });
+  for (int round = 0; round < 2; ++round) {
+    const OnDevice<std::int32_t> send(own(whole()), device_);
+    const OnDevice<std::int32_t> recv(untouched(whole()), device_);
+    const OnDevice<std::int32_t>& out = rank_ == size_ - 1 ? send : recv;
+    comm_->alltoall(send.view(), out.view());
+    EXPECT_EQ(out.get(), expected);
+  }
+}
+
+template <class T>
+void expect_nans_in_extremes(Communicator& comm, std::size_t part, Device device) {
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  const auto rank = static_cast<std::size_t>(comm.rank());
+  for (const ReduceOp op : {ReduceOp::kMin, ReduceOp::kMax}) {
+    // Element i is NaN on rank i % (ranks + 1), and nowhere for the last remainder; both signs.
+    const auto value = [](std::size_t r, std::size_t i) { return pattern(static_cast<int>(r), i) - 3; };
+    auto values = testing::filled<T>(part * ranks, [&](std::size_t i) { return value(rank, i); });
+    for (std::size_t i = rank; i < values.size(); i += ranks + 1) {
+      values[i] = testing::element_of<T>(std::numeric_limits<float>::quiet_NaN());
+    }
+    const auto expect = [&](std::size_t first, const std::vector<double>& got) {
+      int wrong = 0;
+      for (std::size_t i = first; i < first + got.size(); ++i) {
+        int best = value(0, i);
+        for (std::size_t r = 1; r < ranks; ++r)
+          best = op == ReduceOp::kMin ? std::min(best, value(r, i)) : std::max(best, value(r, i));
+        const double x = got[i - first];
+        wrong += i % (ranks + 1) < ranks ? !std::isnan(x) : x != best;
+      }
+      EXPECT_EQ(wrong, 0) << name_of(dtype_of<T>()) << ", " << name_of(op);
+    };
+    const OnDevice<T> send(values, device);
+    const OnDevice<T> recv(std::vector<T>(part), device);
+    comm.reduce_scatter(send.view(), recv.view(), op);
+    expect(rank * part, testing::numbers(recv.get()));
+    comm.allreduce(send.view(), op);
+    expect(0, testing::numbers(send.get()));
+  }
+}
+
+TEST_P(DeviceCalls, TheMinimumAndMaximumOfANanAreNan) {
+  expect_nans_in_extremes<Float16>(*comm_, part(), device_);
+  expect_nans_in_extremes<BFloat16>(*comm_, part(), device_);
+  expect_nans_in_extremes<float>(*comm_, part(), device_);
+  expect_nans_in_extremes<double>(*comm_, part(), device_);
 }
 
 TEST_P(DeviceCalls, ReduceScatter) {

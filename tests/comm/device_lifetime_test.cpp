@@ -1,6 +1,9 @@
 // What communicators on GPUs hold and copy: they come and go without leaving streams, events or memory behind, free no
 // memory while a collective is at work, and copy only what is read. The stand-in counts.
+#include <gmock/gmock.h>
+
 #include <mn/comm/device_collectives.hpp>
+#include <mn/core/error.hpp>
 
 #include "tests/comm/gpu_fixture.hpp"
 #include "tests/support/stand_in_gpu/calls.hpp"
@@ -10,8 +13,10 @@
 namespace mn {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::OnDevice;
 using testing::OnGpu;
+using ::testing::ThrowsMessage;
 using testing::two_pieces;
 
 /// Streams, events and allocations that live.
@@ -34,6 +39,27 @@ TEST_F(OnGpu, CommunicatorsLeaveNothing) {
     }
     EXPECT_EQ(alive(), before);
   }
+}
+
+TEST_F(OnGpu, AStreamThatCannotBeMadeLeavesNothing) {
+  const auto before = alive();
+  stand_in::fail_call("cudaStreamCreateWithPriority", 1);
+  EXPECT_THROW(CudaStream(device_.index), CommError);
+  EXPECT_EQ(alive(), before);
+}
+
+/// As after every error of NCCL: no rank is left waiting in a call that another one never joins.
+TEST_F(OnGpu, AnOperatorThatCannotBeMadeAbortsTheCommunicator) {
+  const OnDevice<float> gradient(std::vector<float>(100, 1.0F), device_);
+  const auto run = [&] {
+    const auto comm = create("pure_nccl");
+    const auto reduce = [&] { comm->allreduce_grad(std::vector{gradient.view()}, 0.5); };
+    stand_in::fail_call("ncclRedOpCreatePreMulSum", 1);
+    EXPECT_THAT(reduce, ThrowsMessage<CommError>(HasSubstr("of 400 bytes failed")));
+    reduce();
+  };
+  EXPECT_THAT(run, ThrowsMessage<CommError>(HasSubstr("aborted after an error")));
+  MPI_Barrier(MPI_COMM_WORLD);
 }
 
 /// To free memory waits for the whole device, and so for a collective that the peer joins only after the messages.

@@ -137,6 +137,28 @@ TEST_P(Nodes, ScaledSumsAreTheSameForAllMessageSizesAndInSharedMemory) {
   EXPECT_EQ(std::memcmp(whole.data(), theirs.data(), kCount * sizeof(float)), 0);
 }
 
+/// A node's sum of float16 need not fit float16 where the result does.
+TEST_P(Nodes, SumsOfFloat16OverflowInTheirResultAlone) {
+  constexpr std::size_t kCount = 30'000;
+  const auto memory = comm_->allocate(kCount * sizeof(Float16));
+  const std::span shared(reinterpret_cast<Float16*>(memory.get()), kCount);
+  std::vector<Float16> own(kCount);
+  for (const std::span values : {std::span(own).first(5), std::span(own), shared}) {
+    const auto expect = [&](double expected) {
+      int wrong = 0;
+      for (const Float16 x : values) wrong += testing::number(x) != expected;
+      EXPECT_EQ(wrong, 0) << values.size() << " elements, expected " << expected;
+    };
+    std::ranges::fill(values, to_float16(32'768));
+    comm_->allreduce_grad(std::vector<BufferView>{values}, 1.0 / comm_->size());
+    expect(32'768);
+    // The ranks of one node cancel those of another.
+    std::ranges::fill(values, to_float16(comm_->rank() % 2 == 0 ? 32'768.0F : -32'768.0F));
+    comm_->allreduce(values);
+    expect(comm_->size() % 2 == 0 ? 0 : 32'768);
+  }
+}
+
 TEST_P(Nodes, SplitsAcrossAndWithinNodes) {
   const auto within = comm_->split(comm_->inter_rank(), comm_->rank());
   EXPECT_EQ(within->size(), comm_->intra_size());

@@ -38,5 +38,17 @@ TEST(ObjectsTest, EveryRankGetsTheErrorOfADocumentThatIsTooDeep) {
               testing::HasSubstr("within each other at byte 64"));
 }
 
+TEST(TextsTest, AreGatheredAlsoAboveTheLimitOfAMessage) {
+  const auto comm = create_communicator("naive");
+  const auto text_of = [](int rank) {
+    return std::string(static_cast<std::size_t>(rank) * 7, 'a') + std::to_string(rank);
+  };
+  std::vector<std::string> expected;
+  for (int r = 0; r < comm->size(); ++r) expected.push_back(text_of(r));
+  for (const std::size_t limit : {1000, 5, 1}) {
+    EXPECT_EQ(allgather_texts(comm->mpi_comm(), text_of(comm->rank()), limit), expected) << limit;
+  }
+}
+
 }  // namespace
 }  // namespace mn

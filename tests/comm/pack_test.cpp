@@ -130,5 +130,39 @@ TEST(Pack, HalvesAreScaledInFloat32) {
   EXPECT_EQ(sum, to_float(to_float16(60000.0F)) * 1.5F);
 }
 
+template <class T, class Key>
+void expect_ordered_keys() {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<T> values;
+  for (const float x : {-kInfinity, -3.5F, -1.0F, 0.0F, 0.5F, 1.0F, 300.0F, kInfinity, nan, -nan}) {
+    values.push_back(testing::element_of<T>(x));
+  }
+  for (const double sign : {1.0, -1.0}) {
+    std::vector<Key> keys(values.size());
+    std::vector<T> again(values.size());
+    const PackPiece there{values.data(), keys.data(), values.size()};
+    const PackPiece back{keys.data(), again.data(), values.size()};
+    run_kernel<T, Key>({&there, 1}, sign);
+    run_kernel<Key, T>({&back, 1}, sign);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      EXPECT_TRUE(i >= 8 ? std::isnan(number(again[i])) : number(again[i]) == number(values[i])) << i;
+      if (i > 0 && i < 8) {
+        EXPECT_EQ(keys[i - 1].value<keys[i].value, sign> 0) << i;
+      }
+      if (i < 8) {
+        EXPECT_LT(keys[i].value, keys[8].value) << "NaN is above all";
+      }
+    }
+  }
+}
+
+TEST(Pack, KeysAreOrderedAsTheFloatsAre) {
+  expect_ordered_keys<Float16, FloatKey>();
+  expect_ordered_keys<BFloat16, FloatKey>();
+  expect_ordered_keys<float, FloatKey>();
+  expect_ordered_keys<double, DoubleKey>();
+}
+
 }  // namespace
 }  // namespace mn

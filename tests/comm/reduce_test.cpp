@@ -150,6 +150,37 @@ TEST(Reduce, IntegersWrap) {
   EXPECT_EQ(reduced(data, {DType::kInt32}), std::vector<double>{-0x1p31});
 }
 
+template <class T>
+void expect_nans_in_extremes() {
+  constexpr std::size_t kCount = 1031;
+  const T nan = testing::element_of<T>(std::numeric_limits<float>::quiet_NaN());
+  const T infinity = testing::element_of<T>(-std::numeric_limits<float>::infinity());
+  for (std::size_t inputs = 1; inputs <= 4; ++inputs) {
+    // Element i is NaN in input i % (inputs + 1), and nowhere for the last remainder.
+    std::vector<std::vector<T>> data;
+    for (std::size_t r = 0; r < inputs; ++r) {
+      data.push_back(filled<T>(kCount, [&](std::size_t i) { return testing::pattern(static_cast<int>(r), i); }));
+      for (std::size_t i = 0; i < kCount; ++i) {
+        if (i % (inputs + 1) == r) data[r][i] = nan;
+        if (i % 3 == r) data[r][i] = i % (inputs + 1) == r ? nan : infinity;
+      }
+    }
+    for (const ReduceOp op : {ReduceOp::kMin, ReduceOp::kMax}) {
+      const auto values = reduced(data, {dtype_of<T>(), op});
+      int wrong = 0;
+      for (std::size_t i = 0; i < kCount; ++i) wrong += std::isnan(values[i]) != (i % (inputs + 1) < inputs);
+      EXPECT_EQ(wrong, 0) << name_of(dtype_of<T>()) << ", " << name_of(op) << " of " << inputs;
+    }
+  }
+}
+
+TEST(Reduce, TheMinimumAndMaximumOfANanAreNan) {
+  expect_nans_in_extremes<Float16>();
+  expect_nans_in_extremes<BFloat16>();
+  expect_nans_in_extremes<float>();
+  expect_nans_in_extremes<double>();
+}
+
 TEST(Reduce, ScalesFloats) {
   const std::vector<std::vector<float>> data{{1, 2, 3}, {3, 2, 1}};
   EXPECT_EQ(reduced(data, {DType::kFloat32, ReduceOp::kSum, 0.5}), (std::vector<double>{2, 2, 2}));

@@ -2,8 +2,10 @@
 // shm_open stands behind this program's, which takes down the names and fails on request.
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -23,14 +25,24 @@
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/shared_memory.hpp>
 #include <mn/comm/shared_reducer.hpp>
+#include <mn/core/log.hpp>
 
 namespace {
 
 std::set<std::string> names_made;
 bool fail_to_make = false;
 bool fail_to_open = false;
+off_t room = std::numeric_limits<off_t>::max();  // that a segment may have
+off_t most_asked_for = 0;
 
 }  // namespace
+
+extern "C" int posix_fallocate(int descriptor, off_t offset, off_t bytes) {
+  most_asked_for = std::max(most_asked_for, bytes);
+  if (bytes > room) return ENOSPC;
+  const auto next = reinterpret_cast<int (*)(int, off_t, off_t)>(dlsym(RTLD_NEXT, "posix_fallocate"));
+  return next(descriptor, offset, bytes);
+}
 
 extern "C" int shm_open(const char* name, int flags, mode_t mode) {
   const bool makes = (flags & O_CREAT) != 0;
@@ -101,6 +113,46 @@ class SharedMemoryTest : public ::testing::Test {
   std::shared_ptr<Communicator> comm_ = create();
 };
 
+/// Reductions of all sizes, in memory of every kind, on one node and on two.
+void expect_sums(const std::string& backend, int nodes) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  setenv("MN_NODE_NAME", ("node" + std::to_string(rank % nodes)).c_str(), 1);
+  const auto comm = create_communicator(backend, MPI_COMM_WORLD, {.device = Device{}, .count_limit = 70'000});
+  unsetenv("MN_NODE_NAME");
+  for (const std::size_t count : {5UL, 30'000UL, 1UL, 1'500'001UL, 4'097UL, 80'000UL}) {
+    const auto memory = comm->allocate(count * sizeof(float));
+    std::vector<float> own(count);
+    for (const std::span values : {std::span(own), std::span(reinterpret_cast<float*>(memory.get()), count)}) {
+      for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>((i % 11) * (comm->rank() + 1));
+      comm->allreduce(values);
+      int wrong = 0;
+      const int sum = comm->size() * (comm->size() + 1) / 2;
+      for (std::size_t i = 0; i < count; ++i) wrong += values[i] != static_cast<float>((i % 11) * sum);
+      EXPECT_EQ(wrong, 0) << backend << " on " << nodes << " nodes, " << count << " elements, room " << room;
+    }
+  }
+}
+
+TEST_F(SharedMemoryTest, OfEverySizeWillDo) {
+  static_cast<void>(take_warnings());
+  for (const off_t each : {1'000'000, 200'000, 20'000, 0}) {
+    for (const bool everywhere : {true, false}) {
+      if (everywhere || is_last()) room = each;
+      for (const int nodes : {1, 2}) {
+        for (const char* backend : {"hierarchical", "two_dimensional"}) expect_sums(backend, nodes);
+      }
+      room = std::numeric_limits<off_t>::max();
+    }
+  }
+  const auto warnings = take_warnings();
+  EXPECT_LE(warnings.size(), 1U) << "one line, whatever is missing";
+  if (comm_->rank() == 0) {
+    ASSERT_EQ(warnings.size(), 1U);
+    EXPECT_NE(warnings[0].find("--shm-size"), std::string::npos) << warnings[0];
+  }
+}
+
 TEST_F(SharedMemoryTest, IsZeroedAlignedAndVisibleToAll) {
   constexpr std::size_t kBytes = 10'000;
   const SharedMemory memory(comm_->mpi_comm(), kBytes);
@@ -129,6 +181,8 @@ TEST_F(SharedMemoryTest, AThousandReleasesInAnyOrder) {
   constexpr int kAllocations = 1000;
   constexpr std::size_t kHeld = 12;
   std::mt19937 random(static_cast<unsigned>(comm_->rank()));
+  std::vector<float> elsewhere(kFloats);
+  expect_sum(reinterpret_cast<std::byte*>(elsewhere.data()));  // maps staging memory
   const auto before = mappings();
   std::vector<std::shared_ptr<std::byte>> held;
   for (int i = 0; i < kAllocations; ++i) {
@@ -188,6 +242,18 @@ TEST_F(SharedMemoryTest, GivesWayToOrdinaryMemoryWhereOneRankHasNoRoom) {
   EXPECT_FALSE(is_shared(memory));
   expect_sum(memory.get());
   EXPECT_NE(is_shared(allocate()), is_one) << "there is room again";
+}
+
+TEST_F(SharedMemoryTest, IsTakenByNeed) {
+  most_asked_for = 0;
+  const auto other = create();
+  std::vector<float> values(1'000'000);
+  other->allreduce(std::span(values).first(100));
+  EXPECT_LT(most_asked_for, 20'000);
+  other->allreduce(std::span(values).first(30'000));
+  EXPECT_LE(most_asked_for, 1 << 17);
+  other->allreduce(values);
+  EXPECT_LE(most_asked_for, 1 << 20);
 }
 
 TEST_F(SharedMemoryTest, FailsOnAllRanksTogether) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -25,6 +26,17 @@ inline Float16 element<Float16>(int value) {
 template <>
 inline BFloat16 element<BFloat16>(int value) {
   return to_bfloat16(static_cast<float>(value));
+}
+
+/// Any float, NaN and infinities too; T is a float type.
+template <class T>
+T element_of(float value) {
+  if constexpr (std::is_same_v<T, Float16>)
+    return to_float16(value);
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return to_bfloat16(value);
+  else
+    return static_cast<T>(value);
 }
 
 template <class T>

@@ -6,6 +6,13 @@
 
 #include "optimizer_fixture.hpp"
 
+static int broadcasts = 0;
+
+extern "C" int MPI_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
+  ++broadcasts;
+  return PMPI_Bcast(buffer, count, type, root, comm);
+}
+
 namespace mn {
 namespace {
 
@@ -48,6 +55,27 @@ TEST_P(OptimizerTest, BroadcastDataTakesParametersAndBuffers) {
   EXPECT_TRUE(norm->weight.equal(torch::full({3}, root + 1.0)));
   EXPECT_TRUE(norm->running_mean.equal(torch::full({3}, root + 2.0)));
   EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), root + 3);
+}
+
+/// Small tensors of any dtype and memory order together, large ones by themselves.
+TEST_P(OptimizerTest, BroadcastDataSendsFewMessages) {
+  constexpr at::ScalarType kTypes[] = {at::kFloat, at::kByte, at::kDouble, at::kBFloat16, at::kBool, at::kLong};
+  const auto tensors_of = [&](int rank) {
+    std::vector<at::Tensor> tensors;
+    for (int i = 0; i < 100; ++i) {
+      const at::Tensor whole = torch::arange(i * 7 + rank, i * 7 + rank + 3 * i).view({i, 3}) % 120;
+      tensors.push_back((i % 5 == 0 ? whole.t() : whole).to(kTypes[i % 6]));
+    }
+    tensors[50] = torch::full({3 << 20}, static_cast<float>(rank));
+    return tensors;
+  };
+  const int root = size_ - 1;
+  const auto tensors = tensors_of(rank_);
+  broadcasts = 0;
+  comm_->broadcast_data(tensors, root);
+  EXPECT_LE(broadcasts, 6);
+  const auto expected = tensors_of(root);
+  for (std::size_t i = 0; i < tensors.size(); ++i) EXPECT_TRUE(tensors[i].equal(expected[i])) << i;
 }
 
 /// Around the ring, of which rank r sends r + 1 rows; the last rank begins to receive, so that none waits for ever.

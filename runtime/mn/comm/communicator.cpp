@@ -180,17 +180,21 @@ void Communicator::alltoall(ConstBufferView send, BufferView recv) {
     check_parts("alltoall", "recv", recv, "each part of send", send.slice(0, send.count / ranks), size());
     check_in_place("alltoall", recv, send, 0);
   };
-  const auto details = [&] { return described(send) + memory_of("recv", recv) + aliasing(recv, send, 0); };
-  calls_->collective("alltoall", checks, details);
-  const auto enqueue = [&](DeviceCollectives& device) { device.alltoall(send, recv); };
-  if (!is_in_place(recv, send, 0) && on_device({send, recv}, enqueue)) return;
-  on_host(stage_for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
-    const MpiCount n(in.count / ranks, in.dtype, count_limit_);
-    const bool in_place = in.data == out.data;
-    mpi_check(
-        MPI_Alltoall(in_place ? MPI_IN_PLACE : in.data, n.count(), n.type(), out.data, n.count(), n.type(), internal_comm()),
-        "alltoall", in.bytes());
-  });
+  calls_->collective("alltoall", checks, [&] { return described(send) + memory_of("recv", recv); });
+  if (on_device({send, recv}, [&](DeviceCollectives& device) { device.alltoall(send, recv); })) return;
+  const bool in_place = is_in_place(recv, send, 0);
+  on_host(in_place ? stage_after(send, recv) : stage_for_mpi(send, recv), send, recv,
+          [&](ConstBufferView in, BufferView out) {
+            // A copy, as MPI_IN_PLACE would have to be every rank's choice. What was staged is one already.
+            std::vector<std::byte> copy;
+            if (in_place && in.data == out.data) {
+              copy.assign(static_cast<const std::byte*>(in.data), static_cast<const std::byte*>(in.data) + in.bytes());
+              in.data = copy.data();
+            }
+            const MpiCount n(in.count / ranks, in.dtype, count_limit_);
+            mpi_check(MPI_Alltoall(in.data, n.count(), n.type(), out.data, n.count(), n.type(), internal_comm()),
+                      "alltoall", in.bytes());
+          });
 }
 
 void Communicator::scatter(ConstBufferView send, BufferView recv, int root) {

@@ -124,11 +124,12 @@ class Communicator {
   /// recv holds size() × send.count elements.
   void allgather(ConstBufferView send, BufferView recv);
   /// Part i of send goes to rank i; part j of recv came from rank j. Equal counts, a multiple of size(). `recv` may be
-  /// `send`.
+  /// `send`, which then is copied.
   void alltoall(ConstBufferView send, BufferView recv);
   /// Part i of root's send (size() × recv.count elements) goes to rank i.
   void scatter(ConstBufferView send, BufferView recv, int root = 0);
-  /// In place. On CPU backends each element is reduced in rank order: equal bits on all ranks, whatever the count.
+  /// In place. On CPU backends each element is reduced in rank order: equal bits on all ranks, whatever the count. The
+  /// minimum or maximum of elements of which one is NaN is NaN.
   void allreduce(BufferView buffer, ReduceOp op = ReduceOp::kSum);
   /// recv gets part rank() of the reduction of send (size() × recv.count elements).
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum);

@@ -93,14 +93,17 @@ CudaStream::CudaStream(int device) : device_(device) {
   cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
   cudaEvent_t event = nullptr;
   cuda_check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-  event_ = event;
+  event_.reset(event);
   cudaStream_t stream = nullptr;
   cuda_check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
   stream_ = stream;
 }
 
+void CudaEventDeleter::operator()(void* event) const noexcept {
+  if (!succeeded(cudaEventDestroy(as_event(event)))) log_warning("cudaEventDestroy failed");
+}
+
 CudaStream::~CudaStream() {
-  if (!succeeded(cudaEventDestroy(as_event(event_)))) log_warning("cudaEventDestroy failed");
   if (!succeeded(cudaStreamDestroy(as_stream(stream_)))) log_warning("cudaStreamDestroy failed");
 }
 
@@ -114,16 +117,21 @@ void CudaStream::copy_to_device(void* device, const void* host, std::size_t byte
              "copying to cuda:" + std::to_string(device_), bytes);
 }
 
+void CudaStream::copy_on_device(void* to, const void* from, std::size_t bytes) {
+  cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, as_stream(stream_)),
+             "copying on cuda:" + std::to_string(device_), bytes);
+}
+
 void CudaStream::wait_for(void* other) {
   cuda_check(cudaSetDevice(device_), "cudaSetDevice");
-  cuda_check(cudaEventRecord(as_event(event_), as_stream(other)), "cudaEventRecord");
-  cuda_check(cudaStreamWaitEvent(as_stream(stream_), as_event(event_), 0), "cudaStreamWaitEvent");
+  cuda_check(cudaEventRecord(as_event(event_.get()), as_stream(other)), "cudaEventRecord");
+  cuda_check(cudaStreamWaitEvent(as_stream(stream_), as_event(event_.get()), 0), "cudaStreamWaitEvent");
 }
 
 void CudaStream::go_before(void* other) {
   cuda_check(cudaSetDevice(device_), "cudaSetDevice");
-  cuda_check(cudaEventRecord(as_event(event_), as_stream(stream_)), "cudaEventRecord");
-  cuda_check(cudaStreamWaitEvent(as_stream(other), as_event(event_), 0), "cudaStreamWaitEvent");
+  cuda_check(cudaEventRecord(as_event(event_.get()), as_stream(stream_)), "cudaEventRecord");
+  cuda_check(cudaStreamWaitEvent(as_stream(other), as_event(event_.get()), 0), "cudaStreamWaitEvent");
 }
 
 bool CudaStream::is_captured() const {

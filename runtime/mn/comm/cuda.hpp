@@ -34,6 +34,12 @@ struct CudaMemoryDeleter {
 using CudaMemory = std::unique_ptr<std::byte, CudaMemoryDeleter>;
 [[nodiscard]] CudaMemory cuda_allocate(std::size_t bytes);
 
+struct CudaEventDeleter {
+  void operator()(void* event) const noexcept;
+};
+/// Owns a cudaEvent_t.
+using CudaEvent = std::unique_ptr<void, CudaEventDeleter>;
+
 /// A stream of one device, of the highest priority; work enqueued on it runs in order and beside all other streams, the
 /// legacy default stream too, but for what wait_for() and go_before() name. Streams of others are cudaStream_t's as
 /// void*, null for the legacy default stream.
@@ -47,6 +53,7 @@ class CudaStream {
   /// Enqueue copies.
   void copy_to_host(void* host, const void* device, std::size_t bytes);
   void copy_to_device(void* device, const void* host, std::size_t bytes);
+  void copy_on_device(void* to, const void* from, std::size_t bytes);
   /// What is enqueued here from now on begins after what `other` holds now; the host does not wait, here and below.
   /// Makes this stream's device the calling thread's, which allocations and kernels go by.
   void wait_for(void* other);
@@ -64,7 +71,7 @@ class CudaStream {
  private:
   int device_;
   void* stream_ = nullptr;
-  void* event_ = nullptr;  // orders one stream after another; recorded anew each time
+  CudaEvent event_;  // orders one stream after another; recorded anew each time
 };
 
 }  // namespace mn

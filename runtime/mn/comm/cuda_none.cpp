@@ -19,10 +19,13 @@ HostPinned cuda_allocate_pinned(std::size_t /*bytes*/) { no_cuda(); }
 void CudaMemoryDeleter::operator()(std::byte* /*memory*/) const noexcept {}
 CudaMemory cuda_allocate(std::size_t /*bytes*/) { no_cuda(); }
 
+void CudaEventDeleter::operator()(void* /*event*/) const noexcept {}
+
 CudaStream::CudaStream(int device) : device_(device) { no_cuda(); }
 CudaStream::~CudaStream() = default;
 void CudaStream::copy_to_host(void* /*host*/, const void* /*device*/, std::size_t /*bytes*/) { no_cuda(); }
 void CudaStream::copy_to_device(void* /*device*/, const void* /*host*/, std::size_t /*bytes*/) { no_cuda(); }
+void CudaStream::copy_on_device(void* /*to*/, const void* /*from*/, std::size_t /*bytes*/) { no_cuda(); }
 void CudaStream::wait_for(void* /*other*/) { no_cuda(); }
 void CudaStream::go_before(void* /*other*/) { no_cuda(); }
 bool CudaStream::is_captured() const { no_cuda(); }

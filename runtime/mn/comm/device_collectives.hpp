@@ -16,8 +16,8 @@ namespace mn {
 class DeviceCollectives {
  public:
   virtual ~DeviceCollectives() = default;
-  DeviceCollectives(const DeviceCollectives&) = delete;
-  DeviceCollectives& operator=(const DeviceCollectives&) = delete;
+  DeviceCollectives(const DeviceCollectives&) = delete;             ///< not copyable
+  DeviceCollectives& operator=(const DeviceCollectives&) = delete;  ///< not copyable
 
   /// What is enqueued from now on begins after the work that `stream` holds now.
   virtual void after(void* stream) = 0;
@@ -26,11 +26,17 @@ class DeviceCollectives {
   /// Blocks until what was enqueued is done. Watches for errors meanwhile: CommError, and the communicator is aborted.
   virtual void wait() = 0;
 
+  /// Every rank ends with what `root` held.
   virtual void bcast(BufferView buffer, int root) = 0;
+  /// recv holds send.count elements of each rank, by rank.
   virtual void allgather(ConstBufferView send, BufferView recv) = 0;
+  /// Part i of send goes to rank i. `recv` may be `send`, which then is copied on the device.
   virtual void alltoall(ConstBufferView send, BufferView recv) = 0;
+  /// In place. Equal on all ranks to rounding; a NaN stays one in minima and maxima too.
   virtual void allreduce(BufferView buffer, ReduceOp op) = 0;
+  /// recv gets this rank's part of the reduction of send.
   virtual void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) = 0;
+  /// The sum over ranks, times `scale`, of each buffer, in place.
   virtual void allreduce_grad(std::span<const BufferView> gradients, double scale) = 0;
 
  protected:

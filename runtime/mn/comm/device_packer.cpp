@@ -37,22 +37,10 @@ void DevicePacker::scale_in_place(BufferView whole, double scale, const CudaStre
   pack_on_device({&piece, 1}, whole.dtype, whole.dtype, scale, stream.handle());
 }
 
-std::byte* DevicePacker::reserve(std::size_t bytes, const CudaStream& stream) {
-  if (bytes > capacity_) {
-    if (stream.is_captured()) {
-      throw CommError("a CUDA graph is being captured, and gradients of " + std::to_string(bytes) +
-                      " bytes have no memory to be packed into: make the same call once before the capture");
-    }
-    blocks_.push_back(cuda_allocate(bytes));
-    capacity_ = bytes;
-  }
-  return blocks_.back().get();
-}
-
 BufferView DevicePacker::pack(const GradientPacker::Group& group, DType wire, double scale, const CudaStream& stream) {
   BufferView whole(nullptr, 0, wire, group.front().device);
   for (const BufferView& gradient : group) whole.count += stride(gradient, wire);
-  whole.data = reserve(whole.bytes(), stream);
+  whole.data = scratch_.reserve(whole.bytes(), stream);
   std::vector<PackPiece> pieces;
   std::size_t first = 0;
   for (const BufferView& gradient : group) {

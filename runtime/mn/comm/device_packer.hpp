@@ -7,8 +7,7 @@
 ///    they are, packed ones follow each other without gaps, as others may lie on other ranks.
 /// 2. Where they travel as another dtype, every rank packs them. Each gradient then begins on 16 bytes of the packed
 ///    buffer, which the kernel's wide loads need.
-/// 3. Memory once given to a kernel stays until the packer goes: a CUDA graph may have captured its address.
-/// 4. Whether gradients are packed changes neither what they travel as nor how they are scaled.
+/// 3. Whether gradients are packed changes neither what they travel as nor how they are scaled.
 ///
 /// Cost: nothing for float32 and float64 that follow each other in memory and travel as they are; for 16-bit floats one
 /// kernel that scales them. Else two kernels for each 120 gradients, and device memory of the largest group.
@@ -16,9 +15,9 @@
 
 #include <optional>
 #include <span>
-#include <vector>
 
 #include <mn/comm/cuda.hpp>
+#include <mn/comm/device_scratch.hpp>
 #include <mn/comm/gradient_packer.hpp>
 #include <mn/core/buffer.hpp>
 
@@ -61,13 +60,11 @@ class DevicePacker {
   [[nodiscard]] static Scales scales_for(DType wire, double scale);
   static void scale_in_place(BufferView whole, double scale, const CudaStream& stream);
 
-  [[nodiscard]] std::byte* reserve(std::size_t bytes, const CudaStream& stream);
   [[nodiscard]] BufferView pack(const GradientPacker::Group& group, DType wire, double scale, const CudaStream& stream);
   static void unpack(const GradientPacker::Group& group, BufferView whole, double scale, const CudaStream& stream);
 
   std::optional<DType> wire_;
-  std::vector<CudaMemory> blocks_;  // the last is in use
-  std::size_t capacity_ = 0;        // of the last, in bytes
+  DeviceScratch scratch_;
 };
 
 }  // namespace mn

@@ -1,4 +1,6 @@
+#include <cstdint>
 #include <exception>
+#include <numeric>
 #include <string>
 
 #include <dlfcn.h>
@@ -53,6 +55,35 @@ MPI_Datatype spanning_type(std::size_t count, DType dtype, std::size_t limit) {
             "MPI_Type_create_resized");
   mpi_check(MPI_Type_commit(&sized), "MPI_Type_commit");
   return sized;
+}
+
+/// The texts of all ranks in one message, whose offsets are ints.
+std::vector<std::string> gather_short_texts(MPI_Comm comm, const std::string& text,
+                                            const std::vector<std::uint64_t>& lengths) {
+  const std::vector<int> counts(lengths.begin(), lengths.end());
+  std::vector<int> offsets(counts.size(), 0);
+  std::partial_sum(counts.begin(), counts.end() - 1, offsets.begin() + 1);
+  std::string all(static_cast<std::size_t>(offsets.back() + counts.back()), '\0');
+  mpi_check(MPI_Allgatherv(text.data(), static_cast<int>(text.size()), MPI_CHAR, all.data(), counts.data(),
+                           offsets.data(), MPI_CHAR, comm),
+            "gathering texts", all.size());
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    texts.push_back(all.substr(static_cast<std::size_t>(offsets[i]), static_cast<std::size_t>(counts[i])));
+  }
+  return texts;
+}
+
+std::vector<std::string> bcast_texts(MPI_Comm comm, const std::string& text, const std::vector<std::uint64_t>& lengths,
+                                     int rank, std::size_t limit) {
+  std::vector<std::string> texts(lengths.size());
+  texts[static_cast<std::size_t>(rank)] = text;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    texts[i].resize(lengths[i]);
+    const MpiCount n(lengths[i], DType::kUInt8, limit);
+    mpi_check(MPI_Bcast(texts[i].data(), n.count(), n.type(), static_cast<int>(i), comm), "sharing texts", lengths[i]);
+  }
+  return texts;
 }
 
 }  // namespace
@@ -114,22 +145,16 @@ void Mpi::reset() noexcept {
     log_warning("MPI_Comm_free failed; the communicator is left to MPI_Finalize");
 }
 
-std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text) {
+std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text, std::size_t limit) {
   int size = 0;
+  int rank = 0;
   mpi_check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-  const int length = static_cast<int>(text.size());
-  std::vector<int> lengths(static_cast<std::size_t>(size));
-  mpi_check(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm), "gathering texts");
-  std::vector<int> places(lengths.size(), 0);
-  for (std::size_t i = 1; i < places.size(); ++i) places[i] = places[i - 1] + lengths[i - 1];
-  std::string all(static_cast<std::size_t>(places.back() + lengths.back()), '\0');
-  mpi_check(MPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), places.data(), MPI_CHAR, comm),
-            "gathering texts", all.size());
-  std::vector<std::string> texts;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    texts.push_back(all.substr(static_cast<std::size_t>(places[i]), static_cast<std::size_t>(lengths[i])));
-  }
-  return texts;
+  mpi_check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  const std::uint64_t length = text.size();
+  std::vector<std::uint64_t> lengths(static_cast<std::size_t>(size));
+  mpi_check(MPI_Allgather(&length, 1, MPI_UINT64_T, lengths.data(), 1, MPI_UINT64_T, comm), "gathering texts");
+  const auto total = std::accumulate(lengths.begin(), lengths.end(), std::uint64_t{0});
+  return total <= limit ? gather_short_texts(comm, text, lengths) : bcast_texts(comm, text, lengths, rank, limit);
 }
 
 MPI_Datatype mpi_type(DType dtype) noexcept {

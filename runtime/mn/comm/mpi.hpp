@@ -1,6 +1,7 @@
 /// Owners and checks for MPI handles.
 #pragma once
 
+#include <climits>
 #include <cstddef>
 #include <source_location>
 #include <string>
@@ -62,8 +63,10 @@ class Mpi {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-/// Collective: the text of every rank, by rank.
-[[nodiscard]] std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text);
+/// Collective: the text of every rank, by rank. One MPI_Allgatherv; where all texts have more than `limit` bytes, one
+/// MPI_Bcast for each rank.
+[[nodiscard]] std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text,
+                                                       std::size_t limit = INT_MAX);
 
 /// MPI's type for one element; 16-bit floats travel as two bytes and are never reduced by MPI.
 [[nodiscard]] MPI_Datatype mpi_type(DType dtype) noexcept;

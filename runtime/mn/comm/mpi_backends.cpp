@@ -6,7 +6,6 @@
 #include <mn/comm/registry.hpp>
 #include <mn/comm/shared_reducer.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/log.hpp>
 
 namespace mn {
 namespace {
@@ -90,16 +89,7 @@ std::unique_ptr<SharedReducer> NodeCommunicator::do_share(std::span<const Buffer
                                          memory);
 }
 
-std::shared_ptr<std::byte> NodeCommunicator::do_allocate(std::size_t bytes) {
-  try {
-    return node_->allocate(bytes);
-  } catch (const NoSharedMemory& error) {
-    if (intra_rank() == 0) {
-      log_warning(std::string(error.what()) + ": reductions copy through less of it, and are slower");
-    }
-    return nullptr;
-  }
-}
+std::shared_ptr<std::byte> NodeCommunicator::do_allocate(std::size_t bytes) { return node_->allocate(bytes); }
 
 }  // namespace
 

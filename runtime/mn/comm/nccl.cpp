@@ -1,6 +1,5 @@
 #include <chrono>
 #include <exception>
-#include <optional>
 #include <thread>
 
 #include <mn/comm/mpi.hpp>
@@ -52,21 +51,21 @@ cudaStream_t stream_of(const CudaStream& stream) { return static_cast<cudaStream
 /// NCCL's operator "sum of scale × element", for the calls made while it lives.
 class ScaledSum {
  public:
-  ScaledSum(double scale, DType dtype, ncclComm_t comm) : comm_(comm) {
-    const auto create = [&](auto scalar) {
-      nccl_check(ncclRedOpCreatePreMulSum(&op_, &scalar, nccl_type(dtype), ncclScalarHostImmediate, comm),
-                 "ncclRedOpCreatePreMulSum");
-    };
-    if (dtype == DType::kFloat32)
-      create(static_cast<float>(scale));
-    else if (dtype == DType::kFloat64)
-      create(scale);
-    else  // 16 bits hold the scale badly
-      throw ArgumentError("NCCL scales float32 and float64 only, not " + std::string(name_of(dtype)));
+  explicit ScaledSum(ncclComm_t comm) : comm_(comm) {}
+  ~ScaledSum() {
+    if (op_ != ncclSum) static_cast<void>(ncclRedOpDestroy(op_, comm_));
   }
-  ~ScaledSum() { static_cast<void>(ncclRedOpDestroy(op_, comm_)); }
   ScaledSum(const ScaledSum&) = delete;
   ScaledSum& operator=(const ScaledSum&) = delete;
+  [[nodiscard]] ncclResult_t create(double scale, DType dtype) {
+    const auto from = [&](auto scalar) {
+      return ncclRedOpCreatePreMulSum(&op_, &scalar, nccl_type(dtype), ncclScalarHostImmediate, comm_);
+    };
+    if (dtype == DType::kFloat32) return from(static_cast<float>(scale));
+    if (dtype == DType::kFloat64) return from(scale);
+    // 16 bits hold the scale badly
+    throw ArgumentError("NCCL scales float32 and float64 only, not " + std::string(name_of(dtype)));
+  }
   [[nodiscard]] ncclRedOp_t get() const noexcept { return op_; }
 
  private:
@@ -151,9 +150,10 @@ void Nccl::enqueue_reduction(std::string_view operation, BufferView buffer, Redu
   enqueue(
       operation, buffer.bytes(),
       [&] {
-        std::optional<ScaledSum> scaled;
-        if (scale != 1) scaled.emplace(scale, buffer.dtype, comm_);
-        return call(scaled ? scaled->get() : nccl_op(op));
+        if (scale == 1) return call(nccl_op(op));
+        ScaledSum scaled(comm_);
+        const ncclResult_t created = scaled.create(scale, buffer.dtype);
+        return created == ncclSuccess ? call(scaled.get()) : created;
       },
       where);
 }

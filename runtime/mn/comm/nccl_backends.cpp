@@ -26,6 +26,7 @@
 #include <optional>
 
 #include <mn/comm/device_collectives.hpp>
+#include <mn/comm/device_extremes.hpp>
 #include <mn/comm/device_packer.hpp>
 #include <mn/comm/host_stage.hpp>
 #include <mn/comm/mpi_backends.hpp>
@@ -61,9 +62,20 @@ class NcclCollectives final : public DeviceCollectives {
 
   void bcast(BufferView buffer, int root) override { nccl_.bcast(buffer, root, stream_); }
   void allgather(ConstBufferView send, BufferView recv) override { nccl_.allgather(send, recv, stream_); }
-  void alltoall(ConstBufferView send, BufferView recv) override { nccl_.alltoall(send, recv, stream_); }
-  void allreduce(BufferView buffer, ReduceOp op) override { nccl_.allreduce(buffer, op, 1.0, stream_); }
+  void alltoall(ConstBufferView send, BufferView recv) override {
+    if (send.data == recv.data && send.count > 0) {
+      std::byte* const copy = scratch_.reserve(send.bytes(), stream_);
+      stream_.copy_on_device(copy, send.data, send.bytes());
+      send.data = copy;
+    }
+    nccl_.alltoall(send, recv, stream_);
+  }
+  void allreduce(BufferView buffer, ReduceOp op) override {
+    if (DeviceExtremes::takes(buffer.dtype, op)) return extremes_.allreduce(buffer, op, nccl_, stream_);
+    nccl_.allreduce(buffer, op, 1.0, stream_);
+  }
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) override {
+    if (DeviceExtremes::takes(send.dtype, op)) return extremes_.reduce_scatter(send, recv, op, nccl_, stream_);
     nccl_.reduce_scatter(send, recv, op, 1.0, stream_);
   }
   void allreduce_grad(std::span<const BufferView> gradients, double scale) override {
@@ -74,6 +86,8 @@ class NcclCollectives final : public DeviceCollectives {
  private:
   CudaStream stream_;
   DevicePacker packer_;
+  DeviceExtremes extremes_;
+  DeviceScratch scratch_;
   Nccl nccl_;  // last: invariant 1
 };
 

@@ -29,7 +29,7 @@ namespace mn {
 
 /// A number that one rank raises and the others wait for. Zeroed before use.
 struct alignas(64) SharedCounter {
-  std::atomic<std::uint32_t> value;
+  std::atomic<std::uint32_t> value;     ///< set by the owner alone
   std::atomic<std::uint32_t> sleepers;  ///< threads that sleep until the value changes
 
   /// For the owner.

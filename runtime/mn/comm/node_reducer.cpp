@@ -1,11 +1,12 @@
 #include <algorithm>
+#include <bit>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <utility>
 
-#include <mn/comm/node_reducer.hpp>
+#include <mn/comm/node_pieces.hpp>
+#include <mn/core/log.hpp>
 
 namespace mn {
 namespace {
@@ -14,6 +15,15 @@ namespace {
 constexpr std::size_t kSmallBytes = 8 * 1024;
 /// Pieces in which private buffers go through staging memory where there is one node: small enough for the cache.
 constexpr std::size_t kNodePieceBytes = 1024 * 1024;
+/// Less staging memory than this is slower than messages.
+constexpr std::size_t kLeastStagingBytes = 64 * 1024;
+
+/// A power of two that no node has more ranks than.
+double power_above_ranks(const Topology& topology) {
+  std::size_t most = 1;
+  for (int node = 0; node < topology.inter_size; ++node) most = std::max(most, topology.ranks_of(node).size());
+  return static_cast<double>(std::bit_ceil(most));
+}
 
 }  // namespace
 
@@ -60,97 +70,26 @@ struct NodeReducer::Allocation {
   std::int64_t number;
 };
 
-/// Buffers that lie where all ranks of the node see them: reduced in place.
-class NodeReducer::SharedPieces final : public SliceExchange::Node {
- public:
-  SharedPieces(const NodeReducer& owner, std::vector<std::byte*> buffers, const Reduction& reduction)
-      : owner_(owner),
-        buffers_(std::move(buffers)),
-        within_(owner.within(reduction)),
-        element_bytes_(size_of(reduction.dtype)) {}
-
-  void reduce(Range /*piece*/, Range own) override {
-    std::vector<void*> outputs{at(owner_.rank_, own)};
-    std::vector<const void*> inputs;
-    for (int r = 0; r < owner_.ranks_; ++r) {
-      inputs.push_back(at(r, own));
-      if (!owner_.many_nodes_ && r != owner_.rank_) outputs.push_back(at(r, own));
-    }
-    reduce_in_order(outputs, inputs, own.length, within_);
-  }
-  void spread(Range /*piece*/, Range own) override {
-    for (int r = 0; owner_.many_nodes_ && r < owner_.ranks_; ++r) {
-      if (r != owner_.rank_) std::memcpy(at(r, own), at(owner_.rank_, own), own.length * element_bytes_);
-    }
-  }
-
- private:
-  [[nodiscard]] std::byte* at(int rank, Range range) const {
-    return buffers_[static_cast<std::size_t>(rank)] + range.first * element_bytes_;
-  }
-
-  const NodeReducer& owner_;
-  std::vector<std::byte*> buffers_;
-  Reduction within_;
-  std::size_t element_bytes_;
-};
-
-/// A private buffer, whose pieces go through staging memory.
-class NodeReducer::StagedPieces final : public SliceExchange::Node {
- public:
-  /// Pieces have at most `most` elements.
-  StagedPieces(const NodeReducer& owner, std::byte* data, std::size_t most, const Reduction& reduction)
-      : owner_(owner),
-        data_(data),
-        most_(most),
-        within_(owner.within(reduction)),
-        element_bytes_(size_of(reduction.dtype)) {}
-
-  void reduce(Range piece, Range own) override {
-    for_others([&](int slice) { copy(piece, slice, staging(owner_.rank_), data(piece)); });
-    owner_.barrier_->arrive_and_wait();
-    const std::size_t offset = (own.first - piece.first) * element_bytes_;
-    std::vector<const void*> inputs;
-    for (int r = 0; r < owner_.ranks_; ++r) inputs.push_back((r == owner_.rank_ ? data(piece) : staging(r)) + offset);
-    std::vector<void*> outputs{data(piece) + offset};
-    if (!owner_.many_nodes_) outputs.push_back(staging(owner_.rank_) + offset);
-    reduce_in_order(outputs, inputs, own.length, within_);
-  }
-  void spread(Range piece, Range /*own*/) override {
-    if (owner_.many_nodes_) copy(piece, owner_.rank_, staging(owner_.rank_), data(piece));
-    owner_.barrier_->arrive_and_wait();
-    for_others([&](int slice) { copy(piece, slice, data(piece), staging(slice)); });
-  }
-
- private:
-  [[nodiscard]] std::byte* data(Range piece) const { return data_ + piece.first * element_bytes_; }
-  [[nodiscard]] std::byte* staging(int rank) const { return owner_.staging(rank); }
-  void for_others(const std::function<void(int slice)>& act) const {
-    for (int r = 0; r < owner_.exchange_.slices(); ++r) {
-      if (r != owner_.rank_) act(r);
-    }
-  }
-  void copy(Range piece, int slice, std::byte* to, const std::byte* from) const {
-    const Range range = owner_.exchange_.slice_of(slice, most_, piece.length);
-    std::memcpy(to + range.first * element_bytes_, from + range.first * element_bytes_, range.length * element_bytes_);
-  }
-
-  const NodeReducer& owner_;
-  std::byte* data_;
-  std::size_t most_;
-  Reduction within_;
-  std::size_t element_bytes_;
-};
-
 NodeReducer::NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit)
     : node_(Mpi::split(comm, topology.inter_rank, topology.rank)),
       rank_(topology.intra_rank),
       ranks_(topology.intra_size),
       many_nodes_(topology.inter_size > 1),
+      divisor_(power_above_ranks(topology)),
       may_spin_(has_cpu_for_each_rank(node_.get())),
+      count_limit_(count_limit),
       exchange_(comm, topology, between, count_limit, many_nodes_ ? SliceExchange::kPieceBytes : kNodePieceBytes),
+      messages_(node_.get(), count_limit),
       allocations_(std::make_shared<Allocations>()) {
-  segments_.emplace(node_.get(), sizeof(Control) + 2 * kSmallBytes + exchange_.piece_bytes());
+  try {
+    make_segments();
+  } catch (const NoSharedMemory& error) {
+    report_shortage(error);
+  }
+}
+
+void NodeReducer::make_segments() {
+  segments_.emplace(node_.get(), sizeof(Control) + 2 * kSmallBytes);
   std::vector<SharedCounter*> arrivals;
   for (int r = 0; r < ranks_; ++r) {
     arrivals.push_back(&control(r).arrivals);
@@ -167,16 +106,52 @@ std::byte* NodeReducer::small_slot(int rank, std::size_t turn) const {
   return segments_->segment(rank) + sizeof(Control) + turn * kSmallBytes;
 }
 
-std::byte* NodeReducer::staging(int rank) const { return segments_->segment(rank) + sizeof(Control) + 2 * kSmallBytes; }
+void NodeReducer::report_shortage(const NoSharedMemory& error) const {
+  static std::once_flag said;
+  if (rank_ > 0) return;
+  std::call_once(said, [&] {
+    log_warning(std::string(error.what()) +
+                ": reductions within this node need more copies, or messages, and are slower; give /dev/shm more room "
+                "(docker run --shm-size=1g)");
+  });
+}
+
+bool NodeReducer::reserve_staging(std::size_t bytes) {
+  const std::size_t least = std::max(
+      kLeastStagingBytes, static_cast<std::size_t>(exchange_.slices()) * SliceExchange::kLineElements * sizeof(double));
+  const std::size_t had = staging_ ? staging_->bytes() : 0;
+  std::size_t wanted = std::max(std::bit_ceil(bytes), least);
+  if (had >= wanted || staging_is_short_) return had > 0;
+  staging_.reset();
+  for (; wanted >= least; wanted /= 2) {
+    mpi_check(MPI_Barrier(node_.get()), "releasing staging memory");  // until all have freed their pages
+    try {
+      staging_.emplace(node_.get(), wanted);
+      return true;
+    } catch (const NoSharedMemory& error) {
+      staging_is_short_ = true;
+      report_shortage(error);
+    }
+  }
+  return false;
+}
 
 Reduction NodeReducer::within(const Reduction& reduction) const {
-  return many_nodes_ ? Reduction{reduction.dtype, reduction.op} : reduction;
+  if (!many_nodes_) return reduction;
+  const bool may_overflow = reduction.dtype == DType::kFloat16 && reduction.op == ReduceOp::kSum;
+  return {reduction.dtype, reduction.op, may_overflow ? 1 / divisor_ : 1};
+}
+
+Reduction NodeReducer::between(const Reduction& reduction) const {
+  return {reduction.dtype, reduction.op, reduction.scale / within(reduction).scale};
 }
 
 void NodeReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
   if (count == 0) return;
   auto* bytes = static_cast<std::byte*>(data);
-  if (count * size_of(reduction.dtype) <= kSmallBytes) return reduce_small(bytes, count, reduction);
+  if (count * size_of(reduction.dtype) <= kSmallBytes) {
+    return segments_ ? reduce_small(bytes, count, reduction) : reduce_small_by_messages(bytes, count, reduction);
+  }
   auto buffers = shared_buffers(bytes);
   if (!buffers.empty()) return reduce_shared(std::move(buffers), count, reduction);
   reduce_staged(bytes, count, reduction);
@@ -191,23 +166,39 @@ void NodeReducer::reduce_small(std::byte* data, std::size_t count, const Reducti
   void* out = many_nodes_ ? small_slot(0, small_turn_) : data;
   if (!many_nodes_ || rank_ == 0) reduce_in_order({&out, 1}, inputs, count, within(reduction));
   if (!many_nodes_) return;
-  if (rank_ == 0) exchange_.between_nodes(out, count, reduction);
+  if (rank_ == 0) exchange_.between_nodes(out, count, between(reduction));
   barrier_->arrive_and_wait();
   std::memcpy(data, out, bytes);
+}
+
+void NodeReducer::reduce_small_by_messages(std::byte* data, std::size_t count, const Reduction& reduction) {
+  messages_.allreduce(data, count, within(reduction));
+  if (!many_nodes_) return;
+  if (rank_ == 0) exchange_.between_nodes(data, count, between(reduction));
+  bcast(data, count, reduction.dtype, 0);
+}
+
+void NodeReducer::bcast(std::byte* data, std::size_t count, DType dtype, int root) {
+  const MpiCount n(count, dtype, count_limit_);
+  mpi_check(MPI_Bcast(data, n.count(), n.type(), root, node_.get()), "spreading a result within a node", count);
 }
 
 void NodeReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t count, const Reduction& reduction) {
   std::byte* data = buffers[static_cast<std::size_t>(rank_)];
   SharedPieces pieces(*this, std::move(buffers), reduction);
   // Another node may use staging memory: all nodes must cut what goes between them into the same pieces.
-  exchange_.allreduce(data, count, many_nodes_ ? piece_elements(count, reduction) : count, reduction, pieces);
+  exchange_.allreduce(data, count, many_nodes_ ? piece_elements(count, reduction) : count, between(reduction), pieces);
   barrier_->arrive_and_wait();
 }
 
 void NodeReducer::reduce_staged(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t most = piece_elements(count, reduction);
-  StagedPieces pieces(*this, data, most, reduction);
-  exchange_.allreduce(data, count, most, reduction, pieces);
+  if (segments_ && reserve_staging(most * size_of(reduction.dtype))) {
+    StagedPieces pieces(*this, data, most, reduction);
+    return exchange_.allreduce(data, count, most, between(reduction), pieces);
+  }
+  MessagePieces pieces(*this, data, most, reduction);
+  exchange_.allreduce(data, count, most, between(reduction), pieces);
 }
 
 std::size_t NodeReducer::piece_elements(std::size_t count, const Reduction& reduction) const {
@@ -215,6 +206,7 @@ std::size_t NodeReducer::piece_elements(std::size_t count, const Reduction& redu
 }
 
 std::vector<std::byte*> NodeReducer::shared_buffers(const std::byte* data) {
+  if (!segments_) return {};
   const auto [own, memory] = allocations_->find(data, rank_);
   control(rank_).location = own;
   barrier_->arrive_and_wait();
@@ -229,13 +221,18 @@ std::vector<std::byte*> NodeReducer::shared_buffers(const std::byte* data) {
 
 std::vector<std::byte*> NodeReducer::addresses(const std::byte* data) {
   auto buffers = shared_buffers(data);
-  barrier_->arrive_and_wait();
+  if (barrier_) barrier_->arrive_and_wait();
   return buffers;
 }
 
 std::shared_ptr<std::byte> NodeReducer::allocate(std::size_t bytes) {
-  const auto allocation = std::make_shared<Allocation>(node_.get(), bytes, allocations_);
-  return {allocation, allocation->memory.segment(rank_)};
+  try {
+    const auto allocation = std::make_shared<Allocation>(node_.get(), bytes, allocations_);
+    return {allocation, allocation->memory.segment(rank_)};
+  } catch (const NoSharedMemory& error) {
+    report_shortage(error);
+    return nullptr;
+  }
 }
 
 }  // namespace mn

@@ -74,6 +74,36 @@ Launch find_launch(DType from, DType to) {
   }
 }
 
+template <class T, class Key>
+Launch launch_keys(bool to_keys) {
+  return to_keys ? launch<T, Key> : launch<Key, T>;
+}
+
+Launch find_key_launch(DType dtype, bool to_keys) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return launch_keys<Float16, FloatKey>(to_keys);
+    case DType::kBFloat16:
+      return launch_keys<BFloat16, FloatKey>(to_keys);
+    case DType::kFloat32:
+      return launch_keys<float, FloatKey>(to_keys);
+    case DType::kFloat64:
+      return launch_keys<double, DoubleKey>(to_keys);
+    default:
+      throw ArgumentError("elements of " + std::string(name_of(dtype)) + " have no keys: only floats do");
+  }
+}
+
+void launch_all(Launch launch_kernel, std::span<const PackPiece> pieces, double scale, void* stream) {
+  std::vector<PackPiece> some;
+  std::copy_if(pieces.begin(), pieces.end(), std::back_inserter(some), [](const PackPiece& p) { return p.count > 0; });
+  for (std::size_t first = 0; first < some.size(); first += kPackPieces) {
+    const std::size_t count = std::min(kPackPieces, some.size() - first);
+    launch_kernel(make_pack_table({some.data() + first, count}), scale, static_cast<cudaStream_t>(stream));
+    cuda_check(cudaGetLastError(), "the kernel that packs tensors");
+  }
+}
+
 }  // namespace
 
 void pack_on_device(std::span<const PackPiece> pieces, DType from, DType to, double scale, void* stream) {
@@ -82,13 +112,15 @@ void pack_on_device(std::span<const PackPiece> pieces, DType from, DType to, dou
     throw ArgumentError("tensors of " + std::string(name_of(from)) + " can't be packed as " + std::string(name_of(to)) +
                         ": only floats can");
   }
-  std::vector<PackPiece> some;
-  std::copy_if(pieces.begin(), pieces.end(), std::back_inserter(some), [](const PackPiece& p) { return p.count > 0; });
-  for (std::size_t first = 0; first < some.size(); first += kPackPieces) {
-    const std::size_t count = std::min(kPackPieces, some.size() - first);
-    launch_kernel(make_pack_table({some.data() + first, count}), scale, static_cast<cudaStream_t>(stream));
-    cuda_check(cudaGetLastError(), "the kernel that packs tensors");
-  }
+  launch_all(launch_kernel, pieces, scale, stream);
+}
+
+void keys_on_device(const PackPiece& piece, DType dtype, double sign, void* stream) {
+  launch_all(find_key_launch(dtype, true), {&piece, 1}, sign, stream);
+}
+
+void values_of_keys_on_device(const PackPiece& piece, DType dtype, double sign, void* stream) {
+  launch_all(find_key_launch(dtype, false), {&piece, 1}, sign, stream);
 }
 
 }  // namespace mn

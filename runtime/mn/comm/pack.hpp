@@ -1,6 +1,7 @@
 /// Many tensors on a GPU converted, scaled and moved in one pass over memory.
 ///
-/// DevicePacker calls pack_on_device() before and after a reduction, each rank for itself. The pieces are cut into
+/// DevicePacker calls pack_on_device() before and after a reduction, DeviceExtremes the calls for keys, each rank for
+/// itself. The pieces are cut into
 /// chunks of 4096 elements, and the kernel's blocks take turns with the chunks; a thread moves 16 bytes at a time where
 /// both sides are aligned.
 ///
@@ -14,8 +15,10 @@
 /// Source: the tables of pieces are those of multi_tensor_apply in NVIDIA's Apex.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <type_traits>
 
@@ -37,7 +40,35 @@ inline constexpr std::size_t kPackPieces = 120;  ///< that one kernel takes
 /// rounded to nearest even. Enqueued on `stream` (a cudaStream_t). Throws ArgumentError for other dtypes.
 void pack_on_device(std::span<const PackPiece> pieces, DType from, DType to, double scale, void* stream);
 
+/// A float as an integer: keys are ordered as the numbers are, and those of NaNs are above all others.
+struct FloatKey {
+  std::int32_t value;
+};
+/// The same for float64.
+struct DoubleKey {
+  std::int64_t value;
+};
+/// `to` gets the keys of sign × element, for float dtypes. Enqueued on `stream`.
+void keys_on_device(const PackPiece& piece, DType dtype, double sign, void* stream);
+/// The way back: `to` gets sign × what `from` has keys of.
+void values_of_keys_on_device(const PackPiece& piece, DType dtype, double sign, void* stream);
+
 // What each thread of the kernel does.
+
+/// The key of a float's bits, and the bits of a key. Negative numbers are ordered against their bits.
+template <class Bits>
+constexpr Bits reorder(Bits bits) {
+  return bits < 0 ? bits ^ std::numeric_limits<Bits>::max() : bits;
+}
+constexpr FloatKey key_of(float value) {
+  return {value != value ? std::numeric_limits<std::int32_t>::max() : reorder(std::bit_cast<std::int32_t>(value))};
+}
+constexpr DoubleKey key_of(double value) {
+  return {value != value ? std::numeric_limits<std::int64_t>::max() : reorder(std::bit_cast<std::int64_t>(value))};
+}
+/// As for 16-bit floats.
+constexpr float to_float(FloatKey key) { return std::bit_cast<float>(reorder(key.value)); }
+constexpr double to_float(DoubleKey key) { return std::bit_cast<double>(reorder(key.value)); }
 
 /// Elements that a block of threads handles at a time.
 inline constexpr std::size_t kPackChunk = 4096;
@@ -75,9 +106,11 @@ static_assert(sizeof(PackTable) <= 4000);
   return table;
 }
 
+template <class T>
+inline constexpr bool kIsDouble = std::is_same_v<T, double> || std::is_same_v<T, DoubleKey>;
 /// What scaling is computed in.
 template <class From, class To>
-using PackMath = std::conditional_t<std::is_same_v<From, double> || std::is_same_v<To, double>, double, float>;
+using PackMath = std::conditional_t<kIsDouble<From> || kIsDouble<To>, double, float>;
 
 template <class From, class To>
 constexpr To pack_element(From value, PackMath<From, To> scale) {
@@ -91,6 +124,8 @@ constexpr To pack_element(From value, PackMath<From, To> scale) {
     return to_float16(static_cast<float>(wide * scale));
   else if constexpr (std::is_same_v<To, BFloat16>)
     return to_bfloat16(static_cast<float>(wide * scale));
+  else if constexpr (std::is_same_v<To, FloatKey> || std::is_same_v<To, DoubleKey>)
+    return key_of(wide * scale);
   else
     return static_cast<To>(wide * scale);
 }

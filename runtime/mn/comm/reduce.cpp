@@ -44,16 +44,24 @@ struct Prod {
     return static_cast<T>(static_cast<A>(a) * static_cast<A>(b));
   }
 };
+template <class T>
+bool is_nan(T value) {
+  if constexpr (std::is_floating_point_v<T>)
+    return value != value;
+  else
+    return false;
+}
+// No comparison with a NaN is true: if a is one it stays, and if b is one it is taken.
 struct Min {
   template <class T>
   static T apply(T a, T b) {
-    return b < a ? b : a;
+    return b < a || is_nan(b) ? b : a;
   }
 };
 struct Max {
   template <class T>
   static T apply(T a, T b) {
-    return a < b ? b : a;
+    return a < b || is_nan(b) ? b : a;
   }
 };
 

@@ -28,7 +28,7 @@ struct Reduction {
 
 /// out[i] = (in[0][i] op in[1][i] op …) × scale, for i < count, written to each of `outputs`. An output may be one of
 /// the inputs, but must not overlap one otherwise. 16-bit floats are accumulated in float32 and rounded once, to
-/// nearest even; integers wrap.
+/// nearest even; integers wrap; the minimum and the maximum of a NaN and anything are NaN.
 void reduce_in_order(std::span<void* const> outputs, std::span<const void* const> inputs, std::size_t count,
                      const Reduction& reduction);
 

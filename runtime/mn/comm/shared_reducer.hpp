@@ -32,12 +32,13 @@
 
 namespace mn {
 
+/// Reduces the buffers that Communicator::share() was given. See the top of this file.
 class SharedReducer {
  public:
   /// What the ranks share of their progress: one for each rank in shared memory, zeroed before use.
   struct Control {
-    SharedCounter published;
-    SharedCounter arrivals;
+    SharedCounter published;                       ///< buffers that are final
+    SharedCounter arrivals;                        ///< at the barrier that ends a step
     alignas(64) std::atomic<std::uint32_t> taken;  ///< pieces; rank 0's counts
   };
 

@@ -3,11 +3,6 @@
 #include <mn/comm/slice_exchange.hpp>
 
 namespace mn {
-namespace {
-
-constexpr std::size_t kLineElements = 64;  // slices begin on cache lines, whatever the type
-
-}  // namespace
 
 SliceExchange::SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit,
                              std::size_t piece_bytes)

@@ -38,6 +38,8 @@ class SliceExchange {
  public:
   /// Of a piece where there are several nodes: large enough to fill a network.
   static constexpr std::size_t kPieceBytes = 4 * 1024 * 1024;
+  /// Slices begin on multiples of so many elements: on cache lines, whatever the type.
+  static constexpr std::size_t kLineElements = 64;
 
   /// What the ranks of a node do together with a piece of a buffer. Collective over the node.
   class Node {

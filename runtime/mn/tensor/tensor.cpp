@@ -1,8 +1,10 @@
 #include <sstream>
 #include <unordered_set>
+#include <utility>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -107,16 +109,70 @@ void keep_reduced(const at::Tensor& parameter, const at::Tensor& reduced) {
   }
 }
 
+// broadcast_data(): tensors of up to 4 MiB travel together, in messages of up to 16 MiB.
+constexpr std::size_t kAloneBytes = std::size_t{4} << 20;
+constexpr std::size_t kTogetherBytes = std::size_t{16} << 20;
+
+std::size_t bytes_of(const at::Tensor& tensor) {
+  return static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
+}
+
+void bcast_bytes(Communicator& comm, const at::Tensor& contiguous, const std::string& name, int root) {
+  const Device device = memory_device(contiguous);
+  comm.bcast({contiguous.data_ptr(), bytes_of(contiguous), DType::kUInt8, device, current_stream_handle(device)}, root,
+             name);
+}
+
 /// Sends any tensor's bytes from `root` to all, elements in logical order.
-void bcast_tensor(Communicator& comm, const at::Tensor& tensor, std::size_t i, int root) {
-  if (!tensor.defined() || tensor.numel() == 0) return;
+void bcast_alone(Communicator& comm, const at::Tensor& tensor, const std::string& name, int root) {
   const at::Tensor dense = tensor.is_contiguous() ? tensor.detach() : tensor.detach().contiguous();
-  const std::size_t bytes = static_cast<std::size_t>(dense.numel()) * dense.element_size();
-  const Device device = memory_device(dense);
-  comm.bcast({dense.data_ptr(), bytes, DType::kUInt8, device, current_stream_handle(device)}, root,
-             tensor_name(tensor, i));
+  bcast_bytes(comm, dense, name, root);
   if (!tensor.is_contiguous()) tensor.detach().copy_(dense);
 }
+
+/// Small tensors of one device, of any dtypes, which travel as one.
+class Bundle {
+ public:
+  [[nodiscard]] bool takes(const at::Tensor& tensor) const {
+    return parts_.empty() ||
+           (parts_.front().device() == tensor.device() && bytes_ + bytes_of(tensor) <= kTogetherBytes);
+  }
+  void add(const at::Tensor& tensor, const std::string& name) {
+    if (parts_.empty()) first_name_ = name;
+    last_name_ = name;
+    parts_.push_back(tensor.detach());
+    offsets_.push_back(bytes_);
+    constexpr std::size_t kAlignment = 16;  // of every dtype
+    bytes_ += (bytes_of(tensor) + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  /// Sends what it holds, which then is nothing.
+  void bcast(Communicator& comm, int root) {
+    const Bundle sent = std::exchange(*this, Bundle());
+    if (sent.parts_.size() == 1) return bcast_alone(comm, sent.parts_[0], sent.first_name_, root);
+    if (!sent.parts_.empty()) sent.bcast_together(comm, root);
+  }
+
+ private:
+  void bcast_together(Communicator& comm, int root) const {
+    const at::Tensor whole = at::empty({static_cast<std::int64_t>(bytes_)}, parts_[0].options().dtype(at::kByte));
+    const auto view = [&](std::size_t i) {
+      const at::Tensor& part = parts_[i];
+      return whole.narrow(0, static_cast<std::int64_t>(offsets_[i]), static_cast<std::int64_t>(bytes_of(part)))
+          .view(part.scalar_type())
+          .view(part.sizes());
+    };
+    const bool sends = comm.rank() == root;
+    for (std::size_t i = 0; sends && i < parts_.size(); ++i) view(i).copy_(parts_[i]);
+    bcast_bytes(comm, whole, first_name_ + " to " + last_name_, root);
+    for (std::size_t i = 0; !sends && i < parts_.size(); ++i) parts_[i].copy_(view(i));
+  }
+
+  std::vector<at::Tensor> parts_;
+  std::vector<std::size_t> offsets_;  // [parts] in bytes
+  std::size_t bytes_ = 0;
+  std::string first_name_;
+  std::string last_name_;
+};
 
 }  // namespace
 
@@ -168,7 +224,18 @@ void broadcast_tensors(Communicator& comm, const torch::nn::Module& model, int r
 
 void broadcast_tensors(Communicator& comm, const std::vector<at::Tensor>& tensors, int root) {
   check_same_forms(comm, tensors);
-  for (std::size_t i = 0; i < tensors.size(); ++i) bcast_tensor(comm, tensors[i], i, root);
+  Bundle small;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor& tensor = tensors[i];
+    if (!tensor.defined() || tensor.numel() == 0) continue;
+    if (bytes_of(tensor) > kAloneBytes) {
+      bcast_alone(comm, tensor, tensor_name(tensor, i), root);
+      continue;
+    }
+    if (!small.takes(tensor)) small.bcast(comm, root);
+    small.add(tensor, tensor_name(tensor, i));
+  }
+  small.bcast(comm, root);
 }
 
 void average_gradients(Communicator& comm, const torch::nn::Module& model) {

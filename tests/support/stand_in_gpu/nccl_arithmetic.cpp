@@ -50,10 +50,10 @@ T apply(ncclRedOp_t op, T a, T b) {
   switch (op) {
     case ncclProd:
       return static_cast<T>(wide(a) * wide(b));
-    case ncclMin:
-      return is_less(b, a) ? b : a;
+    case ncclMin:  // of a NaN and a number, the number: as fminf()
+      return is_less(b, a) || wide(a) != wide(a) ? b : a;
     case ncclMax:
-      return is_less(a, b) ? b : a;
+      return is_less(a, b) || wide(a) != wide(a) ? b : a;
     default:
       return static_cast<T>(wide(a) + wide(b));
   }
