@@ -132,7 +132,10 @@ class Generator {
     action.op = static_cast<ReduceOp>(below(4));
     action.in_place = chance(2);
     if (call == Call::kGradients) action.dtype = any_of(kFloats);
-    for (std::size_t r = 0; r < members(group).size(); ++r) add(group, static_cast<int>(r), action);
+    for (std::size_t r = 0; r < members(group).size(); ++r) {
+      add(group, static_cast<int>(r), action);
+      if (call != Call::kGradients) action.in_place = chance(2);  // each rank's own affair
+    }
   }
 
   // Messages. One from a source to a destination matches a receive if that takes its tag or any.
