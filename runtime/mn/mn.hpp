@@ -20,6 +20,7 @@
 #include <mn/image/image_decoder.hpp>
 #include <mn/job/job.hpp>
 #include <mn/nn/batch_norm.hpp>
+#include <mn/nn/collectives.hpp>
 #include <mn/nn/exported_module.hpp>
 #include <mn/nn/recompute.hpp>
 #include <mn/report/report.hpp>
