@@ -82,7 +82,7 @@ Part load_part(const std::string& option, const std::string& name, bool for_trai
                         "makes, and no image files",
                     true);
   }
-  LoaderOptions how = {.even_last = for_training, .workers = workers, .prefetch = workers + 1};
+  LoaderOptions how = {.workers = workers, .prefetch = workers + 1};
   if (array) {
     how.transform = array_transform(for_training);
   } else {

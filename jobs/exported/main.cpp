@@ -14,6 +14,8 @@ namespace {
 namespace F = torch::nn::functional;
 using mn::jobs::ExportedOptions;
 
+constexpr std::int64_t kIgnored = -100;  // cross_entropy's default
+
 /// Collective: rank 0 reads the files. What is wrong with them is the same error on every rank.
 std::shared_ptr<mn::ExportedModule> read_model(const ExportedOptions& options, mn::Communicator& comm) {
   std::string bytes, evaluation;
@@ -43,9 +45,10 @@ std::shared_ptr<mn::ExportedModule> read_model(const ExportedOptions& options, m
   return model;
 }
 
-/// The loss; for classes it reports the part of the targets that has the best score.
-torch::Tensor loss_of(mn::ExportedModule& model, const ExportedOptions& options, const mn::Batch& batch,
-                      mn::Summary& report) {
+/// The loss; for classes it reports the part of the targets that has the best score. Both are means over the targets that
+/// cross_entropy does not ignore.
+mn::Loss loss_of(mn::ExportedModule& model, const ExportedOptions& options, const mn::Batch& batch,
+                 mn::Summary& report) {
   torch::Tensor data = batch.data, target = batch.target;
   if (options.target == "input") target = data;
   if (options.target == "next") {
@@ -61,9 +64,9 @@ torch::Tensor loss_of(mn::ExportedModule& model, const ExportedOptions& options,
   if (is_mse) return F::mse_loss(output, target.to(torch::kFloat).view_as(output));
   const torch::Tensor scores = output.flatten(0, -2);  // (targets, classes)
   target = target.flatten();
-  const torch::Tensor accuracy = (scores.argmax(1) == target).to(torch::kFloat).mean();
-  report.add("accuracy", accuracy.item<double>(), static_cast<double>(batch.samples));
-  return F::cross_entropy(scores, target);
+  const double count = target.ne(kIgnored).sum().item<double>();
+  report.add("accuracy", scores.argmax(1).eq(target).sum().item<double>() / count, count);
+  return {F::cross_entropy(scores, target), count};
 }
 
 mn::app::Training make_training(const ExportedOptions& options, const std::shared_ptr<mn::Communicator>& comm) {

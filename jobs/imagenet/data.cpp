@@ -97,7 +97,6 @@ ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr
                           const ImagePipeline& images) {
     const int workers = static_cast<int>(options.loaderjob);
     return std::make_shared<DataLoader>(part, LoaderOptions{.batchsize = batchsize,
-                                                            .even_last = part == train,
                                                             .by_part = part == val,
                                                             .workers = workers,
                                                             .prefetch = workers + 1,

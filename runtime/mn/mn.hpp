@@ -27,6 +27,7 @@
 #include <mn/loader/scatter.hpp>
 #include <mn/loader/tensor_dataset.hpp>
 #include <mn/nn/batch_norm.hpp>
+#include <mn/nn/collectives.hpp>
 #include <mn/nn/exported_module.hpp>
 #include <mn/nn/recompute.hpp>
 #include <mn/optimizers/fused_adam.hpp>

@@ -42,7 +42,7 @@ std::vector<std::int64_t> step_sizes(std::int64_t n, int ranks, Make make) {
   return sizes;
 }
 
-TEST(Sampler, TheLastTwoStepsMayShareWhatIsLeft) {
+TEST(Sampler, TheLastTwoStepsShareWhatIsLeft) {
   using Sizes = std::vector<std::int64_t>;
   for (const int ranks : {1, 2, 3}) {
     for (const auto& [n, expected] : {std::pair<std::int64_t, Sizes>{5, {5}},
@@ -52,7 +52,7 @@ TEST(Sampler, TheLastTwoStepsMayShareWhatIsLeft) {
                                       {25, {12, 7, 6}},
                                       {35, {12, 12, 11}},
                                       {36, {12, 12, 12}}}) {
-      const SamplerOptions options{.batchsize = 12 / ranks, .ranks = ranks, .even_last = true, .order = {}};
+      const SamplerOptions options{.batchsize = 12 / ranks, .ranks = ranks, .order = {}};
       const auto global = [&, n = n](int rank) {
         auto mine = options;
         mine.rank = rank;

@@ -92,11 +92,25 @@ TEST(GlobalSampler, SevenRanksCoverTheirStepsEvenly) {
   EXPECT_EQ(seen, whole(1000));
 }
 
-TEST(GlobalSampler, ALastStepMayLeaveRanksWithoutASample) {
-  Ranks ranks(10, 4, 2, {});
+TEST(GlobalSampler, EveryRankHasASampleInEveryStep) {
+  for (const int count : {2, 3, 4, 7}) {
+    for (const std::int64_t batchsize : {2, 3, 5}) {
+      for (std::int64_t n = count; n < 4 * count * batchsize; ++n) {
+        Ranks ranks(n, count, batchsize, {});
+        for (auto step = ranks.next(); !step.empty(); step = ranks.next()) {
+          for (const auto& own : step) EXPECT_FALSE(own.empty()) << n << " samples, " << count << " × " << batchsize;
+        }
+      }
+    }
+  }
+}
+
+/// Single samples can't be shared.
+TEST(GlobalSampler, WithABatchSizeOfOneTheLastStepsMayLeaveRanksWithoutASample) {
+  Ranks ranks(9, 4, 1, {});
   EXPECT_EQ(ranks.next().size(), 4u);
-  const auto last = ranks.next();
-  EXPECT_EQ(last, (std::vector<std::vector<std::int64_t>>{{8}, {}, {9}, {}}));
+  EXPECT_EQ(ranks.next(), (std::vector<std::vector<std::int64_t>>{{4}, {5}, {6}, {}}));
+  EXPECT_EQ(ranks.next(), (std::vector<std::vector<std::int64_t>>{{7}, {}, {8}, {}}));
   EXPECT_TRUE(ranks.next().empty());
   EXPECT_EQ(ranks[0].epoch(), 1);
   EXPECT_EQ(ranks.next().size(), 4u) << "the next call begins the next epoch";
@@ -149,7 +163,7 @@ TEST(GlobalSampler, EpochsDifferAndCanBeSet) {
 TEST(GlobalSampler, AStepSaysWhereItStands) {
   GlobalSampler sampler(10, 1, {.batchsize = 4, .seed = 9, .order = {}});
   for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
-    for (const std::int64_t consumed : {4, 8, 10}) {
+    for (const std::int64_t consumed : {4, 7, 10}) {
       const auto step = sampler.next();
       ASSERT_TRUE(step);
       EXPECT_EQ(step->epoch, epoch);

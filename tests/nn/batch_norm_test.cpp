@@ -1,4 +1,5 @@
 // Batch normalization over all ranks against libtorch's on one rank with all samples.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,7 @@ class BatchNormTest : public ::testing::Test {
     return total;
   }
 
+  /// Samples weigh alike, so a rank's mean loss and its gradients weigh by its samples, as step(samples) weighs them.
   void expect_as_one_rank(std::vector<std::int64_t> shape, std::int64_t least, at::ScalarType dtype, double mean,
                           double tolerance) {
     SCOPED_TRACE("least " + std::to_string(least) + ", dims " + std::to_string(shape.size()));
@@ -62,14 +64,15 @@ class BatchNormTest : public ::testing::Test {
     const at::Tensor own = part(x, least).to(dtype).contiguous().requires_grad_();
     const at::Tensor output = layer->forward(own);
     EXPECT_EQ(output.scalar_type(), dtype);
-    (output * part(factors, least).to(dtype)).sum().backward();
+    const auto samples = static_cast<double>(own.size(0));
+    ((output * part(factors, least).to(dtype)).sum() / std::max(samples, 1.0)).backward();
     const auto near = [&](const at::Tensor& a, const at::Tensor& b) {
       return torch::allclose(a.to(at::kDouble), b.to(at::kDouble), tolerance, tolerance);
     };
     EXPECT_TRUE(near(output, part(wanted, least)));
-    EXPECT_TRUE(near(own.grad(), part(all.grad(), least)));
-    EXPECT_TRUE(near(sum(layer->weight.grad()), expected->weight.grad()));
-    EXPECT_TRUE(near(sum(layer->bias.grad()), expected->bias.grad()));
+    EXPECT_TRUE(near(own.grad() * samples, part(all.grad(), least)));
+    EXPECT_TRUE(near(sum(layer->weight.grad() * samples), expected->weight.grad()));
+    EXPECT_TRUE(near(sum(layer->bias.grad() * samples), expected->bias.grad()));
     EXPECT_TRUE(near(layer->running_mean, expected->running_mean));
     EXPECT_TRUE(near(layer->running_var, expected->running_var));
     layer->eval(), expected->eval();
@@ -121,6 +124,19 @@ TEST_F(BatchNormTest, AWrongShapeIsNamed) {
   }
 }
 
+/// Of one rank alone, as an evaluation whose ranks have different numbers of minibatches.
+TEST_F(BatchNormTest, EvaluationIsLocal) {
+  for (const bool tracks : {true, false}) {
+    const auto options = BatchNormOptions(3).track_running_stats(tracks);
+    MultiNodeBatchNorm layer(comm_, options);
+    torch::nn::BatchNorm1d expected(options);
+    layer->eval(), expected->eval();
+    if (rank_ != 0) continue;
+    const at::Tensor x = torch::randn({4, 3});
+    EXPECT_TRUE(layer->forward(x).equal(expected->forward(x))) << tracks;
+  }
+}
+
 /// The backward of the layer below waits for its peers while gradients above are reduced already.
 TEST_F(BatchNormTest, TrainsAsOneRankWithAllSamples) {
   const auto train = [&](const std::shared_ptr<Communicator>& comm, bool overlap) {
@@ -135,12 +151,13 @@ TEST_F(BatchNormTest, TrainsAsOneRankWithAllSamples) {
                                                        {.overlap = overlap, .bucket_bytes = 64});
     torch::manual_seed(6);
     for (int step = 0; step < 4; ++step) {
-      const at::Tensor x = torch::randn({12, 6}), y = torch::randn({12, 2});
-      const std::int64_t own = 12 / comm->size();
+      const at::Tensor x = torch::randn({14, 6}), y = torch::randn({14, 2});
+      const std::int64_t begin = 2 * comm->rank();  // the last rank has most
+      const std::int64_t own = comm->rank() + 1 == comm->size() ? 14 - begin : 2;
       optimizer->zero_grad();
-      const at::Tensor output = second(torch::relu(norm(first(x.narrow(0, comm->rank() * own, own)))));
-      torch::mse_loss(output, y.narrow(0, comm->rank() * own, own)).backward();
-      optimizer->step();
+      const at::Tensor output = second(torch::relu(norm(first(x.narrow(0, begin, own)))));
+      torch::mse_loss(output, y.narrow(0, begin, own)).backward();
+      optimizer->step(own);
     }
     std::vector<at::Tensor> values;
     for (const auto& parameter : parameters) values.push_back(parameter.detach().flatten());

@@ -175,6 +175,36 @@ TEST_P(WatchTest, ReductionsAreWeightedAsSteps) {
   EXPECT_TRUE(torch::allclose(p_, torch::full({40, 5}, -weighted / rank_sum_)));
 }
 
+/// Gradients 1 of three samples on rank 0, 2 of one sample elsewhere.
+TEST_P(WatchTest, AStepThatWeighsOtherwiseThanItsReductionIsAnError) {
+  const at::Tensor r = parameter({1});
+  const auto optimizer = sgd({r});
+  const std::int64_t samples = rank_ == 0 ? 3 : 1;
+  const auto backward_only = [&] {
+    optimizer->zero_grad();
+    (r.sum() * (rank_ == 0 ? 1 : 2)).backward();
+  };
+  backward_only();
+  clip_grad_norm(*optimizer, 100);
+  const auto step = [&] { optimizer->step(samples); };
+  if (rank_ == 0) {
+    step();
+  } else {
+    EXPECT_THAT(step, ThrowsMessage<ArgumentError>(HasSubstr("clip_grad_norm(optimizer, max_norm, samples)")));
+  }
+  backward_only();
+  clip_grad_norm(*optimizer, 100, samples);
+  if (rank_ == 0) {
+    optimizer->step();
+  } else {
+    EXPECT_THAT([&] { optimizer->step(); }, ThrowsMessage<ArgumentError>(HasSubstr("step() counts")));
+  }
+  backward_only();
+  const double norm = clip_grad_norm(*optimizer, 100, samples);
+  EXPECT_NEAR(norm, (3.0 + 2 * (size_ - 1)) / (3 + size_ - 1), 1e-6);  // 1.25 for two ranks
+  optimizer->step(samples);
+}
+
 INSTANTIATE_TEST_SUITE_P(Backends, WatchTest, kWays, way_name);
 
 /// n ranks that clip train as one rank with the whole minibatch.

@@ -58,6 +58,47 @@ TEST(Recompute, GradientsAreTheSameBits) {
   }
 }
 
+/// ALBERT: one block for all layers.
+struct SharedBlockNet : torch::nn::Module {
+  SharedBlockNet() {
+    torch::manual_seed(3);
+    block = register_module("block", torch::nn::Linear(6, 6));
+    head = register_module("head", torch::nn::Linear(6, 6));
+  }
+  at::Tensor forward(at::Tensor x, bool recompute) {
+    const auto layer = [this](const at::Tensor& input) { return torch::tanh(block(input)); };
+    for (int i = 0; i < 3; ++i) x = recompute ? recompute_activations(layer, x) : layer(x);
+    return torch::tanh(block(head(x)));  // and once outside of a segment
+  }
+  torch::nn::Linear block{nullptr}, head{nullptr};
+};
+
+/// Parameters after a training, and the bytes of its last steps.
+std::pair<at::Tensor, std::uint64_t> train_shared_block(bool recompute, bool overlap) {
+  static const auto comm = create_communicator("hierarchical", MPI_COMM_WORLD, {.device = Device{}});
+  const toy::TestFolder folder(comm);
+  const auto model = std::make_shared<SharedBlockNet>();
+  const std::shared_ptr<MultiNodeOptimizer> optimizer = create_multi_node_optimizer(
+      std::make_unique<torch::optim::SGD>(model->parameters(), torch::optim::SGDOptions(0.1)), comm,
+      {.overlap = overlap, .deterministic = true, .bucket_bytes = 16});
+  const auto iterator = std::make_shared<toy::ToyIterator>(24 * comm->size(), 4, *comm);
+  const auto loss = [&](const Batch& batch, Summary&) { return model->forward(batch.data, recompute).square().mean(); };
+  Trainer trainer(comm, optimizer, iterator, model, loss, {.epochs = 2, .out = folder.path()});
+  std::uint64_t before = 0;
+  trainer.extend("count", {6, "iteration"}, [&](Trainer&) { before = optimizer->bytes_sent() - before; });
+  EXPECT_EQ(trainer.run(), 0);
+  return {torch::nn::utils::parameters_to_vector(model->parameters()), before};
+}
+
+TEST(Recompute, ABlockMayBeUsedSeveralTimes) {
+  for (const bool overlap : {false, true}) {
+    const auto [expected, bytes] = train_shared_block(false, overlap);
+    const auto [found, sent] = train_shared_block(true, overlap);
+    EXPECT_TRUE(torch::allclose(found, expected, 1e-5, 1e-6)) << overlap;
+    EXPECT_EQ(sent, bytes) << "overlap " << overlap << ": gradients are sent once a step";
+  }
+}
+
 TEST(Recompute, InputsGetTheirGradients) {
   const auto product = [](const std::vector<at::Tensor>& in) { return in[0] * in[1] + in[2]; };
   std::vector<at::Tensor> inputs;

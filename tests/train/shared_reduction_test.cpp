@@ -21,13 +21,17 @@ using torch::optim::SGDOptions;
 constexpr int kSize = 40001;
 constexpr std::int64_t kSamples = 4;
 
-/// Two parameters; backward reaches `second_` first. One step without a promise makes the number of samples known.
+/// Two parameters; backward reaches `second_` first. One step without a promise makes the number of samples known, one
+/// with it shows that no backward runs inside another.
 class AnnouncedStep : public ::testing::Test {
  protected:
   AnnouncedStep() {
-    optimizer_->zero_grad();
-    backward(0);
-    optimizer_->step(kSamples);
+    for (const bool announced : {false, true}) {
+      optimizer_->zero_grad();
+      if (announced) optimizer_->announce_step(kSamples);
+      backward(0);
+      optimizer_->step(kSamples);
+    }
     optimizer_->zero_grad();
   }
 

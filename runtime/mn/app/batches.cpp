@@ -7,11 +7,11 @@ namespace mn::app {
 namespace {
 
 std::shared_ptr<Iterator> load_tensors(TensorDataset samples, bool for_training, const CommonOptions& common,
-                                       const std::shared_ptr<Communicator>& comm) {
-  return std::make_shared<TensorLoader>(
-      std::move(samples), comm,
-      TensorLoaderOptions{
-          .batchsize = common.batchsize, .shuffle = for_training, .seed = static_cast<std::uint64_t>(common.seed)});
+                                       const std::shared_ptr<Communicator>& comm, TensorLoaderOptions how) {
+  how.batchsize = common.batchsize;
+  how.shuffle = for_training;
+  how.seed = static_cast<std::uint64_t>(common.seed);
+  return std::make_shared<TensorLoader>(std::move(samples), comm, how);
 }
 
 std::shared_ptr<DataLoader> load_shards(const std::string& name, bool for_training, const CommonOptions& common,
@@ -31,13 +31,13 @@ std::shared_ptr<DataLoader> load_shared(std::shared_ptr<const Dataset> dataset, 
 }  // namespace
 
 std::shared_ptr<Iterator> train_batches(TensorDataset samples, const CommonOptions& common,
-                                        const std::shared_ptr<Communicator>& comm) {
-  return load_tensors(std::move(samples), true, common, comm);
+                                        const std::shared_ptr<Communicator>& comm, TensorLoaderOptions how) {
+  return load_tensors(std::move(samples), true, common, comm, how);
 }
 
 std::shared_ptr<Iterator> validation_batches(TensorDataset samples, const CommonOptions& common,
-                                             const std::shared_ptr<Communicator>& comm) {
-  return load_tensors(std::move(samples), false, common, comm);
+                                             const std::shared_ptr<Communicator>& comm, TensorLoaderOptions how) {
+  return load_tensors(std::move(samples), false, common, comm, how);
 }
 
 std::shared_ptr<DataLoader> train_batches(const std::string& name, const CommonOptions& common,

@@ -12,17 +12,20 @@
 
 namespace mn::app {
 
-/// Collective: samples to train on, reshuffled each epoch. They lie in tensors, the same on every rank.
+/// Collective: samples to train on, reshuffled each epoch. They lie in tensors, the same on every rank. `how` may
+/// say how an epoch ends (drop_last, even_last); all else is the options'.
 [[nodiscard]] std::shared_ptr<Iterator> train_batches(TensorDataset samples, const CommonOptions& common,
-                                                      const std::shared_ptr<Communicator>& comm);
-/// Collective: samples to validate, in order. They lie in tensors, the same on every rank.
+                                                      const std::shared_ptr<Communicator>& comm,
+                                                      TensorLoaderOptions how = {});
+/// Collective: samples to validate, in order; otherwise likewise.
 [[nodiscard]] std::shared_ptr<Iterator> validation_batches(TensorDataset samples, const CommonOptions& common,
-                                                           const std::shared_ptr<Communicator>& comm);
+                                                           const std::shared_ptr<Communicator>& comm,
+                                                           TensorLoaderOptions how = {});
 
 /// Collective: shards to train on, reshuffled each epoch. `name` is their folder, or the name of a dataset, which
-/// open_dataset() looks for: "flowers/train" in $MN_DATA, then in data. `how` may add a transform, workers, …; batch
-/// size and device are the options'. Throws the same DataError or UsageError on every rank if there are no such shards,
-/// or fewer samples than ranks.
+/// open_dataset() looks for: "flowers/train" in $MN_DATA, then in data. `how` may add a transform, workers, drop_last,
+/// …; batch size and device are the options'. Throws the same DataError or UsageError on every rank if there are no
+/// such shards, or fewer samples than ranks.
 [[nodiscard]] std::shared_ptr<DataLoader> train_batches(const std::string& name, const CommonOptions& common,
                                                         const std::shared_ptr<Communicator>& comm,
                                                         LoaderOptions how = {});

@@ -42,7 +42,8 @@ std::unique_ptr<Evaluator> make_evaluator(const CommonOptions& common, const Tra
   auto evaluate_batch = [&common, &training, device = comm->device()](const Batch& batch, Summary& report) {
     const AutocastScope autocast(autocast_type(common.precision), device);
     if (training.evaluate) return training.evaluate(batch, report);
-    report.add("loss", training.loss(batch, report).item<double>(), static_cast<double>(batch.samples));
+    const Loss loss = training.loss(batch, report);
+    report.add("loss", loss.value.item<double>(), loss.weight_in(batch));
   };
   auto local =
       create_evaluator(training.validation, training.model, std::move(evaluate_batch), validation_minibatches(common));

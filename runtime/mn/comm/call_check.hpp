@@ -34,6 +34,7 @@ class CallCheck {
   template <class Checks, class Details>
   void collective(std::string_view operation, const Checks& checks, const Details& details) {
     require_open(operation);
+    count_call();
     if (!debug_) {
       checks();
       return;
@@ -53,6 +54,7 @@ class CallCheck {
   [[nodiscard]] bool debug() const noexcept { return debug_; }
 
  private:
+  static void count_call() noexcept;
   void compare(std::string_view operation, const std::string& call, const std::string& rejection);
 
   MPI_Comm comm_;

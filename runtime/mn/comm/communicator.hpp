@@ -284,6 +284,9 @@ struct CommunicatorOptions {
 /// allreduce of 16 bytes.
 [[nodiscard]] bool same_on_all_ranks(std::uint64_t value, Communicator& comm);
 
+/// How many collective calls this thread has made so far, of all communicators.
+[[nodiscard]] std::uint64_t collective_calls() noexcept;
+
 /// The names of all backends that this build has.
 [[nodiscard]] std::vector<std::string> communicator_names();
 /// Those that ranks on `device` can use.

@@ -33,7 +33,6 @@ const SamplerOptions& checked(std::int64_t size, const SamplerOptions& options) 
     throw UsageError("there are more ranks (" + std::to_string(options.ranks) + ") than samples (" +
                      std::to_string(size) + "): start at most " + std::to_string(size) + " ranks");
   }
-  if (options.drop_last && options.even_last) throw UsageError("drop_last and even_last contradict each other");
   if (options.drop_last && size / options.ranks < options.batchsize) {  // a part has ⌊size / ranks⌋ samples at least
     throw UsageError("a step takes " + std::to_string(options.batchsize) + " × " + std::to_string(options.ranks) +
                      " samples, but there are only " + std::to_string(size) +
@@ -140,7 +139,7 @@ std::optional<SamplerStep> GlobalSampler::do_next() {
   const std::int64_t first = consumed();
   const std::int64_t whole = options().batchsize * options().ranks;
   const std::int64_t left = size() - first;
-  const bool halve = options().even_last && whole < left && left < 2 * whole;
+  const bool halve = options().even_last && !options().drop_last && whole < left && left < 2 * whole;
   const std::int64_t last = first + (halve ? (left + 1) / 2 : std::min(whole, left));
   if (first == last || (options().drop_last && last - first < whole)) return std::nullopt;
   SamplerStep step;
@@ -169,7 +168,8 @@ void PartSampler::do_reorder() {
 
 std::int64_t PartSampler::end_of(std::int64_t step, std::int64_t part) const {
   const std::int64_t b = options().batchsize;
-  if (options().even_last && step >= 0 && step + 2 == do_steps_per_epoch()) return step * b + (part - step * b + 1) / 2;
+  const bool halve = options().even_last && !options().drop_last;
+  if (halve && step >= 0 && step + 2 == do_steps_per_epoch()) return step * b + (part - step * b + 1) / 2;
   return std::min((step + 1) * b, part);
 }
 

@@ -18,7 +18,9 @@ struct SamplerOptions {
   int ranks = 1;
   std::uint64_t seed = 0;
   bool drop_last = false;  ///< leave the samples of a last, short step out
-  bool even_last = false;  ///< or the last two steps share what is left evenly, so that none is much shorter than half
+  /// Else the last two steps share what is left evenly: none is much shorter than half, and every rank has a sample if
+  /// its batch size is 2 at least.
+  bool even_last = true;
   data::OrderOptions order;
 };
 
@@ -28,7 +30,7 @@ struct SamplerStep {
   std::int64_t consumed = 0;          ///< samples of the epoch that have been used after this step, over all ranks
   bool ends_epoch = false;            ///< the last step of its epoch
   std::uint64_t seed = 0;             ///< seed of the order, for augmentation too
-  std::vector<std::int64_t> indices;  ///< this rank's samples; may be empty in a last step
+  std::vector<std::int64_t> indices;  ///< this rank's samples; may be empty in the last steps
 };
 
 /// Which samples this rank takes, step after step. Every rank has the same steps, and each sample comes exactly once an
@@ -81,7 +83,7 @@ class Sampler {
   std::int64_t consumed_ = 0;
 };
 
-/// For data that every rank can read. Step k of an epoch (but for drop_last and even_last) takes positions [k·G, (k +
+/// For data that every rank can read. Step k of an epoch (but for the last two) takes positions [k·G, (k +
 /// 1)·G) of its order, G = batchsize × ranks, and divides them so that counts of ranks differ by at most one and a rank
 /// reads from few places (StepDivision). The order is a function of (seed, epoch) alone: with G the same, a step holds
 /// the same samples for any number of ranks; and a state taken in mid-epoch resumes with any number of ranks and any

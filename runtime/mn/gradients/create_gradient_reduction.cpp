@@ -19,8 +19,8 @@ class DirectReduction : public GradientReduction {
   void clear() override { gradients_.clear(); }
   void scale(double factor) override { gradients_.scale(factor); }
   void release() noexcept override { gradients_.release(); }
-  bool reduce(double weight) override {
-    gradients_.collect(weight);
+  bool reduce(double weight, double factor) override {
+    gradients_.collect(weight, factor);
     averager().allreduce(gradients_.flat(), 0, gradients_.flat().messages().size(), *comm_);
     if (auto* const device = comm_->device_collectives()) device->wait();
     if (!gradients_.finish()) return false;

@@ -30,8 +30,8 @@ DoubleBufferedReduction::~DoubleBufferedReduction() {
   }
 }
 
-bool DoubleBufferedReduction::reduce(double weight) {
-  gradients_.collect(weight);
+bool DoubleBufferedReduction::reduce(double weight, double factor) {
+  gradients_.collect(weight, factor);
   background_.wait();
   const auto next = in_flight_[next_];
   next->buffer.copy_from(gradients_.flat());

@@ -25,8 +25,10 @@ class DoubleBufferedReduction : public GradientReduction {
   const GradientBuffer& gradients() const noexcept override { return gradients_; }
   void clear() override { gradients_.clear(); }
   void scale(double factor) override { gradients_.scale(factor); }
-  bool reduce(double weight) override;
+  bool reduce(double weight, double factor) override;
   bool flush() override;
+  /// Not known before the next step.
+  bool weighed_unevenly() const noexcept override { return false; }
   void release() noexcept override { gradients_.release(); }
 
  private:

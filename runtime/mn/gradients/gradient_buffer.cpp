@@ -1,3 +1,4 @@
+#include <cmath>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
@@ -11,6 +12,8 @@
 
 namespace mn {
 namespace {
+
+constexpr double kWeightRounding = 1e-5;  // of a mean weight that has traveled as float32
 
 void move_into(const at::Tensor& view, at::Tensor& grad) {
   if (grad.is_same(view)) return;
@@ -54,6 +57,8 @@ GradientBuffer& GradientBuffer::operator=(GradientBuffer&& other) noexcept {
   means_ = std::move(other.means_);
   ready_version_ = std::move(other.ready_version_);
   weighed_early_ = other.weighed_early_;
+  weight_ = other.weight_;
+  weighed_unevenly_ = other.weighed_unevenly_;
   watch_ = std::move(other.watch_);
   return *this;
 }
@@ -89,18 +94,18 @@ void GradientBuffer::forget_ready() {
   weighed_early_ = false;
 }
 
-void GradientBuffer::weigh_early(std::size_t i, double weight) {
+void GradientBuffer::weigh_early(std::size_t i, double factor) {
   const at::NoGradGuard no_grad;
-  flat_.view(i).mul_(weight);
+  flat_.view(i).mul_(factor);
   ready_version_[i] = flat_.view(i)._version();
   watch_->record(i);
   weighed_early_ = true;
 }
 
-void GradientBuffer::weigh(double weight) {
-  if (!weighed_early_) return flat_.scale(weight);
+void GradientBuffer::multiply(double factor) {
+  if (!weighed_early_) return flat_.scale(factor);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!is_ready(i)) flat_.view(i).mul_(weight);
+    if (!is_ready(i)) flat_.view(i).mul_(factor);
   }
 }
 
@@ -116,12 +121,13 @@ bool GradientBuffer::collect_one(std::size_t i) {
   return true;
 }
 
-void GradientBuffer::collect(double weight, bool disturbed) {
+void GradientBuffer::collect(double weight, double factor, bool disturbed) {
   const at::NoGradGuard no_grad;
   const at::Tensor tail = at::zeros({flat_.tail().numel()}, at::kDouble);
   auto* numbers = tail.mutable_data_ptr<double>();
   for (std::size_t i = 0; i < parameters_.size(); ++i) numbers[kNumbers + i] = collect_one(i) ? 1 : 0;
-  if (weight != 1) weigh(weight);
+  if (factor != 1) multiply(factor);
+  weight_ = weight;
   numbers[0] = weight;
   numbers[1] = disturbed ? 1 : 0;
   flat_.tail().copy_(tail);
@@ -134,6 +140,7 @@ bool GradientBuffer::finish(FlatBuffer& reduced) {
   const at::Tensor tail = reduced.tail().to(at::kCPU, at::kDouble);
   const auto* numbers = tail.const_data_ptr<double>();
   const double weight = reduced.mean_weight(numbers[0]);
+  weighed_unevenly_ = std::abs(weight - weight_) > kWeightRounding * weight;
   if (weight == 0) return false;
   if (weight != 1) reduced.scale(1 / weight);
   means_.clear();

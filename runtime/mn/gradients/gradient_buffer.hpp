@@ -58,21 +58,23 @@ class GradientBuffer {
   /// No gradient is ready.
   void forget_ready();
 
-  /// Multiplies gradient i, which is ready, by the weight that collect() will get, which then leaves it alone.
-  void weigh_early(std::size_t i, double weight);
+  /// Multiplies gradient i, which is ready, by the factor that collect() will get, which then leaves it alone.
+  void weigh_early(std::size_t i, double factor);
   [[nodiscard]] bool weighed_early() const noexcept { return weighed_early_; }
 
   /// Makes the buffer ready to be reduced: copies foreign gradients in, zeros where there are none, multiplies by
-  /// `weight` if it is not 1, and fills the tail. `disturbed` tells all ranks that what this one sent early is stale.
-  void collect(double weight, bool disturbed = false);
+  /// `factor` if it is not 1, and fills the tail. `disturbed` tells all ranks that what this one sent early is stale.
+  void collect(double weight, double factor, bool disturbed = false);
   /// Whether any rank was disturbed, by a reduced tail.
   [[nodiscard]] static bool disturbed_anywhere(const FlatBuffer& reduced);
 
   /// Call after `reduced` (this buffer's memory, or another of the same layout) became the mean over ranks of what
-  /// collect() left. Gradients become Σ wᵢgᵢ / Σ wᵢ as views of `reduced`, and None where no rank has one. False if all
+  /// collect() left. Gradients become Σ fᵢgᵢ / Σ wᵢ as views of `reduced`, and None where no rank has one. False if all
   /// weights are 0: then there is no mean.
   [[nodiscard]] bool finish(FlatBuffer& reduced);
   [[nodiscard]] bool finish() { return finish(flat_); }
+  /// Whether the weight that collect() got was another than the mean that finish() found.
+  [[nodiscard]] bool weighed_unevenly() const noexcept { return weighed_unevenly_; }
 
   /// Gives each gradient that lies here, or in the `reduced` that finish() took, memory of its own. Local. Only
   /// finish() may follow, with another buffer as `reduced`.
@@ -83,13 +85,15 @@ class GradientBuffer {
   static constexpr std::size_t kNumbers = 2;
 
   bool collect_one(std::size_t i);
-  void weigh(double weight);
+  void multiply(double factor);
 
   std::vector<at::Tensor> parameters_;
   FlatBuffer flat_;
   std::vector<at::Tensor> means_;                            // of the buffer that finish() took
   std::vector<std::optional<std::uint32_t>> ready_version_;  // [parameters] of the view when it was marked
   bool weighed_early_ = false;                               // all that are ready are
+  double weight_ = 0;                                        // as collect() got it
+  bool weighed_unevenly_ = false;
   std::shared_ptr<GradientWatch> watch_;
   std::unique_ptr<ReadyHooks> hooks_;  // they hold a copy of flat_ and of watch_, so this object can move
 };

@@ -26,11 +26,14 @@ class GradientReduction {
   virtual void clear() = 0;
   /// Multiplies this rank's gradients, before reduce(). Local.
   virtual void scale(double factor) = 0;
-  /// Promises that one backward follows and then reduce(weight), with nothing between them that changes gradients.
+  /// Promises that one backward follows and then reduce(…, factor), with nothing between them that changes gradients.
   /// Local.
-  virtual void announce(double /*weight*/) {}
-  /// Makes the gradients the mean over ranks, this rank's weighted by `weight`. False if there is no mean to apply.
-  [[nodiscard]] virtual bool reduce(double weight) = 0;
+  virtual void announce(double /*factor*/) {}
+  /// Makes the gradients the mean over ranks, which weigh `weight` each: Σ factorᵣ gᵣ / Σ weightᵣ. `factor` is the
+  /// weight, or 1 where the gradients carry it already. False if there is no mean to apply.
+  [[nodiscard]] virtual bool reduce(double weight, double factor) = 0;
+  /// Whether this rank's weight was another than the ranks' mean in the last reduce().
+  [[nodiscard]] virtual bool weighed_unevenly() const noexcept { return gradients().weighed_unevenly(); }
   /// Makes the gradients a mean that reduce() has not yielded yet. False if there is none.
   [[nodiscard]] virtual bool flush() { return false; }
   /// Gradients that no reduce() has taken become the parameters' own, None where there is none. Only flush() may

@@ -33,6 +33,7 @@ OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, std
       tuner_(candidate_sizes(options)) {
   shared_->averager = std::move(averager);
   const std::size_t count = parameters.size();
+  parts_expected_.assign(count, 1);
   lay_out(std::move(parameters), backward_order(count));
 }
 
@@ -80,13 +81,14 @@ void OverlappedReduction::forget_gradients() {
   missing_.clear();
   for (const auto& bucket : buckets_) missing_.push_back(bucket.count);
   gradients_.forget_ready();
+  parts_seen_.assign(parameters().size(), 0);
   order_seen_.clear();
   hook_stream_.reset();
 }
 
 void OverlappedReduction::ready(std::size_t i) {
-  if (paused()) return;
-  if (!gradients_.mark_ready(i)) {  // a second backward, or a gradient outside the buffer
+  if (paused() || ++parts_seen_[i] < parts_expected_[i]) return;
+  if (!gradients_.mark_ready(i)) {  // an unexpected part, or a gradient outside the buffer
     disturbed_ = true;
     return;
   }
@@ -94,7 +96,7 @@ void OverlappedReduction::ready(std::size_t i) {
   order_seen_.push_back(i);
   --missing_[bucket_of_[i]];
   if (launched_ == buckets_.size() || missing_[launched_] > 0) return;
-  while (launched_ < buckets_.size() && missing_[launched_] == 0) launch(launched_, early_weight_);
+  while (launched_ < buckets_.size() && missing_[launched_] == 0) launch(launched_, early_factor_);
   torch::autograd::Engine::get_default_engine().queue_callback([this] { finish_copies(); });  // at the end of backward
 }
 
@@ -106,20 +108,20 @@ void OverlappedReduction::check_stream() {
   hook_stream_ = stream;
 }
 
-void OverlappedReduction::launch(std::size_t bucket, double weight) {
-  submit_messages(buckets_[bucket].first, buckets_[bucket].count, weight);
+void OverlappedReduction::launch(std::size_t bucket, double factor) {
+  submit_messages(buckets_[bucket].first, buckets_[bucket].count, factor);
   launched_ = bucket + 1;
 }
 
-void OverlappedReduction::submit_messages(std::size_t first, std::size_t count, double weight) {
-  const auto part = std::make_shared<Part>(shared_, first, count, weight);
+void OverlappedReduction::submit_messages(std::size_t first, std::size_t count, double factor) {
+  const auto part = std::make_shared<Part>(shared_, first, count, factor);
   if (comm_->device().type != DeviceType::kCpu) part->copy();  // enqueued where the gradients were written
   parts_.push_back(part);
   background_.submit([part](Communicator& comm) { part->reduce(comm); });
 }
 
 void OverlappedReduction::Part::copy() {
-  std::call_once(copied, [this] { shared->mean.copy_from(shared->own, first, count, weight); });
+  std::call_once(copied, [this] { shared->mean.copy_from(shared->own, first, count, factor); });
 }
 
 void OverlappedReduction::Part::reduce(Communicator& comm) {
@@ -140,12 +142,12 @@ bool OverlappedReduction::changed_since_launch() const {
   return false;
 }
 
-bool OverlappedReduction::reduce(double weight) {
+bool OverlappedReduction::reduce(double weight, double factor) {
   finish_copies();
-  // Early reductions assume the announced weight and gradients that do not change any more.
-  disturbed_ = disturbed_ || (launched_ > 0 && weight != early_weight_) || changed_since_launch();
-  gradients_.collect(weight, disturbed_);
-  while (launched_ < buckets_.size()) launch(launched_, 1);  // collect() has weighed this rank's own
+  // Early reductions assume the announced factor and gradients that do not change any more.
+  disturbed_ = disturbed_ || (launched_ > 0 && factor != early_factor_) || changed_since_launch();
+  gradients_.collect(weight, factor, disturbed_);
+  while (launched_ < buckets_.size()) launch(launched_, 1);  // collect() has multiplied this rank's own
   const std::size_t all = shared_->mean.messages().size();
   submit_messages(all - 1, 1, 1);
   background_.wait();
@@ -163,10 +165,17 @@ bool OverlappedReduction::reduce(double weight) {
 void OverlappedReduction::end_step() {
   launched_ = 0;
   disturbed_ = false;
-  early_weight_ = 1;
+  early_factor_ = 1;
+  count_parts();
   learn_order();
   if (const auto bucket_bytes = tuner_.step(*comm_)) plan(*bucket_bytes);
   forget_gradients();
+}
+
+void OverlappedReduction::count_parts() {
+  for (std::size_t i = 0; i < parts_seen_.size(); ++i) {
+    if (parts_seen_[i] > 0) parts_expected_[i] = parts_seen_[i];
+  }
 }
 
 void OverlappedReduction::learn_order() {
@@ -186,7 +195,7 @@ void OverlappedReduction::clear() {
   finish_copies();  // after a backward that threw
   gradients_.clear();
   forget_gradients();
-  early_weight_ = 1;
+  early_factor_ = 1;
 }
 
 }  // namespace mn

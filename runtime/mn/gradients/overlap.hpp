@@ -5,10 +5,12 @@
 /// background. At the step only the buckets that are still under way cost time.
 /// (1) Buckets are submitted in the plan's order, the same on every rank; a bucket that is complete early waits for the
 ///     ones before it. All ranks so make the same collective calls in the same order.
-/// (2) This rank's own gradients stay as they are until the step. Early copies are multiplied by the weight that was
-///     announced, else by 1. What an early reduction could not foresee - a second backward, another weight, a gradient
+/// (2) This rank's own gradients stay as they are until the step. Early copies are multiplied by the factor that was
+///     announced, else by 1. What an early reduction could not foresee - a second backward, another factor, a gradient
 ///     changed by hand - is found at the step ("disturbed"); the tail tells all ranks, and everything is reduced again.
-///     The result is the direct reduction's, bit for bit on backends that sum in rank order.
+///     The result is the direct reduction's, bit for bit on backends that sum in rank order. A gradient that the last
+///     step made in several parts (a block that recompute_activations() runs several times, or several backwards) is
+///     there with the last of as many.
 /// (3) Copies are complete before backward returns, so a write to gradients after it, such as a second backward, need
 ///     not wait.
 /// (4) After the first step the order that rank 0 saw becomes the order in memory; the first steps also try bucket
@@ -42,8 +44,8 @@ class OverlappedReduction : public GradientReduction {
   const GradientBuffer& gradients() const noexcept override { return gradients_; }
   void clear() override;
   void scale(double factor) override { gradients_.scale(factor); }
-  void announce(double weight) override { early_weight_ = weight; }
-  bool reduce(double weight) override;
+  void announce(double factor) override { early_factor_ = factor; }
+  bool reduce(double weight, double factor) override;
   void release() noexcept override { gradients_.release(); }
 
  private:
@@ -52,8 +54,9 @@ class OverlappedReduction : public GradientReduction {
   void forget_gradients();
   void ready(std::size_t i);
   void check_stream();
-  void launch(std::size_t bucket, double weight);
-  void submit_messages(std::size_t first, std::size_t count, double weight);
+  void launch(std::size_t bucket, double factor);
+  void submit_messages(std::size_t first, std::size_t count, double factor);
+  void count_parts();
   void finish_copies();
   [[nodiscard]] bool changed_since_launch() const;
   void end_step();
@@ -73,7 +76,7 @@ class OverlappedReduction : public GradientReduction {
     std::shared_ptr<Shared> shared;
     std::size_t first;
     std::size_t count;
-    double weight;  // of the copy
+    double factor;  // of the copy
     std::once_flag copied = {};
   };
 
@@ -87,10 +90,12 @@ class OverlappedReduction : public GradientReduction {
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;      // [parameters]
   std::vector<std::size_t> missing_;        // [buckets] gradients that are not there yet
+  std::vector<int> parts_seen_;             // [parameters] of its gradient in this step
+  std::vector<int> parts_expected_;         // [parameters] as many as in the last step that made it
   std::vector<std::size_t> order_seen_;     // parameters as they became ready in this step
   std::size_t launched_ = 0;                // buckets submitted in this step
   std::optional<c10::Stream> hook_stream_;  // on a GPU: of this step's gradients
-  double early_weight_ = 1;
+  double early_factor_ = 1;
   bool disturbed_ = false;
   bool learning_ = true;
   BucketTuner tuner_;

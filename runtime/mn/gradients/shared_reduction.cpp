@@ -1,5 +1,7 @@
 #include <utility>
 
+#include <torch/csrc/autograd/graph_task.h>
+
 #include <mn/core/error.hpp>
 #include <mn/gradients/shared_reduction.hpp>
 #include <mn/tensor/tensor.hpp>
@@ -14,9 +16,9 @@ SharedReduction::SharedReduction(GradientBuffer gradients, std::unique_ptr<Share
       ranks_(ranks),
       trace_(std::move(trace)) {}
 
-void SharedReduction::announce(double weight) {
+void SharedReduction::announce(double factor) {
   if (!hooks_) hooks_.emplace(parameters(), [this](std::size_t i) { ready(i); });  // after the buffer's own
-  announced_ = weight;
+  announced_ = factor;
 }
 
 void SharedReduction::clear() {
@@ -27,13 +29,23 @@ void SharedReduction::clear() {
 
 void SharedReduction::forget_announcement() {
   announced_.reset();
+  task_.reset();
   twice_ = false;
   published_ = 0;
   gradients_.forget_ready();
 }
 
+/// They are tasks of their own.
+void SharedReduction::look_for_inner_backwards() {
+  const int task = torch::autograd::get_current_graph_task_id();
+  runs_inner_backwards_ = runs_inner_backwards_ || task_.value_or(task) != task;
+  task_ = task;
+}
+
 void SharedReduction::ready(std::size_t i) {
   if (!announced_ || paused()) return;
+  look_for_inner_backwards();
+  if (!has_looked_ || runs_inner_backwards_) return;  // (4)
   twice_ = twice_ || (gradients_.weighed_early() && gradients_.is_ready(i));
   if (!gradients_.mark_ready(i)) {  // check_promise() finds a second backward
     if (gradients_.flat().message_index(i) < published_) gradients_.watch().forget(i);
@@ -57,9 +69,9 @@ void SharedReduction::fail(const std::string& what) {
                    ": announce only the last backward of a step");
 }
 
-void SharedReduction::check_promise(double weight) const {
+void SharedReduction::check_promise(double factor) const {
   const bool relied_on = published_ > 0 || gradients_.weighed_early();
-  if (relied_on && weight != *announced_) fail("the step counts other samples");
+  if (relied_on && factor != *announced_) fail("the step counts other samples");
   if (twice_) fail("a second backward came after that one");
   for (std::size_t m = 0; m < published_; ++m) {
     const std::size_t i = *gradients_.flat().parameter_of(m);
@@ -68,14 +80,15 @@ void SharedReduction::check_promise(double weight) const {
   }
 }
 
-bool SharedReduction::reduce(double weight) {
-  check_promise(weight);
-  gradients_.collect(weight);
+bool SharedReduction::reduce(double weight, double factor) {
+  check_promise(factor);
+  gradients_.collect(weight, factor);
   {
     Trace::Scope scope(trace_.get(), "reduce gradients", Trace::Lane::kCommunication);
     reducer_->reduce(1.0 / ranks_);
     scope.set_bytes(averager().count_bytes(gradients_.flat().messages()));
   }
+  has_looked_ = has_looked_ || task_;
   forget_announcement();
   return gradients_.finish();
 }

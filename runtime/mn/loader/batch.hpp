@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +28,12 @@ struct Batch {
   std::int64_t samples = 0;                ///< may be 0 on a rank in the last step of an epoch; the shapes' tails stay
   std::vector<std::int64_t> indices = {};  ///< [samples] their numbers in the dataset, where the iterator knows them
   std::vector<BatchField> fields = {};     ///< all, `data` and `target` too; empty if the iterator names none
+  /// What its mean loss weighs against other minibatches' and other ranks', if that is not its samples: its tokens,
+  /// say, without padding.
+  std::optional<double> weight = {};
 
+  /// `weight`, or the samples.
+  [[nodiscard]] double loss_weight() const { return weight.value_or(static_cast<double>(samples)); }
   /// The values of field `position`: 0 is data, 1 target. Throws ArgumentError if there is no such field.
   [[nodiscard]] const at::Tensor& operator[](std::size_t position) const;
   /// The values of the field of that name. Throws ArgumentError that lists the names for any other.

@@ -78,8 +78,8 @@ struct LoaderOptions {
   std::optional<bool> shuffle = {};        ///< a new order each epoch; default: as scattered
   std::optional<std::uint64_t> seed = {};  ///< seed of the order and of augmentation; default: as scattered
   bool drop_last = false;                  ///< leaves a last, short step out
-  bool even_last = false;  ///< SamplerOptions::even_last: for batch normalization, which a short step harms
-  bool sticky = false;     ///< a rank reads about the same shards in every epoch, from its node's page cache
+  bool even_last = true;  ///< else the last two steps share what is left evenly, so that none is much shorter than half
+  bool sticky = false;    ///< a rank reads about the same shards in every epoch, from its node's page cache
   /// Each rank walks its own part, as scattered, from its beginning to its end: the cheapest way to read, for
   /// evaluation. A step then holds other samples with another number of ranks. Not with `shuffle`.
   bool by_part = false;

@@ -48,7 +48,7 @@ struct TensorLoaderOptions {
   bool shuffle = false;        ///< a new order each epoch
   std::uint64_t seed = 0;      ///< seed of that order
   bool drop_last = false;      ///< leaves a last, short step out
-  bool even_last = false;      ///< SamplerOptions::even_last: the last two steps share what is left evenly
+  bool even_last = true;       ///< else the last two steps share what is left evenly, so that none is much shorter
 };
 
 /// Steps over a TensorDataset, epoch after epoch: step k holds the same samples for any number of ranks (where

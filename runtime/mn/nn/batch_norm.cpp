@@ -5,6 +5,8 @@
 // (2) Statistics are float32, float64 for float64 input, whatever 16-bit type the input has.
 // (3) dx = w σ⁻¹ (dy − Σdy / n − x̂ Σ(dy x̂) / n), with sums over all ranks. The gradients of weight and bias are this
 //     rank's part, as those of every other parameter: the optimizer takes their mean.
+// (4) The optimizer takes the mean of the ranks' gradients by weights vᵣ. In a weighted backward dy has its vᵣ already.
+//     Else vᵣ is rank r's samples, and what it sums is Σ vₛ Σdy / vᵣ: after the optimizer's vᵣ the sum over all ranks.
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -23,6 +25,7 @@
 #include <mn/core/error.hpp>
 #include <mn/nn/batch_norm.hpp>
 #include <mn/tensor/tensor.hpp>
+#include <mn/tensor/weighted_loss.hpp>
 
 namespace mn {
 namespace {
@@ -48,9 +51,10 @@ at::ScalarType statistics_type(const at::Tensor& input) {
   return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-/// Statistics of all ranks' values: mean and sum of squared deviations by channel, and the number of values a channel.
+/// Of all ranks' values: mean and sum of squared deviations by channel, how many values a channel has, and the samples
+/// of each rank.
 struct Statistics {
-  at::Tensor mean, squares, count;
+  at::Tensor mean, squares, count, samples;
 };
 
 Statistics statistics_of(const at::Tensor& input, Communicator& comm) {
@@ -63,7 +67,8 @@ Statistics statistics_of(const at::Tensor& input, Communicator& comm) {
     std::tie(squares, mean) = at::var_mean(x, reduced_dims(x), /*correction=*/0);
     squares = squares * static_cast<double>(values);
   }
-  const at::Tensor own = at::cat({mean, squares, at::full({1}, static_cast<double>(values), x.options())});
+  const auto number = [&](std::int64_t n) { return at::full({1}, static_cast<double>(n), x.options()); };
+  const at::Tensor own = at::cat({mean, squares, number(values), number(x.size(0))});
   const at::Tensor all = at::empty({comm.size(), own.numel()}, x.options());
   comm.allgather(own, all);
   const at::Tensor means = all.narrow(1, 0, channels);
@@ -71,7 +76,8 @@ Statistics statistics_of(const at::Tensor& input, Communicator& comm) {
   const at::Tensor count = counts.sum();
   const at::Tensor merged = (means * counts).sum(0) / count.clamp_min(1);
   const at::Tensor between = ((means - merged).square() * counts).sum(0);
-  return {merged, all.narrow(1, channels, channels).sum(0) + between, count};
+  const at::Tensor samples = all.select(1, 2 * channels + 1).clone();
+  return {merged, all.narrow(1, channels, channels).sum(0) + between, count, samples};
 }
 
 /// The backward may come after the layer's end.
@@ -83,11 +89,11 @@ struct KeptCommunicator : torch::CustomClassHolder {
 class Normalization : public torch::autograd::Function<Normalization> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
-                            const at::Tensor& bias, const at::Tensor& mean, const at::Tensor& scale,
-                            const at::Tensor& count, const std::shared_ptr<Communicator>& comm) {
-    context->save_for_backward({input, weight, mean, scale, count});
+                            const at::Tensor& bias, const Statistics& all, const at::Tensor& scale,
+                            const std::shared_ptr<Communicator>& comm) {
+    context->save_for_backward({input, weight, all.mean, scale, all.count, all.samples});
     context->saved_data["comm"] = c10::IValue::make_capsule(c10::make_intrusive<KeptCommunicator>(comm));
-    at::Tensor output = (input - by_channel(mean, input)) * by_channel(scale, input);
+    at::Tensor output = (input - by_channel(all.mean, input)) * by_channel(scale, input);
     if (weight.defined()) output = output * by_channel(weight, input) + by_channel(bias, input);
     return output.to(input.scalar_type());
   }
@@ -100,10 +106,8 @@ class Normalization : public torch::autograd::Function<Normalization> {
     const at::Tensor gradient = gradients[0].to(normal.scalar_type());
     const std::vector<std::int64_t> dims = reduced_dims(input);
     const at::Tensor own = at::cat({gradient.sum(dims), (gradient * normal).sum(dims)});
-    const at::Tensor all = own.clone();
-    kept->comm->allreduce(all);
     const std::int64_t channels = input.size(1);
-    const at::Tensor mean = all / count.clamp_min(1);
+    const at::Tensor mean = sum_over_ranks(own, saved[5], *kept->comm) / count.clamp_min(1);
     at::Tensor result = gradient - by_channel(mean.narrow(0, 0, channels), input) -
                         normal * by_channel(mean.narrow(0, channels, channels), input);
     result = result * by_channel(weight.defined() ? scale * weight : scale, input);
@@ -112,7 +116,21 @@ class Normalization : public torch::autograd::Function<Normalization> {
       of_bias = own.narrow(0, 0, channels).to(weight.scalar_type());
       of_weight = own.narrow(0, channels, channels).to(weight.scalar_type());
     }
-    return {result.to(input.scalar_type()), of_weight, of_bias, {}, {}, {}, {}};
+    return {result.to(input.scalar_type()), of_weight, of_bias, {}, {}, {}};
+  }
+
+ private:
+  /// By (4); `samples` are those of each rank.
+  static at::Tensor sum_over_ranks(const at::Tensor& own, const at::Tensor& samples, Communicator& comm) {
+    if (in_weighted_backward()) {
+      at::Tensor all = own.clone();
+      comm.allreduce(all);
+      return all;
+    }
+    const at::Tensor weight = samples[comm.rank()];
+    at::Tensor all = own * weight;
+    comm.allreduce(all);
+    return all / weight.clamp_min(1);
   }
 };
 
@@ -134,8 +152,9 @@ void MultiNodeBatchNormImpl::_check_input_dim(const at::Tensor& input) {
 
 at::Tensor MultiNodeBatchNormImpl::forward(const at::Tensor& input) {
   _check_input_dim(input);
-  if (!is_training() && options.track_running_stats()) {
-    return at::batch_norm(input, weight, bias, running_mean, running_var, false, 0, options.eps(), true);
+  if (!is_training()) {
+    const bool from_input = !options.track_running_stats();  // as libtorch's does
+    return at::batch_norm(input, weight, bias, running_mean, running_var, from_input, 0, options.eps(), true);
   }
   Statistics all;
   at::Tensor scale;
@@ -143,9 +162,9 @@ at::Tensor MultiNodeBatchNormImpl::forward(const at::Tensor& input) {
     const at::NoGradGuard no_grad;
     all = statistics_of(input, *comm_);
     scale = at::rsqrt(all.squares / all.count.clamp_min(1) + options.eps());
-    if (is_training()) move_running_statistics(all.mean, all.squares, all.count);
+    move_running_statistics(all.mean, all.squares, all.count);
   }
-  return Normalization::apply(input, weight, bias, all.mean, scale, all.count, comm_);
+  return Normalization::apply(input, weight, bias, all, scale, comm_);
 }
 
 void MultiNodeBatchNormImpl::move_running_statistics(const at::Tensor& mean, const at::Tensor& squares,

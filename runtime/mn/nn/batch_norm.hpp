@@ -18,7 +18,10 @@ namespace mn {
 /// forward() in training and its backward are collective: every rank runs both, the layers in the same order. N may
 /// differ between ranks, and be 0 on some. In evaluation nothing is sent.
 ///
-/// Cost: forward one allgather of 2C + 1 numbers, backward one allreduce of 2C.
+/// Backward takes losses to be means over samples that step(samples) weighs by N, unless the loss says what it weighs:
+/// a Trainer's does, and MultiNodeOptimizer::scale_loss(loss, samples) in a loop of one's own.
+///
+/// Cost: forward one allgather of 2C + 2 numbers, backward one allreduce of 2C.
 /// Source: S. Ioffe, C. Szegedy, arXiv:1502.03167; variances are merged by Chan, Golub and LeVeque's formula (1979).
 class MultiNodeBatchNormImpl final
     : public torch::nn::NormImplBase<0, MultiNodeBatchNormImpl, torch::nn::BatchNormOptions> {

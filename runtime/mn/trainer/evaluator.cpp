@@ -5,6 +5,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/tensor/modules.hpp>
+#include <mn/trainer/collective_use.hpp>
 #include <mn/trainer/evaluator.hpp>
 
 namespace mn {
@@ -25,14 +26,18 @@ class EvaluationMode {
   std::vector<bool> modes_;
 };
 
-/// One epoch of this rank's minibatches, or `most` of them if that is not 0.
-void for_each_batch(Iterator& iterator, torch::nn::Module& model, const std::function<void(const Batch&)>& work,
-                    std::int64_t most = 0) {
+/// One epoch of this rank's minibatches, or `most` of them if that is not 0. `calls` are those of `work`.
+void for_each_batch(Iterator& iterator, torch::nn::Module& model, CollectiveUse& calls,
+                    const std::function<void(const Batch&)>& work, std::int64_t most = 0) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(model);
   std::int64_t done = 0;
   while (const auto batch = iterator.next()) {
-    if (batch->samples > 0) work(*batch);
+    if (batch->samples == 0) {
+      calls.check_absence("evaluation", iterator.epoch());
+    } else {
+      calls.watch([&] { return work(*batch), 0; });
+    }
     if (++done == most) return;
   }
 }
@@ -49,7 +54,7 @@ class BatchEvaluator : public Evaluator {
   Summary evaluate_local() override {
     Summary report;
     for_each_batch(
-        *iterator_, *model_, [&](const Batch& batch) { evaluate_batch_(batch, report); }, most_batches_);
+        *iterator_, *model_, calls_, [&](const Batch& batch) { evaluate_batch_(batch, report); }, most_batches_);
     return report;
   }
 
@@ -58,6 +63,7 @@ class BatchEvaluator : public Evaluator {
   std::shared_ptr<torch::nn::Module> model_;
   EvaluateBatch evaluate_batch_;
   std::int64_t most_batches_;
+  CollectiveUse calls_;
 };
 
 class MultiNodeEvaluator : public Evaluator {
@@ -110,7 +116,7 @@ class GenericMultiNodeEvaluator : public Evaluator {
  private:
   std::vector<nlohmann::json> local_values() {
     std::vector<nlohmann::json> values;
-    for_each_batch(*iterator_, *model_, [&](const Batch& batch) { values.push_back(calc_local_(batch)); });
+    for_each_batch(*iterator_, *model_, calls_, [&](const Batch& batch) { values.push_back(calc_local_(batch)); });
     return values;
   }
 
@@ -119,6 +125,7 @@ class GenericMultiNodeEvaluator : public Evaluator {
   CalcLocal calc_local_;
   Aggregate aggregate_;
   std::shared_ptr<Communicator> comm_;
+  CollectiveUse calls_;
 };
 
 }  // namespace

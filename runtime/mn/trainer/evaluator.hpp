@@ -17,7 +17,8 @@ class Module;
 
 namespace mn {
 
-/// Adds the metrics of a minibatch, each weighted by its samples, e.g. report.add("loss", loss, batch.samples).
+/// Adds the metrics of a minibatch, each weighted by what it is a mean over: report.add("loss", loss, batch.samples),
+/// or its tokens.
 using EvaluateBatch = std::function<void(const Batch& batch, Summary& report)>;
 
 /// Evaluates on one rank. Derive from it where a function for each minibatch is not enough, and pass the object to
@@ -32,8 +33,8 @@ class Evaluator {
 };
 
 /// Evaluates one epoch of `iterator`, with the model in evaluation mode and without gradients; the modes of its modules
-/// are restored. Minibatches without samples are skipped. `most_batches`, if not 0, ends it early, and leaves the
-/// iterator there: for trying things out.
+/// are restored. Minibatches without samples are skipped, or an error if `evaluate_batch` makes collective calls.
+/// `most_batches`, if not 0, ends it early, and leaves the iterator there: for trying things out.
 [[nodiscard]] std::unique_ptr<Evaluator> create_evaluator(std::shared_ptr<Iterator> iterator,
                                                           std::shared_ptr<torch::nn::Module> model,
                                                           EvaluateBatch evaluate_batch, std::int64_t most_batches = 0);

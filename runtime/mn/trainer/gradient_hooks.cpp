@@ -68,7 +68,7 @@ double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm) {
   return clip(optimizer.trained_parameters(), max_norm);
 }
 
-double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm, std::int64_t samples) {
+double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm, double samples) {
   check_threshold(max_norm);
   optimizer.reduce_gradients(samples);
   return clip(optimizer.trained_parameters(), max_norm);

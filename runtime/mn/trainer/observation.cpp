@@ -20,9 +20,9 @@ void Observation::begin(std::int64_t iteration, std::uint64_t bytes_sent) {
   first_bytes_ = bytes_sent;
 }
 
-void Observation::add_loss(const at::Tensor& loss, std::int64_t samples) {
+void Observation::add_loss(const at::Tensor& loss, double weight) {
   losses_.push_back(loss.detach());
-  losses_samples_.push_back(samples);
+  loss_weights_.push_back(weight);
   if (losses_.size() == kMostPendingLosses) read_losses();
 }
 
@@ -32,11 +32,10 @@ void Observation::read_losses() {
   for (const at::Tensor& loss : losses_) flat.push_back(loss.reshape({}));
   const at::Tensor values = at::stack(flat).to(at::kCPU, at::kDouble);
   for (std::size_t i = 0; i < losses_.size(); ++i) {
-    const auto weight = static_cast<double>(losses_samples_[i]);
-    means_.add("main/loss", values[static_cast<std::int64_t>(i)].item<double>(), weight);
+    means_.add("main/loss", values[static_cast<std::int64_t>(i)].item<double>(), loss_weights_[i]);
   }
   losses_.clear();
-  losses_samples_.clear();
+  loss_weights_.clear();
 }
 
 Metrics Observation::take(Communicator& comm, std::int64_t iteration, std::uint64_t bytes_sent) {

@@ -18,8 +18,8 @@ class Observation {
   /// Where this process begins: iterations, and bytes that this rank has passed to collectives.
   void begin(std::int64_t iteration, std::uint64_t bytes_sent);
 
-  /// One step's mean loss over `samples`.
-  void add_loss(const at::Tensor& loss, std::int64_t samples);
+  /// One minibatch's mean loss.
+  void add_loss(const at::Tensor& loss, double weight);
   /// One step's metrics, which become "main/NAME".
   void add_metrics(const Summary& metrics) { means_.merge(metrics, "main/"); }
   void add_samples(std::int64_t samples) noexcept { samples_ += samples; }
@@ -48,7 +48,7 @@ class Observation {
   Summary means_;     // this rank's
   Metrics reported_;  // all ranks'
   std::vector<at::Tensor> losses_;
-  std::vector<std::int64_t> losses_samples_;
+  std::vector<double> loss_weights_;
   std::int64_t samples_ = 0;  // this rank's
   double training_s_ = 0;     // without extensions
   std::int64_t first_iteration_ = 0;

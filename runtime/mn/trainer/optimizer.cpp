@@ -12,6 +12,7 @@
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/tensor/tensor.hpp>
+#include <mn/tensor/weighted_loss.hpp>
 #include <mn/trainer/local_sgd.hpp>
 #include <mn/trainer/optimizer.hpp>
 
@@ -110,18 +111,20 @@ void MultiNodeOptimizer::zero_grad() {
   reduction_->clear();
   for (const auto& parameter : frozen_) parameter.mutable_grad().reset();
   reduced_.reset();
+  weighed_.reset();
+  end_weighted_backward();
 }
 
-void MultiNodeOptimizer::announce_step(std::int64_t samples) {
+void MultiNodeOptimizer::announce_step(double samples) {
   if (samples <= 0 || nominal_samples_ == 0) return;  // what a sample weighs is not known yet
-  reduction_->announce(static_cast<double>(samples) / static_cast<double>(nominal_samples_));
+  reduction_->announce(weighed_ ? 1 : samples / nominal_samples_);
 }
 
 void MultiNodeOptimizer::scale_gradients(double factor) { reduction_->scale(factor); }
 
 void MultiNodeOptimizer::step() { step_weighted(1.0); }
 
-void MultiNodeOptimizer::step(std::int64_t samples) {
+void MultiNodeOptimizer::step(double samples) {
   if (const auto weight = weight_of(samples)) step_weighted(*weight);
 }
 
@@ -136,6 +139,7 @@ void MultiNodeOptimizer::wait(const char* what, const std::function<void()>& wor
 void MultiNodeOptimizer::step_weighted(double weight) {
   reduce_weighted(weight);
   const Reduced reduced = *std::exchange(reduced_, std::nullopt);
+  weighed_.reset();
   if (reduced.any && reduced.finite) update();
   if (scaler_ && reduced.any) scaler_->update(reduced.finite);
   if (local_) wait("wait for parameters", [&] { local_->step(reduced.weight); });
@@ -194,7 +198,7 @@ nlohmann::json MultiNodeOptimizer::state() const {
 }
 
 void MultiNodeOptimizer::load_state(const nlohmann::json& state) {
-  nominal_samples_ = whole_number<std::int64_t>(state.at("nominal_samples"));
+  nominal_samples_ = state.at("nominal_samples").get<double>();
   if (scaler_ && state.contains("grad_scaler")) scaler_->load_state(state.at("grad_scaler"));
   if (local_) local_->restart();
 }

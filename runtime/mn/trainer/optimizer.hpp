@@ -67,28 +67,36 @@ class MultiNodeOptimizer {
 
   /// Local and optional. Promises that one backward and then step(samples) follow, with nothing between them that
   /// changes gradients: reductions during backward then know this rank's weight, and the ranks of a node may reduce
-  /// each other's gradients while backward continues. If the promise is broken after others may have relied on it,
-  /// step() or zero_grad() throws UsageError.
-  void announce_step(std::int64_t samples);
+  /// each other's gradients while backward continues. Comes after scale_loss(). If the promise is broken after others
+  /// may have relied on it, step() or zero_grad() throws UsageError.
+  void announce_step(double samples);
   /// Local. The loss to call backward() of: multiplied by the GradScaler's scale, or as it is without one. With a
   /// GradScaler, step() throws UsageError if nothing was scaled.
   [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss);
+  /// The same, and the loss carries its weight into backward: where ranks differ in their samples, collective calls
+  /// within backward (mn::all_gather() and the like, MultiNodeBatchNorm) need it. Of several losses the gradients add
+  /// up, each by its weight; then comes step(SUM of the samples). `losses` of a step, the same on all ranks, saves a
+  /// pass over gradients if it is given. The first call is collective: a rank without samples then calls step(0).
+  [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss, double samples, std::int64_t losses = 1);
   /// Local, between backward and step. Multiplies this rank's gradients, e.g. sums by 1 / samples.
   void scale_gradients(double factor);
   /// Gradients become their mean over ranks now; step() then runs the hooks and the update alone. For what must see the
   /// mean and is not a hook. A backward in between that adds to the mean is a UsageError of step(); after zero_grad()
   /// all starts over. With double buffering the mean is the previous step's.
   void reduce_gradients();
-  /// The same, weighted as in step(samples); the samples of that step then do not count.
-  void reduce_gradients(std::int64_t samples);
+  /// The same, weighted as in step(samples).
+  void reduce_gradients(double samples);
   /// Mean of gradients over ranks → hooks → update. Every rank has the same weight.
   void step();
-  /// The same, with this rank's gradient, a mean over `samples` samples, weighted by them: Σ nᵢgᵢ / Σ nᵢ. A rank
-  /// without samples passes 0; if all ranks do, nothing is updated. Throws ArgumentError if `samples` is negative.
+  /// The same, with this rank's gradient, a mean over `samples` samples, weighted by them: Σ nᵢgᵢ / Σ nᵢ. Whatever the
+  /// mean is over counts as samples: tokens, say, or a sum of weights. A rank without samples passes 0; if all ranks
+  /// do, nothing is updated. Throws ArgumentError if `samples` is negative or not finite, if scale_loss() or
+  /// reduce_gradients() has weighed otherwise, or if the ranks' weights differ where collective calls in a backward
+  /// without scale_loss(loss, samples) took them to be equal.
   ///
   /// A None gradient counts as zero where another rank has one; where no rank has one, the update leaves the parameter
   /// alone. If the parameter set changed since the last call (on every rank), the parameters are broadcast again first.
-  void step(std::int64_t samples);
+  void step(double samples);
 
   /// For optimizers that compute the loss several times in a step (torch::optim::LBFGS). After each call of `closure`
   /// the gradients are reduced and the hooks run; the optimizer gets the mean loss over ranks. So all ranks decide
@@ -97,7 +105,7 @@ class MultiNodeOptimizer {
   at::Tensor step(const LossClosure& closure);
   /// The same, with this rank's loss and gradients weighted by its samples. At least one rank needs samples; one
   /// without any passes 0, and its closure may return 0 without a backward.
-  at::Tensor step(const LossClosure& closure, std::int64_t samples);
+  at::Tensor step(const LossClosure& closure, double samples);
 
   /// Local. While the result lives, a backward accumulates and sends nothing: for all but the last backward of a step.
   /// It saves traffic with overlap and changes no result. Without it, a second backward before step() may begin while
@@ -160,8 +168,11 @@ class MultiNodeOptimizer {
   // optimizer_gradients.cpp
   void check_frozen() const;
   void check_unchanged() const;
-  [[nodiscard]] std::optional<double> weight_of(std::int64_t samples);
+  [[nodiscard]] std::optional<double> weight_of(double samples, std::int64_t losses = 1);
   [[nodiscard]] bool is_reduced();
+  void check_same_weight(double weight) const;
+  [[nodiscard]] double factor_for(double weight) const;
+  void check_assumed_weights() const;
   void reduce_weighted(double weight);
   [[nodiscard]] at::Tensor evaluate(const LossClosure& closure, double weight);
   at::Tensor step_with(const LossClosure& closure, double weight);
@@ -182,7 +193,8 @@ class MultiNodeOptimizer {
   std::unique_ptr<LocalSgd> local_;     // null: gradients are averaged, not parameters
   std::vector<at::Tensor> buffers_;     // for local_
   std::vector<std::pair<std::string, GradientHook>> hooks_;
-  std::int64_t nominal_samples_ = 0;  // agreed at the first weighted step; a rank with as many needs no scaling pass
+  double nominal_samples_ = 0;     // agreed at the first weighted step; a rank with as many needs no scaling pass
+  std::optional<double> weighed_;  // by scale_loss(): what this step's gradients carry already
   double communication_s_ = 0;
   std::uint64_t earlier_bytes_ = 0;  // sent for earlier sets of parameters
 };
@@ -203,6 +215,6 @@ class MultiNodeOptimizer {
 /// which would clip each rank's own gradients by its own norm.
 double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm);
 /// The same, with this rank's gradients weighted by its samples, as in step(samples).
-double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm, std::int64_t samples);
+double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm, double samples);
 
 }  // namespace mn

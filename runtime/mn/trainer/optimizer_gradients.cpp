@@ -3,41 +3,82 @@
 // (1) Between backward and the reduction nothing else may change gradients; the watch says what did.
 // (2) A mean that reduce_gradients() made is used by the next step unless zero_grad() or a new backward came between.
 // (3) With a GradScaler the mean is divided by the scale before anybody reads it, and all ranks see the same overflow.
-// (4) With a closure every call of it ends in a reduction and in the mean loss: an optimizer that decides by them
+// (4) What scale_loss(loss, samples) has weighed is not weighed again.
+// (5) With a closure every call of it ends in a reduction and in the mean loss: an optimizer that decides by them
 //     decides alike on all ranks.
+#include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/gradients/gradient_reduction.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/tensor/tensor.hpp>
+#include <mn/tensor/weighted_loss.hpp>
 #include <mn/trainer/optimizer.hpp>
 
 namespace mn {
+namespace {
+
+/// But for the rounding of a sum of parts.
+bool is_same_weight(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); }
+
+/// "the weight of 6 samples"; "the weight 1" while it is not known what a sample weighs.
+std::string count_text(double weight, double nominal_samples) {
+  if (nominal_samples == 0) return "the weight " + nlohmann::json(weight).dump();
+  return "the weight of " + nlohmann::json(static_cast<float>(weight * nominal_samples)).dump() + " samples";
+}
+
+}  // namespace
 
 at::Tensor MultiNodeOptimizer::scale_loss(const at::Tensor& loss) { return scaler_ ? scaler_->scale_loss(loss) : loss; }
 
+at::Tensor MultiNodeOptimizer::scale_loss(const at::Tensor& loss, double samples, std::int64_t losses) {
+  const double weight = weight_of(samples, losses).value_or(0);
+  weighed_ = weighed_.value_or(0) + weight;
+  return weighted_loss(scale_loss(loss), weight);
+}
+
 void MultiNodeOptimizer::reduce_gradients() { reduce_weighted(1.0); }
 
-void MultiNodeOptimizer::reduce_gradients(std::int64_t samples) {
+void MultiNodeOptimizer::reduce_gradients(double samples) {
   if (const auto weight = weight_of(samples)) reduce_weighted(*weight);
 }
 
-/// No value while no rank has ever had a sample.
-std::optional<double> MultiNodeOptimizer::weight_of(std::int64_t samples) {
-  if (samples < 0) throw ArgumentError("the samples of a step must be at least 0, got " + std::to_string(samples));
+/// Of a loss of which a step has so many. No value while no rank has ever had a sample.
+std::optional<double> MultiNodeOptimizer::weight_of(double samples, std::int64_t losses) {
+  if (!(samples >= 0) || !std::isfinite(samples))
+    throw ArgumentError("the samples of a step must be at least 0 and finite, got " + std::to_string(samples));
   if (nominal_samples_ == 0) {
-    std::int64_t most = samples;
+    double most = samples * static_cast<double>(losses);
     comm_->allreduce(std::span(&most, 1), ReduceOp::kMax);
     nominal_samples_ = most;
   }
   if (nominal_samples_ == 0) return std::nullopt;
-  return static_cast<double>(samples) / static_cast<double>(nominal_samples_);
+  return samples / nominal_samples_;
+}
+
+/// What gradients of this weight are still to be multiplied by.
+double MultiNodeOptimizer::factor_for(double weight) const {
+  if (!weighed_) return weight;
+  if (is_same_weight(*weighed_, weight)) return 1;
+  throw ArgumentError("the losses of this step came with " + count_text(*weighed_, nominal_samples_) +
+                      " to scale_loss(), but the step counts " + count_text(weight, nominal_samples_) +
+                      ": give both the same samples");
+}
+
+/// Found where a rank's weight is not the ranks' mean.
+void MultiNodeOptimizer::check_assumed_weights() const {
+  if (!take_assumed_equal_weights() || !reduction_->weighed_unevenly()) return;
+  throw ArgumentError(
+      "the ranks weigh differently in this step, but collective calls within backward did not know it: call "
+      "optimizer->scale_loss(loss, samples).backward() before step(samples)");
 }
 
 void MultiNodeOptimizer::check_frozen() const {
@@ -62,6 +103,15 @@ void MultiNodeOptimizer::check_unchanged() const {
                    "optimizer->reduce_gradients(), or set OptimizerOptions::check_gradients to false");
 }
 
+/// Of a step whose gradients have been reduced.
+void MultiNodeOptimizer::check_same_weight(double weight) const {
+  if (is_same_weight(reduced_->weight, weight)) return;
+  throw ArgumentError("the gradients were reduced with " + count_text(reduced_->weight, nominal_samples_) +
+                      " on this rank, but step() counts " + count_text(weight, nominal_samples_) +
+                      ": give reduce_gradients(samples) or clip_grad_norm(optimizer, max_norm, samples) the samples " +
+                      "of step(samples)");
+}
+
 /// Whether the gradients are what reduce_gradients() has left.
 bool MultiNodeOptimizer::is_reduced() {
   if (!reduced_) return false;
@@ -78,11 +128,16 @@ bool MultiNodeOptimizer::is_reduced() {
 
 void MultiNodeOptimizer::reduce_weighted(double weight) {
   follow_parameter_set();
-  if (is_reduced()) return;
+  if (is_reduced()) {
+    check_same_weight(weight);
+    return;
+  }
   check_frozen();
   check_unchanged();
   Reduced reduced{.any = false, .weight = weight};
-  wait("wait for gradients", [&] { reduced.any = reduction_->reduce(weight); });
+  const double factor = factor_for(weight);
+  wait("wait for gradients", [&] { reduced.any = reduction_->reduce(weight, factor); });
+  check_assumed_weights();
   if (scaler_ && reduced.any) {
     reduced.finite = scaler_->unscale(reduction_->parameters());
   }
@@ -119,7 +174,7 @@ at::Tensor MultiNodeOptimizer::step_with(const LossClosure& closure, double weig
 
 at::Tensor MultiNodeOptimizer::step(const LossClosure& closure) { return step_with(closure, 1); }
 
-at::Tensor MultiNodeOptimizer::step(const LossClosure& closure, std::int64_t samples) {
+at::Tensor MultiNodeOptimizer::step(const LossClosure& closure, double samples) {
   const auto weight = weight_of(samples);
   if (!weight) throw ArgumentError("no rank has samples for the closure");
   return step_with(closure, *weight);

@@ -16,6 +16,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/loader/iterator.hpp>
+#include <mn/trainer/collective_use.hpp>
 #include <mn/trainer/extension.hpp>
 #include <mn/trainer/optimizer.hpp>
 #include <mn/trainer/summary.hpp>
@@ -32,10 +33,24 @@ class Observation;
 class PeriodicAgreement;
 class Trace;
 
-/// Returns the mean loss over the minibatch's samples, a tensor of one element; it becomes "main/loss". Metrics added
-/// to `report`, with their samples as weight, become "main/NAME". Not called for a minibatch of 0 samples, and several
-/// times an iteration where TrainerOptions::accumulate says so.
-using ComputeLoss = std::function<at::Tensor(const Batch& batch, Summary& report)>;
+/// A minibatch's loss, a mean, and over how much it is one.
+struct Loss {
+  /// A mean over the minibatch's samples, or over what Batch::weight says.
+  Loss(at::Tensor mean) : value(std::move(mean)) {}  // NOLINT: meant to be implicit
+  /// A mean over something else, which differs between minibatches: tokens without padding, pixels with a label.
+  Loss(at::Tensor mean, double over) : value(std::move(mean)), weight(over) {}
+
+  at::Tensor value;                   ///< of one element
+  std::optional<double> weight = {};  ///< at least 0
+  /// In updates and in reports.
+  [[nodiscard]] double weight_in(const Batch& batch) const { return weight.value_or(batch.loss_weight()); }
+};
+
+/// Returns the minibatch's mean loss, a tensor or a Loss; it becomes "main/loss". Metrics added to `report`, with what
+/// they are means over as weight, become "main/NAME". Called several times an iteration where
+/// TrainerOptions::accumulate says so, and not for a minibatch of 0 samples: if the loss makes collective calls, such a
+/// minibatch is an error, which names the rank.
+using ComputeLoss = std::function<Loss(const Batch& batch, Summary& report)>;
 
 /// One of several optimizers, with the name that checkpoints know it by.
 struct NamedOptimizer {
@@ -46,7 +61,7 @@ struct NamedOptimizer {
 /// One iteration of a program that updates by itself: zero_grad(), forward, backward and step(batch.samples) of its
 /// optimizers, as often as it likes. Losses and metrics that it adds to `report`, with their samples as weight, become
 /// "main/NAME". Called on every rank in every iteration. For a minibatch of 0 samples it makes the same steps, without
-/// a backward; LoaderOptions::drop_last or even_last avoid such minibatches.
+/// a backward; loaders make such minibatches in the last steps of an epoch if their batch size is 1, else never.
 using UpdateParameters = std::function<void(const Batch& batch, Summary& report)>;
 
 /// How long a Trainer trains, and where it writes.
@@ -74,9 +89,10 @@ struct StepTimes {
   std::uint64_t bytes = 0;     ///< passed to collectives
 };
 
-/// Trains a model with a multi-node optimizer. The constructor, extend(), run(), save(), resume(), finish_steps(),
-/// take_observation() and report() are collective: every rank makes the same calls in the same order. Rank 0's clock
-/// decides for triggers of seconds, so the ranks' extensions run together.
+/// Trains a model with a multi-node optimizer. A loss that calls other ranks (mn::all_gather(), MultiNodeBatchNorm)
+/// gets exact gradients, whatever minibatches weigh. The constructor, extend(), run(), save(), resume(),
+/// finish_steps(), take_observation() and report() are collective: every rank makes the same calls in the same order.
+/// Rank 0's clock decides for triggers of seconds, so the ranks' extensions run together.
 class Trainer {
  public:
   /// Broadcasts rank 0's parameters and buffers, also those that the optimizer does not hold. Throws ArgumentError if
@@ -175,8 +191,7 @@ class Trainer {
   /// The minibatches of an iteration so far.
   struct Accumulated {
     std::int64_t samples = 0;
-    std::int64_t planned = 0;  ///< samples of the whole iteration, if all minibatches are like the first that has some
-    [[nodiscard]] bool as_planned() const noexcept { return samples == planned; }
+    double weight = 0;
   };
 
   Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers,
@@ -200,7 +215,7 @@ class Trainer {
   void train();
   void update_parameters();
   void accumulate(const Batch& batch, Accumulated& all, bool last);
-  [[nodiscard]] at::Tensor forward(const Batch& batch);
+  [[nodiscard]] Loss forward(const Batch& batch);
   void end_epoch();
   void synchronize();
   // trainer_state.cpp
@@ -226,6 +241,7 @@ class Trainer {
   std::unique_ptr<ExtensionList> extensions_;
   std::unique_ptr<Observation> observation_;
   std::unique_ptr<PeriodicAgreement> agreement_;
+  CollectiveUse loss_calls_;
   std::vector<std::string> settings_;  // of each optimizer, as the program made it; JSON
 
   std::int64_t iteration_ = 0;

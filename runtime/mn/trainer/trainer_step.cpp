@@ -1,6 +1,7 @@
 // One iteration: minibatches → losses → gradients → update.
 //
-// (1) The gradients of an iteration's minibatches add up to that of the mean loss over all their samples.
+// (1) The gradients of an iteration's minibatches add up to that of the mean loss over all their samples, or over what
+//     they weigh.
 // (2) A rank without samples steps with weight 0: every rank makes the same collective calls.
 // (3) No loss is read here, which would wait for the device.
 #include <ATen/core/Tensor.h>
@@ -87,7 +88,6 @@ void Trainer::update_parameters() {
   observation_->add_samples(batch.samples);
 }
 
-/// One iteration: the gradients of its minibatches add up to that of the mean loss over all their samples.
 void Trainer::train() {
   MultiNodeOptimizer& optimizer = this->optimizer();
   optimizer.zero_grad();
@@ -98,39 +98,35 @@ void Trainer::train() {
     accumulate(batch, all, last);
     if (last) break;
   }
-  if (!all.as_planned()) {  // minibatches of different sizes: the sum was scaled for other samples
-    optimizer.scale_gradients(static_cast<double>(all.planned) / static_cast<double>(all.samples));
-  }
-  optimizer.step(all.samples);
+  optimizer.step(all.weight);
   observation_->add_samples(all.samples);
   if (const GradScaler* scaler = optimizer.scaler()) observation_->report("loss_scale", scaler->scale());
 }
 
 void Trainer::accumulate(const Batch& batch, Accumulated& all, bool last) {
-  if (batch.samples == 0) return;
-  if (all.planned == 0) all.planned = batch.samples * options_.accumulate;
+  if (batch.samples == 0) return loss_calls_.check_absence("training", epoch_ + 1);
+  const Loss loss = forward(batch);
+  const double weight = loss.weight_in(batch);
   all.samples += batch.samples;
-  at::Tensor loss = forward(batch);
-  observation_->add_loss(loss, batch.samples);
-  if (batch.samples != all.planned) {
-    loss = loss.mul(static_cast<double>(batch.samples) / static_cast<double>(all.planned));
-  }
+  all.weight += weight;
+  observation_->add_loss(loss.value, weight);
+  if (weight == 0 && !loss_calls_.any()) return;  // a mean over nothing
   const Trace::Scope scope(options_.trace.get(), "backward", Trace::Lane::kCompute);
-  const bool complete = last && all.as_planned();
-  const auto more_follow = complete ? nullptr : optimizer().no_sync();  // other minibatches, or their scaling
-  if (complete) optimizer().announce_step(all.samples);
-  optimizer().scale_loss(loss).backward();
+  const auto more_follow = last ? nullptr : optimizer().no_sync();
+  const at::Tensor weighted = optimizer().scale_loss(loss.value, weight, options_.accumulate);
+  if (last) optimizer().announce_step(all.weight);
+  weighted.backward();
   if (options_.trace) wait_for_device(comm_->device());
 }
 
-at::Tensor Trainer::forward(const Batch& batch) {
+Loss Trainer::forward(const Batch& batch) {
   const Trace::Scope scope(options_.trace.get(), "forward", Trace::Lane::kCompute);
   Summary metrics;
-  at::Tensor loss = compute_loss_(batch, metrics);
-  if (!loss.defined() || loss.numel() != 1) {
+  Loss loss = loss_calls_.watch([&] { return compute_loss_(batch, metrics); });
+  if (!loss.value.defined() || loss.value.numel() != 1) {
     throw ArgumentError("the loss function must return a tensor of one element");
   }
-  extensions_->after_forward(*this, loss);
+  extensions_->after_forward(*this, loss.value);
   observation_->add_metrics(metrics);
   return loss;
 }

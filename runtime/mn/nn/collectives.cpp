@@ -1,0 +1,259 @@
+// Each call is one autograd node whose backward is the adjoint call.
+//
+// (1) Ranks first exchange the shapes of what they give and whether it requires a gradient. So all find the same
+//     mismatch, and the node is recorded on every rank or on none: else some would wait in a backward of others.
+// (2) An input of the node's own stands for what may require no gradient on this rank.
+// (3) Parts of different lengths are padded to the longest: gather_rows() and sum_rows() are each other's adjoint.
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/nn/collectives.hpp>
+#include <mn/tensor/messages.hpp>
+#include <mn/tensor/tensor.hpp>
+#include <mn/tensor/weighted_loss.hpp>
+
+namespace mn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using Sizes = std::vector<std::int64_t>;
+
+constexpr std::size_t kMaxDims = 16;
+
+/// What a rank gives, as it travels.
+struct Form {
+  std::int64_t requires_grad = 0;
+  std::int64_t dtype = -1;  // none: undefined
+  std::int64_t dims = 0;
+  std::array<std::int64_t, kMaxDims> sizes = {};
+
+  [[nodiscard]] std::string text() const {
+    if (dtype < 0) return "an undefined tensor";
+    return std::string(toString(static_cast<at::ScalarType>(dtype))) + " " + nlohmann::json(shape()).dump();
+  }
+  [[nodiscard]] Sizes shape() const { return {sizes.begin(), sizes.begin() + dims}; }
+};
+constexpr std::size_t kFormCount = sizeof(Form) / sizeof(std::int64_t);
+
+Form form_of(const at::Tensor& tensor, const char* call) {
+  if (!tensor.defined()) return {};
+  if (tensor.dim() > static_cast<std::int64_t>(kMaxDims))
+    throw ArgumentError(std::string(call) + ": a tensor has more than " + std::to_string(kMaxDims) + " dimensions");
+  Form form{.requires_grad = at::GradMode::is_enabled() && tensor.requires_grad() ? 1 : 0,
+            .dtype = static_cast<std::int64_t>(tensor.scalar_type()),
+            .dims = tensor.dim()};
+  std::ranges::copy(tensor.sizes(), form.sizes.begin());
+  return form;
+}
+
+/// Of all ranks: for each in turn one for each of its `own`.
+std::vector<Form> gather_forms(Communicator& comm, const std::vector<Form>& own) {
+  std::vector<Form> all(own.size() * static_cast<std::size_t>(comm.size()));
+  comm.allgather(std::span(reinterpret_cast<const std::int64_t*>(own.data()), own.size() * kFormCount),
+                 std::span(reinterpret_cast<std::int64_t*>(all.data()), all.size() * kFormCount));
+  return all;
+}
+
+bool any_requires_grad(const std::vector<Form>& forms) {
+  return std::ranges::any_of(forms, [](const Form& form) { return form.requires_grad != 0; });
+}
+
+/// Throws unless forms[r·step] of all ranks are alike in dtype and dimensions, from dimension `first` on.
+void check_alike(const std::vector<Form>& forms, std::size_t step, std::int64_t first, const char* call) {
+  for (std::size_t i = 0; i < forms.size(); i += step) {
+    const auto rest = [first](const Form& form) {
+      Sizes shape = form.shape();
+      if (std::ssize(shape) >= first) shape.erase(shape.begin(), shape.begin() + first);
+      return shape;
+    };
+    const Form &form = forms[i], &other = forms[0];
+    const bool good = form.dtype >= 0 && form.dims >= first && form.dtype == other.dtype && form.dims == other.dims &&
+                      rest(form) == rest(other);
+    if (good) continue;
+    throw ArgumentError(std::string(call) + ": rank 0 gave " + other.text() + ", rank " + std::to_string(i / step) +
+                            " " + form.text() + (first > 0 ? ": all but the first dimension must agree" : ""),
+                        true);
+  }
+}
+
+Sizes with_rows(std::int64_t rows, const at::Tensor& like) {
+  Sizes shape = like.sizes().vec();
+  shape[0] = rows;
+  return shape;
+}
+
+std::int64_t longest(const Sizes& rows) { return *std::ranges::max_element(rows); }
+
+/// Rank r's rows[r] rows, in rank order.
+at::Tensor gather_rows(const at::Tensor& own, const Sizes& rows, Communicator& comm) {
+  const at::NoGradGuard no_grad;
+  const std::int64_t most = longest(rows), ranks = comm.size();
+  at::Tensor send = own.detach().contiguous();
+  if (own.size(0) != most) {
+    send = at::zeros(with_rows(most, own), own.options());
+    send.narrow(0, 0, own.size(0)).copy_(own);
+  }
+  at::Tensor all = at::empty(with_rows(most * ranks, own), own.options());
+  comm.allgather(send, all);
+  if (std::accumulate(rows.begin(), rows.end(), std::int64_t{0}) == most * ranks) return all;
+  std::vector<at::Tensor> parts;
+  for (std::int64_t r = 0; r < ranks; ++r) parts.push_back(all.narrow(0, r * most, rows[static_cast<std::size_t>(r)]));
+  return at::cat(parts);
+}
+
+/// This rank's part of the sum over ranks of `all`, which has rows[r] rows for rank r, in rank order.
+at::Tensor sum_rows(const at::Tensor& all, const Sizes& rows, Communicator& comm) {
+  const at::NoGradGuard no_grad;
+  const std::int64_t most = longest(rows), ranks = comm.size();
+  at::Tensor send = all.detach().contiguous();
+  if (all.size(0) != most * ranks) {
+    send = at::zeros(with_rows(most * ranks, all), all.options());
+    std::int64_t first = 0;
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      const std::int64_t count = rows[static_cast<std::size_t>(r)];
+      send.narrow(0, r * most, count).copy_(all.narrow(0, first, count));
+      first += count;
+    }
+  }
+  at::Tensor sum = at::empty(with_rows(most, all), all.options());
+  comm.reduce_scatter(send, sum);
+  const std::int64_t own = rows[static_cast<std::size_t>(comm.rank())];
+  return own == most ? sum : sum.narrow(0, 0, own).contiguous();
+}
+
+at::Tensor sum_all(const at::Tensor& tensor, Communicator& comm) {
+  at::Tensor sum = tensor.detach().clone(at::MemoryFormat::Contiguous);
+  comm.allreduce(sum);
+  return sum;
+}
+
+/// A collective call and its adjoint, with what both need.
+struct Call {
+  std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& given)> forward;
+  std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& gradients)> backward;
+};
+
+class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
+ public:
+  static variable_list forward(AutogradContext* context, const at::Tensor& /*(2)*/, const std::shared_ptr<Call>& call,
+                               at::TensorList given) {
+    context->saved_data["call"] = c10::IValue::make_capsule(c10::make_intrusive<Capsule>(call));
+    return call->forward(given.vec());
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    if (!in_weighted_backward()) assume_equal_weights();
+    const auto call = c10::static_intrusive_pointer_cast<Capsule>(context->saved_data["call"].toCapsule())->call;
+    variable_list result = {at::Tensor(), at::Tensor()};  // of the stand-in, and of `call`
+    for (at::Tensor& gradient : call->backward(gradients)) result.push_back(std::move(gradient));
+    return result;
+  }
+
+ private:
+  struct Capsule : torch::CustomClassHolder {
+    explicit Capsule(std::shared_ptr<Call> kept) : call(std::move(kept)) {}
+    std::shared_ptr<Call> call;
+  };
+};
+
+std::vector<at::Tensor> run(Call call, const std::vector<at::Tensor>& given, bool with_gradient) {
+  if (!with_gradient || !at::GradMode::is_enabled()) return call.forward(given);
+  const at::Tensor stand_in = at::empty({0}).requires_grad_();
+  return CollectiveNode::apply(stand_in, std::make_shared<Call>(std::move(call)), at::TensorList(given));
+}
+
+void check_one_for_each(const std::vector<at::Tensor>& parts, const Communicator& comm, const char* call) {
+  const bool all_defined = std::ranges::all_of(parts, [](const at::Tensor& part) { return part.defined(); });
+  if (std::ssize(parts) == comm.size() && all_defined) return;
+  throw ArgumentError(std::string(call) + " got " + std::to_string(parts.size()) + " tensors for " +
+                      std::to_string(comm.size()) + " ranks" + (all_defined ? "" : ", of which some are undefined"));
+}
+
+std::vector<Form> forms_of(const std::vector<at::Tensor>& parts, const char* call) {
+  std::vector<Form> forms;
+  for (const at::Tensor& part : parts) forms.push_back(form_of(part, call));
+  return forms;
+}
+
+}  // namespace
+
+at::Tensor all_gather(const std::shared_ptr<Communicator>& comm, const at::Tensor& rows) {
+  const std::vector<Form> forms = gather_forms(*comm, {form_of(rows, "all_gather")});
+  check_alike(forms, 1, 1, "all_gather");
+  Sizes counts;
+  for (const Form& form : forms) counts.push_back(form.sizes[0]);
+  const Call call{
+      [=](const auto& given) { return std::vector{gather_rows(given[0], counts, *comm)}; },
+      [=](const auto& gradients) { return std::vector{sum_rows(gradients[0], counts, *comm)}; },
+  };
+  return run(call, {rows}, any_requires_grad(forms)).front();
+}
+
+at::Tensor all_reduce(const std::shared_ptr<Communicator>& comm, const at::Tensor& tensor) {
+  const std::vector<Form> forms = gather_forms(*comm, {form_of(tensor, "all_reduce")});
+  check_alike(forms, 1, 0, "all_reduce");
+  const auto sum = [=](const auto& given) { return std::vector{sum_all(given[0], *comm)}; };
+  return run({sum, sum}, {tensor}, any_requires_grad(forms)).front();
+}
+
+at::Tensor reduce_scatter(const std::shared_ptr<Communicator>& comm, const std::vector<at::Tensor>& parts) {
+  check_one_for_each(parts, *comm, "reduce_scatter");
+  const auto ranks = static_cast<std::size_t>(comm->size());
+  const std::vector<Form> forms = gather_forms(*comm, forms_of(parts, "reduce_scatter"));
+  check_alike(forms, 1, 1, "reduce_scatter");
+  Sizes counts;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    counts.push_back(forms[r].sizes[0]);
+    check_alike({forms.begin() + static_cast<std::ptrdiff_t>(r), forms.end()}, ranks, 0, "reduce_scatter");
+  }
+  const Call call{
+      [=](const auto& given) { return std::vector{sum_rows(at::cat(given), counts, *comm)}; },
+      [=](const auto& gradients) { return gather_rows(gradients[0], counts, *comm).split_with_sizes(counts); },
+  };
+  return run(call, parts, any_requires_grad(forms)).front();
+}
+
+at::Tensor broadcast(const std::shared_ptr<Communicator>& comm, const at::Tensor& tensor, int root) {
+  const std::vector<Form> forms = gather_forms(*comm, {form_of(tensor, "broadcast")});
+  const Form form = root < 0 || root >= comm->size() ? Form{} : forms[static_cast<std::size_t>(root)];
+  if (form.dtype < 0)
+    throw ArgumentError("broadcast from root " + std::to_string(root) + ": that rank gave no tensor", true);
+  const bool is_root = comm->rank() == root;
+  const Call call{
+      [=](const auto& given) {
+        const auto options =
+            at::TensorOptions(static_cast<at::ScalarType>(form.dtype)).device(c10::Device(comm->device()));
+        at::Tensor result =
+            is_root ? given[0].detach().clone(at::MemoryFormat::Contiguous) : at::empty(form.shape(), options);
+        comm->bcast(result, root);
+        return std::vector{result};
+      },
+      [=](const auto& gradients) {
+        at::Tensor sum = sum_all(gradients[0], *comm);
+        return is_root ? std::vector{sum} : std::vector<at::Tensor>();
+      },
+  };
+  return run(call, is_root ? std::vector{tensor} : std::vector<at::Tensor>(), form.requires_grad != 0).front();
+}
+
+std::vector<at::Tensor> alltoall(const std::shared_ptr<Communicator>& comm, const std::vector<at::Tensor>& parts) {
+  check_one_for_each(parts, *comm, "alltoall");
+  const auto send = [=](const auto& given) { return alltoall_tensors(*comm, given); };
+  return run({send, send}, parts, any_requires_grad(gather_forms(*comm, forms_of(parts, "alltoall"))));
+}
+
+}  // namespace mn

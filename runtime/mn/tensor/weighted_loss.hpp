@@ -1,0 +1,25 @@
+/// Losses that carry their weight into backward, and what a collective call in a backward can know of the weights.
+///
+/// Ranks minimize the mean Σ wᵣ Lᵣ / Σ wᵣ of their losses. A gradient that passes from rank to rank within a backward
+/// (batch normalization over all ranks, all_gather()) must carry the weight of the loss that it comes from. After a
+/// weighted_loss() it does: what other ranks send is added as it is.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace mn {
+
+/// loss × weight. The backward that begins at the result is a weighted one. Local.
+[[nodiscard]] at::Tensor weighted_loss(const at::Tensor& loss, double weight);
+/// Whether a weighted backward runs, of this process. Also true in a backward inside it, as recompute_activations()
+/// has.
+[[nodiscard]] bool in_weighted_backward() noexcept;
+/// No weighted backward runs: for after one that threw.
+void end_weighted_backward() noexcept;
+
+/// From a backward that is not weighted: a collective call in it took all ranks to weigh the same.
+void assume_equal_weights() noexcept;
+/// Whether one did since the last call.
+[[nodiscard]] bool take_assumed_equal_weights() noexcept;
+
+}  // namespace mn

@@ -1,0 +1,239 @@
+// Collective calls that gradients pass through: values, gradients against one graph of all ranks, weights, errors.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <mn/core/error.hpp>
+#include <mn/nn/collectives.hpp>
+#include <mn/tensor/tensor.hpp>
+#include <mn/trainer/optimizer.hpp>
+
+namespace mn {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using Tensors = std::vector<at::Tensor>;
+
+class CollectivesTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<Communicator> comm_ = create_communicator("auto", MPI_COMM_WORLD, {.device = Device{}});
+  int rank_ = comm_->rank();
+  int size_ = comm_->size();
+
+  /// What each rank gives: `count` tensors of rank r, whose rows `rows(r, i)` says; the same values on every rank.
+  [[nodiscard]] std::vector<Tensors> inputs(int count, const std::function<std::int64_t(int, int)>& rows) const {
+    torch::manual_seed(11);
+    std::vector<Tensors> all(static_cast<std::size_t>(size_));
+    for (int r = 0; r < size_; ++r) {
+      for (int i = 0; i < count; ++i)
+        all[static_cast<std::size_t>(r)].push_back(
+            torch::randint(-4, 5, {rows(r, i), 3}).to(at::kDouble).requires_grad_());
+    }
+    return all;
+  }
+  /// Small factors that depend on rank and element.
+  [[nodiscard]] static at::Tensor loss_of(const at::Tensor& output, int rank) {
+    return (output.flatten() * (torch::arange(output.numel()).to(at::kDouble) % 7 + rank)).sum();
+  }
+  /// The gradients of this rank's inputs, for the sum of the losses of all ranks, that one graph gives.
+  [[nodiscard]] Tensors expected(const at::Tensor& loss, const Tensors& own) const {
+    loss.backward();
+    Tensors result;
+    for (const at::Tensor& x : own) {
+      result.push_back(x.grad().defined() ? x.grad().clone() : torch::zeros_like(x));
+      x.mutable_grad().reset();
+    }
+    return result;
+  }
+  void expect_gradients(const Tensors& own, const Tensors& wanted) const {
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      ASSERT_TRUE(own[i].grad().defined());
+      EXPECT_TRUE(own[i].grad().equal(wanted[i])) << own[i].grad() << wanted[i];
+    }
+  }
+};
+
+TEST_F(CollectivesTest, AllGatherTakesUnevenAndEmptyParts) {
+  for (const auto& rows : {std::function([](int, int) { return std::int64_t{2}; }), std::function([](int r, int) {
+                             return static_cast<std::int64_t>(r * 2);  // none on rank 0
+                           }),
+                           std::function([](int, int) { return std::int64_t{0}; })}) {
+    const auto all = inputs(1, rows);
+    Tensors parts;
+    for (const Tensors& each : all) parts.push_back(each[0]);
+    const at::Tensor whole = torch::cat(parts);
+    at::Tensor loss = torch::zeros({}, at::kDouble).requires_grad_();
+    for (int r = 0; r < size_; ++r) loss = loss + loss_of(whole, r);
+    const Tensors& own = all[static_cast<std::size_t>(rank_)];
+    const Tensors wanted = expected(loss, own);
+    const at::Tensor found = all_gather(comm_, own[0]);
+    EXPECT_TRUE(found.equal(whole));
+    loss_of(found, rank_).backward();
+    expect_gradients(own, wanted);
+  }
+}
+
+TEST_F(CollectivesTest, AllReduceSums) {
+  const auto all = inputs(1, [](int, int) { return 4; });
+  at::Tensor sum = torch::zeros({4, 3}, at::kDouble), loss = torch::zeros({}, at::kDouble);
+  for (const Tensors& each : all) sum = sum + each[0];
+  for (int r = 0; r < size_; ++r) loss = loss + loss_of(sum, r);
+  const Tensors& own = all[static_cast<std::size_t>(rank_)];
+  const Tensors wanted = expected(loss, own);
+  const at::Tensor found = all_reduce(comm_, own[0]);
+  EXPECT_TRUE(found.equal(sum));
+  loss_of(found, rank_).backward();
+  expect_gradients(own, wanted);
+}
+
+TEST_F(CollectivesTest, ReduceScatterTakesUnevenAndEmptyParts) {
+  for (const bool even : {true, false}) {
+    const auto all = inputs(size_, [even](int, int i) { return even ? 3 : i * 2; });
+    Tensors sums;
+    at::Tensor loss = torch::zeros({}, at::kDouble).requires_grad_();
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      at::Tensor sum = torch::zeros_like(all[0][r]);
+      for (const Tensors& each : all) sum = sum + each[r];
+      loss = loss + loss_of(sum, static_cast<int>(r));
+      sums.push_back(sum);
+    }
+    const Tensors& own = all[static_cast<std::size_t>(rank_)];
+    const Tensors wanted = expected(loss, own);
+    const at::Tensor found = reduce_scatter(comm_, own);
+    EXPECT_TRUE(found.equal(sums[static_cast<std::size_t>(rank_)]));
+    loss_of(found, rank_).backward();
+    expect_gradients(own, wanted);
+  }
+}
+
+TEST_F(CollectivesTest, BroadcastSumsOnTheRoot) {
+  const int root = size_ - 1;
+  const auto all = inputs(1, [](int r, int) { return r + 1; });
+  const at::Tensor& source = all[static_cast<std::size_t>(root)][0];
+  at::Tensor loss = torch::zeros({}, at::kDouble);
+  for (int r = 0; r < size_; ++r) loss = loss + loss_of(source, r);
+  const Tensors wanted = expected(loss, {source});
+  const at::Tensor found = broadcast(comm_, rank_ == root ? source : at::Tensor(), root);
+  EXPECT_TRUE(found.equal(source));
+  loss_of(found, rank_).backward();
+  if (rank_ == root) expect_gradients({source}, wanted);
+}
+
+TEST_F(CollectivesTest, AlltoallSendsGradientsBack) {
+  const auto all = inputs(size_, [](int r, int i) { return (r + 2 * i) % 3; });
+  at::Tensor loss = torch::zeros({}, at::kDouble).requires_grad_();
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    for (const Tensors& each : all) loss = loss + loss_of(each[r], static_cast<int>(r));
+  }
+  const Tensors& own = all[static_cast<std::size_t>(rank_)];
+  const Tensors wanted = expected(loss, own);
+  const Tensors found = alltoall(comm_, own);
+  at::Tensor own_loss = torch::zeros({}, at::kDouble);
+  for (std::size_t r = 0; r < found.size(); ++r) {
+    EXPECT_TRUE(found[r].equal(all[r][static_cast<std::size_t>(rank_)]));
+    own_loss = own_loss + loss_of(found[r], rank_);
+  }
+  own_loss.backward();
+  expect_gradients(own, wanted);
+}
+
+/// Every rank takes part in backward, also one whose tensor needs no gradient.
+TEST_F(CollectivesTest, OneRankMayNeedNoGradient) {
+  const at::Tensor own = torch::ones({2, 3}).requires_grad_(rank_ != 0 || size_ == 1);
+  all_gather(comm_, own).sum().backward();
+  EXPECT_EQ(own.grad().defined(), own.requires_grad());
+  const at::Tensor ones = torch::full({2, 3}, static_cast<double>(size_));
+  EXPECT_TRUE(!own.requires_grad() || own.grad().equal(ones));
+  EXPECT_FALSE(all_gather(comm_, own.detach()).requires_grad());
+  const at::NoGradGuard no_grad;
+  EXPECT_FALSE(all_gather(comm_, own).requires_grad());
+}
+
+TEST_F(CollectivesTest, AMismatchIsTheSameErrorOnAllRanks) {
+  if (size_ == 1) return;
+  EXPECT_THAT(
+      [&] {
+        static_cast<void>(all_gather(comm_, torch::ones({2, rank_ == 1 ? 4 : 3})));
+      },
+      ThrowsMessage<ArgumentError>(
+          HasSubstr("all_gather: rank 0 gave Float [2,3], rank 1 Float [2,4]: all but the first dimension")));
+  EXPECT_THAT([&] { static_cast<void>(all_reduce(comm_, torch::ones({rank_ == 1 ? 4 : 3}))); },
+              ThrowsMessage<ArgumentError>(HasSubstr("all_reduce: rank 0 gave Float [3], rank 1 Float [4]")));
+  EXPECT_THAT([&] { static_cast<void>(broadcast(comm_, at::Tensor(), 1)); },
+              ThrowsMessage<ArgumentError>(HasSubstr("root 1: that rank gave no tensor")));
+  EXPECT_THROW(static_cast<void>(alltoall(comm_, {})), ArgumentError);
+}
+
+/// A loss over all ranks' embeddings, and one with a sum over ranks in it, of uneven minibatches.
+class WeightedStepTest : public CollectivesTest {
+ protected:
+  static constexpr std::int64_t kSamples = 14;
+  /// Each rank has two samples, the last one the rest.
+  [[nodiscard]] static std::pair<std::int64_t, std::int64_t> part(const Communicator& comm) {
+    const std::int64_t begin = 2 * comm.rank();
+    return {begin, comm.rank() + 1 == comm.size() ? kSamples - begin : 2};
+  }
+  [[nodiscard]] static at::Tensor loss(const std::shared_ptr<Communicator>& comm, torch::nn::Linear& net,
+                                       const at::Tensor& x, const at::Tensor& y) {
+    const auto [begin, own] = part(*comm);
+    const at::Tensor z = torch::tanh(net(x.narrow(0, begin, own)));
+    const at::Tensor all = all_gather(comm, torch::tanh(net(y.narrow(0, begin, own))));
+    const at::Tensor mean = all_reduce(comm, z.sum(0)) / static_cast<double>(kSamples);
+    return torch::nn::functional::cross_entropy(z.matmul(all.t()) * 3, torch::arange(begin, begin + own)) +
+           (z - mean).square().mean();
+  }
+  template <class Step>
+  at::Tensor train(const std::shared_ptr<Communicator>& comm, bool overlap, const Step& step) {
+    torch::manual_seed(2);
+    torch::nn::Linear net(5, 4);
+    const auto optimizer = create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(net->parameters(), 0.5),
+                                                       comm, {.overlap = overlap, .bucket_bytes = 16});
+    torch::manual_seed(3);
+    for (int k = 0; k < 4; ++k) {
+      const at::Tensor x = torch::randn({kSamples, 5}), y = x + 0.1 * torch::randn({kSamples, 5});
+      optimizer->zero_grad();
+      step(*optimizer, loss(comm, net, x, y), static_cast<double>(part(*comm).second));
+    }
+    return torch::nn::utils::parameters_to_vector(net->parameters()).detach();
+  }
+};
+
+TEST_F(WeightedStepTest, EqualsOneRankWithAllSamples) {
+  const auto step = [](MultiNodeOptimizer& optimizer, const at::Tensor& loss, double samples) {
+    optimizer.scale_loss(loss, samples).backward();
+    optimizer.step(samples);
+  };
+  const at::Tensor alone = train(comm_->split(rank_, 0), false, step);
+  for (const bool overlap : {false, true}) {
+    EXPECT_TRUE(torch::allclose(train(comm_, overlap, step), alone, 1e-4, 1e-5)) << overlap;
+  }
+}
+
+TEST_F(WeightedStepTest, WithoutItsWeightALossOfUnequalRanksIsAnError) {
+  const double mean = static_cast<double>(kSamples) / size_;
+  const auto step = [&](MultiNodeOptimizer& optimizer, const at::Tensor& loss, double samples) {
+    loss.backward();
+    const auto call = [&] { optimizer.step(samples); };
+    if (samples == mean) return call();  // others throw
+    EXPECT_THAT(call, ThrowsMessage<ArgumentError>(HasSubstr("scale_loss(loss, samples).backward()")));
+  };
+  train(comm_, false, step);
+  const auto equal = [&](MultiNodeOptimizer& optimizer, const at::Tensor& loss, double) {
+    loss.backward();
+    optimizer.step();
+  };
+  train(comm_, false, equal);
+}
+
+TEST_F(WeightedStepTest, AnotherWeightAtTheStepIsAnError) {
+  const auto step = [](MultiNodeOptimizer& optimizer, const at::Tensor& loss, double samples) {
+    optimizer.scale_loss(loss, samples).backward();
+    EXPECT_THAT([&] { optimizer.step(samples + 1); }, ThrowsMessage<ArgumentError>(HasSubstr("but the step counts")));
+    optimizer.step(samples);
+  };
+  train(comm_, false, step);
+}
+
+}  // namespace
+}  // namespace mn
