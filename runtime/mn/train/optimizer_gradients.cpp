@@ -16,6 +16,7 @@
 #include <mn/train/grad_scaler.hpp>
 #include <mn/train/gradients/gradient_reduction.hpp>
 #include <mn/train/optimizer.hpp>
+#include <mn/train/parameter_check.hpp>
 #include <mn/train/trace.hpp>
 
 namespace mn {
@@ -86,6 +87,7 @@ void MultiNodeOptimizer::reduce_weighted(double weight) {
   if (scaler_ && reduced.any) {
     reduced.finite = scaler_->unscale(reduction_->parameters());
   }
+  if (reduced.any && reduced.finite) reduction_->commit();
   reduction_->gradients().watch().mark_reduced();
   reduced_ = reduced;
 }
@@ -114,7 +116,9 @@ at::Tensor MultiNodeOptimizer::step_with(const LossClosure& closure, double weig
   }
   follow_parameter_set();
   const Trace::Scope scope(options_.trace.get(), "update", Trace::Lane::kCompute);
-  return actual_->step([&] { return evaluate(closure, weight); });
+  const at::Tensor loss = actual_->step([&] { return evaluate(closure, weight); });
+  check_->after_update(known_, *comm_);
+  return loss;
 }
 
 at::Tensor MultiNodeOptimizer::step(const LossClosure& closure) { return step_with(closure, 1); }

@@ -27,6 +27,7 @@ class DoubleBufferedReduction : public GradientReduction {
   void scale(double factor) override { gradients_.scale(factor); }
   bool reduce(double weight) override;
   bool flush() override;
+  void commit() override {}  // flush() has, before the next reduction reads what was lost
   void release() noexcept override { gradients_.release(); }
 
  private:

@@ -2,6 +2,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <mn/comm/device_collectives.hpp>
+#include <mn/core/log.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/train/compression/cast_compressor.hpp>
 #include <mn/train/compression/power_sgd.hpp>
@@ -32,6 +33,17 @@ class PlainAverager final : public GradientAverager {
     average(gradients.messages().subspan(first, count), comm);
   }
 };
+
+/// Says on rank 0 what a sparse way to send leaves as it is, which bounds what it saves.
+std::unique_ptr<GradientAverager> announced(std::unique_ptr<ErrorFeedback> averager, const Communicator& comm,
+                                            Compression kind, const std::string& which) {
+  const std::string whole = averager->whole_gradients();
+  if (comm.rank() == 0 && !whole.empty()) {
+    log_info("compression " + compression_names()[static_cast<std::size_t>(kind)] + ": " + whole +
+             " travel whole, because they " + which);
+  }
+  return averager;
+}
 
 }  // namespace
 
@@ -80,9 +92,11 @@ std::unique_ptr<GradientAverager> create_gradient_averager(const CompressionOpti
     case Compression::kBf16:
       return std::make_unique<CastCompressor>(parameters, at::kBFloat16, std::move(trace));
     case Compression::kTopK:
-      return std::make_unique<TopKCompressor>(parameters, options.density, std::move(trace));
+      return announced(std::make_unique<TopKCompressor>(parameters, options.density, std::move(trace)), comm,
+                       options.kind, "are not float32 or have fewer than 1024 elements");
     case Compression::kPowerSgd:
-      return std::make_unique<PowerSgd>(parameters, options.rank, std::move(trace));
+      return announced(std::make_unique<PowerSgd>(parameters, options.rank, std::move(trace)), comm, options.kind,
+                       "are not float32, have one dimension or would not shrink to half");
   }
   return std::make_unique<PlainAverager>(std::move(trace));
 }

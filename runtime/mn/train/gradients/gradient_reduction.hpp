@@ -32,6 +32,8 @@ class GradientReduction {
   virtual void announce(double /*weight*/) {}
   /// Makes the gradients the mean over ranks, this rank's weighted by `weight`. False if there is no mean to apply.
   [[nodiscard]] virtual bool reduce(double weight) = 0;
+  /// The mean that reduce() left is applied: what compression lost of it is remembered.
+  virtual void commit() { averager_->commit(); }
   /// Makes the gradients a mean that reduce() has not yielded yet. False if there is none.
   [[nodiscard]] virtual bool flush() { return false; }
   /// Gradients that no reduce() has taken become the parameters' own, None where there is none. Only flush() may

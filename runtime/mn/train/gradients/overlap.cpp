@@ -155,7 +155,6 @@ bool OverlappedReduction::reduce(double weight) {
     background_.wait();
   }
   const bool any = gradients_.finish(shared_->mean);
-  if (any) averager().commit();
   end_step();
   return any;
 }
