@@ -71,7 +71,7 @@ TEST(MonitorTest, KnowsWhatIsBetter) {
   EXPECT_EQ(extensions::better_of("validation/main/accuracy"), Better::kHigher);
   EXPECT_EQ(extensions::better_of("validation/main/loss"), Better::kLower);
   EXPECT_EQ(extensions::better_of("validation/main/mean_IoU"), Better::kHigher);
-  EXPECT_EQ(extensions::better_of("main/top5_error"), std::nullopt) << "says both";
+  EXPECT_EQ(extensions::better_of("main/dice_loss"), Better::kLower);
   EXPECT_EQ(extensions::better_of("loss/main/score"), std::nullopt);
   const extensions::LogReport log;
   EXPECT_THROW(Monitor(log, "elapsed_time", Better::kLower), UsageError);

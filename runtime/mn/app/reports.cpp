@@ -1,4 +1,5 @@
 #include <fstream>
+#include <utility>
 
 #include <mn/app/reports.hpp>
 #include <mn/core/error.hpp>
@@ -99,12 +100,18 @@ Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_
   }
   trainer.extend(std::make_unique<ext::DumpGraph>());
   const Interval validation = validation_period(options, period);
-  if (evaluator) trainer.extend(std::make_unique<ext::Validation>(std::move(evaluator)), {.trigger = validation});
-  auto& log = trainer.extend(std::make_unique<ext::LogReport>(), {.trigger = period});
-  if (!(validation == period)) {  // what is monitored is of the weights that --best keeps
-    trainer.extend("report of the validation", validation, [&log](Trainer& each) { log.run(each); });
+  const ext::Validation* validated = nullptr;
+  if (evaluator) {
+    validated = &trainer.extend(std::make_unique<ext::Validation>(std::move(evaluator)), {.trigger = validation});
   }
+  auto& log = trainer.extend(std::make_unique<ext::LogReport>(), {.trigger = period});
   const Interval always(1, IntervalUnit::kIteration);  // acts where there is a new report
+  if (validated != nullptr) {                          // what is monitored is of the weights that --best keeps
+    trainer.extend("report of the validation", always,
+                   [&log, validated, seen = std::int64_t{0}](Trainer& each) mutable {
+                     if (std::exchange(seen, validated->runs()) != validated->runs()) log.run(each);
+                   });
+  }
   const std::vector<std::string> columns = {"epoch", "main/loss", "validation/main/loss", here, there, "elapsed_time"};
   trainer.extend(std::make_unique<ext::PrintReport>(log, columns), {.trigger = always});
   trainer.extend(std::make_unique<ext::FailOnNonNumber>(log));

@@ -1,5 +1,7 @@
+#include <filesystem>
 #include <span>
 #include <string_view>
+#include <system_error>
 
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
@@ -37,7 +39,8 @@ void LogReport::run(Trainer& trainer) {
 /// other; the file is not synced, as a resume writes it anew.
 void LogReport::write(const Trainer& trainer) {
   const auto path = trainer.out() / "log";
-  if (file_bytes_ == 0) {
+  std::error_code none;
+  if (file_bytes_ == 0 || std::filesystem::file_size(path, none) != file_bytes_) {  // or somebody has changed it
     const std::string all = nlohmann::json(entries_).dump(4) + "\n";
     write_file(path, all);
     file_bytes_ = all.size();

@@ -93,7 +93,8 @@ std::unique_ptr<GradientAverager> create_gradient_averager(const CompressionOpti
       return std::make_unique<CastCompressor>(parameters, at::kBFloat16, std::move(trace));
     case Compression::kTopK:
       return announced(std::make_unique<TopKCompressor>(parameters, options.density, std::move(trace)), comm,
-                       options.kind, "are not float32 or have fewer than 1024 elements");
+                       options.kind,
+                       "are not float32 or have fewer than " + std::to_string(TopKCompressor::kSmallest) + " elements");
     case Compression::kPowerSgd:
       return announced(std::make_unique<PowerSgd>(parameters, options.rank, std::move(trace)), comm, options.kind,
                        "are not float32, have one dimension or would not shrink to half");
