@@ -151,9 +151,11 @@ TEST(CheckpointFileTest, OldOnesAreFoundByIterationAndRemoved) {
     EXPECT_THAT(find_checkpoints(folder.path()),
                 ElementsAre(checkpoint_path(folder.path(), 200), checkpoint_path(folder.path(), 100),
                             checkpoint_path(folder.path(), 7)));
-    write_file(folder.path() / ".snapshot_iter_300.tmp", "half a checkpoint");
+    const auto unfinished = folder.path() / ".snapshot_iter_300.other-host.1.0.tmp";
+    write_file(unfinished, "half a checkpoint");
+    std::filesystem::last_write_time(unfinished, now - std::chrono::hours(2));
     remove_old_checkpoints(folder.path(), 2);
-    EXPECT_FALSE(std::filesystem::exists(folder.path() / ".snapshot_iter_300.tmp"));
+    EXPECT_FALSE(std::filesystem::exists(unfinished));
     EXPECT_THAT(find_checkpoints(folder.path()),
                 ElementsAre(checkpoint_path(folder.path(), 200), checkpoint_path(folder.path(), 100)));
     EXPECT_TRUE(std::filesystem::exists(folder.path() / "snapshot_iter_9.bak"));
@@ -319,7 +321,7 @@ TEST_F(AutoTest, AMismatchIsTheSameErrorOnAllRanks) {
 
   ToyOptions other_optimizer = options_;
   other_optimizer.sgd = true;
-  EXPECT_THAT(resume_message(path, other_optimizer), HasSubstr("torch::optim::SGD"));
+  EXPECT_THAT(resume_message(path, other_optimizer), HasSubstr("this job SGD"));
   ToyOptions other_model = options_;
   other_model.noise = true;
   EXPECT_THAT(resume_message(path, other_model), HasSubstr("running_mean"));
@@ -329,12 +331,35 @@ TEST_F(AutoTest, AMismatchIsTheSameErrorOnAllRanks) {
   EXPECT_THAT(resume_message((folder_.path() / "other").string(), options_), HasSubstr("not a checkpoint"));
 }
 
+TEST_F(AutoTest, FusedAdamResumesTorchsAdamAlsoByItsOldName) {
+  ToyJob job(world(), options_);
+  EXPECT_EQ(job.trainer->run(), 0);
+  const std::string path = (folder_.path() / "adam").string();
+  job.trainer->save(path);
+  auto checkpoint = load_checkpoint(*world(), path, folder_.path());
+  EXPECT_EQ(checkpoint->about["optimizers"]["main"]["kind"], "Adam");
+  checkpoint->about["optimizers"]["main"]["kind"] = "torch::optim::Adam";
+  save_checkpoint(*world(), path + "_old", *checkpoint);
+  ToyOptions longer = options_;
+  longer.trainer.iterations += 3;
+  const auto resumed = [&](const std::string& from, bool fused) {
+    longer.fused = fused;
+    ToyJob next(world(), longer);
+    EXPECT_TRUE(next.trainer->resume(from));
+    EXPECT_EQ(next.trainer->run(), 0);
+    return next.weights();
+  };
+  const at::Tensor expected = resumed(path, false);
+  EXPECT_TRUE(torch::allclose(resumed(path, true), expected, 1e-5, 1e-6));
+  EXPECT_TRUE(torch::allclose(resumed(path + "_old", true), expected, 1e-5, 1e-6));
+}
+
 TEST_F(AutoTest, OnlyTheNewestAreKept) {
   ToyJob job(world(), options_);
   job.trainer->extend(std::make_unique<extensions::Snapshot>(2), {.trigger = Interval(2, "iteration")});
   EXPECT_EQ(job.trainer->run(), 0);
   EXPECT_THAT(find_checkpoints(folder_.path()),
-              ElementsAre(checkpoint_path(folder_.path(), 8), checkpoint_path(folder_.path(), 6)));
+              ElementsAre(checkpoint_path(folder_.path(), 9), checkpoint_path(folder_.path(), 8)));
   EXPECT_THROW(extensions::Snapshot(0), UsageError);
 }
 
@@ -348,13 +373,29 @@ TEST_F(AutoTest, CheckpointsOfAnotherRunAreSetAside) {
   job.trainer->extend(std::make_unique<extensions::Snapshot>(2), {.trigger = Interval(4, "iteration")});
   EXPECT_EQ(job.trainer->run(), 0);
   EXPECT_THAT(find_checkpoints(folder_.path()),
-              ElementsAre(checkpoint_path(folder_.path(), 8), checkpoint_path(folder_.path(), 4)));
+              ElementsAre(checkpoint_path(folder_.path(), 9), checkpoint_path(folder_.path(), 8)));
   for (const int iteration : {100, 200, 300}) {
     EXPECT_TRUE(std::filesystem::exists(folder_.path() / ("old_snapshot_iter_" + std::to_string(iteration))));
   }
   ToyJob next(world(), options_);
   EXPECT_TRUE(next.trainer->resume("auto"));
-  EXPECT_EQ(next.trainer->iteration(), 8);
+  EXPECT_EQ(next.trainer->iteration(), 9);
+}
+
+/// Whatever ends the training.
+TEST_F(AutoTest, TheEndIsSavedOnce) {
+  options_.trainer.iterations = 4;
+  std::filesystem::file_time_type written;
+  for (const int every : {3, 4}) {
+    ToyJob job(world(), options_);
+    job.trainer->extend(std::make_unique<extensions::Snapshot>(), {.trigger = Interval(every, "iteration")});
+    EXPECT_EQ(job.trainer->resume("auto"), every == 4);
+    EXPECT_EQ(job.trainer->run(), 0);
+    const auto path = checkpoint_path(folder_.path(), 4);
+    EXPECT_TRUE(std::filesystem::exists(path));
+    EXPECT_TRUE(every == 3 || std::filesystem::last_write_time(path) == written) << "written anew";
+    written = std::filesystem::last_write_time(path);
+  }
 }
 
 }  // namespace

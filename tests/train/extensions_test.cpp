@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
@@ -103,12 +104,12 @@ TEST(ExtensionsTest, TheGraphNamesParametersAndOperations) {
 }
 
 /// A job whose loss becomes NaN on the last rank in the second epoch.
-std::unique_ptr<Trainer> diverging_job(const TestFolder& folder) {
+std::unique_ptr<Trainer> diverging_job(const TestFolder& folder, bool on_all_ranks = false) {
   const auto parameter = torch::ones({2}).requires_grad_();
   auto sgd = std::make_unique<torch::optim::SGD>(std::vector<at::Tensor>{parameter}, torch::optim::SGDOptions(0.1));
   const auto iterator = std::make_shared<toy::ToyIterator>(8 * world()->size(), 1, *world());
-  const auto loss = [parameter, iterator](const Batch&, Summary&) {
-    const bool diverges = iterator->epoch_detail() > 1.5 && world()->rank() == world()->size() - 1;
+  const auto loss = [parameter, iterator, on_all_ranks](const Batch&, Summary&) {
+    const bool diverges = iterator->epoch_detail() > 1.5 && (on_all_ranks || world()->rank() == world()->size() - 1);
     return parameter.sum() * (diverges ? std::numeric_limits<double>::quiet_NaN() : 1.0);
   };
   return std::make_unique<Trainer>(world(), create_multi_node_optimizer(std::move(sgd), world()), iterator,
@@ -146,9 +147,10 @@ TEST(ExtensionsTest, ALossThatIsNotFiniteIsNullInTheLog) {
   EXPECT_TRUE(log.at(1).at("main/loss").is_null());
 }
 
-TEST(ExtensionsTest, ATrainingThatDivergesEndsOnAllRanks) {
+/// On all ranks, as here nothing else ends those that wait for one; a job names the rank that throws.
+TEST(ExtensionsTest, ATrainingThatDivergesEndsInItsStep) {
   const TestFolder folder(world());
-  const auto trainer = diverging_job(folder);
+  const auto trainer = diverging_job(folder, true);
   const auto& log = trainer->extend(std::make_unique<extensions::LogReport>());
   trainer->extend(std::make_unique<extensions::FailOnNonNumber>(log));
   trainer->extend(std::make_unique<extensions::Snapshot>());
@@ -156,11 +158,45 @@ TEST(ExtensionsTest, ATrainingThatDivergesEndsOnAllRanks) {
     (void)trainer->run();
     ADD_FAILURE() << "training continued";
   } catch (const DataError& error) {
-    EXPECT_TRUE(error.on_all_ranks());
-    EXPECT_THAT(error.what(), HasSubstr("main/loss is nan after iteration 16"));
+    EXPECT_THAT(error.what(), HasSubstr("the loss is nan in iteration 13"));
   }
   EXPECT_TRUE(std::filesystem::exists(folder.path() / "snapshot_iter_8"));
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "snapshot_iter_16"));
+}
+
+TEST(ExtensionsTest, AReportedValueThatIsNotFiniteEndsAllRanks) {
+  const TestFolder folder(world());
+  const auto trainer = diverging_job(folder);
+  const auto& log = trainer->extend(std::make_unique<extensions::LogReport>());
+  trainer->extend("report", {1, "epoch"}, [](Trainer& each) { each.report("norm", each.epoch() == 1 ? 1 : INFINITY); });
+  trainer->extend(std::make_unique<extensions::FailOnNonNumber>(log, "norm"));
+  try {
+    (void)trainer->run();
+    ADD_FAILURE() << "training continued";
+  } catch (const DataError& error) {
+    EXPECT_TRUE(error.on_all_ranks());
+    EXPECT_THAT(error.what(), HasSubstr("norm is inf after iteration"));
+  }
+}
+
+TEST(ExtensionsTest, TheLogFileIsAWholeListAfterEachReport) {
+  const TestFolder folder(world());
+  ToyJob job(world(), {.trainer = {.iterations = 5, .out = folder.path()}});
+  const Interval each(1, "iteration");
+  auto& log = job.trainer->extend(std::make_unique<extensions::LogReport>(), {.trigger = each});
+  ino_t first = 0;
+  job.trainer->extend("read", each, [&](Trainer& trainer) {
+    log.run(trainer);  // again: nothing
+    if (!trainer.is_root()) return;
+    EXPECT_EQ(json::parse(read_file(folder.path() / "log")), json(log.entries()));
+    EXPECT_EQ(read_file(folder.path() / "log"), json(log.entries()).dump(4) + "\n");
+    struct stat facts = {};
+    EXPECT_EQ(stat((folder.path() / "log").c_str(), &facts), 0);
+    if (first == 0) first = facts.st_ino;
+    EXPECT_EQ(facts.st_ino, first) << "the file is written anew";
+  });
+  EXPECT_EQ(job.trainer->run(), 0);
+  EXPECT_EQ(log.entries().size(), 5U);
 }
 
 class PlotTest : public testing::Test {

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <limits>
 
 #include <gmock/gmock.h>
@@ -98,6 +99,39 @@ TEST_P(GradScalerTest, AForgottenScaleIsAnError) {
   job.optimizer->zero_grad();
   job.weight.sum().backward();
   EXPECT_THAT([&] { job.optimizer->step(); }, ThrowsMessage<UsageError>(HasSubstr("scale_loss(loss).backward()")));
+}
+
+/// Two weights whose gradients travel as float16; the rate is 1, without momentum.
+struct CompressedWeights {
+  at::Tensor weights = torch::zeros({2}).requires_grad_();
+  std::unique_ptr<MultiNodeOptimizer> optimizer;
+
+  explicit CompressedWeights(bool overlap)
+      : optimizer(create_multi_node_optimizer(
+            std::make_unique<torch::optim::SGD>(std::vector{weights}, torch::optim::SGDOptions(1)), world(),
+            {.overlap = overlap, .compression = {.kind = Compression::kFp16}, .grad_scaler = kScaling})) {}
+
+  std::vector<double> step(double first, double second) {
+    optimizer->zero_grad();
+    optimizer->scale_loss((weights * torch::tensor({first, second})).sum()).backward();
+    optimizer->step();
+    return {weights[0].item<double>(), weights[1].item<double>()};
+  }
+};
+
+TEST_P(GradScalerTest, WhatCompressionLostKeepsItsUnitsAndOverflowsAreSeen) {
+  if (world()->size() == 1) return;  // nothing is compressed
+  using ::testing::ElementsAre;
+  const double inf = std::numeric_limits<double>::infinity();
+  const double more = 1 + std::ldexp(1, -12);  // float16 rounds it to 1
+  CompressedWeights job(GetParam());
+  EXPECT_THAT(job.step(more, 0), ElementsAre(-1, 0));
+  EXPECT_THAT(job.step(inf, more), ElementsAre(-1, 0)) << "left out, and nothing of it is kept";
+  EXPECT_EQ(job.optimizer->scaler()->scale(), 512);
+  EXPECT_THAT(job.step(100, 200), ElementsAre(-1, 0)) << "102,400 is more than a float16 holds";
+  EXPECT_EQ(job.optimizer->scaler()->scale(), 256);
+  EXPECT_EQ(job.optimizer->scaler()->skipped(), 2);
+  EXPECT_THAT(job.step(0, 0), ElementsAre(-more, 0));
 }
 
 INSTANTIATE_TEST_SUITE_P(Overlap, GradScalerTest, ::testing::Bool());

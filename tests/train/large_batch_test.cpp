@@ -1,9 +1,11 @@
 // What large minibatches need: learning-rate schedules over resumes, averaged buffers.
 #include <functional>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <mn/checkpoint/safetensors.hpp>
+#include <mn/core/error.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extensions/allreduce_persistent.hpp>
 #include <mn/trainer/extensions/learning_rate.hpp>
@@ -73,23 +75,35 @@ TEST(LearningRate, ContinuesFromTheSameFractionOfTheEpochAfterAResumeOfAnotherSi
 
 struct Buffers : torch::nn::Module {
   explicit Buffers(int rank) {
-    mean = register_buffer("mean", torch::full({3, 5}, static_cast<double>(rank)));
-    variance = register_buffer("variance", torch::arange(7, torch::kDouble) * rank);
+    mean = register_buffer("running_mean", torch::full({3, 5}, 1000.0 + rank));
+    variance = register_buffer("running_var", torch::arange(15, torch::kDouble).view({3, 5}) * rank);
+    codebook = register_buffer("codebook", torch::full({4}, static_cast<double>(rank)));
+    queue = register_buffer("queue", torch::full({2}, static_cast<double>(rank)));
     count = register_buffer("count", torch::tensor(40 + rank, torch::kLong));
     weight = register_parameter("weight", torch::full({2}, static_cast<double>(rank)));
   }
-  at::Tensor mean, variance, count, weight;
+  at::Tensor mean, variance, codebook, queue, count, weight;
 };
 
-TEST(AverageBuffers, BecomeTheirMeanOverRanks) {
+TEST(AverageBuffers, RunningStatisticsBecomeThoseOfAllRanks) {
   const int rank = world()->rank();
-  const double mean_rank = (world()->size() - 1) / 2.0;
+  const int size = world()->size();
+  const double mean_rank = (size - 1) / 2.0;
+  const double between = (size * size - 1) / 12.0;  // the variance of 0 … size − 1
   Buffers model(rank);
-  average_buffers(model, *world());
-  EXPECT_TRUE(model.mean.equal(torch::full({3, 5}, mean_rank)));
-  EXPECT_TRUE(model.variance.equal(torch::arange(7, torch::kDouble) * mean_rank));
-  EXPECT_EQ(model.count.item<std::int64_t>(), 40 + rank);  // counters and parameters are left alone
+  average_buffers(model, *world(), {"queue"});
+  EXPECT_TRUE(model.mean.equal(torch::full({3, 5}, 1000 + mean_rank)));
+  const at::Tensor variance = torch::arange(15, torch::kDouble).view({3, 5}) * mean_rank + between;
+  EXPECT_TRUE(torch::allclose(model.variance, variance, 0, 1e-8)) << model.variance;
+  EXPECT_TRUE(model.queue.equal(torch::full({2}, mean_rank)));
+  // All else is left alone.
+  EXPECT_TRUE(model.codebook.equal(torch::full({4}, static_cast<double>(rank))));
+  EXPECT_EQ(model.count.item<std::int64_t>(), 40 + rank);
   EXPECT_TRUE(model.weight.equal(torch::full({2}, static_cast<double>(rank))));
+  for (const char* name : {"queues", "count"}) {
+    EXPECT_THAT([&] { average_buffers(model, *world(), {name}); },
+                testing::ThrowsMessage<ArgumentError>(testing::HasSubstr(name)));
+  }
 }
 
 /// Calls a function before all other extensions of an epoch's end.

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mn/checkpoint/checkpoint_folder.hpp>
 #include <mn/checkpoint/safetensors.hpp>
 #include <mn/core/error.hpp>
 #include <mn/trainer/extensions/best_snapshot.hpp>
@@ -32,24 +33,27 @@ using toy::world;
 
 /// A job that reports made-up values, one an iteration, as "metric".
 struct MetricJob : ToyJob {
-  MetricJob(const TestFolder& folder, std::vector<double> values)
+  /// Nothing is reported where a value is `none`.
+  MetricJob(const TestFolder& folder, std::vector<double> values, double none = -1e9)
       : ToyJob(world(), {.trainer = {.iterations = static_cast<std::int64_t>(values.size()), .out = folder.path()}}),
-        log([this, values] {
-          trainer->extend(std::make_unique<Reporter>(values));
+        log([this, values, none] {
+          trainer->extend(std::make_unique<Reporter>(values, none));
           return &trainer->extend(std::make_unique<extensions::LogReport>(), {.trigger = kEach});
         }()) {}
 
   class Reporter final : public Extension {
    public:
-    explicit Reporter(std::vector<double> values) : values_(std::move(values)) {}
+    Reporter(std::vector<double> values, double none) : values_(std::move(values)), none_(none) {}
     std::string name() const override { return "reporter"; }
     int priority() const override { return kPriorityWriter; }
     void run(Trainer& trainer) override {
-      trainer.report("metric", values_.at(static_cast<std::size_t>(trainer.iteration() - 1)));
+      const double value = values_.at(static_cast<std::size_t>(trainer.iteration() - 1));
+      if (value != none_) trainer.report("metric", value);
     }
 
    private:
     std::vector<double> values_;
+    double none_;
   };
 
   /// With the log's trigger, as the jobs add it.
@@ -66,6 +70,9 @@ struct MetricJob : ToyJob {
 TEST(MonitorTest, KnowsWhatIsBetter) {
   EXPECT_EQ(extensions::better_of("validation/main/accuracy"), Better::kHigher);
   EXPECT_EQ(extensions::better_of("validation/main/loss"), Better::kLower);
+  EXPECT_EQ(extensions::better_of("validation/main/mean_IoU"), Better::kHigher);
+  EXPECT_EQ(extensions::better_of("main/dice_loss"), Better::kLower);
+  EXPECT_EQ(extensions::better_of("loss/main/score"), std::nullopt);
   const extensions::LogReport log;
   EXPECT_THROW(Monitor(log, "elapsed_time", Better::kLower), UsageError);
 }
@@ -76,6 +83,22 @@ TEST(MonitorTest, NamesTheValuesOfALogThatLacksOne) {
   job.add<extensions::EarlyStopping>(Monitor(*job.log, "metrics", Better::kLower), 1);
   EXPECT_THAT([&] { return job.trainer->run(); },
               ThrowsMessage<UsageError>(testing::AllOf(HasSubstr("no value \"metrics\""), HasSubstr(" metric"))));
+}
+
+/// A validation once in a while beside a log of every iteration.
+TEST(MonitorTest, ReportsWithoutTheValueDoNotCount) {
+  const TestFolder folder(world());
+  const double none = -1;
+  const auto train = [&](std::vector<double> values, const std::string& name) {
+    MetricJob job(folder, std::move(values), none);
+    job.add<extensions::EarlyStopping>(Monitor(*job.log, name, Better::kLower), 2);
+    job.add<extensions::BestSnapshot>(Monitor(*job.log, name, Better::kLower));
+    EXPECT_EQ(job.trainer->run(), 0);
+    return job.trainer->iteration();
+  };
+  EXPECT_EQ(train({none, 3, none, none, none, 4, none, 5, none, 1}, "metric"), 8);
+  EXPECT_EQ(train({none, none, none}, "validation/main/loss"), 3);
+  EXPECT_THAT([&] { train({none, none}, "main/los"); }, ThrowsMessage<UsageError>(HasSubstr("main/loss")));
 }
 
 TEST(EarlyStoppingTest, EndsAllRanksAfterReportsThatAreNotBetter) {
@@ -222,7 +245,9 @@ TEST_F(WeightAverageTest, IsSavedResumedAndLoaded) {
   ToyJob fresh(world(), options_);
   load_model(folder_.path() / "snapshot_iter_4", *fresh.model, *world());
   EXPECT_TRUE(fresh.weights().equal(at_four));
-  if (world()->rank() == 0) std::filesystem::remove(folder_.path() / "snapshot_iter_4");
+  if (world()->rank() == 0) {
+    for (const int iteration : {4, 7}) std::filesystem::remove(checkpoint_path(folder_.path(), iteration));
+  }
   world()->barrier();
   EXPECT_TRUE(train(7, false).equal(resumed));
 }
@@ -235,37 +260,65 @@ TEST_F(WeightAverageTest, ExcludesLocalSteps) {
   EXPECT_THROW(static_cast<void>(job.trainer->run()), UsageError);
 }
 
-TEST(LearningRateOfGroups, KeepsTheProportionOfTheGroups) {
-  const TestFolder folder(world());
-  const auto model = std::make_shared<toy::ToyNet>(false);
-  const auto trainer_of = [&](std::int64_t iterations) {
+class LearningRateOfGroups : public testing::Test {
+ protected:
+  /// Two groups with these rates, under `schedule`.
+  std::unique_ptr<Trainer> trainer_of(std::int64_t iterations, double first, double second, Schedule schedule) {
     std::vector<torch::optim::OptimizerParamGroup> groups;
-    groups.emplace_back(model->first->parameters(), std::make_unique<torch::optim::SGDOptions>(0.5));
-    groups.emplace_back(model->second->parameters(), std::make_unique<torch::optim::SGDOptions>(0.05));
+    groups.emplace_back(model_->first->parameters(), std::make_unique<torch::optim::SGDOptions>(first));
+    groups.emplace_back(model_->second->parameters(), std::make_unique<torch::optim::SGDOptions>(second));
     auto trainer = std::make_unique<Trainer>(
         world(),
         create_multi_node_optimizer(
-            std::make_unique<torch::optim::SGD>(std::move(groups), torch::optim::SGDOptions(0.5)), world()),
-        std::make_shared<toy::ToyIterator>(50, 4, *world()), model,
-        [&](const Batch& batch, Summary&) { return model->forward(batch.data).pow(2).sum(); },
-        TrainerOptions{.iterations = iterations, .out = folder.path()});
-    trainer->extend(
-        std::make_unique<extensions::LearningRate>([](std::int64_t iteration) { return iteration == 4 ? 0 : 1e-3; }));
+            std::make_unique<torch::optim::SGD>(std::move(groups), torch::optim::SGDOptions(first)), world()),
+        std::make_shared<toy::ToyIterator>(50, 4, *world()), model_,
+        [this](const Batch& batch, Summary&) { return model_->forward(batch.data).pow(2).sum(); },
+        TrainerOptions{.iterations = iterations, .out = folder_.path()});
+    trainer->extend(std::make_unique<extensions::LearningRate>(std::move(schedule)));
     return trainer;
-  };
-  const auto rates = [](Trainer& trainer) {
-    auto& groups = trainer.optimizer().param_groups();
-    return std::pair{groups[0].options().get_lr(), groups[1].options().get_lr()};
-  };
-  const auto first = trainer_of(4);  // to a rate of 0, from which no proportion can be told
+  }
+  static std::vector<double> rates(Trainer& trainer) {
+    std::vector<double> rates;
+    for (auto& group : trainer.optimizer().param_groups()) rates.push_back(group.options().get_lr());
+    return rates;
+  }
+  static double to_zero(std::int64_t iteration) { return iteration == 4 ? 0 : 1e-3; }
+
+  TestFolder folder_{world()};
+  std::shared_ptr<toy::ToyNet> model_ = std::make_shared<toy::ToyNet>(false);
+};
+
+TEST_F(LearningRateOfGroups, KeepsTheProportionOfTheGroups) {
+  const auto first = trainer_of(4, 0.5, 0.05, to_zero);  // to a rate of 0, from which no proportion can be told
   EXPECT_EQ(first->run(), 0);
-  EXPECT_EQ(rates(*first), std::pair(0.0, 0.0));
-  first->save(folder.path() / "snapshot_iter_4");
-  const auto second = trainer_of(6);
+  EXPECT_THAT(rates(*first), ElementsAre(0, 0));
+  first->save(folder_.path() / "snapshot_iter_4");
+  const auto second = trainer_of(6, 0.5, 0.05, to_zero);
   EXPECT_TRUE(second->resume("auto"));
   EXPECT_EQ(second->run(), 0);
-  EXPECT_DOUBLE_EQ(rates(*second).first, 1e-3);
-  EXPECT_DOUBLE_EQ(rates(*second).second, 1e-4);
+  EXPECT_THAT(rates(*second), ElementsAre(testing::DoubleEq(1e-3), testing::DoubleEq(1e-4)));
+  const auto changed = trainer_of(6, 0.5, 1, to_zero);
+  EXPECT_TRUE(changed->resume("auto"));
+  EXPECT_EQ(changed->run(), 0);
+  EXPECT_THAT(rates(*changed), ElementsAre(testing::DoubleEq(1e-3), testing::DoubleEq(2e-3)));
+}
+
+TEST_F(LearningRateOfGroups, AnAddedGroupKeepsItsProportionOverAResume) {
+  const auto extra = torch::zeros({2}).requires_grad_();
+  const auto add = [&](Trainer& trainer) {
+    trainer.optimizer().actual().add_param_group({{extra}, std::make_unique<torch::optim::SGDOptions>(0.25)});
+  };
+  const auto falling = [](std::int64_t iteration) { return iteration < 2 ? 1 : 0.125; };
+  const auto first = trainer_of(4, 0.5, 0.5, falling);
+  first->extend("add", {3, "iteration"}, [&](Trainer& trainer) { add(trainer); });
+  EXPECT_EQ(first->run(), 0);
+  EXPECT_THAT(rates(*first), ElementsAre(0.125, 0.125, 0.0625));
+  first->save(folder_.path() / "snapshot_iter_4");
+  const auto second = trainer_of(6, 0.5, 0.5, falling);
+  add(*second);
+  EXPECT_TRUE(second->resume("auto"));
+  EXPECT_EQ(second->run(), 0);
+  EXPECT_THAT(rates(*second), ElementsAre(0.125, 0.125, 0.0625));
 }
 
 }  // namespace

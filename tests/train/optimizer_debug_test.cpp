@@ -81,5 +81,28 @@ INSTANTIATE_TEST_SUITE_P(Ways, OptimizerDebug,
                                                           .compression = {.kind = Compression::kTopK},
                                                           .deterministic = true}));
 
+/// A rank whose parameters have changed is named in debug mode by the next update, else by the next comparison.
+TEST(ParameterCheck, NamesTheRankAndTheParameter) {
+  for (const bool debug : {false, true}) {
+    const auto comm = create_communicator("hierarchical", MPI_COMM_WORLD, {.device = Device{}, .debug = debug});
+    if (comm->size() == 1) return;
+    const bool is_last = comm->rank() == comm->size() - 1;
+    Net net(torch::zeros({3}));
+    name_tensors(net);
+    const auto optimizer = create_multi_node_optimizer(std::make_unique<SGD>(net.parameters(), SGDOptions(1)), comm,
+                                                       {.check_parameters = 2});
+    const auto step = [&] {
+      optimizer->zero_grad();
+      (net.parameters()[0].sum() + net.parameters()[1].sum()).backward();
+      optimizer->step();
+    };
+    step();
+    if (is_last) net.parameters()[1].data_ptr<float>()[2] += 1;
+    const std::string last = "rank " + std::to_string(comm->size() - 1) + " (host ";
+    if (!debug) step();
+    EXPECT_THAT(step, ThrowsMessage<DataError>(AllOf(HasSubstr("bias"), HasSubstr(last)))) << debug;
+  }
+}
+
 }  // namespace
 }  // namespace mn

@@ -12,6 +12,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/json.hpp>
+#include <mn/optimizers/fused_adam.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::toy {
@@ -111,6 +112,7 @@ struct ToyOptions {
   std::int64_t batchsize = 4;
   bool noise = false;
   bool sgd = false;
+  bool fused = false;  // FusedAdam
   TrainerOptions trainer = {};
   OptimizerOptions optimizer = {};
 };
@@ -129,6 +131,8 @@ struct ToyJob {
     std::unique_ptr<torch::optim::Optimizer> actual;
     if (options.sgd) {
       actual = std::make_unique<torch::optim::SGD>(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+    } else if (options.fused) {
+      actual = std::make_unique<FusedAdam>(model->parameters(), torch::optim::AdamOptions(0.01));
     } else {
       actual = std::make_unique<torch::optim::Adam>(model->parameters(), torch::optim::AdamOptions(0.01));
     }

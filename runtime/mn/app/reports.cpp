@@ -1,4 +1,5 @@
 #include <fstream>
+#include <utility>
 
 #include <mn/app/reports.hpp>
 #include <mn/core/error.hpp>
@@ -28,13 +29,10 @@ namespace {
 namespace ext = mn::extensions;
 
 ext::Monitor monitor_of(const CommonOptions& options, const ext::LogReport& log) {
-  ext::Better better = ext::better_of(options.monitor);
-  if (options.monitor_better == "lower") better = ext::Better::kLower;
-  if (options.monitor_better == "higher") better = ext::Better::kHigher;
-  return ext::Monitor(log, options.monitor, better);
+  return ext::Monitor(log, options.monitor, monitored_direction(options));
 }
 
-void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext::LogReport& log, Interval period) {
+void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext::LogReport& log) {
   const double rate = trainer.optimizer().param_groups().front().options().get_lr();
   const TrainingSize size{.samples = options.batchsize * options.accumulate * trainer.communicator().size(),
                           .updates = trainer.iterations_per_epoch(),
@@ -42,26 +40,21 @@ void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext
                           .epochs = options.epoch};
   Schedule schedule = make_schedule(options, rate, size);
   if (options.schedule == "plateau") {
-    const auto& plateau =
-        trainer.extend(std::make_unique<ext::Plateau>(
-                           monitor_of(options, log),
-                           ext::PlateauOptions{.factor = options.plateau_factor, .patience = options.plateau_patience}),
-                       {.trigger = period});
+    const ext::PlateauOptions how{.factor = options.plateau_factor, .patience = options.plateau_patience};
+    const auto& plateau = trainer.extend(std::make_unique<ext::Plateau>(monitor_of(options, log), how));
     schedule = plateau.schedule(std::move(schedule));
   }
   trainer.extend(std::make_unique<ext::LearningRate>(std::move(schedule)));
 }
 
-void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::LogReport& log, Interval period) {
+void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::LogReport& log) {
   if (options.early_stop > 0) {
-    trainer.extend(std::make_unique<ext::EarlyStopping>(monitor_of(options, log), options.early_stop),
-                   {.trigger = period});
+    trainer.extend(std::make_unique<ext::EarlyStopping>(monitor_of(options, log), options.early_stop));
   }
-  if (options.keep_best) {
-    trainer.extend(std::make_unique<ext::BestSnapshot>(monitor_of(options, log)), {.trigger = period});
-  }
+  if (options.keep_best) trainer.extend(std::make_unique<ext::BestSnapshot>(monitor_of(options, log)));
   if (options.checkpoint_every != "none") {
-    trainer.extend(std::make_unique<ext::Snapshot>(), {.trigger = Interval::parse(options.checkpoint_every)});
+    trainer.extend(std::make_unique<ext::Snapshot>(static_cast<std::size_t>(options.keep)),
+                   {.trigger = Interval::parse(options.checkpoint_every)});
   }
 }
 
@@ -75,6 +68,15 @@ std::string options_as_markdown(const Trainer& trainer) {
 
 }  // namespace
 
+ext::Better monitored_direction(const CommonOptions& options) {
+  if (options.monitor_better == "lower") return ext::Better::kLower;
+  if (options.monitor_better == "higher") return ext::Better::kHigher;
+  if (const auto known = ext::better_of(options.monitor)) return *known;
+  throw UsageError("--monitor " + options.monitor +
+                   ": its name does not say whether lower or higher values are better: give --monitor-better lower or "
+                   "--monitor-better higher");
+}
+
 Interval report_period(const CommonOptions& options, Interval usual, std::int64_t iterations_per_epoch) {
   if (options.one_batch) return {1, IntervalUnit::kIteration};
   const double first = usual.unit == IntervalUnit::kEpoch ? usual.every * static_cast<double>(iterations_per_epoch)
@@ -82,6 +84,10 @@ Interval report_period(const CommonOptions& options, Interval usual, std::int64_
                                                                 : 0;
   if (options.iterations == 0 || first <= static_cast<double>(options.iterations)) return usual;
   return {static_cast<double>(options.iterations), IntervalUnit::kIteration};
+}
+
+Interval validation_period(const CommonOptions& options, Interval report) {
+  return options.val_every.empty() || options.one_batch ? report : Interval::parse(options.val_every);
 }
 
 Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
@@ -93,21 +99,32 @@ Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_
     if (evaluator) evaluator = ext::create_averaged_evaluator(std::move(evaluator), *reports.average);
   }
   trainer.extend(std::make_unique<ext::DumpGraph>());
-  if (evaluator) trainer.extend(std::make_unique<ext::Validation>(std::move(evaluator)), {.trigger = period});
-  const auto& log = trainer.extend(std::make_unique<ext::LogReport>(), {.trigger = period});
+  const Interval validation = validation_period(options, period);
+  const ext::Validation* validated = nullptr;
+  if (evaluator) {
+    validated = &trainer.extend(std::make_unique<ext::Validation>(std::move(evaluator)), {.trigger = validation});
+  }
+  auto& log = trainer.extend(std::make_unique<ext::LogReport>(), {.trigger = period});
+  const Interval always(1, IntervalUnit::kIteration);  // acts where there is a new report
+  if (validated != nullptr) {                          // what is monitored is of the weights that --best keeps
+    trainer.extend("report of the validation", always,
+                   [&log, validated, seen = std::int64_t{0}](Trainer& each) mutable {
+                     if (std::exchange(seen, validated->runs()) != validated->runs()) log.run(each);
+                   });
+  }
   const std::vector<std::string> columns = {"epoch", "main/loss", "validation/main/loss", here, there, "elapsed_time"};
-  trainer.extend(std::make_unique<ext::PrintReport>(log, columns), {.trigger = period});
-  trainer.extend(std::make_unique<ext::FailOnNonNumber>(log), {.trigger = period});
+  trainer.extend(std::make_unique<ext::PrintReport>(log, columns), {.trigger = always});
+  trainer.extend(std::make_unique<ext::FailOnNonNumber>(log));
   const std::vector<ext::PlotPanel> panels = {{"loss", {"main/loss", "validation/main/loss"}}, {metric, {here, there}}};
   trainer.extend(std::make_unique<ext::PlotReport>(log, panels));
   trainer.extend(std::make_unique<ext::RunRecord>(log));
   if (options.tensorboard) {
-    trainer.extend(std::make_unique<ext::TensorBoard>(log, options_as_markdown(trainer)), {.trigger = period});
+    trainer.extend(std::make_unique<ext::TensorBoard>(log, options_as_markdown(trainer)), {.trigger = always});
   }
   trainer.extend(std::make_unique<ext::ProgressBar>());
   if (options.profile) trainer.extend(std::make_unique<ext::Profile>());
-  add_learning_rate(trainer, options, log, period);
-  add_checkpoints(trainer, options, log, period);
+  add_learning_rate(trainer, options, log);
+  add_checkpoints(trainer, options, log);
   return reports;
 }
 

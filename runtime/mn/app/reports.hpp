@@ -7,6 +7,7 @@
 
 #include <mn/app/setup.hpp>
 #include <mn/trainer/evaluator.hpp>
+#include <mn/trainer/extensions/monitor.hpp>
 #include <mn/trainer/extensions/weight_average.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -25,9 +26,16 @@ struct Reports {
   return options.one_batch ? 1 : 0;
 }
 
+/// How often a job validates: by --val-every, else with each report.
+[[nodiscard]] Interval validation_period(const CommonOptions& options, Interval report);
+
+/// Which values of --monitor are better. Throws UsageError if neither --monitor-better nor the name says so.
+[[nodiscard]] extensions::Better monitored_direction(const CommonOptions& options);
+
 /// The learning rate over time, averaged weights, graph, evaluation, log, table, plot, run record, progress bar,
-/// profile, early stop and checkpoints. Log and `evaluator`, which may be null, run at `period`. The optimizer was made
-/// with the rate that the schedule is for. Table and plot show `metric` beside the loss.
+/// profile, early stop and checkpoints. The log runs at `period`; `evaluator`, which may be null, likewise, or by
+/// --val-every, with a report of its own. The optimizer was made with the rate that the schedule is for. Table and plot
+/// show `metric` beside the loss.
 Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
                     Interval period, const std::string& metric = "accuracy");
 

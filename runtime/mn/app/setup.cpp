@@ -37,6 +37,8 @@ void add_communication_options(Options& options, CommonOptions& common) {
               "updates that each rank makes by itself before all take the mean of their parameters; 1: gradients are "
               "averaged at each step");
   options.add("outer-momentum", common.outer_momentum, "of the means that --local-steps takes");
+  options.add("check-parameters", common.check_parameters,
+              "updates between two comparisons of the ranks' parameters, which must be the same; 0: never", 0);
   options.add_flag("profile", common.profile,
                    "write DIR/profile.jsonl and DIR/trace.json: computing, waiting and bytes of each step and rank");
   options.add_flag("tensorboard", common.tensorboard, "write DIR/tensorboard: the log and the options for TensorBoard");
@@ -52,7 +54,8 @@ void add_training_options(Options& options, CommonOptions& common) {
               0.999999);
   options.add("monitor", common.monitor, "VALUE", "value of the log by which --best, --early-stop and plateau judge");
   options.add("monitor-better", common.monitor_better, "auto|lower|higher",
-              "which of its values are better; auto: higher for accuracies", {"auto", "lower", "higher"});
+              "which of its values are better; auto: by its name, such as loss, accuracy, IoU",
+              {"auto", "lower", "higher"});
   options.add_flag("best", common.keep_best, "keep the checkpoint of the best report as DIR/snapshot_best");
   options.add("early-stop", common.early_stop, "end after so many reports without a better value; 0: never", 0);
   options.add("initmodel", common.initmodel, "FILE", "begin with these weights: model.safetensors, or a checkpoint's");
@@ -72,6 +75,7 @@ OptimizerOptions given_optimizer_options(const CommonOptions& common) {
           .local_steps = common.local_steps,
           .outer_momentum = common.outer_momentum,
           .grad_scaler = common.precision == "fp16" ? std::optional(GradScalerOptions()) : std::nullopt,
+          .check_parameters = common.check_parameters,
           .deterministic = common.deterministic,
           .trace = common.profile ? std::make_shared<Trace>() : nullptr};
 }
@@ -135,7 +139,10 @@ void add_common_options(Options& options, CommonOptions& common) {
   options.add("seed", common.seed, "seed of parameters and order of samples", 0);
   options.add("precision", common.precision, "NAME", "fp32, tf32, bf16 or fp16", precision_names());
   options.add("checkpoint-every", common.checkpoint_every, "N[e|i|s]",
-              "checkpoint every N epochs, iterations or seconds; none: never");
+              "checkpoint every N epochs, iterations or seconds, and at the end; none: never");
+  options.add("keep", common.keep, "checkpoints to keep, the newest; --best keeps the best beside them", 1);
+  options.add("val-every", common.val_every, "N[e|i|s]",
+              "validate every N epochs, iterations or seconds; empty: with each report");
   options.add_flag("deterministic", common.deterministic, "the same bits from run to run");
   add_update_options(options, common);
   add_training_options(options, common);
@@ -151,6 +158,8 @@ bool parse_options(Options& options, int argc, const char* const* argv, int rank
 
 std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
   if (common.checkpoint_every != "none") (void)Interval::parse(common.checkpoint_every);  // before the long work
+  if (!common.val_every.empty()) (void)Interval::parse(common.val_every);
+  if (uses_monitor(common)) (void)monitored_direction(common);
   check_options(given_optimizer_options(common));
   if (common.ema > 0 && common.local_steps > 1) {
     throw UsageError("--ema and --local-steps exclude each other: each rank has weights of its own");

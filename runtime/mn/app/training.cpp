@@ -2,6 +2,7 @@
 
 #include <torch/nn/module.h>
 
+#include <mn/app/monitored_value.hpp>
 #include <mn/app/precision.hpp>
 #include <mn/app/reports.hpp>
 #include <mn/app/training.hpp>
@@ -21,6 +22,10 @@ void print_banner(const CommonOptions& common, const Training& training, const C
             << (comm.device().type == DeviceType::kCuda ? "GPUs" : "CPUs") << "\nUsing " << comm.name()
             << " communicator\n";
   for (const std::string& line : training.banner) std::cout << line << '\n';
+  if (uses_monitor(common)) {
+    std::cout << "Monitor: " << common.monitor << ", "
+              << (monitored_direction(common) == extensions::Better::kLower ? "lower" : "higher") << " is better\n";
+  }
   std::cout << "Num Minibatch-size: " << common.batchsize << "\nNum epoch: " << common.epoch << '\n'
             << rule << std::endl;
 }
@@ -36,26 +41,45 @@ void check_training(const CommonOptions& common, const Training& training) {
   }
 }
 
-std::unique_ptr<Evaluator> make_evaluator(const CommonOptions& common, const Training& training,
-                                          const std::shared_ptr<Communicator>& comm) {
-  if (!training.validation) return nullptr;
-  auto evaluate_batch = [&common, &training, device = comm->device()](const Batch& batch, Summary& report) {
+/// Of this rank's minibatches, or `most` of them if that is not 0.
+std::unique_ptr<Evaluator> make_local_evaluator(const CommonOptions& common, const Training& training,
+                                                const Communicator& comm, std::int64_t most) {
+  auto evaluate_batch = [&common, &training, device = comm.device()](const Batch& batch, Summary& report) {
     const AutocastScope autocast(autocast_type(common.precision), device);
     if (training.evaluate) return training.evaluate(batch, report);
     const Loss loss = training.loss(batch, report);
     report.add("loss", loss.value.item<double>(), loss.weight_in(batch));
   };
-  auto local =
-      create_evaluator(training.validation, training.model, std::move(evaluate_batch), validation_minibatches(common));
-  return create_multi_node_evaluator(std::move(local), comm);
+  return create_evaluator(training.validation, training.model, std::move(evaluate_batch), most);
 }
 
-/// Buffers differ between ranks, so they are averaged before they are read.
-void add_buffer_averages(Trainer& trainer, const CommonOptions& common, Interval period) {
-  if (buffers_of(trainer.model()).empty()) return;
-  trainer.extend(std::make_unique<extensions::AllreducePersistent>(), {.trigger = period});
+std::unique_ptr<Evaluator> make_evaluator(const CommonOptions& common, const Training& training,
+                                          const std::shared_ptr<Communicator>& comm) {
+  if (!training.validation) return nullptr;
+  return create_multi_node_evaluator(make_local_evaluator(common, training, *comm, validation_minibatches(common)),
+                                     comm);
+}
+
+/// Values of other extensions can't be known before they are reported.
+void check_monitor(Trainer& trainer, const CommonOptions& common, const Training& training) {
+  if (!uses_monitor(common)) return;
+  const bool validated = common.monitor.starts_with("validation/");
+  if (validated && training.evaluate) {
+    const auto first = make_local_evaluator(common, training, trainer.communicator(), 1);
+    check_validated_value(common, *first, *training.validation, trainer.communicator());
+  } else if (validated || common.monitor.starts_with("main/")) {
+    trainer.extend(std::make_unique<MonitoredValue>(common.monitor, training.validation && !training.evaluate));
+  }
+}
+
+/// Statistics differ between ranks, so they are averaged before they are read.
+void add_buffer_averages(Trainer& trainer, const CommonOptions& common, const Training& training, Interval period) {
+  const auto& also = training.averaged_buffers;
+  if (running_statistics(trainer.model()).empty() && also.empty()) return;
+  trainer.extend(std::make_unique<extensions::AllreducePersistent>(also),
+                 {.trigger = validation_period(common, period)});
   if (common.checkpoint_every == "none") return;
-  trainer.extend(std::make_unique<extensions::AllreducePersistent>(),
+  trainer.extend(std::make_unique<extensions::AllreducePersistent>(also),
                  {.trigger = Interval::parse(common.checkpoint_every), .name = "AllreducePersistent/snapshot"});
 }
 
@@ -72,8 +96,9 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   Trainer trainer(comm, optimizer, training.train, training.model, compute_loss, trainer_options(common, how));
   write_config(options, common.out, *comm);
   const Interval period = report_period(common, training.report_every, trainer.iterations_per_epoch());
-  add_buffer_averages(trainer, common, period);
+  add_buffer_averages(trainer, common, training, period);
   for (ExtensionToAdd& each : training.extensions) trainer.extend(std::move(each.extension), std::move(each.options));
+  check_monitor(trainer, common, training);
   const Reports reports = add_reports(trainer, common, std::move(evaluator), period, training.metric);
   if (!common.resume.empty()) trainer.resume(common.resume);
 
@@ -81,7 +106,7 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   const int status = trainer.run();
   write_report(trainer);
   if (status != 0) return status;
-  average_buffers(*training.model, *comm);
+  average_buffers(*training.model, *comm, training.averaged_buffers);
   save_weights(trainer, reports);
   return 0;
 }

@@ -35,6 +35,8 @@ struct Training {
   std::string metric = "accuracy";              ///< what table and plot show beside the loss, if `loss` reports it
   std::vector<std::string> banner = {};         ///< lines of the job's own
   std::vector<ExtensionToAdd> extensions = {};  ///< see extend()
+  /// Names of buffers that are averaged over the ranks beside running statistics; see average_buffers().
+  std::vector<std::string> averaged_buffers = {};
   /// Runs instead of training if given, with the model on its device and --initmodel loaded; collective if it likes.
   /// Its result is the exit status.
   std::function<int()> instead = {};
@@ -54,7 +56,7 @@ using Build = std::function<Training(const std::shared_ptr<Communicator>& comm)>
 
 /// main() for training programs: declares the common options beside those that `options` has, parses them, starts the
 /// job as run_job() does, calls `build`, and trains, with everything that the options ask for: weights to begin with,
-/// resume, reports, checkpoints, early stop, … Buffers of the model (batch normalization's statistics) are averaged
+/// resume, reports, checkpoints, early stop, … Running statistics of the model (batch normalization's) are averaged
 /// over the ranks before they are validated or saved. Returns the exit status: 0, kExitRequeue after a checkpoint that
 /// a signal asked for, or run_job()'s for an exception.
 ///

@@ -1,15 +1,23 @@
 #include <algorithm>
+#include <array>
 #include <functional>
+#include <string_view>
+#include <typeinfo>
 #include <utility>
 
+#include <c10/util/Type.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
+#include <torch/optim/lbfgs.h>
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
 #include <mn/checkpoint/optimizer_settings.hpp>
 #include <mn/core/json.hpp>
+#include <mn/optimizers/fused_adam.hpp>
+#include <mn/optimizers/lamb.hpp>
+#include <mn/optimizers/lars.hpp>
 
 namespace mn {
 namespace {
@@ -103,7 +111,38 @@ Settings settings_of(const OptimizerOptions& options) {
   return {};
 }
 
+/// Checkpoints hold `name`, earlier ones `type`. Kinds of one name read each other's state.
+struct Kind {
+  const std::type_info* id;
+  std::string_view type;
+  std::string_view name;
+};
+
+const std::array<Kind, 10>& kinds() {
+  static const std::array<Kind, 10> all = {{{&typeid(torch::optim::Adam), "torch::optim::Adam", "Adam"},
+                                            {&typeid(FusedAdam), "mn::FusedAdam", "Adam"},
+                                            {&typeid(torch::optim::AdamW), "torch::optim::AdamW", "AdamW"},
+                                            {&typeid(FusedAdamW), "mn::FusedAdamW", "AdamW"},
+                                            {&typeid(torch::optim::SGD), "torch::optim::SGD", "SGD"},
+                                            {&typeid(torch::optim::RMSprop), "torch::optim::RMSprop", "RMSprop"},
+                                            {&typeid(torch::optim::Adagrad), "torch::optim::Adagrad", "Adagrad"},
+                                            {&typeid(torch::optim::LBFGS), "torch::optim::LBFGS", "LBFGS"},
+                                            {&typeid(Lars), "mn::Lars", "LARS"},
+                                            {&typeid(Lamb), "mn::Lamb", "LAMB"}}};
+  return all;
+}
+
 }  // namespace
+
+std::string optimizer_kind(const torch::optim::Optimizer& optimizer) {
+  const auto known = std::ranges::find_if(kinds(), [&](const Kind& kind) { return *kind.id == typeid(optimizer); });
+  return known == kinds().end() ? c10::demangle(typeid(optimizer).name()) : std::string(known->name);
+}
+
+std::string saved_kind(const std::string& saved) {
+  const auto* const known = std::ranges::find(kinds(), saved, &Kind::type);
+  return known == kinds().end() ? saved : std::string(known->name);
+}
 
 nlohmann::json optimizer_settings(torch::optim::Optimizer& optimizer) {
   nlohmann::json groups = nlohmann::json::array();

@@ -1,4 +1,4 @@
-/// The settings of a torch optimizer (learning rate, momentum, weight decay, …) by their names.
+/// The kind and the settings of a torch optimizer (learning rate, momentum, weight decay, …) by their names.
 #pragma once
 
 #include <string>
@@ -11,6 +11,12 @@ class Optimizer;
 }
 
 namespace mn {
+
+/// The name of the optimizer's kind in checkpoints: "Adam" of torch::optim::Adam and FusedAdam alike. Other kinds than
+/// libtorch's and mn's have the name of their type.
+[[nodiscard]] std::string optimizer_kind(const torch::optim::Optimizer& optimizer);
+/// The same of what a checkpoint holds, which may be the name of a type.
+[[nodiscard]] std::string saved_kind(const std::string& saved);
 
 /// A list with an object for each parameter group. Objects are empty for kinds of optimizers that are not libtorch's or
 /// mn's own.

@@ -9,12 +9,12 @@
 namespace mn {
 namespace {
 
-constexpr std::array<std::string_view, 18> kLower = {"loss", "error", "err",  "perplexity", "ppl", "mse",
-                                                     "rmse", "mae",   "mape", "nll",        "bpc", "bpb",
-                                                     "wer",  "cer",   "fid",  "divergence", "kl",  "distance"};
-constexpr std::array<std::string_view, 21> kHigher = {
-    "accuracy", "acc",       "top1",   "top5", "iou",   "miou", "dice", "f1", "auc",    "auroc",     "auprc",
-    "map",      "precision", "recall", "bleu", "rouge", "psnr", "ssim", "r2", "reward", "likelihood"};
+constexpr std::array<std::string_view, 19> kLower = {"loss", "bits", "error",      "err", "perplexity", "ppl", "mse",
+                                                     "rmse", "mae",  "mape",       "nll", "bpc",        "bpb", "wer",
+                                                     "cer",  "fid",  "divergence", "kl",  "distance"};
+constexpr std::array<std::string_view, 20> kHigher = {
+    "accuracy", "acc", "top1",      "top5",   "iou",  "miou",  "dice", "f1",   "auc", "auroc",
+    "auprc",    "map", "precision", "recall", "bleu", "rouge", "psnr", "ssim", "r2",  "reward"};
 
 /// The words of the last part of a name, in small letters: "validation/main/mean_IoU" has "mean" and "iou".
 std::vector<std::string> words_of(const std::string& name) {
@@ -39,9 +39,8 @@ bool any_of(const std::vector<std::string>& words, const std::array<std::string_
 
 std::optional<Better> better_of(const std::string& name) {
   const std::vector<std::string> words = words_of(name);
-  const bool lower = any_of(words, kLower), higher = any_of(words, kHigher);
-  if (lower == higher) return std::nullopt;
-  return lower ? Better::kLower : Better::kHigher;
+  if (any_of(words, kLower)) return Better::kLower;
+  return any_of(words, kHigher) ? std::optional(Better::kHigher) : std::nullopt;
 }
 
 }  // namespace mn

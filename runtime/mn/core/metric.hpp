@@ -13,8 +13,8 @@ enum class Better : std::uint8_t {
   kHigher  ///< an accuracy's
 };
 
-/// By the words of the name's last part: lower for losses, errors, perplexities, …, higher for accuracies, IoU, F1,
-/// BLEU, …; no value for a name that says neither, or both.
+/// By the words of the name's last part: lower for losses, errors, perplexities, … ("dice_loss" too), higher for
+/// accuracies, IoU, F1, BLEU, …; no value for a name that says neither.
 [[nodiscard]] std::optional<Better> better_of(const std::string& name);
 
 }  // namespace mn

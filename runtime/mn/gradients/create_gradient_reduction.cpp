@@ -23,9 +23,7 @@ class DirectReduction : public GradientReduction {
     gradients_.collect(weight, factor);
     averager().allreduce(gradients_.flat(), 0, gradients_.flat().messages().size(), *comm_);
     if (auto* const device = comm_->device_collectives()) device->wait();
-    if (!gradients_.finish()) return false;
-    averager().commit();
-    return true;
+    return gradients_.finish();
   }
 
  private:

@@ -34,6 +34,8 @@ class GradientReduction {
   [[nodiscard]] virtual bool reduce(double weight, double factor) = 0;
   /// Whether this rank's weight was another than the ranks' mean in the last reduce().
   [[nodiscard]] virtual bool weighed_unevenly() const noexcept { return gradients().weighed_unevenly(); }
+  /// The mean that reduce() left is applied: what compression lost of it is remembered.
+  virtual void commit() { averager_->commit(); }
   /// Makes the gradients a mean that reduce() has not yielded yet. False if there is none.
   [[nodiscard]] virtual bool flush() { return false; }
   /// Gradients that no reduce() has taken become the parameters' own, None where there is none. Only flush() may

@@ -38,6 +38,10 @@ void check_options(const OptimizerOptions& options) {
     throw UsageError(
         "overlap and double buffering exclude each other: a stale step has nothing to overlap with backward");
   }
+  if (options.check_parameters < 0) {
+    throw UsageError("updates between two comparisons of the parameters must be at least 0, got " +
+                     std::to_string(options.check_parameters));
+  }
   if (options.local_steps < 1)
     throw UsageError("local SGD needs at least 1 step between two averages, got " +
                      std::to_string(options.local_steps));

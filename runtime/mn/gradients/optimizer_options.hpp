@@ -25,7 +25,10 @@ struct OptimizerOptions {
   /// with double buffering, local steps, topk or powersgd.
   std::optional<GradScalerOptions> grad_scaler = {};
   bool check_gradients = true;  ///< an error where gradients change between backward and step()
-  bool deterministic = false;   ///< overlap: keep `bucket_bytes` and the order in memory, do not tune them
+  /// Updates between two comparisons of the ranks' parameters, a pass over them and 8 bytes; 0: never. In debug mode
+  /// each update compares. Not with local steps.
+  std::int64_t check_parameters = 1000;
+  bool deterministic = false;  ///< overlap: keep `bucket_bytes` and the order in memory, do not tune them
   std::size_t bucket_bytes = std::size_t{4} << 20;  ///< overlap: bytes of a bucket before tuning
   std::shared_ptr<Trace> trace = {};                ///< records communication and updates, if not null
 };

@@ -157,7 +157,6 @@ bool OverlappedReduction::reduce(double weight, double factor) {
     background_.wait();
   }
   const bool any = gradients_.finish(shared_->mean);
-  if (any) averager().commit();
   end_step();
   return any;
 }

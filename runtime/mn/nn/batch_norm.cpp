@@ -51,7 +51,7 @@ at::ScalarType statistics_type(const at::Tensor& input) {
   return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-/// Of all ranks' values: mean and sum of squared deviations by channel, how many values a channel has, and the samples
+/// Statistics of all ranks' values: mean and sum of squared deviations by channel, how many values a channel has, and the samples
 /// of each rank.
 struct Statistics {
   at::Tensor mean, squares, count, samples;

@@ -45,6 +45,15 @@ std::vector<at::Tensor> parameters_of(const torch::nn::Module& module) { return 
 
 std::vector<at::Tensor> buffers_of(const torch::nn::Module& module) { return module.buffers(); }
 
+NamedTensors running_statistics(const torch::nn::Module& module) {
+  NamedTensors statistics = named_buffers(module);
+  std::erase_if(statistics, [](const auto& item) {
+    const std::string name = item.first.substr(item.first.rfind('.') + 1);  // all of it where there is no dot
+    return (name != "running_mean" && name != "running_var") || !item.second.is_floating_point();
+  });
+  return statistics;
+}
+
 void use_channels_last(torch::nn::Module& module) {
   for (at::Tensor& weight : module.parameters()) {
     if (weight.dim() == 4) weight.set_data(weight.detach().contiguous(at::MemoryFormat::ChannelsLast));

@@ -30,6 +30,10 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 /// named_buffers() without the names.
 [[nodiscard]] std::vector<at::Tensor> buffers_of(const torch::nn::Module& module);
 
+/// The floating-point buffers called running_mean or running_var, with their names: what batch and instance
+/// normalization have gathered of this rank's samples.
+[[nodiscard]] NamedTensors running_statistics(const torch::nn::Module& module);
+
 /// Orders the weights of convolutions (4 dimensions) in memory as (N, H, W, C), as images with channels_last strides
 /// want them: a convolution would reorder them at each call. Call it before an optimizer takes the parameters.
 void use_channels_last(torch::nn::Module& module);

@@ -49,6 +49,7 @@ void ExtensionList::initialize(Trainer& trainer) {
     entry.last_run_s = elapsed_s_();
   }
   restored_tensors_.clear();
+  restored_ = nlohmann::json::object();  // a second run() continues from the first one's states
   for (Entry& entry : entries_) entry.extension->initialize(trainer);
 }
 

@@ -51,6 +51,13 @@ Metrics Observation::take(Communicator& comm, std::int64_t iteration, std::uint6
   return metrics;
 }
 
+nlohmann::json Observation::names() const {
+  nlohmann::json names = nlohmann::json::array();
+  for (const auto& [name, value] : means_.mean()) names.push_back(name);
+  for (const auto& [name, value] : reported_) names.push_back(name);
+  return names;
+}
+
 void Observation::save(nlohmann::json& about) const {
   Summary reported;
   for (const auto& [name, value] : reported_) reported.add(name, value);

@@ -34,6 +34,9 @@ class Observation {
   /// Collective: returns the metrics and clears them. The losses must have been read.
   [[nodiscard]] Metrics take(Communicator& comm, std::int64_t iteration, std::uint64_t bytes_sent);
 
+  /// What it has values of, a list of texts. The losses must have been read.
+  [[nodiscard]] nlohmann::json names() const;
+
   /// Adds what is the same on all ranks to a checkpoint.
   void save(nlohmann::json& about) const;
   void load(const nlohmann::json& about);

@@ -15,6 +15,7 @@
 #include <mn/tensor/weighted_loss.hpp>
 #include <mn/trainer/local_sgd.hpp>
 #include <mn/trainer/optimizer.hpp>
+#include <mn/trainer/parameter_check.hpp>
 
 namespace mn {
 namespace {
@@ -35,6 +36,7 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
   if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer needs an optimizer and a communicator");
   check_options(options_);
   if (options_.grad_scaler) scaler_ = std::make_unique<GradScaler>(*options_.grad_scaler);
+  check_ = std::make_unique<ParameterCheck>(options_.check_parameters);
   remove_repeats();
   adopt(parameters());
   let_random_numbers_differ(*comm_);
@@ -79,6 +81,7 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   // With local SGD each rank reduces its gradients alone.
   const auto group = local_ ? std::shared_ptr<Communicator>(comm_->split(comm_->rank(), 0)) : comm_;
   reduction_ = create_gradient_reduction(std::move(parameters), group, options_);
+  if (scaler_) reduction_->averager().set_scale(scaler_->scale());
   reduction_->pause_while(no_sync_);
 }
 
@@ -141,7 +144,10 @@ void MultiNodeOptimizer::step_weighted(double weight) {
   const Reduced reduced = *std::exchange(reduced_, std::nullopt);
   weighed_.reset();
   if (reduced.any && reduced.finite) update();
-  if (scaler_ && reduced.any) scaler_->update(reduced.finite);
+  if (scaler_ && reduced.any) {
+    scaler_->update(reduced.finite);
+    reduction_->averager().set_scale(scaler_->scale());
+  }
   if (local_) wait("wait for parameters", [&] { local_->step(reduced.weight); });
 }
 
@@ -149,6 +155,7 @@ void MultiNodeOptimizer::update() {
   const Trace::Scope scope(options_.trace.get(), "update", Trace::Lane::kCompute);
   for (const auto& [name, hook] : hooks_) hook(reduction_->parameters());
   actual_->step();
+  if (!local_) check_->after_update(known_, *comm_);
 }
 
 void MultiNodeOptimizer::synchronize() {
@@ -200,6 +207,7 @@ nlohmann::json MultiNodeOptimizer::state() const {
 void MultiNodeOptimizer::load_state(const nlohmann::json& state) {
   nominal_samples_ = state.at("nominal_samples").get<double>();
   if (scaler_ && state.contains("grad_scaler")) scaler_->load_state(state.at("grad_scaler"));
+  if (scaler_) reduction_->averager().set_scale(scaler_->scale());
   if (local_) local_->restart();
 }
 

@@ -21,6 +21,7 @@ namespace mn {
 class GradScaler;
 class GradientReduction;
 class LocalSgd;
+class ParameterCheck;
 
 /// Called between the reduction and the update, with the parameters whose gradients are now the mean. May change
 /// gradients in place, in the same way on every rank.
@@ -40,6 +41,9 @@ using LossClosure = std::function<at::Tensor()>;
 /// The gradients live in one flat buffer. When a backward has made a gradient, the parameter's grad() becomes a view of
 /// the buffer; later backwards accumulate there, and the reduction works on it in place. One thread at a time may run a
 /// backward over the parameters.
+///
+/// After the first update and each OptimizerOptions::check_parameters more, the ranks compare their parameters: a
+/// DataError on every rank names those that differ, with rank and host.
 ///
 /// Parameters that require no gradient (frozen ones) are neither sent nor waited for. A parameter that groups list
 /// twice (tied weights) is updated once: its repeats are removed from the groups.
@@ -117,7 +121,7 @@ class MultiNodeOptimizer {
   /// step's gradients are applied. For the end of an epoch, before evaluation and before parameters are saved; the
   /// Trainer and its extensions call it there.
   void synchronize();
-  /// With local SGD these tensors (a model's buffers) are averaged with the parameters.
+  /// With local SGD these tensors (a model's running statistics) are averaged with the parameters.
   void average_also(const std::vector<at::Tensor>& buffers);
 
   /// Local. Hooks run in the order added. Throws ArgumentError if the name is in use.
@@ -193,6 +197,7 @@ class MultiNodeOptimizer {
   std::unique_ptr<LocalSgd> local_;     // null: gradients are averaged, not parameters
   std::vector<at::Tensor> buffers_;     // for local_
   std::vector<std::pair<std::string, GradientHook>> hooks_;
+  std::unique_ptr<ParameterCheck> check_;
   double nominal_samples_ = 0;     // agreed at the first weighted step; a rank with as many needs no scaling pass
   std::optional<double> weighed_;  // by scale_loss(): what this step's gradients carry already
   double communication_s_ = 0;

@@ -22,6 +22,7 @@
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>
 #include <mn/trainer/optimizer.hpp>
+#include <mn/trainer/parameter_check.hpp>
 
 namespace mn {
 namespace {
@@ -141,6 +142,7 @@ void MultiNodeOptimizer::reduce_weighted(double weight) {
   if (scaler_ && reduced.any) {
     reduced.finite = scaler_->unscale(reduction_->parameters());
   }
+  if (reduced.any && reduced.finite) reduction_->commit();
   reduction_->gradients().watch().mark_reduced();
   reduced_ = reduced;
 }
@@ -169,7 +171,9 @@ at::Tensor MultiNodeOptimizer::step_with(const LossClosure& closure, double weig
   }
   follow_parameter_set();
   const Trace::Scope scope(options_.trace.get(), "update", Trace::Lane::kCompute);
-  return actual_->step([&] { return evaluate(closure, weight); });
+  const at::Tensor loss = actual_->step([&] { return evaluate(closure, weight); });
+  check_->after_update(known_, *comm_);
+  return loss;
 }
 
 at::Tensor MultiNodeOptimizer::step(const LossClosure& closure) { return step_with(closure, 1); }

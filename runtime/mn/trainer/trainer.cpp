@@ -81,7 +81,9 @@ Trainer::Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer>
   for (const auto& [name, optimizer] : optimizers_) settings_.push_back(optimizer_settings(optimizer->actual()).dump());
   name_tensors(*model_);
   comm_->broadcast_data(*model_);  // also what the optimizers do not hold
-  for (const auto& [name, optimizer] : optimizers_) optimizer->average_also(buffers_of(*model_));
+  std::vector<at::Tensor> statistics;
+  for (const auto& [name, buffer] : running_statistics(*model_)) statistics.push_back(buffer);
+  for (const auto& [name, optimizer] : optimizers_) optimizer->average_also(statistics);
 }
 
 Trainer::~Trainer() = default;
@@ -151,6 +153,7 @@ int Trainer::run() {
     on_root<DataError>(
         *comm_, [this] { set_later_checkpoints_aside(out(), iteration_); }, true);
     save(path);
+    stop_reason_ = "a signal asked for it, after a checkpoint";
     if (is_root()) log_info("a signal asked for the end: checkpointed in " + path.string() + ", requeue the job");
   }
   extensions_->finalize(*this);
@@ -161,10 +164,18 @@ int Trainer::run() {
 void Trainer::begin() {
   start_ = Clock::now();
   stopped_ = false;
+  stop_reason_.clear();
+  saved_iteration_ = iteration_;
   observation_->begin(iteration_, bytes_sent());
   if (!is_training(*model_)) set_training(*model_, true);
   extensions_->initialize(*this);
   agreement_->begin(iteration_);
+}
+
+std::optional<double> Trainer::initial_rate(std::size_t group) const {
+  const nlohmann::json groups = nlohmann::json::parse(settings_.front());
+  if (group >= groups.size() || !groups[group].contains("lr")) return std::nullopt;
+  return groups[group]["lr"].get<double>();
 }
 
 std::int64_t Trainer::iterations_per_epoch() const {
@@ -198,9 +209,20 @@ bool Trainer::agree(bool signalled) {
 }
 
 void Trainer::stop(const std::string& why) {
-  if (!std::exchange(stopped_, true) && is_root()) {
+  if (std::exchange(stopped_, true)) return;
+  stop_reason_ = why;
+  if (is_root()) {
     log_info("training ends after iteration " + std::to_string(iteration_) + ": " + why);
   }
+}
+
+std::string Trainer::end_reason() const {
+  if (!stop_reason_.empty()) return stop_reason_;
+  if (options_.epochs > 0 && epoch_ >= options_.epochs) return std::to_string(epoch_) + " epochs are over";
+  if (options_.iterations > 0 && iteration_ >= options_.iterations) {
+    return std::to_string(iteration_) + " iterations are over";
+  }
+  return "";
 }
 
 bool Trainer::finished() const noexcept {
@@ -211,6 +233,15 @@ bool Trainer::finished() const noexcept {
 Metrics Trainer::take_observation() {
   wait_for_losses();
   return observation_->take(*comm_, iteration_, bytes_sent());
+}
+
+std::vector<std::string> Trainer::observed_names() {
+  wait_for_losses();
+  std::set<std::string> names;
+  for (const nlohmann::json& theirs : comm_->allgather_obj(observation_->names())) {
+    for (const auto& name : theirs) names.insert(name.get<std::string>());
+  }
+  return {names.begin(), names.end()};
 }
 
 void Trainer::report(const std::string& name, double value) { observation_->report(name, value); }

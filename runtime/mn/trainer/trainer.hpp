@@ -130,9 +130,14 @@ class Trainer {
   /// one rank alone knows it must broadcast first. `why` is logged on rank 0.
   void stop(const std::string& why);
 
+  /// Why training has ended: the limit, what stop() was told, or a signal; empty while it goes on.
+  [[nodiscard]] std::string end_reason() const;
+
   /// Rank 0 writes a checkpoint; when the call returns, the file is complete. Throws the same DataError on every rank,
   /// and writes nothing if a parameter is not finite or a buffer is NaN: earlier checkpoints remain the good ones.
   void save(const std::filesystem::path& path);
+  /// Whether this run has written checkpoint_path(out(), iteration()), or begins there.
+  [[nodiscard]] bool is_saved() const noexcept { return saved_iteration_ == iteration_; }
   /// Continues from a checkpoint, also of another number of ranks: parameters, buffers, optimizer, learning rate,
   /// random numbers, iterator, counters and extensions. `from` is a file, or "auto" for the newest undamaged one in
   /// `out`. Returns false if "auto" finds none: training starts at the beginning. Throws the same DataError on every
@@ -148,6 +153,8 @@ class Trainer {
   /// were reported, "images_per_second" (over all ranks, without the time of extensions), and "bytes_per_step" (passed
   /// to collectives for gradients or parameters, by this rank). For LogReport: a trainer has one reader.
   [[nodiscard]] Metrics take_observation();
+  /// Collective. The names of what was observed since the last take_observation(), on any rank.
+  [[nodiscard]] std::vector<std::string> observed_names();
   /// Adds a value that is the same on all ranks, such as an evaluator's; the next observation holds the latest.
   void report(const std::string& name, double value);
 
@@ -159,6 +166,9 @@ class Trainer {
   [[nodiscard]] MultiNodeOptimizer& optimizer() const noexcept { return *optimizers_.front().optimizer; }
   /// All of them; one alone is called "main".
   [[nodiscard]] const std::vector<NamedOptimizer>& optimizers() const noexcept { return optimizers_; }
+  /// The learning rate of a parameter group of optimizer() when the trainer was made, whatever schedules and resume()
+  /// have set since. No value for groups added since, and for optimizers that are neither libtorch's nor mn's.
+  [[nodiscard]] std::optional<double> initial_rate(std::size_t group) const;
   /// As given to the constructor.
   [[nodiscard]] Iterator& iterator() const noexcept { return *iterator_; }
   /// As given to the constructor.
@@ -245,6 +255,7 @@ class Trainer {
   std::vector<std::string> settings_;  // of each optimizer, as the program made it; JSON
 
   std::int64_t iteration_ = 0;
+  std::int64_t saved_iteration_ = 0;  // of the last checkpoint_path()
   std::int64_t epoch_ = 0;
   double epoch_detail_ = 0;
   double previous_epoch_detail_ = 0;
@@ -252,6 +263,7 @@ class Trainer {
   double earlier_s_ = 0;  // elapsed before the resume
   StepTimes last_step_;
   bool stopped_ = false;
+  std::string stop_reason_;  // of stop() or a signal
 };
 
 }  // namespace mn

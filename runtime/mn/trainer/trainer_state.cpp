@@ -12,16 +12,15 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <typeinfo>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/isnan.h>
-#include <c10/util/Type.h>
 
 #include <mn/checkpoint/checkpoint.hpp>
+#include <mn/checkpoint/checkpoint_folder.hpp>
 #include <mn/checkpoint/optimizer_archive.hpp>
 #include <mn/checkpoint/optimizer_settings.hpp>
 #include <mn/checkpoint/safetensors.hpp>
@@ -47,8 +46,6 @@ const std::string kArchivePrefix = "optimizer_archive.";  // of a rank's own
 
 /// A hash of what a multi-node optimizer keeps for each rank.
 std::string own_prefix(const std::string& optimizer) { return "optimizer." + optimizer + "."; }
-
-std::string optimizer_kind(const torch::optim::Optimizer& optimizer) { return c10::demangle(typeid(optimizer).name()); }
 
 at::Tensor tensor_of(const std::string& bytes) {
   const at::Tensor tensor = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
@@ -151,6 +148,7 @@ void Trainer::save(const std::filesystem::path& path) {
   };
   on_root<DataError>(*comm_, serialize, true);
   save_checkpoint(*comm_, path, checkpoint);
+  if (path == checkpoint_path(out(), iteration_)) saved_iteration_ = iteration_;
 }
 
 bool Trainer::resume(const std::string& from) {
@@ -205,9 +203,9 @@ void Trainer::restore_optimizers(const Checkpoint& checkpoint) {
 void Trainer::restore_optimizer(const NamedOptimizer& each, const json& saved, std::string_view archive) {
   torch::optim::Optimizer& actual = each.optimizer->actual();
   const std::string kind = optimizer_kind(actual);
-  const auto saved_kind = saved.at("kind").get<std::string>();
-  if (saved_kind != kind) {
-    throw DataError("the checkpoint is of a job with another optimizer: it has " + saved_kind + ", this job " + kind,
+  const std::string kind_then = saved_kind(saved.at("kind").get<std::string>());
+  if (kind_then != kind) {
+    throw DataError("the checkpoint is of a job with another optimizer: it has " + kind_then + ", this job " + kind,
                     true);
   }
   load_optimizer(actual, archive, comm_->device());

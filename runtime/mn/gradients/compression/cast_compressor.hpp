@@ -3,8 +3,8 @@
 /// Each rank rounds its gradients to float16 or bfloat16; the ranks sum them in float32, in rank order, and round the
 /// mean once.
 /// (1) Of an element beyond the type's range (65,504 for float16; bfloat16 has float32's) the largest finite value
-///     travels; the rest stays for later steps.
-/// (2) An infinite or NaN element arrives as NaN and adds nothing to what was lost.
+///     travels; the rest stays for later steps. With a GradScaler it travels as infinity: the step is left out.
+/// (2) An infinite or NaN element does not arrive as a finite one, and adds nothing to what was lost.
 /// Cost: half of the bytes, and the memory of the 16-bit copy.
 #pragma once
 

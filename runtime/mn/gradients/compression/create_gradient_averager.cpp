@@ -1,5 +1,6 @@
 #include <ATen/core/Tensor.h>
 
+#include <mn/core/log.hpp>
 #include <mn/gradients/compression/cast_compressor.hpp>
 #include <mn/gradients/compression/create_gradient_averager.hpp>
 #include <mn/gradients/compression/power_sgd.hpp>
@@ -18,6 +19,17 @@ class PlainAverager final : public GradientAverager {
   }
 };
 
+/// Says on rank 0 what a sparse way to send leaves as it is, which bounds what it saves.
+std::unique_ptr<GradientAverager> announced(std::unique_ptr<ErrorFeedback> averager, const Communicator& comm,
+                                            Compression kind, const std::string& which) {
+  const std::string whole = averager->whole_gradients();
+  if (comm.rank() == 0 && !whole.empty()) {
+    log_info("compression " + compression_names()[static_cast<std::size_t>(kind)] + ": " + whole +
+             " travel whole, because they " + which);
+  }
+  return averager;
+}
+
 }  // namespace
 
 std::unique_ptr<GradientAverager> create_gradient_averager(const CompressionOptions& options,
@@ -32,9 +44,12 @@ std::unique_ptr<GradientAverager> create_gradient_averager(const CompressionOpti
     case Compression::kBf16:
       return std::make_unique<CastCompressor>(parameters, at::kBFloat16, std::move(trace));
     case Compression::kTopK:
-      return std::make_unique<TopKCompressor>(parameters, options.density, std::move(trace));
+      return announced(std::make_unique<TopKCompressor>(parameters, options.density, std::move(trace)), comm,
+                       options.kind,
+                       "are not float32 or have fewer than " + std::to_string(TopKCompressor::kSmallest) + " elements");
     case Compression::kPowerSgd:
-      return std::make_unique<PowerSgd>(parameters, options.rank, std::move(trace));
+      return announced(std::make_unique<PowerSgd>(parameters, options.rank, std::move(trace)), comm, options.kind,
+                       "are not float32, have one dimension or would not shrink to half");
   }
   return std::make_unique<PlainAverager>(std::move(trace));
 }

@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <iomanip>
 #include <map>
+#include <sstream>
 #include <string>
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +16,9 @@
 namespace mn {
 namespace {
 
-std::string lost_name(std::size_t i) { return "lost." + std::to_string(i); }
+std::string residual_name(std::size_t i) { return "residual." + std::to_string(i); }
+/// Of earlier checkpoints, whose residuals have the scale of the gradients.
+std::string scaled_name(std::size_t i) { return "lost." + std::to_string(i); }
 
 }  // namespace
 
@@ -38,7 +43,7 @@ void ErrorFeedback::do_allreduce(FlatBuffer& gradients, std::size_t first, std::
   for (std::size_t m = first; m < first + count; ++m) {
     const auto i = gradients.parameter_of(m);
     if (i && compressed_[*i]) {
-      at::add_out(corrected_[*i], gradients.message(m), lost_[*i]);
+      at::add_out(corrected_[*i], gradients.message(m), lost_[*i], scale_);
       members.push_back(*i);
     } else {
       plain.push_back(gradients.messages()[m]);
@@ -50,14 +55,32 @@ void ErrorFeedback::do_allreduce(FlatBuffer& gradients, std::size_t first, std::
 
 void ErrorFeedback::commit() {
   for (std::size_t i = 0; i < lost_.size(); ++i) {
-    if (used(i)) std::swap(lost_[i], corrected_[i]);
+    if (!used(i)) continue;
+    std::swap(lost_[i], corrected_[i]);
+    if (scale_ != 1) lost_[i].div_(scale_);
   }
+}
+
+std::string ErrorFeedback::whole_gradients() const {
+  std::int64_t whole = 0, elements = 0, all = 0;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    all += parameters_[i].numel();
+    if (compressed_[i]) continue;
+    ++whole;
+    elements += parameters_[i].numel();
+  }
+  if (whole == 0) return "";
+  std::ostringstream text;
+  text << whole << " of " << parameters_.size() << " gradients (" << std::setprecision(2)
+       << 100 * static_cast<double>(elements) / static_cast<double>(std::max<std::int64_t>(all, 1))
+       << " % of the elements)";
+  return text.str();
 }
 
 NamedTensors ErrorFeedback::state() const {
   NamedTensors state;
   for (std::size_t i = 0; i < lost_.size(); ++i) {
-    if (compressed_[i]) state.emplace_back(lost_name(i), lost_[i]);
+    if (compressed_[i]) state.emplace_back(residual_name(i), lost_[i]);
   }
   return state;
 }
@@ -67,7 +90,9 @@ void ErrorFeedback::load_state(const NamedTensors& state) {
   const std::map<std::string, at::Tensor> tensors(state.begin(), state.end());
   for (std::size_t i = 0; i < lost_.size(); ++i) {
     if (!compressed_[i]) continue;
-    const auto found = tensors.find(lost_name(i));
+    auto found = tensors.find(residual_name(i));
+    const bool scaled = found == tensors.end();
+    if (scaled) found = tensors.find(scaled_name(i));
     if (found == tensors.end()) {  // nothing was lost there: the training before did not compress it
       lost_[i].zero_();
       continue;
@@ -78,6 +103,7 @@ void ErrorFeedback::load_state(const NamedTensors& state) {
                       true);
     }
     lost_[i].copy_(found->second);
+    if (scaled) lost_[i].div_(scale_);
   }
 }
 

@@ -1,7 +1,7 @@
 /// What the lossy compressors share: error feedback (Karimireddy et al. 2019, arXiv:1901.09847).
 ///
 /// Each rank sends a compressed form of gradient + lost, and keeps what it did not send as the next `lost`: nothing is
-/// dropped, only delayed.
+/// dropped, only delayed. `lost` is in the gradients' own units, whatever scale they travel with.
 /// (1) lost changes in commit() alone. A reduction that is repeated, or whose step applies nothing, starts from the
 ///     same lost.
 /// (2) A parameter without a gradient in a step keeps its lost.
@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <mn/gradients/compression/gradient_averager.hpp>
@@ -23,6 +24,12 @@ class ErrorFeedback : public GradientAverager {
   void commit() override;
   [[nodiscard]] NamedTensors state() const override;
   void load_state(const NamedTensors& state) override;
+  void set_scale(double scale) override {
+    scale_ = scale;
+    scaled_ = true;
+  }
+  /// "3 of 12 gradients (1.5 % of the elements)": those that are not compressed; empty if all are.
+  [[nodiscard]] std::string whole_gradients() const;
 
  protected:
   /// `compressed` has one entry for each parameter.
@@ -32,6 +39,8 @@ class ErrorFeedback : public GradientAverager {
   /// gradient(i), and leaves in corrected(i) what was not sent.
   virtual void reduce(const std::vector<std::size_t>& members, FlatBuffer& gradients, Communicator& comm) = 0;
   [[nodiscard]] bool compressed(std::size_t i) const { return compressed_[i]; }
+  /// True if a GradScaler scales the gradients.
+  [[nodiscard]] bool scaled() const noexcept { return scaled_; }
   /// True if the step that commit() ends uses what was reduced of parameter i.
   [[nodiscard]] bool used(std::size_t i) const { return compressed_[i] && parameters_[i].grad().defined(); }
 
@@ -49,6 +58,8 @@ class ErrorFeedback : public GradientAverager {
   std::vector<bool> compressed_;
   std::vector<at::Tensor> lost_;       // by the steps so far
   std::vector<at::Tensor> corrected_;  // becomes lost_ with the step
+  double scale_ = 1;                   // of the gradients
+  bool scaled_ = false;
 };
 
 }  // namespace mn

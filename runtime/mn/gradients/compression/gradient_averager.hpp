@@ -37,6 +37,10 @@ class GradientAverager {
   /// The step uses what was reduced, for the parameters whose gradient is not None: what those lost is remembered.
   virtual void commit() {}
 
+  /// Gradients are multiplied by `scale` from the next reduction on, a GradScaler's: what was lost is kept in the
+  /// gradients' own units, and what overflows arrives as infinity or NaN, so that the scale falls.
+  virtual void set_scale(double /*scale*/) {}
+
   /// Counts what was passed to a collective, this object's own or another's, and returns its bytes.
   std::uint64_t count_bytes(std::span<const BufferView> sent) noexcept;
   /// Bytes that this rank has passed to collectives.

@@ -4,8 +4,10 @@
 
 namespace mn::extensions {
 
+void BestSnapshot::initialize(Trainer& /*trainer*/) { monitor_.begin(); }
+
 void BestSnapshot::run(Trainer& trainer) {
-  if (monitor_.improved()) trainer.save(trainer.out() / "snapshot_best");
+  if (monitor_.improved() == true) trainer.save(trainer.out() / "snapshot_best");
 }
 
 nlohmann::json BestSnapshot::state() const { return monitor_.state(); }

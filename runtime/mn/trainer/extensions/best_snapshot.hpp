@@ -10,7 +10,8 @@
 namespace mn::extensions {
 
 /// Writes OUT/snapshot_best whenever the monitored value is the best so far. Trainer::resume() and load_model() read
-/// it; "auto" and the removal of old checkpoints leave it alone. Runs with the log; add it after the log and before
+/// it; "auto" and the removal of old checkpoints leave it alone. Looks for a new report in every iteration: give the
+/// log a report where the value is made, as the weights are those of the report. Add it after the log and before
 /// Snapshot, so that other checkpoints know the best too.
 class BestSnapshot final : public Extension {
  public:
@@ -18,8 +19,8 @@ class BestSnapshot final : public Extension {
   explicit BestSnapshot(Monitor monitor) : monitor_(std::move(monitor)) {}
 
   [[nodiscard]] std::string name() const override { return "BestSnapshot"; }
-  [[nodiscard]] Interval trigger() const override { return monitor_.trigger(); }
   [[nodiscard]] int priority() const override { return kPriorityLast; }
+  void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
   [[nodiscard]] nlohmann::json state() const override;
   void load_state(const nlohmann::json& state) override;

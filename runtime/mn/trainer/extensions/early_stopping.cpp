@@ -13,10 +13,15 @@ EarlyStopping::EarlyStopping(Monitor monitor, std::int64_t patience)
 }
 
 /// After a resume, too: a training that has ended does not go on.
-void EarlyStopping::initialize(Trainer& trainer) { stop_if_due(trainer); }
+void EarlyStopping::initialize(Trainer& trainer) {
+  monitor_.begin();
+  stop_if_due(trainer);
+}
 
 void EarlyStopping::run(Trainer& trainer) {
-  waited_ = monitor_.improved() ? 0 : waited_ + 1;
+  const auto improved = monitor_.improved();
+  if (!improved) return;
+  waited_ = *improved ? 0 : waited_ + 1;
   stop_if_due(trainer);
 }
 

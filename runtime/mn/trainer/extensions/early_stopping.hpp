@@ -10,14 +10,14 @@
 namespace mn::extensions {
 
 /// Stops training, on all ranks in the same iteration, once `patience` reports in a row were not better than the best
-/// before (ChainerMN's MultiNodeEarlyStoppingTrigger). Runs with the log; add it after the log.
+/// before (ChainerMN's MultiNodeEarlyStoppingTrigger). Reports without the monitored value do not count. Looks for a
+/// new report in every iteration; add it after the log.
 class EarlyStopping final : public Extension {
  public:
   /// Throws UsageError unless patience ≥ 1.
   EarlyStopping(Monitor monitor, std::int64_t patience);
 
   [[nodiscard]] std::string name() const override { return "EarlyStopping"; }
-  [[nodiscard]] Interval trigger() const override { return monitor_.trigger(); }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
   [[nodiscard]] nlohmann::json state() const override;

@@ -1,6 +1,7 @@
 /// Ends a training that has diverged.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -10,7 +11,10 @@
 namespace mn::extensions {
 
 /// Chainer's FailOnNonNumber: if `value` in the newest entry of the log is NaN or infinite, throws the same DataError
-/// on every rank, before a snapshot is written. Add it after the log, with the log's trigger.
+/// on every rank, before a snapshot is written. Looks for a new entry in every iteration; add it after the log. A loss
+/// ("main/loss") on the CPU is read in its step: the rank where it is not finite throws, before the ranks reduce
+/// gradients. On a GPU the error at the report says on which rank and in which iteration it was so first. Losses that a
+/// GradScaler scales may overflow, so there the log alone decides.
 class FailOnNonNumber final : public Extension {
  public:
   /// `log` is the same trainer's and must live as long as this; `value` is one of its values.
@@ -18,12 +22,17 @@ class FailOnNonNumber final : public Extension {
       : log_(log), value_(std::move(value)) {}
 
   [[nodiscard]] std::string name() const override { return "FailOnNonNumber"; }
-  [[nodiscard]] Interval trigger() const override { return log_.trigger(); }
+  void initialize(Trainer& trainer) override;
+  void after_forward(Trainer& trainer, const at::Tensor& loss) override;
   void run(Trainer& trainer) override;
 
  private:
+  [[nodiscard]] std::string first_text(Trainer& trainer) const;
+
   const LogReport& log_;
   std::string value_;
+  std::size_t read_ = 0;  // entries of the log
+  at::Tensor first_;      // on the device: the first iteration with a loss that is not finite, 0 if there is none
 };
 
 }  // namespace mn::extensions

@@ -5,21 +5,31 @@
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
-namespace {
 
-std::vector<double> factors_of(const std::vector<torch::optim::OptimizerParamGroup>& groups) {
-  std::vector<double> factors;
-  const double first = groups.front().options().get_lr();
-  for (const auto& group : groups) factors.push_back(first == 0 ? 1 : group.options().get_lr() / first);
-  return factors;
+/// What the program gave a group, in proportion to what it gave the first: its own rates win over the checkpoint's,
+/// which tell nothing where the schedule was at 0.
+double LearningRate::factor_of(const Trainer& trainer, std::size_t group) const {
+  if (group == 0) return 1;
+  if (resumed_) {
+    const auto own = trainer.initial_rate(group);
+    if (own && base_ != 0) return *own / base_;
+    if (group < factors_.size()) return factors_[group];
+  }
+  const double rate = trainer.optimizer().param_groups()[group].options().get_lr();
+  return base_ == 0 ? 1 : rate / base_;
 }
-
-}  // namespace
 
 void LearningRate::initialize(Trainer& trainer) {
   const std::int64_t steps = trainer.iterations_per_epoch();
   const auto& groups = trainer.optimizer().param_groups();
-  if (factors_.size() != groups.size()) factors_ = factors_of(groups);
+  if (resumed_ || factors_.empty()) {
+    if (!resumed_ || base_ == 0) base_ = groups.front().options().get_lr();
+    if (resumed_) base_ = trainer.initial_rate(0).value_or(base_);
+    std::vector<double> factors;
+    for (std::size_t i = 0; i < groups.size(); ++i) factors.push_back(factor_of(trainer, i));
+    factors_ = std::move(factors);
+    resumed_ = false;
+  }
   // Iterations before the resume may have been of another size: the epochs say how far training has come.
   if (steps_per_epoch_ != 0 && steps_per_epoch_ != steps) {
     offset_ = std::llround(trainer.epoch_detail() * static_cast<double>(steps)) - trainer.iteration();
@@ -31,13 +41,12 @@ void LearningRate::initialize(Trainer& trainer) {
 void LearningRate::run(Trainer& trainer) {
   const double rate = schedule_(trainer.iteration() + offset_);
   auto& groups = trainer.optimizer().param_groups();
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    groups[i].options().set_lr(rate * (i < factors_.size() ? factors_[i] : 1));  // groups may have been added
-  }
+  while (factors_.size() < groups.size()) factors_.push_back(factor_of(trainer, factors_.size()));  // added since
+  for (std::size_t i = 0; i < groups.size(); ++i) groups[i].options().set_lr(rate * factors_[i]);
 }
 
 nlohmann::json LearningRate::state() const {
-  return {{"steps_per_epoch", steps_per_epoch_}, {"offset", offset_}, {"factors", factors_}};
+  return {{"steps_per_epoch", steps_per_epoch_}, {"offset", offset_}, {"factors", factors_}, {"base", base_}};
 }
 
 void LearningRate::load_state(const nlohmann::json& state) {
@@ -45,6 +54,8 @@ void LearningRate::load_state(const nlohmann::json& state) {
   steps_per_epoch_ = whole_number<std::int64_t>(state.at("steps_per_epoch"));
   offset_ = whole_number<std::int64_t>(state.at("offset"));
   factors_ = state.at("factors").get<std::vector<double>>();
+  base_ = state.value("base", 0.0);
+  resumed_ = true;
 }
 
 }  // namespace mn::extensions

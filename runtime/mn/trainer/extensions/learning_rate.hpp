@@ -1,6 +1,7 @@
 /// Learning-rate schedules during training.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -12,9 +13,11 @@
 namespace mn::extensions {
 
 /// Sets the rate of every parameter group before the first iteration and after each: the first group's to the
-/// schedule's, the others' in the proportion that the program gave them. A report in the same iteration still has the
-/// rate that the iteration used. The schedule counts iterations of this run's size: after a resume with another number
-/// of ranks or batch size it continues from the same fraction of the same epoch.
+/// schedule's, the others' in the proportion that the program gave them. The same holds for groups that are added
+/// during training: their rate counts as if it had been given at the start. After a resume, the rates that the program
+/// made its optimizer with win over the checkpoint's. A report in the same iteration still has the rate that the
+/// iteration used. The schedule counts iterations of this run's size: after a resume with another number of ranks or
+/// batch size it continues from the same fraction of the same epoch.
 class LearningRate final : public Extension {
  public:
   /// `schedule` returns the same rates on every rank.
@@ -28,10 +31,14 @@ class LearningRate final : public Extension {
   void load_state(const nlohmann::json& state) override;
 
  private:
+  [[nodiscard]] double factor_of(const Trainer& trainer, std::size_t group) const;
+
   Schedule schedule_;
   std::int64_t steps_per_epoch_ = 0;  // 0: not known
   std::int64_t offset_ = 0;           // from the trainer's iterations to the schedule's
   std::vector<double> factors_;       // [groups] rate over that of the first
+  double base_ = 0;                   // rate that the program gave the first group
+  bool resumed_ = false;              // factors_ and base_ are the checkpoint's
 };
 
 }  // namespace mn::extensions

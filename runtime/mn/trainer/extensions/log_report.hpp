@@ -1,6 +1,7 @@
 /// OUT/log: what training reports, as a JSON list with one object for each report.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,9 @@ namespace mn::extensions {
 
 /// Each entry holds epoch, iteration, elapsed_time (seconds), lr and Trainer::take_observation(): images_per_second,
 /// bytes_per_step, the means of metrics ("main/loss", …) and what evaluators reported ("validation/main/loss", …).
-/// Means are over all ranks; a value that is not finite is null. Runs once an epoch, unless another trigger is given.
-/// After a resume, new entries follow the checkpoint's.
+/// Means are over all ranks; a value that is not finite is null. Runs once an epoch, unless another trigger is given;
+/// a second call in an iteration does nothing. After a resume, new entries follow the checkpoint's. The file is written
+/// anew by a run's first report; later ones are appended, so that each costs the same.
 class LogReport final : public Extension {
  public:
   LogReport();
@@ -23,6 +25,7 @@ class LogReport final : public Extension {
 
   [[nodiscard]] std::string name() const override { return "LogReport"; }
   [[nodiscard]] Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }
+  void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
   [[nodiscard]] nlohmann::json state() const override;
   void load_state(const nlohmann::json& state) override;
@@ -32,7 +35,10 @@ class LogReport final : public Extension {
   [[nodiscard]] const std::vector<nlohmann::json>& entries() const noexcept { return entries_; }
 
  private:
+  void write(const Trainer& trainer);
+
   std::vector<nlohmann::json> entries_;
+  std::uint64_t file_bytes_ = 0;  // what this process has written; 0: nothing
 };
 
 }  // namespace mn::extensions

@@ -1,20 +1,19 @@
 /// What extensions that act on a metric have in common: whether it gets better.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
+#include <optional>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <mn/core/metric.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
 
 namespace mn::extensions {
 
-/// Which values of a metric are better.
-enum class Better : std::uint8_t { kLower, kHigher };
-
-/// Higher for a name with "accuracy", else lower: losses, errors, perplexities.
-[[nodiscard]] Better better_of(const std::string& name);
+using mn::Better;
+using mn::better_of;
 
 /// Follows one value of the log. Every rank sees the same values, so all come to the same answers.
 class Monitor {
@@ -23,25 +22,29 @@ class Monitor {
   /// UsageError for those that each rank measures itself (elapsed_time, images_per_second, bytes_per_step).
   Monitor(const LogReport& log, std::string value, Better better);
 
-  /// Reads the newest entry of the log; true if its value is better than all before. What is not a number never is.
-  /// Throws UsageError that lists the log's values if it has no such one.
-  [[nodiscard]] bool improved();
+  /// Call it in Extension::initialize(): entries that the log has already are not news.
+  void begin();
+  /// Reads the newest entry of the log: true if its value is better than all before. What is not a number never is. No
+  /// value if there is no new entry, or if it lacks the value: an evaluation may be rarer than reports. Throws
+  /// UsageError that lists the log's values if the name is a wrong one.
+  [[nodiscard]] std::optional<bool> improved();
   /// The name of the value.
   [[nodiscard]] const std::string& value() const noexcept { return value_; }
   /// "best 0.25", or that there was none yet.
   [[nodiscard]] std::string best_text() const;
-  /// As the log's, for the extension that uses this.
-  [[nodiscard]] Interval trigger() const { return log_.trigger(); }
-
   /// For a checkpoint.
   [[nodiscard]] nlohmann::json state() const;
   /// Replaces the best by that of a state().
   void load_state(const nlohmann::json& state);
 
  private:
+  void check_name(const nlohmann::json& entry) const;
+
   const LogReport& log_;
   std::string value_;
   Better better_;
+  std::size_t read_ = 0;  // entries of the log
+  bool found_ = false;    // an entry has had the value
   bool has_best_ = false;
   double best_ = 0;
 };

@@ -19,8 +19,12 @@ Schedule Plateau::schedule(Schedule before) const {
   return [this, before = std::move(before)](std::int64_t iteration) { return scale_ * before(iteration); };
 }
 
+void Plateau::initialize(Trainer& /*trainer*/) { monitor_.begin(); }
+
 void Plateau::run(Trainer& trainer) {
-  waited_ = monitor_.improved() ? 0 : waited_ + 1;
+  const auto improved = monitor_.improved();
+  if (!improved) return;
+  waited_ = *improved ? 0 : waited_ + 1;
   if (waited_ < options_.patience) return;
   waited_ = 0;
   scale_ *= options_.factor;

@@ -17,8 +17,8 @@ struct PlateauOptions {
 };
 
 /// Multiplies the learning rate by `factor` after each `patience` reports in a row that were not better than the best
-/// before. It only keeps the product: `schedule()` is for the extension LearningRate. Runs with the log; add it after
-/// the log.
+/// before. It only keeps the product: `schedule()` is for the extension LearningRate. Reports without the monitored
+/// value do not count. Looks for a new report in every iteration; add it after the log.
 class Plateau final : public Extension {
  public:
   /// Throws UsageError unless 0 < factor < 1 and patience ≥ 1.
@@ -30,7 +30,7 @@ class Plateau final : public Extension {
   [[nodiscard]] double scale() const noexcept { return scale_; }
 
   [[nodiscard]] std::string name() const override { return "Plateau"; }
-  [[nodiscard]] Interval trigger() const override { return monitor_.trigger(); }
+  void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
   [[nodiscard]] nlohmann::json state() const override;
   void load_state(const nlohmann::json& state) override;

@@ -14,7 +14,12 @@ void Snapshot::run(Trainer& trainer) {
   on_root<DataError>(
       trainer.communicator(), [&] { set_later_checkpoints_aside(trainer.out(), trainer.iteration()); }, true);
   trainer.save(checkpoint_path(trainer.out(), trainer.iteration()));
-  if (trainer.is_root()) remove_old_checkpoints(trainer.out(), keep_);
+  on_root<DataError>(
+      trainer.communicator(), [&] { remove_old_checkpoints(trainer.out(), keep_); }, true);
+}
+
+void Snapshot::finalize(Trainer& trainer) {
+  if (!trainer.is_saved()) run(trainer);
 }
 
 }  // namespace mn::extensions

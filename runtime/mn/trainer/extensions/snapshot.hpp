@@ -8,9 +8,9 @@
 
 namespace mn::extensions {
 
-/// Writes OUT/snapshot_iter_N once an epoch, unless another trigger is given, and removes all but the `keep` of the
-/// most iterations; later ones, of a run that this one does not continue, are renamed to old_snapshot_iter_N. Runs
-/// after all other extensions, because it holds their states. Trainer::resume() reads it.
+/// Writes OUT/snapshot_iter_N once an epoch, unless another trigger is given, and at the end of training, and removes
+/// all but the `keep` of the most iterations; later ones, of a run that this one does not continue, are renamed to
+/// old_snapshot_iter_N. Runs after all other extensions, because it holds their states. Trainer::resume() reads it.
 class Snapshot final : public Extension {
  public:
   /// Throws UsageError unless keep ≥ 1.
@@ -20,6 +20,7 @@ class Snapshot final : public Extension {
   [[nodiscard]] Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }
   [[nodiscard]] int priority() const override { return kPriorityLast; }
   void run(Trainer& trainer) override;
+  void finalize(Trainer& trainer) override;
 
  private:
   std::size_t keep_;

@@ -13,6 +13,7 @@ Validation::Validation(std::unique_ptr<Evaluator> evaluator, std::string name)
 
 void Validation::run(Trainer& trainer) {
   trainer.finish_steps();
+  ++runs_;
   for (const auto& [metric, value] : evaluator_->evaluate()) trainer.report(name_ + "/main/" + metric, value);
 }
 

@@ -21,10 +21,13 @@ class Validation final : public Extension {
   [[nodiscard]] Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }
   [[nodiscard]] int priority() const override { return kPriorityWriter; }
   void run(Trainer& trainer) override;
+  /// How often it has run.
+  [[nodiscard]] std::int64_t runs() const noexcept { return runs_; }
 
  private:
   std::unique_ptr<Evaluator> evaluator_;
   std::string name_;
+  std::int64_t runs_ = 0;
 };
 
 }  // namespace mn::extensions

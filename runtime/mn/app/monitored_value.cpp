@@ -1,0 +1,54 @@
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <mn/app/monitored_value.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/core/suggest.hpp>
+#include <mn/tensor/random_state.hpp>
+#include <mn/trainer/trainer.hpp>
+
+namespace mn::app {
+namespace {
+
+constexpr const char* kTraining = "main/";
+constexpr const char* kValidation = "validation/main/";
+
+void check_known(const std::string& monitor, const std::vector<std::string>& names) {
+  if (std::ranges::find(names, monitor) != names.end()) return;
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  const auto near = nearest_name(monitor, names);
+  throw UsageError("--monitor " + monitor + ": no such value is reported; there are " + text +
+                   (near ? "; did you mean " + *near + "?" : ""));
+}
+
+}  // namespace
+
+void check_validated_value(const CommonOptions& common, Evaluator& evaluator, Iterator& iterator, Communicator& comm) {
+  const nlohmann::json state = iterator.state();
+  const NamedTensors random = random_state(comm.device());
+  nlohmann::json own = nlohmann::json::array();
+  for (const auto& [name, value] : evaluator.evaluate_local().mean()) own.push_back(kValidation + name);
+  iterator.load_state(state);
+  set_random_state(random, comm.device());
+  std::set<std::string> names;
+  for (const nlohmann::json& theirs : comm.allgather_obj(own)) {
+    for (const nlohmann::json& name : theirs) names.insert(name.get<std::string>());
+  }
+  check_known(common.monitor, {names.begin(), names.end()});
+}
+
+void MonitoredValue::run(Trainer& trainer) {
+  if (std::exchange(done_, true)) return;
+  std::vector<std::string> names;
+  for (const std::string& name : trainer.observed_names()) {
+    if (!name.starts_with(kTraining)) continue;
+    names.push_back(name);
+    if (validates_) names.push_back("validation/" + name);
+  }
+  check_known(monitor_, names);
+}
+
+}  // namespace mn::app

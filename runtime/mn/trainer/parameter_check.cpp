@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/tensor/tensor.hpp>
+#include <mn/trainer/parameter_check.hpp>
+
+namespace mn {
+namespace {
+
+std::uint64_t hash_of(const at::Tensor& parameter) {
+  const at::Tensor host = parameter.detach().contiguous().cpu();
+  return hash64(std::span(static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()));
+}
+
+/// The ranks whose hash is not the most frequent one; of equally frequent ones that of the lowest rank counts.
+std::vector<std::size_t> different_ranks(const std::vector<std::uint64_t>& hashes) {
+  std::map<std::uint64_t, int> counts;
+  for (const std::uint64_t hash : hashes) ++counts[hash];
+  const std::uint64_t usual =
+      *std::ranges::max_element(hashes, {}, [&](std::uint64_t hash) { return counts.at(hash); });
+  std::vector<std::size_t> ranks;
+  for (std::size_t rank = 0; rank < hashes.size(); ++rank) {
+    if (hashes[rank] != usual) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+std::string names_of(const std::vector<std::size_t>& ranks, const std::vector<nlohmann::json>& hosts) {
+  constexpr std::size_t kMaxNamed = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(ranks.size(), kMaxNamed); ++i) {
+    text += (i == 0 ? "rank " : ", rank ") + std::to_string(ranks[i]) + " (host " + hosts[ranks[i]].get<std::string>() +
+            ")";
+  }
+  return ranks.size() <= kMaxNamed ? text : text + " and " + std::to_string(ranks.size() - kMaxNamed) + " more";
+}
+
+/// Collective.
+[[noreturn]] void fail(const std::vector<at::Tensor>& parameters, const std::vector<std::uint64_t>& own,
+                       std::int64_t updates, Communicator& comm) {
+  const std::size_t count = own.size();
+  const auto size = static_cast<std::size_t>(comm.size());
+  std::vector<std::uint64_t> all(count * size);  // [ranks, parameters]
+  comm.allgather(std::span(own), std::span(all));
+  const auto hosts = comm.allgather_obj(nlohmann::json(host_name()));
+  for (std::size_t i = 0; i < count; ++i) {
+    std::vector<std::uint64_t> hashes;
+    for (std::size_t rank = 0; rank < size; ++rank) hashes.push_back(all[rank * count + i]);
+    const std::vector<std::size_t> ranks = different_ranks(hashes);
+    if (ranks.empty()) continue;
+    throw DataError("after " + std::to_string(updates) + " updates " + tensor_name(parameters[i], i) + " on " +
+                        names_of(ranks, hosts) +
+                        " has other values than on the other ranks: something has changed it there alone (code that "
+                        "depends on the rank, faulty memory, a processor that rounds differently); find that, and "
+                        "resume from an earlier checkpoint",
+                    true);
+  }
+  throw DataError("the ranks' parameters differ", true);
+}
+
+}  // namespace
+
+void ParameterCheck::after_update(const std::vector<at::Tensor>& parameters, Communicator& comm) {
+  ++updates_;
+  const bool is_due = every_ > 0 && (updates_ - 1) % every_ == 0;
+  if (comm.size() == 1 || !(is_due || comm.debug())) return;
+  std::vector<std::uint64_t> hashes;
+  for (const at::Tensor& parameter : parameters) hashes.push_back(hash_of(parameter));
+  const std::uint64_t together = hash64(std::as_bytes(std::span(std::as_const(hashes))));
+  if (!same_on_all_ranks(together, comm)) fail(parameters, hashes, updates_, comm);
+}
+
+}  // namespace mn
