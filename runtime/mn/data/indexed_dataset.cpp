@@ -14,11 +14,18 @@ constexpr std::int64_t kAloneBytes = 32 << 10;
 
 }  // namespace
 
+std::int64_t block_room(const IndexedTable& table, const ShardDatasetOptions& options, int ranks) {
+  constexpr std::int64_t kForEach = std::int64_t{64} << 20;
+  const std::int64_t shared = ranks == 1 ? options.cache_bytes : kForEach + options.cache_bytes / ranks;
+  return std::max(std::min(options.cache_bytes, shared), 2 * table.layout().live_bytes);
+}
+
 IndexedDataset::IndexedDataset(IndexedTable table, const ShardDatasetOptions& options)
     : table_(std::move(table)),
-      block_room_(options.cache_bytes),
+      options_(options),
+      block_room_(data::block_room(table_, options, 1)),
       readers_(reserve_handles(options.open_shards)),
-      blocks_(options.cache_bytes) {}
+      blocks_(block_room_) {}
 
 std::shared_ptr<const IndexedReader> IndexedDataset::reader(std::size_t file) const {
   return readers_.get(file, [&]() -> LruCache<IndexedReader>::Made {
@@ -79,8 +86,7 @@ std::string IndexedDataset::do_where(std::int64_t index) const {
 
 void IndexedDataset::do_share(int ranks) {
   if (table_.layout().bytes <= kFullShuffleBytes) return;
-  constexpr std::int64_t kForEach = std::int64_t{64} << 20;
-  block_room_ = std::min(block_room_, kForEach + block_room_ / ranks);
+  block_room_ = data::block_room(table_, options_, ranks);
   blocks_.set_capacity(block_room_);
 }
 

@@ -11,6 +11,10 @@
 
 namespace mn::data {
 
+/// Memory for blocks on one of `ranks` ranks: for those that default_order() has in use, at least for two of each
+/// field.
+[[nodiscard]] std::int64_t block_room(const IndexedTable& table, const ShardDatasetOptions& options, int ranks);
+
 /// Opens a file when one of its samples is read. Blocks of samples (chunks, decoded, or 64 KiB of contiguous data) stay
 /// in memory, up to a limit in bytes, until each of their samples has been read. Errors of a file server that may pass
 /// are retried, as in shards.
@@ -41,6 +45,7 @@ class IndexedDataset final : public Dataset {
                                                         std::int64_t number) const;
 
   IndexedTable table_;
+  ShardDatasetOptions options_;
   std::int64_t block_room_;
   std::shared_ptr<IoCounters> counters_ = std::make_shared<IoCounters>();
   mutable LruCache<IndexedReader> readers_;
