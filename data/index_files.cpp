@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <iterator>
 
+#include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/file.hpp>
 #include <mn/data/chunk_filters.hpp>
 #include <mn/data/hdf5.hpp>
+#include <mn/data/indexed_reader.hpp>
+
+#include "data/chunk_walk.hpp"
 
 namespace mn::data {
 namespace {
@@ -16,10 +19,9 @@ namespace fs = std::filesystem;
 
 /// An HDF5 dataset as far as an index needs it.
 struct Source {
+  ChunkedFile* file;
   hid_t id;
   std::string name;  // "FILE: /path", for messages
-  fs::path file;
-  std::int64_t user_block;
   std::vector<hsize_t> dims;
 };
 
@@ -73,57 +75,37 @@ std::vector<std::int32_t> filters_of(hid_t creation, const std::string& name) {
   return filters;
 }
 
-/// What is to be added to the addresses of chunks: some versions of HDF5 leave the user block out.
-std::int64_t chunk_base(const Source& source, const StoredChunk& chunk, const std::vector<hsize_t>& corner) {
-  if (source.user_block == 0) return 0;
-  std::vector<std::byte> expected(chunk.bytes);
-  std::uint32_t skipped = 0;
-  h5_check(H5Dread_chunk(source.id, H5P_DEFAULT, corner.data(), &skipped, expected.data()), source.name);
-  const File file(source.file, File::Mode::kRead);
-  for (const std::int64_t base : {std::int64_t{0}, source.user_block}) {
-    const std::uint64_t address = chunk.address + static_cast<std::uint64_t>(base);
-    std::vector<std::byte> found(chunk.bytes);
-    if (address + found.size() > file.size()) continue;
-    file.read_at(address, found);
-    if (found == expected) return base;
+/// Whether there is a next corner of a chunk: moves to it, row by row.
+bool next_corner(const Source& source, const IndexedArray& array, std::vector<hsize_t>& corner) {
+  for (std::size_t d = corner.size(); d-- > 0;) {
+    corner[d] += static_cast<hsize_t>(array.chunk[d]);
+    if (corner[d] < source.dims[d]) return true;
+    corner[d] = 0;
   }
-  throw DataError(source.name + ": its chunks are not where HDF5 says");
-}
-
-StoredChunk chunk_at(const Source& source, const std::vector<hsize_t>& corner) {
-  unsigned skipped = 0;
-  haddr_t address = HADDR_UNDEF;
-  hsize_t bytes = 0;
-  h5_check(H5Dget_chunk_info_by_coord(source.id, corner.data(), &skipped, &address, &bytes), source.name);
-  if (address == HADDR_UNDEF) return {};
-  return {.address = address, .bytes = static_cast<std::uint32_t>(bytes), .skipped = skipped};
+  return false;
 }
 
 void add_chunks(const Source& source, hid_t creation, IndexedArray& array) {
   unsigned options = 0;
   h5_check(H5Pget_chunk_opts(creation, &options), source.name);
   const bool whole_only = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
+  hsize_t stored = 0;
+  const H5 space(H5Dget_space(source.id), source.name);
+  h5_check(H5Dget_num_chunks(source.id, space.get(), &stored), source.name);
+  if (std::ranges::find(source.dims, hsize_t{0}) != source.dims.end()) return;
   std::vector<hsize_t> corner(source.dims.size(), 0);
-  std::int64_t base = -1;
-  const bool is_empty = std::ranges::find(source.dims, hsize_t{0}) != source.dims.end();
-  while (!is_empty) {
-    StoredChunk chunk = chunk_at(source, corner);
-    if (chunk.address != kNotStored) {
-      if (base < 0) base = chunk_base(source, chunk, corner);
-      chunk.address += static_cast<std::uint64_t>(base);
-    }
+  hsize_t found = 0;
+  do {
+    StoredChunk chunk = source.file->chunk_at(source.id, corner);
+    if (chunk.address != kNotStored) ++found;
     bool is_partial = false;
     for (std::size_t d = 0; d < corner.size(); ++d) is_partial |= corner[d] + array.chunk[d] > source.dims[d];
     if (whole_only && is_partial) chunk.skipped = ~std::uint32_t{0};
-    array.chunks.push_back(chunk);
-    std::size_t d = corner.size();
-    while (d > 0) {
-      --d;
-      corner[d] += static_cast<hsize_t>(array.chunk[d]);
-      if (corner[d] < source.dims[d]) break;
-      if (d == 0) return;
-      corner[d] = 0;
-    }
+    array.chunks.add(chunk);
+  } while (next_corner(source, array, corner));
+  if (found != stored) {
+    throw DataError(source.name + " has " + std::to_string(stored) + " chunks, but HDF5 finds only " +
+                    std::to_string(found) + ": is the file damaged?");
   }
 }
 
@@ -157,16 +139,13 @@ std::vector<std::uint8_t> fill_value(hid_t creation, const H5& type, const std::
 }
 
 /// The first file sets `field`; others are compared with it.
-IndexedArray index_array(hid_t file, const fs::path& path, const IndexField& wanted, bool is_first, FieldSpec& field,
-                         std::int64_t& samples) {
+IndexedArray index_array(ChunkedFile& file, const fs::path& path, const IndexField& wanted, bool is_first,
+                         FieldSpec& field, std::int64_t& samples) {
   const std::string name = path.string() + ": " + wanted.path;
-  const H5 dataset(H5Dopen2(file, wanted.path.c_str(), H5P_DEFAULT), name + " can't be opened as a dataset");
+  const H5 dataset(H5Dopen2(file.get(), wanted.path.c_str(), H5P_DEFAULT), name + " can't be opened as a dataset");
   const H5 creation(H5Dget_create_plist(dataset.get()), name);
   const H5 type(H5Dget_type(dataset.get()), name);
-  const H5 file_creation(H5Fget_create_plist(file), name);
-  hsize_t user_block = 0;
-  h5_check(H5Pget_userblock(file_creation.get(), &user_block), name);
-  const Source source{dataset.get(), name, path, static_cast<std::int64_t>(user_block), dims_of(dataset.get(), name)};
+  const Source source{&file, dataset.get(), name, dims_of(dataset.get(), name)};
   const ElementType element = element_type_of(type, name);
   const FieldSpec own{
       .name = wanted.name, .dtype = element.dtype, .shape = {source.dims.begin() + 1, source.dims.end()}};
@@ -189,12 +168,10 @@ IndexedFile index_file(const fs::path& path, const std::vector<IndexField>& want
   const auto [modified_ns, bytes] = modified_and_bytes(path);
   IndexedFile indexed{.path = {}, .num_samples = -1, .bytes = bytes, .modified_ns = modified_ns};
   const H5Lock lock;
-  const std::string what = path.string() + " can't be opened as an HDF5 file";
-  const H5 access = h5_file_access(what);
-  const H5 file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), what);
+  ChunkedFile file(path);
   spec.fields.resize(wanted.size());
   for (std::size_t f = 0; f < wanted.size(); ++f) {
-    indexed.arrays.push_back(index_array(file.get(), path, wanted[f], is_first, spec.fields[f], indexed.num_samples));
+    indexed.arrays.push_back(index_array(file, path, wanted[f], is_first, spec.fields[f], indexed.num_samples));
   }
   return indexed;
 }
@@ -204,6 +181,21 @@ std::string stored_path(const fs::path& file, const fs::path& folder) {
   std::error_code error;
   const fs::path relative = fs::relative(file, folder, error);
   return error || relative.empty() ? fs::absolute(file).string() : relative.string();
+}
+
+/// A hash of the values of the file's first and last sample: the same however they are stored.
+std::uint64_t digest_of(const IndexedTable& table, std::size_t file) {
+  const IndexedReader reader(table, file, std::make_shared<IoCounters>());
+  const std::int64_t last = table.files()[file].num_samples - 1;
+  std::uint64_t digest = 0;
+  for (std::size_t f = 0; last >= 0 && f < table.spec().fields.size(); ++f) {
+    for (const std::int64_t sample : {std::int64_t{0}, last}) {
+      const auto block = reader.load_block(f, sample / reader.block_samples(f));
+      const std::int64_t bytes = table.spec()[f].sample_bytes();
+      digest = hash64(std::span(*block).subspan(sample % reader.block_samples(f) * bytes, bytes), digest);
+    }
+  }
+  return digest;
 }
 
 std::string bytes_text(std::int64_t bytes) {
@@ -255,7 +247,9 @@ IndexedTable index_files(const std::vector<fs::path>& files, const std::vector<I
     indexed.push_back(index_file(path, fields, indexed.empty(), spec));
     indexed.back().path = stored_path(path, folder);
   }
-  return {fs::absolute(folder).string(), split, std::move(spec), std::move(indexed)};
+  const IndexedTable table(fs::absolute(folder).string(), split, spec, indexed);
+  for (std::size_t file = 0; file < indexed.size(); ++file) indexed[file].digest = digest_of(table, file);
+  return {table.folder(), split, std::move(spec), std::move(indexed)};
 }
 
 std::string cost_of(const IndexedTable& table, std::size_t field) {
@@ -274,8 +268,8 @@ std::string cost_of(const IndexedTable& table, std::size_t field) {
   std::int64_t parts = 1;
   for (const std::int64_t count : array.grid(spec)) parts *= count;
   std::int64_t stored = 0;
-  for (const StoredChunk& chunk : array.chunks) stored += chunk.bytes;
-  const std::int64_t blocks = std::max<std::int64_t>(std::ssize(array.chunks) / std::max<std::int64_t>(parts, 1), 1);
+  array.chunks.for_each([&](const StoredChunk& chunk) { stored += chunk.bytes; });
+  const std::int64_t blocks = std::max<std::int64_t>(array.chunks.size() / std::max<std::int64_t>(parts, 1), 1);
   return text + with_commas(array.chunk[0]) + (array.chunk[0] == 1 ? " sample a chunk" : " samples a chunk") + filters +
          ": " + bytes_text(in_block * spec.sample_bytes()) + " in memory, " + bytes_text(stored / blocks) + " in " +
          (parts == 1 ? "a read" : with_commas(parts) + " reads") + advice(spec, array, file.num_samples, parts);

@@ -6,8 +6,10 @@
 #include <thread>
 #include <vector>
 
+#include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/ranks.hpp>
 #include <mn/data/classes.hpp>
 #include <mn/data/indexed_dataset.hpp>
 #include <mn/data/manifest.hpp>
@@ -63,6 +65,7 @@ void judge_classes(const IndexedReader& reader, const IndexedTable& table, const
 }  // namespace
 
 int run_index(Arguments arguments, const Settings& settings) {
+  if (job_rank_of_environment(environment).rank > 0) return 0;  // an index is one process's work
   if (settings.out.empty()) throw UsageError("--out DIR is missing: where shall the manifest go?");
   if (settings.fields.empty()) throw UsageError("--field NAME=/PATH/IN/FILE is missing: what is a sample?");
   if (std::filesystem::exists(std::filesystem::path(settings.out) / kManifestName)) {

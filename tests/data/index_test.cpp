@@ -1,8 +1,8 @@
 // Ordinary HDF5 files, indexed: what libhdf5 writes comes back as libhdf5 itself reads it, at any number of ranks.
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <memory>
-#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,9 +14,6 @@
 #include <mn/data/chunk_filters.hpp>
 #include <mn/data/hdf5.hpp>
 #include <mn/data/indexed_dataset.hpp>
-#include <mn/data/lru_cache.hpp>
-#include <mn/data/order.hpp>
-#include <mn/data/sampler.hpp>
 #include <mn/loader/scatter.hpp>
 
 #include "data/index_files.hpp"
@@ -183,52 +180,6 @@ TEST_F(Index, ReadsWhatLibhdf5Reads) {
   }
 }
 
-/// Made-up files of chunks of 1,000 samples of 4 KiB, and of contiguous labels. None ends with a whole chunk.
-IndexedTable chunked_files() {
-  const SampleSpec spec{
-      {{.name = "x", .dtype = DType::kFloat32, .shape = {1024}}, {.name = "y", .dtype = DType::kInt64}}};
-  std::vector<IndexedFile> files;
-  for (const std::int64_t samples : {130'300, 90'510, 179'190}) {
-    IndexedFile file{.path = "a.h5", .num_samples = samples, .bytes = std::int64_t{1} << 40, .modified_ns = 0};
-    file.arrays.resize(2);
-    file.arrays[0].chunk = {1000, 1024};
-    file.arrays[0].fill.resize(4);
-    file.arrays[0].chunks.resize((samples + 999) / 1000);
-    file.arrays[1].fill.resize(8);
-    files.push_back(file);
-  }
-  return {"/f", "train", spec, files};
-}
-
-// A shuffled epoch of all ranks reads each chunk about once, through a cache as the dataset's.
-TEST(IndexedTables, ShuffleByChunks) {
-  const IndexedTable table = chunked_files();
-  const std::int64_t n = table.num_samples();
-  const OrderOptions order = default_order(n, table.layout(), true);
-  ASSERT_GT(order.lanes, 1);
-  for (const int ranks : {1, 2, 4, 8}) {
-    std::int64_t read = 0;
-    for (int rank = 0; rank < ranks; ++rank) {
-      const ShardDatasetOptions options;
-      LruCache<int> cache(std::min(options.cache_bytes, (std::int64_t{64} << 20) + options.cache_bytes / ranks));
-      GlobalSampler sampler(n, 1, {.batchsize = 32, .rank = rank, .ranks = ranks, .order = order});
-      while (const auto step = sampler.next()) {
-        for (const std::int64_t index : step->indices) {
-          const auto [file, sample] = table.locate(index);
-          const std::int64_t block = sample / 1000;
-          const std::int64_t samples = std::min<std::int64_t>(1000, table.files()[file].num_samples - block * 1000);
-          (void)cache.get(file << 32 | static_cast<std::uint64_t>(block), [&]() -> LruCache<int>::Made {
-            read += samples;
-            return {std::make_shared<const int>(0), samples * 4096, samples};
-          });
-        }
-      }
-    }
-    const double ratio = static_cast<double>(read) / static_cast<double>(n);
-    EXPECT_LE(ratio, 1.15) << ranks << " ranks";
-  }
-}
-
 TEST_F(Index, NamesWhatIsWrong) {
   if (comm_->rank() > 0) return;
   const Arrays arrays = {{"x", {.shape = {3}, .chunk = {10, 3}, .is_packed = true}}};
@@ -267,6 +218,52 @@ TEST_F(Index, NamesWhatIsWrong) {
     EXPECT_THAT(error.what(), HasSubstr("good.h5 was "));
     EXPECT_THAT(error.what(), HasSubstr("after it was indexed"));
   }
+}
+
+/// What a checkpoint knows the data by.
+std::uint64_t fingerprint_of(const fs::path& folder) { return open_dataset(folder.string())->fingerprint(); }
+
+TEST_F(Index, FilesThatWereTouchedCopiedOrRepackedAreTheSameData) {
+  if (comm_->rank() > 0) return;
+  const Arrays arrays = {{"x", {.shape = {3}, .chunk = {10, 3}, .is_packed = true}},
+                         {"y", {.dtype = DType::kInt64, .shape = {}}}};
+  const fs::path file = path_ / "a.h5";
+  write_hdf5(file, 25, arrays);
+  (void)index({file}, arrays);
+  const std::uint64_t expected = fingerprint_of(path_);
+
+  fs::last_write_time(file, fs::last_write_time(file) + std::chrono::hours(1));
+  EXPECT_THROW((void)fingerprint_of(path_), DataError) << "its chunks may have moved";
+  (void)index({file}, arrays);
+  EXPECT_EQ(fingerprint_of(path_), expected);
+
+  Arrays other_layout = arrays;
+  other_layout["x"].chunk = {4, 2};
+  write_hdf5(file, 25, other_layout);
+  (void)index({file}, arrays);
+  EXPECT_EQ(fingerprint_of(path_), expected);
+
+  other_layout["x"].written = 11;  // other values
+  write_hdf5(file, 25, other_layout);
+  (void)index({file}, arrays);
+  EXPECT_NE(fingerprint_of(path_), expected);
+}
+
+TEST_F(Index, IsLinearInChunks) {
+  if (comm_->rank() > 0) return;
+  constexpr hsize_t kChunks = 100'000;
+  const Arrays arrays = {{"x", {.dtype = DType::kInt8, .shape = {}, .chunk = {1}}}};
+  const auto seconds = [&](hsize_t chunks) {
+    Arrays own = arrays;
+    own["x"].written = chunks;
+    write_hdf5(path_ / "many.h5", chunks, own);
+    const auto begin = std::chrono::steady_clock::now();
+    const IndexedTable table = index_files({path_ / "many.h5"}, fields_of(arrays), path_, "train");
+    EXPECT_EQ(table.files()[0].arrays[0].chunks.size(), static_cast<std::int64_t>(chunks));
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  const double few = seconds(kChunks / 20);
+  EXPECT_LT(seconds(kChunks), 100 * few + 1) << "20 times the chunks of " << few << " s";
 }
 
 TEST_F(Index, CountsClasses) {
@@ -327,6 +324,38 @@ TEST(ChunkFilters, UnpackLzf) {
   EXPECT_THROW((void)undo_filters(bytes_from({2, 'a', 'b', 'c', 5 << 5, 2}), lzf, 0, 1, 9), DataError);
   EXPECT_THROW((void)undo_filters(bytes_from({2, 'a', 'b', 'c', 5 << 5, 2}), lzf, 0, 1, 11), DataError);
   EXPECT_THROW((void)undo_filters(bytes_from({9, 'a'}), lzf, 0, 1, 10), DataError);
+}
+
+TEST(ChunkLists, AreWhatWasAdded) {
+  std::vector<StoredChunk> chunks;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    chunks.push_back({.address = 4096 + i * 100, .bytes = 100});
+    if (i % 7 == 0) chunks.push_back({});
+    if (i % 11 == 0) chunks.push_back({.address = i * 977 % 500, .bytes = 4294967295U - static_cast<unsigned>(i)});
+    if (i % 13 == 0) chunks.push_back({.address = ~std::uint64_t{1} - i, .bytes = 1, .skipped = 1U << (i % 32)});
+  }
+  ChunkList list;
+  for (const StoredChunk& chunk : chunks) list.add(chunk);
+  const ChunkList again(list.size(), list.code());
+  ASSERT_EQ(again, list);
+  std::size_t i = 0;
+  again.for_each([&](const StoredChunk& chunk) { EXPECT_EQ(chunk, chunks[i++]); });
+  EXPECT_EQ(i, chunks.size());
+  for (i = 0; i < chunks.size(); ++i) EXPECT_EQ(again[static_cast<std::int64_t>(i)], chunks[i]) << i;
+  EXPECT_THROW((void)ChunkList(list.size() + 1, list.code()), DataError);
+  EXPECT_THROW((void)ChunkList(list.size() - 1, list.code()), DataError);
+}
+
+TEST(ChunkLists, TakeLittleMemory) {
+  ChunkList list;
+  std::uint64_t address = 4096;
+  for (int i = 0; i < 1'000'000; ++i) {  // compressed, with another field's chunks in between
+    const auto bytes = static_cast<std::uint32_t>(60'000 + i * 7919LL % 5000);
+    list.add({.address = address, .bytes = bytes});
+    address += bytes + 700 + i % 100;
+  }
+  list = ChunkList(list.size(), list.code());
+  EXPECT_LE(list.memory_bytes(), (std::int64_t{64} << 20) / 10) << "64 MiB for 10 million";
 }
 
 TEST(IndexedTables, OfDamagedBytesAreErrors) {

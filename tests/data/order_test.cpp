@@ -56,11 +56,12 @@ TEST(Permutation, WorksForSizesBeyond32Bits) {
 /// Lanes of every kind.
 std::vector<OrderOptions> lane_options() {
   std::vector<OrderOptions> all;
-  for (const auto& [lanes, adjacent] : {std::pair(3, 1), {4, 4}, {12, 2}, {96, 8}}) {
+  for (const auto& [lanes, adjacent] : {std::pair(3, 1), {4, 4}, {12, 2}, {96, 8}, {1, 1}}) {
     for (const std::int64_t windows : {1, 2, 7}) {
       for (const bool other : {false, true}) {
         all.push_back({.shuffle = true, .sticky = other, .lanes = lanes, .adjacent = adjacent, .windows = windows});
         all.back().mixed = other;
+        all.back().aligned = other ? 1 : 5;
       }
     }
   }

@@ -35,7 +35,7 @@ IndexedFile described(const std::uint8_t* data, std::size_t size, const FieldSpe
   for (std::size_t i = 0, at = 6; i < static_cast<std::size_t>(chunks) && at + 8 <= size; ++i, at += 8) {
     std::uint16_t numbers[4];
     std::memcpy(numbers, data + at, sizeof numbers);
-    array.chunks.push_back({numbers[0] == 0xffff ? kNotStored : numbers[0], numbers[1], numbers[2]});
+    array.chunks.add({numbers[0] == 0xffff ? kNotStored : numbers[0], numbers[1], numbers[2]});
   }
   return file;
 }

@@ -37,6 +37,7 @@ struct StorageLayout {
   std::int64_t block_samples = 1;  ///< neighbors that can only be read together
   std::int64_t index_bytes = 0;    ///< memory that the indexes of all files would take together
   bool is_packed = false;          ///< blocks are large or compressed: to read one twice costs more than a bad order
+  std::int64_t live_bytes = 0;     ///< of memory while a block of each field is in use; 0: its samples' bytes
 };
 
 namespace data {

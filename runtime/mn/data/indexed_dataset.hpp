@@ -1,13 +1,9 @@
 /// A dataset in ordinary HDF5 files, which `mnshard index` has indexed.
 #pragma once
 
-#include <memory>
-
 #include <mn/data/dataset.hpp>
-#include <mn/data/indexed_reader.hpp>
+#include <mn/data/indexed_reading.hpp>
 #include <mn/data/indexed_table.hpp>
-#include <mn/data/lru_cache.hpp>
-#include <mn/data/shard_cache.hpp>
 
 namespace mn::data {
 
@@ -16,35 +12,30 @@ namespace mn::data {
 /// are retried, as in shards.
 class IndexedDataset final : public Dataset {
  public:
-  explicit IndexedDataset(IndexedTable table, const ShardDatasetOptions& options = {});
+  explicit IndexedDataset(IndexedTable table, const ShardDatasetOptions& options = {})
+      : files_(std::move(table), options) {}
 
-  [[nodiscard]] const IndexedTable& indexed_table() const noexcept { return table_; }
+  [[nodiscard]] const IndexedTable& indexed_table() const noexcept { return files_.table; }
 
  private:
-  std::int64_t do_size() const override { return table_.num_samples(); }
-  const SampleSpec& do_spec() const override { return table_.spec(); }
+  std::int64_t do_size() const override { return files_.table.num_samples(); }
+  const SampleSpec& do_spec() const override { return files_.table.spec(); }
   void do_read(std::span<const std::int64_t> indices, RawSamples& out,
-               std::vector<SampleError>* damaged) const override;
+               std::vector<SampleError>* damaged) const override {
+    read_samples(files_, indices, out, damaged);
+  }
   std::string do_format() const override { return kShardsFormat; }
-  std::string do_table() const override { return table_.serialize(); }
-  std::uint64_t do_fingerprint() const override { return table_.hash(); }
-  IoStats do_io() const override { return {counters_->opens, counters_->bytes}; }
-  std::string do_where(std::int64_t index) const override;
-  StorageLayout do_layout() const override { return table_.layout(); }
-  void do_share(int ranks) override;
+  std::string do_table() const override { return files_.table.serialize(); }
+  std::uint64_t do_fingerprint() const override { return files_.table.hash(); }
+  IoStats do_io() const override { return {files_.counters->opens, files_.counters->bytes}; }
+  std::string do_where(std::int64_t index) const override {
+    const auto [file, sample] = files_.table.locate(index);
+    return files_.table.path(file).string() + ": sample " + std::to_string(sample);
+  }
+  StorageLayout do_layout() const override { return files_.table.layout(); }
+  void do_share(int ranks) override { files_.share(ranks); }
 
-  [[nodiscard]] std::shared_ptr<const IndexedReader> reader(std::size_t file) const;
-  /// One field of one sample.
-  void read_value(std::int64_t index, std::size_t field, std::span<std::byte> out) const;
-  /// The block with a sample of a file.
-  [[nodiscard]] std::shared_ptr<const ByteBuffer> block(const IndexedReader& from, std::size_t file, std::size_t field,
-                                                        std::int64_t number) const;
-
-  IndexedTable table_;
-  std::int64_t block_room_;
-  std::shared_ptr<IoCounters> counters_ = std::make_shared<IoCounters>();
-  mutable LruCache<IndexedReader> readers_;
-  mutable LruCache<ByteBuffer> blocks_;
+  mutable OpenIndex files_;
 };
 
 }  // namespace mn::data

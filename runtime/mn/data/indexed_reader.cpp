@@ -91,7 +91,7 @@ void IndexedReader::read_samples(std::size_t field, std::int64_t first, std::int
 
 ByteBuffer IndexedReader::load_chunk(std::size_t field, std::size_t number) const {
   const IndexedArray& own = array(field);
-  const StoredChunk& chunk = own.chunks[number];
+  const StoredChunk chunk = own.chunks[static_cast<std::int64_t>(number)];
   const std::size_t element_bytes = own.fill.size();
   std::size_t bytes = element_bytes;
   for (const std::int64_t extent : own.chunk) bytes *= static_cast<std::size_t>(extent);

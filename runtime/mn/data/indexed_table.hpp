@@ -11,20 +11,10 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <mn/data/chunk_list.hpp>
 #include <mn/data/dataset.hpp>
 
 namespace mn::data {
-
-/// Address of what was never written: it reads as the fill value.
-inline constexpr std::uint64_t kNotStored = ~std::uint64_t{0};
-
-/// Where a chunk lies in its file.
-struct StoredChunk {
-  std::uint64_t address = kNotStored;
-  std::uint32_t bytes = 0;    ///< as stored
-  std::uint32_t skipped = 0;  ///< filters that were not applied to it, one bit each
-  bool operator==(const StoredChunk&) const = default;
-};
 
 /// One field in one file: an HDF5 dataset whose first dimension counts the samples.
 struct IndexedArray {
@@ -33,7 +23,7 @@ struct IndexedArray {
   std::vector<std::int64_t> chunk;     ///< [dims] its shape with the samples first; empty: contiguous
   std::vector<std::int32_t> filters;   ///< in the order of their application
   std::vector<std::uint8_t> fill;      ///< an element, as stored
-  std::vector<StoredChunk> chunks;     ///< row by row of the grid that chunks make
+  ChunkList chunks;                    ///< row by row of the grid that chunks make
   bool operator==(const IndexedArray&) const = default;
 
   /// Samples that are read together: a chunk's, or about 64 KiB of contiguous ones.
@@ -47,6 +37,7 @@ struct IndexedFile {
   std::int64_t num_samples = 0;
   std::int64_t bytes = 0;                 ///< size of the file when it was indexed
   std::int64_t modified_ns = 0;           ///< when it was last written, since 1970
+  std::uint64_t digest = 0;               ///< a hash of some values: tells other data of the same name and length
   std::vector<IndexedArray> arrays = {};  ///< one for each field
   bool operator==(const IndexedFile&) const = default;
 };
@@ -69,7 +60,7 @@ class IndexedTable {
   [[nodiscard]] std::pair<std::size_t, std::int64_t> locate(std::int64_t sample) const;
   [[nodiscard]] StorageLayout layout() const;
 
-  /// A hash of everything but the folders: equal for equal data wherever it lies.
+  /// Of what the samples are, the files' names, lengths and digests: equal for equal data wherever and however it lies.
   [[nodiscard]] std::uint64_t hash() const;
   [[nodiscard]] std::string serialize() const;
   /// Whether `bytes` are such a table, and not a ShardTable.
@@ -78,8 +69,6 @@ class IndexedTable {
   [[nodiscard]] static IndexedTable parse(std::string_view bytes, const std::string& folder = {});
 
  private:
-  [[nodiscard]] nlohmann::json content(bool with_paths) const;
-
   std::string folder_;
   std::string split_;
   SampleSpec spec_;

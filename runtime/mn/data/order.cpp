@@ -60,6 +60,8 @@ constexpr std::int64_t kLargeSampleBytes = 32 << 10;
 // Data of this size is read again at little cost: shorter lanes, and so more of them, mix it better.
 constexpr std::int64_t kMediumBytes = std::int64_t{8} << 30;
 constexpr std::int64_t kMediumLanes = 768;
+// Ranks that do not divide the lanes read one lane in so many twice.
+constexpr std::int64_t kOwnLanes = 32;
 
 /// How long lanes must be at least.
 std::int64_t least_lane_samples(std::int64_t lanes, const StorageLayout& layout) {
@@ -73,6 +75,64 @@ std::int64_t least_lane_samples(std::int64_t lanes, const StorageLayout& layout)
 double files_in_use(std::int64_t lanes, std::int64_t adjacent, std::int64_t lane_samples, double file_samples) {
   const double borders = static_cast<double>(lanes * lane_samples) / file_samples;
   return std::min(static_cast<double>(lanes / adjacent) + borders, 2.0 * static_cast<double>(lanes));
+}
+
+/// Of memory for one lane.
+double live_bytes_of(std::int64_t n, const StorageLayout& layout) {
+  const double of_samples =
+      static_cast<double>(layout.bytes) / static_cast<double>(n) * static_cast<double>(layout.block_samples);
+  return std::max(of_samples, static_cast<double>(layout.live_bytes));
+}
+
+OrderOptions order_for_any_ranks(std::int64_t n, const StorageLayout& layout, bool shuffle) {
+  if (!shuffle) return {};
+  if (layout.files == 0 || layout.bytes <= kFullShuffleBytes) return {.shuffle = true};
+  const double block_bytes = live_bytes_of(n, layout);
+  const double file_samples = static_cast<double>(n) / static_cast<double>(layout.files);
+  const double index_bytes = static_cast<double>(layout.index_bytes) / static_cast<double>(layout.files);
+  const double open_files = std::clamp(kMostIndexBytes / std::max(index_bytes, 1.0), 1.0, double{kMostOpenFiles});
+  const bool large = layout.block_samples == 1 && block_bytes >= kLargeSampleBytes;
+  OrderOptions order{.shuffle = true, .lanes = kMostLanes, .mixed = large};
+  for (; order.lanes > kLeastLanes; order.lanes /= 2) {
+    std::int64_t samples = least_lane_samples(order.lanes, layout);
+    if (order.lanes * samples > n) continue;
+    // A block of one sample is used up at once.
+    if (layout.block_samples > 1 && static_cast<double>(order.lanes) * block_bytes > kMostLiveBytes) continue;
+    const bool all_open = static_cast<double>(layout.files) <= open_files;
+    if (all_open) samples = std::max(samples, kLongLaneSamples);
+    order.windows = std::max<std::int64_t>(1, n / (order.lanes * samples));
+    if (all_open) return order;
+    for (order.adjacent = 1; order.adjacent <= order.lanes / kLeastLanes; order.adjacent *= 2) {
+      if (files_in_use(order.lanes, order.adjacent, samples, file_samples) <= open_files) return order;
+    }
+    order.adjacent = 1;
+  }
+  order.windows = std::max<std::int64_t>(1, n / (order.lanes * least_lane_samples(order.lanes, layout)));
+  return order;
+}
+
+/// Whether so many ranks can divide the lanes: with hardly a block that two of them read, and room for those in use.
+bool is_divided_well(const OrderOptions& order, double live_bytes, int ranks) {
+  const std::int64_t own = (order.lanes + ranks - 1) / ranks;
+  return (order.lanes % ranks == 0 || own >= kOwnLanes) &&
+         static_cast<double>(own) * live_bytes <= static_cast<double>(rank_live_bytes(ranks));
+}
+
+/// Equally many lanes for each rank: as many as it has room for, at least one.
+OrderOptions order_for_ranks(std::int64_t n, const StorageLayout& layout, int ranks) {
+  OrderOptions order{.shuffle = true, .aligned = layout.block_samples};
+  const double live_bytes = live_bytes_of(n, layout);
+  const std::int64_t least = std::max(kLaneBlocks * layout.block_samples, kLaneSamples);
+  std::int64_t own = std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(kMostLanes / ranks, 1)));
+  const auto fits = [&] {
+    return static_cast<double>(own) * live_bytes <= static_cast<double>(rank_live_bytes(ranks)) &&
+           own * ranks * least <= n;
+  };
+  while (own > 1 && !fits()) own /= 2;
+  order.lanes = std::min(own * ranks, n);
+  order.windows = std::max<std::int64_t>(n / (order.lanes * std::max(least, kLongLaneSamples)), 1);
+  if (order.lanes == 1) order.windows = std::clamp<std::int64_t>(n, 1, std::max<std::int64_t>(order.windows, 2));
+  return order;
 }
 
 }  // namespace
@@ -118,39 +178,18 @@ std::uint64_t Permutation::inverse(std::uint64_t y) const {
   return y;
 }
 
-OrderOptions default_order(std::int64_t n, const StorageLayout& layout, bool shuffle) {
-  if (!shuffle) return {};
-  if (layout.files == 0 || layout.bytes <= kFullShuffleBytes) return {.shuffle = true};
-  const double block_bytes =
-      static_cast<double>(layout.bytes) / static_cast<double>(n) * static_cast<double>(layout.block_samples);
-  const double file_samples = static_cast<double>(n) / static_cast<double>(layout.files);
-  const double index_bytes = static_cast<double>(layout.index_bytes) / static_cast<double>(layout.files);
-  const double open_files = std::clamp(kMostIndexBytes / std::max(index_bytes, 1.0), 1.0, double{kMostOpenFiles});
-  const bool large = layout.block_samples == 1 && block_bytes >= kLargeSampleBytes;
-  OrderOptions order{.shuffle = true, .lanes = kMostLanes, .mixed = large};
-  for (; order.lanes > kLeastLanes; order.lanes /= 2) {
-    std::int64_t samples = least_lane_samples(order.lanes, layout);
-    if (order.lanes * samples > n) continue;
-    // A block of one sample is used up at once.
-    if (layout.block_samples > 1 && static_cast<double>(order.lanes) * block_bytes > kMostLiveBytes) continue;
-    const bool all_open = static_cast<double>(layout.files) <= open_files;
-    if (all_open) samples = std::max(samples, kLongLaneSamples);
-    order.windows = std::max<std::int64_t>(1, n / (order.lanes * samples));
-    if (all_open) return order;
-    for (order.adjacent = 1; order.adjacent <= order.lanes / kLeastLanes; order.adjacent *= 2) {
-      if (files_in_use(order.lanes, order.adjacent, samples, file_samples) <= open_files) return order;
-    }
-    order.adjacent = 1;
-  }
-  order.windows = std::max<std::int64_t>(1, n / (order.lanes * least_lane_samples(order.lanes, layout)));
-  return order;
+OrderOptions default_order(std::int64_t n, const StorageLayout& layout, bool shuffle, int ranks) {
+  const OrderOptions order = order_for_any_ranks(n, layout, shuffle);
+  return order.lanes == 1 || !layout.is_packed || is_divided_well(order, live_bytes_of(n, layout), ranks)
+             ? order
+             : order_for_ranks(n, layout, ranks);
 }
 
 EpochOrder::EpochOrder(std::int64_t n, const OrderOptions& options, std::uint64_t seed, std::int64_t epoch)
     : n_(n), options_(options) {
   if (!options.shuffle) options_.lanes = 1;
   const std::uint64_t epoch_key = mix(seed, static_cast<std::uint64_t>(epoch));
-  if (options_.lanes == 1) {
+  if (options_.lanes == 1 && (!options.shuffle || options.windows == 1)) {
     if (options.shuffle) permutation_ = Permutation(n, mix(mix(epoch_key, kStream), kSamples));
     return;
   }
@@ -173,14 +212,17 @@ EpochOrder::EpochOrder(std::int64_t n, const OrderOptions& options, std::uint64_
 EpochOrder::Chunk EpochOrder::chunk(std::int64_t window, std::int64_t number) const {
   const auto at = static_cast<std::int64_t>(permutation_(window * chunks_per_window() + number));
   const std::int64_t length = chunk_samples_ + (at < longer_chunks_ ? 1 : 0);
+  const std::int64_t begin = at * chunk_samples_ + std::min(at, longer_chunks_);
   const std::uint64_t random = mix(phase_key_, static_cast<std::uint64_t>(at));
-  return {.begin = at * chunk_samples_ + std::min(at, longer_chunks_),
-          .length = length,
-          .phase = static_cast<std::int64_t>(random % static_cast<std::uint64_t>(std::max<std::int64_t>(length, 1)))};
+  // Phases are first, first + aligned, …: a walk that begins within a block would read that one twice.
+  const std::int64_t first = (begin + options_.aligned - 1) / options_.aligned * options_.aligned - begin;
+  const std::int64_t phases = std::max<std::int64_t>((length - first + options_.aligned - 1) / options_.aligned, 0);
+  const auto chosen = static_cast<std::int64_t>(random % static_cast<std::uint64_t>(std::max<std::int64_t>(phases, 1)));
+  return {.begin = begin, .length = length, .phase = phases > 0 ? first + chosen * options_.aligned : 0};
 }
 
 std::vector<EpochOrder::Stretch> EpochOrder::stretches(std::int64_t first, std::int64_t last) const {
-  if (options_.lanes == 1) return {{0, first, last}};
+  if (!has_lanes()) return {{0, first, last}};
   std::vector<Stretch> found;
   const auto next = std::upper_bound(window_firsts_.begin(), window_firsts_.end(), first);
   for (auto begin = next - 1; begin + 1 != window_firsts_.end() && *begin < last; ++begin) {
@@ -193,7 +235,7 @@ std::vector<EpochOrder::Stretch> EpochOrder::stretches(std::int64_t first, std::
 
 std::int64_t EpochOrder::operator()(std::int64_t position) const {
   if (!options_.shuffle) return position;
-  if (options_.lanes == 1) return static_cast<std::int64_t>(permutation_(position));
+  if (!has_lanes()) return static_cast<std::int64_t>(permutation_(position));
   const Stretch at = stretches(position, position + 1).front();
   const OrderWindow window(*this, at.window);
   const auto rounds = window.rounds(at.first, at.last);
@@ -202,7 +244,7 @@ std::int64_t EpochOrder::operator()(std::int64_t position) const {
 }
 
 OrderWindow::OrderWindow(const EpochOrder& order, std::int64_t number) : order_(&order), number_(number) {
-  if (order.lanes() == 1) return;
+  if (!order.has_lanes()) return;
   chunks_.reserve(order.chunks_per_window());
   for (std::int64_t i = 0; i < order.chunks_per_window(); ++i) chunks_.push_back(order.chunk(number, i));
 }
@@ -216,7 +258,7 @@ std::int64_t OrderWindow::lane_length(std::int64_t lane) const {
 
 std::vector<OrderWindow::Rounds> OrderWindow::rounds(std::int64_t first, std::int64_t last) const {
   const std::int64_t lanes = order_->lanes();
-  if (lanes == 1) return {{first, last}};
+  if (!order_->has_lanes()) return {{first, last}};
   const std::int64_t full = order_->full_rounds();
   // The last round is not complete: its positions are those of the lanes that have a sample left.
   const std::int64_t regular_first = std::min(first, full * lanes);
@@ -238,7 +280,7 @@ std::vector<OrderWindow::Rounds> OrderWindow::rounds(std::int64_t first, std::in
 }
 
 std::int64_t OrderWindow::sample(std::int64_t lane, std::int64_t round) const {
-  if (order_->lanes() == 1) return (*order_)(round);
+  if (!order_->has_lanes()) return (*order_)(round);
   const auto chunks = static_cast<std::int64_t>(chunks_.size());
   const EpochOrder::Chunk& chunk = chunks_[lane % chunks];
   const std::int64_t adjacent = order_->options_.adjacent;

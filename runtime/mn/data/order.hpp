@@ -1,6 +1,7 @@
 /// The order of an epoch: a pure function position → sample of (seed, epoch), computed for one position at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -32,11 +33,13 @@ class Permutation {
 struct OrderOptions {
   bool shuffle = false;  ///< false: the stored order, whatever the rest says
   bool sticky = false;   ///< lanes get the same chunks in every epoch, so page caches stay warm
-  /// Positions take from so many lanes in turn, each a run of neighboring samples; 1: a shuffle of all samples at once.
+  /// Positions take from so many lanes in turn, each a run of neighboring samples. One lane in one window is a shuffle
+  /// of all samples at once.
   std::int64_t lanes = 1;
   std::int64_t adjacent = 1;  ///< so many lanes lie side by side in storage (a chunk); divides `lanes`
   std::int64_t windows = 1;   ///< parts of an epoch; in each one the lanes lie in other chunks
   bool mixed = false;         ///< a lane gives its samples in random order, not one neighbor after another
+  std::int64_t aligned = 1;   ///< walks of chunks begin at multiples of so many samples
   bool operator==(const OrderOptions&) const = default;
 };
 
@@ -49,9 +52,16 @@ inline constexpr std::int64_t kMostLiveBytes = std::int64_t{256} << 20;
 /// … and indexes of open files.
 inline constexpr std::int64_t kMostIndexBytes = std::int64_t{40} << 20;
 
+/// Blocks that are in use on one of so many ranks have at most so many bytes, or are those of one lane. A cache of half
+/// as much again, or of two blocks of each field, has room for them.
+[[nodiscard]] constexpr std::int64_t rank_live_bytes(int ranks) {
+  return std::min(kMostLiveBytes, (std::int64_t{40} << 20) + kMostLiveBytes / ranks);
+}
+
 /// A good order for n samples: a full shuffle of data in memory or of small data, else lanes, as many as one rank can
-/// read from within the limits above.
-[[nodiscard]] OrderOptions default_order(std::int64_t n, const StorageLayout& layout, bool shuffle);
+/// read from within the limits above. Only packed data whose blocks are so long that `ranks` ranks could not divide
+/// these lanes get lanes by the number of ranks.
+[[nodiscard]] OrderOptions default_order(std::int64_t n, const StorageLayout& layout, bool shuffle, int ranks = 1);
 
 /// One epoch: a bijection position → sample.
 class EpochOrder {
@@ -59,6 +69,8 @@ class EpochOrder {
   EpochOrder(std::int64_t n, const OrderOptions& options, std::uint64_t seed, std::int64_t epoch);
   [[nodiscard]] std::int64_t operator()(std::int64_t position) const;
   [[nodiscard]] std::int64_t lanes() const noexcept { return options_.lanes; }
+  /// Otherwise it is the stored order, or a shuffle of all samples at once.
+  [[nodiscard]] bool has_lanes() const noexcept { return !window_firsts_.empty(); }
 
   /// Positions [first, last) of one window, counted from its beginning.
   struct Stretch {
@@ -87,14 +99,14 @@ class EpochOrder {
   OrderOptions options_;
   std::uint64_t phase_key_ = 0;
   std::uint64_t lane_key_ = 0;
-  Permutation permutation_;                       // of samples where there is one lane, else of chunks
+  Permutation permutation_;                       // of chunks; without lanes of samples
   std::int64_t chunk_samples_ = 0;                // of each chunk, but for …
   std::int64_t longer_chunks_ = 0;                // … the first few, which have one more
-  std::vector<std::int64_t> window_firsts_ = {};  // [windows + 1] in positions; empty where there is one lane
+  std::vector<std::int64_t> window_firsts_ = {};  // [windows + 1] in positions; empty without lanes
 };
 
 /// One window of an order: which samples its lanes hold. Each lane gives one sample a round, in the order of lanes; in
-/// a last round some lanes may have none left. An order of one lane is a window of one lane.
+/// a last round some lanes may have none left. An order without lanes is a window of one lane.
 class OrderWindow {
  public:
   /// `order` must outlive it.

@@ -76,7 +76,8 @@ nlohmann::json Sampler::state(std::int64_t epoch, std::int64_t consumed) const {
           {"lanes", order.lanes},
           {"adjacent", order.adjacent},
           {"windows", order.windows},
-          {"mixed", order.mixed}};
+          {"mixed", order.mixed},
+          {"aligned", order.aligned}};
 }
 
 data::OrderOptions Sampler::order_from(const nlohmann::json& state) const {
@@ -95,9 +96,10 @@ data::OrderOptions Sampler::order_from(const nlohmann::json& state) const {
   order.adjacent = whole_number<std::int64_t>(state.at("adjacent"));
   order.windows = whole_number<std::int64_t>(state.at("windows"));
   order.mixed = state.at("mixed");
-  const bool good = order.lanes >= 1 && order.lanes <= kMostLanesOfState && order.adjacent >= 1 &&
-                    order.lanes % order.adjacent == 0 && order.windows >= 1 &&
-                    order.windows <= std::max<std::int64_t>(size_ / order.lanes, 1);
+  order.aligned = state.value("aligned", std::int64_t{1});  // of an earlier version: none was aligned
+  const bool good = order.aligned >= 1 && order.aligned <= std::max<std::int64_t>(size_, 1) && order.lanes >= 1 &&
+                    order.lanes <= kMostLanesOfState && order.adjacent >= 1 && order.lanes % order.adjacent == 0 &&
+                    order.windows >= 1 && order.windows <= std::max<std::int64_t>(size_ / order.lanes, 1);
   if (!good) throw DataError("the sampler's state is damaged");
   return order;
 }

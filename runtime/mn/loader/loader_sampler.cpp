@@ -19,7 +19,7 @@ std::unique_ptr<Sampler> make_sampler(const SubDataset& dataset, const LoaderOpt
     throw UsageError("a loader reads either by part, which is for evaluation, or shuffled: set shuffle to false");
   }
   if (dataset.shared() && !options.by_part) {
-    sampling.order = data::default_order(dataset.global_size(), dataset.shared()->layout(), shuffle);
+    sampling.order = data::default_order(dataset.global_size(), dataset.shared()->layout(), shuffle, dataset.ranks());
     sampling.order.sticky = options.sticky;
     return std::make_unique<GlobalSampler>(dataset.global_size(), dataset.fingerprint(), sampling);
   }

@@ -1,0 +1,134 @@
+// HDF5 1.10 has no call that lists the chunks of a dataset: H5Dget_chunk_info and H5Dget_chunk_info_by_coord walk all
+// chunks for each one, which is quadratic. H5Dread_chunk finds a chunk through the dataset's index, whatever kind that
+// is, and then asks the file's driver for its bytes. So the file is opened with a driver of our own, which notes what
+// is asked for in place of reading it.
+//
+// (1) Addresses are those of the file, with its user block: libhdf5 adds it before it calls a driver.
+// (2) Only raw data is noted while a chunk is looked up; the index itself is read.
+#include "data/chunk_walk.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#if __has_include(<H5FDdevelop.h>)
+#include <H5FDdevelop.h>
+#endif
+
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+
+namespace mn::data {
+namespace {
+
+using Notes = ChunkedFile::Notes;
+
+struct DriverInfo {
+  Notes* notes;
+};
+
+/// libhdf5 fills the base in; the driver makes and frees it.
+struct OpenFile : H5FD_t {
+  OpenFile(File opened, Notes* taken) : H5FD_t(), file(std::move(opened)), bytes(file.size()), notes(taken) {}
+  File file;
+  haddr_t bytes;
+  Notes* notes;
+  haddr_t end = 0;  // of what libhdf5 knows of
+};
+
+OpenFile& open_file(H5FD_t* file) { return *static_cast<OpenFile*>(file); }
+const OpenFile& open_file(const H5FD_t* file) { return *static_cast<const OpenFile*>(file); }
+
+H5FD_t* open_driver(const char* name, unsigned, hid_t access, haddr_t) {
+  const auto* info = static_cast<const DriverInfo*>(H5Pget_driver_info(access));
+  try {
+    return info == nullptr ? nullptr : new OpenFile(File(name, File::Mode::kRead), info->notes);
+  } catch (const std::exception&) {  // File has said why before: see ChunkedFile's constructor
+    return nullptr;
+  }
+}
+
+herr_t close_driver(H5FD_t* file) {
+  delete &open_file(file);
+  return 0;
+}
+
+herr_t read_bytes(H5FD_t* driver, H5FD_mem_t type, hid_t, haddr_t address, size_t bytes, void* out) {
+  const OpenFile& file = open_file(driver);
+  if (file.notes->is_noting && type == H5FD_MEM_DRAW) {  // (2)
+    file.notes->address = address;
+    file.notes->bytes = bytes;
+    return 0;
+  }
+  try {
+    const haddr_t there = std::min<haddr_t>(bytes, file.bytes - std::min(address, file.bytes));
+    file.file.read_at(address, std::span(static_cast<std::byte*>(out), there));
+    std::memset(static_cast<std::byte*>(out) + there, 0, bytes - there);  // as HDF5's own drivers do
+    return 0;
+  } catch (const DataError&) {
+    return -1;
+  }
+}
+
+herr_t refuse_write(H5FD_t*, H5FD_mem_t, hid_t, haddr_t, size_t, const void*) { return -1; }
+
+const H5FD_class_t& driver_class() {
+  static const H5FD_class_t kDriver = [] {
+    H5FD_class_t driver = {};
+#ifdef H5FD_CLASS_VERSION
+    driver.version = H5FD_CLASS_VERSION;
+    driver.value = static_cast<H5FD_class_value_t>(512);  // the first that HDF5 does not reserve
+#endif
+    driver.name = "mn_chunks";
+    driver.maxaddr = (haddr_t{1} << 63) - 1;
+    driver.fc_degree = H5F_CLOSE_WEAK;
+    driver.fapl_size = sizeof(DriverInfo);
+    driver.open = open_driver;
+    driver.close = close_driver;
+    driver.get_eoa = [](const H5FD_t* file, H5FD_mem_t) { return open_file(file).end; };
+    driver.set_eoa = [](H5FD_t* file, H5FD_mem_t, haddr_t end) -> herr_t {
+      open_file(file).end = end;
+      return 0;
+    };
+    driver.get_eof = [](const H5FD_t* file, H5FD_mem_t) { return open_file(file).bytes; };
+    driver.read = read_bytes;
+    driver.write = refuse_write;
+    const H5FD_mem_t one_type[] = H5FD_FLMAP_SINGLE;
+    std::ranges::copy(one_type, driver.fl_map);
+    return driver;
+  }();
+  return kDriver;
+}
+
+}  // namespace
+
+ChunkedFile::ChunkedFile(const std::filesystem::path& path) {
+  const std::string what = path.string() + " can't be opened as an HDF5 file";
+  (void)File(path, File::Mode::kRead);  // says why it can't be read
+  driver_ = H5(H5FDregister(&driver_class()), what);
+  const H5 access = h5_file_access(what);
+  const DriverInfo info{notes_.get()};
+  h5_check(H5Pset_driver(access.get(), driver_.get(), &info), what);
+  file_ = H5(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), what);
+}
+
+ChunkedFile::~ChunkedFile() {
+  file_.reset();
+  driver_.reset();
+}
+
+StoredChunk ChunkedFile::chunk_at(hid_t dataset, const std::vector<hsize_t>& corner) {
+  std::byte unused = {};  // nothing is read
+  std::uint32_t skipped = 0;
+  *notes_ = {.is_noting = true};
+  const herr_t status = H5Dread_chunk(dataset, H5P_DEFAULT, corner.data(), &skipped, &unused);
+  notes_->is_noting = false;
+  if (status >= 0 && notes_->bytes <= ~std::uint32_t{0} && notes_->address != kNotStored) {
+    return {.address = notes_->address, .bytes = static_cast<std::uint32_t>(notes_->bytes), .skipped = skipped};
+  }
+  return {};
+}
+
+}  // namespace mn::data

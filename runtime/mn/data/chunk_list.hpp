@@ -1,0 +1,61 @@
+/// Where the chunks of an HDF5 dataset lie, in about one byte each, or four to six where they are compressed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace mn::data {
+
+/// Address of what was never written: it reads as the fill value.
+inline constexpr std::uint64_t kNotStored = ~std::uint64_t{0};
+
+/// Where a chunk lies in its file.
+struct StoredChunk {
+  std::uint64_t address = kNotStored;
+  std::uint32_t bytes = 0;    ///< as stored
+  std::uint32_t skipped = 0;  ///< filters that were not applied to it, one bit each
+  bool operator==(const StoredChunk&) const = default;
+};
+
+/// A list that only grows. Each chunk is coded by how it differs from the one before: as a rule it begins where that
+/// one ends. Reading one decodes at most 64.
+class ChunkList {
+ public:
+  ChunkList() = default;
+  /// Of so many chunks, the code that another list has. Throws DataError if it is none.
+  ChunkList(std::int64_t count, std::vector<std::uint8_t> code);
+
+  void add(const StoredChunk& chunk);
+  [[nodiscard]] std::int64_t size() const noexcept { return count_; }
+  [[nodiscard]] StoredChunk operator[](std::int64_t number) const;
+  [[nodiscard]] const std::vector<std::uint8_t>& code() const noexcept { return code_; }
+  /// Memory of it.
+  [[nodiscard]] std::int64_t memory_bytes() const noexcept;
+  bool operator==(const ChunkList& other) const { return count_ == other.count_ && code_ == other.code_; }
+
+  /// Calls use(chunk) for all, in order.
+  template <class Use>
+  void for_each(const Use& use) const {
+    At at;
+    for (std::int64_t i = 0; i < count_; ++i) use(next(at));
+  }
+
+ private:
+  /// Before a chunk's code.
+  struct At {
+    std::uint64_t offset = 0;   // in code_
+    std::uint64_t address = 0;  // where the last stored chunk ends
+    std::uint32_t bytes = 0;    // its length
+  };
+
+  [[nodiscard]] StoredChunk next(At& at) const;
+  [[nodiscard]] std::uint64_t number_at(std::uint64_t& offset) const;
+  void add_number(std::uint64_t number);
+
+  std::int64_t count_ = 0;
+  std::vector<std::uint8_t> code_;
+  std::vector<At> groups_;  // of each 64th chunk
+  At end_;
+};
+
+}  // namespace mn::data
