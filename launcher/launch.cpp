@@ -72,7 +72,8 @@ void note_not_compared(const Connection& connection, const Options& options) {
 
 void note_key(const Connection& connection, const Options& options) {
   if (!options.show || connection.here.rank != 0 || !connection.group.keys) return;
-  std::cerr << "mnlaunch: note: the key by which the nodes know each other " << connection.group.keys->origin() << std::endl;
+  std::cerr << "mnlaunch: note: the key by which the nodes know each other " << connection.group.keys->origin()
+            << std::endl;
 }
 
 /// What rank 0 tells the others of itself.

@@ -30,8 +30,8 @@ void check_output_pattern(const std::string& pattern);
 [[nodiscard]] std::filesystem::path output_file(const std::string& pattern, const OutputNames& names,
                                                 const std::string& stream);
 
-/// Whether files are appended to: where `append` asks for it, in a later step of a Slurm job or one that Slurm has started
-/// again, and where several ranks write one file.
+/// Whether files are appended to: where `append` asks for it, in a later step of a Slurm job or one that Slurm has
+/// started again, and where several ranks write one file.
 [[nodiscard]] bool appends(const std::string& pattern, bool append, const Variables& variables);
 
 /// The batch system's number of this job; "0" without one.

@@ -129,9 +129,10 @@ Key MungeKeys::accept(const std::string& sealed) {
 
 std::string MungeKeys::origin() {
   if (!offer().sealed.empty()) return "is sealed by munge";
-  return is_secret_ ? "comes from MN_LAUNCH_KEY"
-                    : "is made of the job's names, which other users of the cluster can guess, as munge does not answer; "
-                      "before srun, export MN_LAUNCH_KEY=$(openssl rand -hex 32)";
+  return is_secret_
+             ? "comes from MN_LAUNCH_KEY"
+             : "is made of the job's names, which other users of the cluster can guess, as munge does not answer; "
+               "before srun, export MN_LAUNCH_KEY=$(openssl rand -hex 32)";
 }
 
 }  // namespace mn::launcher

@@ -61,7 +61,8 @@ bool is_virtual(const std::string& name) {
 
 /// An address that holds on its link alone, such as fe80::1, is of no use in a variable.
 bool leads_to_others(const ifaddrs& entry) {
-  if (entry.ifa_addr == nullptr || (entry.ifa_flags & IFF_UP) == 0 || (entry.ifa_flags & IFF_LOOPBACK) != 0) return false;
+  if (entry.ifa_addr == nullptr || (entry.ifa_flags & IFF_UP) == 0 || (entry.ifa_flags & IFF_LOOPBACK) != 0)
+    return false;
   if (entry.ifa_addr->sa_family == AF_INET) return true;
   return entry.ifa_addr->sa_family == AF_INET6 &&
          !IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(entry.ifa_addr)->sin6_addr);

@@ -15,8 +15,8 @@ struct Interface {
   std::string subnet;   ///< 10.0.0.0/24, 2001:db8::/64
 };
 
-/// Interfaces that are up and lead to other hosts: no loopback, no bridges of containers or virtual machines. Those with
-/// IPv4 addresses first.
+/// Interfaces that are up and lead to other hosts: no loopback, no bridges of containers or virtual machines. Those
+/// with IPv4 addresses first.
 [[nodiscard]] std::vector<Interface> routed_interfaces();
 
 /// The addresses that this host's name resolves to here, IPv4 first; empty if it does not resolve within two seconds.

@@ -20,8 +20,8 @@ std::string hex(std::uint64_t value) {
   return text;
 }
 
-/// Of pieces from the beginning to the end of a large file: another build differs in most of them. No value if it cannot
-/// be read.
+/// Of pieces from the beginning to the end of a large file: another build differs in most of them. No value if it
+/// cannot be read.
 std::optional<std::string> hash_of_pieces(const std::filesystem::path& path, std::uintmax_t size) {
   std::ifstream file(path, std::ios::binary);
   std::string bytes(kPieces * kPieceBytes, '\0');

@@ -124,15 +124,18 @@ TEST(CheckCasesTest, NodesMayHaveOtherNamesForTheirPorts) {
   ports[0].state = "DOWN";
   const auto findings = check_fabric(job);
   ASSERT_EQ(findings.size(), 1u);
-  EXPECT_THAT(to_line(findings[0]), ::testing::StartsWith("error [fabric] vn2: the network port mlx5_0/1 is not there"));
+  EXPECT_THAT(to_line(findings[0]),
+              ::testing::StartsWith("error [fabric] vn2: the network port mlx5_0/1 is not there"));
 }
 
 TEST(CheckCasesTest, AFindingOnAThousandNodesIsShort) {
   Findings findings;
   Finding same{"x", true, {}, "what", "remedy"};
-  for (int node = 0; node < 1000; ++node) same.hosts.push_back("rack" + std::to_string(node * 7919 % 1000) + "-node-" + std::to_string(node) + "x");
+  for (int node = 0; node < 1000; ++node)
+    same.hosts.push_back("rack" + std::to_string(node * 7919 % 1000) + "-node-" + std::to_string(node) + "x");
   add(findings, same);
-  for (int node = 0; node < 1000; ++node) add(findings, {"y", false, {"n" + std::to_string(node)}, "is " + std::to_string(node), "remedy"});
+  for (int node = 0; node < 1000; ++node)
+    add(findings, {"y", false, {"n" + std::to_string(node)}, "is " + std::to_string(node), "remedy"});
   const std::string text = reject(findings, {}).complaints;
   EXPECT_LT(text.size(), 2000u);
   EXPECT_THAT(text, ::testing::HasSubstr(" and 992 more: what"));

@@ -35,7 +35,8 @@ int munge_ctx_set(void* context, int option, ...) {
 
 int munge_encode(char** credential, void* context, const void* bytes, int length) {
   if (mn_fake_munge_user == kNoMunge) return kNoDaemon;
-  std::string text = std::to_string(mn_fake_munge_user) + " " + std::to_string(static_cast<Context*>(context)->reader) + " ";
+  std::string text =
+      std::to_string(mn_fake_munge_user) + " " + std::to_string(static_cast<Context*>(context)->reader) + " ";
   for (int i = 0; i < length; ++i) {
     const auto byte = static_cast<const unsigned char*>(bytes)[i];
     text += {static_cast<char>('a' + byte / 16), static_cast<char>('a' + byte % 16)};

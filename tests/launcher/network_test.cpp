@@ -26,9 +26,11 @@ TEST(NetworkTest, TheNamesAddressWinsIfAnInterfaceHasIt) {
 
 /// In a network of its own, whose one card has no IPv4 address. Its exit status: 77 where that cannot be set up.
 int look_without_ipv4() {
-  const bool is_ready = unshare(CLONE_NEWNET) == 0 &&
-                        std::system("ip link add eth7 type veth peer name eth8 && ip link set eth8 up && ip link set eth7 up && "
-                                    "ip addr add 2001:db8::7/64 dev eth7 nodad") == 0;
+  const bool is_ready =
+      unshare(CLONE_NEWNET) == 0 &&
+      std::system(
+          "ip link add eth7 type veth peer name eth8 && ip link set eth8 up && ip link set eth7 up && "
+          "ip addr add 2001:db8::7/64 dev eth7 nodad") == 0;
   if (!is_ready) return 77;
   const auto interfaces = routed_interfaces();
   const bool is_right = interfaces.size() == 1 && interfaces[0].name == "eth7" &&

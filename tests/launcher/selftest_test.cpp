@@ -138,7 +138,8 @@ TEST(PairsTest, AFabricThatCarriesLessThanAllAtOnceIsNotAtFault) {
       for (const auto& pair : round) links.push_back(figure(pair, true));
     }
     for (int time = 0; time < 3; ++time) {
-      for (const auto& pair : pairs_to_try_anew(kNodes, best_of_each_pair(links), 0)) links.push_back(figure(pair, false));
+      for (const auto& pair : pairs_to_try_anew(kNodes, best_of_each_pair(links), 0))
+        links.push_back(figure(pair, false));
     }
     const auto faults = judge_links(hosts(kNodes), best_of_each_pair(links), 0);
     ASSERT_EQ(faults.size(), bad < 0 ? 0u : 1u) << ::testing::PrintToString(texts_of(faults));
@@ -161,7 +162,8 @@ TEST(CollectivesTest, SumsAreExactOnAnyNumberOfRanks) {
 
 TEST(PortCountsTest, WhatIsCountedDuringTheTestCounts) {
   const auto reading = [](std::int64_t downs, std::int64_t errors) {
-    return std::vector<launcher::PortFacts>{{.name = "mlx5_0/1", .state = {}, .rate = {}, .downs = downs, .errors = errors}};
+    return std::vector<launcher::PortFacts>{
+        {.name = "mlx5_0/1", .state = {}, .rate = {}, .downs = downs, .errors = errors}};
   };
   EXPECT_EQ(judge_ports({}, {}), "");
   EXPECT_EQ(judge_ports(reading(200, 60'000), reading(200, 60'010)), "passed") << "old ones don't count";
