@@ -18,11 +18,12 @@ class Caller {
   /// `find_targets` is called until it finds some. `keys` must outlive this.
   Caller(std::function<std::vector<Endpoint>()> find_targets, Call call, Keys& keys);
 
-  /// Begins the attempts that are due, and ends those that take too long. Throws CheckFailed where other users have all
-  /// names of the leader of this node.
+  /// Begins the attempts that are due, and ends those that take too long.
   void step(Deadline now);
   /// When step() is next to be called.
   [[nodiscard]] Deadline next_step() const noexcept { return next_; }
+  /// Whether other users have all names of the leader of this node: then it has none, and says so.
+  [[nodiscard]] bool is_hopeless() const { return !targets_.empty() && strangers_.size() == targets_.size(); }
   /// The attempts under way, for poll(2) and progress().
   [[nodiscard]] std::vector<Channel*> attempts() const;
   /// A verified channel, if there is one; all other attempts end.

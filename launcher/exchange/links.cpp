@@ -262,9 +262,11 @@ void Links::install(Link& link, std::unique_ptr<Channel> channel) {
 
 void Links::deliver() {
   for (auto& link : links_) {
-    if (link.peer.kind == Kind::kMember && !link.is_lost && !failure_to_listen_.empty()) {
+    const bool is_member = link.peer.kind == Kind::kMember;
+    const bool is_cut_off = is_member ? !failure_to_listen_.empty() : link.caller && link.caller->is_hopeless();
+    if (is_cut_off && !link.is_lost) {
       link.is_lost = true;
-      on_loss_(link.peer, failure_to_listen_);
+      on_loss_(link.peer, "other users have the names of this node");
     }
     if (!link.channel || link.is_lost) continue;
     while (auto message = link.channel->receive()) on_message_(link.peer, std::move(*message));

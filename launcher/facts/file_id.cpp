@@ -21,7 +21,7 @@ std::optional<std::string> hash_of_pieces(const std::filesystem::path& path, std
   std::ifstream file(path, std::ios::binary);
   std::string bytes(kPieces * kPieceBytes, '\0');
   for (std::size_t i = 0; i < kPieces; ++i) {
-    file.seekg(static_cast<std::streamoff>((size - kPieceBytes) / (kPieces - 1) * i));
+    file.seekg(static_cast<std::streamoff>((size - kPieceBytes) * i / (kPieces - 1)));
     file.read(bytes.data() + i * kPieceBytes, static_cast<std::streamsize>(kPieceBytes));
   }
   return file ? std::optional(to_hex(hash64(bytes))) : std::nullopt;

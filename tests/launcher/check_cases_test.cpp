@@ -4,6 +4,7 @@
 
 #include "healthy.hpp"
 #include "launcher/facts/variable_value.hpp"
+#include "launcher/verdict.hpp"
 
 namespace mn::launcher {
 namespace {

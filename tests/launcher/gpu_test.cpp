@@ -40,7 +40,11 @@ TEST_F(GpuTest, ARankAsksForNoMoreThanWhichGpusThereAre) {
   const auto named = read_gpus(FAKE_NVML, GpuDetail::kIdentity)->gpus;
   ASSERT_EQ(named.size(), all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const Gpu identity{.uuid = all[i].uuid, .bus_id = all[i].bus_id, .mig = all[i].mig, .slices = all[i].slices};
+    Gpu identity;
+    identity.uuid = all[i].uuid;
+    identity.bus_id = all[i].bus_id;
+    identity.mig = all[i].mig;
+    identity.slices = all[i].slices;
     EXPECT_EQ(named[i], identity);
   }
 }

@@ -236,6 +236,13 @@ if [ -e "$fake/libnvidia-ml.so.1" ]; then
   [ "$(sort out)" = $'0 cuda:0 all\n1 cuda:1 all\n2 cuda:2 all' ] || fail "MN_DEVICE: $(cat out err)"
   status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=3 $run "$mnlaunch" --gpu-visibility one sh -c "$tell"
   [ "$(sort out)" = $'0 cuda:0 GPU-abc0\n1 cuda:0 GPU-abc1\n2 cuda:0 GPU-abc2' ] || fail "--gpu-visibility: $(cat out err)"
+  # CUDA numbers GPUs as NVML does, unless the user wants it otherwise.
+  # shellcheck disable=SC2016
+  order='echo "${CUDA_DEVICE_ORDER-none}"'
+  status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=1 "$mnlaunch" sh -c "$order"
+  [ "$(cat out)" = PCI_BUS_ID ] || fail "CUDA_DEVICE_ORDER: $(cat out err)"
+  status 0 env CUDA_DEVICE_ORDER=FASTEST_FIRST LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=1 "$mnlaunch" sh -c "$order"
+  [ "$(cat out)" = FASTEST_FIRST ] || fail "CUDA_DEVICE_ORDER of the user: $(cat out err)"
   # torch.cuda.set_device(LOCAL_RANK) selects the rank's own GPU whatever it sees.
   # shellcheck disable=SC2016
   torch='echo "$RANK $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $GROUP_WORLD_SIZE $MN_INTRA_RANK ${CUDA_VISIBLE_DEVICES-all}"'
