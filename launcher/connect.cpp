@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 
 #include <sys/socket.h>
@@ -18,12 +17,11 @@
 #include "place/pmi.hpp"
 #include "place/pmix.hpp"
 #include "place/pmix_library.hpp"
+#include "place/pmix_store.hpp"
 #include "rendezvous.hpp"
 
 namespace mn::launcher {
 namespace {
-
-constexpr const char* kPmixStore = "PMIX_MCA_gds";
 
 bool is_socket(int fd) {
   struct stat status {};
@@ -128,16 +126,15 @@ void take_pmix_job(Connection& connection, const Variables& variables, PmixSessi
 /// Returns the launcher to ask instead where the server does not answer; `why` then tells the reason.
 Launcher ask_pmix_server(Connection& connection, Variables& variables, std::string& why) {
   std::unique_ptr<PmixSession> session;
-  const bool hash_store = needs_hash_store(variables);
-  if (hash_store) setenv(kPmixStore, "hash", 1);
   try {
     session = std::make_unique<PmixSession>(pmix_libraries(variables), connection.group.patience);
   } catch (const PmixError& error) {
     why = error.what();
   }
   if (session) {
-    if (hash_store) variables.set(kPmixStore, "hash");
     take_pmix_job(connection, variables, *session);
+    // The other store serves every client, but where mpiexec's own node has no ranks it tells a wrong node's.
+    if (!free_locks_of_store()) variables.set("PMIX_MCA_gds", "hash");
     return Launcher::kPmix;
   }
   const Launcher other = launcher_without_server(variables);
