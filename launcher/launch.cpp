@@ -107,6 +107,7 @@ std::optional<int> agree_on_start(const Connection& connection, ThisRank& rank, 
   });
   say(verdict);
   if (verdict.exit_code != 0) return leave(exchange, verdict.exit_code, rank.here.rank);
+  prepared.links = keep_links(exchange, roster);
   return std::nullopt;
 }
 

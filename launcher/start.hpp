@@ -3,8 +3,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "output.hpp"
+#include "start_links.hpp"
 #include "this_rank.hpp"
 
 namespace mn::launcher {
@@ -16,6 +18,7 @@ inline constexpr const char* kSelfTest = "mnlaunch-selftest";
 /// What is ready for the start.
 struct Prepared {
   std::optional<OutputFiles> output;
+  std::vector<KeptLink> links;
 };
 
 /// Binds this process and opens its output: all of the start that can fail on one rank alone. Throws Error.
