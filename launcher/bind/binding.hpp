@@ -42,6 +42,7 @@ struct Binding {
   int cores = 1;            ///< cores among them that are this rank's share
   std::string nic;          ///< empty: none
   bool shares_gpu = false;  ///< another rank of the node uses the same GPU
+  bool gpus_are_shared = false;  ///< that holds for some rank of the node
   bool sees_alone = false;  ///< no other rank of the node can see any of its GPUs
 };
 
