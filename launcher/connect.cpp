@@ -41,6 +41,16 @@ void reject_torchrun(const Variables& variables) {
       "torchrun's stead (srun mnlaunch python SCRIPT), or unset TORCHELASTIC_RUN_ID if torchrun has ended");
 }
 
+/// In a batch script or the shell of an allocation, without srun or mpiexec.
+void reject_one_of_many_tasks(const Variables& variables) {
+  if (!variables.has("SLURM_JOB_ID") || variables.has("SLURM_STEP_NUM_TASKS")) return;
+  const int tasks = variables.number("SLURM_NTASKS").value_or(1);
+  if (tasks < 2) return;
+  throw UsageError("Slurm job " + *variables.get("SLURM_JOB_ID") + " has " + std::to_string(tasks) +
+                   " tasks, but neither srun nor mpiexec started this process, which would be one rank of one; write "
+                   "\"srun mnlaunch …\" (srun -n1 for one rank)");
+}
+
 /// What a shell loop or Kubernetes sets for torch.distributed does not tell mnlaunch where the other ranks are: each
 /// would be a job of its own.
 void reject_ranks_by_hand(const Variables& variables) {
@@ -86,7 +96,7 @@ void form_group(Connection& connection, const Variables& variables) {
 void leave_node_alone(Connection& connection, const std::string& why) {
   Group& group = connection.group;
   connection.not_compared = why;
-  group.job += " node " + std::to_string(group.node);
+  group.job += " on " + host_name();
   group.node = 0;
   group.nodes = 1;
   group.hosts = {host_name()};
@@ -181,7 +191,10 @@ Connection connect_to_launcher(Variables& variables) {
   Connection connection;
   connection.group.patience = patience_of(variables);
   Launcher launcher = innermost_launcher(variables, is_socket);
-  if (launcher == Launcher::kNone) reject_ranks_by_hand(variables);
+  if (launcher == Launcher::kNone) {
+    reject_ranks_by_hand(variables);
+    reject_one_of_many_tasks(variables);
+  }
   bool is_placed = false;
   std::string why;
   if (launcher == Launcher::kPmix && needs_server(variables, launcher)) {

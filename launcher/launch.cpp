@@ -18,6 +18,7 @@
 #include "facts/find_program.hpp"
 #include "facts/output_folder.hpp"
 #include "facts/runnable.hpp"
+#include "place/slurm.hpp"
 #include "start.hpp"
 #include "this_rank.hpp"
 
@@ -64,14 +65,18 @@ int leave(Exchange& exchange, int exit_code, int rank) {
   return exit_code;
 }
 
-void note_not_compared(const Connection& connection, const Options& options) {
-  if (connection.not_compared.empty() || connection.here.rank != 0 || options.check == CheckLevel::kOff) return;
-  std::cerr << "mnlaunch: note: " << connection.not_compared
-            << "; the nodes were not compared (srun and Open MPI's mpiexec make that possible)" << std::endl;
+void note_not_compared(const Connection& connection, const ThisRank& rank) {
+  if (connection.not_compared.empty() || rank.here.rank != 0 || rank.options.check == CheckLevel::kOff) return;
+  const Variables& variables = rank.surroundings.variables;
+  const bool has_master = variables.has("MASTER_ADDR") || !first_host_of_allocation(variables).empty();
+  std::cerr << "mnlaunch: note: " << connection.not_compared << "; the nodes were not compared"
+            << (has_master ? "" : ", and other nodes than this get no MASTER_ADDR unless you export it")
+            << " (srun and Open MPI's mpiexec make that possible)" << std::endl;
 }
 
-/// What rank 0 tells the others of itself.
-void describe_rank_zero(Arrival& arrival, std::optional<Marker>& marker, const ThisRank& rank) {
+/// What rank 0 tells the others of itself. Options that are wrong on one rank are the failure of all.
+void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRank& rank) {
+  if (!rank.options.error.empty()) throw UsageError(rank.options.error);
   if (rank.here.rank != 0) return;
   arrival.master_port = free_port_of_job(rank.here.job, is_free_port);
   if (!rank.is_compared() || rank.here.inter_size == 1) return;
@@ -82,7 +87,7 @@ void describe_rank_zero(Arrival& arrival, std::optional<Marker>& marker, const T
 /// Collective: takes the rank's final numbers from the others, and their verdict.
 Outcome exchange_facts(Exchange& exchange, ThisRank& rank, bool is_whole, Roster& roster) {
   std::optional<Marker> marker;  // until all nodes have looked for it
-  roster = arrive(exchange, rank, is_whole, [&](Arrival& own) { describe_rank_zero(own, marker, rank); });
+  roster = arrive(exchange, rank, is_whole, [&](Arrival& own) { describe_rank(own, marker, rank); });
   const StartShare& share = roster.share;
   if (share.verdict.exit_code != 0) return {.master = {}, .binding = {}, .gpus = {}, .verdict = share.verdict};
   rank.here.intra_rank = share.intra_rank;
@@ -99,7 +104,7 @@ std::optional<int> agree_on_start(const Connection& connection, ThisRank& rank, 
   outcome = exchange_facts(exchange, rank, connection.not_compared.empty(), roster);
   say(outcome.verdict);
   if (outcome.verdict.exit_code != 0) return leave(exchange, outcome.verdict.exit_code, rank.here.rank);
-  note_not_compared(connection, rank.options);
+  note_not_compared(connection, rank);
   if (rank.options.dry_run) return 0;
   const Verdict verdict = agree(exchange, rank.here, roster, [&] {
     if (rank.surroundings.program.empty()) throw ProgramError(rank.surroundings.program_error, rank.program_exit);

@@ -147,7 +147,7 @@ TEST(PlacementTest, HydraKnowsTheRanksOfItsNode) {
   const auto variables = captured::hydra(Variables(), 3, 4, 1, 2);
   ASSERT_EQ(innermost_launcher(variables, kOpen), Launcher::kPmi);
   EXPECT_TRUE(needs_server(variables, Launcher::kPmi)) << "where is the other node?";
-  expect_placement(find_placement(variables, Launcher::kPmi, {}), {3, 4, 1, 2, 1, 2});
+  expect_placement(find_placement(variables, Launcher::kPmi, {}), {3, 4, 1, 2, 0, kNotKnown});
   const auto one_node = captured::hydra(Variables(), 1, 2, 1, 2);
   EXPECT_FALSE(needs_server(one_node, Launcher::kPmi));
   expect_placement(find_placement(one_node, Launcher::kPmi, {}), {1, 2, 1, 2, 0, 1});
@@ -206,7 +206,7 @@ TEST(PlacementTest, WhereNoServerAnswersTwoLaunchersThatDisagreeAreRefused) {
     }
   }
   const auto agreed = captured::with_open_mpi(step, 1, 2, 0, 1);
-  expect_placement(find_placement(agreed, launcher_without_server(agreed), {}), {1, 2, 0, 1, 1, 2});
+  expect_placement(find_placement(agreed, launcher_without_server(agreed), {}), {1, 2, 0, 1, 0, kNotKnown});
 }
 
 TEST(PlacementTest, VariablesOfOtherLaunchersTellThePlace) {
@@ -219,7 +219,7 @@ TEST(PlacementTest, VariablesOfOtherLaunchersTellThePlace) {
   for (const auto& [rank, size, local_rank, local_size] : launchers) {
     const Variables told({{rank, "3"}, {size, "4"}, {local_rank, "1"}, {local_size, "2"}});
     EXPECT_EQ(innermost_launcher(told, kClosed), Launcher::kVariables) << rank;
-    expect_placement(placed(told), {3, 4, 1, 2, 1, 2});
+    expect_placement(placed(told), {3, 4, 1, 2, 0, kNotKnown});
     const Variables incomplete({{rank, "3"}, {size, "4"}});
     EXPECT_THROW(static_cast<void>(placed(incomplete)), UsageError) << rank;
     const Variables alone({{rank, "0"}, {size, "1"}});
