@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 
 #include <sys/socket.h>
@@ -17,13 +16,12 @@
 #include "place/pmi.hpp"
 #include "place/pmix.hpp"
 #include "place/pmix_library.hpp"
+#include "place/pmix_store.hpp"
 #include "rounds/absence.hpp"
 #include "rounds/rendezvous.hpp"
 
 namespace mn::launcher {
 namespace {
-
-constexpr const char* kPmixStore = "PMIX_MCA_gds";
 
 bool is_socket(int fd) {
   struct stat status {};
@@ -41,6 +39,16 @@ void reject_torchrun(const Variables& variables) {
   throw UsageError(
       "torchrun started this process, so that all its workers have one rank; start mnlaunch in "
       "torchrun's stead (srun mnlaunch python SCRIPT), or unset TORCHELASTIC_RUN_ID if torchrun has ended");
+}
+
+/// In a batch script or the shell of an allocation, without srun or mpiexec.
+void reject_one_of_many_tasks(const Variables& variables) {
+  if (!variables.has("SLURM_JOB_ID") || variables.has("SLURM_STEP_NUM_TASKS")) return;
+  const int tasks = variables.number("SLURM_NTASKS").value_or(1);
+  if (tasks < 2) return;
+  throw UsageError("Slurm job " + *variables.get("SLURM_JOB_ID") + " has " + std::to_string(tasks) +
+                   " tasks, but neither srun nor mpiexec started this process, which would be one rank of one; write "
+                   "\"srun mnlaunch …\" (srun -n1 for one rank)");
 }
 
 /// What a shell loop or Kubernetes sets for torch.distributed does not tell mnlaunch where the other ranks are: each
@@ -88,7 +96,7 @@ void form_group(Connection& connection, const Variables& variables) {
 void leave_node_alone(Connection& connection, const std::string& why) {
   Group& group = connection.group;
   connection.not_compared = why;
-  group.job += " node " + std::to_string(group.node);
+  group.job += " on " + host_name();
   group.node = 0;
   group.nodes = 1;
   group.hosts = {host_name()};
@@ -128,16 +136,15 @@ void take_pmix_job(Connection& connection, const Variables& variables, PmixSessi
 /// Returns the launcher to ask instead where the server does not answer; `why` then tells the reason.
 Launcher ask_pmix_server(Connection& connection, Variables& variables, std::string& why) {
   std::unique_ptr<PmixSession> session;
-  const bool hash_store = needs_hash_store(variables);
-  if (hash_store) setenv(kPmixStore, "hash", 1);
   try {
     session = std::make_unique<PmixSession>(pmix_libraries(variables), connection.group.patience);
   } catch (const PmixError& error) {
     why = error.what();
   }
   if (session) {
-    if (hash_store) variables.set(kPmixStore, "hash");
     take_pmix_job(connection, variables, *session);
+    // The other store serves every client, but where mpiexec's own node has no ranks it tells a wrong node's.
+    if (!free_locks_of_store()) variables.set("PMIX_MCA_gds", "hash");
     return Launcher::kPmix;
   }
   const Launcher other = launcher_without_server(variables);
@@ -185,7 +192,10 @@ Connection connect_to_launcher(Variables& variables) {
   Connection connection;
   connection.group.patience = patience_of(variables);
   Launcher launcher = innermost_launcher(variables, is_socket);
-  if (launcher == Launcher::kNone) reject_ranks_by_hand(variables);
+  if (launcher == Launcher::kNone) {
+    reject_ranks_by_hand(variables);
+    reject_one_of_many_tasks(variables);
+  }
   bool is_placed = false;
   std::string why;
   if (launcher == Launcher::kPmix && needs_server(variables, launcher)) {

@@ -15,6 +15,7 @@
 #include "facts/find_program.hpp"
 #include "facts/output_folder.hpp"
 #include "facts/runnable.hpp"
+#include "place/slurm.hpp"
 #include "rounds/agree.hpp"
 #include "rounds/arrive.hpp"
 #include "rounds/compare.hpp"
@@ -64,31 +65,28 @@ int leave(Exchange& exchange, int exit_code, int rank) {
   return exit_code;
 }
 
-void note_not_compared(const Connection& connection, const Options& options) {
-  if (connection.not_compared.empty() || connection.here.rank != 0 || options.check == CheckLevel::kOff) return;
-  std::cerr << "mnlaunch: note: " << connection.not_compared
-            << "; the nodes were not compared (srun and Open MPI's mpiexec make that possible)" << std::endl;
+void note_not_compared(const Connection& connection, const ThisRank& rank) {
+  if (connection.not_compared.empty() || rank.here.rank != 0 || rank.options.check == CheckLevel::kOff) return;
+  const Variables& variables = rank.surroundings.variables;
+  const bool has_master = variables.has("MASTER_ADDR") || !first_host_of_allocation(variables).empty();
+  std::cerr << "mnlaunch: note: " << connection.not_compared << "; the nodes were not compared"
+            << (has_master ? "" : ", and other nodes than this get no MASTER_ADDR unless you export it")
+            << " (srun and Open MPI's mpiexec make that possible)" << std::endl;
 }
 
-void note_key(const Connection& connection, const Options& options) {
-  if (!options.show || connection.here.rank != 0 || !connection.group.keys) return;
-  std::cerr << "mnlaunch: note: the key by which the nodes know each other " << connection.group.keys->origin()
-            << std::endl;
-}
-
-/// What rank 0 tells the others of itself.
-void describe_rank_zero(Arrival& arrival, std::optional<Marker>& marker, const ThisRank& rank) {
-  if (rank.here.rank != 0) return;
-  arrival.master_port = free_port_of_job(rank.here.job, is_free_port);
-  if (!rank.is_compared() || rank.here.inter_size == 1) return;
-  marker.emplace(output_folder(rank.surroundings), host_name() + "-" + std::to_string(getpid()));
-  arrival.marker = marker->name();
+note_not_compared(connection, rank);
+note_key(connection, rank.options);
+if (rank.here.rank != 0) return;
+arrival.master_port = free_port_of_job(rank.here.job, is_free_port);
+if (!rank.is_compared() || rank.here.inter_size == 1) return;
+marker.emplace(output_folder(rank.surroundings), host_name() + "-" + std::to_string(getpid()));
+arrival.marker = marker->name();
 }
 
 /// Collective: takes the rank's final numbers from the others, and their verdict.
 Outcome exchange_facts(Exchange& exchange, ThisRank& rank, bool is_whole, Roster& roster) {
   std::optional<Marker> marker;  // until all nodes have looked for it
-  roster = arrive(exchange, rank, is_whole, [&](Arrival& own) { describe_rank_zero(own, marker, rank); });
+  roster = arrive(exchange, rank, is_whole, [&](Arrival& own) { describe_rank(own, marker, rank); });
   const StartShare& share = roster.share;
   if (share.verdict.exit_code != 0) return {.master = {}, .binding = {}, .gpus = {}, .verdict = share.verdict};
   rank.here.intra_rank = share.intra_rank;
@@ -105,7 +103,7 @@ std::optional<int> agree_on_start(const Connection& connection, ThisRank& rank, 
   outcome = exchange_facts(exchange, rank, connection.not_compared.empty(), roster);
   say(outcome.verdict);
   if (outcome.verdict.exit_code != 0) return leave(exchange, outcome.verdict.exit_code, rank.here.rank);
-  note_not_compared(connection, rank.options);
+  note_not_compared(connection, rank);
   note_key(connection, rank.options);
   if (rank.options.dry_run) return 0;
   const Verdict verdict = agree(exchange, rank.here, roster, [&] {
@@ -114,6 +112,7 @@ std::optional<int> agree_on_start(const Connection& connection, ThisRank& rank, 
   });
   say(verdict);
   if (verdict.exit_code != 0) return leave(exchange, verdict.exit_code, rank.here.rank);
+  prepared.links = keep_links(exchange, roster);
   return std::nullopt;
 }
 

@@ -37,7 +37,18 @@ int fail(const mn::Error& error, const std::string& who) {
   return error.exit_code();
 }
 
-/// Reports an error that all ranks make alike, on rank 0 alone. A rank without a sound number may be rank 0.
+/// Wrong options are told to the other ranks, which may have right ones.
+mn::launcher::Options options_of(int argc, char** argv) {
+  try {
+    return mn::launcher::parse_options(argc, argv, mn::launcher::presets_of_system());
+  } catch (const mn::Error& error) {
+    mn::launcher::Options none;
+    none.error = error.what();
+    return none;
+  }
+}
+
+/// Whether this rank reports an error that all ranks make alike. A rank without a sound number may be rank 0.
 int fail_by_rank_zero(const mn::Error& error) {
   const auto text = mn::rank_text_of_launcher(mn::environment);
   if (!text || mn::parse_rank(*text).value_or(0) == 0) return fail(error, "");
@@ -61,9 +72,7 @@ int launch_and_report(const mn::launcher::Options& options) {
 
 int main(int argc, char** argv) {
   try {
-    return launch_and_report(mn::launcher::parse_options(argc, argv, mn::launcher::presets_of_system()));
-  } catch (const mn::UsageError& error) {
-    return fail_by_rank_zero(error);
+    return launch_and_report(options_of(argc, argv));
   } catch (const std::exception& error) {
     std::cerr << "mnlaunch on " << mn::host_name() << ": " << error.what() << std::endl;
     return 1;

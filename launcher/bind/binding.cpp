@@ -98,6 +98,8 @@ void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks
     bindings[i].shares_gpu = users[ranks[i].gpus[static_cast<std::size_t>(bindings[i].gpu)].uuid] > 1;
     bindings[i].sees_alone = sees_alone(ranks, i);
   }
+  const bool are_shared = std::ranges::any_of(bindings, &Binding::shares_gpu);
+  for (auto& binding : bindings) binding.gpus_are_shared = are_shared;
 }
 
 /// Cores that `mask` reaches, each cut to it.

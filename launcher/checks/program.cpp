@@ -98,7 +98,7 @@ Findings check_program(const JobFacts& job) {
   };
   compare(true, "the build of the program", [](const NodeFacts& node) { return node.program.program.id; });
   compare(true, "the build of mnlaunch", [](const NodeFacts& node) { return node.program.mnlaunch.id; });
-  compare(true, "the script's hash", [](const NodeFacts& node) { return node.program.script; });
+  compare(true, "the script", [](const NodeFacts& node) { return or_absent(node.program.script); });
   if (!findings.empty()) return findings;
   // A file that was cut off, or stripped, keeps its build id.
   compare(true, "the size of the program", [](const NodeFacts& node) { return node.program.program.size; });
@@ -160,7 +160,13 @@ Findings check_mpi(const JobFacts& job) {
       return "links MPICH, but Open MPI's mpiexec started it";
     if (job.launcher == Launcher::kPmi && mpi == "Open MPI")
       return "links Open MPI, but MPICH's mpiexec (Hydra) started it";
-    if (job.launcher == Launcher::kSlurm && mpi == "Open MPI") return "links Open MPI, but srun gave it no PMIx server";
+    if (job.launcher != Launcher::kSlurm || job.layout.size() == 1) return "";
+    if (mpi == "Open MPI") return "links Open MPI, but srun gave it no PMIx server";
+    if (node.has_pmi) return "";
+    if (!mpi.empty()) return "links " + mpi + ", but srun gave it no PMIx or PMI server";
+    const std::string& of_script = node.program.script_mpi;
+    if (!of_script.empty())
+      return "is a script that starts " + of_script + ", to which srun gave no PMIx or PMI server";
     return "";
   };
   Findings findings;

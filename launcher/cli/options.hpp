@@ -13,6 +13,7 @@ enum class CheckLevel { kOff, kWarn, kStrict };
 enum class Action { kLaunch, kHelp, kVersion };
 
 struct Options {
+  std::string error;  ///< what is wrong with the options: then they hold nothing else
   Action action = Action::kLaunch;
   CheckLevel check = CheckLevel::kWarn;
   std::vector<std::string> skip;  ///< names of checks that are left out

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 
-
 namespace mn::launcher {
 namespace {
 

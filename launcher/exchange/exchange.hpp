@@ -77,8 +77,10 @@ class Exchange {
   [[nodiscard]] const Group& group() const noexcept { return group_; }
   /// For a leader: the port of its TCP listener; 0 without one.
   [[nodiscard]] std::uint16_t port() const noexcept { return links_.port(); }
-  /// For a leader that no other rank of its node can reach: why. Else empty.
-  [[nodiscard]] const std::string& failure_to_listen() const noexcept { return links_.failure_to_listen(); }
+  /// After the last round: duplicates of this rank's connections, which exec closes.
+  [[nodiscard]] std::vector<std::pair<Peer, Fd>> duplicate_connections() const {
+    return links_.duplicate_connections();
+  }
   /// For a leader whose parent had to call it: why its own calls failed. Else empty.
   [[nodiscard]] const std::string& failure_of_calls() const { return links_.failure_of_calls(); }
 

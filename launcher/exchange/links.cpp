@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include <fcntl.h>
 #include <poll.h>
 
 #include <mn/core/error.hpp>
@@ -95,6 +96,16 @@ bool Links::is_lost(const Peer& peer) const {
 const std::string& Links::failure_of_calls() const {
   const Link* up = find({Kind::kUp, 0});
   return up != nullptr && up->caller ? up->caller->failure() : failure_;
+}
+
+std::vector<std::pair<Peer, Fd>> Links::duplicate_connections() const {
+  std::vector<std::pair<Peer, Fd>> duplicates;
+  for (const auto& link : links_) {
+    if (!link.channel || !link.channel->is(State::kOpen)) continue;
+    Fd duplicate(fcntl(link.channel->fd(), F_DUPFD_CLOEXEC, 0));
+    if (duplicate) duplicates.emplace_back(link.peer, std::move(duplicate));
+  }
+  return duplicates;
 }
 
 void Links::send(const Peer& to, std::string_view message) {

@@ -70,6 +70,7 @@ NodeFacts collect_node_facts(const Placement& here, const Surroundings& surround
   NodeFacts facts;
   facts.host = host_name();
   facts.slurm_pmix = is_slurm_pmix(here.job);
+  facts.has_pmi = surroundings.variables.has("PMI_FD") || surroundings.variables.has("PMI_RANK");
   facts.machine = read_machine();
   if (!compared) return facts;
   facts.system = collect_system_facts(surroundings);

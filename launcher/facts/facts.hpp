@@ -89,13 +89,14 @@ struct ProgramFacts {
   std::string error;  ///< why there is no program to run; else empty
   BuildFacts program;
   BuildFacts mnlaunch;
-  std::optional<std::string> script;    ///< the script's hash; empty: none among the arguments
+  std::optional<std::string> script;    ///< its name and hash; empty: none among the arguments
   std::optional<std::string> mpiexec;   ///< the one in PATH; empty: none
   std::optional<std::string> settings;  ///< hash of the site's mnlaunch.conf; empty: none
   /// By name, those that can break a job; no value: the dynamic loader did not answer.
   std::optional<std::map<std::string, BuildFacts>> libraries;
   std::vector<std::string> missing;  ///< libraries that the loader does not find
   std::string mpi;                   ///< "MPICH", "Open MPI"; empty: neither, or not known
+  std::string script_mpi;            ///< the same of what a script starts, or "mpi4py"
   friend bool operator==(const ProgramFacts&, const ProgramFacts&) = default;
 };
 
@@ -133,6 +134,7 @@ struct NodeFacts {
   Machine machine;
   std::optional<double> time;  ///< seconds since the epoch, of all nodes at one moment
   bool slurm_pmix = false;     ///< started by srun --mpi=pmix
+  bool has_pmi = false;        ///< there are variables of a PMI-1 or PMI-2 server
   std::optional<NetworkFacts> network;
   SystemFacts system;
   ProgramFacts program;

@@ -100,6 +100,7 @@ struct Fields<ProgramFacts> {
     visitor("program", facts.program);
     visitor("mnlaunch", facts.mnlaunch);
     visitor("script", facts.script);
+    visitor("script_mpi", facts.script_mpi);
     visitor("mpiexec", facts.mpiexec);
     visitor("settings", facts.settings);
     visitor("libraries", facts.libraries);
@@ -190,6 +191,7 @@ struct Fields<NodeFacts> {
     visitor("machine", facts.machine, kNeeded);
     visitor("time", facts.time);
     visitor("slurm_pmix", facts.slurm_pmix);
+    visitor("has_pmi", facts.has_pmi);
     visitor("network", facts.network);
     visitor("system", facts.system);
     visitor("program", facts.program);

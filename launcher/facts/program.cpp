@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <utility>
 
 #include <mn/core/environment.hpp>
 
@@ -50,13 +52,51 @@ void collect_libraries(ProgramFacts& facts, const Surroundings& here, const std:
   }
 }
 
-/// The script that an interpreter will run: the first argument that is a file of modest size.
-std::optional<std::string> id_of_script(const Surroundings& here) {
+bool may_be_script(const fs::path& file) {
   constexpr std::uintmax_t kMostBytes = 1 << 20;
+  std::error_code error;
+  return fs::is_regular_file(file, error) && fs::file_size(file, error) <= kMostBytes;
+}
+
+/// The script that an interpreter will run: the first argument that is a file of modest size. Empty: there is none.
+std::string script_of(const Surroundings& here) {
   for (std::size_t i = 1; i < here.arguments.size(); ++i) {
-    const fs::path file = here.folder / here.arguments[i];
-    std::error_code error;
-    if (fs::is_regular_file(file, error) && fs::file_size(file, error) <= kMostBytes) return file_id(file, {});
+    if (may_be_script(here.folder / here.arguments[i])) return here.arguments[i];
+  }
+  return "";
+}
+
+/// Its name and hash.
+std::optional<std::string> id_of_script(const std::string& script, const fs::path& folder) {
+  if (script.empty()) return "";
+  const auto hash = file_id(folder / script, {});
+  return hash ? std::optional(script + " " + *hash) : std::nullopt;
+}
+
+/// Of a program, by the libraries that it names.
+std::string mpi_of_binary(const fs::path& program) {
+  const auto names = open_section(program, ".dynstr");
+  std::string name;
+  for (std::uint64_t at = 0; names && at < names->bytes(); ++at) {
+    const char c = names->read<char>(at).value_or('\0');
+    if (c != '\0') {
+      name += c;
+    } else if (const auto family = mpi_family(std::exchange(name, "")); !family.empty()) {
+      return family;
+    }
+  }
+  return "";
+}
+
+/// Of a script, by what it names: mpi4py, or the path of a program that needs an MPI.
+std::string mpi_of_script(const fs::path& script, const fs::path& folder) {
+  if (!may_be_script(script) || read_elf(script)) return "";
+  std::ifstream text(script);
+  for (std::string word; text >> word;) {
+    if (word.find("mpi4py") != std::string::npos) return "mpi4py";
+    std::erase_if(word, [](char c) { return c == '"' || c == '\''; });
+    if (word.find('/') == std::string::npos) continue;
+    if (auto mpi = mpi_of_binary(folder / word); !mpi.empty()) return mpi;
   }
   return "";
 }
@@ -79,12 +119,16 @@ ProgramFacts collect_program_facts(const Surroundings& here) {
   facts.error = here.program_error;
   facts.program = collect_build_facts(here.program, elf);
   facts.mnlaunch = collect_build_facts(self, read_elf(self));
-  facts.script = id_of_script(here);
+  const std::string script = script_of(here);
+  facts.script = id_of_script(script, here.folder);
   facts.mpiexec = path_of_mpiexec(here);
   std::error_code error;
   const fs::path settings = here.root / "etc/mn/mnlaunch.conf";
   facts.settings = fs::exists(settings, error) ? file_id(settings, {}) : std::string();
   collect_libraries(facts, here, elf);
+  for (const fs::path& file : {here.program, here.folder / script}) {
+    if (facts.script_mpi.empty()) facts.script_mpi = mpi_of_script(file, here.folder);
+  }
   return facts;
 }
 

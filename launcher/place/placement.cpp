@@ -90,13 +90,6 @@ Placement placement_of_pmix_server(const Variables& variables, const ServerJob& 
   return here;
 }
 
-/// For a launcher that describes this rank's node only: assumes equal nodes, filled in order of rank.
-void guess_nodes(Placement& here) {
-  const bool alone = here.intra_size >= here.size;
-  here.inter_size = alone ? 1 : (here.size + here.intra_size - 1) / here.intra_size;
-  here.inter_rank = alone ? 0 : here.rank / here.intra_size;
-}
-
 /// Where two launchers contradict each other, one encloses the other, and their variables do not tell which.
 void reject_contradiction(const Placement& here, const Variables& variables) {
   if (!in_slurm_step(variables.lookup())) return;
@@ -133,7 +126,7 @@ Placement placement_of_variables(const Variables& variables, Launcher launcher) 
   if (here.size == 1) return here;
   here.intra_rank = variables.needed(names->local_rank, here.source);
   here.intra_size = variables.needed(names->local_size, here.source);
-  guess_nodes(here);
+  if (here.intra_size < here.size) here.inter_size = kNotKnown;  // it describes this rank's node only
   return here;
 }
 
@@ -183,7 +176,8 @@ Placement placement_of_pmix(const Variables& variables) {
 
 void check_ranges(const Placement& here) {
   const auto in = [](int value, int size) { return value >= 0 && value < size; };
-  if (in(here.rank, here.size) && in(here.intra_rank, here.intra_size) && in(here.inter_rank, here.inter_size)) return;
+  const bool is_on_node = here.inter_size == kNotKnown || in(here.inter_rank, here.inter_size);
+  if (in(here.rank, here.size) && in(here.intra_rank, here.intra_size) && is_on_node) return;
   throw UsageError(here.source + " says rank " + std::to_string(here.rank) + " of " + std::to_string(here.size) +
                    ", local rank " + std::to_string(here.intra_rank) + " of " + std::to_string(here.intra_size) +
                    ", node " + std::to_string(here.inter_rank) + " of " + std::to_string(here.inter_size) +

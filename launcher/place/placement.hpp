@@ -30,13 +30,16 @@ struct ServerJob {
   std::vector<std::string> hosts;  ///< [size] its name for that node
 };
 
+/// Of Placement::inter_size: several nodes, of which the launcher tells neither their number nor which is this one.
+inline constexpr int kNotKnown = 0;
+
 struct Placement {
   int rank = 0;
   int size = 1;
   int intra_rank = 0;  ///< position among the ranks of this node, by rank
   int intra_size = 1;
   int inter_rank = 0;  ///< number of this node, as the launcher counts
-  int inter_size = 1;
+  int inter_size = 1;  ///< or kNotKnown
   Launcher launcher = Launcher::kNone;
   std::string source;              ///< for people: "PMIx slurm.pmix.7.0", "Hydra", …
   std::string job;                 ///< the same on all ranks and no other job's: seeds MASTER_PORT

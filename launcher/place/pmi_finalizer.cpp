@@ -7,8 +7,6 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 
@@ -20,6 +18,8 @@
 #include <unistd.h>
 
 #include <mn/core/fd.hpp>
+
+#include "place/processes.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -35,18 +35,6 @@ int descriptor_of(pid_t process) { return static_cast<int>(syscall(SYS_pidfd_ope
 std::string target_of(const std::string& process, int fd) {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/" + process + "/fd/" + std::to_string(fd), error).string();
-}
-
-/// 0 if that can't be read.
-pid_t parent_of(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t name_end = text.rfind(") ");  // of "12 (name) S 7 …"
-  pid_t parent = 0;
-  if (name_end != std::string::npos && name_end + 4 < text.size()) {
-    std::from_chars(text.data() + name_end + 4, text.data() + text.size(), parent);
-  }
-  return parent;
 }
 
 /// This process, or the farthest above it that has the same connection: a script, whose next program may speak too.

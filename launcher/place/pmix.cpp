@@ -53,11 +53,6 @@ constexpr int kMostFences = 3;  ///< tries at one
 
 }  // namespace
 
-bool needs_hash_store(const Variables& variables) {
-  const auto stores = variables.get("PMIX_GDS_MODULE");
-  return !stores || stores->find("ds12") != std::string::npos || stores->find("ds21") != std::string::npos;
-}
-
 PmixSession::PmixSession(const std::vector<std::filesystem::path>& libraries, std::chrono::milliseconds patience)
     : patience_(patience),
       library_(std::make_unique<PmixLibrary>(libraries)),

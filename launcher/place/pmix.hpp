@@ -1,9 +1,5 @@
 /// A client's connection to the job's PMIx server, through a libpmix that is loaded at run time.
 ///
-/// A process that has been a PMIx client and then execs an MPI program leaves it unable to attach to the shared-memory
-/// store of a server of PMIx 3 or 4 ("getting local rank failed"). There PMIX_MCA_gds=hash must be set before the
-/// session begins, and for the program: needs_hash_store(). The store of PMIx 5 serves both.
-///
 /// A server that sees a client's connection end takes the rank off the count of those it waits for in fences: PMIx 3
 /// always, later versions where the end overtakes their note that the client has finalized. MPI_Init of the program
 /// would hang. PmixSession therefore keeps the connection open, unused, until the program ends.
@@ -20,7 +16,6 @@
 #include "place/placement.hpp"
 #include "place/pmix_abi.hpp"
 #include "place/pmix_error.hpp"
-#include "place/variables.hpp"
 
 namespace mn::launcher {
 
@@ -34,9 +29,6 @@ class PmixTimeout : public PmixError {
  private:
   std::vector<int> missing_;
 };
-
-/// Whether the server's shared-memory store, of which it tells in these variables, serves one client of each rank only.
-[[nodiscard]] bool needs_hash_store(const Variables& variables);
 
 struct PmixLibrary;
 class PmixWatchdog;

@@ -1,6 +1,7 @@
 #include "place/slurm.hpp"
 
 #include <charconv>
+#include <fstream>
 
 #include <mn/core/error.hpp>
 #include <mn/core/host_list.hpp>
@@ -30,6 +31,19 @@ std::vector<int> tasks_on_node(const Variables& variables) {
 
 int nodes_of_step(const Variables& variables) {
   return variables.number("SLURM_STEP_NUM_NODES").value_or(variables.number("SLURM_NNODES").value_or(1));
+}
+
+std::string first_host_of_allocation(const Variables& variables) {
+  std::string host;
+  if (const auto file = variables.get("PBS_NODEFILE")) std::getline(std::ifstream(*file), host);
+  if (const auto list = variables.get("SLURM_JOB_NODELIST")) {
+    try {
+      host = expand_host_list(*list).at(0);
+    } catch (const ArgumentError&) {
+      host.clear();
+    }
+  }
+  return host;
 }
 
 std::vector<std::string> hosts_of_step(const Variables& variables) {

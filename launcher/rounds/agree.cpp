@@ -85,11 +85,14 @@ std::optional<Failure> failure_of(const Placement& here, const std::function<voi
   return std::nullopt;
 }
 
-Verdict verdict_of(const std::vector<Failure>& failures) {
+Verdict verdict_of(const std::vector<Failure>& failures, int ranks) {
   const Failure& first = *std::ranges::min_element(failures, {}, &Failure::rank);
+  const bool is_alike = std::ranges::all_of(failures, [&](const Failure& each) { return each.text == first.text; });
+  const bool is_everyones = is_alike && static_cast<int>(failures.size()) == ranks;
+  const std::string who = is_everyones ? "" : "rank " + std::to_string(first.rank) + " on " + first.host + ": ";
   Verdict verdict;
   verdict.exit_code = first.exit_code;
-  verdict.complaints = "mnlaunch: rank " + std::to_string(first.rank) + " on " + first.host + ": " + first.text + "\n";
+  verdict.complaints = "mnlaunch: " + who + first.text + "\n";
   return verdict;
 }
 

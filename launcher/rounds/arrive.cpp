@@ -6,10 +6,10 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/host_list.hpp>
 
 #include "exchange/check_failed.hpp"
 #include "facts/addresses.hpp"
+#include "place/slurm.hpp"
 #include "rounds/absence.hpp"
 #include "rounds/agree.hpp"
 
@@ -84,7 +84,7 @@ class ArrivalRound {
     }
     start.decision.speaker = speaker_of(nodes);
     if (!failures.empty()) {
-      start.decision.verdict = verdict_of(failures);
+      start.decision.verdict = verdict_of(failures, here_.size);
     } else if (const Findings findings = findings_of(nodes, missing); !findings.empty()) {
       start.decision.verdict = reject(findings, rank_.options);
     } else {
@@ -162,15 +162,13 @@ class ArrivalRound {
     }
   }
 
-  /// Empty if the launcher does not say where rank 0 is. It begins with the first node of the allocation, most often.
+  /// Of rank 0, which most often is on the first node of the allocation. Empty if nothing tells where it is.
   [[nodiscard]] std::string guess_master_address() const {
-    if (here_.inter_rank == 0) return own_address(routed_interfaces(), addresses_of_own_name());
-    const auto list = rank_.surroundings.variables.get("SLURM_JOB_NODELIST");
-    try {
-      return list ? expand_host_list(*list).at(0) : "";
-    } catch (const ArgumentError&) {
-      return "";
+    if (std::ranges::find(roster_.ranks_here, 0) != roster_.ranks_here.end()) {
+      return own_address(routed_interfaces(), addresses_of_own_name());
     }
+    const std::string first = first_host_of_allocation(rank_.surroundings.variables);
+    return first.substr(0, first.find('.')) == host_name() ? "" : first;
   }
 
   StartShare share_of(const std::string& answer, int local) {

@@ -100,6 +100,7 @@ struct Fields<Binding> {
     visitor("cores", binding.cores, kNeeded);
     visitor("nic", binding.nic);
     visitor("shares_gpu", binding.shares_gpu);
+    visitor("gpus_are_shared", binding.gpus_are_shared);
     visitor("sees_alone", binding.sees_alone);
   }
 };

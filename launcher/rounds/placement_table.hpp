@@ -1,6 +1,7 @@
 /// What mnlaunch prints about a job: the placement table of --show, as text or JSON.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,7 @@ struct Row {
   int rank = 0;
   std::string host;
   int intra_rank = 0;
-  int inter_rank = 0;
+  std::optional<int> inter_rank;
   std::string device;  ///< cpu or cuda:K, as the rank sees it
   std::string gpu;     ///< its address on the PCI bus
   std::string cores;   ///< as a CPU list

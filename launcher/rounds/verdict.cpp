@@ -26,7 +26,7 @@ std::vector<Row> rows_of(const JobFacts& job, const Options& options, const Plac
       rows.push_back({.rank = job.number(ranks[i]),
                       .host = job.layout.hosts[static_cast<std::size_t>(node)],
                       .intra_rank = static_cast<int>(i),
-                      .inter_rank = job.is_part() ? here.inter_rank : node,
+                      .inter_rank = job.is_part() ? std::nullopt : std::optional(node),
                       .device = view.device(),
                       .gpu = view.index < 0 ? "" : gpus[static_cast<std::size_t>(bindings[i].gpu)].bus_id,
                       .cores = format_cpus(bindings[i].cpus),
@@ -62,6 +62,14 @@ double slowest_fabric(const JobFacts& job) {
 
 bool is_missing_everywhere(const JobFacts& job) {
   return std::ranges::all_of(job.nodes, [](const NodeFacts& node) { return !node.program.error.empty(); });
+}
+
+/// Where some nodes lack the program, other findings about it are no news.
+void keep_cause(const JobFacts& job, Findings& findings) {
+  const auto lacks_program = [](const NodeFacts& node) { return !node.program.error.empty(); };
+  const auto is_program = [](const Finding& finding) { return finding.check == "program"; };
+  if (!std::ranges::any_of(job.nodes, lacks_program) || std::ranges::none_of(findings, is_program)) return;
+  std::erase_if(findings, [&](const Finding& finding) { return !is_program(finding); });
 }
 
 /// The first findings of a check that finds another thing on each of many nodes.
@@ -135,6 +143,7 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
   }
   Findings findings = checked ? run_checks(job) : Findings{};
   append(findings, check_cpu_map(job, options.cpu_map.size()));
+  keep_cause(job, findings);
   verdict.exit_code = exit_code_of(findings, options.check);
   // If the nodes are not compared, rank 0's alone warns.
   const bool has_rank_zero = job.number(0) == 0;

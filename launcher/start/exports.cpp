@@ -26,16 +26,20 @@ void add_exports(Variables& variables, const Placement& here, const Master& mast
   set("WORLD_SIZE", here.size);
   set("LOCAL_RANK", alone ? 0 : here.intra_rank);
   set("LOCAL_WORLD_SIZE", alone ? 1 : here.intra_size);
-  set("GROUP_RANK", alone ? here.rank : here.inter_rank);
-  set("GROUP_WORLD_SIZE", alone ? here.size : here.inter_size);
+  if (alone || here.inter_size != kNotKnown) {
+    set("GROUP_RANK", alone ? here.rank : here.inter_rank);
+    set("GROUP_WORLD_SIZE", alone ? here.size : here.inter_size);
+  }
   if (!master.address.empty()) variables.set("MASTER_ADDR", master.address);
   set("MASTER_PORT", master.port);
   set("MN_RANK", here.rank);
   set("MN_SIZE", here.size);
   set("MN_INTRA_RANK", here.intra_rank);
   set("MN_INTRA_SIZE", here.intra_size);
-  set("MN_INTER_RANK", here.inter_rank);
-  set("MN_INTER_SIZE", here.inter_size);
+  if (here.inter_size != kNotKnown) {
+    set("MN_INTER_RANK", here.inter_rank);
+    set("MN_INTER_SIZE", here.inter_size);
+  }
   variables.set("MN_DEVICE", equipment.device);
   // By default CUDA counts the fastest GPU first.
   if (equipment.device.starts_with("cuda")) set_if_unset("CUDA_DEVICE_ORDER", "PCI_BUS_ID");

@@ -17,6 +17,8 @@
 
 #include <mn/core/error.hpp>
 
+#include "place/processes.hpp"
+
 namespace mn::launcher {
 namespace {
 
@@ -28,11 +30,12 @@ constexpr int kPollMs = 100;
 constexpr std::array kPassedOn = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 volatile std::sig_atomic_t program_pid = 0;
+volatile std::sig_atomic_t launcher_pid = -1;
 
-/// A terminal sends its signals to the program too; these come from the kernel.
+/// A terminal, whose signals come from the kernel, and a rank's launcher send their signals to the program too.
 void pass_on(int signal, siginfo_t* info, void*) {
   const int saved_errno = errno;
-  if (info->si_code <= 0) kill(static_cast<pid_t>(program_pid), signal);
+  if (info->si_code <= 0 && info->si_pid != launcher_pid) kill(static_cast<pid_t>(program_pid), signal);
   errno = saved_errno;
 }
 
@@ -104,8 +107,9 @@ Pipe make_pipe() {
   return {ends[0], ends[1]};
 }
 
-void pass_signals_on(pid_t program) {
+void pass_signals_on(pid_t program, bool is_launched) {
   program_pid = program;
+  if (is_launched) launcher_pid = process_above_group();
   struct sigaction action {};
   action.sa_sigaction = pass_on;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
@@ -146,7 +150,7 @@ int copy_until_end(pid_t program, std::array<Stream, 2>& streams) {
 
 }  // namespace
 
-void label_output(const std::string& label) {
+void label_output(const std::string& label, bool is_launched) {
   const Pipe out = make_pipe();
   const Pipe err = make_pipe();
   sigset_t all;
@@ -166,7 +170,7 @@ void label_output(const std::string& label) {
   }
   close(out.write_end);
   close(err.write_end);
-  pass_signals_on(program);
+  pass_signals_on(program, is_launched);
   sigprocmask(SIG_SETMASK, &former, nullptr);
   std::array<Stream, 2> streams = {Stream(out.read_end, STDOUT_FILENO, label),
                                    Stream(err.read_end, STDERR_FILENO, label)};

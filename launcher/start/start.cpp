@@ -37,7 +37,8 @@ int file_with(const std::string& report) {
   return file;
 }
 
-[[noreturn]] void start_self_test(const ThisRank& rank, const std::string& report, Variables& variables) {
+[[noreturn]] void start_self_test(const ThisRank& rank, const std::string& report, const Prepared& prepared,
+                                  Variables& variables) {
   const std::string path = path_of_self_test();
   const auto program = find_program(path, rank.surroundings.folder, executable_path().parent_path(), "");
   std::vector<std::string> arguments = {path};
@@ -48,6 +49,7 @@ int file_with(const std::string& report) {
     if (!file.empty()) arguments.insert(arguments.end(), {option, file});
   }
   if (rank.here.rank == 0) variables.set("MN_DOCTOR_REPORT_FD", std::to_string(file_with(report)));
+  leave_links(prepared.links, program, variables);
   replace_process(program, arguments, variables);
 }
 
@@ -94,8 +96,9 @@ void start(const ThisRank& rank, const Outcome& outcome, const Prepared& prepare
   Variables variables = rank.surroundings.variables;
   add_exports(variables, rank.here, outcome.master, equipment_of(rank, outcome));
   if (prepared.output) redirect_output(*prepared.output, appends(options.output, options.append, variables));
-  if (options.label) label_output(std::to_string(rank.here.rank) + ": ");
-  if (options.doctor) start_self_test(rank, outcome.verdict.report, variables);
+  if (options.label) label_output(std::to_string(rank.here.rank) + ": ", rank.here.launcher != Launcher::kNone);
+  if (options.doctor) start_self_test(rank, outcome.verdict.report, prepared, variables);
+  leave_links(prepared.links, rank.surroundings.program, variables);
   replace_process(rank.surroundings.program, rank.surroundings.arguments, variables);
 }
 

@@ -3,9 +3,11 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "rounds/this_rank.hpp"
 #include "start/output.hpp"
+#include "start/start_links.hpp"
 
 namespace mn::launcher {
 
@@ -16,6 +18,7 @@ inline constexpr const char* kSelfTest = "mnlaunch-selftest";
 /// What is ready for the start.
 struct Prepared {
   std::optional<OutputFiles> output;
+  std::vector<KeptLink> links;
 };
 
 /// Binds this process and opens its output: all of the start that can fail on one rank alone. Throws Error.

@@ -49,7 +49,7 @@ for node in vn1 vn2; do
   "$cluster/two_nodes" in $node mkdir -p /tmp/local
   "$cluster/two_nodes" in $node sh -c "printf '#!/bin/sh\n' >/tmp/local/script; chmod +x /tmp/local/script"
 done
-"$cluster/two_nodes" in vn1 touch /tmp/local/data
+"$cluster/two_nodes" in vn1 sh -c "echo true >/tmp/local/data; cp /bin/true /tmp/local/program"
 "$cluster/two_nodes" in vn2 sh -c "printf '#!/no/such/interpreter\n' >/tmp/local/script; touch /tmp/local/logs"
 
 for way in "${!ways[@]}"; do
@@ -58,7 +58,7 @@ for way in "${!ways[@]}"; do
   # shellcheck disable=SC2016
   run "$mnlaunch" --check strict sh -c 'exit $((10 + RANK))'
   ends '10 11 12 13'
-  [ ! -s err ] || grep -qv '^mnlaunch' err || fail "$way is not silent: $(cat err)"
+  ! grep '^mnlaunch: ' err || fail "$way is not silent: $(cat err)"
 
   name='no interpreter on one node'
   run "$mnlaunch" /tmp/local/script
@@ -67,6 +67,22 @@ for way in "${!ways[@]}"; do
   run "$mnlaunch" --check off /tmp/local/script
   ends '126 126 126 126'
   one_line 'rank 2 on vn2: cannot run /tmp/local/script: '
+
+  name='no program on one node'
+  run "$mnlaunch" /tmp/local/program --option
+  ends '78 78 78 78'
+  one_line 'error \[program\] vn2: program "/tmp/local/program" was not found'
+
+  name='no script on one node'
+  run "$mnlaunch" sh /tmp/local/data
+  ends '78 78 78 78'
+  one_line 'error \[program\] vn2: .*/tmp/local/data'
+
+  name='a wrong option of one rank'
+  # shellcheck disable=SC2016
+  run sh -c '[ "$N" != 3 ] || exec "$0" --shwo true; exec "$0" true' "$mnlaunch"
+  ends '2 2 2 2'
+  one_line 'rank 3 on vn2: unknown option --shwo; did you mean --show?'
 
   name='no folder for output on one node'
   run "$mnlaunch" --output /tmp/local/logs/of-ranks true
@@ -105,6 +121,14 @@ for way in "${!ways[@]}"; do
     'echo "$RANK $MN_DEVICE $LOCAL_RANK $CUDA_VISIBLE_DEVICES"'
   same "$way, $name" $'0 cuda:0 0 0\n1 cuda:0 0 1\n2 cuda:0 0 0\n3 cuda:0 0 1' "$(sort out)"
 done
+
+echo 'srun: a signal of the step under --label'
+rm -f ready.*
+timeout -k 5 60 srun -Q -N2 --ntasks-per-node=2 "$mnlaunch" --label python3 "$checkout/tests/support/count_signals.py" ready >out 2>err &
+within 30 test -e ready.0 -a -e ready.1 -a -e ready.2 -a -e ready.3 || fail "no start: $(cat out err)"
+scancel --signal=USR1 "$(squeue -h -o %A)"
+wait $! || true
+same 'signals of the step' "$(for r in 0 1 2 3; do echo "$r: got 1"; done)" "$(sort out)"
 
 command -v mpiexec.hydra >/dev/null && command -v mpicc.mpich >/dev/null || exit 0
 cat >crash.c <<'CRASH'

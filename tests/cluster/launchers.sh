@@ -103,7 +103,9 @@ done
 
 # What MPI itself sees is what mnlaunch told. The self test also measures the network, which takes long on a busy machine.
 export MN_DOCTOR_TIMEOUT=240 OMPI_MCA_mpi_yield_when_idle=1
-for way in 'srun -Q -N2 --ntasks-per-node=2' "${on_vn1[*]} mpiexec -x MN_DOCTOR_TIMEOUT -n 4 -host vn1:2,vn2:2"; do
+# Also where mpiexec's own node has no ranks.
+for way in 'srun -Q -N2 --ntasks-per-node=2' "${on_vn1[*]} mpiexec -x MN_DOCTOR_TIMEOUT -n 4 -host vn1:2,vn2:2" \
+  'salloc -Q -N2 --ntasks-per-node=2 mpiexec -x MN_DOCTOR_TIMEOUT -x OMPI_MCA_mpi_yield_when_idle'; do
   echo "MPI under ${way%% *}"
   # shellcheck disable=SC2086
   timeout -k 5 280 $way "$mnlaunch" "$selftest" >out 2>&1 || fail "selftest: $(cat out)"

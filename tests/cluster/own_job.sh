@@ -8,7 +8,7 @@ cp "$own" job
 mnlaunch=$build/mnlaunch
 
 ran mpiexec.txt timeout 120 "${on_vn1[@]}" mpiexec -n 2 --bind-to none "$mnlaunch" ./job --epoch 2 --out mpiexec
-ran srun.txt timeout 120 srun -N2 --ntasks-per-node=1 "$mnlaunch" ./job --epoch 2 --out srun
+ran srun.txt timeout 120 srun -K -N2 --ntasks-per-node=1 "$mnlaunch" ./job --epoch 2 --out srun
 same_log mpiexec/log srun/log
 
 job=$(MN_BUILD_DIR=$build submit "$checkout/slurm/train.sbatch" ./job --epoch 2) || fail "sbatch: $(cat train-*.txt)"

@@ -7,7 +7,7 @@ cat >job.sh <<'JOB'
 srun --ntasks-per-node=1 mkdir -p /tmp/mn
 sbcast -p "$build/mnlaunch" /tmp/mn/mnlaunch
 sbcast -p data.h5 /tmp/mn/data.h5
-srun --chdir=/tmp/mn /tmp/mn/mnlaunch --check-file /tmp/mn/data.h5 --show true
+srun -K --chdir=/tmp/mn /tmp/mn/mnlaunch --check-file /tmp/mn/data.h5 --show true
 JOB
 build=$build submit -N2 --ntasks-per-node=2 -o out.txt job.sh >/dev/null || fail "the job: $(cat out.txt)"
 same 'placement' $'0 vn1 0 0\n1 vn1 1 0\n2 vn2 0 1\n3 vn2 1 1' "$(placement out.txt)"

@@ -4,7 +4,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 mnlaunch=$build/mnlaunch
 
 ran mpiexec.txt timeout 120 "${on_vn1[@]}" mpiexec -n 2 --bind-to none "$mnlaunch" jobs/mnist --epoch 1 --out mpiexec
-ran srun.txt timeout 120 srun -N2 --ntasks-per-node=1 "$mnlaunch" jobs/mnist --epoch 1 --out srun
+ran srun.txt timeout 120 srun -K -N2 --ntasks-per-node=1 "$mnlaunch" jobs/mnist --epoch 1 --out srun
 same_log mpiexec/log srun/log
 
 # The batch script unchanged, as a user would submit it.

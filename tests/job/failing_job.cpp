@@ -6,6 +6,7 @@
 // and catches the exception. HOW throw-above-a-wait: a destructor on the way never returns. HOW return: RANK returns 3;
 // return-differs: the others return 0; usage-others-return: RANK throws, the others return 0. WAY handled: the program
 // has a handler for SIGSEGV of its own.
+// HOW before-mpi: RANK dies before MPI_Init.
 // HOW requeue: every rank asks for it, and RANK takes two seconds longer to end.
 #include <cerrno>
 #include <chrono>
@@ -26,8 +27,10 @@
 
 #include <mn/comm/communication_thread.hpp>
 #include <mn/comm/communicator.hpp>
+#include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
+#include <mn/core/ranks.hpp>
 #include <mn/job/job.hpp>
 
 namespace {
@@ -163,6 +166,9 @@ void install_own_handler() {
 
 int main(int argc, char** argv) {
   if (argc > 3 && std::string(argv[3]) == "handled") install_own_handler();
+  if (argc > 2 && std::string(argv[1]) == "before-mpi") {
+    if (mn::rank_of_environment(mn::environment) == std::atoi(argv[2])) raise(SIGKILL);
+  }
   return mn::run_job(argc, argv, [&](mn::Job& job) {
     if (argc < 3) throw mn::UsageError("usage: failing_job HOW RANK [WAY]");
     const std::string how = argv[1];

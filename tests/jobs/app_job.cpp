@@ -1,6 +1,9 @@
 // A job over named shards, with what jobs seldom need; app_test runs it.
+#include <chrono>
 #include <iostream>
+#include <thread>
 
+#include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include <mn/app/app.hpp>
@@ -9,13 +12,20 @@ namespace {
 
 class CountRuns final : public mn::Extension {
  public:
+  /// A checkpoint waits for `save_time` on rank 0, as it does for a slow disk.
+  CountRuns(bool is_root, std::chrono::seconds save_time) : save_time_(is_root ? save_time : std::chrono::seconds(0)) {}
   [[nodiscard]] std::string name() const override { return "CountRuns"; }
   void run(mn::Trainer&) override { ++runs_; }
+  [[nodiscard]] nlohmann::json state() const override {
+    std::this_thread::sleep_for(save_time_);
+    return {};
+  }
   void finalize(mn::Trainer& trainer) override {
     if (trainer.is_root()) std::cout << "runs " << runs_ << std::endl;
   }
 
  private:
+  const std::chrono::seconds save_time_;
   int runs_ = 0;
 };
 
@@ -24,10 +34,12 @@ class CountRuns final : public mn::Extension {
 int main(int argc, char** argv) {
   mn::app::CommonOptions common;
   std::string train = "mnist/val", validation;
+  int save_seconds = 0;
   bool instead = false;
   mn::Options options("usage: app_job [options]");
   options.add("train", train, "NAME", "shards to train on");
   options.add("validation", validation, "NAME", "shards to validate on");
+  options.add("save-seconds", save_seconds, "N", "let each checkpoint take so long");
   options.add_flag("instead", instead, "do something else");
   return mn::app::run_training(argc, argv, options, common, [&](const std::shared_ptr<mn::Communicator>& comm) {
     torch::nn::Linear net(784, 10);
@@ -47,7 +59,8 @@ int main(int argc, char** argv) {
       report.add("last", static_cast<double>(batch.indices.back()), static_cast<double>(batch.samples));
     };
     training.report_every = {10, "iteration"};
-    training.extend(std::make_unique<CountRuns>(), {.trigger = mn::Interval(2, "iteration")});
+    training.extend(std::make_unique<CountRuns>(comm->rank() == 0, std::chrono::seconds(save_seconds)),
+                    {.trigger = mn::Interval(2, "iteration")});
     return training;
   });
 }

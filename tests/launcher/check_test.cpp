@@ -94,6 +94,26 @@ const Fault kJobFaults[] = {
      true,
      {"vn1", "vn2", "vn3"},
      "no PMIx server"},
+    {"mpich under srun without pmi",
+     check_mpi,
+     [](JobFacts& job) {
+       job.launcher = Launcher::kSlurm;
+       for (auto& node : job.nodes) node.program.mpi = "MPICH";
+       job.nodes[0].has_pmi = true;
+     },
+     true,
+     {"vn2", "vn3"},
+     "links MPICH, but srun gave it no PMIx or PMI server"},
+    {"a script with mpi4py under srun without pmi",
+     check_mpi,
+     [](JobFacts& job) {
+       job.launcher = Launcher::kSlurm;
+       for (auto& node : job.nodes) node.program.mpi = "";
+       job.nodes[2].program.script_mpi = "mpi4py";
+     },
+     true,
+     {"vn3"},
+     "is a script that starts mpi4py"},
     {"variable absent",
      check_environment,
      [](JobFacts& job) { job.nodes[1].environment->erase("OMP_NUM_THREADS"); },

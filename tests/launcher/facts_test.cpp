@@ -298,6 +298,18 @@ TEST_F(FactsTest, AScriptIsKnownByItsContent) {
   EXPECT_NE(collect_program_facts(here_).script, before);
 }
 
+TEST_F(FactsTest, AScriptTellsTheMpiOfWhatItStarts) {
+  const auto mpi_of = [&](const std::string& text) {
+    put("start.sh", text);
+    here_.arguments = {"sh", (here_.root / "start.sh").string()};
+    return collect_program_facts(here_).script_mpi;
+  };
+  EXPECT_EQ(mpi_of("#!/bin/sh\nexec /bin/true\n"), "");
+  EXPECT_EQ(mpi_of("from mpi4py import MPI\n"), "mpi4py");
+  const std::string program = (executable_path().parent_path().parent_path() / "mnlaunch-selftest").string();
+  EXPECT_NE(mpi_of("#!/bin/sh\nexec \"" + program + "\" --json\n"), "");
+}
+
 TEST_F(FactsTest, ElfFilesTellTheirLoaderAndBuild) {
   const auto elf = read_elf(executable_path());
   ASSERT_TRUE(elf);

@@ -95,11 +95,16 @@ TEST(GpuViewTest, EachRankSeesItsInstanceOnly) {
   expect_own_gpus(seen_by({mixed, mixed}, false), 1);
 }
 
-TEST(GpuViewTest, SharedGpusStayAsTheyAre) {
-  const Gpus one = {gpu("GPU-a"), gpu("GPU-b")};
-  const auto ranks = seen_by({one, one, one}, false, true);
-  for (const auto& rank : ranks) EXPECT_EQ(rank.count, 2u);
-  EXPECT_EQ(ranks[1].own, "GPU-b");
+TEST(GpuViewTest, RanksOfANodeThatShareGpusSeeTheirOwnAlone) {
+  const Gpus both = {gpu("GPU-a"), gpu("GPU-b")};
+  const auto ranks = seen_by({both, both, both}, false, true);
+  std::vector<std::string> own;
+  for (const auto& rank : ranks) {
+    EXPECT_EQ(rank.count, 1u);
+    EXPECT_EQ(rank.local_rank, 0);
+    own.push_back(rank.own);
+  }
+  EXPECT_EQ(own, (std::vector<std::string>{"GPU-a", "GPU-b", "GPU-a"})) << "torch.cuda.set_device(LOCAL_RANK)";
 }
 
 TEST(GpuViewTest, WithoutAGpuThereIsNothingToSee) {

@@ -1,14 +1,19 @@
 #include "launcher/place/placement.hpp"
 
+#include <cstring>
+#include <filesystem>
+
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <mn/core/error.hpp>
 
 #include "captured.hpp"
 #include "launcher/place/pmi.hpp"
-#include "launcher/place/pmix.hpp"
+#include "launcher/place/pmix_store.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -142,7 +147,7 @@ TEST(PlacementTest, HydraKnowsTheRanksOfItsNode) {
   const auto variables = captured::hydra(Variables(), 3, 4, 1, 2);
   ASSERT_EQ(innermost_launcher(variables, kOpen), Launcher::kPmi);
   EXPECT_TRUE(needs_server(variables, Launcher::kPmi)) << "where is the other node?";
-  expect_placement(find_placement(variables, Launcher::kPmi, {}), {3, 4, 1, 2, 1, 2});
+  expect_placement(find_placement(variables, Launcher::kPmi, {}), {3, 4, 1, 2, 0, kNotKnown});
   const auto one_node = captured::hydra(Variables(), 1, 2, 1, 2);
   EXPECT_FALSE(needs_server(one_node, Launcher::kPmi));
   expect_placement(find_placement(one_node, Launcher::kPmi, {}), {1, 2, 1, 2, 0, 1});
@@ -201,7 +206,7 @@ TEST(PlacementTest, WhereNoServerAnswersTwoLaunchersThatDisagreeAreRefused) {
     }
   }
   const auto agreed = captured::with_open_mpi(step, 1, 2, 0, 1);
-  expect_placement(find_placement(agreed, launcher_without_server(agreed), {}), {1, 2, 0, 1, 1, 2});
+  expect_placement(find_placement(agreed, launcher_without_server(agreed), {}), {1, 2, 0, 1, 0, kNotKnown});
 }
 
 TEST(PlacementTest, VariablesOfOtherLaunchersTellThePlace) {
@@ -214,7 +219,7 @@ TEST(PlacementTest, VariablesOfOtherLaunchersTellThePlace) {
   for (const auto& [rank, size, local_rank, local_size] : launchers) {
     const Variables told({{rank, "3"}, {size, "4"}, {local_rank, "1"}, {local_size, "2"}});
     EXPECT_EQ(innermost_launcher(told, kClosed), Launcher::kVariables) << rank;
-    expect_placement(placed(told), {3, 4, 1, 2, 1, 2});
+    expect_placement(placed(told), {3, 4, 1, 2, 0, kNotKnown});
     const Variables incomplete({{rank, "3"}, {size, "4"}});
     EXPECT_THROW(static_cast<void>(placed(incomplete)), UsageError) << rank;
     const Variables alone({{rank, "0"}, {size, "1"}});
@@ -258,13 +263,55 @@ TEST(PlacementTest, OpenMpiSizeThatContradictsItsServerIsAConflict) {
   EXPECT_THAT(here.conflicts, ElementsAre("PMIx 1 says size 2, but OMPI_COMM_WORLD_SIZE is 5"));
 }
 
-TEST(PlacementTest, OnlyServersOfPmix3And4NeedTheHashStore) {
-  Variables variables;
-  EXPECT_TRUE(needs_hash_store(variables));
-  for (const auto& [stores, needed] :
-       {std::pair("ds21,ds12,hash", true), {"ds12,hash", true}, {"shmem2,hash", false}}) {
-    variables.set("PMIX_GDS_MODULE", stores);
-    EXPECT_EQ(needs_hash_store(variables), needed) << stores;
+/// A file of locks as a PMIx 4 server makes it, mapped as its clients map it.
+class MappedLocks {
+ public:
+  MappedLocks(std::size_t bytes, std::uint32_t count, std::vector<std::int32_t> marks) {
+    std::string folder = "/tmp/pmix_dstor_ds21_XXXXXX";
+    EXPECT_NE(mkdtemp(folder.data()), nullptr);
+    folder_ = folder;
+    const int file = open((folder_ / "smlockseg-7").c_str(), O_RDWR | O_CREAT, 0600);
+    EXPECT_EQ(ftruncate(file, kBytes), 0);
+    memory_ = static_cast<char*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+    close(file);
+    const std::size_t header[] = {bytes, count, 64, 64};
+    std::memcpy(memory_, header, sizeof header);
+    std::memcpy(memory_ + sizeof header, marks.data(), marks.size() * sizeof marks[0]);
+  }
+  ~MappedLocks() {
+    munmap(memory_, kBytes);
+    std::filesystem::remove_all(folder_);
+  }
+  [[nodiscard]] std::vector<std::int32_t> marks() const {
+    std::vector<std::int32_t> marks(2);
+    std::memcpy(marks.data(), memory_ + 4 * sizeof(std::size_t), 2 * sizeof(std::int32_t));
+    return marks;
+  }
+  static constexpr std::size_t kBytes = 4096;
+
+ private:
+  std::filesystem::path folder_;
+  char* memory_ = nullptr;
+};
+
+TEST(PlacementTest, LocksOfAPmixStoreAreFreeForTheProgram) {
+  EXPECT_TRUE(free_locks_of_store()) << "no store";
+  const MappedLocks taken(MappedLocks::kBytes, 2, {1, 1});
+  EXPECT_TRUE(free_locks_of_store());
+  EXPECT_THAT(taken.marks(), ElementsAre(0, 0));
+}
+
+TEST(PlacementTest, UnknownLocksOfAPmixStoreStayAsTheyAre) {
+  const MappedLocks other_marks(MappedLocks::kBytes, 2, {1, 2});
+  EXPECT_FALSE(free_locks_of_store());
+  EXPECT_THAT(other_marks.marks(), ElementsAre(1, 2));
+}
+
+TEST(PlacementTest, LocksOfAPmixStoreOfAnotherFormStayAsTheyAre) {
+  for (const auto& [bytes, count] : {std::pair<std::size_t, std::uint32_t>{8192, 2}, {MappedLocks::kBytes, 99}}) {
+    const MappedLocks other_form(bytes, count, {1, 1});
+    EXPECT_FALSE(free_locks_of_store());
+    EXPECT_THAT(other_form.marks(), ElementsAre(1, 1));
   }
 }
 

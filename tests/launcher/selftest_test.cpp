@@ -138,8 +138,7 @@ TEST(PairsTest, AFabricThatCarriesLessThanAllAtOnceIsNotAtFault) {
       for (const auto& pair : round) links.push_back(figure(pair, true));
     }
     for (int time = 0; time < 3; ++time) {
-      for (const auto& pair : pairs_to_retry(kNodes, best_of_each_pair(links), 0))
-        links.push_back(figure(pair, false));
+      for (const auto& pair : pairs_to_retry(kNodes, best_of_each_pair(links), 0)) links.push_back(figure(pair, false));
     }
     const auto faults = judge_links(hosts(kNodes), best_of_each_pair(links), 0);
     ASSERT_EQ(faults.size(), bad < 0 ? 0u : 1u) << ::testing::PrintToString(texts_of(faults));

@@ -103,6 +103,13 @@ together 126 "$mnlaunch" ./script
 one_line '^mnlaunch: cannot run .*/script: the interpreter of its first line'
 together 126 "$mnlaunch" --check off ./script
 one_line '^mnlaunch: rank 0 on .*: cannot run .*/script: the interpreter of its first line'
+# Wrong options of one rank are the end of all, at once.
+# shellcheck disable=SC2016
+together 2 sh -c '[ $N != 1 ] || exec "$0" --shwo true; exec "$0" true' "$mnlaunch"
+one_line '^mnlaunch: rank 1 on .*: unknown option --shwo; did you mean --show?'
+# shellcheck disable=SC2016
+together 2 sh -c '[ $N != 2 ] || export MNLAUNCH_OPTIONS=--chek; exec "$0" true' "$mnlaunch"
+one_line '^mnlaunch: rank 2 on .*: MNLAUNCH_OPTIONS: unknown option --chek'
 : >rank-1
 mkdir -p rank-0 rank-2
 # shellcheck disable=SC2016
@@ -170,6 +177,14 @@ kill -9 $labeled
 wait $labeled || true
 for _ in $(seq 100); do kill -0 "$(sed 's/0: //' out)" 2>/dev/null || break; sleep 0.1; done
 ! kill -0 "$(sed 's/0: //' out)" 2>/dev/null || fail 'the program outlives mnlaunch --label'
+
+# A launcher signals all processes of a rank: the program gets that once.
+$run "$mnlaunch" --label python3 "$MN_SOURCE_DIR/tests/support/count_signals.py" ready >out 2>err &
+launcher=$!
+for _ in $(seq 300); do [ ! -e ready.0 ] || [ ! -e ready.1 ] || [ ! -e ready.2 ] || break; sleep 0.1; done
+kill -USR1 $launcher
+wait $launcher || true
+[ "$(sort out)" = $'0: got 1\n1: got 1\n2: got 1' ] || fail "a signal of mpiexec under --label: $(cat out err)"
 
 # Single checks, by option and by variable.
 status 78 "$mnlaunch" --check-file absent true
@@ -269,9 +284,13 @@ if [ -e "$fake/libnvidia-ml.so.1" ]; then
   [ -e "$fake/plugin/libnccl-net.so" ] && [ ! -e loaded ] || fail 'code of libnccl-net.so ran in mnlaunch'
   status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=2 $run "$mnlaunch" sh -c "$tell"
   one_line 'warning \[devices\] .*2 ranks share GPUs with others; .*--oversubscribe-gpu'
-  [ "$(sort out)" = $'0 cuda:0 all\n1 cuda:1 all\n2 cuda:0 all' ] || fail "shared GPUs: $(cat out err)"
+  [ "$(sort out)" = $'0 cuda:0 GPU-abc0\n1 cuda:0 GPU-abc1\n2 cuda:0 GPU-abc0' ] || fail "shared GPUs: $(cat out err)"
+  status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=2 $run "$mnlaunch" --oversubscribe-gpu sh -c "$torch"
+  [ "$(sort out)" = $'0 0 1 0 3 0 GPU-abc0\n1 0 1 1 3 1 GPU-abc1\n2 0 1 2 3 2 GPU-abc0' ] ||
+    fail "LOCAL_RANK of ranks that share GPUs: $(cat out err)"
   status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=2 $run "$mnlaunch" --oversubscribe-gpu sh -c "$tell"
-  [ "$(sort out)" = $'0 cuda:0 all\n1 cuda:1 all\n2 cuda:0 all' ] && [ ! -s err ] || fail "--oversubscribe-gpu: $(cat out err)"
+  [ "$(sort out)" = $'0 cuda:0 GPU-abc0\n1 cuda:0 GPU-abc1\n2 cuda:0 GPU-abc0' ] && [ ! -s err ] ||
+    fail "--oversubscribe-gpu: $(cat out err)"
   status 0 env CUDA_VISIBLE_DEVICES=2,1,0 LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=3 $run "$mnlaunch" sh -c "$tell"
   [ "$(sort out)" = $'0 cuda:0 2,1,0\n1 cuda:1 2,1,0\n2 cuda:2 2,1,0' ] || fail "visible devices: $(cat out err)"
   export CUDA_VISIBLE_DEVICES=
@@ -314,24 +333,48 @@ one_line 'torchrun started this process'
 status 2 env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 "$mnlaunch" true
 one_line '^mnlaunch: RANK is 1 and WORLD_SIZE 2, but no launcher started this process'
 status 0 env RANK=0 WORLD_SIZE=1 "$mnlaunch" "$mnlaunch" true
+status 2 env SLURM_JOB_ID=7 SLURM_NTASKS=8 "$mnlaunch" true
+one_line '^mnlaunch: .*Slurm job 7 has 8 tasks, but neither srun nor mpiexec started this process'
+status 0 env SLURM_JOB_ID=7 SLURM_NTASKS=1 "$mnlaunch" true
+status 0 env SLURM_JOB_ID=7 SLURM_NTASKS=8 $run "$mnlaunch" true
 status 0 env RANK=1 WORLD_SIZE=2 $run "$mnlaunch" "$mnlaunch" true
 status 1 env PMIX_NAMESPACE=gone PMIX_RANK=1 PMIX_SERVER_URI2='gone.0;tcp4://127.0.0.1:9' "$mnlaunch" true
 one_line 'rank 1 on .*; unset the PMIX_\* variables'
 
-# Launchers that mnlaunch can't talk to tell the place in their variables. The ranks of a node find each other.
-# pmi RANK LOCAL_RANK COMMAND…: a rank of four on two nodes.
-pmi() { env PMI_RANK="$1" PMI_SIZE=4 PMI_LOCAL_RANK="$2" PMI_LOCAL_SIZE=2 PMI_JOBID="$$" timeout 60 "${@:3}"; }
+# Launchers that mnlaunch can't talk to tell the place in their variables. The ranks of a node find each other, however
+# the nodes are filled; what nothing tells is not exported.
 # shellcheck disable=SC2016
 tell='echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $GROUP_WORLD_SIZE'
-for first in 0 2; do
-  pmi $first 0 "$mnlaunch" sh -c "$tell" >out.0 2>err.0 &
-  pmi $((first + 1)) 1 "$mnlaunch" sh -c "$tell" >out.1 2>err.1 || fail "variables alone: $(cat err.1)"
-  wait $! || fail "variables alone: $(cat err.0)"
-  [ "$(cat out.0 out.1)" = "$first 4 0 2 $((first / 2)) 2"$'\n'"$((first + 1)) 4 1 2 $((first / 2)) 2" ] ||
-    fail "variables alone: $(cat out.0 out.1)"
+# pmi SIZE FIRST SECOND: these two ranks of SIZE have a node of their own; out and err have what they print.
+pmi() {
+  local n ranks=("$2" "$3") pids=()
+  for n in 0 1; do
+    env PMI_RANK="${ranks[n]}" PMI_SIZE="$1" PMI_LOCAL_RANK=$n PMI_LOCAL_SIZE=2 PMI_JOBID=$$ MN_LAUNCH_TIMEOUT=5 \
+      timeout 60 "$mnlaunch" --skip distribution sh -c "$tell \${MASTER_ADDR-unset}" >out.$n 2>err.$n &
+    pids+=($!)
+  done
+  for n in 0 1; do wait "${pids[n]}" || fail "variables alone, rank ${ranks[n]} of $1: $(cat err.0 err.1)"; done
+  cat out.0 out.1 >out
   cat err.0 err.1 >err
-  if [ $first = 0 ]; then one_line 'the nodes were not compared'; else [ ! -s err ] || fail "variables alone: $(cat err)"; fi
+}
+for ranks in '4 0 1' '4 2 3' '4 0 2' '4 1 3' '5 0 1' '5 3 4'; do
+  read -r size first second <<<"$ranks"
+  # shellcheck disable=SC2086
+  pmi $ranks
+  if [ "$first" = 0 ]; then
+    one_line 'the nodes were not compared, and other nodes than this get no MASTER_ADDR unless you export it'
+    ! grep unset out || fail "variables alone: no MASTER_ADDR beside rank 0: $(cat out)"
+  else
+    [ ! -s err ] || fail "variables alone, ranks $ranks: $(cat err)"
+    [ "$(grep -c unset out)" = 2 ] || fail "variables alone, ranks $ranks: a guess for MASTER_ADDR: $(cat out)"
+  fi
+  [ "$(sed 's/ [^ ]*$//' out)" = "$first $size 0 2"$'\n'"$second $size 1 2" ] || fail "variables alone, ranks $ranks: $(cat out)"
 done
+printf 'first.cluster\nsecond\n' >hosts
+PBS_NODEFILE=$work/hosts pmi 4 1 3
+[ "$(grep -c first.cluster out)" = 2 ] || fail "MASTER_ADDR under PBS: $(cat out)"
+MASTER_ADDR=10.1.2.3 pmi 4 1 3
+[ "$(grep -c 10.1.2.3 out)" = 2 ] || fail "MASTER_ADDR of the user: $(cat out)"
 status 2 env PMI_RANK=3 PMI_SIZE=4 "$mnlaunch" true
 one_line 'PMI_[A-Z_]* is not set\|MPI_LOCAL[A-Z]* is not set'
 

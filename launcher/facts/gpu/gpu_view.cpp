@@ -22,13 +22,13 @@ GpuView view_gpus(const std::vector<VisibleGpu>& gpus, const Binding& binding, i
   GpuView view;
   if (binding.gpu < 0) return view;
   const auto own = static_cast<std::size_t>(binding.gpu);
-  if (one_visible || std::ranges::any_of(gpus, is_instance)) {
+  if (one_visible || binding.gpus_are_shared || std::ranges::any_of(gpus, is_instance)) {
     return {.visible_devices = gpus[own].uuid, .index = 0, .is_alone = true, .is_amd = gpus[own].is_amd};
   }
   view.is_amd = gpus[own].is_amd;
   view.is_alone = binding.sees_alone;
   view.index = view.is_alone ? 0 : intra_rank;
-  if (binding.shares_gpu || view.index >= static_cast<int>(gpus.size())) view.index = binding.gpu;
+  if (view.index >= static_cast<int>(gpus.size())) view.index = binding.gpu;
   if (view.index != binding.gpu) view.visible_devices = exchanged(gpus, own, static_cast<std::size_t>(view.index));
   return view;
 }

@@ -1,10 +1,10 @@
 /// What a rank's process sees of its node's GPUs, so that torch.cuda.set_device(LOCAL_RANK) selects the rank's own.
 ///
-/// 1. Where the ranks of a node see the same GPUs, each sees its own at the index LOCAL_RANK; where ranks share GPUs
-///    and there are fewer than ranks, as they come.
+/// 1. Where the ranks of a node see the same GPUs, each sees its own at the index LOCAL_RANK.
 /// 2. A rank that sees no other rank's GPU is alone: its own comes first and LOCAL_RANK is 0, as under a launcher of
-///    one rank a node. So is every rank of --gpu-visibility one, and every rank that is given an instance of a GPU:
-///    CUDA shows a process one instance at most.
+///    one rank a node. So is every rank of --gpu-visibility one, every rank of a node on which ranks share GPUs, for
+///    which not each has an index of its own, and every rank that is given an instance of a GPU: CUDA shows a process
+///    one instance at most.
 /// 3. CUDA_VISIBLE_DEVICES stays as it is wherever that is right already.
 #pragma once
 

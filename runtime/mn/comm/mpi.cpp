@@ -120,12 +120,6 @@ Mpi Mpi::split(MPI_Comm comm, int color, int key) {
   return with_errors_returned(Mpi(part));
 }
 
-Mpi Mpi::split_shared(MPI_Comm comm) {
-  MPI_Comm part = MPI_COMM_NULL;
-  mpi_check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &part), "MPI_Comm_split_type");
-  return with_errors_returned(Mpi(part));
-}
-
 int Mpi::rank() const {
   int rank = 0;
   mpi_check(MPI_Comm_rank(comm_, &rank), "MPI_Comm_rank");

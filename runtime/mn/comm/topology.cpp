@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <fstream>
 #include <map>
+
+#include <sys/stat.h>
 
 #include <mn/comm/cuda.hpp>
 #include <mn/comm/mpi.hpp>
@@ -11,12 +14,14 @@
 namespace mn {
 namespace {
 
-/// Collective: names the set of ranks that can share memory, by host and lowest rank.
-std::string physical_node(const Mpi& all, const std::string& host) {
-  const Mpi shared = Mpi::split_shared(all.get());
-  int lowest = all.rank();
-  mpi_check(MPI_Bcast(&lowest, 1, MPI_INT, 0, shared.get()), "naming the node");
-  return host + '#' + std::to_string(lowest);
+/// Names the processes that can share memory: those of one kernel that have one /dev/shm. MPI_Comm_split_type is not
+/// asked: Open MPI 4 takes it from PMIx, whose "hash" store may tell the ranks of another node.
+std::string physical_node(const std::string& host) {
+  std::string boot_id;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot_id);
+  struct stat shm {};
+  const auto device = stat("/dev/shm", &shm) == 0 ? shm.st_dev : 0;
+  return host + '#' + boot_id + '#' + std::to_string(device);
 }
 
 }  // namespace
@@ -57,9 +62,8 @@ Topology make_topology(int rank, std::span<const std::string> node_keys, std::sp
 Topology find_topology(MPI_Comm comm) {
   const Mpi all = Mpi::duplicate(comm);
   const std::string host = host_name();
-  const std::string physical = physical_node(all, host);
   const auto hosts = allgather_texts(all.get(), host);
-  auto keys = allgather_texts(all.get(), physical);
+  auto keys = allgather_texts(all.get(), physical_node(host));
   const auto names = allgather_texts(all.get(), environment("MN_NODE_NAME").value_or(""));
   if (std::none_of(names.begin(), names.end(), [](const std::string& name) { return name.empty(); })) keys = names;
   return make_topology(all.rank(), keys, hosts);

@@ -22,6 +22,7 @@
 #include <mn/job/job.hpp>
 #include <mn/job/peer_monitor.hpp>
 #include <mn/job/standard_error.hpp>
+#include <mn/job/start_watch.hpp>
 
 namespace mn {
 namespace {
@@ -60,15 +61,15 @@ void check_launcher() {
       "is)");
 }
 
-/// Initializes MPI unless the program has; true if it did.
-bool start_mpi(int& argc, char**& argv) {
-  int up = 0;
-  MPI_Initialized(&up);
-  if (up != 0) return false;
-  check_launcher();
+bool has_started_mpi() {
+  int started = 0;
+  MPI_Initialized(&started);
+  return started != 0;
+}
+
+void start_mpi(int& argc, char**& argv) {
   int provided = 0;
   mpi_check(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
-  return true;
 }
 
 void start_log(const Speaker& speaker) {
@@ -96,7 +97,13 @@ class Job::Impl {
     start_log(speaker_);
     const auto timeout = peer_timeout();
     remember_signal_handlers();
-    owns_mpi_ = start_mpi(argc, argv);
+    owns_mpi_ = !has_started_mpi();
+    if (owns_mpi_) check_launcher();
+    const auto watch = std::make_shared<StartWatch>(speaker_);  // until the monitor takes over
+    FailureHooks while_starting;
+    while_starting.announce_report = [watch] { watch->announce_report(); };
+    install_terminate_handler(speaker_, while_starting);
+    if (owns_mpi_) start_mpi(argc, argv);
     comm_ = Mpi::duplicate(MPI_COMM_WORLD);
     speaker_.rank = comm_.rank();
     size_ = comm_.size();

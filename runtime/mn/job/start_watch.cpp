@@ -1,0 +1,106 @@
+#include <cerrno>
+#include <cstdlib>
+#include <exception>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <mn/core/environment.hpp>
+#include <mn/job/standard_error.hpp>
+#include <mn/job/start_watch.hpp>
+
+namespace mn {
+namespace {
+
+constexpr char kUp = 'u';        // MPI is up at the sender
+constexpr char kReported = 'r';  // the sender, or another rank, says why the job ends
+
+constexpr auto kBeforeReport = std::chrono::seconds(1);
+constexpr auto kBeforeSilentEnd = std::chrono::seconds(3);
+
+[[gnu::used, gnu::section(MN_JOB_SECTION)]] const char has_job = 1;
+
+void block_signals_of_program() {
+  sigset_t signals;
+  sigfillset(&signals);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&signals, fault);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+}  // namespace
+
+StartWatch::StartWatch(const Speaker& speaker) : speaker_(speaker) {
+  for (const auto& link : parse_start_links(environment(kStartLinksVariable).value_or(""))) {
+    if (link.inode == 0 || inode_of_socket(link.fd) != link.inode) continue;
+    fcntl(link.fd, F_SETFD, FD_CLOEXEC);
+    links_.push_back({.socket = Fd(link.fd), .reports = link.reports, .name = link.name});
+  }
+  unsetenv(kStartLinksVariable);
+  if (links_.empty()) return;
+  wake_ = Fd(eventfd(0, EFD_CLOEXEC));
+  thread_ = std::jthread([this] { run(); });
+}
+
+StartWatch::~StartWatch() {
+  if (links_.empty()) return;
+  constexpr std::uint64_t kOne = 1;
+  [[maybe_unused]] const auto woken = write(wake_.get(), &kOne, sizeof kOne);
+  thread_.join();
+  if (std::uncaught_exceptions() == 0) send_to_all(kUp);
+}
+
+void StartWatch::announce_report() const noexcept { send_to_all(kReported); }
+
+void StartWatch::send_to_all(char byte) const noexcept {
+  for (const auto& link : links_) {
+    [[maybe_unused]] const auto sent = send(link.socket.get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+}
+
+void StartWatch::run() {
+  block_signals_of_program();
+  while (true) {
+    std::vector<pollfd> entries = {{wake_.get(), POLLIN, 0}};
+    for (const auto& link : links_) entries.push_back({link.is_open ? link.socket.get() : -1, POLLIN, 0});
+    int patience_ms = -1;
+    if (loss_) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(loss_->when - Clock::now());
+      if (left.count() <= 0) end(*loss_);
+      patience_ms = static_cast<int>(left.count());
+    }
+    if (poll(entries.data(), entries.size(), patience_ms) <= 0) continue;
+    if (entries[0].revents != 0) return;
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+      if (entries[i + 1].revents != 0) read_from(links_[i]);
+    }
+  }
+}
+
+void StartWatch::read_from(Link& link) {
+  char byte = 0;
+  const ssize_t got = recv(link.socket.get(), &byte, 1, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  link.is_open = false;
+  if (got == 1 && byte == kReported) end({.name = link.name, .reports = false, .when = {}});
+  if (got == 1) return;
+  if (loss_ && (loss_->reports || !link.reports)) return;
+  loss_ = {link.name, link.reports, Clock::now() + (link.reports ? kBeforeReport : kBeforeSilentEnd)};
+}
+
+void StartWatch::end(const Loss& loss) const {
+  flush_output();
+  silence_stderr();
+  if (loss.reports) {
+    report(speaker_,
+           "lost " + loss.name + ": its process ended before MPI was up; look for its message; all ranks end");
+    wait_until_shown();
+  }
+  send_to_all(kReported);
+  std::_Exit(1);
+}
+
+}  // namespace mn
