@@ -74,13 +74,20 @@ void note_not_compared(const Connection& connection, const ThisRank& rank) {
             << " (srun and Open MPI's mpiexec make that possible)" << std::endl;
 }
 
-note_not_compared(connection, rank);
-note_key(connection, rank.options);
-if (rank.here.rank != 0) return;
-arrival.master_port = free_port_of_job(rank.here.job, is_free_port);
-if (!rank.is_compared() || rank.here.inter_size == 1) return;
-marker.emplace(output_folder(rank.surroundings), host_name() + "-" + std::to_string(getpid()));
-arrival.marker = marker->name();
+void note_key(const Connection& connection, const Options& options) {
+  if (!options.show || connection.here.rank != 0 || !connection.group.keys) return;
+  std::cerr << "mnlaunch: note: the key by which the nodes know each other " << connection.group.keys->origin()
+            << std::endl;
+}
+
+/// What rank 0 tells the others of itself. Options that are wrong on one rank are the failure of all.
+void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRank& rank) {
+  if (!rank.options.error.empty()) throw UsageError(rank.options.error);
+  if (rank.here.rank != 0) return;
+  arrival.master_port = free_port_of_job(rank.here.job, is_free_port);
+  if (!rank.is_compared() || rank.here.inter_size == 1) return;
+  marker.emplace(output_folder(rank.surroundings), host_name() + "-" + std::to_string(getpid()));
+  arrival.marker = marker->name();
 }
 
 /// Collective: takes the rank's final numbers from the others, and their verdict.

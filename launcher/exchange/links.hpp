@@ -53,9 +53,9 @@ class Links {
   [[nodiscard]] bool is_lost(const Peer& peer) const;
   /// Why the calls to the one above fail, or failed where that one had to call; empty: they did not fail.
   [[nodiscard]] const std::string& failure_of_calls() const;
-  /// Of all open connections, as long as nothing is in flight on them; exec closes them.
+  /// Duplicates of all open connections, as long as nothing is in flight on them; exec closes them.
   [[nodiscard]] std::vector<std::pair<Peer, Fd>> duplicate_connections() const;
-  /// Of this leader's TCP listener; 0: it has none.
+  /// Port of this leader's TCP listener; 0 without one.
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   /// Why no other rank of the node can reach this leader; else empty.
   [[nodiscard]] const std::string& failure_to_listen() const noexcept { return failure_to_listen_; }

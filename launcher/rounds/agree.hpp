@@ -17,7 +17,7 @@ namespace mn::launcher {
 /// Runs `work`, which may throw Error; no value if it did not.
 [[nodiscard]] std::optional<Failure> failure_of(const Placement& here, const std::function<void()>& work);
 
-/// Of the lowest rank among `failures`, which are not empty; of no rank if all `ranks` failed alike.
+/// The verdict of the lowest rank among `failures`, which are not empty; of no rank if all `ranks` failed alike.
 [[nodiscard]] Verdict verdict_of(const std::vector<Failure>& failures, int ranks = 0);
 
 /// The verdict as ranks get it that do not print it.

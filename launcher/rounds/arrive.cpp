@@ -162,7 +162,7 @@ class ArrivalRound {
     }
   }
 
-  /// Of rank 0, which most often is on the first node of the allocation. Empty if nothing tells where it is.
+  /// The address of rank 0, which most often is on the first node of the allocation. Empty if nothing tells where it is.
   [[nodiscard]] std::string guess_master_address() const {
     if (std::ranges::find(roster_.ranks_here, 0) != roster_.ranks_here.end()) {
       return own_address(routed_interfaces(), addresses_of_own_name());
