@@ -3,7 +3,6 @@
 #include <vector>
 
 #include <mn/comm/call_check.hpp>
-#include <mn/comm/communicator.hpp>
 #include <mn/comm/host_stage.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/core/environment.hpp>
@@ -15,7 +14,7 @@ namespace {
 
 constexpr char kSeparator = '\0';  // between a rank's rejection and its call
 
-thread_local std::uint64_t calls_of_thread = 0;
+thread_local std::uint64_t thread_calls = 0;
 
 float as_float(Float16 value) { return to_float(value); }
 float as_float(BFloat16 value) { return to_float(value); }
@@ -66,9 +65,9 @@ CallCheck::CallCheck(MPI_Comm comm, bool debug) : comm_(comm), debug_(debug) {
   debug_ = any != 0;
 }
 
-std::uint64_t collective_calls() noexcept { return calls_of_thread; }
+std::uint64_t CallCheck::calls_of_thread() noexcept { return thread_calls; }
 
-void CallCheck::count_call() noexcept { ++calls_of_thread; }
+void CallCheck::count_call() noexcept { ++thread_calls; }
 
 void CallCheck::require_open(std::string_view operation) const {
   if (!open_) throw ArgumentError(std::string(operation) + ": this communicator was finalized; make another one");

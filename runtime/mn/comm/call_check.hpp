@@ -52,6 +52,8 @@ class CallCheck {
   /// From now on every call throws.
   void close() noexcept { open_ = false; }
   [[nodiscard]] bool debug() const noexcept { return debug_; }
+  /// Collective calls that this thread has made so far, of all communicators.
+  [[nodiscard]] static std::uint64_t calls_of_thread() noexcept;
 
  private:
   static void count_call() noexcept;
