@@ -52,6 +52,7 @@ void Channel::read_socket() {
   constexpr int kMostPieces = 64;
   for (int i = 0; i < kMostPieces && state_ != State::kClosed; ++i) {
     const bool is_open = state_ == State::kOpen;
+    // (3): during the greeting no more is read than one part of it can be.
     const std::size_t room = is_open ? sizeof piece : kNumberBytes + kMostGreetingBytes - in_.size();
     if (room == 0) return;  // what a peer sends before its turn waits
     const ssize_t got = recv(socket_.get(), piece, room, 0);
@@ -65,9 +66,11 @@ void Channel::read_socket() {
 
 void Channel::parse() {
   std::string_view rest = in_;
+  // Between its parts (kCalled, kVerified) the greeting waits for answer() or open(), and so do bytes behind it.
   while ((state_ == State::kGreeting || state_ == State::kOpen) && rest.size() >= kNumberBytes) {
     const bool is_open = state_ == State::kOpen;
     const std::size_t length = number_in(rest);
+    // (3): before anything is reserved for it.
     if (length > (is_open ? kMostMessageBytes : kMostGreetingBytes)) return close(kDamaged);
     const std::size_t code = is_open ? kCodeBytes : 0;
     if (rest.size() < kNumberBytes + length + code) break;
@@ -86,6 +89,7 @@ void Channel::take_greeting(std::string_view part) {
   if (auto* caller = std::get_if<CallerGreeting>(&greeting_)) {
     try {
       caller->check_answer(part, *keys_);
+      // The listener has proved the key; ours follows with open().
       state_ = State::kVerified;
     } catch (const CommError& error) {
       close(error.what());
@@ -124,6 +128,7 @@ void Channel::open() {
     session_ = std::get<ListenerGreeting>(greeting_).session_key();
   }
   state_ = State::kOpen;
+  // Messages may have come with the end of the greeting.
   parse();
 }
 
@@ -140,6 +145,7 @@ std::string Channel::message_code(char direction, std::uint32_t number, std::str
 }
 
 void Channel::take_message(std::string_view message, std::string_view code) {
+  // (1): direction and number are part of the code, so a message can be neither replayed nor sent back.
   const bool is_caller = std::holds_alternative<CallerGreeting>(greeting_);
   if (!is_same_code(message_code(is_caller ? kFromListener : kFromCaller, taken_, message), code))
     return close(kDamaged);

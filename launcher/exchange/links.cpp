@@ -46,11 +46,13 @@ Links::Links(const Group& group, OnMessage on_message, OnLoss on_loss)
     }
     listen();
   }
+  // (1): everyone calls the one above at once; calls to children wait for call_late_children().
   if (Link* up = find({Kind::kUp, 0})) up->caller = caller_of(up->peer);
 }
 
 std::unique_ptr<Caller> Links::caller_of(const Peer& peer) {
   const Call call = call_to(group_, peer);
+  // Ranks of a node meet on abstract names, which other nodes cannot reach; leaders meet on TCP ports.
   if (!group_.is_leader()) {
     return std::make_unique<Caller>([this] { return endpoints_of_leader(group_); }, call, local_keys_);
   }
@@ -115,6 +117,7 @@ void Links::send(const Peer& to, std::string_view message) {
     link->channel->send(message);
     link->channel->flush();
   } else if (!link->channel) {
+    // (4): install() sends it. A channel that is still greeting is not installed yet, so it has no link.
     link->waiting.emplace_back(message);
   }
 }
@@ -122,6 +125,7 @@ void Links::send(const Peer& to, std::string_view message) {
 void Links::run_until(const std::function<bool()>& done, Deadline deadline) {
   while (true) {
     const Deadline now = Clock::now();
+    // Messages are delivered after each step, also the last: what came before the deadline counts.
     step(now);
     deliver();
     if (done() || now >= deadline) return;
@@ -148,6 +152,7 @@ void Links::step(Deadline now) {
 void Links::call_late_children() {
   call_children_at_ = Deadline::max();
   for (auto& link : links_) {
+    // (1): once only. A child that calls meanwhile wins, because is_calling() then holds our call back (2).
     if (link.peer.kind != Kind::kChild || link.channel) continue;
     link.caller = caller_of(link.peer);
   }
@@ -177,6 +182,7 @@ void Links::wait(Deadline until) {
     if (link.caller) std::ranges::for_each(link.caller->attempts(), add);
   }
   for (auto& guest : guests_) add(guest.channel.get());
+  // At the limit callers wait in the listeners' queues: strangers cannot use up memory or descriptors.
   const bool is_full = guests_.size() >= kMostGuests;
   for (const Fd* listener : {&local_listener_, &listener_}) {
     if (*listener && !is_full) entries.push_back({listener->get(), POLLIN, 0});
@@ -198,6 +204,7 @@ void Links::accept_from(const Fd& listener, bool is_local) {
   while (guests_.size() < kMostGuests) {
     Fd connection = accept_waiting(listener);
     if (!connection) return;
+    // An abstract name has no permissions: the kernel tells whose process is at the other end.
     if (is_local && !is_own_users(connection)) continue;
     Keys& keys = is_local ? local_keys_ : *group_.keys;
     guests_.push_back(
@@ -208,7 +215,9 @@ void Links::accept_from(const Fd& listener, bool is_local) {
 
 bool Links::is_calling(const Link& link) const {
   if (!link.caller) return false;
+  // (2): the lower end has answered its parent's call, and offers no second connection.
   if (link.peer.kind != Kind::kChild) return answered_parent_ == nullptr;
+  // The child calls already: its own connection counts.
   return std::ranges::none_of(guests_, [&](const Guest& guest) {
     return !guest.is_local && guest.channel->call().from == static_cast<std::uint32_t>(link.peer.id);
   });
@@ -225,6 +234,7 @@ Links::Link* Links::link_of(const Guest& guest) {
     link = find(is_parent ? Peer{Kind::kUp, 0} : Peer{Kind::kChild, from});
   }
   if (link == nullptr || link->channel) return nullptr;
+  // (2): a parent that calls twice gets one answer.
   const bool is_second = answered_parent_ != nullptr && answered_parent_ != guest.channel.get();
   return link->peer.kind == Kind::kUp && is_second ? nullptr : link;
 }
@@ -234,6 +244,7 @@ void Links::greet(Guest& guest) {
   Link* link = link_of(guest);
   if (link == nullptr) return guest.channel->close("nobody of that number is expected here");
   if (guest.channel->is(State::kVerified)) return install(*link, std::move(guest.channel));
+  // (2): from here on the parent's call counts; ours is given up before the answer leaves.
   if (link->peer.kind == Kind::kUp) {
     answered_parent_ = guest.channel.get();
     link->caller->give_up();
@@ -246,6 +257,7 @@ void Links::greet_guests(Deadline now) {
     if (now >= guest.until) guest.channel->close("it does not finish its greeting");
     greet(guest);
     if (!guest.channel || !guest.channel->is(State::kClosed)) continue;
+    // The parent's call has failed: this end may call again.
     if (answered_parent_ == guest.channel.get()) answered_parent_ = nullptr;
     guest.channel.reset();
   }
@@ -264,10 +276,12 @@ void Links::install(Link& link, std::unique_ptr<Channel> channel) {
   link.caller.reset();
   link.channel = std::move(channel);
   link.channel->open();
+  // (4)
   for (const auto& message : link.waiting) link.channel->send(message);
   link.waiting.clear();
   link.channel->flush();
   const auto is_here = [](const Link& other) { return other.peer.kind != Kind::kMember || other.channel; };
+  // All ranks of the node are here: the name is free for the next job.
   if (std::ranges::all_of(links_, is_here)) local_listener_.reset();
 }
 
@@ -280,8 +294,10 @@ void Links::deliver() {
       on_loss_(link.peer, "other users have the names of this node");
     }
     if (!link.channel || link.is_lost) continue;
+    // What a peer sent before its end is delivered before its loss.
     while (auto message = link.channel->receive()) on_message_(link.peer, std::move(*message));
     if (!link.channel->is(State::kClosed)) continue;
+    // (3): the channel stays, closed, so that no later call can take its place.
     link.is_lost = true;
     on_loss_(link.peer, link.channel->why());
   }

@@ -40,6 +40,7 @@ PeerMonitor::~PeerMonitor() {
   send_to_all(PeerByte::kGoodbye);
   // Reading on until the peers leave too keeps a reset from overtaking the goodbye.
   for (const Peer& peer : peers_) shutdown(peer.socket.get(), SHUT_WR);
+  // (2): bounded, because a peer that hangs never leaves.
   const Deadline deadline = Clock::now() + kFarewellTime;
   for (const Peer& peer : peers_) {
     std::byte byte{};
@@ -82,6 +83,7 @@ bool PeerMonitor::may_report() noexcept {
   asking_ = true;
   wake();
   const Deadline deadline = Clock::now() + kAnswerTime;
+  // The monitor's thread asks; a tree that is cut does not answer, and then this rank reports by itself.
   while (!granted_ && !reported_elsewhere_ && Clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -92,6 +94,7 @@ void PeerMonitor::announce_report() const noexcept { announce(kReportPatience); 
 
 void PeerMonitor::announce(std::chrono::milliseconds patience) const noexcept {
   for (const Peer& peer : peers_) {
+    // (6): every peer silences itself before it answers, so MPI's pages cannot follow the report.
     if (!*peer.silent) send_byte(peer.socket, PeerByte::kReported);
   }
   const auto answered = [](const Peer& peer) { return has_answered(peer.socket.get(), *peer.silent); };
@@ -105,6 +108,7 @@ void PeerMonitor::pass_report_on() {
   if (options_.silence) options_.silence();
   announce(kPassingTime);
   for (const Peer& peer : peers_) {
+    // (6): the answer goes back only after the ranks behind this one have answered.
     if (peer.reported) send_byte(peer.socket, PeerByte::kSilent);
   }
 }
@@ -117,6 +121,7 @@ void PeerMonitor::run() {
       send_to_all(PeerByte::kHeartbeat);
       next_heartbeat = Clock::now() + options_.heartbeat;
     }
+    // A loss is reported only when its time has come: a rank nearer to it, or one with a better reason, may be first.
     const Clock::time_point until = loss_ ? std::min(loss_->when, next_heartbeat) : next_heartbeat;
     if (!wait_for_bytes(until)) {
       // This process itself stood still (stopped, swapped out): what the others did meanwhile is unknown.
@@ -142,6 +147,7 @@ bool PeerMonitor::wait_for_bytes(Clock::time_point until) {
   poll(entries.data(), entries.size(), static_cast<int>(std::max<std::chrono::milliseconds::rep>(wait.count(), 0)));
   std::uint64_t wakes = 0;
   [[maybe_unused]] const auto drained = read(wake_.get(), &wakes, sizeof wakes);
+  // (4): waking up that late means that this process itself was stopped.
   return Clock::now() < until + options_.timeout / 2;
 }
 
@@ -151,6 +157,7 @@ void PeerMonitor::read_from(Peer& peer) {
     const ssize_t got = recv(peer.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    // The end of the stream: a process that dies closes it at once. A goodbye has been read before (2).
     if (got <= 0) return lose(peer, peer.terminated ? "it was terminated by a signal" : "its process died");
     for (ssize_t i = 0; i < got; ++i) handle(peer, bytes[i]);
   }
@@ -194,6 +201,7 @@ void PeerMonitor::grant() {
 void PeerMonitor::look_for_silence() {
   for (Peer& peer : peers_) {
     const auto silence = Clock::now() - peer.heard;
+    // (2): a peer that said goodbye may be silent.
     if (peer.gone || peer.left || silence < options_.timeout) continue;
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(silence).count();
     lose(peer, "no sign of life for " + std::to_string(seconds) + " s");
@@ -203,6 +211,7 @@ void PeerMonitor::look_for_silence() {
 void PeerMonitor::lose(Peer& peer, const std::string& how) {
   peer.gone = true;
   if (peer.left || loss_) return;
+  // (3): a terminated peer is no cause yet; launchers send SIGTERM to all ranks.
   const bool first = reports_loss_of(peer.rank) && !peer.terminated;
   hush();
   loss_ = Loss{loss_message(peer, how), Clock::now() + (first ? kHushTime : options_.patience)};
