@@ -16,12 +16,11 @@ constexpr int kAnyTag = Communicator::kAnyTag;
 constexpr DType kTypes[] = {DType::kUInt8,   DType::kInt8,     DType::kInt32,   DType::kInt64,  DType::kUInt64,
                             DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
 constexpr DType kFloats[] = {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
-constexpr Call kCollectives[] = {Call::kBcast,           Call::kGather,         Call::kAllgather,
-                                 Call::kAlltoall,        Call::kScatter,        Call::kAllreduce,
-                                 Call::kAllreduce,       Call::kAllreduce,      Call::kAllreduceAllocated,
-                                 Call::kReduceScatter,   Call::kBarrier,        Call::kBcastObject,
-                                 Call::kGatherObject,    Call::kAllgatherObject, Call::kScatterObject,
-                                 Call::kAllreduceObject, Call::kGradients};
+constexpr Call kCollectives[] = {
+    Call::kBcast,           Call::kGather,      Call::kAllgather,    Call::kAlltoall,           Call::kScatter,
+    Call::kAllreduce,       Call::kAllreduce,   Call::kAllreduce,    Call::kAllreduceAllocated, Call::kReduceScatter,
+    Call::kBarrier,         Call::kBcastObject, Call::kGatherObject, Call::kAllgatherObject,    Call::kScatterObject,
+    Call::kAllreduceObject, Call::kGradients,   Call::kGradients,    Call::kGradients};
 
 /// A message whose program is not at its end.
 struct Message {
@@ -78,7 +77,7 @@ class Generator {
       program_.keys.push_back(static_cast<int>(below(3)));
     }
     for (int i = 0; i < 2; ++i) {
-      program_.backends.push_back(any_of(names));
+      program_.backends.push_back(machine_.gpus && chance(2) ? "pure_nccl" : any_of(names));
       program_.groups.push_back({all});
     }
     for (int color = 0; color < 3; ++color) {
@@ -127,11 +126,12 @@ class Generator {
   void collective(std::size_t group, Call call) {
     if (members(group).empty()) return;
     Action action = new_action(call, group);
-    if (background_) action.on_device = false;  // NCCL's calls have one order, and the one in the background is not over
+    if (background_)
+      action.on_device = false;  // NCCL's calls have one order, and the one in the background is not over
     action.peer = rank_of(group);
     action.op = static_cast<ReduceOp>(below(4));
     action.in_place = chance(2);
-    if (call == Call::kGradients) action.dtype = any_of(kFloats);
+    if (call == Call::kGradients) action.dtype = chance(3) ? DType::kFloat16 : any_of(kFloats);
     for (std::size_t r = 0; r < members(group).size(); ++r) {
       add(group, static_cast<int>(r), action);
       if (call != Call::kGradients) action.in_place = chance(2);  // each rank's own affair
@@ -328,11 +328,33 @@ class Generator {
 }  // namespace
 
 std::string_view name_of(Call call) {
-  constexpr std::string_view kNames[] = {
-      "send",       "recv",       "isend",         "irecv",       "wait",        "is_done, wait", "~Request",
-      "sendrecv",   "send_obj",   "recv_obj",      "bcast",       "gather",      "allgather",     "alltoall",
-      "scatter",    "allreduce",  "allreduce in memory from allocate", "reduce_scatter", "barrier", "bcast_obj",
-      "gather_obj", "allgather_obj", "scatter_obj", "allreduce_obj", "allreduce_grad", "start an allreduce", "finish it"};
+  constexpr std::string_view kNames[] = {"send",
+                                         "recv",
+                                         "isend",
+                                         "irecv",
+                                         "wait",
+                                         "is_done and wait",
+                                         "~Request",
+                                         "sendrecv",
+                                         "send_obj",
+                                         "recv_obj",
+                                         "bcast",
+                                         "gather",
+                                         "allgather",
+                                         "alltoall",
+                                         "scatter",
+                                         "allreduce",
+                                         "allreduce in memory from allocate()",
+                                         "reduce_scatter",
+                                         "barrier",
+                                         "allreduce_grad",
+                                         "bcast_obj",
+                                         "gather_obj",
+                                         "allgather_obj",
+                                         "scatter_obj",
+                                         "allreduce_obj",
+                                         "start of an allreduce",
+                                         "end of an allreduce"};
   return kNames[static_cast<std::size_t>(call)];
 }
 

@@ -124,9 +124,11 @@ class Runner {
         return start(action);
       case Call::kFinish:
         return finish(action);
+      case Call::kSendObject:
+      case Call::kRecvObject:
+        return object_call(action);
       default:
-        return action.call >= Call::kBcastObject || action.call < Call::kBcast ? object_call(action)
-                                                                                : collective(action);
+        return action.call >= Call::kBcastObject ? object_call(action) : collective(action);
     }
   }
 
