@@ -41,12 +41,12 @@ enum class Call : std::uint8_t {
   kAllreduceAllocated,  ///< in memory from allocate()
   kReduceScatter,
   kBarrier,
+  kGradients,
   kBcastObject,
   kGatherObject,
   kAllgatherObject,
   kScatterObject,
   kAllreduceObject,
-  kGradients,
   kStart,   ///< an allreduce goes on in the background, …
   kFinish,  ///< … and is waited for
 };
