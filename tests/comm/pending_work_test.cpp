@@ -71,6 +71,32 @@ class Pending : public OnGpu {
   [[nodiscard]] std::size_t whole() const { return kPart * static_cast<std::size_t>(size_); }
 };
 
+/// A wait for a GPU lets messages go on: rank 1 joins the collective for which rank 0 waits when its message is gone.
+TEST_F(Pending, WaitsForAGpuLetMessagesGoOn) {
+  const auto comm = create("pure_nccl");
+  const auto staging = create("flat");
+  const OnDevice<float> reduced(of_rank(rank_, kPart), device_);
+  const Floats sent = of_rank(rank_, 5'000'000);
+  for (const bool behind_a_stream : {false, true}) {
+    Floats received(sent.size());
+    Request request;
+    if (rank_ == 0 && size_ > 1) request = comm->irecv(received, 1);
+    if (rank_ == 1) comm->send(sent, 0);
+    if (behind_a_stream) {
+      DeviceCollectives& collectives = *comm->device_collectives();
+      collectives.after(nullptr);
+      collectives.bcast(reduced.view(), 0);
+      collectives.join(nullptr);
+      staging->bcast(reduced.view(), 0);
+    } else {
+      comm->allreduce(reduced.view());
+    }
+    EXPECT_EQ(reduced.get(), sum(kPart));
+    request.wait();
+    EXPECT_TRUE(rank_ > 0 || size_ == 1 || received == of_rank(1, sent.size()));
+  }
+}
+
 /// A backend, and the number of nodes: rank r is on node r % nodes.
 using Way = std::tuple<std::string, int>;
 

@@ -1,6 +1,7 @@
 /// Elements of a random program: a buffer on the host or on a GPU that notices writes beside it and after its time.
 #pragma once
 
+#include <climits>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -10,7 +11,10 @@
 
 namespace mn::testing {
 
-/// `values` as elements of a dtype, in all of which they are exact.
+/// Stands for a NaN among the values of floats.
+inline constexpr int kNaN = INT_MIN;
+
+/// `values` as elements of a dtype, in which they are exact.
 [[nodiscard]] std::vector<std::byte> encoded(DType dtype, const std::vector<int>& values);
 
 class Memory {
@@ -18,7 +22,7 @@ class Memory {
   Memory(DType dtype, const std::vector<int>& values, Device device);
 
   [[nodiscard]] BufferView view() const;
-  /// Whether it holds these values, and nobody wrote beside it.
+  /// Whether it holds these values, any NaN for a NaN, and nobody wrote beside it.
   [[nodiscard]] bool holds(const std::vector<int>& values) const;
   /// From now on nobody may write to it.
   void retire();

@@ -11,7 +11,7 @@
 namespace mn::testing {
 namespace {
 
-constexpr int kSteps = 60;
+constexpr int kSteps = 80;
 constexpr int kAnyTag = Communicator::kAnyTag;
 constexpr DType kTypes[] = {DType::kUInt8,   DType::kInt8,     DType::kInt32,   DType::kInt64,  DType::kUInt64,
                             DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
@@ -104,34 +104,24 @@ class Generator {
     action.group = group;
     action.id = next_id_++;
     action.dtype = any_of(kTypes);
-    constexpr std::size_t kCounts[] = {0, 1, 7, 100, 1000, 3000, 10'000, 70'000};
+    // To 70,000 elements and more, two ranks must both be there; less may be sent before.
+    constexpr std::size_t kCounts[] = {0, 1, 7, 100, 1000, 3000, 10'000, 70'000, 70'000};
     action.count = chance(12) ? 1'000'000 : any_of(kCounts);
     action.on_device = machine_.gpus && chance(2);
     return action;
   }
 
   void step() {
-    switch (below(12)) {
-      case 0:
-      case 1:
-        return collective(any_group(), any_of(kCollectives));
-      case 2:
-        return exchange();
-      case 3:
-        return pass_object();
-      case 4:
-      case 5:
-      case 6:
-        return begin_message();
-      case 7:
-      case 8:
-        post_a_half();
-        return;
-      case 9:
-        return go_on_in_background();
-      default:
-        wait_for_one();
-    }
+    const auto dice = below(16);
+    if (dice < 4) return collective(any_group(), any_of(kCollectives));
+    if (dice < 5) return exchange();
+    if (dice < 6) return pass_object();
+    if (dice < 11) return begin_message();
+    if (dice < 12) return go_on_in_background();
+    if (dice < 14)
+      post_a_half();
+    else
+      wait_for_one();
   }
 
   void collective(std::size_t group, Call call) {
@@ -142,7 +132,10 @@ class Generator {
     action.op = static_cast<ReduceOp>(below(4));
     action.in_place = chance(2);
     if (call == Call::kGradients) action.dtype = any_of(kFloats);
-    for (std::size_t r = 0; r < members(group).size(); ++r) add(group, static_cast<int>(r), action);
+    for (std::size_t r = 0; r < members(group).size(); ++r) {
+      add(group, static_cast<int>(r), action);
+      if (call != Call::kGradients) action.in_place = chance(2);  // each rank's own affair
+    }
   }
 
   // Messages. One from a source to a destination matches a receive if that takes its tag or any.

@@ -61,7 +61,7 @@ struct Action {
   DType dtype = DType::kUInt8;
   std::size_t count = 0;
   bool on_device = false;
-  bool in_place = false;
+  bool in_place = false;  ///< of gradients: in one piece of memory
   ReduceOp op = ReduceOp::kSum;
 };
 [[nodiscard]] std::string describe(const Action& action);
