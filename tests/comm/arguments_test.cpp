@@ -140,5 +140,18 @@ TEST(Messages, AShorterOneThanExpectedIsACommError) {
   }
 }
 
+TEST_F(Arguments, CountsOfOtherLengths) {
+  const std::vector<std::size_t> counts(ranks_, 2);
+  const std::vector<std::size_t> more(ranks_ + 1, 2);
+  EXPECT_THAT([&] { comm_->allgatherv(two_, short_, counts); },
+              ThrowsMessage<ArgumentError>(HasSubstr("its counts add up to " + std::to_string(2 * ranks_))));
+  EXPECT_THROW(comm_->allgatherv(two_, parts_, more), ArgumentError);
+  EXPECT_THROW(comm_->gatherv(parts_, parts_, counts, comm_->size()), ArgumentError);
+  EXPECT_THROW(comm_->alltoallv(parts_, more, short_, counts), ArgumentError);
+  EXPECT_THROW(comm_->scatterv(parts_, counts, std::span(short_).first(1), comm_->rank()), ArgumentError);
+  EXPECT_THAT([&] { comm_->allgatherv(std::span(parts_).first(2), parts_, counts); },
+              ThrowsMessage<ArgumentError>(HasSubstr("send and recv overlap")));
+}
+
 }  // namespace
 }  // namespace mn

@@ -240,6 +240,102 @@ TEST_P(Collectives, ReduceScatter) {
   });
 }
 
+TEST_P(Collectives, ReduceAlsoInPlace) {
+  each([&]<class T>(std::size_t count) {
+    for (int root = 0; root <= last(); ++root) {
+      const auto sent = mine<T>(count, comm_->rank());
+      std::vector<T> got(comm_->rank() == root ? count : 0);
+      comm_->reduce(sent, got, ReduceOp::kSum, root);
+      auto again = sent;
+      comm_->reduce(again, comm_->rank() == root ? std::span(again) : std::span<T>(), ReduceOp::kMax, root);
+      if (comm_->rank() != root) {
+        EXPECT_EQ(numbers(again), numbers(sent)) << "unchanged";
+        continue;
+      }
+      EXPECT_EQ(numbers(got), reduced(comm_->size(), count, 0, std::plus()));
+      EXPECT_EQ(numbers(again), reduced(comm_->size(), count, -1, [](double a, double b) { return std::max(a, b); }));
+    }
+  });
+}
+
+/// Large enough for slices, and with values whose sum depends on the order.
+TEST_P(Collectives, ReduceGivesTheBitsOfFlatsAllreduce) {
+  std::vector<float> sent;
+  for (int i = 0; i < 50'021; ++i)
+    sent.push_back(std::ldexp(1.0F + static_cast<float>(i % 77), (comm_->rank() * 7 + i) % 40));
+  auto expected = sent;
+  create_communicator("flat", MPI_COMM_WORLD, {.device = Device{}})->allreduce(expected);
+  std::vector<float> got(comm_->rank() == last() ? sent.size() : 0);
+  comm_->reduce(sent, got, ReduceOp::kSum, last());
+  if (comm_->rank() == last()) {
+    EXPECT_EQ(got, expected);
+  }
+}
+
+TEST_P(Collectives, AverageOfFloats) {
+  const auto run = [&]<class T>() {
+    for (const std::size_t count : kOddSizes) {
+      const auto sent =
+          filled<T>(count * ranks(), [&](std::size_t i) { return comm_->size() * pattern(comm_->rank(), i); });
+      const auto expected = reduced(comm_->size(), count * ranks(), 0, std::plus());
+      const auto begin = expected.begin() + comm_->rank() * static_cast<std::ptrdiff_t>(count);
+      std::vector<T> part(count);
+      comm_->reduce_scatter(sent, part, ReduceOp::kAverage);
+      EXPECT_EQ(numbers(part), std::vector<double>(begin, begin + static_cast<std::ptrdiff_t>(count)));
+      std::vector<T> at_root(sent.size());
+      comm_->reduce(sent, at_root, ReduceOp::kAverage, 0);
+      EXPECT_EQ(numbers(at_root), comm_->rank() == 0 ? expected : std::vector<double>(sent.size(), 0));
+      auto whole = sent;
+      comm_->allreduce(whole, ReduceOp::kAverage);
+      EXPECT_EQ(numbers(whole), expected);
+    }
+  };
+  run.template operator()<BFloat16>();
+  run.template operator()<float>();
+  run.template operator()<double>();
+  std::vector<int> integers(1);
+  EXPECT_THROW(comm_->allreduce(integers, ReduceOp::kAverage), ArgumentError);
+}
+
+TEST_P(Collectives, PartsOfDifferentLengths) {
+  each([&]<class T>(std::size_t count) {
+    // Rank r's part of rank s's data: (r + 2 s) % 3 × count elements, so some are empty.
+    const auto length = [&](int r, int s) { return static_cast<std::size_t>((r + 2 * s) % 3) * count; };
+    const auto value = [&](int r, int s) { return mine<T>(length(r, s), r + 3 * s); };
+    const int rank = comm_->rank();
+    std::vector<std::size_t> send_counts;
+    std::vector<std::size_t> recv_counts;
+    std::vector<T> sent;
+    std::vector<double> expected;
+    for (int peer = 0; peer <= last(); ++peer) {
+      send_counts.push_back(length(peer, rank));
+      recv_counts.push_back(length(rank, peer));
+      for (const T x : value(peer, rank)) sent.push_back(x);
+      for (const double x : numbers(value(rank, peer))) expected.push_back(x);
+    }
+    std::vector<T> got(expected.size());
+    comm_->alltoallv(sent, send_counts, got, recv_counts);
+    EXPECT_EQ(numbers(got), expected);
+
+    std::vector<std::size_t> counts;
+    std::vector<T> whole;
+    for (int r = 0; r <= last(); ++r) {
+      counts.push_back(length(r, 0));
+      for (const T x : value(r, 0)) whole.push_back(x);
+    }
+    const auto part = value(rank, 0);
+    std::vector<T> all(whole.size());
+    comm_->allgatherv(part, all, counts);
+    EXPECT_EQ(numbers(all), numbers(whole));
+    std::vector<T> at_root(rank == last() ? whole.size() : 0);
+    comm_->gatherv(part, at_root, counts, last());
+    EXPECT_EQ(numbers(at_root), rank == last() ? numbers(whole) : std::vector<double>());
+    std::vector<T> back(part.size());
+    comm_->scatterv(at_root, counts, back, last());
+    EXPECT_EQ(numbers(back), numbers(part));
+  });
+}
+
 TEST_P(Collectives, SendAndRecvAroundTheRing) {
   each([&]<class T>(std::size_t count) {
     const int next = (comm_->rank() + 1) % comm_->size();

@@ -87,6 +87,18 @@ TEST_P(Debug, InPlaceOnOneRankAlone) {
   EXPECT_NO_THROW(comm_->alltoall(am_last() ? all : others, all));
 }
 
+TEST_P(Debug, CountsThatDoNotMatch) {
+  if (alone()) return;
+  std::vector<std::size_t> counts(static_cast<std::size_t>(comm_->size()), 3);
+  std::vector<float> sent(3 * counts.size());
+  std::vector<float> got(sent.size() - (am_last() ? 1 : 0));
+  auto expected = counts;
+  if (am_last()) expected[0] = 2;
+  EXPECT_THAT(
+      [&] { comm_->alltoallv(sent, counts, got, expected); },
+      ThrowsMessage<ArgumentError>(AllOf(HasSubstr("rank 0 sends 3 elements to rank"), HasSubstr("expects 2"))));
+}
+
 TEST_P(Debug, Operations) {
   if (alone()) return;
   std::vector<float> values(4);

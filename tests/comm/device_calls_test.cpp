@@ -155,6 +155,45 @@ TEST_P(DeviceCalls, ReduceScatter) {
          [&](ConstBufferView in, BufferView out) { comm_->reduce_scatter(in, out); });
 }
 
+TEST_P(DeviceCalls, ReduceToARoot) {
+  const int root = size_ - 1;
+  const OnDevice<std::int32_t> send(own(whole()), device_);
+  const OnDevice<std::int32_t> recv(untouched(whole()), device_);
+  comm_->reduce(send.view(), recv.view(), ReduceOp::kSum, root);
+  EXPECT_EQ(recv.get(), rank_ == root ? sums(whole()) : untouched(whole()));
+  EXPECT_EQ(send.get(), own(whole()));
+  comm_->reduce(send.view(), rank_ == root ? send.view() : BufferView(), ReduceOp::kSum, root);
+  EXPECT_EQ(send.get(), rank_ == root ? sums(whole()) : own(whole()));
+}
+
+TEST_P(DeviceCalls, AverageOfFloats) {
+  const auto run = [&]<class T>() {
+    const auto expected = testing::numbers(testing::filled<T>(whole(), [&](std::size_t i) { return sum_at(i); }));
+    const auto sent = testing::filled<T>(whole(), [&](std::size_t i) { return size_ * pattern(rank_, i); });
+    const OnDevice<T> send(sent, device_);
+    const OnDevice<T> recv(std::vector<T>(part()), device_);
+    const OnDevice<T> at_root(std::vector<T>(whole()), device_);
+    comm_->reduce_scatter(send.view(), recv.view(), ReduceOp::kAverage);
+    comm_->reduce(send.view(), at_root.view(), ReduceOp::kAverage, 0);
+    comm_->allreduce(send.view(), ReduceOp::kAverage);
+    const auto first = expected.begin() + static_cast<std::ptrdiff_t>(part()) * rank_;
+    EXPECT_EQ(testing::numbers(recv.get()), std::vector<double>(first, first + static_cast<std::ptrdiff_t>(part())));
+    EXPECT_EQ(testing::numbers(at_root.get()), rank_ == 0 ? expected : std::vector<double>(whole(), 0));
+    EXPECT_EQ(testing::numbers(send.get()), expected);
+  };
+  run.template operator()<Float16>();
+  run.template operator()<BFloat16>();
+  run.template operator()<double>();
+}
+
+TEST_P(DeviceCalls, Allgatherv) {
+  std::vector<std::size_t> counts(static_cast<std::size_t>(size_), part());
+  counts[0] = 0;
+  auto all = from_all([&](int r) { return r == 0 ? Ints() : values_of(r, part()); });
+  expect(rank_ == 0 ? Ints() : own(part()), all,
+         [&](ConstBufferView in, BufferView out) { comm_->allgatherv(in, out, counts); });
+}
+
 TEST_P(DeviceCalls, Gather) {
   const auto all = from_all([&](int r) { return values_of(r, part()); });
   expect(own(part()), rank_ == 0 ? all : untouched(whole()),

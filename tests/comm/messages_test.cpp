@@ -1,5 +1,6 @@
 // Messages between two ranks: exchanges that would block, messages under way, mismatches, what debug mode says, and
 // collective calls meanwhile.
+#include <algorithm>
 #include <cstdlib>
 #include <thread>
 #include <tuple>
@@ -89,6 +90,25 @@ TEST_F(Messages, SeveralAreUnderWayAtOnce) {
   EXPECT_TRUE(moved.is_done());
 }
 
+TEST_F(Messages, AreReceivedFromAnySource) {
+  for (const auto& comm : {comm_, communicator(true), communicator(false, 1000)}) {
+    if (rank_ > 0) {
+      comm->send(of_rank<float>(rank_, 1027), 0, rank_);
+      continue;
+    }
+    std::vector<int> came;
+    for (int r = 1; r < size_; ++r) {
+      std::vector<float> got(1027);
+      came.push_back(comm->recv(got, Communicator::kAnySource, Communicator::kAnyTag));
+      EXPECT_EQ(got, of_rank<float>(came.back(), 1027));
+    }
+    std::ranges::sort(came);
+    for (int r = 1; r < size_; ++r) EXPECT_EQ(came[static_cast<std::size_t>(r) - 1], r);
+  }
+  std::vector<int> none;
+  EXPECT_THROW(static_cast<void>(comm_->irecv(none, Communicator::kAnySource)), ArgumentError);
+}
+
 TEST_F(Messages, ARequestThatGoesAwayIsWaitedFor) {
   if (alone()) return;
   std::vector<float> got(kMany);
@@ -111,7 +131,7 @@ TEST_F(Messages, AnotherTypeOrCountIsAnErrorOfTheReceiver) {
   };
   for (const bool blocks : {true, false}) {
     const auto receive = [&](Communicator& comm, BufferView buffer) {
-      if (blocks) return comm.recv(buffer, 0);
+      if (blocks) return static_cast<void>(comm.recv(buffer, 0));
       comm.irecv(buffer, 0).wait();
     };
     const auto types = communicator();

@@ -108,11 +108,22 @@ void check_peer(std::string_view operation, std::string_view role, int peer, int
                         " is this rank itself, which can't wait for itself: copy the data instead");
 }
 
-void check_reducible(std::string_view operation, const ConstBufferView& buffer) {
-  if (buffer.dtype != DType::kBool) return;
-  reject(operation,
-         "booleans can't be reduced: convert them to uint8, whose max is their \"or\" and whose min is their "
-         "\"and\"");
+void check_reducible(std::string_view operation, const ConstBufferView& buffer, ReduceOp op) {
+  if (buffer.dtype == DType::kBool) {
+    reject(operation,
+           "booleans can't be reduced: convert them to uint8, whose max is their \"or\" and whose min is their "
+           "\"and\"");
+  }
+  const bool is_float = buffer.dtype >= DType::kFloat16 && buffer.dtype <= DType::kFloat64;
+  if (op == ReduceOp::kAverage && !is_float) {
+    reject(operation, "the average of " + std::string(name_of(buffer.dtype)) +
+                          " is not defined: convert it to a float type, or divide the sum");
+  }
+}
+
+void check_same_memory(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv) {
+  if (send.count == 0 || lies_on_device(send) == lies_on_device(recv)) return;
+  reject(operation, "send lies on " + send.device.str() + ", recv on " + recv.device.str() + ": move one of them");
 }
 
 void check_tag(std::string_view operation, int tag, int max_tag) {

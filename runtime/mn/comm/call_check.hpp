@@ -74,8 +74,10 @@ void check_rank(std::string_view operation, std::string_view role, int rank, int
 void check_peer(std::string_view operation, std::string_view role, int peer, int rank, int size);
 /// 0 to `max_tag`.
 void check_tag(std::string_view operation, int tag, int max_tag);
-/// Booleans have no sum.
-void check_reducible(std::string_view operation, const ConstBufferView& buffer);
+/// Booleans have no sum, integers no average.
+void check_reducible(std::string_view operation, const ConstBufferView& buffer, ReduceOp op);
+/// Both on the host, or both on the device.
+void check_same_memory(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv);
 /// Memory must be given for a count above 0, and lie on the host or on `device`.
 void check_buffer(std::string_view operation, std::string_view role, const ConstBufferView& buffer, Device device);
 void check_same_dtype(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv);

@@ -221,11 +221,32 @@ void Communicator::scatter(ConstBufferView send, BufferView recv, int root) {
 void Communicator::allreduce(BufferView buffer, ReduceOp op) {
   const auto checks = [&] {
     check_buffer("allreduce", "buffer", buffer, device_);
-    check_reducible("allreduce", buffer);
+    check_reducible("allreduce", buffer, op);
   };
   calls_->collective("allreduce", checks, [&] { return described(buffer) + by(op); });
   if (on_device({buffer}, [&](DeviceCollectives& device) { device.allreduce(buffer, op); })) return;
-  on_host(stage_after(buffer), buffer, [&](BufferView whole) { do_allreduce(whole, {whole.dtype, op}); });
+  on_host(stage_after(buffer), buffer, [&](BufferView whole) { do_allreduce(whole, reduction_of(whole.dtype, op)); });
+}
+
+void Communicator::reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root) {
+  const auto checks = [&] {
+    check_rank("reduce", "root", root, size());
+    check_buffer("reduce", "send", send, device_);
+    check_reducible("reduce", send, op);
+    if (rank() != root) return;
+    check_buffer("reduce", "recv", recv, device_);
+    check_same_dtype("reduce", send, recv);
+    check_parts("reduce", "recv", recv, "send", send, 1);
+    check_in_place("reduce", recv, send, 0);
+    check_same_memory("reduce", send, recv);
+  };
+  calls_->collective("reduce", checks, [&] { return described(send) + by(op) + from_root(root); });
+  if (rank() != root) recv = {};
+  // By `send` alone, as the other ranks have no recv.
+  if (on_device({send}, [&](DeviceCollectives& device) { device.reduce(send, recv, op, root); })) return;
+  on_host(stage_after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+    reducer_->reduce(in.data, out.data, in.count, reduction_of(in.dtype, op), root);
+  });
 }
 
 void Communicator::reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) {
@@ -235,18 +256,23 @@ void Communicator::reduce_scatter(ConstBufferView send, BufferView recv, ReduceO
     check_same_dtype("reduce_scatter", send, recv);
     check_parts("reduce_scatter", "send", send, "recv", recv, size());
     check_in_place("reduce_scatter", send, recv, rank());
-    check_reducible("reduce_scatter", recv);
+    check_reducible("reduce_scatter", recv, op);
   };
   calls_->collective("reduce_scatter", checks, [&] { return described(recv) + by(op) + memory_of("send", send); });
   if (on_device({send, recv}, [&](DeviceCollectives& device) { device.reduce_scatter(send, recv, op); })) return;
   on_host(stage_after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
-    reducer_->reduce_scatter(in.data, out.data, out.count, {out.dtype, op});
+    reducer_->reduce_scatter(in.data, out.data, out.count, reduction_of(out.dtype, op));
   });
 }
 
 void Communicator::barrier() {
   calls_->collective("barrier", nothing, nothing);
   mpi_check(MPI_Barrier(internal_comm()), "barrier");
+}
+
+Reduction Communicator::reduction_of(DType dtype, ReduceOp op) const {
+  if (op != ReduceOp::kAverage) return {dtype, op};
+  return {dtype, ReduceOp::kSum, 1.0 / size()};
 }
 
 bool Communicator::do_allreduce_grad_on_device(std::span<const BufferView> gradients, double scale) {

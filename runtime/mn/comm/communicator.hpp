@@ -104,16 +104,18 @@ class Communicator {
 
   static constexpr int kMaxTag = 32766;        ///< tags are 0 to this
   static constexpr int kAnyTag = MPI_ANY_TAG;  ///< receives the source's next message of whatever tag
+  static constexpr int kAnySource = INT_MIN;   ///< for recv(): the next message of whatever rank
   /// To another rank, which must receive the same count and dtype. May wait for that rank: of two ranks that send to
   /// each other one must receive first, or both use sendrecv(). In debug mode a send always waits for its receiver, and
   /// says so after three seconds.
   void send(ConstBufferView buffer, int dest, int tag = 0);
-  /// From another rank. Throws CommError if that has sent another count or dtype.
-  void recv(BufferView buffer, int source, int tag = 0);
+  /// From another rank, or from kAnySource; returns who sent it. Throws CommError if that has sent another count or
+  /// dtype.
+  int recv(BufferView buffer, int source, int tag = 0);
   /// As send() and recv(), without waiting: the result's wait() does. To or from the same rank with the same tag,
   /// messages arrive in the order of the calls.
   Request isend(ConstBufferView buffer, int dest, int tag = 0);
-  /// See isend().
+  /// See isend(). From one rank: kAnySource is for recv() alone.
   Request irecv(BufferView buffer, int source, int tag = 0);
   /// Sends to `dest` and receives from `source` at once, so ranks may exchange or pass on in a ring.
   void sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag = 0);
@@ -132,12 +134,30 @@ class Communicator {
   /// Part i of root's send (size() × recv.count elements) goes to rank i.
   void scatter(ConstBufferView send, BufferView recv, int root = 0);
   /// In place. On CPU backends each element is reduced in rank order: equal bits on all ranks, whatever the count. The
-  /// minimum or maximum of elements of which one is NaN is NaN.
+  /// minimum or maximum of elements of which one is NaN is NaN. Averages, here and below, are of floats.
   void allreduce(BufferView buffer, ReduceOp op = ReduceOp::kSum);
+  /// On `root` recv, which may be `send`, gets the reduction of every rank's send, with the bits that allreduce of flat
+  /// would give; ignored elsewhere. On the root both lie on the host, or both on the device.
+  void reduce(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum, int root = 0);
   /// recv gets part rank() of the reduction of send (size() × recv.count elements).
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum);
   /// Returns when every rank has called it.
   void barrier();
+
+  // Parts of different lengths, one behind the other by rank; a part may be empty. Every rank knows its counts: of
+  // gatherv, scatterv and allgatherv they are one for each rank's part, the same on every rank. send and recv must not
+  // overlap. Buffers on a device are staged through the host.
+
+  /// On `root` recv holds all parts; ignored elsewhere. send has counts[rank()] elements.
+  void gatherv(ConstBufferView send, BufferView recv, std::span<const std::size_t> counts, int root = 0);
+  /// Part i of root's send goes to rank i, whose recv has counts[i] elements; send is ignored elsewhere.
+  void scatterv(ConstBufferView send, std::span<const std::size_t> counts, BufferView recv, int root = 0);
+  /// recv holds all parts. send has counts[rank()] elements.
+  void allgatherv(ConstBufferView send, BufferView recv, std::span<const std::size_t> counts);
+  /// Part i of send, of send_counts[i] elements, goes to rank i; part j of recv, of recv_counts[j], came from rank j,
+  /// whose send_counts[rank()] must say the same: else CommError or a hang, and in debug mode ArgumentError.
+  void alltoallv(ConstBufferView send, std::span<const std::size_t> send_counts, BufferView recv,
+                 std::span<const std::size_t> recv_counts);
 
   // Strings (any bytes) and JSON documents of any length, which only the sender needs to know. Documents keep numbers
   // that are not finite; what was sent as a document is received as one.
@@ -240,6 +260,9 @@ class Communicator {
   /// Whether the device's own collectives made `call`: all buffers lie on the device.
   template <class Buffers = std::initializer_list<ConstBufferView>, class Call>
   bool on_device(const Buffers& buffers, const Call& call);
+  /// What backends compute for `op`.
+  [[nodiscard]] Reduction reduction_of(DType dtype, ReduceOp op) const;
+  void compare_counts(std::span<const std::size_t> send_counts, std::span<const std::size_t> recv_counts);
   void check_gradients(std::span<const BufferView> gradients, std::span<const std::string> names);
   /// The device's staging memory.
   [[nodiscard]] HostStage& host_stage();

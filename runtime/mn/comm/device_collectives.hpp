@@ -34,6 +34,8 @@ class DeviceCollectives {
   virtual void alltoall(ConstBufferView send, BufferView recv) = 0;
   /// In place. Equal on all ranks to rounding; a NaN stays one in minima and maxima too.
   virtual void allreduce(BufferView buffer, ReduceOp op) = 0;
+  /// On `root` recv, which may be `send`, gets the reduction; ignored elsewhere.
+  virtual void reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root) = 0;
   /// recv gets this rank's part of the reduction of send.
   virtual void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) = 0;
   /// The sum over ranks, times `scale`, of each buffer, in place.

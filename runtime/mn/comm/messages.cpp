@@ -73,7 +73,9 @@ std::string sending(const ConstBufferView& buffer, int dest) {
   return "send of " + elements_text(buffer.count, buffer.dtype) + " to rank " + std::to_string(dest);
 }
 
-std::string receiving(int source) { return "recv from rank " + std::to_string(source); }
+std::string receiving(int source) {
+  return "recv from " + (source == Communicator::kAnySource ? "any rank" : "rank " + std::to_string(source));
+}
 
 /// One line once a send has waited too long for its receiver.
 void report_waiting_send(MPI_Comm comm, const std::string& what, int dest, int tag) {
@@ -229,22 +231,25 @@ void Communicator::send(ConstBufferView buffer, int dest, int tag) {
   });
 }
 
-void Communicator::recv(BufferView buffer, int source, int tag) {
+int Communicator::recv(BufferView buffer, int source, int tag) {
   calls_->require_open("recv");
-  check_peer("recv", "source", source, rank(), size());
+  if (source != kAnySource) check_peer("recv", "source", source, rank(), size());
   if (tag != kAnyTag) check_tag("recv", tag, kMaxTag);
   check_buffer("recv", "buffer", buffer, device_);
+  MPI_Status status = {};
   on_host(stage_for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
-    const std::string what = receiving(source);
     MessageHeader header;
-    MPI_Status status;
-    mpi_check(MPI_Recv(&header, sizeof header, MPI_BYTE, source, tag, mpi_comm(), &status), what);
+    mpi_check(MPI_Recv(&header, sizeof header, MPI_BYTE, source == kAnySource ? MPI_ANY_SOURCE : source, tag,
+                       mpi_comm(), &status),
+              receiving(source));
+    const std::string what = receiving(status.MPI_SOURCE);
     check_header(header, header_bytes(status), out, what);
     if (out.count == 0) return;
     const MpiCount n(out.count, out.dtype, count_limit_);
-    mpi_check(MPI_Recv(out.data, n.count(), n.type(), source, status.MPI_TAG, mpi_comm(), MPI_STATUS_IGNORE), what,
-              out.bytes());
+    mpi_check(MPI_Recv(out.data, n.count(), n.type(), status.MPI_SOURCE, status.MPI_TAG, mpi_comm(), MPI_STATUS_IGNORE),
+              what, out.bytes());
   });
+  return status.MPI_SOURCE;
 }
 
 Request Communicator::isend(ConstBufferView buffer, int dest, int tag) {

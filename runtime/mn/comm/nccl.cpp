@@ -145,8 +145,8 @@ void Nccl::enqueue(std::string_view operation, std::size_t bytes, const Call& ca
 }
 
 template <class Call>
-void Nccl::enqueue_reduction(std::string_view operation, BufferView buffer, ReduceOp op, double scale, const Call& call,
-                             std::source_location where) {
+void Nccl::enqueue_reduction(std::string_view operation, ConstBufferView buffer, ReduceOp op, double scale,
+                             const Call& call, std::source_location where) {
   enqueue(
       operation, buffer.bytes(),
       [&] {
@@ -165,10 +165,10 @@ void Nccl::allreduce(BufferView buffer, ReduceOp op, double scale, const CudaStr
   });
 }
 
-void Nccl::reduce(BufferView buffer, double scale, int root, const CudaStream& stream) {
-  enqueue_reduction("reduce", buffer, ReduceOp::kSum, scale, [&](ncclRedOp_t with) {
-    return ncclReduce(buffer.data, buffer.data, buffer.count, nccl_type(buffer.dtype), with, root, comm_,
-                      stream_of(stream));
+void Nccl::reduce(ConstBufferView send, BufferView recv, ReduceOp op, double scale, int root,
+                  const CudaStream& stream) {
+  enqueue_reduction("reduce", send, op, scale, [&](ncclRedOp_t with) {
+    return ncclReduce(send.data, recv.data, send.count, nccl_type(send.dtype), with, root, comm_, stream_of(stream));
   });
 }
 

@@ -52,8 +52,8 @@ class Nccl {
 
   // `scale` multiplies each rank's elements, float32 or float64, before they are summed.
   void allreduce(BufferView buffer, ReduceOp op, double scale, const CudaStream& stream);
-  /// In place on `root`; elsewhere the buffer is only read.
-  void reduce(BufferView buffer, double scale, int root, const CudaStream& stream);
+  /// `recv` counts on `root` alone, and may be `send`.
+  void reduce(ConstBufferView send, BufferView recv, ReduceOp op, double scale, int root, const CudaStream& stream);
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op, double scale, const CudaStream& stream);
   void bcast(BufferView buffer, int root, const CudaStream& stream);
   void allgather(ConstBufferView send, BufferView recv, const CudaStream& stream);
@@ -69,8 +69,8 @@ class Nccl {
   void enqueue(std::string_view operation, std::size_t bytes, const Call& call,
                std::source_location where = std::source_location::current());
   template <class Call>
-  void enqueue_reduction(std::string_view operation, BufferView buffer, ReduceOp op, double scale, const Call& call,
-                         std::source_location where = std::source_location::current());
+  void enqueue_reduction(std::string_view operation, ConstBufferView buffer, ReduceOp op, double scale,
+                         const Call& call, std::source_location where = std::source_location::current());
   [[noreturn]] void fail(ncclResult_t code, std::source_location where);
   void check_progress(std::chrono::steady_clock::time_point begin);
   void abort(std::chrono::milliseconds delay) noexcept;

@@ -26,8 +26,8 @@
 #include <optional>
 
 #include <mn/comm/device_collectives.hpp>
-#include <mn/comm/device_extremes.hpp>
 #include <mn/comm/device_packer.hpp>
+#include <mn/comm/device_reductions.hpp>
 #include <mn/comm/host_stage.hpp>
 #include <mn/comm/mpi_backends.hpp>
 #include <mn/comm/nccl.hpp>
@@ -70,13 +70,12 @@ class NcclCollectives final : public DeviceCollectives {
     }
     nccl_.alltoall(send, recv, stream_);
   }
-  void allreduce(BufferView buffer, ReduceOp op) override {
-    if (DeviceExtremes::takes(buffer.dtype, op)) return extremes_.allreduce(buffer, op, nccl_, stream_);
-    nccl_.allreduce(buffer, op, 1.0, stream_);
+  void allreduce(BufferView buffer, ReduceOp op) override { reductions_.allreduce(buffer, op, nccl_, stream_); }
+  void reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root) override {
+    reductions_.reduce(send, recv, op, root, nccl_, stream_);
   }
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) override {
-    if (DeviceExtremes::takes(send.dtype, op)) return extremes_.reduce_scatter(send, recv, op, nccl_, stream_);
-    nccl_.reduce_scatter(send, recv, op, 1.0, stream_);
+    reductions_.reduce_scatter(send, recv, op, nccl_, stream_);
   }
   void allreduce_grad(std::span<const BufferView> gradients, double scale) override {
     packer_.apply(gradients, scale, stream_,
@@ -86,7 +85,7 @@ class NcclCollectives final : public DeviceCollectives {
  private:
   CudaStream stream_;
   DevicePacker packer_;
-  DeviceExtremes extremes_;
+  DeviceReductions reductions_;
   DeviceScratch scratch_;
   Nccl nccl_;  // last: invariant 1
 };
@@ -171,7 +170,7 @@ class NodeReduction {
   }
 
   void through_leaders(BufferView whole, double scale) {
-    nccl_.reduce(whole, scale, 0, stream_);
+    nccl_.reduce(whole, whole, ReduceOp::kSum, scale, 0, stream_);
     if (topology_.inter_size > 1 && between_nodes_) between_nodes_->allreduce(whole, nccl_, stream_);
     nccl_.bcast(whole, 0, stream_);
   }
@@ -185,7 +184,7 @@ class NodeReduction {
     const BufferView rest = whole.slice(even.count, whole.count - even.count);
     BufferView mine = whole.slice(static_cast<std::size_t>(topology_.intra_rank) * part, part);
     if (part > 0) nccl_.reduce_scatter(even, mine, ReduceOp::kSum, scale, stream_);
-    if (rest.count > 0) nccl_.reduce(rest, scale, last, stream_);
+    if (rest.count > 0) nccl_.reduce(rest, rest, ReduceOp::kSum, scale, last, stream_);
     BufferView exchanged = mine;
     if (topology_.intra_rank == last) exchanged.count += rest.count;
     if (topology_.inter_size > 1) between_nodes_->allreduce(exchanged, nccl_, stream_);

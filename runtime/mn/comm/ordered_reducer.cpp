@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <array>
-#include <functional>
 #include <new>
 
 #include <mn/comm/mpi.hpp>
@@ -12,45 +10,8 @@ namespace {
 /// Up to this many gathered bytes, one exchange beats two.
 constexpr std::size_t kSmallMessageBytes = 16 * 1024;
 constexpr std::align_val_t kAlignment{64};
-/// Steps in flight: enough to fill a network of 400 Gbit/s whose messages take microseconds.
-constexpr int kWindow = 8;
 
 }  // namespace
-
-/// The messages of steps 1 … size - 1, each a receive and a send, of which kWindow steps are in flight at a time.
-class OrderedReducer::Steps {
- public:
-  using Pair = std::array<MPI_Request, 2>;
-  using Post = std::function<void(int step, Pair& requests)>;
-
-  Steps() = default;
-  /// `post` starts the messages of a step; what it leaves MPI_REQUEST_NULL is not waited for.
-  Steps(int size, std::string_view what, Post post) : size_(size), what_(what), post_(std::move(post)) {
-    while (posted_ < std::min(kWindow, size_ - 1)) post_next();
-  }
-  /// Returns when all messages are done.
-  void finish() {
-    for (int step = 1; step < size_; ++step) {
-      mpi_check(MPI_Waitall(2, at(step).data(), MPI_STATUSES_IGNORE), what_);
-      if (posted_ < size_ - 1) post_next();
-    }
-    size_ = 1;
-  }
-
- private:
-  [[nodiscard]] Pair& at(int step) { return in_flight_[static_cast<std::size_t>(step % kWindow)]; }
-  void post_next() {
-    ++posted_;
-    at(posted_) = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    post_(posted_, at(posted_));
-  }
-
-  int size_ = 1;
-  int posted_ = 0;
-  std::string_view what_;
-  Post post_;
-  std::array<Pair, kWindow> in_flight_;
-};
 
 void OrderedReducer::Free::operator()(std::byte* memory) const noexcept { operator delete(memory, kAlignment); }
 
@@ -86,11 +47,11 @@ void OrderedReducer::allreduce(void* data, std::size_t count, const Reduction& r
   std::byte* received = scratch(2 * set_bytes);
   std::size_t set = 0;
   Slices next = slices_of_piece(0, std::min(count, slice * ranks));
-  Steps next_exchange = exchange(bytes, next, received, element_bytes);
-  Steps spreading;
+  MessageSteps next_exchange = exchange(bytes, next, received, element_bytes);
+  MessageSteps spreading;
   for (std::size_t first = 0; first < count; first += slice * ranks, set ^= 1) {
     const Slices slices = std::move(next);
-    Steps exchanging = std::move(next_exchange);
+    MessageSteps exchanging = std::move(next_exchange);
     const std::size_t after = first + slice * ranks;
     if (after < count) {
       next = slices_of_piece(after, std::min(count - after, slice * ranks));
@@ -130,6 +91,23 @@ void OrderedReducer::allreduce_small(void* data, std::size_t count, const Reduct
   reduce_in_order({&data, 1}, inputs, count, reduction);
 }
 
+void OrderedReducer::reduce(const void* send, void* recv, std::size_t count, const Reduction& reduction, int root) {
+  const std::size_t element_bytes = size_of(reduction.dtype);
+  const auto ranks = static_cast<std::size_t>(size_);
+  const auto* bytes = static_cast<const std::byte*>(send);
+  auto* result = static_cast<std::byte*>(recv);
+  const std::size_t slice = std::min(slice_elements(element_bytes), (count + ranks - 1) / ranks);
+  std::byte* received = scratch((ranks + 1) * slice * element_bytes);
+  std::byte* reduced = received + ranks * slice * element_bytes;
+  for (std::size_t first = 0; first < count; first += slice * ranks) {
+    const Slices slices = slices_of_piece(first, std::min(count - first, slice * ranks));
+    exchange(bytes, slices, received, element_bytes).finish();
+    const Slice& own = slices[static_cast<std::size_t>(rank_)];
+    reduce_own(bytes, slices, received, rank_ == root ? result + own.offset * element_bytes : reduced, reduction);
+    collect(slices, reduced, result, element_bytes, root).finish();
+  }
+}
+
 OrderedReducer::Slices OrderedReducer::slices_of_piece(std::size_t first, std::size_t count) const {
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t length = (count + ranks - 1) / ranks;
@@ -141,10 +119,10 @@ OrderedReducer::Slices OrderedReducer::slices_of_piece(std::size_t first, std::s
   return slices;
 }
 
-OrderedReducer::Steps OrderedReducer::exchange(const std::byte* data, const Slices& slices, std::byte* received,
-                                               std::size_t element_bytes) const {
+MessageSteps OrderedReducer::exchange(const std::byte* data, const Slices& slices, std::byte* received,
+                                      std::size_t element_bytes) const {
   const std::size_t own_bytes = slices[static_cast<std::size_t>(rank_)].length * element_bytes;
-  return {size_, "exchanging slices", [=, this](int step, Steps::Pair& requests) {
+  return {size_, "exchanging slices", [=, this](int step, MessageSteps::Pair& requests) {
             const int source = (rank_ + size_ - step) % size_;
             const int dest = (rank_ + step) % size_;
             const Slice slice = slices[static_cast<std::size_t>(dest)];
@@ -172,8 +150,8 @@ void OrderedReducer::reduce_own(const std::byte* data, const Slices& slices, con
   reduce_in_order({&out, 1}, inputs, own.length, reduction);
 }
 
-OrderedReducer::Steps OrderedReducer::spread(std::byte* data, const Slices& slices, std::size_t element_bytes) const {
-  return {size_, "spreading results", [=, this](int step, Steps::Pair& requests) {
+MessageSteps OrderedReducer::spread(std::byte* data, const Slices& slices, std::size_t element_bytes) const {
+  return {size_, "spreading results", [=, this](int step, MessageSteps::Pair& requests) {
             const auto bytes = [&](const Slice& slice) { return static_cast<int>(slice.length * element_bytes); };
             const int source = (rank_ + size_ - step) % size_;
             const int dest = (rank_ + step) % size_;
@@ -187,6 +165,26 @@ OrderedReducer::Steps OrderedReducer::spread(std::byte* data, const Slices& slic
             if (own.length > 0) {
               mpi_check(MPI_Isend(data + own.offset * element_bytes, bytes(own), MPI_BYTE, dest, kInternalTag, comm_,
                                   &requests[1]),
+                        "sending a result");
+            }
+          }};
+}
+
+MessageSteps OrderedReducer::collect(const Slices& slices, const std::byte* reduced, std::byte* result,
+                                     std::size_t element_bytes, int root) const {
+  return {size_, "collecting a result", [=, this](int step, MessageSteps::Pair& requests) {
+            const int source = (rank_ + size_ - step) % size_;
+            const Slice& theirs = slices[static_cast<std::size_t>(source)];
+            const Slice& own = slices[static_cast<std::size_t>(rank_)];
+            if (rank_ == root && theirs.length > 0) {
+              mpi_check(
+                  MPI_Irecv(result + theirs.offset * element_bytes, static_cast<int>(theirs.length * element_bytes),
+                            MPI_BYTE, source, kInternalTag, comm_, &requests[0]),
+                  "receiving a result");
+            }
+            if ((rank_ + step) % size_ == root && own.length > 0) {
+              mpi_check(MPI_Isend(reduced, static_cast<int>(own.length * element_bytes), MPI_BYTE, root, kInternalTag,
+                                  comm_, &requests[1]),
                         "sending a result");
             }
           }};

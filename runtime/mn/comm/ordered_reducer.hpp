@@ -15,8 +15,8 @@
 /// 4. A piece is received into scratch memory that the piece before does not use.
 ///
 /// Cost for B bytes on n ranks. Up to max(16 KiB, 512 n) gathered bytes: one MPI_Allgather. Above: each rank sends and
-/// receives 2 B (n - 1) / n bytes, in 2 (n - 1) messages for each piece of at most 256 KiB n; reduce_scatter half of
-/// that. Scratch memory of at most 2 kScratchBytes, whatever the count. Host memory only.
+/// receives 2 B (n - 1) / n bytes, in 2 (n - 1) messages for each piece of at most 256 KiB n; reduce and reduce_scatter
+/// about half of that. Scratch memory of at most 2 kScratchBytes, whatever the count. Host memory only.
 /// Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", 2005.
 #pragma once
 
@@ -27,6 +27,7 @@
 
 #include <mpi.h>
 
+#include <mn/comm/message_steps.hpp>
 #include <mn/comm/reduce.hpp>
 
 namespace mn {
@@ -46,6 +47,8 @@ class OrderedReducer {
 
   /// Collective, in place.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
+  /// Collective: `recv` of `root`, which may be `send`, gets the reduction; ignored elsewhere.
+  void reduce(const void* send, void* recv, std::size_t count, const Reduction& reduction, int root);
   /// Collective: recv gets part rank of the reduction of `send`, which holds size × `part_count` elements. `recv` may
   /// be that part of `send`.
   void reduce_scatter(const void* send, void* recv, std::size_t part_count, const Reduction& reduction);
@@ -56,7 +59,6 @@ class OrderedReducer {
     std::size_t length;
   };
   using Slices = std::vector<Slice>;  // [size] by the rank that reduces it
-  class Steps;
   struct Free {
     void operator()(std::byte* memory) const noexcept;
   };
@@ -65,11 +67,13 @@ class OrderedReducer {
   [[nodiscard]] std::byte* scratch(std::size_t bytes);
   void allreduce_small(void* data, std::size_t count, const Reduction& reduction);
   [[nodiscard]] Slices slices_of_piece(std::size_t first, std::size_t count) const;
-  [[nodiscard]] Steps exchange(const std::byte* data, const Slices& slices, std::byte* received,
-                               std::size_t element_bytes) const;
+  [[nodiscard]] MessageSteps exchange(const std::byte* data, const Slices& slices, std::byte* received,
+                                      std::size_t element_bytes) const;
   void reduce_own(const std::byte* data, const Slices& slices, const std::byte* received, void* out,
                   const Reduction& reduction) const;
-  [[nodiscard]] Steps spread(std::byte* data, const Slices& slices, std::size_t element_bytes) const;
+  [[nodiscard]] MessageSteps spread(std::byte* data, const Slices& slices, std::size_t element_bytes) const;
+  [[nodiscard]] MessageSteps collect(const Slices& slices, const std::byte* reduced, std::byte* result,
+                                     std::size_t element_bytes, int root) const;
 
   MPI_Comm comm_;
   std::size_t count_limit_;

@@ -19,7 +19,7 @@
 
 namespace mn {
 
-/// What to compute; `scale` multiplies the result (floats only).
+/// What to compute; `scale` multiplies the result (floats only). An average is a sum with a scale.
 struct Reduction {
   DType dtype = DType::kFloat32;
   ReduceOp op = ReduceOp::kSum;

@@ -43,7 +43,7 @@ std::optional<DType> dtype_named(std::string_view name) noexcept {
 }
 
 std::string_view name_of(ReduceOp op) noexcept {
-  constexpr std::string_view kNames[] = {"sum", "prod", "min", "max"};
+  constexpr std::string_view kNames[] = {"sum", "prod", "min", "max", "average"};
   return kNames[static_cast<std::size_t>(op)];
 }
 

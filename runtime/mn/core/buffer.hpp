@@ -35,8 +35,8 @@ enum class DType : std::uint8_t {
 /// The way back; no value for other names.
 [[nodiscard]] std::optional<DType> dtype_named(std::string_view name) noexcept;
 
-/// How a reduction combines two elements. Integers wrap.
-enum class ReduceOp : std::uint8_t { kSum, kProd, kMin, kMax };
+/// How a reduction combines elements. Integers wrap; they have no average.
+enum class ReduceOp : std::uint8_t { kSum, kProd, kMin, kMax, kAverage };
 /// "sum", …
 [[nodiscard]] std::string_view name_of(ReduceOp op) noexcept;
 

@@ -1,0 +1,36 @@
+#include <cstring>
+
+#include <mn/comm/message_steps.hpp>
+#include <mn/comm/mpi.hpp>
+#include <mn/comm/ordered_reducer.hpp>
+#include <mn/comm/part_exchange.hpp>
+
+namespace mn {
+
+void exchange_parts(MPI_Comm comm, std::span<const ConstBufferView> sent, std::span<const BufferView> received,
+                    std::size_t count_limit) {
+  int rank = 0;
+  mpi_check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  const int size = static_cast<int>(sent.size());
+  MessageSteps steps(size, "exchanging parts", [&](int step, MessageSteps::Pair& requests) {
+    const int source = (rank + size - step) % size;
+    const int dest = (rank + step) % size;
+    const BufferView& in = received[static_cast<std::size_t>(source)];
+    const ConstBufferView& out = sent[static_cast<std::size_t>(dest)];
+    if (in.count > 0) {
+      const MpiCount n(in.count, in.dtype, count_limit);
+      mpi_check(MPI_Irecv(in.data, n.count(), n.type(), source, kInternalTag, comm, &requests[0]), "receiving a part",
+                in.bytes());
+    }
+    if (out.count > 0) {
+      const MpiCount n(out.count, out.dtype, count_limit);
+      mpi_check(MPI_Isend(out.data, n.count(), n.type(), dest, kInternalTag, comm, &requests[1]), "sending a part",
+                out.bytes());
+    }
+  });
+  const auto own = static_cast<std::size_t>(rank);
+  if (sent[own].count > 0) std::memcpy(received[own].data, sent[own].data, sent[own].bytes());
+  steps.finish();
+}
+
+}  // namespace mn

@@ -1,0 +1,157 @@
+// The communicator's calls whose parts differ in length: gatherv, scatterv, allgatherv, alltoallv.
+//
+// Users of communicators call them on all ranks at once. Each is an exchange of parts (exchange_parts) in which some
+// parts are empty; device buffers are staged through the host.
+#include <numeric>
+
+#include <mn/comm/call_check.hpp>
+#include <mn/comm/communicator.hpp>
+#include <mn/comm/host_stage.hpp>
+#include <mn/comm/part_exchange.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn {
+namespace {
+
+using Counts = std::span<const std::size_t>;
+
+[[noreturn]] void reject(std::string_view operation, const std::string& what) {
+  throw ArgumentError(std::string(operation) + ": " + what);
+}
+
+/// `counts` has one for each rank, and `whole` as many elements as they are together.
+void check_counts(std::string_view operation, std::string_view role, const ConstBufferView& whole, Counts counts) {
+  const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  if (whole.count == total) return;
+  reject(operation, std::string(role) + " has " + std::to_string(whole.count) + " elements, its counts add up to " +
+                        std::to_string(total));
+}
+
+void check_number_of_counts(std::string_view operation, Counts counts, int ranks) {
+  if (counts.size() == static_cast<std::size_t>(ranks)) return;
+  reject(operation, std::to_string(counts.size()) + " counts for " + std::to_string(ranks) + " ranks");
+}
+
+void check_own_part(std::string_view operation, std::string_view role, const ConstBufferView& part, std::size_t count) {
+  if (part.count == count) return;
+  reject(operation, std::string(role) + " has " + std::to_string(part.count) + " elements, this rank's count is " +
+                        std::to_string(count));
+}
+
+void check_apart(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv) {
+  const auto* a = static_cast<const std::byte*>(send.data);
+  const auto* b = static_cast<const std::byte*>(recv.data);
+  if (send.count > 0 && recv.count > 0 && a < b + recv.bytes() && b < a + send.bytes()) {
+    reject(operation, "send and recv overlap");
+  }
+}
+
+std::string listed(const ConstBufferView& buffer, Counts counts) {
+  std::string text = " of " + std::string(name_of(buffer.dtype)) + ", counts";
+  for (const std::size_t count : counts) text += ' ' + std::to_string(count);
+  return text;
+}
+
+}  // namespace
+
+void Communicator::gatherv(ConstBufferView send, BufferView recv, Counts counts, int root) {
+  const auto checks = [&] {
+    check_rank("gatherv", "root", root, size());
+    check_buffer("gatherv", "send", send, device_);
+    check_number_of_counts("gatherv", counts, size());
+    check_own_part("gatherv", "send", send, counts[static_cast<std::size_t>(rank())]);
+    if (rank() != root) return;
+    check_buffer("gatherv", "recv", recv, device_);
+    check_same_dtype("gatherv", send, recv);
+    check_counts("gatherv", "recv", recv, counts);
+    check_apart("gatherv", send, recv);
+  };
+  calls_->collective("gatherv", checks, [&] { return listed(send, counts) + from_root(root); });
+  if (rank() != root) recv = {};
+  on_host(stage_after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+    std::vector<ConstBufferView> sent(counts.size());
+    sent[static_cast<std::size_t>(root)] = in;
+    const auto received = rank() == root ? parts_of(out, counts) : std::vector<BufferView>(counts.size());
+    exchange_parts(internal_comm(), sent, received, count_limit_);
+  });
+}
+
+void Communicator::scatterv(ConstBufferView send, Counts counts, BufferView recv, int root) {
+  const auto checks = [&] {
+    check_rank("scatterv", "root", root, size());
+    check_buffer("scatterv", "recv", recv, device_);
+    check_number_of_counts("scatterv", counts, size());
+    check_own_part("scatterv", "recv", recv, counts[static_cast<std::size_t>(rank())]);
+    if (rank() != root) return;
+    check_buffer("scatterv", "send", send, device_);
+    check_same_dtype("scatterv", send, recv);
+    check_counts("scatterv", "send", send, counts);
+    check_apart("scatterv", send, recv);
+  };
+  calls_->collective("scatterv", checks, [&] { return listed(recv, counts) + from_root(root); });
+  if (rank() != root) send = {};
+  on_host(stage_after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+    const auto sent = rank() == root ? parts_of(in, counts) : std::vector<ConstBufferView>(counts.size());
+    std::vector<BufferView> received(counts.size());
+    received[static_cast<std::size_t>(root)] = out;
+    exchange_parts(internal_comm(), sent, received, count_limit_);
+  });
+}
+
+void Communicator::allgatherv(ConstBufferView send, BufferView recv, Counts counts) {
+  const auto checks = [&] {
+    check_buffer("allgatherv", "send", send, device_);
+    check_buffer("allgatherv", "recv", recv, device_);
+    check_same_dtype("allgatherv", send, recv);
+    check_number_of_counts("allgatherv", counts, size());
+    check_own_part("allgatherv", "send", send, counts[static_cast<std::size_t>(rank())]);
+    check_counts("allgatherv", "recv", recv, counts);
+    check_apart("allgatherv", send, recv);
+  };
+  calls_->collective("allgatherv", checks, [&] { return listed(send, counts); });
+  on_host(stage_after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+    const std::vector<ConstBufferView> sent(counts.size(), in);
+    exchange_parts(internal_comm(), sent, parts_of(out, counts), count_limit_);
+  });
+}
+
+void Communicator::alltoallv(ConstBufferView send, Counts send_counts, BufferView recv, Counts recv_counts) {
+  const auto checks = [&] {
+    check_buffer("alltoallv", "send", send, device_);
+    check_buffer("alltoallv", "recv", recv, device_);
+    check_same_dtype("alltoallv", send, recv);
+    check_number_of_counts("alltoallv", send_counts, size());
+    check_number_of_counts("alltoallv", recv_counts, size());
+    check_counts("alltoallv", "send", send, send_counts);
+    check_counts("alltoallv", "recv", recv, recv_counts);
+    check_apart("alltoallv", send, recv);
+  };
+  calls_->collective("alltoallv", checks, [&] { return " of " + std::string(name_of(send.dtype)); });
+  if (debug()) compare_counts(send_counts, recv_counts);
+  on_host(stage_after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+    exchange_parts(internal_comm(), parts_of(in, send_counts), parts_of(out, recv_counts), count_limit_);
+  });
+}
+
+/// The same error on every rank unless each expects from each what that sends.
+void Communicator::compare_counts(Counts send_counts, Counts recv_counts) {
+  std::vector<std::uint64_t> own(send_counts.begin(), send_counts.end());
+  own.insert(own.end(), recv_counts.begin(), recv_counts.end());
+  const std::size_t ranks = send_counts.size();
+  std::vector<std::uint64_t> all(own.size() * ranks);
+  const int length = static_cast<int>(own.size());
+  mpi_check(MPI_Allgather(own.data(), length, MPI_UINT64_T, all.data(), length, MPI_UINT64_T, internal_comm()),
+            "comparing counts");
+  for (std::size_t from = 0; from < ranks; ++from) {
+    for (std::size_t to = 0; to < ranks; ++to) {
+      const std::uint64_t sent = all[from * own.size() + to];
+      const std::uint64_t expected = all[to * own.size() + ranks + from];
+      if (sent == expected) continue;
+      throw ArgumentError("debug mode: alltoallv: rank " + std::to_string(from) + " sends " + std::to_string(sent) +
+                              " elements to rank " + std::to_string(to) + ", which expects " + std::to_string(expected),
+                          true);
+    }
+  }
+}
+
+}  // namespace mn
