@@ -45,8 +45,8 @@ std::shared_ptr<mn::ExportedModule> read_model(const ExportedOptions& options, m
   return model;
 }
 
-/// The loss; for classes it reports the part of the targets that has the best score. Both are means over the targets that
-/// cross_entropy does not ignore.
+/// The loss; for classes it reports the part of the targets that has the best score. Both are means over the targets
+/// that cross_entropy does not ignore.
 mn::Loss loss_of(mn::ExportedModule& model, const ExportedOptions& options, const mn::Batch& batch,
                  mn::Summary& report) {
   torch::Tensor data = batch.data, target = batch.target;

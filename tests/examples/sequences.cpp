@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
       report.add("accuracy", scores.argmax(1).eq(target).sum().item<double>() / count, count);
       return mn::Loss(F::cross_entropy(scores, target), count);  // which ignores -100
     };
-    mn::Trainer trainer(comm, optimizer, samples(0, 900, true), model, loss_of, {.epochs = 20, .out = "sequences"});
+    mn::Trainer trainer(comm, optimizer, samples(0, 900, true), model, loss_of, {.epochs = 4, .out = "sequences"});
     const auto evaluate = [&](const mn::Batch& batch, mn::Summary& report) {
       const mn::Loss loss = loss_of(batch, report);
       report.add("loss", loss.value.item<double>(), loss.weight_in(batch));

@@ -45,12 +45,12 @@ void SharedReduction::look_for_inner_backwards() {
 void SharedReduction::ready(std::size_t i) {
   if (!announced_ || paused()) return;
   look_for_inner_backwards();
-  if (!has_looked_ || runs_inner_backwards_) return;  // (4)
   twice_ = twice_ || (gradients_.weighed_early() && gradients_.is_ready(i));
-  if (!gradients_.mark_ready(i)) {  // check_promise() finds a second backward
-    if (gradients_.flat().message_index(i) < published_) gradients_.watch().forget(i);
+  if (gradients_.flat().message_index(i) < published_) {  // check_promise() finds a second backward
+    gradients_.watch().forget(i);
     return;
   }
+  if (!has_looked_ || runs_inner_backwards_ || !gradients_.mark_ready(i)) return;  // (4)
   if (*announced_ != 1) gradients_.weigh_early(i, *announced_);
   const std::size_t before = published_;
   // Others may overwrite what is published.
