@@ -37,13 +37,13 @@ struct BindingOptions {
 };
 
 struct Binding {
-  int gpu = -1;             ///< index into the rank's visible GPUs; -1: none
-  CpuSet cpus;              ///< what to run on; the mask, where it is not narrowed
-  int cores = 1;            ///< cores among them that are this rank's share
-  std::string nic;          ///< empty: none
-  bool shares_gpu = false;  ///< another rank of the node uses the same GPU
+  int gpu = -1;                  ///< index into the rank's visible GPUs; -1: none
+  CpuSet cpus;                   ///< what to run on; the mask, where it is not narrowed
+  int cores = 1;                 ///< cores among them that are this rank's share
+  std::string nic;               ///< empty: none
+  bool shares_gpu = false;       ///< another rank of the node uses the same GPU
   bool gpus_are_shared = false;  ///< that holds for some rank of the node
-  bool sees_alone = false;  ///< no other rank of the node can see any of its GPUs
+  bool sees_alone = false;       ///< no other rank of the node can see any of its GPUs
 };
 
 /// Element i is for the node's i-th rank. A rank that can see GPUs but gets none (more ranks than GPUs, and no

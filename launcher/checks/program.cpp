@@ -165,7 +165,8 @@ Findings check_mpi(const JobFacts& job) {
     if (node.has_pmi) return "";
     if (!mpi.empty()) return "links " + mpi + ", but srun gave it no PMIx or PMI server";
     const std::string& of_script = node.program.script_mpi;
-    if (!of_script.empty()) return "is a script that starts " + of_script + ", to which srun gave no PMIx or PMI server";
+    if (!of_script.empty())
+      return "is a script that starts " + of_script + ", to which srun gave no PMIx or PMI server";
     return "";
   };
   Findings findings;

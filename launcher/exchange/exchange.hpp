@@ -78,7 +78,9 @@ class Exchange {
   /// Of a leader: where its TCP listener is; 0: it has none.
   [[nodiscard]] std::uint16_t port() const noexcept { return links_.port(); }
   /// After the last round: duplicates of this rank's connections, which exec closes.
-  [[nodiscard]] std::vector<std::pair<Peer, Fd>> duplicate_connections() const { return links_.duplicate_connections(); }
+  [[nodiscard]] std::vector<std::pair<Peer, Fd>> duplicate_connections() const {
+    return links_.duplicate_connections();
+  }
   /// Of a leader whose parent had to call it: why its own calls failed. Else empty.
   [[nodiscard]] const std::string& failure_of_calls() const { return links_.failure_of_calls(); }
 

@@ -33,7 +33,8 @@ class Rank {
       EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
       fcntl(ends[0], F_SETFD, FD_CLOEXEC);
       peers_.emplace_back(ends[0]);
-      links.push_back({ends[1], inode_of_socket(ends[1]), own, "rank " + std::to_string(links.size()) + " on host vn2"});
+      links.push_back(
+          {ends[1], inode_of_socket(ends[1]), own, "rank " + std::to_string(links.size()) + " on host vn2"});
     }
     int up[2];
     EXPECT_EQ(pipe(up), 0);

@@ -34,7 +34,7 @@ class CountRuns final : public mn::Extension {
 int main(int argc, char** argv) {
   mn::app::CommonOptions common;
   std::string train = "mnist/val", validation;
-  int save_seconds = 0;
+  std::int64_t save_seconds = 0;
   bool instead = false;
   mn::Options options("usage: app_job [options]");
   options.add("train", train, "NAME", "shards to train on");
@@ -59,7 +59,8 @@ int main(int argc, char** argv) {
       report.add("last", static_cast<double>(batch.indices.back()), static_cast<double>(batch.samples));
     };
     training.report_every = {10, "iteration"};
-    training.extend(std::make_unique<CountRuns>(comm->rank() == 0, std::chrono::seconds(save_seconds)), {.trigger = mn::Interval(2, "iteration")});
+    training.extend(std::make_unique<CountRuns>(comm->rank() == 0, std::chrono::seconds(save_seconds)),
+                    {.trigger = mn::Interval(2, "iteration")});
     return training;
   });
 }

@@ -95,7 +95,8 @@ void StartWatch::end(const Loss& loss) const {
   flush_output();
   silence_stderr();
   if (loss.reports) {
-    report(speaker_, "lost " + loss.name + ": its process ended before MPI was up; look for its message; all ranks end");
+    report(speaker_,
+           "lost " + loss.name + ": its process ended before MPI was up; look for its message; all ranks end");
     wait_until_shown();
   }
   send_to_all(kReported);
