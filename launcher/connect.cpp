@@ -12,6 +12,7 @@
 #include <mn/core/ranks.hpp>
 
 #include "exchange/check_failed.hpp"
+#include "facts/find_library.hpp"
 #include "place/layout.hpp"
 #include "place/pmi.hpp"
 #include "place/pmix.hpp"
@@ -134,10 +135,12 @@ void take_pmix_job(Connection& connection, const Variables& variables, PmixSessi
 }
 
 /// Returns the launcher to ask instead where the server does not answer; `why` then tells the reason.
-Launcher ask_pmix_server(Connection& connection, Variables& variables, std::string& why) {
+Launcher ask_pmix_server(Connection& connection, Variables& variables, const std::filesystem::path& program,
+                         std::string& why) {
   std::unique_ptr<PmixSession> session;
+  const auto folders = folders_of_mpi(program, variables.get("LD_LIBRARY_PATH").value_or(""));
   try {
-    session = std::make_unique<PmixSession>(pmix_libraries(variables), connection.group.patience);
+    session = std::make_unique<PmixSession>(pmix_libraries(variables, folders), connection.group.patience);
   } catch (const PmixError& error) {
     why = error.what();
   }
@@ -187,7 +190,7 @@ void take_variables(Connection& connection, const Variables& variables, Launcher
 
 }  // namespace
 
-Connection connect_to_launcher(Variables& variables) {
+Connection connect_to_launcher(Variables& variables, const std::filesystem::path& program) {
   reject_torchrun(variables);
   Connection connection;
   connection.group.patience = patience_of(variables);
@@ -199,7 +202,7 @@ Connection connect_to_launcher(Variables& variables) {
   bool is_placed = false;
   std::string why;
   if (launcher == Launcher::kPmix && needs_server(variables, launcher)) {
-    launcher = ask_pmix_server(connection, variables, why);
+    launcher = ask_pmix_server(connection, variables, program, why);
     is_placed = launcher == Launcher::kPmix;
   } else if (launcher == Launcher::kPmi && needs_server(variables, launcher)) {
     is_placed = ask_pmi_server(connection, variables);

@@ -1,7 +1,7 @@
 /// Finding the launcher that started this rank, and the way to the other ranks.
 #pragma once
 
-#include <optional>
+#include <filesystem>
 #include <string>
 
 #include "exchange/group.hpp"
@@ -18,7 +18,7 @@ struct Connection {
 
 /// Takes this rank's placement from variables and, where they leave it open, from a PMIx or PMI server. Prepares
 /// `variables` for a program that is a PMIx client too, if it had to be one itself. Collective where a server must be
-/// asked for several nodes. Throws Error.
-[[nodiscard]] Connection connect_to_launcher(Variables& variables);
+/// asked for several nodes. `program`: its own MPI may bring the libpmix to ask with. Throws Error.
+[[nodiscard]] Connection connect_to_launcher(Variables& variables, const std::filesystem::path& program);
 
 }  // namespace mn::launcher

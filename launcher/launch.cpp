@@ -128,7 +128,7 @@ std::optional<int> agree_on_start(const Connection& connection, ThisRank& rank, 
 int launch(const Options& options, Variables variables) {
   ThisRank rank{.options = options, .surroundings = look_around(options, variables), .program_exit = 0, .here = {}};
   look_for_program(rank);
-  const Connection connection = connect_to_launcher(rank.surroundings.variables);
+  const Connection connection = connect_to_launcher(rank.surroundings.variables, rank.surroundings.program);
   rank.here = connection.here;
   Outcome outcome;
   Prepared prepared;

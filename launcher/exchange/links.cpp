@@ -5,6 +5,8 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <mn/core/error.hpp>
 
@@ -20,6 +22,14 @@ using State = Channel::State;
 constexpr milliseconds kBeforeCallingChildren{1000};
 constexpr milliseconds kMostForAGuest{5000};
 constexpr std::size_t kMostGuests = 1024;
+
+/// One whose other end is closed.
+Fd ended_connection() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return Fd();
+  close(ends[1]);
+  return Fd(ends[0]);
+}
 
 Call call_to(const Group& group, const Peer& peer) {
   const bool within_node = !group.is_leader();
@@ -103,8 +113,9 @@ const std::string& Links::failure_of_calls() const {
 std::vector<std::pair<Peer, Fd>> Links::duplicate_connections() const {
   std::vector<std::pair<Peer, Fd>> duplicates;
   for (const auto& link : links_) {
-    if (!link.channel || !link.channel->is(State::kOpen)) continue;
-    Fd duplicate(fcntl(link.channel->fd(), F_DUPFD_CLOEXEC, 0));
+    if (!link.channel) continue;
+    const bool is_open = link.channel->is(State::kOpen);
+    Fd duplicate = is_open ? Fd(fcntl(link.channel->fd(), F_DUPFD_CLOEXEC, 0)) : ended_connection();
     if (duplicate) duplicates.emplace_back(link.peer, std::move(duplicate));
   }
   return duplicates;

@@ -53,7 +53,8 @@ class Links {
   [[nodiscard]] bool is_lost(const Peer& peer) const;
   /// Why the calls to the one above fail, or failed where that one had to call; empty: they did not fail.
   [[nodiscard]] const std::string& failure_of_calls() const;
-  /// Duplicates of all open connections, as long as nothing is in flight on them; exec closes them.
+  /// Duplicates of all connections, as long as nothing is in flight on them; exec closes them. In place of one that the
+  /// peer has ended, another that has ended.
   [[nodiscard]] std::vector<std::pair<Peer, Fd>> duplicate_connections() const;
   /// Port of this leader's TCP listener; 0 without one.
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }

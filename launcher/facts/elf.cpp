@@ -148,6 +148,20 @@ std::optional<ElfSection> open_section(const fs::path& path, const std::string& 
   return std::nullopt;
 }
 
+std::vector<std::string> loader_texts(const fs::path& file, std::int64_t kind) {
+  std::vector<std::string> texts;
+  const auto entries = open_section(file, ".dynamic");
+  const auto names = open_section(file, ".dynstr");
+  for (std::uint64_t at = 0; entries && names; at += sizeof(Elf64_Dyn)) {
+    const auto entry = entries->read<Elf64_Dyn>(at);
+    if (!entry || entry->d_tag == DT_NULL) break;
+    if (entry->d_tag != kind) continue;
+    auto& text = texts.emplace_back();
+    for (auto from = entry->d_un.d_val; const char c = names->read<char>(from).value_or('\0'); ++from) text += c;
+  }
+  return texts;
+}
+
 std::vector<Library> list_libraries(const std::string& interpreter, const fs::path& program,
                                     std::chrono::milliseconds patience) {
   std::vector<Library> libraries;

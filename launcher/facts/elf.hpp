@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -42,6 +43,9 @@ class ElfSection {
 };
 /// No value if `file` is not a 64-bit ELF file, or has no section of that name.
 [[nodiscard]] std::optional<ElfSection> open_section(const std::filesystem::path& file, const std::string& name);
+
+/// The texts of a kind of entry, such as DT_NEEDED, that `file` leaves for the dynamic loader.
+[[nodiscard]] std::vector<std::string> loader_texts(const std::filesystem::path& file, std::int64_t kind);
 
 struct Library {
   std::string name;            ///< as programs ask for it: libmpi.so.40

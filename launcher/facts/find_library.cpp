@@ -4,11 +4,16 @@
 
 #include <cstdint>
 #include <cstring>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
+#include <elf.h>
+
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+
+#include "facts/elf.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -67,7 +72,34 @@ std::string cache_of(const fs::path& root) {
   }
 }
 
+/// The folders that a file brings along, as LD_LIBRARY_PATH.
+std::string run_path(const fs::path& file) {
+  std::string list;
+  for (const auto kind : {DT_RPATH, DT_RUNPATH}) {
+    for (const auto& text : loader_texts(file, kind)) list += text + ":";
+  }
+  for (const std::string origin : {"$ORIGIN", "${ORIGIN}"}) {
+    for (auto at = list.find(origin); at != std::string::npos; at = list.find(origin)) {
+      list.replace(at, origin.size(), file.parent_path().string());
+    }
+  }
+  return list;
+}
+
 }  // namespace
+
+std::vector<fs::path> folders_of_mpi(const fs::path& program, const std::string& library_path) {
+  std::vector<fs::path> folders;
+  for (const auto& name : loader_texts(program, DT_NEEDED)) {
+    const auto mpi =
+        name.starts_with("libmpi.so.") ? find_library(name, library_path + ":" + run_path(program), "/") : std::nullopt;
+    if (!mpi) continue;
+    folders.push_back(mpi->parent_path());
+    std::istringstream list(run_path(*mpi));
+    for (std::string folder; std::getline(list, folder, ':');) folders.emplace_back(folder);
+  }
+  return folders;
+}
 
 std::optional<fs::path> find_library(const std::string& name, const std::string& library_path, const fs::path& root) {
   for (std::size_t begin = 0; begin < library_path.size();) {

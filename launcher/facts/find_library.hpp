@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace mn::launcher {
 
@@ -13,5 +14,10 @@ namespace mn::launcher {
 [[nodiscard]] std::optional<std::filesystem::path> find_library(const std::string& name,
                                                                 const std::string& library_path,
                                                                 const std::filesystem::path& root);
+
+/// Where the MPI that `program` needs may have its other libraries: the folder of its libmpi, and those of that one's
+/// RUNPATH. Empty if it needs none itself.
+[[nodiscard]] std::vector<std::filesystem::path> folders_of_mpi(const std::filesystem::path& program,
+                                                                const std::string& library_path);
 
 }  // namespace mn::launcher

@@ -1,7 +1,8 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
-#include <utility>
+
+#include <elf.h>
 
 #include <mn/core/environment.hpp>
 
@@ -73,17 +74,10 @@ std::optional<std::string> id_of_script(const std::string& script, const fs::pat
   return hash ? std::optional(script + " " + *hash) : std::nullopt;
 }
 
-/// Of a program, by the libraries that it names.
+/// Of a program, by the libraries that it needs itself.
 std::string mpi_of_binary(const fs::path& program) {
-  const auto names = open_section(program, ".dynstr");
-  std::string name;
-  for (std::uint64_t at = 0; names && at < names->bytes(); ++at) {
-    const char c = names->read<char>(at).value_or('\0');
-    if (c != '\0') {
-      name += c;
-    } else if (const auto family = mpi_family(std::exchange(name, "")); !family.empty()) {
-      return family;
-    }
+  for (const auto& name : loader_texts(program, DT_NEEDED)) {
+    if (const auto family = mpi_family(name); !family.empty()) return family;
   }
   return "";
 }

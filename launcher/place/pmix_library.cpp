@@ -37,7 +37,8 @@ void copy_name(char* target, std::size_t capacity, std::string_view text) {
 
 }  // namespace
 
-std::vector<std::filesystem::path> pmix_libraries(const Variables& variables) {
+std::vector<std::filesystem::path> pmix_libraries(const Variables& variables,
+                                                  const std::vector<std::filesystem::path>& folders) {
   constexpr const char* kName = "libpmix.so.2";
   std::vector<std::filesystem::path> libraries;
   // A private MPI (a module, a container, a Python wheel) brings the libpmix that speaks its server's language.
@@ -47,6 +48,7 @@ std::vector<std::filesystem::path> pmix_libraries(const Variables& variables) {
     for (const char* below : {"", "openmpi", "lib", "lib/openmpi"})
       libraries.push_back(std::filesystem::path(*value) / below / kName);
   }
+  for (const auto& folder : folders) libraries.push_back(folder / kName);
   std::erase_if(libraries, [](const auto& library) { return !std::filesystem::exists(library); });
   libraries.emplace_back(kName);
   return libraries;

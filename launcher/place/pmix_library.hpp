@@ -13,8 +13,10 @@
 
 namespace mn::launcher {
 
-/// Where to look for libpmix: beside the MPI whose mpiexec started this, then where the dynamic loader looks.
-[[nodiscard]] std::vector<std::filesystem::path> pmix_libraries(const Variables& variables);
+/// Where to look for libpmix: beside the MPI whose mpiexec started this, in `folders`, then where the dynamic loader
+/// looks.
+[[nodiscard]] std::vector<std::filesystem::path> pmix_libraries(const Variables& variables,
+                                                                const std::vector<std::filesystem::path>& folders = {});
 
 /// A directive that is on.
 [[nodiscard]] pmix::Info pmix_flag(const char* key);

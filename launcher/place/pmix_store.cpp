@@ -10,7 +10,8 @@
 namespace mn::launcher {
 namespace {
 
-/// The beginning of a file of locks, before a mark for each. Source: openpmix, src/mca/gds/ds21/gds_ds21_lock_pthread.c.
+/// The beginning of a file of locks, before a mark for each. Source: openpmix,
+/// src/mca/gds/ds21/gds_ds21_lock_pthread.c.
 struct LocksHeader {
   std::size_t bytes;
   std::uint32_t count;

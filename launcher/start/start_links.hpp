@@ -1,5 +1,5 @@
-/// What stays of the exchange in a program with mn::Job: the connections by whose end it notices ranks that die before MPI
-/// is up (mn/job/start_watch.hpp).
+/// What stays of the exchange in a program with mn::Job: the connections by whose end it notices ranks that die before
+/// MPI is up (mn/job/start_watch.hpp).
 #pragma once
 
 #include <filesystem>

@@ -34,7 +34,7 @@ class CountRuns final : public mn::Extension {
 int main(int argc, char** argv) {
   mn::app::CommonOptions common;
   std::string train = "mnist/val", validation;
-  int save_seconds = 0;
+  std::int64_t save_seconds = 0;
   bool instead = false;
   mn::Options options("usage: app_job [options]");
   options.add("train", train, "NAME", "shards to train on");

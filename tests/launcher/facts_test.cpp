@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iterator>
 
+#include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include "launcher/facts/file_id.hpp"
 #include "launcher/facts/find_library.hpp"
 #include "launcher/facts/output_folder.hpp"
+#include "launcher/place/pmix_library.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn::launcher {
@@ -25,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class FactsTest : public ::testing::Test {
  protected:
@@ -308,6 +311,17 @@ TEST_F(FactsTest, AScriptTellsTheMpiOfWhatItStarts) {
   EXPECT_EQ(mpi_of("from mpi4py import MPI\n"), "mpi4py");
   const std::string program = (executable_path().parent_path().parent_path() / "mnlaunch-selftest").string();
   EXPECT_NE(mpi_of("#!/bin/sh\nexec \"" + program + "\" --json\n"), "");
+}
+
+TEST_F(FactsTest, AProgramTellsWhereItsMpiIs) {
+  const auto build = executable_path().parent_path().parent_path();
+  EXPECT_THAT(folders_of_mpi(executable_path(), ""), IsEmpty());
+  const auto folders = folders_of_mpi(build / "mnlaunch-selftest", "");
+  ASSERT_FALSE(folders.empty());
+  const auto names = loader_texts(build / "mnlaunch-selftest", DT_NEEDED);
+  EXPECT_TRUE(std::ranges::any_of(names, [&](const auto& name) { return fs::exists(folders[0] / name); }));
+  put("private/libpmix.so.2", "");
+  EXPECT_EQ(pmix_libraries(Variables(), {here_.root / "private"}).front(), here_.root / "private/libpmix.so.2");
 }
 
 TEST_F(FactsTest, ElfFilesTellTheirLoaderAndBuild) {

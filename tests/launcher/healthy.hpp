@@ -73,7 +73,8 @@ inline ProgramFacts healthy_program() {
                          {"libc.so.6", {"/lib/libc.so.6", "4444", 8000}},
                          {"libcudart.so.13", {"/opt/cuda/libcudart.so.13", "5555", 9000}}}},
           .missing = {},
-          .mpi = "Open MPI"};
+          .mpi = "Open MPI",
+          .script_mpi = ""};
 }
 
 inline NodeFacts healthy_node(int node) {

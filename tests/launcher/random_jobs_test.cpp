@@ -98,6 +98,7 @@ Placement placement_under(Starter starter, const Job& job, int rank) {
 NodeFacts node_under(Starter starter, int node) {
   NodeFacts facts = healthy_node(node);
   facts.slurm_pmix = starter == Starter::kSlurmPmix;
+  facts.has_pmi = starter != Starter::kSlurmPmix;  // srun --mpi=pmi2
   facts.program.mpi = launcher_of(starter) == Launcher::kPmix ? "Open MPI" : "MPICH";
   facts.driver.reset();
   facts.nccl.reset();

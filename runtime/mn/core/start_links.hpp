@@ -1,12 +1,13 @@
-/// The connections that mnlaunch leaves open in a program with mn::Job: until MPI is up, their ends tell which ranks have
-/// died. mnlaunch writes the list to a variable, mn::StartWatch reads it.
+/// The connections that mnlaunch leaves open in a program with mn::Job: until MPI is up, their ends tell which ranks
+/// have died. mnlaunch writes the list to a variable, mn::StartWatch reads it.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-/// The section by which mnlaunch knows a program with mn::Job. No other program gets descriptors that it did not ask for.
+/// The section by which mnlaunch knows a program with mn::Job. No other program gets descriptors that it did not ask
+/// for.
 #define MN_JOB_SECTION ".mn_job"
 
 namespace mn {
@@ -16,10 +17,9 @@ inline constexpr const char* kStartLinksVariable = "MN_START_LINKS";
 /// A connection to another rank, which ends when that rank's process does.
 struct StartLink {
   int fd = -1;
-  std::uint64_t inode =
-      0;                 ///< of the socket: a program on the way may have closed it, and the number be another file's
-  bool reports = false;  ///< this rank reports the loss of the other, as nobody else does
-  std::string name;      ///< of the other rank, for people
+  std::uint64_t inode = 0;  ///< number of the socket: `fd` may be another file's by now
+  bool reports = false;     ///< this rank reports the loss of the other, as nobody else does
+  std::string name;         ///< name of the other rank, for people
   friend bool operator==(const StartLink&, const StartLink&) = default;
 };
 

@@ -1,8 +1,8 @@
 /// Notices the death of a rank before the peer monitor can: in MPI_Init, which would wait for it forever.
 ///
 /// mnlaunch leaves the connections open over which its processes agreed to start (start_links.hpp): of each rank one to
-/// the rank above it and one to each below it, in a tree over all ranks. Job keeps a StartWatch, with a thread that reads
-/// from them, from before MPI_Init until the monitor runs.
+/// the rank above it and one to each below it, in a tree over all ranks. Job keeps a StartWatch, with a thread that
+/// reads from them, from before MPI_Init until the monitor runs.
 ///
 /// Invariants:
 /// 1. A rank whose MPI is up says so before it closes its connections: their end is not a loss then.
