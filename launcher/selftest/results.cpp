@@ -49,7 +49,8 @@ std::string findings_text(const json& findings) {
     const std::string kind =
         "  " + finding.at("severity").get<std::string>() + " [" + finding.at("check").get<std::string>() + "] ";
     if (++count[kind] > kMostOfACheck) continue;
-    text += kind + abridge_host_list(finding.at("hosts").get<std::vector<std::string>>()) + ": " +
+    const auto hosts = finding.at("hosts").get<std::vector<std::string>>();
+    text += kind + (hosts.empty() ? "all nodes" : abridge_host_list(hosts)) + ": " +
             finding.at("what").get<std::string>() + "; " + finding.at("remedy").get<std::string>() + "\n";
   }
   for (const auto& [kind, found] : count) {
