@@ -10,6 +10,7 @@
 
 #include "absence.hpp"
 #include "agree.hpp"
+#include "check_failed.hpp"
 #include "facts/addresses.hpp"
 
 namespace mn::launcher {
@@ -24,7 +25,10 @@ class ArrivalRound {
 
   Roster run(const std::function<void(Arrival&)>& prepare) {
     Arrival own;
-    own.failure = failure_of(here_, [&] { prepare(own); });
+    own.failure = failure_of(here_, [&] {
+      if (!exchange_.failure_to_listen().empty()) throw CheckFailed(exchange_.failure_to_listen());
+      prepare(own);
+    });
     own.rank = here_.rank;
     const Exchange::Steps steps{
         .combine = [this](const Parts& parts) { return to_message(combine(parts)); },
@@ -56,7 +60,7 @@ class ArrivalRound {
       node.ranks.push_back(from_message<Arrival>(*part.bytes, "the arrival of a rank of this node"));
       roster_.ranks_here.back() = node.ranks.back().rank;
     }
-    if (group_.nodes > 1) node.address = own_address(routed_interfaces(), resolve(host_name()));
+    if (group_.nodes > 1) node.address = own_address(routed_interfaces(), addresses_of_own_name());
     node.port = exchange_.port();
     return node;
   }
@@ -160,7 +164,7 @@ class ArrivalRound {
 
   /// Empty if the launcher does not say where rank 0 is. It begins with the first node of the allocation, most often.
   [[nodiscard]] std::string guess_master_address() const {
-    if (here_.inter_rank == 0) return own_address(routed_interfaces(), resolve(host_name()));
+    if (here_.inter_rank == 0) return own_address(routed_interfaces(), addresses_of_own_name());
     const auto list = rank_.surroundings.variables.get("SLURM_JOB_NODELIST");
     try {
       return list ? expand_host_list(*list).at(0) : "";

@@ -78,8 +78,9 @@ class Comparison {
     std::vector<int> nodes;
     std::vector<Endpoint> endpoints;
     const auto add = [&](int node, const std::string& address) {
-      nodes.push_back(node);
       const int port = roster_.start.ports.at(static_cast<std::size_t>(node));
+      if (port == 0) return;  // others have its ports: it has called this node
+      nodes.push_back(node);
       endpoints.push_back({address, static_cast<std::uint16_t>(port)});
     };
     for (const int child : children_of(group_.node, group_.nodes)) {
@@ -211,7 +212,7 @@ class Comparison {
 FactSources facts_of_this_machine(const ThisRank& rank) {
   const auto of_node = [&rank] {
     NodeFacts facts = collect_node_facts(rank.here, rank.surroundings, rank.is_compared());
-    facts.network = collect_network_facts(host_name());
+    facts.network = collect_network_facts();
     return facts;
   };
   return {.of_rank = [&rank] { return collect_rank_facts(rank.here, rank.surroundings); }, .of_node = of_node};

@@ -171,8 +171,9 @@ void take_variables(Connection& connection, const Variables& variables, Launcher
   here = find_placement(variables, launcher, std::nullopt);
   if (launcher == Launcher::kPmi) here.job += name_of_starter(variables);
   form_group(connection, variables);
-  if (here.inter_size == 1) return;
   const bool by_slurm = launcher == Launcher::kSlurm || is_slurm_pmix(here.job);
+  if (by_slurm) connection.group.job += secret_of_step(variables);
+  if (here.inter_size == 1) return;
   if (by_slurm && !here.hosts.empty()) return meet_by_names(connection.group, here, variables);
   leave_node_alone(connection, why.empty() ? here.source + " does not tell where the other nodes are" : why);
 }

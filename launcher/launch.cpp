@@ -42,7 +42,7 @@ void look_for_program(ThisRank& rank) {
 Surroundings look_around(const Options& options, const Variables& variables) {
   Surroundings surroundings;
   surroundings.variables = variables;
-  surroundings.root = variables.get("MN_HARDWARE_ROOT").value_or("/");
+  surroundings.root = hardware_root(variables.get("MN_HARDWARE_ROOT"));
   surroundings.check_files = options.check_files;
   surroundings.arguments = options.program;
   if (options.doctor && surroundings.arguments.empty()) surroundings.arguments = {path_of_self_test()};
@@ -68,6 +68,12 @@ void note_not_compared(const Connection& connection, const Options& options) {
   if (connection.not_compared.empty() || connection.here.rank != 0 || options.check == CheckLevel::kOff) return;
   std::cerr << "mnlaunch: note: " << connection.not_compared
             << "; the nodes were not compared (srun and Open MPI's mpiexec make that possible)" << std::endl;
+}
+
+void note_key(const Connection& connection, const Options& options) {
+  if (!options.show || connection.here.rank != 0 || !connection.group.keys) return;
+  std::cerr << "mnlaunch: note: the key by which the nodes know each other " << connection.group.keys->origin()
+            << std::endl;
 }
 
 /// What rank 0 tells the others of itself.
@@ -100,6 +106,7 @@ std::optional<int> agree_on_start(const Connection& connection, ThisRank& rank, 
   say(outcome.verdict);
   if (outcome.verdict.exit_code != 0) return leave(exchange, outcome.verdict.exit_code, rank.here.rank);
   note_not_compared(connection, rank.options);
+  note_key(connection, rank.options);
   if (rank.options.dry_run) return 0;
   const Verdict verdict = agree(exchange, rank.here, roster, [&] {
     if (rank.surroundings.program.empty()) throw ProgramError(rank.surroundings.program_error, rank.program_exit);

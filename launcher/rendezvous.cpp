@@ -15,12 +15,13 @@ namespace {
 constexpr const char* kAddresses = "at";
 constexpr const char* kHost = "host";
 constexpr const char* kKey = "key";
+constexpr const char* kKeyVariable = "MN_LAUNCH_KEY";
 constexpr std::chrono::milliseconds kMostForANameServer{2000};
 
 /// This host's addresses with commas between them, the one that its name leads to first.
 std::string own_addresses() {
   const auto interfaces = routed_interfaces();
-  const std::string first = own_address(interfaces, resolve(host_name()));
+  const std::string first = own_address(interfaces, addresses_of_own_name());
   std::string list = first;
   for (const auto& interface : interfaces) {
     if (interface.address != first) list += "," + interface.address;
@@ -46,16 +47,19 @@ std::vector<int> neighbors_in_tree(const Group& group) {
 
 }  // namespace
 
+std::string secret_of_step(const Variables& variables) {
+  std::string text = " " + variables.get(kKeyVariable).value_or("");
+  // Each component of a heterogeneous step has a port of its own. SLURM_SRUN_COMM_PORT would differ beyond 48 nodes.
+  if (!variables.has("SLURM_HET_SIZE")) text += " " + variables.get("SLURM_STEP_LAUNCHER_PORT").value_or("");
+  return text;
+}
+
 void meet_by_names(Group& group, const Placement& here, const Variables& variables) {
   group.addresses = [hosts = here.hosts](int node) {
     return addresses_of(hosts[static_cast<std::size_t>(node)], Clock::now() + kMostForANameServer);
   };
-  // Ports of this srun alone make the text harder to guess.
-  std::string text = group.job;
-  for (const char* name : {"SLURM_JOB_UID", "SLURM_SRUN_COMM_PORT", "SLURM_STEP_LAUNCHER_PORT"}) {
-    text += " " + variables.get(name).value_or("");
-  }
-  group.keys = std::make_shared<MungeKeys>(key_of_text(text));
+  const std::string job = group.job + " " + variables.get("SLURM_JOB_UID").value_or("");
+  group.keys = std::make_shared<MungeKeys>(job, variables.has(kKeyVariable));
 }
 
 void meet_by_board(Group& group, const Placement& here, const std::vector<int>& first_ranks, Board& board) {
@@ -74,6 +78,7 @@ void meet_by_board(Group& group, const Placement& here, const std::vector<int>& 
   const auto key = key_of_hex(needed(0, kKey));
   if (!key) throw CommError("the launcher's server has changed what rank 0 told it; start the job again");
   group.keys = std::make_shared<SharedKey>(*key);
+  group.secret = to_hex(*key);
   std::map<int, std::vector<std::string>> addresses;
   for (const int node : neighbors_in_tree(group)) {
     const int rank = first_ranks[static_cast<std::size_t>(node)];

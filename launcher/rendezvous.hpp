@@ -10,6 +10,10 @@
 
 namespace mn::launcher {
 
+/// What all ranks of a Slurm step know and other users can hardly guess, to be added to the job's name: MN_LAUNCH_KEY,
+/// and the port of its srun.
+[[nodiscard]] std::string secret_of_step(const Variables& variables);
+
 /// By the names that Slurm gives the nodes of a step, with keys that munge seals.
 void meet_by_names(Group& group, const Placement& here, const Variables& variables);
 

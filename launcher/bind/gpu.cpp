@@ -79,10 +79,16 @@ std::optional<bool> waits_for_remapping(const Nvml& nvml, Device device) {
   return status == kSuccess ? std::optional(pending != 0) : std::nullopt;
 }
 
-Gpu describe(const Nvml& nvml, Device device) {
+Gpu identify(const Nvml& nvml, Device device) {
   Gpu gpu;
   gpu.uuid = uuid_of(nvml, device);
   if (const auto pci = nvml.value<PciInfo>("nvmlDeviceGetPciInfo_v3", device)) gpu.bus_id = normal_bus_id(pci->bus_id);
+  if (const auto mig = current_mode(nvml, "nvmlDeviceGetMigMode", device)) gpu.mig = *mig == kMigEnabled;
+  if (gpu.mig == true) gpu.slices = slices_of(nvml, device);
+  return gpu;
+}
+
+void describe(const Nvml& nvml, Device device, Gpu& gpu) {
   char name[96] = {};
   if (nvml.call("nvmlDeviceGetName", device, +name, unsigned{sizeof name}) == kSuccess) gpu.name = name;
   if (const auto memory = nvml.value<Memory>("nvmlDeviceGetMemoryInfo", device)) gpu.memory_mib = memory->total >> 20;
@@ -91,14 +97,11 @@ Gpu describe(const Nvml& nvml, Device device) {
   const auto milliwatts = nvml.value<unsigned>("nvmlDeviceGetEnforcedPowerLimit", device);
   if (milliwatts) gpu.power_limit_w = *milliwatts / 1000;
   gpu.compute_mode = nvml.value<int>("nvmlDeviceGetComputeMode", device);
-  if (const auto mig = current_mode(nvml, "nvmlDeviceGetMigMode", device)) gpu.mig = *mig == kMigEnabled;
-  if (gpu.mig == true) gpu.slices = slices_of(nvml, device);
   gpu.remap_pending = waits_for_remapping(nvml, device);
   const auto reasons = nvml.value<unsigned long long>("nvmlDeviceGetCurrentClocksThrottleReasons", device);
   if (reasons) gpu.throttled = (*reasons & kBadThrottle) != 0;
   gpu.processes = process_count(nvml, device);
   gpu.health = read_health(nvml, device);
-  return gpu;
 }
 
 /// A GPU, or the instances of one that is cut up: none where nobody has made any.
@@ -135,7 +138,7 @@ std::string without_blanks(const std::string& text) {
 
 }  // namespace
 
-std::optional<GpuDriver> read_gpus(const std::string& library) {
+std::optional<GpuDriver> read_gpus(const std::string& library, GpuDetail detail) {
   const Nvml nvml(library);
   if (!nvml.running()) return std::nullopt;
   GpuDriver driver;
@@ -148,9 +151,9 @@ std::optional<GpuDriver> read_gpus(const std::string& library) {
   for (unsigned i = 0; i < count; ++i) {
     Device device = nullptr;
     // A control group may forbid some of them to this process.
-    if (nvml.call("nvmlDeviceGetHandleByIndex_v2", i, &device) == kSuccess) {
-      driver.gpus.push_back(describe(nvml, device));
-    }
+    if (nvml.call("nvmlDeviceGetHandleByIndex_v2", i, &device) != kSuccess) continue;
+    driver.gpus.push_back(identify(nvml, device));
+    if (detail == GpuDetail::kAll) describe(nvml, device, driver.gpus.back());
   }
   return driver;
 }

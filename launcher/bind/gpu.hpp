@@ -36,8 +36,14 @@ struct GpuDriver {
   friend bool operator==(const GpuDriver&, const GpuDriver&) = default;
 };
 
+enum class GpuDetail {
+  kIdentity,  ///< uuid, bus_id, mig and slices
+  kAll,       ///< takes NVML some hundreds of requests
+};
+inline constexpr const char* kNvmlLibrary = "libnvidia-ml.so.1";
 /// Loads NVML at run time; no value where there is no driver.
-[[nodiscard]] std::optional<GpuDriver> read_gpus(const std::string& library = "libnvidia-ml.so.1");
+[[nodiscard]] std::optional<GpuDriver> read_gpus(const std::string& library = kNvmlLibrary,
+                                                 GpuDetail detail = GpuDetail::kAll);
 
 /// The GPUs that a value of CUDA_VISIBLE_DEVICES grants (no value: unset). Entries are indices or GPU-/MIG- UUIDs,
 /// which may be shortened, with blanks around. The first entry that is neither, or matches several GPUs, ends the list;

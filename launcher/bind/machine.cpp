@@ -26,6 +26,8 @@ Topology load(const std::string& xml_file) {
   if (!xml_file.empty() && hwloc_topology_set_xml(raw, xml_file.c_str()) != 0) {
     throw Error("hwloc cannot read the topology " + xml_file);
   }
+  // It would look for X servers, by a name that a dead name server holds up.
+  hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "gl");
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   if (hwloc_topology_load(raw) != 0) throw Error("hwloc cannot load the topology " + xml_file);
   return topology;

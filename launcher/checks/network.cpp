@@ -28,7 +28,8 @@ Findings check_address(const JobFacts& job) {
     const auto& resolved = job.nodes[node].network->resolved;
     const auto& own = job.nodes[node].network->addresses;
     const std::string host = job.nodes[node].host.value_or(job.host(node));
-    const bool loopback = std::ranges::any_of(resolved, [](const auto& a) { return a.starts_with("127."); });
+    const bool loopback =
+        std::ranges::any_of(resolved, [](const auto& a) { return a.starts_with("127.") || a == "::1"; });
     const bool is_own = std::ranges::any_of(resolved, [&](const auto& a) { return has(own, a); });
     if (!loopback && is_own) continue;
     const std::string what = resolved.empty() ? "does not resolve" : "resolves to " + resolved.front();

@@ -213,7 +213,7 @@ Findings check_files(const JobFacts& job) {
 
 Findings check_environment(const JobFacts& job) {
   // With these, ranks that disagree wait for each other for ever.
-  constexpr const char* kFatal[] = {"NCCL_ALGO", "NCCL_PROTO", "NCCL_IB_HCA", "NCCL_IGNORE_", "MV2_"};
+  constexpr const char* kFatal[] = {"NCCL_ALGO", "NCCL_PROTO", "NCCL_IGNORE_", "MV2_"};
   std::set<std::string> names;
   for (const auto& node : job.nodes) {
     if (!node.environment) continue;

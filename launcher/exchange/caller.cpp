@@ -68,6 +68,7 @@ void Caller::begin(std::size_t target, Deadline now) {
   Fd socket = begin_connection(to);
   if (!socket) return note_failure(target, std::strerror(errno));
   if (to.address.starts_with('@') && !is_own_users(socket)) {
+    strangers_.insert(target);
     return note_failure(target, "a process of another user listens there");
   }
   attempts_.push_back({target, now + kMostForOne, std::make_unique<Channel>(std::move(socket), call_, keys_)});

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ class Caller {
   void step(Deadline now);
   /// When step() is next to be called.
   [[nodiscard]] Deadline next_step() const noexcept { return next_; }
+  /// Whether other users have all names of the leader of this node: then it has none, and says so.
+  [[nodiscard]] bool is_hopeless() const { return !targets_.empty() && strangers_.size() == targets_.size(); }
   /// The attempts under way, for poll(2) and progress().
   [[nodiscard]] std::vector<Channel*> attempts() const;
   /// A verified channel, if there is one; all other attempts end.
@@ -44,7 +47,8 @@ class Caller {
   std::vector<Endpoint> targets_;
   Call call_;
   Keys& keys_;
-  std::vector<Attempt> attempts_;  ///< at most one for each target
+  std::vector<Attempt> attempts_;    ///< at most one for each target
+  std::set<std::size_t> strangers_;  ///< targets within the node where another user's process listens
   std::size_t cursor_ = 0;
   Deadline next_{};
   std::chrono::milliseconds pause_;

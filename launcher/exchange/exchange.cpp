@@ -173,7 +173,9 @@ void Exchange::give_up_waiting(Milliseconds patience) {
   }
   if (!failure.empty()) {
     give_up("no connection to " + upper_name() + " (" + failure + ") in " + seconds_text(patience) +
-                "; open the firewall between the nodes, and look at their names and routes",
+                (group_.is_leader() && links_.port() == 0
+                     ? "; other processes have the TCP ports of this job: look for them (ss -ltnp), or try again"
+                     : "; open the firewall between the nodes, and look at their names and routes"),
             false);
   }
   give_up(upper_name() + " did not arrive in " + seconds_text(patience) +

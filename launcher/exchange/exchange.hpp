@@ -77,6 +77,8 @@ class Exchange {
   [[nodiscard]] const Group& group() const noexcept { return group_; }
   /// Of a leader: where its TCP listener is; 0: it has none.
   [[nodiscard]] std::uint16_t port() const noexcept { return links_.port(); }
+  /// Of a leader that no other rank of its node can reach: why. Else empty.
+  [[nodiscard]] const std::string& failure_to_listen() const noexcept { return links_.failure_to_listen(); }
   /// Of a leader whose parent had to call it: why its own calls failed. Else empty.
   [[nodiscard]] const std::string& failure_of_calls() const { return links_.failure_of_calls(); }
 

@@ -8,8 +8,9 @@ namespace mn::launcher {
 namespace {
 
 constexpr int kFirstMeetingPort = 20000;
-constexpr int kMeetingPorts = 12000;
-constexpr int kCandidates = 4;  ///< others may have some of them
+constexpr int kFirstOtherPort = 8000;
+constexpr int kMeetingPorts = 12000;  ///< from each of the two on
+constexpr int kCandidates = 8;        ///< others may have some of them
 
 std::string text_of_candidate(const Group& group, int node, int candidate) {
   return group.job + " user " + std::to_string(geteuid()) + " node " + std::to_string(node) + " candidate " +
@@ -21,8 +22,8 @@ std::string text_of_candidate(const Group& group, int node, int candidate) {
 std::vector<std::uint16_t> ports_of(const Group& group, int node) {
   std::vector<std::uint16_t> ports;
   for (int i = 0; i < kCandidates; ++i) {
-    ports.push_back(
-        static_cast<std::uint16_t>(kFirstMeetingPort + hash64(text_of_candidate(group, node, i)) % kMeetingPorts));
+    const std::uint64_t offset = hash64(text_of_candidate(group, node, i) + group.secret) % kMeetingPorts;
+    ports.push_back(static_cast<std::uint16_t>((i < kCandidates / 2 ? kFirstMeetingPort : kFirstOtherPort) + offset));
   }
   return ports;
 }

@@ -14,7 +14,8 @@
 namespace mn::launcher {
 
 struct Group {
-  std::string job;  ///< the same on all its ranks, and no other job's
+  std::string job;     ///< the same on all its ranks, and no other job's
+  std::string secret;  ///< what its leaders alone know, by which they choose their ports; may be empty
   int intra_rank = 0;
   int intra_size = 1;
   int node = 0;  ///< rank 0 of the job need not be on node 0
@@ -30,7 +31,7 @@ struct Group {
 };
 
 /// TCP ports that the first rank of a node tries in turn, and others try to call: below those that outgoing connections
-/// take.
+/// take. The last ones are for a host where others hold all from 20000 on.
 [[nodiscard]] std::vector<std::uint16_t> ports_of(const Group& group, int node);
 /// The same within the node.
 [[nodiscard]] std::vector<std::string> names_of(const Group& group);

@@ -25,6 +25,8 @@ class Keys {
   /// For a connection that this process makes: the key behind what the other end offers. Throws CommError that says
   /// why there is none.
   [[nodiscard]] virtual Key accept(const std::string& sealed) = 0;
+  /// Where the key is from, for people: "is random, …".
+  [[nodiscard]] virtual std::string origin() = 0;
 };
 
 /// A key that both ends have already.
@@ -33,6 +35,7 @@ class SharedKey : public Keys {
   explicit SharedKey(const Key& key) : key_(key) {}
   [[nodiscard]] Offer offer() override { return {key_, ""}; }
   [[nodiscard]] Key accept(const std::string& sealed) override;
+  [[nodiscard]] std::string origin() override { return "is random, and came through the launcher's server"; }
 
  private:
   Key key_;

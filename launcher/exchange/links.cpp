@@ -63,15 +63,16 @@ void Links::listen() {
       local_listener_ = listen_on_name(name);
       if (local_listener_) break;
     }
-    if (!local_listener_) throw CommError("other processes have the names on which the ranks of this node meet");
+    if (!local_listener_) failure_to_listen_ = "other processes have the names on which the ranks of this node meet";
   }
   if (group_.nodes == 1) return;
+  // Where others have all of its ports, this leader can still call the nodes next to it (1).
   for (const auto port : ports_of(group_, group_.node)) {
     listener_ = listen_on_port(port);
+    if (!listener_) continue;
     port_ = port;
-    if (listener_) return;
+    return;
   }
-  throw CommError("other processes have the TCP ports on which the nodes of this job meet");
 }
 
 Links::Link* Links::find(const Peer& peer) {
@@ -261,6 +262,12 @@ void Links::install(Link& link, std::unique_ptr<Channel> channel) {
 
 void Links::deliver() {
   for (auto& link : links_) {
+    const bool is_member = link.peer.kind == Kind::kMember;
+    const bool is_cut_off = is_member ? !failure_to_listen_.empty() : link.caller && link.caller->is_hopeless();
+    if (is_cut_off && !link.is_lost) {
+      link.is_lost = true;
+      on_loss_(link.peer, "other users have the names of this node");
+    }
     if (!link.channel || link.is_lost) continue;
     while (auto message = link.channel->receive()) on_message_(link.peer, std::move(*message));
     if (!link.channel->is(State::kClosed)) continue;

@@ -53,8 +53,10 @@ class Links {
   [[nodiscard]] bool is_lost(const Peer& peer) const;
   /// Why the calls to the one above fail, or failed where that one had to call; empty: they did not fail.
   [[nodiscard]] const std::string& failure_of_calls() const;
-  /// Of this leader's TCP listener; 0: it has none.
+  /// Of this leader's TCP listener; 0: it has none, as others have its ports.
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
+  /// Why no other rank of the node can reach this leader; else empty.
+  [[nodiscard]] const std::string& failure_to_listen() const noexcept { return failure_to_listen_; }
 
  private:
   struct Link {
@@ -97,6 +99,7 @@ class Links {
   Fd local_listener_;
   Fd listener_;
   std::uint16_t port_ = 0;
+  std::string failure_to_listen_;
   std::vector<Link> links_;
   std::vector<Guest> guests_;
   const Channel* answered_parent_ = nullptr;  ///< of a guest

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 
 #include <dlfcn.h>
-#include <unistd.h>
+#include <sys/types.h>
 
 #include <mn/core/error.hpp>
 
@@ -56,19 +57,24 @@ const MungeLibrary* munge_library() {
   return library.get();
 }
 
-/// Empty where munge does not answer.
-std::string seal(const Key& key) {
+/// For `reader` alone, or with no value for everyone. Empty where munge does not answer.
+std::string seal(std::string_view text, std::optional<uid_t> reader) {
   const MungeLibrary* munge = munge_library();
   if (munge == nullptr) return "";
   const std::unique_ptr<void, MungeLibrary::DestroyContext*> context(munge->create_context(), munge->destroy_context);
-  if (!context || munge->set_option(context.get(), kUidRestriction, geteuid()) != 0) return "";
+  if (!context || (reader && munge->set_option(context.get(), kUidRestriction, *reader) != 0)) return "";
   char* credential = nullptr;
-  const int error = munge->encode(&credential, context.get(), key.data(), static_cast<int>(key.size()));
+  const int error = munge->encode(&credential, context.get(), text.data(), static_cast<int>(text.size()));
   const std::unique_ptr<char, decltype(&std::free)> owner(credential, &std::free);
   return error == 0 && credential != nullptr ? credential : "";
 }
 
-Key open_seal(const std::string& sealed) {
+struct Opened {
+  std::string text;
+  uid_t maker = 0;
+};
+
+Opened open_seal(const std::string& sealed) {
   const MungeLibrary* munge = munge_library();
   if (munge == nullptr) throw CommError("it wants munge's authentication, but there is no libmunge.so.2 here");
   void* bytes = nullptr;
@@ -79,28 +85,54 @@ Key open_seal(const std::string& sealed) {
   const std::unique_ptr<void, decltype(&std::free)> owner(bytes, &std::free);
   const bool genuine = error == 0 || error == kExpired || error == kRewound || error == kReplayed;
   if (!genuine) throw CommError(std::string("munge does not open its credential: ") + munge->error_text(error));
-  if (maker != geteuid()) throw CommError("a process of user " + std::to_string(maker) + " answers there");
-  Key key;
-  if (length != static_cast<int>(key.size())) throw CommError("its munge credential holds no key");
-  std::copy_n(static_cast<const unsigned char*>(bytes), key.size(), key.begin());
-  return key;
+  return {{static_cast<const char*>(bytes), static_cast<std::size_t>(length)}, maker};
 }
+
+/// This user as munged sees it: in a container whose users are mapped, geteuid() is another number. No value where
+/// munge does not answer.
+std::optional<uid_t> own_user() {
+  const std::string credential = seal("user", std::nullopt);
+  try {
+    return credential.empty() ? std::nullopt : std::optional(open_seal(credential).maker);
+  } catch (const CommError&) {
+    return std::nullopt;
+  }
+}
+
+std::string_view text_of(const Key& key) { return {reinterpret_cast<const char*>(key.data()), key.size()}; }
 
 }  // namespace
 
 Keys::Offer MungeKeys::offer() {
   if (!own_) {
     const Key key = random_key();
-    const std::string sealed = seal(key);
-    own_ = sealed.empty() ? Offer{fallback_, ""} : Offer{key, sealed};
+    user_ = own_user();
+    const std::string sealed = user_ ? seal(text_of(key), user_) : "";
+    own_ = sealed.empty() ? Offer{fallback_, ""} : Offer{derive_key(key, {job_}), sealed};
   }
   return *own_;
 }
 
 Key MungeKeys::accept(const std::string& sealed) {
-  if (!sealed.empty()) return open_seal(sealed);
+  static_cast<void>(offer());  // asks munge who this user is
+  if (!sealed.empty()) {
+    const Opened opened = open_seal(sealed);
+    if (opened.maker != user_) throw CommError("a process of user " + std::to_string(opened.maker) + " answers there");
+    Key key;
+    if (opened.text.size() != key.size()) throw CommError("its munge credential holds no key");
+    std::ranges::copy(opened.text, key.begin());
+    return derive_key(key, {job_});
+  }
   if (!offer().sealed.empty()) throw CommError("munge does not answer there, but does here");
   return fallback_;
+}
+
+std::string MungeKeys::origin() {
+  if (!offer().sealed.empty()) return "is sealed by munge";
+  return is_secret_
+             ? "comes from MN_LAUNCH_KEY"
+             : "is made of the job's names, which other users of the cluster can guess, as munge does not answer; "
+               "before srun, export MN_LAUNCH_KEY=$(openssl rand -hex 32)";
 }
 
 }  // namespace mn::launcher

@@ -1,15 +1,18 @@
 /// Keys that munge seals: of all users on all nodes of a cluster, only the one who started the job can open them.
 ///
 /// Each process that accepts connections makes a random key and offers it as a munge credential, which names its maker
-/// and which munged decodes for that user alone. Where munge does not answer, in containers and on clusters with
-/// another authentication, both ends take a key of the job's name instead; it keeps jobs apart, but not a user of the
-/// cluster out who means harm. An end where munge does answer does not agree to that.
+/// and which munged decodes for that user alone. The key of a connection is derived from it and the job's name, so that
+/// two jobs of one user don't agree. Where munge does not answer, in containers and on clusters with another
+/// authentication, both ends take a key of the job's name and of MN_LAUNCH_KEY instead. Without that variable it keeps
+/// jobs apart, but not a user of the cluster out who means harm. An end where munge does answer does not agree to that.
 ///
-/// Cost: one request to munged for each process that is called, and one for each call. Source: munge(3), munge(7).
+/// Cost: three requests to munged for each process, and one for each call that it makes. Source: munge(3), munge(7).
 #pragma once
 
 #include <optional>
 #include <string>
+
+#include <sys/types.h>
 
 #include "exchange/keys.hpp"
 
@@ -17,13 +20,17 @@ namespace mn::launcher {
 
 class MungeKeys : public Keys {
  public:
-  /// `fallback`: where munge does not answer.
-  explicit MungeKeys(const Key& fallback) : fallback_(fallback) {}
+  /// `job`: the same on all ranks of the job, and no other's. `is_secret`: other users can't guess it.
+  MungeKeys(const std::string& job, bool is_secret) : job_(job), is_secret_(is_secret), fallback_(key_of_text(job)) {}
   [[nodiscard]] Offer offer() override;
   [[nodiscard]] Key accept(const std::string& sealed) override;
+  [[nodiscard]] std::string origin() override;
 
  private:
-  Key fallback_;
+  std::string job_;
+  bool is_secret_;
+  Key fallback_;  ///< where munge does not answer
+  std::optional<uid_t> user_;
   std::optional<Offer> own_;
 };
 

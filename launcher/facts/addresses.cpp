@@ -1,19 +1,22 @@
 #include "facts/addresses.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <chrono>
 #include <cstring>
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <mn/core/checksum.hpp>
+#include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/fd.hpp>
+
+#include "exchange/socket.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -21,28 +24,51 @@ namespace {
 // Below Linux's default range for outgoing connections (32768-60999), so that none of them can take the port.
 constexpr int kFirstPort = 20000;
 constexpr int kPorts = 12000;
+constexpr int kLowestPort = 8000;  ///< where others have all of those
 
-std::string dotted(in_addr address) {
-  char text[INET_ADDRSTRLEN] = {};
-  inet_ntop(AF_INET, &address, text, sizeof text);
+/// The bytes of an IPv4 or IPv6 address, the rest 0.
+using Address = std::array<unsigned char, sizeof(in6_addr)>;
+
+Address address_of(const sockaddr* socket) {
+  Address address{};
+  if (socket->sa_family == AF_INET6) {
+    std::memcpy(address.data(), &reinterpret_cast<const sockaddr_in6*>(socket)->sin6_addr, sizeof(in6_addr));
+  } else {
+    std::memcpy(address.data(), &reinterpret_cast<const sockaddr_in*>(socket)->sin_addr, sizeof(in_addr));
+  }
+  return address;
+}
+
+std::string text_of(int family, const Address& address) {
+  char text[INET6_ADDRSTRLEN] = {};
+  inet_ntop(family, address.data(), text, sizeof text);
   return text;
 }
 
-in_addr address_of(const sockaddr* socket) {
-  sockaddr_in internet;
-  std::memcpy(&internet, socket, sizeof internet);
-  return internet.sin_addr;
-}
-
-std::string subnet_of(in_addr address, in_addr mask) {
-  const in_addr network{address.s_addr & mask.s_addr};
-  return dotted(network) + "/" + std::to_string(std::popcount(mask.s_addr));
+std::string subnet_of(int family, Address address, const Address& mask) {
+  int bits = 0;
+  for (std::size_t i = 0; i < (family == AF_INET ? sizeof(in_addr) : sizeof(in6_addr)); ++i) {
+    address[i] &= mask[i];
+    bits += std::popcount(mask[i]);
+  }
+  return text_of(family, address) + "/" + std::to_string(bits);
 }
 
 bool is_virtual(const std::string& name) {
   constexpr const char* kPrefixes[] = {"docker", "virbr", "veth", "br-", "cni", "flannel", "lxc", "vnet", "podman"};
   return std::ranges::any_of(kPrefixes, [&](const char* prefix) { return name.starts_with(prefix); });
 }
+
+/// An address that holds on its link alone, such as fe80::1, is of no use in a variable.
+bool leads_to_others(const ifaddrs& entry) {
+  if (entry.ifa_addr == nullptr || (entry.ifa_flags & IFF_UP) == 0 || (entry.ifa_flags & IFF_LOOPBACK) != 0)
+    return false;
+  if (entry.ifa_addr->sa_family == AF_INET) return true;
+  return entry.ifa_addr->sa_family == AF_INET6 &&
+         !IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(entry.ifa_addr)->sin6_addr);
+}
+
+bool is_ipv4(const std::string& address) { return address.find(':') == std::string::npos; }
 
 }  // namespace
 
@@ -51,28 +77,26 @@ std::vector<Interface> routed_interfaces() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return interfaces;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    const bool usable = entry->ifa_addr != nullptr && entry->ifa_addr->sa_family == AF_INET &&
-                        (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_LOOPBACK) == 0;
-    if (!usable || is_virtual(entry->ifa_name)) continue;
-    const in_addr address = address_of(entry->ifa_addr);
-    const in_addr mask = entry->ifa_netmask == nullptr ? in_addr{0xffffffff} : address_of(entry->ifa_netmask);
-    interfaces.push_back({entry->ifa_name, dotted(address), subnet_of(address, mask)});
+    if (!leads_to_others(*entry) || is_virtual(entry->ifa_name)) continue;
+    const int family = entry->ifa_addr->sa_family;
+    const Address address = address_of(entry->ifa_addr);
+    Address mask;
+    mask.fill(0xff);
+    if (entry->ifa_netmask != nullptr) mask = address_of(entry->ifa_netmask);
+    interfaces.push_back({entry->ifa_name, text_of(family, address), subnet_of(family, address, mask)});
   }
   freeifaddrs(list);
+  std::ranges::stable_partition(interfaces, is_ipv4, &Interface::address);
   return interfaces;
 }
 
-std::vector<std::string> resolve(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_family = AF_INET;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  std::vector<std::string> addresses;
-  if (getaddrinfo(host.c_str(), nullptr, &hints, &list) != 0) return addresses;
-  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
-    addresses.push_back(dotted(address_of(entry->ai_addr)));
-  }
-  freeaddrinfo(list);
+const std::vector<std::string>& addresses_of_own_name() {
+  static const auto addresses = [] {
+    constexpr std::chrono::seconds kMostForANameServer{2};
+    auto found = addresses_of(host_name(), Clock::now() + kMostForANameServer);
+    std::ranges::stable_partition(found, is_ipv4);
+    return found;
+  }();
   return addresses;
 }
 
@@ -91,18 +115,13 @@ int free_port_of_job(std::string_view job, const std::function<bool(int)>& is_fr
     const int port = kFirstPort + (first - kFirstPort + tried) % kPorts;
     if (is_free(port)) return port;
   }
-  throw CommError("no TCP port from " + std::to_string(kFirstPort) + " to " + std::to_string(kFirstPort + kPorts - 1) +
+  for (int port = kFirstPort - 1; port >= kLowestPort; --port) {
+    if (is_free(port)) return port;
+  }
+  throw CommError("no TCP port from " + std::to_string(kLowestPort) + " to " + std::to_string(kFirstPort + kPorts - 1) +
                   " is free on this host, so there is none for MASTER_PORT");
 }
 
-bool is_free_port(int port) {
-  const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in any{};
-  any.sin_family = AF_INET;
-  any.sin_port = htons(static_cast<std::uint16_t>(port));
-  const int yes = 1;  // as servers do: a port whose last connections linger is free
-  setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  return bind(socket.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0 && listen(socket.get(), 1) == 0;
-}
+bool is_free_port(int port) { return static_cast<bool>(listen_on_port(static_cast<std::uint16_t>(port))); }
 
 }  // namespace mn::launcher

@@ -11,15 +11,17 @@ namespace mn::launcher {
 
 struct Interface {
   std::string name;
-  std::string address;  ///< IPv4, dotted
-  std::string subnet;   ///< 10.0.0.0/24
+  std::string address;  ///< IPv4 or IPv6, in numbers
+  std::string subnet;   ///< 10.0.0.0/24, 2001:db8::/64
 };
 
-/// Interfaces that are up and lead to other hosts: no loopback, no bridges of containers or virtual machines.
+/// Interfaces that are up and lead to other hosts: no loopback, no bridges of containers or virtual machines. Those
+/// with IPv4 addresses first.
 [[nodiscard]] std::vector<Interface> routed_interfaces();
 
-/// The IPv4 addresses that `host` resolves to here; empty if it does not resolve.
-[[nodiscard]] std::vector<std::string> resolve(const std::string& host);
+/// The addresses that this host's name resolves to here, IPv4 first; empty if it does not resolve within two seconds.
+/// Asked once.
+[[nodiscard]] const std::vector<std::string>& addresses_of_own_name();
 
 /// The address by which others reach this host: the one that its name resolves to if an interface has it, else the
 /// first interface's, else 127.0.0.1.

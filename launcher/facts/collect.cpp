@@ -55,7 +55,7 @@ RankFacts collect_rank_facts(const Placement& here, const Surroundings& surround
   facts.threads = wanted_threads(surroundings.variables);
   facts.resources.mask = affinity_of_this_thread();
   std::string openable;
-  if (const auto driver = read_gpus()) {
+  if (const auto driver = read_gpus(kNvmlLibrary, GpuDetail::kIdentity)) {
     facts.resources.gpus = visible_gpus(driver->gpus, as_set(surroundings.variables, "CUDA_VISIBLE_DEVICES"));
     for (const auto& gpu : driver->gpus) openable += gpu.uuid;
   } else if (const auto amd = read_amd_gpus(surroundings.root)) {

@@ -28,7 +28,7 @@ namespace mn::launcher {
 [[nodiscard]] std::vector<FileFacts> collect_file_facts(const std::vector<std::filesystem::path>& files);
 /// Looks for the network plugin where NCCL would, and loads nothing.
 [[nodiscard]] NcclFacts collect_nccl_facts(const Surroundings& here);
-[[nodiscard]] NetworkFacts collect_network_facts(const std::string& host);
+[[nodiscard]] NetworkFacts collect_network_facts();
 
 /// PATH without the folders that every system has: what is left leads to other programs.
 [[nodiscard]] std::string own_path_folders(const std::string& path);

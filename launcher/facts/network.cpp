@@ -3,10 +3,10 @@
 
 namespace mn::launcher {
 
-NetworkFacts collect_network_facts(const std::string& host) {
+NetworkFacts collect_network_facts() {
   const auto interfaces = routed_interfaces();
   NetworkFacts facts;
-  facts.resolved = resolve(host);
+  facts.resolved = addresses_of_own_name();
   facts.address = own_address(interfaces, facts.resolved);
   for (const auto& interface : interfaces) {
     facts.addresses.push_back(interface.address);

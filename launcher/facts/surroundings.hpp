@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <mn/core/environment.hpp>
+
 #include "place/variables.hpp"
 
 namespace mn::launcher {
@@ -24,6 +26,12 @@ struct Surroundings {
   /// will when it starts.
   std::chrono::milliseconds loader_patience{20'000};
 };
+
+/// `moved`: MN_HARDWARE_ROOT, which moves Surroundings::root in tests. An installed program takes no notice of it.
+[[nodiscard]] inline std::filesystem::path hardware_root(const std::optional<std::string>& moved) {
+  const bool in_build_folder = moved && std::filesystem::exists(executable_path().parent_path() / "CMakeCache.txt");
+  return in_build_folder ? *moved : "/";
+}
 
 /// First line of a small file such as those in /proc; no value if it cannot be read or is empty.
 [[nodiscard]] inline std::optional<std::string> first_line(const std::filesystem::path& file) {

@@ -2,12 +2,14 @@
 #include "launcher/exchange/exchange.hpp"
 
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <mn/core/exit_codes.hpp>
@@ -176,6 +178,58 @@ TEST(ExchangeTest, OtherProcessesMayHaveItsFirstPortsAndNames) {
   const Fd name = listen_on_name(names_of(group).front());
   ASSERT_TRUE(port && name);
   expect_exit(simulated::run(job), 0);
+}
+
+TEST(ExchangeTest, OtherProcessesMayHaveAllPortsOfANode) {
+  const Job job = job_of(simulated::in_turn(6, 3));
+  for (const int node : {0, 2}) {
+    std::vector<Fd> taken;
+    for (const auto port : ports_of(simulated::group_of(job, node), node)) taken.push_back(listen_on_port(port));
+    const auto endings = simulated::run(job);
+    expect_exit(endings, 0);
+    EXPECT_EQ(lines_of(endings).size(), 0U) << "node " << node;
+  }
+}
+
+/// A process of another user that listens on `names` until this goes away.
+class Squatter {
+ public:
+  explicit Squatter(const std::vector<std::string>& names) {
+    int ends[2];
+    if (pipe(ends) != 0) return;
+    process_ = fork();
+    if (process_ == 0) {
+      std::vector<Fd> taken;
+      if (setuid(65534) != 0) _exit(1);
+      for (const auto& name : names) taken.push_back(listen_on_name(name));
+      if (write(ends[1], "1", 1) != 1) _exit(1);
+      while (true) pause();
+    }
+    char ready = 0;
+    if (read(ends[0], &ready, 1) != 1) ADD_FAILURE() << "no squatter";
+    close(ends[0]);
+    close(ends[1]);
+  }
+  ~Squatter() {
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+  }
+  Squatter(const Squatter&) = delete;
+  Squatter& operator=(const Squatter&) = delete;
+
+ private:
+  pid_t process_ = -1;
+};
+
+TEST(ExchangeTest, WhereAnotherUserHasAllNamesOfANodeAllEndAtOnceWithOneLine) {
+  if (geteuid() != 0) GTEST_SKIP() << "cannot be another user";
+  const Job job = job_of(simulated::in_turn(6, 2), milliseconds(1'000'000));
+  const Squatter squatter(names_of(simulated::group_of(job, 1)));
+  const auto endings = simulated::run(job);
+  expect_exit(endings, kExitCheckFailed);
+  EXPECT_THAT(endings[0].text, HasSubstr("mnlaunch: rank 1 on "));
+  EXPECT_THAT(endings[0].text, HasSubstr("other processes have the names on which the ranks of this node meet"));
+  EXPECT_EQ(lines_of(endings).size(), 1U);
 }
 
 TEST(ExchangeTest, WhereNobodyListensTheNextPlaceIsTriedAtOnce) {

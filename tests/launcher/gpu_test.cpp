@@ -34,6 +34,21 @@ class GpuTest : public ::testing::Test {
 
 TEST_F(GpuTest, WithoutADriverThereIsNothing) { EXPECT_EQ(read_gpus("libno-such-driver.so.1"), std::nullopt); }
 
+TEST_F(GpuTest, ARankAsksForNoMoreThanWhichGpusThereAre) {
+  setenv("MN_FAKE_MIG", "1", 1);
+  const auto all = gpus();
+  const auto named = read_gpus(FAKE_NVML, GpuDetail::kIdentity)->gpus;
+  ASSERT_EQ(named.size(), all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Gpu identity;
+    identity.uuid = all[i].uuid;
+    identity.bus_id = all[i].bus_id;
+    identity.mig = all[i].mig;
+    identity.slices = all[i].slices;
+    EXPECT_EQ(named[i], identity);
+  }
+}
+
 TEST_F(GpuTest, HealthIsWhatNvmlCounts) {
   const GpuHealth well{.links = 12,
                        .link_recoveries = 0,

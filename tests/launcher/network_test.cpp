@@ -1,4 +1,11 @@
+#include <cstdlib>
+
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <mn/core/error.hpp>
 
 #include "launcher/exchange/probe.hpp"
 #include "launcher/facts/addresses.hpp"
@@ -14,6 +21,30 @@ TEST(NetworkTest, TheNamesAddressWinsIfAnInterfaceHasIt) {
   EXPECT_EQ(own_address(interfaces, {"127.0.1.1"}), "10.0.0.1");
   EXPECT_EQ(own_address(interfaces, {}), "10.0.0.1");
   EXPECT_EQ(own_address({}, {"127.0.0.1"}), "127.0.0.1");
+  EXPECT_EQ(own_address({{"eth0", "2001:db8::7", "2001:db8::/64"}}, {"::1", "2001:db8::7"}), "2001:db8::7");
+}
+
+/// In a network of its own, whose one card has no IPv4 address. Its exit status: 77 where that cannot be set up.
+int look_without_ipv4() {
+  const bool is_ready =
+      unshare(CLONE_NEWNET) == 0 &&
+      std::system(
+          "ip link add eth7 type veth peer name eth8 && ip link set eth8 up && ip link set eth7 up && "
+          "ip addr add 2001:db8::7/64 dev eth7 nodad") == 0;
+  if (!is_ready) return 77;
+  const auto interfaces = routed_interfaces();
+  const bool is_right = interfaces.size() == 1 && interfaces[0].name == "eth7" &&
+                        interfaces[0].address == "2001:db8::7" && interfaces[0].subnet == "2001:db8::/64";
+  return is_right && own_address(interfaces, {}) == "2001:db8::7" ? 0 : 1;
+}
+
+TEST(NetworkTest, AHostMayHaveIpv6Alone) {
+  const pid_t child = fork();
+  if (child == 0) _exit(look_without_ipv4());
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no network of its own";
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 TEST(NetworkTest, PortsOfJobsAreStableAndOutOfTheEphemeralRange) {
@@ -28,6 +59,8 @@ TEST(NetworkTest, PortsOfJobsAreStableAndOutOfTheEphemeralRange) {
 TEST(NetworkTest, ATakenPortIsPassedOver) {
   const int first = port_of_job("7.0");
   EXPECT_EQ(free_port_of_job("7.0", [&](int port) { return port != first; }), first == 31999 ? 20000 : first + 1);
+  EXPECT_EQ(free_port_of_job("7.0", [](int port) { return port < 20000; }), 19999);
+  EXPECT_THROW(static_cast<void>(free_port_of_job("7.0", [](int) { return false; })), CommError);
   std::uint16_t taken = 20000;
   Fd listener;
   while (!(listener = listen_on_port(taken))) ++taken;

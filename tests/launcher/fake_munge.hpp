@@ -1,0 +1,6 @@
+/// A munge without a daemon, which every process that loads it takes for libmunge.so.2.
+#pragma once
+
+constexpr int kNoMunge = -2;
+/// The user as whom this process's requests reach the daemon; kNoMunge: there is none.
+extern "C" int mn_fake_munge_user;
