@@ -61,8 +61,9 @@ inline constexpr OptionText kOptions[] = {
     {"output", "DIR|PATTERN", "write each rank's output to DIR/rank-0000.out, .err",
      "Write the standard output and error of rank N to DIR/rank-N.out and DIR/rank-N.err, N with four digits or more. "
      "With a % in it the text is a pattern of file names: %r is the rank, %4r the rank with four digits, %j the number "
-     "of the job, %h the host, %t out or err (without it both go to one file), and %% a percent sign. Folders are made "
-     "where they do not exist. A job that Slurm has started again appends; so do patterns that give several ranks one "
+     "of the job, %s that of its step, %h the host, %t out or err (without it both go to one file), and %% a percent "
+     "sign. Folders are made where they do not exist. Later steps of a Slurm job and jobs that Slurm starts again "
+     "append; so does a start that finds another process writing, and so do patterns that give several ranks one "
      "file."},
     {"append", "", "with --output: append to files that are there",
      "With --output: append to files that are there. Without it, a first start empties them."},

@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <mn/core/error.hpp>
@@ -18,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kOtherFolder = "; name a folder that this node can write";
-constexpr const char* kLetters = "rjht%";
+constexpr const char* kLetters = "rjsht%";
 
 bool is_pattern(const std::string& text) { return text.find('%') != std::string::npos; }
 
@@ -62,6 +63,14 @@ Fd open_to_append(const fs::path& path) {
   return file;
 }
 
+/// The lock stays with the program. Who finds another's does not empty the file, which that one is writing. A file
+/// system without locks has no other.
+bool is_only_writer(const Fd& file) {
+  const bool is_only = flock(file.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+  flock(file.get(), LOCK_SH | LOCK_NB);
+  return is_only;
+}
+
 void empty(const Fd& file) {
   // What has no length, such as /dev/null, is empty already.
   if (ftruncate(file.get(), 0) != 0 && errno != EINVAL) throw Error(with_errno("--output: cannot empty a file", errno));
@@ -75,8 +84,8 @@ void check_output_pattern(const std::string& pattern) {
       [&](char letter, int) {
         if (letter != '\0' && std::string(kLetters).find(letter) != std::string::npos) return;
         const std::string what = letter == '\0' ? "ends with %" : std::string("has %") + letter;
-        throw UsageError("--output \"" + pattern + "\" " + what + ": use %r (rank), %j (job), %h (host), %t (out or " +
-                         "err), or %% for a percent sign");
+        throw UsageError("--output \"" + pattern + "\" " + what + ": use %r (rank), %j (job), %s (step), %h (host), " +
+                         "%t (out or err), or %% for a percent sign");
       });
 }
 
@@ -88,6 +97,7 @@ fs::path output_file(const std::string& pattern, const OutputNames& names, const
       [&](char letter, int digits) {
         text += letter == 'r'   ? with_digits(names.rank, digits)
                 : letter == 'j' ? names.job
+                : letter == 's' ? names.step
                 : letter == 'h' ? names.host
                 : letter == 't' ? stream
                                 : std::string("%");
@@ -97,7 +107,10 @@ fs::path output_file(const std::string& pattern, const OutputNames& names, const
 
 bool appends(const std::string& pattern, bool append, const Variables& variables) {
   const std::string restarts = variables.get("SLURM_RESTART_COUNT").value_or("0");
-  return append || !names_ranks(pattern) || std::atoi(restarts.c_str()) > 0;
+  // Slurm's highest numbers are for steps that no srun started, such as the shell of salloc.
+  constexpr unsigned long kFirstSpecialStep = 0xfffffff0;
+  const unsigned long step = std::strtoul(step_of_job(variables).c_str(), nullptr, 10);
+  return append || !names_ranks(pattern) || std::atoi(restarts.c_str()) > 0 || (step > 0 && step < kFirstSpecialStep);
 }
 
 std::string batch_job(const Variables& variables) {
@@ -107,6 +120,8 @@ std::string batch_job(const Variables& variables) {
   return "0";
 }
 
+std::string step_of_job(const Variables& variables) { return variables.get("SLURM_STEP_ID").value_or("0"); }
+
 OutputFiles open_output(const std::string& pattern, const OutputNames& names) {
   return {open_to_append(output_file(pattern, names, "out")), open_to_append(output_file(pattern, names, "err"))};
 }
@@ -115,7 +130,7 @@ void redirect_output(const OutputFiles& files, bool append) {
   std::cout.flush();
   std::cerr.flush();
   for (const auto& [file, stream] : {std::pair(&files.out, STDOUT_FILENO), {&files.err, STDERR_FILENO}}) {
-    if (!append) empty(*file);
+    if (is_only_writer(*file) && !append) empty(*file);
     if (dup2(file->get(), stream) < 0) throw Error(with_errno("--output: cannot redirect a stream", errno));
   }
 }

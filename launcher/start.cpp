@@ -82,8 +82,9 @@ Prepared prepare_start(const ThisRank& rank, const Outcome& outcome) {
   if (options.bind_memory) bind_memory_of_this_thread(numa_nodes_of(outcome.binding.cpus));
   Prepared prepared;
   if (!options.output.empty()) {
+    const Variables& variables = rank.surroundings.variables;
     prepared.output =
-        open_output(options.output, {rank.here.rank, batch_job(rank.surroundings.variables), host_name()});
+        open_output(options.output, {rank.here.rank, batch_job(variables), host_name(), step_of_job(variables)});
   }
   return prepared;
 }

@@ -12,15 +12,16 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const OutputNames kNames{7, "42", "vn2"};
+const OutputNames kNames{7, "42", "vn2", "3"};
 
 TEST(OutputTest, AFolderHasTwoFilesForEachRank) {
   EXPECT_EQ(output_file("logs", kNames, "out"), "logs/rank-0007.out");
-  EXPECT_EQ(output_file("logs", {12345, "", ""}, "err"), "logs/rank-12345.err");
+  EXPECT_EQ(output_file("logs", {12345, "", "", ""}, "err"), "logs/rank-12345.err");
 }
 
 TEST(OutputTest, APatternNamesJobRankHostAndStream) {
   EXPECT_EQ(output_file("logs/%j/%r.%t", kNames, "out"), "logs/42/7.out");
+  EXPECT_EQ(output_file("%j.%s.txt", kNames, "out"), "42.3.txt");
   EXPECT_EQ(output_file("%h-%4r-%%.txt", kNames, "err"), "vn2-0007-%.txt");
   EXPECT_EQ(output_file("%99999999999999999r", kNames, "out").native().size(), 16u);
 }
@@ -46,6 +47,11 @@ TEST(OutputTest, AJobThatIsStartedAgainAppends) {
   EXPECT_TRUE(appends("%j.txt", false, first)) << "the ranks write one file";
   EXPECT_TRUE(appends("logs", true, first));
   EXPECT_TRUE(appends("logs", false, again));
+  for (const auto& [step, is_later] : {std::pair("0", false), {"1", true}, {"4294967290", false}}) {
+    Variables of_step = first;
+    of_step.set("SLURM_STEP_ID", step);
+    EXPECT_EQ(appends("logs", false, of_step), is_later) << step;
+  }
   EXPECT_EQ(batch_job(again), "42");
   EXPECT_EQ(batch_job(Variables()), "0");
 }
