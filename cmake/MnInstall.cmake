@@ -18,6 +18,19 @@ install(TARGETS mn ${MN_LIBRARIES} EXPORT mnTargets
 install(EXPORT mnTargets NAMESPACE mn:: DESTINATION ${MN_PACKAGE_DIR})
 set(MN_PACKAGE_FILES ${PROJECT_SOURCE_DIR}/cmake/MnDependencies.cmake ${PROJECT_SOURCE_DIR}/cmake/MnNccl.cmake
                      ${PROJECT_SOURCE_DIR}/cmake/MnTorch.cmake)
+# A libtorch of the checkout is installed too, so that the checkout may go; another one stays where it is.
+set(MN_TORCH_HINT ${MN_TORCH_DIR})
+if(MN_HAVE_TORCH)
+  file(REAL_PATH ${MN_TORCH_DIR}/.. MN_TORCH_SITE)
+  cmake_path(IS_PREFIX PROJECT_SOURCE_DIR ${MN_TORCH_SITE} in_source)
+  cmake_path(IS_PREFIX PROJECT_BINARY_DIR ${MN_TORCH_SITE} in_build)
+  if(in_source OR in_build)
+    set(MN_TORCH_DESTINATION ${CMAKE_INSTALL_LIBDIR}/mn/site-packages)
+    set(MN_TORCH_HINT "\${PACKAGE_PREFIX_DIR}/${MN_TORCH_DESTINATION}/torch")
+    install(CODE "set(MN_SITE ${MN_TORCH_SITE})\nset(MN_DESTINATION ${MN_TORCH_DESTINATION})")
+    install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/install_torch.cmake)
+  endif()
+endif()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/mnConfig.cmake.in ${PROJECT_BINARY_DIR}/mnConfig.cmake
                               INSTALL_DESTINATION ${MN_PACKAGE_DIR} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/mnConfigVersion.cmake COMPATIBILITY SameMinorVersion)
@@ -35,6 +48,11 @@ if(MN_HAVE_TORCH)
   install(PROGRAMS ${PROJECT_SOURCE_DIR}/cmake/new-job DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME mn-new-job)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/cmake/new_job DESTINATION ${CMAKE_INSTALL_DATADIR}/mn)
 endif()
+# `module use PREFIX/share/modulefiles; module load mn`
+install(CODE "file(CONFIGURE OUTPUT \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/modulefiles/mn/${PROJECT_VERSION}\"
+  CONTENT \"#%Module\nprepend-path PATH \${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}
+prepend-path MANPATH \${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_MANDIR}
+prepend-path CMAKE_PREFIX_PATH \${CMAKE_INSTALL_PREFIX}\n\")")
 install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tests/examples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/mn/examples FILES_MATCHING PATTERN *.cpp)

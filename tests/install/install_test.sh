@@ -14,11 +14,15 @@ step cmake --install "$MN_BUILD_DIR" --prefix "$prefix"
 for path in bin/mnlaunch bin/mnlaunch-selftest bin/mnshard bin/jobs/mnist include/mn/mn.hpp include/mn/comm/communicator.hpp \
   include/mn/data/dataset.hpp share/mn/data/mnist/train/manifest.h5 share/mn/slurm/mnist.sbatch \
   share/man/man1/mnlaunch.1 share/man/man1/mnshard.1 share/doc/mn/README.md share/doc/mn/docs/tutorial.md \
-  share/mn/examples/regression.cpp share/mn/slurm/train.sbatch bin/mn-new-job; do
+  share/mn/examples/regression.cpp share/mn/slurm/train.sbatch share/modulefiles/mn bin/mn-new-job; do
   [ -e "$prefix/$path" ] || { echo "FAILED: $path is not installed"; exit 1; }
 done
-# Nothing installed may need the checkout: only libtorch stays where it is.
-! grep -rI -- "$MN_SOURCE_DIR/" "$prefix/lib" "$prefix/include" | grep -v MN_TORCH_HINT || { echo "FAILED: paths of the checkout"; exit 1; }
+# Nothing installed may need the checkout, libtorch included.
+! grep -rI --exclude-dir=site-packages -- "$MN_SOURCE_DIR/" "$prefix/lib" "$prefix/include" || { echo "FAILED: paths of the checkout"; exit 1; }
+for program in "$prefix"/bin/mnlaunch* "$prefix"/bin/jobs/*; do
+  ! { readelf -d "$program"; ldd "$program" | grep -v "$prefix/"; } | grep -e "$MN_SOURCE_DIR/" -e 'not found' ||
+    { echo "FAILED: $program needs the checkout"; exit 1; }
+done
 
 compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$MN_BUILD_DIR/CMakeCache.txt")
 step cmake -S "$(dirname "$0")/consumer" -B "$work/consumer" -G Ninja -DCMAKE_BUILD_TYPE=Release \
