@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include "checks/checks.hpp"
@@ -29,16 +30,35 @@ std::set<std::string> all_ports(const JobFacts& job) {
   return names;
 }
 
-/// Among nodes with GPUs, or those without. A port that few of them use may be a spare one.
+std::size_t count_active(const NodeFacts& node, bool ethernet) {
+  return static_cast<std::size_t>(std::ranges::count_if(node.system.ports, [&](const PortFacts& port) {
+    return is_ethernet(port.name) == ethernet && is_active(&port);
+  }));
+}
+
+/// As many active ports as at least half of those nodes have.
+std::size_t usual_count(const JobFacts& job, bool ethernet, const std::function<bool(const NodeFacts&)>& is_asked) {
+  std::vector<std::size_t> counts;
+  for (const auto& node : job.nodes) {
+    if (is_asked(node)) counts.push_back(count_active(node, ethernet));
+  }
+  std::ranges::sort(counts);
+  return counts.empty() ? 0 : counts[counts.size() / 2];
+}
+
+/// Among nodes with GPUs, or those without. A port that few of them use may be a spare one, and a node that has as many
+/// active ports as the others may call them by other names.
 void compare_states(const JobFacts& job, const std::string& name, bool with_gpus, Findings& findings) {
   const auto is_asked = [&](const NodeFacts& node) {
     return has_gpus(node) == with_gpus && !node.system.ports.empty();
   };
+  const std::size_t usual = usual_count(job, is_ethernet(name), is_asked);
   const auto is_up = [&](const NodeFacts& node) { return is_asked(node) && is_active(find_port(node, name)); };
   if (2 * std::ranges::count_if(job.nodes, is_up) < std::ranges::count_if(job.nodes, is_asked)) return;
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
     const PortFacts* port = find_port(job.nodes[node], name);
     if (!is_asked(job.nodes[node]) || is_active(port)) continue;
+    if (count_active(job.nodes[node], is_ethernet(name)) >= usual) continue;
     const std::string state = port == nullptr ? "not there" : port->state.value_or("in no known state");
     add(findings, {"fabric",
                    !is_ethernet(name),
@@ -64,6 +84,15 @@ void count_failures(const JobFacts& job, Findings& findings) {
                        "clean or replace its cable and connectors, or leave the node out (--exclude)",
                        "watch"});
       };
+      if (port.is_full) {
+        add(findings, {"fabric",
+                       false,
+                       {job.host(node)},
+                       "a counter of lost links or errors of the network port " + port.name + " is full",
+                       "reset it (perfquery -R), look at the cable, and let --doctor see what comes back",
+                       "watch"});
+        continue;
+      }
       const auto downs = static_cast<double>(port.downs.value_or(0));
       const auto errors = static_cast<double>(port.errors.value_or(0));
       if (downs / uptime * kDay > kDownsPerDay) warn("lost its link " + std::to_string(*port.downs) + " times");

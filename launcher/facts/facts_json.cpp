@@ -59,6 +59,7 @@ struct Fields<PortFacts> {
     visitor("rate", facts.rate);
     visitor("downs", facts.downs);
     visitor("errors", facts.errors);
+    visitor("is_full", facts.is_full);
   }
 };
 

@@ -47,13 +47,22 @@ std::optional<std::string> state_of(const fs::path& port) {
   return text == std::string::npos ? std::nullopt : std::optional(line->substr(text));
 }
 
+/// InfiniBand's counters stop at the end of 8 or 16 bits.
+bool has_full_counter(const fs::path& counters) {
+  constexpr std::int64_t kFull8 = 0xff;
+  constexpr std::int64_t kFull16 = 0xffff;
+  return number_in(counters / "link_downed") == kFull8 || number_in(counters / "symbol_error") == kFull16 ||
+         number_in(counters / "port_rcv_errors") == kFull16;
+}
+
 PortFacts describe_fabric_port(const std::string& name, const fs::path& port) {
   return {.name = name,
           .state = state_of(port),
           .rate = first_line(port / "rate"),
           .downs = number_in(port / "counters/link_downed"),
           .errors = sum_of(port / "counters", {"symbol_error", "port_rcv_errors", "local_link_integrity_errors",
-                                               "excessive_buffer_overrun_errors"})};
+                                               "excessive_buffer_overrun_errors"}),
+          .is_full = has_full_counter(port / "counters")};
 }
 
 PortFacts describe_ethernet(const std::string& name, const fs::path& card) {

@@ -16,6 +16,7 @@ struct PortFacts {
   std::optional<std::string> rate;     ///< "400 Gb/sec (4X NDR)", "100000 Mb/s"
   std::optional<std::int64_t> downs;   ///< how often the link was lost since the counters began
   std::optional<std::int64_t> errors;  ///< damaged symbols and packets since then
+  bool is_full = false;                ///< one of these counters has reached its end, and counts no more
   friend bool operator==(const PortFacts&, const PortFacts&) = default;
 };
 

@@ -4,6 +4,11 @@
 #include <vector>
 
 namespace mn::selftest {
+namespace {
+
+constexpr std::size_t kTerms = 64;
+
+}  // namespace
 
 std::string test_ring(Communicator& comm) {
   std::vector<std::int64_t> token = {0};
@@ -18,15 +23,22 @@ std::string test_ring(Communicator& comm) {
   return comm.rank() != 0 || token[0] == expected ? "passed" : "FAILED: the ring's sum is " + std::to_string(token[0]);
 }
 
+float term(std::size_t i, int rank) { return static_cast<float>((i + static_cast<std::size_t>(rank)) % kTerms); }
+
+float sum_of_terms(std::size_t i, int size) {
+  const auto ranks = static_cast<std::size_t>(size);
+  std::size_t sum = ranks / kTerms * (kTerms * (kTerms - 1) / 2);
+  for (std::size_t rank = ranks / kTerms * kTerms; rank < ranks; ++rank) sum += (i + rank) % kTerms;
+  return static_cast<float>(sum);
+}
+
 std::string test_allreduce(Communicator& comm) {
-  const auto rank_sum = static_cast<float>(comm.size() * (comm.size() + 1) / 2);
   std::int32_t wrong = 0;
   for (const std::size_t count : {1UL, 1027UL, 1UL << 18}) {
     std::vector<float> values(count);
-    for (std::size_t i = 0; i < count; ++i)
-      values[i] = static_cast<float>(i % 64) * static_cast<float>(comm.rank() + 1);
+    for (std::size_t i = 0; i < count; ++i) values[i] = term(i, comm.rank());
     comm.allreduce(values);
-    for (std::size_t i = 0; i < count; ++i) wrong += values[i] != static_cast<float>(i % 64) * rank_sum;
+    for (std::size_t i = 0; i < count; ++i) wrong += values[i] != sum_of_terms(i, comm.size());
   }
   std::vector<std::int32_t> total = {wrong};
   comm.allreduce(total);

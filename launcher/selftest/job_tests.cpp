@@ -6,12 +6,16 @@
 #include <string>
 #include <vector>
 
+#include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/nccl_versions.hpp>
 
+#include "facts/ports.hpp"
+#include "facts/surroundings.hpp"
 #include "selftest/collectives.hpp"
 #include "selftest/gpu.hpp"
 #include "selftest/links.hpp"
+#include "selftest/port_counts.hpp"
 #include "selftest/results.hpp"
 #include "selftest/thresholds.hpp"
 
@@ -68,6 +72,8 @@ class SelfTest {
     deadline_.begin("the allreduce of NCCL");
     test_gpu_allreduce();
     deadline_.begin("the report");
+    const bool counts = comm_.intra_rank() == 0;
+    gather("ports", counts ? judge_ports(ports_before_, launcher::read_ports(hardware_)) : "", "watch");
   }
 
  private:
@@ -164,6 +170,8 @@ class SelfTest {
   Report& report_;
   Deadline& deadline_;
   std::chrono::milliseconds patience_;
+  const std::filesystem::path hardware_ = launcher::hardware_root(environment("MN_HARDWARE_ROOT"));
+  const std::vector<launcher::PortFacts> ports_before_ = launcher::read_ports(hardware_);
   json kind_;                       ///< of hardware, as rank 0 knows it
   std::vector<std::string> hosts_;  ///< by rank
 };

@@ -79,7 +79,8 @@ class Partner {
 json document_of(const std::vector<Link>& links) {
   json document = json::array();
   for (const auto& link : links) {
-    document.push_back({link.pair.first, link.pair.second, link.answered, link.latency_us, link.bandwidth_mb_s});
+    document.push_back(
+        {link.pair.first, link.pair.second, link.answered, link.latency_us, link.bandwidth_mb_s, link.at_once});
   }
   return document;
 }
@@ -88,7 +89,8 @@ Link link_of(const json& document) {
   return {{document.at(0).get<int>(), document.at(1).get<int>()},
           document.at(2).get<bool>(),
           document.at(3).get<double>(),
-          document.at(4).get<double>()};
+          document.at(4).get<double>(),
+          document.at(5).get<bool>()};
 }
 
 class Links {
@@ -102,7 +104,7 @@ class Links {
     const auto rounds = rounds_of_pairs(comm_.inter_size());
     for (std::size_t round = 0; round < rounds.size(); ++round) {
       begin("round " + std::to_string(round + 1) + " of " + std::to_string(rounds.size()));
-      for (const auto& pair : rounds[round]) measure(pair);
+      for (const auto& pair : rounds[round]) measure(pair, rounds[round].size() > 1);
     }
     gather();
   }
@@ -118,7 +120,7 @@ class Links {
     pairs = comm_.bcast_obj(pairs);
     for (const auto& pair : pairs) {
       begin("a second try");
-      measure({pair.at(0).get<int>(), pair.at(1).get<int>()});
+      measure({pair.at(0).get<int>(), pair.at(1).get<int>()}, false);
     }
     if (!pairs.empty()) gather();
     return !pairs.empty();
@@ -137,7 +139,7 @@ class Links {
     comm_.barrier();
   }
 
-  void measure(const Pair& pair) {
+  void measure(const Pair& pair, bool at_once) {
     const int first = leaders_[static_cast<std::size_t>(pair.first)];
     const int second = leaders_[static_cast<std::size_t>(pair.second)];
     const bool is_first = comm_.rank() == first;
@@ -148,7 +150,7 @@ class Links {
     // The second rank says so too if nobody answered, as the first may be the one that is gone.
     if (is_first || !seconds) {
       mine_.push_back({pair, seconds.has_value(), latency.value_or(0) * 1e6,
-                       seconds ? static_cast<double>(kLargeBytes) / *seconds / 1e6 : 0});
+                       seconds ? static_cast<double>(kLargeBytes) / *seconds / 1e6 : 0, at_once});
     }
   }
 
@@ -173,9 +175,9 @@ std::vector<Link> measure_links(Communicator& comm, double least_mb_s, std::chro
                                 Deadline& deadline) {
   Links links(comm, patience, deadline);
   links.measure_rounds();
-  // A busy machine makes a pair slow by chance, and more than once.
-  constexpr int kMostTimes = 3;
-  for (int time = 0; time < kMostTimes && links.try_anew(least_mb_s, time == 0); ++time) continue;
+  // A busy machine makes a pair slow by chance, and more than once. Each node can be tried by itself.
+  const int most_times = 3 + comm.inter_size() / 32;
+  for (int time = 0; time < most_times && links.try_anew(least_mb_s, time == 0); ++time) continue;
   return links.best();
 }
 

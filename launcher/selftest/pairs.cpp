@@ -72,9 +72,11 @@ std::vector<Link> best_of_each_pair(const std::vector<Link>& links) {
     const auto same = std::ranges::find(best, link.pair, &Link::pair);
     if (same == best.end()) {
       best.push_back(link);
-    } else if (link.answered && (!same->answered || link.bandwidth_mb_s > same->bandwidth_mb_s)) {
-      *same = link;
+      continue;
     }
+    const bool at_once = same->at_once && link.at_once;
+    if (link.answered && (!same->answered || link.bandwidth_mb_s > same->bandwidth_mb_s)) *same = link;
+    same->at_once = at_once;
   }
   return best;
 }
@@ -87,13 +89,19 @@ std::vector<Pair> pairs_to_try_anew(int nodes, const std::vector<Link>& links, d
     const Pair pair{std::min(a, b), std::max(a, b)};
     if (a != b && std::ranges::find(pairs, pair) == pairs.end()) pairs.push_back(pair);
   };
-  for (const auto& [pair, answered, latency, bandwidth] : speeds.slow()) {
+  auto slow = speeds.slow();
+  const auto is_good = [&](int node) { return speeds.good().contains(node); };
+  std::ranges::stable_sort(slow, {}, [&](const Link& link) {
+    return std::pair(!link.at_once, is_good(link.pair.first) && is_good(link.pair.second));
+  });
+  for (const auto& [pair, answered, latency, bandwidth, at_once] : slow) {
     add(pair.first, pair.second);
     for (const int node : {pair.first, pair.second}) {
+      if (is_good(node)) continue;
       // The nearest good node behind it, so that not all are tried with the same one.
       for (int i = 1; i < nodes; ++i) {
         const int other = (node + i) % nodes;
-        if (!speeds.good().contains(other) || other == pair.first || other == pair.second) continue;
+        if (!is_good(other) || other == pair.first || other == pair.second) continue;
         add(node, other);
         break;
       }
@@ -117,6 +125,7 @@ std::vector<LinkFault> judge_links(const std::vector<std::string>& hosts, const 
   std::vector<LinkFault> faults;
   std::set<int> named;
   for (const auto& link : speeds.slow()) {
+    if (link.answered && link.at_once) continue;
     const auto& [first, second] = link.pair;
     const bool first_good = speeds.good().contains(first);
     const bool second_good = speeds.good().contains(second);

@@ -16,6 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMostPairs = 64;  ///< that a person reads
+constexpr std::size_t kMostOfACheck = 8;
 
 template <typename... Arguments>
 std::string formatted(const char* format, Arguments... arguments) {
@@ -43,10 +44,17 @@ std::string placement_text(const json& rows) {
 
 std::string findings_text(const json& findings) {
   std::string text = std::string("\nchecks: ") + (findings.empty() ? "nothing found" : "") + "\n";
+  std::map<std::string, std::size_t> count;
   for (const auto& finding : findings) {
-    text += "  " + finding.at("severity").get<std::string>() + " [" + finding.at("check").get<std::string>() + "]";
-    for (const auto& host : finding.at("hosts")) text += " " + host.get<std::string>();
-    text += ": " + finding.at("what").get<std::string>() + "; " + finding.at("remedy").get<std::string>() + "\n";
+    const std::string kind =
+        "  " + finding.at("severity").get<std::string>() + " [" + finding.at("check").get<std::string>() + "] ";
+    if (++count[kind] > kMostOfACheck) continue;
+    const auto hosts = finding.at("hosts").get<std::vector<std::string>>();
+    text += kind + (hosts.empty() ? "all nodes" : abridge_host_list(hosts)) + ": " +
+            finding.at("what").get<std::string>() + "; " + finding.at("remedy").get<std::string>() + "\n";
+  }
+  for (const auto& [kind, found] : count) {
+    if (found > kMostOfACheck) text += formatted("%s%zu more; --json has all\n", kind.c_str(), found - kMostOfACheck);
   }
   return text;
 }

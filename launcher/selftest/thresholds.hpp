@@ -8,16 +8,16 @@
 namespace mn::selftest {
 
 struct GpuFigures {
-  std::string_view name;  ///< part of NVML's name for the GPU
+  std::string_view name;  ///< NVML's for the GPU: cards for PCIe, NVL and Grace Hopper have other links
   double host_gpu_gb_s;   ///< copies from page-locked memory to the GPU
   double allreduce_gb_s;  ///< bus bandwidth of NCCL's allreduce over the eight GPUs of a node
   double fabric_gbit_s;   ///< of the network card that belongs to a GPU
 };
 
 inline constexpr GpuFigures kGpuFigures[] = {
-    {"H200", 48, 431, 360},
-    {"H100", 48, 460, 380},
-    {"A100", 24, 228, 185},
+    {"NVIDIA H200", 48, 431, 360},
+    {"NVIDIA H100 80GB HBM3", 48, 460, 380},
+    {"NVIDIA A100-SXM4-80GB", 24, 228, 185},
 };
 
 /// What a GPU's error in the kernel's log asks for: isolate (leave the node out until it is repaired), reboot, reset
@@ -58,7 +58,7 @@ inline constexpr double kChangedPart = 0.8;
 /// Null for a GPU that the table lacks.
 [[nodiscard]] constexpr const GpuFigures* figures_of(std::string_view gpu) {
   for (const auto& figures : kGpuFigures) {
-    if (gpu.find(figures.name) != std::string_view::npos) return &figures;
+    if (gpu == figures.name) return &figures;
   }
   return nullptr;
 }

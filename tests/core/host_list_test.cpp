@@ -72,6 +72,14 @@ TEST(CompressHostList, WidthsAsSlurmWritesThem) {
   EXPECT_EQ(compress_host_list({"vn08", "vn09", "vn10", "vn100"}), "vn[08-10,100]");
 }
 
+TEST(AbridgeHostList, ManyOddNamesAreCounted) {
+  EXPECT_EQ(abridge_host_list({"vn2", "vn1"}), "vn[1-2]");
+  Names odd;
+  for (int i = 0; i < 100; ++i) odd.push_back("host-" + std::to_string(i + 100) + "x");
+  EXPECT_EQ(abridge_host_list(odd),
+            "host-100x,host-101x,host-102x,host-103x,host-104x,host-105x,host-106x,host-107x and 92 more");
+}
+
 TEST(CompressHostList, ExpandsToTheSameNames) {
   const Names lists[] = {
       {"vn1", "vn01", "vn001"}, {"vn9", "vn09", "vn10"}, {"a0", "a00", "a1"}, {"x9", "x099", "x100"}};

@@ -42,6 +42,21 @@ doctor 1 4 LD_PRELOAD="$MN_BUILD_DIR/tests/libmn_slow_link.so" MN_TEST_SLOW=2 --
 doctor 1 4 LD_PRELOAD="$MN_BUILD_DIR/tests/libmn_slow_link.so" MN_TEST_MUTE=1 MN_DOCTOR_TIMEOUT=8 -- --json
 [[ $(test_of links) == 'FAILED: '*'does not answer'* ]] || fail "a link that does not answer: $(cat out err)"
 
+# A network port that loses its link while the test runs; what it counted before does not matter.
+port=hardware/sys/class/infiniband/mlx5_0/ports/1
+mkdir -p $port/counters hardware/proc hardware/dev/shm
+echo '4: ACTIVE' >$port/state
+echo 200 >$port/counters/link_downed
+doctor 0 2 MN_HARDWARE_ROOT="$work/hardware" -- --json --skip memlock
+[ "$(test_of ports)" = passed ] || fail "a port: $(cat out err)"
+for downs in $(seq 201 250); do
+  echo "$downs" >$port/counters/new && mv $port/counters/new $port/counters/link_downed
+  sleep 0.5
+done &
+doctor 1 2 MN_HARDWARE_ROOT="$work/hardware" -- --json --skip memlock
+[[ $(test_of ports) == 'FAILED: mlx5_0/1 lost its link '* ]] || fail "a port that loses its link: $(cat out err)"
+kill $! 2>/dev/null || true
+
 # Who fails often, by a file of all runs.
 doctor 1 4 LD_PRELOAD="$MN_BUILD_DIR/tests/libmn_slow_link.so" MN_TEST_SLOW=2 -- --history history
 grep -q "^  $(hostname): 2 of its last 2 checks found links" out && grep -q "^  $(hostname): isolate; until then --exclude=$(hostname)" out ||

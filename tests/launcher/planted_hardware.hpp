@@ -15,6 +15,8 @@ inline const Planted kPlantedHardware[] = {
      [](auto& n) { n.system.ports[0].rate = "200 Gb/sec (4X HDR)"; }},
     {"link that comes and goes", "warning [fabric]", "lost its link 51 times since the node came up (days: 10)",
      [](auto& n) { n.system.ports[0].downs = 51; }},
+    {"full counter", "warning [fabric]", "a counter of lost links or errors of the network port mlx5_0/1 is full",
+     [](auto& n) { n.system.ports[0].is_full = true; }},
     {"errors on a link", "warning [fabric]", "counted 48001 errors",
      [](auto& n) { n.system.ports[0].errors = 200 * 24 * 10 + 1; }},
     {"cpu time", "warning [affinity]", "the time of 2.5 CPUs, but ranks are to run 8 threads",

@@ -8,8 +8,10 @@
 #include <mn/core/json.hpp>
 #include <mn/core/nccl_versions.hpp>
 
+#include "selftest/collectives.hpp"
 #include "selftest/deadline.hpp"
 #include "selftest/pairs.hpp"
+#include "selftest/port_counts.hpp"
 #include "selftest/results.hpp"
 #include "selftest/thresholds.hpp"
 
@@ -122,6 +124,54 @@ TEST(PairsTest, TheSecondTryIsShortHoweverManyPairsAreSlow) {
   EXPECT_LE(pairs_to_try_anew(1000, links, 0).size(), 32u);
 }
 
+TEST(PairsTest, AFabricThatCarriesLessThanAllAtOnceIsNotAtFault) {
+  constexpr int kNodes = 256;
+  constexpr int kOfASwitch = 16;
+  for (const int bad : {-1, 100}) {
+    const auto figure = [&](const Pair& pair, bool at_once) {
+      const bool crosses = pair.first / kOfASwitch != pair.second / kOfASwitch;
+      const bool is_slow = pair.first == bad || pair.second == bad;
+      return Link{pair, true, 10, is_slow ? 100.0 : at_once && crosses ? 250.0 : 1000.0, at_once};
+    };
+    std::vector<Link> links;
+    for (const auto& round : rounds_of_pairs(kNodes)) {
+      for (const auto& pair : round) links.push_back(figure(pair, true));
+    }
+    for (int time = 0; time < 3; ++time) {
+      for (const auto& pair : pairs_to_try_anew(kNodes, best_of_each_pair(links), 0))
+        links.push_back(figure(pair, false));
+    }
+    const auto faults = judge_links(hosts(kNodes), best_of_each_pair(links), 0);
+    ASSERT_EQ(faults.size(), bad < 0 ? 0u : 1u) << ::testing::PrintToString(texts_of(faults));
+    for (const auto& fault : faults) EXPECT_THAT(fault.hosts, ElementsAre("vn101"));
+  }
+}
+
+TEST(CollectivesTest, SumsAreExactOnAnyNumberOfRanks) {
+  for (const int size : {1, 2, 3, 64, 729, 730, 731, 4096, 100'000}) {
+    for (const std::size_t i : {0, 1, 63, 64, 1026}) {
+      float sum = 0;
+      for (int rank = 0; rank < size; ++rank) sum += term(i, rank);
+      float backwards = 0;
+      for (int rank = size; rank-- > 0;) backwards += term(i, rank);
+      EXPECT_EQ(sum, sum_of_terms(i, size)) << size << " ranks, element " << i;
+      EXPECT_EQ(sum, backwards);
+    }
+  }
+}
+
+TEST(PortCountsTest, WhatIsCountedDuringTheTestCounts) {
+  const auto reading = [](std::int64_t downs, std::int64_t errors) {
+    return std::vector<launcher::PortFacts>{
+        {.name = "mlx5_0/1", .state = {}, .rate = {}, .downs = downs, .errors = errors}};
+  };
+  EXPECT_EQ(judge_ports({}, {}), "");
+  EXPECT_EQ(judge_ports(reading(200, 60'000), reading(200, 60'010)), "passed") << "old ones don't count";
+  EXPECT_EQ(judge_ports(reading(200, 0), reading(201, 0)), "FAILED: mlx5_0/1 lost its link 1 times");
+  EXPECT_EQ(judge_ports(reading(0, 5), reading(0, 105)), "FAILED: mlx5_0/1 counted 100 errors");
+  EXPECT_EQ(judge_ports(reading(9, 9), reading(0, 0)), "passed") << "somebody has reset them";
+}
+
 TEST(ResultsTest, AllRanksAreHeard) {
   EXPECT_EQ(combine({"passed", "passed"}, {"vn1", "vn2"}), "passed");
   EXPECT_EQ(combine({"no GPU", "", ""}, {"vn1", "vn1", "vn2"}), "no GPU");
@@ -228,7 +278,7 @@ TEST(ResultsTest, GpusThatCudaDoesNotSeeAreAFinding) {
       finding_of_gpu_problem("NVML shows GPUs to this job, but CUDA sees none: cuInit returned 802", {"vn2", "vn3"}));
   EXPECT_TRUE(has_errors(report));
   const std::string text = text_of(report);
-  EXPECT_THAT(text, HasSubstr("error [cuda] vn2 vn3: NVML shows GPUs to this job, but CUDA sees none: cuInit"));
+  EXPECT_THAT(text, HasSubstr("error [cuda] vn[2-3]: NVML shows GPUs to this job, but CUDA sees none: cuInit"));
   EXPECT_THAT(text, HasSubstr("vn3: reboot; until then --exclude=vn3"));
   report["findings"] = {finding_of_gpu_problem(std::string("x: ") + kNotThisBuild, {"vn2"})};
   EXPECT_THAT(advice_of(report), IsEmpty());
@@ -238,13 +288,17 @@ TEST(ResultsTest, NcclsKnownFaultsAreAWarning) {
   json report = report_with(json::object());
   report["findings"].push_back(finding_of_nccl_faults(nccl_faults(22807), {"vn2", "vn3", "vn2"}));
   EXPECT_FALSE(has_errors(report));
-  EXPECT_THAT(text_of(report), HasSubstr("warning [nccl] vn2 vn3: NCCL 2.28.7 can hang on large clusters"));
+  EXPECT_THAT(text_of(report), HasSubstr("warning [nccl] vn[2-3]: NCCL 2.28.7 can hang on large clusters"));
   EXPECT_THAT(text_of(report), HasSubstr("use NCCL 2.28.9 or newer"));
 }
 
 TEST(ThresholdsTest, KindsAreFoundInTheNamesOfGpus) {
-  EXPECT_EQ(figures_of("NVIDIA H200 NVL")->fabric_gbit_s, 360);
+  EXPECT_EQ(figures_of("NVIDIA H200")->fabric_gbit_s, 360);
   EXPECT_EQ(figures_of("NVIDIA H100 80GB HBM3")->allreduce_gb_s, 460);
+  for (const char* other : {"NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA H200 NVL", "NVIDIA GH200 480GB",
+                            "NVIDIA A100-PCIE-40GB", "NVIDIA A100 80GB PCIe"}) {
+    EXPECT_EQ(figures_of(other), nullptr) << other << " has other links";
+  }
   EXPECT_EQ(figures_of("Tesla T4"), nullptr);
   EXPECT_EQ(figures_of(""), nullptr);
 }

@@ -157,4 +157,15 @@ std::string compress_host_list(std::vector<std::string> names) {
   return text;
 }
 
+std::string abridge_host_list(const std::vector<std::string>& names) {
+  constexpr std::size_t kMaxChars = 300;
+  constexpr std::ptrdiff_t kShown = 8;
+  const std::string whole = compress_host_list(names);
+  if (whole.size() <= kMaxChars) return whole;
+  const std::set<std::string> each(names.begin(), names.end());
+  if (std::ssize(each) <= kShown) return whole;
+  return compress_host_list({each.begin(), std::next(each.begin(), kShown)}) + " and " +
+         std::to_string(std::ssize(each) - kShown) + " more";
+}
+
 }  // namespace mn

@@ -15,4 +15,7 @@ namespace mn {
 /// The shortest usual form, sorted, each name once: {vn2, vn1, head} → head,vn[1-2].
 [[nodiscard]] std::string compress_host_list(std::vector<std::string> names);
 
+/// The same for a line that a person reads: where it would be long, the first names and the number of the others.
+[[nodiscard]] std::string abridge_host_list(const std::vector<std::string>& names);
+
 }  // namespace mn
