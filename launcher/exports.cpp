@@ -37,6 +37,8 @@ void add_exports(Variables& variables, const Placement& here, const Master& mast
   set("MN_INTER_RANK", here.inter_rank);
   set("MN_INTER_SIZE", here.inter_size);
   variables.set("MN_DEVICE", equipment.device);
+  // By default CUDA counts the fastest GPU first.
+  if (equipment.device.starts_with("cuda")) set_if_unset("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
   if (equipment.visible_devices && equipment.has_amd_gpu) {
     show_amd_gpus(variables, *equipment.visible_devices);
   } else if (equipment.visible_devices) {

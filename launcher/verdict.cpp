@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <map>
 
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/json.hpp>
@@ -63,9 +64,18 @@ bool is_missing_everywhere(const JobFacts& job) {
   return std::ranges::all_of(job.nodes, [](const NodeFacts& node) { return !node.program.error.empty(); });
 }
 
+/// Of a check that finds another thing on each of many nodes, the first ones.
 std::string lines(const Findings& findings) {
+  constexpr std::size_t kShown = 8;
+  std::map<std::string, std::size_t> count;
   std::string text;
-  for (const auto& finding : findings) text += "mnlaunch: " + to_line(finding) + "\n";
+  for (const auto& finding : findings) {
+    const std::string kind = std::string(finding.is_error ? "error" : "warning") + " [" + finding.check + "]";
+    if (++count[kind] <= kShown) text += "mnlaunch: " + to_line(finding) + "\n";
+  }
+  for (const auto& [kind, found] : count) {
+    if (found > kShown) text += "mnlaunch: " + kind + " " + std::to_string(found - kShown) + " more; --json has all\n";
+  }
   return text;
 }
 

@@ -27,7 +27,7 @@ void append(Findings& all, Findings more) {
 }
 
 std::string to_line(const Finding& finding) {
-  const std::string hosts = finding.hosts.empty() ? "all nodes" : compress_host_list(finding.hosts);
+  const std::string hosts = finding.hosts.empty() ? "all nodes" : abridge_host_list(finding.hosts);
   return std::string(finding.is_error ? "error" : "warning") + " [" + finding.check + "] " + hosts + ": " +
          finding.what + "; " + finding.remedy;
 }

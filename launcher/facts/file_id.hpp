@@ -9,7 +9,8 @@
 
 namespace mn::launcher {
 
-/// The linker's build id of `elf` where it has one, else a hash of the whole file; no value if it cannot be read.
+/// The linker's build id of `elf` where it has one, else a hash: of the whole file, or beyond 32 MiB of 16 MiB of it.
+/// No value if it cannot be read.
 [[nodiscard]] std::optional<std::string> file_id(const std::filesystem::path& file, const std::optional<ElfFile>& elf);
 
 /// A hash of the file's first and last 64 KiB; no value if it cannot be read. `size`: the file's.

@@ -33,7 +33,11 @@ void watch_signals(const fs::path& path) {
   struct sigaction action {};
   action.sa_handler = remove_marker_and_end;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
-  for (std::size_t i = 0; i < kEndingSignals.size(); ++i) sigaction(kEndingSignals[i], &action, &former_actions[i]);
+  for (std::size_t i = 0; i < kEndingSignals.size(); ++i) {
+    sigaction(kEndingSignals[i], nullptr, &former_actions[i]);
+    const bool is_ignored = former_actions[i].sa_handler == SIG_IGN;  // as under nohup
+    if (!is_ignored) sigaction(kEndingSignals[i], &action, nullptr);
+  }
 }
 
 void unwatch_signals() {

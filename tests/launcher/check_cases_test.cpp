@@ -4,6 +4,7 @@
 
 #include "healthy.hpp"
 #include "launcher/facts/variable_value.hpp"
+#include "launcher/verdict.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -112,6 +113,33 @@ TEST(CheckCasesTest, APortThatFewNodesUseMayBeASpareOne) {
   auto job = healthy_job();
   for (const std::size_t node : {1, 2}) job.nodes[node].system.ports[1].state = "down";
   EXPECT_THAT(check_fabric(job), IsEmpty());
+}
+
+TEST(CheckCasesTest, NodesMayHaveOtherNamesForTheirPorts) {
+  auto job = healthy_job();
+  auto& ports = job.nodes[1].system.ports;
+  ports[0].name = "mlx5_1/1";
+  ports[1].name = "eno1";
+  EXPECT_THAT(check_fabric(job), IsEmpty());
+  ports[0].state = "DOWN";
+  const auto findings = check_fabric(job);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_THAT(to_line(findings[0]),
+              ::testing::StartsWith("error [fabric] vn2: the network port mlx5_0/1 is not there"));
+}
+
+TEST(CheckCasesTest, AFindingOnAThousandNodesIsShort) {
+  Findings findings;
+  Finding same{"x", true, {}, "what", "remedy"};
+  for (int node = 0; node < 1000; ++node)
+    same.hosts.push_back("rack" + std::to_string(node * 7919 % 1000) + "-node-" + std::to_string(node) + "x");
+  add(findings, same);
+  for (int node = 0; node < 1000; ++node)
+    add(findings, {"y", false, {"n" + std::to_string(node)}, "is " + std::to_string(node), "remedy"});
+  const std::string text = reject(findings, {}).complaints;
+  EXPECT_LT(text.size(), 2000u);
+  EXPECT_THAT(text, ::testing::HasSubstr(" and 992 more: what"));
+  EXPECT_THAT(text, ::testing::EndsWith("mnlaunch: warning [y] 992 more; --json has all\n"));
 }
 
 TEST(CheckCasesTest, ACpuMapNeedsAListForEachRankOfANode) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <csignal>
 #include <fstream>
 #include <iterator>
 
@@ -13,6 +14,7 @@
 #include "launcher/facts/collect.hpp"
 #include "launcher/facts/cpu_quota.hpp"
 #include "launcher/facts/elf.hpp"
+#include "launcher/facts/file_id.hpp"
 #include "launcher/facts/find_library.hpp"
 #include "launcher/facts/output_folder.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -114,6 +116,8 @@ TEST_F(FactsTest, PortsOfNetworkCardsComeFromSysfs) {
               ElementsAre(PortFacts{"mlx5_0/1", "ACTIVE", "400 Gb/sec (4X NDR)", 3, 12},
                           PortFacts{"mlx5_0/2", "DOWN", {}, {}, {}}, PortFacts{"mlx5_1/1", "DOWN", {}, {}, {}},
                           PortFacts{"eth0", "ACTIVE", "25000 Mb/s", 1, {}}));
+  put(port + "counters/symbol_error", "65535\n");
+  EXPECT_TRUE(read_ports(here_.root)[0].is_full);
   EXPECT_EQ(facts.uptime_s, 7200.5);
   EXPECT_EQ(first_active_port("mlx5_0", here_.root), 1);
   EXPECT_EQ(first_active_port("mlx5_1", here_.root), 1) << "none is active";
@@ -219,6 +223,52 @@ TEST_F(FactsTest, ASignalThatEndsTheProcessRemovesItsMarker) {
   EXPECT_EXIT(raise(SIGTERM), ::testing::KilledBySignal(SIGTERM), "") << "the former action is back";
 }
 
+TEST_F(FactsTest, AnIgnoredSignalStaysIgnored) {
+  const auto go_on = [&] {
+    std::signal(SIGHUP, SIG_IGN);  // as nohup does
+    const Marker marker(here_.root, "7");
+    raise(SIGHUP);
+    _exit(0);
+  };
+  EXPECT_EXIT(go_on(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(FactsTest, AProgramOutsideOfABuildFolderTakesNoNoticeOfAMovedRoot) {
+  EXPECT_EQ(hardware_root("/elsewhere"), "/");
+  EXPECT_EQ(hardware_root(std::nullopt), "/");
+}
+
+/// Bytes that this process has asked the kernel for.
+std::uintmax_t bytes_read() {
+  std::ifstream counters("/proc/self/io");
+  std::string name;
+  std::uintmax_t bytes = 0;
+  while (counters >> name >> bytes && name != "rchar:") continue;
+  return bytes;
+}
+
+TEST_F(FactsTest, OfALargeFileWithoutABuildPiecesAreRead) {
+  constexpr std::uintmax_t kBytes = 100 << 20;
+  put("library", "first");
+  const fs::path file = here_.root / "library";
+  fs::resize_file(file, kBytes);
+  const auto put_at = [&](std::uintmax_t at) {
+    std::fstream out(file, std::ios::in | std::ios::out | std::ios::binary);
+    out.seekp(static_cast<std::streamoff>(at));
+    out << "other";
+  };
+  const auto begin = bytes_read();
+  const auto id = file_id(file, {});
+  EXPECT_LT(bytes_read() - begin, kBytes / 4);
+  EXPECT_EQ(file_id(file, {}), id);
+  put_at(kBytes - 5);
+  const auto other_end = file_id(file, {});
+  EXPECT_NE(other_end, id);
+  put_at(0);
+  EXPECT_NE(file_id(file, {}), other_end);
+  EXPECT_EQ(file_id(here_.root / "absent", {}), std::nullopt);
+}
+
 TEST_F(FactsTest, AMarkerLastsForItsScope) {
   std::string name;
   {
@@ -277,6 +327,9 @@ TEST_F(FactsTest, VariablesOfLaunchersAreNotCompared) {
                                                     {"MN_DEVICE", "cuda:1"},
                                                     {"NCCL_ALGO", "Ring"},
                                                     {"NCCL_SOCKET_IFNAME", "eth0"},
+                                                    {"NCCL_IB_HCA", "=mlx5_0:1"},
+                                                    {"UCX_NET_DEVICES", "mlx5_0:1"},
+                                                    {"MN_LAUNCH_KEY", "secret"},
                                                     {"HOME", "/root"},
                                                     {"PATH", "/opt/x:/usr/bin:/bin:/opt/y"}}));
   EXPECT_EQ(facts, (std::map<std::string, std::string>{

@@ -133,6 +133,18 @@ status 0 env SLURM_JOB_ID=7 SLURM_RESTART_COUNT=1 "$mnlaunch" --output 'logs/%j/
 [ "$(cat logs/7/0.out)" = $'out 0\nagain' ] || fail "--output of a job that was started again: $(cat logs/7/0.out)"
 status 0 env SLURM_RESTART_COUNT=1 "$mnlaunch" --output logs echo again
 [ "$(cat logs/rank-0000.out)" = $'out 0\nagain' ] || fail "--output DIR of a job that was started again"
+for id in 0 1; do status 0 env SLURM_JOB_ID=7 SLURM_STEP_ID=$id "$mnlaunch" --output logs/steps echo step $id; done
+[ "$(cat logs/steps/rank-0000.out)" = $'step 0\nstep 1' ] || fail "--output of two steps: $(cat logs/steps/rank-0000.out)"
+mkfifo go
+"$mnlaunch" --output logs/both sh -c 'echo first; read -r line <go; echo last' &
+first=$!
+until [ -s logs/both/rank-0000.out ]; do sleep 0.05; done
+status 0 "$mnlaunch" --output logs/both echo second
+echo >go
+wait $first
+[ "$(cat logs/both/rank-0000.out)" = $'first\nsecond\nlast' ] || fail "--output of two at once: $(cat logs/both/rank-0000.out)"
+status 0 "$mnlaunch" --output logs/both echo new
+[ "$(cat logs/both/rank-0000.out)" = new ] || fail "--output of a later job: $(cat logs/both/rank-0000.out)"
 for _ in 1 2; do status 0 "$mnlaunch" --append --output logs/appended echo once; done
 [ "$(cat logs/appended/rank-0000.out)" = $'once\nonce' ] || fail '--append'
 status 0 $run "$mnlaunch" --label --output 'logs/%j.txt' sh -c 'echo out $RANK; printf "no line end" >&2'
@@ -224,6 +236,13 @@ if [ -e "$fake/libnvidia-ml.so.1" ]; then
   [ "$(sort out)" = $'0 cuda:0 all\n1 cuda:1 all\n2 cuda:2 all' ] || fail "MN_DEVICE: $(cat out err)"
   status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=3 $run "$mnlaunch" --gpu-visibility one sh -c "$tell"
   [ "$(sort out)" = $'0 cuda:0 GPU-abc0\n1 cuda:0 GPU-abc1\n2 cuda:0 GPU-abc2' ] || fail "--gpu-visibility: $(cat out err)"
+  # CUDA numbers GPUs as NVML does, unless the user wants it otherwise.
+  # shellcheck disable=SC2016
+  order='echo "${CUDA_DEVICE_ORDER-none}"'
+  status 0 env LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=1 "$mnlaunch" sh -c "$order"
+  [ "$(cat out)" = PCI_BUS_ID ] || fail "CUDA_DEVICE_ORDER: $(cat out err)"
+  status 0 env CUDA_DEVICE_ORDER=FASTEST_FIRST LD_LIBRARY_PATH="$fake" MN_FAKE_GPUS=1 "$mnlaunch" sh -c "$order"
+  [ "$(cat out)" = FASTEST_FIRST ] || fail "CUDA_DEVICE_ORDER of the user: $(cat out err)"
   # torch.cuda.set_device(LOCAL_RANK) selects the rank's own GPU whatever it sees.
   # shellcheck disable=SC2016
   torch='echo "$RANK $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $GROUP_WORLD_SIZE $MN_INTRA_RANK ${CUDA_VISIBLE_DEVICES-all}"'
