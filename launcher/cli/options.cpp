@@ -12,7 +12,7 @@
 
 #include "checks/checks.hpp"
 #include "cli/option_table.hpp"
-#include "start/output.hpp"
+#include "cli/output_pattern.hpp"
 
 namespace mn::launcher {
 namespace {

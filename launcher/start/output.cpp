@@ -1,10 +1,8 @@
 #include "start/output.hpp"
 
-#include <algorithm>
-#include <cctype>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 
 #include <fcntl.h>
@@ -19,38 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kOtherFolder = "; name a folder that this node can write";
-constexpr const char* kLetters = "rjsht%";
-
-bool is_pattern(const std::string& text) { return text.find('%') != std::string::npos; }
-
-/// Calls literal(character) and field(letter, digits) along the pattern. A % at its end is a field of the letter 0.
-template <typename Literal, typename Field>
-void walk(const std::string& pattern, Literal literal, Field field) {
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] != '%') {
-      literal(pattern[i]);
-      continue;
-    }
-    int digits = 0;
-    while (++i < pattern.size() && std::isdigit(static_cast<unsigned char>(pattern[i])) != 0 && digits < 10) {
-      digits = 10 * digits + (pattern[i] - '0');
-    }
-    field(i < pattern.size() ? pattern[i] : '\0', digits);
-  }
-}
-
-std::string with_digits(int number, int digits) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%0*d", std::min(digits, 20), number);
-  return text;
-}
-
-bool names_ranks(const std::string& pattern) {
-  bool found = !is_pattern(pattern);
-  walk(
-      pattern, [](char) {}, [&](char letter, int) { found = found || letter == 'r'; });
-  return found;
-}
 
 Fd open_to_append(const fs::path& path) {
   std::error_code error;
@@ -77,33 +43,6 @@ void empty(const Fd& file) {
 }
 
 }  // namespace
-
-void check_output_pattern(const std::string& pattern) {
-  walk(
-      pattern, [](char) {},
-      [&](char letter, int) {
-        if (letter != '\0' && std::string(kLetters).find(letter) != std::string::npos) return;
-        const std::string what = letter == '\0' ? "ends with %" : std::string("has %") + letter;
-        throw UsageError("--output \"" + pattern + "\" " + what + ": use %r (rank), %j (job), %s (step), %h (host), " +
-                         "%t (out or err), or %% for a percent sign");
-      });
-}
-
-fs::path output_file(const std::string& pattern, const OutputNames& names, const std::string& stream) {
-  if (!is_pattern(pattern)) return fs::path(pattern) / ("rank-" + with_digits(names.rank, 4) + "." + stream);
-  std::string text;
-  walk(
-      pattern, [&](char c) { text += c; },
-      [&](char letter, int digits) {
-        text += letter == 'r'   ? with_digits(names.rank, digits)
-                : letter == 'j' ? names.job
-                : letter == 's' ? names.step
-                : letter == 'h' ? names.host
-                : letter == 't' ? stream
-                                : std::string("%");
-      });
-  return text;
-}
 
 bool appends(const std::string& pattern, bool append, const Variables& variables) {
   const std::string restarts = variables.get("SLURM_RESTART_COUNT").value_or("0");

@@ -1,34 +1,14 @@
-/// Where a rank's standard output and error go.
-///
-/// --output names a folder, for files rank-0000.out and .err, or a pattern with % in it:
-///   %r   rank; %4r with four digits          %h   host
-///   %j   number of the batch system's job    %t   out or err; without it both streams go to one file
-///   %s   number of the job's step            %%   a percent sign
+/// Where a rank's standard output and error go: files by the pattern of --output (cli/output_pattern.hpp).
 #pragma once
 
-#include <filesystem>
 #include <string>
 
 #include <mn/core/fd.hpp>
 
+#include "cli/output_pattern.hpp"
 #include "place/variables.hpp"
 
 namespace mn::launcher {
-
-/// What a pattern's letters stand for.
-struct OutputNames {
-  int rank = 0;
-  std::string job;
-  std::string host;
-  std::string step;
-};
-
-/// Throws UsageError that names a letter without meaning.
-void check_output_pattern(const std::string& pattern);
-
-/// The file for the stream "out" or "err".
-[[nodiscard]] std::filesystem::path output_file(const std::string& pattern, const OutputNames& names,
-                                                const std::string& stream);
 
 /// Whether files are appended to: where `append` asks for it, in a later step of a Slurm job or one that Slurm has
 /// started again, and where several ranks write one file.

@@ -1,0 +1,32 @@
+/// The pattern of --output: names of files for a rank's standard output and error.
+///
+/// It names a folder, for files rank-0000.out and .err, or has % in it:
+///   %r   rank; %4r with four digits          %h   host
+///   %j   number of the batch system's job    %t   out or err; without it both streams go to one file
+///   %s   number of the job's step            %%   a percent sign
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace mn::launcher {
+
+/// What a pattern's letters stand for.
+struct OutputNames {
+  int rank = 0;
+  std::string job;
+  std::string host;
+  std::string step;
+};
+
+/// Throws UsageError that names a letter without meaning.
+void check_output_pattern(const std::string& pattern);
+
+/// The file for the stream "out" or "err".
+[[nodiscard]] std::filesystem::path output_file(const std::string& pattern, const OutputNames& names,
+                                                const std::string& stream);
+
+/// Whether ranks write files of their own.
+[[nodiscard]] bool names_ranks(const std::string& pattern);
+
+}  // namespace mn::launcher
