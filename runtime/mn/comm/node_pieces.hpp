@@ -1,7 +1,7 @@
 /// How the ranks of a node reduce a piece of their buffers together: where it lies, through staging memory, or by
 /// messages.
 ///
-/// NodeReducer alone includes this; its invariants hold here. Cost for each piece: where it lies, nothing but the
+/// Parts of NodeReducer, whose invariants hold here. Cost for each piece: where it lies, nothing but the
 /// barrier that ends its reduction; staged, a copy in and one out, 2 barriers, and 3 to 4 for each further round; by
 /// messages, an OrderedReducer::allreduce, and with several nodes one MPI_Bcast for each slice.
 #pragma once
@@ -12,31 +12,52 @@
 #include <utility>
 #include <vector>
 
-#include <mn/comm/node_reducer.hpp>
+#include <mn/comm/mpi.hpp>
+#include <mn/comm/node_barrier.hpp>
+#include <mn/comm/ordered_reducer.hpp>
+#include <mn/comm/reduce.hpp>
+#include <mn/comm/shared_memory.hpp>
+#include <mn/comm/slice_exchange.hpp>
 
 namespace mn {
 
+/// The ranks of a node, and the means that they share. All must outlive the pieces.
+struct NodeRanks {
+  MPI_Comm comm;
+  int rank;  ///< of this process
+  int ranks;
+  bool many_nodes;  ///< results of the node go on to others, and are spread when they come back
+  std::size_t count_limit;
+  const SliceExchange& exchange;
+  OrderedReducer& messages;
+  NodeBarrier* barrier;         ///< null where there is no shared memory
+  const SharedMemory* staging;  ///< null unless pieces are staged
+
+  /// Collective over the node.
+  void bcast(std::byte* data, std::size_t count, DType dtype, int root) const {
+    const MpiCount n(count, dtype, count_limit);
+    mpi_check(MPI_Bcast(data, n.count(), n.type(), root, comm), "spreading a result within a node", count);
+  }
+};
+
 /// Buffers that lie where all ranks of the node see them: reduced in place.
-class NodeReducer::SharedPieces final : public SliceExchange::Node {
+class SharedPieces final : public SliceExchange::Node {
  public:
-  SharedPieces(const NodeReducer& owner, std::vector<std::byte*> buffers, const Reduction& reduction)
-      : owner_(owner),
-        buffers_(std::move(buffers)),
-        within_(owner.within(reduction)),
-        element_bytes_(size_of(reduction.dtype)) {}
+  SharedPieces(const NodeRanks& node, std::vector<std::byte*> buffers, const Reduction& within)
+      : node_(node), buffers_(std::move(buffers)), within_(within), element_bytes_(size_of(within.dtype)) {}
 
   void reduce(Range /*piece*/, Range own) override {
-    std::vector<void*> outputs{at(owner_.rank_, own)};
+    std::vector<void*> outputs{at(node_.rank, own)};
     std::vector<const void*> inputs;
-    for (int r = 0; r < owner_.ranks_; ++r) {
+    for (int r = 0; r < node_.ranks; ++r) {
       inputs.push_back(at(r, own));
-      if (!owner_.many_nodes_ && r != owner_.rank_) outputs.push_back(at(r, own));
+      if (!node_.many_nodes && r != node_.rank) outputs.push_back(at(r, own));
     }
     reduce_in_order(outputs, inputs, own.length, within_);
   }
   void spread(Range /*piece*/, Range own) override {
-    for (int r = 0; owner_.many_nodes_ && r < owner_.ranks_; ++r) {
-      if (r != owner_.rank_) std::memcpy(at(r, own), at(owner_.rank_, own), own.length * element_bytes_);
+    for (int r = 0; node_.many_nodes && r < node_.ranks; ++r) {
+      if (r != node_.rank) std::memcpy(at(r, own), at(node_.rank, own), own.length * element_bytes_);
     }
   }
 
@@ -45,50 +66,50 @@ class NodeReducer::SharedPieces final : public SliceExchange::Node {
     return buffers_[static_cast<std::size_t>(rank)] + range.first * element_bytes_;
   }
 
-  const NodeReducer& owner_;
+  NodeRanks node_;
   std::vector<std::byte*> buffers_;
   Reduction within_;
   std::size_t element_bytes_;
 };
 
 /// A private buffer, whose pieces go through staging memory: as much of every slice at a time as fits.
-class NodeReducer::StagedPieces final : public SliceExchange::Node {
+class StagedPieces final : public SliceExchange::Node {
  public:
   /// Pieces have at most `most` elements.
-  StagedPieces(const NodeReducer& owner, std::byte* data, std::size_t most, const Reduction& reduction)
-      : owner_(owner),
+  StagedPieces(const NodeRanks& node, std::byte* data, std::size_t most, const Reduction& within)
+      : node_(node),
         data_(data),
         most_(most),
-        within_(owner.within(reduction)),
-        element_bytes_(size_of(reduction.dtype)),
-        slices_(static_cast<std::size_t>(owner.exchange_.slices())) {
-    const std::size_t room = owner.staging_->bytes() / element_bytes_ / slices_;
+        within_(within),
+        element_bytes_(size_of(within.dtype)),
+        slices_(static_cast<std::size_t>(node.exchange.slices())) {
+    const std::size_t room = node.staging->bytes() / element_bytes_ / slices_;
     chunk_ = std::min(room / SliceExchange::kLineElements * SliceExchange::kLineElements,
-                      owner.exchange_.slice_of(0, most, most).length);
-    is_whole_ = chunk_ >= owner.exchange_.slice_of(0, most, most).length;
+                      node.exchange.slice_of(0, most, most).length);
+    is_whole_ = chunk_ >= node.exchange.slice_of(0, most, most).length;
   }
 
   void reduce(Range piece, Range /*own*/) override {
     in_rounds(piece, [&](std::size_t round) {
-      for_others([&](int slice) { copy(staged(owner_.rank_, slice), chunk(piece, slice, round)); });
-      owner_.barrier_->arrive_and_wait();
-      if (owner_.rank_ >= owner_.exchange_.slices()) return;
-      const Range range = chunk(piece, owner_.rank_, round);
+      for_others([&](int slice) { copy(staged(node_.rank, slice), chunk(piece, slice, round)); });
+      node_.barrier->arrive_and_wait();
+      if (node_.rank >= node_.exchange.slices()) return;
+      const Range range = chunk(piece, node_.rank, round);
       std::vector<const void*> inputs;
-      for (int r = 0; r < owner_.ranks_; ++r) {
-        inputs.push_back(r == owner_.rank_ ? at(range) : staged(r, owner_.rank_));
+      for (int r = 0; r < node_.ranks; ++r) {
+        inputs.push_back(r == node_.rank ? at(range) : staged(r, node_.rank));
       }
       std::vector<void*> outputs{at(range)};
-      if (is_spread_at_once()) outputs.push_back(staged(owner_.rank_, owner_.rank_));
+      if (is_spread_at_once()) outputs.push_back(staged(node_.rank, node_.rank));
       reduce_in_order(outputs, inputs, range.length, within_);
     });
   }
   void spread(Range piece, Range /*own*/) override {
     in_rounds(piece, [&](std::size_t round) {
-      if (!is_spread_at_once() && owner_.rank_ < owner_.exchange_.slices()) {
-        copy(staged(owner_.rank_, owner_.rank_), chunk(piece, owner_.rank_, round));
+      if (!is_spread_at_once() && node_.rank < node_.exchange.slices()) {
+        copy(staged(node_.rank, node_.rank), chunk(piece, node_.rank, round));
       }
-      owner_.barrier_->arrive_and_wait();
+      node_.barrier->arrive_and_wait();
       for_others([&](int slice) {
         const Range range = chunk(piece, slice, round);
         std::memcpy(at(range), staged(slice, slice), range.length * element_bytes_);
@@ -98,34 +119,34 @@ class NodeReducer::StagedPieces final : public SliceExchange::Node {
 
  private:
   /// Whether reduce() already leaves the results where the others find them.
-  [[nodiscard]] bool is_spread_at_once() const { return is_whole_ && !owner_.many_nodes_; }
+  [[nodiscard]] bool is_spread_at_once() const { return is_whole_ && !node_.many_nodes; }
   [[nodiscard]] std::byte* at(Range range) const { return data_ + range.first * element_bytes_; }
   /// Where a rank's staging memory holds a slice's chunk: invariant 2, and aligned by invariant 3.
   [[nodiscard]] std::byte* staged(int rank, int slice) const {
-    return owner_.staging_->segment(rank) + static_cast<std::size_t>(slice) * chunk_ * element_bytes_;
+    return node_.staging->segment(rank) + static_cast<std::size_t>(slice) * chunk_ * element_bytes_;
   }
   /// The elements of a slice that a round moves.
   [[nodiscard]] Range chunk(Range piece, int slice, std::size_t round) const {
-    const Range whole = owner_.exchange_.slice_of(slice, most_, piece.length);
+    const Range whole = node_.exchange.slice_of(slice, most_, piece.length);
     const std::size_t first = std::min(round * chunk_, whole.length);
     return {piece.first + whole.first + first, std::min(chunk_, whole.length - first)};
   }
   template <class Round>
   void in_rounds(Range piece, const Round& act) const {
-    const std::size_t longest = owner_.exchange_.slice_of(0, most_, piece.length).length;
+    const std::size_t longest = node_.exchange.slice_of(0, most_, piece.length).length;
     for (std::size_t round = 0; round * chunk_ < longest; ++round) {
-      if (round > 0) owner_.barrier_->arrive_and_wait();  // until nobody reads the round before
+      if (round > 0) node_.barrier->arrive_and_wait();  // until nobody reads the round before
       act(round);
     }
   }
   void for_others(const std::function<void(int slice)>& act) const {
-    for (int r = 0; r < owner_.exchange_.slices(); ++r) {
-      if (r != owner_.rank_) act(r);
+    for (int r = 0; r < node_.exchange.slices(); ++r) {
+      if (r != node_.rank) act(r);
     }
   }
   void copy(std::byte* to, Range from) const { std::memcpy(to, at(from), from.length * element_bytes_); }
 
-  const NodeReducer& owner_;
+  NodeRanks node_;
   std::byte* data_;
   std::size_t most_;
   Reduction within_;
@@ -136,23 +157,23 @@ class NodeReducer::StagedPieces final : public SliceExchange::Node {
 };
 
 /// The same by messages.
-class NodeReducer::MessagePieces final : public SliceExchange::Node {
+class MessagePieces final : public SliceExchange::Node {
  public:
-  MessagePieces(NodeReducer& owner, std::byte* data, std::size_t most, const Reduction& reduction)
-      : owner_(owner), data_(data), most_(most), within_(owner.within(reduction)) {}
+  MessagePieces(const NodeRanks& node, std::byte* data, std::size_t most, const Reduction& within)
+      : node_(node), data_(data), most_(most), within_(within) {}
 
   void reduce(Range piece, Range /*own*/) override {
-    owner_.messages_.allreduce(data_ + piece.first * size_of(within_.dtype), piece.length, within_);
+    node_.messages.allreduce(data_ + piece.first * size_of(within_.dtype), piece.length, within_);
   }
   void spread(Range piece, Range /*own*/) override {
-    for (int r = 0; owner_.many_nodes_ && r < owner_.exchange_.slices(); ++r) {
-      const Range slice = owner_.exchange_.slice_of(r, most_, piece.length);
-      owner_.bcast(data_ + (piece.first + slice.first) * size_of(within_.dtype), slice.length, within_.dtype, r);
+    for (int r = 0; node_.many_nodes && r < node_.exchange.slices(); ++r) {
+      const Range slice = node_.exchange.slice_of(r, most_, piece.length);
+      node_.bcast(data_ + (piece.first + slice.first) * size_of(within_.dtype), slice.length, within_.dtype, r);
     }
   }
 
  private:
-  NodeReducer& owner_;
+  NodeRanks node_;
   std::byte* data_;
   std::size_t most_;
   Reduction within_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <mn/comm/node_pieces.hpp>
+#include <mn/comm/node_reducer.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {
@@ -175,17 +176,18 @@ void NodeReducer::reduce_small_by_messages(std::byte* data, std::size_t count, c
   messages_.allreduce(data, count, within(reduction));
   if (!many_nodes_) return;
   if (rank_ == 0) exchange_.between_nodes(data, count, between(reduction));
-  bcast(data, count, reduction.dtype, 0);
+  ranks().bcast(data, count, reduction.dtype, 0);
 }
 
-void NodeReducer::bcast(std::byte* data, std::size_t count, DType dtype, int root) {
-  const MpiCount n(count, dtype, count_limit_);
-  mpi_check(MPI_Bcast(data, n.count(), n.type(), root, node_.get()), "spreading a result within a node", count);
+NodeRanks NodeReducer::ranks() {
+  return {node_.get(), rank_,          ranks_,
+          many_nodes_, count_limit_,   exchange_,
+          messages_,   barrier_.get(), staging_ ? &*staging_ : nullptr};
 }
 
 void NodeReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t count, const Reduction& reduction) {
   std::byte* data = buffers[static_cast<std::size_t>(rank_)];
-  SharedPieces pieces(*this, std::move(buffers), reduction);
+  SharedPieces pieces(ranks(), std::move(buffers), within(reduction));
   // Another node may use staging memory: all nodes must cut what goes between them into the same pieces.
   exchange_.allreduce(data, count, many_nodes_ ? piece_elements(count, reduction) : count, between(reduction), pieces);
   barrier_->arrive_and_wait();
@@ -194,10 +196,10 @@ void NodeReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t cou
 void NodeReducer::reduce_staged(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t most = piece_elements(count, reduction);
   if (segments_ && reserve_staging(most * size_of(reduction.dtype))) {
-    StagedPieces pieces(*this, data, most, reduction);
+    StagedPieces pieces(ranks(), data, most, within(reduction));
     return exchange_.allreduce(data, count, most, between(reduction), pieces);
   }
-  MessagePieces pieces(*this, data, most, reduction);
+  MessagePieces pieces(ranks(), data, most, within(reduction));
   exchange_.allreduce(data, count, most, between(reduction), pieces);
 }
 

@@ -43,6 +43,8 @@
 
 namespace mn {
 
+struct NodeRanks;
+
 class NodeReducer {
  public:
   /// Collective over `comm`, whose topology it is.
@@ -73,9 +75,6 @@ class NodeReducer {
   };
   class Allocations;
   struct Allocation;
-  class SharedPieces;
-  class StagedPieces;
-  class MessagePieces;
 
   [[nodiscard]] Control& control(int rank) const;
   [[nodiscard]] std::byte* small_slot(int rank, std::size_t turn) const;
@@ -92,7 +91,8 @@ class NodeReducer {
   [[nodiscard]] bool reserve_staging(std::size_t bytes);
   void reduce_small(std::byte* data, std::size_t count, const Reduction& reduction);
   void reduce_small_by_messages(std::byte* data, std::size_t count, const Reduction& reduction);
-  void bcast(std::byte* data, std::size_t count, DType dtype, int root);
+  /// For the pieces of a reduction (node_pieces.hpp).
+  [[nodiscard]] NodeRanks ranks();
   void reduce_staged(std::byte* data, std::size_t count, const Reduction& reduction);
   void reduce_shared(std::vector<std::byte*> buffers, std::size_t count, const Reduction& reduction);
   /// addresses() without its last barrier: there must be one before the next call.
