@@ -55,9 +55,9 @@ class HostStage {
 
  private:
   CudaStream stream_;
-  // The last is in use. The others stay: to free memory waits for the whole device, and so perhaps for a collective that
-  // other ranks join only after this call. Each is twice as large as the one before, so all are less than twice the
-  // last.
+  // The last is in use. The others stay: to free memory waits for the whole device, and so perhaps for a collective
+  // that other ranks join only after this call. Each is twice as large as the one before, so all are less than twice
+  // the last.
   std::vector<HostPinned> blocks_;
   std::size_t capacity_ = 0;  // of the last
   std::size_t used_ = 0;

@@ -178,7 +178,8 @@ std::string Communicator::scatter_obj(const std::vector<std::string>& objects, i
   calls_->collective("scatter_obj", checks, [&] { return from_root(root); });
   if (rank() != root) return recv_text(internal_comm(), root, kInternalTag, count_limit_);
   for (int dest = 0; dest < size(); ++dest) {
-    if (dest != root) send_text(internal_comm(), objects[static_cast<std::size_t>(dest)], dest, kInternalTag, count_limit_);
+    if (dest != root)
+      send_text(internal_comm(), objects[static_cast<std::size_t>(dest)], dest, kInternalTag, count_limit_);
   }
   return objects[static_cast<std::size_t>(root)];
 }

@@ -24,7 +24,8 @@ class PendingRequest {
 /// Whether this process has one.
 [[nodiscard]] bool has_pending_requests() noexcept;
 
-/// Lets MPI go on, if it is running. For waits that take long anyway, because MPI may have more to do than requests say.
+/// Lets MPI go on, if it is running. For waits that take long anyway, because MPI may have more to do than requests
+/// say.
 void progress_mpi() noexcept;
 
 /// The same if there are requests: for every look at what a wait waits for.

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include <gtest/gtest.h>
+
 #include "tests/comm/values.hpp"
 
 namespace mn::testing {
@@ -14,7 +16,7 @@ constexpr std::size_t kMargin = 64;  // bytes on either side
 constexpr std::byte kUntouched{0xA5};
 
 template <class T>
-std::vector<std::byte> encoded_as(const std::vector<int>& values) {
+std::vector<std::byte> encoded_as(const Values& values) {
   std::vector<std::byte> bytes(values.size() * sizeof(T));
   for (std::size_t i = 0; i < values.size(); ++i) {
     T value = element<T>(values[i]);
@@ -44,9 +46,7 @@ std::vector<std::byte> with_margins(const std::vector<std::byte>& inside) {
   return all;
 }
 
-}  // namespace
-
-std::vector<std::byte> encoded(DType dtype, const std::vector<int>& values) {
+std::vector<std::byte> encoded(DType dtype, const Values& values) {
   std::vector<std::byte> bytes;
   for_each_type([&]<class T>() {
     if (dtype_of<T>() == dtype) bytes = encoded_as<T>(values);
@@ -54,7 +54,9 @@ std::vector<std::byte> encoded(DType dtype, const std::vector<int>& values) {
   return bytes;
 }
 
-Memory::Memory(DType dtype, const std::vector<int>& values, Device device)
+}  // namespace
+
+Memory::Memory(DType dtype, const Values& values, Device device)
     : dtype_(dtype), count_(values.size()), device_(device) {
   const std::vector<std::byte> all = with_margins(encoded(dtype, values));
   if (device.type == DeviceType::kCpu)
@@ -68,16 +70,16 @@ BufferView Memory::view() const {
   return {(host_ ? host_.get() : on_device_.get()) + kMargin, count_, dtype_, device_};
 }
 
-bool Memory::holds(const std::vector<int>& values) const {
+void Memory::expect(const Values& values) const {
   const std::vector<std::byte> expected = with_margins(encoded(dtype_, values));
   std::vector<std::byte> all = bytes();
-  if (all.size() != expected.size()) return false;
+  ASSERT_EQ(all.size(), expected.size());
   for_each_type([&]<class T>() {
     if constexpr (!std::is_integral_v<T>) {
       if (dtype_of<T>() == dtype_) unify_nans<T>(all, kMargin, expected);
     }
   });
-  return all == expected;
+  EXPECT_TRUE(all == expected) << "wrong values, or something beside them was written to";
 }
 
 void Memory::retire() {
@@ -109,6 +111,15 @@ void Memory::set(const std::vector<std::byte>& bytes) const {
     stream.copy_to_device(on_device_.get(), bytes.data(), bytes.size());
     stream.synchronize();
   }
+}
+
+Memory& Memories::keep(const Action& action, const Values& values) {
+  const Device device = action.on_device ? device_ : Device();
+  return *all_.emplace_back(std::make_unique<Memory>(action.dtype, values, device));
+}
+
+void Memories::expect_untouched() const {
+  for (const auto& each : all_) EXPECT_TRUE(each->is_untouched()) << "a buffer was written to after its call";
 }
 
 }  // namespace mn::testing

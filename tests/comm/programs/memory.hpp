@@ -1,7 +1,6 @@
 /// Elements of a random program: a buffer on the host or on a GPU that notices writes beside it and after its time.
 #pragma once
 
-#include <climits>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -9,21 +8,20 @@
 #include <mn/comm/cuda.hpp>
 #include <mn/core/buffer.hpp>
 
+#include "tests/comm/programs/model.hpp"
+
 namespace mn::testing {
 
-/// Stands for a NaN among the values of floats.
-inline constexpr int kNaN = INT_MIN;
-
-/// `values` as elements of a dtype, in which they are exact.
-[[nodiscard]] std::vector<std::byte> encoded(DType dtype, const std::vector<int>& values);
+/// What a buffer holds that waits for a result.
+inline constexpr int kEmpty = 77;
 
 class Memory {
  public:
-  Memory(DType dtype, const std::vector<int>& values, Device device);
+  Memory(DType dtype, const Values& values, Device device);
 
   [[nodiscard]] BufferView view() const;
-  /// Whether it holds these values, any NaN for a NaN, and nobody wrote beside it.
-  [[nodiscard]] bool holds(const std::vector<int>& values) const;
+  /// A failure of the test unless it holds these values, any NaN for a NaN, and nobody wrote beside it.
+  void expect(const Values& values) const;
   /// From now on nobody may write to it.
   void retire();
   /// False if somebody has since.
@@ -39,6 +37,23 @@ class Memory {
   std::unique_ptr<std::byte[]> host_;  // or
   CudaMemory on_device_;
   bool is_retired_ = false;
+};
+
+/// All buffers of a rank's program, which live to its end: a write to one that is done with shows, and nothing is freed
+/// while a GPU is at work.
+class Memories {
+ public:
+  /// Buffers lie on the host or on `device`, as their calls say.
+  explicit Memories(Device device) : device_(device) {}
+  Memory& keep(const Action& action, const Values& values);
+  void keep(std::shared_ptr<std::byte> allocated) { allocated_.push_back(std::move(allocated)); }
+  /// A failure of the test if one was written to that is retired.
+  void expect_untouched() const;
+
+ private:
+  Device device_;
+  std::vector<std::unique_ptr<Memory>> all_;
+  std::vector<std::shared_ptr<std::byte>> allocated_;
 };
 
 }  // namespace mn::testing

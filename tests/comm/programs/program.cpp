@@ -1,338 +1,35 @@
 #include "tests/comm/programs/program.hpp"
 
-#include <algorithm>
-#include <optional>
-#include <random>
-#include <set>
-#include <utility>
-
-#include <mn/comm/communicator.hpp>
-
 namespace mn::testing {
-namespace {
-
-constexpr int kSteps = 80;
-constexpr int kAnyTag = Communicator::kAnyTag;
-constexpr DType kTypes[] = {DType::kUInt8,   DType::kInt8,     DType::kInt32,   DType::kInt64,  DType::kUInt64,
-                            DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
-constexpr DType kFloats[] = {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
-constexpr Call kCollectives[] = {Call::kBcast,           Call::kGather,         Call::kAllgather,
-                                 Call::kAlltoall,        Call::kScatter,        Call::kAllreduce,
-                                 Call::kAllreduce,       Call::kAllreduce,      Call::kAllreduceAllocated,
-                                 Call::kReduceScatter,   Call::kBarrier,        Call::kBcastObject,
-                                 Call::kGatherObject,    Call::kAllgatherObject, Call::kScatterObject,
-                                 Call::kAllreduceObject, Call::kGradients};
-
-/// A message whose program is not at its end.
-struct Message {
-  Action action;  // with the tag that is sent
-  int source = 0;
-  int filter = 0;  // the tag that is received
-  bool is_sent = false;
-  bool is_received = false;
-};
-
-/// A request that nobody has waited for.
-struct Open {
-  int world_rank;
-  int id;
-};
-
-class Generator {
- public:
-  Generator(std::uint64_t seed, const Machine& machine) : random_(seed), machine_(machine) {
-    program_.actions.resize(static_cast<std::size_t>(machine.ranks));
-    make_groups();
-  }
-
-  Program make() {
-    for (int i = 0; i < kSteps; ++i) step();
-    while (post_a_half()) {
-    }
-    while (wait_for_one()) {
-    }
-    while (background_) go_on_in_background();
-    collective(0, Call::kBarrier);
-    return std::move(program_);
-  }
-
- private:
-  [[nodiscard]] std::size_t below(std::size_t end) { return random_() % end; }
-  [[nodiscard]] bool chance(std::size_t one_in) { return below(one_in) == 0; }
-  template <class Range>
-  [[nodiscard]] auto& any_of(Range& range) {
-    return range[below(std::size(range))];
-  }
-  [[nodiscard]] int rank_of(std::size_t group) { return static_cast<int>(below(members(group).size())); }
-  [[nodiscard]] const std::vector<int>& members(std::size_t group) const { return program_.groups[group].members; }
-  [[nodiscard]] std::size_t any_group() { return below(program_.groups.size()); }
-
-  void make_groups() {
-    std::vector<std::string> names = communicator_names(machine_.gpus ? DeviceType::kCuda : DeviceType::kCpu);
-    std::erase(names, "dummy");  // does not reduce gradients
-    if (machine_.nodes > 1) std::erase(names, "single_node");
-    std::vector<int> all;
-    for (int r = 0; r < machine_.ranks; ++r) {
-      all.push_back(r);
-      program_.colors.push_back(static_cast<int>(below(4)) - 1);
-      program_.keys.push_back(static_cast<int>(below(3)));
-    }
-    for (int i = 0; i < 2; ++i) {
-      program_.backends.push_back(any_of(names));
-      program_.groups.push_back({all});
-    }
-    for (int color = 0; color < 3; ++color) {
-      std::vector<int> part;
-      for (const int r : all) {
-        if (program_.colors[static_cast<std::size_t>(r)] == color) part.push_back(r);
-      }
-      std::ranges::stable_sort(part, {}, [&](int r) { return program_.keys[static_cast<std::size_t>(r)]; });
-      program_.groups.push_back({part});
-    }
-  }
-
-  void add(int world_rank, const Action& action) {
-    program_.actions[static_cast<std::size_t>(world_rank)].push_back(action);
-  }
-  void add(std::size_t group, int rank, const Action& action) {
-    add(members(group)[static_cast<std::size_t>(rank)], action);
-  }
-
-  Action new_action(Call call, std::size_t group) {
-    Action action;
-    action.call = call;
-    action.group = group;
-    action.id = next_id_++;
-    action.dtype = any_of(kTypes);
-    // To 70,000 elements and more, two ranks must both be there; less may be sent before.
-    constexpr std::size_t kCounts[] = {0, 1, 7, 100, 1000, 3000, 10'000, 70'000, 70'000};
-    action.count = chance(12) ? 1'000'000 : any_of(kCounts);
-    action.on_device = machine_.gpus && chance(2);
-    return action;
-  }
-
-  void step() {
-    const auto dice = below(16);
-    if (dice < 4) return collective(any_group(), any_of(kCollectives));
-    if (dice < 5) return exchange();
-    if (dice < 6) return pass_object();
-    if (dice < 11) return begin_message();
-    if (dice < 12) return go_on_in_background();
-    if (dice < 14)
-      post_a_half();
-    else
-      wait_for_one();
-  }
-
-  void collective(std::size_t group, Call call) {
-    if (members(group).empty()) return;
-    Action action = new_action(call, group);
-    if (background_) action.on_device = false;  // NCCL's calls have one order, and the one in the background is not over
-    action.peer = rank_of(group);
-    action.op = static_cast<ReduceOp>(below(4));
-    action.in_place = chance(2);
-    if (call == Call::kGradients) action.dtype = any_of(kFloats);
-    for (std::size_t r = 0; r < members(group).size(); ++r) {
-      add(group, static_cast<int>(r), action);
-      if (call != Call::kGradients) action.in_place = chance(2);  // each rank's own affair
-    }
-  }
-
-  // Messages. One from a source to a destination matches a receive if that takes its tag or any.
-
-  [[nodiscard]] static bool takes(int filter, int tag) { return filter == kAnyTag || filter == tag; }
-  /// The first of the group's messages between these ranks of which one half alone is posted; null.
-  template <class Matches>
-  Message* first_half(const Action& like, int source, const Matches& matches) {
-    for (Message& each : halves_) {
-      if (each.action.group == like.group && each.source == source && each.action.peer == like.peer && matches(each)) {
-        return &each;
-      }
-    }
-    return nullptr;
-  }
-  /// A receive that is posted and takes this tag.
-  Message* receive_for(const Action& message, int source, int tag) {
-    return first_half(message, source, [&](const Message& each) { return !each.is_sent && takes(each.filter, tag); });
-  }
-  /// A message that is sent and that such a receive takes.
-  Message* message_for(const Action& message, int source, int filter) {
-    return first_half(message, source,
-                      [&](const Message& each) { return each.is_sent && takes(filter, each.action.tag); });
-  }
-
-  int any_tag() {
-    constexpr int kTags[] = {0, 1, 2, Communicator::kMaxTag};
-    return any_of(kTags);
-  }
-
-  /// A message between two ranks of a group; none if that has one rank.
-  std::optional<Message> new_message(Call call) {
-    Message message;
-    const std::size_t group = any_group();
-    if (members(group).size() < 2) return {};
-    message.action = new_action(call, group);
-    message.source = rank_of(group);
-    do {
-      message.action.peer = rank_of(group);
-    } while (message.action.peer == message.source);
-    message.action.tag = any_tag();
-    message.filter = chance(3) ? kAnyTag : message.action.tag;
-    return message;
-  }
-
-  void post_send(Message& message, bool blocks) {
-    message.is_sent = true;
-    Action action = message.action;
-    action.call = blocks ? Call::kSend : Call::kIsend;
-    if (machine_.gpus) action.on_device = chance(2);
-    add(action.group, message.source, action);
-    if (!blocks) open(action.group, message.source, action.id);
-  }
-
-  void post_receive(Message& message, bool blocks) {
-    message.is_received = true;
-    Action action = message.action;
-    action.call = blocks ? Call::kRecv : Call::kIrecv;
-    action.tag = message.filter;
-    const int dest = std::exchange(action.peer, message.source);
-    add(action.group, dest, action);
-    if (!blocks) open(action.group, dest, action.id);
-  }
-
-  void open(std::size_t group, int rank, int id) {
-    open_.push_back({members(group)[static_cast<std::size_t>(rank)], id});
-  }
-
-  void begin_message() {
-    auto message = new_message(Call::kSend);
-    if (!message) return;
-    const bool sends = receive_for(message->action, message->source, message->action.tag) == nullptr;
-    const bool receives = message_for(message->action, message->source, message->filter) == nullptr;
-    const auto halves = below(3);
-    if ((halves != 0 && !sends) || (halves != 1 && !receives)) return;
-    const bool at_once = halves == 2;
-    if (halves != 0) post_send(*message, at_once && chance(2));
-    if (halves != 1) post_receive(*message, at_once && chance(2));
-    if (at_once)
-      complete_.insert(message->action.id);
-    else
-      halves_.push_back(*message);
-  }
-
-  /// `tag`: of the send, if that is the half.
-  void finish_half(Message& half, int tag) {
-    if (half.is_sent) {
-      post_receive(half, chance(2));
-    } else {
-      half.action.tag = tag;
-      post_send(half, chance(2));
-    }
-    complete_.insert(half.action.id);
-    std::erase_if(halves_, [](const Message& each) { return each.is_sent && each.is_received; });
-  }
-
-  /// The other half of a message; false if there is none.
-  bool post_a_half() {
-    if (halves_.empty()) return false;
-    const Message picked = any_of(halves_);
-    if (picked.is_sent) {
-      const int filter = chance(3) ? kAnyTag : picked.action.tag;
-      Message& first = *message_for(picked.action, picked.source, filter);
-      first.filter = filter;
-      finish_half(first, 0);
-    } else {
-      const int tag = picked.filter == kAnyTag ? any_tag() : picked.filter;
-      finish_half(*receive_for(picked.action, picked.source, tag), tag);
-    }
-    return true;
-  }
-
-  /// For a request whose message is posted on both sides; false if there is none.
-  bool wait_for_one() {
-    std::vector<std::size_t> ready;
-    for (std::size_t i = 0; i < open_.size(); ++i) {
-      if (complete_.contains(open_[i].id)) ready.push_back(i);
-    }
-    if (ready.empty()) return false;
-    const auto picked = open_.begin() + static_cast<std::ptrdiff_t>(any_of(ready));
-    constexpr Call kWaits[] = {Call::kWait, Call::kWait, Call::kWaitPolls, Call::kWaitLeaves};
-    Action action;
-    action.call = any_of(kWaits);
-    action.id = picked->id;
-    add(picked->world_rank, action);
-    open_.erase(picked);
-    return true;
-  }
-
-  /// sendrecv on all ranks of a group.
-  void exchange() {
-    auto message = new_message(Call::kSendrecv);
-    if (!message) return;
-    Action action = message->action;
-    const auto size = static_cast<int>(members(action.group).size());
-    const int distance = 1 + static_cast<int>(below(members(action.group).size() - 1));
-    for (int source = 0; source < size; ++source) {
-      action.peer = (source + distance) % size;
-      if (receive_for(action, source, action.tag) != nullptr) return;
-      if (message_for(action, source, action.tag) != nullptr) return;
-    }
-    action.peer = distance;
-    for (int rank = 0; rank < size; ++rank) add(action.group, rank, action);
-  }
-
-  void pass_object() {
-    const auto message = new_message(Call::kSendObject);
-    if (!message || receive_for(message->action, message->source, message->action.tag) != nullptr) return;
-    if (message_for(message->action, message->source, message->filter) != nullptr) return;
-    Action action = message->action;
-    add(action.group, message->source, action);
-    const int dest = std::exchange(action.peer, message->source);
-    action.call = Call::kRecvObject;
-    action.tag = message->filter;
-    add(action.group, dest, action);
-  }
-
-  // An allreduce of the first group in the background: each rank starts it at a time of its own.
-
-  struct Background {
-    Action action;
-    std::vector<int> to_start;  // ranks
-    std::vector<int> to_finish;
-  };
-
-  void go_on_in_background() {
-    if (!background_) {
-      Action action = new_action(Call::kStart, 0);
-      action.dtype = DType::kFloat32;
-      background_ = Background{action, members(0), members(0)};
-    }
-    std::vector<int>& ranks = background_->to_start.empty() ? background_->to_finish : background_->to_start;
-    background_->action.call = background_->to_start.empty() ? Call::kFinish : Call::kStart;
-    const auto picked = ranks.begin() + static_cast<std::ptrdiff_t>(below(ranks.size()));
-    add(*picked, background_->action);
-    ranks.erase(picked);
-    if (background_->to_finish.empty()) background_.reset();
-  }
-
-  std::mt19937_64 random_;
-  Machine machine_;
-  Program program_;
-  int next_id_ = 1;
-  std::vector<Message> halves_;  // in the order in which they were posted
-  std::set<int> complete_;       // messages that are posted on both sides
-  std::vector<Open> open_;
-  std::optional<Background> background_;
-};
-
-}  // namespace
 
 std::string_view name_of(Call call) {
-  constexpr std::string_view kNames[] = {
-      "send",       "recv",       "isend",         "irecv",       "wait",        "is_done, wait", "~Request",
-      "sendrecv",   "send_obj",   "recv_obj",      "bcast",       "gather",      "allgather",     "alltoall",
-      "scatter",    "allreduce",  "allreduce in memory from allocate", "reduce_scatter", "barrier", "bcast_obj",
-      "gather_obj", "allgather_obj", "scatter_obj", "allreduce_obj", "allreduce_grad", "start an allreduce", "finish it"};
+  constexpr std::string_view kNames[] = {"send",
+                                         "recv",
+                                         "isend",
+                                         "irecv",
+                                         "wait",
+                                         "is_done and wait",
+                                         "~Request",
+                                         "sendrecv",
+                                         "send_obj",
+                                         "recv_obj",
+                                         "bcast",
+                                         "gather",
+                                         "allgather",
+                                         "alltoall",
+                                         "scatter",
+                                         "allreduce",
+                                         "allreduce in memory from allocate()",
+                                         "reduce_scatter",
+                                         "barrier",
+                                         "allreduce_grad",
+                                         "bcast_obj",
+                                         "gather_obj",
+                                         "allgather_obj",
+                                         "scatter_obj",
+                                         "allreduce_obj",
+                                         "start of an allreduce",
+                                         "end of an allreduce"};
   return kNames[static_cast<std::size_t>(call)];
 }
 
@@ -348,7 +45,5 @@ std::size_t Program::calls() const {
   for (const auto& each : actions) sum += each.size();
   return sum;
 }
-
-Program random_program(std::uint64_t seed, const Machine& machine) { return Generator(seed, machine).make(); }
 
 }  // namespace mn::testing

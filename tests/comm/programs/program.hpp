@@ -7,7 +7,8 @@
 ///    receive is posted or together with it, a receive likewise, a wait after both halves of its message are posted, a
 ///    collective call at one time on all ranks. So ranks that run their parts in the order of time never wait for each
 ///    other in a circle, if a message that is posted on both sides moves on while either rank waits for something else.
-/// 2. A receive takes the first message from its source that was sent and not received, with its tag or, for a receive of
+/// 2. A receive takes the first message from its source that was sent and not received, with its tag or, for a receive
+/// of
 ///    any tag, with whatever tag. The program knows which that is.
 /// 3. What a rank sends follows from the call's number, its rank and the index, as does what each rank must end with.
 #pragma once
@@ -40,12 +41,12 @@ enum class Call : std::uint8_t {
   kAllreduceAllocated,  ///< in memory from allocate()
   kReduceScatter,
   kBarrier,
+  kGradients,
   kBcastObject,
   kGatherObject,
   kAllgatherObject,
   kScatterObject,
   kAllreduceObject,
-  kGradients,
   kStart,   ///< an allreduce goes on in the background, …
   kFinish,  ///< … and is waited for
 };

@@ -1,0 +1,41 @@
+/// Collective calls of a random program.
+#pragma once
+
+#include <mn/comm/communicator.hpp>
+
+#include "tests/comm/programs/memory.hpp"
+#include "tests/comm/programs/program.hpp"
+
+namespace mn::testing {
+
+/// Makes the call on buffers of its own, and compares the result with the model.
+class CollectiveCall {
+ public:
+  /// `memories` keeps the buffers.
+  CollectiveCall(const Action& action, Communicator& comm, Memories& memories);
+  void run();
+
+ private:
+  [[nodiscard]] bool is_root() const { return comm_.rank() == action_.peer; }
+  [[nodiscard]] Memory& keep(const Values& values) { return memories_.keep(action_, values); }
+  [[nodiscard]] Memory& empty(std::size_t count) { return memories_.keep(action_, Values(count, kEmpty)); }
+
+  void bcast();
+  void gather();
+  void alltoall();
+  void scatter();
+  void allreduce();
+  void allreduce_allocated();
+  void reduce_scatter();
+  void gradients();
+  void objects();
+
+  Action action_;
+  Communicator& comm_;
+  Memories& memories_;
+  std::size_t ranks_;
+  std::size_t self_;
+  std::size_t part_;  // elements of each rank's part where there are parts
+};
+
+}  // namespace mn::testing
