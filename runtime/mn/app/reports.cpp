@@ -69,12 +69,13 @@ std::string options_as_markdown(const Trainer& trainer) {
 }  // namespace
 
 ext::Better monitored_direction(const CommonOptions& options) {
+  ext::check_monitored(options.monitor);
   if (options.monitor_better == "lower") return ext::Better::kLower;
   if (options.monitor_better == "higher") return ext::Better::kHigher;
   if (const auto known = ext::better_of(options.monitor)) return *known;
   throw UsageError("--monitor " + options.monitor +
-                   ": its name does not say whether lower or higher values are better: give --monitor-better lower or "
-                   "--monitor-better higher");
+                   ": its name does not say whether lower or higher values are better: correct it, or give "
+                   "--monitor-better lower or higher");
 }
 
 Interval report_period(const CommonOptions& options, Interval usual, std::int64_t iterations_per_epoch) {

@@ -16,11 +16,15 @@ std::string_view source_of(std::string_view name) { return name.substr(0, name.r
 
 }  // namespace
 
+void check_monitored(const std::string& value) {
+  for (const char* own : {"elapsed_time", "images_per_second", "bytes_per_step"}) {
+    if (value == own) throw UsageError("\"" + value + "\" can't be monitored: each rank measures its own");
+  }
+}
+
 Monitor::Monitor(const LogReport& log, std::string value, Better better)
     : log_(log), value_(std::move(value)), better_(better) {
-  for (const char* own : {"elapsed_time", "images_per_second", "bytes_per_step"}) {
-    if (value_ == own) throw UsageError("\"" + value_ + "\" can't be monitored: each rank measures its own");
-  }
+  check_monitored(value_);
 }
 
 void Monitor::begin() { read_ = log_.entries().size(); }

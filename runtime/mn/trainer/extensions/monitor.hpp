@@ -15,11 +15,15 @@ namespace mn::extensions {
 using mn::Better;
 using mn::better_of;
 
+/// Throws UsageError for values of the log that each rank measures itself: elapsed_time, images_per_second,
+/// bytes_per_step.
+void check_monitored(const std::string& value);
+
 /// Follows one value of the log. Every rank sees the same values, so all come to the same answers.
 class Monitor {
  public:
   /// `log` must outlive this. `value` is one of its values over all ranks, such as "validation/main/loss". Throws
-  /// UsageError for those that each rank measures itself (elapsed_time, images_per_second, bytes_per_step).
+  /// as check_monitored() does.
   Monitor(const LogReport& log, std::string value, Better better);
 
   /// Call it in Extension::initialize(): entries that the log has already are not news.
