@@ -44,7 +44,7 @@ void reject_torchrun(const Variables& variables) {
 
 /// In a batch script or the shell of an allocation, without srun or mpiexec.
 void reject_one_of_many_tasks(const Variables& variables) {
-  if (!variables.has("SLURM_JOB_ID") || variables.has("SLURM_STEP_NUM_TASKS")) return;
+  if (!variables.has("SLURM_JOB_ID")) return;
   const int tasks = variables.number("SLURM_NTASKS").value_or(1);
   if (tasks < 2) return;
   throw UsageError("Slurm job " + *variables.get("SLURM_JOB_ID") + " has " + std::to_string(tasks) +

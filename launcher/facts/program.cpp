@@ -85,8 +85,10 @@ std::string mpi_of_binary(const fs::path& program) {
 /// Of a script, by what it names: mpi4py, or the path of a program that needs an MPI.
 std::string mpi_of_script(const fs::path& script, const fs::path& folder) {
   if (!may_be_script(script) || read_elf(script)) return "";
+  constexpr int kMostWords = 1000;  // a script is short; a list of files is not
   std::ifstream text(script);
-  for (std::string word; text >> word;) {
+  std::string word;
+  for (int i = 0; i < kMostWords && text >> word; ++i) {
     if (word.find("mpi4py") != std::string::npos) return "mpi4py";
     std::erase_if(word, [](char c) { return c == '"' || c == '\''; });
     if (word.find('/') == std::string::npos) continue;

@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   mn::Options options("usage: app_job [options]");
   options.add("train", train, "NAME", "shards to train on");
   options.add("validation", validation, "NAME", "shards to validate on");
-  options.add("save-seconds", save_seconds, "N", "let each checkpoint take so long");
+  options.add("save-seconds", save_seconds, "let each checkpoint take so long", 0, 600);
   options.add_flag("instead", instead, "do something else");
   return mn::app::run_training(argc, argv, options, common, [&](const std::shared_ptr<mn::Communicator>& comm) {
     torch::nn::Linear net(784, 10);
