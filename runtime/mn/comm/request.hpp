@@ -6,7 +6,7 @@
 namespace mn {
 
 /// What Communicator::isend() and irecv() return. The buffer must live, and may not be touched (a send's may be read),
-/// until wait() has returned. Local; one thread at a time.
+/// until wait() has returned or thrown. Local; one thread at a time.
 class [[nodiscard]] Request {
  public:
   /// Nothing under way.
