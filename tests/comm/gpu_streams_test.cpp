@@ -193,6 +193,20 @@ TEST_F(OnGpu, CallsOnAFreeStreamDoNotQueueBehindTheDefaultStream) {
   }
 }
 
+/// Whatever device the thread had: the legacy default stream is that of the current one.
+TEST_F(OnGpu, StreamsAreOrderedOnTheirOwnDevice) {
+  CudaStream stream(device_.index);
+  const auto order = [&](auto call) {
+    cuda_set_device((device_.index + 1) % cuda_device_count());
+    call();
+    int now = -1;
+    EXPECT_EQ(cudaGetDevice(&now), cudaSuccess);
+    EXPECT_EQ(now, device_.index);
+  };
+  order([&] { stream.wait_for(nullptr); });
+  order([&] { stream.go_before(nullptr); });
+}
+
 TEST_F(OnGpu, DebugModeTellsHostFromDevice) {
   if (size_ == 1) return;
   for (const char* name : {"pure_nccl", "flat"}) {
