@@ -41,6 +41,27 @@ std::string said(const Job& job, const std::vector<Ending>& endings) {
   return is_even(job) || text.find("[distribution]") == text.npos ? text : text.substr(text.find('\n') + 1);
 }
 
+TEST(ExchangeTest, AConnectionThatItsPeerHasEndedStaysAsAnEndedOne) {
+  const Job job = job_of({0, 0});
+  std::atomic<int> ended = 0;
+  simulated::run(0, 2, [&](int rank) {
+    {
+      Exchange exchange(simulated::group_of(job, rank));
+      exchange.leave();
+      while (rank == 0 && ended == 0) std::this_thread::sleep_for(milliseconds(1));
+      if (rank == 0) exchange.leave();  // notices
+      const auto kept = exchange.duplicate_connections();
+      EXPECT_EQ(kept.size(), 1u);
+      char byte = 0;
+      if (rank == 0 && !kept.empty()) {
+        EXPECT_EQ(recv(kept[0].second.get(), &byte, 1, MSG_DONTWAIT), 0);
+      }
+    }
+    ++ended;
+    return Ending{};
+  });
+}
+
 TEST_P(ShapeTest, HealthyRanksStartAndAreSilent) {
   const Job job = job_of(GetParam());
   const auto endings = simulated::run(job);

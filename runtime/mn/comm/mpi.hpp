@@ -44,8 +44,6 @@ class Mpi {
   [[nodiscard]] static Mpi duplicate(MPI_Comm comm);
   /// Collective over `comm`: the ranks of equal color, ordered by key. A negative color gives an owner of none.
   [[nodiscard]] static Mpi split(MPI_Comm comm, int color, int key);
-  /// Collective over `comm`: the ranks that can share memory with this one, in the order of `comm`.
-  [[nodiscard]] static Mpi split_shared(MPI_Comm comm);
 
   /// MPI's handle; MPI_COMM_NULL where this owns none.
   [[nodiscard]] MPI_Comm get() const noexcept { return comm_; }

@@ -32,7 +32,7 @@ struct Topology {
 [[nodiscard]] Topology make_topology(int rank, std::span<const std::string> node_keys,
                                      std::span<const std::string> hosts);
 
-/// Collective over `comm`. Two ranks share a node if their host names are equal and MPI says they can share memory;
+/// Collective over `comm`. Two ranks share a node if their host names, their kernel and their /dev/shm are the same;
 /// where MN_NODE_NAME is set on every rank, it alone decides (virtual nodes, for tests and simulations).
 [[nodiscard]] Topology find_topology(MPI_Comm comm);
 

@@ -15,7 +15,8 @@ namespace mn {
 /// message that names rank, host and cause, whatever the launcher: a terminate handler and signal handlers here, and a
 /// peer monitor (a thread that holds TCP connections to neighbors in a tree over the ranks; ranks exchange addresses
 /// and a random key over MPI at the start; afterwards it makes no MPI call but MPI_Abort). MN_PEER_TIMEOUT sets the
-/// seconds of silence that count as a loss (default 5; 0: no monitor, for debuggers).
+/// seconds of silence that count as a loss (default 5; 0: no monitor, for debuggers). Under mnlaunch, a rank whose
+/// process ends before MPI is up ends the others as well.
 ///
 /// It also has glibc's malloc keep freed memory of up to 32 MiB a block (mallopt), which saves page faults in each
 /// step, unless MALLOC_*_ or GLIBC_TUNABLES set that.
