@@ -13,8 +13,8 @@
 // each other in a round lie in different chunks. A chunk is walked cyclically from a random phase on, so that other
 // samples of two chunks meet in each epoch. Phases may be restricted to the beginnings of blocks (`aligned`).
 //
-// Packed data whose blocks are so long that R ranks would share lanes has as many lanes as a rank has room for, times R:
-// an epoch then reads about one block more than there are for each lane, or window of it.
+// Packed data whose blocks are so long that R ranks would share lanes has as many lanes as a rank has room for, times
+// R: an epoch then reads about one block more than there are for each lane, or window of it.
 //
 // (1) An order is a bijection, for every n and all options: chunks and lanes cut [0, n) without gap or overlap, every
 //     lane gives each of its samples once, and the permutations of samples or chunks are bijections (Permutation).
