@@ -86,13 +86,15 @@ class MeteredReader {
   MeteredReader(const MeteredReader&) = delete;
   MeteredReader& operator=(const MeteredReader&) = delete;
 
-  [[nodiscard]] std::int64_t size() const { return size_; }
   [[nodiscard]] std::int64_t index_bytes() const {
     return size_ * table_.layout().index_bytes / std::max<std::int64_t>(table_.num_samples(), 1);
   }
-  [[nodiscard]] std::int64_t block_samples() const { return table_.form().block_samples; }
+  [[nodiscard]] std::int64_t samples_in(std::int64_t block) const {
+    const std::int64_t most = table_.form().block_samples;
+    return std::min(most, size_ - block * most);
+  }
   [[nodiscard]] std::int64_t block_bytes(std::size_t, std::int64_t block) const {
-    return std::min(block_samples(), size_ - block * block_samples()) * table_.spec()[0].sample_bytes();
+    return samples_in(block) * table_.spec()[0].sample_bytes();
   }
   [[nodiscard]] std::shared_ptr<const Block> load_block(std::size_t field, std::int64_t block) const {
     meter_.bytes += static_cast<double>(block_bytes(field, block));

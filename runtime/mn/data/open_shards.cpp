@@ -3,8 +3,9 @@
 
 namespace mn::data {
 
-std::shared_ptr<const ShardReader> OpenShards::open(std::size_t shard, const std::filesystem::path& path) const {
-  auto reader = std::make_shared<const ShardReader>(open_shard(table, shard, path), counters);
+std::shared_ptr<const ShardReader> OpenShards::open(std::size_t shard, const std::filesystem::path& path) {
+  auto reader =
+      std::make_shared<const ShardReader>(files.with_room([&] { return open_shard(table, shard, path); }), counters);
   if (reader->size() != table.shards()[shard].num_samples || reader->header().form != table.form() ||
       reader->header().spec != stored_spec) {
     throw DataError(reader->path() +

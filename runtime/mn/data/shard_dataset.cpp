@@ -58,9 +58,7 @@ ShardDataset::ShardDataset(ShardTable table, const ShardDatasetOptions& options)
     : options_(options), opened_(open(std::move(table))) {}
 
 std::unique_ptr<OpenShards> ShardDataset::open(ShardTable table) const {
-  ShardDatasetOptions options = options_;
-  options.open_shards = reserve_handles(options.open_shards);
-  return std::make_unique<OpenShards>(std::move(table), options, counters_);
+  return std::make_unique<OpenShards>(std::move(table), options_, counters_);
 }
 
 OpenShards& ShardDataset::opened() const {
