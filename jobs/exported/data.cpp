@@ -103,10 +103,9 @@ std::shared_ptr<DataLoader> open_samples(const std::string& option, const Export
   const Transform transform = spec[0].kind == FieldKind::kEncoded
                                   ? encoded_transform(option, input, is_training)
                                   : array_transform(option, spec[0], input, wanted_shape(input, options));
-  const int workers = static_cast<int>(options.loaderjob);
   return app::batches_of(
       part, options, *comm,
-      {.even_last = is_training, .workers = workers, .prefetch = workers + 1, .transform = transform});
+      {.even_last = is_training, .workers = app::loader_workers(options.loaderjob), .transform = transform});
 }
 
 }  // namespace mn::jobs
