@@ -1,10 +1,12 @@
 #include "data/convert_images.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/data/retry.hpp>
 
 #include "data/image_list.hpp"
 #include "data/image_plan.hpp"
@@ -144,8 +146,12 @@ class ImagesConversion final : public Conversion {
   void add(const ImageFile& file, ImageIntake& intake, ShardContent& content) {
     const fs::path path = root_ / file.key;
     try {
-      const std::string bytes = read_file(path);
+      const std::string bytes = with_retries([&] { return read_file(path); }, [] {});
       intake.add(std::as_bytes(std::span(bytes)), file.label, file.key, content);
+    } catch (const FileError& error) {
+      // All other errors are the system's: the image may be good, and leaving it out would lose it.
+      if (error.error_number() != ENOENT && error.error_number() != EACCES) throw;
+      left_out_.add(error.what());
     } catch (const DataError& error) {
       left_out_.add(path.string() + ": " + error.what());
     }

@@ -39,9 +39,11 @@ void judge_classes(const ShardReader& reader, std::size_t field, const FieldSpec
 }
 
 void verify_blocks(const ShardReader& reader, std::size_t field, const FieldSpec& spec, Verified& result) {
+  constexpr std::int64_t kAhead = 32;  // blocks
   for (std::int64_t block = 0; block < reader.num_blocks(); ++block) {
-    const std::int64_t first = block * reader.block_samples();
-    const std::int64_t last = std::min(first + reader.block_samples(), reader.size());
+    if (block % kAhead == 0) reader.will_read(field, block, 2 * kAhead);
+    const std::int64_t first = reader.first_sample(block);
+    const std::int64_t last = reader.first_sample(block + 1);
     const auto values = reader.load_block(field, block);
     if (values == nullptr) {
       const std::string what = reader.num_fields() > 2 ? " of " + spec.name : "";

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include <mn/core/error.hpp>
+#include <mn/data/retry.hpp>
 
 namespace mn::data {
 namespace {
@@ -136,7 +137,7 @@ std::span<const std::byte> TarReader::bytes_at(std::uint64_t begin, std::uint64_
   if (!there) {
     window_.resize(std::min(std::max(bytes, kTarWindow), file_bytes_ - begin));
     window_at_ = begin;
-    file_.read_at(begin, window_);
+    with_retries([&] { file_.read_at(begin, window_); }, [&] { file_ = File(file_.path(), File::Mode::kRead); });
   }
   return std::span(window_).subspan(begin - window_at_, bytes);
 }

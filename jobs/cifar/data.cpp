@@ -70,7 +70,7 @@ struct Part {
   std::int64_t num_classes;
 };
 
-Part load_part(const std::string& option, const std::string& name, bool for_training, int workers,
+Part load_part(const std::string& option, const std::string& name, bool for_training, std::optional<int> workers,
                const app::CommonOptions& common, const std::shared_ptr<Communicator>& comm) {
   const auto part = app::scatter_samples("--" + option, open_dataset(name), for_training, common, comm);
   const FieldSpec& image = part->spec()[0];
@@ -82,7 +82,7 @@ Part load_part(const std::string& option, const std::string& name, bool for_trai
                         "makes, and no image files",
                     true);
   }
-  LoaderOptions how = {.workers = workers, .prefetch = workers + 1};
+  LoaderOptions how = {.workers = workers};
   if (array) {
     how.transform = array_transform(for_training);
   } else {
@@ -95,8 +95,8 @@ Part load_part(const std::string& option, const std::string& name, bool for_trai
 
 }  // namespace
 
-CifarData open_cifar(const std::string& train, const std::string& val, int workers, const app::CommonOptions& common,
-                     const std::shared_ptr<Communicator>& comm) {
+CifarData open_cifar(const std::string& train, const std::string& val, std::optional<int> workers,
+                     const app::CommonOptions& common, const std::shared_ptr<Communicator>& comm) {
   const Part train_part = load_part("train", train.empty() ? "cifar/train" : train, true, workers, common, comm);
   const Part val_part = load_part("val", val.empty() ? "cifar/val" : val, false, workers, common, comm);
   if (val_part.num_classes > train_part.num_classes) {

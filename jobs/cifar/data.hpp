@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <mn/app/app.hpp>
@@ -14,9 +15,9 @@ struct CifarData {
   std::int64_t num_classes;
 };
 
-/// Collective. Empty names: the datasets cifar/train and cifar/val. `workers`: threads of each rank. Throws the same
-/// DataError or UsageError on all ranks if they are not such images, or of different classes.
-[[nodiscard]] CifarData open_cifar(const std::string& train, const std::string& val, int workers,
+/// Collective. Empty names: the datasets cifar/train and cifar/val. `workers`: as LoaderOptions has them. Throws the
+/// same DataError or UsageError on all ranks if they are not such images, or of different classes.
+[[nodiscard]] CifarData open_cifar(const std::string& train, const std::string& val, std::optional<int> workers,
                                    const app::CommonOptions& common, const std::shared_ptr<Communicator>& comm);
 
 }  // namespace mn::jobs

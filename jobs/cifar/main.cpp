@@ -13,7 +13,7 @@ struct Settings : mn::app::CommonOptions {
   std::string arch = "resnet18";
   std::string train;
   std::string val;
-  std::int64_t loaderjob = 2;
+  std::int64_t loaderjob = 0;
 
   Settings() {
     batchsize = 128;
@@ -27,7 +27,7 @@ struct Settings : mn::app::CommonOptions {
 };
 
 mn::app::Training make_training(const Settings& given, const std::shared_ptr<mn::Communicator>& comm) {
-  const auto data = mn::jobs::open_cifar(given.train, given.val, static_cast<int>(given.loaderjob), given, comm);
+  const auto data = mn::jobs::open_cifar(given.train, given.val, mn::app::loader_workers(given.loaderjob), given, comm);
   const auto model = given.arch == "vgg16" ? mn::jobs::create_small_vgg16(data.num_classes)
                                            : mn::jobs::create_small_resnet18(data.num_classes);
   return {
@@ -58,7 +58,8 @@ int main(int argc, char** argv) {
               {"resnet18", "vgg16"});
   options.add("train", given.train, "DIR", "shards to train on, made by mnshard cifar or images; default: cifar/train");
   options.add("val", given.val, "DIR", "shards to validate on; default: cifar/val");
-  options.add("loaderjob", given.loaderjob, "threads of each rank that read", 1, 1024);
+  options.add("loaderjob", given.loaderjob, "threads of each rank that transform; 0: as many as it has cores, but one",
+              0, 1024);
   return mn::app::run_training(argc, argv, options, given, [&](const std::shared_ptr<mn::Communicator>& comm) {
     return make_training(given, comm);
   });

@@ -103,8 +103,8 @@ std::shared_ptr<DataLoader> open_samples(const std::string& option, const Export
   const Transform transform = spec[0].kind == FieldKind::kEncoded
                                   ? encoded_transform(option, input, is_training)
                                   : array_transform(option, spec[0], input, wanted_shape(input, options));
-  const int workers = static_cast<int>(options.loaderjob);
-  return app::batches_of(part, options, *comm, {.workers = workers, .prefetch = workers + 1, .transform = transform});
+  return app::batches_of(part, options, *comm,
+                         {.workers = app::loader_workers(options.loaderjob), .transform = transform});
 }
 
 }  // namespace mn::jobs

@@ -31,7 +31,8 @@ void declare_options(Options& options, ExportedOptions& given) {
   options.add("target", given.target, "NAME",
               "label: of the sample; next: for each element of the sample the one after it; input: the sample itself",
               {"label", "next", "input"});
-  options.add("loaderjob", given.loaderjob, "threads of each rank that read and decode", 1, 1024);
+  options.add("loaderjob", given.loaderjob, "threads of each rank that decode; 0: as many as it has cores, but one", 0,
+              1024);
   options.add_check([&given] { check_options(given); });
 }
 

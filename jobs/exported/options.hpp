@@ -17,7 +17,7 @@ struct ExportedOptions : app::CommonOptions {
   std::string validation;  ///< empty: none
   std::string loss = "cross_entropy";
   std::string target = "label";
-  std::int64_t loaderjob = 2;
+  std::int64_t loaderjob = 0;
 };
 
 /// Declares those that are not common to all jobs, with their check; the values in `given` are the defaults.

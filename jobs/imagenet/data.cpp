@@ -95,11 +95,9 @@ ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr
   const Views views = make_views(options, read_mean(options.mean, *comm), comm->device());
   const auto loader = [&](const std::shared_ptr<SubDataset>& part, std::int64_t batchsize,
                           const ImagePipeline& images) {
-    const int workers = static_cast<int>(options.loaderjob);
     return std::make_shared<DataLoader>(part, LoaderOptions{.batchsize = batchsize,
                                                             .by_part = part == val,
-                                                            .workers = workers,
-                                                            .prefetch = workers + 1,
+                                                            .workers = app::loader_workers(options.loaderjob),
                                                             .transform = images.transform,
                                                             .on_device = images.on_device,
                                                             .device = comm->device(),

@@ -24,7 +24,7 @@ struct ImagenetOptions : app::CommonOptions {
   std::string train;  ///< empty: the dataset "imagenet/train"
   std::string val;    ///< empty: the dataset "imagenet/val"
   std::int64_t val_batchsize = 250;
-  std::int64_t loaderjob = 2;
+  std::int64_t loaderjob = 0;
   std::int64_t max_corrupt = 0;
   bool log_samples = false;
   std::int64_t image_size = 224;

@@ -1,7 +1,8 @@
 // cold_reads make DIR SAMPLE_BYTES MIB: a dataset of samples of that length, as fields are (12 KB) or files (more).
 // cold_reads disk DIR THREADS: its files from beginning to end, 4 MiB a read: what the storage gives.
 // cold_reads load DIR [WORKERS PREFETCH]: an epoch by a shuffling DataLoader that decodes nothing, 64 samples a batch.
-// The last two first drop the files from the page cache; they print MB of samples per second.
+// cold_reads load DIR delivered: likewise, and how many bytes the storage has delivered for each byte of samples.
+// They first drop the files from the page cache; they print MB of samples per second.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -16,6 +17,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -119,14 +121,28 @@ mn::LoaderOptions as_bytes() {
   return options;
 }
 
-double load_rate(const std::string& folder, const mn::LoaderOptions& options) {
+/// Bytes that the storage has read for this process.
+double delivered() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return 512.0 * static_cast<double>(usage.ru_inblock);
+}
+
+struct Loaded {
+  double rate = 0;       // MB/s
+  double delivered = 0;  // bytes for each byte of samples
+};
+
+Loaded load(const std::string& folder, const mn::LoaderOptions& options) {
   drop(folder);
+  const double before = delivered();
   mn::DataLoader loader(mn::open_dataset(folder), options);
-  (void)loader.next();  // opens the dataset
+  double all = loader.next()->data.item<double>();  // opens the dataset
   const auto begin = Clock::now();
   double bytes = 0;
   while (const auto batch = loader.next()) bytes += batch->data.item<double>();
-  return bytes / since(begin) / 1e6;
+  all += bytes;
+  return {bytes / since(begin) / 1e6, (delivered() - before) / all};
 }
 
 }  // namespace
@@ -136,12 +152,18 @@ int main(int argc, char** argv) {
     const std::string what = argc > 2 ? argv[1] : "";
     if (what == "make" && argc == 5) return make(argv[2], std::atoi(argv[3]), std::atoi(argv[4])), 0;
     if (what == "disk" && argc == 4) return std::printf("%.0f\n", disk_rate(argv[2], std::atoi(argv[3]))), 0;
+    if (what == "load" && argc == 4 && std::strcmp(argv[3], "delivered") == 0) {
+      const Loaded loaded = load(argv[2], as_bytes());
+      return std::printf("%.0f %.3f\n", loaded.rate, loaded.delivered), 0;
+    }
     if (what == "load" && (argc == 3 || argc == 5)) {
       mn::LoaderOptions options = as_bytes();
       if (argc == 5) options.workers = std::atoi(argv[3]), options.prefetch = std::atoi(argv[4]);
-      return std::printf("%.0f\n", load_rate(argv[2], options)), 0;
+      return std::printf("%.0f\n", load(argv[2], options).rate), 0;
     }
-    std::fprintf(stderr, "usage: cold_reads make DIR SAMPLE_BYTES MIB | disk DIR THREADS | load DIR [WORKERS QUEUE]\n");
+    std::fprintf(
+        stderr,
+        "usage: cold_reads make DIR SAMPLE_BYTES MIB | disk DIR THREADS | load DIR [delivered | WORKERS QUEUE]\n");
     return 2;
   } catch (const mn::Error& error) {
     std::fprintf(stderr, "cold_reads: %s\n", error.what());

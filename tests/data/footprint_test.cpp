@@ -1,19 +1,26 @@
-// What the data path costs each rank, as the kernel counts it: files opened, bytes read, memory kept.
+// What the data path costs each rank, as the kernel counts it: files opened, bytes asked for and bytes that the storage
+// delivered, memory kept.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/core/fd.hpp>
 #include <mn/data/sampler.hpp>
 #include <mn/data/shard_content.hpp>
 #include <mn/loader/scatter.hpp>
+#include <mn/data/shard_writer.hpp>
 
 #include "tests/support/resident_bytes.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -32,15 +39,29 @@ constexpr std::int64_t kSlack = 64 << 10;  // MPI and this test read too
 
 std::int64_t length_of(std::int64_t sample) { return 5000 + sample % 977 * 7; }
 
-/// Bytes that this process has read by system calls.
-std::int64_t bytes_read() {
+std::int64_t io_counter(const std::string& wanted) {
   std::ifstream file("/proc/self/io");
   std::string name;
   std::int64_t value = -1;
   while (file >> name >> value) {
-    if (name == "rchar:") return value;
+    if (name == wanted) return value;
   }
   return -1;
+}
+
+/// Bytes that this process has read by system calls.
+std::int64_t bytes_read() { return io_counter("rchar:"); }
+
+/// Bytes that the storage has read for this process, also ahead of its calls.
+std::int64_t bytes_delivered() { return io_counter("read_bytes:"); }
+
+/// Drops the folder's files from the page cache.
+void drop_from_cache(const fs::path& folder) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const Fd file(open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
+    fsync(file.get());  // what is not written yet stays
+    posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
+  }
 }
 
 /// Names of the shards that this process holds open.
@@ -92,6 +113,46 @@ class Footprint : public testing::Test {
              .order = {.shuffle = true, .sticky = true, .lanes = kLanes}}};
   }
 
+  /// A dataset on the storage alone: encoded samples of that length, or fields of one shape.
+  std::string make_cold(std::int64_t samples, std::int64_t bytes, FieldKind kind) {
+    const std::string folder = path_ + "/cold";
+    if (comm_->rank() == 0) {
+      const bool fixed = kind == FieldKind::kFixed;
+      ShardWriter writer(folder,
+                         labeled({.kind = kind, .shape = fixed ? std::vector{bytes} : std::vector<std::int64_t>()}),
+                         {.shard_bytes = 16 << 20});
+      const std::vector<std::byte> sample(bytes, std::byte{1});
+      for (std::int64_t i = 0; i < samples; ++i) writer.add(sample, 0);
+      writer.finish();
+      drop_from_cache(folder);
+    }
+    comm_->barrier();
+    return folder;
+  }
+
+  struct Delivered {
+    double bytes = 0;
+    double used = 0;
+  };
+  /// What the storage delivers to all ranks for the first `part` of a shuffled epoch.
+  Delivered read_cold(const std::string& folder, double part) {
+    const auto samples = scatter_dataset(open_dataset(folder), comm_, {.shuffle = true});
+    const data::OrderOptions order = data::default_order(samples->global_size(), samples->shared()->layout(), true);
+    GlobalSampler steps(samples->global_size(), samples->fingerprint(),
+                        {.batchsize = 16, .rank = comm_->rank(), .ranks = comm_->size(), .order = order});
+    RawSamples out;
+    const auto last = static_cast<std::int64_t>(part * static_cast<double>(samples->global_size()));
+    double totals[] = {-static_cast<double>(bytes_delivered()), 0};
+    for (auto step = steps.next(); step && step->consumed <= last; step = steps.next()) {
+      samples->shared()->read(step->indices, out);
+      totals[1] += static_cast<double>(out.columns[0].bytes.size());
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // what was advised is under way
+    totals[0] += static_cast<double>(bytes_delivered());
+    comm_->allreduce(totals, ReduceOp::kSum);
+    return {totals[0], totals[1]};
+  }
+
   std::shared_ptr<Communicator> comm_;
   std::unique_ptr<test::TemporaryFolder> folder_;
   std::string path_;
@@ -132,6 +193,24 @@ TEST_F(Footprint, ARankOpensItsOwnShardsAndReadsItsOwnBytes) {
   if (kLanes % comm_->size() == 0) {
     EXPECT_EQ(opened, kShards / comm_->size());
   }
+}
+
+TEST_F(Footprint, TheStorageDeliversWhatIsUsed) {
+  // More than a full shuffle has: a lane gives its samples in random order, so no neighbor is the next one.
+  const std::string folder = make_cold(1300, 110'000, FieldKind::kEncoded);
+  const Delivered third = read_cold(folder, 0.33);
+  if (third.bytes == 0) GTEST_SKIP() << "the file system in " << folder << " does not count what its storage reads";
+  EXPECT_GE(third.bytes, 0.9 * third.used);
+  EXPECT_LE(third.bytes, 1.15 * third.used);
+}
+
+TEST_F(Footprint, TheStorageDeliversSmallDataOnceToANode) {
+  // Shuffled in full, so every rank reads a sample of each block in nearly every step.
+  const std::string folder = make_cold(16'000, 4096, FieldKind::kFixed);
+  const Delivered epoch = read_cold(folder, 1);
+  if (epoch.bytes == 0) GTEST_SKIP() << "the file system in " << folder << " does not count what its storage reads";
+  EXPECT_GE(epoch.bytes, 0.9 * epoch.used);
+  EXPECT_LE(epoch.bytes, 1.15 * epoch.used);
 }
 
 TEST_F(Footprint, MemoryStaysFlatOverEpochs) {

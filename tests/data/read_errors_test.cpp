@@ -1,7 +1,9 @@
-// Shards on a file server in trouble: this program's own pread() and flock() stand between the library and the system.
+// Shards and images on a file server in trouble: this program's own pread() and flock() stand between the library and
+// the system.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <string>
 
 #include <dlfcn.h>
@@ -15,6 +17,7 @@
 #include <mn/core/file.hpp>
 #include <mn/data/shard_dataset.hpp>
 
+#include "images_fixture.hpp"
 #include "tests/data/shards_fixture.hpp"
 
 namespace {
@@ -22,12 +25,14 @@ namespace {
 /// Errors still to come, and what they are.
 std::atomic<int> bad_reads = 0, locks = 0;
 std::atomic<int> read_error = 0;
+constexpr const char* kShardsName = "train-";
+std::atomic<const char*> bad_name = kShardsName;  // of the files whose reads fail
 
-bool is_shard(int fd) {
+bool is_bad(int fd) {
   char target[4096] = {};
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
   return readlink(link.c_str(), target, sizeof target - 1) > 0 &&
-         std::string(target).find("train-") != std::string::npos;
+         std::string(target).find(bad_name) != std::string::npos;
 }
 
 }  // namespace
@@ -35,9 +40,9 @@ bool is_shard(int fd) {
 extern "C" ssize_t pread(int fd, void* to, size_t count, off_t offset) {
   static const auto real = reinterpret_cast<decltype(&pread)>(dlsym(RTLD_NEXT, "pread"));
   int left = bad_reads;
-  while (left > 0 && is_shard(fd) && !bad_reads.compare_exchange_weak(left, left - 1)) {
+  while (left > 0 && is_bad(fd) && !bad_reads.compare_exchange_weak(left, left - 1)) {
   }
-  if (left > 0 && is_shard(fd)) {
+  if (left > 0 && is_bad(fd)) {
     errno = read_error;
     return -1;
   }
@@ -90,6 +95,53 @@ TEST_F(Shards, TroubleThatStaysCountsAsDamage) {
   bad_reads = 0;
   dataset->read(indices, out_);
   EXPECT_EQ(out_.sample(0, 2).size(), encoded_sample(2).size()) << "the next read finds the server well again";
+}
+
+TEST_F(Shards, AServerThatIsDownIsWaitedForNoLongerThanForOneShard) {
+  constexpr std::int64_t kManyShards = 24;
+  make_fixed_shards(path_, kManyShards * 128);
+  const auto dataset = open_dataset(path_.string());
+  EXPECT_EQ(dataset->size(), kManyShards * 128);
+  std::vector<std::int64_t> indices;
+  for (std::int64_t shard = 0; shard < kManyShards; ++shard) indices.push_back(shard * 128);
+  read_error = EIO;
+  bad_reads = 1'000'000;
+  std::vector<SampleError> damaged;
+  const auto begin = std::chrono::steady_clock::now();
+  dataset->read(indices, out_, &damaged);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+  EXPECT_EQ(std::ssize(damaged), kManyShards);
+  bad_reads = 0;
+}
+
+TEST_F(Shards, AShardAfterATroubledOneIsWaitedForToo) {
+  make_fixed_shards(path_, 300);
+  const auto dataset = open_dataset(path_.string());
+  EXPECT_EQ(dataset->size(), 300);
+  read_error = EIO;
+  bad_reads = 5;  // three shards at once, then the first two again
+  std::vector<SampleError> damaged;
+  dataset->read(std::vector<std::int64_t>{5, 290, 130}, out_, &damaged);
+  EXPECT_TRUE(damaged.empty());
+  EXPECT_EQ(bad_reads, 0);
+}
+
+TEST_F(Images, TroubleOfTheFileServerLeavesNoneOut) {
+  auto lenient = options();
+  lenient.images.skip_bad = true;
+  bad_name = ".jpg";
+  read_error = EIO;
+  bad_reads = 3;
+  const auto result = convert_images(source_, lenient);
+  EXPECT_EQ(bad_reads, 0);
+  EXPECT_EQ(result.left_out, 0);
+  EXPECT_EQ(labels_by_key(result.table()).size(), 40u);
+
+  lenient.output.out = folder_.path() / "again";
+  bad_reads = 1'000'000;
+  EXPECT_THAT(message_of<DataError>([&] { convert_images(source_, lenient); }), HasSubstr("Input/output error"));
+  bad_reads = 0;
+  bad_name = kShardsName;
 }
 
 TEST_F(Shards, OtherErrorsAreNotWaitedFor) {

@@ -225,6 +225,21 @@ TEST_F(Scatter, RanksOfANodeCopyShardsToAFileWithoutAName) {
   EXPECT_EQ(take_warnings().size(), comm_->intra_rank() == 0 ? 1U : 0U);
 }
 
+TEST_F(Scatter, OptionsThatDifferBetweenRanksAreNamed) {
+  if (comm_->size() == 1) return;
+  const bool last = comm_->rank() == comm_->size() - 1;
+  const auto message = [&](const ScatterOptions& options) {
+    return test::message_of<UsageError>([&] { (void)scatter_dataset(open_dataset(path_), comm_, options); });
+  };
+  path_ = shards(100);
+  EXPECT_THAT(message({.shuffle = true, .seed = last ? 5u : 4u}),
+              AllOf(HasSubstr("scatter_dataset's options"),
+                    HasSubstr("seed is 4 on rank 0 and 5 on rank " + std::to_string(comm_->size() - 1))));
+  EXPECT_THAT(message({.shuffle = last}), HasSubstr("shuffle is false on rank 0 and true on rank"));
+  EXPECT_THAT(message({.root = last ? 1 : 0}), HasSubstr("root is 0 on rank 0 and 1 on rank"));
+  EXPECT_EQ(message({.shuffle = true, .seed = 4}), "");
+}
+
 TEST_F(Scatter, PartsOfEqualDataHaveOneFingerprint) {
   const auto part = scatter_dataset(comm_->rank() == 0 ? make_dataset(40) : nullptr, comm_, {});
   const auto prints = comm_->allgather_obj(nlohmann::json(part->fingerprint()));

@@ -117,6 +117,24 @@ TEST_F(Shards, ShardsOfVersion1AreRead) {
   EXPECT_THAT(verify_dataset(read_manifest(path_), 1).damage.at(0).what, HasSubstr("samples 64 to 127"));
 }
 
+TEST_F(Shards, OfVersion3AreReadAsBefore) {
+  // What docs/data's program of fields wrote before blocks were cut by bytes.
+  const std::filesystem::path old = std::filesystem::path(__FILE__).parent_path() / "version3";
+  const ShardDataset dataset(old.string());
+  ASSERT_EQ(dataset.size(), 1000);
+  for (const std::int64_t index : {0, 1, 360, 997, 999}) {
+    dataset.read(std::span(&index, 1), out_);
+    std::vector<std::int32_t> divisors;
+    for (int d = 1; d <= index; ++d) {
+      if (index % d == 0) divisors.push_back(d);
+    }
+    const auto found = out_.columns[0].values<std::int32_t>();
+    EXPECT_EQ(std::vector<std::int32_t>(found.begin(), found.end()), divisors);
+    EXPECT_EQ(out_.columns[1].values<float>()[0], static_cast<float>(index));
+  }
+  EXPECT_TRUE(verify_dataset(dataset.shard_table(), 1).damage.empty());
+}
+
 TEST_F(Shards, FewOpenFilesAndLittleMemoryAreEnough) {
   make_fixed_shards(path_, 1280);
   const ShardDataset dataset(path_.string(), {.open_shards = 2, .cache_bytes = 1});
@@ -126,6 +144,64 @@ TEST_F(Shards, FewOpenFilesAndLittleMemoryAreEnough) {
     EXPECT_EQ(labels_of(out_)[0], index % 5);
     EXPECT_EQ(out_.columns[0].bytes[14], value_of(index, 14));
   }
+}
+
+/// One shard of a sample under many names.
+void make_copies(const std::filesystem::path& folder, int shards) {
+  const ShardTable one = write_fixed_dataset(*make_fixed(1), {.out = folder, .split = "train", .shard_bytes = 15}, {});
+  std::vector<ShardInfo> copies(shards, one.shards()[0]);
+  for (int i = 0; i < shards; ++i) {
+    copies[i].file = shard_name("copy", i, shards);
+    std::filesystem::copy(one.path(0), folder / copies[i].file);
+  }
+  write_manifest(ShardTable(folder.string(), "train", one.spec(), copies, one.form()));
+}
+
+/// Opens two datasets, each of more shards than the system's limit of `files` has room for both of, and reads all.
+/// `held`: files that the program has open itself.
+void read_two_datasets(const std::string& folder, rlim_t files, int held) {
+  std::vector<File> own;
+  for (int i = 0; i < held; ++i) own.emplace_back("/proc/self/exe", File::Mode::kRead);
+  const rlimit limit = {files, files};
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) std::exit(1);
+  const auto first = open_dataset(folder), second = open_dataset(folder);
+  RawSamples out;
+  for (int round = 0; round < 2; ++round) {
+    for (std::int64_t i = 0; i < first->size(); ++i) {
+      for (const auto& dataset : {first, second}) {
+        dataset->read(std::span(&i, 1), out);
+        if (out.columns[0].bytes[14] != value_of(0, 14)) std::exit(1);
+      }
+    }
+  }
+  std::exit(0);
+}
+
+/// Prints why a dataset can't be read where the program itself holds all files that there may be.
+void read_without_a_file_left(const std::string& folder) {
+  const auto dataset = open_dataset(folder);
+  const std::int64_t index = dataset->size() - 1;
+  const rlimit limit = {300, 300};
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) std::exit(2);
+  std::vector<File> own;
+  try {
+    while (true) own.emplace_back("/proc/self/exe", File::Mode::kRead);
+  } catch (const FileError&) {
+  }
+  RawSamples out;
+  std::fputs(test::message_of<DataError>([&] { dataset->read(std::span(&index, 1), out); }).c_str(), stderr);
+  std::exit(1);
+}
+
+TEST_F(Shards, AllDatasetsShareTheLimitOfOpenFiles) {
+  make_copies(path_, 350);
+  EXPECT_EXIT(read_two_datasets(path_, 600, 0), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(Shards, FilesAreClosedWhereTheProgramItselfHasOpenedTooMany) {
+  make_copies(path_, 100);
+  EXPECT_EXIT(read_two_datasets(path_, 400, 300), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(read_without_a_file_left(path_), testing::ExitedWithCode(1), "Too many open files.*raise `ulimit -n`");
 }
 
 TEST_F(Shards, HdfToolsReadThem) {

@@ -67,6 +67,33 @@ TEST_F(ShardWriterTest, ImagesKeepTheirBytesAndKeys) {
   EXPECT_TRUE(data::verify_dataset(table, 1).damage.empty());
 }
 
+TEST_F(ShardWriterTest, ALongSampleIsReadByItself) {
+  const SampleSpec spec = {{{.name = "text", .kind = FieldKind::kVariable}, {.name = "number"}}};
+  ShardWriter writer(out_, spec, {.shard_bytes = 4 << 20});
+  const auto bytes_of = [](std::int64_t i) { return i < 4500 ? 1000 + i % 7 : (1 << 20) + i; };
+  for (std::int64_t i = 0; i < 4510; ++i) {
+    const std::vector<std::uint8_t> text(bytes_of(i), static_cast<std::uint8_t>(i));
+    const auto number = static_cast<std::uint8_t>(i % 251);
+    writer.add({text, std::span(&number, 1)});
+  }
+  writer.finish();
+  RawSamples out;
+  for (const auto& [sample, most] :
+       {std::pair<std::int64_t, std::int64_t>{4505, (1 << 20) + (100 << 10)}, {2000, (128 << 10) + (100 << 10)}}) {
+    const auto dataset = open_dataset(out_.string());
+    dataset->read(std::span(&sample, 1), out);
+    EXPECT_EQ(out.sample(0, 0).size(), bytes_of(sample));
+    EXPECT_EQ(out.sample(0, 0).back(), static_cast<std::byte>(sample));
+    EXPECT_EQ(out.sample(1, 0)[0], static_cast<std::byte>(sample % 251));
+    EXPECT_LE(dataset->io().bytes, most) << "sample " << sample;
+  }
+  // Neighbors that fit into a block are read together, and once.
+  const auto dataset = open_dataset(out_.string());
+  for (std::int64_t sample = 0; sample < 1000; ++sample) dataset->read(std::span(&sample, 1), out);
+  EXPECT_LE(dataset->io().bytes, 1000 * 1007 + (300 << 10));
+  EXPECT_TRUE(data::verify_dataset(data::read_manifest(out_), 1).damage.empty());
+}
+
 TEST_F(ShardWriterTest, WithoutFinishThereIsNoDataset) {
   {
     ShardWriter writer(out_, pairs());

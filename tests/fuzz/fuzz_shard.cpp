@@ -13,12 +13,56 @@
 
 namespace {
 
-/// Checksums stop almost every input at the door: half of them are put right, so that what lies behind is reached.
-void put_checksum_right(std::span<std::byte> file) {
-  if (file.size() < mn::data::kUserBlockBytes) return;
+using mn::data::Extent;
+using mn::data::ShardHeader;
+
+/// Of the header.
+void put_header_right(std::span<std::byte> file) {
   const auto block = file.first<mn::data::kUserBlockBytes>();
   const std::uint32_t crc = mn::data::header_crc(block);
   std::memcpy(block.data() + block.size() - sizeof crc, &crc, sizeof crc);
+}
+
+/// Of a part: its place in the header is where its address and length stand.
+void put_part_right(std::span<std::byte> file, const Extent& extent) {
+  const std::uint64_t place[] = {extent.address, extent.bytes};
+  const std::uint32_t crc = mn::crc32c(file.subspan(extent.address, extent.bytes));
+  for (std::size_t at = 0; at + sizeof place + sizeof crc < mn::data::kUserBlockBytes; at += 8) {
+    if (std::memcmp(file.data() + at, place, sizeof place) == 0)
+      std::memcpy(file.data() + at + sizeof place, &crc, sizeof crc);
+  }
+}
+
+void put_parts_right(std::span<std::byte> file, ShardHeader& header) {
+  for (const mn::data::NamedExtent& part : mn::data::parts_of(header)) {
+    if (!part.has_checksums && part.extent->bytes > 0) put_part_right(file, *part.extent);
+  }
+  put_header_right(file);
+}
+
+void write(int fd, std::span<const std::byte> file) {
+  if (ftruncate(fd, 0) != 0 || pwrite(fd, file.data(), file.size(), 0) != std::ssize(file)) __builtin_trap();
+}
+
+/// Checksums stop almost every input at the door: those of half of them are put right, so that what lies behind is
+/// reached. What is no shard at all stays as it is.
+void put_checksums_right(std::span<std::byte> file, int fd, const std::string& path) {
+  if (file.size() < mn::data::kUserBlockBytes) return;
+  put_header_right(file);
+  ShardHeader header = mn::data::decode_header(file.first<mn::data::kUserBlockBytes>(), path);
+  if (header.file_bytes > file.size()) return;
+  put_parts_right(file, header);
+  write(fd, file);
+  const mn::data::ShardReader reader(mn::data::open_shard(path), std::make_shared<mn::data::IoCounters>());
+  for (std::size_t f = 0; f < reader.num_fields(); ++f) {
+    for (std::int64_t block = 0; block < reader.num_blocks() && !reader.is_small(f); ++block) {
+      std::vector<std::byte> bytes(reader.block_bytes(f, block));
+      reader.read_blocks(f, block, 1, bytes);
+      const std::uint32_t crc = mn::crc32c(bytes);
+      std::memcpy(file.data() + header.fields[f].checksums.address + 4 * block, &crc, sizeof crc);
+    }
+  }
+  put_parts_right(file, header);
 }
 
 void read_field(const mn::data::ShardReader& reader, std::size_t field) {
@@ -30,7 +74,7 @@ void read_field(const mn::data::ShardReader& reader, std::size_t field) {
   for (std::int64_t block = 0; block < reader.num_blocks(); ++block) (void)reader.load_block(field, block);
   for (std::int64_t i = 0; i < reader.size(); ++i) {
     const std::int64_t end = reader.offset_in_block(field, i) + reader.length(field, i);
-    if (end > reader.block_bytes(field, i / reader.block_samples())) __builtin_trap();
+    if (end > reader.block_bytes(field, reader.block_of(i))) __builtin_trap();
   }
 }
 
@@ -47,9 +91,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const std::string path = "/proc/self/fd/" + std::to_string(fd);
   std::vector<std::byte> file(size);
   if (size > 0) std::memcpy(file.data(), data, size);
-  if (size % 2 == 0) put_checksum_right(file);
-  if (ftruncate(fd, 0) != 0 || pwrite(fd, file.data(), file.size(), 0) != static_cast<ssize_t>(size)) return 0;
   try {
+    if (size % 2 == 0) put_checksums_right(file, fd, path);
+    write(fd, file);
     read_all(path);
   } catch (const mn::DataError&) {
   }

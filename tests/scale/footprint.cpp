@@ -13,12 +13,16 @@
 //   --samples N  ends each walk after N samples of the rank (default 4000000)
 //   --epochs N   each walk is N epochs long (default 1), or ends earlier by --samples
 //   --ranks N    this number of ranks alone
+// footprint real FOLDER: compares what a walk costs with what a dataset's own reader costs for the same steps, over
+// sparse files in FOLDER; status 1 where they differ.
 // footprint mixing: how well orders mix samples of sorted classes, beside a full shuffle.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -31,9 +35,11 @@
 #include <mn/data/manifest.hpp>
 #include <mn/data/sampler.hpp>
 #include <mn/data/shard_cache.hpp>
+#include <mn/data/shard_dataset.hpp>
 #include <mn/data/sub_dataset.hpp>
 
 #include "tests/scale/mixing.hpp"
+#include "tests/scale/sparse_shards.hpp"
 
 namespace {
 
@@ -86,13 +92,15 @@ class MeteredReader {
   MeteredReader(const MeteredReader&) = delete;
   MeteredReader& operator=(const MeteredReader&) = delete;
 
-  [[nodiscard]] std::int64_t size() const { return size_; }
   [[nodiscard]] std::int64_t index_bytes() const {
     return size_ * table_.layout().index_bytes / std::max<std::int64_t>(table_.num_samples(), 1);
   }
-  [[nodiscard]] std::int64_t block_samples() const { return table_.form().block_samples; }
+  [[nodiscard]] std::int64_t samples_in(std::int64_t block) const {
+    const std::int64_t most = table_.form().block_samples;
+    return std::min(most, size_ - block * most);
+  }
   [[nodiscard]] std::int64_t block_bytes(std::size_t, std::int64_t block) const {
-    return std::min(block_samples(), size_ - block * block_samples()) * table_.spec()[0].sample_bytes();
+    return samples_in(block) * table_.spec()[0].sample_bytes();
   }
   [[nodiscard]] std::shared_ptr<const Block> load_block(std::size_t field, std::int64_t block) const {
     meter_.bytes += static_cast<double>(block_bytes(field, block));
@@ -163,6 +171,9 @@ class Walk {
     }
   }
 
+  /// Has run() read the same samples from this dataset, too.
+  void read_too(const Dataset& dataset) { real_ = &dataset; }
+
   [[nodiscard]] const Meter& meter() const { return meter_; }
   [[nodiscard]] double bytes_per_byte() const {
     return meter_.bytes / (meter_.samples * static_cast<double>(data_.sample_bytes));
@@ -185,6 +196,7 @@ class Walk {
         meter_.bytes += static_cast<double>(data_.sample_bytes);
       }
     }
+    if (real_ != nullptr) real_->read(indices, read_);
     meter_.samples += static_cast<double>(indices.size());
     meter_.most_block_bytes = std::max(meter_.most_block_bytes, cache_->block_bytes());
   }
@@ -199,6 +211,8 @@ class Walk {
   double start_s_ = 0;
   Meter meter_;
   std::unique_ptr<data::ShardCache<MeteredReader>> cache_;
+  const Dataset* real_ = nullptr;
+  RawSamples read_;
 };
 
 struct Settings {
@@ -249,8 +263,42 @@ int print_table(const Settings& settings) {
   return good || !settings.check ? 0 : 1;
 }
 
+/// Whether a rank's walk and a real dataset agree within 1 %.
+bool compare(const Case& data, const data::ShardTable& table, int ranks) {
+  constexpr std::int64_t kBytes = std::int64_t{512} << 20;
+  data::ShardDataset dataset(table);
+  dataset.share(ranks);
+  Walk walk(data, table.serialize(), Mode::kShuffled, ranks / 2, ranks);
+  walk.read_too(dataset);
+  walk.run(kBytes / data.sample_bytes, 2);
+  const auto real = dataset.io();
+  const auto close = [](double a, double b) { return std::abs(a - b) <= 0.01 * b; };
+  const bool good = close(walk.meter().bytes, static_cast<double>(real.bytes)) &&
+                    close(walk.meter().opens, static_cast<double>(real.opens));
+  std::printf("%-21s %5d ranks: %.0f bytes in %.0f files, the reader: %lld bytes in %lld files%s\n", data.name, ranks,
+              walk.meter().bytes, walk.meter().opens, static_cast<long long>(real.bytes),
+              static_cast<long long>(real.opens), good ? "" : "  DIFFERENT");
+  return good;
+}
+
+int compare_all(const std::string& folder) {
+  constexpr Case kReal[] = {
+      {"12 KB fixed x 100 k", FieldKind::kFixed, 12288, 100'000, 46, 64},
+      {"110 KB JPEG x 128 k", FieldKind::kEncoded, 110'000, 128'000, 560, 32},
+  };
+  bool good = true;
+  for (const Case& data : kReal) {
+    const std::string path = folder + "/" + std::to_string(data.sample_bytes);
+    const auto table = mn::test::make_sparse_shards(path, data.kind, data.samples, data.sample_bytes, data.shards);
+    for (const int ranks : {1, 7, 96}) good = compare(data, table, ranks) && good;
+    std::filesystem::remove_all(path);
+  }
+  return good ? 0 : 1;
+}
+
 int usage() {
-  std::fprintf(stderr, "usage: footprint [--small] [--check] [--samples N] [--epochs N] [--ranks N] | mixing\n");
+  std::fprintf(stderr,
+               "usage: footprint [--small] [--check] [--samples N] [--epochs N] [--ranks N] | real FOLDER | mixing\n");
   return 2;
 }
 
@@ -259,6 +307,7 @@ int usage() {
 int main(int argc, char** argv) {
   try {
     if (argc == 2 && std::strcmp(argv[1], "mixing") == 0) return mn::test::print_mixing(), 0;
+    if (argc == 3 && std::strcmp(argv[1], "real") == 0) return compare_all(argv[2]);
     Settings settings;
     for (int i = 1; i < argc; ++i) {
       const std::string option = argv[i];

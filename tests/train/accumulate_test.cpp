@@ -142,6 +142,19 @@ TEST_F(IteratorsTest, ThatDifferInTheirStepsAreTheSameErrorOnAllRanks) {
               ThrowsMessage<UsageError>(HasSubstr("different numbers of steps in an epoch ([5,6")));
 }
 
+TEST_F(IteratorsTest, ThatOrderTheirSamplesDifferentlyAreTheSameErrorOnAllRanks) {
+  const bool last = world()->rank() > 0 && world()->rank() == world()->size() - 1;
+  const auto make = [&](std::uint64_t seed, std::int64_t batchsize) {
+    const TensorDataset samples = {torch::arange(24).view({24, 1}).to(torch::kFloat), torch::zeros({24, 1})};
+    return std::make_shared<TensorLoader>(samples, world(),
+                                          TensorLoaderOptions{.batchsize = batchsize, .shuffle = true, .seed = seed});
+  };
+  trainer_over(make(3, 2));
+  if (world()->size() == 1) return;
+  EXPECT_THAT([&] { trainer_over(make(last ? 4 : 3, 2)); },
+              ThrowsMessage<UsageError>(HasSubstr("seed is 3 on rank 0 and 4 on rank")));
+}
+
 TEST_F(IteratorsTest, MayBeOneFunction) {
   const auto iterator = create_iterator(4, [](std::int64_t, std::int64_t step) {
     const at::Tensor x = torch::full({2, 3}, static_cast<double>(step + world()->rank()));

@@ -1,7 +1,9 @@
 /// Minibatches as --batchsize, --seed and --device want them.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <mn/app/setup.hpp>
@@ -29,7 +31,7 @@ namespace mn::app {
 [[nodiscard]] std::shared_ptr<DataLoader> train_batches(const std::string& name, const CommonOptions& common,
                                                         const std::shared_ptr<Communicator>& comm,
                                                         LoaderOptions how = {});
-/// Collective: shards to validate on, in order; otherwise likewise.
+/// Collective: shards to validate on, each rank its own part in order (LoaderOptions::by_part); otherwise likewise.
 [[nodiscard]] std::shared_ptr<DataLoader> validation_batches(const std::string& name, const CommonOptions& common,
                                                              const std::shared_ptr<Communicator>& comm,
                                                              LoaderOptions how = {});
@@ -47,10 +49,15 @@ namespace mn::app {
                                                              const std::shared_ptr<Communicator>& comm,
                                                              LoaderOptions how = {});
 
-/// This rank's part of a dataset, in the order that it was scattered for. `how` as above.
+/// This rank's part of a dataset, shuffled or by part, as it was scattered. `how` as above.
 [[nodiscard]] std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part,
                                                      const CommonOptions& common, const Communicator& comm,
                                                      LoaderOptions how = {});
+
+/// LoaderOptions::workers as --loaderjob names them; 0: the default.
+[[nodiscard]] inline std::optional<int> loader_workers(std::int64_t loaderjob) {
+  return loaderjob > 0 ? std::optional(static_cast<int>(loaderjob)) : std::nullopt;
+}
 
 /// Collective: scatter_dataset(), in a random order of --seed if it is for training. Throws UsageError on all ranks
 /// alike unless there is a sample for each rank; `what` is what the user calls the dataset.

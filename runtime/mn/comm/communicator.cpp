@@ -10,7 +10,9 @@
 #include <mn/comm/host_stage.hpp>
 #include <mn/comm/ordered_reducer.hpp>
 #include <mn/comm/shared_reducer.hpp>
+#include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 
 namespace mn {
 namespace {
@@ -291,6 +293,20 @@ bool same_on_all_ranks(std::uint64_t value, Communicator& comm) {
   std::int64_t extremes[] = {number, ~number};
   comm.allreduce(extremes, ReduceOp::kMin);
   return extremes[0] == ~extremes[1];
+}
+
+void prove_equal(const nlohmann::json& object, std::string_view what, Communicator& comm) {
+  if (same_on_all_ranks(hash64(object.dump()), comm)) return;
+  const auto all = comm.allgather_obj(object);
+  const auto other = std::ranges::find_if(all, [&](const auto& each) { return each != all.front(); });
+  std::string key;
+  for (const auto& [name, value] : all.front().items()) {
+    if (key.empty() && (!other->contains(name) || other->at(name) != value)) key = name;
+  }
+  const auto on = [&](const nlohmann::json& each) { return each.contains(key) ? each.at(key).dump() : "absent"; };
+  throw UsageError("the ranks differ in " + std::string(what) + ": " + key + " is " + on(all.front()) +
+                   " on rank 0 and " + on(*other) + " on rank " + std::to_string(other - all.begin()) +
+                   "; give every rank the same");
 }
 
 std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) {

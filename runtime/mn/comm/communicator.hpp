@@ -310,6 +310,11 @@ struct CommunicatorOptions {
 /// How many collective calls this thread has made so far, of all communicators.
 [[nodiscard]] std::uint64_t collective_calls() noexcept;
 
+/// Collective: throws the same UsageError on every rank unless all gave an equal object (or null): "the ranks differ in
+/// WHAT", and the first key of rank 0 that another rank has otherwise. Messages as for same_on_all_ranks(), if all are
+/// equal.
+void prove_equal(const nlohmann::json& object, std::string_view what, Communicator& comm);
+
 /// The names of all backends that this build has.
 [[nodiscard]] std::vector<std::string> communicator_names();
 /// Those that ranks on `device` can use.

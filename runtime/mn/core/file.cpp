@@ -129,6 +129,8 @@ void File::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   }
 }
 
+void File::read_nothing_ahead() const noexcept { ::posix_fadvise(fd_, 0, 0, POSIX_FADV_RANDOM); }
+
 void File::will_read(std::uint64_t offset, std::uint64_t bytes) const noexcept {
   ::posix_fadvise(fd_, static_cast<off_t>(begin_ + offset), static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
 }

@@ -43,6 +43,8 @@ class File {
   [[nodiscard]] std::uint64_t size() const;
   /// Bytes [offset, offset + out.size()); a file that ends before is an error. Thread-safe.
   void read_at(std::uint64_t offset, std::span<std::byte> out) const;
+  /// Has the system read no more than is asked for.
+  void read_nothing_ahead() const noexcept;
   /// Has the system read these bytes soon, as far as it can; returns at once. Thread-safe.
   void will_read(std::uint64_t offset, std::uint64_t bytes) const noexcept;
   void write_at(std::uint64_t offset, std::span<const std::byte> data);

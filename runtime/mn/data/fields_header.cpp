@@ -1,8 +1,9 @@
-// The user block of version 3: named fields.
+// The user block of versions 3 and 4: named fields.
 //
-//   [0, 64)                 struct StoredFields: magic, version, counts, uuid, length of the description
-//   [64, 64 + 72 F)         for each field the extents of its values, offsets and checksums
-//   [64 + 72 F, … + bytes)  to_json() of the spec, without classes, as text
+//   [0, 64)              struct StoredFields: magic, version, counts, uuid, length of the description
+//   [64, 88)             version 4: the extent of the table of blocks, zeros where there is none
+//   [.., .. + 72 F)      for each field the extents of its values, offsets and checksums
+//   [.., .. + bytes)     to_json() of the spec, without classes, as text
 #include <algorithm>
 #include <cstring>
 
@@ -32,6 +33,8 @@ struct StoredField {
 };
 static_assert(sizeof(StoredField) == 72);
 
+constexpr std::uint32_t kWithoutBlockTable = 3;  // the version
+
 SampleSpec spec_of(std::string_view text, const std::string& file) {
   const std::string what = file + ": its header";
   SampleSpec spec = without_classes(sample_spec_from_json(parse_json(text, what), what));
@@ -43,7 +46,8 @@ SampleSpec spec_of(std::string_view text, const std::string& file) {
 
 void encode_fields(const ShardHeader& header, UserBlock& block) {
   const std::string spec = to_json(header.spec).dump();
-  const std::size_t spec_at = sizeof(StoredFields) + header.fields.size() * sizeof(StoredField);
+  const std::size_t fields_at = sizeof(StoredFields) + sizeof(StoredExtent);
+  const std::size_t spec_at = fields_at + header.fields.size() * sizeof(StoredField);
   if (spec_at + spec.size() > kHeaderCrcAt) {
     throw UsageError("samples of " + std::to_string(header.fields.size()) +
                      " fields do not fit into a shard: their description takes " +
@@ -58,7 +62,9 @@ void encode_fields(const ShardHeader& header, UserBlock& block) {
   std::copy(header.uuid.begin(), header.uuid.end(), stored.uuid);
   stored.spec_bytes = static_cast<std::uint32_t>(spec.size());
   std::memcpy(block.data(), &stored, sizeof stored);
-  std::byte* to = block.data() + sizeof stored;
+  const StoredExtent blocks = data::stored(header.block_begins);
+  std::memcpy(block.data() + sizeof stored, &blocks, sizeof blocks);
+  std::byte* to = block.data() + fields_at;
   for (const FieldExtents& field : header.fields) {
     const StoredField extents{data::stored(field.values), data::stored(field.offsets), data::stored(field.checksums)};
     std::memcpy(to, &extents, sizeof extents);
@@ -70,9 +76,11 @@ void encode_fields(const ShardHeader& header, UserBlock& block) {
 ShardHeader decode_fields(std::span<const std::byte, kUserBlockBytes> block, const std::string& file) {
   StoredFields stored;
   std::memcpy(&stored, block.data(), sizeof stored);
-  const std::size_t room = (kHeaderCrcAt - sizeof stored) / sizeof(StoredField);
+  const bool tells_blocks = stored.begin.version > kWithoutBlockTable;
+  const std::size_t fields_at = sizeof stored + (tells_blocks ? sizeof(StoredExtent) : 0);
+  const std::size_t room = (kHeaderCrcAt - fields_at) / sizeof(StoredField);
   if (stored.num_fields > room) contradiction(file, std::to_string(stored.num_fields) + " fields");
-  const std::size_t spec_at = sizeof stored + stored.num_fields * sizeof(StoredField);
+  const std::size_t spec_at = fields_at + stored.num_fields * sizeof(StoredField);
   if (stored.spec_bytes > kHeaderCrcAt - spec_at) contradiction(file, "a description longer than the header");
 
   ShardHeader header;
@@ -85,9 +93,16 @@ ShardHeader decode_fields(std::span<const std::byte, kUserBlockBytes> block, con
   header.num_samples = stored.num_samples;
   header.file_bytes = stored.file_bytes;
   std::copy(std::begin(stored.uuid), std::end(stored.uuid), header.uuid.begin());
+  if (tells_blocks) {
+    StoredExtent blocks;
+    std::memcpy(&blocks, block.data() + sizeof stored, sizeof blocks);
+    header.block_begins = loaded(blocks);
+    const bool wanted = has_block_table(header.spec, header.form);
+    if (wanted != (blocks.bytes > 0)) contradiction(file, "a table of " + std::to_string(blocks.bytes) + " bytes");
+  }
   for (std::size_t f = 0; f < stored.num_fields; ++f) {
     StoredField extents;
-    std::memcpy(&extents, block.data() + sizeof stored + f * sizeof extents, sizeof extents);
+    std::memcpy(&extents, block.data() + fields_at + f * sizeof extents, sizeof extents);
     header.fields.push_back({loaded(extents.values), loaded(extents.offsets), loaded(extents.checksums)});
   }
   return header;

@@ -6,6 +6,7 @@
 // (1) A damaged sample leaves the others of the read whole.
 // (2) An error of a file server that may pass is retried, each time with the file opened anew. Where it stays, the
 //     samples of that file count as damaged, and the file is not tried again in this read. All other errors are thrown.
+//     However many files fail, a read pauses no longer than for one.
 // (3) Each damaged sample is reported once, whatever number of its fields is damaged.
 #include <algorithm>
 #include <cstring>
@@ -135,7 +136,7 @@ class IndexedReading {
     const std::size_t file = items_[run.first].file;
     if (const auto lost = lost_.find(file); lost != lost_.end()) return report(run, lost->second);
     try {
-      with_retries([&] { load(run); }, [&] { files_.readers.erase(file); });
+      with_retries([&] { load(run); }, [&] { files_.close(file); }, pauses_);
     } catch (const FileError& error) {
       if (damaged_ == nullptr || !may_pass(error)) throw;
       lost_.emplace(file, error.what());
@@ -160,6 +161,7 @@ class IndexedReading {
   std::vector<Item> items_;
   std::set<std::size_t> reported_;
   std::map<std::size_t, std::string> lost_;  // files that the server does not give, and what it says
+  std::size_t pauses_ = 0;                   // taken, of kRetryPauses
   // Of the field that is being read:
   std::size_t field_ = 0;
   std::vector<char> good_;  // [samples]
@@ -175,14 +177,15 @@ std::int64_t block_room(const IndexedTable& table, const ShardDatasetOptions& op
 
 OpenIndex::OpenIndex(IndexedTable indexed, const ShardDatasetOptions& given)
     : table(std::move(indexed)),
-      readers(reserve_handles(given.open_shards)),
       options_(given),
+      readers_(given.open_shards),
+      files_(*this, std::min(given.open_shards, std::ssize(table.files()))),
       room_(block_room(table, given, 1)),
       blocks_(room_) {}
 
 std::shared_ptr<const IndexedReader> OpenIndex::reader(std::size_t file) {
-  return readers.get(file, [&]() -> LruCache<IndexedReader>::Made {
-    return {std::make_shared<const IndexedReader>(table, file, counters), 1};
+  return readers_.get(file, [&]() -> LruCache<IndexedReader>::Made {
+    return {files_.with_room([&] { return std::make_shared<const IndexedReader>(table, file, counters); }), 1};
   });
 }
 

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include <mn/data/dataset.hpp>
+#include <mn/data/file_budget.hpp>
 #include <mn/data/indexed_reader.hpp>
 #include <mn/data/indexed_table.hpp>
 #include <mn/data/lru_cache.hpp>
 #include <mn/data/open_shards.hpp>
-#include <mn/data/shard_dataset.hpp>
 
 namespace mn::data {
 
@@ -20,7 +20,7 @@ namespace mn::data {
 [[nodiscard]] std::int64_t block_room(const IndexedTable& table, const ShardDatasetOptions& options, int ranks);
 
 /// An indexed table, and what this process holds of its files. Members are thread-safe.
-struct OpenIndex {
+struct OpenIndex final : FileCache {
   OpenIndex(IndexedTable files, const ShardDatasetOptions& options);
 
   [[nodiscard]] std::shared_ptr<const IndexedReader> reader(std::size_t file);
@@ -31,18 +31,25 @@ struct OpenIndex {
   [[nodiscard]] std::shared_ptr<const ByteBuffer> find_block(std::size_t file, std::size_t field, std::int64_t number) {
     return blocks_.find(key_of(file, field, number));
   }
+  /// Closes a file; the next reader() opens it again.
+  void close(std::size_t file) { readers_.erase(file); }
   /// As Dataset::share().
   void share(int ranks);
 
+  [[nodiscard]] std::int64_t open_files() const override { return readers_.size(); }
+  [[nodiscard]] Time oldest_use() const override { return readers_.oldest_use(); }
+  void close_oldest() override { readers_.drop_oldest(); }
+
   IndexedTable table;
   std::shared_ptr<IoCounters> counters = std::make_shared<IoCounters>();
-  LruCache<IndexedReader> readers;
   ReadPool pool{kReadsAtATime};
 
  private:
   [[nodiscard]] static std::uint64_t key_of(std::size_t file, std::size_t field, std::int64_t number);
 
   ShardDatasetOptions options_;
+  LruCache<IndexedReader> readers_;
+  FileBudget files_;
   std::int64_t room_;
   LruCache<ByteBuffer> blocks_;
 };

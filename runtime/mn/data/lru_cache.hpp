@@ -10,6 +10,7 @@
 /// Cost: O(1) for each call, under one mutex; values are made outside of it.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <limits>
@@ -78,6 +79,23 @@ class LruCache {
     shrink();
   }
 
+  using Time = std::chrono::steady_clock::time_point;
+  /// When the value that has been unused for longest was used; Time::max() if there is none.
+  [[nodiscard]] Time oldest_use() const {
+    const std::lock_guard lock(mutex_);
+    return entries_.empty() ? Time::max() : entries_.back().used_at;
+  }
+  /// Drops that value, if there is one.
+  void drop_oldest() {
+    const std::lock_guard lock(mutex_);
+    if (!entries_.empty()) remove(std::prev(entries_.end()));
+  }
+
+  /// Number of values.
+  [[nodiscard]] std::int64_t size() const {
+    const std::lock_guard lock(mutex_);
+    return static_cast<std::int64_t>(entries_.size());
+  }
   /// Cost of what is kept.
   [[nodiscard]] std::int64_t used() const {
     const std::lock_guard lock(mutex_);
@@ -88,6 +106,7 @@ class LruCache {
   struct Entry {
     std::uint64_t key;
     Made made;
+    Time used_at;
   };
   using At = typename std::list<Entry>::iterator;
 
@@ -98,6 +117,7 @@ class LruCache {
     if (--at->second->made.uses == 0) {
       remove(at->second);
     } else {
+      at->second->used_at = std::chrono::steady_clock::now();
       entries_.splice(entries_.begin(), entries_, at->second);
     }
     return value;
@@ -105,7 +125,7 @@ class LruCache {
 
   void insert(std::uint64_t key, Made made) {
     if (--made.uses == 0) return;
-    entries_.push_front({key, std::move(made)});
+    entries_.push_front({key, std::move(made), std::chrono::steady_clock::now()});
     index_[key] = entries_.begin();
     used_ += entries_.front().made.cost;
     shrink();

@@ -3,8 +3,9 @@
 
 namespace mn::data {
 
-std::shared_ptr<const ShardReader> OpenShards::open(std::size_t shard, File file) const {
-  auto reader = std::make_shared<const ShardReader>(open_shard(table, shard, std::move(file)), counters);
+std::shared_ptr<const ShardReader> OpenShards::open(std::size_t shard, const std::function<File()>& open_file) {
+  auto reader = std::make_shared<const ShardReader>(
+      files.with_room([&] { return open_shard(table, shard, open_file()); }), counters);
   if (reader->size() != table.shards()[shard].num_samples || reader->header().form != table.form() ||
       reader->header().spec != stored_spec) {
     throw DataError(reader->path() +
@@ -17,14 +18,14 @@ std::shared_ptr<const ShardReader> OpenShards::reader(std::size_t shard) {
   if (stage != nullptr) {
     if (stage->has_copy(shard)) {
       try {
-        return cache.reader(key_of_copy(shard), [&] { return open(shard, stage->copy_of(shard)); });
+        return cache.reader(key_of_copy(shard), [&] { return open(shard, [&] { return stage->copy_of(shard); }); });
       } catch (const DataError& error) {
         stage->drop(shard, error.what());
       }
     }
     stage->want(shard);
   }
-  return cache.reader(shard, [&] { return open(shard, File(table.path(shard), File::Mode::kRead)); });
+  return cache.reader(shard, [&] { return open(shard, [&] { return File(table.path(shard), File::Mode::kRead); }); });
 }
 
 void OpenShards::close(std::size_t shard) {

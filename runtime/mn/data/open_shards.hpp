@@ -1,7 +1,9 @@
 /// A shard table, and what this process holds of its shards.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,6 +25,7 @@ struct OpenShards {
       : table(std::move(shards)),
         stored_spec(without_classes(table.spec())),
         cache(options, table.total_bytes()),
+        files(cache, std::min(options.open_shards, static_cast<std::int64_t>(table.shards().size()))),
         counters(std::move(io)) {}
 
   /// The shard's reader, by its copy on the node if there is one that is good. Throws as open_shard() does.
@@ -39,12 +42,13 @@ struct OpenShards {
   ShardTable table;
   SampleSpec stored_spec;  // as every shard must have it
   ShardCache<ShardReader> cache;
+  FileBudget files;
   std::shared_ptr<IoCounters> counters;
   ReadPool pool{kReadsAtATime};
   std::unique_ptr<ShardStage> stage;  // null: no copies
 
  private:
-  [[nodiscard]] std::shared_ptr<const ShardReader> open(std::size_t shard, File file) const;
+  [[nodiscard]] std::shared_ptr<const ShardReader> open(std::size_t shard, const std::function<File()>& open_file);
   [[nodiscard]] std::size_t key_of_copy(std::size_t shard) const { return table.shards().size() + shard; }
 };
 

@@ -11,7 +11,10 @@
 //
 // Lane i of a window lies in chunk i mod V of it (V = lanes / adjacent), as that chunk's part i div V: lanes next to
 // each other in a round lie in different chunks. A chunk is walked cyclically from a random phase on, so that other
-// samples of two chunks meet in each epoch.
+// samples of two chunks meet in each epoch. Phases may be restricted to the beginnings of blocks (`aligned`).
+//
+// Packed data whose blocks are so long that R ranks would share lanes has as many lanes as a rank has room for, times
+// R: an epoch then reads about one block more than there are for each lane, or window of it.
 //
 // (1) An order is a bijection, for every n and all options: chunks and lanes cut [0, n) without gap or overlap, every
 //     lane gives each of its samples once, and the permutations of samples or chunks are bijections (Permutation).

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <thread>
 
@@ -20,23 +21,29 @@ inline constexpr std::array kRetryPauses = {std::chrono::milliseconds(100), std:
 }
 
 /// What read() returns. Where it throws an error that may pass, calls recover() and read() again, after each of the
-/// pauses; then throws that error.
+/// pauses; then throws that error. `pauses`: those that have been taken, for several reads that wait for one server.
 template <class Read, class Recover>
-decltype(auto) with_retries(const Read& read, const Recover& recover) {
-  for (std::size_t attempt = 0;; ++attempt) {
+decltype(auto) with_retries(const Read& read, const Recover& recover, std::size_t& pauses) {
+  while (true) {
     try {
       return read();
     } catch (const FileError& error) {
       if (!may_pass(error)) throw;
-      if (attempt == kRetryPauses.size()) {
-        throw FileError(std::string(error.what()) + ", at each of " + std::to_string(attempt + 1) +
-                            " attempts: see to the file server, or allow for damaged samples",
+      if (pauses == kRetryPauses.size()) {
+        throw FileError(std::string(error.what()) + ", still after 2.6 s: see to the file server",
                         error.error_number());
       }
     }
-    std::this_thread::sleep_for(kRetryPauses[attempt]);
+    std::this_thread::sleep_for(kRetryPauses[pauses++]);
     recover();
   }
+}
+
+/// The same for a read by itself.
+template <class Read, class Recover>
+decltype(auto) with_retries(const Read& read, const Recover& recover) {
+  std::size_t pauses = 0;
+  return with_retries(read, recover, pauses);
 }
 
 }  // namespace mn::data

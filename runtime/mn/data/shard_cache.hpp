@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 
+#include <mn/data/file_budget.hpp>
 #include <mn/data/lru_cache.hpp>
 #include <mn/data/order.hpp>
 
@@ -20,10 +21,10 @@ struct ShardDatasetOptions {
   std::filesystem::path installed = {};                                   ///< open_dataset's argument
 };
 
-/// Thread-safe. A Reader has size(), index_bytes(), block_samples(), block_bytes(field, block) and load_block(field,
-/// block) → shared pointer to its Block, null if that is damaged.
+/// Thread-safe. A Reader has index_bytes(), samples_in(block), block_bytes(field, block) and load_block(field, block) →
+/// shared pointer to its Block, null if that is damaged.
 template <class Reader>
-class ShardCache {
+class ShardCache final : public FileCache {
  public:
   using Block = typename Reader::Block;
 
@@ -57,9 +58,8 @@ class ShardCache {
   [[nodiscard]] std::shared_ptr<const Block> block(const Reader& reader, std::size_t shard, std::size_t field,
                                                    std::int64_t number) {
     return blocks_.get(key_of(shard, field, number), [&]() -> typename LruCache<Block>::Made {
-      const std::int64_t samples = std::min(reader.block_samples(), reader.size() - number * reader.block_samples());
       return {reader.load_block(field, number), reader.block_bytes(field, number),
-              data_bytes_ <= block_room_ ? LruCache<Block>::kUnlimited : samples};
+              data_bytes_ <= block_room_ ? LruCache<Block>::kUnlimited : reader.samples_in(number)};
     });
   }
 
@@ -80,6 +80,10 @@ class ShardCache {
   /// Memory of indexes (or their share of the handles) and blocks at present.
   [[nodiscard]] std::int64_t index_bytes() const { return readers_.used(); }
   [[nodiscard]] std::int64_t block_bytes() const { return blocks_.used(); }
+
+  [[nodiscard]] std::int64_t open_files() const override { return readers_.size(); }
+  [[nodiscard]] Time oldest_use() const override { return readers_.oldest_use(); }
+  void close_oldest() override { readers_.drop_oldest(); }
 
  private:
   /// A spec has at most 64 fields; 2^24 shards of 2^34 blocks.

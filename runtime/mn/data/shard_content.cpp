@@ -47,6 +47,7 @@ Part unsigned_part(const Values& values) {
 struct Derived {
   std::vector<std::vector<std::uint64_t>> offsets;  // [fields] in rows; of varying fields
   std::vector<std::vector<std::uint32_t>> crcs;     // [fields] by block
+  std::vector<std::uint64_t> block_begins;          // [blocks + 1] in samples
   std::vector<std::int32_t> labels;                 // of two fields
 };
 
@@ -56,10 +57,37 @@ std::span<const std::byte> bytes_of(const RawColumn& column, std::int64_t first,
   return std::span(column.bytes).subspan(at(first), at(last) - at(first));
 }
 
-std::vector<std::uint32_t> checksums(const RawColumn& column, std::int64_t samples, std::int64_t block) {
+std::vector<std::uint64_t> blocks_of_samples(std::int64_t samples, std::int64_t block) {
+  std::vector<std::uint64_t> begins;
+  for (std::int64_t first = 0; first < samples; first += block) begins.push_back(static_cast<std::uint64_t>(first));
+  begins.push_back(static_cast<std::uint64_t>(samples));
+  return begins;
+}
+
+/// Blocks of kBlockBytes to twice that, or of one longer sample.
+std::vector<std::uint64_t> blocks_of_bytes(const ShardContent& content, const ShardHeader& header) {
+  std::vector<std::uint64_t> begins = {0};
+  std::int64_t bytes = 0;
+  for (std::int64_t i = 0; i < content.size(); ++i) {
+    std::int64_t own = 0;
+    for (std::size_t f = 0; f < header.fields.size(); ++f) {
+      if (!header.is_small(f)) own += std::ssize(bytes_of(content.samples.columns[f], i, i + 1));
+    }
+    if (bytes >= kBlockBytes || (bytes > 0 && bytes + own > 2 * kBlockBytes)) {
+      begins.push_back(static_cast<std::uint64_t>(i));
+      bytes = 0;
+    }
+    bytes += own;
+  }
+  if (content.size() > 0) begins.push_back(static_cast<std::uint64_t>(content.size()));
+  return begins;
+}
+
+std::vector<std::uint32_t> checksums(const RawColumn& column, const std::vector<std::uint64_t>& block_begins) {
   std::vector<std::uint32_t> crcs;
-  for (std::int64_t first = 0; first < samples; first += block) {
-    crcs.push_back(crc32c(bytes_of(column, first, std::min(first + block, samples))));
+  for (std::size_t block = 0; block + 1 < block_begins.size(); ++block) {
+    crcs.push_back(crc32c(bytes_of(column, static_cast<std::int64_t>(block_begins[block]),
+                                   static_cast<std::int64_t>(block_begins[block + 1]))));
   }
   return crcs;
 }
@@ -78,12 +106,15 @@ std::vector<std::int32_t> stored_labels(const RawColumn& column) {
 
 Derived derive(const ShardContent& content, const ShardHeader& header) {
   Derived derived;
+  derived.block_begins = has_block_table(header.spec, header.form)
+                             ? blocks_of_bytes(content, header)
+                             : blocks_of_samples(content.size(), header.form.block_samples);
   for (std::size_t f = 0; f < content.samples.columns.size(); ++f) {
     const RawColumn& column = content.samples.columns[f];
     auto& offsets = derived.offsets.emplace_back();
     for (const std::int64_t at : column.offsets) offsets.push_back(at / content.spec[f].row_bytes());
     derived.crcs.emplace_back();
-    if (!header.is_small(f)) derived.crcs[f] = checksums(column, content.size(), header.form.block_samples);
+    if (!header.is_small(f)) derived.crcs[f] = checksums(column, derived.block_begins);
   }
   if (header.form.schema == ShardSchema::kTwoFields) derived.labels = stored_labels(content.samples.columns[1]);
   return derived;
@@ -143,6 +174,7 @@ std::vector<Part> contents_of(const ShardContent& content, const ShardHeader& he
   for (std::size_t f = 0; f < content.spec.fields.size(); ++f) {
     if (content.spec[f].kind != FieldKind::kFixed) parts.push_back(unsigned_part(derived.offsets[f]));
   }
+  if (header.block_begins.bytes > 0) parts.push_back(unsigned_part(derived.block_begins));
   if (!header.has_images()) return parts;
   parts.push_back(unsigned_part(content.hwc));
   parts.back().shape = {content.hwc.size() / 3, 3};
@@ -261,6 +293,7 @@ ShardInfo write_shard(const std::filesystem::path& path, const ShardContent& con
                      .fields = std::vector<FieldExtents>(content.spec.fields.size())};
   check_lengths(content, header);
   const Derived derived = derive(content, header);
+  if (has_block_table(header.spec, form)) header.block_begins.bytes = derived.block_begins.size() * 8;
   const auto parts = contents_of(content, header, derived);
   header.uuid = uuid_of(content, header, derived);
 

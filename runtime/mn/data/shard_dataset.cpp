@@ -1,7 +1,5 @@
 #include <algorithm>
 
-#include <sys/resource.h>
-
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/data/shard_dataset.hpp>
@@ -27,18 +25,6 @@ std::vector<std::filesystem::path> candidates(const std::filesystem::path& name,
 
 }  // namespace
 
-std::int64_t reserve_handles(std::int64_t wanted) {
-  constexpr std::int64_t kOwn = 256;  // of the program: libraries, sockets, logs
-  rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
-  const auto needed = static_cast<rlim_t>(wanted + kOwn);
-  if (limit.rlim_cur < needed) {
-    limit.rlim_cur = std::min(needed, limit.rlim_max);
-    setrlimit(RLIMIT_NOFILE, &limit);
-  }
-  return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::min(limit.rlim_cur, needed)) - kOwn, 1, wanted);
-}
-
 std::filesystem::path find_dataset(const std::string& name_or_path, const std::filesystem::path& installed) {
   const auto folders = candidates(name_or_path, installed);
   std::string looked;
@@ -58,9 +44,7 @@ ShardDataset::ShardDataset(ShardTable table, const ShardDatasetOptions& options)
     : options_(options), opened_(open(std::move(table))) {}
 
 std::unique_ptr<OpenShards> ShardDataset::open(ShardTable table) const {
-  ShardDatasetOptions options = options_;
-  options.open_shards = reserve_handles(options.open_shards);
-  return std::make_unique<OpenShards>(std::move(table), options, counters_);
+  return std::make_unique<OpenShards>(std::move(table), options_, counters_);
 }
 
 OpenShards& ShardDataset::opened() const {

@@ -54,8 +54,4 @@ class ShardDataset final : public Dataset {
 [[nodiscard]] std::filesystem::path find_dataset(const std::string& name_or_path,
                                                  const std::filesystem::path& installed = {});
 
-/// Makes room for that many open files beside the program's own, as far as the system's hard limit allows; returns how
-/// many there is room for.
-[[nodiscard]] std::int64_t reserve_handles(std::int64_t wanted);
-
 }  // namespace mn::data

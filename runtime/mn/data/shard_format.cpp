@@ -24,7 +24,6 @@ namespace {
 
 constexpr char kMagic[8] = {'M', 'N', 'S', 'H', 'A', 'R', 'D', '\n'};
 constexpr std::uint64_t kMostShardSamples = std::uint64_t{1} << 40;
-constexpr std::int64_t kLeastBlockBytes = 64 << 10;
 constexpr std::uint64_t kMostBlockBytes = std::uint64_t{1} << 39;
 constexpr std::int64_t kSmallBlockBytes = 1024;
 constexpr std::size_t kMostDims = 8;
@@ -68,7 +67,7 @@ ShardForm new_form(const SampleSpec& spec, std::int64_t varying_bytes) {
   if (two && !spec.is_fixed()) return {ShardSchema::kTwoFields, 1};
   const std::int64_t label = two ? spec.fields[1].sample_bytes() : 0;
   const std::int64_t bytes = std::max<std::int64_t>(spec.sample_bytes() - label + varying_bytes, 1);
-  return {two ? ShardSchema::kTwoFields : ShardSchema::kFields, (kLeastBlockBytes + bytes - 1) / bytes};
+  return {two ? ShardSchema::kTwoFields : ShardSchema::kFields, (kBlockBytes + bytes - 1) / bytes};
 }
 
 std::string storage_problem(const SampleSpec& spec) {
@@ -85,6 +84,10 @@ bool is_small(const SampleSpec& spec, std::size_t field, const ShardForm& form) 
   if (form.schema == ShardSchema::kTwoFields) return field == 1;
   return spec.fields[field].kind == FieldKind::kFixed &&
          spec.fields[field].sample_bytes() < kSmallBlockBytes / form.block_samples;
+}
+
+bool has_block_table(const SampleSpec& spec, const ShardForm& form) noexcept {
+  return form.schema == ShardSchema::kFields && form.block_samples > 1 && !spec.is_fixed();
 }
 
 std::int64_t stored_bytes(const SampleSpec& spec, std::size_t field, ShardSchema schema) noexcept {
@@ -112,6 +115,7 @@ std::uint32_t ShardHeader::version() const noexcept {
 }
 
 std::uint64_t ShardHeader::num_blocks() const noexcept {
+  if (block_begins.bytes > 0) return block_begins.bytes / sizeof(std::uint64_t) - 1;
   const auto block = static_cast<std::uint64_t>(form.block_samples);
   return num_samples / block + (num_samples % block == 0 ? 0 : 1);
 }
@@ -153,6 +157,7 @@ std::vector<NamedExtent> parts_of(ShardHeader& header) {
     if (is_fixed(f)) continue;
     parts.push_back({two ? "/data/offsets" : path(f) + "_offsets", &header.fields[f].offsets, offsets, 0});
   }
+  if (header.block_begins.bytes > 0) parts.push_back({"/block_begins", &header.block_begins, 0, 8});
   if (!header.has_images()) return parts;
   parts.push_back({"/data/hwc", &header.images.hwc, 6 * n, 0});
   parts.push_back({"/data/key_bytes", &header.images.key_bytes, 0, 1});
@@ -192,7 +197,7 @@ ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, con
   if (crc != header_crc(block)) {
     throw DataError(file + ": the header is damaged (its checksum differs): copy the shard again or recreate it");
   }
-  ShardHeader header = begin.version == kShardVersion ? decode_fields(block, file) : decode_two_fields(block, file);
+  ShardHeader header = begin.version > kTwoFieldsVersion ? decode_fields(block, file) : decode_two_fields(block, file);
   check_counts(header, file);
   check_extents(header, file);
   return header;

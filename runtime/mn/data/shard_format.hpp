@@ -3,10 +3,12 @@
 /// A shard is an HDF5 file whose datasets are contiguous and unfiltered; any HDF5 ≥ 1.8 reads it. Schema (N samples in
 /// blocks of B, ⌈N/B⌉ of them; all numbers little endian).
 ///
-/// Version 3, for each field NAME:
+/// Versions 3 and 4, for each field NAME:
 ///   /data/NAME          fixed: dtype[N, shape…]; variable: dtype[T, shape…] and encoded: u8[T], back to back
 ///   /data/NAME_offsets  u64[N+1] where each sample of the T rows begins; not of fixed fields
 ///   /data/NAME_crc32c   u32[⌈N/B⌉] over each block's bytes of NAME; not of small fixed fields (is_small())
+/// Version 4 cuts blocks of samples that vary in length by bytes (has_block_table()); checksums are then u32[K], and
+///   /block_begins       u64[K+1] the first sample of each of K blocks, and N
 /// Versions 1 and 2, an int32 label beside
 ///   fixed samples:      /data/x dtype[N, shape…], /data/label i32[N], /data/crc32c u32[⌈N/B⌉]
 ///   encoded images:     /data/bytes u8[T], /data/offsets u64[N+1], /data/label i32[N], /data/crc32c u32[N],
@@ -27,8 +29,9 @@
 namespace mn::data {
 
 inline constexpr std::size_t kUserBlockBytes = 4096;
-inline constexpr std::uint32_t kShardVersion = 3;  ///< the newest
+inline constexpr std::uint32_t kShardVersion = 4;  ///< the newest
 inline constexpr std::int64_t kVersion1BlockSamples = 64;
+inline constexpr std::int64_t kBlockBytes = 64 << 10;  ///< of a block, at least, but for the last one
 inline constexpr std::uint64_t kSampleBytesLimit = std::uint64_t{1} << 30;
 
 /// Which schema.
@@ -37,7 +40,8 @@ enum class ShardSchema : std::uint8_t { kTwoFields, kFields };
 /// How the shards of a dataset are written.
 struct ShardForm {
   ShardSchema schema = ShardSchema::kTwoFields;
-  std::int64_t block_samples = 1;  ///< under one checksum, which are the least that can be read
+  /// Under one checksum, which are the least that can be read; about, where blocks are cut by bytes.
+  std::int64_t block_samples = 1;
   bool operator==(const ShardForm&) const = default;
 };
 
@@ -51,6 +55,9 @@ struct ShardForm {
 /// Whether a fixed field is read whole when a shard is opened: one whose blocks would hardly be worth a read, and the
 /// label of two fields.
 [[nodiscard]] bool is_small(const SampleSpec& spec, std::size_t field, const ShardForm& form) noexcept;
+
+/// Whether new shards say where their blocks begin: a number of samples does not tell how long a block is.
+[[nodiscard]] bool has_block_table(const SampleSpec& spec, const ShardForm& form) noexcept;
 
 /// Bytes that a sample of a fixed field has in the file.
 [[nodiscard]] std::int64_t stored_bytes(const SampleSpec& spec, std::size_t field, ShardSchema schema) noexcept;
@@ -92,6 +99,7 @@ struct ShardHeader {
   std::uint64_t file_bytes = 0;
   Uuid uuid = {};
   std::vector<FieldExtents> fields = {};
+  Extent block_begins = {};  ///< of shards with a table of blocks
   ImageExtents images = {};
 
   /// Version of the format, as it is written.

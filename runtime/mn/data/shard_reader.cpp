@@ -3,12 +3,13 @@
 // (1) A header is used only if it passes decode_header; one that a manifest names must also have its CRC and uuid.
 // (2) Small fields, checksums and offsets are read once, when the reader is made, and checked against their own CRC.
 // (3) Whoever reads a block compares its bytes with its CRC.
-// (4) Offsets begin with 0, rise, and end with the length of the values: reads stay inside them.
+// (4) Offsets begin with 0, rise, and end with the length of the values: reads stay inside them. So do blocks.
 //
 // Cost: opening reads 4 KiB, the small fields (a label: 4 bytes a sample), for each varying field 8 bytes a sample, and
 // 4 for each block of a field; then one pread for each run of blocks.
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
@@ -24,6 +25,8 @@ struct Opened {
 
 Opened open_and_decode(File file) {
   const std::filesystem::path path = file.path();
+  // Orders read here and there: what the system would read beside it may be dropped before its turn, and read again.
+  file.read_nothing_ahead();
   const std::uint64_t bytes = file.size();
   if (bytes < kUserBlockBytes)
     throw DataError(path.string() + " is truncated or not a shard: it has " + std::to_string(bytes) + " bytes");
@@ -68,7 +71,17 @@ ShardReader::ShardReader(OpenShard shard, std::shared_ptr<IoCounters> counters)
     : file_(std::move(shard.file)), header_(std::move(shard.header)), counters_(std::move(counters)) {
   counters_->opens += 1;
   counters_->bytes += kUserBlockBytes;
+  block_begins_ = read_block_begins();
   for (std::size_t f = 0; f < header_.fields.size(); ++f) fields_.push_back(read_field(f));
+}
+
+std::vector<std::uint64_t> ShardReader::read_block_begins() const {
+  if (header_.block_begins.bytes == 0) return {};
+  auto begins = read_array<std::uint64_t>(header_.block_begins, "block_begins");
+  // Each block has a sample.
+  const bool rise = std::ranges::adjacent_find(begins, std::greater_equal<>()) == begins.end();
+  if (begins.front() == 0 && begins.back() == header_.num_samples && rise) return begins;
+  throw DataError(path() + ": block_begins and the samples mismatch; make the shard again with mnshard");
 }
 
 ShardReader::Field ShardReader::read_field(std::size_t field) const {
@@ -129,22 +142,26 @@ void ShardReader::copy_small(std::size_t field, std::int64_t sample, std::byte* 
   std::memcpy(out, &wide, sizeof wide);
 }
 
+std::int64_t ShardReader::block_of(std::int64_t sample) const {
+  if (block_begins_.empty()) return sample / header_.form.block_samples;
+  return std::ranges::upper_bound(block_begins_, static_cast<std::uint64_t>(sample)) - block_begins_.begin() - 1;
+}
+
 std::int64_t ShardReader::block_bytes(std::size_t field, std::int64_t block) const {
-  const std::int64_t first = block * block_samples();
-  return begin_of(field, std::min(first + block_samples(), size())) - begin_of(field, first);
+  return begin_of(field, first_sample(block + 1)) - begin_of(field, first_sample(block));
 }
 
 void ShardReader::read_blocks(std::size_t field, std::int64_t first, std::int64_t count,
                               std::span<std::byte> out) const {
-  const std::int64_t begin = begin_of(field, first * block_samples());
-  const std::int64_t end = begin_of(field, std::min((first + count) * block_samples(), size()));
+  const std::int64_t begin = begin_of(field, first_sample(first));
+  const std::int64_t end = begin_of(field, first_sample(first + count));
   if (std::ssize(out) != end - begin) throw ArgumentError("blocks of a shard need room of their length");
   read_bytes(header_.fields[field].values.address + static_cast<std::uint64_t>(begin), out);
 }
 
 void ShardReader::will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept {
-  const std::int64_t begin = begin_of(field, std::min(first * block_samples(), size()));
-  const std::int64_t end = begin_of(field, std::min((first + count) * block_samples(), size()));
+  const std::int64_t begin = begin_of(field, first_sample(std::min(first, num_blocks())));
+  const std::int64_t end = begin_of(field, first_sample(std::min(first + count, num_blocks())));
   if (begin == end) return;
   file_.will_read(header_.fields[field].values.address + static_cast<std::uint64_t>(begin),
                   static_cast<std::uint64_t>(end - begin));
@@ -162,7 +179,7 @@ std::vector<std::byte> ShardReader::read_sample(std::size_t field, std::int64_t 
     copy_small(field, sample, bytes.data());
     return bytes;
   }
-  const auto block = load_block(field, sample / block_samples());
+  const auto block = load_block(field, block_of(sample));
   if (block == nullptr) throw DataError(damage(sample));
   const auto begin = block->begin() + offset_in_block(field, sample);
   std::copy(begin, begin + std::ssize(bytes), bytes.begin());
@@ -171,7 +188,7 @@ std::vector<std::byte> ShardReader::read_sample(std::size_t field, std::int64_t 
 
 std::int64_t ShardReader::index_bytes() const noexcept {
   const auto bytes = [](const auto& values) { return values.size() * sizeof(values[0]); };
-  std::size_t total = 0;
+  std::size_t total = bytes(block_begins_);
   for (const Field& field : fields_) total += bytes(field.values) + bytes(field.begins) + bytes(field.crcs);
   return static_cast<std::int64_t>(total);
 }

@@ -1,6 +1,7 @@
 /// Reads shards by pread, without libhdf5 and its lock.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -59,13 +60,22 @@ class ShardReader {
   /// Writes length(field, sample) bytes.
   void copy_small(std::size_t field, std::int64_t sample, std::byte* out) const;
 
-  /// Samples under one checksum: samples [block_samples() · b, …) are block b, the last one may be shorter.
-  [[nodiscard]] std::int64_t block_samples() const noexcept { return header_.form.block_samples; }
+  /// Blocks are samples under one checksum; they are cut by bytes, or by a number of samples of which the last one may
+  /// have fewer.
   [[nodiscard]] std::int64_t num_blocks() const noexcept { return static_cast<std::int64_t>(header_.num_blocks()); }
+  [[nodiscard]] std::int64_t block_of(std::int64_t sample) const;
+  /// The first sample of a block; size() for num_blocks().
+  [[nodiscard]] std::int64_t first_sample(std::int64_t block) const {
+    return block_begins_.empty() ? std::min(block * header_.form.block_samples, size())
+                                 : static_cast<std::int64_t>(block_begins_[block]);
+  }
+  [[nodiscard]] std::int64_t samples_in(std::int64_t block) const {
+    return first_sample(block + 1) - first_sample(block);
+  }
   [[nodiscard]] std::int64_t block_bytes(std::size_t field, std::int64_t block) const;
   /// Where a sample begins within its block.
   [[nodiscard]] std::int64_t offset_in_block(std::size_t field, std::int64_t sample) const {
-    return begin_of(field, sample) - begin_of(field, sample - sample % block_samples());
+    return begin_of(field, sample) - begin_of(field, first_sample(block_of(sample)));
   }
 
   /// Blocks [first, first + count) of a field by one read, unchecked, into `out`, which has their length.
@@ -104,6 +114,7 @@ class ShardReader {
 
   template <class T>
   [[nodiscard]] std::vector<T> read_array(const Extent& extent, const std::string& name) const;
+  [[nodiscard]] std::vector<std::uint64_t> read_block_begins() const;
   [[nodiscard]] Field read_field(std::size_t field) const;
   /// Where a sample begins among the field's values.
   [[nodiscard]] std::int64_t begin_of(std::size_t field, std::int64_t sample) const {
@@ -115,6 +126,7 @@ class ShardReader {
   File file_;
   ShardHeader header_;
   std::shared_ptr<IoCounters> counters_;
+  std::vector<std::uint64_t> block_begins_;  // [blocks + 1]; empty where blocks are cut by a number of samples
   std::vector<Field> fields_;
 };
 

@@ -7,13 +7,15 @@
 //
 // (1) A damaged sample leaves the others of the read whole: varying fields close up, fixed ones keep their room.
 // (2) An error of a file server that may pass is retried, each time with the file opened again, as a stale handle stays
-//     stale. Where it stays, the samples concerned count as damaged. All other errors are thrown.
+//     stale. Where it stays, the samples concerned count as damaged. All other errors are thrown. However many shards
+//     fail, a read pauses no longer than for one.
 // (3) Each damaged sample is reported once, whatever number of its fields is damaged.
 //
 // Cost: a binary search and a look into the caches for each sample; a pread for each run of neighbors or block.
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <numeric>
 #include <set>
 #include <string>
@@ -47,8 +49,10 @@ class Reading {
  private:
   struct Item {
     std::size_t shard;
-    std::int64_t sample;  // within the shard
-    bool readable;
+    std::int64_t sample;     // within the shard
+    std::int64_t block = 0;  // that it is in
+    bool is_alone = false;   // there
+    bool readable = false;
   };
   /// Items that one read takes: of one block, or neighbors.
   struct Run {
@@ -57,7 +61,6 @@ class Reading {
   };
 
   [[nodiscard]] bool is_fixed(std::size_t field) const { return spec_.fields[field].kind == FieldKind::kFixed; }
-  [[nodiscard]] bool has_blocks() const { return shards_.table.form().block_samples > 1; }
   [[nodiscard]] std::int64_t length(std::size_t field, std::size_t k) const {
     return lengths_[field].empty() ? out_.columns[field].sample_bytes : lengths_[field][k];
   }
@@ -66,7 +69,10 @@ class Reading {
   void locate(std::int64_t index) {
     const auto [shard, sample] = shards_.table.locate(index);
     const std::size_t k = items_.size();
-    const bool readable = attempt(k, 1, shard, [&, sample = sample](const ShardReader& from) {
+    Item item{shard, sample};
+    item.readable = attempt(k, 1, shard, [&, sample = sample](const ShardReader& from) {
+      item.block = from.block_of(sample);
+      item.is_alone = from.samples_in(item.block) == 1;
       for (std::size_t f = 0; f < spec_.fields.size(); ++f) {
         if (from.is_small(f)) {
           from.copy_small(f, sample, room(f, k));
@@ -75,8 +81,8 @@ class Reading {
         }
       }
     });
-    items_.push_back({shard, sample, readable});
-    if (readable) return;
+    items_.push_back(item);
+    if (item.readable) return;
     for (std::size_t f = 0; f < spec_.fields.size(); ++f) {
       if (is_small(spec_, f, shards_.table.form())) std::memset(room(f, k), 0, out_.columns[f].sample_bytes);
     }
@@ -98,16 +104,23 @@ class Reading {
     std::ranges::sort(wanted);
     wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
     std::erase_if(wanted, [&](std::size_t shard) { return shards_.is_open(shard); });
-    try_all(wanted.size(), [&](std::size_t i) { (void)shards_.reader(wanted[i]); });
+    try_all(
+        wanted.size(), [&](std::size_t i) { return wanted[i]; },
+        [&](std::size_t i) { (void)shards_.reader(wanted[i]); });
   }
 
-  /// task(0) … task(n − 1), many at a time. What throws is left to those who do it again by themselves.
-  template <class Task>
-  void try_all(std::size_t n, const Task& task) {
+  /// task(0) … task(n − 1), each for shard_of(i), many at a time. What throws is left to those who do it again by
+  /// themselves.
+  template <class ShardOf, class Task>
+  void try_all(std::size_t n, const ShardOf& shard_of, const Task& task) {
     if (n < 2) return;
+    std::mutex mutex;
     shards_.pool.run(n, [&](std::size_t i) {
       try {
         task(i);
+      } catch (const FileError& error) {
+        const std::lock_guard lock(mutex);
+        if (may_pass(error)) failed_.insert_or_assign(shard_of(i), error.what());
       } catch (...) {
       }
     });
@@ -123,7 +136,9 @@ class Reading {
     good_.assign(items_.size(), 0);
     const std::vector<Run> missing = missing_runs();
     if (missing.size() == 1) load_alone(missing[0]);
-    try_all(missing.size(), [&](std::size_t i) { load_with_next(missing[i]); });
+    try_all(
+        missing.size(), [&](std::size_t i) { return items_[missing[i].first].shard; },
+        [&](std::size_t i) { load_with_next(missing[i]); });
     for (std::size_t k = 0; k < items_.size(); ++k) {
       if (items_[k].readable && good_[k] == 0) load_alone({k, 1});
       finish(k, good_[k] != 0);
@@ -147,9 +162,9 @@ class Reading {
 
   /// Whether one read takes item k with those from `first` on, which stand before it.
   [[nodiscard]] bool is_of_run(const Item& first, std::size_t k) const {
-    const std::int64_t block = shards_.table.form().block_samples;
-    return items_[k].shard == first.shard && (has_blocks() ? items_[k].sample / block == first.sample / block
-                                                           : items_[k].sample == items_[k - 1].sample + 1);
+    const Item& item = items_[k];
+    if (item.shard != first.shard || item.is_alone != first.is_alone) return false;
+    return item.block == (item.is_alone ? items_[k - 1].block + 1 : first.block);
   }
 
   [[nodiscard]] std::span<std::byte> room_of(const Run& run) const {
@@ -158,10 +173,10 @@ class Reading {
   }
 
   bool take_cached(std::size_t k) {
-    if (!has_blocks()) return false;
     const Item& item = items_[k];
+    if (item.is_alone) return false;
     (void)attempt(k, 1, item.shard, [&](const ShardReader& from) {
-      const auto block = shards_.cache.find_block(item.shard, field_, item.sample / from.block_samples());
+      const auto block = shards_.cache.find_block(item.shard, field_, item.block);
       if (block != nullptr) take(from, *block, k);
     });
     return good_[k] != 0;
@@ -176,26 +191,26 @@ class Reading {
   /// Reads a run; items that are good have good_ afterwards. Called by several threads, for different runs.
   void load(const ShardReader& from, const Run& run) {
     const std::size_t end = run.first + run.count;
-    if (has_blocks()) {
+    const Item& first = items_[run.first];
+    if (!first.is_alone) {
       for (std::size_t k = run.first; k < end; ++k) {  // each is one of the block's uses
-        const Item& item = items_[k];
-        const auto block = shards_.cache.block(from, item.shard, field_, item.sample / from.block_samples());
+        const auto block = shards_.cache.block(from, first.shard, field_, first.block);
         if (block != nullptr) take(from, *block, k);
       }
       return;
     }
-    from.read_blocks(field_, items_[run.first].sample, static_cast<std::int64_t>(run.count), room_of(run));
+    from.read_blocks(field_, first.block, static_cast<std::int64_t>(run.count), room_of(run));
     for (std::size_t k = run.first; k < end; ++k)
-      good_[k] = from.is_good(field_, items_[k].sample, room_of({k, 1})) ? 1 : 0;
+      good_[k] = from.is_good(field_, items_[k].block, room_of({k, 1})) ? 1 : 0;
   }
 
-  /// Orders walk from neighbor to neighbor (order.hpp): storage reads on while what is in memory is used up.
+  /// Orders walk from block to block (order.hpp): storage reads the next one while what is in memory is used up.
+  /// Samples that are alone in their blocks come in random order, and none is known to be next.
   void load_with_next(const Run& run) {
     const Item& item = items_[run.first];
     const auto from = shards_.reader(item.shard);
     load(*from, run);
-    const std::int64_t blocks = has_blocks() ? 1 : static_cast<std::int64_t>(run.count);
-    from->will_read(field_, item.sample / from->block_samples() + blocks, blocks);
+    if (!item.is_alone) from->will_read(field_, item.block + 1, 1);
   }
 
   /// Reads a run with retries, and reports the items that are not good then.
@@ -226,9 +241,14 @@ class Reading {
   template <class Use>
   bool attempt(std::size_t k, std::size_t count, std::size_t shard, const Use& use) {
     auto lost = lost_.find(shard);
+    if (lost == lost_.end() && !lost_.empty() && pauses_ == kRetryPauses.size()) {
+      // The server has had its time: another attempt may take a minute until it times out.
+      if (const auto failed = failed_.find(shard); failed != failed_.end()) lost = lost_.insert(*failed).first;
+    }
     if (lost == lost_.end()) {
       try {
-        with_retries([&] { use_any(shard, use); }, [&] { close(shard); });
+        with_retries([&] { use_any(shard, use); }, [&] { close(shard); }, pauses_);
+        failed_.erase(shard);
         return true;
       } catch (const FileError& error) {
         if (!may_pass(error) || damaged_ == nullptr) throw;
@@ -279,7 +299,9 @@ class Reading {
   std::vector<Item> items_;
   std::vector<std::vector<std::int64_t>> lengths_;  // [fields][samples] of varying fields
   std::set<std::size_t> reported_;
-  std::map<std::size_t, std::string> lost_;  // shards that the server does not give, and what it says
+  std::map<std::size_t, std::string> failed_;  // shards that failed among many, and why
+  std::map<std::size_t, std::string> lost_;    // shards that the server does not give, and what it says
+  std::size_t pauses_ = 0;                     // taken, of kRetryPauses
   std::shared_ptr<const ShardReader> reader_;
   std::size_t reader_shard_ = 0;
   // About the field that is being read:

@@ -172,7 +172,7 @@ void ShardStage::verify(std::size_t shard) const {
   const ShardReader copy(open_shard(table_, shard, copy_of(shard)), std::make_shared<IoCounters>());
   for (std::size_t f = 0; f < copy.num_fields(); ++f) {
     for (std::int64_t block = 0; !copy.is_small(f) && block < copy.num_blocks(); ++block) {
-      if (copy.load_block(f, block) == nullptr) throw DataError(copy.damage(block * copy.block_samples()));
+      if (copy.load_block(f, block) == nullptr) throw DataError(copy.damage(copy.first_sample(block)));
     }
   }
 }

@@ -1,21 +1,23 @@
 // Batches made ahead by worker threads and handed out in the order of the sampler's steps.
 //
-// The calling thread asks the sampler for steps and queues a slot for each. Workers take slots from todo_, read the
-// samples, transform them and start their copy to the device; next() waits for the front slot.
+// The calling thread asks the sampler for steps and queues a slot for each. Workers take slots from todo_ and have
+// maker_ make their batches; next() waits for the front slot.
 //
 // (1) A batch is a function of its step alone: the number of workers and the prefetch depth change no bit.
 // (2) The sampler runs on the calling thread only, ahead of what was handed out; state() therefore takes epoch and
 //     consumed from the last batch handed out, not from the sampler.
-// (3) queue_ holds slots in step order; todo_ holds those that no worker has taken. mutex_ guards todo_ and every
-//     Slot::ready; all else in a slot belongs to its worker until ready, and to the caller after.
+// (3) queue_ holds slots in step order; todo_ holds those that no worker has taken. mutex_ guards todo_, budget_ and
+//     every Slot::ready and wanted; all else in a slot belongs to its worker until ready, and to the caller after.
 // (4) A damaged sample is replaced by another one, which its index names: the same in every run. More than max_corrupt
 //     of them in an epoch are an error.
 // (5) An error in a worker is thrown by the next() that would have handed out the batch.
 // (6) Once the destructor has begun, no worker takes a slot.
+// (7) Workers take slots in step order, while budget_ has room: the front slot is always the first one begun.
+// (8) A loader that does not shuffle is for evaluation: it makes nothing of an epoch before it is asked for its first
+//     batch, as what is made would be held all through training.
 //
 // Cost: prefetch + 1 batches in memory, as far as prefetch_bytes allows, by the largest batch so far; no messages.
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -25,52 +27,44 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <mn/core/cpus.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
-#include <mn/core/random.hpp>
 #include <mn/core/signal_stack.hpp>
-#include <mn/loader/batch_copier.hpp>
 #include <mn/loader/loader.hpp>
 #include <mn/loader/loader_sampler.hpp>
-#include <mn/loader/permit.hpp>
+#include <mn/loader/batch_budget.hpp>
+#include <mn/loader/batch_maker.hpp>
 
 namespace mn {
 namespace {
 
 constexpr int kReadAhead = 7;  // threads beside the workers that wait for files, a batch each
-// Damage rarely comes alone: a sample's stand-in may lie anywhere, and may have a stand-in itself.
-constexpr int kMostStandIns = 16;
-
-std::int64_t stand_in(std::int64_t index, std::int64_t samples) {
-  return static_cast<std::int64_t>(SplitMix64(static_cast<std::uint64_t>(index)).next() %
-                                   static_cast<std::uint64_t>(samples));
-}
 
 /// One step: made by a worker, handed out in order.
 struct Slot {
   std::optional<SamplerStep> step;  // no value: the end of an epoch
   bool ready = false;
-  Batch batch;
-  CopyTicket copied;
-  std::int64_t bytes = 0;  // that it takes, with the raw samples it was made of
-  std::vector<SampleError> damaged;
+  bool wanted = true;  // false once load_state() has gone elsewhere
+  MadeBatch made;
   std::exception_ptr error;
 };
 
-/// All fields of the minibatch, with their names.
-std::vector<BatchField> all_fields(Transformed made, const RawBatch& batch) {
-  const auto& specs = batch.spec.fields;
-  std::vector<BatchField> fields = std::move(made.fields());
-  if (!made.has_all()) {
-    for (std::size_t f = 1; f < specs.size(); ++f) fields.push_back(default_field(batch, f));
-  }
-  if (fields.empty()) throw ArgumentError("a loader's transform returned no fields");
-  for (std::size_t f = 0; f < std::min(fields.size(), specs.size()); ++f) {
-    if (fields[f].name.empty()) fields[f].name = specs[f].name;
-  }
-  return fields;
+/// Bytes of a batch's samples, about.
+std::int64_t raw_guess(const SubDataset& dataset, std::int64_t batchsize) {
+  const Dataset& all = dataset.shared() ? *dataset.shared() : static_cast<const Dataset&>(dataset);
+  return all.layout().bytes / std::max<std::int64_t>(all.size(), 1) * batchsize;
 }
+
+/// One core is the training thread's.
+int default_workers() {
+  constexpr std::size_t kMostWorkers = 16;
+  return static_cast<int>(std::clamp<std::size_t>(cpu_count() - 1, 1, kMostWorkers));
+}
+
+/// Two for each worker: one in work, and one that is ready when a slow one holds the others up.
+int default_prefetch(int workers) { return std::max(2 * workers, kReadAhead + 1); }
 
 }  // namespace
 
@@ -81,18 +75,20 @@ class DataLoader::Impl {
         source_(dataset_->shared() && !options.by_part ? dataset_->shared() : dataset_),
         options_(std::move(options)),
         sampler_(make_sampler(*dataset_, options_)),
-        copier_(options_.device),
-        transforms_(std::max(options_.workers, 1)) {
-    if (options_.workers < 0 || options_.prefetch < 0)
-      throw UsageError("a loader's workers and prefetch can't be negative");
-    const bool ahead = options_.workers > 0 && dataset_->shared() && dataset_->shared()->layout().files > 0;
-    for (int i = 0; i < options_.workers + (ahead ? kReadAhead : 0); ++i) {
+        is_endless_(options_.shuffle.value_or(dataset_->options().shuffle)),
+        workers_count_(options_.workers.value_or(default_workers())),
+        prefetch_(options_.prefetch.value_or(default_prefetch(workers_count_))),
+        maker_(source_, options_, std::max(workers_count_, 1)),
+        budget_(options_.prefetch_bytes, raw_guess(*dataset_, options_.batchsize)) {
+    if (workers_count_ < 0 || prefetch_ < 0) throw UsageError("a loader's workers and prefetch can't be negative");
+    const bool ahead = workers_count_ > 0 && dataset_->shared() && dataset_->shared()->layout().files > 0;
+    for (int i = 0; i < workers_count_ + (ahead ? kReadAhead : 0); ++i) {
       workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });
     }
   }
 
   ~Impl() {
-    ends_ = true;
+    maker_.end();
     {
       const std::lock_guard lock(mutex_);
       todo_.clear();
@@ -101,29 +97,33 @@ class DataLoader::Impl {
   }
 
   std::optional<Batch> next() {
+    take_back();
     fill(1);
     const auto slot = std::move(queue_.front());
     queue_.pop_front();
-    fill(prefetch());  // workers continue while the caller computes, and while it waits
+    if (slot->step || is_endless_) fill(prefetch_);  // workers continue while the caller computes, and while it waits
     wait(*slot);
-    batch_bytes_ = std::max(batch_bytes_, slot->bytes);
     if (slot->error) std::rethrow_exception(slot->error);
     if (!slot->step) return std::nullopt;
     const SamplerStep& step = *slot->step;
-    count_damaged(slot->damaged, step.epoch);
-    slot->copied.wait(slot->batch.fields);
+    count_damaged(slot->made.damaged, step.epoch);
+    slot->made.copied.wait(slot->made.batch.fields);
     epoch_ = step.epoch + (step.ends_epoch ? 1 : 0);
     consumed_ = step.ends_epoch ? 0 : step.consumed;
-    return std::move(slot->batch);
+    return std::move(slot->made.batch);
   }
 
   void load_state(const nlohmann::json& state) {
     sampler_->load_state(state);
     epoch_ = sampler_->epoch();
     consumed_ = sampler_->consumed();
-    queue_.clear();  // a worker finishes the slot that it holds; nobody else does then
     const std::lock_guard lock(mutex_);
     todo_.clear();
+    for (const auto& slot : queue_) {  // a worker finishes the slot that it holds; nobody else does then
+      slot->wanted = false;
+      if (slot->step && slot->ready) budget_.drop(slot->made.bytes.kept);
+    }
+    queue_.clear();
   }
 
   const SubDataset& dataset() const { return *dataset_; }
@@ -134,21 +134,22 @@ class DataLoader::Impl {
   double data_wait_s() const { return data_wait_s_; }
 
  private:
-  /// As many batches as options allow; the first one tells how large they are.
-  [[nodiscard]] int prefetch() const {
-    if (batch_bytes_ == 0) return std::min(options_.prefetch, 1);
-    const std::int64_t room = std::max<std::int64_t>(options_.prefetch_bytes / batch_bytes_, 1);
-    return static_cast<int>(std::min<std::int64_t>(options_.prefetch, room));
+  /// The batch that was handed out is the caller's no more.
+  void take_back() {
+    const std::lock_guard lock(mutex_);
+    budget_.take_back();
   }
 
-  /// Queues slots until there are `count`, and hands them to the workers.
+  /// Queues slots until there are `count`, or the last one is the end of an epoch that nothing follows yet, and hands
+  /// them to the workers.
   void fill(int count) {
     while (static_cast<int>(queue_.size()) < count) {
+      if (!is_endless_ && !queue_.empty() && !queue_.back()->step) return;
       auto slot = std::make_shared<Slot>();
       slot->step = sampler_->next();
       slot->ready = !slot->step;
       queue_.push_back(slot);
-      if (!slot->step || options_.workers == 0) continue;
+      if (!slot->step || workers_count_ == 0) continue;
       const std::lock_guard lock(mutex_);
       todo_.push_back(slot);
       wake_.notify_one();
@@ -157,75 +158,58 @@ class DataLoader::Impl {
 
   void wait(Slot& slot) {
     const auto begin = std::chrono::steady_clock::now();
-    if (options_.workers == 0) {
-      if (slot.step) prepare(slot, raw_);
+    if (workers_count_ == 0) {
+      if (slot.step) make(slot, raw_);
     } else {
-      std::unique_lock lock(mutex_);
-      ready_.wait(lock, [&] { return slot.ready; });
+      wait_for_worker(slot);
     }
     data_wait_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
+  void wait_for_worker(Slot& slot) {
+    std::unique_lock lock(mutex_);
+    waits_ = true;
+    wake_.notify_one();
+    ready_.wait(lock, [&] { return slot.ready; });
+    waits_ = false;
+    if (!slot.step) return;
+    budget_.hand_out(slot.made.bytes.kept);
+    if (prefetch_ == 0 || budget_.needed() <= options_.prefetch_bytes || std::exchange(warned_, true)) return;
+    log_warning("a loader makes no minibatch ahead: that takes " + std::to_string(budget_.needed()) +
+                " bytes of memory, it may use " + std::to_string(options_.prefetch_bytes) +
+                " (LoaderOptions::prefetch_bytes)");
+  }
+
   void work(const std::stop_token& stop) {
     const SignalStack stack;
-    RawSamples raw;
     while (true) {
       std::shared_ptr<Slot> slot;
+      RawSamples raw;
       {
         std::unique_lock lock(mutex_);
-        if (!wake_.wait(lock, stop, [&] { return !todo_.empty(); })) return;
+        if (!wake_.wait(lock, stop, [&] { return !todo_.empty() && budget_.has_room(waits_); })) return;
         slot = std::move(todo_.front());
         todo_.pop_front();
+        raw = budget_.begin();
       }
-      prepare(*slot, raw);
-      const std::lock_guard lock(mutex_);
-      slot->ready = true;
+      wake_.notify_one();  // there may be room for one more
+      make(*slot, raw);
+      {
+        const std::lock_guard lock(mutex_);
+        slot->ready = true;
+        budget_.end(std::move(raw), slot->made.bytes, slot->wanted);
+      }
       ready_.notify_all();
+      wake_.notify_one();
     }
   }
 
-  void prepare(Slot& slot, RawSamples& raw) const {
+  void make(Slot& slot, RawSamples& raw) const {
     try {
-      std::vector<std::int64_t> indices = slot.step->indices;
-      std::vector<BatchField> fields = read(slot, indices, raw);
-      slot.bytes = raw.bytes();
-      for (const BatchField& field : fields) slot.bytes += static_cast<std::int64_t>(field.values.nbytes());
-      copier_.copy(fields, options_.on_device, slot.copied);
-      slot.batch = {.data = fields[0].values,
-                    .target = fields.size() > 1 ? fields[1].values : at::Tensor(),
-                    .samples = raw.size(),
-                    .indices = std::move(indices),
-                    .fields = std::move(fields)};
+      slot.made = maker_.make(*slot.step, raw);
     } catch (...) {
       slot.error = std::current_exception();
     }
-  }
-
-  /// Reads and transforms; replaces damaged samples by others until none is left.
-  std::vector<BatchField> read(Slot& slot, std::vector<std::int64_t>& indices, RawSamples& raw) const {
-    for (int round = 0;; ++round) {
-      std::vector<SampleError> damaged;
-      source_->read(indices, raw, &damaged);
-      const RawBatch batch{raw, indices, source_->spec(), slot.step->seed, slot.step->epoch, copier_.memory()};
-      const std::size_t unread = damaged.size();
-      Transformed made = transform(batch, damaged);
-      for (std::size_t i = unread; i < damaged.size(); ++i) {  // a transform knows indices, not files
-        damaged[i].what = source_->where(indices[damaged[i].position]) + " (" + damaged[i].what + ")";
-      }
-      if (damaged.empty()) return all_fields(std::move(made), batch);
-      if (round == 0) slot.damaged = damaged;
-      if (options_.max_corrupt == 0 || round == kMostStandIns) throw DataError(damaged.front().what);
-      for (const SampleError& error : damaged) {
-        indices[error.position] = stand_in(indices[error.position], source_->size());
-      }
-    }
-  }
-
-  /// By as many threads at a time as there are workers.
-  Transformed transform(const RawBatch& batch, std::vector<SampleError>& damaged) const {
-    const data::Permit permit(transforms_);
-    if (ends_) throw DataError("the loader has ended");  // which nobody hears
-    return options_.transform(batch, damaged);
   }
 
   void count_damaged(const std::vector<SampleError>& damaged, std::int64_t epoch) {
@@ -234,29 +218,29 @@ class DataLoader::Impl {
       log_warning("another sample replaces a damaged one: " + error.what);
     }
     corrupt_ += static_cast<std::int64_t>(damaged.size());
-    if (corrupt_ > options_.max_corrupt) {
-      throw DataError("this rank read " + std::to_string(corrupt_) + " damaged samples in an epoch, " +
-                      std::to_string(options_.max_corrupt) + " are allowed; the last: " + damaged.back().what);
-    }
+    if (corrupt_ > options_.max_corrupt) throw maker_.too_many(corrupt_, damaged);
   }
 
   std::shared_ptr<const SubDataset> dataset_;
   std::shared_ptr<const Dataset> source_;  // what the sampler's indices count
   LoaderOptions options_;
   std::unique_ptr<Sampler> sampler_;
-  BatchCopier copier_;
-  mutable std::counting_semaphore<> transforms_;
-  std::atomic<bool> ends_ = false;  // the destructor has begun
+  bool is_endless_;  // one epoch follows the other at once
+  int workers_count_;
+  int prefetch_;
+  BatchMaker maker_;
   std::int64_t epoch_ = 0;
   std::int64_t consumed_ = 0;
   std::int64_t corrupt_ = 0;  // of corrupt_epoch_
   std::int64_t corrupt_epoch_ = 0;
   double data_wait_s_ = 0;
-  std::int64_t batch_bytes_ = 0;  // of the largest so far
-  RawSamples raw_;
+  RawSamples raw_;                           // without workers
   std::deque<std::shared_ptr<Slot>> queue_;  // in the order of steps
 
-  std::mutex mutex_;  // guards todo_ and every Slot::ready
+  std::mutex mutex_;     // guards what follows, and every Slot::ready and wanted
+  bool waits_ = false;   // next() does
+  bool warned_ = false;  // that the budget is too small
+  BatchBudget budget_;
   std::condition_variable_any wake_;
   std::condition_variable ready_;
   std::deque<std::shared_ptr<Slot>> todo_;

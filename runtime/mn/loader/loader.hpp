@@ -74,8 +74,10 @@ using OnDevice = std::function<void(std::vector<BatchField>& fields)>;
 
 /// What a DataLoader reads, and how far ahead.
 struct LoaderOptions {
-  std::int64_t batchsize = 1;              ///< samples of a minibatch on each rank
-  std::optional<bool> shuffle = {};        ///< a new order each epoch; default: as scattered
+  std::int64_t batchsize = 1;  ///< samples of a minibatch on each rank
+  /// A new order each epoch; default: as scattered. Without it nothing is made of an epoch before its first batch is
+  /// asked for.
+  std::optional<bool> shuffle = {};
   std::optional<std::uint64_t> seed = {};  ///< seed of the order and of augmentation; default: as scattered
   bool drop_last = false;                  ///< leaves a last, short step out
   bool even_last = true;  ///< else the last two steps share what is left evenly, so that none is much shorter than half
@@ -83,11 +85,17 @@ struct LoaderOptions {
   /// Each rank walks its own part, as scattered, from its beginning to its end: the cheapest way to read, for
   /// evaluation. A step then holds other samples with another number of ranks. Not with `shuffle`.
   bool by_part = false;
-  int workers = 1;   ///< threads that transform; other threads wait for files. Any number gives the same batches
-  int prefetch = 8;  ///< batches ready or in work ahead of the one in use, …
-  std::int64_t prefetch_bytes = std::int64_t{1} << 30;  ///< … but fewer if they would need more memory, and at least 1
-  Transform transform = default_fields;                 ///< from raw samples to tensors
-  OnDevice on_device = {};                              ///< from these to what a batch holds; default: the same
+  /// Threads that transform; other threads wait for files. Any number gives the same batches; 0: the caller's own.
+  /// Default: the cores of this process but one, 1 to 16.
+  std::optional<int> workers = {};
+  /// Batches ready or in work ahead of the one in use, as far as prefetch_bytes allows. Default: 8, or 2 for each
+  /// worker.
+  std::optional<int> prefetch = {};
+  /// Of all that the loader holds: samples as they are read, tensors on the host and the device, and the batch handed
+  /// out last, until the next one is asked for. A batch that has no room beside that one is made when it is asked for.
+  std::int64_t prefetch_bytes = std::int64_t{1} << 30;
+  Transform transform = default_fields;  ///< from raw samples to tensors
+  OnDevice on_device = {};               ///< from these to what a batch holds; default: the same
   Device device = {};  ///< batches arrive here, copied asynchronously from pinned memory where it is a GPU
   /// Damaged samples of this rank that others replace in an epoch, the same ones in every run, before one is an error.
   std::int64_t max_corrupt = 0;

@@ -244,6 +244,12 @@ std::shared_ptr<SubDataset> scatter_dataset(std::shared_ptr<Dataset> dataset, co
     throw ArgumentError("scatter_dataset from rank " + std::to_string(options.root) + " of " +
                         std::to_string(comm->size()));
   }
+  // Ranks with different orders would repeat some samples and leave others out.
+  prove_equal({{"root", options.root},
+               {"shuffle", options.shuffle},
+               {"seed", options.seed},
+               {"force_equal_length", options.force_equal_length}},
+              "scatter_dataset's options", *comm);
   const json facts = agree(dataset.get(), *comm, options.root);
   const auto n = whole_number<std::int64_t>(facts.at("samples"));
   if (!facts.at("table").get_binary().empty()) {

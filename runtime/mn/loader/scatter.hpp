@@ -22,7 +22,8 @@ using TableOpener = std::function<std::shared_ptr<Dataset>(const std::string& ta
 /// By Dataset::format(). The name "shards" is taken.
 using TableOpeners = std::map<std::string, TableOpener>;
 
-/// Collective over `comm`. Only root's `dataset` counts; elsewhere it may be null.
+/// Collective over `comm`. Only root's `dataset` counts; elsewhere it may be null. `options` are the same on every rank
+/// but for `stage`; UsageError on every rank otherwise.
 /// Shards: root reads the manifest and the shards' headers and broadcasts the shard table; the ranks compare a
 /// hash of it; samples are read later, by the rank that uses them. A class of one's own with do_table() and
 /// do_format(): likewise, by the opener of that name, which every rank gives (the root's is not called). Other

@@ -122,10 +122,21 @@ void Trainer::check_iterator() const {
                      " train, which would repeat samples: give it the part that scatter_dataset() returns");
   }
   const std::int64_t steps = iterator_->steps_per_epoch();
-  if (same_on_all_ranks(static_cast<std::uint64_t>(steps), *comm_)) return;
+  if (same_on_all_ranks(static_cast<std::uint64_t>(steps), *comm_)) return check_order();
   throw UsageError("the training iterators of the ranks have different numbers of steps in an epoch (" +
                    nlohmann::json(comm_->allgather_obj(nlohmann::json(steps))).dump() +
                    "): every rank must make the same number, with fewer samples in some if need be");
+}
+
+void Trainer::check_order() const {
+  const nlohmann::json state = iterator_->state();
+  nlohmann::json order;
+  // What a Sampler's state says beyond these follows from the data, of which a rank may have none
+  // (create_empty_dataset); other iterators may have states of their own on each rank.
+  for (const char* key : {"samples", "ranks", "batchsize", "shuffle", "sticky", "seed", "epoch", "consumed"}) {
+    if (state.contains("dataset") && state.contains(key)) order[key] = state.at(key);
+  }
+  prove_equal(order, "the order of the training samples", *comm_);
 }
 
 void Trainer::add(std::unique_ptr<Extension> extension, ExtendOptions options) {

@@ -212,6 +212,7 @@ class Trainer {
   void check_optimizers() const;
   void prepare_out() const;
   void check_iterator() const;
+  void check_order() const;
   void begin();
   [[nodiscard]] double communication_s() const;
   [[nodiscard]] std::uint64_t bytes_sent() const;

@@ -1,0 +1,98 @@
+/// How many batches a loader may make ahead within its bytes.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <mn/data/raw_samples.hpp>
+
+namespace mn {
+
+/// What a batch took, in bytes.
+struct BatchBytes {
+  std::int64_t raw = 0;   ///< samples as they were read
+  std::int64_t made = 0;  ///< most of tensors while it was made, on the host and the device
+  std::int64_t kept = 0;  ///< tensors that are handed out
+};
+
+/// Accounts for all that a loader holds: raw samples, batches in work, those that are ready, and the one that the
+/// caller has. One lock of the loader's guards it.
+///
+/// (1) A batch in work counts as the largest so far; before the first is made, as kFirstGuess times its samples.
+/// (2) Where not even one more has room, a batch is made while the caller waits for it.
+/// (3) Raw samples are kept for the next batch only while all fits.
+class BatchBudget {
+ public:
+  /// `raw_guess`: bytes of a batch's samples, about; 0: not known, so the first batch is made alone.
+  BatchBudget(std::int64_t bytes, std::int64_t raw_guess)
+      : bytes_(bytes), largest_{.raw = raw_guess, .made = kFirstGuess * raw_guess} {}
+
+  /// Whether a batch may be begun. `waits`: the caller has none and waits for one.
+  [[nodiscard]] bool has_room(bool waits) {
+    if (waits && in_work_ == 0 && ready_ == 0) return true;
+    if (largest_.raw == 0) return false;
+    while (spare_.size() > 1 && used() + cost() > bytes_) spare_.pop_back();
+    return used() + cost() <= bytes_;
+  }
+  /// A batch is begun: room for its samples.
+  [[nodiscard]] RawSamples begin() {
+    ++in_work_;
+    if (spare_.empty()) return {};
+    RawSamples raw = std::move(spare_.back());
+    spare_.pop_back();
+    return raw;
+  }
+  /// It is ready, or no longer wanted.
+  void end(RawSamples raw, const BatchBytes& took, bool wanted) {
+    if (std::exchange(is_guess_, false)) largest_ = {};
+    largest_.raw = std::max(largest_.raw, took.raw);
+    largest_.made = std::max(largest_.made, took.made);
+    largest_.kept = std::max(largest_.kept, took.kept);
+    --in_work_;
+    if (wanted) add_ready(took.kept);
+    spare_.push_back(std::move(raw));
+    if (used() > bytes_) spare_.pop_back();
+  }
+  /// A ready batch is thrown away.
+  void drop(std::int64_t kept) {
+    --ready_;
+    ready_bytes_ -= kept;
+  }
+  /// The caller gets a ready batch.
+  void hand_out(std::int64_t kept) {
+    drop(kept);
+    handed_out_ = kept;
+  }
+  /// The caller has done with the batch that it got.
+  void take_back() { handed_out_ = 0; }
+
+  /// What one batch in work and the one before it take together.
+  [[nodiscard]] std::int64_t needed() const { return largest_.raw + largest_.made + largest_.kept; }
+
+ private:
+  static constexpr std::int64_t kFirstGuess = 8;  // a JPEG of 110 KB becomes 600 KB of floats
+
+  void add_ready(std::int64_t kept) {
+    ++ready_;
+    ready_bytes_ += kept;
+  }
+  [[nodiscard]] std::int64_t used() const {
+    return handed_out_ + ready_bytes_ + in_work_ * (largest_.raw + largest_.made) +
+           static_cast<std::int64_t>(spare_.size()) * largest_.raw;
+  }
+  /// Of one more batch in work.
+  [[nodiscard]] std::int64_t cost() const { return largest_.made + (spare_.empty() ? largest_.raw : 0); }
+
+  std::int64_t bytes_;
+  BatchBytes largest_;
+  bool is_guess_ = true;
+  std::int64_t in_work_ = 0;  // batches
+  std::int64_t ready_ = 0;    // batches
+  std::int64_t ready_bytes_ = 0;
+  std::int64_t handed_out_ = 0;    // bytes
+  std::vector<RawSamples> spare_;  // keep their memory
+};
+
+}  // namespace mn

@@ -1,0 +1,95 @@
+#include <algorithm>
+
+#include <ATen/core/Tensor.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/random.hpp>
+#include <mn/loader/batch_maker.hpp>
+#include <mn/loader/permit.hpp>
+
+namespace mn {
+namespace {
+
+// Damage rarely comes alone: a sample's stand-in may lie anywhere, and may have a stand-in itself.
+constexpr int kMostStandIns = 16;
+
+std::int64_t stand_in(std::int64_t index, std::int64_t samples) {
+  return static_cast<std::int64_t>(SplitMix64(static_cast<std::uint64_t>(index)).next() %
+                                   static_cast<std::uint64_t>(samples));
+}
+
+/// All fields of the minibatch, with their names.
+std::vector<BatchField> all_fields(Transformed made, const RawBatch& batch) {
+  const auto& specs = batch.spec.fields;
+  std::vector<BatchField> fields = std::move(made.fields());
+  if (!made.has_all()) {
+    for (std::size_t f = 1; f < specs.size(); ++f) fields.push_back(default_field(batch, f));
+  }
+  if (fields.empty()) throw ArgumentError("a loader's transform returned no fields");
+  for (std::size_t f = 0; f < std::min(fields.size(), specs.size()); ++f) {
+    if (fields[f].name.empty()) fields[f].name = specs[f].name;
+  }
+  return fields;
+}
+
+std::int64_t bytes_of(const std::vector<BatchField>& fields) {
+  std::int64_t bytes = 0;
+  for (const BatchField& field : fields) bytes += static_cast<std::int64_t>(field.values.nbytes());
+  return bytes;
+}
+
+}  // namespace
+
+BatchMaker::BatchMaker(std::shared_ptr<const Dataset> source, const LoaderOptions& options, int transforms)
+    : source_(std::move(source)), options_(&options), copier_(options.device), transforms_(transforms) {}
+
+MadeBatch BatchMaker::make(const SamplerStep& step, RawSamples& raw) const {
+  MadeBatch made;
+  std::vector<std::int64_t> indices = step.indices;
+  std::vector<BatchField> fields = read(step, indices, raw, made.damaged);
+  made.bytes = {.raw = raw.bytes(), .made = bytes_of(fields)};
+  copier_.copy(fields, options_->on_device, made.copied);
+  made.bytes.kept = bytes_of(fields);
+  if (options_->device.type != DeviceType::kCpu || options_->on_device) made.bytes.made += made.bytes.kept;
+  made.batch = {.data = fields[0].values,
+                .target = fields.size() > 1 ? fields[1].values : at::Tensor(),
+                .samples = raw.size(),
+                .indices = std::move(indices),
+                .fields = std::move(fields)};
+  return made;
+}
+
+std::vector<BatchField> BatchMaker::read(const SamplerStep& step, std::vector<std::int64_t>& indices, RawSamples& raw,
+                                         std::vector<SampleError>& first_damaged) const {
+  for (int round = 0;; ++round) {
+    std::vector<SampleError> damaged;
+    source_->read(indices, raw, &damaged);
+    const RawBatch batch{raw, indices, source_->spec(), step.seed, step.epoch, copier_.memory()};
+    const std::size_t unread = damaged.size();
+    Transformed made = transform(batch, damaged);
+    for (std::size_t i = unread; i < damaged.size(); ++i) {  // a transform knows indices, not files
+      damaged[i].what = source_->where(indices[damaged[i].position]) + " (" + damaged[i].what + ")";
+    }
+    if (damaged.empty()) return all_fields(std::move(made), batch);
+    if (round == 0) first_damaged = damaged;
+    if (options_->max_corrupt == 0 || round == kMostStandIns) throw DataError(damaged.front().what);
+    // Where a file server is down, its stand-ins would keep everybody waiting.
+    if (std::ssize(first_damaged) > options_->max_corrupt) throw too_many(std::ssize(first_damaged), first_damaged);
+    for (const SampleError& error : damaged) {
+      indices[error.position] = stand_in(indices[error.position], source_->size());
+    }
+  }
+}
+
+Transformed BatchMaker::transform(const RawBatch& batch, std::vector<SampleError>& damaged) const {
+  const data::Permit permit(transforms_);
+  if (ends_) throw DataError("the loader has ended");  // which nobody hears
+  return options_->transform(batch, damaged);
+}
+
+DataError BatchMaker::too_many(std::int64_t count, const std::vector<SampleError>& damaged) const {
+  return DataError("this rank read " + std::to_string(count) + " damaged samples in an epoch, " +
+                   std::to_string(options_->max_corrupt) + " are allowed; the last: " + damaged.back().what);
+}
+
+}  // namespace mn
