@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <utility>
 
 #include <mn/core/error.hpp>
 #include <mn/data/retry.hpp>
@@ -137,7 +138,12 @@ std::span<const std::byte> TarReader::bytes_at(std::uint64_t begin, std::uint64_
   if (!there) {
     window_.resize(std::min(std::max(bytes, kTarWindow), file_bytes_ - begin));
     window_at_ = begin;
-    with_retries([&] { file_.read_at(begin, window_); }, [&] { file_ = File(file_.path(), File::Mode::kRead); });
+    bool is_stale = false;
+    const auto read = [&] {
+      if (std::exchange(is_stale, false)) file_ = File(file_.path(), File::Mode::kRead);
+      file_.read_at(begin, window_);
+    };
+    with_retries(read, [&] { is_stale = true; });
   }
   return std::span(window_).subspan(begin - window_at_, bytes);
 }

@@ -58,8 +58,6 @@ constexpr std::int64_t kLaneBlocks = 16;
 // A lane may be the only one that a rank reads from a file: 1/192 files opened for each sample.
 constexpr std::int64_t kLaneSamples = 192;
 constexpr std::int64_t kLongLaneSamples = 1024;  // longer ones would mix less and save nothing
-// Samples of this size are read one by one at little more cost than neighbors together.
-constexpr std::int64_t kLargeSampleBytes = 32 << 10;
 // Data of this size is read again at little cost: shorter lanes, and so more of them, mix it better.
 constexpr std::int64_t kMediumBytes = std::int64_t{8} << 30;
 constexpr std::int64_t kMediumLanes = 768;

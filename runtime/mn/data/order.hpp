@@ -45,6 +45,9 @@ struct OrderOptions {
 
 /// Datasets up to this size are shuffled in full, since every rank can keep them in memory.
 inline constexpr std::int64_t kFullShuffleBytes = std::int64_t{128} << 20;
+/// Samples of this size are read one by one at little more cost than neighbors together: lanes of default_order() mix
+/// them.
+inline constexpr std::int64_t kLargeSampleBytes = std::int64_t{32} << 10;
 /// Orders by default_order() read from at most so many files at a time on one rank, …
 inline constexpr std::int64_t kMostOpenFiles = 640;
 /// … have at most so many bytes of half used blocks in memory, …

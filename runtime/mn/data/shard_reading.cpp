@@ -204,13 +204,16 @@ class Reading {
       good_[k] = from.is_good(field_, items_[k].block, room_of({k, 1})) ? 1 : 0;
   }
 
-  /// Orders walk from block to block (order.hpp): storage reads the next one while what is in memory is used up.
-  /// Samples that are alone in their blocks come in random order, and none is known to be next.
+  /// Orders walk from neighbor to neighbor (order.hpp): storage reads on while what is in memory is used up. Of large
+  /// samples none is known to be next.
   void load_with_next(const Run& run) {
     const Item& item = items_[run.first];
     const auto from = shards_.reader(item.shard);
     load(*from, run);
-    if (!item.is_alone) from->will_read(field_, item.block + 1, 1);
+    const ShardHeader& header = from->header();
+    const std::int64_t blocks = item.is_alone ? static_cast<std::int64_t>(run.count) : 1;
+    const bool is_large = item.is_alone && header.file_bytes / header.num_samples >= kLargeSampleBytes;
+    if (!is_large) from->will_read(field_, item.block + blocks, blocks);
   }
 
   /// Reads a run with retries, and reports the items that are not good then.
