@@ -81,6 +81,8 @@ class Exchange {
   [[nodiscard]] std::vector<std::pair<Peer, Fd>> duplicate_connections() const {
     return links_.duplicate_connections();
   }
+  /// For a leader that no other rank of its node can reach: why. Else empty.
+  [[nodiscard]] const std::string& failure_to_listen() const noexcept { return links_.failure_to_listen(); }
   /// For a leader whose parent had to call it: why its own calls failed. Else empty.
   [[nodiscard]] const std::string& failure_of_calls() const { return links_.failure_of_calls(); }
 

@@ -12,6 +12,7 @@
 #include <mn/core/file.hpp>
 #include <mn/data/shard_content.hpp>
 #include <mn/data/shard_dataset.hpp>
+#include <mn/data/shard_header.hpp>
 
 #include "data/inspect.hpp"
 #include "tests/data/field_kinds.hpp"

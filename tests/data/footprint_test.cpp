@@ -19,8 +19,8 @@
 #include <mn/core/fd.hpp>
 #include <mn/data/sampler.hpp>
 #include <mn/data/shard_content.hpp>
-#include <mn/loader/scatter.hpp>
 #include <mn/data/shard_writer.hpp>
+#include <mn/loader/scatter.hpp>
 
 #include "tests/support/resident_bytes.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -15,6 +15,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/data/check_shards.hpp>
 #include <mn/data/shard_dataset.hpp>
 
 #include "images_fixture.hpp"

@@ -6,17 +6,11 @@
 //
 // Cost: about 100 bytes a shard, read by one rank; locate() is a binary search.
 #include <algorithm>
-#include <atomic>
-#include <cstring>
-#include <exception>
-#include <mutex>
-#include <thread>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/data/retry.hpp>
-#include <mn/data/shard_reader.hpp>
+#include <mn/data/manifest.hpp>
 #include <mn/data/table_columns.hpp>
 
 namespace mn::data {
@@ -24,75 +18,21 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kMostSamples = std::int64_t{1} << 40;
-
-}  // namespace
-
-Columns columns_of(const std::vector<ShardInfo>& shards) {
-  Columns columns;
-  for (const ShardInfo& shard : shards) {
-    columns.files.push_back(shard.file);
-    columns.num_samples.push_back(shard.num_samples);
-    columns.bytes.push_back(shard.bytes);
-    for (const std::byte b : shard.uuid) columns.uuids.push_back(std::to_integer<std::uint8_t>(b));
-    columns.header_crcs.push_back(shard.header_crc);
-  }
-  return columns;
-}
-
-std::vector<ShardInfo> shards_of(const Columns& columns) {
-  const std::size_t n = columns.files.size();
-  if (columns.num_samples.size() != n || columns.bytes.size() != n || columns.uuids.size() != n * sizeof(Uuid) ||
-      columns.header_crcs.size() != n) {
-    throw DataError("the columns of a shard table differ in length");
-  }
-  std::vector<ShardInfo> shards(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    shards[i].file = columns.files[i];
-    shards[i].num_samples = columns.num_samples[i];
-    shards[i].bytes = columns.bytes[i];
-    std::memcpy(shards[i].uuid.data(), &columns.uuids[i * sizeof(Uuid)], sizeof(Uuid));
-    shards[i].header_crc = static_cast<std::uint32_t>(columns.header_crcs[i]);
-    if (shards[i].num_samples < 0 || shards[i].num_samples > kMostSamples || shards[i].bytes < 0) {
-      throw DataError("a shard table has impossible numbers");
-    }
-    if (shards[i].file.find('/') != std::string::npos) throw DataError("a shard table names a file outside its folder");
-  }
-  return shards;
-}
-
-namespace {
-
 /// The table but for its folder.
 json content(const ShardTable& table) {
   Columns columns = columns_of(table.shards());
-  json document = has_two_fields(table) ? to_two_field_json(table.spec()) : to_json(table.spec());
+  json document = has_two_fields(table.form()) ? to_two_field_json(table.spec()) : to_json(table.spec());
   document["split"] = table.split();
   document["files"] = columns.files;
   document["num_samples"] = columns.num_samples;
   document["bytes"] = columns.bytes;
   document["uuids"] = json::binary(std::move(columns.uuids));
   document["header_crcs"] = columns.header_crcs;
-  if (tells_blocks(table)) document[kBlockSamples] = table.form().block_samples;
+  if (tells_blocks(table.spec(), table.form())) document[kBlockSamples] = table.form().block_samples;
   return document;
 }
 
 }  // namespace
-
-Described described(const json& document, std::int64_t blocks) {
-  Described result;
-  result.spec = sample_spec_from_json(document, kTableName);
-  if (const std::string problem = storage_problem(result.spec); !problem.empty()) {
-    throw DataError(std::string(kTableName) + " has samples that no shard can hold: " + problem);
-  }
-  result.form.schema = document.contains("fields") ? ShardSchema::kFields : ShardSchema::kTwoFields;
-  const bool two = result.form.schema == ShardSchema::kTwoFields;
-  if (two && blocks == kUntold) blocks = version1_block_samples(result.spec);
-  const bool good = two && !result.spec.is_fixed() ? blocks == 1 : blocks >= 1 && blocks <= kMostSamples;
-  if (!good) throw DataError(std::string(kTableName) + " has blocks of " + std::to_string(blocks) + " samples");
-  result.form.block_samples = blocks;
-  return result;
-}
 
 ShardTable::ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards)
     : ShardTable(std::move(folder), std::move(split), spec, std::move(shards), new_form(spec)) {}
@@ -164,35 +104,6 @@ ShardTable ShardTable::parse(const std::string& bytes) {
     columns.uuids = document.at("uuids").get_binary();
     return {document.at("folder"), document.at("split"), std::move(samples.spec), shards_of(columns), samples.form};
   });
-}
-
-void check_shards(const ShardTable& table) {
-  // Each waits for the file server, not for a core.
-  constexpr std::size_t kShardsForThread = 16;
-  constexpr std::size_t kMostThreads = 64;
-  const std::size_t shards = table.shards().size();
-  std::atomic<std::size_t> next = 0;
-  std::mutex mutex;  // guards the rest
-  std::size_t bad = shards;
-  std::exception_ptr error;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < shards; i = next++) {
-      try {
-        with_retries([&] { (void)open_shard(table, i); }, [] {});
-      } catch (...) {
-        next = shards;
-        const std::lock_guard lock(mutex);
-        if (i < bad) error = std::current_exception();
-        bad = std::min(bad, i);
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t t = 1; t < std::min(kMostThreads, shards / kShardsForThread); ++t) threads.emplace_back(work);
-    work();
-  }
-  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace mn::data

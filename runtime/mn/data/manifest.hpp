@@ -10,19 +10,11 @@
 
 #include <mn/data/dataset.hpp>
 #include <mn/data/shard_format.hpp>
+#include <mn/data/shard_info.hpp>
 
 namespace mn::data {
 
 inline constexpr const char* kManifestName = "manifest.h5";
-
-struct ShardInfo {
-  std::string file;  ///< name in the table's folder
-  std::int64_t num_samples = 0;
-  std::int64_t bytes = 0;  ///< size of the file
-  Uuid uuid = {};
-  std::uint32_t header_crc = 0;
-  bool operator==(const ShardInfo&) const = default;
-};
 
 /// The shards of a dataset, in order: samples are numbered through them.
 class ShardTable {
@@ -38,8 +30,9 @@ class ShardTable {
   [[nodiscard]] const SampleSpec& spec() const noexcept { return spec_; }
   [[nodiscard]] const std::vector<ShardInfo>& shards() const noexcept { return shards_; }
   [[nodiscard]] std::int64_t num_samples() const noexcept { return firsts_.back(); }
-  [[nodiscard]] std::int64_t total_bytes() const noexcept;
   /// Bytes of all shards.
+  [[nodiscard]] std::int64_t total_bytes() const noexcept;
+  /// The form of all shards.
   [[nodiscard]] const ShardForm& form() const noexcept { return form_; }
   [[nodiscard]] StorageLayout layout() const noexcept;
   [[nodiscard]] std::filesystem::path path(std::size_t shard) const;
@@ -67,9 +60,5 @@ class ShardTable {
 void write_manifest(const ShardTable& table);
 /// Throws DataError that names the folder and mnshard if there is none, or if it is damaged.
 [[nodiscard]] ShardTable read_manifest(const std::filesystem::path& folder);
-
-/// Opens every shard, many at a time, and compares its header and length with the table. Throws DataError that names
-/// the first that is missing, truncated, changed or damaged. Reads no sample.
-void check_shards(const ShardTable& table);
 
 }  // namespace mn::data

@@ -13,6 +13,7 @@
 #include <mn/data/hdf5.hpp>
 #include <mn/data/indexed_table.hpp>
 #include <mn/data/retry.hpp>
+#include <mn/data/manifest.hpp>
 #include <mn/data/table_columns.hpp>
 
 namespace mn::data {
@@ -114,7 +115,7 @@ void write_table(hid_t file, const ShardTable& table) {
   h5_write_attribute(file, "format", std::string(kFormat));
   number("version", version_of(table));
   h5_write_attribute(file, "split", table.split());
-  if (has_two_fields(table)) {
+  if (has_two_fields(table.form())) {
     const FieldSpec& data = table.spec()[0];
     number("kind", static_cast<std::int64_t>(data.kind));
     number("dtype", static_cast<std::int64_t>(data.dtype));
@@ -122,8 +123,8 @@ void write_table(hid_t file, const ShardTable& table) {
     number("num_classes", table.spec().num_classes());
   }
   number("total_samples", table.num_samples());
-  if (tells_blocks(table)) number(kBlockSamples, table.form().block_samples);
-  if (has_two_fields(table)) {
+  if (tells_blocks(table.spec(), table.form())) number(kBlockSamples, table.form().block_samples);
+  if (has_two_fields(table.form())) {
     h5_write_strings(file, "class_names", table.spec()[1].class_names);
   } else {
     const std::string spec = to_json(table.spec()).dump();

@@ -21,6 +21,7 @@
 #include <mn/core/json.hpp>
 #include <mn/data/hdf5.hpp>
 #include <mn/data/shard_content.hpp>
+#include <mn/data/shard_header.hpp>
 
 namespace mn::data {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/data/check_shards.hpp>
 #include <mn/data/shard_dataset.hpp>
 
 namespace mn::data {

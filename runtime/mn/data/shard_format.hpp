@@ -30,6 +30,7 @@ namespace mn::data {
 
 inline constexpr std::size_t kUserBlockBytes = 4096;
 inline constexpr std::uint32_t kShardVersion = 4;  ///< the newest
+inline constexpr std::uint32_t kTwoFieldsVersion = 2;  ///< the newest of that schema
 inline constexpr std::int64_t kVersion1BlockSamples = 64;
 inline constexpr std::int64_t kBlockBytes = 64 << 10;  ///< of a block, at least, but for the last one
 inline constexpr std::uint64_t kSampleBytesLimit = std::uint64_t{1} << 30;
@@ -124,12 +125,5 @@ struct NamedExtent {
 [[nodiscard]] std::vector<NamedExtent> parts_of(ShardHeader& header);
 
 using UserBlock = std::array<std::byte, kUserBlockBytes>;
-/// Throws UsageError if the description of the fields does not fit.
-[[nodiscard]] UserBlock encode_header(const ShardHeader& header);
-/// CRC32C of an encoded header: what a manifest keeps of a shard.
-[[nodiscard]] std::uint32_t header_crc(std::span<const std::byte, kUserBlockBytes> block);
-/// Throws DataError that begins with `file` if the block is not one of ours, is damaged, or contradicts itself: every
-/// extent lies inside file_bytes and has the length that spec, form and N call for.
-[[nodiscard]] ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, const std::string& file);
 
 }  // namespace mn::data

@@ -13,6 +13,7 @@
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
+#include <mn/data/shard_header.hpp>
 #include <mn/data/shard_reader.hpp>
 
 namespace mn::data {

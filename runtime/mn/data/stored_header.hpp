@@ -13,7 +13,6 @@ namespace mn::data {
 static_assert(std::endian::native == std::endian::little, "shards are little endian and are read without conversion");
 
 inline constexpr std::size_t kHeaderCrcAt = kUserBlockBytes - sizeof(std::uint32_t);
-inline constexpr std::uint32_t kTwoFieldsVersion = 2;  ///< the newest of that schema
 
 /// What all versions begin with.
 struct StoredBegin {

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include <mn/data/manifest.hpp>
+#include <mn/data/shard_info.hpp>
 
 namespace mn::data {
 
@@ -41,12 +41,10 @@ struct Described {
 [[nodiscard]] inline std::int64_t version1_block_samples(const SampleSpec& spec) {
   return spec.is_fixed() ? kVersion1BlockSamples : 1;
 }
-[[nodiscard]] inline bool has_two_fields(const ShardTable& table) {
-  return table.form().schema == ShardSchema::kTwoFields;
-}
-/// Whether the table says how long its blocks are.
-[[nodiscard]] inline bool tells_blocks(const ShardTable& table) {
-  return !has_two_fields(table) || table.form().block_samples != version1_block_samples(table.spec());
+[[nodiscard]] inline bool has_two_fields(const ShardForm& form) { return form.schema == ShardSchema::kTwoFields; }
+/// Whether a table of such shards says how long their blocks are.
+[[nodiscard]] inline bool tells_blocks(const SampleSpec& spec, const ShardForm& form) {
+  return !has_two_fields(form) || form.block_samples != version1_block_samples(spec);
 }
 
 }  // namespace mn::data

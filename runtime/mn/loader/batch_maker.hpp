@@ -8,10 +8,10 @@
 #include <vector>
 
 #include <mn/core/error.hpp>
+#include <mn/data/sampler.hpp>
 #include <mn/loader/batch_budget.hpp>
 #include <mn/loader/batch_copier.hpp>
-#include <mn/loader/loader.hpp>
-#include <mn/data/sampler.hpp>
+#include <mn/loader/loader_options.hpp>
 
 namespace mn {
 

@@ -5,7 +5,7 @@
 #include <ATen/ops/empty.h>
 
 #include <mn/core/error.hpp>
-#include <mn/loader/loader.hpp>
+#include <mn/loader/loader_options.hpp>
 
 namespace mn {
 namespace {

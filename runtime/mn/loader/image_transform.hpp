@@ -2,7 +2,7 @@
 #pragma once
 
 #include <mn/image/augment_options.hpp>
-#include <mn/loader/loader.hpp>
+#include <mn/loader/loader_options.hpp>
 
 namespace mn {
 

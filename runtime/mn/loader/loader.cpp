@@ -32,10 +32,10 @@
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/signal_stack.hpp>
-#include <mn/loader/loader.hpp>
-#include <mn/loader/loader_sampler.hpp>
 #include <mn/loader/batch_budget.hpp>
 #include <mn/loader/batch_maker.hpp>
+#include <mn/loader/loader.hpp>
+#include <mn/loader/loader_sampler.hpp>
 
 namespace mn {
 namespace {

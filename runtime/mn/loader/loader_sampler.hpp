@@ -4,7 +4,7 @@
 #include <memory>
 
 #include <mn/data/sampler.hpp>
-#include <mn/loader/loader.hpp>
+#include <mn/loader/loader_options.hpp>
 
 namespace mn {
 
