@@ -8,7 +8,7 @@ namespace {
 /// Throws UsageError if one is missing that has no default, or that another one needs.
 void check_options(const ExportedOptions& given) {
   if (given.model.empty()) {
-    throw UsageError("--model is missing: the file that torch.export.save has written (docs/training.md)");
+    throw UsageError("--model is missing: the file that torch.export.save has written (docs/jobs.md)");
   }
   if (given.train.empty()) throw UsageError("--train is missing: the folder with shards that mnshard has made");
   if (!given.validation.empty()) return;
