@@ -8,6 +8,7 @@
 #include <mn/core/error.hpp>
 #include <mn/image/augment.hpp>
 #include <mn/loader/image_transform.hpp>
+#include <mn/loader/loader.hpp>
 
 #include "data/convert_images.hpp"
 #include "tests/image/jpeg_samples.hpp"

@@ -4,7 +4,7 @@
 
 #include "healthy.hpp"
 #include "launcher/facts/variable_value.hpp"
-#include "launcher/verdict.hpp"
+#include "launcher/rounds/verdict.hpp"
 
 namespace mn::launcher {
 namespace {

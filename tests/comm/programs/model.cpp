@@ -27,6 +27,8 @@ int combined(ReduceOp op, int a, int b) {
       return std::min(a, b);
     case ReduceOp::kMax:
       return std::max(a, b);
+    case ReduceOp::kAverage:  // not generated: quotients are not exact
+      break;
   }
   return kNaN;
 }
