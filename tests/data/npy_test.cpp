@@ -141,7 +141,7 @@ TEST_F(Npy, LabelsMayBeAnyIntegers) {
 
 TEST_F(Npy, WhatIsNoArrayOfNumbersIsNamed) {
   const std::string good = npy("<f4", false, "(130, 3, 5)", elements<float>(false));
-  EXPECT_THAT(error_of("no array"), AllOf(HasSubstr("x.npy"), HasSubstr("no .npy file")));
+  EXPECT_THAT(error_of("no array"), AllOf(HasSubstr("x.npy"), HasSubstr("not an .npy file")));
   EXPECT_THAT(error_of(good.substr(0, 40)), HasSubstr("header is damaged"));
   EXPECT_THAT(error_of(good.substr(0, good.size() - 1)), HasSubstr("x.npy is truncated"));
   EXPECT_THAT(error_of(npy("<u2", false, "(130, 3)", std::string(780, ' '))), HasSubstr("holds uint16"));

@@ -119,7 +119,7 @@ TEST_F(Shards, WrongShardsAreNamedBeforeAnySampleIsRead) {
   std::filesystem::remove(file);
   EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("No such file")));
   ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
-  EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("no regular file")));
+  EXPECT_THAT(use(), AllOf(HasSubstr(file.string()), HasSubstr("not a regular file")));
   std::filesystem::remove(file);
   write_file(file, good);
   EXPECT_EQ(use(), "");

@@ -109,7 +109,7 @@ TEST_F(ReportTest, FindsWhatIsWorthALook) {
   EXPECT_THAT(findings(kLog, kStart + times(10, "[1, 2, 1]")),
               ElementsAre(HasSubstr("has not ended"), HasSubstr("rank 1 on host n1 computed 2 times")));
   EXPECT_THAT(findings(kLog, kStart + times(10, "[2, 1]")),
-              ElementsAre(HasSubstr("has not ended"), HasSubstr("rank 0 on host n0 computed 2 times")));
+              ElementsAre(HasSubstr("has not ended"), HasSubstr("rank 0 on host n1 computed 2 times")));
   const std::string end = R"({"event":"end","iteration":20})";
   EXPECT_THAT(findings(R"([{"iteration": 3, "main/loss": null}])", kStart + end),
               ElementsAre("main/loss was no number at iteration 3"));

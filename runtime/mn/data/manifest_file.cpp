@@ -12,8 +12,8 @@
 #include <mn/core/json.hpp>
 #include <mn/data/hdf5.hpp>
 #include <mn/data/indexed_table.hpp>
-#include <mn/data/retry.hpp>
 #include <mn/data/manifest.hpp>
+#include <mn/data/retry.hpp>
 #include <mn/data/table_columns.hpp>
 
 namespace mn::data {

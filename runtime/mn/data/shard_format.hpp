@@ -29,7 +29,7 @@
 namespace mn::data {
 
 inline constexpr std::size_t kUserBlockBytes = 4096;
-inline constexpr std::uint32_t kShardVersion = 4;  ///< the newest
+inline constexpr std::uint32_t kShardVersion = 4;      ///< the newest
 inline constexpr std::uint32_t kTwoFieldsVersion = 2;  ///< the newest of that schema
 inline constexpr std::int64_t kVersion1BlockSamples = 64;
 inline constexpr std::int64_t kBlockBytes = 64 << 10;  ///< of a block, at least, but for the last one

@@ -19,12 +19,13 @@ struct StepTimes;
 /// Judges windows of steps. Whether a rank is slow in a window is is_slow_rank()'s to say.
 class StragglerDetector {
  public:
-  static constexpr int kWindows = 3;
+  static constexpr int kWindows = 3;  ///< windows in a row in which a straggler is slow
 
+  /// A rank that keeps the others waiting.
   struct Straggler {
-    std::size_t rank;
-    double seconds;  ///< in the last window
-    double median;   ///< the ranks' lower median in that window
+    std::size_t rank;  ///< its number
+    double seconds;    ///< in the last window
+    double median;     ///< the ranks' lower median in that window
   };
 
   /// `seconds` has one value for each rank: its time for a step of the window. Returns the ranks that have now been
