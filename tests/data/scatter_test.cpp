@@ -262,7 +262,8 @@ TEST_F(Scatter, ErrorsOfTheRootAreThrownEverywhere) {
   EXPECT_THAT(message(open_dataset(path_ + "/absent")), AllOf(HasSubstr("absent"), HasSubstr("mnshard")));
   EXPECT_THAT(message(nullptr), HasSubstr("no dataset on its root, rank 0"));
   EXPECT_EQ(message(std::make_shared<Broken>([] { throw DataError("sample 7 is broken"); })), "sample 7 is broken");
-  EXPECT_THAT(message(std::make_shared<Broken>([] { throw std::bad_alloc(); })), HasSubstr("does not have enough memory"));
+  EXPECT_THAT(message(std::make_shared<Broken>([] { throw std::bad_alloc(); })),
+              HasSubstr("does not have enough memory"));
   EXPECT_THAT(message(std::make_shared<Broken>([] { throw std::logic_error("a bug"); })), HasSubstr("failed: a bug"));
   EXPECT_THAT(message(std::make_shared<Hopeless>()), HasSubstr("does not have enough memory"));
   EXPECT_THAT(message(std::make_shared<Careless>()), HasSubstr("samples of 2 fields have 1 columns"));

@@ -41,14 +41,6 @@ const SamplerOptions& checked(std::int64_t size, const SamplerOptions& options) 
   return options;
 }
 
-/// The first of two steps that share what is left: a multiple of the ranks, so that each keeps to its lanes
-/// (step_division.cpp), unless the second would then leave a rank without a sample.
-std::int64_t half_of(std::int64_t left, std::int64_t ranks) {
-  const std::int64_t half = (left + 1) / 2;
-  const std::int64_t even = (half + ranks - 1) / ranks * ranks;
-  return left - even >= ranks ? even : half;
-}
-
 }  // namespace
 
 Sampler::Sampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options)
@@ -150,7 +142,7 @@ std::optional<SamplerStep> GlobalSampler::do_next() {
   const std::int64_t whole = options().batchsize * options().ranks;
   const std::int64_t left = size() - first;
   const bool halve = options().even_last && !options().drop_last && whole < left && left < 2 * whole;
-  const std::int64_t last = first + (halve ? half_of(left, options().ranks) : std::min(whole, left));
+  const std::int64_t last = first + (halve ? (left + 1) / 2 : std::min(whole, left));
   if (first == last || (options().drop_last && last - first < whole)) return std::nullopt;
   SamplerStep step;
   step.epoch = epoch();
