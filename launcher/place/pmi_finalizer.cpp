@@ -42,7 +42,8 @@ pid_t first_holder(int fd) {
   const std::string server = target_of("self", fd);
   pid_t holder = getpid();
   if (server.empty()) return holder;
-  for (pid_t above = getppid(); above > 0 && target_of(std::to_string(above), fd) == server; above = parent_of(above)) {
+  for (pid_t above = getppid(); above > 0 && target_of(std::to_string(above), fd) == server;
+       above = parent_process(above)) {
     holder = above;
   }
   return holder;

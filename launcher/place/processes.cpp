@@ -9,7 +9,7 @@
 
 namespace mn::launcher {
 
-pid_t parent_of(pid_t process) {
+pid_t parent_process(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const std::size_t name_end = text.rfind(") ");  // of "12 (name) S 7 …"
@@ -22,7 +22,7 @@ pid_t parent_of(pid_t process) {
 
 pid_t process_above_group() {
   pid_t process = getppid();
-  while (process > 0 && getpgid(process) == getpgrp()) process = parent_of(process);
+  while (process > 0 && getpgid(process) == getpgrp()) process = parent_process(process);
   return process;
 }
 
