@@ -49,9 +49,9 @@ echo '4: ACTIVE' >$port/state
 echo 200 >$port/counters/link_downed
 doctor 0 2 MN_HARDWARE_ROOT="$work/hardware" -- --json --skip memlock
 [ "$(test_of ports)" = passed ] || fail "a port: $(cat out err)"
-for downs in $(seq 201 250); do
+for downs in $(seq 1 250); do  # faster than the shortest self test; from 255 on the counter is full
   echo "$downs" >$port/counters/new && mv $port/counters/new $port/counters/link_downed
-  sleep 0.5
+  sleep 0.05
 done &
 doctor 1 2 MN_HARDWARE_ROOT="$work/hardware" -- --json --skip memlock
 [[ $(test_of ports) == 'FAILED: mlx5_0/1 lost its link '* ]] || fail "a port that loses its link: $(cat out err)"
