@@ -118,7 +118,7 @@ TEST_P(CompressionTest, WhatIsNotSentIsKept) {
     }
     at::Tensor lost = torch::zeros({2000});
     for (const auto& [name, tensor] : optimizer->rank_state()) {
-      if (name == "lost.0") lost.copy_(tensor);
+      if (name == "residual.0") lost.copy_(tensor);
     }
     comm_->allreduce(lost);
     return std::pair(p.detach(), lost.view({50, 40}) / comm_->size());
