@@ -1,10 +1,12 @@
 #include "exchange/key.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include <sodium.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn::launcher {
 namespace {
@@ -35,12 +37,7 @@ Key key_of_text(std::string_view text) {
   return key;
 }
 
-std::string to_hex(const Key& key) {
-  std::string hex(2 * key.size() + 1, '\0');
-  sodium_bin2hex(hex.data(), hex.size(), key.data(), key.size());
-  hex.pop_back();  // the terminating zero
-  return hex;
-}
+std::string to_hex(const Key& key) { return mn::to_hex(std::as_bytes(std::span(key))); }
 
 std::optional<Key> key_of_hex(std::string_view hex) {
   Key key;

@@ -74,7 +74,7 @@ std::optional<std::string> id_of_script(const std::string& script, const fs::pat
   return hash ? std::optional(script + " " + *hash) : std::nullopt;
 }
 
-/// Of a program, by the libraries that it needs itself.
+/// The MPI of a program, by the libraries that it needs itself.
 std::string mpi_of_binary(const fs::path& program) {
   for (const auto& name : loader_texts(program, DT_NEEDED)) {
     if (const auto family = mpi_family(name); !family.empty()) return family;
@@ -82,7 +82,7 @@ std::string mpi_of_binary(const fs::path& program) {
   return "";
 }
 
-/// Of a script, by what it names: mpi4py, or the path of a program that needs an MPI.
+/// The MPI of a script, by what it names: mpi4py, or the path of a program that needs an MPI.
 std::string mpi_of_script(const fs::path& script, const fs::path& folder) {
   if (!may_be_script(script) || read_elf(script)) return "";
   constexpr int kMostWords = 1000;  // a script is short; a list of files is not
