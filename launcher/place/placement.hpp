@@ -30,7 +30,8 @@ struct ServerJob {
   std::vector<std::string> hosts;  ///< [size] its name for that node
 };
 
-/// The value of Placement::inter_size for several nodes, of which the launcher tells neither their number nor which is this one.
+/// The value of Placement::inter_size for several nodes, of which the launcher tells neither their number nor which is
+/// this one.
 inline constexpr int kNotKnown = 0;
 
 struct Placement {
