@@ -30,7 +30,7 @@ using Files = std::vector<fs::path>;
 using Words = std::map<std::string, std::int64_t>;
 
 constexpr std::int64_t kPieceBytes = 4 << 20;
-constexpr std::int64_t kMostPieces = 1 << 14;  // of all files, about
+constexpr std::int64_t kMaxPieces = 1 << 14;  // of all files, about
 
 /// Calls use(text) for texts of a piece that end where tokens may.
 template <class Complete, class Use>
@@ -241,7 +241,7 @@ class TokenConversion final : public FixedConversion {
       bytes += static_cast<std::int64_t>(fs::file_size(file, error));
     }
     json pieces = json::array();
-    for (const TextPiece& piece : cut_texts(files_, std::max(kPieceBytes, bytes / kMostPieces))) {
+    for (const TextPiece& piece : cut_texts(files_, std::max(kPieceBytes, bytes / kMaxPieces))) {
       pieces.push_back({piece.file, piece.begin, piece.end, piece.is_packed});
     }
     if (pieces.empty()) throw DataError(files_.front().string() + " holds no text", true);

@@ -45,9 +45,9 @@ const Image& ImageIntake::resized(const ImageHeader& header) {
 }
 
 ShardContent encoded_content(std::int64_t bytes) {
-  constexpr std::int64_t kMostRoom = std::int64_t{1} << 30;
+  constexpr std::int64_t kMaxRoom = std::int64_t{1} << 30;
   ShardContent content(labeled({.kind = FieldKind::kEncoded}));
-  content.samples.columns[0].bytes.reserve(std::min(bytes, kMostRoom));
+  content.samples.columns[0].bytes.reserve(std::min(bytes, kMaxRoom));
   return content;
 }
 

@@ -13,8 +13,8 @@ namespace mn::data {
 namespace {
 
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
-constexpr std::size_t kMostNpyDims = 9;
-constexpr std::int64_t kMostNpyBytes = std::int64_t{1} << 60;
+constexpr std::size_t kMaxNpyDims = 9;
+constexpr std::int64_t kMaxNpyBytes = std::int64_t{1} << 60;
 
 /// Reads the one form of dictionary that numpy writes.
 class DictionaryReader {
@@ -92,7 +92,7 @@ class DictionaryReader {
       rest_.remove_prefix(end - rest_.data());
       if (rest_.starts_with('L')) rest_.remove_prefix(1);  // Python 2
       numbers.push_back(number);
-      if (numbers.size() > kMostNpyDims) throw DataError(file_ + " has more than 9 dimensions, which no shard holds");
+      if (numbers.size() > kMaxNpyDims) throw DataError(file_ + " has more than 9 dimensions, which no shard holds");
       if (!try_take(',') && !rest_.starts_with(')')) damaged("its shape is not a tuple");
     }
     return numbers;
@@ -131,7 +131,7 @@ void check_elements(const NpyHeader& header, std::uint64_t file_bytes, const std
     throw DataError(file + " holds one number: an array of one row for each sample is expected");
   auto bytes = static_cast<std::int64_t>(header.item_bytes);
   for (const std::int64_t extent : header.shape) {
-    if (extent > 0 && bytes > kMostNpyBytes / extent) throw DataError(file + ": its header is damaged (its shape)");
+    if (extent > 0 && bytes > kMaxNpyBytes / extent) throw DataError(file + ": its header is damaged (its shape)");
     bytes *= extent;
   }
   const std::uint64_t there = file_bytes - header.header_bytes;
@@ -178,7 +178,7 @@ NpyHeader parse_npy_header(std::span<const std::byte> begin, std::uint64_t file_
 
 NpyArray::NpyArray(std::shared_ptr<const File> file, std::uint64_t begin, std::uint64_t bytes, std::string name)
     : file_(std::move(file)), name_(std::move(name)) {
-  std::vector<std::byte> head(std::min<std::uint64_t>(bytes, kMostNpyHeaderBytes));
+  std::vector<std::byte> head(std::min<std::uint64_t>(bytes, kMaxNpyHeaderBytes));
   file_->read_at(begin, head);
   header_ = parse_npy_header(head, bytes, name_);
   elements_at_ = begin + header_.header_bytes;

@@ -14,7 +14,7 @@
 namespace mn::data {
 
 /// Longer headers belong to arrays of records, which are not read.
-inline constexpr std::size_t kMostNpyHeaderBytes = 1 << 16;
+inline constexpr std::size_t kMaxNpyHeaderBytes = 1 << 16;
 
 struct NpyHeader {
   char kind = 'u';             ///< numpy's: b bool, i int, u unsigned, f float
@@ -31,7 +31,7 @@ struct NpyHeader {
   [[nodiscard]] std::int64_t row_bytes() const { return row_elements() * static_cast<std::int64_t>(item_bytes); }
 };
 
-/// `begin`: the file's first bytes, kMostNpyHeaderBytes or all of it. `file_bytes`: its length. Throws DataError that
+/// `begin`: the file's first bytes, kMaxNpyHeaderBytes or all of it. `file_bytes`: its length. Throws DataError that
 /// begins with `file` unless they are an array of numbers that are all there.
 [[nodiscard]] NpyHeader parse_npy_header(std::span<const std::byte> begin, std::uint64_t file_bytes,
                                          const std::string& file);

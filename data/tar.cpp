@@ -4,7 +4,7 @@
 // KEY=VALUE\n" of a member of type x (pax), or as a prefix in the header itself (ustar).
 //
 // (1) Every header has a valid checksum, and all content that it announces lies inside the file.
-// (2) Memory is bounded: names by kMostNameBytes, content by its member.
+// (2) Memory is bounded: names by kMaxNameBytes, content by its member.
 // Source: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Header Block"; GNU tar's manual, appendix D.
 #include "data/tar.hpp"
 
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint64_t kTarBlock = 512;
 constexpr std::uint64_t kTarWindow = 1 << 20;
-constexpr std::uint64_t kMostNameBytes = 1 << 20;  // of a long name or pax records
+constexpr std::uint64_t kMaxNameBytes = 1 << 20;  // of a long name or pax records
 
 }  // namespace
 
@@ -149,7 +149,7 @@ std::span<const std::byte> TarReader::bytes_at(std::uint64_t begin, std::uint64_
 }
 
 std::string TarReader::text_at(std::uint64_t begin, std::uint64_t bytes) {
-  if (bytes > kMostNameBytes) damaged("a name of " + std::to_string(bytes) + " bytes");
+  if (bytes > kMaxNameBytes) damaged("a name of " + std::to_string(bytes) + " bytes");
   const auto content = bytes_at(begin, bytes);
   return {reinterpret_cast<const char*>(content.data()), content.size()};
 }

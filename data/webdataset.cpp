@@ -9,8 +9,8 @@
 namespace mn::data {
 namespace {
 
-constexpr std::uint64_t kMostImageBytes = std::uint64_t{1} << 30;
-constexpr std::uint64_t kMostLabelBytes = 64;
+constexpr std::uint64_t kMaxImageBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMaxLabelBytes = 64;
 
 struct WebName {
   std::string key;
@@ -65,7 +65,7 @@ bool WebReader::next(WebSample& sample) {
 void WebReader::add(const TarMember& member, const std::string& extension, WebSample& sample) {
   if (is_image(extension)) {
     if (has_image_) sample.error = "it has two images";
-    if (member.bytes > kMostImageBytes) sample.error = "it has an image of more than 1 GiB";
+    if (member.bytes > kMaxImageBytes) sample.error = "it has an image of more than 1 GiB";
     has_image_ = true;
     if (!sample.error.empty()) return;
     const auto bytes = tar_.read(member);
@@ -73,7 +73,7 @@ void WebReader::add(const TarMember& member, const std::string& extension, WebSa
   } else if (extension == "cls") {
     if (has_label_) sample.error = "it has two labels";
     has_label_ = true;
-    const auto bytes = tar_.read(member).first(std::min(member.bytes, kMostLabelBytes));
+    const auto bytes = tar_.read(member).first(std::min(member.bytes, kMaxLabelBytes));
     const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const auto label = parse_label(text);
     if (label && *label >= 0 && *label <= std::numeric_limits<std::int32_t>::max()) {

@@ -16,7 +16,7 @@ void declare_data(Options& options, ImagenetOptions& given) {
   options.add("train", given.train, "DIR", "shards to train on, made by mnshard images; default: imagenet/train");
   options.add("val", given.val, "DIR", "shards to validate on; default: imagenet/val");
   options.add("val_batchsize", given.val_batchsize, "samples of a validation minibatch on each rank", 1,
-              app::kMostSamples);
+              app::kMaxSamples);
   options.add("loaderjob", given.loaderjob, "threads of each rank that decode; 0: as many as it has cores, but one", 0,
               1024);
   options.add("max-corrupt", given.max_corrupt,
@@ -32,7 +32,7 @@ void declare_data(Options& options, ImagenetOptions& given) {
 }
 
 void declare_augmentation(Options& options, ImagenetOptions& given) {
-  constexpr double kMostAlpha = 1e4;
+  constexpr double kMaxAlpha = 1e4;
   options.add("randaugment", given.randaugment, "N,M",
               "RandAugment: N random operations of magnitude M (0 to 30) for each training image, say 2,9");
   options.add("color-jitter", given.color_jitter, "B,C,S,H",
@@ -40,11 +40,11 @@ void declare_augmentation(Options& options, ImagenetOptions& given) {
   options.add("random-erasing", given.random_erasing, "probability that a random part of a training image is erased", 0,
               1);
   options.add("mixup", given.mixup, "mix pairs of images and of labels, by shares from Beta(X, X); 0: do not", 0,
-              kMostAlpha);
+              kMaxAlpha);
   options.add(
       "cutmix", given.cutmix,
       "paste parts of images into others, by shares from Beta(X, X); with --mixup, one of the two for each image", 0,
-      kMostAlpha);
+      kMaxAlpha);
 }
 
 /// The numbers of a list with commas, exactly `count`; `form` says what they are.
@@ -83,18 +83,18 @@ void declare_options(Options& options, ImagenetOptions& given) {
 }
 
 data::AugmentOptions augment_options(const ImagenetOptions& given) {
-  constexpr int kMostOperations = 14;
+  constexpr int kMaxOperations = 14;
   data::AugmentOptions options{.erasing = given.random_erasing};
   if (!given.randaugment.empty()) {
-    const std::string form = "N,M, two whole numbers: at most " + std::to_string(kMostOperations) +
-                             " operations, of a magnitude from 0 to " + std::to_string(data::kMostMagnitude);
+    const std::string form = "N,M, two whole numbers: at most " + std::to_string(kMaxOperations) +
+                             " operations, of a magnitude from 0 to " + std::to_string(data::kMaxMagnitude);
     const auto numbers = parse_numbers("--randaugment", given.randaugment, 2, form);
     const auto take = [&](double number, int most) {
       if (number >= 0 && number <= most && number == std::floor(number)) return static_cast<int>(number);
       throw UsageError("--randaugment \"" + given.randaugment + "\" is not " + form);
     };
-    options.randaugment = take(numbers[0], kMostOperations);
-    options.magnitude = take(numbers[1], data::kMostMagnitude);
+    options.randaugment = take(numbers[0], kMaxOperations);
+    options.magnitude = take(numbers[1], data::kMaxMagnitude);
   }
   if (!given.color_jitter.empty()) {
     const std::string form = "B,C,S,H, four numbers: each at least 0, H at most 0.5";

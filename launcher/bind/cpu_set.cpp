@@ -15,7 +15,7 @@
 namespace mn::launcher {
 namespace {
 
-constexpr int kMostCpus = 1 << 16;
+constexpr int kMaxCpus = 1 << 16;
 
 struct FreeSet {
   void operator()(cpu_set_t* set) const noexcept { CPU_FREE(set); }
@@ -25,7 +25,7 @@ using KernelSet = std::unique_ptr<cpu_set_t, FreeSet>;
 std::optional<int> cpu_number(std::string_view text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_number = error == std::errc() && end == text.data() + text.size() && number >= 0 && number < kMostCpus;
+  const bool is_number = error == std::errc() && end == text.data() + text.size() && number >= 0 && number < kMaxCpus;
   return is_number ? std::optional(number) : std::nullopt;
 }
 
@@ -39,7 +39,7 @@ CpuSet parse_cpus(std::string_view list) {
     if (error != std::errc() || first < 0) break;
     int last = first;
     if (end != item.data() + item.size() && *end == '-') std::from_chars(end + 1, item.data() + item.size(), last);
-    for (int cpu = first; cpu <= std::min(last, kMostCpus); ++cpu) cpus.insert(cpu);
+    for (int cpu = first; cpu <= std::min(last, kMaxCpus); ++cpu) cpus.insert(cpu);
   }
   return cpus;
 }
@@ -81,8 +81,8 @@ CpuSet affinity_of_this_thread() {
 }
 
 void set_affinity_of_this_thread(const CpuSet& cpus) {
-  const std::size_t bytes = CPU_ALLOC_SIZE(kMostCpus);
-  const KernelSet set(CPU_ALLOC(kMostCpus));
+  const std::size_t bytes = CPU_ALLOC_SIZE(kMaxCpus);
+  const KernelSet set(CPU_ALLOC(kMaxCpus));
   CPU_ZERO_S(bytes, set.get());
   for (const int cpu : cpus) CPU_SET_S(static_cast<std::size_t>(cpu), bytes, set.get());
   if (sched_setaffinity(0, bytes, set.get()) != 0) {

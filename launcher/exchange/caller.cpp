@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kFirstPause{2};  ///< after all targets were tried; doubles
 constexpr milliseconds kLongestPause{50};
 constexpr milliseconds kHeadStart{150};  ///< lead of an attempt under way over the next target
-constexpr milliseconds kMostForOne{5000};
+constexpr milliseconds kMaxForOne{5000};
 constexpr milliseconds kBetweenLookUps{1000};
 
 /// The peer has not begun to listen, or has more callers than fit its queue; or another job's launcher, which knows
@@ -30,7 +30,7 @@ Caller::Caller(std::function<std::vector<Endpoint>()> find_targets, Call call, K
 void Caller::end_attempts(Deadline now) {
   for (auto& attempt : attempts_) {
     if (now >= attempt.until && !attempt.channel->is(Channel::State::kClosed)) {
-      attempt.channel->close("no answer in " + std::to_string(kMostForOne.count() / 1000) + " s");
+      attempt.channel->close("no answer in " + std::to_string(kMaxForOne.count() / 1000) + " s");
     }
     if (attempt.channel->is(Channel::State::kClosed)) note_failure(attempt.target, attempt.channel->why());
   }
@@ -71,7 +71,7 @@ void Caller::begin(std::size_t target, Deadline now) {
     strangers_.insert(target);
     return note_failure(target, "a process of another user listens there");
   }
-  attempts_.push_back({target, now + kMostForOne, std::make_unique<Channel>(std::move(socket), call_, keys_)});
+  attempts_.push_back({target, now + kMaxForOne, std::make_unique<Channel>(std::move(socket), call_, keys_)});
 }
 
 void Caller::note_failure(std::size_t target, const std::string& why) {

@@ -49,11 +49,11 @@ void Channel::progress() {
 void Channel::read_socket() {
   char piece[1 << 16];
   // A peer that sends without end gets no more than its turn.
-  constexpr int kMostPieces = 64;
-  for (int i = 0; i < kMostPieces && state_ != State::kClosed; ++i) {
+  constexpr int kMaxPieces = 64;
+  for (int i = 0; i < kMaxPieces && state_ != State::kClosed; ++i) {
     const bool is_open = state_ == State::kOpen;
     // (3): during the greeting no more is read than one part of it can be.
-    const std::size_t room = is_open ? sizeof piece : kNumberBytes + kMostGreetingBytes - in_.size();
+    const std::size_t room = is_open ? sizeof piece : kNumberBytes + kMaxGreetingBytes - in_.size();
     if (room == 0) return;  // what a peer sends before its turn waits
     const ssize_t got = recv(socket_.get(), piece, room, 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -71,7 +71,7 @@ void Channel::parse() {
     const bool is_open = state_ == State::kOpen;
     const std::size_t length = number_in(rest);
     // (3): before anything is reserved for it.
-    if (length > (is_open ? kMostMessageBytes : kMostGreetingBytes)) return close(kDamaged);
+    if (length > (is_open ? kMaxMessageBytes : kMaxGreetingBytes)) return close(kDamaged);
     const std::size_t code = is_open ? kCodeBytes : 0;
     if (rest.size() < kNumberBytes + length + code) break;
     const auto part = rest.substr(kNumberBytes, length);
@@ -159,7 +159,7 @@ void Channel::queue(std::string_view part) {
 }
 
 void Channel::send(std::string_view message) {
-  if (message.size() > kMostMessageBytes) throw CommError("a message between launchers has over 16 MiB");
+  if (message.size() > kMaxMessageBytes) throw CommError("a message between launchers has over 16 MiB");
   const bool is_caller = std::holds_alternative<CallerGreeting>(greeting_);
   queue(message);
   out_ += message_code(is_caller ? kFromCaller : kFromListener, sent_++, message);

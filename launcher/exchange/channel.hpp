@@ -2,8 +2,8 @@
 ///
 /// 1. A message is passed on only if its code proves that it comes from the other end, unchanged and in order.
 /// 2. Anything else closes the connection; what came before it can still be received.
-/// 3. The other end can make this one hold at most one message of kMostMessageBytes, in the greeting of
-///    kMostGreetingBytes, that is not complete.
+/// 3. The other end can make this one hold at most one message of kMaxMessageBytes, in the greeting of
+///    kMaxGreetingBytes, that is not complete.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace mn::launcher {
 
-inline constexpr std::size_t kMostMessageBytes = 16 << 20;
+inline constexpr std::size_t kMaxMessageBytes = 16 << 20;
 /// Why a channel is closed that the other end has closed.
 inline constexpr const char* kOtherEndClosed = "it ended";
 

@@ -21,11 +21,11 @@ constexpr char kAbandon = 'X';  // down: cut off from the root
 constexpr std::size_t kHeadBytes = 1 + kNumberBytes;
 constexpr Peer kUp{Kind::kUp, 0};
 
-constexpr milliseconds kMostForStragglers{2000};
-constexpr milliseconds kMostToSend{5000};
+constexpr milliseconds kMaxForStragglers{2000};
+constexpr milliseconds kMaxToSend{5000};
 
 /// Once it is clear that a node is missing, the others are to report at once.
-milliseconds patience_for_stragglers(milliseconds patience) { return std::min(patience / 2, kMostForStragglers); }
+milliseconds patience_for_stragglers(milliseconds patience) { return std::min(patience / 2, kMaxForStragglers); }
 
 /// The root's answer takes as long as the root waits for reports, and its own steps.
 milliseconds patience_for_answer(milliseconds patience) {
@@ -158,7 +158,7 @@ void Exchange::give_up(const std::string& why, bool root_knows) {
   for (std::size_t rank = 1; rank < members_.size(); ++rank) {
     send({Kind::kMember, static_cast<int>(rank)}, kAbandon, 0, "");
   }
-  links_.flush(Clock::now() + kMostForStragglers);
+  links_.flush(Clock::now() + kMaxForStragglers);
   throw CutOff(speaks ? why : "");
 }
 
@@ -217,7 +217,7 @@ std::string Exchange::round(std::string part, const Steps& steps, Milliseconds p
   for (int rank = 1; rank < group_.intra_size; ++rank) {
     send({Kind::kMember, rank}, kAnswer, round_, steps.split(answer, rank));
   }
-  links_.flush(Clock::now() + kMostToSend);
+  links_.flush(Clock::now() + kMaxToSend);
   return steps.split(answer, 0);
 }
 
@@ -230,7 +230,7 @@ void Exchange::leave() {
                     .decide = [](const Parts&) { return std::string(); },
                     .split = [](const std::string& answer, int) { return answer; }};
   try {
-    static_cast<void>(round("", steps, std::min(group_.patience, kMostForStragglers)));
+    static_cast<void>(round("", steps, std::min(group_.patience, kMaxForStragglers)));
   } catch (const CutOff&) {
     // Who is left alone may leave alone.
   }

@@ -24,7 +24,7 @@ struct Call {
   std::uint32_t to = 0;
 };
 
-inline constexpr std::size_t kMostGreetingBytes = 4096;
+inline constexpr std::size_t kMaxGreetingBytes = 4096;
 
 /// The caller's side. Each function is called once, in this order.
 class CallerGreeting {

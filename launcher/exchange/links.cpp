@@ -20,8 +20,8 @@ using Kind = Peer::Kind;
 using State = Channel::State;
 
 constexpr milliseconds kBeforeCallingChildren{1000};
-constexpr milliseconds kMostForAGuest{5000};
-constexpr std::size_t kMostGuests = 1024;
+constexpr milliseconds kMaxForAGuest{5000};
+constexpr std::size_t kMaxGuests = 1024;
 
 /// One whose other end is closed.
 Fd ended_connection() {
@@ -194,7 +194,7 @@ void Links::wait(Deadline until) {
   }
   for (auto& guest : guests_) add(guest.channel.get());
   // At the limit callers wait in the listeners' queues: strangers cannot use up memory or descriptors.
-  const bool is_full = guests_.size() >= kMostGuests;
+  const bool is_full = guests_.size() >= kMaxGuests;
   for (const Fd* listener : {&local_listener_, &listener_}) {
     if (*listener && !is_full) entries.push_back({listener->get(), POLLIN, 0});
   }
@@ -212,14 +212,14 @@ void Links::wait(Deadline until) {
 
 void Links::accept_from(const Fd& listener, bool is_local) {
   if (!listener) return;
-  while (guests_.size() < kMostGuests) {
+  while (guests_.size() < kMaxGuests) {
     Fd connection = accept_waiting(listener);
     if (!connection) return;
     // An abstract name has no permissions: the kernel tells whose process is at the other end.
     if (is_local && !is_own_users(connection)) continue;
     Keys& keys = is_local ? local_keys_ : *group_.keys;
     guests_.push_back(
-        {std::make_unique<Channel>(std::move(connection), keys), is_local, Clock::now() + kMostForAGuest});
+        {std::make_unique<Channel>(std::move(connection), keys), is_local, Clock::now() + kMaxForAGuest});
     guests_.back().channel->progress();  // what it says may be here already
   }
 }

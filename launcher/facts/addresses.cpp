@@ -92,8 +92,8 @@ std::vector<Interface> routed_interfaces() {
 
 const std::vector<std::string>& addresses_of_own_name() {
   static const auto addresses = [] {
-    constexpr std::chrono::seconds kMostForANameServer{2};
-    auto found = addresses_of(host_name(), Clock::now() + kMostForANameServer);
+    constexpr std::chrono::seconds kMaxForANameServer{2};
+    auto found = addresses_of(host_name(), Clock::now() + kMaxForANameServer);
     std::ranges::stable_partition(found, is_ipv4);
     return found;
   }();

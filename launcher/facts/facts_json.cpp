@@ -236,8 +236,8 @@ void from_json(const nlohmann::json& json, NodeFacts& facts) { json_fields::read
 void from_json(const nlohmann::json& json, RankFacts& facts) { json_fields::read(json, "", facts); }
 
 void limit_size(NodeFacts& facts) {
-  constexpr std::size_t kMostBytes = 16 << 10;
-  if (!facts.environment || nlohmann::json::to_cbor(nlohmann::json(facts)).size() <= kMostBytes) return;
+  constexpr std::size_t kMaxBytes = 16 << 10;
+  if (!facts.environment || nlohmann::json::to_cbor(nlohmann::json(facts)).size() <= kMaxBytes) return;
   for (auto& [name, value] : *facts.environment) value = hash_of_value(value);
 }
 

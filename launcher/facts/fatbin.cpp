@@ -26,8 +26,8 @@ struct Entry {
 constexpr std::uint32_t kFatbinMagic = 0xba55ed50;
 constexpr std::uint16_t kPtx = 1;
 constexpr std::uint16_t kBinary = 2;
-constexpr int kMostContainers = 64;
-constexpr int kMostEntries = 1024;  // of a container: one for each target of each source
+constexpr int kMaxContainers = 64;
+constexpr int kMaxEntries = 1024;  // of a container: one for each target of each source
 
 }  // namespace
 
@@ -36,14 +36,14 @@ GpuCode read_gpu_code(const std::filesystem::path& file) {
   const auto section = open_section(file, ".nv_fatbin");
   if (!section) return code;
   std::uint64_t at = 0;
-  for (int i = 0; i < kMostContainers; ++i) {
+  for (int i = 0; i < kMaxContainers; ++i) {
     const auto container = section->read<Container>(at);
     if (!container || container->magic != kFatbinMagic) break;
     const std::uint64_t first = at + container->header_bytes;
     if (container->header_bytes < sizeof(Container) || container->bytes > section->bytes()) break;
     const std::uint64_t end = first + container->bytes;
     at = first;
-    for (int k = 0; k < kMostEntries && at < end; ++k) {
+    for (int k = 0; k < kMaxEntries && at < end; ++k) {
       const auto entry = section->read<Entry>(at);
       if (!entry || entry->bytes == 0 || entry->bytes > end - at) break;
       if (entry->kind == kPtx) code.ptx.insert(static_cast<int>(entry->capability));

@@ -50,12 +50,12 @@ void unwatch_signals() {
 /// the folder may hold a data set.
 void remove_old_markers(const fs::path& newest) {
   constexpr auto kOld = std::chrono::hours(1);
-  constexpr int kMostEntries = 10'000;
+  constexpr int kMaxEntries = 10'000;
   std::error_code error;
   const auto now = fs::last_write_time(newest, error);
   if (error) return;
   fs::directory_iterator entry(newest.parent_path(), error);
-  for (int i = 0; i < kMostEntries && !error && entry != fs::directory_iterator(); ++i, entry.increment(error)) {
+  for (int i = 0; i < kMaxEntries && !error && entry != fs::directory_iterator(); ++i, entry.increment(error)) {
     if (!entry->path().filename().native().starts_with(kMarkerPrefix)) continue;
     std::error_code of_entry;
     const auto written = entry->last_write_time(of_entry);

@@ -54,9 +54,9 @@ void collect_libraries(ProgramFacts& facts, const Surroundings& here, const std:
 }
 
 bool may_be_script(const fs::path& file) {
-  constexpr std::uintmax_t kMostBytes = 1 << 20;
+  constexpr std::uintmax_t kMaxBytes = 1 << 20;
   std::error_code error;
-  return fs::is_regular_file(file, error) && fs::file_size(file, error) <= kMostBytes;
+  return fs::is_regular_file(file, error) && fs::file_size(file, error) <= kMaxBytes;
 }
 
 /// The script that an interpreter will run: the first argument that is a file of modest size. Empty: there is none.
@@ -85,10 +85,10 @@ std::string mpi_of_binary(const fs::path& program) {
 /// The MPI of a script, by what it names: mpi4py, or the path of a program that needs an MPI.
 std::string mpi_of_script(const fs::path& script, const fs::path& folder) {
   if (!may_be_script(script) || read_elf(script)) return "";
-  constexpr int kMostWords = 1000;  // a script is short; a list of files is not
+  constexpr int kMaxWords = 1000;  // a script is short; a list of files is not
   std::ifstream text(script);
   std::string word;
-  for (int i = 0; i < kMostWords && text >> word; ++i) {
+  for (int i = 0; i < kMaxWords && text >> word; ++i) {
     if (word.find("mpi4py") != std::string::npos) return "mpi4py";
     std::erase_if(word, [](char c) { return c == '"' || c == '\''; });
     if (word.find('/') == std::string::npos) continue;

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostInterpreters = 4;  // of interpreters that are scripts, as Linux counts
+constexpr int kMaxInterpreters = 4;  // of interpreters that are scripts, as Linux counts
 
 /// As many of the file's first bytes as a line or an ELF header needs.
 std::string beginning_of(const fs::path& file) {
@@ -58,7 +58,7 @@ std::string why_not(const fs::path& program, int depth) {
       return "its lines end as on Windows; convert it (dos2unix, or sed -i 's/\\r$//')";
     if (access(interpreter.c_str(), X_OK) != 0)
       return "the interpreter of its first line, " + line + ", is not on this node; correct the line or install it";
-    return depth < kMostInterpreters ? why_not(interpreter, depth + 1) : "";
+    return depth < kMaxInterpreters ? why_not(interpreter, depth + 1) : "";
   }
   if (bytes.empty() && access(program.c_str(), R_OK) != 0) return "";  // execution needs no right to read
   if (has_other_formats()) return "";

@@ -22,9 +22,9 @@ std::optional<std::string> value_of(const std::string& answer, const std::string
   return line.substr(begin, line.find_first_of(" \n", begin) - begin);
 }
 
-constexpr int kMostRanks = 10'000'000;
-constexpr int kMostGenerations = 1000;
-constexpr std::size_t kMostAnswerBytes = 1 << 16;  // PMI-1 allows lines of 1 KiB and a little more
+constexpr int kMaxRanks = 10'000'000;
+constexpr int kMaxGenerations = 1000;
+constexpr std::size_t kMaxAnswerBytes = 1 << 16;  // PMI-1 allows lines of 1 KiB and a little more
 
 }  // namespace
 
@@ -38,11 +38,11 @@ std::optional<std::vector<int>> nodes_of_mapping(std::string_view mapping, int s
     Block block{};
     if (std::sscanf(text.c_str() + at, ",(%d,%d,%d)", &block.first, &block.nodes, &block.ranks) != 3)
       return std::nullopt;
-    if (block.first < 0 || block.first > kMostRanks || block.nodes < 1 || block.ranks < 1) return std::nullopt;
+    if (block.first < 0 || block.first > kMaxRanks || block.nodes < 1 || block.ranks < 1) return std::nullopt;
     blocks.push_back(block);
   }
   if (!mapping.starts_with("(vector,") || blocks.empty()) return std::nullopt;
-  if (size > kMostRanks) return std::nullopt;
+  if (size > kMaxRanks) return std::nullopt;
   std::vector<int> nodes;
   for (std::size_t i = 0; static_cast<int>(nodes.size()) < size; i = (i + 1) % blocks.size()) {
     const Block& block = blocks[i];
@@ -63,7 +63,7 @@ std::string PmiSession::ask(const std::string& command, std::chrono::millisecond
   if (send(fd_, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) return "";
   std::string answer;
   while (!answer.ends_with('\n')) {
-    if (answer.size() > kMostAnswerBytes) return "";
+    if (answer.size() > kMaxAnswerBytes) return "";
     pollfd readable{fd_, POLLIN, 0};
     char c = 0;  // byte by byte: what follows the line is not ours
     if (poll(&readable, 1, static_cast<int>(patience.count())) != 1 || recv(fd_, &c, 1, 0) != 1) return "";
@@ -83,7 +83,7 @@ std::string PmiSession::key_of(int rank, const std::string& key) const {
 }
 
 void PmiSession::begin_generation() {
-  while (generation_ < kMostGenerations && get_text(key_of(rank_, "came"))) ++generation_;
+  while (generation_ < kMaxGenerations && get_text(key_of(rank_, "came"))) ++generation_;
   put("came", "1");
 }
 

@@ -140,8 +140,8 @@ void dismiss_pmi_finalizers(int fd) {
     if (process == 0 || process == getpid() || target_of(name, kServer) != server) continue;
     kill(process, SIGKILL);
     constexpr std::chrono::milliseconds kPause{1};
-    constexpr int kMostPauses = 1000;
-    for (int i = 0; i < kMostPauses && target_of(name, kServer) == server; ++i) std::this_thread::sleep_for(kPause);
+    constexpr int kMaxPauses = 1000;
+    for (int i = 0; i < kMaxPauses && target_of(name, kServer) == server; ++i) std::this_thread::sleep_for(kPause);
   }
 }
 

@@ -49,7 +49,7 @@ void on_value(pmix::Status status, pmix::Value*, void* context) { on_fence(statu
 std::string fence_key(int number) { return "came." + std::to_string(number); }
 
 constexpr const char* kGeneration = "mn.generation";
-constexpr int kMostFences = 3;  ///< tries at one
+constexpr int kMaxFences = 3;  ///< tries at one
 
 }  // namespace
 
@@ -120,7 +120,7 @@ void PmixSession::fence() {
   // A server may notice the end of an earlier program of a rank late, and then count the rank out of the fence under
   // way. That rank comes to the next one, so the others come again.
   pmix::Status status = pmix::kPartialSuccess;
-  for (int i = 0; i < kMostFences && status == pmix::kPartialSuccess; ++i) status = fence_once();
+  for (int i = 0; i < kMaxFences && status == pmix::kPartialSuccess; ++i) status = fence_once();
   library_->check(status, "a PMIx fence over all ranks");
 }
 

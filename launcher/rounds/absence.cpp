@@ -8,12 +8,12 @@ namespace {
 
 Finding about(std::vector<std::string> hosts, const std::vector<int>& ranks, int size, const std::string& what,
               const std::string& remedy) {
-  constexpr std::size_t kMostNamed = 8;
+  constexpr std::size_t kMaxNamed = 8;
   std::string text = ranks.empty() ? "some ranks" : ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < std::min(ranks.size(), kMostNamed); ++i) {
+  for (std::size_t i = 0; i < std::min(ranks.size(), kMaxNamed); ++i) {
     text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
   }
-  if (ranks.size() > kMostNamed) text += ", ...";
+  if (ranks.size() > kMaxNamed) text += ", ...";
   return {"tasks", true, std::move(hosts), text + " of " + std::to_string(size) + " " + what, remedy};
 }
 

@@ -17,7 +17,7 @@ constexpr const char* kAddresses = "at";
 constexpr const char* kHost = "host";
 constexpr const char* kKey = "key";
 constexpr const char* kKeyVariable = "MN_LAUNCH_KEY";
-constexpr std::chrono::milliseconds kMostForANameServer{2000};
+constexpr std::chrono::milliseconds kMaxForANameServer{2000};
 
 /// This host's addresses with commas between them, the one that its name leads to first.
 std::string own_addresses() {
@@ -47,7 +47,7 @@ std::string secret_of_step(const Variables& variables) {
 
 void meet_by_names(Group& group, const Placement& here, const Variables& variables) {
   group.addresses = [hosts = here.hosts](int node) {
-    return addresses_of(hosts[static_cast<std::size_t>(node)], Clock::now() + kMostForANameServer);
+    return addresses_of(hosts[static_cast<std::size_t>(node)], Clock::now() + kMaxForANameServer);
   };
   const std::string job = group.job + " " + variables.get("SLURM_JOB_UID").value_or("");
   group.keys = std::make_shared<MungeKeys>(job, variables.has(kKeyVariable));

@@ -7,7 +7,7 @@
 namespace mn::selftest {
 
 std::string judge_ports(const std::vector<launcher::PortFacts>& before, const std::vector<launcher::PortFacts>& after) {
-  constexpr std::int64_t kMostErrors = 10;  // of a test of minutes
+  constexpr std::int64_t kMaxErrors = 10;  // of a test of minutes
   if (before.empty()) return "";
   std::vector<std::string> sentences;
   for (const auto& port : after) {
@@ -16,7 +16,7 @@ std::string judge_ports(const std::vector<launcher::PortFacts>& before, const st
     const auto downs = port.downs.value_or(0) - then->downs.value_or(0);
     const auto errors = port.errors.value_or(0) - then->errors.value_or(0);
     if (downs > 0) sentences.push_back(port.name + " lost its link " + std::to_string(downs) + " times");
-    if (errors > kMostErrors) sentences.push_back(port.name + " counted " + std::to_string(errors) + " errors");
+    if (errors > kMaxErrors) sentences.push_back(port.name + " counted " + std::to_string(errors) + " errors");
   }
   return verdict_of(sentences);
 }

@@ -15,8 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostPairs = 64;  ///< that a person reads
-constexpr std::size_t kMostOfACheck = 8;
+constexpr std::size_t kMaxPairs = 64;  ///< that a person reads
+constexpr std::size_t kMaxOfACheck = 8;
 
 template <typename... Arguments>
 std::string formatted(const char* format, Arguments... arguments) {
@@ -48,13 +48,13 @@ std::string findings_text(const json& findings) {
   for (const auto& finding : findings) {
     const std::string kind =
         "  " + finding.at("severity").get<std::string>() + " [" + finding.at("check").get<std::string>() + "] ";
-    if (++count[kind] > kMostOfACheck) continue;
+    if (++count[kind] > kMaxOfACheck) continue;
     const auto hosts = finding.at("hosts").get<std::vector<std::string>>();
     text += kind + (hosts.empty() ? "all nodes" : abridge_host_list(hosts)) + ": " +
             finding.at("what").get<std::string>() + "; " + finding.at("remedy").get<std::string>() + "\n";
   }
   for (const auto& [kind, found] : count) {
-    if (found > kMostOfACheck) text += formatted("%s%zu more; --json has all\n", kind.c_str(), found - kMostOfACheck);
+    if (found > kMaxOfACheck) text += formatted("%s%zu more; --json has all\n", kind.c_str(), found - kMaxOfACheck);
   }
   return text;
 }
@@ -91,7 +91,7 @@ double bandwidth_of(const json& pair) { return pair.at("bandwidth_mb_s").get<dou
 
 std::string pairs_text(json pairs) {
   std::string text;
-  if (pairs.size() > kMostPairs) {
+  if (pairs.size() > kMaxPairs) {
     std::sort(pairs.begin(), pairs.end(),
               [](const json& a, const json& b) { return bandwidth_of(a) < bandwidth_of(b); });
     text = formatted("  %zu pairs of nodes, of which these are the slowest (--json has all):\n", pairs.size());

@@ -75,7 +75,7 @@ class Stream {
 
  private:
   void write_lines() {
-    constexpr std::size_t kMostBytes = 1 << 16;
+    constexpr std::size_t kMaxBytes = 1 << 16;
     std::string text;
     std::size_t begin = 0;
     while (true) {
@@ -86,7 +86,7 @@ class Stream {
       begin = end + 1;
     }
     rest_.erase(0, begin);
-    if (rest_.size() >= kMostBytes) text += label_ + std::exchange(rest_, {}) + "\n";
+    if (rest_.size() >= kMaxBytes) text += label_ + std::exchange(rest_, {}) + "\n";
     write_all(to_, text);
   }
 

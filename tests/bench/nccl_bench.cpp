@@ -18,7 +18,7 @@
 namespace {
 
 constexpr std::size_t kLeastBytes = 8;
-constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
 constexpr double kBatchSeconds = 0.02;
 constexpr int kBatches = 5;
 
@@ -47,7 +47,7 @@ void measure_allreduce(mn::Communicator& nccl, mn::Communicator& flat, std::byte
     std::printf("%d ranks\n%14s %12s %14s %14s %12s\n", nccl.size(), "bytes", "NCCL", "algbw", "busbw", "flat");
   }
   mn::DeviceCollectives& collectives = *nccl.device_collectives();
-  for (std::size_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= 4) {
+  for (std::size_t bytes = kLeastBytes; bytes <= kMaxBytes; bytes *= 4) {
     const mn::BufferView buffer(memory, bytes / sizeof(float), mn::DType::kFloat32, nccl.device());
     const double seconds =
         best_seconds([&] { collectives.allreduce(buffer, mn::ReduceOp::kMax); }, [&] { collectives.wait(); });
@@ -89,9 +89,9 @@ void measure_pack(const mn::Communicator& comm, std::byte* from, std::byte* to) 
 int run() {
   const auto nccl = mn::create_communicator("pure_nccl");
   const auto flat = mn::create_communicator("flat", MPI_COMM_WORLD, {.device = nccl->device()});
-  const auto from = mn::cuda_allocate(kMostBytes);
-  const auto to = mn::cuda_allocate(kMostBytes);
-  cudaMemset(from.get(), 0, kMostBytes);
+  const auto from = mn::cuda_allocate(kMaxBytes);
+  const auto to = mn::cuda_allocate(kMaxBytes);
+  cudaMemset(from.get(), 0, kMaxBytes);
   measure_allreduce(*nccl, *flat, from.get());
   measure_pack(*nccl, from.get(), to.get());
   return 0;

@@ -51,11 +51,11 @@ TEST(Json, DocumentsOfEachKindComeBack) {
 }
 
 TEST(Json, DepthIsBounded) {
-  EXPECT_EQ(parse_json(nested(kMostJsonDepth), "").dump(), nested(kMostJsonDepth));
-  EXPECT_EQ(parse_cbor(cbor_of(json::parse(nested(kMostJsonDepth))), "").dump(), nested(kMostJsonDepth));
+  EXPECT_EQ(parse_json(nested(kMaxJsonDepth), "").dump(), nested(kMaxJsonDepth));
+  EXPECT_EQ(parse_cbor(cbor_of(json::parse(nested(kMaxJsonDepth))), "").dump(), nested(kMaxJsonDepth));
   const std::string error = "the file is damaged: more than 64 arrays and objects within each other at byte 64";
-  EXPECT_EQ(json_error(nested(kMostJsonDepth + 1)), error);
-  EXPECT_EQ(cbor_error(cbor_of(json::parse(nested(kMostJsonDepth + 1)))), error);
+  EXPECT_EQ(json_error(nested(kMaxJsonDepth + 1)), error);
+  EXPECT_EQ(cbor_error(cbor_of(json::parse(nested(kMaxJsonDepth + 1)))), error);
   EXPECT_EQ(parse_json("[" + nested(40) + "," + nested(40) + "]", "").size(), 2u) << "neighbors are not nested";
 }
 

@@ -198,7 +198,7 @@ TEST(DefaultOrder, KeepsToItsLimits) {
       EXPECT_LE(order.windows * order.lanes * std::min<std::int64_t>(16 * data.block, 192), data.n) << "lanes are long";
     }
     if (data.block > 1) {
-      EXPECT_LE(order.lanes * data.block * data.sample_bytes, kMostLiveBytes);
+      EXPECT_LE(order.lanes * data.block * data.sample_bytes, kMaxLiveBytes);
     }
     EXPECT_EQ(default_order(data.n, layout, false), OrderOptions{});
   }

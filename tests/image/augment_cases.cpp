@@ -54,7 +54,7 @@ std::vector<AugmentCase> augment_cases(int width, int height, int of_each, int c
   constexpr int kSeeds = 200;
   std::vector<AugmentCase> cases;
   for (int index = 0; index < kSeeds; ++index) {
-    for (const ImageOperation& operation : draw_operations(width, 1 + index * 7 % kMostMagnitude, index)) {
+    for (const ImageOperation& operation : draw_operations(width, 1 + index * 7 % kMaxMagnitude, index)) {
       if (!has_kind(cases, operation.kind, of_each)) cases.push_back({draw(width, height, index), operation});
     }
   }

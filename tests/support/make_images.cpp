@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostPixelsASide = 10000;
+constexpr int kMaxPixelsASide = 10000;
 
 struct Settings {
   fs::path out;
@@ -53,9 +53,9 @@ Size parse_size(const std::string& text) {
   const auto [cross, wrong_width] = std::from_chars(text.data(), end, size.width);
   const bool has_height = wrong_width == std::errc() && cross != end && *cross == 'x';
   const auto [stop, wrong_height] = std::from_chars(has_height ? cross + 1 : end, end, size.height);
-  const auto possible = [](int side) { return side >= 1 && side <= kMostPixelsASide; };
+  const auto possible = [](int side) { return side >= 1 && side <= kMaxPixelsASide; };
   if (wrong_height != std::errc() || stop != end || !possible(size.width) || !possible(size.height)) {
-    throw UsageError("--size: \"" + text + "\" is not WIDTHxHEIGHT, with 1 to " + std::to_string(kMostPixelsASide) +
+    throw UsageError("--size: \"" + text + "\" is not WIDTHxHEIGHT, with 1 to " + std::to_string(kMaxPixelsASide) +
                      " pixels a side");
   }
   return size;

@@ -9,7 +9,7 @@ using nvml::Device;
 using nvml::kSuccess;
 using nvml::Nvml;
 
-constexpr unsigned kMostLinks = 18;
+constexpr unsigned kMaxLinks = 18;
 
 struct FabricInfo {
   unsigned char cluster[16];
@@ -20,7 +20,7 @@ struct FabricInfo {
 
 void read_links(const Nvml& nvml, Device device, GpuHealth& health) {
   constexpr int kRecovery = 1;
-  for (unsigned link = 0; link < kMostLinks; ++link) {
+  for (unsigned link = 0; link < kMaxLinks; ++link) {
     unsigned is_up = 0;
     unsigned long long count = 0;
     if (nvml.call("nvmlDeviceGetNvLinkState", device, link, &is_up) != kSuccess) continue;

@@ -117,7 +117,7 @@ TrainerOptions trainer_options(const CommonOptions& common, const OptimizerOptio
 }
 
 void add_common_options(Options& options, CommonOptions& common) {
-  options.add("batchsize", common.batchsize, "samples of a minibatch on each rank", 1, kMostSamples);
+  options.add("batchsize", common.batchsize, "samples of a minibatch on each rank", 1, kMaxSamples);
   options.add("epoch", common.epoch, "passes over the training data", 1);
   options.add("iterations", common.iterations,
               "updates after which training ends, if the epochs are not over before; 0: "

@@ -14,7 +14,7 @@
 
 namespace mn::app {
 
-inline constexpr std::int64_t kMostSamples = 1 << 20;  ///< samples of a minibatch on one rank
+inline constexpr std::int64_t kMaxSamples = 1 << 20;  ///< samples of a minibatch on one rank
 
 /// The options that every job has, as --help describes them. A job derives from it where it keeps its own beside them,
 /// and may give other defaults.

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kMostHeaderBytes = 100'000'000;  // the reference implementation's limit
+constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's limit
 
 constexpr std::pair<std::string_view, std::uint64_t> kElementBytes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2},
                                                                         {"I64", 8}, {"I32", 4}, {"I16", 2}, {"I8", 1},
@@ -28,7 +28,7 @@ class Parser {
     std::uint64_t header_bytes = 0;
     if (file_.size() < sizeof header_bytes) fail("is cut off: it has " + std::to_string(file_.size()) + " bytes");
     std::memcpy(&header_bytes, file_.data(), sizeof header_bytes);
-    if (header_bytes > kMostHeaderBytes || header_bytes > file_.size() - sizeof header_bytes) {
+    if (header_bytes > kMaxHeaderBytes || header_bytes > file_.size() - sizeof header_bytes) {
       fail("is cut off, or is not a safetensors file");
     }
     const json header =

@@ -140,14 +140,18 @@ class Request::Impl {
   }
 
   void wait() {
+    bool elements_follow = false;  // their sender has sent them, or is about to
     try {
       // The header alone first: elements of another count would be an error of MPI's without our words.
       MPI_Status status;
       mpi_check(MPI_Wait(&requests_[0], &status), what_);
-      if (receives_) check_header(header_, header_bytes(status), host_, what_);
+      const int bytes = receives_ ? header_bytes(status) : 0;
+      elements_follow = bytes == sizeof header_ && header_.magic == kMessageMagic && header_.count > 0;
+      if (receives_) check_header(header_, bytes, host_, what_);
       mpi_check(MPI_Wait(&requests_[1], MPI_STATUS_IGNORE), what_, host_.bytes());
     } catch (const CommError&) {
-      cancel_receive();  // the caller may free its buffer
+      // (2): the caller may free its buffer. Elements on their way are received: cancelled, their sender waits forever.
+      if (!elements_follow) cancel_receive();
       if (receives_) static_cast<void>(MPI_Wait(&requests_[1], MPI_STATUS_IGNORE));
       throw;
     }

@@ -1,8 +1,8 @@
 // Slurm's host lists (scontrol(1), "show hostnames"): vn[1,3-5],head and, backwards, the shortest list for a set of
 // names.
 //
-// Expanding: (1) brackets do not nest, and a name has at most kMostGroups of them; (2) the width of a range's first
-// number is kept (03-05); (3) no list, however short, makes more than kMostNames names, so memory is bounded.
+// Expanding: (1) brackets do not nest, and a name has at most kMaxGroups of them; (2) the width of a range's first
+// number is kept (03-05); (3) no list, however short, makes more than kMaxNames names, so memory is bounded.
 // Compressing: names that differ in their last number alone become one range. A number with leading zeros joins only
 // numbers of its width, since 9 and 09 are other hosts. Cost: O(n log n).
 
@@ -19,15 +19,15 @@
 namespace mn {
 namespace {
 
-constexpr std::size_t kMostNames = 1'000'000;
+constexpr std::size_t kMaxNames = 1'000'000;
 constexpr std::size_t kLongestName = 255;  // DNS allows 253
-constexpr int kMostGroups = 8;             // of brackets in a name
-constexpr std::size_t kMostDigits = 18;    // that a 64-bit number holds for certain
+constexpr int kMaxGroups = 8;             // of brackets in a name
+constexpr std::size_t kMaxDigits = 18;    // that a 64-bit number holds for certain
 
 [[noreturn]] void malformed(std::string_view list) {
-  constexpr std::size_t kMostQuoted = 200;
-  const std::string quoted(list.substr(0, kMostQuoted));
-  throw ArgumentError("\"" + quoted + (list.size() > kMostQuoted ? "..." : "") +
+  constexpr std::size_t kMaxQuoted = 200;
+  const std::string quoted(list.substr(0, kMaxQuoted));
+  throw ArgumentError("\"" + quoted + (list.size() > kMaxQuoted ? "..." : "") +
                       "\" is not a host list: expected the form vn[1,3-5],head");
 }
 
@@ -52,14 +52,14 @@ std::vector<std::string> expand_ranges(std::string_view ranges, std::string_view
     const std::string_view low = item.substr(0, dash);
     const std::uint64_t first = number(low, list);
     const std::uint64_t last = dash == std::string_view::npos ? first : number(item.substr(dash + 1), list);
-    if (last < first || last - first >= kMostNames - numbers.size() || low.size() > kLongestName) malformed(list);
+    if (last < first || last - first >= kMaxNames - numbers.size() || low.size() > kLongestName) malformed(list);
     for (std::uint64_t i = 0; i <= last - first; ++i) numbers.push_back(padded(first + i, low.size()));
   }
   return numbers;
 }
 
 /// One name with up to `groups` pairs of brackets.
-std::vector<std::string> expand_name(std::string_view name, std::string_view list, int groups = kMostGroups) {
+std::vector<std::string> expand_name(std::string_view name, std::string_view list, int groups = kMaxGroups) {
   const std::size_t open = name.find('[');
   if (open == std::string_view::npos) {
     if (name.empty() || name.size() > kLongestName || name.find(']') != std::string_view::npos) malformed(list);
@@ -70,7 +70,7 @@ std::vector<std::string> expand_name(std::string_view name, std::string_view lis
   const auto numbers = expand_ranges(name.substr(open + 1, close - open - 1), list);
   const std::string_view rest = name.substr(close + 1);
   const auto tails = rest.empty() ? std::vector<std::string>{""} : expand_name(rest, list, groups - 1);
-  if (numbers.size() * tails.size() > kMostNames) malformed(list);
+  if (numbers.size() * tails.size() > kMaxNames) malformed(list);
   std::vector<std::string> names;
   for (const auto& n : numbers) {
     for (const auto& tail : tails) names.push_back(std::string(name.substr(0, open)) + n + tail);
@@ -121,7 +121,7 @@ std::vector<std::string> expand_host_list(std::string_view list) {
       if (depth != 0) malformed(list);
       if (i == 0 && list.empty()) return names;
       for (auto& name : expand_name(list.substr(begin, i - begin), list)) names.push_back(std::move(name));
-      if (names.size() > kMostNames) malformed(list);
+      if (names.size() > kMaxNames) malformed(list);
       begin = i + 1;
     }
   }
@@ -134,7 +134,7 @@ std::string compress_host_list(std::vector<std::string> names) {
   std::map<std::string, std::set<std::size_t>> widths;  // by prefix: those that a leading zero shows, and 1
   for (const auto& name : names) {
     const SplitName split = split_number(name);
-    if (split.digits.empty() || split.digits.size() > kMostDigits) {
+    if (split.digits.empty() || split.digits.size() > kMaxDigits) {
       parts.insert(name);
       continue;
     }

@@ -2,7 +2,7 @@
 //
 // nlohmann-json copies, compares and writes documents by recursion, and its CBOR reader recurses too, so a document of
 // a million brackets overflows the stack. Both readers here therefore measure the depth first, in one pass without
-// recursion, and reject what is deeper than kMostJsonDepth; only then does nlohmann parse. Cost: O(bytes), twice.
+// recursion, and reject what is deeper than kMaxJsonDepth; only then does nlohmann parse. Cost: O(bytes), twice.
 
 #include <array>
 #include <cstdint>
@@ -21,7 +21,7 @@ using nlohmann::json;
 }
 
 [[noreturn]] void fail_too_deep(std::string_view what, std::size_t offset) {
-  fail(what, "more than " + std::to_string(kMostJsonDepth) + " arrays and objects within each other", offset);
+  fail(what, "more than " + std::to_string(kMaxJsonDepth) + " arrays and objects within each other", offset);
 }
 
 /// Counts brackets outside strings; whether the text is JSON is nlohmann's to say.
@@ -36,7 +36,7 @@ void check_json_depth(std::string_view text, std::string_view what) {
     } else if (c == '"') {
       in_string = true;
     } else if (c == '[' || c == '{') {
-      if (++depth > kMostJsonDepth) fail_too_deep(what, i);
+      if (++depth > kMaxJsonDepth) fail_too_deep(what, i);
     } else if (c == ']' || c == '}') {
       --depth;
     }
@@ -51,7 +51,7 @@ class CborWalk {
 
   /// One item, which is all there is.
   void check() {
-    std::array<std::uint64_t, kMostJsonDepth> left{};  // items yet to come in each array and object that is open
+    std::array<std::uint64_t, kMaxJsonDepth> left{};  // items yet to come in each array and object that is open
     do {
       if (const std::uint64_t items = take_item(); items > 0) {
         left[depth_++] = items;
@@ -79,7 +79,7 @@ class CborWalk {
       at_ += number;
       return 0;
     }
-    if (depth_ == kMostJsonDepth) fail_too_deep(what_, begin);
+    if (depth_ == kMaxJsonDepth) fail_too_deep(what_, begin);
     return major == kArray ? number : 2 * number;
   }
 

@@ -19,7 +19,7 @@ namespace mn {
 
 /// Arrays and objects within each other that are accepted. nlohmann copies, compares and writes documents by recursion,
 /// and reads CBOR so: a deep one overflows the stack.
-constexpr int kMostJsonDepth = 64;
+constexpr int kMaxJsonDepth = 64;
 
 /// Each throws DataError of one line, "WHAT …: … at byte N", unless the whole of `text` or `bytes` is one document.
 [[nodiscard]] nlohmann::json parse_json(std::string_view text, std::string_view what);

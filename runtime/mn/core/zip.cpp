@@ -22,8 +22,8 @@ constexpr std::uint32_t kZipHeader = 0x04034B50, kZipEntry = 0x02014B50, kZipEnd
                         kZipLocator = 0x07064B50;
 constexpr std::uint64_t kZipHeaderBytes = 30, kZipEntryBytes = 46, kZipEndBytes = 22, kZipEnd64Bytes = 56,
                         kZipLocatorBytes = 20;
-constexpr std::uint64_t kMostZipCommentBytes = std::numeric_limits<std::uint16_t>::max();
-constexpr std::uint64_t kMostZipDirectoryBytes = 64 << 20;
+constexpr std::uint64_t kMaxZipCommentBytes = std::numeric_limits<std::uint16_t>::max();
+constexpr std::uint64_t kMaxZipDirectoryBytes = 64 << 20;
 constexpr std::uint64_t kInZip64Field = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint16_t kZip64Field = 1;
 
@@ -40,7 +40,7 @@ class ZipDirectoryReader {
 
   [[nodiscard]] std::vector<ZipMember> read() const {
     const Directory directory = find_directory();
-    if (directory.bytes > kMostZipDirectoryBytes || directory.count > directory.bytes / kZipEntryBytes) {
+    if (directory.bytes > kMaxZipDirectoryBytes || directory.count > directory.bytes / kZipEntryBytes) {
       damaged("its directory");
     }
     const std::string bytes = piece(directory.begin, directory.bytes);
@@ -58,7 +58,7 @@ class ZipDirectoryReader {
   };
 
   [[nodiscard]] Directory find_directory() const {
-    const std::uint64_t tail_bytes = std::min(source_.bytes, kZipEndBytes + kMostZipCommentBytes);
+    const std::uint64_t tail_bytes = std::min(source_.bytes, kZipEndBytes + kMaxZipCommentBytes);
     const std::string tail = piece(source_.bytes - tail_bytes, tail_bytes);
     for (std::uint64_t comment = 0; kZipEndBytes + comment <= tail_bytes; ++comment) {
       const std::string_view end = part(tail, tail_bytes - kZipEndBytes - comment, kZipEndBytes);

@@ -14,7 +14,7 @@ namespace mn::data {
 void check_shards(const ShardTable& table) {
   // Each waits for the file server, not for a core.
   constexpr std::size_t kShardsForThread = 16;
-  constexpr std::size_t kMostThreads = 64;
+  constexpr std::size_t kMaxThreads = 64;
   const std::size_t shards = table.shards().size();
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;  // guards the rest
@@ -34,7 +34,7 @@ void check_shards(const ShardTable& table) {
   };
   {
     std::vector<std::jthread> threads;
-    for (std::size_t t = 1; t < std::min(kMostThreads, shards / kShardsForThread); ++t) threads.emplace_back(work);
+    for (std::size_t t = 1; t < std::min(kMaxThreads, shards / kShardsForThread); ++t) threads.emplace_back(work);
     work();
   }
   if (error) std::rethrow_exception(error);

@@ -88,8 +88,8 @@ ShardHeader decode_fields(std::span<const std::byte, kUserBlockBytes> block, con
   if (header.spec.fields.size() != stored.num_fields) {
     contradiction(file, std::to_string(stored.num_fields) + " fields");
   }
-  constexpr auto kMostBlock = std::uint64_t{1} << 40;
-  header.form = {ShardSchema::kFields, static_cast<std::int64_t>(std::min(stored.block_samples, kMostBlock))};
+  constexpr auto kMaxBlock = std::uint64_t{1} << 40;
+  header.form = {ShardSchema::kFields, static_cast<std::int64_t>(std::min(stored.block_samples, kMaxBlock))};
   header.num_samples = stored.num_samples;
   header.file_bytes = stored.file_bytes;
   std::copy(std::begin(stored.uuid), std::end(stored.uuid), header.uuid.begin());

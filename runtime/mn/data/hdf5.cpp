@@ -8,7 +8,7 @@
 namespace mn::data {
 namespace {
 
-constexpr std::int64_t kMostElements = std::int64_t{1} << 32;  // no metadata is longer: a larger count is damage
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 32;  // no metadata is longer: a larger count is damage
 
 std::mutex& library_mutex() {
   static std::mutex mutex;
@@ -41,7 +41,7 @@ H5 string_type(std::size_t length) {
 
 std::int64_t elements(const H5& space, const std::string& what) {
   const hssize_t count = H5Sget_simple_extent_npoints(space.get());
-  if (count < 0 || count > kMostElements) throw DataError(what + " has an impossible number of elements");
+  if (count < 0 || count > kMaxElements) throw DataError(what + " has an impossible number of elements");
   return count;
 }
 

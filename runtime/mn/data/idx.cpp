@@ -12,7 +12,7 @@ namespace mn {
 namespace data {
 namespace {
 
-constexpr std::size_t kMostIdxDims = 8;
+constexpr std::size_t kMaxIdxDims = 8;
 constexpr unsigned kUnsignedByte = 0x08;
 
 std::uint32_t big_endian(std::span<const std::byte> bytes) {
@@ -33,7 +33,7 @@ IdxArray parse_idx(std::span<const std::byte> content, std::size_t dims, const s
   if (type != kUnsignedByte) {
     throw DataError(file + " holds IDX elements of type " + std::to_string(type) + "; unsigned bytes (8) are expected");
   }
-  if (found > kMostIdxDims || (dims == 1 ? found != 1 : found < dims)) {
+  if (found > kMaxIdxDims || (dims == 1 ? found != 1 : found < dims)) {
     throw DataError(file + " is an IDX array of " + std::to_string(found) + " dimensions where " +
                     std::to_string(dims) + (dims == 1 ? " is" : " or more are") +
                     " expected: are images and labels swapped?");

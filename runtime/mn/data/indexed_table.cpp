@@ -22,8 +22,8 @@ using nlohmann::json;
 
 constexpr std::string_view kIndexMagic = "MNINDEX2";
 constexpr const char* kIndexName = "an index of HDF5 files";
-constexpr std::int64_t kMostIndexedSamples = std::int64_t{1} << 40;
-constexpr std::int64_t kMostChunkBytes = std::int64_t{1} << 32;
+constexpr std::int64_t kMaxIndexedSamples = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxChunkBytes = std::int64_t{1} << 32;
 constexpr std::int64_t kContiguousBlockBytes = 64 << 10;
 
 json to_json(const IndexedArray& array) {
@@ -53,7 +53,7 @@ std::string chunk_problem(const IndexedArray& array, const FieldSpec& field, con
   if (array.chunk.size() != field.shape.size() + 1) return "chunks of other dimensions";
   std::int64_t bytes = static_cast<std::int64_t>(size_of(field.dtype));
   for (const std::int64_t extent : array.chunk) {
-    if (extent < 1 || extent > kMostChunkBytes / bytes) return "chunks of impossible size";
+    if (extent < 1 || extent > kMaxChunkBytes / bytes) return "chunks of impossible size";
     bytes *= extent;
   }
   // Chunks hold at least one element each, and a sample's bytes are limited: nothing here overflows.
@@ -84,7 +84,7 @@ std::string array_problem(const IndexedArray& array, const FieldSpec& field, con
 }
 
 std::string file_problem(const IndexedFile& file, const SampleSpec& spec) {
-  if (file.num_samples < 0 || file.num_samples > kMostIndexedSamples || file.bytes < 0) return "impossible numbers";
+  if (file.num_samples < 0 || file.num_samples > kMaxIndexedSamples || file.bytes < 0) return "impossible numbers";
   if (file.arrays.size() != spec.fields.size()) return std::to_string(file.arrays.size()) + " fields";
   for (std::size_t f = 0; f < spec.fields.size(); ++f) {
     const std::string problem = array_problem(file.arrays[f], spec.fields[f], file);
@@ -113,7 +113,7 @@ IndexedTable::IndexedTable(std::string folder, std::string split, SampleSpec spe
     const std::string problem = file_problem(file, spec_);
     if (!problem.empty()) throw DataError(file.path + ": " + problem);
     firsts_.push_back(firsts_.back() + file.num_samples);
-    if (firsts_.back() > kMostIndexedSamples) throw DataError("too many samples");
+    if (firsts_.back() > kMaxIndexedSamples) throw DataError("too many samples");
   }
 }
 

@@ -51,7 +51,7 @@ std::uint64_t low_bits(int bits) { return (std::uint64_t{1} << bits) - 1; }
 enum Purpose : std::uint64_t { kStream = 1, kSamples, kChunks, kPhase, kLane, kFixedChunks };
 
 // Lanes are 3 · 2^k: such numbers of ranks, and powers of two, divide them.
-constexpr std::int64_t kMostLanes = 3072;
+constexpr std::int64_t kMaxLanes = 3072;
 constexpr std::int64_t kLeastLanes = 3;
 // A lane's ends may cut a block, which is then read twice: 1/16 more bytes.
 constexpr std::int64_t kLaneBlocks = 16;
@@ -91,14 +91,14 @@ OrderOptions order_for_any_ranks(std::int64_t n, const StorageLayout& layout, bo
   const double block_bytes = live_bytes_of(n, layout);
   const double file_samples = static_cast<double>(n) / static_cast<double>(layout.files);
   const double index_bytes = static_cast<double>(layout.index_bytes) / static_cast<double>(layout.files);
-  const double open_files = std::clamp(kMostIndexBytes / std::max(index_bytes, 1.0), 1.0, double{kMostOpenFiles});
+  const double open_files = std::clamp(kMaxIndexBytes / std::max(index_bytes, 1.0), 1.0, double{kMaxOpenFiles});
   const bool large = layout.block_samples == 1 && block_bytes >= kLargeSampleBytes;
-  OrderOptions order{.shuffle = true, .lanes = kMostLanes, .mixed = large};
+  OrderOptions order{.shuffle = true, .lanes = kMaxLanes, .mixed = large};
   for (; order.lanes > kLeastLanes; order.lanes /= 2) {
     std::int64_t samples = least_lane_samples(order.lanes, layout);
     if (order.lanes * samples > n) continue;
     // A block of one sample is used up at once.
-    if (layout.block_samples > 1 && static_cast<double>(order.lanes) * block_bytes > kMostLiveBytes) continue;
+    if (layout.block_samples > 1 && static_cast<double>(order.lanes) * block_bytes > kMaxLiveBytes) continue;
     const bool all_open = static_cast<double>(layout.files) <= open_files;
     if (all_open) samples = std::max(samples, kLongLaneSamples);
     order.windows = std::max<std::int64_t>(1, n / (order.lanes * samples));
@@ -124,7 +124,7 @@ OrderOptions order_for_ranks(std::int64_t n, const StorageLayout& layout, int ra
   OrderOptions order{.shuffle = true, .aligned = layout.block_samples};
   const double live_bytes = live_bytes_of(n, layout);
   const std::int64_t least = std::max(kLaneBlocks * layout.block_samples, kLaneSamples);
-  std::int64_t own = std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(kMostLanes / ranks, 1)));
+  std::int64_t own = std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(kMaxLanes / ranks, 1)));
   const auto fits = [&] {
     return static_cast<double>(own) * live_bytes <= static_cast<double>(rank_live_bytes(ranks)) &&
            own * ranks * least <= n;

@@ -49,16 +49,16 @@ inline constexpr std::int64_t kFullShuffleBytes = std::int64_t{128} << 20;
 /// them.
 inline constexpr std::int64_t kLargeSampleBytes = std::int64_t{32} << 10;
 /// Orders by default_order() read from at most so many files at a time on one rank, …
-inline constexpr std::int64_t kMostOpenFiles = 640;
+inline constexpr std::int64_t kMaxOpenFiles = 640;
 /// … have at most so many bytes of half used blocks in memory, …
-inline constexpr std::int64_t kMostLiveBytes = std::int64_t{256} << 20;
+inline constexpr std::int64_t kMaxLiveBytes = std::int64_t{256} << 20;
 /// … and indexes of open files.
-inline constexpr std::int64_t kMostIndexBytes = std::int64_t{40} << 20;
+inline constexpr std::int64_t kMaxIndexBytes = std::int64_t{40} << 20;
 
 /// Blocks that are in use on one of so many ranks have at most so many bytes, or are those of one lane. A cache of half
 /// as much again, or of two blocks of each field, has room for them.
 [[nodiscard]] constexpr std::int64_t rank_live_bytes(int ranks) {
-  return std::min(kMostLiveBytes, (std::int64_t{40} << 20) + kMostLiveBytes / ranks);
+  return std::min(kMaxLiveBytes, (std::int64_t{40} << 20) + kMaxLiveBytes / ranks);
 }
 
 /// A good order for n samples: a full shuffle of data in memory or of small data, else lanes, as many as one rank can

@@ -10,9 +10,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kMostSampleBytes = std::int64_t{1} << 40;  // later products of it can't overflow
-constexpr std::size_t kMostNameBytes = 64;
-constexpr std::size_t kMostFields = 64;
+constexpr std::int64_t kMaxSampleBytes = std::int64_t{1} << 40;  // later products of it can't overflow
+constexpr std::size_t kMaxNameBytes = 64;
+constexpr std::size_t kMaxFields = 64;
 constexpr std::string_view kKindNames[] = {"fixed", "encoded", "variable"};
 
 bool is_name_character(char c) {
@@ -20,7 +20,7 @@ bool is_name_character(char c) {
 }
 
 std::string problem_of_name(const std::string& name) {
-  const bool good = !name.empty() && name.size() <= kMostNameBytes && name.front() != '.' &&
+  const bool good = !name.empty() && name.size() <= kMaxNameBytes && name.front() != '.' &&
                     std::all_of(name.begin(), name.end(), is_name_character);
   if (!good) {
     return "the field's name " + json_quoted(name) +
@@ -36,7 +36,7 @@ std::string problem_of_shape(const FieldSpec& field) {
   auto bytes = static_cast<std::int64_t>(size_of(field.dtype));
   for (const std::int64_t extent : field.shape) {
     if (extent < 0) return "extent " + std::to_string(extent);
-    if (extent > 0 && bytes > kMostSampleBytes / extent) return "more than 1 TiB each";
+    if (extent > 0 && bytes > kMaxSampleBytes / extent) return "more than 1 TiB each";
     bytes *= extent;
   }
   if (field.kind == FieldKind::kVariable && bytes == 0) return "rows without elements";
@@ -150,8 +150,8 @@ SampleSpec labeled(FieldSpec data, std::int64_t num_classes, std::vector<std::st
 }
 
 std::string problem_of(const SampleSpec& spec) {
-  if (spec.fields.empty() || spec.fields.size() > kMostFields) {
-    return std::to_string(spec.fields.size()) + " fields, not 1 to " + std::to_string(kMostFields);
+  if (spec.fields.empty() || spec.fields.size() > kMaxFields) {
+    return std::to_string(spec.fields.size()) + " fields, not 1 to " + std::to_string(kMaxFields);
   }
   std::set<std::string_view> names;
   for (const FieldSpec& field : spec.fields) {

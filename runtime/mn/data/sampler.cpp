@@ -23,7 +23,7 @@
 namespace mn {
 namespace {
 
-constexpr std::int64_t kMostLanesOfState = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxLanesOfState = std::int64_t{1} << 20;
 
 const SamplerOptions& checked(std::int64_t size, const SamplerOptions& options) {
   if (options.batchsize < 1) {
@@ -98,7 +98,7 @@ data::OrderOptions Sampler::order_from(const nlohmann::json& state) const {
   order.mixed = state.at("mixed");
   order.aligned = state.value("aligned", std::int64_t{1});  // of an earlier version: none was aligned
   const bool good = order.aligned >= 1 && order.aligned <= std::max<std::int64_t>(size_, 1) && order.lanes >= 1 &&
-                    order.lanes <= kMostLanesOfState && order.adjacent >= 1 && order.lanes % order.adjacent == 0 &&
+                    order.lanes <= kMaxLanesOfState && order.adjacent >= 1 && order.lanes % order.adjacent == 0 &&
                     order.windows >= 1 && order.windows <= std::max<std::int64_t>(size_ / order.lanes, 1);
   if (!good) throw DataError("the sampler's state is damaged");
   return order;

@@ -15,9 +15,9 @@ namespace mn::data {
 /// What reading may hold open and in memory, for each process. The defaults have room for what default_order() reads
 /// from at a time.
 struct ShardDatasetOptions {
-  std::int64_t open_shards = kMostOpenFiles;
-  std::int64_t index_bytes = kMostIndexBytes + (std::int64_t{8} << 20);   ///< memory for the indexes of open shards
-  std::int64_t cache_bytes = kMostLiveBytes + (std::int64_t{128} << 20);  ///< memory for blocks that are not used up
+  std::int64_t open_shards = kMaxOpenFiles;
+  std::int64_t index_bytes = kMaxIndexBytes + (std::int64_t{8} << 20);   ///< memory for the indexes of open shards
+  std::int64_t cache_bytes = kMaxLiveBytes + (std::int64_t{128} << 20);  ///< memory for blocks that are not used up
   std::filesystem::path installed = {};                                   ///< open_dataset's argument
 };
 

@@ -7,8 +7,8 @@ namespace mn::data {
 namespace {
 
 constexpr std::int64_t kSmallBlockBytes = 1024;
-constexpr std::size_t kMostDims = 8;
-constexpr std::int64_t kMostClassesOfTwoFields = std::int64_t{1} << 31;  // labels are int32
+constexpr std::size_t kMaxDims = 8;
+constexpr std::int64_t kMaxClassesOfTwoFields = std::int64_t{1} << 31;  // labels are int32
 
 bool can_store_two_fields(DType dtype) noexcept {
   return dtype == DType::kUInt8 || dtype == DType::kInt32 || dtype == DType::kInt64 || dtype == DType::kFloat32 ||
@@ -21,7 +21,7 @@ bool has_two_fields(const SampleSpec& spec) {
   const FieldSpec& x = spec.fields[0];
   const std::int64_t classes = spec.num_classes();
   return x.kind != FieldKind::kVariable && x.num_classes == 0 && can_store_two_fields(x.dtype) &&
-         x.shape.size() <= kMostDims && classes != 0 && classes <= kMostClassesOfTwoFields &&
+         x.shape.size() <= kMaxDims && classes != 0 && classes <= kMaxClassesOfTwoFields &&
          spec == labeled({.kind = x.kind, .dtype = x.dtype, .shape = x.shape}, classes, spec.fields[1].class_names);
 }
 
@@ -39,7 +39,7 @@ std::string storage_problem(const SampleSpec& spec) {
   if (std::string problem = problem_of(spec); !problem.empty()) return problem;
   for (const FieldSpec& field : spec.fields) {
     if (static_cast<std::uint64_t>(field.row_bytes()) > kSampleBytesLimit) return "more than 1 GiB in a sample";
-    if (field.shape.size() > kMostDims) return "more than 8 dimensions in a sample";
+    if (field.shape.size() > kMaxDims) return "more than 8 dimensions in a sample";
     if (field.row_bytes() == 0 && !has_two_fields(spec)) return "field " + field.name + " has no elements";
   }
   return {};

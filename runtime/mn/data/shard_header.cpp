@@ -23,8 +23,8 @@ namespace mn::data {
 namespace {
 
 constexpr char kMagic[8] = {'M', 'N', 'S', 'H', 'A', 'R', 'D', '\n'};
-constexpr std::uint64_t kMostShardSamples = std::uint64_t{1} << 40;
-constexpr std::uint64_t kMostBlockBytes = std::uint64_t{1} << 39;
+constexpr std::uint64_t kMaxShardSamples = std::uint64_t{1} << 40;
+constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{1} << 39;
 
 void check_extents(ShardHeader& header, const std::string& file) {
   for (const NamedExtent& part : parts_of(header)) {
@@ -45,14 +45,14 @@ void contradiction(const std::string& file, const std::string& what) {
 }
 
 void check_counts(const ShardHeader& header, const std::string& file) {
-  if (header.num_samples > kMostShardSamples) {
+  if (header.num_samples > kMaxShardSamples) {
     contradiction(file, std::to_string(header.num_samples) + " samples");
   }
   const auto block = static_cast<std::uint64_t>(header.form.block_samples);
   for (const FieldSpec& field : header.spec.fields) {
     const auto bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(field.sample_bytes(), 1));
     if (header.num_samples > (std::uint64_t{1} << 60) / bytes) contradiction(file, "impossible size");
-    if (block == 0 || block > kMostBlockBytes / bytes) {
+    if (block == 0 || block > kMaxBlockBytes / bytes) {
       contradiction(file, "blocks of " + std::to_string(block) + " samples");
     }
   }

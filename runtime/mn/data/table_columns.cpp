@@ -7,7 +7,7 @@
 namespace mn::data {
 namespace {
 
-constexpr std::int64_t kMostSamples = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxSamples = std::int64_t{1} << 40;
 
 }  // namespace
 
@@ -36,7 +36,7 @@ std::vector<ShardInfo> shards_of(const Columns& columns) {
     shards[i].bytes = columns.bytes[i];
     std::memcpy(shards[i].uuid.data(), &columns.uuids[i * sizeof(Uuid)], sizeof(Uuid));
     shards[i].header_crc = static_cast<std::uint32_t>(columns.header_crcs[i]);
-    if (shards[i].num_samples < 0 || shards[i].num_samples > kMostSamples || shards[i].bytes < 0) {
+    if (shards[i].num_samples < 0 || shards[i].num_samples > kMaxSamples || shards[i].bytes < 0) {
       throw DataError("a shard table has impossible numbers");
     }
     if (shards[i].file.find('/') != std::string::npos) throw DataError("a shard table names a file outside its folder");
@@ -53,7 +53,7 @@ Described described(const nlohmann::json& document, std::int64_t blocks) {
   result.form.schema = document.contains("fields") ? ShardSchema::kFields : ShardSchema::kTwoFields;
   const bool two = result.form.schema == ShardSchema::kTwoFields;
   if (two && blocks == kUntold) blocks = version1_block_samples(result.spec);
-  const bool good = two && !result.spec.is_fixed() ? blocks == 1 : blocks >= 1 && blocks <= kMostSamples;
+  const bool good = two && !result.spec.is_fixed() ? blocks == 1 : blocks >= 1 && blocks <= kMaxSamples;
   if (!good) throw DataError(std::string(kTableName) + " has blocks of " + std::to_string(blocks) + " samples");
   result.form.block_samples = blocks;
   return result;

@@ -11,7 +11,7 @@
 namespace mn::data {
 namespace {
 
-constexpr std::size_t kMostStoredDims = 8;
+constexpr std::size_t kMaxStoredDims = 8;
 constexpr std::size_t kSections = 7;
 
 struct StoredTwoFields {
@@ -19,14 +19,14 @@ struct StoredTwoFields {
   std::uint32_t kind;
   std::uint32_t dtype;
   std::uint32_t dims;
-  std::int64_t shape[kMostStoredDims];
+  std::int64_t shape[kMaxStoredDims];
   std::uint64_t num_samples;
   std::uint64_t file_bytes;
   std::byte uuid[16];
   StoredExtent sections[kSections];
   std::uint64_t block_samples;  // 0 in version 1
 };
-static_assert(offsetof(StoredTwoFields, block_samples) == 24 + 8 * kMostStoredDims + 32 + 24 * kSections);
+static_assert(offsetof(StoredTwoFields, block_samples) == 24 + 8 * kMaxStoredDims + 32 + 24 * kSections);
 // `dtype` holds DType's numbers, which no later version may give other meanings.
 static_assert(static_cast<int>(DType::kUInt8) == 0 && static_cast<int>(DType::kInt32) == 1 &&
               static_cast<int>(DType::kInt64) == 2 && static_cast<int>(DType::kFloat32) == 5 &&
@@ -49,7 +49,7 @@ FieldSpec data_of(const StoredTwoFields& stored, const std::string& file) {
                                        [](DType each) { return static_cast<std::uint32_t>(each); });
   if (dtype == std::end(kDTypes)) contradiction(file, "dtype " + std::to_string(stored.dtype));
   data.dtype = *dtype;
-  if (stored.dims > kMostStoredDims) contradiction(file, std::to_string(stored.dims) + " dimensions");
+  if (stored.dims > kMaxStoredDims) contradiction(file, std::to_string(stored.dims) + " dimensions");
   std::uint64_t elements = 1;
   for (std::size_t d = 0; d < stored.dims; ++d) {
     const auto extent = static_cast<std::uint64_t>(stored.shape[d]);

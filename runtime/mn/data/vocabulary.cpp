@@ -2,7 +2,7 @@
 //
 // (1) Every byte string has tokens in vocabularies of bytes and of merges, and decode(encode(text)) == text.
 // (2) Merges are applied as they were learned: of the pairs in a word the one that was learned first, leftmost first.
-// (3) A document from outside can name no token that is not there, and no text of more than kMostBytes.
+// (3) A document from outside can name no token that is not there, and no text of more than kMaxBytes.
 // Cost: encoding merges takes a pass over a word for each of its merges; words are short.
 #include <algorithm>
 #include <limits>
@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int32_t kBytes = 256;
-constexpr std::size_t kMostBytes = 256;  // of a token's text
+constexpr std::size_t kMaxBytes = 256;  // of a token's text
 
 std::vector<std::string> byte_texts() {
   std::vector<std::string> texts;
@@ -55,7 +55,7 @@ std::size_t first_word(std::string_view text) noexcept {
   const bool leads = text.size() > 1 && text[0] == ' ' && class_of(text[1]) != Class::kBlank;
   std::size_t end = leads ? 1 : 0;
   const Class kind = class_of(text[end]);
-  while (end < text.size() && end < kMostBytes && class_of(text[end]) == kind) ++end;
+  while (end < text.size() && end < kMaxBytes && class_of(text[end]) == kind) ++end;
   // The last of several blanks belongs to the word after them.
   const bool gives = kind == Class::kBlank && end > 1 && end < text.size() && text[end - 1] == ' ' &&
                      class_of(text[end]) != Class::kBlank;
@@ -103,7 +103,7 @@ Vocabulary Vocabulary::of_merges(std::vector<Merge> merges) {
     const auto known = [&](std::int32_t token) { return token >= 0 && token < next; };
     const bool possible = known(merge.first) && known(merge.second) && made.merged_.emplace(merge, next).second;
     if (possible) made.texts_.push_back(made.text(merge.first) + made.text(merge.second));
-    if (!possible || made.texts_.back().size() > kMostBytes) {
+    if (!possible || made.texts_.back().size() > kMaxBytes) {
       throw ArgumentError("merge " + std::to_string(next - kBytes) +
                           " of a vocabulary is not of two earlier tokens, "
                           "or not new, or too long");

@@ -79,7 +79,7 @@ void check_augmentation(const AugmentOptions& options) {
   const ColorJitter& jitter = options.jitter;
   const auto is_range = [](double value, double most) { return value >= 0 && value <= most; };
   constexpr double kAnyFactor = 1e6;
-  if (options.randaugment < 0 || !is_range(options.magnitude, kMostMagnitude)) {
+  if (options.randaugment < 0 || !is_range(options.magnitude, kMaxMagnitude)) {
     throw ArgumentError("RandAugment with " + std::to_string(options.randaugment) + " operations of magnitude " +
                         std::to_string(options.magnitude) + ": at least 0, and 0 to 30");
   }

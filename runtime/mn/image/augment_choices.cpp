@@ -71,7 +71,7 @@ void choose_jitter(const ColorJitter& jitter, SampleRandom& random, std::vector<
 
 std::vector<ImageOperation> choose_operations(int size, const AugmentOptions& options, SampleRandom& random) {
   std::vector<ImageOperation> operations;
-  const double strength = options.magnitude / double(kMostMagnitude);
+  const double strength = options.magnitude / double(kMaxMagnitude);
   for (int i = 0; i < options.randaugment; ++i) operations.push_back(choose_operation(size, strength, random));
   if (options.jitter != ColorJitter{}) choose_jitter(options.jitter, random, operations);
   return operations;
@@ -81,7 +81,7 @@ Region choose_erased(int size, const AugmentOptions& options, SampleRandom& rand
   if (options.erasing == 0 || random.uniform(0, 1) >= options.erasing) return {};
   const double area = double(size) * size;
   for (int i = 0; i < kEraseTries; ++i) {
-    const double target = area * random.uniform(kLeastErased, kMostErased);
+    const double target = area * random.uniform(kLeastErased, kMaxErased);
     const double ratio = std::exp(random.uniform(std::log(kLeastErasedRatio), std::log(1 / kLeastErasedRatio)));
     const int height = static_cast<int>(std::lround(std::sqrt(target * ratio)));
     const int width = static_cast<int>(std::lround(std::sqrt(target / ratio)));

@@ -44,15 +44,15 @@ struct ColorJitter {
   bool operator==(const ColorJitter&) const = default;
 };
 
-inline constexpr int kMostMagnitude = 30;         ///< RandAugment's scale: its operations are then at their strongest
+inline constexpr int kMaxMagnitude = 30;         ///< RandAugment's scale: its operations are then at their strongest
 inline constexpr double kLeastErased = 0.02;      ///< smallest part of the image's area that random erasing takes
-inline constexpr double kMostErased = 0.33;       ///< likewise
+inline constexpr double kMaxErased = 0.33;       ///< likewise
 inline constexpr double kLeastErasedRatio = 0.3;  ///< height over width; at most its inverse
 
 /// What else becomes of an image, in this order. By default nothing.
 struct AugmentOptions {
   int randaugment = 0;      ///< how many of RandAugment's operations each image goes through
-  int magnitude = 9;        ///< strength of these, 0 … kMostMagnitude
+  int magnitude = 9;        ///< strength of these, 0 … kMaxMagnitude
   ColorJitter jitter = {};  ///< changes of colors
   double erasing = 0;       ///< the probability that a part becomes 0, after normalization
 };

@@ -1,7 +1,7 @@
 // Decodes through libtiff's interface for RGBA, which knows all kinds of TIFF, without its treatment of alpha and of
 // the orientation: both are others' tasks here.
 //
-// (1) Memory is bounded by the image's size: libtiff allocates at most kMostBytes at once.
+// (1) Memory is bounded by the image's size: libtiff allocates at most kMaxBytes at once.
 // (2) Errors do not stop at a damaged strip, as libtiff would by itself: the image is damaged.
 // (3) Only compressions in common use are decoded: the rest of libtiff's codecs is out of a file's reach.
 // (4) An error leaves the decoder usable: libtiff's objects live from open() to the end of decode() only.
@@ -25,7 +25,7 @@
 namespace mn::data {
 namespace {
 
-constexpr tmsize_t kMostBytes = tmsize_t{1} << 29;
+constexpr tmsize_t kMaxBytes = tmsize_t{1} << 29;
 
 constexpr std::uint16_t kCompressions[] = {COMPRESSION_NONE,          COMPRESSION_CCITTRLE, COMPRESSION_CCITTFAX3,
                                            COMPRESSION_CCITTFAX4,     COMPRESSION_LZW,      COMPRESSION_JPEG,
@@ -88,7 +88,7 @@ int ignore_warning(TIFF*, void*, const char*, const char*, std::va_list) { retur
 TIFF* open_source(TiffSource& source, TiffMessage& message) {
   TIFFOpenOptions* options = TIFFOpenOptionsAlloc();
   if (options == nullptr) return nullptr;
-  TIFFOpenOptionsSetMaxSingleMemAlloc(options, kMostBytes);
+  TIFFOpenOptionsSetMaxSingleMemAlloc(options, kMaxBytes);
   TIFFOpenOptionsSetErrorHandlerExtR(options, keep_error, &message);
   TIFFOpenOptionsSetWarningHandlerExtR(options, ignore_warning, nullptr);
   TIFF* tiff = TIFFClientOpenExt("image", "r", &source, read_source, write_nothing, seek_source, close_nothing,
@@ -161,8 +161,8 @@ class TiffDecoder::Impl {
   void read_header() {
     const auto width = number<std::uint32_t>(TIFFTAG_IMAGEWIDTH);
     const auto height = number<std::uint32_t>(TIFFTAG_IMAGELENGTH);
-    constexpr std::uint32_t kMostSide = 0x7FFFFFFF;
-    if (width == 0 || height == 0 || std::max(width, height) > kMostSide) fail("it has no width or height");
+    constexpr std::uint32_t kMaxSide = 0x7FFFFFFF;
+    if (width == 0 || height == 0 || std::max(width, height) > kMaxSide) fail("it has no width or height");
     const auto compression = number<std::uint16_t>(TIFFTAG_COMPRESSION);
     if (std::ranges::find(kCompressions, compression) == std::end(kCompressions)) {
       fail(("it is compressed in the way " + std::to_string(compression)).c_str());

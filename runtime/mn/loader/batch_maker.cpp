@@ -11,7 +11,7 @@ namespace mn {
 namespace {
 
 // Damage rarely comes alone: a sample's stand-in may lie anywhere, and may have a stand-in itself.
-constexpr int kMostStandIns = 16;
+constexpr int kMaxStandIns = 16;
 
 std::int64_t stand_in(std::int64_t index, std::int64_t samples) {
   return static_cast<std::int64_t>(SplitMix64(static_cast<std::uint64_t>(index)).next() %
@@ -72,7 +72,7 @@ std::vector<BatchField> BatchMaker::read(const SamplerStep& step, std::vector<st
     }
     if (damaged.empty()) return all_fields(std::move(made), batch);
     if (round == 0) first_damaged = damaged;
-    if (options_->max_corrupt == 0 || round == kMostStandIns) throw DataError(damaged.front().what);
+    if (options_->max_corrupt == 0 || round == kMaxStandIns) throw DataError(damaged.front().what);
     // Where a file server is down, its stand-ins would keep everybody waiting.
     if (std::ssize(first_damaged) > options_->max_corrupt) throw too_many(std::ssize(first_damaged), first_damaged);
     for (const SampleError& error : damaged) {

@@ -59,8 +59,8 @@ std::int64_t raw_guess(const SubDataset& dataset, std::int64_t batchsize) {
 
 /// One core is the training thread's.
 int default_workers() {
-  constexpr std::size_t kMostWorkers = 16;
-  return static_cast<int>(std::clamp<std::size_t>(cpu_count() - 1, 1, kMostWorkers));
+  constexpr std::size_t kMaxWorkers = 16;
+  return static_cast<int>(std::clamp<std::size_t>(cpu_count() - 1, 1, kMaxWorkers));
 }
 
 /// Two for each worker: one in work, and one that is ready when a slow one holds the others up.

@@ -13,12 +13,12 @@ namespace mn {
 namespace {
 
 // Past this, float32 losses would overflow by the scale alone.
-constexpr double kMostScale = 1.7e38;
+constexpr double kMaxScale = 1.7e38;
 
 }  // namespace
 
 GradScaler::GradScaler(const GradScalerOptions& options) : options_(options), scale_(options.init_scale) {
-  const bool in_range = options.init_scale > 0 && options.init_scale <= kMostScale && options.growth_factor >= 1 &&
+  const bool in_range = options.init_scale > 0 && options.init_scale <= kMaxScale && options.growth_factor >= 1 &&
                         options.backoff_factor > 0 && options.backoff_factor < 1 && options.growth_interval >= 1;
   if (!in_range || !std::isfinite(options.growth_factor)) {
     throw UsageError(
@@ -56,7 +56,7 @@ void GradScaler::update(bool finite) {
   }
   if (++good_steps_ < options_.growth_interval) return;
   good_steps_ = 0;
-  if (scale_ * options_.growth_factor <= kMostScale) scale_ *= options_.growth_factor;
+  if (scale_ * options_.growth_factor <= kMaxScale) scale_ *= options_.growth_factor;
 }
 
 nlohmann::json GradScaler::state() const {

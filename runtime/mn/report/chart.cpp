@@ -10,7 +10,7 @@ namespace mn::report {
 namespace {
 
 constexpr double kWidth = 560, kHeight = 300, kLeft = 64, kRight = 12, kTop = 10, kBottom = 40;
-constexpr std::size_t kMostPoints = 500;  // of a curve: more than the pixels show
+constexpr std::size_t kMaxPoints = 500;  // of a curve: more than the pixels show
 
 struct Range {
   double least = std::numeric_limits<double>::infinity();
@@ -78,7 +78,7 @@ class Axes {
 };
 
 void draw_curve(std::ostream& svg, const Axes& axes, const Curve& curve) {
-  const std::size_t stride = curve.points.size() / kMostPoints + 1;
+  const std::size_t stride = curve.points.size() / kMaxPoints + 1;
   const int color = curve.color % kColors;
   std::ostringstream path, marks;
   path.precision(6);

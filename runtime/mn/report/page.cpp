@@ -106,7 +106,7 @@ std::string metric_charts(const std::vector<Run>& runs) {
 
 /// The parts of a step on each rank, over the run.
 std::string rank_charts(const Run& run) {
-  constexpr std::size_t kMostRanks = 64;  // more curves than that show nothing
+  constexpr std::size_t kMaxRanks = 64;  // more curves than that show nothing
   const bool by_epoch = std::ranges::all_of(run.times, [](const auto& line) { return line.contains("epoch"); });
   const std::string x = by_epoch ? "epoch" : "iteration";
   std::string html;
@@ -116,7 +116,7 @@ std::string rank_charts(const Run& run) {
     std::vector<Curve> curves;
     for (const auto& line : run.times) {
       const auto values = line.at(part).get<std::vector<double>>();
-      curves.resize(std::min(std::max(curves.size(), values.size()), kMostRanks));
+      curves.resize(std::min(std::max(curves.size(), values.size()), kMaxRanks));
       for (std::size_t rank = 0; rank < std::min(values.size(), curves.size()); ++rank) {
         curves[rank].points.emplace_back(line.at(x).get<double>(), values[rank] * 1e3);
       }

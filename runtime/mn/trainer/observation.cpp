@@ -11,7 +11,7 @@
 namespace mn {
 namespace {
 
-constexpr std::size_t kMostPendingLosses = 1000;  // each is a small allocation on the device
+constexpr std::size_t kMaxPendingLosses = 1000;  // each is a small allocation on the device
 
 }  // namespace
 
@@ -23,7 +23,7 @@ void Observation::begin(std::int64_t iteration, std::uint64_t bytes_sent) {
 void Observation::add_loss(const at::Tensor& loss, double weight) {
   losses_.push_back(loss.detach());
   loss_weights_.push_back(weight);
-  if (losses_.size() == kMostPendingLosses) read_losses();
+  if (losses_.size() == kMaxPendingLosses) read_losses();
 }
 
 void Observation::read_losses() {

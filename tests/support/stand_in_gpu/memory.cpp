@@ -14,7 +14,7 @@ namespace mn::stand_in {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kMostBytes = std::size_t{16} << 30;  // of an allocation
+constexpr std::size_t kMaxBytes = std::size_t{16} << 30;  // of an allocation
 constexpr int kUnwritten = 0xff;
 constexpr int kFreed = 0xee;
 
@@ -36,7 +36,7 @@ std::byte* Memory::add(std::byte* memory, const Allocation& allocation) {
 }
 
 std::byte* Memory::allocate_device(std::size_t bytes, int device) {
-  if (bytes > kMostBytes) return nullptr;
+  if (bytes > kMaxBytes) return nullptr;
   const std::size_t mapped = whole_pages(bytes);
   const int file = memfd_create("stand_in_gpu", MFD_CLOEXEC);
   if (file < 0) return nullptr;
@@ -54,7 +54,7 @@ std::byte* Memory::allocate_device(std::size_t bytes, int device) {
 }
 
 std::byte* Memory::allocate_pinned(std::size_t bytes) {
-  if (bytes > kMostBytes) return nullptr;
+  if (bytes > kMaxBytes) return nullptr;
   const std::size_t mapped = whole_pages(bytes);
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(kPage, mapped));
   if (memory == nullptr) return nullptr;
