@@ -10,7 +10,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/ranks.hpp>
-#include <mn/data/indexed_table.hpp>
+#include <mn/data/hdf5_table.hpp>
 #include <mn/data/shard_dataset.hpp>
 
 #include "data/convert.hpp"
@@ -166,7 +166,7 @@ int run_tokens(Arguments arguments, const Settings& settings) {
 }
 
 int run_info(Arguments arguments, const Settings&) {
-  if (const auto folder = find_dataset(arguments[0]); has_indexed_manifest(folder)) return info_index(folder);
+  if (const auto folder = find_dataset(arguments[0]); has_hdf5_manifest(folder)) return info_index(folder);
   const ShardTable table = table_of(arguments[0]);
   print_summary(table);
   std::cout << "split: " << table.split() << "\n";
@@ -184,7 +184,7 @@ int run_info(Arguments arguments, const Settings&) {
 }
 
 int run_verify(Arguments arguments, const Settings& settings) {
-  if (const auto folder = find_dataset(arguments[0]); has_indexed_manifest(folder))
+  if (const auto folder = find_dataset(arguments[0]); has_hdf5_manifest(folder))
     return verify_index(folder, static_cast<int>(settings.threads));
   const ShardTable table = table_of(arguments[0]);
   const auto report = verify_dataset(table, static_cast<int>(settings.threads), show_progress);
@@ -203,7 +203,7 @@ int run_extract(Arguments arguments, const Settings& settings) {
   char* end = nullptr;
   const long long index = std::strtoll(arguments[1].c_str(), &end, 10);
   if (arguments[1].empty() || *end != '\0') throw UsageError("\"" + arguments[1] + "\" is not the number of a sample");
-  if (const auto folder = find_dataset(arguments[0]); has_indexed_manifest(folder)) {
+  if (const auto folder = find_dataset(arguments[0]); has_hdf5_manifest(folder)) {
     return extract_index(folder, index, settings);
   }
   const ShardTable table = table_of(arguments[0]);

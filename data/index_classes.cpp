@@ -4,16 +4,16 @@
 
 #include <mn/core/error.hpp>
 #include <mn/data/classes.hpp>
-#include <mn/data/indexed_reader.hpp>
+#include <mn/data/hdf5_reader.hpp>
 
 #include "data/index_files.hpp"
 
 namespace mn::data {
 namespace {
 
-ClassRange range_in(const IndexedTable& table, std::size_t file, std::size_t f) {
+ClassRange range_in(const Hdf5Table& table, std::size_t file, std::size_t f) {
   const FieldSpec& field = table.spec()[f];
-  const IndexedReader reader(table, file, std::make_shared<IoCounters>());
+  const Hdf5Reader reader(table, file, std::make_shared<IoCounters>());
   ClassRange range;
   for (std::int64_t block = 0; block * reader.block_samples(f) < table.files()[file].num_samples; ++block) {
     const ClassRange own = range_of(field.dtype, *reader.load_block(f, block));
@@ -36,7 +36,7 @@ std::size_t position_of(const SampleSpec& spec, const std::string& name) {
 
 }  // namespace
 
-IndexedTable with_classes(const IndexedTable& table, const std::string& name) {
+Hdf5Table with_classes(const Hdf5Table& table, const std::string& name) {
   SampleSpec spec = table.spec();
   const std::size_t f = position_of(spec, name);
   FieldSpec& field = spec.fields[f];

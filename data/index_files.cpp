@@ -8,7 +8,7 @@
 #include <mn/core/error.hpp>
 #include <mn/data/chunk_filters.hpp>
 #include <mn/data/hdf5.hpp>
-#include <mn/data/indexed_reader.hpp>
+#include <mn/data/hdf5_reader.hpp>
 
 #include "data/chunk_walk.hpp"
 
@@ -76,7 +76,7 @@ std::vector<std::int32_t> filters_of(hid_t creation, const std::string& name) {
 }
 
 /// Whether there is a next corner of a chunk: moves to it, row by row.
-bool next_corner(const Source& source, const IndexedArray& array, std::vector<hsize_t>& corner) {
+bool next_corner(const Source& source, const Hdf5Array& array, std::vector<hsize_t>& corner) {
   for (std::size_t d = corner.size(); d-- > 0;) {
     corner[d] += static_cast<hsize_t>(array.chunk[d]);
     if (corner[d] < source.dims[d]) return true;
@@ -85,7 +85,7 @@ bool next_corner(const Source& source, const IndexedArray& array, std::vector<hs
   return false;
 }
 
-void add_chunks(const Source& source, hid_t creation, IndexedArray& array) {
+void add_chunks(const Source& source, hid_t creation, Hdf5Array& array) {
   unsigned options = 0;
   h5_check(H5Pget_chunk_opts(creation, &options), source.name);
   const bool whole_only = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
@@ -109,7 +109,7 @@ void add_chunks(const Source& source, hid_t creation, IndexedArray& array) {
   }
 }
 
-void add_layout(const Source& source, hid_t creation, IndexedArray& array) {
+void add_layout(const Source& source, hid_t creation, Hdf5Array& array) {
   const H5D_layout_t layout = H5Pget_layout(creation);
   if (layout == H5D_CHUNKED) {
     std::vector<hsize_t> chunk(source.dims.size());
@@ -139,8 +139,8 @@ std::vector<std::uint8_t> fill_value(hid_t creation, const H5& type, const std::
 }
 
 /// The first file sets `field`; others are compared with it.
-IndexedArray index_array(ChunkedFile& file, const fs::path& path, const IndexField& wanted, bool is_first,
-                         FieldSpec& field, std::int64_t& samples) {
+Hdf5Array index_array(ChunkedFile& file, const fs::path& path, const IndexField& wanted, bool is_first,
+                      FieldSpec& field, std::int64_t& samples) {
   const std::string name = path.string() + ": " + wanted.path;
   const H5 dataset(H5Dopen2(file.get(), wanted.path.c_str(), H5P_DEFAULT), name + " can't be opened as a dataset");
   const H5 creation(H5Dget_create_plist(dataset.get()), name);
@@ -157,16 +157,16 @@ IndexedArray index_array(ChunkedFile& file, const fs::path& path, const IndexFie
                     std::to_string(samples));
   }
   samples = count;
-  IndexedArray array;
+  Hdf5Array array;
   array.is_swapped = element.is_swapped;
   array.fill = fill_value(creation.get(), type, name);
   add_layout(source, creation.get(), array);
   return array;
 }
 
-IndexedFile index_file(const fs::path& path, const std::vector<IndexField>& wanted, bool is_first, SampleSpec& spec) {
+Hdf5File index_file(const fs::path& path, const std::vector<IndexField>& wanted, bool is_first, SampleSpec& spec) {
   const auto [modified_ns, bytes] = modified_and_bytes(path);
-  IndexedFile indexed{.path = {}, .num_samples = -1, .bytes = bytes, .modified_ns = modified_ns};
+  Hdf5File indexed{.path = {}, .num_samples = -1, .bytes = bytes, .modified_ns = modified_ns};
   const H5Lock lock;
   ChunkedFile file(path);
   spec.fields.resize(wanted.size());
@@ -184,8 +184,8 @@ std::string stored_path(const fs::path& file, const fs::path& folder) {
 }
 
 /// A hash of the values of the file's first and last sample: the same however they are stored.
-std::uint64_t digest_of(const IndexedTable& table, std::size_t file) {
-  const IndexedReader reader(table, file, std::make_shared<IoCounters>());
+std::uint64_t digest_of(const Hdf5Table& table, std::size_t file) {
+  const Hdf5Reader reader(table, file, std::make_shared<IoCounters>());
   const std::int64_t last = table.files()[file].num_samples - 1;
   std::uint64_t digest = 0;
   for (std::size_t f = 0; last >= 0 && f < table.spec().fields.size(); ++f) {
@@ -211,7 +211,7 @@ std::string with_commas(std::int64_t number) {
 }
 
 /// What would be better; empty if nothing would be by much.
-std::string advice(const FieldSpec& field, const IndexedArray& array, std::int64_t samples, std::int64_t parts) {
+std::string advice(const FieldSpec& field, const Hdf5Array& array, std::int64_t samples, std::int64_t parts) {
   constexpr std::int64_t kGoodBytes = 1 << 20;
   constexpr std::int64_t kMuchBytes = 16 << 20;
   constexpr std::int64_t kFewBytes = 16 << 10;
@@ -239,26 +239,26 @@ IndexField parse_index_field(const std::string& text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-IndexedTable index_files(const std::vector<fs::path>& files, const std::vector<IndexField>& fields,
-                         const fs::path& folder, const std::string& split) {
+Hdf5Table index_files(const std::vector<fs::path>& files, const std::vector<IndexField>& fields, const fs::path& folder,
+                      const std::string& split) {
   SampleSpec spec;
-  std::vector<IndexedFile> indexed;
+  std::vector<Hdf5File> indexed;
   for (const fs::path& path : files) {
     indexed.push_back(index_file(path, fields, indexed.empty(), spec));
     indexed.back().path = stored_path(path, folder);
   }
-  const IndexedTable table(fs::absolute(folder).string(), split, spec, indexed);
+  const Hdf5Table table(fs::absolute(folder).string(), split, spec, indexed);
   for (std::size_t file = 0; file < indexed.size(); ++file) indexed[file].digest = digest_of(table, file);
   return {table.folder(), split, std::move(spec), std::move(indexed)};
 }
 
-std::string cost_of(const IndexedTable& table, std::size_t field) {
+std::string cost_of(const Hdf5Table& table, std::size_t field) {
   const FieldSpec& spec = table.spec()[field];
-  const auto by_block = [&](const IndexedFile& a, const IndexedFile& b) {
+  const auto by_block = [&](const Hdf5File& a, const Hdf5File& b) {
     return a.arrays[field].block_samples(spec) < b.arrays[field].block_samples(spec);
   };
-  const IndexedFile& file = *std::ranges::max_element(table.files(), by_block);  // the costliest
-  const IndexedArray& array = file.arrays[field];
+  const Hdf5File& file = *std::ranges::max_element(table.files(), by_block);  // the costliest
+  const Hdf5Array& array = file.arrays[field];
   std::string text = spec.name + ": " + bytes_text(spec.sample_bytes()) + " a sample, ";
   if (spec.num_classes > 0) text += with_commas(spec.num_classes) + " classes, ";
   if (array.chunk.empty()) return text + "contiguous: read where they lie";

@@ -11,7 +11,7 @@
 #include <mn/core/file.hpp>
 #include <mn/core/ranks.hpp>
 #include <mn/data/classes.hpp>
-#include <mn/data/indexed_dataset.hpp>
+#include <mn/data/hdf5_dataset.hpp>
 #include <mn/data/manifest.hpp>
 
 #include "data/index_files.hpp"
@@ -19,14 +19,14 @@
 namespace mn::data {
 namespace {
 
-void print_index(const IndexedTable& table) {
+void print_index(const Hdf5Table& table) {
   std::cout << table.folder() << ": " << table.num_samples() << " samples in " << table.files().size()
             << (table.files().size() == 1 ? " file, " : " files, ") << table.total_bytes() << " bytes\n";
   for (std::size_t f = 0; f < table.spec().fields.size(); ++f) std::cout << "  " << cost_of(table, f) << "\n";
 }
 
-IndexedTable open_index(const std::filesystem::path& folder) {
-  IndexedTable table = read_indexed_manifest(folder);
+Hdf5Table open_index(const std::filesystem::path& folder) {
+  Hdf5Table table = read_hdf5_manifest(folder);
   check_unchanged(table);
   return table;
 }
@@ -38,7 +38,7 @@ struct Block {
   std::int64_t number;
 };
 
-std::vector<Block> blocks_of(const IndexedTable& table) {
+std::vector<Block> blocks_of(const Hdf5Table& table) {
   std::vector<Block> blocks;
   for (std::size_t file = 0; file < table.files().size(); ++file) {
     for (std::size_t f = 0; f < table.spec().fields.size(); ++f) {
@@ -50,7 +50,7 @@ std::vector<Block> blocks_of(const IndexedTable& table) {
 }
 
 /// Reads the block. Throws DataError if it can't be read, or holds numbers that are no classes and should be.
-void judge_classes(const IndexedReader& reader, const IndexedTable& table, const Block& block) {
+void judge_classes(const Hdf5Reader& reader, const Hdf5Table& table, const Block& block) {
   const auto values = reader.load_block(block.field, block.number);
   const FieldSpec& field = table.spec()[block.field];
   if (field.num_classes == 0) return;
@@ -73,16 +73,16 @@ int run_index(Arguments arguments, const Settings& settings) {
   }
   std::vector<IndexField> fields;
   for (const std::string& text : settings.fields) fields.push_back(parse_index_field(text));
-  IndexedTable table = index_files({arguments.begin(), arguments.end()}, fields, settings.out, settings.split);
+  Hdf5Table table = index_files({arguments.begin(), arguments.end()}, fields, settings.out, settings.split);
   for (const std::string& name : settings.class_fields) table = with_classes(table, name);
   make_folders(settings.out);
-  write_indexed_manifest(table);
+  write_hdf5_manifest(table);
   print_index(table);
   return 0;
 }
 
 int info_index(const std::filesystem::path& folder) {
-  const IndexedTable table = read_indexed_manifest(folder);
+  const Hdf5Table table = read_hdf5_manifest(folder);
   print_index(table);
   std::cout << "split: " << table.split() << "\nfiles:\n";
   for (std::size_t i = 0; i < table.files().size(); ++i) {
@@ -93,13 +93,13 @@ int info_index(const std::filesystem::path& folder) {
 }
 
 int verify_index(const std::filesystem::path& folder, int threads) {
-  const IndexedTable table = open_index(folder);
+  const Hdf5Table table = open_index(folder);
   const std::vector<Block> blocks = blocks_of(table);
   std::vector<std::string> errors(blocks.size());
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     const auto counters = std::make_shared<IoCounters>();
-    std::optional<IndexedReader> reader;
+    std::optional<Hdf5Reader> reader;
     std::size_t open_file = 0;
     for (std::size_t i = next++; i < blocks.size(); i = next++) {
       try {
@@ -124,7 +124,7 @@ int verify_index(const std::filesystem::path& folder, int threads) {
 }
 
 int extract_index(const std::filesystem::path& folder, std::int64_t sample, const Settings& settings) {
-  const IndexedDataset dataset(open_index(folder));
+  const Hdf5Dataset dataset(open_index(folder));
   if (sample < 0 || sample >= dataset.size()) {
     throw UsageError("there is no sample " + std::to_string(sample) + ": the dataset has " +
                      std::to_string(dataset.size()) + ", counted from 0");

@@ -218,8 +218,7 @@ void Links::accept_from(const Fd& listener, bool is_local) {
     // An abstract name has no permissions: the kernel tells whose process is at the other end.
     if (is_local && !is_own_users(connection)) continue;
     Keys& keys = is_local ? local_keys_ : *group_.keys;
-    guests_.push_back(
-        {std::make_unique<Channel>(std::move(connection), keys), is_local, Clock::now() + kMaxForAGuest});
+    guests_.push_back({std::make_unique<Channel>(std::move(connection), keys), is_local, Clock::now() + kMaxForAGuest});
     guests_.back().channel->progress();  // what it says may be here already
   }
 }

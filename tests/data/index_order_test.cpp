@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <mn/data/indexed_dataset.hpp>
+#include <mn/data/hdf5_dataset.hpp>
 #include <mn/data/lru_cache.hpp>
 #include <mn/data/order.hpp>
 #include <mn/data/sampler.hpp>
@@ -13,12 +13,12 @@ namespace mn::data {
 namespace {
 
 /// Made-up files of samples x in chunks of so many, and of contiguous labels.
-IndexedTable chunked_files(const std::vector<std::int64_t>& lengths, std::int64_t chunk, std::int64_t sample_bytes) {
+Hdf5Table chunked_files(const std::vector<std::int64_t>& lengths, std::int64_t chunk, std::int64_t sample_bytes) {
   const SampleSpec spec{
       {{.name = "x", .dtype = DType::kUInt8, .shape = {sample_bytes}}, {.name = "y", .dtype = DType::kInt64}}};
-  std::vector<IndexedFile> files;
+  std::vector<Hdf5File> files;
   for (const std::int64_t samples : lengths) {
-    IndexedFile file{.path = "a.h5", .num_samples = samples, .bytes = std::int64_t{1} << 60, .modified_ns = 0};
+    Hdf5File file{.path = "a.h5", .num_samples = samples, .bytes = std::int64_t{1} << 60, .modified_ns = 0};
     file.arrays.resize(2);
     file.arrays[0].chunk = {chunk, sample_bytes};
     file.arrays[0].fill.resize(1);
@@ -31,7 +31,7 @@ IndexedTable chunked_files(const std::vector<std::int64_t>& lengths, std::int64_
 
 /// Bytes of x that some ranks read for each byte that they use. With `even_last` the last two steps share what is left,
 /// which ranks divide otherwise than whole steps: each then reads some chunks that are not of its lanes.
-double read_ratio(const IndexedTable& table, const OrderOptions& order, int ranks, bool even_last = false) {
+double read_ratio(const Hdf5Table& table, const OrderOptions& order, int ranks, bool even_last = false) {
   const std::int64_t chunk = table.files()[0].arrays[0].chunk[0];
   const std::int64_t y_block = table.files()[0].arrays[1].block_samples(table.spec()[1]);
   const std::int64_t bytes = table.spec()[0].sample_bytes();
@@ -74,7 +74,7 @@ TEST_P(IndexOrder, ReadsEachChunkAboutOnce) {
     for (const int ranks : {1, 2, 3, 4, 7, 8, 16, 60, 96, 1024}) {
       // 16 chunks a rank: fewer can't be divided by anyone. None of the files ends with a whole chunk.
       const std::int64_t n = std::max<std::int64_t>(16 * chunk * ranks, 100'000);
-      const IndexedTable table = chunked_files({n / 3 + 1, n - n / 3 - 1}, chunk, sample_bytes);
+      const Hdf5Table table = chunked_files({n / 3 + 1, n - n / 3 - 1}, chunk, sample_bytes);
       const OrderOptions order = default_order(table.num_samples(), table.layout(), true, ranks);
       EXPECT_LE(read_ratio(table, order, ranks), 1.15)
           << ranks << " ranks, " << n << " samples of " << sample_bytes << " bytes, " << order.lanes << " lanes, "
@@ -97,7 +97,7 @@ TEST(IndexOrders, OfDataOfUsualSizes) {
                            {1'000'000, 10'000, 12'288, 96, 2.0},
                            {100'000, 10'000, 110'000, 1, 1.15},
                            {400'000, 1000, 4096, 8, 1.15}}) {
-    const IndexedTable table = chunked_files({each.n}, each.chunk, each.bytes);
+    const Hdf5Table table = chunked_files({each.n}, each.chunk, each.bytes);
     const OrderOptions order = default_order(each.n, table.layout(), true, each.ranks);
     EXPECT_LE(read_ratio(table, order, each.ranks), each.most)
         << each.n << " samples in chunks of " << each.chunk << ", " << each.ranks << " ranks, " << order.lanes
@@ -110,7 +110,7 @@ TEST(IndexOrders, OfDataOfUsualSizes) {
 
 // Training has the same minibatches on any number of ranks wherever chunks let it.
 TEST(IndexOrders, DoNotDependOnRanksUnlessChunksAreLong) {
-  const IndexedTable table = chunked_files({1'000'000}, 100, 4096);
+  const Hdf5Table table = chunked_files({1'000'000}, 100, 4096);
   const OrderOptions order = default_order(1'000'000, table.layout(), true);
   for (const int ranks : {2, 3, 4, 7, 8, 16, 48}) {
     EXPECT_EQ(default_order(1'000'000, table.layout(), true, ranks), order) << ranks;

@@ -13,7 +13,7 @@
 #include <mn/core/json.hpp>
 #include <mn/data/chunk_filters.hpp>
 #include <mn/data/hdf5.hpp>
-#include <mn/data/indexed_dataset.hpp>
+#include <mn/data/hdf5_dataset.hpp>
 #include <mn/loader/scatter.hpp>
 
 #include "data/index_files.hpp"
@@ -130,9 +130,9 @@ class Index : public testing::Test {
   }
   ~Index() override { comm_->barrier(); }
 
-  IndexedTable index(const std::vector<fs::path>& files, const Arrays& arrays) {
-    IndexedTable table = index_files(files, fields_of(arrays), path_, "train");
-    write_indexed_manifest(table);
+  Hdf5Table index(const std::vector<fs::path>& files, const Arrays& arrays) {
+    Hdf5Table table = index_files(files, fields_of(arrays), path_, "train");
+    write_hdf5_manifest(table);
     return table;
   }
   /// What index() throws.
@@ -194,7 +194,7 @@ TEST_F(Index, NamesWhatIsWrong) {
   write_file(path_ / "cut.h5", read_file(good).substr(0, read_file(good).size() - 100));
   EXPECT_THAT(problem({path_ / "cut.h5"}, {{"x", "/x"}}), HasSubstr("cut.h5"));
 
-  const IndexedTable table = index({good}, arrays);
+  const Hdf5Table table = index({good}, arrays);
   // Each byte of a chunk changed, its file's times put back: a checksum says so.
   const auto times = fs::last_write_time(good);
   std::string bytes = read_file(good);
@@ -258,7 +258,7 @@ TEST_F(Index, IsLinearInChunks) {
     own["x"].written = chunks;
     write_hdf5(path_ / "many.h5", chunks, own);
     const auto begin = std::chrono::steady_clock::now();
-    const IndexedTable table = index_files({path_ / "many.h5"}, fields_of(arrays), path_, "train");
+    const Hdf5Table table = index_files({path_ / "many.h5"}, fields_of(arrays), path_, "train");
     EXPECT_EQ(table.files()[0].arrays[0].chunks.size(), static_cast<std::int64_t>(chunks));
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
@@ -273,7 +273,7 @@ TEST_F(Index, CountsClasses) {
                          {"y", {.dtype = DType::kInt64, .shape = {}, .chunk = {10}}}};
   const fs::path file = path_ / "labels.h5";
   write_hdf5(file, 25, arrays);
-  IndexedTable table = index({file}, arrays);
+  Hdf5Table table = index({file}, arrays);
   std::int64_t most = 0;
   for (int i = 0; i < 25; ++i) most = std::max<std::int64_t>(most, (i * 13 + i / 7 + 5) % 100);
   for (const char* name : {"x", "y"}) {
@@ -358,26 +358,26 @@ TEST(ChunkLists, TakeLittleMemory) {
   EXPECT_LE(list.memory_bytes(), (std::int64_t{64} << 20) / 10) << "64 MiB for 10 million";
 }
 
-TEST(IndexedTables, OfDamagedBytesAreErrors) {
-  IndexedFile file{.path = "a.h5", .num_samples = 10, .bytes = 1000, .modified_ns = 5, .arrays = {{}}};
+TEST(Hdf5Tables, OfDamagedBytesAreErrors) {
+  Hdf5File file{.path = "a.h5", .num_samples = 10, .bytes = 1000, .modified_ns = 5, .arrays = {{}}};
   file.arrays[0].fill = {0, 0, 0, 0};
   file.arrays[0].address = 100;
   const SampleSpec spec{{{.name = "x", .dtype = DType::kFloat32, .shape = {3}}}};
-  const IndexedTable table("/f", "train", spec, {file});
+  const Hdf5Table table("/f", "train", spec, {file});
   const std::string bytes = table.serialize();
-  EXPECT_EQ(IndexedTable::parse(bytes).hash(), table.hash());
-  EXPECT_EQ(IndexedTable::parse(bytes).files(), table.files());
+  EXPECT_EQ(Hdf5Table::parse(bytes).hash(), table.hash());
+  EXPECT_EQ(Hdf5Table::parse(bytes).files(), table.files());
   for (std::size_t at = 0; at < bytes.size(); ++at) {
-    EXPECT_THROW((void)IndexedTable::parse(bytes.substr(0, at)), DataError);
+    EXPECT_THROW((void)Hdf5Table::parse(bytes.substr(0, at)), DataError);
     std::string other = bytes;
     other[at] ^= 0x11;
     try {
-      (void)IndexedTable::parse(other);
+      (void)Hdf5Table::parse(other);
     } catch (const DataError&) {
     }
   }
   file.arrays[0].address = 881;  // one byte less than needed
-  EXPECT_THROW((void)IndexedTable("/f", "train", spec, {file}), DataError);
+  EXPECT_THROW((void)Hdf5Table("/f", "train", spec, {file}), DataError);
 }
 
 }  // namespace

@@ -10,17 +10,17 @@
 #include <unistd.h>
 
 #include <mn/core/error.hpp>
-#include <mn/data/indexed_reader.hpp>
+#include <mn/data/hdf5_reader.hpp>
 
 namespace {
 
 using namespace mn;
 using namespace mn::data;
 
-IndexedFile described(const std::uint8_t* data, std::size_t size, const FieldSpec& field, const std::string& path) {
+Hdf5File described(const std::uint8_t* data, std::size_t size, const FieldSpec& field, const std::string& path) {
   const auto [modified_ns, bytes] = modified_and_bytes(path);
-  IndexedFile file{.path = path, .num_samples = data[1] % 32, .bytes = bytes, .modified_ns = modified_ns};
-  IndexedArray& array = file.arrays.emplace_back();
+  Hdf5File file{.path = path, .num_samples = data[1] % 32, .bytes = bytes, .modified_ns = modified_ns};
+  Hdf5Array& array = file.arrays.emplace_back();
   array.is_swapped = data[0] % 2 == 1;
   array.fill.assign(size_of(field.dtype), data[0]);
   array.address = data[5];
@@ -43,9 +43,9 @@ IndexedFile described(const std::uint8_t* data, std::size_t size, const FieldSpe
 void read_blocks(const std::uint8_t* data, std::size_t size, const std::string& path) {
   constexpr DType kTypes[] = {DType::kUInt8, DType::kInt16, DType::kFloat32, DType::kFloat64};
   const SampleSpec spec{{{.name = "x", .dtype = kTypes[data[2] % 4], .shape = {data[2] / 4 + 1}}}};
-  const IndexedTable table("/", "train", spec, {described(data, size, spec[0], path)});
-  if (IndexedTable::parse(table.serialize()).hash() != table.hash()) __builtin_trap();
-  const IndexedReader reader(table, 0, std::make_shared<IoCounters>());
+  const Hdf5Table table("/", "train", spec, {described(data, size, spec[0], path)});
+  if (Hdf5Table::parse(table.serialize()).hash() != table.hash()) __builtin_trap();
+  const Hdf5Reader reader(table, 0, std::make_shared<IoCounters>());
   const std::int64_t step = reader.block_samples(0);
   for (std::int64_t block = 0; block * step < table.num_samples(); ++block) {
     try {
@@ -62,7 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const int fd = memfd_create("indexed", 0);
   static const std::string path = "/proc/self/fd/" + std::to_string(fd);
   try {
-    (void)IndexedTable::parse("MNINDEX1" + std::string(reinterpret_cast<const char*>(data), size));
+    (void)Hdf5Table::parse("MNINDEX1" + std::string(reinterpret_cast<const char*>(data), size));
   } catch (const DataError&) {
   }
   if (size < 6 || ftruncate(fd, 0) != 0 || pwrite(fd, data, size, 0) != static_cast<ssize_t>(size)) return 0;

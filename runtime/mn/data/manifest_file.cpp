@@ -11,7 +11,7 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/hdf5.hpp>
-#include <mn/data/indexed_table.hpp>
+#include <mn/data/hdf5_table.hpp>
 #include <mn/data/manifest.hpp>
 #include <mn/data/retry.hpp>
 #include <mn/data/table_columns.hpp>
@@ -25,7 +25,7 @@ constexpr const char* kFormat = "mn-manifest";
 constexpr std::uint32_t kTwoFieldsManifest = 1;  // the version; of shards of version 1 or 2
 constexpr std::uint32_t kFieldsManifest = 2;     // of shards of version 3
 constexpr std::uint32_t kIndexManifest = 3;      // of other HDF5 files
-constexpr const char* kIndex = "index";          // the dataset with an IndexedTable
+constexpr const char* kIndex = "index";          // the dataset with an Hdf5Table
 constexpr std::size_t kSealBytes = 512;          // the smallest user block
 constexpr const char* kFields = "fields";        // the dataset with the spec's JSON
 
@@ -191,14 +191,14 @@ ShardTable read_manifest(const std::filesystem::path& folder) {
   });
 }
 
-void write_indexed_manifest(const IndexedTable& table) {
+void write_hdf5_manifest(const Hdf5Table& table) {
   const std::string text = table.serialize();
   const hsize_t bytes = text.size();
   publish_manifest(table.folder(), kIndexManifest,
                    [&](hid_t file) { h5_write_array(file, kIndex, text, std::span(&bytes, 1)); });
 }
 
-bool has_indexed_manifest(const std::filesystem::path& folder) {
+bool has_hdf5_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kManifestName;
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return false;
@@ -209,14 +209,14 @@ bool has_indexed_manifest(const std::filesystem::path& folder) {
   return seal.version == kIndexManifest;
 }
 
-IndexedTable read_indexed_manifest(const std::filesystem::path& folder) {
+Hdf5Table read_hdf5_manifest(const std::filesystem::path& folder) {
   return read_sealed(folder, "make it again with mnshard index", [&](const std::string& bytes) {
     check_seal(bytes, kIndexManifest);
     const H5Lock lock;
     const H5 file = h5_open_bytes(bytes, "cannot open it");
     std::string text(h5_count(file.get(), kIndex), '\0');
     h5_read_array(file.get(), kIndex, text);
-    return IndexedTable::parse(text, folder.string());
+    return Hdf5Table::parse(text, folder.string());
   });
 }
 

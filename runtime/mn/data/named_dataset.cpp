@@ -1,7 +1,7 @@
 // open_dataset() and open_table(): datasets by name or table, in shards or in indexed files.
 #include <mutex>
 
-#include <mn/data/indexed_dataset.hpp>
+#include <mn/data/hdf5_dataset.hpp>
 #include <mn/data/shard_dataset.hpp>
 
 namespace mn {
@@ -40,10 +40,10 @@ class NamedDataset final : public Dataset {
 
   std::unique_ptr<Dataset> open() const {
     const std::filesystem::path folder = find_dataset(name_, installed_);
-    if (!has_indexed_manifest(folder)) return std::make_unique<ShardDataset>(folder.string());
-    IndexedTable table = read_indexed_manifest(folder);
+    if (!has_hdf5_manifest(folder)) return std::make_unique<ShardDataset>(folder.string());
+    Hdf5Table table = read_hdf5_manifest(folder);
     check_unchanged(table);
-    return std::make_unique<IndexedDataset>(std::move(table));
+    return std::make_unique<Hdf5Dataset>(std::move(table));
   }
 
   std::string name_;
@@ -60,8 +60,8 @@ std::shared_ptr<Dataset> open_dataset(const std::string& name_or_path, const std
 }
 
 std::shared_ptr<Dataset> open_table(const std::string& table) {
-  if (data::IndexedTable::is_table(table)) {
-    return std::make_shared<data::IndexedDataset>(data::IndexedTable::parse(table));
+  if (data::Hdf5Table::is_table(table)) {
+    return std::make_shared<data::Hdf5Dataset>(data::Hdf5Table::parse(table));
   }
   return std::make_shared<data::ShardDataset>(data::ShardTable::parse(table));
 }

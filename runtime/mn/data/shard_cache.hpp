@@ -18,7 +18,7 @@ struct ShardDatasetOptions {
   std::int64_t open_shards = kMaxOpenFiles;
   std::int64_t index_bytes = kMaxIndexBytes + (std::int64_t{8} << 20);   ///< memory for the indexes of open shards
   std::int64_t cache_bytes = kMaxLiveBytes + (std::int64_t{128} << 20);  ///< memory for blocks that are not used up
-  std::filesystem::path installed = {};                                   ///< open_dataset's argument
+  std::filesystem::path installed = {};                                  ///< open_dataset's argument
 };
 
 /// Thread-safe. A Reader has index_bytes(), samples_in(block), block_bytes(field, block) and load_block(field, block) →

@@ -44,9 +44,9 @@ struct ColorJitter {
   bool operator==(const ColorJitter&) const = default;
 };
 
-inline constexpr int kMaxMagnitude = 30;         ///< RandAugment's scale: its operations are then at their strongest
+inline constexpr int kMaxMagnitude = 30;          ///< RandAugment's scale: its operations are then at their strongest
 inline constexpr double kLeastErased = 0.02;      ///< smallest part of the image's area that random erasing takes
-inline constexpr double kMaxErased = 0.33;       ///< likewise
+inline constexpr double kMaxErased = 0.33;        ///< likewise
 inline constexpr double kLeastErasedRatio = 0.3;  ///< height over width; at most its inverse
 
 /// What else becomes of an image, in this order. By default nothing.

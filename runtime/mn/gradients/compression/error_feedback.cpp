@@ -27,13 +27,13 @@ ErrorFeedback::ErrorFeedback(std::vector<at::Tensor> parameters, std::vector<boo
     : GradientAverager(std::move(trace)),
       parameters_(std::move(parameters)),
       compressed_(std::move(compressed)),
-      lost_(parameters_.size()),
-      corrected_(parameters_.size()) {
+      residuals_(parameters_.size()),
+      next_residuals_(parameters_.size()) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     compressed_[i] = compressed_[i] && parameters_[i].scalar_type() == at::kFloat;
     if (!compressed_[i]) continue;
-    lost_[i] = at::zeros({parameters_[i].numel()}, at::TensorOptions(at::kFloat).device(parameters_[i].device()));
-    corrected_[i] = at::empty_like(lost_[i]);
+    residuals_[i] = at::zeros({parameters_[i].numel()}, at::TensorOptions(at::kFloat).device(parameters_[i].device()));
+    next_residuals_[i] = at::empty_like(residuals_[i]);
   }
 }
 
@@ -43,7 +43,7 @@ void ErrorFeedback::do_allreduce(FlatBuffer& gradients, std::size_t first, std::
   for (std::size_t m = first; m < first + count; ++m) {
     const auto i = gradients.parameter_of(m);
     if (i && compressed_[*i]) {
-      at::add_out(corrected_[*i], gradients.message(m), lost_[*i], scale_);
+      at::add_out(next_residuals_[*i], gradients.message(m), residuals_[*i], scale_);
       members.push_back(*i);
     } else {
       plain.push_back(gradients.messages()[m]);
@@ -54,10 +54,10 @@ void ErrorFeedback::do_allreduce(FlatBuffer& gradients, std::size_t first, std::
 }
 
 void ErrorFeedback::commit() {
-  for (std::size_t i = 0; i < lost_.size(); ++i) {
+  for (std::size_t i = 0; i < residuals_.size(); ++i) {
     if (!used(i)) continue;
-    std::swap(lost_[i], corrected_[i]);
-    if (scale_ != 1) lost_[i].div_(scale_);
+    std::swap(residuals_[i], next_residuals_[i]);
+    if (scale_ != 1) residuals_[i].div_(scale_);
   }
 }
 
@@ -79,8 +79,8 @@ std::string ErrorFeedback::whole_gradients() const {
 
 NamedTensors ErrorFeedback::state() const {
   NamedTensors state;
-  for (std::size_t i = 0; i < lost_.size(); ++i) {
-    if (compressed_[i]) state.emplace_back(residual_name(i), lost_[i]);
+  for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    if (compressed_[i]) state.emplace_back(residual_name(i), residuals_[i]);
   }
   return state;
 }
@@ -88,22 +88,22 @@ NamedTensors ErrorFeedback::state() const {
 void ErrorFeedback::load_state(const NamedTensors& state) {
   const at::NoGradGuard no_grad;
   const std::map<std::string, at::Tensor> tensors(state.begin(), state.end());
-  for (std::size_t i = 0; i < lost_.size(); ++i) {
+  for (std::size_t i = 0; i < residuals_.size(); ++i) {
     if (!compressed_[i]) continue;
     auto found = tensors.find(residual_name(i));
     const bool scaled = found == tensors.end();
     if (scaled) found = tensors.find(scaled_name(i));
-    if (found == tensors.end()) {  // nothing was lost there: the training before did not compress it
-      lost_[i].zero_();
+    if (found == tensors.end()) {  // the training before did not compress it
+      residuals_[i].zero_();
       continue;
     }
-    if (found->second.numel() != lost_[i].numel()) {
+    if (found->second.numel() != residuals_[i].numel()) {
       throw DataError("mismatch between the checkpoint's error feedback and parameter " + std::to_string(i) +
                           ": it is of another model",
                       true);
     }
-    lost_[i].copy_(found->second);
-    if (scaled) lost_[i].div_(scale_);
+    residuals_[i].copy_(found->second);
+    if (scaled) residuals_[i].div_(scale_);
   }
 }
 

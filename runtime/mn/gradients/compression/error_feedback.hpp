@@ -1,10 +1,10 @@
 /// What the lossy compressors share: error feedback (Karimireddy et al. 2019, arXiv:1901.09847).
 ///
-/// Each rank sends a compressed form of gradient + lost, and keeps what it did not send as the next `lost`: nothing is
-/// dropped, only delayed. `lost` is in the gradients' own units, whatever scale they travel with.
-/// (1) lost changes in commit() alone. A reduction that is repeated, or whose step applies nothing, starts from the
-///     same lost.
-/// (2) A parameter without a gradient in a step keeps its lost.
+/// Each rank sends a compressed form of gradient + residual, and keeps what it did not send as the next residual:
+/// nothing is dropped, only delayed. Residuals are in the gradients' own units, whatever scale they travel with.
+/// (1) A residual changes in commit() alone. A reduction that is repeated, or whose step applies nothing, starts from
+///     the same residual.
+/// (2) A parameter without a gradient in a step keeps its residual.
 /// (3) Only float32 gradients for which the derived class says so are compressed; all others and the flat buffer's tail
 ///     travel as they are.
 /// Memory: two more float32 numbers for each compressed element.
@@ -35,8 +35,8 @@ class ErrorFeedback : public GradientAverager {
   /// `compressed` has one entry for each parameter.
   ErrorFeedback(std::vector<at::Tensor> parameters, std::vector<bool> compressed, std::shared_ptr<Trace> trace);
 
-  /// Collective. For each parameter in `members`: reads corrected(i), writes the mean over ranks of what was sent into
-  /// gradient(i), and leaves in corrected(i) what was not sent.
+  /// Collective. For each parameter in `members`: reads next_residual(i), which holds gradient plus residual, writes the
+  /// mean over ranks of what was sent into gradient(i), and leaves in next_residual(i) what was not sent.
   virtual void reduce(const std::vector<std::size_t>& members, FlatBuffer& gradients, Communicator& comm) = 0;
   [[nodiscard]] bool compressed(std::size_t i) const { return compressed_[i]; }
   /// True if a GradScaler scales the gradients.
@@ -45,8 +45,8 @@ class ErrorFeedback : public GradientAverager {
   [[nodiscard]] bool used(std::size_t i) const { return compressed_[i] && parameters_[i].grad().defined(); }
 
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
-  /// Gradient plus what was lost before: one dimension, elements in memory order.
-  [[nodiscard]] at::Tensor& corrected(std::size_t i) { return corrected_[i]; }
+  /// Gradient plus residual, then what was not sent: one dimension, elements in memory order.
+  [[nodiscard]] at::Tensor& next_residual(std::size_t i) { return next_residuals_[i]; }
   [[nodiscard]] static const at::Tensor& gradient(const FlatBuffer& gradients, std::size_t i) {
     return gradients.message(gradients.message_index(i));
   }
@@ -56,9 +56,9 @@ class ErrorFeedback : public GradientAverager {
 
   std::vector<at::Tensor> parameters_;
   std::vector<bool> compressed_;
-  std::vector<at::Tensor> lost_;       // by the steps so far
-  std::vector<at::Tensor> corrected_;  // becomes lost_ with the step
-  double scale_ = 1;                   // of the gradients
+  std::vector<at::Tensor> residuals_;       // of the steps so far
+  std::vector<at::Tensor> next_residuals_;  // become residuals_ with the step
+  double scale_ = 1;                        // of the gradients
   bool scaled_ = false;
 };
 

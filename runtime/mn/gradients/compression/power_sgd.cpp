@@ -69,7 +69,7 @@ at::Tensor PowerSgd::matrix(const at::Tensor& flat, std::size_t i) const {
 
 void PowerSgd::reduce(const std::vector<std::size_t>& members, FlatBuffer& gradients, Communicator& comm) {
   std::vector<at::Tensor> p;  // [rows, rank] each: mean of M Q
-  for (const std::size_t i : members) p.push_back(matrix(corrected(i), i).mm(q_[i]));
+  for (const std::size_t i : members) p.push_back(matrix(next_residual(i), i).mm(q_[i]));
   const at::Tensor all_p = joined(p);
   average(std::vector<BufferView>{buffer_view(all_p)}, comm);
   p = pieces(all_p, p);
@@ -77,7 +77,7 @@ void PowerSgd::reduce(const std::vector<std::size_t>& members, FlatBuffer& gradi
   std::vector<at::Tensor> q;  // [columns, rank] each: mean of Mᵀ P, with P orthogonal
   for (std::size_t k = 0; k < members.size(); ++k) {
     p[k] = std::get<0>(at::linalg_qr(p[k]));
-    q.push_back(matrix(corrected(members[k]), members[k]).t().mm(p[k]));
+    q.push_back(matrix(next_residual(members[k]), members[k]).t().mm(p[k]));
   }
   const at::Tensor all_q = joined(q);
   average(std::vector<BufferView>{buffer_view(all_q)}, comm);
@@ -88,7 +88,7 @@ void PowerSgd::reduce(const std::vector<std::size_t>& members, FlatBuffer& gradi
     const std::size_t i = members[k];
     at::Tensor product = matrix(gradient(gradients, i), i);
     at::mm_out(product, p[k], q[k].t());
-    corrected(i).sub_(gradient(gradients, i));
+    next_residual(i).sub_(gradient(gradients, i));
     // Invariant (2), on the device, so that the host need not wait.
     next_q_[i] = at::where(q[k].abs().sum() == 0, q_[i], q[k]);
   }

@@ -41,7 +41,7 @@ void TopKCompressor::reduce(const std::vector<std::size_t>& members, FlatBuffer&
   add_choices(all, members, gradients);
 }
 
-/// Moves the largest elements out of corrected() into this rank's choice.
+/// Moves the largest elements out of next_residual() into this rank's choice.
 at::Tensor TopKCompressor::choose(const std::vector<std::size_t>& members, at::TensorOptions options) {
   std::int64_t total = 0;
   for (const std::size_t i : members) total += count_of(i);
@@ -49,10 +49,10 @@ at::Tensor TopKCompressor::choose(const std::vector<std::size_t>& members, at::T
   std::int64_t first = 0;
   for (const std::size_t i : members) {
     const std::int64_t count = count_of(i);
-    const at::Tensor indices = std::get<1>(corrected(i).abs().topk(count, 0, true, false));
+    const at::Tensor indices = std::get<1>(next_residual(i).abs().topk(count, 0, true, false));
     indices_in(own).narrow(0, first, count).copy_(indices);
-    values_in(own).narrow(0, first, count).copy_(corrected(i).index_select(0, indices));
-    corrected(i).index_fill_(0, indices, 0);
+    values_in(own).narrow(0, first, count).copy_(next_residual(i).index_select(0, indices));
+    next_residual(i).index_fill_(0, indices, 0);
     first += count;
   }
   return own;

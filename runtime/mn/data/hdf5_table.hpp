@@ -17,14 +17,14 @@
 namespace mn::data {
 
 /// One field in one file: an HDF5 dataset whose first dimension counts the samples.
-struct IndexedArray {
+struct Hdf5Array {
   bool is_swapped = false;             ///< its elements are big-endian
   std::uint64_t address = kNotStored;  ///< contiguous: of the first sample
   std::vector<std::int64_t> chunk;     ///< [dims] its shape with the samples first; empty: contiguous
   std::vector<std::int32_t> filters;   ///< in the order of their application
   std::vector<std::uint8_t> fill;      ///< an element, as stored
   ChunkList chunks;                    ///< row by row of the grid that chunks make
-  bool operator==(const IndexedArray&) const = default;
+  bool operator==(const Hdf5Array&) const = default;
 
   /// Samples that are read together: a chunk's, or about 64 KiB of contiguous ones.
   [[nodiscard]] std::int64_t block_samples(const FieldSpec& field) const;
@@ -32,26 +32,26 @@ struct IndexedArray {
   [[nodiscard]] std::vector<std::int64_t> grid(const FieldSpec& field) const;
 };
 
-struct IndexedFile {
+struct Hdf5File {
   std::string path;  ///< as the manifest has it: from its folder, or absolute
   std::int64_t num_samples = 0;
-  std::int64_t bytes = 0;                 ///< size of the file when it was indexed
-  std::int64_t modified_ns = 0;           ///< when it was last written, since 1970
-  std::uint64_t digest = 0;               ///< a hash of some values: tells other data of the same name and length
-  std::vector<IndexedArray> arrays = {};  ///< one for each field
-  bool operator==(const IndexedFile&) const = default;
+  std::int64_t bytes = 0;              ///< size of the file when it was indexed
+  std::int64_t modified_ns = 0;        ///< when it was last written, since 1970
+  std::uint64_t digest = 0;            ///< a hash of some values: tells other data of the same name and length
+  std::vector<Hdf5Array> arrays = {};  ///< one for each field
+  bool operator==(const Hdf5File&) const = default;
 };
 
 /// The files of a dataset, in order: samples are numbered through them.
-class IndexedTable {
+class Hdf5Table {
  public:
   /// Throws DataError if that can't be: more than a file has, fields that are not fixed, …
-  IndexedTable(std::string folder, std::string split, SampleSpec spec, std::vector<IndexedFile> files);
+  Hdf5Table(std::string folder, std::string split, SampleSpec spec, std::vector<Hdf5File> files);
 
   [[nodiscard]] const std::string& folder() const noexcept { return folder_; }
   [[nodiscard]] const std::string& split() const noexcept { return split_; }
   [[nodiscard]] const SampleSpec& spec() const noexcept { return spec_; }
-  [[nodiscard]] const std::vector<IndexedFile>& files() const noexcept { return files_; }
+  [[nodiscard]] const std::vector<Hdf5File>& files() const noexcept { return files_; }
   [[nodiscard]] std::int64_t num_samples() const noexcept { return firsts_.back(); }
   /// Bytes of all files.
   [[nodiscard]] std::int64_t total_bytes() const noexcept;
@@ -66,27 +66,27 @@ class IndexedTable {
   /// Whether `bytes` are such a table, and not a ShardTable.
   [[nodiscard]] static bool is_table(std::string_view bytes);
   /// Throws DataError if `bytes` is not a table. `folder`: in place of the one in it, unless empty.
-  [[nodiscard]] static IndexedTable parse(std::string_view bytes, const std::string& folder = {});
+  [[nodiscard]] static Hdf5Table parse(std::string_view bytes, const std::string& folder = {});
 
  private:
   std::string folder_;
   std::string split_;
   SampleSpec spec_;
-  std::vector<IndexedFile> files_;
+  std::vector<Hdf5File> files_;
   std::vector<std::int64_t> firsts_ = {0};  // [files + 1]
 };
 
 /// Publishes FOLDER/manifest.h5 at once.
-void write_indexed_manifest(const IndexedTable& table);
+void write_hdf5_manifest(const Hdf5Table& table);
 /// Whether the folder's manifest is one of indexed files. DataError if it can't be read.
-[[nodiscard]] bool has_indexed_manifest(const std::filesystem::path& folder);
+[[nodiscard]] bool has_hdf5_manifest(const std::filesystem::path& folder);
 /// Throws DataError that names the folder if it is damaged.
-[[nodiscard]] IndexedTable read_indexed_manifest(const std::filesystem::path& folder);
+[[nodiscard]] Hdf5Table read_hdf5_manifest(const std::filesystem::path& folder);
 
 /// Throws DataError if the file is not there, or was changed since it was indexed.
-void check_unchanged(const IndexedTable& table, std::size_t file);
+void check_unchanged(const Hdf5Table& table, std::size_t file);
 /// The same of all files.
-void check_unchanged(const IndexedTable& table);
+void check_unchanged(const Hdf5Table& table);
 
 /// When a file was last written, in ns since 1970, and its length. Throws FileError.
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> modified_and_bytes(const std::filesystem::path& path);

@@ -4,14 +4,14 @@
 // read by one pread, its filters are undone in the calling thread, and its part of each sample is copied into the
 // block.
 //
-// (1) Addresses were compared with the file's length (IndexedTable), and the file has that length still.
+// (1) Addresses were compared with the file's length (Hdf5Table), and the file has that length still.
 // (2) What lies beyond the samples' shape in the chunks at its border is left out.
 #include <algorithm>
 #include <cstring>
 
 #include <mn/core/error.hpp>
 #include <mn/data/chunk_filters.hpp>
-#include <mn/data/indexed_reader.hpp>
+#include <mn/data/hdf5_reader.hpp>
 
 namespace mn::data {
 namespace {
@@ -60,25 +60,25 @@ void place(std::span<const std::byte> from, std::span<const std::int64_t> chunk,
 
 }  // namespace
 
-IndexedReader::IndexedReader(const IndexedTable& table, std::size_t file, std::shared_ptr<IoCounters> counters)
+Hdf5Reader::Hdf5Reader(const Hdf5Table& table, std::size_t file, std::shared_ptr<IoCounters> counters)
     : table_(&table), facts_(&table.files()[file]), counters_(std::move(counters)) {
   check_unchanged(table, file);
   file_ = File(table.path(file), File::Mode::kRead);
   counters_->opens += 1;
 }
 
-std::int64_t IndexedReader::samples_in(std::size_t field, std::int64_t block) const {
+std::int64_t Hdf5Reader::samples_in(std::size_t field, std::int64_t block) const {
   const std::int64_t most = block_samples(field);
   return std::min(most, facts_->num_samples - block * most);
 }
 
-void IndexedReader::read_bytes(std::uint64_t address, std::span<std::byte> out) const {
+void Hdf5Reader::read_bytes(std::uint64_t address, std::span<std::byte> out) const {
   file_.read_at(address, out);
   counters_->bytes += std::ssize(out);
 }
 
-void IndexedReader::read_samples(std::size_t field, std::int64_t first, std::int64_t count,
-                                 std::span<std::byte> out) const {
+void Hdf5Reader::read_samples(std::size_t field, std::int64_t first, std::int64_t count,
+                              std::span<std::byte> out) const {
   const FieldSpec& spec = table_->spec()[field];
   if (std::ssize(out) != count * spec.sample_bytes()) throw ArgumentError("samples need room of their length");
   if (array(field).address == kNotStored) {
@@ -89,8 +89,8 @@ void IndexedReader::read_samples(std::size_t field, std::int64_t first, std::int
   if (array(field).is_swapped) swap_elements(out, size_of(spec.dtype));
 }
 
-ByteBuffer IndexedReader::load_chunk(std::size_t field, std::size_t number) const {
-  const IndexedArray& own = array(field);
+ByteBuffer Hdf5Reader::load_chunk(std::size_t field, std::size_t number) const {
+  const Hdf5Array& own = array(field);
   const StoredChunk chunk = own.chunks[static_cast<std::int64_t>(number)];
   const std::size_t element_bytes = own.fill.size();
   std::size_t bytes = element_bytes;
@@ -105,7 +105,7 @@ ByteBuffer IndexedReader::load_chunk(std::size_t field, std::size_t number) cons
   return undo_filters(std::move(stored), own.filters, chunk.skipped, element_bytes, bytes);
 }
 
-std::shared_ptr<const ByteBuffer> IndexedReader::load_block(std::size_t field, std::int64_t block) const {
+std::shared_ptr<const ByteBuffer> Hdf5Reader::load_block(std::size_t field, std::int64_t block) const {
   const FieldSpec& spec = table_->spec()[field];
   const std::int64_t samples = samples_in(field, block);
   auto out = std::make_shared<ByteBuffer>(samples * spec.sample_bytes());
@@ -113,7 +113,7 @@ std::shared_ptr<const ByteBuffer> IndexedReader::load_block(std::size_t field, s
     read_samples(field, block * block_samples(field), samples, *out);
     return out;
   }
-  const IndexedArray& own = array(field);
+  const Hdf5Array& own = array(field);
   std::vector<std::int64_t> shape = {samples};
   shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
   const std::vector<std::int64_t> grid = own.grid(spec);

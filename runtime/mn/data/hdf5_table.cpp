@@ -13,7 +13,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/chunk_filters.hpp>
-#include <mn/data/indexed_table.hpp>
+#include <mn/data/hdf5_table.hpp>
 
 namespace mn::data {
 namespace {
@@ -22,17 +22,17 @@ using nlohmann::json;
 
 constexpr std::string_view kIndexMagic = "MNINDEX2";
 constexpr const char* kIndexName = "an index of HDF5 files";
-constexpr std::int64_t kMaxIndexedSamples = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxHdf5Samples = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxChunkBytes = std::int64_t{1} << 32;
 constexpr std::int64_t kContiguousBlockBytes = 64 << 10;
 
-json to_json(const IndexedArray& array) {
+json to_json(const Hdf5Array& array) {
   return {{"swapped", array.is_swapped},      {"address", array.address}, {"chunk", array.chunk},
           {"filters", array.filters},         {"fill", array.fill},       {"chunks", json::binary(array.chunks.code())},
           {"num_chunks", array.chunks.size()}};
 }
 
-IndexedArray array_from(json& document) {
+Hdf5Array array_from(json& document) {
   return {.is_swapped = document.at("swapped"),
           .address = whole_number<std::uint64_t>(document.at("address")),
           .chunk = whole_numbers<std::int64_t>(document.at("chunk")),
@@ -43,13 +43,13 @@ IndexedArray array_from(json& document) {
 }
 
 /// Whether [address, address + bytes) lies in the file.
-bool is_inside(std::uint64_t address, std::uint64_t bytes, const IndexedFile& file) {
+bool is_inside(std::uint64_t address, std::uint64_t bytes, const Hdf5File& file) {
   const auto length = static_cast<std::uint64_t>(file.bytes);
   return address <= length && bytes <= length - address;
 }
 
 /// Why the chunks can't be those of n samples; "" if they can.
-std::string chunk_problem(const IndexedArray& array, const FieldSpec& field, const IndexedFile& file) {
+std::string chunk_problem(const Hdf5Array& array, const FieldSpec& field, const Hdf5File& file) {
   if (array.chunk.size() != field.shape.size() + 1) return "chunks of other dimensions";
   std::int64_t bytes = static_cast<std::int64_t>(size_of(field.dtype));
   for (const std::int64_t extent : array.chunk) {
@@ -73,7 +73,7 @@ std::string chunk_problem(const IndexedArray& array, const FieldSpec& field, con
   return are_inside ? "" : "a chunk out of the file";
 }
 
-std::string array_problem(const IndexedArray& array, const FieldSpec& field, const IndexedFile& file) {
+std::string array_problem(const Hdf5Array& array, const FieldSpec& field, const Hdf5File& file) {
   if (field.kind != FieldKind::kFixed) return "samples of varying length";
   if (array.fill.size() != size_of(field.dtype)) return "a fill value of another type";
   if (!array.chunk.empty()) return chunk_problem(array, field, file);
@@ -83,8 +83,8 @@ std::string array_problem(const IndexedArray& array, const FieldSpec& field, con
   return "samples out of the file: is it truncated?";
 }
 
-std::string file_problem(const IndexedFile& file, const SampleSpec& spec) {
-  if (file.num_samples < 0 || file.num_samples > kMaxIndexedSamples || file.bytes < 0) return "impossible numbers";
+std::string file_problem(const Hdf5File& file, const SampleSpec& spec) {
+  if (file.num_samples < 0 || file.num_samples > kMaxHdf5Samples || file.bytes < 0) return "impossible numbers";
   if (file.arrays.size() != spec.fields.size()) return std::to_string(file.arrays.size()) + " fields";
   for (std::size_t f = 0; f < spec.fields.size(); ++f) {
     const std::string problem = array_problem(file.arrays[f], spec.fields[f], file);
@@ -95,45 +95,45 @@ std::string file_problem(const IndexedFile& file, const SampleSpec& spec) {
 
 }  // namespace
 
-std::int64_t IndexedArray::block_samples(const FieldSpec& field) const {
+std::int64_t Hdf5Array::block_samples(const FieldSpec& field) const {
   if (!chunk.empty()) return chunk[0];
   return std::max<std::int64_t>(kContiguousBlockBytes / std::max<std::int64_t>(field.sample_bytes(), 1), 1);
 }
 
-std::vector<std::int64_t> IndexedArray::grid(const FieldSpec& field) const {
+std::vector<std::int64_t> Hdf5Array::grid(const FieldSpec& field) const {
   std::vector<std::int64_t> counts;
   for (std::size_t d = 1; d < chunk.size(); ++d) counts.push_back((field.shape[d - 1] + chunk[d] - 1) / chunk[d]);
   return counts;
 }
 
-IndexedTable::IndexedTable(std::string folder, std::string split, SampleSpec spec, std::vector<IndexedFile> files)
+Hdf5Table::Hdf5Table(std::string folder, std::string split, SampleSpec spec, std::vector<Hdf5File> files)
     : folder_(std::move(folder)), split_(std::move(split)), spec_(std::move(spec)), files_(std::move(files)) {
   if (const std::string problem = problem_of(spec_); !problem.empty()) throw DataError("the samples: " + problem);
-  for (const IndexedFile& file : files_) {
+  for (const Hdf5File& file : files_) {
     const std::string problem = file_problem(file, spec_);
     if (!problem.empty()) throw DataError(file.path + ": " + problem);
     firsts_.push_back(firsts_.back() + file.num_samples);
-    if (firsts_.back() > kMaxIndexedSamples) throw DataError("too many samples");
+    if (firsts_.back() > kMaxHdf5Samples) throw DataError("too many samples");
   }
 }
 
-std::int64_t IndexedTable::total_bytes() const noexcept {
+std::int64_t Hdf5Table::total_bytes() const noexcept {
   std::int64_t total = 0;
-  for (const IndexedFile& file : files_) total += file.bytes;
+  for (const Hdf5File& file : files_) total += file.bytes;
   return total;
 }
 
-std::filesystem::path IndexedTable::path(std::size_t file) const {
+std::filesystem::path Hdf5Table::path(std::size_t file) const {
   return (std::filesystem::path(folder_) / files_[file].path).lexically_normal();
 }
 
-std::pair<std::size_t, std::int64_t> IndexedTable::locate(std::int64_t sample) const {
+std::pair<std::size_t, std::int64_t> Hdf5Table::locate(std::int64_t sample) const {
   const auto next = std::upper_bound(firsts_.begin(), firsts_.end(), sample);
   const auto file = static_cast<std::size_t>(next - firsts_.begin()) - 1;
   return {file, sample - firsts_[file]};
 }
 
-StorageLayout IndexedTable::layout() const {
+StorageLayout Hdf5Table::layout() const {
   std::int64_t live_bytes = 0;
   // Fields with less than a sixteenth of a sample's bytes do not decide: their blocks are small beside the others'.
   std::int64_t block = 1;
@@ -141,7 +141,7 @@ StorageLayout IndexedTable::layout() const {
   for (std::size_t f = 0; f < spec_.fields.size(); ++f) {
     std::int64_t longest = 1;
     bool has_chunks = false;
-    for (const IndexedFile& file : files_) {
+    for (const Hdf5File& file : files_) {
       // A chunk that is longer than its file has the file's samples.
       const std::int64_t own = file.arrays[f].block_samples(spec_.fields[f]);
       longest = std::max(longest, std::min(own, std::max<std::int64_t>(file.num_samples, 1)));
@@ -159,9 +159,9 @@ StorageLayout IndexedTable::layout() const {
           .live_bytes = live_bytes};
 }
 
-std::uint64_t IndexedTable::hash() const {
+std::uint64_t Hdf5Table::hash() const {
   json files = json::array();
-  for (const IndexedFile& file : files_) {
+  for (const Hdf5File& file : files_) {
     files.push_back({std::filesystem::path(file.path).filename().string(), file.num_samples, file.digest});
   }
   const json content = {{"split", split_}, {"spec", mn::to_json(spec_)}, {"files", std::move(files)}};
@@ -169,11 +169,11 @@ std::uint64_t IndexedTable::hash() const {
   return hash64(std::as_bytes(std::span(bytes)));
 }
 
-std::string IndexedTable::serialize() const {
+std::string Hdf5Table::serialize() const {
   json files = json::array();
-  for (const IndexedFile& file : files_) {
+  for (const Hdf5File& file : files_) {
     json arrays = json::array();
-    for (const IndexedArray& array : file.arrays) arrays.push_back(data::to_json(array));
+    for (const Hdf5Array& array : file.arrays) arrays.push_back(data::to_json(array));
     files.push_back({{"path", file.path},
                      {"num_samples", file.num_samples},
                      {"bytes", file.bytes},
@@ -188,15 +188,15 @@ std::string IndexedTable::serialize() const {
   return bytes;
 }
 
-bool IndexedTable::is_table(std::string_view bytes) { return bytes.starts_with(kIndexMagic); }
+bool Hdf5Table::is_table(std::string_view bytes) { return bytes.starts_with(kIndexMagic); }
 
-IndexedTable IndexedTable::parse(std::string_view bytes, const std::string& folder) {
+Hdf5Table Hdf5Table::parse(std::string_view bytes, const std::string& folder) {
   if (!is_table(bytes)) throw DataError(std::string("this is not ") + kIndexName);
   json document = parse_cbor(bytes.substr(kIndexMagic.size()), kIndexName);
-  return read_json(kIndexName, [&]() -> IndexedTable {
-    std::vector<IndexedFile> files;
+  return read_json(kIndexName, [&]() -> Hdf5Table {
+    std::vector<Hdf5File> files;
     for (json& each : document.at("files")) {
-      IndexedFile& file = files.emplace_back();
+      Hdf5File& file = files.emplace_back();
       file.path = each.at("path");
       file.num_samples = whole_number<std::int64_t>(each.at("num_samples"));
       file.bytes = whole_number<std::int64_t>(each.at("bytes"));
@@ -215,8 +215,8 @@ std::pair<std::int64_t, std::int64_t> modified_and_bytes(const std::filesystem::
   return {std::int64_t{facts.st_mtim.tv_sec} * 1'000'000'000 + facts.st_mtim.tv_nsec, facts.st_size};
 }
 
-void check_unchanged(const IndexedTable& table, std::size_t file) {
-  const IndexedFile& expected = table.files()[file];
+void check_unchanged(const Hdf5Table& table, std::size_t file) {
+  const Hdf5File& expected = table.files()[file];
   const auto [modified_ns, bytes] = modified_and_bytes(table.path(file));
   const std::string remedy = ": index it again with mnshard index";
   if (bytes != expected.bytes) {
@@ -228,7 +228,7 @@ void check_unchanged(const IndexedTable& table, std::size_t file) {
   }
 }
 
-void check_unchanged(const IndexedTable& table) {
+void check_unchanged(const Hdf5Table& table) {
   for (std::size_t file = 0; file < table.files().size(); ++file) check_unchanged(table, file);
 }
 

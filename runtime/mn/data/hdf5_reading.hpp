@@ -8,8 +8,8 @@
 
 #include <mn/data/dataset.hpp>
 #include <mn/data/file_budget.hpp>
-#include <mn/data/indexed_reader.hpp>
-#include <mn/data/indexed_table.hpp>
+#include <mn/data/hdf5_reader.hpp>
+#include <mn/data/hdf5_table.hpp>
 #include <mn/data/lru_cache.hpp>
 #include <mn/data/open_shards.hpp>
 
@@ -17,15 +17,15 @@ namespace mn::data {
 
 /// Memory for blocks on one of `ranks` ranks: for those that default_order() has in use, at least for two of each
 /// field.
-[[nodiscard]] std::int64_t block_room(const IndexedTable& table, const ShardDatasetOptions& options, int ranks);
+[[nodiscard]] std::int64_t block_room(const Hdf5Table& table, const ShardDatasetOptions& options, int ranks);
 
 /// An indexed table, and what this process holds of its files. Members are thread-safe.
 struct OpenIndex final : FileCache {
-  OpenIndex(IndexedTable files, const ShardDatasetOptions& options);
+  OpenIndex(Hdf5Table files, const ShardDatasetOptions& options);
 
-  [[nodiscard]] std::shared_ptr<const IndexedReader> reader(std::size_t file);
+  [[nodiscard]] std::shared_ptr<const Hdf5Reader> reader(std::size_t file);
   /// A block of a field, for one of its samples.
-  [[nodiscard]] std::shared_ptr<const ByteBuffer> block(const IndexedReader& from, std::size_t file, std::size_t field,
+  [[nodiscard]] std::shared_ptr<const ByteBuffer> block(const Hdf5Reader& from, std::size_t file, std::size_t field,
                                                         std::int64_t number);
   /// The same if it is in memory, else null.
   [[nodiscard]] std::shared_ptr<const ByteBuffer> find_block(std::size_t file, std::size_t field, std::int64_t number) {
@@ -40,7 +40,7 @@ struct OpenIndex final : FileCache {
   [[nodiscard]] Time oldest_use() const override { return readers_.oldest_use(); }
   void close_oldest() override { readers_.drop_oldest(); }
 
-  IndexedTable table;
+  Hdf5Table table;
   std::shared_ptr<IoCounters> counters = std::make_shared<IoCounters>();
   ReadPool pool{kReadsAtATime};
 
@@ -48,7 +48,7 @@ struct OpenIndex final : FileCache {
   [[nodiscard]] static std::uint64_t key_of(std::size_t file, std::size_t field, std::int64_t number);
 
   ShardDatasetOptions options_;
-  LruCache<IndexedReader> readers_;
+  LruCache<Hdf5Reader> readers_;
   FileBudget files_;
   std::int64_t room_;
   LruCache<ByteBuffer> blocks_;

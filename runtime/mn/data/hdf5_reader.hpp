@@ -6,16 +6,16 @@
 #include <span>
 
 #include <mn/core/file.hpp>
-#include <mn/data/indexed_table.hpp>
+#include <mn/data/hdf5_table.hpp>
 #include <mn/data/shard_reader.hpp>
 
 namespace mn::data {
 
 /// An open file of a table. Thread-safe.
-class IndexedReader {
+class Hdf5Reader {
  public:
   /// Throws DataError if the file is not there, or was changed since it was indexed. `table` must outlive it.
-  IndexedReader(const IndexedTable& table, std::size_t file, std::shared_ptr<IoCounters> counters);
+  Hdf5Reader(const Hdf5Table& table, std::size_t file, std::shared_ptr<IoCounters> counters);
 
   /// Whether the samples of a field lie one after another, each as it is but for its byte order: read_samples() has
   /// them. load_block() has those of all fields.
@@ -33,12 +33,12 @@ class IndexedReader {
   [[nodiscard]] std::shared_ptr<const ByteBuffer> load_block(std::size_t field, std::int64_t block) const;
 
  private:
-  [[nodiscard]] const IndexedArray& array(std::size_t field) const { return facts_->arrays[field]; }
+  [[nodiscard]] const Hdf5Array& array(std::size_t field) const { return facts_->arrays[field]; }
   [[nodiscard]] ByteBuffer load_chunk(std::size_t field, std::size_t number) const;
   void read_bytes(std::uint64_t address, std::span<std::byte> out) const;
 
-  const IndexedTable* table_;
-  const IndexedFile* facts_;
+  const Hdf5Table* table_;
+  const Hdf5File* facts_;
   File file_;
   std::shared_ptr<IoCounters> counters_;
 };

@@ -14,7 +14,7 @@
 #include <set>
 
 #include <mn/core/error.hpp>
-#include <mn/data/indexed_reading.hpp>
+#include <mn/data/hdf5_reading.hpp>
 #include <mn/data/retry.hpp>
 
 namespace mn::data {
@@ -23,9 +23,9 @@ namespace {
 // Contiguous samples of this size are read by themselves: a block would hold but one or two.
 constexpr std::int64_t kAloneBytes = 32 << 10;
 
-class IndexedReading {
+class Hdf5Reading {
  public:
-  IndexedReading(OpenIndex& files, RawSamples& out, std::vector<SampleError>* damaged)
+  Hdf5Reading(OpenIndex& files, RawSamples& out, std::vector<SampleError>* damaged)
       : files_(files), out_(out), damaged_(damaged) {}
 
   void read(std::span<const std::int64_t> indices) {
@@ -50,7 +50,7 @@ class IndexedReading {
     std::size_t count;
   };
 
-  [[nodiscard]] const IndexedArray& array(std::size_t file) const { return files_.table.files()[file].arrays[field_]; }
+  [[nodiscard]] const Hdf5Array& array(std::size_t file) const { return files_.table.files()[file].arrays[field_]; }
   [[nodiscard]] bool is_alone(std::size_t file) const {
     return array(file).chunk.empty() && out_.columns[field_].sample_bytes >= kAloneBytes;
   }
@@ -169,13 +169,13 @@ class IndexedReading {
 
 }  // namespace
 
-std::int64_t block_room(const IndexedTable& table, const ShardDatasetOptions& options, int ranks) {
+std::int64_t block_room(const Hdf5Table& table, const ShardDatasetOptions& options, int ranks) {
   constexpr std::int64_t kForEach = std::int64_t{64} << 20;
   const std::int64_t shared = ranks == 1 ? options.cache_bytes : kForEach + options.cache_bytes / ranks;
   return std::max(std::min(options.cache_bytes, shared), 2 * table.layout().live_bytes);
 }
 
-OpenIndex::OpenIndex(IndexedTable indexed, const ShardDatasetOptions& given)
+OpenIndex::OpenIndex(Hdf5Table indexed, const ShardDatasetOptions& given)
     : table(std::move(indexed)),
       options_(given),
       readers_(given.open_shards),
@@ -183,9 +183,9 @@ OpenIndex::OpenIndex(IndexedTable indexed, const ShardDatasetOptions& given)
       room_(block_room(table, given, 1)),
       blocks_(room_) {}
 
-std::shared_ptr<const IndexedReader> OpenIndex::reader(std::size_t file) {
-  return readers_.get(file, [&]() -> LruCache<IndexedReader>::Made {
-    return {files_.with_room([&] { return std::make_shared<const IndexedReader>(table, file, counters); }), 1};
+std::shared_ptr<const Hdf5Reader> OpenIndex::reader(std::size_t file) {
+  return readers_.get(file, [&]() -> LruCache<Hdf5Reader>::Made {
+    return {files_.with_room([&] { return std::make_shared<const Hdf5Reader>(table, file, counters); }), 1};
   });
 }
 
@@ -195,7 +195,7 @@ std::uint64_t OpenIndex::key_of(std::size_t file, std::size_t field, std::int64_
          static_cast<std::uint64_t>(number);
 }
 
-std::shared_ptr<const ByteBuffer> OpenIndex::block(const IndexedReader& from, std::size_t file, std::size_t field,
+std::shared_ptr<const ByteBuffer> OpenIndex::block(const Hdf5Reader& from, std::size_t file, std::size_t field,
                                                    std::int64_t number) {
   return blocks_.get(key_of(file, field, number), [&]() -> LruCache<ByteBuffer>::Made {
     auto made = from.load_block(field, number);
@@ -213,7 +213,7 @@ void OpenIndex::share(int ranks) {
 
 void read_samples(OpenIndex& files, std::span<const std::int64_t> indices, RawSamples& out,
                   std::vector<SampleError>* damaged) {
-  IndexedReading(files, out, damaged).read(indices);
+  Hdf5Reading(files, out, damaged).read(indices);
 }
 
 }  // namespace mn::data

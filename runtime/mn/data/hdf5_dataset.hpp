@@ -2,20 +2,19 @@
 #pragma once
 
 #include <mn/data/dataset.hpp>
-#include <mn/data/indexed_reading.hpp>
-#include <mn/data/indexed_table.hpp>
+#include <mn/data/hdf5_reading.hpp>
+#include <mn/data/hdf5_table.hpp>
 
 namespace mn::data {
 
 /// Opens a file when one of its samples is read. Blocks of samples (chunks, decoded, or 64 KiB of contiguous data) stay
 /// in memory, up to a limit in bytes, until each of their samples has been read. Errors of a file server that may pass
 /// are retried, as in shards.
-class IndexedDataset final : public Dataset {
+class Hdf5Dataset final : public Dataset {
  public:
-  explicit IndexedDataset(IndexedTable table, const ShardDatasetOptions& options = {})
-      : files_(std::move(table), options) {}
+  explicit Hdf5Dataset(Hdf5Table table, const ShardDatasetOptions& options = {}) : files_(std::move(table), options) {}
 
-  [[nodiscard]] const IndexedTable& indexed_table() const noexcept { return files_.table; }
+  [[nodiscard]] const Hdf5Table& hdf5_table() const noexcept { return files_.table; }
 
  private:
   std::int64_t do_size() const override { return files_.table.num_samples(); }
