@@ -1,6 +1,8 @@
 // Messages between two ranks: exchanges that would block, messages under way, mismatches, what debug mode says, and
 // collective calls meanwhile.
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <thread>
 #include <tuple>
@@ -167,6 +169,31 @@ TEST_F(Messages, AMismatchedReceiveLeavesItsBufferAlone) {
   for (int i = 0; i < 100; ++i) comm->barrier();
   EXPECT_TRUE(rank_ != 1 || got == untouched);
   request.wait();
+}
+
+TEST_F(Messages, AMismatchedReceiveTakesElementsThatFollowLater) {
+  if (alone()) return;
+  const auto comm = communicator();
+  if (rank_ == 0) {  // isend()'s two messages, with time between them
+    struct {
+      std::uint32_t magic = 0x6d6e6d31;
+      std::uint32_t dtype = static_cast<std::uint32_t>(DType::kFloat32);
+      std::uint64_t count = 10;
+    } header;
+    const std::vector<float> sent(10);
+    MPI_Send(&header, sizeof header, MPI_BYTE, 1, 0, comm->mpi_comm());
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Issend(sent.data(), 10, MPI_FLOAT, 1, 0, comm->mpi_comm(), &request);
+    int received = 0;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (received == 0 && std::chrono::steady_clock::now() < end) MPI_Test(&request, &received, MPI_STATUS_IGNORE);
+    EXPECT_EQ(received, 1) << "the sender waits for a receive that has been cancelled";
+  }
+  std::vector<std::int32_t> got(10);
+  if (rank_ == 1) {
+    EXPECT_THROW(comm->irecv(got, 0).wait(), CommError);
+  }
 }
 
 TEST_F(Messages, DebugModeSaysThatASendWaits) {
