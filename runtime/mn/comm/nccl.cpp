@@ -2,6 +2,7 @@
 #include <exception>
 #include <thread>
 
+#include <mn/comm/call_limits.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/nccl.hpp>
 #include <mn/comm/progress.hpp>
@@ -193,13 +194,33 @@ void Nccl::allgather(ConstBufferView send, BufferView recv, const CudaStream& st
 
 void Nccl::alltoall(ConstBufferView send, BufferView recv, const CudaStream& stream) {
   const std::size_t part = send.count / static_cast<std::size_t>(size_);
-  enqueue("alltoall", recv.bytes(), [&] {
+  std::vector<ConstBufferView> sent;
+  std::vector<BufferView> received;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(size_); ++rank) {
+    sent.push_back(send.slice(rank * part, part));
+    received.push_back(recv.slice(rank * part, part));
+  }
+  group("alltoall", recv.bytes(), sent, received, stream);
+}
+
+void Nccl::exchange(std::span<const ConstBufferView> sent, std::span<const BufferView> received,
+                    const CudaStream& stream) {
+  std::size_t bytes = 0;
+  for (const BufferView& part : received) bytes += part.bytes();
+  group("exchange of parts", bytes, sent, received, stream);
+}
+
+void Nccl::group(std::string_view operation, std::size_t bytes, std::span<const ConstBufferView> sent,
+                 std::span<const BufferView> received, const CudaStream& stream) {
+  enqueue(operation, bytes, [&] {
     ncclResult_t first_error = ncclGroupStart();
-    for (int peer = 0; peer < size_ && first_error == ncclSuccess; ++peer) {
-      const std::size_t at = static_cast<std::size_t>(peer) * part;
-      first_error = ncclSend(send.slice(at, part).data, part, nccl_type(send.dtype), peer, comm_, stream_of(stream));
-      if (first_error != ncclSuccess) break;
-      first_error = ncclRecv(recv.slice(at, part).data, part, nccl_type(recv.dtype), peer, comm_, stream_of(stream));
+    const auto go_on = [&](ncclResult_t code) { first_error = first_error != ncclSuccess ? first_error : code; };
+    for (std::size_t peer = 0; peer < sent.size() && first_error == ncclSuccess; ++peer) {
+      const ConstBufferView& out = sent[peer];
+      const BufferView& in = received[peer];
+      const int rank = static_cast<int>(peer);
+      if (out.count > 0) go_on(ncclSend(out.data, out.count, nccl_type(out.dtype), rank, comm_, stream_of(stream)));
+      if (in.count > 0) go_on(ncclRecv(in.data, in.count, nccl_type(in.dtype), rank, comm_, stream_of(stream)));
     }
     const ncclResult_t end = ncclGroupEnd();
     return first_error != ncclSuccess ? first_error : end;
@@ -223,6 +244,7 @@ void Nccl::wait(const CudaStream& stream) {
   try {
     for (int looks = 0; !stream.is_done(); ++looks) {
       check_progress(begin);
+      check_limits();
       progress_pending_requests();
       if (looks < kSpins)
         std::this_thread::yield();
