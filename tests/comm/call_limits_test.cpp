@@ -131,7 +131,9 @@ TEST_P(CallLimits, LetCallsEndThatComeInTime) {
 TEST_P(CallLimits, NameNobodyElse) {
   if (size_ < 3 || GetParam() != "hierarchical") GTEST_SKIP() << "nobody else waits";
   const auto comm = create(3s);
-  if (!is_absent()) EXPECT_THAT(error_of([&] { comm->barrier(); }), HasSubstr(": " + last_ + " has not joined it"));
+  if (!is_absent()) {
+    EXPECT_THAT(error_of([&] { comm->barrier(); }), HasSubstr(": " + last_ + " has not joined it"));
+  }
   meet();
 }
 
@@ -157,7 +159,9 @@ TEST_P(CallLimits, CoverMessages) {
     EXPECT_THAT(error_of([&] { comm->recv(large, size_ - 1); }),
                 AllOf(HasSubstr("recv"), HasSubstr(last_ + " has not made the call that matches it")));
   }
-  if (rank_ == 0) EXPECT_THAT(error_of([&] { comm->send(large, size_ - 1); }), HasSubstr("can only be destroyed"));
+  if (rank_ == 0) {
+    EXPECT_THAT(error_of([&] { comm->send(large, size_ - 1); }), HasSubstr("can only be destroyed"));
+  }
   meet();
   const auto other = create();
   if (rank_ == 0) {
@@ -195,9 +199,13 @@ TEST_P(CallLimits, CoverSomeCallsAlone) {
 TEST_P(CallLimits, ALateRankLearnsThatTheOthersHaveGivenUp) {
   if (size_ == 1) GTEST_SKIP() << "nobody could be late";
   const auto comm = create();
-  if (!is_absent()) EXPECT_NE(error_of([&] { comm->barrier(); }), "");
+  if (!is_absent()) {
+    EXPECT_NE(error_of([&] { comm->barrier(); }), "");
+  }
   meet();
-  if (is_absent()) EXPECT_THAT(error_of([&] { comm->barrier(); }), HasSubstr("has given up"));
+  if (is_absent()) {
+    EXPECT_THAT(error_of([&] { comm->barrier(); }), HasSubstr("has given up"));
+  }
   meet();
 }
 

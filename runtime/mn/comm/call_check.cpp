@@ -80,6 +80,7 @@ CallCheck::CallCheck(MPI_Comm comm, const Modes& modes) : comm_(comm) {
   mpi_check(MPI_Comm_size(comm, &group_.size), "MPI_Comm_size");
   mpi_check(MPI_Comm_rank(MPI_COMM_WORLD, &world_rank), "MPI_Comm_rank");
   const bool leads = group_.rank == 0;
+  // Rank 0 alone knows the group's name: a maximum gives it to all, in the message that the modes need anyway.
   Agreed agreed{modes.debug ? 1 : 0, modes.timeout.count(), leads ? world_rank : -1, leads ? ++groups_made : -1};
   mpi_check(MPI_Allreduce(MPI_IN_PLACE, &agreed, 4, MPI_INT64_T, MPI_MAX, comm), "agreeing on a communicator's modes");
   debug_ = agreed.debug != 0;
@@ -104,6 +105,7 @@ void CallCheck::compare(std::string_view operation, const std::string& call, con
   log_debug(number + call.substr(0, call.find('\n')));
   // allgather_texts() cannot be ended: with a time-out the ranks wait for each other here.
   if (limited_call() != nullptr) call_mpi(MPI_Barrier, MPI_Ibarrier, "comparing calls", 0, comm_);
+  // (2): a rejection travels in the place of a call, so the ranks whose arguments are right throw as well.
   const auto ranks = allgather_texts(comm_, rejection + kSeparator + call);
   const auto hosts = [&] { return allgather_texts(comm_, host_name()); };  // all ranks need them, or none does
   const auto name = [](std::size_t rank, const std::vector<std::string>& at) {
@@ -113,6 +115,7 @@ void CallCheck::compare(std::string_view operation, const std::string& call, con
     const std::size_t end = ranks[r].find(kSeparator);
     if (end > 0) throw ArgumentError(number + name(r, hosts()) + ": " + ranks[r].substr(0, end), true);
   }
+  // (1): from here on each rank decides by the same texts; the first that differs from rank 0's is named.
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r] == ranks[0]) continue;
     const auto at = hosts();

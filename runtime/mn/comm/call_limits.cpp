@@ -45,7 +45,10 @@ std::string listed(const std::vector<int>& ranks) {
 
 std::string in_seconds(std::chrono::milliseconds time) {
   std::string text = std::to_string(time.count() / 1000);
-  if (const auto rest = time.count() % 1000; rest != 0) text += "." + std::to_string(1000 + rest).substr(1);
+  if (const auto rest = time.count() % 1000; rest != 0) {
+    text += "." + std::to_string(1000 + rest).substr(1);
+    text.erase(text.find_last_not_of('0') + 1);
+  }
   return text + " s";
 }
 
@@ -152,8 +155,8 @@ void LimitedCall::give_up() {
 
 std::string LimitedCall::who_is_missing() const {
   if (call_.number == 0) {
-    return (call_.peer < 0 ? std::string("no rank") : "rank " + std::to_string(call_.peer)) +
-           " has made the call that matches it";
+    if (call_.peer < 0) return "no rank has made the call that matches it";
+    return "rank " + std::to_string(call_.peer) + " has not made the call that matches it";
   }
   std::vector<int> missing;
   std::string elsewhere;

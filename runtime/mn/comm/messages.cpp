@@ -91,6 +91,7 @@ void report_waiting_send(MPI_Comm comm, const std::string& what, int dest, int t
 void send_in_debug_mode(const ConstBufferView& buffer, const MpiCount& n, int dest, int tag, MPI_Comm comm,
                         const std::string& what) {
   MPI_Request request = MPI_REQUEST_NULL;
+  // (5): synchronous, where MPI would buffer a small message.
   mpi_check(MPI_Issend(buffer.data, n.count(), n.type(), dest, tag, comm, &request), what, buffer.bytes());
   const auto begin = std::chrono::steady_clock::now();
   bool reported = false;
@@ -122,6 +123,7 @@ class Message final : public Request::Impl {
       host_ = stage_->copy_in(buffer_);
       stage_->wait();
     }
+    // (1): nothing may be sent to this rank with this tag between the two.
     header_ = header_of(host_);
     mpi_check(MPI_Isend(&header_, sizeof header_, MPI_BYTE, dest, tag, comm, &requests_[0]), what_);
     if (host_.count == 0) return;
@@ -135,6 +137,7 @@ class Message final : public Request::Impl {
     if (stage_) host_ = stage_->room_for(buffer_);
     mpi_check(MPI_Irecv(&header_, sizeof header_, MPI_BYTE, source, tag, comm, &requests_[0]), what_);
     if (host_.count == 0) return;
+    // (4): at once, though the header may say that other elements come. (1): it cannot take another message's.
     const MpiCount n(host_.count, host_.dtype, limit);
     mpi_check(MPI_Irecv(host_.data, n.count(), n.type(), source, tag, comm, &requests_[1]), what_, host_.bytes());
   }
@@ -151,7 +154,7 @@ class Message final : public Request::Impl {
       if (receives_) check_header(header_, bytes, host_, what_);
       mpi_wait(requests_[1], MPI_STATUS_IGNORE, what_, host_.bytes());
     } catch (const CommError&) {
-      if (is_in_use()) throw;
+      if (is_in_use()) throw;  // given up: what is left would be waited for without end
       // (2): the caller may free its buffer. Elements on their way are received: cancelled, their sender waits forever.
       if (!elements_follow) abandon();
       if (receives_) static_cast<void>(MPI_Wait(&requests_[1], MPI_STATUS_IGNORE));
@@ -235,6 +238,7 @@ int Communicator::recv(BufferView buffer, int source, int tag) {
   on_host(stage_for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
     MessageHeader header;
     receive_header(header, source == kAnySource ? MPI_ANY_SOURCE : source, tag, mpi_comm(), status);
+    // (1): the elements come from whoever sent the header, with its tag, though this receive takes any.
     const std::string what = receiving(status.MPI_SOURCE);
     check_header(header, header_bytes(status), out, what);
     if (out.count == 0) return;
@@ -271,6 +275,7 @@ Request Communicator::irecv(BufferView buffer, int source, int tag) {
 }
 
 void Communicator::sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag) {
+  // Not two blocking calls: in a ring every rank would send first, and none receive.
   Request sent = isend(send, dest, tag);
   this->recv(recv, source, tag);
   sent.wait();

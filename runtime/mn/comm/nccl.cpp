@@ -89,6 +89,7 @@ void nccl_check(ncclResult_t code, std::string_view operation, std::size_t bytes
 }
 
 Nccl::Nccl(MPI_Comm comm, Device device) : patience_(timeout_of_environment()) {
+  // (6): NCCL itself would fail on some ranks, and leave the others in ncclCommInitRank.
   if (const std::string conflict = find_device_conflict(comm, device); !conflict.empty()) {
     throw UsageError("NCCL needs a GPU of its own for every rank, but " + conflict +
                      ": start as many ranks as there are GPUs, or use --communicator flat");
@@ -105,6 +106,7 @@ Nccl::Nccl(MPI_Comm comm, Device device) : patience_(timeout_of_environment()) {
 }
 
 Nccl::~Nccl() {
+  // (2)
   if (std::uncaught_exceptions() > 0) abort(std::chrono::milliseconds(0));
   if (comm_ != nullptr && ncclCommDestroy(comm_) != ncclSuccess) log_warning("ncclCommDestroy failed on " + who_);
   if (!aborting_.valid()) return;
@@ -124,16 +126,17 @@ void Nccl::abort(std::chrono::milliseconds delay) noexcept {
       return ncclCommAbort(comm);
     });
     aborting_ = task.get_future();
+    // (3): detached, because a captured graph may hold it up forever.
     std::thread(std::move(task)).detach();
   } catch (const std::exception& error) {
     log_warning("NCCL cannot be aborted on " + who_ + ": " + error.what());
   }
-  comm_ = nullptr;
+  comm_ = nullptr;  // (1): every later call throws
 }
 
 void Nccl::fail(ncclResult_t code, std::source_location where) {
   const std::string message = failure(code, comm_, operation_ + " on " + who_, bytes_, where);
-  abort(kReportTime);
+  abort(kReportTime);  // (4): the delay lets this rank's words come first
   throw CommError(message);
 }
 
@@ -222,7 +225,7 @@ void Nccl::group(std::string_view operation, std::size_t bytes, std::span<const 
       if (out.count > 0) go_on(ncclSend(out.data, out.count, nccl_type(out.dtype), rank, comm_, stream_of(stream)));
       if (in.count > 0) go_on(ncclRecv(in.data, in.count, nccl_type(in.dtype), rank, comm_, stream_of(stream)));
     }
-    const ncclResult_t end = ncclGroupEnd();
+    const ncclResult_t end = ncclGroupEnd();  // (5): also after an error
     return first_error != ncclSuccess ? first_error : end;
   });
 }
@@ -232,6 +235,7 @@ void Nccl::check_progress(std::chrono::steady_clock::time_point begin) {
   ncclResult_t state = ncclSuccess;
   const ncclResult_t code = ncclCommGetAsyncError(comm_, &state);
   if (code != ncclSuccess) fail(code, std::source_location::current());
+  // A peer's abort, or a broken connection, shows here alone: the stream would wait forever.
   if (state != ncclSuccess && state != ncclInProgress) fail(state, std::source_location::current());
   if (patience_.count() == 0 || std::chrono::steady_clock::now() - begin < patience_) return;
   throw CommError("NCCL " + operation_ + " of " + std::to_string(bytes_) + " bytes on " + who_ + " has not ended in " +
@@ -245,7 +249,7 @@ void Nccl::wait(const CudaStream& stream) {
     for (int looks = 0; !stream.is_done(); ++looks) {
       check_progress(begin);
       check_limits();
-      progress_pending_requests();
+      progress_pending_requests();  // a peer may join only after a message of this rank
       if (looks < kSpins)
         std::this_thread::yield();
       else
