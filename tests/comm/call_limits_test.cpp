@@ -137,6 +137,20 @@ TEST_P(CallLimits, NameNobodyElse) {
   meet();
 }
 
+/// The comparison of debug mode, a call's first wait, has its time-out.
+TEST_P(CallLimits, CoverDebugMode) {
+  if (size_ == 1) GTEST_SKIP() << "nobody could stay away";
+  CommunicatorOptions options;
+  options.device = Device();
+  options.debug = true;
+  options.timeout = kTimeout;
+  const auto comm = create_communicator(GetParam(), MPI_COMM_WORLD, options);
+  if (!is_absent()) {
+    EXPECT_THAT(error_of([&] { comm->barrier(); }), AllOf(HasSubstr("barrier, call 1"), names_the_last()));
+  }
+  meet();
+}
+
 /// The last rank waits in another call, and says so when it is asked.
 TEST_P(CallLimits, SayWhoIsInAnotherCall) {
   if (size_ == 1 || GetParam() != "hierarchical") GTEST_SKIP() << "nobody could be elsewhere";
