@@ -169,8 +169,7 @@ std::string describe(const Job& job, const Group& group, std::int64_t number) {
     text += "; " + listed(ranks) + (ranks.size() == 1 ? " lacks it: " : " lack it: ") + what;
   }
   if (!gone.empty()) {
-    text += "; " + listed(gone) + " of its " + std::to_string(job.sizes.at(group)) +
-            " left no record";
+    text += "; " + listed(gone) + " of its " + std::to_string(job.sizes.at(group)) + " left no record";
   }
   if (lacking.empty() && gone.empty() && waiting.size() == 1) text += "; no rank lacks it";
   return text + "\n";
