@@ -9,6 +9,7 @@ namespace mn::report {
 
 struct Settings {
   std::string output;  ///< empty: OUT/report.html of one run, ./report.html of several
+  bool calls = false;  ///< say who waits for whom instead
 };
 
 inline Options make_options(Settings& settings) {
@@ -17,6 +18,9 @@ inline Options make_options(Settings& settings) {
       "--out: "
       "of one its curves, times by rank\nand options, of several a comparison.");
   options.add("output", settings.output, "FILE", "default: OUT/report.html of one run, report.html here of several");
+  options.add_flag("calls", settings.calls,
+                   "make no page; say which rank is in which call of a communicator, and who lacks it, from what the "
+                   "ranks wrote to OUT/calls (or MN_CALLS) when the job ended badly or got SIGUSR2");
   return options;
 }
 

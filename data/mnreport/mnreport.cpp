@@ -7,6 +7,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/report/calls.hpp>
 #include <mn/report/report.hpp>
 
 #include "arguments.hpp"
@@ -31,6 +32,10 @@ int run(int argc, char** argv) {
   if (action == mn::Options::Action::kVersion) return std::cout << "mnreport " MN_VERSION "\n", 0;
   if (action == mn::Options::Action::kHelp) return std::cout << options.help(), 0;
   if (outs.empty()) throw mn::UsageError("give the folder that a job wrote with --out; see mnreport --help");
+  if (settings.calls) {
+    for (const auto& out : outs) std::cout << mn::describe_calls(out);
+    return 0;
+  }
   const std::filesystem::path beside = outs.size() == 1 ? outs.front() / "report.html" : "report.html";
   const std::filesystem::path path = settings.output.empty() ? beside : std::filesystem::path(settings.output);
   mn::write_file(path, mn::make_report(outs));

@@ -35,6 +35,7 @@
 #include <mn/optimizers/lamb.hpp>
 #include <mn/optimizers/lars.hpp>
 #include <mn/optimizers/schedules.hpp>
+#include <mn/report/calls.hpp>
 #include <mn/report/report.hpp>
 #include <mn/tensor/autocast.hpp>
 #include <mn/tensor/messages.hpp>

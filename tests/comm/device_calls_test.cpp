@@ -194,6 +194,79 @@ TEST_P(DeviceCalls, Allgatherv) {
          [&](ConstBufferView in, BufferView out) { comm_->allgatherv(in, out, counts); });
 }
 
+TEST_P(DeviceCalls, PartsOfDifferentLengths) {
+  const auto length = [&](int from, int to) { return from == to ? 0 : part() + static_cast<std::size_t>(from + to); };
+  std::vector<std::size_t> sends;
+  std::vector<std::size_t> receives;
+  Ints expected;
+  for (int r = 0; r < size_; ++r) {
+    sends.push_back(length(rank_, r));
+    receives.push_back(length(r, rank_));
+    const Ints theirs = values_of(r, receives.back());
+    expected.insert(expected.end(), theirs.begin(), theirs.end());
+  }
+  Ints sent;
+  for (const std::size_t count : sends) {
+    const Ints each = own(count);
+    sent.insert(sent.end(), each.begin(), each.end());
+  }
+  expect(sent, expected, [&](ConstBufferView in, BufferView out) { comm_->alltoallv(in, sends, out, receives); });
+}
+
+TEST_P(DeviceCalls, PartsOfDifferentLengthsAtARoot) {
+  const int root = size_ - 1;
+  std::vector<std::size_t> counts;
+  for (int r = 0; r < size_; ++r) counts.push_back(r == 0 ? 0 : part() + static_cast<std::size_t>(r));
+  const std::size_t mine = counts[static_cast<std::size_t>(rank_)];
+  const Ints all = from_all([&](int r) { return values_of(r, counts[static_cast<std::size_t>(r)]); });
+  const OnDevice<std::int32_t> send(own(mine), device_);
+  const OnDevice<std::int32_t> gathered(untouched(all.size()), device_);
+  comm_->gatherv(send.view(), gathered.view(), counts, root);
+  EXPECT_EQ(gathered.get(), rank_ == root ? all : untouched(all.size()));
+  const OnDevice<std::int32_t> back(untouched(mine), device_);
+  comm_->scatterv(gathered.view(), counts, back.view(), root);
+  EXPECT_EQ(back.get(), own(mine));
+}
+
+/// Several in flight, beside a blocking call, waited for in the order that is not theirs.
+TEST_P(DeviceCalls, InTheBackground) {
+  for (const bool on_gpu : {false, true}) {
+    Ints host_sum = own(whole());
+    Ints host_all = untouched(whole());
+    Ints host_part = untouched(part());
+    Ints host_root = own(part());
+    const OnDevice<std::int32_t> gpu_sum(host_sum, device_);
+    const OnDevice<std::int32_t> gpu_all(host_all, device_);
+    const OnDevice<std::int32_t> gpu_part(host_part, device_);
+    const OnDevice<std::int32_t> gpu_root(host_root, device_);
+    const OnDevice<std::int32_t> blocking(own(whole()), device_);
+    const auto where = [&](const OnDevice<std::int32_t>& gpu, Ints& host) {
+      return on_gpu ? gpu.view() : BufferView(host);
+    };
+    Request sum = comm_->iallreduce(where(gpu_sum, host_sum));
+    const Ints mine = own(part());
+    const OnDevice<std::int32_t> gpu_mine(mine, device_);
+    Request all =
+        comm_->iallgather(on_gpu ? ConstBufferView(gpu_mine.view()) : ConstBufferView(mine), where(gpu_all, host_all));
+    comm_->allreduce(blocking.view());
+    const Ints wholes = own(whole());
+    const OnDevice<std::int32_t> gpu_wholes(wholes, device_);
+    Request reduced = comm_->ireduce_scatter(on_gpu ? ConstBufferView(gpu_wholes.view()) : ConstBufferView(wholes),
+                                             where(gpu_part, host_part));
+    Request root = comm_->ibcast(where(gpu_root, host_root), size_ - 1);
+    root.wait();
+    reduced.wait();
+    all.wait();
+    sum.wait();
+    EXPECT_TRUE(sum.is_done());
+    EXPECT_EQ(on_gpu ? gpu_sum.get() : host_sum, sums(whole()));
+    EXPECT_EQ(on_gpu ? gpu_all.get() : host_all, from_all([&](int r) { return values_of(r, part()); }));
+    EXPECT_EQ(on_gpu ? gpu_part.get() : host_part, part_of(sums(whole()), rank_));
+    EXPECT_EQ(on_gpu ? gpu_root.get() : host_root, values_of(size_ - 1, part()));
+    EXPECT_EQ(blocking.get(), sums(whole()));
+  }
+}
+
 TEST_P(DeviceCalls, Gather) {
   const auto all = from_all([&](int r) { return values_of(r, part()); });
   expect(own(part()), rank_ == 0 ? all : untouched(whole()),

@@ -1,4 +1,5 @@
 // What goes wrong on one rank's GPU leaves no rank waiting for ever.
+#include <chrono>
 #include <stdexcept>
 
 #include <cuda_runtime_api.h>
@@ -79,6 +80,25 @@ TEST_F(OnGpu, ACollectiveThatNobodyJoinsTimesOut) {
   EXPECT_ANY_THROW(leave()) << "once aborted, always aborted";
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// The time-out of calls knows who is missing, on each backend that takes GPUs.
+TEST_F(OnGpu, ACallOfTheDeviceNamesWhoIsMissing) {
+  if (size_ == 1) return;
+  const auto gradient = mine<float>(1001);
+  for (const std::string& backend : communicator_names(DeviceType::kCuda)) {
+    const auto comm = create(backend);
+    comm->allreduce(gradient.view());
+    const CallTimeout limit(*comm, std::chrono::milliseconds(500));
+    if (rank_ < size_ - 1) {
+      EXPECT_THAT([&] { comm->allreduce(gradient.view()); },
+                  ThrowsMessage<CommError>(AllOf(HasSubstr("allreduce of 1001 float32, call 2"),
+                                                 HasSubstr(std::to_string(size_ - 1)), HasSubstr("not joined it"))))
+          << backend;
+      EXPECT_THROW(comm->barrier(), CommError);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
 }
 
 TEST_F(OnGpu, AWrongTimeoutIsNamed) {

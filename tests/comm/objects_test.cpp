@@ -1,4 +1,8 @@
 // Objects that are damaged on their way, or that a rank made wrong: an error on the rank that reads them, not a crash.
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,6 +40,40 @@ TEST(ObjectsTest, EveryRankGetsTheErrorOfADocumentThatIsTooDeep) {
   for (int depth = 0; depth < 100; ++depth) deep = nlohmann::json::array({deep});
   EXPECT_THAT(test::message_of<DataError>([&] { (void)comm->bcast_obj(deep, 0); }),
               testing::HasSubstr("within each other at byte 64"));
+}
+
+TEST(ObjectsTest, ComeFromAnyRank) {
+  const auto comm = create_communicator("naive");
+  const auto text_of = [](int rank) {
+    return std::string(static_cast<std::size_t>(rank) * 40'000, 'x') + std::to_string(rank);
+  };
+  if (comm->rank() > 0) {
+    comm->send_obj(text_of(comm->rank()), 0, comm->rank());
+    return comm->send_obj(nlohmann::json(comm->rank()), 0, 0);
+  }
+  for (const bool as_json : {false, true}) {
+    std::vector<int> senders;
+    for (int i = 1; i < comm->size(); ++i) {
+      int sender = -1;
+      if (as_json)
+        EXPECT_EQ(comm->recv_json(Communicator::kAnySource, 0, &sender), sender);
+      else
+        EXPECT_EQ(comm->recv_obj(i, i, &sender), text_of(i));
+      senders.push_back(sender);
+    }
+    std::ranges::sort(senders);
+    for (int i = 1; i < comm->size(); ++i) EXPECT_EQ(senders[static_cast<std::size_t>(i - 1)], i);
+  }
+}
+
+TEST(ObjectsTest, ComeFromAnyRankWithAnyTag) {
+  const auto comm = create_communicator("naive");
+  if (comm->rank() > 0) return comm->send_obj(std::string(70'000, 'a') + std::to_string(comm->rank()), 0, comm->rank());
+  for (int i = 1; i < comm->size(); ++i) {
+    int sender = -1;
+    const std::string object = comm->recv_obj(Communicator::kAnySource, Communicator::kAnyTag, &sender);
+    EXPECT_EQ(object, std::string(70'000, 'a') + std::to_string(sender));
+  }
 }
 
 TEST(TextsTest, AreGatheredAlsoAboveTheLimitOfAMessage) {

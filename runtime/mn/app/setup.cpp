@@ -6,6 +6,7 @@
 #include <mn/app/setup.hpp>
 #include <mn/app/versions.hpp>
 #include <mn/comm/communication_thread.hpp>
+#include <mn/comm/flight_recorder.hpp>
 #include <mn/comm/on_root.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
@@ -78,6 +79,17 @@ OptimizerOptions given_optimizer_options(const CommonOptions& common) {
           .check_parameters = common.check_parameters,
           .deterministic = common.deterministic,
           .trace = common.profile ? std::make_shared<Trace>() : nullptr};
+}
+
+/// Where ranks write their last calls when the job ends badly, unless MN_CALLS says otherwise; what an earlier job wrote
+/// there goes.
+void record_calls_in(const std::filesystem::path& folder, const Communicator& comm) {
+  if (environment("MN_CALLS")) return;
+  if (comm.rank() == 0) {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+  }
+  set_calls_folder(folder.string());
 }
 
 }  // namespace
@@ -174,6 +186,7 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
   if (found_none && comm->device().type == DeviceType::kCpu && comm->rank() == 0) {
     log_info("no GPU in reach: training on the CPU");
   }
+  record_calls_in(std::filesystem::path(common.out) / "calls", *comm);
   set_precision(common.precision);
   set_deterministic(common.deterministic);
   seed_random(static_cast<std::uint64_t>(common.seed + comm->rank()), comm->device());

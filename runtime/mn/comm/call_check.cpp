@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <vector>
 
@@ -59,10 +60,33 @@ std::pair<std::string, std::string> difference(const std::string& a, const std::
 
 }  // namespace
 
-CallCheck::CallCheck(MPI_Comm comm, bool debug) : comm_(comm), debug_(debug) {
-  int any = debug ? 1 : 0;
-  mpi_check(MPI_Allreduce(MPI_IN_PLACE, &any, 1, MPI_INT, MPI_MAX, comm), "agreeing on debug mode");
-  debug_ = any != 0;
+namespace {
+
+/// What ranks agree on by one maximum: modes, and the name that rank 0 gives the group.
+struct Agreed {
+  std::int64_t debug;
+  std::int64_t timeout_ms;
+  std::int64_t leader;   // of other ranks -1
+  std::int64_t ordinal;  // of other ranks -1
+};
+
+std::atomic<int> groups_made{0};  // those of which this process is the first rank
+
+}  // namespace
+
+CallCheck::CallCheck(MPI_Comm comm, const Modes& modes) : comm_(comm) {
+  int world_rank = 0;
+  mpi_check(MPI_Comm_rank(comm, &group_.rank), "MPI_Comm_rank");
+  mpi_check(MPI_Comm_size(comm, &group_.size), "MPI_Comm_size");
+  mpi_check(MPI_Comm_rank(MPI_COMM_WORLD, &world_rank), "MPI_Comm_rank");
+  const bool leads = group_.rank == 0;
+  // Rank 0 alone knows the group's name: a maximum gives it to all, in the message that the modes need anyway.
+  Agreed agreed{modes.debug ? 1 : 0, modes.timeout.count(), leads ? world_rank : -1, leads ? ++groups_made : -1};
+  mpi_check(MPI_Allreduce(MPI_IN_PLACE, &agreed, 4, MPI_INT64_T, MPI_MAX, comm), "agreeing on a communicator's modes");
+  debug_ = agreed.debug != 0;
+  group_.leader = static_cast<int>(agreed.leader);
+  group_.ordinal = static_cast<int>(agreed.ordinal);
+  limits_ = std::make_unique<CallLimits>(comm, group_, std::chrono::milliseconds(agreed.timeout_ms));
 }
 
 std::uint64_t CallCheck::calls_of_thread() noexcept { return thread_calls; }
@@ -71,11 +95,17 @@ void CallCheck::count_call() noexcept { ++thread_calls; }
 
 void CallCheck::require_open(std::string_view operation) const {
   if (!open_) throw ArgumentError(std::string(operation) + ": this communicator was finalized; make another one");
+  if (const std::string failure = limits_->failure(); !failure.empty()) {
+    throw CommError(std::string(operation) + ": this communicator can only be destroyed: " + failure);
+  }
 }
 
 void CallCheck::compare(std::string_view operation, const std::string& call, const std::string& rejection) {
-  const std::string number = "debug mode: call " + std::to_string(++calls_) + ": ";
+  const std::string number = "debug mode: call " + std::to_string(calls_) + ": ";
   log_debug(number + call.substr(0, call.find('\n')));
+  // allgather_texts() cannot be ended: with a time-out the ranks wait for each other here.
+  if (limited_call() != nullptr) call_mpi(MPI_Barrier, MPI_Ibarrier, "comparing calls", 0, comm_);
+  // (2): a rejection travels in the place of a call, so the ranks whose arguments are right throw as well.
   const auto ranks = allgather_texts(comm_, rejection + kSeparator + call);
   const auto hosts = [&] { return allgather_texts(comm_, host_name()); };  // all ranks need them, or none does
   const auto name = [](std::size_t rank, const std::vector<std::string>& at) {
@@ -85,6 +115,7 @@ void CallCheck::compare(std::string_view operation, const std::string& call, con
     const std::size_t end = ranks[r].find(kSeparator);
     if (end > 0) throw ArgumentError(number + name(r, hosts()) + ": " + ranks[r].substr(0, end), true);
   }
+  // (1): from here on each rank decides by the same texts; the first that differs from rank 0's is named.
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r] == ranks[0]) continue;
     const auto at = hosts();

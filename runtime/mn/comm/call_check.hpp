@@ -1,67 +1,130 @@
-/// What every call of a communicator goes through before anything is sent: checks of its arguments and, in debug mode,
-/// a comparison between ranks.
+/// What every call of a communicator goes through before anything is sent: checks of its arguments, a record of it, its
+/// time-out and, in debug mode, a comparison between ranks.
 ///
 /// Communicator's public members call it first; a collective one on all ranks at once.
 ///
 /// Invariants of debug mode:
 /// 1. All ranks throw the same ArgumentError, or none does: each decides by what all ranks gathered.
 /// 2. Before the comparison no rank sends anything else, so ranks in different calls match in it.
+/// Invariant of all modes:
+/// 3. A collective call has the same number on all ranks: those are counted that checks of arguments let through.
 ///
-/// Cost: checks are local. Debug mode: two small MPI_Allgather for each collective call, two more before an error.
+/// Cost: checks are local; a record costs what flight_recorder.hpp says. Debug mode: two small MPI_Allgather for each collective call, two more before an error.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include <mpi.h>
 
+#include <mn/comm/call_limits.hpp>
+#include <mn/comm/flight_recorder.hpp>
 #include <mn/core/buffer.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {
+
+/// A call of a communicator while it lives: what CallCheck returns.
+class CallScope {
+ public:
+  CallScope(CallLimits& limits, const GroupName& group, const CallName& call) : record_(group, call) {
+    if (limits.timeout().count() > 0) limited_.emplace(limits, call);
+  }
+  /// Then calls `compare()`, which is the call's first wait.
+  template <class Compare>
+  CallScope(CallLimits& limits, const GroupName& group, const CallName& call, const Compare& compare)
+      : CallScope(limits, group, call) {
+    compare();
+  }
+
+ private:
+  RecordedCall record_;
+  std::optional<LimitedCall> limited_;
+};
 
 /// In debug mode ranks exchange what they are about to do before each collective call: calls that differ in operation,
 /// count, dtype, op or root, arguments that one rank rejects, and gradients that are not finite become the same
 /// ArgumentError on every rank, which names the rank and the argument. Each call is logged at level debug.
 class CallCheck {
  public:
-  /// Collective over `comm`, which is borrowed. Debug mode is on if one rank asks for it.
-  CallCheck(MPI_Comm comm, bool debug);
+  /// What the ranks of a group agree on when they make it.
+  struct Modes {
+    bool debug = false;                    ///< on if one rank asks for it
+    std::chrono::milliseconds timeout{0};  ///< the longest that a rank asks for; 0: none
+  };
 
-  /// `checks()` throws ArgumentError; `details()` returns lines that must be equal on all ranks.
+  /// Collective over `comm`, which is borrowed.
+  CallCheck(MPI_Comm comm, const Modes& modes);
+
+  /// `what`: the buffer that gives the call's count and dtype. `checks()` throws ArgumentError; `details()` returns
+  /// lines that must be equal on all ranks. The call lasts while the result lives.
   template <class Checks, class Details>
-  void collective(std::string_view operation, const Checks& checks, const Details& details) {
+  [[nodiscard]] CallScope collective(std::string_view operation, const ConstBufferView& what, const Checks& checks,
+                                     const Details& details) {
     require_open(operation);
     count_call();
     if (!debug_) {
       checks();
-      return;
+      return {*limits_, group_, next_call(operation, what)};
     }
-    std::string rejection;
-    try {
-      checks();
-    } catch (const ArgumentError& error) {
-      rejection = error.what();
-    }
-    compare(operation, std::string(operation) + details(), rejection);
+    return {*limits_, group_, next_call(operation, what), [&] {
+              std::string rejection;
+              try {
+                checks();
+              } catch (const ArgumentError& error) {
+                rejection = error.what();
+              }
+              compare(operation, std::string(operation) + details(), rejection);
+            }};
   }
-  /// Throws ArgumentError after close().
+  /// A collective call without arguments that could differ.
+  [[nodiscard]] CallScope collective(std::string_view operation) {
+    return collective(
+        operation, {}, [] {}, [] { return std::string(); });
+  }
+  /// A collective call that does not wait: other ranks may come to it much later, so nothing is compared.
+  template <class Checks>
+  [[nodiscard]] CallScope start(std::string_view operation, const ConstBufferView& what, const Checks& checks) {
+    require_open(operation);
+    checks();
+    count_call();
+    return {*limits_, group_, next_call(operation, what)};
+  }
+  /// A reduction of the gradients that Communicator::share() was given. It was checked then.
+  [[nodiscard]] CallScope shared_reduction(const ConstBufferView& what) {
+    require_open("allreduce_grad");
+    return {*limits_, group_, next_call("allreduce_grad", what)};
+  }
+  /// A message to or from `peer` (-1: any rank), whose arguments are checked.
+  [[nodiscard]] CallScope message(std::string_view operation, const ConstBufferView& what, int peer) {
+    return {*limits_, group_, {operation, 0, what.count, what.dtype, peer}};
+  }
+  /// Throws ArgumentError after close(), CommError after a call that gave up.
   void require_open(std::string_view operation) const;
   /// From now on every call throws.
   void close() noexcept { open_ = false; }
   [[nodiscard]] bool debug() const noexcept { return debug_; }
+  [[nodiscard]] CallLimits& limits() noexcept { return *limits_; }
   /// Collective calls that this thread has made so far, of all communicators.
   [[nodiscard]] static std::uint64_t calls_of_thread() noexcept;
 
  private:
   static void count_call() noexcept;
+  [[nodiscard]] CallName next_call(std::string_view operation, const ConstBufferView& what) noexcept {
+    return {operation, ++calls_, what.count, what.dtype};
+  }
   void compare(std::string_view operation, const std::string& call, const std::string& rejection);
 
   MPI_Comm comm_;
-  bool debug_;
+  bool debug_ = false;
   bool open_ = true;
+  GroupName group_;
+  std::unique_ptr<CallLimits> limits_;
   std::uint64_t calls_ = 0;
 };
 

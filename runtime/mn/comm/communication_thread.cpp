@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include <mn/comm/communication_thread.hpp>
 #include <mn/core/error.hpp>
@@ -12,19 +13,29 @@ CommunicationThread::Register& CommunicationThread::known() {
   return all;
 }
 
-bool CommunicationThread::is_possible() {
-  int provided = MPI_THREAD_SINGLE;
-  mpi_check(MPI_Query_thread(&provided), "MPI_Query_thread");
-  return provided >= MPI_THREAD_MULTIPLE;
-}
+bool CommunicationThread::is_possible() { return mpi_takes_threads(); }
 
 CommunicationThread::CommunicationThread(const Communicator& comm) {
+  require_possible();
+  shared_->comm = comm.split(0, comm.rank());
+  start();
+}
+
+CommunicationThread::CommunicationThread(std::function<std::shared_ptr<Communicator>()> make) {
+  require_possible();
+  shared_->make = std::move(make);
+  start();
+}
+
+void CommunicationThread::require_possible() {
   if (!is_possible()) {
     throw UsageError(
         "communication in the background needs MPI_THREAD_MULTIPLE, which this MPI did not provide: "
         "switch overlap and double buffering off, or use an MPI built with thread support");
   }
-  shared_->comm = comm.split(0, comm.rank());
+}
+
+void CommunicationThread::start() {
   {
     const std::lock_guard lock(known().mutex);
     known().threads.push_back(shared_);
@@ -53,6 +64,11 @@ CommunicationThread::~CommunicationThread() {
   } catch (const std::exception& error) {
     log_error(std::string("communication in the background failed: ") + error.what());
   }
+}
+
+void CommunicationThread::abort(const std::string& reason) {
+  const std::lock_guard lock(shared_->mutex);
+  if (shared_->comm) shared_->comm->abort(reason);
 }
 
 void CommunicationThread::submit(Task task) {
@@ -93,6 +109,12 @@ void CommunicationThread::run(Shared& shared) {
   }
 }
 
+void CommunicationThread::make_communicator(Shared& shared) {
+  auto comm = std::exchange(shared.make, nullptr)();
+  const std::lock_guard lock(shared.mutex);
+  shared.comm = std::move(comm);
+}
+
 /// Unlocks while the task runs, and while what it owns is released.
 void CommunicationThread::run_task(Shared& shared, std::unique_lock<std::mutex>& lock) {
   Task task = std::move(shared.tasks.front());
@@ -101,6 +123,7 @@ void CommunicationThread::run_task(Shared& shared, std::unique_lock<std::mutex>&
   lock.unlock();
   std::exception_ptr error;
   try {
+    if (shared.make) make_communicator(shared);
     task(*shared.comm);
   } catch (...) {
     error = std::current_exception();

@@ -22,6 +22,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -39,6 +40,8 @@ class CommunicationThread {
   [[nodiscard]] static bool is_possible();
   /// Collective. Throws UsageError if it is not possible.
   explicit CommunicationThread(const Communicator& comm);
+  /// Local: the thread makes its communicator by itself, which is collective over the ranks' threads.
+  explicit CommunicationThread(std::function<std::shared_ptr<Communicator>()> make);
   /// Waits for the tasks submitted; logs an error that no wait() has thrown. While an exception unwinds it does not
   /// wait: tasks must own what they use.
   ~CommunicationThread();
@@ -47,6 +50,8 @@ class CommunicationThread {
 
   /// For allocations and other collective set-up, while it has no task.
   [[nodiscard]] Communicator& communicator() noexcept { return *shared_->comm; }
+  /// Communicator::abort() of its communicator. Any thread.
+  void abort(const std::string& reason);
   void submit(Task task);
   /// Returns when all tasks have run and are destroyed. Throws the first error that one of them threw, in every call
   /// from then on: the ranks may be out of step.
@@ -57,6 +62,7 @@ class CommunicationThread {
 
  private:
   struct Shared {
+    std::function<std::shared_ptr<Communicator>()> make;  // of what makes it, on the thread; empty once it has
     std::shared_ptr<Communicator> comm;
     std::mutex mutex;
     std::condition_variable changed;
@@ -71,8 +77,11 @@ class CommunicationThread {
     std::mutex mutex;
     std::vector<std::shared_ptr<Shared>> threads;
   };
+  static void require_possible();
+  void start();
   static Register& known();
   static void run(Shared& shared);
+  static void make_communicator(Shared& shared);
   static void run_task(Shared& shared, std::unique_lock<std::mutex>& lock);
 
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();

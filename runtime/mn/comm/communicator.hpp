@@ -1,6 +1,7 @@
 /// A fixed group of ranks that issue the same collectives in the same order; ChainerMN's communicator.
 #pragma once
 
+#include <chrono>
 #include <climits>
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +24,8 @@
 namespace mn {
 
 class CallCheck;
+class CallScope;
+class CommunicationThread;
 class DeviceCollectives;
 class HostStage;
 class HostStages;
@@ -39,6 +42,8 @@ struct CommunicatorSetup {
   Device device;                                   ///< device of this rank
   std::size_t count_limit = INT_MAX;               ///< elements that one MPI message may count
   bool debug = false;                              ///< whether this rank asks for debug mode
+  std::chrono::milliseconds timeout{0};            ///< that this rank asks for; 0: none
+  bool in_background = false;                      ///< whether it is the one of another's thread, and has none itself
   std::optional<DType> allreduce_grad_dtype = {};  ///< in which gradients travel; std::nullopt: their own
   /// Collective: makes a communicator of such a setup, as split() does.
   std::shared_ptr<Communicator> (*make)(CommunicatorSetup) = nullptr;
@@ -61,6 +66,11 @@ struct CommunicatorSetup {
 /// Debug mode (MN_DEBUG=1, or CommunicatorOptions): before each collective call the ranks compare operation, count,
 /// dtype, op and root, and search gradients for values that are not finite. A mismatch, or an argument that one rank
 /// rejects, throws the same ArgumentError on every rank, with the rank, the argument and both versions in it.
+///
+/// Time-outs (CommunicatorOptions::timeout, set_timeout()): a call that does not end in time throws CommError on every
+/// rank that waits in it, with the call, its number and which ranks are missing. MPI may still write to the buffers of
+/// such a call: they must live as long as the process. Not limited: creation, split(), allocate(), share(), finalize()
+/// and what device_collectives() enqueues, which MN_NCCL_TIMEOUT limits.
 class Communicator {
  public:
   /// Collective, unless an exception unwinds or MPI is finalized.
@@ -102,9 +112,20 @@ class Communicator {
   /// A rank with a negative color takes part in the call and gets null.
   [[nodiscard]] std::shared_ptr<Communicator> split(int color, int key) const;
 
+  /// Time-out of the calls that this rank makes from now on; 0: none. Collective calls need one on all ranks or on none.
+  /// CallTimeout sets it for some calls.
+  void set_timeout(std::chrono::milliseconds timeout);
+  /// That of the next call; 0: none.
+  [[nodiscard]] std::chrono::milliseconds timeout() const noexcept;
+  /// Whether a call has given up: then only destruction is left, which leaves behind what MPI may still use.
+  [[nodiscard]] bool has_given_up() const noexcept;
+  /// Any rank, any thread that makes no call: the calls with a time-out in which other ranks wait, now or later, throw
+  /// CommError with `reason`; so does every later call here. A call without a time-out goes on.
+  void abort(const std::string& reason);
+
   static constexpr int kMaxTag = 32766;        ///< tags are 0 to this
   static constexpr int kAnyTag = MPI_ANY_TAG;  ///< receives the source's next message of whatever tag
-  static constexpr int kAnySource = INT_MIN;   ///< for recv(): the next message of whatever rank
+  static constexpr int kAnySource = INT_MIN;   ///< for recv(), recv_obj(): the next message of whatever rank
   /// To another rank, which must receive the same count and dtype. May wait for that rank: of two ranks that send to
   /// each other one must receive first, or both use sendrecv(). In debug mode a send always waits for its receiver, and
   /// says so after three seconds.
@@ -143,14 +164,33 @@ class Communicator {
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum);
   /// Returns when every rank has called it.
   void barrier();
+  /// The same; after `timeout`, above 0, CommError that says which ranks have not called it.
+  void monitored_barrier(std::chrono::milliseconds timeout);
+
+  // The same calls without waiting: the result's wait() does. Several may be under way, beside blocking calls too, and
+  // be waited for in any order. All ranks make the group's collective calls, blocking or not, in the same order. Buffers
+  // are left alone until wait() returns. On the device where NCCL is the backend the calls are enqueued behind the work
+  // on the buffers' streams; else a thread makes them, with the bits of the blocking form, on a communicator of its own:
+  // UsageError without MPI_THREAD_MULTIPLE. In debug mode that thread compares them.
+
+  /// As bcast().
+  Request ibcast(BufferView buffer, int root = 0);
+  /// As allgather().
+  Request iallgather(ConstBufferView send, BufferView recv);
+  /// As allreduce().
+  Request iallreduce(BufferView buffer, ReduceOp op = ReduceOp::kSum);
+  /// As reduce_scatter().
+  Request ireduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum);
 
   // Parts of different lengths, one behind the other by rank; a part may be empty. Every rank knows its counts: of
   // gatherv, scatterv and allgatherv they are one for each rank's part, the same on every rank. send and recv must not
-  // overlap. Buffers on a device are staged through the host.
+  // overlap. An empty buffer, too, lies where the other ranks' do.
 
-  /// On `root` recv holds all parts; ignored elsewhere. send has counts[rank()] elements.
+  /// On `root` recv holds all parts; ignored elsewhere. send has counts[rank()] elements. On the root both lie on the
+  /// host, or both on the device.
   void gatherv(ConstBufferView send, BufferView recv, std::span<const std::size_t> counts, int root = 0);
-  /// Part i of root's send goes to rank i, whose recv has counts[i] elements; send is ignored elsewhere.
+  /// Part i of root's send goes to rank i, whose recv has counts[i] elements; send is ignored elsewhere. On the root both
+  /// lie on the host, or both on the device.
   void scatterv(ConstBufferView send, std::span<const std::size_t> counts, BufferView recv, int root = 0);
   /// recv holds all parts. send has counts[rank()] elements.
   void allgatherv(ConstBufferView send, BufferView recv, std::span<const std::size_t> counts);
@@ -164,8 +204,8 @@ class Communicator {
 
   /// To another rank, which receives it with recv_obj.
   void send_obj(const std::string& object, int dest, int tag = 0);
-  /// What `source` sent with send_obj.
-  [[nodiscard]] std::string recv_obj(int source, int tag = kAnyTag);
+  /// What `source`, or kAnySource, sent with send_obj. `sender`, unless null, gets who that was.
+  [[nodiscard]] std::string recv_obj(int source, int tag = kAnyTag, int* sender = nullptr);
   /// root's object, on every rank.
   [[nodiscard]] std::string bcast_obj(const std::string& object, int root = 0);
   /// By rank on `root`; empty elsewhere.
@@ -176,8 +216,8 @@ class Communicator {
   [[nodiscard]] std::string scatter_obj(const std::vector<std::string>& objects, int root = 0);
   /// To another rank, which receives it with recv_json.
   void send_obj(const nlohmann::json& object, int dest, int tag = 0);
-  /// The document that `source` sent with send_obj.
-  [[nodiscard]] nlohmann::json recv_json(int source, int tag = kAnyTag);
+  /// The document that `source`, or kAnySource, sent with send_obj. `sender`: as above.
+  [[nodiscard]] nlohmann::json recv_json(int source, int tag = kAnyTag, int* sender = nullptr);
   /// root's document, on every rank.
   [[nodiscard]] nlohmann::json bcast_obj(const nlohmann::json& object, int root = 0);
   /// By rank on `root`; empty elsewhere.
@@ -257,12 +297,29 @@ class Communicator {
   /// Frees what the backend made of MPI, collectively.
   virtual void do_finalize();
 
-  /// Whether the device's own collectives made `call`: all buffers lie on the device.
+  /// Whether the device's own collectives took `call`: all buffers lie on the device.
+  template <class Buffers, class Call>
+  bool enqueue_on_device(const Buffers& buffers, const Call& call);
+  /// The same, and what was enqueued is done.
   template <class Buffers = std::initializer_list<ConstBufferView>, class Call>
   bool on_device(const Buffers& buffers, const Call& call);
+  // Arguments of collective calls, blocking or not; `operation` names the call.
+  void check_bcast(std::string_view operation, const BufferView& buffer, int root) const;
+  void check_allgather(std::string_view operation, const ConstBufferView& send, const BufferView& recv) const;
+  void check_allreduce(std::string_view operation, const BufferView& buffer, ReduceOp op) const;
+  void check_reduce_scatter(std::string_view operation, const ConstBufferView& send, const BufferView& recv,
+                            ReduceOp op) const;
+  /// On the device `enqueue`, if all buffers lie there and it has collectives of its own; else `call` on the thread.
+  template <class Enqueue, class Call>
+  [[nodiscard]] Request start(std::initializer_list<ConstBufferView> buffers, const Enqueue& enqueue, Call call);
+  [[nodiscard]] std::shared_ptr<CommunicationThread> make_background();
+  /// By rank on `root`; empty elsewhere.
+  [[nodiscard]] std::vector<std::string> gather_texts(const std::string& text, int root);
   /// What backends compute for `op`.
   [[nodiscard]] Reduction reduction_of(DType dtype, ReduceOp op) const;
   void compare_counts(std::span<const std::size_t> send_counts, std::span<const std::size_t> recv_counts);
+  [[nodiscard]] CallScope begin_grad(std::span<const BufferView> gradients, double scale,
+                                     std::span<const std::string> names);
   void check_gradients(std::span<const BufferView> gradients, std::span<const std::string> names);
   /// The device's staging memory.
   [[nodiscard]] HostStage& host_stage();
@@ -276,16 +333,34 @@ class Communicator {
   std::string name_;
   Mpi comm_;
   Mpi internal_comm_;
+  Mpi background_comm_;  // for background_, which calls MPI at times of its own; none where no thread can
   Topology topology_;
   Device device_;
   std::size_t count_limit_;
   std::optional<DType> allreduce_grad_dtype_;
   std::shared_ptr<Communicator> (*make_)(CommunicatorSetup);
   bool mpi_takes_device_buffers_;
-  std::unique_ptr<CallCheck> calls_;
+  std::shared_ptr<CallCheck> calls_;
   std::unique_ptr<OrderedReducer> reducer_;
   std::unique_ptr<HostStage> stage_;
   std::shared_ptr<HostStages> request_stages_;
+  std::shared_ptr<CommunicationThread> background_;  // from the first call that needs it on
+};
+
+/// The time-out of the calls that this rank makes on `comm` while it lives; then the one before counts again.
+class CallTimeout {
+ public:
+  /// `timeout` 0: none. Collective calls need one on all ranks or on none. `comm` must outlive it.
+  CallTimeout(Communicator& comm, std::chrono::milliseconds timeout) : comm_(comm), before_(comm.timeout()) {
+    comm.set_timeout(timeout);
+  }
+  ~CallTimeout() { comm_.set_timeout(before_); }
+  CallTimeout(const CallTimeout&) = delete;             ///< not copyable
+  CallTimeout& operator=(const CallTimeout&) = delete;  ///< not copyable
+
+ private:
+  Communicator& comm_;
+  std::chrono::milliseconds before_;
 };
 
 /// What create_communicator() takes beside a name and ranks.
@@ -293,6 +368,9 @@ struct CommunicatorOptions {
   std::optional<Device> device;       ///< default: MN_DEVICE, else the GPU with this rank's intra_rank, else the CPU
   std::size_t count_limit = INT_MAX;  ///< elements that one MPI message may count; lower only to test large counts
   std::optional<bool> debug = {};     ///< default: whether MN_DEBUG is set to anything but 0
+  /// Of each call of the communicator, and of those split from it; std::nullopt: MN_COMM_TIMEOUT, in seconds, else none.
+  /// Where ranks give different ones, the longest counts.
+  std::optional<std::chrono::milliseconds> timeout = {};
   /// Gradients of other dtypes travel as this one (float16, bfloat16): on GPUs with NCCL only, as in ChainerMN.
   std::optional<DType> allreduce_grad_dtype = {};
 };

@@ -1,11 +1,28 @@
 /// Collectives in the order of a GPU's streams.
 #pragma once
 
+#include <memory>
 #include <span>
 
 #include <mn/core/buffer.hpp>
 
 namespace mn {
+
+/// A point in what was enqueued.
+class DeviceMark {
+ public:
+  virtual ~DeviceMark() = default;
+  DeviceMark(const DeviceMark&) = delete;             ///< not copyable
+  DeviceMark& operator=(const DeviceMark&) = delete;  ///< not copyable
+
+  /// Blocks until what was enqueued before it is done; as DeviceCollectives::wait().
+  virtual void wait() = 0;
+  /// Whether wait() would return at once.
+  [[nodiscard]] virtual bool is_done() = 0;
+
+ protected:
+  DeviceMark() = default;
+};
 
 /// The calls of a Communicator whose arguments all lie on its device, enqueued on the communicator's own stream: the
 /// host goes on at once. Between after() and join() they are ordered with the work of another stream, also while that
@@ -25,6 +42,8 @@ class DeviceCollectives {
   virtual void join(void* stream) = 0;
   /// Blocks until what was enqueued is done. Watches for errors meanwhile: CommError, and the communicator is aborted.
   virtual void wait() = 0;
+  /// What was enqueued so far; to be destroyed before the communicator.
+  [[nodiscard]] virtual std::unique_ptr<DeviceMark> mark() = 0;
 
   /// Every rank ends with what `root` held.
   virtual void bcast(BufferView buffer, int root) = 0;
@@ -32,6 +51,9 @@ class DeviceCollectives {
   virtual void allgather(ConstBufferView send, BufferView recv) = 0;
   /// Part i of send goes to rank i. `recv` may be `send`, which then is copied on the device.
   virtual void alltoall(ConstBufferView send, BufferView recv) = 0;
+  /// sent[r] goes to rank r, received[r] comes from rank r, whose sent[rank] is as long; no message for an empty part.
+  /// sent and received must not overlap.
+  virtual void exchange(std::span<const ConstBufferView> sent, std::span<const BufferView> received) = 0;
   /// In place. Equal on all ranks to rounding; a NaN stays one in minima and maxima too.
   virtual void allreduce(BufferView buffer, ReduceOp op) = 0;
   /// On `root` recv, which may be `send`, gets the reduction; ignored elsewhere.

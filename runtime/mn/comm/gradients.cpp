@@ -1,7 +1,7 @@
 // The communicator's calls for gradients: what they have in common before a backend reduces them.
 #include <mn/comm/call_check.hpp>
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/host_stage.hpp>
+#include <mn/comm/on_device.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {
@@ -11,6 +11,14 @@ bool is_floating(DType dtype) { return dtype >= DType::kFloat16 && dtype <= DTyp
 
 std::string gradient_name(std::size_t index, std::span<const std::string> names) {
   return names.empty() ? "gradient " + std::to_string(index) : names[index] + "'s gradient";
+}
+
+/// For the record of a call: all elements, and the first dtype.
+ConstBufferView counted(std::span<const BufferView> gradients) {
+  if (gradients.empty()) return {};
+  std::size_t count = 0;
+  for (const BufferView& gradient : gradients) count += gradient.count;
+  return {nullptr, count, gradients.front().dtype};
 }
 
 }  // namespace
@@ -35,18 +43,27 @@ void Communicator::check_gradients(std::span<const BufferView> gradients, std::s
 }
 
 void Communicator::check_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names) {
+  static_cast<void>(begin_grad(gradients, scale, names));
+}
+
+CallScope Communicator::begin_grad(std::span<const BufferView> gradients, double scale,
+                                   std::span<const std::string> names) {
   const auto details = [&] {
     std::string text = " of " + std::to_string(gradients.size()) + " gradients, scaled by " + std::to_string(scale);
     for (std::size_t i = 0; i < gradients.size(); ++i) text += '\n' + gradient_name(i, names) + described(gradients[i]);
     return text;
   };
-  calls_->collective(
-      "allreduce_grad", [&] { check_gradients(gradients, names); }, details);
+  return calls_->collective(
+      "allreduce_grad", counted(gradients), [&] { check_gradients(gradients, names); }, details);
+}
+
+bool Communicator::do_allreduce_grad_on_device(std::span<const BufferView> gradients, double scale) {
+  return on_device(gradients, [&](DeviceCollectives& device) { device.allreduce_grad(gradients, scale); });
 }
 
 void Communicator::allreduce_grad(std::span<const BufferView> gradients, double scale,
                                   std::span<const std::string> names) {
-  check_grad(gradients, scale, names);
+  const auto call = begin_grad(gradients, scale, names);
   std::size_t bytes = 0;
   std::size_t on_devices = 0;
   for (const BufferView& gradient : gradients) {

@@ -12,7 +12,7 @@
 
 #include <mpi.h>
 
-#include <mn/comm/mpi.hpp>
+#include <mn/comm/call_limits.hpp>
 
 namespace mn {
 
@@ -30,7 +30,7 @@ class MessageSteps {
   /// Returns when all messages are done.
   void finish() {
     for (int step = 1; step < size_; ++step) {
-      mpi_check(MPI_Waitall(2, at(step).data(), MPI_STATUSES_IGNORE), what_);
+      mpi_wait(at(step), what_);
       if (posted_ < size_ - 1) post_next();
     }
     size_ = 1;

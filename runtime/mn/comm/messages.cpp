@@ -15,7 +15,6 @@
 // staged: by the communicator's own stage where the call waits, by one that the Request borrows where it does not.
 #include <array>
 #include <chrono>
-#include <exception>
 #include <initializer_list>
 #include <optional>
 #include <thread>
@@ -92,11 +91,13 @@ void report_waiting_send(MPI_Comm comm, const std::string& what, int dest, int t
 void send_in_debug_mode(const ConstBufferView& buffer, const MpiCount& n, int dest, int tag, MPI_Comm comm,
                         const std::string& what) {
   MPI_Request request = MPI_REQUEST_NULL;
+  // (5): synchronous, where MPI would buffer a small message.
   mpi_check(MPI_Issend(buffer.data, n.count(), n.type(), dest, tag, comm, &request), what, buffer.bytes());
   const auto begin = std::chrono::steady_clock::now();
   bool reported = false;
   for (int done = 0; done == 0;) {
     mpi_check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what, buffer.bytes());
+    check_limits();
     const auto waited = std::chrono::steady_clock::now() - begin;
     if (done != 0 || waited < kTestWithoutSleep) continue;
     if (waited > kSendPatience && !std::exchange(reported, true)) report_waiting_send(comm, what, dest, tag);
@@ -104,14 +105,12 @@ void send_in_debug_mode(const ConstBufferView& buffer, const MpiCount& n, int de
   }
 }
 
-}  // namespace
-
 /// One message: its header and its elements, each a request of MPI's.
-class Request::Impl {
+class Message final : public Request::Impl {
  public:
-  /// `stages`: null if MPI takes the buffer as it is.
-  Impl(std::string what, HostStages* stages, const BufferView& buffer)
-      : what_(std::move(what)), buffer_(buffer), host_(buffer) {
+  /// `stages`: null if MPI takes the buffer as it is. `calls` are those of the communicator.
+  Message(std::string what, std::shared_ptr<CallCheck> calls, HostStages* stages, const BufferView& buffer)
+      : what_(std::move(what)), calls_(std::move(calls)), buffer_(buffer), host_(buffer) {
     if (stages == nullptr) return;
     stage_ = stages->borrow(buffer.bytes());
     stage_->after(std::initializer_list<ConstBufferView>{buffer});
@@ -119,10 +118,12 @@ class Request::Impl {
   }
 
   void send(int dest, int tag, MPI_Comm comm, std::size_t limit) {
+    peer_ = dest;
     if (stage_) {
       host_ = stage_->copy_in(buffer_);
       stage_->wait();
     }
+    // (1): nothing may be sent to this rank with this tag between the two.
     header_ = header_of(host_);
     mpi_check(MPI_Isend(&header_, sizeof header_, MPI_BYTE, dest, tag, comm, &requests_[0]), what_);
     if (host_.count == 0) return;
@@ -132,26 +133,30 @@ class Request::Impl {
 
   void receive(int source, int tag, MPI_Comm comm, std::size_t limit) {
     receives_ = true;
+    peer_ = source;
     if (stage_) host_ = stage_->room_for(buffer_);
     mpi_check(MPI_Irecv(&header_, sizeof header_, MPI_BYTE, source, tag, comm, &requests_[0]), what_);
     if (host_.count == 0) return;
+    // (4): at once, though the header may say that other elements come. (1): it cannot take another message's.
     const MpiCount n(host_.count, host_.dtype, limit);
     mpi_check(MPI_Irecv(host_.data, n.count(), n.type(), source, tag, comm, &requests_[1]), what_, host_.bytes());
   }
 
-  void wait() {
+  void wait() override {
+    const CallScope call = calls_->message(receives_ ? "wait for irecv" : "wait for isend", buffer_, peer_);
     bool elements_follow = false;  // their sender has sent them, or is about to
     try {
       // The header alone first: elements of another count would be an error of MPI's without our words.
       MPI_Status status;
-      mpi_check(MPI_Wait(&requests_[0], &status), what_);
+      mpi_wait(requests_[0], &status, what_);
       const int bytes = receives_ ? header_bytes(status) : 0;
       elements_follow = bytes == sizeof header_ && header_.magic == kMessageMagic && header_.count > 0;
       if (receives_) check_header(header_, bytes, host_, what_);
-      mpi_check(MPI_Wait(&requests_[1], MPI_STATUS_IGNORE), what_, host_.bytes());
+      mpi_wait(requests_[1], MPI_STATUS_IGNORE, what_, host_.bytes());
     } catch (const CommError&) {
+      if (is_in_use()) throw;  // given up: what is left would be waited for without end
       // (2): the caller may free its buffer. Elements on their way are received: cancelled, their sender waits forever.
-      if (!elements_follow) cancel_receive();
+      if (!elements_follow) abandon();
       if (receives_) static_cast<void>(MPI_Wait(&requests_[1], MPI_STATUS_IGNORE));
       throw;
     }
@@ -162,13 +167,15 @@ class Request::Impl {
 
   /// Has no effect on a receive that has matched a message, for which MPI_Wait then waits; for one that has not, that
   /// returns at once. Waits for nobody itself.
-  void cancel_receive() noexcept {
+  void abandon() noexcept override {
     for (MPI_Request& request : requests_) {
       if (receives_ && request != MPI_REQUEST_NULL) static_cast<void>(MPI_Cancel(&request));
     }
   }
 
-  bool is_done() {
+  [[nodiscard]] bool is_in_use() const noexcept override { return calls_->limits().failed(); }
+
+  bool is_done() override {
     int done = 0;
     mpi_check(MPI_Request_get_status(requests_[0], &done, MPI_STATUS_IGNORE), what_);
     if (done == 0) return false;
@@ -178,6 +185,7 @@ class Request::Impl {
 
  private:
   std::string what_;
+  std::shared_ptr<CallCheck> calls_;
   BufferView buffer_;
   BufferView host_;  // of it, or itself
   HostStages::Borrowed stage_;
@@ -185,45 +193,30 @@ class Request::Impl {
   MessageHeader header_;
   std::array<MPI_Request, 2> requests_ = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   bool receives_ = false;
+  int peer_ = -1;
 };
 
-Request::Request() noexcept = default;
-Request::Request(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
-Request::Request(Request&& other) noexcept = default;
-
-Request& Request::operator=(Request&& other) noexcept {
-  Request finished(std::move(other));
-  std::swap(impl_, finished.impl_);  // `finished` waits for what was under way here
-  return *this;
-}
-
-Request::~Request() {
-  if (!impl_) return;
-  if (std::uncaught_exceptions() > 0 || !mpi_is_up()) {
-    if (mpi_is_up()) impl_->cancel_receive();
-    static_cast<void>(impl_.release());  // MPI may still write to it
-    return;
-  }
+/// Where the wait is given up, MPI does not write to the header any more.
+void receive_header(MessageHeader& header, int source, int tag, MPI_Comm comm, MPI_Status& status) {
+  const std::string what = receiving(source == MPI_ANY_SOURCE ? Communicator::kAnySource : source);
+  MPI_Request request = MPI_REQUEST_NULL;
+  mpi_check(MPI_Irecv(&header, sizeof header, MPI_BYTE, source, tag, comm, &request), what);
   try {
-    wait();
-  } catch (const std::exception& error) {
-    log_error(error.what());
+    mpi_wait(request, &status, what);
+  } catch (const CommError&) {
+    if (request != MPI_REQUEST_NULL && MPI_Cancel(&request) == MPI_SUCCESS) MPI_Wait(&request, MPI_STATUS_IGNORE);
+    throw;
   }
 }
 
-void Request::wait() {
-  if (!impl_) return;
-  const auto impl = std::exchange(impl_, nullptr);
-  impl->wait();
-}
-
-bool Request::is_done() { return !impl_ || impl_->is_done(); }
+}  // namespace
 
 void Communicator::send(ConstBufferView buffer, int dest, int tag) {
   calls_->require_open("send");
   check_peer("send", "dest", dest, rank(), size());
   check_tag("send", tag, kMaxTag);
   check_buffer("send", "buffer", buffer, device_);
+  const CallScope call = calls_->message("send", buffer, dest);
   on_host(stage_for_mpi(buffer), buffer, {}, [&](ConstBufferView in, BufferView) {
     const std::string what = sending(in, dest);
     const MessageHeader header = header_of(in);
@@ -231,7 +224,7 @@ void Communicator::send(ConstBufferView buffer, int dest, int tag) {
     if (in.count == 0) return;
     const MpiCount n(in.count, in.dtype, count_limit_);
     if (debug()) return send_in_debug_mode(in, n, dest, tag, mpi_comm(), what);
-    mpi_check(MPI_Send(in.data, n.count(), n.type(), dest, tag, mpi_comm()), what, in.bytes());
+    call_mpi(MPI_Send, MPI_Isend, what, in.bytes(), in.data, n.count(), n.type(), dest, tag, mpi_comm());
   });
 }
 
@@ -240,18 +233,19 @@ int Communicator::recv(BufferView buffer, int source, int tag) {
   if (source != kAnySource) check_peer("recv", "source", source, rank(), size());
   if (tag != kAnyTag) check_tag("recv", tag, kMaxTag);
   check_buffer("recv", "buffer", buffer, device_);
+  const CallScope call = calls_->message("recv", buffer, source == kAnySource ? -1 : source);
   MPI_Status status = {};
   on_host(stage_for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
     MessageHeader header;
-    mpi_check(MPI_Recv(&header, sizeof header, MPI_BYTE, source == kAnySource ? MPI_ANY_SOURCE : source, tag,
-                       mpi_comm(), &status),
-              receiving(source));
+    receive_header(header, source == kAnySource ? MPI_ANY_SOURCE : source, tag, mpi_comm(), status);
+    // (1): the elements come from whoever sent the header, with its tag, though this receive takes any.
     const std::string what = receiving(status.MPI_SOURCE);
     check_header(header, header_bytes(status), out, what);
     if (out.count == 0) return;
     const MpiCount n(out.count, out.dtype, count_limit_);
-    mpi_check(MPI_Recv(out.data, n.count(), n.type(), status.MPI_SOURCE, status.MPI_TAG, mpi_comm(), MPI_STATUS_IGNORE),
-              what, out.bytes());
+    MPI_Request request = MPI_REQUEST_NULL;
+    mpi_check(MPI_Irecv(out.data, n.count(), n.type(), status.MPI_SOURCE, status.MPI_TAG, mpi_comm(), &request), what);
+    mpi_wait({&request, 1}, what, out.bytes());
   });
   return status.MPI_SOURCE;
 }
@@ -261,9 +255,10 @@ Request Communicator::isend(ConstBufferView buffer, int dest, int tag) {
   check_peer("isend", "dest", dest, rank(), size());
   check_tag("isend", tag, kMaxTag);
   check_buffer("isend", "buffer", buffer, device_);
+  const CallScope call = calls_->message("isend", buffer, dest);
   const BufferView view(const_cast<void*>(buffer.data), buffer.count, buffer.dtype, buffer.device,
                         buffer.stream);  // only read
-  auto message = std::make_unique<Request::Impl>(sending(buffer, dest), stages_for_request(buffer), view);
+  auto message = std::make_unique<Message>(sending(buffer, dest), calls_, stages_for_request(buffer), view);
   message->send(dest, tag, mpi_comm(), count_limit_);
   return Request(std::move(message));
 }
@@ -273,12 +268,14 @@ Request Communicator::irecv(BufferView buffer, int source, int tag) {
   check_peer("irecv", "source", source, rank(), size());
   if (tag != kAnyTag) check_tag("irecv", tag, kMaxTag);
   check_buffer("irecv", "buffer", buffer, device_);
-  auto message = std::make_unique<Request::Impl>(receiving(source), stages_for_request(buffer), buffer);
+  const CallScope call = calls_->message("irecv", buffer, source);
+  auto message = std::make_unique<Message>(receiving(source), calls_, stages_for_request(buffer), buffer);
   message->receive(source, tag, mpi_comm(), count_limit_);
   return Request(std::move(message));
 }
 
 void Communicator::sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag) {
+  // Not two blocking calls: in a ring every rank would send first, and none receive.
   Request sent = isend(send, dest, tag);
   this->recv(recv, source, tag);
   sent.wait();

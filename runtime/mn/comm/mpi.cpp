@@ -108,6 +108,12 @@ bool mpi_is_up() noexcept {
   return up != 0 && down == 0;
 }
 
+bool mpi_takes_threads() {
+  int provided = MPI_THREAD_SINGLE;
+  mpi_check(MPI_Query_thread(&provided), "MPI_Query_thread");
+  return provided >= MPI_THREAD_MULTIPLE;
+}
+
 Mpi Mpi::duplicate(MPI_Comm comm) {
   MPI_Comm copy = MPI_COMM_NULL;
   mpi_check(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");

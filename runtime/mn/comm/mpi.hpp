@@ -22,6 +22,9 @@ void mpi_check(int code, std::string_view operation = {}, std::size_t bytes = 0,
 /// True between MPI_Init and MPI_Finalize.
 [[nodiscard]] bool mpi_is_up() noexcept;
 
+/// Whether several threads may call MPI at once: it was started with MPI_THREAD_MULTIPLE.
+[[nodiscard]] bool mpi_takes_threads();
+
 /// Owns a communicator: always a duplicate or a part of another, with MPI_ERRORS_RETURN, so that checks are reached.
 class Mpi {
  public:

@@ -2,6 +2,7 @@
 #include <exception>
 #include <thread>
 
+#include <mn/comm/call_limits.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/nccl.hpp>
 #include <mn/comm/progress.hpp>
@@ -88,6 +89,7 @@ void nccl_check(ncclResult_t code, std::string_view operation, std::size_t bytes
 }
 
 Nccl::Nccl(MPI_Comm comm, Device device) : patience_(timeout_of_environment()) {
+  // (6): NCCL itself would fail on some ranks, and leave the others in ncclCommInitRank.
   if (const std::string conflict = find_device_conflict(comm, device); !conflict.empty()) {
     throw UsageError("NCCL needs a GPU of its own for every rank, but " + conflict +
                      ": start as many ranks as there are GPUs, or use --communicator flat");
@@ -104,6 +106,7 @@ Nccl::Nccl(MPI_Comm comm, Device device) : patience_(timeout_of_environment()) {
 }
 
 Nccl::~Nccl() {
+  // (2)
   if (std::uncaught_exceptions() > 0) abort(std::chrono::milliseconds(0));
   if (comm_ != nullptr && ncclCommDestroy(comm_) != ncclSuccess) log_warning("ncclCommDestroy failed on " + who_);
   if (!aborting_.valid()) return;
@@ -123,16 +126,17 @@ void Nccl::abort(std::chrono::milliseconds delay) noexcept {
       return ncclCommAbort(comm);
     });
     aborting_ = task.get_future();
+    // (3): detached, because a captured graph may hold it up forever.
     std::thread(std::move(task)).detach();
   } catch (const std::exception& error) {
     log_warning("NCCL cannot be aborted on " + who_ + ": " + error.what());
   }
-  comm_ = nullptr;
+  comm_ = nullptr;  // (1): every later call throws
 }
 
 void Nccl::fail(ncclResult_t code, std::source_location where) {
   const std::string message = failure(code, comm_, operation_ + " on " + who_, bytes_, where);
-  abort(kReportTime);
+  abort(kReportTime);  // (4): the delay lets this rank's words come first
   throw CommError(message);
 }
 
@@ -193,15 +197,35 @@ void Nccl::allgather(ConstBufferView send, BufferView recv, const CudaStream& st
 
 void Nccl::alltoall(ConstBufferView send, BufferView recv, const CudaStream& stream) {
   const std::size_t part = send.count / static_cast<std::size_t>(size_);
-  enqueue("alltoall", recv.bytes(), [&] {
+  std::vector<ConstBufferView> sent;
+  std::vector<BufferView> received;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(size_); ++rank) {
+    sent.push_back(send.slice(rank * part, part));
+    received.push_back(recv.slice(rank * part, part));
+  }
+  group("alltoall", recv.bytes(), sent, received, stream);
+}
+
+void Nccl::exchange(std::span<const ConstBufferView> sent, std::span<const BufferView> received,
+                    const CudaStream& stream) {
+  std::size_t bytes = 0;
+  for (const BufferView& part : received) bytes += part.bytes();
+  group("exchange of parts", bytes, sent, received, stream);
+}
+
+void Nccl::group(std::string_view operation, std::size_t bytes, std::span<const ConstBufferView> sent,
+                 std::span<const BufferView> received, const CudaStream& stream) {
+  enqueue(operation, bytes, [&] {
     ncclResult_t first_error = ncclGroupStart();
-    for (int peer = 0; peer < size_ && first_error == ncclSuccess; ++peer) {
-      const std::size_t at = static_cast<std::size_t>(peer) * part;
-      first_error = ncclSend(send.slice(at, part).data, part, nccl_type(send.dtype), peer, comm_, stream_of(stream));
-      if (first_error != ncclSuccess) break;
-      first_error = ncclRecv(recv.slice(at, part).data, part, nccl_type(recv.dtype), peer, comm_, stream_of(stream));
+    const auto go_on = [&](ncclResult_t code) { first_error = first_error != ncclSuccess ? first_error : code; };
+    for (std::size_t peer = 0; peer < sent.size() && first_error == ncclSuccess; ++peer) {
+      const ConstBufferView& out = sent[peer];
+      const BufferView& in = received[peer];
+      const int rank = static_cast<int>(peer);
+      if (out.count > 0) go_on(ncclSend(out.data, out.count, nccl_type(out.dtype), rank, comm_, stream_of(stream)));
+      if (in.count > 0) go_on(ncclRecv(in.data, in.count, nccl_type(in.dtype), rank, comm_, stream_of(stream)));
     }
-    const ncclResult_t end = ncclGroupEnd();
+    const ncclResult_t end = ncclGroupEnd();  // (5): also after an error
     return first_error != ncclSuccess ? first_error : end;
   });
 }
@@ -211,6 +235,7 @@ void Nccl::check_progress(std::chrono::steady_clock::time_point begin) {
   ncclResult_t state = ncclSuccess;
   const ncclResult_t code = ncclCommGetAsyncError(comm_, &state);
   if (code != ncclSuccess) fail(code, std::source_location::current());
+  // A peer's abort, or a broken connection, shows here alone: the stream would wait forever.
   if (state != ncclSuccess && state != ncclInProgress) fail(state, std::source_location::current());
   if (patience_.count() == 0 || std::chrono::steady_clock::now() - begin < patience_) return;
   throw CommError("NCCL " + operation_ + " of " + std::to_string(bytes_) + " bytes on " + who_ + " has not ended in " +
@@ -223,7 +248,8 @@ void Nccl::wait(const CudaStream& stream) {
   try {
     for (int looks = 0; !stream.is_done(); ++looks) {
       check_progress(begin);
-      progress_pending_requests();
+      check_limits();
+      progress_pending_requests();  // a peer may join only after a message of this rank
       if (looks < kSpins)
         std::this_thread::yield();
       else

@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <future>
 #include <source_location>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -57,11 +58,14 @@ class Nccl {
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op, double scale, const CudaStream& stream);
   void bcast(BufferView buffer, int root, const CudaStream& stream);
   void allgather(ConstBufferView send, BufferView recv, const CudaStream& stream);
+  /// sent[r] goes to rank r, received[r] comes from rank r; no message for an empty part.
+  void exchange(std::span<const ConstBufferView> sent, std::span<const BufferView> received, const CudaStream& stream);
   /// `recv` must not be `send`.
   void alltoall(ConstBufferView send, BufferView recv, const CudaStream& stream);
 
   /// Blocks until `stream` is done, asking NCCL for asynchronous errors meanwhile. Throws CommError after
-  /// MN_NCCL_TIMEOUT too (default 1800, 0: never), because NCCL does not notice every loss of a rank.
+  /// MN_NCCL_TIMEOUT too (default 1800, 0: never), because NCCL does not notice every loss of a rank; and where the call
+  /// has a time-out of its own that ends it (call_limits.hpp).
   void wait(const CudaStream& stream);
 
  private:
@@ -71,6 +75,9 @@ class Nccl {
   template <class Call>
   void enqueue_reduction(std::string_view operation, ConstBufferView buffer, ReduceOp op, double scale,
                          const Call& call, std::source_location where = std::source_location::current());
+  /// Sends and receives that go on at once.
+  void group(std::string_view operation, std::size_t bytes, std::span<const ConstBufferView> sent,
+             std::span<const BufferView> received, const CudaStream& stream);
   [[noreturn]] void fail(ncclResult_t code, std::source_location where);
   void check_progress(std::chrono::steady_clock::time_point begin);
   void abort(std::chrono::milliseconds delay) noexcept;

@@ -54,11 +54,12 @@ void warn_of_known_faults(const Topology& topology) {
 class NcclCollectives final : public DeviceCollectives {
  public:
   NcclCollectives(MPI_Comm comm, Device device, std::optional<DType> wire)
-      : stream_(device.index), packer_(wire), nccl_(comm, device) {}
+      : device_(device.index), stream_(device.index), packer_(wire), nccl_(comm, device) {}
 
   void after(void* stream) override { stream_.wait_for(stream); }
   void join(void* stream) override { stream_.go_before(stream); }
   void wait() override { nccl_.wait(stream_); }
+  [[nodiscard]] std::unique_ptr<DeviceMark> mark() override { return std::make_unique<Mark>(*this); }
 
   void bcast(BufferView buffer, int root) override { nccl_.bcast(buffer, root, stream_); }
   void allgather(ConstBufferView send, BufferView recv) override { nccl_.allgather(send, recv, stream_); }
@@ -69,6 +70,9 @@ class NcclCollectives final : public DeviceCollectives {
       send.data = copy;
     }
     nccl_.alltoall(send, recv, stream_);
+  }
+  void exchange(std::span<const ConstBufferView> sent, std::span<const BufferView> received) override {
+    nccl_.exchange(sent, received, stream_);
   }
   void allreduce(BufferView buffer, ReduceOp op) override { reductions_.allreduce(buffer, op, nccl_, stream_); }
   void reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root) override {
@@ -83,7 +87,34 @@ class NcclCollectives final : public DeviceCollectives {
   }
 
  private:
+  /// A stream that goes on after what was enqueued; one that no mark has any more is used again.
+  class Mark final : public DeviceMark {
+   public:
+    explicit Mark(NcclCollectives& owner) : owner_(owner) {
+      if (owner.free_marks_.empty()) {
+        stream_ = std::make_unique<CudaStream>(owner.device_);
+        owner.free_marks_.reserve(++owner.marks_);
+      } else {
+        stream_ = std::move(owner.free_marks_.back());
+        owner.free_marks_.pop_back();
+      }
+      stream_->wait_for(owner.stream_.handle());
+    }
+    ~Mark() override { owner_.free_marks_.push_back(std::move(stream_)); }
+    Mark(const Mark&) = delete;
+    Mark& operator=(const Mark&) = delete;
+    void wait() override { owner_.nccl_.wait(*stream_); }
+    [[nodiscard]] bool is_done() override { return stream_->is_done(); }
+
+   private:
+    NcclCollectives& owner_;
+    std::unique_ptr<CudaStream> stream_;
+  };
+
+  int device_;
   CudaStream stream_;
+  std::vector<std::unique_ptr<CudaStream>> free_marks_;
+  std::size_t marks_ = 0;  // made
   DevicePacker packer_;
   DeviceReductions reductions_;
   DeviceScratch scratch_;

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <mn/comm/call_limits.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/node_barrier.hpp>
 #include <mn/comm/progress.hpp>
@@ -39,7 +40,8 @@ std::uint32_t* word_of(std::atomic<std::uint32_t>& value) { return reinterpret_c
 /// process only.
 void sleep_while(std::atomic<std::uint32_t>& value, std::uint32_t seen) {
   constexpr long kBetweenLooks_ns = 50'000;
-  const timespec most = has_pending_requests() ? timespec{0, kBetweenLooks_ns} : timespec{1, 0};
+  timespec most = has_pending_requests() ? timespec{0, kBetweenLooks_ns} : timespec{1, 0};
+  if (limited_call() != nullptr) most = {0, kBetweenLooks_ns};
   syscall(SYS_futex, word_of(value), FUTEX_WAIT, seen, &most, nullptr, 0);
 }
 
@@ -79,10 +81,12 @@ void SharedCounter::wait_for(std::uint32_t least, bool may_spin) {
   for (int i = 0; i < kYields || Clock::now() < end; ++i) {
     if (reached(value.load(std::memory_order_acquire))) return;
     progress_pending_requests();
+    check_limits();
     sched_yield();
   }
   while (!reached(value.load(std::memory_order_acquire))) {
     progress_mpi();
+    check_limits();
     sleepers.fetch_add(1);
     const std::uint32_t seen = value.load();
     if (!reached(seen)) sleep_while(value, seen);

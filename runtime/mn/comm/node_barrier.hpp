@@ -34,7 +34,8 @@ struct alignas(64) SharedCounter {
 
   /// For the owner.
   void set(std::uint32_t now);
-  /// Returns when the value is at least `least`. `may_spin`: each rank that may wait has a CPU.
+  /// Returns when the value is at least `least`. `may_spin`: each rank that may wait has a CPU. Throws CommError where
+  /// the call has a time-out that ends it.
   void wait_for(std::uint32_t least, bool may_spin);
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);

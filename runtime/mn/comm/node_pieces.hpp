@@ -36,7 +36,7 @@ struct NodeRanks {
   /// Collective over the node.
   void bcast(std::byte* data, std::size_t count, DType dtype, int root) const {
     const MpiCount n(count, dtype, count_limit);
-    mpi_check(MPI_Bcast(data, n.count(), n.type(), root, comm), "spreading a result within a node", count);
+    call_mpi(MPI_Bcast, MPI_Ibcast, "spreading a result within a node", count, data, n.count(), n.type(), root, comm);
   }
 };
 

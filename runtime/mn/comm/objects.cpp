@@ -12,6 +12,8 @@
 // 2 (n - 1) messages at the root; allgather_obj, gather_obj, MPI_Bcast of 8 and of n B bytes, and an MPI_Allgather
 // of 8. Rank 0 is the bottleneck: they are for results and settings, not for samples.
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include <mn/comm/call_check.hpp>
 #include <mn/comm/communicator.hpp>
@@ -24,35 +26,63 @@ namespace {
 
 using nlohmann::json;
 
+/// Calls `move(text)` with room for `length` bytes, of which MPI keeps no pointer once it returns. Where the wait is given
+/// up it may still write to them: they stay.
+template <class Move>
+std::string received(std::uint64_t length, const Move& move) {
+  auto text = std::make_unique<std::string>(length, '\0');
+  try {
+    if (length > 0) move(*text);
+  } catch (const CommError&) {
+    static_cast<void>(text.release());
+    throw;
+  }
+  return std::move(*text);
+}
+
 /// A message of two: the length, then the bytes; MPI keeps the order.
 void send_text(MPI_Comm comm, const std::string& text, int dest, int tag, std::size_t limit) {
   const std::uint64_t length = text.size();
   mpi_check(MPI_Send(&length, 1, MPI_UINT64_T, dest, tag, comm), "sending an object's length");
   if (length == 0) return;
   const MpiCount n(length, DType::kUInt8, limit);
-  mpi_check(MPI_Send(text.data(), n.count(), n.type(), dest, tag, comm), "sending an object", length);
+  call_mpi(MPI_Send, MPI_Isend, "sending an object", length, text.data(), n.count(), n.type(), dest, tag, comm);
 }
 
-std::string recv_text(MPI_Comm comm, int source, int tag, std::size_t limit) {
-  std::uint64_t length = 0;
+/// `sender` gets the source, unless it is null.
+std::string recv_text(MPI_Comm comm, int source, int tag, std::size_t limit, int* sender = nullptr) {
+  auto length = std::make_unique<std::uint64_t>(0);
   MPI_Status status;
-  mpi_check(MPI_Recv(&length, 1, MPI_UINT64_T, source, tag, comm, &status), "receiving an object's length");
-  std::string text(length, '\0');
-  if (length == 0) return text;
-  const MpiCount n(length, DType::kUInt8, limit);
-  mpi_check(MPI_Recv(text.data(), n.count(), n.type(), source, status.MPI_TAG, comm, MPI_STATUS_IGNORE),
-            "receiving an object", length);
-  return text;
+  MPI_Request request = MPI_REQUEST_NULL;
+  mpi_check(MPI_Irecv(length.get(), 1, MPI_UINT64_T, source, tag, comm, &request), "receiving an object's length");
+  try {
+    mpi_wait(request, &status, "receiving an object's length");
+  } catch (const CommError&) {
+    static_cast<void>(length.release());
+    throw;
+  }
+  if (sender != nullptr) *sender = status.MPI_SOURCE;
+  return received(*length, [&](std::string& text) {
+    const MpiCount n(text.size(), DType::kUInt8, limit);
+    mpi_check(MPI_Irecv(text.data(), n.count(), n.type(), status.MPI_SOURCE, status.MPI_TAG, comm, &request),
+              "receiving an object", text.size());
+    mpi_wait({&request, 1}, "receiving an object", text.size());
+  });
 }
 
-void bcast_text(MPI_Comm comm, std::string& text, int root, std::size_t limit) {
-  std::uint64_t length = text.size();
-  mpi_check(MPI_Bcast(&length, 1, MPI_UINT64_T, root, comm), "broadcasting an object's length");
-  text.resize(length);
-  if (length == 0) return;
-  const MpiCount n(length, DType::kUInt8, limit);
-  mpi_check(MPI_Bcast(text.data(), n.count(), n.type(), root, comm), "broadcasting an object", length);
+/// root's text, on every rank.
+std::string bcast_text(MPI_Comm comm, const std::string& own, bool is_root, int root, std::size_t limit) {
+  std::uint64_t length = own.size();
+  call_mpi(MPI_Bcast, MPI_Ibcast, "broadcasting an object's length", 0, &length, 1, MPI_UINT64_T, root, comm);
+  return received(length, [&](std::string& text) {
+    if (is_root) text = own;
+    const MpiCount n(length, DType::kUInt8, limit);
+    call_mpi(MPI_Bcast, MPI_Ibcast, "broadcasting an object", length, text.data(), n.count(), n.type(), root, comm);
+  });
 }
+
+/// For the record of a call.
+ConstBufferView bytes_of(const std::string& object) { return {object.data(), object.size(), DType::kUInt8}; }
 
 /// CBOR (RFC 8949): JSON's own text has no NaN and no infinity.
 std::string packed(const json& document) {
@@ -117,47 +147,53 @@ void Communicator::send_obj(const std::string& object, int dest, int tag) {
   calls_->require_open("send_obj");
   check_peer("send_obj", "dest", dest, rank(), size());
   check_tag("send_obj", tag, kMaxTag);
+  const CallScope call = calls_->message("send_obj", bytes_of(object), dest);
   send_text(mpi_comm(), object, dest, tag, count_limit_);
 }
 
-std::string Communicator::recv_obj(int source, int tag) {
+std::string Communicator::recv_obj(int source, int tag, int* sender) {
   calls_->require_open("recv_obj");
-  check_peer("recv_obj", "source", source, rank(), size());
+  if (source != kAnySource) check_peer("recv_obj", "source", source, rank(), size());
   if (tag != kAnyTag) check_tag("recv_obj", tag, kMaxTag);
-  return recv_text(mpi_comm(), source, tag, count_limit_);
+  const CallScope call = calls_->message("recv_obj", {}, source == kAnySource ? -1 : source);
+  return recv_text(mpi_comm(), source == kAnySource ? MPI_ANY_SOURCE : source, tag, count_limit_, sender);
 }
 
 std::string Communicator::bcast_obj(const std::string& object, int root) {
-  calls_->collective(
-      "bcast_obj", [&] { check_rank("bcast_obj", "root", root, size()); }, [&] { return from_root(root); });
-  std::string text = rank() == root ? object : std::string();
-  bcast_text(internal_comm(), text, root, count_limit_);
-  return text;
+  const auto call = calls_->collective(
+      "bcast_obj", rank() == root ? bytes_of(object) : ConstBufferView(),
+      [&] { check_rank("bcast_obj", "root", root, size()); }, [&] { return from_root(root); });
+  return bcast_text(internal_comm(), object, rank() == root, root, count_limit_);
 }
 
 std::vector<std::string> Communicator::gather_obj(const std::string& object, int root) {
-  calls_->collective(
-      "gather_obj", [&] { check_rank("gather_obj", "root", root, size()); }, [&] { return from_root(root); });
+  const auto call = calls_->collective(
+      "gather_obj", bytes_of(object), [&] { check_rank("gather_obj", "root", root, size()); },
+      [&] { return from_root(root); });
+  return gather_texts(object, root);
+}
+
+std::vector<std::string> Communicator::gather_texts(const std::string& text, int root) {
   if (rank() != root) {
-    send_text(internal_comm(), object, root, kInternalTag, count_limit_);
+    send_text(internal_comm(), text, root, kInternalTag, count_limit_);
     return {};
   }
-  std::vector<std::string> objects;
+  std::vector<std::string> texts;
   for (int source = 0; source < size(); ++source) {
-    objects.push_back(source == root ? object : recv_text(internal_comm(), source, kInternalTag, count_limit_));
+    texts.push_back(source == root ? text : recv_text(internal_comm(), source, kInternalTag, count_limit_));
   }
-  return objects;
+  return texts;
 }
 
 std::vector<std::string> Communicator::allgather_obj(const std::string& object) {
-  const auto gathered = gather_obj(object, 0);
+  const auto call = calls_->collective("allgather_obj", bytes_of(object), nothing, nothing);
   std::string all;
-  for (const auto& text : gathered) all += text;
-  bcast_text(internal_comm(), all, 0, count_limit_);
+  for (const auto& text : gather_texts(object, 0)) all += text;
+  all = bcast_text(internal_comm(), all, rank() == 0, 0, count_limit_);
   std::vector<std::uint64_t> lengths(static_cast<std::size_t>(size()));
   const std::uint64_t length = object.size();
-  mpi_check(MPI_Allgather(&length, 1, MPI_UINT64_T, lengths.data(), 1, MPI_UINT64_T, internal_comm()),
-            "gathering objects' lengths");
+  call_mpi(MPI_Allgather, MPI_Iallgather, "gathering objects' lengths", 0, &length, 1, MPI_UINT64_T, lengths.data(), 1,
+           MPI_UINT64_T, internal_comm());
   std::vector<std::string> objects;
   std::size_t begin = 0;
   for (const std::uint64_t each : lengths) {
@@ -175,7 +211,7 @@ std::string Communicator::scatter_obj(const std::vector<std::string>& objects, i
                           std::to_string(size()) + " ranks");
     }
   };
-  calls_->collective("scatter_obj", checks, [&] { return from_root(root); });
+  const auto call = calls_->collective("scatter_obj", {}, checks, [&] { return from_root(root); });
   if (rank() != root) return recv_text(internal_comm(), root, kInternalTag, count_limit_);
   for (int dest = 0; dest < size(); ++dest) {
     if (dest != root)
@@ -186,7 +222,7 @@ std::string Communicator::scatter_obj(const std::vector<std::string>& objects, i
 
 void Communicator::send_obj(const json& object, int dest, int tag) { send_obj(packed(object), dest, tag); }
 
-json Communicator::recv_json(int source, int tag) { return unpacked(recv_obj(source, tag)); }
+json Communicator::recv_json(int source, int tag, int* sender) { return unpacked(recv_obj(source, tag, sender)); }
 
 json Communicator::bcast_obj(const json& object, int root) {
   return unpacked(bcast_obj(rank() == root ? packed(object) : std::string(), root));

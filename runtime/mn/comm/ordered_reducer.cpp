@@ -84,8 +84,8 @@ void OrderedReducer::allreduce_small(void* data, std::size_t count, const Reduct
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t bytes = count * size_of(reduction.dtype);
   std::byte* all = scratch(bytes * ranks);
-  mpi_check(MPI_Allgather(data, static_cast<int>(bytes), MPI_BYTE, all, static_cast<int>(bytes), MPI_BYTE, comm_),
-            "allreduce: gathering", bytes);
+  call_mpi(MPI_Allgather, MPI_Iallgather, "allreduce: gathering", bytes, data, static_cast<int>(bytes), MPI_BYTE, all,
+           static_cast<int>(bytes), MPI_BYTE, comm_);
   std::vector<const void*> inputs(ranks);
   for (std::size_t i = 0; i < ranks; ++i) inputs[i] = all + i * bytes;
   reduce_in_order({&data, 1}, inputs, count, reduction);

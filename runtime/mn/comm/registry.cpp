@@ -20,6 +20,8 @@ constexpr Backend kBackends[] = {
     {"dummy", make_dummy},
 };
 
+constexpr std::int64_t kMaxTimeout_s = 30LL * 86400;
+
 /// Null if `name` is not in the table.
 const Backend* find(std::span<const Backend> table, std::string_view name) {
   const auto found = std::ranges::find(table, name, &Backend::name);
@@ -71,12 +73,29 @@ Choice choose(const CommunicatorSetup& setup) {
   return {"two_dimensional", ranks + " nodes; those of a node share memory"};
 }
 
+std::chrono::milliseconds timeout_of_environment() {
+  const std::int64_t seconds = environment_int("MN_COMM_TIMEOUT").value_or(0);
+  if (seconds < 0 || seconds > kMaxTimeout_s) {
+    throw UsageError("MN_COMM_TIMEOUT is " + std::to_string(seconds) + ": use 1 to " + std::to_string(kMaxTimeout_s) +
+                     " seconds, or 0 for no time-out");
+  }
+  return std::chrono::seconds(seconds);
+}
+
 Device choose_device(const Topology& topology) {
   if (const auto text = environment("MN_DEVICE")) return Device::parse(*text);
   if (const int count = cuda_device_count(); count > 0) return {DeviceType::kCuda, topology.intra_rank % count};
   static std::once_flag said;
   if (topology.rank == 0) std::call_once(said, [] { log_warning("no GPU in reach: training on the CPU"); });
   return {};
+}
+
+/// The same communicator, which its last owner does not destroy if it has given up a call: MPI may still work on it.
+std::shared_ptr<Communicator> left_behind_if_failed(std::shared_ptr<Communicator> comm) {
+  Communicator* const same = comm.get();
+  return {same, [comm = std::move(comm)](Communicator*) mutable {
+            if (comm->has_given_up()) new std::shared_ptr(std::move(comm));  // NOLINT: never deleted
+          }};
 }
 
 }  // namespace
@@ -92,7 +111,9 @@ std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup) {
   check_name(setup.name);
   const bool on_gpus = all_ranks(setup.comm.get(), setup.device.type == DeviceType::kCuda);
   const Backend* with_nccl = find(nccl_backends(), setup.name);
-  if (on_gpus && with_nccl != nullptr && with_nccl->make != nullptr) return with_nccl->make(std::move(setup));
+  if (on_gpus && with_nccl != nullptr && with_nccl->make != nullptr) {
+    return left_behind_if_failed(with_nccl->make(std::move(setup)));
+  }
   const Backend* backend = find(kBackends, setup.name);
   if (backend == nullptr) {
     throw UsageError("communicator " + setup.name +
@@ -101,7 +122,7 @@ std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup) {
   if (setup.allreduce_grad_dtype) {
     throw UsageError("allreduce_grad_dtype works on GPUs through NCCL (pure_nccl), not with " + setup.name);
   }
-  return backend->make(std::move(setup));
+  return left_behind_if_failed(backend->make(std::move(setup)));
 }
 
 std::shared_ptr<Communicator> create_communicator(std::string_view name, MPI_Comm comm,
@@ -109,6 +130,9 @@ std::shared_ptr<Communicator> create_communicator(std::string_view name, MPI_Com
   if (name != "auto") check_name(name);  // before anything is sent
   if (options.count_limit == 0 || options.count_limit > INT_MAX) {
     throw ArgumentError("create_communicator: count_limit must be 1 to " + std::to_string(INT_MAX));
+  }
+  if (options.timeout && options.timeout->count() < 0) {
+    throw ArgumentError("create_communicator: timeout must be above 0, or 0 for none");
   }
   if (!mpi_is_up()) throw ArgumentError("create_communicator: MPI is not running; make an mn::Job first and last");
   if (comm == MPI_COMM_NULL)
@@ -120,6 +144,8 @@ std::shared_ptr<Communicator> create_communicator(std::string_view name, MPI_Com
                           {},
                           options.count_limit,
                           debug,
+                          options.timeout ? *options.timeout : timeout_of_environment(),
+                          false,
                           options.allreduce_grad_dtype,
                           make_backend};
   setup.device = options.device ? *options.device : choose_device(setup.topology);

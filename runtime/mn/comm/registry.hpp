@@ -16,7 +16,7 @@ struct Backend {
 };
 
 /// Collective: the backend that `setup.name` names, in the form for GPUs where every rank has one. Throws UsageError
-/// that lists the names for any other.
+/// that lists the names for any other. One that has given up a call is never destroyed.
 [[nodiscard]] std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup);
 
 /// Backends that work through NCCL; pure_nccl and non_cuda_aware have no other form. In a build without NCCL those two

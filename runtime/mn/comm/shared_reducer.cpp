@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <mn/comm/call_check.hpp>
 #include <mn/comm/reduce.hpp>
 #include <mn/comm/shared_reducer.hpp>
 
@@ -30,6 +31,7 @@ SharedReducer::SharedReducer(std::span<const BufferView> buffers, std::vector<st
       inputs_(offsets_.size()),
       outputs_(offsets_.size()) {
   for (std::size_t i = 0; i < buffers.size(); ++i) {
+    elements_ += buffers[i].count;
     const std::size_t most = kPieceBytes / size_of(buffers[i].dtype);
     for (std::size_t first = 0; first < buffers[i].count; first += most) {
       pieces_.push_back({i, buffers[i].slice(first, std::min(most, buffers[i].count - first))});
@@ -44,6 +46,13 @@ void SharedReducer::publish(std::size_t count) {
 std::uint32_t SharedReducer::take() { return controls_.front()->taken.fetch_add(1) - first_piece_; }
 
 void SharedReducer::reduce(double scale) {
+  if (!calls_) return reduce_pieces(scale);
+  const ConstBufferView what(nullptr, elements_, pieces_.empty() ? DType::kFloat32 : pieces_.front().own.dtype);
+  const auto call = calls_->shared_reduction(what);
+  reduce_pieces(scale);
+}
+
+void SharedReducer::reduce_pieces(double scale) {
   publish(buffers_);
   for (std::uint32_t next = take(); next < pieces_.size(); next = take()) reduce_piece(pieces_[next], scale);
   barrier_.arrive_and_wait();

@@ -31,6 +31,8 @@
 
 namespace mn {
 
+class CallCheck;
+
 /// Reduces the buffers that Communicator::share() was given. See the top of this file.
 class SharedReducer {
  public:
@@ -47,6 +49,8 @@ class SharedReducer {
   SharedReducer(std::span<const BufferView> buffers, std::vector<std::ptrdiff_t> offsets,
                 std::vector<Control*> controls, int rank, bool may_spin, std::shared_ptr<void> owner);
 
+  /// reduce() counts among `calls`, and has their time-out.
+  void record_in(std::shared_ptr<CallCheck> calls) { calls_ = std::move(calls); }
   /// The first `count` buffers are final until reduce(), and other ranks may write to them from now on: never fewer
   /// than before.
   void publish(std::size_t count);
@@ -59,9 +63,12 @@ class SharedReducer {
     BufferView own;
   };
   [[nodiscard]] std::uint32_t take();
+  void reduce_pieces(double scale);
   void reduce_piece(const Piece& piece, double scale);
 
   std::vector<Piece> pieces_;
+  std::shared_ptr<CallCheck> calls_;  // null: not recorded
+  std::size_t elements_ = 0;
   std::uint32_t buffers_;
   std::vector<std::ptrdiff_t> offsets_;
   std::vector<Control*> controls_;

@@ -1,12 +1,12 @@
 // The communicator's calls whose parts differ in length: gatherv, scatterv, allgatherv, alltoallv.
 //
-// Users of communicators call them on all ranks at once. Each is an exchange of parts (exchange_parts) in which some
-// parts are empty; device buffers are staged through the host.
+// Users of communicators call them on all ranks at once. Each is an exchange of parts in which some parts are empty: by
+// the device's own collectives where they have buffers there, else by messages (exchange_parts), staged through the host.
 #include <numeric>
 
 #include <mn/comm/call_check.hpp>
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/host_stage.hpp>
+#include <mn/comm/on_device.hpp>
 #include <mn/comm/part_exchange.hpp>
 #include <mn/core/error.hpp>
 
@@ -65,13 +65,24 @@ void Communicator::gatherv(ConstBufferView send, BufferView recv, Counts counts,
     check_same_dtype("gatherv", send, recv);
     check_counts("gatherv", "recv", recv, counts);
     check_apart("gatherv", send, recv);
+    check_same_memory("gatherv", send, recv);
   };
-  calls_->collective("gatherv", checks, [&] { return listed(send, counts) + from_root(root); });
+  const auto call = calls_->collective("gatherv", send, checks, [&] { return listed(send, counts) + from_root(root); });
   if (rank() != root) recv = {};
-  on_host(stage_after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
-    std::vector<ConstBufferView> sent(counts.size());
+  std::vector<ConstBufferView> sent(counts.size());
+  std::vector<BufferView> received(counts.size());
+  const auto cut = [&](ConstBufferView in, BufferView out) {
     sent[static_cast<std::size_t>(root)] = in;
-    const auto received = rank() == root ? parts_of(out, counts) : std::vector<BufferView>(counts.size());
+    if (rank() == root) received = parts_of(out, counts);
+  };
+  // By `send` alone, as the other ranks have no recv.
+  const auto on_its_device = [&](DeviceCollectives& device) {
+    cut(send, recv);
+    device.exchange(sent, received);
+  };
+  if (on_device({send}, on_its_device)) return;
+  on_host(stage_after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+    cut(in, out);
     exchange_parts(internal_comm(), sent, received, count_limit_);
   });
 }
@@ -87,13 +98,25 @@ void Communicator::scatterv(ConstBufferView send, Counts counts, BufferView recv
     check_same_dtype("scatterv", send, recv);
     check_counts("scatterv", "send", send, counts);
     check_apart("scatterv", send, recv);
+    check_same_memory("scatterv", send, recv);
   };
-  calls_->collective("scatterv", checks, [&] { return listed(recv, counts) + from_root(root); });
+  const auto call =
+      calls_->collective("scatterv", recv, checks, [&] { return listed(recv, counts) + from_root(root); });
   if (rank() != root) send = {};
-  on_host(stage_after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
-    const auto sent = rank() == root ? parts_of(in, counts) : std::vector<ConstBufferView>(counts.size());
-    std::vector<BufferView> received(counts.size());
+  std::vector<ConstBufferView> sent(counts.size());
+  std::vector<BufferView> received(counts.size());
+  const auto cut = [&](ConstBufferView in, BufferView out) {
+    if (rank() == root) sent = parts_of(in, counts);
     received[static_cast<std::size_t>(root)] = out;
+  };
+  // By `recv` alone, as the other ranks have no send.
+  const auto on_its_device = [&](DeviceCollectives& device) {
+    cut(send, recv);
+    device.exchange(sent, received);
+  };
+  if (on_device({recv}, on_its_device)) return;
+  on_host(stage_after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+    cut(in, out);
     exchange_parts(internal_comm(), sent, received, count_limit_);
   });
 }
@@ -108,7 +131,11 @@ void Communicator::allgatherv(ConstBufferView send, BufferView recv, Counts coun
     check_counts("allgatherv", "recv", recv, counts);
     check_apart("allgatherv", send, recv);
   };
-  calls_->collective("allgatherv", checks, [&] { return listed(send, counts); });
+  const auto call = calls_->collective("allgatherv", send, checks, [&] { return listed(send, counts); });
+  const auto on_its_device = [&](DeviceCollectives& device) {
+    device.exchange(std::vector<ConstBufferView>(counts.size(), send), parts_of(recv, counts));
+  };
+  if (on_device({send, recv}, on_its_device)) return;
   on_host(stage_after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const std::vector<ConstBufferView> sent(counts.size(), in);
     exchange_parts(internal_comm(), sent, parts_of(out, counts), count_limit_);
@@ -126,8 +153,13 @@ void Communicator::alltoallv(ConstBufferView send, Counts send_counts, BufferVie
     check_counts("alltoallv", "recv", recv, recv_counts);
     check_apart("alltoallv", send, recv);
   };
-  calls_->collective("alltoallv", checks, [&] { return " of " + std::string(name_of(send.dtype)); });
+  const auto call =
+      calls_->collective("alltoallv", send, checks, [&] { return " of " + std::string(name_of(send.dtype)); });
   if (debug()) compare_counts(send_counts, recv_counts);
+  const auto on_its_device = [&](DeviceCollectives& device) {
+    device.exchange(parts_of(send, send_counts), parts_of(recv, recv_counts));
+  };
+  if (on_device({send, recv}, on_its_device)) return;
   on_host(stage_after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     exchange_parts(internal_comm(), parts_of(in, send_counts), parts_of(out, recv_counts), count_limit_);
   });
@@ -140,8 +172,8 @@ void Communicator::compare_counts(Counts send_counts, Counts recv_counts) {
   const std::size_t ranks = send_counts.size();
   std::vector<std::uint64_t> all(own.size() * ranks);
   const int length = static_cast<int>(own.size());
-  mpi_check(MPI_Allgather(own.data(), length, MPI_UINT64_T, all.data(), length, MPI_UINT64_T, internal_comm()),
-            "comparing counts");
+  call_mpi(MPI_Allgather, MPI_Iallgather, "comparing counts", 0, own.data(), length, MPI_UINT64_T, all.data(), length,
+           MPI_UINT64_T, internal_comm());
   for (std::size_t from = 0; from < ranks; ++from) {
     for (std::size_t to = 0; to < ranks; ++to) {
       const std::uint64_t sent = all[from * own.size() + to];

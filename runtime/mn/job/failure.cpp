@@ -15,6 +15,7 @@
 #include <mpi.h>
 #include <unistd.h>
 
+#include <mn/comm/flight_recorder.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/core/error.hpp>
 #include <mn/job/failure.hpp>
@@ -108,10 +109,9 @@ std::jthread exit_soon(int exit_code) {
 
 void end_all_ranks(int exit_code) {
   flush_output();
-  if (mpi_is_up()) {
-    const auto bound = exit_soon(exit_code);
-    MPI_Abort(MPI_COMM_WORLD, exit_code);
-  }
+  const auto bound = exit_soon(exit_code);  // the disk may hang as well as MPI
+  write_calls("this rank ends the job");
+  if (mpi_is_up()) MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);
 }
 

@@ -56,6 +56,7 @@ void flush_output();
 [[nodiscard]] std::jthread exit_soon(int exit_code);
 
 /// Ends this process and, where MPI is up, all others: MPI_Abort, and _exit should that not return within four seconds.
+/// Writes the last calls before (flight_recorder.hpp).
 [[noreturn]] void end_all_ranks(int exit_code);
 
 /// The same, after `message` was reported and announced through `hooks`.

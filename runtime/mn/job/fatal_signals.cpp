@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include <mn/comm/flight_recorder.hpp>
 #include <mn/job/fatal_signals.hpp>
 #include <mn/job/standard_error.hpp>
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 constexpr int kTerminations[] = {SIGTERM, SIGINT};
+constexpr int kRequest = SIGUSR2;  // SIGUSR1 is a scheduler's notice: SignalFlag
 
 /// A message made beforehand: handlers must not allocate.
 struct Line {
@@ -99,6 +101,7 @@ void handle_fault(int signal, siginfo_t* info, void* /*context*/) {
     if (is_news && kFaults[i] == signal) fault_lines[i].print();
   }
   notify_peers(PeerByte::kReported);
+  write_calls("a signal ends this rank");
   wait_for_answers();
   if (is_news) wait_until_shown();
   hand_on(signal, *info);
@@ -113,10 +116,13 @@ void handle_termination(int signal) {
     reported = true;
   }
   notify_peers(PeerByte::kTerminated);
+  write_calls("a signal ends this rank");
   if (reported) wait_until_shown();
   errno = saved_errno;
   raise(signal);
 }
+
+void handle_request(int /*signal*/) { write_calls("SIGUSR2"); }
 
 void install(int signal, void (*handler)(int), int flags) {
   struct sigaction action = {};
@@ -181,6 +187,7 @@ void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonit
   for (const int signal : kTerminations) {
     if (has_default_action(signal)) install(signal, handle_termination, kFlags);
   }
+  if (has_default_action(kRequest)) install(kRequest, handle_request, SA_RESTART | SA_ONSTACK);
   // MPI writes to the connection of a lost rank: that must not end this one before its loss is reported.
   if (has_default_action(SIGPIPE)) install(SIGPIPE, SIG_IGN, 0);
 }
@@ -195,6 +202,8 @@ void remove_signal_handlers() {
   for (const int signal : kTerminations) {
     if (has_handler(signal, handle_termination)) install(signal, SIG_DFL, 0);
   }
+  // It stays ignored: a request that comes late must not end the process.
+  if (has_handler(kRequest, handle_request)) install(kRequest, SIG_IGN, 0);
   handler_links.clear();
 }
 

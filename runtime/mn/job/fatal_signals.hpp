@@ -30,7 +30,8 @@ void remember_signal_handlers();
 /// SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write one line and notify the peers; SIGTERM and SIGINT notify the
 /// peers, and write the loss of a peer that the launcher noticed before this rank's monitor did. All then take the
 /// action that they had. Terminations that the program ignores or handles itself are left to it. The links must stay
-/// open until remove_signal_handlers().
+/// open until remove_signal_handlers(). SIGUSR2, where it has the default action, writes the last calls
+/// (flight_recorder.hpp), and the process goes on.
 void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonitor::Link>& links);
 /// The remembered handlers return, where ours still are.
 void remove_signal_handlers();

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <mn/comm/communication_thread.hpp>
+#include <mn/comm/flight_recorder.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
@@ -108,6 +109,8 @@ class Job::Impl {
     speaker_.rank = comm_.rank();
     size_ = comm_.size();
     start_log(speaker_);
+    name_calls_writer(speaker_.rank, size_, speaker_.host);
+    set_calls_folder(environment("MN_CALLS").value_or(""));
     if (timeout.count() > 0 && size_ > 1) start_monitor(timeout);
     install_terminate_handler(speaker_, failure_hooks());
     install_signal_handlers(speaker_, monitor_ ? monitor_->links() : std::vector<PeerMonitor::Link>{});
@@ -176,6 +179,8 @@ class Job::Impl {
       if (claim_loss_report()) end_all_ranks(speaker_, *message, {}, 1);  // announced already
     }
     silence_stderr();  // another rank has said why; MPI's text on broken connections would follow
+    const auto bound = exit_soon(1);
+    write_calls("another rank ends the job");
     // The rank that reported ends the job; where the launcher does not pass that on, each ends itself.
     std::this_thread::sleep_for(std::chrono::seconds(2));
     std::_Exit(1);

@@ -18,6 +18,9 @@ namespace mn {
 /// seconds of silence that count as a loss (default 5; 0: no monitor, for debuggers). Under mnlaunch, a rank whose
 /// process ends before MPI is up ends the others as well.
 ///
+/// When the job ends badly, each rank writes its last 256 calls of communicators to the folder that MN_CALLS names, or to
+/// OUT/calls of a training job; on SIGUSR2 it does so and goes on. `mnreport --calls` says who waits for whom.
+///
 /// It also has glibc's malloc keep freed memory of up to 32 MiB a block (mallopt), which saves page faults in each
 /// step, unless MALLOC_*_ or GLIBC_TUNABLES set that.
 class Job {

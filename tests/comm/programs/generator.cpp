@@ -12,6 +12,9 @@ namespace mn::testing {
 namespace {
 
 constexpr int kSteps = 80;
+constexpr std::size_t kMostInBackground = 4;
+constexpr Call kStarts[] = {Call::kIbcast, Call::kIallgather, Call::kIallreduce, Call::kIallreduce,
+                            Call::kIreduceScatter};
 constexpr int kAnyTag = Communicator::kAnyTag;
 constexpr DType kTypes[] = {DType::kUInt8,   DType::kInt8,     DType::kInt32,   DType::kInt64,  DType::kUInt64,
                             DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
@@ -50,7 +53,8 @@ class Generator {
     }
     while (wait_for_one()) {
     }
-    while (background_) go_on_in_background();
+    while (go_on_in_background()) {
+    }
     collective(0, Call::kBarrier);
     return std::move(program_);
   }
@@ -111,13 +115,17 @@ class Generator {
   }
 
   void step() {
-    const auto dice = below(16);
+    const auto dice = below(17);
     if (dice < 4) return collective(any_group(), any_of(kCollectives));
     if (dice < 5) return exchange();
     if (dice < 6) return pass_object();
     if (dice < 11) return begin_message();
-    if (dice < 12) return go_on_in_background();
-    if (dice < 14)
+    if (dice < 13) {
+      if (chance(4) && background_.size() < kMostInBackground) begin_in_background();
+      static_cast<void>(go_on_in_background());
+      return;
+    }
+    if (dice < 15)
       post_a_half();
     else
       wait_for_one();
@@ -125,9 +133,9 @@ class Generator {
 
   void collective(std::size_t group, Call call) {
     if (members(group).empty()) return;
+    if (group == 0) start_all();
     Action action = new_action(call, group);
-    if (background_)
-      action.on_device = false;  // NCCL's calls have one order, and the one in the background is not over
+    if (!background_.empty()) action.on_device = false;  // NCCL's calls have one order, and those are not over
     action.peer = rank_of(group);
     action.op = static_cast<ReduceOp>(below(4));
     action.in_place = chance(2);
@@ -293,26 +301,51 @@ class Generator {
     add(action.group, dest, action);
   }
 
-  // An allreduce of the first group in the background: each rank starts it at a time of its own.
+  // Collective calls of the first group in the background: each rank starts them at times of its own, all in one order
+  // that the group's other collective calls have too, and waits for them in any.
 
   struct Background {
     Action action;
-    std::vector<int> to_start;  // ranks
-    std::vector<int> to_finish;
+    std::set<int> to_start;  // ranks
+    std::set<int> to_finish;
   };
 
-  void go_on_in_background() {
-    if (!background_) {
-      Action action = new_action(Call::kStart, 0);
-      action.dtype = DType::kFloat32;
-      background_ = Background{action, members(0), members(0)};
+  void begin_in_background() {
+    Action action = new_action(any_of(kStarts), 0);
+    action.peer = rank_of(0);
+    action.op = static_cast<ReduceOp>(below(4));
+    const std::set<int> ranks(members(0).begin(), members(0).end());
+    background_.push_back({action, ranks, ranks});
+  }
+
+  void start(Background& call, int rank) {
+    add(rank, call.action);
+    call.to_start.erase(rank);
+  }
+
+  void start_all() {
+    for (Background& call : background_) {
+      while (!call.to_start.empty()) start(call, *call.to_start.begin());
     }
-    std::vector<int>& ranks = background_->to_start.empty() ? background_->to_finish : background_->to_start;
-    background_->action.call = background_->to_start.empty() ? Call::kFinish : Call::kStart;
-    const auto picked = ranks.begin() + static_cast<std::ptrdiff_t>(below(ranks.size()));
-    add(*picked, background_->action);
-    ranks.erase(picked);
-    if (background_->to_finish.empty()) background_.reset();
+  }
+
+  /// A rank starts its next call, or waits for one that all have started; false if there is none.
+  bool go_on_in_background() {
+    if (background_.empty()) return false;
+    const int rank = rank_of(0);
+    for (Background& call : background_) {
+      if (!call.to_start.contains(rank)) continue;
+      start(call, rank);
+      return true;
+    }
+    Background& call = any_of(background_);
+    if (!call.to_start.empty() || !call.to_finish.contains(rank)) return true;
+    Action action = call.action;
+    action.call = Call::kFinish;
+    add(rank, action);
+    call.to_finish.erase(rank);
+    std::erase_if(background_, [](const Background& each) { return each.to_finish.empty(); });
+    return true;
   }
 
   std::mt19937_64 random_;
@@ -322,7 +355,7 @@ class Generator {
   std::vector<Message> halves_;  // in the order in which they were posted
   std::set<int> complete_;       // messages that are posted on both sides
   std::vector<Open> open_;
-  std::optional<Background> background_;
+  std::vector<Background> background_;  // in the order of their starts
 };
 
 }  // namespace

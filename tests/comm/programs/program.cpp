@@ -28,8 +28,11 @@ std::string_view name_of(Call call) {
                                          "allgather_obj",
                                          "scatter_obj",
                                          "allreduce_obj",
-                                         "start of an allreduce",
-                                         "end of an allreduce"};
+                                         "ibcast",
+                                         "iallgather",
+                                         "iallreduce",
+                                         "ireduce_scatter",
+                                         "wait for a collective call"};
   return kNames[static_cast<std::size_t>(call)];
 }
 

@@ -47,8 +47,11 @@ enum class Call : std::uint8_t {
   kAllgatherObject,
   kScatterObject,
   kAllreduceObject,
-  kStart,   ///< an allreduce goes on in the background, …
-  kFinish,  ///< … and is waited for
+  kIbcast,  ///< these go on in the background, …
+  kIallgather,
+  kIallreduce,
+  kIreduceScatter,
+  kFinish,  ///< … and are waited for
 };
 [[nodiscard]] std::string_view name_of(Call call);
 

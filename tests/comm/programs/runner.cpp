@@ -8,9 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include <mn/comm/communication_thread.hpp>
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/device_collectives.hpp>
 
 #include "tests/comm/programs/collectives.hpp"
 #include "tests/comm/programs/memory.hpp"
@@ -38,7 +36,6 @@ class Runner {
     comms_.resize(program.groups.size());
     const auto part = comms_[0]->split(color, program.keys[self]);
     if (part) comms_[2 + static_cast<std::size_t>(color)] = part;
-    if (comms_[0]->device_collectives() == nullptr) thread_.emplace(*comms_[0]);
     unsetenv("MN_NODE_NAME");
   }
 
@@ -56,6 +53,7 @@ class Runner {
       case Call::kWait:
       case Call::kWaitPolls:
       case Call::kWaitLeaves:
+      case Call::kFinish:
         return wait(action);
       case Call::kSendrecv:
         return sendrecv(action);
@@ -64,10 +62,11 @@ class Runner {
       case Call::kRecvObject:
         EXPECT_EQ(comm_->recv_obj(action.peer, action.tag), object_of(action, action.peer));
         return;
-      case Call::kStart:
+      case Call::kIbcast:
+      case Call::kIallgather:
+      case Call::kIallreduce:
+      case Call::kIreduceScatter:
         return start(action);
-      case Call::kFinish:
-        return finish(action);
       default:
         CollectiveCall(action, *comm_, memories_).run();
     }
@@ -79,7 +78,7 @@ class Runner {
   struct Pending {
     Request request;
     Memory* memory = nullptr;
-    std::optional<Values> expected;  // of a receive
+    std::optional<Values> expected;  // unless it sends
   };
 
   Memory& sent(const Action& action) { return memories_.keep(action, values_of(action, comm_->rank(), action.count)); }
@@ -123,29 +122,44 @@ class Runner {
     memory.expect(values_of(action, source, action.count));
   }
 
-  void start(Action action) {
-    action.on_device = !thread_;
-    Memory& memory = sent(action);
-    background_ = &memory;
-    if (thread_) return thread_->submit([view = memory.view()](Communicator& comm) { comm.allreduce(view); });
-    comm_->device_collectives()->after(nullptr);
-    comm_->device_collectives()->allreduce(memory.view(), ReduceOp::kSum);
-  }
-
-  void finish(const Action& action) {
-    if (thread_)
-      thread_->wait();
-    else
-      comm_->device_collectives()->wait();
-    background_->expect(sums_of(action, comm_->size()));
+  void start(const Action& action) {
+    const int rank = comm_->rank();
+    const int size = comm_->size();
+    const auto self = static_cast<std::size_t>(rank);
+    const std::size_t part = action.count / static_cast<std::size_t>(size);
+    const std::size_t whole = part * static_cast<std::size_t>(size);
+    switch (action.call) {
+      case Call::kIbcast: {
+        const Values root = values_of(action, action.peer, action.count);
+        Memory& memory = memories_.keep(action, rank == action.peer ? root : Values(action.count, kEmpty));
+        pending_[action.id] = {comm_->ibcast(memory.view(), action.peer), &memory, root};
+        return;
+      }
+      case Call::kIallgather: {
+        Memory& send = memories_.keep(action, values_of(action, rank, part));
+        Memory& recv = memories_.keep(action, Values(whole, kEmpty));
+        pending_[action.id] = {comm_->iallgather(send.view(), recv.view()), &recv, values_of_all(action, size, part)};
+        return;
+      }
+      case Call::kIreduceScatter: {
+        Memory& send = memories_.keep(action, reduction_inputs(action, rank, size, whole));
+        Memory& recv = memories_.keep(action, Values(part, kEmpty));
+        pending_[action.id] = {comm_->ireduce_scatter(send.view(), recv.view(), action.op), &recv,
+                               reduced(action, size, self * part, part)};
+        return;
+      }
+      default: {
+        Memory& memory = memories_.keep(action, reduction_inputs(action, rank, size, action.count));
+        pending_[action.id] = {comm_->iallreduce(memory.view(), action.op), &memory,
+                               reduced(action, size, 0, action.count)};
+      }
+    }
   }
 
   Memories memories_;
   std::vector<std::shared_ptr<Communicator>> comms_;  // [groups]; null where this rank is in none
   Communicator* comm_ = nullptr;                      // of the action that runs
-  std::map<int, Pending> pending_;                    // by the message's number
-  std::optional<CommunicationThread> thread_;
-  Memory* background_ = nullptr;
+  std::map<int, Pending> pending_;                    // by the number of the message or call
 };
 
 }  // namespace

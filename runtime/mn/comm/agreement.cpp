@@ -1,0 +1,36 @@
+// Free functions by which ranks find out whether they hold the same.
+#include <algorithm>
+
+#include <mn/comm/call_check.hpp>
+#include <mn/comm/communicator.hpp>
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+
+namespace mn {
+
+bool same_on_all_ranks(std::uint64_t value, Communicator& comm) {
+  // The least value, and the complement of the greatest.
+  const auto number = static_cast<std::int64_t>(value);
+  std::int64_t extremes[] = {number, ~number};
+  comm.allreduce(extremes, ReduceOp::kMin);
+  return extremes[0] == ~extremes[1];
+}
+
+void prove_equal(const nlohmann::json& object, std::string_view what, Communicator& comm) {
+  if (same_on_all_ranks(hash64(object.dump()), comm)) return;
+  const auto all = comm.allgather_obj(object);
+  const auto other = std::ranges::find_if(all, [&](const auto& each) { return each != all.front(); });
+  std::string key;
+  for (const auto& [name, value] : all.front().items()) {
+    if (key.empty() && (!other->contains(name) || other->at(name) != value)) key = name;
+  }
+  const auto on = [&](const nlohmann::json& each) { return each.contains(key) ? each.at(key).dump() : "absent"; };
+  throw UsageError("the ranks differ in " + std::string(what) + ": " + key + " is " + on(all.front()) +
+                   " on rank 0 and " + on(*other) + " on rank " + std::to_string(other - all.begin()) +
+                   "; give every rank the same");
+}
+
+std::uint64_t collective_calls() noexcept { return CallCheck::calls_of_thread(); }
+
+}  // namespace mn

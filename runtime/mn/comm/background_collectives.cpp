@@ -1,0 +1,132 @@
+// The communicator's collective calls that do not wait (ibcast, iallgather, iallreduce, ireduce_scatter), and abort(),
+// which ends them too.
+//
+// Users of communicators start them on all ranks in the same order, and wait for them in any.
+//
+// Invariants:
+// 1. One thread of each rank makes the calls that need the host, in the order in which they were started, on a
+//    communicator of the same ranks and way to reduce: each has the bits of its blocking form, and none waits for a
+//    later one.
+// 2. Calls on a device go to the one stream of its collectives, blocking or not, so NCCL sees them in program order.
+// 3. What a call waits for is marked when it is started: wait() does not wait for what was started later.
+// 4. A call that fails ends those behind it, whose wait() throws the same error: the ranks may be out of step.
+// 5. A start waits for no other rank: the thread makes its communicator, from a duplicate of MPI's that was made with
+//    this one, when it has its first call.
+//
+// Cost: on the host two switches between threads for a call, and once a communicator and a thread; on the device a mark
+// on the stream.
+#include <future>
+
+#include <mn/comm/call_check.hpp>
+#include <mn/comm/communication_thread.hpp>
+#include <mn/comm/communicator.hpp>
+#include <mn/comm/on_device.hpp>
+#include <mn/comm/request.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn {
+namespace {
+
+class BackgroundCall final : public Request::Impl {
+ public:
+  BackgroundCall(std::shared_ptr<CommunicationThread> thread, CommunicationThread::Task call)
+      : thread_(std::move(thread)) {
+    // Shared, because a std::function is copied; broken if the task is dropped.
+    auto done = std::make_shared<std::promise<bool>>();
+    done_ = done->get_future();
+    thread_->submit([done = std::move(done), call = std::move(call)](Communicator& comm) {
+      call(comm);
+      done->set_value(true);
+    });
+  }
+  void wait() override {
+    try {
+      done_.get();
+    } catch (const std::future_error&) {
+      thread_->wait();  // throws what has ended the thread's work
+    }
+  }
+  bool is_done() override { return done_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+
+ private:
+  std::shared_ptr<CommunicationThread> thread_;
+  std::future<bool> done_;
+};
+
+class DeviceCall final : public Request::Impl {
+ public:
+  explicit DeviceCall(std::unique_ptr<DeviceMark> mark) : mark_(std::move(mark)) {}
+  void wait() override { mark_->wait(); }
+  bool is_done() override { return mark_->is_done(); }
+
+ private:
+  std::unique_ptr<DeviceMark> mark_;
+};
+
+}  // namespace
+
+template <class Enqueue, class Call>
+Request Communicator::start(std::initializer_list<ConstBufferView> buffers, const Enqueue& enqueue, Call call) {
+  std::unique_ptr<DeviceMark> mark;
+  if (enqueue_on_device(buffers, [&](DeviceCollectives& device) {
+        enqueue(device);
+        mark = device.mark();
+      })) {
+    return Request(std::make_unique<DeviceCall>(std::move(mark)));
+  }
+  if (!background_) background_ = make_background();
+  const auto timeout = this->timeout();
+  return Request(std::make_unique<BackgroundCall>(background_, [call = std::move(call), timeout](Communicator& comm) {
+    const CallTimeout limit(comm, timeout);
+    call(comm);
+  }));
+}
+
+std::shared_ptr<CommunicationThread> Communicator::make_background() {
+  // Device buffers with collectives of their own do not come to the thread: it needs no second NCCL communicator.
+  const bool on_gpus = device_.type == DeviceType::kCuda;
+  const auto setup = std::make_shared<CommunicatorSetup>(
+      CommunicatorSetup{on_gpus ? "flat" : name_, std::move(background_comm_), topology_, device_, count_limit_,
+                        calls_->debug(), timeout(), true, std::nullopt, make_});
+  return std::make_shared<CommunicationThread>([setup] { return setup->make(std::move(*setup)); });
+}
+
+void Communicator::abort(const std::string& reason) {
+  const std::string text = "rank " + std::to_string(rank()) + " has aborted the communicator: " + reason;
+  calls_->limits().abort(text);
+  if (background_) background_->abort(reason);
+}
+
+Request Communicator::ibcast(BufferView buffer, int root) {
+  const auto checks = [&] { check_bcast("ibcast", buffer, root); };
+  const auto scope = calls_->start("ibcast", buffer, checks);
+  return start(
+      {buffer}, [&](DeviceCollectives& device) { device.bcast(buffer, root); },
+      [=](Communicator& comm) { comm.bcast(buffer, root); });
+}
+
+Request Communicator::iallgather(ConstBufferView send, BufferView recv) {
+  const auto checks = [&] { check_allgather("iallgather", send, recv); };
+  const auto scope = calls_->start("iallgather", send, checks);
+  return start(
+      {send, recv}, [&](DeviceCollectives& device) { device.allgather(send, recv); },
+      [=](Communicator& comm) { comm.allgather(send, recv); });
+}
+
+Request Communicator::iallreduce(BufferView buffer, ReduceOp op) {
+  const auto checks = [&] { check_allreduce("iallreduce", buffer, op); };
+  const auto scope = calls_->start("iallreduce", buffer, checks);
+  return start(
+      {buffer}, [&](DeviceCollectives& device) { device.allreduce(buffer, op); },
+      [=](Communicator& comm) { comm.allreduce(buffer, op); });
+}
+
+Request Communicator::ireduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) {
+  const auto checks = [&] { check_reduce_scatter("ireduce_scatter", send, recv, op); };
+  const auto scope = calls_->start("ireduce_scatter", recv, checks);
+  return start(
+      {send, recv}, [&](DeviceCollectives& device) { device.reduce_scatter(send, recv, op); },
+      [=](Communicator& comm) { comm.reduce_scatter(send, recv, op); });
+}
+
+}  // namespace mn

@@ -1,0 +1,225 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include <mn/comm/call_limits.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn {
+namespace {
+
+using Clock = LimitedCall::Clock;
+
+constexpr int kNoticeTag = 32766;  // on the internal duplicate, whose other messages have kInternalTag
+constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
+constexpr auto kSpinTime = std::chrono::milliseconds(20);  // of a wait for MPI, before it sleeps between looks
+constexpr auto kPause = std::chrono::microseconds(50);
+
+thread_local LimitedCall* current = nullptr;
+
+std::string described(const CallName& call) {
+  std::string text(call.operation);
+  if (call.count > 0) text += " of " + std::to_string(call.count) + " " + std::string(name_of(call.dtype));
+  return text;
+}
+
+/// "call 12 of this communicator"
+std::string numbered(const CallName& call) {
+  return call.number == 0 ? std::string() : ", call " + std::to_string(call.number) + " of this communicator,";
+}
+
+/// "rank 2", "ranks 2, 5 and 7"; of many the first ten.
+std::string listed(const std::vector<int>& ranks) {
+  constexpr std::size_t kMaxListed = 10;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < std::min(ranks.size(), kMaxListed); ++i) {
+    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
+    text += std::to_string(ranks[i]);
+  }
+  if (ranks.size() > kMaxListed) text += " and " + std::to_string(ranks.size() - kMaxListed) + " more";
+  return text;
+}
+
+std::string in_seconds(std::chrono::milliseconds time) {
+  std::string text = std::to_string(time.count() / 1000);
+  if (const auto rest = time.count() % 1000; rest != 0) {
+    text += "." + std::to_string(1000 + rest).substr(1);
+    text.erase(text.find_last_not_of('0') + 1);
+  }
+  return text + " s";
+}
+
+}  // namespace
+
+enum class CallLimits::Kind : std::uint32_t { kWaiting, kGaveUp };
+
+struct CallLimits::Notice {
+  Kind kind;
+  std::int32_t rank;
+  std::uint64_t number;
+  std::uint64_t count;
+  DType dtype;
+  char operation[31];
+  char text[256];  // why the rank has given up
+
+  Notice() = default;
+  Notice(Kind kind_, int rank_, const CallName& call, std::string_view why)
+      : kind(kind_), rank(rank_), number(call.number), count(call.count), dtype(call.dtype), operation(), text() {
+    call.operation.copy(operation, sizeof operation - 1);
+    why.copy(text, sizeof text - 1);
+  }
+};
+
+void CallLimits::tell_all(Kind kind, const CallName& call, const std::string& text) {
+  static_assert(std::is_trivially_copyable_v<Notice>);
+  // Kept for the life of the process: to a rank that is gone it is never sent, and a send cannot be cancelled.
+  auto* const notice = new Notice(kind, group_.rank, call, text);
+  for (int rank = 0; rank < group_.size; ++rank) {
+    if (rank == group_.rank) continue;
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (MPI_Isend(notice, sizeof *notice, MPI_BYTE, rank, kNoticeTag, comm_, &request) != MPI_SUCCESS) continue;
+    static_cast<void>(MPI_Request_free(&request));
+  }
+}
+
+bool CallLimits::take(Notice& notice) {
+  int found = 0;
+  if (MPI_Iprobe(MPI_ANY_SOURCE, kNoticeTag, comm_, &found, MPI_STATUS_IGNORE) != MPI_SUCCESS || found == 0)
+    return false;
+  return MPI_Recv(&notice, sizeof notice, MPI_BYTE, MPI_ANY_SOURCE, kNoticeTag, comm_, MPI_STATUS_IGNORE) ==
+         MPI_SUCCESS;
+}
+
+void CallLimits::abort(const std::string& reason) {
+  fail(reason);
+  tell_all(Kind::kGaveUp, {}, reason);
+}
+
+void CallLimits::fail(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (failure_.empty()) failure_ = reason;
+  failed_ = true;
+}
+
+std::string CallLimits::failure() const {
+  if (!failed_) return {};
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+LimitedCall::LimitedCall(CallLimits& limits, const CallName& call)
+    : limits_(limits), call_(call), outer_(std::exchange(current, this)), begin_(Clock::now()), next_look_(begin_) {}
+
+LimitedCall::~LimitedCall() { current = outer_; }
+
+void LimitedCall::check() {
+  if (const auto now = Clock::now(); now >= next_look_) look(now);
+}
+
+void LimitedCall::look(Clock::time_point now) {
+  next_look_ = now + kBetweenLooks;
+  end_if_failed();
+  bool somebody_asks = false;
+  for (CallLimits::Notice notice; limits_.take(notice);) {
+    if (notice.kind == CallLimits::Kind::kGaveUp) limits_.fail(notice.text);
+    end_if_failed();
+    if (notice.number != 0 && notice.number < call_.number) continue;  // (3)
+    somebody_asks = true;
+    const auto rank = static_cast<std::size_t>(notice.rank);
+    others_.resize(static_cast<std::size_t>(limits_.group_.size));
+    others_names_.resize(others_.size());
+    others_names_[rank] = notice.operation;
+    others_[rank] = {{}, notice.number, notice.count, notice.dtype};
+  }
+  const auto waited = now - begin_;
+  if (!asked_ && (somebody_asks || waited >= limits_.timeout_ * 3 / 4)) {
+    asked_ = true;
+    limits_.tell_all(CallLimits::Kind::kWaiting, call_, {});
+  }
+  if (waited >= limits_.timeout_) give_up();
+}
+
+void LimitedCall::end_if_failed() const {
+  if (limits_.failed_) throw CommError(described(call_) + numbered(call_) + " ends: " + limits_.failure());
+}
+
+void LimitedCall::give_up() {
+  const std::string why = described(call_) + numbered(call_) + " has not ended in " + in_seconds(limits_.timeout_) +
+                          ": " + who_is_missing();
+  limits_.abort("rank " + std::to_string(limits_.group_.rank) + " has given up: " + why);
+  throw CommError(why);
+}
+
+std::string LimitedCall::who_is_missing() const {
+  if (call_.number == 0) {
+    if (call_.peer < 0) return "no rank has made the call that matches it";
+    return "rank " + std::to_string(call_.peer) + " has not made the call that matches it";
+  }
+  std::vector<int> missing;
+  std::string elsewhere;
+  for (int rank = 0; rank < limits_.group_.size; ++rank) {
+    if (rank == limits_.group_.rank) continue;
+    const auto r = static_cast<std::size_t>(rank);
+    if (r >= others_names_.size() || others_names_[r].empty()) {
+      missing.push_back(rank);
+      continue;
+    }
+    CallName other = others_[r];
+    other.operation = others_names_[r];
+    if (other.number == call_.number && described(other) == described(call_)) continue;
+    if (elsewhere.empty())
+      elsewhere = "rank " + std::to_string(rank) + " waits in " + described(other) + numbered(other);
+  }
+  if (!missing.empty()) {
+    const std::string who = listed(missing) + (missing.size() == 1 ? " has not joined it" : " have not joined it");
+    return elsewhere.empty() ? who : who + ", and " + elsewhere;
+  }
+  if (!elsewhere.empty()) return elsewhere;
+  return "every rank is in it; a longer time-out, or a look at the network";
+}
+
+LimitedCall* limited_call() noexcept { return current; }
+
+namespace {
+
+/// What a rank does between two looks: first it leaves the CPU to others that need it, later it sleeps as well.
+class Pauses {
+ public:
+  void operator()() const {
+    if (Clock::now() - begin_ < kSpinTime) return std::this_thread::yield();
+    std::this_thread::sleep_for(kPause);
+  }
+
+ private:
+  Clock::time_point begin_ = Clock::now();
+};
+
+}  // namespace
+
+void mpi_wait(std::span<MPI_Request> requests, const Operation& operation, std::size_t bytes) {
+  const int count = static_cast<int>(requests.size());
+  if (current == nullptr) {
+    return mpi_check(MPI_Waitall(count, requests.data(), MPI_STATUSES_IGNORE), operation.text, bytes, operation.where);
+  }
+  const Pauses pause;
+  for (int done = 0; true; pause()) {
+    mpi_check(MPI_Testall(count, requests.data(), &done, MPI_STATUSES_IGNORE), operation.text, bytes, operation.where);
+    if (done != 0) return;
+    current->check();
+  }
+}
+
+void mpi_wait(MPI_Request& request, MPI_Status* status, const Operation& operation, std::size_t bytes) {
+  if (current == nullptr) return mpi_check(MPI_Wait(&request, status), operation.text, bytes, operation.where);
+  const Pauses pause;
+  for (int done = 0; true; pause()) {
+    mpi_check(MPI_Test(&request, &done, status), operation.text, bytes, operation.where);
+    if (done != 0) return;
+    current->check();
+  }
+}
+
+}  // namespace mn

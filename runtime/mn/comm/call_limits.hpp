@@ -1,0 +1,143 @@
+/// How the waits of a call end before what they wait for has come: at its time-out, or where another rank has given up.
+///
+/// CallCheck makes a CallLimits for a communicator, and a LimitedCall for each call that has a time-out. What waits
+/// within the call asks check_limits() at each look, on whatever layer it is: in shared memory, for MPI (mpi_wait()), for
+/// NCCL. The ranks find out who is missing by notices, small messages on the communicator's internal duplicate.
+///
+/// Invariants:
+/// 1. A rank asks at three quarters of its time: it tells all others in which call it waits, and who waits as well
+///    answers so. At the end of its time it tells them that it gives up, and why; who waits throws the same at once.
+/// 2. A rank answers while it waits in a call with a limit; so one that does not answer is not in such a call.
+/// 3. Notices have tags of their own, and only this file receives them. One about a call that has ended is ignored.
+/// 4. Once a rank has given up, MPI may still work on what the call has begun: every later call of the communicator
+///    throws, and it is never destroyed (registry.cpp).
+///
+/// Cost: without a time-out, a null thread-local pointer for a look of a wait that takes long. With one, MPI's
+/// collective calls are its non-blocking ones, waited for by looks; a look reads the clock, and each millisecond probes
+/// for notices. n (n - 1) notices of 320 bytes where n ranks give up.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <source_location>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <mpi.h>
+
+#include <mn/comm/flight_recorder.hpp>
+#include <mn/comm/mpi.hpp>
+
+namespace mn {
+
+class LimitedCall;
+
+/// What a communicator knows of its calls' ends.
+class CallLimits {
+ public:
+  /// `comm` is borrowed. `timeout` 0: none.
+  CallLimits(MPI_Comm comm, const GroupName& group, std::chrono::milliseconds timeout)
+      : comm_(comm), group_(group), timeout_(timeout) {}
+
+  /// Time-out of calls that begin now; 0: none.
+  [[nodiscard]] std::chrono::milliseconds timeout() const noexcept { return timeout_; }
+  void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
+  [[nodiscard]] bool failed() const noexcept { return failed_; }
+  /// Why the communicator cannot be used any more; empty if it can. Any thread.
+  [[nodiscard]] std::string failure() const;
+  /// Ends this rank's call with a limit, and tells the other ranks that it gives up. Any thread.
+  void abort(const std::string& reason);
+
+ private:
+  friend class LimitedCall;
+  struct Notice;
+  enum class Kind : std::uint32_t;
+  /// To all other ranks; does not wait for them.
+  void tell_all(Kind kind, const CallName& call, const std::string& text);
+  /// The next notice that has come.
+  [[nodiscard]] bool take(Notice& notice);
+  /// Keeps the first reason.
+  void fail(const std::string& reason);
+
+  MPI_Comm comm_;
+  GroupName group_;
+  std::chrono::milliseconds timeout_;
+  mutable std::mutex mutex_;  // of the reason
+  std::string failure_;
+  std::atomic<bool> failed_{false};
+};
+
+/// A call with a time-out, from construction to destruction, on the thread that makes it; calls within it keep the
+/// outer one's.
+class LimitedCall {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  LimitedCall(CallLimits& limits, const CallName& call);
+  ~LimitedCall();
+  LimitedCall(const LimitedCall&) = delete;
+  LimitedCall& operator=(const LimitedCall&) = delete;
+
+  /// Throws CommError once the time is over, or another rank has given up.
+  void check();
+  /// Until check() has something to do.
+  [[nodiscard]] std::chrono::nanoseconds until_next_look() const { return next_look_ - Clock::now(); }
+
+ private:
+  void look(Clock::time_point now);
+  void end_if_failed() const;
+  [[noreturn]] void give_up();
+  [[nodiscard]] std::string who_is_missing() const;
+
+  CallLimits& limits_;
+  CallName call_;
+  LimitedCall* outer_;
+  Clock::time_point begin_;
+  Clock::time_point next_look_;
+  bool asked_ = false;
+  std::vector<CallName> others_;           // by rank: the call in which each waits
+  std::vector<std::string> others_names_;  // what their `operation` points to; empty: has not answered
+};
+
+/// The call of this thread whose waits are limited; null: none.
+[[nodiscard]] LimitedCall* limited_call() noexcept;
+
+/// For every look of a wait that takes long. Throws CommError as LimitedCall::check() does.
+inline void check_limits() {
+  if (LimitedCall* const call = limited_call(); call != nullptr) call->check();
+}
+
+/// What a call of MPI does, for messages, and where.
+struct Operation {
+  Operation(std::string_view text_, std::source_location where_ = std::source_location::current())  // NOLINT: implicit
+      : text(text_), where(where_) {}
+  Operation(const std::string& text_,
+            std::source_location where_ = std::source_location::current())  // NOLINT: implicit
+      : text(text_), where(where_) {}
+  Operation(const char* text_, std::source_location where_ = std::source_location::current())  // NOLINT: implicit
+      : text(text_), where(where_) {}
+  std::string_view text;
+  std::source_location where;
+};
+
+/// Returns when the requests are done; they are then null. Within a limited call it looks, else it blocks in MPI.
+void mpi_wait(std::span<MPI_Request> requests, const Operation& operation, std::size_t bytes = 0);
+/// The same for one request, with what MPI says of it.
+void mpi_wait(MPI_Request& request, MPI_Status* status, const Operation& operation, std::size_t bytes = 0);
+
+/// A call of MPI by its blocking form, or within a limited call by its other one: call_mpi(MPI_Barrier, MPI_Ibarrier,
+/// "barrier", 0, comm). All ranks choose alike, as a collective call of one form does not match the other's.
+template <class Blocking, class Starting, class... Arguments>
+void call_mpi(const Blocking& blocking, const Starting& starting, const Operation& operation, std::size_t bytes,
+              Arguments... arguments) {
+  if (limited_call() == nullptr) return mpi_check(blocking(arguments...), operation.text, bytes, operation.where);
+  MPI_Request request = MPI_REQUEST_NULL;
+  mpi_check(starting(arguments..., &request), operation.text, bytes, operation.where);
+  mpi_wait({&request, 1}, operation, bytes);
+}
+
+}  // namespace mn

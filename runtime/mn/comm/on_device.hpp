@@ -1,0 +1,28 @@
+/// The device's own collectives, for a call of Communicator whose buffers all lie there.
+#pragma once
+
+#include <algorithm>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/comm/device_collectives.hpp>
+#include <mn/comm/host_stage.hpp>
+
+namespace mn {
+
+template <class Buffers, class Call>
+bool Communicator::enqueue_on_device(const Buffers& buffers, const Call& call) {
+  DeviceCollectives* device = device_collectives();
+  if (device == nullptr || !std::ranges::all_of(buffers, lies_on_device)) return false;
+  for_each_stream(buffers, [&](void* stream) { device->after(stream); });
+  call(*device);
+  return true;
+}
+
+template <class Buffers, class Call>
+bool Communicator::on_device(const Buffers& buffers, const Call& call) {
+  if (!enqueue_on_device(buffers, call)) return false;
+  device_collectives()->wait();
+  return true;
+}
+
+}  // namespace mn

@@ -1,0 +1,141 @@
+// Collective calls that do not wait.
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn {
+namespace {
+
+using Floats = std::vector<float>;
+
+class BackgroundCollectives : public ::testing::TestWithParam<std::string> {
+ protected:
+  BackgroundCollectives() {
+    CommunicatorOptions options;
+    options.device = Device();
+    comm_ = create_communicator(GetParam(), MPI_COMM_WORLD, options);
+    rank_ = comm_->rank();
+    size_ = comm_->size();
+  }
+  /// Values whose sum depends on the order of addition.
+  [[nodiscard]] Floats uneven(std::size_t count, int seed) const {
+    std::mt19937 random(static_cast<unsigned>(seed * 100 + rank_));
+    std::uniform_real_distribution<float> any(-1, 1);
+    Floats values(count);
+    std::ranges::generate(values, [&] { return any(random); });
+    return values;
+  }
+
+  std::shared_ptr<Communicator> comm_;
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+TEST_P(BackgroundCollectives, HaveTheBitsOfTheirBlockingForms) {
+  for (const std::size_t count : {1UL, 1027UL, 70'001UL}) {
+    const auto ranks = static_cast<std::size_t>(size_);
+    Floats reduced = uneven(count, 1);
+    Floats expected = reduced;
+    Floats sent = uneven(count, 2);
+    Floats all(count * ranks);
+    Floats all_expected(count * ranks);
+    const Floats parts = uneven(count * ranks, 3);
+    Floats part(count);
+    Floats part_expected(count);
+    Floats given(count, static_cast<float>(rank_));
+    Request first = comm_->iallreduce(reduced);
+    Request second = comm_->iallgather(sent, all);
+    Request third = comm_->ireduce_scatter(parts, part, ReduceOp::kMax);
+    Request fourth = comm_->ibcast(given, size_ - 1);
+    comm_->allreduce(expected);
+    comm_->allgather(sent, all_expected);
+    comm_->reduce_scatter(parts, part_expected, ReduceOp::kMax);
+    fourth.wait();
+    second.wait();
+    third.wait();
+    first.wait();
+    EXPECT_EQ(reduced, expected);
+    EXPECT_EQ(all, all_expected);
+    EXPECT_EQ(part, part_expected);
+    EXPECT_EQ(given, Floats(count, static_cast<float>(size_ - 1)));
+  }
+}
+
+/// Each rank waits in an order of its own, for many.
+TEST_P(BackgroundCollectives, AreWaitedForInAnyOrder) {
+  constexpr int kCalls = 24;
+  std::vector<Floats> buffers;
+  std::vector<Request> requests;
+  for (int i = 0; i < kCalls; ++i) buffers.emplace_back(500 + i, static_cast<float>(i + rank_));
+  for (Floats& buffer : buffers) requests.push_back(comm_->iallreduce(buffer));
+  std::vector<std::size_t> order(kCalls);
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937(static_cast<unsigned>(rank_)));
+  for (const std::size_t i : order) {
+    requests[i].wait();
+    EXPECT_TRUE(requests[i].is_done());
+    const auto sum = static_cast<float>(static_cast<int>(i) * size_ + size_ * (size_ - 1) / 2);
+    EXPECT_EQ(buffers[i], Floats(500 + i, sum));
+  }
+}
+
+/// What a rank does meanwhile may be what another waits for before it starts.
+TEST_P(BackgroundCollectives, DoNotHoldUpOtherCalls) {
+  Floats sum(3000, 1);
+  Floats message(70'000, 2);
+  if (rank_ == 0) {
+    Request request = comm_->iallreduce(sum);
+    for (int dest = 1; dest < size_; ++dest) comm_->send(message, dest);
+    request.wait();
+  } else {
+    comm_->recv(message, 0);
+    comm_->iallreduce(sum).wait();
+  }
+  EXPECT_EQ(sum, Floats(3000, static_cast<float>(size_)));
+}
+
+TEST_P(BackgroundCollectives, EndWithTheRequest) {
+  Floats sum(100, 1);
+  { const Request request = comm_->iallreduce(sum); }
+  EXPECT_EQ(sum, Floats(100, static_cast<float>(size_)));
+}
+
+TEST_P(BackgroundCollectives, CheckTheirArguments) {
+  Floats sum(100, 1);
+  EXPECT_THROW(static_cast<void>(comm_->ibcast(sum, size_)), ArgumentError);
+  EXPECT_THROW(static_cast<void>(comm_->iallgather(sum, std::span(sum).first(50))), ArgumentError);
+  std::vector<int> numbers(3);
+  EXPECT_THROW(static_cast<void>(comm_->iallreduce(numbers, ReduceOp::kAverage)), ArgumentError);
+  EXPECT_THROW(static_cast<void>(comm_->ireduce_scatter(sum, numbers)), ArgumentError);
+  comm_->finalize();
+  EXPECT_THROW(static_cast<void>(comm_->iallreduce(sum)), ArgumentError);
+}
+
+TEST_P(BackgroundCollectives, EndAtTheirTimeout) {
+  if (size_ == 1) return;
+  static Floats first(100), second(100);
+  comm_->iallreduce(first).wait();
+  if (rank_ > 0) {
+    const CallTimeout limit(*comm_, std::chrono::milliseconds(400));
+    Request waiting = comm_->iallreduce(first);
+    Request behind = comm_->iallreduce(second);
+    EXPECT_THROW(waiting.wait(), CommError);
+    EXPECT_THROW(behind.wait(), CommError);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, BackgroundCollectives, ::testing::ValuesIn(communicator_names(DeviceType::kCpu)),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace mn

@@ -1,0 +1,280 @@
+// Calls that end before what they wait for: time-outs, abort(), barriers that say who is missing.
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/comm/shared_reducer.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+constexpr auto kTimeout = 200ms;  // of calls that are to end by it
+
+/// Each test on each backend, by ranks of which the last one stays away.
+class CallLimits : public ::testing::TestWithParam<std::string> {
+ protected:
+  CallLimits() {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    last_ = "rank " + std::to_string(size_ - 1);
+  }
+  [[nodiscard]] std::shared_ptr<Communicator> create(std::chrono::milliseconds timeout = kTimeout) const {
+    CommunicatorOptions options;
+    options.device = Device();
+    options.timeout = timeout;
+    return create_communicator(GetParam(), MPI_COMM_WORLD, options);
+  }
+  /// The other backends wait as one of these two does: for MPI, or in shared memory.
+  [[nodiscard]] static bool is_first_of_its_kind() { return GetParam() == "flat" || GetParam() == "hierarchical"; }
+  [[nodiscard]] bool is_absent() const { return rank_ == size_ - 1; }
+  /// What `call` throws; empty if it returns.
+  template <class Call>
+  [[nodiscard]] static std::string error_of(const Call& call) {
+    try {
+      call();
+    } catch (const CommError& error) {
+      return error.what();
+    }
+    return {};
+  }
+  /// The last rank is among those that a message says to be missing. On a busy machine so may be others, whose answers
+  /// come late.
+  [[nodiscard]] auto names_the_last() const {
+    return ContainsRegex("rank[^:]* " + std::to_string(size_ - 1) + " ha(s|ve) not joined it");
+  }
+  /// The ranks are here again, whatever happened to their communicators.
+  static void meet() { MPI_Barrier(MPI_COMM_WORLD); }
+
+  int rank_ = 0;
+  int size_ = 1;
+  std::string last_;
+};
+
+using Calls = std::vector<std::pair<std::string, std::function<void(Communicator&)>>>;
+
+/// Each call, and its name in messages.
+Calls collective_calls(const std::string& backend) {
+  constexpr std::size_t count = 50'000;
+  const auto part = [=] { return std::make_shared<std::vector<float>>(count, 1.0F); };
+  const auto whole = [=](const Communicator& comm) {
+    return std::make_shared<std::vector<float>>(count * static_cast<std::size_t>(comm.size()), 1.0F);
+  };
+  // Buffers of calls that gave up must stay.
+  static std::vector<std::shared_ptr<std::vector<float>>> kept;
+  const auto keep = [](std::shared_ptr<std::vector<float>> values) -> std::vector<float>& {
+    kept.push_back(std::move(values));
+    return *kept.back();
+  };
+  Calls calls = {
+      {"barrier", [](Communicator& comm) { comm.barrier(); }},
+      {"allreduce", [=](Communicator& comm) { comm.allreduce(keep(part())); }},
+      {"allreduce_grad",
+       [=](Communicator& comm) {
+         const BufferView gradient = keep(part());
+         comm.allreduce_grad({&gradient, 1}, 0.5);
+       }},
+  };
+  if (backend == "dummy") calls.pop_back();                          // sends nothing
+  if (backend != "flat" && backend != "hierarchical") return calls;  // the others differ in these alone
+  const Calls others = {
+      {"bcast", [=](Communicator& comm) { comm.bcast(keep(part()), comm.size() - 1); }},
+      {"gather", [=](Communicator& comm) { comm.gather(keep(part()), keep(whole(comm)), 0); }},
+      {"scatter", [=](Communicator& comm) { comm.scatter(keep(whole(comm)), keep(part()), comm.size() - 1); }},
+      {"allgather", [=](Communicator& comm) { comm.allgather(keep(part()), keep(whole(comm))); }},
+      {"alltoall", [=](Communicator& comm) { comm.alltoall(keep(whole(comm)), keep(whole(comm))); }},
+      {"reduce", [=](Communicator& comm) { comm.reduce(keep(part()), keep(part()), ReduceOp::kSum, 0); }},
+      {"reduce_scatter", [=](Communicator& comm) { comm.reduce_scatter(keep(whole(comm)), keep(part())); }},
+      {"allgather_obj", [](Communicator& comm) { static_cast<void>(comm.allgather_obj(std::string("text"))); }},
+      {"bcast_obj", [](Communicator& comm) { static_cast<void>(comm.bcast_obj(std::string("x"), comm.size() - 1)); }},
+  };
+  calls.insert(calls.end(), others.begin(), others.end());
+  return calls;
+}
+
+/// Rank 0 waits in each of them for the last rank, and so do ranks between unless the call ends there without it.
+TEST_P(CallLimits, NameTheRankThatStaysAway) {
+  if (size_ == 1) return;
+  for (const auto& [name, call] : collective_calls(GetParam())) {
+    const auto comm = create();
+    comm->barrier();
+    if (!is_absent()) {
+      const std::string error = error_of([&, &call = call] { call(*comm); });
+      if (rank_ == 0 || !error.empty()) {
+        EXPECT_THAT(error, AllOf(HasSubstr(name), HasSubstr("call 2"), names_the_last()));
+        EXPECT_TRUE(comm->has_given_up());
+        EXPECT_THAT(error_of([&] { comm->barrier(); }), HasSubstr("can only be destroyed"));
+      }
+    }
+    meet();
+  }
+}
+
+TEST_P(CallLimits, LetCallsEndThatComeInTime) {
+  const auto comm = create(60s);
+  for (const auto& [name, call] : collective_calls(GetParam())) {
+    EXPECT_EQ(error_of([&, &call = call] { call(*comm); }), "") << name;
+  }
+  EXPECT_FALSE(comm->has_given_up());
+}
+
+/// With time for all answers, nobody else is named.
+TEST_P(CallLimits, NameNobodyElse) {
+  if (size_ < 3 || GetParam() != "hierarchical") return;
+  const auto comm = create(3s);
+  if (!is_absent()) {
+    EXPECT_THAT(error_of([&] { comm->barrier(); }), HasSubstr(": " + last_ + " has not joined it"));
+  }
+  meet();
+}
+
+/// The comparison of debug mode, a call's first wait, has its time-out.
+TEST_P(CallLimits, CoverDebugMode) {
+  if (size_ == 1 || !is_first_of_its_kind()) return;
+  CommunicatorOptions options;
+  options.device = Device();
+  options.debug = true;
+  options.timeout = kTimeout;
+  const auto comm = create_communicator(GetParam(), MPI_COMM_WORLD, options);
+  if (!is_absent()) {
+    EXPECT_THAT(error_of([&] { comm->barrier(); }), AllOf(HasSubstr("barrier, call 1"), names_the_last()));
+  }
+  meet();
+}
+
+/// The last rank waits in another call, and says so when it is asked.
+TEST_P(CallLimits, SayWhoIsInAnotherCall) {
+  if (size_ == 1 || GetParam() != "hierarchical") return;
+  const auto comm = create(2s);
+  static std::vector<float> values(3);
+  if (is_absent()) {
+    EXPECT_NE(error_of([&] { comm->bcast(values, 0); }), "");
+  } else {
+    EXPECT_THAT(error_of([&] { comm->allreduce(values, ReduceOp::kMax); }),
+                HasSubstr(last_ + " waits in bcast of 3 float32, call 1"));
+  }
+  meet();
+}
+
+TEST_P(CallLimits, CoverMessages) {
+  if (size_ == 1 || !is_first_of_its_kind()) return;
+  const auto comm = create();
+  static std::vector<float> large(3'000'000);  // waits for its receiver
+  if (rank_ == 0) {
+    EXPECT_THAT(error_of([&] { comm->recv(large, size_ - 1); }),
+                AllOf(HasSubstr("recv"), HasSubstr(last_ + " has not made the call that matches it")));
+  }
+  if (rank_ == 0) {
+    EXPECT_THAT(error_of([&] { comm->send(large, size_ - 1); }), HasSubstr("can only be destroyed"));
+  }
+  meet();
+  const auto other = create();
+  if (rank_ == 0) {
+    Request request = other->irecv(large, size_ - 1);
+    EXPECT_THAT(error_of([&] { request.wait(); }), HasSubstr(last_ + " has not made"));
+  }
+  meet();
+}
+
+TEST_P(CallLimits, MonitoredBarrierNeedsNoTimeoutOfTheCommunicator) {
+  if (!is_first_of_its_kind()) return;
+  const auto comm = create(0ms);
+  comm->monitored_barrier(60s);
+  EXPECT_EQ(comm->timeout(), 0ms);
+  if (size_ == 1) return;
+  if (!is_absent()) {
+    EXPECT_THAT(error_of([&] { comm->monitored_barrier(kTimeout); }),
+                AllOf(HasSubstr("monitored_barrier"), HasSubstr("call 2"), names_the_last()));
+  }
+  meet();
+  EXPECT_THROW(comm->monitored_barrier(0ms), ArgumentError);
+}
+
+TEST_P(CallLimits, CoverSomeCallsAlone) {
+  const auto comm = create(0ms);
+  {
+    const CallTimeout limit(*comm, 60s);
+    EXPECT_EQ(comm->timeout(), 60s);
+    comm->barrier();
+  }
+  EXPECT_EQ(comm->timeout(), 0ms);
+  comm->barrier();
+  EXPECT_THROW(comm->set_timeout(-1ms), ArgumentError);
+}
+
+TEST_P(CallLimits, ALateRankLearnsThatTheOthersHaveGivenUp) {
+  if (size_ == 1 || !is_first_of_its_kind()) return;
+  const auto comm = create();
+  if (!is_absent()) {
+    EXPECT_NE(error_of([&] { comm->barrier(); }), "");
+  }
+  meet();
+  if (is_absent()) {
+    EXPECT_THAT(error_of([&] { comm->barrier(); }), HasSubstr("has given up"));
+  }
+  meet();
+}
+
+TEST_P(CallLimits, AbortEndsWaitsOnEveryRank) {
+  const auto comm = create(60s);
+  const auto begin = std::chrono::steady_clock::now();
+  if (is_absent()) {
+    comm->abort("no more data");
+    EXPECT_THAT(error_of([&] { comm->barrier(); }), HasSubstr("no more data"));
+  } else {
+    EXPECT_THAT(error_of([&] { comm->barrier(); }),
+                AllOf(HasSubstr(last_ + " has aborted the communicator"), HasSubstr("no more data")));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 60s);
+  meet();
+}
+
+TEST_P(CallLimits, AnotherThreadAbortsItsOwnRanksWait) {
+  if (size_ == 1) return;
+  const auto comm = create(60s);
+  if (rank_ == 0) {
+    std::thread watchdog([&] { comm->abort("the watchdog has had enough"); });
+    EXPECT_THAT(error_of([&] { comm->barrier(); }), HasSubstr("the watchdog has had enough"));
+    watchdog.join();
+  }
+  meet();
+}
+
+TEST_P(CallLimits, AreInheritedAndAgreedOn) {
+  CommunicatorOptions options;
+  options.device = Device();
+  options.timeout = std::chrono::seconds(10 + rank_);
+  const auto comm = create_communicator(GetParam(), MPI_COMM_WORLD, options);
+  EXPECT_EQ(comm->timeout(), std::chrono::seconds(10 + size_ - 1));
+  EXPECT_EQ(comm->split(0, rank_)->timeout(), comm->timeout());
+  options.timeout = -1ms;
+  EXPECT_THROW(static_cast<void>(create_communicator(GetParam(), MPI_COMM_WORLD, options)), ArgumentError);
+}
+
+TEST_P(CallLimits, CoverGradientsReducedWhereTheyLie) {
+  const auto comm = create();
+  const auto memory = comm->allocate(4000);
+  const BufferView gradient(memory.get(), 1000, DType::kFloat32);
+  const auto shared = comm->share({&gradient, 1});
+  if (shared && !is_absent()) {
+    EXPECT_THAT(error_of([&] { shared->reduce(1); }), AllOf(HasSubstr("allreduce_grad"), names_the_last()));
+  }
+  meet();
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, CallLimits, ::testing::ValuesIn(communicator_names(DeviceType::kCpu)),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace mn
