@@ -49,11 +49,10 @@ struct Options {
   bool overlap;
 };
 
-/// Between nodes the reducer's own slices, scaled like everything else, so that messages are as many as at full size.
-std::size_t network_slice(int ranks, std::size_t scale) {
-  const std::size_t bytes =
-      std::min(OrderedReducer::kSliceBytes, OrderedReducer::kScratchBytes / static_cast<std::size_t>(ranks));
-  return std::max<std::size_t>(bytes / sizeof(float) / scale, 1);
+/// The reducer's slices of at most `bytes`, scaled like everything else, so that messages are as many as at full size.
+std::size_t most_elements(std::size_t bytes, int ranks, std::size_t scale) {
+  const std::size_t most = std::min(bytes, OrderedReducer::kScratchBytes / static_cast<std::size_t>(ranks));
+  return std::max<std::size_t>(most / sizeof(float) / scale, 1);
 }
 
 /// "n12-g3" is GPU 3 of node n12.
@@ -133,19 +132,19 @@ class Ranks {
         topology_(find()),
         node_(Mpi::split(all_.get(), topology_.inter_rank, all_.rank())) {
     if (algorithm == "flat") {
-      flat_.emplace(all_.get(), network_slice(all_.size(), scale));
+      flat_.emplace(all_.get(), most_elements(OrderedReducer::kSliceBytes, all_.size(), scale));
       return;
     }
     const auto between = algorithm == "hierarchical" ? BetweenNodes::kLeaders : BetweenNodes::kSlices;
-    exchange_.emplace(all_.get(), topology_, between, network_slice(topology_.inter_size, scale),
-                      SliceExchange::kPieceBytes / scale);
+    exchange_.emplace(all_.get(), topology_, between,
+                      most_elements(OrderedReducer::kScratchBytes, topology_.inter_size, scale));
   }
 
   [[nodiscard]] const Topology& topology() const { return topology_; }
 
   void allreduce(float* data, std::size_t count) {
     if (flat_) return flat_->allreduce(data, count, kSum);
-    const std::size_t most = std::min(count, exchange_->piece_bytes() / sizeof(float));
+    const std::size_t most = exchange_->piece_elements(count, sizeof(float));
     BusNode node(node_.get(), *exchange_, data, most);
     exchange_->allreduce(reinterpret_cast<std::byte*>(data), count, most, kSum, node);
   }
