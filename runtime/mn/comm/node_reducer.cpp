@@ -144,7 +144,7 @@ bool NodeReducer::reserve_staging(std::size_t bytes) {
 Reduction NodeReducer::within(const Reduction& reduction) const {
   if (!many_nodes_) return reduction;
   const bool may_overflow = reduction.dtype == DType::kFloat16 && reduction.op == ReduceOp::kSum;
-  return {reduction.dtype, reduction.op, may_overflow ? 1 / divisor_ : 1};
+  return {reduction.dtype, reduction.op, may_overflow ? 1 / divisor_ : 1};  // (1)
 }
 
 Reduction NodeReducer::between(const Reduction& reduction) const {
@@ -164,7 +164,7 @@ void NodeReducer::allreduce(void* data, std::size_t count, const Reduction& redu
 
 void NodeReducer::reduce_small(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t bytes = count * size_of(reduction.dtype);
-  small_turn_ ^= 1;
+  small_turn_ ^= 1;  // (4): whoever is slow still reads the other slot
   std::memcpy(small_slot(rank_, small_turn_), data, bytes);
   barrier_->arrive_and_wait();
   const auto& inputs = small_inputs_[small_turn_];
@@ -172,7 +172,7 @@ void NodeReducer::reduce_small(std::byte* data, std::size_t count, const Reducti
   if (!many_nodes_ || rank_ == 0) reduce_in_order({&out, 1}, inputs, count, within(reduction));
   if (!many_nodes_) return;
   if (rank_ == 0) exchange_.between_nodes(out, count, between(reduction));
-  barrier_->arrive_and_wait();
+  barrier_->arrive_and_wait();  // until the result lies in the first rank's slot
   std::memcpy(data, out, bytes);
 }
 
@@ -198,7 +198,7 @@ void NodeReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t cou
   SharedPieces pieces(ranks(), std::move(buffers), within(reduction));
   // (6): another node may use staging memory, and all must cut what goes between them into the same pieces.
   exchange_.allreduce(data, count, many_nodes_ ? piece_elements(count, reduction) : count, between(reduction), pieces);
-  barrier_->arrive_and_wait();
+  barrier_->arrive_and_wait();  // until all have written their slices to this rank's buffer
 }
 
 void NodeReducer::reduce_staged(std::byte* data, std::size_t count, const Reduction& reduction) {
@@ -219,6 +219,7 @@ std::size_t NodeReducer::piece_elements(std::size_t count, const Reduction& redu
 
 std::vector<std::byte*> NodeReducer::shared_buffers(const std::byte* data) {
   if (!segments_) return {};
+  // (5): a rank looks up only where its own buffer lies; of the others it compares what they say.
   const auto [own, memory] = allocations_->find(data, rank_);
   control(rank_).location = own;
   barrier_->arrive_and_wait();
