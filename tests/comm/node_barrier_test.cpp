@@ -36,7 +36,12 @@ void pass_often(int threads, int rounds) {
 TEST(NodeBarrier, LetsNobodyPassAlone) { pass_often(2, 200); }
 
 /// More threads than most machines have CPUs: waits end in the kernel.
-TEST(NodeBarrier, AlsoWhereThereAreMoreThanCpus) { pass_often(17, 10); }
+TEST(NodeBarrier, AlsoWhereThereAreMoreThanCpus) { pass_often(16, 10); }
+
+/// Trees of two and of three levels, with places left at the bottom.
+TEST(NodeBarrier, OfManyIsATree) {
+  for (const int threads : {17, 75}) pass_often(threads, 5);
+}
 
 /// Nobody arrives before the other sleeps in the kernel, where it would stay for a second if it were not woken: the
 /// whole would then last longer than a test may.

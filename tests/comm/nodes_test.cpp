@@ -137,6 +137,53 @@ TEST_P(Nodes, ScaledSumsAreTheSameForAllMessageSizesAndInSharedMemory) {
   EXPECT_EQ(std::memcmp(whole.data(), theirs.data(), kCount * sizeof(float)), 0);
 }
 
+TEST_P(Nodes, BitsDoNotDependOnNumaDomains) {
+  if (comm_->inter_size() > 1) return;
+  constexpr std::size_t kCount = 200'003;
+  std::mt19937 random(static_cast<unsigned>(comm_->rank() + 1));
+  std::vector<float> original(kCount);
+  for (float& x : original) x = std::ldexp(static_cast<float>(random() % 999) - 500, static_cast<int>(random() % 30));
+  auto expected = original;
+  comm_->allreduce(expected);
+  // One, each rank its own, pairs of ranks, uneven ones, and some that are no neighbors.
+  for (const auto domain_of :
+       {+[](int) { return 0; }, +[](int rank) { return rank; }, +[](int rank) { return rank / 2; },
+        +[](int rank) { return rank == 0 ? 1 : 0; }, +[](int rank) { return rank % 2; }}) {
+    setenv("MN_NUMA_DOMAIN", std::to_string(domain_of(comm_->rank())).c_str(), 1);
+    const auto comm = create(INT_MAX);
+    unsetenv("MN_NUMA_DOMAIN");
+    const auto memory = comm->allocate(kCount * sizeof(float));
+    const std::span values(reinterpret_cast<float*>(memory.get()), kCount);
+    std::ranges::copy(original, values.begin());
+    comm->allreduce(values);
+    EXPECT_EQ(std::memcmp(values.data(), expected.data(), kCount * sizeof(float)), 0);
+    std::vector<Float16> halves(kCount, testing::element<Float16>(1));
+    comm->allreduce(halves);
+    EXPECT_EQ(testing::number(halves[kCount - 1]), comm->size());
+  }
+}
+
+TEST_P(Nodes, BitsDoNotDependOnWhatTheNetworkCosts) {
+  if (comm_->inter_size() == 1 && comm_->name() != "flat") return;
+  constexpr std::size_t kCount = 100'000;
+  std::mt19937 random(static_cast<unsigned>(comm_->rank() + 1));
+  std::vector<float> original(kCount);
+  for (float& x : original) x = std::ldexp(static_cast<float>(random() % 999) - 500, static_cast<int>(random() % 30));
+  std::vector<float> expected;
+  // What is measured; few messages (slices by way of other ranks); many small pieces; one large piece.
+  for (const char* network : {"", "0.001,1000,1000", "0.001,0.001,0.0001", "1,1000,1000"}) {
+    setenv("MN_NETWORK", network, 1);
+    const auto comm = create(INT_MAX);
+    for (const std::size_t count : {kCount, std::size_t{20'001}}) {
+      auto values = original;
+      comm->allreduce(std::span(values).first(count));
+      if (expected.empty()) expected = values;
+      EXPECT_EQ(std::memcmp(values.data(), expected.data(), count * sizeof(float)), 0) << network << ' ' << count;
+    }
+    unsetenv("MN_NETWORK");
+  }
+}
+
 /// A node's sum of float16 need not fit float16 where the result does.
 TEST_P(Nodes, SumsOfFloat16OverflowInTheirResultAlone) {
   constexpr std::size_t kCount = 30'000;

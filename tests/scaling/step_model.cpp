@@ -1,18 +1,18 @@
 // One data-parallel training step of ResNet-50 on simulated ranks (SimGrid's SMPI). The reductions are mn's own code on
-// real data, whose sums are checked: OrderedReducer, and the schedule of pieces and slices that NodeReducer runs.
-// Computation is simulated time; what NodeReducer does in shared memory are messages over the node's simulated buses.
-// What it leaves out: stragglers, the time of additions, a network card's and MPI's own protocols, copies between GPU
-// and host.
+// real data, whose sums are checked: OrderedReducer, the schedule of pieces and slices that NodeReducer runs on CPUs,
+// and the one that GpuNodeSum runs on GPUs. Computation is simulated time; what NodeReducer does in shared memory are
+// messages over the node's simulated buses, and what NCCL does are times (gpu_pieces.hpp). What it leaves out:
+// stragglers, the time of additions, a network card's and MPI's own protocols.
 //
 // step_model ALGORITHM SCALE STEP_SECONDS OVERLAP
-//   ALGORITHM        flat, hierarchical or two_dimensional
+//   ALGORITHM        flat, hierarchical or two_dimensional, as on CPUs; two_dimensional_gpu
 //   SCALE            gradients are this much smaller, as bandwidths must be
 //   STEP_SECONDS     forward and backward of one GPU; 0: the allreduce alone
 //   OVERLAP          1: every second rank is the communication stream of the rank before, on the same host
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +27,8 @@
 #include <mn/comm/topology.hpp>
 #include <mn/core/log.hpp>
 
+#include "tests/scaling/bus_node.hpp"
+#include "tests/scaling/gpu_pieces.hpp"
 #include "tests/scaling/resnet50.hpp"
 
 namespace mn {
@@ -40,7 +42,7 @@ namespace {
 
 constexpr std::size_t kBucketBytes = 4 << 20;  // the optimizer's, before it tunes them
 constexpr std::size_t kFirstBucketBytes = kBucketBytes / 4;
-constexpr Reduction kSum{DType::kFloat32, ReduceOp::kSum};
+using scaling::kSum;
 
 struct Options {
   std::string algorithm;
@@ -49,11 +51,10 @@ struct Options {
   bool overlap;
 };
 
-/// Between nodes the reducer's own slices, scaled like everything else, so that messages are as many as at full size.
-std::size_t network_slice(int ranks, std::size_t scale) {
-  const std::size_t bytes =
-      std::min(OrderedReducer::kSliceBytes, OrderedReducer::kScratchBytes / static_cast<std::size_t>(ranks));
-  return std::max<std::size_t>(bytes / sizeof(float) / scale, 1);
+/// The reducer's slices of at most `bytes`, scaled like everything else, so that messages are as many as at full size.
+std::size_t most_elements(std::size_t bytes, int ranks, std::size_t scale) {
+  const std::size_t most = std::min(bytes, OrderedReducer::kScratchBytes / static_cast<std::size_t>(ranks));
+  return std::max<std::size_t>(most / sizeof(float) / scale, 1);
 }
 
 /// "n12-g3" is GPU 3 of node n12.
@@ -65,88 +66,43 @@ std::string simulated_node() {
   return host.substr(0, host.find('-'));
 }
 
-/// A node's ranks, each with its buffer: what NodeReducer does through shared memory, by messages over the buses.
-class BusNode final : public SliceExchange::Node {
- public:
-  BusNode(MPI_Comm node, const SliceExchange& exchange, float* data, std::size_t most)
-      : node_(node), exchange_(exchange), data_(data), most_(most) {
-    mpi_check(MPI_Comm_rank(node, &rank_));
-    mpi_check(MPI_Comm_size(node, &ranks_));
-  }
-
-  void reduce(Range piece, Range own) override {
-    received_.resize(own.length * static_cast<std::size_t>(ranks_));
-    const auto part = [&](int rank) { return received_.data() + static_cast<std::size_t>(rank) * own.length; };
-    exchange([&](int to) { return slice(to, piece); }, [&](int from) { return Part{part(from), own.length}; });
-    std::vector<const void*> inputs;
-    for (int r = 0; r < ranks_; ++r) inputs.push_back(r == rank_ ? data_ + own.first : part(r));
-    void* out = data_ + own.first;
-    reduce_in_order({&out, 1}, inputs, own.length, kSum);
-  }
-  void spread(Range piece, Range own) override {
-    exchange([&](int) { return Part{data_ + own.first, own.length}; }, [&](int from) { return slice(from, piece); });
-  }
-
- private:
-  struct Part {
-    float* data;
-    std::size_t length;
-  };
-
-  [[nodiscard]] Part slice(int rank, Range piece) const {
-    const Range range = exchange_.slice_of(rank, most_, piece.length);
-    return {data_ + piece.first + range.first, range.length};
-  }
-  /// With every other rank at once: each has links of its own to all.
-  void exchange(const std::function<Part(int)>& sent, const std::function<Part(int)>& received) {
-    std::vector<MPI_Request> requests;
-    const auto post = [&](const Part& part, int other, auto call) {
-      if (part.length == 0) return;
-      requests.emplace_back();
-      mpi_check(call(part.data, static_cast<int>(part.length), MPI_FLOAT, other, 3, node_, &requests.back()));
-    };
-    for (int step = 1; step < ranks_; ++step) {
-      const int from = (rank_ + ranks_ - step) % ranks_;
-      post(received(from), from, [](auto... values) { return MPI_Irecv(values...); });
-    }
-    for (int step = 1; step < ranks_; ++step) {
-      const int to = (rank_ + step) % ranks_;
-      post(sent(to), to, [](auto... values) { return MPI_Isend(values...); });
-    }
-    mpi_check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE));
-  }
-
-  MPI_Comm node_;
-  const SliceExchange& exchange_;
-  float* data_;
-  std::size_t most_;
-  int rank_ = 0;
-  int ranks_ = 1;
-  std::vector<float> received_;
-};
-
 /// The ranks that communicate, and mn's reductions between them.
 class Ranks {
  public:
   Ranks(MPI_Comm comm, const std::string& algorithm, std::size_t scale)
-      : all_(Mpi::duplicate(comm)),
+      : scale_(scale),
+        all_(Mpi::duplicate(comm)),
         topology_(find()),
         node_(Mpi::split(all_.get(), topology_.inter_rank, all_.rank())) {
     if (algorithm == "flat") {
-      flat_.emplace(all_.get(), network_slice(all_.size(), scale));
+      flat_.emplace(all_.get(), most_elements(OrderedReducer::kSliceBytes, all_.size(), scale));
+      return;
+    }
+    if (algorithm == "two_dimensional_gpu") {
+      peers_ = Mpi::split(all_.get(), topology_.intra_rank, all_.rank());
+      gpus_.emplace(peers_.get(), INT_MAX);
       return;
     }
     const auto between = algorithm == "hierarchical" ? BetweenNodes::kLeaders : BetweenNodes::kSlices;
-    exchange_.emplace(all_.get(), topology_, between, network_slice(topology_.inter_size, scale),
-                      SliceExchange::kPieceBytes / scale);
+    exchange_.emplace(all_.get(), topology_, between,
+                      most_elements(OrderedReducer::kScratchBytes, topology_.inter_size, scale));
   }
 
   [[nodiscard]] const Topology& topology() const { return topology_; }
+  /// The ranks whose gradients this one begins with: on GPUs the node's, as NCCL takes time alone.
+  [[nodiscard]] std::vector<int> summed_at_start() const {
+    return gpus_ ? topology_.ranks_of(topology_.inter_rank) : std::vector<int>{topology_.rank};
+  }
+  /// Where the sums of `data` lie on this rank.
+  [[nodiscard]] std::vector<scaling::GpuPieces::Part> sums(std::vector<float>& data) const {
+    return gpus_ ? parts_ : std::vector<scaling::GpuPieces::Part>{{data.data(), data.size()}};
+  }
 
   void allreduce(float* data, std::size_t count) {
     if (flat_) return flat_->allreduce(data, count, kSum);
-    const std::size_t most = std::min(count, exchange_->piece_bytes() / sizeof(float));
-    BusNode node(node_.get(), *exchange_, data, most);
+    if (gpus_) return allreduce_on_gpus(data, count);
+    const std::size_t most = exchange_->piece_elements(count, sizeof(float));
+    scaling::BusNode node(node_.get(), *exchange_, data, most);
     exchange_->allreduce(reinterpret_cast<std::byte*>(data), count, most, kSum, node);
   }
 
@@ -156,10 +112,21 @@ class Ranks {
     return make_topology(all_.rank(), nodes, nodes);
   }
 
+  void allreduce_on_gpus(float* data, std::size_t count) {
+    scaling::GpuPieces pieces(data, count, static_cast<std::size_t>(topology_.intra_rank),
+                              static_cast<std::size_t>(topology_.intra_size), scale_, parts_);
+    HostPieces::allreduce(pieces.pieces(), pieces.most_elements(), kSum.dtype, &*gpus_, pieces);
+    pieces.finish();
+  }
+
+  std::size_t scale_;
   Mpi all_;
   Topology topology_;
   Mpi node_;
+  Mpi peers_;
   std::optional<OrderedReducer> flat_;
+  std::optional<OrderedReducer> gpus_;  // between nodes
+  std::vector<scaling::GpuPieces::Part> parts_;
   std::optional<SliceExchange> exchange_;
 };
 
@@ -184,18 +151,23 @@ struct Plan {
 /// Small integers, whose sums are exact.
 float value(int rank, std::size_t i) { return static_cast<float>(rank % 7 + static_cast<int>(i % 5)); }
 
-std::vector<float> gradients(int rank, const Plan& plan) {
+std::vector<float> gradients(const std::vector<int>& ranks, const Plan& plan) {
   std::vector<float> data(plan.total);
-  for (std::size_t i = 0; i < plan.total; ++i) data[i] = value(rank, i);
+  for (const int rank : ranks) {
+    for (std::size_t i = 0; i < plan.total; ++i) data[i] += value(rank, i);
+  }
   return data;
 }
 
-std::size_t wrong_sums(const std::vector<float>& data, const Plan& plan, int ranks) {
+std::size_t wrong_sums(std::vector<float>& data, const Ranks& reduced, int ranks) {
   float of_ranks = 0;
   for (int r = 0; r < ranks; ++r) of_ranks += static_cast<float>(r % 7);
   std::size_t wrong = 0;
-  for (std::size_t i = 0; i < plan.total; ++i) {
-    wrong += data[i] != of_ranks + static_cast<float>(ranks) * static_cast<float>(i % 5);
+  for (const auto& [first, count] : reduced.sums(data)) {
+    const auto begin = static_cast<std::size_t>(first - data.data());
+    for (std::size_t i = begin; i < begin + count; ++i) {
+      wrong += data[i] != of_ranks + static_cast<float>(ranks) * static_cast<float>(i % 5);
+    }
   }
   return wrong;
 }
@@ -245,7 +217,7 @@ int run(const Options& options) {
   std::vector<float> data;
   if (!computes_only) {
     ranks.emplace(mine.get(), options.algorithm, options.scale);
-    data = gradients(ranks->topology().rank, plan);
+    data = gradients(ranks->summed_at_start(), plan);
   }
   mpi_check(MPI_Barrier(MPI_COMM_WORLD));
   const double start = MPI_Wtime();
@@ -258,7 +230,7 @@ int run(const Options& options) {
   }
   double seconds = MPI_Wtime() - start;
   mpi_check(MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
-  auto wrong = static_cast<double>(ranks ? wrong_sums(data, plan, mine.size()) : 0);
+  auto wrong = static_cast<double>(ranks ? wrong_sums(data, *ranks, mine.size()) : 0);
   mpi_check(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD));
   if (rank == 0) {
     std::printf("RESULT ranks %d algorithm %s overlap %d seconds %.9f wrong %.0f\n", mine.size(),

@@ -2,19 +2,29 @@
 ///
 /// OrderedReducer and exchange_parts() make one on all ranks at once. In step s rank r sends to rank r + s and receives
 /// from rank r - s, so no two ranks send to the same one in a step.
+///
+/// Invariants:
+/// 1. In how many steps at a time messages are in flight follows from their common size alone, and steps are posted by
+///    the constructor and finish() alone. All ranks thus post the messages of several objects in the same order, which
+///    is how MPI tells them apart.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <functional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <mpi.h>
 
 #include <mn/comm/call_limits.hpp>
 
 namespace mn {
+
+/// The tag of the messages that reductions and collective calls on objects send, on communicators of their own.
+inline constexpr int kInternalTag = 32767;
 
 /// Steps 1 … size - 1, each a receive and a send.
 class MessageSteps {
@@ -23,9 +33,10 @@ class MessageSteps {
   using Post = std::function<void(int step, Pair& requests)>;
 
   MessageSteps() = default;
-  /// `post` starts the messages of a step; what it leaves MPI_REQUEST_NULL is not waited for.
-  MessageSteps(int size, std::string_view what, Post post) : size_(size), what_(what), post_(std::move(post)) {
-    while (posted_ < std::min(kWindow, size_ - 1)) post_next();
+  /// `post` starts the messages of a step, of at most `bytes` each; what it leaves MPI_REQUEST_NULL is not waited for.
+  MessageSteps(int size, std::size_t bytes, std::string_view what, Post post)
+      : size_(size), what_(what), post_(std::move(post)), in_flight_(window(bytes)) {
+    while (posted_ < std::min(static_cast<int>(in_flight_.size()), size_ - 1)) post_next();
   }
   /// Returns when all messages are done.
   void finish() {
@@ -37,10 +48,14 @@ class MessageSteps {
   }
 
  private:
-  /// Steps in flight: enough to fill a network of 400 Gbit/s whose messages take microseconds.
-  static constexpr int kWindow = 8;
+  /// Steps in flight: enough to fill a network of 400 Gbit/s whose messages take microseconds; so many short ones that
+  /// their latency hardly counts, and not so many that they drown whom they all go to.
+  static std::size_t window(std::size_t bytes) {
+    constexpr std::size_t kBytes = 1024 * 1024;
+    return std::clamp<std::size_t>(kBytes / std::max<std::size_t>(bytes, 1), 8, 64);
+  }
 
-  [[nodiscard]] Pair& at(int step) { return in_flight_[static_cast<std::size_t>(step % kWindow)]; }
+  [[nodiscard]] Pair& at(int step) { return in_flight_[static_cast<std::size_t>(step) % in_flight_.size()]; }
   void post_next() {
     ++posted_;
     at(posted_) = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
@@ -51,7 +66,7 @@ class MessageSteps {
   int posted_ = 0;
   std::string_view what_;
   Post post_;
-  std::array<Pair, kWindow> in_flight_;
+  std::vector<Pair> in_flight_;
 };
 
 }  // namespace mn

@@ -4,7 +4,7 @@
 // buffers lie on the GPU. single_node is the same for ranks of one node. hierarchical, non_cuda_aware and
 // two_dimensional: NCCL within the node, MPI between nodes through page-locked host memory. The leaders' form sums
 // everything on the node's first rank, which alone talks to other nodes; the slices' form gives each rank of the node
-// its slice to sum and to exchange with its peers on other nodes.
+// its slice to sum and to exchange with its peers on other nodes (GpuNodeSum).
 //
 // allreduce_grad() and the collectives are called on all ranks at once.
 //
@@ -13,25 +13,20 @@
 //    destroyed after it: to free memory waits for the whole device, and so for a collective that other ranks never
 //    join, until the communicator is aborted.
 // 2. All work of a communicator is enqueued on one stream: packing, reduction and unpacking need no other order.
+//    GpuNodeSum has streams of its own for copies.
 // 3. A rank waits for a stream through Nccl::wait() alone, which notices errors of NCCL.
 //
-// Cost for gradients of B bytes, n ranks, m nodes: pure_nccl, one NCCL allreduce of B. Leaders: NCCL reduce and bcast
-// of B in the node, and per node one OrderedReducer::allreduce of B over m ranks. Slices: NCCL reduce_scatter and
-// allgather of B, and per rank one OrderedReducer::allreduce of B m / n. Between nodes pieces of 8 MiB: the copy of one
-// and MPI's work on another overlap.
+// Cost for gradients of B bytes: pure_nccl, one NCCL allreduce of B; the others, see GpuNodeSum.
 // Source: T. Akiba, K. Fukuda, S. Suzuki, "ChainerMN: Scalable Distributed Deep Learning Framework", 2017,
 // arXiv:1710.11351.
-#include <algorithm>
-#include <array>
 #include <optional>
 
 #include <mn/comm/device_collectives.hpp>
 #include <mn/comm/device_packer.hpp>
 #include <mn/comm/device_reductions.hpp>
-#include <mn/comm/host_stage.hpp>
+#include <mn/comm/gpu_node_sum.hpp>
 #include <mn/comm/mpi_backends.hpp>
 #include <mn/comm/nccl.hpp>
-#include <mn/comm/ordered_reducer.hpp>
 #include <mn/comm/registry.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
@@ -136,106 +131,9 @@ class PureNccl final : public Flat {
   std::optional<NcclCollectives> collectives_;
 };
 
-constexpr std::size_t kHostPieceBytes = std::size_t{8} << 20;  // large enough for full speed of the bus and the network
-
-/// Sums device memory over a few ranks through the host: while MPI works on one piece, the next one is copied.
-class HostReducer {
- public:
-  /// `comm` is borrowed.
-  HostReducer(MPI_Comm comm, std::size_t count_limit) : reducer_(comm, count_limit) {}
-
-  void allreduce(BufferView buffer, Nccl& nccl, CudaStream& stream) {
-    for (auto& piece : pieces_) {
-      if (!piece) piece = cuda_allocate_pinned(kHostPieceBytes);
-    }
-    const std::size_t step = kHostPieceBytes / size_of(buffer.dtype);
-    const auto piece_at = [&](std::size_t first) { return buffer.slice(first, std::min(step, buffer.count - first)); };
-    const auto copy_in = [&](std::size_t first, std::byte* host) {
-      if (first < buffer.count) stream.copy_to_host(host, piece_at(first).data, piece_at(first).bytes());
-    };
-    copy_in(0, pieces_[0].get());
-    for (std::size_t first = 0, turn = 0; first < buffer.count; first += step, turn = 1 - turn) {
-      nccl.wait(stream);
-      copy_in(first + step, pieces_[1 - turn].get());
-      const BufferView piece = piece_at(first);
-      reducer_.allreduce(pieces_[turn].get(), piece.count, {piece.dtype, ReduceOp::kSum, 1.0});
-      stream.copy_to_device(piece.data, pieces_[turn].get(), piece.bytes());
-    }
-  }
-
- private:
-  OrderedReducer reducer_;
-  std::array<HostPinned, 2> pieces_;
-};
-
-/// Who talks to the other nodes: the node's first rank, or each rank for its slice.
-enum class Form { kLeaders, kSlices };
-
-class NodeReduction {
- public:
-  /// `comm` is borrowed.
-  NodeReduction(MPI_Comm comm, const Topology& topology, Device device, std::size_t count_limit, Form form,
-                std::optional<DType> wire)
-      : form_(form),
-        topology_(topology),
-        node_(Mpi::split(comm, topology.inter_rank, topology.rank)),
-        peers_(Mpi::split(comm, peer_group(topology, form), topology.rank)),
-        stream_(device.index),
-        packer_(wire),
-        nccl_(node_.get(), device) {
-    if (peers_) between_nodes_.emplace(peers_.get(), count_limit);
-  }
-
-  void allreduce_grad(std::span<const BufferView> gradients, double scale) {
-    for_each_stream(gradients, [&](void* stream) { stream_.wait_for(stream); });
-    packer_.apply(gradients, scale, stream_, [&](BufferView whole, double factor) {
-      form_ == Form::kLeaders ? through_leaders(whole, factor) : in_slices(whole, factor);
-    });
-    nccl_.wait(stream_);
-  }
-
- private:
-  /// Ranks of one color sum the same elements on different nodes; the others sum none.
-  static int peer_group(const Topology& topology, Form form) {
-    return form == Form::kSlices || topology.intra_rank == 0 ? topology.intra_rank : -1;
-  }
-
-  void through_leaders(BufferView whole, double scale) {
-    nccl_.reduce(whole, whole, ReduceOp::kSum, scale, 0, stream_);
-    if (topology_.inter_size > 1 && between_nodes_) between_nodes_->allreduce(whole, nccl_, stream_);
-    nccl_.bcast(whole, 0, stream_);
-  }
-
-  /// Equal slices, and what is left over goes to the last rank of the node.
-  void in_slices(BufferView whole, double scale) {
-    const auto ranks = static_cast<std::size_t>(topology_.intra_size);
-    const std::size_t part = whole.count / ranks;
-    const int last = topology_.intra_size - 1;
-    const BufferView even = whole.slice(0, part * ranks);
-    const BufferView rest = whole.slice(even.count, whole.count - even.count);
-    BufferView mine = whole.slice(static_cast<std::size_t>(topology_.intra_rank) * part, part);
-    if (part > 0) nccl_.reduce_scatter(even, mine, ReduceOp::kSum, scale, stream_);
-    if (rest.count > 0) nccl_.reduce(rest, rest, ReduceOp::kSum, scale, last, stream_);
-    BufferView exchanged = mine;
-    if (topology_.intra_rank == last) exchanged.count += rest.count;
-    if (topology_.inter_size > 1) between_nodes_->allreduce(exchanged, nccl_, stream_);
-    if (part > 0) nccl_.allgather(mine, even, stream_);
-    if (rest.count > 0) nccl_.bcast(rest, last, stream_);
-  }
-
-  Form form_;
-  Topology topology_;
-  Mpi node_;
-  Mpi peers_;
-  std::optional<HostReducer> between_nodes_;
-  CudaStream stream_;
-  DevicePacker packer_;
-  Nccl nccl_;  // last: invariant 1
-};
-
 class NodeNccl final : public Flat {
  public:
-  NodeNccl(CommunicatorSetup setup, Form form) : Flat(std::move(setup)) {
+  NodeNccl(CommunicatorSetup setup, GpuNodeSum::Form form) : Flat(std::move(setup)) {
     warn_of_known_faults(topology());
     reduction_.emplace(internal_comm(), topology(), device(), count_limit(), form, allreduce_grad_dtype());
   }
@@ -247,7 +145,7 @@ class NodeNccl final : public Flat {
   }
   void do_finalize() override { reduction_.reset(); }
 
-  std::optional<NodeReduction> reduction_;
+  std::optional<GpuNodeSum> reduction_;
 };
 
 // hierarchical stages through pinned memory itself, as non_cuda_aware did: an MPI that takes device pointers copies
@@ -274,11 +172,11 @@ std::shared_ptr<Communicator> make_single_node_nccl(CommunicatorSetup setup) {
 }
 
 std::shared_ptr<Communicator> make_hierarchical_nccl(CommunicatorSetup setup) {
-  return std::make_shared<NodeNccl>(std::move(setup), Form::kLeaders);
+  return std::make_shared<NodeNccl>(std::move(setup), GpuNodeSum::Form::kLeaders);
 }
 
 std::shared_ptr<Communicator> make_two_dimensional_nccl(CommunicatorSetup setup) {
-  if (setup.topology.uniform()) return std::make_shared<NodeNccl>(std::move(setup), Form::kSlices);
+  if (setup.topology.uniform()) return std::make_shared<NodeNccl>(std::move(setup), GpuNodeSum::Form::kSlices);
   if (setup.topology.rank == 0) {
     log_warning(
         "communicator two_dimensional: nodes with different numbers of ranks; their first ranks do all the "

@@ -19,6 +19,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// Ranks that arrive directly below each in the tree: two levels below the top for 73 ranks. Where ranks share CPUs,
+/// each level costs a round of the scheduler.
+constexpr std::size_t kFanIn = 8;
 constexpr int kSpins = 300;
 /// On a busy machine the missing rank may need this very CPU: to yield is quicker than to sleep.
 constexpr int kYields = 200;
@@ -66,8 +69,16 @@ bool has_cpu_for_each_rank(MPI_Comm node) {
   return std::min(static_cast<double>(std::ranges::count(usable, 1)), quota) >= ranks;
 }
 
+NodeBarrier::NodeBarrier(const std::vector<SharedCounter*>& arrivals, int rank, bool may_spin)
+    : own_(arrivals[static_cast<std::size_t>(rank)]), all_(arrivals), may_spin_(may_spin) {
+  if (arrivals.size() <= kMaxDirect) return;
+  const auto first = static_cast<std::size_t>(rank) * kFanIn + 1;
+  for (std::size_t r = first; r < std::min(first + kFanIn, arrivals.size()); ++r) below_.push_back(arrivals[r]);
+  all_.resize(1);
+}
+
 void SharedCounter::set(std::uint32_t now) {
-  value.store(now);
+  value.store(now);  // (2), and (3): before the count is read
   if (sleepers.load() > 0) wake_all(value);
 }
 
@@ -87,7 +98,7 @@ void SharedCounter::wait_for(std::uint32_t least, bool may_spin) {
   while (!reached(value.load(std::memory_order_acquire))) {
     progress_mpi();
     check_limits();
-    sleepers.fetch_add(1);
+    sleepers.fetch_add(1);  // (3): before the value is read again
     const std::uint32_t seen = value.load();
     if (!reached(seen)) sleep_while(value, seen);
     sleepers.fetch_sub(1);

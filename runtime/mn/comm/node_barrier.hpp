@@ -12,15 +12,17 @@
 ///
 /// Cost: set() writes one cache line, and enters the kernel only if someone sleeps. A wait spins for some microseconds,
 /// then yields the CPU for up to 20 ms (where ranks lack CPUs of their own, it hardly does either), then sleeps: a
-/// long wait costs the ranks that compute nothing. A barrier of n ranks: one set() and n waits for each rank.
+/// long wait costs the ranks that compute nothing. A barrier of n ranks: up to 16, one set() and n waits for each rank,
+/// n² transfers of cache lines, of which none waits for another; above, a tree: 2 n transfers, log n of them in a row.
 /// Source: D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988 (all-to-all flags);
-/// futex(2), whose order of steps is that of U. Drepper, "Futexes are tricky", 2011.
+/// J. Mellor-Crummey, M. Scott, "Algorithms for scalable synchronization on shared-memory multiprocessors", 1991 (tree
+/// of arrivals, one flag that all wait for); futex(2), whose order of steps is that of U. Drepper, "Futexes are
+/// tricky", 2011.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include <mpi.h>
@@ -44,22 +46,28 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 /// their cgroups grant. The same on all of them.
 [[nodiscard]] bool has_cpu_for_each_rank(MPI_Comm node);
 
-/// Each rank raises its own counter and waits for all the others'.
+/// Each rank raises its own counter: of a few ranks at once, and waits for all the others'; of many when the ranks
+/// below it in a tree have, and waits for that of rank 0, the top.
 class NodeBarrier {
  public:
+  /// Ranks up to which each waits for all others.
+  static constexpr std::size_t kMaxDirect = 16;
+
   /// `arrivals[r]` is rank r's counter as this process sees it, for this barrier alone.
-  NodeBarrier(std::vector<SharedCounter*> arrivals, int rank, bool may_spin)
-      : arrivals_(std::move(arrivals)), rank_(static_cast<std::size_t>(rank)), may_spin_(may_spin) {}
+  NodeBarrier(const std::vector<SharedCounter*>& arrivals, int rank, bool may_spin);
 
   /// Returns when every rank has called it; what they wrote before is then visible here.
   void arrive_and_wait() {
-    arrivals_[rank_]->set(++epoch_);
-    for (SharedCounter* each : arrivals_) each->wait_for(epoch_, may_spin_);
+    ++epoch_;
+    for (SharedCounter* each : below_) each->wait_for(epoch_, may_spin_);
+    own_->set(epoch_);
+    for (SharedCounter* each : all_) each->wait_for(epoch_, may_spin_);
   }
 
  private:
-  std::vector<SharedCounter*> arrivals_;
-  std::size_t rank_;
+  SharedCounter* own_;
+  std::vector<SharedCounter*> below_;  // this rank arrives after them
+  std::vector<SharedCounter*> all_;    // when they have arrived, every rank has
   bool may_spin_;
   std::uint32_t epoch_ = 0;
 };

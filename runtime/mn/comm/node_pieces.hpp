@@ -2,7 +2,7 @@
 /// messages.
 ///
 /// Parts of NodeReducer, whose invariants hold here. Cost for each piece: where it lies, nothing but the
-/// barrier that ends its reduction; staged, a copy in and one out, 2 barriers, and 3 to 4 for each further round; by
+/// barrier that ends its reduction; staged, a copy in and one out, and 2 to 4 barriers for each round; by
 /// messages, an OrderedReducer::allreduce, and with several nodes one MPI_Bcast for each slice.
 #pragma once
 
@@ -91,8 +91,10 @@ class StagedPieces final : public SliceExchange::Node {
 
   void reduce(Range piece, Range /*own*/) override {
     in_rounds(piece, [&](std::size_t round) {
+      if (parts_are_read_) wait_for_all();
       for_others([&](int slice) { copy(staged(node_.rank, slice), chunk(piece, slice, round)); });
-      node_.barrier->arrive_and_wait();
+      wait_for_all();
+      parts_are_read_ = true;
       if (node_.rank >= node_.exchange.slices()) return;
       const Range range = chunk(piece, node_.rank, round);
       std::vector<const void*> inputs;
@@ -106,10 +108,14 @@ class StagedPieces final : public SliceExchange::Node {
   }
   void spread(Range piece, Range /*own*/) override {
     in_rounds(piece, [&](std::size_t round) {
-      if (!is_spread_at_once() && node_.rank < node_.exchange.slices()) {
-        copy(staged(node_.rank, node_.rank), chunk(piece, node_.rank, round));
+      if (!is_spread_at_once()) {
+        if (results_are_read_) wait_for_all();
+        if (node_.rank < node_.exchange.slices()) {
+          copy(staged(node_.rank, node_.rank), chunk(piece, node_.rank, round));
+        }
       }
-      node_.barrier->arrive_and_wait();
+      wait_for_all();
+      results_are_read_ = true;
       for_others([&](int slice) {
         const Range range = chunk(piece, slice, round);
         std::memcpy(at(range), staged(slice, slice), range.length * element_bytes_);
@@ -134,10 +140,12 @@ class StagedPieces final : public SliceExchange::Node {
   template <class Round>
   void in_rounds(Range piece, const Round& act) const {
     const std::size_t longest = node_.exchange.slice_of(0, most_, piece.length).length;
-    for (std::size_t round = 0; round * chunk_ < longest; ++round) {
-      if (round > 0) node_.barrier->arrive_and_wait();  // until nobody reads the round before
-      act(round);
-    }
+    for (std::size_t round = 0; round * chunk_ < longest; ++round) act(round);
+  }
+  /// Behind it nobody reads staging memory any more.
+  void wait_for_all() {
+    node_.barrier->arrive_and_wait();
+    parts_are_read_ = results_are_read_ = false;
   }
   void for_others(const std::function<void(int slice)>& act) const {
     for (int r = 0; r < node_.exchange.slices(); ++r) {
@@ -154,6 +162,10 @@ class StagedPieces final : public SliceExchange::Node {
   std::size_t slices_;
   std::size_t chunk_;  // elements of a slice in staging memory
   bool is_whole_;      // one round is enough
+  // Whether a rank may still read what the ranks have staged of each other's slices, or of their own: two places, so
+  // that neither waits for the other. The same on all ranks.
+  bool parts_are_read_ = false;
+  bool results_are_read_ = false;
 };
 
 /// The same by messages.

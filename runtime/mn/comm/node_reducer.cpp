@@ -7,6 +7,7 @@
 
 #include <mn/comm/node_pieces.hpp>
 #include <mn/comm/node_reducer.hpp>
+#include <mn/comm/numa_domains.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {
@@ -16,6 +17,8 @@ namespace {
 constexpr std::size_t kSmallBytes = 8 * 1024;
 /// Pieces in which private buffers go through staging memory where there is one node: small enough for the cache.
 constexpr std::size_t kNodePieceBytes = 1024 * 1024;
+/// Pieces between nodes may be larger; as much of each as this is staged at a time.
+constexpr std::size_t kStagingBytes = 4 * 1024 * 1024;
 /// Less staging memory than this is slower than messages.
 constexpr std::size_t kLeastStagingBytes = 64 * 1024;
 
@@ -79,8 +82,9 @@ NodeReducer::NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes b
       divisor_(power_above_ranks(topology)),
       may_spin_(has_cpu_for_each_rank(node_.get())),
       count_limit_(count_limit),
-      exchange_(comm, topology, between, count_limit, many_nodes_ ? SliceExchange::kPieceBytes : kNodePieceBytes),
+      exchange_(comm, topology, between, count_limit),
       messages_(node_.get(), count_limit),
+      domains_(find_domain_borders(node_.get())),
       allocations_(std::make_shared<Allocations>()) {
   try {
     make_segments();
@@ -96,7 +100,7 @@ void NodeReducer::make_segments() {
     arrivals.push_back(&control(r).arrivals);
     for (std::size_t turn : {0, 1}) small_inputs_[turn].push_back(small_slot(r, turn));
   }
-  barrier_ = std::make_unique<NodeBarrier>(std::move(arrivals), rank_, may_spin_);
+  barrier_ = std::make_unique<NodeBarrier>(arrivals, rank_, may_spin_);
 }
 
 NodeReducer::Control& NodeReducer::control(int rank) const {
@@ -140,7 +144,7 @@ bool NodeReducer::reserve_staging(std::size_t bytes) {
 Reduction NodeReducer::within(const Reduction& reduction) const {
   if (!many_nodes_) return reduction;
   const bool may_overflow = reduction.dtype == DType::kFloat16 && reduction.op == ReduceOp::kSum;
-  return {reduction.dtype, reduction.op, may_overflow ? 1 / divisor_ : 1};
+  return {reduction.dtype, reduction.op, may_overflow ? 1 / divisor_ : 1};  // (1)
 }
 
 Reduction NodeReducer::between(const Reduction& reduction) const {
@@ -160,7 +164,7 @@ void NodeReducer::allreduce(void* data, std::size_t count, const Reduction& redu
 
 void NodeReducer::reduce_small(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t bytes = count * size_of(reduction.dtype);
-  small_turn_ ^= 1;
+  small_turn_ ^= 1;  // (4): whoever is slow still reads the other slot
   std::memcpy(small_slot(rank_, small_turn_), data, bytes);
   barrier_->arrive_and_wait();
   const auto& inputs = small_inputs_[small_turn_];
@@ -168,7 +172,7 @@ void NodeReducer::reduce_small(std::byte* data, std::size_t count, const Reducti
   if (!many_nodes_ || rank_ == 0) reduce_in_order({&out, 1}, inputs, count, within(reduction));
   if (!many_nodes_) return;
   if (rank_ == 0) exchange_.between_nodes(out, count, between(reduction));
-  barrier_->arrive_and_wait();
+  barrier_->arrive_and_wait();  // until the result lies in the first rank's slot
   std::memcpy(data, out, bytes);
 }
 
@@ -186,16 +190,20 @@ NodeRanks NodeReducer::ranks() {
 }
 
 void NodeReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t count, const Reduction& reduction) {
-  std::byte* data = buffers[static_cast<std::size_t>(rank_)];
+  const auto rank = static_cast<std::size_t>(rank_);
+  if (!many_nodes_ && domains_.size() > 2 && fits_domains(reduction)) {
+    return reduce_by_domains(buffers, domains_, rank, count, reduction, *barrier_);
+  }
+  std::byte* data = buffers[rank];
   SharedPieces pieces(ranks(), std::move(buffers), within(reduction));
-  // Another node may use staging memory: all nodes must cut what goes between them into the same pieces.
+  // (6): another node may use staging memory, and all must cut what goes between them into the same pieces.
   exchange_.allreduce(data, count, many_nodes_ ? piece_elements(count, reduction) : count, between(reduction), pieces);
-  barrier_->arrive_and_wait();
+  barrier_->arrive_and_wait();  // until all have written their slices to this rank's buffer
 }
 
 void NodeReducer::reduce_staged(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t most = piece_elements(count, reduction);
-  if (segments_ && reserve_staging(most * size_of(reduction.dtype))) {
+  if (segments_ && reserve_staging(std::min(most * size_of(reduction.dtype), kStagingBytes))) {
     StagedPieces pieces(ranks(), data, most, within(reduction));
     return exchange_.allreduce(data, count, most, between(reduction), pieces);
   }
@@ -204,11 +212,14 @@ void NodeReducer::reduce_staged(std::byte* data, std::size_t count, const Reduct
 }
 
 std::size_t NodeReducer::piece_elements(std::size_t count, const Reduction& reduction) const {
-  return std::min(count, exchange_.piece_bytes() / size_of(reduction.dtype));
+  const std::size_t element_bytes = size_of(reduction.dtype);
+  return many_nodes_ ? exchange_.piece_elements(count, element_bytes)
+                     : std::min(count, kNodePieceBytes / element_bytes);
 }
 
 std::vector<std::byte*> NodeReducer::shared_buffers(const std::byte* data) {
   if (!segments_) return {};
+  // (5): a rank looks up only where its own buffer lies; of the others it compares what they say.
   const auto [own, memory] = allocations_->find(data, rank_);
   control(rank_).location = own;
   barrier_->arrive_and_wait();

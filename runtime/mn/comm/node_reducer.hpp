@@ -22,7 +22,7 @@
 /// largest needed, at most a piece. Where /dev/shm is short, less; where it lacks even that, messages replace it.
 ///
 /// Cost on one node, per rank: up to 8 KiB, 1 barrier, and every rank reads all buffers; from allocate(), 2 barriers
-/// and no copy; else, 1 barrier, then for each MiB 2 barriers and 2 copies. With several nodes a small message takes a
+/// and no copy (more barriers where the node has several NUMA domains: numa_domains.hpp); else, 1 barrier, then for each MiB 2 barriers and 2 copies. With several nodes a small message takes a
 /// second barrier, and each slice one OrderedReducer::allreduce.
 /// Source: reduce-scatter and allgather by direct access, as in S. Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory
 /// collective communication for MPI", HPDC 2013.
@@ -107,6 +107,7 @@ class NodeReducer {
   std::size_t count_limit_;
   SliceExchange exchange_;
   OrderedReducer messages_;               ///< for the node, where it lacks shared memory
+  std::vector<std::size_t> domains_;      ///< NUMA domains of the node, by their first ranks
   std::optional<SharedMemory> segments_;  ///< a Control and slots for each rank; empty where messages replace them
   std::unique_ptr<NodeBarrier> barrier_;  ///< as segments_
   std::optional<SharedMemory> staging_;

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <new>
 
 #include <mn/comm/mpi.hpp>
@@ -7,15 +9,17 @@
 namespace mn {
 namespace {
 
-/// Up to this many gathered bytes, one exchange beats two.
-constexpr std::size_t kSmallMessageBytes = 16 * 1024;
+/// Bytes that may be gathered: as many as one rank, or each of very many, reduces by itself in a moment.
+constexpr std::size_t kGatherBytes = 16 * 1024;
+constexpr std::size_t kGatherBytesOfRank = 512;
 constexpr std::align_val_t kAlignment{64};
 
 }  // namespace
 
 void OrderedReducer::Free::operator()(std::byte* memory) const noexcept { operator delete(memory, kAlignment); }
 
-OrderedReducer::OrderedReducer(MPI_Comm comm, std::size_t count_limit) : comm_(comm), count_limit_(count_limit) {
+OrderedReducer::OrderedReducer(MPI_Comm comm, std::size_t count_limit, std::optional<NetworkCosts> costs)
+    : comm_(comm), count_limit_(count_limit), costs_(costs) {
   mpi_check(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
   mpi_check(MPI_Comm_size(comm, &size_), "MPI_Comm_size");
 }
@@ -34,36 +38,65 @@ std::byte* OrderedReducer::scratch(std::size_t bytes) {
   return scratch_.get();
 }
 
+std::size_t OrderedReducer::most_elements(int ranks, std::size_t element_bytes, std::size_t count_limit) {
+  const auto slices = static_cast<std::size_t>(ranks);
+  return std::max<std::size_t>(std::min(kScratchBytes / element_bytes / slices, count_limit), 1) * slices;
+}
+
+bool OrderedReducer::may_gather(std::size_t count, std::size_t element_bytes) const {
+  const auto ranks = static_cast<std::size_t>(size_);
+  return count <= count_limit_ && count * element_bytes * ranks <= std::max(kGatherBytes, kGatherBytesOfRank * ranks);
+}
+
+ExchangeKind OrderedReducer::kind_for(std::size_t count, std::size_t element_bytes) {
+  const std::size_t bytes = count * element_bytes;
+  if (size_ < 3 || count > count_limit_ || bytes > kScratchBytes / 2) return ExchangeKind::kPairwise;
+  if (!costs_) costs_ = NetworkCosts::find(comm_, comm_);
+  return quicker_exchange(*costs_, size_, bytes);
+}
+
 void OrderedReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
   const std::size_t element_bytes = size_of(reduction.dtype);
-  const auto ranks = static_cast<std::size_t>(size_);
   if (count == 0) return;
-  if (count <= count_limit_ && count * element_bytes * ranks <= std::max(kSmallMessageBytes, 512 * ranks)) {
-    return allreduce_small(data, count, reduction);
-  }
-  auto* bytes = static_cast<std::byte*>(data);
-  const std::size_t slice = std::min(slice_elements(element_bytes), (count + ranks - 1) / ranks);
-  const std::size_t set_bytes = slice * ranks * element_bytes;
-  std::byte* received = scratch(2 * set_bytes);
-  std::size_t set = 0;
-  Slices next = slices_of_piece(0, std::min(count, slice * ranks));
-  MessageSteps next_exchange = exchange(bytes, next, received, element_bytes);
-  MessageSteps spreading;
-  for (std::size_t first = 0; first < count; first += slice * ranks, set ^= 1) {
-    const Slices slices = std::move(next);
-    MessageSteps exchanging = std::move(next_exchange);
-    const std::size_t after = first + slice * ranks;
-    if (after < count) {
-      next = slices_of_piece(after, std::min(count - after, slice * ranks));
-      next_exchange = exchange(bytes, next, received + (set ^ 1) * set_bytes, element_bytes);
-    }
-    exchanging.finish();
-    const Slice& own = slices[static_cast<std::size_t>(rank_)];
-    reduce_own(bytes, slices, received + set * set_bytes, bytes + own.offset * element_bytes, reduction);
-    spreading.finish();
-    spreading = spread(bytes, slices, element_bytes);
-  }
-  spreading.finish();
+  if (may_gather(count, element_bytes)) return allreduce_gathered(data, count, reduction);
+  auto* const bytes = static_cast<std::byte*>(data);
+  const bool straight = kind_for(count, element_bytes) == ExchangeKind::kPairwise;
+  straight ? allreduce_pairwise(bytes, count, reduction) : allreduce_logarithmic(bytes, count, reduction);
+}
+
+void OrderedReducer::allreduce_pairwise(std::byte* data, std::size_t count, const Reduction& reduction) {
+  const std::size_t element_bytes = size_of(reduction.dtype);
+  const auto ranks = static_cast<std::size_t>(size_);
+  const std::size_t most = std::min(slice_elements(element_bytes), (count + ranks - 1) / ranks) * ranks;
+  std::array<Piece, 3> under_way;
+  in_stages(
+      (count + most - 1) / most,
+      [&](std::size_t k) {
+        const std::size_t first = k * most;
+        under_way[k % 3] = begin(data + first * element_bytes, std::min(most, count - first), k, most, reduction.dtype);
+      },
+      [&](std::size_t k) { reduce(under_way[k % 3], reduction); }, [&](std::size_t k) { finish(under_way[k % 3]); });
+}
+
+OrderedReducer::Piece OrderedReducer::begin(std::byte* data, std::size_t count, std::size_t number, std::size_t most,
+                                            DType dtype) {
+  const std::size_t element_bytes = size_of(dtype);
+  const auto ranks = static_cast<std::size_t>(size_);
+  const std::size_t set_bytes = (most + ranks - 1) / ranks * ranks * element_bytes;
+  Piece piece;
+  piece.data = data;
+  piece.slices = slices_of_piece(0, count);
+  piece.received = scratch(2 * set_bytes) + number % 2 * set_bytes;  // (4): the piece before last has been reduced
+  piece.exchanging = exchange(data, piece.slices, piece.received, element_bytes);
+  return piece;
+}
+
+void OrderedReducer::reduce(Piece& piece, const Reduction& reduction) const {
+  const std::size_t element_bytes = size_of(reduction.dtype);
+  piece.exchanging.finish();
+  const Slice& own = piece.slices[static_cast<std::size_t>(rank_)];
+  reduce_own(piece.data, piece.slices, piece.received, piece.data + own.offset * element_bytes, reduction);
+  piece.spreading = spread(piece.data, piece.slices, element_bytes);
 }
 
 void OrderedReducer::reduce_scatter(const void* send, void* recv, std::size_t part_count, const Reduction& reduction) {
@@ -71,16 +104,27 @@ void OrderedReducer::reduce_scatter(const void* send, void* recv, std::size_t pa
   const auto ranks = static_cast<std::size_t>(size_);
   const auto* bytes = static_cast<const std::byte*>(send);
   const std::size_t slice = std::min(slice_elements(element_bytes), part_count);
-  std::byte* received = scratch(slice * ranks * element_bytes);
-  for (std::size_t first = 0; first < part_count; first += slice) {
-    Slices slices(ranks);
-    for (std::size_t i = 0; i < ranks; ++i) slices[i] = {i * part_count + first, std::min(slice, part_count - first)};
-    exchange(bytes, slices, received, element_bytes).finish();
-    reduce_own(bytes, slices, received, static_cast<std::byte*>(recv) + first * element_bytes, reduction);
-  }
+  if (slice == 0) return;
+  std::array<std::byte*, 2> received{scratch(2 * slice * ranks * element_bytes)};
+  received[1] = received[0] + slice * ranks * element_bytes;
+  std::array<Slices, 2> slices;
+  std::array<MessageSteps, 2> exchanging;
+  const auto begin = [&](std::size_t k) {
+    const std::size_t first = k * slice;
+    const std::size_t length = std::min(slice, part_count - first);
+    slices[k % 2].clear();
+    for (std::size_t i = 0; i < ranks; ++i) slices[k % 2].push_back({i * part_count + first, length});
+    exchanging[k % 2] = exchange(bytes, slices[k % 2], received[k % 2], element_bytes);
+  };
+  const auto reduce = [&](std::size_t k) {
+    exchanging[k % 2].finish();
+    auto* const out = static_cast<std::byte*>(recv) + k * slice * element_bytes;
+    reduce_own(bytes, slices[k % 2], received[k % 2], out, reduction);
+  };
+  in_stages((part_count + slice - 1) / slice, begin, reduce);
 }
 
-void OrderedReducer::allreduce_small(void* data, std::size_t count, const Reduction& reduction) {
+void OrderedReducer::allreduce_gathered(void* data, std::size_t count, const Reduction& reduction) {
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t bytes = count * size_of(reduction.dtype);
   std::byte* all = scratch(bytes * ranks);
@@ -89,6 +133,47 @@ void OrderedReducer::allreduce_small(void* data, std::size_t count, const Reduct
   std::vector<const void*> inputs(ranks);
   for (std::size_t i = 0; i < ranks; ++i) inputs[i] = all + i * bytes;
   reduce_in_order({&data, 1}, inputs, count, reduction);
+}
+
+void OrderedReducer::allreduce_logarithmic(std::byte* data, std::size_t count, const Reduction& reduction) {
+  const std::size_t element_bytes = size_of(reduction.dtype);
+  const auto ranks = static_cast<std::size_t>(size_);
+  const auto rank = static_cast<std::size_t>(rank_);
+  const Slices slices = slices_of_piece(0, count);
+  const std::size_t block = slices.front().length * element_bytes;  // the longest
+  std::byte* const blocks = scratch(2 * ranks * block);             // [i] is for rank + i
+  std::byte* const packed = blocks + ranks * block;
+  for (std::size_t i = 0; i < ranks; ++i) {
+    const Slice& slice = slices[(rank + i) % ranks];
+    std::memcpy(blocks + i * block, data + slice.offset * element_bytes, slice.length * element_bytes);
+  }
+  for (std::size_t hop = 1; hop < ranks; hop *= 2) forward(blocks, packed, block, hop);
+  // Blocks[i] now came from rank - i, and each is this rank's slice.
+  std::vector<const void*> inputs(ranks);
+  for (std::size_t i = 0; i < ranks; ++i) inputs[i] = blocks + (rank + ranks - i) % ranks * block;
+  void* const out = packed + rank * block;
+  reduce_in_order({&out, 1}, inputs, slices[rank].length, reduction);
+  mpi_check(MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, packed, static_cast<int>(block), MPI_BYTE, comm_),
+            "allreduce: gathering results", block);
+  for (std::size_t i = 0; i < ranks; ++i) {
+    std::memcpy(data + slices[i].offset * element_bytes, packed + i * block, slices[i].length * element_bytes);
+  }
+}
+
+void OrderedReducer::forward(std::byte* blocks, std::byte* packed, std::size_t block, std::size_t hop) const {
+  const auto ranks = static_cast<std::size_t>(size_);
+  std::vector<std::size_t> moved;  // those whose way to go has this hop in it
+  for (std::size_t i = hop; i < ranks; ++i) {
+    if ((i & hop) != 0) moved.push_back(i);
+  }
+  for (std::size_t k = 0; k < moved.size(); ++k) std::memcpy(packed + k * block, blocks + moved[k] * block, block);
+  const auto bytes = static_cast<int>(moved.size() * block);
+  const int step = static_cast<int>(hop);
+  std::byte* const came = packed + moved.size() * block;  // at most half of the blocks move
+  mpi_check(MPI_Sendrecv(packed, bytes, MPI_BYTE, (rank_ + step) % size_, kInternalTag, came, bytes, MPI_BYTE,
+                         (rank_ + size_ - step) % size_, kInternalTag, comm_, MPI_STATUS_IGNORE),
+            "allreduce: forwarding slices", static_cast<std::size_t>(bytes));
+  for (std::size_t k = 0; k < moved.size(); ++k) std::memcpy(blocks + moved[k] * block, came + k * block, block);
 }
 
 void OrderedReducer::reduce(const void* send, void* recv, std::size_t count, const Reduction& reduction, int root) {
@@ -122,7 +207,8 @@ OrderedReducer::Slices OrderedReducer::slices_of_piece(std::size_t first, std::s
 MessageSteps OrderedReducer::exchange(const std::byte* data, const Slices& slices, std::byte* received,
                                       std::size_t element_bytes) const {
   const std::size_t own_bytes = slices[static_cast<std::size_t>(rank_)].length * element_bytes;
-  return {size_, "exchanging slices", [=, this](int step, MessageSteps::Pair& requests) {
+  return {size_, slices.front().length * element_bytes, "exchanging slices",
+          [=, this](int step, MessageSteps::Pair& requests) {
             const int source = (rank_ + size_ - step) % size_;
             const int dest = (rank_ + step) % size_;
             const Slice slice = slices[static_cast<std::size_t>(dest)];
@@ -151,7 +237,8 @@ void OrderedReducer::reduce_own(const std::byte* data, const Slices& slices, con
 }
 
 MessageSteps OrderedReducer::spread(std::byte* data, const Slices& slices, std::size_t element_bytes) const {
-  return {size_, "spreading results", [=, this](int step, MessageSteps::Pair& requests) {
+  return {size_, slices.front().length * element_bytes, "spreading results",
+          [=, this](int step, MessageSteps::Pair& requests) {
             const auto bytes = [&](const Slice& slice) { return static_cast<int>(slice.length * element_bytes); };
             const int source = (rank_ + size_ - step) % size_;
             const int dest = (rank_ + step) % size_;
@@ -172,7 +259,8 @@ MessageSteps OrderedReducer::spread(std::byte* data, const Slices& slices, std::
 
 MessageSteps OrderedReducer::collect(const Slices& slices, const std::byte* reduced, std::byte* result,
                                      std::size_t element_bytes, int root) const {
-  return {size_, "collecting a result", [=, this](int step, MessageSteps::Pair& requests) {
+  return {size_, slices.front().length * element_bytes, "collecting a result",
+          [=, this](int step, MessageSteps::Pair& requests) {
             const int source = (rank_ + size_ - step) % size_;
             const Slice& theirs = slices[static_cast<std::size_t>(source)];
             const Slice& own = slices[static_cast<std::size_t>(rank_)];

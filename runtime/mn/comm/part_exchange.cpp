@@ -1,18 +1,24 @@
 #include <cstring>
+#include <limits>
 
 #include <mn/comm/message_steps.hpp>
 #include <mn/comm/mpi.hpp>
-#include <mn/comm/ordered_reducer.hpp>
 #include <mn/comm/part_exchange.hpp>
 
 namespace mn {
+namespace {
+
+/// No rank knows all lengths, so messages are in flight as if they were long.
+constexpr std::size_t kAnyLength = std::numeric_limits<std::size_t>::max();
+
+}  // namespace
 
 void exchange_parts(MPI_Comm comm, std::span<const ConstBufferView> sent, std::span<const BufferView> received,
                     std::size_t count_limit) {
   int rank = 0;
   mpi_check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
   const int size = static_cast<int>(sent.size());
-  MessageSteps steps(size, "exchanging parts", [&](int step, MessageSteps::Pair& requests) {
+  MessageSteps steps(size, kAnyLength, "exchanging parts", [&](int step, MessageSteps::Pair& requests) {
     const int source = (rank + size - step) % size;
     const int dest = (rank + step) % size;
     const BufferView& in = received[static_cast<std::size_t>(source)];

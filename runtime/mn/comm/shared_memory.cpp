@@ -13,6 +13,7 @@
 
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/shared_memory.hpp>
+#include <mn/core/log.hpp>
 
 namespace mn {
 namespace {
@@ -21,7 +22,7 @@ constexpr std::size_t kNameBytes = 48;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 constexpr int kCollapse = 25;  // MADV_COLLAPSE of Linux 6.1, which older headers lack
 
-/// Closes a descriptor of shared memory: a mapping needs it no longer.
+/// Closes a descriptor of shared memory: a mapping does not need it any more.
 class Descriptor {
  public:
   explicit Descriptor(int fd) noexcept : fd_(fd) {}
@@ -36,15 +37,45 @@ class Descriptor {
   int fd_;
 };
 
+std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+
 /// Reserves pages; returns errno, 0 on success.
-int reserve(int descriptor, std::size_t bytes) {
+int reserve(int descriptor, std::size_t offset, std::size_t bytes) {
   rlimit most = {};
-  if (getrlimit(RLIMIT_FSIZE, &most) == 0 && bytes > most.rlim_cur) return EFBIG;  // the call would raise SIGXFSZ
+  // The call would raise SIGXFSZ.
+  if (getrlimit(RLIMIT_FSIZE, &most) == 0 && offset + bytes > most.rlim_cur) return EFBIG;
   int error = 0;
   do {
-    error = posix_fallocate(descriptor, 0, static_cast<off_t>(bytes));
+    error = posix_fallocate(descriptor, static_cast<off_t>(offset), static_cast<off_t>(bytes));
   } while (error == EINTR);
   return error;
+}
+
+std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+/// Room for `bytes` at a multiple of 2 MiB, without access; MAP_FAILED with errno if there is none.
+void* address_for(std::size_t bytes) {
+  const std::size_t most = round_up(bytes, page_bytes()) + kHugePageBytes;
+  void* const all = mmap(nullptr, most, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (all == MAP_FAILED) return all;
+  const auto first = reinterpret_cast<std::uintptr_t>(all);
+  const std::size_t before = round_up(first, kHugePageBytes) - first;
+  auto* const aligned = static_cast<std::byte*>(all) + before;
+  if (before > 0) munmap(all, before);
+  const std::size_t used = round_up(bytes, page_bytes());
+  munmap(aligned + used, most - before - used);
+  return aligned;
+}
+
+/// Makes huge pages of the whole ones in a segment. Smaller pages serve as well, and are slower.
+void make_huge(std::byte* segment, std::size_t bytes) {
+  const std::size_t whole = bytes / kHugePageBytes * kHugePageBytes;
+  if (whole == 0) return;
+  int tries = 3;  // EAGAIN: a page was in use for a moment
+  while (madvise(segment, whole, kCollapse) != 0) {
+    if (errno == EAGAIN && --tries > 0) continue;
+    return log_debug(with_errno("shared memory of " + std::to_string(whole) + " bytes has no huge pages", errno));
+  }
 }
 
 /// Collective: the greatest of the ranks' errors with the lowest rank that has it.
@@ -60,10 +91,10 @@ Verdict agree(MPI_Comm node, Verdict mine) {
 
 }  // namespace
 
-/// This rank's segment as the others find it; its name goes with it.
+/// The object that the node's first rank makes, as the others find it; its name goes with it.
 class SharedMemory::Draft {
  public:
-  /// What the ranks exchange.
+  /// What the ranks exchange: each the size of its segment, the first one also the object.
   struct Offer {
     char name[kNameBytes] = {};
     std::uint64_t bytes = 0;
@@ -71,9 +102,9 @@ class SharedMemory::Draft {
   };
   static_assert(sizeof(Offer) == 64);
 
-  Draft(std::size_t bytes, Mapping& mapping) {
+  Draft(bool makes, std::size_t bytes) {
     offer_.bytes = std::max<std::size_t>(bytes, 1);
-    offer_.error = create(mapping);
+    if (makes) offer_.error = create();
   }
   ~Draft() {
     if (named_) shm_unlink(offer_.name);
@@ -84,17 +115,14 @@ class SharedMemory::Draft {
   [[nodiscard]] const Offer& offer() const noexcept { return offer_; }
 
  private:
-  int create(Mapping& mapping) {
+  int create() {
     std::uint64_t random = 0;
     if (getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) return errno;
     std::snprintf(offer_.name, sizeof offer_.name, "/mn.%u.%016llx", getuid(), static_cast<unsigned long long>(random));
     const Descriptor descriptor(shm_open(offer_.name, O_RDWR | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR));
     if (descriptor.get() < 0) return errno;
     named_ = true;
-    if (const int full = reserve(descriptor.get(), offer_.bytes); full != 0) return full;
-    const int error = map(descriptor.get(), offer_.bytes, MAP_POPULATE, mapping);
-    if (error == 0 && offer_.bytes >= kHugePageBytes) madvise(mapping.data(), offer_.bytes, kCollapse);
-    return error;
+    return 0;
   }
 
   Offer offer_;
@@ -105,11 +133,21 @@ SharedMemory::Mapping::~Mapping() {
   if (data_ != nullptr) munmap(data_, bytes_);
 }
 
-int SharedMemory::map(int descriptor, std::size_t bytes, int flags, Mapping& mapping) {
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, descriptor, 0);
-  if (data == MAP_FAILED) return errno;
-  madvise(data, bytes, MADV_HUGEPAGE);  // for kernels without MADV_COLLAPSE; slower without is no error
-  mapping = Mapping(data, bytes);
+int SharedMemory::map(int descriptor, std::size_t total, std::size_t own_offset) {
+  void* const address = address_for(total);  // (6)
+  if (address == MAP_FAILED) return errno;
+  void* const data = mmap(address, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0);
+  if (data == MAP_FAILED) {
+    const int error = errno;
+    munmap(address, total);
+    return error;
+  }
+  mapping_ = Mapping(data, total);
+  madvise(data, total, MADV_HUGEPAGE);  // for kernels without MADV_COLLAPSE; slower without is no error
+  // (4): only its own; the others' may not be there yet, and would come to lie near this CPU.
+  auto* const own = static_cast<volatile std::byte*>(data) + own_offset;
+  for (std::size_t at = 0; at < bytes_; at += page_bytes()) own[at] = std::byte{0};
+  make_huge(mapping_.data() + own_offset, bytes_);
   return 0;
 }
 
@@ -118,20 +156,24 @@ SharedMemory::SharedMemory(MPI_Comm node, std::size_t bytes) : bytes_(bytes) {
   int size = 1;
   mpi_check(MPI_Comm_rank(node, &rank), "MPI_Comm_rank");
   mpi_check(MPI_Comm_size(node, &size), "MPI_Comm_size");
-  const auto own = static_cast<std::size_t>(rank);
-  segments_.resize(static_cast<std::size_t>(size));
-  std::vector<Draft::Offer> offers(segments_.size());
-  const Draft draft(bytes, segments_[own]);
+  std::vector<Draft::Offer> offers(static_cast<std::size_t>(size));
+  const Draft draft(rank == 0, bytes);
   mpi_check(MPI_Allgather(&draft.offer(), sizeof(Draft::Offer), MPI_BYTE, offers.data(), sizeof(Draft::Offer), MPI_BYTE,
                           node),
-            "exchanging the names of shared memory");
-  auto error = static_cast<int>(draft.offer().error);
-  const bool all_made = std::ranges::all_of(offers, [](const auto& offer) { return offer.error == 0; });
-  for (std::size_t r = 0; all_made && error == 0 && r < offers.size(); ++r) {
-    if (r == own) continue;
-    const Descriptor descriptor(shm_open(offers[r].name, O_RDWR, 0));
-    error = descriptor.get() < 0 ? errno : map(descriptor.get(), offers[r].bytes, 0, segments_[r]);
+            "exchanging the name of shared memory");
+  std::size_t total = 0;
+  for (const auto& offer : offers) {
+    offsets_.push_back(round_up(total, offer.bytes >= kHugePageBytes ? kHugePageBytes : page_bytes()));
+    total = offsets_.back() + offer.bytes;
   }
+  const std::size_t own_offset = offsets_[static_cast<std::size_t>(rank)];
+  auto error = static_cast<int>(rank == 0 ? draft.offer().error : 0);
+  if (offers.front().error == 0) {
+    const Descriptor descriptor(shm_open(offers.front().name, O_RDWR, 0));
+    error = descriptor.get() < 0 ? errno : reserve(descriptor.get(), own_offset, draft.offer().bytes);
+    if (error == 0) error = map(descriptor.get(), total, own_offset);
+  }
+  // (1), (4): nobody touches a segment before all are reserved.
   if (const Verdict verdict = agree(node, {error, rank}); verdict.error != 0) {
     throw NoSharedMemory("cannot share " + std::to_string(bytes) + " bytes of each of " + std::to_string(size) +
                          " ranks in /dev/shm (" +

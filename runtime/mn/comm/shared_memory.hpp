@@ -1,22 +1,23 @@
 /// Memory that the ranks of a node share: POSIX shared memory that mn maps itself, because an MPI window can be
 /// released only by all ranks together.
 ///
-/// NodeReducer calls it, on all ranks of a node at once. Each rank makes a segment under a random name and reserves its
-/// pages; the ranks exchange names and errors, and map each other's segments; when all have said how that went, the
-/// names are removed.
+/// NodeReducer calls it, on all ranks of a node at once. The first rank makes an object under a random name; each rank
+/// reserves the pages of its own segment in it, maps the whole, and says how that went; then the name is removed.
 ///
 /// Invariants:
 /// 1. Either every rank of the node has the memory, or every rank throws the same NoSharedMemory and keeps nothing.
 /// 2. Release is local: a rank unmaps, without a call of MPI, in any order, after MPI_Finalize, while an exception
 ///    unwinds.
-/// 3. Each process has mappings of its own. A rank that releases takes nothing from its peers: they go on reading and
+/// 3. Each process has a mapping of its own. A rank that releases takes nothing from its peers: they go on reading and
 ///    writing all segments, its own too. The pages go with the last mapping.
 /// 4. Pages are reserved at once, by the rank whose segment they are: a full /dev/shm is an error here and no SIGBUS
 ///    later, and memory lies near the CPU of its owner.
-/// 5. Names exist only while the constructor runs. A process that is killed meanwhile leaves its own behind.
+/// 5. The name exists only while the constructor runs. A process that is killed meanwhile leaves it behind.
+/// 6. Segments of 2 MiB and more begin at multiples of that, in the object and in every process's memory, so that the
+///    kernel can make huge pages of them.
 ///
-/// Cost for n ranks: one MPI_Allgather of 64 bytes, one MPI_Allreduce of 8, n mappings in each process.
-/// Source: shm_overview(7); MPI_Win_allocate_shared of Open MPI lays out segments the same way.
+/// Cost for n ranks: one MPI_Allgather of 64 bytes, one MPI_Allreduce of 8, one mapping in each process.
+/// Source: shm_overview(7); madvise(2), MADV_COLLAPSE.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +44,9 @@ class SharedMemory {
   SharedMemory(MPI_Comm node, std::size_t bytes);
 
   /// The segment of a rank of the node, as this process sees it.
-  [[nodiscard]] std::byte* segment(int rank) const { return segments_[static_cast<std::size_t>(rank)].data(); }
+  [[nodiscard]] std::byte* segment(int rank) const {
+    return mapping_.data() + offsets_[static_cast<std::size_t>(rank)];
+  }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
  private:
@@ -67,11 +70,12 @@ class SharedMemory {
   };
   class Draft;
 
-  /// Maps `bytes` of the object behind the descriptor; returns errno, 0 on success.
-  static int map(int descriptor, std::size_t bytes, int flags, Mapping& mapping);
+  /// Maps the object behind the descriptor, and touches this rank's pages; returns errno, 0 on success.
+  int map(int descriptor, std::size_t total, std::size_t own_offset);
 
   std::size_t bytes_;
-  std::vector<Mapping> segments_;  // [ranks of the node]
+  std::vector<std::size_t> offsets_;  // of the segments [ranks of the node]
+  Mapping mapping_;
 };
 
 }  // namespace mn

@@ -43,6 +43,7 @@ void SharedReducer::publish(std::size_t count) {
   controls_[rank_]->published.set(first_buffer_ + static_cast<std::uint32_t>(count));
 }
 
+// (1)
 std::uint32_t SharedReducer::take() { return controls_.front()->taken.fetch_add(1) - first_piece_; }
 
 void SharedReducer::reduce(double scale) {
@@ -55,18 +56,19 @@ void SharedReducer::reduce(double scale) {
 void SharedReducer::reduce_pieces(double scale) {
   publish(buffers_);
   for (std::uint32_t next = take(); next < pieces_.size(); next = take()) reduce_piece(pieces_[next], scale);
-  barrier_.arrive_and_wait();
+  barrier_.arrive_and_wait();  // (3)
   first_buffer_ += buffers_;
-  // Each rank has taken one index beyond the last piece.
+  // (4): each rank has taken one index beyond the last piece.
   first_piece_ += static_cast<std::uint32_t>(pieces_.size() + controls_.size());
 }
 
 void SharedReducer::reduce_piece(const Piece& piece, double scale) {
-  for (Control* control : controls_) {
+  for (Control* control : controls_) {  // (2)
     control->published.wait_for(first_buffer_ + static_cast<std::uint32_t>(piece.buffer) + 1, may_spin_);
   }
   auto* const own = static_cast<std::byte*>(piece.own.data);
   for (std::size_t r = 0; r < offsets_.size(); ++r) inputs_[r] = outputs_[r] = own + offsets_[r];
+  // (5): whoever does it.
   reduce_in_order(outputs_, inputs_, piece.own.count, {piece.own.dtype, ReduceOp::kSum, scale});
 }
 

@@ -1,40 +1,90 @@
 #include <algorithm>
+#include <array>
 
+#include <mn/comm/progress.hpp>
 #include <mn/comm/slice_exchange.hpp>
 
 namespace mn {
 
-SliceExchange::SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit,
-                             std::size_t piece_bytes)
-    : rank_(topology.intra_rank), slices_(topology.intra_size), piece_bytes_(piece_bytes) {
-  for (int node = 0; node < topology.inter_size; ++node) {
+SliceExchange::SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit)
+    : rank_(topology.intra_rank), slices_(topology.intra_size), nodes_(topology.inter_size), count_limit_(count_limit) {
+  for (int node = 0; node < nodes_; ++node) {
     slices_ = std::min(slices_, static_cast<int>(topology.ranks_of(node).size()));
   }
-  if (topology.inter_size == 1) return;
+  if (nodes_ == 1) return;
   if (between == BetweenNodes::kLeaders) slices_ = 1;
   peers_ = Mpi::split(comm, rank_ < slices_ ? rank_ : -1, topology.rank);
-  if (peers_) reducer_ = std::make_unique<OrderedReducer>(peers_.get(), count_limit);
+  costs_ = NetworkCosts::find(comm, peers_.get());
+  if (peers_) reducer_ = std::make_unique<OrderedReducer>(peers_.get(), count_limit, costs_);
 }
 
 Range SliceExchange::slice_of(int rank, std::size_t most, std::size_t count) const {
   if (rank >= slices_) return {count, 0};
   const auto slices = static_cast<std::size_t>(slices_);
+  // (1): from the size of the largest piece, also in the last one, which is smaller.
   const std::size_t length = ((most + slices - 1) / slices + kLineElements - 1) / kLineElements * kLineElements;
   const std::size_t first = std::min(static_cast<std::size_t>(rank) * length, count);
   return {first, std::min(length, count - first)};
 }
 
+std::size_t SliceExchange::piece_elements(std::size_t count, std::size_t element_bytes) const {
+  if (nodes_ == 1) return count;
+  // (2): from what is the same on all nodes.
+  const auto slices = static_cast<std::size_t>(slices_);
+  const std::size_t pieces = best_pieces(costs_, nodes_, count * element_bytes / slices);
+  const std::size_t lines = slices * kLineElements;
+  const std::size_t wanted = ((count + pieces - 1) / pieces + lines - 1) / lines * lines;
+  const std::size_t most_slice = OrderedReducer::most_elements(nodes_, element_bytes, count_limit_);
+  const std::size_t most = std::max(most_slice / kLineElements, std::size_t{1}) * lines;
+  return std::min({count, wanted, most});
+}
+
+std::pair<Range, Range> SliceExchange::piece_at(std::size_t k, std::size_t most, std::size_t count) const {
+  const Range piece{k * most, std::min(most, count - k * most)};
+  Range own = slice_of(rank_, most, piece.length);
+  own.first += piece.first;
+  return {piece, own};
+}
+
 void SliceExchange::allreduce(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction,
                               Node& node) {
-  const std::size_t element_bytes = size_of(reduction.dtype);
-  for (std::size_t done = 0; done < count; done += most) {
-    const Range piece{done, std::min(most, count - done)};
-    Range own = slice_of(rank_, most, piece.length);
-    own.first += done;
+  // A single piece goes between nodes in the quickest of all ways.
+  if (nodes_ == 1 || count <= most) return allreduce_in_turn(data, count, most, reduction, node);
+  allreduce_in_stages(data, count, most, reduction, node);
+}
+
+void SliceExchange::allreduce_in_turn(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction,
+                                      Node& node) {
+  for (std::size_t k = 0; k * most < count; ++k) {
+    const auto [piece, own] = piece_at(k, most, count);
     node.reduce(piece, own);
-    between_nodes(data + own.first * element_bytes, own.length, reduction);
+    between_nodes(data + own.first * size_of(reduction.dtype), own.length, reduction);
     node.spread(piece, own);
   }
+}
+
+void SliceExchange::allreduce_in_stages(std::byte* data, std::size_t count, std::size_t most,
+                                        const Reduction& reduction, Node& node) {
+  const PendingRequest messages;  // waits within the node let MPI go on with them
+  const std::size_t most_own = slice_of(0, most, most).length;
+  std::array<OrderedReducer::Piece, 3> under_way;
+  const auto exchanged = [&](std::size_t k) { return reducer_ && piece_at(k, most, count).second.length > 0; };
+  in_stages((count + most - 1) / most,
+            [&](std::size_t k) {
+              const auto [piece, own] = piece_at(k, most, count);
+              node.reduce(piece, own);
+              if (!exchanged(k)) return;
+              std::byte* const first = data + own.first * size_of(reduction.dtype);
+              under_way[k % 3] = reducer_->begin(first, own.length, k, most_own, reduction.dtype);
+            },
+            [&](std::size_t k) {
+              if (exchanged(k)) reducer_->reduce(under_way[k % 3], reduction);
+            },
+            [&](std::size_t k) {
+              if (exchanged(k)) OrderedReducer::finish(under_way[k % 3]);
+              const auto [piece, own] = piece_at(k, most, count);
+              node.spread(piece, own);
+            });
 }
 
 void SliceExchange::between_nodes(void* data, std::size_t count, const Reduction& reduction) {

@@ -7,16 +7,21 @@
 /// Invariants:
 /// 1. A slice begins at the same offset in every piece of a buffer, on a multiple of 64 elements.
 /// 2. All nodes cut a buffer into the same pieces and slices.
-/// 3. Within a piece: Node::reduce, then the exchange between nodes, then Node::spread. Pieces follow each other.
+/// 3. Within a piece: Node::reduce, then the exchange between nodes, then Node::spread. Each of the three takes the
+///    pieces in their order, and all ranks of a node call it in the same order: reduce of a piece, then spread of the
+///    piece two before.
 ///
-/// Cost for B bytes on m nodes: B / piece_bytes pieces, each with one OrderedReducer::allreduce of a slice over m
-/// ranks.
+/// Cost for B bytes on m nodes: the larger of what a node does with B and what the network does with it, and that of
+/// one piece of the other. There are few pieces where the network's messages are slow to start, many where its bytes
+/// take long (best_pieces). Each is the exchange of a slice between m ranks.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 #include <mn/comm/mpi.hpp>
+#include <mn/comm/network_costs.hpp>
 #include <mn/comm/ordered_reducer.hpp>
 #include <mn/comm/topology.hpp>
 
@@ -36,8 +41,6 @@ struct Range {
 
 class SliceExchange {
  public:
-  /// Size of a piece where there are several nodes: large enough to fill a network.
-  static constexpr std::size_t kPieceBytes = 4 * 1024 * 1024;
   /// Slices begin on multiples of so many elements: on cache lines, whatever the type.
   static constexpr std::size_t kLineElements = 64;
 
@@ -52,25 +55,34 @@ class SliceExchange {
   };
 
   /// Collective over `comm`, whose topology it is. With one node every rank has a slice, and nothing is exchanged.
-  SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit,
-                std::size_t piece_bytes);
+  SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit);
 
-  [[nodiscard]] std::size_t piece_bytes() const noexcept { return piece_bytes_; }
+  /// Elements of a piece of `count` > 0 between nodes; all of them where there is one node.
+  [[nodiscard]] std::size_t piece_elements(std::size_t count, std::size_t element_bytes) const;
   /// Ranks of a node that have a slice; the first ones.
   [[nodiscard]] int slices() const noexcept { return slices_; }
   /// The elements of a piece of `count`, at most `most`, that a rank of the node reduces.
   [[nodiscard]] Range slice_of(int rank, std::size_t most, std::size_t count) const;
 
-  /// Collective, in place, in pieces of at most `most` elements, the same on all nodes.
+  /// Collective, in place, in pieces of at most `most` elements, the same on all nodes: between several nodes no more
+  /// than piece_elements().
   void allreduce(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction, Node& node);
   /// Collective over the ranks that have this rank's slice; the last stage of a reduction between nodes.
   void between_nodes(void* data, std::size_t count, const Reduction& reduction);
 
  private:
+  void allreduce_in_turn(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction, Node& node);
+  void allreduce_in_stages(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction,
+                           Node& node);
+  /// The elements of piece `k` of `count`, and this rank's of them.
+  [[nodiscard]] std::pair<Range, Range> piece_at(std::size_t k, std::size_t most, std::size_t count) const;
+
   Mpi peers_;  ///< the ranks of the other nodes that have this rank's slice
   int rank_;   ///< within the node
   int slices_;
-  std::size_t piece_bytes_;
+  int nodes_;
+  std::size_t count_limit_;
+  NetworkCosts costs_;
   std::unique_ptr<OrderedReducer> reducer_;
 };
 

@@ -1,0 +1,125 @@
+#include <algorithm>
+
+#include <mn/comm/gpu_node_sum.hpp>
+#include <mn/comm/host_stage.hpp>
+
+namespace mn {
+namespace {
+
+/// Ranks of one color sum the same elements on different nodes; the others sum none.
+int peer_group(const Topology& topology, GpuNodeSum::Form form) {
+  return form == GpuNodeSum::Form::kSlices || topology.intra_rank == 0 ? topology.intra_rank : -1;
+}
+
+}  // namespace
+
+/// The pieces of one buffer: equal slices of each, and what is left over goes to the last rank of the node.
+class GpuNodeSum::Pieces final : public HostPieces::Device {
+ public:
+  Pieces(GpuNodeSum& node, BufferView all, std::size_t step, double scale)
+      : node_(node), all_(all), step_(step), scale_(scale) {}
+
+  void collect(std::size_t k) override {
+    const BufferView whole = piece(k);
+    if (node_.form_ == Form::kLeaders) {
+      node_.nccl_.reduce(whole, whole, ReduceOp::kSum, scale_, 0, node_.stream_);
+    } else {
+      const BufferView even = even_part(whole);
+      const BufferView rest = whole.slice(even.count, whole.count - even.count);
+      if (even.count > 0) node_.nccl_.reduce_scatter(even, own_part(even), ReduceOp::kSum, scale_, node_.stream_);
+      if (rest.count > 0) node_.nccl_.reduce(rest, rest, ReduceOp::kSum, scale_, last_rank(), node_.stream_);
+    }
+    const BufferView mine = own(k);
+    if (mine.count == 0) return;
+    CudaStream& copies = node_.from_device_[k % 2];
+    copies.wait_for(node_.stream_.handle());
+    copies.wait_for(node_.to_device_.handle());  // (2)
+    copies.copy_to_host(host(k), mine.data, mine.bytes());
+  }
+  std::size_t part_elements(std::size_t k) override { return own(k).count; }
+  std::byte* part(std::size_t k) override {
+    node_.nccl_.wait(node_.from_device_[k % 2]);
+    return host(k);
+  }
+  void spread(std::size_t k) override {
+    const BufferView whole = piece(k);
+    if (const BufferView mine = own(k); mine.count > 0) {
+      node_.to_device_.copy_to_device(mine.data, host(k), mine.bytes());
+      node_.stream_.wait_for(node_.to_device_.handle());
+    }
+    if (node_.form_ == Form::kLeaders) return node_.nccl_.bcast(whole, 0, node_.stream_);
+    const BufferView even = even_part(whole);
+    const BufferView rest = whole.slice(even.count, whole.count - even.count);
+    if (even.count > 0) node_.nccl_.allgather(own_part(even), even, node_.stream_);
+    if (rest.count > 0) node_.nccl_.bcast(rest, last_rank(), node_.stream_);
+  }
+
+ private:
+  [[nodiscard]] int last_rank() const { return node_.topology_.intra_size - 1; }
+  [[nodiscard]] std::size_t rank() const { return static_cast<std::size_t>(node_.topology_.intra_rank); }
+  [[nodiscard]] std::byte* host(std::size_t k) const { return node_.host_[k % HostPieces::kUnderWay].get(); }
+  [[nodiscard]] BufferView piece(std::size_t k) const {
+    return all_.slice(k * step_, std::min(step_, all_.count - k * step_));
+  }
+  /// What the ranks of the node share evenly.
+  [[nodiscard]] BufferView even_part(const BufferView& whole) const {
+    return whole.slice(0, whole.count / node_.slices() * node_.slices());
+  }
+  [[nodiscard]] BufferView own_part(const BufferView& even) const {
+    const std::size_t part = even.count / node_.slices();
+    return even.slice(rank() * part, part);
+  }
+  /// What this rank exchanges with other nodes.
+  [[nodiscard]] BufferView own(std::size_t k) const {
+    const BufferView whole = piece(k);
+    if (!node_.between_nodes_) return whole.slice(0, 0);
+    const std::size_t part = whole.count / node_.slices();
+    return whole.slice(rank() * part, rank() + 1 == node_.slices() ? whole.count - rank() * part : part);
+  }
+
+  GpuNodeSum& node_;
+  BufferView all_;
+  std::size_t step_;
+  double scale_;
+};
+
+GpuNodeSum::GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, std::size_t count_limit, Form form,
+                       std::optional<DType> wire)
+    : form_(form),
+      topology_(topology),
+      count_limit_(count_limit),
+      node_(Mpi::split(comm, topology.inter_rank, topology.rank)),
+      peers_(Mpi::split(comm, peer_group(topology, form), topology.rank)),
+      stream_(device.index),
+      from_device_{CudaStream(device.index), CudaStream(device.index)},
+      to_device_(device.index),
+      packer_(wire),
+      nccl_(node_.get(), device) {
+  if (peers_) between_nodes_.emplace(peers_.get(), count_limit);
+}
+
+void GpuNodeSum::allreduce_grad(std::span<const BufferView> gradients, double scale) {
+  for_each_stream(gradients, [&](void* stream) { stream_.wait_for(stream); });
+  packer_.apply(gradients, scale, stream_, [&](BufferView whole, double factor) {
+    if (topology_.inter_size == 1) return nccl_.allreduce(whole, ReduceOp::kSum, factor, stream_);
+    allreduce(whole, factor);
+  });
+  nccl_.wait(stream_);
+}
+
+void GpuNodeSum::allreduce(BufferView all, double scale) {
+  for (auto& each : host_) {
+    if (!each && between_nodes_) each = cuda_allocate_pinned(HostPieces::kBytes);
+  }
+  const std::size_t element_bytes = size_of(all.dtype);
+  const std::size_t most = std::min(HostPieces::kBytes / element_bytes,
+                                    OrderedReducer::most_elements(topology_.inter_size, element_bytes, count_limit_));
+  // Of the last piece the last rank has up to so many elements more than the others as there are ranks.
+  const std::size_t part = most > slices() ? most - slices() : 1;
+  const std::size_t step = part * slices();
+  Pieces pieces(*this, all, step, scale);
+  HostPieces::allreduce((all.count + step - 1) / step, part + slices(), all.dtype,
+                        between_nodes_ ? &*between_nodes_ : nullptr, pieces);
+}
+
+}  // namespace mn

@@ -1,0 +1,66 @@
+/// Sums of gradients within a node by NCCL, between nodes through the host and MPI.
+///
+/// The backends hierarchical, non_cuda_aware and two_dimensional on GPUs call it, on all ranks at once.
+///
+/// Invariants:
+/// 1. Packing, all of NCCL's work and unpacking are enqueued on one stream, and so in the same order on all ranks. Only
+///    copies to and from the host have streams of their own.
+/// 2. A piece's place in host memory is written by the copy of another piece only after the copy back from it.
+/// 3. The host waits for a stream through Nccl::wait() alone, which notices errors of NCCL.
+///
+/// Cost for B bytes on n ranks, m nodes: on one node, an NCCL allreduce. Leaders: NCCL reduce and bcast of B, and on the
+/// first rank of each node the exchange of B between m ranks. Slices: NCCL reduce_scatter and allgather of B, and on
+/// each rank the exchange of B m / n. Page-locked memory of 16 MiB for each rank that exchanges. What travels between
+/// nodes is reduced on the host: an MPI that takes device buffers would only add copies to that.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include <mn/comm/cuda.hpp>
+#include <mn/comm/device_packer.hpp>
+#include <mn/comm/host_pieces.hpp>
+#include <mn/comm/mpi.hpp>
+#include <mn/comm/nccl.hpp>
+#include <mn/comm/topology.hpp>
+
+namespace mn {
+
+class GpuNodeSum {
+ public:
+  /// Who talks to the other nodes: the node's first rank, or each rank for its slice.
+  enum class Form { kLeaders, kSlices };
+
+  /// Collective. `comm` is borrowed.
+  GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, std::size_t count_limit, Form form,
+             std::optional<DType> wire);
+
+  /// Collective; returns when the gradients are summed.
+  void allreduce_grad(std::span<const BufferView> gradients, double scale);
+
+ private:
+  class Pieces;
+
+  /// Ranks of a node that have a part.
+  [[nodiscard]] std::size_t slices() const {
+    return form_ == Form::kSlices ? static_cast<std::size_t>(topology_.intra_size) : 1;
+  }
+  void allreduce(BufferView all, double scale);
+
+  Form form_;
+  Topology topology_;
+  std::size_t count_limit_;
+  Mpi node_;
+  Mpi peers_;
+  std::optional<OrderedReducer> between_nodes_;
+  std::array<HostPinned, HostPieces::kUnderWay> host_;
+  CudaStream stream_;
+  std::array<CudaStream, 2> from_device_;  // two, so that a wait for one piece is not one for the next
+  CudaStream to_device_;
+  DevicePacker packer_;
+  Nccl nccl_;  // last: freeing what its calls use waits for the device, and so for a collective that others never join
+};
+
+}  // namespace mn

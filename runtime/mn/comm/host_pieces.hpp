@@ -1,0 +1,60 @@
+/// The schedule by which GPUs of several nodes sum a large buffer: NCCL within a node, messages between the hosts.
+///
+/// GpuNodeSum runs it on all ranks at once; simulations of clusters run it with times instead of GPUs.
+///
+/// Invariants:
+/// 1. All ranks cut a buffer into the same pieces, and all of them call collect() and spread() for each piece, in the
+///    same order: there NCCL's calls are enqueued.
+/// 2. kUnderWay pieces are under way: collect() of one comes after spread() of the one kUnderWay before.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include <mn/comm/ordered_reducer.hpp>
+#include <mn/comm/progress.hpp>
+
+namespace mn {
+
+class HostPieces {
+ public:
+  static constexpr std::size_t kUnderWay = 4;
+  static constexpr std::size_t kBytes = std::size_t{4} << 20;  ///< of a rank's part: full speed of the bus and network
+
+  /// What a GPU does with piece k. Nothing but part() waits for it.
+  class Device {
+   public:
+    virtual ~Device() = default;
+    /// Enqueues the sum over the node, and the copy of this rank's part of it to the host.
+    virtual void collect(std::size_t k) = 0;
+    /// Elements of this rank's part; 0 where others exchange the piece.
+    [[nodiscard]] virtual std::size_t part_elements(std::size_t k) = 0;
+    /// Returns when the part lies on the host, and where.
+    [[nodiscard]] virtual std::byte* part(std::size_t k) = 0;
+    /// Enqueues the copy of the part back, and what gives all parts to the node.
+    virtual void spread(std::size_t k) = 0;
+  };
+
+  /// Collective. `between_nodes` sums this rank's parts, of at most `most` elements; null where it has none.
+  static void allreduce(std::size_t pieces, std::size_t most, DType dtype, OrderedReducer* between_nodes,
+                        Device& device) {
+    const PendingRequest messages;  // waits for the GPU let MPI go on with them
+    std::array<OrderedReducer::Piece, kUnderWay> exchanged;
+    const auto has_part = [&](std::size_t k) { return between_nodes != nullptr && device.part_elements(k) > 0; };
+    in_stages(
+        pieces, [&](std::size_t k) { device.collect(k); },
+        [&](std::size_t k) {
+          if (!has_part(k)) return;
+          exchanged[k % kUnderWay] = between_nodes->begin(device.part(k), device.part_elements(k), k, most, dtype);
+        },
+        [&](std::size_t k) {
+          if (has_part(k)) between_nodes->reduce(exchanged[k % kUnderWay], {dtype, ReduceOp::kSum, 1.0});
+        },
+        [&](std::size_t k) {
+          if (has_part(k)) OrderedReducer::finish(exchanged[k % kUnderWay]);
+          device.spread(k);
+        });
+  }
+};
+
+}  // namespace mn

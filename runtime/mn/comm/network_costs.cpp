@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <mn/comm/message_steps.hpp>
+#include <mn/comm/mpi.hpp>
+#include <mn/comm/network_costs.hpp>
+#include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn {
+namespace {
+
+constexpr int kTrials = 3;
+constexpr int kShortBytes = 8;
+constexpr int kLongBytes = 1024 * 1024;  // to all other ranks together
+
+/// The shortest time of a few trials.
+template <class Call>
+double shortest(const Call& call) {
+  double best = std::numeric_limits<double>::max();
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const double begin = MPI_Wtime();
+    call();
+    best = std::min(best, MPI_Wtime() - begin);
+  }
+  return best;
+}
+
+/// `bytes` from every rank to every other.
+void exchange_all(MPI_Comm peers, int rank, int size, int bytes, std::vector<std::byte>& memory) {
+  MessageSteps(
+      size, static_cast<std::size_t>(bytes), "measuring the network",
+      [&](int step, MessageSteps::Pair& requests) {
+        std::byte* const in = memory.data() + bytes;  // what comes is not looked at
+        mpi_check(MPI_Irecv(in + static_cast<std::ptrdiff_t>(step - 1) * bytes, bytes, MPI_BYTE,
+                            (rank + size - step) % size, kInternalTag, peers, &requests[0]));
+        mpi_check(MPI_Isend(memory.data(), bytes, MPI_BYTE, (rank + step) % size, kInternalTag, peers, &requests[1]));
+      })
+      .finish();
+}
+
+NetworkCosts measure(MPI_Comm peers) {
+  int rank = 0;
+  int size = 1;
+  mpi_check(MPI_Comm_rank(peers, &rank), "MPI_Comm_rank");
+  mpi_check(MPI_Comm_size(peers, &size), "MPI_Comm_size");
+  if (size == 1) return {};
+  const int most = std::max(kLongBytes / size, kShortBytes);
+  std::vector<std::byte> memory(static_cast<std::size_t>(most) * static_cast<std::size_t>(size));
+  exchange_all(peers, rank, size, most, memory);  // connections are made, and memory is there
+  NetworkCosts costs;
+  costs.latency_s = shortest([&] {
+    mpi_check(MPI_Sendrecv(memory.data(), 1, MPI_BYTE, (rank + 1) % size, kInternalTag, memory.data() + 1, 1, MPI_BYTE,
+                           (rank + size - 1) % size, kInternalTag, peers, MPI_STATUS_IGNORE),
+              "measuring the network");
+  });
+  const double short_s = shortest([&] { exchange_all(peers, rank, size, kShortBytes, memory); });
+  const double long_s = shortest([&] { exchange_all(peers, rank, size, most, memory); });
+  const double others = size - 1;
+  costs.message_s = std::max(short_s - costs.latency_s, short_s / 10) / others;
+  costs.bytes_per_s = others * (most - kShortBytes) / std::max(long_s - short_s, long_s / 10);
+  return costs;
+}
+
+/// Collective over `comm`: the costs of the slowest rank; those of ranks without messages do not count.
+NetworkCosts agree(MPI_Comm comm, bool counts, const NetworkCosts& mine) {
+  std::array<double, 3> most{};
+  if (counts) most = {mine.latency_s, mine.message_s, 1 / mine.bytes_per_s};
+  mpi_check(MPI_Allreduce(MPI_IN_PLACE, most.data(), 3, MPI_DOUBLE, MPI_MAX, comm), "comparing the network's costs");
+  return {most[0], most[1], 1 / most[2]};
+}
+
+/// Throws unless the text is three numbers above 0.
+NetworkCosts parse(const std::string& text) {
+  double latency_us = 0;
+  double message_us = 0;
+  double gigabytes = 0;
+  char more = 0;
+  const int found = std::sscanf(text.c_str(), "%lf,%lf,%lf%c", &latency_us, &message_us, &gigabytes, &more);
+  if (found != 3 || !(latency_us > 0) || !(message_us > 0) || !(gigabytes > 0)) {
+    throw UsageError("MN_NETWORK is \"" + text +
+                     "\"; it takes three numbers above 0, LATENCY_US,MESSAGE_US,GB_PER_S: MN_NETWORK=5,1,6");
+  }
+  return {latency_us * 1e-6, message_us * 1e-6, gigabytes * 1e9};
+}
+
+}  // namespace
+
+NetworkCosts NetworkCosts::find(MPI_Comm comm, MPI_Comm peers) {
+  const auto given = allgather_texts(comm, environment("MN_NETWORK").value_or(""));
+  if (!given.front().empty()) return parse(given.front());  // (1): the first rank's, whatever the others say
+  const bool counts = peers != MPI_COMM_NULL;
+  return agree(comm, counts, counts ? measure(peers) : NetworkCosts{});
+}
+
+ExchangeKind quicker_exchange(const NetworkCosts& costs, int ranks, std::size_t bytes) {
+  const double n = ranks;
+  const double transfer_s = static_cast<double>(bytes) / costs.bytes_per_s;
+  const auto steps = static_cast<double>(std::bit_width(static_cast<unsigned>(ranks - 1)));
+  const double logarithmic_s = 2 * steps * costs.latency_s + (steps / 2 + 1) * transfer_s;
+  const double pairwise_s = 2 * (costs.latency_s + (n - 1) * costs.message_s) + 2 * (n - 1) / n * transfer_s;
+  return logarithmic_s < pairwise_s ? ExchangeKind::kLogarithmic : ExchangeKind::kPairwise;
+}
+
+std::size_t best_pieces(const NetworkCosts& costs, int ranks, std::size_t bytes) {
+  // k pieces cost k × messages_s more than one, and the work on the first and the last, transfer_s / k, is not hidden.
+  const double n = ranks;
+  const double messages_s = 2 * (n - 1) * costs.message_s;
+  const double transfer_s = 2 * (n - 1) / n * static_cast<double>(bytes) / costs.bytes_per_s;
+  return static_cast<std::size_t>(std::max(1.0, std::round(std::sqrt(transfer_s / messages_s))));
+}
+
+}  // namespace mn

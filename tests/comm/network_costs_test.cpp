@@ -1,0 +1,64 @@
+// What follows from the costs of messages, and what a rank that gives them wrong is told.
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include <mn/comm/network_costs.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn {
+namespace {
+
+constexpr NetworkCosts kInfiniBand{2e-6, 0.2e-6, 50e9};
+constexpr std::size_t kKiB = 1024;
+constexpr std::size_t kMiB = 1024 * kKiB;
+
+TEST(NetworkCosts, FewBytesOfManyRanksGoByWayOfOthers) {
+  EXPECT_EQ(quicker_exchange(kInfiniBand, 1024, 64 * kKiB), ExchangeKind::kLogarithmic);
+  EXPECT_EQ(quicker_exchange(kInfiniBand, 1024, 64 * kMiB), ExchangeKind::kPairwise);
+  EXPECT_EQ(quicker_exchange(kInfiniBand, 4, 64 * kKiB), ExchangeKind::kPairwise);
+}
+
+TEST(NetworkCosts, SlowMessagesMakeFewPieces) {
+  const std::size_t pieces = best_pieces(kInfiniBand, 16, 12 * kMiB);
+  EXPECT_GT(pieces, 4U);
+  NetworkCosts slow = kInfiniBand;
+  slow.message_s *= 100;
+  EXPECT_LT(best_pieces(slow, 16, 12 * kMiB), pieces / 4);
+  EXPECT_LT(best_pieces(kInfiniBand, 1024, 12 * kMiB), pieces / 4);
+  EXPECT_GT(best_pieces(kInfiniBand, 16, 1200 * kMiB), 4 * pieces);
+  EXPECT_EQ(best_pieces(kInfiniBand, 1024, 1), 1U);
+}
+
+/// The costs that all ranks find.
+NetworkCosts find() { return NetworkCosts::find(MPI_COMM_WORLD, MPI_COMM_WORLD); }
+
+TEST(NetworkCosts, AreMeasuredAlikeOnAllRanks) {
+  int size = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const NetworkCosts costs = find();
+  double most[] = {costs.latency_s, costs.message_s, costs.bytes_per_s};
+  MPI_Allreduce(MPI_IN_PLACE, most, 3, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  EXPECT_EQ(costs.latency_s, most[0]);
+  EXPECT_EQ(costs.message_s, most[1]);
+  EXPECT_EQ(costs.bytes_per_s, most[2]);
+  for (const double each : most) EXPECT_GT(each, 0);
+}
+
+TEST(NetworkCosts, OfTheFirstRankCount) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  setenv("MN_NETWORK", rank == 0 ? "3,0.5,12.5" : "7,7,7", 1);
+  const NetworkCosts costs = find();
+  EXPECT_DOUBLE_EQ(costs.latency_s, 3e-6);
+  EXPECT_DOUBLE_EQ(costs.message_s, 0.5e-6);
+  EXPECT_DOUBLE_EQ(costs.bytes_per_s, 12.5e9);
+  for (const char* wrong : {"3", "3,1", "3,1,0", "3,1,2,", "a,b,c", "-1,1,1"}) {
+    setenv("MN_NETWORK", wrong, 1);
+    EXPECT_THROW(static_cast<void>(find()), UsageError) << wrong;
+  }
+  unsetenv("MN_NETWORK");
+}
+
+}  // namespace
+}  // namespace mn
