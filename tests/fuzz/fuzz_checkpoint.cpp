@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <mn/checkpoint/checkpoint_file.hpp>
+#include <mn/checkpoint/format/checkpoint_file.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string>
 
-#include <mn/checkpoint/safetensors_header.hpp>
+#include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/core/error.hpp>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/core/error.hpp>
 #include <mn/loader/function_iterator.hpp>
 #include <mn/loader/tensor_dataset.hpp>
@@ -83,7 +84,7 @@ TEST_P(AccumulateTest, ResumesBitForBit) {
   };
   options.trainer.epochs = 20;
   const at::Tensor whole = train(7, false);
-  if (world()->rank() == 0) std::filesystem::remove(folder_.path() / "snapshot_iter_6");
+  if (world()->rank() == 0) std::filesystem::remove_all(checkpoint_path(folder_.path(), 6));
   world()->barrier();
   EXPECT_TRUE(train(7, true).equal(whole));
 }

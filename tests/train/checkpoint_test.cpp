@@ -1,21 +1,24 @@
-// Checkpoint files, and training that resumes from them.
-#include <fstream>
+// Training that saves checkpoints and resumes from them.
+#include <array>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <mn/checkpoint/checkpoint.hpp>
-#include <mn/checkpoint/checkpoint_file.hpp>
-#include <mn/checkpoint/checkpoint_folder.hpp>
-#include <mn/checkpoint/checkpoint_info.hpp>
+#include <mn/checkpoint/checkpoint_reader.hpp>
+#include <mn/checkpoint/format/checkpoint_file.hpp>
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
+#include <mn/checkpoint/format/checkpoint_info.hpp>
+#include <mn/checkpoint/optimizer_archive.hpp>
+#include <mn/checkpoint/safetensors.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
 
-#include "tests/support/resident_bytes.hpp"
-#include "tests/train/toy.hpp"
+#include "tests/support/failing_calls.hpp"
+#include "tests/train/checkpoint_helpers.hpp"
+#include "tests/train/earlier_file.hpp"
 
 namespace mn {
 namespace {
@@ -23,145 +26,12 @@ namespace {
 using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using toy::message_of;
+using toy::on_rank_zero;
 using toy::TestFolder;
 using toy::ToyJob;
 using toy::ToyOptions;
 using toy::world;
-
-const std::vector<std::pair<std::string, std::string>> kSections = {{"model", std::string(1000, 'm')},
-                                                                    {"optimizer", std::string("opt\0imizer", 10)},
-                                                                    {"extensions", "extensions"},
-                                                                    {"rank.0", "rank zero"},
-                                                                    {"rank.1", ""},
-                                                                    {"rank.2", "rank two"}};
-
-void write_example(const std::filesystem::path& path) {
-  std::vector<CheckpointSection> sections;
-  for (const auto& [name, content] : kSections) sections.push_back(describe_section(name, content));
-  CheckpointWriter file(path, {{"iteration", 12}}, sections);
-  for (const auto& [name, content] : kSections) file.write(content);
-  file.commit();
-}
-
-/// Runs `body` on rank 0 alone; what it checks is local.
-template <class F>
-void on_rank_zero(F body) {
-  if (world()->rank() == 0) body();
-  world()->barrier();
-}
-
-/// Without write_file()'s care for power failures, which takes its time.
-void put(const std::filesystem::path& path, const std::string& content) {
-  std::ofstream(path, std::ios::binary) << content;
-}
-
-std::string message_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "no DataError";
-}
-
-TEST(CheckpointFileTest, ReadsWhatWasWritten) {
-  const TestFolder folder(world());
-  on_rank_zero([&] {
-    write_example(folder.path() / "c");
-    const CheckpointFile read(folder.path() / "c");
-    EXPECT_EQ(read.about(), json({{"iteration", 12}}));
-    EXPECT_EQ(read.ranks(), 3);
-    for (const auto& [name, content] : kSections) EXPECT_EQ(read.read(name), content);
-    read.check();
-  });
-}
-
-TEST(CheckpointFileTest, EveryDamagedByteIsFoundAndTheFileNamed) {
-  const TestFolder folder(world());
-  on_rank_zero([&] {
-    const auto path = folder.path() / "c";
-    write_example(path);
-    const std::string whole = read_file(path);
-    for (std::size_t i = 0; i < whole.size(); i += i < 300 ? 1 : 37) {
-      std::string broken = whole;
-      broken[i] = static_cast<char>(broken[i] ^ 0x20);
-      put(path, broken);
-      EXPECT_THAT(message_of([&] { CheckpointFile(path).check(); }), HasSubstr(path.string())) << i;
-    }
-    for (std::size_t length = 0; length < whole.size(); length += 13) {
-      put(path, whole.substr(0, length));
-      EXPECT_THAT(message_of([&] { CheckpointFile(path).check(); }), HasSubstr("damaged")) << length;
-    }
-    put(path, whole + "x");
-    EXPECT_THAT(message_of([&] { CheckpointFile(path).check(); }), HasSubstr("follow its end"));
-  });
-}
-
-TEST(CheckpointTest, EachRankGetsItsOwnSectionAndRankZeroHoldsOneAtATime) {
-  constexpr std::int64_t kBytes = 48 << 20;
-  const TestFolder folder(world());
-  const int rank = world()->rank();
-  const auto path = folder.path() / "c";
-  {
-    Checkpoint checkpoint;
-    checkpoint.about = {{"iteration", 3}};
-    checkpoint.model = "model";
-    checkpoint.own.assign(kBytes + rank, static_cast<char>('a' + rank));
-    world()->barrier();
-    const std::int64_t before = test::resident_bytes();
-    const bool can_measure = test::reset_peak_bytes();
-    save_checkpoint(*world(), path, checkpoint);
-    if (can_measure && rank == 0) {
-      EXPECT_LE(test::peak_bytes() - before, 2 * kBytes) << "beside its own section";
-    }
-  }
-  const std::int64_t before = test::resident_bytes();
-  const bool can_measure = test::reset_peak_bytes();
-  const auto read = load_checkpoint(*world(), path.string(), folder.path());
-  if (can_measure) {
-    EXPECT_LE(test::peak_bytes() - before, 3 * kBytes);
-  }
-  ASSERT_TRUE(read.has_value());
-  EXPECT_EQ(read->about, json({{"iteration", 3}}));
-  EXPECT_EQ(read->model, "model");
-  EXPECT_EQ(read->ranks, world()->size());
-  EXPECT_TRUE(read->own == std::string(kBytes + rank, static_cast<char>('a' + rank)));
-}
-
-TEST(CheckpointTest, AFileThatCannotBeWrittenIsTheSameErrorOnEveryRank) {
-  const TestFolder folder(world());
-  const auto path = folder.path() / "absent" / "c";
-  Checkpoint checkpoint;
-  checkpoint.own.assign(1 << 20, 'x');  // too long to be sent before it is received
-  EXPECT_THAT(message_of([&] { save_checkpoint(*world(), path, checkpoint); }), HasSubstr("absent"));
-  save_checkpoint(*world(), folder.path() / "c", checkpoint);
-}
-
-TEST(CheckpointFileTest, OldOnesAreFoundByIterationAndRemoved) {
-  const TestFolder folder(world());
-  on_rank_zero([&] {
-    const auto now = std::filesystem::file_time_type::clock::now();
-    // In the order in which a copy may write them.
-    const std::pair<int, int> ages[] = {{200, 30}, {100, 20}, {7, 10}};
-    for (const auto& [iteration, age] : ages) {
-      write_example(checkpoint_path(folder.path(), iteration));
-      std::filesystem::last_write_time(checkpoint_path(folder.path(), iteration), now - std::chrono::seconds(age));
-    }
-    write_file(folder.path() / "snapshot_iter_9.bak", "another file");
-    EXPECT_THAT(find_checkpoints(folder.path()),
-                ElementsAre(checkpoint_path(folder.path(), 200), checkpoint_path(folder.path(), 100),
-                            checkpoint_path(folder.path(), 7)));
-    const auto unfinished = folder.path() / ".snapshot_iter_300.other-host.1.0.tmp";
-    write_file(unfinished, "half a checkpoint");
-    std::filesystem::last_write_time(unfinished, now - std::chrono::hours(2));
-    remove_old_checkpoints(folder.path(), 2);
-    EXPECT_FALSE(std::filesystem::exists(unfinished));
-    EXPECT_THAT(find_checkpoints(folder.path()),
-                ElementsAre(checkpoint_path(folder.path(), 200), checkpoint_path(folder.path(), 100)));
-    EXPECT_TRUE(std::filesystem::exists(folder.path() / "snapshot_iter_9.bak"));
-    EXPECT_THAT(find_checkpoints(folder.path() / "absent"), ElementsAre());
-  });
-}
 
 /// Halves the learning rate every other epoch, as a schedule does.
 void add_schedule(Trainer& trainer) {
@@ -205,7 +75,7 @@ TEST_P(ResumeTest, IsBitIdenticalToTrainingWithoutABreak) {
   options.trainer.out = folder.path() / "parts";
   train(world(), options, 9);           // a checkpoint at 7, between two reports
   train(world(), options, 24, "auto");  // 14, 21
-  const Result parts = train(world(), options, 33, (options.trainer.out / "snapshot_iter_14").string());
+  const Result parts = train(world(), options, 33, checkpoint_path(options.trainer.out, 14).string());
   EXPECT_TRUE(parts.weights.equal(whole.weights)) << parts.weights - whole.weights;
   EXPECT_TRUE(parts.random.equal(whole.random));
   EXPECT_TRUE(parts.running_mean.equal(whole.running_mean));
@@ -240,7 +110,7 @@ TEST(ResumeAcrossTest, AnyNumberOfRanksContinuesTheSameTraining) {
   const Result whole = train(world(), options, 20);
   if (first) {
     options.batchsize = global_batch;
-    const Result one = train(alone, options, 20, (options.trainer.out / "snapshot_iter_7").string());
+    const Result one = train(alone, options, 20, checkpoint_path(options.trainer.out, 7).string());
     EXPECT_TRUE(torch::allclose(one.weights, whole.weights, 1e-4, 1e-5)) << one.weights - whole.weights;
     EXPECT_EQ(one.log.size(), whole.log.size());
     for (std::size_t i = 0; i < one.log.size(); ++i) {
@@ -265,7 +135,7 @@ TEST(ResumeAcrossTest, NewRandomNumbersDifferBetweenRanksAndAreReproducible) {
   const TestFolder folder(world());
   const auto alone = world()->split(world()->rank() == 0 ? 0 : -1, 0);
   const ToyOptions options = {.noise = true, .trainer = {.iterations = 3, .out = folder.path()}};
-  if (alone) ToyJob(alone, options).trainer->save(folder.path() / "snapshot_iter_0");
+  if (alone) ToyJob(alone, options).trainer->save(checkpoint_path(folder.path(), 0));
   world()->barrier();
   if (world()->size() == 1) return;
   std::vector<std::string> drawn[2];
@@ -303,20 +173,18 @@ TEST_F(AutoTest, ADamagedNewestFallsBackToTheOneBefore) {
   }
   EXPECT_EQ(job.trainer->run(), 0);
   if (world()->rank() == 0) {
-    const auto newest = checkpoint_path(folder_.path(), 9);
-    const auto time = std::filesystem::last_write_time(newest);
-    std::filesystem::resize_file(newest, std::filesystem::file_size(newest) - 5);
-    std::filesystem::last_write_time(newest, time);
+    const auto shard = checkpoint_path(folder_.path(), 9) / shard_name(0, world()->size());
+    std::filesystem::resize_file(shard, std::filesystem::file_size(shard) - 5);
   }
   world()->barrier();
   ToyJob next(world(), options_);
   EXPECT_TRUE(next.trainer->resume("auto"));
   EXPECT_EQ(next.trainer->iteration(), 6);
-  EXPECT_THAT(resume_message(checkpoint_path(folder_.path(), 9).string(), options_), HasSubstr("snapshot_iter_9"));
+  EXPECT_THAT(resume_message(checkpoint_path(folder_.path(), 9).string(), options_), HasSubstr("step-00000009"));
 }
 
 TEST_F(AutoTest, AMismatchIsTheSameErrorOnAllRanks) {
-  const std::string path = (folder_.path() / "snapshot_iter_0").string();
+  const std::string path = checkpoint_path(folder_.path(), 0).string();
   ToyJob(world(), options_).trainer->save(path);
 
   ToyOptions other_optimizer = options_;
@@ -336,10 +204,11 @@ TEST_F(AutoTest, FusedAdamResumesTorchsAdamAlsoByItsOldName) {
   EXPECT_EQ(job.trainer->run(), 0);
   const std::string path = (folder_.path() / "adam").string();
   job.trainer->save(path);
-  auto checkpoint = load_checkpoint(*world(), path, folder_.path());
-  EXPECT_EQ(checkpoint->about["optimizers"]["main"]["kind"], "Adam");
-  checkpoint->about["optimizers"]["main"]["kind"] = "torch::optim::Adam";
-  save_checkpoint(*world(), path + "_old", *checkpoint);
+  job.trainer->save(path + "_old");
+  toy::edit_checkpoint(path + "_old", [](json& about) {
+    EXPECT_EQ(about["optimizers"]["main"]["kind"], "Adam");
+    about["optimizers"]["main"]["kind"] = "torch::optim::Adam";
+  });
   ToyOptions longer = options_;
   longer.trainer.iterations += 3;
   const auto resumed = [&](const std::string& from, bool fused) {
@@ -366,7 +235,11 @@ TEST_F(AutoTest, OnlyTheNewestAreKept) {
 /// A new run in the folder of one that came further: what it writes is the newest, and nothing is deleted.
 TEST_F(AutoTest, CheckpointsOfAnotherRunAreSetAside) {
   if (world()->rank() == 0) {
-    for (const int iteration : {5, 100, 200, 300}) write_file(checkpoint_path(folder_.path(), iteration), "of another");
+    for (const int iteration : {5, 100, 200, 300}) {
+      const auto path = checkpoint_path(folder_.path(), iteration);
+      std::filesystem::create_directories(path);
+      write_file(path / kManifestName, "of another");
+    }
   }
   world()->barrier();
   ToyJob job(world(), options_);
@@ -375,7 +248,7 @@ TEST_F(AutoTest, CheckpointsOfAnotherRunAreSetAside) {
   EXPECT_THAT(find_checkpoints(folder_.path()),
               ElementsAre(checkpoint_path(folder_.path(), 9), checkpoint_path(folder_.path(), 8)));
   for (const int iteration : {100, 200, 300}) {
-    EXPECT_TRUE(std::filesystem::exists(folder_.path() / ("old_snapshot_iter_" + std::to_string(iteration))));
+    EXPECT_TRUE(std::filesystem::exists(folder_.path() / "ckpt" / ("old_step-00000" + std::to_string(iteration))));
   }
   ToyJob next(world(), options_);
   EXPECT_TRUE(next.trainer->resume("auto"));
@@ -391,10 +264,102 @@ TEST_F(AutoTest, TheEndIsSavedOnce) {
     job.trainer->extend(std::make_unique<extensions::Snapshot>(), {.trigger = Interval(every, "iteration")});
     EXPECT_EQ(job.trainer->resume("auto"), every == 4);
     EXPECT_EQ(job.trainer->run(), 0);
-    const auto path = checkpoint_path(folder_.path(), 4);
+    const auto path = checkpoint_path(folder_.path(), 4) / kManifestName;
     EXPECT_TRUE(std::filesystem::exists(path));
     EXPECT_TRUE(every == 3 || std::filesystem::last_write_time(path) == written) << "written anew";
     written = std::filesystem::last_write_time(path);
+  }
+}
+
+/// What earlier versions wrote: libtorch's archives, and a section for each rank.
+TEST_F(AutoTest, AFileOfAnEarlierVersionResumes) {
+  ToyOptions options = {.noise = true, .trainer = {.iterations = 5, .out = folder_.path()}};
+  ToyJob first(world(), options);
+  EXPECT_EQ(first.trainer->run(), 0);
+  first.trainer->save(folder_.path() / "new");
+  const auto reader = CheckpointReader::open(*world(), (folder_.path() / "new").string(), "");
+  const std::vector<std::string> sections = world()->gather_obj(to_safetensors(reader->own()));
+  on_rank_zero([&] {
+    const std::string archive = optimizer_bytes(first.trainer->optimizer().actual());
+    const at::Tensor bytes =
+        torch::from_blob(const_cast<char*>(archive.data()), {static_cast<std::int64_t>(archive.size())}, torch::kByte);
+    std::vector<std::pair<std::string, std::string>> all = {{"model", to_safetensors(named_tensors(*first.model))},
+                                                            {"optimizer", to_safetensors({{"main", bytes}})},
+                                                            {"extensions", to_safetensors({})}};
+    for (std::size_t i = 0; i < sections.size(); ++i) all.emplace_back("rank." + std::to_string(i), sections[i]);
+    json about = reader->about();
+    about["optimizers"]["main"].erase("groups");
+    write_file(folder_.path() / "snapshot_iter_5", test::earlier_checkpoint(about, all));
+  });
+  options.trainer.iterations = 9;
+  const auto go_on = [&](const std::string& from) {
+    ToyJob next(world(), options);
+    EXPECT_TRUE(next.trainer->resume(from));
+    EXPECT_EQ(next.trainer->run(), 0);
+    return next.weights();
+  };
+  EXPECT_TRUE(go_on("auto").equal(go_on((folder_.path() / "new").string())));
+}
+
+/// Every save fails from the second on, at the last rank's shard; training goes on, with the result that it has alone.
+TEST_F(AutoTest, TrainingGoesOnWhereASaveFails) {
+  options_.trainer.iterations = 12;
+  const auto train = [&](bool fails) {
+    ToyJob job(world(), options_);
+    job.trainer->extend(std::make_unique<extensions::Snapshot>(), {.trigger = Interval(2, "iteration")});
+    job.trainer->extend("faults", {1, "iteration"}, [&](Trainer& trainer) {
+      if (!fails || world()->rank() != world()->size() - 1) return;
+      if (trainer.iteration() == 3) test::fail_call(folder_.path(), 0, test::CallFault::kError, ENOSPC, true);
+      if (trainer.iteration() == 10) test::stop_failing();
+    });
+    EXPECT_EQ(job.trainer->run(), 0);
+    return job.weights();
+  };
+  const at::Tensor undisturbed = train(false);
+  on_rank_zero([&] { std::filesystem::remove_all(folder_.path() / "ckpt"); });
+  EXPECT_TRUE(train(true).equal(undisturbed));
+  EXPECT_FALSE(find_checkpoints(folder_.path()).empty());
+  ToyJob next(world(), options_);
+  EXPECT_TRUE(next.trainer->resume("auto"));
+  EXPECT_EQ(next.trainer->iteration(), 12);
+}
+
+/// The same layers, registered in another order: each parameter gets its own momenta.
+TEST_F(AutoTest, OptimizerStateFollowsNames) {
+  struct Net : torch::nn::Module {
+    explicit Net(bool turned) {
+      const auto add = [&](const char* name) { register_module(name, torch::nn::Linear(4, 4)); };
+      for (const char* name : turned ? std::array{"b", "a"} : std::array{"a", "b"}) add(name);
+    }
+  };
+  const auto trainer_of = [&](const std::shared_ptr<Net>& net) {
+    const auto loss = [net](const Batch&, Summary&) {
+      at::Tensor sum = torch::zeros({});
+      for (const auto& item : net->named_parameters()) {
+        sum = sum + item.value().pow(2).sum() * (item.key().starts_with('a') ? 1 : 3);
+      }
+      return sum;
+    };
+    return std::make_unique<Trainer>(
+        world(),
+        create_multi_node_optimizer(
+            std::make_unique<torch::optim::Adam>(net->parameters(), torch::optim::AdamOptions(0.01)), world()),
+        std::make_shared<toy::ToyIterator>(50, 4, *world()), net, loss,
+        TrainerOptions{.iterations = 3, .out = folder_.path()});
+  };
+  const auto straight = std::make_shared<Net>(false), turned = std::make_shared<Net>(true);
+  const auto first = trainer_of(straight), second = trainer_of(turned);
+  EXPECT_EQ(first->run(), 0);
+  first->save(folder_.path() / "c");
+  EXPECT_TRUE(second->resume((folder_.path() / "c").string()));
+  for (const auto& item : straight->named_parameters()) {
+    const at::Tensor there = turned->named_parameters()[item.key()];
+    EXPECT_TRUE(there.equal(item.value())) << item.key();
+    const auto moment = [](Trainer& trainer, const at::Tensor& parameter) {
+      auto& state = *trainer.optimizer().actual().state().at(parameter.unsafeGetTensorImpl());
+      return static_cast<torch::optim::AdamParamState&>(state).exp_avg();
+    };
+    EXPECT_TRUE(moment(*second, there).equal(moment(*first, item.value()))) << item.key();
   }
 }
 

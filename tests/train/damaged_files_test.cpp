@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <mn/checkpoint/checkpoint_file.hpp>
-#include <mn/checkpoint/safetensors_header.hpp>
+#include <mn/checkpoint/format/checkpoint_file.hpp>
+#include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
@@ -160,8 +161,8 @@ TEST(ExtensionsTest, ATrainingThatDivergesEndsInItsStep) {
   } catch (const DataError& error) {
     EXPECT_THAT(error.what(), HasSubstr("the loss is nan in iteration 13"));
   }
-  EXPECT_TRUE(std::filesystem::exists(folder.path() / "snapshot_iter_8"));
-  EXPECT_FALSE(std::filesystem::exists(folder.path() / "snapshot_iter_16"));
+  EXPECT_TRUE(std::filesystem::exists(checkpoint_path(folder.path(), 8)));
+  EXPECT_FALSE(std::filesystem::exists(checkpoint_path(folder.path(), 16)));
 }
 
 TEST(ExtensionsTest, AReportedValueThatIsNotFiniteEndsAllRanks) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/checkpoint/safetensors.hpp>
 #include <mn/core/error.hpp>
 #include <mn/tensor/tensor.hpp>
@@ -43,7 +44,7 @@ TEST(LearningRate, ContinuesAfterAResume) {
   ToyJob first(world(), {.trainer = {.iterations = 3, .out = folder.path()}});
   first.trainer->extend(std::make_unique<extensions::LearningRate>(schedule));
   EXPECT_EQ(first.trainer->run(), 0);
-  first.trainer->save(folder.path() / "snapshot_iter_3");
+  first.trainer->save(checkpoint_path(folder.path(), 3));
 
   ToyJob second(world(), {.trainer = {.iterations = 5, .out = folder.path()}});
   std::vector<double> used;
@@ -64,7 +65,7 @@ TEST(LearningRate, ContinuesFromTheSameFractionOfTheEpochAfterAResumeOfAnotherSi
     job.trainer->extend(std::make_unique<extensions::LearningRate>(schedule));
     (void)job.trainer->resume("auto");
     EXPECT_EQ(job.trainer->run(), 0);
-    job.trainer->save(folder.path() / ("snapshot_iter_" + std::to_string(iterations)));
+    job.trainer->save(checkpoint_path(folder.path(), iterations));
     return rate_of(job);
   };
   EXPECT_EQ(next_rate(4, 18), schedule(18));  // one epoch and a half
@@ -132,7 +133,7 @@ TEST(AverageBuffers, ExtensionRunsBeforeTheSnapshot) {
   job.trainer->extend(std::make_unique<extensions::AllreducePersistent>());
   EXPECT_EQ(job.trainer->run(), 0);
   toy::ToyNet saved(true);
-  load_model(folder.path() / ("snapshot_iter_" + std::to_string(job.trainer->iteration())), saved, *world());
+  load_model(checkpoint_path(folder.path(), job.trainer->iteration()), saved, *world());
   EXPECT_TRUE(torch::allclose(saved.running_mean, mean)) << saved.running_mean - mean;
 }
 

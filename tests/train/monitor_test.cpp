@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <mn/checkpoint/checkpoint_folder.hpp>
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/checkpoint/safetensors.hpp>
 #include <mn/core/error.hpp>
 #include <mn/trainer/extensions/best_snapshot.hpp>
@@ -157,7 +157,7 @@ TEST(PlateauTest, LowersTheRateAndContinuesAfterAResume) {
   const std::vector<double> values = {5, 6, 6, 4, 4, 4, 4, 4};
   const auto whole = train(values, "");
   EXPECT_THAT(whole, ElementsAre(8, 8, 8, 4, 4, 4, 2, 2));  // those that the iterations used
-  EXPECT_THAT(train(values, (folder.path() / "snapshot_iter_6").string()), ElementsAre(2, 2));
+  EXPECT_THAT(train(values, checkpoint_path(folder.path(), 6).string()), ElementsAre(2, 2));
   MetricJob job(folder, {1});
   EXPECT_THROW(extensions::Plateau(Monitor(*job.log, "metric", Better::kLower), {.factor = 1}), UsageError);
 }
@@ -243,10 +243,10 @@ TEST_F(WeightAverageTest, IsSavedResumedAndLoaded) {
   const at::Tensor at_four = train(4, false);
   const at::Tensor resumed = train(7, true);
   ToyJob fresh(world(), options_);
-  load_model(folder_.path() / "snapshot_iter_4", *fresh.model, *world());
+  load_model(checkpoint_path(folder_.path(), 4), *fresh.model, *world());
   EXPECT_TRUE(fresh.weights().equal(at_four));
   if (world()->rank() == 0) {
-    for (const int iteration : {4, 7}) std::filesystem::remove(checkpoint_path(folder_.path(), iteration));
+    for (const int iteration : {4, 7}) std::filesystem::remove_all(checkpoint_path(folder_.path(), iteration));
   }
   world()->barrier();
   EXPECT_TRUE(train(7, false).equal(resumed));
@@ -292,7 +292,7 @@ TEST_F(LearningRateOfGroups, KeepsTheProportionOfTheGroups) {
   const auto first = trainer_of(4, 0.5, 0.05, to_zero);  // to a rate of 0, from which no proportion can be told
   EXPECT_EQ(first->run(), 0);
   EXPECT_THAT(rates(*first), ElementsAre(0, 0));
-  first->save(folder_.path() / "snapshot_iter_4");
+  first->save(checkpoint_path(folder_.path(), 4));
   const auto second = trainer_of(6, 0.5, 0.05, to_zero);
   EXPECT_TRUE(second->resume("auto"));
   EXPECT_EQ(second->run(), 0);
@@ -313,7 +313,7 @@ TEST_F(LearningRateOfGroups, AnAddedGroupKeepsItsProportionOverAResume) {
   first->extend("add", {3, "iteration"}, [&](Trainer& trainer) { add(trainer); });
   EXPECT_EQ(first->run(), 0);
   EXPECT_THAT(rates(*first), ElementsAre(0.125, 0.125, 0.0625));
-  first->save(folder_.path() / "snapshot_iter_4");
+  first->save(checkpoint_path(folder_.path(), 4));
   const auto second = trainer_of(6, 0.5, 0.5, falling);
   add(*second);
   EXPECT_TRUE(second->resume("auto"));

@@ -10,7 +10,9 @@
 
 #include <torch/torch.h>
 
+#include <mn/checkpoint/format/saved_checkpoint.hpp>
 #include <mn/comm/communicator.hpp>
+#include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/trainer/trainer.hpp>
@@ -156,6 +158,17 @@ struct ToyJob {
 inline std::shared_ptr<Communicator> world() {
   static const auto comm = create_communicator("flat", MPI_COMM_WORLD, {.device = Device{}});
   return comm;
+}
+
+/// Changes what a checkpoint says of its training. Collective.
+template <class Change>
+void edit_checkpoint(const std::filesystem::path& path, const Change& change) {
+  if (world()->rank() == 0) {
+    Manifest manifest = SavedCheckpoint(path).manifest();
+    change(manifest.about);
+    write_file(path / kManifestName, manifest_text(manifest));
+  }
+  world()->barrier();
 }
 
 /// The bytes of tensors, one after the other.

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <mn/checkpoint/checkpoint_folder.hpp>
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/json.hpp>

@@ -51,10 +51,13 @@ void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::
   if (options.early_stop > 0) {
     trainer.extend(std::make_unique<ext::EarlyStopping>(monitor_of(options, log), options.early_stop));
   }
-  if (options.keep_best) trainer.extend(std::make_unique<ext::BestSnapshot>(monitor_of(options, log)));
+  const auto keep = static_cast<std::size_t>(options.keep);
+  if (options.keep_best) trainer.extend(std::make_unique<ext::BestSnapshot>(monitor_of(options, log), keep));
   if (options.checkpoint_every != "none") {
-    trainer.extend(std::make_unique<ext::Snapshot>(static_cast<std::size_t>(options.keep)),
-                   {.trigger = Interval::parse(options.checkpoint_every)});
+    const bool continuous = options.checkpoint_every == kContinuousCheckpoints;
+    const Interval each(1, IntervalUnit::kIteration);
+    trainer.extend(std::make_unique<ext::Snapshot>(keep, continuous),
+                   {.trigger = continuous ? each : Interval::parse(options.checkpoint_every)});
   }
 }
 

@@ -57,7 +57,8 @@ void add_training_options(Options& options, CommonOptions& common) {
   options.add("monitor-better", common.monitor_better, "auto|lower|higher",
               "which of its values are better; auto: by its name, such as loss, accuracy, IoU",
               {"auto", "lower", "higher"});
-  options.add_flag("best", common.keep_best, "keep the checkpoint of the best report as DIR/snapshot_best");
+  options.add_flag("best", common.keep_best,
+                   "keep the checkpoint of the best report; DIR/snapshot_best is a link to it");
   options.add("early-stop", common.early_stop, "end after so many reports without a better value; 0: never", 0);
   options.add("initmodel", common.initmodel, "FILE", "begin with these weights: model.safetensors, or a checkpoint's");
   options.add_flag("initmodel-partial", common.initmodel_partial,
@@ -150,8 +151,10 @@ void add_common_options(Options& options, CommonOptions& common) {
   options.set_bare("resume", "auto");
   options.add("seed", common.seed, "seed of parameters and order of samples", 0);
   options.add("precision", common.precision, "NAME", "fp32, tf32, bf16 or fp16", precision_names());
-  options.add("checkpoint-every", common.checkpoint_every, "N[e|i|s]",
-              "checkpoint every N epochs, iterations or seconds, and at the end; none: never");
+  options.add(
+      "checkpoint-every", common.checkpoint_every, "N[e|i|s]|auto",
+      "checkpoint every N epochs, iterations or seconds, and at the end; auto: as often as takes a hundredth of the "
+      "time at most; none: never");
   options.add("keep", common.keep, "checkpoints to keep, the newest; --best keeps the best beside them", 1);
   options.add("val-every", common.val_every, "N[e|i|s]",
               "validate every N epochs, iterations or seconds; empty: with each report");
@@ -169,7 +172,8 @@ bool parse_options(Options& options, int argc, const char* const* argv, int rank
 }
 
 std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
-  if (common.checkpoint_every != "none") (void)Interval::parse(common.checkpoint_every);  // before the long work
+  const bool named = common.checkpoint_every == "none" || common.checkpoint_every == kContinuousCheckpoints;
+  if (!named) (void)Interval::parse(common.checkpoint_every);  // before the long work
   if (!common.val_every.empty()) (void)Interval::parse(common.val_every);
   if (uses_monitor(common)) (void)monitored_direction(common);
   check_options(given_optimizer_options(common));

@@ -16,6 +16,9 @@ namespace mn::app {
 
 inline constexpr std::int64_t kMaxSamples = 1 << 20;  ///< samples of a minibatch on one rank
 
+/// --checkpoint-every: as often as costs little.
+inline constexpr const char* kContinuousCheckpoints = "auto";
+
 /// The options that every job has, as --help describes them. A job derives from it where it keeps its own beside them,
 /// and may give other defaults.
 struct CommonOptions : UpdateOptions {
@@ -33,7 +36,7 @@ struct CommonOptions : UpdateOptions {
   std::int64_t seed = 0;                                   ///< seed of the parameters and of the order of samples
   std::string precision = "fp32";                          ///< tf32, bf16, fp16
   bool deterministic = false;                              ///< the same bits from run to run
-  std::string checkpoint_every = "1e";                     ///< Interval::parse, or "none"
+  std::string checkpoint_every = "1e";                     ///< Interval::parse, kContinuousCheckpoints or "none"
   std::int64_t keep = 3;                                   ///< checkpoints, the newest
   std::string val_every;                                   ///< Interval::parse; empty: with each report
   std::string overlap = "auto";                            ///< on, off

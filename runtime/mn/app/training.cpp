@@ -78,7 +78,7 @@ void add_buffer_averages(Trainer& trainer, const CommonOptions& common, const Tr
   if (running_statistics(trainer.model()).empty() && also.empty()) return;
   trainer.extend(std::make_unique<extensions::AllreducePersistent>(also),
                  {.trigger = validation_period(common, period)});
-  if (common.checkpoint_every == "none") return;
+  if (common.checkpoint_every == "none" || common.checkpoint_every == kContinuousCheckpoints) return;
   trainer.extend(std::make_unique<extensions::AllreducePersistent>(also),
                  {.trigger = Interval::parse(common.checkpoint_every), .name = "AllreducePersistent/snapshot"});
 }

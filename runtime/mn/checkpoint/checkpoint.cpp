@@ -1,12 +1,14 @@
-#include <vector>
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
 
 #include <mn/checkpoint/checkpoint.hpp>
-#include <mn/checkpoint/checkpoint_file.hpp>
-#include <mn/checkpoint/checkpoint_folder.hpp>
+#include <mn/checkpoint/dtypes.hpp>
+#include <mn/checkpoint/format/commit.hpp>
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/on_root.hpp>
-#include <mn/core/error.hpp>
-#include <mn/core/log.hpp>
+#include <mn/core/file.hpp>
 
 namespace mn {
 namespace {
@@ -14,93 +16,162 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kTag = 7102;  // of the ranks' sections
-
-/// Undamaged.
-CheckpointFile open_whole(const fs::path& path) {
-  CheckpointFile file(path);
-  file.check();
-  log_info("resuming from " + path.string());
-  return file;
+/// (1): the number of this rank among the writers: first one rank of each node, then the next of each.
+std::uint64_t writer_number(const Topology& topology) {
+  std::vector<int> seen(static_cast<std::size_t>(topology.inter_size), 0);
+  std::vector<std::pair<int, int>> order;  // number within the node, rank
+  for (int rank = 0; rank < topology.size; ++rank) order.emplace_back(seen[topology.nodes[rank]]++, rank);
+  std::ranges::sort(order);
+  const auto own = std::ranges::find(order, topology.rank, &std::pair<int, int>::second);
+  return static_cast<std::uint64_t>(own - order.begin());
 }
 
-std::optional<CheckpointFile> open_newest(const fs::path& folder) {
-  for (const fs::path& path : find_checkpoints(folder)) {
-    try {
-      return open_whole(path);
-    } catch (const DataError& error) {
-      log_warning(std::string(error.what()) + "; trying the one before");
-    }
-  }
-  log_info("no checkpoint in " + folder.string() + ": training starts at the beginning");
-  return std::nullopt;
+/// The element of a tensor of `count` elements that begins at byte `position` of all tensors, or the first after it.
+std::uint64_t element_at(std::uint64_t position, std::uint64_t tensor_begin, std::uint64_t wide, std::uint64_t count) {
+  if (position <= tensor_begin) return 0;
+  return std::min(count, (position - tensor_begin + wide - 1) / wide);
 }
 
-/// At the root: what describes all sections, of which it knows the ranks' own by `own`.
-std::vector<CheckpointSection> describe_all(const Checkpoint& checkpoint, const std::vector<json>& own) {
-  std::vector<CheckpointSection> sections = {describe_section("model", checkpoint.model),
-                                             describe_section("optimizer", checkpoint.optimizer),
-                                             describe_section("extensions", checkpoint.extensions)};
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    sections.push_back({rank_section(static_cast<std::int64_t>(i)), own[i].at(0), own[i].at(1)});
-  }
-  return sections;
+/// On the host and contiguous; a view where it is that already.
+at::Tensor host_slice(const at::Tensor& tensor, std::uint64_t begin, std::uint64_t end) {
+  return tensor.detach()
+      .reshape({-1})
+      .slice(0, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end))
+      .to(at::kCPU)
+      .contiguous();
 }
 
-/// At the root. Receives all ranks' sections, whatever happens: they wait until they have sent.
-void write_all(Communicator& comm, const fs::path& path, const Checkpoint& checkpoint, const std::vector<json>& own) {
-  int next = 1;
-  try {
-    CheckpointWriter file(path, checkpoint.about, describe_all(checkpoint, own));
-    for (const std::string* shared : {&checkpoint.model, &checkpoint.optimizer, &checkpoint.extensions}) {
-      file.write(*shared);
-    }
-    file.write(checkpoint.own);
-    while (next < comm.size()) file.write(comm.recv_obj(next++, kTag));
-    file.commit();
-  } catch (...) {
-    while (next < comm.size()) (void)comm.recv_obj(next++, kTag);
-    throw;
-  }
+std::span<const std::byte> bytes_in(const at::Tensor& host) {
+  return {static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()};
 }
 
 }  // namespace
 
-void save_checkpoint(Communicator& comm, const fs::path& path, const Checkpoint& checkpoint) {
-  const CheckpointSection mine = describe_section("", checkpoint.own);
-  const std::vector<json> own = comm.gather_obj(json::array({mine.bytes, mine.crc32c}));
-  if (comm.rank() != 0) comm.send_obj(checkpoint.own, 0, kTag);
-  on_root<DataError>(
-      comm, [&] { write_all(comm, path, checkpoint, own); }, true);
+CheckpointSave::CheckpointSave(Communicator& comm, fs::path path, const Checkpoint& checkpoint,
+                               std::uint64_t bytes_per_writer)
+    : comm_(comm), path_(std::move(path)), about_(checkpoint.about) {
+  add_shared(checkpoint.shared, bytes_per_writer);
+  if (comm_.rank() == 0) {
+    for (const auto& [name, tensor] : checkpoint.root) add_whole(name, tensor);
+  }
+  for (const auto& [name, tensor] : checkpoint.own) {
+    add_whole(own_tensor_name(static_cast<std::size_t>(comm_.rank()), name), tensor);
+  }
+  // Wide elements first: each part is aligned.
+  std::ranges::stable_sort(slices_, std::ranges::greater(),
+                           [](const Slice& slice) { return slice.tensor.element_size(); });
+  begin();
 }
 
-std::optional<Checkpoint> load_checkpoint(Communicator& comm, const std::string& from, const fs::path& folder) {
-  std::optional<CheckpointFile> file;
-  Checkpoint read;
-  const auto read_at_root = [&] {
-    file = from == "auto" ? open_newest(folder) : open_whole(from);
-    if (!file) return;
-    read.ranks = file->ranks();
-    read.about = file->about();
-    read.model = file->read("model");
-    read.optimizer = file->read("optimizer");
-    read.extensions = file->read("extensions");
-  };
-  on_root<DataError>(comm, read_at_root, true);
-  const json outline =
-      comm.bcast_obj(json({{"found", file.has_value()}, {"ranks", read.ranks}, {"about", read.about}}));
-  if (!outline.at("found").get<bool>()) return std::nullopt;
-  read.ranks = whole_number<std::int64_t>(outline.at("ranks"));
-  read.about = outline.at("about");
-  for (std::string* shared : {&read.model, &read.optimizer, &read.extensions}) *shared = comm.bcast_obj(*shared);
-  if (read.ranks != comm.size()) return read;
-  if (file) {
-    for (int rank = 1; rank < comm.size(); ++rank) comm.send_obj(file->read(rank_section(rank)), rank, kTag);
-    read.own = file->read(rank_section(0));
-  } else {
-    read.own = comm.recv_obj(0, kTag);
+void CheckpointSave::add_shared(NamedTensors tensors, std::uint64_t bytes_per_writer) {
+  // By name, as a reader goes through them: it opens each shard once.
+  std::ranges::sort(tensors, {}, &NamedTensors::value_type::first);
+  std::uint64_t total = 0;
+  for (const auto& [name, tensor] : tensors) total += tensor.nbytes();
+  const std::uint64_t needed = std::max<std::uint64_t>((total + bytes_per_writer - 1) / bytes_per_writer, 1);
+  const std::uint64_t writers = std::min(needed, static_cast<std::uint64_t>(comm_.size()));
+  const std::uint64_t own = writer_number(comm_.topology());
+  const std::uint64_t share = total / writers + 1;
+  std::uint64_t position = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const std::string dtype = safetensors_dtype(name, tensor.scalar_type());  // on every rank, as it may throw
+    const auto count = static_cast<std::uint64_t>(tensor.numel());
+    const std::uint64_t wide = tensor.element_size();
+    const std::uint64_t begin = element_at(own * share, position, wide, count);
+    const std::uint64_t end = element_at((own + 1) * share, position, wide, count);
+    position += count * wide;
+    const bool is_empty = count == 0 && own == 0;
+    if (begin == end && !is_empty) continue;
+    slices_.push_back({{name, dtype, tensor.sizes().vec(), begin, end}, tensor});
   }
-  return read;
+}
+
+void CheckpointSave::add_whole(const std::string& name, const at::Tensor& tensor) {
+  const auto count = static_cast<std::uint64_t>(tensor.numel());
+  slices_.push_back({{name, safetensors_dtype(name, tensor.scalar_type()), tensor.sizes().vec(), 0, count}, tensor});
+}
+
+void CheckpointSave::begin() {
+  json said;
+  if (comm_.rank() == 0) {
+    try {
+      said = {{"folder", begin_save(path_).string()}};
+    } catch (const std::exception& error) {
+      said = {{"error", error.what()}};
+    }
+  }
+  said = comm_.bcast_obj(said);
+  if (said.contains("error")) {
+    throw SaveError("cannot save the checkpoint " + path_.string() + ": " + said["error"].get<std::string>());
+  }
+  folder_ = said["folder"].get<std::string>();
+}
+
+void CheckpointSave::copy_to(std::vector<std::byte>& memory) {
+  std::uint64_t total = 0;
+  for (const Slice& slice : slices_) total += slice.part.bytes();
+  if (memory.size() < total) memory.resize(total);
+  std::uint64_t at = 0;
+  for (Slice& slice : slices_) {
+    const at::Tensor host = host_slice(slice.tensor, slice.part.begin, slice.part.end);
+    const auto bytes = bytes_in(host);
+    if (!bytes.empty()) std::memcpy(memory.data() + at, bytes.data(), bytes.size());
+    at += bytes.size();
+    slice.tensor.reset();
+  }
+  memory_ = &memory;
+}
+
+void CheckpointSave::write() noexcept {
+  try {
+    std::vector<ShardPart> parts;
+    for (const Slice& slice : slices_) parts.push_back(slice.part);
+    const auto rank = static_cast<std::size_t>(comm_.rank()), ranks = static_cast<std::size_t>(comm_.size());
+    ShardWriter shard(folder_ / shard_name(rank, ranks), std::move(parts));
+    std::uint64_t at = 0;
+    for (const Slice& slice : slices_) {
+      if (memory_ != nullptr) {
+        shard.write(std::span(*memory_).subspan(at, slice.part.bytes()));
+        at += slice.part.bytes();
+      } else {
+        const at::Tensor host = host_slice(slice.tensor, slice.part.begin, slice.part.end);
+        shard.write(bytes_in(host));
+      }
+    }
+    written_ = shard.finish();
+    sync_folder(folder_);
+  } catch (const std::exception& error) {
+    written_ = {{"error", std::string(error.what()) + " (rank " + std::to_string(comm_.rank()) + ")"}};
+  }
+}
+
+std::string CheckpointSave::commit_on_root(const std::vector<json>& shards) const {
+  try {
+    Manifest manifest{about_, {}, {}};
+    for (const json& shard : shards) {
+      if (shard.contains("error")) throw DataError(shard.at("error").get<std::string>());
+      add_shard(manifest, shard);
+    }
+    complete(manifest);
+    commit_save(folder_, path_, manifest);
+    return "";
+  } catch (const std::exception& error) {
+    abandon_save(folder_);
+    return error.what();
+  }
+}
+
+void CheckpointSave::commit() {
+  const std::vector<json> shards = comm_.gather_obj(written_);
+  const std::string error = comm_.bcast_obj(comm_.rank() == 0 ? commit_on_root(shards) : std::string());
+  if (!error.empty()) throw SaveError("cannot save the checkpoint " + path_.string() + ": " + error);
+}
+
+void save_checkpoint(Communicator& comm, const fs::path& path, const Checkpoint& checkpoint,
+                     std::uint64_t bytes_per_writer) {
+  CheckpointSave save(comm, path, checkpoint, bytes_per_writer);
+  save.write();
+  save.commit();
 }
 
 }  // namespace mn

@@ -154,6 +154,12 @@ nlohmann::json optimizer_settings(torch::optim::Optimizer& optimizer) {
   return groups;
 }
 
+void load_settings(torch::optim::OptimizerParamGroup& group, const nlohmann::json& values) {
+  for (const Setting& each : settings_of(group.options())) {
+    if (values.contains(each.name)) each.set(group.options(), values.at(each.name).get<double>());
+  }
+}
+
 std::vector<std::string> apply_changed_settings(torch::optim::Optimizer& optimizer, const nlohmann::json& then,
                                                 const nlohmann::json& now) {
   std::vector<std::string> changes;

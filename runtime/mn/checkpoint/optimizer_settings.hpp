@@ -8,7 +8,8 @@
 
 namespace torch::optim {
 class Optimizer;
-}
+class OptimizerParamGroup;
+}  // namespace torch::optim
 
 namespace mn {
 
@@ -21,6 +22,9 @@ namespace mn {
 /// A list with an object for each parameter group. Objects are empty for kinds of optimizers that are not libtorch's or
 /// mn's own.
 [[nodiscard]] nlohmann::json optimizer_settings(torch::optim::Optimizer& optimizer);
+
+/// Sets those of one group to the values of one such object; names that it lacks are left alone.
+void load_settings(torch::optim::OptimizerParamGroup& group, const nlohmann::json& values);
 
 /// After a checkpoint's options were loaded: the settings that the program made its optimizer with (`now`) win where
 /// they are not those that the checkpoint's program made its own with (`then`); what changed during training stays

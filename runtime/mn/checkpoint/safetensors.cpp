@@ -1,15 +1,15 @@
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros_like.h>
 
-#include <mn/checkpoint/checkpoint_file.hpp>
+#include <mn/checkpoint/dtypes.hpp>
+#include <mn/checkpoint/format/checkpoint_file.hpp>
+#include <mn/checkpoint/format/safetensors_header.hpp>
+#include <mn/checkpoint/format/saved_checkpoint.hpp>
 #include <mn/checkpoint/safetensors.hpp>
-#include <mn/checkpoint/safetensors_header.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
@@ -21,17 +21,6 @@ namespace mn {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::pair<at::ScalarType, const char*> kDtypes[] = {
-    {at::kDouble, "F64"}, {at::kFloat, "F32"}, {at::kHalf, "F16"}, {at::kBFloat16, "BF16"}, {at::kLong, "I64"},
-    {at::kInt, "I32"},    {at::kShort, "I16"}, {at::kChar, "I8"},  {at::kByte, "U8"},       {at::kBool, "BOOL"}};
-
-std::string name_of_dtype(const std::string& name, at::ScalarType type) {
-  for (const auto& [known, text] : kDtypes) {
-    if (known == type) return text;
-  }
-  throw ArgumentError("tensor \"" + name + "\" of dtype " + toString(type) + " can't be saved as safetensors");
-}
 
 std::string shape_text(at::IntArrayRef shape) { return json(shape.vec()).dump(); }
 
@@ -48,17 +37,10 @@ NamedTensors in_file_order(NamedTensors tensors) {
   return tensors;
 }
 
-at::ScalarType dtype_of_name(const std::string& name) {
-  for (const auto& [type, text] : kDtypes) {
-    if (name == text) return type;
-  }
-  throw DataError("safetensors of dtype " + name + " can't be loaded");
-}
-
-void check_same(const std::string& name, const at::Tensor& wanted, const at::Tensor& given, const std::string& source) {
-  if (given.sizes() == wanted.sizes() && given.scalar_type() == wanted.scalar_type()) return;
-  throw DataError(source + " is of another model: \"" + name + "\" is " + toString(given.scalar_type()) + " " +
-                  shape_text(given.sizes()) + " there and " + toString(wanted.scalar_type()) + " " +
+void check_same(const std::string& name, const at::Tensor& wanted, const TensorForm& given, const std::string& source) {
+  if (wanted.sizes() == at::IntArrayRef(given.shape) && given.dtype == wanted.scalar_type()) return;
+  throw DataError(source + " is of another model: \"" + name + "\" is " + toString(given.dtype) + " " +
+                  shape_text(given.shape) + " there and " + toString(wanted.scalar_type()) + " " +
                   shape_text(wanted.sizes()) + " in this one");
 }
 
@@ -72,17 +54,12 @@ std::string to_safetensors(const NamedTensors& tensors, const std::map<std::stri
   for (const auto& [name, tensor] : ordered) {
     const std::size_t begin = end;
     end += bytes_of(tensor);
-    header[name] = {{"dtype", name_of_dtype(name, tensor.scalar_type())},
+    header[name] = {{"dtype", safetensors_dtype(name, tensor.scalar_type())},
                     {"shape", tensor.sizes().vec()},
                     {"data_offsets", {begin, end}}};
   }
-  std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // the data begins 8-byte aligned
-
-  const std::uint64_t header_bytes = text.size();
-  std::string file(reinterpret_cast<const char*>(&header_bytes), sizeof header_bytes);
-  file.reserve(sizeof header_bytes + text.size() + end);
-  file += text;
+  std::string file = safetensors_header(header);
+  file.reserve(file.size() + end);
   for (const auto& [name, tensor] : ordered) {
     const at::Tensor dense = tensor.detach().to(at::kCPU).contiguous();
     if (dense.numel() > 0) file.append(static_cast<const char*>(dense.data_ptr()), bytes_of(dense));
@@ -93,7 +70,7 @@ std::string to_safetensors(const NamedTensors& tensors, const std::map<std::stri
 NamedTensors from_safetensors(std::string_view bytes, const std::string& source) {
   NamedTensors tensors;
   for (SafetensorsEntry& entry : parse_safetensors_header(bytes, source)) {
-    at::Tensor tensor = at::empty(entry.shape, dtype_of_name(entry.dtype));
+    at::Tensor tensor = at::empty(entry.shape, torch_dtype(entry.dtype));
     if (!entry.bytes.empty()) std::memcpy(tensor.data_ptr(), entry.bytes.data(), entry.bytes.size());
     tensors.emplace_back(std::move(entry.name), std::move(tensor));
   }
@@ -104,26 +81,37 @@ NamedTensors load_safetensors(const std::filesystem::path& path) {
   return from_safetensors(read_file(path), path.string());
 }
 
-void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source) {
-  std::map<std::string, at::Tensor> given(tensors.begin(), tensors.end());
+NamedTensors check_fits(torch::nn::Module& module, TensorForms given, const std::string& source) {
+  NamedTensors absent;
   const NamedTensors own = named_tensors(module);
   for (const auto& [name, tensor] : own) {
     const auto found = given.find(name);
     // Files of older frameworks lack this count of minibatches, which only a batch normalization without momentum
     // reads.
     if (found == given.end() && name.ends_with(".num_batches_tracked")) {
-      given.emplace(name, at::zeros_like(tensor));
+      absent.emplace_back(name, tensor);
       continue;
     }
     if (found == given.end()) throw DataError(source + " is of another model: it lacks \"" + name + "\"");
     check_same(name, tensor, found->second, source);
   }
-  if (given.size() > own.size()) {
-    for (const auto& [name, tensor] : own) given.erase(name);
+  for (const auto& [name, tensor] : own) given.erase(name);
+  if (!given.empty()) {
     throw DataError(source + " is of another model: it holds \"" + given.begin()->first + "\", which this one lacks");
   }
+  return absent;
+}
+
+void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source) {
+  const std::map<std::string, at::Tensor> given(tensors.begin(), tensors.end());
+  TensorForms forms;
+  for (const auto& [name, tensor] : tensors) forms[name] = {tensor.scalar_type(), tensor.sizes().vec()};
+  const NamedTensors absent = check_fits(module, std::move(forms), source);
   const at::NoGradGuard no_grad;
-  for (const auto& [name, tensor] : own) at::Tensor(tensor).copy_(given.at(name));
+  for (const auto& [name, tensor] : absent) at::Tensor(tensor).zero_();
+  for (const auto& [name, tensor] : named_tensors(module)) {
+    if (const auto found = given.find(name); found != given.end()) at::Tensor(tensor).copy_(found->second);
+  }
 }
 
 void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm) {
@@ -137,11 +125,16 @@ void save_model(const std::filesystem::path& path, const torch::nn::Module& modu
 
 namespace {
 
-bool is_checkpoint(const std::filesystem::path& path) {
-  constexpr std::string_view kCheckpointMagic = "mn-ckpt";
-  char start[kCheckpointMagic.size()] = {};
-  std::ifstream file(path, std::ios::binary);
-  return file.read(start, sizeof start) && std::string_view(start, sizeof start) == kCheckpointMagic;
+/// The tensors of a checkpoint that all ranks have whose names begin with `prefix`, without it.
+NamedTensors read_all(SavedCheckpoint& checkpoint, const std::string& prefix) {
+  NamedTensors tensors;
+  for (const auto& [name, saved] : checkpoint.manifest().tensors) {
+    if (!name.starts_with(prefix)) continue;
+    at::Tensor tensor = at::empty(saved.shape, torch_dtype(saved.dtype));
+    checkpoint.read(name, {static_cast<std::byte*>(tensor.mutable_data_ptr()), bytes_of(tensor)});
+    tensors.emplace_back(name.substr(prefix.size()), std::move(tensor));
+  }
+  return tensors;
 }
 
 /// Averaged weights take the place of a parameter's own, under each of its names.
@@ -160,7 +153,12 @@ template <class Copy>
 void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm, const Copy& copy) {
   const std::string source = path.string();
   const auto load = [&] {
-    if (!is_checkpoint(path)) return copy(load_safetensors(path), source);
+    if (std::filesystem::is_directory(path)) {
+      SavedCheckpoint checkpoint(path);
+      copy(read_all(checkpoint, "model/"), source);
+      return use_averages(module, read_all(checkpoint, "extensions/"));
+    }
+    if (!is_checkpoint_file(path)) return copy(load_safetensors(path), source);
     const CheckpointFile checkpoint(path);
     copy(from_safetensors(checkpoint.read("model"), source), source);
     use_averages(module, from_safetensors(checkpoint.read("extensions"), source));

@@ -7,6 +7,7 @@
 /// Cost: a copy of all tensors in host memory.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -32,6 +33,18 @@ class Communicator;
 
 /// The name in a checkpoint of the extension that averages weights: load_model() takes the weights that it left.
 inline constexpr const char* kWeightAverage = "WeightAverage";
+
+/// A tensor without its elements.
+struct TensorForm {
+  at::ScalarType dtype = {};        ///< its dtype
+  std::vector<std::int64_t> shape;  ///< its extents
+};
+/// Tensors of a file by their names.
+using TensorForms = std::map<std::string, TensorForm>;
+
+/// Throws DataError that begins with `source` unless names, shapes and dtypes are the module's own. Returns the
+/// module's tensors that may be absent, and are: they become 0. Local.
+[[nodiscard]] NamedTensors check_fits(torch::nn::Module& module, TensorForms given, const std::string& source);
 
 /// Copies tensors into the module's parameters and buffers. Throws DataError that begins with `source`, with nothing
 /// copied, unless names, shapes and dtypes are the module's own. Local.

@@ -31,10 +31,14 @@ int flags_of(File::Mode mode) {
   switch (mode) {
     case File::Mode::kRead:
       return O_RDONLY | O_NONBLOCK;  // the open() of a pipe would wait for its writer
+    case File::Mode::kReadInPlace:
+      return O_RDONLY | O_NONBLOCK | O_NOFOLLOW;
     case File::Mode::kUpdate:
       return O_RDWR;
     case File::Mode::kReplace:
       return O_WRONLY | O_CREAT | O_TRUNC;
+    case File::Mode::kNew:
+      return O_WRONLY | O_CREAT | O_EXCL;
   }
   return O_RDONLY;
 }
@@ -43,13 +47,6 @@ int flags_of(File::Mode mode) {
 void wait_in_reads(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags >= 0) ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
-}
-
-void sync_folder(const std::filesystem::path& folder) {
-  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  ::fsync(fd);  // some file systems can't; the rename is atomic all the same
-  ::close(fd);
 }
 
 constexpr std::string_view kTemporaryEnd = ".tmp";
@@ -87,11 +84,11 @@ bool is_abandoned(const std::filesystem::path& path) {
 
 File::File(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
   fd_ = ::open(path_.c_str(), flags_of(mode) | O_CLOEXEC, 0666);
-  if (fd_ < 0) fail(mode == Mode::kReplace ? "create" : "open", path_);
+  if (fd_ < 0) fail(mode == Mode::kReplace || mode == Mode::kNew ? "create" : "open", path_);
   struct stat facts = {};
   const int error = ::fstat(fd_, &facts) == 0 ? 0 : errno;
   if (error == 0 && S_ISREG(facts.st_mode)) {
-    if (mode == Mode::kRead) wait_in_reads(fd_);
+    if (mode == Mode::kRead || mode == Mode::kReadInPlace) wait_in_reads(fd_);
     return;
   }
   close();
@@ -175,6 +172,17 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
   AtomicFile file(path);
   file.write(content);
   file.commit();
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0 && errno == EACCES) return;  // a folder that may be written but not read
+  if (fd < 0) fail("open", folder);
+  const int error = ::fsync(fd) == 0 ? 0 : errno;
+  ::close(fd);
+  if (error != 0 && error != EINVAL && error != ENOTSUP && error != EBADF) {
+    throw FileError(with_errno("cannot write to storage " + folder.string(), error), error);
+  }
 }
 
 bool make_folders(const std::filesystem::path& folder) {

@@ -17,8 +17,10 @@ class File {
  public:
   enum class Mode {
     kRead,
-    kUpdate,   ///< read and write; it must be there
-    kReplace,  ///< write; emptied, or made
+    kReadInPlace,  ///< read; a symbolic link is an error, wherever it points
+    kUpdate,       ///< read and write; it must be there
+    kReplace,      ///< write; emptied, or made
+    kNew,          ///< write; made here, an error if it is there
   };
 
   File() noexcept = default;
@@ -102,6 +104,10 @@ class AtomicFile {
 
 /// Replaces the file's content, atomically.
 void write_file(const std::filesystem::path& path, std::string_view content);
+
+/// What was made, renamed or removed in `folder` is on stable storage when this returns. FileError if it can't be; file
+/// systems that have no such call are taken at their word.
+void sync_folder(const std::filesystem::path& folder);
 
 /// Makes the folder and those above it; whether it had to be made. DataError if it can't be.
 bool make_folders(const std::filesystem::path& folder);

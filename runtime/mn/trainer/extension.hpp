@@ -47,7 +47,8 @@ class Extension {
   [[nodiscard]] virtual nlohmann::json state() const;
   /// Called before initialize() with rank 0's state(), on all ranks.
   virtual void load_state(const nlohmann::json&) {}
-  /// What a checkpoint keeps of it beside that, in tensors with names of its own: rank 0's. Not collective.
+  /// What a checkpoint keeps of it beside that, in tensors with names of its own: rank 0's, where the
+  /// ranks' differ. Not collective.
   [[nodiscard]] virtual NamedTensors tensors() const { return {}; }
   /// Called before initialize(), where the checkpoint has tensors of it, with rank 0's tensors(), on the CPU.
   virtual void load_tensors(const NamedTensors&) {}

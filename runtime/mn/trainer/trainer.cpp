@@ -4,9 +4,12 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <mn/checkpoint/checkpoint_folder.hpp>
+#include <mn/checkpoint/background_save.hpp>
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
+#include <mn/checkpoint/format/storage.hpp>
 #include <mn/checkpoint/optimizer_settings.hpp>
 #include <mn/comm/on_root.hpp>
+#include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/file.hpp>
@@ -36,6 +39,14 @@ class FunctionExtension final : public Extension {
   std::function<void(Trainer&)> function_;
 };
 
+/// Where the job could go on after the loss of a node.
+void warn_of_volatile_storage(const std::filesystem::path& out, const Communicator& comm) {
+  const std::string kind = volatile_storage(out);
+  if (kind.empty() || (comm.inter_size() == 1 && !environment("SLURM_JOB_ID"))) return;
+  log_warning("the output folder " + out.string() + " is on " + kind +
+              ", which goes with this node: give a folder on storage that all nodes share (--out)");
+}
+
 }  // namespace
 
 Trainer::Trainer(std::shared_ptr<Communicator> comm, std::shared_ptr<MultiNodeOptimizer> optimizer,
@@ -62,7 +73,8 @@ Trainer::Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer>
       options_(std::move(options)),
       extensions_(std::make_unique<ExtensionList>([this] { return elapsed_s(); })),
       observation_(std::make_unique<Observation>()),
-      agreement_(std::make_unique<PeriodicAgreement>()) {
+      agreement_(std::make_unique<PeriodicAgreement>()),
+      saving_(std::make_unique<BackgroundSave>()) {
   check_optimizers();
   if (!comm_ || !iterator_ || !model_ || (!compute_loss_ && !update_)) {
     throw ArgumentError("a Trainer needs a communicator, an optimizer, an iterator, a model and a loss function");
@@ -106,6 +118,7 @@ void Trainer::prepare_out() const {
     try {
       std::filesystem::create_directories(options_.out);
       AtomicFile probe(options_.out / "probe");  // never committed
+      warn_of_volatile_storage(options_.out, *comm_);
     } catch (const std::exception& error) {
       throw UsageError("the output folder " + options_.out.string() + " can't be written (" + error.what() + ")" +
                        advice);
@@ -159,15 +172,17 @@ int Trainer::run() {
   if (requeue) signal.keep();
   synchronize();
   requeue = requeue && !finished();
+  finish_save();
   if (requeue) {
     const std::filesystem::path path = checkpoint_path(out(), iteration_);
     on_root<DataError>(
         *comm_, [this] { set_later_checkpoints_aside(out(), iteration_); }, true);
-    save(path);
+    if (!is_saved()) save(path);
     stop_reason_ = "a signal asked for it, after a checkpoint";
     if (is_root()) log_info("a signal asked for the end: checkpointed in " + path.string() + ", requeue the job");
   }
   extensions_->finalize(*this);
+  finish_save();
   comm_->barrier();  // every file of rank 0 is complete
   return requeue ? kExitRequeue : 0;
 }
@@ -205,16 +220,20 @@ void Trainer::wait_for_losses() {
   observation_->add_time(seconds_since(begin));
 }
 
-/// Ranks exchange what only one of them knows: a signal, and which periods of seconds are over by rank 0's clock. True
-/// if training is to stop.
+bool Trainer::is_saving() const noexcept { return saving_->is_under_way(); }
+
+/// Ranks exchange what only one of them knows: a signal, which periods of seconds are over by rank 0's clock, and
+/// whether all have written their parts of a checkpoint, which then is committed. True if training is to stop.
 bool Trainer::agree(bool signalled) {
-  const bool needed = options_.checkpoint_on_signal || extensions_->any_by_seconds();
+  const bool needed = options_.checkpoint_on_signal || extensions_->any_by_seconds() || is_saving();
   if (!needed || !agreement_->is_due(iteration_)) return false;
   std::vector<std::int64_t> flags = extensions_->due();
   const std::size_t count = flags.size();
   if (!is_root()) flags.assign(count, 0);
+  flags.push_back(is_saving() && !saving_->is_written() ? 1 : 0);
   flags.push_back(signalled ? 1 : 0);
   agreement_->exchange(flags, iteration_, *comm_);
+  if (flags[count] == 0) finish_save();
   extensions_->set_due(std::span(flags).first(count));
   return flags.back() != 0;
 }

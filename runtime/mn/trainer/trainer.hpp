@@ -28,9 +28,12 @@ class Module;
 namespace mn {
 
 struct Checkpoint;
+class BackgroundSave;
+class CheckpointReader;
 class ExtensionList;
 class Observation;
 class PeriodicAgreement;
+class SaveError;
 class Trace;
 
 /// A minibatch's loss, a mean, and over how much it is one.
@@ -133,13 +136,24 @@ class Trainer {
   /// Why training has ended: the limit, what stop() was told, or a signal; empty while it goes on.
   [[nodiscard]] std::string end_reason() const;
 
-  /// Rank 0 writes a checkpoint; when the call returns, the file is complete. Throws the same DataError on every rank,
-  /// and writes nothing if a parameter is not finite or a buffer is NaN: earlier checkpoints remain the good ones.
+  /// Writes a checkpoint, each rank its part; when the call returns, it is complete. Throws the same DataError on every
+  /// rank, and writes nothing if a parameter is not finite or a buffer is NaN: earlier checkpoints remain the good
+  /// ones. SaveError, a DataError, means that it could not be written.
   void save(const std::filesystem::path& path);
-  /// Whether this run has written checkpoint_path(out(), iteration()), or begins there.
+  /// The same to checkpoint_path(out(), iteration()) beside training: returns once this rank has a copy of its part,
+  /// and a thread writes that. The checkpoint is complete when `committed` is called, on every rank in the same
+  /// iteration, at the end of run() at the latest; a save that fails is a warning, and `committed` is not called. Waits
+  /// first for the save before.
+  void save_in_background(std::function<void()> committed);
+  /// Waits for what save_in_background() has begun.
+  void finish_save();
+  /// Whether save_in_background() has begun a save that is not complete.
+  [[nodiscard]] bool is_saving() const noexcept;
+  /// Whether this run has written checkpoint_path(out(), iteration()), is writing it, or begins there.
   [[nodiscard]] bool is_saved() const noexcept { return saved_iteration_ == iteration_; }
   /// Continues from a checkpoint, also of another number of ranks: parameters, buffers, optimizer, learning rate,
-  /// random numbers, iterator, counters and extensions. `from` is a file, or "auto" for the newest undamaged one in
+  /// random numbers, iterator, counters and extensions. `from` is what save() wrote,
+  /// or "auto" for the newest undamaged one in
   /// `out`. Returns false if "auto" finds none: training starts at the beginning. Throws the same DataError on every
   /// rank if the file is absent, damaged, or of another model or optimizer. Settings of the optimizer (momentum, …)
   /// that this program gives other values than the checkpoint's did win over the checkpoint's, with a line that says
@@ -229,18 +243,24 @@ class Trainer {
   [[nodiscard]] Loss forward(const Batch& batch);
   void end_epoch();
   void synchronize();
-  // trainer_state.cpp
+  // trainer_save.cpp
   void check_finite(const std::filesystem::path& path) const;
   [[nodiscard]] nlohmann::json replicated_state() const;
-  [[nodiscard]] std::string rank_tensors() const;
-  void restore(const Checkpoint& checkpoint);
-  [[nodiscard]] std::string optimizer_archives() const;
-  void restore_optimizers(const Checkpoint& checkpoint);
-  void restore_optimizer(const NamedOptimizer& each, const nlohmann::json& saved, std::string_view archive);
+  void add_buffers(Checkpoint& checkpoint) const;
+  [[nodiscard]] Checkpoint checkpoint();
+  void warn_of_failed_save(const SaveError& error) const;
+  // trainer_state.cpp
+  void restore_model(CheckpointReader& checkpoint, const std::string& source);
+  void restore(CheckpointReader& checkpoint);
+  void restore_optimizers(CheckpointReader& checkpoint);
+  void restore_optimizer(const NamedOptimizer& each, const nlohmann::json& saved, CheckpointReader& checkpoint);
+  void restore_extensions(CheckpointReader& checkpoint);
   void restore_replicated(const nlohmann::json& about);
   void restore_observation(const nlohmann::json& records, bool same_ranks);
   void restart_rank(std::uint64_t seed);
-  void restore_rank(const std::string& section);
+  void restore_rank(const NamedTensors& tensors, const nlohmann::json& optimizers);
+
+  static constexpr std::int64_t kNotSaved = -1;
 
   std::shared_ptr<Communicator> comm_;
   std::vector<NamedOptimizer> optimizers_;
@@ -252,11 +272,13 @@ class Trainer {
   std::unique_ptr<ExtensionList> extensions_;
   std::unique_ptr<Observation> observation_;
   std::unique_ptr<PeriodicAgreement> agreement_;
+  std::unique_ptr<BackgroundSave> saving_;
+  std::vector<std::function<void()>> when_committed_;  // of that save
   CollectiveUse loss_calls_;
   std::vector<std::string> settings_;  // of each optimizer, as the program made it; JSON
 
   std::int64_t iteration_ = 0;
-  std::int64_t saved_iteration_ = 0;  // of the last checkpoint_path()
+  std::int64_t saved_iteration_ = 0;  // of the last checkpoint_path(), begun or complete
   std::int64_t epoch_ = 0;
   double epoch_detail_ = 0;
   double previous_epoch_detail_ = 0;

@@ -1,30 +1,22 @@
-// What a checkpoint holds of a Trainer, and how training resumes from it.
+// How training resumes from a checkpoint; trainer_save.cpp says what that holds.
 //
-// "about" has what is the same on all ranks, "model", "optimizer" and "extensions" rank 0's. A rank's section has its
-// random numbers, its buffers (batch normalization's statistics) where they differ from rank 0's, and what its
-// optimizer keeps for itself.
-// (1) With as many ranks as before each rank continues with its own section: bit for bit as without an interruption.
+// (1) With as many ranks as before each rank continues with its own tensors: bit for bit as without an interruption.
 // (2) With another number of ranks, sums over samples go to rank 0, and buffers and the optimizer's state are rank 0's.
 //     Random numbers are seeded from the old seed, the iteration and the rank; what optimizers kept starts empty.
-// (3) The optimizer's kind must match; the model must match in names, shapes and dtypes.
-// (4) What is not finite is not saved.
-// Cost of a checkpoint: rank 0 copies and writes the model and the optimizer's state, and writes the ranks' sections.
+// (3) The optimizer's kind must match; the model must match in names, shapes and dtypes, in whatever order.
+// (4) Tensors go from the file into the model's own; the optimizer's become its state. Nothing is held twice.
 #include <algorithm>
-#include <cstring>
 #include <map>
+#include <set>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/isfinite.h>
-#include <ATen/ops/isnan.h>
 
-#include <mn/checkpoint/checkpoint.hpp>
-#include <mn/checkpoint/checkpoint_folder.hpp>
-#include <mn/checkpoint/optimizer_archive.hpp>
+#include <mn/checkpoint/checkpoint_reader.hpp>
 #include <mn/checkpoint/optimizer_settings.hpp>
+#include <mn/checkpoint/optimizer_state.hpp>
 #include <mn/checkpoint/safetensors.hpp>
-#include <mn/comm/on_root.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
@@ -34,28 +26,13 @@
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
+#include <mn/trainer/state_names.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::string_view kBufferPrefix = "buffer.";
-const std::string kArchivePrefix = "optimizer_archive.";  // of a rank's own
-
-/// A hash of what a multi-node optimizer keeps for each rank.
-std::string own_prefix(const std::string& optimizer) { return "optimizer." + optimizer + "."; }
-
-at::Tensor tensor_of(const std::string& bytes) {
-  const at::Tensor tensor = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
-  std::memcpy(tensor.mutable_data_ptr(), bytes.data(), bytes.size());
-  return tensor;
-}
-
-std::string_view bytes_of(const at::Tensor& tensor) {
-  return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
-}
 
 /// Those whose names begin with `prefix`, without it.
 NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix) {
@@ -66,97 +43,31 @@ NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix) {
   return found;
 }
 
-/// "weight holds NaN or infinity"; empty if nothing does. A buffer may hold infinities: masks do.
-std::string first_not_finite(const torch::nn::Module& model) {
-  const at::NoGradGuard no_grad;
-  for (const auto& [name, parameter] : named_parameters(model)) {
-    if (parameter.is_floating_point() && !at::isfinite(parameter).all().item<bool>()) {
-      return name + " holds NaN or infinity";
-    }
+/// A rank's own state of an optimizer, by the names that optimizer_tensors() gave it.
+NamedTensors own_state(const NamedTensors& own, const std::string& optimizer) {
+  NamedTensors state = with_prefix(own, own_state_prefix(optimizer));
+  for (const auto& [name, tensor] : own) {
+    if (name == own_archive_name(optimizer)) state.emplace_back(kArchive, tensor);
   }
-  for (const auto& [name, buffer] : named_buffers(model)) {
-    if (buffer.is_floating_point() && at::isnan(buffer).any().item<bool>()) return name + " holds NaN";
-  }
-  return "";
+  return state;
 }
 
-NamedTensors prefixed_buffers(const torch::nn::Module& model) {
-  NamedTensors buffers = named_buffers(model);
-  for (auto& [name, buffer] : buffers) name.insert(0, kBufferPrefix);
-  return buffers;
+TensorForms forms_of(const NamedTensors& tensors) {
+  TensorForms forms;
+  for (const auto& [name, tensor] : tensors) forms[name] = {tensor.scalar_type(), tensor.sizes().vec()};
+  return forms;
 }
+
+json groups_of(const json& saved) { return saved.value("groups", json::array()); }
 
 }  // namespace
 
-json Trainer::replicated_state() const {
-  json about = {{"iteration", iteration_},       {"epoch", epoch_},
-                {"epoch_detail", epoch_detail_}, {"elapsed_s", elapsed_s()},
-                {"seed", random_seed()},         {"iterator", iterator_->state()},
-                {"optimizers", json::object()},  {"extensions", extensions_->states()}};
-  for (std::size_t i = 0; i < optimizers_.size(); ++i) {
-    const auto& [name, optimizer] = optimizers_[i];
-    about["optimizers"][name] = {{"kind", optimizer_kind(optimizer->actual())},
-                                 {"settings", json::parse(settings_[i])},
-                                 {"state", optimizer->state()}};
-  }
-  observation_->save(about);
-  return about;
-}
-
-std::string Trainer::rank_tensors() const {
-  const NamedTensors buffers = prefixed_buffers(*model_);
-  const std::uint64_t own = hash64(to_safetensors(buffers));
-  std::uint64_t roots = own;
-  comm_->bcast(std::span(&roots, 1));
-  NamedTensors tensors = random_state(comm_->device());
-  if (own != roots) tensors.insert(tensors.end(), buffers.begin(), buffers.end());
-  for (const auto& [name, optimizer] : optimizers_) {
-    for (const auto& [key, tensor] : optimizer->rank_state()) tensors.emplace_back(own_prefix(name) + key, tensor);
-    if (optimizer->local()) {
-      tensors.emplace_back(kArchivePrefix + name, tensor_of(optimizer_bytes(optimizer->actual())));
-    }
-  }
-  return to_safetensors(tensors);
-}
-
-/// Collective.
-void Trainer::check_finite(const std::filesystem::path& path) const {
-  std::string found = first_not_finite(*model_);
-  if (!found.empty()) found += " on rank " + std::to_string(comm_->rank());
-  for (const std::string& theirs : comm_->allgather_obj(found)) {
-    if (theirs.empty()) continue;
-    throw DataError("the checkpoint " + path.string() + " is not written, because " + theirs + " after iteration " +
-                        std::to_string(iteration_) +
-                        ": training has diverged; resume from the one before with a lower learning rate, a longer "
-                        "warm-up or clipping, and look for samples that are not numbers",
-                    true);
-  }
-}
-
-void Trainer::save(const std::filesystem::path& path) {
-  finish_steps();
-  check_finite(path);
-  Checkpoint checkpoint;
-  checkpoint.own = rank_tensors();
-  const std::vector<json> records = comm_->gather_obj(observation_->rank_state());
-  checkpoint.about = replicated_state();
-  checkpoint.about["ranks"] = records;
-  const auto serialize = [&] {
-    checkpoint.model = to_safetensors(named_tensors(*model_));
-    checkpoint.optimizer = optimizer_archives();
-    checkpoint.extensions = to_safetensors(extensions_->tensors());
-  };
-  on_root<DataError>(*comm_, serialize, true);
-  save_checkpoint(*comm_, path, checkpoint);
-  if (path == checkpoint_path(out(), iteration_)) saved_iteration_ = iteration_;
-}
-
 bool Trainer::resume(const std::string& from) {
-  const std::optional<Checkpoint> checkpoint = load_checkpoint(*comm_, from, out());
+  const auto checkpoint = CheckpointReader::open(*comm_, from, out());
   if (!checkpoint) return false;
   const std::string source = "the checkpoint (" + from + ")";
   try {
-    copy_into(*model_, from_safetensors(checkpoint->model, source), source);
+    restore_model(*checkpoint, source);
     restore(*checkpoint);
   } catch (const Error&) {
     throw;
@@ -170,37 +81,40 @@ bool Trainer::resume(const std::string& from) {
   return true;
 }
 
-std::string Trainer::optimizer_archives() const {
-  NamedTensors archives;
-  for (const auto& [name, optimizer] : optimizers_) {
-    archives.emplace_back(name, tensor_of(optimizer_bytes(optimizer->actual())));
+void Trainer::restore_model(CheckpointReader& checkpoint, const std::string& source) {
+  const NamedTensors absent = check_fits(*model_, checkpoint.shared(kModelPrefix), source);
+  const at::NoGradGuard no_grad;
+  std::set<std::string> absent_names;
+  for (const auto& [name, tensor] : absent) {
+    at::Tensor(tensor).zero_();
+    absent_names.insert(name);
   }
-  return to_safetensors(archives);
+  NamedTensors tensors = named_tensors(*model_);
+  std::erase_if(tensors, [&](const auto& named) { return absent_names.contains(named.first); });
+  checkpoint.read(kModelPrefix, tensors);
 }
 
-void Trainer::restore_optimizers(const Checkpoint& checkpoint) {
-  if (!checkpoint.about.contains("optimizers")) {
+void Trainer::restore_optimizers(CheckpointReader& checkpoint) {
+  if (!checkpoint.about().contains("optimizers")) {
     throw DataError(
         "the checkpoint is of an earlier version of mn, which alone can resume from it; its weights serve "
         "as a start here (--initmodel, load_model)",
         true);
   }
-  const json& all = checkpoint.about.at("optimizers");
-  const NamedTensors archives = from_safetensors(checkpoint.optimizer, "the checkpoint");
+  const json& all = checkpoint.about().at("optimizers");
   for (const NamedOptimizer& each : optimizers_) {
-    const auto archive = std::ranges::find(archives, each.name, &NamedTensors::value_type::first);
-    if (all.size() != optimizers_.size() || !all.contains(each.name) || archive == archives.end()) {
+    if (all.size() != optimizers_.size() || !all.contains(each.name)) {
       std::string names;
       for (const auto& [name, saved] : all.items()) names += (names.empty() ? "" : ", ") + name;
       throw DataError("the checkpoint is of a job with other optimizers: it has " + names + ", and this job has " +
                           std::to_string(optimizers_.size()) + " with " + each.name,
                       true);
     }
-    restore_optimizer(each, all.at(each.name), bytes_of(archive->second));
+    restore_optimizer(each, all.at(each.name), checkpoint);
   }
 }
 
-void Trainer::restore_optimizer(const NamedOptimizer& each, const json& saved, std::string_view archive) {
+void Trainer::restore_optimizer(const NamedOptimizer& each, const json& saved, CheckpointReader& checkpoint) {
   torch::optim::Optimizer& actual = each.optimizer->actual();
   const std::string kind = optimizer_kind(actual);
   const std::string kind_then = saved_kind(saved.at("kind").get<std::string>());
@@ -208,7 +122,15 @@ void Trainer::restore_optimizer(const NamedOptimizer& each, const json& saved, s
     throw DataError("the checkpoint is of a job with another optimizer: it has " + kind_then + ", this job " + kind,
                     true);
   }
-  load_optimizer(actual, archive, comm_->device());
+  std::string prefix = state_prefix(each.name);
+  TensorForms forms = checkpoint.shared(prefix);
+  if (forms.empty()) {  // each rank had another
+    prefix = own_tensor_name(0, own_state_prefix(each.name));
+    forms = checkpoint.shared(prefix);
+  }
+  OptimizerLoad load(actual, *model_, forms, groups_of(saved));
+  checkpoint.read(prefix, load.tensors());
+  load.finish(comm_->device());
   each.optimizer->load_state(saved.at("state"));
   const auto i = static_cast<std::size_t>(&each - optimizers_.data());
   for (const std::string& change : apply_changed_settings(actual, saved.at("settings"), json::parse(settings_[i]))) {
@@ -216,16 +138,25 @@ void Trainer::restore_optimizer(const NamedOptimizer& each, const json& saved, s
   }
 }
 
-void Trainer::restore(const Checkpoint& checkpoint) {
+void Trainer::restore_extensions(CheckpointReader& checkpoint) {
+  NamedTensors tensors;
+  for (const auto& [name, form] : checkpoint.shared(kExtensionPrefix)) {
+    tensors.emplace_back(name, at::empty(form.shape, form.dtype));
+  }
+  checkpoint.read(kExtensionPrefix, tensors);
+  extensions_->set_tensors(std::move(tensors));
+}
+
+void Trainer::restore(CheckpointReader& checkpoint) {
   restore_optimizers(checkpoint);
-  restore_replicated(checkpoint.about);
-  extensions_->set_tensors(from_safetensors(checkpoint.extensions, "the checkpoint"));
-  const bool same_ranks = checkpoint.ranks == comm_->size();
-  restore_observation(checkpoint.about.at("ranks"), same_ranks);
+  restore_replicated(checkpoint.about());
+  restore_extensions(checkpoint);
+  const bool same_ranks = checkpoint.ranks() == comm_->size();
+  restore_observation(checkpoint.about().at("ranks"), same_ranks);
   if (same_ranks) {
-    restore_rank(checkpoint.own);
+    restore_rank(checkpoint.own(), checkpoint.about().at("optimizers"));
   } else {
-    restart_rank(whole_number<std::uint64_t>(checkpoint.about.at("seed")));
+    restart_rank(whole_number<std::uint64_t>(checkpoint.about().at("seed")));
   }
 }
 
@@ -258,19 +189,23 @@ void Trainer::restart_rank(std::uint64_t seed) {
   }
 }
 
-void Trainer::restore_rank(const std::string& section) {
-  const NamedTensors tensors = from_safetensors(section, "the checkpoint");
+void Trainer::restore_rank(const NamedTensors& tensors, const json& optimizers) {
   const std::map<std::string, at::Tensor> own(tensors.begin(), tensors.end());
   const at::NoGradGuard no_grad;
-  for (auto& [name, buffer] : prefixed_buffers(*model_)) {
-    if (const auto found = own.find(name); found != own.end()) buffer.copy_(found->second);
+  for (auto& [name, buffer] : named_buffers(*model_)) {
+    if (const auto found = own.find(kOwnBufferPrefix + name); found != own.end()) {
+      at::Tensor(buffer).copy_(found->second);
+    }
   }
   set_random_state(tensors, comm_->device());
   for (const auto& [name, optimizer] : optimizers_) {
     optimizer->load_rank_state(with_prefix(tensors, own_prefix(name)));
-    if (const auto found = own.find(kArchivePrefix + name); optimizer->local() && found != own.end()) {
-      load_optimizer(optimizer->actual(), bytes_of(found->second), comm_->device());
-    }
+    const NamedTensors state = own_state(tensors, name);
+    if (!optimizer->local() || state.empty()) continue;
+    OptimizerLoad load(optimizer->actual(), *model_, forms_of(state), groups_of(optimizers.at(name)));
+    const std::map<std::string, at::Tensor> by_name(state.begin(), state.end());
+    for (const auto& [key, tensor] : load.tensors()) at::Tensor(tensor).copy_(by_name.at(key));
+    load.finish(comm_->device());
   }
 }
 

@@ -1,3 +1,6 @@
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
+#include <mn/comm/on_root.hpp>
+#include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/trainer/extensions/best_snapshot.hpp>
 #include <mn/trainer/trainer.hpp>
@@ -7,7 +10,16 @@ namespace mn::extensions {
 void BestSnapshot::initialize(Trainer& /*trainer*/) { monitor_.begin(); }
 
 void BestSnapshot::run(Trainer& trainer) {
-  if (monitor_.improved() == true) trainer.save(trainer.out() / "snapshot_best");
+  if (monitor_.improved() != true) return;
+  trainer.save_in_background([this, &trainer, best = checkpoint_path(trainer.out(), trainer.iteration())] {
+    on_root<DataError>(
+        trainer.communicator(),
+        [&] {
+          mark_best(trainer.out(), best);
+          remove_old_checkpoints(trainer.out(), keep_);
+        },
+        true);
+  });
 }
 
 nlohmann::json BestSnapshot::state() const { return monitor_.state(); }

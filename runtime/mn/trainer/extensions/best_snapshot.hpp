@@ -1,6 +1,7 @@
 /// The checkpoint of the best report.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -9,14 +10,14 @@
 
 namespace mn::extensions {
 
-/// Writes OUT/snapshot_best whenever the monitored value is the best so far. Trainer::resume() and load_model() read
-/// it; "auto" and the removal of old checkpoints leave it alone. Looks for a new report in every iteration: give the
+/// Writes a checkpoint whenever the monitored value is the best so far; OUT/snapshot_best is a link to it, which
+/// Trainer::resume() and load_model() take. The removal of old checkpoints leaves it alone. Looks for a new report in every iteration: give the
 /// log a report where the value is made, as the weights are those of the report. Add it after the log and before
 /// Snapshot, so that other checkpoints know the best too.
 class BestSnapshot final : public Extension {
  public:
-  /// `monitor` says which value, and which is better.
-  explicit BestSnapshot(Monitor monitor) : monitor_(std::move(monitor)) {}
+  /// `monitor` says which value, and which is better; `keep` as Snapshot has it.
+  explicit BestSnapshot(Monitor monitor, std::size_t keep = 3) : monitor_(std::move(monitor)), keep_(keep) {}
 
   [[nodiscard]] std::string name() const override { return "BestSnapshot"; }
   [[nodiscard]] int priority() const override { return kPriorityLast; }
@@ -27,6 +28,7 @@ class BestSnapshot final : public Extension {
 
  private:
   Monitor monitor_;
+  std::size_t keep_;
 };
 
 }  // namespace mn::extensions

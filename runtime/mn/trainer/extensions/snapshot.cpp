@@ -1,25 +1,58 @@
-#include <mn/checkpoint/checkpoint_folder.hpp>
+#include <algorithm>
+#include <span>
+
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
+namespace {
 
-Snapshot::Snapshot(std::size_t keep) : keep_(keep) {
+constexpr double kTrainingPerStall = 99;        // seconds
+constexpr std::int64_t kRetryIterations = 100;  // after a save that failed
+
+}  // namespace
+
+Snapshot::Snapshot(std::size_t keep, bool continuous) : keep_(keep), continuous_(continuous) {
   if (keep_ == 0) throw UsageError("the number of checkpoints to keep must be at least 1, got 0");
 }
 
 void Snapshot::run(Trainer& trainer) {
-  on_root<DataError>(
-      trainer.communicator(), [&] { set_later_checkpoints_aside(trainer.out(), trainer.iteration()); }, true);
-  trainer.save(checkpoint_path(trainer.out(), trainer.iteration()));
-  on_root<DataError>(
-      trainer.communicator(), [&] { remove_old_checkpoints(trainer.out(), keep_); }, true);
+  if (continuous_ && (trainer.is_saving() || trainer.iteration() < next_)) return;
+  save(trainer);
 }
 
+void Snapshot::save(Trainer& trainer) {
+  const auto begin = Clock::now();
+  begun_at_ = trainer.iteration();
+  next_ = begun_at_ + kRetryIterations;
+  trainer.save_in_background([this, &trainer] {
+    const auto committed = Clock::now();
+    on_root<DataError>(
+        trainer.communicator(), [&] { remove_old_checkpoints(trainer.out(), keep_); }, true);
+    stall_s_ += std::chrono::duration<double>(Clock::now() - committed).count();
+    if (continuous_) next_ = next_after(trainer);
+  });
+  begun_ = Clock::now();
+  stall_s_ = std::chrono::duration<double>(begun_ - begin).count();
+}
+
+/// Rank 0's clock decides.
+std::int64_t Snapshot::next_after(Trainer& trainer) const {
+  const auto steps = static_cast<double>(std::max<std::int64_t>(trainer.iteration() - begun_at_, 1));
+  const double step_s = std::chrono::duration<double>(Clock::now() - begun_).count() / steps;
+  std::int64_t next = begun_at_ + static_cast<std::int64_t>(kTrainingPerStall * stall_s_ / std::max(step_s, 1e-9)) + 1;
+  trainer.communicator().bcast(std::span(&next, 1));
+  return next;
+}
+
+/// The result of the training: that it can't be saved is an error.
 void Snapshot::finalize(Trainer& trainer) {
-  if (!trainer.is_saved()) run(trainer);
+  if (!trainer.is_saved()) save(trainer);
+  trainer.finish_save();
+  if (!trainer.is_saved()) trainer.save(checkpoint_path(trainer.out(), trainer.iteration()));
 }
 
 }  // namespace mn::extensions

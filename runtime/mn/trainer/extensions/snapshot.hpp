@@ -1,20 +1,24 @@
 /// Checkpoints during training.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include <mn/trainer/extension.hpp>
 
 namespace mn::extensions {
 
-/// Writes OUT/snapshot_iter_N once an epoch, unless another trigger is given, and at the end of training, and removes
-/// all but the `keep` of the most iterations; later ones, of a run that this one does not continue, are renamed to
-/// old_snapshot_iter_N. Runs after all other extensions, because it holds their states. Trainer::resume() reads it.
+/// Writes OUT/ckpt/step-N once an epoch, unless another trigger is given, and at the end of training, beside training.
+/// Then removes all but the `keep` of the most iterations, the best and pinned ones; later ones, of a run that this one
+/// does not continue, are renamed to old_step-N. Runs after all other extensions, because it holds their states.
+/// Trainer::resume() reads it.
 class Snapshot final : public Extension {
  public:
-  /// Throws UsageError unless keep ≥ 1.
-  explicit Snapshot(std::size_t keep = 3);
+  /// Throws UsageError unless keep ≥ 1. `continuous`, for a trigger of each iteration: the next save begins when the one
+  /// before is complete, but not before training has taken 99 times as long as that has held it up.
+  explicit Snapshot(std::size_t keep = 3, bool continuous = false);
 
   [[nodiscard]] std::string name() const override { return "snapshot"; }
   [[nodiscard]] Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }
@@ -23,7 +27,17 @@ class Snapshot final : public Extension {
   void finalize(Trainer& trainer) override;
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  void save(Trainer& trainer);
+  [[nodiscard]] std::int64_t next_after(Trainer& trainer) const;
+
   std::size_t keep_;
+  bool continuous_;
+  std::int64_t next_ = 0;         // continuous: no save before this iteration
+  std::int64_t begun_at_ = 0;     // iteration of the last save
+  Clock::time_point begun_ = {};  // when training went on after it had begun
+  double stall_s_ = 0;            // by which it has held up training
 };
 
 }  // namespace mn::extensions

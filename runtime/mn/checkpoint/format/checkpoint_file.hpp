@@ -1,4 +1,4 @@
-/// The format of a checkpoint's file, without libtorch and MPI.
+/// Checkpoints of earlier versions, which were one file. They are read, and no longer written.
 ///
 /// Little endian: "mn-ckpt2", u64 bytes of the index, u32 CRC-32C of the index, u32 0, the index, then the sections.
 /// The index is JSON: "about", and for each section its name, bytes and CRC-32C. The sections are "model", "optimizer",
@@ -24,9 +24,11 @@ struct CheckpointSection {
   std::uint32_t crc32c = 0;
 };
 
-[[nodiscard]] CheckpointSection describe_section(std::string name, std::string_view content);
 /// "rank.3"
 [[nodiscard]] std::string rank_section(std::int64_t rank);
+
+/// Whether the file begins as one.
+[[nodiscard]] bool is_checkpoint_file(const std::filesystem::path& path);
 
 /// Reads sections one by one. Every error is a DataError that names the file, the damage and the remedy.
 class CheckpointFile {
@@ -58,20 +60,6 @@ class CheckpointFile {
   std::uint64_t size_ = 0;
   nlohmann::json about_;
   std::vector<Place> sections_;
-};
-
-/// Writes a file that appears when it is complete. Throws Error that names it.
-class CheckpointWriter {
- public:
-  /// `sections` are all, in the order of the file, the shared ones first.
-  CheckpointWriter(const std::filesystem::path& path, const nlohmann::json& about,
-                   const std::vector<CheckpointSection>& sections);
-  /// The next section.
-  void write(std::string_view content) { file_.write(content); }
-  void commit() { file_.commit(); }
-
- private:
-  AtomicFile file_;
 };
 
 }  // namespace mn

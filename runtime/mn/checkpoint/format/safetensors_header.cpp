@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include <mn/checkpoint/safetensors_header.hpp>
+#include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 
@@ -66,32 +66,13 @@ class Parser {
     const auto end = whole_number<std::uint64_t>(entry.at("data_offsets").at(1));
     const auto shape = whole_numbers<std::int64_t>(entry.at("shape"));
     const auto dtype = entry.at("dtype").get<std::string>();
-    const auto known = std::ranges::find(kElementBytes, dtype, [](const auto& element) { return element.first; });
-    if (known == std::end(kElementBytes)) {
-      fail("holds tensor " + json_quoted(name) + " of an unknown dtype " + json_quoted(dtype));
-    }
+    const std::uint64_t bytes = safetensors_bytes(name, dtype, shape, source_);
     if (begin > end || end > data_.size()) fail("is cut off: tensor " + json_quoted(name) + " lies beyond its end");
-    if (bytes_for(name, shape, known->second) != end - begin) {
+    if (bytes != end - begin) {
       fail("gives tensor " + json_quoted(name) + " " + std::to_string(end - begin) + " bytes, which is not " + dtype +
            " " + json(shape).dump());
     }
     return {name, dtype, shape, data_.substr(begin, end - begin)};
-  }
-
-  /// A tensor without elements needs possible extents too: its strides are their products.
-  std::uint64_t bytes_for(const std::string& name, const std::vector<std::int64_t>& shape,
-                          std::uint64_t element_bytes) const {
-    std::uint64_t bytes = element_bytes;
-    bool is_empty = false;
-    for (const std::int64_t extent : shape) {
-      const auto factor = static_cast<std::uint64_t>(std::max<std::int64_t>(extent, 1));
-      if (extent < 0 || bytes > std::numeric_limits<std::int64_t>::max() / factor) {
-        fail("gives tensor " + json_quoted(name) + " an impossible shape");
-      }
-      bytes *= factor;
-      is_empty = is_empty || extent == 0;
-    }
-    return is_empty ? 0 : bytes;
   }
 
   [[noreturn]] void fail(const std::string& how) const { throw DataError(source_ + " " + how); }
@@ -102,6 +83,36 @@ class Parser {
 };
 
 }  // namespace
+
+std::uint64_t safetensors_element_bytes(std::string_view dtype) noexcept {
+  const auto known = std::ranges::find(kElementBytes, dtype, [](const auto& element) { return element.first; });
+  return known == std::end(kElementBytes) ? 0 : known->second;
+}
+
+std::uint64_t safetensors_bytes(const std::string& name, const std::string& dtype,
+                                const std::vector<std::int64_t>& shape, const std::string& source) {
+  std::uint64_t bytes = safetensors_element_bytes(dtype);
+  if (bytes == 0) {
+    throw DataError(source + " holds tensor " + json_quoted(name) + " of an unknown dtype " + json_quoted(dtype));
+  }
+  bool is_empty = false;
+  for (const std::int64_t extent : shape) {
+    const auto factor = static_cast<std::uint64_t>(std::max<std::int64_t>(extent, 1));
+    if (extent < 0 || bytes > std::numeric_limits<std::int64_t>::max() / factor) {
+      throw DataError(source + " gives tensor " + json_quoted(name) + " an impossible shape");
+    }
+    bytes *= factor;
+    is_empty = is_empty || extent == 0;
+  }
+  return is_empty ? 0 : bytes;
+}
+
+std::string safetensors_header(const nlohmann::json& header) {
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const std::uint64_t bytes = text.size();
+  return std::string(reinterpret_cast<const char*>(&bytes), sizeof bytes) + text;
+}
 
 std::vector<SafetensorsEntry> parse_safetensors_header(std::string_view file, const std::string& source) {
   return Parser(file, source).parse();

@@ -1,8 +1,9 @@
 #include <array>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
-#include <mn/checkpoint/checkpoint_file.hpp>
+#include <mn/checkpoint/format/checkpoint_file.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 
@@ -33,8 +34,11 @@ std::string section_name(std::size_t i) {
 
 }  // namespace
 
-CheckpointSection describe_section(std::string name, std::string_view content) {
-  return {std::move(name), content.size(), checksum(content)};
+bool is_checkpoint_file(const fs::path& path) {
+  constexpr std::string_view kAnyVersion(kMagic, sizeof kMagic - 1);
+  char start[kAnyVersion.size()] = {};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(start, sizeof start) && std::string_view(start, sizeof start) == kAnyVersion;
 }
 
 std::string rank_section(std::int64_t rank) { return "rank." + std::to_string(rank); }
@@ -59,8 +63,7 @@ std::string CheckpointFile::read_index() {
   if (size_ < sizeof head) damaged("it is cut off");
   file_.read_at(0, std::as_writable_bytes(std::span(&head, 1)));
   if (std::memcmp(head.magic, kMagic, sizeof kMagic) != 0) {
-    throw DataError(path_.string() +
-                    " is not a checkpoint of this version of mn: give one of the files named snapshot_iter_…");
+    throw DataError(path_.string() + " is not a checkpoint: give a folder that training has written to OUT/ckpt");
   }
   if (head.index_bytes > size_ - sizeof head) damaged("it is cut off");
   std::string text(head.index_bytes, '\0');
@@ -111,20 +114,6 @@ std::string CheckpointFile::read(const Place& place) const {
 void CheckpointFile::damaged(const std::string& how) const {
   throw DataError("the checkpoint " + path_.string() + " is damaged: " + how +
                   "; resume from an earlier one (--resume auto finds the newest that is whole)");
-}
-
-CheckpointWriter::CheckpointWriter(const fs::path& path, const json& about,
-                                   const std::vector<CheckpointSection>& sections)
-    : file_(path) {
-  json index = {{"about", about}, {"sections", json::array()}};
-  for (const auto& [name, bytes, crc] : sections) {
-    index["sections"].push_back({{"name", name}, {"bytes", bytes}, {"crc32c", crc}});
-  }
-  const std::string text = index.dump();
-  Head head = {{}, text.size(), checksum(text), 0};
-  std::memcpy(head.magic, kMagic, sizeof kMagic);
-  file_.write(std::as_bytes(std::span(&head, 1)));
-  file_.write(text);
 }
 
 }  // namespace mn

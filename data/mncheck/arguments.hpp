@@ -1,0 +1,33 @@
+/// mncheck's options.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <mn/core/options.hpp>
+
+namespace mn::check {
+
+struct Settings {
+  std::string output;     ///< of merge
+  std::int64_t keep = 3;  ///< of prune
+  bool all = false;       ///< merge: all tensors, not the model's alone
+};
+
+inline Options make_options(Settings& settings) {
+  Options options(
+      "usage: mncheck list DIR | verify DIR | diff A B | prune OUT --keep N | merge DIR --output FILE\n"
+      "Looks at the checkpoints of training jobs. DIR is a job's output folder (--out), or one checkpoint:\n"
+      "  list    the checkpoints, with iteration, ranks, size, and which are kept as the best or pinned\n"
+      "  verify  reads every byte and compares the checksums; exit status 1 if something is damaged\n"
+      "  diff    the tensors that differ between two checkpoints; exit status 1 if any does\n"
+      "  prune   removes all but the newest N, the best and pinned ones, and what stopped saves have left\n"
+      "  merge   one safetensors file with the model's weights");
+  options.add("output", settings.output, "FILE", "merge: the file to write");
+  options.add("keep", settings.keep, "prune: how many of the newest to keep", 1);
+  options.add_flag("all", settings.all,
+                   "merge: every tensor, the optimizer's state too, by its name in the checkpoint");
+  return options;
+}
+
+}  // namespace mn::check

@@ -1,0 +1,123 @@
+#include "data/mncheck/commands.hpp"
+
+#include <cstdio>
+#include <iostream>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <mn/checkpoint/format/checkpoint_file.hpp>
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
+#include <mn/checkpoint/format/checkpoint_info.hpp>
+#include <mn/checkpoint/format/safetensors_header.hpp>
+#include <mn/checkpoint/format/saved_checkpoint.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+
+namespace mn::check {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kModelPrefix = "model/";
+
+std::uint64_t bytes_of(const SavedCheckpoint& checkpoint) {
+  std::uint64_t bytes = 0;
+  for (const SavedShard& shard : checkpoint.manifest().shards) bytes += shard.bytes;
+  return bytes;
+}
+
+void print_row(const fs::path& path) {
+  const fs::path out = path.parent_path().parent_path();
+  const SavedCheckpoint checkpoint(path);
+  const nlohmann::json& about = checkpoint.manifest().about;
+  std::printf("%-16s iteration %lld, epoch %.3f, %zu ranks, %.1f MiB, %zu tensors%s\n", path.filename().c_str(),
+              static_cast<long long>(about.value("iteration", std::int64_t{0})), about.value("epoch_detail", 0.0),
+              checkpoint.ranks(), static_cast<double>(bytes_of(checkpoint)) / (1 << 20),
+              checkpoint.manifest().tensors.size(), is_kept(out, path) ? ", kept" : "");
+}
+
+/// The names of the tensors that go into a merged file, and those that they have there.
+std::vector<std::pair<std::string, std::string>> names_to_merge(const Manifest& manifest, bool all) {
+  const std::string prefix = all ? "" : kModelPrefix;
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const auto& [name, tensor] : manifest.tensors) {
+    if (name.starts_with(prefix)) names.emplace_back(name, name.substr(prefix.size()));
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<fs::path> checkpoints_at(const fs::path& path) {
+  if (is_committed(path) || is_checkpoint_file(path)) return {path};
+  std::vector<fs::path> found = find_checkpoints(path);
+  if (found.empty()) throw DataError("there is no checkpoint in " + path.string());
+  return found;
+}
+
+int list(const fs::path& path) {
+  for (const fs::path& each : checkpoints_at(path)) {
+    try {
+      if (fs::is_directory(each)) {
+        print_row(each);
+      } else {
+        const CheckpointInfo info = read_checkpoint_info(each);
+        std::printf("%-16s iteration %lld, epoch %.3f, %lld ranks, a file of an earlier version\n",
+                    each.filename().c_str(), static_cast<long long>(info.iteration), info.epoch_detail,
+                    static_cast<long long>(info.ranks));
+      }
+    } catch (const DataError& error) {
+      std::cout << each.filename().string() << ": " << error.what() << '\n';
+    }
+  }
+  return 0;
+}
+
+int verify(const fs::path& path) {
+  int status = 0;
+  for (const fs::path& each : checkpoints_at(path)) {
+    try {
+      (void)read_checkpoint_info(each);
+      std::cout << each.string() << ": whole" << std::endl;
+    } catch (const DataError& error) {
+      std::cout << each.string() << ": " << error.what() << std::endl;
+      status = 1;
+    }
+  }
+  return status;
+}
+
+int prune(const fs::path& out, const Settings& settings) {
+  (void)checkpoints_at(out);
+  remove_old_checkpoints(out, static_cast<std::size_t>(settings.keep));
+  for (const fs::path& each : find_checkpoints(out)) std::cout << each.filename().string() << '\n';
+  return 0;
+}
+
+int merge(const fs::path& path, const Settings& settings) {
+  if (settings.output.empty()) throw UsageError("mncheck merge needs --output FILE");
+  SavedCheckpoint checkpoint(checkpoints_at(path).front());
+  const Manifest& manifest = checkpoint.manifest();
+  const auto names = names_to_merge(manifest, settings.all);
+  nlohmann::json header = {{"__metadata__", {{"format", "pt"}}}};
+  std::uint64_t end = 0;
+  for (const auto& [name, merged] : names) {
+    const SavedTensor& tensor = manifest.tensors.at(name);
+    header[merged] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {end, end + tensor.bytes()}}};
+    end += tensor.bytes();
+  }
+  AtomicFile file(settings.output);
+  file.write(safetensors_header(header));
+  std::vector<std::byte> bytes;
+  for (const auto& [name, merged] : names) {
+    bytes.resize(manifest.tensors.at(name).bytes());
+    checkpoint.read(name, bytes);
+    file.write(bytes);
+  }
+  file.commit();
+  std::cout << settings.output << ": " << names.size() << " tensors of " << checkpoint.folder().string() << '\n';
+  return 0;
+}
+
+}  // namespace mn::check

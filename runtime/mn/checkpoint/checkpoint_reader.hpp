@@ -1,0 +1,66 @@
+/// Loads a checkpoint of any number of ranks, from a folder or from the file of an earlier version.
+///
+/// (1) Nothing is handed out before all of the checkpoint was found undamaged: the ranks check its shards by turns.
+/// (2) Tensors go straight into the caller's; one rank of each node reads what all ranks have, and sends it to those
+///     beside it.
+/// (3) A rank reads no other rank's own tensors.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include <mn/checkpoint/format/saved_checkpoint.hpp>
+#include <mn/checkpoint/safetensors.hpp>
+#include <mn/core/json.hpp>
+#include <mn/tensor/modules.hpp>
+
+namespace mn {
+
+class Communicator;
+
+class CheckpointReader {
+ public:
+  /// Collective. `from` is a checkpoint, or "auto" for the newest undamaged one of the output folder, with a warning
+  /// for each damaged one; null if there is none. Throws the same DataError on every rank.
+  [[nodiscard]] static std::unique_ptr<CheckpointReader> open(Communicator& comm, const std::string& from,
+                                                              const std::filesystem::path& out);
+  ~CheckpointReader();
+  CheckpointReader(const CheckpointReader&) = delete;
+  CheckpointReader& operator=(const CheckpointReader&) = delete;
+
+  [[nodiscard]] const nlohmann::json& about() const noexcept { return about_; }
+  /// Ranks that have saved it.
+  [[nodiscard]] std::int64_t ranks() const noexcept { return ranks_; }
+
+  /// The tensors that all ranks have whose names begin with `prefix`, without it.
+  [[nodiscard]] TensorForms shared(const std::string& prefix) const;
+  /// Collective: fills these tensors, of the forms that shared() says, on any device; their names are without `prefix`.
+  /// Throws the same DataError on every rank.
+  void read(const std::string& prefix, const NamedTensors& tensors);
+  /// Local: the tensors of this rank; none if another number of ranks has saved it.
+  [[nodiscard]] NamedTensors own();
+
+ private:
+  CheckpointReader(Communicator& comm, const std::filesystem::path& path);
+  void check_folder();
+  void open_file(const std::filesystem::path& path);
+  void agree(const std::string& error) const;
+  [[nodiscard]] bool read_on_node(const std::string& name, at::Tensor& host, std::string& error);
+
+  Communicator& comm_;
+  std::shared_ptr<Communicator> node_;  // null: alone on its node
+  nlohmann::json about_;
+  std::int64_t ranks_ = 0;
+  std::optional<SavedCheckpoint> folder_;
+  std::map<std::string, at::Tensor> file_shared_;  // of a file, which is read whole
+  NamedTensors file_own_;
+};
+
+}  // namespace mn

@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
+#include <mn/checkpoint/format/commit.hpp>
+#include <mn/checkpoint/format/saved_checkpoint.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/log.hpp>
+
+namespace mn {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFolder = "ckpt";
+constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kEarlierPrefix = "snapshot_iter_";  // a file
+constexpr std::string_view kAsidePrefix = "old_";
+constexpr const char* kBest = "snapshot_best";
+
+std::optional<std::int64_t> number_after(const std::string& name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), number);
+  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return number;
+}
+
+bool is_checkpoint(const fs::path& path) {
+  std::error_code none;
+  return path.filename().string().starts_with(kPrefix) ? is_committed(path) : fs::is_regular_file(path, none);
+}
+
+void remove_with_warning(const fs::path& path) {
+  try {
+    remove_checkpoint(path);
+  } catch (const DataError& error) {
+    log_warning(error.what());
+  }
+}
+
+/// Folders without a manifest, and those that were to take another's place.
+void remove_unfinished(const fs::path& folder) {
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    const std::string name = entry.path().filename().string();
+    const bool beside =
+        name.starts_with("." + std::string(kPrefix)) && (name.ends_with(".replacing") || name.ends_with(".replaced"));
+    const bool unfinished = number_after(name, kPrefix) && entry.is_directory(none) && !is_committed(entry.path());
+    if (beside || unfinished) remove_with_warning(entry.path());
+  }
+}
+
+}  // namespace
+
+fs::path checkpoint_path(const fs::path& out, std::int64_t iteration) {
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%08lld", static_cast<long long>(iteration));
+  return out / kFolder / (std::string(kPrefix) + digits);
+}
+
+std::optional<std::int64_t> checkpoint_iteration(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const auto iteration = number_after(name, kPrefix);
+  return iteration ? iteration : number_after(name, kEarlierPrefix);
+}
+
+std::vector<fs::path> find_checkpoints(const fs::path& out) {
+  std::vector<std::pair<std::int64_t, fs::path>> found;
+  for (const fs::path& folder : {out / kFolder, out}) {
+    std::error_code none;  // no folder: no checkpoints
+    for (const auto& entry : fs::directory_iterator(folder, none)) {
+      const auto iteration = checkpoint_iteration(entry.path());
+      if (iteration && is_checkpoint(entry.path())) found.emplace_back(*iteration, entry.path());
+    }
+  }
+  std::sort(found.rbegin(), found.rend());
+  std::vector<fs::path> paths;
+  for (auto& [iteration, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+void set_later_checkpoints_aside(const fs::path& out, std::int64_t iteration) {
+  for (const fs::path& path : find_checkpoints(out)) {
+    if (*checkpoint_iteration(path) <= iteration) return;
+    const fs::path aside = path.parent_path() / (std::string(kAsidePrefix) + path.filename().string());
+    if (fs::exists(fs::symlink_status(aside))) remove_checkpoint(aside);
+    fs::rename(path, aside);
+    log_warning(path.string() + " is of another run, which had come further than this one: it is now " +
+                aside.string());
+  }
+}
+
+bool is_kept(const fs::path& out, const fs::path& checkpoint) {
+  std::error_code none;
+  const fs::path best = fs::read_symlink(out / kBest, none);
+  return fs::exists(checkpoint / kPinName, none) || best.filename() == checkpoint.filename();
+}
+
+void remove_old_checkpoints(const fs::path& out, std::size_t keep) {
+  const std::vector<fs::path> paths = find_checkpoints(out);
+  for (std::size_t i = keep; i < paths.size(); ++i) {
+    if (!is_kept(out, paths[i])) remove_with_warning(paths[i]);
+  }
+  remove_unfinished(out / kFolder);
+  remove_abandoned_files(out);
+}
+
+void mark_best(const fs::path& out, const fs::path& checkpoint) {
+  const fs::path link = out / (std::string(".") + kBest + ".tmp");
+  try {
+    fs::remove(link);
+    fs::create_symlink(fs::path(kFolder) / checkpoint.filename(), link);
+    fs::rename(link, out / kBest);
+  } catch (const fs::filesystem_error& error) {
+    throw DataError("cannot make the link " + (out / kBest).string() + ": " + error.code().message());
+  }
+  sync_folder(out);
+}
+
+}  // namespace mn

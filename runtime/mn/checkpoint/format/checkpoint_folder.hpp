@@ -1,0 +1,32 @@
+/// The checkpoints of an output folder: their names, which is the newest, removal of old ones.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+namespace mn {
+
+/// OUT/ckpt/step-NNNNNNNN.
+[[nodiscard]] std::filesystem::path checkpoint_path(const std::filesystem::path& out, std::int64_t iteration);
+/// The iteration that the name of a checkpoint says; no value for other names.
+[[nodiscard]] std::optional<std::int64_t> checkpoint_iteration(const std::filesystem::path& path);
+/// The checkpoints of `out`, those of the most iterations first, whenever they were written or copied; none if there is
+/// no such folder. Also the files OUT/snapshot_iter_N that earlier versions wrote.
+[[nodiscard]] std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& out);
+/// Before a checkpoint of `iteration` is written: those of later iterations, of a run that this one does not continue,
+/// get a name that find_checkpoints() does not know (old_step-N), with a warning. For one rank.
+void set_later_checkpoints_aside(const std::filesystem::path& out, std::int64_t iteration);
+
+/// Whether the checkpoint is kept whatever its age: pinned (it holds a file of the name "pinned"), or the one that OUT/snapshot_best points to.
+[[nodiscard]] bool is_kept(const std::filesystem::path& out, const std::filesystem::path& checkpoint);
+/// Removes all but the `keep` of the most iterations and those that is_kept() names, and what stopped saves have left;
+/// a warning for what can't be removed. For one rank, while nothing is being saved.
+void remove_old_checkpoints(const std::filesystem::path& out, std::size_t keep);
+
+/// OUT/snapshot_best becomes a link to this checkpoint of `out`, in one step. For one rank. DataError if it can't.
+void mark_best(const std::filesystem::path& out, const std::filesystem::path& checkpoint);
+
+}  // namespace mn

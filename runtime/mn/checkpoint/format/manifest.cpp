@@ -1,0 +1,191 @@
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include <mn/checkpoint/format/manifest.hpp>
+#include <mn/checkpoint/format/safetensors_header.hpp>
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kCrcKey = R"({"crc32c":")";
+constexpr std::string_view kBodyKey = R"(","manifest":)";
+constexpr std::string_view kEnd = "}\n";
+constexpr std::size_t kCrcDigits = 8;
+constexpr std::string_view kFormat = "mn-checkpoint-3";
+
+std::string hexadecimal(std::uint32_t crc) {
+  char text[kCrcDigits + 1];
+  std::snprintf(text, sizeof text, "%08x", crc);
+  return text;
+}
+
+std::uint32_t checksum_of(std::string_view text) { return crc32c(std::as_bytes(std::span(text))); }
+
+/// The manifest's own text, once its checksum was found right.
+std::string_view body_of(std::string_view text, const std::string& source) {
+  constexpr std::size_t kStart = kCrcKey.size() + kCrcDigits + kBodyKey.size();
+  const bool framed = text.size() >= kStart + kEnd.size() && text.starts_with(kCrcKey) &&
+                      text.substr(kCrcKey.size() + kCrcDigits).starts_with(kBodyKey) && text.ends_with(kEnd);
+  if (!framed) throw DataError(source + " is cut off, or is not the manifest of a checkpoint");
+  const std::string_view body = text.substr(kStart, text.size() - kStart - kEnd.size());
+  if (text.substr(kCrcKey.size(), kCrcDigits) != hexadecimal(checksum_of(body))) {
+    throw DataError(source + " is damaged: its checksum is wrong");
+  }
+  return body;
+}
+
+SavedTensor read_tensor(const json& entry) {
+  SavedTensor tensor{entry.at("dtype").get<std::string>(), whole_numbers<std::int64_t>(entry.at("shape")), {}};
+  for (const json& piece : entry.at("pieces")) {
+    tensor.pieces.push_back({whole_number<std::size_t>(piece.at(0)), whole_number<std::uint64_t>(piece.at(1)),
+                             whole_number<std::uint64_t>(piece.at(2)), whole_number<std::uint64_t>(piece.at(3)),
+                             whole_number<std::uint32_t>(piece.at(4))});
+  }
+  return tensor;
+}
+
+/// A piece with the tensor that it is of.
+struct Part {
+  const std::string* name;
+  const SavedTensor* tensor;
+  const SavedPiece* piece;
+  [[nodiscard]] std::uint64_t bytes() const {
+    return (piece->end - piece->begin) * safetensors_element_bytes(tensor->dtype);
+  }
+};
+
+/// The pieces of each shard, in the order of their data.
+std::vector<std::vector<Part>> parts_by_shard(const Manifest& manifest) {
+  std::vector<std::vector<Part>> shards(manifest.shards.size());
+  for (const auto& [name, tensor] : manifest.tensors) {
+    for (const SavedPiece& piece : tensor.pieces) shards[piece.shard].push_back({&name, &tensor, &piece});
+  }
+  for (auto& parts : shards) {
+    std::ranges::stable_sort(parts, [](const Part& a, const Part& b) {
+      return std::pair(a.piece->offset, a.bytes()) < std::pair(b.piece->offset, b.bytes());
+    });
+  }
+  return shards;
+}
+
+std::string header_of(const std::vector<Part>& parts) {
+  json header = json::object();
+  for (const Part& part : parts) {
+    const bool whole = part.tensor->pieces.size() == 1;
+    header[piece_name(*part.name, *part.tensor, *part.piece)] = {
+        {"dtype", part.tensor->dtype},
+        {"shape", whole ? json(part.tensor->shape) : json::array({part.piece->end - part.piece->begin})},
+        {"data_offsets", {part.piece->offset, part.piece->offset + part.bytes()}}};
+  }
+  return safetensors_header(header);
+}
+
+/// (2)
+void check_tensor(const std::string& name, const SavedTensor& tensor, const Manifest& manifest,
+                  const std::string& source) {
+  const std::uint64_t elements =
+      safetensors_bytes(name, tensor.dtype, tensor.shape, source) / safetensors_element_bytes(tensor.dtype);
+  std::uint64_t covered = 0;
+  for (const SavedPiece& piece : tensor.pieces) {
+    if (piece.begin != covered || piece.end < piece.begin || piece.end > elements) {
+      throw DataError(source + " has a gap or an overlap in tensor " + json_quoted(name));
+    }
+    if (piece.shard >= manifest.shards.size()) {
+      throw DataError(source + " has tensor " + json_quoted(name) + " in a shard that is not there");
+    }
+    covered = piece.end;
+  }
+  if (covered != elements || tensor.pieces.empty()) {
+    throw DataError(source + " lacks the end of tensor " + json_quoted(name));
+  }
+}
+
+/// (3)
+void check_shards(const Manifest& manifest, const std::string& source) {
+  const auto shards = parts_by_shard(manifest);
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const SavedShard& shard = manifest.shards[i];
+    const std::string name = shard_name(i, shards.size());
+    if (shard.header_bytes > shard.bytes) throw DataError(source + " gives " + name + " a header beyond its end");
+    std::uint64_t covered = 0;
+    for (const Part& part : shards[i]) {
+      if (part.piece->offset != covered || part.bytes() > shard.bytes - shard.header_bytes - covered) {
+        throw DataError(source + " has a gap or an overlap in " + name + " at tensor " + json_quoted(*part.name));
+      }
+      covered += part.bytes();
+    }
+    if (covered != shard.bytes - shard.header_bytes || header_of(shards[i]).size() != shard.header_bytes) {
+      throw DataError(source + " gives " + name + " another size than its tensors need");
+    }
+  }
+}
+
+Manifest read_manifest(const json& body, const std::string& source) {
+  if (body.at("format") != kFormat) throw DataError(source + " is of another version of mn");
+  Manifest manifest{body.at("about"), {}, {}};
+  for (const json& shard : body.at("shards")) {
+    manifest.shards.push_back({whole_number<std::uint64_t>(shard.at(0)), whole_number<std::uint64_t>(shard.at(1))});
+  }
+  if (manifest.shards.empty()) throw DataError(source + " has no shards");
+  for (const auto& [name, entry] : body.at("tensors").items()) manifest.tensors.emplace(name, read_tensor(entry));
+  return manifest;
+}
+
+}  // namespace
+
+std::uint64_t SavedTensor::elements() const { return pieces.empty() ? 0 : pieces.back().end; }
+
+std::uint64_t SavedTensor::bytes() const { return elements() * safetensors_element_bytes(dtype); }
+
+std::string shard_name(std::size_t shard, std::size_t shards) {
+  char text[64];
+  std::snprintf(text, sizeof text, "shard-%05zu-of-%05zu.safetensors", shard, shards);
+  return text;
+}
+
+std::string own_tensor_name(std::size_t rank, const std::string& name) {
+  return "rank." + std::to_string(rank) + "/" + name;
+}
+
+std::string piece_name(const std::string& tensor, const SavedTensor& of, const SavedPiece& piece) {
+  if (of.pieces.size() == 1) return tensor;
+  return tensor + "[" + std::to_string(piece.begin) + ":" + std::to_string(piece.end) + "]";
+}
+
+std::string manifest_text(const Manifest& manifest) {
+  json body = {{"format", kFormat}, {"about", manifest.about}, {"shards", json::array()}, {"tensors", json::object()}};
+  for (const SavedShard& shard : manifest.shards) body["shards"].push_back({shard.bytes, shard.header_bytes});
+  for (const auto& [name, tensor] : manifest.tensors) {
+    json pieces = json::array();
+    for (const SavedPiece& each : tensor.pieces) {
+      pieces.push_back({each.shard, each.begin, each.end, each.offset, each.crc32c});
+    }
+    body["tensors"][name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"pieces", std::move(pieces)}};
+  }
+  const std::string text = body.dump();
+  return std::string(kCrcKey) + hexadecimal(checksum_of(text)) + std::string(kBodyKey) + text + std::string(kEnd);
+}
+
+Manifest parse_manifest(std::string_view text, const std::string& source) {
+  const std::string_view body_text = body_of(text, source);
+  const json body = parse_json(body_text, source);
+  if (body.dump() != body_text) throw DataError(source + " repeats a key, or was written by another program");
+  Manifest manifest = read_json(source, [&] { return read_manifest(body, source); });
+  for (const auto& [name, tensor] : manifest.tensors) check_tensor(name, tensor, manifest, source);
+  check_shards(manifest, source);
+  return manifest;
+}
+
+std::string shard_header(const Manifest& manifest, std::size_t shard) {
+  return header_of(parts_by_shard(manifest).at(shard));
+}
+
+}  // namespace mn

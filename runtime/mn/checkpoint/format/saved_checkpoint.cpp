@@ -1,0 +1,117 @@
+#include <algorithm>
+#include <vector>
+
+#include <mn/checkpoint/format/safetensors_header.hpp>
+#include <mn/checkpoint/format/saved_checkpoint.hpp>
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kChunk = std::size_t{4} << 20;  // bytes, which stay in the cache between read and checksum
+
+constexpr const char* kRemedy = "; resume from an earlier one (--resume auto finds the newest that is whole)";
+
+}  // namespace
+
+std::string SavedCheckpoint::read_text(const fs::path& folder) {
+  if (!is_committed(folder)) {
+    throw DataError("there is no checkpoint " + folder.string() + ": give an existing one, or auto");
+  }
+  const File file(folder / kManifestName, File::Mode::kReadInPlace);
+  std::string text(file.size(), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+SavedCheckpoint::SavedCheckpoint(const fs::path& folder) : SavedCheckpoint(folder, read_text(folder)) {}
+
+SavedCheckpoint::SavedCheckpoint(fs::path folder, std::string_view text)
+    : folder_(std::move(folder)), manifest_(parse_manifest(text, (folder_ / kManifestName).string())) {}
+
+void SavedCheckpoint::damaged(std::size_t shard, const std::string& how) const {
+  throw DataError("the checkpoint " + folder_.string() + " is damaged: " + shard_name(shard, ranks()) + " " + how +
+                  kRemedy);
+}
+
+const File& SavedCheckpoint::open(std::size_t shard) {
+  if (opened_ && opened_->first == shard) return opened_->second;
+  opened_.reset();
+  try {
+    opened_.emplace(shard, File(folder_ / shard_name(shard, ranks()), File::Mode::kReadInPlace));
+  } catch (const DataError& error) {
+    throw DataError("the checkpoint " + folder_.string() + " is damaged: " + error.what() + kRemedy);
+  }
+  const std::uint64_t bytes = opened_->second.size();
+  if (bytes != manifest_.shards[shard].bytes) {
+    damaged(shard,
+            "has " + std::to_string(bytes) + " bytes in place of " + std::to_string(manifest_.shards[shard].bytes));
+  }
+  return opened_->second;
+}
+
+void SavedCheckpoint::read(const std::string& tensor, std::span<std::byte> out) {
+  const auto found = manifest_.tensors.find(tensor);
+  if (found == manifest_.tensors.end() || found->second.bytes() != out.size()) {
+    throw ArgumentError("the checkpoint " + folder_.string() + " has no tensor " + tensor + " of " +
+                        std::to_string(out.size()) + " bytes");
+  }
+  const std::uint64_t wide = safetensors_element_bytes(found->second.dtype);
+  for (const SavedPiece& piece : found->second.pieces) {
+    const File& file = open(piece.shard);
+    const std::uint64_t begin = manifest_.shards[piece.shard].header_bytes + piece.offset;
+    const auto bytes = out.subspan(piece.begin * wide, (piece.end - piece.begin) * wide);
+    std::uint32_t checksum = 0;
+    for (std::size_t done = 0; done < bytes.size(); done += kChunk) {
+      const auto chunk = bytes.subspan(done, std::min(kChunk, bytes.size() - done));
+      file.read_at(begin + done, chunk);
+      checksum = crc32c(chunk, checksum);
+    }
+    if (checksum != piece.crc32c) {
+      damaged(piece.shard,
+              "has tensor " + json_quoted(piece_name(tensor, found->second, piece)) + " with a wrong checksum");
+    }
+  }
+}
+
+void SavedCheckpoint::check_header(std::size_t shard) {
+  const std::string expected = shard_header(manifest_, shard);
+  std::string header(expected.size(), '\0');
+  open(shard).read_at(0, std::as_writable_bytes(std::span(header)));
+  if (header != expected) damaged(shard, "has another header than the manifest says");
+}
+
+void SavedCheckpoint::check_shard(std::size_t shard) {
+  check_header(shard);
+  std::vector<std::byte> chunk(kChunk);
+  for (const auto& [name, tensor] : manifest_.tensors) {
+    const std::uint64_t wide = safetensors_element_bytes(tensor.dtype);
+    for (const SavedPiece& piece : tensor.pieces) {
+      if (piece.shard != shard) continue;
+      const std::uint64_t bytes = (piece.end - piece.begin) * wide;
+      std::uint32_t checksum = 0;
+      for (std::uint64_t done = 0; done < bytes; done += kChunk) {
+        const auto part = std::span(chunk).first(std::min<std::uint64_t>(kChunk, bytes - done));
+        open(shard).read_at(manifest_.shards[shard].header_bytes + piece.offset + done, part);
+        checksum = crc32c(part, checksum);
+      }
+      if (checksum != piece.crc32c) {
+        damaged(shard, "has tensor " + json_quoted(piece_name(name, tensor, piece)) + " with a wrong checksum");
+      }
+    }
+  }
+}
+
+void SavedCheckpoint::check() {
+  for (std::size_t shard = 0; shard < ranks(); ++shard) check_shard(shard);
+}
+
+bool is_committed(const fs::path& folder) {
+  std::error_code none;
+  return fs::is_regular_file(fs::symlink_status(folder / kManifestName, none));
+}
+
+}  // namespace mn

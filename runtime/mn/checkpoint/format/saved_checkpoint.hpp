@@ -1,0 +1,53 @@
+/// A checkpoint on storage, read without libtorch and MPI. All calls are local.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <mn/checkpoint/format/manifest.hpp>
+#include <mn/core/file.hpp>
+
+namespace mn {
+
+/// Reads tensors one by one into the caller's memory. Every error is a DataError that names the file, the tensor, the
+/// damage and the remedy. Symbolic links in the folder are errors. One thread at a time.
+class SavedCheckpoint {
+ public:
+  /// Reads and checks the manifest.
+  explicit SavedCheckpoint(const std::filesystem::path& folder);
+  /// The same with the manifest's text, which another rank has read.
+  SavedCheckpoint(std::filesystem::path folder, std::string_view text);
+  /// The text of the manifest; an error if there is none: then `folder` is no checkpoint.
+  [[nodiscard]] static std::string read_text(const std::filesystem::path& folder);
+
+  [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
+  [[nodiscard]] const Manifest& manifest() const noexcept { return manifest_; }
+  /// Ranks that have saved it.
+  [[nodiscard]] std::size_t ranks() const noexcept { return manifest_.shards.size(); }
+
+  /// The tensor's bytes in row-major order, as many as `out` has, once the checksums were found right.
+  void read(const std::string& tensor, std::span<std::byte> out);
+  /// Reads one shard, all its bytes, with 4 MiB of memory.
+  void check_shard(std::size_t shard);
+  /// The same of all shards.
+  void check();
+
+ private:
+  [[nodiscard]] const File& open(std::size_t shard);
+  void check_header(std::size_t shard);
+  [[noreturn]] void damaged(std::size_t shard, const std::string& how) const;
+
+  std::filesystem::path folder_;
+  Manifest manifest_;
+  std::optional<std::pair<std::size_t, File>> opened_;  // the shard of the last read
+};
+
+/// Whether the folder holds a manifest.
+[[nodiscard]] bool is_committed(const std::filesystem::path& folder);
+
+}  // namespace mn

@@ -1,0 +1,13 @@
+/// Whether what is written to a folder outlives the node.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace mn {
+
+/// The kind of file system that holds `folder`, if it goes with the node or its container: "tmpfs", "ramfs", "overlay";
+/// empty for others, and where that can't be told.
+[[nodiscard]] std::string volatile_storage(const std::filesystem::path& folder);
+
+}  // namespace mn

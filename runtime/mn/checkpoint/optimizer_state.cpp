@@ -1,0 +1,244 @@
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <span>
+#include <string_view>
+#include <typeinfo>
+#include <utility>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
+
+#include <mn/checkpoint/optimizer_archive.hpp>
+#include <mn/checkpoint/optimizer_settings.hpp>
+#include <mn/checkpoint/optimizer_state.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+using torch::optim::Optimizer;
+using torch::optim::OptimizerParamState;
+
+constexpr const char* kStep = "step";
+
+/// How the state of one parameter is made of tensors and a count of steps.
+struct Layout {
+  struct Field {
+    const char* name;
+    at::Tensor& (*tensor)(OptimizerParamState&);
+  };
+  std::unique_ptr<OptimizerParamState> (*make)();
+  std::vector<Field> fields;
+  std::int64_t* (*step)(OptimizerParamState&);  // null: it has none
+};
+
+template <class State>
+std::unique_ptr<OptimizerParamState> make_state() {
+  return std::make_unique<State>();
+}
+
+template <class State>
+std::int64_t* step_of(OptimizerParamState& state) {
+  return &static_cast<State&>(state).step();
+}
+
+#define MN_FIELD(State, name)                                                                           \
+  {                                                                                                     \
+#name, [](OptimizerParamState & state) -> at::Tensor& { return static_cast<State&>(state).name(); } \
+  }
+
+const Layout& sgd_layout() {
+  using State = torch::optim::SGDParamState;
+  static const Layout layout{make_state<State>, {MN_FIELD(State, momentum_buffer)}, nullptr};
+  return layout;
+}
+
+template <class State>
+const Layout& adam_layout() {
+  static const Layout layout{make_state<State>,
+                             {MN_FIELD(State, exp_avg), MN_FIELD(State, exp_avg_sq), MN_FIELD(State, max_exp_avg_sq)},
+                             step_of<State>};
+  return layout;
+}
+
+const Layout& rmsprop_layout() {
+  using State = torch::optim::RMSpropParamState;
+  static const Layout layout{make_state<State>,
+                             {MN_FIELD(State, square_avg), MN_FIELD(State, momentum_buffer), MN_FIELD(State, grad_avg)},
+                             step_of<State>};
+  return layout;
+}
+
+const Layout& adagrad_layout() {
+  using State = torch::optim::AdagradParamState;
+  static const Layout layout{make_state<State>, {MN_FIELD(State, sum)}, step_of<State>};
+  return layout;
+}
+#undef MN_FIELD
+
+/// Null: only libtorch's archive knows its state.
+const Layout* layout_of(const Optimizer& optimizer) {
+  const std::string kind = optimizer_kind(optimizer);
+  if (kind == "SGD" || kind == "LARS") return &sgd_layout();
+  if (kind == "Adam") return &adam_layout<torch::optim::AdamParamState>();
+  if (kind == "AdamW" || kind == "LAMB") return &adam_layout<torch::optim::AdamWParamState>();
+  if (kind == "RMSprop") return &rmsprop_layout();
+  if (kind == "Adagrad") return &adagrad_layout();
+  return nullptr;
+}
+
+/// Calls visit(name, parameter) for each parameter.
+template <class Visit>
+void for_each_parameter(Optimizer& optimizer, const std::vector<std::vector<std::string>>& names, const Visit& visit) {
+  auto& groups = optimizer.param_groups();
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (std::size_t i = 0; i < groups[g].params().size(); ++i) visit(names[g][i], groups[g].params()[i]);
+  }
+}
+
+at::Tensor archive_tensor(const Optimizer& optimizer) {
+  const std::string bytes = optimizer_bytes(optimizer);
+  at::Tensor tensor = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+  std::memcpy(tensor.mutable_data_ptr(), bytes.data(), bytes.size());
+  return tensor;
+}
+
+/// Laid out in memory as the parameter, where they are alike: updates go through both at once.
+at::Tensor room_for(const TensorForm& form, const at::Tensor& parameter) {
+  const auto options = parameter.options().dtype(form.dtype).requires_grad(false);
+  if (parameter.sizes() == at::IntArrayRef(form.shape)) return at::empty_like(parameter.detach(), options);
+  return at::empty(form.shape, options);
+}
+
+}  // namespace
+
+std::vector<std::vector<std::string>> parameter_names(Optimizer& optimizer, const torch::nn::Module& module) {
+  std::map<const c10::TensorImpl*, std::string> known;
+  for (const auto& [name, parameter] : named_parameters(module)) known.emplace(parameter.unsafeGetTensorImpl(), name);
+  std::vector<std::vector<std::string>> names;
+  std::size_t unknown = 0;
+  for (const auto& group : optimizer.param_groups()) {
+    names.emplace_back();
+    for (const at::Tensor& parameter : group.params()) {
+      const auto found = known.find(parameter.unsafeGetTensorImpl());
+      names.back().push_back(found != known.end() ? found->second : "#" + std::to_string(unknown++));
+    }
+  }
+  return names;
+}
+
+NamedTensors optimizer_tensors(Optimizer& optimizer, const torch::nn::Module& module) {
+  const Layout* layout = layout_of(optimizer);
+  if (layout == nullptr) return {{kArchive, archive_tensor(optimizer)}};
+  NamedTensors tensors;
+  for_each_parameter(
+      optimizer, parameter_names(optimizer, module), [&](const std::string& name, const at::Tensor& parameter) {
+        const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
+        if (found == optimizer.state().end() || !found->second) return;
+        for (const Layout::Field& field : layout->fields) {
+          const at::Tensor& tensor = field.tensor(*found->second);
+          if (tensor.defined()) tensors.emplace_back(name + "/" + field.name, tensor);
+        }
+        if (layout->step != nullptr) {
+          tensors.emplace_back(name + "/" + kStep, at::scalar_tensor(*layout->step(*found->second), at::kLong));
+        }
+      });
+  return tensors;
+}
+
+json optimizer_groups(Optimizer& optimizer, const torch::nn::Module& module) {
+  json groups = json::array();
+  const json settings = optimizer_settings(optimizer);
+  const auto names = parameter_names(optimizer, module);
+  for (std::size_t g = 0; g < names.size(); ++g) {
+    groups.push_back({{"parameters", names[g]}, {"settings", settings.at(g)}});
+  }
+  return groups;
+}
+
+OptimizerLoad::OptimizerLoad(Optimizer& optimizer, const torch::nn::Module& module, const TensorForms& saved,
+                             const json& groups)
+    : optimizer_(optimizer), names_(parameter_names(optimizer, module)), groups_(groups) {
+  if (const auto archive = saved.find(kArchive); archive != saved.end()) {
+    tensors_.emplace_back(kArchive, at::empty(archive->second.shape, at::kByte));
+    return;
+  }
+  check_names(groups);
+  const Layout* layout = layout_of(optimizer);
+  if (layout == nullptr) throw DataError("the checkpoint has no archive of this optimizer");
+  for_each_parameter(optimizer, names_, [&](const std::string& name, const at::Tensor& parameter) {
+    for (const Layout::Field& field : layout->fields) {
+      const auto found = saved.find(name + "/" + field.name);
+      if (found != saved.end()) tensors_.emplace_back(found->first, room_for(found->second, parameter));
+    }
+    const auto step = saved.find(name + "/" + kStep);
+    if (step != saved.end()) tensors_.emplace_back(step->first, at::empty({}, at::kLong));
+  });
+}
+
+void OptimizerLoad::check_names(const json& groups) const {
+  std::set<std::string> saved;
+  for (const json& group : groups) {
+    for (const json& name : group.at("parameters")) saved.insert(name.get<std::string>());
+  }
+  for (const auto& group : names_) {
+    for (const std::string& name : group) {
+      if (saved.erase(name) == 0) {
+        throw DataError("the optimizer of this job has parameter " + name + ", and that of the checkpoint has not",
+                        true);
+      }
+    }
+  }
+  if (!saved.empty()) {
+    throw DataError(
+        "the optimizer of the checkpoint has parameter " + *saved.begin() + ", and that of this job has not", true);
+  }
+}
+
+void OptimizerLoad::finish(c10::Device device) {
+  if (tensors_.size() == 1 && tensors_.front().first == kArchive) {
+    const at::Tensor& archive = tensors_.front().second;
+    load_optimizer(optimizer_, {static_cast<const char*>(archive.const_data_ptr()), archive.nbytes()}, device);
+    return;
+  }
+  const Layout& layout = *layout_of(optimizer_);
+  const std::map<std::string, at::Tensor> loaded(tensors_.begin(), tensors_.end());
+  for_each_parameter(optimizer_, names_, [&](const std::string& name, const at::Tensor& parameter) {
+    auto state = layout.make();
+    bool any = false;
+    for (const Layout::Field& field : layout.fields) {
+      const auto found = loaded.find(name + "/" + field.name);
+      if (found == loaded.end()) continue;
+      field.tensor(*state) = found->second;
+      any = true;
+    }
+    const auto step = loaded.find(name + "/" + kStep);
+    if (step != loaded.end()) *layout.step(*state) = step->second.item<std::int64_t>();
+    if (any || step != loaded.end()) {
+      optimizer_.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
+    } else {
+      optimizer_.state().erase(parameter.unsafeGetTensorImpl());
+    }
+  });
+  auto& groups = optimizer_.param_groups();
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (const json& saved : groups_) {
+      const auto& theirs = saved.at("parameters");
+      if (names_[g].empty() || std::ranges::find(theirs, json(names_[g].front())) == theirs.end()) continue;
+      load_settings(groups[g], saved.at("settings"));
+    }
+  }
+}
+
+}  // namespace mn

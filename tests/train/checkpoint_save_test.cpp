@@ -1,0 +1,240 @@
+// Checkpoints by themselves: the file of earlier versions, and what ranks write, read and hold.
+#include <array>
+#include <fstream>
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/checkpoint/background_save.hpp>
+#include <mn/checkpoint/checkpoint_reader.hpp>
+#include <mn/checkpoint/format/checkpoint_file.hpp>
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
+
+#include "tests/support/failing_calls.hpp"
+#include "tests/support/resident_bytes.hpp"
+#include "tests/train/checkpoint_helpers.hpp"
+#include "tests/train/earlier_file.hpp"
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using toy::message_of;
+using toy::on_rank_zero;
+using toy::TestFolder;
+using toy::world;
+
+const std::vector<std::pair<std::string, std::string>> kSections = {{"model", std::string(1000, 'm')},
+                                                                    {"optimizer", std::string("opt\0imizer", 10)},
+                                                                    {"extensions", "extensions"},
+                                                                    {"rank.0", "rank zero"},
+                                                                    {"rank.1", ""},
+                                                                    {"rank.2", "rank two"}};
+
+void write_example(const std::filesystem::path& path) {
+  write_file(path, test::earlier_checkpoint({{"iteration", 12}}, kSections));
+}
+
+/// Without write_file()'s care for power failures, which takes its time.
+void put(const std::filesystem::path& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary) << content;
+}
+
+TEST(CheckpointFileTest, ReadsWhatWasWritten) {
+  const TestFolder folder(world());
+  on_rank_zero([&] {
+    write_example(folder.path() / "c");
+    const CheckpointFile read(folder.path() / "c");
+    EXPECT_EQ(read.about(), json({{"iteration", 12}}));
+    EXPECT_EQ(read.ranks(), 3);
+    for (const auto& [name, content] : kSections) EXPECT_EQ(read.read(name), content);
+    read.check();
+  });
+}
+
+TEST(CheckpointFileTest, EveryDamagedByteIsFoundAndTheFileNamed) {
+  const TestFolder folder(world());
+  on_rank_zero([&] {
+    const auto path = folder.path() / "c";
+    write_example(path);
+    const std::string whole = read_file(path);
+    for (std::size_t i = 0; i < whole.size(); i += i < 300 ? 1 : 37) {
+      std::string broken = whole;
+      broken[i] = static_cast<char>(broken[i] ^ 0x20);
+      put(path, broken);
+      EXPECT_THAT(message_of([&] { CheckpointFile(path).check(); }), HasSubstr(path.string())) << i;
+    }
+    for (std::size_t length = 0; length < whole.size(); length += 13) {
+      put(path, whole.substr(0, length));
+      EXPECT_THAT(message_of([&] { CheckpointFile(path).check(); }), HasSubstr("damaged")) << length;
+    }
+    put(path, whole + "x");
+    EXPECT_THAT(message_of([&] { CheckpointFile(path).check(); }), HasSubstr("follow its end"));
+  });
+}
+
+/// The forms of a checkpoint's shared tensors, filled.
+NamedTensors read_shared(CheckpointReader& reader) {
+  NamedTensors tensors;
+  for (const auto& [name, form] : reader.shared("")) {
+    if (!name.starts_with("rank.")) tensors.emplace_back(name, torch::empty(form.shape, form.dtype));
+  }
+  reader.read("", tensors);
+  return tensors;
+}
+
+NamedTensors uneven_tensors() {
+  torch::manual_seed(3);
+  return {{"model/wide", torch::randn({7, 11}, torch::kDouble)},
+          {"model/half", torch::randn({31}).to(torch::kHalf)},
+          {"model/turned", torch::randn({5, 9}).t()},
+          {"model/scalar", torch::tensor(7.5F)},
+          {"model/empty", torch::empty({0, 3})},
+          {"model/flags", torch::arange(13) % 2 == 0},
+          {"model/bytes", torch::arange(101, torch::kByte)}};
+}
+
+/// Cut into slices of few bytes, so that all ranks write some.
+TEST(CheckpointTest, AnyNumberOfRanksReadsWhatAnyNumberHasWritten) {
+  const TestFolder folder(world());
+  const NamedTensors written = uneven_tensors();
+  for (int writers = 1; writers <= world()->size(); ++writers) {
+    const auto path = folder.path() / ("of" + std::to_string(writers));
+    const auto saving = world()->split(world()->rank() < writers ? 0 : -1, 0);
+    if (saving) {
+      Checkpoint checkpoint{{{"writers", writers}}, written, {}, {{"mine", torch::tensor({saving->rank()})}}};
+      save_checkpoint(*saving, path, checkpoint, 64);
+    }
+    world()->barrier();
+    for (int readers = 1; readers <= world()->size(); ++readers) {
+      const auto loading = world()->split(world()->rank() < readers ? 0 : -1, 0);
+      if (!loading) continue;
+      const auto reader = CheckpointReader::open(*loading, path.string(), folder.path());
+      EXPECT_EQ(reader->about(), json({{"writers", writers}}));
+      const NamedTensors read = read_shared(*reader);
+      EXPECT_EQ(read.size(), written.size());
+      const std::map<std::string, at::Tensor> by_name(read.begin(), read.end());
+      for (const auto& [name, tensor] : written) EXPECT_TRUE(by_name.at(name).equal(tensor)) << name;
+      const NamedTensors own = reader->own();
+      EXPECT_EQ(own.size(), readers == writers ? 1U : 0U);
+      for (const auto& [name, tensor] : own) EXPECT_EQ(tensor.item<int>(), loading->rank());
+    }
+    world()->barrier();
+  }
+}
+
+TEST(CheckpointTest, MemoryIsThatOfTheTensorsOnEveryRank) {
+  constexpr std::int64_t kBytes = 48 << 20;
+  const TestFolder folder(world());
+  const auto path = folder.path() / "c";
+  const at::Tensor shared = torch::full({kBytes / 4}, 2.5F), own = torch::full({kBytes}, world()->rank(), torch::kByte);
+  world()->barrier();
+  std::int64_t before = test::resident_bytes();
+  bool can_measure = test::reset_peak_bytes();
+  save_checkpoint(*world(), path, {{}, {{"shared", shared}}, {}, {{"own", own}}});
+  if (can_measure) {
+    EXPECT_LE(test::peak_bytes() - before, kBytes / 2);
+  }
+  at::Tensor target = torch::zeros({kBytes / 4});
+  before = test::resident_bytes();
+  can_measure = test::reset_peak_bytes();
+  const auto reader = CheckpointReader::open(*world(), path.string(), folder.path());
+  reader->read("", {{"shared", target}});
+  EXPECT_TRUE(reader->own().front().second.equal(own));
+  if (can_measure) {
+    EXPECT_LE(test::peak_bytes() - before, kBytes * 3 / 2) << "its own tensor, and room to check it";
+  }
+  EXPECT_TRUE(target.equal(shared));
+}
+
+/// The save holds what the tensors held when it began.
+TEST(CheckpointTest, UpdatesBesideASaveDoNotLeakIntoIt) {
+  const TestFolder folder(world());
+  BackgroundSave saving;
+  for (int round = 0; round < 3; ++round) {
+    const auto path = folder.path() / std::to_string(round);
+    at::Tensor shared = torch::full({1 << 20}, round), own = torch::full({3}, round);
+    saving.begin(*world(), path, {{}, {{"shared", shared}}, {}, {{"own", own}}});
+    shared.fill_(-1);
+    own.fill_(-1);
+    EXPECT_TRUE(saving.is_under_way());
+    saving.commit();
+    EXPECT_FALSE(saving.is_under_way());
+    const auto reader = CheckpointReader::open(*world(), path.string(), folder.path());
+    EXPECT_TRUE(read_shared(*reader).front().second.equal(torch::full({1 << 20}, round)));
+    EXPECT_TRUE(reader->own().front().second.equal(torch::full({3}, round)));
+  }
+}
+
+TEST(CheckpointTest, AFolderThatCannotBeMadeIsTheSameErrorOnEveryRank) {
+  const TestFolder folder(world());
+  on_rank_zero([&] { write_file(folder.path() / "file", ""); });
+  const auto path = folder.path() / "file" / "c";
+  const Checkpoint checkpoint{{}, {{"a", torch::ones({5})}}, {}, {}};
+  EXPECT_THAT(message_of([&] { save_checkpoint(*world(), path, checkpoint); }), HasSubstr("file"));
+  save_checkpoint(*world(), folder.path() / "c", checkpoint);
+}
+
+/// Each call of each rank in turn.
+TEST(CheckpointTest, AFailureOnOneRankIsOneErrorOnAll) {
+  const TestFolder folder(world());
+  const auto path = checkpoint_path(folder.path(), 2);
+  const Checkpoint checkpoint{{}, {{"a", torch::ones({500})}}, {}, {{"own", torch::ones({5})}}};
+  save_checkpoint(*world(), checkpoint_path(folder.path(), 1), checkpoint);
+  for (int rank = 0; rank < world()->size(); ++rank) {
+    for (std::int64_t at = 0;; ++at) {
+      if (world()->rank() == rank) test::fail_call(folder.path(), at, test::CallFault::kError, ENOSPC);
+      const std::string said = message_of([&] { save_checkpoint(*world(), path, checkpoint, 64); });
+      std::int64_t calls = world()->rank() == rank ? test::stop_failing() : 0;
+      world()->bcast(std::span(&calls, 1), rank);
+      EXPECT_TRUE(toy::same_on_all(said));
+      on_rank_zero([&] {
+        const auto newest = find_checkpoints(folder.path()).at(0);
+        (void)SavedCheckpoint(newest).manifest();
+        std::filesystem::remove_all(path);
+      });
+      if (calls <= at) {
+        EXPECT_EQ(said, "no DataError");
+        break;
+      }
+    }
+  }
+}
+
+std::filesystem::path earlier_path(const std::filesystem::path& out, int iteration) {
+  return out / ("snapshot_iter_" + std::to_string(iteration));
+}
+
+TEST(CheckpointFileTest, OldOnesAreFoundByIterationAndRemoved) {
+  const TestFolder folder(world());
+  on_rank_zero([&] {
+    const auto now = std::filesystem::file_time_type::clock::now();
+    // In the order in which a copy may write them.
+    const std::pair<int, int> ages[] = {{200, 30}, {100, 20}, {7, 10}};
+    for (const auto& [iteration, age] : ages) {
+      write_example(earlier_path(folder.path(), iteration));
+      std::filesystem::last_write_time(earlier_path(folder.path(), iteration), now - std::chrono::seconds(age));
+    }
+    write_file(folder.path() / "snapshot_iter_9.bak", "another file");
+    EXPECT_THAT(find_checkpoints(folder.path()),
+                ElementsAre(earlier_path(folder.path(), 200), earlier_path(folder.path(), 100),
+                            earlier_path(folder.path(), 7)));
+    const auto unfinished = folder.path() / ".snapshot_iter_300.other-host.1.0.tmp";
+    write_file(unfinished, "half a checkpoint");
+    std::filesystem::last_write_time(unfinished, now - std::chrono::hours(2));
+    remove_old_checkpoints(folder.path(), 2);
+    EXPECT_FALSE(std::filesystem::exists(unfinished));
+    EXPECT_THAT(find_checkpoints(folder.path()),
+                ElementsAre(earlier_path(folder.path(), 200), earlier_path(folder.path(), 100)));
+    EXPECT_TRUE(std::filesystem::exists(folder.path() / "snapshot_iter_9.bak"));
+    EXPECT_THAT(find_checkpoints(folder.path() / "absent"), ElementsAre());
+  });
+}
+
+}  // namespace
+}  // namespace mn
