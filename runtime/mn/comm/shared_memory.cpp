@@ -13,6 +13,7 @@
 
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/shared_memory.hpp>
+#include <mn/core/fd.hpp>
 
 namespace mn {
 namespace {
@@ -20,21 +21,6 @@ namespace {
 constexpr std::size_t kNameBytes = 48;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 constexpr int kCollapse = 25;  // MADV_COLLAPSE of Linux 6.1, which older headers lack
-
-/// Closes a descriptor of shared memory: a mapping needs it no longer.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) noexcept : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int get() const noexcept { return fd_; }
-
- private:
-  int fd_;
-};
 
 /// Reserves pages; returns errno, 0 on success.
 int reserve(int descriptor, std::size_t bytes) {
@@ -88,8 +74,8 @@ class SharedMemory::Draft {
     std::uint64_t random = 0;
     if (getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) return errno;
     std::snprintf(offer_.name, sizeof offer_.name, "/mn.%u.%016llx", getuid(), static_cast<unsigned long long>(random));
-    const Descriptor descriptor(shm_open(offer_.name, O_RDWR | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR));
-    if (descriptor.get() < 0) return errno;
+    const Fd descriptor(shm_open(offer_.name, O_RDWR | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR));
+    if (!descriptor) return errno;
     named_ = true;
     if (const int full = reserve(descriptor.get(), offer_.bytes); full != 0) return full;
     const int error = map(descriptor.get(), offer_.bytes, MAP_POPULATE, mapping);
@@ -129,7 +115,7 @@ SharedMemory::SharedMemory(MPI_Comm node, std::size_t bytes) : bytes_(bytes) {
   const bool all_made = std::ranges::all_of(offers, [](const auto& offer) { return offer.error == 0; });
   for (std::size_t r = 0; all_made && error == 0 && r < offers.size(); ++r) {
     if (r == own) continue;
-    const Descriptor descriptor(shm_open(offers[r].name, O_RDWR, 0));
+    const Fd descriptor(shm_open(offers[r].name, O_RDWR, 0));
     error = descriptor.get() < 0 ? errno : map(descriptor.get(), offers[r].bytes, 0, segments_[r]);
   }
   if (const Verdict verdict = agree(node, {error, rank}); verdict.error != 0) {

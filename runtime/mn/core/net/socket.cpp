@@ -1,0 +1,177 @@
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <thread>
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/net/socket.hpp>
+
+namespace mn {
+namespace {
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+AddressList look_up(const std::string& host, const char* port, int flags) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), port, &hints, &found) != 0) found = nullptr;
+  return {found, &freeaddrinfo};
+}
+
+std::vector<std::string> numeric_addresses(const std::string& host, int flags = 0) {
+  std::vector<std::string> addresses;
+  const AddressList found = look_up(host, nullptr, flags);
+  for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
+    char text[NI_MAXHOST] = {};
+    if (getnameinfo(each->ai_addr, each->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0) continue;
+    if (std::ranges::find(addresses, text) == addresses.end()) addresses.emplace_back(text);
+  }
+  return addresses;
+}
+
+Fd new_socket(int family) { return Fd(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+
+bool bind_to(const Fd& listener, const sockaddr* address, socklen_t length, bool is_named) {
+  // Takes over a port whose last owner's connections are still closing. Not for port 0: two processes that the kernel
+  // gives the same free port would notice only when they listen.
+  const int reuse = is_named ? 1 : 0;
+  return listener && setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse) == 0 &&
+         bind(listener.get(), address, length) == 0;
+}
+
+/// An IPv6 socket that takes IPv4 too; on a host without IPv6, and for this host alone, an IPv4 one.
+bool bind_to_port(Fd& listener, std::uint16_t port, Reach reach) {
+  if (reach == Reach::kAllHosts) {
+    const int off = 0;
+    sockaddr_in6 any{};
+    any.sin6_family = AF_INET6;
+    any.sin6_port = htons(port);
+    listener = new_socket(AF_INET6);
+    if (listener && setsockopt(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0) {
+      if (bind_to(listener, reinterpret_cast<const sockaddr*>(&any), sizeof any, port != 0)) return true;
+      if (errno == EADDRINUSE) return false;
+    }
+  }
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(reach == Reach::kThisHost ? INADDR_LOOPBACK : INADDR_ANY);
+  listener = new_socket(AF_INET);
+  return bind_to(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address, port != 0);
+}
+
+/// The length of the address that `to` gets for "@NAME".
+socklen_t fill_name(sockaddr_un& to, const std::string& address) {
+  to.sun_family = AF_UNIX;
+  const std::size_t length = std::min(address.size(), sizeof to.sun_path);
+  std::memcpy(to.sun_path, address.data(), length);
+  to.sun_path[0] = '\0';
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
+}
+
+Fd begin(int family, const sockaddr* to, socklen_t length) {
+  Fd connection = new_socket(family);
+  if (!connection) return {};
+  if (connect(connection.get(), to, length) != 0 && errno != EINPROGRESS) {
+    const int error = errno;
+    connection.reset();
+    errno = error;
+  }
+  return connection;
+}
+
+}  // namespace
+
+std::string to_text(const Endpoint& endpoint) {
+  return endpoint.address.starts_with('@') ? endpoint.address
+                                           : endpoint.address + " port " + std::to_string(endpoint.port);
+}
+
+Fd listen_on_port(std::uint16_t port, Reach reach) {
+  Fd listener;
+  if (bind_to_port(listener, port, reach) && listen(listener.get(), SOMAXCONN) == 0) return listener;
+  if (errno != EADDRINUSE) throw CommError(with_errno("cannot listen on TCP port " + std::to_string(port), errno));
+  return {};
+}
+
+Fd listen_on_name(const std::string& name) {
+  Fd listener = new_socket(AF_UNIX);
+  sockaddr_un address{};
+  const socklen_t length = fill_name(address, "@" + name);
+  if (listener && bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
+      listen(listener.get(), SOMAXCONN) == 0) {
+    return listener;
+  }
+  if (errno != EADDRINUSE) throw CommError(with_errno("cannot listen for the ranks of this node", errno));
+  return {};
+}
+
+std::uint16_t port_of(const Fd& listener) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  if (getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    throw CommError(with_errno("cannot read the port of a listening socket", errno));
+  }
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                                             : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
+
+Fd accept_waiting(const Fd& listener) {
+  Fd connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  const int on = 1;
+  if (connection) setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // of no use in a node
+  return connection;
+}
+
+Fd begin_connection(const Endpoint& to) {
+  if (to.address.starts_with('@')) {
+    sockaddr_un name{};
+    const socklen_t length = fill_name(name, to.address);
+    return begin(AF_UNIX, reinterpret_cast<const sockaddr*>(&name), length);
+  }
+  const AddressList found = look_up(to.address, std::to_string(to.port).c_str(), AI_NUMERICHOST | AI_NUMERICSERV);
+  if (!found) {
+    errno = EADDRNOTAVAIL;
+    return {};
+  }
+  Fd connection = begin(found->ai_family, found->ai_addr, found->ai_addrlen);
+  const int error = errno;
+  const int on = 1;
+  if (connection) setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  errno = error;
+  return connection;
+}
+
+int connection_error(const Fd& socket) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  return getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
+}
+
+bool is_own_users(const Fd& local_socket) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  return getsockopt(local_socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+}
+
+std::vector<std::string> addresses_of(const std::string& host, Deadline deadline) {
+  if (auto numeric = numeric_addresses(host, AI_NUMERICHOST); !numeric.empty()) return numeric;
+  // getaddrinfo has no time-out of its own. A thread that it holds up ends with the process.
+  auto answer = std::make_shared<std::promise<std::vector<std::string>>>();
+  auto addresses = answer->get_future();
+  std::thread([answer, host] { answer->set_value(numeric_addresses(host)); }).detach();
+  return addresses.wait_until(deadline) == std::future_status::ready ? addresses.get() : std::vector<std::string>{};
+}
+
+}  // namespace mn
