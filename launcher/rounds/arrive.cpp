@@ -7,11 +7,11 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 
-#include "exchange/check_failed.hpp"
 #include "facts/addresses.hpp"
 #include "place/slurm.hpp"
 #include "rounds/absence.hpp"
 #include "rounds/agree.hpp"
+#include "rounds/verdict.hpp"
 
 namespace mn::launcher {
 namespace {
