@@ -6,8 +6,9 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/net/interfaces.hpp>
 
-#include "facts/addresses.hpp"
+#include "facts/job_port.hpp"
 #include "place/slurm.hpp"
 #include "rounds/absence.hpp"
 #include "rounds/agree.hpp"
