@@ -11,7 +11,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/ranks.hpp>
 
-#include "exchange/check_failed.hpp"
 #include "facts/find_library.hpp"
 #include "place/layout.hpp"
 #include "place/pmi.hpp"
@@ -20,6 +19,7 @@
 #include "place/pmix_store.hpp"
 #include "rounds/absence.hpp"
 #include "rounds/rendezvous.hpp"
+#include "rounds/verdict.hpp"
 
 namespace mn::launcher {
 namespace {

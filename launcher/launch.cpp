@@ -11,8 +11,8 @@
 #include <mn/core/environment.hpp>
 
 #include "connect.hpp"
-#include "facts/addresses.hpp"
 #include "facts/find_program.hpp"
+#include "facts/job_port.hpp"
 #include "facts/output_folder.hpp"
 #include "facts/runnable.hpp"
 #include "place/slurm.hpp"

@@ -8,9 +8,9 @@
 
 #include "cli/options.hpp"
 #include "cli/version.hpp"
-#include "exchange/check_failed.hpp"
 #include "launch.hpp"
 #include "place/variables.hpp"
+#include "rounds/verdict.hpp"
 
 namespace {
 

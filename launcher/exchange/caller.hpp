@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
+#include <mn/core/net/socket.hpp>
+
 #include "exchange/channel.hpp"
-#include "exchange/socket.hpp"
 
 namespace mn::launcher {
 

@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/net/socket.hpp>
 
-#include "exchange/socket.hpp"
 #include "exchange/wire.hpp"
 
 namespace mn::launcher {

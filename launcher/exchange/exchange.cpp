@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "exchange/tree.hpp"
+#include "exchange/node_tree.hpp"
 #include "exchange/wire.hpp"
 
 namespace mn::launcher {
@@ -55,7 +55,8 @@ void Exchange::send(const Peer& to, char kind, int origin, std::string_view body
 
 void Exchange::send_to_children(char kind, int origin, std::string_view body) {
   if (!group_.is_leader()) return;
-  for (const int child : children_of(group_.node, group_.nodes)) send({Kind::kChild, child}, kind, origin, body);
+  for (const int child : kNodeTree.children_of(group_.node, group_.nodes))
+    send({Kind::kChild, child}, kind, origin, body);
 }
 
 void Exchange::take(const Peer& from, std::string message) {
@@ -100,7 +101,7 @@ void Exchange::lose(const Peer& peer) {
 void Exchange::lose_node(int node) {
   for (int each = node; each < group_.nodes; ++each) {
     auto& end = nodes_[static_cast<std::size_t>(each)].end;
-    if (is_below(each, node) && !end) end = each == node ? Part::Absence::kEnded : Part::Absence::kCutOff;
+    if (kNodeTree.is_below(each, node) && !end) end = each == node ? Part::Absence::kEnded : Part::Absence::kCutOff;
   }
 }
 
@@ -144,11 +145,11 @@ Parts Exchange::collect_nodes(std::string own, Deadline deadline, Milliseconds f
 
 std::string Exchange::upper_name() const {
   if (!group_.is_leader()) return "the first rank of this node";
-  return "mnlaunch on " + group_.hosts[static_cast<std::size_t>(parent_of(group_.node))];
+  return "mnlaunch on " + group_.hosts[static_cast<std::size_t>(kNodeTree.parent_of(group_.node))];
 }
 
 bool Exchange::root_misses_upper() const {
-  return group_.node > 0 && (!group_.is_leader() || parent_of(group_.node) > 0);
+  return group_.node > 0 && (!group_.is_leader() || kNodeTree.parent_of(group_.node) > 0);
 }
 
 void Exchange::give_up(const std::string& why, bool root_knows) {

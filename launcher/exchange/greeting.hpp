@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "exchange/keys.hpp"
+#include "exchange/key.hpp"
 
 namespace mn::launcher {
 

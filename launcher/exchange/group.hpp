@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "exchange/keys.hpp"
-#include "exchange/socket.hpp"
+#include <mn/core/net/socket.hpp>
+
+#include "exchange/key.hpp"
 
 namespace mn::launcher {
 

@@ -6,6 +6,7 @@
 #include <sodium.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/net/random_key.hpp>
 #include <mn/core/text.hpp>
 
 namespace mn::launcher {
@@ -24,9 +25,8 @@ const unsigned char* bytes_of(std::string_view text) { return reinterpret_cast<c
 }  // namespace
 
 Key random_key() {
-  prepare_sodium();
   Key key;
-  randombytes_buf(key.data(), key.size());
+  draw_random(std::as_writable_bytes(std::span(key)));
   return key;
 }
 
@@ -49,9 +49,8 @@ std::optional<Key> key_of_hex(std::string_view hex) {
 }
 
 std::string random_nonce() {
-  prepare_sodium();
   std::string nonce(kNonceBytes, '\0');
-  randombytes_buf(nonce.data(), nonce.size());
+  draw_random(std::as_writable_bytes(std::span(nonce)));
   return nonce;
 }
 
@@ -74,6 +73,11 @@ Key derive_key(const Key& key, std::initializer_list<std::string_view> parts) {
   Key derived;
   std::copy(code.begin(), code.end(), derived.begin());
   return derived;
+}
+
+Key SharedKey::accept(const std::string& sealed) {
+  if (!sealed.empty()) throw CommError("it offers a sealed key, but this job's launchers have one already");
+  return key_;
 }
 
 }  // namespace mn::launcher

@@ -10,7 +10,7 @@
 
 #include <mn/core/error.hpp>
 
-#include "exchange/tree.hpp"
+#include "exchange/node_tree.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -20,8 +20,7 @@ using Kind = Peer::Kind;
 using State = Channel::State;
 
 constexpr milliseconds kBeforeCallingChildren{1000};
-constexpr milliseconds kMaxForAGuest{5000};
-constexpr std::size_t kMaxGuests = 1024;
+constexpr milliseconds kMaxWait{1000};
 
 /// One whose other end is closed.
 Fd ended_connection() {
@@ -34,7 +33,7 @@ Fd ended_connection() {
 Call call_to(const Group& group, const Peer& peer) {
   const bool within_node = !group.is_leader();
   const int from = within_node ? group.intra_rank : group.node;
-  const int to = within_node ? 0 : peer.kind == Kind::kUp ? parent_of(group.node) : peer.id;
+  const int to = within_node ? 0 : peer.kind == Kind::kUp ? kNodeTree.parent_of(group.node) : peer.id;
   return {static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to)};
 }
 
@@ -51,7 +50,7 @@ Links::Links(const Group& group, OnMessage on_message, OnLoss on_loss)
     for (int rank = 1; rank < group.intra_size; ++rank) {
       links_.push_back({.peer = {Kind::kMember, rank}, .channel = {}, .caller = {}, .waiting = {}});
     }
-    for (const int child : children_of(group.node, group.nodes)) {
+    for (const int child : kNodeTree.children_of(group.node, group.nodes)) {
       links_.push_back({.peer = {Kind::kChild, child}, .channel = {}, .caller = {}, .waiting = {}});
     }
     listen();
@@ -198,28 +197,13 @@ void Links::wait(Deadline until) {
   for (const Fd* listener : {&local_listener_, &listener_}) {
     if (*listener && !is_full) entries.push_back({listener->get(), POLLIN, 0});
   }
-  const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
-  const auto most = std::clamp<milliseconds::rep>(left.count(), 0, 1000);
-  if (poll(entries.data(), entries.size(), static_cast<int>(most)) <= 0) return;
+  if (poll(entries.data(), entries.size(), milliseconds_until(until, kMaxWait)) <= 0) return;
   for (std::size_t i = 0; i < channels.size(); ++i) {
     if (entries[i].revents != 0) channels[i]->progress();
   }
   if (!is_full) {
     accept_from(local_listener_, true);
     accept_from(listener_, false);
-  }
-}
-
-void Links::accept_from(const Fd& listener, bool is_local) {
-  if (!listener) return;
-  while (guests_.size() < kMaxGuests) {
-    Fd connection = accept_waiting(listener);
-    if (!connection) return;
-    // An abstract name has no permissions: the kernel tells whose process is at the other end.
-    if (is_local && !is_own_users(connection)) continue;
-    Keys& keys = is_local ? local_keys_ : *group_.keys;
-    guests_.push_back({std::make_unique<Channel>(std::move(connection), keys), is_local, Clock::now() + kMaxForAGuest});
-    guests_.back().channel->progress();  // what it says may be here already
   }
 }
 
@@ -231,47 +215,6 @@ bool Links::is_calling(const Link& link) const {
   return std::ranges::none_of(guests_, [&](const Guest& guest) {
     return !guest.is_local && guest.channel->call().from == static_cast<std::uint32_t>(link.peer.id);
   });
-}
-
-Links::Link* Links::link_of(const Guest& guest) {
-  const Call call = guest.channel->call();
-  const auto from = static_cast<int>(call.from);
-  Link* link = nullptr;
-  if (guest.is_local) {
-    if (call.to == 0) link = find({Kind::kMember, from});
-  } else if (call.to == static_cast<std::uint32_t>(group_.node)) {
-    const bool is_parent = group_.node > 0 && from == parent_of(group_.node);
-    link = find(is_parent ? Peer{Kind::kUp, 0} : Peer{Kind::kChild, from});
-  }
-  if (link == nullptr || link->channel) return nullptr;
-  // (2): a parent that calls twice gets one answer.
-  const bool is_second = answered_parent_ != nullptr && answered_parent_ != guest.channel.get();
-  return link->peer.kind == Kind::kUp && is_second ? nullptr : link;
-}
-
-void Links::greet(Guest& guest) {
-  if (!guest.channel->is(State::kCalled) && !guest.channel->is(State::kVerified)) return;
-  Link* link = link_of(guest);
-  if (link == nullptr) return guest.channel->close("nobody of that number is expected here");
-  if (guest.channel->is(State::kVerified)) return install(*link, std::move(guest.channel));
-  // (2): from here on the parent's call counts; ours is given up before the answer leaves.
-  if (link->peer.kind == Kind::kUp) {
-    answered_parent_ = guest.channel.get();
-    link->caller->give_up();
-  }
-  guest.channel->answer();
-}
-
-void Links::greet_guests(Deadline now) {
-  for (auto& guest : guests_) {
-    if (now >= guest.until) guest.channel->close("it does not finish its greeting");
-    greet(guest);
-    if (!guest.channel || !guest.channel->is(State::kClosed)) continue;
-    // The parent's call has failed: this end may call again.
-    if (answered_parent_ == guest.channel.get()) answered_parent_ = nullptr;
-    guest.channel.reset();
-  }
-  std::erase_if(guests_, [](const Guest& guest) { return !guest.channel; });
 }
 
 void Links::take_called() {

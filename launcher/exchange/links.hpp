@@ -1,5 +1,5 @@
 /// All connections of one launcher. Ranks of a node are connected to the node's first one, the leader; leaders to each
-/// other in a tree (tree.hpp).
+/// other in a tree (node_tree.hpp).
 ///
 /// 1. Everyone calls the one above and waits for those below. A leader whose child has not come after a second calls
 ///    it: a firewall may let connections pass in one direction only.
@@ -69,6 +69,7 @@ class Links {
     bool is_lost = false;
     std::vector<std::string> waiting;  ///< messages, until it comes
   };
+  static constexpr std::size_t kMaxGuests = 1024;
   /// A connection that another process made, until its greeting is over.
   struct Guest {
     std::unique_ptr<Channel> channel;

@@ -14,7 +14,7 @@
 
 #include <sys/types.h>
 
-#include "exchange/keys.hpp"
+#include "exchange/key.hpp"
 
 namespace mn::launcher {
 

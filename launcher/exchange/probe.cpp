@@ -1,8 +1,6 @@
 #include "exchange/probe.hpp"
 
-#include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 
 #include <poll.h>
@@ -23,8 +21,7 @@ std::vector<std::string> probe(const std::vector<Endpoint>& endpoints, std::chro
   }
   while (under_way > 0) {
     // A process that had to wait for a CPU looks once more before it judges.
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (poll(entries.data(), entries.size(), static_cast<int>(std::max<std::int64_t>(left, 0))) == 0) break;
+    if (poll(entries.data(), entries.size(), milliseconds_until(deadline)) == 0) break;
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (entries[i].fd < 0 || entries[i].revents == 0) continue;
       const int error = connection_error(sockets[i]);

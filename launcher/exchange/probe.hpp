@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "exchange/socket.hpp"
+#include <mn/core/net/socket.hpp>
 
 namespace mn::launcher {
 

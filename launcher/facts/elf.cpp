@@ -52,7 +52,7 @@ std::string build_id_in(const std::string& notes, std::uint64_t alignment) {
     const std::size_t data = aligned(name + note.n_namesz);
     if (data + note.n_descsz > notes.size()) break;
     if (note.n_type == NT_GNU_BUILD_ID && notes.compare(name, 3, "GNU") == 0) {
-      return to_hex(std::as_bytes(std::span(notes).subspan(data, note.n_descsz)));
+      return mn::to_hex(std::as_bytes(std::span(notes).subspan(data, note.n_descsz)));
     }
     at = aligned(data + note.n_descsz);
   }

@@ -1,4 +1,5 @@
-#include "facts/addresses.hpp"
+#include <mn/core/net/interfaces.hpp>
+
 #include "facts/collect.hpp"
 
 namespace mn::launcher {

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdlib>
 #include <system_error>
 
@@ -6,8 +7,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <mn/core/cpus.hpp>
+
 #include "facts/collect.hpp"
-#include "facts/cpu_quota.hpp"
 #include "facts/kernel_log.hpp"
 #include "facts/output_folder.hpp"
 
@@ -74,13 +76,14 @@ LimitFacts collect_limit_facts() {
 CpuFacts collect_cpu_facts(const fs::path& root) {
   const fs::path proc = root / "proc";
   const fs::path sys = root / "sys";
+  const double quota = cpu_quota(root);
   return {.model = value_of_key(proc / "cpuinfo", "model name"),
           .count = sysconf(_SC_NPROCESSORS_ONLN),
           .governor = first_line(sys / "devices/system/cpu/cpu0/cpufreq/scaling_governor"),
           .huge_pages = first_line(sys / "kernel/mm/transparent_hugepage/enabled"),
           .kernel = first_line(proc / "sys/kernel/osrelease"),
           .libc = gnu_get_libc_version(),
-          .quota = cpu_quota(root)};
+          .quota = std::isfinite(quota) ? std::optional(quota) : std::nullopt};
 }
 
 }  // namespace

@@ -8,8 +8,6 @@
 #include <mn/core/ranks.hpp>
 
 #include "place/kept_connections.hpp"
-#include "place/pmix_library.hpp"
-#include "place/pmix_watchdog.hpp"
 
 namespace mn::launcher {
 namespace {

@@ -14,8 +14,7 @@
 
 #include "place/board.hpp"
 #include "place/placement.hpp"
-#include "place/pmix_abi.hpp"
-#include "place/pmix_error.hpp"
+#include "place/pmix_library.hpp"
 
 namespace mn::launcher {
 

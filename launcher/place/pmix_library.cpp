@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iostream>
 #include <string_view>
 
 #include <dlfcn.h>
+#include <unistd.h>
 
-#include "place/pmix_error.hpp"
+#include <mn/core/environment.hpp>
+#include <mn/core/exit_codes.hpp>
 
 namespace mn::launcher {
 namespace {
@@ -87,6 +90,17 @@ OwnedValue PmixLibrary::read(std::uint32_t rank, const char* key, const pmix::In
   const pmix::Proc from = proc(rank);
   pmix::Value* value = nullptr;
   return OwnedValue(get(&from, key, info, count, &value) == pmix::kSuccess ? value : nullptr);
+}
+
+void PmixWatchdog::watch() const {
+  constexpr std::chrono::milliseconds kInterval{2};
+  for (; !end_; std::this_thread::sleep_for(kInterval)) {
+    if (Clock::now() < deadline_.load()) continue;
+    std::cerr << "mnlaunch: error [pmix] " << host_name() << ": the PMIx server of this node has not answered for "
+              << std::chrono::duration_cast<std::chrono::seconds>(patience_).count()
+              << " s; look for a hung mpiexec, prted or slurmstepd there" << std::endl;
+    _exit(kExitCheckFailed);
+  }
 }
 
 }  // namespace mn::launcher

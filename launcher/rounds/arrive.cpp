@@ -6,12 +6,13 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/net/interfaces.hpp>
 
-#include "exchange/check_failed.hpp"
-#include "facts/addresses.hpp"
+#include "facts/job_port.hpp"
 #include "place/slurm.hpp"
 #include "rounds/absence.hpp"
 #include "rounds/agree.hpp"
+#include "rounds/verdict.hpp"
 
 namespace mn::launcher {
 namespace {

@@ -16,8 +16,8 @@
 
 #include <mn/core/environment.hpp>
 
+#include "exchange/node_tree.hpp"
 #include "exchange/probe.hpp"
-#include "exchange/tree.hpp"
 #include "facts/collect.hpp"
 #include "facts/facts_json.hpp"
 #include "facts/output_folder.hpp"
@@ -82,16 +82,16 @@ class Comparison {
       nodes.push_back(node);
       endpoints.push_back({address, static_cast<std::uint16_t>(port)});
     };
-    for (const int child : children_of(group_.node, group_.nodes)) {
+    for (const int child : kNodeTree.children_of(group_.node, group_.nodes)) {
       const auto addresses = group_.addresses(child);
       if (!addresses.empty()) add(child, addresses.front());
     }
     const int master = roster_.start.master_node;
-    const bool is_near_root = group_.node > 0 && parent_of(group_.node) == 0 && group_.node != master;
+    const bool is_near_root = group_.node > 0 && kNodeTree.parent_of(group_.node) == 0 && group_.node != master;
     const std::string& failure = exchange_.failure_of_calls();
     const auto name = [&](int node) { return "no TCP connection to " + group_.hosts[static_cast<std::size_t>(node)]; };
     if (!failure.empty()) {
-      failures.push_back(name(parent_of(group_.node)) + " (" + failure + ")");
+      failures.push_back(name(kNodeTree.parent_of(group_.node)) + " (" + failure + ")");
     } else if (is_near_root) {
       add(master, roster_.start.master_address);
     }

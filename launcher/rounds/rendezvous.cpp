@@ -4,11 +4,11 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/net/interfaces.hpp>
 #include <mn/core/text.hpp>
 
 #include "exchange/munge.hpp"
-#include "exchange/tree.hpp"
-#include "facts/addresses.hpp"
+#include "exchange/node_tree.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -31,8 +31,8 @@ std::string own_addresses() {
 }
 
 std::vector<int> neighbors_in_tree(const Group& group) {
-  auto nodes = children_of(group.node, group.nodes);
-  if (group.node > 0) nodes.push_back(parent_of(group.node));
+  auto nodes = kNodeTree.children_of(group.node, group.nodes);
+  if (group.node > 0) nodes.push_back(kNodeTree.parent_of(group.node));
   return nodes;
 }
 

@@ -3,12 +3,26 @@
 
 #include <string>
 
+#include <mn/core/error.hpp>
+#include <mn/core/exit_codes.hpp>
+
 #include "checks/findings.hpp"
 #include "checks/job_facts.hpp"
 #include "cli/options.hpp"
 #include "place/placement.hpp"
 
 namespace mn::launcher {
+
+/// The job must not start. An empty text: another rank says why.
+class CheckFailed : public Error {
+ public:
+  explicit CheckFailed(const std::string& what, bool on_all_ranks = false) : Error(what), on_all_ranks_(on_all_ranks) {}
+  [[nodiscard]] int exit_code() const noexcept override { return kExitCheckFailed; }
+  [[nodiscard]] bool on_all_ranks() const noexcept override { return on_all_ranks_; }
+
+ private:
+  bool on_all_ranks_;
+};
 
 struct Verdict {
   int exit_code = 0;       ///< 0: go; 78: a failed check; 126 or 127: there is no program to run

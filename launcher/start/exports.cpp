@@ -16,6 +16,10 @@ void show_amd_gpus(Variables& variables, const std::string& list) {
 
 }  // namespace
 
+int threads_within(int cores, int ranks, double quota) {
+  return static_cast<int>(std::clamp(quota / ranks, 1.0, static_cast<double>(cores)));
+}
+
 void add_exports(Variables& variables, const Placement& here, const Master& master, const Equipment& equipment) {
   const auto set = [&](const char* name, int value) { variables.set(name, std::to_string(value)); };
   const auto set_if_unset = [&](const char* name, const std::string& value) {

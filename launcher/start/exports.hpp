@@ -21,6 +21,9 @@ struct Equipment {
   std::string nic_port;  ///< "mlx5_0:1", for UCX and NCCL to use alone; empty: they choose
 };
 
+/// Threads for a rank with `cores` cores, one of `ranks` on a node whose cgroups grant `quota` CPUs (cpu_quota()).
+[[nodiscard]] int threads_within(int cores, int ranks, double quota);
+
 /// Adds the exports to `variables`. Those of OpenMP, UCX and NCCL only where they are unset.
 void add_exports(Variables& variables, const Placement& here, const Master& master, const Equipment& equipment);
 

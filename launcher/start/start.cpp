@@ -5,12 +5,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <mn/core/cpus.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 
 #include "bind/cpu_set.hpp"
 #include "bind/memory.hpp"
-#include "facts/cpu_quota.hpp"
 #include "facts/find_program.hpp"
 #include "facts/gpu/gpu_view.hpp"
 #include "facts/ports.hpp"

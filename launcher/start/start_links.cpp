@@ -2,7 +2,7 @@
 
 #include <fcntl.h>
 
-#include "exchange/tree.hpp"
+#include "exchange/node_tree.hpp"
 #include "facts/elf.hpp"
 
 namespace mn::launcher {
@@ -13,7 +13,7 @@ std::string name_of(const Peer& peer, const Group& group, const Roster& roster) 
     return "rank " + std::to_string(roster.ranks_here.at(static_cast<std::size_t>(peer.id))) + " on host " +
            group.hosts[static_cast<std::size_t>(group.node)];
   }
-  const int above = group.is_leader() ? parent_of(group.node) : group.node;
+  const int above = group.is_leader() ? kNodeTree.parent_of(group.node) : group.node;
   const int node = peer.kind == Peer::Kind::kChild ? peer.id : above;
   return "the first rank on host " + group.hosts[static_cast<std::size_t>(node)];
 }

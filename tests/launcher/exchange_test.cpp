@@ -16,7 +16,7 @@
 
 #include "exchange_jobs.hpp"
 #include "launcher/exchange/caller.hpp"
-#include "launcher/exchange/tree.hpp"
+#include "launcher/exchange/node_tree.hpp"
 #include "simulated_job.hpp"
 
 namespace mn::launcher {
@@ -131,8 +131,8 @@ TEST(ExchangeTest, RankZeroNeedNotBeOnTheRootsNode) {
 /// Comes with the job's key as the leader of its node, and then sends `bytes`.
 Ending sends(const Job& job, int rank, const std::string& bytes, const std::function<void()>& wait_for_others) {
   const Group group = simulated::group_of(job, rank);
-  const Call call{static_cast<std::uint32_t>(group.node), static_cast<std::uint32_t>(parent_of(group.node))};
-  Caller caller([&] { return endpoints_of_node(group, parent_of(group.node)); }, call, *group.keys);
+  const Call call{static_cast<std::uint32_t>(group.node), static_cast<std::uint32_t>(kNodeTree.parent_of(group.node))};
+  Caller caller([&] { return endpoints_of_node(group, kNodeTree.parent_of(group.node)); }, call, *group.keys);
   std::unique_ptr<Channel> channel;
   while (!(channel = caller.take_verified())) {
     caller.step(Clock::now());

@@ -2,6 +2,7 @@
 #include <csignal>
 #include <fstream>
 #include <iterator>
+#include <limits>
 
 #include <elf.h>
 #include <gmock/gmock.h>
@@ -13,12 +14,12 @@
 #include <mn/core/environment.hpp>
 
 #include "launcher/facts/collect.hpp"
-#include "launcher/facts/cpu_quota.hpp"
 #include "launcher/facts/elf.hpp"
 #include "launcher/facts/file_id.hpp"
 #include "launcher/facts/find_library.hpp"
 #include "launcher/facts/output_folder.hpp"
 #include "launcher/place/pmix_library.hpp"
+#include "launcher/start/exports.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn::launcher {
@@ -129,24 +130,24 @@ TEST_F(FactsTest, PortsOfNetworkCardsComeFromSysfs) {
 }
 
 TEST_F(FactsTest, QuotasOfControlGroups) {
-  EXPECT_EQ(cpu_quota(here_.root), std::nullopt);
+  EXPECT_EQ(collect_system_facts(here_).cpu.quota, std::nullopt);
   put("proc/self/cgroup", "0::/pod/container\n");
   put("sys/fs/cgroup/pod/cpu.max", "250000 100000\n");
   put("sys/fs/cgroup/pod/container/cpu.max", "max 100000\n");
   EXPECT_EQ(collect_system_facts(here_).cpu.quota, 2.5) << "of the group above";
   put("sys/fs/cgroup/pod/container/cpu.max", "100000 100000\n");
-  EXPECT_EQ(cpu_quota(here_.root), 1.0);
+  EXPECT_EQ(collect_system_facts(here_).cpu.quota, 1.0);
   put("proc/self/cgroup", "5:memory:/a\n4:cpu,cpuacct:/a\n");
-  EXPECT_EQ(cpu_quota(here_.root), std::nullopt);
+  EXPECT_EQ(collect_system_facts(here_).cpu.quota, std::nullopt);
   put("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
   put("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
   put("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "400000\n");
   put("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "100000\n");
-  EXPECT_EQ(cpu_quota(here_.root), 4.0);
+  EXPECT_EQ(collect_system_facts(here_).cpu.quota, 4.0);
   EXPECT_EQ(threads_within(16, 2, 4.0), 2);
   EXPECT_EQ(threads_within(1, 2, 64.0), 1);
   EXPECT_EQ(threads_within(16, 8, 1.5), 1);
-  EXPECT_EQ(threads_within(16, 8, std::nullopt), 16);
+  EXPECT_EQ(threads_within(16, 8, std::numeric_limits<double>::infinity()), 16);
 }
 
 TEST_F(FactsTest, ALoaderThatTakesLongIsWaitedForAndThenNamed) {

@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/net/interfaces.hpp>
 
 #include "launcher/exchange/probe.hpp"
-#include "launcher/facts/addresses.hpp"
+#include "launcher/facts/job_port.hpp"
 
 namespace mn::launcher {
 namespace {

@@ -13,6 +13,7 @@
 
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/shared_memory.hpp>
+#include <mn/core/fd.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {
@@ -21,21 +22,6 @@ namespace {
 constexpr std::size_t kNameBytes = 48;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 constexpr int kCollapse = 25;  // MADV_COLLAPSE of Linux 6.1, which older headers lack
-
-/// Closes a descriptor of shared memory: a mapping does not need it any more.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) noexcept : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int get() const noexcept { return fd_; }
-
- private:
-  int fd_;
-};
 
 std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
@@ -119,8 +105,8 @@ class SharedMemory::Draft {
     std::uint64_t random = 0;
     if (getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) return errno;
     std::snprintf(offer_.name, sizeof offer_.name, "/mn.%u.%016llx", getuid(), static_cast<unsigned long long>(random));
-    const Descriptor descriptor(shm_open(offer_.name, O_RDWR | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR));
-    if (descriptor.get() < 0) return errno;
+    const Fd descriptor(shm_open(offer_.name, O_RDWR | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR));
+    if (!descriptor) return errno;
     named_ = true;
     return 0;
   }
@@ -160,16 +146,13 @@ SharedMemory::SharedMemory(MPI_Comm node, std::size_t bytes) : bytes_(bytes) {
   const Draft draft(rank == 0, bytes);
   mpi_check(MPI_Allgather(&draft.offer(), sizeof(Draft::Offer), MPI_BYTE, offers.data(), sizeof(Draft::Offer), MPI_BYTE,
                           node),
-            "exchanging the name of shared memory");
-  std::size_t total = 0;
-  for (const auto& offer : offers) {
-    offsets_.push_back(round_up(total, offer.bytes >= kHugePageBytes ? kHugePageBytes : page_bytes()));
-    total = offsets_.back() + offer.bytes;
+std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+
   }
   const std::size_t own_offset = offsets_[static_cast<std::size_t>(rank)];
   auto error = static_cast<int>(rank == 0 ? draft.offer().error : 0);
   if (offers.front().error == 0) {
-    const Descriptor descriptor(shm_open(offers.front().name, O_RDWR, 0));
+    const Fd descriptor(shm_open(offers.front().name, O_RDWR, 0));
     error = descriptor.get() < 0 ? errno : reserve(descriptor.get(), own_offset, draft.offer().bytes);
     if (error == 0) error = map(descriptor.get(), total, own_offset);
   }

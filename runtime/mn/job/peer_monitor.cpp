@@ -115,14 +115,14 @@ void PeerMonitor::pass_report_on() {
 
 void PeerMonitor::run() {
   const SignalStack stack;
-  Clock::time_point next_heartbeat = Clock::now();
+  Deadline next_heartbeat = Clock::now();
   while (!stop_) {
     if (Clock::now() >= next_heartbeat) {
       send_to_all(PeerByte::kHeartbeat);
       next_heartbeat = Clock::now() + options_.heartbeat;
     }
     // A loss is reported only when its time has come: a rank nearer to it, or one with a better reason, may be first.
-    const Clock::time_point until = loss_ ? std::min(loss_->when, next_heartbeat) : next_heartbeat;
+    const Deadline until = loss_ ? std::min(loss_->when, next_heartbeat) : next_heartbeat;
     if (!wait_for_bytes(until)) {
       // This process itself stood still (stopped, swapped out): what the others did meanwhile is unknown.
       for (Peer& peer : peers_) peer.heard = Clock::now();
@@ -140,11 +140,10 @@ void PeerMonitor::run() {
   }
 }
 
-bool PeerMonitor::wait_for_bytes(Clock::time_point until) {
+bool PeerMonitor::wait_for_bytes(Deadline until) {
   std::vector<pollfd> entries{{wake_.get(), POLLIN, 0}};
   for (const Peer& peer : peers_) entries.push_back({peer.gone ? -1 : peer.socket.get(), POLLIN, 0});
-  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
-  poll(entries.data(), entries.size(), static_cast<int>(std::max<std::chrono::milliseconds::rep>(wait.count(), 0)));
+  poll(entries.data(), entries.size(), milliseconds_until(until));
   std::uint64_t wakes = 0;
   [[maybe_unused]] const auto drained = read(wake_.get(), &wakes, sizeof wakes);
   // (4): waking up that late means that this process itself was stopped.
@@ -186,7 +185,7 @@ void PeerMonitor::ask(int asker) {
   if (asker_) return;
   asker_ = asker;
   if (options_.rank == 0) return grant();
-  send_to(parent_of(options_.rank), PeerByte::kAsking);
+  send_to(kTree.parent_of(options_.rank), PeerByte::kAsking);
 }
 
 void PeerMonitor::grant() {

@@ -37,7 +37,8 @@
 #include <thread>
 #include <vector>
 
-#include <mn/job/socket.hpp>
+#include <mn/core/net/tree.hpp>
+#include <mn/job/peer_socket.hpp>
 
 namespace mn {
 
@@ -104,13 +105,12 @@ class PeerMonitor {
   void announce_report() const noexcept;
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Peer {
     Peer(int rank_, std::string host_, Fd socket_) : rank(rank_), host(std::move(host_)), socket(std::move(socket_)) {}
     int rank;
     std::string host;
     Fd socket;
-    Clock::time_point heard;
+    Deadline heard;
     std::shared_ptr<std::atomic<bool>> spoke = std::make_shared<std::atomic<bool>>(false);
     std::shared_ptr<std::atomic<bool>> silent = std::make_shared<std::atomic<bool>>(false);
     bool reported = false;
@@ -120,12 +120,11 @@ class PeerMonitor {
   };
   struct Loss {
     std::string message;
-    Clock::time_point when;  ///< to report it
+    Deadline when;  ///< to report it
   };
   struct Hello;
-  static constexpr int kArity = 8;  // children of a rank
+  static constexpr Tree kTree{8};  ///< of ranks
 
-  [[nodiscard]] static int parent_of(int rank) noexcept { return (rank - 1) / kArity; }
   static bool send_byte(const Fd& socket, PeerByte byte) {
     return send_bytes(socket, std::as_bytes(std::span(&byte, 1)));
   }
@@ -139,7 +138,7 @@ class PeerMonitor {
   /// Sends kReported to the peers that have not sent it, and waits for their answers.
   void announce(std::chrono::milliseconds patience) const noexcept;
   void run();
-  [[nodiscard]] bool wait_for_bytes(Clock::time_point until);
+  [[nodiscard]] bool wait_for_bytes(Deadline until);
   void read_from(Peer& peer);
   void handle(Peer& peer, PeerByte byte);
   void pass_report_on();

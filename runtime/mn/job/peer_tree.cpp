@@ -5,15 +5,16 @@
 // lets nothing through costs seconds and a warning, not the job.
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <sstream>
 
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/net/interfaces.hpp>
+#include <mn/core/net/random_key.hpp>
+#include <mn/core/net/socket.hpp>
 #include <mn/core/text.hpp>
 #include <mn/job/peer_monitor.hpp>
 
@@ -46,10 +47,15 @@ struct Introduction {
 
 std::string random_key() {
   std::byte bytes[8];
-  if (getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes)) {
-    throw CommError(with_errno("cannot draw the peer monitor's key", errno));
-  }
+  draw_random(bytes);
   return to_hex(bytes);
+}
+
+/// On any free port, for this host alone or for all.
+Fd listen(Reach reach) {
+  Fd listener = listen_on_port(0, reach);
+  if (!listener) throw CommError("cannot listen for the peer monitor: no TCP port is free on this host");
+  return listener;
 }
 
 /// Signals are the program's: its threads take them, this one does not.
@@ -82,8 +88,9 @@ PeerMonitor::PeerMonitor(const PeerMonitorOptions& options, const Exchange& exch
     : options_(options), on_loss_(std::move(on_loss)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   hosts_ = exchange(options.host);
   const bool one_host = std::count(hosts_.begin(), hosts_.end(), options.host) == options.size;
+  const Fd listener = listen(one_host ? Reach::kThisHost : Reach::kAllHosts);
   Introduction own;
-  const Fd listener = listen_on_free_port(one_host, own.port);
+  own.port = port_of(listener);
   own.key = random_key();
   own.addresses = one_host ? std::vector<std::string>{"127.0.0.1"} : local_addresses();
   const auto introductions = exchange(own.text());
@@ -99,7 +106,7 @@ PeerMonitor::PeerMonitor(const PeerMonitorOptions& options, const Exchange& exch
   };
   std::erase_if(peers_, is_deaf);
   if (options.rank > 0 && (peers_.empty() || peers_.front().rank > options.rank)) {
-    const int parent = parent_of(options.rank);
+    const int parent = kTree.parent_of(options.rank);
     const auto there = Introduction::parse(introductions[static_cast<std::size_t>(parent)]);
     unreachable_ = "rank " + std::to_string(parent) + " (host " + hosts_[static_cast<std::size_t>(parent)] + ", port " +
                    std::to_string(there.port) + " of";
@@ -112,7 +119,7 @@ PeerMonitor::PeerMonitor(const PeerMonitorOptions& options, const Exchange& exch
 }
 
 void PeerMonitor::connect_to_parent(const std::vector<std::string>& introductions) {
-  const int parent = parent_of(options_.rank);
+  const int parent = kTree.parent_of(options_.rank);
   const auto there = Introduction::parse(introductions[static_cast<std::size_t>(parent)]);
   const Hello hello{key_, options_.rank, parent};
   for (const auto& address : there.addresses) {
@@ -124,16 +131,16 @@ void PeerMonitor::connect_to_parent(const std::vector<std::string>& introduction
 }
 
 void PeerMonitor::accept_children(const Fd& listener, Deadline deadline) {
-  const int first = options_.rank * kArity + 1;
-  int missing = std::clamp(options_.size - first, 0, kArity);
+  const auto children = kTree.children_of(options_.rank, options_.size);
+  std::size_t missing = children.size();
   while (missing > 0) {
     Fd socket = accept_until(listener, deadline);
     if (!socket) return;  // the child says so itself
     Hello hello{};
     const auto bytes = std::as_writable_bytes(std::span(&hello, 1));
     if (!receive_until(socket, bytes, std::min<Deadline>(deadline, Clock::now() + kHelloTime))) continue;
-    const bool known = hello.key == key_ && hello.to == options_.rank && hello.from >= first &&
-                       hello.from < std::min(first + kArity, options_.size);
+    // (7)
+    const bool known = hello.key == key_ && hello.to == options_.rank && std::ranges::count(children, hello.from) == 1;
     if (!known || !send_byte(socket, PeerByte::kHeartbeat)) continue;
     peers_.emplace_back(hello.from, hosts_[static_cast<std::size_t>(hello.from)], std::move(socket));
     --missing;

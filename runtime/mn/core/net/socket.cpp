@@ -1,5 +1,3 @@
-#include "exchange/socket.hpp"
-
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -15,8 +13,9 @@
 #include <sys/un.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/net/socket.hpp>
 
-namespace mn::launcher {
+namespace mn {
 namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
@@ -43,25 +42,33 @@ std::vector<std::string> numeric_addresses(const std::string& host, int flags = 
 
 Fd new_socket(int family) { return Fd(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
 
-/// An IPv6 socket that takes IPv4 too, or on a host without IPv6 an IPv4 one.
-bool bind_to_port(Fd& listener, std::uint16_t port) {
-  const int on = 1;
-  const int off = 0;
-  sockaddr_in6 any6{};
-  any6.sin6_family = AF_INET6;
-  any6.sin6_port = htons(port);
-  listener = new_socket(AF_INET6);
-  if (listener && setsockopt(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0 &&
-      setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0) {
-    if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&any6), sizeof any6) == 0) return true;
-    if (errno == EADDRINUSE) return false;
+bool bind_to(const Fd& listener, const sockaddr* address, socklen_t length, bool is_named) {
+  // Takes over a port whose last owner's connections are still closing. Not for port 0: two processes that the kernel
+  // gives the same free port would notice only when they listen.
+  const int reuse = is_named ? 1 : 0;
+  return listener && setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse) == 0 &&
+         bind(listener.get(), address, length) == 0;
+}
+
+/// An IPv6 socket that takes IPv4 too; on a host without IPv6, and for this host alone, an IPv4 one.
+bool bind_to_port(Fd& listener, std::uint16_t port, Reach reach) {
+  if (reach == Reach::kAllHosts) {
+    const int off = 0;
+    sockaddr_in6 any{};
+    any.sin6_family = AF_INET6;
+    any.sin6_port = htons(port);
+    listener = new_socket(AF_INET6);
+    if (listener && setsockopt(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0) {
+      if (bind_to(listener, reinterpret_cast<const sockaddr*>(&any), sizeof any, port != 0)) return true;
+      if (errno == EADDRINUSE) return false;
+    }
   }
-  sockaddr_in any{};
-  any.sin_family = AF_INET;
-  any.sin_port = htons(port);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(reach == Reach::kThisHost ? INADDR_LOOPBACK : INADDR_ANY);
   listener = new_socket(AF_INET);
-  return listener && setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
-         bind(listener.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0;
+  return bind_to(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address, port != 0);
 }
 
 /// The length of the address that `to` gets for "@NAME".
@@ -91,9 +98,9 @@ std::string to_text(const Endpoint& endpoint) {
                                            : endpoint.address + " port " + std::to_string(endpoint.port);
 }
 
-Fd listen_on_port(std::uint16_t port) {
+Fd listen_on_port(std::uint16_t port, Reach reach) {
   Fd listener;
-  if (bind_to_port(listener, port) && listen(listener.get(), SOMAXCONN) == 0) return listener;
+  if (bind_to_port(listener, port, reach) && listen(listener.get(), SOMAXCONN) == 0) return listener;
   if (errno != EADDRINUSE) throw CommError(with_errno("cannot listen on TCP port " + std::to_string(port), errno));
   return {};
 }
@@ -108,6 +115,16 @@ Fd listen_on_name(const std::string& name) {
   }
   if (errno != EADDRINUSE) throw CommError(with_errno("cannot listen for the ranks of this node", errno));
   return {};
+}
+
+std::uint16_t port_of(const Fd& listener) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  if (getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    throw CommError(with_errno("cannot read the port of a listening socket", errno));
+  }
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                                             : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
 Fd accept_waiting(const Fd& listener) {
@@ -157,4 +174,4 @@ std::vector<std::string> addresses_of(const std::string& host, Deadline deadline
   return addresses.wait_until(deadline) == std::future_status::ready ? addresses.get() : std::vector<std::string>{};
 }
 
-}  // namespace mn::launcher
+}  // namespace mn

@@ -2,28 +2,31 @@
 /// which leave no file behind.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include <mn/core/fd.hpp>
+#include <mn/core/net/deadline.hpp>
 
-namespace mn::launcher {
+namespace mn {
 
-using Clock = std::chrono::steady_clock;
-using Deadline = Clock::time_point;
-
-/// Where a launcher listens: a numeric address and a port, or "@NAME" within the node.
+/// Where a process listens: a numeric address and a port, or "@NAME" within the node.
 struct Endpoint {
   std::string address;
   std::uint16_t port = 0;
 };
 [[nodiscard]] std::string to_text(const Endpoint& endpoint);
 
-/// Empty if the port, of all this host's addresses, or the name is taken. Throws CommError for other reasons.
-[[nodiscard]] Fd listen_on_port(std::uint16_t port);
+/// Whom a listener takes connections from.
+enum class Reach { kAllHosts, kThisHost };
+
+/// Empty if the port, 0 for any free one, or the name is taken. Throws CommError for other reasons.
+[[nodiscard]] Fd listen_on_port(std::uint16_t port, Reach reach = Reach::kAllHosts);
 [[nodiscard]] Fd listen_on_name(const std::string& name);
+
+/// The TCP port of a listener. Throws CommError.
+[[nodiscard]] std::uint16_t port_of(const Fd& listener);
 
 /// The next connection that waits; empty if there is none.
 [[nodiscard]] Fd accept_waiting(const Fd& listener);
@@ -40,4 +43,4 @@ struct Endpoint {
 /// The numeric addresses of `host`, in the order in which to try them; empty if it does not resolve by the deadline.
 [[nodiscard]] std::vector<std::string> addresses_of(const std::string& host, Deadline deadline);
 
-}  // namespace mn::launcher
+}  // namespace mn

@@ -1,10 +1,9 @@
-#include "facts/addresses.hpp"
-
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <chrono>
 #include <cstring>
+#include <memory>
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -12,19 +11,12 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <mn/core/checksum.hpp>
 #include <mn/core/environment.hpp>
-#include <mn/core/error.hpp>
+#include <mn/core/net/interfaces.hpp>
+#include <mn/core/net/socket.hpp>
 
-#include "exchange/socket.hpp"
-
-namespace mn::launcher {
+namespace mn {
 namespace {
-
-// Below Linux's default range for outgoing connections (32768-60999), so that none of them can take the port.
-constexpr int kFirstPort = 20000;
-constexpr int kPorts = 12000;
-constexpr int kLowestPort = 8000;  ///< where others have all of those
 
 /// The bytes of an IPv4 or IPv6 address, the rest 0.
 using Address = std::array<unsigned char, sizeof(in6_addr)>;
@@ -54,13 +46,13 @@ std::string subnet_of(int family, Address address, const Address& mask) {
   return text_of(family, address) + "/" + std::to_string(bits);
 }
 
-bool is_virtual(const std::string& name) {
+bool is_virtual_bridge(const std::string& name) {
   constexpr const char* kPrefixes[] = {"docker", "virbr", "veth", "br-", "cni", "flannel", "lxc", "vnet", "podman"};
   return std::ranges::any_of(kPrefixes, [&](const char* prefix) { return name.starts_with(prefix); });
 }
 
 /// An address that holds on its link alone, such as fe80::1, is of no use in a variable.
-bool leads_to_others(const ifaddrs& entry) {
+bool is_up_beyond_its_link(const ifaddrs& entry) {
   if (entry.ifa_addr == nullptr || (entry.ifa_flags & IFF_UP) == 0 || (entry.ifa_flags & IFF_LOOPBACK) != 0)
     return false;
   if (entry.ifa_addr->sa_family == AF_INET) return true;
@@ -72,20 +64,27 @@ bool is_ipv4(const std::string& address) { return address.find(':') == std::stri
 
 }  // namespace
 
-std::vector<Interface> routed_interfaces() {
-  std::vector<Interface> interfaces;
+std::vector<Interface> interfaces_of_this_host() {
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return interfaces;
+  if (getifaddrs(&list) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
+  std::vector<Interface> interfaces;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (!leads_to_others(*entry) || is_virtual(entry->ifa_name)) continue;
+    if (!is_up_beyond_its_link(*entry)) continue;
     const int family = entry->ifa_addr->sa_family;
     const Address address = address_of(entry->ifa_addr);
     Address mask;
     mask.fill(0xff);
     if (entry->ifa_netmask != nullptr) mask = address_of(entry->ifa_netmask);
-    interfaces.push_back({entry->ifa_name, text_of(family, address), subnet_of(family, address, mask)});
+    interfaces.push_back({entry->ifa_name, text_of(family, address), subnet_of(family, address, mask),
+                          is_virtual_bridge(entry->ifa_name)});
   }
-  freeifaddrs(list);
+  return interfaces;
+}
+
+std::vector<Interface> routed_interfaces() {
+  auto interfaces = interfaces_of_this_host();
+  std::erase_if(interfaces, [](const Interface& each) { return each.is_virtual; });
   std::ranges::stable_partition(interfaces, is_ipv4, &Interface::address);
   return interfaces;
 }
@@ -107,21 +106,17 @@ std::string own_address(const std::vector<Interface>& interfaces, const std::vec
   return interfaces.empty() ? "127.0.0.1" : interfaces.front().address;
 }
 
-int port_of_job(std::string_view job) { return kFirstPort + static_cast<int>(hash64(job) % kPorts); }
-
-int free_port_of_job(std::string_view job, const std::function<bool(int)>& is_free) {
-  const int first = port_of_job(job);
-  for (int tried = 0; tried < kPorts; ++tried) {
-    const int port = kFirstPort + (first - kFirstPort + tried) % kPorts;
-    if (is_free(port)) return port;
-  }
-  for (int port = kFirstPort - 1; port >= kLowestPort; --port) {
-    if (is_free(port)) return port;
-  }
-  throw CommError("no TCP port from " + std::to_string(kLowestPort) + " to " + std::to_string(kFirstPort + kPorts - 1) +
-                  " is free on this host, so there is none for MASTER_PORT");
+std::vector<std::string> local_addresses() {
+  const auto& named = addresses_of_own_name();
+  const auto order = [&](const Interface& each) {
+    if (each.is_virtual) return 2;
+    return std::ranges::find(named, each.address) != named.end() ? 0 : 1;
+  };
+  auto interfaces = interfaces_of_this_host();
+  std::ranges::stable_sort(interfaces, {}, order);
+  std::vector<std::string> addresses;
+  for (auto& each : interfaces) addresses.push_back(std::move(each.address));
+  return addresses;
 }
 
-bool is_free_port(int port) { return static_cast<bool>(listen_on_port(static_cast<std::uint16_t>(port))); }
-
-}  // namespace mn::launcher
+}  // namespace mn

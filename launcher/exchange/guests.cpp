@@ -1,0 +1,72 @@
+// Connections that others make to this launcher, until the greeting tells who they are and they become links.
+
+#include <chrono>
+
+#include "exchange/links.hpp"
+#include "exchange/node_tree.hpp"
+
+namespace mn::launcher {
+namespace {
+
+using Kind = Peer::Kind;
+using State = Channel::State;
+
+constexpr std::chrono::milliseconds kMaxForAGuest{5000};
+
+}  // namespace
+
+void Links::accept_from(const Fd& listener, bool is_local) {
+  if (!listener) return;
+  while (guests_.size() < kMaxGuests) {
+    Fd connection = accept_waiting(listener);
+    if (!connection) return;
+    // An abstract name has no permissions: the kernel tells whose process is at the other end.
+    if (is_local && !is_own_users(connection)) continue;
+    Keys& keys = is_local ? local_keys_ : *group_.keys;
+    guests_.push_back({std::make_unique<Channel>(std::move(connection), keys), is_local, Clock::now() + kMaxForAGuest});
+    guests_.back().channel->progress();  // what it says may be here already
+  }
+}
+
+Links::Link* Links::link_of(const Guest& guest) {
+  const Call call = guest.channel->call();
+  const auto from = static_cast<int>(call.from);
+  Link* link = nullptr;
+  if (guest.is_local) {
+    if (call.to == 0) link = find({Kind::kMember, from});
+  } else if (call.to == static_cast<std::uint32_t>(group_.node)) {
+    const bool is_parent = group_.node > 0 && from == kNodeTree.parent_of(group_.node);
+    link = find(is_parent ? Peer{Kind::kUp, 0} : Peer{Kind::kChild, from});
+  }
+  if (link == nullptr || link->channel) return nullptr;
+  // (2): a parent that calls twice gets one answer.
+  const bool is_second = answered_parent_ != nullptr && answered_parent_ != guest.channel.get();
+  return link->peer.kind == Kind::kUp && is_second ? nullptr : link;
+}
+
+void Links::greet(Guest& guest) {
+  if (!guest.channel->is(State::kCalled) && !guest.channel->is(State::kVerified)) return;
+  Link* link = link_of(guest);
+  if (link == nullptr) return guest.channel->close("nobody of that number is expected here");
+  if (guest.channel->is(State::kVerified)) return install(*link, std::move(guest.channel));
+  // (2): from here on the parent's call counts; ours is given up before the answer leaves.
+  if (link->peer.kind == Kind::kUp) {
+    answered_parent_ = guest.channel.get();
+    link->caller->give_up();
+  }
+  guest.channel->answer();
+}
+
+void Links::greet_guests(Deadline now) {
+  for (auto& guest : guests_) {
+    if (now >= guest.until) guest.channel->close("it does not finish its greeting");
+    greet(guest);
+    if (!guest.channel || !guest.channel->is(State::kClosed)) continue;
+    // The parent's call has failed: this end may call again.
+    if (answered_parent_ == guest.channel.get()) answered_parent_ = nullptr;
+    guest.channel.reset();
+  }
+  std::erase_if(guests_, [](const Guest& guest) { return !guest.channel; });
+}
+
+}  // namespace mn::launcher

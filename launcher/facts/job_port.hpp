@@ -1,0 +1,18 @@
+/// The port at which rank 0 of a job listens: MASTER_PORT.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+namespace mn::launcher {
+
+/// A port below the range that outgoing connections take, the same wherever `job` is the same.
+[[nodiscard]] int port_of_job(std::string_view job);
+
+/// port_of_job, or the next one that is free on this host. Throws CommError if none is.
+[[nodiscard]] int free_port_of_job(std::string_view job, const std::function<bool(int)>& is_free);
+
+/// Whether a TCP server could listen on `port` of all addresses.
+[[nodiscard]] bool is_free_port(int port);
+
+}  // namespace mn::launcher

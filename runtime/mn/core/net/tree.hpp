@@ -1,0 +1,36 @@
+/// The tree in which processes are connected: with an arity of k, node n's children are nodes k n + 1 to k n + k, and
+/// node 0 is the root.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+namespace mn {
+
+class Tree {
+ public:
+  explicit constexpr Tree(int arity) noexcept : arity_(arity) {}
+
+  /// For any node but the root.
+  [[nodiscard]] constexpr int parent_of(int node) const noexcept { return (node - 1) / arity_; }
+
+  /// The children of `node` among `nodes` nodes, ascending.
+  [[nodiscard]] std::vector<int> children_of(int node, int nodes) const {
+    std::vector<int> children;
+    for (int child = arity_ * node + 1; child < std::min(arity_ * (node + 1) + 1, nodes); ++child) {
+      children.push_back(child);
+    }
+    return children;
+  }
+
+  /// Whether `node` is `top` or lies below it.
+  [[nodiscard]] constexpr bool is_below(int node, int top) const noexcept {
+    while (node > top) node = parent_of(node);
+    return node == top;
+  }
+
+ private:
+  int arity_;
+};
+
+}  // namespace mn

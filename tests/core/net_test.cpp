@@ -1,0 +1,92 @@
+#include <array>
+#include <cstdlib>
+#include <limits>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <mn/core/net/deadline.hpp>
+#include <mn/core/net/interfaces.hpp>
+#include <mn/core/net/random_key.hpp>
+#include <mn/core/net/socket.hpp>
+#include <mn/core/net/tree.hpp>
+
+namespace mn {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(NetTest, EveryNodeOfATreeIsItsParentsChild) {
+  for (const int arity : {1, 2, 8, 16}) {
+    const Tree tree(arity);
+    for (const int nodes : {1, 2, 3, 17, 273, 300}) {
+      std::multiset<int> reached;
+      for (int node = 0; node < nodes; ++node) {
+        for (const int child : tree.children_of(node, nodes)) {
+          EXPECT_EQ(tree.parent_of(child), node);
+          EXPECT_TRUE(tree.is_below(child, node) && !tree.is_below(node, child));
+          reached.insert(child);
+        }
+      }
+      EXPECT_EQ(reached.size(), static_cast<std::size_t>(nodes - 1)) << arity << " " << nodes;
+    }
+  }
+  EXPECT_THAT(Tree(8).children_of(1, 12), ElementsAre(9, 10, 11));
+  EXPECT_THAT(Tree(8).children_of(11, 12), IsEmpty());
+}
+
+TEST(NetTest, MillisecondsOfADeadlineAreRoundedUpAndLimited) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(milliseconds_until(Clock::now() - milliseconds(5)), 0);
+  EXPECT_EQ(milliseconds_until(Clock::now() + milliseconds(5000), milliseconds(7)), 7);
+  EXPECT_EQ(milliseconds_until(Deadline::max()), std::numeric_limits<int>::max());
+}
+
+TEST(NetTest, AFreePortIsTakenOnce) {
+  for (const Reach reach : {Reach::kAllHosts, Reach::kThisHost}) {
+    const Fd listener = listen_on_port(0, reach);
+    ASSERT_TRUE(listener);
+    EXPECT_GT(port_of(listener), 0);
+    EXPECT_FALSE(listen_on_port(port_of(listener), reach));
+  }
+}
+
+TEST(NetTest, RandomKeysDiffer) {
+  std::array<std::byte, 32> a{};
+  std::array<std::byte, 32> b{};
+  draw_random(a);
+  draw_random(b);
+  EXPECT_NE(a, b);
+}
+
+/// In a network of its own, whose first card is a virtual machine's. Exit status 77: that cannot be set up.
+int look_beside_a_virtual_machine() {
+  const bool is_ready =
+      unshare(CLONE_NEWNET) == 0 &&
+      std::system(
+          "ip link add eth7 type veth peer name vnet7 && ip link set vnet7 up && ip link set eth7 up && "
+          "ip addr add 10.7.0.1/24 dev vnet7 && ip addr add 10.8.0.1/24 dev eth7") == 0;
+  if (!is_ready) return 77;
+  const auto routed = routed_interfaces();
+  const auto all = local_addresses();
+  const bool is_last = all.size() == 2 && all[0] == "10.8.0.1" && all[1] == "10.7.0.1";
+  return routed.size() == 1 && routed[0].name == "eth7" && is_last ? 0 : 1;
+}
+
+TEST(NetTest, VirtualInterfacesComeLast) {
+  const pid_t child = fork();
+  // IPv6's own addresses hold on their link alone, and are left out.
+  if (child == 0) _exit(look_beside_a_virtual_machine());
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no network of its own";
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+}  // namespace
+}  // namespace mn
