@@ -24,7 +24,7 @@ using testing::Not;
 using testing::ThrowsMessage;
 
 constexpr const char* kLog = R"([{"iteration": 10, "epoch": 1, "elapsed_time": 2.5, "main/loss": 3.5, "lr": 0.1},
-  {"iteration": 20, "epoch": 2, "elapsed_time": 5, "main/loss": 1.25, "validation/main/loss": 1.5, "lr": 0.1}])";
+  {"iteration": 20, "epoch": 2, "elapsed_time": 5, "main/loss": 1.25, "validation/main/loss": 1.5, "lr": 0.05}])";
 constexpr const char* kStart =
     R"({"event":"start","time":1,"iteration":0,"command":["job","--x=<b>"],"hosts":["n1","n1","n2"],"device":"CPU"})"
     "\n";
@@ -91,6 +91,31 @@ TEST_F(ReportTest, OneRunShowsItsBestItsEndAndWhatIsNotUsual) {
   EXPECT_THAT(page, Not(HasSubstr("x, best")));
   EXPECT_LT(page.find("<th>lr</th>"), page.find("<h2>Curves</h2>"));
   EXPECT_GT(page.find("<th>seed</th>"), page.find("<h2>Curves</h2>"));
+}
+
+TEST_F(ReportTest, TitleNamesJobDateAndHosts) {
+  std::string start = kStart;
+  start.replace(start.find("\"time\":1"), 8, "\"time\":1764057600.5");
+  const auto a = make_run("a", kLog, start);
+  const auto b = make_run("b", kLog, start);
+  EXPECT_THAT(make_report({a}),
+              HasSubstr("<title>job, 2025-11-25 08:00 UTC, n1 and 1 more: " + a.string() + "</title>"));
+  EXPECT_THAT(make_report({a, b}), HasSubstr("<h1>job, 2025-11-25 08:00 UTC, n1 and 1 more: 2 runs</h1>"));
+  EXPECT_THAT(make_report({a, make_run("c", kLog, kStart)}), HasSubstr("<h1>job, n1 and 1 more: 2 runs</h1>"));
+  EXPECT_THAT(make_report({make_run("d", kLog)}), HasSubstr("<title>"));
+}
+
+TEST_F(ReportTest, ConstantCurvesAreInTheTableAloneAndBytesAreMiB) {
+  const std::string log = R"([{"iteration": 10, "lr": 0.1, "main/loss": 2, "bytes_per_step": 1048576},
+    {"iteration": 20, "lr": 0.1, "main/loss": 1, "bytes_per_step": 3145728}])";
+  const auto run = make_run("run", log);
+  const std::string page = make_report({run});
+  EXPECT_THAT(page, HasSubstr("<th>lr, constant</th><td class='number'>0.1</td>"));
+  EXPECT_THAT(page, Not(HasSubstr("<figcaption>lr</figcaption>")));
+  EXPECT_THAT(page, HasSubstr("<th>MiB_per_step, last</th><td class='number'>3</td>"));
+  EXPECT_THAT(page, HasSubstr("<figcaption>MiB_per_step</figcaption>"));
+  EXPECT_THAT(page, Not(HasSubstr("bytes_per_step")));
+  EXPECT_THAT(make_report({run, make_run("other", kLog)}), HasSubstr("<figcaption>lr</figcaption>"));
 }
 
 TEST_F(ReportTest, ComparesRunsByWhatDiffers) {

@@ -14,7 +14,6 @@
 #include <mn/data/hdf5_table.hpp>
 #include <mn/data/manifest.hpp>
 #include <mn/data/retry.hpp>
-#include <mn/data/table_columns.hpp>
 
 namespace mn::data {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include <mn/core/error.hpp>
-#include <mn/data/stored_header.hpp>
+#include <mn/data/two_fields_header.hpp>
 
 namespace mn::data {
 namespace {
@@ -66,6 +66,10 @@ std::int64_t block_samples_of(const StoredTwoFields& stored) {
 }
 
 }  // namespace
+
+void contradiction(const std::string& file, const std::string& what) {
+  throw DataError(file + ": its header contradicts itself (" + what + "): make the shard again with mnshard");
+}
 
 void encode_two_fields(const ShardHeader& header, UserBlock& block) {
   const FieldSpec& data = header.spec.fields[0];

@@ -5,13 +5,24 @@
 #include <mn/core/error.hpp>
 #include <mn/core/random.hpp>
 #include <mn/loader/batch_maker.hpp>
-#include <mn/loader/permit.hpp>
 
 namespace mn {
 namespace {
 
 // Damage rarely comes alone: a sample's stand-in may lie anywhere, and may have a stand-in itself.
 constexpr int kMaxStandIns = 16;
+
+/// A semaphore's count, held for a scope.
+class Permit {
+ public:
+  explicit Permit(std::counting_semaphore<>& semaphore) : semaphore_(semaphore) { semaphore_.acquire(); }
+  ~Permit() { semaphore_.release(); }
+  Permit(const Permit&) = delete;
+  Permit& operator=(const Permit&) = delete;
+
+ private:
+  std::counting_semaphore<>& semaphore_;
+};
 
 std::int64_t stand_in(std::int64_t index, std::int64_t samples) {
   return static_cast<std::int64_t>(SplitMix64(static_cast<std::uint64_t>(index)).next() %
@@ -82,8 +93,8 @@ std::vector<BatchField> BatchMaker::read(const SamplerStep& step, std::vector<st
 }
 
 Transformed BatchMaker::transform(const RawBatch& batch, std::vector<SampleError>& damaged) const {
-  const data::Permit permit(transforms_);
-  if (ends_) throw DataError("the loader has ended");  // which nobody hears
+  const Permit permit(transforms_);
+  if (ends_) throw DataError("the loader has ended");  // its batch is not handed out
   return options_->transform(batch, damaged);
 }
 

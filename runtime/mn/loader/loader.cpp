@@ -35,7 +35,7 @@
 #include <mn/loader/batch_budget.hpp>
 #include <mn/loader/batch_maker.hpp>
 #include <mn/loader/loader.hpp>
-#include <mn/loader/loader_sampler.hpp>
+#include <mn/loader/sampler.hpp>
 
 namespace mn {
 namespace {

@@ -1,24 +1,25 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <sstream>
 #include <string_view>
 
 #include <mn/core/file.hpp>
-#include <mn/core/metric.hpp>
 #include <mn/report/chart.hpp>
 #include <mn/report/report.hpp>
 #include <mn/report/run_files.hpp>
+#include <mn/report/tables.hpp>
 
 namespace mn {
 namespace {
 
 using report::Curve;
+using report::curve_of;
 using report::draw_chart;
 using report::escape_html;
+using report::is_constant;
 using report::Run;
-using report::short_number;
+using report::shown_name;
 
 constexpr const char* kStyle = R"(
 :root { --back: #fff; --text: #1c1f24; --faint: #d8dce2; --note: #fff4d6; --c0: #1f6fb4; --c1: #d6541c; --c2: #2a8c4a;
@@ -74,28 +75,18 @@ bool count_epochs(const std::vector<Run>& runs) {
   });
 }
 
-Curve curve_of(const Run& run, const std::string& metric, bool by_epoch = false) {
-  Curve curve;
-  for (const auto& entry : run.log) {
-    const auto value = entry.find(metric);
-    if (value == entry.end() || !value->is_number()) continue;
-    curve.points.emplace_back(by_epoch ? *epoch_of(run, entry) : entry.at("iteration").get<double>(),
-                              value->get<double>());
-  }
-  return curve;
-}
-
 std::string metric_charts(const std::vector<Run>& runs) {
   const bool by_epoch = count_epochs(runs);
   const std::string x = by_epoch ? "epoch" : "iteration";
   std::map<std::string, std::vector<Curve>> charts;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     for (const std::string& metric : metrics_of(runs[i])) {
+      if (is_constant(runs, metric)) continue;  // the table says it
       Curve curve = curve_of(runs[i], metric, by_epoch);
-      curve.name = runs.size() > 1 ? runs[i].name + ": " + metric : metric;
+      curve.name = (runs.size() > 1 ? runs[i].name + ": " : "") + shown_name(metric);
       curve.color = runs.size() > 1 ? static_cast<int>(i) : of_validation(metric) ? 1 : 0;
       curve.dashed = runs.size() > 1 && of_validation(metric);
-      charts[chart_of(metric)].push_back(std::move(curve));
+      charts[chart_of(shown_name(metric))].push_back(std::move(curve));
     }
   }
   std::string html = draw_chart("loss", x, charts["loss"]);
@@ -131,118 +122,6 @@ std::string rank_charts(const Run& run) {
   return html;
 }
 
-std::string row(const std::string& name, const std::vector<std::string>& cells, bool numbers = false) {
-  std::string html = "<tr><th>" + escape_html(name) + "</th>";
-  for (const std::string& cell : cells) {
-    html += (numbers ? "<td class='number'>" : "<td>") + escape_html(cell) + "</td>";
-  }
-  return html + "</tr>\n";
-}
-
-template <class F>
-std::vector<std::string> of_each(const std::vector<Run>& runs, F text) {
-  std::vector<std::string> cells;
-  for (const Run& run : runs) cells.push_back(text(run));
-  return cells;
-}
-
-std::string joined(const std::vector<std::string>& words, const char* between) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
-  return text;
-}
-
-std::string ranks_and_hosts(const Run& run) {
-  std::map<std::string, int> ranks;
-  for (const std::string& host : run.hosts) ++ranks[host];
-  std::vector<std::string> parts;
-  for (const auto& [host, count] : ranks) parts.push_back(host + ": " + std::to_string(count));
-  return run.hosts.empty() ? "" : std::to_string(run.hosts.size()) + " (" + joined(parts, ", ") + ")";
-}
-
-std::string last_value(const Run& run, const std::string& metric) {
-  const Curve curve = curve_of(run, metric);
-  return curve.points.empty() ? "" : short_number(curve.points.back().second);
-}
-
-/// "0.25 (epoch 3)", of metrics whose names say what is better.
-std::string best_value(const Run& run, const std::string& metric) {
-  const auto better = better_of(metric);
-  const nlohmann::json* best = nullptr;
-  for (const auto& entry : run.log) {
-    const auto value = entry.find(metric);
-    if (!better || value == entry.end() || !value->is_number()) continue;
-    const auto number = value->get<double>();
-    const bool is_better = best == nullptr || (*better == Better::kLower ? number < best->at(metric).get<double>()
-                                                                         : number > best->at(metric).get<double>());
-    if (is_better) best = &entry;
-  }
-  if (best == nullptr) return "";
-  const auto epoch = epoch_of(run, *best);
-  return short_number(best->at(metric).get<double>()) +
-         (epoch ? " (epoch " + short_number(*epoch) + ")" : " (iteration " + best->at("iteration").dump() + ")");
-}
-
-std::string summary_table(const std::vector<Run>& runs) {
-  std::string html = "<table>";
-  if (runs.size() > 1) html += row("", of_each(runs, [](const Run& run) { return run.name; }));
-  html += row("command", of_each(runs, [](const Run& run) { return joined(run.command, " "); }));
-  html += row("ranks by host", of_each(runs, ranks_and_hosts));
-  html += row("device", of_each(runs, [](const Run& run) { return run.device; }));
-  html +=
-      row("iterations",
-          of_each(runs, [](const Run& run) { return run.log.empty() ? "" : run.log.back().at("iteration").dump(); }));
-  html += row("ended because", of_each(runs, [](const Run& run) { return run.why; }));
-  html += row("seconds", of_each(runs, [](const Run& run) { return last_value(run, "elapsed_time"); }));
-  std::set<std::string> metrics;
-  for (const Run& run : runs) {
-    for (const std::string& metric : metrics_of(run)) metrics.insert(metric);
-  }
-  for (const std::string& metric : metrics) {
-    html += row(metric + ", last", of_each(runs, [&](const Run& run) { return last_value(run, metric); }), true);
-    const auto best = of_each(runs, [&](const Run& run) { return best_value(run, metric); });
-    if (better_of(metric)) html += row(metric + ", best", best, true);
-  }
-  return html + "</table>\n";
-}
-
-std::string value_of(const std::map<std::string, std::string>& values, const std::string& name) {
-  const auto found = values.find(name);
-  return found == values.end() ? std::string() : found->second;
-}
-
-/// Of one run: the options that are not as usual, with their defaults; of several those that differ.
-std::string options_that_differ(const std::vector<Run>& runs) {
-  std::set<std::string> names;
-  for (const Run& run : runs) {
-    for (const auto& [name, value] : run.options) names.insert(name);
-  }
-  const bool single = runs.size() == 1;
-  std::string rows;
-  for (const std::string& name : names) {
-    auto values = of_each(runs, [&](const Run& run) { return value_of(run.options, name); });
-    const bool same = std::ranges::all_of(values, [&](const std::string& value) { return value == values.front(); });
-    if (single ? !runs.front().changed.contains(name) : same) continue;
-    if (single) values.push_back(value_of(runs.front().changed, name));
-    rows += row(name, values);
-  }
-  if (rows.empty()) return "";
-  const auto heads =
-      single ? std::vector<std::string>{"value", "default"} : of_each(runs, [](const Run& run) { return run.name; });
-  return "<h2>Options that differ" + std::string(single ? " from their defaults" : "") + "</h2><table>" +
-         row("", heads) + rows + "</table>\n";
-}
-
-/// Of one run: all others.
-std::string other_options(const std::vector<Run>& runs) {
-  if (runs.size() > 1) return "";
-  std::string rows;
-  for (const auto& [name, value] : runs.front().options) {
-    if (!runs.front().changed.contains(name)) rows += row(name, {value});
-  }
-  return rows.empty() ? "" : "<h2>Options</h2><table>" + rows + "</table>\n";
-}
-
 /// What extensions have left in OUT/images, inside the page.
 std::string image_figures(const std::vector<Run>& runs) {
   constexpr std::size_t kMaxImages = 32, kMaxImageBytes = std::size_t{4} << 20;
@@ -275,12 +154,12 @@ std::string findings_list(const std::vector<Run>& runs) {
 std::string make_report(const std::vector<std::filesystem::path>& outs) {
   std::vector<Run> runs;
   for (const auto& out : outs) runs.push_back(report::read_run(out));
-  const std::string title = runs.size() == 1 ? runs.front().name : std::to_string(runs.size()) + " runs";
+  const std::string title = report::title_of(runs);
   std::string html =
       "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
       "content='width=device-width'><title>" +
       escape_html(title) + "</title><style>" + style() + "</style></head><body>\n<h1>" + escape_html(title) + "</h1>\n";
-  html += findings_list(runs) + summary_table(runs) + options_that_differ(runs);
+  html += findings_list(runs) + report::summary_table(runs) + report::options_that_differ(runs);
   html += "<h2>Curves</h2><div class='charts'>" + metric_charts(runs) + "</div>\n";
   for (const Run& run : runs) {
     const std::string charts = rank_charts(run);
@@ -288,7 +167,7 @@ std::string make_report(const std::vector<std::filesystem::path>& outs) {
     html += "<h2>Time of a step by rank" + (runs.size() > 1 ? ": " + escape_html(run.name) : "") +
             "</h2><div class='charts'>" + charts + "</div>\n";
   }
-  return html + image_figures(runs) + other_options(runs) + "</body></html>\n";
+  return html + image_figures(runs) + report::other_options(runs) + "</body></html>\n";
 }
 
 }  // namespace mn

@@ -61,6 +61,7 @@ void add_event(Run& run, const json& event) {
     std::erase_if(run.times,
                   [&](const json& line) { return whole_number<std::int64_t>(line.at("iteration")) > iteration; });
     run.epochs.erase(run.epochs.upper_bound(iteration), run.epochs.end());
+    run.started = event.at("time").get<double>();
     run.command = event.at("command").get<std::vector<std::string>>();
     run.hosts = event.at("hosts").get<std::vector<std::string>>();
     run.device = event.at("device").get<std::string>();

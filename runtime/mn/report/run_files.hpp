@@ -20,6 +20,7 @@ struct Run {
   std::vector<std::string> command;            ///< command line of the last start; empty without run.jsonl
   std::vector<std::string> hosts;              ///< by rank
   std::string device;
+  std::optional<double> started;  ///< the last start, in seconds since 1970; no value without run.jsonl
   std::int64_t resumes = 0;
   bool ended = false;
   std::string why;                            ///< it has ended

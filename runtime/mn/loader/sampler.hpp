@@ -1,4 +1,4 @@
-/// The steps of a loader.
+/// Which sampler a loader's steps come from.
 #pragma once
 
 #include <memory>

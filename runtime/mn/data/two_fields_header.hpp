@@ -1,4 +1,4 @@
-/// The two forms of a shard's user block.
+/// What the user blocks of all versions share, and that of versions 1 and 2: data and an int32 label.
 #pragma once
 
 #include <bit>
@@ -32,14 +32,9 @@ struct StoredExtent {
 /// Throws DataError: `what` can't be.
 [[noreturn]] void contradiction(const std::string& file, const std::string& what);
 
-/// Each writes all but magic, version and checksum, and reads what has passed the checks of these three. Numbers that
-/// come out can be multiplied without overflow; extents are as they were found.
+/// They write all but magic, version and checksum, and read what has passed the checks of these three. Counts and extents
+/// are as they were found.
 void encode_two_fields(const ShardHeader& header, UserBlock& block);
-void encode_fields(const ShardHeader& header, UserBlock& block);
 [[nodiscard]] ShardHeader decode_two_fields(std::span<const std::byte, kUserBlockBytes> block, const std::string& file);
-[[nodiscard]] ShardHeader decode_fields(std::span<const std::byte, kUserBlockBytes> block, const std::string& file);
-
-/// Throws unless N and B of such samples can be.
-void check_counts(const ShardHeader& header, const std::string& file);
 
 }  // namespace mn::data
