@@ -18,6 +18,10 @@ namespace mn {
 /// seconds of silence that count as a loss (default 5; 0: no monitor, for debuggers). Under mnlaunch, a rank whose
 /// process ends before MPI is up ends the others as well.
 ///
+/// A rank in which a Trainer makes no progress is found by a watch (another thread): rank 0 writes where every rank is,
+/// and the job ends. MN_HANG_SECONDS sets how long all states may take (default: 60, for checkpoints and extensions
+/// 600; five times the longest so far if that is more).
+///
 /// It also has glibc's malloc keep freed memory of up to 32 MiB a block (mallopt), which saves page faults in each
 /// step, unless MALLOC_*_ or GLIBC_TUNABLES set that.
 class Job {

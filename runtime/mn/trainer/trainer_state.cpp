@@ -25,6 +25,7 @@
 #include <mn/checkpoint/optimizer_settings.hpp>
 #include <mn/checkpoint/safetensors.hpp>
 #include <mn/comm/on_root.hpp>
+#include <mn/core/activity.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
@@ -34,6 +35,8 @@
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
+#include <mn/trainer/run_status.hpp>
+#include <mn/trainer/time_limit.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn {
@@ -134,6 +137,8 @@ void Trainer::check_finite(const std::filesystem::path& path) const {
 }
 
 void Trainer::save(const std::filesystem::path& path) {
+  const ActivityScope activity("writing a checkpoint", ActivityScope::kLongPatience);
+  const auto begin = Clock::now();
   finish_steps();
   check_finite(path);
   Checkpoint checkpoint;
@@ -148,7 +153,10 @@ void Trainer::save(const std::filesystem::path& path) {
   };
   on_root<DataError>(*comm_, serialize, true);
   save_checkpoint(*comm_, path, checkpoint);
-  if (path == checkpoint_path(out(), iteration_)) saved_iteration_ = iteration_;
+  if (time_limit_) time_limit_->add_save(seconds_since(begin));
+  if (path != checkpoint_path(out(), iteration_)) return;
+  saved_iteration_ = iteration_;
+  status_->saved(iteration_);
 }
 
 bool Trainer::resume(const std::string& from) {
