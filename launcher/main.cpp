@@ -1,6 +1,7 @@
 #include <iostream>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
@@ -11,6 +12,7 @@
 #include "launch.hpp"
 #include "place/variables.hpp"
 #include "rounds/verdict.hpp"
+#include "supervise/supervise.hpp"
 
 namespace {
 
@@ -68,10 +70,19 @@ int launch_and_report(const mn::launcher::Options& options) {
   }
 }
 
+int run_supervise(const std::vector<std::string>& words) {
+  try {
+    return mn::launcher::supervise(mn::launcher::parse_supervise(words));
+  } catch (const mn::Error& error) {
+    return fail(error, "");
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
+    if (argc > 1 && std::string(argv[1]) == "supervise") return run_supervise({argv + 2, argv + argc});
     return launch_and_report(options_of(argc, argv));
   } catch (const std::exception& error) {
     std::cerr << "mnlaunch on " << mn::host_name() << ": " << error.what() << std::endl;

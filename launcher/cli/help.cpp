@@ -15,7 +15,9 @@ std::string heading(const OptionText& option) {
 
 constexpr const char* kUsage = "mnlaunch [options] [--] PROGRAM [ARG...]";
 constexpr const char* kPurpose = "place, check and bind this rank, then become PROGRAM";
-constexpr const char* kStarted = "Start it under srun, mpiexec or mpirun, once for each rank.";
+constexpr const char* kStarted =
+    "Start it under srun, mpiexec or mpirun, once for each rank.\n"
+    "mnlaunch supervise [options] -- srun ... starts a step that fails again.";
 
 constexpr std::size_t kScreenColumns = 80;
 

@@ -62,3 +62,26 @@ fault 'results on folders of their own' 78 'warning \[output\] vn\[2-3\]: the fo
   --check strict true --out /tmp/local
 for node in vn1 vn3; do "$cluster/two_nodes" in $node rm /tmp/local/data; done
 fault 'a file on one node only' 78 'error \[files\] vn\[1,3\]: /tmp/local/data can.t be read' --check-file /tmp/local/data true
+
+# A node dies under supervise: the step starts again without it, in the same job, from its last checkpoint. Last, as the
+# node does not come back.
+[ -x "$build/jobs/mnist" ] || exit 0
+echo 'supervise'
+cat >supervised.sbatch <<'BATCH'
+#!/bin/bash
+"$1" supervise --min-nodes 2 -- srun --ntasks-per-node=1 --mpi=pmix "$1" jobs/mnist --device cpu --epoch 1 --unit 100 \
+  --checkpoint-every 20i --resume auto --out supervised
+BATCH
+job=$(sbatch --parsable --no-kill -N3 --ntasks-per-node=1 --output=supervised.txt supervised.sbatch "$mnlaunch")
+within 120 compgen -G 'supervised/snapshot_iter_*' >/dev/null || fail "no checkpoint in 120 s: $(cat supervised.txt)"
+ip netns pids vn3 | xargs kill -9 || true  # some end as their parents do
+over() { [[ $(scontrol show job "$job") =~ JobState=(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL) ]]; }
+within 240 over || fail "supervise is not over after 240 s: $(cat supervised.txt)"
+for line in 'attempt 1 ended with .*lost rank 2 on host vn3.*; lost vn3$' 'starts again on vn\[1-2\], 2 ranks$' \
+  'trains again after iteration [0-9]*0: detect .*, tear down .*, start .*, load .*, first step .* in all$' \
+  'ends with 0: 2 attempts, lost vn3, .* minutes until training went on$'; do
+  grep -qE "^mnlaunch supervise: $line" supervised.txt || fail "no line \"$line\" in: $(cat supervised.txt)"
+done
+grep '^mnlaunch supervise: trains again' supervised.txt
+same "epochs in the log" 1 \
+  "$(python3 -c 'import json; print(*(report["epoch"] for report in json.load(open("supervised/log"))))')"

@@ -6,6 +6,7 @@
 // and catches the exception. HOW throw-above-a-wait: a destructor on the way never returns. HOW return: RANK returns 3;
 // return-differs: the others return 0; usage-others-return: RANK throws, the others return 0. WAY handled: the program
 // has a handler for SIGSEGV of its own.
+// HOW stuck: RANK waits in a state of its own (WAY patient: which may take longer, and ends), the others in training.
 // HOW before-mpi: RANK dies before MPI_Init.
 // HOW requeue: every rank asks for it, and RANK takes two seconds longer to end.
 #include <cerrno>
@@ -27,6 +28,7 @@
 
 #include <mn/comm/communication_thread.hpp>
 #include <mn/comm/communicator.hpp>
+#include <mn/core/activity.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
@@ -194,6 +196,14 @@ int main(int argc, char** argv) {
     if (how == "requeue") {
       if (job.rank() == failing) std::atexit([] { std::this_thread::sleep_for(std::chrono::seconds(2)); });
       return mn::kExitRequeue;
+    }
+    if (how == "stuck") {
+      const auto patience = std::chrono::seconds(way == "patient" ? 6 : 2);
+      const mn::ActivityScope activity(job.rank() == failing ? "waiting for a minibatch" : "training", patience);
+      mn::note_iteration(17);
+      if (job.rank() == failing) std::this_thread::sleep_for(std::chrono::seconds(way == "patient" ? 4 : 60));
+      comm->barrier();
+      return way == "patient" ? 9 : 0;
     }
     if (job.rank() == failing) {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));

@@ -178,7 +178,7 @@ TEST(TrainerTest, RanksAgreeOnSeconds) {
 }
 
 TEST(TrainerTest, ASignalToOneRankEndsAllWithACheckpoint) {
-  for (const int signal : {SIGUSR1, SIGTERM}) {
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGHUP, SIGTERM}) {
     const TestFolder folder(world());
     const toy::ToyOptions options = {.trainer = {.epochs = 200, .out = folder.path(), .checkpoint_on_signal = true}};
     ToyJob job(world(), options);

@@ -8,6 +8,7 @@
 #include <mn/comm/communication_thread.hpp>
 #include <mn/comm/flight_recorder.hpp>
 #include <mn/comm/on_root.hpp>
+#include <mn/core/activity.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
@@ -40,6 +41,11 @@ void add_communication_options(Options& options, CommonOptions& common) {
   options.add("outer-momentum", common.outer_momentum, "of the means that --local-steps takes");
   options.add("check-parameters", common.check_parameters,
               "updates between two comparisons of the ranks' parameters, which must be the same; 0: never", 0);
+  options.add(
+      "hang", common.hang, "abort|report|off",
+      "what follows where a rank makes no progress: a report of where each rank is and the end, the report alone, "
+      "or nothing",
+      {"abort", "report", "off"});
   options.add_flag("profile", common.profile,
                    "write DIR/profile.jsonl and DIR/trace.json: computing, waiting and bytes of each step and rank");
   options.add_flag("tensorboard", common.tensorboard, "write DIR/tensorboard: the log and the options for TensorBoard");
@@ -191,6 +197,9 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
     log_info("no GPU in reach: training on the CPU");
   }
   record_calls_in(std::filesystem::path(common.out) / "calls", *comm);
+  set_hang_action(common.hang == "off"      ? HangAction::kOff
+                  : common.hang == "report" ? HangAction::kReport
+                                            : HangAction::kAbort);
   set_precision(common.precision);
   set_deterministic(common.deterministic);
   seed_random(static_cast<std::uint64_t>(common.seed + comm->rank()), comm->device());

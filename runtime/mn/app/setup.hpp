@@ -47,18 +47,19 @@ struct CommonOptions : UpdateOptions {
   std::int64_t local_steps = 1;                            ///< OptimizerOptions::local_steps
   std::int64_t check_parameters = OptimizerOptions().check_parameters;  ///< updates between comparisons; 0: never
   double outer_momentum = 0;                                            ///< OptimizerOptions::outer_momentum
-  bool profile = false;                                                 ///< write profile.jsonl and trace.json
-  bool tensorboard = false;                                             ///< write event files for TensorBoard
-  double clip_norm = 0;                                                 ///< 0: gradients are not clipped
-  double ema = 0;                                                       ///< 0: weights are not averaged
-  std::string monitor = "validation/main/loss";                         ///< a value of the log
-  std::string monitor_better = "auto";  ///< lower, higher; auto: by the name of the value
-  std::int64_t early_stop = 0;          ///< reports; 0: training does not end early
-  bool keep_best = false;               ///< keep the checkpoint of the best report
-  std::string initmodel;                ///< a file; empty: random weights
-  bool initmodel_partial = false;       ///< take those weights of it that fit
-  std::string evaluate;                 ///< a file, whose weights are validated; empty: train
-  bool one_batch = false;               ///< one update and one minibatch of validation
+  std::string hang = "abort";                    ///< what a rank without progress leads to: report, off
+  bool profile = false;                          ///< write profile.jsonl and trace.json
+  bool tensorboard = false;                      ///< write event files for TensorBoard
+  double clip_norm = 0;                          ///< 0: gradients are not clipped
+  double ema = 0;                                ///< 0: weights are not averaged
+  std::string monitor = "validation/main/loss";  ///< a value of the log
+  std::string monitor_better = "auto";           ///< lower, higher; auto: by the name of the value
+  std::int64_t early_stop = 0;                   ///< reports; 0: training does not end early
+  bool keep_best = false;                        ///< keep the checkpoint of the best report
+  std::string initmodel;                         ///< a file; empty: random weights
+  bool initmodel_partial = false;                ///< take those weights of it that fit
+  std::string evaluate;                          ///< a file, whose weights are validated; empty: train
+  bool one_batch = false;                        ///< one update and one minibatch of validation
 };
 
 /// Whether something in training depends on --monitor.

@@ -3,6 +3,7 @@
 #include <torch/nn/module.h>
 
 #include <mn/app/monitored_value.hpp>
+#include <mn/app/options_record.hpp>
 #include <mn/app/precision.hpp>
 #include <mn/app/reports.hpp>
 #include <mn/app/training.hpp>
@@ -97,6 +98,7 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   write_config(options, common.out, *comm);
   const Interval period = report_period(common, training.report_every, trainer.iterations_per_epoch());
   add_buffer_averages(trainer, common, training, period);
+  trainer.extend(std::make_unique<OptionsRecord>(options));
   for (ExtensionToAdd& each : training.extensions) trainer.extend(std::move(each.extension), std::move(each.options));
   check_monitor(trainer, common, training);
   const Reports reports = add_reports(trainer, common, std::move(evaluator), period, training.metric);

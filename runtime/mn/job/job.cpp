@@ -14,6 +14,7 @@
 #include <mn/comm/communication_thread.hpp>
 #include <mn/comm/flight_recorder.hpp>
 #include <mn/comm/mpi.hpp>
+#include <mn/core/activity.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
@@ -22,8 +23,10 @@
 #include <mn/job/fatal_signals.hpp>
 #include <mn/job/job.hpp>
 #include <mn/job/peer_monitor.hpp>
+#include <mn/job/progress_watch.hpp>
 #include <mn/job/standard_error.hpp>
 #include <mn/job/start_watch.hpp>
+#include <mn/job/thread_stack.hpp>
 
 namespace mn {
 namespace {
@@ -111,7 +114,9 @@ class Job::Impl {
     start_log(speaker_);
     name_calls_writer(speaker_.rank, size_, speaker_.host);
     set_calls_folder(environment("MN_CALLS").value_or(""));
+    prepare_stacks();
     if (timeout.count() > 0 && size_ > 1) start_monitor(timeout);
+    start_progress_watch();
     install_terminate_handler(speaker_, failure_hooks());
     install_signal_handlers(speaker_, monitor_ ? monitor_->links() : std::vector<PeerMonitor::Link>{});
   }
@@ -147,6 +152,9 @@ class Job::Impl {
     options.host = speaker_.host;
     options.timeout = timeout;
     options.silence = silence_stderr;
+    options.survey = {.own = [this] { return describe_this_rank(speaker_, main_thread_); },
+                      .merge = merge_descriptions,
+                      .on_result = [this](const std::string& text) { report_hang(text); }};
     options.heartbeat = std::min<std::chrono::milliseconds>(options.heartbeat, timeout / 3);
     monitor_.emplace(
         options, [this](const std::string& text) { return allgather_texts(comm_.get(), text); },
@@ -154,6 +162,27 @@ class Job::Impl {
     if (monitor_->unreachable().empty()) return;
     log_warning("the peer monitor cannot reach " + monitor_->unreachable() +
                 ": if a rank dies, others may wait forever; allow TCP between the nodes");
+  }
+
+  void start_progress_watch() {
+    const auto report_own = [this] { report_hang(describe_this_rank(speaker_, main_thread_)); };
+    if (monitor_) {
+      watch_.emplace([this] { monitor_->start_survey(); }, report_own);
+    } else {
+      watch_.emplace(nullptr, report_own);
+    }
+  }
+
+  /// On the monitor's thread of rank 0, or on the watch's of a rank that is cut off.
+  void report_hang(const std::string& text) {
+    const HangReport found = hang_report(text, size_);
+    if (found.message.empty()) return;
+    write_stderr(found.table);
+    if (hang_action() != HangAction::kAbort || !found.is_over) {
+      return report(speaker_, found.message + "; the job goes on");
+    }
+    if (!claim_loss_report()) return;  // another thread ends the job
+    end_all_ranks(speaker_, found.message + "; all ranks end", failure_hooks(), 1);
   }
 
   FailureHooks failure_hooks() {
@@ -258,6 +287,7 @@ class Job::Impl {
   void finish(int exit_code) {
     const bool done = !mpi_is_up() || all_ranks_are_done();
     remove_signal_handlers();
+    watch_.reset();
     monitor_.reset();
     comm_.reset();
     if (!done) end_all_ranks(exit_code);  // MPI_Finalize might never return
@@ -270,7 +300,9 @@ class Job::Impl {
   std::array<int, 2> ends_ = {};  // of exchange_ends(), which may leave MPI writing to it
   bool owns_mpi_ = false;
   Mpi comm_;
+  WatchedThread main_thread_;
   std::optional<PeerMonitor> monitor_;
+  std::optional<ProgressWatch> watch_;
 };
 
 Job::Job(int& argc, char**& argv) : impl_(std::make_unique<Impl>(argc, argv)) {}

@@ -122,7 +122,8 @@ void PeerMonitor::run() {
       next_heartbeat = Clock::now() + options_.heartbeat;
     }
     // A loss is reported only when its time has come: a rank nearer to it, or one with a better reason, may be first.
-    const Deadline until = loss_ ? std::min(loss_->when, next_heartbeat) : next_heartbeat;
+    Deadline until = loss_ ? std::min(loss_->when, next_heartbeat) : next_heartbeat;
+    if (survey_) until = std::min(until, survey_->until);
     if (!wait_for_bytes(until)) {
       // This process itself stood still (stopped, swapped out): what the others did meanwhile is unknown.
       for (Peer& peer : peers_) peer.heard = Clock::now();
@@ -132,6 +133,8 @@ void PeerMonitor::run() {
     }
     look_for_silence();
     if (asking_) ask(options_.rank);
+    if (surveying_.exchange(false)) begin_survey(options_.rank);
+    if (survey_ && (survey_->awaited == 0 || Clock::now() >= survey_->until)) end_survey();
     if (reported_elsewhere_) {
       pass_report_on();
       return on_loss_(std::nullopt);
@@ -158,13 +161,17 @@ void PeerMonitor::read_from(Peer& peer) {
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     // The end of the stream: a process that dies closes it at once. A goodbye has been read before (2).
     if (got <= 0) return lose(peer, peer.terminated ? "it was terminated by a signal" : "its process died");
-    for (ssize_t i = 0; i < got; ++i) handle(peer, bytes[i]);
+    for (ssize_t i = 0; i < got; ++i) {
+      peer.frame ? take_answer(peer, static_cast<char>(bytes[i])) : handle(peer, bytes[i]);
+    }
   }
 }
 
 void PeerMonitor::handle(Peer& peer, PeerByte byte) {
   peer.heard = Clock::now();
-  if (byte != PeerByte::kHeartbeat && byte != PeerByte::kGranted) *peer.spoke = true;
+  constexpr std::array kOfTheLiving = {PeerByte::kHeartbeat, PeerByte::kGranted, PeerByte::kSurvey,
+                                       PeerByte::kSurveyed};
+  if (std::ranges::find(kOfTheLiving, byte) == kOfTheLiving.end()) *peer.spoke = true;
   if (byte == PeerByte::kGoodbye) peer.left = true;
   if (byte == PeerByte::kTerminated) peer.terminated = true;
   if (byte == PeerByte::kReported) peer.reported = reported_elsewhere_ = true;
@@ -172,6 +179,8 @@ void PeerMonitor::handle(Peer& peer, PeerByte byte) {
   if (byte == PeerByte::kLost) hush();
   if (byte == PeerByte::kAsking) ask(peer.rank);
   if (byte == PeerByte::kGranted) grant();
+  if (byte == PeerByte::kSurvey) begin_survey(peer.rank);
+  if (byte == PeerByte::kSurveyed) peer.frame = "";
 }
 
 void PeerMonitor::hush() {

@@ -18,7 +18,9 @@
 ///    MPI says of broken connections does not follow the line that says why. A rank answers an announcement after the
 ///    ranks behind it have answered; those that a lost rank cuts off silence themselves and each other. A signal
 ///    handler reports first: its process might not come to a second step.
-/// 7. The key and the rank in a connection's first bytes keep strangers out.
+/// 7. A survey goes to every rank, and its answers come up the tree, merged on the way: whoever is stuck starts it, and
+///    a rank that does not answer in time is left out.
+/// 8. The key and the rank in a connection's first bytes keep strangers out.
 ///
 /// Cost: two exchanges over MPI at the start; nine connections for each rank at most, with a byte a second on each.
 /// Source: heartbeats and timeouts as a failure detector (T. Chandra, S. Toueg, "Unreliable failure detectors for
@@ -52,6 +54,15 @@ enum class PeerByte : char {
   kLost = 'l',        ///< the sender knows of a loss, which some rank reports: say no more
   kAsking = 'a',      ///< to the parent: may this rank, or one below it, report the job's end?
   kGranted = 'y',     ///< the answer
+  kSurvey = 'q',      ///< what does each rank do? Goes to all ranks
+  kSurveyed = 'w',    ///< the answer for the sender and the ranks behind it: 4 bytes of length, then a text
+};
+
+/// What ranks say of themselves when one asks. The monitor's thread calls these.
+struct PeerSurvey {
+  std::function<std::string()> own;                                         ///< what this rank does
+  std::function<std::string(const std::vector<std::string>& texts)> merge;  ///< one text for several ranks
+  std::function<void(const std::string& text)> on_result;                   ///< on rank 0: what all do
 };
 
 struct PeerMonitorOptions {
@@ -62,6 +73,7 @@ struct PeerMonitorOptions {
   std::chrono::milliseconds heartbeat{1000};
   std::chrono::milliseconds patience{2000};  ///< for ranks that are not the first to report: until they do
   std::function<void()> silence;             ///< keeps MPI from stderr once the job ends; may be empty
+  PeerSurvey survey;                         ///< may have empty functions: then there are no surveys
 };
 
 /// For threads beside the monitor's, and for signal handlers: reads what waits on a connection. True once the peer has
@@ -100,6 +112,8 @@ class PeerMonitor {
   /// True on one rank of those that call it: that one reports the end of the job. The others get false once it has, and
   /// `on_loss` is called. True also if rank 0 does not answer for two seconds. Blocks; any thread.
   [[nodiscard]] bool may_report() noexcept;
+  /// Starts a survey, unless one goes on. Any thread.
+  void start_survey() noexcept;
   /// This rank reports the end of the job: the others end without a message. Returns when they are silent, or
   /// after half a second. Any thread.
   void announce_report() const noexcept;
@@ -117,6 +131,13 @@ class PeerMonitor {
     bool left = false;
     bool terminated = false;
     bool gone = false;
+    bool answered = false;                  ///< in the survey that goes on
+    std::optional<std::string> frame = {};  ///< the bytes of an answer so far, its length first
+  };
+  struct Survey {
+    std::size_t awaited = 0;  ///< children that have not answered
+    std::vector<std::string> texts;
+    Clock::time_point until;
   };
   struct Loss {
     std::string message;
@@ -145,6 +166,10 @@ class PeerMonitor {
   void hush();
   void ask(int asker);
   void grant();
+  // peer_survey.cpp
+  void begin_survey(int asker);
+  void take_answer(Peer& peer, char byte);
+  void end_survey();
   void look_for_silence();
   void lose(Peer& peer, const std::string& how);
   void wake() const noexcept;
@@ -158,9 +183,11 @@ class PeerMonitor {
   std::optional<Loss> loss_;
   bool hushed_ = false;
   std::atomic<bool> reported_elsewhere_{false};
-  std::atomic<bool> asking_{false};   // this rank wants to report
-  std::atomic<bool> granted_{false};  // and may
-  std::optional<int> asker_;          // who asked first: this rank or a child
+  std::atomic<bool> asking_{false};     // this rank wants to report
+  std::atomic<bool> granted_{false};    // and may
+  std::optional<int> asker_;            // who asked first: this rank or a child
+  std::atomic<bool> surveying_{false};  // this rank wants a survey
+  std::optional<Survey> survey_;
   Fd wake_;
   std::atomic<bool> stop_{false};
   std::thread thread_;

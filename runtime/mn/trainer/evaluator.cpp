@@ -2,6 +2,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <mn/comm/on_root.hpp>
+#include <mn/core/activity.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/tensor/modules.hpp>
@@ -31,6 +32,7 @@ void for_each_batch(Iterator& iterator, torch::nn::Module& model, CollectiveUse&
                     const std::function<void(const Batch&)>& work, std::int64_t most = 0) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(model);
+  const ActivityScope activity("validation");
   std::int64_t done = 0;
   while (const auto batch = iterator.next()) {
     if (batch->samples == 0) {
@@ -38,6 +40,7 @@ void for_each_batch(Iterator& iterator, torch::nn::Module& model, CollectiveUse&
     } else {
       calls.watch([&] { return work(*batch), 0; });
     }
+    note_progress();
     if (++done == most) return;
   }
 }

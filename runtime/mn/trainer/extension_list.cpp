@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <mn/core/activity.hpp>
 #include <mn/core/error.hpp>
 #include <mn/trainer/extension_list.hpp>
 
@@ -60,13 +61,17 @@ void ExtensionList::after_forward(Trainer& trainer, const at::Tensor& loss) {
 void ExtensionList::run(Trainer& trainer, const Progress& progress) {
   for (Entry& entry : entries_) {
     if (!fires(entry, progress)) continue;
+    const ActivityScope activity("extension " + entry.name, ActivityScope::kLongPatience);
     entry.extension->run(trainer);
     entry.last_run_s = elapsed_s_();
   }
 }
 
 void ExtensionList::finalize(Trainer& trainer) {
-  for (Entry& entry : entries_) entry.extension->finalize(trainer);
+  for (Entry& entry : entries_) {
+    const ActivityScope activity("extension " + entry.name, ActivityScope::kLongPatience);
+    entry.extension->finalize(trainer);
+  }
 }
 
 bool ExtensionList::any_by_seconds() const {

@@ -19,7 +19,7 @@ class PeriodicAgreement {
   /// The first exchange is due at once.
   void begin(std::int64_t iteration);
   [[nodiscard]] bool is_due(std::int64_t iteration) const noexcept { return iteration >= next_; }
-  /// Collective, when due: each of `flags` becomes 1 on all ranks if it is 1 on any.
+  /// Collective, when due: each of `flags` becomes the largest of all ranks' on each.
   void exchange(std::vector<std::int64_t>& flags, std::int64_t iteration, Communicator& comm);
 
  private:

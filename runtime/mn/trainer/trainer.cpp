@@ -9,10 +9,10 @@
 #include <mn/checkpoint/format/storage.hpp>
 #include <mn/checkpoint/optimizer_settings.hpp>
 #include <mn/comm/on_root.hpp>
+#include <mn/core/activity.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
-#include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/trace.hpp>
@@ -20,12 +20,19 @@
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
+#include <mn/trainer/output_folder.hpp>
 #include <mn/trainer/periodic_agreement.hpp>
+#include <mn/trainer/run_status.hpp>
 #include <mn/trainer/signals.hpp>
+#include <mn/trainer/time_limit.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn {
 namespace {
+
+// Why a run ends before its time, beside the numbers of signals.
+constexpr std::int64_t kNoReason = 0;
+constexpr std::int64_t kTimeLimit = 1000;
 
 class FunctionExtension final : public Extension {
  public:
@@ -45,6 +52,13 @@ void warn_of_volatile_storage(const std::filesystem::path& out, const Communicat
   if (kind.empty() || (comm.inter_size() == 1 && !environment("SLURM_JOB_ID"))) return;
   log_warning("the output folder " + out.string() + " is on " + kind +
               ", which goes with this node: give a folder on storage that all nodes share (--out)");
+}
+
+/// Of the weights alone: a checkpoint's least size.
+std::uint64_t bytes_of_tensors(const torch::nn::Module& model) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, tensor] : named_tensors(model)) bytes += tensor.nbytes();
+  return bytes;
 }
 
 }  // namespace
@@ -112,19 +126,14 @@ void Trainer::check_optimizers() const {
   if (optimizers_.empty()) throw ArgumentError("a Trainer needs an optimizer");
 }
 
-void Trainer::prepare_out() const {
-  const auto prepare = [this] {
-    const std::string advice = ": choose another output folder (--out)";
-    try {
-      std::filesystem::create_directories(options_.out);
-      AtomicFile probe(options_.out / "probe");  // never committed
-      warn_of_volatile_storage(options_.out, *comm_);
-    } catch (const std::exception& error) {
-      throw UsageError("the output folder " + options_.out.string() + " can't be written (" + error.what() + ")" +
-                       advice);
-    }
-  };
-  on_root<UsageError>(*comm_, prepare);
+void Trainer::prepare_out() {
+  const std::uint64_t checkpoint_bytes = options_.checkpoint_on_signal ? bytes_of_tensors(*model_) : 0;
+  if (options_.checkpoint_on_signal && is_root()) time_limit_ = std::make_unique<TimeLimit>(checkpoint_bytes);
+  status_ = std::make_unique<RunStatus>(is_root());
+  on_root<UsageError>(*comm_, [&] {
+    folder_ = std::make_unique<OutputFolder>(options_.out, checkpoint_bytes);
+    warn_of_volatile_storage(options_.out, *comm_);
+  });
 }
 
 void Trainer::check_iterator() const {
@@ -163,28 +172,42 @@ void Trainer::extend(const std::string& name, Interval trigger, std::function<vo
 int Trainer::run() {
   SignalFlag signal(options_.checkpoint_on_signal);
   begin();
-  bool requeue = false;
-  while (!finished() && !requeue) {
+  const ActivityScope activity("training");
+  note_iteration(iteration_);
+  std::int64_t reason = kNoReason;
+  while (!finished() && reason == kNoReason) {
     advance();
-    requeue = agree(signal.raised());
+    note_iteration(iteration_);
+    status_->stepped(iteration_);
+    reason = agree(own_reason(signal.raised()));
     extensions_->run(*this, {iteration_, previous_epoch_detail_, epoch_detail()});
   }
-  if (requeue) signal.keep();
+  if (reason != kNoReason) signal.keep();
   synchronize();
-  requeue = requeue && !finished();
+  const bool requeue = reason != kNoReason && !finished();
   finish_save();
-  if (requeue) {
-    const std::filesystem::path path = checkpoint_path(out(), iteration_);
-    on_root<DataError>(
-        *comm_, [this] { set_later_checkpoints_aside(out(), iteration_); }, true);
-    if (!is_saved()) save(path);
-    stop_reason_ = "a signal asked for it, after a checkpoint";
-    if (is_root()) log_info("a signal asked for the end: checkpointed in " + path.string() + ", requeue the job");
-  }
+  if (requeue) checkpoint_to_requeue(reason);
   extensions_->finalize(*this);
   finish_save();
   comm_->barrier();  // every file of rank 0 is complete
   return requeue ? kExitRequeue : 0;
+}
+
+/// Why this rank wants the run to end: a signal, or the time limit.
+std::int64_t Trainer::own_reason(int signal) {
+  if (!time_limit_) return signal;
+  time_limit_->tick();
+  return time_limit_->is_near() ? kTimeLimit : signal;
+}
+
+void Trainer::checkpoint_to_requeue(std::int64_t reason) {
+  const std::filesystem::path path = checkpoint_path(out(), iteration_);
+  on_root<DataError>(
+      *comm_, [this] { set_later_checkpoints_aside(out(), iteration_); }, true);
+  if (!is_saved()) save(path);
+  const std::string who = reason == kTimeLimit ? "the job's time limit" : signal_name(static_cast<int>(reason));
+  stop_reason_ = who + " asked for it, after a checkpoint";
+  if (is_root()) log_info(who + " asked for the end: checkpointed in " + path.string() + ", requeue the job");
 }
 
 void Trainer::begin() {
@@ -196,6 +219,7 @@ void Trainer::begin() {
   if (!is_training(*model_)) set_training(*model_, true);
   extensions_->initialize(*this);
   agreement_->begin(iteration_);
+  status_->began(iteration_);
 }
 
 std::optional<double> Trainer::initial_rate(std::size_t group) const {
@@ -222,20 +246,21 @@ void Trainer::wait_for_losses() {
 
 bool Trainer::is_saving() const noexcept { return saving_->is_under_way(); }
 
-/// Ranks exchange what only one of them knows: a signal, which periods of seconds are over by rank 0's clock, and
-/// whether all have written their parts of a checkpoint, which then is committed. True if training is to stop.
-bool Trainer::agree(bool signalled) {
+/// Ranks exchange what only one of them knows: why to stop, which periods of seconds are over by rank 0's clock, and
+/// whether all have written their parts of a checkpoint, which then is committed. Returns why training is to stop on all
+/// ranks.
+std::int64_t Trainer::agree(std::int64_t own) {
   const bool needed = options_.checkpoint_on_signal || extensions_->any_by_seconds() || is_saving();
-  if (!needed || !agreement_->is_due(iteration_)) return false;
+  if (!needed || !agreement_->is_due(iteration_)) return kNoReason;
   std::vector<std::int64_t> flags = extensions_->due();
   const std::size_t count = flags.size();
   if (!is_root()) flags.assign(count, 0);
   flags.push_back(is_saving() && !saving_->is_written() ? 1 : 0);
-  flags.push_back(signalled ? 1 : 0);
+  flags.push_back(own);
   agreement_->exchange(flags, iteration_, *comm_);
   if (flags[count] == 0) finish_save();
   extensions_->set_due(std::span(flags).first(count));
-  return flags.back() != 0;
+  return flags.back();
 }
 
 void Trainer::stop(const std::string& why) {

@@ -32,8 +32,11 @@ class BackgroundSave;
 class CheckpointReader;
 class ExtensionList;
 class Observation;
+class OutputFolder;
 class PeriodicAgreement;
+class RunStatus;
 class SaveError;
+class TimeLimit;
 class Trace;
 
 /// A minibatch's loss, a mean, and over how much it is one.
@@ -75,9 +78,11 @@ struct TrainerOptions {
   /// (but for batch normalization and dropout), with one reduction and the memory of one. The last iteration of an
   /// epoch may have fewer.
   std::int64_t accumulate = 1;
-  std::filesystem::path out = "result";  ///< folder for the files of all extensions; made if absent
-  /// On SIGTERM or SIGUSR1 to any rank (a scheduler's notice before it ends the job): all ranks finish the iteration,
-  /// rank 0 writes a checkpoint, and run() returns kExitRequeue.
+  /// Folder for the files of all extensions; made if absent. The trainer locks it against other jobs while it lives.
+  std::filesystem::path out = "result";
+  /// On SIGTERM, SIGUSR1, SIGUSR2 or SIGHUP to any rank (a scheduler's notice before it ends the job), and before the
+  /// job's time limit, of which rank 0 knows from Slurm or MN_END_TIME: all ranks finish the iteration, rank 0 writes a
+  /// checkpoint, and run() returns kExitRequeue. The same signal again ends the process at once.
   bool checkpoint_on_signal = false;
   /// Records the phases of each step, if not null. Each step then waits for its device, so that the times are those of
   /// the work. Give the optimizer the same object.
@@ -99,8 +104,9 @@ struct StepTimes {
 class Trainer {
  public:
   /// Broadcasts rank 0's parameters and buffers, also those that the optimizer does not hold. Throws ArgumentError if
-  /// an argument is null, and the same UsageError on every rank if there is no limit, if `out` can't be written, or if
-  /// the iterator is not for these ranks: of a dataset that was not scattered, or with another number of steps on one.
+  /// an argument is null, and the same UsageError on every rank if there is no limit, if `out` can't be written, is
+  /// full or in use by another job, or if the iterator is not for these ranks: of a dataset that was not scattered, or
+  /// with another number of steps on one.
   Trainer(std::shared_ptr<Communicator> comm, std::shared_ptr<MultiNodeOptimizer> optimizer,
           std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, ComputeLoss compute_loss,
           TrainerOptions options);
@@ -224,13 +230,15 @@ class Trainer {
 
   void add(std::unique_ptr<Extension> extension, ExtendOptions options);
   void check_optimizers() const;
-  void prepare_out() const;
+  void prepare_out();
   void check_iterator() const;
   void check_order() const;
   void begin();
   [[nodiscard]] double communication_s() const;
   [[nodiscard]] std::uint64_t bytes_sent() const;
-  bool agree(bool signalled);
+  [[nodiscard]] std::int64_t own_reason(int signal);
+  std::int64_t agree(std::int64_t own);
+  void checkpoint_to_requeue(std::int64_t reason);
   void wait_for_losses();
   [[nodiscard]] bool finished() const noexcept;
   // trainer_step.cpp
@@ -248,6 +256,7 @@ class Trainer {
   [[nodiscard]] nlohmann::json replicated_state() const;
   void add_buffers(Checkpoint& checkpoint) const;
   [[nodiscard]] Checkpoint checkpoint();
+  void note_saved();
   void warn_of_failed_save(const SaveError& error) const;
   // trainer_state.cpp
   void restore_model(CheckpointReader& checkpoint, const std::string& source);
@@ -269,11 +278,14 @@ class Trainer {
   ComputeLoss compute_loss_;
   UpdateParameters update_;  // in place of compute_loss_
   TrainerOptions options_;
+  std::unique_ptr<OutputFolder> folder_;  // on rank 0
   std::unique_ptr<ExtensionList> extensions_;
   std::unique_ptr<Observation> observation_;
   std::unique_ptr<PeriodicAgreement> agreement_;
   std::unique_ptr<BackgroundSave> saving_;
   std::vector<std::function<void()>> when_committed_;  // of that save
+  std::unique_ptr<TimeLimit> time_limit_;  // where it counts: on rank 0
+  std::unique_ptr<RunStatus> status_;
   CollectiveUse loss_calls_;
   std::vector<std::string> settings_;  // of each optimizer, as the program made it; JSON
 
@@ -283,6 +295,7 @@ class Trainer {
   double epoch_detail_ = 0;
   double previous_epoch_detail_ = 0;
   Clock::time_point start_ = Clock::now();
+  Clock::time_point save_began_;
   double earlier_s_ = 0;  // elapsed before the resume
   StepTimes last_step_;
   bool stopped_ = false;

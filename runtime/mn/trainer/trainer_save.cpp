@@ -16,6 +16,7 @@
 #include <mn/checkpoint/optimizer_settings.hpp>
 #include <mn/checkpoint/optimizer_state.hpp>
 #include <mn/comm/on_root.hpp>
+#include <mn/core/activity.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
@@ -23,7 +24,9 @@
 #include <mn/tensor/random_state.hpp>
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
+#include <mn/trainer/run_status.hpp>
 #include <mn/trainer/state_names.hpp>
+#include <mn/trainer/time_limit.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn {
@@ -124,10 +127,20 @@ void Trainer::check_finite(const std::filesystem::path& path) const {
 
 void Trainer::save(const std::filesystem::path& path) {
   finish_save();
+  const ActivityScope activity("writing a checkpoint", ActivityScope::kLongPatience);
+  save_began_ = Clock::now();
   finish_steps();
   check_finite(path);
   save_checkpoint(*comm_, path, checkpoint());
-  if (path == checkpoint_path(out(), iteration_)) saved_iteration_ = iteration_;
+  note_saved();
+  if (path != checkpoint_path(out(), iteration_)) return;
+  saved_iteration_ = iteration_;
+  status_->saved(iteration_);
+}
+
+/// How long a save takes from its begin until it is committed is what the time limit must leave.
+void Trainer::note_saved() {
+  if (time_limit_) time_limit_->add_save(seconds_since(save_began_));
 }
 
 void Trainer::save_in_background(std::function<void()> committed) {
@@ -137,6 +150,8 @@ void Trainer::save_in_background(std::function<void()> committed) {
   }
   finish_save();
   if (saved_iteration_ == iteration_) return committed();
+  const ActivityScope activity("beginning a checkpoint", ActivityScope::kLongPatience);
+  save_began_ = Clock::now();
   const std::filesystem::path path = checkpoint_path(out(), iteration_);
   finish_steps();
   check_finite(path);
@@ -152,9 +167,12 @@ void Trainer::save_in_background(std::function<void()> committed) {
 
 void Trainer::finish_save() {
   if (!saving_->is_under_way()) return;
+  const ActivityScope activity("committing a checkpoint", ActivityScope::kLongPatience);
   const auto committed = std::exchange(when_committed_, {});
   try {
     saving_->commit();
+    note_saved();
+    status_->saved(saved_iteration_);
   } catch (const SaveError& error) {
     saved_iteration_ = kNotSaved;
     return warn_of_failed_save(error);

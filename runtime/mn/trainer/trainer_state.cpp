@@ -27,6 +27,7 @@
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
 #include <mn/trainer/state_names.hpp>
+#include <mn/trainer/run_status.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn {

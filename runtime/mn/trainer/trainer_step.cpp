@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <mn/core/activity.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
@@ -27,6 +28,7 @@ void wait_for_device(at::Device device) {
 
 Batch Trainer::next_batch() {
   const Trace::Scope scope(options_.trace.get(), "wait for data", Trace::Lane::kData);
+  const ActivityScope activity("waiting for a minibatch");
   const auto begin = Clock::now();
   std::optional<Batch> batch = iterator_->next();
   last_step_.data_s += seconds_since(begin);

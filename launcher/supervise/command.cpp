@@ -1,0 +1,131 @@
+#include "supervise/command.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+#include <utility>
+
+#include <mn/core/error.hpp>
+#include <mn/core/host_list.hpp>
+
+namespace mn::launcher {
+namespace {
+
+std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+std::size_t whole(const std::string& text, const char* what) {
+  std::size_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value == 0) {
+    throw UsageError(std::string("supervise: ") + what + " is \"" + text + "\", not a number of at least 1");
+  }
+  return value;
+}
+
+std::size_t divided(std::size_t ranks, std::size_t hosts) {
+  if (hosts > 0 && ranks % hosts == 0) return ranks / hosts;
+  throw UsageError("supervise: " + std::to_string(ranks) + " ranks on " + std::to_string(hosts) +
+                   " hosts are not the same number on each: give srun --ntasks-per-node, or mpiexec -host A:2,B:2");
+}
+
+std::string joined(const Words& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : ",") + word;
+  return text;
+}
+
+std::size_t position_of_mnlaunch(const Words& words) {
+  const auto found = std::ranges::find(words, "mnlaunch", base_name);
+  return static_cast<std::size_t>(found - words.begin());
+}
+
+}  // namespace
+
+StepCommand::StepCommand(Words words, const Lookup& lookup) : words_(std::move(words)) {
+  const std::string launcher = words_.empty() ? "" : base_name(words_.front());
+  is_srun_ = launcher == "srun";
+  const bool is_mpiexec = launcher == "mpiexec" || launcher == "mpirun" || launcher == "orterun";
+  if ((!is_srun_ && !is_mpiexec) || position_of_mnlaunch(words_) >= words_.size()) {
+    throw UsageError("usage: mnlaunch supervise [options] -- srun|mpiexec ... mnlaunch PROGRAM [ARG...]");
+  }
+  is_srun_ ? read_srun(lookup) : read_mpiexec();
+}
+
+/// Removes an option of the launcher with its value, in the forms -N 3, -N3, --nodes 3 and --nodes=3. The last counts.
+std::optional<std::string> StepCommand::take(const Words& names) {
+  std::optional<std::string> value;
+  for (std::size_t i = 1; i < position_of_mnlaunch(words_);) {
+    const std::string word = words_[i];
+    const auto at = words_.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto name = std::ranges::find_if(names, [&](const std::string& each) {
+      return word == each || word.starts_with(each + "=") ||
+             (each.size() == 2 && word.size() > 2 && word[1] != '-' && word.starts_with(each) &&
+              (is_srun_ && std::isdigit(static_cast<unsigned char>(word[2])) != 0));
+    });
+    if (name == names.end()) {
+      ++i;
+    } else if (word == *name) {
+      value = i + 1 < words_.size() ? words_[i + 1] : "";
+      words_.erase(at, at + 2);
+    } else {
+      value = word.substr(name->size() + (word[name->size()] == '=' ? 1 : 0));
+      words_.erase(at);
+    }
+  }
+  return value;
+}
+
+void StepCommand::read_srun(const Lookup& lookup) {
+  const auto list = lookup("SLURM_JOB_NODELIST");
+  if (!list)
+    throw UsageError("supervise: srun must run in a batch job or an allocation, whose hosts it can choose from");
+  hosts_ = expand_host_list(*list);
+  take({"-w", "--nodelist"});
+  take({"-x", "--exclude"});
+  if (const auto nodes = take({"-N", "--nodes"})) wanted_hosts_ = whole(*nodes, "the number of nodes");
+  const auto ranks = take({"-n", "--ntasks"});
+  auto per_node = take({"--ntasks-per-node"});
+  if (!per_node && !ranks) per_node = lookup("SLURM_NTASKS_PER_NODE");
+  const std::size_t nodes = wanted_hosts_.value_or(hosts_.size());
+  if (per_node) {
+    ranks_per_host_ = whole(*per_node, "--ntasks-per-node");
+  } else if (ranks) {
+    ranks_per_host_ = divided(whole(*ranks, "the number of tasks"), nodes);
+  } else if (const auto all = lookup("SLURM_NTASKS")) {
+    ranks_per_host_ = divided(whole(*all, "SLURM_NTASKS"), hosts_.size());
+  }
+}
+
+void StepCommand::read_mpiexec() {
+  const auto list = take({"-host", "--host", "-H"});
+  const auto ranks = take({"-n", "-np", "--n", "--np", "-c"});
+  if (!list) throw UsageError("supervise: mpiexec needs -host HOST:RANKS,…, from which it can choose");
+  std::istringstream items(*list);
+  std::size_t most = 0;
+  for (std::string item; std::getline(items, item, ',');) {
+    const auto colon = item.find(':');
+    hosts_.push_back(item.substr(0, colon));
+    if (colon != std::string::npos) most = std::max(most, whole(item.substr(colon + 1), "the ranks of a host"));
+  }
+  ranks_per_host_ = most > 0 ? most : ranks ? divided(whole(*ranks, "the number of ranks"), hosts_.size()) : 1;
+  if (most > 0 && ranks) wanted_hosts_ = std::min(divided(whole(*ranks, "the number of ranks"), most), hosts_.size());
+}
+
+Words StepCommand::on(const Words& hosts, const std::string& name, bool overlap) const {
+  const std::string ranks = std::to_string(hosts.size() * ranks_per_host_);
+  Words command = {words_.front()};
+  if (is_srun_) {
+    command.insert(command.end(),
+                   {"--nodes=" + std::to_string(hosts.size()), "--nodelist=" + joined(hosts), "--ntasks=" + ranks,
+                    "--ntasks-per-node=" + std::to_string(ranks_per_host_), "--job-name=" + name, "--no-kill"});
+    if (overlap) command.emplace_back("--overlap");
+  } else {
+    Words items;
+    for (const auto& host : hosts) items.push_back(host + ":" + std::to_string(ranks_per_host_));
+    command.insert(command.end(), {"-host", joined(items), "-n", ranks});
+  }
+  command.insert(command.end(), words_.begin() + 1, words_.end());
+  return command;
+}
+
+}  // namespace mn::launcher

@@ -1,0 +1,136 @@
+#include "supervise/step.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <string_view>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/exit_codes.hpp>
+
+namespace mn::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::array kPassedOn = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+constexpr int kLookMs = 100;
+constexpr auto kTimeToEnd = 2s;
+constexpr auto kTimeToDie = 1s;
+
+// Handlers take no argument but the signal.
+std::atomic<int> first_signal = 0;
+std::atomic<pid_t> passed_to = 0;
+
+void pass_on(int signal) {
+  const int saved_errno = errno;
+  int none = 0;
+  first_signal.compare_exchange_strong(none, signal);
+  const pid_t process = passed_to;
+  if (process > 0) kill(process, signal);
+  errno = saved_errno;
+}
+
+void install_handlers() {
+  struct sigaction action = {};
+  action.sa_handler = pass_on;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : kPassedOn) sigaction(signal, &action, nullptr);
+}
+
+/// A rank's last line, see mn::Speaker::line; srun --label and mnlaunch --label put the rank before it.
+bool announces_end(std::string_view line) {
+  return line.find("mn: rank ") != std::string_view::npos && line.ends_with("all ranks end");
+}
+
+[[noreturn]] void execute(const Words& command, int stderr_end) {
+  dup2(stderr_end, STDERR_FILENO);
+  for (const int signal : kPassedOn) std::signal(signal, SIG_DFL);
+  std::vector<char*> arguments;
+  for (const auto& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  execvp(arguments.front(), arguments.data());
+  _exit(kExitNotFound);
+}
+
+}  // namespace
+
+int scheduler_signal() {
+  static const bool installed = (install_handlers(), true);
+  return installed ? first_signal.load() : 0;
+}
+
+Step::Step(const Words& command) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw Error(with_errno("supervise: cannot make a pipe", errno));
+  stderr_ = Fd(ends[0]);
+  const Fd write_end(ends[1]);
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  process_ = fork();
+  if (process_ < 0) throw Error(with_errno("supervise: cannot start a process", errno));
+  if (process_ == 0) execute(command, write_end.get());
+  passed_to = process_;
+}
+
+StepEnd Step::wait(const std::function<void()>& look, const std::function<void()>& on_failure,
+                   const std::function<void()>& cancel) {
+  StepEnd end;
+  int status = 0;
+  while (waitpid(process_, &status, WNOHANG) != process_) {
+    pollfd readable{stderr_.get(), POLLIN, 0};
+    poll(&readable, 1, kLookMs);
+    if ((readable.revents & POLLHUP) != 0 && (readable.revents & POLLIN) == 0) poll(nullptr, 0, kLookMs);
+    const bool was_well = end.reason.empty();
+    read_lines(end);
+    if (was_well && !end.reason.empty()) on_failure();
+    look();
+    if (!end.reason.empty()) press(end, cancel);
+  }
+  passed_to = 0;
+  read_lines(end);
+  end.ended_at = Clock::now();
+  if (end.reason.empty()) end.failed_at = end.ended_at;
+  end.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return end;
+}
+
+void Step::read_lines(StepEnd& end) {
+  std::array<char, 1 << 14> piece;
+  for (ssize_t got = 0; (got = read(stderr_.get(), piece.data(), piece.size())) > 0;) {
+    const std::string_view text(piece.data(), static_cast<std::size_t>(got));
+    for (std::string_view left = text; !left.empty();) {
+      const ssize_t written = write(STDERR_FILENO, left.data(), left.size());
+      if (written <= 0 && errno != EINTR) break;
+      left.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
+    }
+    rest_ += text;
+    for (std::size_t at = 0; (at = rest_.find('\n')) != std::string::npos; rest_.erase(0, at + 1)) {
+      const std::string line = rest_.substr(0, at);
+      if (!end.reason.empty() || !announces_end(line)) continue;
+      end.reason = line.substr(line.find("mn: rank ") + 4);
+      end.failed_at = Clock::now();
+    }
+    if (rest_.size() > 1 << 16) rest_.clear();
+  }
+}
+
+void Step::press(const StepEnd& end, const std::function<void()>& cancel) {
+  const auto waited = Clock::now() - end.failed_at;
+  if (pressed_ == 0 && waited > kTimeToEnd) {
+    ++pressed_;
+    kill(process_, SIGTERM);
+  } else if (pressed_ == 1 && waited > kTimeToEnd + kTimeToDie) {
+    ++pressed_;
+    cancel();
+    kill(process_, SIGKILL);
+  }
+}
+
+}  // namespace mn::launcher

@@ -1,0 +1,244 @@
+#include "supervise/supervise.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <iostream>
+#include <utility>
+
+#include <unistd.h>
+
+#include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/exit_codes.hpp>
+#include <mn/core/host_list.hpp>
+
+#include "supervise/hosts.hpp"
+#include "supervise/progress.hpp"
+#include "supervise/step.hpp"
+
+namespace mn::launcher {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kWindow = std::chrono::hours(1);  // in which restarts are counted
+
+double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+void say(const std::string& text) { std::cerr << "mnlaunch supervise: " << text << std::endl; }
+
+std::string counted(std::size_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+/// Ends that another start would not change.
+bool is_final(int status) {
+  constexpr std::array kFinal = {0, kExitUsage, kExitRequeue, kExitCheckFailed, kExitCannotRun, kExitNotFound};
+  return std::ranges::find(kFinal, status) != kFinal.end();
+}
+
+/// Ranks that had a scheduler's signal before they could answer it with a checkpoint.
+bool died_of_notice(const StepEnd& end) {
+  constexpr std::array kNotices = {128 + SIGHUP, 128 + SIGUSR1, 128 + SIGUSR2, 128 + SIGTERM};
+  return end.reason.empty() && std::ranges::find(kNotices, end.status) != kNotices.end();
+}
+
+class Supervisor {
+ public:
+  explicit Supervisor(const SuperviseOptions& options)
+      : options_(options), command_(options.command, environment), active_(command_.hosts()) {
+    const std::size_t kept_back = std::min(options_.spares, active_.size() - 1);
+    const std::size_t wanted = std::min(command_.wanted_hosts().value_or(active_.size() - kept_back), active_.size());
+    spares_.assign(active_.begin() + static_cast<std::ptrdiff_t>(wanted), active_.end());
+    active_.resize(wanted);
+    check_hosts();
+    status_path_ =
+        environment("MN_STATUS_FILE")
+            .value_or((std::filesystem::current_path() / (".mn-supervise-" + std::to_string(getpid()))).string());
+    setenv("MN_STATUS_FILE", status_path_.c_str(), 1);
+  }
+  ~Supervisor() {
+    std::error_code none;
+    std::filesystem::remove(status_path_, none);
+  }
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  int run() {
+    while (true) {
+      const StepEnd end = run_step();
+      if (const int signal = scheduler_signal(); signal != 0) return end_after_signal(signal, end.status);
+      if (is_final(end.status)) return finish(end.status);
+      if (died_of_notice(end)) return finish(kExitRequeue);
+      if (const std::string why = why_not_again(end); !why.empty()) return give_up(why, end.status);
+    }
+  }
+
+ private:
+  void check_hosts() const {
+    if (active_.size() >= options_.min_hosts) return;
+    throw UsageError("supervise: " + counted(active_.size(), "host") + " to start on, and --min-nodes is " +
+                     std::to_string(options_.min_hosts));
+  }
+
+  StepEnd run_step() {
+    std::error_code none;
+    std::filesystem::remove(status_path_, none);
+    reported_ = false;
+    const std::string name = "mn-" + std::to_string(getpid()) + "-" + std::to_string(++attempts_);
+    started_at_ = unix_now();
+    Step step(command_.on(active_, name, attempts_ > 1));
+    probes_.reset();
+    const auto cancel = [&] { cancel_step(environment("SLURM_JOB_ID").value_or("0"), name); };
+    const StepEnd end = step.wait([this] { report_recovery(); }, [this] { probe(); }, cancel);
+    report_recovery();
+    return end;
+  }
+
+  void probe() { probes_.emplace(active_, command_.is_srun()); }
+
+  /// Once for each start but the first, when its first iteration is complete.
+  void report_recovery() {
+    if (reported_ || attempts_ == 1) return;
+    const auto progress = read_progress(status_path_);
+    if (!progress || progress->stepped == 0) return;
+    reported_ = true;
+    recovery_.start_s = progress->up - started_at_;
+    recovery_.load_s = progress->loaded - progress->up;
+    recovery_.first_step_s = progress->stepped - progress->loaded;
+    lost_s_ += recovery_.all_s();
+    say("trains again after iteration " + std::to_string(progress->began) + ": " + recovery_.text());
+  }
+
+  /// Empty, with the hosts for another start, or why there is none.
+  std::string why_not_again(const StepEnd& end) {
+    const auto progress = read_progress(status_path_);
+    std::error_code error;
+    const auto written = std::filesystem::last_write_time(status_path_, error);
+    const double silent_s =
+        error ? 0 : std::chrono::duration<double>(std::filesystem::file_time_type::clock::now() - written).count();
+    if (progress && progress->saved > progress->began) has_saved_ = true;
+    if (!probes_) probe();
+    const Words lost = probes_->lost();
+    recovery_ = {.detect_s = std::max(silent_s - seconds(Clock::now() - end.failed_at), 0.0),
+                 .tear_down_s = seconds(Clock::now() - end.failed_at)};
+    say("attempt " + std::to_string(attempts_) + " ended with " + std::to_string(end.status) +
+        (progress ? " after iteration " + std::to_string(progress->iteration) : " before training") +
+        (end.reason.empty() ? "" : ": " + end.reason) + (lost.empty() ? "" : "; lost " + compress_host_list(lost)));
+    if (is_repeated(progress, lost.empty())) {
+      return "it failed twice after iteration " + std::to_string(progress->iteration);
+    }
+    const auto now = Clock::now();
+    failures_.push_back(now);
+    while (now - failures_.front() > kWindow) failures_.pop_front();
+    if (failures_.size() > options_.restarts) {
+      return counted(failures_.size(), "failure") + " within an hour, and --restarts is " +
+             std::to_string(options_.restarts);
+    }
+    return replace(lost);
+  }
+
+  bool is_repeated(const std::optional<RunProgress>& progress, bool hosts_are_well) {
+    const std::optional<std::int64_t> here =
+        progress && hosts_are_well ? std::optional(progress->iteration) : std::nullopt;
+    return std::exchange(failed_at_, here) == here && here;
+  }
+
+  /// Takes lost hosts out, and spares in; why not, if too few are left.
+  std::string replace(const Words& lost) {
+    lost_.insert(lost_.end(), lost.begin(), lost.end());
+    std::erase_if(active_, [&](const std::string& host) { return std::ranges::find(lost, host) != lost.end(); });
+    for (std::size_t i = 0; i < lost.size() && !spares_.empty(); ++i) {
+      active_.push_back(spares_.front());
+      spares_.erase(spares_.begin());
+    }
+    if (active_.size() < std::max<std::size_t>(options_.min_hosts, 1)) {
+      return counted(active_.size(), "host") + " left, and --min-nodes is " + std::to_string(options_.min_hosts);
+    }
+    say("starts again on " + compress_host_list(active_) + ", " +
+        counted(active_.size() * command_.ranks_per_host(), "rank"));
+    return "";
+  }
+
+  int end_after_signal(int signal, int status) {
+    const bool died = status == 128 + signal;
+    say("a signal (" + std::to_string(signal) + ") asked for the end");
+    return finish(died && signal != SIGINT ? kExitRequeue : status);
+  }
+
+  int give_up(const std::string& why, int status) {
+    say("gives up: " + why);
+    // In another allocation there may be hosts enough.
+    const bool other_hosts_help = has_saved_ && active_.size() < options_.min_hosts;
+    return finish(other_hosts_help ? kExitRequeue : status);
+  }
+
+  int finish(int status) {
+    if (attempts_ == 1 && status == 0) return status;
+    char minutes[32];
+    std::snprintf(minutes, sizeof minutes, "%.1f", lost_s_ / 60);
+    say("ends with " + std::to_string(status) + ": " + counted(attempts_, "attempt") + ", " +
+        (lost_.empty() ? "no host lost" : "lost " + compress_host_list(lost_)) + ", " + minutes +
+        " minutes until training went on");
+    return status;
+  }
+
+  SuperviseOptions options_;
+  StepCommand command_;
+  Words active_, spares_, lost_;
+  std::string status_path_;
+  std::optional<HostProbes> probes_;
+  std::size_t attempts_ = 0;
+  std::deque<Clock::time_point> failures_;
+  std::optional<std::int64_t> failed_at_;  // the iteration of the last failure that no host explains
+  Recovery recovery_;
+  bool reported_ = false;
+  bool has_saved_ = false;
+  double started_at_ = 0;
+  double lost_s_ = 0;
+};
+
+std::size_t number_of(const std::string& option, const std::string& text) {
+  std::size_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size() && !text.empty()) return value;
+  throw UsageError("supervise: " + option + " is \"" + text + "\", not a whole number");
+}
+
+}  // namespace
+
+SuperviseOptions parse_supervise(const Words& words) {
+  SuperviseOptions options;
+  const std::pair<std::string, std::size_t*> known[] = {
+      {"--restarts", &options.restarts}, {"--spares", &options.spares}, {"--min-nodes", &options.min_hosts}};
+  std::size_t i = 0;
+  for (; i < words.size() && words[i] != "--" && words[i].starts_with('-'); ++i) {
+    const auto equals = words[i].find('=');
+    const std::string name = words[i].substr(0, equals);
+    const auto option = std::ranges::find(known, name, [](const auto& each) { return each.first; });
+    if (option == std::end(known)) {
+      throw UsageError("supervise: unknown option " + name + "; there are --restarts, --spares and --min-nodes");
+    }
+    if (equals == std::string::npos) ++i;
+    *option->second =
+        number_of(name, equals == std::string::npos ? i < words.size() ? words[i] : "" : words[i].substr(equals + 1));
+  }
+  if (i < words.size() && words[i] == "--") ++i;
+  options.command.assign(words.begin() + static_cast<std::ptrdiff_t>(std::min(i, words.size())), words.end());
+  return options;
+}
+
+int supervise(const SuperviseOptions& options) {
+  static_cast<void>(scheduler_signal());  // from here on signals are the steps'
+  return Supervisor(options).run();
+}
+
+}  // namespace mn::launcher

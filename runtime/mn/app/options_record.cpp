@@ -1,0 +1,48 @@
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <sstream>
+#include <string_view>
+
+#include <mn/app/options_record.hpp>
+#include <mn/core/log.hpp>
+#include <mn/trainer/trainer.hpp>
+
+namespace mn::app {
+namespace {
+
+constexpr std::array<std::string_view, 6> kOfThisRun = {"out",          "resume",     "stage",
+                                                        "stage-budget", "stage-rate", "device"};
+
+}  // namespace
+
+OptionsRecord::OptionsRecord(const Options& options) {
+  std::istringstream lines(options.ini());
+  for (std::string line; std::getline(lines, line);) {
+    const auto equals = line.find(" = ");
+    if (line.starts_with('#') || equals == std::string::npos) continue;
+    const std::string name = line.substr(0, equals);
+    if (std::ranges::find(kOfThisRun, name) == kOfThisRun.end()) options_[name] = line.substr(equals + 3);
+  }
+}
+
+Interval OptionsRecord::trigger() const {
+  return {static_cast<double>(std::numeric_limits<std::int64_t>::max()), IntervalUnit::kIteration};  // never
+}
+
+void OptionsRecord::initialize(Trainer& trainer) {
+  if (!trainer.is_root() || !earlier_.is_object()) return;
+  const auto shown = [](const nlohmann::json& value) {
+    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    return text.empty() ? "\"\"" : text;
+  };
+  std::string changes;
+  for (const auto& [name, value] : options_.items()) {
+    if (!earlier_.contains(name) || earlier_[name] == value) continue;
+    changes += (changes.empty() ? "--" : ", --") + name + " was " + shown(earlier_[name]) + ", is " + shown(value);
+  }
+  earlier_ = nlohmann::json::object();
+  if (!changes.empty()) log_info("resumed with other options than the checkpoint's: " + changes);
+}
+
+}  // namespace mn::app

@@ -1,0 +1,30 @@
+/// A resumed training says in which options it differs from the one that wrote the checkpoint.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include <mn/core/options.hpp>
+#include <mn/trainer/extension.hpp>
+
+namespace mn::app {
+
+/// Keeps the options in checkpoints, but for those that say where a run reads and writes.
+class OptionsRecord final : public Extension {
+ public:
+  explicit OptionsRecord(const Options& options);
+
+  [[nodiscard]] std::string name() const override { return "OptionsRecord"; }
+  [[nodiscard]] Interval trigger() const override;
+  [[nodiscard]] nlohmann::json state() const override { return options_; }
+  void load_state(const nlohmann::json& state) override { earlier_ = state; }
+  /// Rank 0 logs the differences.
+  void initialize(Trainer& trainer) override;
+
+ private:
+  nlohmann::json options_ = nlohmann::json::object();  // name → value, as text
+  nlohmann::json earlier_ = nlohmann::json::object();
+};
+
+}  // namespace mn::app

@@ -1,0 +1,83 @@
+// A survey over the monitor's tree: a request that every rank passes on, and answers that are merged on their way up.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <mn/job/peer_monitor.hpp>
+
+namespace mn {
+namespace {
+
+constexpr auto kSurveyTime = std::chrono::milliseconds(4000);   // for rank 0
+constexpr auto kTimePerLevel = std::chrono::milliseconds(500);  // by which those below answer earlier
+constexpr auto kSendTime = std::chrono::seconds(1);
+constexpr std::size_t kMaxAnswer = 64 << 10;
+
+/// As far as the time goes: an answer that does not arrive whole ends the connection's use for answers alone.
+void send_within(const Fd& socket, std::string_view bytes, Deadline deadline) {
+  while (!bytes.empty() && std::chrono::steady_clock::now() < deadline) {
+    const ssize_t sent = send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) bytes.remove_prefix(static_cast<std::size_t>(sent));
+    if (sent > 0 || errno == EINTR) continue;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return;
+    pollfd writable{socket.get(), POLLOUT, 0};
+    poll(&writable, 1, 50);
+  }
+}
+
+}  // namespace
+
+void PeerMonitor::start_survey() noexcept {
+  surveying_ = true;
+  wake();
+}
+
+void PeerMonitor::begin_survey(int asker) {
+  if (survey_ || !options_.survey.own) return;
+  int level = 0;
+  for (int rank = options_.rank; rank > 0; rank = parent_of(rank)) ++level;
+  survey_ = Survey{.awaited = 0,
+                   .texts = {options_.survey.own()},
+                   .until = Clock::now() + kSurveyTime - std::min(level, 6) * kTimePerLevel};
+  for (Peer& peer : peers_) {
+    peer.answered = false;
+    if (peer.gone) continue;
+    if (peer.rank > options_.rank) ++survey_->awaited;
+    if (peer.rank != asker) send_byte(peer.socket, PeerByte::kSurvey);
+  }
+}
+
+void PeerMonitor::take_answer(Peer& peer, char byte) {
+  std::string& frame = *peer.frame;
+  frame += byte;
+  std::uint32_t length = 0;
+  if (frame.size() < sizeof length) return;
+  std::memcpy(&length, frame.data(), sizeof length);
+  if (length <= kMaxAnswer && frame.size() < sizeof length + length) return;
+  // Two ranks may start a survey at once, and a third answer both.
+  if (survey_ && !std::exchange(peer.answered, true)) {
+    if (length <= kMaxAnswer) survey_->texts.push_back(frame.substr(sizeof length));
+    if (survey_->awaited > 0) --survey_->awaited;
+  }
+  peer.frame.reset();
+}
+
+void PeerMonitor::end_survey() {
+  const std::string text = options_.survey.merge(survey_->texts);
+  survey_.reset();
+  if (options_.rank == 0) return options_.survey.on_result(text);
+  if (text.size() > kMaxAnswer) return;
+  const auto length = static_cast<std::uint32_t>(text.size());
+  std::string frame(1, static_cast<char>(PeerByte::kSurveyed));
+  frame.append(reinterpret_cast<const char*>(&length), sizeof length);
+  frame += text;
+  for (const Peer& peer : peers_) {
+    if (peer.rank == parent_of(options_.rank)) send_within(peer.socket, frame, Clock::now() + kSendTime);
+  }
+}
+
+}  // namespace mn

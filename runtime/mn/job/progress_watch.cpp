@@ -1,0 +1,77 @@
+#include <chrono>
+#include <condition_variable>
+#include <fstream>
+#include <mutex>
+#include <utility>
+
+#include <signal.h>
+
+#include <mn/core/activity.hpp>
+#include <mn/core/signal_stack.hpp>
+#include <mn/job/progress_watch.hpp>
+
+namespace mn {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kPeriod = std::chrono::seconds(1);
+constexpr auto kStandstill = std::chrono::seconds(3);  // a look that comes so late: the process did not run
+constexpr int kLooksBeforeOwnReport = 10;              // longer than a survey
+constexpr int kLooksBetweenSurveys = 60;
+
+bool has_debugger() {
+  std::ifstream file("/proc/self/status");
+  for (std::string word; file >> word;) {
+    if (word != "TracerPid:") continue;
+    file >> word;
+    return word != "0";
+  }
+  return false;
+}
+
+/// Signals are the program's: its threads take them, this one does not.
+void block_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&all, fault);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+}  // namespace
+
+ProgressWatch::ProgressWatch(std::function<void()> start_survey, std::function<void()> on_stuck)
+    : start_survey_(std::move(start_survey)), on_stuck_(std::move(on_stuck)) {
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+ProgressWatch::~ProgressWatch() = default;
+
+void ProgressWatch::run(const std::stop_token& stop) {
+  const SignalStack stack;
+  block_signals();
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  auto last = Clock::now();
+  while (!stop.stop_requested()) {
+    std::unique_lock lock(mutex);
+    changed.wait_for(lock, stop, kPeriod, [&] { return stop.stop_requested(); });
+    const auto now = Clock::now();
+    if (now - last > kStandstill) discount_standstill(now - last);  // (3)
+    last = now;
+    if (!stop.stop_requested()) look();
+  }
+}
+
+void ProgressWatch::look() {
+  if (hang_action() == HangAction::kOff || !activity_now().is_stuck()) {
+    looks_while_stuck_ = 0;
+    return;
+  }
+  if (has_debugger()) return;
+  const int looks = looks_while_stuck_++ % kLooksBetweenSurveys;
+  if (looks == 0 && start_survey_) return start_survey_();
+  if (looks == (start_survey_ ? kLooksBeforeOwnReport : 0)) on_stuck_();  // (4)
+}
+
+}  // namespace mn

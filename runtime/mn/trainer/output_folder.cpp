@@ -1,0 +1,202 @@
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
+#include <mn/core/log.hpp>
+#include <mn/core/ranks.hpp>
+#include <mn/trainer/output_folder.hpp>
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+
+constexpr auto kTimeToSign = std::chrono::seconds(1);  // for who has just locked the file
+constexpr auto kTimeToEnd = std::chrono::seconds(30);  // for a process of this job
+constexpr const char* kAdvice = ": choose another output folder (--out)";
+constexpr std::uint64_t kLeastBytes = 64 << 10;  // what a run writes beside checkpoints
+
+bool is_full(int error_number) { return error_number == ENOSPC || error_number == EDQUOT; }
+
+std::string bytes_text(std::uint64_t bytes) {
+  std::ostringstream text;
+  text << bytes << " bytes";
+  if (bytes >= 1 << 20) text << " (" << (bytes >> 20) << " MiB)";
+  return text.str();
+}
+
+UsageError not_writable(const std::filesystem::path& folder, int error) {
+  return UsageError("the output folder " + folder.string() + " can't be written (" + std::strerror(error) + ")" +
+                    kAdvice);
+}
+
+std::string job_of_this_process() {
+  if (const auto job = environment("SLURM_JOB_ID")) return "Slurm job " + *job;
+  const std::string job = job_rank_of_environment(environment).job;
+  return job.empty() ? "" : "job " + job;
+}
+
+/// When a process began, in ticks since the machine did: a later process of its number has another.
+std::string start_of(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
+  std::string field;
+  for (int i = 3; i <= 22; ++i) fields >> field;
+  return field;
+}
+
+json this_owner() {
+  std::array<char, 32> now{};
+  const std::time_t seconds = std::time(nullptr);
+  std::tm local{};
+  std::strftime(now.data(), now.size(), "%F %T", localtime_r(&seconds, &local));
+  return {{"host", host_name()},
+          {"pid", getpid()},
+          {"start", start_of(getpid())},
+          {"job", job_of_this_process()},
+          {"since", now.data()}};
+}
+
+/// What a lock file says; an empty object if that is nothing sound.
+json read_owner(const Fd& file) {
+  std::string text(4096, '\0');
+  const ssize_t got = pread(file.get(), text.data(), text.size(), 0);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  const json owner = json::parse(text, nullptr, false);
+  const bool sound = owner.is_object() && owner.contains("pid") && owner["pid"].is_number_integer() &&
+                     std::ranges::all_of(std::array{"host", "start", "job", "since"}, [&](const char* key) {
+                       return owner.contains(key) && owner[key].is_string();
+                     });
+  return sound ? owner : json::object();
+}
+
+bool is_this_process(const json& owner) {
+  return !owner.empty() && owner["host"] == host_name() && owner["pid"] == getpid() &&
+         owner["start"] == start_of(getpid());
+}
+
+bool is_this_job(const json& owner) {
+  const std::string job = job_of_this_process();
+  return !owner.empty() && !job.empty() && owner["job"] == job;
+}
+
+/// Without locks: whether the owner may still run.
+bool may_live(const json& owner) {
+  if (owner.empty()) return false;
+  if (owner["host"] != host_name()) return !is_this_job(owner);
+  return start_of(owner["pid"].get<pid_t>()) == owner["start"];
+}
+
+std::string text_of(const json& owner) {
+  if (owner.empty()) return "another process";
+  std::string text = "process " + owner["pid"].dump() + " on host " + owner["host"].get<std::string>();
+  if (!owner["job"].get_ref<const std::string&>().empty()) text += ", " + owner["job"].get<std::string>();
+  return text + ", since " + owner["since"].get<std::string>();
+}
+
+/// 0, or the errno. Takes the bytes of the file, so that a quota counts too.
+int reserve(const Fd& file, std::uint64_t bytes) {
+  if (fallocate(file.get(), 0, 0, static_cast<off_t>(bytes)) == 0) return 0;
+  if (errno != EOPNOTSUPP && errno != ENOSYS) return errno;
+  const std::string some(kLeastBytes, '\0');
+  if (pwrite(file.get(), some.data(), some.size(), 0) < 0 || fsync(file.get()) != 0) return errno;
+  return 0;
+}
+
+}  // namespace
+
+OutputFolder::OutputFolder(const std::filesystem::path& folder, std::uint64_t checkpoint_bytes)
+    : folder_(folder), lock_path_(folder / ".lock") {
+  try {
+    std::filesystem::create_directories(folder_);
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw not_writable(folder_, error.code().value());
+  }
+  lock();
+  check_room(std::max(checkpoint_bytes, kLeastBytes));
+}
+
+OutputFolder::~OutputFolder() {
+  if (lock_) unlink(lock_path_.c_str());
+}
+
+void OutputFolder::check_room(std::uint64_t bytes) const {
+  struct statvfs system {};
+  const bool known = statvfs(folder_.c_str(), &system) == 0;
+  const std::uint64_t free = known ? static_cast<std::uint64_t>(system.f_bavail) * system.f_frsize : bytes;
+  int error = ENOSPC;
+  if (free >= bytes) {                             // a quota may still leave less
+    const TemporaryFile probe(folder_ / "probe");  // never published
+    const Fd file(open(probe.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    error = file ? reserve(file, bytes) : errno;
+  }
+  if (error == 0) return;
+  if (!is_full(error)) throw not_writable(folder_, error);
+  throw UsageError("the output folder " + folder_.string() + " is full (" + std::strerror(error) +
+                   "): " + bytes_text(free) + " free, and this run needs at least " + bytes_text(bytes) + kAdvice +
+                   ", or free space");
+}
+
+/// False if another process holds it. (3): what was removed meanwhile is not the lock.
+bool OutputFolder::lock_file() {
+  lock_ = Fd(open(lock_path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!lock_) {
+    const int error = errno;
+    if (is_full(error)) check_room(kLeastBytes);
+    throw not_writable(folder_, error);
+  }
+  if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK || errno == EINTR) return false;
+    return !may_live(read_owner(lock_));  // a file system without locks
+  }
+  struct stat own {
+  }, there{};
+  return fstat(lock_.get(), &own) == 0 && stat(lock_path_.c_str(), &there) == 0 && own.st_ino == there.st_ino;
+}
+
+void OutputFolder::lock() {
+  const auto begin = std::chrono::steady_clock::now();
+  while (!lock_file()) {
+    const json owner = read_owner(lock_);
+    if (is_this_process(owner)) return lock_.reset();
+    const auto patience = owner.empty() ? kTimeToSign : is_this_job(owner) ? kTimeToEnd : std::chrono::seconds(0);
+    if (std::chrono::steady_clock::now() - begin >= patience) {
+      throw UsageError("the output folder " + folder_.string() + " is in use by " + text_of(owner) + kAdvice +
+                       ", or end that job");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  sign();
+}
+
+void OutputFolder::sign() const {
+  const json before = read_owner(lock_);
+  if (!before.empty() && !is_this_job(before) && before["host"] != host_name()) {
+    log_warning(lock_path_.string() + " was left by " + text_of(before) + ": if that still runs, end one of the two");
+  }
+  const std::string text = this_owner().dump() + "\n";
+  const bool written = ftruncate(lock_.get(), 0) == 0 &&
+                       pwrite(lock_.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+  if (!written) check_room(kLeastBytes);
+}
+
+}  // namespace mn

@@ -1,0 +1,45 @@
+/// The folder that a run writes to: made, found to be writable and to have room, and locked against other jobs.
+///
+/// Rank 0 makes one before training and holds it to its end.
+///
+/// Invariants:
+/// 1. Two processes never hold the same folder. The lock is flock(2)'s on FOLDER/.lock, which ends with the process
+///    however it ends. On a file system without locks, the file's owner counts: a process of this host that lives, or
+///    one of another host and another job.
+/// 2. The file names its owner (host, process, job, start), so that who is kept out can say by whom.
+/// 3. The file is removed by its owner alone, while it is locked; who then locks the removed file opens it again.
+///
+/// Cost: a probe of as many bytes as one checkpoint, which are reserved and not written where the file system can.
+/// Source: flock(2), fallocate(2).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include <mn/core/fd.hpp>
+
+namespace mn {
+
+class OutputFolder {
+ public:
+  /// Throws UsageError that says which: the folder can't be made or written, it is full (with the bytes free and
+  /// needed; `checkpoint_bytes` are needed at least), or another process holds it (with its host, process and job). One
+  /// of this job, as before a restart, has 30 seconds to end. This process may hold a folder more than once.
+  OutputFolder(const std::filesystem::path& folder, std::uint64_t checkpoint_bytes);
+  /// Releases the lock.
+  ~OutputFolder();
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
+
+ private:
+  void check_room(std::uint64_t bytes) const;
+  void lock();
+  [[nodiscard]] bool lock_file();
+  void sign() const;
+
+  std::filesystem::path folder_;
+  std::filesystem::path lock_path_;
+  Fd lock_;  // empty: this process holds the folder elsewhere
+};
+
+}  // namespace mn

@@ -1,0 +1,64 @@
+#include <array>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
+#include <mn/trainer/run_status.hpp>
+
+namespace mn {
+namespace {
+
+constexpr auto kPeriod = std::chrono::milliseconds(10);
+
+double unix_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+RunStatus::RunStatus(bool writes) {
+  up_at_ = unix_time();
+  const auto path = writes ? environment("MN_STATUS_FILE") : std::nullopt;
+  if (!path) return;
+  file_ = Fd(open(path->c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!file_) log_warning(with_errno("MN_STATUS_FILE: cannot write " + *path, errno));
+}
+
+void RunStatus::began(std::int64_t iteration) {
+  began_ = iteration_ = saved_ = iteration;
+  loaded_at_ = unix_time();
+  stepped_at_ = 0;
+  write();
+}
+
+void RunStatus::stepped(std::int64_t iteration) {
+  iteration_ = iteration;
+  const bool first = stepped_at_ == 0;
+  if (first) stepped_at_ = unix_time();
+  if (first || std::chrono::steady_clock::now() - written_ >= kPeriod) write();
+}
+
+void RunStatus::saved(std::int64_t iteration) {
+  iteration_ = saved_ = iteration;
+  write();
+}
+
+/// One write of a fixed length: a reader sees the old lines or the new.
+void RunStatus::write() {
+  if (!file_) return;
+  std::array<char, 256> text{};
+  const int length = std::snprintf(text.data(), text.size(),
+                                   "began %-20" PRId64 "\niteration %-20" PRId64 "\nsaved %-20" PRId64
+                                   "\nup %-20.3f\nloaded %-20.3f\nstepped %-20.3f\n",
+                                   began_, iteration_, saved_, up_at_, loaded_at_, stepped_at_);
+  [[maybe_unused]] const auto written = pwrite(file_.get(), text.data(), static_cast<std::size_t>(length), 0);
+  written_ = std::chrono::steady_clock::now();
+}
+
+}  // namespace mn

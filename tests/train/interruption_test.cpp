@@ -1,0 +1,173 @@
+// What keeps runs from each other's way and from the scheduler's: the output folder, signals, the time limit.
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <mn/checkpoint/checkpoint_folder.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/exit_codes.hpp>
+#include <mn/core/fd.hpp>
+#include <mn/core/file.hpp>
+#include <mn/trainer/output_folder.hpp>
+#include <mn/trainer/time_limit.hpp>
+
+#include "tests/train/toy.hpp"
+
+namespace mn {
+namespace {
+
+using testing::HasSubstr;
+using toy::same_on_all;
+using toy::TestFolder;
+using toy::ToyJob;
+using toy::world;
+
+constexpr std::uint64_t kCheckpointBytes = 1 << 20;
+
+/// A variable that a test sets.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
+  ~Variable() { unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+std::string refusal(const std::filesystem::path& folder, std::uint64_t bytes = kCheckpointBytes) {
+  try {
+    const OutputFolder held(folder, bytes);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// A lock file as a process leaves it.
+std::filesystem::path write_lock(const std::filesystem::path& folder, const std::string& host, const std::string& pid) {
+  std::filesystem::create_directories(folder);
+  const auto path = folder / ".lock";
+  write_file(path, R"({"host": ")" + host + R"(", "pid": )" + pid +
+                       R"(, "start": "5", "job": "Slurm job 17", "since": "2026-01-02 03:04:05"})");
+  return path;
+}
+
+TEST(OutputFolderTest, ASecondProcessIsToldByWhomTheFolderIsHeld) {
+  const TestFolder folder(world());
+  const auto path = write_lock(folder.path() / std::to_string(world()->rank()), "vn7", "4711");
+  {
+    const Fd other(open(path.c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_EQ(flock(other.get(), LOCK_EX | LOCK_NB), 0);
+    const std::string text = refusal(path.parent_path());
+    EXPECT_THAT(text, HasSubstr("in use by process 4711 on host vn7, Slurm job 17, since 2026-01-02 03:04:05"));
+    EXPECT_THAT(text, HasSubstr("--out"));
+  }
+  EXPECT_EQ(refusal(path.parent_path()), "") << "its owner is gone";
+  EXPECT_FALSE(std::filesystem::exists(path)) << "a holder takes its lock away";
+}
+
+TEST(OutputFolderTest, OneProcessMayHoldItTwice) {
+  const TestFolder folder(world());
+  const auto own = folder.path() / std::to_string(world()->rank());
+  const OutputFolder first(own, 0);
+  EXPECT_EQ(refusal(own), "");
+  EXPECT_TRUE(std::filesystem::exists(own / ".lock"));
+}
+
+TEST(OutputFolderTest, AFullFolderIsNamedWithItsFreeBytes) {
+  const TestFolder folder(world());
+  struct statvfs system {};
+  ASSERT_EQ(statvfs(folder.path().c_str(), &system), 0);
+  const std::string text = refusal(folder.path() / std::to_string(world()->rank()),
+                                   static_cast<std::uint64_t>(system.f_blocks) * system.f_frsize + 1);
+  EXPECT_THAT(text,
+              testing::ContainsRegex("is full .*: [0-9]+ bytes .*free, and this run needs at least [0-9]+ bytes"));
+  EXPECT_THAT(refusal("/proc/result"), HasSubstr("can't be written"));
+}
+
+TEST(TimeLimitTest, TimeLeftAsSqueueSaysIt) {
+  EXPECT_EQ(parse_time_left("1-02:03:04"), 93784);
+  EXPECT_EQ(parse_time_left("2:03:04"), 7384);
+  EXPECT_EQ(parse_time_left("03:04"), 184);
+  EXPECT_EQ(parse_time_left("7"), 7);
+  for (const char* none :
+       {"", "UNLIMITED", "INVALID", "NOT_SET", "1-", "-1:00", "1:", ":1", "1:2x", "99999999999999"}) {
+    EXPECT_EQ(parse_time_left(none), std::nullopt) << none;
+  }
+}
+
+TEST(TimeLimitTest, TheLastCheckpointBeginsWhileThereIsTimeForTwo) {
+  const auto with_end_in = [](int seconds, std::uint64_t bytes) {
+    const Variable end("MN_END_TIME", std::to_string(std::time(nullptr) + seconds));
+    return TimeLimit(bytes);
+  };
+  EXPECT_TRUE(with_end_in(-5, 0).is_near());
+  EXPECT_TRUE(with_end_in(9, 0).is_near());
+  TimeLimit limit = with_end_in(1000, 10'000'000'000);  // 100 s at 100 MB/s
+  EXPECT_FALSE(limit.is_near());
+  limit.add_save(400);
+  EXPECT_FALSE(limit.is_near());
+  limit.add_save(500);
+  EXPECT_TRUE(limit.is_near());
+  const Variable wrong("MN_END_TIME", "tomorrow");
+  EXPECT_THROW(TimeLimit(0), UsageError);
+}
+
+TEST(InterruptionTest, TheTimeLimitEndsAllRanksWithACheckpoint) {
+  const TestFolder folder(world());
+  const Variable end("MN_END_TIME", std::to_string(std::time(nullptr) + 5));
+  ToyJob job(world(), {.trainer = {.epochs = 200, .out = folder.path(), .checkpoint_on_signal = true}});
+  EXPECT_EQ(job.trainer->run(), kExitRequeue);
+  EXPECT_THAT(job.trainer->end_reason(), HasSubstr("time limit"));
+  EXPECT_TRUE(same_on_all(std::to_string(job.trainer->iteration())));
+  EXPECT_TRUE(std::filesystem::exists(checkpoint_path(folder.path(), job.trainer->iteration())));
+}
+
+TEST(InterruptionTest, NcclMayNotTakeASignalOfSchedulers) {
+  const TestFolder folder(world());
+  const Variable signal("NCCL_PROXY_DUMP_SIGNAL", std::to_string(SIGUSR2));
+  ToyJob job(world(), {.trainer = {.epochs = 1, .out = folder.path(), .checkpoint_on_signal = true}});
+  try {
+    [[maybe_unused]] const int status = job.trainer->run();
+    ADD_FAILURE() << "no error";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("NCCL_PROXY_DUMP_SIGNAL is SIGUSR2"));
+  }
+}
+
+TEST(InterruptionTest, TheStatusFileSaysHowFarARunHasCome) {
+  const TestFolder folder(world());
+  const auto path = folder.path() / "status";
+  const Variable file("MN_STATUS_FILE", path.string());
+  ToyJob job(world(), {.trainer = {.iterations = 3, .out = folder.path()}});
+  job.trainer->extend("save", {2, "iteration"},
+                      [](Trainer& trainer) { trainer.save(checkpoint_path(trainer.out(), trainer.iteration())); });
+  EXPECT_EQ(job.trainer->run(), 0);
+  if (world()->rank() != 0) return;
+  std::istringstream words(read_file(path));
+  std::string word;
+  double value = 0;
+  std::map<std::string, double> seen;
+  while (words >> word >> value) seen[word] = value;
+  EXPECT_EQ(seen["began"], 0);
+  EXPECT_EQ(seen["saved"], 2);
+  EXPECT_GE(seen["iteration"], 2);
+  EXPECT_GT(seen["loaded"], 0);
+  EXPECT_GE(seen["stepped"], seen["loaded"]);
+}
+
+}  // namespace
+}  // namespace mn
