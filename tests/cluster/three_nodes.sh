@@ -73,7 +73,7 @@ cat >supervised.sbatch <<'BATCH'
   --checkpoint-every 20i --resume auto --out supervised
 BATCH
 job=$(sbatch --parsable --no-kill -N3 --ntasks-per-node=1 --output=supervised.txt supervised.sbatch "$mnlaunch")
-within 120 compgen -G 'supervised/snapshot_iter_*' >/dev/null || fail "no checkpoint in 120 s: $(cat supervised.txt)"
+within 120 compgen -G 'supervised/ckpt/step-*/manifest.json' >/dev/null || fail "no checkpoint in 120 s: $(cat supervised.txt)"
 ip netns pids vn3 | xargs kill -9 || true  # some end as their parents do
 over() { [[ $(scontrol show job "$job") =~ JobState=(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL) ]]; }
 within 240 over || fail "supervise is not over after 240 s: $(cat supervised.txt)"

@@ -14,7 +14,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <mn/checkpoint/checkpoint_folder.hpp>
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/fd.hpp>
