@@ -84,8 +84,8 @@ class CountingAllocator final : public c10::Allocator {
   std::int64_t most_ = 0;
 };
 
-constexpr int kGradients = 20;
-constexpr std::int64_t kElements = 64 * 1024;
+constexpr int kGradients = 40;
+constexpr std::int64_t kElements = 32 * 1024;
 
 /// The most memory in each of the first steps, in units of the gradients' own size.
 std::vector<double> memory_of_steps(const std::shared_ptr<Communicator>& comm, OptimizerOptions options,
