@@ -31,6 +31,7 @@
 #include <mn/nn/exported_module.hpp>
 #include <mn/nn/recompute.hpp>
 #include <mn/optimizers/fused_adam.hpp>
+#include <mn/optimizers/fused_sgd.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/optimizers/lamb.hpp>
 #include <mn/optimizers/lars.hpp>

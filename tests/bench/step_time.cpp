@@ -1,8 +1,8 @@
 // step_time [SECONDS] [BACKEND]: a step of jobs/mnist's perceptron (784-1000-1000-10, batch 100 a rank, SGD with
 // momentum, made-up data) in each way that ranks can train together, all in one run on the same ranks. The ways take
 // turns, so other load on the machine slows all alike. `ratio` is the plain step's time over this one's: above 1, this
-// way is faster. "announced" is how a Trainer steps; "alone" has no communication. Run it under mpiexec with
-// OMP_NUM_THREADS=1.
+// way is faster. "announced" is how a Trainer steps; "alone" has no communication; "torch's SGD" is the plain step with
+// that optimizer in place of mn::FusedSgd. Run it under mpiexec with OMP_NUM_THREADS=1.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +13,7 @@
 
 #include <mn/core/trace.hpp>
 #include <mn/job/job.hpp>
+#include <mn/optimizers/fused_sgd.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/optimizer.hpp>
 
@@ -29,17 +30,23 @@ struct Net : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x) { return l3(torch::relu(l2(torch::relu(l1(x))))); }
 };
 
+enum class Sgd { kFused, kTorchs };
+
+std::unique_ptr<torch::optim::Optimizer> make_sgd(Sgd kind, const std::vector<torch::Tensor>& parameters) {
+  const auto options = torch::optim::SGDOptions(0.01).momentum(0.9);
+  if (kind == Sgd::kTorchs) return std::make_unique<torch::optim::SGD>(parameters, options);
+  return std::make_unique<mn::FusedSgd>(parameters, options);
+}
+
 class Way {
  public:
   Way(std::string name, const std::shared_ptr<mn::Communicator>& comm, const mn::OptimizerOptions& options,
-      bool announced = false)
+      bool announced = false, Sgd sgd = Sgd::kFused)
       : name_(std::move(name)), comm_(comm), announced_(announced) {
     net_->to(comm->device());
     x_ = torch::randn({kBatch, 784}, c10::Device(comm->device()));
     y_ = torch::randint(10, {kBatch}, at::TensorOptions(at::kLong).device(comm->device()));
-    optimizer_ = mn::create_multi_node_optimizer(
-        std::make_unique<torch::optim::SGD>(net_->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9)), comm,
-        options);
+    optimizer_ = mn::create_multi_node_optimizer(make_sgd(sgd, net_->parameters()), comm, options);
     for (int k = 0; k < kWarmUp; ++k) step();
     optimizer_->synchronize();
     bytes_before_ = optimizer_->bytes_sent();
@@ -93,7 +100,9 @@ int run(double seconds, const std::string& backend) {
   ways.emplace_back("plain", comm, mn::OptimizerOptions{});
   ways.emplace_back("announced", comm, mn::OptimizerOptions{}, true);
   ways.emplace_back("alone", std::shared_ptr<mn::Communicator>(comm->split(comm->rank(), 0)), mn::OptimizerOptions{});
+  ways.emplace_back("torch's SGD", comm, mn::OptimizerOptions{}, false, Sgd::kTorchs);
   ways.emplace_back("overlap", comm, mn::OptimizerOptions{.overlap = true});
+  ways.emplace_back("announced, overlap", comm, mn::OptimizerOptions{.overlap = true}, true);
   ways.emplace_back("double buffering", comm, mn::OptimizerOptions{.double_buffering = true});
   for (const auto kind : {Compression::kFp16, Compression::kBf16, Compression::kTopK, Compression::kPowerSgd}) {
     const std::string name = mn::compression_names()[static_cast<std::size_t>(kind)];

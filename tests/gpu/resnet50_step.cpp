@@ -78,7 +78,7 @@ class Training {
     model_->to(device_);
     if (settings.channels_last) mn::use_channels_last(*model_);
     optimizer_ = mn::app::create_optimizer(settings, mn::jobs::base_rate(settings), *model_, comm,
-                                           mn::app::optimizer_options(settings, *comm));
+                                           mn::app::optimizer_options(settings));
   }
 
   /// Collective: the line for this batch size, the same on all ranks but for the waits.

@@ -1,10 +1,15 @@
 // What overlap does between a backward and the step.
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/optimizer.hpp>
 
@@ -24,6 +29,9 @@ class Overlap : public testing::TestWithParam<std::string> {
     optimizer_ = create_multi_node_optimizer(
         std::make_unique<SGD>(parameters_, SGDOptions(1)), comm_,
         {.overlap = true, .check_gradients = false, .deterministic = true, .bucket_bytes = 16});
+    optimizer_->zero_grad();
+    backward(0);
+    optimizer_->step();  // from the first step on there is a buffer for copies
     optimizer_->zero_grad();
   }
 
@@ -86,6 +94,106 @@ TEST_P(Overlap, ABackwardThatThrowsIsForgotten) {
   });
   optimizer_->step();
   expect_parameters(-3);
+}
+
+/// Trains a net whose parameters backward does not reach in their order, whose last layer is not always used, and whose
+/// steps have other samples on each rank; returns its parameters.
+std::vector<at::Tensor> train_announced(const std::shared_ptr<Communicator>& comm, OptimizerOptions options,
+                                        const std::function<bool(int step)>& announces) {
+  torch::manual_seed(5);
+  torch::nn::Linear last(20, 3), middle(20, 20), first(7, 20), unused(4, 4);
+  std::vector<at::Tensor> parameters;
+  for (const auto& layer : {middle, unused, first, last}) {
+    for (const auto& parameter : layer->parameters()) parameters.push_back(parameter);
+  }
+  options.bucket_bytes = 64;
+  const auto optimizer = create_multi_node_optimizer(
+      std::make_unique<SGD>(parameters, SGDOptions(0.1).momentum(0.9).weight_decay(0.1)), comm, options);
+  torch::manual_seed(100 + comm->rank());
+  for (int step = 0; step < 24; ++step) {
+    const double samples = 1 + (step + comm->rank()) % 3;
+    if (step != 7) optimizer->zero_grad();  // once a gradient adds to the mean
+    at::Tensor y = torch::tanh(middle(torch::tanh(first(torch::randn({4, 7})))));
+    if ((step + comm->rank()) % 5 > 0) y = last(y);
+    if (announces(step)) optimizer->announce_step(samples);
+    y.pow(2).sum().backward();
+    optimizer->step(samples);
+  }
+  std::vector<at::Tensor> result;
+  for (const auto& parameter : parameters) result.push_back(parameter.detach().clone());
+  return result;
+}
+
+/// In place, as copies, and in turns. Where a rank does not use the last layer it sends nothing early.
+TEST_P(Overlap, APromiseChangesNoBit) {
+  const std::vector<std::function<bool(int)>> promises = {[](int) { return true; }, [](int) { return false; },
+                                                          [](int step) { return step % 3 > 0; },
+                                                          [](int step) { return step >= 8; }};
+  for (const Compression kind : {Compression::kNone, Compression::kBf16, Compression::kTopK}) {
+    const CompressionOptions compression = {.kind = kind, .density = 0.2};
+    const auto expected = train_announced(comm_, {.overlap = false, .compression = compression}, promises[1]);
+    for (std::size_t way = 0; way < promises.size(); ++way) {
+      for (const bool deterministic : {false, true}) {
+        const auto found = train_announced(
+            comm_, {.overlap = true, .compression = compression, .deterministic = deterministic}, promises[way]);
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          EXPECT_TRUE(found[i].equal(expected[i])) << "way " << way << ", compression " << static_cast<int>(kind)
+                                                   << ", parameter " << i << ", deterministic " << deterministic;
+        }
+      }
+    }
+  }
+}
+
+/// A rank that has promised nothing may change its gradients, but not when others have given theirs away.
+TEST_P(Overlap, APromiseOfOneRankBindsAll) {
+  if (comm_->size() == 1) return;
+  const auto backward_once = [&](bool announces) {
+    if (announces) optimizer_->announce_step(2);
+    backward(1);
+  };
+  for (const bool announces : {false, true}) {
+    optimizer_->zero_grad();
+    backward_once(announces);
+    optimizer_->step(2);
+  }
+  optimizer_->zero_grad();
+  backward_once(comm_->rank() == 0);
+  if (comm_->rank() != 0) backward(1);
+  EXPECT_THAT([&] { optimizer_->step(2); },
+              testing::ThrowsMessage<UsageError>(testing::HasSubstr("a rank that has not promised it")));
+}
+
+/// What backward sends by itself in the second step of a plain loop; waits for it as long as it takes if it should.
+std::uint64_t sent_during_backward(const OptimizerOptions& options, bool on_nodes, bool expected) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (on_nodes) setenv("MN_NODE_NAME", ("node" + std::to_string(rank)).c_str(), 1);
+  const auto comm = create_communicator("hierarchical", MPI_COMM_WORLD, {.device = Device{}});
+  unsetenv("MN_NODE_NAME");
+  const at::Tensor p = torch::zeros({1000}).requires_grad_();
+  const auto optimizer =
+      create_multi_node_optimizer(std::make_unique<SGD>(std::vector{p}, SGDOptions(1)), comm, options);
+  std::uint64_t sent = 0;
+  for (int step = 0; step < 2; ++step) {
+    const std::uint64_t before = optimizer->bytes_sent();
+    optimizer->zero_grad();
+    p.sum().backward();
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(expected && step == 1 ? 30 : 0);
+    while (optimizer->bytes_sent() == before && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    sent = optimizer->bytes_sent() - before;
+    optimizer->step();
+  }
+  EXPECT_TRUE(p.equal(torch::full({1000}, -2.0)));
+  return sent;
+}
+
+TEST(OverlapByDefault, IsUsedBetweenNodes) {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  EXPECT_EQ(sent_during_backward({}, true, size > 1), size > 1 ? 4000 : 0);
+  EXPECT_EQ(sent_during_backward({}, false, false), 0);
+  EXPECT_EQ(sent_during_backward({.overlap = false}, true, false), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Overlap, testing::Values("flat", "hierarchical"),

@@ -1,4 +1,5 @@
-// Announced steps: what the ranks of a node reduce of each other during backward, and what they may not.
+// Announced steps: what ranks reduce in place during backward, each other's gradients or buckets of their own, and what
+// they may not.
 #include <chrono>
 #include <thread>
 
@@ -21,9 +22,9 @@ using torch::optim::SGDOptions;
 constexpr int kSize = 40001;
 constexpr std::int64_t kSamples = 4;
 
-/// Two parameters; backward reaches `second_` first. One step without a promise makes the number of samples known, one
+/// With overlap and without. Two parameters; backward reaches `second_` first. One step without a promise makes the number of samples known, one
 /// with it shows that no backward runs inside another.
-class AnnouncedStep : public ::testing::Test {
+class AnnouncedStep : public ::testing::TestWithParam<bool> {
  protected:
   AnnouncedStep() {
     for (const bool announced : {false, true}) {
@@ -57,12 +58,13 @@ class AnnouncedStep : public ::testing::Test {
   double mean_ = (comm_->size() + 1) / 2.0;  // of rank + 1
   at::Tensor first_ = torch::zeros({kSize}).requires_grad_();
   at::Tensor second_ = torch::zeros({kSize}).requires_grad_();
-  std::unique_ptr<MultiNodeOptimizer> optimizer_ = create_multi_node_optimizer(
-      std::make_unique<SGD>(std::vector<at::Tensor>{first_, second_}, SGDOptions(1)), comm_);
+  std::unique_ptr<MultiNodeOptimizer> optimizer_ =
+      create_multi_node_optimizer(std::make_unique<SGD>(std::vector<at::Tensor>{first_, second_}, SGDOptions(1)), comm_,
+                                  {.overlap = GetParam(), .deterministic = true, .bucket_bytes = 16});
 };
 
 /// Rank 0's backward does not end before the others have reduced the gradients that it has finished.
-TEST_F(AnnouncedStep, RanksThatWaitReduceWhatBackwardHas) {
+TEST_P(AnnouncedStep, RanksThatWaitReduceWhatBackwardHas) {
   if (comm_->size() == 1) return;
   for (int step = 1; step <= 3; ++step) {
     bool reduced = false;
@@ -84,7 +86,7 @@ TEST_F(AnnouncedStep, RanksThatWaitReduceWhatBackwardHas) {
   }
 }
 
-TEST_F(AnnouncedStep, OfOtherSamplesThanTheFirstIsWeighed) {
+TEST_P(AnnouncedStep, OfOtherSamplesThanTheFirstIsWeighed) {
   const std::int64_t samples = comm_->rank() == 0 ? kSamples : 1;
   optimizer_->announce_step(samples);
   backward(rank_ + 1);
@@ -96,7 +98,7 @@ TEST_F(AnnouncedStep, OfOtherSamplesThanTheFirstIsWeighed) {
   EXPECT_TRUE(second_.allclose(torch::full({kSize}, -sum / total)));
 }
 
-TEST_F(AnnouncedStep, BindsNoOther) {
+TEST_P(AnnouncedStep, BindsNoOther) {
   for (int step = 1; step <= 2; ++step) {
     optimizer_->announce_step(kSamples);
     backward(rank_ + 1);
@@ -110,7 +112,7 @@ TEST_F(AnnouncedStep, BindsNoOther) {
   }
 }
 
-TEST_F(AnnouncedStep, MayFindGradientsOutsideTheBuffer) {
+TEST_P(AnnouncedStep, MayFindGradientsOutsideTheBuffer) {
   optimizer_->announce_step(kSamples);
   const auto half_square = [&](const at::Tensor& x) { return ((x + 1) * (x + 1)).sum() * ((rank_ + 1) / 2); };
   (half_square(first_) + half_square(second_)).backward({}, std::nullopt, /*create_graph=*/true);
@@ -119,7 +121,7 @@ TEST_F(AnnouncedStep, MayFindGradientsOutsideTheBuffer) {
   expect_both(-mean_);
 }
 
-TEST_F(AnnouncedStep, MayHaveAnyWeight) {
+TEST_P(AnnouncedStep, MayHaveAnyWeight) {
   for (const std::int64_t samples : {kSamples / 2, 3 * kSamples}) {
     const double before = first_[0].item<double>();
     optimizer_->announce_step(samples);
@@ -130,7 +132,7 @@ TEST_F(AnnouncedStep, MayHaveAnyWeight) {
   }
 }
 
-TEST_F(AnnouncedStep, SendsNothingUnderNoSync) {
+TEST_P(AnnouncedStep, SendsNothingUnderNoSync) {
   optimizer_->announce_step(kSamples);
   {
     const auto token = optimizer_->no_sync();
@@ -141,7 +143,7 @@ TEST_F(AnnouncedStep, SendsNothingUnderNoSync) {
   expect_both(-mean_);
 }
 
-TEST_F(AnnouncedStep, AParameterWithoutAGradientCountsAsZero) {
+TEST_P(AnnouncedStep, AParameterWithoutAGradientCountsAsZero) {
   optimizer_->announce_step(kSamples);
   backward(1);  // and leaves something in the buffer
   optimizer_->step(kSamples);
@@ -167,39 +169,44 @@ class BrokenPromise : public AnnouncedStep {
   }
 };
 
-TEST_F(BrokenPromise, ByASecondBackward) {
+TEST_P(BrokenPromise, ByASecondBackward) {
   optimizer_->announce_step(kSamples);
   backward(1);
   backward(1);
   expect_error([&] { optimizer_->step(kSamples); }, "parameter 1 changed after that backward");
 }
 
-TEST_F(BrokenPromise, ByAnotherGradient) {
+TEST_P(BrokenPromise, ByAnotherGradient) {
   optimizer_->announce_step(kSamples);
   backward(1);
   first_.mutable_grad() = torch::ones({kSize});
   expect_error([&] { optimizer_->step(kSamples); }, "parameter 0 changed after that backward");
 }
 
-TEST_F(BrokenPromise, ByOtherSamples) {
+TEST_P(BrokenPromise, ByOtherSamples) {
   optimizer_->announce_step(kSamples);
   backward(1);
   expect_error([&] { optimizer_->step(kSamples - 1); }, "the step counts other samples");
 }
 
 /// Gradients that have been weighed can't take another's.
-TEST_F(BrokenPromise, ByASecondBackwardOfAnotherWeight) {
+TEST_P(BrokenPromise, ByASecondBackwardOfAnotherWeight) {
   optimizer_->announce_step(2 * kSamples);
   backward(1);
   backward(1);
   expect_error([&] { optimizer_->step(2 * kSamples); }, "a second backward came after that one");
 }
 
-TEST_F(BrokenPromise, ByNoStep) {
+TEST_P(BrokenPromise, ByNoStep) {
   optimizer_->announce_step(kSamples);
   backward(1);
   expect_error([&] { optimizer_->zero_grad(); }, "zero_grad() came before that step");
 }
+
+const auto kWays = testing::Bool();
+std::string way_name(const testing::TestParamInfo<bool>& way) { return way.param ? "Overlap" : "Shared"; }
+INSTANTIATE_TEST_SUITE_P(Ways, AnnouncedStep, kWays, way_name);
+INSTANTIATE_TEST_SUITE_P(Ways, BrokenPromise, kWays, way_name);
 
 }  // namespace
 }  // namespace mn

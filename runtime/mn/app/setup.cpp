@@ -5,7 +5,6 @@
 #include <mn/app/precision.hpp>
 #include <mn/app/setup.hpp>
 #include <mn/app/versions.hpp>
-#include <mn/comm/communication_thread.hpp>
 #include <mn/comm/flight_recorder.hpp>
 #include <mn/comm/on_root.hpp>
 #include <mn/core/activity.hpp>
@@ -73,21 +72,6 @@ void add_training_options(Options& options, CommonOptions& common) {
   options.add_flag("one-batch", common.one_batch, "one update, one minibatch of validation, then the end: a test run");
 }
 
-/// All but the decision that --overlap auto leaves to the communicator.
-OptimizerOptions given_optimizer_options(const CommonOptions& common) {
-  return {.overlap = common.overlap == "on",
-          .double_buffering = common.double_buffering,
-          .compression = {.kind = parse_compression(common.compress),
-                          .density = common.compress_density,
-                          .rank = common.compress_rank},
-          .local_steps = common.local_steps,
-          .outer_momentum = common.outer_momentum,
-          .grad_scaler = common.precision == "fp16" ? std::optional(GradScalerOptions()) : std::nullopt,
-          .check_parameters = common.check_parameters,
-          .deterministic = common.deterministic,
-          .trace = common.profile ? std::make_shared<Trace>() : nullptr};
-}
-
 /// Where ranks write their last calls when the job ends badly, unless MN_CALLS says otherwise; what an earlier job wrote
 /// there goes.
 void record_calls_in(const std::filesystem::path& folder, const Communicator& comm) {
@@ -101,19 +85,18 @@ void record_calls_in(const std::filesystem::path& folder, const Communicator& co
 
 }  // namespace
 
-OptimizerOptions optimizer_options(const CommonOptions& common, Communicator& comm) {
-  OptimizerOptions options = given_optimizer_options(common);
-  if (common.overlap != "auto") return options;
-  const bool pays = comm.inter_size() > 1 || comm.device().type == DeviceType::kCuda;
-  options.overlap = pays && !options.double_buffering && options.local_steps == 1;
-  if (!options.overlap || comm.device_collectives() != nullptr || CommunicationThread::is_possible()) return options;
-  options.overlap = false;
-  if (comm.rank() == 0) {
-    log_info(
-        "gradients are reduced after backward, not during it: this MPI has no MPI_THREAD_MULTIPLE, which --overlap "
-        "needs");
-  }
-  return options;
+OptimizerOptions optimizer_options(const CommonOptions& common) {
+  return {.overlap = common.overlap == "auto" ? std::nullopt : std::optional(common.overlap == "on"),
+          .double_buffering = common.double_buffering,
+          .compression = {.kind = parse_compression(common.compress),
+                          .density = common.compress_density,
+                          .rank = common.compress_rank},
+          .local_steps = common.local_steps,
+          .outer_momentum = common.outer_momentum,
+          .grad_scaler = common.precision == "fp16" ? std::optional(GradScalerOptions()) : std::nullopt,
+          .check_parameters = common.check_parameters,
+          .deterministic = common.deterministic,
+          .trace = common.profile ? std::make_shared<Trace>() : nullptr};
 }
 
 std::shared_ptr<MultiNodeOptimizer> create_optimizer(const CommonOptions& common, double rate,
@@ -182,7 +165,7 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
   if (!named) (void)Interval::parse(common.checkpoint_every);  // before the long work
   if (!common.val_every.empty()) (void)Interval::parse(common.val_every);
   if (uses_monitor(common)) (void)monitored_direction(common);
-  check_options(given_optimizer_options(common));
+  check_options(optimizer_options(common));
   if (common.ema > 0 && common.local_steps > 1) {
     throw UsageError("--ema and --local-steps exclude each other: each rank has weights of its own");
   }

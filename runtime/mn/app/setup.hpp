@@ -77,10 +77,9 @@ void add_common_options(Options& options, CommonOptions& common);
 /// and this rank's random seed.
 [[nodiscard]] std::shared_ptr<Communicator> set_up(const CommonOptions& common);
 
-/// How the ranks train together. Overlap is on by default where reductions leave this rank's cores alone (between nodes
-/// and on GPUs) and MPI can run beside the program; else rank 0 says why not. The trace (null without --profile) is for
-/// the trainer too.
-[[nodiscard]] OptimizerOptions optimizer_options(const CommonOptions& common, Communicator& comm);
+/// How the ranks train together; --overlap auto leaves that decision to the optimizer. The trace (null without
+/// --profile) is for the trainer too.
+[[nodiscard]] OptimizerOptions optimizer_options(const CommonOptions& common);
 
 /// Collective: the optimizer of --optimizer, made with `rate`, as a multi-node optimizer that clips if --clip-norm
 /// asks.

@@ -86,7 +86,7 @@ void add_buffer_averages(Trainer& trainer, const CommonOptions& common, const Tr
 
 int run_trainer(const Options& options, const CommonOptions& common, Training& training,
                 std::unique_ptr<Evaluator> evaluator, const std::shared_ptr<Communicator>& comm) {
-  const OptimizerOptions how = optimizer_options(common, *comm);
+  const OptimizerOptions how = optimizer_options(common);
   const double given = common.lr > 0 ? common.lr : default_rate(common.optimizer);
   const auto optimizer =
       create_optimizer(common, training.rate > 0 ? training.rate : given, *training.model, comm, how);

@@ -8,6 +8,7 @@
 #include <mn/app/update.hpp>
 #include <mn/core/error.hpp>
 #include <mn/optimizers/fused_adam.hpp>
+#include <mn/optimizers/fused_sgd.hpp>
 #include <mn/optimizers/lamb.hpp>
 #include <mn/optimizers/lars.hpp>
 
@@ -95,7 +96,7 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const UpdateOptions& upd
   }
   const auto settings = torch::optim::SGDOptions(rate).momentum(update.momentum).weight_decay(update.weight_decay);
   if (update.optimizer == "lars") return std::make_unique<Lars>(std::move(parameters), settings);
-  return std::make_unique<torch::optim::SGD>(groups_of(std::move(parameters), settings, update.decay_all), settings);
+  return std::make_unique<FusedSgd>(groups_of(std::move(parameters), settings, update.decay_all), settings);
 }
 
 Schedule make_schedule(const UpdateOptions& update, double rate, const TrainingSize& size) {

@@ -16,6 +16,7 @@
 #include <mn/checkpoint/optimizer_settings.hpp>
 #include <mn/core/json.hpp>
 #include <mn/optimizers/fused_adam.hpp>
+#include <mn/optimizers/fused_sgd.hpp>
 #include <mn/optimizers/lamb.hpp>
 #include <mn/optimizers/lars.hpp>
 
@@ -118,12 +119,13 @@ struct Kind {
   std::string_view name;
 };
 
-const std::array<Kind, 10>& kinds() {
-  static const std::array<Kind, 10> all = {{{&typeid(torch::optim::Adam), "torch::optim::Adam", "Adam"},
+const std::array<Kind, 11>& kinds() {
+  static const std::array<Kind, 11> all = {{{&typeid(torch::optim::Adam), "torch::optim::Adam", "Adam"},
                                             {&typeid(FusedAdam), "mn::FusedAdam", "Adam"},
                                             {&typeid(torch::optim::AdamW), "torch::optim::AdamW", "AdamW"},
                                             {&typeid(FusedAdamW), "mn::FusedAdamW", "AdamW"},
                                             {&typeid(torch::optim::SGD), "torch::optim::SGD", "SGD"},
+                                            {&typeid(FusedSgd), "mn::FusedSgd", "SGD"},
                                             {&typeid(torch::optim::RMSprop), "torch::optim::RMSprop", "RMSprop"},
                                             {&typeid(torch::optim::Adagrad), "torch::optim::Adagrad", "Adagrad"},
                                             {&typeid(torch::optim::LBFGS), "torch::optim::LBFGS", "LBFGS"},

@@ -7,6 +7,12 @@ namespace mn {
 BucketTuner::BucketTuner(std::vector<std::size_t> candidates)
     : candidates_(std::move(candidates)), seconds_(candidates_.size(), 0.0), done_(candidates_.size() < 2) {}
 
+void BucketTuner::start_over() {
+  if (done_) return;
+  steps_ = 0;
+  seconds_[current_] = 0;
+}
+
 std::optional<std::size_t> BucketTuner::step(Communicator& comm) {
   if (done_) return std::nullopt;
   const auto now = Clock::now();

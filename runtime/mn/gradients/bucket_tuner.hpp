@@ -23,6 +23,8 @@ class BucketTuner {
   /// `candidates` are bytes; a single one needs no tuning.
   explicit BucketTuner(std::vector<std::size_t> candidates);
   [[nodiscard]] std::size_t bucket_bytes() const { return candidates_[current_]; }
+  /// This step takes longer than the size is to blame for: the current candidate begins again. Collective, as step().
+  void start_over();
   /// Collective, at the end of each step. The new size when it changes, else std::nullopt.
   std::optional<std::size_t> step(Communicator& comm);
 

@@ -1,4 +1,6 @@
+#include <mn/comm/communication_thread.hpp>
 #include <mn/comm/device_collectives.hpp>
+#include <mn/core/log.hpp>
 #include <mn/gradients/compression/create_gradient_averager.hpp>
 #include <mn/gradients/create_gradient_reduction.hpp>
 #include <mn/gradients/double_buffering.hpp>
@@ -18,12 +20,14 @@ class DirectReduction : public GradientReduction {
   const GradientBuffer& gradients() const noexcept override { return gradients_; }
   void clear() override { gradients_.clear(); }
   void scale(double factor) override { gradients_.scale(factor); }
-  void release() noexcept override { gradients_.release(); }
   bool reduce(double weight, double factor) override {
-    gradients_.collect(weight, factor);
-    averager().allreduce(gradients_.flat(), 0, gradients_.flat().messages().size(), *comm_);
+    FlatBuffer& flat = gradients_.flat();
+    StepAgreement agreement = gradients_.collect(weight, factor);
+    agreement.agree(*comm_);  // first, while a device still runs backward
+    averager().allreduce(flat, 0, flat.messages().size(), *comm_);
     if (auto* const device = comm_->device_collectives()) device->wait();
-    return gradients_.finish();
+    agreement.read(flat.tail());
+    return gradients_.finish(flat, agreement);
   }
 
  private:
@@ -36,6 +40,20 @@ GradientWatch::Depth watch_depth(const OptimizerOptions& options, const Communic
   return comm.debug() ? GradientWatch::Depth::kAll : GradientWatch::Depth::kSome;
 }
 
+bool overlaps(const OptimizerOptions& options, Communicator& comm) {
+  if (comm.size() == 1) return false;
+  if (options.overlap) return *options.overlap;
+  // Within a node of CPUs a reduction would take the cores that backward computes on.
+  if (comm.inter_size() == 1 && comm.device().type == DeviceType::kCpu) return false;
+  if (comm.device_collectives() != nullptr || CommunicationThread::is_possible()) return true;
+  if (comm.rank() == 0) {
+    log_info(
+        "gradients are reduced after backward, not during it: this MPI has no MPI_THREAD_MULTIPLE, which overlap "
+        "needs");
+  }
+  return false;
+}
+
 }  // namespace
 
 std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Tensor> parameters,
@@ -45,9 +63,9 @@ std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Ten
       create_gradient_averager(options.compression, parameters, *comm, options.trace);
   const GradientWatch::Depth watch = watch_depth(options, *comm);
   if (options.double_buffering) {
-    return std::make_unique<DoubleBufferedReduction>(std::move(parameters), *comm, std::move(averager), watch);
+    return std::make_unique<DoubleBufferedReduction>(std::move(parameters), comm, std::move(averager), watch);
   }
-  if (options.overlap && comm->size() > 1) {
+  if (overlaps(options, *comm)) {
     return std::make_unique<OverlappedReduction>(std::move(parameters), comm, std::move(averager), watch, options);
   }
   const auto order = backward_order(parameters.size());

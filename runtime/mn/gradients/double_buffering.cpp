@@ -8,20 +8,21 @@
 
 namespace mn {
 
-DoubleBufferedReduction::DoubleBufferedReduction(std::vector<at::Tensor> parameters, Communicator& comm,
+DoubleBufferedReduction::DoubleBufferedReduction(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm,
                                                  std::shared_ptr<GradientAverager> averager, GradientWatch::Depth watch)
     : GradientReduction(averager),
-      background_(comm),
+      comm_(std::move(comm)),
+      background_(*comm_),
       gradients_(std::move(parameters), background_.communicator(), watch) {
   for (auto& shared : in_flight_) {
-    FlatBuffer buffer(gradients_.parameters(), gradients_.tail_count(), background_.communicator());
+    Communicator& background = background_.communicator();
+    auto buffer = std::make_unique<FlatBuffer>(gradients_.parameters(), gradients_.flat().tail_count(), background);
     shared = std::make_shared<Shared>(std::move(buffer), averager);
   }
   averager->lay_out({}, background_.communicator());
 }
 
 DoubleBufferedReduction::~DoubleBufferedReduction() {
-  gradients_.release();
   if (std::uncaught_exceptions() > 0) return;
   try {
     background_.wait();  // memory that all ranks free together must not be freed by a task
@@ -31,14 +32,18 @@ DoubleBufferedReduction::~DoubleBufferedReduction() {
 }
 
 bool DoubleBufferedReduction::reduce(double weight, double factor) {
-  gradients_.collect(weight, factor);
+  StepAgreement agreement = gradients_.collect(weight, factor);
+  agreement.agree(*comm_);
   background_.wait();
   const auto next = in_flight_[next_];
-  next->buffer.copy_from(gradients_.flat());
+  const std::size_t messages = next->buffer->messages().size();
+  for (std::size_t m = 0; m < messages; ++m) next->buffer->let_go(m);  // of a mean that the program has kept
+  next->buffer->copy_from(gradients_.flat());
+  next->agreement = std::move(agreement);
   // The last step's mean is applied from the other buffer before this step's reduction can need it.
   const bool any = flush();
   background_.submit(
-      [next](Communicator& comm) { next->averager->allreduce(next->buffer, 0, next->buffer.messages().size(), comm); });
+      [next, messages](Communicator& comm) { next->averager->allreduce(*next->buffer, 0, messages, comm); });
   next_ = 1 - next_;
   started_ = true;
   return any;
@@ -47,7 +52,9 @@ bool DoubleBufferedReduction::reduce(double weight, double factor) {
 bool DoubleBufferedReduction::flush() {
   background_.wait();
   if (!std::exchange(started_, false)) return false;
-  if (!gradients_.finish(in_flight_[1 - next_]->buffer)) return false;
+  Shared& last = *in_flight_[1 - next_];
+  last.agreement.read(last.buffer->tail());
+  if (!gradients_.finish(*last.buffer, last.agreement)) return false;
   averager().commit();
   return true;
 }

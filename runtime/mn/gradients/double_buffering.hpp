@@ -18,7 +18,7 @@ namespace mn {
 
 class DoubleBufferedReduction : public GradientReduction {
  public:
-  DoubleBufferedReduction(std::vector<at::Tensor> parameters, Communicator& comm,
+  DoubleBufferedReduction(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm,
                           std::shared_ptr<GradientAverager> averager, GradientWatch::Depth watch);
   ~DoubleBufferedReduction() override;
 
@@ -30,14 +30,15 @@ class DoubleBufferedReduction : public GradientReduction {
   /// Not known before the next step.
   bool weighed_unevenly() const noexcept override { return false; }
   void commit() override {}  // flush() has, before the next reduction reads what was lost
-  void release() noexcept override { gradients_.release(); }
 
  private:
   struct Shared {
-    FlatBuffer buffer;
+    std::unique_ptr<FlatBuffer> buffer;
     std::shared_ptr<GradientAverager> averager;
+    StepAgreement agreement = {};  // of the step whose gradients the buffer has
   };
 
+  std::shared_ptr<Communicator> comm_;  // of the hosts' agreements
   BackgroundReducer background_;
   GradientBuffer gradients_;
   std::array<std::shared_ptr<Shared>, 2> in_flight_;

@@ -4,10 +4,12 @@
 /// still holds it, and the parameter's gradient is a view of the buffer from then on: no zeroing pass is needed.
 /// (1) A gradient is None, the buffer's view, or a foreign tensor (sparse, with a graph, set by hand); collect() copies
 ///     the foreign ones in.
-/// (2) The buffer's tail carries this rank's weight, whether it was disturbed, and which gradients it has. Reduced with
-///     the gradients, every rank learns what the others have, so that all update the same parameters.
-/// (3) When the buffer goes, gradients stay, in memory of their own (release()).
-/// Cost of a step: one copy of each gradient, and one pass more on a rank whose weight is not 1.
+/// (2) Every rank learns which gradients the others have (StepAgreement), so that all update the same parameters.
+/// (3) A gradient that the program keeps when its parameter has none any more (after zero_grad()) keeps its values:
+///     before a new one takes its memory, the kept one moves out (FlatBuffer::let_go()). So does every gradient when
+///     the buffer goes.
+/// Cost of a step: one copy of each gradient, and one pass more on a rank whose weight is not 1. Memory: that of the
+/// gradients, and while backward runs the one that it has just made.
 #pragma once
 
 #include <cstddef>
@@ -22,27 +24,23 @@
 #include <mn/gradients/compression/flat_buffer.hpp>
 #include <mn/gradients/gradient_watch.hpp>
 #include <mn/gradients/ready_hooks.hpp>
+#include <mn/gradients/step_agreement.hpp>
 
 namespace mn {
 
 class GradientBuffer {
  public:
-  GradientBuffer() = default;
   /// Collective. Gradients that exist already count as this step's. Throws ArgumentError if a parameter is not on the
   /// communicator's device.
   GradientBuffer(std::vector<at::Tensor> parameters, Communicator& comm, GradientWatch::Depth watch,
                  std::span<const std::size_t> order = {});
-  ~GradientBuffer() { release(); }
-  GradientBuffer(GradientBuffer&&) noexcept = default;
-  GradientBuffer& operator=(GradientBuffer&& other) noexcept;
 
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
-  [[nodiscard]] const FlatBuffer& flat() const noexcept { return flat_; }
-  [[nodiscard]] FlatBuffer& flat() noexcept { return flat_; }
+  [[nodiscard]] FlatBuffer& flat() const noexcept { return *flat_; }
+  /// For tasks that outlive this object.
+  [[nodiscard]] const std::shared_ptr<FlatBuffer>& shared_flat() const noexcept { return flat_; }
   /// Called by the gradients' hooks.
   [[nodiscard]] GradientWatch& watch() const noexcept { return *watch_; }
-  /// Elements of the tail, for other buffers of the same layout.
-  [[nodiscard]] std::size_t tail_count() const noexcept { return kNumbers + parameters_.size(); }
 
   /// Every gradient becomes None.
   void clear();
@@ -63,39 +61,28 @@ class GradientBuffer {
   [[nodiscard]] bool weighed_early() const noexcept { return weighed_early_; }
 
   /// Makes the buffer ready to be reduced: copies foreign gradients in, zeros where there are none, multiplies by
-  /// `factor` if it is not 1, and fills the tail. `disturbed` tells all ranks that what this one sent early is stale.
-  void collect(double weight, double factor, bool disturbed = false);
-  /// Whether any rank was disturbed, by a reduced tail.
-  [[nodiscard]] static bool disturbed_anywhere(const FlatBuffer& reduced);
+  /// `factor` if it is not 1, and fills the tail. Returns what this rank has to say.
+  [[nodiscard]] StepAgreement collect(double weight, double factor, const StepAgreement::Signals& signals = {});
 
-  /// Call after `reduced` (this buffer's memory, or another of the same layout) became the mean over ranks of what
-  /// collect() left. Gradients become Σ fᵢgᵢ / Σ wᵢ as views of `reduced`, and None where no rank has one. False if all
-  /// weights are 0: then there is no mean.
-  [[nodiscard]] bool finish(FlatBuffer& reduced);
-  [[nodiscard]] bool finish() { return finish(flat_); }
+  /// Call after `reduced` (this buffer, or another of the same layout) became the mean over ranks of what collect()
+  /// left, and `agreement` is what they agreed on. Gradients become Σ fᵢgᵢ / Σ wᵢ as views of `reduced`, and None where
+  /// no rank has one. False if all weights are 0: then there is no mean.
+  [[nodiscard]] bool finish(FlatBuffer& reduced, const StepAgreement& agreement);
   /// Whether the weight that collect() got was another than the mean that finish() found.
   [[nodiscard]] bool weighed_unevenly() const noexcept { return weighed_unevenly_; }
 
-  /// Gives each gradient that lies here, or in the `reduced` that finish() took, memory of its own. Local. Only
-  /// finish() may follow, with another buffer as `reduced`.
-  void release() noexcept;
-
  private:
-  // The tail: this rank's weight, 1 if it was disturbed, then 1 for each gradient that this rank has.
-  static constexpr std::size_t kNumbers = 2;
-
   bool collect_one(std::size_t i);
   void multiply(double factor);
 
   std::vector<at::Tensor> parameters_;
-  FlatBuffer flat_;
-  std::vector<at::Tensor> means_;                            // of the buffer that finish() took
+  std::shared_ptr<FlatBuffer> flat_;
   std::vector<std::optional<std::uint32_t>> ready_version_;  // [parameters] of the view when it was marked
   bool weighed_early_ = false;                               // all that are ready are
   double weight_ = 0;                                        // as collect() got it
   bool weighed_unevenly_ = false;
   std::shared_ptr<GradientWatch> watch_;
-  std::unique_ptr<ReadyHooks> hooks_;  // they hold a copy of flat_ and of watch_, so this object can move
+  std::unique_ptr<ReadyHooks> hooks_;  // they share flat_ and watch_, so this object can move
 };
 
 }  // namespace mn

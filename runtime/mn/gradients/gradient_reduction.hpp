@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace mn {
 /// same order.
 class GradientReduction {
  public:
+  /// Gradients stay with their parameters, in memory of their own.
   virtual ~GradientReduction() = default;
   GradientReduction(const GradientReduction&) = delete;
   GradientReduction& operator=(const GradientReduction&) = delete;
@@ -28,7 +30,7 @@ class GradientReduction {
   virtual void scale(double factor) = 0;
   /// Promises that one backward follows and then reduce(…, factor), with nothing between them that changes gradients.
   /// Local.
-  virtual void announce(double /*factor*/) {}
+  virtual void announce(std::optional<double> /*factor*/) {}
   /// Makes the gradients the mean over ranks, which weigh `weight` each: Σ factorᵣ gᵣ / Σ weightᵣ. `factor` is the
   /// weight, or 1 where the gradients carry it already. False if there is no mean to apply.
   [[nodiscard]] virtual bool reduce(double weight, double factor) = 0;
@@ -38,9 +40,6 @@ class GradientReduction {
   virtual void commit() { averager_->commit(); }
   /// Makes the gradients a mean that reduce() has not yielded yet. False if there is none.
   [[nodiscard]] virtual bool flush() { return false; }
-  /// Gradients that no reduce() has taken become the parameters' own, None where there is none. Only flush() may
-  /// follow.
-  virtual void release() noexcept = 0;
   /// While `token` lives, a backward only accumulates: nothing is sent before reduce().
   void pause_while(std::weak_ptr<const void> token) noexcept { pause_ = std::move(token); }
 

@@ -34,7 +34,8 @@ void check_scaling(const OptimizerOptions& options) {
 void check_options(const OptimizerOptions& options) {
   check_compression(options.compression);
   check_scaling(options);
-  if (options.overlap && options.double_buffering) {
+  const bool overlap = options.overlap.value_or(false);
+  if (overlap && options.double_buffering) {
     throw UsageError(
         "overlap and double buffering exclude each other: a stale step has nothing to overlap with backward");
   }
@@ -54,7 +55,7 @@ void check_options(const OptimizerOptions& options) {
       throw UsageError("an outer momentum needs local steps: more than 1 between two averages");
     return;
   }
-  const char* other = options.overlap                                  ? "overlap"
+  const char* other = overlap                                          ? "overlap"
                       : options.double_buffering                       ? "double buffering"
                       : options.compression.kind != Compression::kNone ? "compression"
                                                                        : nullptr;

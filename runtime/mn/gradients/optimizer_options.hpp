@@ -13,10 +13,12 @@ namespace mn {
 
 class Trace;
 
-/// By default each step averages the gradients. Overlap or double buffering changes when, compression what travels.
+/// By default gradients are averaged in each step. Overlap or double buffering changes when, compression what travels.
 /// Local SGD averages parameters instead; it combines with none of the others.
 struct OptimizerOptions {
-  bool overlap = false;                 ///< reduce buckets of gradients while backward continues; same result
+  /// Reduce buckets of gradients while backward continues; same result. Without a value: where it pays, that is between
+  /// nodes and on GPUs, unless double buffering, local steps or an MPI without threads exclude it.
+  std::optional<bool> overlap = {};
   bool double_buffering = false;        ///< apply the previous step's mean while this step's gradients are reduced
   CompressionOptions compression = {};  ///< what travels of the gradients
   std::int64_t local_steps = 1;         ///< updates of each rank between averages of the parameters; 1: none are local

@@ -3,6 +3,7 @@
 #include <span>
 #include <utility>
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/autograd/engine.h>
 
@@ -39,37 +40,43 @@ OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, std
 
 OverlappedReduction::~OverlappedReduction() {
   hooks_.reset();
-  gradients_.release();
   if (std::uncaught_exceptions() > 0) return;
-  // After a backward without a step some ranks may have launched more buckets than others: all launch as many.
-  auto most = static_cast<std::int64_t>(launched_);
   try {
-    comm_->allreduce(std::span(&most, 1), ReduceOp::kMax);
-    while (launched_ < static_cast<std::size_t>(most)) launch(launched_, 1);
-    background_.wait();  // memory that all ranks free together must not be freed by a task
+    drain();  // memory that all ranks free together must not be freed by a task
   } catch (const std::exception& error) {
     log_error(std::string("cannot end the overlapped reduction: ") + error.what());
   }
 }
 
 void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, std::vector<std::size_t> order) {
+  const bool copies = shared_->copy != nullptr;
+  // The old buffers go first: there is never more than what one layout needs.
   hooks_.reset();
-  gradients_ = GradientBuffer(std::move(parameters), background_.communicator(), watch_, order);
+  shared_->copy.reset();
+  shared_->own.reset();
+  gradients_.reset();
+  order_ = std::move(order);
+  gradients_.emplace(std::move(parameters), background_.communicator(), watch_, order_);
   hooks_.emplace(this->parameters(), [this](std::size_t i) { ready(i); });  // after the buffer's own
-  shared_->own = gradients_.flat();
-  shared_->mean = FlatBuffer(gradients_.parameters(), gradients_.tail_count(), background_.communicator(), order);
-  averager().lay_out(order, background_.communicator());
+  shared_->own = gradients_->shared_flat();
+  if (copies) make_copy();
+  averager().lay_out(order_, background_.communicator());
   plan(tuner_.bucket_bytes());
 }
 
+void OverlappedReduction::make_copy() {
+  shared_->copy =
+      std::make_unique<FlatBuffer>(parameters(), shared_->own->tail_count(), background_.communicator(), order_);
+}
+
 void OverlappedReduction::plan(std::size_t bucket_bytes) {
-  const auto messages = gradients_.flat().messages();
+  const auto messages = gradients_->flat().messages();
   std::vector<std::size_t> sizes;
   for (const auto& message : messages.first(messages.size() - 1)) sizes.push_back(message.bytes());  // not the tail
   buckets_ = plan_buckets(sizes, bucket_bytes, bucket_bytes / 4);
   bucket_of_.resize(parameters().size());
   for (std::size_t i = 0; i < parameters().size(); ++i) {
-    const std::size_t message = gradients_.flat().message_index(i);
+    const std::size_t message = gradients_->flat().message_index(i);
     const auto after = std::upper_bound(buckets_.begin(), buckets_.end(), message,
                                         [](std::size_t m, const Bucket& bucket) { return m < bucket.first; });
     bucket_of_[i] = static_cast<std::size_t>(after - buckets_.begin()) - 1;
@@ -80,32 +87,75 @@ void OverlappedReduction::plan(std::size_t bucket_bytes) {
 void OverlappedReduction::forget_gradients() {
   missing_.clear();
   for (const auto& bucket : buckets_) missing_.push_back(bucket.count);
-  gradients_.forget_ready();
+  gradients_->forget_ready();
   parts_seen_.assign(parameters().size(), 0);
   order_seen_.clear();
   hook_stream_.reset();
+  streams_differ_ = false;
+}
+
+void OverlappedReduction::announce(std::optional<double> factor) {
+  promise_.announce(factor);
+  // A backward before the promise was not weighed by it.
+  is_first_backward_ = order_seen_.empty() && launched_ == 0;
+}
+
+/// The factor of a step whose gradients may be reduced in place (4).
+std::optional<double> OverlappedReduction::binding() const {
+  return is_first_backward_ ? promise_.binding() : std::nullopt;
 }
 
 void OverlappedReduction::ready(std::size_t i) {
-  if (paused() || ++parts_seen_[i] < parts_expected_[i]) return;
-  if (!gradients_.mark_ready(i)) {  // an unexpected part, or a gradient outside the buffer
+  if (paused()) return;
+  promise_.watch_backward(i, *gradients_);
+  look_at_stream();
+  if (++parts_seen_[i] < parts_expected_[i]) return;
+  if (!gradients_->mark_ready(i)) {  // an unexpected part, or a gradient outside the buffer
     disturbed_ = true;
+    if (in_place_) gradients_->watch().forget(i);  // the promise's check finds it
     return;
   }
-  check_stream();
+  if (binding().value_or(1) != 1) gradients_->weigh_early(i, *binding());
   order_seen_.push_back(i);
   --missing_[bucket_of_[i]];
-  if (launched_ == buckets_.size() || missing_[launched_] > 0) return;
-  while (launched_ < buckets_.size() && missing_[launched_] == 0) launch(launched_, early_factor_);
-  torch::autograd::Engine::get_default_engine().queue_callback([this] { finish_copies(); });  // at the end of backward
+  if (may_launch()) launch_early();
 }
 
-/// On a GPU a bucket is copied on the stream of its last gradient, so all must be written on one stream.
-void OverlappedReduction::check_stream() {
+/// On a GPU a bucket is taken on the stream of its last gradient, so all must be written on one stream.
+void OverlappedReduction::look_at_stream() {
   if (comm_->device().type == DeviceType::kCpu) return;
   const c10::Stream stream = current_stream(comm_->device());
-  disturbed_ = disturbed_ || hook_stream_.value_or(stream) != stream;
+  streams_differ_ = streams_differ_ || hook_stream_.value_or(stream) != stream;
   hook_stream_ = stream;
+}
+
+/// Whether the next bucket is complete and may go. The first one of a step decides between (2) and (4).
+bool OverlappedReduction::may_launch() {
+  if (launched_ == buckets_.size() || missing_[launched_] > 0 || streams_differ_) return false;
+  if (launched_ > 0) return true;
+  in_place_ = binding().has_value();
+  if (in_place_ || shared_->copy) return true;
+  wants_copy_ = wants_copy_ || !promise_.will_bind();  // (5)
+  return false;
+}
+
+void OverlappedReduction::launch_early() {
+  const double factor = in_place_ ? 1 : promise_.factor().value_or(1);  // in place it is weighed already
+  disturbed_ = disturbed_ || (launched_ > 0 && factor != early_factor_);
+  early_factor_ = factor;
+  const std::size_t before = launched_ == 0 ? 0 : end_of(launched_ - 1);
+  while (launched_ < buckets_.size() && missing_[launched_] == 0) launch(launched_, factor);
+  if (in_place_) {
+    for (std::size_t m = before; m < end_of(launched_ - 1); ++m) {
+      gradients_->watch().forget(*shared_->own->parameter_of(m));  // the mean takes its place
+    }
+  } else {
+    torch::autograd::Engine::get_default_engine().queue_callback([this] { finish_copies(); });  // (3)
+  }
+}
+
+std::size_t OverlappedReduction::end_of(std::size_t bucket) const {
+  return buckets_[bucket].first + buckets_[bucket].count;
 }
 
 void OverlappedReduction::launch(std::size_t bucket, double factor) {
@@ -114,59 +164,75 @@ void OverlappedReduction::launch(std::size_t bucket, double factor) {
 }
 
 void OverlappedReduction::submit_messages(std::size_t first, std::size_t count, double factor) {
-  const auto part = std::make_shared<Part>(shared_, first, count, factor);
-  if (comm_->device().type != DeviceType::kCpu) part->copy();  // enqueued where the gradients were written
-  parts_.push_back(part);
+  const auto part = std::make_shared<Part>(shared_, first, count, factor, makes_copies());
+  if (part->is_copy) {
+    // Here, not in the background: the program may look at a mean that it has kept meanwhile.
+    for (std::size_t m = first; m < first + count; ++m) shared_->copy->let_go(m);
+    if (comm_->device().type != DeviceType::kCpu) part->copy();  // enqueued where the gradients were written
+    parts_.push_back(part);
+  }
   background_.submit([part](Communicator& comm) { part->reduce(comm); });
 }
 
 void OverlappedReduction::Part::copy() {
-  std::call_once(copied, [this] { shared->mean.copy_from(shared->own, first, count, factor); });
+  if (!is_copy) return;
+  std::call_once(copied, [this] { shared->copy->copy_from(*shared->own, first, count, factor); });
 }
 
 void OverlappedReduction::Part::reduce(Communicator& comm) {
   copy();
-  shared->averager->allreduce(shared->mean, first, count, comm);
+  // A compressor writes tensors. What a task writes in place must not count as a write by the program, which would have
+  // broken its promise.
+  const at::AutoDispatchBelowADInplaceOrView no_versions;
+  shared->averager->allreduce(is_copy ? *shared->copy : *shared->own, first, count, comm);
 }
 
-/// From now on no task reads this rank's own gradients.
+/// From now on no task reads this rank's own gradients, unless they are reduced in place.
 void OverlappedReduction::finish_copies() {
   for (const auto& part : parts_) part->copy();
   parts_.clear();
 }
 
-bool OverlappedReduction::changed_since_launch() const {
+/// Whether copies that were sent early are not this step's gradients.
+bool OverlappedReduction::is_stale(double factor) const {
+  if (launched_ == 0 || in_place_) return false;
+  if (disturbed_ || factor != early_factor_) return true;
   for (std::size_t i = 0; i < parameters().size(); ++i) {
-    if (bucket_of_[i] < launched_ && !gradients_.unchanged_since_ready(i)) return true;
+    if (bucket_of_[i] < launched_ && !gradients_->unchanged_since_ready(i)) return true;
   }
   return false;
 }
 
 bool OverlappedReduction::reduce(double weight, double factor) {
+  promise_.check(factor, *gradients_, in_place_ ? end_of(launched_ - 1) : 0);
   finish_copies();
-  // Early reductions assume the announced factor and gradients that do not change any more.
-  disturbed_ = disturbed_ || (launched_ > 0 && factor != early_factor_) || changed_since_launch();
-  gradients_.collect(weight, factor, disturbed_);
+  StepAgreement agreement = gradients_->collect(
+      weight, factor, {.stale = is_stale(factor), .in_place = in_place_, .wants_copy = wants_copy_});
+  agreement.agree(*comm_);
+  FlatBuffer& reduced = makes_copies() ? *shared_->copy : *shared_->own;
   while (launched_ < buckets_.size()) launch(launched_, 1);  // collect() has multiplied this rank's own
-  const std::size_t all = shared_->mean.messages().size();
-  submit_messages(all - 1, 1, 1);
+  const std::size_t all = reduced.messages().size();
+  if (reduced.tail_count() > 0) submit_messages(all - 1, 1, 1);
   background_.wait();
-  // The tail says so to every rank: all reduce again, or none.
-  if (GradientBuffer::disturbed_anywhere(shared_->mean)) {
+  agreement.read(reduced.tail());
+  if (agreement.signals().stale) {  // on any rank: all reduce again, or none
+    if (agreement.signals().in_place)
+      StepPromise::fail("a rank that has not promised it changed its gradients or its samples");
     submit_messages(0, all, 1);
     background_.wait();
   }
-  const bool any = gradients_.finish(shared_->mean);
-  end_step();
+  const bool any = gradients_->finish(reduced, agreement);
+  end_step(agreement);
   return any;
 }
 
-void OverlappedReduction::end_step() {
+void OverlappedReduction::end_step(const StepAgreement& agreement) {
   launched_ = 0;
-  disturbed_ = false;
-  early_factor_ = 1;
+  in_place_ = disturbed_ = wants_copy_ = false;
+  promise_.keep();
   count_parts();
   learn_order();
+  if (agreement.signals().wants_copy && !shared_->copy) make_copy();
   if (const auto bucket_bytes = tuner_.step(*comm_)) plan(*bucket_bytes);
   forget_gradients();
 }
@@ -184,17 +250,35 @@ void OverlappedReduction::learn_order() {
   for (const std::size_t i : backward_order(parameters().size())) {
     if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);  // unused so far: last
   }
-  lay_out(parameters(), std::move(order));  // the means stay with the parameters, for the update
+  if (order != order_) order_to_come_ = std::move(order);
 }
 
 void OverlappedReduction::clear() {
+  if (in_place_) StepPromise::fail("zero_grad() came before that step");
   // After a backward without a step, buckets are under way that other ranks may not have launched. They count as this
   // step's, which keeps invariant (1), and their result is not used.
   disturbed_ = launched_ > 0;
   finish_copies();  // after a backward that threw
-  gradients_.clear();
+  gradients_->clear();
+  promise_.forget();
   forget_gradients();
-  early_factor_ = 1;
+  if (!order_to_come_) return;
+  drain();
+  lay_out(parameters(), *std::exchange(order_to_come_, std::nullopt));  // (6)
+  tuner_.start_over();
+}
+
+/// Collective: ends what is under way, of which some ranks may have launched more than others.
+void OverlappedReduction::drain() {
+  finish_copies();
+  auto most = static_cast<std::int64_t>(launched_);
+  comm_->allreduce(std::span(&most, 1), ReduceOp::kMax);
+  const bool spoils_own = launched_ < static_cast<std::size_t>(most) && !shared_->copy && !in_place_;
+  for (std::size_t m = 0; spoils_own && m < shared_->own->messages().size(); ++m) shared_->own->let_go(m);
+  while (launched_ < static_cast<std::size_t>(most)) launch(launched_, 1);
+  background_.wait();
+  launched_ = 0;
+  in_place_ = disturbed_ = false;
 }
 
 }  // namespace mn

@@ -1,23 +1,26 @@
 /// Reduces gradients while backward continues.
 ///
 /// Gradients lie in buckets, in the order in which backward finishes them (Li et al. 2020, PyTorch Distributed,
-/// arXiv:2006.15704). When the last gradient of a bucket is there, the bucket is copied and the copy is reduced in the
-/// background. At the step only the buckets that are still under way cost time.
+/// arXiv:2006.15704). When the last gradient of a bucket is there, the bucket is reduced in the background: in place if
+/// the step was announced, else as a copy. At the step only the buckets that are still under way cost time.
 /// (1) Buckets are submitted in the plan's order, the same on every rank; a bucket that is complete early waits for the
 ///     ones before it. All ranks so make the same collective calls in the same order.
-/// (2) This rank's own gradients stay as they are until the step. Early copies are multiplied by the factor that was
-///     announced, else by 1. What an early reduction could not foresee - a second backward, another factor, a gradient
-///     changed by hand - is found at the step ("disturbed"); the tail tells all ranks, and everything is reduced again.
-///     The result is the direct reduction's, bit for bit on backends that sum in rank order. A gradient that the last
-///     step made in several parts (a block that recompute_activations() runs several times, or several backwards) is
-///     there with the last of as many.
+/// (2) Without a promise this rank's own gradients stay as they are until the step. What a copy could not foresee - a
+///     second backward, another factor, a gradient changed by hand - is found at the step ("stale"); all ranks hear of
+///     it, and everything is reduced again. A gradient that the last step made in several parts (a block that
+///     recompute_activations() runs several times, or several backwards) is there with the last of as many.
 /// (3) Copies are complete before backward returns, so a write to gradients after it, such as a second backward, need
 ///     not wait.
-/// (4) After the first step the order that rank 0 saw becomes the order in memory; the first steps also try bucket
-///     sizes (bucket_tuner.hpp). Deterministic options switch both off.
-/// Cost of a step: one copy of the gradients and one collective for each bucket and the tail; twice that if disturbed.
-/// Memory: two more buffers of the gradients' size. Not for a backward inside a backward, nor for one that a CUDA graph
-/// captures.
+/// (4) A step whose promise binds (step_promise.hpp) needs no copy: its buckets are reduced where they lie, and a broken
+///     promise throws UsageError.
+/// (5) The buffer for copies comes after the first step in which a rank wanted one. Until then nothing is sent early
+///     without a promise.
+/// (6) The order that rank 0 saw in the first step becomes the order in memory, at the zero_grad() that follows, when
+///     there are no gradients that would have to move. The first steps also try bucket sizes (bucket_tuner.hpp).
+///     Deterministic options switch both off.
+/// The result is the direct reduction's, bit for bit on backends that sum in rank order.
+/// Cost of a step: one collective for each bucket; without a promise a copy of the gradients too, and twice that if
+/// stale. Memory: that of the gradients, twice that without a promise. Not for a backward that a CUDA graph captures.
 #pragma once
 
 #include <memory>
@@ -31,6 +34,7 @@
 #include <mn/gradients/gradient_reduction.hpp>
 #include <mn/gradients/optimizer_options.hpp>
 #include <mn/gradients/ready_hooks.hpp>
+#include <mn/gradients/step_promise.hpp>
 
 namespace mn {
 
@@ -41,31 +45,37 @@ class OverlappedReduction : public GradientReduction {
                       const OptimizerOptions& options);
   ~OverlappedReduction() override;
 
-  const GradientBuffer& gradients() const noexcept override { return gradients_; }
+  const GradientBuffer& gradients() const noexcept override { return *gradients_; }
   void clear() override;
-  void scale(double factor) override { gradients_.scale(factor); }
-  void announce(double factor) override { early_factor_ = factor; }
+  void scale(double factor) override { gradients_->scale(factor); }
+  void announce(std::optional<double> factor) override;
   bool reduce(double weight, double factor) override;
-  void release() noexcept override { gradients_.release(); }
 
  private:
   void lay_out(std::vector<at::Tensor> parameters, std::vector<std::size_t> order);
+  void make_copy();
   void plan(std::size_t bucket_bytes);
   void forget_gradients();
   void ready(std::size_t i);
-  void check_stream();
+  void look_at_stream();
+  [[nodiscard]] std::optional<double> binding() const;
+  [[nodiscard]] bool may_launch();
+  void launch_early();
   void launch(std::size_t bucket, double factor);
   void submit_messages(std::size_t first, std::size_t count, double factor);
+  [[nodiscard]] bool makes_copies() const noexcept { return shared_->copy && !in_place_; }
+  [[nodiscard]] std::size_t end_of(std::size_t bucket) const;
   void count_parts();
   void finish_copies();
-  [[nodiscard]] bool changed_since_launch() const;
-  void end_step();
+  [[nodiscard]] bool is_stale(double factor) const;
+  void end_step(const StepAgreement& agreement);
   void learn_order();
+  void drain();
 
   /// What reductions use, and keep alive.
   struct Shared {
-    FlatBuffer own;   // this rank's gradients
-    FlatBuffer mean;  // copied from `own`, then reduced
+    std::shared_ptr<FlatBuffer> own;        // this rank's gradients
+    std::unique_ptr<FlatBuffer> copy = {};  // null until a rank wants it (5)
     std::shared_ptr<GradientAverager> averager;
   };
   /// Messages [first, first + count) under way. The background copies them, or who cannot wait for it.
@@ -77,6 +87,7 @@ class OverlappedReduction : public GradientReduction {
     std::size_t first;
     std::size_t count;
     double factor;  // of the copy
+    bool is_copy;   // else in place
     std::once_flag copied = {};
   };
 
@@ -84,7 +95,7 @@ class OverlappedReduction : public GradientReduction {
   std::optional<ReadyHooks> hooks_;
   BackgroundReducer background_;
   GradientWatch::Depth watch_;
-  GradientBuffer gradients_;
+  std::optional<GradientBuffer> gradients_;
   std::shared_ptr<Shared> shared_;
   std::vector<std::shared_ptr<Part>> parts_;  // submitted since the last finish_copies()
   std::vector<Bucket> buckets_;
@@ -93,11 +104,18 @@ class OverlappedReduction : public GradientReduction {
   std::vector<int> parts_seen_;             // [parameters] of its gradient in this step
   std::vector<int> parts_expected_;         // [parameters] as many as in the last step that made it
   std::vector<std::size_t> order_seen_;     // parameters as they became ready in this step
-  std::size_t launched_ = 0;                // buckets submitted in this step
+  std::size_t launched_ = 0;                // buckets submitted in this step: the first so many
   std::optional<c10::Stream> hook_stream_;  // on a GPU: of this step's gradients
-  double early_factor_ = 1;
-  bool disturbed_ = false;
+  bool streams_differ_ = false;
+  StepPromise promise_;
+  bool is_first_backward_ = true;  // what was promised has no gradients of before
+  double early_factor_ = 1;        // of copies that were launched early
+  bool in_place_ = false;          // buckets were launched early in this step, and are no copies
+  bool disturbed_ = false;         // a gradient came that early copies do not have
+  bool wants_copy_ = false;        // a bucket could have been launched
   bool learning_ = true;
+  std::vector<std::size_t> order_;                         // [parameters] in memory
+  std::optional<std::vector<std::size_t>> order_to_come_;  // (6)
   BucketTuner tuner_;
 };
 

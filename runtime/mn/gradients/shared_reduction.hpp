@@ -4,23 +4,19 @@
 /// announced, backward publishes gradients as they become final; ranks that have finished their own backward reduce
 /// what all have published. So the time that a rank would wait for slower ones is used, without a thread.
 /// (1) Messages are published in memory order, the order of backward: a prefix, which never shrinks before the step.
-/// (2) A published gradient is final: other ranks may already have overwritten it with the mean. A second backward,
-///     another factor or a write by hand throws UsageError, because nothing can be taken back.
+/// (2) A published gradient is final: other ranks may already have overwritten it with the mean (StepPromise).
 /// (3) The tail is published by reduce() alone.
-/// (4) A backward that runs others inside (recompute_activations() does) may come to a parameter once more in each. The
-///     first announced step publishes nothing and looks for them; once seen, they end publishing early for good.
 /// The result has the same bits as the direct reduction's.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include <mn/comm/shared_reducer.hpp>
 #include <mn/gradients/gradient_reduction.hpp>
 #include <mn/gradients/ready_hooks.hpp>
+#include <mn/gradients/step_promise.hpp>
 
 namespace mn {
 
@@ -32,27 +28,19 @@ class SharedReduction : public GradientReduction {
   const GradientBuffer& gradients() const noexcept override { return gradients_; }
   void clear() override;
   void scale(double factor) override { gradients_.scale(factor); }
-  void announce(double factor) override;
+  void announce(std::optional<double> factor) override;
   bool reduce(double weight, double factor) override;
-  void release() noexcept override { gradients_.release(); }
 
  private:
   void ready(std::size_t i);
   [[nodiscard]] bool is_final(std::size_t message) const;
-  void look_for_inner_backwards();
-  void check_promise(double factor) const;
-  void forget_announcement();
-  [[noreturn]] static void fail(const std::string& what);
+  void forget_published();
 
   GradientBuffer gradients_;
   std::unique_ptr<SharedReducer> reducer_;
   int ranks_;
   std::shared_ptr<Trace> trace_;
-  std::optional<double> announced_;  // the factor
-  std::optional<int> task_;          // autograd's, of this step's backward
-  bool has_looked_ = false;          // in an announced step
-  bool runs_inner_backwards_ = false;
-  bool twice_ = false;               // a second backward added to a gradient that was multiplied
+  StepPromise promise_;
   std::size_t published_ = 0;        // messages
   std::optional<ReadyHooks> hooks_;  // from the first announcement on
 };

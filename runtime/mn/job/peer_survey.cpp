@@ -39,7 +39,7 @@ void PeerMonitor::start_survey() noexcept {
 void PeerMonitor::begin_survey(int asker) {
   if (survey_ || !options_.survey.own) return;
   int level = 0;
-  for (int rank = options_.rank; rank > 0; rank = parent_of(rank)) ++level;
+  for (int rank = options_.rank; rank > 0; rank = kTree.parent_of(rank)) ++level;
   survey_ = Survey{.awaited = 0,
                    .texts = {options_.survey.own()},
                    .until = Clock::now() + kSurveyTime - std::min(level, 6) * kTimePerLevel};
@@ -76,7 +76,7 @@ void PeerMonitor::end_survey() {
   frame.append(reinterpret_cast<const char*>(&length), sizeof length);
   frame += text;
   for (const Peer& peer : peers_) {
-    if (peer.rank == parent_of(options_.rank)) send_within(peer.socket, frame, Clock::now() + kSendTime);
+    if (peer.rank == kTree.parent_of(options_.rank)) send_within(peer.socket, frame, Clock::now() + kSendTime);
   }
 }
 

@@ -37,7 +37,7 @@ void step_group(Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, 
     if (!step.defined()) step = at::full({}, state.step(), at::TensorOptions(at::kFloat).device(parameter.device()));
     Lists& lists = calls[{device, parameter.scalar_type()}];
     lists.parameters.push_back(parameter);
-    lists.gradients.push_back(parameter.grad());
+    lists.gradients.push_back(gradient_as_parameter(parameter));
     lists.exp_avgs.push_back(state.exp_avg());
     lists.exp_avg_sqs.push_back(state.exp_avg_sq());
     if (options.amsgrad()) lists.max_exp_avg_sqs.push_back(state.max_exp_avg_sq());

@@ -5,8 +5,11 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/optim/optimizer.h>
+
+#include <mn/core/error.hpp>
 
 namespace mn {
 
@@ -39,6 +42,19 @@ State& adam_state(torch::optim::Optimizer& optimizer, const at::Tensor& paramete
     slot = std::move(fresh);
   }
   return static_cast<State&>(*slot);
+}
+
+/// A parameter's gradient with the parameter's own strides, as fused kernels need it: they go through memory, not
+/// through indices. Throws ArgumentError if the parameter's memory has gaps.
+inline at::Tensor gradient_as_parameter(const at::Tensor& parameter) {
+  if (!parameter.is_non_overlapping_and_dense()) {
+    throw ArgumentError(
+        "a fused optimizer updates whole blocks of memory, but a parameter is part of a larger tensor: make it "
+        "contiguous, or use torch's own optimizer");
+  }
+  const at::Tensor& gradient = parameter.grad();
+  if (gradient.strides() == parameter.strides()) return gradient;
+  return at::empty_like(parameter).copy_(gradient);
 }
 
 }  // namespace mn

@@ -41,15 +41,15 @@ void LocalSgd::average_also(const std::vector<at::Tensor>& buffers) {
 void LocalSgd::lay_out() {
   std::vector<at::Tensor> all = parameters_;
   all.insert(all.end(), buffers_.begin(), buffers_.end());
-  anchor_ = FlatBuffer(all, 0, *comm_);
-  change_ = FlatBuffer(all, 1, *comm_);
+  anchor_.emplace(all, 0, *comm_);
+  change_.emplace(all, 1, *comm_);
   restart();
 }
 
 void LocalSgd::restart() {
   const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) anchor_.view(i).copy_(parameters_[i]);
-  for (std::size_t i = 0; i < buffers_.size(); ++i) anchor_.view(parameters_.size() + i).copy_(buffers_[i]);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) anchor_->view(i).copy_(parameters_[i]);
+  for (std::size_t i = 0; i < buffers_.size(); ++i) anchor_->view(parameters_.size() + i).copy_(buffers_[i]);
   steps_ = 0;
   weight_ = 0;
 }
@@ -64,7 +64,7 @@ void LocalSgd::synchronize() {
   const at::NoGradGuard no_grad;
   fill_change(weight_ / static_cast<double>(steps_));
   reduce_change();
-  move_to_mean(change_.mean_weight(change_.tail()[0].item<double>()));
+  move_to_mean(change_->mean_weight(change_->tail()[0].item<double>()));
   restart();
 }
 
@@ -72,34 +72,34 @@ void LocalSgd::synchronize() {
 /// are small.
 void LocalSgd::fill_change(double weight) {
   const auto fill = [&](std::size_t i, const at::Tensor& value) {
-    at::Tensor change = change_.view(i);
-    at::sub_out(change, value, anchor_.view(i));
+    at::Tensor change = change_->view(i);
+    at::sub_out(change, value, anchor_->view(i));
     if (weight != 1) change.mul_(weight);
   };
   for (std::size_t i = 0; i < parameters_.size(); ++i) fill(i, parameters_[i]);
   for (std::size_t i = 0; i < buffers_.size(); ++i) fill(parameters_.size() + i, buffers_[i]);
-  change_.tail().fill_(weight);
+  change_->tail().fill_(weight);
 }
 
 void LocalSgd::reduce_change() {
   Trace::Scope scope(trace_.get(), "average parameters", Trace::Lane::kCommunication);
-  const auto names = comm_->debug() ? change_.names(0, change_.messages().size()) : std::vector<std::string>();
-  comm_->allreduce_grad(on_current_stream(change_.messages()), 1.0 / comm_->size(), names);
-  scope.set_bytes(change_.bytes());
-  if (comm_->size() > 1) bytes_sent_ += change_.bytes();
+  const auto names = comm_->debug() ? change_->names(0, change_->messages().size()) : std::vector<std::string>();
+  comm_->allreduce_grad(on_current_stream(change_->messages()), 1.0 / comm_->size(), names);
+  scope.set_bytes(change_->bytes());
+  if (comm_->size() > 1) bytes_sent_ += change_->bytes();
 }
 
 void LocalSgd::move_to_mean(double mean_weight) {
   if (mean_weight == 0) return;  // no rank had a sample
-  if (mean_weight != 1) change_.scale(1 / mean_weight);
+  if (mean_weight != 1) change_->scale(1 / mean_weight);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    at::Tensor move = change_.view(i);
+    at::Tensor move = change_->view(i);
     if (!velocity_.empty()) move = velocity_[i].mul_(outer_momentum_).add_(move);
-    parameters_[i].copy_(anchor_.view(i).add_(move));
+    parameters_[i].copy_(anchor_->view(i).add_(move));
   }
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const std::size_t k = parameters_.size() + i;
-    buffers_[i].copy_(anchor_.view(k).add_(change_.view(k)));
+    buffers_[i].copy_(anchor_->view(k).add_(change_->view(k)));
   }
 }
 

@@ -100,7 +100,6 @@ void MultiNodeOptimizer::follow_parameter_set() {
   }
   known_.clear();  // if the new set can't be adopted, the next call tries again
   // Gradients that no step has used stay; those that are under way are applied.
-  reduction_->release();
   const std::vector<at::Tensor> trained = differentiable(now);
   std::vector<at::Tensor> unused;
   for (const auto& parameter : trained) unused.push_back(std::exchange(parameter.mutable_grad(), {}));
@@ -119,8 +118,10 @@ void MultiNodeOptimizer::zero_grad() {
 }
 
 void MultiNodeOptimizer::announce_step(double samples) {
-  if (samples <= 0 || nominal_samples_ == 0) return;  // what a sample weighs is not known yet
-  reduction_->announce(weighed_ ? 1 : samples / nominal_samples_);
+  if (samples <= 0) return;
+  std::optional<double> factor;  // no value: what a sample weighs is not known yet
+  if (nominal_samples_ > 0) factor = weighed_ ? 1 : samples / nominal_samples_;
+  reduction_->announce(factor);
 }
 
 void MultiNodeOptimizer::scale_gradients(double factor) { reduction_->scale(factor); }

@@ -39,7 +39,8 @@ using LossClosure = std::function<at::Tensor()>;
 /// a few elements that are compared, on GPUs what torch counts as a write, in debug mode any.
 ///
 /// The gradients live in one flat buffer. When a backward has made a gradient, the parameter's grad() becomes a view of
-/// the buffer; later backwards accumulate there, and the reduction works on it in place. One thread at a time may run a
+/// the buffer; later backwards accumulate there, and the reduction works on it in place. A gradient that the program
+/// keeps over zero_grad() keeps its values, also when the optimizer is gone. One thread at a time may run a
 /// backward over the parameters.
 ///
 /// After the first update and each OptimizerOptions::check_parameters more, the ranks compare their parameters: a
@@ -69,9 +70,9 @@ class MultiNodeOptimizer {
   /// threw, only this call will do.
   void zero_grad();
 
-  /// Local and optional. Promises that one backward and then step(samples) follow, with nothing between them that
-  /// changes gradients: reductions during backward then know this rank's weight, and the ranks of a node may reduce
-  /// each other's gradients while backward continues. Comes after scale_loss(). If the promise is broken after others
+  /// Local and optional. Promises that one backward and then step(samples) follow, with nothing between them that reads
+  /// or changes gradients: reductions during backward then know this rank's weight and work in place, without a copy,
+  /// and the ranks of a node may reduce each other's gradients while backward continues. Comes after scale_loss(). If the promise is broken after others
   /// may have relied on it, step() or zero_grad() throws UsageError.
   void announce_step(double samples);
   /// Local. The loss to call backward() of: multiplied by the GradScaler's scale, or as it is without one. With a

@@ -16,8 +16,7 @@ void CastCompressor::lay_out(std::span<const std::size_t> order, Communicator& c
   for (const auto& parameter : parameters()) {
     shapes.push_back(at::empty({parameter.numel()}, at::TensorOptions(at::kMeta).dtype(type_)));
   }
-  wire_ = FlatBuffer();  // every rank frees it before the next one is allocated
-  wire_ = FlatBuffer(shapes, 0, comm, order);
+  wire_.emplace(shapes, 0, comm, order);
 }
 
 void CastCompressor::reduce(const std::vector<std::size_t>& members, FlatBuffer& gradients, Communicator& comm) {
@@ -27,12 +26,12 @@ void CastCompressor::reduce(const std::vector<std::size_t>& members, FlatBuffer&
   for (const std::size_t i : members) {
     at::Tensor& own = next_residual(i);
     // A GradScaler must see what overflows. Else 0 × infinity is NaN, which clamp() alone would hide.
-    wire_.view(i).copy_(scaled() ? own : own.clamp(-largest, largest).add_(own, 0));
-    own.sub_(wire_.view(i)).nan_to_num_(0, 0, 0);
-    wire.push_back(wire_.messages()[wire_.message_index(i)]);
+    wire_->view(i).copy_(scaled() ? own : own.clamp(-largest, largest).add_(own, 0));
+    own.sub_(wire_->view(i)).nan_to_num_(0, 0, 0);
+    wire.push_back(wire_->messages()[wire_->message_index(i)]);
   }
   average(wire, comm);
-  for (const std::size_t i : members) gradient(gradients, i).copy_(wire_.view(i));
+  for (const std::size_t i : members) gradient(gradients, i).copy_(wire_->view(i));
 }
 
 }  // namespace mn

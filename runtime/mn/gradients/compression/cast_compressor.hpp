@@ -21,7 +21,7 @@ class CastCompressor final : public ErrorFeedback {
   void reduce(const std::vector<std::size_t>& members, FlatBuffer& gradients, Communicator& comm) override;
 
   at::ScalarType type_;
-  FlatBuffer wire_;  // what travels
+  std::optional<FlatBuffer> wire_;  // what travels
 };
 
 }  // namespace mn

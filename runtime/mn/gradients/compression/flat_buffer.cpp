@@ -10,6 +10,7 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
+#include <mn/core/log.hpp>
 #include <mn/gradients/compression/flat_buffer.hpp>
 #include <mn/tensor/tensor.hpp>
 
@@ -17,6 +18,7 @@ namespace mn {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kOwnTensors = 2;  // of a buffer with one storage: the view and the message
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -84,17 +86,46 @@ std::byte* FlatBuffer::add_flat(std::int64_t count, at::ScalarType dtype, std::b
   return static_cast<std::byte*>(flats_.back().data_ptr());
 }
 
-/// Returns the end of the parameter's memory.
-std::byte* FlatBuffer::add_parameter(std::size_t i, std::byte* data) {
+/// The tensor of parameter i, with a storage of its own at `data`.
+at::Tensor FlatBuffer::view_at(std::size_t i, std::byte* data) const {
   const at::Tensor& parameter = parameters_[i];
   const auto options = at::TensorOptions(parameter.scalar_type()).device(device_);
-  // Not narrow(): tensors that it makes share one version counter.
-  views_[i] = at::from_blob(data, parameter.sizes(), strides_for(parameter), options);
+  // (2) Not narrow(): tensors that it makes share one version counter, and (4) one storage.
+  return at::from_blob(data, parameter.sizes(), strides_for(parameter), options);
+}
+
+/// Returns the end of the parameter's memory.
+std::byte* FlatBuffer::add_parameter(std::size_t i, std::byte* data) {
+  views_[i] = view_at(i, data);
   message_index_[i] = messages_.size();
   parameter_of_.emplace_back(i);
   message_tensors_.push_back(flattened(views_[i]));
   messages_.push_back(buffer_view(message_tensors_.back()));
-  return data + parameter.nbytes();
+  return data + views_[i].nbytes();
+}
+
+FlatBuffer::~FlatBuffer() {
+  try {
+    for (std::size_t m = 0; m < messages_.size(); ++m) let_go(m);
+  } catch (const std::exception& error) {
+    log_error(std::string("gradients that the program still holds keep their buffer's memory: ") + error.what());
+    static_cast<void>(new std::pair(host_memory_, flats_));  // forever: nobody knows how long they hold it
+  }
+}
+
+void FlatBuffer::let_go(std::size_t m) {
+  const auto i = parameter_of_[m];
+  if (!i) return;
+  at::Tensor& view = views_[*i];
+  const bool is_held = view.use_count() > 1 || view.storage().use_count() > kOwnTensors;
+  if (!is_held) return;
+  const at::NoGradGuard no_grad;
+  auto* const data = static_cast<std::byte*>(view.mutable_data_ptr());
+  const at::Tensor kept = view.clone();
+  // All that others hold shares this storage: with other memory behind it, each of them keeps what it sees.
+  view.storage().set_data_ptr_noswap(kept.storage().set_data_ptr(c10::DataPtr(nullptr, device_)));
+  view = view_at(*i, data);
+  message_tensors_[m] = flattened(view);
 }
 
 void FlatBuffer::add_tail(std::int64_t count, std::byte* data) {

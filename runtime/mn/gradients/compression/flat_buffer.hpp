@@ -7,6 +7,8 @@
 /// (1) Message m is contiguous; messages follow each other in memory in the order of their indices, the tail last.
 /// (2) A view has its parameter's shape, dtype and memory order (channels_last stays so), and its own version counter.
 /// (3) The layout depends on shapes, dtypes and `order` alone: it is the same on every rank.
+/// (4) What others hold of a view (itself, or a view of it) keeps its values when the memory gets new ones or goes: it
+///     moves out, to memory of its own, and stays the same tensor.
 #pragma once
 
 #include <cstddef>
@@ -22,18 +24,20 @@
 
 namespace mn {
 
-/// A copy shares the memory and keeps it alive.
 class FlatBuffer {
  public:
-  FlatBuffer() = default;
   /// Collective: the communicator allocates the memory, on its device, zeroed. `order` permutes the parameters in
   /// memory (empty: as they come); `tail_count` is in elements.
   FlatBuffer(const std::vector<at::Tensor>& parameters, std::size_t tail_count, Communicator& comm,
              std::span<const std::size_t> order = {});
+  ~FlatBuffer();
+  FlatBuffer(const FlatBuffer&) = delete;  // (4) counts who holds the views
+  FlatBuffer& operator=(const FlatBuffer&) = delete;
 
   /// The tensor of parameter i.
   [[nodiscard]] const at::Tensor& view(std::size_t i) const { return views_[i]; }
   [[nodiscard]] const at::Tensor& tail() const noexcept { return tail_; }
+  [[nodiscard]] std::size_t tail_count() const { return static_cast<std::size_t>(tail_.numel()); }
   /// A weight's mean over ranks as the reduced tail has it; 1 where it is 1 but for the rounding of 1/size.
   [[nodiscard]] double mean_weight(double in_tail) const;
   /// What a reduction takes: one for each parameter and one for the tail, in memory order.
@@ -48,6 +52,10 @@ class FlatBuffer {
   [[nodiscard]] std::vector<std::string> names(std::size_t first, std::size_t count) const;
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
+  /// Call before message m gets other values: what others hold of its tensor moves out (4), and its view is a new tensor.
+  /// Not while a task works on the message. Costs a look at two counters where nobody holds anything.
+  void let_go(std::size_t m);
+
   /// Multiplies every element, the tail's too.
   void scale(double factor);
   /// Copies messages [first, first + count) of `other`, which has the same layout, times `factor`.
@@ -57,6 +65,7 @@ class FlatBuffer {
  private:
   std::byte* add_flat(std::int64_t count, at::ScalarType dtype, std::byte* host);
   std::byte* add_parameter(std::size_t i, std::byte* data);
+  [[nodiscard]] at::Tensor view_at(std::size_t i, std::byte* data) const;
   void add_tail(std::int64_t count, std::byte* data);
 
   std::vector<at::Tensor> parameters_;

@@ -1,0 +1,47 @@
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
+
+#include <mn/gradients/step_agreement.hpp>
+
+namespace mn {
+namespace {
+
+at::Tensor as_tensor(std::vector<double>& numbers) {
+  return at::from_blob(numbers.data(), {static_cast<std::int64_t>(numbers.size())}, at::kDouble);
+}
+
+}  // namespace
+
+StepAgreement::StepAgreement(double weight, std::size_t gradients, const Signals& signals)
+    : numbers_(kNumbers + gradients) {
+  numbers_[0] = weight;
+  numbers_[1] = signals.stale ? 1 : 0;
+  numbers_[2] = signals.in_place ? 1 : 0;
+  numbers_[3] = signals.wants_copy ? 1 : 0;
+}
+
+std::size_t StepAgreement::tail_count(std::size_t gradients, const Communicator& comm) {
+  return comm.device().type == DeviceType::kCpu ? kNumbers + gradients : 0;  // (1), (2)
+}
+
+void StepAgreement::write(const at::Tensor& tail) const {
+  if (tail.numel() == 0) return;
+  std::vector<double> numbers = numbers_;
+  tail.copy_(as_tensor(numbers));
+}
+
+void StepAgreement::agree(Communicator& comm) {
+  if (comm.device().type == DeviceType::kCpu || comm.size() == 1) return;
+  comm.allreduce(std::span(numbers_));
+  std::ranges::for_each(numbers_, [&](double& number) { number /= comm.size(); });
+}
+
+void StepAgreement::read(const at::Tensor& tail) {
+  if (tail.numel() > 0) as_tensor(numbers_).copy_(tail);
+}
+
+}  // namespace mn

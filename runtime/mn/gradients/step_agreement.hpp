@@ -1,0 +1,56 @@
+/// What the ranks must agree on in a step, beside the gradients.
+///
+/// Each rank says what it has; the mean over ranks tells all of them the same.
+/// (1) On CPUs the numbers travel in the tail of the gradients' buffer, which costs no message.
+/// (2) On a device that would cost a wait: who reads the tail waits for all work before it. There the buffer has no
+///     tail, and the numbers travel between the hosts, while the device still runs backward.
+/// Cost on a device: one reduction of 8 bytes for each gradient on the hosts.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include <mn/comm/communicator.hpp>
+
+namespace mn {
+
+class StepAgreement {
+ public:
+  /// What a rank tells the others of the reductions that it began during backward; agreed: whether any rank has.
+  struct Signals {
+    bool stale = false;       ///< copies that it sent are not the step's gradients
+    bool in_place = false;    ///< its gradients are gone, the ranks' mean is in their place
+    bool wants_copy = false;  ///< it could have sent more, had it a buffer for copies
+  };
+
+  StepAgreement() = default;
+  /// Of this rank, which has no gradient yet.
+  StepAgreement(double weight, std::size_t gradients, const Signals& signals);
+  /// This rank has gradient i.
+  void add(std::size_t i) { numbers_[kNumbers + i] = 1; }
+
+  /// Elements of the tail that buffers on the communicator's device need.
+  [[nodiscard]] static std::size_t tail_count(std::size_t gradients, const Communicator& comm);
+  /// Puts this rank's numbers there, if there is a tail.
+  void write(const at::Tensor& tail) const;
+  /// Collective. On a device: the hosts agree.
+  void agree(Communicator& comm);
+  /// Takes what was agreed from a tail that has been reduced, if there is a tail.
+  void read(const at::Tensor& tail);
+
+  // Once agreed:
+  /// Mean over ranks.
+  [[nodiscard]] double weight() const { return numbers_[0]; }
+  [[nodiscard]] Signals signals() const { return {numbers_[1] != 0, numbers_[2] != 0, numbers_[3] != 0}; }
+  /// Whether any rank has gradient i.
+  [[nodiscard]] bool has(std::size_t i) const { return numbers_[kNumbers + i] != 0; }
+
+ private:
+  static constexpr std::size_t kNumbers = 4;  // the weight and the signals; then 1 for each gradient that is there
+
+  std::vector<double> numbers_;
+};
+
+}  // namespace mn

@@ -1,0 +1,59 @@
+#include <map>
+#include <tuple>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/empty_like.h>
+
+#include <mn/core/error.hpp>
+#include <mn/optimizers/fused_sgd.hpp>
+#include <mn/optimizers/step_groups.hpp>
+
+namespace mn {
+namespace {
+
+/// The arguments of one call of the kernel: tensors of one device and dtype, in their first step or none of them.
+struct Lists {
+  std::vector<at::Tensor> parameters, gradients, momenta;
+};
+using Key = std::tuple<c10::DeviceType, c10::DeviceIndex, at::ScalarType, bool>;
+
+}  // namespace
+
+at::Tensor FusedSgd::step(LossClosure closure) {
+  return step_groups(*this, closure, [this](auto& group) { step_group(group); });
+}
+
+void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group) {
+  const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());
+  std::map<Key, Lists> calls;
+  for (const auto& parameter : group.params()) {
+    if (!parameter.grad().defined()) continue;
+    if (parameter.grad().is_sparse())
+      throw ArgumentError("a fused SGD rejects sparse gradients: use torch::optim::SGD");
+    at::Tensor momentum;
+    bool is_first = false;
+    if (options.momentum() != 0) {
+      auto& slot = state_[parameter.unsafeGetTensorImpl()];
+      is_first = !slot;
+      if (is_first) {
+        auto fresh = std::make_unique<torch::optim::SGDParamState>();
+        fresh->momentum_buffer(at::empty_like(parameter));  // the first step fills it with the gradient
+        slot = std::move(fresh);
+      }
+      momentum = static_cast<torch::optim::SGDParamState&>(*slot).momentum_buffer();
+    }
+    const c10::Device device = parameter.device();
+    Lists& lists = calls[{device.type(), device.index(), parameter.scalar_type(), is_first}];
+    lists.parameters.push_back(parameter);
+    lists.gradients.push_back(gradient_as_parameter(parameter));
+    if (momentum.defined()) lists.momenta.push_back(momentum);
+  }
+  for (auto& [key, lists] : calls) {
+    at::_fused_sgd_(lists.parameters, lists.gradients, lists.momenta, options.weight_decay(), options.momentum(),
+                    options.lr(), options.dampening(), options.nesterov(), /*maximize=*/false,
+                    /*is_first_step=*/std::get<3>(key));
+  }
+}
+
+}  // namespace mn

@@ -1,0 +1,69 @@
+// SGD in one kernel against torch's.
+#include <sstream>
+
+#include <mn/core/error.hpp>
+#include <mn/optimizers/fused_adam.hpp>
+#include <mn/optimizers/fused_sgd.hpp>
+
+#include "optimizer_fixture.hpp"
+
+namespace mn {
+namespace {
+
+using torch::optim::SGDOptions;
+
+class FusedSgdTest : public testing::TestWithParam<SGDOptions> {};
+
+TEST_P(FusedSgdTest, StepsAsTorchsAndTakesItsState) {
+  Net a;
+  Net b;
+  torch::optim::SGD theirs(a.parameters(), GetParam());
+  FusedSgd ours(b.parameters(), GetParam());
+  const auto run = [&](Net& net, torch::optim::Optimizer& optimizer, int k) {
+    torch::manual_seed(k);
+    net.zero_grad();
+    net.forward(torch::randn({4, 5}), k != 0).pow(2).sum().backward();  // the second layer begins later
+    optimizer.step();
+  };
+  for (int k = 0; k < 8; ++k) {
+    run(a, theirs, k);
+    run(b, ours, k);
+    for (std::size_t i = 0; i < a.parameters().size(); ++i) {
+      EXPECT_TRUE(torch::allclose(a.parameters()[i], b.parameters()[i], 1e-5, 1e-6))
+          << "step " << k << " parameter " << i;
+    }
+    if (k != 4) continue;
+    std::stringstream saved;
+    torch::save(theirs, saved);
+    torch::load(ours, saved);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Options, FusedSgdTest,
+                         testing::Values(SGDOptions(0.05), SGDOptions(0.05).weight_decay(0.1),
+                                         SGDOptions(0.05).momentum(0.9).weight_decay(0.1),
+                                         SGDOptions(0.05).momentum(0.9).dampening(0.3),
+                                         SGDOptions(0.05).momentum(0.9).weight_decay(0.1).nesterov(true)));
+
+/// Gradients have their parameter's strides as a rule, but anybody may set one that has others.
+TEST(FusedOptimizers, TakeGradientsOfAnyLayout) {
+  const at::Tensor gradient = torch::arange(1, 7).to(torch::kFloat).view({3, 2}).t();
+  const at::Tensor p = torch::zeros({2, 3}).requires_grad_();
+  p.mutable_grad() = gradient;
+  FusedSgd(std::vector<at::Tensor>{p}, SGDOptions(1).momentum(0.9)).step();
+  EXPECT_TRUE(p.equal(-gradient)) << p;
+  FusedAdam adam(std::vector<at::Tensor>{p}, torch::optim::AdamOptions(0.5));
+  adam.step();
+  const auto& state = static_cast<torch::optim::AdamParamState&>(*adam.state().begin()->second);
+  EXPECT_TRUE(torch::allclose(state.exp_avg(), gradient * 0.1)) << state.exp_avg();
+}
+
+TEST(FusedOptimizers, RejectAPartOfATensor) {
+  const at::Tensor part = torch::zeros({2, 6}).narrow(1, 0, 3).requires_grad_();
+  part.mutable_grad() = torch::ones({2, 3});
+  EXPECT_THROW(FusedSgd(std::vector<at::Tensor>{part}, SGDOptions(1)).step(), ArgumentError);
+  EXPECT_THROW(FusedAdam(std::vector<at::Tensor>{part}, torch::optim::AdamOptions(1)).step(), ArgumentError);
+}
+
+}  // namespace
+}  // namespace mn
