@@ -284,7 +284,7 @@ class Trainer {
   std::unique_ptr<PeriodicAgreement> agreement_;
   std::unique_ptr<BackgroundSave> saving_;
   std::vector<std::function<void()>> when_committed_;  // of that save
-  std::unique_ptr<TimeLimit> time_limit_;  // where it counts: on rank 0
+  std::unique_ptr<TimeLimit> time_limit_;              // where it counts: on rank 0
   std::unique_ptr<RunStatus> status_;
   CollectiveUse loss_calls_;
   std::vector<std::string> settings_;  // of each optimizer, as the program made it; JSON

@@ -26,8 +26,8 @@
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
-#include <mn/trainer/state_names.hpp>
 #include <mn/trainer/run_status.hpp>
+#include <mn/trainer/state_names.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn {
