@@ -20,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::array kPassedOn = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+constexpr std::array kPassedToStep = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 constexpr int kLookMs = 100;
 constexpr auto kTimeToEnd = 2s;
 constexpr auto kTimeToDie = 1s;
@@ -42,7 +42,7 @@ void install_handlers() {
   struct sigaction action = {};
   action.sa_handler = pass_on;
   action.sa_flags = SA_RESTART;
-  for (const int signal : kPassedOn) sigaction(signal, &action, nullptr);
+  for (const int signal : kPassedToStep) sigaction(signal, &action, nullptr);
 }
 
 /// A rank's last line, see mn::Speaker::line; srun --label and mnlaunch --label put the rank before it.
@@ -52,7 +52,7 @@ bool announces_end(std::string_view line) {
 
 [[noreturn]] void execute(const Words& command, int stderr_end) {
   dup2(stderr_end, STDERR_FILENO);
-  for (const int signal : kPassedOn) std::signal(signal, SIG_DFL);
+  for (const int signal : kPassedToStep) std::signal(signal, SIG_DFL);
   std::vector<char*> arguments;
   for (const auto& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);

@@ -146,22 +146,25 @@ SharedMemory::SharedMemory(MPI_Comm node, std::size_t bytes) : bytes_(bytes) {
   const Draft draft(rank == 0, bytes);
   mpi_check(MPI_Allgather(&draft.offer(), sizeof(Draft::Offer), MPI_BYTE, offers.data(), sizeof(Draft::Offer), MPI_BYTE,
                           node),
-std::size_t page_bytes() {
-    return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
-}
-const std::size_t own_offset = offsets_[static_cast<std::size_t>(rank)];
-auto error = static_cast<int>(rank == 0 ? draft.offer().error : 0);
-if (offers.front().error == 0) {
-  const Fd descriptor(shm_open(offers.front().name, O_RDWR, 0));
-  error = descriptor.get() < 0 ? errno : reserve(descriptor.get(), own_offset, draft.offer().bytes);
-  if (error == 0) error = map(descriptor.get(), total, own_offset);
-}
-// (1), (4): nobody touches a segment before all are reserved.
-if (const Verdict verdict = agree(node, {error, rank}); verdict.error != 0) {
-  throw NoSharedMemory("cannot share " + std::to_string(bytes) + " bytes of each of " + std::to_string(size) +
-                       " ranks in /dev/shm (" +
-                       with_errno("rank " + std::to_string(verdict.rank) + " of the node", verdict.error) + ")");
-}
+            "exchanging the name of shared memory");
+  std::size_t total = 0;
+  for (const auto& offer : offers) {
+    offsets_.push_back(round_up(total, offer.bytes >= kHugePageBytes ? kHugePageBytes : page_bytes()));
+    total = offsets_.back() + offer.bytes;
+  }
+  const std::size_t own_offset = offsets_[static_cast<std::size_t>(rank)];
+  auto error = static_cast<int>(rank == 0 ? draft.offer().error : 0);
+  if (offers.front().error == 0) {
+    const Fd descriptor(shm_open(offers.front().name, O_RDWR, 0));
+    error = !descriptor ? errno : reserve(descriptor.get(), own_offset, draft.offer().bytes);
+    if (error == 0) error = map(descriptor.get(), total, own_offset);
+  }
+  // (1), (4): nobody touches a segment before all are reserved.
+  if (const Verdict verdict = agree(node, {error, rank}); verdict.error != 0) {
+    throw NoSharedMemory("cannot share " + std::to_string(bytes) + " bytes of each of " + std::to_string(size) +
+                         " ranks in /dev/shm (" +
+                         with_errno("rank " + std::to_string(verdict.rank) + " of the node", verdict.error) + ")");
+  }
 }
 
 }  // namespace mn
