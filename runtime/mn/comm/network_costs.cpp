@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <mn/comm/call_limits.hpp>
 #include <mn/comm/message_steps.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/network_costs.hpp>
@@ -17,6 +18,7 @@ namespace mn {
 namespace {
 
 constexpr int kTrials = 3;
+constexpr int kTextBytes = 128;  // of MN_NETWORK
 constexpr int kShortBytes = 8;
 constexpr int kLongBytes = 1024 * 1024;  // to all other ranks together
 
@@ -56,9 +58,10 @@ NetworkCosts measure(MPI_Comm peers) {
   exchange_all(peers, rank, size, most, memory);  // connections are made, and memory is there
   NetworkCosts costs;
   costs.latency_s = shortest([&] {
-    mpi_check(MPI_Sendrecv(memory.data(), 1, MPI_BYTE, (rank + 1) % size, kInternalTag, memory.data() + 1, 1, MPI_BYTE,
-                           (rank + size - 1) % size, kInternalTag, peers, MPI_STATUS_IGNORE),
-              "measuring the network");
+    std::array<MPI_Request, 2> requests;
+    mpi_check(MPI_Irecv(memory.data() + 1, 1, MPI_BYTE, (rank + size - 1) % size, kInternalTag, peers, &requests[0]));
+    mpi_check(MPI_Isend(memory.data(), 1, MPI_BYTE, (rank + 1) % size, kInternalTag, peers, &requests[1]));
+    mpi_wait(requests, "measuring the network");
   });
   const double short_s = shortest([&] { exchange_all(peers, rank, size, kShortBytes, memory); });
   const double long_s = shortest([&] { exchange_all(peers, rank, size, most, memory); });
@@ -72,7 +75,8 @@ NetworkCosts measure(MPI_Comm peers) {
 NetworkCosts agree(MPI_Comm comm, bool counts, const NetworkCosts& mine) {
   std::array<double, 3> most{};
   if (counts) most = {mine.latency_s, mine.message_s, 1 / mine.bytes_per_s};
-  mpi_check(MPI_Allreduce(MPI_IN_PLACE, most.data(), 3, MPI_DOUBLE, MPI_MAX, comm), "comparing the network's costs");
+  call_mpi(MPI_Allreduce, MPI_Iallreduce, "comparing the network's costs", sizeof most, MPI_IN_PLACE, most.data(), 3,
+           MPI_DOUBLE, MPI_MAX, comm);
   return {most[0], most[1], 1 / most[2]};
 }
 
@@ -93,8 +97,11 @@ NetworkCosts parse(const std::string& text) {
 }  // namespace
 
 NetworkCosts NetworkCosts::find(MPI_Comm comm, MPI_Comm peers) {
-  const auto given = allgather_texts(comm, environment("MN_NETWORK").value_or(""));
-  if (!given.front().empty()) return parse(given.front());  // (1): the first rank's, whatever the others say
+  std::array<char, kTextBytes> given{};
+  environment("MN_NETWORK").value_or("").copy(given.data(), given.size() - 1);
+  call_mpi(MPI_Bcast, MPI_Ibcast, "comparing the network's costs", given.size(), given.data(), kTextBytes, MPI_CHAR, 0,
+           comm);
+  if (given[0] != '\0') return parse(given.data());  // (1): the first rank's, whatever the others say
   const bool counts = peers != MPI_COMM_NULL;
   return agree(comm, counts, counts ? measure(peers) : NetworkCosts{});
 }
