@@ -71,6 +71,10 @@ int launch_and_report(const mn::launcher::Options& options) {
 }
 
 int run_supervise(const std::vector<std::string>& words) {
+  if (!words.empty() && (words.front() == "--help" || words.front() == "-h")) {
+    std::cout << mn::launcher::supervise_help();
+    return 0;
+  }
   try {
     return mn::launcher::supervise(mn::launcher::parse_supervise(words));
   } catch (const mn::Error& error) {

@@ -215,6 +215,17 @@ std::size_t number_of(const std::string& option, const std::string& text) {
 
 }  // namespace
 
+const char* supervise_help() {
+  return R"(usage: mnlaunch supervise [options] -- srun|mpiexec ... mnlaunch PROGRAM [ARG...]
+
+Starts a step again, in the same allocation and without lost hosts, when it fails; for batch scripts.
+
+  --restarts N   failures within an hour after which it gives up, if there is one more (3)
+  --spares K     hosts that it keeps back, and that take the place of lost ones (0)
+  --min-nodes M  with fewer hosts it gives up (1)
+)";
+}
+
 SuperviseOptions parse_supervise(const Words& words) {
   SuperviseOptions options;
   const std::pair<std::string, std::size_t*> known[] = {

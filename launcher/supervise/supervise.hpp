@@ -24,6 +24,9 @@ struct SuperviseOptions {
   Words command;
 };
 
+/// What `mnlaunch supervise --help` prints.
+[[nodiscard]] const char* supervise_help();
+
 /// `words`: the arguments after `supervise`. Throws UsageError.
 [[nodiscard]] SuperviseOptions parse_supervise(const Words& words);
 

@@ -17,6 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
@@ -161,8 +162,10 @@ TEST_P(CallLimits, SayWhoIsInAnotherCall) {
   if (is_absent()) {
     EXPECT_NE(error_of([&] { comm->bcast(values, 0); }), "");
   } else {
+    // Whichever rank comes to the end of its time first.
     EXPECT_THAT(error_of([&] { comm->allreduce(values, ReduceOp::kMax); }),
-                HasSubstr(last_ + " waits in bcast of 3 float32, call 1"));
+                AnyOf(HasSubstr(last_ + " waits in bcast of 3 float32, call 1"),
+                      HasSubstr(last_ + " has given up: bcast of 3 float32, call 1")));
   }
   meet();
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <mn/comm/call_check.hpp>
+#include <mn/comm/call_limits.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/cuda.hpp>
 #include <mn/comm/host_stage.hpp>
@@ -100,7 +101,8 @@ HostStage* Communicator::stage_after(const ConstBufferView& first, const ConstBu
 
 HostStage* Communicator::stage_for_mpi(const ConstBufferView& first, const ConstBufferView& second) {
   HostStage* const stage = stage_after(first, second);
-  if (stage == nullptr || !mpi_takes_device_buffers_) return stage;
+  // A call with a time-out is one of MPI's nonblocking collectives, which Open MPI does not offer for device buffers.
+  if (stage == nullptr || !mpi_takes_device_buffers_ || limited_call() != nullptr) return stage;
   stage->wait();  // MPI knows no streams
   return nullptr;
 }

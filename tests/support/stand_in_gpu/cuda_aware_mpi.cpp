@@ -28,6 +28,14 @@ int MPI_Recv(void* data, int count, MPI_Datatype type, int source, int tag, MPI_
   return PMPI_Recv(reach(data), count, type, source, tag, comm, status);
 }
 
+int MPI_Isend(const void* data, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm, MPI_Request* request) {
+  return PMPI_Isend(reach(data), count, type, dest, tag, comm, request);
+}
+
+int MPI_Irecv(void* data, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request* request) {
+  return PMPI_Irecv(reach(data), count, type, source, tag, comm, request);
+}
+
 int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm comm) {
   return PMPI_Bcast(reach(data), count, type, root, comm);
 }
