@@ -18,14 +18,17 @@ namespace {
 using torch::optim::SGD;
 using torch::optim::SGDOptions;
 
-/// Bytes of shared memory that this process has mapped, its peers' too.
-std::int64_t mapped_shared_bytes() {
-  std::ifstream maps("/proc/self/maps");
+/// Bytes of shared memory that this process has in use, its peers' too. Not what is mapped: segments begin where huge
+/// pages fit, and the room between them holds no memory.
+std::int64_t shared_bytes_in_use() {
+  std::ifstream maps("/proc/self/smaps");
   std::int64_t bytes = 0;
+  bool is_shared = false;
   for (std::string line; std::getline(maps, line);) {
-    if (line.find("/dev/shm/") == std::string::npos) continue;
-    const std::size_t dash = line.find('-');
-    bytes += std::stoll(line.substr(dash + 1), nullptr, 16) - std::stoll(line.substr(0, dash), nullptr, 16);
+    if (line.find(" /dev/shm/") != std::string::npos) is_shared = true;
+    if (!line.starts_with("Rss:")) continue;
+    if (is_shared) bytes += 1024 * std::stoll(line.substr(4));
+    is_shared = false;
   }
   return bytes;
 }
@@ -74,7 +77,7 @@ class CountingAllocator final : public c10::Allocator {
     live_ -= block->bytes;
     c10::free_cpu(block->data);
   }
-  [[nodiscard]] std::int64_t now() const { return live_ + mapped_shared_bytes() / ranks_; }
+  [[nodiscard]] std::int64_t now() const { return live_ + shared_bytes_in_use() / ranks_; }
 
   static inline std::atomic<std::int64_t> live_ = 0;
   int ranks_;
