@@ -1,4 +1,4 @@
-# Imported target mn_torch for libtorch's C++ API. Torch's own CMake package wants nvcc and adds global flags; the
+# Imported target mn_torch for libtorch's C++ API, and mn_torch_cpu for what it has of it without CUDA. Torch's own CMake package wants nvcc and adds global flags; the
 # headers and three libraries are all that is needed. Looked for in CMAKE_PREFIX_PATH (a libtorch unzip, or a Python
 # environment's torch folder), $Torch_ROOT, the folder where the installed mn found it (MN_TORCH_HINT), and the private
 # environment that cmake/setup makes in the build folder, or in build/ for the build folders beside it.
@@ -31,13 +31,15 @@ set(MN_HAVE_TORCH ON)
 if(NOT TARGET mn_torch)
   # The wheel keeps NVIDIA's libraries in packages beside torch; a libtorch unzip keeps them in its own lib folder.
   file(GLOB MN_TORCH_NVIDIA_DIRS ${MN_TORCH_DIR}/../nvidia/*/lib)
-  add_library(mn_torch INTERFACE IMPORTED GLOBAL)
-  target_include_directories(mn_torch SYSTEM INTERFACE ${MN_TORCH_INCLUDE} ${MN_TORCH_INCLUDE}/torch/csrc/api/include)
-  target_link_options(mn_torch INTERFACE "LINKER:--disable-new-dtags")
+  add_library(mn_torch_cpu INTERFACE IMPORTED GLOBAL)
+  target_include_directories(mn_torch_cpu SYSTEM INTERFACE ${MN_TORCH_INCLUDE} ${MN_TORCH_INCLUDE}/torch/csrc/api/include)
+  target_link_options(mn_torch_cpu INTERFACE "LINKER:--disable-new-dtags")
   foreach(dir ${MN_TORCH_DIR}/lib ${MN_TORCH_NVIDIA_DIRS})
-    target_link_options(mn_torch INTERFACE "LINKER:-rpath,${dir}" "LINKER:-rpath-link,${dir}")
+    target_link_options(mn_torch_cpu INTERFACE "LINKER:-rpath,${dir}" "LINKER:-rpath-link,${dir}")
   endforeach()
-  target_link_libraries(mn_torch INTERFACE ${MN_TORCH_DIR}/lib/libc10.so ${MN_TORCH_DIR}/lib/libtorch_cpu.so)
+  target_link_libraries(mn_torch_cpu INTERFACE ${MN_TORCH_DIR}/lib/libc10.so ${MN_TORCH_DIR}/lib/libtorch_cpu.so)
+  add_library(mn_torch INTERFACE IMPORTED GLOBAL)
+  target_link_libraries(mn_torch INTERFACE mn_torch_cpu)
 endif()
 
 # Adds libtorch's CUDA libraries. Needed by name alone: libtorch_cuda registers its kernels when it is loaded.

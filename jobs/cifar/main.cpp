@@ -38,7 +38,7 @@ mn::app::Training make_training(const Settings& given, const std::shared_ptr<mn:
           [model](const mn::Batch& batch, mn::Summary& report) {
             const auto logits = model->forward(batch.data).to(torch::kFloat);
             const auto right = (logits.argmax(1) == batch.target).to(torch::kFloat).mean();
-            report.add("accuracy", right.item<double>(), static_cast<double>(batch.samples));
+            report.add("accuracy", right, static_cast<double>(batch.samples));
             return torch::nn::functional::cross_entropy(logits, batch.target);
           },
       .rate = given.lr > 0                                        ? given.lr

@@ -71,8 +71,8 @@ torch::Tensor loss_of(Gpt& model, const mn::Batch& batch, const torch::Tensor& b
   const auto target = batch.data.slice(1, 1).flatten();
   const auto logits = model.forward(input, recompute).flatten(0, 1).to(torch::kFloat);
   const auto loss = torch::nn::functional::cross_entropy(logits, target);
-  const double bytes = bytes_of.index_select(0, target).sum().item<double>();
-  const double bits = loss.item<double>() * static_cast<double>(target.numel()) / std::numbers::ln2;
+  const auto bytes = bytes_of.index_select(0, target).sum().to(torch::kDouble);
+  const auto bits = loss.detach().to(torch::kDouble) * (static_cast<double>(target.numel()) / std::numbers::ln2);
   report.add("bits_per_byte", bits / bytes, bytes);
   return loss;
 }

@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
             [model](const mn::Batch& batch, mn::Summary& report) mutable {
               const auto output = model->forward(batch.data);
               const auto right = (output.argmax(1) == batch.target).to(torch::kFloat32).mean();
-              report.add("accuracy", right.item<double>(), static_cast<double>(batch.samples));
+              report.add("accuracy", right, static_cast<double>(batch.samples));
               return torch::nn::functional::cross_entropy(output, batch.target);
             },
         .banner = {"Num unit: " + std::to_string(units)},

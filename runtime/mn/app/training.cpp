@@ -48,7 +48,7 @@ std::unique_ptr<Evaluator> make_local_evaluator(const CommonOptions& common, con
     const AutocastScope autocast(autocast_type(common.precision), device);
     if (training.evaluate) return training.evaluate(batch, report);
     const Loss loss = training.loss(batch, report);
-    report.add("loss", loss.value.item<double>(), loss.weight_in(batch));
+    report.add("loss", loss.value, loss.weight_in(batch));
   };
   return create_evaluator(training.validation, training.model, std::move(evaluate_batch), most);
 }

@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/index_select.h>
 #include <ATen/ops/tensor.h>
 
 #include <mn/core/checksum.hpp>
@@ -117,7 +118,7 @@ class TensorLoader::Impl {
     batch.samples = static_cast<std::int64_t>(step->indices.size());
     const at::Tensor indices = at::tensor(step->indices, at::kLong);
     for (std::size_t i = 0; i < dataset_.fields().size(); ++i) {
-      at::Tensor part = dataset_.fields()[i].index_select(0, indices).to(device_);
+      at::Tensor part = select(dataset_.fields()[i], indices);
       if (i == 0) batch.data = part;
       if (i == 1) batch.target = part;
       batch.fields.push_back({.name = dataset_.names()[i], .values = std::move(part)});
@@ -138,6 +139,16 @@ class TensorLoader::Impl {
   int ranks() const { return ranks_; }
 
  private:
+  /// Through page-locked memory to a GPU, so that the host does not wait for the copy.
+  at::Tensor select(const at::Tensor& field, const at::Tensor& indices) const {
+    if (device_.is_cpu()) return field.index_select(0, indices);
+    std::vector<std::int64_t> sizes = field.sizes().vec();
+    sizes[0] = indices.numel();
+    at::Tensor part = at::empty(sizes, field.options().pinned_memory(true));
+    at::index_select_out(part, field, 0, indices);
+    return part.to(device_, /*non_blocking=*/true);
+  }
+
   TensorDataset dataset_;
   std::unique_ptr<GlobalSampler> sampler_;
   c10::Device device_;

@@ -24,6 +24,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/nn/batch_norm.hpp>
+#include <mn/tensor/stream_order.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>
 
@@ -51,6 +52,22 @@ at::ScalarType statistics_type(const at::Tensor& input) {
   return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
+// Input on the host takes the calls of host memory, whatever the communicator's device.
+
+void gather(const at::Tensor& own, const at::Tensor& all, Communicator& comm) {
+  const auto blocking = [&] { comm.allgather(own, all); };
+  if (own.is_cpu()) return blocking();
+  in_stream_order(
+      comm, [&](DeviceCollectives& device) { device.allgather(buffer_view(own), buffer_view(all)); }, blocking);
+}
+
+void sum(const at::Tensor& values, Communicator& comm) {
+  const auto blocking = [&] { comm.allreduce(values); };
+  if (values.is_cpu()) return blocking();
+  in_stream_order(
+      comm, [&](DeviceCollectives& device) { device.allreduce(buffer_view(values), ReduceOp::kSum); }, blocking);
+}
+
 /// Statistics of all ranks' values: mean and sum of squared deviations by channel, how many values a channel has, and the samples
 /// of each rank.
 struct Statistics {
@@ -70,7 +87,7 @@ Statistics statistics_of(const at::Tensor& input, Communicator& comm) {
   const auto number = [&](std::int64_t n) { return at::full({1}, static_cast<double>(n), x.options()); };
   const at::Tensor own = at::cat({mean, squares, number(values), number(x.size(0))});
   const at::Tensor all = at::empty({comm.size(), own.numel()}, x.options());
-  comm.allgather(own, all);
+  gather(own, all, comm);
   const at::Tensor means = all.narrow(1, 0, channels);
   const at::Tensor counts = all.narrow(1, 2 * channels, 1);
   const at::Tensor count = counts.sum();
@@ -124,12 +141,12 @@ class Normalization : public torch::autograd::Function<Normalization> {
   static at::Tensor sum_over_ranks(const at::Tensor& own, const at::Tensor& samples, Communicator& comm) {
     if (in_weighted_backward()) {
       at::Tensor all = own.clone();
-      comm.allreduce(all);
+      sum(all, comm);
       return all;
     }
     const at::Tensor weight = samples[comm.rank()];
     at::Tensor all = own * weight;
-    comm.allreduce(all);
+    sum(all, comm);
     return all / weight.clamp_min(1);
   }
 };

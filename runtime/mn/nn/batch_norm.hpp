@@ -21,7 +21,8 @@ namespace mn {
 /// Backward takes losses to be means over samples that step(samples) weighs by N, unless the loss says what it weighs:
 /// a Trainer's does, and MultiNodeOptimizer::scale_loss(loss, samples) in a loop of one's own.
 ///
-/// Cost: forward one allgather of 2C + 2 numbers, backward one allreduce of 2C.
+/// Cost: forward one allgather of 2C + 2 numbers, backward one allreduce of 2C. On GPUs with NCCL both are enqueued on
+/// the current stream, and the host waits for neither.
 /// Source: S. Ioffe, C. Szegedy, arXiv:1502.03167; variances are merged by Chan, Golub and LeVeque's formula (1979).
 class MultiNodeBatchNormImpl final
     : public torch::nn::NormImplBase<0, MultiNodeBatchNormImpl, torch::nn::BatchNormOptions> {

@@ -1,11 +1,12 @@
 #include <ATen/autocast_mode.h>
 
 #include <mn/tensor/autocast.hpp>
+#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 
 AutocastScope::AutocastScope(std::optional<c10::ScalarType> type, Device device)
-    : device_type_(device.type == DeviceType::kCuda ? c10::DeviceType::CUDA : c10::DeviceType::CPU),
+    : device_type_(c10::Device(device).type()),
       before_(at::autocast::is_autocast_enabled(device_type_)),
       dtype_before_(at::autocast::get_autocast_dtype(device_type_)) {
   if (type) {

@@ -2,6 +2,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -50,10 +51,13 @@ DType element_type(const at::Tensor& tensor) {
   }
 }
 
+/// What libtorch calls the kind of device that mn calls a GPU: the accelerator that this libtorch has.
+c10::DeviceType gpu_type() { return at::accelerator::getAccelerator().value_or(c10::kCUDA); }
+
 Device memory_device(const at::Tensor& tensor) {
-  if (tensor.is_cuda()) return {DeviceType::kCuda, static_cast<int>(tensor.get_device())};
   if (tensor.is_cpu()) return {};
-  throw ArgumentError("a tensor on " + tensor.device().str() + " can't be sent: move it to the CPU or a CUDA device");
+  if (tensor.device().type() == gpu_type()) return {DeviceType::kCuda, static_cast<int>(tensor.get_device())};
+  throw ArgumentError("a tensor on " + tensor.device().str() + " can't be sent: move it to the CPU or a GPU");
 }
 
 /// Null on the CPU.
@@ -178,7 +182,7 @@ class Bundle {
 
 c10::Device DeviceTraits<c10::Device>::from(Device device) {
   if (device.type == DeviceType::kCpu) return c10::Device(c10::kCPU);
-  return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device.index));
+  return c10::Device(gpu_type(), static_cast<c10::DeviceIndex>(device.index));
 }
 
 c10::Stream current_stream(Device device) {

@@ -2,11 +2,14 @@
 #include <string>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 
 #include <mn/core/error.hpp>
 #include <mn/trainer/optimizer.hpp>
@@ -22,21 +25,26 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) 
   return gradients;
 }
 
-/// The L2 norm of all elements together. Waits for the device once.
-double global_norm(const std::vector<at::Tensor>& gradients) {
-  if (gradients.empty()) return 0;
+/// The L2 norm of all elements together, in float64.
+at::Tensor global_norm(const std::vector<at::Tensor>& gradients) {
+  if (gradients.empty()) return at::zeros({}, at::kDouble);
   std::vector<at::Tensor> norms;
   for (const at::Tensor& norm : at::_foreach_norm(gradients)) norms.push_back(norm.to(at::kDouble));
-  return at::stack(norms).norm().item<double>();
+  return at::stack(norms).norm();
 }
 
-/// Returns the norm before. A norm that is not finite leaves the gradients alone.
-double clip(const std::vector<at::Tensor>& parameters, double max_norm) {
+/// Returns the norm before. A norm that is not finite leaves the gradients alone. On a GPU the host does not wait.
+at::Tensor clip(const std::vector<at::Tensor>& parameters, double max_norm) {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = gradients_of(parameters);
-  const double norm = global_norm(gradients);
-  const double rate = max_norm / norm;
-  if (rate < 1 && rate > 0) at::_foreach_mul_(gradients, rate);
+  at::Tensor norm = global_norm(gradients);
+  if (norm.is_cpu()) {
+    const double rate = max_norm / norm.item<double>();
+    if (rate < 1 && rate > 0) at::_foreach_mul_(gradients, rate);
+  } else {
+    const at::Tensor rate = max_norm / norm;
+    at::_foreach_mul_(gradients, at::where((rate < 1).logical_and(rate > 0), rate, 1.0));
+  }
   return norm;
 }
 
@@ -59,19 +67,19 @@ GradientHook weight_decay(double rate) {
 
 GradientHook gradient_clipping(double threshold) {
   check_threshold(threshold);
-  return [threshold](const std::vector<at::Tensor>& parameters) { clip(parameters, threshold); };
+  return [threshold](const std::vector<at::Tensor>& parameters) { static_cast<void>(clip(parameters, threshold)); };
 }
 
 double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm) {
   check_threshold(max_norm);
   optimizer.reduce_gradients();
-  return clip(optimizer.trained_parameters(), max_norm);
+  return clip(optimizer.trained_parameters(), max_norm).item<double>();
 }
 
 double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm, double samples) {
   check_threshold(max_norm);
   optimizer.reduce_gradients(samples);
-  return clip(optimizer.trained_parameters(), max_norm);
+  return clip(optimizer.trained_parameters(), max_norm).item<double>();
 }
 
 }  // namespace mn

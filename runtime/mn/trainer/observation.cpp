@@ -1,41 +1,14 @@
 #include <algorithm>
 #include <span>
 
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/stack.h>
-
 #include <mn/comm/communicator.hpp>
 #include <mn/core/json.hpp>
 #include <mn/trainer/observation.hpp>
 
 namespace mn {
-namespace {
-
-constexpr std::size_t kMaxPendingLosses = 1000;  // each is a small allocation on the device
-
-}  // namespace
-
 void Observation::begin(std::int64_t iteration, std::uint64_t bytes_sent) {
   first_iteration_ = iteration;
   first_bytes_ = bytes_sent;
-}
-
-void Observation::add_loss(const at::Tensor& loss, double weight) {
-  losses_.push_back(loss.detach());
-  loss_weights_.push_back(weight);
-  if (losses_.size() == kMaxPendingLosses) read_losses();
-}
-
-void Observation::read_losses() {
-  if (losses_.empty()) return;
-  std::vector<at::Tensor> flat;
-  for (const at::Tensor& loss : losses_) flat.push_back(loss.reshape({}));
-  const at::Tensor values = at::stack(flat).to(at::kCPU, at::kDouble);
-  for (std::size_t i = 0; i < losses_.size(); ++i) {
-    means_.add("main/loss", values[static_cast<std::int64_t>(i)].item<double>(), loss_weights_[i]);
-  }
-  losses_.clear();
-  loss_weights_.clear();
 }
 
 Metrics Observation::take(Communicator& comm, std::int64_t iteration, std::uint64_t bytes_sent) {

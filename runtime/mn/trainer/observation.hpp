@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <nlohmann/json_fwd.hpp>
@@ -12,14 +11,13 @@
 
 namespace mn {
 
-/// Losses stay on their device until somebody needs them, because reading one would wait for the device in every step.
 class Observation {
  public:
   /// Where this process begins: iterations, and bytes that this rank has passed to collectives.
   void begin(std::int64_t iteration, std::uint64_t bytes_sent);
 
   /// One minibatch's mean loss.
-  void add_loss(const at::Tensor& loss, double weight);
+  void add_loss(const at::Tensor& loss, double weight) { means_.add("main/loss", loss, weight); }
   /// One step's metrics, which become "main/NAME".
   void add_metrics(const Summary& metrics) { means_.merge(metrics, "main/"); }
   void add_samples(std::int64_t samples) noexcept { samples_ += samples; }
@@ -28,13 +26,13 @@ class Observation {
   /// A value that is the same on all ranks; the latest counts.
   void report(const std::string& name, double value) { reported_[name] = value; }
 
-  /// Waits for the device and adds the losses so far to the means.
-  void read_losses();
+  /// Waits for the losses and metrics that are still on a GPU.
+  void read() { means_.read(); }
 
-  /// Collective: returns the metrics and clears them. The losses must have been read.
+  /// Collective: returns the metrics and clears them.
   [[nodiscard]] Metrics take(Communicator& comm, std::int64_t iteration, std::uint64_t bytes_sent);
 
-  /// What it has values of, a list of texts. The losses must have been read.
+  /// What it has values of, a list of texts.
   [[nodiscard]] nlohmann::json names() const;
 
   /// Adds what is the same on all ranks to a checkpoint.
@@ -48,10 +46,8 @@ class Observation {
   void merge_rank_state(const nlohmann::json& state);
 
  private:
-  Summary means_;     // this rank's
-  Metrics reported_;  // all ranks'
-  std::vector<at::Tensor> losses_;
-  std::vector<double> loss_weights_;
+  Summary means_;             // this rank's
+  Metrics reported_;          // all ranks'
   std::int64_t samples_ = 0;  // this rank's
   double training_s_ = 0;     // without extensions
   std::int64_t first_iteration_ = 0;

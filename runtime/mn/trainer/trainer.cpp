@@ -201,7 +201,7 @@ void Trainer::finish_steps() {
 /// Reading the losses waits for the device. That wait is training time.
 void Trainer::wait_for_losses() {
   const auto begin = Clock::now();
-  observation_->read_losses();
+  observation_->read();
   observation_->add_time(seconds_since(begin));
 }
 

@@ -4,6 +4,7 @@
 
 #include "tests/support/stand_in_gpu/capture.hpp"
 #include "tests/support/stand_in_gpu/cuda_call.hpp"
+#include "tests/support/stand_in_gpu/host_waits.hpp"
 
 using namespace mn::stand_in;
 
@@ -68,6 +69,7 @@ cudaError_t cudaDeviceSynchronize() {
   return cuda_call("cudaDeviceSynchronize", cudaErrorIllegalAddress, [] {
     auto lock = machine().lock();
     if (const cudaError_t code = refuse_unsafe(); code != cudaSuccess) return code;
+    host_waits("cudaDeviceSynchronize");
     machine().drain(lock, current_device());
     return context_error();
   });

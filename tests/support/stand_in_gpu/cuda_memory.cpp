@@ -5,14 +5,16 @@
 
 #include "tests/support/stand_in_gpu/capture.hpp"
 #include "tests/support/stand_in_gpu/cuda_call.hpp"
+#include "tests/support/stand_in_gpu/host_waits.hpp"
 #include "tests/support/stand_in_gpu/memory.hpp"
 
 namespace mn::stand_in {
 namespace {
 
 /// `free` waits for all GPUs, as CUDA does for the one: without that, hangs of real ones would not show.
-cudaError_t free_after_work(void* pointer, MemoryKind kind) {
+cudaError_t free_after_work(const char* call, void* pointer, MemoryKind kind) {
   if (pointer == nullptr) return cudaSuccess;
+  host_waits(call);
   auto lock = machine().lock();
   if (const cudaError_t code = refuse_unsafe(); code != cudaSuccess) return code;
   const int device = memory().device_of(pointer);
@@ -50,6 +52,7 @@ cudaError_t copy(Machine::Lock& lock, const StreamPtr& stream, void* to, const v
   if (there == nullptr || here == nullptr) return cudaErrorInvalidValue;
   if (to_pageable || from_pageable) {
     if (const cudaError_t code = refuse_captured(stream); code != cudaSuccess) return code;
+    host_waits("cudaMemcpyAsync of pageable memory");
   }
   std::shared_ptr<std::vector<std::byte>> taken;
   if (from_pageable) {
@@ -80,7 +83,8 @@ cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
 }
 
 cudaError_t cudaFree(void* pointer) {
-  return cuda_call("cudaFree", cudaErrorInvalidValue, [&] { return free_after_work(pointer, MemoryKind::kDevice); });
+  return cuda_call("cudaFree", cudaErrorInvalidValue,
+                   [&] { return free_after_work("cudaFree", pointer, MemoryKind::kDevice); });
 }
 
 cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
@@ -90,7 +94,7 @@ cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
 
 cudaError_t cudaFreeHost(void* pointer) {
   return cuda_call("cudaFreeHost", cudaErrorInvalidValue,
-                   [&] { return free_after_work(pointer, MemoryKind::kPinned); });
+                   [&] { return free_after_work("cudaFreeHost", pointer, MemoryKind::kPinned); });
 }
 
 cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned) {
@@ -101,7 +105,7 @@ cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned) {
 
 cudaError_t cudaHostUnregister(void* pointer) {
   return cuda_call("cudaHostUnregister", cudaErrorInvalidValue, [&] {
-    const cudaError_t code = free_after_work(pointer, MemoryKind::kRegistered);
+    const cudaError_t code = free_after_work("cudaHostUnregister", pointer, MemoryKind::kRegistered);
     return code == cudaErrorInvalidValue ? cudaErrorHostMemoryNotRegistered : code;
   });
 }

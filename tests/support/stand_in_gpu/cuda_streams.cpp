@@ -3,6 +3,7 @@
 
 #include "tests/support/stand_in_gpu/capture.hpp"
 #include "tests/support/stand_in_gpu/cuda_call.hpp"
+#include "tests/support/stand_in_gpu/host_waits.hpp"
 
 namespace mn::stand_in {
 namespace {
@@ -76,6 +77,7 @@ cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return on_stream("cudaStreamSynchronize", cudaErrorIllegalAddress, stream, [](auto& lock, const StreamPtr& found) {
     if (const cudaError_t code = refuse_captured(found); code != cudaSuccess) return code;
+    host_waits("cudaStreamSynchronize");
     machine().wait(lock, machine().pending(found));
     return context_error();
   });
@@ -84,6 +86,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return on_stream("cudaStreamQuery", cudaErrorIllegalAddress, stream, [](auto&, const StreamPtr& found) {
     if (const cudaError_t code = refuse_captured(found); code != cudaSuccess) return code;
+    host_waits("cudaStreamQuery");
     return is_done(machine().pending(found)) ? cudaSuccess : cudaErrorNotReady;
   });
 }
@@ -126,12 +129,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   return on_event("cudaEventQuery", event, [](auto&, const Event& recorded) {
+    host_waits("cudaEventQuery");
     return is_done({recorded.mark}) ? cudaSuccess : cudaErrorNotReady;
   });
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return on_event("cudaEventSynchronize", event, [](auto& lock, const Event& recorded) {
+    host_waits("cudaEventSynchronize");
     machine().wait(lock, {Mark(recorded.mark)});
     return context_error();
   });

@@ -1,26 +1,11 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
-#include <mn/comm/device_collectives.hpp>
 #include <mn/gradients/compression/gradient_averager.hpp>
+#include <mn/tensor/stream_order.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
-namespace {
-
-/// Orders a collective after the work on the caller's current stream. Where the device has collectives of its own, they
-/// are enqueued; otherwise, and in debug mode, which reads the values, `call()` blocks.
-template <class Enqueue, class Call>
-void in_stream_order(Communicator& comm, const Enqueue& enqueue, const Call& call) {
-  DeviceCollectives* device = comm.debug() ? nullptr : comm.device_collectives();
-  if (device == nullptr) return call();
-  const c10::Stream stream = current_stream(comm.device());
-  device->after(stream.native_handle());
-  enqueue(*device);
-  device->join(stream.native_handle());
-}
-
-}  // namespace
 
 void GradientAverager::allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, Communicator& comm) {
   const at::NoGradGuard no_grad;
