@@ -117,6 +117,8 @@ Stack Call::run(c10::DeviceType device, const OnTensor& f) const {
   Stack stack;
   for (const c10::IValue& arg : args_)
     stack.push_back(arg.isGenerator() ? arg.toGenerator().clone() : map(arg, device, f));
+  const Stack kept =
+      stack;  // a kernel with several out arguments returns references into the stack that it has dropped
   op_.callBoxed(&stack);
   return stack;
 }
@@ -174,7 +176,9 @@ at::Tensor Call::for_kernel(const at::Tensor& tensor) const {
                 " got tensors of the CPU and of ", device_);
     stand_in::host_waits("copying indices to the device");
   }
-  return tensor.clone();
+  at::Tensor number = tensor.clone();
+  number.unsafeGetTensorImpl()->set_wrapped_number(tensor.unsafeGetTensorImpl()->is_wrapped_number());
+  return number;
 }
 
 std::vector<c10::IValue> Call::enqueue() {
