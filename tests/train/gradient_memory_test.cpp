@@ -39,6 +39,7 @@ class CountingAllocator final : public c10::Allocator {
  public:
   explicit CountingAllocator(int ranks) : ranks_(ranks), before_(c10::GetCPUAllocator()) {
     c10::SetCPUAllocator(this, kPriority);
+    shared_ = shared_bytes_in_use();
     base_ = now();
   }
   ~CountingAllocator() override { c10::SetCPUAllocator(before_, kPriority); }
@@ -46,7 +47,7 @@ class CountingAllocator final : public c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
     auto* const block = new Block{c10::alloc_cpu(bytes), static_cast<std::int64_t>(bytes)};
     live_ += block->bytes;
-    if (bytes >= kLooked) look();
+    if (bytes >= kLooked) compare();
     return {block->data, block, &release, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
@@ -57,10 +58,10 @@ class CountingAllocator final : public c10::Allocator {
     const std::lock_guard lock(mutex_);
     most_ = 0;
   }
-  /// Compares what lives with the most so far.
+  /// Compares what lives with the most so far, shared memory as it is now: to look at that takes milliseconds.
   void look() {
-    const std::lock_guard lock(mutex_);
-    most_ = std::max(most_, now() - base_);
+    shared_ = shared_bytes_in_use();
+    compare();
   }
   [[nodiscard]] std::int64_t most() const { return most_; }
 
@@ -77,10 +78,15 @@ class CountingAllocator final : public c10::Allocator {
     live_ -= block->bytes;
     c10::free_cpu(block->data);
   }
-  [[nodiscard]] std::int64_t now() const { return live_ + shared_bytes_in_use() / ranks_; }
+  void compare() {
+    const std::lock_guard lock(mutex_);
+    most_ = std::max(most_, now() - base_);
+  }
+  [[nodiscard]] std::int64_t now() const { return live_ + shared_ / ranks_; }
 
   static inline std::atomic<std::int64_t> live_ = 0;
   int ranks_;
+  std::atomic<std::int64_t> shared_ = 0;
   c10::Allocator* before_;
   std::mutex mutex_;
   std::int64_t base_ = 0;
