@@ -243,9 +243,9 @@ int Communicator::recv(BufferView buffer, int source, int tag) {
     check_header(header, header_bytes(status), out, what);
     if (out.count == 0) return;
     const MpiCount n(out.count, out.dtype, count_limit_);
-    MPI_Request request = MPI_REQUEST_NULL;
-    mpi_check(MPI_Irecv(out.data, n.count(), n.type(), status.MPI_SOURCE, status.MPI_TAG, mpi_comm(), &request), what);
-    mpi_wait({&request, 1}, what, out.bytes());
+    const auto receive = [](auto... arguments) { return MPI_Recv(arguments..., MPI_STATUS_IGNORE); };
+    call_mpi(receive, MPI_Irecv, what, out.bytes(), out.data, n.count(), n.type(), status.MPI_SOURCE, status.MPI_TAG,
+             mpi_comm());
   });
   return status.MPI_SOURCE;
 }
