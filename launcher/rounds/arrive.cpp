@@ -7,6 +7,7 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/net/interfaces.hpp>
+#include <mn/core/unix_time.hpp>
 
 #include "facts/job_port.hpp"
 #include "place/slurm.hpp"
@@ -39,7 +40,7 @@ class ArrivalRound {
                 roster_.start.decision = {.verdict = verdict_of({*failure}), .speaker = here_.rank};
               }
               has_start_ = true;
-              roster_.answered_at = clock_time();
+              roster_.answered_at = unix_time();
               return to_message(roster_.start);
             },
         .split = [this](const std::string& answer, int local) { return to_message(share_of(answer, local)); }};

@@ -15,6 +15,7 @@
 #include <filesystem>
 
 #include <mn/core/environment.hpp>
+#include <mn/core/unix_time.hpp>
 
 #include "exchange/node_tree.hpp"
 #include "exchange/probe.hpp"
@@ -41,7 +42,7 @@ class Comparison {
         sources_(sources) {}
 
   Outcome run() {
-    const double time = clock_time();
+    const double time = unix_time();
     RankReport own;
     own.failure = failure_of(here_, [&] {
       own.facts = sources_.of_rank();
@@ -127,7 +128,7 @@ class Comparison {
     report.node = share_.node;
     report.ranks = share_.ranks;
     report.bindings = share_.bindings;
-    report.sent_at = clock_time();
+    report.sent_at = unix_time();
   }
 
   std::string decide(Parts reports) {
@@ -149,7 +150,7 @@ class Comparison {
                  .gpu_sharing_is_meant = rank_.options.oversubscribe_gpu,
                  .choice = {rank_.options.skip, rank_.options.warn}};
     std::vector<Failure> failures;
-    const double now = clock_time();
+    const double now = unix_time();
     for (std::size_t node = 0; node < reports.size(); ++node) {
       const std::string& host = roster_.hosts[node];
       if (!reports[node].bytes) {

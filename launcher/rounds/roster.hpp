@@ -37,7 +37,4 @@ struct Roster {
   }
 };
 
-/// Seconds since the epoch.
-[[nodiscard]] double clock_time();
-
 }  // namespace mn::launcher

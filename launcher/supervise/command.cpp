@@ -13,15 +13,6 @@ namespace {
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-std::size_t whole(const std::string& text, const char* what) {
-  std::size_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value == 0) {
-    throw UsageError(std::string("supervise: ") + what + " is \"" + text + "\", not a number of at least 1");
-  }
-  return value;
-}
-
 std::size_t divided(std::size_t ranks, std::size_t hosts) {
   if (hosts > 0 && ranks % hosts == 0) return ranks / hosts;
   throw UsageError("supervise: " + std::to_string(ranks) + " ranks on " + std::to_string(hosts) +
@@ -40,6 +31,14 @@ std::size_t position_of_mnlaunch(const Words& words) {
 }
 
 }  // namespace
+
+std::size_t parse_count(const std::string& what, const std::string& text, std::size_t least) {
+  std::size_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size() && value >= least) return value;
+  throw UsageError("supervise: " + what + " is \"" + text + "\", not a " +
+                   (least > 0 ? "number of at least " + std::to_string(least) : "whole number"));
+}
 
 StepCommand::StepCommand(Words words, const Lookup& lookup) : words_(std::move(words)) {
   const std::string launcher = words_.empty() ? "" : base_name(words_.front());
@@ -82,17 +81,17 @@ void StepCommand::read_srun(const Lookup& lookup) {
   hosts_ = expand_host_list(*list);
   take({"-w", "--nodelist"});
   take({"-x", "--exclude"});
-  if (const auto nodes = take({"-N", "--nodes"})) wanted_hosts_ = whole(*nodes, "the number of nodes");
+  if (const auto nodes = take({"-N", "--nodes"})) wanted_hosts_ = parse_count("the number of nodes", *nodes, 1);
   const auto ranks = take({"-n", "--ntasks"});
   auto per_node = take({"--ntasks-per-node"});
   if (!per_node && !ranks) per_node = lookup("SLURM_NTASKS_PER_NODE");
   const std::size_t nodes = wanted_hosts_.value_or(hosts_.size());
   if (per_node) {
-    ranks_per_host_ = whole(*per_node, "--ntasks-per-node");
+    ranks_per_host_ = parse_count("--ntasks-per-node", *per_node, 1);
   } else if (ranks) {
-    ranks_per_host_ = divided(whole(*ranks, "the number of tasks"), nodes);
+    ranks_per_host_ = divided(parse_count("the number of tasks", *ranks, 1), nodes);
   } else if (const auto all = lookup("SLURM_NTASKS")) {
-    ranks_per_host_ = divided(whole(*all, "SLURM_NTASKS"), hosts_.size());
+    ranks_per_host_ = divided(parse_count("SLURM_NTASKS", *all, 1), hosts_.size());
   }
 }
 
@@ -105,10 +104,12 @@ void StepCommand::read_mpiexec() {
   for (std::string item; std::getline(items, item, ',');) {
     const auto colon = item.find(':');
     hosts_.push_back(item.substr(0, colon));
-    if (colon != std::string::npos) most = std::max(most, whole(item.substr(colon + 1), "the ranks of a host"));
+    if (colon != std::string::npos)
+      most = std::max(most, parse_count("the ranks of a host", item.substr(colon + 1), 1));
   }
-  ranks_per_host_ = most > 0 ? most : ranks ? divided(whole(*ranks, "the number of ranks"), hosts_.size()) : 1;
-  if (most > 0 && ranks) wanted_hosts_ = std::min(divided(whole(*ranks, "the number of ranks"), most), hosts_.size());
+  ranks_per_host_ = most > 0 ? most : ranks ? divided(parse_count("the number of ranks", *ranks, 1), hosts_.size()) : 1;
+  if (most > 0 && ranks)
+    wanted_hosts_ = std::min(divided(parse_count("the number of ranks", *ranks, 1), most), hosts_.size());
 }
 
 Words StepCommand::on(const Words& hosts, const std::string& name, bool overlap) const {

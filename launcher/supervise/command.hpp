@@ -4,6 +4,7 @@
 /// mpiexec [-n, -host …]. Its hosts and numbers are replaced; all else stays as it is.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
@@ -12,6 +13,9 @@
 namespace mn::launcher {
 
 using Words = std::vector<std::string>;
+
+/// `text` as a number. Throws UsageError that names `what` if it is anything else, or less than `least`.
+[[nodiscard]] std::size_t parse_count(const std::string& what, const std::string& text, std::size_t least);
 
 class StepCommand {
  public:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -17,6 +16,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/host_list.hpp>
+#include <mn/core/unix_time.hpp>
 
 #include "supervise/hosts.hpp"
 #include "supervise/progress.hpp"
@@ -28,8 +28,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kWindow = std::chrono::hours(1);  // in which restarts are counted
-
-double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -94,7 +92,7 @@ class Supervisor {
     std::filesystem::remove(status_path_, none);
     reported_ = false;
     const std::string name = "mn-" + std::to_string(getpid()) + "-" + std::to_string(++attempts_);
-    started_at_ = unix_now();
+    started_at_ = unix_time();
     Step step(command_.on(active_, name, attempts_ > 1));
     probes_.reset();
     const auto cancel = [&] { cancel_step(environment("SLURM_JOB_ID").value_or("0"), name); };
@@ -206,13 +204,6 @@ class Supervisor {
   double lost_s_ = 0;
 };
 
-std::size_t number_of(const std::string& option, const std::string& text) {
-  std::size_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size() && !text.empty()) return value;
-  throw UsageError("supervise: " + option + " is \"" + text + "\", not a whole number");
-}
-
 }  // namespace
 
 const char* supervise_help() {
@@ -239,8 +230,9 @@ SuperviseOptions parse_supervise(const Words& words) {
       throw UsageError("supervise: unknown option " + name + "; there are --restarts, --spares and --min-nodes");
     }
     if (equals == std::string::npos) ++i;
-    *option->second =
-        number_of(name, equals == std::string::npos ? i < words.size() ? words[i] : "" : words[i].substr(equals + 1));
+    const std::string value =
+        equals == std::string::npos ? i < words.size() ? words[i] : "" : words[i].substr(equals + 1);
+    *option->second = parse_count(name, value, 0);
   }
   if (i < words.size() && words[i] == "--") ++i;
   options.command.assign(words.begin() + static_cast<std::ptrdiff_t>(std::min(i, words.size())), words.end());

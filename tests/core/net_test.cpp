@@ -1,19 +1,17 @@
 #include <array>
-#include <cstdlib>
 #include <limits>
 #include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <mn/core/net/deadline.hpp>
 #include <mn/core/net/interfaces.hpp>
 #include <mn/core/net/random_key.hpp>
 #include <mn/core/net/socket.hpp>
 #include <mn/core/net/tree.hpp>
+
+#include "tests/support/own_network.hpp"
 
 namespace mn {
 namespace {
@@ -64,28 +62,19 @@ TEST(NetTest, RandomKeysDiffer) {
   EXPECT_NE(a, b);
 }
 
-/// In a network of its own, whose first card is a virtual machine's. Exit status 77: that cannot be set up.
-int look_beside_a_virtual_machine() {
-  const bool is_ready =
-      unshare(CLONE_NEWNET) == 0 &&
-      std::system(
-          "ip link add eth7 type veth peer name vnet7 && ip link set vnet7 up && ip link set eth7 up && "
-          "ip addr add 10.7.0.1/24 dev vnet7 && ip addr add 10.8.0.1/24 dev eth7") == 0;
-  if (!is_ready) return 77;
-  const auto routed = routed_interfaces();
-  const auto all = local_addresses();
-  const bool is_last = all.size() == 2 && all[0] == "10.8.0.1" && all[1] == "10.7.0.1";
-  return routed.size() == 1 && routed[0].name == "eth7" && is_last ? 0 : 1;
-}
-
 TEST(NetTest, VirtualInterfacesComeLast) {
-  const pid_t child = fork();
   // IPv6's own addresses hold on their link alone, and are left out.
-  if (child == 0) _exit(look_beside_a_virtual_machine());
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no network of its own";
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  const int status = test::status_in_own_network(
+      "ip link add eth7 type veth peer name vnet7 && ip link set vnet7 up && ip link set eth7 up && "
+      "ip addr add 10.7.0.1/24 dev vnet7 && ip addr add 10.8.0.1/24 dev eth7",
+      [] {
+        const auto routed = routed_interfaces();
+        const auto all = local_addresses();
+        const bool is_last = all.size() == 2 && all[0] == "10.8.0.1" && all[1] == "10.7.0.1";
+        return routed.size() == 1 && routed[0].name == "eth7" && is_last;
+      });
+  if (status == test::kNoOwnNetwork) GTEST_SKIP() << "no network of its own";
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

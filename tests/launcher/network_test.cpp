@@ -1,15 +1,11 @@
-#include <cstdlib>
-
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/net/interfaces.hpp>
 
 #include "launcher/exchange/probe.hpp"
 #include "launcher/facts/job_port.hpp"
+#include "tests/support/own_network.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -25,27 +21,18 @@ TEST(NetworkTest, TheNamesAddressWinsIfAnInterfaceHasIt) {
   EXPECT_EQ(own_address({{"eth0", "2001:db8::7", "2001:db8::/64"}}, {"::1", "2001:db8::7"}), "2001:db8::7");
 }
 
-/// In a network of its own, whose one card has no IPv4 address. Its exit status: 77 where that cannot be set up.
-int look_without_ipv4() {
-  const bool is_ready =
-      unshare(CLONE_NEWNET) == 0 &&
-      std::system(
-          "ip link add eth7 type veth peer name eth8 && ip link set eth8 up && ip link set eth7 up && "
-          "ip addr add 2001:db8::7/64 dev eth7 nodad") == 0;
-  if (!is_ready) return 77;
-  const auto interfaces = routed_interfaces();
-  const bool is_right = interfaces.size() == 1 && interfaces[0].name == "eth7" &&
-                        interfaces[0].address == "2001:db8::7" && interfaces[0].subnet == "2001:db8::/64";
-  return is_right && own_address(interfaces, {}) == "2001:db8::7" ? 0 : 1;
-}
-
 TEST(NetworkTest, AHostMayHaveIpv6Alone) {
-  const pid_t child = fork();
-  if (child == 0) _exit(look_without_ipv4());
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no network of its own";
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  const int status = test::status_in_own_network(
+      "ip link add eth7 type veth peer name eth8 && ip link set eth8 up && ip link set eth7 up && "
+      "ip addr add 2001:db8::7/64 dev eth7 nodad",
+      [] {
+        const auto interfaces = routed_interfaces();
+        const bool is_right = interfaces.size() == 1 && interfaces[0].name == "eth7" &&
+                              interfaces[0].address == "2001:db8::7" && interfaces[0].subnet == "2001:db8::/64";
+        return is_right && own_address(interfaces, {}) == "2001:db8::7";
+      });
+  if (status == test::kNoOwnNetwork) GTEST_SKIP() << "no network of its own";
+  EXPECT_EQ(status, 0);
 }
 
 TEST(NetworkTest, PortsOfJobsAreStableAndOutOfTheEphemeralRange) {

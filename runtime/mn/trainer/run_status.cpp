@@ -9,16 +9,13 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/unix_time.hpp>
 #include <mn/trainer/run_status.hpp>
 
 namespace mn {
 namespace {
 
 constexpr auto kPeriod = std::chrono::milliseconds(10);
-
-double unix_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include <mn/core/environment.hpp>
+#include <mn/core/unix_time.hpp>
 #include <mn/trainer/time_limit.hpp>
 
 namespace mn {
@@ -15,10 +16,6 @@ constexpr double kReserve_s = 10;             // for the end of the processes, a
 constexpr double kGuessBytesPerSecond = 1e8;  // a busy file server's
 constexpr std::int64_t kMaxPart = 1'000'000;  // days, hours, … in a text that means something
 constexpr std::int64_t kMaxLeft_s = 10LL * 365 * 86400;
-
-std::int64_t seconds_since_1970() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 std::optional<std::int64_t> time_left_of_squeue() {
   const auto job = environment("SLURM_JOB_ID");
@@ -56,7 +53,7 @@ TimeLimit::TimeLimit(std::uint64_t checkpoint_bytes)
     : save_s_(static_cast<double>(checkpoint_bytes) / kGuessBytesPerSecond) {
   auto end = environment_int("MN_END_TIME");
   if (!end) end = environment_int("SLURM_JOB_END_TIME");
-  const auto left_s = end ? std::optional(*end - seconds_since_1970()) : time_left_of_squeue();
+  const auto left_s = end ? std::optional(*end - static_cast<std::int64_t>(unix_time())) : time_left_of_squeue();
   if (left_s) end_ = Clock::now() + std::chrono::seconds(std::clamp<std::int64_t>(*left_s, 0, kMaxLeft_s));
 }
 

@@ -13,6 +13,7 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/unix_time.hpp>
 #include <mn/trainer/extensions/event_file.hpp>
 
 namespace mn::extensions {
@@ -48,15 +49,11 @@ std::uint32_t masked_crc(std::string_view data) {
   return std::rotr(crc32c(std::as_bytes(std::span(data))), 15) + 0xa282ead8U;
 }
 
-double unix_time_now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 std::filesystem::path new_path(const std::filesystem::path& folder) {
   make_folders(folder);
   std::ostringstream name;
-  name << "events.out.tfevents." << std::setw(10) << std::setfill('0') << static_cast<std::int64_t>(unix_time_now())
-       << '.' << host_name() << '.' << getpid();
+  name << "events.out.tfevents." << std::setw(10) << std::setfill('0') << static_cast<std::int64_t>(unix_time()) << '.'
+       << host_name() << '.' << getpid();
   return folder / name.str();
 }
 
@@ -98,7 +95,7 @@ void EventFile::add_value(std::int64_t step, const std::string& value) {
 }
 
 void EventFile::add_event(const std::string& rest) {
-  const std::string event = key(1, kFixed64) + raw(unix_time_now()) + rest;
+  const std::string event = key(1, kFixed64) + raw(unix_time()) + rest;
   const std::string length = raw(static_cast<std::uint64_t>(event.size()));
   file_ << length << raw(masked_crc(length)) << event << raw(masked_crc(event));
 }

@@ -8,6 +8,7 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/unix_time.hpp>
 #include <mn/trainer/extensions/run_record.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -15,10 +16,6 @@ namespace mn::extensions {
 namespace {
 
 using nlohmann::json;
-
-double unix_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 /// This process's arguments.
 json command_line() {
