@@ -19,7 +19,7 @@ namespace mn {
 class BackgroundSave {
  public:
   BackgroundSave() = default;
-  /// Waits for the writer; what is not committed is no checkpoint.
+  /// Waits for the writer; without a commit there is no checkpoint.
   ~BackgroundSave();
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;

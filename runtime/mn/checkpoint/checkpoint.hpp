@@ -29,7 +29,7 @@ struct Checkpoint {
   nlohmann::json about;  ///< counters, iterator, extensions, …; rank 0's counts
   NamedTensors shared;   ///< the same on all ranks, in the same order
   NamedTensors root;     ///< on rank 0, for all ranks
-  NamedTensors own;      ///< of this rank
+  NamedTensors own;      ///< state that this rank alone has
 };
 
 /// A checkpoint could not be written; every rank throws it. Training may go on.

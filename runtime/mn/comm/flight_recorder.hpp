@@ -30,7 +30,7 @@ namespace mn {
 
 /// A communicator's group of ranks in records.
 struct GroupName {
-  int leader = 0;   ///< of its first rank, the rank in MPI_COMM_WORLD
+  int leader = 0;   ///< rank in MPI_COMM_WORLD of its first rank
   int ordinal = 0;  ///< which of the groups that the leader has made
   int rank = 0;     ///< this process's, within the group
   int size = 1;     ///< ranks of the group
@@ -39,7 +39,7 @@ struct GroupName {
 /// What a call is, as ranks can compare it.
 struct CallName {
   std::string_view operation;  ///< a literal: it is kept
-  std::uint64_t number = 0;    ///< of the group's collective calls, from 1; 0 for a message between two ranks
+  std::uint64_t number = 0;    ///< of a collective call within the group, from 1; 0 for a message between two ranks
   std::uint64_t count = 0;     ///< elements
   DType dtype = DType::kUInt8;
   int peer = -1;  ///< the other rank of a message; -1: none, or any

@@ -19,7 +19,7 @@ namespace mn {
 class HostPieces {
  public:
   static constexpr std::size_t kUnderWay = 4;
-  static constexpr std::size_t kBytes = std::size_t{4} << 20;  ///< of a rank's part: full speed of the bus and network
+  static constexpr std::size_t kBytes = std::size_t{4} << 20;  ///< a rank's part: enough for full speed
 
   /// What a GPU does with piece k. Nothing but part() waits for it.
   class Device {

@@ -82,7 +82,7 @@ class OrderedReducer {
   /// A piece of an allreduce whose messages are under way. In the order of in_stages(), three are at a time.
   struct Piece {
     std::byte* data = nullptr;
-    Slices slices;                  ///< of the piece
+    Slices slices;                  ///< the piece, cut for the ranks
     std::byte* received = nullptr;  ///< this rank's slice as the others have it
     MessageSteps exchanging;
     MessageSteps spreading;

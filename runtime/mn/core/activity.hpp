@@ -39,7 +39,7 @@ void discount_standstill(std::chrono::duration<double> time);
 /// What is known of this process at a moment.
 struct Activity {
   std::string state;           ///< "training", "validation", …; empty: no scope, which is never stuck
-  std::string call;            ///< of what set_call_source() gave; may be empty
+  std::string call;            ///< what the source of set_call_source() says; may be empty
   std::int64_t iteration = 0;  ///< the last that is complete
   double silent_s = 0;         ///< seconds without progress
   double limit_s = 0;          ///< that are allowed

@@ -26,7 +26,7 @@ class StepAgreement {
   };
 
   StepAgreement() = default;
-  /// Of this rank, which has no gradient yet.
+  /// What this rank has to say; its gradients are still to be added.
   StepAgreement(double weight, std::size_t gradients, const Signals& signals);
   /// This rank has gradient i.
   void add(std::size_t i) { numbers_[kNumbers + i] = 1; }

@@ -144,7 +144,7 @@ class PeerMonitor {
     Deadline when;  ///< to report it
   };
   struct Hello;
-  static constexpr Tree kTree{8};  ///< of ranks
+  static constexpr Tree kTree{8};  ///< whose members are the ranks
 
   static bool send_byte(const Fd& socket, PeerByte byte) {
     return send_bytes(socket, std::as_bytes(std::span(&byte, 1)));

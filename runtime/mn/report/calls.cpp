@@ -20,7 +20,7 @@ using nlohmann::json;
 struct Call {
   std::string name;
   std::int64_t record;
-  std::int64_t number;  ///< of the group's collective calls; 0: a message
+  std::int64_t number;  ///< of a collective call within the group; 0: a message
   std::int64_t count;
   std::string dtype;
   std::int64_t peer;
@@ -40,7 +40,7 @@ struct Member {
 struct Job {
   std::int64_t size = 0;
   std::int64_t written_us = 0;                            ///< the last time
-  std::map<std::int64_t, std::string> hosts;              ///< of ranks that left a record
+  std::map<std::int64_t, std::string> hosts;              ///< names, by ranks that left a record
   std::map<Group, std::map<std::int64_t, Member>> ranks;  ///< by rank within the group
   std::map<Group, std::int64_t> sizes;
 };
@@ -131,7 +131,7 @@ std::string instead(const Job& job, const Member& member) {
                               : "its last call, " + described(member.calls.back()) + ", has ended";
 }
 
-/// Of the collective calls that a rank's records still hold.
+/// Numbers of the collective calls that a rank's records still hold.
 std::int64_t last_number(const Member& member) {
   std::int64_t last = 0;
   for (const Call& call : member.calls) last = std::max(last, call.number);

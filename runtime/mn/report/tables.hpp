@@ -22,9 +22,9 @@ namespace mn::report {
 
 /// Command, hosts, end, and the last and best value of each metric.
 [[nodiscard]] std::string summary_table(const std::vector<Run>& runs);
-/// Of one run: the options that do not have their defaults, with those; of several: the options that differ.
+/// For one run, the options that differ from their defaults, and these; for several, the options that differ between them.
 [[nodiscard]] std::string options_that_differ(const std::vector<Run>& runs);
-/// Of one run: all other options.
+/// All other options; for one run only.
 [[nodiscard]] std::string other_options(const std::vector<Run>& runs);
 
 }  // namespace mn::report

@@ -54,7 +54,7 @@ void warn_of_volatile_storage(const std::filesystem::path& out, const Communicat
               ", which goes with this node: give a folder on storage that all nodes share (--out)");
 }
 
-/// Of the weights alone: a checkpoint's least size.
+/// Size of the weights alone, which is a checkpoint's least size.
 std::uint64_t bytes_of_tensors(const torch::nn::Module& model) {
   std::uint64_t bytes = 0;
   for (const auto& [name, tensor] : named_tensors(model)) bytes += tensor.nbytes();

@@ -25,7 +25,7 @@ void commit_save(const std::filesystem::path& folder, const std::filesystem::pat
 /// For one rank: removes what was written of a save that failed, as far as that is possible.
 void abandon_save(const std::filesystem::path& folder) noexcept;
 
-/// Removes a checkpoint, or what a stopped save has left: the manifest first, so that it is whole or no checkpoint.
+/// Removes a checkpoint, or what a stopped save has left: the manifest first, so that it is whole or not a checkpoint.
 /// DataError if that fails, or if the folder holds other files.
 void remove_checkpoint(const std::filesystem::path& path);
 

@@ -22,7 +22,7 @@ class SavedCheckpoint {
   explicit SavedCheckpoint(const std::filesystem::path& folder);
   /// The same with the manifest's text, which another rank has read.
   SavedCheckpoint(std::filesystem::path folder, std::string_view text);
-  /// The text of the manifest; an error if there is none: then `folder` is no checkpoint.
+  /// The text of the manifest; an error if the file is missing: `folder` is then not a checkpoint.
   [[nodiscard]] static std::string read_text(const std::filesystem::path& folder);
 
   [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
