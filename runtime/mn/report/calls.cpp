@@ -131,7 +131,7 @@ std::string instead(const Job& job, const Member& member) {
                               : "its last call, " + described(member.calls.back()) + ", has ended";
 }
 
-/// Numbers of the collective calls that a rank's records still hold.
+/// Number of the last collective call that a rank's records hold.
 std::int64_t last_number(const Member& member) {
   std::int64_t last = 0;
   for (const Call& call : member.calls) last = std::max(last, call.number);
