@@ -20,7 +20,8 @@ using toy::world;
 
 /// A network with batch normalization over all ranks, on `samples` samples of which a step takes `global_batch`.
 struct NormJob {
-  NormJob(const std::shared_ptr<Communicator>& comm, std::int64_t samples, TensorLoaderOptions loading) {
+  NormJob(const std::shared_ptr<Communicator>& comm, std::int64_t samples, TensorLoaderOptions loading)
+      : folder(comm) {
     torch::manual_seed(5);
     const at::Tensor x = torch::randn({samples, 6}), y = torch::randn({samples, 2});
     model = torch::nn::Sequential(torch::nn::Linear(6, 8), MultiNodeBatchNorm(comm, torch::nn::BatchNormOptions(8)),
@@ -36,7 +37,7 @@ struct NormJob {
   }
   [[nodiscard]] at::Tensor weights() const { return torch::nn::utils::parameters_to_vector(model->parameters()); }
 
-  toy::TestFolder folder{world()};
+  toy::TestFolder folder;
   torch::nn::Sequential model;
   std::unique_ptr<Trainer> trainer;
 };

@@ -62,7 +62,8 @@ TEST(TrainerTest, EqualsOnePlainProcessWithTheWholeBatch) {
   EXPECT_EQ(job.trainer->run(), 0);
 
   const auto alone = world()->split(world()->rank(), 0);  // every rank checks by itself
-  ToyJob plain(alone, {.size = kSize, .sgd = true, .trainer = {.epochs = 2, .out = folder.path()}});
+  const TestFolder own(alone);
+  ToyJob plain(alone, {.size = kSize, .sgd = true, .trainer = {.epochs = 2, .out = own.path()}});
   toy::ToyIterator iterator(kSize, global_batch, *alone);
   torch::optim::SGD sgd(plain.model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   double sum = 0;
