@@ -79,6 +79,16 @@ TEST(ActivityTest, StatesHaveLimitsOfTheirOwn) {
   EXPECT_GE(activity_now().limit_s, 5 * 200) << "five times the longest";
 }
 
+TEST(ActivityTest, AFirstStepMayTakeLongerUnlessItIsInACall) {
+  const ActivityScope computing("computing", std::chrono::seconds(10), std::chrono::seconds(50));
+  EXPECT_EQ(activity_now().limit_s, 50);
+  set_call_source([] { return std::string("bcast 4"); });
+  EXPECT_EQ(activity_now().limit_s, 10);
+  set_call_source(nullptr);
+  note_progress();
+  EXPECT_EQ(activity_now().limit_s, 10);
+}
+
 TEST(ThreadStack, NamesTheFunctionsOfAThread) {
   prepare_stacks();
   std::atomic<bool> stop = false;

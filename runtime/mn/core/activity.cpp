@@ -2,6 +2,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include <mn/core/activity.hpp>
@@ -17,6 +18,7 @@ constexpr double kTimesLongest = 5;
 struct State {
   std::string name;
   double patience_s;
+  double first_s;
 };
 
 /// The process's, as the log is.
@@ -24,6 +26,7 @@ struct Account {
   std::mutex mutex;
   std::vector<State> scopes;
   std::map<std::string, double> longest_s;  // without progress, by state
+  std::set<std::string> stepped;            // states that made a step
   std::int64_t iteration = 0;
   Clock::time_point last = Clock::now();
 };
@@ -36,7 +39,7 @@ Account& account() {
 std::atomic<std::string (*)()> call_source = nullptr;
 std::atomic<HangAction> action = HangAction::kAbort;
 
-/// The mutex is held.
+/// A scope began or ended. The mutex is held.
 void progress(Account& all) {
   const auto now = Clock::now();
   if (!all.scopes.empty()) {
@@ -44,6 +47,12 @@ void progress(Account& all) {
     longest = std::max(longest, std::chrono::duration<double>(now - all.last).count());
   }
   all.last = now;
+}
+
+/// The mutex is held.
+void step(Account& all) {
+  progress(all);
+  if (!all.scopes.empty()) all.stepped.insert(all.scopes.back().name);
 }
 
 /// MN_HANG_SECONDS in place of what a scope says.
@@ -54,12 +63,12 @@ double patience_s(std::chrono::seconds given) {
 
 }  // namespace
 
-ActivityScope::ActivityScope(std::string name, std::chrono::seconds patience) {
-  const double seconds = patience_s(patience);
+ActivityScope::ActivityScope(std::string name, std::chrono::seconds patience, std::chrono::seconds first) {
+  const double seconds = patience_s(patience), first_s = patience_s(first);
   Account& all = account();
   const std::lock_guard lock(all.mutex);
   progress(all);
-  all.scopes.push_back({std::move(name), seconds});
+  all.scopes.push_back({std::move(name), seconds, first_s});
 }
 
 ActivityScope::~ActivityScope() {
@@ -72,14 +81,14 @@ ActivityScope::~ActivityScope() {
 void note_progress() {
   Account& all = account();
   const std::lock_guard lock(all.mutex);
-  progress(all);
+  step(all);
 }
 
 void note_iteration(std::int64_t iteration) {
   Account& all = account();
   const std::lock_guard lock(all.mutex);
   all.iteration = iteration;
-  progress(all);
+  step(all);
 }
 
 void discount_standstill(std::chrono::duration<double> time) {
@@ -90,6 +99,7 @@ void discount_standstill(std::chrono::duration<double> time) {
 
 Activity activity_now() {
   Activity now;
+  if (const auto source = call_source.load()) now.call = source();
   {
     Account& all = account();
     const std::lock_guard lock(all.mutex);
@@ -100,8 +110,9 @@ Activity activity_now() {
     const auto longest = all.longest_s.find(now.state);
     now.limit_s =
         std::max(all.scopes.back().patience_s, longest == all.longest_s.end() ? 0 : kTimesLongest * longest->second);
+    if (now.call.empty() && !all.stepped.contains(now.state))
+      now.limit_s = std::max(now.limit_s, all.scopes.back().first_s);
   }
-  if (const auto source = call_source.load()) now.call = source();
   return now;
 }
 

@@ -19,12 +19,15 @@ namespace mn {
 class ActivityScope {
  public:
   /// `patience` is how long the state may take without progress, and five times its longest so far if that is more.
-  explicit ActivityScope(std::string name, std::chrono::seconds patience = kPatience);
+  /// Until it has made a first step and while it is in no communicator call, it may take `first` if that is more.
+  explicit ActivityScope(std::string name, std::chrono::seconds patience = kPatience,
+                         std::chrono::seconds first = std::chrono::seconds(0));
   ~ActivityScope();
   ActivityScope(const ActivityScope&) = delete;
   ActivityScope& operator=(const ActivityScope&) = delete;
 
   static constexpr std::chrono::seconds kPatience{60};
+  static constexpr std::chrono::seconds kFirstStep{300};     ///< for what computes: nothing tells how fast it is
   static constexpr std::chrono::seconds kLongPatience{600};  ///< for files, and for what a program adds
 };
 

@@ -22,8 +22,8 @@ namespace mn {
 /// OUT/calls of a training job; on SIGUSR2 it does so and goes on. `mnreport --calls` says who waits for whom.
 ///
 /// A rank in which a Trainer makes no progress is found by a watch (another thread): rank 0 writes where every rank is,
-/// and the job ends. MN_HANG_SECONDS sets how long all states may take (default: 60, for checkpoints and extensions
-/// 600; five times the longest so far if that is more).
+/// and the job ends. MN_HANG_SECONDS sets how long all states may take (default: 60, for the first step 300, for
+/// checkpoints and extensions 600; five times the longest so far if that is more).
 ///
 /// It also has glibc's malloc keep freed memory of up to 32 MiB a block (mallopt), which saves page faults in each
 /// step, unless MALLOC_*_ or GLIBC_TUNABLES set that.

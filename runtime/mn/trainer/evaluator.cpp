@@ -32,7 +32,7 @@ void for_each_batch(Iterator& iterator, torch::nn::Module& model, CollectiveUse&
                     const std::function<void(const Batch&)>& work, std::int64_t most = 0) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(model);
-  const ActivityScope activity("validation");
+  const ActivityScope activity("validation", ActivityScope::kPatience, ActivityScope::kFirstStep);
   std::int64_t done = 0;
   while (const auto batch = iterator.next()) {
     if (batch->samples == 0) {

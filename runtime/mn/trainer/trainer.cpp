@@ -172,8 +172,8 @@ void Trainer::extend(const std::string& name, Interval trigger, std::function<vo
 int Trainer::run() {
   SignalFlag signal(options_.checkpoint_on_signal);
   begin();
-  const ActivityScope activity("training");
-  note_iteration(iteration_);
+  note_iteration(iteration_);  // outside the scope: this run has not made a step
+  const ActivityScope activity("training", ActivityScope::kPatience, ActivityScope::kFirstStep);
   std::int64_t reason = kNoReason;
   while (!finished() && reason == kNoReason) {
     advance();
