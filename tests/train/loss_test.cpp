@@ -20,8 +20,7 @@ using toy::world;
 
 /// A network with batch normalization over all ranks, on `samples` samples of which a step takes `global_batch`.
 struct NormJob {
-  NormJob(const std::shared_ptr<Communicator>& comm, std::int64_t samples, TensorLoaderOptions loading)
-      : folder(comm) {
+  NormJob(const std::shared_ptr<Communicator>& comm, std::int64_t samples, TensorLoaderOptions loading) : folder(comm) {
     torch::manual_seed(5);
     const at::Tensor x = torch::randn({samples, 6}), y = torch::randn({samples, 2});
     model = torch::nn::Sequential(torch::nn::Linear(6, 8), MultiNodeBatchNorm(comm, torch::nn::BatchNormOptions(8)),
