@@ -39,7 +39,7 @@ Account& account() {
 std::atomic<std::string (*)()> call_source = nullptr;
 std::atomic<HangAction> action = HangAction::kAbort;
 
-/// A scope began or ended. The mutex is held.
+/// The time since the last progress is that of the innermost state. The mutex is held.
 void progress(Account& all) {
   const auto now = Clock::now();
   if (!all.scopes.empty()) {
