@@ -12,6 +12,7 @@
 #include <mn/nn/exported/program.hpp>
 #include <mn/nn/exported/stored_tensor.hpp>
 #include <mn/nn/exported_module.hpp>
+#include <mn/nn/graph_batch_norm.hpp>
 
 namespace mn {
 namespace {
@@ -117,7 +118,9 @@ ExportedModule::ExportedModule(std::string_view bytes, const std::string& source
       register_tensor(*this, input, tensors.back(), reader.requires_grad(input), source);
     }
   }
-  training_ = std::make_unique<exported::BoundGraph>(program, exported::Mode::kAsExported, tensors, source);
+  Program training = program;
+  has_other_batch_norms_ = replace_batch_norms(training).others > 0;
+  training_ = std::make_unique<exported::BoundGraph>(training, exported::Mode::kAsExported, tensors, source);
   for (const Input& input : program.inputs) {
     if (input.kind == Input::Kind::kUser) inputs_.push_back(describe(input));
   }
@@ -166,6 +169,7 @@ const exported::BoundGraph& ExportedModule::graph() const {
 }
 
 std::vector<at::Tensor> ExportedModule::forward_all(const std::vector<at::Tensor>& inputs) {
+  const BatchNormScope scope(batch_norm_comm_);
   return graph().run(inputs);
 }
 
@@ -174,10 +178,19 @@ at::Tensor ExportedModule::forward(const std::vector<at::Tensor>& inputs, const 
   const bool is_only = !is_training() && outputs.size() == 1;
   std::string names;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (is_only || outputs[i].name == output) return graph().run(inputs)[i];
+    if (is_only || outputs[i].name == output) return forward_all(inputs)[i];
     names += (i > 0 ? ", " : "") + outputs[i].name;
   }
   throw ArgumentError("the model has no output " + json_quoted(output) + ", but " + names);
+}
+
+void ExportedModule::normalize_over(std::shared_ptr<Communicator> comm) {
+  if (has_other_batch_norms_) {
+    throw ArgumentError(
+        "the exported model's batch norm can't be over all ranks, because its file holds it in a decomposed form: save "
+        "what torch.export.export returns, without run_decompositions()");
+  }
+  batch_norm_comm_ = std::move(comm);
 }
 
 void ExportedModule::to(c10::Device device, at::ScalarType dtype, bool non_blocking) {

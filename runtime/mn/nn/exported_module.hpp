@@ -13,6 +13,8 @@
 
 namespace mn {
 
+class Communicator;
+
 namespace exported {
 class BoundGraph;
 }
@@ -81,6 +83,10 @@ class ExportedModule : public torch::nn::Module {
   /// if there is none.
   [[nodiscard]] at::Tensor forward(const std::vector<at::Tensor>& inputs, const std::string& output);
 
+  /// From now on batch norm in training mode is over the minibatches of all ranks of `comm`, as MultiNodeBatchNorm's:
+  /// create_mnbn_model(). Throws ArgumentError if the file holds it in a decomposed form.
+  void normalize_over(std::shared_ptr<Communicator> comm);
+
   using torch::nn::Module::to;
   /// Moves parameters, buffers and constants.
   void to(c10::Device device, at::ScalarType dtype, bool non_blocking = false) override;
@@ -96,6 +102,8 @@ class ExportedModule : public torch::nn::Module {
   std::string evaluation_error_;
   std::vector<ExportedInput> inputs_;
   std::vector<ExportedOutput> outputs_;
+  std::shared_ptr<Communicator> batch_norm_comm_;  // null: each rank normalizes by its own minibatch
+  bool has_other_batch_norms_ = false;             // that can't be over ranks
 };
 
 }  // namespace mn
