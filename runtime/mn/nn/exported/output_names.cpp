@@ -6,6 +6,7 @@
 #include <string>
 
 #include <mn/core/json.hpp>
+#include <mn/nn/exported/argument.hpp>
 #include <mn/nn/exported/output_names.hpp>
 
 namespace mn::exported {
@@ -54,30 +55,18 @@ void append_names(std::vector<std::string>& names, const json& spec, const std::
   }
 }
 
-/// Empty if the file does not say how they are called.
-std::vector<std::string> names_in(const json& module) {
-  if (!module.contains("module_call_graph")) return {};
-  for (const json& call : module.at("module_call_graph")) {
-    if (call.at("fqn") != "" || call.at("signature").is_null()) continue;
-    std::vector<std::string> names;
-    const auto text = call.at("signature").at("out_spec").get<std::string>();
-    append_names(names, parse_form(text).at(1), "", module.value("treespec_namedtuple_fields", json::object()));
-    return names;
-  }
-  return {};
-}
-
 }  // namespace
 
-void name_outputs(const json& module, std::vector<Output>& outputs) {
-  const std::vector<std::string> names = names_in(module);
-  const auto returned = std::ranges::count_if(outputs, [](const Output& output) { return output.buffer.empty(); });
-  std::size_t next = 0;
-  for (Output& output : outputs) {
-    if (!output.buffer.empty()) continue;
-    output.name = std::ssize(names) == returned ? names[next] : std::to_string(next);
-    ++next;
+std::vector<std::string> output_names(const json& module) {
+  std::vector<std::string> names;
+  if (!module.contains("module_call_graph")) return names;
+  for (const json& call : module.at("module_call_graph")) {
+    if (call.at("fqn") != "" || call.at("signature").is_null()) continue;
+    const auto text = call.at("signature").at("out_spec").get<std::string>();
+    append_names(names, parse_form(text).at(1), "", module.value("treespec_namedtuple_fields", json::object()));
+    break;
   }
+  return names;
 }
 
 }  // namespace mn::exported

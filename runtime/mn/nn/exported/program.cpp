@@ -9,6 +9,7 @@
 // (2) all other inner values get the inner graph's name as a prefix, because both graphs may use a name.
 // All other operators that run graphs (torch.cond, …) keep them in Node::graphs, with names of their own.
 
+#include <algorithm>
 #include <type_traits>
 
 #include <mn/core/error.hpp>
@@ -183,7 +184,19 @@ class ProgramReader {
         throw UnknownForm("an output of the unknown kind " + json_quoted(kind));
       }
     }
-    name_outputs(module, program_.outputs);
+    name_outputs(output_names(module));
+  }
+
+  /// By their positions unless there is a name for each.
+  void name_outputs(const std::vector<std::string>& names) {
+    const auto is_returned = [](const Output& output) { return output.buffer.empty(); };
+    const bool has_names = std::ssize(names) == std::ranges::count_if(program_.outputs, is_returned);
+    std::size_t next = 0;
+    for (Output& output : program_.outputs) {
+      if (!is_returned(output)) continue;
+      output.name = has_names ? names[next] : std::to_string(next);
+      ++next;
+    }
   }
 
   void read_nodes(const json& graph, Scope& scope, std::vector<Node>& nodes) const {
