@@ -40,7 +40,7 @@ endfunction()
 
 # mn_unite(target [SOURCES…]): where MN_UNITY is on, its sources are compiled eight at a time, those named alone.
 # Headers are read once for all of them; names in anonymous namespaces must differ. Not CMake's UNITY_BUILD, which writes
-# absolute paths into the united sources: ccache would compile them anew in each clone.
+# absolute paths into the united sources: ccache would compile them again in each clone.
 function(mn_unite target)
   if(NOT MN_UNITY)
     return()

@@ -61,7 +61,7 @@ Form form_of(const at::Tensor& tensor, const char* call) {
   return form;
 }
 
-/// Of all ranks: for each in turn one for each of its `own`.
+/// The forms of all ranks: for each in turn one for each of its `own`.
 std::vector<Form> gather_forms(Communicator& comm, const std::vector<Form>& own) {
   std::vector<Form> all(own.size() * static_cast<std::size_t>(comm.size()));
   comm.allgather(std::span(reinterpret_cast<const std::int64_t*>(own.data()), own.size() * kFormCount),

@@ -8,7 +8,7 @@
 
 namespace mn {
 
-/// Of a loss function, say. It is not called for a minibatch without samples: the other ranks would wait forever.
+/// Watches a loss function, say, which is not called for a minibatch without samples: the other ranks would wait forever.
 class CollectiveUse {
  public:
   /// The result of `call`, whose collective calls are noticed.

@@ -17,7 +17,7 @@ namespace mn {
 namespace {
 
 std::string residual_name(std::size_t i) { return "residual." + std::to_string(i); }
-/// Of earlier checkpoints, whose residuals have the scale of the gradients.
+/// The name in earlier checkpoints, whose residuals have the scale of the gradients.
 std::string scaled_name(std::size_t i) { return "lost." + std::to_string(i); }
 
 }  // namespace
