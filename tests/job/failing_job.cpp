@@ -194,6 +194,12 @@ int main(int argc, char** argv) {
       if (job.rank() == failing) std::atexit([] { std::this_thread::sleep_for(std::chrono::seconds(2)); });
       return mn::kExitRequeue;
     }
+    if (how == "late-receive") {
+      std::vector<float> data(3'000'000);  // more than MPI keeps for a receiver
+      if (job.rank() == failing) std::this_thread::sleep_for(std::chrono::seconds(12));
+      job.rank() == failing ? void(comm->recv(data, 0)) : comm->send(data, failing);
+      return 9;
+    }
     if (how == "stuck") {
       const auto patience = std::chrono::seconds(way == "patient" ? 6 : 2);
       const mn::ActivityScope activity(job.rank() == failing ? "waiting for a minibatch" : "training", patience);

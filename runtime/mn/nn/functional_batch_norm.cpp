@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/cat.h>
