@@ -96,10 +96,7 @@ Outcome exchange_facts(Exchange& exchange, ThisRank& rank, bool is_whole, Roster
   roster = arrive(exchange, rank, is_whole, [&](Arrival& own) { describe_rank(own, marker, rank); });
   const StartShare& share = roster.share;
   if (share.verdict.exit_code != 0) return {.master = {}, .binding = {}, .gpus = {}, .verdict = share.verdict};
-  rank.here.intra_rank = share.intra_rank;
-  rank.here.intra_size = share.intra_size;
-  rank.here.inter_rank = share.inter_rank;
-  rank.here.inter_size = share.inter_size;
+  static_cast<NodeNumbers&>(rank.here) = share.numbers;
   return compare_nodes(exchange, rank, roster, facts_of_this_machine(rank));
 }
 
