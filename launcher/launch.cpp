@@ -13,7 +13,7 @@
 #include "connect.hpp"
 #include "facts/find_program.hpp"
 #include "facts/job_port.hpp"
-#include "facts/output_folder.hpp"
+#include "facts/program_output_folder.hpp"
 #include "facts/runnable.hpp"
 #include "place/slurm.hpp"
 #include "rounds/agree.hpp"

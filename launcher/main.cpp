@@ -5,10 +5,10 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/mpi_name.hpp>
 #include <mn/core/ranks.hpp>
 
 #include "cli/options.hpp"
-#include "cli/version.hpp"
 #include "launch.hpp"
 #include "place/variables.hpp"
 #include "rounds/verdict.hpp"
@@ -22,7 +22,7 @@ int run(const mn::launcher::Options& options) {
       std::cout << mn::launcher::help_text();
       return 0;
     case mn::launcher::Action::kVersion:
-      std::cout << "mnlaunch " MN_VERSION ", built with " << mn::launcher::mpi_of_build() << "\n";
+      std::cout << "mnlaunch " MN_VERSION ", built with " << mn::mpi_of_build() << "\n";
       return 0;
     case mn::launcher::Action::kLaunch:
       break;

@@ -1,11 +1,12 @@
 #include "place/slurm.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 
 #include <mn/core/error.hpp>
 #include <mn/core/host_list.hpp>
+#include <mn/core/ranks.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn::launcher {
 
@@ -50,14 +51,12 @@ int step_size(const Variables& variables) {
 }
 
 std::vector<int> tasks_on_node(const Variables& variables) {
-  const auto text = variables.get("SLURM_GTIDS").value_or("");
+  const std::string list = variables.get("SLURM_GTIDS").value_or("");
   std::vector<int> tasks;
-  for (const char* begin = text.data(); begin < text.data() + text.size(); ++begin) {
-    int task = 0;
-    const auto [end, error] = std::from_chars(begin, text.data() + text.size(), task);
-    if (error != std::errc()) return {};
-    tasks.push_back(task);
-    begin = end;  // at a comma
+  for (const auto item : split(list, ',')) {
+    const auto task = parse_rank(std::string(item));
+    if (!task) return {};
+    tasks.push_back(*task);
   }
   return tasks;
 }

@@ -8,7 +8,7 @@
 
 #include "exchange/exchange.hpp"
 #include "place/placement.hpp"
-#include "rounds/messages.hpp"
+#include "rounds/round_messages.hpp"
 #include "rounds/roster.hpp"
 #include "rounds/verdict.hpp"
 

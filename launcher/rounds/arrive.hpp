@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "exchange/exchange.hpp"
-#include "rounds/messages.hpp"
+#include "rounds/round_messages.hpp"
 #include "rounds/roster.hpp"
 #include "rounds/this_rank.hpp"
 

@@ -17,7 +17,7 @@
 #include "launcher/facts/elf.hpp"
 #include "launcher/facts/file_id.hpp"
 #include "launcher/facts/find_library.hpp"
-#include "launcher/facts/output_folder.hpp"
+#include "launcher/facts/program_output_folder.hpp"
 #include "launcher/place/pmix_library.hpp"
 #include "launcher/start/exports.hpp"
 #include "tests/support/temporary_folder.hpp"

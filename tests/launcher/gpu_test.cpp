@@ -1,4 +1,4 @@
-#include "launcher/facts/gpu/gpu.hpp"
+#include "launcher/facts/gpu/nvidia_gpu.hpp"
 
 #include <cstdlib>
 #include <cstring>

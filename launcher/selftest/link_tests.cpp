@@ -1,4 +1,4 @@
-#include "selftest/links.hpp"
+#include "selftest/link_tests.hpp"
 
 #include <algorithm>
 #include <cstddef>

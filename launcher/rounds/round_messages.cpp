@@ -1,4 +1,4 @@
-#include "rounds/messages.hpp"
+#include "rounds/round_messages.hpp"
 
 #include <mn/core/json.hpp>
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <set>
 #include <span>
-#include <sstream>
 
 #include <mn/core/checksum.hpp>
+#include <mn/core/text.hpp>
 
 #include "facts/collect.hpp"
 
@@ -55,10 +55,10 @@ std::string shortened(const std::string& value) {
 
 /// Each folder of the list once, in the order of the search: Open MPI 5's daemons repeat some in LD_LIBRARY_PATH.
 std::string folders_once(const std::string& list, std::span<const char* const> left_out = {}) {
-  std::istringstream folders(list);
   std::set<std::string> seen(left_out.begin(), left_out.end());
   std::string once;
-  for (std::string folder; std::getline(folders, folder, ':');) {
+  for (const auto part : split(list, ':')) {
+    const std::string folder(part);
     if (folder.empty() || !seen.insert(folder).second) continue;
     once += (once.empty() ? "" : ":") + folder;
   }
