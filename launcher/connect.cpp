@@ -102,7 +102,7 @@ void take_pmix_job(Connection& connection, const LauncherRow& launcher, const Si
   form_group(connection, signs.variables);
   if (connection.here.inter_size == 1) return;
   try {
-    meet_by_board(connection.group, connection.here, first_ranks_of_nodes(job), session);
+    reach_by_board(connection.group, connection.here, first_ranks_of_nodes(job), session);
   } catch (const PmixTimeout& timeout) {
     reject_absence(timeout.missing(), job, connection.group);
   }
@@ -149,7 +149,7 @@ bool ask_pmi_server(Connection& connection, const LauncherRow& launcher, const S
   form_group(connection, variables);
   if (connection.here.inter_size == 1) return true;
   try {
-    meet_by_board(connection.group, connection.here, first_ranks_of_nodes(*job), session);
+    reach_by_board(connection.group, connection.here, first_ranks_of_nodes(*job), session);
   } catch (const PmiTimeout&) {
     throw CheckFailed("error [tasks] not all ranks arrived; start mnlaunch on every rank, and look for hung nodes",
                       true);
@@ -166,7 +166,7 @@ void take_variables(Connection& connection, const LauncherRow& launcher, const S
   form_group(connection, variables);
   if (is_by_slurm(here)) connection.group.job += secret_of_step(variables);
   if (here.inter_size == 1) return;
-  if (is_by_slurm(here) && !here.hosts.empty()) return meet_by_names(connection.group, here, variables);
+  if (is_by_slurm(here) && !here.hosts.empty()) return reach_by_names(connection.group, here, variables);
   leave_node_alone(connection, why.empty() ? here.source + " does not tell where the other nodes are" : why);
 }
 

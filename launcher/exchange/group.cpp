@@ -7,10 +7,10 @@
 namespace mn::launcher {
 namespace {
 
-constexpr int kFirstMeetingPort = 20000;
+constexpr int kFirstPort = 20000;
 constexpr int kFirstOtherPort = 8000;
-constexpr int kMeetingPorts = 12000;  ///< from each of the two on
-constexpr int kCandidates = 8;        ///< others may have some of them
+constexpr int kPorts = 12000;   ///< from each of the two on
+constexpr int kCandidates = 8;  ///< others may have some of them
 
 std::string text_of_candidate(const Group& group, int node, int candidate) {
   return group.job + " user " + std::to_string(geteuid()) + " node " + std::to_string(node) + " candidate " +
@@ -22,8 +22,8 @@ std::string text_of_candidate(const Group& group, int node, int candidate) {
 std::vector<std::uint16_t> ports_of(const Group& group, int node) {
   std::vector<std::uint16_t> ports;
   for (int i = 0; i < kCandidates; ++i) {
-    const std::uint64_t offset = hash64(text_of_candidate(group, node, i) + group.secret) % kMeetingPorts;
-    ports.push_back(static_cast<std::uint16_t>((i < kCandidates / 2 ? kFirstMeetingPort : kFirstOtherPort) + offset));
+    const std::uint64_t offset = hash64(text_of_candidate(group, node, i) + group.secret) % kPorts;
+    ports.push_back(static_cast<std::uint16_t>((i < kCandidates / 2 ? kFirstPort : kFirstOtherPort) + offset));
   }
   return ports;
 }

@@ -48,9 +48,9 @@ bool is_compared(const std::string& name) {
 }
 
 std::string shortened(const std::string& value) {
-  constexpr std::size_t kMost = 160;
-  if (value.size() <= kMost) return value;
-  return value.substr(0, kMost) + "... (" + std::to_string(hash64(value)) + ")";
+  constexpr std::size_t kMaxLength = 160;
+  if (value.size() <= kMaxLength) return value;
+  return value.substr(0, kMaxLength) + "... (" + std::to_string(hash64(value)) + ")";
 }
 
 /// Each folder of the list once, in the order of the search: Open MPI 5's daemons repeat some in LD_LIBRARY_PATH.

@@ -43,7 +43,7 @@ void reject_torchrun(const Variables& variables) {
   if (!variables.has("TORCHELASTIC_RUN_ID")) return;
   throw UsageError(
       "torchrun started this process, so that all its workers have one rank; start mnlaunch in "
-      "torchrun's stead (srun mnlaunch python SCRIPT), or unset TORCHELASTIC_RUN_ID if torchrun has ended");
+      "place of torchrun (srun mnlaunch python SCRIPT), or unset TORCHELASTIC_RUN_ID if torchrun has ended");
 }
 
 void reject_one_of_many(const Variables& variables) {

@@ -112,7 +112,7 @@ TEST(ExchangeTest, WhereAnotherUserHasAllNamesOfANodeAllEndAtOnceWithOneLine) {
   const auto endings = simulated::run(job);
   expect_exit(endings, kExitCheckFailed);
   EXPECT_THAT(endings[0].text, HasSubstr("mnlaunch: rank 1 on "));
-  EXPECT_THAT(endings[0].text, HasSubstr("other processes have the names on which the ranks of this node meet"));
+  EXPECT_THAT(endings[0].text, HasSubstr("other processes have the names on which the ranks of this node connect"));
   EXPECT_EQ(lines_of(endings).size(), 1U);
 }
 
