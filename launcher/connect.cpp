@@ -31,12 +31,6 @@ bool is_socket(int fd) {
   return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
-std::chrono::milliseconds patience_of(const Variables& variables) {
-  const int seconds = variables.number("MN_LAUNCH_TIMEOUT").value_or(60);
-  if (seconds < 1) throw UsageError("MN_LAUNCH_TIMEOUT is " + std::to_string(seconds) + ": give seconds, at least 1");
-  return std::chrono::seconds(seconds);
-}
-
 /// Hydra's variables don't name the job; the process that started the ranks of this node does.
 std::string name_of_starter(const Variables& variables) {
   ucred starter{};
@@ -109,24 +103,21 @@ void take_pmix_job(Connection& connection, const LauncherRow& launcher, const Si
 }
 
 /// Returns false where the server does not answer; `why` then tells the reason.
-bool ask_pmix_server(Connection& connection, const LauncherRow& launcher, const Signs& signs,
+bool ask_pmix_server(Connection& connection, const LauncherRow& launcher, Variables& variables, const Signs& signs,
                      const std::filesystem::path& program, std::string& why) {
   std::unique_ptr<PmixSession> session;
-  const auto folders = folders_of_mpi(program, signs.variables.get("LD_LIBRARY_PATH").value_or(""));
+  const auto folders = folders_of_mpi(program, variables.get("LD_LIBRARY_PATH").value_or(""));
   try {
-    session = std::make_unique<PmixSession>(pmix_libraries(signs.variables, folders), connection.group.patience);
+    session = std::make_unique<PmixSession>(pmix_libraries(variables, folders), connection.group.patience);
   } catch (const PmixError& error) {
     why = error.what();
     return false;
   }
   take_pmix_job(connection, launcher, signs, *session);
-  return true;
-}
-
-/// Lets the program be a client of the PMIx server after this process.
-void share_store(Variables& variables) {
-  // The other store serves every client, but where mpiexec's own node has no ranks it tells a wrong node's.
+  // For the program, the rank's second client, and while the session still has the store mapped. The other store serves
+  // every client, but where mpiexec's own node has no ranks it tells a wrong node's.
   if (!free_locks_of_store()) variables.set("PMIX_MCA_gds", "hash");
+  return true;
 }
 
 /// The launcher to ask where the PMIx server does not answer, for the reason `why`.
@@ -172,18 +163,18 @@ void take_variables(Connection& connection, const LauncherRow& launcher, const S
 
 }  // namespace
 
-Connection connect_to_launcher(Variables& variables, const std::filesystem::path& program) {
+Connection connect_to_launcher(Variables& variables, const std::filesystem::path& program, const Options& options) {
   reject_torchrun(variables);
   Connection connection;
-  connection.group.patience = patience_of(variables);
+  connection.group.patience = std::chrono::seconds(options.timeout_s);
+  connection.group.ports = options.ports;
   const Signs signs = read_signs(variables, is_socket);
   const LauncherRow* launcher = &innermost_launcher(signs);
   if (launcher->launcher == Launcher::kNone) reject_one_of_many(variables);
   bool is_placed = false;
   std::string why;
   if (launcher->needs_server(signs) && launcher->launcher == Launcher::kPmix) {
-    is_placed = ask_pmix_server(connection, *launcher, signs, program, why);
-    if (is_placed) share_store(variables);
+    is_placed = ask_pmix_server(connection, *launcher, variables, signs, program, why);
     if (!is_placed) launcher = &other_than_pmix(signs, why);
   } else if (launcher->needs_server(signs)) {
     is_placed = ask_pmi_server(connection, *launcher, signs);

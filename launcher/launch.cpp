@@ -84,7 +84,7 @@ void note_key(const Connection& connection, const Options& options) {
 void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRank& rank) {
   if (!rank.options.error.empty()) throw UsageError(rank.options.error);
   if (rank.here.rank != 0) return;
-  arrival.master_port = free_port_of_job(rank.here.job, is_free_port);
+  arrival.master_port = free_port_of_job(rank.here.job, rank.options.ports, is_free_port);
   if (!rank.is_compared() || rank.here.inter_size == 1) return;
   marker.emplace(output_folder(rank.surroundings), host_name() + "-" + std::to_string(getpid()));
   arrival.marker = marker->name();
@@ -125,7 +125,7 @@ std::optional<int> agree_on_start(const Connection& connection, ThisRank& rank, 
 int launch(const Options& options, Variables variables) {
   ThisRank rank{.options = options, .surroundings = look_around(options, variables), .program_exit = 0, .here = {}};
   look_for_program(rank);
-  const Connection connection = connect_to_launcher(rank.surroundings.variables, rank.surroundings.program);
+  const Connection connection = connect_to_launcher(rank.surroundings.variables, rank.surroundings.program, options);
   rank.here = connection.here;
   Outcome outcome;
   Prepared prepared;

@@ -145,7 +145,7 @@ class ArrivalRound {
 
   void describe(const std::vector<NodeArrival>& nodes) {
     Start& start = roster_.start;
-    start.master_port = port_of_job(here_.job);
+    start.master_port = port_of_job(here_.job, rank_.options.ports);
     if (!is_whole_) {
       start.inter_size = here_.inter_size;
       start.inter_ranks = {here_.inter_rank};

@@ -64,6 +64,17 @@ TEST(ExchangeTest, OtherProcessesMayHaveItsFirstPortsAndNames) {
   expect_exit(simulated::run(job), 0);
 }
 
+TEST(ExchangeTest, AGivenRangeHasAllPortsOfANode) {
+  const Job job = job_of(simulated::in_turn(6, 3));
+  Group group = simulated::group_of(job, 0);
+  group.ports = {{40000, 40003}};
+  for (int node = 0; node < 3; ++node) {
+    const auto ports = ports_of(group, node);
+    EXPECT_FALSE(ports.empty());
+    for (const int port : ports) EXPECT_TRUE(port >= 40000 && port <= 40003) << port;
+  }
+}
+
 TEST(ExchangeTest, OtherProcessesMayHaveAllPortsOfANode) {
   const Job job = job_of(simulated::in_turn(6, 3));
   for (const int node : {0, 2}) {
