@@ -77,8 +77,8 @@ std::string manual_page() {
   for (const auto& [status, meaning] : kExitStatuses) page += manual_item(std::to_string(status), meaning);
   page += manual_item(kOtherStatus, kOtherMeaning) + ".SH ENVIRONMENT\nExported to PROGRAM:\n";
   for (const auto& [names, meaning] : kExports) page += manual_item(names, meaning);
-  page +=
-      ".PP\nRead by mnlaunch:\n" + manual_item("MN_LAUNCH_TIMEOUT", "seconds to wait for the other ranks (default 60)");
+  page += ".PP\nRead by mnlaunch:\n" + manual_item("MNLAUNCH_OPTIONS", "options that count for less than given ones") +
+          manual_item("MN_LAUNCH_TIMEOUT", "the same as --timeout");
   page += ".SH EXAMPLES\n.nf\nsrun mnlaunch jobs/mnist\nmpiexec \\-n 4 mnlaunch \\-\\-show python train.py\n.fi\n";
   return page;
 }

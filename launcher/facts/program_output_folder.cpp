@@ -1,4 +1,4 @@
-#include "facts/output_folder.hpp"
+#include "facts/program_output_folder.hpp"
 
 #include <array>
 #include <chrono>

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <set>
 #include <span>
-#include <sstream>
 
 #include <mn/core/checksum.hpp>
+#include <mn/core/text.hpp>
 
 #include "facts/collect.hpp"
 
@@ -48,17 +48,17 @@ bool is_compared(const std::string& name) {
 }
 
 std::string shortened(const std::string& value) {
-  constexpr std::size_t kMost = 160;
-  if (value.size() <= kMost) return value;
-  return value.substr(0, kMost) + "... (" + std::to_string(hash64(value)) + ")";
+  constexpr std::size_t kMaxLength = 160;
+  if (value.size() <= kMaxLength) return value;
+  return value.substr(0, kMaxLength) + "... (" + std::to_string(hash64(value)) + ")";
 }
 
 /// Each folder of the list once, in the order of the search: Open MPI 5's daemons repeat some in LD_LIBRARY_PATH.
 std::string folders_once(const std::string& list, std::span<const char* const> left_out = {}) {
-  std::istringstream folders(list);
   std::set<std::string> seen(left_out.begin(), left_out.end());
   std::string once;
-  for (std::string folder; std::getline(folders, folder, ':');) {
+  for (const auto part : split(list, ':')) {
+    const std::string folder(part);
     if (folder.empty() || !seen.insert(folder).second) continue;
     once += (once.empty() ? "" : ":") + folder;
   }

@@ -1,4 +1,4 @@
-#include "facts/gpu/gpu.hpp"
+#include "facts/gpu/nvidia_gpu.hpp"
 
 #include <algorithm>
 #include <charconv>

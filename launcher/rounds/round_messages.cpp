@@ -1,4 +1,4 @@
-#include "rounds/messages.hpp"
+#include "rounds/round_messages.hpp"
 
 #include <mn/core/json.hpp>
 
@@ -80,15 +80,22 @@ struct Fields<Start> {
 };
 
 template <>
+struct Fields<NodeNumbers> {
+  static void visit(auto& numbers, auto visitor) {
+    visitor("intra_rank", numbers.intra_rank);
+    visitor("intra_size", numbers.intra_size);
+    visitor("inter_rank", numbers.inter_rank);
+    visitor("inter_size", numbers.inter_size);
+  }
+};
+
+template <>
 struct Fields<StartShare> {
   static void visit(auto& share, auto visitor) {
     visitor("verdict", share.verdict, kNeeded);
     visitor("master_address", share.master.address);
     visitor("master_port", share.master.port);
-    visitor("intra_rank", share.intra_rank);
-    visitor("intra_size", share.intra_size);
-    visitor("inter_rank", share.inter_rank);
-    visitor("inter_size", share.inter_size);
+    visitor("numbers", share.numbers, kNeeded);
   }
 };
 

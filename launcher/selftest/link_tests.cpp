@@ -1,4 +1,4 @@
-#include "selftest/links.hpp"
+#include "selftest/link_tests.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -176,8 +176,8 @@ std::vector<Link> measure_links(Communicator& comm, double least_mb_s, std::chro
   Links links(comm, patience, deadline);
   links.measure_rounds();
   // A busy machine makes a pair slow by chance, and more than once. Each node can be tried by itself.
-  const int most_times = 3 + comm.inter_size() / 32;
-  for (int time = 0; time < most_times && links.retry(least_mb_s, time == 0); ++time) continue;
+  const int max_tries = 3 + comm.inter_size() / 32;
+  for (int time = 0; time < max_tries && links.retry(least_mb_s, time == 0); ++time) continue;
   return links.best();
 }
 

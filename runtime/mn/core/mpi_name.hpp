@@ -1,10 +1,14 @@
-#include "cli/version.hpp"
+/// Which MPI a source is compiled with: only MPI's headers are needed, not its libraries.
+#pragma once
+
+#include <string>
 
 #include <mpi.h>
 
-namespace mn::launcher {
+namespace mn {
 
-std::string mpi_of_build() {
+/// "Open MPI 4.1.4".
+[[nodiscard]] inline std::string mpi_of_build() {
 #if defined(OMPI_MAJOR_VERSION)
   const std::string numbers[] = {std::to_string(OMPI_MAJOR_VERSION), std::to_string(OMPI_MINOR_VERSION),
                                  std::to_string(OMPI_RELEASE_VERSION)};
@@ -20,4 +24,4 @@ std::string mpi_of_build() {
 #endif
 }
 
-}  // namespace mn::launcher
+}  // namespace mn

@@ -1,4 +1,4 @@
-#include "selftest/gpu.hpp"
+#include "selftest/gpu_tests.hpp"
 
 #include <algorithm>
 #include <chrono>

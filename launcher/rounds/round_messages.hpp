@@ -66,10 +66,7 @@ struct Start {
 struct StartShare {
   Verdict verdict;
   Master master;
-  int intra_rank = 0;
-  int intra_size = 1;
-  int inter_rank = 0;
-  int inter_size = 1;
+  NodeNumbers numbers;
 };
 
 // Round 2: what everyone found, and whether the job may start. The answer is a Decision.

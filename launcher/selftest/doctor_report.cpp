@@ -1,4 +1,4 @@
-#include "selftest/report.hpp"
+#include "selftest/doctor_report.hpp"
 
 #include <algorithm>
 #include <chrono>
