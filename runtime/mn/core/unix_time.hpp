@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <string>
 
 namespace mn {
 
@@ -8,5 +9,9 @@ namespace mn {
 [[nodiscard]] inline double unix_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
+
+/// A time of unix_time() as a date in UTC, to the second below; `format` is strftime's, ISO 8601 without one. Empty if
+/// its year is beyond what a date can hold.
+[[nodiscard]] std::string utc_text(double unix_seconds, const char* format = "%Y-%m-%dT%H:%M:%SZ");
 
 }  // namespace mn
