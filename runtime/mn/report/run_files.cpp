@@ -148,7 +148,7 @@ std::vector<std::string> findings_of(const Run& run) {
   for (const json& entry : run.log) {
     const auto bad = std::ranges::find_if(entry.items(), [](const auto& item) { return item.value().is_null(); });
     if (bad == entry.items().end()) continue;
-    findings.push_back(bad.key() + " was no number at iteration " + entry.at("iteration").dump());
+    findings.push_back(bad.key() + " was NaN or infinite at iteration " + entry.at("iteration").dump());
     break;
   }
   find_slow_ranks(run, findings);
