@@ -29,7 +29,7 @@ class DoubleBufferedReduction : public GradientReduction {
   bool flush() override;
   /// Not known before the next step.
   bool weighed_unevenly() const noexcept override { return false; }
-  void commit() override {}  // flush() has, before the next reduction reads what was lost
+  void commit() override {}  // flush() has, before the next reduction reads the residuals
 
  private:
   struct Shared {
