@@ -69,10 +69,10 @@ class CheckpointSave {
 
   Communicator& comm_;
   std::filesystem::path path_;
-  std::filesystem::path folder_;  // of the shards
+  std::filesystem::path folder_;  // holds the shards
   nlohmann::json about_;
   std::vector<Slice> slices_;
-  const std::vector<std::byte>* memory_ = nullptr;  // of copy_to()
+  const std::vector<std::byte>* memory_ = nullptr;  // that copy_to() has filled
   nlohmann::json written_;                          // what commit() tells rank 0
 };
 

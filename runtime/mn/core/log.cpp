@@ -31,7 +31,7 @@ namespace expr = boost::log::expressions;
 constexpr const char* kNames[] = {"debug", "info", "warning", "error"};
 
 std::atomic<bool> is_set_up{false};
-std::vector<boost::shared_ptr<logging::sinks::sink>> own_sinks;  // of the last init_log()
+std::vector<boost::shared_ptr<logging::sinks::sink>> own_sinks;  // made by the last init_log()
 
 /// The severity of one of our lines. The program's own Boost.Log records, which have none or another kind, count as
 /// information.

@@ -35,10 +35,10 @@ class DoubleBufferedReduction : public GradientReduction {
   struct Shared {
     std::unique_ptr<FlatBuffer> buffer;
     std::shared_ptr<GradientAverager> averager;
-    StepAgreement agreement = {};  // of the step whose gradients the buffer has
+    StepAgreement agreement = {};  // that of the step whose gradients the buffer has
   };
 
-  std::shared_ptr<Communicator> comm_;  // of the hosts' agreements
+  std::shared_ptr<Communicator> comm_;  // for the hosts' agreements
   BackgroundReducer background_;
   GradientBuffer gradients_;
   std::array<std::shared_ptr<Shared>, 2> in_flight_;

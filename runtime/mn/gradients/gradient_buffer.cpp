@@ -11,7 +11,7 @@
 namespace mn {
 namespace {
 
-constexpr double kWeightRounding = 1e-5;  // of a mean weight that has traveled as float32
+constexpr double kWeightRounding = 1e-5;  // relative error of a mean weight that has traveled as float32
 
 void move_into(FlatBuffer& flat, std::size_t i, at::Tensor& grad) {
   if (grad.is_same(flat.view(i))) return;

@@ -10,7 +10,7 @@ namespace mn::report {
 namespace {
 
 constexpr double kWidth = 560, kHeight = 300, kLeft = 64, kRight = 12, kTop = 10, kBottom = 40;
-constexpr std::size_t kMaxPoints = 500;  // of a curve: more than the pixels show
+constexpr std::size_t kMaxPoints = 500;  // on one curve: more than its pixels show
 
 struct Range {
   double least = std::numeric_limits<double>::infinity();
