@@ -233,6 +233,7 @@ void OptimizerLoad::finish(c10::Device device) {
       optimizer_.state().erase(parameter.unsafeGetTensorImpl());
     }
   });
+  // By a parameter that it holds, as a program may have added its groups in another order.
   auto& groups = optimizer_.param_groups();
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (const json& saved : groups_) {

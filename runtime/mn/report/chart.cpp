@@ -85,7 +85,7 @@ void draw_curve(std::ostream& svg, const Axes& axes, const Curve& curve) {
   for (std::size_t i = 0; i < curve.points.size(); i += stride) {
     const auto& [x, y] = curve.points[i];
     path << (path.tellp() == 0 ? 'M' : 'L') << axes.left(x) << ' ' << axes.top(y);
-    if (curve.points.size() > 60) continue;
+    if (curve.points.size() > 60) continue;  // marks would touch
     marks << "<circle class='m" << color << "' r='2.5' cx='" << axes.left(x) << "' cy='" << axes.top(y) << "'><title>"
           << escape_html(curve.name) << ": " << short_number(y) << " at " << short_number(x) << "</title></circle>";
   }

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <set>
 #include <string_view>

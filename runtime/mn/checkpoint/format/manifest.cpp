@@ -64,6 +64,7 @@ std::vector<std::vector<Part>> parts_by_shard(const Manifest& manifest) {
     for (const SavedPiece& piece : tensor.pieces) shards[piece.shard].push_back({&name, &tensor, &piece});
   }
   for (auto& parts : shards) {
+    // A part without elements begins where the next one does, and comes before it.
     std::ranges::stable_sort(parts, [](const Part& a, const Part& b) {
       return std::pair(a.piece->offset, a.bytes()) < std::pair(b.piece->offset, b.bytes());
     });
