@@ -29,16 +29,16 @@ class DoubleBufferedReduction : public GradientReduction {
   bool flush() override;
   /// Not known before the next step.
   bool weighed_unevenly() const noexcept override { return false; }
-  void commit() override {}  // flush() has, before the next reduction reads what was lost
+  void commit() override {}  // flush() has, before the next reduction reads the residuals
 
  private:
   struct Shared {
     std::unique_ptr<FlatBuffer> buffer;
     std::shared_ptr<GradientAverager> averager;
-    StepAgreement agreement = {};  // of the step whose gradients the buffer has
+    StepAgreement agreement = {};  // that of the step whose gradients the buffer has
   };
 
-  std::shared_ptr<Communicator> comm_;  // of the hosts' agreements
+  std::shared_ptr<Communicator> comm_;  // for the hosts' agreements
   BackgroundReducer background_;
   GradientBuffer gradients_;
   std::array<std::shared_ptr<Shared>, 2> in_flight_;

@@ -158,7 +158,7 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     if (!in_weighted_backward()) assume_equal_weights();
     const auto call = c10::static_intrusive_pointer_cast<Capsule>(context->saved_data["call"].toCapsule())->call;
-    variable_list result = {at::Tensor(), at::Tensor()};  // of the stand-in, and of `call`
+    variable_list result = {at::Tensor(), at::Tensor()};  // none for the stand-in, and for `call`
     for (at::Tensor& gradient : call->backward(gradients)) result.push_back(std::move(gradient));
     return result;
   }

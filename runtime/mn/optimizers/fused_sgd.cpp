@@ -44,6 +44,7 @@ void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group) {
       momentum = static_cast<torch::optim::SGDParamState&>(*slot).momentum_buffer();
     }
     const c10::Device device = parameter.device();
+    // One flag of the kernel says for all its tensors whether the gradient becomes the momentum as it is.
     SgdLists& lists = calls[{device.type(), device.index(), parameter.scalar_type(), is_first}];
     lists.parameters.push_back(parameter);
     lists.gradients.push_back(gradient_as_parameter(parameter));
