@@ -23,10 +23,10 @@
 
 #include <mn/comm/device_collectives.hpp>
 #include <mn/comm/device_packer.hpp>
-#include <mn/comm/device_reductions.hpp>
 #include <mn/comm/gpu_node_sum.hpp>
 #include <mn/comm/mpi_backends.hpp>
 #include <mn/comm/nccl.hpp>
+#include <mn/comm/nccl_reductions.hpp>
 #include <mn/comm/registry.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
@@ -80,6 +80,8 @@ class NcclCollectives final : public DeviceCollectives {
     packer_.apply(gradients, scale, stream_,
                   [&](BufferView whole, double factor) { nccl_.allreduce(whole, ReduceOp::kSum, factor, stream_); });
   }
+  void send(ConstBufferView buffer, int dest) override { nccl_.send(buffer, dest, stream_); }
+  void recv(BufferView buffer, int source) override { nccl_.recv(buffer, source, stream_); }
 
  private:
   /// A stream that goes on after what was enqueued; one that no mark has any more is used again.
@@ -111,7 +113,7 @@ class NcclCollectives final : public DeviceCollectives {
   std::vector<std::unique_ptr<CudaStream>> free_marks_;
   std::size_t marks_ = 0;  // made
   DevicePacker packer_;
-  DeviceReductions reductions_;
+  NcclReductions reductions_;
   DeviceScratch scratch_;
   Nccl nccl_;  // last: invariant 1
 };
@@ -123,9 +125,8 @@ class PureNccl final : public Flat {
     collectives_.emplace(internal_comm(), device(), allreduce_grad_dtype());
   }
 
-  DeviceCollectives* device_collectives() noexcept override { return collectives_ ? &*collectives_ : nullptr; }
-
  private:
+  DeviceCollectives* do_device_collectives() noexcept override { return collectives_ ? &*collectives_ : nullptr; }
   void do_finalize() override { collectives_.reset(); }
 
   std::optional<NcclCollectives> collectives_;

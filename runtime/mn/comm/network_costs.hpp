@@ -1,7 +1,7 @@
 /// What messages between some ranks cost, and what follows from that: how a reduction between them exchanges its data,
 /// and in how many pieces.
 ///
-/// SliceExchange measures on all ranks at once, when a communicator over several nodes is made, and OrderedReducer at
+/// SliceExchange measures on all ranks at once, when a communicator over several nodes is made, and MessageReducer at
 /// its first reduction of more than a few bytes. Both choose by it.
 ///
 /// Invariants:
