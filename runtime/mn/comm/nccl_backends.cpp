@@ -2,9 +2,9 @@
 //
 // pure_nccl: gradients in one NCCL allreduce over all ranks, whatever their nodes, and so every other call whose
 // buffers lie on the GPU. single_node is the same for ranks of one node. hierarchical, non_cuda_aware and
-// two_dimensional: NCCL within the node, MPI between nodes through page-locked host memory. The leaders' form sums
-// everything on the node's first rank, which alone talks to other nodes; the slices' form gives each rank of the node
-// its slice to sum and to exchange with its peers on other nodes (GpuNodeSum).
+// two_dimensional: NCCL within the node, MPI between nodes through page-locked host memory. Each rank of the node has
+// its slice to sum and to exchange with its peers on other nodes (GpuNodeSum); where nodes differ in ranks, the node's
+// first rank sums everything, and alone talks to other nodes.
 //
 // allreduce_grad() and the collectives are called on all ranks at once.
 //
@@ -173,15 +173,17 @@ std::shared_ptr<Communicator> make_single_node_nccl(CommunicatorSetup setup) {
 }
 
 std::shared_ptr<Communicator> make_hierarchical_nccl(CommunicatorSetup setup) {
-  return std::make_shared<NodeNccl>(std::move(setup), GpuNodeSum::Form::kLeaders);
+  // ChainerMN's reduces to the node's first GPU and broadcasts from there. With slices all GPUs of a node copy to the
+  // host at once, and NCCL's reduce_scatter and allgather move no more than its reduce and broadcast.
+  const auto form = setup.topology.uniform() ? GpuNodeSum::Form::kSlices : GpuNodeSum::Form::kLeaders;
+  return std::make_shared<NodeNccl>(std::move(setup), form);
 }
 
 std::shared_ptr<Communicator> make_two_dimensional_nccl(CommunicatorSetup setup) {
-  if (setup.topology.uniform()) return std::make_shared<NodeNccl>(std::move(setup), GpuNodeSum::Form::kSlices);
-  if (setup.topology.rank == 0) {
+  if (!setup.topology.uniform() && setup.topology.rank == 0) {
     log_warning(
-        "communicator two_dimensional: nodes with different numbers of ranks; their first ranks do all the "
-        "exchange between nodes, as with hierarchical");
+        "communicator two_dimensional: nodes with different numbers of ranks; their first ranks do all the exchange "
+        "between nodes");
   }
   return make_hierarchical_nccl(std::move(setup));
 }
