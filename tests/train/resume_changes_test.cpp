@@ -22,8 +22,8 @@ struct Layer : torch::nn::Module {
 };
 
 /// Two layers, which share their weight if they are tied.
-struct Net : torch::nn::Module {
-  explicit Net(bool tied = false) {
+struct TwoLayers : torch::nn::Module {
+  explicit TwoLayers(bool tied = false) {
     torch::manual_seed(5);
     first = register_module("first", std::make_shared<Layer>(torch::randn({6, 6})));
     second = register_module("second", std::make_shared<Layer>(tied ? first->weight : torch::randn({6, 6})));
@@ -39,20 +39,20 @@ at::Tensor weights_of(const torch::nn::Module& model) {
 class ResumeChangesTest : public toy::CheckpointTest {
  protected:
   struct Job {
-    std::shared_ptr<Net> model;
+    std::shared_ptr<TwoLayers> model;
     std::unique_ptr<Trainer> trainer;
   };
-  using Prepare = std::function<std::unique_ptr<torch::optim::Optimizer>(Net& model)>;
+  using Prepare = std::function<std::unique_ptr<torch::optim::Optimizer>(TwoLayers& model)>;
 
   Job make(std::int64_t iterations, const Prepare& prepare, const OptimizerOptions& how = {}, bool tied = false) const {
-    const auto model = std::make_shared<Net>(tied);
+    const auto model = std::make_shared<TwoLayers>(tied);
     const auto loss = [model](const Batch& batch, Summary&) { return model->forward(batch.data).pow(2).mean(); };
     auto optimizer = create_multi_node_optimizer(prepare(*model), world(), how);
     return {model, std::make_unique<Trainer>(world(), std::move(optimizer),
                                              std::make_shared<toy::ToyIterator>(50, 4, *world()), model, loss,
                                              TrainerOptions{.iterations = iterations, .out = folder_.path()})};
   }
-  static std::unique_ptr<torch::optim::Optimizer> sgd(Net& model, double momentum = 0.9) {
+  static std::unique_ptr<torch::optim::Optimizer> sgd(TwoLayers& model, double momentum = 0.9) {
     return std::make_unique<SGD>(model.parameters(), SGDOptions(0.1).momentum(momentum));
   }
   /// Trains 4 iterations, then on to 8 in a program that resumes, and 8 in one that does not.
@@ -70,9 +70,9 @@ class ResumeChangesTest : public toy::CheckpointTest {
 };
 
 TEST_F(ResumeChangesTest, FrozenLayersStayFrozen) {
-  const Net initial;
+  const TwoLayers initial;
   at::Tensor frozen;
-  expect_as_without_a_break([&](Net& model) {
+  expect_as_without_a_break([&](TwoLayers& model) {
     model.first->weight.requires_grad_(false);
     frozen = model.first->weight;
     return sgd(model);
@@ -83,7 +83,7 @@ TEST_F(ResumeChangesTest, FrozenLayersStayFrozen) {
 TEST_F(ResumeChangesTest, TiedWeightsStayTied) {
   at::Tensor one, other;
   expect_as_without_a_break(
-      [&](Net& model) {
+      [&](TwoLayers& model) {
         one = model.first->weight;
         other = model.second->weight;
         return sgd(model);
@@ -93,7 +93,7 @@ TEST_F(ResumeChangesTest, TiedWeightsStayTied) {
 }
 
 TEST_F(ResumeChangesTest, AnAddedGroupGoesOn) {
-  expect_as_without_a_break([](Net& model) {
+  expect_as_without_a_break([](TwoLayers& model) {
     auto optimizer = std::make_unique<SGD>(model.first->parameters(), SGDOptions(0.1).momentum(0.9));
     optimizer->add_param_group(
         {model.second->parameters(), std::make_unique<SGDOptions>(SGDOptions(0.02).momentum(0.5))});
@@ -104,11 +104,11 @@ TEST_F(ResumeChangesTest, AnAddedGroupGoesOn) {
 /// What the program says wins over the checkpoint, as if it had been set after the resume.
 TEST_F(ResumeChangesTest, AnotherMomentumCounts) {
   const std::string path = (folder_.path() / "c").string();
-  Job first = make(4, [](Net& model) { return sgd(model); });
+  Job first = make(4, [](TwoLayers& model) { return sgd(model); });
   EXPECT_EQ(first.trainer->run(), 0);
   first.trainer->save(path);
   const auto go_on = [&](double momentum, double set_later) {
-    Job job = make(8, [&](Net& model) { return sgd(model, momentum); });
+    Job job = make(8, [&](TwoLayers& model) { return sgd(model, momentum); });
     EXPECT_TRUE(job.trainer->resume(path));
     auto& options = static_cast<SGDOptions&>(job.trainer->optimizer().param_groups().front().options());
     EXPECT_EQ(options.momentum(), momentum);
@@ -126,7 +126,7 @@ TEST_F(ResumeChangesTest, CompressionMayBeginAndEnd) {
     const OptimizerOptions compressed = {.compression = {.kind = kind, .density = 0.1, .rank = 1}};
     const auto run = [&](const OptimizerOptions& how, std::int64_t iterations, const std::string& from) {
       Job job = make(
-          iterations, [](Net& model) { return sgd(model); }, how);
+          iterations, [](TwoLayers& model) { return sgd(model); }, how);
       if (!from.empty()) {
         EXPECT_TRUE(job.trainer->resume(from));
       }
