@@ -38,6 +38,8 @@ constexpr const char* kExports[][2] = {
     {"GROUP_RANK, GROUP_WORLD_SIZE, MN_INTER_RANK, MN_INTER_SIZE", "this node and the number of nodes"},
     {"MASTER_ADDR, MASTER_PORT", "address of rank 0 and a port that is free there; the same on all ranks"},
     {"MN_DEVICE", "cpu or cuda:K"},
+    {"GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME",
+     "the interface by which the nodes reach rank 0; on several nodes, unless it is set already"},
     {"OMP_NUM_THREADS", "the cores of this rank, unless it is set already"},
 };
 

@@ -9,6 +9,21 @@
 #include <mn/core/text.hpp>
 
 namespace mn::launcher {
+namespace {
+
+/// `file` has a line for each slot. Under jsrun the first host is the launch node, on which no rank runs.
+std::string first_host_of_lsf(const std::string& file, const Variables& variables) {
+  std::ifstream lines(file);
+  std::string first;
+  std::getline(lines, first);
+  if (!variables.has("JSM_NAMESPACE_RANK")) return first;
+  for (std::string host; std::getline(lines, host);) {
+    if (host != first) return host;
+  }
+  return "";
+}
+
+}  // namespace
 
 bool has_slurms_pmi_server(const Signs& signs) {
   return signs.has_live_pmi && signs.in_slurm_step && !signs.is_hydra && !signs.is_flux;
@@ -68,6 +83,7 @@ int nodes_of_step(const Variables& variables) {
 std::string first_host_of_allocation(const Variables& variables) {
   std::string host;
   if (const auto file = variables.get("PBS_NODEFILE")) std::getline(std::ifstream(*file), host);
+  if (const auto file = variables.get("LSB_DJOB_HOSTFILE")) host = first_host_of_lsf(*file, variables);
   if (const auto list = variables.get("SLURM_JOB_NODELIST")) {
     try {
       host = expand_host_list(*list).at(0);

@@ -29,7 +29,7 @@ namespace mn::launcher {
 /// step they name those of one component. Throws UsageError that quotes the list if it is malformed.
 [[nodiscard]] std::vector<std::string> hosts_of_step(const Variables& variables);
 
-/// The first node of a batch job of Slurm or PBS; empty if the variables name none.
+/// The first node with ranks of a batch job of Slurm, PBS or LSF; empty if the variables name none.
 [[nodiscard]] std::string first_host_of_allocation(const Variables& variables);
 
 /// Number of nodes of the whole step.

@@ -8,6 +8,7 @@
 
 #include "launcher/exchange/probe.hpp"
 #include "launcher/facts/job_port.hpp"
+#include "launcher/start/exports.hpp"
 #include "tests/support/own_network.hpp"
 
 namespace mn::launcher {
@@ -36,6 +37,20 @@ TEST(NetworkTest, AHostMayHaveIpv6Alone) {
       });
   if (status == test::kNoOwnNetwork) GTEST_SKIP() << "no network of its own";
   EXPECT_EQ(status, 0);
+}
+
+TEST(NetworkTest, LibrariesGetTheInterfaceOfTheRouteUnlessTheyHaveOne) {
+  Variables variables({{"NCCL_SOCKET_IFNAME", "ib0"}});
+  Equipment equipment;
+  add_exports(variables, {}, {}, equipment);
+  EXPECT_FALSE(variables.has("GLOO_SOCKET_IFNAME"));
+  equipment.route = "eth0";
+  add_exports(variables, {}, {}, equipment);
+  EXPECT_EQ(variables.get("GLOO_SOCKET_IFNAME"), "eth0");
+  EXPECT_EQ(variables.get("NCCL_SOCKET_IFNAME"), "ib0");
+  Variables unset;
+  add_exports(unset, {}, {}, equipment);
+  EXPECT_EQ(unset.get("NCCL_SOCKET_IFNAME"), "=eth0");
 }
 
 TEST(NetworkTest, PortsOfJobsAreStableAndOutOfTheEphemeralRange) {
