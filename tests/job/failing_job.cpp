@@ -117,12 +117,9 @@ void write_to_page_zero() {
   *reinterpret_cast<volatile int*>(address) = 1;
 }
 
-/// On a thread of mn's.
+/// On a thread that a library starts.
 void overflow_in_thread() {
-  const auto comm = mn::create_communicator("flat", MPI_COMM_SELF);
-  mn::CommunicationThread thread(*comm);
-  thread.submit([](mn::Communicator&) { std::cout << overflow_stack(1 << 30); });
-  thread.wait();
+  std::thread([] { std::cout << overflow_stack(1 << 30); }).join();
 }
 
 void fail(const std::string& how) {
@@ -196,6 +193,12 @@ int main(int argc, char** argv) {
     if (how == "requeue") {
       if (job.rank() == failing) std::atexit([] { std::this_thread::sleep_for(std::chrono::seconds(2)); });
       return mn::kExitRequeue;
+    }
+    if (how == "late-receive") {
+      std::vector<float> data(3'000'000);  // more than MPI keeps for a receiver
+      if (job.rank() == failing) std::this_thread::sleep_for(std::chrono::seconds(12));
+      job.rank() == failing ? void(comm->recv(data, 0)) : comm->send(data, failing);
+      return 9;
     }
     if (how == "stuck") {
       const auto patience = std::chrono::seconds(way == "patient" ? 6 : 2);

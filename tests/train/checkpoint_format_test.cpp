@@ -15,8 +15,8 @@
 #include <mn/checkpoint/format/commit.hpp>
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/checkpoint/format/saved_checkpoint.hpp>
-#include <mn/checkpoint/format/shard_writer.hpp>
 #include <mn/checkpoint/format/storage.hpp>
+#include <mn/checkpoint/format/tensor_shard_writer.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 
@@ -53,7 +53,7 @@ std::vector<ShardPart> parts_of(std::size_t shard) {
 
 nlohmann::json write_shard(const fs::path& folder, std::size_t shard, int version) {
   const auto tensors = content(version);
-  ShardWriter writer(folder / shard_name(shard, 2), parts_of(shard));
+  TensorShardWriter writer(folder / shard_name(shard, 2), parts_of(shard));
   for (const ShardPart& part : parts_of(shard)) {
     writer.write(std::span(tensors.at(part.tensor)).subspan(part.begin * sizeof(float), part.bytes()));
   }

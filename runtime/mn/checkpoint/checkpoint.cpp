@@ -128,7 +128,7 @@ void CheckpointSave::write() noexcept {
     std::vector<ShardPart> parts;
     for (const Slice& slice : slices_) parts.push_back(slice.part);
     const auto rank = static_cast<std::size_t>(comm_.rank()), ranks = static_cast<std::size_t>(comm_.size());
-    ShardWriter shard(folder_ / shard_name(rank, ranks), std::move(parts));
+    TensorShardWriter shard(folder_ / shard_name(rank, ranks), std::move(parts));
     std::uint64_t at = 0;
     for (const Slice& slice : slices_) {
       if (memory_ != nullptr) {

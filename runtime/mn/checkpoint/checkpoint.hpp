@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include <mn/checkpoint/format/shard_writer.hpp>
+#include <mn/checkpoint/format/tensor_shard_writer.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/tensor/modules.hpp>

@@ -34,8 +34,7 @@ DoubleBufferedReduction::~DoubleBufferedReduction() {
 bool DoubleBufferedReduction::reduce(double weight, double factor) {
   StepAgreement agreement = gradients_.collect(weight, factor);
   agreement.agree(*comm_);
-  background_.wait();
-  const auto next = in_flight_[next_];
+  const auto next = in_flight_[next_];  // free: the last flush() has waited for its reduction and applied its mean
   const std::size_t messages = next->buffer->messages().size();
   for (std::size_t m = 0; m < messages; ++m) next->buffer->let_go(m);  // where the program has kept a mean
   next->buffer->copy_from(gradients_.flat());

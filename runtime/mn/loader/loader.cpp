@@ -31,7 +31,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
-#include <mn/core/signal_stack.hpp>
 #include <mn/loader/batch_budget.hpp>
 #include <mn/loader/batch_maker.hpp>
 #include <mn/loader/loader.hpp>
@@ -181,7 +180,6 @@ class DataLoader::Impl {
   }
 
   void work(const std::stop_token& stop) {
-    const SignalStack stack;
     while (true) {
       std::shared_ptr<Slot> slot;
       RawSamples raw;

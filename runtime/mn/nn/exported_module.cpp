@@ -12,6 +12,7 @@
 #include <mn/nn/exported/program.hpp>
 #include <mn/nn/exported/stored_tensor.hpp>
 #include <mn/nn/exported_module.hpp>
+#include <mn/nn/graph_batch_norm.hpp>
 
 namespace mn {
 namespace {
@@ -112,7 +113,9 @@ ExportedModule::ExportedModule(std::string_view bytes, const std::string& source
       register_tensor(*this, input, tensors.back(), reader.requires_grad(input), source);
     }
   }
-  training_ = std::make_unique<exported::BoundGraph>(program, exported::Mode::kAsExported, tensors, source);
+  Program training = program;
+  has_other_batch_norms_ = replace_batch_norms(training).others > 0;
+  training_ = std::make_unique<exported::BoundGraph>(training, exported::Mode::kAsExported, tensors, source);
   for (const Input& input : program.inputs) {
     if (input.kind == Input::Kind::kUser) inputs_.push_back(describe(input));
   }
@@ -154,9 +157,21 @@ void ExportedModule::require_evaluation_graph() const {
 bool ExportedModule::is_exported_for_evaluation() const noexcept { return training_->is_evaluation(); }
 
 std::vector<at::Tensor> ExportedModule::forward_all(const std::vector<at::Tensor>& inputs) {
-  if (is_training()) return training_->run(inputs);
+  if (is_training()) {
+    const BatchNormScope scope(batch_norm_comm_);
+    return training_->run(inputs);
+  }
   require_evaluation_graph();
   return evaluation_->run(inputs);
+}
+
+void ExportedModule::normalize_over(std::shared_ptr<Communicator> comm) {
+  if (has_other_batch_norms_) {
+    throw ArgumentError(
+        "the exported model's batch norm can't be over all ranks, because its file holds it in a decomposed form: save "
+        "what torch.export.export returns, without run_decompositions()");
+  }
+  batch_norm_comm_ = std::move(comm);
 }
 
 void ExportedModule::to(c10::Device device, at::ScalarType dtype, bool non_blocking) {

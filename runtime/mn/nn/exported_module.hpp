@@ -12,6 +12,8 @@
 
 namespace mn {
 
+class Communicator;
+
 namespace exported {
 class BoundGraph;
 }
@@ -65,6 +67,10 @@ class ExportedModule : public torch::nn::Module {
   /// The first of them, of a model with one input.
   [[nodiscard]] at::Tensor forward(const at::Tensor& input) { return forward_all({input}).at(0); }
 
+  /// From now on batch norm in training mode is over the minibatches of all ranks of `comm`, as MultiNodeBatchNorm's:
+  /// create_mnbn_model(). Throws ArgumentError if the file holds it in a decomposed form.
+  void normalize_over(std::shared_ptr<Communicator> comm);
+
   using torch::nn::Module::to;
   /// Moves parameters, buffers and constants.
   void to(c10::Device device, at::ScalarType dtype, bool non_blocking = false) override;
@@ -78,6 +84,8 @@ class ExportedModule : public torch::nn::Module {
   std::unique_ptr<exported::BoundGraph> evaluation_;  // null: evaluation_error_ says why
   std::string evaluation_error_;
   std::vector<ExportedInput> inputs_;
+  std::shared_ptr<Communicator> batch_norm_comm_;  // null: each rank normalizes by its own minibatch
+  bool has_other_batch_norms_ = false;             // that can't be over ranks
 };
 
 }  // namespace mn
