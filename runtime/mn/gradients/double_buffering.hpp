@@ -3,7 +3,8 @@
 /// Step k copies its gradients into a buffer of their own, submits its reduction, and yields the mean of step k - 1. An
 /// update is therefore one step stale: the first step yields none, and flush() yields the last one's.
 /// (1) Of the two buffers one is being reduced while the update reads the other, which then becomes free.
-/// (2) At most one reduction is under way: flush(), which reduce() calls before it submits one, waits for the one before.
+/// (2) At most one reduction is under way: flush(), which reduce() calls before it submits one, waits for the one
+///     before.
 /// Cost of a step: one copy of the gradients and one collective. Memory: two more buffers of the gradients' size.
 #pragma once
 

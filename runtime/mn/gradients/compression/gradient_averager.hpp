@@ -37,8 +37,8 @@ class GradientAverager {
   /// The step uses what was reduced, for the parameters whose gradient is not None: their residuals are kept.
   virtual void commit() {}
 
-  /// Gradients are multiplied by `scale` from the next reduction on, a GradScaler's. Residuals are kept in the gradients'
-  /// own units, and what overflows arrives as infinity or NaN, so that the scale falls.
+  /// Gradients are multiplied by `scale` from the next reduction on, a GradScaler's. Residuals are kept in the
+  /// gradients' own units, and what overflows arrives as infinity or NaN, so that the scale falls.
   virtual void set_scale(double /*scale*/) {}
 
   /// Counts what was passed to a collective, this object's own or another's, and returns its bytes.
