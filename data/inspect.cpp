@@ -81,7 +81,7 @@ Verified verify_shard(const ShardTable& table, std::size_t shard) {
       const auto verify = reader.is_small(f) ? verify_small : verify_blocks;
       verify(reader, f, table.spec()[f], result);
     }
-    if (!reader.header().has_images()) return result;
+    if (!reader.header().has_images) return result;
     (void)reader.read_keys();
     (void)reader.read_part(reader.header().images.hwc, "/data/hwc");
   } catch (const DataError& error) {
@@ -130,8 +130,8 @@ ExtractedSample extract_sample(const ShardTable& table, std::int64_t index, std:
   const auto [shard, sample] = table.locate(index);
   const ShardReader reader(open_shard(table, shard), std::make_shared<IoCounters>());
   ExtractedSample result;
-  if (table.form().schema == ShardSchema::kTwoFields) result.label = label_of(reader, sample);
-  if (reader.header().has_images()) result.key = reader.read_keys()[sample];
+  if (is_labeled(table.spec())) result.label = label_of(reader, sample);
+  if (reader.header().has_images) result.key = reader.read_keys()[sample];
   result.bytes = reader.read_sample(field, sample);
   return result;
 }

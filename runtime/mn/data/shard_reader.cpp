@@ -195,7 +195,7 @@ std::int64_t ShardReader::index_bytes() const noexcept {
 }
 
 std::vector<std::string> ShardReader::read_keys() const {
-  if (!header_.has_images()) return {};
+  if (!header_.has_images) return {};
   const auto bytes = read_array<char>(header_.images.key_bytes, "/data/key_bytes");
   const auto offsets = read_array<std::uint64_t>(header_.images.key_offsets, "/data/key_offsets");
   if (!std::is_sorted(offsets.begin(), offsets.end()) || offsets.back() != bytes.size()) {

@@ -95,7 +95,7 @@ class ShardReader {
 
   /// A part that only tools look at, checked against its checksum.
   [[nodiscard]] std::vector<std::byte> read_part(const Extent& extent, const std::string& name) const;
-  /// Where sample i came from; empty for other samples than images with a label.
+  /// Where sample i came from; empty for other samples than images with a class.
   [[nodiscard]] std::vector<std::string> read_keys() const;
 
   /// "FILE: sample N is damaged …", what to say when a block was not good.
