@@ -11,7 +11,7 @@
 #include <mn/core/file.hpp>
 #include <mn/core/ranks.hpp>
 #include <mn/data/hdf5_table.hpp>
-#include <mn/data/shard_dataset.hpp>
+#include <mn/data/stored_dataset.hpp>
 
 #include "data/convert.hpp"
 #include "data/convert_images.hpp"

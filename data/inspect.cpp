@@ -44,16 +44,18 @@ void verify_blocks(const ShardReader& reader, std::size_t field, const FieldSpec
     if (block % kAhead == 0) reader.will_read(field, block, 2 * kAhead);
     const std::int64_t first = reader.first_sample(block);
     const std::int64_t last = reader.first_sample(block + 1);
-    const auto values = reader.load_block(field, block);
-    if (values == nullptr) {
+    try {
+      const auto values = reader.load_block(field, block);
+      if (spec.num_classes > 0) judge_classes(reader, field, spec, *values, first, last, result);
+    } catch (const FileError&) {
+      throw;
+    } catch (const DataError&) {
       const std::string what = reader.num_fields() > 2 ? " of " + spec.name : "";
       result.damage.push_back(
           {reader.path(), first,
            (what.empty() && first + 1 == last ? "its checksum"
                                               : "the checksum" + what + samples_text(first, last - 1)) +
                " differs"});
-    } else if (spec.num_classes > 0) {
-      judge_classes(reader, field, spec, *values, first, last, result);
     }
   }
 }

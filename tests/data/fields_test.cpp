@@ -11,8 +11,10 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/data/shard_content.hpp>
-#include <mn/data/shard_dataset.hpp>
+#include <mn/data/shard_files.hpp>
 #include <mn/data/shard_header.hpp>
+#include <mn/data/shard_reader.hpp>
+#include <mn/data/stored_dataset.hpp>
 
 #include "data/inspect.hpp"
 #include "tests/data/field_kinds.hpp"
@@ -118,7 +120,7 @@ TEST_F(Fields, BlocksAreReadOnceAndSmallFieldsWithTheHeader) {
   test::write_kind(folder, spec, 10'000, std::int64_t{1} << 20);
   const ShardTable table = read_manifest(folder);
   EXPECT_EQ(table.form().block_samples, 3277) << "of 20 bytes: 64 KiB";
-  const ShardDataset dataset(folder.string());
+  const StoredDataset dataset(folder.string());
   RawSamples out;
   for (const std::int64_t index : {5000, 5001, 3300}) dataset.read(std::span(&index, 1), out);
   EXPECT_EQ(dataset.io().bytes, 4096 + 2 * 4 * 4 + 3277 * 20);
@@ -235,7 +237,7 @@ TEST_F(Fields, AShardOfOtherFieldsIsRefused) {
   const ShardTable floats = read_manifest(write(kind("regression")));
   SampleSpec other = floats.spec();
   other.fields[1].name = "z";
-  const ShardDataset dataset(ShardTable(floats.folder(), "train", other, floats.shards(), floats.form()));
+  const StoredDataset dataset(shard_files(ShardTable(floats.folder(), "train", other, floats.shards(), floats.form())));
   RawSamples out;
   const std::int64_t index = 0;
   EXPECT_THAT(message_of<DataError>([&] { dataset.read(std::span(&index, 1), out); }),

@@ -8,8 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <mn/data/shard_dataset.hpp>
 #include <mn/data/shard_reader.hpp>
+#include <mn/data/stored_dataset.hpp>
 
 #include "data/inspect.hpp"
 #include "tests/data/shards_fixture.hpp"
@@ -27,7 +27,7 @@ TEST_F(Shards, ShardsOfVersion1AreRead) {
   const ShardTable table = read_manifest(old);
   EXPECT_EQ(table.form().block_samples, 64);
   EXPECT_EQ(table.hash(), 10477253212180169424U) << "checkpoints hold it";
-  const ShardDataset dataset(old.string());
+  const StoredDataset dataset(old.string());
   ASSERT_EQ(dataset.size(), 130);
   for (const std::int64_t index : {0, 63, 64, 127, 128, 129}) {
     dataset.read(std::span(&index, 1), out_);
@@ -45,7 +45,7 @@ TEST_F(Shards, ShardsOfVersion1AreRead) {
 TEST_F(Shards, OfVersion3AreReadAsBefore) {
   // What docs/data's program of fields wrote before blocks were cut by bytes.
   const std::filesystem::path old = kHere / "version3";
-  const ShardDataset dataset(old.string());
+  const StoredDataset dataset(old.string());
   ASSERT_EQ(dataset.size(), 1000);
   for (const std::int64_t index : {0, 1, 360, 997, 999}) {
     dataset.read(std::span(&index, 1), out_);
@@ -57,7 +57,7 @@ TEST_F(Shards, OfVersion3AreReadAsBefore) {
     EXPECT_EQ(std::vector<std::int32_t>(found.begin(), found.end()), divisors);
     EXPECT_EQ(out_.columns[1].values<float>()[0], static_cast<float>(index));
   }
-  EXPECT_TRUE(verify_dataset(dataset.shard_table(), 1).damage.empty());
+  EXPECT_TRUE(verify_dataset(read_manifest(old), 1).damage.empty());
 }
 
 TEST(OldShards, OfVersion2AreReadAndKeepTheirHash) {

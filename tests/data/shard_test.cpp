@@ -11,7 +11,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/data/shard_content.hpp>
-#include <mn/data/shard_dataset.hpp>
+#include <mn/data/stored_dataset.hpp>
 
 #include "data/inspect.hpp"
 #include "tests/data/shards_fixture.hpp"
@@ -87,7 +87,7 @@ TEST_F(Shards, BlocksHave64KiBOrOneSample) {
   EXPECT_EQ(table.layout().block_samples, 4);
   EXPECT_EQ(read_manifest(path_).form().block_samples, 4);
   EXPECT_EQ(ShardTable::parse(table.serialize()).form().block_samples, 4);
-  const ShardDataset dataset(path_.string());
+  const StoredDataset dataset(path_.string());
   for (const std::int64_t index : {22, 3, 17, 4}) {
     dataset.read(std::span(&index, 1), out_);
     EXPECT_EQ(out_.columns[0].bytes[19'999], value_of(index, 19'999));
@@ -98,7 +98,7 @@ TEST_F(Shards, BlocksHave64KiBOrOneSample) {
 
 TEST_F(Shards, FewOpenFilesAndLittleMemoryAreEnough) {
   make_fixed_shards(path_, 1280);
-  const ShardDataset dataset(path_.string(), {.open_shards = 2, .cache_bytes = 1});
+  const StoredDataset dataset(path_.string(), {.open_files = 2, .cache_bytes = 1});
   for (std::int64_t i = 0; i < 1280; i += 37) {
     const std::int64_t index = i * 769 % 1280;
     dataset.read(std::span(&index, 1), out_);
