@@ -1,11 +1,13 @@
-#include <algorithm>
-
+// Datasets in files by name, table or description: open_dataset() and open_table().
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
-#include <mn/data/check_shards.hpp>
-#include <mn/data/shard_dataset.hpp>
+#include <mn/data/hdf5_reader.hpp>
+#include <mn/data/manifest.hpp>
+#include <mn/data/shard_files.hpp>
+#include <mn/data/stored_dataset.hpp>
 
-namespace mn::data {
+namespace mn {
+namespace data {
 namespace {
 
 std::vector<std::filesystem::path> candidates(const std::filesystem::path& name,
@@ -24,6 +26,10 @@ std::vector<std::filesystem::path> candidates(const std::filesystem::path& name,
   return folders;
 }
 
+StoredFiles files_in(const std::filesystem::path& folder) {
+  return has_hdf5_manifest(folder) ? hdf5_files(read_hdf5_manifest(folder)) : shard_files(read_manifest(folder));
+}
+
 }  // namespace
 
 std::filesystem::path find_dataset(const std::string& name_or_path, const std::filesystem::path& installed) {
@@ -38,29 +44,35 @@ std::filesystem::path find_dataset(const std::string& name_or_path, const std::f
                   "): give its folder, set MN_DATA, or make it with mnshard, e.g. `mnshard idx data/mnist --out DIR`");
 }
 
-ShardDataset::ShardDataset(std::string name_or_path, const ShardDatasetOptions& options)
-    : name_(std::move(name_or_path)), options_(options) {}
+StoredDataset::StoredDataset(StoredFiles files, const StoredDatasetOptions& options)
+    : options_(options), opened_(std::make_unique<OpenFiles>(std::move(files), options_, counters_)) {}
 
-ShardDataset::ShardDataset(ShardTable table, const ShardDatasetOptions& options)
-    : options_(options), opened_(open(std::move(table))) {}
-
-std::unique_ptr<OpenShards> ShardDataset::open(ShardTable table) const {
-  return std::make_unique<OpenShards>(std::move(table), options_, counters_);
-}
-
-OpenShards& ShardDataset::opened() const {
+OpenFiles& StoredDataset::opened() const {
   const std::lock_guard lock(mutex_);
   if (!opened_) {
-    ShardTable table = read_manifest(find_dataset(name_, options_.installed));
-    check_shards(table);
-    opened_ = open(std::move(table));
+    StoredFiles files = files_in(find_dataset(name_, options_.installed));
+    files.check();
+    opened_ = std::make_unique<OpenFiles>(std::move(files), options_, counters_);
   }
   return *opened_;
 }
 
-std::string ShardDataset::do_where(std::int64_t index) const {
-  const auto [shard, sample] = shard_table().locate(index);
-  return shard_table().path(shard).string() + ": sample " + std::to_string(sample);
+std::string StoredDataset::do_where(std::int64_t index) const {
+  const auto [file, sample] = stored_table().locate(index);
+  return stored_table().path(file).string() + ": sample " + std::to_string(sample);
 }
 
-}  // namespace mn::data
+}  // namespace data
+
+std::shared_ptr<Dataset> open_dataset(const std::string& name_or_path, const std::filesystem::path& installed) {
+  return std::make_shared<data::StoredDataset>(name_or_path, data::StoredDatasetOptions{.installed = installed});
+}
+
+std::shared_ptr<Dataset> open_table(const std::string& table) {
+  if (data::Hdf5Table::is_table(table)) {
+    return std::make_shared<data::StoredDataset>(data::hdf5_files(data::Hdf5Table::parse(table)));
+  }
+  return std::make_shared<data::StoredDataset>(data::shard_files(data::ShardTable::parse(table)));
+}
+
+}  // namespace mn

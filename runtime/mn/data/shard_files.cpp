@@ -1,15 +1,34 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include <mn/data/check_shards.hpp>
+#include <mn/core/error.hpp>
 #include <mn/data/retry.hpp>
+#include <mn/data/shard_files.hpp>
 #include <mn/data/shard_reader.hpp>
 
 namespace mn::data {
+
+StoredFiles shard_files(ShardTable given) {
+  const auto table = std::make_shared<const ShardTable>(std::move(given));
+  const auto open = [table, spec = without_classes(table->spec())](std::size_t shard,
+                                                                   const std::function<File()>& open_bytes,
+                                                                   std::shared_ptr<IoCounters> counters) {
+    auto reader = std::make_shared<const ShardReader>(open_shard(*table, shard, open_bytes()), std::move(counters));
+    if (reader->size() != table->shards()[shard].num_samples || reader->header().form != table->form() ||
+        reader->header().spec != spec) {
+      throw DataError(reader->path() +
+                      " is another kind of shard than the manifest says: make the shards again with mnshard");
+    }
+    return reader;
+  };
+  return {table, open, [table] { check_shards(*table); }};
+}
 
 void check_shards(const ShardTable& table) {
   // Each waits for the file server, not for a core.
