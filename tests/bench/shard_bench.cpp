@@ -63,7 +63,7 @@ double read_epochs(std::int64_t n, std::int64_t batch, std::int64_t seed, std::v
   return static_cast<double>(total) / ms_since(begin) * 1e3;
 }
 
-/// Of measurements that take a second together, after one that warms up.
+/// The harmonic mean of measurements that take a second together, after one that warms up.
 template <class Measure>
 void print_rate(const Measure& samples_per_second) {
   (void)samples_per_second(0);

@@ -9,7 +9,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
-#include <mn/core/signal_stack.hpp>
 #include <mn/core/uninitialized.hpp>
 #include <mn/data/retry.hpp>
 #include <mn/data/shard_reader.hpp>
@@ -89,7 +88,6 @@ std::size_t ShardStage::copies() const {
 }
 
 void ShardStage::work(const std::stop_token& stop) {
-  const SignalStack stack;
   try {
     while (true) {
       std::size_t shard;

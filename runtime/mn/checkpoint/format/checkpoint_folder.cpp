@@ -88,7 +88,7 @@ std::vector<fs::path> find_checkpoints(const fs::path& out) {
 
 void set_later_checkpoints_aside(const fs::path& out, std::int64_t iteration) {
   for (const fs::path& path : find_checkpoints(out)) {
-    if (*checkpoint_iteration(path) <= iteration) return;
+    if (*checkpoint_iteration(path) <= iteration) return;  // and so are all that follow
     const fs::path aside = path.parent_path() / (std::string(kAsidePrefix) + path.filename().string());
     if (fs::exists(fs::symlink_status(aside))) remove_checkpoint(aside);
     fs::rename(path, aside);

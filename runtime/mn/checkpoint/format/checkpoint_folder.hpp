@@ -20,7 +20,8 @@ namespace mn {
 /// get a name that find_checkpoints() does not know (old_step-N), with a warning. For one rank.
 void set_later_checkpoints_aside(const std::filesystem::path& out, std::int64_t iteration);
 
-/// Whether the checkpoint is kept whatever its age: pinned (it holds a file of the name "pinned"), or the one that OUT/snapshot_best points to.
+/// Whether the checkpoint is kept whatever its age: pinned (it holds a file of the name "pinned"), or the one that
+/// OUT/snapshot_best points to.
 [[nodiscard]] bool is_kept(const std::filesystem::path& out, const std::filesystem::path& checkpoint);
 /// Removes all but the `keep` of the most iterations and those that is_kept() names, and what stopped saves have left;
 /// a warning for what can't be removed. For one rank, while nothing is being saved.

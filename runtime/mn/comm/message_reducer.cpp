@@ -3,8 +3,8 @@
 #include <cstring>
 #include <new>
 
+#include <mn/comm/message_reducer.hpp>
 #include <mn/comm/mpi.hpp>
-#include <mn/comm/ordered_reducer.hpp>
 
 namespace mn {
 namespace {
@@ -16,20 +16,20 @@ constexpr std::align_val_t kAlignment{64};
 
 }  // namespace
 
-void OrderedReducer::Free::operator()(std::byte* memory) const noexcept { operator delete(memory, kAlignment); }
+void MessageReducer::Free::operator()(std::byte* memory) const noexcept { operator delete(memory, kAlignment); }
 
-OrderedReducer::OrderedReducer(MPI_Comm comm, std::size_t count_limit, std::optional<NetworkCosts> costs)
+MessageReducer::MessageReducer(MPI_Comm comm, std::size_t count_limit, std::optional<NetworkCosts> costs)
     : comm_(comm), count_limit_(count_limit), costs_(costs) {
   mpi_check(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
   mpi_check(MPI_Comm_size(comm, &size_), "MPI_Comm_size");
 }
 
-std::size_t OrderedReducer::slice_elements(std::size_t element_bytes) const {
+std::size_t MessageReducer::slice_elements(std::size_t element_bytes) const {
   const std::size_t bytes = std::min(kSliceBytes, kScratchBytes / static_cast<std::size_t>(size_));
   return std::clamp<std::size_t>(bytes / element_bytes, 1, count_limit_);
 }
 
-std::byte* OrderedReducer::scratch(std::size_t bytes) {
+std::byte* MessageReducer::scratch(std::size_t bytes) {
   if (bytes > scratch_bytes_) {
     scratch_.reset();
     scratch_.reset(static_cast<std::byte*>(operator new(bytes, kAlignment)));
@@ -38,24 +38,24 @@ std::byte* OrderedReducer::scratch(std::size_t bytes) {
   return scratch_.get();
 }
 
-std::size_t OrderedReducer::most_elements(int ranks, std::size_t element_bytes, std::size_t count_limit) {
+std::size_t MessageReducer::most_elements(int ranks, std::size_t element_bytes, std::size_t count_limit) {
   const auto slices = static_cast<std::size_t>(ranks);
   return std::max<std::size_t>(std::min(kScratchBytes / element_bytes / slices, count_limit), 1) * slices;
 }
 
-bool OrderedReducer::may_gather(std::size_t count, std::size_t element_bytes) const {
+bool MessageReducer::may_gather(std::size_t count, std::size_t element_bytes) const {
   const auto ranks = static_cast<std::size_t>(size_);
   return count <= count_limit_ && count * element_bytes * ranks <= std::max(kGatherBytes, kGatherBytesOfRank * ranks);
 }
 
-ExchangeKind OrderedReducer::kind_for(std::size_t count, std::size_t element_bytes) {
+ExchangeKind MessageReducer::kind_for(std::size_t count, std::size_t element_bytes) {
   const std::size_t bytes = count * element_bytes;
   if (size_ < 3 || count > count_limit_ || bytes > kScratchBytes / 2) return ExchangeKind::kPairwise;
   if (!costs_) costs_ = NetworkCosts::find(comm_, comm_);
   return quicker_exchange(*costs_, size_, bytes);
 }
 
-void OrderedReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
+void MessageReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
   const std::size_t element_bytes = size_of(reduction.dtype);
   if (count == 0) return;
   if (may_gather(count, element_bytes)) return allreduce_gathered(data, count, reduction);
@@ -64,7 +64,7 @@ void OrderedReducer::allreduce(void* data, std::size_t count, const Reduction& r
   straight ? allreduce_pairwise(bytes, count, reduction) : allreduce_logarithmic(bytes, count, reduction);
 }
 
-void OrderedReducer::allreduce_pairwise(std::byte* data, std::size_t count, const Reduction& reduction) {
+void MessageReducer::allreduce_pairwise(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t element_bytes = size_of(reduction.dtype);
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t most = std::min(slice_elements(element_bytes), (count + ranks - 1) / ranks) * ranks;
@@ -78,7 +78,7 @@ void OrderedReducer::allreduce_pairwise(std::byte* data, std::size_t count, cons
       [&](std::size_t k) { reduce(under_way[k % 3], reduction); }, [&](std::size_t k) { finish(under_way[k % 3]); });
 }
 
-OrderedReducer::Piece OrderedReducer::begin(std::byte* data, std::size_t count, std::size_t number, std::size_t most,
+MessageReducer::Piece MessageReducer::begin(std::byte* data, std::size_t count, std::size_t number, std::size_t most,
                                             DType dtype) {
   const std::size_t element_bytes = size_of(dtype);
   const auto ranks = static_cast<std::size_t>(size_);
@@ -91,7 +91,7 @@ OrderedReducer::Piece OrderedReducer::begin(std::byte* data, std::size_t count, 
   return piece;
 }
 
-void OrderedReducer::reduce(Piece& piece, const Reduction& reduction) const {
+void MessageReducer::reduce(Piece& piece, const Reduction& reduction) const {
   const std::size_t element_bytes = size_of(reduction.dtype);
   piece.exchanging.finish();
   const Slice& own = piece.slices[static_cast<std::size_t>(rank_)];
@@ -99,7 +99,7 @@ void OrderedReducer::reduce(Piece& piece, const Reduction& reduction) const {
   piece.spreading = spread(piece.data, piece.slices, element_bytes);
 }
 
-void OrderedReducer::reduce_scatter(const void* send, void* recv, std::size_t part_count, const Reduction& reduction) {
+void MessageReducer::reduce_scatter(const void* send, void* recv, std::size_t part_count, const Reduction& reduction) {
   const std::size_t element_bytes = size_of(reduction.dtype);
   const auto ranks = static_cast<std::size_t>(size_);
   const auto* bytes = static_cast<const std::byte*>(send);
@@ -124,7 +124,7 @@ void OrderedReducer::reduce_scatter(const void* send, void* recv, std::size_t pa
   in_stages((part_count + slice - 1) / slice, begin, reduce);
 }
 
-void OrderedReducer::allreduce_gathered(void* data, std::size_t count, const Reduction& reduction) {
+void MessageReducer::allreduce_gathered(void* data, std::size_t count, const Reduction& reduction) {
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t bytes = count * size_of(reduction.dtype);
   std::byte* all = scratch(bytes * ranks);
@@ -135,7 +135,7 @@ void OrderedReducer::allreduce_gathered(void* data, std::size_t count, const Red
   reduce_in_order({&data, 1}, inputs, count, reduction);
 }
 
-void OrderedReducer::allreduce_logarithmic(std::byte* data, std::size_t count, const Reduction& reduction) {
+void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t element_bytes = size_of(reduction.dtype);
   const auto ranks = static_cast<std::size_t>(size_);
   const auto rank = static_cast<std::size_t>(rank_);
@@ -160,7 +160,7 @@ void OrderedReducer::allreduce_logarithmic(std::byte* data, std::size_t count, c
   }
 }
 
-void OrderedReducer::forward(std::byte* blocks, std::byte* packed, std::size_t block, std::size_t hop) const {
+void MessageReducer::forward(std::byte* blocks, std::byte* packed, std::size_t block, std::size_t hop) const {
   const auto ranks = static_cast<std::size_t>(size_);
   std::vector<std::size_t> moved;  // those whose way to go has this hop in it
   for (std::size_t i = hop; i < ranks; ++i) {
@@ -176,7 +176,7 @@ void OrderedReducer::forward(std::byte* blocks, std::byte* packed, std::size_t b
   for (std::size_t k = 0; k < moved.size(); ++k) std::memcpy(blocks + moved[k] * block, came + k * block, block);
 }
 
-void OrderedReducer::reduce(const void* send, void* recv, std::size_t count, const Reduction& reduction, int root) {
+void MessageReducer::reduce(const void* send, void* recv, std::size_t count, const Reduction& reduction, int root) {
   const std::size_t element_bytes = size_of(reduction.dtype);
   const auto ranks = static_cast<std::size_t>(size_);
   const auto* bytes = static_cast<const std::byte*>(send);
@@ -193,7 +193,7 @@ void OrderedReducer::reduce(const void* send, void* recv, std::size_t count, con
   }
 }
 
-OrderedReducer::Slices OrderedReducer::slices_of_piece(std::size_t first, std::size_t count) const {
+MessageReducer::Slices MessageReducer::slices_of_piece(std::size_t first, std::size_t count) const {
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t length = (count + ranks - 1) / ranks;
   Slices slices(ranks);
@@ -204,7 +204,7 @@ OrderedReducer::Slices OrderedReducer::slices_of_piece(std::size_t first, std::s
   return slices;
 }
 
-MessageSteps OrderedReducer::exchange(const std::byte* data, const Slices& slices, std::byte* received,
+MessageSteps MessageReducer::exchange(const std::byte* data, const Slices& slices, std::byte* received,
                                       std::size_t element_bytes) const {
   const std::size_t own_bytes = slices[static_cast<std::size_t>(rank_)].length * element_bytes;
   return {size_, slices.front().length * element_bytes, "exchanging slices",
@@ -225,7 +225,7 @@ MessageSteps OrderedReducer::exchange(const std::byte* data, const Slices& slice
           }};
 }
 
-void OrderedReducer::reduce_own(const std::byte* data, const Slices& slices, const std::byte* received, void* out,
+void MessageReducer::reduce_own(const std::byte* data, const Slices& slices, const std::byte* received, void* out,
                                 const Reduction& reduction) const {
   const auto rank = static_cast<std::size_t>(rank_);
   const Slice& own = slices[rank];
@@ -236,7 +236,7 @@ void OrderedReducer::reduce_own(const std::byte* data, const Slices& slices, con
   reduce_in_order({&out, 1}, inputs, own.length, reduction);
 }
 
-MessageSteps OrderedReducer::spread(std::byte* data, const Slices& slices, std::size_t element_bytes) const {
+MessageSteps MessageReducer::spread(std::byte* data, const Slices& slices, std::size_t element_bytes) const {
   return {size_, slices.front().length * element_bytes, "spreading results",
           [=, this](int step, MessageSteps::Pair& requests) {
             const auto bytes = [&](const Slice& slice) { return static_cast<int>(slice.length * element_bytes); };
@@ -257,7 +257,7 @@ MessageSteps OrderedReducer::spread(std::byte* data, const Slices& slices, std::
           }};
 }
 
-MessageSteps OrderedReducer::collect(const Slices& slices, const std::byte* reduced, std::byte* result,
+MessageSteps MessageReducer::collect(const Slices& slices, const std::byte* reduced, std::byte* result,
                                      std::size_t element_bytes, int root) const {
   return {size_, slices.front().length * element_bytes, "collecting a result",
           [=, this](int step, MessageSteps::Pair& requests) {

@@ -1,7 +1,7 @@
 /// Reductions over MPI messages in which every element is reduced in rank order.
 ///
 /// All ranks of a communicator call them at once: Communicator's allreduce and reduce_scatter, naive and flat for
-/// gradients, and between nodes NodeReducer and the backends with NCCL. Small buffers: every rank gathers all of them
+/// gradients, and between nodes HierarchicalReducer and the backends with NCCL. Small buffers: every rank gathers all of them
 /// and reduces them itself. Others have one slice for each rank: ranks exchange slices, reduce their own, and spread the
 /// result. Where NetworkCosts say that this is quicker, slices go by way of other ranks; else straight, in pieces of the
 /// buffer, of which three are under way at a time: the slices of one are exchanged while those of the one before are
@@ -54,7 +54,7 @@ void in_stages(std::size_t pieces, const Stages&... stages) {
   }
 }
 
-class OrderedReducer {
+class MessageReducer {
  public:
   /// From this size on a message's latency hardly counts, and a few slices stay in the cache.
   static constexpr std::size_t kSliceBytes = 256 * 1024;
@@ -63,7 +63,7 @@ class OrderedReducer {
 
   /// `comm` is borrowed. Slices hold at most `count_limit` elements. Costs that are not given are measured when they
   /// are needed.
-  OrderedReducer(MPI_Comm comm, std::size_t count_limit, std::optional<NetworkCosts> costs = {});
+  MessageReducer(MPI_Comm comm, std::size_t count_limit, std::optional<NetworkCosts> costs = {});
 
   /// Collective, in place.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);

@@ -1,9 +1,9 @@
-#include <mn/comm/device_reductions.hpp>
+#include <mn/comm/nccl_reductions.hpp>
 #include <mn/comm/pack.hpp>
 
 namespace mn {
 
-DeviceReductions::Way DeviceReductions::way_for(DType dtype, ReduceOp op, int ranks) {
+NcclReductions::Way NcclReductions::way_for(DType dtype, ReduceOp op, int ranks) {
   using enum Way::Form;
   const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
   const bool is_float = is_half || dtype == DType::kFloat32 || dtype == DType::kFloat64;
@@ -17,7 +17,7 @@ DeviceReductions::Way DeviceReductions::way_for(DType dtype, ReduceOp op, int ra
   return {kAsTheyAre, dtype, op, 1, 1};
 }
 
-BufferView DeviceReductions::converted(ConstBufferView values, const Way& way, const CudaStream& stream) {
+BufferView NcclReductions::converted(ConstBufferView values, const Way& way, const CudaStream& stream) {
   const BufferView wire(scratch_.reserve(values.count * size_of(way.dtype), stream), values.count, way.dtype,
                         values.device);
   const PackPiece piece{values.data, wire.data, values.count};
@@ -29,7 +29,7 @@ BufferView DeviceReductions::converted(ConstBufferView values, const Way& way, c
   return wire;
 }
 
-void DeviceReductions::convert_back(ConstBufferView from, BufferView to, const Way& way, const CudaStream& stream) {
+void NcclReductions::convert_back(ConstBufferView from, BufferView to, const Way& way, const CudaStream& stream) {
   const PackPiece piece{from.data, to.data, to.count};
   if (way.form == Way::Form::kKeys) {
     values_of_keys_on_device(piece, to.dtype, way.sign, stream.handle());
@@ -38,7 +38,7 @@ void DeviceReductions::convert_back(ConstBufferView from, BufferView to, const W
   }
 }
 
-void DeviceReductions::allreduce(BufferView buffer, ReduceOp op, Nccl& nccl, const CudaStream& stream) {
+void NcclReductions::allreduce(BufferView buffer, ReduceOp op, Nccl& nccl, const CudaStream& stream) {
   const Way way = way_for(buffer.dtype, op, nccl.size());
   if (way.form == Way::Form::kAsTheyAre) return nccl.allreduce(buffer, way.op, way.scale, stream);
   const BufferView wire = converted(buffer, way, stream);
@@ -46,8 +46,8 @@ void DeviceReductions::allreduce(BufferView buffer, ReduceOp op, Nccl& nccl, con
   convert_back(wire, buffer, way, stream);
 }
 
-void DeviceReductions::reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root, Nccl& nccl,
-                              const CudaStream& stream) {
+void NcclReductions::reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root, Nccl& nccl,
+                            const CudaStream& stream) {
   const Way way = way_for(send.dtype, op, nccl.size());
   if (way.form == Way::Form::kAsTheyAre) return nccl.reduce(send, recv, way.op, way.scale, root, stream);
   const BufferView wire = converted(send, way, stream);
@@ -55,8 +55,8 @@ void DeviceReductions::reduce(ConstBufferView send, BufferView recv, ReduceOp op
   if (nccl.rank() == root) convert_back(wire, recv, way, stream);
 }
 
-void DeviceReductions::reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op, Nccl& nccl,
-                                      const CudaStream& stream) {
+void NcclReductions::reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op, Nccl& nccl,
+                                    const CudaStream& stream) {
   const Way way = way_for(send.dtype, op, nccl.size());
   if (way.form == Way::Form::kAsTheyAre) return nccl.reduce_scatter(send, recv, way.op, way.scale, stream);
   const BufferView wire = converted(send, way, stream);

@@ -15,7 +15,7 @@
 
 namespace mn {
 
-class DeviceReductions {
+class NcclReductions {
  public:
   // As the calls of DeviceCollectives, enqueued on `stream`.
   void allreduce(BufferView buffer, ReduceOp op, Nccl& nccl, const CudaStream& stream);

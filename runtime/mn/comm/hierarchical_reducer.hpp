@@ -23,7 +23,7 @@
 ///
 /// Cost on one node, per rank: up to 8 KiB, 1 barrier, and every rank reads all buffers; from allocate(), 2 barriers
 /// and no copy (more barriers where the node has several NUMA domains: numa_domains.hpp); else, 1 barrier, then for each MiB 2 barriers and 2 copies. With several nodes a small message takes a
-/// second barrier, and each slice one OrderedReducer::allreduce.
+/// second barrier, and each slice one MessageReducer::allreduce.
 /// Source: reduce-scatter and allgather by direct access, as in S. Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory
 /// collective communication for MPI", HPDC 2013.
 #pragma once
@@ -45,10 +45,10 @@ namespace mn {
 
 struct NodeRanks;
 
-class NodeReducer {
+class HierarchicalReducer {
  public:
   /// Collective over `comm`, whose topology it is.
-  NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit);
+  HierarchicalReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit);
 
   /// Collective. Buffers from allocate() are reduced where they lie, others in pieces through staging memory.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
@@ -106,7 +106,7 @@ class NodeReducer {
   bool may_spin_;
   std::size_t count_limit_;
   SliceExchange exchange_;
-  OrderedReducer messages_;               ///< for the node, where it lacks shared memory
+  MessageReducer messages_;               ///< for the node, where it lacks shared memory
   std::vector<std::size_t> domains_;      ///< NUMA domains of the node, by their first ranks
   std::optional<SharedMemory> segments_;  ///< a Control and slots for each rank; empty where messages replace them
   std::unique_ptr<NodeBarrier> barrier_;  ///< as segments_

@@ -5,8 +5,8 @@
 #include <mutex>
 #include <utility>
 
+#include <mn/comm/hierarchical_reducer.hpp>
 #include <mn/comm/node_pieces.hpp>
-#include <mn/comm/node_reducer.hpp>
 #include <mn/comm/numa_domains.hpp>
 #include <mn/core/log.hpp>
 
@@ -32,7 +32,7 @@ double power_above_ranks(const Topology& topology) {
 }  // namespace
 
 /// The allocations of this rank that are alive, by number. Any thread may release memory at any time.
-class NodeReducer::Allocations {
+class HierarchicalReducer::Allocations {
  public:
   /// All ranks of the node add in the same order: an allocation has one number on all of them.
   std::int64_t add(const SharedMemory& memory) {
@@ -62,7 +62,7 @@ class NodeReducer::Allocations {
 };
 
 /// Memory that is known to the reducer as long as it lives; it may outlive the reducer.
-struct NodeReducer::Allocation {
+struct HierarchicalReducer::Allocation {
   Allocation(MPI_Comm node, std::size_t bytes, std::shared_ptr<Allocations> all)
       : memory(node, bytes), others(std::move(all)), number(others->add(memory)) {}
   ~Allocation() { others->remove(number); }
@@ -74,7 +74,8 @@ struct NodeReducer::Allocation {
   std::int64_t number;
 };
 
-NodeReducer::NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit)
+HierarchicalReducer::HierarchicalReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between,
+                                         std::size_t count_limit)
     : node_(Mpi::split(comm, topology.inter_rank, topology.rank)),
       rank_(topology.intra_rank),
       ranks_(topology.intra_size),
@@ -93,7 +94,7 @@ NodeReducer::NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes b
   }
 }
 
-void NodeReducer::make_segments() {
+void HierarchicalReducer::make_segments() {
   segments_.emplace(node_.get(), sizeof(Control) + 2 * kSmallBytes);
   std::vector<SharedCounter*> arrivals;
   for (int r = 0; r < ranks_; ++r) {
@@ -103,15 +104,15 @@ void NodeReducer::make_segments() {
   barrier_ = std::make_unique<NodeBarrier>(arrivals, rank_, may_spin_);
 }
 
-NodeReducer::Control& NodeReducer::control(int rank) const {
+HierarchicalReducer::Control& HierarchicalReducer::control(int rank) const {
   return *reinterpret_cast<Control*>(segments_->segment(rank));
 }
 
-std::byte* NodeReducer::small_slot(int rank, std::size_t turn) const {
+std::byte* HierarchicalReducer::small_slot(int rank, std::size_t turn) const {
   return segments_->segment(rank) + sizeof(Control) + turn * kSmallBytes;
 }
 
-void NodeReducer::report_shortage(const NoSharedMemory& error) const {
+void HierarchicalReducer::report_shortage(const NoSharedMemory& error) const {
   static std::once_flag said;
   if (rank_ > 0) return;
   std::call_once(said, [&] {
@@ -121,7 +122,7 @@ void NodeReducer::report_shortage(const NoSharedMemory& error) const {
   });
 }
 
-bool NodeReducer::reserve_staging(std::size_t bytes) {
+bool HierarchicalReducer::reserve_staging(std::size_t bytes) {
   const std::size_t least = std::max(
       kLeastStagingBytes, static_cast<std::size_t>(exchange_.slices()) * SliceExchange::kLineElements * sizeof(double));
   const std::size_t had = staging_ ? staging_->bytes() : 0;
@@ -141,17 +142,17 @@ bool NodeReducer::reserve_staging(std::size_t bytes) {
   return false;
 }
 
-Reduction NodeReducer::within(const Reduction& reduction) const {
+Reduction HierarchicalReducer::within(const Reduction& reduction) const {
   if (!many_nodes_) return reduction;
   const bool may_overflow = reduction.dtype == DType::kFloat16 && reduction.op == ReduceOp::kSum;
   return {reduction.dtype, reduction.op, may_overflow ? 1 / divisor_ : 1};  // (1)
 }
 
-Reduction NodeReducer::between(const Reduction& reduction) const {
+Reduction HierarchicalReducer::between(const Reduction& reduction) const {
   return {reduction.dtype, reduction.op, reduction.scale / within(reduction).scale};
 }
 
-void NodeReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
+void HierarchicalReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
   if (count == 0) return;
   auto* bytes = static_cast<std::byte*>(data);
   if (count * size_of(reduction.dtype) <= kSmallBytes) {
@@ -162,7 +163,7 @@ void NodeReducer::allreduce(void* data, std::size_t count, const Reduction& redu
   reduce_staged(bytes, count, reduction);
 }
 
-void NodeReducer::reduce_small(std::byte* data, std::size_t count, const Reduction& reduction) {
+void HierarchicalReducer::reduce_small(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t bytes = count * size_of(reduction.dtype);
   small_turn_ ^= 1;  // (4): whoever is slow still reads the other slot
   std::memcpy(small_slot(rank_, small_turn_), data, bytes);
@@ -176,20 +177,21 @@ void NodeReducer::reduce_small(std::byte* data, std::size_t count, const Reducti
   std::memcpy(data, out, bytes);
 }
 
-void NodeReducer::reduce_small_by_messages(std::byte* data, std::size_t count, const Reduction& reduction) {
+void HierarchicalReducer::reduce_small_by_messages(std::byte* data, std::size_t count, const Reduction& reduction) {
   messages_.allreduce(data, count, within(reduction));
   if (!many_nodes_) return;
   if (rank_ == 0) exchange_.between_nodes(data, count, between(reduction));
   ranks().bcast(data, count, reduction.dtype, 0);
 }
 
-NodeRanks NodeReducer::ranks() {
+NodeRanks HierarchicalReducer::ranks() {
   return {node_.get(), rank_,          ranks_,
           many_nodes_, count_limit_,   exchange_,
           messages_,   barrier_.get(), staging_ ? &*staging_ : nullptr};
 }
 
-void NodeReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t count, const Reduction& reduction) {
+void HierarchicalReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t count,
+                                        const Reduction& reduction) {
   const auto rank = static_cast<std::size_t>(rank_);
   if (!many_nodes_ && domains_.size() > 2 && fits_domains(reduction)) {
     return reduce_by_domains(buffers, domains_, rank, count, reduction, *barrier_);
@@ -201,7 +203,7 @@ void NodeReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t cou
   barrier_->arrive_and_wait();  // until all have written their slices to this rank's buffer
 }
 
-void NodeReducer::reduce_staged(std::byte* data, std::size_t count, const Reduction& reduction) {
+void HierarchicalReducer::reduce_staged(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t most = piece_elements(count, reduction);
   if (segments_ && reserve_staging(std::min(most * size_of(reduction.dtype), kStagingBytes))) {
     StagedPieces pieces(ranks(), data, most, within(reduction));
@@ -211,13 +213,13 @@ void NodeReducer::reduce_staged(std::byte* data, std::size_t count, const Reduct
   exchange_.allreduce(data, count, most, between(reduction), pieces);
 }
 
-std::size_t NodeReducer::piece_elements(std::size_t count, const Reduction& reduction) const {
+std::size_t HierarchicalReducer::piece_elements(std::size_t count, const Reduction& reduction) const {
   const std::size_t element_bytes = size_of(reduction.dtype);
   return many_nodes_ ? exchange_.piece_elements(count, element_bytes)
                      : std::min(count, kNodePieceBytes / element_bytes);
 }
 
-std::vector<std::byte*> NodeReducer::shared_buffers(const std::byte* data) {
+std::vector<std::byte*> HierarchicalReducer::shared_buffers(const std::byte* data) {
   if (!segments_) return {};
   // (5): a rank looks up only where its own buffer lies; of the others it compares what they say.
   const auto [own, memory] = allocations_->find(data, rank_);
@@ -232,13 +234,13 @@ std::vector<std::byte*> NodeReducer::shared_buffers(const std::byte* data) {
   return buffers;
 }
 
-std::vector<std::byte*> NodeReducer::addresses(const std::byte* data) {
+std::vector<std::byte*> HierarchicalReducer::addresses(const std::byte* data) {
   auto buffers = shared_buffers(data);
   if (barrier_) barrier_->arrive_and_wait();
   return buffers;
 }
 
-std::shared_ptr<std::byte> NodeReducer::allocate(std::size_t bytes) {
+std::shared_ptr<std::byte> HierarchicalReducer::allocate(std::size_t bytes) {
   try {
     const auto allocation = std::make_shared<Allocation>(node_.get(), bytes, allocations_);
     return {allocation, allocation->memory.segment(rank_)};

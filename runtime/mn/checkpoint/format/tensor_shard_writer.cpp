@@ -2,7 +2,7 @@
 #include <utility>
 
 #include <mn/checkpoint/format/safetensors_header.hpp>
-#include <mn/checkpoint/format/shard_writer.hpp>
+#include <mn/checkpoint/format/tensor_shard_writer.hpp>
 #include <mn/core/checksum.hpp>
 
 namespace mn {
@@ -37,14 +37,14 @@ std::string header_for(const std::vector<ShardPart>& parts) {
 
 std::uint64_t ShardPart::bytes() const { return (end - begin) * safetensors_element_bytes(dtype); }
 
-ShardWriter::ShardWriter(const std::filesystem::path& path, std::vector<ShardPart> parts)
+TensorShardWriter::TensorShardWriter(const std::filesystem::path& path, std::vector<ShardPart> parts)
     : file_(path, File::Mode::kNew), parts_(std::move(parts)) {
   const std::string header = header_for(parts_);
   file_.write_at(0, std::as_bytes(std::span(header)));
   header_bytes_ = written_ = header.size();
 }
 
-void ShardWriter::write(std::span<const std::byte> bytes) {
+void TensorShardWriter::write(std::span<const std::byte> bytes) {
   std::uint32_t checksum = 0;
   for (std::size_t done = 0; done < bytes.size(); done += kPiece) {
     const auto piece = bytes.subspan(done, std::min(kPiece, bytes.size() - done));
@@ -55,7 +55,7 @@ void ShardWriter::write(std::span<const std::byte> bytes) {
   checksums_.push_back(checksum);
 }
 
-json ShardWriter::finish() {
+json TensorShardWriter::finish() {
   file_.sync();
   file_ = File();
   json parts = json::array();

@@ -26,11 +26,11 @@ struct ShardPart {
 
 /// A file that must not be there yet, and that is on stable storage when finish() returns. Errors: FileError that names
 /// the file. Memory: none beside the header.
-class ShardWriter {
+class TensorShardWriter {
  public:
   /// Creates the file and writes its header; `parts` in the order of their data, those of wide elements first, so that
   /// each is aligned.
-  ShardWriter(const std::filesystem::path& path, std::vector<ShardPart> parts);
+  TensorShardWriter(const std::filesystem::path& path, std::vector<ShardPart> parts);
   /// The bytes of the next part, all of them.
   void write(std::span<const std::byte> bytes);
   /// After the last part. Returns what add_shard() takes.
