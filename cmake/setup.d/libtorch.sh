@@ -58,7 +58,7 @@ plan_torch() {
   esac
 }
 
-# Makes build/torch-env as plan_torch() says. Its stamp is written last, so a half-made environment is made anew.
+# Makes build/torch-env as plan_torch() says. Its stamp is written last, so a half-made environment is made again.
 fetch_torch() {
   local python wheels=("torch==$TORCH_VERSION") status=0 free
   python=$(find_python) || die "no Python 3.10 or newer with the modules venv and ensurepip (set PYTHON to one)"

@@ -195,6 +195,17 @@ void Nccl::allgather(ConstBufferView send, BufferView recv, const CudaStream& st
   });
 }
 
+void Nccl::send(ConstBufferView buffer, int dest, const CudaStream& stream) {
+  enqueue("send", buffer.bytes(),
+          [&] { return ncclSend(buffer.data, buffer.count, nccl_type(buffer.dtype), dest, comm_, stream_of(stream)); });
+}
+
+void Nccl::recv(BufferView buffer, int source, const CudaStream& stream) {
+  enqueue("recv", buffer.bytes(), [&] {
+    return ncclRecv(buffer.data, buffer.count, nccl_type(buffer.dtype), source, comm_, stream_of(stream));
+  });
+}
+
 void Nccl::alltoall(ConstBufferView send, BufferView recv, const CudaStream& stream) {
   const std::size_t part = send.count / static_cast<std::size_t>(size_);
   std::vector<ConstBufferView> sent;

@@ -43,18 +43,30 @@ void define_operator() {
   }();
 }
 
+bool is_batch_norm(const exported::Node& node) { return node.target.find("batch_norm") != std::string::npos; }
+
+/// Batch norms that some ranks may run while others do not: in torch.cond's branches, or a loop.
+int count_within(const std::vector<exported::Graph>& graphs) {
+  int count = 0;
+  for (const exported::Graph& graph : graphs) {
+    for (const exported::Node& node : graph.nodes) count += is_batch_norm(node) + count_within(node.graphs);
+  }
+  return count;
+}
+
 }  // namespace
 
 GraphBatchNorms replace_batch_norms(exported::Program& program) {
   define_operator();
   GraphBatchNorms found;
-  for (exported::Node& node : program.nodes) {
+  for (exported::Node& node : program.graph.nodes) {
     if (node.target == "torch.ops.aten.batch_norm.default") {
       node.target = "torch.ops.mn.batch_norm.default";
       ++found.replaced;
-    } else if (node.target.find("batch_norm") != std::string::npos) {
+    } else if (is_batch_norm(node)) {
       ++found.others;
     }
+    found.others += count_within(node.graphs);
   }
   return found;
 }
