@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <functional>
-#include <numeric>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 
 #include <mn/app/batches.hpp>
 #include <mn/core/error.hpp>
 #include <mn/image/augment_options.hpp>
 #include <mn/loader/image_transform.hpp>
+
+#include "exported/fields.hpp"
+#include "exported/loss.hpp"
 
 namespace mn::jobs {
 namespace {
@@ -20,89 +19,124 @@ namespace {
 /// The usual validation: the short side becomes 256 for a crop of 224.
 constexpr double kResizeOverCrop = 256.0 / 224;
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
+std::string shape_text(const Shape& shape) {
   std::string text;
   for (const std::int64_t size : shape) text += (text.empty() ? "" : " x ") + (size < 0 ? "any" : std::to_string(size));
   return text.empty() ? "a single value" : text;
 }
 
-/// The shape that the model wants of one sample. With --target next a sample has one element more, the last target.
-std::vector<std::int64_t> wanted_shape(const ExportedInput& input, const ExportedOptions& options) {
-  std::vector<std::int64_t> shape(input.sizes.begin() + (input.sizes.empty() ? 0 : 1), input.sizes.end());
-  if (options.target == "next" && !shape.empty() && shape.back() >= 0) ++shape.back();
-  return shape;
-}
-
-std::int64_t elements(const std::vector<std::int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-}
-
-/// Whether arrays of `shape` can be given the wanted shape, in which -1 is any size.
-bool can_become(const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& wanted) {
-  if (std::ranges::find(wanted, -1) == wanted.end()) return elements(shape) == elements(wanted);
-  return std::ranges::equal(shape, wanted,
-                            [](std::int64_t size, std::int64_t want) { return want < 0 || size == want; });
-}
-
-/// Throws unless the first field is an array of one shape or an image, and the second one, if it is wanted, has a
-/// shape.
-void check_fields(const std::string& option, const SampleSpec& spec, const ExportedOptions& options) {
-  if (spec[0].kind == FieldKind::kVariable) {
-    throw DataError("--" + option + ": " + spec[0].name +
-                        " of each sample has a length of its own, but --model takes " + "samples of one shape",
-                    true);
-  }
-  if (options.target != "label" || (spec.fields.size() > 1 && spec[1].kind == FieldKind::kFixed)) return;
-  throw DataError("--" + option + ": the samples have no second field of one shape, which --target label takes", true);
-}
-
-/// Samples of one shape as the model's input.
-Transform array_transform(const std::string& option, const FieldSpec& data, const ExportedInput& input,
-                          const std::vector<std::int64_t>& wanted) {
-  if (!can_become(data.shape, wanted)) {
-    throw DataError("--" + option + ": a sample is " + shape_text(data.shape) + ", but --model takes " +
-                        shape_text(wanted) + " for one",
-                    true);
-  }
-  std::vector<std::int64_t> shape = std::ranges::find(wanted, -1) == wanted.end() ? wanted : data.shape;
-  const bool keeps_bytes = c10::isIntegralType(input.dtype, true) && data.dtype == DType::kUInt8;
-  shape.insert(shape.begin(), -1);  // samples
-  return [dtype = input.dtype, keeps_bytes, shape](const RawBatch& batch, std::vector<SampleError>& damaged) {
-    std::vector<std::int64_t> sizes = shape;
-    sizes.front() = batch.samples.size();
-    if (!keeps_bytes) return default_transform(batch, damaged).to(dtype).view(sizes);
-    const RawColumn& column = batch.samples.columns[0];
-    const at::Tensor bytes = at::empty(sizes, at::kByte);
-    if (bytes.numel() > 0) std::memcpy(bytes.data_ptr(), column.bytes.data(), column.bytes.size());
-    return bytes.to(dtype);
-  };
-}
-
-Transform encoded_transform(const std::string& option, const ExportedInput& input, bool is_training) {
+/// The first field's images.
+Transform image_input(const std::string& option, std::size_t position, const ExportedInput& input) {
   const auto& sizes = input.sizes;
   const bool fits =
       sizes.size() == 4 && sizes[1] == 3 && sizes[2] > 0 && sizes[2] == sizes[3] && c10::isFloatingType(input.dtype);
   if (!fits) {
     throw DataError("--" + option + " holds images, but --model does not take batches of 3 x N x N floats", true);
   }
+  if (position != 0) throw DataError("--" + option + ": images must be the samples' first field", true);
   const int size = static_cast<int>(sizes[2]);
-  const auto mode = is_training ? data::CropMode::kRandomResized : data::CropMode::kCenter;
+  const auto mode = option == "train" ? data::CropMode::kRandomResized : data::CropMode::kCenter;
   const int resize = static_cast<int>(std::lround(size * kResizeOverCrop));
   return image_transform({.mode = mode, .size = size, .resize = resize}, {}, data::PixelLayout::kNchw);
 }
 
+/// A field of one shape as an input that wants `wanted` of each sample.
+Transform array_input(const std::string& option, const FieldSpec& field, std::size_t position,
+                      const ExportedInput& input, const Shape& wanted) {
+  auto shape = reshaped(field.shape, wanted);
+  if (!shape) {
+    throw DataError("--" + option + ": a sample's " + field.name + " is " + shape_text(field.shape) +
+                        ", but --model takes " + shape_text(wanted) + " for " + input.name,
+                    true);
+  }
+  shape->insert(shape->begin(), -1);  // samples
+  const bool is_unit = field.dtype == DType::kUInt8 && field.num_classes == 0 && c10::isFloatingType(input.dtype);
+  return [position, is_unit, dtype = input.dtype, shape = *shape](const RawBatch& batch, std::vector<SampleError>&) {
+    std::vector<std::int64_t> sizes = shape;
+    sizes.front() = batch.samples.size();
+    const at::Tensor values = default_field(batch, position).values.to(dtype).view(sizes);
+    return is_unit ? values / 255 : values;
+  };
+}
+
+/// All fields of a minibatch: the inputs in order, then the labels.
+Transform all_inputs(const std::string& option, const ExportedOptions& options, const SampleSpec& spec,
+                     const Fields& fields, const std::vector<ExportedInput>& inputs) {
+  std::vector<Transform> makers;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::size_t position = fields.inputs[i];
+    const FieldSpec& field = spec[position];
+    makers.push_back(field.kind == FieldKind::kEncoded
+                         ? image_input(option, position, inputs[i])
+                         : array_input(option, field, position, inputs[i], wanted_shape(inputs, i, options)));
+  }
+  return [makers, inputs, label = fields.label](const RawBatch& batch, std::vector<SampleError>& damaged) {
+    std::vector<BatchField> made;
+    for (std::size_t i = 0; i < makers.size(); ++i) {
+      made.push_back({.name = inputs[i].name, .values = makers[i](batch, damaged)});
+    }
+    if (label) made.push_back(default_field(batch, *label));
+    return Transformed(std::move(made));
+  };
+}
+
+/// Throws unless all minibatches have a number of samples that the model was exported for.
+void check_samples(const std::string& option, const ExportedOptions& options, const std::vector<ExportedInput>& inputs,
+                   const SubDataset& part) {
+  for (const ExportedInput& input : inputs) {
+    if (input.sizes.empty()) continue;
+    const std::int64_t fixed = input.sizes[0], most = input.most[0];
+    const std::string what = "input " + input.name + " of --model was exported for ";
+    const std::string why = ": export it with dynamic_shapes, in which the first size varies";
+    if (fixed < 0 && most < options.batchsize) {
+      throw UsageError("--batchsize " + std::to_string(options.batchsize) + ": " + what + "at most " +
+                       std::to_string(most) + " samples" + why);
+    }
+    if (fixed < 0) continue;
+    if (fixed == options.batchsize && part.global_size() % (fixed * part.ranks()) == 0) continue;
+    throw UsageError("--" + option + ": " + what + std::to_string(fixed) + " samples, but " +
+                     (fixed == options.batchsize ? "the last minibatch has fewer"
+                                                 : "--batchsize is " + std::to_string(options.batchsize)) +
+                     why);
+  }
+}
+
+void check_targets(const ExportedOptions& options, const SampleSpec& spec, const Fields& fields,
+                   const ExportedModule& model) {
+  const auto& sizes = model.outputs()[find_output(model, options)].sizes;
+  const FieldSpec& first = spec[fields.inputs.front()];
+  const bool is_image = first.kind == FieldKind::kEncoded;
+  if (!sizes || (is_image && !fields.label)) return;
+  Shape input = first.shape;
+  if (!is_image && options.target == "input") {
+    input = reshaped(first.shape, wanted_shape(model.inputs(), 0, options)).value_or(first.shape);
+  }
+  check_shapes(options, *sizes, target_shape(spec, fields, options, input));
+}
+
 }  // namespace
 
+std::size_t find_output(const ExportedModule& model, const ExportedOptions& options) {
+  const auto& outputs = model.outputs();
+  std::string names;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].name == options.output || (options.output.empty() && outputs.size() == 1)) return i;
+    names += (i > 0 ? ", " : "") + outputs[i].name;
+  }
+  if (!options.output.empty()) throw UsageError("--output " + options.output + ": --model returns " + names);
+  throw UsageError("--output is missing: --model returns " + names + ", one of which the loss is for");
+}
+
 std::shared_ptr<DataLoader> open_samples(const std::string& option, const ExportedOptions& options,
-                                         const ExportedInput& input, const std::shared_ptr<Communicator>& comm) {
+                                         const ExportedModule& model, const std::shared_ptr<Communicator>& comm) {
   const bool is_training = option == "train";
   const std::string& path = is_training ? options.train : options.validation;
   const auto part = app::scatter_samples("--" + option, open_dataset(path), is_training, options, comm);
   const SampleSpec& spec = part->spec();
-  check_fields(option, spec, options);
-  const Transform transform = spec[0].kind == FieldKind::kEncoded
-                                  ? encoded_transform(option, input, is_training)
-                                  : array_transform(option, spec[0], input, wanted_shape(input, options));
+  const Fields fields = match_fields(option, spec, model.inputs(), options);
+  const Transform transform = all_inputs(option, options, spec, fields, model.inputs());
+  check_samples(option, options, model.inputs(), *part);
+  check_targets(options, spec, fields, model);
   return app::batches_of(part, options, *comm,
                          {.workers = app::loader_workers(options.loaderjob), .transform = transform});
 }

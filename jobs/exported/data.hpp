@@ -12,11 +12,15 @@
 
 namespace mn::jobs {
 
-/// Collective. The samples of --train or --validation, which `option` names, as minibatches in the form that the model
-/// takes: images are decoded and cropped to its size; arrays get its shape, and bytes become floats from 0 to 1 unless
-/// it takes integers. Throws DataError or UsageError on all ranks alike.
+/// Collective. The samples of --train or --validation, which `option` names, as minibatches: a field for each of the
+/// model's inputs, then the labels of --target label. Images are decoded and cropped to the model's size; arrays get
+/// its shape, and bytes become floats from 0 to 1 unless it takes integers. Throws DataError or UsageError on all ranks
+/// alike, if the model can't take such samples or minibatches, or --loss can't compare its output with their targets.
 [[nodiscard]] std::shared_ptr<DataLoader> open_samples(const std::string& option, const ExportedOptions& options,
-                                                       const ExportedInput& input,
+                                                       const ExportedModule& model,
                                                        const std::shared_ptr<Communicator>& comm);
+
+/// The position of the output that --output names, or of the only one. Throws UsageError that lists the names.
+[[nodiscard]] std::size_t find_output(const ExportedModule& model, const ExportedOptions& options);
 
 }  // namespace mn::jobs

@@ -1,4 +1,5 @@
 /// jobs/exported: trains a model that Python has exported, on any number of ranks.
+#include <dlfcn.h>
 #include <torch/torch.h>
 
 #include <mn/app/app.hpp>
@@ -7,14 +8,20 @@
 #include <mn/nn/exported_module.hpp>
 
 #include "exported/data.hpp"
+#include "exported/loss.hpp"
 #include "exported/options.hpp"
 
 namespace {
 
-namespace F = torch::nn::functional;
 using mn::jobs::ExportedOptions;
 
-constexpr std::int64_t kIgnored = -100;  // cross_entropy's default
+/// Each library adds its operators to libtorch's dispatcher as it is loaded, and stays.
+void load_operators(const std::vector<std::string>& libraries) {
+  for (const std::string& library : libraries) {
+    if (dlopen(library.c_str(), RTLD_LAZY | RTLD_GLOBAL) == nullptr)
+      throw mn::UsageError(std::string("--operators: ") + dlerror());
+  }
+}
 
 /// Collective: rank 0 reads the files. What is wrong with them is the same error on every rank.
 std::shared_ptr<mn::ExportedModule> read_model(const ExportedOptions& options, mn::Communicator& comm) {
@@ -34,50 +41,36 @@ std::shared_ptr<mn::ExportedModule> read_model(const ExportedOptions& options, m
   bytes = comm.bcast_obj(bytes);
   evaluation = comm.bcast_obj(evaluation);
   if (comm.rank() != 0) make();
-  if (model->inputs().size() != 1) {
-    throw mn::UsageError("--model: " + options.model + " takes " + std::to_string(model->inputs().size()) +
-                         " inputs, but jobs/exported has one for it: give it to a program of your own");
-  }
+  if (model->inputs().empty()) throw mn::UsageError("--model: " + options.model + " takes no tensors");
   if (comm.rank() == 0 && model->is_exported_for_evaluation()) {
     mn::log_warning(options.model + " was exported in evaluation mode: it trains without dropout, and with the batch " +
-                    "statistics as they are; model.train() before torch.export.export changes that");
+                    "statistics as they are; model.train() before torch.export.export changes that, and where " +
+                    "frozen batch norms are meant, requires_grad_(False) of their weights says so");
   }
   return model;
 }
 
-/// The loss; for classes it reports the part of the targets that has the best score. Both are means over the targets
-/// that cross_entropy does not ignore.
-mn::Loss loss_of(mn::ExportedModule& model, const ExportedOptions& options, const mn::Batch& batch,
-                 mn::Summary& report) {
-  torch::Tensor data = batch.data, target = batch.target;
-  if (options.target == "input") target = data;
+mn::Loss loss_of(mn::ExportedModule& model, const std::string& output, const ExportedOptions& options,
+                 const mn::Batch& batch, mn::Summary& report) {
+  std::vector<at::Tensor> inputs;
+  for (std::size_t i = 0; i < model.inputs().size(); ++i) inputs.push_back(batch.field(i).values);
+  at::Tensor target = options.target == "label" ? batch.fields.back().values : inputs.front();
   if (options.target == "next") {
-    target = data.slice(-1, 1);
-    data = data.slice(-1, 0, -1);
+    target = inputs.front().slice(-1, 1);
+    inputs.front() = inputs.front().slice(-1, 0, -1);
   }
-  const torch::Tensor output = model.forward(data).to(torch::kFloat);
-  const bool is_mse = options.loss == "mse";
-  if (output.numel() != (is_mse ? 1 : output.size(-1)) * target.numel()) {
-    throw mn::ArgumentError("--loss " + options.loss + ": the model's output " + c10::str(output.sizes()) +
-                            " does not match a target of " + c10::str(target.sizes()));
-  }
-  if (is_mse) return F::mse_loss(output, target.to(torch::kFloat).view_as(output));
-  const torch::Tensor scores = output.flatten(0, -2);  // (targets, classes)
-  target = target.flatten();
-  const double count = target.ne(kIgnored).sum().item<double>();
-  report.add("accuracy", scores.argmax(1).eq(target).sum().item<double>() / count, count);
-  return {F::cross_entropy(scores, target), count};
+  return mn::jobs::compare(options, model.forward(inputs, output), target, report);
 }
 
 mn::app::Training make_training(const ExportedOptions& options, const std::shared_ptr<mn::Communicator>& comm) {
+  load_operators(options.operators);
   const auto model = read_model(options, *comm);
-  const auto samples = [&](const std::string& option) {
-    return mn::jobs::open_samples(option, options, model->inputs().front(), comm);
-  };
+  const std::string output = model->outputs()[mn::jobs::find_output(*model, options)].name;
+  const auto samples = [&](const std::string& option) { return mn::jobs::open_samples(option, options, *model, comm); };
   mn::app::Training training{.model = model, .train = samples("train"), .banner = {"Model: " + options.model}};
   if (!options.validation.empty()) training.validation = samples("validation");
-  training.loss = [&options, model](const mn::Batch& batch, mn::Summary& report) {
-    return loss_of(*model, options, batch, report);
+  training.loss = [&options, model, output](const mn::Batch& batch, mn::Summary& report) {
+    return loss_of(*model, output, options, batch, report);
   };
   return training;
 }

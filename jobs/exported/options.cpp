@@ -11,6 +11,16 @@ void check_options(const ExportedOptions& given) {
     throw UsageError("--model is missing: the file that torch.export.save has written (docs/jobs.md)");
   }
   if (given.train.empty()) throw UsageError("--train is missing: the folder with shards that mnshard has made");
+  for (const std::string& each : given.inputs) {
+    const std::size_t sign = each.find('=');
+    if (sign == 0 || sign >= each.size() - 1) throw UsageError("--input " + each + ": give INPUT=FIELD");
+  }
+  if (given.classes != "auto" && given.loss != "cross_entropy") {
+    throw UsageError("--classes " + given.classes + " is for --loss cross_entropy");
+  }
+  if (!given.label.empty() && given.target != "label") {
+    throw UsageError("--label " + given.label + " is for --target label");
+  }
   if (!given.validation.empty()) return;
   if (!given.evaluate.empty()) throw UsageError("--evaluate needs --validation: the shards to validate on");
   if (given.monitor.starts_with("validation/") && app::uses_monitor(given)) {
@@ -24,13 +34,22 @@ void declare_options(Options& options, ExportedOptions& given) {
   options.add("model", given.model, "FILE", "the model, as torch.export.save has written it (.pt2)");
   options.add("evaluation-model", given.evaluation_model, "FILE",
               "the same model exported in evaluation mode; default: --model with dropout and batch norm switched");
+  options.add_list("operators", given.operators, "LIB", "a library with operators of the model, such as torchvision's");
   options.add("train", given.train, "DIR", "shards to train on, made by mnshard");
   options.add("validation", given.validation, "DIR", "shards to validate on after each epoch; default: none");
+  options.add_list("input", given.inputs, "INPUT=FIELD",
+                   "which field of the samples an input of the model takes; default: the one of its name");
+  options.add("output", given.output, "NAME", "which output of the model counts, where it returns several");
   options.add("loss", given.loss, "NAME", "between the model's output and the target: cross_entropy or mse",
               {"cross_entropy", "mse"});
+  options.add("classes", given.classes, "WHERE",
+              "which dimension of the output has the classes: the second, the last, or auto, by the target's shape",
+              {"auto", "second", "last"});
   options.add("target", given.target, "NAME",
               "label: of the sample; next: for each element of the sample the one after it; input: the sample itself",
               {"label", "next", "input"});
+  options.add("label", given.label, "FIELD",
+              "the field of --target label; default: the second one, or the only one that no input takes");
   options.add("loaderjob", given.loaderjob, "threads of each rank that decode; 0: as many as it has cores, but one", 0,
               1024);
   options.add_check([&given] { check_options(given); });

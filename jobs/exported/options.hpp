@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <mn/app/setup.hpp>
 #include <mn/core/options.hpp>
@@ -13,10 +14,15 @@ struct ExportedOptions : app::CommonOptions {
   ExportedOptions() { decay_all = true; }
   std::string model;
   std::string evaluation_model;  ///< empty: the evaluation graph follows from the model's own
+  std::vector<std::string> operators;
   std::string train;
-  std::string validation;  ///< empty: none
+  std::string validation;           ///< empty: none
+  std::vector<std::string> inputs;  ///< "INPUT=FIELD"
+  std::string output;               ///< empty: the only one
   std::string loss = "cross_entropy";
+  std::string classes = "auto";
   std::string target = "label";
+  std::string label;  ///< a field; empty: the second one, or the only one that is no input
   std::int64_t loaderjob = 0;
 };
 

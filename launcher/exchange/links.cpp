@@ -61,7 +61,7 @@ Links::Links(const Group& group, OnMessage on_message, OnLoss on_loss)
 
 std::unique_ptr<Caller> Links::caller_of(const Peer& peer) {
   const Call call = call_to(group_, peer);
-  // Ranks of a node meet on abstract names, which other nodes cannot reach; leaders meet on TCP ports.
+  // Ranks of a node connect by abstract names, which other nodes cannot reach; leaders connect by TCP ports.
   if (!group_.is_leader()) {
     return std::make_unique<Caller>([this] { return endpoints_of_leader(group_); }, call, local_keys_);
   }
@@ -75,7 +75,7 @@ void Links::listen() {
       local_listener_ = listen_on_name(name);
       if (local_listener_) break;
     }
-    if (!local_listener_) failure_to_listen_ = "other processes have the names on which the ranks of this node meet";
+    if (!local_listener_) failure_to_listen_ = "other processes have the names on which the ranks of this node connect";
   }
   if (group_.nodes == 1) return;
   // Where others have all of its ports, this leader can still call the nodes next to it (1).

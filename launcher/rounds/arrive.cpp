@@ -145,7 +145,7 @@ class ArrivalRound {
 
   void describe(const std::vector<NodeArrival>& nodes) {
     Start& start = roster_.start;
-    start.master_port = port_of_job(here_.job);
+    start.master_port = port_of_job(here_.job, rank_.options.ports);
     if (!is_whole_) {
       start.inter_size = here_.inter_size;
       start.inter_ranks = {here_.inter_rank};
@@ -183,10 +183,11 @@ class ArrivalRound {
     share.verdict = rank == start.decision.speaker ? verdict : without_text(verdict);
     if (verdict.exit_code != 0) return share;
     share.master = {start.master_address, start.master_port};
-    share.intra_rank = static_cast<int>(std::ranges::count_if(roster_.ranks_here, [&](int r) { return r < rank; }));
-    share.intra_size = static_cast<int>(roster_.ranks_here.size());
-    share.inter_rank = start.inter_ranks.at(static_cast<std::size_t>(group_.node));
-    share.inter_size = start.inter_size;
+    const auto is_lower = [&](int other) { return other < rank; };
+    share.numbers = {.intra_rank = static_cast<int>(std::ranges::count_if(roster_.ranks_here, is_lower)),
+                     .intra_size = static_cast<int>(roster_.ranks_here.size()),
+                     .inter_rank = start.inter_ranks.at(static_cast<std::size_t>(group_.node)),
+                     .inter_size = start.inter_size};
     return share;
   }
 

@@ -21,15 +21,28 @@
 #include "exchange/probe.hpp"
 #include "facts/collect.hpp"
 #include "facts/facts_json.hpp"
-#include "facts/output_folder.hpp"
+#include "facts/program_output_folder.hpp"
 #include "rounds/absence.hpp"
 #include "rounds/agree.hpp"
-#include "rounds/node_share.hpp"
 
 namespace mn::launcher {
 namespace {
 
 constexpr std::chrono::milliseconds kConnectPatience{2000};
+
+/// One node as its ranks reported it.
+struct NodeShare {
+  NodeFacts node;
+  std::vector<RankFacts> ranks;   ///< by rank
+  std::vector<Binding> bindings;  ///< the same
+};
+
+/// Divides the node's resources among its ranks.
+void bind(NodeShare& share, const BindingOptions& options) {
+  std::vector<RankResources> resources;
+  for (const auto& rank : share.ranks) resources.push_back(rank.resources);
+  share.bindings = bind_ranks(share.node.machine, resources, options);
+}
 
 class Comparison {
  public:

@@ -64,7 +64,7 @@ bool is_missing_everywhere(const JobFacts& job) {
   return std::ranges::all_of(job.nodes, [](const NodeFacts& node) { return !node.program.error.empty(); });
 }
 
-/// Where some nodes lack the program, other findings about it are no news.
+/// Where some nodes lack the program, all other findings may follow from that.
 void keep_cause(const JobFacts& job, Findings& findings) {
   const auto lacks_program = [](const NodeFacts& node) { return !node.program.error.empty(); };
   const auto is_program = [](const Finding& finding) { return finding.check == "program"; };

@@ -82,7 +82,7 @@ std::vector<Link> best_of_each_pair(const std::vector<Link>& links) {
 }
 
 std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, double least_mb_s) {
-  constexpr std::size_t kMost = 32;
+  constexpr std::size_t kMaxPairs = 32;
   const Speeds speeds(links, least_mb_s);
   std::vector<Pair> pairs;
   const auto add = [&](int a, int b) {
@@ -106,9 +106,9 @@ std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, doub
         break;
       }
     }
-    if (pairs.size() >= kMost) break;
+    if (pairs.size() >= kMaxPairs) break;
   }
-  pairs.resize(std::min(pairs.size(), kMost));
+  pairs.resize(std::min(pairs.size(), kMaxPairs));
   return pairs;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -16,6 +17,8 @@
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/host_list.hpp>
+#include <mn/core/net/random_key.hpp>
+#include <mn/core/text.hpp>
 #include <mn/core/unix_time.hpp>
 
 #include "supervise/hosts.hpp"
@@ -49,6 +52,15 @@ bool died_of_notice(const StepEnd& end) {
   return end.reason.empty() && std::ranges::find(kNotices, end.status) != kNotices.end();
 }
 
+/// Where munge does not answer, the launchers of a step know each other by this key, which srun carries to them.
+void set_key() {
+  constexpr const char* kVariable = "MN_LAUNCH_KEY";
+  if (environment(kVariable)) return;
+  std::array<std::byte, 32> key{};
+  draw_random(key);
+  setenv(kVariable, mn::to_hex(key).c_str(), 1);
+}
+
 class Supervisor {
  public:
   explicit Supervisor(const SuperviseOptions& options)
@@ -62,6 +74,7 @@ class Supervisor {
         environment("MN_STATUS_FILE")
             .value_or((std::filesystem::current_path() / (".mn-supervise-" + std::to_string(getpid()))).string());
     setenv("MN_STATUS_FILE", status_path_.c_str(), 1);
+    set_key();
   }
   ~Supervisor() {
     std::error_code none;

@@ -19,9 +19,8 @@ int main(int argc, char** argv) {
     mn::TensorDataset samples(torch::randn({1200, 1}) * 0.5 + 4, torch::randn({1200, 1}));
     auto generator = make_network();
     auto discriminator = make_network();
-    generator->to(comm->device());
-    discriminator->to(comm->device());
     const auto optimizer_of = [&](torch::nn::Sequential& network) {
+      network->to(comm->device());
       const auto settings = torch::optim::AdamOptions(0.005).betas({0.5, 0.9});
       return mn::create_multi_node_optimizer(std::make_unique<mn::FusedAdam>(network->parameters(), settings), comm);
     };

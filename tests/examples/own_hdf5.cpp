@@ -5,35 +5,26 @@
 
 #include <mn/mn.hpp>
 
-/// The dataset /rows, [rows, 5]: four inputs and a target.
-struct RowFile {
-  static constexpr hsize_t kColumns = 5;
-  hid_t file;
-  explicit RowFile(hid_t handle) : file(handle) {
-    if (file < 0) throw mn::DataError("rows.h5 can't be opened");
-  }
-  ~RowFile() { H5Fclose(file); }
-  void write(const torch::Tensor& rows) const {
-    const hsize_t shape[] = {static_cast<hsize_t>(rows.size(0)), kColumns};
-    const hid_t space = H5Screate_simple(2, shape, nullptr);
-    const hid_t data = H5Dcreate2(file, "rows", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    H5Dwrite(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, rows.const_data_ptr());
-    H5Dclose(data);
-    H5Sclose(space);
-  }
-  [[nodiscard]] torch::Tensor read(std::int64_t first, std::int64_t rows) const {
-    const auto result = torch::empty({rows, static_cast<std::int64_t>(kColumns)});
-    const hsize_t start[] = {static_cast<hsize_t>(first), 0}, count[] = {static_cast<hsize_t>(rows), kColumns};
-    const hid_t data = H5Dopen2(file, "rows", H5P_DEFAULT);
-    const hid_t from = H5Dget_space(data), to = H5Screate_simple(2, count, nullptr);
-    H5Sselect_hyperslab(from, H5S_SELECT_SET, start, nullptr, count, nullptr);
-    const herr_t error = H5Dread(data, H5T_NATIVE_FLOAT, to, from, H5P_DEFAULT, result.data_ptr());
-    for (const hid_t space : {from, to}) H5Sclose(space);
-    H5Dclose(data);
-    if (error < 0) throw mn::DataError("rows.h5 can't be read");
-    return result;
-  }
-};
+constexpr hsize_t kColumns = 5;  // of the dataset /rows: four inputs and a target
+
+void write_rows(const torch::Tensor& rows) {
+  const hsize_t shape[] = {static_cast<hsize_t>(rows.size(0)), kColumns};
+  const hid_t file = H5Fcreate("rows.h5", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t space = H5Screate_simple(2, shape, nullptr);
+  const hid_t data = H5Dcreate2(file, "rows", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  H5Dwrite(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, rows.const_data_ptr());
+  H5Dclose(data), H5Sclose(space), H5Fclose(file);
+}
+
+torch::Tensor read_rows(hid_t data, std::int64_t first, std::int64_t rows) {
+  const auto result = torch::empty({rows, static_cast<std::int64_t>(kColumns)});
+  const hsize_t start[] = {static_cast<hsize_t>(first), 0}, count[] = {static_cast<hsize_t>(rows), kColumns};
+  const hid_t from = H5Dget_space(data), to = H5Screate_simple(2, count, nullptr);
+  H5Sselect_hyperslab(from, H5S_SELECT_SET, start, nullptr, count, nullptr);
+  if (H5Dread(data, H5T_NATIVE_FLOAT, to, from, H5P_DEFAULT, result.data_ptr()) < 0) throw mn::DataError("rows.h5");
+  H5Sclose(from), H5Sclose(to);
+  return result;
+}
 
 int main(int argc, char** argv) {
   return mn::run_job(argc, argv, [](mn::Job&) {
@@ -43,18 +34,16 @@ int main(int argc, char** argv) {
     if (comm->rank() == 0) {
       const auto x = torch::randn({kRows, 4});
       const auto y = x.matmul(torch::tensor({1.0F, -2.0F, 3.0F, 0.5F})).unsqueeze(1) + 0.25;
-      RowFile(H5Fcreate("rows.h5", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)).write(torch::cat({x, y}, 1));
+      write_rows(torch::cat({x, y}, 1));
     }
     comm->barrier();
-    const RowFile rows(H5Fopen("rows.h5", H5F_ACC_RDONLY, H5P_DEFAULT));
+    const hid_t file = H5Fopen("rows.h5", H5F_ACC_RDONLY, H5P_DEFAULT), rows = H5Dopen2(file, "rows", H5P_DEFAULT);
     const std::int64_t own = kStepRows / comm->size();
     auto iterator = mn::create_iterator(kRows / kStepRows, [&](std::int64_t epoch, std::int64_t step) {
       const std::int64_t block = (7 * step + epoch) % (kRows / kStepRows);  // another order each epoch
-      const auto read = rows.read(block * kStepRows + comm->rank() * own, own).to(comm->device());
+      const auto read = read_rows(rows, block * kStepRows + comm->rank() * own, own).to(comm->device());
       return mn::Batch{read.slice(1, 0, 4), read.slice(1, 4)};
     });
-
-    torch::manual_seed(2);
     torch::nn::Linear model(4, 1);
     model->to(comm->device());
     std::shared_ptr<mn::MultiNodeOptimizer> optimizer =
@@ -64,6 +53,7 @@ int main(int argc, char** argv) {
         [&](const mn::Batch& batch, mn::Summary&) { return torch::mse_loss(model->forward(batch.data), batch.target); },
         {.epochs = 6, .out = "own_hdf5"});
     const int status = trainer.run();
+    H5Dclose(rows), H5Fclose(file);
     if (comm->rank() == 0) std::cout << "bias " << model->bias.item<double>() << std::endl;
     return status;
   });

@@ -191,6 +191,16 @@ TEST(Precision, AutocastRunsProductsInItsType) {
   }
 }
 
+/// --precision tf32 and no other; on CPUs it has no effect.
+TEST(Precision, Tf32IsWhatItsNameSaysAlone) {
+  for (const std::string& precision : app::precision_names()) {
+    app::set_precision(precision);
+    EXPECT_EQ(at::globalContext().allowTF32CuBLAS(), precision == "tf32") << precision;
+    EXPECT_EQ(at::globalContext().allowTF32CuDNN(), precision == "tf32") << precision;
+  }
+  app::set_precision("fp32");
+}
+
 TEST(CheckOptions, SmallImagesAreAnError) {
   ImagenetOptions options;
   options.arch = "alexnet";

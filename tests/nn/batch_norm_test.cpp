@@ -89,6 +89,21 @@ TEST_F(BatchNormTest, AsOneRankWithAllSamples) {
   }
 }
 
+TEST_F(BatchNormTest, WithoutWeightAndBias) {
+  const auto options = BatchNormOptions(3).affine(false);
+  MultiNodeBatchNorm layer(comm_, options);
+  torch::nn::BatchNorm1d expected(options);
+  torch::manual_seed(4);
+  const at::Tensor x = torch::randn({2 * size_, 3}), factors = torch::randn({2 * size_, 3});
+  const at::Tensor all = x.clone().requires_grad_(), own = x.narrow(0, 2 * rank_, 2).clone().requires_grad_();
+  const at::Tensor wanted = expected->forward(all), output = layer->forward(own);
+  (wanted * factors).sum().backward();
+  (output * factors.narrow(0, 2 * rank_, 2)).sum().backward();
+  EXPECT_TRUE(torch::allclose(output, wanted.narrow(0, 2 * rank_, 2), 1e-4, 1e-5));
+  EXPECT_TRUE(torch::allclose(own.grad(), all.grad().narrow(0, 2 * rank_, 2), 1e-3, 1e-4));
+  EXPECT_TRUE(torch::allclose(layer->running_var, expected->running_var, 1e-4, 1e-5));
+}
+
 TEST_F(BatchNormTest, ARankMayHaveNoSample) {
   if (size_ < 3) return;
   expect_as_one_rank({0, 4, 5}, 0, at::kDouble, 1, 1e-12);
@@ -124,7 +139,7 @@ TEST_F(BatchNormTest, AWrongShapeIsNamed) {
   }
 }
 
-/// Of one rank alone, as an evaluation whose ranks have different numbers of minibatches.
+/// An evaluation of one rank alone, as one whose ranks have different numbers of minibatches.
 TEST_F(BatchNormTest, EvaluationIsLocal) {
   for (const bool tracks : {true, false}) {
     const auto options = BatchNormOptions(3).track_running_stats(tracks);

@@ -87,7 +87,7 @@ TEST(ExportedDamage, MillionsOfBracketsAreFound) {
 
 TEST(ExportedDamage, UnknownOperatorsAreNamed) {
   for (const char* target : {"torch.ops.aten.nosuch.default", "torch.ops.aten.linear.nosuch", "_operator.nosuch",
-                             "torch.ops.higher_order.cond", "linear", "torch.ops.aten", ""}) {
+                             "torch.ops.higher_order.nosuch", "linear", "torch.ops.aten", ""}) {
     const auto rename = [&](json& document) { node_of(document, 2)["target"] = target; };
     EXPECT_THAT(complaint("mlp", kGraph, rename),
                 AllOf(IsOneLine(), HasSubstr("node \"linear_1\" (\"" + std::string(target) + "\")"),
@@ -100,8 +100,9 @@ TEST(ExportedDamage, UnknownFormsAreNamed) {
     return complaint("mlp", kGraph, [&](json& document) { node_of(document, 2)["inputs"][1]["arg"] = argument; });
   };
   const auto names_node = AllOf(IsOneLine(), HasSubstr("node \"linear_1\" (\"torch.ops.aten.linear.default\")"));
-  EXPECT_THAT(give(json::parse(R"({"as_complex": {"real": 1.0, "imag": 0.0}})")),
-              AllOf(names_node, HasSubstr("an argument of the unknown form \"as_complex\"")));
+  EXPECT_THAT(give(json::parse(R"({"as_operator": "torch.ops.aten.add"})")),
+              AllOf(names_node, HasSubstr("an argument of the unknown form \"as_operator\"")));
+  EXPECT_THAT(give(json::parse(R"({"as_complex": {"real": 1.0, "imag": "x"}})")), names_node);
   EXPECT_THAT(give(json::parse(R"({"as_string": "x"})")),
               AllOf(names_node, HasSubstr("\"weight\""), HasSubstr("where a Tensor is wanted")));
   EXPECT_THAT(give(json::parse(R"({"as_ints": [1, 2]})")),
@@ -121,6 +122,46 @@ TEST(ExportedDamage, ArgumentsOfAnotherSchemaAreNamed) {
               AllOf(IsOneLine(), HasSubstr("node \"linear\""), HasSubstr("no argument \"weight\"")));
   EXPECT_THAT(complaint("mlp", kGraph, [](json& document) { node_of(document, 0)["inputs"][2]["name"] = "mass"; }),
               AllOf(IsOneLine(), HasSubstr("the argument \"mass\", which the operator does not have")));
+}
+
+TEST(ExportedDamage, GraphsWithinTheGraphAreChecked) {
+  const auto change = [](const char* target, const auto& change_node) {
+    return complaint("flow", kGraph, [&](json& document) {
+      for (json& node : document.at("graph_module").at("graph").at("nodes")) {
+        if (node.at("target") == std::string("torch.ops.higher_order.") + target) change_node(node);
+      }
+    });
+  };
+  EXPECT_EQ(change("cond", [](json&) {}), "");
+  const auto drop = [](json& node) { node["inputs"].erase(node["inputs"].size() - 1); };
+  for (const char* target : {"cond", "while_loop", "map_impl", "scan"}) {
+    EXPECT_THAT(change(target, drop),
+                AllOf(IsOneLine(), HasSubstr(target), HasSubstr("another number of graphs or operands")))
+        << target;
+  }
+  EXPECT_THAT(change("cond", [](json& node) { node["inputs"].erase(1); }),
+              AllOf(IsOneLine(), HasSubstr("another number of graphs or operands")));
+  const auto graph = [](json& node) -> json& { return node["inputs"][1]["arg"]["as_graph"]["graph"]; };
+  EXPECT_THAT(change("cond", [&](json& node) { graph(node)["inputs"].erase(0); }),
+              AllOf(IsOneLine(), HasSubstr("a graph within it that takes other values")));
+  EXPECT_THAT(change("cond", [&](json& node) { graph(node)["nodes"][0]["target"] = "torch.ops.aten.linexr.default"; }),
+              AllOf(IsOneLine(), HasSubstr("torch.ops.aten.linexr.default")));
+  EXPECT_THAT(change("cond", [&](json& node) { graph(node)["outputs"][0]["as_tensor"]["name"] = "nosuch"; }),
+              AllOf(IsOneLine(), HasSubstr("\"nosuch\", which nothing before it makes")));
+}
+
+TEST(ExportedDamage, OutputsWithoutAFormAreNumbered) {
+  const auto change = [](const json& form) {
+    return complaint("conv", kGraph, [&](json& document) {
+      document["graph_module"]["module_call_graph"][0]["signature"]["out_spec"] = form;
+    });
+  };
+  EXPECT_EQ(change(R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": []}])"), "");
+  for (const char* form :
+       {"", "[1", "[]", "{}", R"([1, {"type": "builtins.dict", "context": "{", "children_spec": []}])"}) {
+    EXPECT_THAT(change(form), AllOf(IsOneLine(), HasSubstr("outputs"))) << form;
+  }
+  EXPECT_THAT(change(3), IsOneLine());
 }
 
 TEST(ExportedDamage, UnknownSignaturesAreNamed) {

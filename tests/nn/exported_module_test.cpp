@@ -17,6 +17,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::Optional;
 
 constexpr double kTolerance = 1e-5;
 
@@ -56,8 +57,8 @@ void expect_close(const at::Tensor& given, const at::Tensor& wanted, const std::
 }
 
 /// Outputs, gradients of the sum of squares of all outputs that have one, and buffers afterwards.
-void expect_same_as_python(ExportedModule& model, const std::string& name) {
-  Expected expected(name);
+void expect_same_as_python(ExportedModule& model, const std::string& name, const std::string& file) {
+  Expected expected(file);
   const std::vector<at::Tensor> outputs = model.forward_all(expected.inputs());
   at::Tensor loss = torch::zeros({});
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -79,6 +80,8 @@ void expect_same_as_python(ExportedModule& model, const std::string& name) {
     expect_close(item.value(), expected.of("buffer").at(item.key()), name + " buffer " + item.key());
   }
 }
+
+void expect_same_as_python(ExportedModule& model, const std::string& name) { expect_same_as_python(model, name, name); }
 
 std::vector<std::string> names_of(const torch::OrderedDict<std::string, at::Tensor>& tensors) { return tensors.keys(); }
 
@@ -141,6 +144,53 @@ TEST(ExportedModule, AllFormsAreRead) {
   EXPECT_FALSE(model->named_buffers().contains("offsets")) << "not part of the model's state";
 }
 
+TEST(ExportedModule, GraphsWithinTheGraphRunAsInPython) {
+  expect_same_as_python(*load("flow"), "flow");
+  const auto model = load("flow");
+  expect_same_as_python(*model, "flow", "flow_other");  // the other branch, and as many turns as there are samples
+  model->eval();
+  EXPECT_EQ(model->forward(torch::randn({3, 5, 4})).sizes(), at::IntArrayRef({15, 4}));
+  EXPECT_THAT(test::message_of<Error>([&] {
+                (void)model->forward(torch::randn({0, 5, 4}));
+              }),
+              AllOf(HasSubstr("flow: node \"map_impl\""), HasSubstr("a dimension of no elements to go along")));
+}
+
+TEST(ExportedModule, ComplexTensorsAreRealOnesWithTheirParts) {
+  const auto model = load("complex");
+  expect_same_as_python(*model, "complex");
+  const at::Tensor weight = model->named_parameters()["weight"];
+  EXPECT_EQ(weight.sizes(), at::IntArrayRef({5, 3, 2}));
+  EXPECT_EQ(weight.scalar_type(), torch::kFloat);
+  EXPECT_EQ(model->named_buffers()["shift"].sizes(), at::IntArrayRef({3, 2}));
+  model->to(torch::kDouble);
+  EXPECT_EQ(model->forward(torch::randn({2, 8}, torch::kDouble)).scalar_type(), torch::kDouble);
+}
+
+TEST(ExportedModule, OutputsHaveTheNamesThatLeadToThem) {
+  const auto names = [](const char* name) {
+    std::vector<std::string> names;
+    for (const ExportedOutput& output : load(name)->outputs()) names.push_back(output.name);
+    return names;
+  };
+  EXPECT_THAT(names("outputs"),
+              ElementsAre("pair.first", "pair.second.0", "pair.second.1", "by_order.b", "by_order.a"));
+  EXPECT_THAT(names("flow"), ElementsAre("chosen", "walk.last", "walk.rows"));
+  EXPECT_THAT(names("mlp"), ElementsAre("output"));
+  EXPECT_THAT(load("outputs")->outputs()[0].sizes, Optional(ElementsAre(-1, 2)));
+  EXPECT_EQ(load("outputs")->outputs()[2].sizes, std::nullopt) << "None";
+
+  const auto model = load("outputs");
+  const at::Tensor x = torch::randn({4, 3});
+  EXPECT_TRUE(model->forward({x}, "by_order.a").equal(model->forward(x) * 2));
+  EXPECT_THAT(test::message_of<ArgumentError>([&] { (void)model->forward({x}, "a"); }),
+              HasSubstr("no output \"a\", but pair.first, pair.second.0, pair.second.1, by_order.b, by_order.a"));
+  const auto alone = load("mlp");
+  EXPECT_THROW((void)alone->forward({x}, "logits"), ArgumentError);
+  alone->eval();
+  EXPECT_TRUE(alone->forward({x}, "logits").equal(alone->forward(x))) << "the only one of an evaluation graph";
+}
+
 TEST(ExportedModule, DropoutIsLibtorchs) {
   const auto model = load("dropout");
   const auto p = model->named_parameters();
@@ -172,7 +222,9 @@ TEST(ExportedModule, RandomNumbersWithoutASwitchNeedAnEvaluationGraph) {
 
 TEST(ExportedModule, TellsWhetherItWasExportedForEvaluation) {
   EXPECT_TRUE(load("conv_eval")->is_exported_for_evaluation());
-  for (const char* name : {"conv", "mlp", "gpt", "dropout"}) EXPECT_FALSE(load(name)->is_exported_for_evaluation());
+  for (const char* name : {"conv", "mlp", "gpt", "dropout", "frozen"}) {
+    EXPECT_FALSE(load(name)->is_exported_for_evaluation()) << name;
+  }
 }
 
 TEST(ExportedModule, InputsAreChecked) {

@@ -144,7 +144,7 @@ struct Plan {
     }
   }
   std::vector<std::size_t> counts;  ///< elements of each bucket
-  std::vector<double> shares;       ///< of backward's time
+  std::vector<double> shares;       ///< each bucket's part of backward's time
   std::size_t total = 0;
 };
 

@@ -15,8 +15,8 @@
 #include <mn/checkpoint/format/commit.hpp>
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/checkpoint/format/saved_checkpoint.hpp>
-#include <mn/checkpoint/format/shard_writer.hpp>
 #include <mn/checkpoint/format/storage.hpp>
+#include <mn/checkpoint/format/tensor_shard_writer.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 
@@ -53,7 +53,7 @@ std::vector<ShardPart> parts_of(std::size_t shard) {
 
 nlohmann::json write_shard(const fs::path& folder, std::size_t shard, int version) {
   const auto tensors = content(version);
-  ShardWriter writer(folder / shard_name(shard, 2), parts_of(shard));
+  TensorShardWriter writer(folder / shard_name(shard, 2), parts_of(shard));
   for (const ShardPart& part : parts_of(shard)) {
     writer.write(std::span(tensors.at(part.tensor)).subspan(part.begin * sizeof(float), part.bytes()));
   }
@@ -136,7 +136,7 @@ TEST_F(SaveTest, KilledAtAnyCallTheNewestIsWhole) {
   for (bool ended = false; !ended; ++killed) {
     ended = ends_before(out_.path(), killed, [&] { save_and_prune(2, 2); });
     EXPECT_THAT(newest_version(out_.path()), AnyOf(1, 2)) << "killed at call " << killed;
-    save(step(2), 3);  // what is left of the attempt is no obstacle
+    save(step(2), 3);  // what is left of the attempt does no harm
     EXPECT_EQ(newest_version(out_.path()), 3) << "killed at call " << killed;
     remove_checkpoint(step(2));
     if (!is_committed(step(1))) save(step(1), 1);

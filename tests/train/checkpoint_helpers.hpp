@@ -4,6 +4,8 @@
 #include <functional>
 #include <string>
 
+#include <gtest/gtest.h>
+
 #include <mn/core/error.hpp>
 
 #include "tests/train/toy.hpp"
@@ -26,5 +28,16 @@ inline std::string message_of(const std::function<void()>& body) {
   }
   return "no DataError";
 }
+
+/// A folder for checkpoints, and a job that writes there.
+class CheckpointTest : public testing::Test {
+ protected:
+  TestFolder folder_{world()};
+  ToyOptions options_ = {.trainer = {.iterations = 9, .out = folder_.path()}};
+
+  std::string resume_message(const std::string& from, ToyOptions options) {
+    return message_of([&] { ToyJob(world(), options).trainer->resume(from); });
+  }
+};
 
 }  // namespace mn::toy

@@ -88,6 +88,34 @@ TEST(CollectiveLoss, OfARankWithoutSamplesIsAnError) {
   expect_error([&] { static_cast<void>(evaluator->evaluate()); });
 }
 
+/// All ranks end with one error, with nothing sent that others would wait in.
+TEST(CollectiveLoss, ARankWithoutSamplesInTheFirstStepIsNamed) {
+  const std::int64_t ranks = world()->size();
+  if (ranks == 1) return;
+  const toy::TestFolder folder(world());
+  for (const bool collective : {true, false}) {
+    torch::nn::Linear model(2, 1);
+    std::shared_ptr<MultiNodeOptimizer> optimizer =
+        create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(model->parameters(), 0.1), world());
+    const auto iterator = create_iterator(3, [&](std::int64_t, std::int64_t step) {
+      const std::int64_t count = step == 0 && world()->rank() == 1 ? 0 : 2;
+      return Batch{torch::ones({count, 2}), torch::ones({count, 1}), count};
+    });
+    const auto loss = [&](const Batch& batch, Summary&) {
+      if (collective) world()->barrier();
+      return torch::mse_loss(model->forward(batch.data), batch.target);
+    };
+    Trainer trainer(world(), optimizer, iterator, model.ptr(), loss, {.epochs = 1, .out = folder.path()});
+    const auto run = [&] { EXPECT_EQ(trainer.run(), 0); };
+    if (!collective) {
+      run();
+      continue;
+    }
+    EXPECT_THAT(run, ThrowsMessage<ArgumentError>(HasSubstr("rank 1 has no samples in a step of epoch 1 of training")));
+    world()->barrier();  // works on
+  }
+}
+
 /// Sequences of 0 to 6 tokens, padded; ranks have different numbers of sequences and of tokens.
 struct Sequences {
   enum class Carrier { kLoss, kBatch };

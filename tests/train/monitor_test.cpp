@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
-#include <mn/checkpoint/safetensors.hpp>
 #include <mn/core/error.hpp>
 #include <mn/trainer/extensions/best_snapshot.hpp>
 #include <mn/trainer/extensions/early_stopping.hpp>
@@ -13,8 +12,6 @@
 #include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/plateau.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
-#include <mn/trainer/extensions/validation.hpp>
-#include <mn/trainer/extensions/weight_average.hpp>
 
 #include "tests/train/toy.hpp"
 
@@ -181,144 +178,6 @@ TEST(BestSnapshotTest, HoldsTheBestReport) {
   MetricJob last(folder, {0, 0, 0, 0, 0});
   EXPECT_TRUE(last.trainer->resume((folder.path() / "snapshot_best").string()));
   EXPECT_EQ(last.trainer->iteration(), 3);
-}
-
-class WeightAverageTest : public testing::Test {
- protected:
-  TestFolder folder_{world()};
-  toy::ToyOptions options_ = {.sgd = true, .trainer = {.iterations = 6, .out = folder_.path()}};
-};
-
-/// What the extension computes, by hand.
-struct Average {
-  at::Tensor value;
-  int updates = 0;
-  void add(const at::Tensor& weights, double decay) {
-    ++updates;
-    const double d = std::min(decay, (1.0 + updates) / (10.0 + updates));
-    value = value * d + weights * (1 - d);
-  }
-};
-
-TEST_F(WeightAverageTest, FollowsTheWeightsAndIsEvaluated) {
-  ToyJob job(world(), options_);
-  Average expected{job.weights().clone()};
-  auto& average = job.trainer->extend(std::make_unique<extensions::WeightAverage>(0.3));
-  job.trainer->extend("by hand", {1, "iteration"}, [&](Trainer&) { expected.add(job.weights(), 0.3); });
-  struct Look final : Evaluator {
-    explicit Look(ToyJob& j) : job(j) {}
-    Summary evaluate_local() override {
-      seen = job.weights();
-      return {};
-    }
-    ToyJob& job;
-    at::Tensor seen;
-  };
-  auto look = std::make_unique<Look>(job);
-  const Look& looked = *look;
-  job.trainer->extend(
-      std::make_unique<extensions::Validation>(extensions::create_averaged_evaluator(std::move(look), average)),
-      {.trigger = Interval(6, "iteration")});
-  EXPECT_EQ(job.trainer->run(), 0);
-  EXPECT_TRUE(torch::allclose(looked.seen, expected.value, 1e-5, 1e-6)) << looked.seen - expected.value;
-  EXPECT_FALSE(torch::allclose(job.weights(), expected.value, 1e-5, 1e-6)) << "the weights have returned";
-  {
-    const extensions::AveragedWeights averaged(average);
-    EXPECT_TRUE(job.weights().equal(looked.seen));
-  }
-  EXPECT_TRUE(same_on_all(toy::bytes_of({looked.seen})));
-}
-
-TEST_F(WeightAverageTest, IsSavedResumedAndLoaded) {
-  const auto train = [&](std::int64_t iterations, bool resume) {
-    options_.trainer.iterations = iterations;
-    ToyJob job(world(), options_);
-    auto& average = job.trainer->extend(std::make_unique<extensions::WeightAverage>(0.9));
-    job.trainer->extend(std::make_unique<extensions::Snapshot>(), {.trigger = Interval(4, "iteration")});
-    EXPECT_EQ(job.trainer->resume("auto"), resume);
-    EXPECT_EQ(job.trainer->run(), 0);
-    const extensions::AveragedWeights averaged(average);
-    return job.weights();
-  };
-  const at::Tensor at_four = train(4, false);
-  const at::Tensor resumed = train(7, true);
-  ToyJob fresh(world(), options_);
-  load_model(checkpoint_path(folder_.path(), 4), *fresh.model, *world());
-  EXPECT_TRUE(fresh.weights().equal(at_four));
-  if (world()->rank() == 0) {
-    for (const int iteration : {4, 7}) std::filesystem::remove_all(checkpoint_path(folder_.path(), iteration));
-  }
-  world()->barrier();
-  EXPECT_TRUE(train(7, false).equal(resumed));
-}
-
-TEST_F(WeightAverageTest, ExcludesLocalSteps) {
-  EXPECT_THROW(extensions::WeightAverage(1), UsageError);
-  options_.optimizer.local_steps = 2;
-  ToyJob job(world(), options_);
-  job.trainer->extend(std::make_unique<extensions::WeightAverage>(0.9));
-  EXPECT_THROW(static_cast<void>(job.trainer->run()), UsageError);
-}
-
-class LearningRateOfGroups : public testing::Test {
- protected:
-  /// Two groups with these rates, under `schedule`.
-  std::unique_ptr<Trainer> trainer_of(std::int64_t iterations, double first, double second, Schedule schedule) {
-    std::vector<torch::optim::OptimizerParamGroup> groups;
-    groups.emplace_back(model_->first->parameters(), std::make_unique<torch::optim::SGDOptions>(first));
-    groups.emplace_back(model_->second->parameters(), std::make_unique<torch::optim::SGDOptions>(second));
-    auto trainer = std::make_unique<Trainer>(
-        world(),
-        create_multi_node_optimizer(
-            std::make_unique<torch::optim::SGD>(std::move(groups), torch::optim::SGDOptions(first)), world()),
-        std::make_shared<toy::ToyIterator>(50, 4, *world()), model_,
-        [this](const Batch& batch, Summary&) { return model_->forward(batch.data).pow(2).sum(); },
-        TrainerOptions{.iterations = iterations, .out = folder_.path()});
-    trainer->extend(std::make_unique<extensions::LearningRate>(std::move(schedule)));
-    return trainer;
-  }
-  static std::vector<double> rates(Trainer& trainer) {
-    std::vector<double> rates;
-    for (auto& group : trainer.optimizer().param_groups()) rates.push_back(group.options().get_lr());
-    return rates;
-  }
-  static double to_zero(std::int64_t iteration) { return iteration == 4 ? 0 : 1e-3; }
-
-  TestFolder folder_{world()};
-  std::shared_ptr<toy::ToyNet> model_ = std::make_shared<toy::ToyNet>(false);
-};
-
-TEST_F(LearningRateOfGroups, KeepsTheProportionOfTheGroups) {
-  const auto first = trainer_of(4, 0.5, 0.05, to_zero);  // to a rate of 0, from which no proportion can be told
-  EXPECT_EQ(first->run(), 0);
-  EXPECT_THAT(rates(*first), ElementsAre(0, 0));
-  first->save(checkpoint_path(folder_.path(), 4));
-  const auto second = trainer_of(6, 0.5, 0.05, to_zero);
-  EXPECT_TRUE(second->resume("auto"));
-  EXPECT_EQ(second->run(), 0);
-  EXPECT_THAT(rates(*second), ElementsAre(testing::DoubleEq(1e-3), testing::DoubleEq(1e-4)));
-  const auto changed = trainer_of(6, 0.5, 1, to_zero);
-  EXPECT_TRUE(changed->resume("auto"));
-  EXPECT_EQ(changed->run(), 0);
-  EXPECT_THAT(rates(*changed), ElementsAre(testing::DoubleEq(1e-3), testing::DoubleEq(2e-3)));
-}
-
-TEST_F(LearningRateOfGroups, AnAddedGroupKeepsItsProportionOverAResume) {
-  const auto extra = torch::zeros({2}).requires_grad_();
-  const auto add = [&](Trainer& trainer) {
-    trainer.optimizer().actual().add_param_group({{extra}, std::make_unique<torch::optim::SGDOptions>(0.25)});
-  };
-  const auto falling = [](std::int64_t iteration) { return iteration < 2 ? 1 : 0.125; };
-  const auto first = trainer_of(4, 0.5, 0.5, falling);
-  first->extend("add", {3, "iteration"}, [&](Trainer& trainer) { add(trainer); });
-  EXPECT_EQ(first->run(), 0);
-  EXPECT_THAT(rates(*first), ElementsAre(0.125, 0.125, 0.0625));
-  first->save(checkpoint_path(folder_.path(), 4));
-  const auto second = trainer_of(6, 0.5, 0.5, falling);
-  add(*second);
-  EXPECT_TRUE(second->resume("auto"));
-  EXPECT_EQ(second->run(), 0);
-  EXPECT_THAT(rates(*second), ElementsAre(0.125, 0.125, 0.0625));
 }
 
 }  // namespace

@@ -176,6 +176,31 @@ TEST(SafetensorsTest, WhatFitsIsLoadedAndTheRestIsNamed) {
               testing::ThrowsMessage<DataError>(HasSubstr("no tensor fits")));
 }
 
+TEST(SafetensorsTest, SkippedLayersStayAsRankZeroHasThem) {
+  struct OtherNet : torch::nn::Module {
+    torch::nn::Linear first = register_module("first", torch::nn::Linear(6, 5));
+    torch::nn::Linear second = register_module("second", torch::nn::Linear(5, 4));        // the file's has 3 outputs
+    torch::nn::Linear secondary = register_module("secondary", torch::nn::Linear(2, 2));  // the file has none
+  };
+  const TestFolder folder(world());
+  const auto path = folder.path() / "model.safetensors";
+  torch::manual_seed(3);
+  ToyNet net(false);
+  save_model(path, net, *world());
+  torch::manual_seed(10 + world()->rank());
+  OtherNet other;
+  torch::manual_seed(10);
+  const OtherNet roots;
+  load_model(path, other, *world(), {"second", "secondary.weight", "secondary.bias"});
+  EXPECT_TRUE(other.first->weight.equal(net.first->weight));
+  EXPECT_TRUE(other.second->weight.equal(roots.second->weight));
+  EXPECT_TRUE(other.secondary->bias.equal(roots.secondary->bias));
+  EXPECT_THAT([&] { load_model(path, other, *world(), {"second"}); },
+              testing::ThrowsMessage<DataError>(HasSubstr("lacks \"secondary.weight\"")));
+  EXPECT_THAT([&] { load_model(path, other, *world(), {"sec"}); },
+              testing::ThrowsMessage<DataError>(HasSubstr("no layer or tensor \"sec\"")));
+}
+
 TEST(SafetensorsTest, RankZeroSavesAndAllRanksLoad) {
   const TestFolder folder(world());
   const auto path = folder.path() / "model.safetensors";

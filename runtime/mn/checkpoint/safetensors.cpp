@@ -81,9 +81,30 @@ NamedTensors load_safetensors(const std::filesystem::path& path) {
   return from_safetensors(read_file(path), path.string());
 }
 
-NamedTensors check_fits(torch::nn::Module& module, TensorForms given, const std::string& source) {
+namespace {
+
+/// Whether `name` is one of `skipped`, or in a layer of that name.
+bool is_skipped(const std::string& name, const std::vector<std::string>& skipped) {
+  return std::ranges::any_of(skipped, [&](const std::string& layer) {
+    return name.starts_with(layer) && (name.size() == layer.size() || name[layer.size()] == '.');
+  });
+}
+
+NamedTensors without(NamedTensors tensors, const std::vector<std::string>& skipped) {
+  std::erase_if(tensors, [&](const auto& named) { return is_skipped(named.first, skipped); });
+  return tensors;
+}
+
+void check_skipped(const NamedTensors& own, const std::vector<std::string>& skipped, const std::string& source) {
+  for (const std::string& layer : skipped) {
+    if (without(own, {layer}).size() < own.size()) continue;
+    throw DataError("the model has no layer or tensor \"" + layer + "\" to leave out of " + source);
+  }
+}
+
+/// check_fits() for these tensors of a module.
+NamedTensors check_tensors(const NamedTensors& own, TensorForms given, const std::string& source) {
   NamedTensors absent;
-  const NamedTensors own = named_tensors(module);
   for (const auto& [name, tensor] : own) {
     const auto found = given.find(name);
     // Files of older frameworks lack this count of minibatches, which only a batch normalization without momentum
@@ -102,14 +123,23 @@ NamedTensors check_fits(torch::nn::Module& module, TensorForms given, const std:
   return absent;
 }
 
-void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source) {
-  const std::map<std::string, at::Tensor> given(tensors.begin(), tensors.end());
+}  // namespace
+
+NamedTensors check_fits(torch::nn::Module& module, TensorForms given, const std::string& source) {
+  return check_tensors(named_tensors(module), std::move(given), source);
+}
+
+void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source,
+               const std::vector<std::string>& skip) {
+  check_skipped(named_tensors(module), skip, source);
+  const NamedTensors own = without(named_tensors(module), skip), wanted = without(tensors, skip);
+  const std::map<std::string, at::Tensor> given(wanted.begin(), wanted.end());
   TensorForms forms;
-  for (const auto& [name, tensor] : tensors) forms[name] = {tensor.scalar_type(), tensor.sizes().vec()};
-  const NamedTensors absent = check_fits(module, std::move(forms), source);
+  for (const auto& [name, tensor] : wanted) forms[name] = {tensor.scalar_type(), tensor.sizes().vec()};
+  const NamedTensors absent = check_tensors(own, std::move(forms), source);
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : absent) at::Tensor(tensor).zero_();
-  for (const auto& [name, tensor] : named_tensors(module)) {
+  for (const auto& [name, tensor] : own) {
     if (const auto found = given.find(name); found != given.end()) at::Tensor(tensor).copy_(found->second);
   }
 }
@@ -138,11 +168,11 @@ NamedTensors read_all(SavedCheckpoint& checkpoint, const std::string& prefix) {
 }
 
 /// Averaged weights take the place of a parameter's own, under each of its names.
-void use_averages(torch::nn::Module& module, const NamedTensors& extensions) {
+void use_averages(torch::nn::Module& module, const NamedTensors& extensions, const std::vector<std::string>& skip) {
   const std::string prefix = kWeightAverage + std::string("/");
   const std::map<std::string, at::Tensor> all(extensions.begin(), extensions.end());
   const at::NoGradGuard no_grad;
-  for (const auto& [name, parameter] : named_parameters(module)) {
+  for (const auto& [name, parameter] : without(named_parameters(module), skip)) {
     const auto found = all.find(prefix + name);
     if (found != all.end() && found->second.sizes() == parameter.sizes()) parameter.detach().copy_(found->second);
   }
@@ -150,18 +180,19 @@ void use_averages(torch::nn::Module& module, const NamedTensors& extensions) {
 
 /// Rank 0 reads, and passes what the file holds to `copy`.
 template <class Copy>
-void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm, const Copy& copy) {
+void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
+                  const std::vector<std::string>& skip, const Copy& copy) {
   const std::string source = path.string();
   const auto load = [&] {
     if (std::filesystem::is_directory(path)) {
       SavedCheckpoint checkpoint(path);
       copy(read_all(checkpoint, "model/"), source);
-      return use_averages(module, read_all(checkpoint, "extensions/"));
+      return use_averages(module, read_all(checkpoint, "extensions/"), skip);
     }
     if (!is_checkpoint_file(path)) return copy(load_safetensors(path), source);
     const CheckpointFile checkpoint(path);
     copy(from_safetensors(checkpoint.read("model"), source), source);
-    use_averages(module, from_safetensors(checkpoint.read("extensions"), source));
+    use_averages(module, from_safetensors(checkpoint.read("extensions"), source), skip);
   };
   on_root<DataError>(comm, load, true);
   comm.broadcast_data(module);
@@ -193,14 +224,16 @@ void append_names(std::string& text, const char* what, const std::vector<std::st
 
 }  // namespace
 
-void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm) {
-  load_on_root(path, module, comm,
-               [&](const NamedTensors& tensors, const std::string& source) { copy_into(module, tensors, source); });
+void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
+                const std::vector<std::string>& skip) {
+  load_on_root(path, module, comm, skip, [&](const NamedTensors& tensors, const std::string& source) {
+    copy_into(module, tensors, source, skip);
+  });
 }
 
 LoadReport load_matching(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm) {
   LoadReport report;
-  load_on_root(path, module, comm, [&](const NamedTensors& tensors, const std::string& source) {
+  load_on_root(path, module, comm, {}, [&](const NamedTensors& tensors, const std::string& source) {
     report = copy_matching(module, tensors, source);
   });
   const json all = comm.bcast_obj(json::array({report.loaded, report.other_form, report.missing, report.extra}));

@@ -47,15 +47,20 @@ using TensorForms = std::map<std::string, TensorForm>;
 [[nodiscard]] NamedTensors check_fits(torch::nn::Module& module, TensorForms given, const std::string& source);
 
 /// Copies tensors into the module's parameters and buffers. Throws DataError that begins with `source`, with nothing
-/// copied, unless names, shapes and dtypes are the module's own. Local.
-void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source);
+/// copied, unless names, shapes and dtypes are the module's own, but for names that begin with one of `skip` and a dot,
+/// or are it: those stay. Local.
+void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source,
+               const std::vector<std::string>& skip = {});
 
 /// Collective: rank 0 writes its weights, atomically, and all ranks wait for it. Throws the same DataError on every
 /// rank.
 void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm);
 /// Collective: rank 0 reads, and every rank ends with the same weights. `path` is what save_model() wrote, or a
-/// checkpoint: its averaged weights then, if it has some. Throws the same DataError on every rank.
-void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm);
+/// checkpoint: its averaged weights then, if it has some. What `skip` names, a layer ("fc") or a tensor ("fc.bias"),
+/// stays as rank 0 has it, whatever the file has there: the head of a network for other classes. Throws the same
+/// DataError on every rank, also if the model has nothing of a name in `skip`.
+void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
+                const std::vector<std::string>& skip = {});
 
 /// Names of tensors: what load_matching() did with each.
 struct LoadReport {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <mn/comm/call_check.hpp>
+#include <mn/comm/forbidden_calls.hpp>
 #include <mn/comm/host_stage.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/core/environment.hpp>
@@ -94,6 +95,7 @@ std::uint64_t CallCheck::calls_of_thread() noexcept { return thread_calls; }
 void CallCheck::count_call() noexcept { ++thread_calls; }
 
 void CallCheck::require_open(std::string_view operation) const {
+  if (ForbiddenCalls::any()) throw ForbiddenCall(std::string(operation) + ": another rank does not make this call");
   if (!open_) throw ArgumentError(std::string(operation) + ": this communicator was finalized; make another one");
   if (const std::string failure = limits_->failure(); !failure.empty()) {
     throw CommError(std::string(operation) + ": this communicator can only be destroyed: " + failure);

@@ -4,7 +4,6 @@
 #include <mn/comm/communication_thread.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
-#include <mn/core/signal_stack.hpp>
 
 namespace mn {
 
@@ -99,7 +98,6 @@ bool CommunicationThread::wait_for_all(std::chrono::milliseconds patience) {
 }
 
 void CommunicationThread::run(Shared& shared) {
-  const SignalStack stack;
   std::unique_lock lock(shared.mutex);
   while (true) {
     shared.changed.wait(lock, [&] { return shared.stop || !shared.tasks.empty(); });

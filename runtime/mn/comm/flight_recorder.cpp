@@ -106,12 +106,16 @@ class Lines {
   std::size_t length_ = 0;
 };
 
+template <class T>
+T get(const std::atomic<T>& field) {
+  return field.load(std::memory_order_relaxed);
+}
+
 void add_call(Lines& lines, const Slot& slot) {
   const std::uint64_t entry = slot.entry.load(std::memory_order_acquire);
   const char* const operation = slot.operation.load(std::memory_order_relaxed);
   const std::string_view name(operation, operation == nullptr ? 0 : slot.operation_length.load());
   if (entry / kStates == 0 || entry % kStates == kWriting) return;
-  const auto get = [](const auto& field) { return field.load(std::memory_order_relaxed); };
   constexpr std::array<std::string_view, kStates> kNames = {"returned", "failed", "", "running"};
   lines.add_field("{\"record\":", entry / kStates).add(",\"state\":\"").add(kNames[entry % kStates]);
   lines.add("\",\"call\":\"").add(name).add("\"").add_field(",\"number\":", get(slot.number));
@@ -127,7 +131,42 @@ void add_call(Lines& lines, const Slot& slot) {
   lines.drop();
 }
 
+std::string described(const Slot& slot) {
+  const std::string name(get(slot.operation), get(slot.operation_length));
+  const std::uint64_t number = get(slot.number), count = get(slot.count);
+  const int peer = get(slot.peer);
+  std::string text = name + (number > 0 ? " (call " + std::to_string(number) : " (a message");
+  if (number == 0 && peer >= 0) text += ", the other side is its rank " + std::to_string(peer);
+  if (count > 0) text += ", " + std::to_string(count) + " " + std::string(name_of(get(slot.dtype)));
+  return text + ")";
+}
+
 }  // namespace
+
+std::vector<CallUnderWay> calls_under_way() {
+  std::vector<CallUnderWay> calls;
+  const std::int64_t now = now_ns();
+  for (const Slot& slot : ring) {
+    const std::uint64_t entry = slot.entry.load(std::memory_order_acquire);
+    if (entry % kStates != kRunning) continue;
+    CallUnderWay call{.record = entry / kStates,
+                      .operation = std::string(get(slot.operation), get(slot.operation_length)),
+                      .text = described(slot),
+                      .seconds = static_cast<double>(now - get(slot.started_ns)) * 1e-9,
+                      .on_main_thread = get(slot.thread) == static_cast<std::uint32_t>(getpid())};
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (slot.entry.load(std::memory_order_relaxed) == entry) calls.push_back(std::move(call));  // (3)
+  }
+  std::ranges::sort(calls, {}, &CallUnderWay::record);
+  return calls;
+}
+
+std::string call_under_way() {
+  const std::vector<CallUnderWay> calls = calls_under_way();
+  if (calls.empty()) return "";
+  const auto main = std::ranges::find_if(calls, &CallUnderWay::on_main_thread);
+  return main != calls.end() ? main->text : calls.front().text;
+}
 
 RecordedCall::RecordedCall(const GroupName& group, const CallName& call) noexcept
     : slot_(nullptr), exceptions_(std::uncaught_exceptions()) {

@@ -23,6 +23,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <mn/core/buffer.hpp>
 
@@ -57,6 +58,19 @@ class RecordedCall {
   struct Slot* slot_;  // null: 256 calls are under way
   int exceptions_;     // that unwind already
 };
+
+/// A call that has not ended.
+struct CallUnderWay {
+  std::uint64_t record = 0;  ///< its number in the ring: older calls have smaller ones
+  std::string operation;
+  std::string text;    ///< "allreduce (call 12, 1000 float32)", as `mnreport --calls` names it
+  double seconds = 0;  ///< since it began
+  bool on_main_thread = false;
+};
+/// All of this process. Any thread.
+[[nodiscard]] std::vector<CallUnderWay> calls_under_way();
+/// The text of the main thread's, else of the oldest, such as one in the background; empty outside of calls.
+[[nodiscard]] std::string call_under_way();
 
 /// Who writes, for the first line of what write_calls() writes. Before and after, set_calls_folder() may be called.
 void name_calls_writer(int rank, int size, const std::string& host);

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <system_error>
 
-#include <mn/core/signal_stack.hpp>
 #include <mn/data/read_pool.hpp>
 
 namespace mn::data {
@@ -37,7 +36,6 @@ void ReadPool::start_thread() {
 }
 
 void ReadPool::work() {
-  const SignalStack stack;
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [&] { return stop_ || !jobs_.empty(); });

@@ -42,7 +42,6 @@ std::array<Line, std::size(kFaults)> fault_lines;
 std::array<struct sigaction, std::size(kFaults)> earlier_faults;  // what was there before, by kFaults
 std::vector<HandlerLink> handler_links;
 std::atomic_flag loss_reported;
-alignas(64) std::array<std::byte, 64 * 1024> signal_stack;  // for overflows of the usual one
 
 void notify_peers(PeerByte byte) {
   for (const HandlerLink& link : handler_links) {
@@ -94,7 +93,7 @@ void hand_on(int signal, const siginfo_t& info) {
 }
 
 void handle_fault(int signal, siginfo_t* info, void* /*context*/) {
-  // MPI_Abort leaves through exit(), under running threads: a fault there is no news once the end has been reported.
+  // MPI_Abort leaves through exit(), under running threads: a fault there is ignored once the end has been reported.
   const bool is_news = claim_loss_report();
   if (is_news) silence_stderr();
   for (std::size_t i = 0; i < std::size(kFaults); ++i) {
@@ -142,14 +141,6 @@ void install_for_fault(int signal, int flags) {
   sigaction(signal, &action, nullptr);
 }
 
-/// The calling thread's, unless it has one: a sanitizer's, say.
-void provide_stack() {
-  stack_t stack = {};
-  if (sigaltstack(nullptr, &stack) != 0 || (stack.ss_flags & SS_DISABLE) == 0) return;
-  stack = {signal_stack.data(), 0, signal_stack.size()};
-  sigaltstack(&stack, nullptr);
-}
-
 bool has_default_action(int signal) {
   struct sigaction action = {};
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_DFL;
@@ -176,7 +167,6 @@ void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonit
     copy.silent = link.silent;
     copy.loss.set(speaker.line(link.loss));
   }
-  provide_stack();
   constexpr int kFlags = static_cast<int>(SA_RESETHAND | SA_NODEFER | SA_ONSTACK);
   for (std::size_t i = 0; i < std::size(kFaults); ++i) {
     const int signal = kFaults[i];

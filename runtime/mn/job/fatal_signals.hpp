@@ -9,11 +9,10 @@
 ///    action, so the exit status is the signal's, and a core is written. A faulting instruction runs again for that, so
 ///    who takes the fault sees its own address and registers.
 /// 3. At most one message of a loss or a fault leaves a process, whichever thread or handler comes first.
-/// 4. On the thread that installs it, and on mn's own threads (SignalStack), it runs on a stack of its own, because a
-///    stack overflow leaves no other.
+/// 4. On every thread it runs on a stack of its own (signal_stack.hpp), because a stack overflow leaves no other.
 ///
 /// Cost: none until a signal comes.
-/// Source: signal-safety(7), sigaltstack(2).
+/// Source: signal-safety(7).
 #pragma once
 
 #include <vector>

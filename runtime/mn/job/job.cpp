@@ -7,7 +7,6 @@
 #include <thread>
 #include <vector>
 
-#include <malloc.h>
 #include <mpi.h>
 #include <unistd.h>
 
@@ -23,7 +22,9 @@
 #include <mn/job/fatal_signals.hpp>
 #include <mn/job/job.hpp>
 #include <mn/job/peer_monitor.hpp>
+#include <mn/job/prepare.hpp>
 #include <mn/job/progress_watch.hpp>
+#include <mn/job/signal_stack.hpp>
 #include <mn/job/standard_error.hpp>
 #include <mn/job/start_watch.hpp>
 #include <mn/job/thread_stack.hpp>
@@ -33,62 +34,13 @@ namespace {
 
 constexpr auto kAgreementTime = std::chrono::seconds(2);
 constexpr auto kReturnTime = std::chrono::seconds(5);  // for the others, once a rank has returned another status than 0
-constexpr std::int64_t kPeerTimeout_s = 5;
 constexpr int kThrown = std::numeric_limits<int>::max();  // stands for a status where the body has thrown
-
-/// glibc would give the memory of each large tensor back to the system, and have it zeroed page by page at the next
-/// step. Whoever sets malloc's variables knows better.
-void keep_freed_memory() {
-  constexpr int kMmapThreshold = 32 << 20;  // the most that glibc takes
-  constexpr int kTrimThreshold = 512 << 20;
-  for (const char* name : {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_MAX_"}) {
-    if (environment(name)) return;
-  }
-  if (environment("GLIBC_TUNABLES").value_or("").find("glibc.malloc.") != std::string::npos) return;
-  mallopt(M_MMAP_THRESHOLD, kMmapThreshold);
-  mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
-}
-
-/// Under srun without PMIx, Open MPI ends the process with a page of text, or comes up as many jobs of one rank.
-void check_launcher() {
-  if (!in_slurm_step(environment)) return;
-  for (const char* server : {"PMIX_NAMESPACE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE"}) {
-    if (environment(server)) return;
-  }
-  char version[MPI_MAX_LIBRARY_VERSION_STRING] = {};
-  int length = 0;
-  MPI_Get_library_version(version, &length);
-  const bool open_mpi = std::string_view(version).starts_with("Open MPI");
-  if (!open_mpi && (environment("PMI_FD") || environment("PMI_RANK") || environment("PMI_SIZE"))) return;
-  throw UsageError(
-      "this Slurm step gives MPI no PMIx server: start it with `srun --mpi=pmix` (`srun --mpi=list` shows what there "
-      "is)");
-}
-
-bool has_started_mpi() {
-  int started = 0;
-  MPI_Initialized(&started);
-  return started != 0;
-}
-
-void start_mpi(int& argc, char**& argv) {
-  int provided = 0;
-  mpi_check(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
-}
 
 void start_log(const Speaker& speaker) {
   LogOptions options;
   options.rank = speaker.rank;
   options.host = speaker.host;
   init_log(options);
-}
-
-std::chrono::seconds peer_timeout() {
-  const std::int64_t seconds = environment_int("MN_PEER_TIMEOUT").value_or(kPeerTimeout_s);
-  if (seconds < 0 || seconds > 86400) {
-    throw UsageError("MN_PEER_TIMEOUT is " + std::to_string(seconds) + ": use 1 to 86400 seconds, or 0 for no monitor");
-  }
-  return std::chrono::seconds(seconds);
 }
 
 }  // namespace
@@ -115,6 +67,7 @@ class Job::Impl {
     name_calls_writer(speaker_.rank, size_, speaker_.host);
     set_calls_folder(environment("MN_CALLS").value_or(""));
     prepare_stacks();
+    set_call_source(call_under_way);
     if (timeout.count() > 0 && size_ > 1) start_monitor(timeout);
     start_progress_watch();
     install_terminate_handler(speaker_, failure_hooks());
@@ -288,12 +241,14 @@ class Job::Impl {
     const bool done = !mpi_is_up() || all_ranks_are_done();
     remove_signal_handlers();
     watch_.reset();
+    set_call_source(nullptr);
     monitor_.reset();
     comm_.reset();
     if (!done) end_all_ranks(exit_code);  // MPI_Finalize might never return
     if (owns_mpi_ && mpi_is_up()) MPI_Finalize();
   }
 
+  const SignalStack signal_stack_;  // of the main thread, which no pthread_create() has started
   Speaker speaker_;
   int size_ = 1;
   int exit_code_ = 0;

@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <mn/core/signal_stack.hpp>
 #include <mn/job/peer_monitor.hpp>
 
 namespace mn {
@@ -114,7 +113,6 @@ void PeerMonitor::pass_report_on() {
 }
 
 void PeerMonitor::run() {
-  const SignalStack stack;
   Deadline next_heartbeat = Clock::now();
   while (!stop_) {
     if (Clock::now() >= next_heartbeat) {

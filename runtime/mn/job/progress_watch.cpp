@@ -6,8 +6,9 @@
 
 #include <signal.h>
 
+#include <mn/comm/flight_recorder.hpp>
 #include <mn/core/activity.hpp>
-#include <mn/core/signal_stack.hpp>
+#include <mn/core/log.hpp>
 #include <mn/job/progress_watch.hpp>
 
 namespace mn {
@@ -19,6 +20,7 @@ constexpr auto kPeriod = std::chrono::seconds(1);
 constexpr auto kStandstill = std::chrono::seconds(3);  // a look that comes so late: the process did not run
 constexpr int kLooksBeforeOwnReport = 10;              // longer than a survey
 constexpr int kLooksBetweenSurveys = 60;
+constexpr double kSendPatience_s = 10;
 
 bool has_debugger() {
   std::ifstream file("/proc/self/status");
@@ -48,7 +50,6 @@ ProgressWatch::ProgressWatch(std::function<void()> start_survey, std::function<v
 ProgressWatch::~ProgressWatch() = default;
 
 void ProgressWatch::run(const std::stop_token& stop) {
-  const SignalStack stack;
   block_signals();
   std::mutex mutex;
   std::condition_variable_any changed;
@@ -59,7 +60,20 @@ void ProgressWatch::run(const std::stop_token& stop) {
     const auto now = Clock::now();
     if (now - last > kStandstill) discount_standstill(now - last);  // (3)
     last = now;
-    if (!stop.stop_requested()) look();
+    if (stop.stop_requested()) return;
+    warn_of_sends();
+    look();
+  }
+}
+
+/// Of two ranks that both send before they receive, while messages are too large for MPI to keep them.
+void ProgressWatch::warn_of_sends() {  // (4)
+  for (const CallUnderWay& call : calls_under_way()) {
+    if (call.operation != "send" || call.seconds < kSendPatience_s || call.record <= last_send_) continue;
+    last_send_ = call.record;
+    log_warning(call.text + " has waited for its receiver for " + std::to_string(static_cast<int>(call.seconds)) +
+                " s: if that rank sends as well before it receives, both wait forever: use sendrecv or isend, or let " +
+                "one of them receive first");
   }
 }
 
@@ -71,7 +85,7 @@ void ProgressWatch::look() {
   if (has_debugger()) return;
   const int looks = looks_while_stuck_++ % kLooksBetweenSurveys;
   if (looks == 0 && start_survey_) return start_survey_();
-  if (looks == (start_survey_ ? kLooksBeforeOwnReport : 0)) on_stuck_();  // (4)
+  if (looks == (start_survey_ ? kLooksBeforeOwnReport : 0)) on_stuck_();  // (5)
 }
 
 }  // namespace mn

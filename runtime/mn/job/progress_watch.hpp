@@ -9,9 +9,11 @@
 /// 2. While a rank takes long in a state that may take longer, the others only wait for it: that is reported once, and
 ///    the job goes on.
 /// 3. Time in which the process stood still, and time under a debugger, does not count.
-/// 4. If no survey comes to an end (no monitor, a tree that is cut), the stuck rank reports by itself.
+/// 4. A send that has waited for 10 s gets a line once: it may wait for a rank that sends, too.
+/// 5. If no survey comes to an end (no monitor, a tree that is cut), the stuck rank reports by itself.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <thread>
@@ -48,11 +50,13 @@ class ProgressWatch {
 
  private:
   void run(const std::stop_token& stop);
+  void warn_of_sends();
   void look();
 
   std::function<void()> start_survey_;
   std::function<void()> on_stuck_;
   int looks_while_stuck_ = 0;
+  std::uint64_t last_send_ = 0;  // for which a line was written
   std::jthread thread_;
 };
 

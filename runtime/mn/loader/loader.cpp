@@ -31,7 +31,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
-#include <mn/core/signal_stack.hpp>
 #include <mn/loader/batch_budget.hpp>
 #include <mn/loader/batch_maker.hpp>
 #include <mn/loader/loader.hpp>
@@ -181,7 +180,6 @@ class DataLoader::Impl {
   }
 
   void work(const std::stop_token& stop) {
-    const SignalStack stack;
     while (true) {
       std::shared_ptr<Slot> slot;
       RawSamples raw;
@@ -231,7 +229,7 @@ class DataLoader::Impl {
   BatchMaker maker_;
   std::int64_t epoch_ = 0;
   std::int64_t consumed_ = 0;
-  std::int64_t corrupt_ = 0;  // of corrupt_epoch_
+  std::int64_t corrupt_ = 0;  // damaged samples in corrupt_epoch_
   std::int64_t corrupt_epoch_ = 0;
   double data_wait_s_ = 0;
   RawSamples raw_;                           // without workers

@@ -10,6 +10,8 @@
 
 namespace mn {
 
+struct BatchMoments;
+
 /// torch::nn::BatchNorm1d, 2d and 3d in one, for input of shape (N, C, …): while it trains, mean and variance are those
 /// of all ranks' samples, so that n ranks with batch b compute as one rank with batch n·b (torch.nn.SyncBatchNorm). For
 /// small batches, as in detection and segmentation. Parameters, buffers, their names and the options are BatchNorm's,
@@ -37,7 +39,7 @@ class MultiNodeBatchNormImpl final
 
  private:
   void _check_input_dim(const at::Tensor& input) override;
-  void move_running_statistics(const at::Tensor& mean, const at::Tensor& squares, const at::Tensor& count);
+  void move_running_statistics(const BatchMoments& batch);
 
   std::shared_ptr<Communicator> comm_;
 };

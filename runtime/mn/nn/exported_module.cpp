@@ -12,6 +12,7 @@
 #include <mn/nn/exported/program.hpp>
 #include <mn/nn/exported/stored_tensor.hpp>
 #include <mn/nn/exported_module.hpp>
+#include <mn/nn/graph_batch_norm.hpp>
 
 namespace mn {
 namespace {
@@ -31,7 +32,9 @@ class TensorReader {
     const StoredTensor& stored = find(input);
     at::Tensor& tensor =
         read_[{stored.record, stored.dtype, stored.sizes, stored.strides, stored.offset, stored.requires_grad}];
-    if (!tensor.defined()) tensor = exported::read_tensor(input.target, stored, archive_);
+    if (tensor.defined()) return tensor;
+    tensor = exported::read_tensor(input.target, stored, archive_);
+    if (exported::is_state(input) && tensor.is_complex()) tensor = at::view_as_real(tensor).clone();
     return tensor;
   }
   [[nodiscard]] bool requires_grad(const Input& input) const { return find(input).requires_grad; }
@@ -91,8 +94,11 @@ std::map<std::string, at::Tensor> state_of(const torch::nn::Module& module) {
 }
 
 ExportedInput describe(const Input& input) {
-  ExportedInput result{input.value, exported::scalar_type_of(input.dtype), {}};
-  for (const auto& [least, most] : input.extents) result.sizes.push_back(least == most ? most : -1);
+  ExportedInput result{input.value, exported::scalar_type_of(input.dtype), {}, {}};
+  for (const auto& [least, most] : input.extents) {
+    result.sizes.push_back(least == most ? most : -1);
+    result.most.push_back(most);
+  }
   return result;
 }
 
@@ -112,10 +118,13 @@ ExportedModule::ExportedModule(std::string_view bytes, const std::string& source
       register_tensor(*this, input, tensors.back(), reader.requires_grad(input), source);
     }
   }
-  training_ = std::make_unique<exported::BoundGraph>(program, exported::Mode::kAsExported, tensors, source);
+  Program training = program;
+  has_other_batch_norms_ = replace_batch_norms(training).others > 0;
+  training_ = std::make_unique<exported::BoundGraph>(training, exported::Mode::kAsExported, tensors, source);
   for (const Input& input : program.inputs) {
     if (input.kind == Input::Kind::kUser) inputs_.push_back(describe(input));
   }
+  for (const exported::Output& output : training_->outputs()) outputs_.push_back({output.name, output.sizes});
   try {
     evaluation_ = std::make_unique<exported::BoundGraph>(program, exported::Mode::kEvaluation, tensors, source);
   } catch (const DataError& error) {
@@ -153,10 +162,35 @@ void ExportedModule::require_evaluation_graph() const {
 
 bool ExportedModule::is_exported_for_evaluation() const noexcept { return training_->is_evaluation(); }
 
-std::vector<at::Tensor> ExportedModule::forward_all(const std::vector<at::Tensor>& inputs) {
-  if (is_training()) return training_->run(inputs);
+const exported::BoundGraph& ExportedModule::graph() const {
+  if (is_training()) return *training_;
   require_evaluation_graph();
-  return evaluation_->run(inputs);
+  return *evaluation_;
+}
+
+std::vector<at::Tensor> ExportedModule::forward_all(const std::vector<at::Tensor>& inputs) {
+  const BatchNormScope scope(batch_norm_comm_);
+  return graph().run(inputs);
+}
+
+at::Tensor ExportedModule::forward(const std::vector<at::Tensor>& inputs, const std::string& output) {
+  const auto& outputs = graph().outputs();
+  const bool is_only = !is_training() && outputs.size() == 1;
+  std::string names;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (is_only || outputs[i].name == output) return forward_all(inputs)[i];
+    names += (i > 0 ? ", " : "") + outputs[i].name;
+  }
+  throw ArgumentError("the model has no output " + json_quoted(output) + ", but " + names);
+}
+
+void ExportedModule::normalize_over(std::shared_ptr<Communicator> comm) {
+  if (has_other_batch_norms_) {
+    throw ArgumentError(
+        "the exported model's batch norm can't be over all ranks, because its file holds it in a decomposed form: save "
+        "what torch.export.export returns, without run_decompositions()");
+  }
+  batch_norm_comm_ = std::move(comm);
 }
 
 void ExportedModule::to(c10::Device device, at::ScalarType dtype, bool non_blocking) {

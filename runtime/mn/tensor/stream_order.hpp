@@ -3,6 +3,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/device_collectives.hpp>
+#include <mn/comm/forbidden_calls.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
@@ -12,7 +13,8 @@ namespace mn {
 /// `call()` blocks.
 template <class Enqueue, class Call>
 void in_stream_order(Communicator& comm, const Enqueue& enqueue, const Call& call) {
-  DeviceCollectives* device = comm.debug() ? nullptr : comm.device_collectives();
+  const bool on_host = comm.debug() || ForbiddenCalls::any();  // where such a call is found
+  DeviceCollectives* device = on_host ? nullptr : comm.device_collectives();
   if (device == nullptr) return call();
   const c10::Stream stream = current_stream(comm.device());
   device->after(stream.native_handle());

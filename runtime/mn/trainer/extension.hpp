@@ -13,6 +13,7 @@
 
 namespace mn {
 
+class Summary;
 class Trainer;
 
 // Chainer's priorities; the highest runs first.
@@ -20,7 +21,7 @@ inline constexpr int kPriorityWriter = 300;  ///< for extensions that report val
 inline constexpr int kPriorityReader = 100;  ///< the default
 inline constexpr int kPriorityLast = -100;   ///< after all others: snapshots, which hold the others' states
 
-/// Base of all extensions. The Trainer calls every member but after_forward() on all ranks at the same point, so it may
+/// Base of all extensions. The Trainer calls every member but after_forward() and observe() on all ranks at the same point, so it may
 /// be collective; only rank 0 writes and prints.
 class Extension {
  public:
@@ -38,6 +39,8 @@ class Extension {
   /// After the forward pass of each iteration in which this rank has samples, so not collective; `loss` still has its
   /// graph.
   virtual void after_forward(Trainer&, const at::Tensor& /*loss*/) {}
+  /// After that, with what the minibatch has: its loss, and what the loss function reported. Not collective either.
+  virtual void observe(const at::Tensor& /*loss*/, const Summary& /*metrics*/) {}
   /// Each time the trigger fires.
   virtual void run(Trainer&) {}
   /// Once, when training ends without an error.

@@ -58,6 +58,10 @@ void ExtensionList::after_forward(Trainer& trainer, const at::Tensor& loss) {
   for (Entry& entry : entries_) entry.extension->after_forward(trainer, loss);
 }
 
+void ExtensionList::observe(const at::Tensor& loss, const Summary& metrics) {
+  for (Entry& entry : entries_) entry.extension->observe(loss, metrics);
+}
+
 void ExtensionList::run(Trainer& trainer, const Progress& progress) {
   for (Entry& entry : entries_) {
     if (!fires(entry, progress)) continue;

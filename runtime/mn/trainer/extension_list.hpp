@@ -39,6 +39,7 @@ class ExtensionList {
 
   void initialize(Trainer& trainer);
   void after_forward(Trainer& trainer, const at::Tensor& loss);
+  void observe(const at::Tensor& loss, const Summary& metrics);
   /// Runs those whose trigger fires in the iteration that ended.
   void run(Trainer& trainer, const Progress& progress);
   void finalize(Trainer& trainer);

@@ -29,18 +29,17 @@ LocalSgd::LocalSgd(std::vector<at::Tensor> parameters, std::shared_ptr<Communica
   lay_out();
 }
 
-void LocalSgd::average_also(const std::vector<at::Tensor>& buffers) {
-  buffers_.clear();
-  for (const auto& buffer : buffers) {
-    if (buffer.is_floating_point()) buffers_.push_back(buffer);
-  }
-  comm_->broadcast_data(buffers_);
+void LocalSgd::average_also(std::vector<AveragedBuffer> buffers) {
+  buffers_ = std::move(buffers);
+  std::vector<at::Tensor> tensors;
+  for (const auto& each : buffers_) tensors.push_back(each.buffer);
+  comm_->broadcast_data(tensors);
   lay_out();
 }
 
 void LocalSgd::lay_out() {
   std::vector<at::Tensor> all = parameters_;
-  all.insert(all.end(), buffers_.begin(), buffers_.end());
+  for (const auto& each : buffers_) all.push_back(each.buffer);
   anchor_.emplace(all, 0, *comm_);
   change_.emplace(all, 1, *comm_);
   restart();
@@ -49,7 +48,7 @@ void LocalSgd::lay_out() {
 void LocalSgd::restart() {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) anchor_->view(i).copy_(parameters_[i]);
-  for (std::size_t i = 0; i < buffers_.size(); ++i) anchor_->view(parameters_.size() + i).copy_(buffers_[i]);
+  for (std::size_t i = 0; i < buffers_.size(); ++i) anchor_->view(parameters_.size() + i).copy_(buffers_[i].buffer);
   steps_ = 0;
   weight_ = 0;
 }
@@ -74,11 +73,12 @@ void LocalSgd::fill_change(double weight) {
   const auto fill = [&](std::size_t i, const at::Tensor& value) {
     at::Tensor change = change_->view(i);
     at::sub_out(change, value, anchor_->view(i));
-    if (weight != 1) change.mul_(weight);
   };
   for (std::size_t i = 0; i < parameters_.size(); ++i) fill(i, parameters_[i]);
-  for (std::size_t i = 0; i < buffers_.size(); ++i) fill(parameters_.size() + i, buffers_[i]);
-  change_->tail().fill_(weight);
+  for (std::size_t i = 0; i < buffers_.size(); ++i) fill(parameters_.size() + i, buffers_[i].buffer);
+  add_squared_means(buffers_, changes_of_buffers());  // (4)
+  change_->tail().fill_(1);
+  if (weight != 1) change_->scale(weight);
 }
 
 void LocalSgd::reduce_change() {
@@ -97,10 +97,19 @@ void LocalSgd::move_to_mean(double mean_weight) {
     if (!velocity_.empty()) move = velocity_[i].mul_(outer_momentum_).add_(move);
     parameters_[i].copy_(anchor_->view(i).add_(move));
   }
+  subtract_squared_means(buffers_, changes_of_buffers());
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const std::size_t k = parameters_.size() + i;
-    buffers_[i].copy_(anchor_->view(k).add_(change_->view(k)));
+    at::Tensor mean = anchor_->view(k).add_(change_->view(k));
+    if (buffers_[i].mean) mean.clamp_min_(0);  // rounding
+    buffers_[i].buffer.copy_(mean);
   }
+}
+
+std::vector<at::Tensor> LocalSgd::changes_of_buffers() const {
+  std::vector<at::Tensor> changes;
+  for (std::size_t i = 0; i < buffers_.size(); ++i) changes.push_back(change_->view(parameters_.size() + i));
+  return changes;
 }
 
 NamedTensors LocalSgd::state() const {

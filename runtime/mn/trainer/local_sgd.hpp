@@ -6,6 +6,7 @@
 /// (1) After an average all ranks hold the same bits: the mean of changes is added to an anchor that all share.
 /// (2) A rank weighs by its samples since the last average; a rank without any follows the others.
 /// (3) Each rank's optimizer keeps its own state.
+/// (4) A variance changes by (v − v₀) + d², less E[d]² after the average, with d = m − m₀ (running_statistics.hpp).
 /// Cost: one collective of all parameters every K steps. Memory: two copies of the parameters, three with momentum.
 #pragma once
 
@@ -17,6 +18,7 @@
 #include <mn/core/trace.hpp>
 #include <mn/gradients/compression/flat_buffer.hpp>
 #include <mn/tensor/modules.hpp>
+#include <mn/trainer/running_statistics.hpp>
 
 namespace mn {
 
@@ -26,9 +28,8 @@ class LocalSgd {
   LocalSgd(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm, std::int64_t steps,
            double outer_momentum, std::shared_ptr<Trace> trace);
 
-  /// Collective. From now on averages include these buffers (batch normalization's statistics), without momentum;
-  /// those that are not floating-point are left out.
-  void average_also(const std::vector<at::Tensor>& buffers);
+  /// Collective. From now on averages include these buffers, without momentum.
+  void average_also(std::vector<AveragedBuffer> buffers);
 
   /// Collective, after each local update, whose weight on this rank is `weight`.
   void step(double weight);
@@ -50,9 +51,10 @@ class LocalSgd {
   void fill_change(double weight);
   void reduce_change();
   void move_to_mean(double mean_weight);
+  [[nodiscard]] std::vector<at::Tensor> changes_of_buffers() const;
 
   std::vector<at::Tensor> parameters_;
-  std::vector<at::Tensor> buffers_;
+  std::vector<AveragedBuffer> buffers_;
   std::shared_ptr<Communicator> comm_;
   std::int64_t period_;
   double outer_momentum_;

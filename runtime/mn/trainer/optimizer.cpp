@@ -166,8 +166,8 @@ void MultiNodeOptimizer::synchronize() {
   if (local_) wait("wait for parameters", [&] { local_->synchronize(); });
 }
 
-void MultiNodeOptimizer::average_also(const std::vector<at::Tensor>& buffers) {
-  buffers_ = buffers;
+void MultiNodeOptimizer::average_statistics(const torch::nn::Module& model) {
+  buffers_ = averaged_buffers(model);
   if (local_) local_->average_also(buffers_);
 }
 

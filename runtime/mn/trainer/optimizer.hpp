@@ -15,6 +15,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/gradients/optimizer_options.hpp>
 #include <mn/tensor/modules.hpp>
+#include <mn/trainer/running_statistics.hpp>
 
 namespace mn {
 
@@ -122,8 +123,8 @@ class MultiNodeOptimizer {
   /// step's gradients are applied. For the end of an epoch, before evaluation and before parameters are saved; the
   /// Trainer and its extensions call it there.
   void synchronize();
-  /// With local SGD these tensors (a model's running statistics) are averaged with the parameters.
-  void average_also(const std::vector<at::Tensor>& buffers);
+  /// With local SGD the model's running statistics become those of all ranks' samples when parameters are averaged.
+  void average_statistics(const torch::nn::Module& model);
 
   /// Local. Hooks run in the order added. Throws ArgumentError if the name is in use.
   void add_hook(const std::string& name, GradientHook hook);
@@ -193,10 +194,10 @@ class MultiNodeOptimizer {
   std::vector<at::Tensor> frozen_;  // those of them that needed no gradient then
   std::optional<Reduced> reduced_;  // by reduce_gradients(), for the next step
   std::unique_ptr<GradientReduction> reduction_;
-  std::unique_ptr<GradScaler> scaler_;  // null: losses are not scaled
-  std::weak_ptr<void> no_sync_;         // what no_sync() returned, while somebody holds it
-  std::unique_ptr<LocalSgd> local_;     // null: gradients are averaged, not parameters
-  std::vector<at::Tensor> buffers_;     // for local_
+  std::unique_ptr<GradScaler> scaler_;   // null: losses are not scaled
+  std::weak_ptr<void> no_sync_;          // what no_sync() returned, while somebody holds it
+  std::unique_ptr<LocalSgd> local_;      // null: gradients are averaged, not parameters
+  std::vector<AveragedBuffer> buffers_;  // for local_
   std::vector<std::pair<std::string, GradientHook>> hooks_;
   std::unique_ptr<ParameterCheck> check_;
   double nominal_samples_ = 0;     // agreed at the first weighted step; a rank with as many needs no scaling pass

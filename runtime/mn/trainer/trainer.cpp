@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <set>
-#include <span>
 
 #include <ATen/core/Tensor.h>
 
@@ -9,10 +8,8 @@
 #include <mn/checkpoint/format/storage.hpp>
 #include <mn/checkpoint/optimizer_settings.hpp>
 #include <mn/comm/on_root.hpp>
-#include <mn/core/activity.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/exit_codes.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/trace.hpp>
@@ -23,16 +20,11 @@
 #include <mn/trainer/output_folder.hpp>
 #include <mn/trainer/periodic_agreement.hpp>
 #include <mn/trainer/run_status.hpp>
-#include <mn/trainer/signals.hpp>
 #include <mn/trainer/time_limit.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn {
 namespace {
-
-// Why a run ends before its time, beside the numbers of signals.
-constexpr std::int64_t kNoReason = 0;
-constexpr std::int64_t kTimeLimit = 1000;
 
 class FunctionExtension final : public Extension {
  public:
@@ -107,9 +99,7 @@ Trainer::Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer>
   for (const auto& [name, optimizer] : optimizers_) settings_.push_back(optimizer_settings(optimizer->actual()).dump());
   name_tensors(*model_);
   comm_->broadcast_data(*model_);  // also what the optimizers do not hold
-  std::vector<at::Tensor> statistics;
-  for (const auto& [name, buffer] : running_statistics(*model_)) statistics.push_back(buffer);
-  for (const auto& [name, optimizer] : optimizers_) optimizer->average_also(statistics);
+  for (const auto& [name, optimizer] : optimizers_) optimizer->average_statistics(*model_);
 }
 
 Trainer::~Trainer() = default;
@@ -169,59 +159,6 @@ void Trainer::extend(const std::string& name, Interval trigger, std::function<vo
   add(std::make_unique<FunctionExtension>(name, std::move(function)), {.trigger = trigger});
 }
 
-int Trainer::run() {
-  SignalFlag signal(options_.checkpoint_on_signal);
-  begin();
-  note_iteration(iteration_);  // outside the scope: this run has not made a step
-  const ActivityScope activity("training", ActivityScope::kPatience, ActivityScope::kFirstStep);
-  std::int64_t reason = kNoReason;
-  while (!finished() && reason == kNoReason) {
-    advance();
-    note_iteration(iteration_);
-    status_->stepped(iteration_);
-    reason = agree(own_reason(signal.raised()));
-    extensions_->run(*this, {iteration_, previous_epoch_detail_, epoch_detail()});
-  }
-  if (reason != kNoReason) signal.keep();
-  synchronize();
-  const bool requeue = reason != kNoReason && !finished();
-  finish_save();
-  if (requeue) checkpoint_to_requeue(reason);
-  extensions_->finalize(*this);
-  finish_save();
-  comm_->barrier();  // every file of rank 0 is complete
-  return requeue ? kExitRequeue : 0;
-}
-
-/// Why this rank wants the run to end: a signal, or the time limit.
-std::int64_t Trainer::own_reason(int signal) {
-  if (!time_limit_) return signal;
-  time_limit_->tick();
-  return time_limit_->is_near() ? kTimeLimit : signal;
-}
-
-void Trainer::checkpoint_to_requeue(std::int64_t reason) {
-  const std::filesystem::path path = checkpoint_path(out(), iteration_);
-  on_root<DataError>(
-      *comm_, [this] { set_later_checkpoints_aside(out(), iteration_); }, true);
-  if (!is_saved()) save(path);
-  const std::string who = reason == kTimeLimit ? "the job's time limit" : signal_name(static_cast<int>(reason));
-  stop_reason_ = who + " asked for it, after a checkpoint";
-  if (is_root()) log_info(who + " asked for the end: checkpointed in " + path.string() + ", requeue the job");
-}
-
-void Trainer::begin() {
-  start_ = Clock::now();
-  stopped_ = false;
-  stop_reason_.clear();
-  saved_iteration_ = iteration_;
-  observation_->begin(iteration_, bytes_sent());
-  if (!is_training(*model_)) set_training(*model_, true);
-  extensions_->initialize(*this);
-  agreement_->begin(iteration_);
-  status_->began(iteration_);
-}
-
 std::optional<double> Trainer::initial_rate(std::size_t group) const {
   const nlohmann::json groups = nlohmann::json::parse(settings_.front());
   if (group >= groups.size() || !groups[group].contains("lr")) return std::nullopt;
@@ -245,45 +182,6 @@ void Trainer::wait_for_losses() {
 }
 
 bool Trainer::is_saving() const noexcept { return saving_->is_under_way(); }
-
-/// Ranks exchange what only one of them knows: why to stop, which periods of seconds are over by rank 0's clock, and
-/// whether all have written their parts of a checkpoint, which then is committed. Returns why training is to stop on all
-/// ranks.
-std::int64_t Trainer::agree(std::int64_t own) {
-  const bool needed = options_.checkpoint_on_signal || extensions_->any_by_seconds() || is_saving();
-  if (!needed || !agreement_->is_due(iteration_)) return kNoReason;
-  std::vector<std::int64_t> flags = extensions_->due();
-  const std::size_t count = flags.size();
-  if (!is_root()) flags.assign(count, 0);
-  flags.push_back(is_saving() && !saving_->is_written() ? 1 : 0);
-  flags.push_back(own);
-  agreement_->exchange(flags, iteration_, *comm_);
-  if (flags[count] == 0) finish_save();
-  extensions_->set_due(std::span(flags).first(count));
-  return flags.back();
-}
-
-void Trainer::stop(const std::string& why) {
-  if (std::exchange(stopped_, true)) return;
-  stop_reason_ = why;
-  if (is_root()) {
-    log_info("training ends after iteration " + std::to_string(iteration_) + ": " + why);
-  }
-}
-
-std::string Trainer::end_reason() const {
-  if (!stop_reason_.empty()) return stop_reason_;
-  if (options_.epochs > 0 && epoch_ >= options_.epochs) return std::to_string(epoch_) + " epochs are over";
-  if (options_.iterations > 0 && iteration_ >= options_.iterations) {
-    return std::to_string(iteration_) + " iterations are over";
-  }
-  return "";
-}
-
-bool Trainer::finished() const noexcept {
-  return stopped_ || (options_.epochs > 0 && epoch_ >= options_.epochs) ||
-         (options_.iterations > 0 && iteration_ >= options_.iterations);
-}
 
 Metrics Trainer::take_observation() {
   wait_for_losses();

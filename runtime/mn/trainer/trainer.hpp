@@ -18,6 +18,7 @@
 #include <mn/loader/iterator.hpp>
 #include <mn/trainer/collective_use.hpp>
 #include <mn/trainer/extension.hpp>
+#include <mn/trainer/loss.hpp>
 #include <mn/trainer/optimizer.hpp>
 #include <mn/trainer/summary.hpp>
 
@@ -38,25 +39,6 @@ class RunStatus;
 class SaveError;
 class TimeLimit;
 class Trace;
-
-/// A minibatch's loss, a mean, and over how much it is one.
-struct Loss {
-  /// A mean over the minibatch's samples, or over what Batch::weight says.
-  Loss(at::Tensor mean) : value(std::move(mean)) {}  // NOLINT: meant to be implicit
-  /// A mean over something else, which differs between minibatches: tokens without padding, pixels with a label.
-  Loss(at::Tensor mean, double over) : value(std::move(mean)), weight(over) {}
-
-  at::Tensor value;                   ///< of one element
-  std::optional<double> weight = {};  ///< at least 0
-  /// In updates and in reports.
-  [[nodiscard]] double weight_in(const Batch& batch) const { return weight.value_or(batch.loss_weight()); }
-};
-
-/// Returns the minibatch's mean loss, a tensor or a Loss; it becomes "main/loss". Metrics added to `report`, with what
-/// they are means over as weight, become "main/NAME". Called several times an iteration where
-/// TrainerOptions::accumulate says so, and not for a minibatch of 0 samples: if the loss makes collective calls, such a
-/// minibatch is an error, which names the rank.
-using ComputeLoss = std::function<Loss(const Batch& batch, Summary& report)>;
 
 /// One of several optimizers, with the name that checkpoints know it by.
 struct NamedOptimizer {
@@ -233,13 +215,14 @@ class Trainer {
   void prepare_out();
   void check_iterator() const;
   void check_order() const;
-  void begin();
   [[nodiscard]] double communication_s() const;
   [[nodiscard]] std::uint64_t bytes_sent() const;
+  void wait_for_losses();
+  // trainer_run.cpp
+  void begin();
   [[nodiscard]] std::int64_t own_reason(int signal);
   std::int64_t agree(std::int64_t own);
   void checkpoint_to_requeue(std::int64_t reason);
-  void wait_for_losses();
   [[nodiscard]] bool finished() const noexcept;
   // trainer_step.cpp
   void advance();

@@ -106,16 +106,16 @@ void Trainer::train() {
 }
 
 void Trainer::accumulate(const Batch& batch, Accumulated& all, bool last) {
-  if (batch.samples == 0) return loss_calls_.check_absence("training", epoch_ + 1);
-  const Loss loss = forward(batch);
-  const double weight = loss.weight_in(batch);
+  const auto loss = loss_calls_.run(batch.samples, *comm_, "training", epoch_ + 1, [&] { return forward(batch); });
+  if (!loss) return;
+  const double weight = loss->weight_in(batch);
   all.samples += batch.samples;
   all.weight += weight;
-  observation_->add_loss(loss.value, weight);
+  observation_->add_loss(loss->value, weight);
   if (weight == 0 && !loss_calls_.any()) return;  // a mean over nothing
   const Trace::Scope scope(options_.trace.get(), "backward", Trace::Lane::kCompute);
   const auto more_follow = last ? nullptr : optimizer().no_sync();
-  const at::Tensor weighted = optimizer().scale_loss(loss.value, weight, options_.accumulate);
+  const at::Tensor weighted = optimizer().scale_loss(loss->value, weight, options_.accumulate);
   if (last) optimizer().announce_step(all.weight);
   weighted.backward();
   if (options_.trace) wait_for_device(comm_->device());
@@ -124,11 +124,12 @@ void Trainer::accumulate(const Batch& batch, Accumulated& all, bool last) {
 Loss Trainer::forward(const Batch& batch) {
   const Trace::Scope scope(options_.trace.get(), "forward", Trace::Lane::kCompute);
   Summary metrics;
-  Loss loss = loss_calls_.watch([&] { return compute_loss_(batch, metrics); });
+  Loss loss = compute_loss_(batch, metrics);
   if (!loss.value.defined() || loss.value.numel() != 1) {
     throw ArgumentError("the loss function must return a tensor of one element");
   }
   extensions_->after_forward(*this, loss.value);
+  extensions_->observe(loss.value, metrics);
   observation_->add_metrics(metrics);
   return loss;
 }

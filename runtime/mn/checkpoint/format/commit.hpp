@@ -1,7 +1,7 @@
 /// How a checkpoint comes to be, so that whatever stops any process at any point leaves the one before, or this one.
 ///
 ///   rank 0      begin_save(): removes what an attempt that was stopped has left, makes the folder
-///   every rank  ShardWriter: creates its shard, writes it, syncs it, closes it
+///   every rank  TensorShardWriter: creates its shard, writes it, syncs it, closes it
 ///   every rank  sync_folder()
 ///   rank 0      commit_save(): sees all shards in their sizes, writes the manifest beside its name, syncs it, renames
 ///               it, syncs the folder and the one above

@@ -31,6 +31,11 @@ Value parse_real(const json& document, const Rename&) {
   return document.get<double>();
 }
 
+Value parse_complex(const json& document, const Rename& rename) {
+  const auto part = [&](const char* name) { return std::get<double>(parse_real(document.at(name), rename)); };
+  return std::complex<double>(part("real"), part("imag"));
+}
+
 template <Enumerator::Kind kind>
 Value parse_enumerator(const json& document, const Rename&) {
   return Enumerator{kind, whole_number<std::int64_t>(document)};
@@ -54,6 +59,7 @@ constexpr std::pair<std::string_view, Parse> kForms[] = {
     {"as_bool", parse_bool},
     {"as_int", parse_int},
     {"as_float", parse_real},
+    {"as_complex", parse_complex},
     {"as_string", parse_text},
     {"as_bools", parse_list<parse_bool>},
     {"as_ints", parse_list<parse_int>},

@@ -1,6 +1,7 @@
 /// What an operator of an exported graph is given, as its JSON says.
 #pragma once
 
+#include <complex>
 #include <cstdint>
 #include <functional>
 #include <stdexcept>
@@ -30,8 +31,8 @@ struct AnyDevice {};
 /// A constant, a value of the graph, or a list of them. No value is torch's None.
 struct Argument {
   /// What an argument can be.
-  using Value = std::variant<std::monostate, ValueName, bool, std::int64_t, double, std::string, Enumerator, AnyDevice,
-                             std::vector<Argument>>;
+  using Value = std::variant<std::monostate, ValueName, bool, std::int64_t, double, std::complex<double>, std::string,
+                             Enumerator, AnyDevice, std::vector<Argument>>;
   std::string form;  ///< as the file calls it: "as_ints"
   Value value;
 };

@@ -1,6 +1,10 @@
 #include <algorithm>
 #include <sstream>
 
+#include <ATen/ScalarOps.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
+
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/nn/exported/bound_graph.hpp>
@@ -56,13 +60,42 @@ std::optional<std::size_t> buffer_of(const Output& output, const std::vector<Inp
   throw DataError(source + ": an output changes the buffer " + json_quoted(output.buffer) + ", which is not an input");
 }
 
+std::vector<Given> given_by(const Program& program) {
+  std::vector<Given> given;
+  for (const Input& input : program.inputs) {
+    const auto stored = program.weights.find(input.target);
+    given.push_back({.is_buffer = input.kind == Input::Kind::kBuffer,
+                     .is_frozen = input.kind == Input::Kind::kParameter && stored != program.weights.end() &&
+                                  !stored->second.requires_grad});
+  }
+  return given;
+}
+
+/// An output as a tensor; undefined for None.
+at::Tensor tensor_of(const c10::IValue& value, const std::string& source) {
+  if (value.isNone()) return {};
+  if (value.isScalar()) return at::native::wrapped_scalar_tensor(value.toScalar());
+  if (value.isTensor()) return value.toTensor();
+  throw Error(source + ": an output is a " + value.tagKind() + ", not a tensor");
+}
+
 }  // namespace
 
 BoundGraph::BoundGraph(const Program& program, Mode mode, std::vector<at::Tensor> tensors, const std::string& source)
-    : source_(source), inputs_(program.inputs), tensors_(std::move(tensors)), runner_(program, mode, source) {
-  for (const Input& input : inputs_) check_dtype(input, source);
+    : source_(source),
+      mode_(mode),
+      inputs_(program.inputs),
+      tensors_(std::move(tensors)),
+      runner_(program.graph, given_by(program), mode, source) {
+  for (const Input& input : inputs_) {
+    check_dtype(input, source);
+    const auto stored = program.weights.find(input.target);
+    is_complex_.push_back(is_state(input) && stored != program.weights.end() &&
+                          c10::isComplexType(scalar_type_of(stored->second.dtype)));
+  }
   is_replaced_.resize(inputs_.size());
   for (const Output& output : program.outputs) {
+    if (output.buffer.empty()) outputs_.push_back(output);
     buffers_.push_back(buffer_of(output, inputs_, source));
     if (buffers_.back()) is_replaced_[*buffers_.back()] = true;
   }
@@ -75,14 +108,14 @@ c10::Device BoundGraph::device_of(const std::vector<at::Tensor>& inputs) const {
   return inputs.empty() ? c10::Device(c10::kCPU) : inputs.front().device();
 }
 
-std::vector<at::Tensor> BoundGraph::run(const std::vector<at::Tensor>& inputs) const {
+std::vector<c10::IValue> BoundGraph::values_for(const std::vector<at::Tensor>& inputs) const {
   std::vector<c10::IValue> values;
   std::size_t next = 0;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     if (inputs_[i].kind != Input::Kind::kUser) {
       // Autograd keeps the memory that a buffer had.
       const at::Tensor tensor = is_replaced_[i] ? tensors_[i].detach() : tensors_[i];
-      values.emplace_back(tensor.defined() ? c10::IValue(tensor) : c10::IValue());
+      values.emplace_back(!tensor.defined() ? c10::IValue() : is_complex_[i] ? at::view_as_complex(tensor) : tensor);
       continue;
     }
     const std::string what = source_ + ": input " + json_quoted(inputs_[i].value);
@@ -94,19 +127,22 @@ std::vector<at::Tensor> BoundGraph::run(const std::vector<at::Tensor>& inputs) c
     }
     values.emplace_back(inputs[next++]);
   }
-  if (next != inputs.size()) {
-    throw ArgumentError(source_ + " takes " + std::to_string(next) + " inputs, but was given " +
-                        std::to_string(inputs.size()));
-  }
+  if (next == inputs.size()) return values;
+  throw ArgumentError(source_ + " takes " + std::to_string(next) + " inputs, but was given " +
+                      std::to_string(inputs.size()));
+}
 
-  const std::vector<c10::IValue> results = runner_.run(std::move(values), device_of(inputs));
+std::vector<at::Tensor> BoundGraph::run(const std::vector<at::Tensor>& inputs) const {
+  const std::vector<c10::IValue> results = runner_.run(values_for(inputs), device_of(inputs));
   std::vector<at::Tensor> outputs;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    const at::Tensor result = results[i].isNone() ? at::Tensor() : results[i].toTensor();
+    if (buffers_[i] && mode_ == Mode::kEvaluation) continue;
+    const at::Tensor result = tensor_of(results[i], source_);
     if (!buffers_[i]) {
       outputs.push_back(result);
     } else if (result.defined()) {
-      at::Tensor(tensors_[*buffers_[i]]).set_data(result.detach().clone());
+      const at::Tensor kept = result.detach().clone();
+      at::Tensor(tensors_[*buffers_[i]]).set_data(is_complex_[*buffers_[i]] ? at::view_as_real(kept) : kept);
     }
   }
   return outputs;

@@ -16,13 +16,16 @@ namespace mn::exported {
 /// Runs a program's graph on tensors that it shares with a module.
 class BoundGraph {
  public:
-  /// `tensors` has one for each input of the program, undefined for what run() is given and for literals. Throws
-  /// DataError as GraphRunner does.
+  /// `tensors` has one for each input of the program, undefined for what run() is given and for literals. Complex ones
+  /// of the module's state are real here, with the parts as last dimension. Throws DataError as GraphRunner does.
   BoundGraph(const Program& program, Mode mode, std::vector<at::Tensor> tensors, const std::string& source);
 
-  /// Takes the user's inputs, in order, and returns the user's outputs. Throws ArgumentError if the inputs do not match
-  /// the graph, and Error as GraphRunner::run() does.
+  /// Takes the user's inputs, in order, and returns the user's outputs, those of outputs(). Throws ArgumentError if the
+  /// inputs do not match the graph, and Error as GraphRunner::run() does.
   [[nodiscard]] std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs) const;
+
+  /// The user's outputs.
+  [[nodiscard]] const std::vector<Output>& outputs() const noexcept { return outputs_; }
 
   /// Moves the tensors that are no parameters and no persistent buffers.
   void move_constants(c10::Device device);
@@ -30,11 +33,15 @@ class BoundGraph {
   [[nodiscard]] bool is_evaluation() const noexcept { return runner_.is_evaluation(); }
 
  private:
+  [[nodiscard]] std::vector<c10::IValue> values_for(const std::vector<at::Tensor>& inputs) const;
   [[nodiscard]] c10::Device device_of(const std::vector<at::Tensor>& inputs) const;
 
   std::string source_;
+  Mode mode_;
   std::vector<Input> inputs_;
+  std::vector<Output> outputs_;
   std::vector<at::Tensor> tensors_;                  // one for each input
+  std::vector<bool> is_complex_;                     // by input: the graph takes a complex view of a real tensor
   std::vector<bool> is_replaced_;                    // by input: an output becomes this buffer
   std::vector<std::optional<std::size_t>> buffers_;  // by output: the input that it becomes
   GraphRunner runner_;

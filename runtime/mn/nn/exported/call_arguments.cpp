@@ -97,6 +97,7 @@ std::optional<IValue> constant_of(const Argument& argument) {
   if (const auto* flag = std::get_if<bool>(&value)) return IValue(*flag);
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return IValue(*integer);
   if (const auto* real = std::get_if<double>(&value)) return IValue(*real);
+  if (const auto* number = std::get_if<std::complex<double>>(&value)) return IValue(c10::complex<double>(*number));
   if (const auto* text = std::get_if<std::string>(&value)) return IValue(*text);
   if (const auto* enumerator = std::get_if<Enumerator>(&value)) return IValue(libtorch_number(*enumerator));
   return std::nullopt;
@@ -152,6 +153,14 @@ Source make_source(const Argument& argument, const c10::Argument& parameter, con
   if (!list || !is_one_item) return make_typed_source(argument, parameter.type(), slots);
   const auto count = static_cast<std::size_t>(parameter.N().value_or(1));
   return make_list_source(std::vector<Argument>(count, argument), list->getElementType(), slots);
+}
+
+Source make_value_source(const Argument& argument, const Slots& slots) {
+  if (const auto* value = std::get_if<ValueName>(&argument.value)) {
+    return [slot = slots.of(value->name)](const Frame& frame) { return frame.values[slot]; };
+  }
+  if (const auto constant = constant_of(argument)) return [value = *constant](const Frame&) { return value; };
+  throw UnknownForm("a value of the form " + argument.form + " that a graph within it is given");
 }
 
 Source make_number_source(const Argument& argument, const Slots& slots) {

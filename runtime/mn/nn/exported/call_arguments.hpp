@@ -44,7 +44,10 @@ using Source = std::function<c10::IValue(const Frame& frame)>;
 /// form; the source does so when a value of the graph turns out to be of another type.
 [[nodiscard]] Source make_source(const Argument& argument, const c10::Argument& parameter, const Slots& slots);
 
-/// The same for a number (int, float or bool).
+/// The argument as it is: a value of the graph or a constant that is not a list.
+[[nodiscard]] Source make_value_source(const Argument& argument, const Slots& slots);
+
+/// The same as make_source() for a number (int, float or bool).
 [[nodiscard]] Source make_number_source(const Argument& argument, const Slots& slots);
 
 }  // namespace mn::exported

@@ -21,6 +21,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/nn/exported/control_flow.hpp>
 #include <mn/nn/exported/graph_runner.hpp>
 #include <mn/nn/exported/number_operators.hpp>
 #include <mn/nn/exported/training_switches.hpp>
@@ -59,26 +60,19 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 }  // namespace
 
-GraphRunner::GraphRunner(const Program& program, Mode mode, const std::string& source) : mode_(mode), source_(source) {
-  for (const Input& input : program.inputs) {
-    slots_.define(input.value);
-    is_buffer_.push_back(input.kind == Input::Kind::kBuffer);
-  }
+GraphRunner::GraphRunner(const Graph& graph, std::vector<Given> given, Mode mode, const std::string& source)
+    : mode_(mode), source_(source), given_(std::move(given)) {
+  for (const std::string& input : graph.inputs) slots_.define(input);
   const Node* current = nullptr;
   try {
-    for (const Node& node : program.nodes) {
+    for (const Node& node : graph.nodes) {
       current = &node;
       add(node);
     }
     current = nullptr;
-    for (const Output& output : program.outputs) {
-      const bool dropped = mode_ == Mode::kEvaluation && !output.buffer.empty();
-      const Argument value = dropped ? Argument{} : output.value;
-      const auto* name = std::get_if<ValueName>(&value.value);
-      if (name != nullptr) output_slots_.push_back(slots_.of(name->name));
-      // Outputs are tensors or none.
-      static const c10::Argument kWanted("output", c10::OptionalType::ofTensor());
-      outputs_.push_back(make_source(value, kWanted, slots_));
+    for (const Argument& output : graph.outputs) {
+      if (const auto* name = std::get_if<ValueName>(&output.value)) output_slots_.push_back(slots_.of(name->name));
+      outputs_.push_back(make_value_source(output, slots_));
     }
   } catch (const UnknownForm& unknown) {
     throw DataError(source_ + ": " + (current != nullptr ? current->what : "an output") + " has " + unknown.what());
@@ -92,6 +86,7 @@ void GraphRunner::add(const Node& node) {
   for (const NamedArgument& input : node.inputs) append_values(values, input.value);
   for (const std::string& value : values) step.reads.push_back(slots_.of(value));
   if (find_number_operator(node.target) != nullptr) return add_number_operator(node, std::move(step));
+  if (find_control_flow(node.target) != nullptr) return add_control_flow(node, std::move(step));
   add_operator(node, std::move(step));
 }
 
@@ -100,8 +95,46 @@ void GraphRunner::add_number_operator(const Node& node, Step step) {
   if (node.inputs.size() != known.operands) throw UnknownForm("a wrong number of operands");
   for (const NamedArgument& input : node.inputs) step.arguments.push_back(make_number_source(input.value, slots_));
   for (const Argument& output : node.outputs) step.results.push_back(define(output));
-  step.call = known.call;
+  step.call = [call = known.call](torch::jit::Stack& stack, c10::Device) { call(stack); };
   steps_.push_back(std::move(step));
+}
+
+void GraphRunner::add_control_flow(const Node& node, Step step) {
+  const ControlFlow& known = *find_control_flow(node.target);
+  if (node.graphs.size() != known.graphs || node.inputs.size() != known.operands) {
+    throw UnknownForm("another number of graphs or operands than torch's operator");
+  }
+  std::vector<std::size_t> counts;  // of values, by operand
+  std::vector<Given> given;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const Argument& operand = node.inputs[i].value;
+    const auto* list = std::get_if<std::vector<Argument>>(&operand.value);
+    const std::vector<Argument> values = list != nullptr ? *list : std::vector<Argument>{operand};
+    for (const Argument& value : values) {
+      step.arguments.push_back(make_value_source(value, slots_));
+      if (i >= known.own_operands) given.push_back(given_for(value));
+    }
+    counts.push_back(values.size());
+  }
+  std::vector<RunGraph> graphs;
+  for (const Graph& graph : node.graphs) {
+    if (graph.inputs.size() != given.size()) throw UnknownForm("a graph within it that takes other values");
+    const auto runner = std::make_shared<const GraphRunner>(graph, given, mode_, source_);
+    switches_.training += runner->switches_.training;
+    switches_.evaluation += runner->switches_.evaluation;
+    graphs.emplace_back([runner](Values values, c10::Device device) { return runner->run(std::move(values), device); });
+  }
+  for (const Argument& output : node.outputs) step.results.push_back(define(output));
+  step.call = [call = known.call, graphs, counts](torch::jit::Stack& stack, c10::Device device) {
+    stack = call({graphs, device}, split(std::move(stack), counts));
+  };
+  steps_.push_back(std::move(step));
+}
+
+Given GraphRunner::given_for(const Argument& argument) const {
+  const auto* value = std::get_if<ValueName>(&argument.value);
+  const std::size_t slot = value != nullptr ? slots_.of(value->name) : given_.size();
+  return slot < given_.size() ? given_[slot] : Given{};
 }
 
 void GraphRunner::add_operator(const Node& node, Step step) {
@@ -120,7 +153,7 @@ void GraphRunner::add_operator(const Node& node, Step step) {
     throw UnknownForm("the argument " + json_quoted(input.name) + ", which the operator does not have");
   }
   for (const Argument& output : node.outputs) step.results.push_back(define(output));
-  step.call = [handle = *found](torch::jit::Stack& stack) { handle.callBoxed(stack); };
+  step.call = [handle = *found](torch::jit::Stack& stack, c10::Device) { handle.callBoxed(stack); };
   steps_.push_back(std::move(step));
 }
 
@@ -134,11 +167,10 @@ bool GraphRunner::skip(const Node& node, const c10::FunctionSchema& schema) {
     const Argument* given = find_input(node, parameter.name());
     const auto* value = given != nullptr ? std::get_if<ValueName>(&given->value) : nullptr;
     if (value == nullptr) continue;
-    const std::size_t slot = slots_.of(value->name);
-    if (slot >= is_buffer_.size() || !is_buffer_[slot]) continue;
+    if (!given_for(*given).is_buffer) continue;
     std::vector<std::string> results;
     for (const Argument& output : node.outputs) append_values(results, output);
-    for (const std::string& result : results) slots_.alias(result, slot);
+    for (const std::string& result : results) slots_.alias(result, slots_.of(value->name));
     return true;
   }
   return false;
@@ -150,7 +182,11 @@ Source GraphRunner::source_of(const Node& node, const c10::Argument& parameter) 
     return [](const Frame&) { return IValue(at::globalContext().userEnabledCuDNN()); };
   }
   if (given != nullptr && is_training_switch(node, parameter)) {
-    if (const auto setting = setting_of(*given)) ++(*setting ? training_switches_ : evaluation_switches_);
+    const auto setting = setting_of(*given);
+    const Argument* weight = find_input(node, "weight");
+    const bool is_frozen = weight != nullptr && given_for(*weight).is_frozen;
+    if (setting && *setting) ++switches_.training;
+    if (setting && !*setting && !is_frozen) ++switches_.evaluation;
     if (mode_ == Mode::kEvaluation) {
       return [value = evaluation_value(parameter)](const Frame&) { return value; };
     }
@@ -202,13 +238,9 @@ std::vector<IValue> GraphRunner::run(std::vector<IValue> inputs, c10::Device dev
       throw Error(source_ + ": " + step.what + " failed: it has " + unknown.what());
     }
   }
-  try {
-    std::vector<IValue> outputs;
-    for (const Source& output : outputs_) outputs.push_back(output(frame));
-    return outputs;
-  } catch (const UnknownForm& unknown) {
-    throw Error(source_ + ": an output has " + unknown.what());
-  }
+  std::vector<IValue> outputs;
+  for (const Source& output : outputs_) outputs.push_back(output(frame));
+  return outputs;
 }
 
 void GraphRunner::execute(const Step& step, Frame& frame, torch::jit::Stack& stack) const {
@@ -218,7 +250,7 @@ void GraphRunner::execute(const Step& step, Frame& frame, torch::jit::Stack& sta
     const c10::AutoGradMode grad(step.grad && c10::GradMode::is_enabled());
     const c10::impl::ExcludeDispatchKeyGuard autocast(step.autocast ? c10::DispatchKeySet()
                                                                     : c10::autocast_dispatch_keyset);
-    step.call(stack);
+    step.call(stack, frame.device);
   }
   if (stack.size() != step.results.size()) throw UnknownForm("another number of results than libtorch's operator");
   for (std::size_t i = 0; i < stack.size(); ++i) {

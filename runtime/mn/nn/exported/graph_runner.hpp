@@ -19,28 +19,41 @@ enum class Mode {
   kEvaluation,
 };
 
+/// What is known of a value that a graph is given.
+struct Given {
+  bool is_buffer = false;
+  bool is_frozen = false;  ///< a parameter that requires no gradient
+};
+
 /// A graph whose operators are found and whose arguments are checked. run() is thread-safe.
 class GraphRunner {
  public:
-  /// Throws DataError that begins with `source` and names the node with an operator or an argument that libtorch does
-  /// not know, or, for kEvaluation, with an operator that is random and has no switch.
-  GraphRunner(const Program& program, Mode mode, const std::string& source);
+  /// `given` has one for each of the graph's inputs. Throws DataError that begins with `source` and names the node with
+  /// an operator or an argument that libtorch does not know, or, for kEvaluation, with an operator that is random and
+  /// has no switch.
+  GraphRunner(const Graph& graph, std::vector<Given> given, Mode mode, const std::string& source);
 
-  /// Runs the graph on a value for each of the program's inputs. Returns one for each of its outputs; those that change
-  /// buffers are none in the mode kEvaluation. Throws Error of one line that names the node whose operator failed.
+  /// Runs the graph on a value for each of its inputs. Returns one for each of its outputs. Throws Error of one line
+  /// that names the node whose operator failed.
   [[nodiscard]] std::vector<c10::IValue> run(std::vector<c10::IValue> inputs, c10::Device device) const;
 
-  /// Whether the graph has operators that behave differently in training, and all of them are set to evaluation.
-  [[nodiscard]] bool is_evaluation() const noexcept { return evaluation_switches_ > 0 && training_switches_ == 0; }
+  /// Whether the graph has operators that behave differently in training, and all of them are set to evaluation, but
+  /// not for batch norms alone whose weights are frozen, which is meant.
+  [[nodiscard]] bool is_evaluation() const noexcept { return switches_.evaluation > 0 && switches_.training == 0; }
 
  private:
+  /// How many operators are set to what.
+  struct SwitchCount {
+    int training = 0;
+    int evaluation = 0;  // without frozen batch norms
+  };
   struct Result {
     bool is_list = false;
     std::vector<std::size_t> slots = {};  // none: the result is not used
   };
   struct Step {
     std::string what;
-    std::function<void(torch::jit::Stack&)> call;
+    std::function<void(torch::jit::Stack&, c10::Device)> call;
     std::vector<Source> arguments = {};
     std::vector<Result> results = {};
     std::vector<std::size_t> reads = {};     // slots
@@ -52,6 +65,8 @@ class GraphRunner {
   void add(const Node& node);
   void add_operator(const Node& node, Step step);
   void add_number_operator(const Node& node, Step step);
+  void add_control_flow(const Node& node, Step step);
+  [[nodiscard]] Given given_for(const Argument& argument) const;
   [[nodiscard]] bool skip(const Node& node, const c10::FunctionSchema& schema);
   [[nodiscard]] Source source_of(const Node& node, const c10::Argument& parameter);
   [[nodiscard]] Result define(const Argument& output);
@@ -61,12 +76,11 @@ class GraphRunner {
   Mode mode_;
   std::string source_;
   Slots slots_;
-  std::vector<bool> is_buffer_;  // by slot of an input
+  std::vector<Given> given_;  // by slot of an input
   std::vector<Step> steps_;
   std::vector<Source> outputs_;
   std::vector<std::size_t> output_slots_;
-  int training_switches_ = 0;
-  int evaluation_switches_ = 0;
+  SwitchCount switches_;
 };
 
 }  // namespace mn::exported

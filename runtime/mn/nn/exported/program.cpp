@@ -3,15 +3,18 @@
 // models/model.json holds the graph and its signature; data/weights and data/constants hold the tensors, each with a
 // JSON file that says which record is what.
 //
-// A graph may call a graph within it, where the model used torch.no_grad() or torch.autocast(enabled=False). Such a
-// call is replaced by the inner graph's nodes, which carry the mode, so a program is one list of nodes:
+// A graph may call a graph within it. Where the model used torch.no_grad() or torch.autocast(enabled=False), the call is
+// replaced by the inner graph's nodes, which carry the mode:
 // (1) the inner inputs are the outer arguments under other names, and the outer results the inner outputs;
 // (2) all other inner values get the inner graph's name as a prefix, because both graphs may use a name.
+// All other operators that run graphs (torch.cond, …) keep them in Node::graphs, with names of their own.
 
+#include <algorithm>
 #include <type_traits>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/nn/exported/output_names.hpp>
 #include <mn/nn/exported/program.hpp>
 
 namespace mn::exported {
@@ -27,8 +30,8 @@ std::string unchanged(const std::string& name) { return name; }
 
 /// The names and modes that hold for the nodes of one graph.
 struct Scope {
-  std::string prefix;
-  std::map<std::string, std::string> renamed;
+  std::string prefix = {};
+  std::map<std::string, std::string> renamed = {};
   bool grad = true;
   bool autocast = true;
 
@@ -64,6 +67,18 @@ Extent parse_extent(const json& size, const json& constraints) {
   return extent;
 }
 
+/// The shape of an output, −1 for sizes that vary; no value if it is no tensor of the graph.
+std::optional<std::vector<std::int64_t>> sizes_of(const json& argument, const json& tensors) {
+  if (form_of(argument) != "as_tensor") return std::nullopt;
+  const auto found = tensors.find(argument.at("as_tensor").at("name").get<std::string>());
+  if (found == tensors.end()) return std::nullopt;
+  std::vector<std::int64_t> sizes;
+  for (const json& size : found->at("sizes")) {
+    sizes.push_back(size.contains("as_int") ? whole_number<std::int64_t>(size.at("as_int")) : -1);
+  }
+  return sizes;
+}
+
 std::vector<std::int64_t> parse_numbers(const json& list) {
   std::vector<std::int64_t> numbers;
   for (const json& number : list) numbers.push_back(whole_number<std::int64_t>(number.at("as_int")));
@@ -93,8 +108,8 @@ class ProgramReader {
     within("its inputs", [&] { read_inputs(document); });
     Scope scope;
     const json& graph = within("its graph", [&]() -> const json& { return document["graph_module"].at("graph"); });
-    read_nodes(graph, scope);
-    within("its outputs", [&] { read_outputs(document["graph_module"].at("signature").at("output_specs"), scope); });
+    read_nodes(graph, scope, program_.graph.nodes);
+    within("its outputs", [&] { read_outputs(document["graph_module"], scope); });
     program_.weights = read_tensors("data/weights/", "model_weights_config.json");
     program_.constants = read_tensors("data/constants/", "model_constants_config.json");
     return std::move(program_);
@@ -135,6 +150,7 @@ class ProgramReader {
           input.extents.push_back(parse_extent(size, document.at("range_constraints")));
         }
       }
+      program_.graph.inputs.push_back(input.value);
       program_.inputs.push_back(std::move(input));
     }
   }
@@ -154,29 +170,43 @@ class ProgramReader {
     throw UnknownForm("an input of the unknown kind " + json_quoted(kind == "user_input" ? form_of(value) : kind));
   }
 
-  void read_outputs(const json& specs, const Scope& scope) {
-    for (const json& spec : specs) {
+  void read_outputs(const json& module, const Scope& scope) {
+    for (const json& spec : module.at("signature").at("output_specs")) {
       const std::string kind = form_of(spec);
       const json& about = spec.at(kind);
       if (kind == "user_output") {
-        program_.outputs.push_back({scope.parse(about.at("arg"))});
+        program_.graph.outputs.push_back(scope.parse(about.at("arg")));
+        program_.outputs.push_back({.sizes = sizes_of(about.at("arg"), module.at("graph").at("tensor_values"))});
       } else if (kind == "buffer_mutation") {
-        const ValueName value{scope.name_of(about.at("arg").at("name"))};
-        program_.outputs.push_back({{"as_tensor", value}, about.at("buffer_name")});
+        program_.graph.outputs.push_back({"as_tensor", ValueName{scope.name_of(about.at("arg").at("name"))}});
+        program_.outputs.push_back({.buffer = about.at("buffer_name")});
       } else {
         throw UnknownForm("an output of the unknown kind " + json_quoted(kind));
       }
     }
+    name_outputs(output_names(module));
   }
 
-  void read_nodes(const json& graph, Scope& scope) {
-    const json& nodes = within("its graph", [&]() -> const json& { return graph.at("nodes"); });
-    for (const json& node : nodes) {
+  /// By their positions unless there is a name for each.
+  void name_outputs(const std::vector<std::string>& names) {
+    const auto is_returned = [](const Output& output) { return output.buffer.empty(); };
+    const bool has_names = std::ssize(names) == std::ranges::count_if(program_.outputs, is_returned);
+    std::size_t next = 0;
+    for (Output& output : program_.outputs) {
+      if (!is_returned(output)) continue;
+      output.name = has_names ? names[next] : std::to_string(next);
+      ++next;
+    }
+  }
+
+  void read_nodes(const json& graph, Scope& scope, std::vector<Node>& nodes) const {
+    const json& list = within("its graph", [&]() -> const json& { return graph.at("nodes"); });
+    for (const json& node : list) {
       const auto target = within("a node", [&] { return node.at("target").get<std::string>(); });
       if (target == kGradMode || target == kAutocastMode) {
-        inline_graph(node, target, scope);
+        inline_graph(node, target, scope, nodes);
       } else {
-        program_.nodes.push_back(read_node(node, target, scope));
+        nodes.push_back(read_node(node, target, scope));
       }
     }
   }
@@ -186,19 +216,34 @@ class ProgramReader {
     return within(what, [&] {
       Node result{target, what, {}, {}, scope.grad, scope.autocast};
       for (const json& input : node.at("inputs")) {
-        result.inputs.push_back({input.at("name").get<std::string>(), scope.parse(input.at("arg"))});
+        const json& argument = input.at("arg");
+        if (form_of(argument) == "as_graph") {
+          result.graphs.push_back(read_graph(argument.at("as_graph").at("graph"), scope));
+        } else {
+          result.inputs.push_back({input.at("name").get<std::string>(), scope.parse(argument)});
+        }
       }
       for (const json& output : node.at("outputs")) result.outputs.push_back(scope.parse(output));
       return result;
     });
   }
 
+  /// A graph that an operator within `outer` runs.
+  [[nodiscard]] Graph read_graph(const json& graph, const Scope& outer) const {
+    Graph result;
+    Scope scope{.grad = outer.grad, .autocast = outer.autocast};
+    for (const json& input : graph.at("inputs")) result.inputs.push_back(values_of(scope.parse(input)).front());
+    read_nodes(graph, scope, result.nodes);
+    for (const json& output : graph.at("outputs")) result.outputs.push_back(scope.parse(output));
+    return result;
+  }
+
   /// Adds the nodes of the graph that `node` calls.
-  void inline_graph(const json& node, const std::string& target, Scope& scope) {
+  void inline_graph(const json& node, const std::string& target, Scope& scope, std::vector<Node>& nodes) const {
     const std::string what = describe(node, target);
     Scope inner;
     const json& graph = within(what, [&]() -> const json& { return enter_graph(node, target, scope, inner); });
-    read_nodes(graph, inner);
+    read_nodes(graph, inner, nodes);
     within(what, [&] {
       std::vector<std::string> results, outputs;
       for (const json& result : node.at("outputs")) append_values(results, parse_argument(result, unchanged));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,10 +42,11 @@ struct Input {
   return input.kind == Input::Kind::kParameter || (input.kind == Input::Kind::kBuffer && input.persistent);
 }
 
-/// One of the model's outputs, or the new content of a buffer.
+/// What becomes of one of the graph's outputs.
 struct Output {
-  Argument value;
-  std::string buffer = {};  ///< not empty: forward() copies the value there
+  std::string name = {};  ///< one that the model returns: its path there, "logits" or "0" or "hidden.1"
+  std::optional<std::vector<std::int64_t>> sizes = {};  ///< its shape, if the file has it; −1 for a size that varies
+  std::string buffer = {};                              ///< not empty: forward() copies the value there instead
 };
 
 /// An argument under the name that the operator's schema has for it.
@@ -53,14 +55,24 @@ struct NamedArgument {
   Argument value;
 };
 
+struct Graph;
+
 /// A call of an operator.
 struct Node {
   std::string target;  ///< the operator: "torch.ops.aten.add.Tensor"
   std::string what;    ///< how messages call the node
   std::vector<NamedArgument> inputs;
   std::vector<Argument> outputs;
-  bool grad = true;      ///< false: within torch.no_grad()
-  bool autocast = true;  ///< false: within torch.autocast(enabled=False)
+  bool grad = true;                ///< false: within torch.no_grad()
+  bool autocast = true;            ///< false: within torch.autocast(enabled=False)
+  std::vector<Graph> graphs = {};  ///< that the operator runs (torch.cond, …); the inputs are without them
+};
+
+/// Operators, in the order of execution; those of torch.no_grad()'s graphs stand where they run.
+struct Graph {
+  std::vector<std::string> inputs;  ///< names of the values that it is given
+  std::vector<Node> nodes;
+  std::vector<Argument> outputs;
 };
 
 /// A tensor as the archive holds it: a view of the elements of one record.
@@ -75,9 +87,9 @@ struct StoredTensor {
 
 /// What an archive of torch.export.save says, but for the tensors' bytes.
 struct Program {
-  std::vector<Input> inputs;
-  std::vector<Node> nodes;  ///< in the order of execution; those of graphs within it stand where they run
-  std::vector<Output> outputs;
+  Graph graph;
+  std::vector<Input> inputs;                      ///< one for each of the graph's
+  std::vector<Output> outputs;                    ///< one for each of the graph's
   std::map<std::string, StoredTensor> weights;    ///< parameters and persistent buffers by their names
   std::map<std::string, StoredTensor> constants;  ///< other tensors by their names
 };

@@ -1,0 +1,129 @@
+#include "exported/loss.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <string>
+
+#include <torch/torch.h>
+
+#include <mn/core/error.hpp>
+
+namespace mn::jobs {
+namespace {
+
+namespace F = torch::nn::functional;
+
+constexpr std::int64_t kIgnored = -100;  // cross_entropy's default
+
+/// Where an output has its classes.
+enum class Classes {
+  kSecond,  ///< [N, C, d…]
+  kLast,    ///< [N, d…, C]
+  kRows,    ///< [N·d…, C]
+};
+
+std::string text_of(const Shape& shape) {
+  std::string text;
+  for (const std::int64_t size : shape) text += (text.empty() ? "" : ", ") + (size < 0 ? "any" : std::to_string(size));
+  return "[" + text + "]";
+}
+
+bool is_known(const Shape& shape) { return std::ranges::find(shape, -1) == shape.end(); }
+
+bool matches(const Shape& a, const Shape& b) {
+  return std::ranges::equal(a, b, [](std::int64_t x, std::int64_t y) { return x == y || x < 0 || y < 0; });
+}
+
+Shape without(Shape shape, std::size_t dimension) {
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(dimension));
+  return shape;
+}
+
+/// Without sizes of 1, but for the samples.
+Shape squeezed(const Shape& shape) {
+  Shape result;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (i == 0 || shape[i] != 1) result.push_back(shape[i]);
+  }
+  return result;
+}
+
+std::int64_t count_of(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+/// A mask of one channel without it.
+Shape without_channel(const Shape& output, const Shape& target) {
+  return target.size() > 1 && target.size() == output.size() && target[1] == 1 ? without(target, 1) : target;
+}
+
+/// All ways in which the two can be compared; unknown sizes match any.
+std::vector<Classes> ways_to_compare(const ExportedOptions& options, const Shape& output, const Shape& target) {
+  std::vector<Classes> ways;
+  if (output.size() < 2) return ways;
+  if (options.classes != "last" && matches(without(output, 1), target)) ways.push_back(Classes::kSecond);
+  const bool has_more = output.size() > 2 && options.classes != "second";
+  if (has_more && matches(without(output, output.size() - 1), target)) ways.push_back(Classes::kLast);
+  const bool is_list = output.size() == 2 && target.size() > 1;
+  const bool is_sure = is_list && is_known(output) && is_known(target);
+  if (is_list && (!is_sure || output[0] == count_of(target))) ways.push_back(Classes::kRows);
+  if (options.classes == "last" && output.size() == 2 && matches(without(output, 1), target)) {
+    ways.push_back(Classes::kSecond);  // which is the last
+  }
+  return ways;
+}
+
+std::string mismatch(const ExportedOptions& options, const Shape& output, const Shape& target) {
+  std::string text = "--loss " + options.loss + ": the model's output " + text_of(output) +
+                     " does not match a target of " + text_of(target);
+  if (options.loss == "cross_entropy") text += ": classes are its second dimension or its last one";
+  return text;
+}
+
+std::string ambiguity(const Shape& output, const Shape& target) {
+  return "--loss cross_entropy: the model's output " + text_of(output) + " matches a target of " + text_of(target) +
+         " in two ways: give --classes second, as torch's cross_entropy has it, or --classes last, as language models "
+         "do";
+}
+
+Loss cross_entropy(Classes classes, const at::Tensor& output, const at::Tensor& given, Summary& report) {
+  const bool is_second = classes == Classes::kSecond;
+  const at::Tensor scores = is_second ? output : output.flatten(0, -2);  // (N, C, d…) or (targets, C)
+  const at::Tensor target = is_second ? given : given.flatten();
+  const double count = target.ne(kIgnored).sum().item<double>();
+  if (count == 0) return {scores.sum() * 0, 0};  // the mean of no targets is no number
+  report.add("accuracy", scores.argmax(1).eq(target).sum().item<double>() / count, count);
+  return {F::cross_entropy(scores, target), count};
+}
+
+}  // namespace
+
+void check_shapes(const ExportedOptions& options, const Shape& output, const Shape& target) {
+  if (options.loss == "mse") {
+    const bool is_sure = output.empty() || is_known(without(output, 0));
+    if (is_sure && !matches(squeezed(output), squeezed(target))) throw UsageError(mismatch(options, output, target));
+    return;
+  }
+  const Shape plain = without_channel(output, target);
+  const auto ways = ways_to_compare(options, output, plain);
+  if (ways.empty()) throw UsageError(mismatch(options, output, target));
+  const bool is_sure = output.size() > 2 && is_known(without(output, 0)) && is_known(without(plain, 0));
+  if (ways.size() > 1 && is_sure) throw UsageError(ambiguity(output, target));
+}
+
+Loss compare(const ExportedOptions& options, const at::Tensor& output, const at::Tensor& target, Summary& report) {
+  const Shape sizes = output.sizes().vec(), wanted = target.sizes().vec();
+  if (output.is_complex()) throw ArgumentError("--loss " + options.loss + ": the model's output is complex");
+  if (options.loss == "mse") {
+    if (!matches(squeezed(sizes), squeezed(wanted))) throw ArgumentError(mismatch(options, sizes, wanted));
+    return F::mse_loss(output.to(torch::kFloat), target.to(torch::kFloat).reshape(output.sizes()));
+  }
+  const Shape plain = without_channel(sizes, wanted);
+  const auto ways = ways_to_compare(options, sizes, plain);
+  if (ways.empty()) throw ArgumentError(mismatch(options, sizes, wanted));
+  if (ways.size() > 1) throw ArgumentError(ambiguity(sizes, wanted));
+  return cross_entropy(ways.front(), output.to(torch::kFloat), target.to(torch::kLong).view(plain), report);
+}
+
+}  // namespace mn::jobs

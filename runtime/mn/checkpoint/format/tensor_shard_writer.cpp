@@ -1,0 +1,87 @@
+#include <algorithm>
+#include <utility>
+
+#include <mn/checkpoint/format/safetensors_header.hpp>
+#include <mn/checkpoint/format/tensor_shard_writer.hpp>
+#include <mn/core/checksum.hpp>
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kPiece = std::size_t{4} << 20;  // bytes, which the checksum leaves in the cache for the write
+
+bool is_whole(const ShardPart& part) {
+  std::uint64_t elements = 1;
+  for (const std::int64_t extent : part.shape) elements *= static_cast<std::uint64_t>(extent);
+  return part.begin == 0 && part.end == elements;
+}
+
+std::string header_for(const std::vector<ShardPart>& parts) {
+  json header = json::object();
+  std::uint64_t offset = 0;
+  for (const ShardPart& part : parts) {
+    const bool whole = is_whole(part);
+    const std::string range = "[" + std::to_string(part.begin) + ":" + std::to_string(part.end) + "]";
+    header[whole ? part.tensor : part.tensor + range] = {
+        {"dtype", part.dtype},
+        {"shape", whole ? json(part.shape) : json::array({part.end - part.begin})},
+        {"data_offsets", {offset, offset + part.bytes()}}};
+    offset += part.bytes();
+  }
+  return safetensors_header(header);
+}
+
+}  // namespace
+
+std::uint64_t ShardPart::bytes() const { return (end - begin) * safetensors_element_bytes(dtype); }
+
+TensorShardWriter::TensorShardWriter(const std::filesystem::path& path, std::vector<ShardPart> parts)
+    : file_(path, File::Mode::kNew), parts_(std::move(parts)) {
+  const std::string header = header_for(parts_);
+  file_.write_at(0, std::as_bytes(std::span(header)));
+  header_bytes_ = written_ = header.size();
+}
+
+void TensorShardWriter::write(std::span<const std::byte> bytes) {
+  std::uint32_t checksum = 0;
+  for (std::size_t done = 0; done < bytes.size(); done += kPiece) {
+    const auto piece = bytes.subspan(done, std::min(kPiece, bytes.size() - done));
+    checksum = crc32c(piece, checksum);
+    file_.write_at(written_ + done, piece);
+  }
+  written_ += bytes.size();
+  checksums_.push_back(checksum);
+}
+
+json TensorShardWriter::finish() {
+  file_.sync();
+  file_ = File();
+  json parts = json::array();
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const auto& [tensor, dtype, shape, begin, end] = parts_[i];
+    parts.push_back({tensor, dtype, shape, begin, end, checksums_.at(i)});
+  }
+  return {{"bytes", written_}, {"header_bytes", header_bytes_}, {"parts", std::move(parts)}};
+}
+
+void add_shard(Manifest& manifest, const json& description) {
+  std::uint64_t offset = 0;
+  for (const json& part : description.at("parts")) {
+    SavedTensor& tensor = manifest.tensors[part.at(0).get<std::string>()];
+    tensor.dtype = part.at(1).get<std::string>();
+    tensor.shape = part.at(2).get<std::vector<std::int64_t>>();
+    const auto begin = part.at(3).get<std::uint64_t>(), end = part.at(4).get<std::uint64_t>();
+    tensor.pieces.push_back({manifest.shards.size(), begin, end, offset, part.at(5).get<std::uint32_t>()});
+    offset += (end - begin) * safetensors_element_bytes(tensor.dtype);
+  }
+  manifest.shards.push_back(
+      {description.at("bytes").get<std::uint64_t>(), description.at("header_bytes").get<std::uint64_t>()});
+}
+
+void complete(Manifest& manifest) {
+  for (auto& [name, tensor] : manifest.tensors) std::ranges::sort(tensor.pieces, {}, &SavedPiece::begin);
+}
+
+}  // namespace mn

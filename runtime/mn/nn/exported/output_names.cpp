@@ -1,0 +1,72 @@
+// Reads what torch.utils._pytree.treespec_dumps writes: [1, {"type", "context", "children_spec": […]}], where `context`
+// is JSON in a string. A dict's is the list of its keys, a registered class' the list of its fields, a dataclass' the
+// list of its fields and that of those which are None, a namedtuple's its type. A leaf's type is null.
+
+#include <algorithm>
+#include <string>
+
+#include <mn/core/json.hpp>
+#include <mn/nn/exported/argument.hpp>
+#include <mn/nn/exported/output_names.hpp>
+
+namespace mn::exported {
+namespace {
+
+using nlohmann::json;
+
+json parse_form(const std::string& text) {
+  try {
+    return parse_json(text, "a form of them");
+  } catch (const DataError& error) {
+    throw UnknownForm(error.what());
+  }
+}
+
+bool are_keys(const json& list, std::size_t count) {
+  return list.is_array() && list.size() == count &&
+         std::ranges::all_of(list, [](const json& key) { return key.is_string(); });
+}
+
+/// The names of a container's items; their positions where it has none.
+std::vector<std::string> keys_of(const json& spec, const json& namedtuples) {
+  const std::size_t count = spec.at("children_spec").size();
+  const json& text = spec.at("context");
+  json context = text.is_string() ? parse_form(text.get<std::string>()) : text;
+  if (context.is_string())
+    context = namedtuples.value(context.get<std::string>(), json::object()).value("field_names", json());
+  if (context.is_object() && context.contains("dict_context")) context = context.at("dict_context");
+  if (are_keys(context, count)) return context.get<std::vector<std::string>>();
+  if (context.is_array() && !context.empty() && are_keys(context.at(0), count)) {
+    return context.at(0).get<std::vector<std::string>>();
+  }
+  std::vector<std::string> positions;
+  for (std::size_t i = 0; i < count; ++i) positions.push_back(std::to_string(i));
+  return positions;
+}
+
+void append_names(std::vector<std::string>& names, const json& spec, const std::string& path, const json& namedtuples) {
+  if (spec.at("type").is_null()) {
+    names.push_back(path.empty() ? "output" : path);
+    return;
+  }
+  const std::vector<std::string> keys = keys_of(spec, namedtuples);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    append_names(names, spec.at("children_spec").at(i), path.empty() ? keys[i] : path + "." + keys[i], namedtuples);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> output_names(const json& module) {
+  std::vector<std::string> names;
+  if (!module.contains("module_call_graph")) return names;
+  for (const json& call : module.at("module_call_graph")) {
+    if (call.at("fqn") != "" || call.at("signature").is_null()) continue;
+    const auto text = call.at("signature").at("out_spec").get<std::string>();
+    append_names(names, parse_form(text).at(1), "", module.value("treespec_namedtuple_fields", json::object()));
+    break;
+  }
+  return names;
+}
+
+}  // namespace mn::exported

@@ -1,0 +1,171 @@
+// Synchronized batch normalization as one autograd node.
+//
+// (1) Each rank sends its mean, its sum of squared deviations, and how many values a channel has; every rank merges
+//     them in rank order, so all have the same bits. Sums of squares would cancel where a mean is large.
+// (2) Statistics are float32, float64 for float64 input, whatever 16-bit type the input has.
+// (3) dx = w σ⁻¹ (dy − Σdy / n − x̂ Σ(dy x̂) / n), with sums over all ranks. The gradients of weight and bias are this
+//     rank's part, as those of every other parameter: the optimizer takes their mean.
+// (4) The optimizer takes the mean of the ranks' gradients by weights vᵣ. In a weighted backward dy has its vᵣ already.
+//     Else vᵣ is rank r's samples, and what it sums is Σ vₛ Σdy / vᵣ: after the optimizer's vᵣ the sum over all ranks.
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/var_mean.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <mn/nn/functional_batch_norm.hpp>
+#include <mn/tensor/stream_order.hpp>
+#include <mn/tensor/tensor.hpp>
+#include <mn/tensor/weighted_loss.hpp>
+
+namespace mn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// All dimensions but the channels'.
+std::vector<std::int64_t> reduced_dims(const at::Tensor& input) {
+  std::vector<std::int64_t> dims = {0};
+  for (std::int64_t d = 2; d < input.dim(); ++d) dims.push_back(d);
+  return dims;
+}
+
+/// One number for each channel, to be multiplied with the input.
+at::Tensor by_channel(const at::Tensor& values, const at::Tensor& input) {
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(input.dim()), 1);
+  shape[1] = values.numel();
+  return values.view(shape);
+}
+
+at::ScalarType statistics_type(const at::Tensor& input) {
+  return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+// Input on the host takes the calls of host memory, whatever the communicator's device.
+
+void gather(const at::Tensor& own, const at::Tensor& all, Communicator& comm) {
+  const auto blocking = [&] { comm.allgather(own, all); };
+  if (own.is_cpu()) return blocking();
+  in_stream_order(
+      comm, [&](DeviceCollectives& device) { device.allgather(buffer_view(own), buffer_view(all)); }, blocking);
+}
+
+void sum(const at::Tensor& values, Communicator& comm) {
+  const auto blocking = [&] { comm.allreduce(values); };
+  if (values.is_cpu()) return blocking();
+  in_stream_order(
+      comm, [&](DeviceCollectives& device) { device.allreduce(buffer_view(values), ReduceOp::kSum); }, blocking);
+}
+
+/// Statistics of all ranks' values: mean and sum of squared deviations by channel, how many values a channel has, and
+/// the samples of each rank.
+struct Statistics {
+  at::Tensor mean, squares, count, samples;
+};
+
+Statistics statistics_of(const at::Tensor& input, Communicator& comm) {
+  const at::Tensor x = input.to(statistics_type(input));
+  const std::int64_t channels = x.size(1);
+  at::Tensor mean = at::zeros({channels}, x.options());
+  at::Tensor squares = mean;
+  const std::int64_t values = x.numel() / channels;
+  if (values > 0) {
+    std::tie(squares, mean) = at::var_mean(x, reduced_dims(x), /*correction=*/0);
+    squares = squares * static_cast<double>(values);
+  }
+  const auto number = [&](std::int64_t n) { return at::full({1}, static_cast<double>(n), x.options()); };
+  const at::Tensor own = at::cat({mean, squares, number(values), number(x.size(0))});
+  const at::Tensor all = at::empty({comm.size(), own.numel()}, x.options());
+  gather(own, all, comm);
+  const at::Tensor means = all.narrow(1, 0, channels);
+  const at::Tensor counts = all.narrow(1, 2 * channels, 1);
+  const at::Tensor count = counts.sum();
+  const at::Tensor merged = (means * counts).sum(0) / count.clamp_min(1);
+  const at::Tensor between = ((means - merged).square() * counts).sum(0);
+  const at::Tensor samples = all.select(1, 2 * channels + 1).clone();
+  return {merged, all.narrow(1, channels, channels).sum(0) + between, count, samples};
+}
+
+/// The backward may come after the layer's end.
+struct KeptCommunicator : torch::CustomClassHolder {
+  explicit KeptCommunicator(std::shared_ptr<Communicator> given) : comm(std::move(given)) {}
+  std::shared_ptr<Communicator> comm;
+};
+
+class Normalization : public torch::autograd::Function<Normalization> {
+ public:
+  /// `weight` and `bias` have no value without affine(): autograd's inputs must be defined.
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const std::optional<at::Tensor>& weight,
+                            const std::optional<at::Tensor>& bias, const Statistics& all, const at::Tensor& scale,
+                            const std::shared_ptr<Communicator>& comm) {
+    context->save_for_backward({input, weight.value_or(at::Tensor()), all.mean, scale, all.count, all.samples});
+    context->saved_data["comm"] = c10::IValue::make_capsule(c10::make_intrusive<KeptCommunicator>(comm));
+    at::Tensor output = (input - by_channel(all.mean, input)) * by_channel(scale, input);
+    if (weight) output = output * by_channel(*weight, input) + by_channel(*bias, input);
+    return output.to(input.scalar_type());
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &input = saved[0], &weight = saved[1], &scale = saved[3], &count = saved[4];
+    const auto kept = c10::static_intrusive_pointer_cast<KeptCommunicator>(context->saved_data["comm"].toCapsule());
+    const at::Tensor normal = (input - by_channel(saved[2], input)) * by_channel(scale, input);
+    const at::Tensor gradient = gradients[0].to(normal.scalar_type());
+    const std::vector<std::int64_t> dims = reduced_dims(input);
+    const at::Tensor own = at::cat({gradient.sum(dims), (gradient * normal).sum(dims)});
+    const std::int64_t channels = input.size(1);
+    const at::Tensor mean = sum_over_ranks(own, saved[5], *kept->comm) / count.clamp_min(1);
+    at::Tensor result = gradient - by_channel(mean.narrow(0, 0, channels), input) -
+                        normal * by_channel(mean.narrow(0, channels, channels), input);
+    result = result * by_channel(weight.defined() ? scale * weight : scale, input);
+    at::Tensor of_weight, of_bias;
+    if (weight.defined()) {
+      of_bias = own.narrow(0, 0, channels).to(weight.scalar_type());
+      of_weight = own.narrow(0, channels, channels).to(weight.scalar_type());
+    }
+    return {result.to(input.scalar_type()), of_weight, of_bias, {}, {}, {}};
+  }
+
+ private:
+  /// By (4); `samples` are those of each rank.
+  static at::Tensor sum_over_ranks(const at::Tensor& own, const at::Tensor& samples, Communicator& comm) {
+    if (in_weighted_backward()) {
+      at::Tensor all = own.clone();
+      sum(all, comm);
+      return all;
+    }
+    const at::Tensor weight = samples[comm.rank()];
+    at::Tensor all = own * weight;
+    sum(all, comm);
+    return all / weight.clamp_min(1);
+  }
+};
+
+}  // namespace
+
+BatchMoments multi_node_batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& weight,
+                                   const std::optional<at::Tensor>& bias, double eps,
+                                   const std::shared_ptr<Communicator>& comm) {
+  Statistics all;
+  at::Tensor scale;
+  {
+    const at::NoGradGuard no_grad;
+    all = statistics_of(input, *comm);
+    scale = at::rsqrt(all.squares / all.count.clamp_min(1) + eps);
+  }
+  return {Normalization::apply(input, weight, bias, all, scale, comm), all.mean,
+          all.squares / (all.count - 1).clamp_min(1)};
+}
+
+}  // namespace mn

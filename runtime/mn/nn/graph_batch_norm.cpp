@@ -1,0 +1,77 @@
+#include <optional>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/batch_norm.h>
+#include <torch/library.h>
+
+#include <mn/nn/functional_batch_norm.hpp>
+#include <mn/nn/graph_batch_norm.hpp>
+
+namespace mn {
+namespace {
+
+thread_local std::shared_ptr<Communicator> current;
+
+/// aten::batch_norm's arguments.
+at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& weight,
+                      const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& running_mean,
+                      const std::optional<at::Tensor>& running_var, bool training, double momentum, double eps,
+                      bool cudnn_enabled) {
+  if (!training || !current) {
+    return at::batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled);
+  }
+  const BatchMoments batch = multi_node_batch_norm(input, weight, bias, eps, current);
+  const at::NoGradGuard no_grad;
+  const auto move = [&](const std::optional<at::Tensor>& running, const at::Tensor& value) {
+    if (running) at::Tensor(*running).lerp_(value.to(running->scalar_type()), momentum);
+  };
+  move(running_mean, batch.mean);
+  move(running_var, batch.variance);
+  return batch.output;
+}
+
+/// Graphs find operators by name in libtorch's dispatcher.
+void define_operator() {
+  static const torch::Library kLibrary = [] {
+    torch::Library library(torch::Library::DEF, "mn", std::nullopt, __FILE__, __LINE__);
+    library.def(
+        "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+        "bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+        batch_norm);
+    return library;
+  }();
+}
+
+bool is_batch_norm(const exported::Node& node) { return node.target.find("batch_norm") != std::string::npos; }
+
+/// Batch norms that some ranks may run while others do not: in torch.cond's branches, or a loop.
+int count_within(const std::vector<exported::Graph>& graphs) {
+  int count = 0;
+  for (const exported::Graph& graph : graphs) {
+    for (const exported::Node& node : graph.nodes) count += is_batch_norm(node) + count_within(node.graphs);
+  }
+  return count;
+}
+
+}  // namespace
+
+GraphBatchNorms replace_batch_norms(exported::Program& program) {
+  define_operator();
+  GraphBatchNorms found;
+  for (exported::Node& node : program.graph.nodes) {
+    if (node.target == "torch.ops.aten.batch_norm.default") {
+      node.target = "torch.ops.mn.batch_norm.default";
+      ++found.replaced;
+    } else if (is_batch_norm(node)) {
+      ++found.others;
+    }
+    found.others += count_within(node.graphs);
+  }
+  return found;
+}
+
+BatchNormScope::BatchNormScope(std::shared_ptr<Communicator> comm) : before_(std::exchange(current, std::move(comm))) {}
+BatchNormScope::~BatchNormScope() { current = std::move(before_); }
+
+}  // namespace mn

@@ -1,0 +1,48 @@
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+
+#include <mn/comm/on_root.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/trainer/extensions/observation_aggregator.hpp>
+#include <mn/trainer/trainer.hpp>
+
+namespace mn::extensions {
+namespace {
+
+constexpr const char* kLoss = "main/loss";
+constexpr std::string_view kMain = "main/";
+
+}  // namespace
+
+ObservationAggregator::ObservationAggregator(std::string key, std::string aggregated_key,
+                                             std::function<double(const RankValues&)> aggregate)
+    : key_(std::move(key)), aggregated_key_(std::move(aggregated_key)), aggregate_(std::move(aggregate)) {
+  if (!key_.starts_with(kMain) || aggregated_key_.empty() || aggregated_key_ == key_ || !aggregate_) {
+    throw ArgumentError("an ObservationAggregator needs a function, a value that begins with main/, and another name " +
+                        ("for the result, got \"" + key_) + "\" and \"" + aggregated_key_ + "\"");
+  }
+}
+
+void ObservationAggregator::observe(const at::Tensor& loss, const Summary& metrics) {
+  if (key_ == kLoss) return losses_.push_back(loss.detach());
+  const Metrics means = metrics.mean();
+  if (const auto found = means.find(key_.substr(kMain.size())); found != means.end()) values_.push_back(found->second);
+}
+
+void ObservationAggregator::run(Trainer& trainer) {
+  Communicator& comm = trainer.communicator();
+  for (const at::Tensor& loss : std::exchange(losses_, {})) values_.push_back(loss.item<double>());
+  RankValues all;
+  for (const nlohmann::json& theirs : comm.gather_obj(nlohmann::json(std::exchange(values_, {})))) {
+    all.push_back(theirs.get<std::vector<double>>());
+  }
+  double result = 0;
+  on_root<ArgumentError>(
+      comm, [&] { result = aggregate_(all); }, true);
+  comm.bcast(std::span(&result, 1));
+  trainer.report(aggregated_key_, result);
+}
+
+}  // namespace mn::extensions

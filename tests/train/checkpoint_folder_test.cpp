@@ -1,0 +1,139 @@
+// The checkpoints of an output folder: which are written, found and kept.
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/trainer/extensions/snapshot.hpp>
+
+#include "tests/support/failing_calls.hpp"
+#include "tests/train/checkpoint_helpers.hpp"
+
+namespace mn {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using toy::on_rank_zero;
+using toy::ToyJob;
+using toy::world;
+
+using CheckpointFolderTest = toy::CheckpointTest;
+
+TEST_F(CheckpointFolderTest, WithoutACheckpointTrainingStartsAtTheBeginning) {
+  ToyJob job(world(), options_);
+  EXPECT_FALSE(job.trainer->resume("auto"));
+  EXPECT_EQ(job.trainer->iteration(), 0);
+}
+
+TEST_F(CheckpointFolderTest, ADamagedNewestFallsBackToTheOneBefore) {
+  ToyJob job(world(), options_);
+  for (int i = 1; i <= 3; ++i) {
+    job.trainer->extend("save" + std::to_string(i), {3.0 * i, "iteration"}, [&, i](Trainer& trainer) {
+      if (trainer.iteration() == 3 * i) trainer.save(checkpoint_path(folder_.path(), 3 * i));
+    });
+  }
+  EXPECT_EQ(job.trainer->run(), 0);
+  if (world()->rank() == 0) {
+    const auto shard = checkpoint_path(folder_.path(), 9) / shard_name(0, world()->size());
+    std::filesystem::resize_file(shard, std::filesystem::file_size(shard) - 5);
+  }
+  world()->barrier();
+  ToyJob next(world(), options_);
+  EXPECT_TRUE(next.trainer->resume("auto"));
+  EXPECT_EQ(next.trainer->iteration(), 6);
+  EXPECT_THAT(resume_message(checkpoint_path(folder_.path(), 9).string(), options_), HasSubstr("step-00000009"));
+}
+
+/// On one rank alone; training has diverged, and the checkpoint before stays the newest.
+TEST_F(CheckpointFolderTest, WhatIsNotANumberIsNotSaved) {
+  const int last = world()->size() - 1;
+  options_.optimizer.check_parameters = 0;  // which would find it first
+  ToyJob job(world(), options_);
+  job.trainer->save(checkpoint_path(folder_.path(), 0));
+  if (world()->rank() == last) job.model->second->bias.detach()[1] = std::nan("");
+  const std::string text = toy::message_of([&] { job.trainer->save(checkpoint_path(folder_.path(), 5)); });
+  EXPECT_THAT(text, HasSubstr("is not written, because second.bias holds NaN or infinity on rank " +
+                              std::to_string(last) + " after iteration 0"));
+  EXPECT_THAT(toy::message_of([&] { job.trainer->save_in_background([] {}); }), HasSubstr("is not written"));
+  EXPECT_THAT(find_checkpoints(folder_.path()), ElementsAre(checkpoint_path(folder_.path(), 0)));
+  ToyJob next(world(), options_);
+  EXPECT_TRUE(next.trainer->resume("auto"));
+}
+
+TEST_F(CheckpointFolderTest, OnlyTheNewestAreKept) {
+  ToyJob job(world(), options_);
+  job.trainer->extend(std::make_unique<extensions::Snapshot>(2), {.trigger = Interval(2, "iteration")});
+  EXPECT_EQ(job.trainer->run(), 0);
+  EXPECT_THAT(find_checkpoints(folder_.path()),
+              ElementsAre(checkpoint_path(folder_.path(), 9), checkpoint_path(folder_.path(), 8)));
+  EXPECT_THROW(extensions::Snapshot(0), UsageError);
+}
+
+/// A new run in the folder of one that came further: what it writes is the newest, and nothing is deleted.
+TEST_F(CheckpointFolderTest, CheckpointsOfAnotherRunAreSetAside) {
+  if (world()->rank() == 0) {
+    for (const int iteration : {5, 100, 200, 300}) {
+      const auto path = checkpoint_path(folder_.path(), iteration);
+      std::filesystem::create_directories(path);
+      write_file(path / kManifestName, "of another");
+    }
+  }
+  world()->barrier();
+  ToyJob job(world(), options_);
+  job.trainer->extend(std::make_unique<extensions::Snapshot>(2), {.trigger = Interval(4, "iteration")});
+  EXPECT_EQ(job.trainer->run(), 0);
+  EXPECT_THAT(find_checkpoints(folder_.path()),
+              ElementsAre(checkpoint_path(folder_.path(), 9), checkpoint_path(folder_.path(), 8)));
+  for (const int iteration : {100, 200, 300}) {
+    EXPECT_TRUE(std::filesystem::exists(folder_.path() / "ckpt" / ("old_step-00000" + std::to_string(iteration))));
+  }
+  ToyJob next(world(), options_);
+  EXPECT_TRUE(next.trainer->resume("auto"));
+  EXPECT_EQ(next.trainer->iteration(), 9);
+}
+
+/// Whatever ends the training.
+TEST_F(CheckpointFolderTest, TheEndIsSavedOnce) {
+  options_.trainer.iterations = 4;
+  std::filesystem::file_time_type written;
+  for (const int every : {3, 4}) {
+    ToyJob job(world(), options_);
+    job.trainer->extend(std::make_unique<extensions::Snapshot>(), {.trigger = Interval(every, "iteration")});
+    EXPECT_EQ(job.trainer->resume("auto"), every == 4);
+    EXPECT_EQ(job.trainer->run(), 0);
+    const auto path = checkpoint_path(folder_.path(), 4) / kManifestName;
+    EXPECT_TRUE(std::filesystem::exists(path));
+    EXPECT_TRUE(every == 3 || std::filesystem::last_write_time(path) == written) << "written anew";
+    written = std::filesystem::last_write_time(path);
+  }
+}
+
+/// Every save fails from the second on, at the last rank's shard; training goes on, with the result that it has alone.
+TEST_F(CheckpointFolderTest, TrainingGoesOnWhereASaveFails) {
+  options_.trainer.iterations = 12;
+  const auto train = [&](bool fails) {
+    ToyJob job(world(), options_);
+    job.trainer->extend(std::make_unique<extensions::Snapshot>(), {.trigger = Interval(2, "iteration")});
+    job.trainer->extend("faults", {1, "iteration"}, [&](Trainer& trainer) {
+      if (!fails || world()->rank() != world()->size() - 1) return;
+      if (trainer.iteration() == 3) test::fail_call(folder_.path(), 0, test::CallFault::kError, ENOSPC, true);
+      if (trainer.iteration() == 10) test::stop_failing();
+    });
+    EXPECT_EQ(job.trainer->run(), 0);
+    return job.weights();
+  };
+  const at::Tensor undisturbed = train(false);
+  on_rank_zero([&] { std::filesystem::remove_all(folder_.path() / "ckpt"); });
+  EXPECT_TRUE(train(true).equal(undisturbed));
+  EXPECT_FALSE(find_checkpoints(folder_.path()).empty());
+  ToyJob next(world(), options_);
+  EXPECT_TRUE(next.trainer->resume("auto"));
+  EXPECT_EQ(next.trainer->iteration(), 12);
+}
+
+}  // namespace
+}  // namespace mn

@@ -1,0 +1,141 @@
+// What a resume takes from a checkpoint, and what does not match.
+#include <array>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/checkpoint/checkpoint_reader.hpp>
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
+#include <mn/checkpoint/optimizer_archive.hpp>
+#include <mn/checkpoint/safetensors.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
+#include <mn/trainer/extensions/snapshot.hpp>
+
+#include "tests/train/checkpoint_helpers.hpp"
+#include "tests/train/earlier_file.hpp"
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using toy::on_rank_zero;
+using toy::ToyJob;
+using toy::ToyOptions;
+using toy::world;
+
+using ResumedStateTest = toy::CheckpointTest;
+
+TEST_F(ResumedStateTest, AMismatchIsTheSameErrorOnAllRanks) {
+  const std::string path = checkpoint_path(folder_.path(), 0).string();
+  ToyJob(world(), options_).trainer->save(path);
+
+  ToyOptions other_optimizer = options_;
+  other_optimizer.sgd = true;
+  EXPECT_THAT(resume_message(path, other_optimizer), HasSubstr("this job SGD"));
+  ToyOptions other_model = options_;
+  other_model.noise = true;
+  EXPECT_THAT(resume_message(path, other_model), HasSubstr("running_mean"));
+  EXPECT_THAT(resume_message(path + "0", options_), HasSubstr("there is no checkpoint"));
+  EXPECT_THAT(resume_message(folder_.path().string(), options_), HasSubstr("there is no checkpoint"));
+  if (world()->rank() == 0) write_file(folder_.path() / "other", std::string(100, 'x'));
+  EXPECT_THAT(resume_message((folder_.path() / "other").string(), options_), HasSubstr("not a checkpoint"));
+}
+
+TEST_F(ResumedStateTest, FusedAdamResumesTorchsAdamAlsoByItsOldName) {
+  ToyJob job(world(), options_);
+  EXPECT_EQ(job.trainer->run(), 0);
+  const std::string path = (folder_.path() / "adam").string();
+  job.trainer->save(path);
+  job.trainer->save(path + "_old");
+  toy::edit_checkpoint(path + "_old", [](json& about) {
+    EXPECT_EQ(about["optimizers"]["main"]["kind"], "Adam");
+    about["optimizers"]["main"]["kind"] = "torch::optim::Adam";
+  });
+  ToyOptions longer = options_;
+  longer.trainer.iterations += 3;
+  const auto resumed = [&](const std::string& from, bool fused) {
+    longer.fused = fused;
+    ToyJob next(world(), longer);
+    EXPECT_TRUE(next.trainer->resume(from));
+    EXPECT_EQ(next.trainer->run(), 0);
+    return next.weights();
+  };
+  const at::Tensor expected = resumed(path, false);
+  EXPECT_TRUE(torch::allclose(resumed(path, true), expected, 1e-5, 1e-6));
+  EXPECT_TRUE(torch::allclose(resumed(path + "_old", true), expected, 1e-5, 1e-6));
+}
+
+/// What earlier versions wrote: libtorch's archives, and a section for each rank.
+TEST_F(ResumedStateTest, AFileOfAnEarlierVersionResumes) {
+  ToyOptions options = {.noise = true, .trainer = {.iterations = 5, .out = folder_.path()}};
+  ToyJob first(world(), options);
+  EXPECT_EQ(first.trainer->run(), 0);
+  first.trainer->save(folder_.path() / "new");
+  const auto reader = CheckpointReader::open(*world(), (folder_.path() / "new").string(), "");
+  const std::vector<std::string> sections = world()->gather_obj(to_safetensors(reader->own()));
+  on_rank_zero([&] {
+    const std::string archive = optimizer_bytes(first.trainer->optimizer().actual());
+    const at::Tensor bytes =
+        torch::from_blob(const_cast<char*>(archive.data()), {static_cast<std::int64_t>(archive.size())}, torch::kByte);
+    std::vector<std::pair<std::string, std::string>> all = {{"model", to_safetensors(named_tensors(*first.model))},
+                                                            {"optimizer", to_safetensors({{"main", bytes}})},
+                                                            {"extensions", to_safetensors({})}};
+    for (std::size_t i = 0; i < sections.size(); ++i) all.emplace_back("rank." + std::to_string(i), sections[i]);
+    json about = reader->about();
+    about["optimizers"]["main"].erase("groups");
+    write_file(folder_.path() / "snapshot_iter_5", test::earlier_checkpoint(about, all));
+  });
+  options.trainer.iterations = 9;
+  const auto go_on = [&](const std::string& from) {
+    ToyJob next(world(), options);
+    EXPECT_TRUE(next.trainer->resume(from));
+    EXPECT_EQ(next.trainer->run(), 0);
+    return next.weights();
+  };
+  EXPECT_TRUE(go_on("auto").equal(go_on((folder_.path() / "new").string())));
+}
+
+/// The same layers, registered in another order: each parameter gets its own momenta.
+TEST_F(ResumedStateTest, OptimizerStateFollowsNames) {
+  struct Net : torch::nn::Module {
+    explicit Net(bool turned) {
+      const auto add = [&](const char* name) { register_module(name, torch::nn::Linear(4, 4)); };
+      for (const char* name : turned ? std::array{"b", "a"} : std::array{"a", "b"}) add(name);
+    }
+  };
+  const auto trainer_of = [&](const std::shared_ptr<Net>& net) {
+    const auto loss = [net](const Batch&, Summary&) {
+      at::Tensor sum = torch::zeros({});
+      for (const auto& item : net->named_parameters()) {
+        sum = sum + item.value().pow(2).sum() * (item.key().starts_with('a') ? 1 : 3);
+      }
+      return sum;
+    };
+    return std::make_unique<Trainer>(
+        world(),
+        create_multi_node_optimizer(
+            std::make_unique<torch::optim::Adam>(net->parameters(), torch::optim::AdamOptions(0.01)), world()),
+        std::make_shared<toy::ToyIterator>(50, 4, *world()), net, loss,
+        TrainerOptions{.iterations = 3, .out = folder_.path()});
+  };
+  const auto straight = std::make_shared<Net>(false), turned = std::make_shared<Net>(true);
+  const auto first = trainer_of(straight), second = trainer_of(turned);
+  EXPECT_EQ(first->run(), 0);
+  first->save(folder_.path() / "c");
+  EXPECT_TRUE(second->resume((folder_.path() / "c").string()));
+  for (const auto& item : straight->named_parameters()) {
+    const at::Tensor there = turned->named_parameters()[item.key()];
+    EXPECT_TRUE(there.equal(item.value())) << item.key();
+    const auto moment = [](Trainer& trainer, const at::Tensor& parameter) {
+      auto& state = *trainer.optimizer().actual().state().at(parameter.unsafeGetTensorImpl());
+      return static_cast<torch::optim::AdamParamState&>(state).exp_avg();
+    };
+    EXPECT_TRUE(moment(*second, there).equal(moment(*first, item.value()))) << item.key();
+  }
+}
+
+}  // namespace
+}  // namespace mn
