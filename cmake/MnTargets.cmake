@@ -2,14 +2,15 @@
 
 # mn_add_library(core SOURCES a.cpp PUBLIC_HEADERS a.hpp LINKS … [TORCH]): static library mn_core, alias mn::core.
 # PUBLIC_HEADERS alone are installed and documented, and install.headers compiles each by itself; <mn/mn.hpp> includes
-# those that users name. TORCH links libtorch, APART goes to mn_unite, OPTIMIZED to mn_optimize.
+# those that users name. TORCH links libtorch; APART: sources that read far more headers than the others; OPTIMIZED goes to
+# mn_optimize.
 function(mn_add_library name)
   cmake_parse_arguments(ARG "TORCH" "" "SOURCES;PUBLIC_HEADERS;LINKS;PRIVATE_LINKS;APART;OPTIMIZED" ${ARGN})
   add_library(mn_${name} STATIC ${ARG_SOURCES})
   add_library(mn::${name} ALIAS mn_${name})
   set_target_properties(mn_${name} PROPERTIES EXPORT_NAME ${name} VERIFY_INTERFACE_HEADER_SETS ON)
   target_compile_features(mn_${name} PUBLIC cxx_std_20)
-  mn_unite(mn_${name} ${ARG_APART} ${ARG_OPTIMIZED})  # flags of a source count only where it is compiled alone
+  mn_unite(mn_${name} APART ${ARG_APART} ALONE ${ARG_OPTIMIZED})  # flags of a source count only where it is compiled alone
   mn_optimize(${ARG_OPTIMIZED})
   target_sources(mn_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/runtime FILES ${ARG_PUBLIC_HEADERS})
   target_link_libraries(mn_${name} PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
@@ -38,33 +39,44 @@ function(mn_optimize)
   endif()
 endfunction()
 
-# mn_unite(target [SOURCES…]): where MN_UNITY is on, its sources are compiled eight at a time, those named alone.
+# mn_unite(target [APART …] [ALONE …]): where MN_UNITY is on, its sources are compiled eight at a time, those APART eight at
+# a time as well, but not with the others, and those ALONE one by one.
 # Headers are read once for all of them; names in anonymous namespaces must differ. Not CMake's UNITY_BUILD, which writes
-# absolute paths into the united sources: ccache would compile them anew in each clone.
+# absolute paths into the united sources: ccache would compile them again in each clone.
 function(mn_unite target)
   if(NOT MN_UNITY)
     return()
   endif()
+  cmake_parse_arguments(ARG "" "" "APART;ALONE" ${ARGN})
   get_target_property(sources ${target} SOURCES)
   list(FILTER sources INCLUDE REGEX "\\.cpp$")
-  list(REMOVE_ITEM sources ${ARGN})
-  set_source_files_properties(${sources} PROPERTIES HEADER_FILE_ONLY ON)
+  list(REMOVE_ITEM sources ${ARG_APART} ${ARG_ALONE})
+  mn_unite_sources(${target} sources ${sources})
+  mn_unite_sources(${target} apart ${ARG_APART})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # sources look like headers
+  endif()
+endfunction()
+
+# mn_unite_sources(target NAME [sources…]): adds NAME_0.cpp, NAME_1.cpp, … to the target, which include eight sources each.
+function(mn_unite_sources target name)
+  set_source_files_properties(${ARGN} PROPERTIES HEADER_FILE_ONLY ON)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${target}_united)
   set(count 0)
-  foreach(source ${sources})
+  foreach(source ${ARGN})
     math(EXPR group "${count} / 8")
     math(EXPR count "${count} + 1")
     get_filename_component(source ${source} ABSOLUTE)
     file(RELATIVE_PATH source ${folder} ${source})
     string(APPEND includes_${group} "#include \"${source}\"\n")
   endforeach()
-  foreach(index RANGE ${group})
-    file(CONFIGURE OUTPUT ${folder}/sources_${index}.cpp CONTENT "${includes_${index}}" @ONLY)
-    target_sources(${target} PRIVATE ${folder}/sources_${index}.cpp)
-  endforeach()
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # sources look like headers
+  if(NOT count)
+    return()
   endif()
+  foreach(index RANGE ${group})
+    file(CONFIGURE OUTPUT ${folder}/${name}_${index}.cpp CONTENT "${includes_${index}}" @ONLY)
+    target_sources(${target} PRIVATE ${folder}/${name}_${index}.cpp)
+  endforeach()
 endfunction()
 
 # mn_add_executable(mnlaunch SOURCES … LINKS … [DIR jobs]): lands in build/[DIR/], installs to bin/[DIR/].

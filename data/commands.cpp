@@ -11,7 +11,7 @@
 #include <mn/core/file.hpp>
 #include <mn/core/ranks.hpp>
 #include <mn/data/hdf5_table.hpp>
-#include <mn/data/shard_dataset.hpp>
+#include <mn/data/stored_dataset.hpp>
 
 #include "data/convert.hpp"
 #include "data/convert_images.hpp"
@@ -97,17 +97,6 @@ void print_names(const FieldSpec& field) {
   }
 }
 
-void print_two_fields(const ShardTable& table) {
-  const SampleSpec& spec = table.spec();
-  if (spec.is_fixed()) {
-    std::cout << "kind: fixed, " << array_text(spec[0]) << ", read in blocks of " << table.form().block_samples << "\n";
-  } else {
-    std::cout << "kind: encoded images\n";
-  }
-  std::cout << "classes: " << spec.num_classes() << "\n";
-  print_names(spec[1]);
-}
-
 void print_fields(const ShardTable& table) {
   std::cout << "read in blocks of " << table.form().block_samples << "\nfields:\n";
   for (const FieldSpec& field : table.spec().fields) {
@@ -170,11 +159,7 @@ int run_info(Arguments arguments, const Settings&) {
   const ShardTable table = table_of(arguments[0]);
   print_summary(table);
   std::cout << "split: " << table.split() << "\n";
-  if (table.form().schema == ShardSchema::kTwoFields) {
-    print_two_fields(table);
-  } else {
-    print_fields(table);
-  }
+  print_fields(table);
   std::cout << "shards:\n";
   for (const ShardInfo& shard : table.shards()) {
     std::cout << "  " << shard.file << "  " << shard.num_samples << " samples  " << shard.bytes << " bytes  uuid "

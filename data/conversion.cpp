@@ -1,5 +1,7 @@
 #include "data/conversion.hpp"
 
+#include <cstring>
+
 #include <sys/stat.h>
 
 #include <mn/core/error.hpp>
@@ -13,8 +15,12 @@ bool has_label(const SampleSpec& spec) {
 
 std::int64_t label_of(const ShardReader& shard, std::int64_t sample) {
   std::int64_t label = 0;
-  shard.copy_small(1, sample, reinterpret_cast<std::byte*>(&label));
+  std::memcpy(&label, shard.read_sample(1, sample).data(), sizeof label);
   return label;
+}
+
+bool holds_images(const ShardReader& shard) {
+  return shard.header().has_images && shard.header().form == new_form(labeled({.kind = FieldKind::kEncoded}));
 }
 
 nlohmann::json source_facts(const std::filesystem::path& file) {

@@ -91,7 +91,7 @@ class TarConversion final : public Conversion {
   }
 
   [[nodiscard]] Found look_at(std::size_t shard, const ShardReader& found) const override {
-    if (!found.header().has_images()) return Found::kForeign;
+    if (!holds_images(found)) return Found::kForeign;
     return options_.images.skip_bad || !fs::exists(note_of(shard)) ? Found::kWhole : Found::kUnusable;
   }
 

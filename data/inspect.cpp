@@ -44,16 +44,18 @@ void verify_blocks(const ShardReader& reader, std::size_t field, const FieldSpec
     if (block % kAhead == 0) reader.will_read(field, block, 2 * kAhead);
     const std::int64_t first = reader.first_sample(block);
     const std::int64_t last = reader.first_sample(block + 1);
-    const auto values = reader.load_block(field, block);
-    if (values == nullptr) {
+    try {
+      const auto values = reader.load_block(field, block);
+      if (spec.num_classes > 0) judge_classes(reader, field, spec, *values, first, last, result);
+    } catch (const FileError&) {
+      throw;
+    } catch (const DataError&) {
       const std::string what = reader.num_fields() > 2 ? " of " + spec.name : "";
       result.damage.push_back(
           {reader.path(), first,
            (what.empty() && first + 1 == last ? "its checksum"
                                               : "the checksum" + what + samples_text(first, last - 1)) +
                " differs"});
-    } else if (spec.num_classes > 0) {
-      judge_classes(reader, field, spec, *values, first, last, result);
     }
   }
 }
@@ -81,7 +83,7 @@ Verified verify_shard(const ShardTable& table, std::size_t shard) {
       const auto verify = reader.is_small(f) ? verify_small : verify_blocks;
       verify(reader, f, table.spec()[f], result);
     }
-    if (!reader.header().has_images()) return result;
+    if (!reader.header().has_images) return result;
     (void)reader.read_keys();
     (void)reader.read_part(reader.header().images.hwc, "/data/hwc");
   } catch (const DataError& error) {
@@ -130,8 +132,8 @@ ExtractedSample extract_sample(const ShardTable& table, std::int64_t index, std:
   const auto [shard, sample] = table.locate(index);
   const ShardReader reader(open_shard(table, shard), std::make_shared<IoCounters>());
   ExtractedSample result;
-  if (table.form().schema == ShardSchema::kTwoFields) result.label = label_of(reader, sample);
-  if (reader.header().has_images()) result.key = reader.read_keys()[sample];
+  if (is_labeled(table.spec())) result.label = label_of(reader, sample);
+  if (reader.header().has_images) result.key = reader.read_keys()[sample];
   result.bytes = reader.read_sample(field, sample);
   return result;
 }

@@ -11,8 +11,9 @@
 #include <mn/core/file.hpp>
 #include <mn/core/ranks.hpp>
 #include <mn/data/classes.hpp>
-#include <mn/data/hdf5_dataset.hpp>
+#include <mn/data/hdf5_reader.hpp>
 #include <mn/data/manifest.hpp>
+#include <mn/data/stored_dataset.hpp>
 
 #include "data/index_files.hpp"
 
@@ -27,7 +28,7 @@ void print_index(const Hdf5Table& table) {
 
 Hdf5Table open_index(const std::filesystem::path& folder) {
   Hdf5Table table = read_hdf5_manifest(folder);
-  check_unchanged(table);
+  table.check_all_unchanged();
   return table;
 }
 
@@ -124,7 +125,7 @@ int verify_index(const std::filesystem::path& folder, int threads) {
 }
 
 int extract_index(const std::filesystem::path& folder, std::int64_t sample, const Settings& settings) {
-  const Hdf5Dataset dataset(open_index(folder));
+  const StoredDataset dataset(hdf5_files(open_index(folder)));
   if (sample < 0 || sample >= dataset.size()) {
     throw UsageError("there is no sample " + std::to_string(sample) + ": the dataset has " +
                      std::to_string(dataset.size()) + ", counted from 0");

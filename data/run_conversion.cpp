@@ -62,9 +62,7 @@ std::int64_t largest_label(const ShardReader& reader) {
   if (!has_label(reader.header().spec)) return most;
   for (std::int64_t i = 0; i < reader.size() && reader.is_small(1); ++i) most = std::max(most, label_of(reader, i));
   for (std::int64_t block = 0; block < reader.num_blocks() && !reader.is_small(1); ++block) {
-    const auto labels = reader.load_block(1, block);
-    if (labels == nullptr) throw DataError(reader.damage(reader.first_sample(block)));
-    most = std::max(most, range_of(DType::kInt64, *labels).most);
+    most = std::max(most, range_of(DType::kInt64, *reader.load_block(1, block)).most);
   }
   return most;
 }

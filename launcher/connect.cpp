@@ -9,12 +9,14 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/ranks.hpp>
 
 #include "facts/find_library.hpp"
+#include "place/launchers.hpp"
 #include "place/layout.hpp"
+#include "place/no_launcher.hpp"
 #include "place/pmi.hpp"
 #include "place/pmix.hpp"
+#include "place/pmix_launcher.hpp"
 #include "place/pmix_library.hpp"
 #include "place/pmix_store.hpp"
 #include "rounds/absence.hpp"
@@ -27,40 +29,6 @@ namespace {
 bool is_socket(int fd) {
   struct stat status {};
   return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
-}
-
-std::chrono::milliseconds patience_of(const Variables& variables) {
-  const int seconds = variables.number("MN_LAUNCH_TIMEOUT").value_or(60);
-  if (seconds < 1) throw UsageError("MN_LAUNCH_TIMEOUT is " + std::to_string(seconds) + ": give seconds, at least 1");
-  return std::chrono::seconds(seconds);
-}
-
-void reject_torchrun(const Variables& variables) {
-  if (!variables.has("TORCHELASTIC_RUN_ID")) return;
-  throw UsageError(
-      "torchrun started this process, so that all its workers have one rank; start mnlaunch in "
-      "torchrun's stead (srun mnlaunch python SCRIPT), or unset TORCHELASTIC_RUN_ID if torchrun has ended");
-}
-
-/// In a batch script or the shell of an allocation, without srun or mpiexec.
-void reject_one_of_many_tasks(const Variables& variables) {
-  if (!variables.has("SLURM_JOB_ID")) return;
-  const int tasks = variables.number("SLURM_NTASKS").value_or(1);
-  if (tasks < 2) return;
-  throw UsageError("Slurm job " + *variables.get("SLURM_JOB_ID") + " has " + std::to_string(tasks) +
-                   " tasks, but neither srun nor mpiexec started this process, which would be one rank of one; write "
-                   "\"srun mnlaunch …\" (srun -n1 for one rank)");
-}
-
-/// What a shell loop or Kubernetes sets for torch.distributed does not tell mnlaunch where the other ranks are: each
-/// would be a job of its own.
-void reject_ranks_by_hand(const Variables& variables) {
-  const auto rank = variables.get("RANK");
-  const auto size = variables.get("WORLD_SIZE");
-  if (!rank || !size || parse_rank(*size).value_or(1) < 2) return;
-  throw UsageError("RANK is " + *rank + " and WORLD_SIZE " + *size +
-                   ", but no launcher started this process, so that each rank would be a job of its own; start all "
-                   "ranks with one srun or mpiexec, or unset RANK and WORLD_SIZE");
 }
 
 /// Hydra's variables don't name the job; the process that started the ranks of this node does.
@@ -122,52 +90,57 @@ std::vector<int> first_ranks_of_nodes(const ServerJob& job) {
   throw CheckFailed(to_line(late_ranks(hosts, missing, static_cast<int>(job.hosts.size()), group.patience)));
 }
 
-void take_pmix_job(Connection& connection, const Variables& variables, PmixSession& session) {
+void take_pmix_job(Connection& connection, const LauncherRow& launcher, const Signs& signs, PmixSession& session) {
   const ServerJob& job = session.job();
-  connection.here = find_placement(variables, Launcher::kPmix, job);
-  form_group(connection, variables);
+  connection.here = find_placement(launcher, signs, job);
+  form_group(connection, signs.variables);
   if (connection.here.inter_size == 1) return;
   try {
-    meet_by_board(connection.group, connection.here, first_ranks_of_nodes(job), session);
+    reach_by_board(connection.group, connection.here, first_ranks_of_nodes(job), session);
   } catch (const PmixTimeout& timeout) {
     reject_absence(timeout.missing(), job, connection.group);
   }
 }
 
-/// Returns the launcher to ask instead where the server does not answer; `why` then tells the reason.
-Launcher ask_pmix_server(Connection& connection, Variables& variables, const std::filesystem::path& program,
-                         std::string& why) {
+/// Returns false where the server does not answer; `why` then tells the reason.
+bool ask_pmix_server(Connection& connection, const LauncherRow& launcher, Variables& variables, const Signs& signs,
+                     const std::filesystem::path& program, std::string& why) {
   std::unique_ptr<PmixSession> session;
   const auto folders = folders_of_mpi(program, variables.get("LD_LIBRARY_PATH").value_or(""));
   try {
     session = std::make_unique<PmixSession>(pmix_libraries(variables, folders), connection.group.patience);
   } catch (const PmixError& error) {
     why = error.what();
+    return false;
   }
-  if (session) {
-    take_pmix_job(connection, variables, *session);
-    // The other store serves every client, but where mpiexec's own node has no ranks it tells a wrong node's.
-    if (!free_locks_of_store()) variables.set("PMIX_MCA_gds", "hash");
-    return Launcher::kPmix;
-  }
-  const Launcher other = launcher_without_server(variables);
-  if (other != Launcher::kNone) return other;
+  take_pmix_job(connection, launcher, signs, *session);
+  // For the program, the rank's second client, and while the session still has the store mapped. The other store serves
+  // every client, but where mpiexec's own node has no ranks it tells a wrong node's.
+  if (!free_locks_of_store()) variables.set("PMIX_MCA_gds", "hash");
+  return true;
+}
+
+/// The launcher to ask where the PMIx server does not answer, for the reason `why`.
+const LauncherRow& other_than_pmix(const Signs& signs, const std::string& why) {
+  const LauncherRow& other = launcher_without_server(signs);
+  if (other.launcher != Launcher::kNone) return other;
   throw PmixError(why +
                   "; unset the PMIX_* variables of a launcher that has ended, or start mnlaunch directly under one "
                   "that lives");
 }
 
 /// False where the server does not speak PMI-1.
-bool ask_pmi_server(Connection& connection, const Variables& variables) {
+bool ask_pmi_server(Connection& connection, const LauncherRow& launcher, const Signs& signs) {
+  const Variables& variables = signs.variables;
   PmiSession session(variables.needed("PMI_FD", "a PMI server"), connection.group.patience);
   const auto job =
       session.read_job(variables.needed("PMI_RANK", "a PMI server"), variables.needed("PMI_SIZE", "a PMI server"));
   if (!job) return false;
-  connection.here = find_placement(variables, Launcher::kPmi, job);
+  connection.here = find_placement(launcher, signs, job);
   form_group(connection, variables);
   if (connection.here.inter_size == 1) return true;
   try {
-    meet_by_board(connection.group, connection.here, first_ranks_of_nodes(*job), session);
+    reach_by_board(connection.group, connection.here, first_ranks_of_nodes(*job), session);
   } catch (const PmiTimeout&) {
     throw CheckFailed("error [tasks] not all ranks arrived; start mnlaunch on every rank, and look for hung nodes",
                       true);
@@ -176,38 +149,37 @@ bool ask_pmi_server(Connection& connection, const Variables& variables) {
 }
 
 /// Where variables tell all that there is to know.
-void take_variables(Connection& connection, const Variables& variables, Launcher launcher, const std::string& why) {
+void take_variables(Connection& connection, const LauncherRow& launcher, const Signs& signs, const std::string& why) {
+  const Variables& variables = signs.variables;
   Placement& here = connection.here;
-  here = find_placement(variables, launcher, std::nullopt);
-  if (launcher == Launcher::kPmi) here.job += name_of_starter(variables);
+  here = find_placement(launcher, signs, std::nullopt);
+  if (here.launcher == Launcher::kPmi) here.job += name_of_starter(variables);
   form_group(connection, variables);
-  const bool by_slurm = launcher == Launcher::kSlurm || is_slurm_pmix(here.job);
-  if (by_slurm) connection.group.job += secret_of_step(variables);
+  if (is_by_slurm(here)) connection.group.job += secret_of_step(variables);
   if (here.inter_size == 1) return;
-  if (by_slurm && !here.hosts.empty()) return meet_by_names(connection.group, here, variables);
+  if (is_by_slurm(here) && !here.hosts.empty()) return reach_by_names(connection.group, here, variables);
   leave_node_alone(connection, why.empty() ? here.source + " does not tell where the other nodes are" : why);
 }
 
 }  // namespace
 
-Connection connect_to_launcher(Variables& variables, const std::filesystem::path& program) {
+Connection connect_to_launcher(Variables& variables, const std::filesystem::path& program, const Options& options) {
   reject_torchrun(variables);
   Connection connection;
-  connection.group.patience = patience_of(variables);
-  Launcher launcher = innermost_launcher(variables, is_socket);
-  if (launcher == Launcher::kNone) {
-    reject_ranks_by_hand(variables);
-    reject_one_of_many_tasks(variables);
-  }
+  connection.group.patience = std::chrono::seconds(options.timeout_s);
+  connection.group.ports = options.ports;
+  const Signs signs = read_signs(variables, is_socket);
+  const LauncherRow* launcher = &innermost_launcher(signs);
+  if (launcher->launcher == Launcher::kNone) reject_one_of_many(variables);
   bool is_placed = false;
   std::string why;
-  if (launcher == Launcher::kPmix && needs_server(variables, launcher)) {
-    launcher = ask_pmix_server(connection, variables, program, why);
-    is_placed = launcher == Launcher::kPmix;
-  } else if (launcher == Launcher::kPmi && needs_server(variables, launcher)) {
-    is_placed = ask_pmi_server(connection, variables);
+  if (launcher->needs_server(signs) && launcher->launcher == Launcher::kPmix) {
+    is_placed = ask_pmix_server(connection, *launcher, variables, signs, program, why);
+    if (!is_placed) launcher = &other_than_pmix(signs, why);
+  } else if (launcher->needs_server(signs)) {
+    is_placed = ask_pmi_server(connection, *launcher, signs);
   }
-  if (!is_placed) take_variables(connection, variables, launcher, why);
+  if (!is_placed) take_variables(connection, *launcher, signs, why);
   return connection;
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "cli/options.hpp"
 #include "exchange/group.hpp"
 #include "place/placement.hpp"
 #include "place/variables.hpp"
@@ -19,6 +20,7 @@ struct Connection {
 /// Takes this rank's placement from variables and, where they leave it open, from a PMIx or PMI server. Prepares
 /// `variables` for a program that is a PMIx client too, if it had to be one itself. Collective where a server must be
 /// asked for several nodes. `program`: its own MPI may bring the libpmix to ask with. Throws Error.
-[[nodiscard]] Connection connect_to_launcher(Variables& variables, const std::filesystem::path& program);
+[[nodiscard]] Connection connect_to_launcher(Variables& variables, const std::filesystem::path& program,
+                                             const Options& options);
 
 }  // namespace mn::launcher

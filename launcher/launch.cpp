@@ -13,7 +13,7 @@
 #include "connect.hpp"
 #include "facts/find_program.hpp"
 #include "facts/job_port.hpp"
-#include "facts/output_folder.hpp"
+#include "facts/program_output_folder.hpp"
 #include "facts/runnable.hpp"
 #include "place/slurm.hpp"
 #include "rounds/agree.hpp"
@@ -84,7 +84,7 @@ void note_key(const Connection& connection, const Options& options) {
 void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRank& rank) {
   if (!rank.options.error.empty()) throw UsageError(rank.options.error);
   if (rank.here.rank != 0) return;
-  arrival.master_port = free_port_of_job(rank.here.job, is_free_port);
+  arrival.master_port = free_port_of_job(rank.here.job, rank.options.ports, is_free_port);
   if (!rank.is_compared() || rank.here.inter_size == 1) return;
   marker.emplace(output_folder(rank.surroundings), host_name() + "-" + std::to_string(getpid()));
   arrival.marker = marker->name();
@@ -96,10 +96,7 @@ Outcome exchange_facts(Exchange& exchange, ThisRank& rank, bool is_whole, Roster
   roster = arrive(exchange, rank, is_whole, [&](Arrival& own) { describe_rank(own, marker, rank); });
   const StartShare& share = roster.share;
   if (share.verdict.exit_code != 0) return {.master = {}, .binding = {}, .gpus = {}, .verdict = share.verdict};
-  rank.here.intra_rank = share.intra_rank;
-  rank.here.intra_size = share.intra_size;
-  rank.here.inter_rank = share.inter_rank;
-  rank.here.inter_size = share.inter_size;
+  static_cast<NodeNumbers&>(rank.here) = share.numbers;
   return compare_nodes(exchange, rank, roster, facts_of_this_machine(rank));
 }
 
@@ -128,7 +125,7 @@ std::optional<int> agree_on_start(const Connection& connection, ThisRank& rank, 
 int launch(const Options& options, Variables variables) {
   ThisRank rank{.options = options, .surroundings = look_around(options, variables), .program_exit = 0, .here = {}};
   look_for_program(rank);
-  const Connection connection = connect_to_launcher(rank.surroundings.variables, rank.surroundings.program);
+  const Connection connection = connect_to_launcher(rank.surroundings.variables, rank.surroundings.program, options);
   rank.here = connection.here;
   Outcome outcome;
   Prepared prepared;

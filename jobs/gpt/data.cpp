@@ -5,7 +5,7 @@
 #include <mn/comm/on_root.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/dataset.hpp>
-#include <mn/data/shard_dataset.hpp>
+#include <mn/data/stored_dataset.hpp>
 
 namespace mn::jobs {
 namespace {

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <string_view>
 #include <vector>
 
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 
 #include "models/models.hpp"
 
@@ -51,18 +53,14 @@ void declare_augmentation(Options& options, ImagenetOptions& given) {
 std::vector<double> parse_numbers(const std::string& option, const std::string& text, std::size_t count,
                                   const std::string& form) {
   std::vector<double> numbers;
-  const char* at = text.data();
-  const char* end = at + text.size();
-  while (true) {
-    double number = 0;
-    const auto [stop, error] = std::from_chars(at, end, number);
-    if (error != std::errc() || !std::isfinite(number)) break;
-    numbers.push_back(number);
-    at = stop;
-    if (at == end || *at != ',') break;
-    ++at;
+  bool sound = true;
+  for (const std::string_view part : split(text, ',')) {
+    double& number = numbers.emplace_back();
+    const char* end = part.data() + part.size();
+    const auto [stop, error] = std::from_chars(part.data(), end, number);
+    sound = sound && error == std::errc() && stop == end && std::isfinite(number);
   }
-  if (at != end || numbers.size() != count) throw UsageError(option + " \"" + text + "\" is not " + form);
+  if (!sound || numbers.size() != count) throw UsageError(option + " \"" + text + "\" is not " + form);
   return numbers;
 }
 

@@ -108,8 +108,8 @@ Gpt::Gpt(const GptOptions& options)
 }
 
 torch::Tensor Gpt::forward(const torch::Tensor& tokens, bool recompute) {
-  const auto places = torch::arange(tokens.size(1), tokens.options());
-  torch::Tensor x = torch::dropout(wte_(tokens) + wpe_(places), options_.dropout, is_training());
+  const auto positions = torch::arange(tokens.size(1), tokens.options());
+  torch::Tensor x = torch::dropout(wte_(tokens) + wpe_(positions), options_.dropout, is_training());
   for (const auto& module : *h_) {
     auto& layer = *module->as<Layer>();
     const auto forward = [&layer](const torch::Tensor& input) { return layer.forward(input); };

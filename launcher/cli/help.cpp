@@ -38,6 +38,8 @@ constexpr const char* kExports[][2] = {
     {"GROUP_RANK, GROUP_WORLD_SIZE, MN_INTER_RANK, MN_INTER_SIZE", "this node and the number of nodes"},
     {"MASTER_ADDR, MASTER_PORT", "address of rank 0 and a port that is free there; the same on all ranks"},
     {"MN_DEVICE", "cpu or cuda:K"},
+    {"GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME",
+     "the interface by which the nodes reach rank 0; on several nodes, unless it is set already"},
     {"OMP_NUM_THREADS", "the cores of this rank, unless it is set already"},
 };
 
@@ -77,8 +79,8 @@ std::string manual_page() {
   for (const auto& [status, meaning] : kExitStatuses) page += manual_item(std::to_string(status), meaning);
   page += manual_item(kOtherStatus, kOtherMeaning) + ".SH ENVIRONMENT\nExported to PROGRAM:\n";
   for (const auto& [names, meaning] : kExports) page += manual_item(names, meaning);
-  page +=
-      ".PP\nRead by mnlaunch:\n" + manual_item("MN_LAUNCH_TIMEOUT", "seconds to wait for the other ranks (default 60)");
+  page += ".PP\nRead by mnlaunch:\n" + manual_item("MNLAUNCH_OPTIONS", "options that count for less than given ones") +
+          manual_item("MN_LAUNCH_TIMEOUT", "the same as --timeout");
   page += ".SH EXAMPLES\n.nf\nsrun mnlaunch jobs/mnist\nmpiexec \\-n 4 mnlaunch \\-\\-show python train.py\n.fi\n";
   return page;
 }

@@ -35,6 +35,12 @@ inline constexpr OptionText kOptions[] = {
     {"history", "FILE", "with --doctor: add a line for each host to FILE",
      "With --doctor: rank 0 appends a line for each host to FILE, as JSON: time, findings, verdict and figures. The "
      "report says which hosts failed in several of their last ten runs."},
+    {"timeout", "SECONDS", "wait that long for the other ranks (default: 60)",
+     "Wait SECONDS for ranks that have not come or do not answer; then the job ends with a line that names them."},
+    {"ports", "FIRST-LAST", "listen on these TCP ports (default: 20000-31999)",
+     "The launchers of the nodes, and rank 0 on MASTER_PORT, listen on TCP ports of this range, for clusters whose "
+     "firewall opens no other. By default 20000-31999, or 8000-19999 where other processes have the ports of the "
+     "first range."},
     {"bind", "auto|none", "cores, GPU and NIC for each rank (default: auto)",
      "With auto, each rank gets cores of its own near its GPU, within what the scheduler left it. With none, masks "
      "stay as they are."},

@@ -8,7 +8,9 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/ranks.hpp>
 #include <mn/core/suggest.hpp>
+#include <mn/core/text.hpp>
 
 #include "checks/checks.hpp"
 #include "cli/option_table.hpp"
@@ -142,6 +144,24 @@ void read_checks(const Given& given, Options& options) {
   options.history = given.last("history");
 }
 
+PortRange parse_ports(const std::string& text) {
+  const auto ends = split(text, '-');
+  const auto first = parse_rank(std::string(ends.front()));
+  const auto last = parse_rank(std::string(ends.back()));
+  if (ends.size() != 2 || !first || !last || *first < 1024 || *last > 65535 || *first > *last) {
+    throw UsageError("--ports is \"" + text + "\": give FIRST-LAST, from 1024 to 65535");
+  }
+  return {*first, *last};
+}
+
+void read_network(const Given& given, Options& options) {
+  if (const std::string timeout = given.last("timeout"); !timeout.empty()) {
+    options.timeout_s = parse_rank(timeout).value_or(0);
+    if (options.timeout_s < 1) throw UsageError("--timeout is \"" + timeout + "\": give seconds, at least 1");
+  }
+  if (const std::string ports = given.last("ports"); !ports.empty()) options.ports = {parse_ports(ports)};
+}
+
 void read_binding(const Given& given, Options& options) {
   options.bind = given.one_of("bind", "auto") == "auto";
   options.cpu_map = parse_cpu_map(given.last("cpu-map"));
@@ -169,6 +189,7 @@ Options options_of(const Words& words) {
   if (given.has("version")) options.action = Action::kVersion;
   if (given.has("help")) options.action = Action::kHelp;
   read_checks(given, options);
+  read_network(given, options);
   read_binding(given, options);
   read_output(given, options);
   return options;
@@ -219,9 +240,11 @@ Options parse_options(int argc, const char* const* argv, const std::vector<Prese
 std::vector<Preset> presets_of_system() {
   constexpr const char* kFile = "/etc/mn/mnlaunch.conf";
   constexpr const char* kVariable = "MNLAUNCH_OPTIONS";
+  constexpr const char* kTimeout = "MN_LAUNCH_TIMEOUT";
   std::vector<Preset> presets;
   std::error_code error;
   if (std::filesystem::exists(kFile, error)) presets.push_back({kFile, read_file(kFile)});
+  if (const auto text = environment(kTimeout)) presets.push_back({kTimeout, "--timeout " + *text});
   if (const auto text = environment(kVariable)) presets.push_back({kVariable, *text});
   return presets;
 }

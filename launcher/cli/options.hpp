@@ -2,8 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
+
+#include <mn/core/net/port_range.hpp>
 
 #include "bind/cpu_set.hpp"
 
@@ -23,6 +26,9 @@ struct Options {
   std::string save;     ///< file for the report of --doctor; empty: none
   std::string against;  ///< an earlier report; empty: none
   std::string history;  ///< file with a line for each host and run of --doctor; empty: none
+  int timeout_s = 60;   ///< patience with other ranks
+  /// Where the launchers and rank 0's MASTER_PORT listen.
+  std::vector<PortRange> ports{std::begin(kDefaultPorts), std::end(kDefaultPorts)};
   bool bind = true;
   std::vector<CpuSet> cpu_map;  ///< CPUs of each node's first rank, second, …; empty: mnlaunch decides
   bool bind_memory = false;
@@ -50,7 +56,7 @@ struct Preset {
 /// for an unknown option or check, the known ones.
 [[nodiscard]] Options parse_options(int argc, const char* const* argv, const std::vector<Preset>& presets = {});
 
-/// The file of the site, /etc/mn/mnlaunch.conf, and the variable MNLAUNCH_OPTIONS.
+/// The file of the site, /etc/mn/mnlaunch.conf, and the variables MN_LAUNCH_TIMEOUT and MNLAUNCH_OPTIONS.
 [[nodiscard]] std::vector<Preset> presets_of_system();
 
 /// Fits a screen of 80 columns and 34 lines.

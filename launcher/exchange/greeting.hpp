@@ -1,4 +1,4 @@
-/// How two launchers that meet on a connection prove to each other that they have the key.
+/// How the two launchers at the ends of a connection prove to each other that they have the key.
 ///
 ///   caller → listener   call: magic, version, from, to, nonce
 ///   listener → caller   answer: nonce, sealed key, code of (call, answer)

@@ -7,10 +7,7 @@
 namespace mn::launcher {
 namespace {
 
-constexpr int kFirstMeetingPort = 20000;
-constexpr int kFirstOtherPort = 8000;
-constexpr int kMeetingPorts = 12000;  ///< from each of the two on
-constexpr int kCandidates = 8;        ///< others may have some of them
+constexpr int kCandidates = 8;  ///< others may have some of them
 
 std::string text_of_candidate(const Group& group, int node, int candidate) {
   return group.job + " user " + std::to_string(geteuid()) + " node " + std::to_string(node) + " candidate " +
@@ -22,8 +19,10 @@ std::string text_of_candidate(const Group& group, int node, int candidate) {
 std::vector<std::uint16_t> ports_of(const Group& group, int node) {
   std::vector<std::uint16_t> ports;
   for (int i = 0; i < kCandidates; ++i) {
-    const std::uint64_t offset = hash64(text_of_candidate(group, node, i) + group.secret) % kMeetingPorts;
-    ports.push_back(static_cast<std::uint16_t>((i < kCandidates / 2 ? kFirstMeetingPort : kFirstOtherPort) + offset));
+    // As many of each range, those of the first one first.
+    const PortRange& range = group.ports[static_cast<std::size_t>(i) * group.ports.size() / kCandidates];
+    const std::uint64_t hash = hash64(text_of_candidate(group, node, i) + group.secret);
+    ports.push_back(static_cast<std::uint16_t>(range.choose(hash)));
   }
   return ports;
 }
@@ -39,6 +38,7 @@ std::vector<std::string> names_of(const Group& group) {
 std::vector<Endpoint> endpoints_of_node(const Group& group, int node) {
   std::vector<Endpoint> endpoints;
   const auto addresses = group.addresses(node);
+  // Ports outside, addresses inside: the usual case is the first port, at whichever address leads there.
   for (const auto port : ports_of(group, node)) {
     for (const auto& address : addresses) endpoints.push_back({address, port});
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <mn/core/net/port_range.hpp>
 #include <mn/core/net/socket.hpp>
 
 #include "exchange/key.hpp"
@@ -26,13 +27,14 @@ struct Group {
   std::function<std::vector<std::string>(int node)> addresses;
   std::shared_ptr<Keys> keys;                 ///< between nodes
   std::chrono::milliseconds patience{60000};  ///< with ranks that do not come or do not answer
+  /// Where leaders listen: the ranges that are tried in turn, the same on all ranks.
+  std::vector<PortRange> ports{std::begin(kDefaultPorts), std::end(kDefaultPorts)};
 
   [[nodiscard]] bool is_leader() const noexcept { return intra_rank == 0; }
   [[nodiscard]] bool is_root() const noexcept { return intra_rank == 0 && node == 0; }
 };
 
-/// TCP ports that the first rank of a node tries in turn, and others try to call: below those that outgoing connections
-/// take. The last ones are for a host where others hold all from 20000 on.
+/// TCP ports that the first rank of a node tries in turn, and others try to call: some of each range of group.ports.
 [[nodiscard]] std::vector<std::uint16_t> ports_of(const Group& group, int node);
 /// The same within the node.
 [[nodiscard]] std::vector<std::string> names_of(const Group& group);

@@ -31,6 +31,7 @@ Fd ended_connection() {
 }
 
 Call call_to(const Group& group, const Peer& peer) {
+  // Both ends compute the same pair of numbers, by which the listening end finds the link (link_of).
   const bool within_node = !group.is_leader();
   const int from = within_node ? group.intra_rank : group.node;
   const int to = within_node ? 0 : peer.kind == Kind::kUp ? kNodeTree.parent_of(group.node) : peer.id;
@@ -61,7 +62,7 @@ Links::Links(const Group& group, OnMessage on_message, OnLoss on_loss)
 
 std::unique_ptr<Caller> Links::caller_of(const Peer& peer) {
   const Call call = call_to(group_, peer);
-  // Ranks of a node meet on abstract names, which other nodes cannot reach; leaders meet on TCP ports.
+  // Ranks of a node connect by abstract names, which other nodes cannot reach; leaders connect by TCP ports.
   if (!group_.is_leader()) {
     return std::make_unique<Caller>([this] { return endpoints_of_leader(group_); }, call, local_keys_);
   }
@@ -73,9 +74,10 @@ void Links::listen() {
   if (group_.intra_size > 1) {
     for (const auto& name : names_of(group_)) {
       local_listener_ = listen_on_name(name);
+      // Ranks try the names in the same order, so that the first free one is where they find each other.
       if (local_listener_) break;
     }
-    if (!local_listener_) failure_to_listen_ = "other processes have the names on which the ranks of this node meet";
+    if (!local_listener_) failure_to_listen_ = "other processes have the names on which the ranks of this node connect";
   }
   if (group_.nodes == 1) return;
   // Where others have all of its ports, this leader can still call the nodes next to it (1).
@@ -121,6 +123,7 @@ std::vector<std::pair<Peer, Fd>> Links::duplicate_connections() const {
 }
 
 void Links::send(const Peer& to, std::string_view message) {
+  // (3): nothing for a peer that is lost.
   Link* link = find(to);
   if (link == nullptr || link->is_lost) return;
   if (link->channel && link->channel->is(State::kOpen)) {
@@ -176,6 +179,7 @@ Deadline Links::next_step(Deadline latest) const {
     if (is_calling(link)) next = std::min(next, link.caller->next_step());
   }
   for (const auto& guest : guests_) next = std::min(next, guest.until);
+  // Once all have come nobody is to be called.
   return is_complete ? next : std::min(next, call_children_at_);
 }
 

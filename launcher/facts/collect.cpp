@@ -9,6 +9,7 @@
 #include "bind/cpu_set.hpp"
 #include "facts/fatbin.hpp"
 #include "facts/gpu/amd_gpu.hpp"
+#include "place/pmix_launcher.hpp"
 
 namespace mn::launcher {
 namespace {

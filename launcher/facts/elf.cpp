@@ -24,8 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string read_at(std::ifstream& file, std::uint64_t offset, std::uint64_t bytes) {
-  constexpr std::uint64_t kMost = 1 << 16;  // names and notes are short; anything longer is damage
-  std::string text(std::min(bytes, kMost), '\0');
+  constexpr std::uint64_t kMaxBytes = 1 << 16;  // names and notes are short; anything longer is damage
+  std::string text(std::min(bytes, kMaxBytes), '\0');
   file.clear();
   file.seekg(static_cast<std::streamoff>(offset));
   file.read(text.data(), static_cast<std::streamsize>(text.size()));

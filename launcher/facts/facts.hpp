@@ -13,7 +13,7 @@
 #include "bind/binding.hpp"
 #include "bind/machine.hpp"
 #include "facts/fatbin.hpp"
-#include "facts/gpu/gpu.hpp"
+#include "facts/gpu/nvidia_gpu.hpp"
 #include "facts/ports.hpp"
 
 namespace mn::launcher {

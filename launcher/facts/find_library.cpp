@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -12,6 +11,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/text.hpp>
 
 #include "facts/elf.hpp"
 
@@ -95,8 +95,10 @@ std::vector<fs::path> folders_of_mpi(const fs::path& program, const std::string&
         name.starts_with("libmpi.so.") ? find_library(name, library_path + ":" + run_path(program), "/") : std::nullopt;
     if (!mpi) continue;
     folders.push_back(mpi->parent_path());
-    std::istringstream list(run_path(*mpi));
-    for (std::string folder; std::getline(list, folder, ':');) folders.emplace_back(folder);
+    const std::string list = run_path(*mpi);
+    for (const auto folder : split(list, ':')) {
+      if (!folder.empty()) folders.emplace_back(folder);
+    }
   }
   return folders;
 }

@@ -2,15 +2,19 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string_view>
+
+#include <mn/core/net/port_range.hpp>
 
 namespace mn::launcher {
 
-/// A port below the range that outgoing connections take, the same wherever `job` is the same.
-[[nodiscard]] int port_of_job(std::string_view job);
+/// A port of the first range, the same wherever `job` is the same.
+[[nodiscard]] int port_of_job(std::string_view job, std::span<const PortRange> ranges);
 
-/// port_of_job, or the next one that is free on this host. Throws CommError if none is.
-[[nodiscard]] int free_port_of_job(std::string_view job, const std::function<bool(int)>& is_free);
+/// port_of_job, or the next one of the ranges that is free on this host. Throws CommError if none is.
+[[nodiscard]] int free_port_of_job(std::string_view job, std::span<const PortRange> ranges,
+                                   const std::function<bool(int)>& is_free);
 
 /// Whether a TCP server could listen on `port` of all addresses.
 [[nodiscard]] bool is_free_port(int port);

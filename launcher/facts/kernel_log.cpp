@@ -27,11 +27,11 @@ bool is_hardware(int xid) {
 
 /// The kernel's log; empty where it is for root alone.
 std::string kernel_log(const fs::path& file) {
-  constexpr std::size_t kMost = 8 << 20;
+  constexpr std::size_t kMaxBytes = 8 << 20;
   const int log = open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   std::string text;
   std::array<char, 8192> record;  // a read gives one record; EPIPE: the oldest were overwritten meanwhile
-  while (log >= 0 && text.size() < kMost) {
+  while (log >= 0 && text.size() < kMaxBytes) {
     const ssize_t bytes = read(log, record.data(), record.size());
     if (bytes > 0) text.append(record.data(), static_cast<std::size_t>(bytes));
     if (bytes == 0 || (bytes < 0 && errno != EPIPE && errno != EINTR)) break;

@@ -11,7 +11,7 @@
 
 #include "facts/collect.hpp"
 #include "facts/kernel_log.hpp"
-#include "facts/output_folder.hpp"
+#include "facts/program_output_folder.hpp"
 
 namespace mn::launcher {
 namespace {

@@ -1,8 +1,4 @@
-/// Which rank this process is: a pure function of the environment and, where that does not tell, of what a PMIx or PMI
-/// server says.
-///
-/// Launchers nest (mpirun in a Slurm allocation, srun in a batch script), and each leaves its variables to its
-/// children. The innermost one that is alive decides. Variables of the others are stale and ignored.
+/// Which rank this process is, and what its launchers left by which it can tell.
 #pragma once
 
 #include <functional>
@@ -10,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "place/layout.hpp"
 #include "place/variables.hpp"
 
 namespace mn::launcher {
@@ -22,6 +19,18 @@ enum class Launcher {
   kVariables,  ///< variables alone: Open MPI or Hydra without their servers, MVAPICH2, PALS, ALPS, JSM
 };
 
+/// The launchers' variables, and what several rows of the table of launchers ask of them.
+struct Signs {
+  const Variables& variables;
+  bool in_slurm_step = false;
+  bool is_hydra = false;
+  bool is_flux = false;
+  bool has_live_pmi = false;  ///< PMI_FD is an open socket: the server of the innermost launcher
+};
+/// `is_socket(fd)`: whether the descriptor is an open socket of this process, by which a live PMI_FD differs from one
+/// that was inherited as text only. `variables` must outlive the result.
+[[nodiscard]] Signs read_signs(const Variables& variables, const std::function<bool(int)>& is_socket);
+
 /// A PMIx or PMI server's description of the job.
 struct ServerJob {
   std::string name_space;  ///< slurm.pmix.JOB.STEP for srun; no other job has the same
@@ -30,17 +39,20 @@ struct ServerJob {
   std::vector<std::string> hosts;  ///< [size] its name for that node
 };
 
-/// The value of Placement::inter_size for several nodes, of which the launcher tells neither their number nor which is
-/// this one.
+/// The value of inter_size for several nodes, of which the launcher tells neither their number nor which is this one.
 inline constexpr int kNotKnown = 0;
 
-struct Placement {
-  int rank = 0;
-  int size = 1;
+/// Where a rank is: its number on its node, and its node's among the nodes.
+struct NodeNumbers {
   int intra_rank = 0;  ///< position among the ranks of this node, by rank
   int intra_size = 1;
-  int inter_rank = 0;  ///< number of this node, as the launcher counts
+  int inter_rank = 0;  ///< number of this node: as the launcher counts, and after the first round as ChainerMN does
   int inter_size = 1;  ///< or kNotKnown
+};
+
+struct Placement : NodeNumbers {
+  int rank = 0;
+  int size = 1;
   Launcher launcher = Launcher::kNone;
   std::string source;              ///< for people: "PMIx slurm.pmix.7.0", "Hydra", …
   std::string job;                 ///< the same on all ranks and no other job's: seeds MASTER_PORT
@@ -49,23 +61,15 @@ struct Placement {
   std::vector<std::string> conflicts;
 };
 
-/// The innermost live launcher. `is_socket(fd)`: whether the descriptor is an open socket of this process, by which
-/// a live PMI_FD differs from one that was inherited as text only.
-[[nodiscard]] Launcher innermost_launcher(const Variables& variables, const std::function<bool(int)>& is_socket);
+/// Notes that `name` contradicts the `value` of what `meaning` names, if it does.
+void note_conflict(Placement& here, const Variables& variables, const std::string& name, int value,
+                   const std::string& meaning);
 
-/// The same where the PMIx server does not answer; kNone: there is no other.
-[[nodiscard]] Launcher launcher_without_server(const Variables& variables);
+/// Takes from the layout all that follows from here.rank.
+void take_layout(Placement& here, const Layout& layout);
 
-/// Whether the job's name is that of a step of srun --mpi=pmix.
-[[nodiscard]] bool is_slurm_pmix(const std::string& job);
-
-/// Whether the variables of kPmix or kPmi leave open where the ranks are, so that the server must be asked.
-[[nodiscard]] bool needs_server(const Variables& variables, Launcher launcher);
-
-/// `server`: what it says, where needs_server(). Throws UsageError if the launcher's variables are incomplete or
-/// malformed, or where nothing tells which of two launchers is alive.
-[[nodiscard]] Placement find_placement(const Variables& variables, Launcher launcher,
-                                       const std::optional<ServerJob>& server);
+/// Throws UsageError if a number is outside of its range.
+void check_ranges(const Placement& here);
 
 /// Where rank 0 can be reached. An empty address is not known, and not exported.
 struct Master {

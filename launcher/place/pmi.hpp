@@ -3,8 +3,8 @@
 ///
 /// Once spoken to, Hydra counts a process that ends without finalizing as crashed, and ends the others. That is right
 /// for a program that has called MPI_Init and wrong for one without MPI. So a process stays behind and waits: if this
-/// process, which is the program by then, ends without having spoken to Hydra, it finalizes in its stead.
-/// Where the variables tell all (needs_server()), nothing is said to Hydra, and no process stays.
+/// process, which is the program by then, ends without having spoken to Hydra, it finalizes for it.
+/// Where the variables tell all (needs_pmi_server()), nothing is said to Hydra, and no process stays.
 #pragma once
 
 #include <chrono>

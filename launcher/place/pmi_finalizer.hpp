@@ -1,4 +1,4 @@
-/// Finalizing PMI in a program's stead.
+/// Finalizing PMI for a program that does not do so itself.
 #pragma once
 
 namespace mn::launcher {

@@ -1,12 +1,61 @@
 #include "place/slurm.hpp"
 
-#include <charconv>
+#include <algorithm>
 #include <fstream>
 
 #include <mn/core/error.hpp>
 #include <mn/core/host_list.hpp>
+#include <mn/core/ranks.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn::launcher {
+namespace {
+
+/// `file` has a line for each slot. Under jsrun the first host is the launch node, on which no rank runs.
+std::string first_host_of_lsf(const std::string& file, const Variables& variables) {
+  std::ifstream lines(file);
+  std::string first;
+  std::getline(lines, first);
+  if (!variables.has("JSM_NAMESPACE_RANK")) return first;
+  for (std::string host; std::getline(lines, host);) {
+    if (host != first) return host;
+  }
+  return "";
+}
+
+}  // namespace
+
+bool has_slurms_pmi_server(const Signs& signs) {
+  return signs.has_live_pmi && signs.in_slurm_step && !signs.is_hydra && !signs.is_flux;
+}
+
+bool in_step_of_slurm(const Signs& signs) { return signs.in_slurm_step; }
+
+Placement place_in_slurm_step(const Signs& signs, const std::optional<ServerJob>&) {
+  Placement here = placement_of_step(signs.variables);
+  note_conflict(here, signs.variables, "SLURM_PROCID", here.rank, "rank");
+  note_conflict(here, signs.variables, "PMI_RANK", here.rank, "rank");
+  return here;
+}
+
+Placement placement_of_step(const Variables& variables) {
+  Placement here;
+  here.launcher = Launcher::kSlurm;
+  here.job = step_name(variables);
+  here.source = "Slurm step " + here.job;
+  here.hosts = hosts_of_step(variables);
+  here.size = step_size(variables);
+  here.intra_rank = variables.needed("SLURM_LOCALID", here.source);
+  const auto tasks = tasks_on_node(variables);
+  const auto local = static_cast<std::size_t>(std::max(here.intra_rank, 0));
+  const int rank = variables.needed("SLURM_PROCID", here.source);
+  // A variable of one number is more easily left over from another step than a list.
+  here.rank = local < tasks.size() ? tasks[local] : rank;
+  here.intra_size = std::max(static_cast<int>(tasks.size()), 1);
+  here.inter_rank = variables.needed("SLURM_NODEID", here.source);
+  here.inter_size = nodes_of_step(variables);
+  return here;
+}
 
 std::string step_name(const Variables& variables) {
   return variables.get("SLURM_JOB_ID").value_or("?") + "." + variables.get("SLURM_STEP_ID").value_or("?");
@@ -17,14 +66,12 @@ int step_size(const Variables& variables) {
 }
 
 std::vector<int> tasks_on_node(const Variables& variables) {
-  const auto text = variables.get("SLURM_GTIDS").value_or("");
+  const std::string list = variables.get("SLURM_GTIDS").value_or("");
   std::vector<int> tasks;
-  for (const char* begin = text.data(); begin < text.data() + text.size(); ++begin) {
-    int task = 0;
-    const auto [end, error] = std::from_chars(begin, text.data() + text.size(), task);
-    if (error != std::errc()) return {};
-    tasks.push_back(task);
-    begin = end;  // at a comma
+  for (const auto item : split(list, ',')) {
+    const auto task = parse_rank(std::string(item));
+    if (!task) return {};
+    tasks.push_back(*task);
   }
   return tasks;
 }
@@ -36,6 +83,7 @@ int nodes_of_step(const Variables& variables) {
 std::string first_host_of_allocation(const Variables& variables) {
   std::string host;
   if (const auto file = variables.get("PBS_NODEFILE")) std::getline(std::ifstream(*file), host);
+  if (const auto file = variables.get("LSB_DJOB_HOSTFILE")) host = first_host_of_lsf(*file, variables);
   if (const auto list = variables.get("SLURM_JOB_NODELIST")) {
     try {
       host = expand_host_list(*list).at(0);

@@ -1,12 +1,21 @@
 /// A Slurm step as its environment variables describe it to one task: srun(1), OUTPUT ENVIRONMENT VARIABLES.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "place/variables.hpp"
+#include "place/placement.hpp"
 
 namespace mn::launcher {
+
+/// Whether Slurm's own PMI server is the innermost one (srun --mpi=pmi2): it leaves to SLURM_* who shares the node.
+[[nodiscard]] bool has_slurms_pmi_server(const Signs& signs);
+[[nodiscard]] bool in_step_of_slurm(const Signs& signs);
+[[nodiscard]] Placement place_in_slurm_step(const Signs& signs, const std::optional<ServerJob>&);
+
+/// The placement of this task, as the step's lists tell it.
+[[nodiscard]] Placement placement_of_step(const Variables& variables);
 
 /// JOB.STEP: "7.0".
 [[nodiscard]] std::string step_name(const Variables& variables);
@@ -20,7 +29,7 @@ namespace mn::launcher {
 /// step they name those of one component. Throws UsageError that quotes the list if it is malformed.
 [[nodiscard]] std::vector<std::string> hosts_of_step(const Variables& variables);
 
-/// The first node of a batch job of Slurm or PBS; empty if the variables name none.
+/// The first node with ranks of a batch job of Slurm, PBS or LSF; empty if the variables name none.
 [[nodiscard]] std::string first_host_of_allocation(const Variables& variables);
 
 /// Number of nodes of the whole step.

@@ -8,7 +8,7 @@
 
 #include "checks/findings.hpp"
 #include "exchange/exchange.hpp"
-#include "rounds/messages.hpp"
+#include "rounds/round_messages.hpp"
 
 namespace mn::launcher {
 

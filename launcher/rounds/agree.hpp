@@ -8,8 +8,8 @@
 
 #include "exchange/exchange.hpp"
 #include "place/placement.hpp"
-#include "rounds/messages.hpp"
 #include "rounds/roster.hpp"
+#include "rounds/round_messages.hpp"
 #include "rounds/verdict.hpp"
 
 namespace mn::launcher {

@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "exchange/exchange.hpp"
-#include "rounds/messages.hpp"
 #include "rounds/roster.hpp"
+#include "rounds/round_messages.hpp"
 #include "rounds/this_rank.hpp"
 
 namespace mn::launcher {

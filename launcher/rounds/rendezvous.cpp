@@ -45,7 +45,7 @@ std::string secret_of_step(const Variables& variables) {
   return text;
 }
 
-void meet_by_names(Group& group, const Placement& here, const Variables& variables) {
+void reach_by_names(Group& group, const Placement& here, const Variables& variables) {
   group.addresses = [hosts = here.hosts](int node) {
     return addresses_of(hosts[static_cast<std::size_t>(node)], Clock::now() + kMaxForANameServer);
   };
@@ -53,12 +53,14 @@ void meet_by_names(Group& group, const Placement& here, const Variables& variabl
   group.keys = std::make_shared<MungeKeys>(job, variables.has(kKeyVariable));
 }
 
-void meet_by_board(Group& group, const Placement& here, const std::vector<int>& first_ranks, Board& board) {
+void reach_by_board(Group& group, const Placement& here, const std::vector<int>& first_ranks, Board& board) {
   if (here.intra_rank == 0) {
     board.put(kAddresses, own_addresses());
     board.put(kHost, here.hosts[static_cast<std::size_t>(here.inter_rank)]);
   }
+  // Only processes of this job can read the board.
   if (here.rank == 0) board.put(kKey, to_hex(random_key()));
+  // All put before anyone reads; ranks that are no leaders only take part in the fence.
   board.fence();
   if (here.intra_rank != 0) return;
   const auto needed = [&](int rank, const char* key) {

@@ -15,10 +15,10 @@ namespace mn::launcher {
 [[nodiscard]] std::string secret_of_step(const Variables& variables);
 
 /// By the names that Slurm gives the nodes of a step, with keys that munge seals.
-void meet_by_names(Group& group, const Placement& here, const Variables& variables);
+void reach_by_names(Group& group, const Placement& here, const Variables& variables);
 
 /// By addresses that the first rank of each node puts on the server's board, with a key that rank 0 puts there.
 /// `first_ranks`: by node. Collective over all ranks of the job. Throws CommError, and what the board throws.
-void meet_by_board(Group& group, const Placement& here, const std::vector<int>& first_ranks, Board& board);
+void reach_by_board(Group& group, const Placement& here, const std::vector<int>& first_ranks, Board& board);
 
 }  // namespace mn::launcher

@@ -6,7 +6,7 @@
 
 #include "place/layout.hpp"
 #include "rounds/absence.hpp"
-#include "rounds/messages.hpp"
+#include "rounds/round_messages.hpp"
 
 namespace mn::launcher {
 

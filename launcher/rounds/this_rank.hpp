@@ -7,7 +7,7 @@
 #include "bind/binding.hpp"
 #include "cli/options.hpp"
 #include "facts/surroundings.hpp"
-#include "place/placement.hpp"
+#include "place/pmix_launcher.hpp"
 #include "rounds/verdict.hpp"
 
 namespace mn::launcher {
@@ -21,8 +21,7 @@ struct ThisRank {
   [[nodiscard]] bool is_compared() const { return options.check != CheckLevel::kOff || options.doctor; }
   /// On a single machine without a scheduler nobody could ask for more GPUs: its ranks share them, with a warning.
   [[nodiscard]] bool may_share_gpus() const {
-    const bool by_slurm = here.launcher == Launcher::kSlurm || is_slurm_pmix(here.job);
-    return options.oversubscribe_gpu || (here.inter_size == 1 && !by_slurm);
+    return options.oversubscribe_gpu || (here.inter_size == 1 && !is_by_slurm(here));
   }
   [[nodiscard]] BindingOptions binding_options() const {
     return {.bind_cores = options.bind, .oversubscribe_gpu = may_share_gpus(), .cpu_map = options.cpu_map};

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -14,6 +13,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/fd.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/unix_time.hpp>
 
 namespace mn::selftest {
 namespace {
@@ -22,15 +22,6 @@ using nlohmann::json;
 
 constexpr std::size_t kNewest = 10;  ///< runs of a host that count
 constexpr std::size_t kOften = 2;    ///< number of records from which on the report names it
-
-std::string utc(std::chrono::system_clock::time_point time) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  char text[32] = {};
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
 
 bool names_host(const json& entry, const std::string& host) {
   const json& hosts = entry.at("hosts");
@@ -109,7 +100,7 @@ bool ends_in_mid_line(int file) {
 }  // namespace
 
 std::vector<json> records_of(const json& report, std::chrono::system_clock::time_point now) {
-  const std::string time = utc(now);
+  const std::string time = utc_text(std::chrono::duration<double>(now.time_since_epoch()).count());
   std::vector<json> records;
   std::set<std::string> hosts;
   for (const auto& row : report.at("placement")) hosts.insert(row.at("host").get<std::string>());
@@ -161,8 +152,10 @@ json history_with(History history, const std::vector<json>& records) {
 void append_history(const std::string& file, const std::vector<json>& records) {
   const Fd output = open_locked(file, O_RDWR | O_APPEND | O_CREAT, LOCK_EX);
   if (!output) throw Error(with_errno("--history: cannot write " + file, errno));
+  // A run that was killed while it wrote must not spoil this run's first line.
   std::string text = ends_in_mid_line(output.get()) ? "\n" : "";
   for (const auto& record : records) text += record.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  // One write() under the lock: lines of runs that append at once stay whole.
   const ssize_t written = write(output.get(), text.data(), text.size());
   if (written == static_cast<ssize_t>(text.size())) return;
   throw Error(with_errno("--history: cannot write all of this run to " + file, written < 0 ? errno : ENOSPC));

@@ -7,7 +7,7 @@
 #include <mn/comm/communicator.hpp>
 
 #include "selftest/deadline.hpp"
-#include "selftest/report.hpp"
+#include "selftest/doctor_report.hpp"
 
 namespace mn::selftest {
 

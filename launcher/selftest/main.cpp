@@ -16,9 +16,9 @@
 #include <mn/job/job.hpp>
 
 #include "selftest/deadline.hpp"
-#include "selftest/gpu.hpp"
+#include "selftest/doctor_report.hpp"
+#include "selftest/gpu_tests.hpp"
 #include "selftest/job_tests.hpp"
-#include "selftest/report.hpp"
 #include "selftest/results.hpp"
 
 namespace mn::selftest {

@@ -2,7 +2,7 @@
 ///
 /// 1. In round k nodes i and i XOR 2^k are a pair: ceil(log2 n) rounds, in each of which a node has one partner at
 ///    most. Every node has a partner in some round, and most have one in each.
-/// 2. A slow pair is tried again by itself, and those of its nodes that were fast with nobody with others that were.
+/// 2. A slow pair is tried again by itself. Its nodes that were fast with no other are tried with nodes that were.
 ///    One that was only slow beside other pairs is not at fault: many fabrics carry less than all nodes can send at
 ///    once.
 /// 3. If only one node of a slow pair was fast with any other node, the other node is at fault; if both were, the link.
@@ -34,8 +34,8 @@ struct Link {
 /// The better figures of each pair that was measured several times; `at_once` if none was by itself.
 [[nodiscard]] std::vector<Link> best_of_each_pair(const std::vector<Link>& links);
 
-/// Pairs that are to be tried one after the other, 32 at most; first those that have not been yet, and of them those of
-/// nodes that were fast with nobody. `least_mb_s`: 0, or what every pair should reach.
+/// Pairs to try one after the other, 32 at most: first those that were not tried by themselves yet, and among them
+/// those of nodes that were not fast with any other. `least_mb_s`: 0, or what every pair should reach.
 [[nodiscard]] std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, double least_mb_s);
 
 /// What is slow or does not answer.

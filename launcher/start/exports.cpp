@@ -57,6 +57,11 @@ void add_exports(Variables& variables, const Placement& here, const Master& mast
     set_if_unset("OMP_PLACES", "cores");
     set_if_unset("OMP_PROC_BIND", "close");
   }
+  if (!equipment.route.empty()) {
+    // Left alone, both guess: Gloo takes what the host's name resolves to, NCCL the first of several interfaces.
+    set_if_unset("GLOO_SOCKET_IFNAME", equipment.route);
+    set_if_unset("NCCL_SOCKET_IFNAME", "=" + equipment.route);
+  }
   if (!equipment.nic.empty()) variables.set("MN_NIC", equipment.nic);
   if (!equipment.nic_port.empty()) {
     set_if_unset("UCX_NET_DEVICES", equipment.nic_port);

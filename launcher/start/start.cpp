@@ -8,6 +8,7 @@
 #include <mn/core/cpus.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/net/interfaces.hpp>
 
 #include "bind/cpu_set.hpp"
 #include "bind/memory.hpp"
@@ -71,7 +72,9 @@ Equipment equipment_of(const ThisRank& rank, const Outcome& outcome) {
           .threads = threads_within(binding.cores, rank.here.intra_size, cpu_quota(root)),
           .bind_threads = options.bind_threads,
           .nic = binding.nic,
-          .nic_port = options.bind_nic ? port_of_nic(binding.nic, root) : ""};
+          .nic_port = options.bind_nic ? port_of_nic(binding.nic, root) : "",
+          // Programs connect to rank 0 first, and the comparison has tried its address.
+          .route = rank.here.inter_size > 1 ? interface_toward(outcome.master.address) : ""};
 }
 
 }  // namespace

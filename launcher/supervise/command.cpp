@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <sstream>
 #include <utility>
 
 #include <mn/core/error.hpp>
 #include <mn/core/host_list.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn::launcher {
 namespace {
@@ -84,6 +84,7 @@ void StepCommand::read_srun(const Lookup& lookup) {
   if (const auto nodes = take({"-N", "--nodes"})) wanted_hosts_ = parse_count("the number of nodes", *nodes, 1);
   const auto ranks = take({"-n", "--ntasks"});
   auto per_node = take({"--ntasks-per-node"});
+  // As srun itself: what is given on its line counts for more than the variables of the allocation.
   if (!per_node && !ranks) per_node = lookup("SLURM_NTASKS_PER_NODE");
   const std::size_t nodes = wanted_hosts_.value_or(hosts_.size());
   if (per_node) {
@@ -99,13 +100,12 @@ void StepCommand::read_mpiexec() {
   const auto list = take({"-host", "--host", "-H"});
   const auto ranks = take({"-n", "-np", "--n", "--np", "-c"});
   if (!list) throw UsageError("supervise: mpiexec needs -host HOST:RANKS,…, from which it can choose");
-  std::istringstream items(*list);
   std::size_t most = 0;
-  for (std::string item; std::getline(items, item, ',');) {
-    const auto colon = item.find(':');
-    hosts_.push_back(item.substr(0, colon));
-    if (colon != std::string::npos)
-      most = std::max(most, parse_count("the ranks of a host", item.substr(colon + 1), 1));
+  for (const auto item : split(*list, ',')) {
+    const auto host_and_ranks = split(item, ':');
+    hosts_.emplace_back(host_and_ranks[0]);
+    if (host_and_ranks.size() > 1)
+      most = std::max(most, parse_count("the ranks of a host", std::string(host_and_ranks[1]), 1));
   }
   ranks_per_host_ = most > 0 ? most : ranks ? divided(parse_count("the number of ranks", *ranks, 1), hosts_.size()) : 1;
   if (most > 0 && ranks)

@@ -4,7 +4,6 @@
 
 #include <mn/app/app.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
-#include <mn/checkpoint/format/checkpoint_info.hpp>
 #include <mn/checkpoint/optimizer_archive.hpp>
 #include <mn/checkpoint/safetensors.hpp>
 #include <mn/comm/communicator.hpp>

@@ -23,7 +23,7 @@ double thread_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// Of the cases with one name: their number and the sum of their times.
+/// The cases with one name: their number and the sum of their times.
 struct Total {
   int count = 0;
   double seconds = 0;
@@ -39,7 +39,7 @@ void measure(std::string_view name, int rounds, Totals& totals, const Step& step
   total.seconds += (thread_seconds() - begin) / rounds;
 }
 
-/// Of minibatches as a training has them: too large for a cache.
+/// Pixels of minibatches as a training has them: too large for a cache.
 void measure_floats(int rounds, Totals& totals) {
   constexpr std::size_t kImages = 64, kValues = std::size_t{3} * 224 * 224;
   const FloatShape shape = {224, 224, PixelLayout::kNchw};

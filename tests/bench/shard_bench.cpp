@@ -63,7 +63,7 @@ double read_epochs(std::int64_t n, std::int64_t batch, std::int64_t seed, std::v
   return static_cast<double>(total) / ms_since(begin) * 1e3;
 }
 
-/// Of measurements that take a second together, after one that warms up.
+/// The harmonic mean of measurements that take a second together, after one that warms up.
 template <class Measure>
 void print_rate(const Measure& samples_per_second) {
   (void)samples_per_second(0);
@@ -95,7 +95,7 @@ class Hdf5Shard {
     for (std::int64_t i = 0; i < size_ && !fixed_; ++i) offsets_.push_back(offsets_.back() + reader.length(0, i));
     const data::H5Lock lock;
     file_ = {H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), "opening"};
-    values_ = {H5Dopen2(file_.get(), fixed_ ? "/data/x" : "/data/bytes", H5P_DEFAULT), "opening the samples"};
+    values_ = {H5Dopen2(file_.get(), fixed_ ? "/data/x" : "/data/image", H5P_DEFAULT), "opening the samples"};
     space_ = {H5Dget_space(values_.get()), "their shape"};
     extent_.resize(H5Sget_simple_extent_ndims(space_.get()));
     H5Sget_simple_extent_dims(space_.get(), extent_.data(), nullptr);

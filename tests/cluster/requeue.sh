@@ -49,5 +49,5 @@ within 240 is_over "$job" || fail "not over after 240 s: $(cat "mnist-$job.txt")
 
 same 'epochs in the log' "$(seq -s ' ' $epochs)" \
   "$(python3 -c 'import json, sys; print(*(report["epoch"] for report in json.load(open(sys.argv[1]))))' "mnist-$job/log")"
-grep -q 'resumed after iteration' "mnist-$job.txt" || fail "it began anew: $(cat "mnist-$job.txt")"
+grep -q 'resumed after iteration' "mnist-$job.txt" || fail "it began from the start: $(cat "mnist-$job.txt")"
 [ -s "mnist-$job/model.safetensors" ] || fail "no model: $(cat "mnist-$job.txt")"

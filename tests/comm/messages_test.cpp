@@ -1,11 +1,7 @@
-// Messages between two ranks: exchanges that would block, messages under way, mismatches, what debug mode says, and
-// collective calls meanwhile.
-#include <algorithm>
+// Messages between two ranks: exchanges that would block, messages under way, mismatches, and what debug mode says.
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <thread>
-#include <tuple>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -14,43 +10,20 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 
-#include "tests/comm/values.hpp"
+#include "tests/comm/messages_fixture.hpp"
 
 namespace mn {
 namespace {
 
-using testing::filled;
+using testing::communicator;
 using testing::for_each_type;
 using ::testing::HasSubstr;
+using testing::kMany;
 using testing::kOddSizes;
+using testing::Messages;
 using testing::numbers;
-using testing::pattern;
+using testing::of_rank;
 using ::testing::ThrowsMessage;
-
-constexpr std::size_t kMany = 1'000'000;  // elements that no buffer of MPI's takes
-
-std::shared_ptr<Communicator> communicator(bool debug = false, std::size_t count_limit = INT_MAX) {
-  CommunicatorOptions options;
-  options.device = Device();
-  options.debug = debug;
-  options.count_limit = count_limit;
-  return create_communicator("flat", MPI_COMM_WORLD, options);
-}
-
-template <class T>
-std::vector<T> of_rank(int rank, std::size_t count) {
-  return filled<T>(count, [&](std::size_t i) { return pattern(rank, i); });
-}
-
-class Messages : public ::testing::Test {
- protected:
-  std::shared_ptr<Communicator> comm_ = communicator();
-  int rank_ = comm_->rank();
-  int size_ = comm_->size();
-  int next_ = (rank_ + 1) % size_;
-  int before_ = (rank_ + size_ - 1) % size_;
-  [[nodiscard]] bool alone() const { return size_ == 1; }
-};
 
 TEST_F(Messages, RanksPassOnInARing) {
   if (alone()) return;
@@ -90,25 +63,6 @@ TEST_F(Messages, SeveralAreUnderWayAtOnce) {
   moved = std::move(sends[1]);
   moved.wait();
   EXPECT_TRUE(moved.is_done());
-}
-
-TEST_F(Messages, AreReceivedFromAnySource) {
-  for (const auto& comm : {comm_, communicator(true), communicator(false, 1000)}) {
-    if (rank_ > 0) {
-      comm->send(of_rank<float>(rank_, 1027), 0, rank_);
-      continue;
-    }
-    std::vector<int> came;
-    for (int r = 1; r < size_; ++r) {
-      std::vector<float> got(1027);
-      came.push_back(comm->recv(got, Communicator::kAnySource, Communicator::kAnyTag));
-      EXPECT_EQ(got, of_rank<float>(came.back(), 1027));
-    }
-    std::ranges::sort(came);
-    for (int r = 1; r < size_; ++r) EXPECT_EQ(came[static_cast<std::size_t>(r) - 1], r);
-  }
-  std::vector<int> none;
-  EXPECT_THROW(static_cast<void>(comm_->irecv(none, Communicator::kAnySource)), ArgumentError);
 }
 
 TEST_F(Messages, ARequestThatGoesAwayIsWaitedFor) {
@@ -222,82 +176,6 @@ TEST_F(Messages, DebugModeSaysThatASendWaits) {
     EXPECT_EQ(text.find("both ranks send before they receive") != std::string::npos, both_send) << text;
   }
 }
-
-/// A backend, and the number of nodes: rank r is on node r % nodes.
-class MessagesBesideCollectives : public ::testing::TestWithParam<std::tuple<std::string, int>> {
- protected:
-  MessagesBesideCollectives() {
-    int rank = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    setenv("MN_NODE_NAME", ("node" + std::to_string(rank % std::get<1>(GetParam()))).c_str(), 1);
-    CommunicatorOptions options;
-    options.device = Device();
-    comm_ = create_communicator(std::get<0>(GetParam()), MPI_COMM_WORLD, options);
-    unsetenv("MN_NODE_NAME");
-    rank_ = comm_->rank();
-    size_ = comm_->size();
-  }
-  /// Ranks 0 and 1 exchange a message; the others only take part in collective calls.
-  [[nodiscard]] bool is_sender() const { return size_ > 1 && rank_ == 0; }
-  [[nodiscard]] bool is_receiver() const { return rank_ == 1; }
-  void expect_sum(std::size_t count) {
-    std::vector<float> values(count, 1.0F);
-    comm_->allreduce(values);
-    EXPECT_EQ(values, std::vector<float>(count, static_cast<float>(size_)));
-  }
-
-  std::shared_ptr<Communicator> comm_;
-  int rank_ = 0;
-  int size_ = 1;
-};
-
-TEST_P(MessagesBesideCollectives, AReceiveOfAnyTagTakesNoInternalMessage) {
-  std::vector<float> got(kMany);
-  Request received;
-  if (is_receiver()) received = comm_->irecv(got, 0, Communicator::kAnyTag);
-  expect_sum(kMany);
-  std::vector<float> part(1000);
-  comm_->reduce_scatter(std::vector<float>(1000 * static_cast<std::size_t>(size_), 1.0F), part);
-  EXPECT_EQ(part, std::vector<float>(1000, static_cast<float>(size_)));
-  const std::vector<std::string> objects(static_cast<std::size_t>(size_), "an object");
-  EXPECT_EQ(comm_->scatter_obj(objects), "an object");
-  EXPECT_EQ(comm_->allgather_obj("an object"), objects);
-  if (is_sender()) comm_->send(of_rank<float>(0, kMany), 1, 7);
-  received.wait();
-  EXPECT_TRUE(!is_receiver() || got == of_rank<float>(0, kMany));
-}
-
-TEST_P(MessagesBesideCollectives, ASendEndsOnceItsReceiveIsPosted) {
-  for (const std::size_t count : {std::size_t{10}, kMany}) {
-    std::vector<float> got(4 * kMany);
-    Request received;
-    if (is_sender()) comm_->send(of_rank<float>(0, 4 * kMany), 1);
-    if (is_receiver()) received = comm_->irecv(got, 0);
-    expect_sum(count);
-    received.wait();
-    EXPECT_TRUE(!is_receiver() || got == of_rank<float>(0, 4 * kMany));
-  }
-}
-
-TEST_P(MessagesBesideCollectives, AReceiveEndsOnceItsSendIsPosted) {
-  for (const std::size_t count : {std::size_t{10}, kMany}) {
-    const auto mine = of_rank<float>(0, 4 * kMany);
-    std::vector<float> got(4 * kMany);
-    Request sent;
-    if (is_sender()) sent = comm_->isend(mine, 1);
-    if (is_receiver()) comm_->recv(got, 0);
-    expect_sum(count);
-    sent.wait();
-    EXPECT_TRUE(!is_receiver() || got == mine);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Backends, MessagesBesideCollectives,
-                         ::testing::Combine(::testing::Values("naive", "flat", "hierarchical", "two_dimensional"),
-                                            ::testing::Values(1, 2)),
-                         [](const auto& test) {
-                           return std::get<0>(test.param) + "_" + std::to_string(std::get<1>(test.param));
-                         });
 
 }  // namespace
 }  // namespace mn

@@ -30,6 +30,19 @@ TEST(NetworkCosts, SlowMessagesMakeFewPieces) {
   EXPECT_EQ(best_pieces(kInfiniBand, 1024, 1), 1U);
 }
 
+TEST(NetworkCosts, AreMeasuredInMilliseconds) {
+  const auto seconds = [](double bytes, double bytes_per_s) { return bytes / bytes_per_s; };
+  for (const double bytes_per_s : {12.5e6, 125e6, 1.25e9, 50e9}) {  // 100 Mbit/s and more
+    const double trial_s = seconds(64 * kKiB, bytes_per_s);
+    const std::size_t bytes = bytes_to_measure(trial_s, 64 * kKiB);
+    EXPECT_LT(trial_s + 3 * seconds(static_cast<double>(bytes), bytes_per_s), 0.04) << bytes_per_s;
+    EXPECT_GE(bytes, 64 * kKiB);
+  }
+  EXPECT_EQ(bytes_to_measure(seconds(64 * kKiB, 50e9), 64 * kKiB), kMiB);
+  EXPECT_EQ(bytes_to_measure(0, 64 * kKiB), kMiB);
+  EXPECT_EQ(bytes_to_measure(10, 64 * kKiB), 64 * kKiB);
+}
+
 /// The costs that all ranks find.
 NetworkCosts find() { return NetworkCosts::find(MPI_COMM_WORLD, MPI_COMM_WORLD); }
 

@@ -1,24 +1,18 @@
-// Memory that ranks share: what it holds, its release at any time, and failures of one rank alone. The system's
-// shm_open stands behind this program's, which takes down the names and fails on request.
+// Memory that ranks share: what it holds, its release at any time, and failures of one rank alone.
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <limits>
 #include <random>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <dlfcn.h>
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mn/comm/communicator.hpp>
@@ -27,37 +21,7 @@
 #include <mn/comm/shared_reducer.hpp>
 #include <mn/core/log.hpp>
 
-namespace {
-
-std::set<std::string> names_made;
-bool fail_to_make = false;
-bool fail_to_open = false;
-off_t room = std::numeric_limits<off_t>::max();  // that a segment may have
-off_t most_asked_for = 0;
-
-}  // namespace
-
-extern "C" int posix_fallocate(int descriptor, off_t offset, off_t bytes) {
-  most_asked_for = std::max(most_asked_for, bytes);
-  if (bytes > room) return ENOSPC;
-  const auto next = reinterpret_cast<int (*)(int, off_t, off_t)>(dlsym(RTLD_NEXT, "posix_fallocate"));
-  return next(descriptor, offset, bytes);
-}
-
-extern "C" int shm_open(const char* name, int flags, mode_t mode) {
-  const bool makes = (flags & O_CREAT) != 0;
-  if (makes ? fail_to_make : fail_to_open) {
-    errno = makes ? EMFILE : ENOENT;
-    return -1;
-  }
-  if (makes) {
-    names_made.insert(name);
-    EXPECT_EQ(mode, 0600U);
-    EXPECT_TRUE((flags & O_EXCL) != 0);
-  }
-  const auto next = reinterpret_cast<int (*)(const char*, int, mode_t)>(dlsym(RTLD_NEXT, "shm_open"));
-  return next(name, flags, mode);
-}
+#include "tests/comm/failing_shared_memory.hpp"
 
 namespace mn {
 namespace {

@@ -77,5 +77,22 @@ TEST(NetTest, VirtualInterfacesComeLast) {
   EXPECT_EQ(status, 0);
 }
 
+TEST(NetTest, TheInterfaceTowardAnAddressIsThatOfTheRoute) {
+  const int status = test::status_in_own_network(
+      "ip link set lo up && ip link add eth7 type veth peer name eth8 && ip link set eth7 up && ip link set eth8 up && "
+      "ip addr add 10.7.0.1/24 dev eth7 && ip addr add 10.8.0.1/24 dev eth8 && "
+      "ip addr add 2001:db8::1/64 dev eth8 nodad",
+      [] {
+        const bool is_routed = interface_toward("10.7.0.9") == "eth7" && interface_toward("10.8.0.9") == "eth8" &&
+                               interface_toward("2001:db8::9") == "eth8";
+        const bool is_own = interface_toward("10.8.0.1") == "eth8";
+        const bool is_empty = interface_toward("127.0.0.1").empty() && interface_toward("10.9.0.1").empty() &&
+                              interface_toward("vn1").empty() && interface_toward("").empty();
+        return is_routed && is_own && is_empty;
+      });
+  if (status == test::kNoOwnNetwork) GTEST_SKIP() << "no network of its own";
+  EXPECT_EQ(status, 0);
+}
+
 }  // namespace
 }  // namespace mn

@@ -11,8 +11,10 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/data/shard_content.hpp>
-#include <mn/data/shard_dataset.hpp>
+#include <mn/data/shard_files.hpp>
 #include <mn/data/shard_header.hpp>
+#include <mn/data/shard_reader.hpp>
+#include <mn/data/stored_dataset.hpp>
 
 #include "data/inspect.hpp"
 #include "tests/data/field_kinds.hpp"
@@ -31,6 +33,13 @@ using testing::HasSubstr;
 
 constexpr std::int64_t kSamples = 103;
 constexpr std::int64_t kShardBytes = 500;
+
+/// What stands in a shard's or manifest's header.
+std::uint32_t version_of(const std::filesystem::path& file) {
+  std::uint32_t version = 0;
+  File(file, File::Mode::kRead).read_at(8, std::as_writable_bytes(std::span(&version, 1)));
+  return version;
+}
 
 class Fields : public testing::Test {
  protected:
@@ -73,9 +82,9 @@ TEST_F(Fields, ComeBackFromShards) {
     const ShardTable table = read_manifest(folder);
     EXPECT_GT(table.shards().size(), 1u);
     EXPECT_EQ(table.spec(), kind.spec);
-    const ShardSchema schema =
-        kind.spec[1 % kind.spec.fields.size()].name == "label" ? ShardSchema::kTwoFields : ShardSchema::kFields;
-    EXPECT_EQ(table.form().schema, schema);
+    EXPECT_EQ(table.form().schema, ShardSchema::kFields);
+    for (const ShardInfo& shard : table.shards()) EXPECT_EQ(version_of(folder / shard.file), kShardVersion);
+    EXPECT_EQ(version_of(folder / kManifestName), 2U);
     const ShardTable parsed = ShardTable::parse(table.serialize());
     EXPECT_EQ(parsed.hash(), table.hash());
     EXPECT_EQ(parsed.spec(), table.spec());
@@ -111,7 +120,7 @@ TEST_F(Fields, BlocksAreReadOnceAndSmallFieldsWithTheHeader) {
   test::write_kind(folder, spec, 10'000, std::int64_t{1} << 20);
   const ShardTable table = read_manifest(folder);
   EXPECT_EQ(table.form().block_samples, 3277) << "of 20 bytes: 64 KiB";
-  const ShardDataset dataset(folder.string());
+  const StoredDataset dataset(folder.string());
   RawSamples out;
   for (const std::int64_t index : {5000, 5001, 3300}) dataset.read(std::span(&index, 1), out);
   EXPECT_EQ(dataset.io().bytes, 4096 + 2 * 4 * 4 + 3277 * 20);
@@ -228,99 +237,11 @@ TEST_F(Fields, AShardOfOtherFieldsIsRefused) {
   const ShardTable floats = read_manifest(write(kind("regression")));
   SampleSpec other = floats.spec();
   other.fields[1].name = "z";
-  const ShardDataset dataset(ShardTable(floats.folder(), "train", other, floats.shards(), floats.form()));
+  const StoredDataset dataset(shard_files(ShardTable(floats.folder(), "train", other, floats.shards(), floats.form())));
   RawSamples out;
   const std::int64_t index = 0;
   EXPECT_THAT(message_of<DataError>([&] { dataset.read(std::span(&index, 1), out); }),
               HasSubstr("another kind of shard"));
-}
-
-TEST(FunctionDataset, RefusesWhatDoesNotFit) {
-  const SampleSpec spec = labeled({.shape = {2}}, 3);
-  const std::uint8_t x[] = {1, 2};
-  RawSamples out;
-  const std::int64_t index = 0;
-  const auto refusal = [&](const SampleFunction& function) {
-    return message_of<ArgumentError>([&] { make_dataset(5, spec, function)->read(std::span(&index, 1), out); });
-  };
-  EXPECT_THAT(refusal([&](auto, SampleWriter& s) { s.set("x", x); }), HasSubstr("field label of a sample is not set"));
-  EXPECT_THAT(refusal([&](auto, SampleWriter& s) { s.set("label", 1); }), HasSubstr("int32"));
-  EXPECT_THAT(refusal([&](auto, SampleWriter& s) { s.set("label", std::int64_t{3}); }), HasSubstr("is 3, but has"));
-  EXPECT_THAT(refusal([&](auto, SampleWriter& s) { s.set("y", std::int64_t{3}); }), HasSubstr("no field \"y\""));
-  EXPECT_THAT(refusal([&](auto, SampleWriter& s) {
-                s.set(0, x);
-                s.set(0, x);
-              }),
-              HasSubstr("set twice"));
-  EXPECT_THROW((void)make_dataset(5, labeled({}), [](auto, auto&) {}), ArgumentError);
-  EXPECT_THROW((void)make_dataset(-1, spec, [](auto, auto&) {}), ArgumentError);
-  EXPECT_THROW((void)make_dataset(5, spec, nullptr), ArgumentError);
-}
-
-TEST(FunctionDataset, ADataErrorIsADamagedSample) {
-  const SampleSpec spec = {{{.name = "tokens", .kind = FieldKind::kVariable, .dtype = DType::kInt32},
-                            {.name = "y", .dtype = DType::kFloat32}}};
-  const auto dataset = make_dataset(5, spec, [](std::int64_t index, SampleWriter& sample) {
-    const std::vector<std::int32_t> tokens(index, 7);
-    sample.set("tokens", tokens);
-    if (index == 3) throw DataError("no luck");
-    sample.set("y", 1.5F);
-  });
-  RawSamples out;
-  std::vector<SampleError> damaged;
-  const std::int64_t indices[] = {4, 3, 2};
-  dataset->read(indices, out, &damaged);
-  ASSERT_EQ(damaged.size(), 1u);
-  EXPECT_EQ(damaged[0].position, 1);
-  EXPECT_EQ(damaged[0].what, "sample 3: no luck");
-  EXPECT_EQ(out.columns[0].offsets, (std::vector<std::int64_t>{0, 16, 16, 24}));
-  EXPECT_TRUE(std::ranges::equal(out.columns[1].values<float>(), std::vector<float>{1.5F, 0, 1.5F}));
-  EXPECT_THROW(dataset->read(indices, out), DataError);
-}
-
-const std::filesystem::path kHere = std::filesystem::path(__FILE__).parent_path();
-
-// Written by earlier versions of the library; their hashes are in checkpoints.
-TEST(OldShards, OfVersion2AreReadAndKeepTheirHash) {
-  const ShardTable table = read_manifest(kHere / "version2");
-  EXPECT_EQ(table.hash(), 7559537700629168632U);
-  EXPECT_EQ(table.spec(), labeled({.dtype = DType::kFloat32, .shape = {2}}, 2));
-  EXPECT_TRUE(verify_dataset(table, 1).damage.empty());
-  RawSamples out;
-  const std::int64_t indices[] = {0, 999};
-  open_dataset((kHere / "version2").string())->read(indices, out);
-  EXPECT_EQ(out.columns[0].values<float>()[0], 1.0F);
-  EXPECT_TRUE(std::ranges::equal(out.columns[1].values<std::int64_t>(), std::vector<std::int64_t>{0, 1}));
-}
-
-TEST(OldShards, OfImagesAreReadAndKeepTheirHash) {
-  const ShardTable table = read_manifest(kHere / "version1_images");
-  EXPECT_EQ(table.hash(), 704892477105321945U);
-  EXPECT_EQ(table.spec(), labeled({.kind = FieldKind::kEncoded}, 2, {"a", "b"}));
-  EXPECT_TRUE(verify_dataset(table, 1).damage.empty());
-  std::set<std::string> keys;
-  for (std::int64_t i = 0; i < table.num_samples(); ++i) {
-    const auto sample = extract_sample(table, i);
-    keys.insert(sample.key);
-    EXPECT_EQ(sample.label, sample.key.starts_with("a/") ? 0 : 1);
-    EXPECT_GT(sample.bytes.size(), 100u);
-  }
-  EXPECT_EQ(keys, (std::set<std::string>{"a/gray.jpg", "a/ycc420.jpg", "b/rgb.jpg", "b/rgb.png"}));
-}
-
-TEST(OldShards, AreStillWrittenBitForBit) {
-  const test::TemporaryFolder folder;
-  const ShardTable old = read_manifest(kHere / "version2");
-  ShardContent content(labeled({.dtype = DType::kFloat32, .shape = {2}}));
-  std::vector<std::int64_t> indices(old.num_samples());
-  std::iota(indices.begin(), indices.end(), 0);
-  open_dataset((kHere / "version2").string())->read(indices, content.samples);
-  content.attributes = {{"split", "train"}, {"converter", "mn::ShardWriter"}};
-  const ShardInfo info = write_shard(folder.path() / old.shards()[0].file, content);
-  EXPECT_EQ(info, old.shards()[0]);
-  EXPECT_EQ(read_file(folder.path() / info.file), read_file(old.path(0)));
-  write_manifest(ShardTable(folder.path().string(), "train", old.spec(), {info}));
-  EXPECT_EQ(read_file(folder.path() / kManifestName), read_file(kHere / "version2" / kManifestName));
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ constexpr std::int64_t kShards = 24;
 constexpr std::int64_t kPerShard = 64;
 constexpr std::int64_t kLanes = 4;
 // User block, labels, checksums, offsets.
-constexpr std::int64_t kMetadata = 4096 + kPerShard * 4 + kPerShard * 4 + (kPerShard + 1) * 8;
+constexpr std::int64_t kMetadata = 4096 + kPerShard * 8 + kPerShard * 4 + (kPerShard + 1) * 8;
 constexpr std::int64_t kSlack = 64 << 10;  // MPI and this test read too
 
 std::int64_t length_of(std::int64_t sample) { return 5000 + sample % 977 * 7; }

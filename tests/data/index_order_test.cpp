@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <mn/data/hdf5_dataset.hpp>
+#include <mn/data/hdf5_table.hpp>
 #include <mn/data/lru_cache.hpp>
-#include <mn/data/order.hpp>
+#include <mn/data/open_files.hpp>
 #include <mn/data/sampler.hpp>
 
 namespace mn::data {
@@ -38,7 +38,7 @@ double read_ratio(const Hdf5Table& table, const OrderOptions& order, int ranks, 
   std::int64_t read = 0;
   std::int64_t used = 0;
   for (const int rank : std::set<int>{0, ranks / 2, ranks - 1}) {
-    LruCache<int> cache(block_room(table, {}, ranks));
+    LruCache<int> cache(block_room(table.layout(), {}, ranks));
     const auto take = [&](std::size_t file, std::int64_t sample, std::uint64_t field, std::int64_t in_block,
                           std::int64_t sample_bytes, std::int64_t& counter) {
       const std::int64_t first = sample / in_block * in_block;

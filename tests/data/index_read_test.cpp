@@ -16,7 +16,8 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/data/hdf5.hpp>
-#include <mn/data/hdf5_dataset.hpp>
+#include <mn/data/hdf5_reader.hpp>
+#include <mn/data/stored_dataset.hpp>
 
 #include "data/index_files.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -82,8 +83,11 @@ class IndexReads : public testing::Test {
  protected:
   void TearDown() override { slow_name = lost_name = nullptr; }
 
-  std::unique_ptr<Hdf5Dataset> open(const std::vector<fs::path>& files) {
-    return std::make_unique<Hdf5Dataset>(index_files(files, {{"x", "/x"}, {"y", "/y"}}, folder_.path(), "train"));
+  Hdf5Table index(const std::vector<fs::path>& files) {
+    return index_files(files, {{"x", "/x"}, {"y", "/y"}}, folder_.path(), "train");
+  }
+  std::unique_ptr<StoredDataset> open(const std::vector<fs::path>& files) {
+    return std::make_unique<StoredDataset>(hdf5_files(index(files)));
   }
   void expect_sample(std::int64_t position, std::int32_t number) {
     for (const std::size_t field : {0U, 1U}) {
@@ -138,12 +142,11 @@ TEST_F(IndexReads, AFileThatIsLostIsWaitedForOnce) {
 TEST_F(IndexReads, ADamagedChunkIsReadOnceOrTwiceForAllOfItsSamples) {
   const fs::path file = folder_.path() / "a.h5";
   write_numbers(file, 50);
-  auto dataset = open({file});
-  const StoredChunk chunk = dataset->hdf5_table().files()[0].arrays[0].chunks[2];
+  const StoredChunk chunk = index({file}).files()[0].arrays[0].chunks[2];
   const auto time = fs::last_write_time(file);
   { File(file, File::Mode::kUpdate).write_at(chunk.address + 1, std::vector(4, std::byte{0x55})); }
   fs::last_write_time(file, time);
-  dataset = open({file});
+  const auto dataset = open({file});
   std::vector<std::int64_t> indices(10);
   std::iota(indices.begin(), indices.end(), 20);
   std::vector<SampleError> damaged;

@@ -13,7 +13,7 @@
 #include <mn/core/json.hpp>
 #include <mn/data/chunk_filters.hpp>
 #include <mn/data/hdf5.hpp>
-#include <mn/data/hdf5_dataset.hpp>
+#include <mn/data/hdf5_table.hpp>
 #include <mn/loader/scatter.hpp>
 
 #include "data/index_files.hpp"

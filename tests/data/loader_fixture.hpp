@@ -63,7 +63,7 @@ inline Epoch read_epoch(DataLoader& loader) {
 
 class Loader : public testing::Test {
  protected:
-  Loader() { data::write_fixed_dataset(*make_dataset(), {.out = path(), .split = "train", .shard_bytes = 256}, {}); }
+  Loader() { data::write_fixed_dataset(*make_dataset(), {.out = path(), .split = "train", .shard_bytes = 1280}, {}); }
   std::string path() const { return (folder_.path() / "shards").string(); }
 
   /// Rank `rank`'s loader, over shards or over its part in memory.

@@ -180,7 +180,7 @@ class LikeLargeShards final : public Dataset {
 TEST(LargeLoader, LanesOverManyShardsGiveTheSameStepsToAnyRanks) {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "shards").string();
-  data::write_fixed_dataset(*make_dataset(), {.out = path, .split = "train", .shard_bytes = 6}, {});  // 3 samples each
+  data::write_fixed_dataset(*make_dataset(), {.out = path, .split = "train", .shard_bytes = 30}, {});  // 3 samples each
   EXPECT_GT(open_dataset(path)->layout().files, 256);
   std::vector<Epoch> expected;
   for (const int ranks : {1, 2, 3, 6}) {

@@ -15,8 +15,8 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
-#include <mn/data/check_shards.hpp>
-#include <mn/data/shard_dataset.hpp>
+#include <mn/data/shard_files.hpp>
+#include <mn/data/stored_dataset.hpp>
 
 #include "images_fixture.hpp"
 #include "tests/data/shards_fixture.hpp"

@@ -11,7 +11,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/data/shard_content.hpp>
-#include <mn/data/shard_dataset.hpp>
+#include <mn/data/stored_dataset.hpp>
 
 #include "data/inspect.hpp"
 #include "tests/data/shards_fixture.hpp"
@@ -71,15 +71,15 @@ TEST_F(Shards, OpensAndReadsOnlyWhatIsAsked) {
   const std::vector<std::int64_t> indices = {5, 6, 7, 300};
   for (int repeat = 0; repeat < 3; ++repeat) dataset->read(indices, out_);
   EXPECT_EQ(dataset->io().opens, 2);
-  const std::int64_t metadata = 4096 + 4 * 128 + 4;  // header, labels, checksum
-  EXPECT_EQ(dataset->io().bytes, 2 * (metadata + 128 * 15)) << "one block each, once";
+  const std::int64_t metadata = 4096 + 2 * 4;  // header, checksums of x and label
+  EXPECT_EQ(dataset->io().bytes, 2 * (metadata + 128 * (15 + 8))) << "one block each, once";
 }
 
 TEST_F(Shards, BlocksHave64KiBOrOneSample) {
   struct Size {
     std::int64_t sample_bytes, block_samples;
   };
-  for (const Size size : {Size{0, 65536}, {1, 65536}, {784, 84}, {4096, 16}, {12288, 6}, {65536, 1}, {50'000'000, 1}}) {
+  for (const Size size : {Size{1, 7282}, {784, 83}, {4096, 16}, {12288, 6}, {65536, 1}, {50'000'000, 1}}) {
     EXPECT_EQ(new_form(labeled({.shape = {size.sample_bytes}})).block_samples, size.block_samples) << size.sample_bytes;
   }
   const ShardTable table = make_fixed_shards(path_, 23, 20'000);
@@ -87,57 +87,18 @@ TEST_F(Shards, BlocksHave64KiBOrOneSample) {
   EXPECT_EQ(table.layout().block_samples, 4);
   EXPECT_EQ(read_manifest(path_).form().block_samples, 4);
   EXPECT_EQ(ShardTable::parse(table.serialize()).form().block_samples, 4);
-  const ShardDataset dataset(path_.string());
+  const StoredDataset dataset(path_.string());
   for (const std::int64_t index : {22, 3, 17, 4}) {
     dataset.read(std::span(&index, 1), out_);
     EXPECT_EQ(out_.columns[0].bytes[19'999], value_of(index, 19'999));
   }
-  const std::int64_t metadata = 2 * 4096 + 23 * 4 + (4 + 2) * 4;
+  const std::int64_t metadata = 2 * 4096 + 23 * 8 + (4 + 2) * 4;
   EXPECT_EQ(dataset.io().bytes, metadata + (3 + 4 + 4 + 4) * 20'000) << "the blocks of samples 20, 0, 16 and 4";
-}
-
-// Made when all blocks had 64 samples.
-TEST_F(Shards, ShardsOfVersion1AreRead) {
-  const std::filesystem::path old = std::filesystem::path(__FILE__).parent_path() / "version1";
-  const ShardTable table = read_manifest(old);
-  EXPECT_EQ(table.form().block_samples, 64);
-  EXPECT_EQ(table.hash(), 10477253212180169424U) << "checkpoints hold it";
-  const ShardDataset dataset(old.string());
-  ASSERT_EQ(dataset.size(), 130);
-  for (const std::int64_t index : {0, 63, 64, 127, 128, 129}) {
-    dataset.read(std::span(&index, 1), out_);
-    EXPECT_EQ(labels_of(out_)[0], index % 5);
-    for (std::int64_t i = 0; i < 15; ++i) EXPECT_EQ(out_.columns[0].bytes[i], value_of(index, i));
-  }
-  EXPECT_EQ(dataset.io().bytes, 4096 + 130 * 4 + 3 * 4 + 130 * 15);
-  EXPECT_TRUE(verify_dataset(table, 1).damage.empty());
-
-  std::filesystem::copy(old, path_);
-  test::flip_byte(path_ / table.shards()[0].file, open_shard(table, 0).header.fields[0].values.address + 70 * 15);
-  EXPECT_THAT(verify_dataset(read_manifest(path_), 1).damage.at(0).what, HasSubstr("samples 64 to 127"));
-}
-
-TEST_F(Shards, OfVersion3AreReadAsBefore) {
-  // What docs/data's program of fields wrote before blocks were cut by bytes.
-  const std::filesystem::path old = std::filesystem::path(__FILE__).parent_path() / "version3";
-  const ShardDataset dataset(old.string());
-  ASSERT_EQ(dataset.size(), 1000);
-  for (const std::int64_t index : {0, 1, 360, 997, 999}) {
-    dataset.read(std::span(&index, 1), out_);
-    std::vector<std::int32_t> divisors;
-    for (int d = 1; d <= index; ++d) {
-      if (index % d == 0) divisors.push_back(d);
-    }
-    const auto found = out_.columns[0].values<std::int32_t>();
-    EXPECT_EQ(std::vector<std::int32_t>(found.begin(), found.end()), divisors);
-    EXPECT_EQ(out_.columns[1].values<float>()[0], static_cast<float>(index));
-  }
-  EXPECT_TRUE(verify_dataset(dataset.shard_table(), 1).damage.empty());
 }
 
 TEST_F(Shards, FewOpenFilesAndLittleMemoryAreEnough) {
   make_fixed_shards(path_, 1280);
-  const ShardDataset dataset(path_.string(), {.open_shards = 2, .cache_bytes = 1});
+  const StoredDataset dataset(path_.string(), {.open_files = 2, .cache_bytes = 1});
   for (std::int64_t i = 0; i < 1280; i += 37) {
     const std::int64_t index = i * 769 % 1280;
     dataset.read(std::span(&index, 1), out_);
@@ -148,7 +109,7 @@ TEST_F(Shards, FewOpenFilesAndLittleMemoryAreEnough) {
 
 /// One shard of a sample under many names.
 void make_copies(const std::filesystem::path& folder, int shards) {
-  const ShardTable one = write_fixed_dataset(*make_fixed(1), {.out = folder, .split = "train", .shard_bytes = 15}, {});
+  const ShardTable one = write_fixed_dataset(*make_fixed(1), {.out = folder, .split = "train", .shard_bytes = 23}, {});
   std::vector<ShardInfo> copies(shards, one.shards()[0]);
   for (int i = 0; i < shards; ++i) {
     copies[i].file = shard_name("copy", i, shards);
@@ -210,7 +171,7 @@ TEST_F(Shards, HdfToolsReadThem) {
   if (std::system("command -v h5dump >/dev/null") != 0) GTEST_SKIP() << "h5dump is not installed: cmake/setup --tests";
   const std::string file = (path_ / shard_name("train", 2, 3)).string();
   const std::string out = (folder_.path() / "dump").string();
-  ASSERT_EQ(std::system(("h5dump -d /data/bytes -b LE -o " + out + " " + file + " >/dev/null").c_str()), 0);
+  ASSERT_EQ(std::system(("h5dump -d /data/image -b LE -o " + out + " " + file + " >/dev/null").c_str()), 0);
   std::string expected;
   for (std::int64_t s = 21; s < 51; ++s) {
     const auto bytes = encoded_sample(s);

@@ -62,7 +62,7 @@ inline ShardTable make_encoded(const std::filesystem::path& folder) {
 
 /// Shards of 128 samples of 15 bytes, or of 16 of another length.
 inline ShardTable make_fixed_shards(const std::filesystem::path& folder, std::int64_t n, std::int64_t bytes = 15) {
-  const std::int64_t shard_bytes = (bytes == 15 ? 128 : 16) * bytes;
+  const std::int64_t shard_bytes = (bytes == 15 ? 128 : 16) * (bytes + 8);  // with the label
   return write_fixed_dataset(*make_fixed(n, bytes), {.out = folder, .split = "train", .shard_bytes = shard_bytes}, {});
 }
 

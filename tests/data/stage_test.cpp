@@ -11,9 +11,12 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
-#include <mn/data/shard_dataset.hpp>
-#include <mn/data/shard_stage.hpp>
+#include <mn/data/file_stage.hpp>
+#include <mn/data/hdf5_reader.hpp>
+#include <mn/data/shard_files.hpp>
+#include <mn/data/stored_dataset.hpp>
 
+#include "data/index_files.hpp"
 #include "tests/data/shards_fixture.hpp"
 
 namespace mn::data {
@@ -22,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Whether that many copies are in use, within some seconds.
-bool comes_to(const ShardStage& stage, std::size_t copies) {
+bool comes_to(const FileStage& stage, std::size_t copies) {
   for (int i = 0; i < 2000 && stage.copies() != copies; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   return stage.copies() == copies;
 }
@@ -45,8 +48,8 @@ class Stage : public Shards {
   }
 
   /// A dataset that reads and makes copies in the file.
-  std::unique_ptr<ShardDataset> staged(const StageOptions& options = {}, int parts = 1) {
-    auto dataset = std::make_unique<ShardDataset>(table_);
+  std::unique_ptr<StoredDataset> staged(const StageOptions& options = {}, int parts = 1) {
+    auto dataset = std::make_unique<StoredDataset>(shard_files(table_));
     dataset->stage(options, file_, parts);
     return dataset;
   }
@@ -59,15 +62,15 @@ class Stage : public Shards {
   }
 
   /// What another process of the node sees.
-  const ShardStage& board_of() {
-    if (!board_) board_ = std::make_unique<ShardStage>(table_, file_, StageOptions(), 1);
+  const FileStage& board_of() {
+    if (!board_) board_ = std::make_unique<FileStage>(table_, file_, StageOptions(), 1);
     return *board_;
   }
 
   ShardTable table_;
   fs::path disk_ = folder_.path() / "disk";
   std::shared_ptr<const StageFile> file_;
-  std::unique_ptr<ShardStage> board_;
+  std::unique_ptr<FileStage> board_;
 };
 
 TEST_F(Stage, CopiesServeInPlaceOfTheShards) {
@@ -88,9 +91,51 @@ TEST_F(Stage, WhatNobodyReadsIsNotCopied) {
   EXPECT_EQ(board_of().copies(), 1U);
 }
 
+// Shards are HDF5 files, too.
+TEST_F(Stage, Hdf5FilesAsTheyAreAreCopied) {
+  const fs::path shards = folder_.path() / "fixed";
+  const ShardTable fixed = make_fixed_shards(shards, 300);
+  std::vector<fs::path> files;
+  for (std::size_t i = 0; i < fixed.num_files(); ++i) files.push_back(fixed.path(i));
+  const Hdf5Table table = index_files(files, {{"x", "/data/x"}, {"y", "/data/label"}}, folder_.path(), "train");
+  const FileStage board(table, file_, {}, 1);
+  const auto expect_all = [&](const Dataset& dataset) {
+    std::vector<std::int64_t> indices(300);
+    for (std::int64_t k = 0; k < 300; ++k) indices[k] = k * 7 % 300;
+    dataset.read(indices, out_);
+    for (std::int64_t k = 0; k < 300; ++k) {
+      EXPECT_EQ(out_.sample(0, k)[14], value_of(indices[k], 14));
+      EXPECT_EQ(labels_of(out_)[k], indices[k] % 5);
+    }
+  };
+  const auto staged_index = [&] {
+    auto dataset = std::make_unique<StoredDataset>(hdf5_files(table));
+    dataset->stage({}, file_, 1);
+    return dataset;
+  };
+  {
+    const auto dataset = staged_index();
+    expect_all(*dataset);
+    ASSERT_TRUE(comes_to(board, files.size()));
+  }
+  const std::string whole = read_file(files[1]);
+  for (const fs::path& file : files) fs::remove(file);
+  expect_all(*staged_index());
+
+  // What is lost of the copies is read where it lies, if that is still the file that was indexed.
+  const auto dataset = staged_index();
+  ASSERT_EQ(::ftruncate(file_->get(), 4096), 0);
+  const std::int64_t in_second = 130;
+  EXPECT_THAT(test::message_of<DataError>([&] { dataset->read(std::span(&in_second, 1), out_); }),
+              testing::HasSubstr(files[1].filename().string()));
+  write_file(files[1], whole);
+  EXPECT_THAT(test::message_of<DataError>([&] { dataset->read(std::span(&in_second, 1), out_); }),
+              testing::HasSubstr("was written again after it was indexed"));
+}
+
 TEST_F(Stage, ProcessesOfANodeShareCopies) {
   const auto other = std::make_shared<const StageFile>(StageFile::open(file_->handle()));
-  ShardDataset dataset(table_);
+  StoredDataset dataset(shard_files(table_));
   dataset.stage({}, other, 2);
   expect_samples(dataset);
   EXPECT_TRUE(comes_to(board_of(), 3));
@@ -168,7 +213,7 @@ TEST_F(Stage, KillsLeaveNothingBehind) {
     ASSERT_GE(child, 0);
     if (child == 0) {
       const auto file = std::make_shared<const StageFile>(StageFile::make(disk_));
-      ShardDataset dataset(table_);
+      StoredDataset dataset(shard_files(table_));
       dataset.stage({.bytes_per_second = slow}, file, 1);
       expect_samples(dataset);
       ::pause();

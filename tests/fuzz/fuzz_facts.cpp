@@ -2,11 +2,12 @@
 // Error says what is wrong with it. JSON, of which more changes make sense than of CBOR (fuzz_json has that).
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <mn/core/json.hpp>
 
+#include "launcher/bind/binding.hpp"
 #include "launcher/facts/facts_json.hpp"
-#include "launcher/rounds/node_share.hpp"
 #include "launcher/rounds/verdict.hpp"
 
 namespace {
@@ -19,13 +20,13 @@ void decide_on_facts(const nlohmann::json& facts) {
   job.layout = {{0, 0, 1, 1}, {"vn1", "vn2"}};
   for (int node = 0; node < 2; ++node) {
     const nlohmann::json& ranks = facts.at("ranks");
-    NodeShare share{facts.at("nodes").at(node).get<NodeFacts>(),
-                    {ranks.at(2 * node).get<RankFacts>(), ranks.at(2 * node + 1).get<RankFacts>()},
-                    {}};
-    bind(share, {});
-    job.nodes.push_back(share.node);
-    job.ranks.insert(job.ranks.end(), share.ranks.begin(), share.ranks.end());
-    job.bindings.push_back(share.bindings);
+    job.nodes.push_back(facts.at("nodes").at(node).get<NodeFacts>());
+    std::vector<RankResources> resources;
+    for (int rank = 2 * node; rank < 2 * node + 2; ++rank) {
+      job.ranks.push_back(ranks.at(rank).get<RankFacts>());
+      resources.push_back(job.ranks.back().resources);
+    }
+    job.bindings.push_back(bind_ranks(job.nodes.back().machine, resources, {}));
   }
   Options options;
   options.show = options.json = true;

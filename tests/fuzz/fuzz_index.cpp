@@ -62,7 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const int fd = memfd_create("indexed", 0);
   static const std::string path = "/proc/self/fd/" + std::to_string(fd);
   try {
-    (void)Hdf5Table::parse("MNINDEX1" + std::string(reinterpret_cast<const char*>(data), size));
+    (void)Hdf5Table::parse("MNINDEX2" + std::string(reinterpret_cast<const char*>(data), size));
   } catch (const DataError&) {
   }
   if (size < 6 || ftruncate(fd, 0) != 0 || pwrite(fd, data, size, 0) != static_cast<ssize_t>(size)) return 0;

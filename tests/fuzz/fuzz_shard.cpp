@@ -75,7 +75,7 @@ void read_field(const mn::data::ShardReader& reader, std::size_t field) {
   for (std::int64_t block = 0; block < reader.num_blocks(); ++block) (void)reader.load_block(field, block);
   for (std::int64_t i = 0; i < reader.size(); ++i) {
     const std::int64_t end = reader.offset_in_block(field, i) + reader.length(field, i);
-    if (end > reader.block_bytes(field, reader.block_of(i))) __builtin_trap();
+    if (end > reader.block_bytes(field, reader.block_of(field, i))) __builtin_trap();
   }
 }
 

@@ -64,5 +64,23 @@ TEST(ImageDecoder, TakesFormatsInTurnAndGoesOnAfterErrors) {
   }
 }
 
+TEST(ImageDecoder, MustBeOpenedBeforeEachDecode) {
+  const auto jpeg = encode_jpeg(draw_image(40, 30));
+  const auto png = make_png();
+  for (const auto* bytes : {&jpeg, &png.bytes}) {
+    ImageDecoder decoder;
+    Image image;
+    const auto error = [&] {
+      return test::message_of<ArgumentError>([&] { (void)decoder.decode({0, 0, 1, 1}, 1, 1, image); });
+    };
+    EXPECT_EQ(error(), "decode() without open()");
+    (void)decoder.open(*bytes);
+    (void)decoder.decode({0, 0, 1, 1}, 1, 1, image);
+    EXPECT_EQ(error(), "decode() without open()");
+    EXPECT_THROW((void)decoder.open({bytes->data(), 3}), DataError);  // not the image before it
+    EXPECT_EQ(error(), "decode() without open()");
+  }
+}
+
 }  // namespace
 }  // namespace mn::data

@@ -242,15 +242,5 @@ TEST(Png, ARegionLiesInTheWhole) {
   EXPECT_EQ(image.pixels, png.pixels.pixels);
 }
 
-TEST(Png, MustBeOpenedBeforeEachDecode) {
-  PngDecoder decoder;
-  Image image;
-  EXPECT_THROW(decoder.decode(image), ArgumentError);
-  const auto png = make_png();
-  (void)decoder.open(png.bytes);
-  decoder.decode(image);
-  EXPECT_THROW(decoder.decode(image), ArgumentError);
-}
-
 }  // namespace
 }  // namespace mn::data

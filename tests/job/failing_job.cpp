@@ -2,7 +2,7 @@
 // a collective (WAY computing: while they compute for 60 s). HOW wait: prints "rank N pid P" from each rank.
 // WAY chatty: every rank goes on writing to stderr meanwhile; full-stdout, full-stderr: into a full pipe that nobody
 // reads; broken-pipe: every rank writes to a pipe without a reader, as MPI does to a lost rank. HOW above-thread: every
-// rank, with a communication thread at work below it (WAY uneven: a rank waits there for ever); caught-above-thread:
+// rank, with a communication thread at work below it (WAY uneven: a rank waits there forever); caught-above-thread:
 // and catches the exception. HOW throw-above-a-wait: a destructor on the way never returns. HOW return: RANK returns 3;
 // return-differs: the others return 0; usage-others-return: RANK throws, the others return 0. WAY handled: the program
 // has a handler for SIGSEGV of its own.
@@ -193,6 +193,12 @@ int main(int argc, char** argv) {
     if (how == "requeue") {
       if (job.rank() == failing) std::atexit([] { std::this_thread::sleep_for(std::chrono::seconds(2)); });
       return mn::kExitRequeue;
+    }
+    if (how == "late-receive") {
+      std::vector<float> data(3'000'000);  // more than MPI keeps for a receiver
+      if (job.rank() == failing) std::this_thread::sleep_for(std::chrono::seconds(12));
+      job.rank() == failing ? void(comm->recv(data, 0)) : comm->send(data, failing);
+      return 9;
     }
     if (how == "stuck") {
       const auto patience = std::chrono::seconds(way == "patient" ? 6 : 2);

@@ -76,7 +76,7 @@ TEST(CountCorrect, CountsBestAndBestFive) {
   EXPECT_EQ(few[1].item<double>(), 2);  // with two classes both are among the best five
 }
 
-/// Of `ranks` ranks with 100 updates an epoch.
+/// The schedule on `ranks` ranks with 100 updates an epoch.
 Schedule schedule_of(const ImagenetOptions& options, int ranks) {
   return app::make_schedule(options, base_rate(options),
                             {.samples = options.batchsize * ranks, .updates = 100, .epochs = options.epoch});
@@ -189,6 +189,16 @@ TEST(Precision, AutocastRunsProductsInItsType) {
     }
     EXPECT_EQ(a.mm(b).scalar_type(), torch::kFloat) << "after " << precision;
   }
+}
+
+/// --precision tf32 and no other; on CPUs it has no effect.
+TEST(Precision, Tf32IsWhatItsNameSaysAlone) {
+  for (const std::string& precision : app::precision_names()) {
+    app::set_precision(precision);
+    EXPECT_EQ(at::globalContext().allowTF32CuBLAS(), precision == "tf32") << precision;
+    EXPECT_EQ(at::globalContext().allowTF32CuDNN(), precision == "tf32") << precision;
+  }
+  app::set_precision("fp32");
 }
 
 TEST(CheckOptions, SmallImagesAreAnError) {

@@ -141,7 +141,7 @@ TEST_F(AmdGpuTest, ARanksOwnIsWhereItsLocalRankSays) {
 }
 
 TEST_F(AmdGpuTest, RanksGetThoseNearTheirCores) {
-  // Of a node with eight of them, each near another eighth of the cores, and a mask for each rank.
+  // A node with eight GPUs, each near another eighth of the cores, and a mask for each rank.
   const Machine machine = read_machine(std::string(MN_TOPOLOGIES) + "/eas-tioga.xml");
   std::vector<VisibleGpu> visible;
   for (const auto& slot : machine.gpus) visible.push_back({slot.bus_id, slot.bus_id, true});

@@ -2,20 +2,17 @@
 #include "launcher/exchange/exchange.hpp"
 
 #include <atomic>
-#include <csignal>
 #include <cstdlib>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <mn/core/exit_codes.hpp>
 
 #include "exchange_jobs.hpp"
-#include "launcher/exchange/caller.hpp"
 #include "launcher/exchange/node_tree.hpp"
 #include "simulated_job.hpp"
 
@@ -155,158 +152,6 @@ TEST(ExchangeTest, ARankThatSendsGarbageCountsAsEnded) {
     expect_exit(endings, kExitCheckFailed, {3});
     EXPECT_THAT(endings[0].text, HasSubstr("error [tasks] vn4: rank 3 of 5 ended before the start, or sent what no"));
   }
-}
-
-/// Calls all that listen in the job, again and again, and sends `bytes`.
-void bother(const Job& job, const std::string& bytes, const std::atomic<bool>& stop) {
-  std::vector<Endpoint> endpoints;
-  for (int rank = 0; rank < job.node_count(); ++rank) {
-    const Group group = simulated::group_of(job, rank);
-    for (const auto& endpoint : endpoints_of_leader(group)) endpoints.push_back(endpoint);
-    for (const auto port : ports_of(group, group.node)) endpoints.push_back({"127.0.0.1", port});
-  }
-  std::vector<Fd> open;
-  while (!stop && open.size() < 200) {
-    for (const auto& endpoint : endpoints) {
-      Fd socket = begin_connection(endpoint);
-      if (socket) send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (socket) open.push_back(std::move(socket));
-    }
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  while (!stop) std::this_thread::sleep_for(milliseconds(1));
-}
-
-TEST(ExchangeTest, StrangersOnItsPortsDoNotDisturbAJob) {
-  const Job job = job_of(simulated::in_turn(8, 4));
-  std::string call("\x2c\0\0\0mnlaunch exchange 1\n\1\0\0\0\0\0\0\0", 32);
-  call += std::string(16, 'n') + std::string("\x20\0\0\0", 4) + std::string(32, 'p');  // with a wrong proof
-  for (const std::string& bytes : {std::string(), std::string(5000, 'z'), std::string("\xff\xff\xff\x7f"), call}) {
-    std::atomic<bool> stop = false;
-    std::thread stranger([&] { bother(job, bytes, stop); });
-    const auto endings = simulated::run(job);
-    stop = true;
-    stranger.join();
-    expect_exit(endings, 0);
-    EXPECT_EQ(lines_of(endings).size(), 0U);
-  }
-}
-
-TEST(ExchangeTest, OtherProcessesMayHaveItsFirstPortsAndNames) {
-  const Job job = job_of(simulated::in_turn(6, 3));
-  const Group group = simulated::group_of(job, 0);
-  const Fd port = listen_on_port(ports_of(group, 0).front());
-  const Fd name = listen_on_name(names_of(group).front());
-  ASSERT_TRUE(port && name);
-  expect_exit(simulated::run(job), 0);
-}
-
-TEST(ExchangeTest, OtherProcessesMayHaveAllPortsOfANode) {
-  const Job job = job_of(simulated::in_turn(6, 3));
-  for (const int node : {0, 2}) {
-    std::vector<Fd> taken;
-    for (const auto port : ports_of(simulated::group_of(job, node), node)) taken.push_back(listen_on_port(port));
-    const auto endings = simulated::run(job);
-    expect_exit(endings, 0);
-    EXPECT_EQ(lines_of(endings).size(), 0U) << "node " << node;
-  }
-}
-
-/// A process of another user that listens on `names` until this goes away.
-class Squatter {
- public:
-  explicit Squatter(const std::vector<std::string>& names) {
-    int ends[2];
-    if (pipe(ends) != 0) return;
-    process_ = fork();
-    if (process_ == 0) {
-      std::vector<Fd> taken;
-      if (setuid(65534) != 0) _exit(1);
-      for (const auto& name : names) taken.push_back(listen_on_name(name));
-      if (write(ends[1], "1", 1) != 1) _exit(1);
-      while (true) pause();
-    }
-    char ready = 0;
-    if (read(ends[0], &ready, 1) != 1) ADD_FAILURE() << "no squatter";
-    close(ends[0]);
-    close(ends[1]);
-  }
-  ~Squatter() {
-    kill(process_, SIGKILL);
-    waitpid(process_, nullptr, 0);
-  }
-  Squatter(const Squatter&) = delete;
-  Squatter& operator=(const Squatter&) = delete;
-
- private:
-  pid_t process_ = -1;
-};
-
-TEST(ExchangeTest, WhereAnotherUserHasAllNamesOfANodeAllEndAtOnceWithOneLine) {
-  if (geteuid() != 0) GTEST_SKIP() << "cannot be another user";
-  const Job job = job_of(simulated::in_turn(6, 2), milliseconds(1'000'000));
-  const Squatter squatter(names_of(simulated::group_of(job, 1)));
-  const auto endings = simulated::run(job);
-  expect_exit(endings, kExitCheckFailed);
-  EXPECT_THAT(endings[0].text, HasSubstr("mnlaunch: rank 1 on "));
-  EXPECT_THAT(endings[0].text, HasSubstr("other processes have the names on which the ranks of this node meet"));
-  EXPECT_EQ(lines_of(endings).size(), 1U);
-}
-
-TEST(ExchangeTest, WhereNobodyListensTheNextPlaceIsTriedAtOnce) {
-  std::uint16_t port = 20000;
-  Fd listener;
-  while (!(listener = listen_on_port(port))) ++port;
-  std::uint16_t closed = port + 1;
-  while (!listen_on_port(closed)) ++closed;
-  SharedKey key(key_of_text("test"));
-  Caller caller([&] { return std::vector<Endpoint>{{"127.0.0.1", closed}, {"127.0.0.1", port}}; }, Call{1, 0}, key);
-  const Deadline now = Clock::now();  // stands still: no head start ends
-  Fd connection;
-  for (const auto end = Clock::now() + milliseconds(20000); !connection && Clock::now() < end;) {
-    caller.step(now);
-    for (Channel* attempt : caller.attempts()) attempt->progress();
-    connection = accept_waiting(listener);
-  }
-  EXPECT_TRUE(connection);
-}
-
-/// A rank whose calls lead to `address`.
-Ending calls_only(const Job& job, int rank, const std::string& address, const Key& key) {
-  const Options options;
-  Group group = simulated::group_of(job, rank);
-  group.addresses = [&](int) { return std::vector<std::string>{address}; };
-  group.keys = std::make_shared<SharedKey>(key);
-  const ThisRank self{
-      .options = options, .surroundings = {}, .program_exit = 0, .here = simulated::placement_of(job, group, rank)};
-  try {
-    Exchange exchange(std::move(group));
-    const Verdict verdict = simulated::rounds_of(job, self, exchange);
-    exchange.leave();
-    return {.exit_code = verdict.exit_code, .text = verdict.complaints, .at = {}};
-  } catch (const Error& error) {
-    return {.exit_code = error.exit_code(), .text = error.what(), .at = {}};
-  }
-}
-
-TEST(ExchangeTest, AFirewallInOneDirectionIsAFinding) {
-  const Job job = job_of(simulated::in_turn(3, 3));
-  const auto blocked = [&](const auto&) { return calls_only(job, 2, "255.255.255.255", key_of_text(job.name)); };
-  const auto endings = run_with(job, 2, blocked);
-  expect_exit(endings, kExitCheckFailed);
-  EXPECT_THAT(endings[0].text, HasSubstr("error [connect] vn3: no TCP connection to vn1 (255.255.255.255 port "));
-  EXPECT_EQ(lines_of(endings).size(), 1U);
-}
-
-TEST(ExchangeTest, WhoHasAnotherKeyIsNotOfTheJob) {
-  const Job job = job_of(simulated::in_turn(3, 3), kShortPatience);
-  const auto stranger = [&](const auto&) { return calls_only(job, 2, "127.0.0.1", key_of_text("another")); };
-  const auto endings = run_with(job, 2, stranger);
-  expect_exit(endings, kExitCheckFailed);
-  EXPECT_THAT(endings[0].text, HasSubstr("error [tasks] vn3: rank 2 of 3 did not arrive in 2 s"));
-  EXPECT_THAT(endings[2].text, HasSubstr("no connection to mnlaunch on vn1 (127.0.0.1 port "));
-  EXPECT_THAT(endings[2].text, HasSubstr("it is not an mnlaunch of this job"));
-  EXPECT_EQ(endings[1].text, "");
 }
 
 }  // namespace

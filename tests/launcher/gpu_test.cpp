@@ -1,5 +1,3 @@
-#include "launcher/facts/gpu/gpu.hpp"
-
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -12,6 +10,7 @@
 #include <mn/core/environment.hpp>
 
 #include "launcher/facts/fatbin.hpp"
+#include "launcher/facts/gpu/nvidia_gpu.hpp"
 
 namespace mn::launcher {
 namespace {

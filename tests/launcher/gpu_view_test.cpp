@@ -19,7 +19,7 @@ struct Seen {
   std::size_t count = 0;  ///< GPUs that the rank sees
 };
 
-/// What the node's ranks meet, `granted` by rank.
+/// What the node's ranks find, `granted` by rank.
 std::vector<Seen> seen_by(const std::vector<Gpus>& granted, bool one_visible, bool oversubscribe = false) {
   Machine machine;
   machine.cores = {{{0}, 0}};

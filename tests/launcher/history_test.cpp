@@ -31,7 +31,7 @@ class HistoryTest : public ::testing::Test {
   const std::string file_ = ::testing::TempDir() + "mn-history-" + std::to_string(getpid());
 };
 
-/// Of vn1 and vn2, in order.
+/// A report about vn1 and vn2, in order.
 json healthy_report() {
   return {
       {"findings", json::array()},

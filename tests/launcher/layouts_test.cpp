@@ -8,7 +8,7 @@
 
 #include "launcher/bind/binding.hpp"
 #include "launcher/place/layout.hpp"
-#include "launcher/place/placement.hpp"
+#include "placed.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -125,7 +125,7 @@ void expect_placements(const Layout& layout, const ServerJob& job) {
   for (int rank = 0; rank < layout.size(); ++rank) {
     ServerJob seen = job;
     seen.rank = rank;
-    const auto here = find_placement(Variables(), Launcher::kPmix, seen);
+    const auto here = placed_by(Launcher::kPmix, Variables(), seen);
     ASSERT_EQ(here.rank, rank);
     ASSERT_EQ(here.size, layout.size());
     ASSERT_EQ(here.inter_size, layout.node_count());

@@ -1,3 +1,6 @@
+#include <set>
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <mn/core/error.hpp>
@@ -5,6 +8,7 @@
 
 #include "launcher/exchange/probe.hpp"
 #include "launcher/facts/job_port.hpp"
+#include "launcher/start/exports.hpp"
 #include "tests/support/own_network.hpp"
 
 namespace mn::launcher {
@@ -35,20 +39,51 @@ TEST(NetworkTest, AHostMayHaveIpv6Alone) {
   EXPECT_EQ(status, 0);
 }
 
+TEST(NetworkTest, LibrariesGetTheInterfaceOfTheRouteUnlessTheyHaveOne) {
+  Variables variables({{"NCCL_SOCKET_IFNAME", "ib0"}});
+  Equipment equipment;
+  add_exports(variables, {}, {}, equipment);
+  EXPECT_FALSE(variables.has("GLOO_SOCKET_IFNAME"));
+  equipment.route = "eth0";
+  add_exports(variables, {}, {}, equipment);
+  EXPECT_EQ(variables.get("GLOO_SOCKET_IFNAME"), "eth0");
+  EXPECT_EQ(variables.get("NCCL_SOCKET_IFNAME"), "ib0");
+  Variables unset;
+  add_exports(unset, {}, {}, equipment);
+  EXPECT_EQ(unset.get("NCCL_SOCKET_IFNAME"), "=eth0");
+}
+
 TEST(NetworkTest, PortsOfJobsAreStableAndOutOfTheEphemeralRange) {
-  EXPECT_EQ(port_of_job("7.0"), port_of_job("7.0"));
-  EXPECT_NE(port_of_job("7.0"), port_of_job("7.1"));
+  EXPECT_EQ(port_of_job("7.0", kDefaultPorts), port_of_job("7.0", kDefaultPorts));
+  EXPECT_NE(port_of_job("7.0", kDefaultPorts), port_of_job("7.1", kDefaultPorts));
   for (int job = 0; job < 1000; ++job) {
-    const int port = port_of_job(std::to_string(job));
+    const int port = port_of_job(std::to_string(job), kDefaultPorts);
     EXPECT_TRUE(port >= 20000 && port < 32000) << port;
   }
 }
 
+TEST(NetworkTest, AGivenRangeIsTriedWholeAndNothingElse) {
+  const PortRange range[] = {{40000, 40009}};
+  std::set<int> tried;
+  const auto note = [&](int port) { return !tried.insert(port).second; };
+  try {
+    static_cast<void>(free_port_of_job("7.0", range, note));
+    ADD_FAILURE() << "nothing thrown";
+  } catch (const CommError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("none of the TCP ports 40000-40009 is free on this host"));
+  }
+  EXPECT_EQ(tried.size(), 10u);
+  EXPECT_EQ(*tried.begin(), 40000);
+  EXPECT_EQ(*tried.rbegin(), 40009);
+}
+
 TEST(NetworkTest, ATakenPortIsPassedOver) {
-  const int first = port_of_job("7.0");
-  EXPECT_EQ(free_port_of_job("7.0", [&](int port) { return port != first; }), first == 31999 ? 20000 : first + 1);
-  EXPECT_EQ(free_port_of_job("7.0", [](int port) { return port < 20000; }), 19999);
-  EXPECT_THROW(static_cast<void>(free_port_of_job("7.0", [](int) { return false; })), CommError);
+  const int first = port_of_job("7.0", kDefaultPorts);
+  EXPECT_EQ(free_port_of_job("7.0", kDefaultPorts, [&](int port) { return port != first; }),
+            first == 31999 ? 20000 : first + 1);
+  const int lower = free_port_of_job("7.0", kDefaultPorts, [](int port) { return port < 20000; });
+  EXPECT_TRUE(lower >= 8000 && lower < 20000) << lower;
+  EXPECT_THROW(static_cast<void>(free_port_of_job("7.0", kDefaultPorts, [](int) { return false; })), CommError);
   std::uint16_t taken = 20000;
   Fd listener;
   while (!(listener = listen_on_port(taken))) ++taken;

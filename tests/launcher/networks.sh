@@ -34,8 +34,9 @@ export mnlaunch
 
 # shellcheck disable=SC2016
 for check in warn off; do
-  network 2001:db8::7 2001:db8::8 'ip addr del 127.0.0.1/8 dev lo; step --check '$check' sh -c "echo \$RANK \$MASTER_ADDR"'
-  [ "$(sort out)" = $'0 2001:db8::7\n1 2001:db8::7' ] || fail "IPv6, --check $check: $(cat out err)"
+  network 2001:db8::7 2001:db8::8 'ip addr del 127.0.0.1/8 dev lo
+    step --check '$check' sh -c "echo \$RANK \$MASTER_ADDR \$GLOO_SOCKET_IFNAME \$NCCL_SOCKET_IFNAME"'
+  [ "$(sort out)" = $'0 2001:db8::7 eth7 =eth7\n1 2001:db8::7 eth7 =eth7' ] || fail "IPv6, --check $check: $(cat out err)"
 done
 
 # Nobody answers a question about the name of this host.

@@ -104,6 +104,23 @@ TEST(OptionsTest, UnknownChecksAreAnErrorThatListsTheKnownOnes) {
   EXPECT_THAT(parse({"--warn", "libraries", "true"}).warn, ElementsAre("libraries"));
 }
 
+TEST(OptionsTest, TimeOutAndPorts) {
+  const auto usual = parse({"true"});
+  EXPECT_EQ(usual.timeout_s, 60);
+  EXPECT_THAT(usual.ports, ElementsAre(PortRange{20000, 31999}, PortRange{8000, 19999}));
+  const auto set = parse_with({{"F", "--timeout 5 --ports 40000-40099"}}, {"--timeout", "7", "true"});
+  EXPECT_EQ(set.timeout_s, 7);
+  EXPECT_THAT(set.ports, ElementsAre(PortRange{40000, 40099}));
+  for (const char* wrong : {"0", "-1", "1.5", "soon", "99999999999"}) {
+    EXPECT_EQ(error_of({"--timeout", wrong, "true"}),
+              "--timeout is \"" + std::string(wrong) + "\": give seconds, at least 1");
+  }
+  for (const char* wrong : {"40000", "40099-40000", "80-90", "60000-70000", "4-5-6", "a-b", "-"}) {
+    EXPECT_EQ(error_of({"--ports", wrong, "true"}),
+              "--ports is \"" + std::string(wrong) + "\": give FIRST-LAST, from 1024 to 65535");
+  }
+}
+
 TEST(OptionsTest, MapsOfCpus) {
   EXPECT_THAT(parse({"--cpu-map", "0-1,8:2", "true"}).cpu_map, ElementsAre(CpuSet{0, 1, 8}, CpuSet{2}));
   EXPECT_THAT(error_of({"--cpu-map", "0-1:x", "true"}), HasSubstr("\"x\" is not a list of CPUs"));

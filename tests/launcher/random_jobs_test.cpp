@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "captured.hpp"
+#include "launcher/place/launchers.hpp"
 #include "simulated_job.hpp"
 
 namespace mn::launcher {
@@ -83,10 +84,11 @@ Launcher launcher_of(Starter starter) {
 /// As mnlaunch finds it.
 Placement placement_under(Starter starter, const Job& job, int rank) {
   const Variables variables = variables_of(starter, job, rank);
-  const Launcher launcher = innermost_launcher(variables, [](int) { return true; });
-  EXPECT_EQ(launcher, launcher_of(starter));
-  const bool asks = needs_server(variables, launcher);
-  Placement here = find_placement(variables, launcher, asks ? std::optional(server_of(job, rank)) : std::nullopt);
+  const Signs signs = read_signs(variables, [](int) { return true; });
+  const LauncherRow& row = innermost_launcher(signs);
+  EXPECT_EQ(row.launcher, launcher_of(starter));
+  const bool asks = row.needs_server(signs);
+  Placement here = find_placement(row, signs, asks ? std::optional(server_of(job, rank)) : std::nullopt);
   EXPECT_EQ(here.rank, rank);
   EXPECT_EQ(here.size, job.size());
   EXPECT_EQ(here.inter_size, job.node_count());

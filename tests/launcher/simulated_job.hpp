@@ -1,4 +1,4 @@
-/// Jobs whose ranks are threads that meet over loopback: all that mnlaunch does between its start and exec, but for
+/// Jobs whose ranks are threads that connect over loopback: all that mnlaunch does between its start and exec, but for
 /// looking at the machine. What a rank finds is made up.
 #pragma once
 
@@ -139,7 +139,7 @@ inline Ending end_of(const Job& job, int rank) {
   return ending;
 }
 
-/// Runs ranks [first, last) of the job; `run` may do something else in a rank's stead.
+/// Runs ranks [first, last) of the job; `run` may do something else in place of a rank.
 inline std::vector<Ending> run(int first, int last, const std::function<Ending(int rank)>& run_rank) {
   std::vector<Ending> endings(static_cast<std::size_t>(last - first));
   std::vector<std::thread> threads;

@@ -1,11 +1,14 @@
 #include "launcher/place/slurm.hpp"
 
+#include <fstream>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <mn/core/error.hpp>
 
 #include "captured.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -34,6 +37,20 @@ TEST(SlurmTest, HostsAreThoseOfTheStepInTheOrderOfItsNodeIds) {
 
 TEST(SlurmTest, HostsOfOneComponentAreNotThoseOfTheStep) {  // capture F
   EXPECT_THAT(hosts_of_step(captured::step({2, 0, 1, "2"}, "ma2", "2,1", 3)), IsEmpty());
+}
+
+TEST(SlurmTest, TheFirstHostOfAnLsfJobIsTheFirstOneWithRanks) {
+  const test::TemporaryFolder folder;
+  const auto file = folder.path() / "hosts";
+  std::ofstream(file) << "batch1\nn1\nn1\nn2\n";
+  Variables variables({{"LSB_DJOB_HOSTFILE", file.string()}});
+  EXPECT_EQ(first_host_of_allocation(variables), "batch1");
+  variables.set("JSM_NAMESPACE_RANK", "3");
+  EXPECT_EQ(first_host_of_allocation(variables), "n1") << "jsrun's first host is the launch node";
+  std::ofstream(file) << "batch1\n";
+  EXPECT_EQ(first_host_of_allocation(variables), "");
+  variables.set("LSB_DJOB_HOSTFILE", (folder.path() / "absent").string());
+  EXPECT_EQ(first_host_of_allocation(variables), "");
 }
 
 TEST(SlurmTest, AMalformedListOfNodesIsQuoted) {

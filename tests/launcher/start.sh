@@ -326,7 +326,10 @@ for wrong in SLURM_PROCID=abc SLURM_PROCID=-1 SLURM_PROCID=99999999999 SLURM_PRO
   one_line "^mnlaunch: rank .* on .*: "
 done
 status 2 env MN_LAUNCH_TIMEOUT=0 $run "$mnlaunch" true
-grep -q 'MN_LAUNCH_TIMEOUT is 0: give seconds, at least 1' err || fail "no patience: $(cat err)"
+one_line 'MN_LAUNCH_TIMEOUT: --timeout is "0": give seconds, at least 1'
+# shellcheck disable=SC2016
+status 0 env MNLAUNCH_OPTIONS='--ports 41000-41009' $run "$mnlaunch" sh -c 'echo $MASTER_PORT'
+[ "$(sort -u out | grep -c '^4100[0-9]$')" = 1 ] && [ "$(sort -u out | wc -l)" = 1 ] || fail "--ports: $(cat out err)"
 status 2 env TORCHELASTIC_RUN_ID=1 "$mnlaunch" true
 one_line 'torchrun started this process'
 # Ranks of a shell loop are never worlds of one each. What surrounds mnlaunch's own launcher does not matter.

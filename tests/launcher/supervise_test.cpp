@@ -150,6 +150,15 @@ TEST(SuperviseTest, GivesUpWhereItFailsTwiceAtTheSameIteration) {
   EXPECT_EQ(stand_ins.starts().size(), 2U);
 }
 
+TEST(SuperviseTest, AStepHasARandomKeyUnlessOneIsSet) {
+  unsetenv("MN_LAUNCH_KEY");
+  EXPECT_EQ((StandIns("[ ${#MN_LAUNCH_KEY} = 64 ]"), supervise(on_hosts("a:1"))), 0);
+  setenv("MN_LAUNCH_KEY", "mine", 1);
+  const StandIns stand_ins("[ \"$MN_LAUNCH_KEY\" = mine ]");
+  EXPECT_EQ(supervise(on_hosts("a:1")), 0);
+  unsetenv("MN_LAUNCH_KEY");
+}
+
 TEST(SuperviseTest, WrongOptionsAndRequeueAreNotStartedAgain) {
   for (const int status : {kExitUsage, kExitRequeue, kExitCheckFailed}) {
     const StandIns stand_ins("exit " + std::to_string(status));

@@ -139,7 +139,7 @@ TEST_F(BatchNormTest, AWrongShapeIsNamed) {
   }
 }
 
-/// Of one rank alone, as an evaluation whose ranks have different numbers of minibatches.
+/// An evaluation of one rank alone, as one whose ranks have different numbers of minibatches.
 TEST_F(BatchNormTest, EvaluationIsLocal) {
   for (const bool tracks : {true, false}) {
     const auto options = BatchNormOptions(3).track_running_stats(tracks);

@@ -53,10 +53,10 @@ class MnbnModelTest : public ::testing::Test {
 torch::nn::Sequential make_model() {
   torch::manual_seed(3);
   using torch::nn::BatchNormOptions;
-  return {
-      torch::nn::Conv2d(2, 4, 3), torch::nn::BatchNorm2d(BatchNormOptions(4).momentum(0.3)),  torch::nn::ReLU(),
-      torch::nn::Flatten(),       torch::nn::BatchNorm1d(BatchNormOptions(16).affine(false)), torch::nn::Linear(16, 3),
-      torch::nn::BatchNorm1d(3)};
+  return torch::nn::Sequential(torch::nn::Conv2d(2, 4, 3), torch::nn::BatchNorm2d(BatchNormOptions(4).momentum(0.3)),
+                               torch::nn::ReLU(), torch::nn::Flatten(),
+                               torch::nn::BatchNorm1d(BatchNormOptions(16).affine(false)), torch::nn::Linear(16, 3),
+                               torch::nn::BatchNorm1d(3));
 }
 
 TEST_F(MnbnModelTest, ASequentialTrainsAsOneRank) {

@@ -138,7 +138,7 @@ TEST_F(ReportTest, FindsWhatIsWorthALook) {
               ElementsAre(HasSubstr("has not ended"), HasSubstr("rank 0 on host n1 computed 2 times")));
   const std::string end = R"({"event":"end","iteration":20})";
   EXPECT_THAT(findings(R"([{"iteration": 3, "main/loss": null}])", kStart + end),
-              ElementsAre("main/loss was no number at iteration 3"));
+              ElementsAre("main/loss was NaN or infinite at iteration 3"));
   const std::string warned = R"({"event":"end","iteration":20,"warnings":["rank 1 (n1): hot"]})"
                              "\n";
   EXPECT_THAT(findings(kLog, kStart + warned + warned), ElementsAre("warning of rank 1 (n1): hot"));

@@ -13,8 +13,8 @@
 //   --samples N  ends each walk after N samples of the rank (default 4000000)
 //   --epochs N   each walk is N epochs long (default 1), or ends earlier by --samples
 //   --ranks N    this number of ranks alone
-// footprint real FOLDER: compares what a walk costs with what a dataset's own reader costs for the same steps, over
-// sparse files in FOLDER; status 1 where they differ.
+// The reader is the dataset's own, over files that count what it asks for.
+// footprint real FOLDER: compares that with what it asks sparse files in FOLDER for; status 1 where they differ.
 // footprint mixing: how well orders mix samples of sorted classes, beside a full shuffle.
 #include <algorithm>
 #include <chrono>
@@ -25,7 +25,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -34,16 +33,18 @@
 #include <mn/core/error.hpp>
 #include <mn/data/manifest.hpp>
 #include <mn/data/sampler.hpp>
-#include <mn/data/shard_cache.hpp>
-#include <mn/data/shard_dataset.hpp>
+#include <mn/data/shard_files.hpp>
+#include <mn/data/stored_dataset.hpp>
 #include <mn/data/sub_dataset.hpp>
 
+#include "tests/scale/metered_file.hpp"
 #include "tests/scale/mixing.hpp"
 #include "tests/scale/sparse_shards.hpp"
 
 namespace {
 
 using namespace mn;
+using test::MeteredFile;
 using Clock = std::chrono::steady_clock;
 
 struct Case {
@@ -63,55 +64,6 @@ constexpr Case kCases[] = {
 };
 enum class Mode { kShuffled, kByPart, kStored };
 constexpr const char* kModeNames[] = {"shuffled", "by part", "stored"};
-
-/// What a walk has cost so far.
-struct Meter {
-  double bytes = 0;
-  double opens = 0;
-  double samples = 0;
-  std::set<std::size_t> shards;
-  std::int64_t index_bytes = 0;
-  std::int64_t most_index_bytes = 0;
-  std::int64_t most_block_bytes = 0;
-};
-
-/// In place of a ShardReader: no file, only its costs.
-class MeteredReader {
- public:
-  struct Block {};
-
-  MeteredReader(const data::ShardTable& table, std::size_t shard, Meter& meter)
-      : table_(table), size_(table.shards()[shard].num_samples), meter_(meter) {
-    meter_.opens += 1;
-    meter_.bytes += static_cast<double>(data::kUserBlockBytes + index_bytes());
-    meter_.shards.insert(shard);
-    meter_.index_bytes += index_bytes();
-    meter_.most_index_bytes = std::max(meter_.most_index_bytes, meter_.index_bytes);
-  }
-  ~MeteredReader() { meter_.index_bytes -= index_bytes(); }
-  MeteredReader(const MeteredReader&) = delete;
-  MeteredReader& operator=(const MeteredReader&) = delete;
-
-  [[nodiscard]] std::int64_t index_bytes() const {
-    return size_ * table_.layout().index_bytes / std::max<std::int64_t>(table_.num_samples(), 1);
-  }
-  [[nodiscard]] std::int64_t samples_in(std::int64_t block) const {
-    const std::int64_t most = table_.form().block_samples;
-    return std::min(most, size_ - block * most);
-  }
-  [[nodiscard]] std::int64_t block_bytes(std::size_t, std::int64_t block) const {
-    return samples_in(block) * table_.spec()[0].sample_bytes();
-  }
-  [[nodiscard]] std::shared_ptr<const Block> load_block(std::size_t field, std::int64_t block) const {
-    meter_.bytes += static_cast<double>(block_bytes(field, block));
-    return std::make_shared<Block>();
-  }
-
- private:
-  const data::ShardTable& table_;
-  std::int64_t size_;
-  Meter& meter_;
-};
 
 std::int64_t heap_bytes() {
   const auto info = mallinfo2();
@@ -142,10 +94,10 @@ class Walk {
   Walk(const Case& data, const std::string& table, Mode mode, int rank, int ranks) : data_(data) {
     const std::int64_t heap = heap_bytes();
     const auto begin = Clock::now();
-    table_ = data::ShardTable::parse(table);
-    (void)table_.hash();
+    table_ = std::make_shared<const data::ShardTable>(data::ShardTable::parse(table));
+    (void)table_->hash();
     table_bytes_ = heap_bytes() - heap;
-    const std::int64_t n = table_.num_samples();
+    const std::int64_t n = table_->num_samples();
     SamplerOptions options{.batchsize = data.batch, .rank = rank, .ranks = ranks, .order = {}};
     if (mode == Mode::kByPart) {
       std::vector<std::int64_t> parts(ranks);
@@ -153,14 +105,18 @@ class Walk {
       first_ = scatter_index(n, rank, ranks).first;
       sampler_ = std::make_unique<PartSampler>(std::move(parts), 1, options);
     } else {
-      options.order = data::default_order(n, table_.layout(), mode == Mode::kShuffled);
+      options.order = data::default_order(n, table_->layout(), mode == Mode::kShuffled);
       sampler_ = std::make_unique<GlobalSampler>(n, 1, options);
     }
     step_ = sampler_->next();
     order_bytes_ = heap_bytes() - heap - table_bytes_;
     start_s_ = std::chrono::duration<double>(Clock::now() - begin).count();
-    cache_ = std::make_unique<data::ShardCache<MeteredReader>>(data::ShardDatasetOptions{}, table_.total_bytes());
-    cache_->share(ranks);
+    const auto open = [this](std::size_t shard, const auto&, const auto&) {
+      return std::make_shared<const MeteredFile>(*table_, shard, data_.sample_bytes, meter_);
+    };
+    files_ = std::make_unique<data::OpenFiles>(data::StoredFiles{table_, open, [] {}}, data::StoredDatasetOptions{},
+                                               std::make_shared<data::IoCounters>());
+    files_->share(ranks);
   }
 
   void run(std::int64_t most_samples, std::int64_t epochs) {
@@ -174,7 +130,7 @@ class Walk {
   /// Has run() read the same samples from this dataset, too.
   void read_too(const Dataset& dataset) { real_ = &dataset; }
 
-  [[nodiscard]] const Meter& meter() const { return meter_; }
+  [[nodiscard]] const test::Meter& meter() const { return meter_; }
   [[nodiscard]] double bytes_per_byte() const {
     return meter_.bytes / (meter_.samples * static_cast<double>(data_.sample_bytes));
   }
@@ -184,33 +140,24 @@ class Walk {
   [[nodiscard]] double start_s() const { return start_s_; }
 
  private:
-  /// As ShardDataset reads.
-  void read(const std::vector<std::int64_t>& indices) {
-    for (const std::int64_t index : indices) {
-      const auto [shard, sample] = table_.locate(first_ + index);
-      const auto reader = cache_->reader(
-          shard, [&, shard = shard] { return std::make_shared<const MeteredReader>(table_, shard, meter_); });
-      if (table_.form().block_samples > 1) {
-        (void)cache_->block(*reader, shard, 0, sample / table_.form().block_samples);
-      } else {
-        meter_.bytes += static_cast<double>(data_.sample_bytes);
-      }
-    }
+  void read(std::vector<std::int64_t> indices) {
     if (real_ != nullptr) real_->read(indices, read_);
+    for (std::int64_t& index : indices) index += first_;
+    data::read_samples(*files_, indices, read_, nullptr);
     meter_.samples += static_cast<double>(indices.size());
-    meter_.most_block_bytes = std::max(meter_.most_block_bytes, cache_->block_bytes());
+    meter_.most_block_bytes = std::max(meter_.most_block_bytes, files_->block_bytes());
   }
 
   const Case& data_;
-  data::ShardTable table_;
+  std::shared_ptr<const data::ShardTable> table_;
   std::unique_ptr<Sampler> sampler_;
   std::optional<SamplerStep> step_;
   std::int64_t first_ = 0;  // of the rank's part
   std::int64_t table_bytes_ = 0;
   std::int64_t order_bytes_ = 0;
   double start_s_ = 0;
-  Meter meter_;
-  std::unique_ptr<data::ShardCache<MeteredReader>> cache_;
+  test::Meter meter_;
+  std::unique_ptr<data::OpenFiles> files_;  // after the meter, which its files use
   const Dataset* real_ = nullptr;
   RawSamples read_;
 };
@@ -266,7 +213,7 @@ int print_table(const Settings& settings) {
 /// Whether a rank's walk and a real dataset agree within 1 %.
 bool compare(const Case& data, const data::ShardTable& table, int ranks) {
   constexpr std::int64_t kBytes = std::int64_t{512} << 20;
-  data::ShardDataset dataset(table);
+  data::StoredDataset dataset(data::shard_files(table));
   dataset.share(ranks);
   Walk walk(data, table.serialize(), Mode::kShuffled, ranks / 2, ranks);
   walk.read_too(dataset);

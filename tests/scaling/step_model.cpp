@@ -1,6 +1,6 @@
 // One data-parallel training step of ResNet-50 on simulated ranks (SimGrid's SMPI). The reductions are mn's own code on
-// real data, whose sums are checked: OrderedReducer, the schedule of pieces and slices that NodeReducer runs on CPUs,
-// and the one that GpuNodeSum runs on GPUs. Computation is simulated time; what NodeReducer does in shared memory are
+// real data, whose sums are checked: MessageReducer, the schedule of pieces and slices that HierarchicalReducer runs on CPUs,
+// and the one that GpuNodeSum runs on GPUs. Computation is simulated time; what HierarchicalReducer does in shared memory are
 // messages over the node's simulated buses, and what NCCL does are times (gpu_pieces.hpp). What it leaves out:
 // stragglers, the time of additions, a network card's and MPI's own protocols.
 //
@@ -21,8 +21,8 @@
 #include <smpi/smpi.h>
 
 #include <mn/comm/bucket.hpp>
+#include <mn/comm/message_reducer.hpp>
 #include <mn/comm/mpi.hpp>
-#include <mn/comm/ordered_reducer.hpp>
 #include <mn/comm/slice_exchange.hpp>
 #include <mn/comm/topology.hpp>
 #include <mn/core/log.hpp>
@@ -53,7 +53,7 @@ struct Options {
 
 /// The reducer's slices of at most `bytes`, scaled like everything else, so that messages are as many as at full size.
 std::size_t most_elements(std::size_t bytes, int ranks, std::size_t scale) {
-  const std::size_t most = std::min(bytes, OrderedReducer::kScratchBytes / static_cast<std::size_t>(ranks));
+  const std::size_t most = std::min(bytes, MessageReducer::kScratchBytes / static_cast<std::size_t>(ranks));
   return std::max<std::size_t>(most / sizeof(float) / scale, 1);
 }
 
@@ -75,7 +75,7 @@ class Ranks {
         topology_(find()),
         node_(Mpi::split(all_.get(), topology_.inter_rank, all_.rank())) {
     if (algorithm == "flat") {
-      flat_.emplace(all_.get(), most_elements(OrderedReducer::kSliceBytes, all_.size(), scale));
+      flat_.emplace(all_.get(), most_elements(MessageReducer::kSliceBytes, all_.size(), scale));
       return;
     }
     if (algorithm == "two_dimensional_gpu") {
@@ -85,7 +85,7 @@ class Ranks {
     }
     const auto between = algorithm == "hierarchical" ? BetweenNodes::kLeaders : BetweenNodes::kSlices;
     exchange_.emplace(all_.get(), topology_, between,
-                      most_elements(OrderedReducer::kScratchBytes, topology_.inter_size, scale));
+                      most_elements(MessageReducer::kScratchBytes, topology_.inter_size, scale));
   }
 
   [[nodiscard]] const Topology& topology() const { return topology_; }
@@ -124,8 +124,8 @@ class Ranks {
   Topology topology_;
   Mpi node_;
   Mpi peers_;
-  std::optional<OrderedReducer> flat_;
-  std::optional<OrderedReducer> gpus_;  // between nodes
+  std::optional<MessageReducer> flat_;
+  std::optional<MessageReducer> gpus_;  // between nodes
   std::vector<scaling::GpuPieces::Part> parts_;
   std::optional<SliceExchange> exchange_;
 };
@@ -144,7 +144,7 @@ struct Plan {
     }
   }
   std::vector<std::size_t> counts;  ///< elements of each bucket
-  std::vector<double> shares;       ///< of backward's time
+  std::vector<double> shares;       ///< each bucket's part of backward's time
   std::size_t total = 0;
 };
 

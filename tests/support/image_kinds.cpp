@@ -70,7 +70,7 @@ const ImageKind& find_image_kind(std::string_view name) {
   if (kind != std::end(kKinds)) return *kind;
   std::string names;
   for (const ImageKind& known : kKinds) names.append(names.empty() ? "" : ", ").append(known.name);
-  throw UsageError("\"" + std::string(name) + "\" is no kind of image; use " + names);
+  throw UsageError("\"" + std::string(name) + "\" is not a kind of image; use " + names);
 }
 
 }  // namespace mn::test

@@ -36,7 +36,7 @@ bool is_png(const std::vector<std::byte>& file) { return file[1] == std::byte{'P
 
 struct Expected {
   const char* kind;
-  double most_difference;  ///< of what is decoded from what was drawn: that of JPEG's quality, or of 216 colors
+  double most_difference;  ///< between what is decoded and what was drawn: by JPEG's quality, or by 216 colors
   std::string format;      ///< JPEG: components and whether progressive; PNG: IHDR's bit depth and color type
 };
 void PrintTo(const Expected& expected, std::ostream* os) { *os << expected.kind; }

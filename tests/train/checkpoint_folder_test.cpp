@@ -1,4 +1,6 @@
 // The checkpoints of an output folder: which are written, found and kept.
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,6 +46,22 @@ TEST_F(CheckpointFolderTest, ADamagedNewestFallsBackToTheOneBefore) {
   EXPECT_TRUE(next.trainer->resume("auto"));
   EXPECT_EQ(next.trainer->iteration(), 6);
   EXPECT_THAT(resume_message(checkpoint_path(folder_.path(), 9).string(), options_), HasSubstr("step-00000009"));
+}
+
+/// On one rank alone; training has diverged, and the checkpoint before stays the newest.
+TEST_F(CheckpointFolderTest, WhatIsNotANumberIsNotSaved) {
+  const int last = world()->size() - 1;
+  options_.optimizer.check_parameters = 0;  // which would find it first
+  ToyJob job(world(), options_);
+  job.trainer->save(checkpoint_path(folder_.path(), 0));
+  if (world()->rank() == last) job.model->second->bias.detach()[1] = std::nan("");
+  const std::string text = toy::message_of([&] { job.trainer->save(checkpoint_path(folder_.path(), 5)); });
+  EXPECT_THAT(text, HasSubstr("is not written, because second.bias holds NaN or infinity on rank " +
+                              std::to_string(last) + " after iteration 0"));
+  EXPECT_THAT(toy::message_of([&] { job.trainer->save_in_background([] {}); }), HasSubstr("is not written"));
+  EXPECT_THAT(find_checkpoints(folder_.path()), ElementsAre(checkpoint_path(folder_.path(), 0)));
+  ToyJob next(world(), options_);
+  EXPECT_TRUE(next.trainer->resume("auto"));
 }
 
 TEST_F(CheckpointFolderTest, OnlyTheNewestAreKept) {

@@ -136,7 +136,7 @@ TEST_F(SaveTest, KilledAtAnyCallTheNewestIsWhole) {
   for (bool ended = false; !ended; ++killed) {
     ended = ends_before(out_.path(), killed, [&] { save_and_prune(2, 2); });
     EXPECT_THAT(newest_version(out_.path()), AnyOf(1, 2)) << "killed at call " << killed;
-    save(step(2), 3);  // what is left of the attempt is no obstacle
+    save(step(2), 3);  // what is left of the attempt does no harm
     EXPECT_EQ(newest_version(out_.path()), 3) << "killed at call " << killed;
     remove_checkpoint(step(2));
     if (!is_committed(step(1))) save(step(1), 1);

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
-#include <mn/checkpoint/format/checkpoint_info.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/trainer/extensions/log_report.hpp>

@@ -194,7 +194,7 @@ TEST(ExtensionsTest, TheLogFileIsAWholeListAfterEachReport) {
     struct stat facts = {};
     EXPECT_EQ(stat((folder.path() / "log").c_str(), &facts), 0);
     if (first == 0) first = facts.st_ino;
-    EXPECT_EQ(facts.st_ino, first) << "the file is written anew";
+    EXPECT_EQ(facts.st_ino, first) << "the file is written again";
   });
   EXPECT_EQ(job.trainer->run(), 0);
   EXPECT_EQ(log.entries().size(), 5U);

@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(Options, FusedSgdTest,
                                          SGDOptions(0.05).momentum(0.9).dampening(0.3),
                                          SGDOptions(0.05).momentum(0.9).weight_decay(0.1).nesterov(true)));
 
-/// Gradients have their parameter's strides as a rule, but anybody may set one that has others.
+/// Gradients have their parameter's strides as a rule, but a program may set one that has others.
 TEST(FusedOptimizers, TakeGradientsOfAnyLayout) {
   const at::Tensor gradient = torch::arange(1, 7).to(torch::kFloat).view({3, 2}).t();
   const at::Tensor p = torch::zeros({2, 3}).requires_grad_();

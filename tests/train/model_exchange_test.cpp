@@ -78,7 +78,7 @@ TEST_P(OptimizerTest, BroadcastDataSendsFewMessages) {
   for (std::size_t i = 0; i < tensors.size(); ++i) EXPECT_TRUE(tensors[i].equal(expected[i])) << i;
 }
 
-/// Around the ring, of which rank r sends r + 1 rows; the last rank begins to receive, so that none waits for ever.
+/// Around the ring, of which rank r sends r + 1 rows; the last rank begins to receive, so that none waits forever.
 TEST_P(OptimizerTest, TensorsTravelWithDtypeAndShape) {
   if (size_ == 1) return;
   const int next = (rank_ + 1) % size_;

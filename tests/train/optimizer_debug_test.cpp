@@ -57,7 +57,7 @@ TEST_P(OptimizerDebug, NamesAGradientThatIsNotFinite) {
     const auto optimizer = optimizer_of(net, GetParam());
     const std::string name = named ? "bias" : "parameter 1";
     at::Tensor factors = torch::ones({60});
-    for (int step = 0; step < 2; ++step) {  // overlap lays its buckets out anew after the first
+    for (int step = 0; step < 2; ++step) {  // overlap lays its buckets out again after the first
       optimizer->zero_grad();
       if (step == 1 && am_last()) factors[3] = std::numeric_limits<float>::quiet_NaN();
       (net.named_parameters()["weight"].sum() + (net.named_parameters()["bias"] * factors).sum()).backward();

@@ -22,8 +22,8 @@ using torch::optim::SGDOptions;
 constexpr int kSize = 40001;
 constexpr std::int64_t kSamples = 4;
 
-/// With overlap and without. Two parameters; backward reaches `second_` first. One step without a promise makes the number of samples known, one
-/// with it shows that no backward runs inside another.
+/// With overlap and without. Two parameters; backward reaches `second_` first. One step without a promise makes the
+/// number of samples known, one with it shows that no backward runs inside another.
 class AnnouncedStep : public ::testing::TestWithParam<bool> {
  protected:
   AnnouncedStep() {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "facts/gpu/gpu.hpp"
+#include "facts/gpu/nvidia_gpu.hpp"
 
 namespace mn::launcher {
 

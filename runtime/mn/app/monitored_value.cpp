@@ -31,6 +31,7 @@ void check_validated_value(const CommonOptions& common, Evaluator& evaluator, It
   const NamedTensors random = random_state(comm.device());
   nlohmann::json own = nlohmann::json::array();
   for (const auto& [name, value] : evaluator.evaluate_local().mean()) own.push_back(kValidation + name);
+  // As if it had not been: with --monitor a training sees the same samples and random numbers as without.
   iterator.load_state(state);
   set_random_state(random, comm.device());
   std::set<std::string> names;

@@ -72,8 +72,8 @@ void add_training_options(Options& options, CommonOptions& common) {
   options.add_flag("one-batch", common.one_batch, "one update, one minibatch of validation, then the end: a test run");
 }
 
-/// Where ranks write their last calls when the job ends badly, unless MN_CALLS says otherwise; what an earlier job wrote
-/// there goes.
+/// Where ranks write their last calls when the job ends badly, unless MN_CALLS says otherwise. Removes what an earlier
+/// job wrote there.
 void record_calls_in(const std::filesystem::path& folder, const Communicator& comm) {
   if (environment("MN_CALLS")) return;
   if (comm.rank() == 0) {

@@ -42,7 +42,7 @@ void check_training(const CommonOptions& common, const Training& training) {
   }
 }
 
-/// Of this rank's minibatches, or `most` of them if that is not 0.
+/// Evaluates this rank's minibatches, or `most` of them if that is not 0.
 std::unique_ptr<Evaluator> make_local_evaluator(const CommonOptions& common, const Training& training,
                                                 const Communicator& comm, std::int64_t most) {
   auto evaluate_batch = [&common, &training, device = comm.device()](const Batch& batch, Summary& report) {
@@ -102,11 +102,11 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   for (ExtensionToAdd& each : training.extensions) trainer.extend(std::move(each.extension), std::move(each.options));
   check_monitor(trainer, common, training);
   const Reports reports = add_reports(trainer, common, std::move(evaluator), period, training.metric);
-  if (!common.resume.empty()) trainer.resume(common.resume);
+  if (!common.resume.empty()) trainer.resume(common.resume);  // once all extensions are there: it loads their states
 
   if (comm->rank() == 0) print_banner(common, training, *comm);
   const int status = trainer.run();
-  write_report(trainer);
+  write_report(trainer);  // of a run that was interrupted, too
   if (status != 0) return status;
   average_buffers(*training.model, *comm, training.averaged_buffers);
   save_weights(trainer, reports);

@@ -8,6 +8,7 @@
 #include <torch/version.h>
 
 #include <mn/app/versions.hpp>
+#include <mn/core/mpi_name.hpp>
 #include <mn/core/nccl_versions.hpp>
 
 namespace mn::app {
@@ -54,16 +55,6 @@ std::string pmix_at_run_time() {
   return get == nullptr ? kNone : part_of(get(), "PMIx ", " ,(");
 }
 
-std::string mpi_compiled() {
-#if defined(OMPI_MAJOR_VERSION)
-  return "Open MPI " + dotted(OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION);
-#elif defined(MPICH_VERSION)
-  return "MPICH " MPICH_VERSION;
-#else
-  return "MPI " + dotted(MPI_VERSION, MPI_SUBVERSION);
-#endif
-}
-
 std::string mpi_at_run_time() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
@@ -90,7 +81,7 @@ std::string version_table() {
   return "mn " MN_VERSION "\n" + row("", "compiled", "run time") +
          row("torch", TORCH_VERSION, part_of(at::show_config(), "TORCH_VERSION=", ", \n")) +
          row("CUDA", MN_CUDA_VERSION, cuda_at_run_time()) + row("NCCL", MN_NCCL_VERSION, nccl_at_run_time()) +
-         row("MPI", mpi_compiled(), mpi_at_run_time()) + row("PMIx", kNone, pmix_at_run_time()) +
+         row("MPI", mpi_of_build(), mpi_at_run_time()) + row("PMIx", kNone, pmix_at_run_time()) +
          row("HDF5", dotted(H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE), hdf5_at_run_time());
 }
 

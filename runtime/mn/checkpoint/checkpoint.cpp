@@ -26,7 +26,8 @@ std::uint64_t writer_number(const Topology& topology) {
   return static_cast<std::uint64_t>(own - order.begin());
 }
 
-/// The element of a tensor of `count` elements that begins at byte `position` of all tensors, or the first after it.
+/// The element of a tensor of `count` elements that begins at byte `position` of all tensors, or the first after it: an
+/// element belongs to the writer in whose share its first byte lies, so slices neither overlap nor leave gaps.
 std::uint64_t element_at(std::uint64_t position, std::uint64_t tensor_begin, std::uint64_t wide, std::uint64_t count) {
   if (position <= tensor_begin) return 0;
   return std::min(count, (position - tensor_begin + wide - 1) / wide);
@@ -71,7 +72,7 @@ void CheckpointSave::add_shared(NamedTensors tensors, std::uint64_t bytes_per_wr
   const std::uint64_t needed = std::max<std::uint64_t>((total + bytes_per_writer - 1) / bytes_per_writer, 1);
   const std::uint64_t writers = std::min(needed, static_cast<std::uint64_t>(comm_.size()));
   const std::uint64_t own = writer_number(comm_.topology());
-  const std::uint64_t share = total / writers + 1;
+  const std::uint64_t share = total / writers + 1;  // rounded up: the last share reaches the end
   std::uint64_t position = 0;
   for (const auto& [name, tensor] : tensors) {
     const std::string dtype = safetensors_dtype(name, tensor.scalar_type());  // on every rank, as it may throw
@@ -80,7 +81,7 @@ void CheckpointSave::add_shared(NamedTensors tensors, std::uint64_t bytes_per_wr
     const std::uint64_t begin = element_at(own * share, position, wide, count);
     const std::uint64_t end = element_at((own + 1) * share, position, wide, count);
     position += count * wide;
-    const bool is_empty = count == 0 && own == 0;
+    const bool is_empty = count == 0 && own == 0;  // the manifest needs a piece of every tensor
     if (begin == end && !is_empty) continue;
     slices_.push_back({{name, dtype, tensor.sizes().vec(), begin, end}, tensor});
   }
@@ -117,7 +118,7 @@ void CheckpointSave::copy_to(std::vector<std::byte>& memory) {
     const auto bytes = bytes_in(host);
     if (!bytes.empty()) std::memcpy(memory.data() + at, bytes.data(), bytes.size());
     at += bytes.size();
-    slice.tensor.reset();
+    slice.tensor.reset();  // else a tensor that the program replaces would live on until the save ends
   }
   memory_ = &memory;
 }
@@ -140,7 +141,7 @@ void CheckpointSave::write() noexcept {
     }
     written_ = shard.finish();
     sync_folder(folder_);
-  } catch (const std::exception& error) {
+  } catch (const std::exception& error) {  // (3): commit() throws it, on every rank
     written_ = {{"error", std::string(error.what()) + " (rank " + std::to_string(comm_.rank()) + ")"}};
   }
 }

@@ -38,10 +38,10 @@ class SaveError : public DataError {
   explicit SaveError(const std::string& what) : DataError(what, true) {}
 };
 
-/// One save. The constructor and commit() are collective, write() is local and may run on another thread.
 /// Bytes of shared tensors for which there is one writer.
 inline constexpr std::uint64_t kBytesPerWriter = std::uint64_t{64} << 20;
 
+/// One save. The constructor and commit() are collective, write() is local and may run on another thread.
 class CheckpointSave {
  public:
   /// Makes the folder. Borrows the tensors until write() returns. Throws SaveError.
@@ -69,10 +69,10 @@ class CheckpointSave {
 
   Communicator& comm_;
   std::filesystem::path path_;
-  std::filesystem::path folder_;  // of the shards
+  std::filesystem::path folder_;  // holds the shards
   nlohmann::json about_;
   std::vector<Slice> slices_;
-  const std::vector<std::byte>* memory_ = nullptr;  // of copy_to()
+  const std::vector<std::byte>* memory_ = nullptr;  // that copy_to() has filled
   nlohmann::json written_;                          // what commit() tells rank 0
 };
 

@@ -55,7 +55,7 @@ std::unique_ptr<CheckpointReader> CheckpointReader::open(Communicator& comm, con
       if (comm.rank() == 0) log_info("resuming from " + path.string());
       return reader;
     } catch (const DataError& error) {
-      if (from != "auto") throw;
+      if (from != "auto") throw;  // else all ranks, which threw the same, try the same one next
       if (comm.rank() == 0) log_warning(std::string(error.what()) + "; trying the one before");
     }
   }
@@ -162,6 +162,7 @@ void CheckpointReader::read(const std::string& prefix, const NamedTensors& tenso
     }
     const bool straight = target.is_cpu() && target.is_contiguous();
     at::Tensor host = straight ? target : at::empty(target.sizes(), target.options().device(at::kCPU));
+    // Not thrown yet: other nodes may still read, and agree() needs every rank.
     if (!read_on_node(prefix + name, host, error)) break;
     if (!straight) target.copy_(host);
   }
@@ -171,7 +172,7 @@ void CheckpointReader::read(const std::string& prefix, const NamedTensors& tenso
 NamedTensors CheckpointReader::own() {
   if (!folder_) return file_own_;
   NamedTensors tensors;
-  if (ranks_ != comm_.size()) return tensors;
+  if (ranks_ != comm_.size()) return tensors;  // (3): there is no rank whose tensors these would be
   const std::string prefix = own_tensor_name(static_cast<std::size_t>(comm_.rank()), "");
   for (const auto& [name, form] : shared(prefix)) {
     at::Tensor tensor = at::empty(form.shape, form.dtype);

@@ -59,7 +59,7 @@ class CheckpointReader {
   nlohmann::json about_;
   std::int64_t ranks_ = 0;
   std::optional<SavedCheckpoint> folder_;
-  std::map<std::string, at::Tensor> file_shared_;  // of a file, which is read whole
+  std::map<std::string, at::Tensor> file_shared_;  // a file is read whole
   NamedTensors file_own_;
 };
 

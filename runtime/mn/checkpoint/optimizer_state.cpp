@@ -195,14 +195,16 @@ void OptimizerLoad::check_names(const json& groups) const {
   for (const auto& group : names_) {
     for (const std::string& name : group) {
       if (saved.erase(name) == 0) {
-        throw DataError("the optimizer of this job has parameter " + name + ", and that of the checkpoint has not",
-                        true);
+        throw DataError(
+            "the optimizer of this job has parameter " + name + ", which the optimizer of the checkpoint does not have",
+            true);
       }
     }
   }
   if (!saved.empty()) {
-    throw DataError(
-        "the optimizer of the checkpoint has parameter " + *saved.begin() + ", and that of this job has not", true);
+    throw DataError("the optimizer of the checkpoint has parameter " + *saved.begin() +
+                        ", which the optimizer of this job does not have",
+                    true);
   }
 }
 
@@ -231,6 +233,7 @@ void OptimizerLoad::finish(c10::Device device) {
       optimizer_.state().erase(parameter.unsafeGetTensorImpl());
     }
   });
+  // By a parameter that it holds, as a program may have added its groups in another order.
   auto& groups = optimizer_.param_groups();
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (const json& saved : groups_) {

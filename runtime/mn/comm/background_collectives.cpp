@@ -18,9 +18,11 @@
 #include <future>
 
 #include <mn/comm/call_check.hpp>
+#include <mn/comm/collective_checks.hpp>
 #include <mn/comm/communication_thread.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/on_device.hpp>
+#include <mn/comm/recorded_collectives.hpp>
 #include <mn/comm/request.hpp>
 #include <mn/core/error.hpp>
 
@@ -70,7 +72,7 @@ Request Communicator::start(std::initializer_list<ConstBufferView> buffers, cons
   std::unique_ptr<DeviceMark> mark;
   if (enqueue_on_device(buffers, [&](DeviceCollectives& device) {
         enqueue(device);
-        mark = device.mark();
+        mark = recorded(device.mark(), calls_);
       })) {
     return Request(std::make_unique<DeviceCall>(std::move(mark)));
   }
@@ -86,7 +88,7 @@ std::shared_ptr<CommunicationThread> Communicator::make_background() {
   // Device buffers with collectives of their own do not come to the thread: it needs no second NCCL communicator.
   const bool on_gpus = device_.type == DeviceType::kCuda;
   const auto setup = std::make_shared<CommunicatorSetup>(
-      CommunicatorSetup{on_gpus ? "flat" : name_, std::move(background_comm_), topology_, device_, count_limit_,
+      CommunicatorSetup{on_gpus ? "flat" : name_, std::move(background_comm_), topology(), device_, count_limit_,
                         calls_->debug(), timeout(), true, std::nullopt, make_});
   return std::make_shared<CommunicationThread>([setup] { return setup->make(std::move(*setup)); });
 }
@@ -98,7 +100,7 @@ void Communicator::abort(const std::string& reason) {
 }
 
 Request Communicator::ibcast(BufferView buffer, int root) {
-  const auto checks = [&] { check_bcast("ibcast", buffer, root); };
+  const auto checks = [&] { check_bcast("ibcast", *this, buffer, root); };
   const auto scope = calls_->start("ibcast", buffer, checks);
   return start(
       {buffer}, [&](DeviceCollectives& device) { device.bcast(buffer, root); },
@@ -106,7 +108,7 @@ Request Communicator::ibcast(BufferView buffer, int root) {
 }
 
 Request Communicator::iallgather(ConstBufferView send, BufferView recv) {
-  const auto checks = [&] { check_allgather("iallgather", send, recv); };
+  const auto checks = [&] { check_allgather("iallgather", *this, send, recv); };
   const auto scope = calls_->start("iallgather", send, checks);
   return start(
       {send, recv}, [&](DeviceCollectives& device) { device.allgather(send, recv); },
@@ -114,7 +116,7 @@ Request Communicator::iallgather(ConstBufferView send, BufferView recv) {
 }
 
 Request Communicator::iallreduce(BufferView buffer, ReduceOp op) {
-  const auto checks = [&] { check_allreduce("iallreduce", buffer, op); };
+  const auto checks = [&] { check_allreduce("iallreduce", *this, buffer, op); };
   const auto scope = calls_->start("iallreduce", buffer, checks);
   return start(
       {buffer}, [&](DeviceCollectives& device) { device.allreduce(buffer, op); },
@@ -122,7 +124,7 @@ Request Communicator::iallreduce(BufferView buffer, ReduceOp op) {
 }
 
 Request Communicator::ireduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) {
-  const auto checks = [&] { check_reduce_scatter("ireduce_scatter", send, recv, op); };
+  const auto checks = [&] { check_reduce_scatter("ireduce_scatter", *this, send, recv, op); };
   const auto scope = calls_->start("ireduce_scatter", recv, checks);
   return start(
       {send, recv}, [&](DeviceCollectives& device) { device.reduce_scatter(send, recv, op); },

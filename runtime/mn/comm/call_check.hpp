@@ -9,7 +9,8 @@
 /// Invariant of all modes:
 /// 3. A collective call has the same number on all ranks: those are counted that checks of arguments let through.
 ///
-/// Cost: checks are local; a record costs what flight_recorder.hpp says. Debug mode: two small MPI_Allgather for each collective call, two more before an error.
+/// Cost: checks are local; a record costs what flight_recorder.hpp says. Debug mode: two small
+/// MPI_Allgather for each collective call, two more before an error.
 #pragma once
 
 #include <chrono>
@@ -104,6 +105,20 @@ class CallCheck {
   [[nodiscard]] CallScope message(std::string_view operation, const ConstBufferView& what, int peer) {
     return {*limits_, group_, {operation, 0, what.count, what.dtype, peer}};
   }
+  // Records of what DeviceCollectives enqueue, and of waits for it, without checks and time-outs.
+
+  /// A collective call; it ends when it is enqueued.
+  [[nodiscard]] RecordedCall enqueued(std::string_view operation, const ConstBufferView& what) {
+    return {group_, next_call(operation, what)};
+  }
+  /// A message to or from `peer`.
+  [[nodiscard]] RecordedCall enqueued_message(std::string_view operation, const ConstBufferView& what, int peer) {
+    return {group_, {operation, 0, what.count, what.dtype, peer}};
+  }
+  /// A wait for the collective call `number`, and those before it.
+  [[nodiscard]] RecordedCall device_wait(std::uint64_t number) { return {group_, {"wait for the device", number}}; }
+  /// Number of the last collective call of this group; 0 before the first.
+  [[nodiscard]] std::uint64_t number() const noexcept { return calls_; }
   /// Throws ArgumentError after close(), CommError after a call that gave up.
   void require_open(std::string_view operation) const;
   /// From now on every call throws.

@@ -7,9 +7,12 @@
 #include <vector>
 
 #include <mn/comm/call_check.hpp>
+#include <mn/comm/call_stages.hpp>
+#include <mn/comm/collective_checks.hpp>
 #include <mn/comm/communicator.hpp>
+#include <mn/comm/host_stage.hpp>
+#include <mn/comm/message_reducer.hpp>
 #include <mn/comm/on_device.hpp>
-#include <mn/comm/ordered_reducer.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {
@@ -19,37 +22,8 @@ std::string by(ReduceOp op) { return ", " + std::string(name_of(op)); }
 
 }  // namespace
 
-void Communicator::check_bcast(std::string_view operation, const BufferView& buffer, int root) const {
-  check_rank(operation, "root", root, size());
-  check_buffer(operation, "buffer", buffer, device_);
-}
-
-void Communicator::check_allgather(std::string_view operation, const ConstBufferView& send,
-                                   const BufferView& recv) const {
-  check_buffer(operation, "send", send, device_);
-  check_buffer(operation, "recv", recv, device_);
-  check_same_dtype(operation, send, recv);
-  check_parts(operation, "recv", recv, "send", send, size());
-  check_in_place(operation, recv, send, rank());
-}
-
-void Communicator::check_allreduce(std::string_view operation, const BufferView& buffer, ReduceOp op) const {
-  check_buffer(operation, "buffer", buffer, device_);
-  check_reducible(operation, buffer, op);
-}
-
-void Communicator::check_reduce_scatter(std::string_view operation, const ConstBufferView& send, const BufferView& recv,
-                                        ReduceOp op) const {
-  check_buffer(operation, "send", send, device_);
-  check_buffer(operation, "recv", recv, device_);
-  check_same_dtype(operation, send, recv);
-  check_parts(operation, "send", send, "recv", recv, size());
-  check_in_place(operation, send, recv, rank());
-  check_reducible(operation, recv, op);
-}
-
 void Communicator::bcast(BufferView buffer, int root, std::string_view name) {
-  const auto checks = [&] { check_bcast("bcast", buffer, root); };
+  const auto checks = [&] { check_bcast("bcast", *this, buffer, root); };
   const auto details = [&] {
     const std::string what = name.empty() ? std::string() : " (" + std::string(name) + ")";
     return described(buffer) + what + from_root(root);
@@ -59,7 +33,7 @@ void Communicator::bcast(BufferView buffer, int root, std::string_view name) {
   const bool is_root = rank() == root;
   const ConstBufferView send = is_root ? buffer : BufferView();
   const BufferView recv = is_root ? BufferView() : buffer;
-  on_host(stage_for_mpi(buffer), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(stages_->for_mpi(buffer), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(buffer.count, buffer.dtype, count_limit_);
     void* const data = is_root ? const_cast<void*>(in.data) : out.data;
     call_mpi(MPI_Bcast, MPI_Ibcast, "bcast", buffer.bytes(), data, n.count(), n.type(), root, internal_comm());
@@ -78,7 +52,7 @@ void Communicator::gather(ConstBufferView send, BufferView recv, int root) {
   };
   const auto call = calls_->collective("gather", send, checks, [&] { return described(send) + from_root(root); });
   if (rank() != root) recv = {};
-  on_host(stage_for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(stages_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count, in.dtype, count_limit_);
     const bool in_place = rank() == root && is_in_place(out, in, root);
     call_mpi(MPI_Gather, MPI_Igather, "gather", in.bytes(), in_place ? MPI_IN_PLACE : in.data, n.count(), n.type(),
@@ -87,11 +61,11 @@ void Communicator::gather(ConstBufferView send, BufferView recv, int root) {
 }
 
 void Communicator::allgather(ConstBufferView send, BufferView recv) {
-  const auto checks = [&] { check_allgather("allgather", send, recv); };
+  const auto checks = [&] { check_allgather("allgather", *this, send, recv); };
   const auto details = [&] { return described(send) + memory_of("recv", recv) + aliasing(recv, send, rank()); };
   const auto call = calls_->collective("allgather", send, checks, details);
   if (on_device({send, recv}, [&](DeviceCollectives& device) { device.allgather(send, recv); })) return;
-  on_host(stage_for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(stages_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count, in.dtype, count_limit_);
     const bool in_place = is_in_place(out, in, rank());
     call_mpi(MPI_Allgather, MPI_Iallgather, "allgather", in.bytes(), in_place ? MPI_IN_PLACE : in.data, n.count(),
@@ -113,7 +87,7 @@ void Communicator::alltoall(ConstBufferView send, BufferView recv) {
       calls_->collective("alltoall", send, checks, [&] { return described(send) + memory_of("recv", recv); });
   if (on_device({send, recv}, [&](DeviceCollectives& device) { device.alltoall(send, recv); })) return;
   const bool in_place = is_in_place(recv, send, 0);
-  on_host(in_place ? stage_after(send, recv) : stage_for_mpi(send, recv), send, recv,
+  on_host(in_place ? stages_->after(send, recv) : stages_->for_mpi(send, recv), send, recv,
           [&](ConstBufferView in, BufferView out) {
             // A copy, as MPI_IN_PLACE would have to be every rank's choice. What was staged is one already.
             std::vector<std::byte> copy;
@@ -139,7 +113,7 @@ void Communicator::scatter(ConstBufferView send, BufferView recv, int root) {
   };
   const auto call = calls_->collective("scatter", recv, checks, [&] { return described(recv) + from_root(root); });
   if (rank() != root) send = {};
-  on_host(stage_for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(stages_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(out.count, out.dtype, count_limit_);
     const bool in_place = rank() == root && is_in_place(in, out, root);
     call_mpi(MPI_Scatter, MPI_Iscatter, "scatter", out.bytes(), in.data, n.count(), n.type(),
@@ -148,10 +122,11 @@ void Communicator::scatter(ConstBufferView send, BufferView recv, int root) {
 }
 
 void Communicator::allreduce(BufferView buffer, ReduceOp op) {
-  const auto checks = [&] { check_allreduce("allreduce", buffer, op); };
+  const auto checks = [&] { check_allreduce("allreduce", *this, buffer, op); };
   const auto call = calls_->collective("allreduce", buffer, checks, [&] { return described(buffer) + by(op); });
   if (on_device({buffer}, [&](DeviceCollectives& device) { device.allreduce(buffer, op); })) return;
-  on_host(stage_after(buffer), buffer, [&](BufferView whole) { do_allreduce(whole, reduction_of(whole.dtype, op)); });
+  on_host(stages_->after(buffer), buffer,
+          [&](BufferView whole) { do_allreduce(whole, Reduction::of(whole.dtype, op, size())); });
 }
 
 void Communicator::reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root) {
@@ -171,18 +146,18 @@ void Communicator::reduce(ConstBufferView send, BufferView recv, ReduceOp op, in
   if (rank() != root) recv = {};
   // By `send` alone, as the other ranks have no recv.
   if (on_device({send}, [&](DeviceCollectives& device) { device.reduce(send, recv, op, root); })) return;
-  on_host(stage_after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
-    reducer_->reduce(in.data, out.data, in.count, reduction_of(in.dtype, op), root);
+  on_host(stages_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+    reducer_->reduce(in.data, out.data, in.count, Reduction::of(in.dtype, op, size()), root);
   });
 }
 
 void Communicator::reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) {
-  const auto checks = [&] { check_reduce_scatter("reduce_scatter", send, recv, op); };
+  const auto checks = [&] { check_reduce_scatter("reduce_scatter", *this, send, recv, op); };
   const auto call = calls_->collective("reduce_scatter", recv, checks,
                                        [&] { return described(recv) + by(op) + memory_of("send", send); });
   if (on_device({send, recv}, [&](DeviceCollectives& device) { device.reduce_scatter(send, recv, op); })) return;
-  on_host(stage_after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
-    reducer_->reduce_scatter(in.data, out.data, out.count, reduction_of(out.dtype, op));
+  on_host(stages_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+    reducer_->reduce_scatter(in.data, out.data, out.count, Reduction::of(out.dtype, op, size()));
   });
 }
 

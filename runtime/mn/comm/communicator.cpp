@@ -5,10 +5,11 @@
 
 #include <mn/comm/call_check.hpp>
 #include <mn/comm/call_limits.hpp>
+#include <mn/comm/call_stages.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/cuda.hpp>
-#include <mn/comm/host_stage.hpp>
-#include <mn/comm/ordered_reducer.hpp>
+#include <mn/comm/message_reducer.hpp>
+#include <mn/comm/recorded_collectives.hpp>
 #include <mn/comm/shared_reducer.hpp>
 #include <mn/core/error.hpp>
 
@@ -35,21 +36,28 @@ ConstBufferView of_bytes(std::size_t bytes) { return {nullptr, bytes, DType::kUI
 }  // namespace
 
 Communicator::Communicator(CommunicatorSetup setup)
-    : name_(std::move(setup.name)),
+    : PlacedRank(std::move(setup.topology)),
+      name_(std::move(setup.name)),
       comm_(std::move(setup.comm)),
       internal_comm_(Mpi::duplicate(comm_.get())),
       background_comm_(setup.in_background || !mpi_takes_threads() ? Mpi() : Mpi::duplicate(comm_.get())),
-      topology_(std::move(setup.topology)),
       device_(setup.device),
       count_limit_(setup.count_limit),
       allreduce_grad_dtype_(setup.allreduce_grad_dtype),
       make_(setup.make),
-      mpi_takes_device_buffers_(mpi_is_cuda_aware()),
       calls_(std::make_shared<CallCheck>(internal_comm(), CallCheck::Modes{setup.debug, setup.timeout})),
-      reducer_(std::make_unique<OrderedReducer>(internal_comm(), setup.count_limit)) {}
+      reducer_(std::make_unique<MessageReducer>(internal_comm(), setup.count_limit)),
+      stages_(std::make_unique<CallStages>(device_.index)) {}
 
 Communicator::~Communicator() {
   calls_->limits().set_timeout(std::chrono::milliseconds(0));  // requests may outlive MPI's communicator
+}
+
+DeviceCollectives* Communicator::device_collectives() {
+  DeviceCollectives* const device = do_device_collectives();
+  if (device == nullptr) return nullptr;
+  if (!recorded_) recorded_ = std::make_unique<RecordedCollectives>(*device, calls_);
+  return recorded_.get();
 }
 
 bool Communicator::debug() const noexcept { return calls_->debug(); }
@@ -59,10 +67,10 @@ void Communicator::finalize() {
   {
     const auto call = calls_->collective("finalize");
     background_.reset();
+    recorded_.reset();
     do_finalize();
   }
-  stage_.reset();
-  request_stages_.reset();
+  stages_.reset();
   reducer_.reset();
   background_comm_.reset();
   internal_comm_.reset();
@@ -88,42 +96,11 @@ std::chrono::milliseconds Communicator::timeout() const noexcept { return calls_
 
 bool Communicator::has_given_up() const noexcept { return calls_->limits().failed(); }
 
-HostStage& Communicator::host_stage() {
-  if (!stage_) stage_ = std::make_unique<HostStage>(device_.index);
-  return *stage_;
-}
-
-HostStage* Communicator::stage_after(const ConstBufferView& first, const ConstBufferView& second) {
-  if (!lies_on_device(first) && !lies_on_device(second)) return nullptr;
-  host_stage().after(std::initializer_list<ConstBufferView>{first, second});
-  return stage_.get();
-}
-
-HostStage* Communicator::stage_for_mpi(const ConstBufferView& first, const ConstBufferView& second) {
-  HostStage* const stage = stage_after(first, second);
-  // A call with a time-out is one of MPI's nonblocking collectives, which Open MPI does not offer for device buffers.
-  if (stage == nullptr || !mpi_takes_device_buffers_ || limited_call() != nullptr) return stage;
-  stage->wait();  // MPI knows no streams
-  return nullptr;
-}
-
-HostStages* Communicator::stages_for_request(const ConstBufferView& buffer) {
-  if (!lies_on_device(buffer) || mpi_takes_device_buffers_) {
-    static_cast<void>(stage_for_mpi(buffer));  // which waits for the buffer's stream
-    return nullptr;
-  }
-  if (!request_stages_) request_stages_ = std::make_shared<HostStages>(device_.index);
-  return request_stages_.get();
-}
-
-Reduction Communicator::reduction_of(DType dtype, ReduceOp op) const {
-  if (op != ReduceOp::kAverage) return {dtype, op};
-  return {dtype, ReduceOp::kSum, 1.0 / size()};
-}
-
 void Communicator::do_allreduce(BufferView buffer, const Reduction& reduction) {
   reducer_->allreduce(buffer.data, buffer.count, reduction);
 }
+
+DeviceCollectives* Communicator::do_device_collectives() noexcept { return nullptr; }
 
 void Communicator::do_finalize() {}
 
@@ -145,5 +122,11 @@ std::unique_ptr<SharedReducer> Communicator::share(std::span<const BufferView> b
 std::shared_ptr<std::byte> Communicator::do_allocate(std::size_t /*bytes*/) { return nullptr; }
 
 std::unique_ptr<SharedReducer> Communicator::do_share(std::span<const BufferView> /*buffers*/) { return nullptr; }
+
+CallTimeout::CallTimeout(Communicator& comm, std::chrono::milliseconds timeout) : comm_(comm), before_(comm.timeout()) {
+  comm.set_timeout(timeout);
+}
+
+CallTimeout::~CallTimeout() { comm_.set_timeout(before_); }
 
 }  // namespace mn

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <climits>
 #include <cstddef>
-#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -16,6 +15,9 @@
 #include <mpi.h>
 #include <nlohmann/json_fwd.hpp>
 
+#include <mn/comm/call_timeout.hpp>
+#include <mn/comm/communicator_setup.hpp>
+#include <mn/comm/create_communicator.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/request.hpp>
 #include <mn/comm/topology.hpp>
@@ -25,29 +27,12 @@ namespace mn {
 
 class CallCheck;
 class CallScope;
+class CallStages;
 class CommunicationThread;
 class DeviceCollectives;
-class HostStage;
-class HostStages;
-class OrderedReducer;
+class MessageReducer;
 class SharedReducer;
 struct Reduction;
-class Communicator;
-
-/// What every backend starts from.
-struct CommunicatorSetup {
-  std::string name;                                ///< the backend's
-  Mpi comm;                                        ///< its ranks
-  Topology topology;                               ///< topology of `comm`
-  Device device;                                   ///< device of this rank
-  std::size_t count_limit = INT_MAX;               ///< elements that one MPI message may count
-  bool debug = false;                              ///< whether this rank asks for debug mode
-  std::chrono::milliseconds timeout{0};            ///< that this rank asks for; 0: none
-  bool in_background = false;                      ///< whether it is the one of another's thread, and has none itself
-  std::optional<DType> allreduce_grad_dtype = {};  ///< in which gradients travel; std::nullopt: their own
-  /// Collective: makes a communicator of such a setup, as split() does.
-  std::shared_ptr<Communicator> (*make)(CommunicatorSetup) = nullptr;
-};
 
 /// A group of ranks, and how they exchange data.
 ///
@@ -60,8 +45,7 @@ struct CommunicatorSetup {
 ///
 /// All ranks of the group must make a collective call with the same count, dtype, op and root. Arguments are checked
 /// before anything is sent: ArgumentError. CommError when MPI, CUDA or NCCL fails; after it the communicator can only
-/// be destroyed. One thread at a time. Creation and destruction are collective; memory from allocate() is released
-/// locally.
+/// be destroyed. One thread at a time. Creation and destruction are collective.
 ///
 /// Debug mode (MN_DEBUG=1, or CommunicatorOptions): before each collective call the ranks compare operation, count,
 /// dtype, op and root, and search gradients for values that are not finite. A mismatch, or an argument that one rank
@@ -71,7 +55,7 @@ struct CommunicatorSetup {
 /// rank that waits in it, with the call, its number and which ranks are missing. MPI may still write to the buffers of
 /// such a call: they must live as long as the process. Not limited: creation, split(), allocate(), share(), finalize()
 /// and what device_collectives() enqueues, which MN_NCCL_TIMEOUT limits.
-class Communicator {
+class Communicator : public PlacedRank {
  public:
   /// Collective, unless an exception unwinds or MPI is finalized.
   virtual ~Communicator();
@@ -80,24 +64,11 @@ class Communicator {
 
   /// The backend's name: "hierarchical".
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  /// Which rank is on which node.
-  [[nodiscard]] const Topology& topology() const noexcept { return topology_; }
-  /// This rank's number, 0 to size() - 1.
-  [[nodiscard]] int rank() const noexcept { return topology_.rank; }
-  /// The number of ranks.
-  [[nodiscard]] int size() const noexcept { return topology_.size; }
-  /// This rank's number within its node.
-  [[nodiscard]] int intra_rank() const noexcept { return topology_.intra_rank; }
-  /// The number of ranks on this rank's node.
-  [[nodiscard]] int intra_size() const noexcept { return topology_.intra_size; }
-  /// The number of this rank's node.
-  [[nodiscard]] int inter_rank() const noexcept { return topology_.inter_rank; }
-  /// The number of nodes.
-  [[nodiscard]] int inter_size() const noexcept { return topology_.inter_size; }
   /// Where this rank computes, and where device buffers must lie.
   [[nodiscard]] Device device() const noexcept { return device_; }
-  /// The calls that are ordered with the work of a GPU's streams; null on backends that need the host in between.
-  [[nodiscard]] virtual DeviceCollectives* device_collectives() noexcept { return nullptr; }
+  /// The calls that are ordered with the work of a GPU's streams; null on backends that need the host in between, and
+  /// after finalize().
+  [[nodiscard]] DeviceCollectives* device_collectives();
   /// Whether calls are compared between ranks.
   [[nodiscard]] bool debug() const noexcept;
   /// Owned by this communicator: a duplicate of the one given at creation, with MPI_ERRORS_RETURN. Messages between two
@@ -125,7 +96,7 @@ class Communicator {
 
   static constexpr int kMaxTag = 32766;        ///< tags are 0 to this
   static constexpr int kAnyTag = MPI_ANY_TAG;  ///< receives the source's next message of whatever tag
-  static constexpr int kAnySource = INT_MIN;   ///< for recv(), recv_obj(): the next message of whatever rank
+  static constexpr int kAnySource = INT_MIN;   ///< receives the next message of whatever rank
   /// To another rank, which must receive the same count and dtype. May wait for that rank: of two ranks that send to
   /// each other one must receive first, or both use sendrecv(). In debug mode a send always waits for its receiver, and
   /// says so after three seconds.
@@ -136,7 +107,8 @@ class Communicator {
   /// As send() and recv(), without waiting: the result's wait() does. To or from the same rank with the same tag,
   /// messages arrive in the order of the calls.
   Request isend(ConstBufferView buffer, int dest, int tag = 0);
-  /// See isend(). From one rank: kAnySource is for recv() alone.
+  /// See isend(). From kAnySource it takes, when wait() or is_done() asks for it, the first message that no other
+  /// receive has taken; until then a large send may wait. Request::source() says whose message it was.
   Request irecv(BufferView buffer, int source, int tag = 0);
   /// Sends to `dest` and receives from `source` at once, so ranks may exchange or pass on in a ring.
   void sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag = 0);
@@ -228,18 +200,15 @@ class Communicator {
   /// joins lists); all else must be the same on all ranks. ArgumentError on every rank if the documents differ in form
   /// or a sum of integers needs more than 64 bits.
   [[nodiscard]] nlohmann::json allreduce_obj(const nlohmann::json& object);
-  /// A literal is a string.
+  /// Literals are strings.
+  /// @{
   void send_obj(const char* object, int dest, int tag = 0) { send_obj(std::string(object), dest, tag); }
-  /// A literal is a string.
   [[nodiscard]] std::string bcast_obj(const char* object, int root = 0) { return bcast_obj(std::string(object), root); }
-  /// A literal is a string.
   [[nodiscard]] std::vector<std::string> gather_obj(const char* object, int root = 0) {
     return gather_obj(std::string(object), root);
   }
-  /// A literal is a string.
-  [[nodiscard]] std::vector<std::string> allgather_obj(const char* object) {
-    return allgather_obj(std::string(object));
-  }
+  [[nodiscard]] std::vector<std::string> allgather_obj(const char* text) { return allgather_obj(std::string(text)); }
+  /// @}
 
   /// Collective to allocate; released locally, in any order, by any thread, also after finalize() or while an exception
   /// unwinds. Host memory that this backend handles fastest: shared between the node's ranks where it can be,
@@ -279,13 +248,15 @@ class Communicator {
   /// For all but the program's messages between two ranks, whose receives may take any tag.
   [[nodiscard]] MPI_Comm internal_comm() const noexcept { return internal_comm_.get(); }
   /// Reduces over MPI messages, each element in rank order.
-  [[nodiscard]] OrderedReducer& reducer() noexcept { return *reducer_; }
+  [[nodiscard]] MessageReducer& reducer() noexcept { return *reducer_; }
   /// Elements that one MPI message may count.
   [[nodiscard]] std::size_t count_limit() const noexcept { return count_limit_; }
   /// The dtype in which gradients travel; std::nullopt: their own.
   [[nodiscard]] std::optional<DType> allreduce_grad_dtype() const noexcept { return allreduce_grad_dtype_; }
 
  private:
+  /// Null unless the backend has collectives of the device's own.
+  virtual DeviceCollectives* do_device_collectives() noexcept;
   // Backends override these; arguments are already checked, buffers lie on the host, counts may exceed INT_MAX.
   virtual void do_allreduce(BufferView buffer, const Reduction& reduction);
   virtual void do_allreduce_grad(std::span<const BufferView> gradients, double scale) = 0;
@@ -303,99 +274,27 @@ class Communicator {
   /// The same, and what was enqueued is done.
   template <class Buffers = std::initializer_list<ConstBufferView>, class Call>
   bool on_device(const Buffers& buffers, const Call& call);
-  // Arguments of collective calls, blocking or not; `operation` names the call.
-  void check_bcast(std::string_view operation, const BufferView& buffer, int root) const;
-  void check_allgather(std::string_view operation, const ConstBufferView& send, const BufferView& recv) const;
-  void check_allreduce(std::string_view operation, const BufferView& buffer, ReduceOp op) const;
-  void check_reduce_scatter(std::string_view operation, const ConstBufferView& send, const BufferView& recv,
-                            ReduceOp op) const;
   /// On the device `enqueue`, if all buffers lie there and it has collectives of its own; else `call` on the thread.
   template <class Enqueue, class Call>
   [[nodiscard]] Request start(std::initializer_list<ConstBufferView> buffers, const Enqueue& enqueue, Call call);
   [[nodiscard]] std::shared_ptr<CommunicationThread> make_background();
-  /// By rank on `root`; empty elsewhere.
-  [[nodiscard]] std::vector<std::string> gather_texts(const std::string& text, int root);
-  /// What backends compute for `op`.
-  [[nodiscard]] Reduction reduction_of(DType dtype, ReduceOp op) const;
-  void compare_counts(std::span<const std::size_t> send_counts, std::span<const std::size_t> recv_counts);
   [[nodiscard]] CallScope begin_grad(std::span<const BufferView> gradients, double scale,
                                      std::span<const std::string> names);
   void check_gradients(std::span<const BufferView> gradients, std::span<const std::string> names);
-  /// The device's staging memory.
-  [[nodiscard]] HostStage& host_stage();
-  /// The same, after the work on the buffers' streams; null if none of them lies on the device.
-  [[nodiscard]] HostStage* stage_after(const ConstBufferView& first, const ConstBufferView& second = {});
-  /// The same for a call of MPI: null if that takes the buffers as they are; then the work on their streams is done.
-  [[nodiscard]] HostStage* stage_for_mpi(const ConstBufferView& first, const ConstBufferView& second = {});
-  /// Where a request borrows the stage for this buffer; null if MPI takes it as it is, after the work on its stream.
-  [[nodiscard]] HostStages* stages_for_request(const ConstBufferView& buffer);
 
   std::string name_;
   Mpi comm_;
   Mpi internal_comm_;
   Mpi background_comm_;  // for background_, which calls MPI at times of its own; none where no thread can
-  Topology topology_;
   Device device_;
   std::size_t count_limit_;
   std::optional<DType> allreduce_grad_dtype_;
   std::shared_ptr<Communicator> (*make_)(CommunicatorSetup);
-  bool mpi_takes_device_buffers_;
   std::shared_ptr<CallCheck> calls_;
-  std::unique_ptr<OrderedReducer> reducer_;
-  std::unique_ptr<HostStage> stage_;
-  std::shared_ptr<HostStages> request_stages_;
+  std::unique_ptr<MessageReducer> reducer_;
+  std::unique_ptr<CallStages> stages_;
+  std::unique_ptr<DeviceCollectives> recorded_;      // do_device_collectives(), recorded
   std::shared_ptr<CommunicationThread> background_;  // from the first call that needs it on
 };
-
-/// The time-out of the calls that this rank makes on `comm` while it lives; then the one before counts again.
-class CallTimeout {
- public:
-  /// `timeout` 0: none. Collective calls need one on all ranks or on none. `comm` must outlive it.
-  CallTimeout(Communicator& comm, std::chrono::milliseconds timeout) : comm_(comm), before_(comm.timeout()) {
-    comm.set_timeout(timeout);
-  }
-  ~CallTimeout() { comm_.set_timeout(before_); }
-  CallTimeout(const CallTimeout&) = delete;             ///< not copyable
-  CallTimeout& operator=(const CallTimeout&) = delete;  ///< not copyable
-
- private:
-  Communicator& comm_;
-  std::chrono::milliseconds before_;
-};
-
-/// What create_communicator() takes beside a name and ranks.
-struct CommunicatorOptions {
-  std::optional<Device> device;       ///< default: MN_DEVICE, else the GPU with this rank's intra_rank, else the CPU
-  std::size_t count_limit = INT_MAX;  ///< elements that one MPI message may count; lower only to test large counts
-  std::optional<bool> debug = {};     ///< default: whether MN_DEBUG is set to anything but 0
-  /// Limit of each call, also on communicators split from this; std::nullopt: MN_COMM_TIMEOUT in seconds, else no limit.
-  /// Where ranks give different ones, the longest counts.
-  std::optional<std::chrono::milliseconds> timeout = {};
-  /// Gradients of other dtypes travel as this one (float16, bfloat16): on GPUs with NCCL only, as in ChainerMN.
-  std::optional<DType> allreduce_grad_dtype = {};
-};
-
-/// Collective over `comm`, which stays the caller's. `name` is one of communicator_names() or "auto", which picks by
-/// what is there and says on rank 0 which and why. Throws UsageError that lists the names for any other.
-[[nodiscard]] std::shared_ptr<Communicator> create_communicator(std::string_view name = "auto",
-                                                                MPI_Comm comm = MPI_COMM_WORLD,
-                                                                const CommunicatorOptions& options = {});
-
-/// Collective: whether all ranks gave the same value, e.g. a hash of what they hold; the same answer on every rank. One
-/// allreduce of 16 bytes.
-[[nodiscard]] bool same_on_all_ranks(std::uint64_t value, Communicator& comm);
-
-/// How many collective calls this thread has made so far, of all communicators.
-[[nodiscard]] std::uint64_t collective_calls() noexcept;
-
-/// Collective: throws the same UsageError on every rank unless all gave an equal object (or null): "the ranks differ in
-/// WHAT", and the first key of rank 0 that another rank has otherwise. Messages as for same_on_all_ranks(), if all are
-/// equal.
-void prove_equal(const nlohmann::json& object, std::string_view what, Communicator& comm);
-
-/// The names of all backends that this build has.
-[[nodiscard]] std::vector<std::string> communicator_names();
-/// Those that ranks on `device` can use.
-[[nodiscard]] std::vector<std::string> communicator_names(DeviceType device);
 
 }  // namespace mn

@@ -54,7 +54,7 @@ class GpuNodeSum {
   std::size_t count_limit_;
   Mpi node_;
   Mpi peers_;
-  std::optional<OrderedReducer> between_nodes_;
+  std::optional<MessageReducer> between_nodes_;
   std::array<HostPinned, HostPieces::kUnderWay> host_;
   CudaStream stream_;
   std::array<CudaStream, 2> from_device_;  // two, so that a wait for one piece is not one for the next

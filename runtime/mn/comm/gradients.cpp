@@ -1,6 +1,8 @@
 // The communicator's calls for gradients: what they have in common before a backend reduces them.
 #include <mn/comm/call_check.hpp>
+#include <mn/comm/call_stages.hpp>
 #include <mn/comm/communicator.hpp>
+#include <mn/comm/host_stage.hpp>
 #include <mn/comm/on_device.hpp>
 #include <mn/core/error.hpp>
 
@@ -37,7 +39,8 @@ void Communicator::check_gradients(std::span<const BufferView> gradients, std::s
     }
     if (!calls_->debug()) continue;
     std::string found;
-    on_host(stage_after(gradient), gradient, {}, [&](ConstBufferView in, BufferView) { found = first_non_finite(in); });
+    on_host(stages_->after(gradient), gradient, {},
+            [&](ConstBufferView in, BufferView) { found = first_non_finite(in); });
     if (!found.empty()) throw ArgumentError("allreduce_grad: " + gradient_name(i, names) + " has " + found);
   }
 }
@@ -72,7 +75,7 @@ void Communicator::allreduce_grad(std::span<const BufferView> gradients, double 
   }
   if (on_devices == 0) return do_allreduce_grad(gradients, scale);
   if (on_devices == gradients.size() && do_allreduce_grad_on_device(gradients, scale)) return;
-  HostStage& stage = host_stage();
+  HostStage& stage = stages_->stage();
   stage.after(gradients);
   stage.reserve(bytes, gradients.size());
   std::vector<BufferView> staged;

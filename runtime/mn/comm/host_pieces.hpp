@@ -11,7 +11,7 @@
 #include <array>
 #include <cstddef>
 
-#include <mn/comm/ordered_reducer.hpp>
+#include <mn/comm/message_reducer.hpp>
 #include <mn/comm/progress.hpp>
 
 namespace mn {
@@ -36,10 +36,10 @@ class HostPieces {
   };
 
   /// Collective. `between_nodes` sums this rank's parts, of at most `most` elements; null where it has none.
-  static void allreduce(std::size_t pieces, std::size_t most, DType dtype, OrderedReducer* between_nodes,
+  static void allreduce(std::size_t pieces, std::size_t most, DType dtype, MessageReducer* between_nodes,
                         Device& device) {
     const PendingRequest messages;  // waits for the GPU let MPI go on with them
-    std::array<OrderedReducer::Piece, kUnderWay> exchanged;
+    std::array<MessageReducer::Piece, kUnderWay> exchanged;
     const auto has_part = [&](std::size_t k) { return between_nodes != nullptr && device.part_elements(k) > 0; };
     in_stages(
         pieces, [&](std::size_t k) { device.collect(k); },
@@ -51,7 +51,7 @@ class HostPieces {
           if (has_part(k)) between_nodes->reduce(exchanged[k % kUnderWay], {dtype, ReduceOp::kSum, 1.0});
         },
         [&](std::size_t k) {
-          if (has_part(k)) OrderedReducer::finish(exchanged[k % kUnderWay]);
+          if (has_part(k)) MessageReducer::finish(exchanged[k % kUnderWay]);
           device.spread(k);
         });
   }

@@ -1,6 +1,6 @@
 /// Messages between every two of some ranks, of which a few are in flight at a time.
 ///
-/// OrderedReducer and exchange_parts() make one on all ranks at once. In step s rank r sends to rank r + s and receives
+/// MessageReducer and exchange_parts() make one on all ranks at once. In step s rank r sends to rank r + s and receives
 /// from rank r - s, so no two ranks send to the same one in a step.
 ///
 /// Invariants:

@@ -1,8 +1,8 @@
 #include <memory>
 
+#include <mn/comm/hierarchical_reducer.hpp>
+#include <mn/comm/message_reducer.hpp>
 #include <mn/comm/mpi_backends.hpp>
-#include <mn/comm/node_reducer.hpp>
-#include <mn/comm/ordered_reducer.hpp>
 #include <mn/comm/registry.hpp>
 #include <mn/comm/shared_reducer.hpp>
 #include <mn/core/error.hpp>
@@ -43,13 +43,13 @@ class Dummy final : public Communicator {
 /// allreduce of each slice between the ranks that hold it, allgather within each node: all ranks use the network at
 /// once. single_node: one node, or UsageError.
 ///
-/// Reduces within a node through shared memory, between nodes over MPI (NodeReducer). Gradients in memory from
+/// Reduces within a node through shared memory, between nodes over MPI (HierarchicalReducer). Gradients in memory from
 /// allocate() are reduced without a copy. The three backends differ in who talks to the other nodes.
 class NodeCommunicator final : public Communicator {
  public:
   NodeCommunicator(CommunicatorSetup setup, BetweenNodes between)
       : Communicator(std::move(setup)),
-        node_(std::make_unique<NodeReducer>(internal_comm(), topology(), between, count_limit())) {}
+        node_(std::make_unique<HierarchicalReducer>(internal_comm(), topology(), between, count_limit())) {}
 
  private:
   void do_allreduce(BufferView buffer, const Reduction& reduction) override;
@@ -58,7 +58,7 @@ class NodeCommunicator final : public Communicator {
   std::unique_ptr<SharedReducer> do_share(std::span<const BufferView> buffers) override;
   void do_finalize() override { node_.reset(); }
 
-  std::unique_ptr<NodeReducer> node_;
+  std::unique_ptr<HierarchicalReducer> node_;
   GradientPacker packer_;
 };
 

@@ -60,6 +60,8 @@ class Nccl {
   void allgather(ConstBufferView send, BufferView recv, const CudaStream& stream);
   /// sent[r] goes to rank r, received[r] comes from rank r; no message for an empty part.
   void exchange(std::span<const ConstBufferView> sent, std::span<const BufferView> received, const CudaStream& stream);
+  void send(ConstBufferView buffer, int dest, const CudaStream& stream);
+  void recv(BufferView buffer, int source, const CudaStream& stream);
   /// `recv` must not be `send`.
   void alltoall(ConstBufferView send, BufferView recv, const CudaStream& stream);
 

@@ -2,9 +2,9 @@
 //
 // pure_nccl: gradients in one NCCL allreduce over all ranks, whatever their nodes, and so every other call whose
 // buffers lie on the GPU. single_node is the same for ranks of one node. hierarchical, non_cuda_aware and
-// two_dimensional: NCCL within the node, MPI between nodes through page-locked host memory. The leaders' form sums
-// everything on the node's first rank, which alone talks to other nodes; the slices' form gives each rank of the node
-// its slice to sum and to exchange with its peers on other nodes (GpuNodeSum).
+// two_dimensional: NCCL within the node, MPI between nodes through page-locked host memory. Each rank of the node has
+// its slice to sum and to exchange with its peers on other nodes (GpuNodeSum); where nodes differ in ranks, the node's
+// first rank sums everything, and alone talks to other nodes.
 //
 // allreduce_grad() and the collectives are called on all ranks at once.
 //
@@ -23,10 +23,10 @@
 
 #include <mn/comm/device_collectives.hpp>
 #include <mn/comm/device_packer.hpp>
-#include <mn/comm/device_reductions.hpp>
 #include <mn/comm/gpu_node_sum.hpp>
 #include <mn/comm/mpi_backends.hpp>
 #include <mn/comm/nccl.hpp>
+#include <mn/comm/nccl_reductions.hpp>
 #include <mn/comm/registry.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
@@ -80,6 +80,8 @@ class NcclCollectives final : public DeviceCollectives {
     packer_.apply(gradients, scale, stream_,
                   [&](BufferView whole, double factor) { nccl_.allreduce(whole, ReduceOp::kSum, factor, stream_); });
   }
+  void send(ConstBufferView buffer, int dest) override { nccl_.send(buffer, dest, stream_); }
+  void recv(BufferView buffer, int source) override { nccl_.recv(buffer, source, stream_); }
 
  private:
   /// A stream that goes on after what was enqueued; one that no mark has any more is used again.
@@ -111,7 +113,7 @@ class NcclCollectives final : public DeviceCollectives {
   std::vector<std::unique_ptr<CudaStream>> free_marks_;
   std::size_t marks_ = 0;  // made
   DevicePacker packer_;
-  DeviceReductions reductions_;
+  NcclReductions reductions_;
   DeviceScratch scratch_;
   Nccl nccl_;  // last: invariant 1
 };
@@ -123,9 +125,8 @@ class PureNccl final : public Flat {
     collectives_.emplace(internal_comm(), device(), allreduce_grad_dtype());
   }
 
-  DeviceCollectives* device_collectives() noexcept override { return collectives_ ? &*collectives_ : nullptr; }
-
  private:
+  DeviceCollectives* do_device_collectives() noexcept override { return collectives_ ? &*collectives_ : nullptr; }
   void do_finalize() override { collectives_.reset(); }
 
   std::optional<NcclCollectives> collectives_;
@@ -172,15 +173,17 @@ std::shared_ptr<Communicator> make_single_node_nccl(CommunicatorSetup setup) {
 }
 
 std::shared_ptr<Communicator> make_hierarchical_nccl(CommunicatorSetup setup) {
-  return std::make_shared<NodeNccl>(std::move(setup), GpuNodeSum::Form::kLeaders);
+  // ChainerMN's reduces to the node's first GPU and broadcasts from there. With slices all GPUs of a node copy to the
+  // host at once, and NCCL's reduce_scatter and allgather move no more than its reduce and broadcast.
+  const auto form = setup.topology.uniform() ? GpuNodeSum::Form::kSlices : GpuNodeSum::Form::kLeaders;
+  return std::make_shared<NodeNccl>(std::move(setup), form);
 }
 
 std::shared_ptr<Communicator> make_two_dimensional_nccl(CommunicatorSetup setup) {
-  if (setup.topology.uniform()) return std::make_shared<NodeNccl>(std::move(setup), GpuNodeSum::Form::kSlices);
-  if (setup.topology.rank == 0) {
+  if (!setup.topology.uniform() && setup.topology.rank == 0) {
     log_warning(
-        "communicator two_dimensional: nodes with different numbers of ranks; their first ranks do all the "
-        "exchange between nodes, as with hierarchical");
+        "communicator two_dimensional: nodes with different numbers of ranks; their first ranks do all the exchange "
+        "between nodes");
   }
   return make_hierarchical_nccl(std::move(setup));
 }

@@ -20,7 +20,9 @@ namespace {
 constexpr int kTrials = 3;
 constexpr int kTextBytes = 128;  // of MN_NETWORK
 constexpr int kShortBytes = 8;
-constexpr int kLongBytes = 1024 * 1024;  // to all other ranks together
+constexpr std::size_t kTrialBytes = 64 * 1024;  // to all other ranks together, as the next
+constexpr std::size_t kLongBytes = 1024 * 1024;
+constexpr double kLong_s = 8e-3;
 
 /// The shortest time of a few trials.
 template <class Call>
@@ -47,15 +49,25 @@ void exchange_all(MPI_Comm peers, int rank, int size, int bytes, std::vector<std
       .finish();
 }
 
+/// Seconds that an exchange takes on the slowest rank: all then choose the same size by it.
+double slowest_trial(MPI_Comm peers, int rank, int size, int bytes, std::vector<std::byte>& memory) {
+  const double begin = MPI_Wtime();
+  exchange_all(peers, rank, size, bytes, memory);
+  double seconds = MPI_Wtime() - begin;
+  call_mpi(MPI_Allreduce, MPI_Iallreduce, "measuring the network", 0, MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX,
+           peers);
+  return seconds;
+}
+
 NetworkCosts measure(MPI_Comm peers) {
   int rank = 0;
   int size = 1;
   mpi_check(MPI_Comm_rank(peers, &rank), "MPI_Comm_rank");
   mpi_check(MPI_Comm_size(peers, &size), "MPI_Comm_size");
   if (size == 1) return {};
-  const int most = std::max(kLongBytes / size, kShortBytes);
-  std::vector<std::byte> memory(static_cast<std::size_t>(most) * static_cast<std::size_t>(size));
-  exchange_all(peers, rank, size, most, memory);  // connections are made, and memory is there
+  const auto of_each = [&](std::size_t bytes) { return std::max(static_cast<int>(bytes) / size, 2 * kShortBytes); };
+  std::vector<std::byte> memory(static_cast<std::size_t>(of_each(kLongBytes)) * static_cast<std::size_t>(size));
+  exchange_all(peers, rank, size, kShortBytes, memory);  // connections are made
   NetworkCosts costs;
   costs.latency_s = shortest([&] {
     std::array<MPI_Request, 2> requests;
@@ -64,6 +76,8 @@ NetworkCosts measure(MPI_Comm peers) {
     mpi_wait(requests, "measuring the network");
   });
   const double short_s = shortest([&] { exchange_all(peers, rank, size, kShortBytes, memory); });
+  const int most =
+      of_each(bytes_to_measure(slowest_trial(peers, rank, size, of_each(kTrialBytes), memory), kTrialBytes));
   const double long_s = shortest([&] { exchange_all(peers, rank, size, most, memory); });
   const double others = size - 1;
   costs.message_s = std::max(short_s - costs.latency_s, short_s / 10) / others;
@@ -104,6 +118,12 @@ NetworkCosts NetworkCosts::find(MPI_Comm comm, MPI_Comm peers) {
   if (given[0] != '\0') return parse(given.data());  // (1): the first rank's, whatever the others say
   const bool counts = peers != MPI_COMM_NULL;
   return agree(comm, counts, counts ? measure(peers) : NetworkCosts{});
+}
+
+std::size_t bytes_to_measure(double seconds, std::size_t bytes) {
+  const double wanted = static_cast<double>(bytes) * kLong_s / std::max(seconds, 1e-9);
+  if (wanted >= static_cast<double>(kLongBytes)) return kLongBytes;
+  return std::max(static_cast<std::size_t>(wanted), bytes);
 }
 
 ExchangeKind quicker_exchange(const NetworkCosts& costs, int ranks, std::size_t bytes) {

@@ -1,9 +1,9 @@
 /// How the ranks of a node reduce a piece of their buffers together: where it lies, through staging memory, or by
 /// messages.
 ///
-/// Parts of NodeReducer, whose invariants hold here. Cost for each piece: where it lies, nothing but the
+/// Parts of HierarchicalReducer, whose invariants hold here. Cost for each piece: where it lies, nothing but the
 /// barrier that ends its reduction; staged, a copy in and one out, and 2 to 4 barriers for each round; by
-/// messages, an OrderedReducer::allreduce, and with several nodes one MPI_Bcast for each slice.
+/// messages, an MessageReducer::allreduce, and with several nodes one MPI_Bcast for each slice.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include <mn/comm/message_reducer.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/node_barrier.hpp>
-#include <mn/comm/ordered_reducer.hpp>
 #include <mn/comm/reduce.hpp>
 #include <mn/comm/shared_memory.hpp>
 #include <mn/comm/slice_exchange.hpp>
@@ -29,7 +29,7 @@ struct NodeRanks {
   bool many_nodes;  ///< results of the node go on to others, and are spread when they come back
   std::size_t count_limit;
   const SliceExchange& exchange;
-  OrderedReducer& messages;
+  MessageReducer& messages;
   NodeBarrier* barrier;         ///< null where there is no shared memory
   const SharedMemory* staging;  ///< null unless pieces are staged
 

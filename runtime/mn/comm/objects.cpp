@@ -17,7 +17,7 @@
 
 #include <mn/comm/call_check.hpp>
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/ordered_reducer.hpp>
+#include <mn/comm/message_reducer.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 
@@ -79,6 +79,20 @@ std::string bcast_text(MPI_Comm comm, const std::string& own, bool is_root, int 
     const MpiCount n(length, DType::kUInt8, limit);
     call_mpi(MPI_Bcast, MPI_Ibcast, "broadcasting an object", length, text.data(), n.count(), n.type(), root, comm);
   });
+}
+
+/// By rank on `root`; empty elsewhere.
+std::vector<std::string> gather_texts(const PlacedRank& own, MPI_Comm comm, const std::string& text, int root,
+                                      std::size_t limit) {
+  if (own.rank() != root) {
+    send_text(comm, text, root, kInternalTag, limit);
+    return {};
+  }
+  std::vector<std::string> texts;
+  for (int source = 0; source < own.size(); ++source) {
+    texts.push_back(source == root ? text : recv_text(comm, source, kInternalTag, limit));
+  }
+  return texts;
 }
 
 /// For the record of a call.
@@ -170,25 +184,13 @@ std::vector<std::string> Communicator::gather_obj(const std::string& object, int
   const auto call = calls_->collective(
       "gather_obj", bytes_of(object), [&] { check_rank("gather_obj", "root", root, size()); },
       [&] { return from_root(root); });
-  return gather_texts(object, root);
-}
-
-std::vector<std::string> Communicator::gather_texts(const std::string& text, int root) {
-  if (rank() != root) {
-    send_text(internal_comm(), text, root, kInternalTag, count_limit_);
-    return {};
-  }
-  std::vector<std::string> texts;
-  for (int source = 0; source < size(); ++source) {
-    texts.push_back(source == root ? text : recv_text(internal_comm(), source, kInternalTag, count_limit_));
-  }
-  return texts;
+  return gather_texts(*this, internal_comm(), object, root, count_limit_);
 }
 
 std::vector<std::string> Communicator::allgather_obj(const std::string& object) {
   const auto call = calls_->collective("allgather_obj", bytes_of(object), nothing, nothing);
   std::string all;
-  for (const auto& text : gather_texts(object, 0)) all += text;
+  for (const auto& text : gather_texts(*this, internal_comm(), object, 0, count_limit_)) all += text;
   all = bcast_text(internal_comm(), all, rank() == 0, 0, count_limit_);
   std::vector<std::uint64_t> lengths(static_cast<std::size_t>(size()));
   const std::uint64_t length = object.size();

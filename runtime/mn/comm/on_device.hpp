@@ -11,7 +11,7 @@ namespace mn {
 
 template <class Buffers, class Call>
 bool Communicator::enqueue_on_device(const Buffers& buffers, const Call& call) {
-  DeviceCollectives* device = device_collectives();
+  DeviceCollectives* const device = do_device_collectives();  // this call is recorded already
   if (device == nullptr || !std::ranges::all_of(buffers, lies_on_device)) return false;
   for_each_stream(buffers, [&](void* stream) { device->after(stream); });
   call(*device);
@@ -21,7 +21,7 @@ bool Communicator::enqueue_on_device(const Buffers& buffers, const Call& call) {
 template <class Buffers, class Call>
 bool Communicator::on_device(const Buffers& buffers, const Call& call) {
   if (!enqueue_on_device(buffers, call)) return false;
-  device_collectives()->wait();
+  do_device_collectives()->wait();
   return true;
 }
 

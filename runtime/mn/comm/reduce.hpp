@@ -1,6 +1,6 @@
 /// Element-wise reductions on the host, in a fixed order and with SIMD.
 ///
-/// OrderedReducer, NodeReducer and SharedReducer call it, each rank for its slice.
+/// MessageReducer, HierarchicalReducer and SharedReducer call it, each rank for its slice.
 ///
 /// Invariants:
 /// 1. Inputs are combined in their order: ((in[0] op in[1]) op in[2]) …, so the result is defined to the bit.
@@ -24,6 +24,12 @@ struct Reduction {
   DType dtype = DType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   double scale = 1.0;
+
+  /// What to compute for `op` over so many ranks.
+  [[nodiscard]] static Reduction of(DType dtype, ReduceOp op, int ranks) {
+    if (op != ReduceOp::kAverage) return {dtype, op};
+    return {dtype, ReduceOp::kSum, 1.0 / ranks};
+  }
 };
 
 /// out[i] = (in[0][i] op in[1][i] op …) × scale, for i < count, written to each of `outputs`. An output may be one of

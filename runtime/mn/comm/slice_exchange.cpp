@@ -15,7 +15,7 @@ SliceExchange::SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNod
   if (between == BetweenNodes::kLeaders) slices_ = 1;
   peers_ = Mpi::split(comm, rank_ < slices_ ? rank_ : -1, topology.rank);
   costs_ = NetworkCosts::find(comm, peers_.get());
-  if (peers_) reducer_ = std::make_unique<OrderedReducer>(peers_.get(), count_limit, costs_);
+  if (peers_) reducer_ = std::make_unique<MessageReducer>(peers_.get(), count_limit, costs_);
 }
 
 Range SliceExchange::slice_of(int rank, std::size_t most, std::size_t count) const {
@@ -34,7 +34,7 @@ std::size_t SliceExchange::piece_elements(std::size_t count, std::size_t element
   const std::size_t pieces = best_pieces(costs_, nodes_, count * element_bytes / slices);
   const std::size_t lines = slices * kLineElements;
   const std::size_t wanted = ((count + pieces - 1) / pieces + lines - 1) / lines * lines;
-  const std::size_t most_slice = OrderedReducer::most_elements(nodes_, element_bytes, count_limit_);
+  const std::size_t most_slice = MessageReducer::most_elements(nodes_, element_bytes, count_limit_);
   const std::size_t most = std::max(most_slice / kLineElements, std::size_t{1}) * lines;
   return std::min({count, wanted, most});
 }
@@ -67,7 +67,7 @@ void SliceExchange::allreduce_in_stages(std::byte* data, std::size_t count, std:
                                         const Reduction& reduction, Node& node) {
   const PendingRequest messages;  // waits within the node let MPI go on with them
   const std::size_t most_own = slice_of(0, most, most).length;
-  std::array<OrderedReducer::Piece, 3> under_way;
+  std::array<MessageReducer::Piece, 3> under_way;
   const auto exchanged = [&](std::size_t k) { return reducer_ && piece_at(k, most, count).second.length > 0; };
   in_stages((count + most - 1) / most,
             [&](std::size_t k) {
@@ -81,7 +81,7 @@ void SliceExchange::allreduce_in_stages(std::byte* data, std::size_t count, std:
               if (exchanged(k)) reducer_->reduce(under_way[k % 3], reduction);
             },
             [&](std::size_t k) {
-              if (exchanged(k)) OrderedReducer::finish(under_way[k % 3]);
+              if (exchanged(k)) MessageReducer::finish(under_way[k % 3]);
               const auto [piece, own] = piece_at(k, most, count);
               node.spread(piece, own);
             });

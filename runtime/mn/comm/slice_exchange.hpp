@@ -1,7 +1,7 @@
 /// The schedule by which the ranks of several nodes reduce a large buffer together: what each node's ranks do among
 /// themselves, and when the ranks that hold the same slice on different nodes exchange it over MPI.
 ///
-/// NodeReducer calls it, on all ranks at once; how a node's ranks exchange data is up to it. Simulations of clusters
+/// HierarchicalReducer calls it, on all ranks at once; how a node's ranks exchange data is up to it. Simulations of clusters
 /// run the same schedule with messages instead of shared memory.
 ///
 /// Invariants:
@@ -20,9 +20,9 @@
 #include <memory>
 #include <utility>
 
+#include <mn/comm/message_reducer.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/network_costs.hpp>
-#include <mn/comm/ordered_reducer.hpp>
 #include <mn/comm/topology.hpp>
 
 namespace mn {
@@ -83,7 +83,7 @@ class SliceExchange {
   int nodes_;
   std::size_t count_limit_;
   NetworkCosts costs_;
-  std::unique_ptr<OrderedReducer> reducer_;
+  std::unique_ptr<MessageReducer> reducer_;
 };
 
 }  // namespace mn

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <mpi.h>
@@ -26,6 +27,33 @@ struct Topology {
   [[nodiscard]] std::vector<int> ranks_of(int node) const;
   /// Whether every node has the same number of ranks.
   [[nodiscard]] bool uniform() const;
+};
+
+/// This rank's numbers in a topology, under ChainerMN's names.
+class PlacedRank {
+ public:
+  /// Which rank is on which node.
+  [[nodiscard]] const Topology& topology() const noexcept { return topology_; }
+  /// This rank's number, 0 to size() - 1.
+  [[nodiscard]] int rank() const noexcept { return topology_.rank; }
+  /// The number of ranks.
+  [[nodiscard]] int size() const noexcept { return topology_.size; }
+  /// This rank's number within its node.
+  [[nodiscard]] int intra_rank() const noexcept { return topology_.intra_rank; }
+  /// The number of ranks on this rank's node.
+  [[nodiscard]] int intra_size() const noexcept { return topology_.intra_size; }
+  /// The number of this rank's node.
+  [[nodiscard]] int inter_rank() const noexcept { return topology_.inter_rank; }
+  /// The number of nodes.
+  [[nodiscard]] int inter_size() const noexcept { return topology_.inter_size; }
+
+ protected:
+  /// For what has such a place, as a communicator.
+  explicit PlacedRank(Topology topology) noexcept : topology_(std::move(topology)) {}
+  ~PlacedRank() = default;
+
+ private:
+  Topology topology_;
 };
 
 /// The topology that `rank` sees when rank i's node is named node_keys[i]. Pure; any launcher, any rank placement.

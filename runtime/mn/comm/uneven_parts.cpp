@@ -5,7 +5,9 @@
 #include <numeric>
 
 #include <mn/comm/call_check.hpp>
+#include <mn/comm/call_stages.hpp>
 #include <mn/comm/communicator.hpp>
+#include <mn/comm/host_stage.hpp>
 #include <mn/comm/on_device.hpp>
 #include <mn/comm/part_exchange.hpp>
 #include <mn/core/error.hpp>
@@ -15,7 +17,7 @@ namespace {
 
 using Counts = std::span<const std::size_t>;
 
-[[noreturn]] void reject(std::string_view operation, const std::string& what) {
+[[noreturn]] void reject_parts(std::string_view operation, const std::string& what) {
   throw ArgumentError(std::string(operation) + ": " + what);
 }
 
@@ -23,26 +25,47 @@ using Counts = std::span<const std::size_t>;
 void check_counts(std::string_view operation, std::string_view role, const ConstBufferView& whole, Counts counts) {
   const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   if (whole.count == total) return;
-  reject(operation, std::string(role) + " has " + std::to_string(whole.count) + " elements, its counts add up to " +
-                        std::to_string(total));
+  reject_parts(operation, std::string(role) + " has " + std::to_string(whole.count) +
+                              " elements, its counts add up to " + std::to_string(total));
 }
 
 void check_number_of_counts(std::string_view operation, Counts counts, int ranks) {
   if (counts.size() == static_cast<std::size_t>(ranks)) return;
-  reject(operation, std::to_string(counts.size()) + " counts for " + std::to_string(ranks) + " ranks");
+  reject_parts(operation, std::to_string(counts.size()) + " counts for " + std::to_string(ranks) + " ranks");
 }
 
 void check_own_part(std::string_view operation, std::string_view role, const ConstBufferView& part, std::size_t count) {
   if (part.count == count) return;
-  reject(operation, std::string(role) + " has " + std::to_string(part.count) + " elements, this rank's count is " +
-                        std::to_string(count));
+  reject_parts(operation, std::string(role) + " has " + std::to_string(part.count) +
+                              " elements, this rank's count is " + std::to_string(count));
 }
 
 void check_apart(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv) {
   const auto* a = static_cast<const std::byte*>(send.data);
   const auto* b = static_cast<const std::byte*>(recv.data);
   if (send.count > 0 && recv.count > 0 && a < b + recv.bytes() && b < a + send.bytes()) {
-    reject(operation, "send and recv overlap");
+    reject_parts(operation, "send and recv overlap");
+  }
+}
+
+/// The same error on every rank unless each expects from each what that sends.
+void compare_counts(MPI_Comm comm, Counts send_counts, Counts recv_counts) {
+  std::vector<std::uint64_t> own(send_counts.begin(), send_counts.end());
+  own.insert(own.end(), recv_counts.begin(), recv_counts.end());
+  const std::size_t ranks = send_counts.size();
+  std::vector<std::uint64_t> all(own.size() * ranks);
+  const int length = static_cast<int>(own.size());
+  call_mpi(MPI_Allgather, MPI_Iallgather, "comparing counts", 0, own.data(), length, MPI_UINT64_T, all.data(), length,
+           MPI_UINT64_T, comm);
+  for (std::size_t from = 0; from < ranks; ++from) {
+    for (std::size_t to = 0; to < ranks; ++to) {
+      const std::uint64_t sent = all[from * own.size() + to];
+      const std::uint64_t expected = all[to * own.size() + ranks + from];
+      if (sent == expected) continue;
+      throw ArgumentError("debug mode: alltoallv: rank " + std::to_string(from) + " sends " + std::to_string(sent) +
+                              " elements to rank " + std::to_string(to) + ", which expects " + std::to_string(expected),
+                          true);
+    }
   }
 }
 
@@ -81,7 +104,7 @@ void Communicator::gatherv(ConstBufferView send, BufferView recv, Counts counts,
     device.exchange(sent, received);
   };
   if (on_device({send}, on_its_device)) return;
-  on_host(stage_after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(stages_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     cut(in, out);
     exchange_parts(internal_comm(), sent, received, count_limit_);
   });
@@ -115,7 +138,7 @@ void Communicator::scatterv(ConstBufferView send, Counts counts, BufferView recv
     device.exchange(sent, received);
   };
   if (on_device({recv}, on_its_device)) return;
-  on_host(stage_after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(stages_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     cut(in, out);
     exchange_parts(internal_comm(), sent, received, count_limit_);
   });
@@ -136,7 +159,7 @@ void Communicator::allgatherv(ConstBufferView send, BufferView recv, Counts coun
     device.exchange(std::vector<ConstBufferView>(counts.size(), send), parts_of(recv, counts));
   };
   if (on_device({send, recv}, on_its_device)) return;
-  on_host(stage_after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(stages_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const std::vector<ConstBufferView> sent(counts.size(), in);
     exchange_parts(internal_comm(), sent, parts_of(out, counts), count_limit_);
   });
@@ -155,35 +178,14 @@ void Communicator::alltoallv(ConstBufferView send, Counts send_counts, BufferVie
   };
   const auto call =
       calls_->collective("alltoallv", send, checks, [&] { return " of " + std::string(name_of(send.dtype)); });
-  if (debug()) compare_counts(send_counts, recv_counts);
+  if (debug()) compare_counts(internal_comm(), send_counts, recv_counts);
   const auto on_its_device = [&](DeviceCollectives& device) {
     device.exchange(parts_of(send, send_counts), parts_of(recv, recv_counts));
   };
   if (on_device({send, recv}, on_its_device)) return;
-  on_host(stage_after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(stages_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     exchange_parts(internal_comm(), parts_of(in, send_counts), parts_of(out, recv_counts), count_limit_);
   });
-}
-
-/// The same error on every rank unless each expects from each what that sends.
-void Communicator::compare_counts(Counts send_counts, Counts recv_counts) {
-  std::vector<std::uint64_t> own(send_counts.begin(), send_counts.end());
-  own.insert(own.end(), recv_counts.begin(), recv_counts.end());
-  const std::size_t ranks = send_counts.size();
-  std::vector<std::uint64_t> all(own.size() * ranks);
-  const int length = static_cast<int>(own.size());
-  call_mpi(MPI_Allgather, MPI_Iallgather, "comparing counts", 0, own.data(), length, MPI_UINT64_T, all.data(), length,
-           MPI_UINT64_T, internal_comm());
-  for (std::size_t from = 0; from < ranks; ++from) {
-    for (std::size_t to = 0; to < ranks; ++to) {
-      const std::uint64_t sent = all[from * own.size() + to];
-      const std::uint64_t expected = all[to * own.size() + ranks + from];
-      if (sent == expected) continue;
-      throw ArgumentError("debug mode: alltoallv: rank " + std::to_string(from) + " sends " + std::to_string(sent) +
-                              " elements to rank " + std::to_string(to) + ", which expects " + std::to_string(expected),
-                          true);
-    }
-  }
 }
 
 }  // namespace mn

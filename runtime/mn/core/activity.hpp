@@ -27,7 +27,7 @@ class ActivityScope {
   ActivityScope& operator=(const ActivityScope&) = delete;
 
   static constexpr std::chrono::seconds kPatience{60};
-  static constexpr std::chrono::seconds kFirstStep{300};     ///< for what computes: nothing tells how fast it is
+  static constexpr std::chrono::seconds kFirstStep{300};     ///< for what computes: its speed is not known yet
   static constexpr std::chrono::seconds kLongPatience{600};  ///< for files, and for what a program adds
 };
 

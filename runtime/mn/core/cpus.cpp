@@ -55,14 +55,14 @@ double least_quota(const fs::path& hierarchy, const fs::path& cgroup) {
 }  // namespace
 
 std::vector<int> usable_cpus() {
-  constexpr int kMost = 1 << 16;
-  const std::size_t bytes = CPU_ALLOC_SIZE(kMost);
+  constexpr int kMaxCpus = 1 << 16;
+  const std::size_t bytes = CPU_ALLOC_SIZE(kMaxCpus);
   const auto release = [](cpu_set_t* set) { CPU_FREE(set); };
-  const std::unique_ptr<cpu_set_t, decltype(release)> set(CPU_ALLOC(kMost), release);
+  const std::unique_ptr<cpu_set_t, decltype(release)> set(CPU_ALLOC(kMaxCpus), release);
   CPU_ZERO_S(bytes, set.get());
   if (sched_getaffinity(0, bytes, set.get()) != 0) throw Error(with_errno("cannot read the CPU mask", errno));
   std::vector<int> cpus;
-  for (int cpu = 0; cpu < kMost; ++cpu) {
+  for (int cpu = 0; cpu < kMaxCpus; ++cpu) {
     if (CPU_ISSET_S(cpu, bytes, set.get())) cpus.push_back(cpu);
   }
   return cpus;

@@ -58,7 +58,7 @@ class File {
   std::filesystem::path path_;
   int fd_ = -1;
   std::uint64_t begin_ = 0;             // within what was opened
-  std::optional<std::uint64_t> bytes_;  // of a part
+  std::optional<std::uint64_t> bytes_;  // size, if it is a part
 };
 
 /// A name beside `path`, .NAME.HOST.PID.NUMBER.tmp, for what is to become `path`: each writer has its own, and the last

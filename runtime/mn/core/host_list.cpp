@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kMaxNames = 1'000'000;
 constexpr std::size_t kLongestName = 255;  // DNS allows 253
-constexpr int kMaxGroups = 8;              // of brackets in a name
+constexpr int kMaxGroups = 8;              // pairs of brackets in a name
 constexpr std::size_t kMaxDigits = 18;     // that a 64-bit number holds for certain
 
 [[noreturn]] void malformed(std::string_view list) {

@@ -121,9 +121,9 @@ json parse_cbor(std::string_view bytes, std::string_view what) {
 }
 
 std::string json_quoted(std::string_view text) {
-  constexpr std::size_t kMost = 200;
-  return json(text.substr(0, kMost)).dump(-1, ' ', false, json::error_handler_t::replace) +
-         (text.size() > kMost ? "..." : "");
+  constexpr std::size_t kMaxQuoted = 200;
+  return json(text.substr(0, kMaxQuoted)).dump(-1, ' ', false, json::error_handler_t::replace) +
+         (text.size() > kMaxQuoted ? "..." : "");
 }
 
 }  // namespace mn

@@ -31,7 +31,7 @@ namespace expr = boost::log::expressions;
 constexpr const char* kNames[] = {"debug", "info", "warning", "error"};
 
 std::atomic<bool> is_set_up{false};
-std::vector<boost::shared_ptr<logging::sinks::sink>> own_sinks;  // of the last init_log()
+std::vector<boost::shared_ptr<logging::sinks::sink>> own_sinks;  // made by the last init_log()
 
 /// The severity of one of our lines. The program's own Boost.Log records, which have none or another kind, count as
 /// information.
@@ -87,7 +87,7 @@ class Warnings {
  public:
   void add(std::string_view text) {
     const std::lock_guard lock(mutex_);
-    if (texts_.size() < kMost && std::ranges::find(texts_, text) == texts_.end()) texts_.emplace_back(text);
+    if (texts_.size() < kMaxTexts && std::ranges::find(texts_, text) == texts_.end()) texts_.emplace_back(text);
   }
   std::vector<std::string> take() {
     const std::lock_guard lock(mutex_);
@@ -95,7 +95,7 @@ class Warnings {
   }
 
  private:
-  static constexpr std::size_t kMost = 100;
+  static constexpr std::size_t kMaxTexts = 100;
   std::mutex mutex_;
   std::vector<std::string> texts_;
 };

@@ -7,8 +7,8 @@
 
 namespace mn {
 
-/// Of an even number of values the lower of the two in the middle, so that of two ranks the slower is judged by the
-/// faster. `values` is not empty.
+/// The median; the lower of the two middle values where their number is even, so that of two ranks the slower is judged
+/// by the faster. `values` is not empty.
 [[nodiscard]] inline double lower_median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());

@@ -18,7 +18,7 @@ inline constexpr const char* kStartLinksVariable = "MN_START_LINKS";
 struct StartLink {
   int fd = -1;
   std::uint64_t inode = 0;  ///< number of the socket: `fd` may be another file's by now
-  bool reports = false;     ///< this rank reports the loss of the other, as nobody else does
+  bool reports = false;     ///< this rank alone reports the loss of the other
   std::string name;         ///< name of the other rank, for people
   friend bool operator==(const StartLink&, const StartLink&) = default;
 };
@@ -27,7 +27,7 @@ struct StartLink {
 /// Leaves out what is malformed.
 [[nodiscard]] std::vector<StartLink> parse_start_links(const std::string& text);
 
-/// 0 if `fd` is no open socket.
+/// 0 if `fd` is not an open socket.
 [[nodiscard]] std::uint64_t inode_of_socket(int fd);
 
 }  // namespace mn

@@ -12,6 +12,8 @@ std::string to_hex(std::span<const std::byte> bytes) {
   return text;
 }
 
+std::string to_hex(std::uint32_t value) { return to_hex(std::uint64_t{value}).substr(8); }
+
 std::string to_hex(std::uint64_t value) {
   std::byte bytes[sizeof value];
   for (std::size_t i = 0; i < sizeof value; ++i)

@@ -19,7 +19,7 @@ struct ZipMember {
   };
   std::string name;  ///< any bytes; two members may have the same
   Method method = Method::kStored;
-  std::uint32_t crc = 0;  ///< crc32_gzip() of the content, which nobody has compared
+  std::uint32_t crc = 0;  ///< crc32_gzip() of the content, not verified here
   std::uint64_t stored_bytes = 0;
   std::uint64_t bytes = 0;  ///< size of the content
   std::uint64_t begin = 0;  ///< where what is stored begins in the archive

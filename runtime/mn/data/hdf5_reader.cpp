@@ -58,13 +58,29 @@ void place(std::span<const std::byte> from, std::span<const std::int64_t> chunk,
   }
 }
 
+/// As it is now, if it is what was indexed.
+File open_unchanged(const Hdf5Table& table, std::size_t file) {
+  table.check_unchanged(file);
+  return {table.path(file), File::Mode::kRead};
+}
+
 }  // namespace
 
 Hdf5Reader::Hdf5Reader(const Hdf5Table& table, std::size_t file, std::shared_ptr<IoCounters> counters)
-    : table_(&table), facts_(&table.files()[file]), counters_(std::move(counters)) {
-  check_unchanged(table, file);
-  file_ = File(table.path(file), File::Mode::kRead);
+    : Hdf5Reader(table, file, open_unchanged(table, file), std::move(counters)) {}
+
+Hdf5Reader::Hdf5Reader(const Hdf5Table& table, std::size_t file, File bytes, std::shared_ptr<IoCounters> counters)
+    : table_(&table), facts_(&table.files()[file]), file_(std::move(bytes)), counters_(std::move(counters)) {
   counters_->opens += 1;
+}
+
+StoredFiles hdf5_files(Hdf5Table given) {
+  const auto table = std::make_shared<const Hdf5Table>(std::move(given));
+  const auto open = [table](std::size_t file, const std::function<File()>& open_bytes,
+                            std::shared_ptr<IoCounters> counters) {
+    return std::make_shared<const Hdf5Reader>(*table, file, open_bytes(), std::move(counters));
+  };
+  return {table, open, [table] { table->check_all_unchanged(); }};
 }
 
 std::int64_t Hdf5Reader::samples_in(std::size_t field, std::int64_t block) const {
@@ -77,16 +93,35 @@ void Hdf5Reader::read_bytes(std::uint64_t address, std::span<std::byte> out) con
   counters_->bytes += std::ssize(out);
 }
 
-void Hdf5Reader::read_samples(std::size_t field, std::int64_t first, std::int64_t count,
-                              std::span<std::byte> out) const {
-  const FieldSpec& spec = table_->spec()[field];
-  if (std::ssize(out) != count * spec.sample_bytes()) throw ArgumentError("samples need room of their length");
-  if (array(field).address == kNotStored) {
-    fill(out, array(field).fill);
-  } else {
-    read_bytes(array(field).address + static_cast<std::uint64_t>(first * spec.sample_bytes()), out);
-  }
-  if (array(field).is_swapped) swap_elements(out, size_of(spec.dtype));
+void Hdf5Reader::read_blocks(std::size_t field, std::int64_t first, std::int64_t count,
+                             std::span<std::byte> out) const {
+  const std::int64_t first_sample = first * block_samples(field);
+  const std::int64_t samples = std::min(count * block_samples(field), size() - first_sample);
+  if (std::ssize(out) != samples * length(field, 0)) throw ArgumentError("samples need room of their length");
+  has_runs(field) ? read_contiguous(field, first_sample, out) : read_row(field, first, out);
+  if (array(field).is_swapped) swap_elements(out, size_of(table_->spec()[field].dtype));
+}
+
+void Hdf5Reader::read_contiguous(std::size_t field, std::int64_t first_sample, std::span<std::byte> out) const {
+  const Hdf5Array& own = array(field);
+  if (own.address == kNotStored) return fill(out, own.fill);
+  read_bytes(own.address + static_cast<std::uint64_t>(first_sample * length(field, 0)), out);
+}
+
+void Hdf5Reader::will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept {
+  const Hdf5Array& own = array(field);
+  if (!own.chunk.empty() || own.address == kNotStored) return;
+  const std::int64_t begin = std::min(first * block_samples(field), size()) * length(field, 0);
+  const std::int64_t end = std::min((first + count) * block_samples(field), size()) * length(field, 0);
+  if (begin < end)
+    file_.will_read(own.address + static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(end - begin));
+}
+
+std::string Hdf5Reader::damage(std::size_t field, std::int64_t block) const {
+  const std::int64_t first = block * block_samples(field);
+  return file_.path().string() + ": the chunk of samples " + std::to_string(first) + " to " +
+         std::to_string(first + samples_in(field, block) - 1) + " of field " + table_->spec()[field].name +
+         " is damaged";
 }
 
 ByteBuffer Hdf5Reader::load_chunk(std::size_t field, std::size_t number) const {
@@ -105,16 +140,10 @@ ByteBuffer Hdf5Reader::load_chunk(std::size_t field, std::size_t number) const {
   return undo_filters(std::move(stored), own.filters, chunk.skipped, element_bytes, bytes);
 }
 
-std::shared_ptr<const ByteBuffer> Hdf5Reader::load_block(std::size_t field, std::int64_t block) const {
+void Hdf5Reader::read_row(std::size_t field, std::int64_t block, std::span<std::byte> out) const {
   const FieldSpec& spec = table_->spec()[field];
-  const std::int64_t samples = samples_in(field, block);
-  auto out = std::make_shared<ByteBuffer>(samples * spec.sample_bytes());
-  if (is_contiguous(field)) {
-    read_samples(field, block * block_samples(field), samples, *out);
-    return out;
-  }
   const Hdf5Array& own = array(field);
-  std::vector<std::int64_t> shape = {samples};
+  std::vector<std::int64_t> shape = {samples_in(field, block)};
   shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
   const std::vector<std::int64_t> grid = own.grid(spec);
   std::int64_t in_row = 1;
@@ -127,17 +156,13 @@ std::shared_ptr<const ByteBuffer> Hdf5Reader::load_block(std::size_t field, std:
     }
     try {
       const ByteBuffer chunk = load_chunk(field, static_cast<std::size_t>(block * in_row + i));
-      place(chunk, own.chunk, *out, shape, corner, static_cast<std::int64_t>(own.fill.size()));
+      place(chunk, own.chunk, out, shape, corner, static_cast<std::int64_t>(own.fill.size()));
     } catch (const FileError&) {
       throw;
     } catch (const DataError& error) {
-      const std::int64_t first = block * block_samples(field);
-      throw DataError(file_.path().string() + ": the chunk of samples " + std::to_string(first) + " to " +
-                      std::to_string(first + samples - 1) + " of field " + spec.name + " is damaged: " + error.what());
+      throw DataError(damage(field, block) + ": " + error.what());
     }
   }
-  if (own.is_swapped) swap_elements(*out, size_of(spec.dtype));
-  return out;
 }
 
 }  // namespace mn::data

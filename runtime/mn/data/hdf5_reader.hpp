@@ -7,33 +7,52 @@
 
 #include <mn/core/file.hpp>
 #include <mn/data/hdf5_table.hpp>
-#include <mn/data/shard_reader.hpp>
+#include <mn/data/stored_file.hpp>
 
 namespace mn::data {
 
-/// An open file of a table. Thread-safe.
-class Hdf5Reader {
+/// An open file of a table. A block is a row of the grid of chunks, or about 64 KiB of contiguous samples. Thread-safe.
+class Hdf5Reader final : public StoredFile {
  public:
   /// Throws DataError if the file is not there, or was changed since it was indexed. `table` must outlive it.
   Hdf5Reader(const Hdf5Table& table, std::size_t file, std::shared_ptr<IoCounters> counters);
+  /// The same of a file whose bytes are known to be those of the table.
+  Hdf5Reader(const Hdf5Table& table, std::size_t file, File bytes, std::shared_ptr<IoCounters> counters);
 
-  /// Whether the samples of a field lie one after another, each as it is but for its byte order: read_samples() has
-  /// them. load_block() has those of all fields.
-  [[nodiscard]] bool is_contiguous(std::size_t field) const { return array(field).chunk.empty(); }
+  [[nodiscard]] std::int64_t size() const noexcept override { return facts_->num_samples; }
+  [[nodiscard]] std::int64_t length(std::size_t field, std::int64_t) const override {
+    return table_->spec()[field].sample_bytes();
+  }
+  [[nodiscard]] bool is_small(std::size_t) const noexcept override { return false; }
+  void copy_small(std::size_t, std::int64_t, std::byte*) const override {}
+  /// The table holds where chunks lie.
+  [[nodiscard]] std::int64_t index_bytes() const noexcept override { return 0; }
+
   [[nodiscard]] std::int64_t block_samples(std::size_t field) const {
     return array(field).block_samples(table_->spec()[field]);
   }
-  /// Samples in a block: the last one may have fewer.
-  [[nodiscard]] std::int64_t samples_in(std::size_t field, std::int64_t block) const;
+  [[nodiscard]] std::int64_t block_of(std::size_t field, std::int64_t sample) const override {
+    return sample / block_samples(field);
+  }
+  [[nodiscard]] std::int64_t samples_in(std::size_t field, std::int64_t block) const override;
+  [[nodiscard]] std::int64_t block_bytes(std::size_t field, std::int64_t block) const override {
+    return samples_in(field, block) * length(field, 0);
+  }
+  [[nodiscard]] std::int64_t offset_in_block(std::size_t field, std::int64_t sample) const override {
+    return sample % block_samples(field) * length(field, 0);
+  }
+  [[nodiscard]] bool has_runs(std::size_t field) const noexcept override { return array(field).chunk.empty(); }
 
-  /// Samples [first, first + count) of a contiguous field by one read.
-  void read_samples(std::size_t field, std::int64_t first, std::int64_t count, std::span<std::byte> out) const;
-  /// The values of the samples of a block, in C order and the machine's byte order. Throws DataError that names file,
-  /// field and samples if they are damaged.
-  [[nodiscard]] std::shared_ptr<const ByteBuffer> load_block(std::size_t field, std::int64_t block) const;
+  /// The values of the samples, in C order and the machine's byte order.
+  void read_blocks(std::size_t field, std::int64_t first, std::int64_t count, std::span<std::byte> out) const override;
+  [[nodiscard]] bool is_good(std::size_t, std::int64_t, std::span<const std::byte>) const override { return true; }
+  [[nodiscard]] std::string damage(std::size_t field, std::int64_t block) const override;
+  void will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept override;
 
  private:
   [[nodiscard]] const Hdf5Array& array(std::size_t field) const { return facts_->arrays[field]; }
+  void read_contiguous(std::size_t field, std::int64_t first_sample, std::span<std::byte> out) const;
+  void read_row(std::size_t field, std::int64_t block, std::span<std::byte> out) const;
   [[nodiscard]] ByteBuffer load_chunk(std::size_t field, std::size_t number) const;
   void read_bytes(std::uint64_t address, std::span<std::byte> out) const;
 
@@ -42,5 +61,8 @@ class Hdf5Reader {
   File file_;
   std::shared_ptr<IoCounters> counters_;
 };
+
+/// A table of HDF5 files, and how they are opened.
+[[nodiscard]] StoredFiles hdf5_files(Hdf5Table table);
 
 }  // namespace mn::data

@@ -25,6 +25,7 @@ constexpr const char* kIndexName = "an index of HDF5 files";
 constexpr std::int64_t kMaxHdf5Samples = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxChunkBytes = std::int64_t{1} << 32;
 constexpr std::int64_t kContiguousBlockBytes = 64 << 10;
+constexpr std::int64_t kAloneBytes = 32 << 10;  // a block of such samples would hold but one or two
 
 json to_json(const Hdf5Array& array) {
   return {{"swapped", array.is_swapped},      {"address", array.address}, {"chunk", array.chunk},
@@ -97,6 +98,7 @@ std::string file_problem(const Hdf5File& file, const SampleSpec& spec) {
 
 std::int64_t Hdf5Array::block_samples(const FieldSpec& field) const {
   if (!chunk.empty()) return chunk[0];
+  if (field.sample_bytes() >= kAloneBytes) return 1;
   return std::max<std::int64_t>(kContiguousBlockBytes / std::max<std::int64_t>(field.sample_bytes(), 1), 1);
 }
 
@@ -106,31 +108,19 @@ std::vector<std::int64_t> Hdf5Array::grid(const FieldSpec& field) const {
   return counts;
 }
 
-Hdf5Table::Hdf5Table(std::string folder, std::string split, SampleSpec spec, std::vector<Hdf5File> files)
-    : folder_(std::move(folder)), split_(std::move(split)), spec_(std::move(spec)), files_(std::move(files)) {
-  if (const std::string problem = problem_of(spec_); !problem.empty()) throw DataError("the samples: " + problem);
+Hdf5Table::Hdf5Table(std::string folder, std::string split, SampleSpec samples, std::vector<Hdf5File> files)
+    : StoredTable(std::move(folder), std::move(split), std::move(samples)), files_(std::move(files)) {
+  if (const std::string problem = problem_of(spec()); !problem.empty()) throw DataError("the samples: " + problem);
   for (const Hdf5File& file : files_) {
-    const std::string problem = file_problem(file, spec_);
+    const std::string problem = file_problem(file, spec());
     if (!problem.empty()) throw DataError(file.path + ": " + problem);
-    firsts_.push_back(firsts_.back() + file.num_samples);
-    if (firsts_.back() > kMaxHdf5Samples) throw DataError("too many samples");
+    add_file(file.num_samples);
+    if (num_samples() > kMaxHdf5Samples) throw DataError("too many samples");
   }
 }
 
-std::int64_t Hdf5Table::total_bytes() const noexcept {
-  std::int64_t total = 0;
-  for (const Hdf5File& file : files_) total += file.bytes;
-  return total;
-}
-
 std::filesystem::path Hdf5Table::path(std::size_t file) const {
-  return (std::filesystem::path(folder_) / files_[file].path).lexically_normal();
-}
-
-std::pair<std::size_t, std::int64_t> Hdf5Table::locate(std::int64_t sample) const {
-  const auto next = std::upper_bound(firsts_.begin(), firsts_.end(), sample);
-  const auto file = static_cast<std::size_t>(next - firsts_.begin()) - 1;
-  return {file, sample - firsts_[file]};
+  return (std::filesystem::path(folder()) / files_[file].path).lexically_normal();
 }
 
 StorageLayout Hdf5Table::layout() const {
@@ -138,21 +128,21 @@ StorageLayout Hdf5Table::layout() const {
   // Fields with less than a sixteenth of a sample's bytes do not decide: their blocks are small beside the others'.
   std::int64_t block = 1;
   bool is_packed = false;
-  for (std::size_t f = 0; f < spec_.fields.size(); ++f) {
+  for (std::size_t f = 0; f < spec().fields.size(); ++f) {
     std::int64_t longest = 1;
     bool has_chunks = false;
     for (const Hdf5File& file : files_) {
       // A chunk that is longer than its file has the file's samples.
-      const std::int64_t own = file.arrays[f].block_samples(spec_.fields[f]);
+      const std::int64_t own = file.arrays[f].block_samples(spec().fields[f]);
       longest = std::max(longest, std::min(own, std::max<std::int64_t>(file.num_samples, 1)));
       has_chunks = has_chunks || !file.arrays[f].chunk.empty();
     }
-    live_bytes += longest * spec_.fields[f].sample_bytes();
-    if (spec_.fields[f].sample_bytes() < spec_.sample_bytes() / 16) continue;
+    live_bytes += longest * spec().fields[f].sample_bytes();
+    if (spec().fields[f].sample_bytes() < spec().sample_bytes() / 16) continue;
     block = std::max(block, longest);
     is_packed = is_packed || has_chunks;
   }
-  return {.bytes = num_samples() * spec_.sample_bytes(),
+  return {.bytes = num_samples() * spec().sample_bytes(),
           .files = static_cast<std::int64_t>(files_.size()),
           .block_samples = block,
           .is_packed = is_packed,
@@ -164,7 +154,7 @@ std::uint64_t Hdf5Table::hash() const {
   for (const Hdf5File& file : files_) {
     files.push_back({std::filesystem::path(file.path).filename().string(), file.num_samples, file.digest});
   }
-  const json content = {{"split", split_}, {"spec", mn::to_json(spec_)}, {"files", std::move(files)}};
+  const json content = {{"split", split()}, {"spec", mn::to_json(spec())}, {"files", std::move(files)}};
   const auto bytes = json::to_cbor(content);
   return hash64(std::as_bytes(std::span(bytes)));
 }
@@ -182,7 +172,7 @@ std::string Hdf5Table::serialize() const {
                      {"arrays", std::move(arrays)}});
   }
   const json document = {
-      {"folder", folder_}, {"split", split_}, {"spec", mn::to_json(spec_)}, {"files", std::move(files)}};
+      {"folder", folder()}, {"split", split()}, {"spec", mn::to_json(spec())}, {"files", std::move(files)}};
   std::string bytes(kIndexMagic);
   json::to_cbor(document, bytes);
   return bytes;
@@ -215,21 +205,21 @@ std::pair<std::int64_t, std::int64_t> modified_and_bytes(const std::filesystem::
   return {std::int64_t{facts.st_mtim.tv_sec} * 1'000'000'000 + facts.st_mtim.tv_nsec, facts.st_size};
 }
 
-void check_unchanged(const Hdf5Table& table, std::size_t file) {
-  const Hdf5File& expected = table.files()[file];
-  const auto [modified_ns, bytes] = modified_and_bytes(table.path(file));
+void Hdf5Table::check_unchanged(std::size_t file) const {
+  const Hdf5File& expected = files_[file];
+  const auto [modified_ns, bytes] = modified_and_bytes(path(file));
   const std::string remedy = ": index it again with mnshard index";
   if (bytes != expected.bytes) {
-    throw DataError(table.path(file).string() + " was changed after it was indexed (it has " + std::to_string(bytes) +
+    throw DataError(path(file).string() + " was changed after it was indexed (it has " + std::to_string(bytes) +
                     " bytes, then " + std::to_string(expected.bytes) + ")" + remedy);
   }
   if (modified_ns != expected.modified_ns) {
-    throw DataError(table.path(file).string() + " was written again after it was indexed" + remedy);
+    throw DataError(path(file).string() + " was written again after it was indexed" + remedy);
   }
 }
 
-void check_unchanged(const Hdf5Table& table) {
-  for (std::size_t file = 0; file < table.files().size(); ++file) check_unchanged(table, file);
+void Hdf5Table::check_all_unchanged() const {
+  for (std::size_t file = 0; file < files_.size(); ++file) check_unchanged(file);
 }
 
 }  // namespace mn::data

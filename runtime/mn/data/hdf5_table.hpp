@@ -12,7 +12,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <mn/data/chunk_list.hpp>
-#include <mn/data/dataset.hpp>
+#include <mn/data/stored_table.hpp>
 
 namespace mn::data {
 
@@ -43,37 +43,31 @@ struct Hdf5File {
 };
 
 /// The files of a dataset, in order: samples are numbered through them.
-class Hdf5Table {
+class Hdf5Table final : public StoredTable {
  public:
   /// Throws DataError if that can't be: more than a file has, fields that are not fixed, …
   Hdf5Table(std::string folder, std::string split, SampleSpec spec, std::vector<Hdf5File> files);
 
-  [[nodiscard]] const std::string& folder() const noexcept { return folder_; }
-  [[nodiscard]] const std::string& split() const noexcept { return split_; }
-  [[nodiscard]] const SampleSpec& spec() const noexcept { return spec_; }
   [[nodiscard]] const std::vector<Hdf5File>& files() const noexcept { return files_; }
-  [[nodiscard]] std::int64_t num_samples() const noexcept { return firsts_.back(); }
-  /// Bytes of all files.
-  [[nodiscard]] std::int64_t total_bytes() const noexcept;
-  [[nodiscard]] std::filesystem::path path(std::size_t file) const;
-  /// File and sample within it.
-  [[nodiscard]] std::pair<std::size_t, std::int64_t> locate(std::int64_t sample) const;
-  [[nodiscard]] StorageLayout layout() const;
+  [[nodiscard]] std::filesystem::path path(std::size_t file) const override;
+  [[nodiscard]] std::int64_t file_bytes(std::size_t file) const override { return files_[file].bytes; }
+  [[nodiscard]] StorageLayout layout() const override;
 
   /// Of what the samples are, the files' names, lengths and digests: equal for equal data wherever and however it lies.
-  [[nodiscard]] std::uint64_t hash() const;
-  [[nodiscard]] std::string serialize() const;
+  [[nodiscard]] std::uint64_t hash() const override;
+  [[nodiscard]] std::string serialize() const override;
   /// Whether `bytes` are such a table, and not a ShardTable.
   [[nodiscard]] static bool is_table(std::string_view bytes);
   /// Throws DataError if `bytes` is not a table. `folder`: in place of the one in it, unless empty.
   [[nodiscard]] static Hdf5Table parse(std::string_view bytes, const std::string& folder = {});
 
+  /// Throws DataError if the file is not there, or was changed since it was indexed.
+  void check_unchanged(std::size_t file) const override;
+  /// The same of all files.
+  void check_all_unchanged() const;
+
  private:
-  std::string folder_;
-  std::string split_;
-  SampleSpec spec_;
   std::vector<Hdf5File> files_;
-  std::vector<std::int64_t> firsts_ = {0};  // [files + 1]
 };
 
 /// Publishes FOLDER/manifest.h5 at once.
@@ -82,11 +76,6 @@ void write_hdf5_manifest(const Hdf5Table& table);
 [[nodiscard]] bool has_hdf5_manifest(const std::filesystem::path& folder);
 /// Throws DataError that names the folder if it is damaged.
 [[nodiscard]] Hdf5Table read_hdf5_manifest(const std::filesystem::path& folder);
-
-/// Throws DataError if the file is not there, or was changed since it was indexed.
-void check_unchanged(const Hdf5Table& table, std::size_t file);
-/// The same of all files.
-void check_unchanged(const Hdf5Table& table);
 
 /// When a file was last written, in ns since 1970, and its length. Throws FileError.
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> modified_and_bytes(const std::filesystem::path& path);

@@ -41,29 +41,18 @@ ShardTable::ShardTable(std::string folder, std::string split, SampleSpec spec, s
 
 ShardTable::ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards,
                        const ShardForm& form)
-    : folder_(std::move(folder)),
-      split_(std::move(split)),
-      spec_(std::move(spec)),
-      shards_(std::move(shards)),
-      form_(form) {
-  for (const ShardInfo& shard : shards_) firsts_.push_back(firsts_.back() + shard.num_samples);
+    : StoredTable(std::move(folder), std::move(split), std::move(spec)), shards_(std::move(shards)), form_(form) {
+  for (const ShardInfo& shard : shards_) add_file(shard.num_samples);
 }
 
-std::int64_t ShardTable::total_bytes() const noexcept {
-  std::int64_t total = 0;
-  for (const ShardInfo& shard : shards_) total += shard.bytes;
-  return total;
-}
-
-StorageLayout ShardTable::layout() const noexcept {
+StorageLayout ShardTable::layout() const {
   // The small fields of each sample, where each varying one begins, and the checksums of each block.
   std::int64_t sample = 0;
   std::int64_t block = 0;
-  for (std::size_t f = 0; f < spec_.fields.size(); ++f) {
-    const bool small = is_small(spec_, f, form_);
-    if (small) sample += stored_bytes(spec_, f, form_.schema);
-    if (!small) block += 4;
-    if (spec_.fields[f].kind != FieldKind::kFixed) sample += 8;
+  for (std::size_t f = 0; f < spec().fields.size(); ++f) {
+    if (is_small(f)) sample += stored_bytes(spec(), f, form_.schema);
+    if (!is_small(f)) block += 4;
+    if (spec().fields[f].kind != FieldKind::kFixed) sample += 8;
   }
   return {.bytes = total_bytes(),
           .files = static_cast<std::int64_t>(shards_.size()),
@@ -72,13 +61,7 @@ StorageLayout ShardTable::layout() const noexcept {
 }
 
 std::filesystem::path ShardTable::path(std::size_t shard) const {
-  return std::filesystem::path(folder_) / shards_[shard].file;
-}
-
-std::pair<std::size_t, std::int64_t> ShardTable::locate(std::int64_t sample) const {
-  const auto next = std::upper_bound(firsts_.begin(), firsts_.end(), sample);
-  const auto shard = static_cast<std::size_t>(next - firsts_.begin()) - 1;
-  return {shard, sample - firsts_[shard]};
+  return std::filesystem::path(folder()) / shards_[shard].file;
 }
 
 std::uint64_t ShardTable::hash() const {
@@ -88,7 +71,7 @@ std::uint64_t ShardTable::hash() const {
 
 std::string ShardTable::serialize() const {
   json document = content(*this);
-  document["folder"] = folder_;
+  document["folder"] = folder();
   std::string bytes;
   json::to_cbor(document, bytes);
   return bytes;

@@ -1,6 +1,6 @@
 // manifest.h5: 512 bytes of seal (magic, version, CRC32C and length of the rest), then HDF5: the spec, one dataset for
-// each column. Shards of versions 1 and 2 have the keys of two fields, as attributes; those of version 3 have `fields`,
-// a dataset of JSON text.
+// each column, and `fields`, a dataset of JSON text. Manifests of shards of versions 1 and 2, which are read and not
+// written, have the keys of two fields as attributes instead.
 //
 // (1) No damaged byte reaches libhdf5, which is not made for it: the seal covers the whole file.
 // (2) A manifest is published by rename(2), after all shards: where there is one, the dataset is complete.
@@ -22,7 +22,7 @@ using nlohmann::json;
 
 constexpr const char* kFormat = "mn-manifest";
 constexpr std::uint32_t kTwoFieldsManifest = 1;  // the version; of shards of version 1 or 2
-constexpr std::uint32_t kFieldsManifest = 2;     // of shards of version 3
+constexpr std::uint32_t kFieldsManifest = 2;     // of later shards
 constexpr std::uint32_t kIndexManifest = 3;      // of other HDF5 files
 constexpr const char* kIndex = "index";          // the dataset with an Hdf5Table
 constexpr std::size_t kSealBytes = 512;          // the smallest user block
@@ -36,10 +36,6 @@ struct Seal {
   std::uint64_t file_bytes = 0;
   bool operator==(const Seal&) const = default;
 };
-
-std::uint32_t version_of(const ShardTable& table) {
-  return table.form().schema == ShardSchema::kTwoFields ? kTwoFieldsManifest : kFieldsManifest;
-}
 
 Seal seal_of(std::string_view file, std::uint32_t version) {
   Seal seal;
@@ -112,24 +108,13 @@ void write_table(hid_t file, const ShardTable& table) {
     h5_write_attribute(file, name, std::span(&value, 1));
   };
   h5_write_attribute(file, "format", std::string(kFormat));
-  number("version", version_of(table));
+  number("version", kFieldsManifest);
   h5_write_attribute(file, "split", table.split());
-  if (has_two_fields(table.form())) {
-    const FieldSpec& data = table.spec()[0];
-    number("kind", static_cast<std::int64_t>(data.kind));
-    number("dtype", static_cast<std::int64_t>(data.dtype));
-    h5_write_attribute(file, "shape", std::span(data.shape));
-    number("num_classes", table.spec().num_classes());
-  }
   number("total_samples", table.num_samples());
-  if (tells_blocks(table.spec(), table.form())) number(kBlockSamples, table.form().block_samples);
-  if (has_two_fields(table.form())) {
-    h5_write_strings(file, "class_names", table.spec()[1].class_names);
-  } else {
-    const std::string spec = to_json(table.spec()).dump();
-    const hsize_t bytes = spec.size();
-    h5_write_array(file, kFields, spec, std::span(&bytes, 1));
-  }
+  number(kBlockSamples, table.form().block_samples);
+  const std::string spec = to_json(table.spec()).dump();
+  const hsize_t bytes = spec.size();
+  h5_write_array(file, kFields, spec, std::span(&bytes, 1));
   const hsize_t n = columns.files.size();
   const hsize_t uuid_shape[] = {n, sizeof(Uuid)};
   h5_write_strings(file, "file", columns.files);
@@ -179,7 +164,7 @@ auto read_sealed(const std::filesystem::path& folder, const char* remedy, const 
 }  // namespace
 
 void write_manifest(const ShardTable& table) {
-  publish_manifest(table.folder(), version_of(table), [&](hid_t file) { write_table(file, table); });
+  publish_manifest(table.folder(), kFieldsManifest, [&](hid_t file) { write_table(file, table); });
 }
 
 ShardTable read_manifest(const std::filesystem::path& folder) {

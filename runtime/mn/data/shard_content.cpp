@@ -49,7 +49,6 @@ struct Derived {
   std::vector<std::vector<std::uint64_t>> offsets;  // [fields] in rows; of varying fields
   std::vector<std::vector<std::uint32_t>> crcs;     // [fields] by block
   std::vector<std::uint64_t> block_begins;          // [blocks + 1] in samples
-  std::vector<std::int32_t> labels;                 // of two fields
 };
 
 /// The bytes of samples [first, last) of a field.
@@ -93,18 +92,6 @@ std::vector<std::uint32_t> checksums(const RawColumn& column, const std::vector<
   return crcs;
 }
 
-std::vector<std::int32_t> stored_labels(const RawColumn& column) {
-  std::vector<std::int32_t> labels;
-  for (const std::int64_t label : column.values<std::int64_t>()) {
-    if (label < 0 || !std::in_range<std::int32_t>(label)) {
-      throw ArgumentError("sample " + std::to_string(labels.size()) + " of a shard has label " + std::to_string(label) +
-                          ", which is not a class");
-    }
-    labels.push_back(static_cast<std::int32_t>(label));
-  }
-  return labels;
-}
-
 Derived derive(const ShardContent& content, const ShardHeader& header) {
   Derived derived;
   derived.block_begins = has_block_table(header.spec, header.form)
@@ -117,21 +104,11 @@ Derived derive(const ShardContent& content, const ShardHeader& header) {
     derived.crcs.emplace_back();
     if (!header.is_small(f)) derived.crcs[f] = checksums(column, derived.block_begins);
   }
-  if (header.form.schema == ShardSchema::kTwoFields) derived.labels = stored_labels(content.samples.columns[1]);
   return derived;
 }
 
 /// 128 bits of hash of everything that readers get.
 Uuid uuid_of(const ShardContent& content, const ShardHeader& header, const Derived& derived) {
-  const auto of_two_fields = [&](std::uint64_t seed) {
-    const std::vector<std::uint64_t> none = {0};
-    const FieldSpec& data = content.spec[0];
-    std::uint64_t hash = hash64(std::as_bytes(std::span(derived.crcs[0])), seed);
-    hash = hash64(std::as_bytes(std::span(derived.labels)), hash);
-    hash = hash64(std::as_bytes(std::span(derived.offsets[0].empty() ? none : derived.offsets[0])), hash);
-    hash = hash64(std::as_bytes(std::span(data.shape)), hash + static_cast<std::uint64_t>(data.dtype));
-    return hash64(content.key_bytes, hash);
-  };
   const auto of_fields = [&](std::uint64_t seed) {
     std::uint64_t hash = hash64(to_json(header.spec).dump(), seed + header.num_samples);
     for (std::size_t f = 0; f < derived.crcs.size(); ++f) {
@@ -139,21 +116,17 @@ Uuid uuid_of(const ShardContent& content, const ShardHeader& header, const Deriv
       hash = hash64(std::as_bytes(std::span(derived.offsets[f])), hash);
       if (header.is_small(f)) hash = hash64(std::span(content.samples.columns[f].bytes), hash);
     }
-    return hash;
+    return header.has_images ? hash64(content.key_bytes, hash) : hash;
   };
   Uuid uuid;
   for (std::uint64_t half = 0; half < 2; ++half) {
-    const bool two = header.form.schema == ShardSchema::kTwoFields;
-    const std::uint64_t hash = two ? of_two_fields(half + 1) : of_fields(half + 1);
+    const std::uint64_t hash = of_fields(half + 1);
     std::memcpy(uuid.data() + 8 * half, &hash, sizeof hash);
   }
   return uuid;
 }
 
-Part values_of(const ShardContent& content, const Derived& derived, std::size_t field, ShardSchema schema) {
-  if (schema == ShardSchema::kTwoFields && field == 1) {
-    return {{derived.labels.size()}, std::as_bytes(std::span(derived.labels)), DType::kInt32};
-  }
+Part values_of(const ShardContent& content, std::size_t field) {
   const FieldSpec& spec = content.spec[field];
   const auto bytes = std::as_bytes(std::span(content.samples.columns[field].bytes));
   const bool fixed = spec.kind == FieldKind::kFixed;
@@ -167,7 +140,7 @@ Part values_of(const ShardContent& content, const Derived& derived, std::size_t 
 std::vector<Part> contents_of(const ShardContent& content, const ShardHeader& header, const Derived& derived) {
   std::vector<Part> parts;
   for (std::size_t f = 0; f < content.spec.fields.size(); ++f) {
-    parts.push_back(values_of(content, derived, f, header.form.schema));
+    parts.push_back(values_of(content, f));
   }
   for (std::size_t f = 0; f < content.spec.fields.size(); ++f) {
     if (!header.is_small(f)) parts.push_back(unsigned_part(derived.crcs[f]));
@@ -176,7 +149,7 @@ std::vector<Part> contents_of(const ShardContent& content, const ShardHeader& he
     if (content.spec[f].kind != FieldKind::kFixed) parts.push_back(unsigned_part(derived.offsets[f]));
   }
   if (header.block_begins.bytes > 0) parts.push_back(unsigned_part(derived.block_begins));
-  if (!header.has_images()) return parts;
+  if (!header.has_images) return parts;
   parts.push_back(unsigned_part(content.hwc));
   parts.back().shape = {content.hwc.size() / 3, 3};
   parts.push_back(unsigned_part(content.key_bytes));
@@ -211,22 +184,14 @@ std::uint64_t allocate(hid_t file, const std::string& name, const Part& part) {
 }
 
 void write_attributes(hid_t file, const ShardContent& content, const ShardHeader& header) {
-  const std::int64_t numbers[] = {header.version(), content.size()};
+  const std::int64_t numbers[] = {kShardVersion, content.size()};
   h5_write_attribute(file, "format", std::string("mn-shard"));
   h5_write_attribute(file, "version", std::span(numbers).first(1));
   h5_write_attribute(file, "num_samples", std::span(numbers).last(1));
   h5_write_attribute(file, "uuid", to_string(header.uuid));
-  const bool two = header.form.schema == ShardSchema::kTwoFields;
-  const FieldSpec& data = content.spec[0];
-  if (two) h5_write_attribute(file, "kind", std::string(data.kind == FieldKind::kFixed ? "fixed" : "encoded"));
   h5_write_attribute(file, "checksum", std::string("crc32c"));
-  if (header.version() > 1) h5_write_attribute(file, "block_samples", std::span(&header.form.block_samples, 1));
-  if (two) {
-    h5_write_attribute(file, "dtype", std::string(name_of(data.dtype)));
-    if (!data.shape.empty()) h5_write_attribute(file, "shape", std::span(data.shape));
-  } else {
-    h5_write_attribute(file, "fields", to_json(header.spec).at("fields").dump());
-  }
+  h5_write_attribute(file, "block_samples", std::span(&header.form.block_samples, 1));
+  h5_write_attribute(file, "fields", to_json(header.spec).at("fields").dump());
   for (const auto& [name, value] : content.attributes) h5_write_attribute(file, name.c_str(), value);
 }
 
@@ -251,7 +216,7 @@ void check_lengths(const ShardContent& content, const ShardHeader& header) {
   SampleSpec spec = content.spec;
   check_samples(content.samples, spec);
   const auto n = static_cast<std::size_t>(content.size());
-  if (!header.has_images() || (content.hwc.size() == 3 * n && content.key_offsets.size() == n + 1)) return;
+  if (!header.has_images || (content.hwc.size() == 3 * n && content.key_offsets.size() == n + 1)) return;
   throw ArgumentError("the images of a shard of " + std::to_string(n) + " samples and their names mismatch");
 }
 
@@ -277,8 +242,7 @@ std::string shard_name(const std::string& split, std::size_t index, std::size_t 
 
 std::int64_t samples_per_shard(const SampleSpec& spec, std::int64_t shard_bytes) {
   const ShardForm form = new_form(spec);
-  const std::int64_t label = form.schema == ShardSchema::kTwoFields ? spec[1].sample_bytes() : 0;
-  const std::int64_t wanted = shard_bytes / std::max<std::int64_t>(spec.sample_bytes() - label, 1);
+  const std::int64_t wanted = shard_bytes / std::max<std::int64_t>(spec.sample_bytes(), 1);
   const std::int64_t block = form.block_samples;
   return wanted > block ? wanted / block * block : std::max(wanted, std::int64_t{1});
 }
@@ -291,7 +255,8 @@ ShardInfo write_shard(const std::filesystem::path& path, const ShardContent& con
   ShardHeader header{.form = form,
                      .spec = without_classes(content.spec),
                      .num_samples = static_cast<std::uint64_t>(content.size()),
-                     .fields = std::vector<FieldExtents>(content.spec.fields.size())};
+                     .fields = std::vector<FieldExtents>(content.spec.fields.size()),
+                     .has_images = are_images(content.spec)};
   check_lengths(content, header);
   const Derived derived = derive(content, header);
   if (has_block_table(header.spec, form)) header.block_begins.bytes = derived.block_begins.size() * 8;

@@ -22,7 +22,7 @@ struct ShardContent {
 
   SampleSpec spec;
   RawSamples samples;
-  // Encoded images with a label; add_encoded() fills them.
+  // Encoded images with a class; add_encoded() fills them.
   std::vector<std::uint16_t> hwc;
   std::string key_bytes;
   std::vector<std::uint64_t> key_offsets = {0};

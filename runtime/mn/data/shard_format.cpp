@@ -8,31 +8,23 @@ namespace {
 
 constexpr std::int64_t kSmallBlockBytes = 1024;
 constexpr std::size_t kMaxDims = 8;
-constexpr std::int64_t kMaxClassesOfTwoFields = std::int64_t{1} << 31;  // labels are int32
-
-bool can_store_two_fields(DType dtype) noexcept {
-  return dtype == DType::kUInt8 || dtype == DType::kInt32 || dtype == DType::kInt64 || dtype == DType::kFloat32 ||
-         dtype == DType::kFloat64;
-}
-
-/// Data of the usual name and a class label.
-bool has_two_fields(const SampleSpec& spec) {
-  if (spec.fields.size() != 2) return false;
-  const FieldSpec& x = spec.fields[0];
-  const std::int64_t classes = spec.num_classes();
-  return x.kind != FieldKind::kVariable && x.num_classes == 0 && can_store_two_fields(x.dtype) &&
-         x.shape.size() <= kMaxDims && classes != 0 && classes <= kMaxClassesOfTwoFields &&
-         spec == labeled({.kind = x.kind, .dtype = x.dtype, .shape = x.shape}, classes, spec.fields[1].class_names);
-}
 
 }  // namespace
 
+bool is_labeled(const SampleSpec& spec) {
+  if (spec.fields.size() != 2 || spec.num_classes() == 0) return false;
+  const FieldSpec& x = spec.fields[0];
+  return x.kind != FieldKind::kVariable && x.num_classes == 0 &&
+         spec == labeled({.kind = x.kind, .dtype = x.dtype, .shape = x.shape}, spec.num_classes(),
+                         spec.fields[1].class_names);
+}
+
+bool are_images(const SampleSpec& spec) { return is_labeled(spec) && spec.fields[0].kind == FieldKind::kEncoded; }
+
 ShardForm new_form(const SampleSpec& spec, std::int64_t varying_bytes) {
-  const bool two = has_two_fields(spec);
-  if (two && !spec.is_fixed()) return {ShardSchema::kTwoFields, 1};
-  const std::int64_t label = two ? spec.fields[1].sample_bytes() : 0;
-  const std::int64_t bytes = std::max<std::int64_t>(spec.sample_bytes() - label + varying_bytes, 1);
-  return {two ? ShardSchema::kTwoFields : ShardSchema::kFields, (kBlockBytes + bytes - 1) / bytes};
+  if (are_images(spec)) return {ShardSchema::kFields, 1};
+  const std::int64_t bytes = std::max<std::int64_t>(spec.sample_bytes() + varying_bytes, 1);
+  return {ShardSchema::kFields, (kBlockBytes + bytes - 1) / bytes};
 }
 
 std::string storage_problem(const SampleSpec& spec) {
@@ -40,7 +32,7 @@ std::string storage_problem(const SampleSpec& spec) {
   for (const FieldSpec& field : spec.fields) {
     if (static_cast<std::uint64_t>(field.row_bytes()) > kSampleBytesLimit) return "more than 1 GiB in a sample";
     if (field.shape.size() > kMaxDims) return "more than 8 dimensions in a sample";
-    if (field.row_bytes() == 0 && !has_two_fields(spec)) return "field " + field.name + " has no elements";
+    if (field.row_bytes() == 0) return "field " + field.name + " has no elements";
   }
   return {};
 }
@@ -74,11 +66,6 @@ std::string to_string(const Uuid& uuid) {
   return text;
 }
 
-std::uint32_t ShardHeader::version() const noexcept {
-  if (form.schema == ShardSchema::kFields) return kShardVersion;
-  return spec.fields[0].kind == FieldKind::kEncoded ? 1 : kTwoFieldsVersion;
-}
-
 std::uint64_t ShardHeader::num_blocks() const noexcept {
   if (block_begins.bytes > 0) return block_begins.bytes / sizeof(std::uint64_t) - 1;
   const auto block = static_cast<std::uint64_t>(form.block_samples);
@@ -109,7 +96,7 @@ std::vector<NamedExtent> parts_of(ShardHeader& header) {
     parts.push_back({two ? "/data/offsets" : path(f) + "_offsets", &header.fields[f].offsets, offsets, 0});
   }
   if (header.block_begins.bytes > 0) parts.push_back({"/block_begins", &header.block_begins, 0, 8});
-  if (!header.has_images()) return parts;
+  if (!header.has_images) return parts;
   parts.push_back({"/data/hwc", &header.images.hwc, 6 * n, 0});
   parts.push_back({"/data/key_bytes", &header.images.key_bytes, 0, 1});
   parts.push_back({"/data/key_offsets", &header.images.key_offsets, offsets, 0});

@@ -9,12 +9,14 @@
 ///   /data/NAME_crc32c   u32[⌈N/B⌉] over each block's bytes of NAME; not of small fixed fields (is_small())
 /// Version 4 cuts blocks of samples that vary in length by bytes (has_block_table()); checksums are then u32[K], and
 ///   /block_begins       u64[K+1] the first sample of each of K blocks, and N
-/// Versions 1 and 2, an int32 label beside
+/// Encoded images with a class label have blocks of one, and
+///   /data/hwc u16[N, 3], /data/key_bytes u8[T], /data/key_offsets u64[N+1]   their sizes, and where each came from
+///
+/// New shards have version 4. Versions 1 to 3 are read; 1 and 2 have an int32 label beside
 ///   fixed samples:      /data/x dtype[N, shape…], /data/label i32[N], /data/crc32c u32[⌈N/B⌉]
-///   encoded images:     /data/bytes u8[T], /data/offsets u64[N+1], /data/label i32[N], /data/crc32c u32[N],
-///                       /data/hwc u16[N, 3], /data/key_bytes u8[K], /data/key_offsets u64[N+1] (where each came from)
-/// Version 1 has B = 64, or 1 for encoded images; later ones name B. Samples with a class label are still written so:
-/// encoded images as version 1, fixed samples as version 2.
+///   encoded images:     /data/bytes u8[T], /data/offsets u64[N+1], /data/label i32[N], /data/crc32c u32[N], and the
+///                       sizes and keys above
+/// Version 1 has B = 64, or 1 for encoded images; later ones name B.
 #pragma once
 
 #include <array>
@@ -29,18 +31,17 @@
 namespace mn::data {
 
 inline constexpr std::size_t kUserBlockBytes = 4096;
-inline constexpr std::uint32_t kShardVersion = 4;      ///< the newest
-inline constexpr std::uint32_t kTwoFieldsVersion = 2;  ///< the newest of that schema
+inline constexpr std::uint32_t kShardVersion = 4;  ///< of new shards
 inline constexpr std::int64_t kVersion1BlockSamples = 64;
 inline constexpr std::int64_t kBlockBytes = 64 << 10;  ///< of a block, at least, but for the last one
 inline constexpr std::uint64_t kSampleBytesLimit = std::uint64_t{1} << 30;
 
-/// Which schema.
+/// Of versions 1 and 2, and of the later ones.
 enum class ShardSchema : std::uint8_t { kTwoFields, kFields };
 
 /// How the shards of a dataset are written.
 struct ShardForm {
-  ShardSchema schema = ShardSchema::kTwoFields;
+  ShardSchema schema = ShardSchema::kFields;
   /// Under one checksum, which are the least that can be read; about, where blocks are cut by bytes.
   std::int64_t block_samples = 1;
   bool operator==(const ShardForm&) const = default;
@@ -49,6 +50,11 @@ struct ShardForm {
 /// How new shards of such samples are written: in blocks of 64 to 128 KiB, or of one larger sample. `varying_bytes`: of
 /// one sample in fields that are not fixed, about. Blocks of encoded images with a label have one.
 [[nodiscard]] ShardForm new_form(const SampleSpec& spec, std::int64_t varying_bytes = 0);
+
+/// Whether they are data of the usual name and a class, as labeled() makes them.
+[[nodiscard]] bool is_labeled(const SampleSpec& spec);
+/// Whether they are encoded images with a class: shards tell their sizes and where each came from.
+[[nodiscard]] bool are_images(const SampleSpec& spec);
 
 /// Why shards can't hold such samples; "" if they can.
 [[nodiscard]] std::string storage_problem(const SampleSpec& spec);
@@ -85,7 +91,7 @@ struct FieldExtents {
   bool operator==(const FieldExtents&) const = default;
 };
 
-/// Where encoded images of two fields came from, and their sizes.
+/// Where encoded images came from, and their sizes.
 struct ImageExtents {
   Extent hwc = {};
   Extent key_bytes = {};
@@ -101,13 +107,9 @@ struct ShardHeader {
   Uuid uuid = {};
   std::vector<FieldExtents> fields = {};
   Extent block_begins = {};  ///< of shards with a table of blocks
+  bool has_images = false;   ///< whether it has these:
   ImageExtents images = {};
 
-  /// Version of the format, as it is written.
-  [[nodiscard]] std::uint32_t version() const noexcept;
-  [[nodiscard]] bool has_images() const noexcept {
-    return form.schema == ShardSchema::kTwoFields && spec.fields[0].kind == FieldKind::kEncoded;
-  }
   [[nodiscard]] std::uint64_t num_blocks() const noexcept;
   [[nodiscard]] bool is_small(std::size_t field) const noexcept { return data::is_small(spec, field, form); }
   bool operator==(const ShardHeader&) const = default;

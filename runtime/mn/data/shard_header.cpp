@@ -1,7 +1,7 @@
 // The user block of a shard: what its versions have in common.
 //
 //   [0, 12)       magic, version
-//   [12, 4092)    the rest of the header, zeros after it: of versions 1 and 2 in two_fields_header.cpp
+//   [12, 4092)    the rest of the header, zeros after it
 //   [4092, 4096)  CRC32C of all before it
 //
 // Versions 3 and 4, whose fields have names:
@@ -9,7 +9,13 @@
 //   [0, 64)              struct StoredFields: magic, version, counts, uuid, length of the description
 //   [64, 88)             version 4: the extent of the table of blocks, zeros where there is none
 //   [.., .. + 72 F)      for each field the extents of its values, offsets and checksums
+//   [.., .. + 72)        where has_images is 1: the extents of sizes, keys, and where each key begins
 //   [.., .. + bytes)     to_json() of the spec, without classes, as text
+//
+// Versions 1 and 2, data and an int32 label, which are read and not written:
+//
+//   [0, 288)    struct StoredTwoFields: magic, version, kind, dtype, shape, counts, uuid, one extent for each section
+//   [288, 296)  version 2: samples in a block
 //
 // (1) decode_header accepts only what passes, in this order: magic, version, checksum, sizes, extents. After that
 //     products of its numbers can't overflow, and every extent lies inside the file and has the length that spec, form
@@ -19,13 +25,14 @@
 //
 // Cost: one pread of 4 KiB opens a shard.
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/shard_header.hpp>
-#include <mn/data/two_fields_header.hpp>
 
 namespace mn::data {
 namespace {
@@ -33,6 +40,30 @@ namespace {
 constexpr char kMagic[8] = {'M', 'N', 'S', 'H', 'A', 'R', 'D', '\n'};
 constexpr std::uint64_t kMaxShardSamples = std::uint64_t{1} << 40;
 constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{1} << 39;
+constexpr std::uint32_t kTwoFieldsVersion = 2;   // the last one of data and an int32 label
+constexpr std::uint32_t kWithoutBlockTable = 3;  // the version
+constexpr std::size_t kHeaderCrcAt = kUserBlockBytes - sizeof(std::uint32_t);
+static_assert(std::endian::native == std::endian::little, "shards are little endian and are read without conversion");
+
+/// What all versions begin with.
+struct StoredBegin {
+  char magic[8];
+  std::uint32_t version;
+};
+
+struct StoredExtent {
+  std::uint64_t address;
+  std::uint64_t bytes;
+  std::uint32_t crc;
+  std::uint32_t reserved;
+};
+StoredExtent stored(const Extent& extent) { return {extent.address, extent.bytes, extent.crc, 0}; }
+Extent loaded(const StoredExtent& extent) { return {extent.address, extent.bytes, extent.crc}; }
+
+/// Throws DataError: `what` can't be.
+[[noreturn]] void contradiction(const std::string& file, const std::string& what) {
+  throw DataError(file + ": its header contradicts itself (" + what + "): make the shard again with mnshard");
+}
 
 void check_extents(ShardHeader& header, const std::string& file) {
   for (const NamedExtent& part : parts_of(header)) {
@@ -47,16 +78,13 @@ void check_extents(ShardHeader& header, const std::string& file) {
 }
 
 void check_counts(const ShardHeader& header, const std::string& file) {
-  if (header.num_samples > kMaxShardSamples) {
-    contradiction(file, std::to_string(header.num_samples) + " samples");
-  }
+  if (header.num_samples > kMaxShardSamples) contradiction(file, std::to_string(header.num_samples) + " samples");
   const auto block = static_cast<std::uint64_t>(header.form.block_samples);
   for (const FieldSpec& field : header.spec.fields) {
     const auto bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(field.sample_bytes(), 1));
     if (header.num_samples > (std::uint64_t{1} << 60) / bytes) contradiction(file, "impossible size");
-    if (block == 0 || block > kMaxBlockBytes / bytes) {
-      contradiction(file, "blocks of " + std::to_string(block) + " samples");
-    }
+    const bool is_block = block > 0 && block <= kMaxBlockBytes / bytes;
+    if (!is_block) contradiction(file, "blocks of " + std::to_string(block) + " samples");
   }
 }
 
@@ -68,7 +96,7 @@ struct StoredFields {
   std::uint64_t block_samples;
   std::byte uuid[16];
   std::uint32_t spec_bytes;
-  std::uint32_t reserved;
+  std::uint32_t has_images;
 };
 static_assert(sizeof(StoredFields) == 64);
 
@@ -79,7 +107,14 @@ struct StoredField {
 };
 static_assert(sizeof(StoredField) == 72);
 
-constexpr std::uint32_t kWithoutBlockTable = 3;  // the version
+/// Parts of fields and images in the order of the user block's table, three for each.
+std::vector<std::array<Extent*, 3>> rows_of(ShardHeader& header) {
+  std::vector<std::array<Extent*, 3>> rows;
+  for (FieldExtents& field : header.fields) rows.push_back({&field.values, &field.offsets, &field.checksums});
+  ImageExtents& images = header.images;
+  if (header.has_images) rows.push_back({&images.hwc, &images.key_bytes, &images.key_offsets});
+  return rows;
+}
 
 SampleSpec spec_of(std::string_view text, const std::string& file) {
   const std::string what = file + ": its header";
@@ -88,79 +123,151 @@ SampleSpec spec_of(std::string_view text, const std::string& file) {
   return spec;
 }
 
-void encode_fields(const ShardHeader& header, UserBlock& block) {
-  const std::string spec = to_json(header.spec).dump();
-  const std::size_t fields_at = sizeof(StoredFields) + sizeof(StoredExtent);
-  const std::size_t spec_at = fields_at + header.fields.size() * sizeof(StoredField);
-  if (spec_at + spec.size() > kHeaderCrcAt) {
-    throw UsageError("samples of " + std::to_string(header.fields.size()) +
-                     " fields do not fit into a shard: their description takes " +
-                     std::to_string(spec_at + spec.size()) + " bytes of " + std::to_string(kHeaderCrcAt) +
-                     "; give them shorter names, or make one field of those of one dtype");
-  }
-  StoredFields stored = {};
-  stored.num_fields = static_cast<std::uint32_t>(header.fields.size());
-  stored.num_samples = header.num_samples;
-  stored.file_bytes = header.file_bytes;
-  stored.block_samples = static_cast<std::uint64_t>(header.form.block_samples);
-  std::copy(header.uuid.begin(), header.uuid.end(), stored.uuid);
-  stored.spec_bytes = static_cast<std::uint32_t>(spec.size());
-  std::memcpy(block.data(), &stored, sizeof stored);
-  const StoredExtent blocks = data::stored(header.block_begins);
-  std::memcpy(block.data() + sizeof stored, &blocks, sizeof blocks);
-  std::byte* to = block.data() + fields_at;
-  for (const FieldExtents& field : header.fields) {
-    const StoredField extents{data::stored(field.values), data::stored(field.offsets), data::stored(field.checksums)};
-    std::memcpy(to, &extents, sizeof extents);
-    to += sizeof extents;
-  }
-  std::memcpy(to, spec.data(), spec.size());
-}
-
 ShardHeader decode_fields(std::span<const std::byte, kUserBlockBytes> block, const std::string& file) {
   StoredFields stored;
   std::memcpy(&stored, block.data(), sizeof stored);
-  const bool tells_blocks = stored.begin.version > kWithoutBlockTable;
-  const std::size_t fields_at = sizeof stored + (tells_blocks ? sizeof(StoredExtent) : 0);
-  const std::size_t room = (kHeaderCrcAt - fields_at) / sizeof(StoredField);
-  if (stored.num_fields > room) contradiction(file, std::to_string(stored.num_fields) + " fields");
-  const std::size_t spec_at = fields_at + stored.num_fields * sizeof(StoredField);
+  const bool is_newest = stored.begin.version > kWithoutBlockTable;
+  if (stored.has_images > (is_newest ? 1 : 0)) contradiction(file, "images " + std::to_string(stored.has_images));
+  const std::size_t rows_at = sizeof stored + (is_newest ? sizeof(StoredExtent) : 0);
+  const std::size_t room = (kHeaderCrcAt - rows_at) / sizeof(StoredField);
+  if (stored.num_fields > room - 1) contradiction(file, std::to_string(stored.num_fields) + " fields");
+  const std::size_t spec_at = rows_at + (stored.num_fields + stored.has_images) * sizeof(StoredField);
   if (stored.spec_bytes > kHeaderCrcAt - spec_at) contradiction(file, "a description longer than the header");
 
   ShardHeader header;
   header.spec = spec_of({reinterpret_cast<const char*>(block.data()) + spec_at, stored.spec_bytes}, file);
-  if (header.spec.fields.size() != stored.num_fields) {
-    contradiction(file, std::to_string(stored.num_fields) + " fields");
-  }
+  if (header.spec.fields.size() != stored.num_fields) contradiction(file, "another number of fields");
   constexpr auto kMaxBlock = std::uint64_t{1} << 40;
   header.form = {ShardSchema::kFields, static_cast<std::int64_t>(std::min(stored.block_samples, kMaxBlock))};
   header.num_samples = stored.num_samples;
   header.file_bytes = stored.file_bytes;
   std::copy(std::begin(stored.uuid), std::end(stored.uuid), header.uuid.begin());
-  if (tells_blocks) {
+  if (is_newest) {
     StoredExtent blocks;
     std::memcpy(&blocks, block.data() + sizeof stored, sizeof blocks);
     header.block_begins = loaded(blocks);
     const bool wanted = has_block_table(header.spec, header.form);
     if (wanted != (blocks.bytes > 0)) contradiction(file, "a table of " + std::to_string(blocks.bytes) + " bytes");
   }
-  for (std::size_t f = 0; f < stored.num_fields; ++f) {
-    StoredField extents;
-    std::memcpy(&extents, block.data() + fields_at + f * sizeof extents, sizeof extents);
-    header.fields.push_back({loaded(extents.values), loaded(extents.offsets), loaded(extents.checksums)});
+  header.fields.resize(stored.num_fields);
+  header.has_images = stored.has_images == 1;
+  const std::byte* from = block.data() + rows_at;
+  for (const auto& [first, second, third] : rows_of(header)) {
+    StoredField row;
+    std::memcpy(&row, from, sizeof row);
+    *first = loaded(row.values), *second = loaded(row.offsets), *third = loaded(row.checksums);
+    from += sizeof row;
   }
+  return header;
+}
+
+constexpr std::size_t kMaxStoredDims = 8;
+constexpr std::size_t kSections = 7;
+
+struct StoredTwoFields {
+  StoredBegin begin;
+  std::uint32_t kind;
+  std::uint32_t dtype;
+  std::uint32_t dims;
+  std::int64_t shape[kMaxStoredDims];
+  std::uint64_t num_samples;
+  std::uint64_t file_bytes;
+  std::byte uuid[16];
+  StoredExtent sections[kSections];
+  std::uint64_t block_samples;  // 0 in version 1
+};
+static_assert(offsetof(StoredTwoFields, block_samples) == 24 + 8 * kMaxStoredDims + 32 + 24 * kSections);
+// `dtype` holds DType's numbers, which no later version may give other meanings.
+static_assert(static_cast<int>(DType::kUInt8) == 0 && static_cast<int>(DType::kInt32) == 1 &&
+              static_cast<int>(DType::kInt64) == 2 && static_cast<int>(DType::kFloat32) == 5 &&
+              static_cast<int>(DType::kFloat64) == 6);
+
+/// In the order of the user block's table.
+std::array<Extent*, kSections> sections_of(ShardHeader& header) {
+  FieldExtents& data = header.fields[0];
+  ImageExtents& images = header.images;
+  return {&data.values, &data.offsets,     &header.fields[1].values, &data.checksums,
+          &images.hwc,  &images.key_bytes, &images.key_offsets};
+}
+
+FieldSpec data_of(const StoredTwoFields& stored, const std::string& file) {
+  FieldSpec data;
+  if (stored.kind > 1) contradiction(file, "kind " + std::to_string(stored.kind));
+  data.kind = static_cast<FieldKind>(stored.kind);
+  constexpr DType kDTypes[] = {DType::kUInt8, DType::kInt32, DType::kInt64, DType::kFloat32, DType::kFloat64};
+  const auto dtype = std::ranges::find(kDTypes, static_cast<std::uint32_t>(stored.dtype),
+                                       [](DType each) { return static_cast<std::uint32_t>(each); });
+  if (dtype == std::end(kDTypes)) contradiction(file, "dtype " + std::to_string(stored.dtype));
+  data.dtype = *dtype;
+  if (stored.dims > kMaxStoredDims) contradiction(file, std::to_string(stored.dims) + " dimensions");
+  std::uint64_t elements = 1;
+  for (std::size_t d = 0; d < stored.dims; ++d) {
+    const auto extent = static_cast<std::uint64_t>(stored.shape[d]);
+    if (extent > kSampleBytesLimit || elements * extent > kSampleBytesLimit) contradiction(file, "impossible shape");
+    elements *= extent;
+    data.shape.push_back(stored.shape[d]);
+  }
+  return data;
+}
+
+ShardHeader decode_two_fields(std::span<const std::byte, kUserBlockBytes> block, const std::string& file) {
+  StoredTwoFields stored;
+  std::memcpy(&stored, block.data(), sizeof stored);
+  ShardHeader header;
+  header.spec = labeled(data_of(stored, file), 0);
+  if (header.spec[0].kind == FieldKind::kEncoded &&
+      header.spec[0] != FieldSpec{.name = "image", .kind = FieldKind::kEncoded}) {
+    contradiction(file, "encoded samples with a dtype or a shape");
+  }
+  header.has_images = header.spec[0].kind == FieldKind::kEncoded;
+  const std::int64_t block_samples =
+      stored.begin.version > 1 ? static_cast<std::int64_t>(stored.block_samples) : kVersion1BlockSamples;
+  header.form = {ShardSchema::kTwoFields, header.has_images ? 1 : block_samples};
+  header.num_samples = stored.num_samples;
+  header.file_bytes = stored.file_bytes;
+  std::copy(std::begin(stored.uuid), std::end(stored.uuid), header.uuid.begin());
+  header.fields.resize(2);
+  const auto sections = sections_of(header);
+  for (std::size_t i = 0; i < kSections; ++i) *sections[i] = loaded(stored.sections[i]);
   return header;
 }
 
 }  // namespace
 
-UserBlock encode_header(const ShardHeader& header) {
+UserBlock encode_header(const ShardHeader& given) {
+  ShardHeader header = given;
+  const std::string spec = to_json(header.spec).dump();
+  const auto rows = rows_of(header);
+  const std::size_t rows_at = sizeof(StoredFields) + sizeof(StoredExtent);
+  const std::size_t spec_at = rows_at + rows.size() * sizeof(StoredField);
+  if (spec_at + spec.size() > kHeaderCrcAt) {
+    throw UsageError("samples of " + std::to_string(header.fields.size()) +
+                     " fields do not fit into a shard: their description takes " +
+                     std::to_string(spec_at + spec.size()) + " bytes of " + std::to_string(kHeaderCrcAt) +
+                     "; give them shorter names, or make one field of those of one dtype");
+  }
+  StoredFields fields = {.begin = {},
+                         .num_fields = static_cast<std::uint32_t>(header.fields.size()),
+                         .num_samples = header.num_samples,
+                         .file_bytes = header.file_bytes,
+                         .block_samples = static_cast<std::uint64_t>(header.form.block_samples),
+                         .uuid = {},
+                         .spec_bytes = static_cast<std::uint32_t>(spec.size()),
+                         .has_images = header.has_images ? 1U : 0U};
+  std::memcpy(fields.begin.magic, kMagic, sizeof kMagic);
+  fields.begin.version = kShardVersion;
+  std::copy(header.uuid.begin(), header.uuid.end(), fields.uuid);
   UserBlock block = {};
-  StoredBegin begin = {};
-  std::memcpy(begin.magic, kMagic, sizeof kMagic);
-  begin.version = header.version();
-  header.form.schema == ShardSchema::kFields ? encode_fields(header, block) : encode_two_fields(header, block);
-  std::memcpy(block.data(), &begin, sizeof begin);
+  std::memcpy(block.data(), &fields, sizeof fields);
+  const StoredExtent blocks = stored(header.block_begins);
+  std::memcpy(block.data() + sizeof fields, &blocks, sizeof blocks);
+  std::byte* to = block.data() + rows_at;
+  for (const auto& [first, second, third] : rows) {
+    const StoredField row{stored(*first), stored(*second), stored(*third)};
+    std::memcpy(to, &row, sizeof row);
+    to += sizeof row;
+  }
+  std::memcpy(to, spec.data(), spec.size());
   const std::uint32_t crc = header_crc(block);
   std::memcpy(block.data() + kHeaderCrcAt, &crc, sizeof crc);
   return block;

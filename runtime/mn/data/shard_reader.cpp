@@ -143,7 +143,7 @@ void ShardReader::copy_small(std::size_t field, std::int64_t sample, std::byte* 
   std::memcpy(out, &wide, sizeof wide);
 }
 
-std::int64_t ShardReader::block_of(std::int64_t sample) const {
+std::int64_t ShardReader::block_of(std::size_t, std::int64_t sample) const {
   if (block_begins_.empty()) return sample / header_.form.block_samples;
   return std::ranges::upper_bound(block_begins_, static_cast<std::uint64_t>(sample)) - block_begins_.begin() - 1;
 }
@@ -168,20 +168,13 @@ void ShardReader::will_read(std::size_t field, std::int64_t first, std::int64_t 
                   static_cast<std::uint64_t>(end - begin));
 }
 
-std::shared_ptr<const ShardReader::Block> ShardReader::load_block(std::size_t field, std::int64_t block) const {
-  auto bytes = std::make_shared<Block>(block_bytes(field, block));
-  read_blocks(field, block, 1, *bytes);
-  return is_good(field, block, *bytes) ? bytes : nullptr;
-}
-
 std::vector<std::byte> ShardReader::read_sample(std::size_t field, std::int64_t sample) const {
   std::vector<std::byte> bytes(length(field, sample));
   if (is_small(field)) {
     copy_small(field, sample, bytes.data());
     return bytes;
   }
-  const auto block = load_block(field, block_of(sample));
-  if (block == nullptr) throw DataError(damage(sample));
+  const auto block = load_block(field, block_of(field, sample));
   const auto begin = block->begin() + offset_in_block(field, sample);
   std::copy(begin, begin + std::ssize(bytes), bytes.begin());
   return bytes;
@@ -195,7 +188,7 @@ std::int64_t ShardReader::index_bytes() const noexcept {
 }
 
 std::vector<std::string> ShardReader::read_keys() const {
-  if (!header_.has_images()) return {};
+  if (!header_.has_images) return {};
   const auto bytes = read_array<char>(header_.images.key_bytes, "/data/key_bytes");
   const auto offsets = read_array<std::uint64_t>(header_.images.key_offsets, "/data/key_offsets");
   if (!std::is_sorted(offsets.begin(), offsets.end()) || offsets.back() != bytes.size()) {
@@ -206,10 +199,14 @@ std::vector<std::string> ShardReader::read_keys() const {
   return keys;
 }
 
-std::string ShardReader::damage(std::int64_t sample) const {
-  return path() + ": sample " + std::to_string(sample) +
-         " is damaged (its checksum differs): `mnshard verify` lists all such samples; copy the shard again or make it "
-         "anew";
+std::string ShardReader::damage(std::size_t field, std::int64_t block) const {
+  const std::int64_t first = first_sample(block);
+  const std::int64_t last = first_sample(block + 1) - 1;
+  const std::string samples = first == last
+                                  ? "sample " + std::to_string(first) + " is"
+                                  : "samples " + std::to_string(first) + " to " + std::to_string(last) + " are";
+  return path() + ": " + samples + " damaged (the checksum of " + header_.spec.fields[field].name +
+         " differs): `mnshard verify` lists all such samples; copy the shard again or recreate it";
 }
 
 }  // namespace mn::data

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -13,14 +12,9 @@
 #include <mn/core/file.hpp>
 #include <mn/data/manifest.hpp>
 #include <mn/data/shard_format.hpp>
+#include <mn/data/stored_file.hpp>
 
 namespace mn::data {
-
-/// What reading has cost so far; shared by the readers of a dataset.
-struct IoCounters {
-  std::atomic<std::int64_t> opens = 0;
-  std::atomic<std::int64_t> bytes = 0;
-};
 
 /// An open shard whose header has been compared with the table's entry.
 struct OpenShard {
@@ -40,66 +34,53 @@ struct OpenShard {
 [[nodiscard]] ShardInfo describe_shard(const std::filesystem::path& path);
 
 /// A shard with its small fields, offsets and checksums in memory. Thread-safe.
-class ShardReader {
+class ShardReader final : public StoredFile {
  public:
-  using Block = ByteBuffer;
-
   ShardReader(OpenShard shard, std::shared_ptr<IoCounters> counters);
 
   [[nodiscard]] const ShardHeader& header() const noexcept { return header_; }
   [[nodiscard]] std::string path() const { return file_.path().string(); }
-  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(header_.num_samples); }
+  [[nodiscard]] std::int64_t size() const noexcept override { return static_cast<std::int64_t>(header_.num_samples); }
   [[nodiscard]] std::size_t num_fields() const noexcept { return fields_.size(); }
 
-  /// Bytes of a field of a sample.
-  [[nodiscard]] std::int64_t length(std::size_t field, std::int64_t sample) const {
+  [[nodiscard]] std::int64_t length(std::size_t field, std::int64_t sample) const override {
     return begin_of(field, sample + 1) - begin_of(field, sample);
   }
-  /// Whether the field is in memory: copy_small() has its samples. All others are in blocks.
-  [[nodiscard]] bool is_small(std::size_t field) const noexcept { return fields_[field].is_small; }
-  /// Writes length(field, sample) bytes.
-  void copy_small(std::size_t field, std::int64_t sample, std::byte* out) const;
+  [[nodiscard]] bool is_small(std::size_t field) const noexcept override { return fields_[field].is_small; }
+  void copy_small(std::size_t field, std::int64_t sample, std::byte* out) const override;
 
-  /// Blocks are samples under one checksum; they are cut by bytes, or by a number of samples of which the last one may
-  /// have fewer.
+  /// Blocks are samples under one checksum, the same of all fields; they are cut by bytes, or by a number of samples of
+  /// which the last one may have fewer.
   [[nodiscard]] std::int64_t num_blocks() const noexcept { return static_cast<std::int64_t>(header_.num_blocks()); }
-  [[nodiscard]] std::int64_t block_of(std::int64_t sample) const;
+  [[nodiscard]] std::int64_t block_of(std::size_t field, std::int64_t sample) const override;
   /// The first sample of a block; size() for num_blocks().
   [[nodiscard]] std::int64_t first_sample(std::int64_t block) const {
     return block_begins_.empty() ? std::min(block * header_.form.block_samples, size())
                                  : static_cast<std::int64_t>(block_begins_[block]);
   }
-  [[nodiscard]] std::int64_t samples_in(std::int64_t block) const {
+  [[nodiscard]] std::int64_t samples_in(std::size_t, std::int64_t block) const override {
     return first_sample(block + 1) - first_sample(block);
   }
-  [[nodiscard]] std::int64_t block_bytes(std::size_t field, std::int64_t block) const;
-  /// Where a sample begins within its block.
-  [[nodiscard]] std::int64_t offset_in_block(std::size_t field, std::int64_t sample) const {
-    return begin_of(field, sample) - begin_of(field, first_sample(block_of(sample)));
+  [[nodiscard]] std::int64_t block_bytes(std::size_t field, std::int64_t block) const override;
+  [[nodiscard]] std::int64_t offset_in_block(std::size_t field, std::int64_t sample) const override {
+    return begin_of(field, sample) - begin_of(field, first_sample(block_of(field, sample)));
   }
+  [[nodiscard]] bool has_runs(std::size_t) const noexcept override { return true; }
 
-  /// Blocks [first, first + count) of a field by one read, unchecked, into `out`, which has their length.
-  void read_blocks(std::size_t field, std::int64_t first, std::int64_t count, std::span<std::byte> out) const;
-  /// Has the system read blocks [first, first + count) soon, as far as they exist; returns at once.
-  void will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept;
-  /// Whether these are the block's bytes, by its checksum.
-  [[nodiscard]] bool is_good(std::size_t field, std::int64_t block, std::span<const std::byte> bytes) const {
+  void read_blocks(std::size_t field, std::int64_t first, std::int64_t count, std::span<std::byte> out) const override;
+  void will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept override;
+  [[nodiscard]] bool is_good(std::size_t field, std::int64_t block, std::span<const std::byte> bytes) const override {
     return crc32c(bytes) == fields_[field].crcs[block];
   }
-  /// One block; null if it is damaged.
-  [[nodiscard]] std::shared_ptr<const Block> load_block(std::size_t field, std::int64_t block) const;
+  [[nodiscard]] std::string damage(std::size_t field, std::int64_t block) const override;
+  [[nodiscard]] std::int64_t index_bytes() const noexcept override;
+
   /// The bytes of a field of one sample. Throws DataError if they are damaged.
   [[nodiscard]] std::vector<std::byte> read_sample(std::size_t field, std::int64_t sample) const;
-  /// Memory of small fields, offsets and checksums.
-  [[nodiscard]] std::int64_t index_bytes() const noexcept;
-
   /// A part that only tools look at, checked against its checksum.
   [[nodiscard]] std::vector<std::byte> read_part(const Extent& extent, const std::string& name) const;
-  /// Where sample i came from; empty for other samples than images with a label.
+  /// Where sample i came from; empty for other samples than images with a class.
   [[nodiscard]] std::vector<std::string> read_keys() const;
-
-  /// "FILE: sample N is damaged …", what to say when a block was not good.
-  [[nodiscard]] std::string damage(std::int64_t sample) const;
 
  private:
   /// What is in memory of a field.

@@ -31,6 +31,7 @@ SampleSpec checked(SampleSpec spec, const std::string& split) {
   }
   data::ShardHeader header{.form = data::new_form(spec), .spec = data::without_classes(spec)};
   header.fields.resize(spec.fields.size());
+  header.has_images = data::are_images(spec);
   (void)data::encode_header(header);  // throws if the spec does not fit
   return spec;
 }
@@ -43,7 +44,7 @@ class ShardWriter::Impl {
       : folder_(std::move(folder)),
         spec_(checked(std::move(spec), options.split)),
         options_(std::move(options)),
-        has_two_fields_(data::new_form(spec_).schema == data::ShardSchema::kTwoFields),
+        is_labeled_(data::is_labeled(spec_)),
         most_(spec_.fields.size(), 0) {
     make_folders(folder_);
     check_no_shards_in(folder_);
@@ -62,12 +63,12 @@ class ShardWriter::Impl {
       throw ArgumentError("sample " + std::to_string(size_) + " to write into " + folder_.string() + ": " +
                           error.what());
     }
-    if (has_two_fields_ && !spec_.is_fixed()) content_.add_info({info.height, info.width, info.channels}, info.key);
+    if (is_labeled_ && !spec_.is_fixed()) content_.add_info({info.height, info.width, info.channels}, info.key);
     ++size_;
   }
 
   void add(std::span<const std::byte> sample, std::int64_t label, const EncodedInfo& info) {
-    if (!has_two_fields_) throw ArgumentError("a sample and a label for samples of other fields: give a list of all");
+    if (!is_labeled_) throw ArgumentError("a sample and a label for samples of other fields: give a list of all");
     const std::size_t element = size_of(spec_[0].dtype);
     if (sample.size() % element != 0 || (spec_.is_fixed() && std::ssize(sample) != spec_[0].sample_bytes())) {
       throw ArgumentError("sample " + std::to_string(size_) + " has " + std::to_string(sample.size()) + " bytes, not " +
@@ -132,7 +133,7 @@ class ShardWriter::Impl {
   std::filesystem::path folder_;
   SampleSpec spec_;
   ShardWriterOptions options_;
-  bool has_two_fields_;
+  bool is_labeled_;
   data::ShardContent content_;           // of the next shard
   std::optional<data::ShardForm> form_;  // as the first shard's samples want it
   std::vector<data::ShardInfo> shards_;

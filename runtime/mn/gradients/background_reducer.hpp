@@ -32,7 +32,7 @@ class BackgroundReducer {
  private:
   std::optional<CommunicationThread> thread_;
   std::shared_ptr<Communicator> comm_;  // null where there is a thread
-  std::optional<c10::Stream> stream_;   // of the tasks, on a GPU
+  std::optional<c10::Stream> stream_;   // on a GPU: where the tasks run
 };
 
 }  // namespace mn

@@ -34,10 +34,9 @@ DoubleBufferedReduction::~DoubleBufferedReduction() {
 bool DoubleBufferedReduction::reduce(double weight, double factor) {
   StepAgreement agreement = gradients_.collect(weight, factor);
   agreement.agree(*comm_);
-  background_.wait();
-  const auto next = in_flight_[next_];
+  const auto next = in_flight_[next_];  // free: the last flush() has waited for its reduction and applied its mean
   const std::size_t messages = next->buffer->messages().size();
-  for (std::size_t m = 0; m < messages; ++m) next->buffer->let_go(m);  // of a mean that the program has kept
+  for (std::size_t m = 0; m < messages; ++m) next->buffer->let_go(m);  // where the program has kept a mean
   next->buffer->copy_from(gradients_.flat());
   next->agreement = std::move(agreement);
   // The last step's mean is applied from the other buffer before this step's reduction can need it.

@@ -3,7 +3,8 @@
 /// Step k copies its gradients into a buffer of their own, submits its reduction, and yields the mean of step k - 1. An
 /// update is therefore one step stale: the first step yields none, and flush() yields the last one's.
 /// (1) Of the two buffers one is being reduced while the update reads the other, which then becomes free.
-/// (2) At most one reduction is under way: reduce() waits for the one before.
+/// (2) At most one reduction is under way: flush(), which reduce() calls before it submits one, waits for the one
+///     before.
 /// Cost of a step: one copy of the gradients and one collective. Memory: two more buffers of the gradients' size.
 #pragma once
 
@@ -29,16 +30,16 @@ class DoubleBufferedReduction : public GradientReduction {
   bool flush() override;
   /// Not known before the next step.
   bool weighed_unevenly() const noexcept override { return false; }
-  void commit() override {}  // flush() has, before the next reduction reads what was lost
+  void commit() override {}  // flush() has, before the next reduction reads the residuals
 
  private:
   struct Shared {
     std::unique_ptr<FlatBuffer> buffer;
     std::shared_ptr<GradientAverager> averager;
-    StepAgreement agreement = {};  // of the step whose gradients the buffer has
+    StepAgreement agreement = {};  // that of the step whose gradients the buffer has
   };
 
-  std::shared_ptr<Communicator> comm_;  // of the hosts' agreements
+  std::shared_ptr<Communicator> comm_;  // for the hosts' agreements
   BackgroundReducer background_;
   GradientBuffer gradients_;
   std::array<std::shared_ptr<Shared>, 2> in_flight_;

@@ -11,7 +11,7 @@
 namespace mn {
 namespace {
 
-constexpr double kWeightRounding = 1e-5;  // of a mean weight that has traveled as float32
+constexpr double kWeightRounding = 1e-5;  // relative error of a mean weight that has traveled as float32
 
 void move_into(FlatBuffer& flat, std::size_t i, at::Tensor& grad) {
   if (grad.is_same(flat.view(i))) return;
@@ -90,7 +90,7 @@ void GradientBuffer::weigh_early(std::size_t i, double factor) {
 void GradientBuffer::multiply(double factor) {
   if (!weighed_early_) return flat_->scale(factor);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!is_ready(i)) flat_->view(i).mul_(factor);
+    if (!is_ready(i)) flat_->view(i).mul_(factor);  // the others have it from weigh_early()
   }
 }
 
@@ -99,7 +99,7 @@ bool GradientBuffer::collect_one(std::size_t i) {
   auto& grad = parameters_[i].mutable_grad();
   if (!grad.defined()) {
     flat_->let_go(flat_->message_index(i));  // (3)
-    flat_->view(i).zero_();
+    flat_->view(i).zero_();                  // adds nothing to the other ranks' sum
     return false;
   }
   move_into(*flat_, i, grad);

@@ -36,14 +36,14 @@ class GradientReduction {
   [[nodiscard]] virtual bool reduce(double weight, double factor) = 0;
   /// Whether this rank's weight was another than the ranks' mean in the last reduce().
   [[nodiscard]] virtual bool weighed_unevenly() const noexcept { return gradients().weighed_unevenly(); }
-  /// The mean that reduce() left is applied: what compression lost of it is remembered.
+  /// The mean that reduce() left is applied: the residuals of its compression are kept.
   virtual void commit() { averager_->commit(); }
   /// Makes the gradients a mean that reduce() has not yielded yet. False if there is none.
   [[nodiscard]] virtual bool flush() { return false; }
   /// While `token` lives, a backward only accumulates: nothing is sent before reduce().
   void pause_while(std::weak_ptr<const void> token) noexcept { pause_ = std::move(token); }
 
-  /// Counts bytes, and remembers what compression lost.
+  /// Counts bytes, and keeps the residuals of compression.
   [[nodiscard]] GradientAverager& averager() noexcept { return *averager_; }
 
  protected:

@@ -13,7 +13,7 @@
 namespace mn {
 namespace {
 
-constexpr std::int64_t kComparedElements = 8;  // of a gradient, evenly distributed
+constexpr std::int64_t kComparedElements = 8;  // in each gradient, evenly distributed
 
 /// A few elements of a gradient that lies in host memory without gaps.
 std::uint64_t mark_of_some(const at::Tensor& gradient) {

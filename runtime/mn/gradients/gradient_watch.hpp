@@ -28,7 +28,7 @@ class GradientWatch {
   void arrived(std::size_t i);
   /// Then: from now on the gradient is to stay as it is.
   void record(std::size_t i);
-  /// Gradient i may change: nobody compares it.
+  /// Gradient i may change: it is not compared.
   void forget(std::size_t i) { entries_[i] = {}; }
   /// No backward has run.
   void forget();
@@ -62,7 +62,7 @@ class GradientWatch {
     bool recorded = false;
     Known tensor;
     std::uint32_t version = 0;
-    std::uint64_t mark = 0;  // of its elements
+    std::uint64_t mark = 0;  // hash of its elements
   };
   [[nodiscard]] std::uint64_t mark_of(const at::Tensor& gradient) const;
 

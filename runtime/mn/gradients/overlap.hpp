@@ -11,8 +11,8 @@
 ///     recompute_activations() runs several times, or several backwards) is there with the last of as many.
 /// (3) Copies are complete before backward returns, so a write to gradients after it, such as a second backward, need
 ///     not wait.
-/// (4) A step whose promise binds (step_promise.hpp) needs no copy: its buckets are reduced where they lie, and a broken
-///     promise throws UsageError.
+/// (4) A step whose promise binds (step_promise.hpp) needs no copy: its buckets are reduced where they lie, and a
+///     broken promise throws UsageError.
 /// (5) The buffer for copies comes after the first step in which a rank wanted one. Until then nothing is sent early
 ///     without a promise.
 /// (6) The order that rank 0 saw in the first step becomes the order in memory, at the zero_grad() that follows, when
@@ -86,7 +86,7 @@ class OverlappedReduction : public GradientReduction {
     std::shared_ptr<Shared> shared;
     std::size_t first;
     std::size_t count;
-    double factor;  // of the copy
+    double factor;  // that the copy is multiplied by
     bool is_copy;   // else in place
     std::once_flag copied = {};
   };
@@ -109,8 +109,8 @@ class OverlappedReduction : public GradientReduction {
   bool streams_differ_ = false;
   StepPromise promise_;
   bool is_first_backward_ = true;  // what was promised has no gradients of before
-  double early_factor_ = 1;        // of copies that were launched early
-  bool in_place_ = false;          // buckets were launched early in this step, and are no copies
+  double early_factor_ = 1;        // that of the copies launched early
+  bool in_place_ = false;          // buckets were launched early in this step, and are not copies
   bool disturbed_ = false;         // a gradient came that early copies do not have
   bool wants_copy_ = false;        // a bucket could have been launched
   bool learning_ = true;

@@ -35,7 +35,7 @@ void StepPromise::check(double factor, const GradientBuffer& gradients, std::siz
 }
 
 void StepPromise::keep() {
-  has_looked_ = has_looked_ || task_;
+  has_looked_ = has_looked_ || task_;  // (1): a backward has run in an announced step
   forget();
 }
 

@@ -2,7 +2,7 @@
 /// be reduced in place before the step.
 ///
 /// (1) A backward that runs others inside (recompute_activations() does) may come to a parameter once more in each. The
-///     first announced step changes nothing in place and looks for them; once seen, the promise binds nobody any more.
+///     first announced step changes nothing in place and looks for them; once seen, the promise binds no rank any more.
 /// (2) Nothing can be taken back. A second backward, another factor or a write by hand after a gradient was given away
 ///     throws UsageError.
 #pragma once
@@ -22,15 +22,15 @@ class StepPromise {
   void watch_backward(std::size_t i, const GradientBuffer& gradients);
   /// The factor, if gradients may be changed in place (1).
   [[nodiscard]] std::optional<double> binding() const;
-  /// Whether this step binds nobody, but later ones that are announced will.
+  /// Whether no rank is bound in this step, but will be in later ones that are announced.
   [[nodiscard]] bool will_bind() const noexcept {
     return is_announced_ && !runs_inner_backwards_ && !(has_looked_ && factor_);
   }
   /// As announced, whether it binds or not.
   [[nodiscard]] std::optional<double> factor() const noexcept { return factor_; }
 
-  /// At the step, before anything else: throws UsageError if the promise was broken (2). Messages [0, given_away) of the
-  /// gradients were given away.
+  /// At the step, before anything else: throws UsageError if the promise was broken (2). Messages [0, given_away) of
+  /// the gradients were given away.
   void check(double factor, const GradientBuffer& gradients, std::size_t given_away) const;
   /// The step was made.
   void keep();

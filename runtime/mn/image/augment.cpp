@@ -113,7 +113,7 @@ const Image& ImageAugmenter::augment(std::span<const std::byte> encoded, std::ui
   SampleRandom random(seed, epoch, index);
   choices = choose_augmentation(header.width, header.height, options_, augment_, random);
   const Crop& crop = choices.crop;
-  const double share_x = crop.readable.width / crop.box.width;  // of the readable part to the box, for its least size
+  const double share_x = crop.readable.width / crop.box.width;  // the readable part over the box, for its least size
   const double share_y = crop.readable.height / crop.box.height;
   const Box decoded = decoder_.decode(crop.readable, static_cast<int>(std::ceil(options_.size * share_x)),
                                       static_cast<int>(std::ceil(options_.size * share_y)), part_);

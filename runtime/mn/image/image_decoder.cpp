@@ -116,13 +116,17 @@ ImageDecoder::ImageDecoder()
 ImageDecoder::~ImageDecoder() = default;
 
 const ImageHeader& ImageDecoder::open(std::span<const std::byte> bytes) {
+  opened_ = false;
   header_ = open_stored(bytes);
   check_size(header_);
   if (orientation_of(header_.orientation).transposed) std::swap(header_.width, header_.height);
+  opened_ = true;
   return header_;
 }
 
 Box ImageDecoder::decode(const Region& region, int min_width, int min_height, Image& out) {
+  // libpng's and libtiff's objects are gone after one decode, libjpeg's hold the next image's state.
+  if (!std::exchange(opened_, false)) throw ArgumentError("decode() without open()");
   check_inside(region, header_);
   if (header_.orientation == 1) return decode_stored(region, min_width, min_height, out);
   const Orientation how = orientation_of(header_.orientation);

@@ -37,7 +37,7 @@ class ImageDecoder {
   /// Decodes the part of the opened image that holds `region`, a part of the upright image, once for each open().
   /// `out` may hold more than the region; returns where the region lies in it. A JPEG is decoded in part and scaled
   /// down as JpegDecoder says, as long as the region keeps min_width × min_height pixels; others are decoded as a
-  /// whole.
+  /// whole. Throws ArgumentError for a region outside of the image, and without a new open().
   Box decode(const Region& region, int min_width, int min_height, Image& out);
 
  private:
@@ -49,7 +49,8 @@ class ImageDecoder {
   std::unique_ptr<WebpDecoder> webp_;
   std::unique_ptr<TiffDecoder> tiff_;
   ImageHeader header_;
-  Image turned_;  // as stored, before it is made upright
+  bool opened_ = false;  // and not decoded yet
+  Image turned_;         // as stored, before it is made upright
 };
 
 /// The whole image at full size. Throws DataError as ImageDecoder does.

@@ -90,7 +90,6 @@ class PngDecoder::Impl {
   }
 
   void decode(Image& out) {
-    if (png_ == nullptr) throw ArgumentError("decode() without open()");
     if (!guarded(jump_, [this] { start(); })) fail();
     if (png_get_rowbytes(png_, info_) != std::size_t{3} * header_.width) throw DataError("damaged PNG: not RGB");
     out.resize(header_.width, header_.height);

@@ -28,7 +28,7 @@ class PngDecoder {
   /// decode() returns.
   const ImageHeader& open(std::span<const std::byte> bytes);
 
-  /// The whole image as it is stored, once for each open().
+  /// The whole image as it is stored, once for each open(); ImageDecoder checks that.
   void decode(Image& out);
 
  private:

@@ -9,7 +9,7 @@
 
 namespace mn::data {
 
-/// Pixels on each side of a place that count in a filter, in source pixels where the image grows, else in target
+/// Pixels on each side of a point that count in a filter, in source pixels where the image grows, else in target
 /// pixels.
 [[nodiscard]] constexpr int filter_radius(Interpolation filter) { return filter == Interpolation::kBicubic ? 2 : 1; }
 

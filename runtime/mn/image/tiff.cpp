@@ -117,7 +117,6 @@ class TiffDecoder::Impl {
   }
 
   void decode(Image& out) {
-    if (tiff_ == nullptr) throw ArgumentError("decode() without open()");
     TIFFRGBAImage image;
     std::array<char, 1024> why = {};
     drop_alpha();
@@ -176,8 +175,8 @@ class TiffDecoder::Impl {
     header_.orientation = orientation >= 1 && orientation <= 8 ? orientation : 1;
   }
 
-  /// Of alpha that is stored apart from the color, libtiff would make black: as if the color had its share already, it
-  /// is taken as it is. In memory only.
+  /// libtiff would make unassociated alpha black, so it is read as if the color were multiplied already. In memory
+  /// only.
   void drop_alpha() {
     std::uint16_t count = 0;
     std::uint16_t* kinds = nullptr;

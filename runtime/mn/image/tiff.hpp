@@ -26,7 +26,7 @@ class TiffDecoder {
   /// decode() returns.
   const ImageHeader& open(std::span<const std::byte> bytes);
 
-  /// The whole image as it is stored, once for each open().
+  /// The whole image as it is stored, once for each open(); ImageDecoder checks that.
   void decode(Image& out);
 
  private:

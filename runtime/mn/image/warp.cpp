@@ -1,6 +1,6 @@
-// Each target pixel blends the four source pixels around the place that it comes from.
+// Each target pixel blends the four source pixels around the point that it comes from.
 //
-// (1) The source lies in a frame of black pixels and every place is clamped into it, so that no pixel needs a test.
+// (1) The source lies in a frame of black pixels and every point is clamped into it, so that no pixel needs a test.
 // (2) Sums run in one order on every CPU, in float32 without fused multiply-add: equal bits everywhere.
 //
 // Cost: one copy of the image; 12 multiplications for each target pixel, of four lanes.

@@ -30,9 +30,9 @@ class Warper {
 
   std::vector<std::uint16_t>
       padded_;                      // (height + 3, width + 3, 4): black around the image, and room for one value more
-  std::vector<int> offsets_;        // of a row's pixels: where the upper left one of four neighbors lies in padded_
-  std::vector<float> right_;        // of a row's pixels: the share of the right neighbors
-  std::vector<float> below_;        // likewise of the lower ones
+  std::vector<int> offsets_;        // [pixel of a row] where the upper left of its four neighbors lies in padded_
+  std::vector<float> right_;        // [pixel of a row] the share of its right neighbors
+  std::vector<float> below_;        // [pixel of a row] the share of its lower neighbors
   std::vector<std::int32_t> wide_;  // a target row before it becomes bytes
 };
 

@@ -70,7 +70,6 @@ const ImageHeader& WebpDecoder::open(std::span<const std::byte> bytes) {
 }
 
 void WebpDecoder::decode(Image& out) {
-  if (bytes_.empty()) throw ArgumentError("decode() without open()");
   out.resize(header_.width, header_.height);
   WebPDecoderConfig config;
   if (WebPInitDecoderConfig(&config) == 0) throw DataError("cannot start libwebp: compiled for another version");

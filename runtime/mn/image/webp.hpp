@@ -18,7 +18,7 @@ class WebpDecoder {
   /// Reads the header of the image as it is stored. Allocates no memory. `bytes` must live until decode() returns.
   const ImageHeader& open(std::span<const std::byte> bytes);
 
-  /// The whole image as it is stored, once for each open().
+  /// The whole image as it is stored, once for each open(); ImageDecoder checks that.
   void decode(Image& out);
 
  private:

@@ -93,7 +93,7 @@ void hand_on(int signal, const siginfo_t& info) {
 }
 
 void handle_fault(int signal, siginfo_t* info, void* /*context*/) {
-  // MPI_Abort leaves through exit(), under running threads: a fault there is no news once the end has been reported.
+  // MPI_Abort leaves through exit(), under running threads: a fault there is ignored once the end has been reported.
   const bool is_news = claim_loss_report();
   if (is_news) silence_stderr();
   for (std::size_t i = 0; i < std::size(kFaults); ++i) {

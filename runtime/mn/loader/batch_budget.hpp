@@ -82,7 +82,7 @@ class BatchBudget {
     return handed_out_ + ready_bytes_ + in_work_ * (largest_.raw + largest_.made) +
            static_cast<std::int64_t>(spare_.size()) * largest_.raw;
   }
-  /// Of one more batch in work.
+  /// Bytes of one more batch in work.
   [[nodiscard]] std::int64_t cost() const { return largest_.made + (spare_.empty() ? largest_.raw : 0); }
 
   std::int64_t bytes_;

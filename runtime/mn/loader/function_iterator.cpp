@@ -50,7 +50,7 @@ class FunctionIterator final : public Iterator {
   std::int64_t steps_;
   MakeBatch make_batch_;
   std::int64_t epoch_ = 0;
-  std::int64_t step_ = 0;  // of the epoch, the next one
+  std::int64_t step_ = 0;  // the next one, within the epoch
   bool at_end_ = false;    // whether an epoch has ended, which next() has not said yet
   double wait_s_ = 0;
 };

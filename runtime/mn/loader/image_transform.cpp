@@ -33,7 +33,7 @@ void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, st
   }
 }
 
-constexpr std::int64_t kErasedChannel = 3;  // of bytes that travel: 1 where the pixel is erased
+constexpr std::int64_t kErasedChannel = 3;  // as bytes travel to the device: 1 where the pixel is erased
 
 /// RGB, and with random erasing kErasedChannel, as bytes: {N, size, size, 3 or 4}.
 Transform bytes_transform(const data::CropOptions& crop, const data::AugmentOptions& augment) {

@@ -229,7 +229,7 @@ class DataLoader::Impl {
   BatchMaker maker_;
   std::int64_t epoch_ = 0;
   std::int64_t consumed_ = 0;
-  std::int64_t corrupt_ = 0;  // of corrupt_epoch_
+  std::int64_t corrupt_ = 0;  // damaged samples in corrupt_epoch_
   std::int64_t corrupt_epoch_ = 0;
   double data_wait_s_ = 0;
   RawSamples raw_;                           // without workers

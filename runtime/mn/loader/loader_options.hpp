@@ -35,7 +35,7 @@ class Transformed {
   /// The first field.
   Transformed(at::Tensor first)  // NOLINT: meant to be implicit
       : fields_{{.name = {}, .values = std::move(first)}} {}
-  /// All fields. Those without a name have that of the spec's field in their place.
+  /// All fields. Those without a name have that of the spec's field at that position.
   Transformed(std::vector<BatchField> all)  // NOLINT: meant to be implicit
       : fields_(std::move(all)), has_all_(true) {}
 
@@ -89,8 +89,8 @@ struct LoaderOptions {
   /// Batches ready or in work ahead of the one in use, as far as prefetch_bytes allows. Default: 8, or 2 for each
   /// worker.
   std::optional<int> prefetch = {};
-  /// Of all that the loader holds: samples as they are read, tensors on the host and the device, and the batch handed
-  /// out last, until the next one is asked for. A batch that has no room beside that one is made when it is asked for.
+  /// Limit for all that the loader holds: samples as they are read, tensors on the host and the device, and the last
+  /// batch handed out, until the next one is asked for. A batch without room beside it is made when it is asked for.
   std::int64_t prefetch_bytes = std::int64_t{1} << 30;
   Transform transform = default_fields;  ///< from raw samples to tensors
   OnDevice on_device = {};               ///< from these to what a batch holds; default: the same

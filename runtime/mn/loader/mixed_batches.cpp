@@ -23,7 +23,7 @@ MixedBatches::MixedBatches(std::shared_ptr<Iterator> batches, const data::MixOpt
 }
 
 std::optional<Batch> MixedBatches::next() {
-  const std::int64_t epoch = batches_->epoch();  // of the batch that comes: the last of an epoch ends it
+  const std::int64_t epoch = batches_->epoch();  // the next batch's: with an epoch's last one the number rises
   std::optional<Batch> batch = batches_->next();
   if (!batch) return batch;
   const at::Tensor& images = batch->data;

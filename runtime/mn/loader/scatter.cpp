@@ -30,7 +30,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kPieceBytes = std::int64_t{64} << 20;  // of samples in one message
+constexpr std::int64_t kPieceBytes = std::int64_t{64} << 20;  // samples in one message
 constexpr int kTag = 7101;
 
 /// What work() returns; if it throws, what went wrong, as every rank must throw it.

@@ -29,7 +29,7 @@ using TableOpeners = std::map<std::string, TableOpener>;
 /// do_format(): likewise, by the opener of that name, which every rank gives (the root's is not called). Other
 /// datasets: root sends each rank its part, in pieces, and that rank holds it in memory, once. Every rank throws the
 /// root's error (no such folder, a damaged or changed shard, no memory, whatever the dataset throws), or that of the
-/// first rank whose opener throws: DataError with on_all_ranks(). Fewer samples than ranks are no error here, as in
+/// first rank whose opener throws: DataError with on_all_ranks(). Fewer samples than ranks are not an error here, as in
 /// ChainerMN; a DataLoader needs one for each rank.
 [[nodiscard]] std::shared_ptr<SubDataset> scatter_dataset(std::shared_ptr<Dataset> dataset,
                                                           const std::shared_ptr<Communicator>& comm,

@@ -61,7 +61,7 @@ Form form_of(const at::Tensor& tensor, const char* call) {
   return form;
 }
 
-/// Of all ranks: for each in turn one for each of its `own`.
+/// The forms of all ranks: for each in turn one for each of its `own`.
 std::vector<Form> gather_forms(Communicator& comm, const std::vector<Form>& own) {
   std::vector<Form> all(own.size() * static_cast<std::size_t>(comm.size()));
   comm.allgather(std::span(reinterpret_cast<const std::int64_t*>(own.data()), own.size() * kFormCount),
@@ -158,7 +158,7 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     if (!in_weighted_backward()) assume_equal_weights();
     const auto call = c10::static_intrusive_pointer_cast<Capsule>(context->saved_data["call"].toCapsule())->call;
-    variable_list result = {at::Tensor(), at::Tensor()};  // of the stand-in, and of `call`
+    variable_list result = {at::Tensor(), at::Tensor()};  // none for the stand-in, and for `call`
     for (at::Tensor& gradient : call->backward(gradients)) result.push_back(std::move(gradient));
     return result;
   }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/cat.h>
@@ -67,8 +68,8 @@ void sum(const at::Tensor& values, Communicator& comm) {
       comm, [&](DeviceCollectives& device) { device.allreduce(buffer_view(values), ReduceOp::kSum); }, blocking);
 }
 
-/// Statistics of all ranks' values: mean and sum of squared deviations by channel, how many values a channel has, and the samples
-/// of each rank.
+/// Statistics of all ranks' values: mean and sum of squared deviations by channel, how many values a channel has, and
+/// the samples of each rank.
 struct Statistics {
   at::Tensor mean, squares, count, samples;
 };

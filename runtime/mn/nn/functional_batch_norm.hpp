@@ -1,5 +1,5 @@
-/// Batch normalization over the minibatches of all ranks, as a function: what MultiNodeBatchNorm and create_mnbn_model()
-/// compute with.
+/// Batch normalization over the minibatches of all ranks, as a function: what MultiNodeBatchNorm and
+/// create_mnbn_model() compute with.
 #pragma once
 
 #include <memory>

@@ -11,9 +11,9 @@
 
 namespace mn {
 
-/// A model with a MultiNodeBatchNorm in place of each torch::nn::BatchNorm1d, 2d and 3d among the layers of `model`, with
-/// the values, device, dtype and mode of theirs. The other layers are the same objects, shared with `model`. Names of
-/// parameters and buffers stay as they are. Make the optimizer of the result. Throws ArgumentError for a layer that
+/// A model with a MultiNodeBatchNorm in place of each torch::nn::BatchNorm1d, 2d and 3d among the layers of `model`,
+/// with the values, device, dtype and mode of theirs. The other layers are the same objects, shared with `model`. Names
+/// of parameters and buffers stay as they are. Make the optimizer of the result. Throws ArgumentError for a layer that
 /// holds batch normalization within: its code calls it by its type. Local.
 [[nodiscard]] torch::nn::Sequential create_mnbn_model(const torch::nn::Sequential& model,
                                                       const std::shared_ptr<Communicator>& comm);

@@ -124,7 +124,7 @@ class Recompute : public torch::autograd::Function<Recompute> {
       output = run->segment(inputs);
     }
     if (output.requires_grad()) torch::autograd::backward({output}, {gradients.at(0)});
-    variable_list result = {at::Tensor(), at::Tensor()};  // of the stand-in, and of `run`
+    variable_list result = {at::Tensor(), at::Tensor()};  // none for the stand-in, and for `run`
     for (const at::Tensor& input : inputs) result.push_back(input.grad());
     return result;
   }

@@ -16,7 +16,7 @@ namespace {
 using torch::optim::Optimizer;
 
 /// The arguments of one call of the kernel: tensors of one device and dtype.
-struct Lists {
+struct AdamLists {
   std::vector<at::Tensor> parameters, gradients, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps;
 };
 
@@ -24,7 +24,7 @@ struct Lists {
 template <class Options, class State, class Kernel>
 void step_group(Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, const Kernel& kernel) {
   const auto& options = static_cast<const Options&>(group.options());
-  std::map<std::pair<std::string, at::ScalarType>, Lists> calls;
+  std::map<std::pair<std::string, at::ScalarType>, AdamLists> calls;
   std::map<std::pair<std::string, std::int64_t>, at::Tensor> step_tensors;  // most parameters have the same count
   for (const auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
@@ -35,7 +35,7 @@ void step_group(Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, 
     const std::string device = parameter.device().str();
     at::Tensor& step = step_tensors[{device, state.step()}];
     if (!step.defined()) step = at::full({}, state.step(), at::TensorOptions(at::kFloat).device(parameter.device()));
-    Lists& lists = calls[{device, parameter.scalar_type()}];
+    AdamLists& lists = calls[{device, parameter.scalar_type()}];
     lists.parameters.push_back(parameter);
     lists.gradients.push_back(gradient_as_parameter(parameter));
     lists.exp_avgs.push_back(state.exp_avg());
@@ -55,7 +55,7 @@ at::Tensor step_all(Optimizer& optimizer, const Optimizer::LossClosure& closure,
 
 at::Tensor FusedAdam::step(LossClosure closure) {
   using Options = torch::optim::AdamOptions;
-  return step_all<Options, torch::optim::AdamParamState>(*this, closure, [](Lists& lists, const Options& options) {
+  return step_all<Options, torch::optim::AdamParamState>(*this, closure, [](AdamLists& lists, const Options& options) {
     const auto [beta1, beta2] = options.betas();
     at::_fused_adam_(lists.parameters, lists.gradients, lists.exp_avgs, lists.exp_avg_sqs, lists.max_exp_avg_sqs,
                      lists.steps, options.lr(), beta1, beta2, options.weight_decay(), options.eps(), options.amsgrad(),
@@ -65,7 +65,7 @@ at::Tensor FusedAdam::step(LossClosure closure) {
 
 at::Tensor FusedAdamW::step(LossClosure closure) {
   using Options = torch::optim::AdamWOptions;
-  return step_all<Options, torch::optim::AdamWParamState>(*this, closure, [](Lists& lists, const Options& options) {
+  return step_all<Options, torch::optim::AdamWParamState>(*this, closure, [](AdamLists& lists, const Options& options) {
     const auto [beta1, beta2] = options.betas();
     at::_fused_adamw_(lists.parameters, lists.gradients, lists.exp_avgs, lists.exp_avg_sqs, lists.max_exp_avg_sqs,
                       lists.steps, options.lr(), beta1, beta2, options.weight_decay(), options.eps(), options.amsgrad(),

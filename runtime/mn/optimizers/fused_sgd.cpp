@@ -13,7 +13,7 @@ namespace mn {
 namespace {
 
 /// The arguments of one call of the kernel: tensors of one device and dtype, in their first step or none of them.
-struct Lists {
+struct SgdLists {
   std::vector<at::Tensor> parameters, gradients, momenta;
 };
 using Key = std::tuple<c10::DeviceType, c10::DeviceIndex, at::ScalarType, bool>;
@@ -26,7 +26,7 @@ at::Tensor FusedSgd::step(LossClosure closure) {
 
 void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group) {
   const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());
-  std::map<Key, Lists> calls;
+  std::map<Key, SgdLists> calls;
   for (const auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
     if (parameter.grad().is_sparse())
@@ -44,7 +44,8 @@ void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group) {
       momentum = static_cast<torch::optim::SGDParamState&>(*slot).momentum_buffer();
     }
     const c10::Device device = parameter.device();
-    Lists& lists = calls[{device.type(), device.index(), parameter.scalar_type(), is_first}];
+    // One flag of the kernel says for all its tensors whether the gradient becomes the momentum as it is.
+    SgdLists& lists = calls[{device.type(), device.index(), parameter.scalar_type(), is_first}];
     lists.parameters.push_back(parameter);
     lists.gradients.push_back(gradient_as_parameter(parameter));
     if (momentum.defined()) lists.momenta.push_back(momentum);

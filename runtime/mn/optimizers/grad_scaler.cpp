@@ -43,7 +43,7 @@ bool GradScaler::unscale(const std::vector<at::Tensor>& parameters) {
   at::Tensor found = at::zeros({1}, options);
   const at::Tensor inverse = at::full({1}, 1 / scale_, options);
   at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, inverse);
-  return found.item<float>() == 0;
+  return found.item<float>() == 0;  // waits for the device: the host decides whether the step is made
 }
 
 void GradScaler::update(bool finite) {

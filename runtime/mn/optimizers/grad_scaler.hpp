@@ -21,9 +21,9 @@ struct GradScalerOptions {
 };
 
 /// Losses are multiplied before backward, so that small gradients are not rounded to 0 in float16; mean gradients are
-/// divided again before anybody reads them. A mean that is not finite is not applied, and the scale falls. As the mean
-/// is the same on all ranks, so is that decision: it needs no message. A MultiNodeOptimizer has one if its options say
-/// so, and calls all but scale().
+/// divided again before hooks and the optimizer read them. A mean that is not finite is not applied, and the scale
+/// falls. As the mean is the same on all ranks, so is that decision: it needs no message. A MultiNodeOptimizer has one
+/// if its options say so, and calls all but scale().
 class GradScaler {
  public:
   /// Throws UsageError if an option is out of range.

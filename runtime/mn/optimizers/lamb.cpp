@@ -20,7 +20,7 @@
 namespace mn {
 namespace {
 
-/// ‖w‖ / ‖step‖ for each weight, as scalars on its device; 1 where a norm is 0.
+/// ‖w‖ / ‖step‖ for each weight, as scalars on its device; (2) 1 where a norm is 0.
 std::vector<at::Tensor> norm_ratios(at::TensorList weights, at::TensorList steps) {
   const at::Tensor w = at::stack(at::_foreach_norm(weights));
   const at::Tensor s = at::stack(at::_foreach_norm(steps));
@@ -43,7 +43,7 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
   const auto [beta1, beta2] = options.betas();
   std::vector<at::Tensor> parameters, gradients, firsts, seconds;
   std::vector<at::Scalar> first_corrections, second_corrections;
-  // Weights first: they alone are adapted and decayed.
+  // (1) Weights first: they alone are adapted and decayed.
   std::size_t weights = 0;
   for (const bool is_weight : {true, false}) {
     for (const auto& parameter : group.params()) {
@@ -56,6 +56,7 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
       seconds.push_back(moments.exp_avg_sq());
       const auto count = static_cast<double>(moments.step());
       first_corrections.emplace_back(1 - std::pow(beta1, count));
+      // For √v, not for v: the moments stay uncorrected, as checkpoints of torch::optim::AdamW have them.
       second_corrections.emplace_back(std::sqrt(1 - std::pow(beta2, count)));
     }
     if (is_weight) weights = parameters.size();

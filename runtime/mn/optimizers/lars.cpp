@@ -15,7 +15,7 @@
 namespace mn {
 namespace {
 
-/// For each parameter its rate over the plain rate, as scalars on its device; 1 where a norm is 0.
+/// For each parameter its rate over the plain rate, as scalars on its device; (2) 1 where a norm is 0.
 std::vector<at::Tensor> trust_ratios(at::TensorList parameters, at::TensorList gradients, double trust,
                                      double weight_decay) {
   const at::Tensor w = at::stack(at::_foreach_norm(parameters));
@@ -53,7 +53,7 @@ void Lars::step_group(torch::optim::OptimizerParamGroup& group) {
   std::vector<at::Tensor> weights, weight_gradients, parameters, updates, momenta;
   for (const auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
-    if (parameter.dim() >= 2) {
+    if (parameter.dim() >= 2) {  // (1)
       weights.push_back(parameter);
       weight_gradients.push_back(parameter.grad());
     } else {
@@ -71,6 +71,7 @@ void Lars::step_group(torch::optim::OptimizerParamGroup& group) {
     for (const auto& weight : weights) momenta.push_back(momentum_of(weight));
   }
   if (parameters.empty()) return;
+  // (3) The rate is in the momentum, so the last line has none.
   at::_foreach_mul_(momenta, options.momentum());
   at::_foreach_add_(momenta, updates, options.lr());
   at::_foreach_sub_(parameters, momenta);

@@ -37,6 +37,7 @@ Schedule one_cycle_schedule(double rate, std::int64_t iterations, double rising)
 
 Schedule warm_up(double first, std::int64_t iterations, Schedule after) {
   return [first, iterations, after = std::move(after)](std::int64_t iteration) {
+    // Toward what `after` says by now, not at first: no jump where the two meet.
     const double target = after(iteration);
     if (iteration >= iterations) return target;
     return first + (target - first) * static_cast<double>(iteration) / static_cast<double>(iterations);

@@ -20,7 +20,7 @@ using nlohmann::json;
 struct Call {
   std::string name;
   std::int64_t record;
-  std::int64_t number;  ///< of a collective call within the group; 0: a message
+  std::int64_t number;  ///< counts collective calls within the group; 0: a message
   std::int64_t count;
   std::string dtype;
   std::int64_t peer;

@@ -10,7 +10,7 @@ namespace mn::report {
 namespace {
 
 constexpr double kWidth = 560, kHeight = 300, kLeft = 64, kRight = 12, kTop = 10, kBottom = 40;
-constexpr std::size_t kMaxPoints = 500;  // of a curve: more than the pixels show
+constexpr std::size_t kMaxPoints = 500;  // on one curve: more than its pixels show
 
 struct Range {
   double least = std::numeric_limits<double>::infinity();
@@ -85,7 +85,7 @@ void draw_curve(std::ostream& svg, const Axes& axes, const Curve& curve) {
   for (std::size_t i = 0; i < curve.points.size(); i += stride) {
     const auto& [x, y] = curve.points[i];
     path << (path.tellp() == 0 ? 'M' : 'L') << axes.left(x) << ' ' << axes.top(y);
-    if (curve.points.size() > 60) continue;
+    if (curve.points.size() > 60) continue;  // marks would touch
     marks << "<circle class='m" << color << "' r='2.5' cx='" << axes.left(x) << "' cy='" << axes.top(y) << "'><title>"
           << escape_html(curve.name) << ": " << short_number(y) << " at " << short_number(x) << "</title></circle>";
   }

@@ -58,6 +58,7 @@ void add_event(Run& run, const json& event) {
   const auto iteration = whole_number<std::int64_t>(event.at("iteration"));
   if (kind == "start") {
     if (iteration > 0) ++run.resumes;
+    // The run before had come further than the checkpoint: these iterations are computed again.
     std::erase_if(run.times,
                   [&](const json& line) { return whole_number<std::int64_t>(line.at("iteration")) > iteration; });
     run.epochs.erase(run.epochs.upper_bound(iteration), run.epochs.end());
@@ -133,7 +134,7 @@ std::vector<std::string> metrics_of(const Run& run) {
   std::set<std::string> names;
   for (const json& entry : run.log) {
     for (const auto& [name, value] : entry.items()) {
-      if (value.is_number() || value.is_null()) names.insert(name);
+      if (value.is_number() || value.is_null()) names.insert(name);  // null: NaN or infinite, which JSON can't hold
     }
   }
   for (const char* other : {"epoch", "iteration", "elapsed_time"}) names.erase(other);
@@ -148,7 +149,7 @@ std::vector<std::string> findings_of(const Run& run) {
   for (const json& entry : run.log) {
     const auto bad = std::ranges::find_if(entry.items(), [](const auto& item) { return item.value().is_null(); });
     if (bad == entry.items().end()) continue;
-    findings.push_back(bad.key() + " was no number at iteration " + entry.at("iteration").dump());
+    findings.push_back(bad.key() + " was NaN or infinite at iteration " + entry.at("iteration").dump());
     break;
   }
   find_slow_ranks(run, findings);

@@ -1,13 +1,10 @@
 #include <algorithm>
-#include <chrono>
-#include <ctime>
-#include <iomanip>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string_view>
 
 #include <mn/core/metric.hpp>
+#include <mn/core/unix_time.hpp>
 #include <mn/report/tables.hpp>
 
 namespace mn::report {
@@ -78,15 +75,7 @@ std::string value_of(const std::map<std::string, std::string>& values, const std
 }
 
 /// "2026-11-25 08:00 UTC", empty without run.jsonl.
-std::string started(const Run& run) {
-  if (!run.started) return "";
-  const auto seconds = static_cast<std::time_t>(*run.started);
-  std::tm utc = {};
-  if (gmtime_r(&seconds, &utc) == nullptr) return "";
-  std::ostringstream text;
-  text << std::put_time(&utc, "%Y-%m-%d %H:%M UTC");
-  return text.str();
-}
+std::string started(const Run& run) { return run.started ? utc_text(*run.started, "%Y-%m-%d %H:%M UTC") : ""; }
 
 /// The program's name: "mnist".
 std::string job_of(const Run& run) {

@@ -22,7 +22,8 @@ namespace mn::report {
 
 /// Command, hosts, end, and the last and best value of each metric.
 [[nodiscard]] std::string summary_table(const std::vector<Run>& runs);
-/// For one run, the options that differ from their defaults, and these; for several, the options that differ between them.
+/// For one run, the options that differ from their defaults, and these; for several, the options that differ between
+/// them.
 [[nodiscard]] std::string options_that_differ(const std::vector<Run>& runs);
 /// All other options; for one run only.
 [[nodiscard]] std::string other_options(const std::vector<Run>& runs);

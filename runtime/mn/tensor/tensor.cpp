@@ -146,7 +146,7 @@ class Bundle {
     last_name_ = name;
     parts_.push_back(tensor.detach());
     offsets_.push_back(bytes_);
-    constexpr std::size_t kAlignment = 16;  // of every dtype
+    constexpr std::size_t kAlignment = 16;  // suits every dtype
     bytes_ += (bytes_of(tensor) + kAlignment - 1) / kAlignment * kAlignment;
   }
   /// Sends what it holds, which then is nothing.

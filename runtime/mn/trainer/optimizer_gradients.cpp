@@ -52,7 +52,7 @@ void MultiNodeOptimizer::reduce_gradients(double samples) {
   if (const auto weight = weight_of(samples)) reduce_weighted(*weight);
 }
 
-/// Of a loss of which a step has so many. No value while no rank has ever had a sample.
+/// Weight of one of a step's `losses`, which stands for so many samples. No value while no rank has ever had a sample.
 std::optional<double> MultiNodeOptimizer::weight_of(double samples, std::int64_t losses) {
   if (!(samples >= 0) || !std::isfinite(samples))
     throw ArgumentError("the samples of a step must be at least 0 and finite, got " + std::to_string(samples));
@@ -104,7 +104,7 @@ void MultiNodeOptimizer::check_unchanged() const {
                    "optimizer->reduce_gradients(), or set OptimizerOptions::check_gradients to false");
 }
 
-/// Of a step whose gradients have been reduced.
+/// Throws unless step() gives the weight that the gradients were reduced with.
 void MultiNodeOptimizer::check_same_weight(double weight) const {
   if (is_same_weight(reduced_->weight, weight)) return;
   throw ArgumentError("the gradients were reduced with " + count_text(reduced_->weight, nominal_samples_) +

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -21,6 +20,7 @@
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/ranks.hpp>
+#include <mn/core/unix_time.hpp>
 #include <mn/trainer/output_folder.hpp>
 
 namespace mn {
@@ -65,15 +65,11 @@ std::string start_of(pid_t pid) {
 }
 
 json this_owner() {
-  std::array<char, 32> now{};
-  const std::time_t seconds = std::time(nullptr);
-  std::tm local{};
-  std::strftime(now.data(), now.size(), "%F %T", localtime_r(&seconds, &local));
   return {{"host", host_name()},
           {"pid", getpid()},
           {"start", start_of(getpid())},
           {"job", job_of_this_process()},
-          {"since", now.data()}};
+          {"since", utc_text(unix_time())}};
 }
 
 /// What a lock file says; an empty object if that is nothing sound.

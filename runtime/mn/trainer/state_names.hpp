@@ -5,13 +5,13 @@
 
 namespace mn {
 
-// Of all ranks.
+// State that all ranks share.
 inline const std::string kModelPrefix = "model/";
 inline const std::string kExtensionPrefix = "extensions/";
 /// The state of the torch optimizer of that name, the same on all ranks.
 inline std::string state_prefix(const std::string& optimizer) { return "optimizer/" + optimizer + "/"; }
 
-// Of one rank.
+// State of one rank.
 inline const std::string kOwnBufferPrefix = "buffer.";
 /// What a multi-node optimizer keeps for each rank.
 inline std::string own_prefix(const std::string& optimizer) { return "optimizer." + optimizer + "."; }

@@ -22,7 +22,7 @@ TEST(CudaStreams, RunInOrderAndBesideEachOther) {
   EXPECT_EQ(cudaStreamSynchronize(held), cudaSuccess);
   EXPECT_EQ(cudaStreamQuery(held), cudaSuccess);
   EXPECT_EQ(cells.get(1), 1);
-  EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "not ready is no error";
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "not ready is not an error";
 }
 
 TEST(CudaStreams, WaitForEventsAsTheyWereRecorded) {

@@ -66,7 +66,7 @@ struct Stream {
 
 struct Event {
   int device = 0;
-  Mark mark;                         ///< of no stream: never recorded
+  Mark mark;                         ///< without a stream: never recorded
   std::shared_ptr<Capture> capture;  ///< where it was last recorded, if in one
   std::vector<std::size_t> tail;
 };

@@ -114,7 +114,7 @@ std::byte* Memory::alias(const void* memory, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   const auto found = find(memory);
   if (found == allocations_.end()) {
-    complain(text(memory) + " is no memory that the GPU reaches: never allocated, or freed");
+    complain(text(memory) + " is not memory that the GPU reaches: never allocated, or freed");
     return nullptr;
   }
   const auto& [first, allocation] = *found;

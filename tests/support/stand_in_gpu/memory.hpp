@@ -26,9 +26,9 @@ class Memory {
   /// False unless an allocation of this kind begins there. The caller has waited for the GPUs.
   bool release(void* memory, MemoryKind kind);
 
-  /// Of the allocation that holds the address.
+  /// The kind of the allocation that holds the address.
   [[nodiscard]] MemoryKind kind_of(const void* memory);
-  /// Of the allocation that begins there; -1 if none does, or not on a GPU.
+  /// Device of the allocation that begins there; -1 if none does, or not on a GPU.
   [[nodiscard]] int device_of(const void* memory);
 
   /// Where the stand-in reads and writes what `memory` means. Null, after a line that says why, unless all `bytes` lie

@@ -15,7 +15,7 @@ namespace mn::stand_in {
 struct Reduction {
   ncclRedOp_t op = ncclSum;
   bool is_scaled = false;
-  std::byte scalar[8] = {};  ///< of the elements' type
+  std::byte scalar[8] = {};  ///< a value of the elements' type
 };
 
 /// Multiplies each element by the reduction's scalar, if it has one.

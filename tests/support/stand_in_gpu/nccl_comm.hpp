@@ -70,7 +70,7 @@ class Comm {
   void exchange(std::uint64_t number, std::vector<Message> messages);
 
   [[nodiscard]] ncclResult_t error() const noexcept { return error_; }
-  /// Of the last failure.
+  /// Text of the last failure.
   [[nodiscard]] std::string words() const;
   void abort() noexcept { is_aborted_ = true; }
   /// Waits until the communicator may go.

@@ -14,13 +14,13 @@
 
 namespace mn::stand_in {
 
-inline constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  ///< of a rank's buffer that others see at a time
-inline constexpr std::size_t kMailBytes = std::size_t{1} << 16;   ///< of a message
+inline constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  ///< what others see of a rank's buffer at a time
+inline constexpr std::size_t kMailBytes = std::size_t{1} << 16;   ///< the longest message that waits
 inline constexpr int kNone = -1;                                  ///< no type, operator or root
 
 /// What ranks must agree on.
 struct Call {
-  std::uint64_t number = 0;  ///< of the communicator's operations
+  std::uint64_t number = 0;  ///< how many operations the communicator has had
   char name[24] = {};
   std::uint64_t count = 0;
   int type = kNone;
@@ -38,9 +38,9 @@ struct Slot {
   char place[96] = {};  ///< GPU and host
   Call call;
   std::atomic<std::uint32_t> meetings;  ///< that it came to
-  int color = 0;                        ///< of a split, as all below
+  int color = 0;                        ///< the split's, as all below
   int key = 0;
-  char segment[64] = {};  ///< of the part whose first rank this is
+  char segment[64] = {};  ///< name of the part whose first rank this is
 };
 
 /// What one rank sends another, piece by piece.

@@ -92,21 +92,21 @@ std::int64_t CheckpointFile::ranks() const noexcept {
 }
 
 std::string CheckpointFile::read(std::string_view name) const {
-  for (const Place& place : sections_) {
-    if (place.section.name == name) return read(place);
+  for (const StoredSection& stored : sections_) {
+    if (stored.section.name == name) return read(stored);
   }
   throw ArgumentError("a checkpoint has no section " + std::string(name));
 }
 
 void CheckpointFile::check() const {
-  for (const Place& place : sections_) (void)read(place);
+  for (const StoredSection& stored : sections_) (void)read(stored);
 }
 
-std::string CheckpointFile::read(const Place& place) const {
-  std::string content(place.section.bytes, '\0');
-  file_.read_at(place.offset, std::as_writable_bytes(std::span(content)));
-  if (checksum(content) != place.section.crc32c) {
-    damaged("the checksum of section \"" + place.section.name + "\" is wrong");
+std::string CheckpointFile::read(const StoredSection& stored) const {
+  std::string content(stored.section.bytes, '\0');
+  file_.read_at(stored.offset, std::as_writable_bytes(std::span(content)));
+  if (checksum(content) != stored.section.crc32c) {
+    damaged("the checksum of section \"" + stored.section.name + "\" is wrong");
   }
   return content;
 }

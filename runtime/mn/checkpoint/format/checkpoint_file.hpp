@@ -45,21 +45,21 @@ class CheckpointFile {
   void check() const;
 
  private:
-  struct Place {
+  struct StoredSection {
     CheckpointSection section;
     std::uint64_t offset = 0;
   };
 
   [[nodiscard]] std::string read_index();
   void find_sections(const nlohmann::json& index, std::uint64_t begin);
-  [[nodiscard]] std::string read(const Place& place) const;
+  [[nodiscard]] std::string read(const StoredSection& stored) const;
   [[noreturn]] void damaged(const std::string& how) const;
 
   std::filesystem::path path_;
   File file_;
   std::uint64_t size_ = 0;
   nlohmann::json about_;
-  std::vector<Place> sections_;
+  std::vector<StoredSection> sections_;
 };
 
 }  // namespace mn

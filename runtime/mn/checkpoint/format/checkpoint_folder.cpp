@@ -6,11 +6,13 @@
 #include <system_error>
 #include <utility>
 
+#include <mn/checkpoint/format/checkpoint_file.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/checkpoint/format/commit.hpp>
 #include <mn/checkpoint/format/saved_checkpoint.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {
@@ -35,6 +37,13 @@ std::optional<std::int64_t> number_after(const std::string& name, std::string_vi
 bool is_checkpoint(const fs::path& path) {
   std::error_code none;
   return path.filename().string().starts_with(kPrefix) ? is_committed(path) : fs::is_regular_file(path, none);
+}
+
+CheckpointInfo info_of(const fs::path& path, const nlohmann::json& about, std::int64_t ranks) {
+  return read_json(path.string(), [&] {
+    return CheckpointInfo{whole_number<std::int64_t>(about.at("iteration")),
+                          whole_number<std::int64_t>(about.at("epoch")), about.at("epoch_detail").get<double>(), ranks};
+  });
 }
 
 void remove_with_warning(const fs::path& path) {
@@ -86,9 +95,20 @@ std::vector<fs::path> find_checkpoints(const fs::path& out) {
   return paths;
 }
 
+CheckpointInfo read_checkpoint_info(const fs::path& path) {
+  if (!fs::is_regular_file(path)) {
+    SavedCheckpoint checkpoint(path);
+    checkpoint.check();
+    return info_of(path, checkpoint.manifest().about, static_cast<std::int64_t>(checkpoint.ranks()));
+  }
+  const CheckpointFile file(path);
+  file.check();
+  return info_of(path, file.about(), file.ranks());
+}
+
 void set_later_checkpoints_aside(const fs::path& out, std::int64_t iteration) {
   for (const fs::path& path : find_checkpoints(out)) {
-    if (*checkpoint_iteration(path) <= iteration) return;
+    if (*checkpoint_iteration(path) <= iteration) return;  // and so are all that follow
     const fs::path aside = path.parent_path() / (std::string(kAsidePrefix) + path.filename().string());
     if (fs::exists(fs::symlink_status(aside))) remove_checkpoint(aside);
     fs::rename(path, aside);

@@ -1,4 +1,4 @@
-/// The checkpoints of an output folder: their names, which is the newest, removal of old ones.
+/// The checkpoints of an output folder: their names, which is the newest, how far each was, removal of old ones.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,23 @@ namespace mn {
 /// The checkpoints of `out`, those of the most iterations first, whenever they were written or copied; none if there is
 /// no such folder. Also the files OUT/snapshot_iter_N that earlier versions wrote.
 [[nodiscard]] std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& out);
+/// How far the training of a checkpoint was.
+struct CheckpointInfo {
+  std::int64_t iteration = 0;  ///< iterations completed
+  std::int64_t epoch = 0;      ///< epochs completed
+  double epoch_detail = 0;     ///< the same with the fraction of the current epoch
+  std::int64_t ranks = 0;      ///< that trained
+};
+/// Local. Reads and checks the whole checkpoint, a folder or a file, before a job that fits is made; throws the
+/// DataError of Trainer::resume() if it is absent or damaged.
+[[nodiscard]] CheckpointInfo read_checkpoint_info(const std::filesystem::path& path);
+
 /// Before a checkpoint of `iteration` is written: those of later iterations, of a run that this one does not continue,
 /// get a name that find_checkpoints() does not know (old_step-N), with a warning. For one rank.
 void set_later_checkpoints_aside(const std::filesystem::path& out, std::int64_t iteration);
 
-/// Whether the checkpoint is kept whatever its age: pinned (it holds a file of the name "pinned"), or the one that OUT/snapshot_best points to.
+/// Whether the checkpoint is kept whatever its age: pinned (it holds a file of the name "pinned"), or the one that
+/// OUT/snapshot_best points to.
 [[nodiscard]] bool is_kept(const std::filesystem::path& out, const std::filesystem::path& checkpoint);
 /// Removes all but the `keep` of the most iterations and those that is_kept() names, and what stopped saves have left;
 /// a warning for what can't be removed. For one rank, while nothing is being saved.

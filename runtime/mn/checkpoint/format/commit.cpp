@@ -78,6 +78,7 @@ void check_size(const fs::path& shard, std::uint64_t bytes) {
 fs::path begin_save(const fs::path& path) {
   const fs::path parent = path.parent_path();
   if (!parent.empty() && make_folders(parent)) sync_folder(parent.parent_path());
+  // (2) What is a checkpoint stays until the new one is whole; the rest of a stopped save goes.
   const bool replaces = is_there(path) && (!fs::is_directory(fs::symlink_status(path)) || is_committed(path));
   const fs::path folder = replaces ? beside(path, ".replacing") : path;
   if (is_there(folder)) remove_checkpoint(folder);
@@ -86,10 +87,11 @@ fs::path begin_save(const fs::path& path) {
 }
 
 void commit_save(const fs::path& folder, const fs::path& path, const Manifest& manifest) {
+  // Other ranks have written and synced them: if this one sees less, so would a job that resumes.
   for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
     check_size(folder / shard_name(i, manifest.shards.size()), manifest.shards[i].bytes);
   }
-  write_file(folder / kManifestName, manifest_text(manifest));
+  write_file(folder / kManifestName, manifest_text(manifest));  // (1)
   if (folder != path) take_place(folder, path);
   sync_folder(path.parent_path());
 }
@@ -108,7 +110,7 @@ void remove_checkpoint(const fs::path& path) {
       fs::remove(path);
       return;
     }
-    const std::vector<fs::path> files = own_files(path);
+    const std::vector<fs::path> files = own_files(path);  // throws before the first is gone (3)
     fs::remove(path / kManifestName);
     for (const fs::path& file : files) fs::remove(file);
     fs::remove(path);

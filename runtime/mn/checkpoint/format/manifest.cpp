@@ -9,6 +9,7 @@
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn {
 namespace {
@@ -21,12 +22,6 @@ constexpr std::string_view kEnd = "}\n";
 constexpr std::size_t kCrcDigits = 8;
 constexpr std::string_view kFormat = "mn-checkpoint-3";
 
-std::string hexadecimal(std::uint32_t crc) {
-  char text[kCrcDigits + 1];
-  std::snprintf(text, sizeof text, "%08x", crc);
-  return text;
-}
-
 std::uint32_t checksum_of(std::string_view text) { return crc32c(std::as_bytes(std::span(text))); }
 
 /// The manifest's own text, once its checksum was found right.
@@ -36,7 +31,7 @@ std::string_view body_of(std::string_view text, const std::string& source) {
                       text.substr(kCrcKey.size() + kCrcDigits).starts_with(kBodyKey) && text.ends_with(kEnd);
   if (!framed) throw DataError(source + " is cut off, or is not the manifest of a checkpoint");
   const std::string_view body = text.substr(kStart, text.size() - kStart - kEnd.size());
-  if (text.substr(kCrcKey.size(), kCrcDigits) != hexadecimal(checksum_of(body))) {
+  if (text.substr(kCrcKey.size(), kCrcDigits) != to_hex(checksum_of(body))) {
     throw DataError(source + " is damaged: its checksum is wrong");
   }
   return body;
@@ -69,6 +64,7 @@ std::vector<std::vector<Part>> parts_by_shard(const Manifest& manifest) {
     for (const SavedPiece& piece : tensor.pieces) shards[piece.shard].push_back({&name, &tensor, &piece});
   }
   for (auto& parts : shards) {
+    // A part without elements begins where the next one does, and comes before it.
     std::ranges::stable_sort(parts, [](const Part& a, const Part& b) {
       return std::pair(a.piece->offset, a.bytes()) < std::pair(b.piece->offset, b.bytes());
     });
@@ -171,7 +167,7 @@ std::string manifest_text(const Manifest& manifest) {
     body["tensors"][name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"pieces", std::move(pieces)}};
   }
   const std::string text = body.dump();
-  return std::string(kCrcKey) + hexadecimal(checksum_of(text)) + std::string(kBodyKey) + text + std::string(kEnd);
+  return std::string(kCrcKey) + to_hex(checksum_of(text)) + std::string(kBodyKey) + text + std::string(kEnd);
 }
 
 Manifest parse_manifest(std::string_view text, const std::string& source) {

@@ -2,8 +2,10 @@
 #include <array>
 #include <bit>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -44,6 +46,17 @@ std::string subnet_of(int family, Address address, const Address& mask) {
     bits += std::popcount(mask[i]);
   }
   return text_of(family, address) + "/" + std::to_string(bits);
+}
+
+/// The address from which this host would send to `to`; no value where no route leads there.
+std::optional<Address> source_toward(const sockaddr* to, socklen_t length) {
+  const Fd socket(::socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage from{};
+  socklen_t size = sizeof from;
+  auto* const source = reinterpret_cast<sockaddr*>(&from);
+  // A datagram socket only notes where it is connected to, and the kernel chooses the route: nothing is sent.
+  if (!socket || connect(socket.get(), to, length) != 0 || getsockname(socket.get(), source, &size) != 0) return {};
+  return address_of(source);
 }
 
 bool is_virtual_bridge(const std::string& name) {
@@ -104,6 +117,24 @@ std::string own_address(const std::vector<Interface>& interfaces, const std::vec
     if (std::ranges::find(interfaces, address, &Interface::address) != interfaces.end()) return address;
   }
   return interfaces.empty() ? "127.0.0.1" : interfaces.front().address;
+}
+
+std::string interface_toward(const std::string& address) {
+  constexpr std::uint16_t kAnyPort = 9;  // connecting needs one
+  const int family = is_ipv4(address) ? AF_INET : AF_INET6;
+  sockaddr_in to4{};
+  sockaddr_in6 to6{};
+  to4.sin_family = AF_INET;
+  to6.sin6_family = AF_INET6;
+  to4.sin_port = to6.sin6_port = htons(kAnyPort);
+  void* const bytes = family == AF_INET ? static_cast<void*>(&to4.sin_addr) : &to6.sin6_addr;
+  if (inet_pton(family, address.c_str(), bytes) != 1) return "";
+  const auto source = family == AF_INET ? source_toward(reinterpret_cast<const sockaddr*>(&to4), sizeof to4)
+                                        : source_toward(reinterpret_cast<const sockaddr*>(&to6), sizeof to6);
+  if (!source) return "";
+  const auto interfaces = interfaces_of_this_host();
+  const auto found = std::ranges::find(interfaces, text_of(family, *source), &Interface::address);
+  return found == interfaces.end() ? "" : found->name;
 }
 
 std::vector<std::string> local_addresses() {

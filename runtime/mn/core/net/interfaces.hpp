@@ -29,6 +29,10 @@ struct Interface {
 [[nodiscard]] std::string own_address(const std::vector<Interface>& interfaces,
                                       const std::vector<std::string>& resolved);
 
+/// The name of the interface by which this host reaches `address`, IPv4 or IPv6 in numbers, or which has that address;
+/// empty for loopback, and where no route leads there. Sends nothing.
+[[nodiscard]] std::string interface_toward(const std::string& address);
+
 /// The address of every interface of this host: those that its name resolves to first, those of virtual ones last.
 [[nodiscard]] std::vector<std::string> local_addresses();
 

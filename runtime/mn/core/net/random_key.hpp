@@ -1,4 +1,4 @@
-/// Random bytes that nobody can guess, for keys and nonces.
+/// Random bytes that cannot be guessed, for keys and nonces.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace mn {
 
-/// Fills `bytes`, 256 at most, from the kernel's generator (getrandom(2)). Blocks only while the host is booting. Throws
-/// Error if the kernel gives none.
+/// Fills `bytes`, 256 at most, from the kernel's generator (getrandom(2)). Blocks only while the host is booting.
+/// Throws Error if the kernel gives none.
 void draw_random(std::span<std::byte> bytes);
 
 }  // namespace mn

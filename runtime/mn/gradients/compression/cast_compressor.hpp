@@ -4,7 +4,7 @@
 /// mean once.
 /// (1) Of an element beyond the type's range (65,504 for float16; bfloat16 has float32's) the largest finite value
 ///     travels; the rest stays for later steps. With a GradScaler it travels as infinity: the step is left out.
-/// (2) An infinite or NaN element does not arrive as a finite one, and adds nothing to what was lost.
+/// (2) An infinite or NaN element does not arrive as a finite one, and leaves no residual.
 /// Cost: half of the bytes, and the memory of the 16-bit copy.
 #pragma once
 

@@ -17,7 +17,7 @@ namespace mn {
 namespace {
 
 std::string residual_name(std::size_t i) { return "residual." + std::to_string(i); }
-/// Of earlier checkpoints, whose residuals have the scale of the gradients.
+/// The name in earlier checkpoints, whose residuals have the scale of the gradients.
 std::string scaled_name(std::size_t i) { return "lost." + std::to_string(i); }
 
 }  // namespace
@@ -55,9 +55,9 @@ void ErrorFeedback::do_allreduce(FlatBuffer& gradients, std::size_t first, std::
 
 void ErrorFeedback::commit() {
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
-    if (!used(i)) continue;
+    if (!used(i)) continue;  // (2)
     std::swap(residuals_[i], next_residuals_[i]);
-    if (scale_ != 1) residuals_[i].div_(scale_);
+    if (scale_ != 1) residuals_[i].div_(scale_);  // in the gradients' own units: the scale may change
   }
 }
 

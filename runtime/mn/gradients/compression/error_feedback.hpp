@@ -35,8 +35,8 @@ class ErrorFeedback : public GradientAverager {
   /// `compressed` has one entry for each parameter.
   ErrorFeedback(std::vector<at::Tensor> parameters, std::vector<bool> compressed, std::shared_ptr<Trace> trace);
 
-  /// Collective. For each parameter in `members`: reads next_residual(i), which holds gradient plus residual, writes the
-  /// mean over ranks of what was sent into gradient(i), and leaves in next_residual(i) what was not sent.
+  /// Collective. For each parameter in `members`: reads next_residual(i), which holds gradient plus residual, writes
+  /// the mean over ranks of what was sent into gradient(i), and leaves in next_residual(i) what was not sent.
   virtual void reduce(const std::vector<std::size_t>& members, FlatBuffer& gradients, Communicator& comm) = 0;
   [[nodiscard]] bool compressed(std::size_t i) const { return compressed_[i]; }
   /// True if a GradScaler scales the gradients.
@@ -56,9 +56,9 @@ class ErrorFeedback : public GradientAverager {
 
   std::vector<at::Tensor> parameters_;
   std::vector<bool> compressed_;
-  std::vector<at::Tensor> residuals_;       // of the steps so far
+  std::vector<at::Tensor> residuals_;       // sum over the steps so far
   std::vector<at::Tensor> next_residuals_;  // become residuals_ with the step
-  double scale_ = 1;                        // of the gradients
+  double scale_ = 1;                        // factor of the gradients, a GradScaler's
   bool scaled_ = false;
 };
 

@@ -18,7 +18,7 @@ namespace mn {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-constexpr std::size_t kOwnTensors = 2;  // of a buffer with one storage: the view and the message
+constexpr std::size_t kOwnTensors = 2;  // references to one storage by the buffer itself: the view and the message
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -109,7 +109,7 @@ FlatBuffer::~FlatBuffer() {
     for (std::size_t m = 0; m < messages_.size(); ++m) let_go(m);
   } catch (const std::exception& error) {
     log_error(std::string("gradients that the program still holds keep their buffer's memory: ") + error.what());
-    static_cast<void>(new std::pair(host_memory_, flats_));  // forever: nobody knows how long they hold it
+    static_cast<void>(new std::pair(host_memory_, flats_));  // forever: how long they hold it is not known
   }
 }
 

@@ -52,8 +52,8 @@ class FlatBuffer {
   [[nodiscard]] std::vector<std::string> names(std::size_t first, std::size_t count) const;
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
-  /// Call before message m gets other values: what others hold of its tensor moves out (4), and its view is a new tensor.
-  /// Not while a task works on the message. Costs a look at two counters where nobody holds anything.
+  /// Call before message m gets other values: what others hold of its tensor moves out (4), and its view is a new
+  /// tensor. Not while a task works on the message. Reads two counters, no more, where no other holds the tensor.
   void let_go(std::size_t m);
 
   /// Multiplies every element, the tail's too.

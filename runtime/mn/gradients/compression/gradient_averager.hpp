@@ -19,7 +19,7 @@ namespace mn {
 /// What all averagers promise:
 /// (1) On CPU backends all ranks end with the same bits.
 /// (2) Each parameter is averaged by itself, so the result does not depend on how messages are cut into buckets.
-/// (3) What a lossy averager leaves out stays on the rank that lost it, for its next gradient (error_feedback.hpp).
+/// (3) What a lossy averager does not send is the rank's residual, added to its next gradient (error_feedback.hpp).
 class GradientAverager {
  public:
   virtual ~GradientAverager() = default;
@@ -34,10 +34,10 @@ class GradientAverager {
   /// and the call may return before it is done: `gradients` must live on.
   void allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, Communicator& comm);
 
-  /// The step uses what was reduced, for the parameters whose gradient is not None: what those lost is remembered.
+  /// The step uses what was reduced, for the parameters whose gradient is not None: their residuals are kept.
   virtual void commit() {}
 
-  /// Gradients are multiplied by `scale` from the next reduction on, a GradScaler's: what was lost is kept in the
+  /// Gradients are multiplied by `scale` from the next reduction on, a GradScaler's. Residuals are kept in the
   /// gradients' own units, and what overflows arrives as infinity or NaN, so that the scale falls.
   virtual void set_scale(double /*scale*/) {}
 
@@ -46,7 +46,7 @@ class GradientAverager {
   /// Bytes that this rank has passed to collectives.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 
-  /// This rank's memory of what was lost, between steps.
+  /// This rank's residuals, between steps.
   [[nodiscard]] virtual NamedTensors state() const { return {}; }
   /// Throws DataError if the state is of other parameters.
   virtual void load_state(const NamedTensors& /*state*/) {}

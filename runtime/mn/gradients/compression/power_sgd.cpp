@@ -83,7 +83,7 @@ void PowerSgd::reduce(const std::vector<std::size_t>& members, FlatBuffer& gradi
   average(std::vector<BufferView>{buffer_view(all_q)}, comm);
   q = pieces(all_q, q);
 
-  // The product is the gradient; what this rank's M has beyond it is lost for now.
+  // The product is the gradient; what this rank's M has beyond it is the residual.
   for (std::size_t k = 0; k < members.size(); ++k) {
     const std::size_t i = members[k];
     at::Tensor product = matrix(gradient(gradients, i), i);

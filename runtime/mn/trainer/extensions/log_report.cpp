@@ -36,7 +36,7 @@ void LogReport::run(Trainer& trainer) {
 }
 
 /// One write replaces the end of the list by the new entry and the end again. Who reads between sees one list or the
-/// other; the file is not synced, as a resume writes it anew.
+/// other; the file is not synced, as a resume rewrites it.
 void LogReport::write(const Trainer& trainer) {
   const auto path = trainer.out() / "log";
   std::error_code none;

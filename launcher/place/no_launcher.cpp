@@ -1,0 +1,54 @@
+#include "place/no_launcher.hpp"
+
+#include <unistd.h>
+
+#include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/ranks.hpp>
+
+namespace mn::launcher {
+namespace {
+
+/// In a batch script or the shell of an allocation, without srun or mpiexec.
+void reject_one_of_many_tasks(const Variables& variables) {
+  if (!variables.has("SLURM_JOB_ID")) return;
+  const int tasks = variables.number("SLURM_NTASKS").value_or(1);
+  if (tasks < 2) return;
+  throw UsageError("Slurm job " + *variables.get("SLURM_JOB_ID") + " has " + std::to_string(tasks) +
+                   " tasks, but neither srun nor mpiexec started this process, which would be one rank of one; write "
+                   "\"srun mnlaunch …\" (srun -n1 for one rank)");
+}
+
+/// What a shell loop or Kubernetes sets for torch.distributed does not tell mnlaunch where the other ranks are.
+void reject_ranks_by_hand(const Variables& variables) {
+  const auto rank = variables.get("RANK");
+  const auto size = variables.get("WORLD_SIZE");
+  if (!rank || !size || parse_rank(*size).value_or(1) < 2) return;
+  throw UsageError("RANK is " + *rank + " and WORLD_SIZE " + *size +
+                   ", but no launcher started this process, so that each rank would be a job of its own; start all "
+                   "ranks with one srun or mpiexec, or unset RANK and WORLD_SIZE");
+}
+
+}  // namespace
+
+Placement place_alone(const Signs&, const std::optional<ServerJob>&) {
+  Placement alone;
+  alone.source = "no launcher";
+  alone.job = "alone on " + host_name() + " " + std::to_string(getpid());
+  alone.hosts = {host_name()};
+  return alone;
+}
+
+void reject_torchrun(const Variables& variables) {
+  if (!variables.has("TORCHELASTIC_RUN_ID")) return;
+  throw UsageError(
+      "torchrun started this process, so that all its workers have one rank; start mnlaunch in "
+      "place of torchrun (srun mnlaunch python SCRIPT), or unset TORCHELASTIC_RUN_ID if torchrun has ended");
+}
+
+void reject_one_of_many(const Variables& variables) {
+  reject_ranks_by_hand(variables);
+  reject_one_of_many_tasks(variables);
+}
+
+}  // namespace mn::launcher

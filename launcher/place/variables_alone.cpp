@@ -1,0 +1,88 @@
+#include "place/variables_alone.hpp"
+
+#include <unistd.h>
+
+#include <mn/core/error.hpp>
+
+#include "place/slurm.hpp"
+
+namespace mn::launcher {
+namespace {
+
+bool is_complete(const Variables& variables, const LauncherVariables& names) {
+  return variables.has(names.rank) && variables.has(names.size) && variables.has(names.local_rank) &&
+         variables.has(names.local_size);
+}
+
+/// The names that are all set, else the first whose rank is set; null if no rank is set.
+const LauncherVariables* find_names(const Variables& variables, std::span<const LauncherVariables> candidates) {
+  const LauncherVariables* found = nullptr;
+  for (const auto& names : candidates) {
+    if (!variables.has(names.rank)) continue;
+    // A launcher may set another one's rank for compatibility (PALS sets PMI_RANK), but not all of its variables.
+    if (is_complete(variables, names)) return &names;
+    if (found == nullptr) found = &names;
+  }
+  return found;
+}
+
+/// Where two launchers contradict each other, one encloses the other, and their variables do not tell which.
+void reject_contradiction(const Placement& here, const Signs& signs) {
+  if (!signs.in_slurm_step) return;
+  const int rank = signs.variables.needed("SLURM_PROCID", "Slurm");
+  const int size = step_size(signs.variables);
+  if (rank == here.rank && size == here.size) return;
+  throw UsageError("variables of " + here.source + " say rank " + std::to_string(here.rank) + " of " +
+                   std::to_string(here.size) + ", those of Slurm step " + step_name(signs.variables) + " rank " +
+                   std::to_string(rank) + " of " + std::to_string(size) +
+                   ", and no server answers for either: start mnlaunch directly under srun --mpi=pmix or mpiexec, " +
+                   "without the other's variables (unset them before sbatch or srun)");
+}
+
+/// Where the launcher has no name for the job: what tells it from jobs of other users, and of other allocations.
+std::string name_of_job(const Variables& variables, const std::string& launcher) {
+  std::string name = launcher + " of user " + std::to_string(getuid());
+  for (const char* batch : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID"}) {
+    if (const auto job = variables.get(batch)) name += ", " + *job;
+  }
+  return name;
+}
+
+}  // namespace
+
+bool has_open_mpi_variables(const Signs& signs) { return signs.variables.has("OMPI_COMM_WORLD_RANK"); }
+
+bool has_hydra_variables(const Signs& signs) { return signs.is_hydra && signs.variables.has("PMI_PORT"); }
+
+bool has_other_variables(const Signs& signs) {
+  const LauncherVariables* names = find_names(signs.variables, kLauncherVariables);
+  return names != nullptr && signs.variables.number(names->size) != 1;
+}
+
+Placement place_by_variables(const Signs& signs, const std::optional<ServerJob>&) {
+  Placement here = place_by_names(signs.variables, kLauncherVariables);
+  here.launcher = Launcher::kVariables;
+  reject_contradiction(here, signs);
+  return here;
+}
+
+Placement place_by_names(const Variables& variables, std::span<const LauncherVariables> candidates) {
+  const LauncherVariables* names = find_names(variables, candidates);
+  if (names == nullptr) names = &kPmiVariables.front();
+  Placement here;
+  here.source = names->launcher;
+  here.rank = variables.needed(names->rank, here.source);
+  here.size = variables.needed(names->size, here.source);
+  here.job = variables.get(names->job).value_or(name_of_job(variables, here.source));
+  if (here.size == 1) return here;
+  here.intra_rank = variables.needed(names->local_rank, here.source);
+  here.intra_size = variables.needed(names->local_size, here.source);
+  if (here.intra_size < here.size) here.inter_size = kNotKnown;  // it describes this rank's node only
+  return here;
+}
+
+bool describe_one_node(const Variables& variables, const LauncherVariables& names) {
+  return is_complete(variables, names) && variables.number(names.size) == variables.number(names.local_size);
+}
+
+}  // namespace mn::launcher

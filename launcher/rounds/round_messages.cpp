@@ -1,0 +1,191 @@
+#include "rounds/round_messages.hpp"
+
+#include <mn/core/json.hpp>
+
+#include "facts/facts_json.hpp"
+#include "facts/json_fields.hpp"
+
+namespace mn::launcher {
+namespace json_fields {
+
+template <>
+struct Fields<Failure> {
+  static void visit(auto& failure, auto visitor) {
+    visitor("rank", failure.rank, kNeeded);
+    visitor("host", failure.host);
+    visitor("exit_code", failure.exit_code, kNeeded);
+    visitor("text", failure.text);
+  }
+};
+
+template <>
+struct Fields<Absence> {
+  static void visit(auto& absence, auto visitor) {
+    visitor("late", absence.late);
+    visitor("ended", absence.ended);
+  }
+};
+
+template <>
+struct Fields<Verdict> {
+  static void visit(auto& verdict, auto visitor) {
+    visitor("exit_code", verdict.exit_code, kNeeded);
+    visitor("output", verdict.output);
+    visitor("complaints", verdict.complaints);
+    visitor("report", verdict.report);
+  }
+};
+
+template <>
+struct Fields<Decision> {
+  static void visit(auto& decision, auto visitor) {
+    visitor("verdict", decision.verdict, kNeeded);
+    visitor("speaker", decision.speaker, kNeeded);
+  }
+};
+
+template <>
+struct Fields<Arrival> {
+  static void visit(auto& arrival, auto visitor) {
+    visitor("rank", arrival.rank, kNeeded);
+    visitor("master_port", arrival.master_port);
+    visitor("marker", arrival.marker);
+    visitor("failure", arrival.failure);
+  }
+};
+
+template <>
+struct Fields<NodeArrival> {
+  static void visit(auto& arrival, auto visitor) {
+    visitor("host", arrival.host, kNeeded);
+    visitor("ranks", arrival.ranks, kNeeded);
+    visitor("absence", arrival.absence);
+    visitor("address", arrival.address);
+    visitor("port", arrival.port);
+  }
+};
+
+template <>
+struct Fields<Start> {
+  static void visit(auto& start, auto visitor) {
+    visitor("decision", start.decision, kNeeded);
+    visitor("inter_size", start.inter_size);
+    visitor("inter_ranks", start.inter_ranks);
+    visitor("ports", start.ports);
+    visitor("master_address", start.master_address);
+    visitor("master_port", start.master_port);
+    visitor("master_node", start.master_node);
+    visitor("marker", start.marker);
+  }
+};
+
+template <>
+struct Fields<NodeNumbers> {
+  static void visit(auto& numbers, auto visitor) {
+    visitor("intra_rank", numbers.intra_rank);
+    visitor("intra_size", numbers.intra_size);
+    visitor("inter_rank", numbers.inter_rank);
+    visitor("inter_size", numbers.inter_size);
+  }
+};
+
+template <>
+struct Fields<StartShare> {
+  static void visit(auto& share, auto visitor) {
+    visitor("verdict", share.verdict, kNeeded);
+    visitor("master_address", share.master.address);
+    visitor("master_port", share.master.port);
+    visitor("numbers", share.numbers, kNeeded);
+  }
+};
+
+template <>
+struct Fields<Binding> {
+  static void visit(auto& binding, auto visitor) {
+    visitor("gpu", binding.gpu, kNeeded);
+    visitor("cpus", binding.cpus, kNeeded);
+    visitor("cores", binding.cores, kNeeded);
+    visitor("nic", binding.nic);
+    visitor("shares_gpu", binding.shares_gpu);
+    visitor("gpus_are_shared", binding.gpus_are_shared);
+    visitor("sees_alone", binding.sees_alone);
+  }
+};
+
+template <>
+struct Fields<RankReport> {
+  static void visit(auto& report, auto visitor) {
+    visitor("facts", report.facts);
+    visitor("failure", report.failure);
+  }
+};
+
+template <>
+struct Fields<NodeReport> {
+  static void visit(auto& report, auto visitor) {
+    visitor("node", report.node);
+    visitor("sent_at", report.sent_at);
+    visitor("ranks", report.ranks);
+    visitor("bindings", report.bindings);
+    visitor("failures", report.failures);
+    visitor("absence", report.absence);
+  }
+};
+
+template <>
+struct Fields<VerdictShare> {
+  static void visit(auto& share, auto visitor) {
+    visitor("verdict", share.verdict, kNeeded);
+    visitor("binding", share.binding, kNeeded);
+  }
+};
+
+template <>
+struct Fields<Readiness> {
+  static void visit(auto& readiness, auto visitor) {
+    visitor("failures", readiness.failures);
+    visitor("absence", readiness.absence);
+  }
+};
+
+}  // namespace json_fields
+
+template <typename Message>
+std::string to_message(const Message& message) {
+  std::string bytes;
+  nlohmann::json::to_cbor(json_fields::write(message), bytes);
+  return bytes;
+}
+
+template <typename Message>
+Message from_message(std::string_view bytes, const std::string& what) {
+  Message message;
+  try {
+    json_fields::read(parse_cbor(bytes, what), "", message);
+  } catch (const DataError& error) {
+    throw DataError(what + ": " + error.what());
+  }
+  return message;
+}
+
+template std::string to_message(const Decision&);
+template std::string to_message(const Arrival&);
+template std::string to_message(const NodeArrival&);
+template std::string to_message(const Start&);
+template std::string to_message(const StartShare&);
+template std::string to_message(const RankReport&);
+template std::string to_message(const NodeReport&);
+template std::string to_message(const VerdictShare&);
+template std::string to_message(const Readiness&);
+
+template Decision from_message(std::string_view, const std::string&);
+template Arrival from_message(std::string_view, const std::string&);
+template NodeArrival from_message(std::string_view, const std::string&);
+template Start from_message(std::string_view, const std::string&);
+template StartShare from_message(std::string_view, const std::string&);
+template RankReport from_message(std::string_view, const std::string&);
+template NodeReport from_message(std::string_view, const std::string&);
+template VerdictShare from_message(std::string_view, const std::string&);
+template Readiness from_message(std::string_view, const std::string&);
+
+}  // namespace mn::launcher

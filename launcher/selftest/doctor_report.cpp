@@ -1,0 +1,101 @@
+#include "selftest/doctor_report.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <iostream>
+#include <utility>
+
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+
+#include "selftest/history.hpp"
+#include "selftest/results.hpp"
+
+namespace mn::selftest {
+namespace {
+
+using nlohmann::json;
+
+bool has_name(const json& names, const json& name) { return std::ranges::find(names, name) != names.end(); }
+
+bool succeeds(const std::function<void()>& write) {
+  try {
+    write();
+    return true;
+  } catch (const Error& error) {
+    std::cerr << "mnlaunch --doctor: " << error.what() << std::endl;
+    return false;
+  }
+}
+
+}  // namespace
+
+Report::Report(SelfTestOptions options) : options_(std::move(options)) {
+  document_ = {{"findings", json::array()}, {"placement", json::array()}, {"self_test", json::object()}};
+}
+
+void Report::take(const json& part) {
+  const std::lock_guard lock(mutex_);
+  document_.update(part);
+}
+
+void Report::set(const std::string& test, const json& result) {
+  const std::lock_guard lock(mutex_);
+  document_["self_test"][test] = result;
+}
+
+void Report::add_finding(json finding) {
+  const std::lock_guard lock(mutex_);
+  const json& name = finding.at("check");
+  if (has_name(document_.value("skip", json::array()), name)) return;
+  if (has_name(document_.value("warn", json::array()), name)) finding["severity"] = "warning";
+  document_["findings"].push_back(std::move(finding));
+}
+
+void Report::blame(const std::string& test, const std::vector<std::string>& hosts, std::string_view advice) {
+  const std::lock_guard lock(mutex_);
+  document_["blamed"].push_back({{"test", test}, {"hosts", hosts}, {"advice", advice}});
+}
+
+void Report::set_figure(const std::string& host, const std::string& name, double figure) {
+  const std::lock_guard lock(mutex_);
+  document_["figures"][host][name] = figure;
+}
+
+json Report::document() const {
+  const std::lock_guard lock(mutex_);
+  return document_;
+}
+
+std::optional<int> Report::status() const {
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+void Report::set_status(int status) {
+  const std::lock_guard lock(mutex_);
+  status_ = status;
+}
+
+bool Report::print() {
+  json report = document();
+  const bool healthy = !has_errors(report);
+  report["healthy"] = healthy;
+  report["advice"] = advice_of(report);
+  const auto records = records_of(report, std::chrono::system_clock::now());
+  bool written = true;
+  if (!options_.history.empty()) {
+    written = succeeds([&] { report["history"] = history_with(read_history(options_.history), records); });
+  }
+  if (options_.json) {
+    std::cout << report.dump(2) << std::endl;
+  } else {
+    std::cout << text_of(report) << (healthy ? "\nall is well" : "\nsomething is wrong: see above") << std::endl;
+  }
+  const bool saved = options_.save.empty() || succeeds([&] { write_file(options_.save, report.dump(2) + "\n"); });
+  if (!options_.history.empty()) written = succeeds([&] { append_history(options_.history, records); }) && written;
+  return healthy && saved && written;
+}
+
+}  // namespace mn::selftest

@@ -1,0 +1,218 @@
+#include "selftest/gpu_tests.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <dlfcn.h>
+#include <mpi.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <mn/comm/cuda.hpp>
+#include <mn/comm/topology.hpp>
+#include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
+
+#include "selftest/results.hpp"
+
+namespace mn::selftest {
+namespace {
+
+constexpr const char* kProbeOption = "--cuda-probe";
+constexpr int kNoGpuStatus = 3;
+
+/// The environment without what launchers set: the child is an MPI job of its own.
+std::vector<std::string> environment_of_singleton() {
+  constexpr std::string_view kOwned[] = {"PMIX_", "OMPI_", "PMI_", "SLURM_", "PRTE_"};
+  std::vector<std::string> kept;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const bool owned = std::ranges::any_of(kOwned, [&](auto prefix) { return text.starts_with(prefix); });
+    const bool chosen = text.starts_with("OMPI_MCA_") && !text.starts_with("OMPI_MCA_orte") &&
+                        !text.starts_with("OMPI_MCA_ess") && !text.starts_with("OMPI_MCA_pmix");
+    if (!owned || chosen || text.starts_with("OMPI_ALLOW_RUN_AS_ROOT")) kept.emplace_back(text);
+  }
+  return kept;
+}
+
+/// The child's wait status; it is killed when it takes too long.
+int wait_for(pid_t child) {
+  constexpr std::chrono::milliseconds kInterval{20};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  int status = -1;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > end) kill(child, SIGKILL);
+    std::this_thread::sleep_for(kInterval);
+  }
+  return status;
+}
+
+/// The wait status of this program with `options` as a job of its own; -1 if it could not be started.
+int run_self(std::vector<std::string> options) {
+  std::vector<std::string> variables = environment_of_singleton();
+  options.insert(options.begin(), executable_path().string());
+  std::vector<char*> argv;
+  for (auto& option : options) argv.push_back(option.data());
+  argv.push_back(nullptr);
+  std::vector<char*> envp;
+  for (auto& variable : variables) envp.push_back(variable.data());
+  envp.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", 1, 0);
+  pid_t child = -1;
+  const int failed = posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), envp.data());
+  posix_spawn_file_actions_destroy(&actions);
+  return failed == 0 ? wait_for(child) : -1;
+}
+
+/// The best of some runs.
+template <typename Function>
+double least_seconds(Function run) {
+  constexpr int kTimes = 5;
+  double least = std::numeric_limits<double>::max();
+  for (int i = 0; i < kTimes; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    run();
+    least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return least;
+}
+
+}  // namespace
+
+/// The CUDA driver's C interface (cuda.h), as far as it is used here.
+class DeviceMemory::Driver {
+ public:
+  explicit Driver(int index) : library_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {
+    if (library_ == nullptr) throw CommError("there is no CUDA driver (libcuda.so.1)");
+    int device = 0;
+    void* context = nullptr;
+    call("cuInit", 0U);
+    call("cuDeviceGet", &device, index);
+    call("cuDevicePrimaryCtxRetain", &context, device);
+    call("cuCtxSetCurrent", context);
+  }
+
+  template <typename... Arguments>
+  void call(const char* name, Arguments... arguments) const {
+    auto* function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library_, name));
+    const int status = function == nullptr ? -1 : function(arguments...);
+    if (status != 0) throw CommError(std::string(name) + " returned " + std::to_string(status));
+  }
+
+ private:
+  void* library_;  // stays loaded: the driver has threads
+};
+
+DeviceMemory::DeviceMemory(int device, std::size_t bytes) : driver_(std::make_unique<Driver>(device)) {
+  driver_->call("cuMemAlloc_v2", &address_, bytes);
+}
+
+DeviceMemory::~DeviceMemory() {
+  try {
+    driver_->call("cuMemFree_v2", address_);
+  } catch (const CommError&) {  // the process ends soon, and the driver frees it all
+  }
+}
+
+void* DeviceMemory::data() const noexcept { return reinterpret_cast<void*>(address_); }
+
+void DeviceMemory::fill(std::uint32_t word, std::size_t count) {
+  driver_->call("cuMemsetD32_v2", address_, word, count);
+}
+
+void DeviceMemory::read(void* host, std::size_t bytes) const {
+  driver_->call("cuMemcpyDtoH_v2", host, address_, bytes);
+}
+
+double DeviceMemory::seconds_of_copy_from_host(std::size_t bytes) const {
+  void* host = nullptr;
+  driver_->call("cuMemAllocHost_v2", &host, bytes);
+  const double seconds = least_seconds([&] { driver_->call("cuMemcpyHtoD_v2", address_, host, bytes); });
+  driver_->call("cuMemFreeHost", host);
+  return seconds;
+}
+
+OwnDevice device_of_this_rank() {
+  const auto text = environment("MN_DEVICE");
+  if (!text) return {};
+  const Device device = Device::parse(*text);
+  const int seen = cuda_device_count();
+  if (device.type == DeviceType::kCpu || device.index < seen) return {device, ""};
+  std::string why = kNotThisBuild;
+  try {
+    static_cast<void>(DeviceMemory(device.index, 1));
+  } catch (const CommError& error) {
+    why = error.what();
+  }
+  const std::string count = seen == 0 ? "none" : std::to_string(seen) + " of them";
+  return {Device{}, "NVML shows GPUs to this job, but CUDA sees " + count + ": " + why};
+}
+
+int run_cuda_probe(int argc, char** argv) {
+  constexpr int kWords = 1024;
+  MPI_Init(&argc, &argv);
+  int status = kNoGpuStatus;
+  try {
+    DeviceMemory from(0, kWords * sizeof(std::uint32_t));
+    DeviceMemory to(0, kWords * sizeof(std::uint32_t));
+    from.fill(7, kWords);
+    to.fill(0, kWords);
+    MPI_Sendrecv(from.data(), kWords, MPI_UINT32_T, 0, 0, to.data(), kWords, MPI_UINT32_T, 0, 0, MPI_COMM_SELF,
+                 MPI_STATUS_IGNORE);
+    std::vector<std::uint32_t> words(kWords);
+    to.read(words.data(), words.size() * sizeof(std::uint32_t));
+    status = std::ranges::all_of(words, [](auto word) { return word == 7; }) ? 0 : 1;
+  } catch (const CommError&) {  // no GPU that works: the status says so
+  }
+  MPI_Finalize();
+  return status;
+}
+
+std::string probe_cuda_aware(Device device) {
+  if (device.type != DeviceType::kCuda) return "no GPU";
+  const int status = run_self({kProbeOption});
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "yes";
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoGpuStatus) return "no GPU";
+  return WIFSIGNALED(status) ? std::string("no (a device pointer crashes it: ") + strsignal(WTERMSIG(status)) + ")"
+                             : "no (device memory arrives wrong)";
+}
+
+double host_gpu_gb_s(Device device) {
+  constexpr std::size_t kBytes = 256 << 20;
+  const DeviceMemory memory(device.index, kBytes);
+  return static_cast<double>(kBytes) / memory.seconds_of_copy_from_host(kBytes) / 1e9;
+}
+
+NcclResult test_nccl(const Communicator& comm) {
+  constexpr std::size_t kCount = 1027;
+  constexpr std::size_t kLargeCount = 64 << 20;
+  const auto names = communicator_names();
+  const std::string conflict = find_device_conflict(comm.mpi_comm(), comm.device());
+  if (comm.device().type != DeviceType::kCuda) return {"no GPU", 0};
+  if (std::ranges::find(names, "pure_nccl") == names.end()) return {"built without NCCL", 0};
+  if (!conflict.empty()) return {"not possible: " + conflict, 0};
+  const auto nccl = create_communicator("pure_nccl", comm.mpi_comm(), {.device = comm.device()});
+  DeviceMemory memory(comm.device().index, kLargeCount * sizeof(std::int32_t));
+  memory.fill(static_cast<std::uint32_t>(comm.rank() + 1), kCount);
+  nccl->allreduce(BufferView(memory.data(), kCount, DType::kInt32, comm.device()));
+  std::vector<std::int32_t> sums(kCount);
+  memory.read(sums.data(), sums.size() * sizeof(std::int32_t));
+  const int expected = comm.size() * (comm.size() + 1) / 2;
+  if (!std::ranges::all_of(sums, [&](int sum) { return sum == expected; })) return {"FAILED: wrong sums", 0};
+  const double seconds =
+      least_seconds([&] { nccl->allreduce(BufferView(memory.data(), kLargeCount, DType::kInt32, comm.device())); });
+  // Each byte passes a rank's links that often, whatever the algorithm: the bus bandwidth of nccl-tests.
+  const double passes = 2.0 * (comm.size() - 1) / comm.size();
+  return {"passed", passes * static_cast<double>(kLargeCount * sizeof(std::int32_t)) / seconds / 1e9};
+}
+
+}  // namespace mn::selftest

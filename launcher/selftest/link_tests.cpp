@@ -1,0 +1,187 @@
+#include "selftest/link_tests.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <mpi.h>
+
+#include <mn/core/json.hpp>
+
+namespace mn::selftest {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using nlohmann::json;
+
+constexpr std::size_t kSmallBytes = 8;
+constexpr int kSmallTimes = 50;
+constexpr std::size_t kLargeBytes = 32 << 20;
+constexpr int kLargeTimes = 5;
+
+/// A partner of this rank, and how long it may take.
+class Partner {
+ public:
+  Partner(MPI_Comm comm, int rank, int tag, bool begins, Clock::time_point end)
+      : comm_(comm), rank_(rank), tag_(tag), begins_(begins), end_(end) {}
+
+  /// Seconds of one way of a message, the fastest of so many: what else a node does is not the link's. No value if the
+  /// partner does not answer in time.
+  std::optional<double> one_way(std::size_t bytes, int times) {
+    // MPI may still write here after this has given up, so it is never freed then.
+    auto message = std::make_unique<std::vector<std::byte>>(bytes);
+    bool answers = ping_pong(*message);  // connections are made on first use
+    double fastest = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < times && answers; ++i) {
+      const auto start = Clock::now();
+      answers = ping_pong(*message);
+      fastest = std::min(fastest, std::chrono::duration<double>(Clock::now() - start).count());
+    }
+    if (answers) return fastest / 2;
+    static_cast<void>(message.release());
+    return std::nullopt;
+  }
+
+ private:
+  bool ping_pong(std::vector<std::byte>& message) {
+    return begins_ ? send(message) && receive(message) : receive(message) && send(message);
+  }
+  bool send(std::vector<std::byte>& message) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Isend(message.data(), static_cast<int>(message.size()), MPI_BYTE, rank_, tag_, comm_, &request);
+    return wait(request);
+  }
+  bool receive(std::vector<std::byte>& message) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Irecv(message.data(), static_cast<int>(message.size()), MPI_BYTE, rank_, tag_, comm_, &request);
+    return wait(request);
+  }
+  bool wait(MPI_Request request) const {
+    int done = 0;
+    while (done == 0) {
+      if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+      if (done == 0 && Clock::now() > end_) return false;
+    }
+    return true;
+  }
+
+  MPI_Comm comm_;
+  int rank_;
+  int tag_;  ///< another one for each try: what an earlier one left behind may still arrive
+  bool begins_;
+  Clock::time_point end_;
+};
+
+json document_of(const std::vector<Link>& links) {
+  json document = json::array();
+  for (const auto& link : links) {
+    document.push_back(
+        {link.pair.first, link.pair.second, link.answered, link.latency_us, link.bandwidth_mb_s, link.at_once});
+  }
+  return document;
+}
+
+Link link_of(const json& document) {
+  return {{document.at(0).get<int>(), document.at(1).get<int>()},
+          document.at(2).get<bool>(),
+          document.at(3).get<double>(),
+          document.at(4).get<double>(),
+          document.at(5).get<bool>()};
+}
+
+class Links {
+ public:
+  Links(Communicator& comm, std::chrono::milliseconds patience, Deadline& deadline)
+      : comm_(comm), patience_(patience), deadline_(deadline) {
+    for (int node = 0; node < comm.inter_size(); ++node) leaders_.push_back(comm.topology().ranks_of(node).front());
+  }
+
+  void measure_rounds() {
+    const auto rounds = rounds_of_pairs(comm_.inter_size());
+    for (std::size_t round = 0; round < rounds.size(); ++round) {
+      begin("round " + std::to_string(round + 1) + " of " + std::to_string(rounds.size()));
+      for (const auto& pair : rounds[round]) measure(pair, rounds[round].size() > 1);
+    }
+    gather();
+  }
+
+  /// Returns whether there was a pair to try.
+  bool retry(double least_mb_s, bool is_first_time) {
+    json pairs = json::array();
+    if (comm_.rank() == 0) {
+      for (const auto& pair : pairs_to_retry(comm_.inter_size(), best(), least_mb_s)) {
+        if (is_first_time || has_answered(pair)) pairs.push_back({pair.first, pair.second});
+      }
+    }
+    // Rank 0 alone has all figures, and all ranks must make the same tries.
+    pairs = comm_.bcast_obj(pairs);
+    for (const auto& pair : pairs) {
+      begin("a second try");
+      measure({pair.at(0).get<int>(), pair.at(1).get<int>()}, false);
+    }
+    if (!pairs.empty()) gather();
+    return !pairs.empty();
+  }
+
+  [[nodiscard]] std::vector<Link> best() const { return best_of_each_pair(all_); }
+
+ private:
+  [[nodiscard]] bool has_answered(const Pair& pair) const {
+    return std::ranges::any_of(all_, [&](const Link& link) { return link.pair == pair && link.answered; });
+  }
+
+  void begin(const std::string& what) {
+    ++tries_;
+    deadline_.begin("the test of the links between nodes, " + what);
+    // Without it a pair that is ready early measures while its nodes still serve the pair before.
+    comm_.barrier();
+  }
+
+  void measure(const Pair& pair, bool at_once) {
+    const int first = leaders_[static_cast<std::size_t>(pair.first)];
+    const int second = leaders_[static_cast<std::size_t>(pair.second)];
+    const bool is_first = comm_.rank() == first;
+    if (!is_first && comm_.rank() != second) return;
+    Partner partner(comm_.mpi_comm(), is_first ? second : first, tries_, is_first, Clock::now() + patience_);
+    const auto latency = partner.one_way(kSmallBytes, kSmallTimes);
+    // A partner that did not answer eight bytes is not asked for 32 MiB.
+    const auto seconds = latency ? partner.one_way(kLargeBytes, kLargeTimes) : std::nullopt;
+    // The second rank says so too if nobody answered, as the first may be the one that is gone.
+    if (is_first || !seconds) {
+      mine_.push_back({pair, seconds.has_value(), latency.value_or(0) * 1e6,
+                       seconds ? static_cast<double>(kLargeBytes) / *seconds / 1e6 : 0, at_once});
+    }
+  }
+
+  void gather() {
+    for (const auto& part : comm_.gather_obj(document_of(std::exchange(mine_, {})))) {
+      for (const auto& link : part) all_.push_back(link_of(link));
+    }
+  }
+
+  Communicator& comm_;
+  std::chrono::milliseconds patience_;
+  Deadline& deadline_;
+  int tries_ = 0;
+  std::vector<int> leaders_;  ///< first rank of each node
+  std::vector<Link> mine_;
+  std::vector<Link> all_;  ///< rank 0: of all nodes
+};
+
+}  // namespace
+
+std::vector<Link> measure_links(Communicator& comm, double least_mb_s, std::chrono::milliseconds patience,
+                                Deadline& deadline) {
+  Links links(comm, patience, deadline);
+  links.measure_rounds();
+  // A busy machine makes a pair slow by chance, and more than once. Each node can be tried by itself.
+  const int max_tries = 3 + comm.inter_size() / 32;
+  for (int time = 0; time < max_tries && links.retry(least_mb_s, time == 0); ++time) continue;
+  return links.best();
+}
+
+}  // namespace mn::selftest

@@ -1,0 +1,253 @@
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include <mn/comm/hierarchical_reducer.hpp>
+#include <mn/comm/node_pieces.hpp>
+#include <mn/comm/numa_domains.hpp>
+#include <mn/core/log.hpp>
+
+namespace mn {
+namespace {
+
+/// Up to this many bytes every rank reads all buffers and reduces them itself: one barrier instead of two.
+constexpr std::size_t kSmallBytes = 8 * 1024;
+/// Pieces in which private buffers go through staging memory where there is one node: small enough for the cache.
+constexpr std::size_t kNodePieceBytes = 1024 * 1024;
+/// Pieces between nodes may be larger; as much of each as this is staged at a time.
+constexpr std::size_t kStagingBytes = 4 * 1024 * 1024;
+/// Less staging memory than this is slower than messages.
+constexpr std::size_t kLeastStagingBytes = 64 * 1024;
+
+/// A power of two that no node has more ranks than.
+double power_above_ranks(const Topology& topology) {
+  std::size_t most = 1;
+  for (int node = 0; node < topology.inter_size; ++node) most = std::max(most, topology.ranks_of(node).size());
+  return static_cast<double>(std::bit_ceil(most));
+}
+
+}  // namespace
+
+/// The allocations of this rank that are alive, by number. Any thread may release memory at any time.
+class HierarchicalReducer::Allocations {
+ public:
+  /// All ranks of the node add in the same order: an allocation has one number on all of them.
+  std::int64_t add(const SharedMemory& memory) {
+    const std::lock_guard lock(mutex_);
+    alive_[next_] = &memory;
+    return next_++;
+  }
+  void remove(std::int64_t number) {
+    const std::lock_guard lock(mutex_);
+    alive_.erase(number);
+  }
+  /// Where `data` lies, and in which memory; kPrivate and null outside all segments of `rank`.
+  [[nodiscard]] std::pair<Location, const SharedMemory*> find(const std::byte* data, int rank) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [number, memory] : alive_) {
+      const std::byte* segment = memory->segment(rank);
+      if (data < segment || data >= segment + memory->bytes()) continue;
+      return {{number, static_cast<std::uint64_t>(data - segment)}, memory};
+    }
+    return {{kPrivate, 0}, nullptr};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::int64_t next_ = 0;
+  std::map<std::int64_t, const SharedMemory*> alive_;
+};
+
+/// Memory that is known to the reducer as long as it lives; it may outlive the reducer.
+struct HierarchicalReducer::Allocation {
+  Allocation(MPI_Comm node, std::size_t bytes, std::shared_ptr<Allocations> all)
+      : memory(node, bytes), others(std::move(all)), number(others->add(memory)) {}
+  ~Allocation() { others->remove(number); }
+  Allocation(const Allocation&) = delete;
+  Allocation& operator=(const Allocation&) = delete;
+
+  SharedMemory memory;
+  std::shared_ptr<Allocations> others;
+  std::int64_t number;
+};
+
+HierarchicalReducer::HierarchicalReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between,
+                                         std::size_t count_limit)
+    : node_(Mpi::split(comm, topology.inter_rank, topology.rank)),
+      rank_(topology.intra_rank),
+      ranks_(topology.intra_size),
+      many_nodes_(topology.inter_size > 1),
+      divisor_(power_above_ranks(topology)),
+      may_spin_(has_cpu_for_each_rank(node_.get())),
+      count_limit_(count_limit),
+      exchange_(comm, topology, between, count_limit),
+      messages_(node_.get(), count_limit),
+      domains_(find_domain_borders(node_.get())),
+      allocations_(std::make_shared<Allocations>()) {
+  try {
+    make_segments();
+  } catch (const NoSharedMemory& error) {
+    report_shortage(error);
+  }
+}
+
+void HierarchicalReducer::make_segments() {
+  segments_.emplace(node_.get(), sizeof(Control) + 2 * kSmallBytes);
+  std::vector<SharedCounter*> arrivals;
+  for (int r = 0; r < ranks_; ++r) {
+    arrivals.push_back(&control(r).arrivals);
+    for (std::size_t turn : {0, 1}) small_inputs_[turn].push_back(small_slot(r, turn));
+  }
+  barrier_ = std::make_unique<NodeBarrier>(arrivals, rank_, may_spin_);
+}
+
+HierarchicalReducer::Control& HierarchicalReducer::control(int rank) const {
+  return *reinterpret_cast<Control*>(segments_->segment(rank));
+}
+
+std::byte* HierarchicalReducer::small_slot(int rank, std::size_t turn) const {
+  return segments_->segment(rank) + sizeof(Control) + turn * kSmallBytes;
+}
+
+void HierarchicalReducer::report_shortage(const NoSharedMemory& error) const {
+  static std::once_flag said;
+  if (rank_ > 0) return;
+  std::call_once(said, [&] {
+    log_warning(std::string(error.what()) +
+                ": reductions within this node need more copies, or messages, and are slower; give /dev/shm more room "
+                "(docker run --shm-size=1g)");
+  });
+}
+
+bool HierarchicalReducer::reserve_staging(std::size_t bytes) {
+  const std::size_t least = std::max(
+      kLeastStagingBytes, static_cast<std::size_t>(exchange_.slices()) * SliceExchange::kLineElements * sizeof(double));
+  const std::size_t had = staging_ ? staging_->bytes() : 0;
+  std::size_t wanted = std::max(std::bit_ceil(bytes), least);
+  if (had >= wanted || staging_is_short_) return had > 0;
+  staging_.reset();
+  for (; wanted >= least; wanted /= 2) {
+    mpi_check(MPI_Barrier(node_.get()), "releasing staging memory");  // until all have freed their pages
+    try {
+      staging_.emplace(node_.get(), wanted);
+      return true;
+    } catch (const NoSharedMemory& error) {
+      staging_is_short_ = true;
+      report_shortage(error);
+    }
+  }
+  return false;
+}
+
+Reduction HierarchicalReducer::within(const Reduction& reduction) const {
+  if (!many_nodes_) return reduction;
+  const bool may_overflow = reduction.dtype == DType::kFloat16 && reduction.op == ReduceOp::kSum;
+  return {reduction.dtype, reduction.op, may_overflow ? 1 / divisor_ : 1};  // (1)
+}
+
+Reduction HierarchicalReducer::between(const Reduction& reduction) const {
+  return {reduction.dtype, reduction.op, reduction.scale / within(reduction).scale};
+}
+
+void HierarchicalReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
+  if (count == 0) return;
+  auto* bytes = static_cast<std::byte*>(data);
+  if (count * size_of(reduction.dtype) <= kSmallBytes) {
+    return segments_ ? reduce_small(bytes, count, reduction) : reduce_small_by_messages(bytes, count, reduction);
+  }
+  auto buffers = shared_buffers(bytes);
+  if (!buffers.empty()) return reduce_shared(std::move(buffers), count, reduction);
+  reduce_staged(bytes, count, reduction);
+}
+
+void HierarchicalReducer::reduce_small(std::byte* data, std::size_t count, const Reduction& reduction) {
+  const std::size_t bytes = count * size_of(reduction.dtype);
+  small_turn_ ^= 1;  // (4): whoever is slow still reads the other slot
+  std::memcpy(small_slot(rank_, small_turn_), data, bytes);
+  barrier_->arrive_and_wait();
+  const auto& inputs = small_inputs_[small_turn_];
+  void* out = many_nodes_ ? small_slot(0, small_turn_) : data;
+  if (!many_nodes_ || rank_ == 0) reduce_in_order({&out, 1}, inputs, count, within(reduction));
+  if (!many_nodes_) return;
+  if (rank_ == 0) exchange_.between_nodes(out, count, between(reduction));
+  barrier_->arrive_and_wait();  // until the result lies in the first rank's slot
+  std::memcpy(data, out, bytes);
+}
+
+void HierarchicalReducer::reduce_small_by_messages(std::byte* data, std::size_t count, const Reduction& reduction) {
+  messages_.allreduce(data, count, within(reduction));
+  if (!many_nodes_) return;
+  if (rank_ == 0) exchange_.between_nodes(data, count, between(reduction));
+  ranks().bcast(data, count, reduction.dtype, 0);
+}
+
+NodeRanks HierarchicalReducer::ranks() {
+  return {node_.get(), rank_,          ranks_,
+          many_nodes_, count_limit_,   exchange_,
+          messages_,   barrier_.get(), staging_ ? &*staging_ : nullptr};
+}
+
+void HierarchicalReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t count,
+                                        const Reduction& reduction) {
+  const auto rank = static_cast<std::size_t>(rank_);
+  if (!many_nodes_ && domains_.size() > 2 && fits_domains(reduction)) {
+    return reduce_by_domains(buffers, domains_, rank, count, reduction, *barrier_);
+  }
+  std::byte* data = buffers[rank];
+  SharedPieces pieces(ranks(), std::move(buffers), within(reduction));
+  // (6): another node may use staging memory, and all must cut what goes between them into the same pieces.
+  exchange_.allreduce(data, count, many_nodes_ ? piece_elements(count, reduction) : count, between(reduction), pieces);
+  barrier_->arrive_and_wait();  // until all have written their slices to this rank's buffer
+}
+
+void HierarchicalReducer::reduce_staged(std::byte* data, std::size_t count, const Reduction& reduction) {
+  const std::size_t most = piece_elements(count, reduction);
+  if (segments_ && reserve_staging(std::min(most * size_of(reduction.dtype), kStagingBytes))) {
+    StagedPieces pieces(ranks(), data, most, within(reduction));
+    return exchange_.allreduce(data, count, most, between(reduction), pieces);
+  }
+  MessagePieces pieces(ranks(), data, most, within(reduction));
+  exchange_.allreduce(data, count, most, between(reduction), pieces);
+}
+
+std::size_t HierarchicalReducer::piece_elements(std::size_t count, const Reduction& reduction) const {
+  const std::size_t element_bytes = size_of(reduction.dtype);
+  return many_nodes_ ? exchange_.piece_elements(count, element_bytes)
+                     : std::min(count, kNodePieceBytes / element_bytes);
+}
+
+std::vector<std::byte*> HierarchicalReducer::shared_buffers(const std::byte* data) {
+  if (!segments_) return {};
+  // (5): a rank looks up only where its own buffer lies; of the others it compares what they say.
+  const auto [own, memory] = allocations_->find(data, rank_);
+  control(rank_).location = own;
+  barrier_->arrive_and_wait();
+  std::vector<std::byte*> buffers;
+  for (int r = 0; r < ranks_; ++r) {
+    const Location& location = control(r).location;
+    if (location.allocation == kPrivate || location.allocation != own.allocation) return {};
+    buffers.push_back(memory->segment(r) + location.offset);
+  }
+  return buffers;
+}
+
+std::vector<std::byte*> HierarchicalReducer::addresses(const std::byte* data) {
+  auto buffers = shared_buffers(data);
+  if (barrier_) barrier_->arrive_and_wait();
+  return buffers;
+}
+
+std::shared_ptr<std::byte> HierarchicalReducer::allocate(std::size_t bytes) {
+  try {
+    const auto allocation = std::make_shared<Allocation>(node_.get(), bytes, allocations_);
+    return {allocation, allocation->memory.segment(rank_)};
+  } catch (const NoSharedMemory& error) {
+    report_shortage(error);
+    return nullptr;
+  }
+}
+
+}  // namespace mn

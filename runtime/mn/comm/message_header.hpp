@@ -1,0 +1,38 @@
+/// The header that goes before the elements of a message between two ranks.
+///
+/// Communicator's send(), recv() and their forms that do not wait (point_to_point.cpp, pending_message.hpp) send and
+/// compare it. 16 bytes, in the byte order of the machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <mpi.h>
+
+#include <mn/core/buffer.hpp>
+
+namespace mn {
+
+/// What a message says of the elements that follow it.
+struct MessageHeader {
+  std::uint32_t magic = 0;
+  std::uint32_t dtype = 0;
+  std::uint64_t count = 0;
+
+  /// The header of a message with the elements of `buffer`.
+  [[nodiscard]] static MessageHeader of(const ConstBufferView& buffer);
+  /// Whether send() has sent it: `bytes` are as many as MPI received.
+  [[nodiscard]] bool is_whole(int bytes) const noexcept;
+  /// Throws CommError unless it is whole and of a message like `expected`. `what` begins the error's text.
+  void check(int bytes, const ConstBufferView& expected, const std::string& what) const;
+};
+static_assert(sizeof(MessageHeader) == 16);
+
+/// Bytes of a message that has been received.
+[[nodiscard]] int received_bytes(const MPI_Status& status);
+/// "send of 7 float32 to rank 1"
+[[nodiscard]] std::string describe_send(const ConstBufferView& buffer, int dest);
+/// "recv from rank 1"; from any rank where `source` is Communicator::kAnySource.
+[[nodiscard]] std::string describe_recv(int source);
+
+}  // namespace mn

@@ -1,0 +1,281 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <new>
+
+#include <mn/comm/message_reducer.hpp>
+#include <mn/comm/mpi.hpp>
+
+namespace mn {
+namespace {
+
+/// Bytes that may be gathered: as many as one rank, or each of very many, reduces by itself in a moment.
+constexpr std::size_t kGatherBytes = 16 * 1024;
+constexpr std::size_t kGatherBytesOfRank = 512;
+constexpr std::align_val_t kAlignment{64};
+
+}  // namespace
+
+void MessageReducer::Free::operator()(std::byte* memory) const noexcept { operator delete(memory, kAlignment); }
+
+MessageReducer::MessageReducer(MPI_Comm comm, std::size_t count_limit, std::optional<NetworkCosts> costs)
+    : comm_(comm), count_limit_(count_limit), costs_(costs) {
+  mpi_check(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
+  mpi_check(MPI_Comm_size(comm, &size_), "MPI_Comm_size");
+}
+
+std::size_t MessageReducer::slice_elements(std::size_t element_bytes) const {
+  const std::size_t bytes = std::min(kSliceBytes, kScratchBytes / static_cast<std::size_t>(size_));
+  return std::clamp<std::size_t>(bytes / element_bytes, 1, count_limit_);
+}
+
+std::byte* MessageReducer::scratch(std::size_t bytes) {
+  if (bytes > scratch_bytes_) {
+    scratch_.reset();
+    scratch_.reset(static_cast<std::byte*>(operator new(bytes, kAlignment)));
+    scratch_bytes_ = bytes;
+  }
+  return scratch_.get();
+}
+
+std::size_t MessageReducer::most_elements(int ranks, std::size_t element_bytes, std::size_t count_limit) {
+  const auto slices = static_cast<std::size_t>(ranks);
+  return std::max<std::size_t>(std::min(kScratchBytes / element_bytes / slices, count_limit), 1) * slices;
+}
+
+bool MessageReducer::may_gather(std::size_t count, std::size_t element_bytes) const {
+  const auto ranks = static_cast<std::size_t>(size_);
+  return count <= count_limit_ && count * element_bytes * ranks <= std::max(kGatherBytes, kGatherBytesOfRank * ranks);
+}
+
+ExchangeKind MessageReducer::kind_for(std::size_t count, std::size_t element_bytes) {
+  const std::size_t bytes = count * element_bytes;
+  if (size_ < 3 || count > count_limit_ || bytes > kScratchBytes / 2) return ExchangeKind::kPairwise;
+  if (!costs_) costs_ = NetworkCosts::find(comm_, comm_);
+  return quicker_exchange(*costs_, size_, bytes);
+}
+
+void MessageReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
+  const std::size_t element_bytes = size_of(reduction.dtype);
+  if (count == 0) return;
+  if (may_gather(count, element_bytes)) return allreduce_gathered(data, count, reduction);
+  auto* const bytes = static_cast<std::byte*>(data);
+  const bool straight = kind_for(count, element_bytes) == ExchangeKind::kPairwise;
+  straight ? allreduce_pairwise(bytes, count, reduction) : allreduce_logarithmic(bytes, count, reduction);
+}
+
+void MessageReducer::allreduce_pairwise(std::byte* data, std::size_t count, const Reduction& reduction) {
+  const std::size_t element_bytes = size_of(reduction.dtype);
+  const auto ranks = static_cast<std::size_t>(size_);
+  const std::size_t most = std::min(slice_elements(element_bytes), (count + ranks - 1) / ranks) * ranks;
+  std::array<Piece, 3> under_way;
+  in_stages(
+      (count + most - 1) / most,
+      [&](std::size_t k) {
+        const std::size_t first = k * most;
+        under_way[k % 3] = begin(data + first * element_bytes, std::min(most, count - first), k, most, reduction.dtype);
+      },
+      [&](std::size_t k) { reduce(under_way[k % 3], reduction); }, [&](std::size_t k) { finish(under_way[k % 3]); });
+}
+
+MessageReducer::Piece MessageReducer::begin(std::byte* data, std::size_t count, std::size_t number, std::size_t most,
+                                            DType dtype) {
+  const std::size_t element_bytes = size_of(dtype);
+  const auto ranks = static_cast<std::size_t>(size_);
+  const std::size_t set_bytes = (most + ranks - 1) / ranks * ranks * element_bytes;
+  Piece piece;
+  piece.data = data;
+  piece.slices = slices_of_piece(0, count);
+  piece.received = scratch(2 * set_bytes) + number % 2 * set_bytes;  // (4): the piece before last has been reduced
+  piece.exchanging = exchange(data, piece.slices, piece.received, element_bytes);
+  return piece;
+}
+
+void MessageReducer::reduce(Piece& piece, const Reduction& reduction) const {
+  const std::size_t element_bytes = size_of(reduction.dtype);
+  piece.exchanging.finish();
+  const Slice& own = piece.slices[static_cast<std::size_t>(rank_)];
+  reduce_own(piece.data, piece.slices, piece.received, piece.data + own.offset * element_bytes, reduction);
+  piece.spreading = spread(piece.data, piece.slices, element_bytes);
+}
+
+void MessageReducer::reduce_scatter(const void* send, void* recv, std::size_t part_count, const Reduction& reduction) {
+  const std::size_t element_bytes = size_of(reduction.dtype);
+  const auto ranks = static_cast<std::size_t>(size_);
+  const auto* bytes = static_cast<const std::byte*>(send);
+  const std::size_t slice = std::min(slice_elements(element_bytes), part_count);
+  if (slice == 0) return;
+  std::array<std::byte*, 2> received{scratch(2 * slice * ranks * element_bytes)};
+  received[1] = received[0] + slice * ranks * element_bytes;
+  std::array<Slices, 2> slices;
+  std::array<MessageSteps, 2> exchanging;
+  const auto begin = [&](std::size_t k) {
+    const std::size_t first = k * slice;
+    const std::size_t length = std::min(slice, part_count - first);
+    slices[k % 2].clear();
+    for (std::size_t i = 0; i < ranks; ++i) slices[k % 2].push_back({i * part_count + first, length});
+    exchanging[k % 2] = exchange(bytes, slices[k % 2], received[k % 2], element_bytes);
+  };
+  const auto reduce = [&](std::size_t k) {
+    exchanging[k % 2].finish();
+    auto* const out = static_cast<std::byte*>(recv) + k * slice * element_bytes;
+    reduce_own(bytes, slices[k % 2], received[k % 2], out, reduction);
+  };
+  in_stages((part_count + slice - 1) / slice, begin, reduce);
+}
+
+void MessageReducer::allreduce_gathered(void* data, std::size_t count, const Reduction& reduction) {
+  const auto ranks = static_cast<std::size_t>(size_);
+  const std::size_t bytes = count * size_of(reduction.dtype);
+  std::byte* all = scratch(bytes * ranks);
+  call_mpi(MPI_Allgather, MPI_Iallgather, "allreduce: gathering", bytes, data, static_cast<int>(bytes), MPI_BYTE, all,
+           static_cast<int>(bytes), MPI_BYTE, comm_);
+  std::vector<const void*> inputs(ranks);
+  for (std::size_t i = 0; i < ranks; ++i) inputs[i] = all + i * bytes;
+  reduce_in_order({&data, 1}, inputs, count, reduction);
+}
+
+void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, const Reduction& reduction) {
+  const std::size_t element_bytes = size_of(reduction.dtype);
+  const auto ranks = static_cast<std::size_t>(size_);
+  const auto rank = static_cast<std::size_t>(rank_);
+  const Slices slices = slices_of_piece(0, count);
+  const std::size_t block = slices.front().length * element_bytes;  // the longest
+  std::byte* const blocks = scratch(2 * ranks * block);             // [i] is for rank + i
+  std::byte* const packed = blocks + ranks * block;
+  for (std::size_t i = 0; i < ranks; ++i) {
+    const Slice& slice = slices[(rank + i) % ranks];
+    std::memcpy(blocks + i * block, data + slice.offset * element_bytes, slice.length * element_bytes);
+  }
+  for (std::size_t hop = 1; hop < ranks; hop *= 2) forward(blocks, packed, block, hop);
+  // Blocks[i] now came from rank - i, and each is this rank's slice.
+  std::vector<const void*> inputs(ranks);
+  for (std::size_t i = 0; i < ranks; ++i) inputs[i] = blocks + (rank + ranks - i) % ranks * block;
+  void* const out = packed + rank * block;
+  reduce_in_order({&out, 1}, inputs, slices[rank].length, reduction);
+  mpi_check(MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, packed, static_cast<int>(block), MPI_BYTE, comm_),
+            "allreduce: gathering results", block);
+  for (std::size_t i = 0; i < ranks; ++i) {
+    std::memcpy(data + slices[i].offset * element_bytes, packed + i * block, slices[i].length * element_bytes);
+  }
+}
+
+void MessageReducer::forward(std::byte* blocks, std::byte* packed, std::size_t block, std::size_t hop) const {
+  const auto ranks = static_cast<std::size_t>(size_);
+  std::vector<std::size_t> moved;  // those whose way to go has this hop in it
+  for (std::size_t i = hop; i < ranks; ++i) {
+    if ((i & hop) != 0) moved.push_back(i);
+  }
+  for (std::size_t k = 0; k < moved.size(); ++k) std::memcpy(packed + k * block, blocks + moved[k] * block, block);
+  const auto bytes = static_cast<int>(moved.size() * block);
+  const int step = static_cast<int>(hop);
+  std::byte* const came = packed + moved.size() * block;  // at most half of the blocks move
+  mpi_check(MPI_Sendrecv(packed, bytes, MPI_BYTE, (rank_ + step) % size_, kInternalTag, came, bytes, MPI_BYTE,
+                         (rank_ + size_ - step) % size_, kInternalTag, comm_, MPI_STATUS_IGNORE),
+            "allreduce: forwarding slices", static_cast<std::size_t>(bytes));
+  for (std::size_t k = 0; k < moved.size(); ++k) std::memcpy(blocks + moved[k] * block, came + k * block, block);
+}
+
+void MessageReducer::reduce(const void* send, void* recv, std::size_t count, const Reduction& reduction, int root) {
+  const std::size_t element_bytes = size_of(reduction.dtype);
+  const auto ranks = static_cast<std::size_t>(size_);
+  const auto* bytes = static_cast<const std::byte*>(send);
+  auto* result = static_cast<std::byte*>(recv);
+  const std::size_t slice = std::min(slice_elements(element_bytes), (count + ranks - 1) / ranks);
+  std::byte* received = scratch((ranks + 1) * slice * element_bytes);
+  std::byte* reduced = received + ranks * slice * element_bytes;
+  for (std::size_t first = 0; first < count; first += slice * ranks) {
+    const Slices slices = slices_of_piece(first, std::min(count - first, slice * ranks));
+    exchange(bytes, slices, received, element_bytes).finish();
+    const Slice& own = slices[static_cast<std::size_t>(rank_)];
+    reduce_own(bytes, slices, received, rank_ == root ? result + own.offset * element_bytes : reduced, reduction);
+    collect(slices, reduced, result, element_bytes, root).finish();
+  }
+}
+
+MessageReducer::Slices MessageReducer::slices_of_piece(std::size_t first, std::size_t count) const {
+  const auto ranks = static_cast<std::size_t>(size_);
+  const std::size_t length = (count + ranks - 1) / ranks;
+  Slices slices(ranks);
+  for (std::size_t i = 0; i < ranks; ++i) {
+    const std::size_t begin = std::min(i * length, count);
+    slices[i] = {first + begin, std::min(begin + length, count) - begin};
+  }
+  return slices;
+}
+
+MessageSteps MessageReducer::exchange(const std::byte* data, const Slices& slices, std::byte* received,
+                                      std::size_t element_bytes) const {
+  const std::size_t own_bytes = slices[static_cast<std::size_t>(rank_)].length * element_bytes;
+  return {size_, slices.front().length * element_bytes, "exchanging slices",
+          [=, this](int step, MessageSteps::Pair& requests) {
+            const int source = (rank_ + size_ - step) % size_;
+            const int dest = (rank_ + step) % size_;
+            const Slice slice = slices[static_cast<std::size_t>(dest)];
+            if (own_bytes > 0) {
+              mpi_check(MPI_Irecv(received + static_cast<std::size_t>(source) * own_bytes, static_cast<int>(own_bytes),
+                                  MPI_BYTE, source, kInternalTag, comm_, &requests[0]),
+                        "receiving a slice", own_bytes);
+            }
+            if (slice.length > 0) {
+              mpi_check(MPI_Isend(data + slice.offset * element_bytes, static_cast<int>(slice.length * element_bytes),
+                                  MPI_BYTE, dest, kInternalTag, comm_, &requests[1]),
+                        "sending a slice", slice.length * element_bytes);
+            }
+          }};
+}
+
+void MessageReducer::reduce_own(const std::byte* data, const Slices& slices, const std::byte* received, void* out,
+                                const Reduction& reduction) const {
+  const auto rank = static_cast<std::size_t>(rank_);
+  const Slice& own = slices[rank];
+  const std::size_t element_bytes = size_of(reduction.dtype);
+  std::vector<const void*> inputs(slices.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = received + i * own.length * element_bytes;
+  inputs[rank] = data + own.offset * element_bytes;
+  reduce_in_order({&out, 1}, inputs, own.length, reduction);
+}
+
+MessageSteps MessageReducer::spread(std::byte* data, const Slices& slices, std::size_t element_bytes) const {
+  return {size_, slices.front().length * element_bytes, "spreading results",
+          [=, this](int step, MessageSteps::Pair& requests) {
+            const auto bytes = [&](const Slice& slice) { return static_cast<int>(slice.length * element_bytes); };
+            const int source = (rank_ + size_ - step) % size_;
+            const int dest = (rank_ + step) % size_;
+            const Slice& own = slices[static_cast<std::size_t>(rank_)];
+            const Slice& theirs = slices[static_cast<std::size_t>(source)];
+            if (theirs.length > 0) {
+              mpi_check(MPI_Irecv(data + theirs.offset * element_bytes, bytes(theirs), MPI_BYTE, source, kInternalTag,
+                                  comm_, &requests[0]),
+                        "receiving a result");
+            }
+            if (own.length > 0) {
+              mpi_check(MPI_Isend(data + own.offset * element_bytes, bytes(own), MPI_BYTE, dest, kInternalTag, comm_,
+                                  &requests[1]),
+                        "sending a result");
+            }
+          }};
+}
+
+MessageSteps MessageReducer::collect(const Slices& slices, const std::byte* reduced, std::byte* result,
+                                     std::size_t element_bytes, int root) const {
+  return {size_, slices.front().length * element_bytes, "collecting a result",
+          [=, this](int step, MessageSteps::Pair& requests) {
+            const int source = (rank_ + size_ - step) % size_;
+            const Slice& theirs = slices[static_cast<std::size_t>(source)];
+            const Slice& own = slices[static_cast<std::size_t>(rank_)];
+            if (rank_ == root && theirs.length > 0) {
+              mpi_check(
+                  MPI_Irecv(result + theirs.offset * element_bytes, static_cast<int>(theirs.length * element_bytes),
+                            MPI_BYTE, source, kInternalTag, comm_, &requests[0]),
+                  "receiving a result");
+            }
+            if ((rank_ + step) % size_ == root && own.length > 0) {
+              mpi_check(MPI_Isend(reduced, static_cast<int>(own.length * element_bytes), MPI_BYTE, root, kInternalTag,
+                                  comm_, &requests[1]),
+                        "sending a result");
+            }
+          }};
+}
+
+}  // namespace mn

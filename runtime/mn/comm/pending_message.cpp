@@ -1,0 +1,131 @@
+#include <chrono>
+#include <initializer_list>
+#include <thread>
+#include <utility>
+
+#include <mn/comm/pending_message.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn {
+namespace {
+
+constexpr auto kBetweenProbes = std::chrono::microseconds(50);
+
+}  // namespace
+
+PendingMessage::PendingMessage(std::string what, std::shared_ptr<CallCheck> calls, HostStages* stages,
+                               const BufferView& buffer)
+    : what_(std::move(what)), calls_(std::move(calls)), buffer_(buffer), host_(buffer) {
+  if (stages == nullptr) return;
+  stage_ = stages->borrow(buffer.bytes());
+  stage_->after(std::initializer_list<ConstBufferView>{buffer});
+  stage_->reserve(buffer.bytes(), 1);
+}
+
+void PendingMessage::send(int dest, int tag, const Channel& channel) {
+  peer_ = dest;
+  if (stage_) {
+    host_ = stage_->copy_in(buffer_);
+    stage_->wait();
+  }
+  // (1): nothing may be sent to this rank with this tag between the two.
+  header_ = MessageHeader::of(host_);
+  mpi_check(MPI_Isend(&header_, sizeof header_, MPI_BYTE, dest, tag, channel.comm, &requests_[0]), what_);
+  if (host_.count == 0) return;
+  const MpiCount n(host_.count, host_.dtype, channel.count_limit);
+  mpi_check(MPI_Isend(host_.data, n.count(), n.type(), dest, tag, channel.comm, &requests_[1]), what_, host_.bytes());
+}
+
+void PendingMessage::receive(int source, int tag, const Channel& channel) {
+  receives_ = true;
+  peer_ = source;
+  if (stage_) host_ = stage_->room_for(buffer_);
+  mpi_check(MPI_Irecv(&header_, sizeof header_, MPI_BYTE, source, tag, channel.comm, &requests_[0]), what_);
+  // (4): at once, though the header may say that other elements come. (1): it cannot take another message's.
+  receive_elements(source, tag, channel);
+}
+
+void PendingMessage::receive_elements(int source, int tag, const Channel& channel) {
+  if (host_.count == 0) return;
+  const MpiCount n(host_.count, host_.dtype, channel.count_limit);
+  mpi_check(MPI_Irecv(host_.data, n.count(), n.type(), source, tag, channel.comm, &requests_[1]), what_, host_.bytes());
+}
+
+void PendingMessage::receive_from_any(int tag, const Channel& channel) {
+  receives_ = true;
+  if (stage_) host_ = stage_->room_for(buffer_);
+  unmatched_ = {tag, channel};
+}
+
+bool PendingMessage::match() {
+  if (!unmatched_) return true;
+  const auto [tag, channel] = *unmatched_;
+  int found = 0;
+  MPI_Message message = MPI_MESSAGE_NULL;
+  MPI_Status status;
+  mpi_check(MPI_Improbe(MPI_ANY_SOURCE, tag, channel.comm, &found, &message, &status), what_);
+  if (found == 0) return false;
+  unmatched_.reset();
+  peer_ = status.MPI_SOURCE;
+  what_ = describe_recv(peer_);
+  mpi_check(MPI_Mrecv(&header_, sizeof header_, MPI_BYTE, &message, &status), what_);
+  header_bytes_ = received_bytes(status);
+  receive_elements(peer_, status.MPI_TAG, channel);  // (6): the next message that this rank has sent with this tag
+  return true;
+}
+
+void PendingMessage::wait_for_match() {
+  while (!match()) {
+    check_limits();
+    std::this_thread::sleep_for(kBetweenProbes);
+  }
+}
+
+void PendingMessage::wait() {
+  const CallScope call = calls_->message(receives_ ? "wait for irecv" : "wait for isend", buffer_, peer_);
+  wait_for_match();
+  wait_for_elements();
+  if (!receives_ || !stage_) return;
+  stage_->copy_out(buffer_, host_);
+  stage_->wait();
+}
+
+void PendingMessage::wait_for_elements() {
+  bool elements_follow = false;  // their sender has sent them, or is about to
+  try {
+    // The header alone first: elements of another count would be an error of MPI's without our words.
+    if (requests_[0] != MPI_REQUEST_NULL) {
+      MPI_Status status;
+      mpi_wait(requests_[0], &status, what_);
+      if (receives_) header_bytes_ = received_bytes(status);
+    }
+    elements_follow = header_.is_whole(header_bytes_) && header_.count > 0;
+    if (receives_) header_.check(header_bytes_, host_, what_);
+    mpi_wait(requests_[1], MPI_STATUS_IGNORE, what_, host_.bytes());
+  } catch (const CommError&) {
+    if (is_in_use()) throw;  // given up: what is left would be waited for without end
+    // (2): the caller may free its buffer. Elements on their way are received: cancelled, their sender waits forever.
+    if (!elements_follow) abandon();
+    if (receives_) static_cast<void>(MPI_Wait(&requests_[1], MPI_STATUS_IGNORE));
+    throw;
+  }
+}
+
+bool PendingMessage::is_done() {
+  if (!match()) return false;
+  for (MPI_Request& request : requests_) {
+    int done = 0;
+    mpi_check(MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE), what_);
+    if (done == 0) return false;
+  }
+  return true;
+}
+
+void PendingMessage::abandon() noexcept {
+  // MPI_Wait then returns at once for a receive that has matched no message, and waits for one that has.
+  for (MPI_Request& request : requests_) {
+    if (receives_ && request != MPI_REQUEST_NULL) static_cast<void>(MPI_Cancel(&request));
+  }
+}
+
+}  // namespace mn

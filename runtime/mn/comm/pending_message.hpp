@@ -1,0 +1,78 @@
+/// A message between two ranks that is under way: what isend() and irecv() put into their Request.
+///
+/// Invariants: 1 to 4 of point_to_point.cpp, and
+/// 6. A receive from any rank takes its message, both parts of it, when it is asked whether it has come: wait() and
+///    is_done() do so. To take the header alone and earlier would leave the elements to a receive that was posted
+///    meanwhile, as MPI knows but the order of messages.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <mpi.h>
+
+#include <mn/comm/call_check.hpp>
+#include <mn/comm/host_stage.hpp>
+#include <mn/comm/message_header.hpp>
+#include <mn/comm/progress.hpp>
+#include <mn/comm/request.hpp>
+#include <mn/core/buffer.hpp>
+
+namespace mn {
+
+/// The header and the elements of a message, each a request of MPI's.
+class PendingMessage final : public Request::Impl {
+ public:
+  /// Where and how messages travel: the communicator, and how many elements one of MPI's messages may count.
+  struct Channel {
+    MPI_Comm comm;
+    std::size_t count_limit;
+  };
+
+  /// `what` begins the text of errors; `stages` is null if MPI takes the buffer as it is. `calls` are those of the
+  /// communicator.
+  PendingMessage(std::string what, std::shared_ptr<CallCheck> calls, HostStages* stages, const BufferView& buffer);
+
+  // One of these begins it.
+
+  void send(int dest, int tag, const Channel& channel);
+  void receive(int source, int tag, const Channel& channel);
+  void receive_from_any(int tag, const Channel& channel);
+
+  void wait() override;
+  bool is_done() override;
+  /// Waits for nobody: cancels what has matched no message; has no effect on the rest.
+  void abandon() noexcept override;
+  [[nodiscard]] bool is_in_use() const noexcept override { return calls_->limits().failed(); }
+  [[nodiscard]] int source() const noexcept override { return receives_ ? peer_ : -1; }
+
+ private:
+  /// A receive from any rank that has taken no message yet.
+  struct Unmatched {
+    int tag;
+    Channel channel;
+  };
+
+  void receive_elements(int source, int tag, const Channel& channel);
+  /// Whether the message has come; of a receive from any rank then takes its header, and begins with its elements.
+  bool match();
+  void wait_for_match();
+  void wait_for_elements();
+
+  std::string what_;
+  std::shared_ptr<CallCheck> calls_;
+  BufferView buffer_;
+  BufferView host_;  // of it, or itself
+  HostStages::Borrowed stage_;
+  PendingRequest pending_;
+  std::optional<Unmatched> unmatched_;
+  MessageHeader header_;
+  int header_bytes_ = 0;  // of a receive
+  std::array<MPI_Request, 2> requests_ = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  bool receives_ = false;
+  int peer_ = -1;
+};
+
+}  // namespace mn

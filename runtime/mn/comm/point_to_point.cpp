@@ -1,0 +1,153 @@
+// The communicator's calls between two ranks: send, recv, isend, irecv, sendrecv.
+//
+// Invariants:
+// 1. A message is a header, which says dtype and count, then the elements, between the same ranks with the same tag and
+//    sent one after the other. MPI keeps their order, so the receive that takes a header takes its elements too.
+// 2. The receiver compares the header with what it expects, and throws where they differ. recv() has then received
+//    nothing else; what irecv() was given holds anything, and MPI does not write to it any more.
+// 3. Counts above INT_MAX travel as one element of a derived type (MpiCount).
+// 4. irecv() from one rank posts both receives at once: from then on its sender goes on, as MPI promises, whatever calls
+//    of MPI this rank waits in. Waits that do not call MPI let it go on while there are requests (progress.hpp).
+// 5. In debug mode a send is complete when its receiver is there, whatever the size: a program that relies on MPI's
+//    buffers is found with small messages too.
+//
+// Cost: 16 bytes more for a message, sent without waiting for the receiver. A device buffer that MPI does not take is
+// staged: by the communicator's own stage where the call waits, by one that the Request borrows where it does not.
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include <mn/comm/call_check.hpp>
+#include <mn/comm/call_stages.hpp>
+#include <mn/comm/communicator.hpp>
+#include <mn/comm/host_stage.hpp>
+#include <mn/comm/message_header.hpp>
+#include <mn/comm/pending_message.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
+
+namespace mn {
+namespace {
+
+constexpr auto kSendPatience = std::chrono::seconds(3);           // in debug mode, before a line
+constexpr auto kBetweenTests = std::chrono::microseconds(50);     // at a send that waits
+constexpr auto kTestWithoutSleep = std::chrono::milliseconds(1);  // without sleep
+
+/// One line once a send has waited too long for its receiver.
+void report_waiting_send(MPI_Comm comm, const std::string& what, int dest, int tag) {
+  int waiting = 0;
+  mpi_check(MPI_Iprobe(dest, MPI_ANY_TAG, comm, &waiting, MPI_STATUS_IGNORE), "MPI_Iprobe");
+  const std::string other = "rank " + std::to_string(dest);
+  std::string text = "debug mode: " + what + " with tag " + std::to_string(tag) + " waits for its receiver";
+  if (waiting != 0)
+    text += ", and a message from " + other + " waits here: perhaps both ranks send before they receive";
+  log_warning(text + "; let one of the two receive first, or use sendrecv or isend");
+}
+
+/// MPI_Send that waits for the receiver, and says so when that takes long.
+void send_in_debug_mode(const ConstBufferView& buffer, const MpiCount& n, int dest, int tag, MPI_Comm comm,
+                        const std::string& what) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  // (5): synchronous, where MPI would buffer a small message.
+  mpi_check(MPI_Issend(buffer.data, n.count(), n.type(), dest, tag, comm, &request), what, buffer.bytes());
+  const auto begin = std::chrono::steady_clock::now();
+  bool reported = false;
+  for (int done = 0; done == 0;) {
+    mpi_check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what, buffer.bytes());
+    check_limits();
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (done != 0 || waited < kTestWithoutSleep) continue;
+    if (waited > kSendPatience && !std::exchange(reported, true)) report_waiting_send(comm, what, dest, tag);
+    std::this_thread::sleep_for(kBetweenTests);
+  }
+}
+
+/// Where the wait is given up, MPI does not write to the header any more.
+void receive_header(MessageHeader& header, int source, int tag, MPI_Comm comm, MPI_Status& status) {
+  const std::string what = describe_recv(source == MPI_ANY_SOURCE ? Communicator::kAnySource : source);
+  MPI_Request request = MPI_REQUEST_NULL;
+  mpi_check(MPI_Irecv(&header, sizeof header, MPI_BYTE, source, tag, comm, &request), what);
+  try {
+    mpi_wait(request, &status, what);
+  } catch (const CommError&) {
+    if (request != MPI_REQUEST_NULL && MPI_Cancel(&request) == MPI_SUCCESS) MPI_Wait(&request, MPI_STATUS_IGNORE);
+    throw;
+  }
+}
+
+}  // namespace
+
+void Communicator::send(ConstBufferView buffer, int dest, int tag) {
+  calls_->require_open("send");
+  check_peer("send", "dest", dest, rank(), size());
+  check_tag("send", tag, kMaxTag);
+  check_buffer("send", "buffer", buffer, device_);
+  const CallScope call = calls_->message("send", buffer, dest);
+  on_host(stages_->for_mpi(buffer), buffer, {}, [&](ConstBufferView in, BufferView) {
+    const std::string what = describe_send(in, dest);
+    const MessageHeader header = MessageHeader::of(in);
+    mpi_check(MPI_Send(&header, sizeof header, MPI_BYTE, dest, tag, mpi_comm()), what);
+    if (in.count == 0) return;
+    const MpiCount n(in.count, in.dtype, count_limit_);
+    if (debug()) return send_in_debug_mode(in, n, dest, tag, mpi_comm(), what);
+    call_mpi(MPI_Send, MPI_Isend, what, in.bytes(), in.data, n.count(), n.type(), dest, tag, mpi_comm());
+  });
+}
+
+int Communicator::recv(BufferView buffer, int source, int tag) {
+  calls_->require_open("recv");
+  if (source != kAnySource) check_peer("recv", "source", source, rank(), size());
+  if (tag != kAnyTag) check_tag("recv", tag, kMaxTag);
+  check_buffer("recv", "buffer", buffer, device_);
+  const CallScope call = calls_->message("recv", buffer, source == kAnySource ? -1 : source);
+  MPI_Status status = {};
+  on_host(stages_->for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
+    MessageHeader header;
+    receive_header(header, source == kAnySource ? MPI_ANY_SOURCE : source, tag, mpi_comm(), status);
+    // (1): the elements come from whoever sent the header, with its tag, though this receive takes any.
+    const std::string what = describe_recv(status.MPI_SOURCE);
+    header.check(received_bytes(status), out, what);
+    if (out.count == 0) return;
+    const MpiCount n(out.count, out.dtype, count_limit_);
+    const auto receive = [](auto... arguments) { return MPI_Recv(arguments..., MPI_STATUS_IGNORE); };
+    call_mpi(receive, MPI_Irecv, what, out.bytes(), out.data, n.count(), n.type(), status.MPI_SOURCE, status.MPI_TAG,
+             mpi_comm());
+  });
+  return status.MPI_SOURCE;
+}
+
+Request Communicator::isend(ConstBufferView buffer, int dest, int tag) {
+  calls_->require_open("isend");
+  check_peer("isend", "dest", dest, rank(), size());
+  check_tag("isend", tag, kMaxTag);
+  check_buffer("isend", "buffer", buffer, device_);
+  const CallScope call = calls_->message("isend", buffer, dest);
+  const BufferView view(const_cast<void*>(buffer.data), buffer.count, buffer.dtype, buffer.device,
+                        buffer.stream);  // only read
+  auto message =
+      std::make_unique<PendingMessage>(describe_send(buffer, dest), calls_, stages_->for_request(buffer), view);
+  message->send(dest, tag, {mpi_comm(), count_limit_});
+  return Request(std::move(message));
+}
+
+Request Communicator::irecv(BufferView buffer, int source, int tag) {
+  calls_->require_open("irecv");
+  if (source != kAnySource) check_peer("irecv", "source", source, rank(), size());
+  if (tag != kAnyTag) check_tag("irecv", tag, kMaxTag);
+  check_buffer("irecv", "buffer", buffer, device_);
+  const CallScope call = calls_->message("irecv", buffer, source == kAnySource ? -1 : source);
+  auto message = std::make_unique<PendingMessage>(describe_recv(source), calls_, stages_->for_request(buffer), buffer);
+  const PendingMessage::Channel channel{mpi_comm(), count_limit_};
+  source == kAnySource ? message->receive_from_any(tag, channel) : message->receive(source, tag, channel);
+  return Request(std::move(message));
+}
+
+void Communicator::sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag) {
+  // Not two blocking calls: in a ring every rank would send first, and none receive.
+  Request sent = isend(send, dest, tag);
+  this->recv(recv, source, tag);
+  sent.wait();
+}
+
+}  // namespace mn

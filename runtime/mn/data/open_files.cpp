@@ -1,0 +1,87 @@
+#include <algorithm>
+
+#include <mn/core/error.hpp>
+#include <mn/data/open_files.hpp>
+
+namespace mn::data {
+
+std::int64_t block_room(const StorageLayout& layout, const StoredDatasetOptions& options, int ranks) {
+  constexpr std::int64_t kForEach = std::int64_t{64} << 20;
+  const std::int64_t shared = ranks == 1 ? options.cache_bytes : kForEach + options.cache_bytes / ranks;
+  return std::max(std::min(options.cache_bytes, shared), 2 * layout.live_bytes);
+}
+
+OpenFiles::OpenFiles(StoredFiles files, const StoredDatasetOptions& options, std::shared_ptr<IoCounters> counters)
+    : files_(std::move(files)),
+      options_(options),
+      counters_(std::move(counters)),
+      layout_(table().layout()),
+      block_room_(block_room(layout_, options, 1)),
+      files_open_(options.index_bytes),
+      blocks_(block_room_),
+      budget_(*this, std::min(options.open_files, static_cast<std::int64_t>(table().num_files()))) {}
+
+std::shared_ptr<const StoredFile> OpenFiles::get(std::size_t key, std::size_t file,
+                                                 const std::function<File()>& open_bytes) {
+  return files_open_.get(key, [&]() -> LruCache<StoredFile>::Made {
+    auto opened = budget_.with_room([&] { return files_.open(file, open_bytes, counters_); });
+    // One limit for both: a file costs its share of the handles, or of the memory.
+    const std::int64_t cost = std::max(opened->index_bytes(), options_.index_bytes / options_.open_files);
+    return {std::move(opened), cost};
+  });
+}
+
+OpenFiles::Opened OpenFiles::open(std::size_t file) {
+  if (stage_ != nullptr) {
+    if (stage_->has_copy(file)) {
+      try {
+        return {get(key_of_copy(file), file, [&] { return stage_->copy_of(file); }), true};
+      } catch (const DataError& error) {
+        stage_->drop(file, error.what());
+      }
+    }
+    stage_->want(file);
+  }
+  return {get(file, file, [&] {
+    table().check_unchanged(file);
+    return File(table().path(file), File::Mode::kRead);
+  })};
+}
+
+void OpenFiles::close(std::size_t file) {
+  files_open_.erase(file);
+  files_open_.erase(key_of_copy(file));
+}
+
+void OpenFiles::drop_copy(std::size_t file, const std::string& why) {
+  stage_->drop(file, why);
+  files_open_.erase(key_of_copy(file));
+}
+
+/// A spec has at most 64 fields; 2^24 files of 2^34 blocks of several samples.
+std::uint64_t OpenFiles::key_of(std::size_t file, std::size_t field, std::int64_t block) {
+  return static_cast<std::uint64_t>(file) << 40 | static_cast<std::uint64_t>(field) << 34 |
+         static_cast<std::uint64_t>(block);
+}
+
+std::shared_ptr<const ByteBuffer> OpenFiles::block(const StoredFile& from, std::size_t file, std::size_t field,
+                                                   std::int64_t number) {
+  return blocks_.get(key_of(file, field, number), [&]() -> LruCache<ByteBuffer>::Made {
+    auto made = from.load_block(field, number);
+    const std::int64_t bytes = std::ssize(*made);
+    const bool stays = layout_.bytes <= block_room_;
+    return {std::move(made), bytes, stays ? LruCache<ByteBuffer>::kUnlimited : from.samples_in(field, number)};
+  });
+}
+
+void OpenFiles::share(int ranks) {
+  if (layout_.bytes <= kFullShuffleBytes) return;  // it is kept whole
+  block_room_ = block_room(layout_, options_, ranks);
+  blocks_.set_capacity(block_room_);
+}
+
+void OpenFiles::stage(const StageOptions& options, std::shared_ptr<const StageFile> file, int parts) {
+  stage_ = std::make_unique<FileStage>(table(), std::move(file), options, parts);
+}
+
+}  // namespace mn::data

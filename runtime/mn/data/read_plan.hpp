@@ -1,0 +1,78 @@
+/// Which blocks of which files a read of samples takes, and in how many reads. Planning reads nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <mn/data/stored_table.hpp>
+
+namespace mn::data {
+
+/// Samples [first, first + count) of a read, which one request takes: of one block, or neighbors that are blocks by
+/// themselves.
+struct ReadRun {
+  std::size_t first;
+  std::size_t count;
+};
+
+/// Where a field of a sample lies.
+struct BlockPlace {
+  std::int64_t block = 0;
+  std::int64_t offset = 0;  ///< of the sample within the block
+  std::int64_t bytes = 0;
+  bool is_alone = false;  ///< it is the whole block, which is read straight into the result
+  bool has_runs = false;  ///< neighboring blocks can be read with it
+};
+
+/// The samples of a read, in the order asked for.
+class ReadPlan {
+ public:
+  /// For n samples with so many fields, all of them unreadable as yet.
+  ReadPlan(std::size_t fields, std::size_t n) : samples_(n), places_(fields) {}
+
+  /// Sample k lies there.
+  void locate(std::size_t k, std::size_t file, std::int64_t sample) { samples_[k] = {file, sample}; }
+  /// Its file is open: where its fields lie that are not in memory.
+  void place(std::size_t k, const StoredFile& file);
+
+  [[nodiscard]] std::size_t size() const noexcept { return samples_.size(); }
+  [[nodiscard]] std::size_t file(std::size_t k) const { return samples_[k].file; }
+  [[nodiscard]] std::int64_t sample(std::size_t k) const { return samples_[k].sample; }
+  /// Whether place() was called for it.
+  [[nodiscard]] bool is_readable(std::size_t k) const { return samples_[k].is_readable; }
+  [[nodiscard]] const BlockPlace& at(std::size_t field, std::size_t k) const { return places_[field][k]; }
+  /// The files that have a sample, each once, in order.
+  [[nodiscard]] std::vector<std::size_t> files() const;
+
+  /// Where each sample of a field goes if all are good, and where they end. `unreadable_bytes`: room for one that is not
+  /// readable.
+  [[nodiscard]] std::vector<std::int64_t> offsets(std::size_t field, std::int64_t unreadable_bytes) const;
+  /// The runs of the samples for which is_wanted(k), in order.
+  template <class IsWanted>
+  [[nodiscard]] std::vector<ReadRun> runs(std::size_t field, const IsWanted& is_wanted) const {
+    std::vector<ReadRun> runs;
+    for (std::size_t k = 0; k < size(); ++k) {
+      if (!is_wanted(k)) continue;
+      const bool follows = !runs.empty() && runs.back().first + runs.back().count == k && joins(field, k);
+      follows ? void(++runs.back().count) : runs.push_back({k, 1});
+    }
+    return runs;
+  }
+
+ private:
+  struct Sample {
+    std::size_t file = 0;
+    std::int64_t sample = 0;  // within the file
+    bool is_readable = false;
+  };
+
+  /// Whether one request takes sample k with the one before it.
+  [[nodiscard]] bool joins(std::size_t field, std::size_t k) const;
+
+  std::vector<Sample> samples_;
+  std::vector<std::vector<BlockPlace>> places_;  // [fields][samples]; empty: the field is in memory
+};
+
+}  // namespace mn::data

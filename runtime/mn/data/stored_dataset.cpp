@@ -1,0 +1,78 @@
+// Datasets in files by name, table or description: open_dataset() and open_table().
+#include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
+#include <mn/data/hdf5_reader.hpp>
+#include <mn/data/manifest.hpp>
+#include <mn/data/shard_files.hpp>
+#include <mn/data/stored_dataset.hpp>
+
+namespace mn {
+namespace data {
+namespace {
+
+std::vector<std::filesystem::path> candidates(const std::filesystem::path& name,
+                                              const std::filesystem::path& installed) {
+  std::vector<std::filesystem::path> folders = {name};
+  if (name.is_absolute()) return folders;
+  if (const auto root = environment("MN_DATA")) folders.push_back(std::filesystem::path(*root) / name);
+  folders.push_back("data" / name);
+  // Executables lie in BUILD or BUILD/jobs, installed ones in PREFIX/bin or PREFIX/bin/jobs.
+  std::filesystem::path beside = executable_path().parent_path();
+  for (int up = 0; up < 3; ++up, beside = beside.parent_path()) {
+    folders.push_back(beside / "data" / name);
+    folders.push_back(beside / "share/mn/data" / name);
+  }
+  if (!installed.empty()) folders.push_back(installed / name);  // for programs that lie elsewhere
+  return folders;
+}
+
+StoredFiles files_in(const std::filesystem::path& folder) {
+  return has_hdf5_manifest(folder) ? hdf5_files(read_hdf5_manifest(folder)) : shard_files(read_manifest(folder));
+}
+
+}  // namespace
+
+std::filesystem::path find_dataset(const std::string& name_or_path, const std::filesystem::path& installed) {
+  const auto folders = candidates(name_or_path, installed);
+  std::string looked;
+  for (const auto& folder : folders) {
+    std::error_code error;
+    if (std::filesystem::exists(folder / kManifestName, error)) return std::filesystem::absolute(folder);
+    looked += (looked.empty() ? "" : ", ") + folder.string();
+  }
+  throw DataError("no dataset \"" + name_or_path + "\" (looked for " + kManifestName + " in " + looked +
+                  "): give its folder, set MN_DATA, or make it with mnshard, e.g. `mnshard idx data/mnist --out DIR`");
+}
+
+StoredDataset::StoredDataset(StoredFiles files, const StoredDatasetOptions& options)
+    : options_(options), opened_(std::make_unique<OpenFiles>(std::move(files), options_, counters_)) {}
+
+OpenFiles& StoredDataset::opened() const {
+  const std::lock_guard lock(mutex_);
+  if (!opened_) {
+    StoredFiles files = files_in(find_dataset(name_, options_.installed));
+    files.check();
+    opened_ = std::make_unique<OpenFiles>(std::move(files), options_, counters_);
+  }
+  return *opened_;
+}
+
+std::string StoredDataset::do_where(std::int64_t index) const {
+  const auto [file, sample] = stored_table().locate(index);
+  return stored_table().path(file).string() + ": sample " + std::to_string(sample);
+}
+
+}  // namespace data
+
+std::shared_ptr<Dataset> open_dataset(const std::string& name_or_path, const std::filesystem::path& installed) {
+  return std::make_shared<data::StoredDataset>(name_or_path, data::StoredDatasetOptions{.installed = installed});
+}
+
+std::shared_ptr<Dataset> open_table(const std::string& table) {
+  if (data::Hdf5Table::is_table(table)) {
+    return std::make_shared<data::StoredDataset>(data::hdf5_files(data::Hdf5Table::parse(table)));
+  }
+  return std::make_shared<data::StoredDataset>(data::shard_files(data::ShardTable::parse(table)));
+}
+
+}  // namespace mn

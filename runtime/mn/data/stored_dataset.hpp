@@ -1,0 +1,58 @@
+/// A dataset in files: shards, or HDF5 files as they are.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <mn/data/dataset.hpp>
+#include <mn/data/open_files.hpp>
+#include <mn/data/stored_reading.hpp>
+
+namespace mn::data {
+
+/// Opens a file when one of its samples is read, and reads what is asked for: whole blocks, which it keeps until they
+/// are used up. Where the system says EIO, ESTALE or ETIMEDOUT, it opens the file again and tries again, with pauses; if
+/// that does not help, the samples count as damaged.
+class StoredDataset final : public Dataset {
+ public:
+  /// Reads the manifest of `name_or_path` (see open_dataset) and compares the files with it, both at first use.
+  explicit StoredDataset(std::string name_or_path, const StoredDatasetOptions& options = {})
+      : name_(std::move(name_or_path)), options_(options) {}
+  /// Of files that are described already.
+  explicit StoredDataset(StoredFiles files, const StoredDatasetOptions& options = {});
+
+  [[nodiscard]] const StoredTable& stored_table() const { return opened().table(); }
+
+ private:
+  std::int64_t do_size() const override { return stored_table().num_samples(); }
+  const SampleSpec& do_spec() const override { return stored_table().spec(); }
+  void do_read(std::span<const std::int64_t> indices, RawSamples& out,
+               std::vector<SampleError>* damaged) const override {
+    read_samples(opened(), indices, out, damaged);
+  }
+  std::string do_format() const override { return kShardsFormat; }
+  std::string do_table() const override { return stored_table().serialize(); }
+  std::uint64_t do_fingerprint() const override { return stored_table().hash(); }
+  IoStats do_io() const override { return {counters_->opens, counters_->bytes}; }
+  std::string do_where(std::int64_t index) const override;
+  StorageLayout do_layout() const override { return stored_table().layout(); }
+  void do_share(int ranks) override { opened().share(ranks); }
+  void do_stage(const StageOptions& options, std::shared_ptr<const StageFile> file, int parts) override {
+    opened().stage(options, std::move(file), parts);
+  }
+
+  [[nodiscard]] OpenFiles& opened() const;
+
+  std::string name_;
+  StoredDatasetOptions options_;
+  std::shared_ptr<IoCounters> counters_ = std::make_shared<IoCounters>();
+  mutable std::mutex mutex_;
+  mutable std::unique_ptr<OpenFiles> opened_;  // made at first use, never replaced
+};
+
+/// The folder of the dataset NAME; the search of open_dataset. Throws DataError that lists where it looked.
+[[nodiscard]] std::filesystem::path find_dataset(const std::string& name_or_path,
+                                                 const std::filesystem::path& installed = {});
+
+}  // namespace mn::data

@@ -1,0 +1,260 @@
+// Reads samples from the files of a dataset: shards, or HDF5 files as they are.
+//
+// A read opens the files of its samples, takes the fields that are in memory, and plans where the others lie
+// (ReadPlan). Then it reads one field after another: from blocks of several samples by way of the cached block, from
+// blocks of one straight into the result, neighbors by one request. Files that are to be opened, and blocks that are
+// not in memory, are read many at a time; what fails there is read again by itself, which says why.
+//
+// (1) A damaged sample leaves the others of the read whole: varying fields close up, fixed ones keep their room.
+// (2) A file that the server does not give (LostFiles) makes its samples damaged. All other errors are thrown.
+// (3) Each damaged sample is reported once, whatever number of its fields is damaged.
+// (4) Where a copy on the node fails or is damaged, the file itself is read.
+//
+// Cost: a binary search and a look into the caches for each sample; a pread for each run of neighbors or block.
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <string>
+
+#include <mn/core/error.hpp>
+#include <mn/data/lost_files.hpp>
+#include <mn/data/read_plan.hpp>
+#include <mn/data/stored_reading.hpp>
+
+namespace mn::data {
+namespace {
+
+/// A field while it is read.
+struct FieldRead {
+  std::size_t field;
+  RawColumn& column;
+  std::vector<std::int64_t> offsets;  // [samples + 1] if all are good
+  std::vector<char> good;             // [samples] read, with the right checksum
+
+  [[nodiscard]] std::span<std::byte> room(const ReadRun& run) const {
+    return std::span(column.bytes).subspan(offsets[run.first], offsets[run.first + run.count] - offsets[run.first]);
+  }
+  [[nodiscard]] bool is_good(const ReadRun& run) const {
+    return std::all_of(&good[run.first], &good[run.first] + run.count, [](char each) { return each != 0; });
+  }
+  /// Sample k from the block that it is in.
+  void take(std::size_t k, const ByteBuffer& block, const BlockPlace& at) {
+    const auto to = room({k, 1});
+    if (!to.empty()) std::memcpy(to.data(), block.data() + at.offset, to.size());
+    good[k] = 1;
+  }
+};
+
+class Reading {
+ public:
+  Reading(OpenFiles& files, std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>* damaged)
+      : files_(files),
+        table_(files.table()),
+        out_(out),
+        damaged_(damaged),
+        plan_(table_.spec().fields.size(), indices.size()) {
+    for (std::size_t k = 0; k < indices.size(); ++k) {
+      const auto [file, sample] = table_.locate(indices[k]);
+      plan_.locate(k, file, sample);
+    }
+  }
+
+  void run() {
+    out_.reset(table_.spec(), static_cast<std::int64_t>(plan_.size()));
+    open_many();
+    for (std::size_t k = 0; k < plan_.size(); ++k) place(k);
+    for (std::size_t f = 0; f < out_.columns.size(); ++f) {
+      if (!table_.is_small(f)) read_field(f);
+    }
+  }
+
+ private:
+  [[nodiscard]] bool is_fixed(std::size_t field) const { return table_.spec().fields[field].kind == FieldKind::kFixed; }
+
+  void open_many() {
+    std::vector<std::size_t> closed = plan_.files();
+    std::erase_if(closed, [&](std::size_t file) { return files_.is_open(file); });
+    try_all(
+        closed.size(), [&](std::size_t i) { return closed[i]; }, [&](std::size_t i) { (void)files_.open(closed[i]); });
+  }
+
+  /// Takes the fields of a sample that are in memory, and plans for the others.
+  void place(std::size_t k) {
+    const auto small = [&](std::size_t f) {
+      RawColumn& column = out_.columns[f];
+      return std::span(column.bytes).subspan(k * column.sample_bytes, column.sample_bytes);
+    };
+    const bool is_open = attempt({k, 1}, [&](const StoredFile& from, bool) {
+      for (std::size_t f = 0; f < out_.columns.size(); ++f) {
+        if (from.is_small(f)) from.copy_small(f, plan_.sample(k), small(f).data());
+      }
+      plan_.place(k, from);
+    });
+    for (std::size_t f = 0; f < out_.columns.size() && !is_open; ++f) {
+      if (table_.is_small(f)) std::ranges::fill(small(f), std::byte{0});
+    }
+  }
+
+  void read_field(std::size_t field) {
+    FieldRead read{field, out_.columns[field],
+                   plan_.offsets(field, is_fixed(field) ? out_.columns[field].sample_bytes : 0),
+                   std::vector<char>(plan_.size())};
+    read.column.bytes.resize(read.offsets.back());  // at once: a vector that grows copies itself again and again
+    for (std::size_t k = 0; k < plan_.size(); ++k) {
+      if (!plan_.is_readable(k) || plan_.at(field, k).is_alone) continue;
+      const auto block = files_.find_block(plan_.file(k), field, plan_.at(field, k).block);
+      if (block != nullptr) read.take(k, *block, plan_.at(field, k));
+    }
+    const auto runs = plan_.runs(field, [&](std::size_t k) { return plan_.is_readable(k) && read.good[k] == 0; });
+    try_all(
+        runs.size(), [&](std::size_t i) { return plan_.file(runs[i].first); },
+        [&](std::size_t i) { load_with_next(read, runs[i]); });
+    for (const ReadRun& run : runs) {
+      if (!read.is_good(run)) load_alone(read, run);
+    }
+    close_up(read);
+  }
+
+  /// task(0) … task(n − 1), each for file_of(i), many at a time. What throws is left to those who do it again by
+  /// themselves.
+  template <class FileOf, class Task>
+  void try_all(std::size_t n, const FileOf& file_of, const Task& task) {
+    if (n < 2) return;
+    files_.pool().run(n, [&](std::size_t i) {
+      try {
+        task(i);
+      } catch (const FileError& error) {
+        if (may_pass(error)) lost_.note(file_of(i), error);
+      } catch (...) {
+      }
+    });
+  }
+
+  /// Reads a run; samples that are good have `good` afterwards. Throws DataError for a damaged block of several.
+  void load(const StoredFile& from, FieldRead& read, const ReadRun& run) const {
+    const BlockPlace& first = plan_.at(read.field, run.first);
+    const std::size_t end = run.first + run.count;
+    if (first.is_alone) {
+      from.read_blocks(read.field, first.block, static_cast<std::int64_t>(run.count), read.room(run));
+      for (std::size_t k = run.first; k < end; ++k) {
+        read.good[k] = from.is_good(read.field, plan_.at(read.field, k).block, read.room({k, 1})) ? 1 : 0;
+      }
+      return;
+    }
+    for (std::size_t k = run.first; k < end; ++k) {  // each is one of the block's uses
+      const auto block = files_.block(from, plan_.file(k), read.field, first.block);
+      read.take(k, *block, plan_.at(read.field, k));
+    }
+  }
+
+  /// Orders walk from neighbor to neighbor (order.hpp): storage reads on while what is in memory is used up. Of large
+  /// samples none is known to be next. Called by several threads, for different runs.
+  void load_with_next(FieldRead& read, const ReadRun& run) const {
+    const auto from = files_.open(plan_.file(run.first)).file;
+    load(*from, read, run);
+    const BlockPlace& at = plan_.at(read.field, run.first);
+    const std::int64_t blocks = at.is_alone ? static_cast<std::int64_t>(run.count) : 1;
+    const bool is_large = at.is_alone && files_.sample_bytes() >= kLargeSampleBytes;
+    if (!is_large) from->will_read(read.field, at.block + blocks, blocks);
+  }
+
+  /// Reads a run with retries, and reports the samples that are not good then.
+  void load_alone(FieldRead& read, const ReadRun& run) {
+    (void)attempt(run, [&](const StoredFile& from, bool is_copy) {
+      std::string problem;
+      try {
+        load(from, read, run);
+      } catch (const FileError&) {
+        throw;
+      } catch (const DataError& error) {
+        problem = error.what();
+      }
+      for (std::size_t k = run.first; k < run.first + run.count; ++k) {
+        if (read.good[k] != 0) continue;
+        const std::string own = problem.empty() ? from.damage(read.field, plan_.at(read.field, k).block) : problem;
+        if (is_copy) throw DataError(own);  // (4)
+        report(k, own);
+      }
+    });
+  }
+
+  /// Samples that are not good leave their room in a varying field, and zeros in a fixed one.
+  void close_up(FieldRead& read) const {
+    RawColumn& column = read.column;
+    std::int64_t end = 0;
+    for (std::size_t k = 0; k < plan_.size(); ++k) {
+      const std::int64_t bytes = read.offsets[k + 1] - read.offsets[k];
+      const bool stays = read.good[k] != 0 || is_fixed(read.field);
+      std::byte* to = column.bytes.data() + end;
+      if (read.good[k] == 0 && stays) std::fill_n(to, bytes, std::byte{0});
+      if (read.good[k] != 0 && read.offsets[k] != end) std::memmove(to, column.bytes.data() + read.offsets[k], bytes);
+      if (stays) end += bytes;
+      if (!is_fixed(read.field)) column.offsets.push_back(end);
+    }
+    column.bytes.resize(end);
+  }
+
+  /// use(the file of the run, whether that is a copy on the node). False if the file server stays in trouble: the
+  /// samples of the run are then reported.
+  template <class Use>
+  bool attempt(const ReadRun& run, const Use& use) {
+    const std::size_t file = plan_.file(run.first);
+    const auto lost = lost_.attempt(
+        file, [&] { use_any(file, use); }, [&] { close(file); });
+    if (!lost) return true;
+    if (damaged_ == nullptr) throw FileError(*lost);
+    for (std::size_t k = run.first; k < run.first + run.count; ++k) report(k, lost->what());
+    return false;
+  }
+
+  /// use() of the copy; where that cannot be used, of the file itself.
+  template <class Use>
+  void use_any(std::size_t file, const Use& use) {
+    const OpenFiles::Opened from = opened(file);
+    try {
+      use(*from.file, from.is_copy);
+    } catch (const DataError& error) {
+      if (!from.is_copy) throw;
+      files_.drop_copy(file, error.what());
+      last_ = {};
+      use(*opened(file).file, false);
+    }
+  }
+
+  /// Most samples lie in the same file as the one before.
+  OpenFiles::Opened opened(std::size_t file) {
+    if (last_.file == nullptr || last_number_ != file) {
+      last_ = files_.open(file);
+      last_number_ = file;
+    }
+    return last_;
+  }
+  void close(std::size_t file) {
+    last_ = {};
+    files_.close(file);
+  }
+
+  void report(std::size_t k, const std::string& what) {
+    if (damaged_ == nullptr) throw DataError(what);
+    if (reported_.insert(k).second) damaged_->push_back({static_cast<std::int64_t>(k), what});
+  }
+
+  OpenFiles& files_;
+  const StoredTable& table_;
+  RawSamples& out_;
+  std::vector<SampleError>* damaged_;
+  ReadPlan plan_;
+  LostFiles lost_;
+  std::set<std::size_t> reported_;
+  OpenFiles::Opened last_;  // the file that was used last
+  std::size_t last_number_ = 0;
+};
+
+}  // namespace
+
+void read_samples(OpenFiles& files, std::span<const std::int64_t> indices, RawSamples& out,
+                  std::vector<SampleError>* damaged) {
+  Reading(files, indices, out, damaged).run();
+}
+
+}  // namespace mn::data

@@ -1,0 +1,85 @@
+/// Which files make a dataset, as one rank reads it and sends it to the others.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <mn/core/file.hpp>
+#include <mn/data/dataset.hpp>
+#include <mn/data/stored_file.hpp>
+
+namespace mn::data {
+
+/// Files of samples, in order: samples are numbered through them.
+class StoredTable {
+ public:
+  virtual ~StoredTable() = default;
+
+  [[nodiscard]] const std::string& folder() const noexcept { return folder_; }
+  [[nodiscard]] const std::string& split() const noexcept { return split_; }
+  [[nodiscard]] const SampleSpec& spec() const noexcept { return spec_; }
+  [[nodiscard]] std::int64_t num_samples() const noexcept { return firsts_.back(); }
+  [[nodiscard]] std::size_t num_files() const noexcept { return firsts_.size() - 1; }
+  /// Number of the first sample of a file.
+  [[nodiscard]] std::int64_t first(std::size_t file) const { return firsts_[file]; }
+  /// File and sample within it.
+  [[nodiscard]] std::pair<std::size_t, std::int64_t> locate(std::int64_t sample) const {
+    const auto next = std::upper_bound(firsts_.begin(), firsts_.end(), sample);
+    const auto file = static_cast<std::size_t>(next - firsts_.begin()) - 1;
+    return {file, sample - firsts_[file]};
+  }
+  [[nodiscard]] virtual std::filesystem::path path(std::size_t file) const = 0;
+  /// Size of a file.
+  [[nodiscard]] virtual std::int64_t file_bytes(std::size_t file) const = 0;
+  /// Bytes of all files.
+  [[nodiscard]] std::int64_t total_bytes() const {
+    std::int64_t total = 0;
+    for (std::size_t file = 0; file < num_files(); ++file) total += file_bytes(file);
+    return total;
+  }
+  /// Whether open files have the field in memory (StoredFile::is_small()).
+  [[nodiscard]] virtual bool is_small(std::size_t) const { return false; }
+  [[nodiscard]] virtual StorageLayout layout() const = 0;
+  /// Equal for equal data wherever it lies.
+  [[nodiscard]] virtual std::uint64_t hash() const = 0;
+  /// What parse() of its class takes.
+  [[nodiscard]] virtual std::string serialize() const = 0;
+  /// Throws DataError if the system knows that the file is not the one of the table; opening it tells the rest.
+  virtual void check_unchanged(std::size_t) const {}
+
+ protected:
+  StoredTable() = default;
+  StoredTable(std::string folder, std::string split, SampleSpec spec)
+      : folder_(std::move(folder)), split_(std::move(split)), spec_(std::move(spec)) {}
+  StoredTable(const StoredTable&) = default;
+  StoredTable(StoredTable&&) = default;
+  StoredTable& operator=(const StoredTable&) = default;
+  StoredTable& operator=(StoredTable&&) = default;
+  void add_file(std::int64_t samples) { firsts_.push_back(firsts_.back() + samples); }
+
+ private:
+  std::string folder_;
+  std::string split_;
+  SampleSpec spec_;
+  std::vector<std::int64_t> firsts_ = {0};  // [files + 1]
+};
+
+/// A table, and what its kind of file needs.
+struct StoredFiles {
+  std::shared_ptr<const StoredTable> table;
+  /// Opens a file of the table; open_bytes() is that file, or a copy of it. Throws DataError unless it is the one that the
+  /// table names.
+  std::function<std::shared_ptr<const StoredFile>(std::size_t file, const std::function<File()>& open_bytes,
+                                                  std::shared_ptr<IoCounters>)>
+      open;
+  /// Throws DataError that names the first file that is missing or not the one that the table names.
+  std::function<void()> check;
+};
+
+}  // namespace mn::data

@@ -1,0 +1,134 @@
+// Messages from whoever sends first: recv() and irecv() from kAnySource.
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
+
+#include "tests/comm/messages_fixture.hpp"
+
+namespace mn {
+namespace {
+
+using testing::communicator;
+using ::testing::HasSubstr;
+using testing::kMany;
+using testing::of_rank;
+using ::testing::ThrowsMessage;
+
+constexpr int kAnySource = Communicator::kAnySource;
+constexpr int kAnyTag = Communicator::kAnyTag;
+
+class AnySource : public testing::Messages {
+ protected:
+  /// 1 … size - 1, each once.
+  void expect_all_others(std::vector<int> came) const {
+    std::ranges::sort(came);
+    std::vector<int> others;
+    for (int r = 1; r < size_; ++r) others.push_back(r);
+    EXPECT_EQ(came, others);
+  }
+};
+
+TEST_F(AnySource, MessagesAreReceived) {
+  for (const auto& comm : {comm_, communicator(true), communicator(false, 1000)}) {
+    if (rank_ > 0) {
+      comm->send(of_rank<float>(rank_, 1027), 0, rank_);
+      continue;
+    }
+    std::vector<int> came;
+    for (int r = 1; r < size_; ++r) {
+      std::vector<float> got(1027);
+      came.push_back(comm->recv(got, kAnySource, kAnyTag));
+      EXPECT_EQ(got, of_rank<float>(came.back(), 1027));
+    }
+    expect_all_others(came);
+  }
+}
+
+TEST_F(AnySource, RequestsAreUnderWayAtOnce) {
+  for (const std::size_t count : {std::size_t{0}, std::size_t{7}, kMany}) {
+    for (const bool polls : {false, true}) {
+      if (rank_ > 0) {
+        comm_->isend(of_rank<float>(rank_, count), 0, 4).wait();
+      } else {
+        std::vector<std::vector<float>> got(static_cast<std::size_t>(size_ - 1), std::vector<float>(count));
+        std::vector<Request> requests;
+        for (auto& each : got) requests.push_back(comm_->irecv(each, kAnySource, 4));
+        std::vector<int> came;
+        for (std::size_t i = got.size(); i-- > 0;) {  // not in the order of the calls
+          EXPECT_EQ(requests[i].source(), -1);
+          while (polls && !requests[i].is_done()) std::this_thread::yield();
+          requests[i].wait();
+          came.push_back(requests[i].source());
+          EXPECT_EQ(got[i], of_rank<float>(came.back(), count));
+        }
+        expect_all_others(came);
+      }
+      comm_->barrier();  // so that no rank sends twice while another has not
+    }
+  }
+}
+
+TEST_F(AnySource, AReceiveFromOneRankTakesItsMessageFirst) {
+  if (alone()) return;
+  if (rank_ == 1) {
+    comm_->send(of_rank<float>(1, 10), 0, 5);
+    comm_->send(of_rank<float>(2, 10), 0, 5);
+  } else if (rank_ == 0) {
+    std::vector<float> any(10);
+    std::vector<float> one(10);
+    Request from_any = comm_->irecv(any, kAnySource, 5);
+    Request from_one = comm_->irecv(one, 1, 5);
+    from_one.wait();
+    from_any.wait();
+    EXPECT_EQ(one, of_rank<float>(1, 10));
+    EXPECT_EQ(any, of_rank<float>(2, 10));
+    EXPECT_EQ(from_one.source(), 1);
+    EXPECT_EQ(from_any.source(), 1);
+    const Request moved = std::move(from_any);
+    EXPECT_EQ(moved.source(), 1);
+  }
+}
+
+TEST_F(AnySource, AMismatchNamesItsSender) {
+  if (alone()) return;
+  const auto comm = communicator();
+  if (rank_ == 1) comm->send(std::vector<float>{1, 2}, 0);
+  if (rank_ == 0) {
+    std::vector<std::int32_t> other_type(2);
+    Request request = comm->irecv(other_type, kAnySource);
+    EXPECT_THAT([&] { request.wait(); },
+                ThrowsMessage<CommError>(HasSubstr("recv from rank 1: 2 float32 came, 2 int32 were expected")));
+    EXPECT_EQ(request.source(), -1);
+  }
+}
+
+TEST_F(AnySource, ARequestThatNobodyAnswersTimesOut) {
+  const auto comm = communicator();
+  comm->set_timeout(std::chrono::milliseconds(200));
+  static std::vector<float> got(10);  // lives on, as after every call that has timed out
+  Request request = comm->irecv(got, kAnySource);
+  EXPECT_THROW(request.wait(), CommError);
+  EXPECT_TRUE(comm->has_given_up());
+}
+
+TEST_F(AnySource, AnExceptionLeavesTheRequestBehind) {
+  const auto comm = communicator();
+  std::vector<float> got(10);
+  try {
+    const Request request = comm->irecv(got, kAnySource);
+    throw std::runtime_error("while it is under way");
+  } catch (const std::runtime_error&) {
+  }
+  comm->barrier();
+}
+
+}  // namespace
+}  // namespace mn

@@ -1,0 +1,41 @@
+/// A communicator and neighbors in a ring, for tests of messages between two ranks.
+#pragma once
+
+#include <climits>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <mn/comm/communicator.hpp>
+
+#include "tests/comm/values.hpp"
+
+namespace mn::testing {
+
+inline constexpr std::size_t kMany = 1'000'000;  // elements that no buffer of MPI's takes
+
+inline std::shared_ptr<Communicator> communicator(bool debug = false, std::size_t count_limit = INT_MAX) {
+  CommunicatorOptions options;
+  options.device = Device();
+  options.debug = debug;
+  options.count_limit = count_limit;
+  return create_communicator("flat", MPI_COMM_WORLD, options);
+}
+
+template <class T>
+std::vector<T> of_rank(int rank, std::size_t count) {
+  return filled<T>(count, [&](std::size_t i) { return pattern(rank, i); });
+}
+
+class Messages : public ::testing::Test {
+ protected:
+  std::shared_ptr<Communicator> comm_ = communicator();
+  int rank_ = comm_->rank();
+  int size_ = comm_->size();
+  int next_ = (rank_ + 1) % size_;
+  int before_ = (rank_ + size_ - 1) % size_;
+  [[nodiscard]] bool alone() const { return size_ == 1; }
+};
+
+}  // namespace mn::testing

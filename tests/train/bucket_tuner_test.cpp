@@ -1,0 +1,50 @@
+// Which bucket size stays after the first steps.
+#include <chrono>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include <mn/gradients/bucket_tuner.hpp>
+
+#include "tests/train/toy.hpp"
+
+namespace mn {
+namespace {
+
+using toy::world;
+
+/// Steps of candidate `fast` are short, but for its first one, which carries the change and does not count; rank 0's
+/// times decide, and others have other ones.
+std::size_t tuned(std::size_t fast) {
+  BucketTuner tuner({10, 20, 30});
+  std::vector<std::size_t> seen = {tuner.bucket_bytes()};
+  int steps = 0;
+  for (std::size_t size = seen.back(); seen.size() <= 3;) {
+    const bool is_first = steps++ % BucketTuner::kSteps == 0;
+    const bool is_short = (world()->rank() == 0 ? size == fast : size != fast) && !is_first;
+    std::this_thread::sleep_for(std::chrono::milliseconds(is_short ? 1 : is_first && size == fast ? 300 : 40));
+    if (const auto changed = tuner.step(*world())) {
+      size = *changed;
+      seen.push_back(size);
+    }
+    if (steps > 3 * BucketTuner::kSteps) break;
+  }
+  EXPECT_EQ(steps, 3 * BucketTuner::kSteps);
+  EXPECT_EQ(seen[1], 20U);
+  EXPECT_EQ(seen[2], 30U);
+  EXPECT_FALSE(tuner.step(*world()).has_value()) << "it is over";
+  return tuner.bucket_bytes();
+}
+
+TEST(BucketTunerTest, KeepsTheFastest) {
+  for (const std::size_t fast : {10, 20, 30}) EXPECT_EQ(tuned(fast), fast);
+}
+
+TEST(BucketTunerTest, ASingleCandidateNeedsNoTuning) {
+  BucketTuner tuner({7});
+  for (int step = 0; step < 2 * BucketTuner::kSteps; ++step) EXPECT_FALSE(tuner.step(*world()).has_value());
+  EXPECT_EQ(tuner.bucket_bytes(), 7U);
+}
+
+}  // namespace
+}  // namespace mn

@@ -1,0 +1,149 @@
+// Resumes of programs whose models, groups or options are special: frozen layers, tied weights, groups that were added,
+// settings that have changed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/core/json.hpp>
+#include <mn/trainer/trainer.hpp>
+
+#include "tests/train/checkpoint_helpers.hpp"
+
+namespace mn {
+namespace {
+
+using torch::optim::SGD;
+using torch::optim::SGDOptions;
+using toy::world;
+
+struct Layer : torch::nn::Module {
+  explicit Layer(const at::Tensor& values) : weight(register_parameter("weight", values)) {}
+  at::Tensor forward(const at::Tensor& x) { return x.matmul(weight); }
+  at::Tensor weight;
+};
+
+/// Two layers, which share their weight if they are tied.
+struct TwoLayers : torch::nn::Module {
+  explicit TwoLayers(bool tied = false) {
+    torch::manual_seed(5);
+    first = register_module("first", std::make_shared<Layer>(torch::randn({6, 6})));
+    second = register_module("second", std::make_shared<Layer>(tied ? first->weight : torch::randn({6, 6})));
+  }
+  at::Tensor forward(const at::Tensor& x) { return second->forward(torch::tanh(first->forward(x))); }
+  std::shared_ptr<Layer> first, second;
+};
+
+at::Tensor weights_of(const torch::nn::Module& model) {
+  return torch::nn::utils::parameters_to_vector(model.parameters()).detach().clone();
+}
+
+class ResumeChangesTest : public toy::CheckpointTest {
+ protected:
+  struct Job {
+    std::shared_ptr<TwoLayers> model;
+    std::unique_ptr<Trainer> trainer;
+  };
+  using Prepare = std::function<std::unique_ptr<torch::optim::Optimizer>(TwoLayers& model)>;
+
+  Job make(std::int64_t iterations, const Prepare& prepare, const OptimizerOptions& how = {}, bool tied = false) const {
+    const auto model = std::make_shared<TwoLayers>(tied);
+    const auto loss = [model](const Batch& batch, Summary&) { return model->forward(batch.data).pow(2).mean(); };
+    auto optimizer = create_multi_node_optimizer(prepare(*model), world(), how);
+    return {model, std::make_unique<Trainer>(world(), std::move(optimizer),
+                                             std::make_shared<toy::ToyIterator>(50, 4, *world()), model, loss,
+                                             TrainerOptions{.iterations = iterations, .out = folder_.path()})};
+  }
+  static std::unique_ptr<torch::optim::Optimizer> sgd(TwoLayers& model, double momentum = 0.9) {
+    return std::make_unique<SGD>(model.parameters(), SGDOptions(0.1).momentum(momentum));
+  }
+  /// Trains 4 iterations, then on to 8 in a program that resumes, and 8 in one that does not.
+  void expect_as_without_a_break(const Prepare& prepare, bool tied = false) {
+    const std::string path = (folder_.path() / "c").string();
+    Job whole = make(8, prepare, {}, tied), first = make(4, prepare, {}, tied), second = make(8, prepare, {}, tied);
+    EXPECT_EQ(whole.trainer->run(), 0);
+    EXPECT_EQ(first.trainer->run(), 0);
+    first.trainer->save(path);
+    EXPECT_TRUE(second.trainer->resume(path));
+    EXPECT_EQ(second.trainer->run(), 0);
+    EXPECT_TRUE(weights_of(*second.model).equal(weights_of(*whole.model)));
+    EXPECT_FALSE(weights_of(*second.model).equal(weights_of(*first.model)));
+  }
+};
+
+TEST_F(ResumeChangesTest, FrozenLayersStayFrozen) {
+  const TwoLayers initial;
+  at::Tensor frozen;
+  expect_as_without_a_break([&](TwoLayers& model) {
+    model.first->weight.requires_grad_(false);
+    frozen = model.first->weight;
+    return sgd(model);
+  });
+  EXPECT_TRUE(frozen.equal(initial.first->weight));
+}
+
+TEST_F(ResumeChangesTest, TiedWeightsStayTied) {
+  at::Tensor one, other;
+  expect_as_without_a_break(
+      [&](TwoLayers& model) {
+        one = model.first->weight;
+        other = model.second->weight;
+        return sgd(model);
+      },
+      true);
+  EXPECT_TRUE(one.is_same(other));
+}
+
+TEST_F(ResumeChangesTest, AnAddedGroupGoesOn) {
+  expect_as_without_a_break([](TwoLayers& model) {
+    auto optimizer = std::make_unique<SGD>(model.first->parameters(), SGDOptions(0.1).momentum(0.9));
+    optimizer->add_param_group(
+        {model.second->parameters(), std::make_unique<SGDOptions>(SGDOptions(0.02).momentum(0.5))});
+    return optimizer;
+  });
+}
+
+/// What the program says wins over the checkpoint, as if it had been set after the resume.
+TEST_F(ResumeChangesTest, AnotherMomentumCounts) {
+  const std::string path = (folder_.path() / "c").string();
+  Job first = make(4, [](TwoLayers& model) { return sgd(model); });
+  EXPECT_EQ(first.trainer->run(), 0);
+  first.trainer->save(path);
+  const auto go_on = [&](double momentum, double set_later) {
+    Job job = make(8, [&](TwoLayers& model) { return sgd(model, momentum); });
+    EXPECT_TRUE(job.trainer->resume(path));
+    auto& options = static_cast<SGDOptions&>(job.trainer->optimizer().param_groups().front().options());
+    EXPECT_EQ(options.momentum(), momentum);
+    options.momentum(set_later);
+    EXPECT_EQ(job.trainer->run(), 0);
+    return weights_of(*job.model);
+  };
+  EXPECT_TRUE(go_on(0.5, 0.5).equal(go_on(0.9, 0.5)));
+  EXPECT_FALSE(go_on(0.5, 0.5).equal(go_on(0.9, 0.9)));
+}
+
+/// With residuals that begin empty.
+TEST_F(ResumeChangesTest, CompressionMayBeginAndEnd) {
+  for (const Compression kind : {Compression::kFp16, Compression::kTopK, Compression::kPowerSgd}) {
+    const OptimizerOptions compressed = {.compression = {.kind = kind, .density = 0.1, .rank = 1}};
+    const auto run = [&](const OptimizerOptions& how, std::int64_t iterations, const std::string& from) {
+      Job job = make(
+          iterations, [](TwoLayers& model) { return sgd(model); }, how);
+      if (!from.empty()) {
+        EXPECT_TRUE(job.trainer->resume(from));
+      }
+      EXPECT_EQ(job.trainer->run(), 0);
+      job.trainer->save(folder_.path() / ("c" + std::to_string(iterations)));
+      return job;
+    };
+    const std::string four = (folder_.path() / "c4").string(), six = (folder_.path() / "c6").string();
+    run({}, 4, "");
+    const Job plain = run({}, 6, four), begun = run(compressed, 6, four);
+    if (world()->size() > 1) {
+      EXPECT_FALSE(weights_of(*begun.model).equal(weights_of(*plain.model))) << "it has an effect";
+    }
+    EXPECT_TRUE(weights_of(*run(compressed, 6, four).model).equal(weights_of(*begun.model)));
+    EXPECT_TRUE(weights_of(*run({}, 8, six).model).isfinite().all().item<bool>());
+  }
+}
+
+}  // namespace
+}  // namespace mn
