@@ -1,6 +1,6 @@
 // Reads what torch.utils._pytree.treespec_dumps writes: [1, {"type", "context", "children_spec": […]}], where `context`
 // is JSON in a string. A dict's is the list of its keys, a registered class' the list of its fields, a dataclass' the
-// list of its fields and that of those which are None, a namedtuple's its type. A leaf's type is null.
+// list of its fields and that of those which are None; a namedtuple's is its name, without quotes. A leaf's type is null.
 
 #include <algorithm>
 #include <string>
@@ -27,13 +27,25 @@ bool are_keys(const json& list, std::size_t count) {
          std::ranges::all_of(list, [](const json& key) { return key.is_string(); });
 }
 
+/// What a container says of itself; its text where a class has a form of its own.
+json context_of(const json& spec, const json& namedtuples) {
+  const json& context = spec.at("context");
+  if (!context.is_string()) return context;
+  const auto text = context.get<std::string>();
+  if (spec.at("type") == "collections.namedtuple" && namedtuples.contains(text)) {
+    return namedtuples.at(text).at("field_names");
+  }
+  try {
+    return parse_json(text, "");
+  } catch (const DataError&) {
+    return context;
+  }
+}
+
 /// The names of a container's items; their positions where it has none.
 std::vector<std::string> keys_of(const json& spec, const json& namedtuples) {
   const std::size_t count = spec.at("children_spec").size();
-  const json& text = spec.at("context");
-  json context = text.is_string() ? parse_form(text.get<std::string>()) : text;
-  if (context.is_string())
-    context = namedtuples.value(context.get<std::string>(), json::object()).value("field_names", json());
+  json context = context_of(spec, namedtuples);
   if (context.is_object() && context.contains("dict_context")) context = context.at("dict_context");
   if (are_keys(context, count)) return context.get<std::vector<std::string>>();
   if (context.is_array() && !context.empty() && are_keys(context.at(0), count)) {
