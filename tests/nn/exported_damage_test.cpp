@@ -157,8 +157,8 @@ TEST(ExportedDamage, OutputsWithoutAFormAreNumbered) {
     });
   };
   EXPECT_EQ(change(R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": []}])"), "");
-  for (const char* form :
-       {"", "[1", "[]", "{}", R"([1, {"type": "builtins.dict", "context": "{", "children_spec": []}])"}) {
+  EXPECT_EQ(change(R"([1, {"type": "mine", "context": "{", "children_spec": [{"type": null}]}])"), "");
+  for (const char* form : {"", "[1", "[]", "{}", R"([1, {"type": "mine"}])"}) {
     EXPECT_THAT(change(form), AllOf(IsOneLine(), HasSubstr("outputs"))) << form;
   }
   EXPECT_THAT(change(3), IsOneLine());
