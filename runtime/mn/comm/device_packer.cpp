@@ -5,11 +5,11 @@
 namespace mn {
 namespace {
 
-constexpr std::size_t kAlignment = 16;  // what the kernel's wide loads want
+constexpr std::size_t kPieceAlignment = 16;  // what the kernel's wide loads want
 
 /// Elements from the begin of one gradient to that of the next: invariants 1 and 2.
 std::size_t stride(const BufferView& gradient, DType wire) {
-  const std::size_t step = gradient.dtype == wire ? 1 : kAlignment / size_of(wire);
+  const std::size_t step = gradient.dtype == wire ? 1 : kPieceAlignment / size_of(wire);
   return (gradient.count + step - 1) / step * step;
 }
 

@@ -14,8 +14,8 @@
 namespace mn {
 namespace {
 
-constexpr int kSpins = 2000;  // a small collective is done within that many looks
-constexpr auto kPause = std::chrono::microseconds(50);
+constexpr int kLooksWithoutPause = 2000;  // a small collective is done within that many looks
+constexpr auto kBetweenStreamLooks = std::chrono::microseconds(50);
 constexpr std::int64_t kTimeout_s = 1800;
 constexpr auto kReportTime = std::chrono::milliseconds(500);  // for this rank to say why, before others see the abort
 constexpr auto kAbortTime = std::chrono::seconds(5);
@@ -74,7 +74,7 @@ class ScaledSum {
   ncclComm_t comm_;
 };
 
-std::chrono::seconds timeout_of_environment() {
+std::chrono::seconds nccl_timeout() {
   const std::int64_t seconds = environment_int("MN_NCCL_TIMEOUT").value_or(kTimeout_s);
   if (seconds < 0) {
     throw UsageError("MN_NCCL_TIMEOUT is " + std::to_string(seconds) + ": use seconds, or 0 to wait forever");
@@ -88,7 +88,7 @@ void nccl_check(ncclResult_t code, std::string_view operation, std::size_t bytes
   if (code != ncclSuccess) throw CommError(failure(code, nullptr, operation, bytes, where));
 }
 
-Nccl::Nccl(MPI_Comm comm, Device device) : patience_(timeout_of_environment()) {
+Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()) {
   // (6): NCCL itself would fail on some ranks, and leave the others in ncclCommInitRank.
   if (const std::string conflict = find_device_conflict(comm, device); !conflict.empty()) {
     throw UsageError("NCCL needs a GPU of its own for every rank, but " + conflict +
@@ -261,10 +261,10 @@ void Nccl::wait(const CudaStream& stream) {
       check_progress(begin);
       check_limits();
       progress_pending_requests();  // a peer may join only after a message of this rank
-      if (looks < kSpins)
+      if (looks < kLooksWithoutPause)
         std::this_thread::yield();
       else
-        std::this_thread::sleep_for(kPause);
+        std::this_thread::sleep_for(kBetweenStreamLooks);
     }
   } catch (const CommError&) {
     abort(kReportTime);

@@ -9,7 +9,7 @@
 namespace mn {
 namespace {
 
-constexpr auto kBetweenLooks = std::chrono::microseconds(50);
+constexpr auto kBetweenProbes = std::chrono::microseconds(50);
 
 }  // namespace
 
@@ -77,7 +77,7 @@ bool PendingMessage::match() {
 void PendingMessage::wait_for_match() {
   while (!match()) {
     check_limits();
-    std::this_thread::sleep_for(kBetweenLooks);
+    std::this_thread::sleep_for(kBetweenProbes);
   }
 }
 

@@ -31,7 +31,7 @@ namespace mn {
 namespace {
 
 constexpr auto kSendPatience = std::chrono::seconds(3);           // in debug mode, before a line
-constexpr auto kBetweenLooks = std::chrono::microseconds(50);     // at a send that waits
+constexpr auto kBetweenTests = std::chrono::microseconds(50);     // at a send that waits
 constexpr auto kTestWithoutSleep = std::chrono::milliseconds(1);  // without sleep
 
 /// One line once a send has waited too long for its receiver.
@@ -59,7 +59,7 @@ void send_in_debug_mode(const ConstBufferView& buffer, const MpiCount& n, int de
     const auto waited = std::chrono::steady_clock::now() - begin;
     if (done != 0 || waited < kTestWithoutSleep) continue;
     if (waited > kSendPatience && !std::exchange(reported, true)) report_waiting_send(comm, what, dest, tag);
-    std::this_thread::sleep_for(kBetweenLooks);
+    std::this_thread::sleep_for(kBetweenTests);
   }
 }
 

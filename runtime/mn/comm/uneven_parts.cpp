@@ -17,7 +17,7 @@ namespace {
 
 using Counts = std::span<const std::size_t>;
 
-[[noreturn]] void reject(std::string_view operation, const std::string& what) {
+[[noreturn]] void reject_parts(std::string_view operation, const std::string& what) {
   throw ArgumentError(std::string(operation) + ": " + what);
 }
 
@@ -25,26 +25,26 @@ using Counts = std::span<const std::size_t>;
 void check_counts(std::string_view operation, std::string_view role, const ConstBufferView& whole, Counts counts) {
   const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   if (whole.count == total) return;
-  reject(operation, std::string(role) + " has " + std::to_string(whole.count) + " elements, its counts add up to " +
-                        std::to_string(total));
+  reject_parts(operation, std::string(role) + " has " + std::to_string(whole.count) +
+                              " elements, its counts add up to " + std::to_string(total));
 }
 
 void check_number_of_counts(std::string_view operation, Counts counts, int ranks) {
   if (counts.size() == static_cast<std::size_t>(ranks)) return;
-  reject(operation, std::to_string(counts.size()) + " counts for " + std::to_string(ranks) + " ranks");
+  reject_parts(operation, std::to_string(counts.size()) + " counts for " + std::to_string(ranks) + " ranks");
 }
 
 void check_own_part(std::string_view operation, std::string_view role, const ConstBufferView& part, std::size_t count) {
   if (part.count == count) return;
-  reject(operation, std::string(role) + " has " + std::to_string(part.count) + " elements, this rank's count is " +
-                        std::to_string(count));
+  reject_parts(operation, std::string(role) + " has " + std::to_string(part.count) +
+                              " elements, this rank's count is " + std::to_string(count));
 }
 
 void check_apart(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv) {
   const auto* a = static_cast<const std::byte*>(send.data);
   const auto* b = static_cast<const std::byte*>(recv.data);
   if (send.count > 0 && recv.count > 0 && a < b + recv.bytes() && b < a + send.bytes()) {
-    reject(operation, "send and recv overlap");
+    reject_parts(operation, "send and recv overlap");
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -41,6 +42,15 @@ void CollectiveCall::run() {
       return comm_.barrier();
     case Call::kGradients:
       return gradients();
+    case Call::kReduce:
+      return reduce();
+    case Call::kGatherv:
+    case Call::kAllgatherv:
+      return gather_uneven();
+    case Call::kScatterv:
+      return scatter_uneven();
+    case Call::kAlltoallv:
+      return alltoall_uneven();
     default:
       return objects();
   }
@@ -98,6 +108,67 @@ void CollectiveCall::allreduce() {
   Memory& memory = keep(reduction_inputs(action_, comm_.rank(), comm_.size(), action_.count));
   comm_.allreduce(memory.view(), action_.op);
   memory.expect(reduced(action_, comm_.size(), 0, action_.count));
+}
+
+void CollectiveCall::reduce() {
+  Memory& send = keep(reduction_inputs(action_, comm_.rank(), comm_.size(), action_.count));
+  Memory& recv = empty(is_root() ? action_.count : 0);
+  comm_.reduce(send.view(), recv.view(), action_.op, action_.peer);
+  recv.expect(is_root() ? reduced(action_, comm_.size(), 0, action_.count) : Values());
+}
+
+std::vector<std::size_t> CollectiveCall::lengths(std::size_t of) const {
+  std::vector<std::size_t> lengths;
+  for (std::size_t r = 0; r < ranks_; ++r) {
+    lengths.push_back((r + of + static_cast<std::size_t>(action_.id)) % 3 == 0 ? 0 : part_ + 2 * r + of);
+  }
+  return lengths;
+}
+
+void CollectiveCall::gather_uneven() {
+  const bool receives = action_.call == Call::kAllgatherv || is_root();
+  const auto counts = lengths();
+  Values all;
+  for (std::size_t r = 0; r < ranks_ && receives; ++r) {
+    const Values theirs = values_of(action_, static_cast<int>(r), counts[r]);
+    all.insert(all.end(), theirs.begin(), theirs.end());
+  }
+  Memory& send = keep(values_of(action_, comm_.rank(), counts[self_]));
+  Memory& recv = empty(all.size());
+  if (action_.call == Call::kAllgatherv)
+    comm_.allgatherv(send.view(), recv.view(), counts);
+  else
+    comm_.gatherv(send.view(), recv.view(), counts, action_.peer);
+  recv.expect(all);
+}
+
+void CollectiveCall::scatter_uneven() {
+  const auto counts = lengths();
+  const auto first = [&](std::size_t r) {
+    return std::accumulate(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(r), std::size_t{0});
+  };
+  Memory& send = keep(is_root() ? values_of(action_, comm_.rank(), first(ranks_)) : Values());
+  Memory& recv = empty(counts[self_]);
+  comm_.scatterv(send.view(), counts, recv.view(), action_.peer);
+  recv.expect(values_of(action_, action_.peer, counts[self_], first(self_)));
+}
+
+void CollectiveCall::alltoall_uneven() {
+  const auto sends = lengths(self_);
+  std::vector<std::size_t> receives;
+  Values expected;
+  for (std::size_t r = 0; r < ranks_; ++r) {
+    const auto theirs = lengths(r);
+    receives.push_back(theirs[self_]);
+    const std::size_t first =
+        std::accumulate(theirs.begin(), theirs.begin() + static_cast<std::ptrdiff_t>(self_), std::size_t{0});
+    const Values part = values_of(action_, static_cast<int>(r), receives.back(), first);
+    expected.insert(expected.end(), part.begin(), part.end());
+  }
+  Memory& send = keep(values_of(action_, comm_.rank(), std::accumulate(sends.begin(), sends.end(), std::size_t{0})));
+  Memory& recv = empty(expected.size());
+  comm_.alltoallv(send.view(), sends, recv.view(), receives);
+  recv.expect(expected);
 }
 
 /// In memory from allocate(), which lies on the host.

@@ -1,6 +1,8 @@
 /// Collective calls of a random program.
 #pragma once
 
+#include <vector>
+
 #include <mn/comm/communicator.hpp>
 
 #include "tests/comm/programs/memory.hpp"
@@ -27,6 +29,12 @@ class CollectiveCall {
   void allreduce();
   void allreduce_allocated();
   void reduce_scatter();
+  void reduce();
+  /// Elements of each rank's part, some none. `of`: the rank that sends them, where each sends others.
+  [[nodiscard]] std::vector<std::size_t> lengths(std::size_t of = 0) const;
+  void gather_uneven();
+  void scatter_uneven();
+  void alltoall_uneven();
   void gradients();
   void objects();
 

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <optional>
-#include <random>
 #include <set>
 #include <utility>
 
 #include <mn/comm/communicator.hpp>
 
-#include "tests/comm/programs/program.hpp"
+#include "tests/comm/programs/half_messages.hpp"
+#include "tests/comm/programs/program_builder.hpp"
 
 namespace mn::testing {
 namespace {
@@ -15,24 +15,15 @@ constexpr int kSteps = 80;
 constexpr std::size_t kMostInBackground = 4;
 constexpr Call kStarts[] = {Call::kIbcast, Call::kIallgather, Call::kIallreduce, Call::kIallreduce,
                             Call::kIreduceScatter};
+constexpr int kFirstOwnTag = 1000;
 constexpr int kAnyTag = Communicator::kAnyTag;
-constexpr DType kTypes[] = {DType::kUInt8,   DType::kInt8,     DType::kInt32,   DType::kInt64,  DType::kUInt64,
-                            DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
 constexpr DType kFloats[] = {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
 constexpr Call kCollectives[] = {
     Call::kBcast,           Call::kGather,      Call::kAllgather,    Call::kAlltoall,           Call::kScatter,
     Call::kAllreduce,       Call::kAllreduce,   Call::kAllreduce,    Call::kAllreduceAllocated, Call::kReduceScatter,
     Call::kBarrier,         Call::kBcastObject, Call::kGatherObject, Call::kAllgatherObject,    Call::kScatterObject,
-    Call::kAllreduceObject, Call::kGradients,   Call::kGradients,    Call::kGradients};
-
-/// A message whose program is not at its end.
-struct Message {
-  Action action;  // with the tag that is sent
-  int source = 0;
-  int filter = 0;  // the tag that is received
-  bool is_sent = false;
-  bool is_received = false;
-};
+    Call::kAllreduceObject, Call::kGradients,   Call::kGradients,    Call::kGradients,          Call::kReduce,
+    Call::kGatherv,         Call::kScatterv,    Call::kAllgatherv,   Call::kAlltoallv};
 
 /// A request that nobody has waited for.
 struct Open {
@@ -40,12 +31,9 @@ struct Open {
   int id;
 };
 
-class Generator {
+class Generator : private ProgramBuilder {
  public:
-  Generator(std::uint64_t seed, const Machine& machine) : random_(seed), machine_(machine) {
-    program_.actions.resize(static_cast<std::size_t>(machine.ranks));
-    make_groups();
-  }
+  Generator(std::uint64_t seed, const Machine& machine) : ProgramBuilder(seed, machine) {}
 
   Program make() {
     for (int i = 0; i < kSteps; ++i) step();
@@ -60,60 +48,6 @@ class Generator {
   }
 
  private:
-  [[nodiscard]] std::size_t below(std::size_t end) { return random_() % end; }
-  [[nodiscard]] bool chance(std::size_t one_in) { return below(one_in) == 0; }
-  template <class Range>
-  [[nodiscard]] auto& any_of(Range& range) {
-    return range[below(std::size(range))];
-  }
-  [[nodiscard]] int rank_of(std::size_t group) { return static_cast<int>(below(members(group).size())); }
-  [[nodiscard]] const std::vector<int>& members(std::size_t group) const { return program_.groups[group].members; }
-  [[nodiscard]] std::size_t any_group() { return below(program_.groups.size()); }
-
-  void make_groups() {
-    std::vector<std::string> names = communicator_names(machine_.gpus ? DeviceType::kCuda : DeviceType::kCpu);
-    std::erase(names, "dummy");  // does not reduce gradients
-    if (machine_.nodes > 1) std::erase(names, "single_node");
-    std::vector<int> all;
-    for (int r = 0; r < machine_.ranks; ++r) {
-      all.push_back(r);
-      program_.colors.push_back(static_cast<int>(below(4)) - 1);
-      program_.keys.push_back(static_cast<int>(below(3)));
-    }
-    for (int i = 0; i < 2; ++i) {
-      program_.backends.push_back(machine_.gpus && chance(2) ? "pure_nccl" : any_of(names));
-      program_.groups.push_back({all});
-    }
-    for (int color = 0; color < 3; ++color) {
-      std::vector<int> part;
-      for (const int r : all) {
-        if (program_.colors[static_cast<std::size_t>(r)] == color) part.push_back(r);
-      }
-      std::ranges::stable_sort(part, {}, [&](int r) { return program_.keys[static_cast<std::size_t>(r)]; });
-      program_.groups.push_back({part});
-    }
-  }
-
-  void add(int world_rank, const Action& action) {
-    program_.actions[static_cast<std::size_t>(world_rank)].push_back(action);
-  }
-  void add(std::size_t group, int rank, const Action& action) {
-    add(members(group)[static_cast<std::size_t>(rank)], action);
-  }
-
-  Action new_action(Call call, std::size_t group) {
-    Action action;
-    action.call = call;
-    action.group = group;
-    action.id = next_id_++;
-    action.dtype = any_of(kTypes);
-    // To 70,000 elements and more, two ranks must both be there; less may be sent before.
-    constexpr std::size_t kCounts[] = {0, 1, 7, 100, 1000, 3000, 10'000, 70'000, 70'000};
-    action.count = chance(12) ? 1'000'000 : any_of(kCounts);
-    action.on_device = machine_.gpus && chance(2);
-    return action;
-  }
-
   void step() {
     const auto dice = below(17);
     if (dice < 4) return collective(any_group(), any_of(kCollectives));
@@ -147,27 +81,6 @@ class Generator {
   }
 
   // Messages. One from a source to a destination matches a receive if that takes its tag or any.
-
-  [[nodiscard]] static bool takes(int filter, int tag) { return filter == kAnyTag || filter == tag; }
-  /// The first of the group's messages between these ranks of which one half alone is posted; null.
-  template <class Matches>
-  Message* first_half(const Action& like, int source, const Matches& matches) {
-    for (Message& each : halves_) {
-      if (each.action.group == like.group && each.source == source && each.action.peer == like.peer && matches(each)) {
-        return &each;
-      }
-    }
-    return nullptr;
-  }
-  /// A receive that is posted and takes this tag.
-  Message* receive_for(const Action& message, int source, int tag) {
-    return first_half(message, source, [&](const Message& each) { return !each.is_sent && takes(each.filter, tag); });
-  }
-  /// A message that is sent and that such a receive takes.
-  Message* message_for(const Action& message, int source, int filter) {
-    return first_half(message, source,
-                      [&](const Message& each) { return each.is_sent && takes(filter, each.action.tag); });
-  }
 
   int any_tag() {
     constexpr int kTags[] = {0, 1, 2, Communicator::kMaxTag};
@@ -203,9 +116,13 @@ class Generator {
     Action action = message.action;
     action.call = blocks ? Call::kRecv : Call::kIrecv;
     action.tag = message.filter;
+    action.from_any = message.from_any;
     const int dest = std::exchange(action.peer, message.source);
     add(action.group, dest, action);
-    if (!blocks) open(action.group, dest, action.id);
+    if (blocks) return;
+    if (!message.from_any) return open(action.group, dest, action.id);
+    action.call = Call::kWait;  // at once: a receive that is posted later would take its message
+    add(action.group, dest, action);
   }
 
   void open(std::size_t group, int rank, int id) {
@@ -215,17 +132,21 @@ class Generator {
   void begin_message() {
     auto message = new_message(Call::kSend);
     if (!message) return;
-    const bool sends = receive_for(message->action, message->source, message->action.tag) == nullptr;
-    const bool receives = message_for(message->action, message->source, message->filter) == nullptr;
+    const bool sends = halves_.receive_for(message->action, message->source, message->action.tag) == nullptr;
+    const bool receives = halves_.message_for(message->action, message->source, message->filter) == nullptr;
     const auto halves = below(3);
     if ((halves != 0 && !sends) || (halves != 1 && !receives)) return;
     const bool at_once = halves == 2;
+    if (at_once && chance(3)) {
+      message->from_any = true;
+      message->filter = message->action.tag = kFirstOwnTag + message->action.id;  // that nobody else has
+    }
     if (halves != 0) post_send(*message, at_once && chance(2));
     if (halves != 1) post_receive(*message, at_once && chance(2));
     if (at_once)
       complete_.insert(message->action.id);
     else
-      halves_.push_back(*message);
+      halves_.add(*message);
   }
 
   /// `tag`: of the send, if that is the half.
@@ -237,21 +158,21 @@ class Generator {
       post_send(half, chance(2));
     }
     complete_.insert(half.action.id);
-    std::erase_if(halves_, [](const Message& each) { return each.is_sent && each.is_received; });
+    halves_.forget_whole();
   }
 
   /// The other half of a message; false if there is none.
   bool post_a_half() {
-    if (halves_.empty()) return false;
-    const Message picked = any_of(halves_);
+    if (halves_.all().empty()) return false;
+    const Message picked = any_of(halves_.all());
     if (picked.is_sent) {
       const int filter = chance(3) ? kAnyTag : picked.action.tag;
-      Message& first = *message_for(picked.action, picked.source, filter);
+      Message& first = *halves_.message_for(picked.action, picked.source, filter);
       first.filter = filter;
       finish_half(first, 0);
     } else {
       const int tag = picked.filter == kAnyTag ? any_tag() : picked.filter;
-      finish_half(*receive_for(picked.action, picked.source, tag), tag);
+      finish_half(*halves_.receive_for(picked.action, picked.source, tag), tag);
     }
     return true;
   }
@@ -282,8 +203,8 @@ class Generator {
     const int distance = 1 + static_cast<int>(below(members(action.group).size() - 1));
     for (int source = 0; source < size; ++source) {
       action.peer = (source + distance) % size;
-      if (receive_for(action, source, action.tag) != nullptr) return;
-      if (message_for(action, source, action.tag) != nullptr) return;
+      if (halves_.receive_for(action, source, action.tag) != nullptr) return;
+      if (halves_.message_for(action, source, action.tag) != nullptr) return;
     }
     action.peer = distance;
     for (int rank = 0; rank < size; ++rank) add(action.group, rank, action);
@@ -291,8 +212,8 @@ class Generator {
 
   void pass_object() {
     const auto message = new_message(Call::kSendObject);
-    if (!message || receive_for(message->action, message->source, message->action.tag) != nullptr) return;
-    if (message_for(message->action, message->source, message->filter) != nullptr) return;
+    if (!message || halves_.receive_for(message->action, message->source, message->action.tag) != nullptr) return;
+    if (halves_.message_for(message->action, message->source, message->filter) != nullptr) return;
     Action action = message->action;
     add(action.group, message->source, action);
     const int dest = std::exchange(action.peer, message->source);
@@ -348,12 +269,8 @@ class Generator {
     return true;
   }
 
-  std::mt19937_64 random_;
-  Machine machine_;
-  Program program_;
-  int next_id_ = 1;
-  std::vector<Message> halves_;  // in the order in which they were posted
-  std::set<int> complete_;       // messages that are posted on both sides
+  HalfMessages halves_;
+  std::set<int> complete_;  // messages that are posted on both sides
   std::vector<Open> open_;
   std::vector<Background> background_;  // in the order of their starts
 };

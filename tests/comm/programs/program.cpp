@@ -28,6 +28,11 @@ std::string_view name_of(Call call) {
                                          "allgather_obj",
                                          "scatter_obj",
                                          "allreduce_obj",
+                                         "reduce",
+                                         "gatherv",
+                                         "scatterv",
+                                         "allgatherv",
+                                         "alltoallv",
                                          "ibcast",
                                          "iallgather",
                                          "iallreduce",
@@ -39,8 +44,9 @@ std::string_view name_of(Call call) {
 std::string describe(const Action& action) {
   return std::string(name_of(action.call)) + " number " + std::to_string(action.id) + " of " +
          std::to_string(action.count) + " " + std::string(mn::name_of(action.dtype)) +
-         (action.on_device ? " on a GPU" : "") + (action.in_place ? " in place" : "") + ", group " +
-         std::to_string(action.group) + ", peer " + std::to_string(action.peer) + ", tag " + std::to_string(action.tag);
+         (action.on_device ? " on a GPU" : "") + (action.in_place ? " in place" : "") +
+         (action.from_any ? " from any rank" : "") + ", group " + std::to_string(action.group) + ", peer " +
+         std::to_string(action.peer) + ", tag " + std::to_string(action.tag);
 }
 
 std::size_t Program::calls() const {

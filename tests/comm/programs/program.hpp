@@ -8,8 +8,7 @@
 ///    collective call at one time on all ranks. So ranks that run their parts in the order of time never wait for each
 ///    other in a circle, if a message that is posted on both sides moves on while either rank waits for something else.
 /// 2. A receive takes the first message from its source that was sent and not received, with its tag or, for a receive
-/// of
-///    any tag, with whatever tag. The program knows which that is.
+///    of any tag, with whatever tag. The program knows which that is. One from any rank has a tag of its own.
 /// 3. What a rank sends follows from the call's number, its rank and the index, as does what each rank must end with.
 #pragma once
 
@@ -47,6 +46,11 @@ enum class Call : std::uint8_t {
   kAllgatherObject,
   kScatterObject,
   kAllreduceObject,
+  kReduce,
+  kGatherv,  ///< parts of a rank's own length, some empty
+  kScatterv,
+  kAllgatherv,
+  kAlltoallv,
   kIbcast,  ///< these go on in the background, …
   kIallgather,
   kIallreduce,
@@ -65,6 +69,7 @@ struct Action {
   DType dtype = DType::kUInt8;
   std::size_t count = 0;
   bool on_device = false;
+  bool from_any = false;  ///< a receive takes the message of any rank, which is that of `peer`
   bool in_place = false;  ///< of gradients: in one piece of memory
   ReduceOp op = ReduceOp::kSum;
 };

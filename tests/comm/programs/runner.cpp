@@ -84,9 +84,13 @@ class Runner {
   Memory& sent(const Action& action) { return memories_.keep(action, values_of(action, comm_->rank(), action.count)); }
   Memory& empty(const Action& action) { return memories_.keep(action, Values(action.count, kEmpty)); }
 
+  [[nodiscard]] static int source_of(const Action& action) {
+    return action.from_any ? Communicator::kAnySource : action.peer;
+  }
+
   void recv(const Action& action) {
     Memory& memory = empty(action);
-    comm_->recv(memory.view(), action.peer, action.tag);
+    EXPECT_EQ(comm_->recv(memory.view(), source_of(action), action.tag), action.peer);
     memory.expect(values_of(action, action.peer, action.count));
   }
 
@@ -97,7 +101,7 @@ class Runner {
 
   void irecv(const Action& action) {
     Memory& memory = empty(action);
-    pending_[action.id] = {comm_->irecv(memory.view(), action.peer, action.tag), &memory,
+    pending_[action.id] = {comm_->irecv(memory.view(), source_of(action), action.tag), &memory,
                            values_of(action, action.peer, action.count)};
   }
 
@@ -109,6 +113,7 @@ class Runner {
       pending.request = Request();
     else
       pending.request.wait();
+    EXPECT_TRUE(!action.from_any || pending.request.source() == action.peer);
     if (pending.expected) pending.memory->expect(*pending.expected);
     pending.memory->retire();
   }

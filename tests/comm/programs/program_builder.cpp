@@ -1,0 +1,57 @@
+#include "tests/comm/programs/program_builder.hpp"
+
+#include <algorithm>
+
+#include <mn/comm/communicator.hpp>
+
+namespace mn::testing {
+namespace {
+
+constexpr DType kTypes[] = {DType::kUInt8,   DType::kInt8,     DType::kInt32,   DType::kInt64,  DType::kUInt64,
+                            DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
+
+}  // namespace
+
+ProgramBuilder::ProgramBuilder(std::uint64_t seed, const Machine& machine) : random_(seed), machine_(machine) {
+  program_.actions.resize(static_cast<std::size_t>(machine.ranks));
+  make_groups();
+}
+
+void ProgramBuilder::make_groups() {
+  std::vector<std::string> names = communicator_names(machine_.gpus ? DeviceType::kCuda : DeviceType::kCpu);
+  std::erase(names, "dummy");  // does not reduce gradients
+  if (machine_.nodes > 1) std::erase(names, "single_node");
+  std::vector<int> all;
+  for (int r = 0; r < machine_.ranks; ++r) {
+    all.push_back(r);
+    program_.colors.push_back(static_cast<int>(below(4)) - 1);
+    program_.keys.push_back(static_cast<int>(below(3)));
+  }
+  for (int i = 0; i < 2; ++i) {
+    program_.backends.push_back(machine_.gpus && chance(2) ? "pure_nccl" : any_of(names));
+    program_.groups.push_back({all});
+  }
+  for (int color = 0; color < 3; ++color) {
+    std::vector<int> part;
+    for (const int r : all) {
+      if (program_.colors[static_cast<std::size_t>(r)] == color) part.push_back(r);
+    }
+    std::ranges::stable_sort(part, {}, [&](int r) { return program_.keys[static_cast<std::size_t>(r)]; });
+    program_.groups.push_back({part});
+  }
+}
+
+Action ProgramBuilder::new_action(Call call, std::size_t group) {
+  Action action;
+  action.call = call;
+  action.group = group;
+  action.id = next_id_++;
+  action.dtype = any_of(kTypes);
+  // To 70,000 elements and more, two ranks must both be there; less may be sent before.
+  constexpr std::size_t kCounts[] = {0, 1, 7, 100, 1000, 3000, 10'000, 70'000, 70'000};
+  action.count = chance(12) ? 1'000'000 : any_of(kCounts);
+  action.on_device = machine_.gpus && chance(2);
+  return action;
+}
+
+}  // namespace mn::testing
