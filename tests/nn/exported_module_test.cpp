@@ -169,9 +169,10 @@ TEST(ExportedModule, ComplexTensorsAreRealOnesWithTheirParts) {
 
 TEST(ExportedModule, OutputsHaveTheNamesThatLeadToThem) {
   const auto names = [](const char* name) {
-    std::vector<std::string> names;
-    for (const ExportedOutput& output : load(name)->outputs()) names.push_back(output.name);
-    return names;
+    std::vector<std::string> found;
+    const auto model = load(name);
+    for (const ExportedOutput& output : model->outputs()) found.push_back(output.name);
+    return found;
   };
   EXPECT_THAT(names("outputs"),
               ElementsAre("pair.first", "pair.second.0", "pair.second.1", "by_order.b", "by_order.a"));
