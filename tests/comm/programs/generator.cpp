@@ -33,7 +33,7 @@ struct Open {
 
 class Generator : private ProgramBuilder {
  public:
-  using ProgramBuilder::ProgramBuilder;
+  Generator(std::uint64_t seed, const Machine& machine) : ProgramBuilder(seed, machine) {}
 
   Program make() {
     for (int i = 0; i < kSteps; ++i) step();
