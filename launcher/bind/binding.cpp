@@ -89,6 +89,7 @@ void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks
   }
   for (std::size_t i = 0; oversubscribe && i < ranks.size(); ++i) {
     if (bindings[i].gpu >= 0 || wishes[i].empty()) continue;
+    // The first of the least used: ranks spread evenly, and near GPUs come first among equals.
     const auto& least = *std::ranges::min_element(wishes[i], {}, [&](const auto& uuid) { return users[uuid]; });
     bindings[i].gpu = index_of(ranks[i], least);
     ++users[least];
@@ -135,6 +136,7 @@ void divide_cores(const Machine& machine, const std::vector<Core>& cores, const 
       bindings[rank].cpus.insert(cores[c].cpus.begin(), cores[c].cpus.end());
     }
   };
+  // They hold the whole mask until here.
   for (const std::size_t rank : group) bindings[rank].cpus.clear();
   // All ranks take the nearest cores before any rank takes farther ones: the same NUMA node, the same package, any.
   for (const std::size_t rank : group) {
@@ -158,6 +160,7 @@ void assign_cores(const Machine& machine, const std::vector<RankResources>& rank
     bindings[i].cpus = ranks[i].mask;
     groups[ranks[i].mask].push_back(i);
   }
+  // Ranks with one mask share it; ranks that the scheduler gave masks of their own divide nothing.
   for (const auto& [mask, group] : groups) {
     const auto cores = cores_within(machine, mask);
     const std::size_t share = std::max<std::size_t>(1, cores.size() / group.size());

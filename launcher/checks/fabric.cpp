@@ -54,6 +54,7 @@ void compare_states(const JobFacts& job, const std::string& name, bool with_gpus
   };
   const std::size_t usual = usual_count(job, is_ethernet(name), is_asked);
   const auto is_up = [&](const NodeFacts& node) { return is_asked(node) && is_active(find_port(node, name)); };
+  // Less than half of the nodes use the port: the others are not at fault.
   if (2 * std::ranges::count_if(job.nodes, is_up) < std::ranges::count_if(job.nodes, is_asked)) return;
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
     const PortFacts* port = find_port(job.nodes[node], name);
@@ -73,6 +74,7 @@ void count_failures(const JobFacts& job, Findings& findings) {
   constexpr double kHour = 3600;
   constexpr double kDay = 24 * kHour;
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+    // Over less than a day a few losses, as when a node boots, would look like many.
     const double uptime = std::max(job.nodes[node].system.uptime_s.value_or(0), kDay);
     for (const auto& port : job.nodes[node].system.ports) {
       const auto warn = [&](const std::string& what) {

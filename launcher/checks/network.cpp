@@ -31,6 +31,7 @@ Findings check_address(const JobFacts& job) {
     const bool loopback =
         std::ranges::any_of(resolved, [](const auto& a) { return a.starts_with("127.") || a == "::1"; });
     const bool is_own = std::ranges::any_of(resolved, [&](const auto& a) { return has(own, a); });
+    // A name that leads to loopback works on its own node, and sends other nodes to themselves.
     if (!loopback && is_own) continue;
     const std::string what = resolved.empty() ? "does not resolve" : "resolves to " + resolved.front();
     findings.push_back(
@@ -82,6 +83,7 @@ Findings check_connections(const JobFacts& job) {
   Findings findings;
   const Findings causes = job.runs("network") ? check_subnet(job) : Findings();
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+    // A node in a wrong subnet fails all its connections; the subnet is what to mend.
     const auto explains = [&](const Finding& cause) { return cause.is_error && has(cause.hosts, job.host(node)); };
     if (!job.nodes[node].network || std::ranges::any_of(causes, explains)) continue;
     for (const auto& failure : job.nodes[node].network->failures) {

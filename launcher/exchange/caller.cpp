@@ -43,6 +43,7 @@ void Caller::step(Deadline now) {
   const bool is_in_pause = cursor_ == 0;
   if (was_under_way && attempts_.empty() && !is_in_pause) next_ = now;  // nobody is left to have a head start
   if (now < next_) return;
+  // Looked up late, and once: a name server may be slow, and most peers call first.
   if (targets_.empty()) targets_ = find_targets_();
   if (targets_.empty()) {
     failure_ = "its name leads to no address";
@@ -89,6 +90,7 @@ std::unique_ptr<Channel> Caller::take_verified() {
   const auto found = std::ranges::find_if(attempts_, verified);
   if (found == attempts_.end()) return nullptr;
   auto channel = std::move(found->channel);
+  // The peer has answered one call: the others would reach it as doubles.
   attempts_.clear();
   return channel;
 }

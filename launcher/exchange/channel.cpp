@@ -39,6 +39,7 @@ short Channel::wanted_events() const noexcept {
 void Channel::progress() {
   if (state_ == State::kConnecting) {
     if (const int error = connection_error(socket_); error != 0) return close(std::strerror(error));
+    // The caller speaks first: a stranger on the port learns no more of this job than two numbers and a nonce.
     state_ = State::kGreeting;
     queue(std::get<CallerGreeting>(greeting_).call());
   }
@@ -133,6 +134,7 @@ void Channel::open() {
 }
 
 void Channel::close(const std::string& why) {
+  // (2): received_ stays, so that what came before the end can still be read.
   state_ = State::kClosed;
   why_ = why;
   socket_.reset();

@@ -60,6 +60,7 @@ void Exchange::send_to_children(char kind, int origin, std::string_view body) {
 }
 
 void Exchange::take(const Peer& from, std::string message) {
+  // (2): too short to name its sender. The peer then counts as absent.
   if (message.size() < kHeadBytes) return;
   const char kind = message[0];
   const auto origin = static_cast<int>(number_in(std::string_view(message).substr(1)));
@@ -67,6 +68,7 @@ void Exchange::take(const Peer& from, std::string message) {
   if (from.kind == Kind::kMember) {
     members_[static_cast<std::size_t>(from.id)].messages.push_back(message.substr(kHeadBytes));
   } else if (!group_.is_root()) {
+    // (4): as it came. A node on the way neither reads reports nor waits for more of them.
     links_.send(kUp, message);
   } else if (origin > 0 && origin < group_.nodes) {
     if (kind == kReport) nodes_[static_cast<std::size_t>(origin)].messages.push_back(message.substr(kHeadBytes));
@@ -101,12 +103,14 @@ void Exchange::lose(const Peer& peer) {
 void Exchange::lose_node(int node) {
   for (int each = node; each < group_.nodes; ++each) {
     auto& end = nodes_[static_cast<std::size_t>(each)].end;
+    // All below it are cut off too, but only the node itself has ended: the line names that one.
     if (kNodeTree.is_below(each, node) && !end) end = each == node ? Part::Absence::kEnded : Part::Absence::kCutOff;
   }
 }
 
 Part Exchange::Source::take() {
   if (messages.empty()) {
+    // (2): who was absent once is not waited for again, so that later rounds cost no second time-out.
     is_given_up = true;
     return {.bytes = std::nullopt, .absence = end.value_or(Part::Absence::kLate)};
   }
@@ -116,6 +120,7 @@ Part Exchange::Source::take() {
 }
 
 Parts Exchange::collect_members(std::string own, Deadline deadline) {
+  // A leader is the first rank of its node: its own part needs no connection.
   members_[0].messages.push_back(std::move(own));
   const auto is_complete = [&] {
     return hurried_round_ == round_ || is_up_lost_ || is_abandoned_ ||
@@ -135,6 +140,7 @@ Parts Exchange::collect_nodes(std::string own, Deadline deadline, Milliseconds f
   };
   links_.run_until(is_decided, deadline);
   if (!is_complete()) {
+    // One node is missing, so that the answer is known: leaders still waiting for ranks report what they have.
     send_to_children(kHurry, round_, "");
     links_.run_until(is_complete, Clock::now() + for_stragglers);
   }
@@ -155,6 +161,7 @@ bool Exchange::root_misses_upper() const {
 void Exchange::give_up(const std::string& why, bool root_knows) {
   // A leader speaks for the ranks of its node. Where it is the leader that they lost, the next one does.
   const bool speaks = !is_abandoned_ && !root_knows && group_.intra_rank <= 1;
+  // (3)
   send_to_children(kAbandon, 0, "");
   for (std::size_t rank = 1; rank < members_.size(); ++rank) {
     send({Kind::kMember, static_cast<int>(rank)}, kAbandon, 0, "");
@@ -198,6 +205,7 @@ std::string Exchange::await_answer(Milliseconds patience) {
 }
 
 std::string Exchange::round(std::string part, const Steps& steps, Milliseconds patience) {
+  // (1): rounds are told apart by their number alone.
   ++round_;
   if (!group_.is_leader()) {
     send(kUp, kReport, group_.intra_rank, part);

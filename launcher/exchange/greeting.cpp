@@ -21,6 +21,7 @@ CallerGreeting::CallerGreeting(Call call) : call_(kMagic) {
 void CallerGreeting::check_answer(std::string_view answer, Keys& keys) {
   if (answer.size() < kNonceBytes + kCodeBytes) throw CommError("it is not mnlaunch, or is one of another version");
   const std::string_view said = answer.substr(0, answer.size() - kCodeBytes);
+  // The key must be known before the code can be checked, so accept() sees bytes that nobody has vouched for yet.
   key_ = keys.accept(std::string(said.substr(kNonceBytes)));
   if (!is_same_code(code_of(key_, {"answer", call_, said}), answer.substr(said.size()))) {
     throw CommError("it is not an mnlaunch of this job");
@@ -40,6 +41,7 @@ std::optional<Call> ListenerGreeting::read_call(std::string_view call) {
 }
 
 std::string ListenerGreeting::answer(Keys& keys) {
+  // The code covers the call with its nonce: an answer that was recorded earlier does not fit.
   const Keys::Offer offer = keys.offer();
   key_ = offer.key;
   answer_ = random_nonce() + offer.sealed;

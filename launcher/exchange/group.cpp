@@ -38,6 +38,7 @@ std::vector<std::string> names_of(const Group& group) {
 std::vector<Endpoint> endpoints_of_node(const Group& group, int node) {
   std::vector<Endpoint> endpoints;
   const auto addresses = group.addresses(node);
+  // Ports outside, addresses inside: the usual case is the first port, at whichever address leads there.
   for (const auto port : ports_of(group, node)) {
     for (const auto& address : addresses) endpoints.push_back({address, port});
   }

@@ -31,6 +31,7 @@ Fd ended_connection() {
 }
 
 Call call_to(const Group& group, const Peer& peer) {
+  // Both ends compute the same pair of numbers, by which the listening end finds the link (link_of).
   const bool within_node = !group.is_leader();
   const int from = within_node ? group.intra_rank : group.node;
   const int to = within_node ? 0 : peer.kind == Kind::kUp ? kNodeTree.parent_of(group.node) : peer.id;
@@ -73,6 +74,7 @@ void Links::listen() {
   if (group_.intra_size > 1) {
     for (const auto& name : names_of(group_)) {
       local_listener_ = listen_on_name(name);
+      // Ranks try the names in the same order, so that the first free one is where they find each other.
       if (local_listener_) break;
     }
     if (!local_listener_) failure_to_listen_ = "other processes have the names on which the ranks of this node connect";
@@ -121,6 +123,7 @@ std::vector<std::pair<Peer, Fd>> Links::duplicate_connections() const {
 }
 
 void Links::send(const Peer& to, std::string_view message) {
+  // (3): nothing for a peer that is lost.
   Link* link = find(to);
   if (link == nullptr || link->is_lost) return;
   if (link->channel && link->channel->is(State::kOpen)) {
@@ -176,6 +179,7 @@ Deadline Links::next_step(Deadline latest) const {
     if (is_calling(link)) next = std::min(next, link.caller->next_step());
   }
   for (const auto& guest : guests_) next = std::min(next, guest.until);
+  // Once all have come nobody is to be called.
   return is_complete ? next : std::min(next, call_children_at_);
 }
 

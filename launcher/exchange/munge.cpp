@@ -106,6 +106,7 @@ std::string_view text_of(const Key& key) { return {reinterpret_cast<const char*>
 Keys::Offer MungeKeys::offer() {
   if (!own_) {
     const Key key = random_key();
+    // As munged sees this user, which differs from geteuid() in a container whose users are mapped.
     user_ = own_user();
     const std::string sealed = user_ ? seal(text_of(key), user_) : "";
     own_ = sealed.empty() ? Offer{fallback_, ""} : Offer{derive_key(key, {job_}), sealed};
@@ -121,8 +122,10 @@ Key MungeKeys::accept(const std::string& sealed) {
     Key key;
     if (opened.text.size() != key.size()) throw CommError("its munge credential holds no key");
     std::ranges::copy(opened.text, key.begin());
+    // Two jobs of one user open each other's seals; with the job's name in the key they still do not agree.
     return derive_key(key, {job_});
   }
+  // An attacker must not be able to choose the weaker key by claiming that munge is missing there.
   if (!offer().sealed.empty()) throw CommError("munge does not answer there, but does here");
   return fallback_;
 }

@@ -33,6 +33,7 @@ void keep_connections_of(const std::function<void()>& connect) {
   const std::set<int> others = connected_sockets();
   connect();
   for (const int socket : connected_sockets()) {
+    // A duplicate keeps the connection up after the library has closed its own descriptor.
     if (!others.contains(socket) && dup(socket) >= 0) kept().insert(socket);
   }
 }

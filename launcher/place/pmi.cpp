@@ -44,6 +44,7 @@ std::optional<std::vector<int>> nodes_of_mapping(std::string_view mapping, int s
   if (!mapping.starts_with("(vector,") || blocks.empty()) return std::nullopt;
   if (size > kMaxRanks) return std::nullopt;
   std::vector<int> nodes;
+  // The blocks repeat until all ranks have a node: that is how Hydra writes a cyclic layout.
   for (std::size_t i = 0; static_cast<int>(nodes.size()) < size; i = (i + 1) % blocks.size()) {
     const Block& block = blocks[i];
     const std::int64_t ranks = std::int64_t{block.nodes} * block.ranks;
@@ -83,12 +84,14 @@ std::string PmiSession::key_of(int rank, const std::string& key) const {
 }
 
 void PmiSession::begin_generation() {
+  // What an earlier process of this rank put cannot be removed: each process counts on to keys of its own.
   while (generation_ < kMaxGenerations && get_text(key_of(rank_, "came"))) ++generation_;
   put("came", "1");
 }
 
 std::optional<ServerJob> PmiSession::read_job(int rank, int size) {
   if (rank < 0 || rank >= size || !can_leave_pmi_finalizer()) return std::nullopt;
+  // One that an earlier mnlaunch of this rank left would answer in between on the same socket.
   dismiss_pmi_finalizers(fd_);
   if (value_of(ask("init pmi_version=1 pmi_subversion=1"), "rc") != "0") return std::nullopt;
   rank_ = rank;

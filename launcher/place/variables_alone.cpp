@@ -19,6 +19,7 @@ const LauncherVariables* find_names(const Variables& variables, std::span<const 
   const LauncherVariables* found = nullptr;
   for (const auto& names : candidates) {
     if (!variables.has(names.rank)) continue;
+    // A launcher may set another one's rank for compatibility (PALS sets PMI_RANK), but not all of its variables.
     if (is_complete(variables, names)) return &names;
     if (found == nullptr) found = &names;
   }

@@ -50,6 +50,7 @@ void MissingRanks::note(const std::string& host, const Absence& absence) {
 void MissingRanks::note(const std::string& host, const Part& missing, const std::vector<int>& ranks) {
   if (missing.absence == Part::Absence::kLate) add(late_, host, ranks);
   if (missing.absence == Part::Absence::kEnded) add(ended_, host, ranks);
+  // Nothing is said of ranks behind a node that has ended, but no answer reaches them either.
   if (missing.absence == Part::Absence::kCutOff) all_.insert(all_.end(), ranks.begin(), ranks.end());
 }
 

@@ -86,6 +86,7 @@ std::optional<Failure> failure_of(const Placement& here, const std::function<voi
 }
 
 Verdict verdict_of(const std::vector<Failure>& failures, int ranks) {
+  // The same on every rank that computes it, whatever the order of the reports.
   const Failure& first = *std::ranges::min_element(failures, {}, &Failure::rank);
   const bool is_alike = std::ranges::all_of(failures, [&](const Failure& each) { return each.text == first.text; });
   const bool is_everyones = is_alike && static_cast<int>(failures.size()) == ranks;
@@ -106,6 +107,7 @@ std::string Announcement::announce(Decision decision, const std::vector<int>& ra
   Decision sent = decision;
   const bool is_for_this_node = std::ranges::find(ranks_here, decision.speaker) != ranks_here.end();
   if (is_for_this_node) sent.verdict = without_text(sent.verdict);
+  // Kept whole here; other nodes need the text only where the speaker is theirs.
   decision_ = std::move(decision);
   return to_message(sent);
 }

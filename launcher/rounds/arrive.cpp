@@ -54,6 +54,7 @@ class ArrivalRound {
     NodeArrival node;
     node.host = here_.hosts.empty() ? host_name() : here_.hosts[static_cast<std::size_t>(here_.inter_rank)];
     for (const auto& part : parts) {
+      // By the launcher's number on the node: a missing rank keeps its entry.
       roster_.ranks_here.push_back(kNobody);
       if (!part.bytes) {
         note_absence(node.absence, part, kNobody);
@@ -128,6 +129,7 @@ class ArrivalRound {
       roster_.hosts.push_back(nodes[node].host);
       for (const auto& arrival : nodes[node].ranks) nodes_of_ranks.emplace_back(arrival.rank, static_cast<int>(node));
     }
+    // The lowest rank of each node comes first, which is the order that number_nodes() counts in.
     std::ranges::sort(nodes_of_ranks);
     std::vector<int> ids;
     std::vector<std::string> names;
@@ -164,7 +166,7 @@ class ArrivalRound {
     }
   }
 
-  /// The address of rank 0, which most often is on the first node of the allocation. Empty if nothing tells where it is.
+  /// The address of rank 0, most often on the first node of the allocation. Empty if nothing tells where it is.
   [[nodiscard]] std::string guess_master_address() const {
     if (std::ranges::find(roster_.ranks_here, 0) != roster_.ranks_here.end()) {
       return own_address(routed_interfaces(), addresses_of_own_name());
@@ -174,6 +176,7 @@ class ArrivalRound {
   }
 
   StartShare share_of(const std::string& answer, int local) {
+    // The root decides it; other leaders read it once, for all ranks of their node.
     if (!has_start_) roster_.start = from_message<Start>(answer, "the answer to the nodes' arrival");
     has_start_ = true;
     const Start& start = roster_.start;
@@ -181,6 +184,7 @@ class ArrivalRound {
     StartShare share;
     const Verdict& verdict = start.decision.verdict;
     share.verdict = rank == start.decision.speaker ? verdict : without_text(verdict);
+    // The numbers of a job that does not start are not complete.
     if (verdict.exit_code != 0) return share;
     share.master = {start.master_address, start.master_port};
     const auto is_lower = [&](int other) { return other < rank; };

@@ -55,6 +55,7 @@ class Comparison {
         sources_(sources) {}
 
   Outcome run() {
+    // (1): the first reading, before facts are collected, which may take seconds.
     const double time = unix_time();
     RankReport own;
     own.failure = failure_of(here_, [&] {
@@ -96,6 +97,7 @@ class Comparison {
       nodes.push_back(node);
       endpoints.push_back({address, static_cast<std::uint16_t>(port)});
     };
+    // (2): the nodes below. That the node above can be reached, this node's own call has shown.
     for (const int child : kNodeTree.children_of(group_.node, group_.nodes)) {
       const auto addresses = group_.addresses(child);
       if (!addresses.empty()) add(child, addresses.front());
@@ -135,12 +137,14 @@ class Comparison {
       if (one.facts) facts.emplace_back(rank, std::move(*one.facts));
     }
     if (facts.size() < parts.size()) return;
+    // Connections come in any order; bindings are given in the order of ranks.
     std::ranges::sort(facts, {}, &std::pair<int, RankFacts>::first);
     for (auto& [rank, of_rank] : facts) share_.ranks.push_back(std::move(of_rank));
     bind(share_, rank_.binding_options());
     report.node = share_.node;
     report.ranks = share_.ranks;
     report.bindings = share_.bindings;
+    // (1): the second reading.
     report.sent_at = unix_time();
   }
 
@@ -171,6 +175,7 @@ class Comparison {
         continue;
       }
       auto report = from_message<NodeReport>(*reports[node].bytes, "the facts of " + host);
+      // A thousand reports are not kept beside what was read from them.
       reports[node].bytes.reset();
       missing_.note(host, report.absence);
       failures.insert(failures.end(), report.failures.begin(), report.failures.end());
@@ -178,6 +183,7 @@ class Comparison {
       report.node.time = time_without_latency(report, now);
       add(job, job.numbers.empty() ? roster_.start.inter_ranks[node] : 0, std::move(report));
     }
+    // A rank's own error explains why others are missing, so it comes first.
     if (!failures.empty()) return verdict_of(failures);
     const Findings findings = missing_.findings(here_.size, group_.patience);
     if (!findings.empty()) return reject(findings, rank_.options);
@@ -187,6 +193,7 @@ class Comparison {
   /// What the node's clock showed when the root's showed `answered_at`, as near to that as the readings allow.
   [[nodiscard]] double time_without_latency(const NodeReport& report, double now) const {
     const double begin = roster_.answered_at;
+    // (1): a message takes time in one direction only, so each reading bounds the error from one side.
     const double behind = std::min(report.node.time.value_or(begin) - begin, 0.0);
     const double ahead = std::max(report.sent_at - now, 0.0);
     return begin + behind + ahead;

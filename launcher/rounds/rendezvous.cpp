@@ -58,7 +58,9 @@ void reach_by_board(Group& group, const Placement& here, const std::vector<int>&
     board.put(kAddresses, own_addresses());
     board.put(kHost, here.hosts[static_cast<std::size_t>(here.inter_rank)]);
   }
+  // Only processes of this job can read the board.
   if (here.rank == 0) board.put(kKey, to_hex(random_key()));
+  // All put before anyone reads; ranks that are no leaders only take part in the fence.
   board.fence();
   if (here.intra_rank != 0) return;
   const auto needed = [&](int rank, const char* key) {

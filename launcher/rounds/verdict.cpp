@@ -166,6 +166,7 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
     verdict.report = text_of(document, -1);
     // The self test prints one report of it all, unless it can't even start as one job.
     verdict.exit_code = std::ranges::any_of(findings, keeps_from_starting) ? 1 : 0;
+    // Its report has the findings too: printed here, they would come twice.
     if (verdict.exit_code == 0) return verdict;
   }
   if (options.json && has_rank_zero && (options.show || !findings.empty())) {

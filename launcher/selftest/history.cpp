@@ -152,8 +152,10 @@ json history_with(History history, const std::vector<json>& records) {
 void append_history(const std::string& file, const std::vector<json>& records) {
   const Fd output = open_locked(file, O_RDWR | O_APPEND | O_CREAT, LOCK_EX);
   if (!output) throw Error(with_errno("--history: cannot write " + file, errno));
+  // A run that was killed while it wrote must not spoil this run's first line.
   std::string text = ends_in_mid_line(output.get()) ? "\n" : "";
   for (const auto& record : records) text += record.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  // One write() under the lock: lines of runs that append at once stay whole.
   const ssize_t written = write(output.get(), text.data(), text.size());
   if (written == static_cast<ssize_t>(text.size())) return;
   throw Error(with_errno("--history: cannot write all of this run to " + file, written < 0 ? errno : ENOSPC));

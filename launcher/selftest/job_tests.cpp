@@ -59,6 +59,7 @@ class SelfTest {
   }
 
   void run(const std::string& gpu_problem) {
+    // First: a GPU that CUDA does not see explains what fails below.
     report_gpu_problems(gpu_problem);
     deadline_.begin("the ring of messages");
     report_.set("ring", test_ring(comm_));
@@ -72,6 +73,7 @@ class SelfTest {
     deadline_.begin("the allreduce of NCCL");
     test_gpu_allreduce();
     deadline_.begin("the report");
+    // Last, so that the counters cover the traffic of all tests above.
     const bool counts = comm_.intra_rank() == 0;
     gather("ports", counts ? judge_ports(ports_before_, launcher::read_ports(hardware_)) : "", "watch");
   }
@@ -87,6 +89,7 @@ class SelfTest {
     report_.set("pairs", document_of(links, hosts));
     if (comm_.inter_size() == 1) return;
     std::vector<std::string> sentences;
+    // Two hosts are blamed for a link: one of them is well, so neither is isolated.
     for (const auto& fault : judge_links(hosts, links, least)) {
       sentences.push_back(fault.text);
       if (!fault.hosts.empty()) report_.blame("links", fault.hosts, fault.hosts.size() == 1 ? "isolate" : "watch");
@@ -124,6 +127,7 @@ class SelfTest {
       nccl.result = std::string("FAILED: ") + error.what();
     }
     const GpuFigures* figures = figures_of(kind_.value("gpu", ""));
+    // The table's figures are those of eight GPUs within one node.
     const bool comparable = figures != nullptr && comm_.inter_size() == 1 && comm_.size() == 8;
     if (comparable && nccl.result == "passed" && nccl.allreduce_gb_s < figures->allreduce_gb_s) {
       nccl.result = "FAILED: the sums are right, but slower than " +
@@ -158,6 +162,7 @@ class SelfTest {
     for (std::size_t rank = 0; rank < values.size(); ++rank) {
       const auto figure = values[rank].get<double>();
       if (figure <= 0) continue;
+      // A host is as fast as its slowest GPU.
       const auto [host, is_first] = least.emplace(hosts_[rank], figure);
       host->second = std::min(host->second, figure);
     }

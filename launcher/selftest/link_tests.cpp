@@ -117,6 +117,7 @@ class Links {
         if (is_first_time || has_answered(pair)) pairs.push_back({pair.first, pair.second});
       }
     }
+    // Rank 0 alone has all figures, and all ranks must make the same tries.
     pairs = comm_.bcast_obj(pairs);
     for (const auto& pair : pairs) {
       begin("a second try");
@@ -136,6 +137,7 @@ class Links {
   void begin(const std::string& what) {
     ++tries_;
     deadline_.begin("the test of the links between nodes, " + what);
+    // Without it a pair that is ready early measures while its nodes still serve the pair before.
     comm_.barrier();
   }
 
@@ -146,6 +148,7 @@ class Links {
     if (!is_first && comm_.rank() != second) return;
     Partner partner(comm_.mpi_comm(), is_first ? second : first, tries_, is_first, Clock::now() + patience_);
     const auto latency = partner.one_way(kSmallBytes, kSmallTimes);
+    // A partner that did not answer eight bytes is not asked for 32 MiB.
     const auto seconds = latency ? partner.one_way(kLargeBytes, kLargeTimes) : std::nullopt;
     // The second rank says so too if nobody answered, as the first may be the one that is gone.
     if (is_first || !seconds) {

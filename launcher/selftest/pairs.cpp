@@ -59,6 +59,7 @@ std::vector<std::vector<Pair>> rounds_of_pairs(int nodes) {
   for (int step = 1; step < nodes; step *= 2) {
     auto& round = rounds.emplace_back();
     for (int node = 0; node < nodes; ++node) {
+      // (1)
       const int partner = node ^ step;
       if (node < partner && partner < nodes) round.push_back({node, partner});
     }
@@ -76,6 +77,7 @@ std::vector<Link> best_of_each_pair(const std::vector<Link>& links) {
     }
     const bool at_once = same->at_once && link.at_once;
     if (link.answered && (!same->answered || link.bandwidth_mb_s > same->bandwidth_mb_s)) *same = link;
+    // A pair stays at_once until it was measured by itself, whichever figure is better.
     same->at_once = at_once;
   }
   return best;
@@ -91,6 +93,7 @@ std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, doub
   };
   auto slow = speeds.slow();
   const auto is_good = [&](int node) { return speeds.good().contains(node); };
+  // (2): first pairs that were slow only beside others, most of which a second try clears.
   std::ranges::stable_sort(slow, {}, [&](const Link& link) {
     return std::pair(!link.at_once, is_good(link.pair.first) && is_good(link.pair.second));
   });
@@ -116,6 +119,7 @@ std::vector<LinkFault> judge_links(const std::vector<std::string>& hosts, const 
                                    double least_mb_s) {
   const Speeds speeds(links, least_mb_s);
   const auto host = [&](int node) { return hosts[static_cast<std::size_t>(node)]; };
+  // No pair is fast, so that none can be blamed: it is the network, or what MPI uses of it.
   if (speeds.fast().empty() && links.size() > 1) {
     const auto best = std::ranges::max_element(links, {}, &Link::bandwidth_mb_s);
     return {{"no pair of nodes reaches " + in_mb_s(least_mb_s) + "; the fastest " + figure_of(*best, 0) +
@@ -125,10 +129,12 @@ std::vector<LinkFault> judge_links(const std::vector<std::string>& hosts, const 
   std::vector<LinkFault> faults;
   std::set<int> named;
   for (const auto& link : speeds.slow()) {
+    // (2)
     if (link.answered && link.at_once) continue;
     const auto& [first, second] = link.pair;
     const bool first_good = speeds.good().contains(first);
     const bool second_good = speeds.good().contains(second);
+    // (3)
     if (first_good != second_good) {
       const int bad = first_good ? second : first;
       if (named.insert(bad).second) {

@@ -34,8 +34,8 @@ struct Link {
 /// The better figures of each pair that was measured several times; `at_once` if none was by itself.
 [[nodiscard]] std::vector<Link> best_of_each_pair(const std::vector<Link>& links);
 
-/// Pairs to try one after the other, 32 at most: first those that were not tried by themselves yet, and among them those
-/// of nodes that were not fast with any other. `least_mb_s`: 0, or what every pair should reach.
+/// Pairs to try one after the other, 32 at most: first those that were not tried by themselves yet, and among them
+/// those of nodes that were not fast with any other. `least_mb_s`: 0, or what every pair should reach.
 [[nodiscard]] std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, double least_mb_s);
 
 /// What is slow or does not answer.

@@ -22,7 +22,8 @@ inline constexpr GpuFigures kGpuFigures[] = {
 
 /// What a GPU's error in the kernel's log asks for: isolate (leave the node out until it is repaired), reboot, reset
 /// (the GPU), or watch (whether it comes again). Errors that the table lacks: watch.
-/// NVIDIA's list says what is broken, the advice is ours: isolate where parts wear out, reboot where a reset cannot help.
+/// NVIDIA's list says what is broken, the advice is ours: isolate where parts wear out, reboot where a reset does not
+/// help.
 struct XidAdvice {
   int xid;
   std::string_view advice;

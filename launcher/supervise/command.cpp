@@ -84,6 +84,7 @@ void StepCommand::read_srun(const Lookup& lookup) {
   if (const auto nodes = take({"-N", "--nodes"})) wanted_hosts_ = parse_count("the number of nodes", *nodes, 1);
   const auto ranks = take({"-n", "--ntasks"});
   auto per_node = take({"--ntasks-per-node"});
+  // As srun itself: what is given on its line counts for more than the variables of the allocation.
   if (!per_node && !ranks) per_node = lookup("SLURM_NTASKS_PER_NODE");
   const std::size_t nodes = wanted_hosts_.value_or(hosts_.size());
   if (per_node) {

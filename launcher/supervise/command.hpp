@@ -31,8 +31,8 @@ class StepCommand {
   /// On how many of them the command wants to run; no value: on all.
   [[nodiscard]] std::optional<std::size_t> wanted_hosts() const noexcept { return wanted_hosts_; }
   [[nodiscard]] std::size_t ranks_per_host() const noexcept { return ranks_per_host_; }
-  /// The command on these hosts. `name`: of the step, by which squeue finds it; `overlap`: it may begin while an earlier
-  /// step still holds its cores.
+  /// The command on these hosts. `name`: the step's, by which squeue finds it; `overlap`: it may begin while an
+  /// earlier step still holds its cores.
   [[nodiscard]] Words on(const Words& hosts, const std::string& name, bool overlap) const;
 
  private:

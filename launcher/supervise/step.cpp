@@ -87,6 +87,7 @@ StepEnd Step::wait(const std::function<void()>& look, const std::function<void()
     pollfd readable{stderr_.get(), POLLIN, 0};
     poll(&readable, 1, kLookMs);
     if ((readable.revents & POLLHUP) != 0 && (readable.revents & POLLIN) == 0) poll(nullptr, 0, kLookMs);
+    // The reason is the first line that announces the end; what other ranks say later follows from it.
     const bool was_well = end.reason.empty();
     read_lines(end);
     if (was_well && !end.reason.empty()) on_failure();
@@ -117,12 +118,14 @@ void Step::read_lines(StepEnd& end) {
       end.reason = line.substr(line.find("mn: rank ") + 4);
       end.failed_at = Clock::now();
     }
+    // A program may print without line ends (progress bars): no line of ours is that long.
     if (rest_.size() > 1 << 16) rest_.clear();
   }
 }
 
 void Step::press(const StepEnd& end, const std::function<void()>& cancel) {
   const auto waited = Clock::now() - end.failed_at;
+  // A launcher may wait forever for ranks of a host that is gone: first asked to end, then killed.
   if (pressed_ == 0 && waited > kTimeToEnd) {
     ++pressed_;
     kill(process_, SIGTERM);

@@ -102,6 +102,7 @@ class Supervisor {
 
   StepEnd run_step() {
     std::error_code none;
+    // What the attempt before said must not count as this one's progress.
     std::filesystem::remove(status_path_, none);
     reported_ = false;
     const std::string name = "mn-" + std::to_string(getpid()) + "-" + std::to_string(++attempts_);
@@ -134,9 +135,11 @@ class Supervisor {
     const auto progress = read_progress(status_path_);
     std::error_code error;
     const auto written = std::filesystem::last_write_time(status_path_, error);
+    // The status file was written last when training last went on.
     const double silent_s =
         error ? 0 : std::chrono::duration<double>(std::filesystem::file_time_type::clock::now() - written).count();
     if (progress && progress->saved > progress->began) has_saved_ = true;
+    // Most often asked when a rank announced the end, so that hosts have answered meanwhile.
     if (!probes_) probe();
     const Words lost = probes_->lost();
     recovery_ = {.detect_s = std::max(silent_s - seconds(Clock::now() - end.failed_at), 0.0),
@@ -149,6 +152,7 @@ class Supervisor {
     }
     const auto now = Clock::now();
     failures_.push_back(now);
+    // A job of weeks may fail now and then: only failures close together are a reason to give up.
     while (now - failures_.front() > kWindow) failures_.pop_front();
     if (failures_.size() > options_.restarts) {
       return counted(failures_.size(), "failure") + " within an hour, and --restarts is " +
@@ -160,6 +164,7 @@ class Supervisor {
   bool is_repeated(const std::optional<RunProgress>& progress, bool hosts_are_well) {
     const std::optional<std::int64_t> here =
         progress && hosts_are_well ? std::optional(progress->iteration) : std::nullopt;
+    // A lost host explains the failure: then the same iteration twice says nothing about the job.
     return std::exchange(failed_at_, here) == here && here;
   }
 
@@ -167,6 +172,7 @@ class Supervisor {
   std::string replace(const Words& lost) {
     lost_.insert(lost_.end(), lost.begin(), lost.end());
     std::erase_if(active_, [&](const std::string& host) { return std::ranges::find(lost, host) != lost.end(); });
+    // A spare for each lost host, so that the number of ranks stays while there are spares.
     for (std::size_t i = 0; i < lost.size() && !spares_.empty(); ++i) {
       active_.push_back(spares_.front());
       spares_.erase(spares_.begin());

@@ -1,5 +1,6 @@
 // Reinforcement learning without a dataset (REINFORCE, Williams 1992): an agent on a line learns to walk to 0. The
-// ranks play parts of the same 60 episodes, whose random numbers follow from the step; the baseline is over all of them.
+// ranks play parts of the same 60 episodes, whose random numbers follow from the step; the baseline is over all of
+// them.
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 

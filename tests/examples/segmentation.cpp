@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
       report.add("IoU", torch::min(found, batch.target).sum().item<double>() / any, any);  // weighs the pixels of both
       return F::binary_cross_entropy_with_logits(scores, batch.target);
     };
-    // Of 241 samples the fifth step would have one, for one rank: it shares what is left with the fourth.
+    // The fifth step would have one of the 241 samples, for one rank: it shares what is left with the fourth.
     mn::Trainer trainer(comm, optimizer, samples(0, 241), model, loss_of, {.epochs = 12, .out = "segmentation"});
     const int status = trainer.run();
     const auto evaluate = [&](const mn::Batch& batch, mn::Summary& report) {

@@ -20,7 +20,7 @@ def figure(what, value, unit=""):
 
 
 def read_nccl_bench(text):
-    """Of nccl_bench: the least and the largest allreduce, and the kernel that packs."""
+    """What nccl_bench printed: the least and the largest allreduce, and the kernel that packs."""
     ranks = re.search(r"^(\d+) ranks$", text, re.M)
     rows = re.findall(r"^ *(\d+) +([\d.]+) us +[\d.]+ GB/s +([\d.]+) GB/s", text, re.M)
     packs = re.findall(r"^pack float32 as (\w+) .*? ([\d.]+) GB/s, ([\d.]+) of the copy's$", text, re.M)
@@ -40,7 +40,7 @@ def read_nccl_bench(text):
 
 
 def read_resnet50(text):
-    """Of resnet50_step and resnet50.py: a JSON line for each batch size."""
+    """What resnet50_step and resnet50.py printed: a JSON line for each batch size."""
     lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     if not lines:
         raise ValueError("no line of figures")
@@ -57,7 +57,7 @@ def read_resnet50(text):
 
 
 def read_log(name, text):
-    """Of a job's OUT/log: the median rate of the epochs after the first, and the last validation."""
+    """From a job's OUT/log: the median rate of the epochs after the first, and the last validation."""
     entries = json.loads(text)
     rates = sorted(entry["images_per_second"] for entry in entries[1:])
     if not rates:

@@ -36,7 +36,7 @@ def known_libraries():
 
 
 def unpack(archive, scratch, torch):
-    """Of what pack-up made: build, with the programs, and of the libraries those that this machine lacks. Programs then
+    """Unpacks what pack-up made: build, with the programs, and those libraries that this machine lacks. Programs then
     find them, and torch's. Returns the libraries' names."""
     known = known_libraries()
     with tarfile.open(archive) as packed:

@@ -10,7 +10,7 @@
 namespace mn::data {
 namespace {
 
-/// Of a place so far from the center of a target pixel, in widths of the filter.
+/// The filter's value at this distance from the center of a target pixel, in widths of the filter.
 double weight_of(double distance, Interpolation filter) {
   const double x = std::abs(distance);
   if (filter == Interpolation::kBilinear) return std::max(0.0, 1 - x);

@@ -1,5 +1,5 @@
 // A library with an operator that libtorch does not have, for --operators.
-#include <ATen/core/Tensor.h>
+#include <ATen/ATen.h>
 #include <torch/library.h>
 
 TORCH_LIBRARY(mn_example, library) {

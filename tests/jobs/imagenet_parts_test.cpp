@@ -76,7 +76,7 @@ TEST(CountCorrect, CountsBestAndBestFive) {
   EXPECT_EQ(few[1].item<double>(), 2);  // with two classes both are among the best five
 }
 
-/// Of `ranks` ranks with 100 updates an epoch.
+/// The schedule on `ranks` ranks with 100 updates an epoch.
 Schedule schedule_of(const ImagenetOptions& options, int ranks) {
   return app::make_schedule(options, base_rate(options),
                             {.samples = options.batchsize * ranks, .updates = 100, .epochs = options.epoch});

@@ -116,23 +116,23 @@ TEST_P(CompressionTest, WhatIsNotSentIsKept) {
       (p * torch::randn({50, 40})).sum().backward();
       optimizer->step();
     }
-    at::Tensor lost = torch::zeros({2000});
+    at::Tensor residual = torch::zeros({2000});
     for (const auto& [name, tensor] : optimizer->rank_state()) {
-      if (name == "residual.0") lost.copy_(tensor);
+      if (name == "residual.0") residual.copy_(tensor);
     }
-    comm_->allreduce(lost);
-    return std::pair(p.detach(), lost.view({50, 40}) / comm_->size());
+    comm_->allreduce(residual);
+    return std::pair(p.detach(), residual.view({50, 40}) / comm_->size());
   };
   const at::Tensor all = sum_gradients({}).first;
-  const auto [sent, lost] = sum_gradients(compression_);
+  const auto [sent, residual] = sum_gradients(compression_);
   const bool lossy = comm_->size() > 1;
-  EXPECT_EQ(lost.abs().max().item<double>() > 0, lossy);
+  EXPECT_EQ(residual.abs().max().item<double>() > 0, lossy);
   EXPECT_EQ(sent.equal(all), !lossy);
   const double rounding = GetParam() == Compression::kBf16 ? 0.1 : GetParam() == Compression::kFp16 ? 0.01 : 1e-4;
-  EXPECT_LT((sent - lost - all).abs().max().item<double>(), rounding);
+  EXPECT_LT((sent - residual - all).abs().max().item<double>(), rounding);
 }
 
-TEST_P(CompressionTest, AResumeContinuesWithWhatWasLost) {
+TEST_P(CompressionTest, AResumeContinuesWithTheResiduals) {
   Job whole(comm_, {.compression = compression_}, 0.1, 0);
   whole.train(0, 10);
   Job before(comm_, {.compression = compression_}, 0.1, 0);
@@ -151,26 +151,26 @@ TEST_P(CompressionTest, AResumeContinuesWithWhatWasLost) {
   }
 }
 
-TEST_P(CompressionTest, WhatAStepDoesNotUseKeepsWhatWasLost) {
+TEST_P(CompressionTest, WhatAStepDoesNotUseKeepsItsResidual) {
   Job job(comm_, {.compression = compression_}, 0.1, 0);
   job.train(0, 3);
-  const auto lost = [&](const std::string& end) {  // of the parameters whose number is `end`
+  const auto residual = [&](const std::string& end) {  // for parameter `end`
     std::string bytes;
     for (const auto& [name, tensor] : job.optimizer->rank_state()) {
       if (name.ends_with("." + end)) bytes += bytes_of({tensor});
     }
     return bytes;
   };
-  const std::string first = lost("0");
-  const std::string second = lost("2");
+  const std::string first = residual("0");
+  const std::string second = residual("2");
   const std::string parameters = bytes_of(job.net.parameters());
   job.optimizer->zero_grad();
   job.optimizer->step(0);
-  EXPECT_EQ(lost("0") + lost("2"), first + second) << "no rank had a sample";
+  EXPECT_EQ(residual("0") + residual("2"), first + second) << "no rank had a sample";
   EXPECT_EQ(bytes_of(job.net.parameters()), parameters);
   job.train(3, 4);
-  EXPECT_EQ(lost("0") != first, comm_->size() > 1);
-  EXPECT_EQ(lost("2"), second) << "no rank used the second layer";
+  EXPECT_EQ(residual("0") != first, comm_->size() > 1);
+  EXPECT_EQ(residual("2"), second) << "no rank used the second layer";
 }
 
 TEST_P(CompressionTest, FollowsAChangedParameterSet) {

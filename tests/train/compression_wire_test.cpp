@@ -105,7 +105,7 @@ TEST_F(WireTest, TrainersCheckpointsHoldIt) {
   EXPECT_TRUE(fewer.weights().equal(first.weights()));
 }
 
-/// --compress may be given, changed or left out on resume: what a rank has not lost is zero.
+/// --compress may be given, changed or left out on resume: a residual that the checkpoint does not have is zero.
 TEST_F(WireTest, AResumeMayCompressInAnotherWay) {
   const toy::TestFolder folder(comm_);
   for (const auto& [before, after] :
