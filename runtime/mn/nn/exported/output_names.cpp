@@ -1,6 +1,7 @@
 // Reads what torch.utils._pytree.treespec_dumps writes: [1, {"type", "context", "children_spec": […]}], where `context`
 // is JSON in a string. A dict's is the list of its keys, a registered class' the list of its fields, a dataclass' the
-// list of its fields and that of those which are None, a namedtuple's its type. A leaf's type is null.
+// list of its fields and that of those which are None. A namedtuple's is the name of its type, without quotes. A leaf's
+// type is null.
 
 #include <algorithm>
 #include <string>
@@ -31,7 +32,8 @@ bool are_keys(const json& list, std::size_t count) {
 std::vector<std::string> keys_of(const json& spec, const json& namedtuples) {
   const std::size_t count = spec.at("children_spec").size();
   const json& text = spec.at("context");
-  json context = text.is_string() ? parse_form(text.get<std::string>()) : text;
+  const bool is_json = text.is_string() && spec.at("type") != "collections.namedtuple";
+  json context = is_json ? parse_form(text.get<std::string>()) : text;
   if (context.is_string())
     context = namedtuples.value(context.get<std::string>(), json::object()).value("field_names", json());
   if (context.is_object() && context.contains("dict_context")) context = context.at("dict_context");
