@@ -23,6 +23,23 @@ std::string first_host_of_lsf(const std::string& file, const Variables& variable
   return "";
 }
 
+/// Lists of nodes that, one after the other, name them as SLURM_NODEID counts: by component where the step has several.
+/// SLURM_STEP_NODELIST then names all of them, but sorted.
+std::vector<std::string> node_lists_of_step(const Variables& variables) {
+  const int components = variables.number("SLURM_HET_SIZE").value_or(1);
+  const std::string whole = variables.get("SLURM_STEP_NODELIST").value_or("");
+  if (components < 2) return {whole};
+  std::vector<std::string> lists;
+  for (int component = 0; component < components; ++component) {
+    const std::string number = std::to_string(component);
+    auto list = variables.get("SLURM_JOB_NODELIST_HET_GROUP_" + number);
+    if (!list) list = variables.get("SLURM_JOB_NODELIST_PACK_GROUP_" + number);  // Slurm 22.05's name for it
+    lists.push_back(list.value_or(""));
+  }
+  if (std::ranges::find(lists, whole) != lists.end()) return {whole};  // a step of one component of the job
+  return lists;
+}
+
 }  // namespace
 
 bool has_slurms_pmi_server(const Signs& signs) {
@@ -95,13 +112,14 @@ std::string first_host_of_allocation(const Variables& variables) {
 }
 
 std::vector<std::string> hosts_of_step(const Variables& variables) {
-  const auto list = variables.get("SLURM_STEP_NODELIST");
-  if (!list) return {};
   std::vector<std::string> hosts;
-  try {
-    hosts = expand_host_list(*list);
-  } catch (const ArgumentError& error) {
-    throw UsageError(std::string("Slurm's list of nodes is malformed: ") + error.what());
+  for (const auto& list : node_lists_of_step(variables)) {
+    try {
+      const auto more = expand_host_list(list);
+      hosts.insert(hosts.end(), more.begin(), more.end());
+    } catch (const ArgumentError& error) {
+      throw UsageError(std::string("Slurm's list of nodes is malformed: ") + error.what());
+    }
   }
   return static_cast<int>(hosts.size()) == nodes_of_step(variables) ? hosts : std::vector<std::string>{};
 }

@@ -23,11 +23,13 @@
 #include <mn/loader/image_transform.hpp>
 #include <mn/loader/loader.hpp>
 #include <mn/loader/mixed_batches.hpp>
+#include <mn/loader/multi_node_iterator.hpp>
 #include <mn/loader/scatter.hpp>
 #include <mn/loader/tensor_dataset.hpp>
 #include <mn/nn/batch_norm.hpp>
 #include <mn/nn/collectives.hpp>
 #include <mn/nn/exported_module.hpp>
+#include <mn/nn/mnbn_model.hpp>
 #include <mn/nn/recompute.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/fused_sgd.hpp>
@@ -50,6 +52,7 @@
 #include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/monitor.hpp>
+#include <mn/trainer/extensions/observation_aggregator.hpp>
 #include <mn/trainer/extensions/plateau.hpp>
 #include <mn/trainer/extensions/plot_report.hpp>
 #include <mn/trainer/extensions/print_report.hpp>
@@ -61,6 +64,7 @@
 #include <mn/trainer/extensions/validation.hpp>
 #include <mn/trainer/extensions/weight_average.hpp>
 #include <mn/trainer/optimizer.hpp>
+#include <mn/trainer/replica_sets.hpp>
 #include <mn/trainer/summary.hpp>
 #include <mn/trainer/trainer.hpp>
 #include <mn/trainer/triggers.hpp>

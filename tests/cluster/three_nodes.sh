@@ -37,6 +37,14 @@ shows 'plane, uneven' $'0 vn1 0 0\n1 vn1 1 0\n2 vn2 0 1\n3 vn2 1 1\n4 vn3 0 2\n5
 printf 'vn2\nvn1\nvn2\nvn3\n' >hosts
 shows 'arbitrary' $'0 vn2 0 0\n1 vn1 0 1\n2 vn2 1 0\n3 vn3 0 2' env SLURM_HOSTFILE="$work/hosts" srun -Q -n4 -m arbitrary
 
+echo 'a step of three components'
+component=("$mnlaunch" --show sh -c "$tell")
+timeout -k 5 60 srun -Q -N1 -n2 -w vn2 "${component[@]}" : -N1 -n1 -w vn3 "${component[@]}" : -N1 -n2 -w vn1 "${component[@]}" \
+  >table 2>errors || fail "three components: $(cat table errors)"
+three=$'0 vn2 0 0\n1 vn2 1 0\n2 vn3 0 1\n3 vn1 0 2\n4 vn1 1 2'
+same 'three components: table' "$three" "$(placement table)"
+same 'three components: variables' "$three" "$(sed -n 's/^told //p' table | sort -n)"
+
 shows 'salloc, mpirun' "$six" salloc -Q -N3 --ntasks-per-node=2 mpirun
 shows 'mpiexec -host' $'0 vn3 0 0\n1 vn2 0 1\n2 vn2 1 1' "${on_vn1[@]}" mpiexec -n 3 -host vn3:1,vn2:2
 printf 'vn1 slots=1\nvn3 slots=2\nvn2 slots=1\n' >hostfile

@@ -21,7 +21,7 @@ using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-constexpr auto kTimeout = 200ms;  // of calls that are to end by it
+constexpr auto kTimeout = 200ms;  // calls are to end by it
 
 /// Each test on each backend, by ranks of which the last one stays away.
 class CallLimits : public ::testing::TestWithParam<std::string> {

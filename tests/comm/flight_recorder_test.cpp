@@ -114,7 +114,7 @@ TEST_F(FlightRecorder, IsWrittenWhileThreadsRecord) {
   for (int i = 0; i < 30; ++i) {
     const auto lines = written();
     for (std::size_t k = 1; k < lines.size(); ++k) {
-      if (lines[k].at("call") != "allreduce" || lines[k].at("size") == 3) continue;  // of other tests
+      if (lines[k].at("call") != "allreduce" || lines[k].at("size") == 3) continue;  // another test's
       const int t = lines[k].at("leader");
       EXPECT_EQ(lines[k].at("peer"), t);
       EXPECT_EQ(lines[k].at("number"), t + 1);

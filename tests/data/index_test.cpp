@@ -11,92 +11,18 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
-#include <mn/data/chunk_filters.hpp>
 #include <mn/data/hdf5.hpp>
 #include <mn/data/hdf5_table.hpp>
 #include <mn/loader/scatter.hpp>
 
 #include "data/index_files.hpp"
+#include "tests/data/hdf5_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn::data {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::HasSubstr;
-
-/// How one HDF5 dataset of a test is stored.
-struct Stored {
-  DType dtype = DType::kFloat32;
-  std::vector<hsize_t> shape;       // of a sample
-  std::vector<hsize_t> chunk = {};  // empty: contiguous
-  bool is_packed = false;           // shuffle, gzip, fletcher32
-  bool is_big_endian = false;
-  hsize_t written = ~hsize_t{0};  // the first so many samples; the rest is the fill value
-};
-
-H5 type_of(const Stored& how) {
-  H5 type = h5_element_type(how.dtype);
-  if (how.is_big_endian) h5_check(H5Tset_order(type.get(), H5T_ORDER_BE), "order");
-  return type;
-}
-
-/// Adds NAME with n samples of numbers 0 … 99, which any type holds (bool: 0 and 1).
-void add_array(hid_t file, const std::string& name, hsize_t n, const Stored& how) {
-  std::vector<hsize_t> dims = {n};
-  dims.insert(dims.end(), how.shape.begin(), how.shape.end());
-  const H5 creation(H5Pcreate(H5P_DATASET_CREATE), "creation");
-  if (!how.chunk.empty()) h5_check(H5Pset_chunk(creation.get(), static_cast<int>(dims.size()), how.chunk.data()), "");
-  if (how.is_packed) {
-    h5_check(H5Pset_shuffle(creation.get()), "shuffle");
-    h5_check(H5Pset_deflate(creation.get(), 4), "gzip");
-    h5_check(H5Pset_fletcher32(creation.get()), "fletcher32");
-  }
-  const float seven = 7;
-  if (how.dtype != DType::kBool) h5_check(H5Pset_fill_value(creation.get(), H5T_NATIVE_FLOAT, &seven), "fill");
-  std::vector<hsize_t> most_dims = dims;
-  if (!how.chunk.empty()) most_dims[0] = H5S_UNLIMITED;  // which lets a chunk be longer than the data
-  const H5 space(H5Screate_simple(static_cast<int>(dims.size()), dims.data(), most_dims.data()), "space");
-  const H5 type = type_of(how);
-  const H5 dataset(H5Dcreate2(file, name.c_str(), type.get(), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
-                   name);
-  hsize_t elements = 1;
-  for (const hsize_t extent : how.shape) elements *= extent;
-  const hsize_t rows = std::min(n, how.written);
-  std::vector<std::int8_t> values(rows * elements);
-  const int most = how.dtype == DType::kBool ? 2 : 100;
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int8_t>((i * 13 + i / 7 + 5) % most);
-  if (values.empty()) return;
-  std::vector<hsize_t> zeros(dims.size(), 0), counts = dims;
-  counts[0] = rows;
-  h5_check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, zeros.data(), nullptr, counts.data(), nullptr), name);
-  const H5 memory(H5Screate_simple(static_cast<int>(counts.size()), counts.data(), nullptr), name);
-  const H5 from = how.dtype == DType::kBool ? h5_element_type(DType::kBool) : H5(H5Tcopy(H5T_NATIVE_INT8), name);
-  h5_check(H5Dwrite(dataset.get(), from.get(), memory.get(), space.get(), H5P_DEFAULT, values.data()), name);
-}
-
-using Arrays = std::map<std::string, Stored>;
-
-void write_hdf5(const fs::path& path, hsize_t n, const Arrays& arrays, hsize_t user_block = 0) {
-  const H5Lock lock;
-  const H5 creation(H5Pcreate(H5P_FILE_CREATE), "creation");
-  if (user_block > 0) h5_check(H5Pset_userblock(creation.get(), user_block), "user block");
-  H5 file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), H5P_DEFAULT), path.string());
-  for (const auto& [name, how] : arrays) add_array(file.get(), name, n, how);
-  file.close(path.string());
-}
-
-/// The values as libhdf5 reads them.
-std::vector<std::byte> by_libhdf5(const fs::path& path, const std::string& name, DType dtype) {
-  const H5Lock lock;
-  const H5 file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), path.string());
-  const H5 dataset(H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT), name);
-  const H5 space(H5Dget_space(dataset.get()), name);
-  std::vector<std::byte> bytes(H5Sget_simple_extent_npoints(space.get()) * size_of(dtype));
-  const H5 type = h5_element_type(dtype);
-  h5_check(H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()), name);
-  return bytes;
-}
 
 const Arrays& all_layouts() {
   static const Arrays kArrays = {
@@ -307,77 +233,6 @@ TEST_F(Index, FiltersThatAreNotThereAreNamed) {
                   "x");
   }
   EXPECT_THAT(problem({path_ / "n.h5"}, {{"x", "/x"}}), HasSubstr("n.h5: /x is packed by filter 6 (scaleoffset)"));
-}
-
-ByteBuffer bytes_from(std::initializer_list<int> values) {
-  ByteBuffer bytes;
-  for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
-  return bytes;
-}
-
-TEST(ChunkFilters, UnpackLzf) {
-  // "abc", then seven bytes from three back: "abcabcabca".
-  const std::int32_t lzf[] = {32000};
-  const ByteBuffer out = undo_filters(bytes_from({2, 'a', 'b', 'c', 5 << 5, 2}), lzf, 0, 1, 10);
-  EXPECT_EQ(std::string(reinterpret_cast<const char*>(out.data()), out.size()), "abcabcabca");
-  EXPECT_THROW((void)undo_filters(bytes_from({2, 'a', 'b', 'c', 5 << 5, 3}), lzf, 0, 1, 10), DataError);
-  EXPECT_THROW((void)undo_filters(bytes_from({2, 'a', 'b', 'c', 5 << 5, 2}), lzf, 0, 1, 9), DataError);
-  EXPECT_THROW((void)undo_filters(bytes_from({2, 'a', 'b', 'c', 5 << 5, 2}), lzf, 0, 1, 11), DataError);
-  EXPECT_THROW((void)undo_filters(bytes_from({9, 'a'}), lzf, 0, 1, 10), DataError);
-}
-
-TEST(ChunkLists, AreWhatWasAdded) {
-  std::vector<StoredChunk> chunks;
-  for (std::uint64_t i = 0; i < 1000; ++i) {
-    chunks.push_back({.address = 4096 + i * 100, .bytes = 100});
-    if (i % 7 == 0) chunks.push_back({});
-    if (i % 11 == 0) chunks.push_back({.address = i * 977 % 500, .bytes = 4294967295U - static_cast<unsigned>(i)});
-    if (i % 13 == 0) chunks.push_back({.address = ~std::uint64_t{1} - i, .bytes = 1, .skipped = 1U << (i % 32)});
-  }
-  ChunkList list;
-  for (const StoredChunk& chunk : chunks) list.add(chunk);
-  const ChunkList again(list.size(), list.code());
-  ASSERT_EQ(again, list);
-  std::size_t i = 0;
-  again.for_each([&](const StoredChunk& chunk) { EXPECT_EQ(chunk, chunks[i++]); });
-  EXPECT_EQ(i, chunks.size());
-  for (i = 0; i < chunks.size(); ++i) EXPECT_EQ(again[static_cast<std::int64_t>(i)], chunks[i]) << i;
-  EXPECT_THROW((void)ChunkList(list.size() + 1, list.code()), DataError);
-  EXPECT_THROW((void)ChunkList(list.size() - 1, list.code()), DataError);
-}
-
-TEST(ChunkLists, TakeLittleMemory) {
-  ChunkList list;
-  std::uint64_t address = 4096;
-  for (int i = 0; i < 1'000'000; ++i) {  // compressed, with another field's chunks in between
-    const auto bytes = static_cast<std::uint32_t>(60'000 + i * 7919LL % 5000);
-    list.add({.address = address, .bytes = bytes});
-    address += bytes + 700 + i % 100;
-  }
-  list = ChunkList(list.size(), list.code());
-  EXPECT_LE(list.memory_bytes(), (std::int64_t{64} << 20) / 10) << "64 MiB for 10 million";
-}
-
-TEST(Hdf5Tables, OfDamagedBytesAreErrors) {
-  Hdf5File file{.path = "a.h5", .num_samples = 10, .bytes = 1000, .modified_ns = 5, .arrays = {{}}};
-  file.arrays[0].fill = {0, 0, 0, 0};
-  file.arrays[0].address = 100;
-  const SampleSpec spec{{{.name = "x", .dtype = DType::kFloat32, .shape = {3}}}};
-  const Hdf5Table table("/f", "train", spec, {file});
-  const std::string bytes = table.serialize();
-  EXPECT_EQ(Hdf5Table::parse(bytes).hash(), table.hash());
-  EXPECT_EQ(Hdf5Table::parse(bytes).files(), table.files());
-  for (std::size_t at = 0; at < bytes.size(); ++at) {
-    EXPECT_THROW((void)Hdf5Table::parse(bytes.substr(0, at)), DataError);
-    std::string other = bytes;
-    other[at] ^= 0x11;
-    try {
-      (void)Hdf5Table::parse(other);
-    } catch (const DataError&) {
-    }
-  }
-  file.arrays[0].address = 881;  // one byte less than needed
-  EXPECT_THROW((void)Hdf5Table("/f", "train", spec, {file}), DataError);
 }
 
 }  // namespace

@@ -121,7 +121,8 @@ std::map<std::string, std::string> told(const std::vector<VisibleGpu>& gpus, int
                .visible_devices = view.visible_devices,
                .has_amd_gpu = view.is_amd,
                .nic = "",
-               .nic_port = ""});
+               .nic_port = "",
+               .route = ""});
   return variables.all();
 }
 

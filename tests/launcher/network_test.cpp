@@ -40,7 +40,8 @@ TEST(NetworkTest, AHostMayHaveIpv6Alone) {
 }
 
 TEST(NetworkTest, LibrariesGetTheInterfaceOfTheRouteUnlessTheyHaveOne) {
-  Variables variables({{"NCCL_SOCKET_IFNAME", "ib0"}});
+  Variables variables;
+  variables.set("NCCL_SOCKET_IFNAME", "ib0");
   Equipment equipment;
   add_exports(variables, {}, {}, equipment);
   EXPECT_FALSE(variables.has("GLOO_SOCKET_IFNAME"));

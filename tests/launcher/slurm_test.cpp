@@ -39,6 +39,22 @@ TEST(SlurmTest, HostsOfOneComponentAreNotThoseOfTheStep) {  // capture F
   EXPECT_THAT(hosts_of_step(captured::step({2, 0, 1, "2"}, "ma2", "2,1", 3)), IsEmpty());
 }
 
+TEST(SlurmTest, NodesOfAHeterogeneousStepAreNumberedByComponent) {
+  auto variables = captured::step({2, 0, 1, "2"}, "vn[1-3]", "2,1,2", 5);  // srun … -w vn2 : -w vn3 : -w vn1
+  variables.set("SLURM_HET_SIZE", "3");
+  EXPECT_THAT(hosts_of_step(variables), IsEmpty()) << "nothing tells the order";
+  variables.set("SLURM_JOB_NODELIST_PACK_GROUP_0", "vn2");
+  variables.set("SLURM_JOB_NODELIST_PACK_GROUP_1", "vn3");
+  EXPECT_THAT(hosts_of_step(variables), IsEmpty()) << "a component's nodes are not known";
+  variables.set("SLURM_JOB_NODELIST_HET_GROUP_2", "vn1");
+  EXPECT_THAT(hosts_of_step(variables), ElementsAre("vn2", "vn3", "vn1"));
+  variables.set("SLURM_STEP_NUM_NODES", "2");
+  EXPECT_THAT(hosts_of_step(variables), IsEmpty()) << "a step of two of the job's components";
+  variables.set("SLURM_STEP_NUM_NODES", "1");
+  variables.set("SLURM_STEP_NODELIST", "vn3");
+  EXPECT_THAT(hosts_of_step(variables), ElementsAre("vn3"));
+}
+
 TEST(SlurmTest, TheFirstHostOfAnLsfJobIsTheFirstOneWithRanks) {
   const test::TemporaryFolder folder;
   const auto file = folder.path() / "hosts";

@@ -14,7 +14,8 @@ namespace mn::scaling {
 
 inline constexpr Reduction kSum{DType::kFloat32, ReduceOp::kSum};
 
-/// A node's ranks, each with its buffer: what HierarchicalReducer does through shared memory, by messages over the buses.
+/// A node's ranks, each with its buffer: what HierarchicalReducer does through shared memory, by messages over the
+/// buses.
 class BusNode final : public SliceExchange::Node {
  public:
   BusNode(MPI_Comm node, const SliceExchange& exchange, float* data, std::size_t most)

@@ -77,6 +77,7 @@ Request Communicator::start(std::initializer_list<ConstBufferView> buffers, cons
     return Request(std::make_unique<DeviceCall>(std::move(mark)));
   }
   if (!background_) background_ = make_background();
+  // The one of this moment: set_timeout() may be called before the thread comes to it.
   const auto timeout = this->timeout();
   return Request(std::make_unique<BackgroundCall>(background_, [call = std::move(call), timeout](Communicator& comm) {
     const CallTimeout limit(comm, timeout);

@@ -67,8 +67,8 @@ namespace {
 struct Agreed {
   std::int64_t debug;
   std::int64_t timeout_ms;
-  std::int64_t leader;   // of other ranks -1
-  std::int64_t ordinal;  // of other ranks -1
+  std::int64_t leader;   // -1 on other ranks
+  std::int64_t ordinal;  // -1 on other ranks
 };
 
 std::atomic<int> groups_made{0};  // those of which this process is the first rank

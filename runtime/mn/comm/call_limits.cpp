@@ -15,7 +15,7 @@ using Clock = LimitedCall::Clock;
 
 constexpr int kNoticeTag = 32766;  // on the internal duplicate, whose other messages have kInternalTag
 constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
-constexpr auto kSpinTime = std::chrono::milliseconds(20);  // of a wait for MPI, before it sleeps between looks
+constexpr auto kSpinTime = std::chrono::milliseconds(20);  // a wait for MPI sleeps between looks after it
 constexpr auto kPause = std::chrono::microseconds(50);
 
 thread_local LimitedCall* current = nullptr;
@@ -80,6 +80,7 @@ void CallLimits::tell_all(Kind kind, const CallName& call, const std::string& te
   for (int rank = 0; rank < group_.size; ++rank) {
     if (rank == group_.rank) continue;
     MPI_Request request = MPI_REQUEST_NULL;
+    // Errors are left alone: this rank has an error to tell already.
     if (MPI_Isend(notice, sizeof *notice, MPI_BYTE, rank, kNoticeTag, comm_, &request) != MPI_SUCCESS) continue;
     static_cast<void>(MPI_Request_free(&request));
   }
@@ -100,6 +101,7 @@ void CallLimits::abort(const std::string& reason) {
 
 void CallLimits::fail(const std::string& reason) {
   const std::lock_guard lock(mutex_);
+  // The first reason is the cause; those that follow come of it.
   if (failure_.empty()) failure_ = reason;
   failed_ = true;
 }
@@ -127,6 +129,7 @@ void LimitedCall::look(Clock::time_point now) {
     if (notice.kind == CallLimits::Kind::kGaveUp) limits_.fail(notice.text);
     end_if_failed();
     if (notice.number != 0 && notice.number < call_.number) continue;  // (3)
+    // (2): who asks learns in which call this rank waits, by its own question.
     somebody_asks = true;
     const auto rank = static_cast<std::size_t>(notice.rank);
     others_.resize(static_cast<std::size_t>(limits_.group_.size));
@@ -139,6 +142,7 @@ void LimitedCall::look(Clock::time_point now) {
     asked_ = true;
     limits_.tell_all(CallLimits::Kind::kWaiting, call_, {});
   }
+  // Last, after all that has come: an answer in time names who is not missing.
   if (waited >= limits_.timeout_) give_up();
 }
 
@@ -204,6 +208,7 @@ void mpi_wait(std::span<MPI_Request> requests, const Operation& operation, std::
   if (current == nullptr) {
     return mpi_check(MPI_Waitall(count, requests.data(), MPI_STATUSES_IGNORE), operation.text, bytes, operation.where);
   }
+  // MPI_Waitall could not be left before its end.
   const Pauses pause;
   for (int done = 0; true; pause()) {
     mpi_check(MPI_Testall(count, requests.data(), &done, MPI_STATUSES_IGNORE), operation.text, bytes, operation.where);

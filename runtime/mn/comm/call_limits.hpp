@@ -1,8 +1,8 @@
 /// How the waits of a call end before what they wait for has come: at its time-out, or where another rank has given up.
 ///
 /// CallCheck makes a CallLimits for a communicator, and a LimitedCall for each call that has a time-out. What waits
-/// within the call asks check_limits() at each look, on whatever layer it is: in shared memory, for MPI (mpi_wait()), for
-/// NCCL. The ranks find out who is missing by notices, small messages on the communicator's internal duplicate.
+/// within the call asks check_limits() at each look, on whatever layer it is: in shared memory, for MPI (mpi_wait()),
+/// for NCCL. The ranks find out who is missing by notices, small messages on the communicator's internal duplicate.
 ///
 /// Invariants:
 /// 1. A rank asks at three quarters of its time: it tells all others in which call it waits, and who waits as well
@@ -66,7 +66,7 @@ class CallLimits {
   MPI_Comm comm_;
   GroupName group_;
   std::chrono::milliseconds timeout_;
-  mutable std::mutex mutex_;  // of the reason
+  mutable std::mutex mutex_;  // guards the reason
   std::string failure_;
   std::atomic<bool> failed_{false};
 };

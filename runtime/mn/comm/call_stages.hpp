@@ -1,7 +1,7 @@
 /// Which host memory stands in for the device buffers of a communicator's calls.
 ///
-/// Communicator has one, on every backend: where all buffers lie on the host, or MPI takes them as they are, a call gets
-/// no stage.
+/// Communicator has one, on every backend: where all buffers lie on the host, or MPI takes them as they are, a call
+/// gets no stage.
 #pragma once
 
 #include <memory>

@@ -1,8 +1,8 @@
 // The communicator's collective calls with equal parts.
 //
 // Users of communicators call them, on all ranks at once. What they have in common: CallCheck first; the device's own
-// collectives where all buffers lie there; else MPI, or a reduction in rank order, with device buffers staged through the
-// host as far as MPI does not take them.
+// collectives where all buffers lie there; else MPI, or a reduction in rank order, with device buffers staged through
+// the host as far as MPI does not take them.
 #include <cstddef>
 #include <vector>
 
@@ -31,6 +31,7 @@ void Communicator::bcast(BufferView buffer, int root, std::string_view name) {
   const auto call = calls_->collective("bcast", buffer, checks, details);
   if (on_device({buffer}, [&](DeviceCollectives& device) { device.bcast(buffer, root); })) return;
   const bool is_root = rank() == root;
+  // The root's buffer is read alone and the others' written alone: one copy each where it is staged.
   const ConstBufferView send = is_root ? buffer : BufferView();
   const BufferView recv = is_root ? BufferView() : buffer;
   on_host(stages_->for_mpi(buffer), send, recv, [&](ConstBufferView in, BufferView out) {

@@ -48,6 +48,7 @@ CommunicationThread::~CommunicationThread() {
     shared_->stop = true;
   }
   shared_->changed.notify_all();
+  // The thread may be in a call that other ranks never join; a join would then wait without end.
   if (std::uncaught_exceptions() > 0) {
     thread_.detach();
     return;
@@ -57,6 +58,7 @@ CommunicationThread::~CommunicationThread() {
     const std::lock_guard lock(known().mutex);
     std::erase(known().threads, shared_);
   }
+  // Nobody has waited for what failed, and a destructor cannot throw it.
   if (!shared_->error || reported_) return;
   try {
     std::rethrow_exception(shared_->error);
@@ -73,6 +75,7 @@ void CommunicationThread::abort(const std::string& reason) {
 void CommunicationThread::submit(Task task) {
   {
     const std::lock_guard lock(shared_->mutex);
+    // The ranks may be out of step: what follows an error is not begun. wait() throws it.
     if (shared_->error) return;
     shared_->tasks.push_back(std::move(task));
   }
@@ -101,6 +104,7 @@ void CommunicationThread::run(Shared& shared) {
   std::unique_lock lock(shared.mutex);
   while (true) {
     shared.changed.wait(lock, [&] { return shared.stop || !shared.tasks.empty(); });
+    // What was submitted before the end is still done: other ranks do it too.
     if (shared.tasks.empty()) return;
     run_task(shared, lock);
     shared.changed.notify_all();
@@ -108,6 +112,7 @@ void CommunicationThread::run(Shared& shared) {
 }
 
 void CommunicationThread::make_communicator(Shared& shared) {
+  // Without the lock: it is collective, and other ranks may come to it late.
   auto comm = std::exchange(shared.make, nullptr)();
   const std::lock_guard lock(shared.mutex);
   shared.comm = std::move(comm);
@@ -126,6 +131,7 @@ void CommunicationThread::run_task(Shared& shared, std::unique_lock<std::mutex>&
   } catch (...) {
     error = std::current_exception();
   }
+  // Before the lock: what it owns may free GPU memory, and so wait.
   task = nullptr;
   lock.lock();
   shared.busy = false;

@@ -62,7 +62,7 @@ class CommunicationThread {
 
  private:
   struct Shared {
-    std::function<std::shared_ptr<Communicator>()> make;  // of what makes it, on the thread; empty once it has
+    std::function<std::shared_ptr<Communicator>()> make;  // makes it, on the thread; empty once it has
     std::shared_ptr<Communicator> comm;
     std::mutex mutex;
     std::condition_variable changed;

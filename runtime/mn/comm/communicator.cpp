@@ -50,6 +50,7 @@ Communicator::Communicator(CommunicatorSetup setup)
       stages_(std::make_unique<CallStages>(device_.index)) {}
 
 Communicator::~Communicator() {
+  // Their waits would ask a communicator that is gone who is missing.
   calls_->limits().set_timeout(std::chrono::milliseconds(0));  // requests may outlive MPI's communicator
 }
 
@@ -66,12 +67,14 @@ void Communicator::finalize() {
   if (!comm_) return;
   {
     const auto call = calls_->collective("finalize");
+    // First what calls MPI or NCCL at times of its own.
     background_.reset();
     recorded_.reset();
     do_finalize();
   }
   stages_.reset();
   reducer_.reset();
+  // The ranks free their communicators in one order: MPI_Comm_free is collective.
   background_comm_.reset();
   internal_comm_.reset();
   comm_.reset();
@@ -107,6 +110,7 @@ void Communicator::do_finalize() {}
 std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) {
   const auto call = calls_->collective("allocate", of_bytes(bytes), nothing,
                                        [&] { return " of " + std::to_string(bytes) + " bytes"; });
+  // The backend decides alike on all ranks of a node; what follows is local.
   if (auto memory = do_allocate(bytes)) return memory;
   return device_.type == DeviceType::kCuda ? zeroed_pinned(bytes, device_.index) : zeroed(bytes);
 }

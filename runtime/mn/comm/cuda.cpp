@@ -124,6 +124,7 @@ void CudaStream::copy_on_device(void* to, const void* from, std::size_t bytes) {
 
 void CudaStream::wait_for(void* other) {
   cuda_check(cudaSetDevice(device_), "cudaSetDevice");
+  // The event may be recorded again while a stream waits for it: each wait is for the record before it.
   cuda_check(cudaEventRecord(as_event(event_.get()), as_stream(other)), "cudaEventRecord");
   cuda_check(cudaStreamWaitEvent(as_stream(stream_), as_event(event_.get()), 0), "cudaStreamWaitEvent");
 }

@@ -5,10 +5,12 @@ namespace mn {
 
 std::byte* DeviceScratch::reserve(std::size_t bytes, const CudaStream& stream) {
   if (bytes > capacity_) {
+    // An allocation would end the capture.
     if (stream.is_captured()) {
       throw CommError("a CUDA graph is being captured, and " + std::to_string(bytes) +
                       " bytes have no device memory to be packed into: make the same call once before the capture");
     }
+    // Not in place of the last: a captured graph, or work on the stream, may still use that.
     blocks_.push_back(cuda_allocate(bytes));
     capacity_ = bytes;
   }

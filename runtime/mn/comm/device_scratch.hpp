@@ -16,7 +16,7 @@ class DeviceScratch {
 
  private:
   std::vector<CudaMemory> blocks_;  // the last is in use
-  std::size_t capacity_ = 0;        // of the last, in bytes
+  std::size_t capacity_ = 0;        // bytes of the last
 };
 
 }  // namespace mn

@@ -199,6 +199,7 @@ RecordedCall::RecordedCall(const GroupName& group, const CallName& call) noexcep
 
 RecordedCall::~RecordedCall() {
   if (slot_ == nullptr) return;
+  // (3): a reader sees the end only with the new state, which is stored last.
   slot_->ended_ns.store(now_ns(), std::memory_order_relaxed);
   const std::uint64_t record = slot_->entry.load(std::memory_order_relaxed) / kStates;
   const State state = std::uncaught_exceptions() > exceptions_ ? kThrown : kReturned;
@@ -221,6 +222,7 @@ void set_calls_folder(const std::string& folder) {
 void write_calls(std::string_view reason) noexcept {
   const char* const folder = folder_path.get();
   if (*folder == '\0' || is_writing.test_and_set()) return;
+  // A signal handler must leave it as it was.
   const int saved_errno = errno;
   const char* const path = file_path.get();
   int descriptor = STDERR_FILENO;

@@ -40,7 +40,7 @@ struct GroupName {
 /// What a call is, as ranks can compare it.
 struct CallName {
   std::string_view operation;  ///< a literal: it is kept
-  std::uint64_t number = 0;    ///< of a collective call within the group, from 1; 0 for a message between two ranks
+  std::uint64_t number = 0;    ///< which collective call of the group, from 1; 0 for a message between two ranks
   std::uint64_t count = 0;     ///< elements
   DType dtype = DType::kUInt8;
   int peer = -1;  ///< the other rank of a message; -1: none, or any

@@ -114,7 +114,7 @@ void GpuNodeSum::allreduce(BufferView all, double scale) {
   const std::size_t element_bytes = size_of(all.dtype);
   const std::size_t most = std::min(HostPieces::kBytes / element_bytes,
                                     MessageReducer::most_elements(topology_.inter_size, element_bytes, count_limit_));
-  // Of the last piece the last rank has up to so many elements more than the others as there are ranks.
+  // The last rank has up to as many elements of the last piece more than the others as there are ranks.
   const std::size_t part = most > slices() ? most - slices() : 1;
   const std::size_t step = part * slices();
   Pieces pieces(*this, all, step, scale);

@@ -8,10 +8,10 @@
 /// 2. A piece's place in host memory is written by the copy of another piece only after the copy back from it.
 /// 3. The host waits for a stream through Nccl::wait() alone, which notices errors of NCCL.
 ///
-/// Cost for B bytes on n ranks, m nodes: on one node, an NCCL allreduce. Leaders: NCCL reduce and bcast of B, and on the
-/// first rank of each node the exchange of B between m ranks. Slices: NCCL reduce_scatter and allgather of B, and on
-/// each rank the exchange of B m / n. Page-locked memory of 16 MiB for each rank that exchanges. What travels between
-/// nodes is reduced on the host: an MPI that takes device buffers would only add copies to that.
+/// Cost for B bytes on n ranks, m nodes: on one node, an NCCL allreduce. Leaders: NCCL reduce and bcast of B, and on
+/// the first rank of each node the exchange of B between m ranks. Slices: NCCL reduce_scatter and allgather of B, and
+/// on each rank the exchange of B m / n. Page-locked memory of 16 MiB for each rank that exchanges. What travels
+/// between nodes is reduced on the host: an MPI that takes device buffers would only add copies to that.
 #pragma once
 
 #include <array>

@@ -74,9 +74,11 @@ void Communicator::allreduce_grad(std::span<const BufferView> gradients, double 
     on_devices += lies_on_device(gradient) ? 1 : 0;
   }
   if (on_devices == 0) return do_allreduce_grad(gradients, scale);
+  // All of them, or all through the host: ranks may not differ in what they call.
   if (on_devices == gradients.size() && do_allreduce_grad_on_device(gradients, scale)) return;
   HostStage& stage = stages_->stage();
   stage.after(gradients);
+  // One block, one wait for all copies in, and one for all copies out.
   stage.reserve(bytes, gradients.size());
   std::vector<BufferView> staged;
   for (const BufferView& gradient : gradients) staged.push_back(stage.copy_in(gradient));

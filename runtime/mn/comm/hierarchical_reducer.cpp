@@ -127,6 +127,7 @@ bool HierarchicalReducer::reserve_staging(std::size_t bytes) {
       kLeastStagingBytes, static_cast<std::size_t>(exchange_.slices()) * SliceExchange::kLineElements * sizeof(double));
   const std::size_t had = staging_ ? staging_->bytes() : 0;
   std::size_t wanted = std::max(std::bit_ceil(bytes), least);
+  // The same on all ranks of the node: `bytes` is, and a shortage is everyone's.
   if (had >= wanted || staging_is_short_) return had > 0;
   staging_.reset();
   for (; wanted >= least; wanted /= 2) {
@@ -167,6 +168,7 @@ void HierarchicalReducer::reduce_small(std::byte* data, std::size_t count, const
   const std::size_t bytes = count * size_of(reduction.dtype);
   small_turn_ ^= 1;  // (4): whoever is slow still reads the other slot
   std::memcpy(small_slot(rank_, small_turn_), data, bytes);
+  // From here on every slot of this turn holds its rank's elements.
   barrier_->arrive_and_wait();
   const auto& inputs = small_inputs_[small_turn_];
   void* out = many_nodes_ ? small_slot(0, small_turn_) : data;

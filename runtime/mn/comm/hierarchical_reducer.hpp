@@ -22,8 +22,9 @@
 /// largest needed, at most a piece. Where /dev/shm is short, less; where it lacks even that, messages replace it.
 ///
 /// Cost on one node, per rank: up to 8 KiB, 1 barrier, and every rank reads all buffers; from allocate(), 2 barriers
-/// and no copy (more barriers where the node has several NUMA domains: numa_domains.hpp); else, 1 barrier, then for each MiB 2 barriers and 2 copies. With several nodes a small message takes a
-/// second barrier, and each slice one MessageReducer::allreduce.
+/// and no copy (more barriers where the node has several NUMA domains: numa_domains.hpp); else, 1 barrier, then for
+/// each MiB 2 barriers and 2 copies. With several nodes a small message takes a second barrier, and each slice one
+/// MessageReducer::allreduce.
 /// Source: reduce-scatter and allgather by direct access, as in S. Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory
 /// collective communication for MPI", HPDC 2013.
 #pragma once

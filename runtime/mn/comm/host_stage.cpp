@@ -6,6 +6,7 @@ void HostStage::reserve(std::size_t bytes, std::size_t buffers) {
   used_ = 0;
   bytes += (buffers - 1) * sizeof(double);  // each but the first may need padding
   if (bytes <= capacity_) return;
+  // Twice as large, so that few blocks come together: none is freed before the stage.
   bytes = std::max(bytes, 2 * capacity_);
   blocks_.push_back(cuda_allocate_pinned(bytes));
   capacity_ = bytes;
@@ -40,8 +41,10 @@ HostStages::Borrowed HostStages::borrow(std::size_t bytes) {
   const auto holds = [&](const auto& each) { return each->capacity() >= bytes; };
   std::ranges::sort(free_, {}, [](const auto& each) { return each->capacity(); });
   auto found = std::ranges::find_if(free_, holds);
+  // The largest grows rather than a small one, which then would be two large blocks.
   if (found == free_.end() && !free_.empty()) --found;
   if (found == free_.end()) {
+    // PutBack is called by destructors: its push_back must not allocate.
     free_.reserve(++made_);
     stage = std::make_unique<HostStage>(device_);
   } else {

@@ -59,7 +59,7 @@ class HostStage {
   // that other ranks join only after this call. Each is twice as large as the one before, so all are less than twice
   // the last.
   std::vector<HostPinned> blocks_;
-  std::size_t capacity_ = 0;  // of the last
+  std::size_t capacity_ = 0;  // bytes of the last
   std::size_t used_ = 0;
 };
 

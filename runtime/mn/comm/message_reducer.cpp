@@ -31,6 +31,7 @@ std::size_t MessageReducer::slice_elements(std::size_t element_bytes) const {
 
 std::byte* MessageReducer::scratch(std::size_t bytes) {
   if (bytes > scratch_bytes_) {
+    // The old block goes first: both together might not fit.
     scratch_.reset();
     scratch_.reset(static_cast<std::byte*>(operator new(bytes, kAlignment)));
     scratch_bytes_ = bytes;
@@ -50,6 +51,7 @@ bool MessageReducer::may_gather(std::size_t count, std::size_t element_bytes) co
 
 ExchangeKind MessageReducer::kind_for(std::size_t count, std::size_t element_bytes) {
   const std::size_t bytes = count * element_bytes;
+  // What has no choice needs no costs, which all ranks would have to measure together.
   if (size_ < 3 || count > count_limit_ || bytes > kScratchBytes / 2) return ExchangeKind::kPairwise;
   if (!costs_) costs_ = NetworkCosts::find(comm_, comm_);
   return quicker_exchange(*costs_, size_, bytes);
@@ -58,6 +60,7 @@ ExchangeKind MessageReducer::kind_for(std::size_t count, std::size_t element_byt
 void MessageReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
   const std::size_t element_bytes = size_of(reduction.dtype);
   if (count == 0) return;
+  // By the count alone, which is the same on all ranks, as everything here that chooses.
   if (may_gather(count, element_bytes)) return allreduce_gathered(data, count, reduction);
   auto* const bytes = static_cast<std::byte*>(data);
   const bool straight = kind_for(count, element_bytes) == ExchangeKind::kPairwise;
@@ -68,6 +71,7 @@ void MessageReducer::allreduce_pairwise(std::byte* data, std::size_t count, cons
   const std::size_t element_bytes = size_of(reduction.dtype);
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t most = std::min(slice_elements(element_bytes), (count + ranks - 1) / ranks) * ranks;
+  // Three, as in_stages() has so many of them between its first stage and its last.
   std::array<Piece, 3> under_way;
   in_stages(
       (count + most - 1) / most,
@@ -112,6 +116,7 @@ void MessageReducer::reduce_scatter(const void* send, void* recv, std::size_t pa
   const auto begin = [&](std::size_t k) {
     const std::size_t first = k * slice;
     const std::size_t length = std::min(slice, part_count - first);
+    // Two sets: the slices of one are exchanged while those of the one before are reduced.
     slices[k % 2].clear();
     for (std::size_t i = 0; i < ranks; ++i) slices[k % 2].push_back({i * part_count + first, length});
     exchanging[k % 2] = exchange(bytes, slices[k % 2], received[k % 2], element_bytes);
@@ -128,6 +133,7 @@ void MessageReducer::allreduce_gathered(void* data, std::size_t count, const Red
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t bytes = count * size_of(reduction.dtype);
   std::byte* all = scratch(bytes * ranks);
+  // All inputs on every rank: each computes every element by itself, in rank order.
   call_mpi(MPI_Allgather, MPI_Iallgather, "allreduce: gathering", bytes, data, static_cast<int>(bytes), MPI_BYTE, all,
            static_cast<int>(bytes), MPI_BYTE, comm_);
   std::vector<const void*> inputs(ranks);
@@ -139,6 +145,7 @@ void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, c
   const std::size_t element_bytes = size_of(reduction.dtype);
   const auto ranks = static_cast<std::size_t>(size_);
   const auto rank = static_cast<std::size_t>(rank_);
+  // Blocks are equally long, as J. Bruck's exchange has it; the last ones hold less.
   const Slices slices = slices_of_piece(0, count);
   const std::size_t block = slices.front().length * element_bytes;  // the longest
   std::byte* const blocks = scratch(2 * ranks * block);             // [i] is for rank + i
@@ -147,12 +154,14 @@ void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, c
     const Slice& slice = slices[(rank + i) % ranks];
     std::memcpy(blocks + i * block, data + slice.offset * element_bytes, slice.length * element_bytes);
   }
+  // A block for rank + i goes by the hops that are the binary digits of i.
   for (std::size_t hop = 1; hop < ranks; hop *= 2) forward(blocks, packed, block, hop);
   // Blocks[i] now came from rank - i, and each is this rank's slice.
   std::vector<const void*> inputs(ranks);
   for (std::size_t i = 0; i < ranks; ++i) inputs[i] = blocks + (rank + ranks - i) % ranks * block;
   void* const out = packed + rank * block;
   reduce_in_order({&out, 1}, inputs, slices[rank].length, reduction);
+  // The result lies where MPI_IN_PLACE expects this rank's part.
   mpi_check(MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, packed, static_cast<int>(block), MPI_BYTE, comm_),
             "allreduce: gathering results", block);
   for (std::size_t i = 0; i < ranks; ++i) {

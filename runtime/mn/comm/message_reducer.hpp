@@ -1,11 +1,11 @@
 /// Reductions over MPI messages in which every element is reduced in rank order.
 ///
 /// All ranks of a communicator call them at once: Communicator's allreduce and reduce_scatter, naive and flat for
-/// gradients, and between nodes HierarchicalReducer and the backends with NCCL. Small buffers: every rank gathers all of them
-/// and reduces them itself. Others have one slice for each rank: ranks exchange slices, reduce their own, and spread the
-/// result. Where NetworkCosts say that this is quicker, slices go by way of other ranks; else straight, in pieces of the
-/// buffer, of which three are under way at a time: the slices of one are exchanged while those of the one before are
-/// reduced and the results of the one before that arrive.
+/// gradients, and between nodes HierarchicalReducer and the backends with NCCL. Small buffers: every rank gathers all
+/// of them and reduces them itself. Others have one slice for each rank: ranks exchange slices, reduce their own, and
+/// spread the result. Where NetworkCosts say that this is quicker, slices go by way of other ranks; else straight, in
+/// pieces of the buffer, of which three are under way at a time: the slices of one are exchanged while those of the one
+/// before are reduced and the results of the one before that arrive.
 ///
 /// Invariants:
 /// 1. Element i of a result is the reduction of the ranks' elements i in rank order. Its bits depend neither on the
@@ -20,9 +20,9 @@
 /// log n messages of B / 2 each, and an MPI_Allgather of B. Straight: each rank sends and receives 2 B (n - 1) / n
 /// bytes, in 2 (n - 1) messages for each piece of at most 256 KiB n; reduce and reduce_scatter about half of that.
 /// Scratch memory of at most 2 kScratchBytes, whatever the count. Host memory only.
-/// Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", 2005; J. Bruck
-/// et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997 (slices by
-/// way of other ranks, which keep them apart, so that they are still reduced in rank order).
+/// Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", 2005;
+/// J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997
+/// (slices by way of other ranks, which keep them apart, so that they are still reduced in rank order).
 #pragma once
 
 #include <cstddef>

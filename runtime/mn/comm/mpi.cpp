@@ -46,11 +46,13 @@ MPI_Datatype spanning_type(std::size_t count, DType dtype, std::size_t limit) {
   const MpiType pieces(contiguous(full, piece.get()));
   const int lengths[] = {1, static_cast<int>(count % limit)};
   const MPI_Aint places[] = {0, static_cast<MPI_Aint>(full * limit * size_of(dtype))};
+  // A count fits an int in each level: `limit` elements in a piece, `full` pieces, and a rest below `limit`.
   const MPI_Datatype types[] = {pieces.get(), base};
   MPI_Datatype whole = MPI_DATATYPE_NULL;
   mpi_check(MPI_Type_create_struct(2, lengths, places, types, &whole), "MPI_Type_create_struct");
   const MpiType unsized(whole);
   MPI_Datatype sized = MPI_DATATYPE_NULL;
+  // The extent decides where the next rank's part lies in a gather; it must not follow from alignment.
   mpi_check(MPI_Type_create_resized(whole, 0, static_cast<MPI_Aint>(count * size_of(dtype)), &sized),
             "MPI_Type_create_resized");
   mpi_check(MPI_Type_commit(&sized), "MPI_Type_commit");
@@ -92,6 +94,7 @@ void mpi_check(int code, std::string_view operation, std::size_t bytes, std::sou
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
+  // Not checked: this is on the way to an error already.
   MPI_Error_string(code, text, &length);
   std::string message(operation.empty() ? std::string_view(where.function_name()) : operation);
   if (bytes > 0) message += " of " + std::to_string(bytes) + " bytes";
@@ -100,6 +103,7 @@ void mpi_check(int code, std::string_view operation, std::size_t bytes, std::sou
   throw CommError(message);
 }
 
+// Both may be asked before MPI_Init and after MPI_Finalize.
 bool mpi_is_up() noexcept {
   int up = 0;
   int down = 0;

@@ -99,6 +99,7 @@ Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()) {
   who_ = "rank " + std::to_string(rank_) + " of " + std::to_string(size_) + " (host " + host_name() + ", " +
          device.str() + ")";
   ncclUniqueId id{};
+  // An error here would leave the others in MPI_Bcast; mn::Job then ends the job.
   if (rank_ == 0) nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   mpi_check(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, comm), "sharing NCCL's id", sizeof id);
   cuda_set_device(device.index);
@@ -145,6 +146,7 @@ void Nccl::enqueue(std::string_view operation, std::size_t bytes, const Call& ca
   if (comm_ == nullptr) throw CommError("NCCL " + std::string(operation) + " on " + who_ + ": aborted after an error");
   operation_ = operation;
   bytes_ = bytes;
+  // (1)
   if (const ncclResult_t code = call(); code != ncclSuccess) fail(code, where);
 }
 
@@ -156,6 +158,7 @@ void Nccl::enqueue_reduction(std::string_view operation, ConstBufferView buffer,
       [&] {
         if (scale == 1) return call(nccl_op(op));
         ScaledSum scaled(comm_);
+        // An operator that could not be made is an error of the call: it aborts as well.
         const ncclResult_t created = scaled.create(scale, buffer.dtype);
         return created == ncclSuccess ? call(scaled.get()) : created;
       },
@@ -248,6 +251,7 @@ void Nccl::check_progress(std::chrono::steady_clock::time_point begin) {
   if (code != ncclSuccess) fail(code, std::source_location::current());
   // A peer's abort, or a broken connection, shows here alone: the stream would wait forever.
   if (state != ncclSuccess && state != ncclInProgress) fail(state, std::source_location::current());
+  // NCCL itself waits without end for a rank that has not come.
   if (patience_.count() == 0 || std::chrono::steady_clock::now() - begin < patience_) return;
   throw CommError("NCCL " + operation_ + " of " + std::to_string(bytes_) + " bytes on " + who_ + " has not ended in " +
                   std::to_string(patience_.count()) +

@@ -66,8 +66,8 @@ class Nccl {
   void alltoall(ConstBufferView send, BufferView recv, const CudaStream& stream);
 
   /// Blocks until `stream` is done, asking NCCL for asynchronous errors meanwhile. Throws CommError after
-  /// MN_NCCL_TIMEOUT too (default 1800, 0: never), because NCCL does not notice every loss of a rank; and where the call
-  /// has a time-out of its own that ends it (call_limits.hpp).
+  /// MN_NCCL_TIMEOUT too (default 1800, 0: never), because NCCL does not notice every loss of a rank; and where the
+  /// call has a time-out of its own that ends it (call_limits.hpp).
   void wait(const CudaStream& stream);
 
  private:

@@ -26,10 +26,10 @@ class NcclReductions {
   /// What NCCL is asked for, and what elements become before.
   struct Way {
     enum class Form { kAsTheyAre, kWidened, kKeys } form;
-    DType dtype;   ///< of what travels
+    DType dtype;   ///< what travels
     ReduceOp op;   ///< NCCL's
     double scale;  ///< NCCL's
-    double sign;   ///< of keys
+    double sign;   ///< sign of keys: -1 where a minimum becomes a maximum
   };
   [[nodiscard]] static Way way_for(DType dtype, ReduceOp op, int ranks);
   [[nodiscard]] BufferView converted(ConstBufferView values, const Way& way, const CudaStream& stream);

@@ -18,7 +18,7 @@ namespace mn {
 namespace {
 
 constexpr int kTrials = 3;
-constexpr int kTextBytes = 128;  // of MN_NETWORK
+constexpr int kTextBytes = 128;  // room for MN_NETWORK
 constexpr int kShortBytes = 8;
 constexpr std::size_t kTrialBytes = 64 * 1024;  // to all other ranks together, as the next
 constexpr std::size_t kLongBytes = 1024 * 1024;

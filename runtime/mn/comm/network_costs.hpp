@@ -38,8 +38,8 @@ enum class ExchangeKind {
   kPairwise,     ///< straight: 2 (n - 1) messages, 2 (n - 1) / n times the bytes
 };
 
-/// How many bytes each rank exchanges in a measurement, where an exchange of `bytes` has taken so long: as many as take a
-/// few milliseconds, from `bytes` to 1 MiB. Pure.
+/// How many bytes each rank exchanges in a measurement, where an exchange of `bytes` has taken so long: as many as take
+/// a few milliseconds, from `bytes` to 1 MiB. Pure.
 [[nodiscard]] std::size_t bytes_to_measure(double seconds, std::size_t bytes);
 
 /// The quicker one for `bytes` of each of `ranks`. Pure.

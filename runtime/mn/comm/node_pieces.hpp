@@ -24,7 +24,7 @@ namespace mn {
 /// The ranks of a node, and the means that they share. All must outlive the pieces.
 struct NodeRanks {
   MPI_Comm comm;
-  int rank;  ///< of this process
+  int rank;  ///< this process's
   int ranks;
   bool many_nodes;  ///< results of the node go on to others, and are spread when they come back
   std::size_t count_limit;

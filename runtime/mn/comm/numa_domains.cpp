@@ -101,7 +101,7 @@ class DomainRank {
   std::size_t count_;
   const Reduction& reduction_;
   std::size_t domains_ = 1;
-  std::size_t domain_ = 0;  // of this rank
+  std::size_t domain_ = 0;  // this rank's domain
   std::size_t piece_ = 0;   // in elements
   std::size_t pieces_ = 0;
 };

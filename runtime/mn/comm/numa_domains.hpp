@@ -1,9 +1,9 @@
-/// Reductions between the ranks of a node that has several NUMA domains, whose links are slower than the memory of each:
-/// every element crosses such a link once in each direction, however many ranks there are.
+/// Reductions between the ranks of a node that has several NUMA domains, whose links are slower than the memory of
+/// each: every element crosses such a link once in each direction, however many ranks there are.
 ///
-/// HierarchicalReducer calls them, on all ranks of a node at once. The ranks of the first domain sum a piece of their buffers,
-/// each its slice; those of the second add theirs to that, and so on; what the last domain has, the others copy.
-/// Meanwhile each domain works on another piece.
+/// HierarchicalReducer calls them, on all ranks of a node at once. The ranks of the first domain sum a piece of their
+/// buffers, each its slice; those of the second add theirs to that, and so on; what the last domain has, the others
+/// copy. Meanwhile each domain works on another piece.
 ///
 /// Invariants:
 /// 1. Domains are blocks of neighboring ranks, and add in the order of these: the order of additions is that of ranks,
@@ -32,8 +32,8 @@ namespace mn {
 /// it has none; one domain holds all if one has none, or if a domain's ranks are not neighbors. Pure.
 [[nodiscard]] std::vector<std::size_t> domain_borders(std::span<const int> domain_of);
 
-/// Collective over `node`: the borders by the CPUs that ranks may run on, or by MN_NUMA_DOMAIN, which puts a rank into a
-/// domain for tests.
+/// Collective over `node`: the borders by the CPUs that ranks may run on, or by MN_NUMA_DOMAIN, which puts a rank into
+/// a domain for tests.
 [[nodiscard]] std::vector<std::size_t> find_domain_borders(MPI_Comm node);
 
 /// Whether a reduction keeps its bits when it is handed from domain to domain.

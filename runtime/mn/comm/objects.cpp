@@ -26,8 +26,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Calls `move(text)` with room for `length` bytes, of which MPI keeps no pointer once it returns. Where the wait is given
-/// up it may still write to them: they stay.
+/// Calls `move(text)` with room for `length` bytes, of which MPI keeps no pointer once it returns. Where the wait is
+/// given up it may still write to them: they stay.
 template <class Move>
 std::string received(std::uint64_t length, const Move& move) {
   auto text = std::make_unique<std::string>(length, '\0');
@@ -190,6 +190,7 @@ std::vector<std::string> Communicator::gather_obj(const std::string& object, int
 std::vector<std::string> Communicator::allgather_obj(const std::string& object) {
   const auto call = calls_->collective("allgather_obj", bytes_of(object), nothing, nothing);
   std::string all;
+  // By rank 0 and in one text: the lengths, which all need, follow in one message.
   for (const auto& text : gather_texts(*this, internal_comm(), object, 0, count_limit_)) all += text;
   all = bcast_text(internal_comm(), all, rank() == 0, 0, count_limit_);
   std::vector<std::uint64_t> lengths(static_cast<std::size_t>(size()));

@@ -78,7 +78,7 @@ inline constexpr std::size_t kPackVectorBytes = 16;
 /// The kernel's argument: pieces cut into chunks, which are numbered through. At most 4 KiB, CUDA's limit.
 struct PackTable {
   PackPiece pieces[kPackPieces];
-  std::uint32_t first_chunk[kPackPieces + 1];  // of each piece; behind the last one, the number of all chunks
+  std::uint32_t first_chunk[kPackPieces + 1];  // where each piece begins; behind the last one, all chunks
   std::uint32_t count = 0;
 
   [[nodiscard]] constexpr std::uint32_t chunks() const { return first_chunk[count]; }

@@ -24,6 +24,7 @@ void exchange_parts(MPI_Comm comm, std::span<const ConstBufferView> sent, std::s
     const BufferView& in = received[static_cast<std::size_t>(source)];
     const ConstBufferView& out = sent[static_cast<std::size_t>(dest)];
     if (in.count > 0) {
+      // MPI keeps a type that is freed until the messages with it are done.
       const MpiCount n(in.count, in.dtype, count_limit);
       mpi_check(MPI_Irecv(in.data, n.count(), n.type(), source, kInternalTag, comm, &requests[0]), "receiving a part",
                 in.bytes());
@@ -34,6 +35,7 @@ void exchange_parts(MPI_Comm comm, std::span<const ConstBufferView> sent, std::s
                 out.bytes());
     }
   });
+  // While messages travel.
   const auto own = static_cast<std::size_t>(rank);
   if (sent[own].count > 0) std::memcpy(received[own].data, sent[own].data, sent[own].bytes());
   steps.finish();

@@ -64,12 +64,12 @@ class PendingMessage final : public Request::Impl {
   std::string what_;
   std::shared_ptr<CallCheck> calls_;
   BufferView buffer_;
-  BufferView host_;  // of it, or itself
+  BufferView host_;  // the buffer, or its copy on the host
   HostStages::Borrowed stage_;
   PendingRequest pending_;
   std::optional<Unmatched> unmatched_;
   MessageHeader header_;
-  int header_bytes_ = 0;  // of a receive
+  int header_bytes_ = 0;  // that came of the header
   std::array<MPI_Request, 2> requests_ = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   bool receives_ = false;
   int peer_ = -1;

@@ -6,8 +6,8 @@
 // 2. The receiver compares the header with what it expects, and throws where they differ. recv() has then received
 //    nothing else; what irecv() was given holds anything, and MPI does not write to it any more.
 // 3. Counts above INT_MAX travel as one element of a derived type (MpiCount).
-// 4. irecv() from one rank posts both receives at once: from then on its sender goes on, as MPI promises, whatever calls
-//    of MPI this rank waits in. Waits that do not call MPI let it go on while there are requests (progress.hpp).
+// 4. irecv() from one rank posts both receives at once: from then on its sender goes on, as MPI promises, whatever
+//    calls of MPI this rank waits in. Waits that do not call MPI let it go on while there are requests (progress.hpp).
 // 5. In debug mode a send is complete when its receiver is there, whatever the size: a program that relies on MPI's
 //    buffers is found with small messages too.
 //

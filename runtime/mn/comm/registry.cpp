@@ -109,6 +109,7 @@ void require_single_node(const Topology& topology, std::string_view instead) {
 
 std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup) {
   check_name(setup.name);
+  // One rank without a GPU makes it a communicator for CPUs, or an error, on all.
   const bool on_gpus = all_ranks(setup.comm.get(), setup.device.type == DeviceType::kCuda);
   const Backend* with_nccl = find(nccl_backends(), setup.name);
   if (on_gpus && with_nccl != nullptr && with_nccl->make != nullptr) {

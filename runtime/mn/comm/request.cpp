@@ -21,6 +21,7 @@ Request& Request::operator=(Request&& other) noexcept {
 Request::~Request() {
   if (!impl_) return;
   if (std::uncaught_exceptions() > 0 || !mpi_is_up()) {
+    // Other ranks may never send or join.
     impl_->abandon();
     static_cast<void>(impl_.release());  // MPI, or a thread, may still write to it
     return;
@@ -34,6 +35,7 @@ Request::~Request() {
 
 void Request::wait() {
   if (!impl_) return;
+  // Out of this object first: a second wait() after an error does nothing.
   auto impl = std::exchange(impl_, nullptr);
   try {
     impl->wait();

@@ -1,8 +1,9 @@
 /// Memory that the ranks of a node share: POSIX shared memory that mn maps itself, because an MPI window can be
 /// released only by all ranks together.
 ///
-/// HierarchicalReducer calls it, on all ranks of a node at once. The first rank makes an object under a random name; each rank
-/// reserves the pages of its own segment in it, maps the whole, and says how that went; then the name is removed.
+/// HierarchicalReducer calls it, on all ranks of a node at once. The first rank makes an object under a random name;
+/// each rank reserves the pages of its own segment in it, maps the whole, and says how that went; then the name is
+/// removed.
 ///
 /// Invariants:
 /// 1. Either every rank of the node has the memory, or every rank throws the same NoSharedMemory and keeps nothing.
@@ -74,7 +75,7 @@ class SharedMemory {
   int map(int descriptor, std::size_t total, std::size_t own_offset);
 
   std::size_t bytes_;
-  std::vector<std::size_t> offsets_;  // of the segments [ranks of the node]
+  std::vector<std::size_t> offsets_;  // [ranks of the node] where segments begin
   Mapping mapping_;
 };
 

@@ -54,6 +54,7 @@ void SharedReducer::reduce(double scale) {
 }
 
 void SharedReducer::reduce_pieces(double scale) {
+  // What is not final yet is final now; then whoever has time works.
   publish(buffers_);
   for (std::uint32_t next = take(); next < pieces_.size(); next = take()) reduce_piece(pieces_[next], scale);
   barrier_.arrive_and_wait();  // (3)

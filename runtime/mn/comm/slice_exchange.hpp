@@ -1,8 +1,8 @@
 /// The schedule by which the ranks of several nodes reduce a large buffer together: what each node's ranks do among
 /// themselves, and when the ranks that hold the same slice on different nodes exchange it over MPI.
 ///
-/// HierarchicalReducer calls it, on all ranks at once; how a node's ranks exchange data is up to it. Simulations of clusters
-/// run the same schedule with messages instead of shared memory.
+/// HierarchicalReducer calls it, on all ranks at once; how a node's ranks exchange data is up to it. Simulations of
+/// clusters run the same schedule with messages instead of shared memory.
 ///
 /// Invariants:
 /// 1. A slice begins at the same offset in every piece of a buffer, on a multiple of 64 elements.

@@ -53,6 +53,7 @@ Topology make_topology(int rank, std::span<const std::string> node_keys, std::sp
   topology.nodes = number_nodes(node_keys);
   topology.inter_size = 1 + *std::ranges::max_element(topology.nodes);
   topology.inter_rank = topology.nodes[static_cast<std::size_t>(rank)];
+  // Ascending, so the numbers within a node follow those of the job.
   const auto here = topology.ranks_of(topology.inter_rank);
   topology.intra_size = static_cast<int>(here.size());
   topology.intra_rank = static_cast<int>(std::find(here.begin(), here.end(), rank) - here.begin());
@@ -65,6 +66,7 @@ Topology find_topology(MPI_Comm comm) {
   const auto hosts = allgather_texts(all.get(), host);
   auto keys = allgather_texts(all.get(), physical_node(host));
   const auto names = allgather_texts(all.get(), environment("MN_NODE_NAME").value_or(""));
+  // On all ranks or on none: a rank of a node with a name and one without would not find each other.
   if (std::none_of(names.begin(), names.end(), [](const std::string& name) { return name.empty(); })) keys = names;
   return make_topology(all.rank(), keys, hosts);
 }
@@ -86,6 +88,7 @@ std::string device_conflict(std::span<const std::string> devices) {
 std::string find_device_conflict(MPI_Comm comm, Device device) {
   std::string mine = device.str();
   if (device.type == DeviceType::kCuda) {
+    // The address alone repeats from host to host.
     mine = environment("NCCL_HOSTID").value_or(host_name()) + ' ' + cuda_bus_id(device.index);
   }
   return device_conflict(allgather_texts(comm, mine));

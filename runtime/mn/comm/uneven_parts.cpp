@@ -1,7 +1,8 @@
 // The communicator's calls whose parts differ in length: gatherv, scatterv, allgatherv, alltoallv.
 //
 // Users of communicators call them on all ranks at once. Each is an exchange of parts in which some parts are empty: by
-// the device's own collectives where they have buffers there, else by messages (exchange_parts), staged through the host.
+// the device's own collectives where they have buffers there, else by messages (exchange_parts), staged through the
+// host.
 #include <numeric>
 
 #include <mn/comm/call_check.hpp>
@@ -59,6 +60,7 @@ void compare_counts(MPI_Comm comm, Counts send_counts, Counts recv_counts) {
            MPI_UINT64_T, comm);
   for (std::size_t from = 0; from < ranks; ++from) {
     for (std::size_t to = 0; to < ranks; ++to) {
+      // Each row is what a rank sends to all, then what it expects of all.
       const std::uint64_t sent = all[from * own.size() + to];
       const std::uint64_t expected = all[to * own.size() + ranks + from];
       if (sent == expected) continue;

@@ -10,7 +10,6 @@
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
-#include <mn/core/signal_stack.hpp>
 #include <mn/core/uninitialized.hpp>
 #include <mn/data/file_stage.hpp>
 #include <mn/data/retry.hpp>
@@ -91,7 +90,6 @@ std::size_t FileStage::copies() const {
 }
 
 void FileStage::work(const std::stop_token& stop) {
-  const SignalStack stack;
   try {
     while (true) {
       std::size_t file;

@@ -22,7 +22,6 @@
 //     and N call for.
 // (2) Numbers are little endian and lie at fixed offsets.
 // (3) What a shard holds is in the user block alone: HDF5's own structures are for other programs.
-//
 // Cost: one pread of 4 KiB opens a shard.
 #include <algorithm>
 #include <array>
@@ -137,8 +136,8 @@ ShardHeader decode_fields(std::span<const std::byte, kUserBlockBytes> block, con
   ShardHeader header;
   header.spec = spec_of({reinterpret_cast<const char*>(block.data()) + spec_at, stored.spec_bytes}, file);
   if (header.spec.fields.size() != stored.num_fields) contradiction(file, "another number of fields");
-  constexpr auto kMaxBlock = std::uint64_t{1} << 40;
-  header.form = {ShardSchema::kFields, static_cast<std::int64_t>(std::min(stored.block_samples, kMaxBlock))};
+  header.form = {ShardSchema::kFields,
+                 static_cast<std::int64_t>(std::min(stored.block_samples, std::uint64_t{1} << 40))};
   header.num_samples = stored.num_samples;
   header.file_bytes = stored.file_bytes;
   std::copy(std::begin(stored.uuid), std::end(stored.uuid), header.uuid.begin());
@@ -161,8 +160,7 @@ ShardHeader decode_fields(std::span<const std::byte, kUserBlockBytes> block, con
   return header;
 }
 
-constexpr std::size_t kMaxStoredDims = 8;
-constexpr std::size_t kSections = 7;
+constexpr std::size_t kMaxStoredDims = 8, kSections = 7;
 
 struct StoredTwoFields {
   StoredBegin begin;

@@ -121,6 +121,7 @@ class Reading {
   void try_all(std::size_t n, const FileOf& file_of, const Task& task) {
     if (n < 2) return;
     files_.pool().run(n, [&](std::size_t i) {
+      if (lost_.is_lost(file_of(i))) return;
       try {
         task(i);
       } catch (const FileError& error) {

@@ -62,15 +62,15 @@ enum class Call : std::uint8_t {
 /// A call of one rank.
 struct Action {
   Call call = Call::kBarrier;
-  std::size_t group = 0;  ///< of Program::groups
-  int id = 0;             ///< of the message or the collective call, the same on all its ranks
+  std::size_t group = 0;  ///< index into Program::groups
+  int id = 0;             ///< number of the message or the collective call, the same on all its ranks
   int peer = 0;           ///< a rank of the group; the root of a collective call
   int tag = 0;            ///< as the call takes it: a receive may take any
   DType dtype = DType::kUInt8;
   std::size_t count = 0;
   bool on_device = false;
   bool from_any = false;  ///< a receive takes the message of any rank, which is that of `peer`
-  bool in_place = false;  ///< of gradients: in one piece of memory
+  bool in_place = false;  ///< gradients lie in one piece of memory
   ReduceOp op = ReduceOp::kSum;
 };
 [[nodiscard]] std::string describe(const Action& action);
@@ -80,7 +80,7 @@ struct Program {
   struct Group {
     std::vector<int> members;  ///< world ranks by rank of the group
   };
-  std::vector<std::string> backends;  ///< of the first two
+  std::vector<std::string> backends;  ///< the first two groups'
   std::vector<int> colors;            ///< [world ranks]; -1: in no part
   std::vector<int> keys;
   std::vector<Group> groups;

@@ -163,7 +163,7 @@ class Runner {
 
   Memories memories_;
   std::vector<std::shared_ptr<Communicator>> comms_;  // [groups]; null where this rank is in none
-  Communicator* comm_ = nullptr;                      // of the action that runs
+  Communicator* comm_ = nullptr;                      // the one that the current action names
   std::map<int, Pending> pending_;                    // by the number of the message or call
 };
 

@@ -14,7 +14,7 @@ namespace mn::stand_in {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kMaxBytes = std::size_t{16} << 30;  // of an allocation
+constexpr std::size_t kMaxBytes = std::size_t{16} << 30;  // an allocation may have
 constexpr int kUnwritten = 0xff;
 constexpr int kFreed = 0xee;
 

@@ -50,7 +50,7 @@ T apply(ncclRedOp_t op, T a, T b) {
   switch (op) {
     case ncclProd:
       return static_cast<T>(wide(a) * wide(b));
-    case ncclMin:  // of a NaN and a number, the number: as fminf()
+    case ncclMin:  // a NaN and a number give the number, as fminf()
       return is_less(b, a) || wide(a) != wide(a) ? b : a;
     case ncclMax:
       return is_less(a, b) || wide(a) != wide(a) ? b : a;

@@ -99,11 +99,7 @@ ncclResult_t call_collective(Call call, const Buffers& buffers, ncclComm_t comm,
     if (!in_place) return refuse_call(call, "the buffers overlap");
   }
   auto enqueue = [=] {
-    return comm->enqueue(stream, [=](std::uint64_t number) {
-      Call numbered = call;
-      numbered.number = number;
-      comm->collective(numbered, from, to, reduction);
-    });
+    return comm->enqueue(stream, [=](std::uint64_t) { comm->collective(call, from, to, reduction); });
   };
   if (group().depth == 0) return start({{comm, std::move(enqueue)}});
   group().calls.emplace_back(comm, std::move(enqueue));

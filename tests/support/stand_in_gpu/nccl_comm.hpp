@@ -115,6 +115,7 @@ class Comm {
   std::string words_;
   std::atomic<std::uint64_t> submitted_ = 0;
   std::atomic<std::uint64_t> done_ = 0;
+  std::uint64_t collectives_ = 0;                             // begun; by the operation that runs
   std::shared_ptr<int> in_graphs_ = std::make_shared<int>();  // owned also by each captured operation
   std::vector<std::optional<Reduction>> scaled_sums_;
 };

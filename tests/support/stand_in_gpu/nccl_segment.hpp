@@ -20,7 +20,7 @@ inline constexpr int kNone = -1;                                  ///< no type, 
 
 /// What ranks must agree on.
 struct Call {
-  std::uint64_t number = 0;  ///< how many operations the communicator has had
+  std::uint64_t number = 0;  ///< how many operations the communicator has had; of a collective, how many collectives
   char name[24] = {};
   std::uint64_t count = 0;
   int type = kNone;

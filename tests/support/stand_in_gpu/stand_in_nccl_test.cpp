@@ -131,6 +131,24 @@ TEST_F(Nccl, MessagesThatDifferAreReportedByTheReceiver) {
   EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
 }
 
+/// Only those count that all ranks call.
+TEST_F(Nccl, MessagesOfSomeRanksDoNotMakeOthersDiffer) {
+  const ncclComm_t comm = create();
+  const Stream stream;
+  const auto buffer = ones();
+  auto* const data = static_cast<float*>(buffer.view().data);
+  if (rank_ == 0) {  // to itself
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    EXPECT_EQ(ncclSend(data, 2, ncclFloat32, rank_, comm, stream), ncclSuccess);
+    EXPECT_EQ(ncclRecv(data + 4, 2, ncclFloat32, rank_, comm, stream), ncclSuccess);
+    EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+  }
+  EXPECT_EQ(ncclAllReduce(data, data, 8, ncclFloat32, ncclSum, comm, stream), ncclSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  EXPECT_EQ(buffer.get(), std::vector<float>(8, static_cast<float>(size_)));
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
 TEST_F(Nccl, AnOperationHoldsItsStreamUntilAllRanksCame) {
   const ncclComm_t comm = create();
   const Stream stream;

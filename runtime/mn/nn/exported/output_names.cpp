@@ -1,6 +1,7 @@
 // Reads what torch.utils._pytree.treespec_dumps writes: [1, {"type", "context", "children_spec": […]}], where `context`
 // is JSON in a string. A dict's is the list of its keys, a registered class' the list of its fields, a dataclass' the
-// list of its fields and that of those which are None; a namedtuple's is its name, without quotes. A leaf's type is null.
+// list of its fields and that of those which are None. A namedtuple's is the name of its type, without quotes. A leaf's
+// type is null.
 
 #include <algorithm>
 #include <string>
