@@ -25,8 +25,9 @@ struct Layer : torch::nn::Module {
 struct TwoLayers : torch::nn::Module {
   explicit TwoLayers(bool tied = false) {
     torch::manual_seed(5);
-    first = register_module("first", std::make_shared<Layer>(torch::randn({6, 6})));
-    second = register_module("second", std::make_shared<Layer>(tied ? first->weight : torch::randn({6, 6})));
+    const std::int64_t width = tied ? 6 : 200;  // large enough for gradients that top-k and PowerSGD compress
+    first = register_module("first", std::make_shared<Layer>(torch::randn({6, width}) * 0.1));
+    second = register_module("second", std::make_shared<Layer>(tied ? first->weight : torch::randn({width, 6}) * 0.1));
   }
   at::Tensor forward(const at::Tensor& x) { return second->forward(torch::tanh(first->forward(x))); }
   std::shared_ptr<Layer> first, second;
