@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::Optional;
 
-constexpr double kTolerance = 1e-5;
+constexpr double kTolerance = 5e-5;
 
 std::shared_ptr<ExportedModule> load(const std::string& name) {
   return std::make_shared<ExportedModule>(test::model_file(name + ".pt2"), name);

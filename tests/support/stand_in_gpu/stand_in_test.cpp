@@ -138,7 +138,7 @@ TEST_F(StandInDeath, ErrorsOfWorkStay) { EXPECT_EXIT(lose_the_gpu(), ::testing::
 }
 
 TEST_F(StandInDeath, KernelsOnForeignMemoryLoseTheGpu) {
-  EXPECT_EXIT(pack_elsewhere(), ::testing::ExitedWithCode(0), "no memory that the GPU reaches");
+  EXPECT_EXIT(pack_elsewhere(), ::testing::ExitedWithCode(0), "not memory that the GPU reaches");
 }
 
 }  // namespace
