@@ -17,7 +17,7 @@
 
 namespace mn {
 
-/// Watches one such function, over all minibatches that it sees.
+/// Notices the collective calls of a function that runs on minibatches, such as a loss.
 class CollectiveUse {
  public:
   /// What `call` returns; no value on a rank without samples, where it is not called. Collective over `comm` as (1)
