@@ -214,7 +214,7 @@ class ProgramReader {
   [[nodiscard]] Node read_node(const json& node, const std::string& target, const Scope& scope) const {
     const std::string what = describe(node, target);
     return within(what, [&] {
-      Node result{target, what, {}, {}, scope.grad, scope.autocast};
+      Node result{target, what, {}, {}, scope.grad, scope.autocast, {}};
       for (const json& input : node.at("inputs")) {
         const json& argument = input.at("arg");
         if (form_of(argument) == "as_graph") {
