@@ -8,7 +8,7 @@ if [ ! -e /run/mn-cluster ]; then
   MN_BUILD_DIR=${MN_BUILD_DIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)/build}
   ln -sfn "$MN_BUILD_DIR" "$MN_BUILD_DIR/tests/a build"
   export MN_BUILD_DIR="$MN_BUILD_DIR/tests/a build"
-  trap '"$two_nodes" down' EXIT
+  trap '"$two_nodes" down; rm -f "$MN_BUILD_DIR"' EXIT  # the link; who walks the build folder would follow it in circles
   "$two_nodes" up 7>"$MN_BUILD_DIR/tests/held"
   ! readlink /proc/"$(cat "$MN_BUILD_DIR/cluster.3/pid")"/fd/* | grep -q '/held$' || { echo "FAILED: the cluster holds a file open"; exit 1; }
   bash -c 'source "$(dirname "$0")/lib.sh"' "${BASH_SOURCE[0]}" && exit 0 || exit $?
