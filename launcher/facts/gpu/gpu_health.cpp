@@ -47,15 +47,6 @@ std::optional<std::uint64_t> uncorrected_errors(const Nvml& nvml, Device device)
   return status == kSuccess ? std::optional<std::uint64_t>(count) : std::nullopt;
 }
 
-std::optional<bool> has_no_spare_rows(const Nvml& nvml, Device device) {
-  unsigned correctable = 0;
-  unsigned uncorrectable = 0;
-  unsigned pending = 0;
-  unsigned failed = 0;
-  const auto status = nvml.call("nvmlDeviceGetRemappedRows", device, &correctable, &uncorrectable, &pending, &failed);
-  return status == kSuccess ? std::optional(failed != 0) : std::nullopt;
-}
-
 std::optional<unsigned> application_clock(const Nvml& nvml, Device device) {
   constexpr int kMultiprocessors = 1;
   unsigned mhz = 0;
@@ -76,7 +67,7 @@ GpuHealth read_health(const Nvml& nvml, Device device) {
   health.in_fabric = is_in_fabric(nvml, device);
   health.uncorrected = uncorrected_errors(nvml, device);
   health.retirement_pending = flag(nvml, "nvmlDeviceGetRetiredPagesPendingStatus", device);
-  health.remap_failed = has_no_spare_rows(nvml, device);
+  if (const auto rows = remapped_rows(nvml, device)) health.remap_failed = rows->failed;
   health.persistent = flag(nvml, "nvmlDeviceGetPersistenceMode", device);
   health.application_clock_mhz = application_clock(nvml, device);
   return health;

@@ -72,15 +72,6 @@ std::optional<unsigned> current_mode(const Nvml& nvml, const char* name, Device 
   return nvml.call(name, device, &current, &pending) == kSuccess ? std::optional(current) : std::nullopt;
 }
 
-std::optional<bool> waits_for_remapping(const Nvml& nvml, Device device) {
-  unsigned correctable = 0;
-  unsigned uncorrectable = 0;
-  unsigned pending = 0;
-  unsigned failed = 0;
-  const Status status = nvml.call("nvmlDeviceGetRemappedRows", device, &correctable, &uncorrectable, &pending, &failed);
-  return status == kSuccess ? std::optional(pending != 0) : std::nullopt;
-}
-
 Gpu identify(const Nvml& nvml, Device device) {
   Gpu gpu;
   gpu.uuid = uuid_of(nvml, device);
@@ -99,7 +90,7 @@ void describe(const Nvml& nvml, Device device, Gpu& gpu) {
   const auto milliwatts = nvml.value<unsigned>("nvmlDeviceGetEnforcedPowerLimit", device);
   if (milliwatts) gpu.power_limit_w = *milliwatts / 1000;
   gpu.compute_mode = nvml.value<int>("nvmlDeviceGetComputeMode", device);
-  gpu.remap_pending = waits_for_remapping(nvml, device);
+  if (const auto rows = remapped_rows(nvml, device)) gpu.remap_pending = rows->pending;
   const auto reasons = nvml.value<unsigned long long>("nvmlDeviceGetCurrentClocksThrottleReasons", device);
   if (reasons) gpu.throttled = (*reasons & kBadThrottle) != 0;
   gpu.processes = process_count(nvml, device);

@@ -46,4 +46,19 @@ class Nvml {
   bool running_ = false;
 };
 
+/// Memory rows that others replace (from A100 on).
+struct RemappedRows {
+  bool pending;  ///< some wait for a reset
+  bool failed;   ///< no spare row is left
+};
+
+[[nodiscard]] inline std::optional<RemappedRows> remapped_rows(const Nvml& nvml, Device device) {
+  unsigned correctable = 0;
+  unsigned uncorrectable = 0;
+  unsigned pending = 0;
+  unsigned failed = 0;
+  const auto status = nvml.call("nvmlDeviceGetRemappedRows", device, &correctable, &uncorrectable, &pending, &failed);
+  return status == kSuccess ? std::optional(RemappedRows{pending != 0, failed != 0}) : std::nullopt;
+}
+
 }  // namespace mn::launcher::nvml
