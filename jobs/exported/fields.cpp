@@ -7,9 +7,11 @@
 namespace mn::jobs {
 namespace {
 
-std::string names_of(const SampleSpec& spec) {
+/// The names of fields or inputs, in a row.
+template <class Named>
+std::string names_of(const std::vector<Named>& all) {
   std::string names;
-  for (const FieldSpec& field : spec.fields) names += (names.empty() ? "" : ", ") + field.name;
+  for (const Named& each : all) names += (names.empty() ? "" : ", ") + each.name;
   return names;
 }
 
@@ -22,9 +24,9 @@ std::optional<std::size_t> find_field(const SampleSpec& spec, const std::string&
 std::size_t field_called(const std::string& option, const SampleSpec& spec, const std::string& name,
                          const std::string& wanted_by) {
   if (const auto found = find_field(spec, name)) return *found;
-  throw DataError(
-      "--" + option + ": the samples have no field " + name + ", which " + wanted_by + " takes, but " + names_of(spec),
-      true);
+  throw DataError("--" + option + ": the samples have no field " + name + ", which " + wanted_by + " takes, but " +
+                      names_of(spec.fields),
+                  true);
 }
 
 /// The field that --input gives to an input; empty if it gives none.
@@ -37,12 +39,10 @@ std::string given_field(const ExportedOptions& options, const std::string& input
 }
 
 void check_given(const std::vector<ExportedInput>& inputs, const ExportedOptions& options) {
-  std::string names;
-  for (const ExportedInput& input : inputs) names += (names.empty() ? "" : ", ") + input.name;
   for (const std::string& each : options.inputs) {
     const std::string name = each.substr(0, each.find('='));
     if (std::ranges::find(inputs, name, &ExportedInput::name) != inputs.end()) continue;
-    throw UsageError("--input " + each + ": --model has no input " + name + ", but " + names);
+    throw UsageError("--input " + each + ": --model has no input " + name + ", but " + names_of(inputs));
   }
 }
 
@@ -53,7 +53,7 @@ std::size_t input_field(const std::string& option, const SampleSpec& spec, const
   if (const auto found = find_field(spec, input.name)) return *found;
   if (is_only) return 0;
   throw DataError("--" + option + ": the samples have no field for the input " + input.name + " of --model, but " +
-                      names_of(spec) + ": give --input " + input.name + "=FIELD",
+                      names_of(spec.fields) + ": give --input " + input.name + "=FIELD",
                   true);
 }
 
@@ -67,7 +67,7 @@ std::size_t label_field(const std::string& option, const SampleSpec& spec, const
   if (free.size() == 1) return free.front();
   if (std::ranges::find(free, 1U) != free.end()) return 1;
   const std::string what = free.empty() ? "no field is left for the labels" : "several fields could be the labels";
-  throw DataError("--" + option + ": " + what + " among " + names_of(spec) + ": give --label FIELD", true);
+  throw DataError("--" + option + ": " + what + " among " + names_of(spec.fields) + ": give --label FIELD", true);
 }
 
 /// How many elements there are up to the end of each dimension, those of 1 left out.
@@ -128,12 +128,7 @@ Shape target_shape(const SampleSpec& spec, const Fields& fields, const ExportedO
 }
 
 std::optional<Shape> reshaped(const Shape& shape, const Shape& wanted) {
-  const bool is_fixed = std::ranges::find(wanted, -1) == wanted.end();
-  if (!is_fixed) {
-    const bool fits = std::ranges::equal(shape, wanted,
-                                         [](std::int64_t size, std::int64_t want) { return want < 0 || size == want; });
-    return fits ? std::optional(shape) : std::nullopt;
-  }
+  if (!is_known(wanted)) return matches(shape, wanted) ? std::optional(shape) : std::nullopt;
   const auto given = counts_of(shape), asked = counts_of(wanted);
   if (given.back() != asked.back()) return std::nullopt;
   return has_all(given, asked) || has_all(asked, given) ? std::optional(wanted) : std::nullopt;

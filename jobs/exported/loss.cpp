@@ -29,12 +29,6 @@ std::string text_of(const Shape& shape) {
   return "[" + text + "]";
 }
 
-bool is_known(const Shape& shape) { return std::ranges::find(shape, -1) == shape.end(); }
-
-bool matches(const Shape& a, const Shape& b) {
-  return std::ranges::equal(a, b, [](std::int64_t x, std::int64_t y) { return x == y || x < 0 || y < 0; });
-}
-
 Shape without(Shape shape, std::size_t dimension) {
   shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(dimension));
   return shape;
@@ -98,6 +92,12 @@ Loss cross_entropy(Classes classes, const at::Tensor& output, const at::Tensor& 
 }
 
 }  // namespace
+
+bool is_known(const Shape& shape) { return std::ranges::find(shape, -1) == shape.end(); }
+
+bool matches(const Shape& a, const Shape& b) {
+  return std::ranges::equal(a, b, [](std::int64_t x, std::int64_t y) { return x == y || x < 0 || y < 0; });
+}
 
 void check_shapes(const ExportedOptions& options, const Shape& output, const Shape& target) {
   if (options.loss == "mse") {

@@ -17,6 +17,11 @@ namespace mn::jobs {
 /// Sizes of a minibatch's tensor; −1 where a size is not known.
 using Shape = std::vector<std::int64_t>;
 
+/// Whether all its sizes are known.
+[[nodiscard]] bool is_known(const Shape& shape);
+/// Whether they are equal; a size that is not known equals any.
+[[nodiscard]] bool matches(const Shape& a, const Shape& b);
+
 /// Throws UsageError of one line if --loss can't compare an output of that shape with targets of that shape, or if it
 /// is sure to be ambiguous: for a check before training.
 void check_shapes(const ExportedOptions& options, const Shape& output, const Shape& target);
