@@ -23,7 +23,7 @@ set(DOXYGEN_WARN_AS_ERROR FAIL_ON_WARNINGS)
 set(DOXYGEN_PROJECT_BRIEF "multi-node training for libtorch, on Slurm clusters")
 set(DOXYGEN_USE_MDFILE_AS_MAINPAGE ${PROJECT_SOURCE_DIR}/README.md)
 set(DOXYGEN_FILTER_PATTERNS "*.md=${PROJECT_SOURCE_DIR}/cmake/docs_page")
-set(DOXYGEN_IMAGE_PATH ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/docs/images)
+set(DOXYGEN_IMAGE_PATH ${PROJECT_SOURCE_DIR}/docs/images)
 set(DOXYGEN_GENERATE_TREEVIEW YES)
 file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*.md)
 doxygen_add_docs(docs ${headers} ${PROJECT_SOURCE_DIR}/runtime/mn/mn.hpp ${PROJECT_SOURCE_DIR}/README.md ${pages}
