@@ -24,7 +24,7 @@ struct LauncherRow {
   Placement (*place)(const Signs&, const std::optional<ServerJob>& server);
 };
 
-/// Innermost first; the last row, without a launcher, holds for every process.
+/// Innermost first; the last row, a process without a launcher, matches every process.
 [[nodiscard]] std::span<const LauncherRow> launchers();
 
 /// The innermost live launcher.

@@ -24,7 +24,7 @@
 
 namespace {
 
-/// Of reads from files with that name.
+/// Reads from files with these names are slow, or fail.
 std::atomic<const char*> slow_name = nullptr, lost_name = nullptr;
 std::atomic<int> at_once = 0, most_at_once = 0, lost_reads = 0;
 

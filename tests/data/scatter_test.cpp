@@ -117,7 +117,7 @@ class Scatter : public testing::Test {
     return {labels.begin(), labels.end()};
   }
 
-  /// Of all ranks, on every rank.
+  /// The parts of all ranks, on every rank.
   std::vector<std::vector<std::int64_t>> all_parts(const std::vector<std::int64_t>& mine) {
     std::vector<std::vector<std::int64_t>> parts;
     for (const auto& part : comm_->allgather_obj(nlohmann::json(mine))) {

@@ -57,7 +57,7 @@ class Tar : public testing::Test {
     EXPECT_FALSE(fs::exists(out_ / kManifestName));
     return error;
   }
-  /// Of the shards among these files.
+  /// Number of shards among these files.
   static std::size_t shards_in(const std::map<std::string, std::string>& files) { return files.size() - 1; }
   void expect_samples(const ShardTable& table, int count) {
     ASSERT_EQ(table.num_samples(), count);

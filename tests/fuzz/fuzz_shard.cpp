@@ -17,14 +17,14 @@ namespace {
 using mn::data::Extent;
 using mn::data::ShardHeader;
 
-/// Of the header.
+/// Recomputes the header's checksum.
 void put_header_right(std::span<std::byte> file) {
   const auto block = file.first<mn::data::kUserBlockBytes>();
   const std::uint32_t crc = mn::data::header_crc(block);
   std::memcpy(block.data() + block.size() - sizeof crc, &crc, sizeof crc);
 }
 
-/// Of a part: its place in the header is where its address and length stand.
+/// Recomputes the checksum of a part, which stands in the header behind the part's address and length.
 void put_part_right(std::span<std::byte> file, const Extent& extent) {
   const std::uint64_t place[] = {extent.address, extent.bytes};
   const std::uint32_t crc = mn::crc32c(file.subspan(extent.address, extent.bytes));

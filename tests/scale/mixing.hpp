@@ -14,7 +14,8 @@ struct Mixing {
   double chi_square = 0;       ///< of the classes in batches, over its degrees of freedom; a full shuffle has 1
 };
 
-/// Of n samples of `classes` equally large classes, stored one class after another, in batches of `batch` positions.
+/// The mixing of n samples of `classes` equally large classes, stored one class after another, in batches of `batch`
+/// positions.
 [[nodiscard]] Mixing measure_mixing(std::int64_t n, const data::OrderOptions& options, std::int64_t classes,
                                     std::int64_t batch);
 

@@ -22,7 +22,7 @@ struct StoredChunk {
 class ChunkList {
  public:
   ChunkList() = default;
-  /// Of so many chunks, the code that another list has. Throws DataError if it is none.
+  /// `count` chunks from another list's `code`. Throws DataError if that is not such a code.
   ChunkList(std::int64_t count, std::vector<std::uint8_t> code);
 
   void add(const StoredChunk& chunk);

@@ -16,7 +16,7 @@ struct Member {
   std::int64_t wanted;
 };
 
-/// Of the process, as the system's limit is.
+/// The budget of the process, as the system's limit is the process's.
 struct Budget {
   std::mutex mutex;
   std::vector<Member> members;

@@ -53,7 +53,7 @@ class Hdf5Table final : public StoredTable {
   [[nodiscard]] std::int64_t file_bytes(std::size_t file) const override { return files_[file].bytes; }
   [[nodiscard]] StorageLayout layout() const override;
 
-  /// Of what the samples are, the files' names, lengths and digests: equal for equal data wherever and however it lies.
+  /// Hash of what the samples are, the files' names, lengths and digests: equal for equal data wherever it lies.
   [[nodiscard]] std::uint64_t hash() const override;
   [[nodiscard]] std::string serialize() const override;
   /// Whether `bytes` are such a table, and not a ShardTable.

@@ -41,7 +41,7 @@ class OpenFiles final : public FileCache {
 
   [[nodiscard]] const StoredTable& table() const noexcept { return *files_.table; }
   [[nodiscard]] ReadPool& pool() noexcept { return pool_; }
-  /// Of a sample, about.
+  /// Bytes of a sample, about.
   [[nodiscard]] std::int64_t sample_bytes() const {
     return layout_.bytes / std::max<std::int64_t>(table().num_samples(), 1);
   }

@@ -78,7 +78,7 @@ double files_in_use(std::int64_t lanes, std::int64_t adjacent, std::int64_t lane
   return std::min(static_cast<double>(lanes / adjacent) + borders, 2.0 * static_cast<double>(lanes));
 }
 
-/// Of memory for one lane.
+/// Bytes of memory for one lane.
 double live_bytes_of(std::int64_t n, const StorageLayout& layout) {
   const double of_samples =
       static_cast<double>(layout.bytes) / static_cast<double>(n) * static_cast<double>(layout.block_samples);

@@ -20,7 +20,7 @@ struct ReadRun {
 /// Where a field of a sample lies.
 struct BlockPlace {
   std::int64_t block = 0;
-  std::int64_t offset = 0;  ///< of the sample within the block
+  std::int64_t offset = 0;  ///< the sample's, within the block
   std::int64_t bytes = 0;
   bool is_alone = false;  ///< it is the whole block, which is read straight into the result
   bool has_runs = false;  ///< neighboring blocks can be read with it

@@ -31,12 +31,12 @@
 namespace mn::data {
 
 inline constexpr std::size_t kUserBlockBytes = 4096;
-inline constexpr std::uint32_t kShardVersion = 4;  ///< of new shards
+inline constexpr std::uint32_t kShardVersion = 4;  ///< version of new shards
 inline constexpr std::int64_t kVersion1BlockSamples = 64;
-inline constexpr std::int64_t kBlockBytes = 64 << 10;  ///< of a block, at least, but for the last one
+inline constexpr std::int64_t kBlockBytes = 64 << 10;  ///< a block has at least so many, but for the last one
 inline constexpr std::uint64_t kSampleBytesLimit = std::uint64_t{1} << 30;
 
-/// Of versions 1 and 2, and of the later ones.
+/// kTwoFields: versions 1 and 2; kFields: the later ones.
 enum class ShardSchema : std::uint8_t { kTwoFields, kFields };
 
 /// How the shards of a dataset are written.

@@ -19,7 +19,7 @@ class StoredDataset final : public Dataset {
   /// Reads the manifest of `name_or_path` (see open_dataset) and compares the files with it, both at first use.
   explicit StoredDataset(std::string name_or_path, const StoredDatasetOptions& options = {})
       : name_(std::move(name_or_path)), options_(options) {}
-  /// Of files that are described already.
+  /// A dataset whose files are described already.
   explicit StoredDataset(StoredFiles files, const StoredDatasetOptions& options = {});
 
   [[nodiscard]] const StoredTable& stored_table() const { return opened().table(); }

@@ -66,7 +66,7 @@ void ProgressWatch::run(const std::stop_token& stop) {
   }
 }
 
-/// Of two ranks that both send before they receive, while messages are too large for MPI to keep them.
+/// Warns of two ranks that both send before they receive, while messages are too large for MPI to keep them.
 void ProgressWatch::warn_of_sends() {  // (4)
   for (const CallUnderWay& call : calls_under_way()) {
     if (call.operation != "send" || call.seconds < kSendPatience_s || call.record <= last_send_) continue;

@@ -59,7 +59,7 @@ void* run_above_signal_stack(void* given) {
 
 }  // namespace
 
-/// The executable's definition comes before the C library's, for every shared library as well.
+/// Replaces the C library's: the dynamic linker finds the executable's definition first, for shared libraries too.
 extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* thread,
                                                                      const pthread_attr_t* attributes,
                                                                      void* (*function)(void*),

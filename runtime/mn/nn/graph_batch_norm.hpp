@@ -11,7 +11,7 @@ namespace mn {
 /// The batch norms of a graph.
 struct GraphBatchNorms {
   int replaced = 0;  ///< which normalize over ranks within a BatchNormScope
-  int others = 0;    ///< of other operators, such as run_decompositions() leaves, or within torch.cond
+  int others = 0;    ///< batch norms by other operators, such as run_decompositions() leaves, or within torch.cond
 };
 /// Replaces aten.batch_norm by an operator of the same arguments, which asks for the scope.
 GraphBatchNorms replace_batch_norms(exported::Program& program);

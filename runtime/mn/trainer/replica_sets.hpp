@@ -22,7 +22,7 @@ class Trainer;
 
 /// What a rank trains with.
 struct ReplicaSet {
-  std::shared_ptr<Communicator> comm;  ///< of the set's ranks, in rank order
+  std::shared_ptr<Communicator> comm;  ///< the set's ranks, in rank order
   int number = 0;                      ///< sets count as they were given, then ranks that none of them lists
   std::filesystem::path out;           ///< OUT/set-NUMBER
 };

@@ -21,7 +21,7 @@ namespace mn {
 /// A buffer whose values ranks average. It shares the model's memory.
 struct AveragedBuffer {
   at::Tensor buffer;                     ///< floating-point
-  std::optional<std::size_t> mean = {};  ///< of a variance: which of the list is its mean
+  std::optional<std::size_t> mean = {};  ///< where this is a variance: which of the list is its mean
 };
 
 /// The model's running_statistics(), then the buffers named in `also`. Throws ArgumentError for a name that is not a
