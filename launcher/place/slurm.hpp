@@ -32,6 +32,9 @@ namespace mn::launcher {
 /// The first node with ranks of a batch job of Slurm, PBS or LSF; empty if the variables name none.
 [[nodiscard]] std::string first_host_of_allocation(const Variables& variables);
 
+/// Where Slurm itself reaches a node (NodeAddr): an address, or a name that may lead to one. Empty where it does not say.
+[[nodiscard]] std::string address_by_slurm(const std::string& node);
+
 /// Number of nodes of the whole step.
 [[nodiscard]] int nodes_of_step(const Variables& variables);
 
