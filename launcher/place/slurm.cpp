@@ -38,6 +38,7 @@ std::vector<std::string> nodes_by_component(const Variables& variables) {
     auto list = variables.get("SLURM_JOB_NODELIST_HET_GROUP_" + number);
     if (!list) list = variables.get("SLURM_JOB_NODELIST_PACK_GROUP_" + number);  // Slurm 22.05's name for it
     const auto more = expand_host_list(list.value_or(""));
+    if (more == whole && static_cast<int>(whole.size()) == nodes_of_step(variables)) return whole;  // it alone
     // The step may have some of the job's components alone (srun --het-group=0,2).
     const auto is_of_step = [&](const std::string& node) { return std::ranges::find(whole, node) != whole.end(); };
     if (std::ranges::all_of(more, is_of_step)) nodes.insert(nodes.end(), more.begin(), more.end());

@@ -57,6 +57,8 @@ TEST(SlurmTest, NodesOfAHeterogeneousStepAreNumberedByComponent) {
   variables.set("SLURM_STEP_NUM_NODES", "1");
   variables.set("SLURM_STEP_NODELIST", "vn3");
   EXPECT_THAT(hosts_of_step(variables), ElementsAre("vn3"));
+  variables.set("SLURM_JOB_NODELIST_HET_GROUP_2", "vn3");
+  EXPECT_THAT(hosts_of_step(variables), ElementsAre("vn3")) << "components may share nodes";
 }
 
 TEST(SlurmTest, TheFirstHostOfAnLsfJobIsTheFirstOneWithRanks) {
