@@ -24,7 +24,7 @@ shows 'plane distribution' "$plane" srun -Q -N2 -n5 -m plane=2
 for mpi in none pmi2; do
   shows "plane distribution, --mpi=$mpi" "$plane" srun -Q --mpi=$mpi -N2 -n5 -m plane=2
   compared "plane distribution, --mpi=$mpi"
-  shows "cyclic distribution, --mpi=$mpi" "$cyclic" srun -Q --mpi=$mpi -N2 -n4 -m cyclic
+  shows "cyclic distribution, --mpi=$mpi" "$cyclic" srun -Q --mpi=$mpi -N2 --ntasks-per-node=2 -m cyclic
   compared "cyclic distribution, --mpi=$mpi"
 done
 grep -q 'note: the key by which the nodes know each other is sealed by munge' errors || fail "the key: $(cat errors)"
