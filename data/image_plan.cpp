@@ -58,11 +58,11 @@ ImagePlanWriter::ImagePlanWriter(fs::path folder)
       sizes_(folder_ / kSizesName) {}
 
 void ImagePlanWriter::add(std::string_view key, std::int32_t label, std::int64_t bytes) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  constexpr std::int64_t kMax = std::numeric_limits<std::uint32_t>::max();
   records_.append_value(label);
   records_.append(std::as_bytes(std::span(key)));
   ends_.append_value(records_.size());
-  sizes_.append_value(static_cast<std::uint32_t>(std::clamp<std::int64_t>(bytes, 0, kMost)));
+  sizes_.append_value(static_cast<std::uint32_t>(std::clamp<std::int64_t>(bytes, 0, kMax)));
   ++size_;
 }
 

@@ -7,6 +7,7 @@
 
 #include <mn/app/batches.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 #include <mn/image/augment_options.hpp>
 #include <mn/loader/image_transform.hpp>
 
@@ -20,9 +21,8 @@ namespace {
 constexpr double kResizeOverCrop = 256.0 / 224;
 
 std::string shape_text(const Shape& shape) {
-  std::string text;
-  for (const std::int64_t size : shape) text += (text.empty() ? "" : " x ") + (size < 0 ? "any" : std::to_string(size));
-  return text.empty() ? "a single value" : text;
+  if (shape.empty()) return "a single value";
+  return join(shape, " x ", [](std::int64_t size) { return size < 0 ? "any" : std::to_string(size); });
 }
 
 /// The first field's images.

@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn::jobs {
 namespace {
@@ -24,9 +25,7 @@ enum class Classes {
 };
 
 std::string text_of(const Shape& shape) {
-  std::string text;
-  for (const std::int64_t size : shape) text += (text.empty() ? "" : ", ") + (size < 0 ? "any" : std::to_string(size));
-  return "[" + text + "]";
+  return "[" + join(shape, ", ", [](std::int64_t size) { return size < 0 ? "any" : std::to_string(size); }) + "]";
 }
 
 Shape without(Shape shape, std::size_t dimension) {

@@ -11,6 +11,7 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/text.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/trainer/triggers.hpp>
@@ -18,11 +19,7 @@
 namespace mn::app {
 namespace {
 
-std::string communicator_help() {
-  std::string text = "how ranks exchange data: auto";
-  for (const auto& name : communicator_names()) text += ", " + name;
-  return text;
-}
+std::string communicator_help() { return "how ranks exchange data: auto, " + join(communicator_names()); }
 
 void add_communication_options(Options& options, CommonOptions& common) {
   options.add("overlap", common.overlap, "on|off",

@@ -3,6 +3,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/text.hpp>
 #include <mn/data/sample_spec.hpp>
 
 namespace mn {
@@ -124,12 +125,10 @@ const FieldSpec& SampleSpec::operator[](std::size_t position) const {
 }
 
 std::size_t SampleSpec::position(std::string_view name) const {
-  std::string names;
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    if (fields[i].name == name) return i;
-    names += (i == 0 ? "" : ", ") + fields[i].name;
-  }
-  throw ArgumentError("samples have no field \"" + std::string(name) + "\", but " + names);
+  const auto found = std::ranges::find(fields, name, &FieldSpec::name);
+  if (found != fields.end()) return static_cast<std::size_t>(found - fields.begin());
+  throw ArgumentError("samples have no field \"" + std::string(name) + "\", but " +
+                      join(fields, ", ", &FieldSpec::name));
 }
 
 bool SampleSpec::is_fixed() const noexcept {

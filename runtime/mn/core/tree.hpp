@@ -1,4 +1,4 @@
-/// The tree in which processes are connected: with an arity of k, node n's children are nodes k n + 1 to k n + k, and
+/// The tree in which processes wait for each other or are connected: with an arity of k, node n's children are nodes k n + 1 to k n + k, and
 /// node 0 is the root.
 #pragma once
 
