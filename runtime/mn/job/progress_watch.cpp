@@ -24,6 +24,7 @@ constexpr double kSendPatience_s = 10;
 
 bool has_debugger() {
   std::ifstream file("/proc/self/status");
+  // A process that a debugger has stopped makes no progress, and does not hang.
   for (std::string word; file >> word;) {
     if (word != "TracerPid:") continue;
     file >> word;
@@ -83,6 +84,7 @@ void ProgressWatch::look() {
     return;
   }
   if (has_debugger()) return;
+  // The survey of all ranks comes first; without an answer within some looks this rank speaks for itself.
   const int looks = looks_while_stuck_++ % kLooksBetweenSurveys;
   if (looks == 0 && start_survey_) return start_survey_();
   if (looks == (start_survey_ ? kLooksBeforeOwnReport : 0)) on_stuck_();  // (5)
