@@ -4,11 +4,11 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <mn/core/blocked_signals.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/job/standard_error.hpp>
 #include <mn/job/start_watch.hpp>
@@ -25,13 +25,6 @@ constexpr auto kBeforeSilentEnd = std::chrono::seconds(3);
 /// mnlaunch looks for this section in the program's file, and leaves its connections open only for such a program.
 [[gnu::used, gnu::section(MN_JOB_SECTION)]] const char has_job = 1;
 
-void block_signals_of_program() {
-  sigset_t signals;
-  sigfillset(&signals);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&signals, fault);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-}
-
 }  // namespace
 
 StartWatch::StartWatch(const Speaker& speaker) : speaker_(speaker) {
@@ -45,6 +38,7 @@ StartWatch::StartWatch(const Speaker& speaker) : speaker_(speaker) {
   unsetenv(kStartLinksVariable);
   if (links_.empty()) return;
   wake_ = Fd(eventfd(0, EFD_CLOEXEC));
+  const BlockedSignals blocked;
   thread_ = std::jthread([this] { run(); });
 }
 
@@ -66,7 +60,6 @@ void StartWatch::send_to_all(char byte) const noexcept {
 }
 
 void StartWatch::run() {
-  block_signals_of_program();
   while (true) {
     std::vector<pollfd> entries = {{wake_.get(), POLLIN, 0}};
     // poll() skips negative descriptors, so entry i + 1 stays that of link i.
