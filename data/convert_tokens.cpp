@@ -31,7 +31,7 @@ using nlohmann::json;
 using Files = std::vector<fs::path>;
 
 constexpr std::int64_t kPieceBytes = 4 << 20;
-constexpr std::int64_t kMaxPieces = 1 << 14;  // of all files, about
+constexpr std::int64_t kMaxPieces = 1 << 14;  // pieces of all files together, about
 
 json request_of(const Files& files, const TokenOptions& options) {
   json facts = {{"vocabulary", options.vocabulary},

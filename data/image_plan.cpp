@@ -110,7 +110,7 @@ std::vector<ImageFile> ImagePlan::images_of(std::size_t shard) const {
 }
 
 ImageFile ImagePlan::image(std::int64_t index) const {
-  std::uint64_t ends[2] = {0, 0};  // of the image before it, and its own
+  std::uint64_t ends[2] = {0, 0};  // ends of the image before it, and of this one
   const std::int64_t from = std::max<std::int64_t>(index - 1, 0);
   ends_.read_at(from * sizeof(std::uint64_t), std::as_writable_bytes(std::span(ends).subspan(index == 0 ? 1 : 0)));
   ImageFile file;

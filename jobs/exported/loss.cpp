@@ -85,7 +85,7 @@ Loss cross_entropy(Classes classes, const at::Tensor& output, const at::Tensor& 
   const at::Tensor scores = is_second ? output : output.flatten(0, -2);  // (N, C, d…) or (targets, C)
   const at::Tensor target = is_second ? given : given.flatten();
   const double count = target.ne(kIgnored).sum().item<double>();
-  if (count == 0) return {scores.sum() * 0, 0};  // the mean of no targets is no number
+  if (count == 0) return {scores.sum() * 0, 0};  // without targets the mean is not a number
   report.add("accuracy", scores.argmax(1).eq(target).sum().item<double>() / count, count);
   return {F::cross_entropy(scores, target), count};
 }

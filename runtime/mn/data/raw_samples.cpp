@@ -44,7 +44,7 @@ ClassRange range_of(DType dtype, std::span<const std::byte> bytes) {
     case DType::kUInt64:
       return range_as<std::uint64_t>(bytes);
     default:
-      throw ArgumentError("classes of " + std::string(name_of(dtype)) + ", which are no integers");
+      throw ArgumentError("classes of " + std::string(name_of(dtype)) + ", which are not integers");
   }
 }
 

@@ -57,7 +57,7 @@ std::string problem_of_classes(const FieldSpec& field) {
     return std::to_string(names) + " names for " + std::to_string(field.num_classes) + " classes";
   }
   const bool can_be = is_integer(field.dtype) && field.kind != FieldKind::kEncoded;
-  return field.num_classes != 0 && !can_be ? "classes that are no integers" : "";
+  return field.num_classes != 0 && !can_be ? "classes that are not integers" : "";
 }
 
 json field_to_json(const FieldSpec& field) {

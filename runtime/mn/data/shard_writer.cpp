@@ -134,7 +134,7 @@ class ShardWriter::Impl {
   SampleSpec spec_;
   ShardWriterOptions options_;
   bool is_labeled_;
-  data::ShardContent content_;           // of the next shard
+  data::ShardContent content_;           // samples for the next shard
   std::optional<data::ShardForm> form_;  // as the first shard's samples want it
   std::vector<data::ShardInfo> shards_;
   std::int64_t size_ = 0;

@@ -43,7 +43,7 @@ void ExtensionList::initialize(Trainer& trainer) {
     for (const auto& [name, tensor] : restored_tensors_) {
       if (name.starts_with(entry.name + "/")) own.emplace_back(name.substr(entry.name.size() + 1), tensor);
     }
-    // Tensors before the state, which may refer to them. An extension that the checkpoint does not know starts anew.
+    // Tensors before the state, which may refer to them. An extension that the checkpoint lacks begins as a new one.
     if (!own.empty()) entry.extension->load_tensors(own);
     if (restored_.contains(entry.name)) {
       read_json("the checkpoint's state of " + entry.name,

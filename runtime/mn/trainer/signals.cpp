@@ -18,7 +18,7 @@ constexpr std::int64_t kSameNotice_ms = 1000;  // a launcher and mnlaunch --labe
 std::atomic<int> raised_signal = 0;
 std::array<std::atomic<std::int64_t>, NSIG> first_at_ms;  // 0: not yet
 std::atomic<bool> is_over = false;                        // all ranks end: nothing is news
-struct sigaction end_action = {};                         // of SIGTERM before
+struct sigaction end_action = {};                         // what SIGTERM did before
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
 std::int64_t now_ms() noexcept {

@@ -130,7 +130,7 @@ bool is_kept(const fs::path& out, const fs::path& checkpoint) {
 void remove_old_checkpoints(const fs::path& out, std::size_t keep) {
   const std::vector<fs::path> paths = find_checkpoints(out);
   for (std::size_t i = keep; i < paths.size(); ++i) {
-    // A checkpoint that cannot be removed is no reason to end the training.
+    // Training goes on where an old checkpoint cannot be removed.
     if (!is_kept(out, paths[i])) remove_with_warning(paths[i]);
   }
   remove_unfinished(out / kFolder);

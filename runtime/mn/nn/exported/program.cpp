@@ -67,7 +67,7 @@ Extent parse_extent(const json& size, const json& constraints) {
   return extent;
 }
 
-/// The shape of an output, −1 for sizes that vary; no value if it is no tensor of the graph.
+/// The shape of an output, −1 for sizes that vary; no value if it is not a tensor of the graph.
 std::optional<std::vector<std::int64_t>> sizes_of(const json& argument, const json& tensors) {
   if (form_of(argument) != "as_tensor") return std::nullopt;
   const auto found = tensors.find(argument.at("as_tensor").at("name").get<std::string>());
