@@ -1,4 +1,4 @@
-// A file of counts holds for each word the number of its bytes, the bytes and its count; numbers are little-endian int64.
+// A file of counts holds for each word the number of its bytes, the bytes, and its count. Numbers are int64.
 #include "data/word_counts.hpp"
 
 #include <algorithm>

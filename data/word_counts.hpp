@@ -1,4 +1,4 @@
-/// How often each word, or each character, occurs in a piece of a text; counts in files of a conversion's scratch folder.
+/// How often each word or character occurs in a piece of a text, and files of such counts.
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,8 @@
 
 namespace mn {
 
-/// While it lives, this thread takes no signals but faults. A thread that is started meanwhile takes none for as long as
-/// it runs: the program's handlers run where they did before.
+/// While it lives, this thread takes no signals but faults. A thread that is started meanwhile takes none for as long
+/// as it runs: the program's handlers run where they did before.
 class BlockedSignals {
  public:
   BlockedSignals() noexcept {

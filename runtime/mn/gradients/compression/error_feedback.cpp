@@ -43,7 +43,7 @@ void ErrorFeedback::do_allreduce(FlatBuffer& gradients, std::size_t first, std::
   for (std::size_t m = first; m < first + count; ++m) {
     const auto i = gradients.parameter_of(m);
     if (i && compressed_[*i]) {
-      // What earlier steps did not send is added to this gradient, in its present scale. (1): the residual itself stays.
+      // What earlier steps did not send is added, in this gradient's scale. (1): the residual itself stays.
       at::add_out(next_residuals_[*i], gradients.message(m), residuals_[*i], scale_);
       members.push_back(*i);
     } else {

@@ -3,8 +3,8 @@
 // models/model.json holds the graph and its signature; data/weights and data/constants hold the tensors, each with a
 // JSON file that says which record is what.
 //
-// A graph may call a graph within it. Where the model used torch.no_grad() or torch.autocast(enabled=False), the call is
-// replaced by the inner graph's nodes, which carry the mode:
+// A graph may call a graph within it. Where the model used torch.no_grad() or torch.autocast(enabled=False), the call
+// is replaced by the inner graph's nodes, which carry the mode:
 // (1) the inner inputs are the outer arguments under other names, and the outer results the inner outputs;
 // (2) all other inner values get the inner graph's name as a prefix, because both graphs may use a name.
 // All other operators that run graphs (torch.cond, …) keep them in Node::graphs, with names of their own.
