@@ -7,6 +7,9 @@
 
 namespace mn {
 
+// Not in its header, which would bring all of nlohmann-json.
+nlohmann::json Extension::state() const { return nullptr; }
+
 void ExtensionList::add(std::unique_ptr<Extension> extension, const ExtendOptions& options) {
   const std::string name = options.name.empty() ? extension->name() : options.name;
   const int priority = options.priority.value_or(extension->priority());
