@@ -178,7 +178,7 @@ TEST(ThresholdsTest, KindsAreFoundInTheNamesOfGpus) {
   EXPECT_EQ(figures_of(""), nullptr);
 }
 
-TEST(DeadlineTest, ThePartThatHangsIsNamedOnce) {
+TEST(PartTimerTest, ThePartThatHangsIsNamedOnce) {
   std::atomic<int> calls = 0;
   std::string late;
   {
