@@ -118,11 +118,10 @@ void check_targets(const ExportedOptions& options, const SampleSpec& spec, const
 
 std::size_t find_output(const ExportedModule& model, const ExportedOptions& options) {
   const auto& outputs = model.outputs();
-  std::string names;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].name == options.output || (options.output.empty() && outputs.size() == 1)) return i;
-    names += (i > 0 ? ", " : "") + outputs[i].name;
   }
+  const std::string names = join(outputs, ", ", &ExportedOutput::name);
   if (!options.output.empty()) throw UsageError("--output " + options.output + ": --model returns " + names);
   throw UsageError("--output is missing: --model returns " + names + ", one of which the loss is for");
 }
