@@ -8,6 +8,7 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/text.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/parameter_check.hpp>
 
