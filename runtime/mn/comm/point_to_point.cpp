@@ -149,6 +149,9 @@ Request Communicator::irecv(BufferView buffer, int source, int tag) {
 }
 
 void Communicator::sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag) {
+  calls_->require_open("sendrecv");
+  if (source != kAnySource) check_peer("sendrecv", "source", source, rank(), size());  // before anything is sent
+  check_buffer("sendrecv", "recv", recv, device_);
   // Not two blocking calls: in a ring every rank would send first, and none receive.
   Request sent = isend(send, dest, tag);
   this->recv(recv, source, tag);
