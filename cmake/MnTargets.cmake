@@ -118,6 +118,13 @@ function(mn_precompile_torch target)
   target_precompile_headers(${target} REUSE_FROM mn_torch_pch)
 endfunction()
 
+# mn_compile_quickly(target): for what is compiled once and run once: a fifth of the time to compile.
+function(mn_compile_quickly target)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(${target} PRIVATE -O1)
+  endif()
+endfunction()
+
 # mn_add_test(name SOURCES … LINKS … [TORCH] [LABELS …] [TIMEOUT s]): a GoogleTest program, one process.
 # TORCH: with the precompiled <torch/torch.h>.
 function(mn_add_test name)
@@ -167,9 +174,7 @@ function(mn_test_program name torch sources links)
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE ${links})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
-  if(CMAKE_BUILD_TYPE STREQUAL "Release")
-    target_compile_options(${name} PRIVATE -O1)  # compiled once and run once: a fifth of the time to compile
-  endif()
+  mn_compile_quickly(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   mn_unite(${name})
   if(torch)
