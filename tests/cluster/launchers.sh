@@ -147,7 +147,7 @@ python=$build/torch-env/bin/python
 [ -x "$python" ] || exit 0
 # ddp COMMAND…: that starts a rank on each node
 ddp() {
-  echo "Python DDP, $1"
+  echo "Python DDP: $*"
   timeout -k 5 120 "$@" "$mnlaunch" "$python" -W ignore "$checkout/tests/launcher/ddp.py" >out 2>&1 || fail "DDP, $*: $(cat out)"
   grep -q '^2 ranks agree$' out || fail "DDP, $*: $(cat out)"
 }
