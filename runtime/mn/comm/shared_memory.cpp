@@ -132,7 +132,7 @@ int SharedMemory::map(int descriptor, std::size_t total, std::size_t own_offset)
     return error;
   }
   mapping_ = Mapping(data, total);
-  madvise(data, total, MADV_HUGEPAGE);  // for kernels without MADV_COLLAPSE; slower without is no error
+  madvise(data, total, MADV_HUGEPAGE);  // for kernels without MADV_COLLAPSE; without it all works, but slower
   // (4): only its own; the others' may not be there yet, and would come to lie near this CPU.
   auto* const own = static_cast<volatile std::byte*>(data) + own_offset;
   for (std::size_t at = 0; at < bytes_; at += page_bytes()) own[at] = std::byte{0};

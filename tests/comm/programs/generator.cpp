@@ -12,7 +12,7 @@ namespace mn::testing {
 namespace {
 
 constexpr int kSteps = 80;
-constexpr std::size_t kMostInBackground = 4;
+constexpr std::size_t kMaxInBackground = 4;
 constexpr Call kStarts[] = {Call::kIbcast, Call::kIallgather, Call::kIallreduce, Call::kIallreduce,
                             Call::kIreduceScatter};
 constexpr int kFirstOwnTag = 1000;
@@ -59,7 +59,7 @@ class Generator : private ProgramBuilder {
     if (dice < 6) return pass_object();
     if (dice < 11) return begin_message();
     if (dice < 13) {
-      if (chance(4) && background_.size() < kMostInBackground) begin_in_background();
+      if (chance(4) && background_.size() < kMaxInBackground) begin_in_background();
       static_cast<void>(go_on_in_background());
       return;
     }
