@@ -61,7 +61,8 @@ class StageNodesTest : public Shards {
     for (std::uint32_t n = 0; n < count; ++n) {
       made.push_back(std::make_shared<StageNode>(StageFile::make(folder_.path() / std::to_string(n))));
       made.back()->listener = listen_on_port(0, Reach::kThisHost);
-      nodes.servers.push_back({{"127.0.0.1", port_of(made.back()->listener)}});
+      const std::uint16_t port = port_of(made.back()->listener);
+      nodes.servers.push_back({{"::", 1}, {"127.0.0.1", port}});  // nobody listens at the first
     }
     for (std::uint32_t n = 0; n < count; ++n) {
       made[n]->nodes = nodes;

@@ -22,7 +22,10 @@ bool receive(const Fd& from, Value& value, Clock::duration time) {
 }  // namespace
 
 StagePeers::StagePeers(StageNodes nodes)
-    : nodes_(std::move(nodes)), was_reached_(nodes_.servers.size()), is_lost_(nodes_.servers.size()) {
+    : nodes_(std::move(nodes)),
+      good_address_(nodes_.servers.size()),
+      was_reached_(nodes_.servers.size()),
+      is_lost_(nodes_.servers.size()) {
   for (std::uint32_t node = 0; node < nodes_.servers.size(); ++node) {
     if (!nodes_.servers[node].empty()) homes_.push_back(node);
   }
@@ -76,9 +79,14 @@ Fd StagePeers::request(std::uint32_t node, StageRequest::Call call, std::uint64_
 }
 
 Fd StagePeers::connect(std::uint32_t node, const StageRequest& request) {
-  for (const Endpoint& server : nodes_.servers[node]) {
-    Fd connection = connect_until(server.address, server.port, Clock::now() + kTimePerAddress);
-    if (connection && send_bytes(connection, std::as_bytes(std::span(&request, 1)))) return connection;
+  const std::vector<Endpoint>& servers = nodes_.servers[node];
+  const std::size_t first = good_address_[node];
+  for (std::size_t i = 0; i < servers.size(); ++i) {
+    const std::size_t at = (first + i) % servers.size();
+    Fd connection = connect_until(servers[at].address, servers[at].port, Clock::now() + kTimePerAddress);
+    if (!connection || !send_bytes(connection, std::as_bytes(std::span(&request, 1)))) continue;
+    good_address_[node] = at;
+    return connection;
   }
   return {};
 }

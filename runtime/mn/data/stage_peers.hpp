@@ -73,7 +73,8 @@ class StagePeers {
   void tell(StageRequest::Call call, std::uint64_t file, std::uint32_t about);
 
   StageNodes nodes_;
-  std::vector<std::uint32_t> homes_;  // nodes with servers; empty: this is the only node
+  std::vector<std::uint32_t> homes_;                    // nodes with servers; empty: this is the only node
+  std::vector<std::atomic<std::size_t>> good_address_;  // by node: of its servers, the one that answered last
   std::vector<std::atomic<bool>> was_reached_;
   std::vector<std::atomic<bool>> is_lost_;
 };
