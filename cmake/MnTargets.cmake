@@ -116,9 +116,6 @@ function(mn_precompile_torch target)
     target_precompile_headers(mn_torch_pch PRIVATE <torch/torch.h>)
   endif()
   target_precompile_headers(${target} REUSE_FROM mn_torch_pch)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # no garbage collection of what was loaded: a tenth of the time
-    target_compile_options(${target} PRIVATE --param=ggc-min-heapsize=2000000)
-  endif()
 endfunction()
 
 # mn_compile_quickly(target): for what is compiled once and run once: a fifth of the time to compile.
