@@ -42,6 +42,8 @@ GradientWatch::GradientWatch(std::vector<at::Tensor> parameters, Depth depth)
 
 void GradientWatch::arrived(std::size_t i) {
   backward_ran_ = true;
+  const auto weighted = weighted_backward();
+  if (weighted && (weighted_.empty() || weighted_.back().number != weighted->number)) weighted_.push_back(*weighted);
   if (reduced_[i].is(parameters_[i].grad())) {
     added_to_reduced_ = true;
   } else {
@@ -59,6 +61,7 @@ void GradientWatch::record(std::size_t i) {
 void GradientWatch::forget() {
   entries_.assign(parameters_.size(), {});
   reduced_.assign(parameters_.size(), {});
+  weighted_.clear();
   backward_ran_ = false;
   added_to_reduced_ = false;
 }
