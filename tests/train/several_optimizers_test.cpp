@@ -154,7 +154,8 @@ TEST(SeveralOptimizers, EachMayHaveAScheduleOfItsOwn) {
   const toy::TestFolder folder(world());
   const auto train = [&](std::int64_t iterations, bool resume) {
     const PairJob job(world(), 4, {.iterations = iterations, .out = folder.path()}, false);
-    const auto& log = job.trainer->extend(std::make_unique<extensions::LogReport>(), {.trigger = {1, "iteration"}});
+    const auto& log =
+        job.trainer->extend(std::make_unique<extensions::LogReport>(), {.trigger = Interval(1, "iteration")});
     job.trainer->extend(std::make_unique<extensions::LearningRate>([](std::int64_t done) { return 8 - done; }));
     job.trainer->extend(
         std::make_unique<extensions::LearningRate>([](std::int64_t done) { return 1 + done; }, "critic"));
