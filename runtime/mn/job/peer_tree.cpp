@@ -8,9 +8,9 @@
 #include <cstring>
 #include <sstream>
 
-#include <signal.h>
 #include <sys/eventfd.h>
 
+#include <mn/core/blocked_signals.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/net/interfaces.hpp>
 #include <mn/core/net/random_key.hpp>
@@ -58,23 +58,6 @@ Fd listen(Reach reach) {
   return listener;
 }
 
-/// Signals are the program's: its threads take them, this one does not.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, fault);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_ = {};
-};
-
 }  // namespace
 
 /// The first bytes of a connection. `to` distinguishes hosts that have the same address.
@@ -114,7 +97,7 @@ PeerMonitor::PeerMonitor(const PeerMonitorOptions& options, const Exchange& exch
     unreachable_ += ')';
   }
   for (Peer& peer : peers_) peer.heard = Clock::now();
-  const SignalsBlocked blocked;
+  const BlockedSignals blocked;
   thread_ = std::thread([this] { run(); });
 }
 

@@ -40,6 +40,8 @@ void for_each_batch(Iterator& iterator, torch::nn::Module& model, Communicator* 
   do {
     batch = iterator.next();
     if (!batch && done > 0) return;
+    // A rank with fewer samples gets empty minibatches. Where the model communicates, it would be missing in the others'
+    // calls.
     calls.run(batch ? batch->samples : 0, comm, "evaluation", epoch, [&] { return work(*batch), 0; });
     note_progress();
   } while (batch && ++done != most);
@@ -108,6 +110,7 @@ class GenericMultiNodeEvaluator : public Evaluator {
   }
 
   Metrics evaluate() override {
+    // A rank's values in one message; only rank 0 holds those of all.
     const auto parts = comm_->gather_obj(nlohmann::json(local_values(comm_.get())));
     Metrics metrics;
     const auto aggregate_all = [&] {
@@ -115,6 +118,7 @@ class GenericMultiNodeEvaluator : public Evaluator {
       for (const auto& part : parts) values.insert(values.end(), part.begin(), part.end());
       metrics = aggregate_(values);
     };
+    // What the user's function throws on the root must reach all ranks, or they wait in the broadcast.
     on_root<ArgumentError>(*comm_, aggregate_all, true);
     return comm_->bcast_obj(nlohmann::json(metrics)).get<Metrics>();
   }
