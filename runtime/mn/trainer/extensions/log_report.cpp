@@ -30,7 +30,10 @@ void LogReport::run(Trainer& trainer) {
   entry["epoch"] = trainer.epoch();
   entry["iteration"] = trainer.iteration();
   entry["elapsed_time"] = trainer.elapsed_s();
-  entry["lr"] = trainer.optimizer().param_groups().front().options().get_lr();
+  for (const auto& [name, optimizer] : trainer.optimizers()) {
+    entry[name == trainer.optimizers().front().name ? "lr" : "lr/" + name] =
+        optimizer->param_groups().front().options().get_lr();
+  }
   entries_.push_back(std::move(entry));
   if (trainer.is_root()) write(trainer);
 }
