@@ -31,6 +31,7 @@ class RunRecord final : public Extension {
   std::size_t reported_ = 0;         // entries of the log
   std::array<double, 3> seconds_{};  // data, compute, communication since the last report
   std::int64_t steps_ = 0;
+  bool has_failed_ = false;
 };
 
 }  // namespace mn::extensions
