@@ -35,7 +35,7 @@ struct OpenFile : H5FD_t {
   File file;
   haddr_t bytes;
   Notes* notes;
-  haddr_t end = 0;  // of what libhdf5 knows of
+  haddr_t end = 0;  // end of what libhdf5 has allocated
 };
 
 OpenFile& open_file(H5FD_t* file) { return *static_cast<OpenFile*>(file); }

@@ -2,6 +2,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/manual.hpp>
+#include <mn/core/text.hpp>
 
 #include "data/inspect_index.hpp"
 
@@ -132,12 +133,6 @@ const std::vector<OptionRow>& option_rows() {
   return kRows;
 }
 
-std::string joined(const Names& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 std::string call_of(const Command& command, const CommandForm& form) {
   return std::string("mnshard ") + command.name + " " + form.arguments;
 }
@@ -173,12 +168,11 @@ const Command& checked_command(const std::string& name, std::size_t arguments) {
   if (command == nullptr) {
     Names known;
     for (const Command& each : all_commands()) known.emplace_back(each.name);
-    throw UsageError("unknown command \"" + name + "\": mnshard knows " + joined(known));
+    throw UsageError("unknown command \"" + name + "\": mnshard knows " + join(known));
   }
   if (arguments < command->least || arguments > command->most) {
-    std::string calls;
-    for (const CommandForm& form : command->forms) calls += (calls.empty() ? "" : " | ") + call_of(*command, form);
-    throw UsageError("usage: " + calls);
+    const auto call = [&](const CommandForm& form) { return call_of(*command, form); };
+    throw UsageError("usage: " + join(command->forms, " | ", call));
   }
   return *command;
 }
@@ -194,7 +188,7 @@ void check_options_of(const Command& command, const std::vector<const char*>& wo
       Options others("");
       row.add(others, ignored, "");
       if (!others.has(name)) continue;
-      throw UsageError("--" + name + " is an option of mnshard " + joined(row.commands) + ", not of " + command.name);
+      throw UsageError("--" + name + " is an option of mnshard " + join(row.commands) + ", not of " + command.name);
     }
   }
 }
@@ -203,7 +197,7 @@ Options options_for(const Command* command, Settings& settings) {
   Options options(usage_of(command));
   for (const OptionRow& row : option_rows()) {
     if (command == nullptr) {
-      row.add(options, settings, joined(row.commands) + ": ");
+      row.add(options, settings, join(row.commands) + ": ");
     } else if (std::ranges::find(row.commands, command->name) != row.commands.end()) {
       row.add(options, settings, "");
     }

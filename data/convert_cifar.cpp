@@ -65,7 +65,7 @@ class CifarFiles final : public SampleSource {
       const auto bytes = static_cast<std::int64_t>(file.size());
       if (bytes == 0 || bytes % record != 0) {
         throw DataError(file.path().string() + " is truncated or no CIFAR file: " + std::to_string(bytes) +
-                        " bytes are no whole number of records of " + std::to_string(record));
+                        " bytes are not a whole number of records of " + std::to_string(record));
       }
       firsts_.push_back(firsts_.back() + bytes / record);
       files_.push_back(std::move(file));

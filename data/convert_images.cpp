@@ -10,7 +10,7 @@
 
 #include "data/image_list.hpp"
 #include "data/image_plan.hpp"
-#include "data/output_folder.hpp"
+#include "data/locked_folder.hpp"
 
 namespace mn::data {
 namespace {

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 
 #include "data/convert.hpp"
 #include "data/fixed_conversion.hpp"
@@ -115,12 +116,11 @@ NpyArray open_member(const NpzFile& npz, const std::string& name, const fs::path
   const auto member = std::ranges::find(npz.members, name + ".npy", &ZipMember::name);
   const std::string file = npz.file->path().string();
   if (member == npz.members.end()) {
-    std::string names;
+    std::vector<std::string> names;
     for (const ZipMember& other : npz.members) {
-      if (other.name.ends_with(".npy"))
-        names += (names.empty() ? "" : ", ") + other.name.substr(0, other.name.size() - 4);
+      if (other.name.ends_with(".npy")) names.push_back(other.name.substr(0, other.name.size() - 4));
     }
-    throw DataError(file + " has no array \"" + name + "\", but " + (names.empty() ? "none" : names) +
+    throw DataError(file + " has no array \"" + name + "\", but " + (names.empty() ? "none" : join(names)) +
                     ": choose with --x and --y");
   }
   const std::string shown = file + ": " + name;

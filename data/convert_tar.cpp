@@ -11,7 +11,7 @@
 
 #include "data/convert_images.hpp"
 #include "data/image_list.hpp"
-#include "data/output_folder.hpp"
+#include "data/locked_folder.hpp"
 #include "data/webdataset.hpp"
 
 namespace mn::data {

@@ -7,7 +7,7 @@
 #include <mn/core/error.hpp>
 
 #include "data/convert.hpp"
-#include "data/output_folder.hpp"
+#include "data/locked_folder.hpp"
 
 namespace mn::data {
 

@@ -58,11 +58,11 @@ ImagePlanWriter::ImagePlanWriter(fs::path folder)
       sizes_(folder_ / kSizesName) {}
 
 void ImagePlanWriter::add(std::string_view key, std::int32_t label, std::int64_t bytes) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  constexpr std::int64_t kMax = std::numeric_limits<std::uint32_t>::max();
   records_.append_value(label);
   records_.append(std::as_bytes(std::span(key)));
   ends_.append_value(records_.size());
-  sizes_.append_value(static_cast<std::uint32_t>(std::clamp<std::int64_t>(bytes, 0, kMost)));
+  sizes_.append_value(static_cast<std::uint32_t>(std::clamp<std::int64_t>(bytes, 0, kMax)));
   ++size_;
 }
 
@@ -110,7 +110,7 @@ std::vector<ImageFile> ImagePlan::images_of(std::size_t shard) const {
 }
 
 ImageFile ImagePlan::image(std::int64_t index) const {
-  std::uint64_t ends[2] = {0, 0};  // of the image before it, and its own
+  std::uint64_t ends[2] = {0, 0};  // ends of the image before it, and of this one
   const std::int64_t from = std::max<std::int64_t>(index - 1, 0);
   ends_.read_at(from * sizeof(std::uint64_t), std::as_writable_bytes(std::span(ends).subspan(index == 0 ? 1 : 0)));
   ImageFile file;

@@ -50,7 +50,7 @@ std::vector<Block> blocks_of(const Hdf5Table& table) {
   return blocks;
 }
 
-/// Reads the block. Throws DataError if it can't be read, or holds numbers that are no classes and should be.
+/// Reads the block. Throws DataError if it can't be read, or holds numbers that should be classes and are not.
 void judge_classes(const Hdf5Reader& reader, const Hdf5Table& table, const Block& block) {
   const auto values = reader.load_block(block.field, block.number);
   const FieldSpec& field = table.spec()[block.field];

@@ -110,8 +110,7 @@ class DictionaryReader {
     const std::string_view sizes = "\1\2\4\10";
     const bool number = known && std::string_view("biuf").find(type[1]) != std::string_view::npos &&
                         sizes.find(static_cast<char>(std::min<std::size_t>(header.item_bytes, 9))) != sizes.npos;
-    if (!number)
-      throw DataError(file_ + " holds elements of type \"" + type + "\", which are no numbers that shards hold");
+    if (!number) throw DataError(file_ + " holds elements of type \"" + type + "\", which shards do not hold");
     header.kind = type[1];
     header.big_endian = type[0] == '>';
   }
@@ -199,7 +198,7 @@ void NpyArray::read_fortran(std::int64_t first, std::int64_t last, std::span<std
   const std::size_t item = header_.item_bytes;
   const std::int64_t row_bytes = header_.row_bytes();
   std::vector<std::byte> run((last - first) * item);
-  std::vector<std::int64_t> index(shape.size(), 0);  // of an element in its row, index[0] unused
+  std::vector<std::int64_t> index(shape.size(), 0);  // index of an element in its row; index[0] is unused
   const std::int64_t elements = header_.row_elements();
   for (std::int64_t at = 0; at < elements; ++at) {
     std::int64_t to = 0;

@@ -49,7 +49,7 @@ class RankBoard {
   JobRank me_;
   Patience patience_;
   bool led_ = false;
-  std::int64_t rounds_ = 0;  // of work_together()
+  std::int64_t rounds_ = 0;  // rounds of work_together() so far
 };
 
 }  // namespace mn::data

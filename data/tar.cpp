@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint64_t kTarBlock = 512;
 constexpr std::uint64_t kTarWindow = 1 << 20;
-constexpr std::uint64_t kMaxNameBytes = 1 << 20;  // of a long name or pax records
+constexpr std::uint64_t kMaxNameBytes = 1 << 20;  // bytes of a long name, or of pax records
 
 }  // namespace
 

@@ -50,7 +50,7 @@ class TarReader {
 
   File file_;
   std::uint64_t file_bytes_;
-  std::uint64_t at_ = 0;  // of the next header
+  std::uint64_t at_ = 0;  // offset of the next header
   std::uint64_t window_at_ = 0;
   std::vector<std::byte> window_;
 };

@@ -88,4 +88,17 @@ void read_text(const fs::path& path, const TextPiece& piece, const std::function
   }
 }
 
+void read_complete_text(const fs::path& file, const TextPiece& piece,
+                        const std::function<std::size_t(std::string_view)>& complete,
+                        const std::function<void(std::string_view)>& use) {
+  std::string rest;
+  read_text(file, piece, [&](std::string_view text) {
+    rest += text;
+    const std::size_t end = complete(rest);
+    use(std::string_view(rest).substr(0, end));
+    rest.erase(0, end);
+  });
+  use(rest);
+}
+
 }  // namespace mn::data

@@ -28,4 +28,10 @@ struct TextPiece {
 void read_text(const std::filesystem::path& file, const TextPiece& piece,
                const std::function<void(std::string_view)>& use);
 
+/// The same with texts that end where tokens may: complete(text) is the length of such a beginning of a text. Only the
+/// last text of the piece may end elsewhere.
+void read_complete_text(const std::filesystem::path& file, const TextPiece& piece,
+                        const std::function<std::size_t(std::string_view)>& complete,
+                        const std::function<void(std::string_view)>& use);
+
 }  // namespace mn::data

@@ -36,7 +36,7 @@ class WebReader {
   TarReader tar_;
   std::optional<TarMember> ahead_;
   bool has_begun_ = false;
-  bool has_image_ = false;  // of the sample under way
+  bool has_image_ = false;  // whether the sample under way has one
   bool has_label_ = false;
 };
 

@@ -1,10 +1,10 @@
 // mncheck: looks at checkpoints.
-#include <cstring>
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include <mn/core/error.hpp>
+#include <mn/core/tool.hpp>
 
 #include "data/mncheck/commands.hpp"
 
@@ -25,18 +25,7 @@ int run_command(const std::vector<std::string>& words, const Settings& settings)
 int run(int argc, char** argv) {
   Settings settings;
   Options options = make_options(settings);
-  std::vector<const char*> given = {argv[0]};
-  std::vector<std::string> words;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strncmp(argv[i], "--", 2) != 0) {
-      words.emplace_back(argv[i]);
-      continue;
-    }
-    given.push_back(argv[i]);
-    const bool takes_next = std::strcmp(argv[i], "--output") == 0 || std::strcmp(argv[i], "--keep") == 0 ||
-                            std::strcmp(argv[i], "--config") == 0;
-    if (takes_next && i + 1 < argc) given.push_back(argv[++i]);
-  }
+  const auto [words, given] = split_command_line(argc, argv, {"--all"});
   const auto action = options.parse(static_cast<int>(given.size()), given.data());
   if (action == Options::Action::kVersion) return std::cout << "mncheck " MN_VERSION "\n", 0;
   if (action == Options::Action::kHelp) return std::cout << options.help(), 0;
@@ -47,13 +36,5 @@ int run(int argc, char** argv) {
 }  // namespace mn::check
 
 int main(int argc, char** argv) {
-  try {
-    return mn::check::run(argc, argv);
-  } catch (const mn::Error& error) {
-    std::cerr << "mncheck: " << error.what() << "\n";
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    std::cerr << "mncheck: " << error.what() << "\n";
-    return 1;
-  }
+  return mn::run_tool("mncheck", [&] { return mn::check::run(argc, argv); });
 }

@@ -1,12 +1,11 @@
 // mnreport: a page that shows or compares runs.
-#include <cstring>
 #include <filesystem>
 #include <iostream>
-#include <string>
 #include <vector>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/tool.hpp>
 #include <mn/report/calls.hpp>
 #include <mn/report/report.hpp>
 
@@ -17,20 +16,11 @@ namespace {
 int run(int argc, char** argv) {
   mn::report::Settings settings;
   mn::Options options = mn::report::make_options(settings);
-  std::vector<const char*> given = {argv[0]};
-  std::vector<std::filesystem::path> outs;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strncmp(argv[i], "--", 2) != 0) {
-      outs.emplace_back(argv[i]);
-      continue;
-    }
-    given.push_back(argv[i]);
-    const bool takes_next = std::strcmp(argv[i], "--output") == 0 || std::strcmp(argv[i], "--config") == 0;
-    if (takes_next && i + 1 < argc) given.push_back(argv[++i]);
-  }
+  const auto [words, given] = mn::split_command_line(argc, argv, {"--calls"});
   const auto action = options.parse(static_cast<int>(given.size()), given.data());
   if (action == mn::Options::Action::kVersion) return std::cout << "mnreport " MN_VERSION "\n", 0;
   if (action == mn::Options::Action::kHelp) return std::cout << options.help(), 0;
+  const std::vector<std::filesystem::path> outs(words.begin(), words.end());
   if (outs.empty()) throw mn::UsageError("give the folder that a job wrote with --out; see mnreport --help");
   if (settings.calls) {
     for (const auto& out : outs) std::cout << mn::describe_calls(out);
@@ -46,13 +36,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const mn::Error& error) {
-    std::cerr << "mnreport: " << error.what() << "\n";
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    std::cerr << "mnreport: " << error.what() << "\n";
-    return 1;
-  }
+  return mn::run_tool("mnreport", [&] { return run(argc, argv); });
 }

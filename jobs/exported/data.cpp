@@ -7,6 +7,7 @@
 
 #include <mn/app/batches.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 #include <mn/image/augment_options.hpp>
 #include <mn/loader/image_transform.hpp>
 
@@ -20,9 +21,8 @@ namespace {
 constexpr double kResizeOverCrop = 256.0 / 224;
 
 std::string shape_text(const Shape& shape) {
-  std::string text;
-  for (const std::int64_t size : shape) text += (text.empty() ? "" : " x ") + (size < 0 ? "any" : std::to_string(size));
-  return text.empty() ? "a single value" : text;
+  if (shape.empty()) return "a single value";
+  return join(shape, " x ", [](std::int64_t size) { return size < 0 ? "any" : std::to_string(size); });
 }
 
 /// The first field's images.
@@ -118,11 +118,10 @@ void check_targets(const ExportedOptions& options, const SampleSpec& spec, const
 
 std::size_t find_output(const ExportedModule& model, const ExportedOptions& options) {
   const auto& outputs = model.outputs();
-  std::string names;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].name == options.output || (options.output.empty() && outputs.size() == 1)) return i;
-    names += (i > 0 ? ", " : "") + outputs[i].name;
   }
+  const std::string names = join(outputs, ", ", &ExportedOutput::name);
   if (!options.output.empty()) throw UsageError("--output " + options.output + ": --model returns " + names);
   throw UsageError("--output is missing: --model returns " + names + ", one of which the loss is for");
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn::jobs {
 namespace {
@@ -10,9 +11,7 @@ namespace {
 /// The names of fields or inputs, in a row.
 template <class Named>
 std::string names_of(const std::vector<Named>& all) {
-  std::string names;
-  for (const Named& each : all) names += (names.empty() ? "" : ", ") + each.name;
-  return names;
+  return join(all, ", ", &Named::name);
 }
 
 std::optional<std::size_t> find_field(const SampleSpec& spec, const std::string& name) {

@@ -25,8 +25,8 @@ struct Fields {
 [[nodiscard]] Fields match_fields(const std::string& option, const SampleSpec& spec,
                                   const std::vector<ExportedInput>& inputs, const ExportedOptions& options);
 
-/// The shape that the model wants of a sample for an input; −1 is any size. With --target next the first input's samples
-/// have one element more, the last target.
+/// The shape that the model wants of a sample for an input; −1 is any size. With --target next the first input's
+/// samples have one element more, the last target.
 [[nodiscard]] Shape wanted_shape(const std::vector<ExportedInput>& inputs, std::size_t i,
                                  const ExportedOptions& options);
 

@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn::jobs {
 namespace {
@@ -24,9 +25,7 @@ enum class Classes {
 };
 
 std::string text_of(const Shape& shape) {
-  std::string text;
-  for (const std::int64_t size : shape) text += (text.empty() ? "" : ", ") + (size < 0 ? "any" : std::to_string(size));
-  return "[" + text + "]";
+  return "[" + join(shape, ", ", [](std::int64_t size) { return size < 0 ? "any" : std::to_string(size); }) + "]";
 }
 
 Shape without(Shape shape, std::size_t dimension) {
@@ -86,7 +85,7 @@ Loss cross_entropy(Classes classes, const at::Tensor& output, const at::Tensor& 
   const at::Tensor scores = is_second ? output : output.flatten(0, -2);  // (N, C, d…) or (targets, C)
   const at::Tensor target = is_second ? given : given.flatten();
   const double count = target.ne(kIgnored).sum().item<double>();
-  if (count == 0) return {scores.sum() * 0, 0};  // the mean of no targets is no number
+  if (count == 0) return {scores.sum() * 0, 0};  // without targets the mean is not a number
   report.add("accuracy", scores.argmax(1).eq(target).sum().item<double>() / count, count);
   return {F::cross_entropy(scores, target), count};
 }

@@ -22,7 +22,7 @@ struct ExportedOptions : app::CommonOptions {
   std::string loss = "cross_entropy";
   std::string classes = "auto";
   std::string target = "label";
-  std::string label;  ///< a field; empty: the second one, or the only one that is no input
+  std::string label;  ///< a field; empty: the second one, or the only one that is not an input
   std::int64_t loaderjob = 0;
 };
 

@@ -1,6 +1,10 @@
 #include "models/models.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 
 #include "models/alexnet.hpp"
 #include "models/googlenet.hpp"
@@ -30,12 +34,9 @@ constexpr Entry kModels[] = {
 };
 
 const Entry& find(const std::string& name) {
-  std::string known;
-  for (const Entry& entry : kModels) {
-    if (entry.name == name) return entry;
-    known += (known.empty() ? "" : ", ") + std::string(entry.name);
-  }
-  throw UsageError("unknown network \"" + name + "\": use one of " + known);
+  const auto found = std::ranges::find(kModels, name, &Entry::name);
+  if (found != std::end(kModels)) return *found;
+  throw UsageError("unknown network \"" + name + "\": use one of " + join(kModels, ", ", &Entry::name));
 }
 
 }  // namespace

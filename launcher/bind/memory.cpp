@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn::launcher {
 namespace {
@@ -45,8 +46,7 @@ void bind_memory_of_this_thread(const std::vector<int>& nodes) {
   // The kernel takes one bit less than it is told.
   if (syscall(SYS_set_mempolicy, kPolicyBind, mask.data(), mask.size() * kBits + 1) == 0) return;
   const int reason = errno;
-  std::string list;
-  for (const int node : nodes) list += (list.empty() ? "" : ",") + std::to_string(node);
+  const std::string list = join(nodes, ",");
   throw Error(with_errno("--mem-bind local: cannot bind memory to the NUMA nodes " + list, reason) +
               "; leave the option out, or allow set_mempolicy (docker --cap-add SYS_NICE)");
 }

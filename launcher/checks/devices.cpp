@@ -2,6 +2,8 @@
 #include <cstdlib>
 #include <set>
 
+#include <mn/core/text.hpp>
+
 #include "checks/checks.hpp"
 #include "checks/comparison.hpp"
 #include "facts/fatbin.hpp"
@@ -23,12 +25,6 @@ std::optional<bool> any_gpu(const NodeFacts& node, std::optional<bool> Gpu::*fac
   return any;
 }
 
-std::string joined(const std::vector<std::string>& texts) {
-  std::string all;
-  for (const auto& text : texts) all += (all.empty() ? "" : ", ") + text;
-  return all;
-}
-
 /// "H100 79 GiB" for each kind of GPU; no value if there is none, or NVML does not describe one of them.
 std::optional<std::string> models_of(const NodeFacts& node) {
   if (!has_gpus(node)) return std::nullopt;
@@ -37,7 +33,7 @@ std::optional<std::string> models_of(const NodeFacts& node) {
     if (!gpu.name || !gpu.memory_mib) return std::nullopt;
     models.insert(*gpu.name + " " + std::to_string(*gpu.memory_mib / 1024) + " GiB");
   }
-  return joined({models.begin(), models.end()});
+  return join(models);
 }
 
 /// A GPU that nothing drives. A node without GPUs needs no driver: jobs may have both kinds of node.

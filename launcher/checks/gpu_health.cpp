@@ -2,6 +2,8 @@
 #include <map>
 #include <string>
 
+#include <mn/core/text.hpp>
+
 #include "checks/checks.hpp"
 #include "checks/comparison.hpp"
 
@@ -96,13 +98,12 @@ Findings check_gpu_health(const JobFacts& job) {
   }
   append(findings, other_processes(job));
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    std::string xids;
-    for (const auto& xid : job.nodes[node].system.xids) xids += (xids.empty() ? "" : ", ") + xid;
+    const auto& xids = job.nodes[node].system.xids;
     if (xids.empty()) continue;
     add(findings, {"gpu-health",
                    false,
                    {job.host(node)},
-                   "the kernel logged hardware errors of GPUs in the last day: " + xids,
+                   "the kernel logged hardware errors of GPUs in the last day: " + join(xids),
                    "look them up in NVIDIA's list of XIDs; drain the node, or leave it out (--exclude)"});
   }
   return findings;

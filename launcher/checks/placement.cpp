@@ -2,6 +2,10 @@
 #include <cmath>
 #include <cstdio>
 #include <set>
+#include <string>
+#include <vector>
+
+#include <mn/core/text.hpp>
 
 #include "checks/checks.hpp"
 #include "checks/comparison.hpp"
@@ -71,18 +75,16 @@ Findings check_distribution(const JobFacts& job) {
   for (const int node : job.layout.nodes) ++counts[static_cast<std::size_t>(node)];
   const auto [least, most] = std::ranges::minmax(counts);
   if (least == most) return {};
-  std::string table;
-  for (std::size_t node = 0; node < counts.size(); ++node) {
-    table += (node == 0 ? "" : ", ") + job.host(node) + " " + std::to_string(counts[node]);
-    if (node == 7 && counts.size() > 8) {
-      table += ", ...";
-      break;
-    }
+  constexpr std::size_t kMaxNamed = 8;
+  std::vector<std::string> table;
+  for (std::size_t node = 0; node < std::min(counts.size(), kMaxNamed); ++node) {
+    table.push_back(job.host(node) + " " + std::to_string(counts[node]));
   }
+  if (counts.size() > kMaxNamed) table.emplace_back("...");
   return {{"distribution",
            false,
            {},
-           "nodes have unequal numbers of ranks: " + table,
+           "nodes have unequal numbers of ranks: " + join(table),
            "ask for --ntasks-per-node=N (mpiexec: -map-by ppr:N:node), unless this is meant"}};
 }
 

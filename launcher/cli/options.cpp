@@ -114,9 +114,7 @@ class Given {
   static void require_known(const std::string& option, const std::string& check) {
     const Words known = check_names();
     if (std::ranges::find(known, check) != known.end()) return;
-    std::string list;
-    for (const auto& each : known) list += (list.empty() ? "" : ", ") + each;
-    throw UsageError("--" + option + " " + check + ": there is no such check; there are " + list);
+    throw UsageError("--" + option + " " + check + ": there is no such check; there are " + join(known));
   }
 
   po::variables_map map_;

@@ -1,7 +1,7 @@
 /// The tree in which the nodes of a job are connected. 128 nodes are two levels below the root, 4,096 three.
 #pragma once
 
-#include <mn/core/net/tree.hpp>
+#include <mn/core/tree.hpp>
 
 namespace mn::launcher {
 

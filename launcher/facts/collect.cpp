@@ -28,7 +28,7 @@ std::vector<VisibleGpu> amd_gpus_of_rank(const std::vector<Gpu>& gpus, const Var
 
 std::optional<int> wanted_threads(const Variables& variables) {
   for (const char* name : {"OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"}) {
-    if (const auto text = variables.get(name)) return std::atoi(text->c_str());  // of 4,2 (nested) the first counts
+    if (const auto text = variables.get(name)) return std::atoi(text->c_str());  // "4,2" (nested): the first counts
   }
   return std::nullopt;
 }

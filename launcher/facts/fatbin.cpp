@@ -27,7 +27,7 @@ constexpr std::uint32_t kFatbinMagic = 0xba55ed50;
 constexpr std::uint16_t kPtx = 1;
 constexpr std::uint16_t kBinary = 2;
 constexpr int kMaxContainers = 64;
-constexpr int kMaxEntries = 1024;  // of a container: one for each target of each source
+constexpr int kMaxEntries = 1024;  // entries of a container: one for each target of each source
 
 }  // namespace
 

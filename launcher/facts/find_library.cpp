@@ -57,6 +57,7 @@ std::vector<fs::path> paths_in_cache(const std::string& file, const std::string&
   for (std::size_t i = 0; i < header.entries; ++i) {
     CacheEntry entry;
     const std::size_t at = sizeof header + i * sizeof entry;
+    // A cache that is cut off, or that ldconfig is writing, has fewer entries than it says.
     if (at + sizeof entry > cache.size()) break;
     std::memcpy(&entry, cache.data() + at, sizeof entry);
     if (text_at(cache, entry.name) == name) paths.emplace_back(text_at(cache, entry.path));
@@ -104,6 +105,7 @@ std::vector<fs::path> folders_of_mpi(const fs::path& program, const std::string&
 }
 
 std::optional<fs::path> find_library(const std::string& name, const std::string& library_path, const fs::path& root) {
+  // In the order of ld.so(8): LD_LIBRARY_PATH, the cache, the usual folders.
   for (std::size_t begin = 0; begin < library_path.size();) {
     const std::size_t colon = std::min(library_path.find_first_of(":;", begin), library_path.size());
     const fs::path file = fs::path(library_path.substr(begin, colon - begin)) / name;

@@ -106,6 +106,7 @@ std::optional<int> first_active_port(const std::string& device, const fs::path& 
   for (const auto& port : sorted_entries(folder)) {
     if (state_of(folder / port) == kActivePort) return std::atoi(port.c_str());
   }
+  // Without an active port the first one: it may be up by the time the program starts.
   return 1;
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMaxInterpreters = 4;  // of interpreters that are scripts, as Linux counts
+constexpr int kMaxInterpreters = 4;  // scripts that are interpreters of scripts, as Linux counts
 
 /// As many of the file's first bytes as a line or an ELF header needs.
 std::string beginning_of(const fs::path& file) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
+
+#include <mn/core/text.hpp>
 
 namespace mn::launcher {
 namespace {
@@ -10,9 +13,8 @@ Finding about(std::vector<std::string> hosts, const std::vector<int>& ranks, int
               const std::string& remedy) {
   constexpr std::size_t kMaxNamed = 8;
   std::string text = ranks.empty() ? "some ranks" : ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < std::min(ranks.size(), kMaxNamed); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  }
+  const auto named = std::span(ranks).first(std::min(ranks.size(), kMaxNamed));
+  text += join(named);
   if (ranks.size() > kMaxNamed) text += ", ...";
   return {"tasks", true, std::move(hosts), text + " of " + std::to_string(size) + " " + what, remedy};
 }

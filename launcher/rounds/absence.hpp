@@ -22,7 +22,7 @@ namespace mn::launcher {
 /// Adds a rank of a node whose part is missing.
 void note_absence(Absence& absence, const Part& missing, int rank);
 
-/// Ranks that are missing from a round, as the root hears of them.
+/// Ranks that are missing from a round, as they are reported to the root.
 class MissingRanks {
  public:
   /// A node's own list.

@@ -61,6 +61,7 @@ class Agreement {
     const Findings findings = missing.findings(here_.size, exchange_.group().patience);
     Decision decision{.verdict = {}, .speaker = roster_.speaker(missing)};
     if (!failures.empty()) {
+      // A failure that a rank reports comes before a rank that is missing: it may be why that is.
       decision.verdict = verdict_of(failures);
     } else if (!findings.empty()) {
       decision.verdict = reject(findings, {});

@@ -1,9 +1,9 @@
 // The second round: each rank reports what it found, the leader of each node adds what it found about the node and
 // divides its cores and GPUs, and the root runs the checks over all of it.
 //
-// 1. All nodes read the clock when they hear that all ranks are here, and again when they report. Their clock is wrong
-//    as far as that cannot be explained by messages that took time: it is behind the root's if the first reading is
-//    earlier than what the root read before, and ahead if the second is later than what the root reads afterwards.
+// 1. All nodes read the clock when they are told that all ranks are here, and again when they report. Their clock is
+//    wrong as far as that cannot be explained by messages that took time: it is behind the root's if the first reading
+//    is earlier than what the root read before, and ahead if the second is later than what the root reads afterwards.
 // 2. Each node is tried by the one above it in the tree, and tries that one; the nodes next to the root try the address
 //    that rank 0's node gives itself, which programs get as MASTER_ADDR.
 //

@@ -60,7 +60,7 @@ void reach_by_board(Group& group, const Placement& here, const std::vector<int>&
   }
   // Only processes of this job can read the board.
   if (here.rank == 0) board.put(kKey, to_hex(random_key()));
-  // All put before anyone reads; ranks that are no leaders only take part in the fence.
+  // All put before anyone reads; ranks that are not leaders only take part in the fence.
   board.fence();
   if (here.intra_rank != 0) return;
   const auto needed = [&](int rank, const char* key) {

@@ -6,6 +6,8 @@
 #include "facts/json_fields.hpp"
 
 namespace mn::launcher {
+// One list of fields for each message, for writing and reading alike. A field that is not needed may be missing: it is
+// then what a new message has.
 namespace json_fields {
 
 template <>
@@ -161,6 +163,7 @@ template <typename Message>
 Message from_message(std::string_view bytes, const std::string& what) {
   Message message;
   try {
+    // parse_cbor() bounds the depth: the bytes come from another process.
     json_fields::read(parse_cbor(bytes, what), "", message);
   } catch (const DataError& error) {
     throw DataError(what + ": " + error.what());

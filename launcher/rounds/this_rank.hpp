@@ -1,4 +1,4 @@
-/// What a rank knows before it hears of the others, and what it decides with them.
+/// What a rank knows before the first round, and what all ranks decide.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-/// The self test's report while it grows: the deadline's thread prints what there is when a test hangs.
+/// The self test's report while it grows: the timer's thread prints what there is when a test hangs.
 #pragma once
 
 #include <mutex>

@@ -40,7 +40,7 @@ json figures_of_host(const json& report, const std::string& host) {
   return figures;
 }
 
-/// Of `hosts` in all.
+/// `hosts`: the number of hosts in all.
 json record_of(const json& report, const std::string& host, std::size_t hosts, const std::string& time) {
   json record = {{"time", time}, {"host", host}, {"findings", json::array()}, {"failed", json::array()}};
   bool has_error = false;

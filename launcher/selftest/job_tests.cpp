@@ -46,8 +46,8 @@ json document_of(const std::vector<Link>& links, const std::vector<std::string>&
 
 class SelfTest {
  public:
-  SelfTest(Communicator& comm, Report& report, Deadline& deadline, std::chrono::milliseconds patience)
-      : comm_(comm), report_(report), deadline_(deadline), patience_(patience) {
+  SelfTest(Communicator& comm, Report& report, PartTimer& timer, std::chrono::milliseconds patience)
+      : comm_(comm), report_(report), timer_(timer), patience_(patience) {
     json kind = json::object();
     const json document = report.document();
     for (const auto& [key, value] : document.items()) {
@@ -61,18 +61,18 @@ class SelfTest {
   void run(const std::string& gpu_problem) {
     // First: a GPU that CUDA does not see explains what fails below.
     report_gpu_problems(gpu_problem);
-    deadline_.begin("the ring of messages");
+    timer_.begin("the ring of messages");
     report_.set("ring", test_ring(comm_));
-    deadline_.begin("the allreduce");
+    timer_.begin("the allreduce");
     report_.set("allreduce", test_allreduce(comm_));
     test_links();
-    deadline_.begin("the test of MPI with memory of GPUs");
+    timer_.begin("the test of MPI with memory of GPUs");
     gather("cuda_aware_mpi", comm_.intra_rank() == 0 ? probe_cuda_aware(comm_.device()) : "");
-    deadline_.begin("the copies to the GPUs");
+    timer_.begin("the copies to the GPUs");
     test_copies();
-    deadline_.begin("the allreduce of NCCL");
+    timer_.begin("the allreduce of NCCL");
     test_gpu_allreduce();
-    deadline_.begin("the report");
+    timer_.begin("the report");
     // Last, so that the counters cover the traffic of all tests above.
     const bool counts = comm_.intra_rank() == 0;
     gather("ports", counts ? judge_ports(ports_before_, launcher::read_ports(hardware_)) : "", "watch");
@@ -81,7 +81,7 @@ class SelfTest {
  private:
   void test_links() {
     const double least = least_bandwidth_mb_s(kind_);
-    const auto links = measure_links(comm_, least, patience_ / 4, deadline_);
+    const auto links = measure_links(comm_, least, patience_ / 4, timer_);
     std::vector<std::string> hosts;
     for (int node = 0; node < comm_.inter_size(); ++node) {
       hosts.push_back(hosts_[static_cast<std::size_t>(comm_.topology().ranks_of(node).front())]);
@@ -173,7 +173,7 @@ class SelfTest {
 
   Communicator& comm_;
   Report& report_;
-  Deadline& deadline_;
+  PartTimer& timer_;
   std::chrono::milliseconds patience_;
   const std::filesystem::path hardware_ = launcher::hardware_root(environment("MN_HARDWARE_ROOT"));
   const std::vector<launcher::PortFacts> ports_before_ = launcher::read_ports(hardware_);
@@ -183,9 +183,9 @@ class SelfTest {
 
 }  // namespace
 
-void test_job(Communicator& comm, const std::string& gpu_problem, Report& report, Deadline& deadline,
+void test_job(Communicator& comm, const std::string& gpu_problem, Report& report, PartTimer& timer,
               std::chrono::milliseconds patience) {
-  SelfTest(comm, report, deadline, patience).run(gpu_problem);
+  SelfTest(comm, report, timer, patience).run(gpu_problem);
 }
 
 }  // namespace mn::selftest

@@ -6,14 +6,14 @@
 
 #include <mn/comm/communicator.hpp>
 
-#include "selftest/deadline.hpp"
 #include "selftest/doctor_report.hpp"
+#include "selftest/part_timer.hpp"
 
 namespace mn::selftest {
 
 /// Collective: runs all tests; rank 0's report takes their results. `gpu_problem`: why this rank cannot use its GPU;
 /// empty: it can, or has none.
-void test_job(Communicator& comm, const std::string& gpu_problem, Report& report, Deadline& deadline,
+void test_job(Communicator& comm, const std::string& gpu_problem, Report& report, PartTimer& timer,
               std::chrono::milliseconds patience);
 
 }  // namespace mn::selftest

@@ -95,8 +95,8 @@ Link link_of(const json& document) {
 
 class Links {
  public:
-  Links(Communicator& comm, std::chrono::milliseconds patience, Deadline& deadline)
-      : comm_(comm), patience_(patience), deadline_(deadline) {
+  Links(Communicator& comm, std::chrono::milliseconds patience, PartTimer& timer)
+      : comm_(comm), patience_(patience), timer_(timer) {
     for (int node = 0; node < comm.inter_size(); ++node) leaders_.push_back(comm.topology().ranks_of(node).front());
   }
 
@@ -136,7 +136,7 @@ class Links {
 
   void begin(const std::string& what) {
     ++tries_;
-    deadline_.begin("the test of the links between nodes, " + what);
+    timer_.begin("the test of the links between nodes, " + what);
     // Without it a pair that is ready early measures while its nodes still serve the pair before.
     comm_.barrier();
   }
@@ -165,7 +165,7 @@ class Links {
 
   Communicator& comm_;
   std::chrono::milliseconds patience_;
-  Deadline& deadline_;
+  PartTimer& timer_;
   int tries_ = 0;
   std::vector<int> leaders_;  ///< first rank of each node
   std::vector<Link> mine_;
@@ -175,8 +175,8 @@ class Links {
 }  // namespace
 
 std::vector<Link> measure_links(Communicator& comm, double least_mb_s, std::chrono::milliseconds patience,
-                                Deadline& deadline) {
-  Links links(comm, patience, deadline);
+                                PartTimer& timer) {
+  Links links(comm, patience, timer);
   links.measure_rounds();
   // A busy machine makes a pair slow by chance, and more than once. Each node can be tried by itself.
   const int max_tries = 3 + comm.inter_size() / 32;

@@ -6,8 +6,8 @@
 
 #include <mn/comm/communicator.hpp>
 
-#include "selftest/deadline.hpp"
 #include "selftest/pairs.hpp"
+#include "selftest/part_timer.hpp"
 
 namespace mn::selftest {
 
@@ -17,6 +17,6 @@ namespace mn::selftest {
 ///
 /// Cost: ceil(log2 n) rounds of 0.1 to 1 s.
 [[nodiscard]] std::vector<Link> measure_links(Communicator& comm, double least_mb_s, std::chrono::milliseconds patience,
-                                              Deadline& deadline);
+                                              PartTimer& timer);
 
 }  // namespace mn::selftest

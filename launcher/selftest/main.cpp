@@ -15,10 +15,10 @@
 #include <mn/core/ranks.hpp>
 #include <mn/job/job.hpp>
 
-#include "selftest/deadline.hpp"
 #include "selftest/doctor_report.hpp"
 #include "selftest/gpu_tests.hpp"
 #include "selftest/job_tests.hpp"
+#include "selftest/part_timer.hpp"
 #include "selftest/results.hpp"
 
 namespace mn::selftest {
@@ -48,7 +48,7 @@ json placement_of(const Communicator& comm) {
   return rows;
 }
 
-int run(Report& report, Deadline& deadline, const SelfTestOptions& options, std::chrono::milliseconds patience) {
+int run(Report& report, PartTimer& timer, const SelfTestOptions& options, std::chrono::milliseconds patience) {
   const OwnDevice own = device_of_this_rank();
   const auto comm = create_communicator("flat", MPI_COMM_WORLD, {.device = own.device});
   const bool speaks = comm->rank() == 0;
@@ -57,7 +57,7 @@ int run(Report& report, Deadline& deadline, const SelfTestOptions& options, std:
     if (!options.against.empty()) earlier = parse_json(read_file(options.against), options.against);
     if (report.document().at("placement").empty()) report.take({{"placement", placement_of(*comm)}});
   }
-  test_job(*comm, own.problem, report, deadline, patience);
+  test_job(*comm, own.problem, report, timer, patience);
   bool healthy = true;
   if (speaks) {
     if (!options.against.empty()) report.set("against", verdict_of(changes_since(earlier, report.document())));
@@ -65,11 +65,11 @@ int run(Report& report, Deadline& deadline, const SelfTestOptions& options, std:
   }
   const int status = std::stoi(comm->bcast_obj(std::string(healthy ? "0" : "1")));
   report.set_status(status);  // a link that does not answer may hold up MPI_Finalize
-  deadline.begin("MPI_Finalize");
+  timer.begin("MPI_Finalize");
   return status;
 }
 
-/// On the deadline's thread. Rank 0 prints what there is; the others wait for it to end them.
+/// On the timer's thread. Rank 0 prints what there is; the others wait for it to end them.
 void give_up(Report& report, int rank, const std::string& part) {
   if (const auto status = report.status()) std::_Exit(*status);
   if (rank == 0) {
@@ -117,9 +117,9 @@ Preparation prepare(int argc, char** argv) {
 int start(int argc, char** argv, const Preparation& ready) {
   Report report(ready.options);
   report.take(ready.checks);
-  Deadline deadline(ready.patience, [&](const std::string& part) { give_up(report, ready.rank, part); });
-  deadline.begin("MPI_Init");
-  return run_job(argc, argv, [&](Job&) { return run(report, deadline, ready.options, ready.patience); });
+  PartTimer timer(ready.patience, [&](const std::string& part) { give_up(report, ready.rank, part); });
+  timer.begin("MPI_Init");
+  return run_job(argc, argv, [&](Job&) { return run(report, timer, ready.options, ready.patience); });
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace mn::selftest {
 
 std::string judge_ports(const std::vector<launcher::PortFacts>& before, const std::vector<launcher::PortFacts>& after) {
-  constexpr std::int64_t kMaxErrors = 10;  // of a test of minutes
+  constexpr std::int64_t kMaxErrors = 10;  // errors in a test of minutes
   if (before.empty()) return "";
   std::vector<std::string> sentences;
   for (const auto& port : after) {

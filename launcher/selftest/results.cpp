@@ -7,6 +7,7 @@
 
 #include <mn/core/host_list.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/text.hpp>
 
 #include "selftest/thresholds.hpp"
 
@@ -76,8 +77,7 @@ std::string advice_text(const json& report) {
 std::string history_text(const json& history) {
   std::string text;
   for (const auto& host : history.value("often", json::array())) {
-    std::string what;
-    for (const auto& name : host.at("what")) what += (what.empty() ? "" : ", ") + name.get<std::string>();
+    const std::string what = join(host.at("what"), ", ", [](const json& name) { return name.get<std::string>(); });
     text += formatted("  %s: %zu of its last %zu checks found %s\n", host.at("host").get<std::string>().c_str(),
                       host.at("found").get<std::size_t>(), host.at("of").get<std::size_t>(), what.c_str());
   }

@@ -19,12 +19,6 @@ std::size_t divided(std::size_t ranks, std::size_t hosts) {
                    " hosts are not the same number on each: give srun --ntasks-per-node, or mpiexec -host A:2,B:2");
 }
 
-std::string joined(const Words& words) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : ",") + word;
-  return text;
-}
-
 std::size_t position_of_mnlaunch(const Words& words) {
   const auto found = std::ranges::find(words, "mnlaunch", base_name);
   return static_cast<std::size_t>(found - words.begin());
@@ -117,13 +111,13 @@ Words StepCommand::on(const Words& hosts, const std::string& name, bool overlap)
   Words command = {words_.front()};
   if (is_srun_) {
     command.insert(command.end(),
-                   {"--nodes=" + std::to_string(hosts.size()), "--nodelist=" + joined(hosts), "--ntasks=" + ranks,
+                   {"--nodes=" + std::to_string(hosts.size()), "--nodelist=" + join(hosts, ","), "--ntasks=" + ranks,
                     "--ntasks-per-node=" + std::to_string(ranks_per_host_), "--job-name=" + name, "--no-kill"});
     if (overlap) command.emplace_back("--overlap");
   } else {
     Words items;
     for (const auto& host : hosts) items.push_back(host + ":" + std::to_string(ranks_per_host_));
-    command.insert(command.end(), {"-host", joined(items), "-n", ranks});
+    command.insert(command.end(), {"-host", join(items, ","), "-n", ranks});
   }
   command.insert(command.end(), words_.begin() + 1, words_.end());
   return command;

@@ -86,6 +86,7 @@ StepEnd Step::wait(const std::function<void()>& look, const std::function<void()
   while (waitpid(process_, &status, WNOHANG) != process_) {
     pollfd readable{stderr_.get(), POLLIN, 0};
     poll(&readable, 1, kLookMs);
+    // A step that has closed its standard error would make poll() return at once, again and again.
     if ((readable.revents & POLLHUP) != 0 && (readable.revents & POLLIN) == 0) poll(nullptr, 0, kLookMs);
     // The reason is the first line that announces the end; what other ranks say later follows from it.
     const bool was_well = end.reason.empty();
@@ -106,6 +107,7 @@ void Step::read_lines(StepEnd& end) {
   std::array<char, 1 << 14> piece;
   for (ssize_t got = 0; (got = read(stderr_.get(), piece.data(), piece.size())) > 0;) {
     const std::string_view text(piece.data(), static_cast<std::size_t>(got));
+    // What the step says goes on unchanged, as it comes.
     for (std::string_view left = text; !left.empty();) {
       const ssize_t written = write(STDERR_FILENO, left.data(), left.size());
       if (written <= 0 && errno != EINTR) break;

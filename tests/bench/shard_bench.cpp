@@ -36,7 +36,7 @@ double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-constexpr std::int64_t kLeastSamples = 20'000;  // of a measurement: threads must start and files be opened
+constexpr std::int64_t kLeastSamples = 20'000;  // samples of a measurement: threads must start and files be opened
 
 /// Samples per second of one or more whole epochs: read(indices, buffer) for `batch` indices at a time, a thread for
 /// each buffer.

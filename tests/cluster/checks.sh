@@ -139,10 +139,13 @@ else
 fi
 
 echo 'a rank that never comes'
+# It stays away until the other one has left, 20 s at most.
+rm -f left
 # shellcheck disable=SC2016
 seen=0
 MN_LAUNCH_TIMEOUT=2 timeout 30 srun -Q -N2 --ntasks-per-node=1 bash -c \
-  '[ $SLURM_PROCID = 1 ] && exec sleep 20; exec "$0" true' "$mnlaunch" >out 2>err || seen=$?
+  'if [ $SLURM_PROCID = 0 ]; then "$0" true; seen=$?; touch left; exit $seen; fi
+   for _ in $(seq 200); do [ ! -e left ] || exit 0; sleep 0.1; done' "$mnlaunch" >out 2>err || seen=$?
 [ $seen != 0 ] && grep -q 'error \[tasks\] vn2: rank 1 of 2 did not arrive in 2 s' err || fail "absent rank: $(cat err)"
 
 # Between nodes it is munge that tells the job's launchers from others.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # mnshard as tasks of srun and as ranks of mpiexec, on two nodes: the bits are those of one process. In a batch script,
-# which has a task's variables but is none, it is alone.
+# which has a task's variables but is not a task, it is alone.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 convert=("$build/mnshard" idx "$checkout/data/mnist" --shard-mb 4)
 

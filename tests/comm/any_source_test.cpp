@@ -119,6 +119,17 @@ TEST_F(AnySource, ARequestThatNobodyAnswersTimesOut) {
   EXPECT_TRUE(comm->has_given_up());
 }
 
+TEST_F(AnySource, ARequestThatOutlivesItsCommunicatorSaysSo) {
+  std::vector<float> got(10);
+  Request request;
+  {
+    const auto comm = communicator();
+    request = comm->irecv(got, kAnySource);
+  }
+  EXPECT_THAT([&] { static_cast<void>(request.is_done()); }, ThrowsMessage<ArgumentError>(HasSubstr("irecv")));
+  EXPECT_THROW(request.wait(), ArgumentError);
+}
+
 TEST_F(AnySource, AnExceptionLeavesTheRequestBehind) {
   const auto comm = communicator();
   std::vector<float> got(10);

@@ -68,6 +68,16 @@ TEST_F(Arguments, MessagesToOneself) {
   EXPECT_THROW(static_cast<void>(comm_->recv_obj(self)), ArgumentError);
 }
 
+TEST_F(Arguments, OfTheReceiveInASendrecv) {
+  if (ranks_ == 1) return;
+  const int next = (comm_->rank() + 1) % comm_->size();
+  EXPECT_THROW(comm_->sendrecv(two_, next, parts_, 99), ArgumentError);
+  comm_->barrier();
+  int came = 0;
+  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_->mpi_comm(), &came, MPI_STATUS_IGNORE);
+  EXPECT_EQ(came, 0) << "a message was sent";
+}
+
 TEST_F(Arguments, WrongLengths) {
   EXPECT_THROW(comm_->allgather(two_, short_), ArgumentError);
   EXPECT_THROW(comm_->reduce_scatter(short_, two_), ArgumentError);

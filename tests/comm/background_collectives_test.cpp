@@ -134,6 +134,19 @@ TEST_P(BackgroundCollectives, EndAtTheirTimeout) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/// In which the thread makes its communicator.
+TEST_P(BackgroundCollectives, TheFirstEndsAtItsTimeoutToo) {
+  if (size_ == 1) return;
+  static Floats values(100);
+  if (rank_ > 0) {
+    const CallTimeout limit(*comm_, std::chrono::milliseconds(400));
+    Request waiting = comm_->iallreduce(values);
+    EXPECT_THAT([&] { waiting.wait(); },
+                ::testing::ThrowsMessage<CommError>(::testing::HasSubstr("has not joined it")));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 INSTANTIATE_TEST_SUITE_P(Backends, BackgroundCollectives, ::testing::ValuesIn(communicator_names(DeviceType::kCpu)),
                          [](const auto& test) { return test.param; });
 

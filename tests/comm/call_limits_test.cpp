@@ -1,5 +1,6 @@
 // Calls that end before what they wait for: time-outs, abort(), barriers that say who is missing.
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <thread>
@@ -188,6 +189,61 @@ TEST_P(CallLimits, CoverMessages) {
     EXPECT_THAT(error_of([&] { request.wait(); }), HasSubstr(last_ + " has not made"));
   }
   meet();
+}
+
+/// Also where slices go by way of other ranks, as some network asks for.
+TEST_P(CallLimits, CoverEveryWayToReduce) {
+  if (size_ < 3 || GetParam() != "flat") return;
+  setenv("MN_NETWORK", "0.001,1000,1000", 1);
+  const auto comm = create();
+  static std::vector<float> values(50'000);
+  {
+    const CallTimeout enough(*comm, 60s);
+    comm->allreduce(values);
+  }
+  unsetenv("MN_NETWORK");
+  if (!is_absent()) {
+    EXPECT_THAT(error_of([&] { comm->allreduce(values); }), AllOf(HasSubstr("call 2"), names_the_last()));
+  }
+  meet();
+}
+
+/// Ranks that differ in the count may wait for each other in different places of one call.
+TEST_P(CallLimits, EndCallsOfDifferentCounts) {
+  if (size_ == 1 || GetParam() == "dummy") return;
+  static std::vector<float> large(50'000);
+  static std::vector<float> small(10);
+  for (const bool last_has_more : {false, true}) {
+    const auto comm = create();
+    const std::string error = error_of([&] { comm->allreduce(is_absent() == last_has_more ? large : small); });
+    if (is_absent() == last_has_more) {
+      EXPECT_NE(error, "") << last_has_more;
+    }
+    meet();
+  }
+}
+
+/// Whether nothing writes to memory below the caller's frame, while messages arrive.
+[[gnu::noinline]] bool stack_stays_as_it_is() {
+  volatile unsigned char stack[65536];
+  for (auto& each : stack) each = 0x5A;
+  MPI_Barrier(MPI_COMM_WORLD);
+  bool same = true;
+  for (const auto& each : stack) same = same && each == 0x5A;
+  return same;
+}
+
+/// A rank may join a call that the others have given up.
+TEST_P(CallLimits, LeaveToMpiWhatItMayWriteTo) {
+  if (size_ == 1 || GetParam() != "flat") return;
+  const auto comm = create();
+  const auto call = [&] { static_cast<void>(comm->bcast_obj(std::string("of the last rank"), size_ - 1)); };
+  if (!is_absent()) {
+    EXPECT_NE(error_of(call), "");
+  }
+  meet();
+  if (is_absent()) static_cast<void>(error_of(call));
+  EXPECT_TRUE(stack_stays_as_it_is());
 }
 
 TEST_P(CallLimits, MonitoredBarrierNeedsNoTimeoutOfTheCommunicator) {

@@ -1,4 +1,4 @@
-// Debug mode: a mismatch between ranks throws the same exception on every rank, and no rank waits for ever.
+// Debug mode: a mismatch between ranks throws the same exception on every rank, and no rank waits forever.
 #include <cstdlib>
 #include <limits>
 #include <vector>

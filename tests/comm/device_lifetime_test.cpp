@@ -88,6 +88,21 @@ TEST_F(OnGpu, MessagesDoNotWaitForACollective) {
   EXPECT_EQ(gradient.get(), std::vector<float>(1001, static_cast<float>(size_)));
 }
 
+TEST_F(OnGpu, RequestsMayOutliveTheirCommunicator) {
+  const auto before = alive();
+  {
+    const OnDevice<float> sum(std::vector<float>(1001, 1.0F), device_);
+    std::vector<Request> requests(3);
+    {
+      const auto comm = create("pure_nccl");
+      for (Request& each : requests) each = comm->iallreduce(sum.view());
+    }
+    for (Request& each : requests) each.wait();
+    EXPECT_EQ(sum.get(), std::vector<float>(1001, static_cast<float>(size_ * size_ * size_)));
+  }
+  EXPECT_EQ(alive(), before);
+}
+
 /// So many copies suffice: one more fails.
 TEST_F(OnGpu, WhatACallOnlyWritesIsNotCopiedBefore) {
   const auto comm = create("naive");

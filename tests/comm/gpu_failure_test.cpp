@@ -1,4 +1,4 @@
-// What goes wrong on one rank's GPU leaves no rank waiting for ever.
+// What goes wrong on one rank's GPU leaves no rank waiting forever.
 #include <chrono>
 #include <stdexcept>
 

@@ -82,7 +82,7 @@ TEST_P(GradientMeans, DoNotOverflowOnTheWay) {
   }
 }
 
-/// On some ranks gradients follow each other in memory, on others not; their sizes are no multiples of 16 bytes.
+/// On some ranks gradients follow each other in memory, on others not; their sizes are not multiples of 16 bytes.
 TEST_P(GradientMeans, DoNotDependOnTheLayoutOfOtherRanks) {
   const auto check = [&]<class T>() {
     const auto gradient = mine<T>(1001);

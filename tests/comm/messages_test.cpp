@@ -125,6 +125,21 @@ TEST_F(Messages, AMismatchedReceiveLeavesItsBufferAlone) {
   request.wait();
 }
 
+/// Of a message without elements none will come: who asks in a loop must not do so forever.
+TEST_F(Messages, AMismatchedReceiveIsDone) {
+  if (alone()) return;
+  const auto comm = communicator();
+  std::vector<float> got(10);
+  if (rank_ == 0) comm->send(std::vector<float>(), 1);
+  if (rank_ == 1) {
+    Request request = comm->irecv(got, 0);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!request.is_done() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    EXPECT_TRUE(request.is_done());
+    EXPECT_THAT([&] { request.wait(); }, ThrowsMessage<CommError>(HasSubstr("0 float32 came, 10 float32")));
+  }
+}
+
 TEST_F(Messages, AMismatchedReceiveTakesElementsThatFollowLater) {
   if (alone()) return;
   const auto comm = communicator();

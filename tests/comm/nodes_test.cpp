@@ -145,7 +145,7 @@ TEST_P(Nodes, BitsDoNotDependOnNumaDomains) {
   for (float& x : original) x = std::ldexp(static_cast<float>(random() % 999) - 500, static_cast<int>(random() % 30));
   auto expected = original;
   comm_->allreduce(expected);
-  // One, each rank its own, pairs of ranks, uneven ones, and some that are no neighbors.
+  // One, each rank its own, pairs of ranks, uneven ones, and some that are not neighbors.
   for (const auto domain_of :
        {+[](int) { return 0; }, +[](int rank) { return rank; }, +[](int rank) { return rank / 2; },
         +[](int rank) { return rank == 0 ? 1 : 0; }, +[](int rank) { return rank % 2; }}) {

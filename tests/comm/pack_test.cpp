@@ -1,11 +1,13 @@
-// The kernel that packs gradients, as every thread of a GPU would run it, run here one thread after the other.
+// The kernels that pack and sum gradients, as every thread of a GPU would run them, run here one thread after the other.
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
 #include <random>
 
+#include <mn/comm/ordered_sum.hpp>
 #include <mn/comm/pack.hpp>
+#include <mn/comm/reduce.hpp>
 
 #include "tests/comm/values.hpp"
 
@@ -162,6 +164,37 @@ TEST(Pack, KeysAreOrderedAsTheFloatsAre) {
   expect_ordered_keys<BFloat16, FloatKey>();
   expect_ordered_keys<float, FloatKey>();
   expect_ordered_keys<double, DoubleKey>();
+}
+
+template <class T>
+void expect_ordered_sum(std::size_t count, unsigned ranks, unsigned rank) {
+  std::mt19937 random(ranks * 100 + rank);
+  std::vector<T> received(count * ranks);
+  for (T& x : received) x = testing::element_of<T>(std::ldexp(static_cast<float>(random() % 999) - 500, -8));
+  std::vector<T> own(received.begin() + static_cast<std::ptrdiff_t>(rank * count),
+                     received.begin() + static_cast<std::ptrdiff_t>((rank + 1) * count));
+  std::vector<const void*> inputs;
+  for (unsigned r = 0; r < ranks; ++r) inputs.push_back(received.data() + r * count);
+  std::vector<T> expected(count);
+  void* const output = expected.data();
+  reduce_in_order({&output, 1}, inputs, count, {dtype_of<T>(), ReduceOp::kSum, 1});
+  // A rank's own elements are never received.
+  std::fill_n(received.begin() + static_cast<std::ptrdiff_t>(rank * count), count, testing::element_of<T>(-1000));
+  const OrderedSum sum{own.data(), received.data(), own.data(), count, rank, ranks};
+  for (std::size_t thread = 0; thread < 96; ++thread) sum_thread<T>(sum, thread, 96);
+  EXPECT_EQ(std::memcmp(own.data(), expected.data(), count * sizeof(T)), 0)
+      << name_of(dtype_of<T>()) << ", " << ranks << " ranks";
+}
+
+TEST(OrderedSum, HasTheBitsOfTheHostsReduction) {
+  for (const unsigned ranks : {1U, 2U, 7U}) {
+    for (const unsigned rank : {0U, ranks - 1}) {
+      expect_ordered_sum<Float16>(1027, ranks, rank);
+      expect_ordered_sum<BFloat16>(1027, ranks, rank);
+      expect_ordered_sum<float>(1027, ranks, rank);
+      expect_ordered_sum<double>(1027, ranks, rank);
+    }
+  }
 }
 
 }  // namespace

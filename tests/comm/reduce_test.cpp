@@ -27,7 +27,7 @@ TEST(Half, EveryFloat16SurvivesTheWayToFloatAndBack) {
   EXPECT_EQ(wrong, 0);
 }
 
-/// Every half and floats around all of them, NaNs too, in runs whose lengths are no multiples of a vector's.
+/// Every half and floats around all of them, NaNs too, in runs whose lengths are not multiples of a vector's.
 TEST(Half, CpusConvertToTheSameBits) {
   std::vector<Float16> halves;
   std::vector<float> floats;

@@ -9,7 +9,7 @@
 #include <mn/core/net/interfaces.hpp>
 #include <mn/core/net/random_key.hpp>
 #include <mn/core/net/socket.hpp>
-#include <mn/core/net/tree.hpp>
+#include <mn/core/tree.hpp>
 
 #include "tests/support/own_network.hpp"
 

@@ -1,4 +1,6 @@
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,6 +22,14 @@ TEST(Text, HexadecimalHasAllDigitsOfItsType) {
 TEST(Text, SplitKeepsEmptyParts) {
   EXPECT_THAT(split("", ','), ElementsAre(""));
   EXPECT_THAT(split("a,,b,", ','), ElementsAre("a", "", "b", ""));
+}
+
+TEST(Text, JoinPutsTheSeparatorBetweenItemsAlone) {
+  EXPECT_EQ(join(std::vector<std::string>()), "");
+  EXPECT_EQ(join(std::vector<std::string>{"a"}), "a");
+  EXPECT_EQ(join(std::vector<std::string>{"", "b", ""}), ", b, ");
+  EXPECT_EQ(join(std::vector{1, 2, 3}, ":"), "1:2:3");
+  EXPECT_EQ(join(std::vector{1, 2}, ", ", [](int i) { return std::string(i, 'x'); }), "x, xx");
 }
 
 TEST(UnixTime, IsWrittenInUtc) {

@@ -63,7 +63,7 @@ class StoppedImages : public Images {
     return message_of<UsageError>([&] { convert_images(source_, options); });
   }
 
-  fs::path first_;  ///< of the shards
+  fs::path first_;  ///< folder of the shards
 };
 
 TEST_F(StoppedImages, AnotherSplitIsAnotherConversion) {

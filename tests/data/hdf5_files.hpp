@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 /// How one HDF5 dataset of a test is stored.
 struct Stored {
   DType dtype = DType::kFloat32;
-  std::vector<hsize_t> shape;       // of a sample
+  std::vector<hsize_t> shape;       // shape of a sample
   std::vector<hsize_t> chunk = {};  // empty: contiguous
   bool is_packed = false;           // shuffle, gzip, fletcher32
   bool is_big_endian = false;

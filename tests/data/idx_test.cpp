@@ -67,7 +67,7 @@ TEST_F(Idx, NamesWhatIsWrong) {
   const std::string good = idx({10, 3, 2});
 
   EXPECT_THAT(read(), AllOf(HasSubstr("cannot open " + images_.string()), HasSubstr("No such file")));
-  test::write_text(images_, "garbage that is no IDX");
+  test::write_text(images_, "garbage that is not IDX");
   EXPECT_THAT(read(), AllOf(HasSubstr(images_.string()), HasSubstr("magic")));
   test::write_text(images_, "");
   EXPECT_THAT(read(), HasSubstr("magic"));

@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr std::int64_t kSide = 96;  // of a field: 3 × 96 × 96 floats are 110 KB
+constexpr std::int64_t kSide = 96;  // rows and columns of a field: 3 × 96 × 96 floats are 110 KB
 
 /// The target is the mean of the first channel.
 void write_fields(const std::string& folder, int first, int last) {

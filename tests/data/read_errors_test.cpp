@@ -27,7 +27,7 @@ namespace {
 std::atomic<int> bad_reads = 0, locks = 0;
 std::atomic<int> read_error = 0;
 constexpr const char* kShardsName = "train-";
-std::atomic<const char*> bad_name = kShardsName;  // of the files whose reads fail
+std::atomic<const char*> bad_name = kShardsName;  // files of this name fail to be read
 
 bool is_bad(int fd) {
   char target[4096] = {};

@@ -17,7 +17,7 @@ namespace {
 
 TEST(ScatterMemory, LargePartsTravelInPiecesAndAreHeldOnce) {
   const auto comm = create_communicator("naive");
-  constexpr std::int64_t kSamples = 60;  // of 1.5 MB and more: 180 MB
+  constexpr std::int64_t kSamples = 60;  // samples of 1.5 MB and more: 180 MB
   const auto length = [](std::int64_t s) { return 1'500'000 * (1 + s % 3) + s; };
   const auto value = [](std::int64_t s, std::int64_t i) { return static_cast<std::byte>(s * 7 + i / 1000); };
   std::shared_ptr<MemoryDataset> all;

@@ -89,7 +89,7 @@ TEST(Vocabulary, EqualPairsAreMergedInTheOrderOfTheirTokens) {
               ElementsAre(Vocabulary::Merge('a', 'a'), Vocabulary::Merge('a', 'b')));
 }
 
-/// Counting everything anew in each round.
+/// Counts everything again in each round.
 std::vector<Vocabulary::Merge> simple_merges(const std::map<std::string, std::int64_t>& words, std::int64_t size) {
   std::vector<std::pair<std::vector<std::int32_t>, std::int64_t>> all;
   for (const auto& [word, weight] : words) all.push_back({Vocabulary::of_bytes().encode(word), weight});

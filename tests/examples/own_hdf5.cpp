@@ -5,7 +5,7 @@
 
 #include <mn/mn.hpp>
 
-constexpr hsize_t kColumns = 5;  // of the dataset /rows: four inputs and a target
+constexpr hsize_t kColumns = 5;  // the dataset /rows has four inputs and a target
 
 void write_rows(const torch::Tensor& rows) {
   const hsize_t shape[] = {static_cast<hsize_t>(rows.size(0)), kColumns};

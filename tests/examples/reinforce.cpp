@@ -6,7 +6,7 @@
 
 #include <mn/mn.hpp>
 
-constexpr std::int64_t kEpisodes = 60, kMoves = 8;  // of a step over all ranks, of an episode
+constexpr std::int64_t kEpisodes = 60, kMoves = 8;  // episodes of a step over all ranks, moves of an episode
 
 int main(int argc, char** argv) {
   return mn::run_job(argc, argv, [](mn::Job&) {

@@ -26,7 +26,8 @@ int main(int argc, char** argv) {
   return mn::run_job(argc, argv, [](mn::Job&) {
     auto comm = mn::create_communicator("auto");
     torch::manual_seed(1);
-    const auto off = (torch::arange(16) - torch::rand({301, 2, 1}) * 8 - 4).square();  // of a center, by axis
+    const auto off =
+        (torch::arange(16) - torch::rand({301, 2, 1}) * 8 - 4).square();  // distance from a center, by axis
     const auto masks = (off.select(1, 0).unsqueeze(1) + off.select(1, 1).unsqueeze(2)).lt(14).to(torch::kFloat);
     const auto images = (masks + 0.5 * torch::randn_like(masks)).unsqueeze(1);
     const auto samples = [&](std::int64_t first, std::int64_t last) {

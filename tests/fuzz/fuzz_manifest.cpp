@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include <mn/checkpoint/format/manifest.hpp>
+#include <mn/checkpoint/format/checkpoint_manifest.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 

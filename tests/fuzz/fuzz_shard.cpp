@@ -46,7 +46,7 @@ void write(int fd, std::span<const std::byte> file) {
 }
 
 /// Checksums stop almost every input at the door: those of half of them are put right, so that what lies behind is
-/// reached. What is no shard at all stays as it is.
+/// reached. What is not a shard at all stays as it is.
 void put_checksums_right(std::span<std::byte> file, int fd, const std::string& path) {
   if (file.size() < mn::data::kUserBlockBytes) return;
   put_header_right(file);

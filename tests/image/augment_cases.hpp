@@ -40,7 +40,7 @@ struct FloatCase {
   Image own;
   Image partner;
   Mix mix;
-  Region erased;  ///< of width 0: the images are mixed
+  Region erased;  ///< where its width is 0, the images are mixed
 
   /// The result, planes.
   [[nodiscard]] std::vector<float> result() const;

@@ -36,7 +36,7 @@ TEST(AugmentChoices, RandAugmentTakesEachKindEquallyOften) {
 }
 
 TEST(AugmentChoices, RandAugmentsAmountsAreTorchvisions) {
-  std::map<OperationKind, double> amounts;  // of magnitude 9 of 30, for 224 pixels
+  std::map<OperationKind, double> amounts;  // amounts at magnitude 9 of 30, for 224 pixels
   for (int i = 0; i < 200; ++i) {
     for (const auto& [kind, amount] : drawn({.randaugment = 2, .magnitude = 9}, i)) {
       const bool factor = kind >= OperationKind::kBrightness && kind <= OperationKind::kSharpness;

@@ -19,7 +19,7 @@ struct JpegOptions {
   int orientation = 0;  ///< EXIF's; 0: no EXIF
   bool big_endian = false;
   int restart_rows = 0;
-  bool adobe_marker = true;  ///< of CMYK; YCCK needs it
+  bool adobe_marker = true;  ///< for CMYK; YCCK needs it
 };
 
 /// Smooth colors with some detail: every pixel differs from its neighbors.

@@ -12,7 +12,7 @@ namespace mn::data {
 namespace {
 
 constexpr int kAlpha = 1;       // nearly transparent: blending would show
-constexpr int kColorSteps = 6;  // of red, green and blue in the palette of an image: 6³ = 216 entries
+constexpr int kColorSteps = 6;  // steps of red, green and blue in the palette of an image: 6³ = 216 entries
 constexpr int kColorStep = 255 / (kColorSteps - 1);
 
 /// What a PNG stores.

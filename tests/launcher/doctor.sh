@@ -26,7 +26,7 @@ cmp -s out report.json || fail '--save'
 doctor 0 3 --
 grep -q '^all is well' out && grep -q '^rank  *host  *intra  *inter  *device  *gpu  *cores  *nic' out || fail "as text: $(cat out)"
 
-# Against figures that were better, and against a file that is none.
+# Against figures that were better, and against a file that is not a report.
 python3 -c 'import json
 report = json.load(open("report.json"))
 for pair in report["self_test"]["pairs"]: pair["bandwidth_mb_s"] *= 1000

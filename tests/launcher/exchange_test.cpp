@@ -161,7 +161,7 @@ int main(int argc, char** argv) {
   ::testing::InitGoogleMock(&argc, argv);
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
-  files.rlim_cur = files.rlim_max;  // of all ranks in one process
+  files.rlim_cur = files.rlim_max;  // all ranks are in one process
   setrlimit(RLIMIT_NOFILE, &files);
   return RUN_ALL_TESTS();
 }

@@ -110,7 +110,7 @@ TEST(LaunchersTest, VariablesOfOtherLaunchersTellThePlacement) {
 }
 
 TEST(LaunchersTest, FluxTellsTheNodesThroughItsServerAlsoInsideASlurmStep) {
-  auto variables = captured::step({1, 0, 1, "1"}, "ma[1-2]", "1(x2)", 2);  // of Flux's own brokers
+  auto variables = captured::step({1, 0, 1, "1"}, "ma[1-2]", "1(x2)", 2);  // the step of Flux's own brokers
   for (const auto& [name, value] : {std::pair("PMI_RANK", "2"), {"PMI_SIZE", "4"}, {"PMI_FD", "6"}}) {
     variables.set(name, value);
   }

@@ -8,7 +8,7 @@
 #include <mn/core/nccl_versions.hpp>
 
 #include "selftest/collectives.hpp"
-#include "selftest/deadline.hpp"
+#include "selftest/part_timer.hpp"
 #include "selftest/port_counts.hpp"
 #include "selftest/results.hpp"
 #include "selftest/thresholds.hpp"
@@ -178,16 +178,16 @@ TEST(ThresholdsTest, KindsAreFoundInTheNamesOfGpus) {
   EXPECT_EQ(figures_of(""), nullptr);
 }
 
-TEST(DeadlineTest, ThePartThatHangsIsNamedOnce) {
+TEST(PartTimerTest, ThePartThatHangsIsNamedOnce) {
   std::atomic<int> calls = 0;
   std::string late;
   {
-    Deadline deadline(std::chrono::milliseconds(200), [&](const std::string& part) {
+    PartTimer timer(std::chrono::milliseconds(200), [&](const std::string& part) {
       late = part;
       ++calls;
     });
-    deadline.begin("the first");
-    deadline.begin("the second");
+    timer.begin("the first");
+    timer.begin("the second");
     while (calls == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   EXPECT_EQ(late, "the second");

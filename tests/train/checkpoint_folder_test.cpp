@@ -109,7 +109,7 @@ TEST_F(CheckpointFolderTest, TheEndIsSavedOnce) {
     EXPECT_EQ(job.trainer->run(), 0);
     const auto path = checkpoint_path(folder_.path(), 4) / kManifestName;
     EXPECT_TRUE(std::filesystem::exists(path));
-    EXPECT_TRUE(every == 3 || std::filesystem::last_write_time(path) == written) << "written anew";
+    EXPECT_TRUE(every == 3 || std::filesystem::last_write_time(path) == written) << "written again";
     written = std::filesystem::last_write_time(path);
   }
 }

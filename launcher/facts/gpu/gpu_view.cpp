@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <mn/core/text.hpp>
+
 namespace mn::launcher {
 namespace {
 
@@ -11,9 +13,7 @@ bool is_instance(const VisibleGpu& gpu) { return gpu.uuid.starts_with("MIG-"); }
 /// The list with the GPUs at `a` and `b` exchanged.
 std::string exchanged(std::vector<VisibleGpu> gpus, std::size_t a, std::size_t b) {
   std::swap(gpus[a], gpus[b]);
-  std::string list;
-  for (const auto& gpu : gpus) list += (list.empty() ? "" : ",") + gpu.uuid;
-  return list;
+  return join(gpus, ",", &VisibleGpu::uuid);
 }
 
 }  // namespace

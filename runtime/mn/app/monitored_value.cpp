@@ -6,6 +6,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/suggest.hpp>
+#include <mn/core/text.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -17,10 +18,8 @@ constexpr const char* kValidation = "validation/main/";
 
 void check_known(const std::string& monitor, const std::vector<std::string>& names) {
   if (std::ranges::find(names, monitor) != names.end()) return;
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   const auto near = nearest_name(monitor, names);
-  throw UsageError("--monitor " + monitor + ": no such value is reported; there are " + text +
+  throw UsageError("--monitor " + monitor + ": no such value is reported; there are " + join(names) +
                    (near ? "; did you mean " + *near + "?" : ""));
 }
 

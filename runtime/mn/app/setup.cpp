@@ -11,6 +11,7 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/text.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/trainer/triggers.hpp>
@@ -18,11 +19,7 @@
 namespace mn::app {
 namespace {
 
-std::string communicator_help() {
-  std::string text = "how ranks exchange data: auto";
-  for (const auto& name : communicator_names()) text += ", " + name;
-  return text;
-}
+std::string communicator_help() { return "how ranks exchange data: auto, " + join(communicator_names()); }
 
 void add_communication_options(Options& options, CommonOptions& common) {
   options.add("overlap", common.overlap, "on|off",
@@ -33,11 +30,11 @@ void add_communication_options(Options& options, CommonOptions& common) {
   options.add("compress", common.compress, "NAME", "what travels of gradients: none, fp16, bf16, topk or powersgd",
               compression_names());
   options.add("compress-density", common.compress_density, "part of each gradient that topk sends");
-  options.add("compress-rank", common.compress_rank, "of the matrices that powersgd sends");
+  options.add("compress-rank", common.compress_rank, "rank of the matrices that powersgd sends");
   options.add("local-steps", common.local_steps,
               "updates that each rank makes by itself before all take the mean of their parameters; 1: gradients are "
               "averaged at each step");
-  options.add("outer-momentum", common.outer_momentum, "of the means that --local-steps takes");
+  options.add("outer-momentum", common.outer_momentum, "momentum of the means that --local-steps takes");
   options.add("check-parameters", common.check_parameters,
               "updates between two comparisons of the ranks' parameters, which must be the same; 0: never", 0);
   options.add(
@@ -161,8 +158,9 @@ bool parse_options(Options& options, int argc, const char* const* argv, int rank
 }
 
 std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
+  // What options say is checked before anything that takes long, or that one rank would do without the others.
   const bool named = common.checkpoint_every == "none" || common.checkpoint_every == kContinuousCheckpoints;
-  if (!named) (void)Interval::parse(common.checkpoint_every);  // before the long work
+  if (!named) (void)Interval::parse(common.checkpoint_every);
   if (!common.val_every.empty()) (void)Interval::parse(common.val_every);
   if (uses_monitor(common)) (void)monitored_direction(common);
   check_options(optimizer_options(common));
@@ -185,6 +183,7 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
                                             : HangAction::kAbort);
   set_precision(common.precision);
   set_deterministic(common.deterministic);
+  // Ranks draw different dropout masks; the weights of rank 0, which are broadcast, are those of one process.
   seed_random(static_cast<std::uint64_t>(common.seed + comm->rank()), comm->device());
   return comm;
 }

@@ -106,7 +106,7 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
 
   if (comm->rank() == 0) print_banner(common, training, *comm);
   const int status = trainer.run();
-  write_report(trainer);  // of a run that was interrupted, too
+  write_report(trainer);  // also of a run that was interrupted
   if (status != 0) return status;
   average_buffers(*training.model, *comm, training.averaged_buffers);
   save_weights(trainer, reports);

@@ -31,6 +31,7 @@ std::vector<OptimizerParamGroup> groups_of(std::vector<at::Tensor> parameters, c
     groups.emplace_back(std::move(parameters), std::make_unique<TorchOptions>(options));
     return groups;
   }
+  // Biases and the parameters of normalizations have one dimension.
   std::vector<at::Tensor> decayed, plain;
   for (const at::Tensor& parameter : parameters) (parameter.dim() >= 2 ? decayed : plain).push_back(parameter);
   auto without_decay = std::make_unique<TorchOptions>(options);
@@ -55,11 +56,13 @@ void add_update_options(Options& options, UpdateOptions& update) {
   options.add("optimizer", update.optimizer, "NAME", "sgd, adam, adamw, lars or lamb",
               {"sgd", "adam", "adamw", "lars", "lamb"});
   options.add("lr", update.lr, "learning rate" + scaled + "; 0: one that suits the optimizer and the network", 0);
-  options.add("momentum", update.momentum, "of sgd and lars", 0, 1);
+  options.add("momentum", update.momentum, "momentum of sgd and lars", 0, 1);
   options.add("beta1", update.beta1, "decay of the first moment of adam, adamw and lamb", 0, 1);
   options.add("beta2", update.beta2, "decay of the second moment of adam, adamw and lamb", 0, 1);
   options.add("weight-decay", update.weight_decay,
-              update.decay_all ? "of all parameters" : "of all weights but biases and normalizations", 0);
+              update.decay_all ? "weight decay of all parameters"
+                               : "weight decay, of all weights but biases and normalizations",
+              0);
   options.add(
       "schedule", update.schedule, "NAME",
       "learning rate over time: constant, step (a tenth after 1/3, 2/3 and 8/9 of the epochs), cosine, onecycle, "

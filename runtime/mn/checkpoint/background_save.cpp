@@ -1,25 +1,9 @@
 #include <utility>
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <mn/checkpoint/background_save.hpp>
+#include <mn/core/blocked_signals.hpp>
 
 namespace mn {
-namespace {
-
-/// A thread that no signal is delivered to: the program's handlers run where they did before.
-template <class Work>
-std::thread start_quietly(Work work) {
-  sigset_t all = {}, before = {};
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(work));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
-
-}  // namespace
 
 BackgroundSave::~BackgroundSave() { join(); }
 
@@ -32,7 +16,8 @@ void BackgroundSave::begin(Communicator& comm, const std::filesystem::path& path
   save->copy_to(memory_);
   written_ = false;
   save_ = std::move(save);
-  writer_ = start_quietly([this] {
+  const BlockedSignals blocked;
+  writer_ = std::thread([this] {
     save_->write();
     written_ = true;
   });

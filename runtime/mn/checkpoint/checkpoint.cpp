@@ -93,6 +93,7 @@ void CheckpointSave::add_whole(const std::string& name, const at::Tensor& tensor
 }
 
 void CheckpointSave::begin() {
+  // Rank 0 alone makes the folder; what it says of that, an error too, is the same on every rank.
   json said;
   if (comm_.rank() == 0) {
     try {
@@ -111,6 +112,7 @@ void CheckpointSave::begin() {
 void CheckpointSave::copy_to(std::vector<std::byte>& memory) {
   std::uint64_t total = 0;
   for (const Slice& slice : slices_) total += slice.part.bytes();
+  // The memory is kept from save to save: it grows, and is never given back.
   if (memory.size() < total) memory.resize(total);
   std::uint64_t at = 0;
   for (Slice& slice : slices_) {
@@ -150,6 +152,7 @@ std::string CheckpointSave::commit_on_root(const std::vector<json>& shards) cons
   try {
     Manifest manifest{about_, {}, {}};
     for (const json& shard : shards) {
+      // (3): one rank that could not write its shard is enough.
       if (shard.contains("error")) throw DataError(shard.at("error").get<std::string>());
       add_shard(manifest, shard);
     }

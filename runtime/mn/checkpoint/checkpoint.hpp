@@ -1,4 +1,5 @@
-/// Checkpoints of a job: each rank writes and reads its own part of a folder (format/manifest.hpp, format/commit.hpp).
+/// Checkpoints of a job: each rank writes and reads its own part of a folder (format/checkpoint_manifest.hpp,
+/// format/commit.hpp).
 ///
 /// (1) Tensors that are the same on all ranks are stored once, cut into as many slices of equal bytes as there are
 ///     writers: one for each 64 MiB, at most all ranks, spread over the nodes.

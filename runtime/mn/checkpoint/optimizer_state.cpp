@@ -124,6 +124,7 @@ at::Tensor room_for(const TensorForm& form, const at::Tensor& parameter) {
 }  // namespace
 
 std::vector<std::vector<std::string>> parameter_names(Optimizer& optimizer, const torch::nn::Module& module) {
+  // Parameters that no module of the model has are known by their order among such.
   std::map<const c10::TensorImpl*, std::string> known;
   for (const auto& [name, parameter] : named_parameters(module)) known.emplace(parameter.unsafeGetTensorImpl(), name);
   std::vector<std::vector<std::string>> names;
@@ -174,6 +175,7 @@ OptimizerLoad::OptimizerLoad(Optimizer& optimizer, const torch::nn::Module& modu
     tensors_.emplace_back(kArchive, at::empty(archive->second.shape, at::kByte));
     return;
   }
+  // Before anything is allocated or changed: an optimizer of another model is an error, not half a load.
   check_names(groups);
   const Layout* layout = layout_of(optimizer);
   if (layout == nullptr) throw DataError("the checkpoint has no archive of this optimizer");
@@ -227,6 +229,7 @@ void OptimizerLoad::finish(c10::Device device) {
     }
     const auto step = loaded.find(name + "/" + kStep);
     if (step != loaded.end()) *layout.step(*state) = step->second.item<std::int64_t>();
+    // A parameter that had not been updated yet has no state, and must not get one of zeros.
     if (any || step != loaded.end()) {
       optimizer_.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
     } else {

@@ -29,6 +29,7 @@ std::size_t bytes_of(const at::Tensor& tensor) {
 }
 
 /// Wide elements first; then by name.
+/// So each tensor begins at a multiple of the size of its elements: a reader may map the file.
 NamedTensors in_file_order(NamedTensors tensors) {
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
     const auto wide = [](const auto& named) { return named.second.element_size(); };
@@ -136,6 +137,7 @@ void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std
   const std::map<std::string, at::Tensor> given(wanted.begin(), wanted.end());
   TensorForms forms;
   for (const auto& [name, tensor] : wanted) forms[name] = {tensor.scalar_type(), tensor.sizes().vec()};
+  // All of it is compared before anything is copied: a file of another model leaves this one as it was.
   const NamedTensors absent = check_tensors(own, std::move(forms), source);
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : absent) at::Tensor(tensor).zero_();
@@ -184,6 +186,7 @@ void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, 
                   const std::vector<std::string>& skip, const Copy& copy) {
   const std::string source = path.string();
   const auto load = [&] {
+    // A checkpoint of this version, a file of safetensors, or a checkpoint of earlier versions.
     if (std::filesystem::is_directory(path)) {
       SavedCheckpoint checkpoint(path);
       copy(read_all(checkpoint, "model/"), source);
@@ -194,6 +197,7 @@ void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, 
     copy(from_safetensors(checkpoint.read("model"), source), source);
     use_averages(module, from_safetensors(checkpoint.read("extensions"), source), skip);
   };
+  // Read once, whatever the number of ranks.
   on_root<DataError>(comm, load, true);
   comm.broadcast_data(module);
 }

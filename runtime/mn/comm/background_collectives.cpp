@@ -11,7 +11,7 @@
 // 3. What a call waits for is marked when it is started: wait() does not wait for what was started later.
 // 4. A call that fails ends those behind it, whose wait() throws the same error: the ranks may be out of step.
 // 5. A start waits for no other rank: the thread makes its communicator, from a duplicate of MPI's that was made with
-//    this one, when it has its first call.
+//    this one, when it has its first call, whose time-out covers the wait for the other ranks' threads.
 //
 // Cost: on the host two switches between threads for a call, and once a communicator and a thread; on the device a mark
 // on the stream.
@@ -91,7 +91,16 @@ std::shared_ptr<CommunicationThread> Communicator::make_background() {
   const auto setup = std::make_shared<CommunicatorSetup>(
       CommunicatorSetup{on_gpus ? "flat" : name_, std::move(background_comm_), topology(), device_, count_limit_,
                         calls_->debug(), timeout(), true, std::nullopt, make_});
-  return std::make_shared<CommunicationThread>([setup] { return setup->make(std::move(*setup)); });
+  const auto call = calls_->number();
+  return std::make_shared<CommunicationThread>([setup, call, rank = rank(), size = size()] {
+    // What makes a communicator cannot be ended: with a time-out the ranks wait for each other before it.
+    if (setup->timeout.count() > 0) {
+      CallLimits limits(setup->comm.get(), {.rank = rank, .size = size}, setup->timeout);
+      const LimitedCall first(limits, {.operation = "first call in the background", .number = call});
+      call_mpi(MPI_Barrier, MPI_Ibarrier, "waiting for the other ranks' threads", 0, setup->comm.get());
+    }
+    return setup->make(std::move(*setup));
+  });
 }
 
 void Communicator::abort(const std::string& reason) {

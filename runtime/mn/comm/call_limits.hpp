@@ -10,7 +10,7 @@
 /// 2. A rank answers while it waits in a call with a limit; so one that does not answer is not in such a call.
 /// 3. Notices have tags of their own, and only this file receives them. One about a call that has ended is ignored.
 /// 4. Once a rank has given up, MPI may still work on what the call has begun: every later call of the communicator
-///    throws, and it is never destroyed (registry.cpp).
+///    throws, it is never destroyed (registry.cpp), and memory that was made for the call stays (KeptForMpi).
 ///
 /// Cost: without a time-out, a null thread-local pointer for a look of a wait that takes long. With one, MPI's
 /// collective calls are its non-blocking ones, waited for by looks; a look reads the clock, and each millisecond probes
@@ -20,11 +20,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
+#include <memory>
 #include <mutex>
 #include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <mpi.h>
@@ -110,6 +113,25 @@ class LimitedCall {
 inline void check_limits() {
   if (LimitedCall* const call = limited_call(); call != nullptr) call->check();
 }
+
+/// What MPI reads or writes in a wait that may be given up: where an exception ends it, it stays for the life of the
+/// process.
+template <class T>
+class KeptForMpi {
+ public:
+  explicit KeptForMpi(T value) : value_(std::make_unique<T>(std::move(value))) {}
+  ~KeptForMpi() {
+    if (std::uncaught_exceptions() > exceptions_) static_cast<void>(value_.release());  // (4)
+  }
+  KeptForMpi(const KeptForMpi&) = delete;
+  KeptForMpi& operator=(const KeptForMpi&) = delete;
+  [[nodiscard]] T& operator*() const noexcept { return *value_; }
+  [[nodiscard]] T* operator->() const noexcept { return value_.get(); }
+
+ private:
+  std::unique_ptr<T> value_;
+  int exceptions_ = std::uncaught_exceptions();  // that unwind already
+};
 
 /// What a call of MPI does, for messages, and where.
 struct Operation {

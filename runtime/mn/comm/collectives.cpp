@@ -91,10 +91,10 @@ void Communicator::alltoall(ConstBufferView send, BufferView recv) {
   on_host(in_place ? stages_->after(send, recv) : stages_->for_mpi(send, recv), send, recv,
           [&](ConstBufferView in, BufferView out) {
             // A copy, as MPI_IN_PLACE would have to be every rank's choice. What was staged is one already.
-            std::vector<std::byte> copy;
+            const KeptForMpi<std::vector<std::byte>> copy({});
             if (in_place && in.data == out.data) {
-              copy.assign(static_cast<const std::byte*>(in.data), static_cast<const std::byte*>(in.data) + in.bytes());
-              in.data = copy.data();
+              copy->assign(static_cast<const std::byte*>(in.data), static_cast<const std::byte*>(in.data) + in.bytes());
+              in.data = copy->data();
             }
             const MpiCount n(in.count / ranks, in.dtype, count_limit_);
             call_mpi(MPI_Alltoall, MPI_Ialltoall, "alltoall", in.bytes(), in.data, n.count(), n.type(), out.data,

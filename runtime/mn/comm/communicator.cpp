@@ -50,8 +50,9 @@ Communicator::Communicator(CommunicatorSetup setup)
       stages_(std::make_unique<CallStages>(device_.index)) {}
 
 Communicator::~Communicator() {
-  // Their waits would ask a communicator that is gone who is missing.
-  calls_->limits().set_timeout(std::chrono::milliseconds(0));  // requests may outlive MPI's communicator
+  // Requests may outlive MPI's communicator: their waits must not ask it who is missing, and begin nothing with it.
+  calls_->limits().set_timeout(std::chrono::milliseconds(0));
+  calls_->close();
 }
 
 DeviceCollectives* Communicator::device_collectives() {

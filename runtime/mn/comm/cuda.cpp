@@ -50,7 +50,7 @@ void cuda_check(cudaError_t code, std::string_view operation, std::size_t bytes,
 
 int cuda_device_count() noexcept {
   int count = 0;
-  return succeeded(cudaGetDeviceCount(&count)) ? count : 0;  // no driver or no GPU is no error here
+  return succeeded(cudaGetDeviceCount(&count)) ? count : 0;  // without a driver or a GPU there are none
 }
 
 void cuda_set_device(int index) {

@@ -2,6 +2,7 @@
 
 #include <mn/comm/gpu_node_sum.hpp>
 #include <mn/comm/host_stage.hpp>
+#include <mn/comm/ordered_sum.hpp>
 
 namespace mn {
 namespace {
@@ -33,17 +34,18 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
     if (mine.count == 0) return;
     CudaStream& copies = node_.from_device_[k % 2];
     copies.wait_for(node_.stream_.handle());
+    if (is_direct()) return;
     copies.wait_for(node_.to_device_.handle());  // (2)
     copies.copy_to_host(host(k), mine.data, mine.bytes());
   }
   std::size_t part_elements(std::size_t k) override { return own(k).count; }
   std::byte* part(std::size_t k) override {
-    node_.nccl_.wait(node_.from_device_[k % 2]);
-    return host(k);
+    node_.nccl_.wait(node_.from_device_[k % 2]);  // (4)
+    return is_direct() ? static_cast<std::byte*>(own(k).data) : host(k);
   }
   void spread(std::size_t k) override {
     const BufferView whole = piece(k);
-    if (const BufferView mine = own(k); mine.count > 0) {
+    if (const BufferView mine = own(k); mine.count > 0 && !is_direct()) {
       node_.to_device_.copy_to_device(mine.data, host(k), mine.bytes());
       node_.stream_.wait_for(node_.to_device_.handle());
     }
@@ -55,6 +57,7 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
   }
 
  private:
+  [[nodiscard]] bool is_direct() const { return node_.route_ == Route::kDevice; }
   [[nodiscard]] int last_rank() const { return node_.topology_.intra_size - 1; }
   [[nodiscard]] std::size_t rank() const { return static_cast<std::size_t>(node_.topology_.intra_rank); }
   [[nodiscard]] std::byte* host(std::size_t k) const { return node_.host_[k % HostPieces::kUnderWay].get(); }
@@ -83,19 +86,36 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
   double scale_;
 };
 
+std::byte* GpuNodeSum::Sums::reserve(std::size_t bytes) { return scratch_.reserve(bytes, node_.sum_stream_); }
+
+void GpuNodeSum::Sums::sum(const void* own, const std::byte* received, int rank, int ranks, void* out,
+                           std::size_t count, DType dtype) {
+  if (count == 0) return;
+  const OrderedSum operands{own, received, out, count, static_cast<unsigned>(rank), static_cast<unsigned>(ranks)};
+  sum_on_device(operands, dtype, node_.sum_stream_.handle());
+  node_.nccl_.wait(node_.sum_stream_);  // (3), (4)
+}
+
 GpuNodeSum::GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, std::size_t count_limit, Form form,
-                       std::optional<DType> wire)
+                       Route route, std::optional<DType> wire)
     : form_(form),
+      route_(route),
       topology_(topology),
       count_limit_(count_limit),
       node_(Mpi::split(comm, topology.inter_rank, topology.rank)),
       peers_(Mpi::split(comm, peer_group(topology, form), topology.rank)),
+      sums_(*this),
       stream_(device.index),
+      sum_stream_(device.index),
       from_device_{CudaStream(device.index), CudaStream(device.index)},
       to_device_(device.index),
       packer_(wire),
       nccl_(node_.get(), device) {
-  if (peers_) between_nodes_.emplace(peers_.get(), count_limit);
+  if (!peers_) return;
+  if (route == Route::kDevice)
+    between_nodes_.emplace(peers_.get(), count_limit, sums_);
+  else
+    between_nodes_.emplace(peers_.get(), count_limit);
 }
 
 void GpuNodeSum::allreduce_grad(std::span<const BufferView> gradients, double scale) {
@@ -109,7 +129,7 @@ void GpuNodeSum::allreduce_grad(std::span<const BufferView> gradients, double sc
 
 void GpuNodeSum::allreduce(BufferView all, double scale) {
   for (auto& each : host_) {
-    if (!each && between_nodes_) each = cuda_allocate_pinned(HostPieces::kBytes);
+    if (!each && between_nodes_ && route_ == Route::kHost) each = cuda_allocate_pinned(HostPieces::kBytes);
   }
   const std::size_t element_bytes = size_of(all.dtype);
   const std::size_t most = std::min(HostPieces::kBytes / element_bytes,

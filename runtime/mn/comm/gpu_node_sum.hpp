@@ -1,4 +1,5 @@
-/// Sums of gradients within a node by NCCL, between nodes through the host and MPI.
+/// Sums of gradients within a node by NCCL, between nodes by MPI: from GPU to GPU where it takes device memory, else
+/// through the host.
 ///
 /// The backends hierarchical, non_cuda_aware and two_dimensional on GPUs call it, on all ranks at once.
 ///
@@ -7,11 +8,13 @@
 ///    copies to and from the host have streams of their own.
 /// 2. A piece's place in host memory is written by the copy of another piece only after the copy back from it.
 /// 3. The host waits for a stream through Nccl::wait() alone, which notices errors of NCCL.
+/// 4. MPI knows no streams: it is given device memory whose work is done, and what follows it is enqueued when its
+///    messages are done.
 ///
 /// Cost for B bytes on n ranks, m nodes: on one node, an NCCL allreduce. Leaders: NCCL reduce and bcast of B, and on
 /// the first rank of each node the exchange of B between m ranks. Slices: NCCL reduce_scatter and allgather of B, and
-/// on each rank the exchange of B m / n. Page-locked memory of 16 MiB for each rank that exchanges. What travels
-/// between nodes is reduced on the host: an MPI that takes device buffers would only add copies to that.
+/// on each rank the exchange of B m / n. Through the host: a copy each way, and page-locked memory of 16 MiB for each
+/// rank that exchanges. From GPU to GPU: a kernel for each piece, and device memory of at most 16 MiB.
 #pragma once
 
 #include <array>
@@ -21,6 +24,7 @@
 
 #include <mn/comm/cuda.hpp>
 #include <mn/comm/device_packer.hpp>
+#include <mn/comm/device_scratch.hpp>
 #include <mn/comm/host_pieces.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/nccl.hpp>
@@ -32,9 +36,11 @@ class GpuNodeSum {
  public:
   /// Who talks to the other nodes: the node's first rank, or each rank for its slice.
   enum class Form { kLeaders, kSlices };
+  /// Which memory MPI is given.
+  enum class Route { kHost, kDevice };
 
   /// Collective. `comm` is borrowed.
-  GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, std::size_t count_limit, Form form,
+  GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, std::size_t count_limit, Form form, Route route,
              std::optional<DType> wire);
 
   /// Collective; returns when the gradients are summed.
@@ -42,6 +48,18 @@ class GpuNodeSum {
 
  private:
   class Pieces;
+  /// Sums of what MPI receives into device memory.
+  class Sums final : public DeviceSums {
+   public:
+    explicit Sums(GpuNodeSum& node) : node_(node) {}
+    [[nodiscard]] std::byte* reserve(std::size_t bytes) override;
+    void sum(const void* own, const std::byte* received, int rank, int ranks, void* out, std::size_t count,
+             DType dtype) override;
+
+   private:
+    GpuNodeSum& node_;
+    DeviceScratch scratch_;
+  };
 
   /// Ranks of a node that have a part.
   [[nodiscard]] std::size_t slices() const {
@@ -50,13 +68,16 @@ class GpuNodeSum {
   void allreduce(BufferView all, double scale);
 
   Form form_;
+  Route route_;
   Topology topology_;
   std::size_t count_limit_;
   Mpi node_;
   Mpi peers_;
+  Sums sums_;
   std::optional<MessageReducer> between_nodes_;
   std::array<HostPinned, HostPieces::kUnderWay> host_;
   CudaStream stream_;
+  CudaStream sum_stream_;
   std::array<CudaStream, 2> from_device_;  // two, so that a wait for one piece is not one for the next
   CudaStream to_device_;
   DevicePacker packer_;

@@ -131,7 +131,8 @@ bool HierarchicalReducer::reserve_staging(std::size_t bytes) {
   if (had >= wanted || staging_is_short_) return had > 0;
   staging_.reset();
   for (; wanted >= least; wanted /= 2) {
-    mpi_check(MPI_Barrier(node_.get()), "releasing staging memory");  // until all have freed their pages
+    // Until all have freed their pages.
+    call_mpi(MPI_Barrier, MPI_Ibarrier, "releasing staging memory", 0, node_.get());
     try {
       staging_.emplace(node_.get(), wanted);
       return true;

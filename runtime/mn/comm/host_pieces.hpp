@@ -1,4 +1,5 @@
-/// The schedule by which GPUs of several nodes sum a large buffer: NCCL within a node, messages between the hosts.
+/// The schedule by which GPUs of several nodes sum a large buffer: NCCL within a node, messages between nodes, by way of
+/// the host where MPI does not take device memory.
 ///
 /// GpuNodeSum runs it on all ranks at once; simulations of clusters run it with times instead of GPUs.
 ///
@@ -25,11 +26,11 @@ class HostPieces {
   class Device {
    public:
     virtual ~Device() = default;
-    /// Enqueues the sum over the node, and the copy of this rank's part of it to the host.
+    /// Enqueues the sum over the node, and the copy of this rank's part of it to where MPI takes it.
     virtual void collect(std::size_t k) = 0;
     /// Elements of this rank's part; 0 where others exchange the piece.
     [[nodiscard]] virtual std::size_t part_elements(std::size_t k) = 0;
-    /// Returns when the part lies on the host, and where.
+    /// Returns when MPI may take the part, and where it lies.
     [[nodiscard]] virtual std::byte* part(std::size_t k) = 0;
     /// Enqueues the copy of the part back, and what gives all parts to the node.
     virtual void spread(std::size_t k) = 0;

@@ -23,6 +23,8 @@ struct MessageHeader {
   [[nodiscard]] static MessageHeader of(const ConstBufferView& buffer);
   /// Whether send() has sent it: `bytes` are as many as MPI received.
   [[nodiscard]] bool is_whole(int bytes) const noexcept;
+  /// Whether its sender has sent elements, or is about to.
+  [[nodiscard]] bool announces_elements(int bytes) const noexcept { return is_whole(bytes) && count > 0; }
   /// Throws CommError unless it is whole and of a message like `expected`. `what` begins the error's text.
   void check(int bytes, const ConstBufferView& expected, const std::string& what) const;
 };

@@ -24,12 +24,18 @@ MessageReducer::MessageReducer(MPI_Comm comm, std::size_t count_limit, std::opti
   mpi_check(MPI_Comm_size(comm, &size_), "MPI_Comm_size");
 }
 
+MessageReducer::MessageReducer(MPI_Comm comm, std::size_t count_limit, DeviceSums& device)
+    : MessageReducer(comm, count_limit) {
+  device_ = &device;
+}
+
 std::size_t MessageReducer::slice_elements(std::size_t element_bytes) const {
   const std::size_t bytes = std::min(kSliceBytes, kScratchBytes / static_cast<std::size_t>(size_));
   return std::clamp<std::size_t>(bytes / element_bytes, 1, count_limit_);
 }
 
 std::byte* MessageReducer::scratch(std::size_t bytes) {
+  if (device_ != nullptr) return device_->reserve(bytes);
   if (bytes > scratch_bytes_) {
     // The old block goes first: both together might not fit.
     scratch_.reset();
@@ -162,8 +168,8 @@ void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, c
   void* const out = packed + rank * block;
   reduce_in_order({&out, 1}, inputs, slices[rank].length, reduction);
   // The result lies where MPI_IN_PLACE expects this rank's part.
-  mpi_check(MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, packed, static_cast<int>(block), MPI_BYTE, comm_),
-            "allreduce: gathering results", block);
+  call_mpi(MPI_Allgather, MPI_Iallgather, "allreduce: gathering results", block, MPI_IN_PLACE, 0, MPI_BYTE, packed,
+           static_cast<int>(block), MPI_BYTE, comm_);
   for (std::size_t i = 0; i < ranks; ++i) {
     std::memcpy(data + slices[i].offset * element_bytes, packed + i * block, slices[i].length * element_bytes);
   }
@@ -176,12 +182,17 @@ void MessageReducer::forward(std::byte* blocks, std::byte* packed, std::size_t b
     if ((i & hop) != 0) moved.push_back(i);
   }
   for (std::size_t k = 0; k < moved.size(); ++k) std::memcpy(packed + k * block, blocks + moved[k] * block, block);
-  const auto bytes = static_cast<int>(moved.size() * block);
+  const std::size_t bytes = moved.size() * block;
   const int step = static_cast<int>(hop);
-  std::byte* const came = packed + moved.size() * block;  // at most half of the blocks move
-  mpi_check(MPI_Sendrecv(packed, bytes, MPI_BYTE, (rank_ + step) % size_, kInternalTag, came, bytes, MPI_BYTE,
-                         (rank_ + size_ - step) % size_, kInternalTag, comm_, MPI_STATUS_IGNORE),
-            "allreduce: forwarding slices", static_cast<std::size_t>(bytes));
+  std::byte* const came = packed + bytes;  // at most half of the blocks move
+  MessageSteps::Pair requests;
+  mpi_check(MPI_Irecv(came, static_cast<int>(bytes), MPI_BYTE, (rank_ + size_ - step) % size_, kInternalTag, comm_,
+                      &requests[0]),
+            "allreduce: receiving slices", bytes);
+  mpi_check(
+      MPI_Isend(packed, static_cast<int>(bytes), MPI_BYTE, (rank_ + step) % size_, kInternalTag, comm_, &requests[1]),
+      "allreduce: forwarding slices", bytes);
+  mpi_wait(requests, "allreduce: forwarding slices", bytes);
   for (std::size_t k = 0; k < moved.size(); ++k) std::memcpy(blocks + moved[k] * block, came + k * block, block);
 }
 
@@ -239,6 +250,9 @@ void MessageReducer::reduce_own(const std::byte* data, const Slices& slices, con
   const auto rank = static_cast<std::size_t>(rank_);
   const Slice& own = slices[rank];
   const std::size_t element_bytes = size_of(reduction.dtype);
+  if (device_ != nullptr) {
+    return device_->sum(data + own.offset * element_bytes, received, rank_, size_, out, own.length, reduction.dtype);
+  }
   std::vector<const void*> inputs(slices.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = received + i * own.length * element_bytes;
   inputs[rank] = data + own.offset * element_bytes;

@@ -19,7 +19,7 @@
 /// Cost for B bytes on n ranks. Gathered, at most max(16 KiB, 512 n) bytes in all: one MPI_Allgather. By way of others:
 /// log n messages of B / 2 each, and an MPI_Allgather of B. Straight: each rank sends and receives 2 B (n - 1) / n
 /// bytes, in 2 (n - 1) messages for each piece of at most 256 KiB n; reduce and reduce_scatter about half of that.
-/// Scratch memory of at most 2 kScratchBytes, whatever the count. Host memory only.
+/// Scratch memory of at most 2 kScratchBytes, whatever the count. Host memory only, but for pieces with DeviceSums.
 /// Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", 2005;
 /// J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997
 /// (slices by way of other ranks, which keep them apart, so that they are still reduced in rank order).
@@ -54,6 +54,18 @@ void in_stages(std::size_t pieces, const Stages&... stages) {
   }
 }
 
+/// Sums in a device's memory, for a reducer whose data and messages lie there.
+class DeviceSums {
+ public:
+  virtual ~DeviceSums() = default;
+  /// Room for `bytes` until the next call.
+  [[nodiscard]] virtual std::byte* reserve(std::size_t bytes) = 0;
+  /// Returns when `out` holds the sum, in rank order, of `rank`'s `own` elements and of those of the others in
+  /// `received`: rank r's from r × count on.
+  virtual void sum(const void* own, const std::byte* received, int rank, int ranks, void* out, std::size_t count,
+                   DType dtype) = 0;
+};
+
 class MessageReducer {
  public:
   /// From this size on a message's latency hardly counts, and a few slices stay in the cache.
@@ -64,6 +76,8 @@ class MessageReducer {
   /// `comm` is borrowed. Slices hold at most `count_limit` elements. Costs that are not given are measured when they
   /// are needed.
   MessageReducer(MPI_Comm comm, std::size_t count_limit, std::optional<NetworkCosts> costs = {});
+  /// Of data in a device's memory, which MPI takes. For pieces alone; they are summed, without a scale.
+  MessageReducer(MPI_Comm comm, std::size_t count_limit, DeviceSums& device);
 
   /// Collective, in place.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
@@ -123,6 +137,7 @@ class MessageReducer {
   MPI_Comm comm_;
   std::size_t count_limit_;
   std::optional<NetworkCosts> costs_;
+  DeviceSums* device_ = nullptr;  // null: on the host
   int rank_ = 0;
   int size_ = 1;
   std::unique_ptr<std::byte, Free> scratch_;

@@ -2,7 +2,8 @@
 //
 // pure_nccl: gradients in one NCCL allreduce over all ranks, whatever their nodes, and so every other call whose
 // buffers lie on the GPU. single_node is the same for ranks of one node. hierarchical, non_cuda_aware and
-// two_dimensional: NCCL within the node, MPI between nodes through page-locked host memory. Each rank of the node has
+// two_dimensional: NCCL within the node, MPI between nodes, from GPU to GPU where it takes device memory (but for
+// non_cuda_aware), else through page-locked host memory. Each rank of the node has
 // its slice to sum and to exchange with its peers on other nodes (GpuNodeSum); where nodes differ in ranks, the node's
 // first rank sums everything, and alone talks to other nodes.
 //
@@ -50,6 +51,9 @@ class NcclCollectives final : public DeviceCollectives {
  public:
   NcclCollectives(MPI_Comm comm, Device device, std::optional<DType> wire)
       : device_(device.index), stream_(device.index), packer_(wire), nccl_(comm, device) {}
+  ~NcclCollectives() override { *self_ = nullptr; }
+  NcclCollectives(const NcclCollectives&) = delete;
+  NcclCollectives& operator=(const NcclCollectives&) = delete;
 
   void after(void* stream) override { stream_.wait_for(stream); }
   void join(void* stream) override { stream_.go_before(stream); }
@@ -84,10 +88,11 @@ class NcclCollectives final : public DeviceCollectives {
   void recv(BufferView buffer, int source) override { nccl_.recv(buffer, source, stream_); }
 
  private:
-  /// A stream that goes on after what was enqueued; one that no mark has any more is used again.
+  /// A stream that goes on after what was enqueued; one that no mark has any more is used again. It may outlive its
+  /// owner, as the request that has it may outlive the communicator.
   class Mark final : public DeviceMark {
    public:
-    explicit Mark(NcclCollectives& owner) : owner_(owner) {
+    explicit Mark(NcclCollectives& owner) : owner_(owner.self_) {
       if (owner.free_marks_.empty()) {
         stream_ = std::make_unique<CudaStream>(owner.device_);
         owner.free_marks_.reserve(++owner.marks_);
@@ -97,17 +102,20 @@ class NcclCollectives final : public DeviceCollectives {
       }
       stream_->wait_for(owner.stream_.handle());
     }
-    ~Mark() override { owner_.free_marks_.push_back(std::move(stream_)); }
+    ~Mark() override {
+      if (*owner_ != nullptr) (*owner_)->free_marks_.push_back(std::move(stream_));
+    }
     Mark(const Mark&) = delete;
     Mark& operator=(const Mark&) = delete;
-    void wait() override { owner_.nccl_.wait(*stream_); }
+    void wait() override { *owner_ != nullptr ? (*owner_)->nccl_.wait(*stream_) : stream_->synchronize(); }
     [[nodiscard]] bool is_done() override { return stream_->is_done(); }
 
    private:
-    NcclCollectives& owner_;
+    std::shared_ptr<NcclCollectives*> owner_;
     std::unique_ptr<CudaStream> stream_;
   };
 
+  std::shared_ptr<NcclCollectives*> self_ = std::make_shared<NcclCollectives*>(this);  // null once this is gone
   int device_;
   CudaStream stream_;
   std::vector<std::unique_ptr<CudaStream>> free_marks_;
@@ -134,9 +142,9 @@ class PureNccl final : public Flat {
 
 class NodeNccl final : public Flat {
  public:
-  NodeNccl(CommunicatorSetup setup, GpuNodeSum::Form form) : Flat(std::move(setup)) {
+  NodeNccl(CommunicatorSetup setup, GpuNodeSum::Form form, GpuNodeSum::Route route) : Flat(std::move(setup)) {
     warn_of_known_faults(topology());
-    reduction_.emplace(internal_comm(), topology(), device(), count_limit(), form, allreduce_grad_dtype());
+    reduction_.emplace(internal_comm(), topology(), device(), count_limit(), form, route, allreduce_grad_dtype());
   }
 
  private:
@@ -149,13 +157,20 @@ class NodeNccl final : public Flat {
   std::optional<GpuNodeSum> reduction_;
 };
 
-// hierarchical stages through pinned memory itself, as non_cuda_aware did: an MPI that takes device pointers copies
-// them to the host too, in order to reduce there.
+std::shared_ptr<Communicator> make_node_nccl(CommunicatorSetup setup, GpuNodeSum::Route route) {
+  // ChainerMN's reduces to the node's first GPU and broadcasts from there. With slices all GPUs of a node exchange at
+  // once, and NCCL's reduce_scatter and allgather move no more than its reduce and broadcast.
+  const auto form = setup.topology.uniform() ? GpuNodeSum::Form::kSlices : GpuNodeSum::Form::kLeaders;
+  return std::make_shared<NodeNccl>(std::move(setup), form, route);
+}
+
+std::shared_ptr<Communicator> make_non_cuda_aware(CommunicatorSetup setup) {
+  return make_node_nccl(std::move(setup), GpuNodeSum::Route::kHost);
+}
+
 constexpr Backend kNcclBackends[] = {
-    {"pure_nccl", make_pure_nccl},
-    {"hierarchical", make_hierarchical_nccl},
-    {"non_cuda_aware", make_hierarchical_nccl},
-    {"two_dimensional", make_two_dimensional_nccl},
+    {"pure_nccl", make_pure_nccl},           {"hierarchical", make_hierarchical_nccl},
+    {"non_cuda_aware", make_non_cuda_aware}, {"two_dimensional", make_two_dimensional_nccl},
     {"single_node", make_single_node_nccl},
 };
 
@@ -173,10 +188,7 @@ std::shared_ptr<Communicator> make_single_node_nccl(CommunicatorSetup setup) {
 }
 
 std::shared_ptr<Communicator> make_hierarchical_nccl(CommunicatorSetup setup) {
-  // ChainerMN's reduces to the node's first GPU and broadcasts from there. With slices all GPUs of a node copy to the
-  // host at once, and NCCL's reduce_scatter and allgather move no more than its reduce and broadcast.
-  const auto form = setup.topology.uniform() ? GpuNodeSum::Form::kSlices : GpuNodeSum::Form::kLeaders;
-  return std::make_shared<NodeNccl>(std::move(setup), form);
+  return make_node_nccl(std::move(setup), mpi_is_cuda_aware() ? GpuNodeSum::Route::kDevice : GpuNodeSum::Route::kHost);
 }
 
 std::shared_ptr<Communicator> make_two_dimensional_nccl(CommunicatorSetup setup) {

@@ -53,10 +53,10 @@ void exchange_all(MPI_Comm peers, int rank, int size, int bytes, std::vector<std
 double slowest_trial(MPI_Comm peers, int rank, int size, int bytes, std::vector<std::byte>& memory) {
   const double begin = MPI_Wtime();
   exchange_all(peers, rank, size, bytes, memory);
-  double seconds = MPI_Wtime() - begin;
-  call_mpi(MPI_Allreduce, MPI_Iallreduce, "measuring the network", 0, MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX,
+  const KeptForMpi<double> seconds(MPI_Wtime() - begin);
+  call_mpi(MPI_Allreduce, MPI_Iallreduce, "measuring the network", 0, MPI_IN_PLACE, &*seconds, 1, MPI_DOUBLE, MPI_MAX,
            peers);
-  return seconds;
+  return *seconds;
 }
 
 NetworkCosts measure(MPI_Comm peers) {
@@ -66,7 +66,9 @@ NetworkCosts measure(MPI_Comm peers) {
   mpi_check(MPI_Comm_size(peers, &size), "MPI_Comm_size");
   if (size == 1) return {};
   const auto of_each = [&](std::size_t bytes) { return std::max(static_cast<int>(bytes) / size, 2 * kShortBytes); };
-  std::vector<std::byte> memory(static_cast<std::size_t>(of_each(kLongBytes)) * static_cast<std::size_t>(size));
+  const KeptForMpi kept(
+      std::vector<std::byte>(static_cast<std::size_t>(of_each(kLongBytes)) * static_cast<std::size_t>(size)));
+  std::vector<std::byte>& memory = *kept;
   exchange_all(peers, rank, size, kShortBytes, memory);  // connections are made
   NetworkCosts costs;
   costs.latency_s = shortest([&] {
@@ -87,11 +89,11 @@ NetworkCosts measure(MPI_Comm peers) {
 
 /// Collective over `comm`: the costs of the slowest rank; those of ranks without messages do not count.
 NetworkCosts agree(MPI_Comm comm, bool counts, const NetworkCosts& mine) {
-  std::array<double, 3> most{};
-  if (counts) most = {mine.latency_s, mine.message_s, 1 / mine.bytes_per_s};
-  call_mpi(MPI_Allreduce, MPI_Iallreduce, "comparing the network's costs", sizeof most, MPI_IN_PLACE, most.data(), 3,
+  const KeptForMpi<std::array<double, 3>> most({});
+  if (counts) *most = {mine.latency_s, mine.message_s, 1 / mine.bytes_per_s};
+  call_mpi(MPI_Allreduce, MPI_Iallreduce, "comparing the network's costs", sizeof *most, MPI_IN_PLACE, most->data(), 3,
            MPI_DOUBLE, MPI_MAX, comm);
-  return {most[0], most[1], 1 / most[2]};
+  return {(*most)[0], (*most)[1], 1 / (*most)[2]};
 }
 
 /// Throws unless the text is three numbers above 0.
@@ -111,11 +113,11 @@ NetworkCosts parse(const std::string& text) {
 }  // namespace
 
 NetworkCosts NetworkCosts::find(MPI_Comm comm, MPI_Comm peers) {
-  std::array<char, kTextBytes> given{};
-  environment("MN_NETWORK").value_or("").copy(given.data(), given.size() - 1);
-  call_mpi(MPI_Bcast, MPI_Ibcast, "comparing the network's costs", given.size(), given.data(), kTextBytes, MPI_CHAR, 0,
-           comm);
-  if (given[0] != '\0') return parse(given.data());  // (1): the first rank's, whatever the others say
+  const KeptForMpi<std::array<char, kTextBytes>> given({});
+  environment("MN_NETWORK").value_or("").copy(given->data(), given->size() - 1);
+  call_mpi(MPI_Bcast, MPI_Ibcast, "comparing the network's costs", given->size(), given->data(), kTextBytes, MPI_CHAR,
+           0, comm);
+  if (given->front() != '\0') return parse(given->data());  // (1): the first rank's, whatever the others say
   const bool counts = peers != MPI_COMM_NULL;
   return agree(comm, counts, counts ? measure(peers) : NetworkCosts{});
 }

@@ -13,6 +13,7 @@
 #include <mn/comm/node_barrier.hpp>
 #include <mn/comm/progress.hpp>
 #include <mn/core/cpus.hpp>
+#include <mn/core/tree.hpp>
 
 namespace mn {
 namespace {
@@ -21,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 /// Ranks that arrive directly below each in the tree: two levels below the top for 73 ranks. Where ranks share CPUs,
 /// each level costs a round of the scheduler.
-constexpr std::size_t kFanIn = 8;
+constexpr Tree kTree{8};
 constexpr int kSpins = 300;
 /// On a busy machine the missing rank may need this very CPU: to yield is quicker than to sleep.
 constexpr int kYields = 200;
@@ -72,8 +73,8 @@ bool has_cpu_for_each_rank(MPI_Comm node) {
 NodeBarrier::NodeBarrier(const std::vector<SharedCounter*>& arrivals, int rank, bool may_spin)
     : own_(arrivals[static_cast<std::size_t>(rank)]), all_(arrivals), may_spin_(may_spin) {
   if (arrivals.size() <= kMaxDirect) return;
-  const auto first = static_cast<std::size_t>(rank) * kFanIn + 1;
-  for (std::size_t r = first; r < std::min(first + kFanIn, arrivals.size()); ++r) below_.push_back(arrivals[r]);
+  const auto ranks = static_cast<int>(arrivals.size());
+  for (const int child : kTree.children_of(rank, ranks)) below_.push_back(arrivals[static_cast<std::size_t>(child)]);
   all_.resize(1);
 }
 

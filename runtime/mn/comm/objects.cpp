@@ -26,17 +26,11 @@ namespace {
 
 using nlohmann::json;
 
-/// Calls `move(text)` with room for `length` bytes, of which MPI keeps no pointer once it returns. Where the wait is
-/// given up it may still write to them: they stay.
+/// Calls `move(text)` with room for `length` bytes, of which MPI keeps no pointer once it returns.
 template <class Move>
 std::string received(std::uint64_t length, const Move& move) {
-  auto text = std::make_unique<std::string>(length, '\0');
-  try {
-    if (length > 0) move(*text);
-  } catch (const CommError&) {
-    static_cast<void>(text.release());
-    throw;
-  }
+  const KeptForMpi text(std::string(length, '\0'));
+  if (length > 0) move(*text);
   return std::move(*text);
 }
 
@@ -51,16 +45,11 @@ void send_text(MPI_Comm comm, const std::string& text, int dest, int tag, std::s
 
 /// `sender` gets the source, unless it is null.
 std::string recv_text(MPI_Comm comm, int source, int tag, std::size_t limit, int* sender = nullptr) {
-  auto length = std::make_unique<std::uint64_t>(0);
+  const KeptForMpi<std::uint64_t> length(0);
   MPI_Status status;
   MPI_Request request = MPI_REQUEST_NULL;
-  mpi_check(MPI_Irecv(length.get(), 1, MPI_UINT64_T, source, tag, comm, &request), "receiving an object's length");
-  try {
-    mpi_wait(request, &status, "receiving an object's length");
-  } catch (const CommError&) {
-    static_cast<void>(length.release());
-    throw;
-  }
+  mpi_check(MPI_Irecv(&*length, 1, MPI_UINT64_T, source, tag, comm, &request), "receiving an object's length");
+  mpi_wait(request, &status, "receiving an object's length");
   if (sender != nullptr) *sender = status.MPI_SOURCE;
   return received(*length, [&](std::string& text) {
     const MpiCount n(text.size(), DType::kUInt8, limit);
@@ -72,12 +61,12 @@ std::string recv_text(MPI_Comm comm, int source, int tag, std::size_t limit, int
 
 /// root's text, on every rank.
 std::string bcast_text(MPI_Comm comm, const std::string& own, bool is_root, int root, std::size_t limit) {
-  std::uint64_t length = own.size();
-  call_mpi(MPI_Bcast, MPI_Ibcast, "broadcasting an object's length", 0, &length, 1, MPI_UINT64_T, root, comm);
-  return received(length, [&](std::string& text) {
+  const KeptForMpi<std::uint64_t> length(own.size());
+  call_mpi(MPI_Bcast, MPI_Ibcast, "broadcasting an object's length", 0, &*length, 1, MPI_UINT64_T, root, comm);
+  return received(*length, [&](std::string& text) {
     if (is_root) text = own;
-    const MpiCount n(length, DType::kUInt8, limit);
-    call_mpi(MPI_Bcast, MPI_Ibcast, "broadcasting an object", length, text.data(), n.count(), n.type(), root, comm);
+    const MpiCount n(*length, DType::kUInt8, limit);
+    call_mpi(MPI_Bcast, MPI_Ibcast, "broadcasting an object", *length, text.data(), n.count(), n.type(), root, comm);
   });
 }
 
@@ -193,13 +182,12 @@ std::vector<std::string> Communicator::allgather_obj(const std::string& object) 
   // By rank 0 and in one text: the lengths, which all need, follow in one message.
   for (const auto& text : gather_texts(*this, internal_comm(), object, 0, count_limit_)) all += text;
   all = bcast_text(internal_comm(), all, rank() == 0, 0, count_limit_);
-  std::vector<std::uint64_t> lengths(static_cast<std::size_t>(size()));
-  const std::uint64_t length = object.size();
-  call_mpi(MPI_Allgather, MPI_Iallgather, "gathering objects' lengths", 0, &length, 1, MPI_UINT64_T, lengths.data(), 1,
-           MPI_UINT64_T, internal_comm());
+  const KeptForMpi lengths(std::vector<std::uint64_t>(static_cast<std::size_t>(size()), object.size()));
+  call_mpi(MPI_Allgather, MPI_Iallgather, "gathering objects' lengths", 0, MPI_IN_PLACE, 0, MPI_UINT64_T,
+           lengths->data(), 1, MPI_UINT64_T, internal_comm());
   std::vector<std::string> objects;
   std::size_t begin = 0;
-  for (const std::uint64_t each : lengths) {
+  for (const std::uint64_t each : *lengths) {
     objects.push_back(all.substr(begin, each));
     begin += each;
   }
@@ -223,7 +211,12 @@ std::string Communicator::scatter_obj(const std::vector<std::string>& objects, i
   return objects[static_cast<std::size_t>(root)];
 }
 
-void Communicator::send_obj(const json& object, int dest, int tag) { send_obj(packed(object), dest, tag); }
+// What a document became must outlive a call that gives up, as what the caller gives does.
+
+void Communicator::send_obj(const json& object, int dest, int tag) {
+  const KeptForMpi text(packed(object));
+  send_obj(*text, dest, tag);
+}
 
 json Communicator::recv_json(int source, int tag, int* sender) { return unpacked(recv_obj(source, tag, sender)); }
 
@@ -232,10 +225,14 @@ json Communicator::bcast_obj(const json& object, int root) {
 }
 
 std::vector<json> Communicator::gather_obj(const json& object, int root) {
-  return unpacked(gather_obj(packed(object), root));
+  const KeptForMpi text(packed(object));
+  return unpacked(gather_obj(*text, root));
 }
 
-std::vector<json> Communicator::allgather_obj(const json& object) { return unpacked(allgather_obj(packed(object))); }
+std::vector<json> Communicator::allgather_obj(const json& object) {
+  const KeptForMpi text(packed(object));
+  return unpacked(allgather_obj(*text));
+}
 
 json Communicator::allreduce_obj(const json& object) {
   const auto documents = allgather_obj(object);

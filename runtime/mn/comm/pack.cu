@@ -1,9 +1,10 @@
-// The only kernel of mn: pack_on_device().
+// The kernels of mn: those of pack_on_device() and sum_on_device().
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include <mn/comm/cuda_check.hpp>
+#include <mn/comm/ordered_sum.hpp>
 #include <mn/comm/pack.hpp>
 #include <mn/core/error.hpp>
 
@@ -26,6 +27,11 @@ __global__ void __launch_bounds__(kThreads)
   pack_thread<From, To>(table, scale, blockIdx.x, gridDim.x, threadIdx.x, blockDim.x);
 }
 
+template <class T>
+__global__ void __launch_bounds__(kThreads) sum_kernel(const OrderedSum sum) {
+  sum_thread<T>(sum, std::size_t{blockIdx.x} * blockDim.x + threadIdx.x, std::size_t{gridDim.x} * blockDim.x);
+}
+
 int most_blocks() {
   int device = 0;
   int multiprocessors = 0;
@@ -39,6 +45,12 @@ template <class From, class To>
 void launch(const PackTable& table, double scale, cudaStream_t stream) {
   const unsigned blocks = std::min(table.chunks(), static_cast<std::uint32_t>(most_blocks()));
   pack_kernel<From, To><<<blocks, kThreads, 0, stream>>>(table, static_cast<PackMath<From, To>>(scale));
+}
+
+template <class T>
+void launch_sum(const OrderedSum& sum, cudaStream_t stream) {
+  const std::size_t blocks = std::min((sum.count + kThreads - 1) / kThreads, static_cast<std::size_t>(most_blocks()));
+  sum_kernel<T><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(sum);
 }
 
 using Launch = void (*)(const PackTable&, double, cudaStream_t);
@@ -113,6 +125,27 @@ void pack_on_device(std::span<const PackPiece> pieces, DType from, DType to, dou
                         ": only floats can");
   }
   launch_all(launch_kernel, pieces, scale, stream);
+}
+
+void sum_on_device(const OrderedSum& sum, DType dtype, void* stream) {
+  auto* const cuda_stream = static_cast<cudaStream_t>(stream);
+  switch (dtype) {
+    case DType::kFloat16:
+      launch_sum<Float16>(sum, cuda_stream);
+      break;
+    case DType::kBFloat16:
+      launch_sum<BFloat16>(sum, cuda_stream);
+      break;
+    case DType::kFloat32:
+      launch_sum<float>(sum, cuda_stream);
+      break;
+    case DType::kFloat64:
+      launch_sum<double>(sum, cuda_stream);
+      break;
+    default:
+      throw ArgumentError("elements of " + std::string(name_of(dtype)) + " are not summed on a GPU: only floats are");
+  }
+  cuda_check(cudaGetLastError(), "the kernel that sums what MPI has received");
 }
 
 void keys_on_device(const PackPiece& piece, DType dtype, double sign, void* stream) {

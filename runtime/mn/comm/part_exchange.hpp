@@ -3,7 +3,7 @@
 /// Communicator calls it, on all ranks at once.
 ///
 /// Invariants:
-/// 1. Both sides know each part's length. One without elements is no message.
+/// 1. Both sides know each part's length. For one without elements no message is sent.
 /// 2. Between two ranks there is at most one message in each direction, so one tag serves.
 ///
 /// Cost: a message for each part that goes to another rank, and a copy of the rank's own part; eight steps are in

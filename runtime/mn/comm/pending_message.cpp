@@ -59,6 +59,7 @@ void PendingMessage::receive_from_any(int tag, const Channel& channel) {
 
 bool PendingMessage::match() {
   if (!unmatched_) return true;
+  calls_->require_open("irecv from any rank");  // after it the channel is gone
   const auto [tag, channel] = *unmatched_;
   int found = 0;
   MPI_Message message = MPI_MESSAGE_NULL;
@@ -91,7 +92,7 @@ void PendingMessage::wait() {
 }
 
 void PendingMessage::wait_for_elements() {
-  bool elements_follow = false;  // their sender has sent them, or is about to
+  bool elements_follow = false;
   try {
     // The header alone first: elements of another count would be an error of MPI's without our words.
     if (requests_[0] != MPI_REQUEST_NULL) {
@@ -99,7 +100,7 @@ void PendingMessage::wait_for_elements() {
       mpi_wait(requests_[0], &status, what_);
       if (receives_) header_bytes_ = received_bytes(status);
     }
-    elements_follow = header_.is_whole(header_bytes_) && header_.count > 0;
+    elements_follow = header_.announces_elements(header_bytes_);
     if (receives_) header_.check(header_bytes_, host_, what_);
     mpi_wait(requests_[1], MPI_STATUS_IGNORE, what_, host_.bytes());
   } catch (const CommError&) {
@@ -113,12 +114,15 @@ void PendingMessage::wait_for_elements() {
 
 bool PendingMessage::is_done() {
   if (!match()) return false;
-  for (MPI_Request& request : requests_) {
-    int done = 0;
-    mpi_check(MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE), what_);
-    if (done == 0) return false;
-  }
-  return true;
+  int done = 0;
+  MPI_Status status;
+  mpi_check(MPI_Request_get_status(requests_[0], &done, &status), what_);
+  if (done == 0) return false;
+  if (receives_ && requests_[0] != MPI_REQUEST_NULL) header_bytes_ = received_bytes(status);
+  // Elements that the header does not announce never come: wait() throws.
+  if (receives_ && !header_.announces_elements(header_bytes_)) return true;
+  mpi_check(MPI_Request_get_status(requests_[1], &done, MPI_STATUS_IGNORE), what_);
+  return done != 0;
 }
 
 void PendingMessage::abandon() noexcept {

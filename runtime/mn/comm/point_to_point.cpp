@@ -76,14 +76,31 @@ void receive_header(MessageHeader& header, int source, int tag, MPI_Comm comm, M
   }
 }
 
+/// Throws ArgumentError if `call` got a wrong argument.
+CallScope begin_send(const Communicator& comm, CallCheck& calls, const char* call, const ConstBufferView& buffer,
+                     int dest, int tag) {
+  calls.require_open(call);
+  check_peer(call, "dest", dest, comm.rank(), comm.size());
+  check_tag(call, tag, Communicator::kMaxTag);
+  check_buffer(call, "buffer", buffer, comm.device());
+  return calls.message(call, buffer, dest);
+}
+
+/// The same of a receive, which may take any source and any tag.
+CallScope begin_receive(const Communicator& comm, CallCheck& calls, const char* call, const BufferView& buffer,
+                        int source, int tag) {
+  const bool from_any = source == Communicator::kAnySource;
+  calls.require_open(call);
+  if (!from_any) check_peer(call, "source", source, comm.rank(), comm.size());
+  if (tag != Communicator::kAnyTag) check_tag(call, tag, Communicator::kMaxTag);
+  check_buffer(call, "buffer", buffer, comm.device());
+  return calls.message(call, buffer, from_any ? -1 : source);
+}
+
 }  // namespace
 
 void Communicator::send(ConstBufferView buffer, int dest, int tag) {
-  calls_->require_open("send");
-  check_peer("send", "dest", dest, rank(), size());
-  check_tag("send", tag, kMaxTag);
-  check_buffer("send", "buffer", buffer, device_);
-  const CallScope call = calls_->message("send", buffer, dest);
+  const CallScope call = begin_send(*this, *calls_, "send", buffer, dest, tag);
   on_host(stages_->for_mpi(buffer), buffer, {}, [&](ConstBufferView in, BufferView) {
     const std::string what = describe_send(in, dest);
     const MessageHeader header = MessageHeader::of(in);
@@ -96,11 +113,7 @@ void Communicator::send(ConstBufferView buffer, int dest, int tag) {
 }
 
 int Communicator::recv(BufferView buffer, int source, int tag) {
-  calls_->require_open("recv");
-  if (source != kAnySource) check_peer("recv", "source", source, rank(), size());
-  if (tag != kAnyTag) check_tag("recv", tag, kMaxTag);
-  check_buffer("recv", "buffer", buffer, device_);
-  const CallScope call = calls_->message("recv", buffer, source == kAnySource ? -1 : source);
+  const CallScope call = begin_receive(*this, *calls_, "recv", buffer, source, tag);
   MPI_Status status = {};
   on_host(stages_->for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
     MessageHeader header;
@@ -118,11 +131,7 @@ int Communicator::recv(BufferView buffer, int source, int tag) {
 }
 
 Request Communicator::isend(ConstBufferView buffer, int dest, int tag) {
-  calls_->require_open("isend");
-  check_peer("isend", "dest", dest, rank(), size());
-  check_tag("isend", tag, kMaxTag);
-  check_buffer("isend", "buffer", buffer, device_);
-  const CallScope call = calls_->message("isend", buffer, dest);
+  const CallScope call = begin_send(*this, *calls_, "isend", buffer, dest, tag);
   const BufferView view(const_cast<void*>(buffer.data), buffer.count, buffer.dtype, buffer.device,
                         buffer.stream);  // only read
   auto message =
@@ -132,11 +141,7 @@ Request Communicator::isend(ConstBufferView buffer, int dest, int tag) {
 }
 
 Request Communicator::irecv(BufferView buffer, int source, int tag) {
-  calls_->require_open("irecv");
-  if (source != kAnySource) check_peer("irecv", "source", source, rank(), size());
-  if (tag != kAnyTag) check_tag("irecv", tag, kMaxTag);
-  check_buffer("irecv", "buffer", buffer, device_);
-  const CallScope call = calls_->message("irecv", buffer, source == kAnySource ? -1 : source);
+  const CallScope call = begin_receive(*this, *calls_, "irecv", buffer, source, tag);
   auto message = std::make_unique<PendingMessage>(describe_recv(source), calls_, stages_->for_request(buffer), buffer);
   const PendingMessage::Channel channel{mpi_comm(), count_limit_};
   source == kAnySource ? message->receive_from_any(tag, channel) : message->receive(source, tag, channel);
@@ -144,6 +149,9 @@ Request Communicator::irecv(BufferView buffer, int source, int tag) {
 }
 
 void Communicator::sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag) {
+  calls_->require_open("sendrecv");
+  if (source != kAnySource) check_peer("sendrecv", "source", source, rank(), size());  // before anything is sent
+  check_buffer("sendrecv", "recv", recv, device_);
   // Not two blocking calls: in a ring every rank would send first, and none receive.
   Request sent = isend(send, dest, tag);
   this->recv(recv, source, tag);

@@ -73,6 +73,7 @@ void RecordedCollectives::reduce_scatter(ConstBufferView send, BufferView recv, 
 
 void RecordedCollectives::allreduce_grad(std::span<const BufferView> gradients, double scale) {
   ConstBufferView what;
+  // One call of all gradients: the record has their elements together, and the dtype of the last.
   for (const BufferView& each : gradients) what = {nullptr, what.count + each.count, each.dtype};
   const RecordedCall call = calls_->enqueued("allreduce_grad", what);
   device_.allreduce_grad(gradients, scale);

@@ -7,6 +7,7 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn {
 namespace {
@@ -39,9 +40,7 @@ void check_name(std::string_view name) {
     throw UsageError("communicator " + std::string(name) +
                      " needs NCCL, which this build of mn does not have: configure with -DMN_NCCL=ON, or use flat");
   }
-  std::string known = "auto";
-  for (const auto& each : communicator_names()) known += ", " + each;
-  throw UsageError("unknown communicator \"" + std::string(name) + "\"; known: " + known);
+  throw UsageError("unknown communicator \"" + std::string(name) + "\"; known: auto, " + join(communicator_names()));
 }
 
 /// Collective: the lowest of the ranks' answers.

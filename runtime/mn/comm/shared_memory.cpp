@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <mn/comm/call_limits.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/shared_memory.hpp>
 #include <mn/core/fd.hpp>
@@ -70,9 +71,11 @@ struct Verdict {
   int rank;
 };
 
-Verdict agree(MPI_Comm node, Verdict mine) {
-  mpi_check(MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_2INT, MPI_MAXLOC, node), "comparing what shared memory there is");
-  return mine;
+Verdict agree(MPI_Comm node, const Verdict& mine) {
+  const KeptForMpi most(mine);
+  call_mpi(MPI_Allreduce, MPI_Iallreduce, "comparing what shared memory there is", 0, MPI_IN_PLACE, &*most, 1, MPI_2INT,
+           MPI_MAXLOC, node);
+  return *most;
 }
 
 }  // namespace
@@ -129,7 +132,7 @@ int SharedMemory::map(int descriptor, std::size_t total, std::size_t own_offset)
     return error;
   }
   mapping_ = Mapping(data, total);
-  madvise(data, total, MADV_HUGEPAGE);  // for kernels without MADV_COLLAPSE; slower without is no error
+  madvise(data, total, MADV_HUGEPAGE);  // for kernels without MADV_COLLAPSE; without it all works, but slower
   // (4): only its own; the others' may not be there yet, and would come to lie near this CPU.
   auto* const own = static_cast<volatile std::byte*>(data) + own_offset;
   for (std::size_t at = 0; at < bytes_; at += page_bytes()) own[at] = std::byte{0};
@@ -142,11 +145,11 @@ SharedMemory::SharedMemory(MPI_Comm node, std::size_t bytes) : bytes_(bytes) {
   int size = 1;
   mpi_check(MPI_Comm_rank(node, &rank), "MPI_Comm_rank");
   mpi_check(MPI_Comm_size(node, &size), "MPI_Comm_size");
-  std::vector<Draft::Offer> offers(static_cast<std::size_t>(size));
   const Draft draft(rank == 0, bytes);
-  mpi_check(MPI_Allgather(&draft.offer(), sizeof(Draft::Offer), MPI_BYTE, offers.data(), sizeof(Draft::Offer), MPI_BYTE,
-                          node),
-            "exchanging the name of shared memory");
+  const KeptForMpi all(std::vector<Draft::Offer>(static_cast<std::size_t>(size), draft.offer()));
+  const std::vector<Draft::Offer>& offers = *all;
+  call_mpi(MPI_Allgather, MPI_Iallgather, "exchanging the name of shared memory", 0, MPI_IN_PLACE, 0, MPI_BYTE,
+           all->data(), static_cast<int>(sizeof(Draft::Offer)), MPI_BYTE, node);
   std::size_t total = 0;
   for (const auto& offer : offers) {
     offsets_.push_back(round_up(total, offer.bytes >= kHugePageBytes ? kHugePageBytes : page_bytes()));

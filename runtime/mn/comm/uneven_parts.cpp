@@ -51,18 +51,18 @@ void check_apart(std::string_view operation, const ConstBufferView& send, const 
 
 /// The same error on every rank unless each expects from each what that sends.
 void compare_counts(MPI_Comm comm, Counts send_counts, Counts recv_counts) {
-  std::vector<std::uint64_t> own(send_counts.begin(), send_counts.end());
-  own.insert(own.end(), recv_counts.begin(), recv_counts.end());
   const std::size_t ranks = send_counts.size();
-  std::vector<std::uint64_t> all(own.size() * ranks);
-  const int length = static_cast<int>(own.size());
-  call_mpi(MPI_Allgather, MPI_Iallgather, "comparing counts", 0, own.data(), length, MPI_UINT64_T, all.data(), length,
-           MPI_UINT64_T, comm);
+  const std::size_t row = 2 * ranks;
+  const KeptForMpi own(std::vector<std::uint64_t>(send_counts.begin(), send_counts.end()));
+  own->insert(own->end(), recv_counts.begin(), recv_counts.end());
+  const KeptForMpi all(std::vector<std::uint64_t>(row * ranks));
+  call_mpi(MPI_Allgather, MPI_Iallgather, "comparing counts", 0, own->data(), static_cast<int>(row), MPI_UINT64_T,
+           all->data(), static_cast<int>(row), MPI_UINT64_T, comm);
   for (std::size_t from = 0; from < ranks; ++from) {
     for (std::size_t to = 0; to < ranks; ++to) {
       // Each row is what a rank sends to all, then what it expects of all.
-      const std::uint64_t sent = all[from * own.size() + to];
-      const std::uint64_t expected = all[to * own.size() + ranks + from];
+      const std::uint64_t sent = (*all)[from * row + to];
+      const std::uint64_t expected = (*all)[to * row + ranks + from];
       if (sent == expected) continue;
       throw ArgumentError("debug mode: alltoallv: rank " + std::to_string(from) + " sends " + std::to_string(sent) +
                               " elements to rank " + std::to_string(to) + ", which expects " + std::to_string(expected),

@@ -151,9 +151,7 @@ std::string compress_host_list(std::vector<std::string> names) {
     const std::string ranges = ranges_of(numbers, key.width);
     parts.insert(key.prefix + (numbers.size() == 1 ? ranges : "[" + ranges + "]"));
   }
-  std::string text;
-  for (const auto& part : parts) text += (text.empty() ? "" : ",") + part;
-  return text;
+  return join(parts, ",");
 }
 
 std::string abridge_host_list(const std::vector<std::string>& names) {

@@ -16,6 +16,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/options.hpp>
 #include <mn/core/suggest.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn {
 namespace {
@@ -28,12 +29,6 @@ constexpr const char* kHelp = "help";
 constexpr const char* kVersion = "version";
 
 std::string quoted(const std::string& text) { return "\"" + text + "\""; }
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
 
 std::string trimmed(const std::string& text) {
   const auto first = text.find_first_not_of(" \t\r");
@@ -91,7 +86,7 @@ void Options::add(const std::string& name, std::string& target, const std::strin
                   std::vector<std::string> choices) {
   auto set = [&target, choices = std::move(choices)](const std::string& text) {
     if (!choices.empty() && std::ranges::find(choices, text) == choices.end()) {
-      throw UsageError("is unknown: use " + joined(choices));
+      throw UsageError("is unknown: use " + join(choices));
     }
     target = text;
   };
@@ -101,7 +96,7 @@ void Options::add(const std::string& name, std::string& target, const std::strin
 void Options::add_list(const std::string& name, std::vector<std::string>& target, const std::string& value_name,
                        const std::string& help) {
   auto set = [&target](const std::string& text) { target.push_back(text); };
-  options_.push_back({name, value_name, help, "", "", set, [&target] { return joined(target); }});
+  options_.push_back({name, value_name, help, "", "", set, [&target] { return join(target); }});
 }
 
 void Options::add_flag(const std::string& name, bool& target, const std::string& help) {

@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace mn {
@@ -19,5 +22,22 @@ namespace mn {
 /// The parts of `list` between its separators: one more than it has separators, so {""} for an empty list. They point
 /// into `list`.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view list, char separator);
+
+/// The items with `separator` between them. `text_of`, a function or a member, makes a string or a number of an item.
+template <class Items, class TextOf = std::identity>
+[[nodiscard]] std::string join(const Items& items, std::string_view separator = ", ", const TextOf& text_of = {}) {
+  std::string text;
+  bool is_first = true;
+  for (const auto& item : items) {
+    if (!std::exchange(is_first, false)) text += separator;
+    const auto& part = std::invoke(text_of, item);
+    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(part)>>) {
+      text += std::to_string(part);
+    } else {
+      text += part;
+    }
+  }
+  return text;
+}
 
 }  // namespace mn

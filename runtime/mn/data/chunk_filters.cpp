@@ -20,8 +20,8 @@ constexpr std::size_t kChecksumBytes = 4;
 
 /// At most `most` bytes.
 ByteBuffer inflated(const ByteBuffer& stored, std::size_t most) {
-  constexpr std::size_t kMost = std::numeric_limits<std::uint32_t>::max();
-  if (most >= kMost || stored.size() > kMost) throw DataError("its gzip data are too long");
+  constexpr std::size_t kMax = std::numeric_limits<std::uint32_t>::max();
+  if (most >= kMax || stored.size() > kMax) throw DataError("its gzip data are too long");
   ByteBuffer out(most + 1);  // the last one is not used: it tells what is longer
   inflate_state state;
   isal_inflate_init(&state);

@@ -54,7 +54,7 @@ class ChunkList {
 
   std::int64_t count_ = 0;
   std::vector<std::uint8_t> code_;
-  std::vector<At> groups_;  // of each 64th chunk
+  std::vector<At> groups_;  // position of each 64th chunk
   At end_;
 };
 

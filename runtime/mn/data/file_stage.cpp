@@ -33,6 +33,8 @@ void reserve(const StageFile& file, std::int64_t offset, std::int64_t bytes) {
 FileStage::FileStage(const StoredTable& table, std::shared_ptr<const StageFile> copies, const StageOptions& options,
                      int parts)
     : table_(table), copies_(std::move(copies)), options_(options), parts_(parts), wanted_(table.num_files()) {
+  // (board, file 0, file 1, …), each at a multiple of a page. Room is taken only when a file is copied: the rest of
+  // the file is a hole.
   const std::size_t board_bytes = sizeof(SharedBytes) + table.num_files() * sizeof(SharedState);
   offsets_ = {whole_pages(static_cast<std::int64_t>(board_bytes))};
   for (std::size_t i = 0; i < table.num_files(); ++i) {
@@ -68,6 +70,7 @@ File FileStage::copy_of(std::size_t file) const {
 }
 
 void FileStage::want(std::size_t file) {
+  // Without the lock: most calls are for files whose copy is under way or there.
   if (state(file) != State::kAbsent) return;
   const std::lock_guard lock(mutex_);
   if (wanted_[file]) return;
@@ -110,6 +113,7 @@ void FileStage::work(const std::stop_token& stop) {
 
 bool FileStage::claim(std::size_t file) {
   State expected = State::kAbsent;
+  // One process of the node copies a file: whose exchange succeeds.
   if (!states_[file].compare_exchange_strong(expected, State::kClaimed)) return false;  // another process's
   const std::int64_t bytes = table_.file_bytes(file);
   if (options_.bytes > 0 && (*claimed_bytes_ += bytes) > options_.bytes) {
@@ -137,6 +141,7 @@ void FileStage::check_room(std::int64_t bytes) const {
 void FileStage::copy(std::size_t file, const std::stop_token& stop) {
   check_room(table_.file_bytes(file));
   reserve(*copies_, offsets_[file], table_.file_bytes(file));
+  // Before and after the copy: a file that is written to meanwhile has no copy that is of one moment.
   table_.check_unchanged(file);
   const std::vector<std::uint32_t> pieces = copy_pieces(file, stop);
   verify(file, pieces);
@@ -158,6 +163,7 @@ std::vector<std::uint32_t> FileStage::copy_pieces(std::size_t file, const std::s
           if (from.path().empty()) from = File(table_.path(file), File::Mode::kRead);
           from.read_at(at, piece);
         },
+        // A handle that fails (ESTALE) is never good again: the next try opens the file again.
         [&] { from = File(); });
     crcs.push_back(crc32c(std::span(piece)));
     to.write_at(at, piece);

@@ -21,8 +21,8 @@ namespace mn::data {
 
 /// Copies files that are read here in a thread of its own, which is ended at any time without harm.
 ///
-/// All copies lie in one file, each at the offset that it would have if all were copied; the file begins with a board of
-/// their states, which every process of the node maps.
+/// All copies lie in one file, each at the offset that it would have if all were copied; the file begins with a board
+/// of their states, which every process of the node maps.
 ///
 /// (1) A copy is in use only when it is whole, reads back with the checksums of what was copied, and its file is still
 ///     the one of the table.

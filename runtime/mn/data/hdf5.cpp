@@ -91,6 +91,7 @@ H5Lock::H5Lock() : lock_(library_mutex()) {
   // A file that could not be flushed (a full disk) is flushed again at exit, and that crashes in HDF5 1.10. Everything
   // here is closed long before.
   [[maybe_unused]] static const herr_t once = H5dont_atexit();
+  // Errors become exceptions; HDF5 would print its stack of them as well.
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLget_loading_state(&plugins_);
   H5PLset_loading_state(0);
@@ -171,6 +172,7 @@ DType h5_dtype(hid_t type, const std::string& what) {
 H5 h5_file_access(const std::string& what) {
   H5 access(H5Pcreate(H5P_FILE_ACCESS), what);
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)  // in others a variable switches them off
+  // Network file systems often have no locks, and files that are read here do not change.
   h5_check(H5Pset_file_locking(access.get(), false, true), what);
 #endif
   return access;
@@ -231,6 +233,7 @@ std::vector<std::int64_t> h5_read_numbers(hid_t object, const char* name) {
 
 H5 h5_dataset_creation(const std::string& what) {
   H5 creation(H5Pcreate(H5P_DATASET_CREATE), what);
+  // Without times the same samples make the same bytes.
   h5_check(H5Pset_obj_track_times(creation.get(), false), what);
   return creation;
 }
@@ -256,6 +259,7 @@ std::vector<std::string> h5_read_strings(hid_t group, const char* name) {
   const H5 space(H5Dget_space(source.get()), name);
   const std::size_t width = string_length(type, name);
   const std::int64_t count = elements(space, name);
+  // Checked before memory is taken for them, as the count is in elements().
   if (width > 4096) throw DataError(std::string(name) + " has strings of impossible length");
   std::vector<char> packed(width * count);
   if (count > 0) h5_check(H5Dread(source.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, packed.data()), name);

@@ -48,8 +48,8 @@ IdxArray parse_idx(std::span<const std::byte> content, std::size_t dims, const s
     array.shape.push_back(extent);
     if (extent == 0)
       throw DataError(file + " is an IDX array without elements: its extent " + std::to_string(d) + " is 0");
-    constexpr std::uint64_t kMost = std::uint64_t{1} << 48;
-    if (total > kMost / extent) throw DataError(file + " is damaged: its IDX extents are impossible");
+    constexpr std::uint64_t kMax = std::uint64_t{1} << 48;
+    if (total > kMax / extent) throw DataError(file + " is damaged: its IDX extents are impossible");
     total *= extent;
   }
   array.bytes = content.subspan(header);

@@ -22,8 +22,8 @@ using nlohmann::json;
 
 constexpr const char* kFormat = "mn-manifest";
 constexpr std::uint32_t kTwoFieldsManifest = 1;  // the version; of shards of version 1 or 2
-constexpr std::uint32_t kFieldsManifest = 2;     // of later shards
-constexpr std::uint32_t kIndexManifest = 3;      // of other HDF5 files
+constexpr std::uint32_t kFieldsManifest = 2;     // shards of later versions
+constexpr std::uint32_t kIndexManifest = 3;      // an index of other HDF5 files
 constexpr const char* kIndex = "index";          // the dataset with an Hdf5Table
 constexpr std::size_t kSealBytes = 512;          // the smallest user block
 constexpr const char* kFields = "fields";        // the dataset with the spec's JSON
@@ -32,7 +32,7 @@ constexpr const char* kFields = "fields";        // the dataset with the spec's 
 struct Seal {
   char magic[8] = {'M', 'N', 'M', 'A', 'N', 'I', 'F', '\n'};
   std::uint32_t version = kTwoFieldsManifest;
-  std::uint32_t crc = 0;  // of all that follows the block
+  std::uint32_t crc = 0;  // CRC-32C of all that follows the block
   std::uint64_t file_bytes = 0;
   bool operator==(const Seal&) const = default;
 };

@@ -18,11 +18,13 @@ ClassRange range_as(std::span<const std::byte> bytes) {
   T most = std::numeric_limits<T>::min();
   for (std::size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
     T value;
+    // A column of bytes need not be aligned for T.
     std::memcpy(&value, bytes.data() + at, sizeof value);
     least = std::min(least, value);
     most = std::max(most, value);
   }
   constexpr auto kLargest = std::numeric_limits<std::int64_t>::max();
+  // A uint64 beyond int64 is not a valid class either way.
   const auto narrowed = [](T value) { return std::cmp_greater(value, kLargest) ? kLargest : std::int64_t(value); };
   return {narrowed(least), narrowed(most)};
 }
@@ -44,7 +46,7 @@ ClassRange range_of(DType dtype, std::span<const std::byte> bytes) {
     case DType::kUInt64:
       return range_as<std::uint64_t>(bytes);
     default:
-      throw ArgumentError("classes of " + std::string(name_of(dtype)) + ", which are no integers");
+      throw ArgumentError("classes of " + std::string(name_of(dtype)) + ", which are not integers");
   }
 }
 
@@ -97,6 +99,7 @@ void check_classes(const RawColumn& column, FieldSpec& field) {
   const data::ClassRange range = data::range_of(field.dtype, column.bytes);
   if (field.num_classes == kCountClasses) field.num_classes = std::max<std::int64_t>(range.most + 1, 1);
   if (range.is_in(field.num_classes)) return;
+  // Only the message needs the sample: the check itself goes over the column as a whole.
   std::int64_t sample = 0;  // the first one that is wrong
   while (data::range_of(field.dtype, column.sample(sample)).is_in(field.num_classes)) ++sample;
   const data::ClassRange own = data::range_of(field.dtype, column.sample(sample));
@@ -129,6 +132,7 @@ void RawSamples::add(const SampleSpec& spec, std::span<const ConstBufferView> fi
     throw ArgumentError("sample " + std::to_string(count) + " has " + std::to_string(fields.size()) + " fields, not " +
                         std::to_string(spec.fields.size()));
   }
+  // All fields are checked before one is appended: a sample that is wrong leaves the columns equally long.
   for (std::size_t f = 0; f < fields.size(); ++f) check_values(spec.fields[f], fields[f], count);
   for (std::size_t f = 0; f < fields.size(); ++f) append(columns[f], fields[f]);
   ++count;

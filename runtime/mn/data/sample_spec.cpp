@@ -3,6 +3,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/text.hpp>
 #include <mn/data/sample_spec.hpp>
 
 namespace mn {
@@ -56,7 +57,7 @@ std::string problem_of_classes(const FieldSpec& field) {
     return std::to_string(names) + " names for " + std::to_string(field.num_classes) + " classes";
   }
   const bool can_be = is_integer(field.dtype) && field.kind != FieldKind::kEncoded;
-  return field.num_classes != 0 && !can_be ? "classes that are no integers" : "";
+  return field.num_classes != 0 && !can_be ? "classes that are not integers" : "";
 }
 
 json field_to_json(const FieldSpec& field) {
@@ -124,12 +125,10 @@ const FieldSpec& SampleSpec::operator[](std::size_t position) const {
 }
 
 std::size_t SampleSpec::position(std::string_view name) const {
-  std::string names;
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    if (fields[i].name == name) return i;
-    names += (i == 0 ? "" : ", ") + fields[i].name;
-  }
-  throw ArgumentError("samples have no field \"" + std::string(name) + "\", but " + names);
+  const auto found = std::ranges::find(fields, name, &FieldSpec::name);
+  if (found != fields.end()) return static_cast<std::size_t>(found - fields.begin());
+  throw ArgumentError("samples have no field \"" + std::string(name) + "\", but " +
+                      join(fields, ", ", &FieldSpec::name));
 }
 
 bool SampleSpec::is_fixed() const noexcept {

@@ -56,6 +56,7 @@ class ShardWriter::Impl {
     check_classes(fields);
     std::int64_t bytes = 0;
     for (const ConstBufferView& field : fields) bytes += static_cast<std::int64_t>(field.bytes());
+    // Before the sample is added: a shard does not exceed its size, but for a single sample that is larger.
     if (is_full(bytes)) write();
     try {
       content_.samples.add(spec_, fields);
@@ -87,6 +88,7 @@ class ShardWriter::Impl {
     for (std::size_t f = 0; f < spec_.fields.size(); ++f) {
       if (spec_.fields[f].num_classes == kCountClasses) spec_.fields[f].num_classes = most_[f] + 1;
     }
+    // Last: shards without a manifest are not a dataset.
     data::write_manifest({std::filesystem::absolute(folder_).string(), options_.split, spec_, shards_, *form_});
     is_finished_ = true;
   }
@@ -121,6 +123,7 @@ class ShardWriter::Impl {
 
   void write() {
     if (!form_) {
+      // All shards of a dataset have one form; the first one's samples say how long those of varying length are.
       const std::int64_t varying = content_.samples.bytes() / content_.size() - spec_.sample_bytes();
       form_ = data::new_form(spec_, varying);
     }
@@ -134,7 +137,7 @@ class ShardWriter::Impl {
   SampleSpec spec_;
   ShardWriterOptions options_;
   bool is_labeled_;
-  data::ShardContent content_;           // of the next shard
+  data::ShardContent content_;           // samples for the next shard
   std::optional<data::ShardForm> form_;  // as the first shard's samples want it
   std::vector<data::ShardInfo> shards_;
   std::int64_t size_ = 0;

@@ -35,7 +35,7 @@ class StepDivision {
   const OrderWindow& window(std::int64_t number);
 
   EpochOrder order_;
-  std::deque<OrderWindow> windows_;  // of the last step
+  std::deque<OrderWindow> windows_;  // windows of the last step
 };
 
 }  // namespace mn::data

@@ -1,6 +1,7 @@
 // Datasets in files by name, table or description: open_dataset() and open_table().
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 #include <mn/data/hdf5_reader.hpp>
 #include <mn/data/manifest.hpp>
 #include <mn/data/shard_files.hpp>
@@ -34,12 +35,11 @@ StoredFiles files_in(const std::filesystem::path& folder) {
 
 std::filesystem::path find_dataset(const std::string& name_or_path, const std::filesystem::path& installed) {
   const auto folders = candidates(name_or_path, installed);
-  std::string looked;
   for (const auto& folder : folders) {
     std::error_code error;
     if (std::filesystem::exists(folder / kManifestName, error)) return std::filesystem::absolute(folder);
-    looked += (looked.empty() ? "" : ", ") + folder.string();
   }
+  const std::string looked = join(folders, ", ", [](const std::filesystem::path& folder) { return folder.string(); });
   throw DataError("no dataset \"" + name_or_path + "\" (looked for " + kManifestName + " in " + looked +
                   "): give its folder, set MN_DATA, or make it with mnshard, e.g. `mnshard idx data/mnist --out DIR`");
 }

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int32_t kBytes = 256;
-constexpr std::size_t kMaxBytes = 256;  // of a token's text
+constexpr std::size_t kMaxBytes = 256;  // bytes of a token's text
 
 std::vector<std::string> byte_texts() {
   std::vector<std::string> texts;

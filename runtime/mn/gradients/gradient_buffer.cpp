@@ -23,6 +23,7 @@ void move_into(FlatBuffer& flat, std::size_t i, at::Tensor& grad) {
 /// Moves what a backward has just made into the buffer, unless it is sparse or has a graph of its own.
 void take_in(const at::Tensor& parameter, FlatBuffer& flat, std::size_t i) {
   auto& grad = parameter.mutable_grad();
+  // A gradient with a graph (create_graph) must stay the tensor that the graph knows.
   if (!grad.defined() || grad.is_sparse() || grad.requires_grad()) return;
   const at::NoGradGuard no_grad;
   move_into(flat, i, grad);
@@ -71,6 +72,7 @@ bool GradientBuffer::mark_ready(std::size_t i) {
 
 bool GradientBuffer::unchanged_since_ready(std::size_t i) const {
   const at::Tensor& view = flat_->view(i);
+  // A hook of the user's may have written to it after it was ready, in place or by another tensor.
   return parameters_[i].grad().is_same(view) && ready_version_[i] == view._version();
 }
 
@@ -114,6 +116,7 @@ StepAgreement GradientBuffer::collect(double weight, double factor, const StepAg
   }
   if (factor != 1) multiply(factor);
   weight_ = weight;
+  // The agreement travels behind the gradients in the same buffer: a step needs no message more.
   own.write(flat_->tail());
   return own;
 }

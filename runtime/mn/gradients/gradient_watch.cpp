@@ -24,6 +24,7 @@ std::uint64_t mark_of_some(const at::Tensor& gradient) {
   for (std::int64_t i = 0; i < gradient.numel(); i += stride) {
     std::uint64_t bits = 0;
     std::memcpy(&bits, data + static_cast<std::size_t>(i) * element_bytes, std::min(element_bytes, sizeof bits));
+    // "+ 1": a zero, which mix_bits() keeps, counts too.
     mark = mix_bits(mark + bits + 1);
   }
   return mark;
@@ -42,6 +43,7 @@ GradientWatch::GradientWatch(std::vector<at::Tensor> parameters, Depth depth)
 
 void GradientWatch::arrived(std::size_t i) {
   backward_ran_ = true;
+  // The same tensor as after the last reduction: autograd has added to the mean, where zero_grad() was forgotten.
   if (reduced_[i].is(parameters_[i].grad())) {
     added_to_reduced_ = true;
   } else {
@@ -64,6 +66,7 @@ void GradientWatch::forget() {
 }
 
 std::uint64_t GradientWatch::mark_of(const at::Tensor& gradient) const {
+  // Where elements cannot be read cheaply, the tensor's identity and version have to do.
   if (gradient.is_sparse() || !gradient.is_non_overlapping_and_dense() || gradient.numel() == 0) return 0;
   if (depth_ == Depth::kAll) {
     const at::Tensor host = gradient.detach().contiguous().cpu();
@@ -77,8 +80,10 @@ std::optional<std::size_t> GradientWatch::changed() const {
     const Entry& entry = entries_[i];
     const at::Tensor& gradient = parameters_[i].grad();
     if (!entry.recorded || !gradient.defined()) continue;
+    // Writes through data_ptr() or .data do not raise the version: the mark of some elements finds most of them.
     const bool same = entry.tensor.is(gradient) && static_cast<std::uint32_t>(gradient._version()) == entry.version &&
                       mark_of(gradient) == entry.mark;
+    // zero_grad(set_to_none = false) changes a gradient too, and is allowed.
     if (!same && !is_zero(gradient)) return i;
   }
   return std::nullopt;

@@ -6,7 +6,7 @@
 /// (1) Buckets are submitted in the plan's order, the same on every rank; a bucket that is complete early waits for the
 ///     ones before it. All ranks so make the same collective calls in the same order.
 /// (2) Without a promise this rank's own gradients stay as they are until the step. What a copy could not foresee - a
-///     second backward, another factor, a gradient changed by hand - is found at the step ("stale"); all ranks hear of
+///     second backward, another factor, a gradient changed by hand - is found at the step ("stale"); all ranks learn of
 ///     it, and everything is reduced again. A gradient that the last step made in several parts (a block that
 ///     recompute_activations() runs several times, or several backwards) is there with the last of as many.
 /// (3) Copies are complete before backward returns, so a write to gradients after it, such as a second backward, need

@@ -74,6 +74,7 @@ void flush_output() {
     std::cout.flush();
     std::fflush(nullptr);
   };
+  // In a thread, as a pipe that nobody reads, or a file system that hangs, would hold up the end of the job.
   std::packaged_task<void()> task(flush);
   const auto flushed = task.get_future();
   try {
@@ -87,6 +88,7 @@ void flush_output() {
 void install_terminate_handler(const Speaker& speaker, FailureHooks hooks) {
   failing_speaker = speaker;
   failing_hooks = std::move(hooks);
+  // Installed twice, as by a second Job, it must not be its own predecessor.
   const auto previous = std::set_terminate(handle_terminate);
   if (previous != handle_terminate) previous_terminate = previous;
 }
@@ -111,11 +113,13 @@ void end_all_ranks(int exit_code) {
   flush_output();
   const auto bound = exit_soon(exit_code);  // the disk may hang as well as MPI
   write_calls("this rank ends the job");
+  // Ends the ranks that no monitor reaches. It may hang or return: hence `bound`, and the line below.
   if (mpi_is_up()) MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);
 }
 
 void end_all_ranks(const Speaker& speaker, const std::string& message, const FailureHooks& hooks, int exit_code) {
+  // MPI and the launcher print pages about ranks that end; the one line must be the last.
   silence_stderr();
   if (hooks.announce_report) hooks.announce_report();
   report(speaker, message);
@@ -128,6 +132,7 @@ void end_for_error(std::exception_ptr error) {
   while (failing.test_and_set()) pause();  // another thread ends the process
   const Outcome outcome = outcome_of(error);
   flush_output();
+  // Every rank throws the same: rank 0 says it, and all leave by MPI_Finalize, so that the launcher sees the status.
   if (outcome.on_all_ranks && (!failing_hooks.all_ranks_agree || failing_hooks.all_ranks_agree())) {
     if (failing_speaker.rank == 0) report(failing_speaker, outcome.message);
     const auto bound = exit_soon(outcome.exit_code);  // MPI_Finalize may wait for what other ranks left unfinished
@@ -136,6 +141,7 @@ void end_for_error(std::exception_ptr error) {
   }
   // Where every rank throws, which none can know, the report is to be rank 0's.
   if (failing_speaker.rank != 0 && failing_hooks.may_report) std::this_thread::sleep_for(kRootFirst);
+  // Only one rank of the job may report. One that waits here is ended by the rank that does.
   while (failing_hooks.may_report && !failing_hooks.may_report()) pause();
   end_all_ranks(failing_speaker, outcome.message, failing_hooks, outcome.exit_code);
 }

@@ -248,11 +248,11 @@ class Job::Impl {
     if (owns_mpi_ && mpi_is_up()) MPI_Finalize();
   }
 
-  const SignalStack signal_stack_;  // of the main thread, which no pthread_create() has started
+  const SignalStack signal_stack_;  // for the main thread, which no pthread_create() has started
   Speaker speaker_;
   int size_ = 1;
   int exit_code_ = 0;
-  std::array<int, 2> ends_ = {};  // of exchange_ends(), which may leave MPI writing to it
+  std::array<int, 2> ends_ = {};  // buffer of exchange_ends(), which may leave MPI writing to it
   bool owns_mpi_ = false;
   Mpi comm_;
   WatchedThread main_thread_;

@@ -217,7 +217,7 @@ void PeerMonitor::look_for_silence() {
 void PeerMonitor::lose(Peer& peer, const std::string& how) {
   peer.gone = true;
   if (peer.left || loss_) return;
-  // (3): a terminated peer is no cause yet; launchers send SIGTERM to all ranks.
+  // (3): a terminated peer is not a cause yet; launchers send SIGTERM to all ranks.
   const bool first = reports_loss_of(peer.rank) && !peer.terminated;
   hush();
   loss_ = Loss{loss_message(peer, how), Clock::now() + (first ? kHushTime : options_.patience)};

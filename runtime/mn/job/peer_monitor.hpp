@@ -39,7 +39,7 @@
 #include <thread>
 #include <vector>
 
-#include <mn/core/net/tree.hpp>
+#include <mn/core/tree.hpp>
 #include <mn/job/peer_socket.hpp>
 
 namespace mn {

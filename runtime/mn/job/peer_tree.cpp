@@ -10,10 +10,10 @@
 #include <sstream>
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <mn/core/blocked_signals.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/net/interfaces.hpp>
 #include <mn/core/net/random_key.hpp>
@@ -61,23 +61,6 @@ Fd listen(Reach reach) {
   if (!listener) throw CommError("cannot listen for the peer monitor: no TCP port is free on this host");
   return listener;
 }
-
-/// Signals are the program's: its threads take them, this one does not.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, fault);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_ = {};
-};
 
 }  // namespace
 
@@ -142,7 +125,7 @@ PeerMonitor::PeerMonitor(const PeerMonitorOptions& options, const Exchange& exch
     unreachable_ += ')';
   }
   for (Peer& peer : peers_) peer.heard = Clock::now();
-  const SignalsBlocked blocked;
+  const BlockedSignals blocked;
   thread_ = std::thread([this] { run(); });
 }
 

@@ -4,10 +4,9 @@
 #include <mutex>
 #include <utility>
 
-#include <signal.h>
-
 #include <mn/comm/flight_recorder.hpp>
 #include <mn/core/activity.hpp>
+#include <mn/core/blocked_signals.hpp>
 #include <mn/core/log.hpp>
 #include <mn/job/progress_watch.hpp>
 
@@ -24,6 +23,7 @@ constexpr double kSendPatience_s = 10;
 
 bool has_debugger() {
   std::ifstream file("/proc/self/status");
+  // A process that a debugger has stopped makes no progress, and does not hang.
   for (std::string word; file >> word;) {
     if (word != "TracerPid:") continue;
     file >> word;
@@ -32,25 +32,17 @@ bool has_debugger() {
   return false;
 }
 
-/// Signals are the program's: its threads take them, this one does not.
-void block_signals() {
-  sigset_t all;
-  sigfillset(&all);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&all, fault);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
-}
-
 }  // namespace
 
 ProgressWatch::ProgressWatch(std::function<void()> start_survey, std::function<void()> on_stuck)
     : start_survey_(std::move(start_survey)), on_stuck_(std::move(on_stuck)) {
+  const BlockedSignals blocked;
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
 ProgressWatch::~ProgressWatch() = default;
 
 void ProgressWatch::run(const std::stop_token& stop) {
-  block_signals();
   std::mutex mutex;
   std::condition_variable_any changed;
   auto last = Clock::now();
@@ -83,6 +75,7 @@ void ProgressWatch::look() {
     return;
   }
   if (has_debugger()) return;
+  // The survey of all ranks comes first; without an answer within some looks this rank speaks for itself.
   const int looks = looks_while_stuck_++ % kLooksBetweenSurveys;
   if (looks == 0 && start_survey_) return start_survey_();
   if (looks == (start_survey_ ? kLooksBeforeOwnReport : 0)) on_stuck_();  // (5)

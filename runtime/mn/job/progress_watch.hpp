@@ -41,8 +41,8 @@ struct HangReport {
 
 class ProgressWatch {
  public:
-  /// `start_survey` may be empty. `on_stuck` is called where that is so, and when no survey came to an end in time. Both
-  /// on the watch's thread.
+  /// `start_survey` may be empty. `on_stuck` is called where that is so, and when no survey came to an end in time.
+  /// Both on the watch's thread.
   ProgressWatch(std::function<void()> start_survey, std::function<void()> on_stuck);
   ~ProgressWatch();
   ProgressWatch(const ProgressWatch&) = delete;

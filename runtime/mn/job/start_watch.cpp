@@ -4,11 +4,11 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <mn/core/blocked_signals.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/job/standard_error.hpp>
 #include <mn/job/start_watch.hpp>
@@ -22,26 +22,23 @@ constexpr char kReported = 'r';  // the sender, or another rank, says why the jo
 constexpr auto kBeforeReport = std::chrono::seconds(1);
 constexpr auto kBeforeSilentEnd = std::chrono::seconds(3);
 
+/// mnlaunch looks for this section in the program's file, and leaves its connections open only for such a program.
 [[gnu::used, gnu::section(MN_JOB_SECTION)]] const char has_job = 1;
-
-void block_signals_of_program() {
-  sigset_t signals;
-  sigfillset(&signals);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&signals, fault);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-}
 
 }  // namespace
 
 StartWatch::StartWatch(const Speaker& speaker) : speaker_(speaker) {
   for (const auto& link : parse_start_links(environment(kStartLinksVariable).value_or(""))) {
+    // A script between mnlaunch and this program may have closed it, and opened another file under that number.
     if (link.inode == 0 || inode_of_socket(link.fd) != link.inode) continue;
+    // Open in a child, the connection would not end with this process.
     fcntl(link.fd, F_SETFD, FD_CLOEXEC);
     links_.push_back({.socket = Fd(link.fd), .reports = link.reports, .name = link.name});
   }
   unsetenv(kStartLinksVariable);
   if (links_.empty()) return;
   wake_ = Fd(eventfd(0, EFD_CLOEXEC));
+  const BlockedSignals blocked;
   thread_ = std::jthread([this] { run(); });
 }
 
@@ -50,6 +47,7 @@ StartWatch::~StartWatch() {
   constexpr std::uint64_t kOne = 1;
   [[maybe_unused]] const auto woken = write(wake_.get(), &kOne, sizeof kOne);
   thread_.join();
+  // While an exception unwinds the neighbors go on watching: this process may end before its peer monitor runs.
   if (std::uncaught_exceptions() == 0) send_to_all(kUp);
 }
 
@@ -62,9 +60,9 @@ void StartWatch::send_to_all(char byte) const noexcept {
 }
 
 void StartWatch::run() {
-  block_signals_of_program();
   while (true) {
     std::vector<pollfd> entries = {{wake_.get(), POLLIN, 0}};
+    // poll() skips negative descriptors, so entry i + 1 stays that of link i.
     for (const auto& link : links_) entries.push_back({link.is_open ? link.socket.get() : -1, POLLIN, 0});
     int patience_ms = -1;
     if (loss_) {
@@ -87,6 +85,7 @@ void StartWatch::read_from(Link& link) {
   link.is_open = false;
   if (got == 1 && byte == kReported) end({.name = link.name, .reports = false, .when = {}});
   if (got == 1) return;
+  // The first loss counts, but one that this rank reports takes the place of one that it does not.
   if (loss_ && (loss_->reports || !link.reports)) return;
   loss_ = {link.name, link.reports, Clock::now() + (link.reports ? kBeforeReport : kBeforeSilentEnd)};
 }
@@ -99,6 +98,7 @@ void StartWatch::end(const Loss& loss) const {
            "lost " + loss.name + ": its process ended before MPI was up; look for its message; all ranks end");
     wait_until_shown();
   }
+  // After the line: the neighbors end silently as soon as they read this.
   send_to_all(kReported);
   std::_Exit(1);
 }

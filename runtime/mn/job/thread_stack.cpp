@@ -35,6 +35,7 @@ void take_stack(int /*signal*/) {
 
 /// "MPI_Allreduce" of "/usr/lib/libmpi.so.40(MPI_Allreduce+0x1c) [0x7f…]"; without a name, the file and its offset.
 std::string function_of(const std::string& symbol) {
+  // backtrace_symbols() gives "file(name+offset) [address]"; of a static function the name is empty.
   const auto open = symbol.find('('), plus = symbol.find('+', open == std::string::npos ? 0 : open);
   if (open == std::string::npos || plus == std::string::npos) return symbol;
   const std::string name = symbol.substr(open + 1, plus - open - 1);
@@ -61,6 +62,7 @@ std::string state_of(pid_t thread) {
   std::ifstream file(folder + "/stat");
   std::string line;
   std::getline(file, line);
+  // proc(5): "pid (name) state …". The name may hold parentheses, so the last one counts.
   const auto end = line.rfind(')');
   const std::string state = end == std::string::npos ? "?" : line.substr(end + 2, 1);
   const std::string in_kernel = word_of(folder + "/wchan");
@@ -72,10 +74,12 @@ std::string state_of(pid_t thread) {
 
 void prepare_stacks() {
   struct sigaction before = {};
+  // A program that uses the signal itself keeps it, and has no stacks.
   if (sigaction(stack_signal(), nullptr, &before) != 0 || before.sa_handler != SIG_DFL) return;
   backtrace(frames.data(), 1);  // loads what the handler must not
   struct sigaction action = {};
   action.sa_handler = take_stack;
+  // A system call that the signal interrupts goes on: the program notices nothing.
   action.sa_flags = SA_RESTART;
   is_prepared = sigaction(stack_signal(), &action, nullptr) == 0;
 }
@@ -84,6 +88,7 @@ std::string stack_of(const WatchedThread& watched, std::size_t depth) {
   if (!is_prepared) return "";
   frame_count = 0;
   if (pthread_kill(watched.thread, stack_signal()) != 0) return "";
+  // A thread that sleeps in the kernel without end takes no signal: its state says so instead.
   const auto end = std::chrono::steady_clock::now() + kSignalTime;
   while (frame_count == 0 && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

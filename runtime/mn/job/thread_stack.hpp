@@ -18,8 +18,9 @@ struct WatchedThread {
 /// Once, before stack_of().
 void prepare_stacks();
 
-/// Function names from the innermost out, one a line, of at most `depth` frames. Where the thread takes no signal within
-/// a second (it is stopped, or in an uninterruptible call), its state and the kernel's function. Not from that thread.
+/// Function names from the innermost out, one a line, of at most `depth` frames. Where the thread takes no signal
+/// within a second (it is stopped, or in an uninterruptible call), its state and the kernel's function. Not from that
+/// thread.
 [[nodiscard]] std::string stack_of(const WatchedThread& watched, std::size_t depth = 24);
 
 }  // namespace mn

@@ -1,8 +1,13 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 #include <mn/loader/batch.hpp>
 
 namespace mn {
@@ -20,13 +25,14 @@ const BatchField& Batch::field(std::size_t position) const {
 }
 
 const BatchField& Batch::field(std::string_view name) const {
-  std::string names;
+  const auto found = std::ranges::find(fields, name, &BatchField::name);
+  if (found != fields.end()) return *found;
+  std::vector<std::string> names;
   for (const BatchField& field : fields) {
-    if (field.name == name) return field;
-    names += (names.empty() ? "" : ", ") + field.name;
+    if (!field.name.empty()) names.push_back(field.name);
   }
   throw ArgumentError("a minibatch has no field \"" + std::string(name) + "\", but " +
-                      (names.empty() ? "none with a name" : names));
+                      (names.empty() ? "none with a name" : join(names)));
 }
 
 at::Tensor Batch::padded(const BatchField& found, const at::Scalar& value) const {

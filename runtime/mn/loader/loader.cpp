@@ -34,7 +34,7 @@
 #include <mn/loader/batch_budget.hpp>
 #include <mn/loader/batch_maker.hpp>
 #include <mn/loader/loader.hpp>
-#include <mn/loader/sampler.hpp>
+#include <mn/loader/make_sampler.hpp>
 
 namespace mn {
 namespace {

@@ -5,6 +5,7 @@
 #include <ATen/ops/batch_norm.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 #include <mn/nn/batch_norm.hpp>
 #include <mn/nn/functional_batch_norm.hpp>
 
@@ -25,8 +26,7 @@ MultiNodeBatchNormImpl::MultiNodeBatchNormImpl(std::shared_ptr<Communicator> com
 
 void MultiNodeBatchNormImpl::_check_input_dim(const at::Tensor& input) {
   if (input.dim() >= 2 && input.size(1) == options.num_features()) return;
-  std::string shape;
-  for (const std::int64_t extent : input.sizes()) shape += (shape.empty() ? "" : ", ") + std::to_string(extent);
+  const std::string shape = join(input.sizes());
   throw ArgumentError("MultiNodeBatchNorm of " + std::to_string(options.num_features()) +
                       " channels got an input of shape (" + shape + "): (N, C, ...) was expected");
 }

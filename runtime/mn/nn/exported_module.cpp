@@ -6,6 +6,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/text.hpp>
 #include <mn/nn/exported/archive.hpp>
 #include <mn/nn/exported/bound_graph.hpp>
 #include <mn/nn/exported/enumerations.hpp>
@@ -32,8 +33,9 @@ class TensorReader {
     const StoredTensor& stored = find(input);
     at::Tensor& tensor =
         read_[{stored.record, stored.dtype, stored.sizes, stored.strides, stored.offset, stored.requires_grad}];
-    if (tensor.defined()) return tensor;
+    if (tensor.defined()) return tensor;  // tied
     tensor = exported::read_tensor(input.target, stored, archive_);
+    // As pairs of floats: optimizers and communicators have no complex numbers.
     if (exported::is_state(input) && tensor.is_complex()) tensor = at::view_as_real(tensor).clone();
     return tensor;
   }
@@ -128,6 +130,7 @@ ExportedModule::ExportedModule(std::string_view bytes, const std::string& source
   try {
     evaluation_ = std::make_unique<exported::BoundGraph>(program, exported::Mode::kEvaluation, tensors, source);
   } catch (const DataError& error) {
+    // A model that only trains needs no other graph: the error is for the first call that does.
     evaluation_error_ = error.what();
   }
 }
@@ -151,7 +154,7 @@ void ExportedModule::set_evaluation_graph(std::string_view bytes, const std::str
       throw DataError(source + " is of another model: " + json_quoted(input.target) +
                       " has another shape or dtype than in the model that trains, or is absent there");
     }
-    tensors.back() = own->second;
+    tensors.back() = own->second;  // the weights that train, not those of the file
   }
   evaluation_ = std::make_unique<exported::BoundGraph>(program, exported::Mode::kAsExported, tensors, source);
 }
@@ -176,12 +179,11 @@ std::vector<at::Tensor> ExportedModule::forward_all(const std::vector<at::Tensor
 at::Tensor ExportedModule::forward(const std::vector<at::Tensor>& inputs, const std::string& output) {
   const auto& outputs = graph().outputs();
   const bool is_only = !is_training() && outputs.size() == 1;
-  std::string names;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (is_only || outputs[i].name == output) return forward_all(inputs)[i];
-    names += (i > 0 ? ", " : "") + outputs[i].name;
   }
-  throw ArgumentError("the model has no output " + json_quoted(output) + ", but " + names);
+  throw ArgumentError("the model has no output " + json_quoted(output) + ", but " +
+                      join(outputs, ", ", &exported::Output::name));
 }
 
 void ExportedModule::normalize_over(std::shared_ptr<Communicator> comm) {

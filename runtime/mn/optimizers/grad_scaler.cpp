@@ -39,6 +39,7 @@ bool GradScaler::unscale(const std::vector<at::Tensor>& parameters) {
     if (parameter.grad().defined()) gradients.push_back(parameter.grad());
   }
   if (gradients.empty()) return true;
+  // One flag for all gradients: a single value that is not finite spoils the step, and the host asks once.
   const auto options = gradients.front().options().dtype(at::kFloat);
   at::Tensor found = at::zeros({1}, options);
   const at::Tensor inverse = at::full({1}, 1 / scale_, options);

@@ -22,6 +22,7 @@ namespace {
 
 /// ‖w‖ / ‖step‖ for each weight, as scalars on its device; (2) 1 where a norm is 0.
 std::vector<at::Tensor> norm_ratios(at::TensorList weights, at::TensorList steps) {
+  // On the device throughout: a step on a GPU does not wait for a norm.
   const at::Tensor w = at::stack(at::_foreach_norm(weights));
   const at::Tensor s = at::stack(at::_foreach_norm(steps));
   return at::where((w > 0).logical_and(s > 0), w / s, at::ones_like(w)).unbind();
@@ -73,6 +74,7 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
   if (weights > 0) {
     const at::TensorList adapted(parameters.data(), weights);
     const at::TensorList updates(steps.data(), weights);
+    // The decay is part of the step whose norm is compared, and so is adapted with it.
     at::_foreach_add_(updates, adapted, options.weight_decay());
     at::_foreach_mul_(updates, norm_ratios(adapted, updates));
   }

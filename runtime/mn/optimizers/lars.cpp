@@ -18,6 +18,7 @@ namespace {
 /// For each parameter its rate over the plain rate, as scalars on its device; (2) 1 where a norm is 0.
 std::vector<at::Tensor> trust_ratios(at::TensorList parameters, at::TensorList gradients, double trust,
                                      double weight_decay) {
+  // On the device throughout: a step on a GPU does not wait for a norm.
   const at::Tensor w = at::stack(at::_foreach_norm(parameters));
   const at::Tensor g = at::stack(at::_foreach_norm(gradients));
   const at::Tensor ratio = trust * w / (g + weight_decay * w);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/text.hpp>
 #include <mn/report/calls.hpp>
 
 namespace mn {
@@ -111,10 +113,8 @@ std::string seconds(std::int64_t microseconds) {
 std::string listed(const std::vector<std::int64_t>& ranks) {
   constexpr std::size_t kMaxListed = 16;
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < std::min(ranks.size(), kMaxListed); ++i) {
-    if (i > 0) text += ", ";
-    text += std::to_string(ranks[i]);
-  }
+  const auto shown = std::span(ranks).first(std::min(ranks.size(), kMaxListed));
+  text += join(shown);
   return ranks.size() > kMaxListed ? text + " and " + std::to_string(ranks.size() - kMaxListed) + " more" : text;
 }
 

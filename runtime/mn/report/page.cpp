@@ -34,7 +34,8 @@ table { border-collapse: collapse; display: block; overflow-x: auto; } th, td { 
   padding: .25em .6em; text-align: left; vertical-align: top; } td.number { text-align: right; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)); gap: 1em; }
 figure { margin: 0; } figcaption { font-weight: 600; } svg { width: 100%; height: auto; } svg text { font-size: 11px;
-  fill: var(--text); } img { max-width: 100%; } .grid { stroke: var(--faint); } .axis { stroke: var(--text); fill: none; }
+  fill: var(--text); } img { max-width: 100%; }
+.grid { stroke: var(--faint); } .axis { stroke: var(--text); fill: none; }
 .legend span { display: inline-block; margin-right: 1em; border-left: .9em solid; padding-left: .4em; }
 .legend span.dashed { border-left-style: dotted; } path.dashed { stroke-dasharray: 5 4; }
 .findings { background: var(--note); padding: .6em 1.6em; } code { overflow-wrap: anywhere; }

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include <mn/core/metric.hpp>
+#include <mn/core/text.hpp>
 #include <mn/core/unix_time.hpp>
 #include <mn/report/tables.hpp>
 
@@ -31,18 +32,12 @@ std::vector<std::string> of_each(const std::vector<Run>& runs, F text) {
   return cells;
 }
 
-std::string joined(const std::vector<std::string>& words, const char* between) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
-  return text;
-}
-
 std::string ranks_and_hosts(const Run& run) {
   std::map<std::string, int> ranks;
   for (const std::string& host : run.hosts) ++ranks[host];
   std::vector<std::string> parts;
   for (const auto& [host, count] : ranks) parts.push_back(host + ": " + std::to_string(count));
-  return run.hosts.empty() ? "" : std::to_string(run.hosts.size()) + " (" + joined(parts, ", ") + ")";
+  return run.hosts.empty() ? "" : std::to_string(run.hosts.size()) + " (" + join(parts) + ")";
 }
 
 std::string last_value(const Run& run, const std::string& metric) {
@@ -99,7 +94,7 @@ std::string title_of(const std::vector<Run>& runs) {
   std::vector<std::string> parts = {same(job_of), same(started), same(hosts_of)};
   std::erase(parts, "");
   const std::string name = runs.size() == 1 ? first.name : std::to_string(runs.size()) + " runs";
-  return parts.empty() ? name : joined(parts, ", ") + ": " + name;
+  return parts.empty() ? name : join(parts) + ": " + name;
 }
 
 Curve curve_of(const Run& run, const std::string& metric, bool by_epoch) {
@@ -135,7 +130,7 @@ std::string shown_name(const std::string& metric) {
 std::string summary_table(const std::vector<Run>& runs) {
   std::string html = "<table>";
   if (runs.size() > 1) html += row("", of_each(runs, [](const Run& run) { return run.name; }));
-  html += row("command", of_each(runs, [](const Run& run) { return joined(run.command, " "); }));
+  html += row("command", of_each(runs, [](const Run& run) { return join(run.command, " "); }));
   html += row("ranks by host", of_each(runs, ranks_and_hosts));
   html += row("started", of_each(runs, started));
   html += row("device", of_each(runs, [](const Run& run) { return run.device; }));

@@ -77,6 +77,7 @@ void recv_tensor(Communicator& comm, const at::Tensor& into, int source, int tag
     throw CommError("recv_tensor from rank " + std::to_string(source) + ": " + form.text() + " came, " + own.text() +
                     " was expected");
   }
+  // MPI writes to memory without gaps; a view with strides gets a copy of it.
   const at::Tensor elements = into.detach().is_contiguous() ? into.detach() : at::empty(into.sizes(), into.options());
   comm.recv(elements, source, tag);
   if (!into.is_contiguous()) into.detach().copy_(elements);
@@ -84,6 +85,7 @@ void recv_tensor(Communicator& comm, const at::Tensor& into, int source, int tag
 
 at::Tensor bcast_tensor(Communicator& comm, const at::Tensor& tensor, int root) {
   const bool is_root = comm.rank() == root;
+  // A clone, so that the result never shares memory with the argument, on the root as on the others.
   const at::Tensor own = is_root ? dense(tensor, "bcast_tensor").clone() : at::Tensor();
   const nlohmann::json form = comm.bcast_obj(is_root ? to_json(own) : nlohmann::json(), root);
   at::Tensor result = is_root ? own : empty_of(form_from(form, root), comm);
@@ -94,6 +96,7 @@ at::Tensor bcast_tensor(Communicator& comm, const at::Tensor& tensor, int root) 
 std::vector<at::Tensor> gather_tensors(Communicator& comm, const at::Tensor& tensor, int root) {
   const at::Tensor own = dense(tensor, "gather_tensors");
   const std::vector<nlohmann::json> forms = comm.gather_obj(to_json(own), root);
+  // By messages, not by gatherv: the tensors may differ in dtype.
   if (comm.rank() != root) {
     comm.send(own, root, kTag);
     return {};

@@ -35,6 +35,8 @@ void for_each_batch(Iterator& iterator, torch::nn::Module& model, CollectiveUse&
   const ActivityScope activity("validation", ActivityScope::kPatience, ActivityScope::kFirstStep);
   std::int64_t done = 0;
   while (const auto batch = iterator.next()) {
+    // A rank with fewer samples gets empty minibatches at the end. Where the model communicates, it would be missing in
+    // the others' calls.
     if (batch->samples == 0) {
       calls.check_absence("evaluation", iterator.epoch());
     } else {
@@ -105,6 +107,7 @@ class GenericMultiNodeEvaluator : public Evaluator {
   }
 
   Metrics evaluate() override {
+    // A rank's values in one message; only rank 0 holds those of all.
     const auto parts = comm_->gather_obj(nlohmann::json(local_values()));
     Metrics metrics;
     const auto aggregate_all = [&] {
@@ -112,6 +115,7 @@ class GenericMultiNodeEvaluator : public Evaluator {
       for (const auto& part : parts) values.insert(values.end(), part.begin(), part.end());
       metrics = aggregate_(values);
     };
+    // What the user's function throws on the root must reach all ranks, or they wait in the broadcast.
     on_root<ArgumentError>(*comm_, aggregate_all, true);
     return comm_->bcast_obj(nlohmann::json(metrics)).get<Metrics>();
   }

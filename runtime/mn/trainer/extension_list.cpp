@@ -7,6 +7,9 @@
 
 namespace mn {
 
+// Not in its header, which would bring all of nlohmann-json.
+nlohmann::json Extension::state() const { return nullptr; }
+
 void ExtensionList::add(std::unique_ptr<Extension> extension, const ExtendOptions& options) {
   const std::string name = options.name.empty() ? extension->name() : options.name;
   const int priority = options.priority.value_or(extension->priority());
@@ -16,6 +19,7 @@ void ExtensionList::add(std::unique_ptr<Extension> extension, const ExtendOption
       throw ArgumentError("the trainer has an extension named \"" + name + "\" already: give another name");
     }
   }
+  // Higher priorities first; equal ones in the order in which they were added, the same on every rank.
   const auto after =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.priority < priority; });
   entries_.insert(after, {name, std::move(extension), trigger, priority, 0, false});
@@ -42,6 +46,7 @@ void ExtensionList::initialize(Trainer& trainer) {
     for (const auto& [name, tensor] : restored_tensors_) {
       if (name.starts_with(entry.name + "/")) own.emplace_back(name.substr(entry.name.size() + 1), tensor);
     }
+    // Tensors before the state, which may refer to them. An extension that the checkpoint lacks begins as a new one.
     if (!own.empty()) entry.extension->load_tensors(own);
     if (restored_.contains(entry.name)) {
       read_json("the checkpoint's state of " + entry.name,
@@ -51,6 +56,7 @@ void ExtensionList::initialize(Trainer& trainer) {
   }
   restored_tensors_.clear();
   restored_ = nlohmann::json::object();  // a second run() continues from the first one's states
+  // All states first: initialize() of one may ask the trainer for another's.
   for (Entry& entry : entries_) entry.extension->initialize(trainer);
 }
 
@@ -64,6 +70,7 @@ void ExtensionList::observe(const at::Tensor& loss, const Summary& metrics) {
 
 void ExtensionList::run(Trainer& trainer, const Progress& progress) {
   for (Entry& entry : entries_) {
+    // fires() is the same on every rank, so that extensions may communicate: see due().
     if (!fires(entry, progress)) continue;
     const ActivityScope activity("extension " + entry.name, ActivityScope::kLongPatience);
     entry.extension->run(trainer);
@@ -84,6 +91,7 @@ bool ExtensionList::any_by_seconds() const {
 }
 
 std::vector<std::int64_t> ExtensionList::due() const {
+  // Clocks of ranks differ: each gives its own answer here, and set_due() gets the one that all have agreed on.
   const double elapsed_s = elapsed_s_();
   std::vector<std::int64_t> flags;
   for (const Entry& entry : entries_) {

@@ -33,6 +33,7 @@ void LocalSgd::average_also(std::vector<AveragedBuffer> buffers) {
   buffers_ = std::move(buffers);
   std::vector<at::Tensor> tensors;
   for (const auto& each : buffers_) tensors.push_back(each.buffer);
+  // From now on buffers move by common means, so they must begin equal.
   comm_->broadcast_data(tensors);
   lay_out();
 }
@@ -40,6 +41,7 @@ void LocalSgd::average_also(std::vector<AveragedBuffer> buffers) {
 void LocalSgd::lay_out() {
   std::vector<at::Tensor> all = parameters_;
   for (const auto& each : buffers_) all.push_back(each.buffer);
+  // `change_` has one element more, which carries the weights: the mean weight comes with the mean change.
   anchor_.emplace(all, 0, *comm_);
   change_.emplace(all, 1, *comm_);
   restart();
@@ -61,6 +63,7 @@ void LocalSgd::step(double weight) {
 void LocalSgd::synchronize() {
   if (steps_ == 0) return;
   const at::NoGradGuard no_grad;
+  // A rank counts by its mean weight of a step, so that ranks with unequal minibatches make no biased mean.
   fill_change(weight_ / static_cast<double>(steps_));
   reduce_change();
   move_to_mean(change_->mean_weight(change_->tail()[0].item<double>()));
@@ -93,6 +96,7 @@ void LocalSgd::move_to_mean(double mean_weight) {
   if (mean_weight == 0) return;  // no rank had a sample
   if (mean_weight != 1) change_->scale(1 / mean_weight);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    // With outer momentum (SlowMo) the mean change is the gradient of an outer optimizer.
     at::Tensor move = change_->view(i);
     if (!velocity_.empty()) move = velocity_[i].mul_(outer_momentum_).add_(move);
     parameters_[i].copy_(anchor_->view(i).add_(move));
@@ -114,6 +118,7 @@ std::vector<at::Tensor> LocalSgd::changes_of_buffers() const {
 
 NamedTensors LocalSgd::state() const {
   NamedTensors state;
+  // All ranks have the same velocity: one copy in the checkpoint is enough.
   if (comm_->rank() != 0) return state;
   for (std::size_t i = 0; i < velocity_.size(); ++i) state.emplace_back(velocity_name(i), velocity_[i]);
   return state;

@@ -23,6 +23,7 @@ namespace {
 /// Ranks that would draw the same random numbers draw different ones from now on; rank 0 goes on as one process would.
 void let_random_numbers_differ(Communicator& comm) {
   if (comm.size() == 1) return;
+  // Ranks that a program has seeded differently keep their numbers.
   const std::uint64_t state = random_state_hash(comm.device());
   if (!same_on_all_ranks(state, comm) || comm.rank() == 0) return;
   seed_random(hash64("rank " + std::to_string(comm.rank()), state), comm.device());
@@ -34,6 +35,7 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
                                        std::shared_ptr<Communicator> comm, const OptimizerOptions& options)
     : actual_(std::move(actual)), comm_(std::move(comm)), options_(options) {
   if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer needs an optimizer and a communicator");
+  // Checked before the first collective call: all ranks have the same options, so all throw.
   check_options(options_);
   if (options_.grad_scaler) scaler_ = std::make_unique<GradScaler>(*options_.grad_scaler);
   check_ = std::make_unique<ParameterCheck>(options_.check_parameters);
@@ -64,6 +66,7 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   earlier_bytes_ = bytes_sent();
   local_.reset();
   comm_->broadcast_data(parameters);
+  // All parameters, frozen ones too: follow_parameter_set() compares with what the program's groups hold.
   known_ = parameters;
   frozen_.clear();
   parameters = differentiable(std::move(parameters));
@@ -145,6 +148,7 @@ void MultiNodeOptimizer::step_weighted(double weight) {
   const Reduced reduced = *std::exchange(reduced_, std::nullopt);
   weighed_.reset();
   if (reduced.any && reduced.finite) update();
+  // `finite` is of the reduced gradients, and so the same on all ranks: they skip the same steps and keep one scale.
   if (scaler_ && reduced.any) {
     scaler_->update(reduced.finite);
     reduction_->averager().set_scale(scaler_->scale());
@@ -176,6 +180,7 @@ std::uint64_t MultiNodeOptimizer::bytes_sent() const noexcept {
 }
 
 std::shared_ptr<void> MultiNodeOptimizer::no_sync() {
+  // Nested calls share a token: communication is on again when the last of them is gone.
   auto token = no_sync_.lock();
   if (!token) token = std::make_shared<char>();
   no_sync_ = token;

@@ -58,6 +58,7 @@ std::string start_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
   std::getline(file, line);
+  // proc(5): field 22. The name, field 2, may hold blanks and parentheses, so fields count from the last of these.
   std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
   std::string field;
   for (int i = 3; i <= 22; ++i) fields >> field;
@@ -98,6 +99,7 @@ bool is_this_job(const json& owner) {
 /// Without locks: whether the owner may still run.
 bool may_live(const json& owner) {
   if (owner.empty()) return false;
+  // Another host's process cannot be asked for; one of this job ended before this one began.
   if (owner["host"] != host_name()) return !is_this_job(owner);
   return start_of(owner["pid"].get<pid_t>()) == owner["start"];
 }
@@ -112,6 +114,7 @@ std::string text_of(const json& owner) {
 /// 0, or the errno. Takes the bytes of the file, so that a quota counts too.
 int reserve(const Fd& file, std::uint64_t bytes) {
   if (fallocate(file.get(), 0, 0, static_cast<off_t>(bytes)) == 0) return 0;
+  // Not every file system reserves: then a small write shows at least a quota that is used up.
   if (errno != EOPNOTSUPP && errno != ENOSYS) return errno;
   const std::string some(kLeastBytes, '\0');
   if (pwrite(file.get(), some.data(), some.size(), 0) < 0 || fsync(file.get()) != 0) return errno;
@@ -173,7 +176,9 @@ void OutputFolder::lock() {
   const auto begin = std::chrono::steady_clock::now();
   while (!lock_file()) {
     const json owner = read_owner(lock_);
+    // flock(2) is of the open file, so this process's own lock would keep it out.
     if (is_this_process(owner)) return lock_.reset();
+    // An empty file is between its making and its owner's signature.
     const auto patience = owner.empty() ? kTimeToSign : is_this_job(owner) ? kTimeToEnd : std::chrono::seconds(0);
     if (std::chrono::steady_clock::now() - begin >= patience) {
       throw UsageError("the output folder " + folder_.string() + " is in use by " + text_of(owner) + kAdvice +

@@ -8,6 +8,7 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/text.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/parameter_check.hpp>
 
@@ -34,11 +35,10 @@ std::vector<std::size_t> different_ranks(const std::vector<std::uint64_t>& hashe
 
 std::string names_of(const std::vector<std::size_t>& ranks, const std::vector<nlohmann::json>& hosts) {
   constexpr std::size_t kMaxNamed = 8;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(ranks.size(), kMaxNamed); ++i) {
-    text += (i == 0 ? "rank " : ", rank ") + std::to_string(ranks[i]) + " (host " + hosts[ranks[i]].get<std::string>() +
-            ")";
-  }
+  const auto named = std::span(ranks).first(std::min(ranks.size(), kMaxNamed));
+  const std::string text = join(named, ", ", [&](std::size_t rank) {
+    return "rank " + std::to_string(rank) + " (host " + hosts[rank].get<std::string>() + ")";
+  });
   return ranks.size() <= kMaxNamed ? text : text + " and " + std::to_string(ranks.size() - kMaxNamed) + " more";
 }
 

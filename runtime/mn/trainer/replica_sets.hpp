@@ -27,14 +27,14 @@ struct ReplicaSet {
   std::filesystem::path out;           ///< OUT/set-NUMBER
 };
 
-/// Collective over `comm`; all ranks give the same sets. A rank that no set lists is one by itself. Throws ArgumentError
-/// if two sets list a rank, or one that `comm` does not have.
+/// Collective over `comm`; all ranks give the same sets. A rank that no set lists is one by itself. Throws
+/// ArgumentError if two sets list a rank, or one that `comm` does not have.
 [[nodiscard]] ReplicaSet create_replica_set(Communicator& comm, const std::vector<std::vector<int>>& replica_sets,
                                             const std::filesystem::path& out);
 
-/// Collective over `comm`, each rank with the trainer of its set: all resume from the checkpoint of the newest iteration
-/// that every set has. Returns false if there is none: training starts at the beginning. Throws what Trainer::resume()
-/// throws.
+/// Collective over `comm`, each rank with the trainer of its set: all resume from the checkpoint of the newest
+/// iteration that every set has. Returns false if there is none: training starts at the beginning. Throws what
+/// Trainer::resume() throws.
 bool resume_replica_sets(Communicator& comm, Trainer& trainer);
 
 }  // namespace mn

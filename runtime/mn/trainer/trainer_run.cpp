@@ -81,8 +81,8 @@ void Trainer::begin() {
 }
 
 /// Ranks exchange what only one of them knows: why to stop, which periods of seconds are over by rank 0's clock, and
-/// whether all have written their parts of a checkpoint, which then is committed. Returns why training is to stop on all
-/// ranks.
+/// whether all have written their parts of a checkpoint, which then is committed. Returns why training is to stop on
+/// all ranks.
 std::int64_t Trainer::agree(std::int64_t own) {
   const bool needed = options_.checkpoint_on_signal || extensions_->any_by_seconds() || is_saving();
   if (!needed || !agreement_->is_due(iteration_)) return kNoReason;

@@ -21,6 +21,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/text.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/tensor/tensor.hpp>
@@ -105,8 +106,7 @@ void Trainer::restore_optimizers(CheckpointReader& checkpoint) {
   const json& all = checkpoint.about().at("optimizers");
   for (const NamedOptimizer& each : optimizers_) {
     if (all.size() != optimizers_.size() || !all.contains(each.name)) {
-      std::string names;
-      for (const auto& [name, saved] : all.items()) names += (names.empty() ? "" : ", ") + name;
+      const std::string names = join(all.items(), ", ", [](const auto& item) { return item.key(); });
       throw DataError("the checkpoint is of a job with other optimizers: it has " + names + ", and this job has " +
                           std::to_string(optimizers_.size()) + " with " + each.name,
                       true);

@@ -1,6 +1,7 @@
 #include "tests/comm/programs/collectives.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -40,6 +41,8 @@ void CollectiveCall::run() {
       return reduce_scatter();
     case Call::kBarrier:
       return comm_.barrier();
+    case Call::kMonitoredBarrier:
+      return comm_.monitored_barrier(std::chrono::minutes(5));
     case Call::kGradients:
       return gradients();
     case Call::kReduce:
@@ -99,9 +102,16 @@ void CollectiveCall::scatter() {
 
 void CollectiveCall::reduce_scatter() {
   Memory& send = keep(reduction_inputs(action_, comm_.rank(), comm_.size(), ranks_ * part_));
+  const Values own = reduced(action_, comm_.size(), self_ * part_, part_);
+  if (action_.in_place) {
+    Values after = reduction_inputs(action_, comm_.rank(), comm_.size(), ranks_ * part_);
+    std::ranges::copy(own, after.begin() + static_cast<std::ptrdiff_t>(self_ * part_));
+    comm_.reduce_scatter(send.view(), send.view().slice(self_ * part_, part_), action_.op);
+    return send.expect(after);
+  }
   Memory& recv = empty(part_);
   comm_.reduce_scatter(send.view(), recv.view(), action_.op);
-  recv.expect(reduced(action_, comm_.size(), self_ * part_, part_));
+  recv.expect(own);
 }
 
 void CollectiveCall::allreduce() {
@@ -112,7 +122,7 @@ void CollectiveCall::allreduce() {
 
 void CollectiveCall::reduce() {
   Memory& send = keep(reduction_inputs(action_, comm_.rank(), comm_.size(), action_.count));
-  Memory& recv = empty(is_root() ? action_.count : 0);
+  Memory& recv = action_.in_place && is_root() ? send : empty(is_root() ? action_.count : 0);
   comm_.reduce(send.view(), recv.view(), action_.op, action_.peer);
   recv.expect(is_root() ? reduced(action_, comm_.size(), 0, action_.count) : Values());
 }

@@ -12,18 +12,21 @@ namespace mn::testing {
 namespace {
 
 constexpr int kSteps = 80;
-constexpr std::size_t kMostInBackground = 4;
+constexpr std::size_t kMaxInBackground = 4;
 constexpr Call kStarts[] = {Call::kIbcast, Call::kIallgather, Call::kIallreduce, Call::kIallreduce,
                             Call::kIreduceScatter};
 constexpr int kFirstOwnTag = 1000;
 constexpr int kAnyTag = Communicator::kAnyTag;
 constexpr DType kFloats[] = {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
-constexpr Call kCollectives[] = {
-    Call::kBcast,           Call::kGather,      Call::kAllgather,    Call::kAlltoall,           Call::kScatter,
-    Call::kAllreduce,       Call::kAllreduce,   Call::kAllreduce,    Call::kAllreduceAllocated, Call::kReduceScatter,
-    Call::kBarrier,         Call::kBcastObject, Call::kGatherObject, Call::kAllgatherObject,    Call::kScatterObject,
-    Call::kAllreduceObject, Call::kGradients,   Call::kGradients,    Call::kGradients,          Call::kReduce,
-    Call::kGatherv,         Call::kScatterv,    Call::kAllgatherv,   Call::kAlltoallv};
+constexpr Call kCollectives[] = {Call::kBcast,           Call::kGather,          Call::kAllgather,
+                                 Call::kAlltoall,        Call::kScatter,         Call::kAllreduce,
+                                 Call::kAllreduce,       Call::kAllreduce,       Call::kAllreduceAllocated,
+                                 Call::kReduceScatter,   Call::kBarrier,         Call::kBcastObject,
+                                 Call::kGatherObject,    Call::kAllgatherObject, Call::kScatterObject,
+                                 Call::kAllreduceObject, Call::kGradients,       Call::kGradients,
+                                 Call::kGradients,       Call::kReduce,          Call::kGatherv,
+                                 Call::kScatterv,        Call::kAllgatherv,      Call::kAlltoallv,
+                                 Call::kMonitoredBarrier};
 
 /// A request that nobody has waited for.
 struct Open {
@@ -50,12 +53,13 @@ class Generator : private ProgramBuilder {
  private:
   void step() {
     const auto dice = below(17);
+    if (chance(30)) return own_calls();
     if (dice < 4) return collective(any_group(), any_of(kCollectives));
     if (dice < 5) return exchange();
     if (dice < 6) return pass_object();
     if (dice < 11) return begin_message();
     if (dice < 13) {
-      if (chance(4) && background_.size() < kMostInBackground) begin_in_background();
+      if (chance(4) && background_.size() < kMaxInBackground) begin_in_background();
       static_cast<void>(go_on_in_background());
       return;
     }
@@ -71,13 +75,26 @@ class Generator : private ProgramBuilder {
     Action action = new_action(call, group);
     if (!background_.empty()) action.on_device = false;  // NCCL's calls have one order, and those are not over
     action.peer = rank_of(group);
-    action.op = static_cast<ReduceOp>(below(4));
+    action.op = any_op(action.dtype);
     action.in_place = chance(2);
     if (call == Call::kGradients) action.dtype = chance(3) ? DType::kFloat16 : any_of(kFloats);
     for (std::size_t r = 0; r < members(group).size(); ++r) {
       add(group, static_cast<int>(r), action);
-      if (call != Call::kGradients) action.in_place = chance(2);  // each rank's own affair
+      // Each rank's own affair, but where calls are compared.
+      if (call != Call::kGradients && !program_.conditions.is_debug) action.in_place = chance(2);
     }
+  }
+
+  /// Averages are of floats.
+  ReduceOp any_op(DType dtype) {
+    return static_cast<ReduceOp>(below(std::ranges::find(kFloats, dtype) == std::end(kFloats) ? 4 : 5));
+  }
+
+  /// On all ranks at one time, and so on those of the first group.
+  void own_calls() {
+    Action action = new_action(Call::kOwnCalls, 0);
+    action.tag = any_tag();
+    for (const int rank : members(0)) add(rank, action);
   }
 
   // Messages. One from a source to a destination matches a receive if that takes its tag or any.
@@ -234,7 +251,7 @@ class Generator : private ProgramBuilder {
   void begin_in_background() {
     Action action = new_action(any_of(kStarts), 0);
     action.peer = rank_of(0);
-    action.op = static_cast<ReduceOp>(below(4));
+    action.op = any_op(action.dtype);
     const std::set<int> ranks(members(0).begin(), members(0).end());
     background_.push_back({action, ranks, ranks});
   }

@@ -13,6 +13,7 @@ int reduction_input(const Action& action, int rank, int size, std::size_t i) {
   const bool is_float = action.dtype >= DType::kFloat16 && action.dtype <= DType::kFloat64;
   if (is_float && i % 89 == 3 && action.id % size == rank) return kNaN;
   const int plain = value(action, rank, i);
+  if (action.op == ReduceOp::kAverage) return size * plain;  // so that quotients are exact
   return action.op == ReduceOp::kProd ? 1 + plain % 2 : plain;
 }
 
@@ -20,6 +21,7 @@ int combined(ReduceOp op, int a, int b) {
   if (a == kNaN || b == kNaN) return kNaN;
   switch (op) {
     case ReduceOp::kSum:
+    case ReduceOp::kAverage:
       return a + b;
     case ReduceOp::kProd:
       return a * b;
@@ -27,8 +29,6 @@ int combined(ReduceOp op, int a, int b) {
       return std::min(a, b);
     case ReduceOp::kMax:
       return std::max(a, b);
-    case ReduceOp::kAverage:  // not generated: quotients are not exact
-      break;
   }
   return kNaN;
 }
@@ -71,6 +71,7 @@ Values reduced(const Action& action, int size, std::size_t first, std::size_t co
     for (int r = 1; r < size; ++r) {
       result[i] = combined(action.op, result[i], reduction_input(action, r, size, first + i));
     }
+    if (action.op == ReduceOp::kAverage && result[i] != kNaN) result[i] /= size;
   }
   return result;
 }

@@ -37,7 +37,9 @@ std::string_view name_of(Call call) {
                                          "iallgather",
                                          "iallreduce",
                                          "ireduce_scatter",
-                                         "wait for a collective call"};
+                                         "wait for a collective call",
+                                         "monitored_barrier",
+                                         "the program's own calls"};
   return kNames[static_cast<std::size_t>(call)];
 }
 
@@ -47,6 +49,17 @@ std::string describe(const Action& action) {
          (action.on_device ? " on a GPU" : "") + (action.in_place ? " in place" : "") +
          (action.from_any ? " from any rank" : "") + ", group " + std::to_string(action.group) + ", peer " +
          std::to_string(action.peer) + ", tag " + std::to_string(action.tag);
+}
+
+std::string describe(const Conditions& conditions) {
+  std::string text;
+  if (conditions.has_timeout) text += ", time-out";
+  if (conditions.is_debug) text += ", debug mode";
+  if (conditions.count_limit != INT_MAX) text += ", at most " + std::to_string(conditions.count_limit) + " elements";
+  if (!conditions.network.empty()) text += ", MN_NETWORK=" + conditions.network;
+  if (conditions.shared_bytes > 0) text += ", " + std::to_string(conditions.shared_bytes) + " bytes of /dev/shm";
+  if (conditions.ranks_of_domain > 0) text += ", domains of " + std::to_string(conditions.ranks_of_domain);
+  return text;
 }
 
 std::size_t Program::calls() const {

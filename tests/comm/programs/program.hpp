@@ -12,6 +12,7 @@
 /// 3. What a rank sends follows from the call's number, its rank and the index, as does what each rank must end with.
 #pragma once
 
+#include <climits>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -56,6 +57,8 @@ enum class Call : std::uint8_t {
   kIallreduce,
   kIreduceScatter,
   kFinish,  ///< … and are waited for
+  kMonitoredBarrier,
+  kOwnCalls,  ///< the program's own calls of MPI, with tags that communicators use too
 };
 [[nodiscard]] std::string_view name_of(Call call);
 
@@ -75,11 +78,23 @@ struct Action {
 };
 [[nodiscard]] std::string describe(const Action& action);
 
+/// How a program's communicators are made: none of it changes what their calls compute.
+struct Conditions {
+  bool has_timeout = false;           ///< a long one: calls wait by looks, with MPI's non-blocking collectives
+  bool is_debug = false;              ///< calls are compared
+  std::size_t count_limit = INT_MAX;  ///< elements of one MPI message
+  std::string network;                ///< MN_NETWORK; empty: measured
+  std::size_t shared_bytes = 0;       ///< what a segment of /dev/shm may reach to; 0: without limit
+  int ranks_of_domain = 0;            ///< so many ranks are in one NUMA domain; 0: as the machine says
+};
+[[nodiscard]] std::string describe(const Conditions& conditions);
+
 struct Program {
   /// Communicators: two over all ranks, and the parts of the first by color, ordered by key.
   struct Group {
     std::vector<int> members;  ///< world ranks by rank of the group
   };
+  Conditions conditions;
   std::vector<std::string> backends;  ///< the first two groups'
   std::vector<int> colors;            ///< [world ranks]; -1: in no part
   std::vector<int> keys;

@@ -14,7 +14,22 @@ constexpr DType kTypes[] = {DType::kUInt8,   DType::kInt8,     DType::kInt32,   
 
 ProgramBuilder::ProgramBuilder(std::uint64_t seed, const Machine& machine) : random_(seed), machine_(machine) {
   program_.actions.resize(static_cast<std::size_t>(machine.ranks));
+  set_conditions();
   make_groups();
+}
+
+void ProgramBuilder::set_conditions() {
+  Conditions& conditions = program_.conditions;
+  conditions.has_timeout = chance(3);
+  conditions.is_debug = chance(5);
+  if (chance(4)) conditions.count_limit = 3000;
+  // Slices by way of other ranks; many small pieces.
+  constexpr const char* kNetworks[] = {"", "", "0.001,1000,1000", "0.001,0.001,0.0001"};
+  conditions.network = any_of(kNetworks);
+  // Not even a communicator's 17 KiB a rank; those alone; staging memory as well, but not for all.
+  constexpr std::size_t kShared[] = {1000, 100'000, 1'000'000};
+  if (!machine_.gpus && chance(5)) conditions.shared_bytes = any_of(kShared);  // the stand-in needs its own
+  if (chance(4)) conditions.ranks_of_domain = 1 + static_cast<int>(below(3));
 }
 
 void ProgramBuilder::make_groups() {

@@ -41,6 +41,7 @@ class ProgramBuilder {
   int next_id_ = 1;
 
  private:
+  void set_conditions();
   void make_groups();
 };
 

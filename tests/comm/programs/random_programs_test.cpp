@@ -71,7 +71,7 @@ TEST(RandomPrograms, EndWithWhatTheModelSays) {
     const Program program = random_program(seed, machine);
     const std::string name = "program " + std::to_string(seed) + " on rank " + std::to_string(rank) + " of " +
                              std::to_string(machine.ranks) + ", " + std::to_string(machine.nodes) + " nodes, " +
-                             program.backends[0] + " and " + program.backends[1];
+                             program.backends[0] + " and " + program.backends[1] + describe(program.conditions);
     SCOPED_TRACE(name);
     watch.begin(name + ": communicators");
     run_program(program, rank, machine, [&](const Action& action) { watch.begin(name + ": " + describe(action)); });

@@ -1,5 +1,6 @@
 #include "tests/comm/programs/runner.hpp"
 
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -7,6 +8,7 @@
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <mn/comm/communicator.hpp>
 
@@ -22,12 +24,40 @@ Device device_of(int world_rank, const Machine& machine) {
   return {DeviceType::kCuda, world_rank % cuda_device_count()};
 }
 
+/// The conditions that are not options, while a program runs.
+class Surroundings {
+ public:
+  Surroundings(const Conditions& conditions, int world_rank, const Machine& machine) {
+    setenv("MN_NODE_NAME", ("node" + std::to_string(world_rank % machine.nodes)).c_str(), 1);
+    setenv("MN_NETWORK", conditions.network.c_str(), 1);
+    if (conditions.ranks_of_domain > 0) {
+      setenv("MN_NUMA_DOMAIN", std::to_string(world_rank / machine.nodes / conditions.ranks_of_domain).c_str(), 1);
+    }
+    getrlimit(RLIMIT_FSIZE, &room_);
+    rlimit less = room_;
+    if (conditions.shared_bytes > 0) less.rlim_cur = conditions.shared_bytes;
+    setrlimit(RLIMIT_FSIZE, &less);
+  }
+  ~Surroundings() {
+    setrlimit(RLIMIT_FSIZE, &room_);
+    for (const char* name : {"MN_NODE_NAME", "MN_NETWORK", "MN_NUMA_DOMAIN"}) unsetenv(name);
+  }
+  Surroundings(const Surroundings&) = delete;
+  Surroundings& operator=(const Surroundings&) = delete;
+
+ private:
+  rlimit room_{};
+};
+
 class Runner {
  public:
-  Runner(const Program& program, int world_rank, const Machine& machine) : memories_(device_of(world_rank, machine)) {
-    setenv("MN_NODE_NAME", ("node" + std::to_string(world_rank % machine.nodes)).c_str(), 1);
+  Runner(const Program& program, int world_rank, const Machine& machine)
+      : surroundings_(program.conditions, world_rank, machine), memories_(device_of(world_rank, machine)) {
     CommunicatorOptions options;
     options.device = device_of(world_rank, machine);
+    options.debug = program.conditions.is_debug;
+    options.count_limit = program.conditions.count_limit;
+    options.timeout = std::chrono::minutes(program.conditions.has_timeout ? 5 : 0);
     for (const std::string& backend : program.backends) {
       comms_.push_back(create_communicator(backend, MPI_COMM_WORLD, options));
     }
@@ -36,7 +66,6 @@ class Runner {
     comms_.resize(program.groups.size());
     const auto part = comms_[0]->split(color, program.keys[self]);
     if (part) comms_[2 + static_cast<std::size_t>(color)] = part;
-    unsetenv("MN_NODE_NAME");
   }
 
   void run(const Action& action) {
@@ -67,6 +96,8 @@ class Runner {
       case Call::kIallreduce:
       case Call::kIreduceScatter:
         return start(action);
+      case Call::kOwnCalls:
+        return own_calls(action);
       default:
         CollectiveCall(action, *comm_, memories_).run();
     }
@@ -127,6 +158,26 @@ class Runner {
     memory.expect(values_of(action, source, action.count));
   }
 
+  /// What libraries beside mn do: communicators of theirs, and MPI_COMM_WORLD.
+  static void own_calls(const Action& action) {
+    int rank = 0;
+    int size = 1;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    const auto count = static_cast<int>(action.count);
+    const std::vector<int> sent(action.count, rank);
+    std::vector<int> got(action.count, -1);
+    const int before = (rank + size - 1) % size;
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Irecv(got.data(), count, MPI_INT, before, MPI_ANY_TAG, MPI_COMM_WORLD, &request);
+    MPI_Send(sent.data(), count, MPI_INT, (rank + 1) % size, action.tag, MPI_COMM_WORLD);
+    int sum = rank;
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    EXPECT_EQ(sum, size * (size - 1) / 2);
+    EXPECT_EQ(got, std::vector<int>(action.count, before));
+  }
+
   void start(const Action& action) {
     const int rank = comm_->rank();
     const int size = comm_->size();
@@ -161,6 +212,7 @@ class Runner {
     }
   }
 
+  Surroundings surroundings_;
   Memories memories_;
   std::vector<std::shared_ptr<Communicator>> comms_;  // [groups]; null where this rank is in none
   Communicator* comm_ = nullptr;                      // the one that the current action names

@@ -6,6 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <mn/comm/ordered_sum.hpp>
 #include <mn/comm/pack.hpp>
 
 #include "tests/support/stand_in_gpu/capture.hpp"
@@ -39,25 +40,45 @@ bool reach(PackTable& table) {
   return true;
 }
 
+/// The same for the operands of a sum.
+template <class T>
+bool reach(OrderedSum& sum) {
+  const std::size_t bytes = sum.count * sizeof(T);
+  sum.own = memory().alias(sum.own, bytes);
+  sum.received = memory().alias(sum.received, sum.ranks * bytes);
+  sum.out = memory().alias(sum.out, bytes);
+  return sum.own != nullptr && sum.received != nullptr && sum.out != nullptr;
+}
+
 /// Runs all threads of all blocks, one after the other, when the stream comes to it.
-template <class From, class To, class... Parameters, class... Arguments>
-void launch_kernel(void (*kernel)(PackTable, Parameters...), unsigned blocks, unsigned threads,
-                   std::size_t /*shared_bytes*/, cudaStream_t stream, PackTable table, Arguments... arguments) {
+template <class Call>
+void launch(unsigned blocks, unsigned threads, cudaStream_t stream, bool is_legal, const Call& call) {
   static_cast<void>(cuda_call("cudaLaunchKernel", cudaErrorLaunchOutOfResources, [&] {
     if (blocks == 0 || threads == 0) return cudaErrorInvalidConfiguration;
-    const bool is_legal = reach<From, To>(table);
     const Op op = [=] {
       if (!is_legal) return static_cast<void>(keep(cudaErrorIllegalAddress));
       gridDim.x = blocks;
       blockDim.x = threads;
       for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
-        for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) {
-          kernel(table, static_cast<Parameters>(arguments)...);
-        }
+        for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) call();
       }
     };
     return submit(stream, current_device(), [op] { return op; });
   }));
+}
+
+template <class From, class To, class... Parameters, class... Arguments>
+void launch_kernel(void (*kernel)(PackTable, Parameters...), unsigned blocks, unsigned threads,
+                   std::size_t /*shared_bytes*/, cudaStream_t stream, PackTable table, Arguments... arguments) {
+  const bool is_legal = reach<From, To>(table);
+  launch(blocks, threads, stream, is_legal, [=] { kernel(table, static_cast<Parameters>(arguments)...); });
+}
+
+template <class T>
+void launch_kernel(void (*kernel)(OrderedSum), unsigned blocks, unsigned threads, std::size_t /*shared_bytes*/,
+                   cudaStream_t stream, OrderedSum sum) {
+  const bool is_legal = reach<T>(sum);
+  launch(blocks, threads, stream, is_legal, [=] { kernel(sum); });
 }
 
 }  // namespace mn::stand_in

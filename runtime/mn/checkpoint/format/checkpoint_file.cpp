@@ -65,6 +65,7 @@ std::string CheckpointFile::read_index() {
   if (std::memcmp(head.magic, kMagic, sizeof kMagic) != 0) {
     throw DataError(path_.string() + " is not a checkpoint: give a folder that training has written to OUT/ckpt");
   }
+  // Compared before anything of that size is allocated: the number may be damaged.
   if (head.index_bytes > size_ - sizeof head) damaged("it is cut off");
   std::string text(head.index_bytes, '\0');
   file_.read_at(sizeof head, std::as_writable_bytes(std::span(text)));
@@ -78,12 +79,14 @@ void CheckpointFile::find_sections(const json& index, std::uint64_t begin) {
   if (entries.size() < kSharedSections.size()) damaged("sections are missing");
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const json& entry = entries.at(i);
+    // Sections have a fixed order, so a name in another one is damage that a checksum of the index cannot show.
     if (entry.at("name") != section_name(i)) damaged("section \"" + section_name(i) + "\" is missing");
     const auto bytes = whole_number<std::uint64_t>(entry.at("bytes"));
     if (bytes > size_ - begin) damaged("it is cut off");
     sections_.push_back({{section_name(i), bytes, whole_number<std::uint32_t>(entry.at("crc32c"))}, begin});
     begin += bytes;
   }
+  // Every byte of the file belongs to a section, and so to a checksum.
   if (begin != size_) damaged(std::to_string(size_ - begin) + " bytes follow its end");
 }
 

@@ -42,6 +42,7 @@ std::optional<std::string> name_of_replaced(const std::string& name) {
 }
 
 bool is_checkpoint(const fs::path& path) {
+  // A folder without a manifest is a save that never ended; files are whole, as they were renamed when written.
   std::error_code none;
   const std::string name = path.filename().string();
   if (name.starts_with(kPrefix)) return is_committed(path);
@@ -71,6 +72,7 @@ void remove_unfinished(const fs::path& folder) {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder, none)) {
     const std::string name = entry.path().filename().string();
+    // What a save in the place of another leaves when it is killed between its two renames.
     const bool beside =
         name.starts_with("." + std::string(kPrefix)) && (name.ends_with(".replacing") || name.ends_with(".replaced"));
     const bool unfinished = number_after(name, kPrefix) && entry.is_directory(none) && !is_committed(entry.path());
@@ -101,6 +103,7 @@ std::vector<fs::path> find_checkpoints(const fs::path& out) {
       if (iteration && is_checkpoint(entry.path())) found.emplace_back(*iteration, entry.path());
     }
   }
+  // The newest first.
   std::sort(found.rbegin(), found.rend());
   std::vector<fs::path> paths;
   for (auto& [iteration, path] : found) paths.push_back(std::move(path));
@@ -120,6 +123,7 @@ CheckpointInfo read_checkpoint_info(const fs::path& path) {
 
 void set_later_checkpoints_aside(const fs::path& out, std::int64_t iteration) {
   for (const fs::path& path : find_checkpoints(out)) {
+    // The list is sorted: the first that is not later ends it.
     if (*checkpoint_iteration(path) <= iteration) return;  // and so are all that follow
     const fs::path aside = path.parent_path() / (std::string(kAsidePrefix) + path.filename().string());
     if (fs::exists(fs::symlink_status(aside))) remove_checkpoint(aside);
@@ -138,6 +142,7 @@ bool is_kept(const fs::path& out, const fs::path& checkpoint) {
 void remove_old_checkpoints(const fs::path& out, std::size_t keep) {
   const std::vector<fs::path> paths = find_checkpoints(out);
   for (std::size_t i = keep; i < paths.size(); ++i) {
+    // Training goes on where an old checkpoint cannot be removed.
     if (!is_kept(out, paths[i])) remove_with_warning(paths[i]);
   }
   remove_unfinished(out / kFolder);
@@ -149,6 +154,7 @@ void mark_best(const fs::path& out, const fs::path& checkpoint) {
   try {
     fs::remove(link);
     fs::create_symlink(fs::path(kFolder) / checkpoint.filename(), link);
+    // rename(2) replaces the old link in one step: readers always find one.
     fs::rename(link, out / kBest);
   } catch (const fs::filesystem_error& error) {
     throw DataError("cannot make the link " + (out / kBest).string() + ": " + error.code().message());

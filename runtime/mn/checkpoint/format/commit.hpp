@@ -13,7 +13,7 @@
 
 #include <filesystem>
 
-#include <mn/checkpoint/format/manifest.hpp>
+#include <mn/checkpoint/format/checkpoint_manifest.hpp>
 
 namespace mn {
 

@@ -28,6 +28,7 @@ class Parser {
     std::uint64_t header_bytes = 0;
     if (file_.size() < sizeof header_bytes) fail("is cut off: it has " + std::to_string(file_.size()) + " bytes");
     std::memcpy(&header_bytes, file_.data(), sizeof header_bytes);
+    // Subtracted on the side that cannot wrap: header_bytes may be any 64-bit number.
     if (header_bytes > kMaxHeaderBytes || header_bytes > file_.size() - sizeof header_bytes) {
       fail("is cut off, or is not a safetensors file");
     }
@@ -49,6 +50,7 @@ class Parser {
     std::sort(entries.begin(), entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
       return std::tuple(a.bytes.data(), a.bytes.size()) < std::tuple(b.bytes.data(), b.bytes.size());
     });
+    // (2) of safetensors.hpp: in the order of their bytes, tensors follow each other without a gap to the end.
     const char* covered = data_.data();
     for (const SafetensorsEntry& entry : entries) {
       if (entry.bytes.data() != covered) fail("has a gap or an overlap before tensor " + json_quoted(entry.name));
@@ -97,6 +99,7 @@ std::uint64_t safetensors_bytes(const std::string& name, const std::string& dtyp
   }
   bool is_empty = false;
   for (const std::int64_t extent : shape) {
+    // An extent of 0 counts as 1 in the product, so that the others are still checked for overflow.
     const auto factor = static_cast<std::uint64_t>(std::max<std::int64_t>(extent, 1));
     if (extent < 0 || bytes > std::numeric_limits<std::int64_t>::max() / factor) {
       throw DataError(source + " gives tensor " + json_quoted(name) + " an impossible shape");
@@ -109,6 +112,7 @@ std::uint64_t safetensors_bytes(const std::string& name, const std::string& dtyp
 
 std::string safetensors_header(const nlohmann::json& header) {
   std::string text = header.dump();
+  // Blanks up to a multiple of 8 bytes, as the reference implementation writes: the data are aligned.
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t bytes = text.size();
   return std::string(reinterpret_cast<const char*>(&bytes), sizeof bytes) + text;

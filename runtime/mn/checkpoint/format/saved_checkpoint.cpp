@@ -38,6 +38,7 @@ void SavedCheckpoint::damaged(std::size_t shard, const std::string& how) const {
 }
 
 const File& SavedCheckpoint::open(std::size_t shard) {
+  // One descriptor: tensors are read in the order of names, whose pieces mostly lie in one shard.
   if (opened_ && opened_->first == shard) return opened_->second;
   opened_.reset();
   try {
@@ -46,6 +47,7 @@ const File& SavedCheckpoint::open(std::size_t shard) {
     throw DataError("the checkpoint " + folder_.string() + " is damaged: " + error.what() + kRemedy);
   }
   const std::uint64_t bytes = opened_->second.size();
+  // A shard that was cut off, or that something was appended to, is known before its data are read.
   if (bytes != manifest_.shards[shard].bytes) {
     damaged(shard,
             "has " + std::to_string(bytes) + " bytes in place of " + std::to_string(manifest_.shards[shard].bytes));
@@ -81,6 +83,7 @@ void SavedCheckpoint::check_header(std::size_t shard) {
   const std::string expected = shard_header(manifest_, shard);
   std::string header(expected.size(), '\0');
   open(shard).read_at(0, std::as_writable_bytes(std::span(header)));
+  // (3) of checkpoint_manifest.hpp: the header follows from the manifest, so it needs no checksum of its own.
   if (header != expected) damaged(shard, "has another header than the manifest says");
 }
 
@@ -111,6 +114,7 @@ void SavedCheckpoint::check() {
 
 bool is_committed(const fs::path& folder) {
   std::error_code none;
+  // Not through a link: what it points to is not this checkpoint's.
   return fs::is_regular_file(fs::symlink_status(folder / kManifestName, none));
 }
 

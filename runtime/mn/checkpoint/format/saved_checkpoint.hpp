@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include <mn/checkpoint/format/manifest.hpp>
+#include <mn/checkpoint/format/checkpoint_manifest.hpp>
 #include <mn/core/file.hpp>
 
 namespace mn {

@@ -39,6 +39,7 @@ std::uint64_t ShardPart::bytes() const { return (end - begin) * safetensors_elem
 
 TensorShardWriter::TensorShardWriter(const std::filesystem::path& path, std::vector<ShardPart> parts)
     : file_(path, File::Mode::kNew), parts_(std::move(parts)) {
+  // All parts are known before the first byte: the header has its final size, and parts follow it without a gap.
   const std::string header = header_for(parts_);
   file_.write_at(0, std::as_bytes(std::span(header)));
   header_bytes_ = written_ = header.size();
@@ -56,6 +57,7 @@ void TensorShardWriter::write(std::span<const std::byte> bytes) {
 }
 
 json TensorShardWriter::finish() {
+  // (1) of commit.hpp: a shard is on stable storage before the manifest can name it.
   file_.sync();
   file_ = File();
   json parts = json::array();
@@ -80,6 +82,7 @@ void add_shard(Manifest& manifest, const json& description) {
       {description.at("bytes").get<std::uint64_t>(), description.at("header_bytes").get<std::uint64_t>()});
 }
 
+/// Shards come by rank, and the pieces of a tensor are spread over ranks in any order.
 void complete(Manifest& manifest) {
   for (auto& [name, tensor] : manifest.tensors) std::ranges::sort(tensor.pieces, {}, &SavedPiece::begin);
 }

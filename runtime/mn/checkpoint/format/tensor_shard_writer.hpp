@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <mn/checkpoint/format/manifest.hpp>
+#include <mn/checkpoint/format/checkpoint_manifest.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 

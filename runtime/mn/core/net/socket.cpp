@@ -130,7 +130,8 @@ std::uint16_t port_of(const Fd& listener) {
 Fd accept_waiting(const Fd& listener) {
   Fd connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   const int on = 1;
-  if (connection) setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // of no use in a node
+  if (connection)
+    setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // has no effect on a socket of the node
   return connection;
 }
 

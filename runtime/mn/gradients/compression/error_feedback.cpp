@@ -43,6 +43,7 @@ void ErrorFeedback::do_allreduce(FlatBuffer& gradients, std::size_t first, std::
   for (std::size_t m = first; m < first + count; ++m) {
     const auto i = gradients.parameter_of(m);
     if (i && compressed_[*i]) {
+      // What earlier steps did not send is added, in this gradient's scale. (1): the residual itself stays.
       at::add_out(next_residuals_[*i], gradients.message(m), residuals_[*i], scale_);
       members.push_back(*i);
     } else {
@@ -91,6 +92,7 @@ void ErrorFeedback::load_state(const NamedTensors& state) {
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
     if (!compressed_[i]) continue;
     auto found = tensors.find(residual_name(i));
+    // Earlier versions stored residuals with the loss scale in them.
     const bool scaled = found == tensors.end();
     if (scaled) found = tensors.find(scaled_name(i));
     if (found == tensors.end()) {  // the training before did not compress it

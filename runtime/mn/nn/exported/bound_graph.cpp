@@ -7,6 +7,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/text.hpp>
 #include <mn/nn/exported/bound_graph.hpp>
 #include <mn/nn/exported/enumerations.hpp>
 
@@ -15,13 +16,11 @@ namespace {
 
 /// "Float [any, 3, up to 64]"
 std::string form_of_input(const Input& input) {
-  std::string text = std::string(toString(scalar_type_of(input.dtype))) + " [";
-  for (std::size_t i = 0; i < input.extents.size(); ++i) {
-    const auto [least, most] = input.extents[i];
-    const std::string any = most == Extent().most ? "any" : "up to " + std::to_string(most);
-    text += (i > 0 ? ", " : "") + (least == most ? std::to_string(most) : any);
-  }
-  return text + "]";
+  const auto text_of = [](const Extent& extent) {
+    if (extent.least == extent.most) return std::to_string(extent.most);
+    return extent.most == Extent().most ? "any" : "up to " + std::to_string(extent.most);
+  };
+  return std::string(toString(scalar_type_of(input.dtype))) + " [" + join(input.extents, ", ", text_of) + "]";
 }
 
 std::string form_of_tensor(const at::Tensor& tensor) {
@@ -136,12 +135,14 @@ std::vector<at::Tensor> BoundGraph::run(const std::vector<at::Tensor>& inputs) c
   const std::vector<c10::IValue> results = runner_.run(values_for(inputs), device_of(inputs));
   std::vector<at::Tensor> outputs;
   for (std::size_t i = 0; i < results.size(); ++i) {
+    // Evaluation leaves buffers, such as running statistics, as they are.
     if (buffers_[i] && mode_ == Mode::kEvaluation) continue;
     const at::Tensor result = tensor_of(results[i], source_);
     if (!buffers_[i]) {
       outputs.push_back(result);
     } else if (result.defined()) {
       const at::Tensor kept = result.detach().clone();
+      // The tensor that the module has keeps its identity, as checkpoints and broadcasts know buffers by it.
       at::Tensor(tensors_[*buffers_[i]]).set_data(is_complex_[*buffers_[i]] ? at::view_as_real(kept) : kept);
     }
   }

@@ -27,7 +27,7 @@ class BoundGraph {
   /// The user's outputs.
   [[nodiscard]] const std::vector<Output>& outputs() const noexcept { return outputs_; }
 
-  /// Moves the tensors that are no parameters and no persistent buffers.
+  /// Moves the tensors that are neither parameters nor persistent buffers.
   void move_constants(c10::Device device);
 
   [[nodiscard]] bool is_evaluation() const noexcept { return runner_.is_evaluation(); }

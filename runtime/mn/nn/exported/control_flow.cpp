@@ -1,5 +1,5 @@
-// What torch/_higher_order_ops has as cond.py, while_loop.py, map.py and scan.py, run eagerly: a branch or a loop's turns
-// go through autograd as any other operators, so no backward of their own is needed.
+// What torch/_higher_order_ops has as cond.py, while_loop.py, map.py and scan.py, run eagerly: a branch or a loop's
+// turns go through autograd as any other operators, so no backward of their own is needed.
 
 #include <algorithm>
 #include <iterator>

@@ -104,7 +104,7 @@ void GraphRunner::add_control_flow(const Node& node, Step step) {
   if (node.graphs.size() != known.graphs || node.inputs.size() != known.operands) {
     throw UnknownForm("another number of graphs or operands than torch's operator");
   }
-  std::vector<std::size_t> counts;  // of values, by operand
+  std::vector<std::size_t> counts;  // number of values, by operand
   std::vector<Given> given;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const Argument& operand = node.inputs[i].value;
@@ -206,7 +206,7 @@ GraphRunner::Result GraphRunner::define(const Argument& output) {
   append_values(names, output);
   for (const std::string& name : names) result.slots.push_back(slots_.define(name));
   if (result.is_list && names.size() != std::get<std::vector<Argument>>(output.value).size()) {
-    throw UnknownForm("a list of results of which some are none");
+    throw UnknownForm("a list of results, some of them None");
   }
   return result;
 }

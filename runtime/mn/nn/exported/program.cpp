@@ -3,8 +3,8 @@
 // models/model.json holds the graph and its signature; data/weights and data/constants hold the tensors, each with a
 // JSON file that says which record is what.
 //
-// A graph may call a graph within it. Where the model used torch.no_grad() or torch.autocast(enabled=False), the call is
-// replaced by the inner graph's nodes, which carry the mode:
+// A graph may call a graph within it. Where the model used torch.no_grad() or torch.autocast(enabled=False), the call
+// is replaced by the inner graph's nodes, which carry the mode:
 // (1) the inner inputs are the outer arguments under other names, and the outer results the inner outputs;
 // (2) all other inner values get the inner graph's name as a prefix, because both graphs may use a name.
 // All other operators that run graphs (torch.cond, …) keep them in Node::graphs, with names of their own.
@@ -67,7 +67,7 @@ Extent parse_extent(const json& size, const json& constraints) {
   return extent;
 }
 
-/// The shape of an output, −1 for sizes that vary; no value if it is no tensor of the graph.
+/// The shape of an output, −1 for sizes that vary; no value if it is not a tensor of the graph.
 std::optional<std::vector<std::int64_t>> sizes_of(const json& argument, const json& tensors) {
   if (form_of(argument) != "as_tensor") return std::nullopt;
   const auto found = tensors.find(argument.at("as_tensor").at("name").get<std::string>());

@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <mn/core/file.hpp>
+#include <mn/core/text.hpp>
 #include <mn/trainer/extensions/dump_graph.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -16,9 +17,8 @@ namespace {
 using torch::autograd::Node;
 
 std::string shape_text(const at::Tensor& tensor) {
-  std::string text;
-  for (const std::int64_t extent : tensor.sizes()) text += (text.empty() ? "" : "×") + std::to_string(extent);
-  return text.empty() ? "scalar" : text;
+  if (tensor.dim() == 0) return "scalar";
+  return join(tensor.sizes(), "×");
 }
 
 /// "torch::autograd::AccumulateGrad" → "AccumulateGrad", "AddmmBackward0" → "Addmm"

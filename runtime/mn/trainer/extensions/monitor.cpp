@@ -6,6 +6,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/suggest.hpp>
+#include <mn/core/text.hpp>
 #include <mn/trainer/extensions/monitor.hpp>
 
 namespace mn::extensions {
@@ -57,9 +58,7 @@ void Monitor::check_name(const nlohmann::json& entry) const {
       !source.empty() && std::ranges::any_of(names, [&](const std::string& name) { return name.starts_with(source); });
   const auto near = nearest_name(value_, names);
   if (!has_source && !(near && source_of(*near) == source)) return;
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  throw UsageError("the log has no value \"" + value_ + "\" to monitor; it has " + text);
+  throw UsageError("the log has no value \"" + value_ + "\" to monitor; it has " + join(names));
 }
 
 std::string Monitor::best_text() const { return has_best_ ? "best " + nlohmann::json(best_).dump() : "never a number"; }

@@ -73,7 +73,7 @@ class Profile final : public Extension {
   std::chrono::steady_clock::time_point zero_;
   std::int64_t first_iteration_ = 0;
   bool tracing_ = true;
-  std::vector<StepTimes> steps_;  // of the open window
+  std::vector<StepTimes> steps_;  // steps of the open window
   StragglerDetector detector_;
   bool has_failed_ = false;
 };

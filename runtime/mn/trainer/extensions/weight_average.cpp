@@ -53,6 +53,7 @@ void WeightAverage::initialize(Trainer& trainer) {
     names_.push_back(name);
     parameters_.push_back(parameter);
     const auto found = loaded.find(name);
+    // A parameter that the checkpoint lacks, or that has another shape now, begins with its present value.
     const bool fits = found != loaded.end() && found->second.sizes() == parameter.sizes();
     averages_.push_back(fits ? found->second.to(parameter.device()).clone() : parameter.detach().clone());
   }
@@ -62,6 +63,7 @@ void WeightAverage::initialize(Trainer& trainer) {
 void WeightAverage::run(Trainer&) {
   const at::NoGradGuard no_grad;
   const auto t = static_cast<double>(++updates_);
+  // A shorter memory in the first steps: else the initial weights would count for 1 / (1 − decay) steps.
   const double decay = std::min(decay_, (1 + t) / (10 + t));
   at::_foreach_lerp_(averages_, parameters_, 1 - decay);
 }
@@ -82,6 +84,7 @@ void WeightAverage::swap() {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor weights = parameters_[i].detach().clone();
+    // In place: the optimizer and the gradient buffer know the parameters by their memory.
     parameters_[i].detach().copy_(averages_[i]);
     averages_[i].copy_(weights);
   }

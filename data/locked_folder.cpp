@@ -9,7 +9,7 @@
 // (3) Who shares the lock reads the job in the file, which is of those who hold it or have just left. A job waits a
 //     moment for the latter; a process alone does not.
 // (4) Where the file system has no locks (ENOLCK, EOPNOTSUPP) there is no exclusion.
-#include "data/output_folder.hpp"
+#include "data/locked_folder.hpp"
 
 #include <cerrno>
 #include <chrono>
@@ -63,7 +63,7 @@ Lock take(int fd, const fs::path& path, const std::string& mark) {
 }
 
 /// What other ranks of this job hold.
-Lock join(int fd, const fs::path& path, const std::string& mark) {
+Lock share(int fd, const fs::path& path, const std::string& mark) {
   if (mark.empty() || ::flock(fd, LOCK_SH | LOCK_NB) != 0) return Lock::kOthers;
   if (!same_file(fd, path)) return Lock::kRemoved;
   return text_of(fd) == mark ? Lock::kHeld : Lock::kOthers;
@@ -75,7 +75,7 @@ int locked(const fs::path& path, const std::string& mark) {
     const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0) throw DataError(with_errno("cannot create " + path.string(), errno));
     Lock lock = take(fd, path, mark);
-    if (lock == Lock::kOthers) lock = join(fd, path, mark);
+    if (lock == Lock::kOthers) lock = share(fd, path, mark);
     if (lock == Lock::kHeld || lock == Lock::kNone) return fd;
     ::close(fd);
     if (lock == Lock::kRemoved) continue;  // by the last holder, just now
@@ -89,13 +89,13 @@ int locked(const fs::path& path, const std::string& mark) {
 
 }  // namespace
 
-OutputFolder::OutputFolder(fs::path folder, const JobRank& me)
+LockedFolder::LockedFolder(fs::path folder, const JobRank& me)
     : folder_(std::move(folder)),
       lock_(folder_ / ".mnshard.lock"),
       made_(make_folders(folder_)),
       fd_(locked(lock_, mark_of(me))) {}
 
-OutputFolder::~OutputFolder() {
+LockedFolder::~LockedFolder() {
   const bool others = ::flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (!others && same_file(fd_, lock_)) ::unlink(lock_.c_str());
   ::close(fd_);

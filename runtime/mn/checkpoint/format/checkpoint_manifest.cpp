@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include <mn/checkpoint/format/manifest.hpp>
+#include <mn/checkpoint/format/checkpoint_manifest.hpp>
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>

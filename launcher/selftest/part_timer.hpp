@@ -11,12 +11,12 @@ namespace mn::selftest {
 
 /// A thread that calls `on_late` once, with the name of the part that has taken longer than `patience`. Parts follow
 /// each other; the last lasts until the end of the process.
-class Deadline {
+class PartTimer {
  public:
-  Deadline(std::chrono::milliseconds patience, std::function<void(const std::string& part)> on_late);
-  ~Deadline();
-  Deadline(const Deadline&) = delete;
-  Deadline& operator=(const Deadline&) = delete;
+  PartTimer(std::chrono::milliseconds patience, std::function<void(const std::string& part)> on_late);
+  ~PartTimer();
+  PartTimer(const PartTimer&) = delete;
+  PartTimer& operator=(const PartTimer&) = delete;
 
   void begin(const std::string& part);
 

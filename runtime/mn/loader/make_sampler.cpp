@@ -2,7 +2,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/data/order.hpp>
-#include <mn/loader/sampler.hpp>
+#include <mn/loader/make_sampler.hpp>
 
 namespace mn {
 

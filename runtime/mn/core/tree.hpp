@@ -1,5 +1,5 @@
-/// The tree in which processes are connected: with an arity of k, node n's children are nodes k n + 1 to k n + k, and
-/// node 0 is the root.
+/// The tree in which processes are connected, or wait for each other: with an arity of k, node n's children are nodes
+/// k n + 1 to k n + k, and node 0 is the root.
 #pragma once
 
 #include <algorithm>

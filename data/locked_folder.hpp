@@ -1,4 +1,4 @@
-/// The folder that a conversion writes to.
+/// The folder that a conversion writes to, and that no other one may.
 #pragma once
 
 #include <filesystem>
@@ -11,13 +11,13 @@ namespace mn::data {
 /// Makes the folder if there is none, and keeps other conversions out of it until destroyed. Ranks of one job are in it
 /// together. The lock is flock(2)'s, on a file in the folder: a killed process leaves none behind. Where the file
 /// system knows no locks there is none.
-class OutputFolder {
+class LockedFolder {
  public:
   /// Throws UsageError if another conversion is in the folder.
-  OutputFolder(std::filesystem::path folder, const JobRank& me);
-  ~OutputFolder();
-  OutputFolder(const OutputFolder&) = delete;
-  OutputFolder& operator=(const OutputFolder&) = delete;
+  LockedFolder(std::filesystem::path folder, const JobRank& me);
+  ~LockedFolder();
+  LockedFolder(const LockedFolder&) = delete;
+  LockedFolder& operator=(const LockedFolder&) = delete;
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return folder_; }
 

@@ -1,13 +1,13 @@
-#include "selftest/deadline.hpp"
+#include "selftest/part_timer.hpp"
 
 #include <utility>
 
 namespace mn::selftest {
 
-Deadline::Deadline(std::chrono::milliseconds patience, std::function<void(const std::string&)> on_late)
+PartTimer::PartTimer(std::chrono::milliseconds patience, std::function<void(const std::string&)> on_late)
     : patience_(patience), on_late_(std::move(on_late)), end_(Clock::now() + patience), thread_([this] { watch(); }) {}
 
-Deadline::~Deadline() {
+PartTimer::~PartTimer() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -15,13 +15,13 @@ Deadline::~Deadline() {
   thread_.join();
 }
 
-void Deadline::begin(const std::string& part) {
+void PartTimer::begin(const std::string& part) {
   const std::lock_guard lock(mutex_);
   part_ = part;
   end_ = Clock::now() + patience_;
 }
 
-void Deadline::watch() {
+void PartTimer::watch() {
   constexpr std::chrono::milliseconds kInterval{20};
   while (true) {
     std::this_thread::sleep_for(kInterval);

@@ -1,0 +1,14 @@
+/// Numbered tasks in the threads of this process.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+
+namespace mn::data {
+
+/// task(0) … task(n − 1) in so many threads. The first failure sets `stop`, after which no task begins, and is thrown
+/// when all threads have ended.
+void run_tasks(std::size_t n, int threads, std::atomic<bool>& stop, const std::function<void(std::size_t)>& task);
+
+}  // namespace mn::data

@@ -1,0 +1,79 @@
+#include "data/token_samples.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "data/token_file.hpp"
+
+namespace mn::data {
+
+DType token_dtype(std::int32_t vocabulary) {
+  return vocabulary <= 1 << 8 ? DType::kUInt8 : vocabulary <= 1 << 15 ? DType::kInt16 : DType::kInt32;
+}
+
+TokenSamples::TokenSamples(TokenScratch scratch, const Vocabulary& vocabulary, std::int64_t context, double first,
+                           double last)
+    : scratch_(std::move(scratch)), context_(context) {
+  spec_ = {.fields = {{.name = "tokens",
+                       .dtype = token_dtype(vocabulary.size()),
+                       .shape = {context + 1},
+                       .num_classes = vocabulary.size()}}};
+  if (vocabulary.end_of_text()) end_of_text_ = *vocabulary.end_of_text();
+  for (std::size_t p = 0; p < scratch_.pieces.size();) p = add_text(p, first, last);
+}
+
+std::int64_t TokenSamples::size() const { return std::max<std::int64_t>(begins_.back() - 1, 0) / context_; }
+
+void TokenSamples::read(std::int64_t first, std::int64_t last, RawSamples& samples) const {
+  const std::size_t width = size_of(spec_[0].dtype);
+  std::vector<std::byte> stream(((last - first) * context_ + 1) * width);
+  read_stream(first * context_, stream, width);
+  samples.reset(spec_, last - first);
+  // Samples overlap by a token in the stream, and not in the shard.
+  const std::size_t sample_bytes = (context_ + 1) * width;
+  for (std::int64_t i = 0; i < last - first; ++i) {
+    std::memcpy(samples.columns[0].bytes.data() + i * sample_bytes, stream.data() + i * context_ * width, sample_bytes);
+  }
+}
+
+void TokenSamples::add(std::size_t piece, std::int64_t first, std::int64_t count) {
+  stretches_.push_back({piece, first});
+  begins_.push_back(begins_.back() + count);
+}
+
+/// The part of the text that piece p begins; returns the piece after it.
+std::size_t TokenSamples::add_text(std::size_t p, double first, double last) {
+  const auto is_same = [&](const TextPiece& piece) { return piece.file == scratch_.pieces[p].file; };
+  const auto end = static_cast<std::size_t>(
+      std::find_if_not(scratch_.pieces.begin() + p, scratch_.pieces.end(), is_same) - scratch_.pieces.begin());
+  std::int64_t all = 0;
+  for (std::size_t i = p; i < end; ++i) all += scratch_.counts[i];
+  const auto token_at = [&](double part) { return static_cast<std::int64_t>(static_cast<double>(all) * part); };
+  const std::int64_t from = token_at(first);
+  const std::int64_t to = token_at(last);
+  std::int64_t begin = 0;
+  for (std::size_t i = p; i < end; begin += scratch_.counts[i++]) {
+    const std::int64_t own = std::max(from - begin, std::int64_t{0});
+    const std::int64_t count = std::min(to - begin, scratch_.counts[i]) - own;
+    if (count > 0) add(i, own, count);
+  }
+  if (end_of_text_ >= 0 && to > from) add(kEndOfText, 0, 1);
+  return end;
+}
+
+void TokenSamples::read_stream(std::int64_t first, std::span<std::byte> out, std::size_t width) const {
+  auto s = static_cast<std::size_t>(std::upper_bound(begins_.begin(), begins_.end(), first) - begins_.begin()) - 1;
+  for (; !out.empty(); first = begins_[++s]) {
+    const auto left = static_cast<std::size_t>(begins_[s + 1] - first) * width;
+    const auto own = out.first(std::min(left, out.size()));
+    const auto [piece, in_piece] = stretches_[s];
+    if (piece == kEndOfText) {
+      std::memcpy(own.data(), &end_of_text_, width);  // little endian
+    } else {
+      read_tokens(scratch_.tokens(piece), width, scratch_.counts[piece], in_piece + first - begins_[s], own);
+    }
+    out = out.subspan(own.size());
+  }
+}
+
+}  // namespace mn::data

@@ -1,0 +1,69 @@
+/// Samples of neighboring tokens, read from the scratch folder of a conversion of texts.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <mn/core/buffer.hpp>
+#include <mn/data/vocabulary.hpp>
+
+#include "data/fixed_conversion.hpp"
+#include "data/text_files.hpp"
+
+namespace mn::data {
+
+/// The scratch folder: the texts' pieces, and of each piece a file of counted words and one of tokens.
+struct TokenScratch {
+  std::filesystem::path folder;
+  std::vector<TextPiece> pieces;
+  std::vector<std::int64_t> counts = {};  ///< tokens by piece
+
+  [[nodiscard]] std::filesystem::path words(std::size_t piece) const { return file("words-", piece); }
+  [[nodiscard]] std::filesystem::path tokens(std::size_t piece) const { return file("tokens-", piece); }
+  [[nodiscard]] std::filesystem::path count(std::size_t piece) const { return file("count-", piece); }
+
+ private:
+  [[nodiscard]] std::filesystem::path file(const char* name, std::size_t piece) const {
+    return folder / (name + std::to_string(piece));
+  }
+};
+
+/// The smallest dtype that holds the tokens of a vocabulary of that size.
+[[nodiscard]] DType token_dtype(std::int32_t vocabulary);
+
+/// The first or the last tokens of all texts as one stream, one text after another. A sample has `context` tokens of it
+/// and the one that follows, which the next sample begins with.
+class TokenSamples final : public SampleSource {
+ public:
+  /// The tokens of each text from part `first` to part `last`.
+  TokenSamples(TokenScratch scratch, const Vocabulary& vocabulary, std::int64_t context, double first, double last);
+  [[nodiscard]] std::int64_t size() const override;
+  [[nodiscard]] const SampleSpec& spec() const override { return spec_; }
+  [[nodiscard]] std::string name() const override { return "the texts"; }
+  void read(std::int64_t first, std::int64_t last, RawSamples& samples) const override;
+
+ private:
+  static constexpr std::size_t kEndOfText = std::numeric_limits<std::size_t>::max();
+  /// Tokens [first, …) of a piece that follow one another in the stream.
+  struct Stretch {
+    std::size_t piece;
+    std::int64_t first;
+  };
+
+  void add(std::size_t piece, std::int64_t first, std::int64_t count);
+  std::size_t add_text(std::size_t p, double first, double last);
+  void read_stream(std::int64_t first, std::span<std::byte> out, std::size_t width) const;
+
+  TokenScratch scratch_;
+  std::int64_t context_;
+  std::int32_t end_of_text_ = -1;  // −1: not in the vocabulary
+  std::vector<Stretch> stretches_;
+  std::vector<std::int64_t> begins_ = {0};  // [stretches + 1] in the stream
+  SampleSpec spec_;
+};
+
+}  // namespace mn::data

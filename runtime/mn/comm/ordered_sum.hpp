@@ -1,0 +1,61 @@
+/// The sum of several ranks' elements on a GPU, in rank order.
+///
+/// GpuNodeSum calls it for what MPI has received into device memory.
+///
+/// Invariants:
+/// 1. Elements are added in rank order, 16-bit floats in float32 and rounded once: the bits of reduce_in_order().
+/// 2. What a thread does is a plain constexpr function, as in pack.hpp: the host runs, and tests, the same code.
+///
+/// Cost: one kernel; every element read once, every sum written once.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include <mn/core/buffer.hpp>
+#include <mn/core/half.hpp>
+
+namespace mn {
+
+/// The operands: `rank`'s own elements, and those of the others in `received`, rank r's from r × count on.
+struct OrderedSum {
+  const void* own = nullptr;
+  const void* received = nullptr;
+  void* out = nullptr;  ///< may be `own`
+  std::size_t count = 0;
+  unsigned rank = 0;
+  unsigned ranks = 1;
+};
+
+/// For float dtypes; ArgumentError for others. Enqueued on `stream` (a cudaStream_t).
+void sum_on_device(const OrderedSum& sum, DType dtype, void* stream);
+
+template <class T>
+constexpr auto sum_operand(T value) {
+  if constexpr (std::is_floating_point_v<T>)
+    return value;
+  else
+    return to_float(value);
+}
+
+/// Thread `thread` of `threads` in all does its share.
+template <class T>
+constexpr void sum_thread(const OrderedSum& sum, std::size_t thread, std::size_t threads) {
+  const auto* const own = static_cast<const T*>(sum.own);
+  const auto* const received = static_cast<const T*>(sum.received);
+  auto* const out = static_cast<T*>(sum.out);
+  for (std::size_t i = thread; i < sum.count; i += threads) {
+    auto total = sum_operand(sum.rank == 0 ? own[i] : received[i]);
+    for (unsigned r = 1; r < sum.ranks; ++r) {
+      total += sum_operand(sum.rank == r ? own[i] : received[r * sum.count + i]);
+    }
+    if constexpr (std::is_same_v<T, Float16>)
+      out[i] = to_float16(total);
+    else if constexpr (std::is_same_v<T, BFloat16>)
+      out[i] = to_bfloat16(total);
+    else
+      out[i] = total;
+  }
+}
+
+}  // namespace mn

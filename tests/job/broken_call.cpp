@@ -1,0 +1,53 @@
+// broken_call HOW BACKEND: a job in which the last rank breaks an allreduce of all ranks HOW: missing (it does not call
+// it), counts (it calls it with another count), killed (it dies in it).
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/comm/cuda.hpp>
+#include <mn/job/job.hpp>
+
+namespace {
+
+constexpr std::size_t kCount = 1'000'000;
+
+/// Touches the file that MN_FAILING_STAMP names: from here on the job's end takes its time.
+void stamp() {
+  if (const char* path = std::getenv("MN_FAILING_STAMP")) std::ofstream(path).put('\n');
+}
+
+void break_call(mn::Communicator& comm, const std::string& how, mn::BufferView values) {
+  stamp();
+  if (how == "missing") std::this_thread::sleep_for(std::chrono::minutes(2));
+  while (how == "counts") comm.allreduce(values.slice(0, 10));
+  std::thread([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    std::raise(SIGKILL);
+  }).detach();
+  while (true) comm.allreduce(values);
+}
+
+int run(const std::string& how, const std::string& backend) {
+  const auto comm = mn::create_communicator(backend);
+  std::vector<float> on_host(kCount);
+  mn::BufferView values(on_host);
+  mn::CudaMemory on_device;
+  if (comm->device().type == mn::DeviceType::kCuda) {
+    on_device = mn::cuda_allocate(values.bytes());
+    values = {on_device.get(), kCount, mn::DType::kFloat32, comm->device()};
+  }
+  comm->barrier();
+  if (comm->rank() == comm->size() - 1) break_call(*comm, how, values);
+  while (true) comm->allreduce(values);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return mn::run_job(argc, argv, [&](mn::Job& /*job*/) { return run(argv[1], argv[2]); });
+}

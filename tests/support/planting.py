@@ -1,0 +1,38 @@
+"""Faults that are planted in a copy of the tree, which is built once; MN_PLANTED then chooses one."""
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# mn_is_planted(3) holds where MN_PLANTED is 3. Goes before a source that has it.
+CHOICE = """#ifndef MN_PLANTED
+#define MN_PLANTED
+#include <cstdlib>
+inline bool mn_is_planted(int fault) {
+  static const char* const chosen = std::getenv("MN_PLANTED");
+  return chosen != nullptr && std::atoi(chosen) == fault;
+}
+#endif
+"""
+
+
+def copy_tree(copy):
+    names = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
+                           check=True, capture_output=True, text=True).stdout.split("\0")
+    for name in filter(None, names):
+        source, target = ROOT / name, copy / name
+        if not source.is_file():
+            continue
+        if target.exists() and target.read_bytes() == source.read_bytes():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
+
+
+def build(copy, targets):
+    subprocess.run(["cmake", "-S", copy, "-B", copy / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+                    "-DMN_TORCH=OFF"], check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run(["cmake", "--build", copy / "build", "--target", *targets], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stdout)
