@@ -114,6 +114,8 @@ class PeerMonitor {
   [[nodiscard]] bool may_report() noexcept;
   /// Starts a survey, unless one goes on. Any thread.
   void start_survey() noexcept;
+  /// Whether a survey came to rank 0, or to the one above on the way there: rank 0 judges them. Any thread.
+  [[nodiscard]] bool is_judged_elsewhere() const noexcept { return survey_arrived_; }
   /// This rank reports the end of the job: the others end without a message. Returns when they are silent, or
   /// after half a second. Any thread.
   void announce_report() const noexcept;
@@ -191,6 +193,7 @@ class PeerMonitor {
   std::optional<int> asker_;            // who asked first: this rank or a child
   std::atomic<bool> surveying_{false};  // this rank wants a survey
   std::optional<Survey> survey_;
+  std::atomic<bool> survey_arrived_{false};
   Fd wake_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
