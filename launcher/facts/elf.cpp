@@ -1,7 +1,6 @@
 #include "facts/elf.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -9,13 +8,8 @@
 #include <sstream>
 
 #include <elf.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include <mn/core/command_output.hpp>
 #include <mn/core/text.hpp>
 
 namespace mn::launcher {
@@ -66,44 +60,6 @@ std::optional<Library> library_in(const std::string& line) {
   const std::size_t begin = line.find_first_not_of(" \t");
   const std::string target = line.substr(arrow + 4, line.find(" (", arrow) - arrow - 4);
   return Library{line.substr(begin, arrow - begin), target == "not found" ? "" : target};
-}
-
-/// What the loader prints about `program`; empty if it takes longer than `patience`: then it is killed.
-std::string trace_of(std::string interpreter, std::string program, std::chrono::milliseconds patience) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return "";
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  char* argv[] = {interpreter.data(), program.data(), nullptr};
-  pid_t child = -1;
-  // Unlike the loader's --list, this goes on where a library is missing; ldd does the same.
-  std::string trace = "LD_TRACE_LOADED_OBJECTS=1";
-  std::vector<char*> envp = {trace.data()};
-  for (char** entry = environ; *entry != nullptr; ++entry) envp.push_back(*entry);
-  envp.push_back(nullptr);
-  const int failed = posix_spawn(&child, argv[0], &actions, nullptr, argv, envp.data());
-  posix_spawn_file_actions_destroy(&actions);
-  close(ends[1]);
-  std::string text;
-  const auto end = std::chrono::steady_clock::now() + patience;
-  while (failed == 0) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    pollfd readable{ends[0], POLLIN, 0};
-    std::array<char, 4096> piece;
-    if (left.count() <= 0 || poll(&readable, 1, static_cast<int>(left.count())) <= 0) {
-      kill(child, SIGKILL);
-      text.clear();
-      break;
-    }
-    const ssize_t bytes = read(ends[0], piece.data(), piece.size());
-    if (bytes <= 0) break;
-    text.append(piece.data(), static_cast<std::size_t>(bytes));
-  }
-  close(ends[0]);
-  if (failed == 0) waitpid(child, nullptr, 0);
-  return text;
 }
 
 }  // namespace
@@ -165,7 +121,8 @@ std::vector<std::string> loader_texts(const fs::path& file, std::int64_t kind) {
 std::vector<Library> list_libraries(const std::string& interpreter, const fs::path& program,
                                     std::chrono::milliseconds patience) {
   std::vector<Library> libraries;
-  std::istringstream lines(trace_of(interpreter, program.string(), patience));
+  // Unlike the loader's --list, this goes on where a library is missing; ldd does the same.
+  std::istringstream lines(command_output({interpreter, program.string()}, patience, "LD_TRACE_LOADED_OBJECTS=1"));
   for (std::string line; std::getline(lines, line);) {
     if (auto library = library_in(line)) libraries.push_back(std::move(*library));
   }

@@ -1,8 +1,11 @@
 #include "place/slurm.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
+#include <string_view>
 
+#include <mn/core/command_output.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/host_list.hpp>
 #include <mn/core/ranks.hpp>
@@ -23,21 +26,24 @@ std::string first_host_of_lsf(const std::string& file, const Variables& variable
   return "";
 }
 
-/// Lists of nodes that, one after the other, name them as SLURM_NODEID counts: by component where the step has several.
-/// SLURM_STEP_NODELIST then names all of them, but sorted.
-std::vector<std::string> node_lists_of_step(const Variables& variables) {
+/// The step's nodes as SLURM_NODEID counts: by component where the job has several. SLURM_STEP_NODELIST then names those of
+/// all components of the step, but sorted.
+std::vector<std::string> nodes_by_component(const Variables& variables) {
+  const auto whole = expand_host_list(variables.get("SLURM_STEP_NODELIST").value_or(""));
   const int components = variables.number("SLURM_HET_SIZE").value_or(1);
-  const std::string whole = variables.get("SLURM_STEP_NODELIST").value_or("");
-  if (components < 2) return {whole};
-  std::vector<std::string> lists;
+  if (components < 2) return whole;
+  std::vector<std::string> nodes;
   for (int component = 0; component < components; ++component) {
     const std::string number = std::to_string(component);
     auto list = variables.get("SLURM_JOB_NODELIST_HET_GROUP_" + number);
     if (!list) list = variables.get("SLURM_JOB_NODELIST_PACK_GROUP_" + number);  // Slurm 22.05's name for it
-    lists.push_back(list.value_or(""));
+    const auto more = expand_host_list(list.value_or(""));
+    if (more == whole && static_cast<int>(whole.size()) == nodes_of_step(variables)) return whole;  // it alone
+    // The step may have some of the job's components alone (srun --het-group=0,2).
+    const auto is_of_step = [&](const std::string& node) { return std::ranges::find(whole, node) != whole.end(); };
+    if (std::ranges::all_of(more, is_of_step)) nodes.insert(nodes.end(), more.begin(), more.end());
   }
-  if (std::ranges::find(lists, whole) != lists.end()) return {whole};  // a step of one component of the job
-  return lists;
+  return nodes;
 }
 
 }  // namespace
@@ -111,17 +117,22 @@ std::string first_host_of_allocation(const Variables& variables) {
   return host;
 }
 
+std::string address_by_slurm(const std::string& node) {
+  constexpr std::string_view kField = " NodeAddr=";
+  const std::string text = command_output({"scontrol", "--oneliner", "show", "node", node}, std::chrono::seconds(5));
+  const std::size_t field = text.find(kField);
+  if (field == std::string::npos) return "";
+  const std::size_t begin = field + kField.size();
+  return text.substr(begin, text.find(' ', begin) - begin);
+}
+
 std::vector<std::string> hosts_of_step(const Variables& variables) {
-  std::vector<std::string> hosts;
-  for (const auto& list : node_lists_of_step(variables)) {
-    try {
-      const auto more = expand_host_list(list);
-      hosts.insert(hosts.end(), more.begin(), more.end());
-    } catch (const ArgumentError& error) {
-      throw UsageError(std::string("Slurm's list of nodes is malformed: ") + error.what());
-    }
+  try {
+    auto hosts = nodes_by_component(variables);
+    return static_cast<int>(hosts.size()) == nodes_of_step(variables) ? hosts : std::vector<std::string>{};
+  } catch (const ArgumentError& error) {
+    throw UsageError(std::string("Slurm's list of nodes is malformed: ") + error.what());
   }
-  return static_cast<int>(hosts.size()) == nodes_of_step(variables) ? hosts : std::vector<std::string>{};
 }
 
 }  // namespace mn::launcher

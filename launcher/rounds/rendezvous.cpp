@@ -9,6 +9,7 @@
 
 #include "exchange/munge.hpp"
 #include "exchange/node_tree.hpp"
+#include "place/slurm.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -47,7 +48,12 @@ std::string secret_of_step(const Variables& variables) {
 
 void reach_by_names(Group& group, const Placement& here, const Variables& variables) {
   group.addresses = [hosts = here.hosts](int node) {
-    return addresses_of(hosts[static_cast<std::size_t>(node)], Clock::now() + kMaxForANameServer);
+    const std::string& host = hosts[static_cast<std::size_t>(node)];
+    auto addresses = addresses_of(host, Clock::now() + kMaxForANameServer);
+    if (!addresses.empty()) return addresses;
+    // In a cloud the names of nodes may lead nowhere.
+    const std::string address = address_by_slurm(host);
+    return address.empty() ? addresses : addresses_of(address, Clock::now() + kMaxForANameServer);
   };
   const std::string job = group.job + " " + variables.get("SLURM_JOB_UID").value_or("");
   group.keys = std::make_shared<MungeKeys>(job, variables.has(kKeyVariable));

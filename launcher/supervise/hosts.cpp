@@ -1,8 +1,6 @@
 #include "supervise/hosts.hpp"
 
-#include <array>
-#include <cstdio>
-#include <memory>
+#include <chrono>
 #include <sstream>
 #include <utility>
 
@@ -11,8 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <mn/core/command_output.hpp>
+
 namespace mn::launcher {
 namespace {
+
+using namespace std::chrono_literals;
 
 /// -1 if it can't be started.
 pid_t spawn_silently(const Words& command) {
@@ -59,14 +61,12 @@ Words HostProbes::lost() {
 }
 
 void cancel_step(const std::string& job, const std::string& name) {
-  const std::string list = "timeout 5 squeue --noheader --steps --jobs=" + job + " --format='%i %j' 2>/dev/null";
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(list.c_str(), "re"), &pclose);
-  std::array<char, 1024> line{};
-  while (pipe && std::fgets(line.data(), line.size(), pipe.get()) != nullptr) {
-    std::istringstream words(line.data());
+  std::istringstream lines(command_output({"squeue", "--noheader", "--steps", "--jobs=" + job, "--format=%i %j"}, 5s));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
     std::string step, step_name;
     words >> step >> step_name;
-    if (step_name == name) succeeded(spawn_silently({"timeout", "5", "scancel", step}));
+    if (step_name == name) static_cast<void>(command_output({"scancel", step}, 5s));
   }
 }
 

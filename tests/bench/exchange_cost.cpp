@@ -1,10 +1,14 @@
 // exchange_cost [RANKS NODES]…: what the exchange of mnlaunch costs a job, from the start of all its ranks to the
 // moment at which they would become the program, without looking at the machine. Ranks are threads of several processes
-// that meet over loopback and share this machine's CPUs; rank 0 has a process of its own, whose memory is measured.
+// that meet over loopback and share this machine's CPUs. Rank 0, the leader of node 1 and a rank below that one have
+// processes of their own, whose time is measured. On a cluster, where each rank has a CPU, the longest path from a rank
+// to the root and back is through two leaders: "path" is the CPU time of these four ranks, one after the other.
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,6 +91,22 @@ void run_ranks(const simulated::Job& job, int first, int last, Shared& shared) {
   if (first == 0) shared.rank_zero_kib = status_kib("VmHWM:") - before;
 }
 
+double seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+double cpu_seconds(const rusage& usage) { return seconds(usage.ru_utime) + seconds(usage.ru_stime); }
+
+/// Where the ranks of each process begin: rank 0; the first two ranks of node 1; as many as a process may have.
+std::vector<int> first_ranks(int ranks, int nodes) {
+  const int leader = nodes > 1 ? ranks / nodes : 1;
+  std::vector<int> first = {0, 1, leader, leader + 1, leader + 2};
+  while (first.back() < ranks) first.push_back(first.back() + kRanksOfAProcess);
+  std::erase_if(first, [&](int rank) { return rank >= ranks; });
+  first.erase(std::unique(first.begin(), first.end()), first.end());
+  first.push_back(ranks);
+  return first;
+}
+
 void measure(int ranks, int nodes) {
   auto* shared = new (mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Shared;
   simulated::Job job;
@@ -95,31 +115,36 @@ void measure(int ranks, int nodes) {
   job.patience = simulated::milliseconds(60000);
   job.node_facts = large_node;
   job.rank_facts = rank_of_large_node;
-  rusage before{};
-  getrusage(RUSAGE_CHILDREN, &before);
   int ends[2];
   if (pipe(ends) != 0) std::abort();
   shared->start = ends[0];
-  for (int first = 0, last = 1; first < ranks; first = last, last = std::min(ranks, last + kRanksOfAProcess)) {
-    if (fork() != 0) continue;
-    close(ends[1]);
-    run_ranks(job, first, last, *shared);
-    _exit(0);
+  const std::vector<int> first = first_ranks(ranks, nodes);
+  std::map<pid_t, int> processes;
+  for (std::size_t i = 0; i + 1 < first.size(); ++i) {
+    const pid_t process = fork();
+    if (process == 0) {
+      close(ends[1]);
+      run_ranks(job, first[i], first[i + 1], *shared);
+      _exit(0);
+    }
+    processes[process] = first[i];
   }
   while (shared->ready < ranks) usleep(1000);
   const auto start = Clock::now();
   close(ends[1]);
-  while (wait(nullptr) > 0) continue;
-  rusage after{};
-  getrusage(RUSAGE_CHILDREN, &after);
+  std::map<int, double> cpu_of;  // by the first rank of the process
+  double cpu = 0;
+  rusage usage{};
+  for (pid_t ended = 0; (ended = wait4(-1, nullptr, 0, &usage)) > 0;) {
+    cpu_of[processes[ended]] = cpu_seconds(usage);
+    cpu += cpu_seconds(usage);
+  }
   close(ends[0]);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  const double cpu =
-      seconds(after.ru_utime) + seconds(after.ru_stime) - seconds(before.ru_utime) - seconds(before.ru_stime);
+  const int leader = nodes > 1 ? ranks / nodes : 1;
+  const double path = nodes > 1 ? cpu_of[0] + 2 * cpu_of[leader] + cpu_of[leader + 1] : cpu_of[0] + cpu_of[1];
   const double wall = static_cast<double>(shared->last_ns - start.time_since_epoch().count()) / 1e9;
-  std::printf("%6d %6d %10.3f %10.3f %12.2f %10.1f %8s\n", ranks, nodes, wall, cpu, 1e3 * cpu / ranks,
+  std::printf("%6d %6d %10.3f %10.3f %12.2f %10.1f %10.1f %10.1f %10.1f %8s\n", ranks, nodes, wall, cpu,
+              1e3 * cpu / ranks, 1e3 * cpu_of[0], 1e3 * cpu_of[leader], 1e3 * path,
               static_cast<double>(shared->rank_zero_kib) / 1024, shared->failed == 0 ? "" : "FAILED");
   std::fflush(stdout);
 }
@@ -131,7 +156,8 @@ int main(int argc, char** argv) {
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
   setrlimit(RLIMIT_NOFILE, &files);
-  std::printf("%6s %6s %10s %10s %12s %10s\n", "ranks", "nodes", "wall s", "CPU s", "CPU ms/rank", "rank 0 MiB");
+  std::printf("%6s %6s %10s %10s %12s %10s %10s %10s %10s\n", "ranks", "nodes", "wall s", "CPU s", "CPU ms/rank",
+              "rank 0 ms", "leader ms", "path ms", "rank 0 MiB");
   std::vector<std::pair<int, int>> jobs = {{2, 1}, {8, 1}, {16, 2}, {64, 8}, {256, 32}, {1024, 128}, {4096, 512}};
   if (argc > 2) jobs.clear();
   for (int i = 1; i + 1 < argc; i += 2) jobs.emplace_back(std::atoi(argv[i]), std::atoi(argv[i + 1]));

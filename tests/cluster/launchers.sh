@@ -6,6 +6,8 @@ mnlaunch=$build/mnlaunch
 selftest=$build/mnlaunch-selftest
 plane=$'0 vn1 0 0\n1 vn1 1 0\n2 vn2 0 1\n3 vn1 2 0\n4 vn1 3 0'  # Slurm fills vn1 first: 4 and 1
 four=$'0 vn1 0 0\n1 vn1 1 0\n2 vn2 0 1\n3 vn2 1 1'
+cyclic=$'0 vn1 0 0\n1 vn2 0 1\n2 vn1 1 0\n3 vn2 1 1'
+uneven=$'0 vn1 0 0\n1 vn1 1 0\n2 vn2 0 1'
 
 # shows NAME EXPECTED COMMAND…
 shows() {
@@ -19,9 +21,12 @@ shows() {
 compared() { ! grep '^mnlaunch: ' errors | grep -v -e '\[distribution\]' -e ' note: the key ' || fail "$1: $(cat errors)"; }
 
 shows 'plane distribution' "$plane" srun -Q -N2 -n5 -m plane=2
-shows 'plane distribution without PMIx' "$plane" \
-  srun -Q --mpi=none -N2 -n5 -m plane=2
-compared 'srun --mpi=none'
+for mpi in none pmi2; do
+  shows "plane distribution, --mpi=$mpi" "$plane" srun -Q --mpi=$mpi -N2 -n5 -m plane=2
+  compared "plane distribution, --mpi=$mpi"
+  shows "cyclic distribution, --mpi=$mpi" "$cyclic" srun -Q --mpi=$mpi -N2 --ntasks-per-node=2 -m cyclic
+  compared "cyclic distribution, --mpi=$mpi"
+done
 grep -q 'note: the key by which the nodes know each other is sealed by munge' errors || fail "the key: $(cat errors)"
 printf 'vn2\nvn1\nvn2\n' >hosts
 arbitrary=$'0 vn2 0 0\n1 vn1 0 1\n2 vn2 1 0'
@@ -43,8 +48,8 @@ shows 'mpiexec with a host file' "$four" "${on_vn1[@]}" mpiexec -n 4 --hostfile 
 if command -v mpiexec.hydra >/dev/null; then
   shows 'Hydra' "$four" "${on_vn1[@]}" mpiexec.hydra -n 4 -hosts vn1:2,vn2:2
   compared 'Hydra'
-  shows 'Hydra, uneven' $'0 vn1 0 0\n1 vn1 1 0\n2 vn2 0 1' "${on_vn1[@]}" mpiexec.hydra -n 3 -hosts vn1:2,vn2:1
-  shows 'Hydra, cyclic' $'0 vn1 0 0\n1 vn2 0 1\n2 vn1 1 0\n3 vn2 1 1' "${on_vn1[@]}" mpiexec.hydra -n 4 -hosts vn1:1,vn2:1
+  shows 'Hydra, uneven' "$uneven" "${on_vn1[@]}" mpiexec.hydra -n 3 -hosts vn1:2,vn2:1
+  shows 'Hydra, cyclic' "$cyclic" "${on_vn1[@]}" mpiexec.hydra -n 4 -hosts vn1:1,vn2:1
   echo 'Hydra, where rank 0 is'
   # shellcheck disable=SC2016
   "${on_vn1[@]}" timeout -k 5 60 mpiexec.hydra -n 4 -hosts vn2:2,vn1:2 "$mnlaunch" \
@@ -61,6 +66,20 @@ if command -v mpiexec.hydra >/dev/null && command -v mpicc.mpich >/dev/null; the
 else
   echo 'MPICH under Hydra: left out, no mpiexec.hydra or no mpicc.mpich'
 fi
+
+# Launchers that this machine does not have, by what they give their ranks.
+start_ranks=$checkout/tests/support/start_ranks
+shows 'Flux' "$four" "$start_ranks" flux vn1,vn1,vn2,vn2
+compared 'Flux'
+shows 'Flux, uneven' "$uneven" "$start_ranks" flux vn1,vn1,vn2
+shows 'Flux, cyclic' "$cyclic" "$start_ranks" flux vn1,vn2,vn1,vn2
+for how in mvapich2 pals jsrun pmi; do
+  echo "variables of $how alone"
+  # shellcheck disable=SC2016
+  timeout -k 5 60 "$start_ranks" $how vn1,vn2,vn1 "$mnlaunch" --check strict \
+    sh -c 'echo "$RANK/$WORLD_SIZE $(hostname) $LOCAL_RANK/$LOCAL_WORLD_SIZE ${GROUP_RANK-unset}"' >told 2>errors || fail "$how: $(cat told errors)"
+  same "$how" $'0/3 vn1 0/2 unset\n1/3 vn2 0/1 unset\n2/3 vn1 1/2 unset' "$(sort told)"
+done
 
 echo 'nodes of one host name'
 for node in vn1 vn2; do "$cluster/two_nodes" in $node hostname node; done
@@ -125,9 +144,13 @@ for option in --kill-on-bad-exit=1 '--kill-on-bad-exit=0 --wait=60'; do
 done
 
 python=$build/torch-env/bin/python
-if [ -x "$python" ]; then
-  echo 'Python DDP'
-  timeout -k 5 120 srun -Q -N2 --ntasks-per-node=1 "$mnlaunch" "$python" -W ignore "$checkout/tests/launcher/ddp.py" \
-    >out 2>&1 || fail "DDP: $(cat out)"
-  grep -q '^2 ranks agree$' out || fail "DDP: $(cat out)"
-fi
+[ -x "$python" ] || exit 0
+# ddp COMMAND…: that starts a rank on each node
+ddp() {
+  echo "Python DDP: $*"
+  timeout -k 5 120 "$@" "$mnlaunch" "$python" -W ignore "$checkout/tests/launcher/ddp.py" >out 2>&1 || fail "DDP, $*: $(cat out)"
+  grep -q '^2 ranks agree$' out || fail "DDP, $*: $(cat out)"
+}
+ddp srun -Q -N2 --ntasks-per-node=1
+ddp "$start_ranks" flux vn1,vn2
+MASTER_ADDR=$(awk '$2 == "vn1" {print $1}' /etc/hosts) ddp "$start_ranks" mvapich2 vn1,vn2

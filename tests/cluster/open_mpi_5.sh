@@ -25,6 +25,9 @@ same 'placement' $'0 vn1 0 0\n1 vn1 1 0\n2 vn2 0 1\n3 vn2 1 1' "$(placement out)
 on vn2:1,vn1:2 "$mnlaunch" --skip distribution --show true
 well 'uneven'
 same 'uneven' $'0 vn2 0 0\n1 vn1 0 1\n2 vn1 1 1' "$(placement out)"
+on vn1:2,vn2:2 --map-by node "$mnlaunch" --show true
+well 'cyclic'
+same 'cyclic' $'0 vn1 0 0\n1 vn2 0 1\n2 vn1 1 0\n3 vn2 1 1' "$(placement out)"
 
 echo 'an MPI program, its PMIx as it is'
 mpicc -o mpi "$checkout/tests/support/hello_mpi.c"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Steps that share nodes: several of one allocation at once, each of which is a job of its own, also with cores and GPUs of
-# their own.
+# Steps that share nodes: MN_STEPS (8) of one allocation at once, each of which is a job of its own, also with cores and
+# GPUs of their own.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 mnlaunch=$build/mnlaunch
 # shellcheck disable=SC2016
@@ -13,7 +13,7 @@ at_once() {
   echo "$number steps at once: $4"
   cat >steps.sh <<STEPS
 for step in \$(seq $number); do
-  timeout -k 5 150 srun -Q $4 "$mnlaunch" sh -c '$tell' >told.\$step 2>errors.\$step &
+  timeout -k 5 250 srun -Q $4 "$mnlaunch" sh -c '$tell' >told.\$step 2>errors.\$step &
 done
 wait
 STEPS
@@ -28,7 +28,7 @@ STEPS
 
 four=$'0/4 vn1 0/2 0/2\n1/4 vn1 1/2 0/2\n2/4 vn2 0/2 1/2\n3/4 vn2 1/2 1/2'
 two=$'0/2 vn1 0/1 0/2\n1/2 vn2 0/1 1/2'
-at_once 8 "$four" '-N2 --ntasks-per-node=2' '--overlap -N2 --ntasks-per-node=2'
+at_once "${MN_STEPS:-8}" "$four" '-N2 --ntasks-per-node=2' '--overlap -N2 --ntasks-per-node=2'
 at_once 4 "$two" '-N2 --ntasks-per-node=4' '--exact -N2 -n2 --ntasks-per-node=1'
 at_once 2 "$four" '-N2 --ntasks-per-node=4 --gpus-per-node=4' '--exact -N2 -n4 --ntasks-per-node=2 --gpus-per-task=1'
 at_once 1 "$four" '-N2 --ntasks-per-node=2 --gpus-per-node=2' '-N2 --ntasks-per-node=2 --gpu-bind=none'

@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <thread>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,7 +42,7 @@ class ImageTransformTest : public ::testing::Test {
     std::vector<std::vector<std::byte>> chosen;
     for (const auto i : indices) chosen.push_back(jpegs_[static_cast<std::size_t>(i)]);
     const RawSamples raw = samples_of(chosen);
-    return transform({raw, indices, spec_, 5, 2}, damaged_);
+    return transform({raw, indices, spec_, 5, 2, {}, for_each_}, damaged_);
   }
 
   std::vector<std::vector<std::byte>> jpegs_ = {data::encode_jpeg(data::draw_image(60, 40)),
@@ -47,6 +50,7 @@ class ImageTransformTest : public ::testing::Test {
                                                 data::encode_jpeg(data::draw_image(33, 33))};
   SampleSpec spec_ = labeled({.kind = FieldKind::kEncoded});
   std::vector<SampleError> damaged_;
+  ForEach for_each_ = in_turn;
 };
 
 TEST_F(ImageTransformTest, EachImageIsWhatTheAugmenterMakesOfIt) {
@@ -109,6 +113,27 @@ TEST_F(ImageTransformTest, DamagedSamplesAreListedOnce) {
   EXPECT_FALSE(batch[2].equal(torch::zeros({3, 24, 24})));
   (void)run(transform, {0, 1});  // as after a failed read: it is on the list already
   EXPECT_EQ(damaged_.size(), 1U);
+}
+
+TEST_F(ImageTransformTest, ThreadsChangeNothing) {
+  jpegs_[1].resize(30);
+  jpegs_[2].resize(20);
+  for (const Transform& transform :
+       {image_transform(kCrop, {}, PixelLayout::kNchw),
+        image_pipeline(kCrop, {}, PixelLayout::kNchw, {.erasing = 0.5}, Device{DeviceType::kCuda, 0}).transform}) {
+    const std::vector<std::int64_t> indices = {2, 0, 1, 0, 0, 2, 1, 0};
+    const at::Tensor expected = run(transform, indices);
+    const std::vector<SampleError> damaged = std::exchange(damaged_, {});
+    for_each_ = [](std::int64_t n, const std::function<void(std::int64_t)>& task) {
+      std::vector<std::jthread> threads;
+      for (std::int64_t i = n; i-- > 0;) threads.emplace_back([&task, i] { task(i); });
+    };
+    EXPECT_TRUE(run(transform, indices).equal(expected));
+    ASSERT_EQ(damaged_.size(), 4U);
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(damaged_[i].position, damaged[i].position);
+    damaged_.clear();
+    for_each_ = in_turn;
+  }
 }
 
 /// What a loader on a GPU does, here with tensors on the CPU.

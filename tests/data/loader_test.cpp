@@ -230,6 +230,15 @@ TEST_F(Loader, WorksWithoutASingleByte) {
   EXPECT_EQ(batch->data.sizes(), (std::vector<std::int64_t>{500, 0}));
 }
 
+TEST_F(Loader, CountsBytesAndFilesThatAreRead) {
+  const auto it = loader(true, 0, 1, {.batchsize = 100, .workers = 1});
+  (void)read_epoch(*it);
+  const LoaderStats stats = it->stats();
+  EXPECT_GE(stats.bytes, kSamples * 10);  // two bytes and a label each
+  EXPECT_GE(stats.opens, 2);
+  EXPECT_EQ(loader(false, 0, 1, {.batchsize = 100})->stats().bytes, 0);
+}
+
 TEST_F(Loader, RejectsBadOptions) {
   EXPECT_THROW(loader(true, 0, 1, {.batchsize = 0}), UsageError);
   EXPECT_THROW(loader(true, 0, 1, {.batchsize = 2000, .drop_last = true}), UsageError);

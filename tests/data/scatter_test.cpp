@@ -1,12 +1,15 @@
 // scatter_dataset on several ranks: ChainerMN's parts, from shards and from one rank's memory, and the same errors
 // everywhere.
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <new>
 #include <numeric>
 #include <set>
 #include <stdexcept>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,8 +19,11 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
+#include <mn/data/file_stage.hpp>
+#include <mn/data/manifest.hpp>
 #include <mn/data/sampler.hpp>
 #include <mn/loader/scatter.hpp>
+#include <mn/loader/share_stage.hpp>
 
 #include "data/convert.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -223,6 +229,32 @@ TEST_F(Scatter, RanksOfANodeCopyShardsToAFileWithoutAName) {
   const auto uncopied = scatter_dataset(open_dataset(folder), comm_, {.stage = {.folder = "/proc/nowhere"}});
   (void)samples_of(*uncopied);
   EXPECT_EQ(take_warnings().size(), comm_->intra_rank() == 0 ? 1U : 0U);
+}
+
+TEST_F(Scatter, NodesGetCopiesFromEachOther) {
+  const std::string folder = shards(64 * 6);
+  const std::string node = std::to_string(comm_->rank() % 2);
+  setenv("MN_NODE_NAME", node.c_str(), 1);
+  const auto comm = create_communicator("naive");  // of two nodes, if there are two ranks
+  unsetenv("MN_NODE_NAME");
+  const auto stage_node = share_stage_node(std::filesystem::path(path_) / ("disk" + node), *comm);
+  const data::ShardTable table = data::read_manifest(folder);
+  std::int64_t from[2] = {};  // storage, nodes
+  {
+    data::FileStage stage(table, stage_node, {});
+    for (int turn = 0; turn < comm->inter_size(); ++turn) {
+      for (std::size_t file = 0; file < table.num_files() && turn == comm->inter_rank(); ++file) stage.want(file);
+      const auto has_all = [&] { return turn != comm->inter_rank() || stage.copies() == table.num_files(); };
+      for (int i = 0; i < 3000 && !has_all(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      EXPECT_TRUE(has_all());
+      comm->barrier();
+    }
+    from[0] = stage.bytes_from_storage();
+    from[1] = stage.bytes_from_nodes();
+  }
+  comm->allreduce(std::span(from), ReduceOp::kSum);
+  EXPECT_EQ(from[0], table.total_bytes());
+  EXPECT_EQ(from[1], (comm->inter_size() - 1) * table.total_bytes());
 }
 
 TEST_F(Scatter, OptionsThatDifferBetweenRanksAreNamed) {

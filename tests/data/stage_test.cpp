@@ -35,7 +35,7 @@ class Stage : public Shards {
   Stage() {
     fs::create_directories(path_);
     table_ = make_encoded(path_);
-    file_ = std::make_shared<const StageFile>(StageFile::make(disk_));
+    node_ = node_in(disk_);
   }
 
   /// Every sample of the dataset is right.
@@ -47,10 +47,14 @@ class Stage : public Shards {
     }
   }
 
-  /// A dataset that reads and makes copies in the file.
-  std::unique_ptr<StoredDataset> staged(const StageOptions& options = {}, int parts = 1) {
+  static std::shared_ptr<const StageNode> node_in(const fs::path& disk) {
+    return std::make_shared<const StageNode>(StageFile::make(disk));
+  }
+
+  /// A dataset that reads and makes copies on the disk.
+  std::unique_ptr<StoredDataset> staged(const StageOptions& options = {}) {
     auto dataset = std::make_unique<StoredDataset>(shard_files(table_));
-    dataset->stage(options, file_, parts);
+    dataset->stage(options, node_);
     return dataset;
   }
 
@@ -63,13 +67,13 @@ class Stage : public Shards {
 
   /// What another process of the node sees.
   const FileStage& board_of() {
-    if (!board_) board_ = std::make_unique<FileStage>(table_, file_, StageOptions(), 1);
+    if (!board_) board_ = std::make_unique<FileStage>(table_, node_, StageOptions());
     return *board_;
   }
 
   ShardTable table_;
   fs::path disk_ = folder_.path() / "disk";
-  std::shared_ptr<const StageFile> file_;
+  std::shared_ptr<const StageNode> node_;
   std::unique_ptr<FileStage> board_;
 };
 
@@ -98,7 +102,7 @@ TEST_F(Stage, Hdf5FilesAsTheyAreAreCopied) {
   std::vector<fs::path> files;
   for (std::size_t i = 0; i < fixed.num_files(); ++i) files.push_back(fixed.path(i));
   const Hdf5Table table = index_files(files, {{"x", "/data/x"}, {"y", "/data/label"}}, folder_.path(), "train");
-  const FileStage board(table, file_, {}, 1);
+  const FileStage board(table, node_, {});
   const auto expect_all = [&](const Dataset& dataset) {
     std::vector<std::int64_t> indices(300);
     for (std::int64_t k = 0; k < 300; ++k) indices[k] = k * 7 % 300;
@@ -110,7 +114,7 @@ TEST_F(Stage, Hdf5FilesAsTheyAreAreCopied) {
   };
   const auto staged_index = [&] {
     auto dataset = std::make_unique<StoredDataset>(hdf5_files(table));
-    dataset->stage({}, file_, 1);
+    dataset->stage({}, node_);
     return dataset;
   };
   {
@@ -124,7 +128,7 @@ TEST_F(Stage, Hdf5FilesAsTheyAreAreCopied) {
 
   // What is lost of the copies is read where it lies, if that is still the file that was indexed.
   const auto dataset = staged_index();
-  ASSERT_EQ(::ftruncate(file_->get(), 4096), 0);
+  ASSERT_EQ(::ftruncate(node_->file.get(), 4096), 0);
   const std::int64_t in_second = 130;
   EXPECT_THAT(test::message_of<DataError>([&] { dataset->read(std::span(&in_second, 1), out_); }),
               testing::HasSubstr(files[1].filename().string()));
@@ -134,9 +138,9 @@ TEST_F(Stage, Hdf5FilesAsTheyAreAreCopied) {
 }
 
 TEST_F(Stage, ProcessesOfANodeShareCopies) {
-  const auto other = std::make_shared<const StageFile>(StageFile::open(file_->handle()));
+  const auto other = std::make_shared<const StageNode>(StageFile::open(node_->file.handle()), 2);
   StoredDataset dataset(shard_files(table_));
-  dataset.stage({}, other, 2);
+  dataset.stage({}, other);
   expect_samples(dataset);
   EXPECT_TRUE(comes_to(board_of(), 3));
   EXPECT_THROW((void)StageFile::open("1 0 0 0 /"), DataError);
@@ -159,7 +163,8 @@ TEST_F(Stage, ARateHolds) {
   const auto begin = std::chrono::steady_clock::now();
   std::int64_t bytes = 0;
   for (const ShardInfo& shard : table_.shards()) bytes += shard.bytes;
-  const auto dataset = staged({.bytes_per_second = 10 * bytes}, 4);  // a quarter of it for each of four
+  node_ = std::make_shared<const StageNode>(StageFile::make(disk_), 4);
+  const auto dataset = staged({.bytes_per_second = 10 * bytes});  // a quarter of it for each of four
   expect_samples(*dataset);
   EXPECT_TRUE(comes_to(board_of(), 3));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(400));
@@ -167,7 +172,7 @@ TEST_F(Stage, ARateHolds) {
 
 TEST_F(Stage, ADamagedCopyIsNoticedAndReadFromTheShard) {
   for (const std::uint64_t at : {std::uint64_t{kUserBlockBytes}, std::uint64_t{100}}) {  // samples; the header
-    file_ = std::make_shared<const StageFile>(StageFile::make(disk_));
+    node_ = node_in(disk_);
     board_.reset();
     make_copies();
     const std::vector<std::byte> damage(table_.shards()[0].bytes - at, std::byte{0x55});
@@ -183,7 +188,7 @@ TEST_F(Stage, ACopyThatIsLostWhileItIsReadIsReadFromTheShard) {
   const auto dataset = staged();
   const std::int64_t first = 0;
   dataset->read(std::span(&first, 1), out_);
-  ASSERT_EQ(::ftruncate(file_->get(), 4096), 0);  // all but the board
+  ASSERT_EQ(::ftruncate(node_->file.get(), 4096), 0);  // all but the board
   expect_samples(*dataset);
   EXPECT_EQ(board_of().copies(), 0U);
 }
@@ -201,7 +206,7 @@ TEST_F(Stage, NothingInTheFolderIsFollowedOrReplaced) {
   make_copies();
   EXPECT_EQ(read_file(victim), "precious");
   struct stat facts = {};
-  ASSERT_EQ(::fstat(file_->get(), &facts), 0);
+  ASSERT_EQ(::fstat(node_->file.get(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 0777, 0600U);
   EXPECT_EQ(facts.st_nlink, 0U) << "the copies have a name";
 }
@@ -212,9 +217,8 @@ TEST_F(Stage, KillsLeaveNothingBehind) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      const auto file = std::make_shared<const StageFile>(StageFile::make(disk_));
       StoredDataset dataset(shard_files(table_));
-      dataset.stage({.bytes_per_second = slow}, file, 1);
+      dataset.stage({.bytes_per_second = slow}, node_in(disk_));
       expect_samples(dataset);
       ::pause();
     }
@@ -230,10 +234,10 @@ TEST_F(Stage, KillsLeaveNothingBehind) {
 TEST_F(Stage, MemoryHoldsCopiesOnlyByABudget) {
   const fs::path memory = "/dev/shm";
   if (::access(memory.c_str(), W_OK) != 0) GTEST_SKIP() << "no /dev/shm";
-  file_ = std::make_shared<const StageFile>(StageFile::make(memory));
+  node_ = node_in(memory);
   expect_samples(*staged());
   EXPECT_EQ(board_of().copies(), 0U);
-  file_ = std::make_shared<const StageFile>(StageFile::make(memory));
+  node_ = node_in(memory);
   board_.reset();
   const auto dataset = staged({.bytes = 1 << 20});
   expect_samples(*dataset);

@@ -85,4 +85,14 @@ inline Variables hydra(Variables variables, int rank, int size, int local, int l
   return variables;
 }
 
+/// What Flux sets: nothing about nodes.
+inline Variables flux(int rank, int size, int local) {
+  return Variables({{"PMI_RANK", std::to_string(rank)},
+                    {"PMI_SIZE", std::to_string(size)},
+                    {"PMI_FD", "6"},
+                    {"FLUX_TASK_RANK", std::to_string(rank)},
+                    {"FLUX_JOB_SIZE", std::to_string(size)},
+                    {"FLUX_TASK_LOCAL_ID", std::to_string(local)}});
+}
+
 }  // namespace mn::launcher::captured

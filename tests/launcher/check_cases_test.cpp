@@ -33,6 +33,14 @@ TEST(CheckCasesTest, RoutedNetworksAreInOrder) {
   EXPECT_THAT(check_subnet(job), IsEmpty());
 }
 
+TEST(CheckCasesTest, InACloudNoNameLeadsToAnAddress) {
+  JobFacts job = healthy_job();
+  for (auto& node : job.nodes) node.network->resolved.clear();
+  EXPECT_THAT(check_address(job), IsEmpty());
+  job.nodes[0].network->resolved = job.nodes[0].network->addresses;
+  EXPECT_EQ(check_address(job).size(), job.nodes.size() - 1);
+}
+
 TEST(CheckCasesTest, ASmallMachineIsNoNarrowMask) {
   auto job = healthy_job();
   for (auto& rank : job.ranks) rank.threads = 64;

@@ -1,10 +1,15 @@
 // Stands in for libnvidia-ml.so.1. MN_FAKE_GPUS is the number of GPUs (default 2); MN_FAKE_DRIVER the driver's version;
-// GPU 1 cannot be opened if MN_FAKE_FORBIDDEN is set; MN_FAKE_MIG cuts GPU 0 in two;
-// MN_FAKE_ILL makes GPU 1 an ill one.
+// GPU 1 cannot be opened if MN_FAKE_FORBIDDEN is set; with MN_FAKE_DEVICES=/run/gpu GPU N cannot be where a control group
+// forbids /run/gpuN; MN_FAKE_MIG cuts GPU 0 in two; MN_FAKE_ILL makes GPU 1 an ill one.
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 namespace {
 
@@ -17,6 +22,14 @@ void* device(std::uintptr_t index) { return reinterpret_cast<void*>(index + 1); 
 constexpr std::uintptr_t kSlice = 100;  // devices from here on are instances of GPU 0
 
 bool is_ill(void* device) { return number(device) == 1 && std::getenv("MN_FAKE_ILL") != nullptr; }
+
+bool is_forbidden(unsigned index) {
+  const char* devices = std::getenv("MN_FAKE_DEVICES");
+  if (devices == nullptr) return index == 1 && std::getenv("MN_FAKE_FORBIDDEN") != nullptr;
+  const int file = open((devices + std::to_string(index)).c_str(), O_RDWR | O_CLOEXEC);
+  if (file >= 0) close(file);
+  return file < 0 && errno == EPERM;
+}
 
 }  // namespace
 
@@ -39,7 +52,7 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
   return kOk;
 }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle) {
-  if (index == 1 && std::getenv("MN_FAKE_FORBIDDEN") != nullptr) return kNoPermission;
+  if (is_forbidden(index)) return kNoPermission;
   *handle = device(index);
   return kOk;
 }

@@ -26,7 +26,8 @@ enum class Fault { kNone, kSlow, kCannotStart, kDies, kNeverComes };
 bool ends_silently(Fault fault) { return fault == Fault::kDies || fault == Fault::kNeverComes; }
 
 /// What starts the job, as its variables and its server describe it.
-enum class Starter { kSlurmPmix, kSlurmPmi2, kSlurmAlone, kHydra, kOpenMpi };
+enum class Starter { kSlurmPmix, kSlurmPmi2, kSlurmAlone, kHydra, kFlux, kOpenMpi };
+constexpr unsigned kStarters = 6;
 
 struct RandomJob {
   Job job;
@@ -65,6 +66,7 @@ Variables variables_of(Starter starter, const Job& job, int rank) {
   const auto local_size = static_cast<int>(std::ranges::count_if(ranks, is_here));
   const auto local = static_cast<int>(std::count_if(ranks.begin(), ranks.begin() + rank, is_here));
   if (starter == Starter::kHydra) return captured::hydra(Variables(), rank, job.size(), local, local_size);
+  if (starter == Starter::kFlux) return captured::flux(rank, job.size(), local);
   if (starter == Starter::kOpenMpi) return captured::with_open_mpi(Variables(), rank, job.size(), local, local_size);
   Variables step = step_of(job, rank);
   if (starter == Starter::kSlurmPmix) return captured::with_pmix(step, rank);
@@ -77,7 +79,7 @@ Variables variables_of(Starter starter, const Job& job, int rank) {
 }
 
 Launcher launcher_of(Starter starter) {
-  if (starter == Starter::kHydra) return Launcher::kPmi;
+  if (starter == Starter::kHydra || starter == Starter::kFlux) return Launcher::kPmi;
   return starter == Starter::kSlurmPmix || starter == Starter::kOpenMpi ? Launcher::kPmix : Launcher::kSlurm;
 }
 
@@ -135,7 +137,7 @@ RandomJob random_job(unsigned seed) {
   made.job.nodes = random_layout(random, is_compared);
   made.job.name = "random_jobs_test " + std::to_string(getpid()) + " " + std::to_string(seed);
   made.job.patience = milliseconds(made.fault == Fault::kNeverComes ? 2000 : 60000);
-  made.starter = static_cast<Starter>(random() % 5);
+  made.starter = static_cast<Starter>(random() % kStarters);
   made.job.node_facts = [starter = made.starter](int node) { return node_under(starter, node); };
   made.job.rank_facts = any_rank;
   if (made.job.size() == 1 && !is_compared) made.fault = Fault::kNone;

@@ -1,5 +1,7 @@
 #include "launcher/place/slurm.hpp"
 
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -49,10 +51,14 @@ TEST(SlurmTest, NodesOfAHeterogeneousStepAreNumberedByComponent) {
   variables.set("SLURM_JOB_NODELIST_HET_GROUP_2", "vn1");
   EXPECT_THAT(hosts_of_step(variables), ElementsAre("vn2", "vn3", "vn1"));
   variables.set("SLURM_STEP_NUM_NODES", "2");
-  EXPECT_THAT(hosts_of_step(variables), IsEmpty()) << "a step of two of the job's components";
+  EXPECT_THAT(hosts_of_step(variables), IsEmpty()) << "the list of nodes is that of another step";
+  variables.set("SLURM_STEP_NODELIST", "vn[1-2]");
+  EXPECT_THAT(hosts_of_step(variables), ElementsAre("vn2", "vn1")) << "srun --het-group=0,2";
   variables.set("SLURM_STEP_NUM_NODES", "1");
   variables.set("SLURM_STEP_NODELIST", "vn3");
   EXPECT_THAT(hosts_of_step(variables), ElementsAre("vn3"));
+  variables.set("SLURM_JOB_NODELIST_HET_GROUP_2", "vn3");
+  EXPECT_THAT(hosts_of_step(variables), ElementsAre("vn3")) << "components may share nodes";
 }
 
 TEST(SlurmTest, TheFirstHostOfAnLsfJobIsTheFirstOneWithRanks) {
@@ -67,6 +73,19 @@ TEST(SlurmTest, TheFirstHostOfAnLsfJobIsTheFirstOneWithRanks) {
   EXPECT_EQ(first_host_of_allocation(variables), "");
   variables.set("LSB_DJOB_HOSTFILE", (folder.path() / "absent").string());
   EXPECT_EQ(first_host_of_allocation(variables), "");
+}
+
+TEST(SlurmTest, SlurmKnowsWhereANodeIsWhoseNameLeadsNowhere) {
+  const test::TemporaryFolder folder;
+  const auto scontrol = folder.path() / "scontrol";
+  std::ofstream(scontrol)
+      << "#!/bin/sh\n[ \"$4\" = vn2 ] && echo 'NodeName=vn2 CPUTot=4 NodeAddr=10.94.0.3 NodeHostName=vn2'\n";
+  std::filesystem::permissions(scontrol, std::filesystem::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", (folder.path().string() + ":" + path).c_str(), 1);
+  EXPECT_EQ(address_by_slurm("vn2"), "10.94.0.3");
+  EXPECT_EQ(address_by_slurm("vn3"), "");
+  setenv("PATH", path.c_str(), 1);
 }
 
 TEST(SlurmTest, AMalformedListOfNodesIsQuoted) {

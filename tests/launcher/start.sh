@@ -388,40 +388,10 @@ step sh -c 'exec "$0" --check-file "of-$N" true' "$mnlaunch"
 [ "$(cat exit.0 exit.1)" = $'78\n78' ] || fail "a check of rank 0 alone: $(cat exit.0 exit.1 err)"
 
 # Flux: a PMI server that knows the nodes, and no variables about them.
-cat >flux.py <<'FLUX'
-import os, socket, subprocess, sys, threading
-size = int(sys.argv[1])
-def start(rank):
-    ours, theirs = socket.socketpair()
-    child = subprocess.Popen(sys.argv[2:], pass_fds=[theirs.fileno()],
-                             env=dict(os.environ, PMI_FD=str(theirs.fileno()), PMI_RANK=str(rank), PMI_SIZE=str(size),
-                                      FLUX_TASK_RANK=str(rank), FLUX_JOB_SIZE=str(size), FLUX_TASK_LOCAL_ID=str(rank)))
-    theirs.close()
-    threading.Thread(target=serve, args=(ours,), daemon=True).start()
-    return child
-def serve(ours):
-    keys = {"PMI_process_mapping": f"(vector,(0,1,{size}))"}
-    for line in ours.makefile("r"):
-        fields = dict(word.split("=", 1) for word in line.split())
-        if fields["cmd"] == "put":
-            keys[fields["key"]] = fields["value"]
-        found = keys.get(fields.get("key"))
-        answers = {"init": "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
-                   "get_my_kvsname": "cmd=my_kvsname kvsname=f%d" % os.getpid(), "put": "cmd=put_result rc=0",
-                   "get": "cmd=get_result rc=0 value=" + found if found else "cmd=get_result rc=-1 value=unknown",
-                   "barrier_in": "cmd=barrier_out rc=0", "finalize": "cmd=finalize_ack rc=0"}
-        ours.sendall((answers[fields["cmd"]] + "\n").encode())
-        if fields["cmd"] == "finalize":
-            print("finalized", file=sys.stderr, flush=True)
-children = [start(rank) for rank in range(int(os.environ.get("FIRST", 0)), size)]
-statuses = [child.wait() for child in children]
-sys.exit(max(statuses))
-FLUX
-status 0 python3 flux.py 2 "$mnlaunch" sh -c "$tell"
+status 0 "$MN_SOURCE_DIR/tests/support/start_ranks" flux here,here "$mnlaunch" sh -c "$tell"
 [ "$(sort out)" = $'0 2 0 2 0 1\n1 2 1 2 0 1' ] || fail "Flux: $(cat out err)"
 # What Flux says of rank 1 cannot be true of a job of one.
-sed -i 's/_RANK=str(rank)/_RANK="1"/g' flux.py
-status 2 python3 flux.py 1 "$mnlaunch" true
+status 2 "$MN_SOURCE_DIR/tests/support/start_ranks" flux here env FLUX_TASK_RANK=1 PMI_RANK=1 "$mnlaunch" true
 one_line '^mnlaunch: rank 1 on '
 
 # A second mnlaunch in one job does not take the facts of the first for its own.

@@ -93,6 +93,22 @@ TEST_F(ReportTest, OneRunShowsItsBestItsEndAndWhatIsNotUsual) {
   EXPECT_GT(page.find("<th>seed</th>"), page.find("<h2>Curves</h2>"));
 }
 
+TEST_F(ReportTest, SaysWhatMinibatchesAreWaitedFor) {
+  const auto report = [](const char* data_s, const char* causes) {
+    return std::string(R"({"event":"report","iteration":10,"data_s":)") + data_s +
+           R"(,"compute_s":[6,6],"communication_s":[0,0])" + causes + "}\n";
+  };
+  const char* causes = R"(,"queue_s":[0,0],"storage_s":[3,3],"transform_s":[1,1],"copy_s":[0,0])";
+  const std::string page = make_report({make_run("waits", kLog, kStart + report("[4,4]", causes))});
+  EXPECT_THAT(page, HasSubstr("waited 40 % of a step for minibatches, 75 % of that for the storage"));
+  EXPECT_THAT(page, HasSubstr("waiting for minibatches: read, ms a step"));
+  EXPECT_THAT(page, Not(HasSubstr("copied to the device")));
+  const std::string brief = make_report({make_run("brief", kLog, kStart + report("[0.1,0.1]", causes))});
+  EXPECT_THAT(brief, Not(HasSubstr("of a step for minibatches")));
+  const std::string old = make_report({make_run("old", kLog, kStart + report("[4,4]", ""))});
+  EXPECT_THAT(old, Not(HasSubstr("of a step for minibatches")));
+}
+
 TEST_F(ReportTest, TitleNamesJobDateAndHosts) {
   std::string start = kStart;
   start.replace(start.find("\"time\":1"), 8, "\"time\":1764057600.5");

@@ -41,7 +41,7 @@ struct StorageLayout {
 };
 
 namespace data {
-class StageFile;
+struct StageNode;
 }
 
 /// Copies of shards on a disk of the node, which are made while a job reads and are gone when it ends.
@@ -88,12 +88,12 @@ class Dataset {
   /// Says that `ranks` ranks read the samples, each about as many: each may then keep fewer of them in memory. To be
   /// called before samples are read.
   void share(int ranks) { do_share(ranks); }
-  /// Copies shards in the background, each when this process first reads from it, to `file`, which `parts` processes
-  /// of the node share (scatter_dataset() makes it). A copy serves as soon as it is whole and its checksums are right;
-  /// samples are the same. What can't be copied, or read from a copy, is read where it lies, with one warning. Datasets
-  /// that have no shards do nothing. To be called before samples are read.
-  void stage(const StageOptions& options, std::shared_ptr<const data::StageFile> file, int parts) {
-    do_stage(options, std::move(file), parts);
+  /// Copies files in the background, each when this process first reads from it, to what `node` says (scatter_dataset()
+  /// makes it). A copy serves as soon as it is whole and its checksums are right; samples are the same. What can't be
+  /// copied, or read from a copy, is read where it lies, with one warning. Datasets that have no files do nothing. To be
+  /// called before samples are read.
+  void stage(const StageOptions& options, std::shared_ptr<const data::StageNode> node) {
+    do_stage(options, std::move(node));
   }
 
  protected:
@@ -111,7 +111,7 @@ class Dataset {
   [[nodiscard]] virtual std::string do_where(std::int64_t index) const { return "sample " + std::to_string(index); }
   [[nodiscard]] virtual StorageLayout do_layout() const { return {.bytes = size() * spec().sample_bytes()}; }
   virtual void do_share(int) {}
-  virtual void do_stage(const StageOptions&, std::shared_ptr<const data::StageFile>, int /*parts*/) {}
+  virtual void do_stage(const StageOptions&, std::shared_ptr<const data::StageNode>) {}
 };
 
 /// Samples in this process's memory.

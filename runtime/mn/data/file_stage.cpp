@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -17,8 +16,10 @@
 namespace mn::data {
 namespace {
 
-constexpr std::int64_t kCopiedPieceBytes = 4 << 20;
 constexpr std::int64_t kPageBytes = 4096;
+// Between two questions whether a file that another node copies is there.
+constexpr auto kFirstPause = std::chrono::milliseconds(200);
+constexpr auto kLongestPause = std::chrono::milliseconds(5000);
 
 std::int64_t whole_pages(std::int64_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
@@ -28,45 +29,66 @@ void reserve(const StageFile& file, std::int64_t offset, std::int64_t bytes) {
   throw FileError(with_errno("no room in " + file.folder().string(), errno), errno);
 }
 
+/// Calls use(offset, piece) for the file's pieces, in order, until that returns false.
+template <class Use>
+void for_each_piece(const File& file, const Use& use) {
+  const auto bytes = static_cast<std::int64_t>(file.size());
+  ByteBuffer piece;
+  for (std::int64_t at = 0; at < bytes; at += std::ssize(piece)) {
+    piece.resize(std::min(kStagePieceBytes, bytes - at));
+    file.read_at(at, piece);
+    if (!use(at, std::span<const std::byte>(piece))) return;
+  }
+}
+
 }  // namespace
 
-FileStage::FileStage(const StoredTable& table, std::shared_ptr<const StageFile> copies, const StageOptions& options,
-                     int parts)
-    : table_(table), copies_(std::move(copies)), options_(options), parts_(parts), wanted_(table.num_files()) {
+FileStage::FileStage(const StoredTable& table, std::shared_ptr<const StageNode> node, const StageOptions& options)
+    : table_(table), node_(std::move(node)), options_(options), peers_(node_->nodes), wanted_(table.num_files()) {
+  first_pieces_ = {0};
+  for (std::size_t i = 0; i < table.num_files(); ++i) {
+    first_pieces_.push_back(first_pieces_.back() + (table.file_bytes(i) + kStagePieceBytes - 1) / kStagePieceBytes);
+  }
   // (board, file 0, file 1, …), each at a multiple of a page. Room is taken only when a file is copied: the rest of
   // the file is a hole.
-  const std::size_t board_bytes = sizeof(SharedBytes) + table.num_files() * sizeof(SharedState);
+  const std::size_t board_bytes = sizeof(SharedBytes) + state_bytes() + first_pieces_.back() * sizeof(Checksum);
   offsets_ = {whole_pages(static_cast<std::int64_t>(board_bytes))};
   for (std::size_t i = 0; i < table.num_files(); ++i) {
     offsets_.push_back(offsets_.back() + whole_pages(table.file_bytes(i)));
   }
   map_board();
+  if (node_->listener) {
+    server_.emplace(node_->listener, node_->nodes.key,
+                    [this](std::uint64_t file, const StageServer::Send& send) { return read_copy(file, send); });
+  }
   thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
 }
 
 FileStage::~FileStage() {
   thread_ = {};
+  server_.reset();
   ::munmap(claimed_bytes_, static_cast<std::size_t>(offsets_[0]));
 }
 
 /// A new file is all zeros: no byte claimed, every state kAbsent.
 void FileStage::map_board() {
   struct stat facts = {};
-  if (::fstat(copies_->get(), &facts) != 0 ||
-      (facts.st_size < offsets_[0] && ::posix_fallocate(copies_->get(), 0, offsets_[0]) != 0)) {
-    throw DataError("no room in " + copies_->folder().string());
+  if (::fstat(node_->file.get(), &facts) != 0 ||
+      (facts.st_size < offsets_[0] && ::posix_fallocate(node_->file.get(), 0, offsets_[0]) != 0)) {
+    throw DataError("no room in " + node_->file.folder().string());
   }
   void* mapped =
-      ::mmap(nullptr, static_cast<std::size_t>(offsets_[0]), PROT_READ | PROT_WRITE, MAP_SHARED, copies_->get(), 0);
-  if (mapped == MAP_FAILED) throw DataError(with_errno("cannot map a file in " + copies_->folder().string(), errno));
+      ::mmap(nullptr, static_cast<std::size_t>(offsets_[0]), PROT_READ | PROT_WRITE, MAP_SHARED, node_->file.get(), 0);
+  if (mapped == MAP_FAILED) throw DataError(with_errno("cannot map a file in " + node_->file.folder().string(), errno));
   claimed_bytes_ = static_cast<SharedBytes*>(mapped);
   states_ = reinterpret_cast<SharedState*>(claimed_bytes_ + 1);
+  checksums_ = reinterpret_cast<Checksum*>(reinterpret_cast<std::byte*>(states_) + state_bytes());
 }
 
 File FileStage::copy_of(std::size_t file) const {
-  return {copies_->get(), static_cast<std::uint64_t>(offsets_[file]),
+  return {node_->file.get(), static_cast<std::uint64_t>(offsets_[file]),
           static_cast<std::uint64_t>(table_.file_bytes(file)),
-          copies_->folder() / ("copy of " + table_.path(file).filename().string())};
+          node_->file.folder() / ("copy of " + table_.path(file).filename().string())};
 }
 
 void FileStage::want(std::size_t file) {
@@ -75,7 +97,7 @@ void FileStage::want(std::size_t file) {
   const std::lock_guard lock(mutex_);
   if (wanted_[file]) return;
   wanted_[file] = true;
-  queue_.push_back(file);
+  queue_.push_back({file, {}});
   wake_.notify_one();
 }
 
@@ -94,21 +116,33 @@ std::size_t FileStage::copies() const {
 
 void FileStage::work(const std::stop_token& stop) {
   try {
-    while (true) {
-      std::size_t file;
-      {
-        std::unique_lock lock(mutex_);
-        if (!wake_.wait(lock, stop, [&] { return !queue_.empty(); })) return;
-        file = queue_.front();
-        queue_.pop_front();
-      }
-      if (claim(file)) copy(file, stop);
+    while (const auto work = next(stop)) {
+      if (work->pause.count() == 0 && !claim(work->file)) continue;
+      if (copy(work->file, stop)) continue;
+      const auto pause = std::clamp(2 * work->pause, kFirstPause, kLongestPause);
+      const std::lock_guard lock(mutex_);
+      later_.insert({Clock::now() + pause, {work->file, pause}});
     }
   } catch (const std::exception& error) {
     if (stop.stop_requested()) return;
-    log_warning("no more files are copied to " + copies_->folder().string() +
+    log_warning("no more files are copied to " + node_->file.folder().string() +
                 ", the others are read where they are: " + error.what());
   }
+}
+
+std::optional<FileStage::Work> FileStage::next(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    if (!later_.empty() && later_.begin()->first <= Clock::now()) return later_.extract(later_.begin()).mapped();
+    if (!queue_.empty()) {
+      const Work first = queue_.front();
+      queue_.pop_front();
+      return first;
+    }
+    const Deadline until = later_.empty() ? Clock::now() + std::chrono::hours(1) : later_.begin()->first;
+    (void)wake_.wait_until(lock, stop, until, [&] { return !queue_.empty(); });
+  }
+  return std::nullopt;
 }
 
 bool FileStage::claim(std::size_t file) {
@@ -125,8 +159,8 @@ bool FileStage::claim(std::size_t file) {
 
 void FileStage::check_room(std::int64_t bytes) const {
   struct statfs disk = {};
-  const std::string folder = copies_->folder().string();
-  if (::fstatfs(copies_->get(), &disk) != 0)
+  const std::string folder = node_->file.folder().string();
+  if (::fstatfs(node_->file.get(), &disk) != 0)
     throw DataError(with_errno("cannot see how full " + folder + " is", errno));
   if (options_.bytes == 0 && (disk.f_type == TMPFS_MAGIC || disk.f_type == RAMFS_MAGIC)) {
     throw DataError(folder + " is memory: say how much of it copies may take (--stage-budget)");
@@ -138,25 +172,49 @@ void FileStage::check_room(std::int64_t bytes) const {
   }
 }
 
-void FileStage::copy(std::size_t file, const std::stop_token& stop) {
+bool FileStage::copy(std::size_t file, const std::stop_token& stop) {
   check_room(table_.file_bytes(file));
-  reserve(*copies_, offsets_[file], table_.file_bytes(file));
-  // Before and after the copy: a file that is written to meanwhile has no copy that is of one moment.
-  table_.check_unchanged(file);
-  const std::vector<std::uint32_t> pieces = copy_pieces(file, stop);
-  verify(file, pieces);
-  table_.check_unchanged(file);   // nobody wrote to it meanwhile
+  reserve(node_->file, offsets_[file], table_.file_bytes(file));
+  const StageSource source = peers_.ask(file);
+  if (source.kind == StageSource::Kind::kWait) return false;
+  try {
+    // Before and after the copy: a file that is written to meanwhile has no copy that is of one moment.
+    table_.check_unchanged(file);
+    const bool from_node = source.kind == StageSource::Kind::kNode;
+    const StageAnswer answer = from_node ? copy_from_node(file, source.node, stop) : StageAnswer::kNo;
+    if (answer == StageAnswer::kBusy) return false;
+    if (from_node && answer == StageAnswer::kNo) peers_.remove(file, source.node);
+    if (answer == StageAnswer::kNo) copy_from_storage(file, stop);
+    verify(file);
+    table_.check_unchanged(file);
+  } catch (...) {
+    if (!stop.stop_requested()) peers_.give_up(file);
+    throw;
+  }
   states_[file] = State::kReady;  // (1)
+  peers_.add(file);
+  return true;
 }
 
-std::vector<std::uint32_t> FileStage::copy_pieces(std::size_t file, const std::stop_token& stop) {
+StageAnswer FileStage::copy_from_node(std::size_t file, std::uint32_t node, const std::stop_token& stop) {
+  File to = copy_of(file);
+  std::int64_t at = 0;
+  return peers_.get(file, node, table_.file_bytes(file), [&](Checksum crc, std::span<const std::byte> piece) {
+    keep_rate(std::ssize(piece), stop);
+    to.write_at(at, piece);
+    checksum(file, at) = crc;
+    at += std::ssize(piece);
+    from_nodes_ += std::ssize(piece);
+  });
+}
+
+void FileStage::copy_from_storage(std::size_t file, const std::stop_token& stop) {
   const std::int64_t bytes = table_.file_bytes(file);
-  std::vector<std::uint32_t> crcs;
   File to = copy_of(file);
   File from;
   ByteBuffer piece;
   for (std::int64_t at = 0; at < bytes; at += std::ssize(piece)) {
-    piece.resize(std::min(kCopiedPieceBytes, bytes - at));
+    piece.resize(std::min(kStagePieceBytes, bytes - at));
     keep_rate(std::ssize(piece), stop);
     with_retries(
         [&] {
@@ -165,33 +223,35 @@ std::vector<std::uint32_t> FileStage::copy_pieces(std::size_t file, const std::s
         },
         // A handle that fails (ESTALE) is never good again: the next try opens the file again.
         [&] { from = File(); });
-    crcs.push_back(crc32c(std::span(piece)));
+    checksum(file, at) = crc32c(std::span(piece));
     to.write_at(at, piece);
+    from_storage_ += std::ssize(piece);
   }
-  return crcs;
 }
 
 /// Waits as long as these bytes take at this process's part of the node's rate. Throws if the job ends.
 void FileStage::keep_rate(std::int64_t bytes, const std::stop_token& stop) {
-  const double rate = static_cast<double>(options_.bytes_per_second) / parts_;
+  const double rate = static_cast<double>(options_.bytes_per_second) / node_->parts;
   const std::chrono::duration<double> pause(rate > 0 ? static_cast<double>(bytes) / rate : 0);
   std::unique_lock lock(mutex_);
   wake_.wait_for(lock, stop, pause, [] { return false; });
   if (stop.stop_requested()) throw Error("the job ends");
 }
 
-void FileStage::verify(std::size_t file, const std::vector<std::uint32_t>& pieces) const {
-  const File copy = copy_of(file);
-  ByteBuffer piece;
-  std::int64_t at = 0;
-  for (const std::uint32_t expected : pieces) {
-    piece.resize(std::min(kCopiedPieceBytes, table_.file_bytes(file) - at));
-    copy.read_at(at, piece);
-    if (crc32c(std::span(piece)) != expected) {
-      throw DataError(copy.path().string() + " reads back with other bytes than were written: is the disk damaged?");
-    }
-    at += std::ssize(piece);
-  }
+void FileStage::verify(std::size_t file) const {
+  const auto compare = [&](std::int64_t at, std::span<const std::byte> piece) {
+    if (crc32c(piece) == checksum(file, at)) return true;
+    throw DataError(copy_of(file).path().string() +
+                    " reads back with other bytes than were written: is the disk damaged?");
+  };
+  for_each_piece(copy_of(file), compare);
+}
+
+bool FileStage::read_copy(std::uint64_t file, const StageServer::Send& send) const {
+  if (file >= table_.num_files() || !has_copy(file)) return false;
+  for_each_piece(copy_of(file),
+                 [&](std::int64_t at, std::span<const std::byte> piece) { return send(checksum(file, at), piece); });
+  return true;
 }
 
 }  // namespace mn::data

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -14,25 +17,26 @@
 
 #include <mn/core/file.hpp>
 #include <mn/data/dataset.hpp>
-#include <mn/data/stage_file.hpp>
+#include <mn/data/stage_node.hpp>
+#include <mn/data/stage_server.hpp>
 #include <mn/data/stored_table.hpp>
 
 namespace mn::data {
 
-/// Copies files that are read here in a thread of its own, which is ended at any time without harm.
+/// Copies files that are read here in a thread of its own, which is ended at any time without harm: from another node
+/// that has a copy (StagePeers), else from shared storage.
 ///
-/// All copies lie in one file, each at the offset that it would have if all were copied; the file begins with a board
-/// of their states, which every process of the node maps.
+/// All copies lie in one file, each at the offset that it would have if all were copied; the file begins with a board of
+/// their states and of the checksums of their pieces, which every process of the node maps.
 ///
-/// (1) A copy is in use only when it is whole, reads back with the checksums of what was copied, and its file is still
-///     the one of the table.
+/// (1) A copy is in use, here and by other nodes, only when it is whole, reads back with the checksums of what was read
+///     from shared storage, and its file is still the one of the table.
 /// (2) A process claims a file on the board before it copies it: each is copied once a node, on first use.
 /// (3) Whoever opens a copy compares it with the table, as with any file, and drop()s what it cannot use.
 /// (4) What can't be copied is a warning, and the end of this process's copying. Thread-safe.
 class FileStage {
  public:
-  /// `parts` processes of the node share `copies`.
-  FileStage(const StoredTable& table, std::shared_ptr<const StageFile> copies, const StageOptions& options, int parts);
+  FileStage(const StoredTable& table, std::shared_ptr<const StageNode> node, const StageOptions& options);
   ~FileStage();
   FileStage(const FileStage&) = delete;
   FileStage& operator=(const FileStage&) = delete;
@@ -47,39 +51,66 @@ class FileStage {
   void drop(std::size_t file, const std::string& why);
   /// Files whose copies are in use: for tests and reports.
   [[nodiscard]] std::size_t copies() const;
+  /// Bytes that this process has copied from shared storage, and from other nodes.
+  [[nodiscard]] std::int64_t bytes_from_storage() const noexcept { return from_storage_; }
+  [[nodiscard]] std::int64_t bytes_from_nodes() const noexcept { return from_nodes_; }
 
  private:
   enum class State : std::uint8_t { kAbsent, kClaimed, kReady, kDropped };
   using SharedState = std::atomic<State>;
   using SharedBytes = std::atomic<std::int64_t>;
+  using Checksum = std::uint32_t;
+  /// A file to be copied; after `pause`, which grows, if another node copies it at present.
+  struct Work {
+    std::size_t file;
+    std::chrono::milliseconds pause;  // 0: it is not claimed yet
+  };
   static_assert(SharedState::is_always_lock_free && SharedBytes::is_always_lock_free);
 
   [[nodiscard]] State state(std::size_t file) const noexcept { return states_[file]; }
+  /// Bytes of states on the board: whole checksums, which follow them.
+  [[nodiscard]] std::size_t state_bytes() const {
+    return (table_.num_files() * sizeof(SharedState) + sizeof(Checksum) - 1) / sizeof(Checksum) * sizeof(Checksum);
+  }
   void map_board();
+  [[nodiscard]] Checksum& checksum(std::size_t file, std::int64_t at) const {
+    return checksums_[first_pieces_[file] + at / kStagePieceBytes];
+  }
   void work(const std::stop_token& stop);
+  /// What is to be done next; no value at the end.
+  [[nodiscard]] std::optional<Work> next(const std::stop_token& stop);
   /// False if there is no room.
   bool claim(std::size_t file);
   void check_room(std::int64_t bytes) const;
-  void copy(std::size_t file, const std::stop_token& stop);
-  /// Returns the checksums of the pieces.
-  std::vector<std::uint32_t> copy_pieces(std::size_t file, const std::stop_token& stop);
+  /// False if another node copies it at present.
+  [[nodiscard]] bool copy(std::size_t file, const std::stop_token& stop);
+  void copy_from_storage(std::size_t file, const std::stop_token& stop);
+  [[nodiscard]] StageAnswer copy_from_node(std::size_t file, std::uint32_t node, const std::stop_token& stop);
   void keep_rate(std::int64_t bytes, const std::stop_token& stop);
-  void verify(std::size_t file, const std::vector<std::uint32_t>& pieces) const;
+  /// Reads the copy back. Throws DataError if that does not give its checksums.
+  void verify(std::size_t file) const;
+  bool read_copy(std::uint64_t file, const StageServer::Send& send) const;
 
   const StoredTable& table_;
-  std::shared_ptr<const StageFile> copies_;
+  std::shared_ptr<const StageNode> node_;
   StageOptions options_;
-  int parts_;
-  std::vector<std::int64_t> offsets_;     // [files + 1] in the file of copies
-  SharedBytes* claimed_bytes_ = nullptr;  // the board's beginning, …
-  SharedState* states_ = nullptr;         // … and by file
+  std::vector<std::int64_t> offsets_;       // [files + 1] in the file of copies
+  std::vector<std::int64_t> first_pieces_;  // [files + 1] of all pieces
+  SharedBytes* claimed_bytes_ = nullptr;    // the board's beginning, …
+  SharedState* states_ = nullptr;           // … then by file …
+  Checksum* checksums_ = nullptr;           // … and by piece
   std::atomic<bool> warned_ = false;
+  std::atomic<std::int64_t> from_storage_ = 0;  // bytes
+  std::atomic<std::int64_t> from_nodes_ = 0;    // bytes
+  StagePeers peers_;
 
   std::mutex mutex_;  // guards the rest
   std::condition_variable_any wake_;
   std::vector<bool> wanted_;
-  std::deque<std::size_t> queue_;
-  std::jthread thread_;  // last: ended before what it uses
+  std::deque<Work> queue_;
+  std::multimap<Clock::time_point, Work> later_;
+  std::optional<StageServer> server_;  // on the process that has the listener
+  std::jthread thread_;                // last: ended before what it uses
 };
 
 }  // namespace mn::data

@@ -80,8 +80,8 @@ void OpenFiles::share(int ranks) {
   blocks_.set_capacity(block_room_);
 }
 
-void OpenFiles::stage(const StageOptions& options, std::shared_ptr<const StageFile> file, int parts) {
-  stage_ = std::make_unique<FileStage>(table(), std::move(file), options, parts);
+void OpenFiles::stage(const StageOptions& options, std::shared_ptr<const StageNode> node) {
+  stage_ = std::make_unique<FileStage>(table(), std::move(node), options);
 }
 
 }  // namespace mn::data

@@ -38,8 +38,8 @@ class StoredDataset final : public Dataset {
   std::string do_where(std::int64_t index) const override;
   StorageLayout do_layout() const override { return stored_table().layout(); }
   void do_share(int ranks) override { opened().share(ranks); }
-  void do_stage(const StageOptions& options, std::shared_ptr<const StageFile> file, int parts) override {
-    opened().stage(options, std::move(file), parts);
+  void do_stage(const StageOptions& options, std::shared_ptr<const StageNode> node) override {
+    opened().stage(options, std::move(node));
   }
 
   [[nodiscard]] OpenFiles& opened() const;

@@ -39,8 +39,8 @@
 #include <thread>
 #include <vector>
 
+#include <mn/core/net/timed_socket.hpp>
 #include <mn/core/tree.hpp>
-#include <mn/job/peer_socket.hpp>
 
 namespace mn {
 

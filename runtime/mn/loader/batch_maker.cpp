@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include <ATen/core/Tensor.h>
 
@@ -11,18 +12,6 @@ namespace {
 
 // Damage rarely comes alone: a sample's stand-in may lie anywhere, and may have a stand-in itself.
 constexpr int kMaxStandIns = 16;
-
-/// A semaphore's count, held for a scope.
-class Permit {
- public:
-  explicit Permit(std::counting_semaphore<>& semaphore) : semaphore_(semaphore) { semaphore_.acquire(); }
-  ~Permit() { semaphore_.release(); }
-  Permit(const Permit&) = delete;
-  Permit& operator=(const Permit&) = delete;
-
- private:
-  std::counting_semaphore<>& semaphore_;
-};
 
 std::int64_t stand_in(std::int64_t index, std::int64_t samples) {
   return static_cast<std::int64_t>(SplitMix64(static_cast<std::uint64_t>(index)).next() %
@@ -51,13 +40,14 @@ std::int64_t bytes_of(const std::vector<BatchField>& fields) {
 
 }  // namespace
 
-BatchMaker::BatchMaker(std::shared_ptr<const Dataset> source, const LoaderOptions& options, int transforms)
-    : source_(std::move(source)), options_(&options), copier_(options.device), transforms_(transforms) {}
+BatchMaker::BatchMaker(std::shared_ptr<const Dataset> source, const LoaderOptions& options, int threads)
+    : source_(std::move(source)), options_(&options), copier_(options.device), team_(threads) {}
 
-MadeBatch BatchMaker::make(const SamplerStep& step, RawSamples& raw) const {
+MadeBatch BatchMaker::make(const SamplerStep& step, std::int64_t order, RawSamples& raw) const {
   MadeBatch made;
+  made.times.begun = std::chrono::steady_clock::now();
   std::vector<std::int64_t> indices = step.indices;
-  std::vector<BatchField> fields = read(step, indices, raw, made.damaged);
+  std::vector<BatchField> fields = read(step, order, indices, raw, made);
   made.bytes = {.raw = raw.bytes(), .made = bytes_of(fields)};
   copier_.copy(fields, options_->on_device, made.copied);
   made.bytes.kept = bytes_of(fields);
@@ -70,18 +60,21 @@ MadeBatch BatchMaker::make(const SamplerStep& step, RawSamples& raw) const {
   return made;
 }
 
-std::vector<BatchField> BatchMaker::read(const SamplerStep& step, std::vector<std::int64_t>& indices, RawSamples& raw,
-                                         std::vector<SampleError>& first_damaged) const {
+std::vector<BatchField> BatchMaker::read(const SamplerStep& step, std::int64_t order,
+                                         std::vector<std::int64_t>& indices, RawSamples& raw, MadeBatch& made) const {
+  std::vector<SampleError>& first_damaged = made.damaged;
   for (int round = 0;; ++round) {
     std::vector<SampleError> damaged;
     source_->read(indices, raw, &damaged);
-    const RawBatch batch{raw, indices, source_->spec(), step.seed, step.epoch, copier_.memory()};
+    made.times.read = std::chrono::steady_clock::now();
+    RawBatch batch{raw, indices, source_->spec(), step.seed, step.epoch, copier_.memory()};
     const std::size_t unread = damaged.size();
-    Transformed made = transform(batch, damaged);
+    Transformed transformed = transform(batch, order, damaged);
+    made.times.transformed = std::chrono::steady_clock::now();
     for (std::size_t i = unread; i < damaged.size(); ++i) {  // a transform knows indices, not files
       damaged[i].what = source_->where(indices[damaged[i].position]) + " (" + damaged[i].what + ")";
     }
-    if (damaged.empty()) return all_fields(std::move(made), batch);
+    if (damaged.empty()) return all_fields(std::move(transformed), batch);
     if (round == 0) first_damaged = damaged;
     if (options_->max_corrupt == 0 || round == kMaxStandIns) throw DataError(damaged.front().what);
     // Where a file server is down, its stand-ins would keep everybody waiting.
@@ -92,10 +85,14 @@ std::vector<BatchField> BatchMaker::read(const SamplerStep& step, std::vector<st
   }
 }
 
-Transformed BatchMaker::transform(const RawBatch& batch, std::vector<SampleError>& damaged) const {
-  const Permit permit(transforms_);
-  if (ends_) throw DataError("the loader has ended");  // its batch is not handed out
-  return options_->transform(batch, damaged);
+Transformed BatchMaker::transform(RawBatch& batch, std::int64_t order, std::vector<SampleError>& damaged) const {
+  std::optional<Transformed> made;
+  team_.run(order, [&](const ForEach& for_each) {
+    if (ends_) throw DataError("the loader has ended");  // its batch is not handed out
+    batch.for_each = for_each;
+    made = options_->transform(batch, damaged);
+  });
+  return std::move(*made);
 }
 
 DataError BatchMaker::too_many(std::int64_t count, const std::vector<SampleError>& damaged) const {

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
-#include <semaphore>
 #include <vector>
 
 #include <mn/core/error.hpp>
@@ -12,24 +12,35 @@
 #include <mn/loader/batch_budget.hpp>
 #include <mn/loader/batch_copier.hpp>
 #include <mn/loader/loader_options.hpp>
+#include <mn/loader/transform_team.hpp>
 
 namespace mn {
+
+/// When a batch came to its next stage.
+struct BatchTimes {
+  using Time = std::chrono::steady_clock::time_point;
+  Time begun = {};
+  Time read = {};
+  Time transformed = {};
+};
 
 struct MadeBatch {
   Batch batch;
   CopyTicket copied;
   BatchBytes bytes;
+  BatchTimes times;
   std::vector<SampleError> damaged;  // that others replace
 };
 
 /// Thread-safe.
 class BatchMaker {
  public:
-  /// `transforms`: threads that transform at a time. `options` must outlive it.
-  BatchMaker(std::shared_ptr<const Dataset> source, const LoaderOptions& options, int transforms);
+  /// `threads`: those that transform at a time. `options` must outlive it.
+  BatchMaker(std::shared_ptr<const Dataset> source, const LoaderOptions& options, int threads);
 
-  /// `raw` gets the samples; it keeps its memory for the next one. Throws what reading and transforming throw.
-  [[nodiscard]] MadeBatch make(const SamplerStep& step, RawSamples& raw) const;
+  /// `raw` gets the samples; it keeps its memory for the next one. Of several batches, that of the lowest `order` is
+  /// transformed first. Throws what reading and transforming throw.
+  [[nodiscard]] MadeBatch make(const SamplerStep& step, std::int64_t order, RawSamples& raw) const;
   /// From now on nothing is transformed.
   void end() { ends_ = true; }
   /// What to throw where so many samples of an epoch were damaged, `damaged` the last of them.
@@ -37,15 +48,15 @@ class BatchMaker {
 
  private:
   /// Reads and transforms; replaces damaged samples by others until none is left.
-  [[nodiscard]] std::vector<BatchField> read(const SamplerStep& step, std::vector<std::int64_t>& indices,
-                                             RawSamples& raw, std::vector<SampleError>& first_damaged) const;
-  /// By as many threads at a time as there are workers.
-  [[nodiscard]] Transformed transform(const RawBatch& batch, std::vector<SampleError>& damaged) const;
+  [[nodiscard]] std::vector<BatchField> read(const SamplerStep& step, std::int64_t order,
+                                             std::vector<std::int64_t>& indices, RawSamples& raw,
+                                             MadeBatch& made) const;
+  [[nodiscard]] Transformed transform(RawBatch& batch, std::int64_t order, std::vector<SampleError>& damaged) const;
 
   std::shared_ptr<const Dataset> source_;
   const LoaderOptions* options_;
   BatchCopier copier_;
-  mutable std::counting_semaphore<> transforms_;
+  mutable TransformTeam team_;
   std::atomic<bool> ends_ = false;
 };
 

@@ -1,5 +1,11 @@
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -16,21 +22,55 @@ bool is_listed(const std::vector<SampleError>& damaged, std::int64_t position) {
   return std::any_of(damaged.begin(), damaged.end(), [&](const auto& error) { return error.position == position; });
 }
 
-/// Calls make(encoded, index, room) for each sample, where room is its `values` in `out`. Those that can't be decoded
-/// become 0 and are listed.
+/// Augmenters with their memory, one for each thread that is at work.
+class Augmenters {
+ public:
+  using Augmenter = std::unique_ptr<data::ImageAugmenter>;
+  explicit Augmenters(std::function<Augmenter()> make) : make_(std::move(make)) {}
+
+  /// use(an augmenter that nobody else has).
+  template <class Use>
+  void lend(const Use& use) {
+    Augmenter own = take();
+    use(*own);
+    const std::lock_guard lock(mutex_);
+    spare_.push_back(std::move(own));
+  }
+
+ private:
+  Augmenter take() {
+    const std::lock_guard lock(mutex_);
+    if (spare_.empty()) return make_();
+    Augmenter last = std::move(spare_.back());
+    spare_.pop_back();
+    return last;
+  }
+
+  std::function<Augmenter()> make_;
+  std::mutex mutex_;
+  std::vector<Augmenter> spare_;
+};
+
+/// Calls make(augmenter, encoded, index, room) for each sample, where room is its `values` in `out`. Those that can't
+/// be decoded become 0 and are listed, in order.
 template <class Value, class Make>
-void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, std::size_t values, Value* out,
-                    const Make& make) {
-  for (std::int64_t i = 0; i < batch.samples.size(); ++i, out += values) {
-    const std::span room(out, values);
+void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, Augmenters& augmenters,
+                    std::size_t values, Value* out, const Make& make) {
+  std::mutex mutex;
+  std::map<std::int64_t, std::string> failed;
+  batch.for_each(batch.samples.size(), [&](std::int64_t i) {
+    const std::span room(out + static_cast<std::size_t>(i) * values, values);
     try {
-      make(batch.samples.sample(0, i), batch.indices[i], room);
+      augmenters.lend([&](data::ImageAugmenter& augmenter) {
+        make(augmenter, batch.samples.sample(0, i), batch.indices[i], room);
+      });
     } catch (const DataError& error) {
       std::fill(room.begin(), room.end(), Value{});
-      if (is_listed(damaged, i)) continue;
-      damaged.push_back({i, error.what()});
+      const std::lock_guard lock(mutex);
+      if (!is_listed(damaged, i)) failed[i] = error.what();
     }
-  }
+  });
+  for (const auto& [position, what] : failed) damaged.push_back({position, what});
 }
 
 constexpr std::int64_t kErasedChannel = 3;  // as bytes travel to the device: 1 where the pixel is erased
@@ -38,14 +78,17 @@ constexpr std::int64_t kErasedChannel = 3;  // as bytes travel to the device: 1 
 /// RGB, and with random erasing kErasedChannel, as bytes: {N, size, size, 3 or 4}.
 Transform bytes_transform(const data::CropOptions& crop, const data::AugmentOptions& augment) {
   return [=](const RawBatch& batch, std::vector<SampleError>& damaged) {
-    data::ImageAugmenter augmenter(crop, {}, data::PixelLayout::kNhwc, augment);
+    Augmenters augmenters([&] {
+      return std::make_unique<data::ImageAugmenter>(crop, data::Normalization(), data::PixelLayout::kNhwc, augment);
+    });
     const std::int64_t channels = augment.erasing > 0 ? kErasedChannel + 1 : 3;
     at::Tensor result =
         at::empty({batch.samples.size(), crop.size, crop.size, channels}, batch.memory.dtype(at::kByte));
     const auto size = static_cast<std::size_t>(crop.size);
     const auto values = size * size * static_cast<std::size_t>(channels);
-    for_each_image(batch, damaged, values, result.data_ptr<std::uint8_t>(),
-                   [&](std::span<const std::byte> encoded, std::int64_t index, std::span<std::uint8_t> room) {
+    for_each_image(batch, damaged, augmenters, values, result.data_ptr<std::uint8_t>(),
+                   [&](data::ImageAugmenter& augmenter, std::span<const std::byte> encoded, std::int64_t index,
+                       std::span<std::uint8_t> room) {
                      data::AugmentChoices choices;
                      const data::Image& image = augmenter.augment(encoded, batch.seed, batch.epoch, index, choices);
                      if (channels == 3) {
@@ -86,14 +129,13 @@ Transform image_transform(const data::CropOptions& crop, const data::Normalizati
                           data::PixelLayout layout, const data::AugmentOptions& augment) {
   (void)data::ImageAugmenter(crop, normalization, layout, augment);  // says now what is wrong with the options
   return [=](const RawBatch& batch, std::vector<SampleError>& damaged) {
-    data::ImageAugmenter augmenter(crop, normalization, layout, augment);
+    Augmenters augmenters([&] { return std::make_unique<data::ImageAugmenter>(crop, normalization, layout, augment); });
     const bool planes = layout == data::PixelLayout::kNchw;
     at::Tensor result = at::empty({batch.samples.size(), 3, crop.size, crop.size}, batch.memory.dtype(at::kFloat),
                                   planes ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast);
-    for_each_image(batch, damaged, std::size_t{3} * crop.size * crop.size, result.data_ptr<float>(),
-                   [&](std::span<const std::byte> encoded, std::int64_t index, std::span<float> room) {
-                     augmenter(encoded, batch.seed, batch.epoch, index, room);
-                   });
+    for_each_image(batch, damaged, augmenters, std::size_t{3} * crop.size * crop.size, result.data_ptr<float>(),
+                   [&](data::ImageAugmenter& augmenter, std::span<const std::byte> encoded, std::int64_t index,
+                       std::span<float> room) { augmenter(encoded, batch.seed, batch.epoch, index, room); });
     return result;
   };
 }

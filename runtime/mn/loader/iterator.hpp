@@ -10,6 +10,17 @@
 
 namespace mn {
 
+/// What next() of a DataLoader has waited for so far, and what reading has cost.
+struct LoaderStats {
+  double queue_s = 0;      ///< seconds of waiting for a minibatch that had not been begun: all threads were busy, or
+                           ///< LoaderOptions::prefetch_bytes had no room
+  double storage_s = 0;    ///< … that was being read
+  double transform_s = 0;  ///< … that was being decoded and augmented
+  double copy_s = 0;       ///< … that was on its way to the device
+  std::int64_t bytes = 0;  ///< bytes that this process has read of the dataset
+  std::int64_t opens = 0;  ///< files that it has opened for that
+};
+
 /// Minibatches, epoch after epoch. Every rank makes the same number of calls, though batches may differ in size. For
 /// one of your own, create_iterator() (function_iterator.hpp) needs one function.
 class Iterator {
@@ -31,6 +42,8 @@ class Iterator {
   virtual void load_state(const nlohmann::json& state) = 0;
   /// Seconds that next() has waited for data so far.
   [[nodiscard]] virtual double data_wait_s() const = 0;
+  /// For what, where the iterator knows.
+  [[nodiscard]] virtual LoaderStats stats() const { return {}; }
   /// Between how many ranks the samples are divided, which a Trainer compares with its communicator; 0: unknown.
   [[nodiscard]] virtual int ranks() const { return 0; }
 };

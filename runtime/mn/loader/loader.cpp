@@ -44,6 +44,7 @@ constexpr int kReadAhead = 7;  // threads beside the workers that wait for files
 /// One step: made by a worker, handed out in order.
 struct Slot {
   std::optional<SamplerStep> step;  // no value: the end of an epoch
+  std::int64_t order = 0;           // slots before it
   bool ready = false;
   bool wanted = true;  // false once load_state() has gone elsewhere
   MadeBatch made;
@@ -130,7 +131,16 @@ class DataLoader::Impl {
   std::int64_t epoch() const { return epoch_; }
   std::int64_t consumed() const { return consumed_; }
   std::int64_t corrupt() const { return corrupt_; }
-  double data_wait_s() const { return data_wait_s_; }
+  double data_wait_s() const {
+    return waits_for_.queue_s + waits_for_.storage_s + waits_for_.transform_s + waits_for_.copy_s;
+  }
+  LoaderStats stats() const {
+    LoaderStats stats = waits_for_;
+    const IoStats io = source_->io();
+    stats.bytes = io.bytes;
+    stats.opens = io.opens;
+    return stats;
+  }
 
  private:
   /// The batch that was handed out is the caller's no more.
@@ -146,6 +156,7 @@ class DataLoader::Impl {
       if (!is_endless_ && !queue_.empty() && !queue_.back()->step) return;
       auto slot = std::make_shared<Slot>();
       slot->step = sampler_->next();
+      slot->order = slots_++;
       slot->ready = !slot->step;
       queue_.push_back(slot);
       if (!slot->step || workers_count_ == 0) continue;
@@ -162,7 +173,20 @@ class DataLoader::Impl {
     } else {
       wait_for_worker(slot);
     }
-    data_wait_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    count_wait(slot.made.times, begin);
+  }
+
+  /// What has been waited for since `begin`: each stage up to its end.
+  void count_wait(const BatchTimes& times, BatchTimes::Time begin) {
+    const auto until = [&](BatchTimes::Time end) {
+      const BatchTimes::Time from = begin;
+      begin = std::max(begin, end);
+      return std::chrono::duration<double>(begin - from).count();
+    };
+    waits_for_.queue_s += until(times.begun);
+    waits_for_.storage_s += until(times.read);
+    waits_for_.transform_s += until(times.transformed);
+    waits_for_.copy_s += until(std::chrono::steady_clock::now());
   }
 
   void wait_for_worker(Slot& slot) {
@@ -204,7 +228,7 @@ class DataLoader::Impl {
 
   void make(Slot& slot, RawSamples& raw) const {
     try {
-      slot.made = maker_.make(*slot.step, raw);
+      slot.made = maker_.make(*slot.step, slot.order, raw);
     } catch (...) {
       slot.error = std::current_exception();
     }
@@ -231,7 +255,8 @@ class DataLoader::Impl {
   std::int64_t consumed_ = 0;
   std::int64_t corrupt_ = 0;  // damaged samples in corrupt_epoch_
   std::int64_t corrupt_epoch_ = 0;
-  double data_wait_s_ = 0;
+  LoaderStats waits_for_;                    // seconds alone
+  std::int64_t slots_ = 0;                   // queued so far
   RawSamples raw_;                           // without workers
   std::deque<std::shared_ptr<Slot>> queue_;  // in the order of steps
 
@@ -264,6 +289,7 @@ double DataLoader::epoch_detail() const {
 }
 
 double DataLoader::data_wait_s() const { return impl_->data_wait_s(); }
+LoaderStats DataLoader::stats() const { return impl_->stats(); }
 int DataLoader::ranks() const { return impl_->dataset().ranks(); }
 std::int64_t DataLoader::corrupt() const noexcept { return impl_->corrupt(); }
 nlohmann::json DataLoader::state() const { return impl_->sampler().state(impl_->epoch(), impl_->consumed()); }

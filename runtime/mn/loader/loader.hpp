@@ -43,6 +43,8 @@ class DataLoader final : public Iterator {
   [[nodiscard]] double epoch_detail() const override;
   /// Seconds that next() waited for data, since the start.
   [[nodiscard]] double data_wait_s() const override;
+  /// The four causes are all of data_wait_s().
+  [[nodiscard]] LoaderStats stats() const override;
   /// Those that the dataset was scattered to; 1 for a dataset that was not.
   [[nodiscard]] int ranks() const override;
   /// Damaged samples replaced on this rank in the epoch of the batch handed out last.

@@ -17,6 +17,13 @@
 
 namespace mn {
 
+/// Calls task(0) … task(n − 1), in any order and several at a time; returns when all have ended.
+using ForEach = std::function<void(std::int64_t n, const std::function<void(std::int64_t i)>& task)>;
+/// One after another, on this thread.
+inline void in_turn(std::int64_t n, const std::function<void(std::int64_t)>& task) {
+  for (std::int64_t i = 0; i < n; ++i) task(i);
+}
+
 /// What a transform gets: one batch's raw samples.
 struct RawBatch {
   const RawSamples& samples;  ///< a column for each field
@@ -26,6 +33,8 @@ struct RawBatch {
   std::uint64_t seed;             ///< the loader's seed
   std::int64_t epoch;             ///< counted from 0
   at::TensorOptions memory = {};  ///< for the result: page-locked where it travels to a GPU, which saves a copy
+  /// Divides the batch: calls a task for each sample, also on workers that are idle. Tasks must not call it.
+  ForEach for_each = in_turn;
 };
 
 /// What a transform returns: the first field as a tensor [samples, …], with all others by default_field(); or all

@@ -35,6 +35,7 @@ class MixedBatches final : public Iterator {
   [[nodiscard]] double epoch_detail() const override { return batches_->epoch_detail(); }
   [[nodiscard]] std::int64_t steps_per_epoch() const override { return batches_->steps_per_epoch(); }
   [[nodiscard]] double data_wait_s() const override { return batches_->data_wait_s(); }
+  [[nodiscard]] LoaderStats stats() const override { return batches_->stats(); }
   /// With the seed: a job that resumes mixes as before.
   [[nodiscard]] nlohmann::json state() const override;
   /// Also takes a state of the wrapped iterator alone.

@@ -50,6 +50,7 @@ class MultiNodeIterator final : public Iterator {
     exchange([&](json&) { actual_->load_state(state); });
   }
   double data_wait_s() const override { return wait_s_; }
+  LoaderStats stats() const override { return is_root() ? actual_->stats() : LoaderStats(); }
 
  private:
   [[nodiscard]] bool is_root() const { return comm_->rank() == root_; }

@@ -20,10 +20,9 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/core/log.hpp>
 #include <mn/data/pieces_dataset.hpp>
-#include <mn/data/stage_file.hpp>
 #include <mn/loader/scatter.hpp>
+#include <mn/loader/share_stage.hpp>
 
 namespace mn {
 namespace {
@@ -113,37 +112,13 @@ std::shared_ptr<Dataset> share_table(const std::shared_ptr<Dataset>& dataset, co
   return mine;
 }
 
-/// Collective: the file for copies that the ranks of this node share, made by the first of them. Null, with a warning,
-/// on a node where that fails.
-std::shared_ptr<const data::StageFile> share_stage_file(const std::filesystem::path& folder, Communicator& comm) {
-  std::shared_ptr<const data::StageFile> file;
-  const auto attempt = [&](const auto& open) {
-    try {
-      file = std::make_shared<const data::StageFile>(open());
-    } catch (const DataError& error) {
-      log_warning("shards are not copied to " + folder.string() + ": " + error.what());
-    }
-  };
-  if (comm.intra_rank() == 0) attempt([&] { return data::StageFile::make(folder); });
-  const std::vector<json> all =
-      comm.allgather_obj(json{{"node", comm.inter_rank()}, {"file", file ? json(file->handle()) : json()}});
-  for (const json& each : all) {
-    if (comm.intra_rank() == 0 || each.at("node") != comm.inter_rank() || each.at("file").is_null()) continue;
-    attempt([&] { return data::StageFile::open(each.at("file").get<std::string>()); });
-  }
-  comm.barrier();  // a file is there as long as a process has it: the first one waits for the others
-  return file;
-}
-
 std::shared_ptr<const Dataset> share(const std::shared_ptr<Dataset>& dataset, const json& facts, Communicator& comm,
                                      const ScatterOptions& options, const TableOpeners& openers) {
   auto mine = share_table(dataset, facts, comm, options.root, openers);
   check_equal(*mine, comm);
   mine->share(comm.size());
   if (!options.stage.folder.empty()) {
-    if (auto file = share_stage_file(options.stage.folder, comm)) {
-      mine->stage(options.stage, std::move(file), comm.intra_size());
-    }
+    if (auto node = share_stage_node(options.stage.folder, comm)) mine->stage(options.stage, std::move(node));
   }
   return mine;
 }

@@ -104,10 +104,14 @@ std::string rank_charts(const Run& run) {
   std::string html;
   for (const auto& [part, title] :
        {std::pair("compute_s", "computing"), std::pair("communication_s", "waiting for other ranks and the network"),
-        std::pair("data_s", "waiting for minibatches")}) {
+        std::pair("data_s", "waiting for minibatches"), std::pair("storage_s", "waiting for minibatches: read"),
+        std::pair("transform_s", "waiting for minibatches: decoded"),
+        std::pair("copy_s", "waiting for minibatches: copied to the device"),
+        std::pair("queue_s", "waiting for minibatches: not begun yet")}) {
+    if (!report::has_time(run, part)) continue;
     std::vector<Curve> curves;
     for (const auto& line : run.times) {
-      const auto values = line.at(part).get<std::vector<double>>();
+      const auto values = line.value(part, std::vector<double>());
       curves.resize(std::min(std::max(curves.size(), values.size()), kMaxRanks));
       for (std::size_t rank = 0; rank < std::min(values.size(), curves.size()); ++rank) {
         curves[rank].points.emplace_back(line.at(x).get<double>(), values[rank] * 1e3);

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <fstream>
+#include <numeric>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -14,6 +16,18 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+
+/// What a rank waits for that waits for minibatches.
+constexpr std::array<std::pair<const char*, const char*>, 4> kDataCauses = {
+    {{"storage_s", "the storage: see to it, or copy the data to the nodes (--stage)"},
+     {"transform_s", "decoding and augmentation: give ranks more cores, or resize the images beforehand"},
+     {"copy_s", "copies to the device"},
+     {"queue_s", "minibatches that had not been begun: raise LoaderOptions::prefetch_bytes or prefetch"}}};
+
+double sum_of(const json& line, const char* part) {
+  const auto values = line.value(part, std::vector<double>{});
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
 
 std::vector<json> read_log(const fs::path& path) {
   if (!fs::is_regular_file(path)) {
@@ -72,6 +86,9 @@ void add_event(Run& run, const json& event) {
     for (const char* part : {"data_s", "compute_s", "communication_s"}) {
       static_cast<void>(event.at(part).get<std::vector<double>>().at(0));
     }
+    for (const auto& [part, title] : kDataCauses) {
+      static_cast<void>(event.value(part, std::vector<double>{}));
+    }
     run.times.push_back(event);
     if (event.contains("epoch")) run.epochs[iteration] = event.at("epoch").get<double>();
   } else if (kind == "end") {
@@ -108,7 +125,29 @@ void find_slow_ranks(const Run& run, std::vector<std::string>& findings) {
   }
 }
 
+/// Where a tenth of a step or more goes by waiting for minibatches: for what most of it.
+void find_data_waits(const Run& run, std::vector<std::string>& findings) {
+  if (run.times.empty()) return;
+  const json& last = run.times.back();
+  const double waiting = sum_of(last, "data_s");
+  const double all = waiting + sum_of(last, "compute_s") + sum_of(last, "communication_s");
+  if (all <= 0 || waiting < 0.1 * all) return;
+  const auto* cause =
+      std::ranges::max_element(kDataCauses, {}, [&](const auto& each) { return sum_of(last, each.first); });
+  const double part = sum_of(last, cause->first);
+  if (part <= 0) return;  // the iterator does not say
+  std::ostringstream text;
+  text.precision(2);
+  text << "in the last report ranks waited " << 100 * waiting / all << " % of a step for minibatches, "
+       << 100 * part / waiting << " % of that for " << cause->second;
+  findings.push_back(text.str());
+}
+
 }  // namespace
+
+bool has_time(const Run& run, const std::string& part) {
+  return std::ranges::any_of(run.times, [&](const json& line) { return sum_of(line, part.c_str()) > 0; });
+}
 
 Run read_run(const fs::path& out) {
   Run run;
@@ -148,6 +187,7 @@ std::vector<std::string> findings_of(const Run& run) {
     break;
   }
   find_slow_ranks(run, findings);
+  find_data_waits(run, findings);
   for (const std::string& text : run.warnings) findings.push_back("warning of " + text);
   return findings;
 }

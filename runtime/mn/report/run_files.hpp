@@ -39,6 +39,9 @@ struct Run {
 /// The epoch of an entry of the log, with its fraction; no value if run.jsonl does not have it.
 [[nodiscard]] std::optional<double> epoch_of(const Run& run, const nlohmann::json& entry);
 
+/// Whether any report says that a rank spent time on that part of a step ("data_s").
+[[nodiscard]] bool has_time(const Run& run, const std::string& part);
+
 /// What is worth a look, a sentence each.
 [[nodiscard]] std::vector<std::string> findings_of(const Run& run);
 

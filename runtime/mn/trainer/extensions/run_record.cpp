@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <utility>
 #include <vector>
 
 #include <mn/comm/communicator.hpp>
@@ -77,19 +79,31 @@ void RunRecord::run(Trainer& trainer) {
   ++steps_;
   if (log_.entries().size() == reported_) return;
   reported_ = log_.entries().size();
-  for (double& seconds : seconds_) seconds /= static_cast<double>(steps_);
-  std::vector<double> all(3 * static_cast<std::size_t>(trainer.communicator().size()));
-  trainer.communicator().allgather(std::span<const double>(seconds_), std::span(all));
   json line = {{"event", "report"}, {"iteration", trainer.iteration()}, {"epoch", trainer.epoch_detail()}};
-  for (std::size_t i = 0; i < all.size(); i += 3) {
-    line["data_s"].push_back(all[i]);
-    line["compute_s"].push_back(all[i + 1]);
-    line["communication_s"].push_back(all[i + 2]);
-  }
+  add_times(trainer, line);
   add_warnings(trainer, line);
   if (trainer.is_root()) append(trainer, line, has_failed_);
   seconds_ = {};
   steps_ = 0;
+}
+
+void RunRecord::add_times(Trainer& trainer, json& line) {
+  const LoaderStats before = std::exchange(loader_, trainer.iterator().stats());
+  const auto steps = static_cast<double>(steps_);
+  const std::array own = {std::pair("data_s", seconds_[0] / steps),
+                          std::pair("compute_s", seconds_[1] / steps),
+                          std::pair("communication_s", seconds_[2] / steps),
+                          std::pair("queue_s", (loader_.queue_s - before.queue_s) / steps),
+                          std::pair("storage_s", (loader_.storage_s - before.storage_s) / steps),
+                          std::pair("transform_s", (loader_.transform_s - before.transform_s) / steps),
+                          std::pair("copy_s", (loader_.copy_s - before.copy_s) / steps),
+                          std::pair("read_bytes", static_cast<double>(loader_.bytes - before.bytes)),
+                          std::pair("opens", static_cast<double>(loader_.opens - before.opens))};
+  std::array<double, own.size()> values;
+  std::ranges::transform(own, values.begin(), [](const auto& each) { return each.second; });
+  std::vector<double> all(own.size() * static_cast<std::size_t>(trainer.communicator().size()));
+  trainer.communicator().allgather(std::span<const double>(values), std::span(all));
+  for (std::size_t i = 0; i < all.size(); ++i) line[own[i % own.size()].first].push_back(all[i]);
 }
 
 void RunRecord::finalize(Trainer& trainer) {

@@ -4,6 +4,9 @@
 #include <array>
 #include <cstdint>
 
+#include <nlohmann/json_fwd.hpp>
+
+#include <mn/loader/iterator.hpp>
 #include <mn/trainer/extension.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
 
@@ -12,7 +15,8 @@ namespace mn::extensions {
 /// Rank 0 appends; a run that resumes goes on in the same file. Lines, by "event":
 ///   start   time (seconds since 1970), iteration, command, hosts (by rank), device
 ///   report  iteration, epoch (with its fraction), and lists by rank: data_s, compute_s, communication_s, means of a
-///           step since the line before
+///           step since the line before; where minibatches are of a DataLoader, also what data_s was waited for, queue_s,
+///           storage_s, transform_s, copy_s (LoaderStats), and read_bytes and opens, those since the line before
 ///   end     time, iteration, elapsed_s, why; absent if the run was ended from outside
 /// Lines report and end have warnings, a list of texts, where ranks have logged some since the line before.
 /// Add it after the log, whose reports it follows. Collective where the log is.
@@ -27,10 +31,13 @@ class RunRecord final : public Extension {
   void finalize(Trainer& trainer) override;
 
  private:
+  void add_times(Trainer& trainer, nlohmann::json& line);
+
   const LogReport& log_;
   std::size_t reported_ = 0;         // entries of the log
   std::array<double, 3> seconds_{};  // data, compute, communication since the last report
   std::int64_t steps_ = 0;
+  LoaderStats loader_;  // at the last report
   bool has_failed_ = false;
 };
 

@@ -1,4 +1,4 @@
-/// The little of TCP that the peer monitor needs beyond mn/core/net: calls that wait until a deadline.
+/// Calls on sockets that wait until a deadline.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,10 @@ namespace mn {
 /// A connection to a numeric address; empty if there is none by the deadline.
 [[nodiscard]] Fd connect_until(const std::string& address, std::uint16_t port, Deadline deadline);
 
-/// True if all of `bytes` went out. Never raises SIGPIPE.
+/// True if all of `bytes` went out at once. Never raises SIGPIPE.
 bool send_bytes(const Fd& socket, std::span<const std::byte> bytes);
+/// True if all of `bytes` went out by the deadline. Never raises SIGPIPE.
+bool send_until(const Fd& socket, std::span<const std::byte> bytes, Deadline deadline);
 /// True if `bytes` was filled by the deadline.
 bool receive_until(const Fd& socket, std::span<std::byte> bytes, Deadline deadline);
 

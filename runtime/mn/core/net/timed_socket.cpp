@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 
 #include <mn/core/net/socket.hpp>
-#include <mn/job/peer_socket.hpp>
+#include <mn/core/net/timed_socket.hpp>
 
 namespace mn {
 namespace {
@@ -29,6 +29,19 @@ Fd connect_until(const std::string& address, std::uint16_t port, Deadline deadli
 bool send_bytes(const Fd& socket, std::span<const std::byte> bytes) {
   return send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
          static_cast<ssize_t>(bytes.size());
+}
+
+bool send_until(const Fd& socket, std::span<const std::byte> bytes, Deadline deadline) {
+  while (!bytes.empty()) {
+    if (!ready(socket.get(), POLLOUT, deadline)) return false;
+    const ssize_t sent = send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0) {
+      if (errno == EINTR || errno == EAGAIN) continue;
+      return false;
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(sent));
+  }
+  return true;
 }
 
 bool receive_until(const Fd& socket, std::span<std::byte> bytes, Deadline deadline) {

@@ -1,0 +1,66 @@
+#include <array>
+#include <csignal>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <mn/core/command_output.hpp>
+#include <mn/core/fd.hpp>
+
+namespace mn {
+namespace {
+
+/// Whether it can be started.
+bool spawn(const std::vector<std::string>& command, const std::string& setting, int output, pid_t& process) {
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  std::vector<char*> argv;
+  for (const auto& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  std::vector<char*> envp;
+  if (!setting.empty()) envp.push_back(const_cast<char*>(setting.c_str()));
+  for (char** entry = environ; *entry != nullptr; ++entry) envp.push_back(*entry);
+  envp.push_back(nullptr);
+  const int error = posix_spawnp(&process, argv.front(), &files, nullptr, argv.data(), envp.data());
+  posix_spawn_file_actions_destroy(&files);
+  return error == 0;
+}
+
+}  // namespace
+
+std::string command_output(const std::vector<std::string>& command, std::chrono::milliseconds patience,
+                           const std::string& setting) {
+  using std::chrono::milliseconds;
+  using Clock = std::chrono::steady_clock;
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return "";
+  const Fd output(ends[0]);
+  Fd input(ends[1]);
+  pid_t process = -1;
+  if (!spawn(command, setting, input.get(), process)) return "";
+  input.reset();  // else its end would not be seen
+  std::string text;
+  const auto end = Clock::now() + patience;
+  for (ssize_t bytes = 1; bytes > 0;) {
+    const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
+    pollfd readable{output.get(), POLLIN, 0};
+    if (left <= milliseconds(0) || poll(&readable, 1, static_cast<int>(left.count())) <= 0) {
+      kill(process, SIGKILL);
+      text.clear();
+      break;
+    }
+    std::array<char, 4096> piece;
+    bytes = read(output.get(), piece.data(), piece.size());
+    if (bytes > 0) text.append(piece.data(), static_cast<std::size_t>(bytes));
+  }
+  waitpid(process, nullptr, 0);
+  return text;
+}
+
+}  // namespace mn

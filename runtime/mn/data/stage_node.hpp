@@ -1,0 +1,21 @@
+/// What the processes of a node need to keep copies of a dataset's files together.
+#pragma once
+
+#include <utility>
+
+#include <mn/core/fd.hpp>
+#include <mn/data/stage_file.hpp>
+#include <mn/data/stage_peers.hpp>
+
+namespace mn::data {
+
+struct StageNode {
+  explicit StageNode(StageFile copies, int processes = 1) : file(std::move(copies)), parts(processes) {}
+
+  StageFile file;         ///< for all copies of the node
+  int parts;              ///< processes of the node that share it
+  StageNodes nodes = {};  ///< the job's
+  Fd listener = {};       ///< of the process that gives the node's copies to other nodes
+};
+
+}  // namespace mn::data

@@ -1,0 +1,86 @@
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/log.hpp>
+#include <mn/core/uninitialized.hpp>
+#include <mn/data/stage_peers.hpp>
+
+namespace mn::data {
+namespace {
+
+constexpr auto kTimePerAddress = std::chrono::milliseconds(1500);
+constexpr auto kAnswerTime = std::chrono::seconds(10);
+
+template <class Value>
+bool receive(const Fd& from, Value& value, Clock::duration time) {
+  return receive_until(from, std::as_writable_bytes(std::span(&value, 1)), Clock::now() + time);
+}
+
+}  // namespace
+
+StagePeers::StagePeers(StageNodes nodes)
+    : nodes_(std::move(nodes)), was_reached_(nodes_.servers.size()), is_lost_(nodes_.servers.size()) {
+  for (std::uint32_t node = 0; node < nodes_.servers.size(); ++node) {
+    if (!nodes_.servers[node].empty()) homes_.push_back(node);
+  }
+  if (homes_.size() < 2) homes_.clear();
+}
+
+StageSource StagePeers::ask(std::uint64_t file) {
+  StageSource source;
+  if (homes_.empty() || !request(home_of(file), StageRequest::Call::kAsk, file, nodes_.self, source)) return {};
+  return source.node < nodes_.servers.size() ? source : StageSource();
+}
+
+void StagePeers::tell(StageRequest::Call call, std::uint64_t file, std::uint32_t about) {
+  StageAnswer answer;
+  if (!homes_.empty()) (void)request(home_of(file), call, file, about, answer);
+}
+
+StageAnswer StagePeers::get(std::uint64_t file, std::uint32_t node, std::int64_t bytes,
+                            const std::function<void(std::uint32_t, std::span<const std::byte>)>& take) {
+  StageAnswer answer = StageAnswer::kNo;
+  const Fd from = request(node, StageRequest::Call::kGet, file, nodes_.self, answer);
+  if (!from || answer != StageAnswer::kYes) return answer;
+  ByteBuffer piece;
+  for (std::int64_t at = 0; at < bytes; at += std::ssize(piece)) {
+    std::uint32_t checksum = 0;
+    piece.resize(std::min(kStagePieceBytes, bytes - at));
+    if (!receive(from, checksum, kStagePieceTime) || !receive_until(from, piece, Clock::now() + kStagePieceTime) ||
+        crc32c(std::span(piece)) != checksum) {
+      return StageAnswer::kNo;
+    }
+    take(checksum, piece);
+  }
+  return StageAnswer::kYes;
+}
+
+template <class Answer>
+Fd StagePeers::request(std::uint32_t node, StageRequest::Call call, std::uint64_t file, std::uint32_t about,
+                       Answer& answer) {
+  if (is_lost_[node]) return {};
+  Fd connection = connect(node, {nodes_.key, call, about, file});
+  const bool is_reached = static_cast<bool>(connection);
+  if (is_reached && receive(connection, answer, kAnswerTime)) {
+    was_reached_[node] = true;
+    return connection;
+  }
+  if (!is_lost_[node].exchange(true) && !was_reached_[node]) {  // else its part of the job has ended
+    log_warning("copies of node " + std::to_string(node) + (is_reached ? " are not given" : " can't be reached") +
+                ": files are read from shared storage");
+  }
+  return {};
+}
+
+Fd StagePeers::connect(std::uint32_t node, const StageRequest& request) {
+  for (const Endpoint& server : nodes_.servers[node]) {
+    Fd connection = connect_until(server.address, server.port, Clock::now() + kTimePerAddress);
+    if (connection && send_bytes(connection, std::as_bytes(std::span(&request, 1)))) return connection;
+  }
+  return {};
+}
+
+}  // namespace mn::data

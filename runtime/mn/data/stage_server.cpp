@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
+#include <mn/data/stage_server.hpp>
+
+namespace mn::data {
+namespace {
+
+constexpr int kThreads = StageServer::kMaxGiven + 2;
+constexpr auto kStopTime = std::chrono::milliseconds(100);  // after which a thread looks whether it is to end
+constexpr std::size_t kSentBytes = 256 << 10;
+constexpr auto kRequestTime = std::chrono::seconds(2);
+
+template <class Value>
+bool reply(const Fd& to, const Value& value) {
+  return send_until(to, std::as_bytes(std::span(&value, 1)), Clock::now() + kRequestTime);
+}
+
+/// Equal, in a time that does not tell how much of them is.
+bool is_same(const StageKey& a, const StageKey& b) {
+  std::byte difference{};
+  for (std::size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
+  return difference == std::byte{};
+}
+
+}  // namespace
+
+StageServer::StageServer(const Fd& listener, const StageKey& key, ReadCopy read_copy)
+    : listener_(listener), key_(key), read_copy_(std::move(read_copy)) {
+  for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+}
+
+StageServer::~StageServer() {
+  for (std::jthread& thread : threads_) thread.request_stop();
+}
+
+void StageServer::work(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    const Fd connection = accept_until(listener_, Clock::now() + kStopTime);
+    if (!connection) continue;
+    try {
+      answer(connection, stop);
+    } catch (const Error& error) {
+      log_warning(std::string("a copy was not given to another node: ") + error.what());
+    }
+  }
+}
+
+void StageServer::answer(const Fd& connection, const std::stop_token& stop) {
+  StageRequest request;
+  const auto bytes = std::as_writable_bytes(std::span(&request, 1));
+  if (!receive_until(connection, bytes, Clock::now() + kRequestTime) || !is_same(request.key, key_)) return;  // (1)
+  if (request.call == StageRequest::Call::kGet) return give(request.file, connection, stop);
+  std::unique_lock lock(mutex_);
+  if (request.call == StageRequest::Call::kAsk) {
+    const StageSource source = directory_.ask(request.file, request.node, Clock::now());
+    lock.unlock();
+    reply(connection, source);
+    return;
+  }
+  if (request.call == StageRequest::Call::kAdd) directory_.add(request.file, request.node);
+  if (request.call == StageRequest::Call::kRemove) directory_.remove(request.file, request.node);
+  lock.unlock();
+  reply(connection, StageAnswer::kYes);
+}
+
+void StageServer::give(std::uint64_t file, const Fd& connection, const std::stop_token& stop) {
+  struct Given {
+    std::atomic<int>& count;
+    int before = count++;
+    ~Given() { --count; }
+  } const given{given_};
+  if (given.before >= kMaxGiven) {
+    reply(connection, StageAnswer::kBusy);
+    return;
+  }
+  bool begun = false;
+  const bool has_copy = read_copy_(file, [&](std::uint32_t checksum, std::span<const std::byte> piece) {
+    if (!std::exchange(begun, true) && !reply(connection, StageAnswer::kYes)) return false;
+    bool sent = send_until(connection, std::as_bytes(std::span(&checksum, 1)), Clock::now() + kStagePieceTime);
+    while (sent && !piece.empty() && !stop.stop_requested()) {  // a node may take them slowly, as its rate is
+      const auto some = piece.first(std::min(kSentBytes, piece.size()));
+      sent = send_until(connection, some, Clock::now() + kStagePieceTime);
+      piece = piece.subspan(some.size());
+    }
+    return sent && piece.empty();
+  });
+  if (!has_copy) reply(connection, StageAnswer::kNo);
+}
+
+}  // namespace mn::data

@@ -1,0 +1,93 @@
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/core/log.hpp>
+#include <mn/core/net/interfaces.hpp>
+#include <mn/core/net/random_key.hpp>
+#include <mn/core/text.hpp>
+#include <mn/loader/share_stage.hpp>
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+
+/// What open() returns; no value, with a warning, if it throws.
+template <class Open>
+std::optional<data::StageFile> attempt(const std::filesystem::path& folder, const Open& open) {
+  try {
+    return open();
+  } catch (const DataError& error) {
+    log_warning("shards are not copied to " + folder.string() + ": " + error.what());
+    return std::nullopt;
+  }
+}
+
+/// Empty, with a warning, where no port is free.
+Fd listen_for_nodes() {
+  std::string why = "no TCP port is free";
+  try {
+    if (Fd listener = listen_on_port(0)) return listener;
+  } catch (const CommError& error) {
+    why = error.what();
+  }
+  log_warning("other nodes get no copies from this one: " + why);
+  return {};
+}
+
+std::string random_key() {
+  data::StageKey key;
+  std::byte half[sizeof key / 2];  // twice as many digits
+  draw_random(half);
+  return to_hex(half);
+}
+
+/// How the nodes reach each other, by what all ranks say.
+data::StageNodes nodes_of(const std::vector<json>& all, const Communicator& comm) {
+  data::StageNodes nodes{.self = static_cast<std::uint32_t>(comm.inter_rank())};
+  const auto key = all.front().at("key").get<std::string>();
+  std::memcpy(nodes.key.data(), key.data(), std::min(key.size(), nodes.key.size()));
+  nodes.servers.resize(comm.inter_size());
+  for (const json& each : all) {
+    const auto port = whole_number<std::uint16_t>(each.at("port"));
+    if (port == 0) continue;
+    for (const json& address : each.at("addresses")) {
+      nodes.servers[whole_number<std::size_t>(each.at("node"))].push_back({address.get<std::string>(), port});
+    }
+  }
+  return nodes;
+}
+
+}  // namespace
+
+std::shared_ptr<const data::StageNode> share_stage_node(const std::filesystem::path& folder, Communicator& comm) {
+  const bool is_first = comm.intra_rank() == 0;
+  std::optional<data::StageFile> file;
+  Fd listener;
+  if (is_first) file = attempt(folder, [&] { return data::StageFile::make(folder); });
+  if (file && comm.inter_size() > 1) listener = listen_for_nodes();
+  const std::vector<json> all =
+      comm.allgather_obj(json{{"node", comm.inter_rank()},
+                              {"file", file ? json(file->handle()) : json()},
+                              {"port", listener ? port_of(listener) : 0},
+                              {"addresses", listener ? json(local_addresses()) : json::array()},
+                              {"key", comm.rank() == 0 ? random_key() : ""}});
+  for (const json& each : all) {
+    if (is_first || each.at("node") != comm.inter_rank() || each.at("file").is_null()) continue;
+    file = attempt(folder, [&] { return data::StageFile::open(each.at("file").get<std::string>()); });
+  }
+  comm.barrier();  // a file is there as long as a process has it: the first one waits for the others
+  if (!file) return nullptr;
+  auto node = std::make_shared<data::StageNode>(std::move(*file), comm.intra_size());
+  node->nodes = nodes_of(all, comm);
+  node->listener = std::move(listener);
+  return node;
+}
+
+}  // namespace mn

@@ -1,0 +1,17 @@
+/// The ranks of a node keep their copies of a dataset's files together, and the nodes of a job find each other's.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/data/stage_node.hpp>
+
+namespace mn {
+
+/// Collective. The first rank of each node makes the file for copies in `folder`, and listens for other nodes if there
+/// are any. Null, with a warning, on a node where there is no such file.
+[[nodiscard]] std::shared_ptr<const data::StageNode> share_stage_node(const std::filesystem::path& folder,
+                                                                      Communicator& comm);
+
+}  // namespace mn

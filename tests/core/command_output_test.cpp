@@ -1,0 +1,22 @@
+#include <gtest/gtest.h>
+
+#include <mn/core/command_output.hpp>
+
+namespace mn {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(CommandOutput, IsWhatTheProgramPrints) {
+  EXPECT_EQ(command_output({"echo", "two  words"}, 10s), "two  words\n");
+  EXPECT_EQ(command_output({"sh", "-c", "cat; echo lost >&2; echo $MN_SETTING"}, 10s, "MN_SETTING=set"), "set\n");
+  EXPECT_EQ(command_output({"sh", "-c", "head -c 100000 /dev/zero; exit 3"}, 10s).size(), 100'000u);
+}
+
+TEST(CommandOutput, IsEmptyWhereThereIsNoAnswer) {
+  EXPECT_EQ(command_output({"mn-no-such-program"}, 10s), "");
+  EXPECT_EQ(command_output({"sh", "-c", "echo half; exec sleep 100"}, 200ms), "");
+}
+
+}  // namespace
+}  // namespace mn
