@@ -20,6 +20,14 @@ bool ready(int fd, short events, Deadline deadline) {
 
 }  // namespace
 
+Fd accept_until(const Fd& listener, Deadline deadline) {
+  while (ready(listener.get(), POLLIN, deadline)) {
+    Fd connection = accept_waiting(listener);
+    if (connection) return connection;  // else it went away again
+  }
+  return {};
+}
+
 Fd connect_until(const std::string& address, std::uint16_t port, Deadline deadline) {
   Fd connection = begin_connection({address, port});
   const bool is_decided = connection && ready(connection.get(), POLLOUT, deadline);

@@ -10,6 +10,8 @@
 
 namespace mn {
 
+/// The next connection; empty after the deadline.
+[[nodiscard]] Fd accept_until(const Fd& listener, Deadline deadline);
 /// A connection to a numeric address; empty if there is none by the deadline.
 [[nodiscard]] Fd connect_until(const std::string& address, std::uint16_t port, Deadline deadline);
 
