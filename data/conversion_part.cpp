@@ -95,6 +95,7 @@ bool ConversionPart::wants(std::size_t shard) {
 }
 
 void ConversionPart::write(std::size_t shard, const ShardContent& content) {
+  // (2): write_shard() returns when the file has its name.
   note(shard, write_shard(outputs_.path(shard), content), largest_class(content.spec, content.samples.columns));
 }
 

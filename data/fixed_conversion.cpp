@@ -51,6 +51,7 @@ void FixedConversion::plan(const std::filesystem::path& scratch) {
 
 void FixedConversion::open(const std::filesystem::path& scratch) {
   for (std::size_t i = 0; i < splits_.size(); ++i) {
+    // On the rank that planned they are open already.
     if (!sources_[i]) sources_[i] = splits_[i].open(scratch, false);
     const std::int64_t size = sources_[i]->size();
     const std::int64_t step = samples_per_shard(sources_[i]->spec(), shard_bytes_);
@@ -65,6 +66,7 @@ std::int64_t FixedConversion::steps(std::size_t unit) const { return pieces_[uni
 Found FixedConversion::look_at(std::size_t shard, const ShardReader& found) const {
   const Piece& piece = pieces_[shard];
   const SampleSpec& spec = sources_[piece.split]->spec();
+  // What a shard of the same request must have, whatever its samples.
   const bool same = found.header().spec == without_classes(spec) && found.header().form == new_form(spec) &&
                     found.size() == piece.last - piece.first;
   return same ? Found::kWhole : Found::kForeign;

@@ -104,6 +104,7 @@ int verify_index(const std::filesystem::path& folder, int threads) {
     std::size_t open_file = 0;
     for (std::size_t i = next++; i < blocks.size(); i = next++) {
       try {
+        // Blocks are listed file by file: a thread mostly stays in one.
         if (!reader || open_file != blocks[i].file) reader.emplace(table, open_file = blocks[i].file, counters);
         judge_classes(*reader, table, blocks[i]);
       } catch (const DataError& error) {

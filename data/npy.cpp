@@ -130,6 +130,7 @@ void check_elements(const NpyHeader& header, std::uint64_t file_bytes, const std
     throw DataError(file + " holds one number: an array of one row for each sample is expected");
   auto bytes = static_cast<std::int64_t>(header.item_bytes);
   for (const std::int64_t extent : header.shape) {
+    // Extents come from the file: their product must not overflow.
     if (extent > 0 && bytes > kMaxNpyBytes / extent) throw DataError(file + ": its header is damaged (its shape)");
     bytes *= extent;
   }
@@ -177,6 +178,7 @@ NpyHeader parse_npy_header(std::span<const std::byte> begin, std::uint64_t file_
 
 NpyArray::NpyArray(std::shared_ptr<const File> file, std::uint64_t begin, std::uint64_t bytes, std::string name)
     : file_(std::move(file)), name_(std::move(name)) {
+  // One read: a header that is longer is damaged.
   std::vector<std::byte> head(std::min<std::uint64_t>(bytes, kMaxNpyHeaderBytes));
   file_->read_at(begin, head);
   header_ = parse_npy_header(head, bytes, name_);
@@ -207,6 +209,7 @@ void NpyArray::read_fortran(std::int64_t first, std::int64_t last, std::span<std
     for (std::int64_t row = 0; row < last - first; ++row) {
       std::memcpy(out.data() + row * row_bytes + to * item, run.data() + row * item, item);
     }
+    // The first dimensions run fastest in Fortran order.
     for (std::size_t d = 1; d < shape.size() && ++index[d] == shape[d]; ++d) index[d] = 0;
   }
 }

@@ -14,6 +14,7 @@ void run_tasks(std::size_t n, int threads, std::atomic<bool>& stop, const std::f
   std::exception_ptr failure;
   const auto work = [&] {
     try {
+      // From a counter, not in equal parts: tasks take unequal times.
       for (std::size_t i = next++; i < n && !stop; i = next++) task(i);
     } catch (...) {
       const std::lock_guard lock(mutex);
@@ -23,6 +24,7 @@ void run_tasks(std::size_t n, int threads, std::atomic<bool>& stop, const std::f
   };
   {
     std::vector<std::jthread> workers;
+    // This thread works too, so that one thread needs no other.
     for (std::size_t t = 1; t < std::min<std::size_t>(threads, n); ++t) workers.emplace_back(work);
     work();
   }

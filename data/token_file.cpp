@@ -42,6 +42,7 @@ void read_tokens(const std::filesystem::path& path, std::size_t width, std::int6
   for (std::int64_t at = first; !out.empty();) {
     const std::int64_t number = at / kBlockTokens;
     const std::int64_t tokens = std::min(kBlockTokens, count - number * kBlockTokens);
+    // Whole blocks, as the checksum is of the block.
     block.resize(static_cast<std::size_t>(tokens) * width + kCrcBytes);
     file.read_at(static_cast<std::uint64_t>(number) * (kBlockTokens * width + kCrcBytes), block);
     const auto values = std::span(block).first(block.size() - kCrcBytes);

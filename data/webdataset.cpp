@@ -51,6 +51,7 @@ bool WebReader::next(WebSample& sample) {
   if (!ahead_) return false;
   sample = {.key = split_name(ahead_->name).key, .at = ahead_->header_at, .image = std::move(sample.image)};
   has_image_ = has_label_ = false;
+  // A sample is a run of members with one key. The member that ends it begins the next one, so the reader is one ahead.
   for (; ahead_; ahead_ = tar_.next()) {
     const WebName name = split_name(ahead_->name);
     if (hidden(*ahead_)) continue;

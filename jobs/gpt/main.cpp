@@ -5,24 +5,24 @@
 #include <torch/torch.h>
 
 #include <mn/app/app.hpp>
+#include <mn/models/gpt.hpp>
 
 #include "gpt/data.hpp"
-#include "models/gpt.hpp"
 
 namespace {
 
-using mn::jobs::Gpt;
 using mn::jobs::GptData;
+using mn::models::Gpt;
 
 struct Settings : mn::app::CommonOptions {
   std::string train;
   std::string val;
   std::string vocabulary;
-  mn::jobs::GptOptions network;
+  mn::models::GptOptions network;
   bool recompute = false;
   std::int64_t report_every = 250;
   std::string generate;
-  mn::jobs::Sampling sampling;
+  mn::models::Sampling sampling;
 
   /// nanoGPT's small network for CPUs, whose rates are for minibatches of 12.
   Settings() {
@@ -44,17 +44,17 @@ void declare(mn::Options& options, Settings& given) {
   options.add("train", given.train, "DIR", "tokens to train on, made by mnshard tokens; default: gpt/train");
   options.add("val", given.val, "DIR", "tokens to validate on; default: gpt/val");
   options.add("vocabulary", given.vocabulary, "FILE", "default: vocabulary.json beside the folder of --train");
-  options.add("layers", given.network.layers, "of attention and perceptron", 1, 1000);
-  options.add("heads", given.network.heads, "of each attention", 1, 1000);
-  options.add("width", given.network.width, "of the embeddings, a multiple of the heads", 1, 1 << 20);
+  options.add("layers", given.network.layers, "layers of attention and perceptron", 1, 1000);
+  options.add("heads", given.network.heads, "heads of each attention", 1, 1000);
+  options.add("width", given.network.width, "width of the embeddings, a multiple of the heads", 1, 1 << 20);
   options.add("dropout", given.network.dropout, "part of the activations that training leaves out", 0, 0.99);
   options.add_flag("recompute", given.recompute,
                    "keep no activations of the layers: less memory, a third more computing");
   options.add("report-every", given.report_every, "updates between two reports", 1);
   options.add("generate", given.generate, "TEXT", "continue TEXT with the weights of --initmodel, and train nothing");
   options.add("length", given.sampling.length, "tokens that --generate makes", 1, 1 << 30);
-  options.add("temperature", given.sampling.temperature, "of --generate: below 1 it is surer of itself; 0: likeliest",
-              0, 100);
+  options.add("temperature", given.sampling.temperature,
+              "temperature of --generate: below 1 likely tokens become likelier; 0: always the likeliest", 0, 100);
   options.add("top-k", given.sampling.top_k, "likeliest tokens that --generate draws from; 0: from all", 0);
   options.add_check([&given] {
     if (given.network.width % given.network.heads != 0) throw mn::UsageError("--width must be a multiple of --heads");
@@ -81,7 +81,7 @@ int write_text(const Settings& given, const GptData& data, Gpt& model, const mn:
   if (comm.rank() != 0) return 0;
   model.eval();
   const auto tokens =
-      mn::jobs::generate(model, data.vocabulary.encode(given.generate), data.context, given.sampling, comm.device());
+      mn::models::generate(model, data.vocabulary.encode(given.generate), data.context, given.sampling, comm.device());
   std::cout << given.generate << data.vocabulary.decode(tokens) << std::endl;
   return 0;
 }

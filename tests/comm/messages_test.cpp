@@ -166,13 +166,12 @@ TEST_F(Messages, AMismatchedReceiveTakesElementsThatFollowLater) {
 }
 
 TEST_F(Messages, DebugModeSaysThatASendWaits) {
-  const auto both = comm_->split(rank_ < 2 ? 0 : -1, rank_);
-  if (alone() || !both) return;
+  if (size_ != 2) return;  // takes seconds, and further ranks would only watch
   for (const bool both_send : {false, true}) {
     CommunicatorOptions options;
     options.device = Device();
     options.debug = true;
-    const auto comm = create_communicator("flat", both->mpi_comm(), options);
+    const auto comm = create_communicator("flat", MPI_COMM_WORLD, options);
     std::vector<float> few(10);
     ::testing::internal::CaptureStderr();
     if (comm->rank() == 0) {

@@ -78,6 +78,7 @@ class Axes {
 };
 
 void draw_curve(std::ostream& svg, const Axes& axes, const Curve& curve) {
+  // A page of a long run stays small.
   const std::size_t stride = curve.points.size() / kMaxPoints + 1;
   const int color = curve.color % kColors;
   std::ostringstream path, marks;
@@ -96,6 +97,7 @@ void draw_curve(std::ostream& svg, const Axes& axes, const Curve& curve) {
 std::vector<Curve> finite_parts(const std::vector<Curve>& curves) {
   std::vector<Curve> parts = curves;
   for (Curve& curve : parts) {
+    // A loss that is not finite has no place on an axis; the page names it among its findings.
     std::erase_if(curve.points,
                   [](const auto& point) { return !std::isfinite(point.first) || !std::isfinite(point.second); });
   }

@@ -88,6 +88,7 @@ std::string hosts_of(const Run& run) {
 
 std::string title_of(const std::vector<Run>& runs) {
   const Run& first = runs.front();
+  // Of several runs the title has only what is true of all.
   const auto same = [&](const auto& text) {
     return std::ranges::all_of(runs, [&](const Run& run) { return text(run) == text(first); }) ? text(first) : "";
   };

@@ -31,7 +31,10 @@ void LogReport::run(Trainer& trainer) {
   entry["epoch"] = trainer.epoch();
   entry["iteration"] = trainer.iteration();
   entry["elapsed_time"] = trainer.elapsed_s();
-  entry["lr"] = trainer.optimizer().param_groups().front().options().get_lr();
+  for (const auto& [name, optimizer] : trainer.optimizers()) {
+    entry[name == trainer.optimizers().front().name ? "lr" : "lr/" + name] =
+        optimizer->param_groups().front().options().get_lr();
+  }
   entries_.push_back(std::move(entry));
   if (!trainer.is_root() || try_to_write(has_failed_, [&] { write(trainer); })) return;
   file_bytes_ = 0;  // the next report writes all of it
