@@ -40,6 +40,7 @@ class LogReport final : public Extension {
 
   std::vector<nlohmann::json> entries_;
   std::uint64_t file_bytes_ = 0;  // what this process has written; 0: nothing
+  bool has_failed_ = false;
 };
 
 }  // namespace mn::extensions
