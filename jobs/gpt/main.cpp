@@ -5,24 +5,24 @@
 #include <torch/torch.h>
 
 #include <mn/app/app.hpp>
+#include <mn/models/gpt.hpp>
 
 #include "gpt/data.hpp"
-#include "models/gpt.hpp"
 
 namespace {
 
-using mn::jobs::Gpt;
 using mn::jobs::GptData;
+using mn::models::Gpt;
 
 struct Settings : mn::app::CommonOptions {
   std::string train;
   std::string val;
   std::string vocabulary;
-  mn::jobs::GptOptions network;
+  mn::models::GptOptions network;
   bool recompute = false;
   std::int64_t report_every = 250;
   std::string generate;
-  mn::jobs::Sampling sampling;
+  mn::models::Sampling sampling;
 
   /// nanoGPT's small network for CPUs, whose rates are for minibatches of 12.
   Settings() {
@@ -81,7 +81,7 @@ int write_text(const Settings& given, const GptData& data, Gpt& model, const mn:
   if (comm.rank() != 0) return 0;
   model.eval();
   const auto tokens =
-      mn::jobs::generate(model, data.vocabulary.encode(given.generate), data.context, given.sampling, comm.device());
+      mn::models::generate(model, data.vocabulary.encode(given.generate), data.context, given.sampling, comm.device());
   std::cout << given.generate << data.vocabulary.decode(tokens) << std::endl;
   return 0;
 }

@@ -4,18 +4,18 @@
 #include <torch/torch.h>
 
 #include <mn/app/app.hpp>
+#include <mn/models/models.hpp>
 
 #include "imagenet/data.hpp"
 #include "imagenet/metrics.hpp"
 #include "imagenet/options.hpp"
 #include "imagenet/sample_log.hpp"
-#include "models/models.hpp"
 
 namespace {
 
-using mn::jobs::Classifier;
 using mn::jobs::ImagenetData;
 using mn::jobs::ImagenetOptions;
+using mn::models::Classifier;
 
 /// The mean over the samples of the classifier's loss, auxiliary classifiers' included. `target` holds labels, or each
 /// class's probability.
@@ -24,7 +24,7 @@ torch::Tensor loss_of(const std::vector<torch::Tensor>& heads, const torch::Tens
   torch::Tensor loss = torch::nn::functional::cross_entropy(heads.front().to(torch::kFloat), target, how);
   for (std::size_t i = 1; i < heads.size(); ++i) {
     const auto auxiliary = torch::nn::functional::cross_entropy(heads[i].to(torch::kFloat), target, how);
-    loss = loss + mn::jobs::kAuxiliaryWeight * auxiliary;
+    loss = loss + mn::models::kAuxiliaryWeight * auxiliary;
   }
   return loss;
 }
@@ -42,8 +42,8 @@ std::vector<torch::Tensor> heads_of(Classifier& model, const torch::Tensor& imag
 /// null.
 mn::ComputeLoss make_loss(const ImagenetOptions& options, const std::shared_ptr<Classifier>& model,
                           mn::jobs::TrainAccuracy& accuracy, mn::jobs::SampleLog* log) {
-  return [&options, &accuracy, model, log, alone = mn::jobs::min_image_size_alone(options.arch)](const mn::Batch& batch,
-                                                                                                 mn::Summary&) {
+  return [&options, &accuracy, model, log, alone = mn::models::min_image_size_alone(options.arch)](
+             const mn::Batch& batch, mn::Summary&) {
     const auto heads = heads_of(*model, batch.data, alone);
     if (log != nullptr) log->add(batch);
     accuracy.add(heads.front(), mn::jobs::labels_of(batch.target));
@@ -71,7 +71,7 @@ mn::Interval report_period(const ImagenetOptions& options, std::int64_t steps_pe
 
 mn::app::Training make_training(const ImagenetOptions& options, const std::shared_ptr<mn::Communicator>& comm) {
   const ImagenetData data = mn::jobs::open_imagenet(options, comm);
-  const std::shared_ptr<Classifier> model = mn::jobs::create_model(options.arch, data.num_classes);
+  const std::shared_ptr<Classifier> model = mn::models::create_model(options.arch, data.num_classes);
   if (options.channels_last) mn::use_channels_last(*model);
   mn::app::Training training{
       .model = model,

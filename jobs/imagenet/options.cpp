@@ -8,8 +8,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
-
-#include "models/models.hpp"
+#include <mn/models/models.hpp>
 
 namespace mn::jobs {
 namespace {
@@ -73,7 +72,7 @@ void declare_training(Options& options, ImagenetOptions& given) {
 
 void declare_options(Options& options, ImagenetOptions& given) {
   options.add("arch", given.arch, "NAME", "the network: alexnet, nin, googlenet, googlenetbn, resnet18 or resnet50",
-              model_names());
+              models::model_names());
   declare_data(options, given);
   declare_augmentation(options, given);
   declare_training(options, given);
@@ -107,7 +106,7 @@ data::AugmentOptions augment_options(const ImagenetOptions& given) {
 
 void check_options(const ImagenetOptions& given) {
   (void)augment_options(given);
-  const std::int64_t least = min_image_size(given.arch);
+  const std::int64_t least = models::min_image_size(given.arch);
   if (given.image_size < least) {
     throw UsageError("--image-size \"" + std::to_string(given.image_size) + "\" is too small for " + given.arch +
                      ", which needs at least " + std::to_string(least));
@@ -116,7 +115,7 @@ void check_options(const ImagenetOptions& given) {
 
 double base_rate(const ImagenetOptions& given) {
   if (given.lr > 0) return given.lr;
-  return given.optimizer == "sgd" ? sgd_learning_rate(given.arch) : app::default_rate(given.optimizer);
+  return given.optimizer == "sgd" ? models::sgd_learning_rate(given.arch) : app::default_rate(given.optimizer);
 }
 
 }  // namespace mn::jobs

@@ -4,7 +4,7 @@
 #include <mn/app/app.hpp>
 
 #include "mnist/data.hpp"
-#include "models/mlp.hpp"
+#include "mnist/perceptron.hpp"
 
 int main(int argc, char** argv) {
   mn::app::CommonOptions common;

@@ -219,6 +219,22 @@ TEST_F(Index, CountsClasses) {
   }
 }
 
+TEST_F(Index, LinksToOtherFilesAndPlugInsAreRefused) {
+  if (comm_->rank() > 0) return;
+  write_hdf5(path_ / "other.h5", 25, {{"x", {.shape = {3}}}});
+  unsigned within = 1, after = 0;
+  {
+    const H5Lock lock;
+    H5PLget_loading_state(&within);
+    const H5 file(H5Fcreate((path_ / "link.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), "file");
+    h5_check(H5Lcreate_external("other.h5", "/x", file.get(), "x", H5P_DEFAULT, H5P_DEFAULT), "link");
+  }
+  H5PLget_loading_state(&after);
+  EXPECT_EQ(within, 0U);
+  EXPECT_NE(after, 0U) << "the program's own setting";
+  EXPECT_THAT(problem({path_ / "link.h5"}, {{"x", "/x"}}), HasSubstr("link.h5: /x can't be opened as a dataset"));
+}
+
 TEST_F(Index, FiltersThatAreNotThereAreNamed) {
   if (comm_->rank() > 0) return;
   {

@@ -18,13 +18,13 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/job/job.hpp>
+#include <mn/models/models.hpp>
 #include <mn/tensor/autocast.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/optimizer.hpp>
 
 #include "imagenet/options.hpp"
-#include "models/models.hpp"
 
 namespace {
 
@@ -74,7 +74,7 @@ class Training {
     const std::int64_t side = settings.image_size;
     images_ = torch::randn({batch, 3, side, side}).to(device_).contiguous(format);
     target_ = torch::randint(kClasses, {batch}, torch::kLong).to(device_);
-    model_ = mn::jobs::create_model(settings.arch, kClasses);
+    model_ = mn::models::create_model(settings.arch, kClasses);
     model_->to(device_);
     if (settings.channels_last) mn::use_channels_last(*model_);
     optimizer_ = mn::app::create_optimizer(settings, mn::jobs::base_rate(settings), *model_, comm,
@@ -136,7 +136,7 @@ class Training {
   c10::Device device_;
   std::int64_t batch_;
   torch::Tensor images_, target_;
-  std::shared_ptr<mn::jobs::Classifier> model_;
+  std::shared_ptr<mn::models::Classifier> model_;
   std::shared_ptr<mn::MultiNodeOptimizer> optimizer_;
 };
 

@@ -35,5 +35,7 @@ mpiexec=$MN_SOURCE_DIR/tests/support/mpiexec
 # The program lies elsewhere, and finds the data sets of the installation that it was built with.
 step "$mpiexec" 2 "$work/consumer/train"
 grep -q '^2 ranks, 300 steps, loss 0\.[0-9]*$' "$work/output" || { cat "$work/output"; echo "FAILED: the port"; exit 1; }
+step "$work/consumer/classify"
+grep -qx 'logits \[2, 7\]' "$work/output" || { cat "$work/output"; echo "FAILED: mn::models"; exit 1; }
 step "$mpiexec" 2 "$prefix/bin/mnlaunch" jobs/mnist --epoch 1 --unit 10
 [ -s result/log ] || { cat "$work/output"; echo "FAILED: no result/log"; exit 1; }

@@ -201,10 +201,10 @@ int main(int argc, char** argv) {
       return 9;
     }
     if (how == "stuck") {
-      const auto patience = std::chrono::seconds(way == "patient" ? 6 : 2);
+      const auto patience = std::chrono::seconds(way == "patient" && job.rank() == failing ? 30 : 2);
       const mn::ActivityScope activity(job.rank() == failing ? "waiting for a minibatch" : "training", patience);
       mn::note_iteration(17);
-      if (job.rank() == failing) std::this_thread::sleep_for(std::chrono::seconds(way == "patient" ? 4 : 60));
+      if (job.rank() == failing) std::this_thread::sleep_for(std::chrono::seconds(way == "patient" ? 15 : 60));
       comm->barrier();
       return way == "patient" ? 9 : 0;
     }

@@ -55,6 +55,10 @@ TEST(HangReport, ARankThatMayTakeLongerIsWaitedFor) {
   EXPECT_TRUE(with(3, "training").is_over) << "it goes on without the others";
   EXPECT_TRUE(with(60, "").is_over) << "it has left the training";
   EXPECT_EQ(hang_report(text_of(0, "a", "training", 5, false), 1).message, "");
+  nlohmann::json waiting = nlohmann::json::parse(text_of(1, "b", "extension plot", 60, false));
+  waiting[0]["call"] = "barrier 812";
+  EXPECT_TRUE(hang_report(merge_descriptions({text_of(0, "a", "training", 61, true), waiting.dump()}), 2).is_over)
+      << "it waits for others itself";
 }
 
 TEST(ActivityTest, StatesHaveLimitsOfTheirOwn) {

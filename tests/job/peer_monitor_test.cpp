@@ -1,6 +1,7 @@
 // The peer monitor alone: ranks are threads of this process, MPI a table.
 #include <atomic>
 #include <barrier>
+#include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <mutex>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include <mn/job/peer_monitor.hpp>
+#include <mn/job/prepare.hpp>
 
 namespace mn {
 namespace {
@@ -26,8 +28,13 @@ using ::testing::HasSubstr;
 /// A job of monitors, one for each rank. Their connections are cut as a dying process would cut them.
 class Ranks {
  public:
-  explicit Ranks(int size, std::chrono::milliseconds timeout = 5000ms)
-      : table_(static_cast<std::size_t>(size)), turn_(size), monitors_(table_.size()), losses_(table_.size()) {
+  /// `strangers` connect to rank 0 before its children, and say nothing.
+  explicit Ranks(int size, std::chrono::milliseconds timeout = 5000ms, int strangers = 0)
+      : table_(static_cast<std::size_t>(size)),
+        turn_(size),
+        monitors_(table_.size()),
+        losses_(table_.size()),
+        strangers_(static_cast<std::size_t>(strangers)) {
     std::vector<std::thread> starts;
     for (int rank = 0; rank < size; ++rank) starts.emplace_back([this, rank, timeout] { start(rank, timeout); });
     for (auto& each : starts) each.join();
@@ -82,6 +89,7 @@ class Ranks {
       table_[static_cast<std::size_t>(rank)] = text;
       turn_.arrive_and_wait();
       auto all = table_;
+      if (rank == 0) connect_strangers(all[0]);
       turn_.arrive_and_wait();
       return all;
     };
@@ -92,12 +100,21 @@ class Ranks {
     monitors_[static_cast<std::size_t>(rank)] = std::make_unique<PeerMonitor>(options, exchange, on_loss);
   }
 
+  /// `text`: rank 0's host, then its port and more.
+  void connect_strangers(const std::string& text) {
+    const auto port = static_cast<std::uint16_t>(std::atoi(text.c_str()));
+    for (Fd& each : strangers_) {
+      if (port != 0) each = connect_until("127.0.0.1", port, Clock::now() + 1s);
+    }
+  }
+
   std::vector<std::string> table_;
   std::barrier<> turn_;
   std::mutex mutex_;
   std::atomic<int> silent_ = 0;
   std::vector<std::unique_ptr<PeerMonitor>> monitors_;
   std::vector<std::optional<std::string>> losses_;
+  std::vector<Fd> strangers_;
 };
 
 TEST(PeerMonitor, AnOrderlyEndIsNoLoss) {
@@ -211,6 +228,14 @@ TEST(PeerMonitor, SilenceIsALoss) {
   close(kept);
   close(silent);
 }
+
+TEST(PeerMonitor, StrangersHoldUpNobody) {
+  Ranks ranks(4, 2000ms, 80);
+  for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks[r].unreachable(), "");
+}
+
+/// Management networks stall for seconds; a process that ends is seen at once.
+TEST(PeerMonitor, AMinuteOfSilenceCountsAsALoss) { EXPECT_EQ(peer_timeout(), 60s); }
 
 TEST(PeerMonitor, LeavesNoThreadsOrDescriptors) {
   const auto count = [](const char* folder) {

@@ -7,8 +7,7 @@
 
 #include <mn/checkpoint/safetensors.hpp>
 #include <mn/core/file.hpp>
-
-#include "models/models.hpp"
+#include <mn/models/models.hpp>
 
 namespace {
 
@@ -28,7 +27,7 @@ int main(int, char** argv) {
   const at::Tensor images = take(tensors, "images");
 
   const torch::NoGradGuard no_grad;
-  const auto model = mn::jobs::create_model(arch, std::stoi(argv[2]));
+  const auto model = mn::models::create_model(arch, std::stoi(argv[2]));
   mn::copy_into(*model, tensors, in);
   model->eval();
   mn::NamedTensors result = mn::named_tensors(*model);

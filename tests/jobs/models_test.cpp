@@ -1,5 +1,3 @@
-#include "models/models.hpp"
-
 #include <map>
 #include <string>
 
@@ -8,12 +6,12 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
+#include <mn/models/models.hpp>
+#include <mn/models/resnet.hpp>
+#include <mn/models/vgg.hpp>
 #include <mn/tensor/modules.hpp>
 
-#include "models/resnet.hpp"
-#include "models/vgg.hpp"
-
-namespace mn::jobs {
+namespace mn::models {
 namespace {
 
 using ::testing::AllOf;
@@ -176,4 +174,4 @@ TEST(Models, TooSmallImagesAreWhatMinImageSizeSays) {
 }
 
 }  // namespace
-}  // namespace mn::jobs
+}  // namespace mn::models

@@ -163,8 +163,9 @@ TEST_F(ReportTest, FindsWhatIsWorthALook) {
 TEST_F(ReportTest, AResumeReplacesWhatFollowsItsCheckpoint) {
   std::string again = kStart;
   again.replace(again.find("\"iteration\":0"), 13, "\"iteration\":10");
+  const std::string cut = "{\"event\":\"rep\n";
   const auto read = read_run(
-      make_run("run", kLog, kStart + times(10, "[1]") + times(20, "[2]") + again + times(20, "[3]") + "{\"eve"));
+      make_run("run", kLog, kStart + times(10, "[1]") + times(20, "[2]") + cut + again + times(20, "[3]") + "{\"eve"));
   ASSERT_EQ(read.times.size(), 2U);
   EXPECT_EQ(read.times[1].at("compute_s").at(0), 3);
   EXPECT_EQ(read.resumes, 1);

@@ -40,6 +40,24 @@ TEST(BucketTunerTest, KeepsTheFastest) {
   for (const std::size_t fast : {10, 20, 30}) EXPECT_EQ(tuned(fast), fast);
 }
 
+/// What a candidate has taken so far does not count.
+TEST(BucketTunerTest, StartsACandidateOver) {
+  BucketTuner tuner({10, 20});
+  const auto steps = [&](int count, int ms) {
+    std::optional<std::size_t> changed;
+    for (int step = 0; step < count; ++step) {
+      EXPECT_FALSE(changed.has_value()) << step << " of " << count;
+      std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+      changed = tuner.step(*world());
+    }
+    return changed;
+  };
+  EXPECT_EQ(steps(BucketTuner::kSteps - 1, 200), std::nullopt);
+  tuner.start_over();
+  EXPECT_EQ(steps(BucketTuner::kSteps, 1), 20U);
+  EXPECT_EQ(steps(BucketTuner::kSteps, 60), 10U);
+}
+
 TEST(BucketTunerTest, ASingleCandidateNeedsNoTuning) {
   BucketTuner tuner({7});
   for (int step = 0; step < 2 * BucketTuner::kSteps; ++step) EXPECT_FALSE(tuner.step(*world()).has_value());

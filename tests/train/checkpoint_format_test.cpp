@@ -144,7 +144,15 @@ TEST_F(SaveTest, KilledAtAnyCallTheNewestIsWhole) {
   EXPECT_GT(killed, 20);
 }
 
-TEST_F(SaveTest, KilledWhileOneIsReplacedItIsTheOldOrTheNew) {
+/// Whether or not the file system can exchange names.
+class ReplaceTest : public SaveTest, public testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override { test::refuse_exchanges(GetParam()); }
+  void TearDown() override { test::refuse_exchanges(false); }
+};
+INSTANTIATE_TEST_SUITE_P(Exchange, ReplaceTest, testing::Bool());
+
+TEST_P(ReplaceTest, KilledWhileOneIsReplacedItIsTheOldOrTheNew) {
   save(step(1), 1);
   std::int64_t killed = 0;
   for (bool ended = false; !ended; ++killed) {
@@ -200,6 +208,8 @@ TEST(StorageTest, WhatGoesWithTheNodeIsNamed) {
   EXPECT_EQ(volatile_storage("/proc"), "");
   EXPECT_EQ(volatile_storage("/absent"), "");
   EXPECT_THAT(volatile_storage("/dev/shm"), AnyOf("tmpfs", "", "overlay"));
+  const test::TemporaryFolder folder;  // of a container or of a machine: on no file server
+  EXPECT_NE(volatile_storage(folder.path()), "");
 }
 
 TEST_F(SaveTest, OtherFilesAreNeverRemoved) {

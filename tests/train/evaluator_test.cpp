@@ -1,12 +1,14 @@
 // Evaluators over ranks that own different numbers of samples.
 #include <cmath>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/loader/function_iterator.hpp>
 #include <mn/trainer/evaluator.hpp>
 
 namespace mn {
@@ -37,6 +39,9 @@ class CountingIterator : public Iterator {
  private:
   std::int64_t first_, next_, last_, epoch_ = 0;
 };
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 class EvaluatorTest : public testing::Test {
  protected:
@@ -125,6 +130,35 @@ TEST_F(EvaluatorTest, AggregatesMetricsThatAreNotAveragesOnRankZero) {
       std::make_shared<CountingIterator>(first, first + rank + 1), model, values_of,
       [](const auto&) -> Metrics { throw std::runtime_error("one class alone"); }, comm_);
   EXPECT_THROW(static_cast<void>(failing->evaluate()), ArgumentError);
+}
+
+/// The others would wait for it in the collective calls of what evaluates. All ranks throw, and nothing was sent.
+TEST_F(EvaluatorTest, NamesARankWithoutSamplesInTheFirstMinibatch) {
+  if (comm_->size() == 1) return;
+  const torch::nn::Linear model(1, 1);
+  const std::int64_t own = comm_->rank() == 1 ? 0 : 4;
+  const std::function<std::shared_ptr<Iterator>()> kinds[] = {
+      [&] { return std::make_shared<CountingIterator>(0, own); },  // without any minibatch
+      [&] {
+        return create_iterator(2, [own](std::int64_t, std::int64_t step) {
+          return Batch{torch::ones({step == 0 ? own : 1}), torch::ones({step == 0 ? own : 1}), step == 0 ? own : 1};
+        });
+      }};
+  for (const auto& make_iterator : kinds) {
+    const auto averages = create_multi_node_evaluator(
+        create_evaluator(make_iterator(), model.ptr(), [&](const Batch&, Summary&) { comm_->barrier(); }), comm_);
+    const auto values_of = [&](const Batch&) {
+      comm_->barrier();
+      return nlohmann::json(1);
+    };
+    const auto generic = create_generic_multi_node_evaluator(
+        make_iterator(), model.ptr(), values_of, [](const auto&) { return Metrics(); }, comm_);
+    for (Evaluator* each : {averages.get(), generic.get()}) {
+      EXPECT_THAT([&] { static_cast<void>(each->evaluate()); },
+                  ThrowsMessage<ArgumentError>(HasSubstr("rank 1 has no samples in a step of epoch 1 of evaluation")));
+    }
+    comm_->barrier();  // works on
+  }
 }
 
 TEST_F(EvaluatorTest, SummaryKeepsItsStateAndPrefixes) {

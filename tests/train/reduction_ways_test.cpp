@@ -210,13 +210,16 @@ TEST_P(OptimizerTest, DoubleBufferingAppliesThePreviousMean) {
   auto optimizer = create_multi_node_optimizer(std::make_unique<SGD>(std::vector<at::Tensor>{p}, SGDOptions(1)), comm_,
                                                {.double_buffering = true});
   double expected = 0;
+  std::vector<std::pair<at::Tensor, at::Tensor>> kept;  // means that the program keeps, and copies
   for (int k = 1; k <= 4; ++k) {
     optimizer->zero_grad();
     (p.sum() * (k * (rank_ + 1))).backward();
     optimizer->step();
     expected -= (k - 1) * rank_sum_ / size_;
     EXPECT_TRUE(torch::allclose(p, torch::full({5}, expected))) << "step " << k;
+    if (k > 1) kept.emplace_back(p.grad(), p.grad().clone());
   }
+  for (const auto& [mean, copy] : kept) EXPECT_TRUE(mean.equal(copy)) << mean << copy;
 }
 
 TEST_P(OptimizerTest, DoubleBufferingLosesNothingToAnAddedParameter) {

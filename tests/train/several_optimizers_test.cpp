@@ -2,6 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <mn/core/error.hpp>
+#include <mn/nn/collectives.hpp>
+#include <mn/trainer/extensions/learning_rate.hpp>
+#include <mn/trainer/extensions/log_report.hpp>
+#include <mn/trainer/extensions/snapshot.hpp>
 
 #include "tests/train/toy.hpp"
 
@@ -103,6 +107,71 @@ TEST(SeveralOptimizers, TrainAsOneRankWithTheWholeMinibatchWould) {
   const Metrics metrics = all.trainer->take_observation();
   EXPECT_EQ(metrics.count("main/critic/loss"), 1U);
   EXPECT_EQ(metrics.count("main/generator/loss"), 1U);
+}
+
+/// A loss of collective calls, weighed by the trunk's optimizer, trains the head's, too. Rank r has r + 1 samples, then
+/// 2 (r + 1).
+at::Tensor weights_of_two(const std::shared_ptr<Communicator>& comm, bool head_has_stepped) {
+  torch::manual_seed(7);
+  torch::nn::Linear trunk(6, 4), head(4, 1);
+  const at::Tensor x = torch::randn({60, 6}), y = torch::randn({60, 1});
+  const auto optimizer_of = [&](const torch::nn::Linear& layer) {
+    return create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(layer->parameters(), 0.1), comm);
+  };
+  const auto of_trunk = optimizer_of(trunk), of_head = optimizer_of(head);
+  if (head_has_stepped) of_head->step(5);  // so that a sample weighs less there
+  std::int64_t first = 0;
+  for (const std::int64_t scale : {1, 2}) {
+    const auto samples_to = [&](std::int64_t rank) { return scale * rank * (rank + 1) / 2; };
+    const bool alone = comm->size() == 1;
+    const std::int64_t all = samples_to(world()->size());
+    const std::int64_t from = first + (alone ? 0 : samples_to(comm->rank()));
+    const std::int64_t count = alone ? all : scale * (comm->rank() + 1);
+    of_trunk->zero_grad();
+    of_head->zero_grad();
+    const at::Tensor features = torch::tanh(trunk->forward(x.narrow(0, from, count)));
+    const at::Tensor center = all_reduce(comm, features.sum(0)) / all;
+    const at::Tensor loss = (head->forward(features - center) - y.narrow(0, from, count)).square().mean();
+    of_trunk->scale_loss(loss, static_cast<double>(count)).backward();
+    of_trunk->step(static_cast<double>(count));
+    of_head->step(static_cast<double>(count));
+    first += all;
+  }
+  return torch::cat({torch::nn::utils::parameters_to_vector(trunk->parameters()),
+                     torch::nn::utils::parameters_to_vector(head->parameters())});
+}
+
+TEST(SeveralOptimizers, OneLossMayTrainTheParametersOfAll) {
+  const auto alone = world()->split(world()->rank(), 0);
+  for (const bool head_has_stepped : {false, true}) {
+    const at::Tensor found = weights_of_two(world(), head_has_stepped),
+                     expected = weights_of_two(alone, head_has_stepped);
+    EXPECT_TRUE(torch::allclose(found, expected, 1e-4, 1e-6)) << found - expected;
+  }
+}
+
+TEST(SeveralOptimizers, EachMayHaveAScheduleOfItsOwn) {
+  const toy::TestFolder folder(world());
+  const auto train = [&](std::int64_t iterations, bool resume) {
+    const PairJob job(world(), 4, {.iterations = iterations, .out = folder.path()}, false);
+    const auto& log =
+        job.trainer->extend(std::make_unique<extensions::LogReport>(), {.trigger = Interval(1, "iteration")});
+    job.trainer->extend(std::make_unique<extensions::LearningRate>([](std::int64_t done) { return 8 - done; }));
+    job.trainer->extend(
+        std::make_unique<extensions::LearningRate>([](std::int64_t done) { return 1 + done; }, "critic"));
+    job.trainer->extend(std::make_unique<extensions::Snapshot>());
+    if (resume) {
+      EXPECT_TRUE(job.trainer->resume("auto"));
+    }
+    EXPECT_EQ(job.trainer->run(), 0);
+    return std::pair(log.entries().back().at("lr").get<double>(), log.entries().back().at("lr/critic").get<double>());
+  };
+  EXPECT_EQ(train(2, false), std::pair(7.0, 2.0));
+  EXPECT_EQ(train(4, true), std::pair(5.0, 4.0));
+  const PairJob job(world(), 4, {.iterations = 1, .out = folder.path()}, false);
+  job.trainer->extend(std::make_unique<extensions::LearningRate>([](std::int64_t) { return 1; }, "critics"));
+  EXPECT_THAT([&] { (void)job.trainer->run(); },
+              ThrowsMessage<ArgumentError>(HasSubstr("no optimizer named \"critics\": it has generator, critic")));
 }
 
 TEST(SeveralOptimizers, WrongArgumentsAreErrors) {

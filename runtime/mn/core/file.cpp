@@ -186,10 +186,16 @@ void sync_folder(const std::filesystem::path& folder) {
 }
 
 bool make_folders(const std::filesystem::path& folder) {
-  std::error_code error;
-  const bool made = std::filesystem::create_directories(folder, error);
-  if (error) throw DataError("cannot make the folder " + folder.string() + ": " + error.message());
-  return made;
+  std::error_code none;
+  if (folder.empty() || std::filesystem::is_directory(folder, none)) return false;
+  make_folders(folder.parent_path());
+  if (::mkdir(folder.c_str(), 0777) != 0) {
+    const int error = errno;
+    if (std::filesystem::is_directory(folder, none)) return false;  // of another process, or a name that ends with "/"
+    throw FileError(with_errno("cannot make the folder " + folder.string(), error), error);
+  }
+  sync_folder(folder.parent_path());
+  return true;
 }
 
 std::string read_file(const std::filesystem::path& path) {

@@ -55,6 +55,19 @@ std::size_t string_length(const H5& type, const std::string& what) {
 
 std::string trimmed(const char* text, std::size_t length) { return {text, strnlen(text, length)}; }
 
+herr_t refuse_link(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) { return -1; }
+
+/// A dataset whose elements lie in this file.
+H5 open_within(hid_t group, const char* name) {
+  const std::string what = std::string("cannot read ") + name;
+  H5 dataset = h5_open_dataset(group, name, what);
+  const H5 creation(H5Dget_create_plist(dataset.get()), what);
+  if (H5Pget_layout(creation.get()) == H5D_VIRTUAL || H5Pget_external_count(creation.get()) > 0) {
+    throw DataError(what + ": its elements lie in other files");
+  }
+  return dataset;
+}
+
 }  // namespace
 
 H5::H5(hid_t id, const std::string& what) : id_(id) {
@@ -80,7 +93,11 @@ H5Lock::H5Lock() : lock_(library_mutex()) {
   [[maybe_unused]] static const herr_t once = H5dont_atexit();
   // Errors become exceptions; HDF5 would print its stack of them as well.
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  H5PLget_loading_state(&plugins_);
+  H5PLset_loading_state(0);
 }
+
+H5Lock::~H5Lock() { H5PLset_loading_state(plugins_); }
 
 hid_t h5_stored_type(DType dtype) {
   switch (dtype) {
@@ -170,6 +187,12 @@ H5 h5_open_bytes(std::string_view bytes, const std::string& what) {
   return {H5Fopen("bytes in memory", H5F_ACC_RDONLY, access.get()), what};
 }
 
+H5 h5_open_dataset(hid_t group, const char* name, const std::string& what) {
+  const H5 access(H5Pcreate(H5P_DATASET_ACCESS), what);
+  h5_check(H5Pset_elink_cb(access.get(), refuse_link, nullptr), what);
+  return {H5Dopen2(group, name, access.get()), what};
+}
+
 bool h5_has_attribute(hid_t object, const char* name) { return H5Aexists(object, name) > 0; }
 
 void h5_write_attribute(hid_t object, const char* name, const std::string& text) {
@@ -231,7 +254,7 @@ void h5_write_strings(hid_t group, const char* name, const std::vector<std::stri
 }
 
 std::vector<std::string> h5_read_strings(hid_t group, const char* name) {
-  const H5 source(H5Dopen2(group, name, H5P_DEFAULT), std::string("cannot read ") + name);
+  const H5 source = open_within(group, name);
   const H5 type(H5Dget_type(source.get()), name);
   const H5 space(H5Dget_space(source.get()), name);
   const std::size_t width = string_length(type, name);
@@ -257,7 +280,7 @@ void h5_write_array(hid_t group, const char* name, ConstBufferView data, std::sp
 
 void h5_read_array(hid_t group, const char* name, BufferView data) {
   const std::string what = std::string("cannot read ") + name;
-  const H5 source(H5Dopen2(group, name, H5P_DEFAULT), what);
+  const H5 source = open_within(group, name);
   const H5 type(H5Dget_type(source.get()), what);
   const H5 space(H5Dget_space(source.get()), what);
   if (h5_dtype(type.get(), name) != data.dtype || elements(space, name) != static_cast<std::int64_t>(data.count)) {
@@ -268,7 +291,7 @@ void h5_read_array(hid_t group, const char* name, BufferView data) {
 }
 
 std::int64_t h5_count(hid_t group, const char* name) {
-  const H5 source(H5Dopen2(group, name, H5P_DEFAULT), std::string("cannot read ") + name);
+  const H5 source = open_within(group, name);
   return elements(H5(H5Dget_space(source.get()), name), name);
 }
 

@@ -42,13 +42,18 @@ class H5 {
 /// Throws DataError "what: HDF5's own reason" if `status` is negative.
 void h5_check(herr_t status, const std::string& what);
 
-/// Held around every use of libhdf5, which is built without threads on most systems; silences its own error printing.
+/// Held around every use of libhdf5, which is built without threads on most systems. Silences its own error printing,
+/// and keeps it from loading plug-ins, whose code a file could ask for.
 class H5Lock {
  public:
   H5Lock();
+  ~H5Lock();
+  H5Lock(const H5Lock&) = delete;
+  H5Lock& operator=(const H5Lock&) = delete;
 
  private:
   std::lock_guard<std::mutex> lock_;
+  unsigned plugins_ = 0;  // which kinds the program lets it load
 };
 
 /// HDF5's little-endian type for stored integers and floats of 32 and 64 bits. ArgumentError for other ones.
@@ -66,6 +71,9 @@ class H5Lock {
 [[nodiscard]] H5 h5_file_access(const std::string& what);
 /// A file whose bytes are in memory, to read from.
 [[nodiscard]] H5 h5_open_bytes(std::string_view bytes, const std::string& what);
+
+/// A dataset of this file; links to other files are errors. Throws DataError "what: HDF5's own reason".
+[[nodiscard]] H5 h5_open_dataset(hid_t group, const char* name, const std::string& what);
 
 /// Attributes of `object`.
 void h5_write_attribute(hid_t object, const char* name, const std::string& text);

@@ -43,6 +43,8 @@ GradientWatch::GradientWatch(std::vector<at::Tensor> parameters, Depth depth)
 
 void GradientWatch::arrived(std::size_t i) {
   backward_ran_ = true;
+  const auto weighted = weighted_backward();
+  if (weighted && (weighted_.empty() || weighted_.back().number != weighted->number)) weighted_.push_back(*weighted);
   // The same tensor as after the last reduction: autograd has added to the mean, where zero_grad() was forgotten.
   if (reduced_[i].is(parameters_[i].grad())) {
     added_to_reduced_ = true;
@@ -61,6 +63,7 @@ void GradientWatch::record(std::size_t i) {
 void GradientWatch::forget() {
   entries_.assign(parameters_.size(), {});
   reduced_.assign(parameters_.size(), {});
+  weighted_.clear();
   backward_ran_ = false;
   added_to_reduced_ = false;
 }

@@ -16,6 +16,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <mn/tensor/weighted_loss.hpp>
+
 namespace mn {
 
 class GradientWatch {
@@ -42,6 +44,8 @@ class GradientWatch {
   [[nodiscard]] bool keeps_reduced() const;
   /// Whether a backward has run since forget().
   [[nodiscard]] bool backward_ran() const noexcept { return backward_ran_; }
+  /// Those of them that carried the weight of a loss.
+  [[nodiscard]] const std::vector<WeightedBackward>& weighted_backwards() const noexcept { return weighted_; }
   /// Whether it has added to a gradient that was reduced.
   [[nodiscard]] bool added_to_reduced() const noexcept { return added_to_reduced_; }
 
@@ -70,6 +74,7 @@ class GradientWatch {
   Depth depth_;
   std::vector<Entry> entries_;
   std::vector<Known> reduced_;
+  std::vector<WeightedBackward> weighted_;
   bool backward_ran_ = false;
   bool added_to_reduced_ = false;
 };

@@ -59,10 +59,11 @@ std::string line_of(const json& kind) {
   return line + ", no progress for " + seconds_text(kind.at("silent_s").get<double>()) + "\n";
 }
 
-/// In a state that may take longer, for about as long as others are stuck: those may wait for it.
+/// In a state that may take longer, for about as long as others are stuck: those may wait for it, unless it waits in a
+/// call itself.
 bool may_hold_up(const json& kind, double stuck_s) {
-  return !kind.at("stuck").get<bool>() && !kind.at("state").get_ref<const std::string&>().empty() &&
-         kind.at("silent_s").get<double>() >= stuck_s / 2;
+  return kind.at("call").get_ref<const std::string&>().empty() && !kind.at("stuck").get<bool>() &&
+         !kind.at("state").get_ref<const std::string&>().empty() && kind.at("silent_s").get<double>() >= stuck_s / 2;
 }
 
 /// What is sound of a text.

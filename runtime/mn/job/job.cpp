@@ -120,7 +120,10 @@ class Job::Impl {
   void start_progress_watch() {
     const auto report_own = [this] { report_hang(describe_this_rank(speaker_, main_thread_)); };
     if (monitor_) {
-      watch_.emplace([this] { monitor_->start_survey(); }, report_own);
+      const auto report_if_cut_off = [this, report_own] {
+        if (!monitor_->is_judged_elsewhere()) report_own();
+      };
+      watch_.emplace([this] { monitor_->start_survey(); }, report_if_cut_off);
     } else {
       watch_.emplace(nullptr, report_own);
     }

@@ -15,7 +15,7 @@ namespace mn {
 /// message that names rank, host and cause, whatever the launcher: a terminate handler and signal handlers here, and a
 /// peer monitor (a thread that holds TCP connections to neighbors in a tree over the ranks; ranks exchange addresses
 /// and a random key over MPI at the start; afterwards it makes no MPI call but MPI_Abort). MN_PEER_TIMEOUT sets the
-/// seconds of silence that count as a loss (default 5; 0: no monitor, for debuggers). Under mnlaunch, a rank whose
+/// seconds of silence that count as a loss (default 60; 0: no monitor, for debuggers). Under mnlaunch, a rank whose
 /// process ends before MPI is up ends the others as well.
 ///
 /// When the job ends badly, each rank writes its last 256 calls of communicators to the folder that MN_CALLS names, or to

@@ -69,7 +69,7 @@ struct PeerMonitorOptions {
   int rank = 0;
   int size = 1;
   std::string host;
-  std::chrono::milliseconds timeout{5000};  ///< silence after which a peer counts as lost
+  std::chrono::milliseconds timeout{60000};  ///< silence after which a peer counts as lost
   std::chrono::milliseconds heartbeat{1000};
   std::chrono::milliseconds patience{2000};  ///< for ranks that are not the first to report: until they do
   std::function<void()> silence;             ///< keeps MPI from stderr once the job ends; may be empty
@@ -114,6 +114,8 @@ class PeerMonitor {
   [[nodiscard]] bool may_report() noexcept;
   /// Starts a survey, unless one goes on. Any thread.
   void start_survey() noexcept;
+  /// Whether a survey came to rank 0, or to the one above on the way there: rank 0 judges them. Any thread.
+  [[nodiscard]] bool is_judged_elsewhere() const noexcept { return survey_arrived_; }
   /// This rank reports the end of the job: the others end without a message. Returns when they are silent, or
   /// after half a second. Any thread.
   void announce_report() const noexcept;
@@ -144,6 +146,7 @@ class PeerMonitor {
     Deadline when;  ///< to report it
   };
   struct Hello;
+  struct Caller;
   static constexpr Tree kTree{8};  ///< whose members are the ranks
 
   static bool send_byte(const Fd& socket, PeerByte byte) {
@@ -151,6 +154,8 @@ class PeerMonitor {
   }
   void connect_to_parent(const std::vector<std::string>& introductions);
   void accept_children(const Fd& listener, Deadline deadline);
+  static void wait_for(const Fd& listener, const std::vector<Caller>& callers, Deadline until);
+  [[nodiscard]] static bool read_hello(Caller& caller);
   [[nodiscard]] bool reports_loss_of(int rank) const;
   [[nodiscard]] std::string loss_message(const Peer& peer, const std::string& how) const;
   void send_to_all(PeerByte byte) const noexcept;
@@ -188,6 +193,7 @@ class PeerMonitor {
   std::optional<int> asker_;            // who asked first: this rank or a child
   std::atomic<bool> surveying_{false};  // this rank wants a survey
   std::optional<Survey> survey_;
+  std::atomic<bool> survey_arrived_{false};
   Fd wake_;
   std::atomic<bool> stop_{false};
   std::thread thread_;

@@ -69,14 +69,19 @@ void PeerMonitor::take_answer(Peer& peer, char byte) {
 void PeerMonitor::end_survey() {
   const std::string text = options_.survey.merge(survey_->texts);
   survey_.reset();
-  if (options_.rank == 0) return options_.survey.on_result(text);
+  if (options_.rank == 0) {
+    survey_arrived_ = true;
+    return options_.survey.on_result(text);
+  }
   if (text.size() > kMaxAnswer) return;
   const auto length = static_cast<std::uint32_t>(text.size());
   std::string frame(1, static_cast<char>(PeerByte::kSurveyed));
   frame.append(reinterpret_cast<const char*>(&length), sizeof length);
   frame += text;
   for (const Peer& peer : peers_) {
-    if (peer.rank == kTree.parent_of(options_.rank)) send_within(peer.socket, frame, Clock::now() + kSendTime);
+    if (peer.gone || peer.rank != kTree.parent_of(options_.rank)) continue;
+    send_within(peer.socket, frame, Clock::now() + kSendTime);
+    survey_arrived_ = true;
   }
 }
 

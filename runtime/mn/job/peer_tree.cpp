@@ -5,10 +5,13 @@
 // lets nothing through costs seconds and a warning, not the job.
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <sstream>
 
+#include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 
 #include <mn/core/blocked_signals.hpp>
 #include <mn/core/error.hpp>
@@ -24,6 +27,7 @@ namespace {
 constexpr auto kSetupTime = std::chrono::seconds(5);
 constexpr auto kTimePerAddress = std::chrono::milliseconds(1500);
 constexpr auto kHelloTime = std::chrono::seconds(1);
+constexpr std::size_t kMaxCallers = 64;  // with the eight children, who speak at once
 
 /// What ranks exchange over MPI before they can connect.
 struct Introduction {
@@ -66,6 +70,30 @@ struct PeerMonitor::Hello {
   std::int32_t from;
   std::int32_t to;
 };
+
+/// A connection whose first bytes have not all come. All are heard at once: a stranger who says nothing holds up nobody.
+struct PeerMonitor::Caller {
+  Fd socket;
+  Hello hello;
+  std::size_t bytes;
+  Deadline until;
+};
+
+/// Until there is something to read or to accept.
+void PeerMonitor::wait_for(const Fd& listener, const std::vector<Caller>& callers, Deadline until) {
+  std::vector<pollfd> entries{{listener.get(), POLLIN, 0}};
+  for (const Caller& caller : callers) entries.push_back({caller.socket.get(), POLLIN, 0});
+  poll(entries.data(), entries.size(), milliseconds_until(until));
+}
+
+/// What has come of it; false if no more will.
+bool PeerMonitor::read_hello(Caller& caller) {
+  const auto rest = std::as_writable_bytes(std::span(&caller.hello, 1)).subspan(caller.bytes);
+  const ssize_t got = recv(caller.socket.get(), rest.data(), rest.size(), MSG_DONTWAIT);
+  if (got > 0) caller.bytes += static_cast<std::size_t>(got);
+  const bool may_come = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+  return got > 0 || (may_come && Clock::now() < caller.until);
+}
 
 PeerMonitor::PeerMonitor(const PeerMonitorOptions& options, const Exchange& exchange, OnLoss on_loss)
     : options_(options), on_loss_(std::move(on_loss)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -113,20 +141,31 @@ void PeerMonitor::connect_to_parent(const std::vector<std::string>& introduction
   }
 }
 
+/// A child that does not come says so itself.
 void PeerMonitor::accept_children(const Fd& listener, Deadline deadline) {
   const auto children = kTree.children_of(options_.rank, options_.size);
   std::size_t missing = children.size();
-  while (missing > 0) {
-    Fd socket = accept_until(listener, deadline);
-    if (!socket) return;  // the child says so itself
-    Hello hello{};
-    const auto bytes = std::as_writable_bytes(std::span(&hello, 1));
-    if (!receive_until(socket, bytes, std::min<Deadline>(deadline, Clock::now() + kHelloTime))) continue;
-    // (7)
-    const bool known = hello.key == key_ && hello.to == options_.rank && std::ranges::count(children, hello.from) == 1;
-    if (!known || !send_byte(socket, PeerByte::kHeartbeat)) continue;
-    peers_.emplace_back(hello.from, hosts_[static_cast<std::size_t>(hello.from)], std::move(socket));
-    --missing;
+  std::vector<Caller> callers;
+  while (missing > 0 && Clock::now() < deadline) {
+    wait_for(listener, callers, std::min<Deadline>(deadline, Clock::now() + kHelloTime));
+    for (std::size_t taken = 0; taken < kMaxCallers; ++taken) {  // so none of these is dropped before it is heard
+      Fd socket = accept_waiting(listener);
+      if (!socket) break;
+      if (callers.size() == kMaxCallers) callers.erase(callers.begin());
+      callers.push_back({std::move(socket), {}, 0, Clock::now() + kHelloTime});
+    }
+    std::erase_if(callers, [&](Caller& caller) {
+      if (!read_hello(caller)) return true;
+      if (caller.bytes < sizeof(Hello)) return false;
+      const Hello& hello = caller.hello;
+      // (8)
+      const bool known =
+          hello.key == key_ && hello.to == options_.rank && std::ranges::count(children, hello.from) == 1;
+      if (!known || !send_byte(caller.socket, PeerByte::kHeartbeat)) return true;
+      peers_.emplace_back(hello.from, hosts_[static_cast<std::size_t>(hello.from)], std::move(caller.socket));
+      --missing;
+      return true;
+    });
   }
 }
 

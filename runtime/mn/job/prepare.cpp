@@ -14,7 +14,8 @@
 namespace mn {
 namespace {
 
-constexpr std::int64_t kPeerTimeout_s = 5;
+// Management networks stall for seconds; a process that ends is seen at once.
+constexpr std::int64_t kPeerTimeout_s = 60;
 
 }  // namespace
 

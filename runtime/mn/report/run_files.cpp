@@ -100,18 +100,13 @@ void add_event(Run& run, const json& event) {
   }
 }
 
-/// A job that was killed may have left half of its last line.
+/// A job that was killed, or whose disk was full, may have left half of a line.
 void read_events(Run& run, const fs::path& path) {
   std::ifstream file(path);
-  std::string line, next;
-  for (bool more = static_cast<bool>(std::getline(file, line)); more; line = next) {
-    more = static_cast<bool>(std::getline(file, next));
-    try {
-      const json event = parse_json(line, path.string());
-      read_json(path.string(), [&] { return add_event(run, event), true; });
-    } catch (const DataError&) {
-      if (more) throw;
-    }
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('{') && !json::accept(line)) continue;
+    const json event = parse_json(line, path.string());
+    read_json(path.string(), [&] { return add_event(run, event), true; });
   }
 }
 

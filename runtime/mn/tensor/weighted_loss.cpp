@@ -18,26 +18,34 @@ using torch::autograd::Engine;
 using torch::autograd::variable_list;
 
 std::atomic<bool> is_running = false;
+WeightedBackward latest;  // written before is_running is set
 std::atomic<bool> assumed_equal = false;
 
 class WeightedLoss : public torch::autograd::Function<WeightedLoss> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& loss, double weight) {
-    context->saved_data["weight"] = weight;
-    return loss.mul(weight);
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& loss, const LossWeight& weight) {
+    context->saved_data["weight"] = weight.weight;
+    context->saved_data["samples"] = weight.samples;
+    context->saved_data["weigher"] = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(weight.weigher));
+    return loss.mul(weight.weight);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const double weight = context->saved_data["weight"].toDouble();
+    latest = {latest.number + 1,
+              {weight, context->saved_data["samples"].toDouble(),
+               reinterpret_cast<const void*>(static_cast<std::intptr_t>(context->saved_data["weigher"].toInt()))}};
     is_running = true;
     Engine::get_default_engine().queue_callback([] { is_running = false; });  // at the end of backward
-    return {gradients[0].mul(context->saved_data["weight"].toDouble()), {}};
+    return {gradients[0].mul(weight), {}};
   }
 };
 
 }  // namespace
 
-at::Tensor weighted_loss(const at::Tensor& loss, double weight) { return WeightedLoss::apply(loss, weight); }
+at::Tensor weighted_loss(const at::Tensor& loss, const LossWeight& weight) { return WeightedLoss::apply(loss, weight); }
 bool in_weighted_backward() noexcept { return is_running; }
 void end_weighted_backward() noexcept { is_running = false; }
+std::optional<WeightedBackward> weighted_backward() { return is_running ? std::optional(latest) : std::nullopt; }
 
 void assume_equal_weights() noexcept { assumed_equal = true; }
 bool take_assumed_equal_weights() noexcept { return assumed_equal.exchange(false); }

@@ -5,17 +5,35 @@
 /// weighted_loss() it does: what other ranks send is added as it is.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include <ATen/core/Tensor.h>
 
 namespace mn {
 
+/// How a loss was weighed.
+struct LossWeight {
+  double weight = 1;
+  double samples = 0;             // that the weight stands for
+  const void* weigher = nullptr;  // an optimizer, whose weights of a sample may differ from another's
+};
+
 /// loss × weight. The backward that begins at the result is a weighted one. Local.
-[[nodiscard]] at::Tensor weighted_loss(const at::Tensor& loss, double weight);
+[[nodiscard]] at::Tensor weighted_loss(const at::Tensor& loss, const LossWeight& weight);
 /// Whether a weighted backward runs, of this process. Also true in a backward inside it, as recompute_activations()
 /// has.
 [[nodiscard]] bool in_weighted_backward() noexcept;
 /// No weighted backward runs: for after one that threw.
 void end_weighted_backward() noexcept;
+
+/// A backward that began at a weighted loss.
+struct WeightedBackward {
+  std::uint64_t number = 0;  // each has another
+  LossWeight loss;
+};
+/// The one that runs.
+[[nodiscard]] std::optional<WeightedBackward> weighted_backward();
 
 /// From a backward that is not weighted: a collective call in it took all ranks to weigh the same.
 void assume_equal_weights() noexcept;

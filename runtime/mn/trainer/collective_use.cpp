@@ -18,11 +18,11 @@ void CollectiveUse::check_absence(const char* where, std::int64_t epoch) const {
   if (any_) throw ArgumentError(absence("this rank", where, epoch));
 }
 
-std::optional<int> CollectiveUse::rank_without_samples(std::int64_t samples, Communicator& comm) {
-  if (is_known_ || comm.size() == 1) return std::nullopt;
+std::optional<int> CollectiveUse::rank_without_samples(std::int64_t samples, Communicator* comm) {
+  if (is_known_ || comm == nullptr || comm->size() == 1) return std::nullopt;
   is_known_ = true;
-  int empty = samples == 0 ? comm.rank() : -1;
-  comm.allreduce(std::span(&empty, 1), ReduceOp::kMax);
+  int empty = samples == 0 ? comm->rank() : -1;
+  comm->allreduce(std::span(&empty, 1), ReduceOp::kMax);
   return empty < 0 ? std::nullopt : std::optional(empty);
 }
 

@@ -21,10 +21,10 @@ namespace mn {
 class CollectiveUse {
  public:
   /// What `call` returns; no value on a rank without samples, where it is not called. Collective over `comm` as (1)
-  /// says. Throws ArgumentError if it makes collective calls and this rank, or before (2) another, has no samples;
+  /// says, if that is not null. Throws ArgumentError if it makes collective calls and this rank, or before (2) another, has no samples;
   /// `where` is "training", `epoch` counts from 1.
   template <class Call>
-  auto run(std::int64_t samples, Communicator& comm, const char* where, std::int64_t epoch, const Call& call) {
+  auto run(std::int64_t samples, Communicator* comm, const char* where, std::int64_t epoch, const Call& call) {
     std::optional<decltype(call())> result;
     const std::optional<int> empty = rank_without_samples(samples, comm);
     bool forbidden = false;
@@ -38,7 +38,7 @@ class CollectiveUse {
         forbidden = true;
       }
     }
-    if (empty) agree_on_none(forbidden, comm, *empty, where, epoch);
+    if (empty) agree_on_none(forbidden, *comm, *empty, where, epoch);
     return result;
   }
   /// The result of `call`, whose collective calls are noticed.
@@ -55,7 +55,7 @@ class CollectiveUse {
   void check_absence(const char* where, std::int64_t epoch) const;
 
  private:
-  [[nodiscard]] std::optional<int> rank_without_samples(std::int64_t samples, Communicator& comm);
+  [[nodiscard]] std::optional<int> rank_without_samples(std::int64_t samples, Communicator* comm);
   static void agree_on_none(bool forbidden, Communicator& comm, int empty, const char* where, std::int64_t epoch);
 
   bool any_ = false;

@@ -27,24 +27,24 @@ class EvaluationMode {
   std::vector<bool> modes_;
 };
 
-/// One epoch of this rank's minibatches, or `most` of them if that is not 0. `calls` are those of `work`.
-void for_each_batch(Iterator& iterator, torch::nn::Module& model, CollectiveUse& calls,
+/// One epoch of this rank's minibatches, or `most` of them if that is not 0. `calls` are those of `work`. Collective if
+/// there is a communicator: a rank without any minibatch takes part, too.
+void for_each_batch(Iterator& iterator, torch::nn::Module& model, Communicator* comm, CollectiveUse& calls,
                     const std::function<void(const Batch&)>& work, std::int64_t most = 0) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(model);
   const ActivityScope activity("validation", ActivityScope::kPatience, ActivityScope::kFirstStep);
+  const std::int64_t epoch = iterator.epoch() + 1;
   std::int64_t done = 0;
-  while (const auto batch = iterator.next()) {
-    // A rank with fewer samples gets empty minibatches at the end. Where the model communicates, it would be missing in
-    // the others' calls.
-    if (batch->samples == 0) {
-      calls.check_absence("evaluation", iterator.epoch());
-    } else {
-      calls.watch([&] { return work(*batch), 0; });
-    }
+  std::optional<Batch> batch;
+  do {
+    batch = iterator.next();
+    if (!batch && done > 0) return;
+    // A rank with fewer samples gets empty minibatches. Where the model communicates, it would be missing in the others'
+    // calls.
+    calls.run(batch ? batch->samples : 0, comm, "evaluation", epoch, [&] { return work(*batch), 0; });
     note_progress();
-    if (++done == most) return;
-  }
+  } while (batch && ++done != most);
 }
 
 class BatchEvaluator : public Evaluator {
@@ -56,14 +56,17 @@ class BatchEvaluator : public Evaluator {
         evaluate_batch_(std::move(evaluate_batch)),
         most_batches_(most_batches) {}
 
-  Summary evaluate_local() override {
+  Summary evaluate_local() override { return evaluate_on(nullptr); }
+  Summary evaluate_with(Communicator& comm) override { return evaluate_on(&comm); }
+
+ private:
+  Summary evaluate_on(Communicator* comm) {
     Summary report;
     for_each_batch(
-        *iterator_, *model_, calls_, [&](const Batch& batch) { evaluate_batch_(batch, report); }, most_batches_);
+        *iterator_, *model_, comm, calls_, [&](const Batch& batch) { evaluate_batch_(batch, report); }, most_batches_);
     return report;
   }
 
- private:
   std::shared_ptr<Iterator> iterator_;
   std::shared_ptr<torch::nn::Module> model_;
   EvaluateBatch evaluate_batch_;
@@ -78,7 +81,7 @@ class MultiNodeEvaluator : public Evaluator {
     if (!actual_ || !comm_) throw ArgumentError("create_multi_node_evaluator needs an evaluator and a communicator");
   }
   Summary evaluate_local() override { return actual_->evaluate_local(); }
-  Metrics evaluate() override { return actual_->evaluate_local().mean_over_ranks(*comm_); }
+  Metrics evaluate() override { return actual_->evaluate_with(*comm_).mean_over_ranks(*comm_); }
 
  private:
   std::unique_ptr<Evaluator> actual_;
@@ -102,13 +105,13 @@ class GenericMultiNodeEvaluator : public Evaluator {
 
   Summary evaluate_local() override {
     Summary report;
-    for (const auto& [name, value] : aggregate_(local_values())) report.add(name, value);
+    for (const auto& [name, value] : aggregate_(local_values(nullptr))) report.add(name, value);
     return report;
   }
 
   Metrics evaluate() override {
     // A rank's values in one message; only rank 0 holds those of all.
-    const auto parts = comm_->gather_obj(nlohmann::json(local_values()));
+    const auto parts = comm_->gather_obj(nlohmann::json(local_values(comm_.get())));
     Metrics metrics;
     const auto aggregate_all = [&] {
       std::vector<nlohmann::json> values;
@@ -121,9 +124,10 @@ class GenericMultiNodeEvaluator : public Evaluator {
   }
 
  private:
-  std::vector<nlohmann::json> local_values() {
+  std::vector<nlohmann::json> local_values(Communicator* comm) {
     std::vector<nlohmann::json> values;
-    for_each_batch(*iterator_, *model_, calls_, [&](const Batch& batch) { values.push_back(calc_local_(batch)); });
+    for_each_batch(*iterator_, *model_, comm, calls_,
+                   [&](const Batch& batch) { values.push_back(calc_local_(batch)); });
     return values;
   }
 

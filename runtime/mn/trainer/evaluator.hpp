@@ -17,6 +17,8 @@ class Module;
 
 namespace mn {
 
+class Communicator;
+
 /// Adds the metrics of a minibatch, each weighted by what it is a mean over: report.add("loss", loss, batch.samples),
 /// or its tokens.
 using EvaluateBatch = std::function<void(const Batch& batch, Summary& report)>;
@@ -28,12 +30,16 @@ class Evaluator {
   virtual ~Evaluator() = default;
   /// Weighted sums over this rank's samples.
   [[nodiscard]] virtual Summary evaluate_local() = 0;
+  /// The same, in a call that all ranks of `comm` make: what create_multi_node_evaluator() calls. An evaluator that makes
+  /// collective calls may agree with the other ranks here.
+  [[nodiscard]] virtual Summary evaluate_with(Communicator& /*comm*/) { return evaluate_local(); }
   /// The metrics of this rank; a multi-node evaluator's are over all ranks, and its call is collective.
   [[nodiscard]] virtual Metrics evaluate() { return evaluate_local().mean(); }
 };
 
 /// Evaluates one epoch of `iterator`, with the model in evaluation mode and without gradients; the modes of its modules
-/// are restored. Minibatches without samples are skipped, or an error if `evaluate_batch` makes collective calls.
+/// are restored. Minibatches without samples are skipped, or an error that names the rank if `evaluate_batch` makes
+/// collective calls.
 /// `most_batches`, if not 0, ends it early, and leaves the iterator there: for trying things out.
 [[nodiscard]] std::unique_ptr<Evaluator> create_evaluator(std::shared_ptr<Iterator> iterator,
                                                           std::shared_ptr<torch::nn::Module> model,

@@ -21,8 +21,8 @@ inline constexpr int kPriorityWriter = 300;  ///< for extensions that report val
 inline constexpr int kPriorityReader = 100;  ///< the default
 inline constexpr int kPriorityLast = -100;   ///< after all others: snapshots, which hold the others' states
 
-/// Base of all extensions. The Trainer calls every member but after_forward() and observe() on all ranks at the same point, so it may
-/// be collective; only rank 0 writes and prints.
+/// Base of all extensions. The Trainer calls every member but after_forward() and observe() on all ranks at the same
+/// point, so it may be collective; only rank 0 writes and prints.
 class Extension {
  public:
   virtual ~Extension() = default;
@@ -36,8 +36,8 @@ class Extension {
 
   /// Once, before the first iteration, after a resumed state was loaded.
   virtual void initialize(Trainer&) {}
-  /// After the forward pass of each iteration in which this rank has samples, so not collective; `loss` still has its
-  /// graph.
+  /// After the forward pass of each minibatch in which this rank's loss has a weight, so not collective; `loss` still has
+  /// its graph.
   virtual void after_forward(Trainer&, const at::Tensor& /*loss*/) {}
   /// After that, with what the minibatch has: its loss, and what the loss function reported. Not collective either.
   virtual void observe(const at::Tensor& /*loss*/, const Summary& /*metrics*/) {}

@@ -16,7 +16,8 @@ namespace mn {
 struct Loss {
   /// A mean over the minibatch's samples, or over what Batch::weight says.
   Loss(at::Tensor mean) : value(std::move(mean)) {}  // NOLINT: meant to be implicit
-  /// A mean over something else, which differs between minibatches: tokens without padding, pixels with a label.
+  /// A mean over something else, which differs between minibatches: tokens without padding, pixels with a label. Over
+  /// nothing it may be NaN, but for a loss that makes collective calls, whose gradients other ranks get.
   Loss(at::Tensor mean, double over) : value(std::move(mean)), weight(over) {}
 
   at::Tensor value;                   ///< of one element

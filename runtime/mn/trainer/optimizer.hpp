@@ -81,8 +81,9 @@ class MultiNodeOptimizer {
   [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss);
   /// The same, and the loss carries its weight into backward: where ranks differ in their samples, collective calls
   /// within backward (mn::all_gather() and the like, MultiNodeBatchNorm) need it. Of several losses the gradients add
-  /// up, each by its weight; then comes step(SUM of the samples). `losses` of a step, the same on all ranks, saves a
-  /// pass over gradients if it is given. The first call is collective: a rank without samples then calls step(0).
+  /// up, each by its weight; then comes step(SUM of the samples), also of other optimizers whose parameters these losses
+  /// train. `losses` of a step, the same on all ranks, saves a pass over gradients if it is given. The first call is
+  /// collective: a rank without samples then calls step(0).
   [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss, double samples, std::int64_t losses = 1);
   /// Local, between backward and step. Multiplies this rank's gradients, e.g. sums by 1 / samples.
   void scale_gradients(double factor);

@@ -3,7 +3,7 @@
 // (1) Between backward and the reduction nothing else may change gradients; the watch says what did.
 // (2) A mean that reduce_gradients() made is used by the next step unless zero_grad() or a new backward came between.
 // (3) With a GradScaler the mean is divided by the scale before anybody reads it, and all ranks see the same overflow.
-// (4) What scale_loss(loss, samples) has weighed is not weighed again.
+// (4) What scale_loss(loss, samples) has weighed is not weighed again, whichever optimizer's it was.
 // (5) With a closure every call of it ends in a reduction and in the mean loss: an optimizer that decides by them
 //     decides alike on all ranks.
 #include <algorithm>
@@ -43,7 +43,7 @@ at::Tensor MultiNodeOptimizer::scale_loss(const at::Tensor& loss) { return scale
 at::Tensor MultiNodeOptimizer::scale_loss(const at::Tensor& loss, double samples, std::int64_t losses) {
   const double weight = weight_of(samples, losses).value_or(0);
   weighed_ = weighed_.value_or(0) + weight;
-  return weighted_loss(scale_loss(loss), weight);
+  return weighted_loss(scale_loss(loss), {weight, weight * nominal_samples_, this});
 }
 
 void MultiNodeOptimizer::reduce_gradients() { reduce_weighted(1.0); }
@@ -65,11 +65,20 @@ std::optional<double> MultiNodeOptimizer::weight_of(double samples, std::int64_t
   return samples / nominal_samples_;
 }
 
-/// What gradients of this weight are still to be multiplied by.
+/// What gradients of this weight are still to be multiplied by. Other optimizers may weigh a sample otherwise, but the
+/// same on all ranks.
 double MultiNodeOptimizer::factor_for(double weight) const {
-  if (!weighed_) return weight;
-  if (is_same_weight(*weighed_, weight)) return 1;
-  throw ArgumentError("the losses of this step came with " + count_text(*weighed_, nominal_samples_) +
+  double carried = weighed_.value_or(0), samples = carried * nominal_samples_;
+  bool by_others = false;
+  for (const auto& [number, loss] : reduction_->gradients().watch().weighted_backwards()) {
+    if (loss.weigher == this) continue;
+    by_others = true;
+    carried += loss.weight;
+    samples += loss.samples;
+  }
+  if (!weighed_ && !by_others) return weight;
+  if (is_same_weight(samples, weight * nominal_samples_)) return is_same_weight(carried, weight) ? 1 : weight / carried;
+  throw ArgumentError("the losses of this step came with " + count_text(samples / nominal_samples_, nominal_samples_) +
                       " to scale_loss(), but the step counts " + count_text(weight, nominal_samples_) +
                       ": give both the same samples");
 }

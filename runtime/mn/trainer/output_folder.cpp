@@ -126,9 +126,9 @@ int reserve(const Fd& file, std::uint64_t bytes) {
 OutputFolder::OutputFolder(const std::filesystem::path& folder, std::uint64_t checkpoint_bytes)
     : folder_(folder), lock_path_(folder / ".lock") {
   try {
-    std::filesystem::create_directories(folder_);
-  } catch (const std::filesystem::filesystem_error& error) {
-    throw not_writable(folder_, error.code().value());
+    make_folders(folder_);
+  } catch (const FileError& error) {
+    throw not_writable(folder_, error.error_number());
   }
   lock();
   check_room(std::max(checkpoint_bytes, kLeastBytes));

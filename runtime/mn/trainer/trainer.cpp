@@ -159,8 +159,19 @@ void Trainer::extend(const std::string& name, Interval trigger, std::function<vo
   add(std::make_unique<FunctionExtension>(name, std::move(function)), {.trigger = trigger});
 }
 
-std::optional<double> Trainer::initial_rate(std::size_t group) const {
-  const nlohmann::json groups = nlohmann::json::parse(settings_.front());
+std::size_t Trainer::index_of(const std::string& optimizer) const {
+  std::string names;
+  for (std::size_t i = 0; i < optimizers_.size(); ++i) {
+    if (optimizers_[i].name == optimizer) return i;
+    names += (i == 0 ? "" : ", ") + optimizers_[i].name;
+  }
+  throw ArgumentError("the trainer has no optimizer named \"" + optimizer + "\": it has " + names);
+}
+
+MultiNodeOptimizer& Trainer::optimizer(const std::string& name) const { return *optimizers_[index_of(name)].optimizer; }
+
+std::optional<double> Trainer::initial_rate(std::size_t group, const std::string& name) const {
+  const nlohmann::json groups = nlohmann::json::parse(settings_[name.empty() ? 0 : index_of(name)]);
   if (group >= groups.size() || !groups[group].contains("lr")) return std::nullopt;
   return groups[group]["lr"].get<double>();
 }

@@ -166,11 +166,13 @@ class Trainer {
   [[nodiscard]] bool is_root() const noexcept { return comm_->rank() == 0; }
   /// As given to the constructor; of several the first.
   [[nodiscard]] MultiNodeOptimizer& optimizer() const noexcept { return *optimizers_.front().optimizer; }
+  /// The one of that name. Throws ArgumentError that lists the names.
+  [[nodiscard]] MultiNodeOptimizer& optimizer(const std::string& name) const;
   /// All of them; one alone is called "main".
   [[nodiscard]] const std::vector<NamedOptimizer>& optimizers() const noexcept { return optimizers_; }
-  /// The learning rate of a parameter group of optimizer() when the trainer was made, whatever schedules and resume()
-  /// have set since. No value for groups added since, and for optimizers that are neither libtorch's nor mn's.
-  [[nodiscard]] std::optional<double> initial_rate(std::size_t group) const;
+  /// The learning rate of a parameter group of optimizer(), or of the one named, when the trainer was made, whatever
+  /// schedules and resume() have set since. No value for groups added since, and for optimizers that are neither libtorch's nor mn's.
+  [[nodiscard]] std::optional<double> initial_rate(std::size_t group, const std::string& name = "") const;
   /// As given to the constructor.
   [[nodiscard]] Iterator& iterator() const noexcept { return *iterator_; }
   /// As given to the constructor.
@@ -211,6 +213,7 @@ class Trainer {
           UpdateParameters update, TrainerOptions options);
 
   void add(std::unique_ptr<Extension> extension, ExtendOptions options);
+  [[nodiscard]] std::size_t index_of(const std::string& optimizer) const;
   void check_optimizers() const;
   void prepare_out();
   void check_iterator() const;

@@ -106,7 +106,7 @@ void Trainer::train() {
 }
 
 void Trainer::accumulate(const Batch& batch, Accumulated& all, bool last) {
-  const auto loss = loss_calls_.run(batch.samples, *comm_, "training", epoch_ + 1, [&] { return forward(batch); });
+  const auto loss = loss_calls_.run(batch.samples, comm_.get(), "training", epoch_ + 1, [&] { return forward(batch); });
   if (!loss) return;
   const double weight = loss->weight_in(batch);
   all.samples += batch.samples;
@@ -128,7 +128,7 @@ Loss Trainer::forward(const Batch& batch) {
   if (!loss.value.defined() || loss.value.numel() != 1) {
     throw ArgumentError("the loss function must return a tensor of one element");
   }
-  extensions_->after_forward(*this, loss.value);
+  if (loss.weight_in(batch) != 0) extensions_->after_forward(*this, loss.value);  // a mean over nothing is no number
   extensions_->observe(loss.value, metrics);
   observation_->add_metrics(metrics);
   return loss;

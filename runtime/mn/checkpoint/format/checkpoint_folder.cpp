@@ -24,6 +24,7 @@ constexpr const char* kFolder = "ckpt";
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kEarlierPrefix = "snapshot_iter_";  // a file
 constexpr std::string_view kAsidePrefix = "old_";
+constexpr std::string_view kReplacedEnd = ".replaced";  // commit.cpp's, where names cannot be exchanged
 constexpr const char* kBest = "snapshot_best";
 
 std::optional<std::int64_t> number_after(const std::string& name, std::string_view prefix) {
@@ -34,10 +35,21 @@ std::optional<std::int64_t> number_after(const std::string& name, std::string_vi
   return number;
 }
 
+/// "step-00000003" of ".step-00000003.replaced": a checkpoint whose place another was taking when the process ended.
+std::optional<std::string> name_of_replaced(const std::string& name) {
+  if (!name.starts_with('.') || !name.ends_with(kReplacedEnd)) return std::nullopt;
+  return name.substr(1, name.size() - 1 - kReplacedEnd.size());
+}
+
 bool is_checkpoint(const fs::path& path) {
   // A folder without a manifest is a save that never ended; files are whole, as they were renamed when written.
   std::error_code none;
-  return path.filename().string().starts_with(kPrefix) ? is_committed(path) : fs::is_regular_file(path, none);
+  const std::string name = path.filename().string();
+  if (name.starts_with(kPrefix)) return is_committed(path);
+  if (const auto visible = name_of_replaced(name)) {
+    return is_committed(path) && !is_committed(path.parent_path() / *visible);
+  }
+  return fs::is_regular_file(path, none);
 }
 
 CheckpointInfo info_of(const fs::path& path, const nlohmann::json& about, std::int64_t ranks) {
@@ -77,7 +89,7 @@ fs::path checkpoint_path(const fs::path& out, std::int64_t iteration) {
 }
 
 std::optional<std::int64_t> checkpoint_iteration(const fs::path& path) {
-  const std::string name = path.filename().string();
+  const std::string own = path.filename().string(), name = name_of_replaced(own).value_or(own);
   const auto iteration = number_after(name, kPrefix);
   return iteration ? iteration : number_after(name, kEarlierPrefix);
 }

@@ -50,14 +50,14 @@ bool is_there(const fs::path& path) { return fs::exists(fs::symlink_status(path)
 
 /// (2): in one step where the file system can exchange names; else `path` is absent for a moment.
 void take_place(const fs::path& folder, const fs::path& path) {
-  if (::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) {
-    remove_checkpoint(folder);
-    return;
+  fs::path old = folder;
+  if (::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
+    old = beside(path, ".replaced");
+    if (is_there(old)) remove_checkpoint(old);
+    if (std::rename(path.c_str(), old.c_str()) != 0) fail("rename", path, errno);
+    if (std::rename(folder.c_str(), path.c_str()) != 0) fail("rename", folder, errno);
   }
-  const fs::path old = beside(path, ".replaced");
-  if (is_there(old)) remove_checkpoint(old);
-  if (std::rename(path.c_str(), old.c_str()) != 0) fail("rename", path, errno);
-  if (std::rename(folder.c_str(), path.c_str()) != 0) fail("rename", folder, errno);
+  sync_folder(path.parent_path());  // a power cut must not bring back the old name without the files that go now
   remove_checkpoint(old);
 }
 
@@ -76,8 +76,7 @@ void check_size(const fs::path& shard, std::uint64_t bytes) {
 }  // namespace
 
 fs::path begin_save(const fs::path& path) {
-  const fs::path parent = path.parent_path();
-  if (!parent.empty() && make_folders(parent)) sync_folder(parent.parent_path());
+  make_folders(path.parent_path());
   // (2) What is a checkpoint stays until the new one is whole; the rest of a stopped save goes.
   const bool replaces = is_there(path) && (!fs::is_directory(fs::symlink_status(path)) || is_committed(path));
   const fs::path folder = replaces ? beside(path, ".replacing") : path;
@@ -92,8 +91,7 @@ void commit_save(const fs::path& folder, const fs::path& path, const Manifest& m
     check_size(folder / shard_name(i, manifest.shards.size()), manifest.shards[i].bytes);
   }
   write_file(folder / kManifestName, manifest_text(manifest));  // (1)
-  if (folder != path) take_place(folder, path);
-  sync_folder(path.parent_path());
+  folder != path ? take_place(folder, path) : sync_folder(path.parent_path());
 }
 
 void abandon_save(const fs::path& folder) noexcept {

@@ -28,6 +28,17 @@ std::vector<std::int64_t> strides_for(const at::Tensor& parameter) {
   return at::empty(parameter.sizes(), at::TensorOptions(at::kMeta)).strides().vec();
 }
 
+/// Over memory that others own. libtorch would ask CUDA whose the memory is, which knows none that ends there: an empty
+/// tail may begin where the memory ends.
+at::Tensor tensor_at(std::byte* data, at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype,
+                     c10::Device device) {
+  return at::for_blob(data, sizes)
+      .strides(strides)
+      .options(at::TensorOptions(dtype).device(device))
+      .target_device(device)
+      .make_tensor();
+}
+
 /// One dimension, elements in memory order, whatever the strides.
 at::Tensor flattened(const at::Tensor& view) { return view.as_strided({view.numel()}, {1}); }
 
@@ -89,9 +100,8 @@ std::byte* FlatBuffer::add_flat(std::int64_t count, at::ScalarType dtype, std::b
 /// The tensor of parameter i, with a storage of its own at `data`.
 at::Tensor FlatBuffer::view_at(std::size_t i, std::byte* data) const {
   const at::Tensor& parameter = parameters_[i];
-  const auto options = at::TensorOptions(parameter.scalar_type()).device(device_);
   // (2) Not narrow(): tensors that it makes share one version counter, and (4) one storage.
-  return at::from_blob(data, parameter.sizes(), strides_for(parameter), options);
+  return tensor_at(data, parameter.sizes(), strides_for(parameter), parameter.scalar_type(), device_);
 }
 
 /// Returns the end of the parameter's memory.
@@ -129,7 +139,7 @@ void FlatBuffer::let_go(std::size_t m) {
 }
 
 void FlatBuffer::add_tail(std::int64_t count, std::byte* data) {
-  tail_ = at::from_blob(data, {count}, at::TensorOptions(flats_.back().scalar_type()).device(device_));
+  tail_ = tensor_at(data, {count}, {1}, flats_.back().scalar_type(), device_);
   parameter_of_.emplace_back();
   message_tensors_.push_back(tail_);
   messages_.push_back(buffer_view(tail_));

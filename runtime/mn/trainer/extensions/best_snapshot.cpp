@@ -1,8 +1,7 @@
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
-#include <mn/comm/on_root.hpp>
-#include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/trainer/extensions/best_snapshot.hpp>
+#include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
@@ -12,13 +11,11 @@ void BestSnapshot::initialize(Trainer& /*trainer*/) { monitor_.begin(); }
 void BestSnapshot::run(Trainer& trainer) {
   if (monitor_.improved() != true) return;
   trainer.save_in_background([this, &trainer, best = checkpoint_path(trainer.out(), trainer.iteration())] {
-    on_root<DataError>(
-        trainer.communicator(),
-        [&] {
-          mark_best(trainer.out(), best);
-          remove_old_checkpoints(trainer.out(), keep_);
-        },
-        true);
+    if (!trainer.is_root()) return;
+    try_to_write(has_failed_, [&] {
+      mark_best(trainer.out(), best);
+      remove_old_checkpoints(trainer.out(), keep_);
+    });
   });
 }
 

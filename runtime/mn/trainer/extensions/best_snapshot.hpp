@@ -29,6 +29,7 @@ class BestSnapshot final : public Extension {
  private:
   Monitor monitor_;
   std::size_t keep_;
+  bool has_failed_ = false;
 };
 
 }  // namespace mn::extensions

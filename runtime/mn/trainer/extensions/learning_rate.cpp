@@ -6,25 +6,29 @@
 
 namespace mn::extensions {
 
+std::vector<torch::optim::OptimizerParamGroup>& LearningRate::groups_of(const Trainer& trainer) const {
+  return (optimizer_.empty() ? trainer.optimizer() : trainer.optimizer(optimizer_)).param_groups();
+}
+
 /// What the program gave a group, in proportion to what it gave the first: its own rates win over the checkpoint's,
 /// which tell nothing where the schedule was at 0.
 double LearningRate::factor_of(const Trainer& trainer, std::size_t group) const {
   if (group == 0) return 1;
   if (resumed_) {
-    const auto own = trainer.initial_rate(group);
+    const auto own = trainer.initial_rate(group, optimizer_);
     if (own && base_ != 0) return *own / base_;
     if (group < factors_.size()) return factors_[group];
   }
-  const double rate = trainer.optimizer().param_groups()[group].options().get_lr();
+  const double rate = groups_of(trainer)[group].options().get_lr();
   return base_ == 0 ? 1 : rate / base_;
 }
 
 void LearningRate::initialize(Trainer& trainer) {
   const std::int64_t steps = trainer.iterations_per_epoch();
-  const auto& groups = trainer.optimizer().param_groups();
+  const auto& groups = groups_of(trainer);
   if (resumed_ || factors_.empty()) {
     if (!resumed_ || base_ == 0) base_ = groups.front().options().get_lr();
-    if (resumed_) base_ = trainer.initial_rate(0).value_or(base_);
+    if (resumed_) base_ = trainer.initial_rate(0, optimizer_).value_or(base_);
     std::vector<double> factors;
     for (std::size_t i = 0; i < groups.size(); ++i) factors.push_back(factor_of(trainer, i));
     factors_ = std::move(factors);
@@ -40,7 +44,7 @@ void LearningRate::initialize(Trainer& trainer) {
 
 void LearningRate::run(Trainer& trainer) {
   const double rate = schedule_(trainer.iteration() + offset_);
-  auto& groups = trainer.optimizer().param_groups();
+  auto& groups = groups_of(trainer);
   while (factors_.size() < groups.size()) factors_.push_back(factor_of(trainer, factors_.size()));  // added since
   for (std::size_t i = 0; i < groups.size(); ++i) groups[i].options().set_lr(rate * factors_[i]);
 }

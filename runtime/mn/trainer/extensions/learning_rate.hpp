@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <torch/optim/optimizer.h>
+
 #include <mn/optimizers/schedules.hpp>
 #include <mn/trainer/extension.hpp>
 
@@ -20,10 +22,14 @@ namespace mn::extensions {
 /// batch size it continues from the same fraction of the same epoch.
 class LearningRate final : public Extension {
  public:
-  /// `schedule` returns the same rates on every rank.
-  explicit LearningRate(Schedule schedule) : schedule_(std::move(schedule)) {}
+  /// `schedule` returns the same rates on every rank. Of a trainer with several optimizers it sets the rates of the
+  /// first, or of the one named; each may have an extension of its own.
+  explicit LearningRate(Schedule schedule, std::string optimizer = "")
+      : schedule_(std::move(schedule)), optimizer_(std::move(optimizer)) {}
 
-  [[nodiscard]] std::string name() const override { return "LearningRate"; }
+  [[nodiscard]] std::string name() const override {
+    return optimizer_.empty() ? "LearningRate" : "LearningRate/" + optimizer_;
+  }
   [[nodiscard]] int priority() const override { return kPriorityLast / 2; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
@@ -31,9 +37,11 @@ class LearningRate final : public Extension {
   void load_state(const nlohmann::json& state) override;
 
  private:
+  [[nodiscard]] std::vector<torch::optim::OptimizerParamGroup>& groups_of(const Trainer& trainer) const;
   [[nodiscard]] double factor_of(const Trainer& trainer, std::size_t group) const;
 
   Schedule schedule_;
+  std::string optimizer_;
   std::int64_t steps_per_epoch_ = 0;  // 0: not known
   std::int64_t offset_ = 0;           // from the trainer's iterations to the schedule's
   std::vector<double> factors_;       // [groups] rate over that of the first

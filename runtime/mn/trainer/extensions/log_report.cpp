@@ -6,6 +6,7 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
+#include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
@@ -30,9 +31,13 @@ void LogReport::run(Trainer& trainer) {
   entry["epoch"] = trainer.epoch();
   entry["iteration"] = trainer.iteration();
   entry["elapsed_time"] = trainer.elapsed_s();
-  entry["lr"] = trainer.optimizer().param_groups().front().options().get_lr();
+  for (const auto& [name, optimizer] : trainer.optimizers()) {
+    entry[name == trainer.optimizers().front().name ? "lr" : "lr/" + name] =
+        optimizer->param_groups().front().options().get_lr();
+  }
   entries_.push_back(std::move(entry));
-  if (trainer.is_root()) write(trainer);
+  if (!trainer.is_root() || try_to_write(has_failed_, [&] { write(trainer); })) return;
+  file_bytes_ = 0;  // the next report writes all of it
 }
 
 /// One write replaces the end of the list by the new entry and the end again. Who reads between sees one list or the

@@ -11,8 +11,9 @@
 
 namespace mn::extensions {
 
-/// Each entry holds epoch, iteration, elapsed_time (seconds), lr and Trainer::take_observation(): images_per_second,
-/// bytes_per_step, the means of metrics ("main/loss", …) and what evaluators reported ("validation/main/loss", …).
+/// Each entry holds epoch, iteration, elapsed_time (seconds), lr (of several optimizers the first's, and "lr/NAME" of
+/// the others) and Trainer::take_observation(): images_per_second, bytes_per_step, the means of metrics ("main/loss",
+/// …) and what evaluators reported ("validation/main/loss", …).
 /// Means are over all ranks; a value that is not finite is null. Runs once an epoch, unless another trigger is given;
 /// a second call in an iteration does nothing. After a resume, new entries follow the checkpoint's. The file is written
 /// anew by a run's first report; later ones are appended, so that each costs the same.
@@ -39,6 +40,7 @@ class LogReport final : public Extension {
 
   std::vector<nlohmann::json> entries_;
   std::uint64_t file_bytes_ = 0;  // what this process has written; 0: nothing
+  bool has_failed_ = false;
 };
 
 }  // namespace mn::extensions

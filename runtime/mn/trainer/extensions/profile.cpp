@@ -10,6 +10,7 @@
 #include <mn/core/slow_rank.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/trainer/extensions/profile.hpp>
+#include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn {
@@ -101,7 +102,8 @@ void Profile::write_steps(Trainer& trainer) {
   const bool whole = steps_.size() == kWindow;
   steps_.clear();
   const std::vector<json> steps_of = trainer.communicator().gather_obj(own);
-  on_root<Error>(trainer.communicator(), [&] {
+  if (!trainer.is_root()) return;
+  try_to_write(has_failed_, [&] {
     std::ofstream file(trainer.out() / "profile.jsonl", std::ios::app);
     for (std::size_t k = 0; k < own.size(); ++k) {
       json line = {{"iteration", first + static_cast<std::int64_t>(k)}};
@@ -110,9 +112,9 @@ void Profile::write_steps(Trainer& trainer) {
       }
       file << line << "\n";
     }
-    if (!file.flush()) throw Error("cannot write " + (trainer.out() / "profile.jsonl").string());
-    if (whole) name_stragglers(trainer, steps_of);
+    if (!file.flush()) throw DataError("cannot write " + (trainer.out() / "profile.jsonl").string());
   });
+  if (whole) name_stragglers(trainer, steps_of);
 }
 
 void Profile::name_stragglers(const Trainer& trainer, const std::vector<json>& steps_of) {
@@ -139,7 +141,8 @@ void Profile::write_trace(Trainer& trainer) {
   const auto rank = static_cast<std::size_t>(comm.rank());
   const std::vector<json> parts =
       comm.gather_obj(events_of(trace.take(), zero_, comm.rank(), comm.topology().hosts[rank]));
-  on_root<Error>(comm, [&] {
+  if (!trainer.is_root()) return;
+  try_to_write(has_failed_, [&] {
     json all = json::array();
     for (const json& part : parts) all.insert(all.end(), part.begin(), part.end());
     write_file(trainer.out() / "trace.json", json({{"traceEvents", std::move(all)}, {"displayTimeUnit", "ms"}}).dump());

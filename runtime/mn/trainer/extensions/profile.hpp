@@ -75,6 +75,7 @@ class Profile final : public Extension {
   bool tracing_ = true;
   std::vector<StepTimes> steps_;  // steps of the open window
   StragglerDetector detector_;
+  bool has_failed_ = false;
 };
 
 }  // namespace mn::extensions

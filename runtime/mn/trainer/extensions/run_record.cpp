@@ -12,6 +12,7 @@
 #include <mn/core/log.hpp>
 #include <mn/core/unix_time.hpp>
 #include <mn/trainer/extensions/run_record.hpp>
+#include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
@@ -39,11 +40,19 @@ void add_warnings(Trainer& trainer, json& line) {
   }
 }
 
-void append(const Trainer& trainer, const json& line) {
+/// On rank 0. A line that a kill or a full disk has cut off stays one by itself.
+void append(const Trainer& trainer, const json& line, bool& has_failed) {
   const auto path = trainer.out() / "run.jsonl";
-  std::ofstream file(path, std::ios::app);
-  file << line.dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
-  if (!file) throw DataError("can't write " + path.string());
+  try_to_write(has_failed, [&] {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::app);
+    file.seekg(-1, std::ios::end);
+    const bool is_cut = file.get() != '\n' && file.good();
+    file.clear();
+    file.seekp(0, std::ios::end);
+    if (is_cut) file << '\n';
+    file << line.dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
+    if (!file) throw DataError("cannot write " + path.string());
+  });
 }
 
 }  // namespace
@@ -52,12 +61,14 @@ void RunRecord::initialize(Trainer& trainer) {
   reported_ = log_.entries().size();
   const auto hosts = trainer.communicator().gather_obj(host_name());
   if (!trainer.is_root()) return;
-  append(trainer, {{"event", "start"},
-                   {"time", unix_time()},
-                   {"iteration", trainer.iteration()},
-                   {"command", command_line()},
-                   {"hosts", hosts},
-                   {"device", trainer.communicator().device().type == DeviceType::kCuda ? "GPU" : "CPU"}});
+  append(trainer,
+         {{"event", "start"},
+          {"time", unix_time()},
+          {"iteration", trainer.iteration()},
+          {"command", command_line()},
+          {"hosts", hosts},
+          {"device", trainer.communicator().device().type == DeviceType::kCuda ? "GPU" : "CPU"}},
+         has_failed_);
 }
 
 void RunRecord::run(Trainer& trainer) {
@@ -71,7 +82,7 @@ void RunRecord::run(Trainer& trainer) {
   json line = {{"event", "report"}, {"iteration", trainer.iteration()}, {"epoch", trainer.epoch_detail()}};
   add_times(trainer, line);
   add_warnings(trainer, line);
-  if (trainer.is_root()) append(trainer, line);
+  if (trainer.is_root()) append(trainer, line, has_failed_);
   seconds_ = {};
   steps_ = 0;
 }
@@ -102,7 +113,7 @@ void RunRecord::finalize(Trainer& trainer) {
                {"elapsed_s", trainer.elapsed_s()},
                {"why", trainer.end_reason()}};
   add_warnings(trainer, line);
-  if (trainer.is_root()) append(trainer, line);
+  if (trainer.is_root()) append(trainer, line, has_failed_);
 }
 
 }  // namespace mn::extensions

@@ -38,6 +38,7 @@ class RunRecord final : public Extension {
   std::array<double, 3> seconds_{};  // data, compute, communication since the last report
   std::int64_t steps_ = 0;
   LoaderStats loader_;  // at the last report
+  bool has_failed_ = false;
 };
 
 }  // namespace mn::extensions

@@ -2,9 +2,9 @@
 #include <span>
 
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
-#include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
+#include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
@@ -30,8 +30,7 @@ void Snapshot::save(Trainer& trainer) {
   next_ = begun_at_ + kRetryIterations;
   trainer.save_in_background([this, &trainer] {
     const auto committed = Clock::now();
-    on_root<DataError>(
-        trainer.communicator(), [&] { remove_old_checkpoints(trainer.out(), keep_); }, true);
+    if (trainer.is_root()) try_to_write(has_failed_, [&] { remove_old_checkpoints(trainer.out(), keep_); });
     stall_s_ += std::chrono::duration<double>(Clock::now() - committed).count();
     if (continuous_) next_ = next_after(trainer);
   });

@@ -3,6 +3,7 @@
 #include <mn/core/json.hpp>
 #include <mn/trainer/extensions/event_file.hpp>
 #include <mn/trainer/extensions/tensorboard.hpp>
+#include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
@@ -17,7 +18,7 @@ void TensorBoard::initialize(Trainer& trainer) {
   if (!text_.empty()) add_text(trainer, "run", text_);
 }
 
-void TensorBoard::run(Trainer& trainer) {
+void TensorBoard::run(Trainer& /*trainer*/) {
   for (; written_ < log_.entries().size(); ++written_) {
     if (!file_) continue;
     const nlohmann::json& entry = log_.entries()[written_];
@@ -26,20 +27,25 @@ void TensorBoard::run(Trainer& trainer) {
       if (value.is_number() && name != "iteration") file_->scalar(name, step, value.get<double>());
     }
   }
-  if (trainer.is_root()) file_->flush();
+  flush();
+}
+
+void TensorBoard::flush() {
+  if (!file_ || try_to_write(has_failed_, [&] { file_->flush(); })) return;
+  file_.reset();  // nobody could read what follows a record that was cut off
 }
 
 void TensorBoard::add_image(const Trainer& trainer, const std::string& tag, std::string_view encoded,
                             std::int64_t height, std::int64_t width) {
   if (!file_) return;
   file_->image(tag, trainer.iteration(), encoded, height, width);
-  file_->flush();
+  flush();
 }
 
 void TensorBoard::add_text(const Trainer& trainer, const std::string& tag, const std::string& text) {
   if (!file_) return;
   file_->text(tag, trainer.iteration(), text);
-  file_->flush();
+  flush();
 }
 
 }  // namespace mn::extensions

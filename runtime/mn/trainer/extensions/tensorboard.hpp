@@ -35,10 +35,13 @@ class TensorBoard final : public Extension {
   void add_text(const Trainer& trainer, const std::string& tag, const std::string& text);
 
  private:
+  void flush();
+
   const LogReport& log_;
   std::string text_;
   std::unique_ptr<EventFile> file_;  // rank 0's
   std::size_t written_ = 0;          // entries of the log
+  bool has_failed_ = false;
 };
 
 }  // namespace mn::extensions

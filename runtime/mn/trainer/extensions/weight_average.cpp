@@ -23,6 +23,10 @@ class AveragedEvaluator final : public Evaluator {
     const AveragedWeights averaged(average_);
     return actual_->evaluate_local();
   }
+  Summary evaluate_with(Communicator& comm) override {
+    const AveragedWeights averaged(average_);
+    return actual_->evaluate_with(comm);
+  }
   Metrics evaluate() override {
     const AveragedWeights averaged(average_);
     return actual_->evaluate();

@@ -2,23 +2,28 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include <torch/nn/module.h>
-#include <torch/nn/modules/container/modulelist.h>
-#include <torch/nn/modules/embedding.h>
-#include <torch/nn/modules/normalization.h>
 
-namespace mn::jobs {
+namespace torch::nn {
+class EmbeddingImpl;
+class LayerNormImpl;
+class ModuleListImpl;
+}  // namespace torch::nn
 
+namespace mn::models {
+
+/// The size of a Gpt.
 struct GptOptions {
   std::int64_t vocabulary = 0;  ///< tokens
   std::int64_t context = 0;     ///< most tokens of an input
-  std::int64_t layers = 4;
-  std::int64_t heads = 4;
-  std::int64_t width = 128;  ///< width of the embeddings; a multiple of heads
-  double dropout = 0;
+  std::int64_t layers = 4;      ///< of attention and perceptron
+  std::int64_t heads = 4;       ///< of each attention
+  std::int64_t width = 128;     ///< width of the embeddings; a multiple of heads
+  double dropout = 0;           ///< part of the activations that training leaves out
 };
 
 /// Parameters have Hugging Face's names for GPT-2 ("h.0.attn.c_attn.weight"), linear layers torch's layout. The
@@ -34,10 +39,10 @@ class Gpt : public torch::nn::Module {
 
  private:
   GptOptions options_;
-  torch::nn::Embedding wte_;
-  torch::nn::Embedding wpe_;
-  torch::nn::ModuleList h_;
-  torch::nn::LayerNorm ln_f_;
+  std::shared_ptr<torch::nn::EmbeddingImpl> wte_;
+  std::shared_ptr<torch::nn::EmbeddingImpl> wpe_;
+  std::shared_ptr<torch::nn::ModuleListImpl> h_;
+  std::shared_ptr<torch::nn::LayerNormImpl> ln_f_;
 };
 
 /// How generate() draws tokens.
@@ -45,11 +50,11 @@ struct Sampling {
   std::int64_t length = 500;  ///< tokens
   double temperature = 0.8;   ///< 0: always the likeliest
   std::int64_t top_k = 0;     ///< draw from so many of the likeliest; 0: from all
-  std::uint64_t seed = 0;
+  std::uint64_t seed = 0;     ///< of the random numbers
 };
 
 /// The tokens that follow `prompt`, which has at least one. The model is in evaluation mode.
 [[nodiscard]] std::vector<std::int32_t> generate(Gpt& model, std::vector<std::int32_t> prompt, std::int64_t context,
                                                  const Sampling& how, torch::Device device);
 
-}  // namespace mn::jobs
+}  // namespace mn::models

@@ -4,13 +4,15 @@
 #include <cstdint>
 #include <memory>
 
-#include "models/classifier.hpp"
+#include <mn/models/classifier.hpp>
 
-namespace mn::jobs {
+namespace mn::models {
 
+/// With two 3×3 convolutions in a block. All are made on the CPU, initialized from libtorch's random numbers.
 [[nodiscard]] std::shared_ptr<Classifier> create_resnet18(std::int64_t num_classes);
+/// With 1×1, 3×3 and 1×1 convolutions in a block.
 [[nodiscard]] std::shared_ptr<Classifier> create_resnet50(std::int64_t num_classes);
 /// For images of 32 × 32: begins with a 3×3 convolution of stride 1, without pooling.
 [[nodiscard]] std::shared_ptr<Classifier> create_small_resnet18(std::int64_t num_classes);
 
-}  // namespace mn::jobs
+}  // namespace mn::models

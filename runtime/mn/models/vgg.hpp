@@ -5,10 +5,11 @@
 #include <cstdint>
 #include <memory>
 
-#include "models/classifier.hpp"
+#include <mn/models/classifier.hpp>
 
-namespace mn::jobs {
+namespace mn::models {
 
+/// On the CPU, initialized from libtorch's random numbers.
 [[nodiscard]] std::shared_ptr<Classifier> create_small_vgg16(std::int64_t num_classes);
 
-}  // namespace mn::jobs
+}  // namespace mn::models

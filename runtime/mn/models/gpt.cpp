@@ -1,5 +1,3 @@
-#include "models/gpt.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -8,9 +6,10 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
+#include <mn/models/gpt.hpp>
 #include <mn/nn/recompute.hpp>
 
-namespace mn::jobs {
+namespace mn::models {
 namespace {
 
 namespace nn = torch::nn;
@@ -94,10 +93,10 @@ void initialize(nn::Module& model, std::int64_t layers) {
 
 Gpt::Gpt(const GptOptions& options)
     : options_(options),
-      wte_(register_module("wte", nn::Embedding(options.vocabulary, options.width))),
-      wpe_(register_module("wpe", nn::Embedding(options.context, options.width))),
-      h_(register_module("h", nn::ModuleList())),
-      ln_f_(nn::LayerNorm(nn::LayerNormOptions({options.width}))) {
+      wte_(register_module("wte", std::make_shared<nn::EmbeddingImpl>(options.vocabulary, options.width))),
+      wpe_(register_module("wpe", std::make_shared<nn::EmbeddingImpl>(options.context, options.width))),
+      h_(register_module("h", std::make_shared<nn::ModuleListImpl>())),
+      ln_f_(std::make_shared<nn::LayerNormImpl>(nn::LayerNormOptions({options.width}))) {
   if (options.width % options.heads != 0) {
     throw ArgumentError("a width of " + std::to_string(options.width) + " can't be divided into " +
                         std::to_string(options.heads) + " heads");
@@ -109,13 +108,13 @@ Gpt::Gpt(const GptOptions& options)
 
 torch::Tensor Gpt::forward(const torch::Tensor& tokens, bool recompute) {
   const auto positions = torch::arange(tokens.size(1), tokens.options());
-  torch::Tensor x = torch::dropout(wte_(tokens) + wpe_(positions), options_.dropout, is_training());
+  torch::Tensor x = torch::dropout(wte_->forward(tokens) + wpe_->forward(positions), options_.dropout, is_training());
   for (const auto& module : *h_) {
     auto& layer = *module->as<Layer>();
     const auto forward = [&layer](const torch::Tensor& input) { return layer.forward(input); };
     x = recompute ? recompute_activations(forward, x) : layer.forward(x);
   }
-  return torch::nn::functional::linear(ln_f_(x), wte_->weight);
+  return torch::nn::functional::linear(ln_f_->forward(x), wte_->weight);
 }
 
 std::vector<std::int32_t> generate(Gpt& model, std::vector<std::int32_t> prompt, std::int64_t context,
@@ -140,4 +139,4 @@ std::vector<std::int32_t> generate(Gpt& model, std::vector<std::int32_t> prompt,
   return made;
 }
 
-}  // namespace mn::jobs
+}  // namespace mn::models

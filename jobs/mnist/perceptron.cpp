@@ -1,4 +1,4 @@
-#include "models/mlp.hpp"
+#include "mnist/perceptron.hpp"
 
 #include <cstdint>
 

@@ -1,11 +1,11 @@
-/// What jobs/imagenet trains: networks from images to classes.
+/// Networks from images to classes.
 #pragma once
 
 #include <vector>
 
 #include <torch/nn/module.h>
 
-namespace mn::jobs {
+namespace mn::models {
 
 /// Parameters and buffers carry torchvision's names where torchvision has the network.
 class Classifier : public torch::nn::Module {
@@ -22,4 +22,4 @@ class Classifier : public torch::nn::Module {
 /// What an auxiliary classifier's loss counts beside the main one's 1 (Szegedy et al. 2014, arXiv:1409.4842).
 inline constexpr double kAuxiliaryWeight = 0.3;
 
-}  // namespace mn::jobs
+}  // namespace mn::models

@@ -1,10 +1,10 @@
-#include "models/vgg.hpp"
-
 #include <array>
 
 #include <torch/torch.h>
 
-namespace mn::jobs {
+#include <mn/models/vgg.hpp>
+
+namespace mn::models {
 namespace {
 
 namespace nn = torch::nn;
@@ -48,4 +48,4 @@ class Vgg final : public Classifier {
 
 std::shared_ptr<Classifier> create_small_vgg16(std::int64_t num_classes) { return std::make_shared<Vgg>(num_classes); }
 
-}  // namespace mn::jobs
+}  // namespace mn::models

@@ -1,8 +1,8 @@
-#include "models/alexnet.hpp"
-
 #include <torch/torch.h>
 
-namespace mn::jobs {
+#include <mn/models/alexnet.hpp>
+
+namespace mn::models {
 namespace {
 
 namespace nn = torch::nn;
@@ -41,4 +41,4 @@ class AlexNet : public Classifier {
 
 std::shared_ptr<Classifier> create_alexnet(std::int64_t num_classes) { return std::make_shared<AlexNet>(num_classes); }
 
-}  // namespace mn::jobs
+}  // namespace mn::models

@@ -1,8 +1,8 @@
-#include "models/googlenet.hpp"
-
 #include <torch/torch.h>
 
-namespace mn::jobs {
+#include <mn/models/googlenet.hpp>
+
+namespace mn::models {
 namespace {
 
 namespace nn = torch::nn;
@@ -171,4 +171,4 @@ std::shared_ptr<Classifier> create_googlenetbn(std::int64_t num_classes) {
   return std::make_shared<GoogLeNet>(kBatchNorm, num_classes);
 }
 
-}  // namespace mn::jobs
+}  // namespace mn::models

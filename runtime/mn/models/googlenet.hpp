@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "models/classifier.hpp"
+#include <mn/models/classifier.hpp>
 
-namespace mn::jobs {
+namespace mn::models {
 
 /// As published: biases, local response normalization, 5×5 convolutions, two auxiliary classifiers.
 [[nodiscard]] std::shared_ptr<Classifier> create_googlenet(std::int64_t num_classes);
@@ -15,4 +15,4 @@ namespace mn::jobs {
 /// the original has 5×5: torchvision's GoogLeNet, whose weights can be loaded.
 [[nodiscard]] std::shared_ptr<Classifier> create_googlenetbn(std::int64_t num_classes);
 
-}  // namespace mn::jobs
+}  // namespace mn::models

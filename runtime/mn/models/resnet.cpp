@@ -1,11 +1,11 @@
-#include "models/resnet.hpp"
-
 #include <array>
 #include <string>
 
 #include <torch/torch.h>
 
-namespace mn::jobs {
+#include <mn/models/resnet.hpp>
+
+namespace mn::models {
 namespace {
 
 namespace nn = torch::nn;
@@ -139,4 +139,4 @@ std::shared_ptr<Classifier> create_resnet50(std::int64_t num_classes) {
   return std::make_shared<ResNet<Bottleneck>>(std::array<std::int64_t, 4>{3, 4, 6, 3}, num_classes);
 }
 
-}  // namespace mn::jobs
+}  // namespace mn::models

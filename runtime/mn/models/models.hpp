@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "models/classifier.hpp"
+#include <mn/models/classifier.hpp>
 
-namespace mn::jobs {
+namespace mn::models {
 
+/// Those that create_model() takes.
 [[nodiscard]] std::vector<std::string> model_names();
 
 /// On the CPU, initialized from libtorch's random numbers. Throws UsageError that lists the known names.
@@ -25,4 +26,4 @@ namespace mn::jobs {
 /// A learning rate that suits SGD with momentum in steps of 256 samples. Throws as create_model does.
 [[nodiscard]] double sgd_learning_rate(const std::string& name);
 
-}  // namespace mn::jobs
+}  // namespace mn::models

@@ -1,8 +1,8 @@
-#include "models/nin.hpp"
-
 #include <torch/torch.h>
 
-namespace mn::jobs {
+#include <mn/models/nin.hpp>
+
+namespace mn::models {
 namespace {
 
 namespace nn = torch::nn;
@@ -53,4 +53,4 @@ std::shared_ptr<Classifier> create_nin(std::int64_t num_classes) {
   return std::make_shared<NetworkInNetwork>(num_classes);
 }
 
-}  // namespace mn::jobs
+}  // namespace mn::models

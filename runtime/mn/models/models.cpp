@@ -1,17 +1,15 @@
-#include "models/models.hpp"
-
 #include <algorithm>
 #include <iterator>
 
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
+#include <mn/models/alexnet.hpp>
+#include <mn/models/googlenet.hpp>
+#include <mn/models/models.hpp>
+#include <mn/models/nin.hpp>
+#include <mn/models/resnet.hpp>
 
-#include "models/alexnet.hpp"
-#include "models/googlenet.hpp"
-#include "models/nin.hpp"
-#include "models/resnet.hpp"
-
-namespace mn::jobs {
+namespace mn::models {
 namespace {
 
 using Factory = std::shared_ptr<Classifier> (*)(std::int64_t num_classes);
@@ -55,4 +53,4 @@ std::int64_t min_image_size(const std::string& name) { return find(name).min_ima
 std::int64_t min_image_size_alone(const std::string& name) { return find(name).min_image_size_alone; }
 double sgd_learning_rate(const std::string& name) { return find(name).sgd_learning_rate; }
 
-}  // namespace mn::jobs
+}  // namespace mn::models
