@@ -1,5 +1,5 @@
 // Training on GPUs gives what training on CPUs gives, whichever way gradients are reduced; batches arrive unchanged.
-// Any number of ranks may share one GPU: to NCCL each is then a host of its own.
+// Any number of ranks may share one GPU: to NCCL each is then a host of its own. On the test device too.
 #include <cstdlib>
 
 #include <c10/core/StreamGuard.h>
@@ -83,8 +83,9 @@ TEST_F(GpuTest, CallsFollowTheCurrentStream) {
   const c10::StreamGuard guard(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device));
   const auto options = torch::TensorOptions(device);
   const auto late_one = [&] {
-    at::Tensor ones = torch::ones({4096, 4096}, options);
-    for (int k = 0; k < 10; ++k) ones = ones.mm(ones).div_(4096);
+    const std::int64_t side = device.is_cuda() ? 4096 : 64;  // the test device is late by itself
+    at::Tensor ones = torch::ones({side, side}, options);
+    for (int k = 0; k < 10; ++k) ones = ones.mm(ones).div_(side);
     return ones[0][0];
   };
   for (const char* backend : {"pure_nccl", "non_cuda_aware", "flat"}) {

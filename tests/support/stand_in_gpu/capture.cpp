@@ -78,7 +78,9 @@ cudaError_t record(Event& event, const StreamPtr& stream) {
   if (const cudaError_t code = refuse_implicit(stream); code != cudaSuccess) return code;
   event.capture = stream->capture;
   event.tail = stream->tail;
-  if (!stream->capture) event.mark = machine().enqueue(stream, [] {});
+  if (stream->capture) return cudaSuccess;
+  event.when = std::make_shared<std::chrono::steady_clock::time_point>();
+  event.mark = machine().enqueue(stream, [when = event.when] { *when = std::chrono::steady_clock::now(); });
   return cudaSuccess;
 }
 
@@ -105,7 +107,13 @@ cudaError_t refuse_captured(const StreamPtr& stream) {
   return stream->capture ? invalidate(*stream->capture, cudaErrorStreamCaptureUnsupported) : cudaSuccess;
 }
 
+cudaStreamCaptureMode& mode_of_thread() {
+  static thread_local cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  return mode;
+}
+
 cudaError_t refuse_unsafe() {
+  if (mode_of_thread() == cudaStreamCaptureModeRelaxed) return cudaSuccess;
   cudaError_t code = cudaSuccess;
   for (const auto& capture : ongoing()) {
     const bool is_mine = capture->thread == std::this_thread::get_id();

@@ -47,6 +47,8 @@ cudaError_t wait_for(const StreamPtr& stream, const Event& event);
 [[nodiscard]] cudaError_t refuse_captured(const StreamPtr& stream);
 /// For calls that may wait for other work, such as allocations: whether a capture forbids them to this thread.
 [[nodiscard]] cudaError_t refuse_unsafe();
+/// Whether captures forbid this thread such calls; else it makes them as if there were none.
+[[nodiscard]] cudaStreamCaptureMode& mode_of_thread();
 
 cudaError_t begin_capture(const StreamPtr& stream, cudaStreamCaptureMode mode);
 cudaError_t end_capture(const StreamPtr& stream, Graph& graph);

@@ -1,9 +1,12 @@
 /// What every call of the CUDA runtime has in common: the calling thread's GPU, failures, and the error that is kept.
 #pragma once
 
+#include <string_view>
+
 #include <cuda_runtime_api.h>
 
 #include "tests/support/stand_in_gpu/calls.hpp"
+#include "tests/support/stand_in_gpu/host_waits.hpp"
 
 namespace mn::stand_in {
 
@@ -23,6 +26,7 @@ cudaError_t keep(cudaError_t code);
 template <class Body>
 cudaError_t cuda_call(const char* name, cudaError_t failure, const Body& body) {
   const bool fails = must_fail(name);
+  if (!std::string_view(name).ends_with("Query")) end_queries();
   if (const cudaError_t lost = context_error(); lost != cudaSuccess) return keep(lost);
   return keep(fails ? failure : body());
 }

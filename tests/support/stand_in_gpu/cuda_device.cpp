@@ -65,6 +65,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 cudaError_t cudaDeviceSynchronize() {
+  tell_wait("cudaDeviceSynchronize");
   return cuda_call("cudaDeviceSynchronize", cudaErrorIllegalAddress, [] {
     auto lock = machine().lock();
     if (const cudaError_t code = refuse_unsafe(); code != cudaSuccess) return code;

@@ -26,6 +26,13 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   });
 }
 
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  return cuda_call("cudaThreadExchangeStreamCaptureMode", cudaErrorInvalidValue, [&] {
+    std::swap(*mode, mode_of_thread());
+    return cudaSuccess;
+  });
+}
+
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   return cuda_call("cudaStreamBeginCapture", cudaErrorIllegalState, [&] {
     const auto lock = machine().lock();

@@ -58,7 +58,10 @@ cudaError_t copy(Machine::Lock& lock, const StreamPtr& stream, void* to, const v
   }
   const Op op = [there, here, bytes, taken] { std::memmove(there, here, bytes); };
   if (const cudaError_t code = put(stream, [op] { return op; }); code != cudaSuccess) return code;
-  if (to_pageable) machine().wait(lock, {{stream, stream->submitted}});
+  if (to_pageable) {
+    tell_wait("cudaMemcpyAsync");
+    machine().wait(lock, {{stream, stream->submitted}});
+  }
   return cudaSuccess;
 }
 
@@ -80,6 +83,7 @@ cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
 }
 
 cudaError_t cudaFree(void* pointer) {
+  if (pointer != nullptr) tell_wait("cudaFree");
   return cuda_call("cudaFree", cudaErrorInvalidValue, [&] { return free_after_work(pointer, MemoryKind::kDevice); });
 }
 
@@ -89,6 +93,7 @@ cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
 }
 
 cudaError_t cudaFreeHost(void* pointer) {
+  if (pointer != nullptr) tell_wait("cudaFreeHost");
   return cuda_call("cudaFreeHost", cudaErrorInvalidValue,
                    [&] { return free_after_work(pointer, MemoryKind::kPinned); });
 }
@@ -100,6 +105,7 @@ cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned) {
 }
 
 cudaError_t cudaHostUnregister(void* pointer) {
+  tell_wait("cudaHostUnregister");
   return cuda_call("cudaHostUnregister", cudaErrorInvalidValue, [&] {
     const cudaError_t code = free_after_work(pointer, MemoryKind::kRegistered);
     return code == cudaErrorInvalidValue ? cudaErrorHostMemoryNotRegistered : code;

@@ -74,6 +74,7 @@ cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  tell_wait("cudaStreamSynchronize");
   return on_stream("cudaStreamSynchronize", cudaErrorIllegalAddress, stream, [](auto& lock, const StreamPtr& found) {
     if (const cudaError_t code = refuse_captured(found); code != cudaSuccess) return code;
     machine().wait(lock, machine().pending(found));
@@ -82,6 +83,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  tell_query("cudaStreamQuery", stream);
   return on_stream("cudaStreamQuery", cudaErrorIllegalAddress, stream, [](auto&, const StreamPtr& found) {
     if (const cudaError_t code = refuse_captured(found); code != cudaSuccess) return code;
     return is_done(machine().pending(found)) ? cudaSuccess : cudaErrorNotReady;
@@ -125,12 +127,26 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  tell_query("cudaEventQuery", event);
   return on_event("cudaEventQuery", event, [](auto&, const Event& recorded) {
     return is_done({recorded.mark}) ? cudaSuccess : cudaErrorNotReady;
   });
 }
 
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  return cuda_call("cudaEventElapsedTime", cudaErrorInvalidResourceHandle, [&] {
+    const auto lock = machine().lock();
+    const Event* const first = machine().find(begin);
+    const Event* const last = machine().find(end);
+    if (first == nullptr || last == nullptr || !first->when || !last->when) return cudaErrorInvalidResourceHandle;
+    if (!is_done({first->mark, last->mark})) return cudaErrorNotReady;
+    *milliseconds = std::chrono::duration<float, std::milli>(*last->when - *first->when).count();
+    return cudaSuccess;
+  });
+}
+
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  tell_wait("cudaEventSynchronize");
   return on_event("cudaEventSynchronize", event, [](auto& lock, const Event& recorded) {
     machine().wait(lock, {Mark(recorded.mark)});
     return context_error();

@@ -14,6 +14,7 @@
 /// Source: CUDA C++ Programming Guide, "Streams" and "Default Stream".
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -66,8 +67,9 @@ struct Stream {
 
 struct Event {
   int device = 0;
-  Mark mark;                         ///< without a stream: never recorded
-  std::shared_ptr<Capture> capture;  ///< where it was last recorded, if in one
+  Mark mark;                                                    ///< without a stream: never recorded
+  std::shared_ptr<std::chrono::steady_clock::time_point> when;  ///< when the stream came to it
+  std::shared_ptr<Capture> capture;                             ///< where it was last recorded, if in one
   std::vector<std::size_t> tail;
 };
 

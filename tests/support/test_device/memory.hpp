@@ -1,0 +1,18 @@
+/// The test device's memory, and page-locked memory of the host. Internal.
+#pragma once
+
+#include <c10/core/Allocator.h>
+#include <c10/core/Stream.h>
+
+namespace mn::test_device {
+
+/// Device memory in the order of the stream that is current at the call.
+[[nodiscard]] c10::Allocator& device_allocator();
+[[nodiscard]] c10::Allocator& pinned_allocator();
+[[nodiscard]] bool is_pinned(const void* memory);
+/// Where the device's kernels find what `memory` means. Throws if that is no memory of the device.
+[[nodiscard]] void* reach(const void* memory, std::size_t bytes);
+/// record_stream(): the memory is not given out again before the stream has passed what it holds when it is freed.
+void record_use(const c10::DataPtr& memory, const c10::Stream& stream);
+
+}  // namespace mn::test_device

@@ -1,0 +1,197 @@
+// A training step on a device, whole: it computes what the CPU's does, whatever order the device's work takes, and the
+// host waits for nothing.
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <mn/comm/cuda.hpp>
+#include <mn/core/error.hpp>
+#include <mn/nn/batch_norm.hpp>
+#include <mn/optimizers/fused_adam.hpp>
+#include <mn/optimizers/fused_sgd.hpp>
+#include <mn/optimizers/grad_scaler.hpp>
+#include <mn/optimizers/lamb.hpp>
+#include <mn/optimizers/lars.hpp>
+#include <mn/tensor/tensor.hpp>
+#include <mn/trainer/optimizer.hpp>
+
+#include "tests/support/test_device/test_device.hpp"
+
+namespace mn {
+namespace {
+
+using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)>;
+
+template <class Optimizer, class Options>
+MakeOptimizer make(const Options& options) {
+  return [options](std::vector<at::Tensor> parameters) {
+    return std::make_unique<Optimizer>(std::move(parameters), options);
+  };
+}
+
+struct Way {
+  std::string name;
+  MakeOptimizer optimizer = make<FusedAdamW>(torch::optim::AdamWOptions(0.01));
+  OptimizerOptions options = {};
+  int parts = 1;            // minibatches of a step
+  bool announces = true;    // announce_step()
+  bool unused = false;      // the last layer has no gradient every other step
+  double clip = 0;          // a hook
+  double tolerance = 2e-5;  // relative to the norm of all parameters
+  int overflow = -1;        // the step in which rank 0's loss is infinite
+  int waits = 0;            // of the host in a step
+};
+void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
+
+/// A convolution, batch norm over all ranks, linear layers. No bias goes into the batch norm: its gradient is nothing but
+/// rounding, which Adam makes as large as any.
+struct Net : torch::nn::Module {
+  explicit Net(const std::shared_ptr<Communicator>& comm) {
+    torch::manual_seed(3);
+    conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 4, 3).padding(1).bias(false)));
+    norm = register_module("norm", MultiNodeBatchNorm(comm, torch::nn::BatchNormOptions(4)));
+    linear = register_module("linear", torch::nn::Linear(4, 5));
+    last = register_module("last", torch::nn::Linear(5, 3));
+  }
+  at::Tensor forward(const at::Tensor& x, bool with_last) {
+    const at::Tensor y = linear(torch::relu(norm(conv(x))).mean({2, 3}));
+    return with_last ? last(y) : y;
+  }
+  torch::nn::Conv2d conv{nullptr};
+  MultiNodeBatchNorm norm{nullptr};
+  torch::nn::Linear linear{nullptr}, last{nullptr};
+};
+
+constexpr GradScalerOptions kScaling = {.init_scale = 1024, .growth_interval = 3};
+constexpr int kWarmUp = 3;
+constexpr int kSteps = 6;
+
+class Training {
+ public:
+  Training(const Way& way, std::shared_ptr<Communicator> given)
+      : way_(way), comm_(std::move(given)), device_(comm_->device()), net_(std::make_shared<Net>(comm_)) {
+    net_->to(device_);
+    optimizer_ = create_multi_node_optimizer(way.optimizer(net_->parameters()), comm_, way.options);
+    if (way.clip > 0) optimizer_->add_hook("clip", gradient_clipping(way.clip));
+    // The samples of all steps are on the device before: their copies wait.
+    for (int i = 0; i < (kWarmUp + kSteps) * way.parts; ++i) {
+      const at::Tensor x = torch::sin(torch::arange(4 * 36).reshape({4, 1, 6, 6}) * (i + 1) + comm_->rank());
+      inputs_.push_back(x.to(device_));
+      targets_.push_back(torch::arange(4).add(i).remainder(3).to(device_));
+    }
+  }
+
+  void steps(int count) {
+    for (int k = 0; k < count; ++k) step();
+  }
+  /// Losses of all steps and the parameters, on the CPU.
+  at::Tensor result() {
+    optimizer_->synchronize();
+    std::vector<at::Tensor> all = losses_;
+    for (const auto& parameter : net_->parameters()) all.push_back(parameter.detach());
+    for (const auto& buffer : net_->buffers()) all.push_back(buffer.to(torch::kFloat));
+    if (const GradScaler* scaler = optimizer_->scaler()) {
+      all.push_back(torch::tensor({scaler->scale() / 1024, static_cast<double>(scaler->skipped())}).to(torch::kFloat));
+    }
+    for (at::Tensor& each : all) each = each.flatten().cpu();
+    return torch::cat(all);
+  }
+
+ private:
+  void step() {
+    optimizer_->zero_grad();
+    for (int part = 0; part < way_.parts; ++part) {
+      const bool is_last = part == way_.parts - 1;
+      const auto more = is_last ? nullptr : optimizer_->no_sync();
+      const std::size_t i = static_cast<std::size_t>(step_ * way_.parts + part);
+      const at::Tensor scores = net_->forward(inputs_[i], !way_.unused || step_ % 2 == 0);
+      at::Tensor loss = torch::nn::functional::cross_entropy(scores, targets_[i]);
+      losses_.push_back(loss.detach());
+      if (step_ == way_.overflow && comm_->rank() == 0) loss = loss * std::numeric_limits<double>::infinity();
+      const at::Tensor weighted = optimizer_->scale_loss(loss, 4, way_.parts);
+      if (is_last && way_.announces) optimizer_->announce_step(4 * way_.parts);
+      weighted.backward();
+    }
+    optimizer_->step(4 * way_.parts);
+    ++step_;
+  }
+
+  const Way& way_;
+  std::shared_ptr<Communicator> comm_;
+  c10::Device device_;
+  std::shared_ptr<Net> net_;
+  std::unique_ptr<MultiNodeOptimizer> optimizer_;
+  std::vector<at::Tensor> inputs_, targets_, losses_;
+  int step_ = 0;
+};
+
+std::shared_ptr<Communicator> on_device() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return create_communicator("pure_nccl", MPI_COMM_WORLD,
+                             {.device = Device{DeviceType::kCuda, rank % cuda_device_count()}});
+}
+
+class DeviceStep : public ::testing::TestWithParam<Way> {};
+
+TEST_P(DeviceStep, ComputesWhatTheCpuDoes) {
+  Training on_cpu(GetParam(), create_communicator("flat", MPI_COMM_WORLD, {.device = Device{}}));
+  Training late(GetParam(), on_device());
+  on_cpu.steps(kWarmUp + kSteps);
+  late.steps(kWarmUp + kSteps);
+  const at::Tensor expected = on_cpu.result();
+  const double difference = ((late.result() - expected).norm() / expected.norm()).item<double>();
+  EXPECT_LT(difference, GetParam().tolerance);
+}
+
+TEST_P(DeviceStep, LetsTheHostGoOn) {
+  Training training(GetParam(), on_device());
+  training.steps(kWarmUp);
+  static_cast<void>(test_device::take_host_waits());
+  training.steps(kSteps);
+  const auto waits = test_device::take_host_waits();
+  EXPECT_EQ(std::ssize(waits), GetParam().waits * kSteps) << test_device::describe(waits);
+}
+
+std::vector<Way> ways() {
+  using torch::optim::SGDOptions;
+  const SGDOptions momentum = SGDOptions(0.05).momentum(0.9);
+  return {
+      {.name = "overlap"},
+      {.name = "direct", .options = {.overlap = false}},
+      {.name = "buckets", .options = {.overlap = true, .bucket_bytes = 64}},
+      {.name = "copies", .options = {.overlap = true, .bucket_bytes = 64}, .announces = false},
+      {.name = "unused", .options = {.overlap = true, .bucket_bytes = 64}, .unused = true},
+      {.name = "accumulate", .parts = 2},
+      {.name = "clip", .clip = 0.1},
+      {.name = "clip_direct", .options = {.overlap = false}, .clip = 0.1},
+      {.name = "double_buffering", .options = {.double_buffering = true}},
+      {.name = "bf16", .options = {.compression = {.kind = Compression::kBf16}}, .tolerance = 1e-2},
+      {.name = "sgd", .optimizer = make<FusedSgd>(momentum)},
+      {.name = "lars", .optimizer = make<Lars>(momentum)},
+      {.name = "lamb", .optimizer = make<Lamb>(torch::optim::AdamWOptions(0.01))},
+      {.name = "grad_scaler", .options = {.grad_scaler = kScaling}, .overflow = 4},
+      {.name = "grad_scaler_first", .options = {.grad_scaler = kScaling}, .overflow = 0},
+      {.name = "grad_scaler_sgd",
+       .optimizer = make<FusedSgd>(momentum),
+       .options = {.grad_scaler = kScaling},
+       .overflow = 0},
+      // Here the host decides whether the step is made.
+      {.name = "grad_scaler_lamb",
+       .optimizer = make<Lamb>(torch::optim::AdamWOptions(0.01)),
+       .options = {.grad_scaler = kScaling},
+       .overflow = 4,
+       .waits = 1},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, DeviceStep, ::testing::ValuesIn(ways()),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace mn
