@@ -82,6 +82,29 @@ TEST_F(OnGpu, ACollectiveThatNobodyJoinsTimesOut) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/// A program that waits for its own stream, as to read a loss does, comes back, and the next call says why.
+TEST_F(OnGpu, WorkThatNobodyWaitsForIsWatched) {
+  if (size_ == 1) return;
+  const auto gradient = mine<float>(1001);
+  const auto leave = [&] {
+    setenv("MN_NCCL_TIMEOUT", "1", 1);
+    const auto comm = create("pure_nccl");
+    unsetenv("MN_NCCL_TIMEOUT");
+    if (rank_ > 0) throw std::runtime_error("this rank has had enough");
+    DeviceCollectives& collectives = *comm->device_collectives();
+    collectives.after(nullptr);
+    collectives.allreduce(gradient.view(), ReduceOp::kSum);
+    collectives.join(nullptr);
+    EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
+    EXPECT_THAT([&] { collectives.allreduce(gradient.view(), ReduceOp::kSum); },
+                ThrowsMessage<CommError>(HasSubstr("NCCL allreduce of 4004 bytes on rank 0 of")));
+    throw std::runtime_error("it is over");
+  };
+  EXPECT_THROW(leave(), std::runtime_error);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /// The time-out of calls knows who is missing, on each backend that takes GPUs.
 TEST_F(OnGpu, ACallOfTheDeviceNamesWhoIsMissing) {
   if (size_ == 1) return;

@@ -151,7 +151,7 @@ TEST(SampleSpec, NonsenseInOneOfManyFieldsIsADataError) {
   expect_no_spec(with(11, "shape", {2}), "field image: encoded");
   expect_no_spec(with(12, "shape", {0}), "field boxes: rows without elements");
   expect_no_spec(with(13, "num_classes", 3), "2 names for 3 classes");
-  expect_no_spec(with(12, "num_classes", 3), "no integers");
+  expect_no_spec(with(12, "num_classes", 3), "not integers");
   expect_no_spec(with(1, "num_classes", kCountClasses), "not counted");
   expect_no_spec({{"fields", nlohmann::json::array()}}, "0 fields");
   expect_no_spec({{"fields", 3}}, "");

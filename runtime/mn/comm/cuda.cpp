@@ -86,14 +86,18 @@ CudaMemory cuda_allocate(std::size_t bytes) {
   return CudaMemory(static_cast<std::byte*>(memory));
 }
 
+CudaEvent cuda_create_event() {
+  cudaEvent_t event = nullptr;
+  cuda_check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  return CudaEvent(event);
+}
+
 CudaStream::CudaStream(int device) : device_(device) {
   cuda_set_device(device);
   int least = 0;
   int greatest = 0;
   cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-  cudaEvent_t event = nullptr;
-  cuda_check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-  event_.reset(event);
+  event_ = cuda_create_event();
   cudaStream_t stream = nullptr;
   cuda_check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
   stream_ = stream;

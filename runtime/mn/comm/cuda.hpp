@@ -39,6 +39,8 @@ struct CudaEventDeleter {
 };
 /// Owns a cudaEvent_t.
 using CudaEvent = std::unique_ptr<void, CudaEventDeleter>;
+/// An event of the calling thread's device, without times.
+[[nodiscard]] CudaEvent cuda_create_event();
 
 /// A stream of one device, of the highest priority; work enqueued on it runs in order and beside all other streams, the
 /// legacy default stream too, but for what wait_for() and go_before() name. Streams of others are cudaStream_t's as

@@ -19,6 +19,8 @@ HostPinned cuda_allocate_pinned(std::size_t /*bytes*/) { no_cuda(); }
 void CudaMemoryDeleter::operator()(std::byte* /*memory*/) const noexcept {}
 CudaMemory cuda_allocate(std::size_t /*bytes*/) { no_cuda(); }
 
+CudaEvent cuda_create_event() { no_cuda(); }
+
 void CudaEventDeleter::operator()(void* /*event*/) const noexcept {}
 
 CudaStream::CudaStream(int device) : device_(device) { no_cuda(); }

@@ -2,10 +2,8 @@
 #include <exception>
 #include <thread>
 
-#include <mn/comm/call_limits.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/nccl.hpp>
-#include <mn/comm/progress.hpp>
 #include <mn/comm/topology.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
@@ -14,10 +12,7 @@
 namespace mn {
 namespace {
 
-constexpr int kLooksWithoutPause = 2000;  // a small collective is done within that many looks
-constexpr auto kBetweenStreamLooks = std::chrono::microseconds(50);
 constexpr std::int64_t kTimeout_s = 1800;
-constexpr auto kReportTime = std::chrono::milliseconds(500);  // for this rank to say why, before others see the abort
 constexpr auto kAbortTime = std::chrono::seconds(5);
 
 std::string line_of(const std::source_location& where) {
@@ -88,7 +83,7 @@ void nccl_check(ncclResult_t code, std::string_view operation, std::size_t bytes
   if (code != ncclSuccess) throw CommError(failure(code, nullptr, operation, bytes, where));
 }
 
-Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()) {
+Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()), device_(device.index) {
   // (6): NCCL itself would fail on some ranks, and leave the others in ncclCommInitRank.
   if (const std::string conflict = find_device_conflict(comm, device); !conflict.empty()) {
     throw UsageError("NCCL needs a GPU of its own for every rank, but " + conflict +
@@ -107,6 +102,8 @@ Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()) {
 }
 
 Nccl::~Nccl() {
+  watch_ = {};                                   // ends it
+  if (!failure_.empty()) log_warning(failure_);  // no call has thrown it
   // (2)
   if (std::uncaught_exceptions() > 0) abort(std::chrono::milliseconds(0));
   if (comm_ != nullptr && ncclCommDestroy(comm_) != ncclSuccess) log_warning("ncclCommDestroy failed on " + who_);
@@ -143,7 +140,8 @@ void Nccl::fail(ncclResult_t code, std::source_location where) {
 
 template <class Call>
 void Nccl::enqueue(std::string_view operation, std::size_t bytes, const Call& call, std::source_location where) {
-  if (comm_ == nullptr) throw CommError("NCCL " + std::string(operation) + " on " + who_ + ": aborted after an error");
+  const std::lock_guard lock(mutex_);
+  check_usable();
   operation_ = operation;
   bytes_ = bytes;
   // (1)
@@ -242,38 +240,6 @@ void Nccl::group(std::string_view operation, std::size_t bytes, std::span<const 
     const ncclResult_t end = ncclGroupEnd();  // (5): also after an error
     return first_error != ncclSuccess ? first_error : end;
   });
-}
-
-void Nccl::check_progress(std::chrono::steady_clock::time_point begin) {
-  if (comm_ == nullptr) throw CommError("NCCL on " + who_ + " was aborted after an error");
-  ncclResult_t state = ncclSuccess;
-  const ncclResult_t code = ncclCommGetAsyncError(comm_, &state);
-  if (code != ncclSuccess) fail(code, std::source_location::current());
-  // A peer's abort, or a broken connection, shows here alone: the stream would wait forever.
-  if (state != ncclSuccess && state != ncclInProgress) fail(state, std::source_location::current());
-  // NCCL itself waits without end for a rank that has not come.
-  if (patience_.count() == 0 || std::chrono::steady_clock::now() - begin < patience_) return;
-  throw CommError("NCCL " + operation_ + " of " + std::to_string(bytes_) + " bytes on " + who_ + " has not ended in " +
-                  std::to_string(patience_.count()) +
-                  " s: another rank does not take part, or cannot be reached; MN_NCCL_TIMEOUT sets the seconds");
-}
-
-void Nccl::wait(const CudaStream& stream) {
-  const auto begin = std::chrono::steady_clock::now();
-  try {
-    for (int looks = 0; !stream.is_done(); ++looks) {
-      check_progress(begin);
-      check_limits();
-      progress_pending_requests();  // a peer may join only after a message of this rank
-      if (looks < kLooksWithoutPause)
-        std::this_thread::yield();
-      else
-        std::this_thread::sleep_for(kBetweenStreamLooks);
-    }
-  } catch (const CommError&) {
-    abort(kReportTime);
-    throw;
-  }
 }
 
 }  // namespace mn

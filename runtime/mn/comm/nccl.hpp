@@ -11,6 +11,8 @@
 /// 4. An error is thrown before the abort begins: other ranks see an abort as an error too, and theirs says less.
 /// 5. A group of calls is closed even if one of them fails; a group left open would swallow the next calls.
 /// 6. Two ranks that share a GPU are found before NCCL is asked, and the error is the same on all ranks.
+/// 7. Work that nobody waits for is watched by a thread, from watch() on: who waits for the device by other means, as a
+///    program that reads a loss does, would wait without end after an error. The thread aborts; the next call throws.
 ///
 /// Cost: each call enqueues one NCCL operation and returns; wait() polls the stream and NCCL's asynchronous errors, at
 /// first without a pause, then every 50 microseconds. The constructor: one MPI_Bcast of NCCL's id and
@@ -19,12 +21,15 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <future>
+#include <mutex>
 #include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include <mpi.h>
 #include <nccl.h>
@@ -69,8 +74,15 @@ class Nccl {
   /// MN_NCCL_TIMEOUT too (default 1800, 0: never), because NCCL does not notice every loss of a rank; and where the
   /// call has a time-out of its own that ends it (call_limits.hpp).
   void wait(const CudaStream& stream);
+  /// Nobody may come to wait for what `stream` holds: as wait(), but on the thread (7), so that the call returns at
+  /// once. The calling thread's device is the stream's.
+  void watch(const CudaStream& stream);
 
  private:
+  using Clock = std::chrono::steady_clock;
+  /// (4) For this rank to say why, before others see the abort.
+  static constexpr auto kReportTime = std::chrono::milliseconds(500);
+
   template <class Call>
   void enqueue(std::string_view operation, std::size_t bytes, const Call& call,
                std::source_location where = std::source_location::current());
@@ -81,17 +93,29 @@ class Nccl {
   void group(std::string_view operation, std::size_t bytes, std::span<const ConstBufferView> sent,
              std::span<const BufferView> received, const CudaStream& stream);
   [[noreturn]] void fail(ncclResult_t code, std::source_location where);
-  void check_progress(std::chrono::steady_clock::time_point begin);
+  void check_usable();
+  void check_progress(Clock::time_point begin);
   void abort(std::chrono::milliseconds delay) noexcept;
+  void run_watch(const std::stop_token& stop);
+  [[nodiscard]] bool is_watched_work_done();
 
+  std::mutex mutex_;                    // guards what follows, but for the numbers; held by all calls of NCCL
   ncclComm_t comm_ = nullptr;           // null once it is to be aborted
-  std::future<ncclResult_t> aborting_;  // valid from then on
+  std::string failure_;                 // what the watch has found
+  std::future<ncclResult_t> aborting_;  // valid once comm_ is null
   int rank_ = 0;
   int size_ = 1;
   std::chrono::seconds patience_;
   std::string who_;        // "rank 1 of 4 (host n1, cuda:1)"
   std::string operation_;  // the last one enqueued: what an asynchronous error most likely belongs to
   std::size_t bytes_ = 0;
+
+  int device_;
+  std::condition_variable_any watched_;  // there is work, or the end
+  CudaEvent watched_work_;               // null: none has been watched yet
+  bool is_watching_ = false;             // the event is recorded, and not known to be done
+  Clock::time_point watching_since_;
+  std::jthread watch_;  // last: it uses the others
 };
 
 }  // namespace mn

@@ -15,7 +15,8 @@
 //    join, until the communicator is aborted.
 // 2. All work of a communicator is enqueued on one stream: packing, reduction and unpacking need no other order.
 //    GpuNodeSum has streams of its own for copies.
-// 3. A rank waits for a stream through Nccl::wait() alone, which notices errors of NCCL.
+// 3. A rank waits for a stream through Nccl::wait() alone, which notices errors of NCCL. Work that goes on in another
+//    stream's order is watched, as the program may wait for that one by itself.
 //
 // Cost for gradients of B bytes: pure_nccl, one NCCL allreduce of B; the others, see GpuNodeSum.
 // Source: T. Akiba, K. Fukuda, S. Suzuki, "ChainerMN: Scalable Distributed Deep Learning Framework", 2017,
@@ -56,7 +57,10 @@ class NcclCollectives final : public DeviceCollectives {
   NcclCollectives& operator=(const NcclCollectives&) = delete;
 
   void after(void* stream) override { stream_.wait_for(stream); }
-  void join(void* stream) override { stream_.go_before(stream); }
+  void join(void* stream) override {
+    stream_.go_before(stream);
+    nccl_.watch(stream_);
+  }
   void wait() override { nccl_.wait(stream_); }
   [[nodiscard]] std::unique_ptr<DeviceMark> mark() override { return std::make_unique<Mark>(*this); }
 

@@ -39,16 +39,17 @@ void BackgroundReducer::submit(Task task) {
 }
 
 void BackgroundReducer::wait() {
-  if (thread_) {
-    thread_->wait();
-  } else {
-    comm_->device_collectives()->wait();
-  }
+  if (thread_) thread_->wait();
   if (!stream_) return;
   // The caller's stream waits for the tasks', not the host.
   c10::Event done(stream_->device_type());
   done.record(*stream_);
   done.block(current_stream(communicator().device()));
+}
+
+void BackgroundReducer::finish() {
+  wait();
+  if (!thread_) comm_->device_collectives()->wait();
 }
 
 }  // namespace mn

@@ -4,31 +4,33 @@
 
 namespace mn {
 
-BucketTuner::BucketTuner(std::vector<std::size_t> candidates)
-    : candidates_(std::move(candidates)), seconds_(candidates_.size(), 0.0), done_(candidates_.size() < 2) {}
+BucketTuner::BucketTuner(std::vector<std::size_t> candidates, Device device)
+    : candidates_(std::move(candidates)), device_(device), spans_(candidates_.size()), done_(candidates_.size() < 2) {}
 
-void BucketTuner::start_over() {
-  if (done_) return;
-  steps_ = 0;
-  seconds_[current_] = 0;
-}
+void BucketTuner::start_over() { steps_ = 0; }
 
 std::optional<std::size_t> BucketTuner::step(Communicator& comm) {
   if (done_) return std::nullopt;
-  const auto now = Clock::now();
-  // A size's first step includes the change to it.
-  if (steps_ > 0) seconds_[current_] += std::chrono::duration<double>(now - since_).count();
-  since_ = now;
-  if (++steps_ < kSteps) return std::nullopt;
+  ++steps_;
+  if (steps_ == 1) spans_[current_].begin = Moment::now(device_);  // a size's first step includes the change to it
+  if (steps_ < kSteps) return std::nullopt;
+  spans_[current_].end = Moment::now(device_);
   steps_ = 0;
   if (current_ + 1 < candidates_.size()) {
     ++current_;
     return bucket_bytes();
   }
   done_ = true;
-  comm.bcast(std::span(seconds_), 0);
-  current_ = static_cast<std::size_t>(std::min_element(seconds_.begin(), seconds_.end()) - seconds_.begin());
+  current_ = fastest(comm);
   return bucket_bytes();
+}
+
+/// (1)
+std::size_t BucketTuner::fastest(Communicator& comm) const {
+  std::vector<double> seconds;
+  for (const Span& span : spans_) seconds.push_back(span.end.seconds_since(span.begin));
+  comm.bcast(std::span(seconds), 0);
+  return static_cast<std::size_t>(std::min_element(seconds.begin(), seconds.end()) - seconds.begin());
 }
 
 }  // namespace mn

@@ -25,9 +25,11 @@ class DirectReduction : public GradientReduction {
     StepAgreement agreement = gradients_.collect(weight, factor);
     agreement.agree(*comm_);  // first, while a device still runs backward
     averager().allreduce(flat, 0, flat.messages().size(), *comm_);
-    if (auto* const device = comm_->device_collectives()) device->wait();
     agreement.read(flat.tail());
     return gradients_.finish(flat, agreement);
+  }
+  void finish() override {
+    if (auto* const device = comm_->device_collectives()) device->wait();
   }
 
  private:

@@ -25,7 +25,7 @@ DoubleBufferedReduction::DoubleBufferedReduction(std::vector<at::Tensor> paramet
 DoubleBufferedReduction::~DoubleBufferedReduction() {
   if (std::uncaught_exceptions() > 0) return;
   try {
-    background_.wait();  // memory that all ranks free together must not be freed by a task
+    finish();  // memory that all ranks free together must not be freed by a task
   } catch (const std::exception& error) {
     log_error(std::string("cannot end double buffering: ") + error.what());
   }

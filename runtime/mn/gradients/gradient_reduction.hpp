@@ -40,6 +40,8 @@ class GradientReduction {
   virtual void commit() { averager_->commit(); }
   /// Makes the gradients a mean that reduce() has not yielded yet. False if there is none.
   [[nodiscard]] virtual bool flush() { return false; }
+  /// Waits for what reduce() has enqueued on a device, and throws what went wrong in it.
+  virtual void finish() {}
   /// While `token` lives, a backward only accumulates: nothing is sent before reduce().
   void pause_while(std::weak_ptr<const void> token) noexcept { pause_ = std::move(token); }
 

@@ -31,7 +31,7 @@ OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, std
       watch_(watch),
       shared_(std::make_shared<Shared>()),
       learning_(!options.deterministic),
-      tuner_(candidate_sizes(options)) {
+      tuner_(candidate_sizes(options), comm_->device()) {
   shared_->averager = std::move(averager);
   const std::size_t count = parameters.size();
   parts_expected_.assign(count, 1);
@@ -43,6 +43,7 @@ OverlappedReduction::~OverlappedReduction() {
   if (std::uncaught_exceptions() > 0) return;
   try {
     drain();  // memory that all ranks free together must not be freed by a task
+    finish();
   } catch (const std::exception& error) {
     log_error(std::string("cannot end the overlapped reduction: ") + error.what());
   }

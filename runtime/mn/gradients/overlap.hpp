@@ -50,6 +50,7 @@ class OverlappedReduction : public GradientReduction {
   void scale(double factor) override { gradients_->scale(factor); }
   void announce(std::optional<double> factor) override;
   bool reduce(double weight, double factor) override;
+  void finish() override { background_.finish(); }
 
  private:
   void lay_out(std::vector<at::Tensor> parameters, std::vector<std::size_t> order);

@@ -167,6 +167,7 @@ void MultiNodeOptimizer::synchronize() {
   bool any = false;
   wait("wait for gradients", [&] { any = reduction_->flush(); });
   if (any) update();
+  wait("wait for gradients", [&] { reduction_->finish(); });
   if (local_) wait("wait for parameters", [&] { local_->synchronize(); });
 }
 

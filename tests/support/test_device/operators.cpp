@@ -50,6 +50,8 @@ IValue with_tensors(const IValue& value, c10::DeviceType device, const Map& map)
 }
 
 void call_with(const c10::OperatorHandle& op, Stack& stack) {
+  // Kernels that write into arguments return references to them, which libtorch reads after it has dropped the stack.
+  const Stack held = stack;
   const at::AutoDispatchBelowAutograd no_autograd;
   op.callBoxed(&stack);
 }

@@ -1,0 +1,104 @@
+#include <thread>
+#include <utility>
+
+#include <mn/comm/call_limits.hpp>
+#include <mn/comm/cuda_check.hpp>
+#include <mn/comm/nccl.hpp>
+#include <mn/comm/progress.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn {
+namespace {
+
+constexpr int kLooksWithoutPause = 2000;  // a small collective is done within that many looks
+constexpr auto kBetweenStreamLooks = std::chrono::microseconds(50);
+constexpr auto kBetweenWatchLooks = std::chrono::milliseconds(100);
+
+}  // namespace
+
+/// Throws what the watch has found, once.
+void Nccl::check_usable() {
+  if (comm_ != nullptr) return;
+  const std::string found = std::exchange(failure_, {});
+  throw CommError(found.empty() ? "NCCL on " + who_ + " was aborted after an error" : found);
+}
+
+void Nccl::check_progress(Clock::time_point begin) {
+  check_usable();
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t code = ncclCommGetAsyncError(comm_, &state);
+  if (code != ncclSuccess) fail(code, std::source_location::current());
+  // A peer's abort, or a broken connection, shows here alone: the stream would wait forever.
+  if (state != ncclSuccess && state != ncclInProgress) fail(state, std::source_location::current());
+  // NCCL itself waits without end for a rank that has not come.
+  if (patience_.count() == 0 || Clock::now() - begin < patience_) return;
+  throw CommError("NCCL " + operation_ + " of " + std::to_string(bytes_) + " bytes on " + who_ + " has not ended in " +
+                  std::to_string(patience_.count()) +
+                  " s: another rank does not take part, or cannot be reached; MN_NCCL_TIMEOUT sets the seconds");
+}
+
+void Nccl::wait(const CudaStream& stream) {
+  const auto begin = Clock::now();
+  try {
+    for (int looks = 0; !stream.is_done(); ++looks) {
+      {
+        const std::lock_guard lock(mutex_);
+        check_progress(begin);
+      }
+      check_limits();
+      progress_pending_requests();  // a peer may join only after a message of this rank
+      if (looks < kLooksWithoutPause)
+        std::this_thread::yield();
+      else
+        std::this_thread::sleep_for(kBetweenStreamLooks);
+    }
+  } catch (const CommError&) {
+    const std::lock_guard lock(mutex_);
+    abort(kReportTime);
+    throw;
+  }
+}
+
+void Nccl::watch(const CudaStream& stream) {
+  if (stream.is_captured()) return;
+  const std::lock_guard lock(mutex_);
+  check_usable();
+  if (is_watching_) return;  // by the next call, once this work is done
+  if (!watched_work_) {
+    watched_work_ = cuda_create_event();
+    watch_ = std::jthread([this](const std::stop_token& stop) { run_watch(stop); });
+  }
+  cuda_check(cudaEventRecord(static_cast<cudaEvent_t>(watched_work_.get()), static_cast<cudaStream_t>(stream.handle())),
+             "cudaEventRecord");
+  watching_since_ = Clock::now();
+  is_watching_ = true;
+  watched_.notify_one();
+}
+
+/// True also if the device has failed: then every call says so.
+bool Nccl::is_watched_work_done() {
+  return cudaEventQuery(static_cast<cudaEvent_t>(watched_work_.get())) != cudaErrorNotReady;
+}
+
+void Nccl::run_watch(const std::stop_token& stop) {
+  // Else a query would end the capture of a graph that another thread is making.
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
+  static_cast<void>(cudaSetDevice(device_));
+  std::unique_lock lock(mutex_);
+  while (watched_.wait(lock, stop, [&] { return is_watching_; }) && comm_ != nullptr) {
+    if (is_watched_work_done()) {
+      is_watching_ = false;
+      continue;
+    }
+    try {
+      check_progress(watching_since_);
+    } catch (const CommError& error) {
+      failure_ = error.what();
+      return abort(kReportTime);
+    }
+    watched_.wait_for(lock, stop, kBetweenWatchLooks, [] { return false; });
+  }
+}
+
+}  // namespace mn
