@@ -62,7 +62,7 @@ one_line() {
 }
 
 for node in vn1 vn2; do
-  "$cluster/two_nodes" in $node mkdir -p /tmp/local
+  "$cluster/two_nodes" in $node sh -c 'rm -rf /tmp/local; mkdir /tmp/local'  # other tests leave files there
   "$cluster/two_nodes" in $node sh -c "printf '#!/bin/sh\n' >/tmp/local/script; chmod +x /tmp/local/script"
 done
 "$cluster/two_nodes" in vn1 sh -c "echo true >/tmp/local/data; cp /bin/true /tmp/local/program"
