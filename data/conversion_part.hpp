@@ -40,7 +40,7 @@ struct MadeShards {
   std::int64_t most = -1;         ///< −1: no class
 };
 
-/// Of the units those whose number modulo the number of processes is this process's.
+/// The units that this process converts: those whose number modulo the number of processes is its own.
 class ConversionPart final : public ShardSink {
  public:
   ConversionPart(Conversion& conversion, const ConvertOptions& options);

@@ -64,14 +64,23 @@ TEST_P(Abandoned, CollectivesHoldUpNoDestructor) {
 INSTANTIATE_TEST_SUITE_P(Layouts, Abandoned, ::testing::Values(true, false),
                          [](const auto& test) { return test.param ? "in_order" : "packed"; });
 
-TEST_F(OnGpu, ACollectiveThatNobodyJoinsTimesOut) {
-  if (size_ == 1) return;
-  const auto gradient = mine<float>(1001);
-  const auto leave = [&] {
+class LeftAlone : public OnGpu {
+ protected:
+  /// A communicator that waits for a second; all ranks but the first leave it at once.
+  [[nodiscard]] std::shared_ptr<Communicator> create_and_leave() const {
     setenv("MN_NCCL_TIMEOUT", "1", 1);
     const auto comm = create("pure_nccl");
     unsetenv("MN_NCCL_TIMEOUT");
     if (rank_ > 0) throw std::runtime_error("this rank has had enough");
+    return comm;
+  }
+};
+
+TEST_F(LeftAlone, ACollectiveThatNobodyJoinsTimesOut) {
+  if (size_ == 1) return;
+  const auto gradient = mine<float>(1001);
+  const auto leave = [&] {
+    const auto comm = create_and_leave();
     EXPECT_THAT([&] { comm->allreduce(gradient.view()); },
                 ThrowsMessage<CommError>(AllOf(HasSubstr("NCCL allreduce of 4004 bytes on rank 0 of"),
                                                HasSubstr("has not ended in 1 s"), HasSubstr("MN_NCCL_TIMEOUT"))));
@@ -83,14 +92,11 @@ TEST_F(OnGpu, ACollectiveThatNobodyJoinsTimesOut) {
 }
 
 /// A program that waits for its own stream, as to read a loss does, comes back, and the next call says why.
-TEST_F(OnGpu, WorkThatNobodyWaitsForIsWatched) {
+TEST_F(LeftAlone, WorkThatNobodyWaitsForIsWatched) {
   if (size_ == 1) return;
   const auto gradient = mine<float>(1001);
   const auto leave = [&] {
-    setenv("MN_NCCL_TIMEOUT", "1", 1);
-    const auto comm = create("pure_nccl");
-    unsetenv("MN_NCCL_TIMEOUT");
-    if (rank_ > 0) throw std::runtime_error("this rank has had enough");
+    const auto comm = create_and_leave();
     DeviceCollectives& collectives = *comm->device_collectives();
     collectives.after(nullptr);
     collectives.allreduce(gradient.view(), ReduceOp::kSum);

@@ -125,7 +125,7 @@ TEST_F(Messages, AMismatchedReceiveLeavesItsBufferAlone) {
   request.wait();
 }
 
-/// Of a message without elements none will come: who asks in a loop must not do so forever.
+/// No payload follows a header without elements: a loop over is_done() must end.
 TEST_F(Messages, AMismatchedReceiveIsDone) {
   if (alone()) return;
   const auto comm = communicator();

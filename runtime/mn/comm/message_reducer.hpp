@@ -76,7 +76,7 @@ class MessageReducer {
   /// `comm` is borrowed. Slices hold at most `count_limit` elements. Costs that are not given are measured when they
   /// are needed.
   MessageReducer(MPI_Comm comm, std::size_t count_limit, std::optional<NetworkCosts> costs = {});
-  /// Of data in a device's memory, which MPI takes. For pieces alone; they are summed, without a scale.
+  /// Sums data in a device's memory, which MPI takes. Only for pieces; there is no scale.
   MessageReducer(MPI_Comm comm, std::size_t count_limit, DeviceSums& device);
 
   /// Collective, in place.

@@ -15,7 +15,7 @@ struct StageNode {
   StageFile file;         ///< for all copies of the node
   int parts;              ///< processes of the node that share it
   StageNodes nodes = {};  ///< the job's
-  Fd listener = {};       ///< of the process that gives the node's copies to other nodes
+  Fd listener = {};       ///< where one process gives the node's copies to other nodes
 };
 
 }  // namespace mn::data

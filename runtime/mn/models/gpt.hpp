@@ -20,8 +20,8 @@ namespace mn::models {
 struct GptOptions {
   std::int64_t vocabulary = 0;  ///< tokens
   std::int64_t context = 0;     ///< most tokens of an input
-  std::int64_t layers = 4;      ///< of attention and perceptron
-  std::int64_t heads = 4;       ///< of each attention
+  std::int64_t layers = 4;      ///< each has attention and a perceptron
+  std::int64_t heads = 4;       ///< in each layer's attention
   std::int64_t width = 128;     ///< width of the embeddings; a multiple of heads
   double dropout = 0;           ///< part of the activations that training leaves out
 };
@@ -50,7 +50,7 @@ struct Sampling {
   std::int64_t length = 500;  ///< tokens
   double temperature = 0.8;   ///< 0: always the likeliest
   std::int64_t top_k = 0;     ///< draw from so many of the likeliest; 0: from all
-  std::uint64_t seed = 0;     ///< of the random numbers
+  std::uint64_t seed = 0;     ///< for the choice of tokens
 };
 
 /// The tokens that follow `prompt`, which has at least one. The model is in evaluation mode.

@@ -26,7 +26,7 @@
 namespace mn::test_device {
 
 struct HostWait {
-  std::string call;  ///< of CUDA
+  std::string call;  ///< CUDA's name of it
   c10::Backtrace stack;
 };
 
