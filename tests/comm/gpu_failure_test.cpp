@@ -111,6 +111,30 @@ TEST_F(LeftAlone, WorkThatNobodyWaitsForIsWatched) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/// What is enqueued while earlier work is watched is watched as well.
+TEST_F(LeftAlone, LaterWorkIsWatchedToo) {
+  if (size_ == 1) return;
+  const auto gradient = mine<float>(1001);
+  const auto leave = [&] {
+    setenv("MN_NCCL_TIMEOUT", "1", 1);
+    const auto comm = create("pure_nccl");
+    unsetenv("MN_NCCL_TIMEOUT");
+    DeviceCollectives& collectives = *comm->device_collectives();
+    collectives.after(nullptr);
+    collectives.allreduce(gradient.view(), ReduceOp::kSum);
+    collectives.join(nullptr);
+    if (rank_ == 0) {
+      collectives.allreduce(gradient.view(), ReduceOp::kSum);
+      collectives.join(nullptr);
+    }
+    EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
+    throw std::runtime_error("it is over");
+  };
+  EXPECT_THROW(leave(), std::runtime_error);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /// The time-out of calls knows who is missing, on each backend that takes GPUs.
 TEST_F(OnGpu, ACallOfTheDeviceNamesWhoIsMissing) {
   if (size_ == 1) return;

@@ -63,11 +63,11 @@ void Nccl::watch(const CudaStream& stream) {
   if (stream.is_captured()) return;
   const std::lock_guard lock(mutex_);
   check_usable();
-  if (is_watching_) return;  // by the next call, once this work is done
   if (!watched_work_) {
     watched_work_ = cuda_create_event();
     watch_ = std::jthread([this](const std::stop_token& stop) { run_watch(stop); });
   }
+  // The event moves on to the newest work, which is done only after all before it.
   cuda_check(cudaEventRecord(static_cast<cudaEvent_t>(watched_work_.get()), static_cast<cudaStream_t>(stream.handle())),
              "cudaEventRecord");
   watching_since_ = Clock::now();
