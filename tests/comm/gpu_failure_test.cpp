@@ -66,11 +66,16 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Abandoned, ::testing::Values(true, false),
 
 class LeftAlone : public OnGpu {
  protected:
-  /// A communicator that waits for a second; all ranks but the first leave it at once.
-  [[nodiscard]] std::shared_ptr<Communicator> create_and_leave() const {
+  /// A communicator that waits for a second.
+  [[nodiscard]] std::shared_ptr<Communicator> create_impatient() const {
     setenv("MN_NCCL_TIMEOUT", "1", 1);
-    const auto comm = create("pure_nccl");
+    auto comm = create("pure_nccl");
     unsetenv("MN_NCCL_TIMEOUT");
+    return comm;
+  }
+  /// All ranks but the first leave it at once.
+  [[nodiscard]] std::shared_ptr<Communicator> create_and_leave() const {
+    auto comm = create_impatient();
     if (rank_ > 0) throw std::runtime_error("this rank has had enough");
     return comm;
   }
@@ -116,9 +121,7 @@ TEST_F(LeftAlone, LaterWorkIsWatchedToo) {
   if (size_ == 1) return;
   const auto gradient = mine<float>(1001);
   const auto leave = [&] {
-    setenv("MN_NCCL_TIMEOUT", "1", 1);
-    const auto comm = create("pure_nccl");
-    unsetenv("MN_NCCL_TIMEOUT");
+    const auto comm = create_impatient();
     DeviceCollectives& collectives = *comm->device_collectives();
     collectives.after(nullptr);
     collectives.allreduce(gradient.view(), ReduceOp::kSum);
