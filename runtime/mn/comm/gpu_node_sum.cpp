@@ -35,8 +35,7 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
     CudaStream& copies = node_.from_device_[k % 2];
     copies.wait_for(node_.stream_.handle());
     if (is_direct()) return;
-    copies.wait_for(node_.to_device_.handle());  // (2)
-    copies.copy_to_host(host(k), mine.data, mine.bytes());
+    copies.copy_to_host(host(k), mine.data, mine.bytes());  // (2)
   }
   std::size_t part_elements(std::size_t k) override { return own(k).count; }
   std::byte* part(std::size_t k) override {
@@ -47,7 +46,7 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
     const BufferView whole = piece(k);
     if (const BufferView mine = own(k); mine.count > 0 && !is_direct()) {
       node_.to_device_.copy_to_device(mine.data, host(k), mine.bytes());
-      node_.stream_.wait_for(node_.to_device_.handle());
+      node_.stream_.wait_for(node_.to_device_.handle());  // (2)
     }
     if (node_.form_ == Form::kLeaders) return node_.nccl_.bcast(whole, 0, node_.stream_);
     const BufferView even = even_part(whole);
