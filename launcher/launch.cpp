@@ -31,7 +31,7 @@ void look_for_program(ThisRank& rank) {
   if (here.arguments.empty()) return;  // --dry-run needs none
   try {
     here.program = find_program(here.arguments[0], here.folder, executable_path().parent_path(),
-                                here.variables.get("PATH").value_or(""));
+                                here.variables.get("PATH").value_or("/bin:/usr/bin"));  // as execvp(3)
     check_runnable(here.program);
   } catch (const ProgramError& failure) {
     here.program.clear();

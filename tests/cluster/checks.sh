@@ -48,6 +48,9 @@ expect 'no program, without PMIx' 78 'error \[program\] vn2: program .*was not f
 expect 'no folder for output' 2 'rank 1 on vn2: --output: cannot make' \
   srun -Q -N2 --ntasks-per-node=1 "$mnlaunch" --output /tmp/local/file true
 fault 'no program' 78 'error \[program\] vn2: .*not found' : /tmp/local/job
+"${on_vn2[@]}" sh -c 'cp /bin/true /tmp/local/tool; mount -o remount,noexec /tmp'
+fault 'a file system without programs' 78 'error \[program\] vn2: /tmp/local/tool may not be run here: .*noexec' : /tmp/local/tool
+"${on_vn2[@]}" mount -o remount,exec /tmp
 
 echo 'int helper(void) { return 0; }' >helper.c
 echo 'int helper(void); int main(void) { return helper(); }' >main.c
@@ -68,7 +71,7 @@ fault 'results on a folder of its own' 78 'warning \[output\] vn2: the folder of
   : --check strict true --out /tmp/local
 
 # Hardware as it is not here, under a root of its own.
-mkdir -p hardware/sys/class/infiniband/mlx5_0 hardware/dev/shm hardware/proc/driver/nvidia hardware/proc/sys/kernel/random
+mkdir -p hardware/sys/class/infiniband/mlx5_0/ports/1 hardware/dev/shm hardware/proc/driver/nvidia hardware/proc/sys/kernel/random
 echo '1000.0 1.0' >hardware/proc/uptime
 echo 'NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23' >hardware/proc/driver/nvidia/version
 echo '4,1,999000000,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=7, GPU has fallen off the bus.' >hardware/dev/kmsg
