@@ -61,7 +61,7 @@ void say(const Verdict& verdict) {
 int leave(Exchange& exchange, int exit_code, int rank) {
   constexpr std::chrono::milliseconds kDelay{500};
   exchange.leave();
-  if (rank != 0) std::this_thread::sleep_for(kDelay);
+  std::this_thread::sleep_for(rank == 0 ? kUntilShown : kDelay);
   return exit_code;
 }
 

@@ -1,6 +1,7 @@
 #include <iostream>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fcntl.h>
@@ -38,6 +39,7 @@ int fail(const mn::Error& error, const std::string& who) {
     mn::let_rank_zero_speak();
   } else {
     std::cerr << "mnlaunch: " << who << error.what() << std::endl;
+    std::this_thread::sleep_for(mn::launcher::kUntilShown);
   }
   return error.exit_code();
 }

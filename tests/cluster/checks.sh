@@ -151,6 +151,14 @@ MN_LAUNCH_TIMEOUT=2 timeout 30 srun -Q -N2 --ntasks-per-node=1 bash -c \
    for _ in $(seq 200); do [ ! -e left ] || exit 0; sleep 0.1; done' "$mnlaunch" >out 2>err || seen=$?
 [ $seen != 0 ] && grep -q 'error \[tasks\] vn2: rank 1 of 2 did not arrive in 2 s' err || fail "absent rank: $(cat err)"
 
+echo 'a rank that is killed'
+for _ in 1 2 3; do
+  # shellcheck disable=SC2016
+  MN_LAUNCH_TIMEOUT=1 timeout 30 srun -Q -N2 --ntasks-per-node=1 sh -c '[ $SLURM_PROCID != 0 ] || kill -9 $$; exec "$0" true' \
+    "$mnlaunch" >out 2>err || true
+  grep -q '^mnlaunch: rank 1 on vn2: mnlaunch on vn1 did not arrive in 1 s; ' err || fail "a killed rank: $(cat out err)"
+done
+
 # Between nodes it is munge that tells the job's launchers from others.
 echo 'a node without munge'
 seen=0
