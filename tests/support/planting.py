@@ -30,9 +30,9 @@ def copy_tree(copy):
         shutil.copy(source, target)
 
 
-def build(copy, targets):
-    subprocess.run(["cmake", "-S", copy, "-B", copy / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                    "-DMN_TORCH=OFF"], check=True, stdout=subprocess.DEVNULL)
+def build(copy, targets, options=("-DMN_TORCH=OFF",)):
+    subprocess.run(["cmake", "-S", copy, "-B", copy / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", *options],
+                   check=True, stdout=subprocess.DEVNULL)
     done = subprocess.run(["cmake", "--build", copy / "build", "--target", *targets], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stdout)

@@ -175,9 +175,13 @@ std::vector<Way> ways() {
       {.name = "sgd", .optimizer = make<FusedSgd>(momentum)},
       {.name = "lars", .optimizer = make<Lars>(momentum)},
       {.name = "lamb", .optimizer = make<Lamb>(torch::optim::AdamWOptions(0.01))},
-      // The host decides whether the step is made.
-      {.name = "grad_scaler", .options = {.grad_scaler = kScaling}, .overflow = 4, .waits = 1},
-      {.name = "grad_scaler_first", .options = {.grad_scaler = kScaling}, .overflow = 0, .waits = 1},
+      {.name = "grad_scaler", .options = {.grad_scaler = kScaling}, .overflow = 4},
+      {.name = "grad_scaler_first", .options = {.grad_scaler = kScaling}, .overflow = 0},
+      {.name = "grad_scaler_sgd",
+       .optimizer = make<FusedSgd>(momentum),
+       .options = {.grad_scaler = kScaling},
+       .overflow = 0},
+      // Here the host decides whether the step is made.
       {.name = "grad_scaler_lamb",
        .optimizer = make<Lamb>(torch::optim::AdamWOptions(0.01)),
        .options = {.grad_scaler = kScaling},
@@ -198,6 +202,73 @@ TEST(DeviceTuning, Ends) {
   training.steps(kSteps);
   const auto waits = test_device::take_host_waits();
   EXPECT_THAT(waits, ::testing::IsEmpty()) << test_device::describe(waits);
+}
+
+/// A program's loop without announce_step(), in which something changes gradients between backward and step().
+class DeviceWatch : public ::testing::Test {
+ protected:
+  void step(const std::function<void()>& change = [] {}) {
+    optimizer_->zero_grad();
+    (weight_.sum() * (comm_->rank() + 1) + bias_.pow(2).sum()).backward();
+    change();
+    optimizer_->step();
+    const c10::Device device(comm_->device());
+    c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+  }
+
+  std::shared_ptr<Communicator> comm_ = on_device();
+  at::Tensor weight_ = torch::ones({40, 5}, c10::Device(comm_->device())).requires_grad_();
+  at::Tensor bias_ = torch::ones({7}, c10::Device(comm_->device())).requires_grad_();
+  std::unique_ptr<MultiNodeOptimizer> optimizer_ =
+      create_multi_node_optimizer(make<torch::optim::SGD>(torch::optim::SGDOptions(0.1))({weight_, bias_}), comm_);
+};
+
+/// libtorch writes past the count of its own versions.
+TEST_F(DeviceWatch, FindsTorchsClippingAStepLater) {
+  step();
+  step();
+  step([&] { torch::nn::utils::clip_grad_norm_(std::vector<at::Tensor>{weight_, bias_}, 0.5); });
+  if (comm_->size() == 1) return step();
+  EXPECT_THAT([&] { step(); }, ::testing::ThrowsMessage<UsageError>(::testing::HasSubstr("of parameter 0 changed")));
+}
+
+TEST_F(DeviceWatch, FindsTheParameterThatChanged) {
+  step([&] { bias_.grad().data().mul_(2); });
+  if (comm_->size() == 1) return step();
+  EXPECT_THAT([&] { step(); }, ::testing::ThrowsMessage<UsageError>(::testing::HasSubstr("of parameter 1 changed")));
+}
+
+TEST_F(DeviceWatch, LetsGradientsBeNaNZeroedOrScaledOnPurpose) {
+  step([&] { weight_.grad().data().zero_(); });
+  step([&] { optimizer_->scale_gradients(0.5); });
+  {
+    const at::NoGradGuard no_grad;
+    bias_.fill_(std::numeric_limits<float>::quiet_NaN());
+  }
+  for (int k = 0; k < 3; ++k) step();
+}
+
+/// In each of the first steps, beside the parameters: the buffer, and what backward has just made.
+TEST(DeviceMemory, GradientsTakeLittleMoreThanTheirSize) {
+  const std::shared_ptr<Communicator> comm = on_device();
+  std::vector<at::Tensor> parameters;
+  for (int i = 0; i < 100; ++i) {
+    parameters.push_back(torch::ones({16, 1024}, c10::Device(comm->device())).requires_grad_());
+  }
+  const double bytes = 100 * 16 * 1024 * sizeof(float);
+  const std::size_t before = test_device::memory_use().bytes;
+  const auto optimizer = create_multi_node_optimizer(make<FusedSgd>(torch::optim::SGDOptions(0.1))(parameters), comm);
+  for (int step = 1; step <= 3; ++step) {
+    test_device::reset_peak();
+    optimizer->zero_grad();
+    at::Tensor loss = torch::zeros({}, c10::Device(comm->device()));
+    for (const at::Tensor& parameter : parameters) loss = loss + parameter.mul(2).sum();
+    optimizer->announce_step(1);
+    loss.backward();
+    optimizer->step(1);
+    const double peak = static_cast<double>(test_device::memory_use().peak_bytes - before) / bytes;
+    EXPECT_LT(peak, 1.1) << "step " << step;
+  }
 }
 
 }  // namespace

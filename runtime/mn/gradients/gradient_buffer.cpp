@@ -41,6 +41,7 @@ GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, Communicator&
     }
   }
   flat_ = std::make_shared<FlatBuffer>(parameters_, StepAgreement::tail_count(parameters_.size(), comm), comm, order);
+  watch_->look_at(*flat_);
   forget_ready();
   hooks_ = std::make_unique<ReadyHooks>(parameters_, [all = parameters_, flat = flat_, watch = watch_](std::size_t i) {
     watch->arrived(i);
@@ -57,10 +58,9 @@ void GradientBuffer::clear() {
 void GradientBuffer::scale(double factor) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!parameters_[i].grad().defined()) continue;
-    parameters_[i].mutable_grad().mul_(factor);
-    watch_->record(i);
+    if (parameters_[i].grad().defined()) parameters_[i].mutable_grad().mul_(factor);
   }
+  watch_->record();
 }
 
 bool GradientBuffer::mark_ready(std::size_t i) {
