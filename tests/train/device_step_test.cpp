@@ -2,6 +2,7 @@
 // host waits for nothing.
 #include <functional>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 
 #include <mn/comm/cuda.hpp>
 #include <mn/core/error.hpp>
+#include <mn/loader/loader.hpp>
 #include <mn/nn/batch_norm.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/fused_sgd.hpp>
@@ -45,12 +47,18 @@ struct Way {
   double tolerance = 2e-5;  // relative to the norm of all parameters
   int overflow = -1;        // the step in which rank 0's loss is infinite
   int waits = 0;            // of the host in a step
+  bool resnet18 = false;    // the network
 };
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
+struct Model : torch::nn::Module {
+  /// `with_last`: the last layer takes part.
+  virtual at::Tensor forward(const at::Tensor& x, bool with_last) = 0;
+};
+
 /// A convolution, batch norm over all ranks, linear layers. No bias goes into the batch norm: its gradient is nothing but
 /// rounding, which Adam makes as large as any.
-struct Net : torch::nn::Module {
+struct Net : Model {
   explicit Net(const std::shared_ptr<Communicator>& comm) {
     torch::manual_seed(3);
     conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 4, 3).padding(1).bias(false)));
@@ -58,13 +66,51 @@ struct Net : torch::nn::Module {
     linear = register_module("linear", torch::nn::Linear(4, 5));
     last = register_module("last", torch::nn::Linear(5, 3));
   }
-  at::Tensor forward(const at::Tensor& x, bool with_last) {
+  at::Tensor forward(const at::Tensor& x, bool with_last) override {
     const at::Tensor y = linear(torch::relu(norm(conv(x))).mean({2, 3}));
     return with_last ? last(y) : y;
   }
   torch::nn::Conv2d conv{nullptr};
   MultiNodeBatchNorm norm{nullptr};
   torch::nn::Linear linear{nullptr}, last{nullptr};
+};
+
+/// ResNet-18 with an eighth of the channels, and batch norm over all ranks: 20 layers of it, 40 collectives.
+struct ResNet18 : Model {
+  explicit ResNet18(const std::shared_ptr<Communicator>& comm) {
+    torch::manual_seed(3);
+    add("stem", comm, 1, 8, 3, 1);
+    std::int64_t channels = 8;
+    for (const std::int64_t width : {8, 8, 16, 16, 32, 32, 64, 64}) {
+      const std::string name = "block" + std::to_string(blocks++);
+      const std::int64_t stride = width > channels ? 2 : 1;
+      add(name + "a", comm, channels, width, 3, stride);
+      add(name + "b", comm, width, width, 3, 1);
+      if (width > channels) add(name + "c", comm, channels, width, 1, stride);
+      channels = width;
+    }
+    linear = register_module("linear", torch::nn::Linear(channels, 3));
+  }
+  void add(const std::string& name, const std::shared_ptr<Communicator>& comm, std::int64_t in, std::int64_t out,
+           std::int64_t size, std::int64_t stride) {
+    const auto options = torch::nn::Conv2dOptions(in, out, size).stride(stride).padding(size / 2).bias(false);
+    convs[name] = register_module(name + "conv", torch::nn::Conv2d(options));
+    norms[name] = register_module(name + "norm", MultiNodeBatchNorm(comm, torch::nn::BatchNormOptions(out)));
+  }
+  at::Tensor layer(const std::string& name, const at::Tensor& x) { return norms.at(name)(convs.at(name)(x)); }
+  at::Tensor forward(const at::Tensor& x, bool /*with_last*/) override {
+    at::Tensor y = torch::relu(layer("stem", x));
+    for (int k = 0; k < blocks; ++k) {
+      const std::string name = "block" + std::to_string(k);
+      const at::Tensor around = convs.contains(name + "c") ? layer(name + "c", y) : y;
+      y = torch::relu(layer(name + "b", torch::relu(layer(name + "a", y))) + around);
+    }
+    return linear(y.mean({2, 3}));
+  }
+  std::map<std::string, torch::nn::Conv2d> convs;
+  std::map<std::string, MultiNodeBatchNorm> norms;
+  torch::nn::Linear linear{nullptr};
+  int blocks = 0;
 };
 
 constexpr GradScalerOptions kScaling = {.init_scale = 1024, .growth_interval = 3};
@@ -74,13 +120,16 @@ constexpr int kSteps = 6;
 class Training {
  public:
   Training(const Way& way, std::shared_ptr<Communicator> given)
-      : way_(way), comm_(std::move(given)), device_(comm_->device()), net_(std::make_shared<Net>(comm_)) {
+      : way_(way), comm_(std::move(given)), device_(comm_->device()) {
+    way.resnet18 ? void(net_ = std::make_shared<ResNet18>(comm_)) : void(net_ = std::make_shared<Net>(comm_));
     net_->to(device_);
     optimizer_ = create_multi_node_optimizer(way.optimizer(net_->parameters()), comm_, way.options);
     if (way.clip > 0) optimizer_->add_hook("clip", gradient_clipping(way.clip));
     // The samples of all steps are on the device before: their copies wait.
     for (int i = 0; i < (kWarmUp + kSteps) * way.parts; ++i) {
-      const at::Tensor x = torch::sin(torch::arange(4 * 36).reshape({4, 1, 6, 6}) * (i + 1) + comm_->rank());
+      const std::int64_t side = way.resnet18 ? 16 : 6;
+      const at::Tensor pixels = torch::arange(4 * side * side).reshape({4, 1, side, side});
+      const at::Tensor x = torch::sin(pixels * (i + 1) + comm_->rank());
       inputs_.push_back(x.to(device_));
       targets_.push_back(torch::arange(4).add(i).remainder(3).to(device_));
     }
@@ -124,7 +173,7 @@ class Training {
   const Way& way_;
   std::shared_ptr<Communicator> comm_;
   c10::Device device_;
-  std::shared_ptr<Net> net_;
+  std::shared_ptr<Model> net_;
   std::unique_ptr<MultiNodeOptimizer> optimizer_;
   std::vector<at::Tensor> inputs_, targets_, losses_;
   int step_ = 0;
@@ -173,6 +222,7 @@ std::vector<Way> ways() {
       {.name = "double_buffering", .options = {.double_buffering = true}},
       {.name = "bf16", .options = {.compression = {.kind = Compression::kBf16}}, .tolerance = 1e-2},
       {.name = "sgd", .optimizer = make<FusedSgd>(momentum)},
+      {.name = "resnet18", .optimizer = make<FusedSgd>(SGDOptions(0.01)), .tolerance = 1e-3, .resnet18 = true},
       {.name = "lars", .optimizer = make<Lars>(momentum)},
       {.name = "lamb", .optimizer = make<Lamb>(torch::optim::AdamWOptions(0.01))},
       {.name = "grad_scaler", .options = {.grad_scaler = kScaling}, .overflow = 4},
@@ -268,6 +318,21 @@ TEST(DeviceMemory, GradientsTakeLittleMoreThanTheirSize) {
     optimizer->step(1);
     const double peak = static_cast<double>(test_device::memory_use().peak_bytes - before) / bytes;
     EXPECT_LT(peak, 1.1) << "step " << step;
+  }
+}
+
+/// A loader without shuffling makes nothing of an epoch before it is asked: while others train it holds no memory.
+TEST(DeviceMemory, AValidationLoaderKeepsNothingBetweenEpochs) {
+  const Device device = on_device()->device();
+  const auto dataset = std::make_shared<const MemoryDataset>(
+      labeled({.shape = {49}}, 100), labeled_samples(ByteBuffer(4900), std::vector<std::int64_t>(100)));
+  const std::size_t before = test_device::memory_use().bytes;
+  DataLoader loader(dataset, {.batchsize = 16, .shuffle = false, .workers = 2, .device = device});
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    test_device::reset_peak();
+    while (auto batch = loader.next()) static_cast<void>(batch->data.sum());
+    EXPECT_GT(test_device::memory_use().peak_bytes, before);
+    EXPECT_EQ(test_device::memory_use().bytes, before);
   }
 }
 

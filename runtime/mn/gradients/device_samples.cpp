@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/index_select.h>
@@ -22,8 +23,8 @@ at::ScalarType integers_like(const at::Tensor& floats) {
 
 }  // namespace
 
-DeviceSamples::DeviceSamples(const FlatBuffer& gradients, std::size_t parameters)
-    : parameters_(parameters), on_host_(at::zeros({1}, at::TensorOptions(at::kLong).pinned_memory(true))) {
+DeviceSamples::DeviceSamples(const FlatBuffer& gradients, std::size_t parameters, Noted earlier)
+    : parameters_(parameters), noted_(std::move(earlier)) {
   for (const at::Tensor& flat : gradients.flats()) {
     std::vector<std::int64_t> positions, codes;
     for (std::size_t i = 0; i < parameters; ++i) {
@@ -40,8 +41,10 @@ DeviceSamples::DeviceSamples(const FlatBuffer& gradients, std::size_t parameters
     if (positions.empty()) continue;
     const auto there = [&](const std::vector<std::int64_t>& numbers) { return at::tensor(numbers).to(flat.device()); };
     parts_.push_back({flat.view(integers_like(flat)), there(positions), there(codes), {}});
-    noted_ = at::zeros({1}, flat.options().dtype(at::kLong));
   }
+  if (noted_.on_host.defined()) return;
+  noted_.on_device = at::zeros({1}, gradients.tail().options().dtype(at::kLong));
+  noted_.on_host = at::zeros({1}, at::TensorOptions(at::kLong).pinned_memory(true));
 }
 
 void DeviceSamples::record() {
@@ -58,14 +61,15 @@ void DeviceSamples::compare() {
   for (const Part& part : parts_) {
     const at::Tensor now = at::index_select(part.bits, 0, part.positions);
     const at::Tensor changed = now.ne(part.recorded).logical_and(now.ne(0));  // (3)
-    noted_ = at::maximum(noted_, changed.mul(part.codes).max());
+    noted_.on_device = at::maximum(noted_.on_device, changed.mul(part.codes).max());
   }
-  if (noted_.defined()) on_host_.copy_(noted_, /*non_blocking=*/true);
+  noted_.on_host.copy_(noted_.on_device, /*non_blocking=*/true);
 }
 
 std::optional<std::size_t> DeviceSamples::found() const {
   // The device writes it when it comes to the copy (2).
-  const std::int64_t code = std::atomic_ref(*on_host_.mutable_data_ptr<std::int64_t>()).load(std::memory_order_relaxed);
+  const std::int64_t code =
+      std::atomic_ref(*noted_.on_host.mutable_data_ptr<std::int64_t>()).load(std::memory_order_relaxed);
   if (code == 0) return std::nullopt;
   return parameters_ - static_cast<std::size_t>(code);
 }

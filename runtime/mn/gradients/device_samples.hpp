@@ -20,7 +20,14 @@ namespace mn {
 
 class DeviceSamples {
  public:
-  DeviceSamples(const FlatBuffer& gradients, std::size_t parameters);
+  /// What comparisons have found.
+  struct Noted {
+    at::Tensor on_device;  // the largest code so far; 0: none
+    at::Tensor on_host;    // page-locked
+  };
+
+  /// `earlier` is what was noted of the same parameters while their gradients lay elsewhere, if that is defined.
+  DeviceSamples(const FlatBuffer& gradients, std::size_t parameters, Noted earlier);
 
   /// From now on the gradients are to stay as they are.
   void record();
@@ -32,6 +39,7 @@ class DeviceSamples {
   void compare();
   /// A parameter whose gradient had changed in a comparison that the device has made.
   [[nodiscard]] std::optional<std::size_t> found() const;
+  [[nodiscard]] const Noted& noted() const noexcept { return noted_; }
 
  private:
   /// The samples of one dtype.
@@ -43,8 +51,7 @@ class DeviceSamples {
   };
   std::size_t parameters_;
   std::vector<Part> parts_;
-  at::Tensor noted_;    // on the device, the largest code so far; 0: none
-  at::Tensor on_host_;  // page-locked
+  Noted noted_;
   bool is_recorded_ = false;
   bool is_forgotten_ = false;
 };

@@ -10,7 +10,6 @@
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/random.hpp>
-#include <mn/gradients/device_samples.hpp>
 #include <mn/gradients/gradient_watch.hpp>
 
 namespace mn {
@@ -44,9 +43,9 @@ bool is_zero(const at::Tensor& gradient) {
 GradientWatch::GradientWatch(std::vector<at::Tensor> parameters, Depth depth)
     : parameters_(std::move(parameters)), depth_(depth), entries_(parameters_.size()), reduced_(parameters_.size()) {}
 
-void GradientWatch::look_at(const FlatBuffer& gradients) {
+void GradientWatch::look_at(const FlatBuffer& gradients, DeviceSamples::Noted earlier) {
   if (depth_ != Depth::kSome || parameters_.empty() || parameters_[0].is_cpu()) return;
-  samples_ = std::make_shared<DeviceSamples>(gradients, parameters_.size());
+  samples_ = std::make_shared<DeviceSamples>(gradients, parameters_.size(), std::move(earlier));
 }
 
 /// Once for each backward: its end comes in the order of the stream that the program goes on with.

@@ -18,19 +18,20 @@
 #include <ATen/core/Tensor.h>
 
 #include <mn/gradients/compression/flat_buffer.hpp>
+#include <mn/gradients/device_samples.hpp>
 #include <mn/tensor/weighted_loss.hpp>
 
 namespace mn {
-
-class DeviceSamples;
 
 class GradientWatch {
  public:
   enum class Depth : std::uint8_t { kOff, kSome, kAll };
 
   GradientWatch(std::vector<at::Tensor> parameters, Depth depth);
-  /// The gradients that are going to be compared lie there.
-  void look_at(const FlatBuffer& gradients);
+  /// The gradients that are going to be compared lie there. `earlier`: noted() of the watch before, if there was one.
+  void look_at(const FlatBuffer& gradients, DeviceSamples::Noted earlier);
+  /// What was found on a device and may not have been told.
+  [[nodiscard]] DeviceSamples::Noted noted() const { return samples_ ? samples_->noted() : DeviceSamples::Noted(); }
 
   /// From the hook of gradient i: first, before the gradient moves anywhere.
   void arrived(std::size_t i);
