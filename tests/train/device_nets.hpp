@@ -55,8 +55,8 @@ struct ResNet18 : Model {
   void add(const std::string& name, const std::shared_ptr<Communicator>& comm, std::int64_t in, std::int64_t out,
            std::int64_t size, std::int64_t stride) {
     const auto options = torch::nn::Conv2dOptions(in, out, size).stride(stride).padding(size / 2).bias(false);
-    convs[name] = register_module(name + "conv", torch::nn::Conv2d(options));
-    norms[name] = register_module(name + "norm", MultiNodeBatchNorm(comm, torch::nn::BatchNormOptions(out)));
+    convs.emplace(name, register_module(name + "conv", torch::nn::Conv2d(options)));
+    norms.emplace(name, register_module(name + "norm", MultiNodeBatchNorm(comm, torch::nn::BatchNormOptions(out))));
   }
   at::Tensor layer(const std::string& name, const at::Tensor& x) { return norms.at(name)(convs.at(name)(x)); }
   at::Tensor forward(const at::Tensor& x, bool /*with_last*/) override {
