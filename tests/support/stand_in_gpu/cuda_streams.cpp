@@ -83,7 +83,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  tell_query("cudaStreamQuery", stream, true);
+  tell_query("cudaStreamQuery", stream);
   return on_stream("cudaStreamQuery", cudaErrorIllegalAddress, stream, [](auto&, const StreamPtr& found) {
     if (const cudaError_t code = refuse_captured(found); code != cudaSuccess) return code;
     return is_done(machine().pending(found)) ? cudaSuccess : cudaErrorNotReady;
@@ -128,7 +128,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  tell_query("cudaEventQuery", event, false);
+  tell_query("cudaEventQuery", event);
   return on_event("cudaEventQuery", event, [](auto&, const Event& recorded) {
     return is_done({recorded.mark}) ? cudaSuccess : cudaErrorNotReady;
   });
