@@ -31,8 +31,11 @@ class LogReport final : public Extension {
   [[nodiscard]] nlohmann::json state() const override;
   void load_state(const nlohmann::json& state) override;
 
+  /// The number of that name in the last entry, such as "main/loss"; NaN where it is null. Throws ArgumentError that
+  /// lists the names for any other.
+  [[nodiscard]] double last(const std::string& name) const;
   /// All entries, on every rank. Those of elapsed_time, images_per_second and bytes_per_step are this rank's; the file
-  /// has rank 0's.
+  /// has rank 0's. Reading them needs <nlohmann/json.hpp>.
   [[nodiscard]] const std::vector<nlohmann::json>& entries() const noexcept { return entries_; }
 
  private:
