@@ -33,7 +33,7 @@ class LocalSgd {
 
   /// Collective, after each local update, whose weight on this rank is `weight`. `assumed_equal`: collective calls
   /// within its backward took all ranks to weigh the same. If they do not, ArgumentError follows at the average.
-  void step(double weight, bool assumed_equal);
+  void step(double weight, bool assumed_equal = false);
   /// Collective: averages now, unless there was no step since the last average.
   void synchronize();
   /// Starts from the present parameters, which are the same on all ranks.
