@@ -110,18 +110,20 @@ TEST(SeveralOptimizers, TrainAsOneRankWithTheWholeMinibatchWould) {
 }
 
 /// A loss of collective calls, weighed by the trunk's optimizer, trains the head's, too. Rank r has r + 1 samples, then
-/// 2 (r + 1).
-at::Tensor weights_of_two(const std::shared_ptr<Communicator>& comm, bool head_has_stepped) {
+/// 2 (r + 1), then r + 1.
+at::Tensor weights_of_two(const std::shared_ptr<Communicator>& comm, bool head_has_stepped,
+                          std::optional<bool> announced_overlap) {
   torch::manual_seed(7);
   torch::nn::Linear trunk(6, 4), head(4, 1);
   const at::Tensor x = torch::randn({60, 6}), y = torch::randn({60, 1});
   const auto optimizer_of = [&](const torch::nn::Linear& layer) {
-    return create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(layer->parameters(), 0.1), comm);
+    return create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(layer->parameters(), 0.1), comm,
+                                       {.overlap = announced_overlap.value_or(false)});
   };
   const auto of_trunk = optimizer_of(trunk), of_head = optimizer_of(head);
   if (head_has_stepped) of_head->step(5);  // so that a sample weighs less there
   std::int64_t first = 0;
-  for (const std::int64_t scale : {1, 2}) {
+  for (const std::int64_t scale : {1, 2, 1}) {
     const auto samples_to = [&](std::int64_t rank) { return scale * rank * (rank + 1) / 2; };
     const bool alone = comm->size() == 1;
     const std::int64_t all = samples_to(world()->size());
@@ -132,7 +134,12 @@ at::Tensor weights_of_two(const std::shared_ptr<Communicator>& comm, bool head_h
     const at::Tensor features = torch::tanh(trunk->forward(x.narrow(0, from, count)));
     const at::Tensor center = all_reduce(comm, features.sum(0)) / all;
     const at::Tensor loss = (head->forward(features - center) - y.narrow(0, from, count)).square().mean();
-    of_trunk->scale_loss(loss, static_cast<double>(count)).backward();
+    const at::Tensor scaled = of_trunk->scale_loss(loss, static_cast<double>(count));
+    if (announced_overlap) {
+      of_trunk->announce_step(static_cast<double>(count));
+      of_head->announce_step(static_cast<double>(count));
+    }
+    scaled.backward();
     of_trunk->step(static_cast<double>(count));
     of_head->step(static_cast<double>(count));
     first += all;
@@ -144,9 +151,11 @@ at::Tensor weights_of_two(const std::shared_ptr<Communicator>& comm, bool head_h
 TEST(SeveralOptimizers, OneLossMayTrainTheParametersOfAll) {
   const auto alone = world()->split(world()->rank(), 0);
   for (const bool head_has_stepped : {false, true}) {
-    const at::Tensor found = weights_of_two(world(), head_has_stepped),
-                     expected = weights_of_two(alone, head_has_stepped);
-    EXPECT_TRUE(torch::allclose(found, expected, 1e-4, 1e-6)) << found - expected;
+    const at::Tensor expected = weights_of_two(alone, head_has_stepped, {});
+    for (const auto announced_overlap : {std::optional<bool>(), std::optional(false), std::optional(true)}) {
+      const at::Tensor found = weights_of_two(world(), head_has_stepped, announced_overlap);
+      EXPECT_TRUE(torch::allclose(found, expected, 1e-4, 1e-6)) << found - expected;
+    }
   }
 }
 
@@ -164,7 +173,7 @@ TEST(SeveralOptimizers, EachMayHaveAScheduleOfItsOwn) {
       EXPECT_TRUE(job.trainer->resume("auto"));
     }
     EXPECT_EQ(job.trainer->run(), 0);
-    return std::pair(log.entries().back().at("lr").get<double>(), log.entries().back().at("lr/critic").get<double>());
+    return std::pair(log.last("lr"), log.last("lr/critic"));
   };
   EXPECT_EQ(train(2, false), std::pair(7.0, 2.0));
   EXPECT_EQ(train(4, true), std::pair(5.0, 4.0));

@@ -3,11 +3,13 @@
 // (2) One backward at a time runs over the parameters of an optimizer, whatever threads the engine uses for it: what is
 //     noted here is the process's.
 #include <atomic>
+#include <cmath>
 
 #include <ATen/ops/mul.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/engine.h>
 
+#include <mn/core/error.hpp>
 #include <mn/tensor/weighted_loss.hpp>
 
 namespace mn {
@@ -49,5 +51,13 @@ std::optional<WeightedBackward> weighted_backward() { return is_running ? std::o
 
 void assume_equal_weights() noexcept { assumed_equal = true; }
 bool take_assumed_equal_weights() noexcept { return assumed_equal.exchange(false); }
+
+bool weighs_as_mean(double own, double mean) noexcept { return std::abs(own - mean) <= 1e-5 * mean; }
+
+void fail_assumed_weights() {
+  throw ArgumentError(
+      "the ranks weigh differently in a step, but collective calls within its backward did not know it: call "
+      "optimizer->scale_loss(loss, samples).backward() before step(samples)");
+}
 
 }  // namespace mn

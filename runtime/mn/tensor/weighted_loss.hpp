@@ -39,5 +39,9 @@ struct WeightedBackward {
 void assume_equal_weights() noexcept;
 /// Whether one did since the last call.
 [[nodiscard]] bool take_assumed_equal_weights() noexcept;
+/// Whether a rank weighs as the mean over ranks does, which may have traveled as float32.
+[[nodiscard]] bool weighs_as_mean(double own, double mean) noexcept;
+/// Throws ArgumentError: the ranks do not weigh what such a call assumed.
+[[noreturn]] void fail_assumed_weights();
 
 }  // namespace mn

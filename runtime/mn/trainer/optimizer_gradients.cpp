@@ -65,30 +65,27 @@ std::optional<double> MultiNodeOptimizer::weight_of(double samples, std::int64_t
   return samples / nominal_samples_;
 }
 
-/// What gradients of this weight are still to be multiplied by. Other optimizers may weigh a sample otherwise, but the
-/// same on all ranks.
-double MultiNodeOptimizer::factor_for(double weight) const {
-  double carried = weighed_.value_or(0), samples = carried * nominal_samples_;
-  bool by_others = false;
+MultiNodeOptimizer::Carried MultiNodeOptimizer::carried() const {
+  const double own = weighed_.value_or(0);
+  Carried all{.any = weighed_.has_value(), .weight = own, .samples = own * nominal_samples_};
   for (const auto& [number, loss] : reduction_->gradients().watch().weighted_backwards()) {
-    if (loss.weigher == this) continue;
-    by_others = true;
-    carried += loss.weight;
-    samples += loss.samples;
+    if (loss.weigher != this) all = {true, all.weight + loss.weight, all.samples + loss.samples};
   }
-  if (!weighed_ && !by_others) return weight;
-  if (is_same_weight(samples, weight * nominal_samples_)) return is_same_weight(carried, weight) ? 1 : weight / carried;
-  throw ArgumentError("the losses of this step came with " + count_text(samples / nominal_samples_, nominal_samples_) +
-                      " to scale_loss(), but the step counts " + count_text(weight, nominal_samples_) +
-                      ": give both the same samples");
+  return all;
+}
+
+/// What gradients of this weight are still to be multiplied by; no value if their losses came with other samples. Other
+/// optimizers may weigh a sample otherwise, but the same on all ranks.
+std::optional<double> MultiNodeOptimizer::factor_for(double weight) const {
+  const Carried losses = carried();
+  if (!losses.any) return weight;
+  if (!is_same_weight(losses.samples, weight * nominal_samples_)) return std::nullopt;
+  return is_same_weight(losses.weight, weight) ? 1 : weight / losses.weight;
 }
 
 /// Found where a rank's weight is not the ranks' mean.
 void MultiNodeOptimizer::check_assumed_weights() const {
-  if (!take_assumed_equal_weights() || !reduction_->weighed_unevenly()) return;
-  throw ArgumentError(
-      "the ranks weigh differently in this step, but collective calls within backward did not know it: call "
-      "optimizer->scale_loss(loss, samples).backward() before step(samples)");
+  if (reduction_->gradients().misweighed()) fail_assumed_weights();
 }
 
 void MultiNodeOptimizer::check_frozen() const {
@@ -145,8 +142,14 @@ void MultiNodeOptimizer::reduce_weighted(double weight) {
   check_frozen();
   check_unchanged();
   Reduced reduced{.any = false, .weight = weight};
-  const double factor = factor_for(weight);
-  wait("wait for gradients", [&] { reduced.any = reduction_->reduce(weight, factor); });
+  const auto factor = factor_for(weight);
+  if (!factor) {
+    throw ArgumentError("the losses of this step came with " +
+                        count_text(carried().samples / nominal_samples_, nominal_samples_) +
+                        " to scale_loss(), but the step counts " + count_text(weight, nominal_samples_) +
+                        ": give both the same samples");
+  }
+  wait("wait for gradients", [&] { reduced.any = reduction_->reduce(weight, *factor); });
   check_assumed_weights();
   if (scaler_ && reduced.any) {
     reduced.finite = scaler_->unscale(reduction_->parameters());
