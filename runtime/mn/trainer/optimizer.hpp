@@ -173,7 +173,9 @@ class MultiNodeOptimizer {
   struct Carried {
     bool any = false;
     double weight = 0;
-    double samples = 0;  // as this optimizer counts them
+    double samples = 0;
+    bool mixed = false;  // not all of them count a sample alike
+    void add(double more_weight, double more_samples);
   };
 
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
@@ -186,8 +188,9 @@ class MultiNodeOptimizer {
   [[nodiscard]] std::optional<double> weight_of(double samples, std::int64_t losses = 1);
   [[nodiscard]] bool is_reduced();
   void check_same_weight(double weight) const;
-  [[nodiscard]] Carried carried() const;
+  [[nodiscard]] Carried carried(bool by_calls) const;
   [[nodiscard]] std::optional<double> factor_for(double weight) const;
+  [[noreturn]] void fail_carried(double weight) const;
   void check_assumed_weights() const;
   void reduce_weighted(double weight);
   [[nodiscard]] at::Tensor evaluate(const LossClosure& closure, double weight);
