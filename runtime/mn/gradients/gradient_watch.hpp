@@ -53,10 +53,10 @@ class GradientWatch {
   /// The gradients that are there have been reduced.
   void mark_reduced();
   /// Whether one of them still is its parameter's gradient.
-  [[nodiscard]] bool keeps_reduced() const;
+  [[nodiscard]] bool keeps_reduced() const { return keeps(reduced_); }
   /// Whether a backward has run since forget().
   [[nodiscard]] bool backward_ran() const noexcept { return backward_ran_; }
-  /// Those of them that carried the weight of a loss.
+  /// Those of them that carried the weight of a loss, but for those whose gradients were all dropped before the next.
   [[nodiscard]] const std::vector<WeightedBackward>& weighted_backwards() const noexcept { return weighted_; }
   /// Whether it has added to a gradient that was reduced.
   [[nodiscard]] bool added_to_reduced() const noexcept { return added_to_reduced_; }
@@ -80,6 +80,8 @@ class GradientWatch {
     std::uint32_t version = 0;
     std::uint64_t mark = 0;  // hash of its elements
   };
+  /// Whether one of them still is its parameter's gradient.
+  [[nodiscard]] bool keeps(const std::vector<Known>& gradients) const;
   [[nodiscard]] std::uint64_t mark_of(const at::Tensor& gradient) const;
   void sample_after_backward();
 
@@ -87,9 +89,10 @@ class GradientWatch {
   Depth depth_;
   std::vector<Entry> entries_;
   std::shared_ptr<DeviceSamples> samples_;  // null on the CPU; shared with the ends of backwards
-  int sampled_task_ = -1;                   // autograd's, at whose end they are recorded
+  std::vector<Known> arrived_;
   std::vector<Known> reduced_;
   std::vector<WeightedBackward> weighted_;
+  int task_ = -1;  // the engine's, of the last gradient that arrived
   bool backward_ran_ = false;
   bool added_to_reduced_ = false;
 };
