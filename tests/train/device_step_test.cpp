@@ -124,6 +124,14 @@ std::shared_ptr<Communicator> on_device() {
                              {.device = Device{DeviceType::kCuda, rank % cuda_device_count()}});
 }
 
+/// Waits for the device but for those of the thread that watches NCCL's work: the step goes on meanwhile.
+std::vector<test_device::HostWait> waits_of_steps() {
+  auto waits = test_device::take_host_waits();
+  std::erase_if(waits,
+                [](const auto& wait) { return test_device::describe({wait}).find("run_watch") != std::string::npos; });
+  return waits;
+}
+
 class DeviceStep : public ::testing::TestWithParam<Way> {};
 
 TEST_P(DeviceStep, ComputesWhatTheCpuDoes) {
@@ -141,7 +149,7 @@ TEST_P(DeviceStep, LetsTheHostGoOn) {
   training.steps(kWarmUp);
   static_cast<void>(test_device::take_host_waits());
   training.steps(kSteps);
-  const auto waits = test_device::take_host_waits();
+  const auto waits = waits_of_steps();
   EXPECT_EQ(std::ssize(waits), GetParam().waits * kSteps) << test_device::describe(waits);
 }
 
@@ -188,7 +196,7 @@ TEST(DeviceTuning, Ends) {
   training.steps(40);
   static_cast<void>(test_device::take_host_waits());
   training.steps(kSteps);
-  const auto waits = test_device::take_host_waits();
+  const auto waits = waits_of_steps();
   EXPECT_THAT(waits, ::testing::IsEmpty()) << test_device::describe(waits);
 }
 
