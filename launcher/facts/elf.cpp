@@ -132,7 +132,7 @@ std::vector<Library> list_libraries(const std::string& interpreter, const fs::pa
   // know the variable, and would run the program.
   const bool is_musl = fs::path(interpreter).filename().native().starts_with("ld-musl");
   if (is_musl) command.insert(command.begin() + 1, "--list");
-  std::istringstream lines(command_output(command, patience, "LD_TRACE_LOADED_OBJECTS=1"));
+  std::istringstream lines(command_output(command, patience, is_musl ? "" : "LD_TRACE_LOADED_OBJECTS=1"));
   for (std::string line; std::getline(lines, line);) {
     if (auto library = library_in(line)) libraries.push_back(std::move(*library));
   }
