@@ -177,7 +177,7 @@ TEST_P(CallLimits, DoNotNameACallThatHasEnded) {
   if (size_ == 1 || GetParam() != "flat") return;
   const auto comm = create(4s);
   static std::vector<float> values(3);
-  if (rank_ == 0) std::this_thread::sleep_for(3200ms);  // the others wait for more than three quarters of their time
+  if (rank_ == 0) std::this_thread::sleep_for(3200ms);  // most of the time that a recv has
   if (rank_ == 0) comm->send(values, size_ - 1);
   if (is_absent()) comm->recv(values, 0);
   meet();

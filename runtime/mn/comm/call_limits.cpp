@@ -138,7 +138,7 @@ void LimitedCall::look(Clock::time_point now) {
   for (CallLimits::Notice notice; limits_.take(notice);) take(notice);
   end_if_failed();
   const auto waited = now - begin_;
-  if (question_ == 0 && call_.number != 0 && waited >= limits_.timeout_ * 3 / 4) {
+  if (question_ == 0 && call_.number != 0 && waited >= limits_.timeout_ / 2) {
     question_ = ++limits_.questions_;
     limits_.tell_all({CallLimits::Kind::kQuestion, limits_.group_.rank, question_, call_, {}});
   }
