@@ -72,7 +72,7 @@ class BatchBudget {
   /// All that the loader may hold.
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
   /// How much of that the dataset may hold: it holds more only where a single block has more.
-  [[nodiscard]] std::int64_t for_dataset() const noexcept { return bytes_ / 3 * 2; }
+  [[nodiscard]] std::int64_t for_dataset() const noexcept { return bytes_ / 4 * 3; }
   /// What one batch in work and the one before it take together, with what the dataset holds.
   [[nodiscard]] std::int64_t needed(std::int64_t held) const {
     return std::min(held, for_dataset()) + largest_.raw + largest_.made + largest_.kept;

@@ -99,8 +99,8 @@ struct LoaderOptions {
   /// worker.
   std::optional<int> prefetch = {};
   /// Limit for all that the loader holds: samples as they are read, what was read with them and is not used up (at most
-  /// two thirds of the limit), tensors on the host and the device, and the last batch handed out, until the next one is
-  /// asked for. A batch without room beside it is made when it is asked for. Default: 1 GiB, or a third of this
+  /// three quarters of the limit), tensors on the host and the device, and the last batch handed out, until the next
+  /// one is asked for. A batch without room beside it is made when it is asked for. Default: 1 GiB, or a third of this
   /// process's memory, by the machine's and its cgroup's limit and the ranks on the node.
   std::optional<std::int64_t> prefetch_bytes = {};
   Transform transform = default_fields;  ///< from raw samples to tensors
