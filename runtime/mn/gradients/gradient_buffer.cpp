@@ -1,4 +1,3 @@
-#include <cmath>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
@@ -7,11 +6,10 @@
 #include <mn/core/error.hpp>
 #include <mn/gradients/gradient_buffer.hpp>
 #include <mn/tensor/tensor.hpp>
+#include <mn/tensor/weighted_loss.hpp>
 
 namespace mn {
 namespace {
-
-constexpr double kWeightRounding = 1e-5;  // relative error of a mean weight that has traveled as float32
 
 void move_into(FlatBuffer& flat, std::size_t i, at::Tensor& grad) {
   if (grad.is_same(flat.view(i))) return;
@@ -110,12 +108,13 @@ bool GradientBuffer::collect_one(std::size_t i) {
 
 StepAgreement GradientBuffer::collect(double weight, double factor, const StepAgreement::Signals& signals) {
   const at::NoGradGuard no_grad;
-  StepAgreement own(weight, parameters_.size(), signals);
+  assumed_equal_weights_ = take_assumed_equal_weights();
+  misweighed_ = false;
+  StepAgreement own(weight, parameters_.size(), signals, assumed_equal_weights_);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (collect_one(i)) own.add(i);
   }
   if (factor != 1) multiply(factor);
-  weight_ = weight;
   // The agreement travels behind the gradients in the same buffer: a step needs no message more.
   own.write(flat_->tail());
   return own;
@@ -124,7 +123,7 @@ StepAgreement GradientBuffer::collect(double weight, double factor, const StepAg
 bool GradientBuffer::finish(FlatBuffer& reduced, const StepAgreement& agreement) {
   const at::NoGradGuard no_grad;
   const double weight = reduced.mean_weight(agreement.weight());
-  weighed_unevenly_ = std::abs(weight - weight_) > kWeightRounding * weight;
+  misweighed_ = agreement.misweighed(weight);
   if (weight == 0) return false;
   if (weight != 1) reduced.scale(1 / weight);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/random.hpp>
@@ -39,12 +40,21 @@ bool is_zero(const at::Tensor& gradient) {
 }  // namespace
 
 GradientWatch::GradientWatch(std::vector<at::Tensor> parameters, Depth depth)
-    : parameters_(std::move(parameters)), depth_(depth), entries_(parameters_.size()), reduced_(parameters_.size()) {}
+    : parameters_(std::move(parameters)),
+      depth_(depth),
+      entries_(parameters_.size()),
+      arrived_(parameters_.size()),
+      reduced_(parameters_.size()) {}
 
 void GradientWatch::arrived(std::size_t i) {
   backward_ran_ = true;
-  const auto weighted = weighted_backward();
-  if (weighted && (weighted_.empty() || weighted_.back().number != weighted->number)) weighted_.push_back(*weighted);
+  // The first gradient of another backward: model->zero_grad() may have dropped those of the ones before.
+  if (const int task = torch::autograd::get_current_graph_task_id(); task != task_) {
+    task_ = task;
+    if (!weighted_.empty() && !keeps(arrived_)) weighted_.clear();
+  }
+  auto weighted = weighted_backward();
+  if (weighted && (weighted_.empty() || weighted_.back() != weighted)) weighted_.push_back(std::move(weighted));
   // The same tensor as after the last reduction: autograd has added to the mean, where zero_grad() was forgotten.
   if (reduced_[i].is(parameters_[i].grad())) {
     added_to_reduced_ = true;
@@ -54,6 +64,7 @@ void GradientWatch::arrived(std::size_t i) {
 }
 
 void GradientWatch::record(std::size_t i) {
+  arrived_[i] = Known(parameters_[i].grad());
   if (depth_ == Depth::kOff) return;
   const at::Tensor& gradient = parameters_[i].grad();
   if (!gradient.defined()) return;
@@ -62,6 +73,7 @@ void GradientWatch::record(std::size_t i) {
 
 void GradientWatch::forget() {
   entries_.assign(parameters_.size(), {});
+  arrived_.assign(parameters_.size(), {});
   reduced_.assign(parameters_.size(), {});
   weighted_.clear();
   backward_ran_ = false;
@@ -97,9 +109,9 @@ void GradientWatch::mark_reduced() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) reduced_[i] = Known(parameters_[i].grad());
 }
 
-bool GradientWatch::keeps_reduced() const {
+bool GradientWatch::keeps(const std::vector<Known>& gradients) const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (reduced_[i].is(parameters_[i].grad())) return true;
+    if (gradients[i].is(parameters_[i].grad())) return true;
   }
   return false;
 }

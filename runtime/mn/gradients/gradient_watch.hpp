@@ -41,10 +41,10 @@ class GradientWatch {
   /// The gradients that are there have been reduced.
   void mark_reduced();
   /// Whether one of them still is its parameter's gradient.
-  [[nodiscard]] bool keeps_reduced() const;
+  [[nodiscard]] bool keeps_reduced() const { return keeps(reduced_); }
   /// Whether a backward has run since forget().
   [[nodiscard]] bool backward_ran() const noexcept { return backward_ran_; }
-  /// Those of them that carried the weight of a loss.
+  /// Those of them that carried the weight of a loss, but for those whose gradients were all dropped before the next.
   [[nodiscard]] const std::vector<WeightedBackward>& weighted_backwards() const noexcept { return weighted_; }
   /// Whether it has added to a gradient that was reduced.
   [[nodiscard]] bool added_to_reduced() const noexcept { return added_to_reduced_; }
@@ -68,13 +68,17 @@ class GradientWatch {
     std::uint32_t version = 0;
     std::uint64_t mark = 0;  // hash of its elements
   };
+  /// Whether one of them still is its parameter's gradient.
+  [[nodiscard]] bool keeps(const std::vector<Known>& gradients) const;
   [[nodiscard]] std::uint64_t mark_of(const at::Tensor& gradient) const;
 
   std::vector<at::Tensor> parameters_;
   Depth depth_;
   std::vector<Entry> entries_;
+  std::vector<Known> arrived_;
   std::vector<Known> reduced_;
   std::vector<WeightedBackward> weighted_;
+  int task_ = -1;  // the engine's, of the last gradient that arrived
   bool backward_ran_ = false;
   bool added_to_reduced_ = false;
 };

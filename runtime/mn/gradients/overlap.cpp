@@ -95,8 +95,8 @@ void OverlappedReduction::forget_gradients() {
   streams_differ_ = false;
 }
 
-void OverlappedReduction::announce(std::optional<double> factor) {
-  promise_.announce(factor);
+void OverlappedReduction::announce(StepPromise::Factor factor) {
+  promise_.announce(std::move(factor));
   // A backward before the promise was not weighed by it.
   is_first_backward_ = order_seen_.empty() && launched_ == 0;
 }

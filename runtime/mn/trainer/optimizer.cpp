@@ -122,9 +122,8 @@ void MultiNodeOptimizer::zero_grad() {
 
 void MultiNodeOptimizer::announce_step(double samples) {
   if (samples <= 0) return;
-  std::optional<double> factor;  // no value: what a sample weighs is not known yet
-  if (nominal_samples_ > 0) factor = weighed_ ? 1 : samples / nominal_samples_;
-  reduction_->announce(factor);
+  reduction_->announce(
+      [this, samples] { return nominal_samples_ > 0 ? factor_for(samples / nominal_samples_) : std::nullopt; });
 }
 
 void MultiNodeOptimizer::scale_gradients(double factor) { reduction_->scale(factor); }
@@ -153,7 +152,8 @@ void MultiNodeOptimizer::step_weighted(double weight) {
     scaler_->update(reduced.finite);
     reduction_->averager().set_scale(scaler_->scale());
   }
-  if (local_) wait("wait for parameters", [&] { local_->step(reduced.weight); });
+  if (!local_) return;
+  wait("wait for parameters", [&] { local_->step(reduced.weight, reduction_->gradients().assumed_equal_weights()); });
 }
 
 void MultiNodeOptimizer::update() {
@@ -166,6 +166,7 @@ void MultiNodeOptimizer::update() {
 void MultiNodeOptimizer::synchronize() {
   bool any = false;
   wait("wait for gradients", [&] { any = reduction_->flush(); });
+  check_assumed_weights();
   if (any) update();
   wait("wait for gradients", [&] { reduction_->finish(); });
   if (local_) wait("wait for parameters", [&] { local_->synchronize(); });

@@ -99,7 +99,8 @@ class MultiNodeOptimizer {
   /// mean is over counts as samples: tokens, say, or a sum of weights. A rank without samples passes 0; if all ranks
   /// do, nothing is updated. Throws ArgumentError if `samples` is negative or not finite, if scale_loss() or
   /// reduce_gradients() has weighed otherwise, or if the ranks' weights differ where collective calls in a backward
-  /// without scale_loss(loss, samples) took them to be equal.
+  /// without scale_loss(loss, samples) took them to be equal; with double buffering the next step throws, with local
+  /// steps the next average.
   ///
   /// A None gradient counts as zero where another rank has one; where no rank has one, the update leaves the parameter
   /// alone. If the parameter set changed since the last call (on every rank), the parameters are broadcast again first.
@@ -168,6 +169,15 @@ class MultiNodeOptimizer {
     bool finite = true;  // for the scaler
   };
 
+  /// What the losses of this step have given their gradients.
+  struct Carried {
+    bool any = false;
+    double weight = 0;
+    double samples = 0;
+    bool mixed = false;  // not all of them count a sample alike
+    void add(double more_weight, double more_samples);
+  };
+
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
   void remove_repeats();
   void follow_parameter_set();
@@ -178,7 +188,9 @@ class MultiNodeOptimizer {
   [[nodiscard]] std::optional<double> weight_of(double samples, std::int64_t losses = 1);
   [[nodiscard]] bool is_reduced();
   void check_same_weight(double weight) const;
-  [[nodiscard]] double factor_for(double weight) const;
+  [[nodiscard]] Carried carried(bool by_calls) const;
+  [[nodiscard]] std::optional<double> factor_for(double weight) const;
+  [[noreturn]] void fail_carried(double weight) const;
   void check_assumed_weights() const;
   void reduce_weighted(double weight);
   [[nodiscard]] at::Tensor evaluate(const LossClosure& closure, double weight);
