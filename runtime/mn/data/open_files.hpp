@@ -19,7 +19,9 @@
 
 namespace mn::data {
 
-/// Room for kMaxLiveBytes and half as much again, or a quarter of this process's memory.
+/// Room for kMaxLiveBytes, and for what the ends of lanes cut.
+inline constexpr std::int64_t kMostCacheBytes = kMaxLiveBytes / 2 * 3;
+/// That, or a quarter of this process's memory.
 [[nodiscard]] std::int64_t default_cache_bytes();
 
 /// What reading may hold open and in memory, for each process. The defaults have room for what default_order() reads
@@ -74,6 +76,10 @@ class OpenFiles final : public FileCache {
   [[nodiscard]] std::shared_ptr<const ByteBuffer> find_block(std::size_t file, std::size_t field, std::int64_t number) {
     return blocks_.find(key_of(file, field, number));
   }
+
+  /// Whether the system is to read neighbors ahead. They wait in the page cache, as many as there are blocks in use: where
+  /// memory is short they would be gone before they are asked for.
+  [[nodiscard]] bool reads_ahead() const noexcept { return options_.cache_bytes >= kMostCacheBytes; }
 
   /// As Dataset::share(), hold_at_most() and stage().
   void share(int ranks);
