@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <mn/core/checksum.hpp>
@@ -46,12 +47,23 @@ GradientWatch::GradientWatch(std::vector<at::Tensor> parameters, Depth depth)
       arrived_(parameters_.size()),
       reduced_(parameters_.size()) {}
 
+void GradientWatch::look_at(const FlatBuffer& gradients, DeviceSamples::Noted earlier) {
+  if (depth_ != Depth::kSome || parameters_.empty() || parameters_[0].is_cpu()) return;
+  samples_ = std::make_shared<DeviceSamples>(gradients, parameters_.size(), std::move(earlier));
+}
+
+/// Once for each backward: its end comes in the order of the stream that the program goes on with.
+void GradientWatch::sample_after_backward() {
+  torch::autograd::Engine::get_default_engine().queue_callback([samples = samples_] { samples->record(); });
+}
+
 void GradientWatch::arrived(std::size_t i) {
   backward_ran_ = true;
   // The first gradient of another backward: model->zero_grad() may have dropped those of the ones before.
   if (const int task = torch::autograd::get_current_graph_task_id(); task != task_) {
     task_ = task;
     if (!weighted_.empty() && !keeps(arrived_)) weighted_.clear();
+    if (samples_) sample_after_backward();
   }
   auto weighted = weighted_backward();
   if (weighted && (weighted_.empty() || weighted_.back() != weighted)) weighted_.push_back(std::move(weighted));
@@ -71,7 +83,18 @@ void GradientWatch::record(std::size_t i) {
   entries_[i] = {true, Known(gradient), static_cast<std::uint32_t>(gradient._version()), mark_of(gradient)};
 }
 
+void GradientWatch::record() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) record(i);
+  if (samples_) samples_->record();
+}
+
+void GradientWatch::forget(std::size_t i) {
+  entries_[i] = {};
+  if (samples_) samples_->forget();
+}
+
 void GradientWatch::forget() {
+  if (samples_) samples_->begin();
   entries_.assign(parameters_.size(), {});
   arrived_.assign(parameters_.size(), {});
   reduced_.assign(parameters_.size(), {});
@@ -90,7 +113,12 @@ std::uint64_t GradientWatch::mark_of(const at::Tensor& gradient) const {
   return gradient.is_cpu() ? mark_of_some(gradient) : 0;
 }
 
-std::optional<std::size_t> GradientWatch::changed() const {
+std::optional<std::size_t> GradientWatch::changed_earlier() const {
+  return samples_ ? samples_->found() : std::nullopt;
+}
+
+std::optional<std::size_t> GradientWatch::changed() {
+  if (samples_) samples_->compare();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Entry& entry = entries_[i];
     const at::Tensor& gradient = parameters_[i].grad();
@@ -101,7 +129,7 @@ std::optional<std::size_t> GradientWatch::changed() const {
     // zero_grad(set_to_none = false) changes a gradient too, and is allowed.
     if (!same && !is_zero(gradient)) return i;
   }
-  return std::nullopt;
+  return changed_earlier();
 }
 
 void GradientWatch::mark_reduced() {

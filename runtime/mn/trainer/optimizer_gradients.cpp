@@ -131,9 +131,11 @@ void MultiNodeOptimizer::check_unchanged() const {
     throw UsageError(
         "the optimizer has a GradScaler, but the loss was not scaled: call optimizer->scale_loss(loss).backward()");
   }
-  const auto changed = reduction_->gradients().watch().changed();
-  if (!changed) return;
-  throw UsageError("the gradient of " + tensor_name(reduction_->parameters()[*changed], *changed) +
+  if (const auto changed = reduction_->gradients().watch().changed()) fail_of_change(*changed);
+}
+
+void MultiNodeOptimizer::fail_of_change(std::size_t i) const {
+  throw UsageError("the gradient of " + tensor_name(reduction_->parameters()[i], i) +
                    " changed between backward and step(), where it is this rank's own: clip with "
                    "mn::clip_grad_norm(optimizer, max_norm), change gradients in a hook or after "
                    "optimizer->reduce_gradients(), or set OptimizerOptions::check_gradients to false");
