@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <initializer_list>
 
-#include "facts/surroundings.hpp"
+#include "bind/small_files.hpp"
 
 namespace mn::launcher {
 namespace {

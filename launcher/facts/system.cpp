@@ -8,6 +8,7 @@
 
 #include <mn/core/cpus.hpp>
 
+#include "bind/small_files.hpp"
 #include "facts/collect.hpp"
 #include "facts/kernel_log.hpp"
 #include "facts/program_output_folder.hpp"

@@ -9,7 +9,7 @@
 
 #include <mn/core/fd.hpp>
 
-#include "facts/surroundings.hpp"
+#include "bind/small_files.hpp"
 
 namespace mn::launcher {
 namespace {
