@@ -50,6 +50,13 @@ class Plan {
   bool scaler =
       chance() && !two_optimizers && !closes && when < When::kDoubleBuffering && compression <= Compression::kBf16;
 
+  When when_resumed = chance() && !scaler ? static_cast<When>(below(4)) : when;
+
+  [[nodiscard]] Plan resumed() const {
+    Plan plan = *this;
+    plan.when = when_resumed;
+    return plan;
+  }
   [[nodiscard]] bool calls_ranks() const { return norm || loss == LossKind::kContrastive; }
   [[nodiscard]] double tolerance() const {
     if (compression == Compression::kFp16 || compression == Compression::kBf16) return 0.1;
@@ -76,7 +83,7 @@ inline std::ostream& operator<<(std::ostream& out, const Plan& plan) {
   out << plan.dtype << " loss " << static_cast<int>(plan.loss) << " samples " << plan.samples << " accumulate "
       << plan.accumulate << " epochs " << plan.epochs << " when " << static_cast<int>(plan.when) << " compression "
       << static_cast<int>(plan.compression) << " optimizer " << plan.optimizer << " stop " << plan.stop << " of "
-      << plan.first_ranks;
+      << plan.first_ranks << " then " << static_cast<int>(plan.when_resumed);
   flag("mixed", plan.mixed), flag("norm", plan.norm), flag("embedding", plan.embedding), flag("frozen", plan.frozen);
   flag("twice", plan.twice), flag("recompute", plan.recompute), flag("shuffle", plan.shuffle);
   flag("drop_last", plan.drop_last), flag("clip", plan.clip), flag("decay", plan.decay);

@@ -1,6 +1,5 @@
 // Random trainings as a user may write them, by a Trainer or in a loop of one's own: each trains as one rank does that
-// has all samples, and so does one that is stopped and resumed on another number of ranks.
-//
+// has all samples, and so does one that is stopped and resumed on another number of ranks, and in another way.
 // What one rank alone computes is the measure: all that a plan combines is exact but for rounding. Local steps are
 // plain SGD with an average after each; top-k and PowerSGD send all that there is.
 #include <gtest/gtest.h>
@@ -69,7 +68,8 @@ class Run {
       const std::int64_t first = step * kStep, size = comm_->size(), count = std::min(kStep, all - first);
       const auto end = [&](std::int64_t r) { return r * least + (count - size * least) * r * r / (size * size); };
       const std::int64_t from = first + end(comm_->rank()), own = end(comm_->rank() + 1) - end(comm_->rank());
-      Batch batch{.samples = own};
+      Batch batch;
+      batch.samples = own;
       for (std::size_t i = 0; i < samples.fields().size(); ++i) {
         batch.fields.push_back({samples.names()[i], samples.fields()[i].narrow(0, from, own)});
       }
@@ -255,7 +255,7 @@ at::Tensor run(const Plan& plan, const Comm& first, const Comm& all, const std::
   if (plan.stop == 0) return Run(plan, all, out).train();
   if (first) Run(plan, first, out).train_until_stop();
   all->barrier();
-  return Run(plan, all, out).resume();
+  return Run(plan.resumed(), all, out).resume();
 }
 
 void compare(unsigned seed, const std::vector<Comm>& groups) {
