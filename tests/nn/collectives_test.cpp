@@ -160,6 +160,17 @@ TEST_F(CollectivesTest, AMismatchIsTheSameErrorOnAllRanks) {
           HasSubstr("all_gather: rank 0 gave Float [2,3], rank 1 Float [2,4]: all but the first dimension")));
   EXPECT_THAT([&] { static_cast<void>(all_reduce(comm_, torch::ones({rank_ == 1 ? 4 : 3}))); },
               ThrowsMessage<ArgumentError>(HasSubstr("all_reduce: rank 0 gave Float [3], rank 1 Float [4]")));
+  const auto reduce_parts = [&](const std::function<std::int64_t(int)>& width, std::int64_t rows) {
+    Tensors parts;
+    for (int r = 0; r < size_; ++r) parts.push_back(torch::ones({rows, width(r)}));
+    static_cast<void>(reduce_scatter(comm_, parts));
+  };
+  EXPECT_THAT([&] { reduce_parts([&](int) { return rank_ == 1 ? 4 : 3; }, 2); },
+              ThrowsMessage<ArgumentError>(HasSubstr("reduce_scatter: rank 0 gave Float [2,3], rank 1 Float [2,4]")));
+  EXPECT_THAT([&] { reduce_parts([](int r) { return 3 + r; }, 2); },
+              ThrowsMessage<ArgumentError>(HasSubstr("reduce_scatter: rank 0 gave Float [2,3], rank 0 Float [2,4]")));
+  EXPECT_THAT([&] { reduce_parts([](int) { return 3; }, 2 + rank_); },
+              ThrowsMessage<ArgumentError>(HasSubstr("reduce_scatter: rank 0 gave Float [2,3], rank 1 Float [3,3]")));
   EXPECT_THAT([&] { static_cast<void>(broadcast(comm_, at::Tensor(), 1)); },
               ThrowsMessage<ArgumentError>(HasSubstr("root 1: that rank gave no tensor")));
   EXPECT_THROW(static_cast<void>(alltoall(comm_, {})), ArgumentError);
