@@ -166,8 +166,10 @@ void MultiNodeOptimizer::update() {
 void MultiNodeOptimizer::synchronize() {
   bool any = false;
   wait("wait for gradients", [&] { any = reduction_->flush(); });
-  check_assumed_weights();
-  if (any) update();
+  if (any) {
+    check_assumed_weights();
+    update();
+  }
   wait("wait for gradients", [&] { reduction_->finish(); });
   if (local_) wait("wait for parameters", [&] { local_->synchronize(); });
 }
