@@ -83,7 +83,6 @@ std::optional<double> MultiNodeOptimizer::factor_for(double weight) const {
   return is_same_weight(losses.weight, weight) ? 1 : weight / losses.weight;
 }
 
-/// Found where a rank's weight is not the ranks' mean.
 void MultiNodeOptimizer::check_assumed_weights() const {
   if (reduction_->gradients().misweighed()) fail_assumed_weights();
 }
