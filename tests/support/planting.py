@@ -49,12 +49,12 @@ def copy_tree(copy):
         shutil.copy(source, target)
 
 
-def build(copy, targets):
+def build(copy, targets, options=("-DMN_TORCH=OFF",)):
     # With the flags of the tree's own build, ccache has all but the sources with faults.
     own = pathlib.Path(os.environ.get("MN_BUILD_DIR", ROOT / "build"), "CMakeCache.txt")
     werror = own.is_file() and "MN_WERROR:BOOL=ON" in own.read_text()
     subprocess.run(["cmake", "-S", copy, "-B", copy / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                    "-DMN_TORCH=OFF", f"-DMN_WERROR={'ON' if werror else 'OFF'}"], check=True, stdout=subprocess.DEVNULL)
+                    *options, f"-DMN_WERROR={'ON' if werror else 'OFF'}"], check=True, stdout=subprocess.DEVNULL)
     done = subprocess.run(["cmake", "--build", copy / "build", "--target", *targets], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stdout)

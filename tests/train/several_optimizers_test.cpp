@@ -159,6 +159,77 @@ TEST(SeveralOptimizers, OneLossMayTrainTheParametersOfAll) {
   }
 }
 
+/// A loss of each of two layers, or of both, in a loop of one's own. Rank r has r + 1 samples in each of three steps.
+template <class Step>
+at::Tensor trained_by(const std::shared_ptr<Communicator>& comm, const Step& step) {
+  torch::manual_seed(7);
+  torch::nn::Linear first(6, 4), second(4, 1);
+  const std::int64_t all = world()->size() * (world()->size() + 1) / 2;
+  const at::Tensor data = torch::randn({3, all, 6});  // before the ranks draw different numbers
+  const auto optimizer_of = [&](const torch::nn::Linear& layer) {
+    return create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(layer->parameters(), 0.1), comm);
+  };
+  const auto of_first = optimizer_of(first), of_second = optimizer_of(second);
+  const std::int64_t before = comm->rank() * (comm->rank() + 1) / 2, own = comm->size() == 1 ? all : comm->rank() + 1;
+  for (const at::Tensor& x : data.unbind()) {
+    step(first, second, *of_first, *of_second, x.narrow(0, comm->size() == 1 ? 0 : before, own),
+         static_cast<double>(own));
+  }
+  return torch::cat({torch::nn::utils::parameters_to_vector(first->parameters()),
+                     torch::nn::utils::parameters_to_vector(second->parameters())});
+}
+
+TEST(SeveralOptimizers, WeightsOfDroppedGradientsDoNotCount) {
+  const auto alone = world()->split(world()->rank(), 0);
+  for (const bool critic_weighs : {false, true}) {
+    const auto step = [&](auto& generator, auto& critic, auto& of_generator, auto& of_critic, const at::Tensor& x,
+                          double samples) {
+      critic->zero_grad();  // the module's: the optimizer does not learn of it
+      const at::Tensor loss = (critic(generator(x).detach()) - 1).square().mean();
+      (critic_weighs ? of_critic.scale_loss(loss, samples) : loss).backward();
+      of_critic.step(samples);
+      generator->zero_grad();
+      of_generator.scale_loss(critic(generator(x)).square().mean(), samples).backward();
+      of_generator.step(samples);
+    };
+    const at::Tensor expected = trained_by(alone, step), found = trained_by(world(), step);
+    EXPECT_TRUE(torch::allclose(found, expected, 1e-4, 1e-6)) << found - expected;
+  }
+}
+
+TEST(SeveralOptimizers, SeveralWeighedLossesMayShareABackward) {
+  const auto alone = world()->split(world()->rank(), 0);
+  const auto step = [&](auto& first, auto& second, auto& of_first, auto& of_second, const at::Tensor& x,
+                        double samples) {
+    of_first.zero_grad();
+    of_second.zero_grad();
+    const at::Tensor y = second(torch::tanh(first(x)));
+    (of_first.scale_loss(y.square().mean(), samples, 2) + of_first.scale_loss((y - 1).abs().mean(), samples, 2))
+        .backward();
+    of_first.step(2 * samples);
+    of_second.step(2 * samples);
+  };
+  const at::Tensor expected = trained_by(alone, step), found = trained_by(world(), step);
+  EXPECT_TRUE(torch::allclose(found, expected, 1e-4, 1e-6)) << found - expected;
+}
+
+TEST(SeveralOptimizers, LossesThatAreWeighedOtherwiseAreNamed) {
+  const auto step = [&](auto& first, auto& second, auto& of_first, auto& of_second, const at::Tensor& x,
+                        double samples) {
+    of_first.zero_grad();
+    of_second.zero_grad();
+    of_first.scale_loss(second(first(x)).square().mean(), samples).backward();
+    EXPECT_THAT([&] { of_second.step(); }, ThrowsMessage<ArgumentError>(HasSubstr("call step(samples)")));
+    of_second.scale_loss(second(first(x)).square().mean(), samples, 2).backward();
+    EXPECT_THAT([&] { of_second.step(2 * samples); },
+                ThrowsMessage<ArgumentError>(HasSubstr("count a sample differently")));
+    of_first.zero_grad();
+    of_second.zero_grad();
+    throw std::runtime_error("once");  // from here on the second optimizer knows its samples
+  };
+  EXPECT_THROW(trained_by(world(), step), std::runtime_error);
+}
+
 TEST(SeveralOptimizers, EachMayHaveAScheduleOfItsOwn) {
   const toy::TestFolder folder(world());
   const auto train = [&](std::int64_t iterations, bool resume) {

@@ -30,7 +30,7 @@ void take_in(const at::Tensor& parameter, FlatBuffer& flat, std::size_t i) {
 }  // namespace
 
 GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, Communicator& comm, GradientWatch::Depth watch,
-                               std::span<const std::size_t> order)
+                               std::span<const std::size_t> order, DeviceSamples::Noted noted)
     : parameters_(std::move(parameters)), watch_(std::make_shared<GradientWatch>(parameters_, watch)) {
   for (const auto& parameter : parameters_) {
     if (parameter.device() != c10::Device(comm.device())) {
@@ -39,6 +39,7 @@ GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, Communicator&
     }
   }
   flat_ = std::make_shared<FlatBuffer>(parameters_, StepAgreement::tail_count(parameters_.size(), comm), comm, order);
+  watch_->look_at(*flat_, std::move(noted));
   forget_ready();
   hooks_ = std::make_unique<ReadyHooks>(parameters_, [all = parameters_, flat = flat_, watch = watch_](std::size_t i) {
     watch->arrived(i);
@@ -55,10 +56,9 @@ void GradientBuffer::clear() {
 void GradientBuffer::scale(double factor) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!parameters_[i].grad().defined()) continue;
-    parameters_[i].mutable_grad().mul_(factor);
-    watch_->record(i);
+    if (parameters_[i].grad().defined()) parameters_[i].mutable_grad().mul_(factor);
   }
+  watch_->record();
 }
 
 bool GradientBuffer::mark_ready(std::size_t i) {
