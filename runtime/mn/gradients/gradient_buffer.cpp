@@ -123,7 +123,7 @@ StepAgreement GradientBuffer::collect(double weight, double factor, const StepAg
 bool GradientBuffer::finish(FlatBuffer& reduced, const StepAgreement& agreement) {
   const at::NoGradGuard no_grad;
   const double weight = reduced.mean_weight(agreement.weight());
-  misweighed_ = agreement.misweighed();
+  misweighed_ = agreement.misweighed(weight);
   if (weight == 0) return false;
   if (weight != 1) reduced.scale(1 / weight);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

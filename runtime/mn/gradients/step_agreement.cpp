@@ -23,7 +23,6 @@ StepAgreement::StepAgreement(double weight, std::size_t gradients, const Signals
   numbers_[1] = signals.stale ? 1 : 0;
   numbers_[2] = signals.in_place ? 1 : 0;
   numbers_[3] = signals.wants_copy ? 1 : 0;
-  numbers_[4] = weight * weight;
 }
 
 std::size_t StepAgreement::tail_count(std::size_t gradients, const Communicator& comm) {
@@ -42,9 +41,7 @@ void StepAgreement::agree(Communicator& comm) {
   std::ranges::for_each(numbers_, [&](double& number) { number /= comm.size(); });
 }
 
-bool StepAgreement::misweighed() const {
-  return assumed_equal_ && !weigh_the_same(own_weight_, numbers_[0], numbers_[4]);
-}
+bool StepAgreement::misweighed(double mean) const { return assumed_equal_ && !weighs_as_mean(own_weight_, mean); }
 
 void StepAgreement::read(const at::Tensor& tail) {
   if (tail.numel() > 0) as_tensor(numbers_).copy_(tail);

@@ -44,14 +44,14 @@ class StepAgreement {
   // Once agreed:
   /// Mean over ranks.
   [[nodiscard]] double weight() const { return numbers_[0]; }
-  /// Whether the ranks' weights differ although this rank assumed that they don't.
-  [[nodiscard]] bool misweighed() const;
+  /// Whether this rank weighs otherwise than `mean`, which weight() is but for rounding, although it assumed not to.
+  [[nodiscard]] bool misweighed(double mean) const;
   [[nodiscard]] Signals signals() const { return {numbers_[1] != 0, numbers_[2] != 0, numbers_[3] != 0}; }
   /// Whether any rank has gradient i.
   [[nodiscard]] bool has(std::size_t i) const { return numbers_[kNumbers + i] != 0; }
 
  private:
-  static constexpr std::size_t kNumbers = 5;  // weight, signals, squared weight; then 1 for each gradient that is there
+  static constexpr std::size_t kNumbers = 4;  // the weight and the signals; then 1 for each gradient that is there
 
   std::vector<double> numbers_;
   double own_weight_ = 0;

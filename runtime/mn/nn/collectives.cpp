@@ -73,10 +73,8 @@ bool any_requires_grad(const std::vector<Form>& forms) {
   return std::ranges::any_of(forms, [](const Form& form) { return form.requires_grad != 0; });
 }
 
-/// Throws unless each step-th of the forms, `per_rank` of each rank, is alike in dtype and dimensions, from dimension
-/// `first` on.
-void check_alike(const std::vector<Form>& forms, std::size_t per_rank, std::size_t step, std::int64_t first,
-                 const char* call) {
+/// Throws unless forms[r·step] of all ranks are alike in dtype and dimensions, from dimension `first` on.
+void check_alike(const std::vector<Form>& forms, std::size_t step, std::int64_t first, const char* call) {
   for (std::size_t i = 0; i < forms.size(); i += step) {
     const auto rest = [first](const Form& form) {
       Sizes shape = form.shape();
@@ -87,7 +85,7 @@ void check_alike(const std::vector<Form>& forms, std::size_t per_rank, std::size
     const bool good = form.dtype >= 0 && form.dims >= first && form.dtype == other.dtype && form.dims == other.dims &&
                       rest(form) == rest(other);
     if (good) continue;
-    throw ArgumentError(std::string(call) + ": rank 0 gave " + other.text() + ", rank " + std::to_string(i / per_rank) +
+    throw ArgumentError(std::string(call) + ": rank 0 gave " + other.text() + ", rank " + std::to_string(i / step) +
                             " " + form.text() + (first > 0 ? ": all but the first dimension must agree" : ""),
                         true);
   }
@@ -195,7 +193,7 @@ std::vector<Form> forms_of(const std::vector<at::Tensor>& parts, const char* cal
 
 at::Tensor all_gather(const std::shared_ptr<Communicator>& comm, const at::Tensor& rows) {
   const std::vector<Form> forms = gather_forms(*comm, {form_of(rows, "all_gather")});
-  check_alike(forms, 1, 1, 1, "all_gather");
+  check_alike(forms, 1, 1, "all_gather");
   Sizes counts;
   for (const Form& form : forms) counts.push_back(form.sizes[0]);
   const Call call{
@@ -207,7 +205,7 @@ at::Tensor all_gather(const std::shared_ptr<Communicator>& comm, const at::Tenso
 
 at::Tensor all_reduce(const std::shared_ptr<Communicator>& comm, const at::Tensor& tensor) {
   const std::vector<Form> forms = gather_forms(*comm, {form_of(tensor, "all_reduce")});
-  check_alike(forms, 1, 1, 0, "all_reduce");
+  check_alike(forms, 1, 0, "all_reduce");
   const auto sum = [=](const auto& given) { return std::vector{sum_all(given[0], *comm)}; };
   return run({sum, sum}, {tensor}, any_requires_grad(forms)).front();
 }
@@ -216,11 +214,11 @@ at::Tensor reduce_scatter(const std::shared_ptr<Communicator>& comm, const std::
   check_one_for_each(parts, *comm, "reduce_scatter");
   const auto ranks = static_cast<std::size_t>(comm->size());
   const std::vector<Form> forms = gather_forms(*comm, forms_of(parts, "reduce_scatter"));
-  check_alike(forms, ranks, 1, 1, "reduce_scatter");
+  check_alike(forms, 1, 1, "reduce_scatter");
   Sizes counts;
   for (std::size_t r = 0; r < ranks; ++r) {
     counts.push_back(forms[r].sizes[0]);
-    check_alike({forms.begin() + static_cast<std::ptrdiff_t>(r), forms.end()}, ranks, ranks, 0, "reduce_scatter");
+    check_alike({forms.begin() + static_cast<std::ptrdiff_t>(r), forms.end()}, ranks, 0, "reduce_scatter");
   }
   const Call call{
       [=](const auto& given) { return std::vector{sum_rows(at::cat(given), counts, *comm)}; },

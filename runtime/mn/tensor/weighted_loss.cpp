@@ -69,9 +69,7 @@ void end_weighted_backward() {
 void assume_equal_weights() noexcept { assumed_equal = true; }
 bool take_assumed_equal_weights() noexcept { return assumed_equal.exchange(false); }
 
-bool weigh_the_same(double own, double mean, double mean_square) noexcept {
-  return std::abs(own - mean) <= 1e-5 * mean && mean_square - mean * mean <= 1e-4 * mean * mean;
-}
+bool weighs_as_mean(double own, double mean) noexcept { return std::abs(own - mean) <= 1e-5 * mean; }
 
 void fail_assumed_weights() {
   throw ArgumentError(

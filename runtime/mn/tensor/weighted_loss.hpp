@@ -36,9 +36,8 @@ using WeightedBackward = std::shared_ptr<const std::vector<LossWeight>>;
 void assume_equal_weights() noexcept;
 /// Whether one did since the last call.
 [[nodiscard]] bool take_assumed_equal_weights() noexcept;
-/// Whether ranks weigh the same, by a rank's own weight and by the means over ranks of weights and of their squares, which
-/// may have traveled as float32. All ranks see a spread of 1 % alike; of a smaller one those that are not the mean.
-[[nodiscard]] bool weigh_the_same(double own, double mean, double mean_square) noexcept;
+/// Whether a rank weighs as the mean over ranks does, which may have traveled as float32.
+[[nodiscard]] bool weighs_as_mean(double own, double mean) noexcept;
 /// Throws ArgumentError: the ranks do not weigh what such a call assumed.
 [[noreturn]] void fail_assumed_weights();
 

@@ -42,9 +42,9 @@ void LocalSgd::average_also(std::vector<AveragedBuffer> buffers) {
 void LocalSgd::lay_out() {
   std::vector<at::Tensor> all = parameters_;
   for (const auto& each : buffers_) all.push_back(each.buffer);
-  // `change_` has two elements more, for the weights and their squares: their means come with the mean change.
+  // `change_` has one element more, which carries the weights: the mean weight comes with the mean change.
   anchor_.emplace(all, 0, *comm_);
-  change_.emplace(all, 2, *comm_);
+  change_.emplace(all, 1, *comm_);
   restart();
 }
 
@@ -71,9 +71,8 @@ void LocalSgd::synchronize() {
   fill_change(weight);
   reduce_change();
   const double mean = change_->mean_weight(change_->tail()[0].item<double>());
-  const double mean_square = change_->tail()[1].item<double>();
   move_to_mean(mean);
-  const bool misweighed = assumed_equal_ && !weigh_the_same(weight, mean, mean_square);
+  const bool misweighed = assumed_equal_ && !weighs_as_mean(weight, mean);
   restart();
   if (misweighed) fail_assumed_weights();
 }
@@ -88,8 +87,7 @@ void LocalSgd::fill_change(double weight) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) fill(i, parameters_[i]);
   for (std::size_t i = 0; i < buffers_.size(); ++i) fill(parameters_.size() + i, buffers_[i].buffer);
   add_squared_means(buffers_, changes_of_buffers());  // (4)
-  change_->tail()[0].fill_(1);
-  change_->tail()[1].fill_(weight);
+  change_->tail().fill_(1);
   if (weight != 1) change_->scale(weight);
 }
 

@@ -62,7 +62,7 @@ class LocalSgd {
   std::shared_ptr<Trace> trace_;
 
   std::optional<FlatBuffer> anchor_;  // parameters, then buffers, as of the last average
-  std::optional<FlatBuffer> change_;  // since then; weights in its tail
+  std::optional<FlatBuffer> change_;  // since then; the weight in its tail
   std::vector<at::Tensor> velocity_;  // [parameters]; empty without outer momentum
   std::int64_t steps_ = 0;            // since then
   double weight_ = 0;                 // sum over those steps

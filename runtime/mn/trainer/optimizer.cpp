@@ -179,10 +179,8 @@ void MultiNodeOptimizer::update() {
 void MultiNodeOptimizer::synchronize() {
   bool any = false;
   wait("wait for gradients", [&] { any = reduction_->flush(); });
-  if (any) {
-    check_assumed_weights();
-    update();
-  }
+  check_assumed_weights();
+  if (any) update();
   wait("wait for gradients", [&] { reduction_->finish(); });
   if (const auto changed = reduction_->gradients().watch().changed_earlier()) fail_of_change(*changed);
   if (skips_ != nullptr) skips_->settle();

@@ -112,6 +112,7 @@ void MultiNodeOptimizer::fail_carried(double weight) const {
       " to scale_loss(), but the step counts " + count_text(weight, nominal_samples_) + ": give both the same samples");
 }
 
+/// Found where a rank's weight is not the ranks' mean.
 void MultiNodeOptimizer::check_assumed_weights() const {
   if (reduction_->gradients().misweighed()) fail_assumed_weights();
 }
