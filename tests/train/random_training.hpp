@@ -1,4 +1,4 @@
-// What a random training of a user combines, and its network.
+// What a random training of a user combines.
 #pragma once
 
 #include <ostream>
@@ -7,9 +7,6 @@
 #include <torch/torch.h>
 
 #include <mn/gradients/optimizer_options.hpp>
-#include <mn/loader/batch.hpp>
-#include <mn/nn/batch_norm.hpp>
-#include <mn/nn/recompute.hpp>
 
 namespace mn {
 
@@ -33,7 +30,6 @@ class Plan {
   LossKind loss = static_cast<LossKind>(below(3));
   std::int64_t samples = 13 + below(60), accumulate = 1 + below(3), epochs = 1 + below(3);
   bool shuffle = chance(), drop_last = chance();
-  bool skewed = chance();  // ranks have very different parts of a step, the first one few or no samples
   When when = static_cast<When>(below(5));
   Compression compression = below(2) > 0 ? Compression::kNone : static_cast<Compression>(below(5));
   std::int64_t optimizer = when == When::kLocalSteps ? 0 : below(9);
@@ -42,13 +38,11 @@ class Plan {
   // In a loop of one's own:
   bool two_optimizers = chance() && !by_trainer;
   bool announces = chance(), pauses = chance(), sums = chance();
-  bool closes = chance() && !by_trainer && !two_optimizers && when < When::kDoubleBuffering;  // step(closure)
   // By a Trainer:
   bool average = chance() && when != When::kLocalSteps, schedule = chance();
   std::int64_t stop = by_trainer ? below(8) : 0;  // after so many iterations, if not 0
   int first_ranks = static_cast<int>(1 + below(3));
-  bool scaler =
-      chance() && !two_optimizers && !closes && when < When::kDoubleBuffering && compression <= Compression::kBf16;
+  bool scaler = chance() && !two_optimizers && when < When::kDoubleBuffering && compression <= Compression::kBf16;
 
   [[nodiscard]] bool calls_ranks() const { return norm || loss == LossKind::kContrastive; }
   [[nodiscard]] double tolerance() const {
@@ -82,42 +76,8 @@ inline std::ostream& operator<<(std::ostream& out, const Plan& plan) {
   flag("drop_last", plan.drop_last), flag("clip", plan.clip), flag("decay", plan.decay);
   flag("by_trainer", plan.by_trainer), flag("two_optimizers", plan.two_optimizers), flag("announces", plan.announces);
   flag("pauses", plan.pauses), flag("sums", plan.sums), flag("average", plan.average);
-  flag("schedule", plan.schedule), flag("scaler", plan.scaler), flag("skewed", plan.skewed),
-      flag("closes", plan.closes);
+  flag("schedule", plan.schedule), flag("scaler", plan.scaler);
   return out;
 }
-
-inline constexpr std::int64_t kWidth = 34;  // top-k leaves gradients of less than 1,024 elements whole
-
-struct Net : torch::nn::Module {
-  Net(const Plan& plan, const std::shared_ptr<Communicator>& comm) : plan_(plan) {
-    first = register_module("first", torch::nn::Linear(torch::nn::LinearOptions(6, kWidth).bias(false)));
-    block = register_module("block", torch::nn::Linear(kWidth, kWidth));
-    last = register_module("last", torch::nn::Linear(kWidth, 3));
-    if (plan.embedding) {
-      words = register_module("words", torch::nn::Embedding(torch::nn::EmbeddingOptions(9, kWidth).sparse(true)));
-    }
-    if (plan.norm) norm = register_module("norm", MultiNodeBatchNorm(comm, torch::nn::BatchNormOptions(kWidth)));
-    to(plan.dtype);
-    if (plan.mixed) {
-      scale = register_parameter("scale", torch::ones({3}, plan.dtype == at::kDouble ? at::kFloat : at::kDouble));
-    }
-    if (plan.frozen) first->weight.requires_grad_(false);
-  }
-  at::Tensor forward(const Batch& batch) {
-    at::Tensor x = first(batch["x"]);
-    if (!words.is_empty()) x = x + words(batch["word"]);
-    if (!norm.is_empty()) x = norm(x);
-    const auto part = [this](const at::Tensor& input) { return torch::tanh(block(input)); };
-    for (int i = 0; i < (plan_.twice ? 2 : 1); ++i) x = plan_.recompute ? recompute_activations(part, x) : part(x);
-    x = last(x);
-    return scale.defined() ? x * scale.to(plan_.dtype) : x;
-  }
-  Plan plan_;
-  torch::nn::Linear first{nullptr}, block{nullptr}, last{nullptr};
-  torch::nn::Embedding words{nullptr};
-  MultiNodeBatchNorm norm{nullptr};
-  at::Tensor scale;
-};
 
 }  // namespace mn

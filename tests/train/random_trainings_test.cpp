@@ -5,9 +5,10 @@
 // plain SGD with an average after each; top-k and PowerSGD send all that there is.
 #include <gtest/gtest.h>
 
-#include <mn/loader/function_iterator.hpp>
 #include <mn/loader/tensor_dataset.hpp>
+#include <mn/nn/batch_norm.hpp>
 #include <mn/nn/collectives.hpp>
+#include <mn/nn/recompute.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/fused_sgd.hpp>
 #include <mn/optimizers/lamb.hpp>
@@ -27,6 +28,39 @@ namespace {
 using toy::world;
 using Comm = std::shared_ptr<Communicator>;
 
+constexpr std::int64_t kWidth = 34;  // top-k leaves gradients of less than 1,024 elements whole
+
+struct Net : torch::nn::Module {
+  Net(const Plan& plan, const Comm& comm) : plan_(plan) {
+    first = register_module("first", torch::nn::Linear(torch::nn::LinearOptions(6, kWidth).bias(false)));
+    block = register_module("block", torch::nn::Linear(kWidth, kWidth));
+    last = register_module("last", torch::nn::Linear(kWidth, 3));
+    if (plan.embedding) {
+      words = register_module("words", torch::nn::Embedding(torch::nn::EmbeddingOptions(9, kWidth).sparse(true)));
+    }
+    if (plan.norm) norm = register_module("norm", MultiNodeBatchNorm(comm, torch::nn::BatchNormOptions(kWidth)));
+    to(plan.dtype);
+    if (plan.mixed) {
+      scale = register_parameter("scale", torch::ones({3}, plan.dtype == at::kDouble ? at::kFloat : at::kDouble));
+    }
+    if (plan.frozen) first->weight.requires_grad_(false);
+  }
+  at::Tensor forward(const Batch& batch) {
+    at::Tensor x = first(batch["x"]);
+    if (!words.is_empty()) x = x + words(batch["word"]);
+    if (!norm.is_empty()) x = norm(x);
+    const auto part = [this](const at::Tensor& input) { return torch::tanh(block(input)); };
+    for (int i = 0; i < (plan_.twice ? 2 : 1); ++i) x = plan_.recompute ? recompute_activations(part, x) : part(x);
+    x = last(x);
+    return scale.defined() ? x * scale.to(plan_.dtype) : x;
+  }
+  Plan plan_;
+  torch::nn::Linear first{nullptr}, block{nullptr}, last{nullptr};
+  torch::nn::Embedding words{nullptr};
+  MultiNodeBatchNorm norm{nullptr};
+  at::Tensor scale;
+};
+
 /// One training of a plan by the ranks of a communicator.
 class Run {
  public:
@@ -35,12 +69,9 @@ class Run {
     torch::manual_seed(3);
     net_ = std::make_shared<Net>(plan_, comm_);
     torch::manual_seed(4);
-    const TensorDataset samples = make_samples(plan_.samples);
-    train_ = plan_.skewed
-                 ? skewed(samples)
-                 : loader(samples,
-                          {.batchsize = kStep / comm_->size(), .shuffle = plan_.shuffle, .drop_last = plan_.drop_last});
-    validation_ = loader(make_samples(17), {.batchsize = 2});
+    train_ = loader(plan_.samples,
+                    {.batchsize = kStep / comm_->size(), .shuffle = plan_.shuffle, .drop_last = plan_.drop_last});
+    validation_ = loader(17, {.batchsize = 2});
     make_optimizers();
   }
 
@@ -58,28 +89,11 @@ class Run {
  private:
   static constexpr std::int64_t kStep = 12;
 
-  [[nodiscard]] std::shared_ptr<Iterator> loader(TensorDataset samples, const TensorLoaderOptions& options) const {
-    return std::make_shared<TensorLoader>(std::move(samples), comm_, options);
-  }
-  /// Rank r ends at the square of what it would by even parts; a loss of collective calls needs a sample on each rank.
-  [[nodiscard]] std::shared_ptr<Iterator> skewed(const TensorDataset& samples) const {
-    const std::int64_t all = samples.size(), least = plan_.calls_ranks() ? 1 : 0;
-    const std::int64_t steps = least > 0 ? all / kStep : (all + kStep - 1) / kStep;
-    return create_iterator(steps, [=, this](std::int64_t, std::int64_t step) {
-      const std::int64_t first = step * kStep, size = comm_->size(), count = std::min(kStep, all - first);
-      const auto end = [&](std::int64_t r) { return r * least + (count - size * least) * r * r / (size * size); };
-      const std::int64_t from = first + end(comm_->rank()), own = end(comm_->rank() + 1) - end(comm_->rank());
-      Batch batch{.samples = own};
-      for (std::size_t i = 0; i < samples.fields().size(); ++i) {
-        batch.fields.push_back({samples.names()[i], samples.fields()[i].narrow(0, from, own)});
-      }
-      return batch;
-    });
-  }
-  [[nodiscard]] TensorDataset make_samples(std::int64_t count) const {
+  [[nodiscard]] std::shared_ptr<TensorLoader> loader(std::int64_t count, const TensorLoaderOptions& options) const {
     const at::Tensor x = torch::randn({count, 6}, plan_.dtype), y = torch::randint(0, 3, {count});
     const at::Tensor tokens = torch::randint(0, 4, {count}), word = torch::randint(0, 9, {count});
-    return TensorDataset({x, y, tokens, word}, {"x", "y", "tokens", "word"});
+    return std::make_shared<TensorLoader>(TensorDataset({x, y, tokens, word}, {"x", "y", "tokens", "word"}), comm_,
+                                          options);
   }
 
   [[nodiscard]] std::unique_ptr<torch::optim::Optimizer> actual(const std::vector<at::Tensor>& parameters) const {
@@ -184,7 +198,6 @@ class Run {
   }
 
   void update(const std::vector<Batch>& step) {
-    if (plan_.closes) return update_by_closure(step.front());
     for (const auto& each : optimizers_) each->zero_grad();
     double samples = 0;
     for (std::size_t i = 0; i < step.size(); ++i) {
@@ -192,7 +205,6 @@ class Run {
       for (const auto& each : optimizers_) {
         if (plan_.pauses && i + 1 < step.size()) quiet.push_back(each->no_sync());
       }
-      if (step[i].samples == 0) continue;
       const Loss loss = loss_of(step[i]);
       const double weight = loss.weight_in(step[i]);
       samples += weight;
@@ -203,18 +215,6 @@ class Run {
       if (plan_.clip) clip_grad_norm(*each, 0.2, samples);
       each->step(samples);
     }
-  }
-  void update_by_closure(const Batch& batch) {
-    if (batch.samples == 0) return void(optimizers_[0]->step([] { return torch::zeros({}); }, 0));
-    const Loss loss = loss_of(batch);  // for its weight
-    optimizers_[0]->step(
-        [&] {
-          optimizers_[0]->zero_grad();
-          const at::Tensor value = loss_of(batch).value;
-          optimizers_[0]->scale_loss(value, loss.weight_in(batch)).backward();
-          return value;
-        },
-        loss.weight_in(batch));
   }
   [[nodiscard]] bool sums() const { return plan_.sums && !plan_.calls_ranks(); }
   void backward(const at::Tensor& loss, double weight, double announced) {
@@ -245,7 +245,7 @@ class Run {
   Comm comm_;
   std::filesystem::path out_;
   std::shared_ptr<Net> net_;
-  std::shared_ptr<Iterator> train_, validation_;
+  std::shared_ptr<TensorLoader> train_, validation_;
   std::vector<std::shared_ptr<MultiNodeOptimizer>> optimizers_;
   at::Tensor result_ = torch::empty({0}, at::kDouble);
 };
