@@ -15,6 +15,7 @@
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
 #include <mn/trainer/periodic_agreement.hpp>
+#include <mn/trainer/straggler_watch.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn {
@@ -47,6 +48,7 @@ void Trainer::advance() {
   const double waited_before = communication_s();
   const std::uint64_t bytes_before = bytes_sent();
   last_step_.data_s = 0;
+  stragglers_->begin_step(comm_->device());
   update_ ? update_parameters() : train();
   ++iteration_;
   previous_epoch_detail_ = epoch_detail_;
@@ -57,6 +59,7 @@ void Trainer::advance() {
   last_step_.compute_s = step_s - last_step_.data_s - last_step_.communication_s;
   last_step_.bytes = bytes_sent() - bytes_before;
   observation_->add_time(step_s);
+  stragglers_->end_step(last_step_.data_s, last_step_.compute_s);
 }
 
 void Trainer::end_epoch() {
@@ -67,6 +70,7 @@ void Trainer::end_epoch() {
 }
 
 void Trainer::synchronize() {
+  finish_copy();  // double buffering may have an update left
   for (const auto& [name, optimizer] : optimizers_) optimizer->synchronize();
 }
 
@@ -84,6 +88,7 @@ std::uint64_t Trainer::bytes_sent() const {
 
 void Trainer::update_parameters() {
   const Batch batch = next_batch();
+  finish_copy();
   Summary metrics;
   update_(batch, metrics);
   observation_->add_metrics(metrics);
@@ -100,6 +105,8 @@ void Trainer::train() {
     accumulate(batch, all, last);
     if (last) break;
   }
+  finish_copy();
+  stragglers_->computed(comm_->device());
   optimizer.step(all.weight);
   observation_->add_samples(all.samples);
   if (const GradScaler* scaler = optimizer.scaler()) observation_->report("loss_scale", scaler->scale());

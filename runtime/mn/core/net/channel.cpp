@@ -1,5 +1,3 @@
-#include <mn/core/net/channel.hpp>
-
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -8,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/net/channel.hpp>
 #include <mn/core/net/socket.hpp>
 #include <mn/core/net/wire.hpp>
 

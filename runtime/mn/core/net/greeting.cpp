@@ -1,6 +1,5 @@
-#include <mn/core/net/greeting.hpp>
-
 #include <mn/core/error.hpp>
+#include <mn/core/net/greeting.hpp>
 #include <mn/core/net/wire.hpp>
 
 namespace mn {

@@ -1,11 +1,10 @@
-#include <mn/core/net/key.hpp>
-
 #include <algorithm>
 #include <span>
 
 #include <sodium.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/net/key.hpp>
 #include <mn/core/net/random_key.hpp>
 #include <mn/core/text.hpp>
 
