@@ -151,7 +151,8 @@ class ImagesConversion final : public Conversion {
     } catch (const FileError& error) {
       // All other errors are the system's: the image may be good, and leaving it out would lose it.
       if (error.error_number() != ENOENT && error.error_number() != EACCES) throw;
-      left_out_.add(error.what());
+      const std::string began = ": it was listed when the conversion began; to list again, remove ";
+      left_out_.add(error.what() + (error.error_number() == ENOENT ? began + outputs_[0].folder.string() : ""));
     } catch (const DataError& error) {
       left_out_.add(path.string() + ": " + error.what());
     }

@@ -53,7 +53,7 @@ void reach_by_names(Group& group, const Placement& here, const Variables& variab
     if (!addresses.empty()) return addresses;
     // In a cloud the names of nodes may lead nowhere.
     const std::string address = address_by_slurm(host);
-    return address.empty() ? addresses : addresses_of(address, Clock::now() + kMaxForANameServer);
+    return address.empty() || address == host ? addresses : addresses_of(address, Clock::now() + kMaxForANameServer);
   };
   const std::string job = group.job + " " + variables.get("SLURM_JOB_UID").value_or("");
   group.keys = std::make_shared<MungeKeys>(job, variables.has(kKeyVariable));

@@ -1,8 +1,12 @@
-// cold_reads make DIR SAMPLE_BYTES MIB: a dataset of samples of that length, as fields are (12 KB) or files (more).
+// cold_reads make DIR SAMPLE_BYTES MIB [floats]: a dataset of samples of that length, as fields are (12 KB) or files
+// (more), or of floats.
 // cold_reads disk DIR THREADS: its files from beginning to end, 4 MiB a read: what the storage gives.
 // cold_reads load DIR [WORKERS PREFETCH]: an epoch by a shuffling DataLoader that decodes nothing, 64 samples a batch.
 // cold_reads load DIR delivered: likewise, and how many bytes the storage has delivered for each byte of samples.
 // They first drop the files from the page cache; they print MB of samples per second.
+// cold_reads bare DIR: MiB of memory that a process takes which has read a sample and holds none.
+// cold_reads peak DIR BATCH MIB: 16 minibatches of BATCH samples by a shuffling DataLoader that may hold MIB. Prints the
+// most MiB that the process has held beside what it holds before, and how many times MIB that is.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -28,6 +32,8 @@
 #include <mn/data/shard_writer.hpp>
 #include <mn/loader/loader.hpp>
 
+#include "tests/support/resident_bytes.hpp"
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -41,10 +47,14 @@ std::vector<std::filesystem::path> files_of(const std::string& folder) {
   return files;
 }
 
-void make(const std::string& folder, std::int64_t bytes, std::int64_t mib) {
-  const bool is_file = bytes > 64 << 10;
-  const mn::SampleSpec spec = {{is_file ? mn::FieldSpec{.name = "file", .kind = mn::FieldKind::kEncoded}
-                                        : mn::FieldSpec{.name = "x", .shape = {bytes}}}};
+mn::FieldSpec field_of(std::int64_t bytes, bool floats) {
+  if (floats) return {.name = "x", .dtype = mn::DType::kFloat32, .shape = {bytes / 4}};
+  if (bytes > 64 << 10) return {.name = "file", .kind = mn::FieldKind::kEncoded};
+  return {.name = "x", .shape = {bytes}};
+}
+
+void make(const std::string& folder, std::int64_t bytes, std::int64_t mib, bool floats) {
+  const mn::SampleSpec spec = {{field_of(bytes, floats)}};
   mn::ShardWriter writer(folder, spec, {.shard_bytes = std::int64_t{128} << 20});
   mn::SplitMix64 numbers(1);
   std::vector<std::uint8_t> sample(bytes);
@@ -53,7 +63,7 @@ void make(const std::string& folder, std::int64_t bytes, std::int64_t mib) {
       const std::uint64_t number = numbers.next();
       std::memcpy(sample.data() + at, &number, sizeof number);
     }
-    writer.add({sample});
+    writer.add({mn::ConstBufferView(sample.data(), sample.size() / size_of(spec[0].dtype), spec[0].dtype)});
   }
   writer.finish();
 }
@@ -145,12 +155,41 @@ Loaded load(const std::string& folder, const mn::LoaderOptions& options) {
   return {bytes / since(begin) / 1e6, (delivered() - before) / all};
 }
 
+double mib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+/// What a process needs once, whatever it reads.
+void read_one(const std::string& folder) {
+  (void)mn::DataLoader(mn::open_dataset(folder), {.batchsize = 1, .workers = 1, .prefetch = 0}).next();
+}
+
+void print_peak(const std::string& folder, std::int64_t batch, std::int64_t budget) {
+  using namespace std::chrono_literals;
+  read_one(folder);
+  const std::int64_t before = mn::test::resident_bytes();
+  if (!mn::test::reset_peak_bytes()) throw mn::Error("the kernel does not tell the peak of memory");
+  mn::DataLoader loader(mn::open_dataset(folder),
+                        {.batchsize = batch, .shuffle = true, .workers = 4, .prefetch_bytes = budget});
+  for (int step = 0; step < 16; ++step) {
+    while (!loader.next()) continue;  // the end of an epoch
+    std::this_thread::sleep_for(100ms);
+  }
+  const std::int64_t peak = mn::test::peak_bytes() - before;
+  std::printf("%.0f MiB, %.2f of what it may hold\n", mib(peak), mib(peak) / mib(budget));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
     const std::string what = argc > 2 ? argv[1] : "";
-    if (what == "make" && argc == 5) return make(argv[2], std::atoi(argv[3]), std::atoi(argv[4])), 0;
+    if (what == "make" && argc >= 5) return make(argv[2], std::atoi(argv[3]), std::atoi(argv[4]), argc == 6), 0;
+    if (what == "bare" && argc == 3) {
+      read_one(argv[2]);
+      return std::printf("%.0f\n", mib(mn::test::anonymous_bytes())), 0;
+    }
+    if (what == "peak" && argc == 5) {
+      return print_peak(argv[2], std::atoi(argv[3]), std::int64_t{std::atoi(argv[4])} << 20), 0;
+    }
     if (what == "disk" && argc == 4) return std::printf("%.0f\n", disk_rate(argv[2], std::atoi(argv[3]))), 0;
     if (what == "load" && argc == 4 && std::strcmp(argv[3], "delivered") == 0) {
       const Loaded loaded = load(argv[2], as_bytes());
@@ -161,9 +200,10 @@ int main(int argc, char** argv) {
       if (argc == 5) options.workers = std::atoi(argv[3]), options.prefetch = std::atoi(argv[4]);
       return std::printf("%.0f\n", load(argv[2], options).rate), 0;
     }
-    std::fprintf(
-        stderr,
-        "usage: cold_reads make DIR SAMPLE_BYTES MIB | disk DIR THREADS | load DIR [delivered | WORKERS QUEUE]\n");
+    std::fprintf(stderr,
+                 "usage: cold_reads make DIR SAMPLE_BYTES MIB [floats] | disk DIR THREADS | load DIR [delivered | "
+                 "WORKERS QUEUE] |\n"
+                 "       cold_reads bare DIR | peak DIR BATCH MIB\n");
     return 2;
   } catch (const mn::Error& error) {
     std::fprintf(stderr, "cold_reads: %s\n", error.what());

@@ -38,24 +38,33 @@ ddp() {  # ddp [--fused]: 2 ranks
   for rank in 0 1; do wait "${pids[$rank]}" || { cat "$work/ddp.$rank" >&2; exit 1; }; done
 }
 
-# versus_ddp ROUNDS UNIT: all of them in turns; prints the median of the rounds and the ratios.
+# versus_ddp ROUNDS UNIT: all of them in turns, each second round in the other direction; prints the median of the rounds,
+# and of their ratios with the range.
 versus_ddp() {
-  local round one two twice ddp fused
+  local round ways=("one mn 1" "two mn 2" "twice twice" "ddp ddp" "fused ddp --fused") order way name
   for ((round = 0; round < $1; ++round)); do
-    mn 1 >>"$work/one"
-    mn 2 >>"$work/two"
-    twice >>"$work/twice"
-    ddp >>"$work/ddp"
-    ddp --fused >>"$work/fused"
+    order=(0 1 2 3 4)
+    ((round % 2 == 0)) || order=(4 3 2 1 0)
+    for way in "${order[@]}"; do
+      name=${ways[way]%% *}
+      ${ways[way]#* } >>"$work/$name"
+    done
   done
-  median() { sort -n "$work/$1" | sed -n "$(((round + 1) / 2))p"; }
-  ratio() { awk "BEGIN {printf \"%.2f\", $1 / $2}"; }
-  one=$(median one) two=$(median two) twice=$(median twice) ddp=$(median ddp) fused=$(median fused)
+  median() { sort -n | sed -n "$(((round + 1) / 2))p"; }
+  rate() { printf '%-40s %8d\n' "$2" "$(median <"$work/$1")"; }
+  ratio() {
+    paste "$work/$1" "$work/$2" | awk '{printf "%.2f\n", $1 / $2}' >"$work/ratios"
+    printf '%-40s %8s (%s to %s)\n' "$3" "$(median <"$work/ratios")" "$(sort -n "$work/ratios" | head -1)" \
+      "$(sort -n "$work/ratios" | tail -1)"
+  }
   printf '%-40s %8s\n' "$2 of training" ''
-  printf '%-40s %8d\n' 'mn, 1 rank' "$one" 'mn, 2 ranks' "$two" 'mn, 1 rank twice at the same time' "$twice" \
-    "DDP (gloo), 2 ranks, $optimizer" "$ddp" "DDP (gloo), 2 ranks, $optimizer(fused=True)" "$fused"
-  printf '%-40s %8s\n' 'mn, 2 ranks : 1 rank' "$(ratio "$two" "$one")" \
-    'mn, 1 rank twice : 1 rank' "$(ratio "$twice" "$one")" \
-    "mn : DDP, 2 ranks, $optimizer" "$(ratio "$two" "$ddp")" \
-    "mn : DDP, 2 ranks, $optimizer(fused=True)" "$(ratio "$two" "$fused")"
+  rate one 'mn, 1 rank'
+  rate two 'mn, 2 ranks'
+  rate twice 'mn, 1 rank twice at the same time'
+  rate ddp "DDP (gloo), 2 ranks, $optimizer"
+  rate fused "DDP (gloo), 2 ranks, $optimizer(fused=True)"
+  ratio two one 'mn, 2 ranks : 1 rank'
+  ratio twice one 'mn, 1 rank twice : 1 rank'
+  ratio two ddp "mn : DDP, 2 ranks, $optimizer"
+  ratio two fused "mn : DDP, 2 ranks, $optimizer(fused=True)"
 }

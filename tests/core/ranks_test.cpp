@@ -29,6 +29,18 @@ TEST(RanksTest, EveryLauncherTellsTheRank) {
   EXPECT_EQ(rank_text_of_launcher(in({})), std::nullopt);
 }
 
+TEST(RanksTest, EveryLauncherTellsTheRanksOfANode) {
+  for (const auto& names : kLauncherVariables) EXPECT_EQ(ranks_of_node(in({{names.local_size, "3"}})), 3);
+  EXPECT_EQ(ranks_of_node(in({{"MN_INTRA_SIZE", "2"}, {"PMI_LOCAL_SIZE", "3"}})), 2);
+  EXPECT_EQ(ranks_of_node(in({{"MN_INTRA_SIZE", "0"}, {"PMI_LOCAL_SIZE", "x"}})), 1);
+  EXPECT_EQ(ranks_of_node(in({})), 1);
+  const auto slurm = [](const char* tasks) {
+    return in({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", tasks}});
+  };
+  EXPECT_EQ(ranks_of_node(slurm("2(x3),16,3")), 16);
+  for (const char* none : {"", "(x3)", ",", "99999999999"}) EXPECT_EQ(ranks_of_node(slurm(none)), 1) << none;
+}
+
 TEST(RanksTest, TheInnermostLauncherWins) {
   const auto lookup = in({{"PMIX_RANK", "1"}, {"OMPI_COMM_WORLD_RANK", "2"}, {"PMI_RANK", "3"}, {"SLURM_PROCID", "4"}});
   EXPECT_EQ(rank_text_of_launcher(lookup), "1");

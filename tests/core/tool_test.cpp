@@ -35,6 +35,10 @@ TEST(Tool, AnErrorIsOneLineAndTheExitStatus) {
   CaptureStderr();
   EXPECT_EQ(run_tool("mntool", []() -> int { throw std::runtime_error("out of luck"); }), 1);
   EXPECT_EQ(GetCapturedStderr(), "mntool: out of luck\n");
+  CaptureStderr();
+  EXPECT_EQ(run_tool("mntool", []() -> int { throw DataError("no file a\nb\x1B[2J日本.jpg"); }),
+            DataError("").exit_code());
+  EXPECT_EQ(GetCapturedStderr(), "mntool: no file a?b?[2J日本.jpg\n");
 }
 
 }  // namespace

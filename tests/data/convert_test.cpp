@@ -136,7 +136,8 @@ TEST_F(Images, OtherFilesAreLeftAloneInOneLine) {
 
 TEST_F(Images, ALinkToNowhereIsAnUnusableFile) {
   fs::create_symlink("nowhere", source_ / "c0" / "gone.jpg");
-  EXPECT_THAT(message_of<DataError>([&] { convert(); }), AllOf(HasSubstr("c0/gone.jpg"), HasSubstr("No such file")));
+  EXPECT_THAT(message_of<DataError>([&] { convert(); }), AllOf(HasSubstr("c0/gone.jpg"), HasSubstr("No such file"),
+                                                               HasSubstr("to list again, remove " + out_.string())));
   auto lenient = options();
   lenient.images.skip_bad = true;
   EXPECT_EQ(convert_images(source_, lenient).left_out, 1);

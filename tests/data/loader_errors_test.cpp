@@ -102,7 +102,7 @@ TEST_F(Loader, MakesNoMoreThanItsBudget) {
       ++made;
       return default_transform(batch, damaged);
     };
-    const auto it = loader(true, 0, 1, options);
+    const auto it = loader(false, 0, 1, options);  // of samples in memory, so the dataset holds nothing beside
     for (int handed_out = 1; handed_out <= 3; ++handed_out) {
       (void)it->next();
       const int most = handed_out + expected;
@@ -163,6 +163,20 @@ TEST_F(Loader, HoldsNoMoreThanItsBudget) {
     EXPECT_EQ(batches, kBatches);
     EXPECT_LE(static_cast<double>(peak_bytes() - before), 1.1 * static_cast<double>(budget));
   }
+}
+
+TEST_F(Loader, LeavesAPartOfItsBudgetToWhatTheDatasetHolds) {
+  constexpr std::int64_t kBytes = 20'000, kBudget = 2'000'000;
+  const std::string folder = (folder_.path() / "blocks").string();
+  {
+    ShardWriter writer(folder, {{{.name = "x", .shape = {kBytes}}}}, {});
+    for (int i = 0; i < 200; ++i) writer.add({std::vector<std::uint8_t>(kBytes)});
+    writer.finish();
+  }
+  const auto dataset = open_dataset(folder);
+  DataLoader it(dataset, {.batchsize = 4, .shuffle = true, .workers = 2, .prefetch_bytes = kBudget});
+  while (it.next()) EXPECT_LE(dataset->io().held, kBudget / 4 * 3);
+  EXPECT_GT(dataset->io().held, 0);
 }
 
 TEST_F(Loader, MakesTheNextEpochOfAnEvaluationWhenItIsAskedFor) {

@@ -1,15 +1,11 @@
 // scatter_dataset on several ranks: ChainerMN's parts, from shards and from one rank's memory, and the same errors
 // everywhere.
 #include <algorithm>
-#include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <new>
-#include <numeric>
 #include <set>
 #include <stdexcept>
-#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,33 +14,15 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/core/log.hpp>
-#include <mn/data/file_stage.hpp>
-#include <mn/data/manifest.hpp>
-#include <mn/data/sampler.hpp>
 #include <mn/loader/scatter.hpp>
-#include <mn/loader/share_stage.hpp>
 
-#include "data/convert.hpp"
-#include "tests/support/temporary_folder.hpp"
+#include "tests/data/scattered.hpp"
 
 namespace mn {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-constexpr std::int64_t kBytes = 6;
-
-std::shared_ptr<MemoryDataset> make_dataset(std::int64_t n) {
-  ByteBuffer data;
-  std::vector<std::int64_t> labels(n);
-  std::iota(labels.begin(), labels.end(), 0);
-  for (const std::int64_t s : labels) {
-    for (std::int64_t i = 0; i < kBytes; ++i) data.push_back(static_cast<std::byte>(s * 5 + i));
-  }
-  return std::make_shared<MemoryDataset>(labeled({.shape = {2, 3}}), labeled_samples(std::move(data), labels));
-}
 
 /// A dataset whose sample 7 can't be read.
 class Broken final : public Dataset {
@@ -83,79 +61,6 @@ class Careless final : public Dataset {
     out.columns.pop_back();
   }
   std::shared_ptr<MemoryDataset> actual_ = make_dataset(20);
-};
-
-class Scatter : public testing::Test {
- protected:
-  Scatter() : comm_(create_communicator("naive")) {
-    // One folder for all ranks.
-    std::string path;
-    if (comm_->rank() == 0) {
-      folder_ = std::make_unique<test::TemporaryFolder>();
-      path = folder_->path().string();
-    }
-    path_ = comm_->bcast_obj(path);
-  }
-  ~Scatter() override { comm_->barrier(); }
-
-  std::string shards(std::int64_t n) {
-    const std::filesystem::path path = std::filesystem::path(path_) / std::to_string(n);
-    if (comm_->rank() == 0) {
-      data::write_fixed_dataset(*make_dataset(n), {.out = path, .split = "train", .shard_bytes = 64 * (kBytes + 8)},
-                                {});
-    }
-    comm_->barrier();
-    return path.string();
-  }
-
-  /// The labels (= numbers) of this rank's part; their bytes are checked.
-  static std::vector<std::int64_t> samples_of(const Dataset& part) {
-    std::vector<std::int64_t> indices(part.size());
-    std::iota(indices.begin(), indices.end(), 0);
-    RawSamples out;
-    part.read(indices, out);
-    const auto labels = out.columns[1].values<std::int64_t>();
-    for (std::int64_t k = 0; k < out.size(); ++k) {
-      for (std::int64_t i = 0; i < kBytes; ++i) {
-        EXPECT_EQ(out.sample(0, k)[i], static_cast<std::byte>(labels[k] * 5 + i));
-      }
-    }
-    return {labels.begin(), labels.end()};
-  }
-
-  /// The parts of all ranks, on every rank.
-  std::vector<std::vector<std::int64_t>> all_parts(const std::vector<std::int64_t>& mine) {
-    std::vector<std::vector<std::int64_t>> parts;
-    for (const auto& part : comm_->allgather_obj(nlohmann::json(mine))) {
-      parts.push_back(part.get<std::vector<std::int64_t>>());
-    }
-    return parts;
-  }
-
-  void check_parts(const std::shared_ptr<SubDataset>& part, std::int64_t n, const ScatterOptions& options) {
-    const auto mine = samples_of(*part);
-    const auto parts = all_parts(mine);
-    EXPECT_EQ(part->global_size(), n);
-    std::multiset<std::int64_t> unique;
-    std::set<std::int64_t> covered;
-    for (int rank = 0; rank < comm_->size(); ++rank) {
-      const auto [first, last] = scatter_index(n, rank, comm_->size(), options.force_equal_length);
-      EXPECT_EQ(static_cast<std::int64_t>(parts[rank].size()), last - first);
-      if (!options.shuffle) {
-        EXPECT_EQ(parts[rank].front(), first);
-        EXPECT_EQ(parts[rank].back(), last - 1);
-      }
-      covered.insert(parts[rank].begin(), parts[rank].end());
-      unique.insert(parts[rank].begin(), parts[rank].begin() + part->unique_size(rank));
-    }
-    EXPECT_EQ(static_cast<std::int64_t>(covered.size()), n) << "every sample is in a part";
-    EXPECT_EQ(static_cast<std::int64_t>(unique.size()), n) << "unique parts cover each sample once";
-    EXPECT_EQ(std::set<std::int64_t>(unique.begin(), unique.end()).size(), unique.size());
-  }
-
-  std::shared_ptr<Communicator> comm_;
-  std::unique_ptr<test::TemporaryFolder> folder_;
-  std::string path_;
 };
 
 TEST(ScatterIndex, FollowsChainerMn) {
@@ -214,47 +119,6 @@ TEST_F(Scatter, EachRankOpensAndReadsItsOwnShardsOnly) {
   const std::int64_t own = (48 + comm_->size() - 1) / comm_->size();
   EXPECT_LE(part->io().opens, own + 1);
   EXPECT_LE(part->io().bytes, (own + 1) * (4096 + 2 * 4 + 64 * (kBytes + 8)));
-}
-
-TEST_F(Scatter, RanksOfANodeCopyShardsToAFileWithoutAName) {
-  const std::string folder = shards(64 * 12);
-  const std::filesystem::path disk = std::filesystem::path(path_) / "disk";
-  (void)take_warnings();
-  const auto part = scatter_dataset(open_dataset(folder), comm_, {.stage = {.folder = disk}});
-  (void)samples_of(*part);
-  EXPECT_TRUE(std::filesystem::is_empty(disk));
-  EXPECT_TRUE(take_warnings().empty());
-  comm_->barrier();
-
-  const auto uncopied = scatter_dataset(open_dataset(folder), comm_, {.stage = {.folder = "/proc/nowhere"}});
-  (void)samples_of(*uncopied);
-  EXPECT_EQ(take_warnings().size(), comm_->intra_rank() == 0 ? 1U : 0U);
-}
-
-TEST_F(Scatter, NodesGetCopiesFromEachOther) {
-  const std::string folder = shards(64 * 6);
-  const std::string node = std::to_string(comm_->rank() % 2);
-  setenv("MN_NODE_NAME", node.c_str(), 1);
-  const auto comm = create_communicator("naive");  // of two nodes, if there are two ranks
-  unsetenv("MN_NODE_NAME");
-  const auto stage_node = share_stage_node(std::filesystem::path(path_) / ("disk" + node), *comm);
-  const data::ShardTable table = data::read_manifest(folder);
-  std::int64_t from[2] = {};  // storage, nodes
-  {
-    data::FileStage stage(table, stage_node, {});
-    for (int turn = 0; turn < comm->inter_size(); ++turn) {
-      for (std::size_t file = 0; file < table.num_files() && turn == comm->inter_rank(); ++file) stage.want(file);
-      const auto has_all = [&] { return turn != comm->inter_rank() || stage.copies() == table.num_files(); };
-      for (int i = 0; i < 3000 && !has_all(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      EXPECT_TRUE(has_all());
-      comm->barrier();
-    }
-    from[0] = stage.bytes_from_storage();
-    from[1] = stage.bytes_from_nodes();
-  }
-  comm->allreduce(std::span(from), ReduceOp::kSum);
-  EXPECT_EQ(from[0], table.total_bytes());
-  EXPECT_EQ(from[1], (comm->inter_size() - 1) * table.total_bytes());
 }
 
 TEST_F(Scatter, OptionsThatDifferBetweenRanksAreNamed) {

@@ -107,6 +107,26 @@ TEST_F(Shards, FewOpenFilesAndLittleMemoryAreEnough) {
   }
 }
 
+TEST_F(Shards, HoldNoMoreThanTheyAreTold) {
+  constexpr std::int64_t kSamples = 200, kBytes = 20'000, kFew = 200'000;  // blocks of 80,000 bytes
+  make_fixed_shards(path_, kSamples, kBytes);
+  const auto dataset = open_dataset(path_.string());
+  const auto read_all = [&] {
+    for (std::int64_t i = 0; i < kSamples; ++i) {
+      const std::int64_t index = i * 77 % kSamples;
+      dataset->read(std::span(&index, 1), out_);
+      EXPECT_EQ(out_.columns[0].bytes[kBytes - 1], value_of(index, kBytes - 1));
+    }
+  };
+  EXPECT_EQ(dataset->io().held, 0);
+  read_all();
+  EXPECT_EQ(dataset->io().held, kSamples * kBytes) << "there is room for all";
+  dataset->hold_at_most(kFew);
+  EXPECT_LE(dataset->io().held, kFew);
+  read_all();
+  EXPECT_LE(dataset->io().held, kFew);
+}
+
 /// One shard of a sample under many names.
 void make_copies(const std::filesystem::path& folder, int shards) {
   const ShardTable one = write_fixed_dataset(*make_fixed(1), {.out = folder, .split = "train", .shard_bytes = 23}, {});

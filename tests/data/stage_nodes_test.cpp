@@ -133,6 +133,13 @@ TEST_F(StageNodesTest, ADamagedCopyIsNotPassedOn) {
   want_all(1);
   ASSERT_TRUE(has_all(1));
   EXPECT_EQ(stages_[1]->bytes_from_storage(), table_.file_bytes(2));
+  StagePeers third(nodes_[2]->nodes);
+  StageSource from = third.ask(2);
+  for (int i = 0; i < 3000 && from.kind != Kind::kNode; ++i) {  // a copy is told of once it is there
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    from = third.ask(2);
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(third.ask(2).node, 1U) << "the damaged one is not offered";
   want_all(2);
   ASSERT_TRUE(has_all(2));
   EXPECT_EQ(stages_[2]->bytes_from_storage(), 0) << "the second node has a good one";

@@ -1,5 +1,4 @@
 // Contrastive learning (SimCLR): each sample is to be told from the samples of all ranks by a second view of it.
-#include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include <mn/mn.hpp>
@@ -35,9 +34,8 @@ int main(int argc, char** argv) {
     mn::Trainer trainer(comm, optimizer, loader, model.ptr(), loss_of, {.epochs = 40, .out = "contrastive"});
     const auto& log = trainer.extend(std::make_unique<mn::extensions::LogReport>());
     const int status = trainer.run();
-    const auto& last = log.entries().back();
     if (comm->rank() == 0) {
-      std::cout << "loss " << last.at("main/loss") << "\naccuracy " << last.at("main/accuracy") << std::endl;
+      std::cout << "loss " << log.last("main/loss") << "\naccuracy " << log.last("main/accuracy") << std::endl;
     }
     return status;
   });

@@ -1,5 +1,4 @@
 // A language model of characters: next-character targets, accumulated minibatches, averaged weights, text at the end.
-#include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include <mn/mn.hpp>
@@ -49,7 +48,7 @@ int main(int argc, char** argv) {
       const auto so_far = torch::tensor(std::vector<std::int64_t>(written.begin(), written.end()), comm->device());
       written += static_cast<char>(model->forward(so_far.unsqueeze(0))[0][-1].argmax().item<std::int64_t>());
     }
-    std::cout << "loss " << log.entries().back().at("main/loss") << "\ntext " << written << std::endl;
+    std::cout << "loss " << log.last("main/loss") << "\ntext " << written << std::endl;
     return 0;
   });
 }

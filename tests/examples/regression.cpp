@@ -1,5 +1,4 @@
 // Regression on tensors in memory. Samples have three fields: inputs, targets, and how much each counts.
-#include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include <mn/mn.hpp>
@@ -47,7 +46,7 @@ int main(int argc, char** argv) {
     trainer.extend(
         std::make_unique<ext::LearningRate>(mn::cosine_schedule(0.02, 20 * trainer.iterations_per_epoch(), 0.001)));
     const int status = trainer.run();
-    if (comm->rank() == 0) std::cout << "loss " << log.entries().back().at("validation/main/loss") << std::endl;
+    if (comm->rank() == 0) std::cout << "loss " << log.last("validation/main/loss") << std::endl;
     return status;
   });
 }

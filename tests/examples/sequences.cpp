@@ -1,6 +1,5 @@
 // Sequences of different lengths: padded, and weighted by their tokens. Each token's target is the parity of the ones
 // so far; padding has none.
-#include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include <mn/mn.hpp>
@@ -50,9 +49,8 @@ int main(int argc, char** argv) {
         mn::create_multi_node_evaluator(mn::create_evaluator(samples(900, 1000, false), model, evaluate), comm)));
     const auto& log = trainer.extend(std::make_unique<ext::LogReport>());
     const int status = trainer.run();
-    const auto& last = log.entries().back();
     if (comm->rank() == 0) {
-      std::cout << "loss " << last.at("validation/main/loss") << "\naccuracy " << last.at("validation/main/accuracy")
+      std::cout << "loss " << log.last("validation/main/loss") << "\naccuracy " << log.last("validation/main/accuracy")
                 << std::endl;
     }
     return status;

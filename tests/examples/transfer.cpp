@@ -1,6 +1,5 @@
 // Transfer learning: a network for three classes gives its weights, but for its head, to one for five, whose trunk is
 // then frozen.
-#include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include <mn/mn.hpp>
@@ -37,7 +36,7 @@ double train(const std::shared_ptr<Classifier>& model, int classes, const std::s
                       {.epochs = 20, .out = "transfer"});
   const auto& log = trainer.extend(std::make_unique<mn::extensions::LogReport>());
   if (trainer.run() != 0) throw mn::Error("training was interrupted");
-  return log.entries().back().at("main/accuracy");
+  return log.last("main/accuracy");
 }
 
 int main(int argc, char** argv) {

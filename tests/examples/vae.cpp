@@ -1,6 +1,5 @@
 // A variational autoencoder (Kingma and Welling 2013, arXiv:1312.6114): points on a circle in 8 dimensions, two latent
 // numbers. The noise comes with the samples, so that the number of ranks changes nothing.
-#include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include <mn/mn.hpp>
@@ -44,8 +43,7 @@ int main(int argc, char** argv) {
     const auto& log = trainer.extend(std::make_unique<mn::extensions::LogReport>());
     if (const int status = trainer.run(); status != 0) return status;
     if (comm->rank() == 0) {
-      std::cout << "loss " << log.entries().back().at("main/loss").get<double>() << "\nerror "
-                << log.entries().back().at("main/error").get<double>() << std::endl;
+      std::cout << "loss " << log.last("main/loss") << "\nerror " << log.last("main/error") << std::endl;
     }
     return 0;
   });

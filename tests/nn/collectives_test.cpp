@@ -210,6 +210,30 @@ TEST_F(WeightedStepTest, EqualsOneRankWithAllSamples) {
   }
 }
 
+/// At the step whose mean is wrong, or at the step that would apply it.
+TEST_F(WeightedStepTest, WithoutItsWeightALossOfUnequalRanksIsAnErrorAlsoLater) {
+  for (const OptimizerOptions& options :
+       {OptimizerOptions{.overlap = true}, {.double_buffering = true}, {.local_steps = 2}}) {
+    torch::manual_seed(2);
+    torch::nn::Linear net(5, 4);
+    const auto optimizer =
+        create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(net->parameters(), 0.5), comm_, options);
+    const auto samples = static_cast<double>(part(*comm_).second);
+    const auto train_two_steps = [&] {
+      for (int k = 0; k < 2; ++k) {
+        optimizer->zero_grad();
+        loss(comm_, net, torch::ones({kSamples, 5}), torch::ones({kSamples, 5})).backward();
+        optimizer->step(samples);
+      }
+    };
+    if (samples == static_cast<double>(kSamples) / size_) {
+      train_two_steps();  // others throw
+    } else {
+      EXPECT_THAT(train_two_steps, ThrowsMessage<ArgumentError>(HasSubstr("scale_loss(loss, samples).backward()")));
+    }
+  }
+}
+
 TEST_F(WeightedStepTest, WithoutItsWeightALossOfUnequalRanksIsAnError) {
   const double mean = static_cast<double>(kSamples) / size_;
   const auto step = [&](MultiNodeOptimizer& optimizer, const at::Tensor& loss, double samples) {

@@ -103,6 +103,8 @@ TEST_F(ReportTest, SaysWhatMinibatchesAreWaitedFor) {
   EXPECT_THAT(page, HasSubstr("waited 40 % of a step for minibatches, 75 % of that for the storage"));
   EXPECT_THAT(page, HasSubstr("waiting for minibatches: read, ms a step"));
   EXPECT_THAT(page, Not(HasSubstr("copied to the device")));
+  const char* few = R"(,"queue_s":[0,0],"storage_s":[0,0],"transform_s":[0,0],"copy_s":[0.1,0.1])";
+  EXPECT_THAT(make_report({make_run("other", kLog, kStart + report("[4,4]", few))}), Not(HasSubstr("of that for")));
   const std::string brief = make_report({make_run("brief", kLog, kStart + report("[0.1,0.1]", causes))});
   EXPECT_THAT(brief, Not(HasSubstr("of a step for minibatches")));
   const std::string old = make_report({make_run("old", kLog, kStart + report("[4,4]", ""))});

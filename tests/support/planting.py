@@ -1,8 +1,11 @@
 """Faults that are planted in a copy of the tree, which is built once; MN_PLANTED then chooses one."""
+import contextlib
+import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # mn_is_planted(3) holds where MN_PLANTED is 3. Goes before a source that has it.
@@ -15,6 +18,22 @@ inline bool mn_is_planted(int fault) {
 }
 #endif
 """
+
+
+@contextlib.contextmanager
+def own_or_temporary(folder):
+    """The folder, which is kept; without one a new one, which is not."""
+    if folder:
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="planted_faults.") as name:
+        yield pathlib.Path(name)
+
+
+def commit_number():
+    """One of many numbers, the same for each run of a commit."""
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return int(commit[:8], 16)
 
 
 def copy_tree(copy):
@@ -30,9 +49,12 @@ def copy_tree(copy):
         shutil.copy(source, target)
 
 
-def build(copy, targets):
+def build(copy, targets, options=("-DMN_TORCH=OFF",)):
+    # With the flags of the tree's own build, ccache has all but the sources with faults.
+    own = pathlib.Path(os.environ.get("MN_BUILD_DIR", ROOT / "build"), "CMakeCache.txt")
+    werror = own.is_file() and "MN_WERROR:BOOL=ON" in own.read_text()
     subprocess.run(["cmake", "-S", copy, "-B", copy / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                    "-DMN_TORCH=OFF"], check=True, stdout=subprocess.DEVNULL)
+                    *options, f"-DMN_WERROR={'ON' if werror else 'OFF'}"], check=True, stdout=subprocess.DEVNULL)
     done = subprocess.run(["cmake", "--build", copy / "build", "--target", *targets], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stdout)

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
+#include <mn/checkpoint/format/storage.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
@@ -135,6 +136,14 @@ TEST_F(CheckpointFolderTest, TrainingGoesOnWhereASaveFails) {
   ToyJob next(world(), options_);
   EXPECT_TRUE(next.trainer->resume("auto"));
   EXPECT_EQ(next.trainer->iteration(), 12);
+}
+
+TEST(StorageTest, WhatGoesWithTheNodeIsNamed) {
+  EXPECT_EQ(volatile_storage("/proc"), "");
+  EXPECT_EQ(volatile_storage("/absent"), "");
+  EXPECT_THAT(volatile_storage("/dev/shm"), testing::AnyOf("tmpfs", "", "overlay"));
+  EXPECT_FALSE(is_disk("tmpfs"));
+  EXPECT_TRUE(is_disk("ext4"));
 }
 
 }  // namespace

@@ -15,7 +15,6 @@
 #include <mn/checkpoint/format/commit.hpp>
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/checkpoint/format/saved_checkpoint.hpp>
-#include <mn/checkpoint/format/storage.hpp>
 #include <mn/checkpoint/format/tensor_shard_writer.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
@@ -154,14 +153,17 @@ INSTANTIATE_TEST_SUITE_P(Exchange, ReplaceTest, testing::Bool());
 
 TEST_P(ReplaceTest, KilledWhileOneIsReplacedItIsTheOldOrTheNew) {
   save(step(1), 1);
-  std::int64_t killed = 0;
-  for (bool ended = false; !ended; ++killed) {
-    const int before = newest_version(out_.path());
-    const int next = before == 1 ? 2 : 1;
-    ended = ends_before(out_.path(), killed, [&] { save(step(1), next); });
-    EXPECT_THAT(newest_version(out_.path()), AnyOf(before, next)) << "killed at call " << killed;
+  for (const bool prunes : {false, true}) {
+    std::int64_t killed = 0;
+    for (bool ended = false; !ended; ++killed) {
+      const int before = newest_version(out_.path());
+      const int next = before == 1 ? 2 : 1;
+      ended = ends_before(out_.path(), killed, [&] { save(step(1), next); });
+      if (prunes) remove_old_checkpoints(out_.path(), 1);
+      EXPECT_THAT(newest_version(out_.path()), AnyOf(before, next)) << "killed at call " << killed;
+    }
+    EXPECT_GT(killed, 20);
   }
-  EXPECT_GT(killed, 20);
   remove_old_checkpoints(out_.path(), 1);
   EXPECT_EQ(std::distance(fs::directory_iterator(out_.path() / "ckpt"), {}), 1) << "something is left";
 }
@@ -202,14 +204,6 @@ TEST_F(SaveTest, ShortWritesAreContinued) {
   save(step(1), 1);
   EXPECT_GT(test::stop_failing(), 0);
   EXPECT_EQ(newest_version(out_.path()), 1);
-}
-
-TEST(StorageTest, WhatGoesWithTheNodeIsNamed) {
-  EXPECT_EQ(volatile_storage("/proc"), "");
-  EXPECT_EQ(volatile_storage("/absent"), "");
-  EXPECT_THAT(volatile_storage("/dev/shm"), AnyOf("tmpfs", "", "overlay"));
-  const test::TemporaryFolder folder;  // of a container or of a machine: on no file server
-  EXPECT_NE(volatile_storage(folder.path()), "");
 }
 
 TEST_F(SaveTest, OtherFilesAreNeverRemoved) {

@@ -11,7 +11,7 @@
 
 #include <mn/comm/cuda.hpp>
 #include <mn/core/error.hpp>
-#include <mn/nn/batch_norm.hpp>
+#include <mn/loader/loader.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/fused_sgd.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
@@ -21,6 +21,7 @@
 #include <mn/trainer/optimizer.hpp>
 
 #include "tests/support/test_device/test_device.hpp"
+#include "tests/train/device_nets.hpp"
 
 namespace mn {
 namespace {
@@ -45,27 +46,9 @@ struct Way {
   double tolerance = 2e-5;  // relative to the norm of all parameters
   int overflow = -1;        // the step in which rank 0's loss is infinite
   int waits = 0;            // of the host in a step
+  bool resnet18 = false;    // the network
 };
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
-
-/// A convolution, batch norm over all ranks, linear layers. No bias goes into the batch norm: its gradient is nothing but
-/// rounding, which Adam makes as large as any.
-struct Net : torch::nn::Module {
-  explicit Net(const std::shared_ptr<Communicator>& comm) {
-    torch::manual_seed(3);
-    conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 4, 3).padding(1).bias(false)));
-    norm = register_module("norm", MultiNodeBatchNorm(comm, torch::nn::BatchNormOptions(4)));
-    linear = register_module("linear", torch::nn::Linear(4, 5));
-    last = register_module("last", torch::nn::Linear(5, 3));
-  }
-  at::Tensor forward(const at::Tensor& x, bool with_last) {
-    const at::Tensor y = linear(torch::relu(norm(conv(x))).mean({2, 3}));
-    return with_last ? last(y) : y;
-  }
-  torch::nn::Conv2d conv{nullptr};
-  MultiNodeBatchNorm norm{nullptr};
-  torch::nn::Linear linear{nullptr}, last{nullptr};
-};
 
 constexpr GradScalerOptions kScaling = {.init_scale = 1024, .growth_interval = 3};
 constexpr int kWarmUp = 3;
@@ -74,13 +57,17 @@ constexpr int kSteps = 6;
 class Training {
  public:
   Training(const Way& way, std::shared_ptr<Communicator> given)
-      : way_(way), comm_(std::move(given)), device_(comm_->device()), net_(std::make_shared<Net>(comm_)) {
+      : way_(way), comm_(std::move(given)), device_(comm_->device()) {
+    way.resnet18 ? void(net_ = std::make_shared<test::ResNet18>(comm_))
+                 : void(net_ = std::make_shared<test::Net>(comm_));
     net_->to(device_);
     optimizer_ = create_multi_node_optimizer(way.optimizer(net_->parameters()), comm_, way.options);
     if (way.clip > 0) optimizer_->add_hook("clip", gradient_clipping(way.clip));
     // The samples of all steps are on the device before: their copies wait.
     for (int i = 0; i < (kWarmUp + kSteps) * way.parts; ++i) {
-      const at::Tensor x = torch::sin(torch::arange(4 * 36).reshape({4, 1, 6, 6}) * (i + 1) + comm_->rank());
+      const std::int64_t side = way.resnet18 ? 16 : 6;
+      const at::Tensor pixels = torch::arange(4 * side * side).reshape({4, 1, side, side});
+      const at::Tensor x = torch::sin(pixels * (i + 1) + comm_->rank());
       inputs_.push_back(x.to(device_));
       targets_.push_back(torch::arange(4).add(i).remainder(3).to(device_));
     }
@@ -124,7 +111,7 @@ class Training {
   const Way& way_;
   std::shared_ptr<Communicator> comm_;
   c10::Device device_;
-  std::shared_ptr<Net> net_;
+  std::shared_ptr<test::Model> net_;
   std::unique_ptr<MultiNodeOptimizer> optimizer_;
   std::vector<at::Tensor> inputs_, targets_, losses_;
   int step_ = 0;
@@ -135,6 +122,14 @@ std::shared_ptr<Communicator> on_device() {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   return create_communicator("pure_nccl", MPI_COMM_WORLD,
                              {.device = Device{DeviceType::kCuda, rank % cuda_device_count()}});
+}
+
+/// Waits for the device but for those of the thread that watches NCCL's work: the step goes on meanwhile.
+std::vector<test_device::HostWait> waits_of_steps() {
+  auto waits = test_device::take_host_waits();
+  std::erase_if(waits,
+                [](const auto& wait) { return test_device::describe({wait}).find("run_watch") != std::string::npos; });
+  return waits;
 }
 
 class DeviceStep : public ::testing::TestWithParam<Way> {};
@@ -154,7 +149,7 @@ TEST_P(DeviceStep, LetsTheHostGoOn) {
   training.steps(kWarmUp);
   static_cast<void>(test_device::take_host_waits());
   training.steps(kSteps);
-  const auto waits = test_device::take_host_waits();
+  const auto waits = waits_of_steps();
   EXPECT_EQ(std::ssize(waits), GetParam().waits * kSteps) << test_device::describe(waits);
 }
 
@@ -173,11 +168,16 @@ std::vector<Way> ways() {
       {.name = "double_buffering", .options = {.double_buffering = true}},
       {.name = "bf16", .options = {.compression = {.kind = Compression::kBf16}}, .tolerance = 1e-2},
       {.name = "sgd", .optimizer = make<FusedSgd>(momentum)},
+      {.name = "resnet18", .optimizer = make<FusedSgd>(SGDOptions(0.01)), .tolerance = 1e-3, .resnet18 = true},
       {.name = "lars", .optimizer = make<Lars>(momentum)},
       {.name = "lamb", .optimizer = make<Lamb>(torch::optim::AdamWOptions(0.01))},
-      // The host decides whether the step is made.
-      {.name = "grad_scaler", .options = {.grad_scaler = kScaling}, .overflow = 4, .waits = 1},
-      {.name = "grad_scaler_first", .options = {.grad_scaler = kScaling}, .overflow = 0, .waits = 1},
+      {.name = "grad_scaler", .options = {.grad_scaler = kScaling}, .overflow = 4},
+      {.name = "grad_scaler_first", .options = {.grad_scaler = kScaling}, .overflow = 0},
+      {.name = "grad_scaler_sgd",
+       .optimizer = make<FusedSgd>(momentum),
+       .options = {.grad_scaler = kScaling},
+       .overflow = 0},
+      // Here the host decides whether the step is made.
       {.name = "grad_scaler_lamb",
        .optimizer = make<Lamb>(torch::optim::AdamWOptions(0.01)),
        .options = {.grad_scaler = kScaling},
@@ -196,8 +196,90 @@ TEST(DeviceTuning, Ends) {
   training.steps(40);
   static_cast<void>(test_device::take_host_waits());
   training.steps(kSteps);
-  const auto waits = test_device::take_host_waits();
+  const auto waits = waits_of_steps();
   EXPECT_THAT(waits, ::testing::IsEmpty()) << test_device::describe(waits);
+}
+
+/// A program's loop without announce_step(), in which something changes gradients between backward and step().
+class DeviceWatch : public ::testing::Test {
+ protected:
+  void step(const std::function<void()>& change = [] {}) {
+    optimizer_->zero_grad();
+    (weight_.sum() * (comm_->rank() + 1) + bias_.pow(2).sum()).backward();
+    change();
+    optimizer_->step();
+    const c10::Device device(comm_->device());
+    c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+  }
+
+  std::shared_ptr<Communicator> comm_ = on_device();
+  at::Tensor weight_ = torch::ones({40, 5}, c10::Device(comm_->device())).requires_grad_();
+  at::Tensor bias_ = torch::ones({7}, c10::Device(comm_->device())).requires_grad_();
+  std::unique_ptr<MultiNodeOptimizer> optimizer_ =
+      create_multi_node_optimizer(make<torch::optim::SGD>(torch::optim::SGDOptions(0.1))({weight_, bias_}), comm_);
+};
+
+/// libtorch writes past the count of its own versions.
+TEST_F(DeviceWatch, FindsTorchsClippingAStepLater) {
+  step();
+  step();
+  step([&] { torch::nn::utils::clip_grad_norm_(std::vector<at::Tensor>{weight_, bias_}, 0.5); });
+  if (comm_->size() == 1) return step();
+  EXPECT_THAT([&] { step(); }, ::testing::ThrowsMessage<UsageError>(::testing::HasSubstr("of parameter 0 changed")));
+}
+
+TEST_F(DeviceWatch, FindsTheParameterThatChanged) {
+  step([&] { bias_.grad().data().mul_(2); });
+  if (comm_->size() == 1) return step();
+  EXPECT_THAT([&] { step(); }, ::testing::ThrowsMessage<UsageError>(::testing::HasSubstr("of parameter 1 changed")));
+}
+
+TEST_F(DeviceWatch, LetsGradientsBeNaNZeroedOrScaledOnPurpose) {
+  step([&] { weight_.grad().data().zero_(); });
+  step([&] { optimizer_->scale_gradients(0.5); });
+  {
+    const at::NoGradGuard no_grad;
+    bias_.fill_(std::numeric_limits<float>::quiet_NaN());
+  }
+  for (int k = 0; k < 3; ++k) step();
+}
+
+/// In each of the first steps, beside the parameters: the buffer, and what backward has just made.
+TEST(DeviceMemory, GradientsTakeLittleMoreThanTheirSize) {
+  const std::shared_ptr<Communicator> comm = on_device();
+  std::vector<at::Tensor> parameters;
+  for (int i = 0; i < 100; ++i) {
+    parameters.push_back(torch::ones({16, 1024}, c10::Device(comm->device())).requires_grad_());
+  }
+  const double bytes = 100 * 16 * 1024 * sizeof(float);
+  const std::size_t before = test_device::memory_use().bytes;
+  const auto optimizer = create_multi_node_optimizer(make<FusedSgd>(torch::optim::SGDOptions(0.1))(parameters), comm);
+  for (int step = 1; step <= 3; ++step) {
+    test_device::reset_peak();
+    optimizer->zero_grad();
+    at::Tensor loss = torch::zeros({}, c10::Device(comm->device()));
+    for (const at::Tensor& parameter : parameters) loss = loss + parameter.mul(2).sum();
+    optimizer->announce_step(1);
+    loss.backward();
+    optimizer->step(1);
+    const double peak = static_cast<double>(test_device::memory_use().peak_bytes - before) / bytes;
+    EXPECT_LT(peak, 1.1) << "step " << step;
+  }
+}
+
+/// A loader without shuffling makes nothing of an epoch before it is asked: while others train it holds no memory.
+TEST(DeviceMemory, AValidationLoaderKeepsNothingBetweenEpochs) {
+  const Device device = on_device()->device();
+  const auto dataset = std::make_shared<const MemoryDataset>(
+      labeled({.shape = {49}}, 100), labeled_samples(ByteBuffer(4900), std::vector<std::int64_t>(100)));
+  const std::size_t before = test_device::memory_use().bytes;
+  DataLoader loader(dataset, {.batchsize = 16, .shuffle = false, .workers = 2, .device = device});
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    test_device::reset_peak();
+    while (auto batch = loader.next()) static_cast<void>(batch->data.sum());
+    EXPECT_GT(test_device::memory_use().peak_bytes, before);
+    EXPECT_EQ(test_device::memory_use().bytes, before);
+  }
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::ThrowsMessage;
 using toy::same_on_all;
 using toy::TestFolder;
 using toy::ToyJob;
@@ -57,6 +58,9 @@ TEST(ExtensionsTest, TheLogHoldsEveryReport) {
     weights += r + 1.0;
   }
   EXPECT_EQ(log.entries().size(), 3U);
+  EXPECT_EQ(log.last("main/loss"), log.entries().back().at("main/loss"));
+  EXPECT_THAT([&] { static_cast<void>(log.last("main/los")); },
+              ThrowsMessage<ArgumentError>(HasSubstr("no \"main/los\", but bytes_per_step, elapsed_time, epoch")));
   const json written = json::parse(read_file(folder.path() / "log"));
   EXPECT_EQ(written.size(), 3U);
   for (std::size_t i = 0; i < written.size(); ++i) {

@@ -67,6 +67,7 @@ TEST_P(GradScalerTest, TheScaleGrowsAfterGoodSteps) {
   OneWeight job(GetParam());
   for (int i = 0; i < 3; ++i) job.step(1);
   EXPECT_EQ(job.optimizer->scaler()->scale(), 2048);
+  job.step(1);  // before an overflow: it does not count
   job.step(std::numeric_limits<double>::infinity());
   job.step(1);
   job.step(1);
@@ -95,10 +96,13 @@ TEST_P(GradScalerTest, HooksAndClippingSeeTheTrueGradient) {
 }
 
 TEST_P(GradScalerTest, AForgottenScaleIsAnError) {
-  OneWeight job(GetParam());
-  job.optimizer->zero_grad();
-  job.weight.sum().backward();
-  EXPECT_THAT([&] { job.optimizer->step(); }, ThrowsMessage<UsageError>(HasSubstr("scale_loss(loss).backward()")));
+  for (const int good_steps : {0, 1}) {
+    OneWeight job(GetParam());
+    for (int i = 0; i < good_steps; ++i) job.step(1);
+    job.optimizer->zero_grad();
+    job.weight.sum().backward();
+    EXPECT_THAT([&] { job.optimizer->step(); }, ThrowsMessage<UsageError>(HasSubstr("scale_loss(loss).backward()")));
+  }
 }
 
 /// Two weights whose gradients travel as float16; the rate is 1, without momentum.

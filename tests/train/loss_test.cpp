@@ -151,7 +151,7 @@ struct Sequences {
     const auto& log = trainer.extend(std::make_unique<extensions::LogReport>());
     trainer.extend(std::make_unique<extensions::FailOnNonNumber>(log));  // the mean over an empty sequence is none
     EXPECT_EQ(trainer.run(), 0);
-    logged = log.entries().back().at("main/loss").get<double>();
+    logged = log.last("main/loss");
     return torch::nn::utils::parameters_to_vector(model->parameters()).detach();
   }
 };

@@ -110,18 +110,20 @@ TEST(SeveralOptimizers, TrainAsOneRankWithTheWholeMinibatchWould) {
 }
 
 /// A loss of collective calls, weighed by the trunk's optimizer, trains the head's, too. Rank r has r + 1 samples, then
-/// 2 (r + 1).
-at::Tensor weights_of_two(const std::shared_ptr<Communicator>& comm, bool head_has_stepped) {
+/// 2 (r + 1), then r + 1.
+at::Tensor weights_of_two(const std::shared_ptr<Communicator>& comm, bool head_has_stepped,
+                          std::optional<bool> announced_overlap) {
   torch::manual_seed(7);
   torch::nn::Linear trunk(6, 4), head(4, 1);
   const at::Tensor x = torch::randn({60, 6}), y = torch::randn({60, 1});
   const auto optimizer_of = [&](const torch::nn::Linear& layer) {
-    return create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(layer->parameters(), 0.1), comm);
+    return create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(layer->parameters(), 0.1), comm,
+                                       {.overlap = announced_overlap.value_or(false)});
   };
   const auto of_trunk = optimizer_of(trunk), of_head = optimizer_of(head);
   if (head_has_stepped) of_head->step(5);  // so that a sample weighs less there
   std::int64_t first = 0;
-  for (const std::int64_t scale : {1, 2}) {
+  for (const std::int64_t scale : {1, 2, 1}) {
     const auto samples_to = [&](std::int64_t rank) { return scale * rank * (rank + 1) / 2; };
     const bool alone = comm->size() == 1;
     const std::int64_t all = samples_to(world()->size());
@@ -132,7 +134,12 @@ at::Tensor weights_of_two(const std::shared_ptr<Communicator>& comm, bool head_h
     const at::Tensor features = torch::tanh(trunk->forward(x.narrow(0, from, count)));
     const at::Tensor center = all_reduce(comm, features.sum(0)) / all;
     const at::Tensor loss = (head->forward(features - center) - y.narrow(0, from, count)).square().mean();
-    of_trunk->scale_loss(loss, static_cast<double>(count)).backward();
+    const at::Tensor scaled = of_trunk->scale_loss(loss, static_cast<double>(count));
+    if (announced_overlap) {
+      of_trunk->announce_step(static_cast<double>(count));
+      of_head->announce_step(static_cast<double>(count));
+    }
+    scaled.backward();
     of_trunk->step(static_cast<double>(count));
     of_head->step(static_cast<double>(count));
     first += all;
@@ -144,10 +151,83 @@ at::Tensor weights_of_two(const std::shared_ptr<Communicator>& comm, bool head_h
 TEST(SeveralOptimizers, OneLossMayTrainTheParametersOfAll) {
   const auto alone = world()->split(world()->rank(), 0);
   for (const bool head_has_stepped : {false, true}) {
-    const at::Tensor found = weights_of_two(world(), head_has_stepped),
-                     expected = weights_of_two(alone, head_has_stepped);
+    const at::Tensor expected = weights_of_two(alone, head_has_stepped, {});
+    for (const auto announced_overlap : {std::optional<bool>(), std::optional(false), std::optional(true)}) {
+      const at::Tensor found = weights_of_two(world(), head_has_stepped, announced_overlap);
+      EXPECT_TRUE(torch::allclose(found, expected, 1e-4, 1e-6)) << found - expected;
+    }
+  }
+}
+
+/// A loss of each of two layers, or of both, in a loop of one's own. Rank r has r + 1 samples in each of three steps.
+template <class Step>
+at::Tensor trained_by(const std::shared_ptr<Communicator>& comm, const Step& step) {
+  torch::manual_seed(7);
+  torch::nn::Linear first(6, 4), second(4, 1);
+  const std::int64_t all = world()->size() * (world()->size() + 1) / 2;
+  const at::Tensor data = torch::randn({3, all, 6});  // before the ranks draw different numbers
+  const auto optimizer_of = [&](const torch::nn::Linear& layer) {
+    return create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(layer->parameters(), 0.1), comm);
+  };
+  const auto of_first = optimizer_of(first), of_second = optimizer_of(second);
+  const std::int64_t before = comm->rank() * (comm->rank() + 1) / 2, own = comm->size() == 1 ? all : comm->rank() + 1;
+  for (const at::Tensor& x : data.unbind()) {
+    step(first, second, *of_first, *of_second, x.narrow(0, comm->size() == 1 ? 0 : before, own),
+         static_cast<double>(own));
+  }
+  return torch::cat({torch::nn::utils::parameters_to_vector(first->parameters()),
+                     torch::nn::utils::parameters_to_vector(second->parameters())});
+}
+
+TEST(SeveralOptimizers, WeightsOfDroppedGradientsDoNotCount) {
+  const auto alone = world()->split(world()->rank(), 0);
+  for (const bool critic_weighs : {false, true}) {
+    const auto step = [&](auto& generator, auto& critic, auto& of_generator, auto& of_critic, const at::Tensor& x,
+                          double samples) {
+      critic->zero_grad();  // the module's: the optimizer does not learn of it
+      const at::Tensor loss = (critic(generator(x).detach()) - 1).square().mean();
+      (critic_weighs ? of_critic.scale_loss(loss, samples) : loss).backward();
+      of_critic.step(samples);
+      generator->zero_grad();
+      of_generator.scale_loss(critic(generator(x)).square().mean(), samples).backward();
+      of_generator.step(samples);
+    };
+    const at::Tensor expected = trained_by(alone, step), found = trained_by(world(), step);
     EXPECT_TRUE(torch::allclose(found, expected, 1e-4, 1e-6)) << found - expected;
   }
+}
+
+TEST(SeveralOptimizers, SeveralWeighedLossesMayShareABackward) {
+  const auto alone = world()->split(world()->rank(), 0);
+  const auto step = [&](auto& first, auto& second, auto& of_first, auto& of_second, const at::Tensor& x,
+                        double samples) {
+    of_first.zero_grad();
+    of_second.zero_grad();
+    const at::Tensor y = second(torch::tanh(first(x)));
+    (of_first.scale_loss(y.square().mean(), samples, 2) + of_first.scale_loss((y - 1).abs().mean(), samples, 2))
+        .backward();
+    of_first.step(2 * samples);
+    of_second.step(2 * samples);
+  };
+  const at::Tensor expected = trained_by(alone, step), found = trained_by(world(), step);
+  EXPECT_TRUE(torch::allclose(found, expected, 1e-4, 1e-6)) << found - expected;
+}
+
+TEST(SeveralOptimizers, LossesThatAreWeighedOtherwiseAreNamed) {
+  const auto step = [&](auto& first, auto& second, auto& of_first, auto& of_second, const at::Tensor& x,
+                        double samples) {
+    of_first.zero_grad();
+    of_second.zero_grad();
+    of_first.scale_loss(second(first(x)).square().mean(), samples).backward();
+    EXPECT_THAT([&] { of_second.step(); }, ThrowsMessage<ArgumentError>(HasSubstr("call step(samples)")));
+    of_second.scale_loss(second(first(x)).square().mean(), samples, 2).backward();
+    EXPECT_THAT([&] { of_second.step(2 * samples); },
+                ThrowsMessage<ArgumentError>(HasSubstr("count a sample differently")));
+    of_first.zero_grad();
+    of_second.zero_grad();
+    throw std::runtime_error("once");  // from here on the second optimizer knows its samples
+  };
+  EXPECT_THROW(trained_by(world(), step), std::runtime_error);
 }
 
 TEST(SeveralOptimizers, EachMayHaveAScheduleOfItsOwn) {
@@ -164,7 +244,7 @@ TEST(SeveralOptimizers, EachMayHaveAScheduleOfItsOwn) {
       EXPECT_TRUE(job.trainer->resume("auto"));
     }
     EXPECT_EQ(job.trainer->run(), 0);
-    return std::pair(log.entries().back().at("lr").get<double>(), log.entries().back().at("lr/critic").get<double>());
+    return std::pair(log.last("lr"), log.last("lr/critic"));
   };
   EXPECT_EQ(train(2, false), std::pair(7.0, 2.0));
   EXPECT_EQ(train(4, true), std::pair(5.0, 4.0));

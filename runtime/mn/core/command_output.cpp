@@ -1,5 +1,7 @@
 #include <array>
+#include <cerrno>
 #include <csignal>
+#include <thread>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -48,18 +50,27 @@ std::string command_output(const std::vector<std::string>& command, std::chrono:
   std::string text;
   const auto end = Clock::now() + patience;
   for (ssize_t bytes = 1; bytes > 0;) {
-    const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
+    const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
     pollfd readable{output.get(), POLLIN, 0};
-    if (left <= milliseconds(0) || poll(&readable, 1, static_cast<int>(left.count())) <= 0) {
+    const int ready = left > milliseconds(0) ? poll(&readable, 1, static_cast<int>(left.count())) : 0;
+    if (ready < 0 && errno == EINTR) continue;  // a signal of this process's own
+    if (ready <= 0) {
       kill(process, SIGKILL);
       text.clear();
       break;
     }
     std::array<char, 4096> piece;
     bytes = read(output.get(), piece.data(), piece.size());
-    if (bytes > 0) text.append(piece.data(), static_cast<std::size_t>(bytes));
+    if (bytes < 0 && errno == EINTR)
+      bytes = 1;
+    else if (bytes > 0)
+      text.append(piece.data(), static_cast<std::size_t>(bytes));
   }
-  waitpid(process, nullptr, 0);
+  // It may live on with its output closed.
+  while (waitpid(process, nullptr, WNOHANG) == 0) {
+    if (Clock::now() >= end) kill(process, SIGKILL);
+    std::this_thread::sleep_for(milliseconds(1));
+  }
   return text;
 }
 

@@ -4,11 +4,11 @@
 #include <fstream>
 #include <limits>
 #include <memory>
-#include <sstream>
 #include <string>
 
 #include <sched.h>
 
+#include <mn/core/cgroups.hpp>
 #include <mn/core/cpus.hpp>
 #include <mn/core/error.hpp>
 
@@ -43,15 +43,6 @@ double quota_of(const fs::path& cgroup) {
   return std::min(ratio(quota, period), first_version);
 }
 
-/// The least quota on the way from a cgroup up to its hierarchy's root. Inside a container the path may be the host's,
-/// of which the root alone is there.
-double least_quota(const fs::path& hierarchy, const fs::path& cgroup) {
-  double least = quota_of(hierarchy);
-  fs::path path = hierarchy;
-  for (const auto& part : cgroup.relative_path()) least = std::min(least, quota_of(path /= part));
-  return least;
-}
-
 }  // namespace
 
 std::vector<int> usable_cpus() {
@@ -70,17 +61,7 @@ std::vector<int> usable_cpus() {
 
 double cpu_quota(const fs::path& root) {
   double least = kUnlimited;
-  std::ifstream file(root / "proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {  // "number:controllers:path"
-    std::istringstream fields(line);
-    std::string number, controllers, path;
-    std::getline(fields, number, ':');
-    std::getline(fields, controllers, ':');
-    std::getline(fields, path);
-    const bool has_cpu = ("," + controllers + ",").find(",cpu,") != std::string::npos;
-    if (controllers.empty()) least = std::min(least, least_quota(root / "sys/fs/cgroup", path));
-    if (has_cpu) least = std::min(least, least_quota(root / "sys/fs/cgroup" / controllers, path));
-  }
+  for (const fs::path& cgroup : cgroups("cpu", root)) least = std::min(least, quota_of(cgroup));
   return least;
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <thread>
@@ -45,6 +46,17 @@ std::optional<JobRank> find_job_rank(const VariableLookup& lookup) {
   return rank_and_size(lookup, "SLURM_PROCID", "SLURM_NTASKS");
 }
 
+/// The largest number of tasks on a node that a list of Slurm's names: "4(x2),3".
+int most_tasks(const std::string& list) {
+  int most = 1;
+  for (std::size_t at = 0; at < list.size(); at = std::min(list.find(',', at), list.size() - 1) + 1) {
+    int tasks = 0;
+    std::from_chars(list.data() + at, list.data() + list.size(), tasks);
+    most = std::max(most, tasks);
+  }
+  return most;
+}
+
 std::string name_of_job(const VariableLookup& lookup) {
   for (const auto& names : kLauncherVariables) {
     const auto job = lookup(names.job);
@@ -73,6 +85,15 @@ JobRank job_rank_of_environment(const VariableLookup& lookup) {
   JobRank found = find_job_rank(lookup).value_or(JobRank{});
   if (found.size > 1) found.job = name_of_job(lookup);
   return found;
+}
+
+int ranks_of_node(const VariableLookup& lookup) {
+  std::vector<const char*> names = {"MN_INTRA_SIZE", "LOCAL_WORLD_SIZE"};
+  for (const auto& launcher : kLauncherVariables) names.push_back(launcher.local_size);
+  for (const char* name : names) {
+    if (const auto size = number_in(lookup, name); size && *size > 0) return *size;
+  }
+  return in_slurm_step(lookup) ? most_tasks(lookup("SLURM_STEP_TASKS_PER_NODE").value_or("")) : 1;
 }
 
 std::optional<int> parse_rank(const std::string& text) {

@@ -63,6 +63,9 @@ struct JobRank {
 /// there and match. Rank 0 of 1 without a launcher, and in batch scripts and interactive shells of Slurm.
 [[nodiscard]] JobRank job_rank_of_environment(const VariableLookup& lookup);
 
+/// Ranks that the launcher, or mnlaunch, started on this node; 1 where no variable tells.
+[[nodiscard]] int ranks_of_node(const VariableLookup& lookup);
+
 /// `text` as a rank; no value if it is anything but a whole number that is not negative.
 [[nodiscard]] std::optional<int> parse_rank(const std::string& text);
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iostream>
+#include <string>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
@@ -24,10 +25,25 @@ CommandLine split_command_line(int argc, const char* const* argv, const std::vec
   return line;
 }
 
+namespace {
+
+/// Names of files may hold line ends, and what terminals obey.
+std::string one_line(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    const bool is_control = static_cast<unsigned char>(c) < ' ' || c == '\x7F';
+    is_control ? line += '?' : line += c;
+  }
+  return line;
+}
+
+}  // namespace
+
 int run_tool(std::string_view name, const std::function<int()>& run) {
   const JobRank me = job_rank_of_environment(environment);
   const auto report = [&](const char* what) {
-    std::cerr << name << ": " << (me.size > 1 ? "rank " + std::to_string(me.rank) + ": " : "") << what << "\n";
+    std::cerr << name << ": " << (me.size > 1 ? "rank " + std::to_string(me.rank) + ": " : "") << one_line(what)
+              << "\n";
   };
   try {
     return run();

@@ -25,6 +25,7 @@ struct SampleError {
 struct IoStats {
   std::int64_t opens = 0;  ///< files opened for their samples
   std::int64_t bytes = 0;  ///< read from them
+  std::int64_t held = 0;   ///< bytes in memory at present, of blocks whose samples were not all asked for yet
 };
 
 /// Dataset::format() of shards.
@@ -88,6 +89,8 @@ class Dataset {
   /// Says that `ranks` ranks read the samples, each about as many: each may then keep fewer of them in memory. To be
   /// called before samples are read.
   void share(int ranks) { do_share(ranks); }
+  /// Keeps at most so many bytes of what was read with other samples; with too few, bytes are read again. Thread-safe.
+  void hold_at_most(std::int64_t bytes) const { do_hold_at_most(bytes); }
   /// Copies files in the background, each when this process first reads from it, to what `node` says (scatter_dataset()
   /// makes it). A copy serves as soon as it is whole and its checksums are right; samples are the same. What can't be
   /// copied, or read from a copy, is read where it lies, with one warning. Datasets that have no files do nothing. To be
@@ -111,6 +114,7 @@ class Dataset {
   [[nodiscard]] virtual std::string do_where(std::int64_t index) const { return "sample " + std::to_string(index); }
   [[nodiscard]] virtual StorageLayout do_layout() const { return {.bytes = size() * spec().sample_bytes()}; }
   virtual void do_share(int) {}
+  virtual void do_hold_at_most(std::int64_t) const {}
   virtual void do_stage(const StageOptions&, std::shared_ptr<const data::StageNode>) {}
 };
 

@@ -117,7 +117,11 @@ std::size_t FileStage::copies() const {
 void FileStage::work(const std::stop_token& stop) {
   try {
     while (const auto work = next(stop)) {
-      if (work->pause.count() == 0 && !claim(work->file)) continue;
+      if (work->pause.count() == 0) {
+        if (!claim(work->file)) continue;
+        check_room(table_.file_bytes(work->file));
+        reserve(node_->file, offsets_[work->file], table_.file_bytes(work->file));
+      }
       if (copy(work->file, stop)) continue;
       const auto pause = std::clamp(2 * work->pause, kFirstPause, kLongestPause);
       const std::lock_guard lock(mutex_);
@@ -173,8 +177,6 @@ void FileStage::check_room(std::int64_t bytes) const {
 }
 
 bool FileStage::copy(std::size_t file, const std::stop_token& stop) {
-  check_room(table_.file_bytes(file));
-  reserve(node_->file, offsets_[file], table_.file_bytes(file));
   const StageSource source = peers_.ask(file);
   if (source.kind == StageSource::Kind::kWait) return false;
   try {

@@ -96,6 +96,11 @@ class LruCache {
     const std::lock_guard lock(mutex_);
     return static_cast<std::int64_t>(entries_.size());
   }
+  /// Values made so far, and those of them that had to make room for others.
+  [[nodiscard]] std::pair<std::int64_t, std::int64_t> made_and_dropped() const {
+    const std::lock_guard lock(mutex_);
+    return {values_made_, values_dropped_};
+  }
   /// Cost of what is kept.
   [[nodiscard]] std::int64_t used() const {
     const std::lock_guard lock(mutex_);
@@ -124,6 +129,7 @@ class LruCache {
   }
 
   void insert(std::uint64_t key, Made made) {
+    ++values_made_;
     if (--made.uses == 0) return;
     entries_.push_front({key, std::move(made), std::chrono::steady_clock::now()});
     index_[key] = entries_.begin();
@@ -132,7 +138,7 @@ class LruCache {
   }
 
   void shrink() {
-    while (used_ > capacity_ && entries_.size() > 1) remove(std::prev(entries_.end()));
+    for (; used_ > capacity_ && entries_.size() > 1; ++values_dropped_) remove(std::prev(entries_.end()));
   }
 
   void remove(At at) {
@@ -150,6 +156,8 @@ class LruCache {
   std::condition_variable made_;
   std::int64_t capacity_;
   std::int64_t used_ = 0;
+  std::int64_t values_made_ = 0;
+  std::int64_t values_dropped_ = 0;
   std::list<Entry> entries_;  // most recent first
   std::unordered_map<std::uint64_t, At> index_;
   std::unordered_set<std::uint64_t> making_;

@@ -1,9 +1,13 @@
 #include <algorithm>
 
 #include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
+#include <mn/core/memory.hpp>
 #include <mn/data/open_files.hpp>
 
 namespace mn::data {
+
+std::int64_t default_cache_bytes() { return std::min(kMostCacheBytes, memory_of_rank() / 4); }
 
 std::int64_t block_room(const StorageLayout& layout, const StoredDatasetOptions& options, int ranks) {
   constexpr std::int64_t kForEach = std::int64_t{64} << 20;
@@ -67,6 +71,7 @@ std::uint64_t OpenFiles::key_of(std::size_t file, std::size_t field, std::int64_
 std::shared_ptr<const ByteBuffer> OpenFiles::block(const StoredFile& from, std::size_t file, std::size_t field,
                                                    std::int64_t number) {
   return blocks_.get(key_of(file, field, number), [&]() -> LruCache<ByteBuffer>::Made {
+    warn_of_little_room();
     auto made = from.load_block(field, number);
     const std::int64_t bytes = std::ssize(*made);
     const bool stays = layout_.bytes <= block_room_;
@@ -74,9 +79,23 @@ std::shared_ptr<const ByteBuffer> OpenFiles::block(const StoredFile& from, std::
   });
 }
 
+void OpenFiles::warn_of_little_room() {
+  constexpr std::int64_t kFewBlocks = 1000;
+  if (warned_) return;
+  const auto [made, dropped] = blocks_.made_and_dropped();
+  if (made < kFewBlocks || 2 * dropped < made || warned_.exchange(true)) return;
+  log_warning("blocks of " + table().folder() + " are read more than once: those in use have no room in " +
+              std::to_string(block_room_ >> 20) +
+              " MiB; give the process more memory, or more of it to its loader (LoaderOptions::prefetch_bytes)");
+}
+
 void OpenFiles::share(int ranks) {
   if (layout_.bytes <= kFullShuffleBytes) return;  // it is kept whole
-  block_room_ = block_room(layout_, options_, ranks);
+  hold_at_most(block_room(layout_, options_, ranks));
+}
+
+void OpenFiles::hold_at_most(std::int64_t bytes) {
+  block_room_ = std::min<std::int64_t>(block_room_, std::max(bytes, 2 * layout_.live_bytes));
   blocks_.set_capacity(block_room_);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -18,13 +19,18 @@
 
 namespace mn::data {
 
+/// Room for kMaxLiveBytes, and for what the ends of lanes cut.
+inline constexpr std::int64_t kMostCacheBytes = kMaxLiveBytes / 2 * 3;
+/// That, or a quarter of this process's memory.
+[[nodiscard]] std::int64_t default_cache_bytes();
+
 /// What reading may hold open and in memory, for each process. The defaults have room for what default_order() reads
-/// from at a time.
+/// from at a time, unless there is little memory.
 struct StoredDatasetOptions {
   std::int64_t open_files = kMaxOpenFiles;
-  std::int64_t index_bytes = kMaxIndexBytes + (std::int64_t{8} << 20);   ///< memory for the indexes of open files
-  std::int64_t cache_bytes = kMaxLiveBytes + (std::int64_t{128} << 20);  ///< memory for blocks that are not used up
-  std::filesystem::path installed = {};                                  ///< open_dataset's argument
+  std::int64_t index_bytes = kMaxIndexBytes + (std::int64_t{8} << 20);  ///< memory for the indexes of open files
+  std::int64_t cache_bytes = default_cache_bytes();                     ///< memory for blocks that are not used up
+  std::filesystem::path installed = {};                                 ///< open_dataset's argument
 };
 
 /// Memory for blocks on one of `ranks` ranks that read about equally much: for those that default_order() has in use,
@@ -71,8 +77,13 @@ class OpenFiles final : public FileCache {
     return blocks_.find(key_of(file, field, number));
   }
 
-  /// As Dataset::share() and stage().
+  /// Whether the system is to read neighbors ahead. They wait in the page cache, as many as there are blocks in use: where
+  /// memory is short they would be gone before they are asked for.
+  [[nodiscard]] bool reads_ahead() const noexcept { return options_.cache_bytes >= kMostCacheBytes; }
+
+  /// As Dataset::share(), hold_at_most() and stage().
   void share(int ranks);
+  void hold_at_most(std::int64_t bytes);
   void stage(const StageOptions& options, std::shared_ptr<const StageNode> node);
 
   /// Memory of indexes (or their share of the handles) and blocks at present.
@@ -86,6 +97,7 @@ class OpenFiles final : public FileCache {
  private:
   [[nodiscard]] static std::uint64_t key_of(std::size_t file, std::size_t field, std::int64_t block);
   [[nodiscard]] std::size_t key_of_copy(std::size_t file) const { return table().num_files() + file; }
+  void warn_of_little_room();
   [[nodiscard]] std::shared_ptr<const StoredFile> get(std::size_t key, std::size_t file,
                                                       const std::function<File()>& open_bytes);
 
@@ -93,9 +105,10 @@ class OpenFiles final : public FileCache {
   StoredDatasetOptions options_;
   std::shared_ptr<IoCounters> counters_;
   StorageLayout layout_;
-  std::int64_t block_room_;
+  std::atomic<std::int64_t> block_room_;
   LruCache<StoredFile> files_open_;
   LruCache<ByteBuffer> blocks_;
+  std::atomic<bool> warned_ = false;
   FileBudget budget_;
   ReadPool pool_{kReadsAtATime};
   std::unique_ptr<FileStage> stage_;  // null: no copies

@@ -1,4 +1,5 @@
-/// Which nodes have copies of files: what one node knows of those that are dealt to it.
+/// Which nodes have copies of files: what one node, their home, knows. File f has as its home the node number
+/// f mod n of the n nodes that have servers.
 #pragma once
 
 #include <chrono>
@@ -17,7 +18,7 @@ struct StageSource {
 
 /// (1) As long as nobody has a copy, one node at a time reads the file from shared storage.
 /// (2) Nodes that have a copy are named in turn.
-/// (3) A node that does not say in kMaxCopyTime what became of its copying is done without.
+/// (3) A node that does not say in kMaxCopyTime what became of its copying no longer counts as copying.
 class StageDirectory {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -71,7 +71,8 @@ Fd StagePeers::request(std::uint32_t node, StageRequest::Call call, std::uint64_
     was_reached_[node] = true;
     return connection;
   }
-  if (!is_lost_[node].exchange(true) && !was_reached_[node]) {  // else its part of the job has ended
+  // One that was reached before has ended its part of the job.
+  if (!is_lost_[node].exchange(true) && !was_reached_[node] && !warned_.exchange(true)) {
     log_warning("copies of node " + std::to_string(node) + (is_reached ? " are not given" : " can't be reached") +
                 ": files are read from shared storage");
   }

@@ -28,7 +28,7 @@ struct StageNodes {
 
 /// Copies travel in pieces of this size, each with its checksum.
 inline constexpr std::int64_t kStagePieceBytes = 4 << 20;
-/// A node that takes longer for one is done without.
+/// A node that takes longer for one is not asked again.
 inline constexpr std::chrono::seconds kStagePieceTime{60};
 
 /// How a connection begins; one request each.
@@ -43,7 +43,7 @@ struct StageRequest {
 /// What comes back. To kGet: whether the pieces follow, each a checksum and its bytes.
 enum class StageAnswer : std::uint32_t { kYes, kNo, kBusy };
 
-/// Files are dealt to the nodes that have servers: each knows which nodes have copies of its own. Thread-safe.
+/// Asks the homes of files (StageDirectory) who has copies, and those nodes for them. Thread-safe.
 ///
 /// (1) What was received has the checksums of what the first node read from shared storage.
 /// (2) A node that can't be reached, or does not answer, is not asked again: files are read from shared storage then.
@@ -53,8 +53,10 @@ class StagePeers {
 
   /// Where to copy the file from.
   [[nodiscard]] StageSource ask(std::uint64_t file);
-  /// This node has a copy.
-  void add(std::uint64_t file) { tell(StageRequest::Call::kAdd, file, nodes_.self); }
+  /// This node has a copy, which others may get if it has a server.
+  void add(std::uint64_t file) {
+    if (!homes_.empty() && !nodes_.servers[nodes_.self].empty()) tell(StageRequest::Call::kAdd, file, nodes_.self);
+  }
   /// `node` has none.
   void remove(std::uint64_t file, std::uint32_t node) { tell(StageRequest::Call::kRemove, file, node); }
   void give_up(std::uint64_t file) { remove(file, nodes_.self); }
@@ -77,6 +79,7 @@ class StagePeers {
   std::vector<std::atomic<std::size_t>> good_address_;  // by node: of its servers, the one that answered last
   std::vector<std::atomic<bool>> was_reached_;
   std::vector<std::atomic<bool>> is_lost_;
+  std::atomic<bool> warned_ = false;
 };
 
 }  // namespace mn::data

@@ -43,7 +43,7 @@ void StageServer::work(const std::stop_token& stop) {
     if (!connection) continue;
     try {
       answer(connection, stop);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       log_warning(std::string("a copy was not given to another node: ") + error.what());
     }
   }

@@ -1,4 +1,4 @@
-/// Gives this node's copies to other nodes, and tells them who has copies of the files that are dealt to this one.
+/// Gives this node's copies to other nodes, and tells them who has copies of the files whose home this one is.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,8 @@
 namespace mn::data {
 
 /// (1) A connection without the job's key gets no answer.
-/// (2) At most kMaxGiven copies are given at a time, so that a node's own reading has room; who comes then is told to
-///     come again. The other threads answer questions.
+/// (2) At most kMaxGiven copies are given at a time, so that a node's own reading has room; others are answered kBusy
+///     and ask again. The other threads answer questions.
 class StageServer {
  public:
   static constexpr int kMaxGiven = 4;
@@ -27,7 +27,7 @@ class StageServer {
 
   /// `listener` and what `read_copy` uses must outlive it.
   StageServer(const Fd& listener, const StageKey& key, ReadCopy read_copy);
-  /// Cuts what is being given.
+  /// Ends what is being given after its next 256 KiB, or the time that a stopped node may take for them.
   ~StageServer();
   StageServer(const StageServer&) = delete;
   StageServer& operator=(const StageServer&) = delete;

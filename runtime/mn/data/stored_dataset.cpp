@@ -57,6 +57,11 @@ OpenFiles& StoredDataset::opened() const {
   return *opened_;
 }
 
+IoStats StoredDataset::do_io() const {
+  const std::lock_guard lock(mutex_);
+  return {counters_->opens, counters_->bytes, opened_ ? opened_->block_bytes() : 0};
+}
+
 std::string StoredDataset::do_where(std::int64_t index) const {
   const auto [file, sample] = stored_table().locate(index);
   return stored_table().path(file).string() + ": sample " + std::to_string(sample);

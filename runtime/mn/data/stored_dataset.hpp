@@ -34,10 +34,11 @@ class StoredDataset final : public Dataset {
   std::string do_format() const override { return kShardsFormat; }
   std::string do_table() const override { return stored_table().serialize(); }
   std::uint64_t do_fingerprint() const override { return stored_table().hash(); }
-  IoStats do_io() const override { return {counters_->opens, counters_->bytes}; }
+  IoStats do_io() const override;
   std::string do_where(std::int64_t index) const override;
   StorageLayout do_layout() const override { return stored_table().layout(); }
   void do_share(int ranks) override { opened().share(ranks); }
+  void do_hold_at_most(std::int64_t bytes) const override { opened().hold_at_most(bytes); }
   void do_stage(const StageOptions& options, std::shared_ptr<const StageNode> node) override {
     opened().stage(options, std::move(node));
   }

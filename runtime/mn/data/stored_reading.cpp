@@ -156,7 +156,7 @@ class Reading {
     const BlockPlace& at = plan_.at(read.field, run.first);
     const std::int64_t blocks = at.is_alone ? static_cast<std::int64_t>(run.count) : 1;
     const bool is_large = at.is_alone && files_.sample_bytes() >= kLargeSampleBytes;
-    if (!is_large) from->will_read(read.field, at.block + blocks, blocks);
+    if (!is_large && files_.reads_ahead()) from->will_read(read.field, at.block + blocks, blocks);
   }
 
   /// Reads a run with retries, and reports the samples that are not good then.

@@ -66,6 +66,7 @@ class SubDataset final : public Dataset {
                std::vector<SampleError>* damaged) const override;
   std::uint64_t do_fingerprint() const override { return fingerprint_; }
   IoStats do_io() const override { return (shared_ ? shared_ : part_)->io(); }
+  void do_hold_at_most(std::int64_t bytes) const override { (shared_ ? shared_ : part_)->hold_at_most(bytes); }
   std::string do_where(std::int64_t index) const override;
 
   std::shared_ptr<const Dataset> shared_;  // one of these two

@@ -29,8 +29,6 @@ class DoubleBufferedReduction : public GradientReduction {
   bool reduce(double weight, double factor) override;
   bool flush() override;
   void finish() override { background_.finish(); }
-  /// Not known before the next step.
-  bool weighed_unevenly() const noexcept override { return false; }
   void commit() override {}  // flush() has, before the next reduction reads the residuals
 
  private:

@@ -1,4 +1,3 @@
-#include <cmath>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
@@ -7,11 +6,10 @@
 #include <mn/core/error.hpp>
 #include <mn/gradients/gradient_buffer.hpp>
 #include <mn/tensor/tensor.hpp>
+#include <mn/tensor/weighted_loss.hpp>
 
 namespace mn {
 namespace {
-
-constexpr double kWeightRounding = 1e-5;  // relative error of a mean weight that has traveled as float32
 
 void move_into(FlatBuffer& flat, std::size_t i, at::Tensor& grad) {
   if (grad.is_same(flat.view(i))) return;
@@ -32,7 +30,7 @@ void take_in(const at::Tensor& parameter, FlatBuffer& flat, std::size_t i) {
 }  // namespace
 
 GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, Communicator& comm, GradientWatch::Depth watch,
-                               std::span<const std::size_t> order)
+                               std::span<const std::size_t> order, DeviceSamples::Noted noted)
     : parameters_(std::move(parameters)), watch_(std::make_shared<GradientWatch>(parameters_, watch)) {
   for (const auto& parameter : parameters_) {
     if (parameter.device() != c10::Device(comm.device())) {
@@ -41,6 +39,7 @@ GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, Communicator&
     }
   }
   flat_ = std::make_shared<FlatBuffer>(parameters_, StepAgreement::tail_count(parameters_.size(), comm), comm, order);
+  watch_->look_at(*flat_, std::move(noted));
   forget_ready();
   hooks_ = std::make_unique<ReadyHooks>(parameters_, [all = parameters_, flat = flat_, watch = watch_](std::size_t i) {
     watch->arrived(i);
@@ -57,10 +56,9 @@ void GradientBuffer::clear() {
 void GradientBuffer::scale(double factor) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!parameters_[i].grad().defined()) continue;
-    parameters_[i].mutable_grad().mul_(factor);
-    watch_->record(i);
+    if (parameters_[i].grad().defined()) parameters_[i].mutable_grad().mul_(factor);
   }
+  watch_->record();
 }
 
 bool GradientBuffer::mark_ready(std::size_t i) {
@@ -110,12 +108,13 @@ bool GradientBuffer::collect_one(std::size_t i) {
 
 StepAgreement GradientBuffer::collect(double weight, double factor, const StepAgreement::Signals& signals) {
   const at::NoGradGuard no_grad;
-  StepAgreement own(weight, parameters_.size(), signals);
+  assumed_equal_weights_ = take_assumed_equal_weights();
+  misweighed_ = false;
+  StepAgreement own(weight, parameters_.size(), signals, assumed_equal_weights_);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (collect_one(i)) own.add(i);
   }
   if (factor != 1) multiply(factor);
-  weight_ = weight;
   // The agreement travels behind the gradients in the same buffer: a step needs no message more.
   own.write(flat_->tail());
   return own;
@@ -124,7 +123,7 @@ StepAgreement GradientBuffer::collect(double weight, double factor, const StepAg
 bool GradientBuffer::finish(FlatBuffer& reduced, const StepAgreement& agreement) {
   const at::NoGradGuard no_grad;
   const double weight = reduced.mean_weight(agreement.weight());
-  weighed_unevenly_ = std::abs(weight - weight_) > kWeightRounding * weight;
+  misweighed_ = agreement.misweighed(weight);
   if (weight == 0) return false;
   if (weight != 1) reduced.scale(1 / weight);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

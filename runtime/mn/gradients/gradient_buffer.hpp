@@ -30,10 +30,10 @@ namespace mn {
 
 class GradientBuffer {
  public:
-  /// Collective. Gradients that exist already count as this step's. Throws ArgumentError if a parameter is not on the
-  /// communicator's device.
+  /// Collective. Gradients that exist already count as this step's. `noted` is that of the watch of the same parameters'
+  /// buffer before, if there was one. Throws ArgumentError if a parameter is not on the communicator's device.
   GradientBuffer(std::vector<at::Tensor> parameters, Communicator& comm, GradientWatch::Depth watch,
-                 std::span<const std::size_t> order = {});
+                 std::span<const std::size_t> order = {}, DeviceSamples::Noted noted = {});
 
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
   [[nodiscard]] FlatBuffer& flat() const noexcept { return *flat_; }
@@ -68,8 +68,10 @@ class GradientBuffer {
   /// left, and `agreement` is what they agreed on. Gradients become Σ fᵢgᵢ / Σ wᵢ as views of `reduced`, and None where
   /// no rank has one. False if all weights are 0: then there is no mean.
   [[nodiscard]] bool finish(FlatBuffer& reduced, const StepAgreement& agreement);
-  /// Whether the weight that collect() got was another than the mean that finish() found.
-  [[nodiscard]] bool weighed_unevenly() const noexcept { return weighed_unevenly_; }
+  /// Whether collective calls within the backward that collect() ends took all ranks to weigh the same.
+  [[nodiscard]] bool assumed_equal_weights() const noexcept { return assumed_equal_weights_; }
+  /// Whether finish() found that they do not, since the last collect().
+  [[nodiscard]] bool misweighed() const noexcept { return misweighed_; }
 
  private:
   bool collect_one(std::size_t i);
@@ -79,8 +81,8 @@ class GradientBuffer {
   std::shared_ptr<FlatBuffer> flat_;
   std::vector<std::optional<std::uint32_t>> ready_version_;  // [parameters] of the view when it was marked
   bool weighed_early_ = false;                               // all that are ready are
-  double weight_ = 0;                                        // as collect() got it
-  bool weighed_unevenly_ = false;
+  bool assumed_equal_weights_ = false;
+  bool misweighed_ = false;
   std::shared_ptr<GradientWatch> watch_;
   std::unique_ptr<ReadyHooks> hooks_;  // they share flat_ and watch_, so this object can move
 };

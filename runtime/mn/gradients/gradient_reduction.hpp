@@ -9,6 +9,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/gradients/compression/gradient_averager.hpp>
 #include <mn/gradients/gradient_buffer.hpp>
+#include <mn/gradients/step_promise.hpp>
 
 namespace mn {
 
@@ -30,12 +31,10 @@ class GradientReduction {
   virtual void scale(double factor) = 0;
   /// Promises that one backward follows and then reduce(…, factor), with nothing between them that changes gradients.
   /// Local.
-  virtual void announce(std::optional<double> /*factor*/) {}
+  virtual void announce(StepPromise::Factor /*factor*/) {}
   /// Makes the gradients the mean over ranks, which weigh `weight` each: Σ factorᵣ gᵣ / Σ weightᵣ. `factor` is the
   /// weight, or 1 where the gradients carry it already. False if there is no mean to apply.
   [[nodiscard]] virtual bool reduce(double weight, double factor) = 0;
-  /// Whether this rank's weight was another than the ranks' mean in the last reduce().
-  [[nodiscard]] virtual bool weighed_unevenly() const noexcept { return gradients().weighed_unevenly(); }
   /// The mean that reduce() left is applied: the residuals of its compression are kept.
   virtual void commit() { averager_->commit(); }
   /// Makes the gradients a mean that reduce() has not yielded yet. False if there is none.

@@ -5,6 +5,8 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/random.hpp>
@@ -39,12 +41,32 @@ bool is_zero(const at::Tensor& gradient) {
 }  // namespace
 
 GradientWatch::GradientWatch(std::vector<at::Tensor> parameters, Depth depth)
-    : parameters_(std::move(parameters)), depth_(depth), entries_(parameters_.size()), reduced_(parameters_.size()) {}
+    : parameters_(std::move(parameters)),
+      depth_(depth),
+      entries_(parameters_.size()),
+      arrived_(parameters_.size()),
+      reduced_(parameters_.size()) {}
+
+void GradientWatch::look_at(const FlatBuffer& gradients, DeviceSamples::Noted earlier) {
+  if (depth_ != Depth::kSome || parameters_.empty() || parameters_[0].is_cpu()) return;
+  samples_ = std::make_shared<DeviceSamples>(gradients, parameters_.size(), std::move(earlier));
+}
+
+/// Once for each backward: its end comes in the order of the stream that the program goes on with.
+void GradientWatch::sample_after_backward() {
+  torch::autograd::Engine::get_default_engine().queue_callback([samples = samples_] { samples->record(); });
+}
 
 void GradientWatch::arrived(std::size_t i) {
   backward_ran_ = true;
-  const auto weighted = weighted_backward();
-  if (weighted && (weighted_.empty() || weighted_.back().number != weighted->number)) weighted_.push_back(*weighted);
+  // The first gradient of another backward: model->zero_grad() may have dropped those of the ones before.
+  if (const int task = torch::autograd::get_current_graph_task_id(); task != task_) {
+    task_ = task;
+    if (!weighted_.empty() && !keeps(arrived_)) weighted_.clear();
+    if (samples_) sample_after_backward();
+  }
+  auto weighted = weighted_backward();
+  if (weighted && (weighted_.empty() || weighted_.back() != weighted)) weighted_.push_back(std::move(weighted));
   // The same tensor as after the last reduction: autograd has added to the mean, where zero_grad() was forgotten.
   if (reduced_[i].is(parameters_[i].grad())) {
     added_to_reduced_ = true;
@@ -54,14 +76,27 @@ void GradientWatch::arrived(std::size_t i) {
 }
 
 void GradientWatch::record(std::size_t i) {
+  arrived_[i] = Known(parameters_[i].grad());
   if (depth_ == Depth::kOff) return;
   const at::Tensor& gradient = parameters_[i].grad();
   if (!gradient.defined()) return;
   entries_[i] = {true, Known(gradient), static_cast<std::uint32_t>(gradient._version()), mark_of(gradient)};
 }
 
+void GradientWatch::record() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) record(i);
+  if (samples_) samples_->record();
+}
+
+void GradientWatch::forget(std::size_t i) {
+  entries_[i] = {};
+  if (samples_) samples_->forget();
+}
+
 void GradientWatch::forget() {
+  if (samples_) samples_->begin();
   entries_.assign(parameters_.size(), {});
+  arrived_.assign(parameters_.size(), {});
   reduced_.assign(parameters_.size(), {});
   weighted_.clear();
   backward_ran_ = false;
@@ -78,7 +113,12 @@ std::uint64_t GradientWatch::mark_of(const at::Tensor& gradient) const {
   return gradient.is_cpu() ? mark_of_some(gradient) : 0;
 }
 
-std::optional<std::size_t> GradientWatch::changed() const {
+std::optional<std::size_t> GradientWatch::changed_earlier() const {
+  return samples_ ? samples_->found() : std::nullopt;
+}
+
+std::optional<std::size_t> GradientWatch::changed() {
+  if (samples_) samples_->compare();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Entry& entry = entries_[i];
     const at::Tensor& gradient = parameters_[i].grad();
@@ -89,7 +129,7 @@ std::optional<std::size_t> GradientWatch::changed() const {
     // zero_grad(set_to_none = false) changes a gradient too, and is allowed.
     if (!same && !is_zero(gradient)) return i;
   }
-  return std::nullopt;
+  return changed_earlier();
 }
 
 void GradientWatch::mark_reduced() {
@@ -97,9 +137,9 @@ void GradientWatch::mark_reduced() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) reduced_[i] = Known(parameters_[i].grad());
 }
 
-bool GradientWatch::keeps_reduced() const {
+bool GradientWatch::keeps(const std::vector<Known>& gradients) const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (reduced_[i].is(parameters_[i].grad())) return true;
+    if (gradients[i].is(parameters_[i].grad())) return true;
   }
   return false;
 }

@@ -3,19 +3,22 @@
 /// Until the step, gradients are this rank's own. What clips or scales them there trains otherwise than one rank would,
 /// and nothing else would say so.
 /// (1) Each gradient is recorded in its hook, when a backward has accumulated it, and compared before the reduction.
-/// (2) Found always: another tensor, and writes that torch counts (the tensor's version). On the CPU also writes past
-///     that count, as libtorch's clip_grad_norm_ makes them (`grad().data()`), where they change one of a few elements.
-///     kAll compares a hash of all elements, on GPUs too.
+/// (2) Found always: another tensor, and writes that torch counts (the tensor's version). Writes past that count, as
+///     libtorch's clip_grad_norm_ makes them (`grad().data()`), are found where they change one of a few elements; on a
+///     device one step late (device_samples.hpp). kAll compares a hash of all elements, and waits for a device.
 /// Cost: kSome reads a few elements of each gradient twice a step; kAll passes over all gradients twice.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include <mn/gradients/compression/flat_buffer.hpp>
+#include <mn/gradients/device_samples.hpp>
 #include <mn/tensor/weighted_loss.hpp>
 
 namespace mn {
@@ -25,26 +28,35 @@ class GradientWatch {
   enum class Depth : std::uint8_t { kOff, kSome, kAll };
 
   GradientWatch(std::vector<at::Tensor> parameters, Depth depth);
+  /// The gradients that are going to be compared lie there. `earlier`: noted() of the watch before, if there was one.
+  void look_at(const FlatBuffer& gradients, DeviceSamples::Noted earlier);
+  /// What was found on a device and may not have been told.
+  [[nodiscard]] DeviceSamples::Noted noted() const { return samples_ ? samples_->noted() : DeviceSamples::Noted(); }
 
   /// From the hook of gradient i: first, before the gradient moves anywhere.
   void arrived(std::size_t i);
   /// Then: from now on the gradient is to stay as it is.
   void record(std::size_t i);
+  /// The same for all gradients, after a change that is meant.
+  void record();
   /// Gradient i may change: it is not compared.
-  void forget(std::size_t i) { entries_[i] = {}; }
+  void forget(std::size_t i);
   /// No backward has run.
   void forget();
 
-  /// The first gradient that is not as its last backward left it. Gradients that were zeroed are new, not changed.
-  [[nodiscard]] std::optional<std::size_t> changed() const;
+  /// The first gradient that is not as its last backward left it, or was not in an earlier step (2). Gradients that
+  /// were zeroed are new, not changed. Once a step.
+  [[nodiscard]] std::optional<std::size_t> changed();
+  /// Gradients that changed in earlier steps, as far as the device has compared them.
+  [[nodiscard]] std::optional<std::size_t> changed_earlier() const;
 
   /// The gradients that are there have been reduced.
   void mark_reduced();
   /// Whether one of them still is its parameter's gradient.
-  [[nodiscard]] bool keeps_reduced() const;
+  [[nodiscard]] bool keeps_reduced() const { return keeps(reduced_); }
   /// Whether a backward has run since forget().
   [[nodiscard]] bool backward_ran() const noexcept { return backward_ran_; }
-  /// Those of them that carried the weight of a loss.
+  /// Those of them that carried the weight of a loss, but for those whose gradients were all dropped before the next.
   [[nodiscard]] const std::vector<WeightedBackward>& weighted_backwards() const noexcept { return weighted_; }
   /// Whether it has added to a gradient that was reduced.
   [[nodiscard]] bool added_to_reduced() const noexcept { return added_to_reduced_; }
@@ -68,13 +80,19 @@ class GradientWatch {
     std::uint32_t version = 0;
     std::uint64_t mark = 0;  // hash of its elements
   };
+  /// Whether one of them still is its parameter's gradient.
+  [[nodiscard]] bool keeps(const std::vector<Known>& gradients) const;
   [[nodiscard]] std::uint64_t mark_of(const at::Tensor& gradient) const;
+  void sample_after_backward();
 
   std::vector<at::Tensor> parameters_;
   Depth depth_;
   std::vector<Entry> entries_;
+  std::shared_ptr<DeviceSamples> samples_;  // null on the CPU; shared with the ends of backwards
+  std::vector<Known> arrived_;
   std::vector<Known> reduced_;
   std::vector<WeightedBackward> weighted_;
+  int task_ = -1;  // the engine's, of the last gradient that arrived
   bool backward_ran_ = false;
   bool added_to_reduced_ = false;
 };

@@ -52,12 +52,13 @@ OverlappedReduction::~OverlappedReduction() {
 void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, std::vector<std::size_t> order) {
   const bool copies = shared_->copy != nullptr;
   // The old buffers go first: there is never more than what one layout needs.
+  DeviceSamples::Noted noted = gradients_ ? gradients_->watch().noted() : DeviceSamples::Noted();
   hooks_.reset();
   shared_->copy.reset();
   shared_->own.reset();
   gradients_.reset();
   order_ = std::move(order);
-  gradients_.emplace(std::move(parameters), background_.communicator(), watch_, order_);
+  gradients_.emplace(std::move(parameters), background_.communicator(), watch_, order_, std::move(noted));
   hooks_.emplace(this->parameters(), [this](std::size_t i) { ready(i); });  // after the buffer's own
   shared_->own = gradients_->shared_flat();
   if (copies) make_copy();
@@ -95,8 +96,8 @@ void OverlappedReduction::forget_gradients() {
   streams_differ_ = false;
 }
 
-void OverlappedReduction::announce(std::optional<double> factor) {
-  promise_.announce(factor);
+void OverlappedReduction::announce(StepPromise::Factor factor) {
+  promise_.announce(std::move(factor));
   // A backward before the promise was not weighed by it.
   is_first_backward_ = order_seen_.empty() && launched_ == 0;
 }

@@ -12,9 +12,9 @@ SharedReduction::SharedReduction(GradientBuffer gradients, std::unique_ptr<Share
       ranks_(ranks),
       trace_(std::move(trace)) {}
 
-void SharedReduction::announce(std::optional<double> factor) {
+void SharedReduction::announce(StepPromise::Factor factor) {
   if (!hooks_) hooks_.emplace(parameters(), [this](std::size_t i) { ready(i); });  // after the buffer's own
-  promise_.announce(factor);
+  promise_.announce(std::move(factor));
 }
 
 void SharedReduction::clear() {

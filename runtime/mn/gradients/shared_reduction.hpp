@@ -28,7 +28,7 @@ class SharedReduction : public GradientReduction {
   const GradientBuffer& gradients() const noexcept override { return gradients_; }
   void clear() override;
   void scale(double factor) override { gradients_.scale(factor); }
-  void announce(std::optional<double> factor) override;
+  void announce(StepPromise::Factor factor) override;
   bool reduce(double weight, double factor) override;
 
  private:

@@ -6,6 +6,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include <mn/gradients/step_agreement.hpp>
+#include <mn/tensor/weighted_loss.hpp>
 
 namespace mn {
 namespace {
@@ -16,8 +17,8 @@ at::Tensor as_tensor(std::vector<double>& numbers) {
 
 }  // namespace
 
-StepAgreement::StepAgreement(double weight, std::size_t gradients, const Signals& signals)
-    : numbers_(kNumbers + gradients) {
+StepAgreement::StepAgreement(double weight, std::size_t gradients, const Signals& signals, bool assumed_equal)
+    : numbers_(kNumbers + gradients), own_weight_(weight), assumed_equal_(assumed_equal) {
   numbers_[0] = weight;
   numbers_[1] = signals.stale ? 1 : 0;
   numbers_[2] = signals.in_place ? 1 : 0;
@@ -39,6 +40,8 @@ void StepAgreement::agree(Communicator& comm) {
   comm.allreduce(std::span(numbers_));
   std::ranges::for_each(numbers_, [&](double& number) { number /= comm.size(); });
 }
+
+bool StepAgreement::misweighed(double mean) const { return assumed_equal_ && !weighs_as_mean(own_weight_, mean); }
 
 void StepAgreement::read(const at::Tensor& tail) {
   if (tail.numel() > 0) as_tensor(numbers_).copy_(tail);

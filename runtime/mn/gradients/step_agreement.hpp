@@ -26,8 +26,9 @@ class StepAgreement {
   };
 
   StepAgreement() = default;
-  /// What this rank has to say; its gradients are still to be added.
-  StepAgreement(double weight, std::size_t gradients, const Signals& signals);
+  /// What this rank has to say; its gradients are still to be added. `assumed_equal`: collective calls within its
+  /// backward took all ranks to weigh the same.
+  StepAgreement(double weight, std::size_t gradients, const Signals& signals, bool assumed_equal);
   /// This rank has gradient i.
   void add(std::size_t i) { numbers_[kNumbers + i] = 1; }
 
@@ -43,6 +44,8 @@ class StepAgreement {
   // Once agreed:
   /// Mean over ranks.
   [[nodiscard]] double weight() const { return numbers_[0]; }
+  /// Whether this rank weighs otherwise than `mean`, which weight() is but for rounding, although it assumed not to.
+  [[nodiscard]] bool misweighed(double mean) const;
   [[nodiscard]] Signals signals() const { return {numbers_[1] != 0, numbers_[2] != 0, numbers_[3] != 0}; }
   /// Whether any rank has gradient i.
   [[nodiscard]] bool has(std::size_t i) const { return numbers_[kNumbers + i] != 0; }
@@ -51,6 +54,8 @@ class StepAgreement {
   static constexpr std::size_t kNumbers = 4;  // the weight and the signals; then 1 for each gradient that is there
 
   std::vector<double> numbers_;
+  double own_weight_ = 0;
+  bool assumed_equal_ = false;
 };
 
 }  // namespace mn

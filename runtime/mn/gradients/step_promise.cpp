@@ -1,3 +1,5 @@
+#include <utility>
+
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <mn/core/error.hpp>
@@ -6,13 +8,14 @@
 
 namespace mn {
 
-void StepPromise::announce(std::optional<double> factor) {
+void StepPromise::announce(Factor factor) {
   is_announced_ = true;
-  factor_ = factor;
+  find_factor_ = std::move(factor);
 }
 
 void StepPromise::watch_backward(std::size_t i, const GradientBuffer& gradients) {
   if (!is_announced_) return;
+  if (find_factor_) factor_ = std::exchange(find_factor_, nullptr)();
   const int task = torch::autograd::get_current_graph_task_id();
   runs_inner_backwards_ = runs_inner_backwards_ || task_.value_or(task) != task;  // (1) each is a task of its own
   task_ = task;
@@ -41,6 +44,7 @@ void StepPromise::keep() {
 
 void StepPromise::forget() {
   is_announced_ = false;
+  find_factor_ = nullptr;
   factor_.reset();
   task_.reset();
   twice_ = false;

@@ -7,6 +7,7 @@
 ///     throws UsageError.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -16,8 +17,10 @@ namespace mn {
 
 class StepPromise {
  public:
-  /// The step will multiply this rank's gradients by `factor`; no value: it is not known yet by what.
-  void announce(std::optional<double> factor);
+  /// The step will multiply this rank's gradients by `factor`, which the first hook of the backward asks for: by then it
+  /// is known which losses carry a weight. No value: it is not known yet by what.
+  using Factor = std::function<std::optional<double>()>;
+  void announce(Factor factor);
   /// From the hook of gradient i, after the buffer's own.
   void watch_backward(std::size_t i, const GradientBuffer& gradients);
   /// The factor, if gradients may be changed in place (1).
@@ -40,6 +43,7 @@ class StepPromise {
 
  private:
   bool is_announced_ = false;
+  Factor find_factor_;  // until it has been asked
   std::optional<double> factor_;
   std::optional<int> task_;  // autograd's, of this step's backward
   bool has_looked_ = false;  // in an announced step

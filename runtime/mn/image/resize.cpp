@@ -33,22 +33,36 @@ double weight_at(double distance, Interpolation filter) {
   return x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
 }
 
-/// line[i] = Σₖ weights[k] · rows[k][i]
+/// line[i] = Σₖ weights[k] · rows[k][i], as a sum of pairs. Up to four rows go in one pass: most images need no more.
 MN_SIMD void blend_rows(const std::uint8_t* rows, std::size_t stride, const float* weights, int count, int length,
                         float* __restrict line) {
-  int k = 0;
-  if (count % 2 != 0) {
-    for (int i = 0; i < length; ++i) line[i] = weights[0] * static_cast<float>(rows[i]);
-    k = 1;
+  const auto row = [=](int k) { return rows + stride * static_cast<std::size_t>(k); };
+  const std::uint8_t* a = row(0);
+  const std::uint8_t* b = row(std::min(1, count - 1));
+  const std::uint8_t* c = row(std::min(2, count - 1));
+  const std::uint8_t* d = row(std::min(3, count - 1));
+  const float w[4] = {weights[0], count > 1 ? weights[1] : 0, count > 2 ? weights[2] : 0, count > 3 ? weights[3] : 0};
+  const auto value = [](std::uint8_t byte) { return static_cast<float>(byte); };
+  int done = 0;
+  if (count == 1) {
+    for (int i = 0; i < length; ++i) line[i] = w[0] * value(a[i]);
+    done = 1;
+  } else if (count == 2) {
+    for (int i = 0; i < length; ++i) line[i] = w[0] * value(a[i]) + w[1] * value(b[i]);
+    done = 2;
+  } else if (count % 2 != 0) {
+    for (int i = 0; i < length; ++i) line[i] = w[0] * value(a[i]) + (w[1] * value(b[i]) + w[2] * value(c[i]));
+    done = 3;
   } else {
-    std::fill_n(line, length, 0.0F);
+    for (int i = 0; i < length; ++i) {
+      line[i] = (w[0] * value(a[i]) + w[1] * value(b[i])) + (w[2] * value(c[i]) + w[3] * value(d[i]));
+    }
+    done = 4;
   }
-  for (; k < count; k += 2) {
-    const std::uint8_t* a = rows + stride * k;
-    const std::uint8_t* b = a + stride;
-    const float wa = weights[k];
-    const float wb = weights[k + 1];
-    for (int i = 0; i < length; ++i) line[i] += wa * static_cast<float>(a[i]) + wb * static_cast<float>(b[i]);
+  for (; done < count; done += 2) {
+    a = row(done);
+    b = row(done + 1);
+    for (int i = 0; i < length; ++i) line[i] += weights[done] * value(a[i]) + weights[done + 1] * value(b[i]);
   }
 }
 

@@ -18,7 +18,7 @@ struct BatchBytes {
 };
 
 /// Accounts for all that a loader holds: raw samples, batches in work, those that are ready, and the one that the
-/// caller has. One lock of the loader's guards it.
+/// caller has, beside what its dataset holds. One lock of the loader's guards it.
 ///
 /// (1) A batch in work counts as the largest so far; before the first is made, as kFirstGuess times its samples.
 /// (2) Where not even one more has room, a batch is made while the caller waits for it.
@@ -29,12 +29,13 @@ class BatchBudget {
   BatchBudget(std::int64_t bytes, std::int64_t raw_guess)
       : bytes_(bytes), largest_{.raw = raw_guess, .made = kFirstGuess * raw_guess} {}
 
-  /// Whether a batch may be begun. `waits`: the caller has none and waits for one.
-  [[nodiscard]] bool has_room(bool waits) {
+  /// Whether a batch may be begun. `waits`: the caller has none and waits for one. `held`: what the dataset holds.
+  [[nodiscard]] bool has_room(bool waits, std::int64_t held) {
     if (waits && in_work_ == 0 && ready_ == 0) return true;
     if (largest_.raw == 0) return false;
-    while (spare_.size() > 1 && used() + cost() > bytes_) spare_.pop_back();
-    return used() + cost() <= bytes_;
+    held = std::min(held, for_dataset());
+    while (spare_.size() > 1 && held + used() + cost() > bytes_) spare_.pop_back();
+    return held + used() + cost() <= bytes_;
   }
   /// A batch is begun: room for its samples.
   [[nodiscard]] RawSamples begin() {
@@ -68,8 +69,14 @@ class BatchBudget {
   /// The caller has done with the batch that it got.
   void take_back() { handed_out_ = 0; }
 
-  /// What one batch in work and the one before it take together.
-  [[nodiscard]] std::int64_t needed() const { return largest_.raw + largest_.made + largest_.kept; }
+  /// All that the loader may hold.
+  [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
+  /// How much of that the dataset may hold: it holds more only where a single block has more.
+  [[nodiscard]] std::int64_t for_dataset() const noexcept { return bytes_ / 4 * 3; }
+  /// What one batch in work and the one before it take together, with what the dataset holds.
+  [[nodiscard]] std::int64_t needed(std::int64_t held) const {
+    return std::min(held, for_dataset()) + largest_.raw + largest_.made + largest_.kept;
+  }
 
  private:
   static constexpr std::int64_t kFirstGuess = 8;  // a JPEG of 110 KB becomes 600 KB of floats

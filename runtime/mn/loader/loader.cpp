@@ -16,7 +16,8 @@
 // (8) A loader that does not shuffle is for evaluation: it makes nothing of an epoch before it is asked for its first
 //     batch, as what is made would be held all through training.
 //
-// Cost: prefetch + 1 batches in memory, as far as prefetch_bytes allows, by the largest batch so far; no messages.
+// Cost: prefetch + 1 batches in memory, as far as prefetch_bytes allows beside what the dataset holds, by the largest
+// batch so far; no messages.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -27,19 +28,17 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <mn/core/cpus.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/loader/batch_budget.hpp>
 #include <mn/loader/batch_maker.hpp>
 #include <mn/loader/loader.hpp>
+#include <mn/loader/loader_defaults.hpp>
 #include <mn/loader/make_sampler.hpp>
 
 namespace mn {
 namespace {
-
-constexpr int kReadAhead = 7;  // threads beside the workers that wait for files, a batch each
 
 /// One step: made by a worker, handed out in order.
 struct Slot {
@@ -57,15 +56,6 @@ std::int64_t raw_guess(const SubDataset& dataset, std::int64_t batchsize) {
   return all.layout().bytes / std::max<std::int64_t>(all.size(), 1) * batchsize;
 }
 
-/// One core is the training thread's.
-int default_workers() {
-  constexpr std::size_t kMaxWorkers = 16;
-  return static_cast<int>(std::clamp<std::size_t>(cpu_count() - 1, 1, kMaxWorkers));
-}
-
-/// Two for each worker: one in work, and one that is ready when a slow one holds the others up.
-int default_prefetch(int workers) { return std::max(2 * workers, kReadAhead + 1); }
-
 }  // namespace
 
 class DataLoader::Impl {
@@ -79,8 +69,9 @@ class DataLoader::Impl {
         workers_count_(options_.workers.value_or(default_workers())),
         prefetch_(options_.prefetch.value_or(default_prefetch(workers_count_))),
         maker_(source_, options_, std::max(workers_count_, 1)),
-        budget_(options_.prefetch_bytes, raw_guess(*dataset_, options_.batchsize)) {
+        budget_(options_.prefetch_bytes.value_or(default_prefetch_bytes()), raw_guess(*dataset_, options_.batchsize)) {
     if (workers_count_ < 0 || prefetch_ < 0) throw UsageError("a loader's workers and prefetch can't be negative");
+    source_->hold_at_most(budget_.for_dataset());
     const bool ahead = workers_count_ > 0 && dataset_->shared() && dataset_->shared()->layout().files > 0;
     for (int i = 0; i < workers_count_ + (ahead ? kReadAhead : 0); ++i) {
       workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });
@@ -197,10 +188,10 @@ class DataLoader::Impl {
     waits_ = false;
     if (!slot.step) return;
     budget_.hand_out(slot.made.bytes.kept);
-    if (prefetch_ == 0 || budget_.needed() <= options_.prefetch_bytes || std::exchange(warned_, true)) return;
-    log_warning("a loader makes no minibatch ahead: that takes " + std::to_string(budget_.needed()) +
-                " bytes of memory, it may use " + std::to_string(options_.prefetch_bytes) +
-                " (LoaderOptions::prefetch_bytes)");
+    const std::int64_t needed = budget_.needed(source_->io().held);
+    if (prefetch_ == 0 || needed <= budget_.bytes() || std::exchange(warned_, true)) return;
+    log_warning("a loader makes no minibatch ahead: that takes " + std::to_string(needed) +
+                " bytes of memory, it may use " + std::to_string(budget_.bytes()) + " (LoaderOptions::prefetch_bytes)");
   }
 
   void work(const std::stop_token& stop) {
@@ -209,7 +200,8 @@ class DataLoader::Impl {
       RawSamples raw;
       {
         std::unique_lock lock(mutex_);
-        if (!wake_.wait(lock, stop, [&] { return !todo_.empty() && budget_.has_room(waits_); })) return;
+        const auto has_room = [&] { return budget_.has_room(waits_, source_->io().held); };
+        if (!wake_.wait(lock, stop, [&] { return !todo_.empty() && has_room(); })) return;
         slot = std::move(todo_.front());
         todo_.pop_front();
         raw = budget_.begin();

@@ -98,9 +98,11 @@ struct LoaderOptions {
   /// Batches ready or in work ahead of the one in use, as far as prefetch_bytes allows. Default: 8, or 2 for each
   /// worker.
   std::optional<int> prefetch = {};
-  /// Limit for all that the loader holds: samples as they are read, tensors on the host and the device, and the last
-  /// batch handed out, until the next one is asked for. A batch without room beside it is made when it is asked for.
-  std::int64_t prefetch_bytes = std::int64_t{1} << 30;
+  /// Limit for all that the loader holds: samples as they are read, what was read with them and is not used up (at most
+  /// three quarters of the limit), tensors on the host and the device, and the last batch handed out, until the next
+  /// one is asked for. A batch without room beside it is made when it is asked for. Default: 1 GiB, or a third of this
+  /// process's memory, by the machine's and its cgroup's limit and the ranks on the node.
+  std::optional<std::int64_t> prefetch_bytes = {};
   Transform transform = default_fields;  ///< from raw samples to tensors
   OnDevice on_device = {};               ///< from these to what a batch holds; default: the same
   Device device = {};  ///< batches arrive here, copied asynchronously from pinned memory where it is a GPU

@@ -20,6 +20,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/log.hpp>
 #include <mn/data/pieces_dataset.hpp>
 #include <mn/loader/scatter.hpp>
 #include <mn/loader/share_stage.hpp>
@@ -112,14 +113,23 @@ std::shared_ptr<Dataset> share_table(const std::shared_ptr<Dataset>& dataset, co
   return mine;
 }
 
+/// Without copies, and with a warning, where a node has no room for them.
+void stage(Dataset& dataset, const StageOptions& options, Communicator& comm) {
+  auto node = share_stage_node(options.folder, comm);
+  if (!node) return;
+  try {
+    dataset.stage(options, std::move(node));
+  } catch (const std::exception& error) {  // this rank's alone: all calls of the communicator are done
+    log_warning("files are not copied to " + options.folder.string() + ": " + error.what());
+  }
+}
+
 std::shared_ptr<const Dataset> share(const std::shared_ptr<Dataset>& dataset, const json& facts, Communicator& comm,
                                      const ScatterOptions& options, const TableOpeners& openers) {
   auto mine = share_table(dataset, facts, comm, options.root, openers);
   check_equal(*mine, comm);
   mine->share(comm.size());
-  if (!options.stage.folder.empty()) {
-    if (auto node = share_stage_node(options.stage.folder, comm)) mine->stage(options.stage, std::move(node));
-  }
+  if (!options.stage.folder.empty()) stage(*mine, options.stage, comm);
   return mine;
 }
 

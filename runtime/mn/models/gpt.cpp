@@ -97,7 +97,7 @@ Gpt::Gpt(const GptOptions& options)
       wpe_(register_module("wpe", std::make_shared<nn::EmbeddingImpl>(options.context, options.width))),
       h_(register_module("h", std::make_shared<nn::ModuleListImpl>())),
       ln_f_(std::make_shared<nn::LayerNormImpl>(nn::LayerNormOptions({options.width}))) {
-  if (options.width % options.heads != 0) {
+  if (options.heads < 1 || options.width % options.heads != 0) {
     throw ArgumentError("a width of " + std::to_string(options.width) + " can't be divided into " +
                         std::to_string(options.heads) + " heads");
   }

@@ -10,23 +10,35 @@
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 
+#include <mn/optimizers/skips_overflows.hpp>
+
 namespace mn {
 
 /// Replaces torch::optim::Adam: same options, same state, also in a checkpoint, and the same results to rounding.
-class FusedAdam : public torch::optim::Adam {
+class FusedAdam : public torch::optim::Adam, public SkipsOverflows {
  public:
   using torch::optim::Adam::Adam;
   /// One update of all parameters that have a gradient; returns what `closure` returns. Throws ArgumentError for a
   /// sparse gradient.
   at::Tensor step(LossClosure closure = nullptr) override;
+  /// See SkipsOverflows::settle().
+  void settle() override;
+
+ private:
+  StepCounts counts_;
 };
 
 /// Replaces torch::optim::AdamW in the same way.
-class FusedAdamW : public torch::optim::AdamW {
+class FusedAdamW : public torch::optim::AdamW, public SkipsOverflows {
  public:
   using torch::optim::AdamW::AdamW;
   /// See FusedAdam::step().
   at::Tensor step(LossClosure closure = nullptr) override;
+  /// See SkipsOverflows::settle().
+  void settle() override;
+
+ private:
+  StepCounts counts_;
 };
 
 }  // namespace mn

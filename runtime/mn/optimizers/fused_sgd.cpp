@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <map>
 #include <tuple>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <mn/core/error.hpp>
 #include <mn/optimizers/fused_sgd.hpp>
@@ -21,10 +23,16 @@ using Key = std::tuple<c10::DeviceType, c10::DeviceIndex, at::ScalarType, bool>;
 }  // namespace
 
 at::Tensor FusedSgd::step(LossClosure closure) {
-  return step_groups(*this, closure, [this](auto& group) { step_group(group); });
+  return step_groups(*this, closure, [this, found = take_found()](auto& group) { step_group(group, found); });
 }
 
-void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group) {
+bool FusedSgd::can_skip() const {
+  return std::ranges::all_of(param_groups(), [](const torch::optim::OptimizerParamGroup& group) {
+    return static_cast<const torch::optim::SGDOptions&>(group.options()).dampening() == 0;
+  });
+}
+
+void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group, const at::Tensor& found) {
   const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());
   std::map<Key, SgdLists> calls;
   for (const auto& parameter : group.params()) {
@@ -38,7 +46,9 @@ void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group) {
       is_first = !slot;
       if (is_first) {
         auto fresh = std::make_unique<torch::optim::SGDParamState>();
-        fresh->momentum_buffer(at::empty_like(parameter));  // the first step fills it with the gradient
+        // The first step fills it with the gradient; one that may be left out adds it to nothing, which is the same.
+        fresh->momentum_buffer(found.defined() ? at::zeros_like(parameter) : at::empty_like(parameter));
+        is_first = !found.defined();
         slot = std::move(fresh);
       }
       momentum = static_cast<torch::optim::SGDParamState&>(*slot).momentum_buffer();
@@ -53,7 +63,8 @@ void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group) {
   for (auto& [key, lists] : calls) {
     at::_fused_sgd_(lists.parameters, lists.gradients, lists.momenta, options.weight_decay(), options.momentum(),
                     options.lr(), options.dampening(), options.nesterov(), /*maximize=*/false,
-                    /*is_first_step=*/std::get<3>(key));
+                    /*is_first_step=*/std::get<3>(key), /*grad_scale=*/{},
+                    found.defined() ? std::optional(found) : std::nullopt);
   }
 }
 

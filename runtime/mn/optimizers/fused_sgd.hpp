@@ -9,18 +9,22 @@
 
 #include <torch/optim/sgd.h>
 
+#include <mn/optimizers/skips_overflows.hpp>
+
 namespace mn {
 
 /// Replaces torch::optim::SGD: same options, same state, also in a checkpoint, and the same results to rounding.
-class FusedSgd : public torch::optim::SGD {
+class FusedSgd : public torch::optim::SGD, public SkipsOverflows {
  public:
   using torch::optim::SGD::SGD;
   /// One update of all parameters that have a gradient; returns what `closure` returns. Throws ArgumentError for a
   /// sparse gradient.
   at::Tensor step(LossClosure closure = nullptr) override;
+  /// Not with dampening: it leaves out the first step that is made, of which the host does not know which it is.
+  [[nodiscard]] bool can_skip() const override;
 
  private:
-  void step_group(torch::optim::OptimizerParamGroup& group);
+  void step_group(torch::optim::OptimizerParamGroup& group, const at::Tensor& found);
 };
 
 }  // namespace mn

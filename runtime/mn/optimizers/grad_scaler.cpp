@@ -1,7 +1,10 @@
+#include <atomic>
 #include <cmath>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
+#include <ATen/ops/_amp_update_scale.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
@@ -27,9 +30,21 @@ GradScaler::GradScaler(const GradScalerOptions& options) : options_(options), sc
   }
 }
 
+void GradScaler::stay_on(c10::Device device) {
+  const auto options = at::TensorOptions(at::kFloat).device(device);
+  device_.scale = at::full({1}, scale_, options);
+  device_.good_steps = at::full({1}, good_steps_, options.dtype(at::kInt));
+  device_.skipped = at::full({1}, skipped_, options);
+  device_.on_host = at::zeros({2}, at::TensorOptions(at::kFloat).pinned_memory(true));
+  device_.on_host.mutable_data_ptr<float>()[0] = static_cast<float>(scale_);
+  device_.on_host.mutable_data_ptr<float>()[1] = static_cast<float>(skipped_);
+}
+
 at::Tensor GradScaler::scale_loss(const at::Tensor& loss) {
   has_scaled_ = true;
-  return loss.to(at::kFloat).mul(scale_);
+  const at::Tensor full = loss.to(at::kFloat);
+  // A copy: backward keeps it, and update() writes the scale.
+  return device_.scale.defined() ? full.mul(device_.scale[0].clone()) : full.mul(scale_);
 }
 
 bool GradScaler::unscale(const std::vector<at::Tensor>& parameters) {
@@ -38,17 +53,43 @@ bool GradScaler::unscale(const std::vector<at::Tensor>& parameters) {
   for (const at::Tensor& parameter : parameters) {
     if (parameter.grad().defined()) gradients.push_back(parameter.grad());
   }
+  found_.reset();
   if (gradients.empty()) return true;
   // One flag for all gradients: a single value that is not finite spoils the step, and the host asks once.
   const auto options = gradients.front().options().dtype(at::kFloat);
-  at::Tensor found = at::zeros({1}, options);
-  const at::Tensor inverse = at::full({1}, 1 / scale_, options);
-  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, inverse);
-  return found.item<float>() == 0;  // waits for the device: the host decides whether the step is made
+  const bool stays = device_.scale.defined();
+  found_ = at::zeros({1}, options);
+  const at::Tensor inverse = stays ? device_.scale.reciprocal() : at::full({1}, 1 / scale_, options);
+  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_, inverse);
+  return stays || found_.item<float>() == 0;  // else the host waits, as it decides whether the step is made
+}
+
+/// Enqueues the copy of the device's numbers.
+void GradScaler::show_host() {
+  device_.on_host.copy_(at::cat({device_.scale, device_.skipped}), /*non_blocking=*/true);
+}
+
+/// The device writes it when it comes to the copy.
+double GradScaler::seen(std::int64_t i) const noexcept {
+  return std::atomic_ref(device_.on_host.mutable_data_ptr<float>()[i]).load(std::memory_order_relaxed);
+}
+
+double GradScaler::scale() const noexcept { return device_.scale.defined() ? seen(0) : scale_; }
+
+std::int64_t GradScaler::skipped() const noexcept {
+  return device_.scale.defined() ? static_cast<std::int64_t>(seen(1)) : skipped_;
 }
 
 void GradScaler::update(bool finite) {
   has_scaled_ = false;
+  if (device_.scale.defined()) {
+    if (!found_.defined()) return;  // there was no gradient
+    const at::NoGradGuard no_grad;
+    device_.skipped.add_(found_);
+    at::_amp_update_scale_(device_.scale, device_.good_steps, found_, options_.growth_factor, options_.backoff_factor,
+                           options_.growth_interval);
+    return show_host();
+  }
   if (!finite) {
     scale_ *= options_.backoff_factor;
     good_steps_ = 0;
@@ -61,13 +102,19 @@ void GradScaler::update(bool finite) {
 }
 
 nlohmann::json GradScaler::state() const {
-  return {{"scale", scale_}, {"good_steps", good_steps_}, {"skipped", skipped_}};
+  if (!device_.scale.defined()) return {{"scale", scale_}, {"good_steps", good_steps_}, {"skipped", skipped_}};
+  const at::Tensor numbers = at::cat({device_.scale, device_.good_steps.to(at::kFloat), device_.skipped}).cpu();
+  const float* const number = numbers.const_data_ptr<float>();
+  return {{"scale", static_cast<double>(number[0])},
+          {"good_steps", static_cast<std::int64_t>(number[1])},
+          {"skipped", static_cast<std::int64_t>(number[2])}};
 }
 
 void GradScaler::load_state(const nlohmann::json& state) {
   scale_ = state.at("scale").get<double>();
   good_steps_ = whole_number<std::int64_t>(state.at("good_steps"));
   skipped_ = whole_number<std::int64_t>(state.at("skipped"));
+  if (device_.scale.defined()) stay_on(device_.scale.device());
 }
 
 }  // namespace mn

@@ -24,33 +24,51 @@ struct GradScalerOptions {
 /// divided again before hooks and the optimizer read them. A mean that is not finite is not applied, and the scale
 /// falls. As the mean is the same on all ranks, so is that decision: it needs no message. A MultiNodeOptimizer has one
 /// if its options say so, and calls all but scale().
+///
+/// On a device whose optimizer can leave a step out by itself the decision stays there, and the host does not wait for
+/// it.
 class GradScaler {
  public:
   /// Throws UsageError if an option is out of range.
   explicit GradScaler(const GradScalerOptions& options);
+  /// From now on the scale lives on this device, and overflows are known there alone.
+  void stay_on(c10::Device device);
 
   /// Local. loss × scale, for backward().
   [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss);
   /// Divides the parameters' gradients, means over all ranks, by the scale. False if one is NaN or infinite. Waits for
-  /// the parameters' device.
+  /// the parameters' device; after stay_on() it does not, returns true, and found() says it.
   [[nodiscard]] bool unscale(const std::vector<at::Tensor>& parameters);
-  /// Once a step: adapts the scale.
+  /// On the device: 1 if a gradient of the last unscale() was NaN or infinite, else 0.
+  [[nodiscard]] const at::Tensor& found() const noexcept { return found_; }
+  /// Once a step: adapts the scale. After stay_on() `finite` does not count.
   void update(bool finite);
 
-  /// By which losses are multiplied.
-  [[nodiscard]] double scale() const noexcept { return scale_; }
+  /// By which losses are multiplied. After stay_on() this and skipped() are what the host has learned: some steps late,
+  /// or right after a wait for the device.
+  [[nodiscard]] double scale() const noexcept;
   /// Whether scale_loss() was called since the last update().
   [[nodiscard]] bool has_scaled() const noexcept { return has_scaled_; }
   /// Steps left out so far.
-  [[nodiscard]] std::int64_t skipped() const noexcept { return skipped_; }
+  [[nodiscard]] std::int64_t skipped() const noexcept;
 
-  /// For a checkpoint; the same on all ranks.
+  /// For a checkpoint; the same on all ranks. Waits for the device.
   [[nodiscard]] nlohmann::json state() const;
   /// Throws nlohmann's exceptions if the state is another's.
   void load_state(const nlohmann::json& state);
 
  private:
+  /// Numbers of a device, all of one element.
+  struct OnDevice {
+    at::Tensor scale, good_steps, skipped;
+    at::Tensor on_host;  // [scale, skipped] in page-locked memory, where they arrive late
+  };
+  void show_host();
+  [[nodiscard]] double seen(std::int64_t i) const noexcept;
+
   GradScalerOptions options_;
+  OnDevice device_;  // undefined tensors: the numbers are the host's, below
+  at::Tensor found_;
   double scale_;
   std::int64_t good_steps_ = 0;  // since the scale last changed
   std::int64_t skipped_ = 0;

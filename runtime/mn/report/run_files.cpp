@@ -135,7 +135,7 @@ void find_data_waits(const Run& run, std::vector<std::string>& findings) {
   const auto* cause =
       std::ranges::max_element(kDataCauses, {}, [&](const auto& each) { return sum_of(last, each.first); });
   const double part = sum_of(last, cause->first);
-  if (part <= 0) return;  // the iterator does not say
+  if (part < waiting / 4) return;  // the iterator does not say
   std::ostringstream text;
   text.precision(2);
   text << "in the last report ranks waited " << 100 * waiting / all << " % of a step for minibatches, "

@@ -5,8 +5,8 @@
 /// weighted_loss() it does: what other ranks send is added as it is.
 #pragma once
 
-#include <cstdint>
-#include <optional>
+#include <memory>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -23,21 +23,22 @@ struct LossWeight {
 [[nodiscard]] at::Tensor weighted_loss(const at::Tensor& loss, const LossWeight& weight);
 /// Whether a weighted backward runs, of this process. Also true in a backward inside it, as recompute_activations()
 /// has.
-[[nodiscard]] bool in_weighted_backward() noexcept;
+[[nodiscard]] bool in_weighted_backward();
 /// No weighted backward runs: for after one that threw.
-void end_weighted_backward() noexcept;
+void end_weighted_backward();
 
-/// A backward that began at a weighted loss.
-struct WeightedBackward {
-  std::uint64_t number = 0;  // each has another
-  LossWeight loss;
-};
-/// The one that runs.
-[[nodiscard]] std::optional<WeightedBackward> weighted_backward();
+/// The weighted losses that one backward has begun at so far, which may become more until it ends.
+using WeightedBackward = std::shared_ptr<const std::vector<LossWeight>>;
+/// The one that runs; null: none does.
+[[nodiscard]] WeightedBackward weighted_backward();
 
 /// From a backward that is not weighted: a collective call in it took all ranks to weigh the same.
 void assume_equal_weights() noexcept;
 /// Whether one did since the last call.
 [[nodiscard]] bool take_assumed_equal_weights() noexcept;
+/// Whether a rank weighs as the mean over ranks does, which may have traveled as float32.
+[[nodiscard]] bool weighs_as_mean(double own, double mean) noexcept;
+/// Throws ArgumentError: the ranks do not weigh what such a call assumed.
+[[noreturn]] void fail_assumed_weights();
 
 }  // namespace mn

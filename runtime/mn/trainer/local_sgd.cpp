@@ -7,6 +7,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <mn/tensor/tensor.hpp>
+#include <mn/tensor/weighted_loss.hpp>
 #include <mn/trainer/local_sgd.hpp>
 
 namespace mn {
@@ -53,10 +54,12 @@ void LocalSgd::restart() {
   for (std::size_t i = 0; i < buffers_.size(); ++i) anchor_->view(parameters_.size() + i).copy_(buffers_[i].buffer);
   steps_ = 0;
   weight_ = 0;
+  assumed_equal_ = false;
 }
 
-void LocalSgd::step(double weight) {
+void LocalSgd::step(double weight, bool assumed_equal) {
   weight_ += weight;
+  assumed_equal_ = assumed_equal_ || assumed_equal;
   if (++steps_ >= period_) synchronize();
 }
 
@@ -64,10 +67,14 @@ void LocalSgd::synchronize() {
   if (steps_ == 0) return;
   const at::NoGradGuard no_grad;
   // A rank counts by its mean weight of a step, so that ranks with unequal minibatches make no biased mean.
-  fill_change(weight_ / static_cast<double>(steps_));
+  const double weight = weight_ / static_cast<double>(steps_);
+  fill_change(weight);
   reduce_change();
-  move_to_mean(change_->mean_weight(change_->tail()[0].item<double>()));
+  const double mean = change_->mean_weight(change_->tail()[0].item<double>());
+  move_to_mean(mean);
+  const bool misweighed = assumed_equal_ && !weighs_as_mean(weight, mean);
   restart();
+  if (misweighed) fail_assumed_weights();
 }
 
 /// This rank's weighted change since the last average. Averaging parameters themselves would round more: their changes

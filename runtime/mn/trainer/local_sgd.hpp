@@ -31,8 +31,9 @@ class LocalSgd {
   /// Collective. From now on averages include these buffers, without momentum.
   void average_also(std::vector<AveragedBuffer> buffers);
 
-  /// Collective, after each local update, whose weight on this rank is `weight`.
-  void step(double weight);
+  /// Collective, after each local update, whose weight on this rank is `weight`. `assumed_equal`: collective calls
+  /// within its backward took all ranks to weigh the same. If they do not, ArgumentError follows at the average.
+  void step(double weight, bool assumed_equal = false);
   /// Collective: averages now, unless there was no step since the last average.
   void synchronize();
   /// Starts from the present parameters, which are the same on all ranks.
@@ -65,6 +66,7 @@ class LocalSgd {
   std::vector<at::Tensor> velocity_;  // [parameters]; empty without outer momentum
   std::int64_t steps_ = 0;            // since then
   double weight_ = 0;                 // sum over those steps
+  bool assumed_equal_ = false;        // in one of those steps
   std::uint64_t bytes_sent_ = 0;
 };
 

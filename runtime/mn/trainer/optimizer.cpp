@@ -10,6 +10,7 @@
 #include <mn/core/trace.hpp>
 #include <mn/gradients/create_gradient_reduction.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
+#include <mn/optimizers/skips_overflows.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>
@@ -38,6 +39,7 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
   // Checked before the first collective call: all ranks have the same options, so all throw.
   check_options(options_);
   if (options_.grad_scaler) scaler_ = std::make_unique<GradScaler>(*options_.grad_scaler);
+  keep_overflows_on_device();
   check_ = std::make_unique<ParameterCheck>(options_.check_parameters);
   remove_repeats();
   adopt(parameters());
@@ -45,6 +47,16 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
 }
 
 MultiNodeOptimizer::~MultiNodeOptimizer() = default;
+
+/// Else the host waits in each step for whether it is to be made: compression keeps what it did not send of the steps
+/// that are, and other optimizers have no kernels that do nothing.
+void MultiNodeOptimizer::keep_overflows_on_device() {
+  if (!scaler_ || comm_->device().type == DeviceType::kCpu || options_.compression.kind != Compression::kNone) return;
+  auto* const skips = dynamic_cast<SkipsOverflows*>(actual_.get());
+  if (skips == nullptr || !skips->can_skip()) return;
+  skips_ = skips;
+  scaler_->stay_on(c10::Device(comm_->device()));
+}
 
 std::vector<at::Tensor> MultiNodeOptimizer::parameters() const {
   std::vector<at::Tensor> all;
@@ -122,9 +134,8 @@ void MultiNodeOptimizer::zero_grad() {
 
 void MultiNodeOptimizer::announce_step(double samples) {
   if (samples <= 0) return;
-  std::optional<double> factor;  // no value: what a sample weighs is not known yet
-  if (nominal_samples_ > 0) factor = weighed_ ? 1 : samples / nominal_samples_;
-  reduction_->announce(factor);
+  reduction_->announce(
+      [this, samples] { return nominal_samples_ > 0 ? factor_for(samples / nominal_samples_) : std::nullopt; });
 }
 
 void MultiNodeOptimizer::scale_gradients(double factor) { reduction_->scale(factor); }
@@ -147,13 +158,15 @@ void MultiNodeOptimizer::step_weighted(double weight) {
   reduce_weighted(weight);
   const Reduced reduced = *std::exchange(reduced_, std::nullopt);
   weighed_.reset();
+  if (skips_ != nullptr) skips_->skip_where(scaler_->found());
   if (reduced.any && reduced.finite) update();
   // `finite` is of the reduced gradients, and so the same on all ranks: they skip the same steps and keep one scale.
   if (scaler_ && reduced.any) {
     scaler_->update(reduced.finite);
     reduction_->averager().set_scale(scaler_->scale());
   }
-  if (local_) wait("wait for parameters", [&] { local_->step(reduced.weight); });
+  if (!local_) return;
+  wait("wait for parameters", [&] { local_->step(reduced.weight, reduction_->gradients().assumed_equal_weights()); });
 }
 
 void MultiNodeOptimizer::update() {
@@ -166,8 +179,11 @@ void MultiNodeOptimizer::update() {
 void MultiNodeOptimizer::synchronize() {
   bool any = false;
   wait("wait for gradients", [&] { any = reduction_->flush(); });
+  check_assumed_weights();
   if (any) update();
   wait("wait for gradients", [&] { reduction_->finish(); });
+  if (const auto changed = reduction_->gradients().watch().changed_earlier()) fail_of_change(*changed);
+  if (skips_ != nullptr) skips_->settle();
   if (local_) wait("wait for parameters", [&] { local_->synchronize(); });
 }
 

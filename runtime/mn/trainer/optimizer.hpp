@@ -23,6 +23,7 @@ class GradScaler;
 class GradientReduction;
 class LocalSgd;
 class ParameterCheck;
+class SkipsOverflows;
 
 /// Called between the reduction and the update, with the parameters whose gradients are now the mean. May change
 /// gradients in place, in the same way on every rank.
@@ -36,8 +37,8 @@ using LossClosure = std::function<at::Tensor()>;
 ///
 /// Until step(), gradients are this rank's own: they are reduced there, not during backward. Whoever clips, scales or
 /// logs them before sees one rank's part. For that there are hooks, clip_grad_norm() and reduce_gradients(). A change
-/// between backward and step() throws UsageError (OptimizerOptions::check_gradients): on the CPU any that alters one of
-/// a few elements that are compared, on GPUs what torch counts as a write, in debug mode any.
+/// between backward and step() throws UsageError (OptimizerOptions::check_gradients) where it alters one of a few elements
+/// that are compared, in debug mode any. On GPUs a write that torch does not count is found a step later.
 ///
 /// The gradients live in one flat buffer. When a backward has made a gradient, the parameter's grad() becomes a view of
 /// the buffer; later backwards accumulate there, and the reduction works on it in place. A gradient that the program
@@ -99,7 +100,8 @@ class MultiNodeOptimizer {
   /// mean is over counts as samples: tokens, say, or a sum of weights. A rank without samples passes 0; if all ranks
   /// do, nothing is updated. Throws ArgumentError if `samples` is negative or not finite, if scale_loss() or
   /// reduce_gradients() has weighed otherwise, or if the ranks' weights differ where collective calls in a backward
-  /// without scale_loss(loss, samples) took them to be equal.
+  /// without scale_loss(loss, samples) took them to be equal; with double buffering the next step throws, with local
+  /// steps the next average.
   ///
   /// A None gradient counts as zero where another rank has one; where no rank has one, the update leaves the parameter
   /// alone. If the parameter set changed since the last call (on every rank), the parameters are broadcast again first.
@@ -168,17 +170,30 @@ class MultiNodeOptimizer {
     bool finite = true;  // for the scaler
   };
 
+  /// What the losses of this step have given their gradients.
+  struct Carried {
+    bool any = false;
+    double weight = 0;
+    double samples = 0;
+    bool mixed = false;  // not all of them count a sample alike
+    void add(double more_weight, double more_samples);
+  };
+
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
   void remove_repeats();
   void follow_parameter_set();
   void adopt(std::vector<at::Tensor> parameters);
   // optimizer_gradients.cpp
   void check_frozen() const;
+  void keep_overflows_on_device();
   void check_unchanged() const;
+  [[noreturn]] void fail_of_change(std::size_t i) const;
   [[nodiscard]] std::optional<double> weight_of(double samples, std::int64_t losses = 1);
   [[nodiscard]] bool is_reduced();
   void check_same_weight(double weight) const;
-  [[nodiscard]] double factor_for(double weight) const;
+  [[nodiscard]] Carried carried(bool by_calls) const;
+  [[nodiscard]] std::optional<double> factor_for(double weight) const;
+  [[noreturn]] void fail_carried(double weight) const;
   void check_assumed_weights() const;
   void reduce_weighted(double weight);
   [[nodiscard]] at::Tensor evaluate(const LossClosure& closure, double weight);
@@ -196,6 +211,7 @@ class MultiNodeOptimizer {
   std::optional<Reduced> reduced_;  // by reduce_gradients(), for the next step
   std::unique_ptr<GradientReduction> reduction_;
   std::unique_ptr<GradScaler> scaler_;   // null: losses are not scaled
+  SkipsOverflows* skips_ = nullptr;      // actual_, where overflows stay on the device
   std::weak_ptr<void> no_sync_;          // what no_sync() returned, while somebody holds it
   std::unique_ptr<LocalSgd> local_;      // null: gradients are averaged, not parameters
   std::vector<AveragedBuffer> buffers_;  // for local_

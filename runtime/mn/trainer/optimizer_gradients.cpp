@@ -65,30 +65,56 @@ std::optional<double> MultiNodeOptimizer::weight_of(double samples, std::int64_t
   return samples / nominal_samples_;
 }
 
-/// What gradients of this weight are still to be multiplied by. Other optimizers may weigh a sample otherwise, but the
-/// same on all ranks.
-double MultiNodeOptimizer::factor_for(double weight) const {
-  double carried = weighed_.value_or(0), samples = carried * nominal_samples_;
-  bool by_others = false;
-  for (const auto& [number, loss] : reduction_->gradients().watch().weighted_backwards()) {
-    if (loss.weigher == this) continue;
-    by_others = true;
-    carried += loss.weight;
-    samples += loss.samples;
+void MultiNodeOptimizer::Carried::add(double more_weight, double more_samples) {
+  any = true;
+  // All losses of a step have to count a sample alike.
+  mixed = mixed || !is_same_weight(weight * more_samples, more_weight * samples);
+  weight += more_weight;
+  samples += more_samples;
+}
+
+/// By scale_loss()'s calls, or by the backwards whose gradients are there: a loss may have been dropped since, or have
+/// reached none of these parameters.
+MultiNodeOptimizer::Carried MultiNodeOptimizer::carried(bool by_calls) const {
+  Carried all;
+  if (by_calls && weighed_) all.add(*weighed_, *weighed_ * nominal_samples_);
+  for (const auto& backward : reduction_->gradients().watch().weighted_backwards()) {
+    for (const LossWeight& loss : *backward) {
+      if (loss.weigher != this || !by_calls) all.add(loss.weight, loss.samples);
+    }
   }
-  if (!weighed_ && !by_others) return weight;
-  if (is_same_weight(samples, weight * nominal_samples_)) return is_same_weight(carried, weight) ? 1 : weight / carried;
-  throw ArgumentError("the losses of this step came with " + count_text(samples / nominal_samples_, nominal_samples_) +
-                      " to scale_loss(), but the step counts " + count_text(weight, nominal_samples_) +
-                      ": give both the same samples");
+  return all;
+}
+
+/// What gradients of this weight are still to be multiplied by; no value if their losses came with other samples. Other
+/// optimizers may weigh a sample otherwise, but the same on all ranks.
+std::optional<double> MultiNodeOptimizer::factor_for(double weight) const {
+  for (const bool by_calls : {true, false}) {
+    const Carried losses = carried(by_calls);
+    if (!losses.any && by_calls) return weight;
+    if (losses.mixed || !is_same_weight(losses.samples, weight * nominal_samples_)) continue;
+    return is_same_weight(losses.weight, weight) ? 1 : weight / losses.weight;
+  }
+  return std::nullopt;
+}
+
+/// Of losses that step() does not count as they came.
+void MultiNodeOptimizer::fail_carried(double weight) const {
+  const Carried losses = carried(true);
+  if (losses.mixed)
+    throw ArgumentError(
+        "the losses of this step were weighed by optimizers that count a sample differently: call scale_loss() of one "
+        "of them for all");
+  if (nominal_samples_ == 0)
+    throw ArgumentError("another optimizer's scale_loss() has weighed the losses of this step: call step(samples)");
+  throw ArgumentError(
+      "the losses of this step came with " + count_text(losses.samples / nominal_samples_, nominal_samples_) +
+      " to scale_loss(), but the step counts " + count_text(weight, nominal_samples_) + ": give both the same samples");
 }
 
 /// Found where a rank's weight is not the ranks' mean.
 void MultiNodeOptimizer::check_assumed_weights() const {
-  if (!take_assumed_equal_weights() || !reduction_->weighed_unevenly()) return;
-  throw ArgumentError(
-      "the ranks weigh differently in this step, but collective calls within backward did not know it: call "
-      "optimizer->scale_loss(loss, samples).backward() before step(samples)");
+  if (reduction_->gradients().misweighed()) fail_assumed_weights();
 }
 
 void MultiNodeOptimizer::check_frozen() const {
@@ -105,9 +131,11 @@ void MultiNodeOptimizer::check_unchanged() const {
     throw UsageError(
         "the optimizer has a GradScaler, but the loss was not scaled: call optimizer->scale_loss(loss).backward()");
   }
-  const auto changed = reduction_->gradients().watch().changed();
-  if (!changed) return;
-  throw UsageError("the gradient of " + tensor_name(reduction_->parameters()[*changed], *changed) +
+  if (const auto changed = reduction_->gradients().watch().changed()) fail_of_change(*changed);
+}
+
+void MultiNodeOptimizer::fail_of_change(std::size_t i) const {
+  throw UsageError("the gradient of " + tensor_name(reduction_->parameters()[i], i) +
                    " changed between backward and step(), where it is this rank's own: clip with "
                    "mn::clip_grad_norm(optimizer, max_norm), change gradients in a hook or after "
                    "optimizer->reduce_gradients(), or set OptimizerOptions::check_gradients to false");
@@ -145,8 +173,9 @@ void MultiNodeOptimizer::reduce_weighted(double weight) {
   check_frozen();
   check_unchanged();
   Reduced reduced{.any = false, .weight = weight};
-  const double factor = factor_for(weight);
-  wait("wait for gradients", [&] { reduced.any = reduction_->reduce(weight, factor); });
+  const auto factor = factor_for(weight);
+  if (!factor) fail_carried(weight);
+  wait("wait for gradients", [&] { reduced.any = reduction_->reduce(weight, *factor); });
   check_assumed_weights();
   if (scaler_ && reduced.any) {
     reduced.finite = scaler_->unscale(reduction_->parameters());

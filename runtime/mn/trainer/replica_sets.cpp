@@ -65,7 +65,11 @@ bool resume_replica_sets(Communicator& comm, Trainer& trainer) {
     if (comm.rank() == 0) log_info("the replica sets have no checkpoint in common: training starts at the beginning");
     return false;
   }
-  return trainer.resume(checkpoint_path(trainer.out(), common->back()).string());
+  // Not of that name where a save was killed as it replaced one.
+  const auto paths = find_checkpoints(trainer.out());
+  const auto of_it = [&](const std::filesystem::path& path) { return checkpoint_iteration(path) == common->back(); };
+  const auto found = std::ranges::find_if(paths, of_it);
+  return trainer.resume((found == paths.end() ? checkpoint_path(trainer.out(), common->back()) : *found).string());
 }
 
 }  // namespace mn

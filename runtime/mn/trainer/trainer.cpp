@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <fstream>
 #include <set>
+#include <sstream>
 
 #include <ATen/core/Tensor.h>
 
@@ -7,7 +9,9 @@
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/checkpoint/format/storage.hpp>
 #include <mn/checkpoint/optimizer_settings.hpp>
+#include <mn/comm/create_communicator.hpp>
 #include <mn/comm/on_root.hpp>
+#include <mn/core/checksum.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
@@ -39,10 +43,15 @@ class FunctionExtension final : public Extension {
   std::function<void(Trainer&)> function_;
 };
 
-/// Where the job could go on after the loss of a node.
-void warn_of_volatile_storage(const std::filesystem::path& out, const Communicator& comm) {
+/// Where the job could go on after the loss of a node. Collective, when rank 0 has locked the folder. A disk that all nodes
+/// see, such as one that this node serves to the others, outlives the others at least.
+void warn_of_volatile_storage(const std::filesystem::path& out, Communicator& comm) {
+  std::ostringstream owner;  // as this rank sees it
+  owner << std::ifstream(out / ".lock").rdbuf();
+  const bool is_shared = comm.inter_size() > 1 && same_on_all_ranks(hash64(owner.str()), comm);
+  if (comm.rank() != 0 || (comm.inter_size() == 1 && !environment("SLURM_JOB_ID"))) return;
   const std::string kind = volatile_storage(out);
-  if (kind.empty() || (comm.inter_size() == 1 && !environment("SLURM_JOB_ID"))) return;
+  if (kind.empty() || (is_shared && is_disk(kind))) return;
   log_warning("the output folder " + out.string() + " is on " + kind +
               ", which goes with this node: give a folder on storage that all nodes share (--out)");
 }
@@ -122,10 +131,8 @@ void Trainer::prepare_out() {
   const std::uint64_t checkpoint_bytes = options_.checkpoint_on_signal ? bytes_of_tensors(*model_) : 0;
   if (options_.checkpoint_on_signal && is_root()) time_limit_ = std::make_unique<TimeLimit>(checkpoint_bytes);
   status_ = std::make_unique<RunStatus>(is_root());
-  on_root<UsageError>(*comm_, [&] {
-    folder_ = std::make_unique<OutputFolder>(options_.out, checkpoint_bytes);
-    warn_of_volatile_storage(options_.out, *comm_);
-  });
+  on_root<UsageError>(*comm_, [&] { folder_ = std::make_unique<OutputFolder>(options_.out, checkpoint_bytes); });
+  warn_of_volatile_storage(options_.out, *comm_);
 }
 
 void Trainer::check_iterator() const {

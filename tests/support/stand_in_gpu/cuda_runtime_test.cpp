@@ -44,6 +44,26 @@ TEST(CudaStreams, WaitForEventsAsTheyWereRecorded) {
   EXPECT_EQ(cells.get(1), 1);
 }
 
+TEST(CudaStreams, EventsHaveTimesUnlessTheyAreMadeWithout) {
+  const Stream stream;
+  const Event timeless;
+  cudaEvent_t begin = nullptr;
+  cudaEvent_t end = nullptr;
+  for (cudaEvent_t* each : {&begin, &end}) {
+    EXPECT_EQ(cudaEventCreateWithFlags(each, cudaEventDefault), cudaSuccess);
+    EXPECT_EQ(cudaEventRecord(*each, stream), cudaSuccess);
+  }
+  EXPECT_EQ(cudaEventRecord(timeless, stream), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  float milliseconds = -1;
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, begin, end), cudaSuccess);
+  EXPECT_GE(milliseconds, 0);
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, begin, timeless), cudaErrorInvalidResourceHandle);
+  (void)cudaGetLastError();
+  EXPECT_EQ(cudaEventDestroy(begin), cudaSuccess);
+  EXPECT_EQ(cudaEventDestroy(end), cudaSuccess);
+}
+
 TEST(CudaStreams, BlockingOnesAndTheLegacyDefaultStreamWaitForEachOther) {
   const Stream blocking(cudaStreamDefault);
   const Stream other(cudaStreamDefault);

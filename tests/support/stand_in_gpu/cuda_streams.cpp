@@ -104,10 +104,11 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
   });
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   return cuda_call("cudaEventCreateWithFlags", cudaErrorMemoryAllocation, [&] {
     const auto lock = machine().lock();
     *event = machine().create_event(current_device());
+    machine().find(*event)->has_time = (flags & cudaEventDisableTiming) == 0;
     return cudaSuccess;
   });
 }
@@ -138,7 +139,9 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
     const auto lock = machine().lock();
     const Event* const first = machine().find(begin);
     const Event* const last = machine().find(end);
-    if (first == nullptr || last == nullptr || !first->when || !last->when) return cudaErrorInvalidResourceHandle;
+    for (const Event* const each : {first, last}) {
+      if (each == nullptr || !each->has_time || !each->when) return cudaErrorInvalidResourceHandle;
+    }
     if (!is_done({first->mark, last->mark})) return cudaErrorNotReady;
     *milliseconds = std::chrono::duration<float, std::milli>(*last->when - *first->when).count();
     return cudaSuccess;

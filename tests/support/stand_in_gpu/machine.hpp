@@ -67,6 +67,7 @@ struct Stream {
 
 struct Event {
   int device = 0;
+  bool has_time = true;
   Mark mark;                                                    ///< without a stream: never recorded
   std::shared_ptr<std::chrono::steady_clock::time_point> when;  ///< when the stream came to it
   std::shared_ptr<Capture> capture;                             ///< where it was last recorded, if in one

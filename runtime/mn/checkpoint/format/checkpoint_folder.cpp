@@ -24,7 +24,6 @@ constexpr const char* kFolder = "ckpt";
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kEarlierPrefix = "snapshot_iter_";  // a file
 constexpr std::string_view kAsidePrefix = "old_";
-constexpr std::string_view kReplacedEnd = ".replaced";  // commit.cpp's, where names cannot be exchanged
 constexpr const char* kBest = "snapshot_best";
 
 std::optional<std::int64_t> number_after(const std::string& name, std::string_view prefix) {
@@ -38,7 +37,7 @@ std::optional<std::int64_t> number_after(const std::string& name, std::string_vi
 /// "step-00000003" of ".step-00000003.replaced": a checkpoint whose place another was taking when the process ended.
 std::optional<std::string> name_of_replaced(const std::string& name) {
   if (!name.starts_with('.') || !name.ends_with(kReplacedEnd)) return std::nullopt;
-  return name.substr(1, name.size() - 1 - kReplacedEnd.size());
+  return name.substr(1, name.size() - 1 - std::string_view(kReplacedEnd).size());
 }
 
 bool is_checkpoint(const fs::path& path) {
@@ -67,14 +66,14 @@ void remove_with_warning(const fs::path& path) {
   }
 }
 
-/// Folders without a manifest, and those that were to take another's place.
+/// Folders without a manifest, and those that were to take another's place or have lost it to another.
 void remove_unfinished(const fs::path& folder) {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder, none)) {
     const std::string name = entry.path().filename().string();
     // What a save in the place of another leaves when it is killed between its two renames.
-    const bool beside =
-        name.starts_with("." + std::string(kPrefix)) && (name.ends_with(".replacing") || name.ends_with(".replaced"));
+    const bool beside = name.starts_with("." + std::string(kPrefix)) &&
+                        (name.ends_with(kReplacingEnd) || name.ends_with(kReplacedEnd)) && !is_checkpoint(entry.path());
     const bool unfinished = number_after(name, kPrefix) && entry.is_directory(none) && !is_committed(entry.path());
     if (beside || unfinished) remove_with_warning(entry.path());
   }
@@ -136,16 +135,17 @@ void set_later_checkpoints_aside(const fs::path& out, std::int64_t iteration) {
 bool is_kept(const fs::path& out, const fs::path& checkpoint) {
   std::error_code none;
   const fs::path best = fs::read_symlink(out / kBest, none);
-  return fs::exists(checkpoint / kPinName, none) || best.filename() == checkpoint.filename();
+  return fs::exists(checkpoint / kPinName, none) ||
+         (!best.empty() && checkpoint_iteration(best) == checkpoint_iteration(checkpoint));
 }
 
 void remove_old_checkpoints(const fs::path& out, std::size_t keep) {
+  remove_unfinished(out / kFolder);  // first: what has lost its place to a checkpoint is none while that is there
   const std::vector<fs::path> paths = find_checkpoints(out);
   for (std::size_t i = keep; i < paths.size(); ++i) {
     // Training goes on where an old checkpoint cannot be removed.
     if (!is_kept(out, paths[i])) remove_with_warning(paths[i]);
   }
-  remove_unfinished(out / kFolder);
   remove_abandoned_files(out);
 }
 

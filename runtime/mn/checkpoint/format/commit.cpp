@@ -52,7 +52,7 @@ bool is_there(const fs::path& path) { return fs::exists(fs::symlink_status(path)
 void take_place(const fs::path& folder, const fs::path& path) {
   fs::path old = folder;
   if (::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
-    old = beside(path, ".replaced");
+    old = beside(path, kReplacedEnd);
     if (is_there(old)) remove_checkpoint(old);
     if (std::rename(path.c_str(), old.c_str()) != 0) fail("rename", path, errno);
     if (std::rename(folder.c_str(), path.c_str()) != 0) fail("rename", folder, errno);
@@ -79,7 +79,7 @@ fs::path begin_save(const fs::path& path) {
   make_folders(path.parent_path());
   // (2) What is a checkpoint stays until the new one is whole; the rest of a stopped save goes.
   const bool replaces = is_there(path) && (!fs::is_directory(fs::symlink_status(path)) || is_committed(path));
-  const fs::path folder = replaces ? beside(path, ".replacing") : path;
+  const fs::path folder = replaces ? beside(path, kReplacingEnd) : path;
   if (is_there(folder)) remove_checkpoint(folder);
   if (::mkdir(folder.c_str(), 0777) != 0) fail("make the folder", folder, errno);
   return folder;

@@ -17,6 +17,10 @@
 
 namespace mn {
 
+/// Ends of the names of what takes a checkpoint's place and of what loses it: ".step-00000003.replaced".
+inline constexpr const char* kReplacingEnd = ".replacing";
+inline constexpr const char* kReplacedEnd = ".replaced";
+
 /// For one rank. Returns the folder that shards go to: `path`, or one beside it where a checkpoint of that path exists.
 /// DataError if it can't be made, or if `path` holds other files.
 [[nodiscard]] std::filesystem::path begin_save(const std::filesystem::path& path);

@@ -26,4 +26,6 @@ std::string volatile_storage(const std::filesystem::path& folder) {
   return found == std::end(kOfTheNode) ? "" : found->second;
 }
 
+bool is_disk(const std::string& kind) { return kind != "tmpfs" && kind != "ramfs" && kind != "overlay"; }
+
 }  // namespace mn

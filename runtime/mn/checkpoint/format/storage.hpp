@@ -10,4 +10,7 @@ namespace mn {
 /// the like; empty for others, such as those of file servers, and where that can't be told.
 [[nodiscard]] std::string volatile_storage(const std::filesystem::path& folder);
 
+/// Whether such a kind lies on a disk, which other nodes may see too; the others end with the node.
+[[nodiscard]] bool is_disk(const std::string& kind);
+
 }  // namespace mn

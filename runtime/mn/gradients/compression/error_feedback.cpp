@@ -72,7 +72,7 @@ std::string ErrorFeedback::whole_gradients() const {
   }
   if (whole == 0) return "";
   std::ostringstream text;
-  text << whole << " of " << parameters_.size() << " gradients (" << std::setprecision(2)
+  text << whole << " of " << parameters_.size() << " gradients (" << std::setprecision(3)
        << 100 * static_cast<double>(elements) / static_cast<double>(std::max<std::int64_t>(all, 1))
        << " % of the elements)";
   return text.str();

@@ -36,6 +36,8 @@ class FlatBuffer {
 
   /// The tensor of parameter i.
   [[nodiscard]] const at::Tensor& view(std::size_t i) const { return views_[i]; }
+  /// The memory of each dtype as a whole.
+  [[nodiscard]] const std::vector<at::Tensor>& flats() const noexcept { return flats_; }
   [[nodiscard]] const at::Tensor& tail() const noexcept { return tail_; }
   [[nodiscard]] std::size_t tail_count() const { return static_cast<std::size_t>(tail_.numel()); }
   /// A weight's mean over ranks as the reduced tail has it; 1 where it is 1 but for the rounding of 1/size.

@@ -1,8 +1,10 @@
+#include <cmath>
 #include <filesystem>
 #include <span>
 #include <string_view>
 #include <system_error>
 
+#include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
@@ -22,6 +24,18 @@ LogReport::~LogReport() = default;
 nlohmann::json LogReport::state() const { return entries_; }
 
 void LogReport::load_state(const nlohmann::json& state) { entries_ = state.get<std::vector<nlohmann::json>>(); }
+
+double LogReport::last(const std::string& name) const {
+  if (entries_.empty()) throw ArgumentError("nothing has been reported yet, also no \"" + name + "\"");
+  const auto found = entries_.back().find(name);
+  if (found != entries_.back().end()) {
+    if (found->is_null()) return std::nan("");
+    if (found->is_number()) return found->get<double>();
+  }
+  std::string names;
+  for (const auto& [each, value] : entries_.back().items()) names += (names.empty() ? "" : ", ") + each;
+  throw ArgumentError("the last report has no \"" + name + "\", but " + names);
+}
 
 void LogReport::initialize(Trainer& /*trainer*/) { file_bytes_ = 0; }
 

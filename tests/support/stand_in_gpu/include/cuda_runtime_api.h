@@ -68,7 +68,7 @@ enum cudaStreamCaptureStatus {
 
 inline constexpr unsigned cudaStreamDefault = 0;
 inline constexpr unsigned cudaStreamNonBlocking = 1;
-inline constexpr unsigned cudaEventDisableTiming = 2;
+inline constexpr unsigned cudaEventDefault = 0, cudaEventDisableTiming = 2;
 inline constexpr unsigned cudaHostRegisterDefault = 0;
 #define cudaStreamLegacy (reinterpret_cast<cudaStream_t>(1))
 

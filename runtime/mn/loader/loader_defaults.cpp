@@ -1,0 +1,21 @@
+#include <algorithm>
+#include <cstddef>
+
+#include <mn/core/cpus.hpp>
+#include <mn/core/memory.hpp>
+#include <mn/loader/loader_defaults.hpp>
+
+namespace mn {
+
+// One core is the training thread's.
+int default_workers() {
+  constexpr std::size_t kMaxWorkers = 16;
+  return static_cast<int>(std::clamp<std::size_t>(cpu_count() - 1, 1, kMaxWorkers));
+}
+
+// Two for each worker: one in work, and one that is ready when a slow one holds the others up.
+int default_prefetch(int workers) { return std::max(2 * workers, kReadAhead + 1); }
+
+std::int64_t default_prefetch_bytes() { return std::min(std::int64_t{1} << 30, memory_of_rank() / 3); }
+
+}  // namespace mn
