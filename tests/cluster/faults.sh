@@ -7,6 +7,7 @@
 #   slurmd     the slurmd of a node dies beside a step: nothing comes of it
 #   requeue, scancel, preempt, walltime    of a batch job, at a random moment: the next start ends as undisturbed
 export NODES=3
+[ -e /run/mn-cluster ] || "$(dirname "${BASH_SOURCE[0]}")/two_nodes" down  # the case before may have left a node without its slurmd
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 mnlaunch=$build/mnlaunch training=$build/tests/small_training trials=${2:-20}
 export mnlaunch training MN_DEVICE=cpu

@@ -15,8 +15,6 @@ class Moment {
   Moment() = default;
   /// On a device: when its current stream has done what it holds now.
   [[nodiscard]] static Moment now(Device device);
-  /// Whether a device has come here; asks it, and does not wait.
-  [[nodiscard]] bool is_past() const { return !on_device_ || on_device_->query(); }
   /// `earlier` is of the same device. Waits until a device has come here.
   [[nodiscard]] double seconds_since(const Moment& earlier) const;
 

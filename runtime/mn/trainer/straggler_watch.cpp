@@ -30,29 +30,14 @@ std::vector<StragglerDetector::Straggler> StragglerDetector::add(const std::vect
   return named;
 }
 
-void StragglerWatch::begin_step(Device device) {
-  if (ranks_ > 1 && device.type != DeviceType::kCpu) begun_ = Moment::now(device);
-}
-
-void StragglerWatch::computed(Device device) {
-  if (begun_) computed_ = Moment::now(device);
-}
-
-void StragglerWatch::end_step(double data_s, double compute_s) {
+void StragglerWatch::add(double data_s, double compute_s) {
   if (ranks_ == 1) return;  // nobody waits
-  ++steps_;
+  own_s_.push_back(data_s + compute_s);
   data_s_.push_back(data_s);
-  if (!begun_) own_s_.push_back(data_s + compute_s);
-  if (begun_ && computed_) on_device_.emplace_back(*begun_, *computed_);
-  begun_.reset();
-  computed_.reset();
 }
 
-void StragglerWatch::append_to(std::vector<std::int64_t>& flags) {
-  for (; !on_device_.empty() && on_device_.front().second.is_past(); on_device_.pop_front()) {
-    own_s_.push_back(on_device_.front().second.seconds_since(on_device_.front().first));
-  }
-  const double own_s = is_complete() && !own_s_.empty() ? lower_median(own_s_) : 0;
+void StragglerWatch::append_to(std::vector<std::int64_t>& flags) const {
+  const double own_s = is_complete() ? lower_median(own_s_) : 0;  // complete on all ranks, or on none
   const auto nanoseconds = static_cast<std::int64_t>(std::llround(own_s * 1e9));
   flags.insert(flags.end(), {nanoseconds, -nanoseconds});
 }
@@ -61,7 +46,7 @@ void StragglerWatch::judge(std::span<const std::int64_t> largest, Communicator& 
   if (!is_complete()) return;
   const double longest = static_cast<double>(largest[0]) * 1e-9, shortest = static_cast<double>(-largest[1]) * 1e-9;
   std::vector<double> medians;
-  if (shortest > 0 && is_slow_rank(longest, shortest)) {  // every rank knows its time
+  if (is_slow_rank(longest, shortest)) {
     const double own = lower_median(own_s_);
     medians.resize(static_cast<std::size_t>(comm.size()));
     comm.allgather(std::span(&own, 1), std::span(medians));
@@ -70,7 +55,6 @@ void StragglerWatch::judge(std::span<const std::int64_t> largest, Communicator& 
   if (!slow.empty()) report(slow, comm);
   if (!detector_.suspects()) before_.reset();
   if (detector_.suspects() && !before_) before_ = conditions_now();
-  steps_ = 0;
   own_s_.clear();
   data_s_.clear();
 }

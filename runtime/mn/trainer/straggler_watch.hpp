@@ -1,7 +1,6 @@
 /// Names a rank that keeps the others waiting, with what differs there, while training goes on.
 ///
-/// Each rank keeps the times of its own work: of a step, all but waiting for other ranks; on a device, forward and
-/// backward with the waits for the host in them. When a window of kWindow steps
+/// Each rank keeps the times of its own work: of a step, all but waiting for other ranks. When a window of kWindow steps
 /// is over, ranks tell each other their medians' largest and smallest in the exchange that they make anyway
 /// (periodic_agreement.hpp). Only if these differ as a slow rank's do, they exchange all medians, and read the
 /// counters of rank_conditions.hpp. A rank that is slow in StragglerDetector::kWindows windows in a row gets one line.
@@ -13,14 +12,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/tensor/moment.hpp>
 #include <mn/trainer/rank_conditions.hpp>
 
 namespace mn {
@@ -61,24 +57,19 @@ class StragglerWatch {
   StragglerWatch() = default;
   /// A run of so many ranks begins or goes on, after the same iteration on all of them.
   explicit StragglerWatch(int ranks) : ranks_(ranks) {}
-  /// Around a step; computed() before it waits for other ranks, without which a step on a device does not count.
-  void begin_step(Device device);
-  void computed(Device device);
-  void end_step(double data_s, double compute_s);
+  /// What this rank did in a step.
+  void add(double data_s, double compute_s);
   /// For the exchange: of these numbers all ranks get the largest.
-  void append_to(std::vector<std::int64_t>& flags);
+  void append_to(std::vector<std::int64_t>& flags) const;
   /// Collective, with these largest.
   void judge(std::span<const std::int64_t> largest, Communicator& comm);
 
  private:
-  [[nodiscard]] bool is_complete() const noexcept { return steps_ >= kWindow; }
+  [[nodiscard]] bool is_complete() const noexcept { return own_s_.size() >= kWindow; }
   void report(const std::vector<StragglerDetector::Straggler>& slow, Communicator& comm) const;
 
   int ranks_ = 1;
-  std::size_t steps_ = 0;               // of the window, the same on all ranks
-  std::vector<double> own_s_, data_s_;  // of those that are known
-  std::optional<Moment> begun_, computed_;
-  std::deque<std::pair<Moment, Moment>> on_device_;  // steps that a device may not have come to
+  std::vector<double> own_s_, data_s_;  // of the window's steps
   StragglerDetector detector_;
   std::optional<RankConditions> before_;  // the first of the windows in which a rank was slow
 };

@@ -48,7 +48,6 @@ void Trainer::advance() {
   const double waited_before = communication_s();
   const std::uint64_t bytes_before = bytes_sent();
   last_step_.data_s = 0;
-  stragglers_->begin_step(comm_->device());
   update_ ? update_parameters() : train();
   ++iteration_;
   previous_epoch_detail_ = epoch_detail_;
@@ -59,7 +58,10 @@ void Trainer::advance() {
   last_step_.compute_s = step_s - last_step_.data_s - last_step_.communication_s;
   last_step_.bytes = bytes_sent() - bytes_before;
   observation_->add_time(step_s);
-  stragglers_->end_step(last_step_.data_s, last_step_.compute_s);
+  // Without a wait for each step the host's times say nothing of a device's.
+  if (comm_->device().type == DeviceType::kCpu || options_.trace) {
+    stragglers_->add(last_step_.data_s, last_step_.compute_s);
+  }
 }
 
 void Trainer::end_epoch() {
@@ -106,7 +108,6 @@ void Trainer::train() {
     if (last) break;
   }
   finish_copy();
-  stragglers_->computed(comm_->device());
   optimizer.step(all.weight);
   observation_->add_samples(all.samples);
   if (const GradScaler* scaler = optimizer.scaler()) observation_->report("loss_scale", scaler->scale());
