@@ -31,7 +31,7 @@ void look_for_program(ThisRank& rank) {
   if (here.arguments.empty()) return;  // --dry-run needs none
   try {
     here.program = find_program(here.arguments[0], here.folder, executable_path().parent_path(),
-                                here.variables.get("PATH").value_or(""));
+                                here.variables.get("PATH").value_or("/bin:/usr/bin"));  // as execvp(3)
     check_runnable(here.program);
   } catch (const ProgramError& failure) {
     here.program.clear();
@@ -61,7 +61,7 @@ void say(const Verdict& verdict) {
 int leave(Exchange& exchange, int exit_code, int rank) {
   constexpr std::chrono::milliseconds kDelay{500};
   exchange.leave();
-  if (rank != 0) std::this_thread::sleep_for(kDelay);
+  std::this_thread::sleep_for(rank == 0 ? kUntilShown : kDelay);
   return exit_code;
 }
 

@@ -1,7 +1,11 @@
 #include <iostream>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
@@ -35,6 +39,7 @@ int fail(const mn::Error& error, const std::string& who) {
     mn::let_rank_zero_speak();
   } else {
     std::cerr << "mnlaunch: " << who << error.what() << std::endl;
+    std::this_thread::sleep_for(mn::launcher::kUntilShown);
   }
   return error.exit_code();
 }
@@ -86,6 +91,13 @@ int launch_and_report(const mn::launcher::Options& options) {
   }
 }
 
+/// What is opened next would be taken for a standard stream that is closed. The program finds it closed.
+void fill_closed_streams() {
+  int fd = -1;
+  while ((fd = open("/dev/null", O_RDWR | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO) continue;
+  if (fd >= 0) close(fd);
+}
+
 int run_supervise(const std::vector<std::string>& words) {
   if (!words.empty() && (words.front() == "--help" || words.front() == "-h")) {
     std::cout << mn::launcher::supervise_help();
@@ -101,6 +113,7 @@ int run_supervise(const std::vector<std::string>& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  fill_closed_streams();
   try {
     if (argc > 1 && std::string(argv[1]) == "supervise") return run_supervise({argv + 2, argv + argc});
     return launch_and_report(options_of(argc, argv));

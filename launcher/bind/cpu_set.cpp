@@ -31,19 +31,6 @@ std::optional<int> cpu_number(std::string_view text) {
 
 }  // namespace
 
-CpuSet parse_cpus(std::string_view list) {
-  CpuSet cpus;
-  for (const std::string_view item : split(list, ',')) {
-    int first = 0;
-    auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), first);
-    if (error != std::errc() || first < 0) break;
-    int last = first;
-    if (end != item.data() + item.size() && *end == '-') std::from_chars(end + 1, item.data() + item.size(), last);
-    for (int cpu = first; cpu <= std::min(last, kMaxCpus); ++cpu) cpus.insert(cpu);
-  }
-  return cpus;
-}
-
 std::optional<CpuSet> parse_cpus_strictly(std::string_view list) {
   CpuSet cpus;
   for (const std::string_view item : split(list, ',')) {

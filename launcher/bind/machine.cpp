@@ -39,13 +39,6 @@ CpuSet cpus_of(hwloc_const_cpuset_t set) {
   return cpus;
 }
 
-/// A device's NUMA node; -1 where it belongs to the whole machine.
-int numa_of(hwloc_topology_t topology, hwloc_obj_t device) {
-  const hwloc_obj_t parent = hwloc_get_non_io_ancestor_obj(topology, device);
-  const bool local = parent != nullptr && parent->nodeset != nullptr && hwloc_bitmap_weight(parent->nodeset) == 1;
-  return local ? hwloc_bitmap_first(parent->nodeset) : -1;
-}
-
 CpuSet near_cpus(hwloc_topology_t topology, hwloc_obj_t device) {
   const hwloc_obj_t parent = hwloc_get_non_io_ancestor_obj(topology, device);
   return parent == nullptr ? CpuSet{} : cpus_of(parent->cpuset);
@@ -123,14 +116,6 @@ std::map<std::string, hwloc_obj_t> gpu_objects(hwloc_topology_t topology) {
   return gpus;
 }
 
-std::string management_name(hwloc_topology_t topology, hwloc_obj_t pci) {
-  for (hwloc_obj_t device = nullptr; (device = hwloc_get_next_osdev(topology, device)) != nullptr;) {
-    const std::string name = device->name == nullptr ? "" : device->name;
-    if (pci_of(device) == pci && (name.starts_with("nvml") || name.starts_with("rsmi"))) return name;
-  }
-  return "";
-}
-
 /// The nearest card to `gpu`; among equally near ones that which serves the fewest GPUs so far.
 std::size_t nearest_nic(hwloc_obj_t gpu, const std::vector<hwloc_obj_t>& nics, const std::vector<int>& served) {
   std::size_t best = 0;
@@ -150,12 +135,10 @@ Machine read_machine(const std::string& xml_file) {
   machine.cores = read_cores(topology);
   machine.numa_nodes = std::max(1, hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE));
   const auto nics = nic_objects(topology);
-  for (const hwloc_obj_t nic : nics) {
-    machine.nics.push_back({nic->name, numa_of(topology, nic), near_cpus(topology, nic)});
-  }
+  for (const hwloc_obj_t nic : nics) machine.nics.push_back({nic->name, near_cpus(topology, nic)});
   std::vector<int> served(nics.size(), 0);
   for (const auto& [bus_id, gpu] : gpu_objects(topology)) {
-    GpuSlot slot{management_name(topology, gpu), bus_id, numa_of(topology, gpu), near_cpus(topology, gpu), ""};
+    GpuSlot slot{bus_id, near_cpus(topology, gpu), ""};
     if (!nics.empty()) {
       const std::size_t nearest = nearest_nic(gpu, nics, served);
       ++served[nearest];
@@ -179,10 +162,8 @@ void to_json(nlohmann::json& json, const Machine& machine) {
           {"nics", nlohmann::json::array()},
           {"numa_nodes", machine.numa_nodes}};
   for (const auto& core : machine.cores) json["cores"].push_back({format_cpus(core.cpus), core.package});
-  for (const auto& gpu : machine.gpus) {
-    json["gpus"].push_back({gpu.name, gpu.bus_id, gpu.numa, format_cpus(gpu.near), gpu.nic});
-  }
-  for (const auto& nic : machine.nics) json["nics"].push_back({nic.name, nic.numa, format_cpus(nic.near)});
+  for (const auto& gpu : machine.gpus) json["gpus"].push_back({gpu.bus_id, format_cpus(gpu.near), gpu.nic});
+  for (const auto& nic : machine.nics) json["nics"].push_back({nic.name, format_cpus(nic.near)});
 }
 
 void from_json(const nlohmann::json& json, Machine& machine) {
@@ -192,12 +173,11 @@ void from_json(const nlohmann::json& json, Machine& machine) {
     machine.cores.push_back({parse_cpus(core.at(0).get<std::string>()), core.at(1).get<int>()});
   }
   for (const auto& gpu : json.at("gpus")) {
-    machine.gpus.push_back({gpu.at(0).get<std::string>(), gpu.at(1).get<std::string>(), gpu.at(2).get<int>(),
-                            parse_cpus(gpu.at(3).get<std::string>()), gpu.at(4).get<std::string>()});
+    machine.gpus.push_back(
+        {gpu.at(0).get<std::string>(), parse_cpus(gpu.at(1).get<std::string>()), gpu.at(2).get<std::string>()});
   }
   for (const auto& nic : json.at("nics")) {
-    machine.nics.push_back(
-        {nic.at(0).get<std::string>(), nic.at(1).get<int>(), parse_cpus(nic.at(2).get<std::string>())});
+    machine.nics.push_back({nic.at(0).get<std::string>(), parse_cpus(nic.at(1).get<std::string>())});
   }
 }
 

@@ -18,17 +18,14 @@ struct Core {
 
 /// A GPU by its address on the PCI bus; NVML describes the rest.
 struct GpuSlot {
-  std::string name;    ///< hwloc's: nvml0, rsmi0; empty where hwloc knows only the PCI device
   std::string bus_id;  ///< 0000:3b:00.0
-  int numa = -1;
-  CpuSet near;      ///< CPUs of that NUMA node
-  std::string nic;  ///< the network card with the shortest way to it; empty: none
+  CpuSet near;         ///< CPUs of its NUMA node
+  std::string nic;     ///< the network card with the shortest way to it; empty: none
   friend bool operator==(const GpuSlot&, const GpuSlot&) = default;
 };
 
 struct Nic {
   std::string name;  ///< mlx5_0, hsi0, eth0
-  int numa = -1;
   CpuSet near;
   friend bool operator==(const Nic&, const Nic&) = default;
 };

@@ -73,69 +73,60 @@ Findings check_devices(const JobFacts& job) {
     const auto without = std::ranges::count_if(job.bindings[node], [](const Binding& b) { return b.gpu < 0; });
     const auto sharing = std::ranges::count_if(job.bindings[node], &Binding::shares_gpu);
     if (sharing > 0 && !job.gpu_sharing_is_meant) {
-      findings.push_back({"devices",
-                          false,
-                          {job.host(node)},
-                          std::to_string(sharing) + " ranks share GPUs with others",
-                          "start as many ranks as GPUs, or say with --oversubscribe-gpu that it is meant"});
+      add(findings, warning_of("devices", std::to_string(sharing) + " ranks share GPUs with others",
+                               "start as many ranks as GPUs, or say with --oversubscribe-gpu that it is meant")
+                        .on(job.host(node)));
     }
     if (without == 0 || std::ranges::none_of(ranks, can_see)) continue;
-    findings.push_back(
-        {"devices",
-         true,
-         {job.host(node)},
-         std::to_string(without) + " of " + std::to_string(ranks.size()) + " ranks have no GPU of their own",
-         "ask for as many GPUs as ranks (--gpus-per-node=N --ntasks-per-node=N), or add --oversubscribe-gpu"});
+    add(findings,
+        error_of("devices",
+                 std::to_string(without) + " of " + std::to_string(ranks.size()) + " ranks have no GPU of their own",
+                 "ask for as many GPUs as ranks (--gpus-per-node=N --ntasks-per-node=N), or add --oversubscribe-gpu")
+            .on(job.host(node)));
   }
   return findings;
 }
 
 Findings check_gpu_counts(const JobFacts& job) {
-  Findings findings = differences(
-      job, {"devices", false, {}, "the number of GPUs", "ask for --gpus-per-node=N"},
-      [](const NodeFacts& node) { return has_gpus(node) ? std::optional(gpus_of(node).size()) : std::nullopt; });
-  if (std::ranges::none_of(job.nodes, has_gpus)) return findings;
-  append(findings, affected(job,
-                            {"devices",
-                             false,
-                             {},
+  if (std::ranges::none_of(job.nodes, has_gpus)) return {};
+  const auto count = [](const NodeFacts& node) {
+    return has_gpus(node) ? std::optional(gpus_of(node).size()) : std::nullopt;
+  };
+  const auto has_none = [&](const NodeFacts& node) {
+    const bool is_known = job.runs("driver") && lacks_driver(node);
+    return !has_gpus(node) && !is_known;
+  };
+  Findings findings = differences(job, warning_of("devices", "the number of GPUs", "ask for --gpus-per-node=N"), count);
+  append(findings,
+         affected(job,
+                  warning_of("devices",
                              "there is no GPU for this job, as there is on other nodes: ranks run on the CPU there",
-                             "ask for GPUs on every node (--gpus-per-node=N), or --skip devices if it is meant"},
-                            [&](const NodeFacts& node) {
-                              const bool is_known = job.runs("driver") && lacks_driver(node);
-                              return !has_gpus(node) && !is_known;
-                            }));
+                             "ask for GPUs on every node (--gpus-per-node=N), or --skip devices if it is meant"),
+                  has_none));
   return findings;
 }
 
 Findings check_driver(const JobFacts& job) {
   const auto version = [](const NodeFacts& node) { return node.driver ? node.driver->version : std::nullopt; };
+  const auto has_another_module = [](const NodeFacts& node) {
+    const auto& module = node.system.driver_module;
+    return module && node.driver && node.driver->version && *module != *node.driver->version;
+  };
   Findings findings = differences(job,
-                                  {"driver",
-                                   true,
-                                   {},
-                                   "the version of the NVIDIA driver",
-                                   "install one driver on all nodes, or leave the odd ones out (--exclude)"},
+                                  error_of("driver", "the version of the NVIDIA driver",
+                                           "install one driver on all nodes, or leave the odd ones out (--exclude)"),
                                   version);
   append(findings, affected(job,
-                            {"driver",
-                             true,
-                             {},
-                             "the NVIDIA kernel module and libnvidia-ml are of different versions",
-                             "reload the module or reboot: the driver was updated under a running kernel"},
-                            [](const NodeFacts& node) {
-                              const auto& module = node.system.driver_module;
-                              return module && node.driver && node.driver->version && *module != *node.driver->version;
-                            }));
+                            error_of("driver", "the NVIDIA kernel module and libnvidia-ml are of different versions",
+                                     "reload the module or reboot: the driver was updated under a running kernel"),
+                            has_another_module));
   if (std::ranges::none_of(job.nodes, has_gpus)) return findings;
-  append(findings,
-         affected(job,
-                  {"driver",
-                   true,
-                   {},
-                   "there are GPUs, but no driver that answers",
-                   "load it (modprobe nvidia; nvidia-smi must list the GPUs), or leave the node out (--exclude)"},
-                  lacks_driver));
+  append(
+      findings,
+      affected(job,
+               error_of("driver", "there are GPUs, but no driver that answers",
+                        "load it (modprobe nvidia; nvidia-smi must list the GPUs), or leave the node out (--exclude)"),
+               lacks_driver));
   return findings;
 }
 
@@ -151,12 +142,10 @@ Findings check_cuda_version(const JobFacts& job) {
       if (!name.starts_with(kRuntime)) continue;
       const int needed = std::atoi(name.c_str() + kRuntime.size());
       if (needed <= served) continue;
-      add(findings,
-          {"cuda",
-           true,
-           {job.host(node)},
-           "the program needs CUDA " + std::to_string(needed) + ", the driver serves CUDA " + std::to_string(served),
-           "update the driver, or use a build for CUDA " + std::to_string(served)});
+      const std::string cuda = "CUDA " + std::to_string(served);
+      add(findings, error_of("cuda", "the program needs CUDA " + std::to_string(needed) + ", the driver serves " + cuda,
+                             "update the driver, or use a build for " + cuda)
+                        .on(job.host(node)));
     }
   }
   return findings;
@@ -170,12 +159,11 @@ Findings check_gpu_code(const JobFacts& job) {
         if (!gpu.capability || code.empty() || runs_on(code, *gpu.capability)) continue;
         const std::string number = std::to_string(*gpu.capability / 10) + "." + std::to_string(*gpu.capability % 10);
         add(findings,
-            {"cuda",
-             true,
-             {job.host(node)},
-             file + " has no code for the " + gpu.name.value_or("GPU") + " (compute capability " + number + ")",
-             "compile it for that too (CMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST=" + number +
-                 "), or ask for other GPUs"});
+            error_of("cuda",
+                     file + " has no code for the " + gpu.name.value_or("GPU") + " (compute capability " + number + ")",
+                     "compile it for that too (CMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST=" + number +
+                         "), or ask for other GPUs")
+                .on(job.host(node)));
         break;
       }
     }
@@ -184,48 +172,36 @@ Findings check_gpu_code(const JobFacts& job) {
 }
 
 Findings check_gpu_models(const JobFacts& job) {
-  Findings findings = differences(
-      job, {"gpu-model", false, {}, "the GPU model", "ask for GPUs of one kind (--gpus=TYPE:N or --constraint)"},
-      models_of);
+  Findings findings;
+  const auto compare = [&](const char* what, const char* remedy, auto fact) {
+    append(findings, differences(job, warning_of("gpu-model", what, remedy), fact));
+  };
+  compare("the GPU model", "ask for GPUs of one kind (--gpus=TYPE:N or --constraint)", models_of);
   if (!findings.empty()) return findings;
-  append(findings,
-         differences(job, {"gpu-model", false, {}, "ECC of the GPUs' memory", "nvidia-smi -e 1 (or 0) on all"},
-                     [](const NodeFacts& node) { return any_gpu(node, &Gpu::ecc); }));
-  append(findings, differences(job,
-                               {"gpu-model",
-                                false,
-                                {},
-                                "the power limit of the GPUs in watts",
-                                "nvidia-smi -pl WATTS on all: the slowest GPU sets the pace"},
-                               highest_power_limit));
-  append(findings, differences(job,
-                               {"gpu-model",
-                                false,
-                                {},
-                                "the application clock of the GPUs in MHz",
-                                "nvidia-smi -rac on all: the slowest GPU sets the pace"},
-                               lowest_application_clock));
+  compare("ECC of the GPUs' memory", "nvidia-smi -e 1 (or 0) on all",
+          [](const NodeFacts& node) { return any_gpu(node, &Gpu::ecc); });
+  compare("the power limit of the GPUs in watts", "nvidia-smi -pl WATTS on all: the slowest GPU sets the pace",
+          highest_power_limit);
+  compare("the application clock of the GPUs in MHz", "nvidia-smi -rac on all: the slowest GPU sets the pace",
+          lowest_application_clock);
   return findings;
 }
 
 Findings check_gpu_modes(const JobFacts& job) {
   static constexpr int kExclusive = 3;
-  Findings findings = differences(job, {"gpu-mode", true, {}, "MIG mode", "nvidia-smi -mig 0 (or 1) on all nodes"},
+  Findings findings = differences(job, error_of("gpu-mode", "MIG mode", "nvidia-smi -mig 0 (or 1) on all nodes"),
                                   [](const NodeFacts& node) { return any_gpu(node, &Gpu::mig); });
-  append(findings,
-         differences(job,
-                     {"gpu-mode", false, {}, "persistence mode of the GPUs", "start nvidia-persistenced on all nodes"},
-                     all_persistent));
+  append(
+      findings,
+      differences(job, warning_of("gpu-mode", "persistence mode of the GPUs", "start nvidia-persistenced on all nodes"),
+                  all_persistent));
   for (std::size_t node = 0; node < job.bindings.size(); ++node) {
     const bool exclusive =
         std::ranges::any_of(gpus_of(job.nodes[node]), [](const Gpu& gpu) { return gpu.compute_mode == kExclusive; });
-    const bool shared = std::ranges::any_of(job.bindings[node], [](const Binding& b) { return b.shares_gpu; });
-    if (!exclusive || !shared) continue;
-    findings.push_back({"gpu-mode",
-                        true,
-                        {job.host(node)},
-                        "ranks share a GPU that is in exclusive mode",
-                        "start fewer ranks, or nvidia-smi -c DEFAULT"});
+    if (!exclusive || std::ranges::none_of(job.bindings[node], &Binding::shares_gpu)) continue;
+    add(findings, error_of("gpu-mode", "ranks share a GPU that is in exclusive mode",
+                           "start fewer ranks, or nvidia-smi -c DEFAULT")
+                      .on(job.host(node)));
   }
   return findings;
 }
@@ -239,11 +215,10 @@ Findings check_gpu_visibility(const JobFacts& job) {
       if (job.rank(rank).openable) openable.insert(*job.rank(rank).openable);
     }
     if (openable.size() < 2) continue;
-    findings.push_back({"gpu-visibility",
-                        false,
-                        {job.host(static_cast<std::size_t>(node))},
-                        "ranks of the node may open different GPUs, so NCCL can't copy between them directly",
-                        "srun --gpu-bind=none, or --gpus-per-node=N instead of --gpus-per-task"});
+    add(findings, warning_of("gpu-visibility",
+                             "ranks of the node may open different GPUs, so NCCL can't copy between them directly",
+                             "srun --gpu-bind=none, or --gpus-per-node=N instead of --gpus-per-task")
+                      .on(job.host(static_cast<std::size_t>(node))));
   }
   return findings;
 }

@@ -20,8 +20,6 @@ const PortFacts* find_port(const NodeFacts& node, const std::string& name) {
 
 bool is_active(const PortFacts* port) { return port != nullptr && port->state == kActivePort; }
 
-bool is_ethernet(const std::string& port) { return port.find('/') == std::string::npos; }
-
 std::set<std::string> all_ports(const JobFacts& job) {
   std::set<std::string> names;
   for (const auto& node : job.nodes) {
@@ -30,17 +28,17 @@ std::set<std::string> all_ports(const JobFacts& job) {
   return names;
 }
 
-std::size_t count_active(const NodeFacts& node, bool ethernet) {
+std::size_t count_active(const NodeFacts& node, bool fabric) {
   return static_cast<std::size_t>(std::ranges::count_if(node.system.ports, [&](const PortFacts& port) {
-    return is_ethernet(port.name) == ethernet && is_active(&port);
+    return is_fabric_port(port.name) == fabric && is_active(&port);
   }));
 }
 
 /// As many active ports as at least half of those nodes have.
-std::size_t usual_count(const JobFacts& job, bool ethernet, const std::function<bool(const NodeFacts&)>& is_asked) {
+std::size_t usual_count(const JobFacts& job, bool fabric, const std::function<bool(const NodeFacts&)>& is_asked) {
   std::vector<std::size_t> counts;
   for (const auto& node : job.nodes) {
-    if (is_asked(node)) counts.push_back(count_active(node, ethernet));
+    if (is_asked(node)) counts.push_back(count_active(node, fabric));
   }
   std::ranges::sort(counts);
   return counts.empty() ? 0 : counts[counts.size() / 2];
@@ -52,21 +50,20 @@ void compare_states(const JobFacts& job, const std::string& name, bool with_gpus
   const auto is_asked = [&](const NodeFacts& node) {
     return has_gpus(node) == with_gpus && !node.system.ports.empty();
   };
-  const std::size_t usual = usual_count(job, is_ethernet(name), is_asked);
+  const std::size_t usual = usual_count(job, is_fabric_port(name), is_asked);
   const auto is_up = [&](const NodeFacts& node) { return is_asked(node) && is_active(find_port(node, name)); };
   // Less than half of the nodes use the port: the others are not at fault.
   if (2 * std::ranges::count_if(job.nodes, is_up) < std::ranges::count_if(job.nodes, is_asked)) return;
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
     const PortFacts* port = find_port(job.nodes[node], name);
     if (!is_asked(job.nodes[node]) || is_active(port)) continue;
-    if (count_active(job.nodes[node], is_ethernet(name)) >= usual) continue;
+    if (count_active(job.nodes[node], is_fabric_port(name)) >= usual) continue;
     const std::string state = port == nullptr ? "not there" : port->state.value_or("in no known state");
-    add(findings, {"fabric",
-                   !is_ethernet(name),
-                   {job.host(node)},
-                   "the network port " + name + " is " + state + ", elsewhere " + kActivePort,
-                   "look at card, cable and switch (ibstat, ip link), or leave the node out (--exclude)",
-                   "isolate"});
+    const auto found = is_fabric_port(name) ? error_of : warning_of;
+    add(findings,
+        found("fabric", "the network port " + name + " is " + state + ", elsewhere " + kActivePort,
+              "look at card, cable and switch (ibstat, ip link), or leave the node out (--exclude)", "isolate")
+            .on(job.host(node)));
   }
 }
 
@@ -78,21 +75,18 @@ void count_failures(const JobFacts& job, Findings& findings) {
     const double uptime = std::max(job.nodes[node].system.uptime_s.value_or(0), kDay);
     for (const auto& port : job.nodes[node].system.ports) {
       const auto warn = [&](const std::string& what) {
-        add(findings, {"fabric",
-                       false,
-                       {job.host(node)},
+        add(findings,
+            warning_of("fabric",
                        "the network port " + port.name + " " + what +
                            " since the node came up (days: " + std::to_string(std::lround(uptime / kDay)) + ")",
-                       "clean or replace its cable and connectors, or leave the node out (--exclude)",
-                       "watch"});
+                       "clean or replace its cable and connectors, or leave the node out (--exclude)", "watch")
+                .on(job.host(node)));
       };
       if (port.is_full) {
-        add(findings, {"fabric",
-                       false,
-                       {job.host(node)},
-                       "a counter of lost links or errors of the network port " + port.name + " is full",
-                       "reset it (perfquery -R), look at the cable, and let --doctor see what comes back",
-                       "watch"});
+        add(findings,
+            warning_of("fabric", "a counter of lost links or errors of the network port " + port.name + " is full",
+                       "reset it (perfquery -R), look at the cable, and let --doctor see what comes back", "watch")
+                .on(job.host(node)));
         continue;
       }
       const auto downs = static_cast<double>(port.downs.value_or(0));
@@ -113,14 +107,11 @@ Findings check_fabric(const JobFacts& job) {
       const PortFacts* port = find_port(node, name);
       return is_active(port) ? port->rate : std::nullopt;
     };
-    append(findings,
-           differences_within_kinds(job,
-                                    {"fabric",
-                                     false,
-                                     {},
-                                     "the rate of the network port " + name,
-                                     "look at its cable and its port of the switch: the slowest link sets the pace"},
-                                    rate));
+    append(findings, differences_within_kinds(
+                         job,
+                         warning_of("fabric", "the rate of the network port " + name,
+                                    "look at its cable and its port of the switch: the slowest link sets the pace"),
+                         rate));
   }
   count_failures(job, findings);
   return findings;

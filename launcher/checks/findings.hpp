@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -15,8 +16,22 @@ struct Finding {
   std::string what;
   std::string remedy;
   std::string advice = {};  ///< what to do with broken hardware, for --doctor: isolate, reboot, reset or watch
+
+  [[nodiscard]] Finding on(const std::string& host) && {
+    hosts.push_back(host);
+    return std::move(*this);
+  }
 };
 using Findings = std::vector<Finding>;
+
+[[nodiscard]] inline Finding error_of(const std::string& check, const std::string& what, const std::string& remedy,
+                                      const std::string& advice = "") {
+  return {check, true, {}, what, remedy, advice};
+}
+[[nodiscard]] inline Finding warning_of(const std::string& check, const std::string& what, const std::string& remedy,
+                                        const std::string& advice = "") {
+  return {check, false, {}, what, remedy, advice};
+}
 
 /// The same finding on several nodes is one, with all their hosts.
 void add(Findings& all, Finding finding);

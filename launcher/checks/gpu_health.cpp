@@ -70,17 +70,12 @@ Ailment ailment_of(const Gpu& gpu, const UsualLinks& usual) {
 }
 
 Findings other_processes(const JobFacts& job) {
-  return affected(job,
-                  {"gpu-health",
-                   false,
-                   {},
-                   "other processes compute on the GPUs",
-                   "nvidia-smi (rocm-smi) shows them; ask for whole nodes (--exclusive)"},
-                  [](const NodeFacts& node) {
-                    return node.driver && std::ranges::any_of(node.driver->gpus, [](const Gpu& gpu) {
-                             return gpu.processes.value_or(0) > 0;
-                           });
-                  });
+  const auto is_busy = [](const Gpu& gpu) { return gpu.processes.value_or(0) > 0; };
+  return affected(
+      job,
+      warning_of("gpu-health", "other processes compute on the GPUs",
+                 "nvidia-smi (rocm-smi) shows them; ask for whole nodes (--exclusive)"),
+      [&](const NodeFacts& node) { return node.driver && std::ranges::any_of(node.driver->gpus, is_busy); });
 }
 
 }  // namespace
@@ -92,19 +87,17 @@ Findings check_gpu_health(const JobFacts& job) {
     if (!job.nodes[node].driver) continue;
     for (const auto& gpu : job.nodes[node].driver->gpus) {
       const auto [what, cure, advice] = ailment_of(gpu, usual);
-      if (!what.empty())
-        add(findings, {"gpu-health", false, {job.host(node)}, "GPU " + gpu.bus_id + " " + what, cure, advice});
+      if (what.empty()) continue;
+      add(findings, warning_of("gpu-health", "GPU " + gpu.bus_id + " " + what, cure, advice).on(job.host(node)));
     }
   }
   append(findings, other_processes(job));
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
     const auto& xids = job.nodes[node].system.xids;
     if (xids.empty()) continue;
-    add(findings, {"gpu-health",
-                   false,
-                   {job.host(node)},
-                   "the kernel logged hardware errors of GPUs in the last day: " + join(xids),
-                   "look them up in NVIDIA's list of XIDs; drain the node, or leave it out (--exclude)"});
+    add(findings, warning_of("gpu-health", "the kernel logged hardware errors of GPUs in the last day: " + join(xids),
+                             "look them up in NVIDIA's list of XIDs; drain the node, or leave it out (--exclude)")
+                      .on(job.host(node)));
   }
   return findings;
 }

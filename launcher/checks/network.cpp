@@ -37,12 +37,10 @@ Findings check_address(const JobFacts& job) {
     // A name that leads to loopback works on its own node, and sends other nodes to themselves.
     if (!loopback && is_own) continue;
     const std::string what = resolved.empty() ? "does not resolve" : "resolves to " + resolved.front();
-    findings.push_back(
-        {"address",
-         true,
-         {job.host(node)},
-         "the host's own name " + host + " " + what + ", not to an address of its network card",
-         "correct /etc/hosts or DNS there: the name must lead to an address that the other nodes reach"});
+    add(findings,
+        error_of("address", "the host's own name " + host + " " + what + ", not to an address of its network card",
+                 "correct /etc/hosts or DNS there: the name must lead to an address that the other nodes reach")
+            .on(job.host(node)));
   }
   return findings;
 }
@@ -50,11 +48,8 @@ Findings check_address(const JobFacts& job) {
 Findings check_subnet(const JobFacts& job) {
   if (job.nodes.size() < 2) return {};
   Findings findings = affected(job,
-                               {"network",
-                                true,
-                                {},
-                                "there is no network card with an address",
-                                "bring its interface up (ip link, ip addr), or leave the node out (--exclude)"},
+                               error_of("network", "there is no network card with an address",
+                                        "bring its interface up (ip link, ip addr), or leave the node out (--exclude)"),
                                [](const NodeFacts& node) { return node.network && !has_card(node); });
   for (const auto& odd : odd_nodes(values_of(job, subnet_of_node))) {
     if (!odd.value) continue;
@@ -64,19 +59,11 @@ Findings check_subnet(const JobFacts& job) {
       // Networks that are routed to each other, such as those of two racks, are in order.
       if (!has_usual && network.failures.empty()) continue;
       const std::string what = "its address lies in " + *odd.value + ", those of the other nodes in " + odd.usual;
-      if (has_usual) {
-        add(findings, {"network",
-                       false,
-                       {job.host(node)},
-                       what + ", where it has a card too",
-                       "let its name lead to that card's address (/etc/hosts, DNS)"});
-      } else {
-        add(findings, {"network",
-                       true,
-                       {job.host(node)},
-                       what + ", and they don't reach each other",
-                       "bring up its card there (ip addr), or leave the node out (--exclude)"});
-      }
+      Finding found = has_usual ? warning_of("network", what + ", where it has a card too",
+                                             "let its name lead to that card's address (/etc/hosts, DNS)")
+                                : error_of("network", what + ", and they don't reach each other",
+                                           "bring up its card there (ip addr), or leave the node out (--exclude)");
+      add(findings, std::move(found).on(job.host(node)));
     }
   }
   return findings;
@@ -90,11 +77,10 @@ Findings check_connections(const JobFacts& job) {
     const auto explains = [&](const Finding& cause) { return cause.is_error && has(cause.hosts, job.host(node)); };
     if (!job.nodes[node].network || std::ranges::any_of(causes, explains)) continue;
     for (const auto& failure : job.nodes[node].network->failures) {
-      findings.push_back({"connect",
-                          true,
-                          {job.host(node)},
-                          failure,
-                          "open the firewall between compute nodes (iptables -L), or leave the node out (--exclude)"});
+      findings.push_back(
+          error_of("connect", failure,
+                   "open the firewall between compute nodes (iptables -L), or leave the node out (--exclude)")
+              .on(job.host(node)));
     }
   }
   return findings;

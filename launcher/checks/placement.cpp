@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -44,12 +43,10 @@ Findings check_sources(const JobFacts& job) {
   Findings findings;
   for (std::size_t rank = 0; rank < job.ranks.size(); ++rank) {
     for (const auto& conflict : job.ranks[rank].conflicts) {
-      findings.push_back(
-          {"sources",
-           true,
-           {job.layout.host_of(static_cast<int>(rank))},
-           "rank " + std::to_string(job.number(static_cast<int>(rank))) + ": " + conflict,
-           "unset the variable, or start mnlaunch directly under the launcher (srun --mpi=pmix mnlaunch ...)"});
+      add(findings,
+          error_of("sources", "rank " + std::to_string(job.number(static_cast<int>(rank))) + ": " + conflict,
+                   "unset the variable, or start mnlaunch directly under the launcher (srun --mpi=pmix mnlaunch ...)")
+              .on(job.layout.host_of(static_cast<int>(rank))));
     }
   }
   return findings;
@@ -60,12 +57,11 @@ Findings check_task_count(const JobFacts& job) {
   for (int rank = 0; rank < job.layout.size() && !job.is_part(); ++rank) {
     const int size = job.rank(rank).size.value_or(job.layout.size());
     if (size == job.layout.size()) continue;
-    findings.push_back({"tasks",
-                        true,
-                        {job.layout.host_of(rank)},
-                        "rank " + std::to_string(rank) + " counts " + std::to_string(size) + " ranks, rank 0 " +
-                            std::to_string(job.layout.size()),
-                        "start all ranks with one command"});
+    add(findings, error_of("tasks",
+                           "rank " + std::to_string(rank) + " counts " + std::to_string(size) + " ranks, rank 0 " +
+                               std::to_string(job.layout.size()),
+                           "start all ranks with one command")
+                      .on(job.layout.host_of(rank)));
   }
   return findings;
 }
@@ -81,35 +77,26 @@ Findings check_distribution(const JobFacts& job) {
     table.push_back(job.host(node) + " " + std::to_string(counts[node]));
   }
   if (counts.size() > kMaxNamed) table.emplace_back("...");
-  return {{"distribution",
-           false,
-           {},
-           "nodes have unequal numbers of ranks: " + join(table),
-           "ask for --ntasks-per-node=N (mpiexec: -map-by ppr:N:node), unless this is meant"}};
+  return {warning_of("distribution", "nodes have unequal numbers of ranks: " + join(table),
+                     "ask for --ntasks-per-node=N (mpiexec: -map-by ppr:N:node), unless this is meant")};
 }
 
 Findings check_arguments(const JobFacts& job) {
-  std::set<std::string> hosts;
+  Findings findings;
   for (int rank = 0; rank < job.layout.size(); ++rank) {
     const auto& first = job.rank(0).arguments;
     const auto& own = job.rank(rank).arguments;
-    if (first && own && *own != *first) hosts.insert(job.layout.host_of(rank));
+    if (!first || !own || *own == *first) continue;
+    add(findings, warning_of("arguments", "the command line differs from rank 0's", "start all ranks with one command")
+                      .on(job.layout.host_of(rank)));
   }
-  if (hosts.empty()) return {};
-  return {{"arguments",
-           false,
-           {hosts.begin(), hosts.end()},
-           "the command line differs from rank 0's",
-           "start all ranks with one command"}};
+  return findings;
 }
 
 Findings check_folder(const JobFacts& job) {
   return differences(job,
-                     {"folder",
-                      false,
-                      {},
-                      "the current folder",
-                      "start from a folder that all nodes share, or give --chdir (srun) or -wdir (mpiexec)"},
+                     warning_of("folder", "the current folder",
+                                "start from a folder that all nodes share, or give --chdir (srun) or -wdir (mpiexec)"),
                      [](const NodeFacts& node) { return node.system.folder.path; });
 }
 
@@ -121,12 +108,12 @@ Findings check_room(const JobFacts& job) {
     const int threads = job.rank(rank).threads.value_or(0);
     if (static_cast<int>(cpus.size()) >= threads || cpus == whole(job.nodes[node].machine)) continue;
     if (is_crowded(job, rank)) continue;  // an error of its own
-    add(findings, {"affinity",
-                   false,
-                   {job.host(node)},
-                   "ranks may use " + std::to_string(cpus.size()) + " CPUs, but are to run " + std::to_string(threads) +
-                       " threads",
-                   "srun -c N or SRUN_CPUS_PER_TASK=N (srun does not take N from sbatch), mpiexec --bind-to none"});
+    const std::string what = "ranks may use " + std::to_string(cpus.size()) + " CPUs, but are to run " +
+                             std::to_string(threads) + " threads";
+    add(findings,
+        warning_of("affinity", what,
+                   "srun -c N or SRUN_CPUS_PER_TASK=N (srun does not take N from sbatch), mpiexec --bind-to none")
+            .on(job.host(node)));
   }
   return findings;
 }
@@ -137,11 +124,10 @@ Findings check_cpu_map(const JobFacts& job, std::size_t entries) {
     const std::size_t ranks = job.layout.ranks_of(node).size();
     if (ranks <= entries) continue;
     add(findings,
-        {"affinity",
-         true,
-         {job.host(static_cast<std::size_t>(node))},
-         "--cpu-map has " + std::to_string(entries) + " lists of CPUs for " + std::to_string(ranks) + " ranks",
-         "give a list for each rank of a node, with colons between them"});
+        error_of("affinity",
+                 "--cpu-map has " + std::to_string(entries) + " lists of CPUs for " + std::to_string(ranks) + " ranks",
+                 "give a list for each rank of a node, with colons between them")
+            .on(job.host(static_cast<std::size_t>(node))));
   }
   return findings;
 }
@@ -155,12 +141,11 @@ Findings check_cpu_time(const JobFacts& job) {
     if (!quota || threads <= std::ceil(*quota)) continue;
     char allowed[32];
     std::snprintf(allowed, sizeof allowed, "%.3g", *quota);
-    add(findings, {"affinity",
-                   false,
-                   {job.host(node)},
-                   std::string("a control group allows the time of ") + allowed + " CPUs, but ranks are to run " +
-                       std::to_string(threads) + " threads there",
-                   "raise the container's limit (docker --cpus, limits.cpu), or lower OMP_NUM_THREADS"});
+    add(findings, warning_of("affinity",
+                             std::string("a control group allows the time of ") + allowed +
+                                 " CPUs, but ranks are to run " + std::to_string(threads) + " threads there",
+                             "raise the container's limit (docker --cpus, limits.cpu), or lower OMP_NUM_THREADS")
+                      .on(job.host(node)));
   }
   return findings;
 }
@@ -172,11 +157,10 @@ Findings check_gpu_affinity(const JobFacts& job) {
     const auto ranks = job.layout.ranks_of(static_cast<int>(node));
     for (std::size_t i = 0; i < ranks.size() && i < job.bindings[node].size(); ++i) {
       if (!is_far_from_its_gpu(job.rank(ranks[i]), machine, job.bindings[node][i])) continue;
-      add(findings, {"affinity",
-                     false,
-                     {job.host(node)},
-                     "ranks run on CPUs far from their GPUs (another NUMA node)",
-                     "srun --gpu-bind=closest or --cpu-bind=none, mpiexec --bind-to none: mnlaunch then binds them"});
+      add(findings,
+          warning_of("affinity", "ranks run on CPUs far from their GPUs (another NUMA node)",
+                     "srun --gpu-bind=closest or --cpu-bind=none, mpiexec --bind-to none: mnlaunch then binds them")
+              .on(job.host(node)));
       break;
     }
   }
@@ -188,11 +172,9 @@ Findings check_affinity(const JobFacts& job) {
   for (int node = 0; node < job.layout.node_count(); ++node) {
     const auto is_crowded_here = [&](int rank) { return is_crowded(job, rank); };
     if (!std::ranges::any_of(job.layout.ranks_of(node), is_crowded_here)) continue;
-    findings.push_back({"affinity",
-                        true,
-                        {job.host(static_cast<std::size_t>(node))},
-                        "several ranks are bound to one and the same CPU",
-                        "ask for cores: srun -c N --cpu-bind=cores (or SRUN_CPUS_PER_TASK), mpiexec --bind-to none"});
+    add(findings, error_of("affinity", "several ranks are bound to one and the same CPU",
+                           "ask for cores: srun -c N --cpu-bind=cores (or SRUN_CPUS_PER_TASK), mpiexec --bind-to none")
+                      .on(job.host(static_cast<std::size_t>(node))));
   }
   return findings;
 }

@@ -65,19 +65,16 @@ const FileFacts* existing_file(const NodeFacts& node, std::size_t i) {
 /// The first that is found: another size explains another hash.
 Findings compare_file(const JobFacts& job, std::size_t i, const std::string& path) {
   const std::string remedy = "copy the right version to all nodes";
-  auto findings = differences(job, {"files", true, {}, "the size of " + path, remedy},
+  auto findings = differences(job, error_of("files", "the size of " + path, remedy),
                               [&](const NodeFacts& node) { return existing_file(node, i)->size; });
   if (!findings.empty()) return findings;
   findings = differences(
-      job, {"files", true, {}, "the hash of " + path, remedy},
+      job, error_of("files", "the hash of " + path, remedy),
       [&](const NodeFacts& node) { return existing_file(node, i)->hash; }, NoValue::kReport);
   if (!findings.empty()) return findings;
   return differences(job,
-                     {"files",
-                      false,
-                      {},
-                      "the time of change of " + path + " (its middle is not compared)",
-                      "compare it (cmp), or copy it again and keep its times (sbcast -p, rsync -t)"},
+                     warning_of("files", "the time of change of " + path + " (its middle is not compared)",
+                                "compare it (cmp), or copy it again and keep its times (sbcast -p, rsync -t)"),
                      [&](const NodeFacts& node) { return existing_file(node, i)->changed; });
 }
 
@@ -86,27 +83,26 @@ Findings compare_file(const JobFacts& job, std::size_t i, const std::string& pat
 Findings check_program(const JobFacts& job) {
   Findings findings;
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    const std::string& error = job.nodes[node].program.error;
-    if (!error.empty()) {
-      add(findings, {"program", true, {job.host(node)}, error, "copy it there (sbcast) or use a shared folder"});
-    }
+    const std::string& what = job.nodes[node].program.error;
+    if (what.empty()) continue;
+    add(findings, error_of("program", what, "copy it there (sbcast) or use a shared folder").on(job.host(node)));
   }
   if (!findings.empty()) return findings;
   const std::string remedy = "build once into a shared folder, or copy the same build to all nodes (sbcast)";
-  const auto compare = [&](bool is_error, const char* what, auto fact) {
-    append(findings, differences(job, {"program", is_error, {}, what, remedy}, fact, NoValue::kReport));
+  const auto compare = [&](auto found, const char* what, auto fact) {
+    append(findings, differences(job, found("program", what, remedy, ""), fact, NoValue::kReport));
   };
-  compare(true, "the build of the program", [](const NodeFacts& node) { return node.program.program.id; });
-  compare(true, "the build of mnlaunch", [](const NodeFacts& node) { return node.program.mnlaunch.id; });
-  compare(true, "the script", [](const NodeFacts& node) { return or_absent(node.program.script); });
+  compare(error_of, "the build of the program", [](const NodeFacts& node) { return node.program.program.id; });
+  compare(error_of, "the build of mnlaunch", [](const NodeFacts& node) { return node.program.mnlaunch.id; });
+  compare(error_of, "the script", [](const NodeFacts& node) { return or_absent(node.program.script); });
   if (!findings.empty()) return findings;
   // A file that was cut off, or stripped, keeps its build id.
-  compare(true, "the size of the program", [](const NodeFacts& node) { return node.program.program.size; });
-  compare(true, "the size of mnlaunch", [](const NodeFacts& node) { return node.program.mnlaunch.size; });
+  compare(error_of, "the size of the program", [](const NodeFacts& node) { return node.program.program.size; });
+  compare(error_of, "the size of mnlaunch", [](const NodeFacts& node) { return node.program.mnlaunch.size; });
   if (!findings.empty()) return findings;
-  compare(false, "the hash of /etc/mn/mnlaunch.conf",
+  compare(warning_of, "the hash of /etc/mn/mnlaunch.conf",
           [](const NodeFacts& node) { return or_absent(node.program.settings); });
-  compare(false, "the path of the program", [](const NodeFacts& node) { return node.program.program.path; });
+  compare(warning_of, "the path of the program", [](const NodeFacts& node) { return node.program.program.path; });
   return findings;
 }
 
@@ -114,11 +110,9 @@ Findings check_unresolved(const JobFacts& job) {
   Findings findings;
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
     for (const auto& name : job.nodes[node].program.missing) {
-      add(findings, {"unresolved",
-                     true,
-                     {job.host(node)},
-                     "the program needs " + name + ", which is not found",
-                     "export LD_LIBRARY_PATH to all nodes: srun --export=ALL, mpiexec -x LD_LIBRARY_PATH"});
+      add(findings, error_of("unresolved", "the program needs " + name + ", which is not found",
+                             "export LD_LIBRARY_PATH to all nodes: srun --export=ALL, mpiexec -x LD_LIBRARY_PATH")
+                        .on(job.host(node)));
     }
   }
   return findings;
@@ -132,16 +126,15 @@ Findings check_libraries(const JobFacts& job) {
   }
   Findings findings = affected(
       job,
-      {"libraries",
-       false,
-       {},
-       "the dynamic loader gave no list of the program's libraries, so they were not compared",
-       "try ldd there: a file system of LD_LIBRARY_PATH, or the program's, may be slow, or the program damaged"},
+      warning_of(
+          "libraries", "the dynamic loader gave no list of the program's libraries, so they were not compared",
+          "try ldd there: a file system of LD_LIBRARY_PATH, or the program's, may be slow, or the program damaged"),
       has_silent_loader);
   const auto compare = [&](const std::string& name, const char* what, auto fact) {
-    const std::string remedy = "load the same modules on all nodes, or fix LD_LIBRARY_PATH";
-    auto found = differences(job, {"libraries", breaks_jobs(name), {}, what + name, remedy},
-                             [&](const NodeFacts& node) { return fact_of_library(node, name, fact); });
+    const auto finding = breaks_jobs(name) ? error_of : warning_of;
+    auto found = differences(
+        job, finding("libraries", what + name, "load the same modules on all nodes, or fix LD_LIBRARY_PATH", ""),
+        [&](const NodeFacts& node) { return fact_of_library(node, name, fact); });
     append(findings, found);
     return !found.empty();
   };
@@ -159,7 +152,9 @@ Findings check_mpi(const JobFacts& job) {
     if (job.launcher == Launcher::kPmix && !node.slurm_pmix && mpi == "MPICH")
       return "links MPICH, but Open MPI's mpiexec started it";
     if (job.launcher == Launcher::kPmi && mpi == "Open MPI")
-      return "links Open MPI, but MPICH's mpiexec (Hydra) started it";
+      return "links Open MPI, but a launcher with a PMI server (Hydra, Flux) started it";
+    if (job.launcher == Launcher::kVariables && mpi == "Open MPI" && !node.has_pmix)
+      return "links Open MPI, but its launcher gave it no PMIx server";
     if (job.launcher != Launcher::kSlurm || job.layout.size() == 1) return "";
     if (mpi == "Open MPI") return "links Open MPI, but srun gave it no PMIx server";
     if (node.has_pmi) return "";
@@ -173,26 +168,23 @@ Findings check_mpi(const JobFacts& job) {
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
     const std::string what = mismatch(job.nodes[node]);
     if (what.empty()) continue;
-    add(findings,
-        {"mpi",
-         true,
-         {job.host(node)},
-         "the program " + what,
-         job.launcher == Launcher::kSlurm ? "add --mpi=pmix (srun --mpi=list shows what there is)"
-                                          : "use the mpiexec that belongs to the program's MPI, or srun --mpi=pmix"});
+    const std::string remedy = job.launcher == Launcher::kSlurm
+                                   ? "add --mpi=pmix (srun --mpi=list shows what there is)"
+                                   : "use the mpiexec that belongs to the program's MPI, or srun --mpi=pmix";
+    add(findings, error_of("mpi", "the program " + what, remedy).on(job.host(node)));
   }
   return findings;
 }
 
 Findings check_mpiexec(const JobFacts& job) {
-  return differences(job, {"mpiexec", false, {}, "the mpiexec in PATH", "load the same modules on all nodes"},
+  return differences(job, warning_of("mpiexec", "the mpiexec in PATH", "load the same modules on all nodes"),
                      [](const NodeFacts& node) { return or_absent(node.program.mpiexec); });
 }
 
 Findings check_nccl(const JobFacts& job) {
   Findings findings;
   const auto compare = [&](const char* what, std::optional<std::string> NcclFacts::*fact, const char* remedy) {
-    append(findings, differences(job, {"nccl", true, {}, what, remedy}, [&](const NodeFacts& node) {
+    append(findings, differences(job, error_of("nccl", what, remedy), [&](const NodeFacts& node) {
              return node.nccl ? or_absent((*node.nccl).*fact) : std::nullopt;
            }));
   };
@@ -210,7 +202,7 @@ Findings check_files(const JobFacts& job) {
   for (std::size_t i = 0; i < count; ++i) {
     const std::string& path = job.nodes[0].files[i].path;
     const auto absent =
-        affected(job, {"files", true, {}, path + " can't be read", "copy it there, or use a shared folder"},
+        affected(job, error_of("files", path + " can't be read", "copy it there, or use a shared folder"),
                  [&](const NodeFacts& node) { return existing_file(node, i) == nullptr; });
     append(findings, absent.empty() ? compare_file(job, i, path) : absent);
   }
@@ -228,10 +220,9 @@ Findings check_environment(const JobFacts& job) {
   Findings findings;
   for (const auto& name : names) {
     const bool fatal = std::ranges::any_of(kFatal, [&](const char* prefix) { return name.starts_with(prefix); });
-    append(findings,
-           differences(
-               job, {"environment", fatal, {}, name, "export it to all ranks: srun --export=ALL, mpiexec -x " + name},
-               values_of_variable(job, name)));
+    const std::string remedy = "export it to all ranks: srun --export=ALL, mpiexec -x " + name;
+    const Finding finding = fatal ? error_of("environment", name, remedy) : warning_of("environment", name, remedy);
+    append(findings, differences(job, finding, values_of_variable(job, name)));
   }
   return findings;
 }

@@ -20,18 +20,16 @@ bool has_value(const NodeFacts& node, const char* variable, const char* value) {
 
 bool lacks_locked_memory(const NodeFacts& node) {
   const auto& memlock = node.system.limits.memlock;
-  return !node.system.fabric.empty() && memlock && *memlock != LimitFacts::kUnlimited;
+  const bool has_fabric = std::ranges::any_of(node.system.ports, is_fabric_port, &PortFacts::name);
+  return has_fabric && memlock && *memlock != LimitFacts::kUnlimited;
 }
 
 }  // namespace
 
 Findings check_memlock(const JobFacts& job) {
   return affected(job,
-                  {"memlock",
-                   true,
-                   {},
-                   "locked memory is limited, but there is an InfiniBand or RoCE device",
-                   "set LimitMEMLOCK=infinity in slurmd.service (and limits.conf for ssh)"},
+                  error_of("memlock", "locked memory is limited, but there is an InfiniBand or RoCE device",
+                           "set LimitMEMLOCK=infinity in slurmd.service (and limits.conf for ssh)"),
                   lacks_locked_memory);
 }
 
@@ -41,11 +39,11 @@ Findings check_shm(const JobFacts& job) {
     const auto& free = job.nodes[node].system.shm.free_mib;
     const auto ranks = job.layout.ranks_of(static_cast<int>(node)).size();
     if (!free || *free >= kShmForEachRankMib * ranks) continue;
-    findings.push_back({"shm",
-                        *free < kShmForEachRankMib,
-                        {job.host(node)},
-                        "/dev/shm has " + std::to_string(*free) + " MiB free for " + std::to_string(ranks) + " ranks",
-                        "remove stale files there (rm /dev/shm/nccl-*), or enlarge it (docker --shm-size=1g)"});
+    const auto found = *free < kShmForEachRankMib ? error_of : warning_of;
+    add(findings,
+        found("shm", "/dev/shm has " + std::to_string(*free) + " MiB free for " + std::to_string(ranks) + " ranks",
+              "remove stale files there (rm /dev/shm/nccl-*), or enlarge it (docker --shm-size=1g)", "")
+            .on(job.host(node)));
   }
   return findings;
 }
@@ -57,35 +55,29 @@ Findings check_limits(const JobFacts& job) {
   };
   Findings findings;
   for (const auto& [name, limit] : kLimits) {
+    const auto fact = [&, limit = limit](const NodeFacts& node) -> std::optional<std::int64_t> {
+      const bool is_known = job.runs("memlock") && lacks_locked_memory(node);  // an error of its own
+      if (limit == &LimitFacts::memlock && is_known) return std::nullopt;
+      return node.system.limits.*limit;
+    };
     append(findings, differences(job,
-                                 {"limits",
-                                  false,
-                                  {},
-                                  std::string("the limit ") + name + " (-1: none)",
-                                  "make limits.conf and slurmd's limits the same on all nodes"},
-                                 [&, fact = limit](const NodeFacts& node) -> std::optional<std::int64_t> {
-                                   // That is an error of its own.
-                                   const bool is_known = job.runs("memlock") && lacks_locked_memory(node);
-                                   if (fact == &LimitFacts::memlock && is_known) return std::nullopt;
-                                   return node.system.limits.*fact;
-                                 }));
+                                 warning_of("limits", std::string("the limit ") + name + " (-1: none)",
+                                            "make limits.conf and slurmd's limits the same on all nodes"),
+                                 fact));
   }
   return findings;
 }
 
 Findings check_cma(const JobFacts& job) {
-  return affected(
-      job,
-      {"cma",
-       false,
-       {},
-       "the kernel forbids copies between processes (kernel.yama.ptrace_scope > 1)",
-       "sysctl kernel.yama.ptrace_scope=1, or set MV2_SMP_USE_CMA=0 and OMPI_MCA_btl_vader_single_copy_mechanism=none"},
-      [](const NodeFacts& node) {
-        const bool off = has_value(node, "MV2_SMP_USE_CMA", "0") ||
-                         has_value(node, "OMPI_MCA_btl_vader_single_copy_mechanism", "none");
-        return node.system.ptrace_scope.value_or("") > "1" && !off;
-      });
+  return affected(job,
+                  warning_of("cma", "the kernel forbids copies between processes (kernel.yama.ptrace_scope > 1)",
+                             "sysctl kernel.yama.ptrace_scope=1, or set MV2_SMP_USE_CMA=0 and "
+                             "OMPI_MCA_btl_vader_single_copy_mechanism=none"),
+                  [](const NodeFacts& node) {
+                    const bool off = has_value(node, "MV2_SMP_USE_CMA", "0") ||
+                                     has_value(node, "OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+                    return node.system.ptrace_scope.value_or("") > "1" && !off;
+                  });
 }
 
 Findings check_cpu(const JobFacts& job) {
@@ -97,17 +89,17 @@ Findings check_cpu(const JobFacts& job) {
       {"the kernel", &CpuFacts::kernel},
       {"the C library", &CpuFacts::libc},
   };
-  Findings findings = differences_within_kinds(job, {"cpu", false, {}, "the number of CPUs", kRemedy},
+  Findings findings = differences_within_kinds(job, warning_of("cpu", "the number of CPUs", kRemedy),
                                                [](const NodeFacts& node) { return node.system.cpu.count; });
   for (const auto& [what, text] : kTexts) {
     // A kernel that lacks one of these among others that have it is of another kind too.
     append(findings, differences_within_kinds(
-                         job, {"cpu", false, {}, what, kRemedy},
+                         job, warning_of("cpu", what, kRemedy),
                          [fact = text](const NodeFacts& node) { return node.system.cpu.*fact; }, NoValue::kReport));
   }
   append(findings,
          differences_within_kinds(
-             job, {"cpu", false, {}, "the number of NUMA nodes", "set the same NUMA mode in the firmware of all nodes"},
+             job, warning_of("cpu", "the number of NUMA nodes", "set the same NUMA mode in the firmware of all nodes"),
              [](const NodeFacts& node) { return node.machine.numa_nodes; }));
   return findings;
 }
@@ -131,12 +123,12 @@ Findings check_clock(const JobFacts& job) {
   for (const std::size_t node : nodes) {
     const double offset = *job.nodes[node].time - usual;
     if (std::abs(offset) <= kSeconds) continue;
-    findings.push_back({"clock",
-                        std::abs(offset) > kFatalSeconds,
-                        {job.host(node)},
+    const auto found = std::abs(offset) > kFatalSeconds ? error_of : warning_of;
+    add(findings, found("clock",
                         "the clock is " + std::to_string(std::lround(std::abs(offset))) + " s " +
                             (offset > 0 ? "ahead of" : "behind") + " the others",
-                        "start chronyd or ntpd there; make sees files from the future until then"});
+                        "start chronyd or ntpd there; make sees files from the future until then", "")
+                      .on(job.host(node)));
   }
   return findings;
 }
@@ -149,49 +141,44 @@ Findings check_machines(const JobFacts& job) {
   Findings findings;
   for (const auto& [boot_id, hosts] : hosts_of) {
     if (hosts.size() < 2) continue;
-    findings.push_back({"machines", false, hosts, "these nodes are one and the same machine (one boot id)",
-                        "start one container for each machine: its ranks would share cores and GPUs unknowingly"});
+    findings.push_back(
+        warning_of("machines", "these nodes are one and the same machine (one boot id)",
+                   "start one container for each machine: its ranks would share cores and GPUs unknowingly"));
+    findings.back().hosts = hosts;
   }
   return findings;
 }
 
 Findings check_user(const JobFacts& job) {
   constexpr const char* kRemedy = "give the user the same ids on all nodes (LDAP, SSSD)";
-  Findings findings = differences(job, {"user", true, {}, "the user id", kRemedy},
+  Findings findings = differences(job, error_of("user", "the user id", kRemedy),
                                   [](const NodeFacts& node) { return node.system.user.uid; });
-  append(findings, differences(job, {"user", true, {}, "the group id", kRemedy},
+  append(findings, differences(job, error_of("user", "the group id", kRemedy),
                                [](const NodeFacts& node) { return node.system.user.gid; }));
-  append(findings, differences(job, {"user", false, {}, "the umask", "set it in the job script"},
+  append(findings, differences(job, warning_of("user", "the umask", "set it in the job script"),
                                [](const NodeFacts& node) { return node.system.user.umask; }));
   return findings;
 }
 
 Findings check_temporary_folder(const JobFacts& job) {
   return affected(job,
-                  {"tmp",
-                   false,
-                   {},
-                   "the folder for temporary files (TMPDIR, /tmp) is full or can't be written",
-                   "clean it, or point TMPDIR at node-local storage"},
+                  warning_of("tmp", "the folder for temporary files (TMPDIR, /tmp) is full or can't be written",
+                             "clean it, or point TMPDIR at node-local storage"),
                   [](const NodeFacts& node) { return is_full(node.system.tmp); });
 }
 
 Findings check_output_folder(const JobFacts& job) {
   // Rank 0 writes results and checkpoints, by default below the current folder; all ranks read them back.
   const std::string folder = job.nodes.at(0).system.output.path.value_or("");
-  Findings findings = affected(job,
-                               {"output",
-                                false,
-                                {},
-                                "the folder of results, " + folder + ", is not the one that rank 0 sees",
-                                "give the job an output folder on a shared file system (--out, or the current folder)"},
-                               [](const NodeFacts& node) { return node.system.output.shared == false; });
+  Findings findings =
+      affected(job,
+               warning_of("output", "the folder of results, " + folder + ", is not the one that rank 0 sees",
+                          "give the job an output folder on a shared file system (--out, or the current folder)"),
+               [](const NodeFacts& node) { return node.system.output.shared == false; });
   if (is_full(job.nodes[0].system.output)) {
-    findings.push_back({"output",
-                        false,
-                        {job.host(0)},
-                        "the folder of results, " + folder + ", is full or can't be written by rank 0",
-                        "give the job another one (--out), or start elsewhere"});
+    add(findings, warning_of("output", "the folder of results, " + folder + ", is full or can't be written by rank 0",
+                             "give the job another one (--out), or start elsewhere")
+                      .on(job.host(0)));
   }
   return findings;
 }

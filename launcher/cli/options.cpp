@@ -229,7 +229,8 @@ Options parse_options(int argc, const char* const* argv, const std::vector<Prese
   if (!options.doctor && !options.history.empty()) throw UsageError("--history needs --doctor");
   const bool dashes = count < line.size() && line[count] == "--";
   options.program.assign(line.begin() + static_cast<std::ptrdiff_t>(count + (dashes ? 1 : 0)), line.end());
-  if (options.program.empty() && options.action == Action::kLaunch && !options.doctor && !options.dry_run) {
+  const bool has_program = !options.program.empty() && !options.program.front().empty();
+  if (!has_program && options.action == Action::kLaunch && !options.doctor && !options.dry_run) {
     throw UsageError("no PROGRAM given; usage: mnlaunch [options] [--] PROGRAM [ARG...]");
   }
   return options;

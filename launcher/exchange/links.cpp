@@ -101,11 +101,6 @@ bool Links::has_come(const Peer& peer) const {
   return link != nullptr && link->channel != nullptr;
 }
 
-bool Links::is_lost(const Peer& peer) const {
-  const Link* link = find(peer);
-  return link != nullptr && link->is_lost;
-}
-
 const std::string& Links::failure_of_calls() const {
   const Link* up = find({Kind::kUp, 0});
   return up != nullptr && up->caller ? up->caller->failure() : failure_;

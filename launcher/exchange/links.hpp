@@ -51,7 +51,6 @@ class Links {
   void flush(Deadline deadline);
 
   [[nodiscard]] bool has_come(const Peer& peer) const;
-  [[nodiscard]] bool is_lost(const Peer& peer) const;
   /// Why the calls to the one above fail, or failed where that one had to call; empty: they did not fail.
   [[nodiscard]] const std::string& failure_of_calls() const;
   /// Duplicates of all connections, as long as nothing is in flight on them; exec closes them. In place of one that the

@@ -71,12 +71,14 @@ NodeFacts collect_node_facts(const Placement& here, const Surroundings& surround
   NodeFacts facts;
   facts.host = host_name();
   facts.slurm_pmix = is_slurm_pmix(here.job);
-  facts.has_pmi = surroundings.variables.has("PMI_FD") || surroundings.variables.has("PMI_RANK");
+  const auto& variables = surroundings.variables;
+  facts.has_pmi = variables.has("PMI_FD") || variables.has("PMI_RANK");
+  facts.has_pmix = variables.has("PMIX_NAMESPACE") || variables.has("OMPI_COMM_WORLD_RANK");
   facts.machine = read_machine();
   if (!compared) return facts;
   facts.system = collect_system_facts(surroundings);
   facts.program = collect_program_facts(surroundings);
-  facts.environment = collect_environment(surroundings.variables);
+  facts.environment = collect_environment(variables);
   facts.files = collect_file_facts(surroundings.check_files);
   facts.driver = read_gpus();
   if (!facts.driver) {

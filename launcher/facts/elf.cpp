@@ -17,6 +17,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Not open where there is no regular file: a pipe might wait, or lose what others are to read.
+std::ifstream open_file(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error) ? std::ifstream(path, std::ios::binary) : std::ifstream();
+}
+
 std::string read_at(std::ifstream& file, std::uint64_t offset, std::uint64_t bytes) {
   constexpr std::uint64_t kMaxBytes = 1 << 16;  // names and notes are short; anything longer is damage
   std::string text(std::min(bytes, kMaxBytes), '\0');
@@ -65,10 +71,10 @@ std::optional<Library> library_in(const std::string& line) {
 }  // namespace
 
 std::optional<ElfFile> read_elf(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = open_file(path);
   const auto header = read_header(file);
   if (!header || header->e_phentsize != sizeof(Elf64_Phdr)) return std::nullopt;
-  ElfFile elf;
+  ElfFile elf{.machine = header->e_machine, .interpreter = "", .build_id = ""};
   for (int i = 0; i < header->e_phnum; ++i) {
     const std::string entry =
         read_at(file, header->e_phoff + static_cast<std::uint64_t>(i) * sizeof(Elf64_Phdr), sizeof(Elf64_Phdr));
@@ -84,7 +90,7 @@ std::optional<ElfFile> read_elf(const fs::path& path) {
 }
 
 std::optional<ElfSection> open_section(const fs::path& path, const std::string& name) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = open_file(path);
   const auto header = read_header(file);
   if (!header || header->e_shentsize != sizeof(Elf64_Shdr)) return std::nullopt;
   const auto section_at = [&](std::uint64_t index) -> std::optional<Elf64_Shdr> {
@@ -121,8 +127,12 @@ std::vector<std::string> loader_texts(const fs::path& file, std::int64_t kind) {
 std::vector<Library> list_libraries(const std::string& interpreter, const fs::path& program,
                                     std::chrono::milliseconds patience) {
   std::vector<Library> libraries;
-  // Unlike the loader's --list, this goes on where a library is missing; ldd does the same.
-  std::istringstream lines(command_output({interpreter, program.string()}, patience, "LD_TRACE_LOADED_OBJECTS=1"));
+  std::vector<std::string> command = {interpreter, program.string()};
+  // Unlike glibc's --list, the variable goes on where a library is missing; ldd does the same. musl's loader does not
+  // know the variable, and would run the program.
+  const bool is_musl = fs::path(interpreter).filename().native().starts_with("ld-musl");
+  if (is_musl) command.insert(command.begin() + 1, "--list");
+  std::istringstream lines(command_output(command, patience, is_musl ? "" : "LD_TRACE_LOADED_OBJECTS=1"));
   for (std::string line; std::getline(lines, line);) {
     if (auto library = library_in(line)) libraries.push_back(std::move(*library));
   }

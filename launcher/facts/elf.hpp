@@ -13,8 +13,9 @@
 namespace mn::launcher {
 
 struct ElfFile {
-  std::string interpreter;  ///< the dynamic loader; empty for a static program or a library
-  std::string build_id;     ///< hexadecimal; empty if it has none
+  std::uint16_t machine = 0;  ///< processors that it is for, as <elf.h> numbers them
+  std::string interpreter;    ///< the dynamic loader; empty for a static program or a library
+  std::string build_id;       ///< hexadecimal; empty if it has none
 };
 
 /// No value if `file` is not a 64-bit ELF file of this machine's byte order.

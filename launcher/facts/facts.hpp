@@ -59,7 +59,6 @@ struct FolderFacts {
 /// Kernel, memory, processors, users, folders.
 struct SystemFacts {
   LimitFacts limits;
-  std::vector<std::string> fabric;  ///< InfiniBand and RoCE devices
   std::vector<PortFacts> ports;
   std::optional<double> uptime_s;
   FolderFacts shm;
@@ -135,6 +134,7 @@ struct NodeFacts {
   std::optional<double> time;  ///< seconds since the epoch, of all nodes at one moment
   bool slurm_pmix = false;     ///< started by srun --mpi=pmix
   bool has_pmi = false;        ///< there are variables of a PMI-1 or PMI-2 server
+  bool has_pmix = false;       ///< there are variables of a PMIx server, be it Open MPI's
   std::optional<NetworkFacts> network;
   SystemFacts system;
   ProgramFacts program;

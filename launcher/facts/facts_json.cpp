@@ -67,7 +67,6 @@ template <>
 struct Fields<SystemFacts> {
   static void visit(auto& facts, auto visitor) {
     visitor("limits", facts.limits);
-    visitor("fabric", facts.fabric);
     visitor("ports", facts.ports);
     visitor("uptime_s", facts.uptime_s);
     visitor("shm", facts.shm);
@@ -192,6 +191,7 @@ struct Fields<NodeFacts> {
     visitor("time", facts.time);
     visitor("slurm_pmix", facts.slurm_pmix);
     visitor("has_pmi", facts.has_pmi);
+    visitor("has_pmix", facts.has_pmix);
     visitor("network", facts.network);
     visitor("system", facts.system);
     visitor("program", facts.program);

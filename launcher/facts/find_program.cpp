@@ -42,10 +42,13 @@ fs::path find_program(const std::string& name, const fs::path& folder, const fs:
     if (is_runnable(path)) return path.lexically_normal();
   }
   for (const auto& path : candidates) {
-    if (is_file(path)) {
-      throw ProgramError(path.lexically_normal().string() + " is not executable: chmod +x it, or name its interpreter",
-                         kExitCannotRun);
-    }
+    if (!is_file(path)) continue;
+    constexpr auto kAnyone = fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec;
+    const bool is_marked = (fs::status(path).permissions() & kAnyone) != fs::perms::none;
+    throw ProgramError(path.lexically_normal().string() +
+                           (is_marked ? " may not be run here: look at its rights and at its file system's (noexec)"
+                                      : " is not executable: chmod +x it, or name its interpreter"),
+                       kExitCannotRun);
   }
   std::error_code error;
   if (fs::is_directory(candidates.front(), error)) {

@@ -12,7 +12,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "facts/surroundings.hpp"
+#include "bind/small_files.hpp"
 
 namespace mn::launcher {
 namespace {

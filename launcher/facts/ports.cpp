@@ -2,11 +2,10 @@
 #include "facts/ports.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <initializer_list>
 
-#include "facts/surroundings.hpp"
+#include "bind/small_files.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -23,19 +22,11 @@ std::vector<std::string> sorted_entries(const fs::path& folder) {
   return names;
 }
 
-std::optional<std::int64_t> number_in(const fs::path& file) {
-  const auto text = first_line(file);
-  std::int64_t number = 0;
-  if (!text || std::from_chars(text->data(), text->data() + text->size(), number).ec != std::errc())
-    return std::nullopt;
-  return number;
-}
-
 /// No value if none of the files has a number.
 std::optional<std::int64_t> sum_of(const fs::path& folder, std::initializer_list<const char*> names) {
   std::optional<std::int64_t> sum;
   for (const char* name : names) {
-    if (const auto number = number_in(folder / name)) sum = sum.value_or(0) + *number;
+    if (const auto number = leading_number(first_line(folder / name))) sum = sum.value_or(0) + *number;
   }
   return sum;
 }
@@ -51,15 +42,16 @@ std::optional<std::string> state_of(const fs::path& port) {
 bool has_full_counter(const fs::path& counters) {
   constexpr std::int64_t kFull8 = 0xff;
   constexpr std::int64_t kFull16 = 0xffff;
-  return number_in(counters / "link_downed") == kFull8 || number_in(counters / "symbol_error") == kFull16 ||
-         number_in(counters / "port_rcv_errors") == kFull16;
+  return leading_number(first_line(counters / "link_downed")) == kFull8 ||
+         leading_number(first_line(counters / "symbol_error")) == kFull16 ||
+         leading_number(first_line(counters / "port_rcv_errors")) == kFull16;
 }
 
 PortFacts describe_fabric_port(const std::string& name, const fs::path& port) {
   return {.name = name,
           .state = state_of(port),
           .rate = first_line(port / "rate"),
-          .downs = number_in(port / "counters/link_downed"),
+          .downs = leading_number(first_line(port / "counters/link_downed")),
           .errors = sum_of(port / "counters", {"symbol_error", "port_rcv_errors", "local_link_integrity_errors",
                                                "excessive_buffer_overrun_errors"}),
           .is_full = has_full_counter(port / "counters")};
@@ -67,11 +59,11 @@ PortFacts describe_fabric_port(const std::string& name, const fs::path& port) {
 
 PortFacts describe_ethernet(const std::string& name, const fs::path& card) {
   const auto state = first_line(card / "operstate");
-  const auto speed = number_in(card / "speed");  // -1 or an error where the link is down
+  const auto speed = leading_number(first_line(card / "speed"));  // -1 or an error where the link is down
   return {.name = name,
           .state = state == "up" ? kActivePort : state,
           .rate = speed && *speed > 0 ? std::optional(std::to_string(*speed) + " Mb/s") : std::nullopt,
-          .downs = number_in(card / "carrier_down_count"),
+          .downs = leading_number(first_line(card / "carrier_down_count")),
           .errors = sum_of(card / "statistics", {"rx_crc_errors", "rx_frame_errors"})};
 }
 
@@ -79,7 +71,7 @@ PortFacts describe_ethernet(const std::string& name, const fs::path& card) {
 bool is_ethernet_hardware(const fs::path& card) {
   constexpr std::int64_t kEthernet = 1;  // ARPHRD_ETHER
   std::error_code error;
-  return fs::exists(card / "device", error) && number_in(card / "type") == kEthernet;
+  return fs::exists(card / "device", error) && leading_number(first_line(card / "type")) == kEthernet;
 }
 
 }  // namespace

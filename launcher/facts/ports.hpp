@@ -22,6 +22,9 @@ struct PortFacts {
 
 inline constexpr const char* kActivePort = "ACTIVE";
 
+/// Whether a port of that name belongs to an InfiniBand or RoCE device.
+[[nodiscard]] inline bool is_fabric_port(const std::string& name) { return name.find('/') != std::string::npos; }
+
 /// Ports of InfiniBand and RoCE devices, then Ethernet cards that are hardware, each by name. Reads sysfs below `root`.
 [[nodiscard]] std::vector<PortFacts> read_ports(const std::filesystem::path& root = "/");
 

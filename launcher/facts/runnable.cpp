@@ -48,6 +48,9 @@ std::string why_not(const fs::path& program, int depth) {
   std::error_code error;
   if (bytes.starts_with("\177ELF")) {
     const auto elf = read_elf(program);
+    const auto own = read_elf("/proc/self/exe");
+    if (elf && own && elf->machine != own->machine && !has_other_formats())
+      return "it is for another kind of processor; build it for this one";
     const bool has_loader = !elf || elf->interpreter.empty() || fs::exists(elf->interpreter, error);
     return has_loader ? "" : "its dynamic loader is not on this node; build it for this system";
   }

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,14 +30,6 @@ struct Surroundings {
 [[nodiscard]] inline std::filesystem::path hardware_root(const std::optional<std::string>& moved) {
   const bool in_build_folder = moved && std::filesystem::exists(executable_path().parent_path() / "CMakeCache.txt");
   return in_build_folder ? *moved : "/";
-}
-
-/// First line of a small file such as those in /proc; no value if it cannot be read or is empty.
-[[nodiscard]] inline std::optional<std::string> first_line(const std::filesystem::path& file) {
-  std::ifstream lines(file);
-  std::string line;
-  std::getline(lines, line);
-  return line.empty() ? std::nullopt : std::optional(line);
 }
 
 }  // namespace mn::launcher

@@ -1,6 +1,5 @@
 #include <cmath>
 #include <cstdlib>
-#include <system_error>
 
 #include <gnu/libc-version.h>
 #include <sys/resource.h>
@@ -9,6 +8,7 @@
 
 #include <mn/core/cpus.hpp>
 
+#include "bind/small_files.hpp"
 #include "facts/collect.hpp"
 #include "facts/kernel_log.hpp"
 #include "facts/program_output_folder.hpp"
@@ -22,24 +22,6 @@ std::optional<std::int64_t> limit(__rlimit_resource resource) {
   rlimit value{};
   if (getrlimit(resource, &value) != 0) return std::nullopt;
   return value.rlim_cur == RLIM_INFINITY ? LimitFacts::kUnlimited : static_cast<std::int64_t>(value.rlim_cur);
-}
-
-/// The value behind "key : value" in a file such as /proc/cpuinfo.
-std::optional<std::string> value_of_key(const fs::path& file, const std::string& key) {
-  std::ifstream lines(file);
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with(key)) continue;
-    const std::size_t value = line.find_first_not_of(" \t", line.find(':') + 1);
-    return value == std::string::npos ? std::nullopt : std::optional(line.substr(value));
-  }
-  return std::nullopt;
-}
-
-std::vector<std::string> entries(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) names.push_back(entry.path().filename().string());
-  return names;
 }
 
 FolderFacts collect_folder_facts(const fs::path& folder) {
@@ -90,10 +72,8 @@ CpuFacts collect_cpu_facts(const fs::path& root) {
 
 SystemFacts collect_system_facts(const Surroundings& here) {
   const fs::path proc = here.root / "proc";
-  const fs::path sys = here.root / "sys";
   const auto uptime = first_line(proc / "uptime");
   return {.limits = collect_limit_facts(),
-          .fabric = entries(sys / "class/infiniband"),
           .ports = read_ports(here.root),
           .uptime_s = uptime ? std::optional(std::strtod(uptime->c_str(), nullptr)) : std::nullopt,
           .shm = collect_folder_facts(here.root / "dev/shm"),

@@ -29,9 +29,6 @@ class PmixTimeout : public PmixError {
   std::vector<int> missing_;
 };
 
-struct PmixLibrary;
-class PmixWatchdog;
-
 class PmixSession : public Board {
  public:
   /// Loads the first libpmix of `libraries` that loads, and connects. Throws PmixError if none loads or no server
@@ -58,8 +55,7 @@ class PmixSession : public Board {
   std::unique_ptr<PmixLibrary> library_;
   std::unique_ptr<PmixWatchdog> watchdog_;
   ServerJob job_;
-  std::string
-      prefix_;  ///< prefix of keys: what an earlier process of this rank put stays in the servers' and clients' stores
+  std::string prefix_;  ///< of keys: what an earlier process of this rank put stays in the servers' and clients' stores
   int fences_ = 0;
   bool abandoned_ = false;
 };

@@ -52,8 +52,8 @@ double slowest_fabric(const JobFacts& job) {
   for (const auto& node : job.nodes) {
     double fastest = 0;
     for (const auto& port : node.system.ports) {
-      const bool is_fabric = port.name.find('/') != std::string::npos && port.state == kActivePort && port.rate;
-      if (is_fabric) fastest = std::max(fastest, std::strtod(port.rate->c_str(), nullptr));
+      const bool is_active = is_fabric_port(port.name) && port.state == kActivePort && port.rate;
+      if (is_active) fastest = std::max(fastest, std::strtod(port.rate->c_str(), nullptr));
     }
     slowest = std::min(slowest, fastest);
   }

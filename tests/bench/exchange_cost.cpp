@@ -39,7 +39,7 @@ NodeFacts large_node(int node) {
     facts.driver->gpus.push_back(healthy_gpu(gpu));
     CpuSet near;
     for (int core = 0; core < kCores / 2; ++core) near.insert(core + gpu / (kGpus / 2) * (kCores / 2));
-    facts.machine.gpus.push_back({"nvml" + std::to_string(gpu), healthy_gpu(gpu).bus_id, gpu / (kGpus / 2), near, ""});
+    facts.machine.gpus.push_back({healthy_gpu(gpu).bus_id, near, ""});
   }
   facts.machine.numa_nodes = 2;
   for (int i = 0; i < 120; ++i) (*facts.environment)["NCCL_OPTION_" + std::to_string(i)] = std::string(80, 'v');

@@ -48,6 +48,9 @@ expect 'no program, without PMIx' 78 'error \[program\] vn2: program .*was not f
 expect 'no folder for output' 2 'rank 1 on vn2: --output: cannot make' \
   srun -Q -N2 --ntasks-per-node=1 "$mnlaunch" --output /tmp/local/file true
 fault 'no program' 78 'error \[program\] vn2: .*not found' : /tmp/local/job
+"${on_vn2[@]}" sh -c 'cp /bin/true /tmp/local/tool; mount -o remount,noexec /tmp'
+fault 'a file system without programs' 78 'error \[program\] vn2: /tmp/local/tool may not be run here: .*noexec' : /tmp/local/tool
+"${on_vn2[@]}" mount -o remount,exec /tmp
 
 echo 'int helper(void) { return 0; }' >helper.c
 echo 'int helper(void); int main(void) { return helper(); }' >main.c
@@ -68,7 +71,7 @@ fault 'results on a folder of its own' 78 'warning \[output\] vn2: the folder of
   : --check strict true --out /tmp/local
 
 # Hardware as it is not here, under a root of its own.
-mkdir -p hardware/sys/class/infiniband/mlx5_0 hardware/dev/shm hardware/proc/driver/nvidia hardware/proc/sys/kernel/random
+mkdir -p hardware/sys/class/infiniband/mlx5_0/ports/1 hardware/dev/shm hardware/proc/driver/nvidia hardware/proc/sys/kernel/random
 echo '1000.0 1.0' >hardware/proc/uptime
 echo 'NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23' >hardware/proc/driver/nvidia/version
 echo '4,1,999000000,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=7, GPU has fallen off the bus.' >hardware/dev/kmsg
@@ -147,6 +150,14 @@ MN_LAUNCH_TIMEOUT=2 timeout 30 srun -Q -N2 --ntasks-per-node=1 bash -c \
   'if [ $SLURM_PROCID = 0 ]; then "$0" true; seen=$?; touch left; exit $seen; fi
    for _ in $(seq 200); do [ ! -e left ] || exit 0; sleep 0.1; done' "$mnlaunch" >out 2>err || seen=$?
 [ $seen != 0 ] && grep -q 'error \[tasks\] vn2: rank 1 of 2 did not arrive in 2 s' err || fail "absent rank: $(cat err)"
+
+echo 'a rank that is killed'
+for _ in 1 2 3; do
+  # shellcheck disable=SC2016
+  MN_LAUNCH_TIMEOUT=1 timeout 30 srun -Q -N2 --ntasks-per-node=1 sh -c '[ $SLURM_PROCID != 0 ] || kill -9 $$; exec "$0" true' \
+    "$mnlaunch" >out 2>err || true
+  grep -q '^mnlaunch: rank 1 on vn2: mnlaunch on vn1 did not arrive in 1 s; ' err || fail "a killed rank: $(cat out err)"
+done
 
 # Between nodes it is munge that tells the job's launchers from others.
 echo 'a node without munge'

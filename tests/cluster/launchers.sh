@@ -58,14 +58,6 @@ if command -v mpiexec.hydra >/dev/null; then
   same 'Hydra: variables' "$(sed "s/$/ $address/" <<<$'0 vn2 0 0\n1 vn2 1 0\n2 vn1 0 1\n3 vn1 1 1')" "$(sort -n told | cut -d' ' -f1-5)"
   same 'Hydra: ports' 1 "$(awk '{print $6}' told | sort -u | wc -l)"
 fi
-if command -v mpiexec.hydra >/dev/null && command -v mpicc.mpich >/dev/null; then
-  echo 'MPICH under Hydra'
-  mpicc.mpich -o mpich "$checkout/tests/support/hello_mpi.c"
-  "${on_vn1[@]}" timeout -k 5 60 mpiexec.hydra -n 4 -hosts vn1:2,vn2:2 "$mnlaunch" "$work/mpich" >told 2>errors || fail "MPICH: $(cat told errors)"
-  same 'MPICH under Hydra' "$(for r in 0 1 2 3; do echo "$r of 4, RANK $r"; done)" "$(sort -n told)"
-else
-  echo 'MPICH under Hydra: left out, no mpiexec.hydra or no mpicc.mpich'
-fi
 
 # Launchers that this machine does not have, by what they give their ranks.
 start_ranks=$checkout/tests/support/start_ranks
@@ -142,15 +134,3 @@ for option in --kill-on-bad-exit=1 '--kill-on-bad-exit=0 --wait=60'; do
     [ $seen = 75 ] || fail "a requeue under $option, rank $last comes last: status $seen, $(cat out)"
   done
 done
-
-python=$build/torch-env/bin/python
-[ -x "$python" ] || exit 0
-# ddp COMMAND…: that starts a rank on each node
-ddp() {
-  echo "Python DDP: $*"
-  timeout -k 5 120 "$@" "$mnlaunch" "$python" -W ignore "$checkout/tests/launcher/ddp.py" >out 2>&1 || fail "DDP, $*: $(cat out)"
-  grep -q '^2 ranks agree$' out || fail "DDP, $*: $(cat out)"
-}
-ddp srun -Q -N2 --ntasks-per-node=1
-ddp "$start_ranks" flux vn1,vn2
-MASTER_ADDR=$(awk '$2 == "vn1" {print $1}' /etc/hosts) ddp "$start_ranks" mvapich2 vn1,vn2

@@ -53,10 +53,3 @@ echo 'a rank never comes'
 MN_LAUNCH_TIMEOUT=3 on vn1:2,vn2:2 sh -c '[ "$PMIX_RANK" != 3 ] || exec sleep 15; exec "$0" true' "$mnlaunch"
 [ $status = 78 ] && [ "$(grep -c '^mnlaunch: ' err)" = 1 ] && grep -q '^mnlaunch: error \[tasks\] vn2: rank 3 of 4 did not arrive in 3 s; ' err ||
   fail "an absent rank: status $status: $(cat err)"
-
-if [ -x "$prefix/bin/python" ]; then
-  echo 'Python DDP'
-  on vn1:2,vn2:2 "$mnlaunch" "$prefix/bin/python" -W ignore "$checkout/tests/launcher/ddp.py"
-  well 'Python DDP'
-  grep -q '^4 ranks agree$' out || fail "Python DDP: $(cat out err)"
-fi

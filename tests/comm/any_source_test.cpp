@@ -1,6 +1,7 @@
 // Messages from whoever sends first: recv() and irecv() from kAnySource.
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -76,24 +77,78 @@ TEST_F(AnySource, RequestsAreUnderWayAtOnce) {
   }
 }
 
-TEST_F(AnySource, AReceiveFromOneRankTakesItsMessageFirst) {
+/// As MPI promises: it does not matter which is waited for first, nor whether the messages are there before.
+TEST_F(AnySource, ReceivesTakeMessagesInTheOrderOfTheirCalls) {
   if (alone()) return;
-  if (rank_ == 1) {
-    comm_->send(of_rank<float>(1, 10), 0, 5);
-    comm_->send(of_rank<float>(2, 10), 0, 5);
-  } else if (rank_ == 0) {
-    std::vector<float> any(10);
-    std::vector<float> one(10);
-    Request from_any = comm_->irecv(any, kAnySource, 5);
-    Request from_one = comm_->irecv(one, 1, 5);
+  for (const bool sent_before : {false, true}) {
+    if (rank_ == 1) {
+      if (!sent_before) comm_->barrier();
+      for (int i = 1; i <= 4; ++i) comm_->send(of_rank<float>(i, 10), 0, 5);
+      comm_->send(of_rank<float>(5, 10), 0, 6);
+      comm_->send_obj("an object", 0, 5);
+      if (sent_before) comm_->barrier();
+      continue;
+    }
+    if (sent_before || rank_ > 1) comm_->barrier();
+    if (rank_ > 1) continue;
+    std::vector<std::vector<float>> got(5, std::vector<float>(10));
+    Request from_any = comm_->irecv(got[0], kAnySource, 5);
+    Request from_one = comm_->irecv(got[1], 1, 5);
+    Request of_any_tag = comm_->irecv(got[2], 1, kAnyTag);
+    Request of_other_tag = comm_->irecv(got[4], kAnySource, 6);
+    if (!sent_before) comm_->barrier();
+    EXPECT_EQ(comm_->recv(got[3], kAnySource, 5), 1);
+    EXPECT_EQ(comm_->recv_obj(kAnySource, 5), "an object");
+    of_any_tag.wait();
     from_one.wait();
     from_any.wait();
-    EXPECT_EQ(one, of_rank<float>(1, 10));
-    EXPECT_EQ(any, of_rank<float>(2, 10));
-    EXPECT_EQ(from_one.source(), 1);
+    of_other_tag.wait();
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(got[static_cast<std::size_t>(i)], of_rank<float>(i + 1, 10));
     EXPECT_EQ(from_any.source(), 1);
+    EXPECT_EQ(from_one.source(), 1);
     const Request moved = std::move(from_any);
     EXPECT_EQ(moved.source(), 1);
+  }
+}
+
+/// A receive does not wait behind one that its message does not match.
+TEST_F(AnySource, AReceiveOfAnyTagPassesAnother) {
+  if (alone()) return;
+  if (rank_ == 1) {
+    comm_->send(of_rank<float>(1, 10), 0, 6);
+    comm_->send(of_rank<float>(2, 10), 0, 5);
+  } else if (rank_ == 0) {
+    std::vector<float> of_tag(10);
+    std::vector<float> of_any_tag(10);
+    Request request = comm_->irecv(of_tag, kAnySource, 5);
+    EXPECT_EQ(comm_->recv(of_any_tag, 1, kAnyTag), 1);
+    request.wait();
+    EXPECT_EQ(of_any_tag, of_rank<float>(1, 10));
+    EXPECT_EQ(of_tag, of_rank<float>(2, 10));
+  }
+}
+
+/// A send ends once its receive is posted, whatever the receiver waits for then.
+TEST_F(AnySource, ALargeSendEndsBeforeItsReceiveIsAsked) {
+  const std::vector<std::function<void()>> waits = {
+      [&] { comm_->barrier(); },
+      [&] { static_cast<void>(comm_->allgather_obj("an object")); },
+      [] { MPI_Barrier(MPI_COMM_WORLD); },
+  };
+  for (const auto& wait : waits) {
+    std::vector<std::vector<float>> got(static_cast<std::size_t>(size_), std::vector<float>(kMany));
+    std::vector<Request> requests;
+    for (int r = 1; r < size_ && rank_ == 0; ++r) {
+      requests.push_back(comm_->irecv(got[static_cast<std::size_t>(r)], kAnySource, 7));
+    }
+    if (rank_ > 0) comm_->send(of_rank<float>(rank_, kMany), 0, 7);
+    wait();
+    for (int r = 1; r < size_ && rank_ == 0; ++r) {
+      Request& request = requests[static_cast<std::size_t>(r - 1)];
+      request.wait();
+      EXPECT_EQ(got[static_cast<std::size_t>(r)], of_rank<float>(request.source(), kMany));
+    }
+    comm_->barrier();  // so that no rank sends twice while another has not
   }
 }
 

@@ -21,6 +21,7 @@ using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr auto kTimeout = 200ms;  // calls are to end by it
 
@@ -167,6 +168,22 @@ TEST_P(CallLimits, SayWhoIsInAnotherCall) {
     EXPECT_THAT(error_of([&] { comm->allreduce(values, ReduceOp::kMax); }),
                 AnyOf(HasSubstr(last_ + " waits in bcast of 3 float32, call 1"),
                       HasSubstr(last_ + " has given up: bcast of 3 float32, call 1")));
+  }
+  meet();
+}
+
+/// What the last rank waited in earlier is not where it is.
+TEST_P(CallLimits, DoNotNameACallThatHasEnded) {
+  if (size_ == 1 || GetParam() != "flat") return;
+  const auto comm = create(4s);
+  static std::vector<float> values(3);
+  if (rank_ == 0) std::this_thread::sleep_for(3200ms);  // most of the time that a recv has
+  if (rank_ == 0) comm->send(values, size_ - 1);
+  if (is_absent()) comm->recv(values, 0);
+  meet();
+  if (!is_absent()) {
+    EXPECT_THAT(error_of([&] { comm->monitored_barrier(kTimeout); }),
+                AllOf(names_the_last(), Not(HasSubstr("waits in"))));
   }
   meet();
 }

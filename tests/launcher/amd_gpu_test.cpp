@@ -152,7 +152,7 @@ TEST_F(AmdGpuTest, RanksGetThoseNearTheirCores) {
   const auto bindings = bind_ranks(machine, ranks, {});
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const auto& own = machine.gpus[static_cast<std::size_t>(bindings[rank].gpu)];
-    EXPECT_EQ(own.numa, machine.gpus[rank].numa) << rank;
+    EXPECT_EQ(own.near, machine.gpus[rank].near) << rank;
     EXPECT_EQ(bindings[rank].nic, own.nic) << rank;
   }
 }

@@ -87,7 +87,16 @@ const Fault kJobFaults[] = {
      [](JobFacts& job) { job.launcher = Launcher::kPmi; },
      true,
      {"vn1", "vn2", "vn3"},
-     "links Open MPI, but MPICH's"},
+     "links Open MPI, but a launcher with a PMI server (Hydra, Flux) started it"},
+    {"open mpi where variables alone tell the rank",
+     check_mpi,
+     [](JobFacts& job) {
+       job.launcher = Launcher::kVariables;
+       job.nodes[1].has_pmix = true;
+     },
+     true,
+     {"vn1", "vn3"},
+     "links Open MPI, but its launcher gave it no PMIx server"},
     {"srun without pmix",
      check_mpi,
      [](JobFacts& job) { job.launcher = Launcher::kSlurm; },

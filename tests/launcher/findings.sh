@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$MN_SOURCE_DIR"
 in_sources=$({
-  cat launcher/checks/*.cpp | tr -d '\n ' | grep -oE '\{"[a-z-]+",(true|false|fatal|breaks_jobs|\*free<|std::abs)'
+  cat launcher/checks/*.cpp | tr -d '\n ' | grep -oE '(error_of|warning_of|found|finding)\("[a-z-]+"'
   grep -ohE 'error \[[a-z]+\]' launcher/*.cpp launcher/place/*.cpp
 } | grep -oE '"[a-z-]+"|\[[a-z-]+\]' | tr -d '"[]' | sort -u)
 documented=$(sed -n '/^| finding |/,/^$/p' docs/launcher.md | grep -oE '\[[a-z-]+\]' | tr -d '[]' | sort -u)

@@ -33,14 +33,13 @@ inline Gpu healthy_gpu(int index) {
 inline Machine healthy_machine() {
   Machine machine;
   for (int core = 0; core < 8; ++core) machine.cores.push_back({{core}, core / 4});
-  machine.gpus = {{"nvml0", "0000:00:00.0", 0, {0, 1, 2, 3}, ""}, {"nvml1", "0000:01:00.0", 1, {4, 5, 6, 7}, ""}};
+  machine.gpus = {{"0000:00:00.0", {0, 1, 2, 3}, ""}, {"0000:01:00.0", {4, 5, 6, 7}, ""}};
   machine.numa_nodes = 2;
   return machine;
 }
 
 inline SystemFacts healthy_system(const std::string& host) {
   return {.limits = {.memlock = LimitFacts::kUnlimited, .nofile = 65536, .stack = -1, .nproc = 4096, .core = 0},
-          .fabric = {"mlx5_0"},
           .ports = {{"mlx5_0/1", "ACTIVE", "400 Gb/sec (4X NDR)", 0, 0}, {"eth0", "ACTIVE", "25000 Mb/s", 1, 0}},
           .uptime_s = 10 * 86400.0,
           .shm = {.path = "/dev/shm", .free_mib = 4096, .writable = true, .shared = {}},

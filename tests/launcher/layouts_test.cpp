@@ -73,7 +73,7 @@ class Generator {
     const int gpus = upto(8);
     for (int gpu = 0; gpu < gpus; ++gpu) {
       const int package = upto(packages - 1);
-      machine.gpus.push_back({"", std::to_string(gpu), package, near[static_cast<std::size_t>(package)], ""});
+      machine.gpus.push_back({std::to_string(gpu), near[static_cast<std::size_t>(package)], ""});
     }
     return machine;
   }

@@ -144,6 +144,18 @@ TEST_F(ProgramFactsTest, AProgramTellsWhereItsMpiIs) {
   EXPECT_EQ(pmix_libraries(Variables(), {here_.root / "private"}).front(), here_.root / "private/libpmix.so.2");
 }
 
+TEST_F(ProgramFactsTest, NoLoaderRunsTheProgram) {
+  // As musl's: it lists libraries where an option asks for it, and else runs the program.
+  put("ld-musl-x86_64.so.1",
+      "#!/bin/sh\n[ \"$1\" = --list ] && echo '  libx.so => /lib/libx.so (0x1)' || touch \"$1\".ran\n");
+  const auto loader = here_.root / "ld-musl-x86_64.so.1";
+  fs::permissions(loader, fs::perms::owner_all);
+  const auto libraries = list_libraries(loader, here_.root / "program", here_.loader_patience);
+  EXPECT_FALSE(fs::exists(here_.root / "program.ran"));
+  ASSERT_EQ(libraries.size(), 1u);
+  EXPECT_EQ(libraries[0].path, "/lib/libx.so");
+}
+
 TEST_F(ProgramFactsTest, ElfFilesTellTheirLoaderAndBuild) {
   const auto elf = read_elf(executable_path());
   ASSERT_TRUE(elf);

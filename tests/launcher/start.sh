@@ -61,6 +61,8 @@ status 0 env OMP_NUM_THREADS=7 "$mnlaunch" sh -c 'echo $OMP_NUM_THREADS'
 status 5 "$mnlaunch" sh -c 'exit 5'
 status 2 $run "$mnlaunch" --shwo true
 one_line 'unknown option --shwo; did you mean --show?'
+status 2 $run "$mnlaunch" ''
+one_line 'no PROGRAM given'
 status 127 $run "$mnlaunch" no-such-program
 one_line 'no-such-program'
 # A file of the current folder is not taken for a program of PATH.
@@ -68,6 +70,8 @@ printf '#!/bin/sh\necho of the current folder\n' | tee true >only-here
 chmod +x true only-here
 status 0 "$mnlaunch" true
 [ ! -s out ] || fail "./true instead of true: $(cat out)"
+status 0 env -u PATH "$mnlaunch" true
+[ ! -s out ] || fail "./true instead of true without PATH: $(cat out)"
 status 127 "$mnlaunch" only-here
 one_line './only-here is the one of the current folder'
 status 0 "$mnlaunch" ./only-here
@@ -88,6 +92,16 @@ unrunnable() {
 unrunnable '#!/no/such/interpreter\n' 'the interpreter of its first line, #!/no/such/interpreter, is not on this node; '
 unrunnable '#!/bin/sh\r\necho\r\n' 'its lines end as on Windows; convert it'
 unrunnable 'echo\n' 'it is neither a program for this processor nor a script; '
+cp /bin/true other
+printf '\377' | dd of=other bs=1 seek=18 conv=notrunc status=none  # the kind of processor
+status 126 $run "$mnlaunch" ./other
+one_line 'cannot run .*/other: it is for another kind of processor; '
+# What a script names is looked at as far as it may be a program: a pipe is left alone.
+mkfifo pipe
+printf '#!/bin/sh\ncat /dev/stdin # %s/pipe\n' "$work" >script
+status 0 "$mnlaunch" ./script <<<'for the program'
+[ "$(cat out)" = 'for the program' ] || fail "standard input was read: $(cat out)"
+rm pipe other
 
 # together STATUS COMMAND…: rank N of three runs COMMAND with $N set; all end with STATUS, and there is one line in all.
 together() {
@@ -121,6 +135,11 @@ rm -r rank-?
 $run sh -c 'ls -l /proc/self/fd | sed "s/.* -> //; s/[0-9][0-9]*//g" | sort' | sort >bare.fds
 $run "$mnlaunch" sh -c 'ls -l /proc/self/fd | sed "s/.* -> //; s/[0-9][0-9]*//g" | sort' | sort >through.fds
 cmp bare.fds through.fds || fail "left open: $(diff bare.fds through.fds)"
+# Nor is anything closed, or opened where its launcher had closed it.
+# shellcheck disable=SC2016
+status 0 $run sh -c 'exec "$0" "$@" <&- >&- 2>&-' "$mnlaunch" --show \
+  sh -c 'exec >"closed.$RANK"; for n in 0 1 2; do [ ! -e /proc/self/fd/$n ] || echo $n; done'
+[ "$(cat closed.0 closed.1 closed.2)" = $'1\n1\n1' ] || fail "without standard streams: $(cat closed.*)"
 # shellcheck disable=SC2016
 [ "$($run "$mnlaunch" sh -c 'echo "${PMIX_MCA_gds-}"' | sort -u)" = '' ] || fail 'PMIX_MCA_gds is set'
 status 2 "$mnlaunch" --output '' true

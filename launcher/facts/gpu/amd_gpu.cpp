@@ -1,8 +1,6 @@
 #include "facts/gpu/amd_gpu.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <fstream>
 #include <map>
 #include <string_view>
 #include <system_error>
@@ -11,28 +9,15 @@
 
 #include <mn/core/fd.hpp>
 
+#include "bind/small_files.hpp"
+
 namespace mn::launcher {
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr std::string_view kAmd = "0x1002";
-constexpr std::uint64_t kBusyPercent = 10;  // an idle one shows a few now and then
-
-std::optional<std::uint64_t> number_in(const std::string& text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() ? std::optional(number) : std::nullopt;
-}
-
-/// What stands behind `key` in the first line that begins so; empty if there is none.
-std::string value_in(const fs::path& file, std::string_view key = "") {
-  std::ifstream lines(file);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with(key)) return line.substr(key.size());
-  }
-  return "";
-}
+constexpr std::int64_t kBusyPercent = 10;  // an idle one shows a few now and then
 
 /// A control group forbids to open a device, not to see it.
 bool may_open(const fs::path& device, const fs::path& root) {
@@ -46,16 +31,16 @@ bool may_open(const fs::path& device, const fs::path& root) {
 }
 
 std::optional<Gpu> describe_amd(const fs::path& device, const fs::path& root) {
-  const auto memory = number_in(value_in(device / "mem_info_vram_total"));
-  if (value_in(device / "vendor") != kAmd || !memory || !may_open(device, root)) return std::nullopt;
+  const auto memory = leading_number(first_line(device / "mem_info_vram_total"));
+  if (first_line(device / "vendor") != kAmd || !memory || !may_open(device, root)) return std::nullopt;
   Gpu gpu;
-  gpu.bus_id = normal_bus_id(value_in(device / "uevent", "PCI_SLOT_NAME="));
-  gpu.uuid = value_in(device / "unique_id");
-  const std::string name = value_in(device / "product_name");
-  gpu.name = name.empty() ? "AMD GPU" : name;
+  gpu.bus_id = normal_bus_id(value_of_key(device / "uevent", "PCI_SLOT_NAME").value_or(""));
+  gpu.uuid = first_line(device / "unique_id").value_or("");
+  gpu.name = first_line(device / "product_name").value_or("AMD GPU");
   gpu.memory_mib = *memory >> 20;
-  if (const auto busy = number_in(value_in(device / "gpu_busy_percent"))) gpu.processes = *busy >= kBusyPercent ? 1 : 0;
-  gpu.health.uncorrected = number_in(value_in(device / "ras/umc_err_count", "ue: "));
+  if (const auto busy = leading_number(first_line(device / "gpu_busy_percent")))
+    gpu.processes = *busy >= kBusyPercent ? 1 : 0;
+  gpu.health.uncorrected = leading_number(value_of_key(device / "ras/umc_err_count", "ue"));
   return gpu;
 }
 

@@ -54,11 +54,12 @@ std::string in_seconds(std::chrono::milliseconds time) {
 
 }  // namespace
 
-enum class CallLimits::Kind : std::uint32_t { kWaiting, kGaveUp };
+enum class CallLimits::Kind : std::uint32_t { kQuestion, kAnswer, kGaveUp };
 
 struct CallLimits::Notice {
   Kind kind;
   std::int32_t rank;
+  std::uint64_t question;  // which of its sender's, or of its receiver's where it answers
   std::uint64_t number;
   std::uint64_t count;
   DType dtype;
@@ -66,24 +67,34 @@ struct CallLimits::Notice {
   char text[256];  // why the rank has given up
 
   Notice() = default;
-  Notice(Kind kind_, int rank_, const CallName& call, std::string_view why)
-      : kind(kind_), rank(rank_), number(call.number), count(call.count), dtype(call.dtype), operation(), text() {
+  Notice(Kind kind_, int rank_, std::uint64_t question_, const CallName& call, std::string_view why)
+      : kind(kind_),
+        rank(rank_),
+        question(question_),
+        number(call.number),
+        count(call.count),
+        dtype(call.dtype),
+        operation(),
+        text() {
     call.operation.copy(operation, sizeof operation - 1);
     why.copy(text, sizeof text - 1);
   }
 };
 
-void CallLimits::tell_all(Kind kind, const CallName& call, const std::string& text) {
+void CallLimits::tell_all(const Notice& notice) {
   static_assert(std::is_trivially_copyable_v<Notice>);
   // Kept for the life of the process: to a rank that is gone it is never sent, and a send cannot be cancelled.
-  auto* const notice = new Notice(kind, group_.rank, call, text);
+  const auto* const kept = new Notice(notice);
   for (int rank = 0; rank < group_.size; ++rank) {
-    if (rank == group_.rank) continue;
-    MPI_Request request = MPI_REQUEST_NULL;
-    // Errors are left alone: this rank has an error to tell already.
-    if (MPI_Isend(notice, sizeof *notice, MPI_BYTE, rank, kNoticeTag, comm_, &request) != MPI_SUCCESS) continue;
-    static_cast<void>(MPI_Request_free(&request));
+    if (rank != group_.rank) tell(rank, *kept);
   }
+}
+
+void CallLimits::tell(int rank, const Notice& notice) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  // Errors are left alone: this rank has an error to tell already.
+  if (MPI_Isend(&notice, sizeof notice, MPI_BYTE, rank, kNoticeTag, comm_, &request) != MPI_SUCCESS) return;
+  static_cast<void>(MPI_Request_free(&request));
 }
 
 bool CallLimits::take(Notice& notice) {
@@ -96,7 +107,7 @@ bool CallLimits::take(Notice& notice) {
 
 void CallLimits::abort(const std::string& reason) {
   fail(reason);
-  tell_all(Kind::kGaveUp, {}, reason);
+  tell_all({Kind::kGaveUp, group_.rank, 0, {}, reason});
 }
 
 void CallLimits::fail(const std::string& reason) {
@@ -124,26 +135,33 @@ void LimitedCall::check() {
 void LimitedCall::look(Clock::time_point now) {
   next_look_ = now + kBetweenLooks;
   end_if_failed();
-  bool somebody_asks = false;
-  for (CallLimits::Notice notice; limits_.take(notice);) {
-    if (notice.kind == CallLimits::Kind::kGaveUp) limits_.fail(notice.text);
-    end_if_failed();
-    if (notice.number != 0 && notice.number < call_.number) continue;  // (3)
-    // (2): who asks learns in which call this rank waits, by its own question.
-    somebody_asks = true;
-    const auto rank = static_cast<std::size_t>(notice.rank);
-    others_.resize(static_cast<std::size_t>(limits_.group_.size));
-    others_names_.resize(others_.size());
-    others_names_[rank] = notice.operation;
-    others_[rank] = {{}, notice.number, notice.count, notice.dtype};
-  }
+  for (CallLimits::Notice notice; limits_.take(notice);) take(notice);
+  end_if_failed();
   const auto waited = now - begin_;
-  if (!asked_ && (somebody_asks || waited >= limits_.timeout_ * 3 / 4)) {
-    asked_ = true;
-    limits_.tell_all(CallLimits::Kind::kWaiting, call_, {});
+  if (question_ == 0 && call_.number != 0 && waited >= limits_.timeout_ / 2) {
+    question_ = ++limits_.questions_;
+    limits_.tell_all({CallLimits::Kind::kQuestion, limits_.group_.rank, question_, call_, {}});
   }
   // Last, after all that has come: an answer in time names who is not missing.
   if (waited >= limits_.timeout_) give_up();
+}
+
+void LimitedCall::take(const CallLimits::Notice& notice) {
+  switch (notice.kind) {
+    case CallLimits::Kind::kGaveUp:
+      return limits_.fail(notice.text);
+    case CallLimits::Kind::kQuestion:
+      // Kept, as tell_all() keeps what it sends.
+      return limits_.tell(notice.rank, *new CallLimits::Notice(CallLimits::Kind::kAnswer, limits_.group_.rank,
+                                                               notice.question, call_, {}));
+    case CallLimits::Kind::kAnswer:
+      if (notice.question != question_) return;  // (2)
+      others_.resize(static_cast<std::size_t>(limits_.group_.size));
+      others_names_.resize(others_.size());
+      const auto rank = static_cast<std::size_t>(notice.rank);
+      others_names_[rank] = notice.operation;
+      others_[rank] = {{}, notice.number, notice.count, notice.dtype};
+  }
 }
 
 void LimitedCall::end_if_failed() const {

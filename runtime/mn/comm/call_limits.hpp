@@ -5,16 +5,17 @@
 /// for NCCL. The ranks find out who is missing by notices, small messages on the communicator's internal duplicate.
 ///
 /// Invariants:
-/// 1. A rank asks at three quarters of its time: it tells all others in which call it waits, and who waits as well
-///    answers so. At the end of its time it tells them that it gives up, and why; who waits throws the same at once.
-/// 2. A rank answers while it waits in a call with a limit; so one that does not answer is not in such a call.
-/// 3. Notices have tags of their own, and only this file receives them. One about a call that has ended is ignored.
+/// 1. In a collective call a rank asks all others at half of its time; who waits answers in which call. At the end of
+///    its time it tells them that it gives up, and why; who waits throws the same at once.
+/// 2. A rank answers while it waits in a call with a limit; so one that does not answer is not in such a call. An answer
+///    carries its question's number: what a rank said when another call asked does not count.
+/// 3. Notices have a tag of their own, and only this file receives them.
 /// 4. Once a rank has given up, MPI may still work on what the call has begun: every later call of the communicator
 ///    throws, it is never destroyed (registry.cpp), and memory that was made for the call stays (KeptForMpi).
 ///
 /// Cost: without a time-out, a null thread-local pointer for a look of a wait that takes long. With one, MPI's
 /// collective calls are its non-blocking ones, waited for by looks; a look reads the clock, and each millisecond probes
-/// for notices. n (n - 1) notices of 320 bytes where n ranks give up.
+/// for notices. 3 n (n - 1) notices of 320 bytes where n ranks give up.
 #pragma once
 
 #include <atomic>
@@ -59,8 +60,9 @@ class CallLimits {
   friend class LimitedCall;
   struct Notice;
   enum class Kind : std::uint32_t;
-  /// To all other ranks; does not wait for them.
-  void tell_all(Kind kind, const CallName& call, const std::string& text);
+  /// Does not wait for the other ranks.
+  void tell_all(const Notice& notice);
+  void tell(int rank, const Notice& notice);
   /// The next notice that has come.
   [[nodiscard]] bool take(Notice& notice);
   /// Keeps the first reason.
@@ -72,6 +74,7 @@ class CallLimits {
   mutable std::mutex mutex_;  // guards the reason
   std::string failure_;
   std::atomic<bool> failed_{false};
+  std::uint64_t questions_ = 0;  // that this rank has asked
 };
 
 /// A call with a time-out, from construction to destruction, on the thread that makes it; calls within it keep the
@@ -92,6 +95,7 @@ class LimitedCall {
 
  private:
   void look(Clock::time_point now);
+  void take(const CallLimits::Notice& notice);
   void end_if_failed() const;
   [[noreturn]] void give_up();
   [[nodiscard]] std::string who_is_missing() const;
@@ -101,7 +105,7 @@ class LimitedCall {
   LimitedCall* outer_;
   Clock::time_point begin_;
   Clock::time_point next_look_;
-  bool asked_ = false;
+  std::uint64_t question_ = 0;             // number of this call's; 0: it has not asked
   std::vector<CallName> others_;           // by rank: the call in which each waits
   std::vector<std::string> others_names_;  // what their `operation` points to; empty: has not answered
 };

@@ -107,10 +107,10 @@ class Communicator : public PlacedRank {
   /// As send() and recv(), without waiting: the result's wait() does. To or from the same rank with the same tag,
   /// messages arrive in the order of the calls.
   Request isend(ConstBufferView buffer, int dest, int tag = 0);
-  /// See isend(). From kAnySource it takes, when wait() or is_done() asks for it, the first message that no other
-  /// receive has taken; until then a large send may wait. Request::source() says whose message it was.
+  /// See isend(). From kAnySource it takes the first message that no earlier receive takes; where MPI takes no threads,
+  /// when wait() or is_done() asks for it: until then a large send may wait. Request::source() says whose it was.
   Request irecv(BufferView buffer, int source, int tag = 0);
-  /// Sends to `dest` and receives from `source` at once, so ranks may exchange or pass on in a ring.
+  /// Sends to `dest` and receives from `source` at once, so ranks may exchange or pass on in a ring, of one rank too.
   void sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag = 0);
 
   // Buffers of one call must not overlap, except that a rank's own part may lie where it belongs in the other buffer.

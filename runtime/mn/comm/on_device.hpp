@@ -12,7 +12,9 @@ namespace mn {
 template <class Buffers, class Call>
 bool Communicator::enqueue_on_device(const Buffers& buffers, const Call& call) {
   DeviceCollectives* const device = do_device_collectives();  // this call is recorded already
-  if (device == nullptr || !std::ranges::all_of(buffers, lies_on_device)) return false;
+  // NCCL has no int16: the host has.
+  const auto takes = [](const ConstBufferView& each) { return lies_on_device(each) && each.dtype != DType::kInt16; };
+  if (device == nullptr || !std::ranges::all_of(buffers, takes)) return false;
   for_each_stream(buffers, [&](void* stream) { device->after(stream); });
   call(*device);
   return true;

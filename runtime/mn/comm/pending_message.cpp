@@ -1,17 +1,10 @@
-#include <chrono>
 #include <initializer_list>
-#include <thread>
 #include <utility>
 
 #include <mn/comm/pending_message.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {
-namespace {
-
-constexpr auto kBetweenProbes = std::chrono::microseconds(50);
-
-}  // namespace
 
 PendingMessage::PendingMessage(std::string what, std::shared_ptr<CallCheck> calls, HostStages* stages,
                                const BufferView& buffer)
@@ -38,8 +31,16 @@ void PendingMessage::send(int dest, int tag, const Channel& channel) {
 
 void PendingMessage::receive(int source, int tag, const Channel& channel) {
   receives_ = true;
-  peer_ = source;
   if (stage_) host_ = stage_->room_for(buffer_);
+  if (source != MPI_ANY_SOURCE) peer_ = source;
+  if (source == MPI_ANY_SOURCE || follows_posted_receives(channel.comm, source, tag)) {
+    posted_.emplace(channel.comm, source, tag, [this, channel](MPI_Message& message, const MPI_Status& status) {
+      mpi_check(MPI_Imrecv(&header_, sizeof header_, MPI_BYTE, &message, &requests_[0]), what_);
+      sender_ = status.MPI_SOURCE;
+      receive_elements(sender_, status.MPI_TAG, channel);  // (6): the next message of this rank with this tag
+    });
+    return;
+  }
   mpi_check(MPI_Irecv(&header_, sizeof header_, MPI_BYTE, source, tag, channel.comm, &requests_[0]), what_);
   // (4): at once, though the header may say that other elements come. (1): it cannot take another message's.
   receive_elements(source, tag, channel);
@@ -51,40 +52,26 @@ void PendingMessage::receive_elements(int source, int tag, const Channel& channe
   mpi_check(MPI_Irecv(host_.data, n.count(), n.type(), source, tag, channel.comm, &requests_[1]), what_, host_.bytes());
 }
 
-void PendingMessage::receive_from_any(int tag, const Channel& channel) {
-  receives_ = true;
-  if (stage_) host_ = stage_->room_for(buffer_);
-  unmatched_ = {tag, channel};
-}
-
-bool PendingMessage::match() {
-  if (!unmatched_) return true;
-  calls_->require_open("irecv from any rank");  // after it the channel is gone
-  const auto [tag, channel] = *unmatched_;
-  int found = 0;
-  MPI_Message message = MPI_MESSAGE_NULL;
-  MPI_Status status;
-  mpi_check(MPI_Improbe(MPI_ANY_SOURCE, tag, channel.comm, &found, &message, &status), what_);
-  if (found == 0) return false;
-  unmatched_.reset();
-  peer_ = status.MPI_SOURCE;
-  what_ = describe_recv(peer_);
-  mpi_check(MPI_Mrecv(&header_, sizeof header_, MPI_BYTE, &message, &status), what_);
-  header_bytes_ = received_bytes(status);
-  receive_elements(peer_, status.MPI_TAG, channel);  // (6): the next message that this rank has sent with this tag
-  return true;
-}
-
-void PendingMessage::wait_for_match() {
-  while (!match()) {
-    check_limits();
-    std::this_thread::sleep_for(kBetweenProbes);
+bool PendingMessage::has_matched() {
+  if (!posted_) return true;
+  if (!posted_->has_taken()) {
+    calls_->require_open("irecv from any rank");  // after it the channel is gone
+    return false;
   }
+  peer_ = sender_;
+  what_ = describe_recv(peer_);
+  posted_.reset();
+  return true;
 }
 
 void PendingMessage::wait() {
   const CallScope call = calls_->message(receives_ ? "wait for irecv" : "wait for isend", buffer_, peer_);
-  wait_for_match();
+  try {
+    while (!has_matched()) posted_->wait();
+  } catch (...) {
+    posted_.reset();  // it may be left behind, and takes nothing then
+    throw;
+  }
   wait_for_elements();
   if (!receives_ || !stage_) return;
   stage_->copy_out(buffer_, host_);
@@ -113,7 +100,7 @@ void PendingMessage::wait_for_elements() {
 }
 
 bool PendingMessage::is_done() {
-  if (!match()) return false;
+  if (!has_matched()) return false;
   int done = 0;
   MPI_Status status;
   mpi_check(MPI_Request_get_status(requests_[0], &done, &status), what_);
@@ -126,6 +113,7 @@ bool PendingMessage::is_done() {
 }
 
 void PendingMessage::abandon() noexcept {
+  posted_.reset();
   // MPI_Wait then returns at once for a receive that has matched no message, and waits for one that has.
   for (MPI_Request& request : requests_) {
     if (receives_ && request != MPI_REQUEST_NULL) static_cast<void>(MPI_Cancel(&request));

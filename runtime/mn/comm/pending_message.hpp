@@ -1,9 +1,9 @@
 /// A message between two ranks that is under way: what isend() and irecv() put into their Request.
 ///
 /// Invariants: 1 to 4 of point_to_point.cpp, and
-/// 6. A receive from any rank takes its message, both parts of it, when it is asked whether it has come: wait() and
-///    is_done() do so. To take the header alone and earlier would leave the elements to a receive that was posted
-///    meanwhile, as MPI knows but the order of messages.
+/// 6. A receive from any rank, or behind one that may take its message, is a PostedReceive, which takes both parts of its
+///    message at once: MPI knows but the order of messages, and would give the elements to any receive that is posted
+///    between the two.
 #pragma once
 
 #include <array>
@@ -16,6 +16,7 @@
 #include <mn/comm/call_check.hpp>
 #include <mn/comm/host_stage.hpp>
 #include <mn/comm/message_header.hpp>
+#include <mn/comm/posted_receives.hpp>
 #include <mn/comm/progress.hpp>
 #include <mn/comm/request.hpp>
 #include <mn/core/buffer.hpp>
@@ -39,7 +40,6 @@ class PendingMessage final : public Request::Impl {
 
   void send(int dest, int tag, const Channel& channel);
   void receive(int source, int tag, const Channel& channel);
-  void receive_from_any(int tag, const Channel& channel);
 
   void wait() override;
   bool is_done() override;
@@ -49,16 +49,9 @@ class PendingMessage final : public Request::Impl {
   [[nodiscard]] int source() const noexcept override { return receives_ ? peer_ : -1; }
 
  private:
-  /// A receive from any rank that has taken no message yet.
-  struct Unmatched {
-    int tag;
-    Channel channel;
-  };
-
   void receive_elements(int source, int tag, const Channel& channel);
-  /// Whether the message has come; of a receive from any rank then takes its header, and begins with its elements.
-  bool match();
-  void wait_for_match();
+  /// Whether MPI has the receives of both parts.
+  bool has_matched();
   void wait_for_elements();
 
   std::string what_;
@@ -67,12 +60,13 @@ class PendingMessage final : public Request::Impl {
   BufferView host_;  // the buffer, or its copy on the host
   HostStages::Borrowed stage_;
   PendingRequest pending_;
-  std::optional<Unmatched> unmatched_;
   MessageHeader header_;
   int header_bytes_ = 0;  // that came of the header
   std::array<MPI_Request, 2> requests_ = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   bool receives_ = false;
   int peer_ = -1;
+  int sender_ = -1;                      // of the message that `posted_` has taken
+  std::optional<PostedReceive> posted_;  // while it waits for its message; last, as it writes to those above
 };
 
 }  // namespace mn

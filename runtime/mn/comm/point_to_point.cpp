@@ -14,6 +14,7 @@
 // Cost: 16 bytes more for a message, sent without waiting for the receiver. A device buffer that MPI does not take is
 // staged: by the communicator's own stage where the call waits, by one that the Request borrows where it does not.
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -24,11 +25,14 @@
 #include <mn/comm/host_stage.hpp>
 #include <mn/comm/message_header.hpp>
 #include <mn/comm/pending_message.hpp>
+#include <mn/comm/posted_receives.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {
 namespace {
+
+int mpi_source(int source) { return source == Communicator::kAnySource ? MPI_ANY_SOURCE : source; }
 
 constexpr auto kSendPatience = std::chrono::seconds(3);           // in debug mode, before a line
 constexpr auto kBetweenTests = std::chrono::microseconds(50);     // at a send that waits
@@ -114,10 +118,15 @@ void Communicator::send(ConstBufferView buffer, int dest, int tag) {
 
 int Communicator::recv(BufferView buffer, int source, int tag) {
   const CallScope call = begin_receive(*this, *calls_, "recv", buffer, source, tag);
+  if (follows_posted_receives(mpi_comm(), mpi_source(source), tag)) {
+    Request request = irecv(buffer, source, tag);
+    request.wait();
+    return request.source();
+  }
   MPI_Status status = {};
   on_host(stages_->for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
     MessageHeader header;
-    receive_header(header, source == kAnySource ? MPI_ANY_SOURCE : source, tag, mpi_comm(), status);
+    receive_header(header, mpi_source(source), tag, mpi_comm(), status);
     // (1): the elements come from whoever sent the header, with its tag, though this receive takes any.
     const std::string what = describe_recv(status.MPI_SOURCE);
     header.check(received_bytes(status), out, what);
@@ -143,15 +152,23 @@ Request Communicator::isend(ConstBufferView buffer, int dest, int tag) {
 Request Communicator::irecv(BufferView buffer, int source, int tag) {
   const CallScope call = begin_receive(*this, *calls_, "irecv", buffer, source, tag);
   auto message = std::make_unique<PendingMessage>(describe_recv(source), calls_, stages_->for_request(buffer), buffer);
-  const PendingMessage::Channel channel{mpi_comm(), count_limit_};
-  source == kAnySource ? message->receive_from_any(tag, channel) : message->receive(source, tag, channel);
+  message->receive(mpi_source(source), tag, {mpi_comm(), count_limit_});
   return Request(std::move(message));
 }
 
 void Communicator::sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag) {
   calls_->require_open("sendrecv");
-  if (source != kAnySource) check_peer("sendrecv", "source", source, rank(), size());  // before anything is sent
+  const bool to_itself = dest == rank() && source == dest;
+  if (source != kAnySource && !to_itself) check_peer("sendrecv", "source", source, rank(), size());  // before it sends
   check_buffer("sendrecv", "recv", recv, device_);
+  if (to_itself) {  // as in a ring of one rank
+    check_buffer("sendrecv", "send", send, device_);
+    const CallScope call = calls_->message("sendrecv", send, dest);
+    MessageHeader::of(send).check(sizeof(MessageHeader), recv, describe_recv(source));
+    return on_host(stages_->after(send, recv), send, recv, [](ConstBufferView in, BufferView out) {
+      if (in.count > 0) std::memmove(out.data, in.data, in.bytes());
+    });
+  }
   // Not two blocking calls: in a ring every rank would send first, and none receive.
   Request sent = isend(send, dest, tag);
   this->recv(recv, source, tag);

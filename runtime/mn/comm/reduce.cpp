@@ -146,6 +146,7 @@ void reduce(std::span<void* const> outputs, std::span<const void* const> inputs,
     if constexpr (std::is_floating_point_v<A>) {
       if (scale != 1.0) multiply(acc.values, static_cast<A>(scale), length);
     }
+    // Not past the cache: outputs are inputs, whose lines are there. Sums of 1 to 64 MiB took 1.3 to 1.5 times as long.
     for (void* output : outputs) acc.store(static_cast<T*>(output) + first, length);
   }
 }

@@ -136,10 +136,7 @@ class Generator : private ProgramBuilder {
     action.from_any = message.from_any;
     const int dest = std::exchange(action.peer, message.source);
     add(action.group, dest, action);
-    if (blocks) return;
-    if (!message.from_any) return open(action.group, dest, action.id);
-    action.call = Call::kWait;  // at once: a receive that is posted later would take its message
-    add(action.group, dest, action);
+    if (!blocks) open(action.group, dest, action.id);
   }
 
   void open(std::size_t group, int rank, int id) {
@@ -149,15 +146,15 @@ class Generator : private ProgramBuilder {
   void begin_message() {
     auto message = new_message(Call::kSend);
     if (!message) return;
+    if (chance(4)) {
+      message->from_any = true;
+      message->filter = message->action.tag = kFirstOwnTag + message->action.id;  // that nobody else has
+    }
     const bool sends = halves_.receive_for(message->action, message->source, message->action.tag) == nullptr;
     const bool receives = halves_.message_for(message->action, message->source, message->filter) == nullptr;
     const auto halves = below(3);
     if ((halves != 0 && !sends) || (halves != 1 && !receives)) return;
     const bool at_once = halves == 2;
-    if (at_once && chance(3)) {
-      message->from_any = true;
-      message->filter = message->action.tag = kFirstOwnTag + message->action.id;  // that nobody else has
-    }
     if (halves != 0) post_send(*message, at_once && chance(2));
     if (halves != 1) post_receive(*message, at_once && chance(2));
     if (at_once)
@@ -186,6 +183,7 @@ class Generator : private ProgramBuilder {
       const int filter = chance(3) ? kAnyTag : picked.action.tag;
       Message& first = *halves_.message_for(picked.action, picked.source, filter);
       first.filter = filter;
+      if (filter == kAnyTag) first.from_any = false;  // others' messages have the tag as well
       finish_half(first, 0);
     } else {
       const int tag = picked.filter == kAnyTag ? any_tag() : picked.filter;

@@ -47,6 +47,7 @@ std::vector<std::byte> with_margins(const std::vector<std::byte>& inside) {
 }
 
 std::vector<std::byte> encoded(DType dtype, const Values& values) {
+  if (dtype == DType::kBool) return encoded_as<std::uint8_t>(values);  // whatever their bits
   std::vector<std::byte> bytes;
   for_each_type([&]<class T>() {
     if (dtype_of<T>() == dtype) bytes = encoded_as<T>(values);

@@ -7,8 +7,11 @@
 namespace mn::testing {
 namespace {
 
-constexpr DType kTypes[] = {DType::kUInt8,   DType::kInt8,     DType::kInt32,   DType::kInt64,  DType::kUInt64,
-                            DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
+constexpr DType kTypes[] = {DType::kUInt8,   DType::kInt8,    DType::kInt16,   DType::kInt32,
+                            DType::kInt64,   DType::kUInt64,  DType::kFloat16, DType::kBFloat16,
+                            DType::kFloat32, DType::kFloat64, DType::kBool};
+constexpr Call kReductions[] = {Call::kAllreduce, Call::kAllreduceAllocated, Call::kReduceScatter,
+                                Call::kReduce,    Call::kIallreduce,         Call::kIreduceScatter};
 
 }  // namespace
 
@@ -24,7 +27,7 @@ void ProgramBuilder::set_conditions() {
   conditions.is_debug = chance(5);
   if (chance(4)) conditions.count_limit = 3000;
   // Slices by way of other ranks; many small pieces.
-  constexpr const char* kNetworks[] = {"", "", "0.001,1000,1000", "0.001,0.001,0.0001"};
+  constexpr const char* kNetworks[] = {"", "", "0.001,1000,1000", "0.001,0.1,0.1"};
   conditions.network = any_of(kNetworks);
   // Not even a communicator's 17 KiB a rank; those alone; staging memory as well, but not for all.
   constexpr std::size_t kShared[] = {1000, 100'000, 1'000'000};
@@ -62,6 +65,8 @@ Action ProgramBuilder::new_action(Call call, std::size_t group) {
   action.group = group;
   action.id = next_id_++;
   action.dtype = any_of(kTypes);
+  // Booleans have no sum.
+  if (action.dtype == DType::kBool && std::ranges::count(kReductions, call) > 0) action.dtype = DType::kInt16;
   // To 70,000 elements and more, two ranks must both be there; less may be sent before.
   constexpr std::size_t kCounts[] = {0, 1, 7, 100, 1000, 3000, 10'000, 70'000, 70'000};
   action.count = chance(12) ? 1'000'000 : any_of(kCounts);
