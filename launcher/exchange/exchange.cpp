@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
+#include <mn/core/net/wire.hpp>
+
 #include "exchange/node_tree.hpp"
-#include "exchange/wire.hpp"
 
 namespace mn::launcher {
 namespace {

@@ -8,10 +8,9 @@
 #include <string>
 #include <vector>
 
+#include <mn/core/net/key.hpp>
 #include <mn/core/net/port_range.hpp>
 #include <mn/core/net/socket.hpp>
-
-#include "exchange/key.hpp"
 
 namespace mn::launcher {
 

@@ -22,8 +22,7 @@ void Links::accept_from(const Fd& listener, bool is_local) {
     if (!connection) return;
     // An abstract name has no permissions: the kernel tells whose process is at the other end.
     if (is_local && !is_own_users(connection)) continue;
-    Keys& keys = is_local ? local_keys_ : *group_.keys;
-    guests_.push_back({std::make_unique<Channel>(std::move(connection), keys), is_local, Clock::now() + kMaxForAGuest});
+    guests_.push_back({std::make_unique<Channel>(std::move(connection)), is_local, Clock::now() + kMaxForAGuest});
     guests_.back().channel->progress();  // what it says may be here already
   }
 }
@@ -54,7 +53,8 @@ void Links::greet(Guest& guest) {
     answered_parent_ = guest.channel.get();
     link->caller->give_up();
   }
-  guest.channel->answer();
+  Keys& shared = *group_.keys;
+  guest.channel->answer(guest.is_local ? local_keys_ : shared);
 }
 
 void Links::greet_guests(Deadline now) {

@@ -17,8 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "exchange/caller.hpp"
-#include "exchange/channel.hpp"
+#include <mn/core/net/caller.hpp>
+#include <mn/core/net/channel.hpp>
+
 #include "exchange/group.hpp"
 
 namespace mn::launcher {

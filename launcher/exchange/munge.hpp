@@ -14,7 +14,7 @@
 
 #include <sys/types.h>
 
-#include "exchange/key.hpp"
+#include <mn/core/net/key.hpp>
 
 namespace mn::launcher {
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A batch job that is told of its end checkpoints, goes back into the queue and, started again, trains what is left. So do
-# one that a signal ends before it trains, and one that fails after a checkpoint; one that fails without is over.
+# one that a signal ends before it trains, and one that fails after a checkpoint; one that fails without is over, and so is
+# one that scancel ends.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 epochs=10
 
@@ -40,6 +41,12 @@ goes_back "$job" 1
 goes_back "$job" 2
 within 60 is_over "$job" || fail "not over: $(scontrol show job "$job")"
 [[ $(scontrol show job "$job") =~ JobState=FAILED ]] || fail "not failed: $(scontrol show job "$job")"
+
+rm waits
+job=$(MN_BUILD_DIR=$work/stand-in sbatch --parsable --nodes=1 "$checkout/slurm/mnist.sbatch")
+within 60 test -e waits || fail "no start in 60 s: $(cat "mnist-$job.txt")"
+scancel "$job"
+within 60 is_over "$job" || fail "a job that was cancelled is not over: $(scontrol show job "$job")"
 
 job=$(MN_BUILD_DIR=$build sbatch --parsable "$checkout/slurm/mnist.sbatch" --epoch $epochs --unit 100 --batchsize 50)
 within 120 test -s "mnist-$job/log" || fail "no epoch in 120 s: $(cat "mnist-$job.txt")"

@@ -7,12 +7,17 @@
 //   MN_FAULT_NO_EXCHANGE  names cannot be exchanged, as on NFS
 //   MN_FAULT_COUNT    a file that gets ".RANK" and says how many calls there were
 //   MN_FAULT_RECORD   a file that gets ".RANK" and takes the record of calls
+//   MN_FAULT_CLOCK_JUMP   seconds by which the clock is wrong from MN_FAULT_CLOCK_AFTER seconds after its first use on
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <string>
 
 #include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "tests/support/failing_calls.hpp"
 
@@ -32,12 +37,32 @@ std::string own_rank() {
   return "";  // a launcher's process
 }
 
+/// Whether this process is one of those that have the fault.
+bool is_meant() {
+  const std::string rank = variable("MN_FAULT_RANK"), own = own_rank();
+  return !own.empty() && (rank.empty() || rank == own);
+}
+
+timespec kernel_time(clockid_t clock) {
+  timespec now{};
+  syscall(SYS_clock_gettime, clock, &now);
+  return now;
+}
+
+/// Seconds by which the clock is wrong now.
+time_t clock_error() {
+  static const time_t jump = is_meant() ? std::atoll(variable("MN_FAULT_CLOCK_JUMP").c_str()) : 0;
+  static const double from =
+      static_cast<double>(kernel_time(CLOCK_MONOTONIC).tv_sec) + std::atof(variable("MN_FAULT_CLOCK_AFTER").c_str());
+  return jump != 0 && static_cast<double>(kernel_time(CLOCK_MONOTONIC).tv_sec) >= from ? jump : 0;
+}
+
 /// The folder's faults, while this object lives: as long as the process.
 class Faults {
  public:
   Faults() {
-    const std::string folder = variable("MN_FAULT_FOLDER"), rank = variable("MN_FAULT_RANK"), own = own_rank();
-    if (folder.empty() || own.empty() || (!rank.empty() && rank != own)) return;
+    const std::string folder = variable("MN_FAULT_FOLDER"), own = own_rank();
+    if (folder.empty() || !is_meant()) return;
     if (const std::string path = variable("MN_FAULT_COUNT"); !path.empty()) count_ = path + "." + own;
     const std::string kind = variable("MN_FAULT_KIND");
     const CallFault fault = kind.empty()      ? CallFault::kNone
@@ -66,3 +91,25 @@ class Faults {
 const Faults faults;  // NOLINT
 
 }  // namespace
+
+extern "C" {
+
+int clock_gettime(clockid_t clock, timespec* now) noexcept {
+  *now = kernel_time(clock);
+  if (clock == CLOCK_REALTIME) now->tv_sec += clock_error();
+  return 0;
+}
+
+int gettimeofday(timeval* now, void* /*zone*/) noexcept {
+  const timespec time = kernel_time(CLOCK_REALTIME);
+  *now = {time.tv_sec + clock_error(), time.tv_nsec / 1000};
+  return 0;
+}
+
+time_t time(time_t* now) noexcept {
+  const time_t seconds = kernel_time(CLOCK_REALTIME).tv_sec + clock_error();
+  if (now != nullptr) *now = seconds;
+  return seconds;
+}
+
+}  // extern "C"

@@ -28,13 +28,14 @@ using ::testing::HasSubstr;
 /// A job of monitors, one for each rank. Their connections are cut as a dying process would cut them.
 class Ranks {
  public:
-  /// `strangers` connect to rank 0 before its children, and say nothing.
-  explicit Ranks(int size, std::chrono::milliseconds timeout = 5000ms, int strangers = 0)
+  /// `strangers` connect to rank 0 before its children, and say `words`.
+  explicit Ranks(int size, std::chrono::milliseconds timeout = 5000ms, int strangers = 0, std::string words = "")
       : table_(static_cast<std::size_t>(size)),
         turn_(size),
         monitors_(table_.size()),
         losses_(table_.size()),
-        strangers_(static_cast<std::size_t>(strangers)) {
+        strangers_(static_cast<std::size_t>(strangers)),
+        words_(std::move(words)) {
     std::vector<std::thread> starts;
     for (int rank = 0; rank < size; ++rank) starts.emplace_back([this, rank, timeout] { start(rank, timeout); });
     for (auto& each : starts) each.join();
@@ -105,6 +106,7 @@ class Ranks {
     const auto port = static_cast<std::uint16_t>(std::atoi(text.c_str()));
     for (Fd& each : strangers_) {
       if (port != 0) each = connect_until("127.0.0.1", port, Clock::now() + 1s);
+      if (each) send_bytes(each, std::as_bytes(std::span(words_)));
     }
   }
 
@@ -115,6 +117,7 @@ class Ranks {
   std::vector<std::unique_ptr<PeerMonitor>> monitors_;
   std::vector<std::optional<std::string>> losses_;
   std::vector<Fd> strangers_;
+  std::string words_;
 };
 
 TEST(PeerMonitor, AnOrderlyEndIsNoLoss) {
@@ -230,8 +233,12 @@ TEST(PeerMonitor, SilenceIsALoss) {
 }
 
 TEST(PeerMonitor, StrangersHoldUpNobody) {
-  Ranks ranks(4, 2000ms, 80);
-  for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks[r].unreachable(), "");
+  std::string call("\x2c\0\0\0mn's greeting no. 1\n\1\0\0\0\0\0\0\0", 32);
+  call += std::string(16, 'n') + std::string("\x20\0\0\0", 4) + std::string(32, 'p');  // with a wrong proof
+  for (const std::string& words : {std::string(), std::string(5000, 'z'), std::string("\xff\xff\xff\x7f"), call}) {
+    Ranks ranks(4, 2000ms, 300, words);
+    for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks[r].unreachable(), "");
+  }
 }
 
 /// Management networks stall for seconds; a process that ends is seen at once.

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include <mn/core/exit_codes.hpp>
+#include <mn/core/net/caller.hpp>
 
 #include "exchange_jobs.hpp"
-#include "launcher/exchange/caller.hpp"
 #include "simulated_job.hpp"
 
 namespace mn::launcher {
@@ -42,7 +42,7 @@ void bother(const Job& job, const std::string& bytes, const std::atomic<bool>& s
 
 TEST(ExchangeTest, StrangersOnItsPortsDoNotDisturbAJob) {
   const Job job = job_of(simulated::in_turn(8, 4));
-  std::string call("\x2c\0\0\0mnlaunch exchange 1\n\1\0\0\0\0\0\0\0", 32);
+  std::string call("\x2c\0\0\0mn's greeting no. 1\n\1\0\0\0\0\0\0\0", 32);
   call += std::string(16, 'n') + std::string("\x20\0\0\0", 4) + std::string(32, 'p');  // with a wrong proof
   for (const std::string& bytes : {std::string(), std::string(5000, 'z'), std::string("\xff\xff\xff\x7f"), call}) {
     std::atomic<bool> stop = false;
@@ -179,7 +179,7 @@ TEST(ExchangeTest, WhoHasAnotherKeyIsNotOfTheJob) {
   expect_exit(endings, kExitCheckFailed);
   EXPECT_THAT(endings[0].text, HasSubstr("error [tasks] vn3: rank 2 of 3 did not arrive in 2 s"));
   EXPECT_THAT(endings[2].text, HasSubstr("no connection to mnlaunch on vn1 (127.0.0.1 port "));
-  EXPECT_THAT(endings[2].text, HasSubstr("it is not an mnlaunch of this job"));
+  EXPECT_THAT(endings[2].text, HasSubstr("it is not of this job"));
   EXPECT_EQ(endings[1].text, "");
 }
 

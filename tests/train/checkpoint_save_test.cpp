@@ -1,7 +1,10 @@
 // Checkpoints by themselves: the file of earlier versions, and what ranks write, read and hold.
 #include <array>
+#include <chrono>
+#include <cmath>
 #include <fstream>
 #include <map>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +13,7 @@
 #include <mn/checkpoint/checkpoint_reader.hpp>
 #include <mn/checkpoint/format/checkpoint_file.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
+#include <mn/checkpoint/not_finite.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 
@@ -160,15 +164,99 @@ TEST(CheckpointTest, UpdatesBesideASaveDoNotLeakIntoIt) {
     const auto path = folder.path() / std::to_string(round);
     at::Tensor shared = torch::full({1 << 20}, round), own = torch::full({3}, round);
     saving.begin(*world(), path, {{}, {{"shared", shared}}, {}, {{"own", own}}});
+    saving.finish_copy();
     shared.fill_(-1);
     own.fill_(-1);
     EXPECT_TRUE(saving.is_under_way());
+    EXPECT_FALSE(saving.advance()) << "the commit is beside training, too";
     saving.commit();
     EXPECT_FALSE(saving.is_under_way());
     const auto reader = CheckpointReader::open(*world(), path.string(), folder.path());
     EXPECT_TRUE(read_shared(*reader).front().second.equal(torch::full({1 << 20}, round)));
     EXPECT_TRUE(reader->own().front().second.equal(torch::full({3}, round)));
   }
+}
+
+/// Who waits for the copy waits for all of it, and for the look at what is to be copied.
+TEST(CheckpointTest, TheCopyIsCompleteWhenItHasBeenWaitedFor) {
+  const TestFolder folder(world());
+  BackgroundSave saving;
+  at::Tensor shared = torch::ones({1 << 20});
+  Checkpoint checkpoint{{}, {{"shared", shared}}, {}, {}};
+  checkpoint.objection = [] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    return std::string();
+  };
+  saving.begin(*world(), folder.path() / "c", checkpoint);
+  saving.finish_copy();
+  shared.fill_(-1);
+  saving.commit();
+  const auto reader = CheckpointReader::open(*world(), (folder.path() / "c").string(), folder.path());
+  EXPECT_TRUE(read_shared(*reader).front().second.equal(torch::ones({1 << 20})));
+}
+
+TEST(CheckpointTest, AChangeBesideTheCopyFailsTheSave) {
+  const TestFolder folder(world());
+  at::Tensor shared = torch::ones({1 << 20});
+  CheckpointSave save(*world(), folder.path() / "c", {{}, {{"shared", shared}}, {}, {}});
+  ByteBuffer memory;
+  save.begin_copy(memory);
+  if (world()->rank() == 0) shared.fill_(-1);
+  save.finish_copy();
+  save.write();
+  save.collect();
+  if (world()->rank() == 0) {
+    EXPECT_FALSE(save.commit_on_root());
+  }
+  EXPECT_THAT(message_of([&] { save.finish(); }), HasSubstr("shared has changed while it was copied"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "c"));
+}
+
+/// The thread stops between two pieces, and another goes on.
+TEST(CheckpointTest, AWriteCanBeHandedOver) {
+  const TestFolder folder(world());
+  const at::Tensor shared = torch::arange(5 << 20);
+  CheckpointSave save(*world(), folder.path() / "c", {{}, {{"shared", shared}}, {}, {}});
+  EXPECT_FALSE(save.write(true));
+  EXPECT_TRUE(save.write(false));
+  EXPECT_TRUE(save.write(true)) << "there is nothing to hand over any more";
+  save.collect();
+  if (world()->rank() == 0) save.commit_on_root();
+  save.finish();
+  const auto reader = CheckpointReader::open(*world(), (folder.path() / "c").string(), folder.path());
+  EXPECT_TRUE(read_shared(*reader).front().second.equal(shared));
+}
+
+TEST(CheckpointTest, AnObjectionOnOneRankIsEveryRanksError) {
+  const TestFolder folder(world());
+  const int last = world()->size() - 1;
+  Checkpoint checkpoint{{}, {{"shared", torch::ones({3})}}, {}, {}};
+  checkpoint.objection = [last] { return std::string(world()->rank() == last ? "no" : ""); };
+  EXPECT_EQ(message_of([&] { save_checkpoint(*world(), folder.path() / "c", checkpoint); }), "no");
+  BackgroundSave saving;
+  saving.begin(*world(), folder.path() / "c", checkpoint);
+  EXPECT_THROW(saving.commit(), SaveRefused);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "c"));
+}
+
+TEST(CheckpointTest, WhatIsNotANumberIsFoundInEveryType) {
+  on_rank_zero([&] {
+    for (const auto type : {torch::kHalf, torch::kBFloat16, torch::kFloat, torch::kDouble}) {
+      for (const std::int64_t size : {1, 7, 1000}) {
+        at::Tensor tensor = torch::full({size}, -60000.0, type);
+        EXPECT_FALSE(holds_nan(tensor, true));
+        tensor[size - 1] = -INFINITY;
+        EXPECT_TRUE(holds_nan(tensor, true));
+        EXPECT_FALSE(holds_nan(tensor, false));
+        tensor[size / 2] = -NAN;
+        EXPECT_TRUE(holds_nan(tensor, true));
+        EXPECT_TRUE(holds_nan(tensor, false));
+      }
+    }
+    const at::Tensor every_second = torch::tensor({1.0F, NAN, 2.0F, NAN}).slice(0, 0, 4, 2);
+    EXPECT_FALSE(holds_nan(every_second, true));
+    EXPECT_FALSE(holds_nan(torch::full({3}, -1), true)) << "integers";
+  });
 }
 
 TEST(CheckpointTest, AFolderThatCannotBeMadeIsTheSameErrorOnEveryRank) {

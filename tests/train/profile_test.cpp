@@ -1,10 +1,9 @@
-// OUT/profile.jsonl, OUT/trace.json and the warning about stragglers.
+// OUT/profile.jsonl and OUT/trace.json.
 #include <chrono>
 #include <map>
 #include <sstream>
 #include <thread>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -20,27 +19,11 @@ namespace mn {
 namespace {
 
 using nlohmann::json;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
 using toy::TestFolder;
 using toy::ToyJob;
 using toy::world;
 
 void pause(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
-
-/// Makes one rank compute longer.
-class SlowRank final : public Extension {
- public:
-  explicit SlowRank(int rank) : rank_(rank) {}
-  std::string name() const override { return "slow"; }
-  void after_forward(Trainer& trainer, const at::Tensor&) override {
-    if (trainer.communicator().rank() == rank_) pause(20);
-  }
-
- private:
-  int rank_;
-};
 
 /// Holds every backward pass between the second layer's gradients and the first's until a reduction has ended.
 class HeldBackward final : public Extension {
@@ -150,56 +133,11 @@ TEST(ProfileTest, TheTraceShowsCommunicationDuringBackward) {
   }
 }
 
-TEST(ProfileTest, ASlowRankIsNamedWithItsHost) {
-  const TestFolder folder(world());
-  const int slow = world()->size() - 1;
-  ToyJob job(world(), profiled(folder.path(), 80, false));
-  job.trainer->extend(std::make_unique<SlowRank>(slow));
-  job.trainer->extend(std::make_unique<extensions::Profile>());
-  testing::internal::CaptureStderr();
-  EXPECT_EQ(job.trainer->run(), 0);
-  const std::string log = testing::internal::GetCapturedStderr();
-  if (world()->rank() == 0 && world()->size() > 1) {
-    EXPECT_THAT(log, HasSubstr("straggler: rank " + std::to_string(slow) + " on host " +
-                               world()->topology().hosts[static_cast<std::size_t>(slow)]));
-    EXPECT_EQ(log.find("straggler"), log.rfind("straggler")) << log;
-  } else {
-    EXPECT_THAT(log, Not(HasSubstr("straggler")));
-  }
-}
-
 TEST(ProfileTest, NeedsATrace) {
   const TestFolder folder(world());
   ToyJob job(world(), {.trainer = {.iterations = 1, .out = folder.path()}});
   job.trainer->extend(std::make_unique<extensions::Profile>());
   EXPECT_THROW((void)job.trainer->run(), ArgumentError);
-}
-
-TEST(StragglerDetectorTest, NamesWhoIsSlowInThreeWindowsInARow) {
-  StragglerDetector detector;
-  const std::vector<double> even = {0.010, 0.011, 0.012, 0.010};
-  const std::vector<double> slow = {0.010, 0.011, 0.020, 0.010};
-  EXPECT_THAT(detector.add(slow), IsEmpty());
-  EXPECT_THAT(detector.add(slow), IsEmpty());
-  EXPECT_THAT(detector.add(even), IsEmpty());
-  EXPECT_THAT(detector.add(slow), IsEmpty());
-  EXPECT_THAT(detector.add(slow), IsEmpty());
-  const auto found = detector.add(slow);
-  EXPECT_EQ(found.size(), 1U);
-  if (!found.empty()) {
-    EXPECT_EQ(found[0].rank, 2U);
-    EXPECT_EQ(found[0].seconds, 0.020);
-    EXPECT_EQ(found[0].median, 0.010);
-  }
-  EXPECT_THAT(detector.add(slow), IsEmpty()) << "once is enough";
-}
-
-TEST(StragglerDetectorTest, OfTwoRanksTheSlowerIsJudgedByTheFaster) {
-  StragglerDetector detector;
-  for (int k = 0; k < 2; ++k) EXPECT_THAT(detector.add({0.02, 0.01}), IsEmpty());
-  EXPECT_EQ(detector.add({0.02, 0.01}).size(), 1U);
-  StragglerDetector tiny;
-  for (int k = 0; k < 5; ++k) EXPECT_THAT(tiny.add({20e-6, 10e-6}), IsEmpty()) << "less than a millisecond";
 }
 
 }  // namespace

@@ -16,6 +16,14 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr std::size_t kPiece = std::size_t{4} << 20;  // bytes, which the checksum leaves in the cache for the write
+
+/// Of changes in place by libtorch's operators.
+std::uint32_t version_of(const at::Tensor& tensor) {
+  const auto& versions = tensor.unsafeGetTensorImpl()->version_counter();
+  return versions.enabled() ? versions.current_version() : 0;  // tensors of inference mode have none
+}
+
 /// (1): the number of this rank among the writers: first one rank of each node, then the next of each.
 std::uint64_t writer_number(const Topology& topology) {
   std::vector<int> seen(static_cast<std::size_t>(topology.inter_size), 0);
@@ -50,7 +58,7 @@ std::span<const std::byte> bytes_in(const at::Tensor& host) {
 
 CheckpointSave::CheckpointSave(Communicator& comm, fs::path path, const Checkpoint& checkpoint,
                                std::uint64_t bytes_per_writer)
-    : comm_(comm), path_(std::move(path)), about_(checkpoint.about) {
+    : comm_(comm), path_(std::move(path)), about_(checkpoint.about), objection_(checkpoint.objection) {
   add_shared(checkpoint.shared, bytes_per_writer);
   if (comm_.rank() == 0) {
     for (const auto& [name, tensor] : checkpoint.root) add_whole(name, tensor);
@@ -109,73 +117,139 @@ void CheckpointSave::begin() {
   folder_ = said["folder"].get<std::string>();
 }
 
-void CheckpointSave::copy_to(std::vector<std::byte>& memory) {
-  std::uint64_t total = 0;
-  for (const Slice& slice : slices_) total += slice.part.bytes();
-  // The memory is kept from save to save: it grows, and is never given back.
-  if (memory.size() < total) memory.resize(total);
-  std::uint64_t at = 0;
-  for (Slice& slice : slices_) {
-    const at::Tensor host = host_slice(slice.tensor, slice.part.begin, slice.part.end);
-    const auto bytes = bytes_in(host);
-    if (!bytes.empty()) std::memcpy(memory.data() + at, bytes.data(), bytes.size());
-    at += bytes.size();
-    slice.tensor.reset();  // else a tensor that the program replaces would live on until the save ends
-  }
-  memory_ = &memory;
-}
-
-void CheckpointSave::write() noexcept {
+/// (3): what fails becomes an error on every rank, in finish(); until then nothing else is done.
+void CheckpointSave::attempt(const std::function<void()>& work) noexcept {
+  if (!written_.is_null()) return;
   try {
-    std::vector<ShardPart> parts;
-    for (const Slice& slice : slices_) parts.push_back(slice.part);
-    const auto rank = static_cast<std::size_t>(comm_.rank()), ranks = static_cast<std::size_t>(comm_.size());
-    TensorShardWriter shard(folder_ / shard_name(rank, ranks), std::move(parts));
-    std::uint64_t at = 0;
-    for (const Slice& slice : slices_) {
-      if (memory_ != nullptr) {
-        shard.write(std::span(*memory_).subspan(at, slice.part.bytes()));
-        at += slice.part.bytes();
-      } else {
-        const at::Tensor host = host_slice(slice.tensor, slice.part.begin, slice.part.end);
-        shard.write(bytes_in(host));
-      }
-    }
-    written_ = shard.finish();
-    sync_folder(folder_);
-  } catch (const std::exception& error) {  // (3): commit() throws it, on every rank
+    work();
+  } catch (const SaveRefused& error) {
+    written_ = {{"refused", error.what()}};
+  } catch (const std::exception& error) {
     written_ = {{"error", std::string(error.what()) + " (rank " + std::to_string(comm_.rank()) + ")"}};
   }
 }
 
-std::string CheckpointSave::commit_on_root(const std::vector<json>& shards) const {
+void CheckpointSave::ask_for_objection() {
+  if (!objection_) return;
+  const std::string said = std::exchange(objection_, nullptr)();
+  if (!said.empty()) throw SaveRefused(said);
+}
+
+void CheckpointSave::begin_copy(ByteBuffer& memory) noexcept {
+  attempt([&] {
+    std::uint64_t total = 0;
+    for (const Slice& slice : slices_) total += slice.part.bytes();
+    if (memory.size() < total) {  // it is kept from save to save
+      memory.clear();
+      memory.resize(total);
+    }
+    memory_ = &memory;
+    std::uint64_t to = 0;
+    for (Slice& slice : slices_) {
+      slice.version = version_of(slice.tensor);
+      if (!slice.tensor.is_cpu()) copy(slice, to);
+      to += slice.part.bytes();
+    }
+  });
+}
+
+void CheckpointSave::finish_copy() noexcept {
+  attempt([&] {
+    ask_for_objection();
+    std::uint64_t to = 0;
+    for (Slice& slice : slices_) {
+      if (slice.tensor.defined()) copy(slice, to);
+      to += slice.part.bytes();
+    }
+  });
+}
+
+void CheckpointSave::copy(Slice& slice, std::uint64_t to) {
+  const at::Tensor host = host_slice(slice.tensor, slice.part.begin, slice.part.end);
+  const auto bytes = bytes_in(host);
+  if (!bytes.empty()) std::memcpy(memory_->data() + to, bytes.data(), bytes.size());
+  if (version_of(slice.tensor) != slice.version) {
+    throw DataError(slice.part.tensor +
+                    " has changed while it was copied: call Trainer::finish_copy() before changes outside of steps");
+  }
+  slice.tensor.reset();  // else a tensor that the program replaces would live on until the save ends
+}
+
+bool CheckpointSave::write(const std::atomic<bool>& hand_over) noexcept {
+  attempt([&] {
+    ask_for_objection();
+    const auto rank = static_cast<std::size_t>(comm_.rank()), ranks = static_cast<std::size_t>(comm_.size());
+    if (!shard_) {
+      std::vector<ShardPart> parts;
+      for (const Slice& slice : slices_) parts.push_back(slice.part);
+      shard_.emplace(folder_ / shard_name(rank, ranks), std::move(parts));
+    }
+    while (next_ < slices_.size() && !hand_over) write_piece();
+    if (next_ < slices_.size()) return;
+    json description = shard_->finish();
+    sync_folder(folder_);
+    written_ = std::move(description);
+  });
+  return !written_.is_null();
+}
+
+void CheckpointSave::write_piece() {
+  const Slice& slice = slices_[next_];
+  if (memory_ == nullptr && !host_.defined()) {
+    host_ = host_slice(slice.tensor, slice.part.begin, slice.part.end);
+  }
+  const auto all = memory_ != nullptr ? std::span<const std::byte>(*memory_).subspan(next_offset_, slice.part.bytes())
+                                      : bytes_in(host_);
+  const auto rest = all.subspan(written_of_next_);
+  const auto piece = rest.first(std::min(kPiece, rest.size()));
+  shard_->write(piece);
+  written_of_next_ += piece.size();
+  if (written_of_next_ < all.size()) return;
+  host_.reset();
+  written_of_next_ = 0;
+  next_offset_ += all.size();
+  ++next_;
+}
+
+void CheckpointSave::collect() { shards_ = comm_.gather_obj(written_); }
+
+bool CheckpointSave::commit_on_root() noexcept {
+  outcome_ = json::object();
   try {
     Manifest manifest{about_, {}, {}};
-    for (const json& shard : shards) {
+    for (const json& shard : shards_) {
       // (3): one rank that could not write its shard is enough.
+      if (shard.contains("refused")) throw SaveRefused(shard.at("refused").get<std::string>());
       if (shard.contains("error")) throw DataError(shard.at("error").get<std::string>());
       add_shard(manifest, shard);
     }
     complete(manifest);
     commit_save(folder_, path_, manifest);
-    return "";
+    return true;
+  } catch (const SaveRefused& error) {
+    outcome_["refused"] = error.what();
   } catch (const std::exception& error) {
-    abandon_save(folder_);
-    return error.what();
+    outcome_["error"] = error.what();
   }
+  abandon_save(folder_);
+  return false;
 }
 
-void CheckpointSave::commit() {
-  const std::vector<json> shards = comm_.gather_obj(written_);
-  const std::string error = comm_.bcast_obj(comm_.rank() == 0 ? commit_on_root(shards) : std::string());
-  if (!error.empty()) throw SaveError("cannot save the checkpoint " + path_.string() + ": " + error);
+void CheckpointSave::finish() {
+  outcome_ = comm_.bcast_obj(outcome_);
+  if (outcome_.contains("refused")) throw SaveRefused(outcome_.at("refused").get<std::string>());
+  if (outcome_.contains("error")) {
+    throw SaveError("cannot save the checkpoint " + path_.string() + ": " + outcome_.at("error").get<std::string>());
+  }
 }
 
 void save_checkpoint(Communicator& comm, const fs::path& path, const Checkpoint& checkpoint,
                      std::uint64_t bytes_per_writer) {
   CheckpointSave save(comm, path, checkpoint, bytes_per_writer);
   save.write();
-  save.commit();
+  save.collect();
+  if (comm.rank() == 0) save.commit_on_root();
+  save.finish();
 }
 
 }  // namespace mn

@@ -8,9 +8,11 @@
 /// Memory: a save needs what one tensor on a device needs on the host; a load one tensor beside those that it fills.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +21,7 @@
 #include <mn/checkpoint/format/tensor_shard_writer.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/uninitialized.hpp>
 #include <mn/tensor/modules.hpp>
 
 namespace mn {
@@ -31,6 +34,9 @@ struct Checkpoint {
   NamedTensors shared;   ///< the same on all ranks, in the same order
   NamedTensors root;     ///< on rank 0, for all ranks
   NamedTensors own;      ///< state that this rank alone has
+  /// Tells why the state of this rank is not to be saved; empty: it is. May be null. Called where the tensors are
+  /// copied or written.
+  std::function<std::string()> objection = {};
 };
 
 /// A checkpoint could not be written; every rank throws it. Training may go on.
@@ -39,42 +45,69 @@ class SaveError : public DataError {
   explicit SaveError(const std::string& what) : DataError(what, true) {}
 };
 
+/// A rank has an objection to what was to be saved; every rank throws it.
+class SaveRefused : public DataError {
+ public:
+  explicit SaveRefused(const std::string& objection) : DataError(objection, true) {}
+};
+
 /// Bytes of shared tensors for which there is one writer.
 inline constexpr std::uint64_t kBytesPerWriter = std::uint64_t{64} << 20;
 
-/// One save. The constructor and commit() are collective, write() is local and may run on another thread.
+/// One save: write(), collect(), commit_on_root(), finish(), each once all ranks have done the one before. The
+/// constructor, collect() and finish() are collective, the others are local and may run on another thread.
 class CheckpointSave {
  public:
-  /// Makes the folder. Borrows the tensors until write() returns. Throws SaveError.
+  /// Makes the folder. Borrows the tensors until they are copied or written. Throws SaveError.
   CheckpointSave(Communicator& comm, std::filesystem::path path, const Checkpoint& checkpoint,
                  std::uint64_t bytes_per_writer = kBytesPerWriter);
-  /// Copies what this rank writes into `memory`, which grows to what is needed and serves one save after the other:
-  /// the tensors may change from here on. Waits for the device. Local.
-  void copy_to(std::vector<std::byte>& memory);
-  /// Writes this rank's shard; returns when it is on stable storage. Does not throw: commit() tells.
-  void write() noexcept;
-  /// Returns when the checkpoint can be loaded. Throws SaveError with the reason, with nothing left of it.
-  void commit();
+  /// Copies what this rank writes into `memory`, which grows to what is needed and serves one save after the other.
+  /// begin_copy() copies what is on a device, and waits for that; finish_copy() the rest. Where a tensor has changed in
+  /// between, the save will fail.
+  void begin_copy(ByteBuffer& memory) noexcept;
+  void finish_copy() noexcept;
+  /// Writes this rank's shard; true when it is on stable storage, or has failed, which finish() tells; false if
+  /// `hand_over` has become true: then another call, perhaps on another thread, goes on.
+  [[nodiscard]] bool write(const std::atomic<bool>& hand_over) noexcept;
+  void write() noexcept { static_cast<void>(write(false)); }
+  /// Rank 0 learns what the others have written.
+  void collect();
+  /// For rank 0: true when the checkpoint can be loaded, false if nothing is left of it.
+  bool commit_on_root() noexcept;
+  /// Throws SaveError with the reason why there is no checkpoint, or SaveRefused.
+  void finish();
 
  private:
   /// Elements [begin, end) of a tensor.
   struct Slice {
     ShardPart part;
-    at::Tensor tensor;
+    at::Tensor tensor;  // empty once it is copied
+    std::uint32_t version = 0;
   };
 
   void add_shared(NamedTensors tensors, std::uint64_t bytes_per_writer);
   void add_whole(const std::string& name, const at::Tensor& tensor);
   void begin();
-  [[nodiscard]] std::string commit_on_root(const std::vector<nlohmann::json>& shards) const;
+  void attempt(const std::function<void()>& work) noexcept;
+  void ask_for_objection();
+  void copy(Slice& slice, std::uint64_t to);
+  void write_piece();
 
   Communicator& comm_;
   std::filesystem::path path_;
   std::filesystem::path folder_;  // holds the shards
   nlohmann::json about_;
   std::vector<Slice> slices_;
-  const std::vector<std::byte>* memory_ = nullptr;  // that copy_to() has filled
-  nlohmann::json written_;                          // what commit() tells rank 0
+  std::function<std::string()> objection_;  // until it is asked
+  ByteBuffer* memory_ = nullptr;            // with copies of all slices, one after the other
+  std::optional<TensorShardWriter> shard_;
+  std::size_t next_ = 0;           // slice to be written
+  std::uint64_t next_offset_ = 0;  // of that slice in memory_
+  std::uint64_t written_of_next_ = 0;
+  at::Tensor host_;                     // that slice, where there is no copy
+  nlohmann::json written_;              // what rank 0 learns; null until it is known
+  std::vector<nlohmann::json> shards_;  // on rank 0: of all
+  nlohmann::json outcome_;              // on rank 0: {} for a checkpoint
 };
 
 /// Collective: all of the above.

@@ -65,6 +65,12 @@ double cpu_quota(const fs::path& root) {
   return least;
 }
 
+double queue_seconds() {
+  double ran_ns = 0, queued_ns = 0;
+  std::ifstream("/proc/thread-self/schedstat") >> ran_ns >> queued_ns;
+  return queued_ns * 1e-9;
+}
+
 std::size_t cpu_count() {
   const auto cpus = static_cast<double>(usable_cpus().size());
   return static_cast<std::size_t>(std::max(1.0, std::min(cpus, std::ceil(cpu_quota()))));

@@ -15,6 +15,9 @@ namespace mn {
 /// first version), as containers and Slurm set it; infinity where none limits it. `root` holds proc and sys.
 [[nodiscard]] double cpu_quota(const std::filesystem::path& root = "/");
 
+/// Seconds in which this thread could have run so far, but had no CPU; 0 where the kernel does not count them.
+[[nodiscard]] double queue_seconds();
+
 /// How many threads of this process can run at a time: usable_cpus(), or fewer by cpu_quota(), rounded up; at least 1.
 [[nodiscard]] std::size_t cpu_count();
 

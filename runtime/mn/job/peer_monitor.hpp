@@ -20,14 +20,13 @@
 ///    handler reports first: its process might not come to a second step.
 /// 7. A survey goes to every rank, and its answers come up the tree, merged on the way: whoever is stuck starts it, and
 ///    a rank that does not answer in time is left out.
-/// 8. The key and the rank in a connection's first bytes keep strangers out.
+/// 8. Each end of a connection proves that it is the rank that the other looks for (peer_meeting.hpp).
 ///
 /// Cost: two exchanges over MPI at the start; nine connections for each rank at most, with a byte a second on each.
 /// Source: heartbeats and timeouts as a failure detector (T. Chandra, S. Toueg, "Unreliable failure detectors for
 /// reliable distributed systems", 1996).
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -145,17 +144,12 @@ class PeerMonitor {
     std::string message;
     Deadline when;  ///< to report it
   };
-  struct Hello;
-  struct Caller;
   static constexpr Tree kTree{8};  ///< whose members are the ranks
 
   static bool send_byte(const Fd& socket, PeerByte byte) {
     return send_bytes(socket, std::as_bytes(std::span(&byte, 1)));
   }
-  void connect_to_parent(const std::vector<std::string>& introductions);
-  void accept_children(const Fd& listener, Deadline deadline);
-  static void wait_for(const Fd& listener, const std::vector<Caller>& callers, Deadline until);
-  [[nodiscard]] static bool read_hello(Caller& caller);
+  void meet_neighbors(const Exchange& exchange);
   [[nodiscard]] bool reports_loss_of(int rank) const;
   [[nodiscard]] std::string loss_message(const Peer& peer, const std::string& how) const;
   void send_to_all(PeerByte byte) const noexcept;
@@ -182,7 +176,6 @@ class PeerMonitor {
   PeerMonitorOptions options_;
   OnLoss on_loss_;
   std::vector<std::string> hosts_;
-  std::array<std::byte, 16> key_ = {};
   std::vector<Peer> peers_;  // not resized once the thread runs
   std::string unreachable_;
   std::optional<Loss> loss_;

@@ -68,10 +68,11 @@ void ExtensionList::observe(const at::Tensor& loss, const Summary& metrics) {
   for (Entry& entry : entries_) entry.extension->observe(loss, metrics);
 }
 
-void ExtensionList::run(Trainer& trainer, const Progress& progress) {
+void ExtensionList::run(Trainer& trainer, const Progress& progress, const std::function<void()>& before_each) {
   for (Entry& entry : entries_) {
     // fires() is the same on every rank, so that extensions may communicate: see due().
     if (!fires(entry, progress)) continue;
+    before_each();
     const ActivityScope activity("extension " + entry.name, ActivityScope::kLongPatience);
     entry.extension->run(trainer);
     entry.last_run_s = elapsed_s_();

@@ -40,8 +40,8 @@ class ExtensionList {
   void initialize(Trainer& trainer);
   void after_forward(Trainer& trainer, const at::Tensor& loss);
   void observe(const at::Tensor& loss, const Summary& metrics);
-  /// Runs those whose trigger fires in the iteration that ended.
-  void run(Trainer& trainer, const Progress& progress);
+  /// Runs those whose trigger fires in the iteration that ended, each after a call of `before_each`.
+  void run(Trainer& trainer, const Progress& progress, const std::function<void()>& before_each);
   void finalize(Trainer& trainer);
 
   /// True if a trigger counts seconds: rank 0's clock must decide for all.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cinttypes>
@@ -42,7 +43,8 @@ void RunStatus::stepped(std::int64_t iteration) {
 }
 
 void RunStatus::saved(std::int64_t iteration) {
-  iteration_ = saved_ = iteration;
+  iteration_ = std::max(iteration_, iteration);  // a save beside training is of an earlier one
+  saved_ = iteration;
   write();
 }
 

@@ -24,6 +24,7 @@
 #include <mn/trainer/output_folder.hpp>
 #include <mn/trainer/periodic_agreement.hpp>
 #include <mn/trainer/run_status.hpp>
+#include <mn/trainer/straggler_watch.hpp>
 #include <mn/trainer/time_limit.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -89,7 +90,8 @@ Trainer::Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer>
       extensions_(std::make_unique<ExtensionList>([this] { return elapsed_s(); })),
       observation_(std::make_unique<Observation>()),
       agreement_(std::make_unique<PeriodicAgreement>()),
-      saving_(std::make_unique<BackgroundSave>()) {
+      saving_(std::make_unique<BackgroundSave>()),
+      stragglers_(std::make_unique<StragglerWatch>()) {
   check_optimizers();
   if (!comm_ || !iterator_ || !model_ || (!compute_loss_ && !update_)) {
     throw ArgumentError("a Trainer needs a communicator, an optimizer, an iterator, a model and a loss function");

@@ -21,6 +21,7 @@
 #include <mn/trainer/loss.hpp>
 #include <mn/trainer/optimizer.hpp>
 #include <mn/trainer/summary.hpp>
+#include <mn/trainer/times.hpp>
 
 namespace torch::nn {
 class Module;
@@ -37,6 +38,7 @@ class OutputFolder;
 class PeriodicAgreement;
 class RunStatus;
 class SaveError;
+class StragglerWatch;
 class TimeLimit;
 class Trace;
 
@@ -69,14 +71,6 @@ struct TrainerOptions {
   /// Records the phases of each step, if not null. Each step then waits for its device, so that the times are those of
   /// the work. Give the optimizer the same object.
   std::shared_ptr<Trace> trace = {};
-};
-
-/// Where the time of one step went on this rank. The sum is the step without extensions.
-struct StepTimes {
-  double data_s = 0;           ///< seconds of waiting for the minibatch
-  double compute_s = 0;        ///< seconds of forward, backward, hooks and update
-  double communication_s = 0;  ///< exposed communication time in seconds: waiting for the network and other ranks
-  std::uint64_t bytes = 0;     ///< passed to collectives
 };
 
 /// Trains a model with a multi-node optimizer. A loss that calls other ranks (mn::all_gather(), MultiNodeBatchNorm)
@@ -128,13 +122,17 @@ class Trainer {
   /// rank, and writes nothing if a parameter is not finite or a buffer is NaN: earlier checkpoints remain the good
   /// ones. SaveError, a DataError, means that it could not be written.
   void save(const std::filesystem::path& path);
-  /// The same to checkpoint_path(out(), iteration()) beside training: returns once this rank has a copy of its part,
-  /// and a thread writes that. The checkpoint is complete when `committed` is called, on every rank in the same
-  /// iteration, at the end of run() at the latest; a save that fails is a warning, and `committed` is not called. Waits
-  /// first for the save before.
-  void save_in_background(std::function<void()> committed);
+  /// The same to checkpoint_path(out(), iteration()) beside training: a thread copies this rank's part while training
+  /// makes the next gradients, and writes it. When the checkpoint is complete, it calls `root_committed` on rank 0, which
+  /// must not throw; then, at the end of run() at the latest, every rank calls `committed` in the same iteration. A save
+  /// that fails is a warning, and neither is called. Waits first for the save before. run() throws save()'s DataError.
+  void save_in_background(std::function<void()> committed, std::function<void()> root_committed = {});
+  /// Waits until that copy is complete: for who changes parameters or optimizers outside of steps and extensions.
+  void finish_copy();
   /// Waits for what save_in_background() has begun.
   void finish_save();
+  /// What saves beside training have taken so far.
+  [[nodiscard]] const SavingTimes& saving_times() const noexcept { return saving_times_; }
   /// Whether save_in_background() has begun a save that is not complete.
   [[nodiscard]] bool is_saving() const noexcept;
   /// Whether this run has written checkpoint_path(out(), iteration()), is writing it, or begins there.
@@ -238,11 +236,13 @@ class Trainer {
   void end_epoch();
   void synchronize();
   // trainer_save.cpp
-  void check_finite(const std::filesystem::path& path) const;
   [[nodiscard]] nlohmann::json replicated_state() const;
   void add_buffers(Checkpoint& checkpoint) const;
   [[nodiscard]] Checkpoint checkpoint();
-  void note_saved();
+  [[nodiscard]] std::function<std::string()> objection() const;
+  [[noreturn]] void refuse(const std::filesystem::path& path, std::int64_t iteration, const std::string& why) const;
+  void advance_save();
+  void note_saved(double seconds);
   void warn_of_failed_save(const SaveError& error) const;
   // trainer_state.cpp
   void restore_model(CheckpointReader& checkpoint, const std::string& source);
@@ -269,9 +269,10 @@ class Trainer {
   std::unique_ptr<Observation> observation_;
   std::unique_ptr<PeriodicAgreement> agreement_;
   std::unique_ptr<BackgroundSave> saving_;
-  std::vector<std::function<void()>> when_committed_;  // of that save
-  std::unique_ptr<TimeLimit> time_limit_;              // where it counts: on rank 0
+  std::vector<std::function<void()>> when_committed_, when_root_committed_;  // of that save
+  std::unique_ptr<TimeLimit> time_limit_;                                    // where it counts: on rank 0
   std::unique_ptr<RunStatus> status_;
+  std::unique_ptr<StragglerWatch> stragglers_;
   CollectiveUse loss_calls_;
   std::vector<std::string> settings_;  // of each optimizer, as the program made it; JSON
 
@@ -281,7 +282,7 @@ class Trainer {
   double epoch_detail_ = 0;
   double previous_epoch_detail_ = 0;
   Clock::time_point start_ = Clock::now();
-  Clock::time_point save_began_;
+  SavingTimes saving_times_;
   double earlier_s_ = 0;  // elapsed before the resume
   StepTimes last_step_;
   bool stopped_ = false;

@@ -15,6 +15,7 @@
 #include <mn/trainer/periodic_agreement.hpp>
 #include <mn/trainer/run_status.hpp>
 #include <mn/trainer/signals.hpp>
+#include <mn/trainer/straggler_watch.hpp>
 #include <mn/trainer/time_limit.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -38,7 +39,8 @@ int Trainer::run() {
     note_iteration(iteration_);
     status_->stepped(iteration_);
     reason = agree(own_reason(signal.raised()));
-    extensions_->run(*this, {iteration_, previous_epoch_detail_, epoch_detail()});
+    extensions_->run(*this, {iteration_, previous_epoch_detail_, epoch_detail()},
+                     [this] { finish_copy(); });  // of a save that one before it has begun
   }
   if (reason != kNoReason) signal.keep();
   synchronize();
@@ -77,22 +79,26 @@ void Trainer::begin() {
   if (!is_training(*model_)) set_training(*model_, true);
   extensions_->initialize(*this);
   agreement_->begin(iteration_);
+  *stragglers_ = StragglerWatch(comm_->size());
   status_->began(iteration_);
 }
 
-/// Ranks exchange what only one of them knows: why to stop, which periods of seconds are over by rank 0's clock, and
-/// whether all have written their parts of a checkpoint, which then is committed. Returns why training is to stop on
-/// all ranks.
+/// Ranks exchange what only one of them knows: why to stop, which periods of seconds are over by rank 0's clock, how fast
+/// the slowest and the fastest are, and whether all threads are through with their parts of a save, which then goes on.
+/// Returns why training is to stop on all ranks.
 std::int64_t Trainer::agree(std::int64_t own) {
-  const bool needed = options_.checkpoint_on_signal || extensions_->any_by_seconds() || is_saving();
+  const bool needed =
+      options_.checkpoint_on_signal || extensions_->any_by_seconds() || is_saving() || comm_->size() > 1;
   if (!needed || !agreement_->is_due(iteration_)) return kNoReason;
   std::vector<std::int64_t> flags = extensions_->due();
   const std::size_t count = flags.size();
   if (!is_root()) flags.assign(count, 0);
-  flags.push_back(is_saving() && !saving_->is_written() ? 1 : 0);
+  flags.push_back(is_saving() && !saving_->is_ready() ? 1 : 0);
+  stragglers_->append_to(flags);
   flags.push_back(own);
   agreement_->exchange(flags, iteration_, *comm_);
-  if (flags[count] == 0) finish_save();
+  if (is_saving() && flags[count] == 0) advance_save();
+  stragglers_->judge(std::span(flags).subspan(count + 1, StragglerWatch::kNumbers), *comm_);
   extensions_->set_due(std::span(flags).first(count));
   return flags.back();
 }

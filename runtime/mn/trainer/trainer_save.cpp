@@ -7,12 +7,10 @@
 // (1) What is not finite is not saved.
 // (2) A save that fails ends with one line; training goes on, and the checkpoint before stays.
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/isfinite.h>
-#include <ATen/ops/isnan.h>
 
 #include <mn/checkpoint/background_save.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
+#include <mn/checkpoint/not_finite.hpp>
 #include <mn/checkpoint/optimizer_settings.hpp>
 #include <mn/checkpoint/optimizer_state.hpp>
 #include <mn/comm/on_root.hpp>
@@ -35,17 +33,28 @@ namespace {
 using nlohmann::json;
 
 /// "weight holds NaN or infinity"; empty if nothing does. A buffer may hold infinities: masks do.
-std::string first_not_finite(const torch::nn::Module& model) {
-  const at::NoGradGuard no_grad;
-  for (const auto& [name, parameter] : named_parameters(model)) {
-    if (parameter.is_floating_point() && !at::isfinite(parameter).all().item<bool>()) {
-      return name + " holds NaN or infinity";
-    }
+std::string first_not_finite(const NamedTensors& parameters, const NamedTensors& buffers) {
+  for (const auto& [name, parameter] : parameters) {
+    if (holds_nan(parameter, true)) return name + " holds NaN or infinity";
   }
-  for (const auto& [name, buffer] : named_buffers(model)) {
-    if (buffer.is_floating_point() && at::isnan(buffer).any().item<bool>()) return name + " holds NaN";
+  for (const auto& [name, buffer] : buffers) {
+    if (holds_nan(buffer, false)) return name + " holds NaN";
   }
   return "";
+}
+
+NamedTensors on_cpu(const NamedTensors& tensors, bool wanted) {
+  NamedTensors found;
+  for (const auto& each : tensors) {
+    if (each.second.is_cpu() == wanted) found.push_back(each);
+  }
+  return found;
+}
+
+/// Of what forward and backward change, too.
+NamedTensors copies_of(NamedTensors tensors) {
+  for (auto& [name, tensor] : tensors) tensor = tensor.detach().clone();
+  return tensors;
 }
 
 std::uint64_t hash_of(const NamedTensors& tensors) {
@@ -82,7 +91,7 @@ json Trainer::replicated_state() const {
 
 /// Collective.
 void Trainer::add_buffers(Checkpoint& checkpoint) const {
-  const NamedTensors buffers = named_buffers(*model_);
+  const NamedTensors buffers = copies_of(named_buffers(*model_));
   const std::uint64_t own = hash_of(buffers);
   std::uint64_t roots = own;
   comm_->bcast(std::span(&roots, 1));
@@ -91,7 +100,7 @@ void Trainer::add_buffers(Checkpoint& checkpoint) const {
   if (own != roots) append(checkpoint.own, kOwnBufferPrefix, buffers);
 }
 
-/// Collective. Borrows all tensors.
+/// Collective. Borrows what steps and extensions alone change.
 Checkpoint Trainer::checkpoint() {
   Checkpoint checkpoint;
   const std::vector<json> records = comm_->gather_obj(observation_->rank_state());
@@ -104,80 +113,113 @@ Checkpoint Trainer::checkpoint() {
     const NamedTensors state = optimizer_tensors(optimizer->actual(), *model_);
     const bool own = optimizer->local();
     append(own ? checkpoint.own : checkpoint.shared, own ? own_state_prefix(name) : state_prefix(name), state);
-    append(checkpoint.own, own_prefix(name), optimizer->rank_state());
+    append(checkpoint.own, own_prefix(name), copies_of(optimizer->rank_state()));
   }
   const NamedTensors extra = extensions_->tensors();
   append(same_on_all_ranks(hash_of(extra), *comm_) ? checkpoint.shared : checkpoint.root, kExtensionPrefix, extra);
+  checkpoint.objection = objection();
   return checkpoint;
 }
 
-/// Collective.
-void Trainer::check_finite(const std::filesystem::path& path) const {
-  std::string found = first_not_finite(*model_);
-  if (!found.empty()) found += " on rank " + std::to_string(comm_->rank());
-  for (const std::string& theirs : comm_->allgather_obj(found)) {
-    if (theirs.empty()) continue;
-    throw DataError("the checkpoint " + path.string() + " is not written, because " + theirs + " after iteration " +
-                        std::to_string(iteration_) +
-                        ": training has diverged; resume from the one before with a lower learning rate, a longer "
-                        "warm-up or clipping, and look for samples that are not numbers",
-                    true);
-  }
+/// (1): asked on the thread that copies, but for tensors on a device, which are looked at now.
+std::function<std::string()> Trainer::objection() const {
+  const NamedTensors parameters = named_parameters(*model_), buffers = named_buffers(*model_);
+  return [on_device = first_not_finite(on_cpu(parameters, false), on_cpu(buffers, false)),
+          parameters = on_cpu(parameters, true), buffers = copies_of(on_cpu(buffers, true)), rank = comm_->rank()] {
+    const std::string found = on_device.empty() ? first_not_finite(parameters, buffers) : on_device;
+    return found.empty() ? found : found + " on rank " + std::to_string(rank);
+  };
+}
+
+void Trainer::refuse(const std::filesystem::path& path, std::int64_t iteration, const std::string& why) const {
+  throw DataError("the checkpoint " + path.string() + " is not written, because " + why + " after iteration " +
+                      std::to_string(iteration) +
+                      ": training has diverged; resume from the one before with a lower learning rate, a longer "
+                      "warm-up or clipping, and look for samples that are not numbers",
+                  true);
 }
 
 void Trainer::save(const std::filesystem::path& path) {
   finish_save();
   const ActivityScope activity("writing a checkpoint", ActivityScope::kLongPatience);
-  save_began_ = Clock::now();
+  const auto begin = Clock::now();
   finish_steps();
-  check_finite(path);
-  save_checkpoint(*comm_, path, checkpoint());
-  note_saved();
+  try {
+    save_checkpoint(*comm_, path, checkpoint());
+  } catch (const SaveRefused& error) {
+    refuse(path, iteration_, error.what());
+  }
+  note_saved(seconds_since(begin));
   if (path != checkpoint_path(out(), iteration_)) return;
   saved_iteration_ = iteration_;
   status_->saved(iteration_);
 }
 
-/// How long a save takes from its begin until it is committed is what the time limit must leave.
-void Trainer::note_saved() {
-  if (time_limit_) time_limit_->add_save(seconds_since(save_began_));
+/// What the time limit must leave for a save.
+void Trainer::note_saved(double seconds) {
+  if (time_limit_) time_limit_->add_save(seconds);
 }
 
-void Trainer::save_in_background(std::function<void()> committed) {
+void Trainer::save_in_background(std::function<void()> committed, std::function<void()> root_committed) {
+  if (!is_root() || !root_committed) root_committed = [] {};
   if (saving_->is_under_way() && saved_iteration_ == iteration_) {
     when_committed_.push_back(std::move(committed));
+    when_root_committed_.push_back(std::move(root_committed));
     return;
   }
+  const auto begin = Clock::now();
   finish_save();
-  if (saved_iteration_ == iteration_) return committed();
+  if (saved_iteration_ == iteration_) {
+    root_committed();
+    return committed();
+  }
   const ActivityScope activity("beginning a checkpoint", ActivityScope::kLongPatience);
-  save_began_ = Clock::now();
-  const std::filesystem::path path = checkpoint_path(out(), iteration_);
   finish_steps();
-  check_finite(path);
   try {
     on_root<SaveError>(*comm_, [this] { set_later_checkpoints_aside(out(), iteration_); });
-    saving_->begin(*comm_, path, checkpoint());
+    saving_->begin(*comm_, checkpoint_path(out(), iteration_), checkpoint());
     saved_iteration_ = iteration_;
     when_committed_.push_back(std::move(committed));
+    when_root_committed_.push_back(std::move(root_committed));
   } catch (const SaveError& error) {
     warn_of_failed_save(error);
   }
+  saving_times_.stalled_s += seconds_since(begin);
+}
+
+void Trainer::finish_copy() {
+  const auto begin = Clock::now();
+  saving_->finish_copy();
+  saving_times_.stalled_s += seconds_since(begin);
 }
 
 void Trainer::finish_save() {
-  if (!saving_->is_under_way()) return;
+  while (saving_->is_under_way()) advance_save();
+}
+
+void Trainer::advance_save() {
   const ActivityScope activity("committing a checkpoint", ActivityScope::kLongPatience);
-  const auto committed = std::exchange(when_committed_, {});
+  const auto begin = Clock::now();
+  bool is_over = true;
   try {
-    saving_->commit();
-    note_saved();
-    status_->saved(saved_iteration_);
+    is_over = saving_->advance([all = when_root_committed_] {
+      for (const auto& each : all) each();
+    });
+    if (is_over) status_->saved(saved_iteration_);
+  } catch (const SaveRefused& error) {
+    const std::int64_t refused = std::exchange(saved_iteration_, kNotSaved);
+    refuse(checkpoint_path(out(), refused), refused, error.what());
   } catch (const SaveError& error) {
     saved_iteration_ = kNotSaved;
-    return warn_of_failed_save(error);
+    when_committed_.clear();
+    warn_of_failed_save(error);
   }
-  for (const auto& each : committed) each();
+  saving_times_.stalled_s += seconds_since(begin);
+  if (!is_over) return;
+  saving_times_.copied_s += saving_->copy_s();
+  note_saved(saving_->save_s());
+  when_root_committed_.clear();
+  for (const auto& each : std::exchange(when_committed_, {})) each();
 }
 
 /// (2)

@@ -15,6 +15,7 @@
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
 #include <mn/trainer/periodic_agreement.hpp>
+#include <mn/trainer/straggler_watch.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn {
@@ -57,6 +58,10 @@ void Trainer::advance() {
   last_step_.compute_s = step_s - last_step_.data_s - last_step_.communication_s;
   last_step_.bytes = bytes_sent() - bytes_before;
   observation_->add_time(step_s);
+  // Without a wait for each step the host's times say nothing of a device's.
+  if (comm_->device().type == DeviceType::kCpu || options_.trace) {
+    stragglers_->add(last_step_.data_s, last_step_.compute_s);
+  }
 }
 
 void Trainer::end_epoch() {
@@ -67,6 +72,7 @@ void Trainer::end_epoch() {
 }
 
 void Trainer::synchronize() {
+  finish_copy();  // double buffering may have an update left
   for (const auto& [name, optimizer] : optimizers_) optimizer->synchronize();
 }
 
@@ -84,6 +90,7 @@ std::uint64_t Trainer::bytes_sent() const {
 
 void Trainer::update_parameters() {
   const Batch batch = next_batch();
+  finish_copy();
   Summary metrics;
   update_(batch, metrics);
   observation_->add_metrics(metrics);
@@ -100,6 +107,7 @@ void Trainer::train() {
     accumulate(batch, all, last);
     if (last) break;
   }
+  finish_copy();
   optimizer.step(all.weight);
   observation_->add_samples(all.samples);
   if (const GradScaler* scaler = optimizer.scaler()) observation_->report("loss_scale", scaler->scale());

@@ -10,8 +10,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kPiece = std::size_t{4} << 20;  // bytes, which the checksum leaves in the cache for the write
-
 bool is_whole(const ShardPart& part) {
   std::uint64_t elements = 1;
   for (const std::int64_t extent : part.shape) elements *= static_cast<std::uint64_t>(extent);
@@ -46,14 +44,13 @@ TensorShardWriter::TensorShardWriter(const std::filesystem::path& path, std::vec
 }
 
 void TensorShardWriter::write(std::span<const std::byte> bytes) {
-  std::uint32_t checksum = 0;
-  for (std::size_t done = 0; done < bytes.size(); done += kPiece) {
-    const auto piece = bytes.subspan(done, std::min(kPiece, bytes.size() - done));
-    checksum = crc32c(piece, checksum);
-    file_.write_at(written_ + done, piece);
-  }
+  checksum_ = crc32c(bytes, checksum_);
+  file_.write_at(written_, bytes);
   written_ += bytes.size();
-  checksums_.push_back(checksum);
+  written_of_part_ += bytes.size();
+  if (written_of_part_ < parts_.at(checksums_.size()).bytes()) return;
+  checksums_.push_back(std::exchange(checksum_, 0));
+  written_of_part_ = 0;
 }
 
 json TensorShardWriter::finish() {

@@ -31,7 +31,7 @@ class TensorShardWriter {
   /// Creates the file and writes its header; `parts` in the order of their data, those of wide elements first, so that
   /// each is aligned.
   TensorShardWriter(const std::filesystem::path& path, std::vector<ShardPart> parts);
-  /// The bytes of the next part, all of them.
+  /// The next bytes of a part, up to its end at most; an empty part needs a call, too.
   void write(std::span<const std::byte> bytes);
   /// After the last part. Returns what add_shard() takes.
   [[nodiscard]] nlohmann::json finish();
@@ -41,6 +41,8 @@ class TensorShardWriter {
   std::vector<ShardPart> parts_;
   std::uint64_t header_bytes_ = 0;
   std::uint64_t written_ = 0;
+  std::uint64_t written_of_part_ = 0;
+  std::uint32_t checksum_ = 0;  // of the part so far
   std::vector<std::uint32_t> checksums_;
 };
 

@@ -10,13 +10,13 @@ void BestSnapshot::initialize(Trainer& /*trainer*/) { monitor_.begin(); }
 
 void BestSnapshot::run(Trainer& trainer) {
   if (monitor_.improved() != true) return;
-  trainer.save_in_background([this, &trainer, best = checkpoint_path(trainer.out(), trainer.iteration())] {
-    if (!trainer.is_root()) return;
+  const auto mark = [this, out = trainer.out(), best = checkpoint_path(trainer.out(), trainer.iteration())] {
     try_to_write(has_failed_, [&] {
-      mark_best(trainer.out(), best);
-      remove_old_checkpoints(trainer.out(), keep_);
+      mark_best(out, best);
+      remove_old_checkpoints(out, keep_);
     });
-  });
+  };
+  trainer.save_in_background([] {}, mark);
 }
 
 nlohmann::json BestSnapshot::state() const { return monitor_.state(); }

@@ -6,28 +6,10 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
-#include <mn/core/log.hpp>
-#include <mn/core/slow_rank.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/trainer/extensions/profile.hpp>
 #include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
-
-namespace mn {
-
-std::vector<StragglerDetector::Straggler> StragglerDetector::add(const std::vector<double>& seconds) {
-  const double median = lower_median(seconds);
-  slow_windows_.resize(seconds.size());
-  std::vector<Straggler> found;
-  for (std::size_t rank = 0; rank < seconds.size(); ++rank) {
-    const bool slow = is_slow_rank(seconds[rank], median);
-    slow_windows_[rank] = slow ? slow_windows_[rank] + 1 : 0;
-    if (slow_windows_[rank] == kWindows) found.push_back({rank, seconds[rank], median});
-  }
-  return found;
-}
-
-}  // namespace mn
 
 namespace mn::extensions {
 namespace {
@@ -35,7 +17,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::array<const char*, 4> kColumns = {"data_s", "compute_s", "communication_s", "bytes"};
-constexpr std::size_t kCompute = 1;
 constexpr std::array<const char*, 3> kLanes = {"compute", "communication", "data"};  // by Trace::Lane
 
 json metadata(const char* what, int rank, int lane, const std::string& name) {
@@ -99,7 +80,6 @@ void Profile::write_steps(Trainer& trainer) {
     own.push_back({step.data_s, step.compute_s, step.communication_s, step.bytes});
   }
   const std::int64_t first = trainer.iteration() - static_cast<std::int64_t>(steps_.size()) + 1;
-  const bool whole = steps_.size() == kWindow;
   steps_.clear();
   const std::vector<json> steps_of = trainer.communicator().gather_obj(own);
   if (!trainer.is_root()) return;
@@ -114,23 +94,6 @@ void Profile::write_steps(Trainer& trainer) {
     }
     if (!file.flush()) throw DataError("cannot write " + (trainer.out() / "profile.jsonl").string());
   });
-  if (whole) name_stragglers(trainer, steps_of);
-}
-
-void Profile::name_stragglers(const Trainer& trainer, const std::vector<json>& steps_of) {
-  std::vector<double> seconds;
-  for (const json& steps : steps_of) {
-    std::vector<double> compute;
-    for (const json& step : steps) compute.push_back(step[kCompute].get<double>());
-    seconds.push_back(lower_median(std::move(compute)));
-  }
-  for (const auto& slow : detector_.add(seconds)) {
-    char text[160];
-    std::snprintf(text, sizeof text, " computes %.1f ms a step, %.2f times the median of the ranks (%.1f ms): all wait",
-                  slow.seconds * 1e3, slow.seconds / slow.median, slow.median * 1e3);
-    log_warning("straggler: rank " + std::to_string(slow.rank) + " on host " +
-                trainer.communicator().topology().hosts[slow.rank] + text);
-  }
 }
 
 void Profile::write_trace(Trainer& trainer) {

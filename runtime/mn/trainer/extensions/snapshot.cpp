@@ -25,24 +25,26 @@ void Snapshot::run(Trainer& trainer) {
 }
 
 void Snapshot::save(Trainer& trainer) {
-  const auto begin = Clock::now();
   begun_at_ = trainer.iteration();
   next_ = begun_at_ + kRetryIterations;
-  trainer.save_in_background([this, &trainer] {
-    const auto committed = Clock::now();
-    if (trainer.is_root()) try_to_write(has_failed_, [&] { remove_old_checkpoints(trainer.out(), keep_); });
-    stall_s_ += std::chrono::duration<double>(Clock::now() - committed).count();
-    if (continuous_) next_ = next_after(trainer);
-  });
+  before_ = trainer.saving_times();
   begun_ = Clock::now();
-  stall_s_ = std::chrono::duration<double>(begun_ - begin).count();
+  trainer.save_in_background(
+      [this, &trainer] {
+        if (continuous_) next_ = next_after(trainer);
+      },
+      [this, out = trainer.out()] { try_to_write(has_failed_, [&] { remove_old_checkpoints(out, keep_); }); });
 }
 
 /// Rank 0's clock decides.
 std::int64_t Snapshot::next_after(Trainer& trainer) const {
   const auto steps = static_cast<double>(std::max<std::int64_t>(trainer.iteration() - begun_at_, 1));
-  const double step_s = std::chrono::duration<double>(Clock::now() - begun_).count() / steps;
-  std::int64_t next = begun_at_ + static_cast<std::int64_t>(kTrainingPerStall * stall_s_ / std::max(step_s, 1e-9)) + 1;
+  const SavingTimes& now = trainer.saving_times();
+  // A copy takes memory and CPU time from training, if not all of its time.
+  const double held_up_s = now.stalled_s - before_.stalled_s + now.copied_s - before_.copied_s;
+  const double trained_s = std::chrono::duration<double>(Clock::now() - begun_).count() - held_up_s;
+  const double step_s = std::max(trained_s / steps, 1e-9);
+  std::int64_t next = begun_at_ + static_cast<std::int64_t>(kTrainingPerStall * held_up_s / step_s) + 1;
   trainer.communicator().bcast(std::span(&next, 1));
   return next;
 }

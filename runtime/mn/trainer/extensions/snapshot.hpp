@@ -7,6 +7,7 @@
 #include <string>
 
 #include <mn/trainer/extension.hpp>
+#include <mn/trainer/times.hpp>
 
 namespace mn::extensions {
 
@@ -17,7 +18,7 @@ namespace mn::extensions {
 class Snapshot final : public Extension {
  public:
   /// Throws UsageError unless keep ≥ 1. `continuous`, for a trigger of each iteration: the next save begins when the one
-  /// before is complete, but not before training has taken 99 times as long as that has held it up.
+  /// before is complete, but not before training has taken 99 times as long as that has held it up and copied.
   explicit Snapshot(std::size_t keep = 3, bool continuous = false);
 
   [[nodiscard]] std::string name() const override { return "snapshot"; }
@@ -34,11 +35,11 @@ class Snapshot final : public Extension {
 
   std::size_t keep_;
   bool continuous_;
-  bool has_failed_ = false;       // to remove old ones
+  bool has_failed_ = false;       // to remove old ones; of the thread that does
   std::int64_t next_ = 0;         // continuous: no save before this iteration
   std::int64_t begun_at_ = 0;     // iteration of the last save
-  Clock::time_point begun_ = {};  // when training went on after it had begun
-  double stall_s_ = 0;            // by which it has held up training
+  Clock::time_point begun_ = {};  // and its time
+  SavingTimes before_;            // then
 };
 
 }  // namespace mn::extensions

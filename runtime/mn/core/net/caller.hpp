@@ -8,11 +8,10 @@
 #include <string>
 #include <vector>
 
+#include <mn/core/net/channel.hpp>
 #include <mn/core/net/socket.hpp>
 
-#include "exchange/channel.hpp"
-
-namespace mn::launcher {
+namespace mn {
 
 class Caller {
  public:
@@ -56,4 +55,4 @@ class Caller {
   std::string failure_;
 };
 
-}  // namespace mn::launcher
+}  // namespace mn

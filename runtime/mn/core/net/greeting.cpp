@@ -1,13 +1,11 @@
-#include "exchange/greeting.hpp"
-
 #include <mn/core/error.hpp>
+#include <mn/core/net/greeting.hpp>
+#include <mn/core/net/wire.hpp>
 
-#include "exchange/wire.hpp"
-
-namespace mn::launcher {
+namespace mn {
 namespace {
 
-constexpr std::string_view kMagic = "mnlaunch exchange 1\n";
+constexpr std::string_view kMagic = "mn's greeting no. 1\n";
 constexpr std::size_t kCallBytes = kMagic.size() + 2 * kNumberBytes + kNonceBytes;
 
 }  // namespace
@@ -19,12 +17,12 @@ CallerGreeting::CallerGreeting(Call call) : call_(kMagic) {
 }
 
 void CallerGreeting::check_answer(std::string_view answer, Keys& keys) {
-  if (answer.size() < kNonceBytes + kCodeBytes) throw CommError("it is not mnlaunch, or is one of another version");
+  if (answer.size() < kNonceBytes + kCodeBytes) throw CommError("it is not mn, or is of another version");
   const std::string_view said = answer.substr(0, answer.size() - kCodeBytes);
   // The key must be known before the code can be checked, so accept() sees bytes that nobody has vouched for yet.
   key_ = keys.accept(std::string(said.substr(kNonceBytes)));
   if (!is_same_code(code_of(key_, {"answer", call_, said}), answer.substr(said.size()))) {
-    throw CommError("it is not an mnlaunch of this job");
+    throw CommError("it is not of this job");
   }
   answer_ = answer;
 }
@@ -55,4 +53,4 @@ bool ListenerGreeting::is_proof(std::string_view proof) const {
 
 Key ListenerGreeting::session_key() const { return derive_key(key_, {"session", call_, answer_}); }
 
-}  // namespace mn::launcher
+}  // namespace mn

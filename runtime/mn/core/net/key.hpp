@@ -1,4 +1,4 @@
-/// Keys of a job's launchers, and the codes that prove that a message comes from one who has the key: HMAC-SHA-512-256
+/// Keys of a job's processes, and the codes that prove that a message comes from one who has the key: HMAC-SHA-512-256
 /// (RFC 2104), from libsodium.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace mn::launcher {
+namespace mn {
 
 using Key = std::array<unsigned char, 32>;
 
@@ -32,6 +32,16 @@ inline constexpr std::size_t kCodeBytes = 32;
 [[nodiscard]] bool is_same_code(std::string_view a, std::string_view b);
 /// A key for one purpose, which `parts` name.
 [[nodiscard]] Key derive_key(const Key& key, std::initializer_list<std::string_view> parts);
+
+/// For two processes that know nothing but each other's open half: both get the same key, and nobody who sees only the
+/// open halves does (X25519).
+struct KeyPair {
+  Key secret;
+  Key open;
+};
+[[nodiscard]] KeyPair new_key_pair();
+/// No value if `theirs` is not an open half.
+[[nodiscard]] std::optional<Key> common_key(const KeyPair& own, const Key& theirs);
 
 /// How the two ends of a connection come to one key.
 class Keys {
@@ -68,4 +78,4 @@ class SharedKey : public Keys {
   Key key_;
 };
 
-}  // namespace mn::launcher
+}  // namespace mn

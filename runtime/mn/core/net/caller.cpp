@@ -1,10 +1,10 @@
-#include "exchange/caller.hpp"
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
-namespace mn::launcher {
+#include <mn/core/net/caller.hpp>
+
+namespace mn {
 namespace {
 
 using std::chrono::milliseconds;
@@ -95,4 +95,4 @@ std::unique_ptr<Channel> Caller::take_verified() {
   return channel;
 }
 
-}  // namespace mn::launcher
+}  // namespace mn

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace mn::launcher {
+namespace mn {
 
 inline constexpr std::size_t kNumberBytes = 4;
 
@@ -22,4 +22,4 @@ inline void append_number(std::string& bytes, std::uint32_t number) {
   return number;
 }
 
-}  // namespace mn::launcher
+}  // namespace mn

@@ -1,4 +1,4 @@
-/// How the two launchers at the ends of a connection prove to each other that they have the key.
+/// How the two processes at the ends of a connection prove to each other that they have the key.
 ///
 ///   caller → listener   call: magic, version, from, to, nonce
 ///   listener → caller   answer: nonce, sealed key, code of (call, answer)
@@ -14,9 +14,9 @@
 #include <string>
 #include <string_view>
 
-#include "exchange/key.hpp"
+#include <mn/core/net/key.hpp>
 
-namespace mn::launcher {
+namespace mn {
 
 /// Who calls whom. Each names a node between nodes, and a rank of the node within one.
 struct Call {
@@ -58,4 +58,4 @@ class ListenerGreeting {
   Key key_{};
 };
 
-}  // namespace mn::launcher
+}  // namespace mn

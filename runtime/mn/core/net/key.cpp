@@ -1,19 +1,19 @@
-#include "exchange/key.hpp"
-
 #include <algorithm>
 #include <span>
 
 #include <sodium.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/net/key.hpp>
 #include <mn/core/net/random_key.hpp>
 #include <mn/core/text.hpp>
 
-namespace mn::launcher {
+namespace mn {
 namespace {
 
 static_assert(kCodeBytes == crypto_auth_hmacsha512256_BYTES);
 static_assert(sizeof(Key) == crypto_auth_hmacsha512256_KEYBYTES);
+static_assert(sizeof(Key) == crypto_scalarmult_BYTES && sizeof(Key) == crypto_scalarmult_SCALARBYTES);
 
 void prepare_sodium() {
   static const bool ready = sodium_init() >= 0;
@@ -75,9 +75,24 @@ Key derive_key(const Key& key, std::initializer_list<std::string_view> parts) {
   return derived;
 }
 
+KeyPair new_key_pair() {
+  KeyPair pair;
+  pair.secret = random_key();
+  crypto_scalarmult_base(pair.open.data(), pair.secret.data());
+  return pair;
+}
+
+std::optional<Key> common_key(const KeyPair& own, const Key& theirs) {
+  Key point;
+  if (crypto_scalarmult(point.data(), own.secret.data(), theirs.data()) != 0) return std::nullopt;
+  const auto text = [](const Key& key) { return std::string(reinterpret_cast<const char*>(key.data()), key.size()); };
+  // Both ends in one order.
+  return derive_key(point, {"common key", text(std::min(own.open, theirs)), text(std::max(own.open, theirs))});
+}
+
 Key SharedKey::accept(const std::string& sealed) {
-  if (!sealed.empty()) throw CommError("it offers a sealed key, but this job's launchers have one already");
+  if (!sealed.empty()) throw CommError("it offers a sealed key, but this job has one already");
   return key_;
 }
 
-}  // namespace mn::launcher
+}  // namespace mn

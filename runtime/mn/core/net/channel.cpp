@@ -1,5 +1,3 @@
-#include "exchange/channel.hpp"
-
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -8,16 +6,16 @@
 #include <sys/socket.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/net/channel.hpp>
 #include <mn/core/net/socket.hpp>
+#include <mn/core/net/wire.hpp>
 
-#include "exchange/wire.hpp"
-
-namespace mn::launcher {
+namespace mn {
 namespace {
 
 constexpr char kFromCaller = 'c';
 constexpr char kFromListener = 'l';
-constexpr const char* kDamaged = "it sends what no mnlaunch sends";
+constexpr const char* kDamaged = "it sends what mn does not send";
 
 }  // namespace
 
@@ -28,8 +26,7 @@ Channel::Channel(Fd socket, Call call, Keys& keys)
       call_(call),
       greeting_(CallerGreeting(call)) {}
 
-Channel::Channel(Fd socket, Keys& keys)
-    : state_(State::kGreeting), socket_(std::move(socket)), keys_(&keys), greeting_(ListenerGreeting()) {}
+Channel::Channel(Fd socket) : state_(State::kGreeting), socket_(std::move(socket)), greeting_(ListenerGreeting()) {}
 
 short Channel::wanted_events() const noexcept {
   if (state_ == State::kConnecting) return POLLOUT;
@@ -111,9 +108,9 @@ void Channel::take_greeting(std::string_view part) {
   }
 }
 
-void Channel::answer() {
+void Channel::answer(Keys& keys) {
   try {
-    queue(std::get<ListenerGreeting>(greeting_).answer(*keys_));
+    queue(std::get<ListenerGreeting>(greeting_).answer(keys));
   } catch (const CommError& error) {
     return close(error.what());
   }
@@ -140,6 +137,13 @@ void Channel::close(const std::string& why) {
   socket_.reset();
 }
 
+Fd Channel::take_socket() {
+  const bool is_whole = flush() && in_.empty();
+  Fd socket = std::move(socket_);
+  close("its connection serves other bytes");
+  return is_whole ? std::move(socket) : Fd();
+}
+
 std::string Channel::message_code(char direction, std::uint32_t number, std::string_view message) const {
   std::string head(1, direction);
   append_number(head, number);
@@ -161,7 +165,7 @@ void Channel::queue(std::string_view part) {
 }
 
 void Channel::send(std::string_view message) {
-  if (message.size() > kMaxMessageBytes) throw CommError("a message between launchers has over 16 MiB");
+  if (message.size() > kMaxMessageBytes) throw CommError("a message between two processes has over 16 MiB");
   const bool is_caller = std::holds_alternative<CallerGreeting>(greeting_);
   queue(message);
   out_ += message_code(is_caller ? kFromCaller : kFromListener, sent_++, message);
@@ -187,4 +191,4 @@ bool Channel::flush() {
   return out_.empty();
 }
 
-}  // namespace mn::launcher
+}  // namespace mn

@@ -1,4 +1,4 @@
-/// One end of a connection between two launchers: the greeting, then messages. Nothing here blocks.
+/// One end of a connection between two processes of a job: the greeting, then messages. Nothing here blocks.
 ///
 /// 1. A message is passed on only if its code proves that it comes from the other end, unchanged and in order.
 /// 2. Anything else closes the connection; what came before it can still be received.
@@ -14,10 +14,9 @@
 #include <variant>
 
 #include <mn/core/fd.hpp>
+#include <mn/core/net/greeting.hpp>
 
-#include "exchange/greeting.hpp"
-
-namespace mn::launcher {
+namespace mn {
 
 inline constexpr std::size_t kMaxMessageBytes = 16 << 20;
 /// Why a channel is closed that the other end has closed.
@@ -37,7 +36,7 @@ class Channel {
   /// The caller's end of a connection under way. `keys` must outlive the greeting.
   Channel(Fd socket, Call call, Keys& keys);
   /// The listener's end.
-  Channel(Fd socket, Keys& keys);
+  explicit Channel(Fd socket);
 
   [[nodiscard]] State state() const noexcept { return state_; }
   [[nodiscard]] bool is(State state) const noexcept { return state_ == state; }
@@ -50,7 +49,8 @@ class Channel {
   /// Does what the socket is ready for. Call it when poll(2) has reported any event.
   void progress();
 
-  void answer();
+  /// `keys`: shared with the one that calls.
+  void answer(Keys& keys);
   void open();
   void close(const std::string& why);
 
@@ -60,6 +60,8 @@ class Channel {
   [[nodiscard]] std::optional<std::string> receive();
   /// Sends what the socket takes; true if nothing is left to be sent.
   bool flush();
+  /// The connection, for other bytes than messages: right after open(), before the other end sends any.
+  [[nodiscard]] Fd take_socket();
 
  private:
   void read_socket();
@@ -72,7 +74,7 @@ class Channel {
 
   State state_;
   Fd socket_;
-  Keys* keys_;
+  Keys* keys_ = nullptr;  ///< the caller's
   Call call_;
   bool is_called_ = false;
   std::variant<CallerGreeting, ListenerGreeting> greeting_;
@@ -85,4 +87,4 @@ class Channel {
   std::deque<std::string> received_;
 };
 
-}  // namespace mn::launcher
+}  // namespace mn

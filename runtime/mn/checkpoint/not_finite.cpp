@@ -1,0 +1,34 @@
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/isnan.h>
+
+#include <mn/checkpoint/largest_magnitude.hpp>
+#include <mn/checkpoint/not_finite.hpp>
+
+namespace mn {
+namespace {
+
+/// The bits of infinity, as largest_magnitude() sees them; 0 for types that it does not serve.
+std::uint64_t infinity_of(at::ScalarType type) {
+  if (type == at::kHalf) return 0x7c00;
+  if (type == at::kBFloat16) return 0x7f80;
+  if (type == at::kFloat) return 0x7f80'0000;
+  if (type == at::kDouble) return 0x7ff0'0000'0000'0000;
+  return 0;
+}
+
+}  // namespace
+
+bool holds_nan(const at::Tensor& tensor, bool or_infinity) {
+  if (!tensor.is_floating_point()) return false;
+  const std::uint64_t infinity = infinity_of(tensor.scalar_type());
+  if (infinity != 0 && tensor.is_cpu() && tensor.is_contiguous()) {
+    const std::span bytes(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes());
+    const std::uint64_t largest = largest_magnitude(bytes, tensor.element_size());
+    return or_infinity ? largest >= infinity : largest > infinity;
+  }
+  const at::NoGradGuard no_grad;
+  return or_infinity ? !at::isfinite(tensor).all().item<bool>() : at::isnan(tensor).any().item<bool>();
+}
+
+}  // namespace mn

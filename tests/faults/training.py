@@ -1,0 +1,69 @@
+"""A short training as a process of its own, and what is the same for all faults in it."""
+import os, pathlib, re, shutil, subprocess, tempfile, time
+
+source = pathlib.Path(os.environ.get("MN_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
+build = pathlib.Path(os.environ.get("MN_BUILD_DIR", source / "build"))
+tests = build / "tests"
+work = pathlib.Path(tempfile.mkdtemp(prefix="mn-faults-", dir="/dev/shm"))
+failures, trials = [], 0
+ITERATIONS, EVERY, RANKS = 9, 3, 2
+
+
+def start(out, ranks=RANKS, iterations=ITERATIONS, every=EVERY, step_ms=0, way="", program=None, timeout=120, **variables):
+    """A training as a process of its own; variables are those of preload.cpp, without MN_FAULT_."""
+    environment = dict(os.environ, MN_DEVICE="cpu", MN_TEST_TIMEOUT=str(timeout))
+    if variables:
+        environment["LD_PRELOAD"] = str(tests / "libmn_failing_calls_preload.so")
+        environment.update({f"MN_FAULT_{name}": str(value) for name, value in variables.items()})
+        environment.setdefault("MN_FAULT_FOLDER", str(out))
+        if "RECORD" in variables:
+            environment["MN_STATUS_FILE"] = str(variables["FOLDER"] / "status")
+    arguments = program or [tests / "small_training", out, iterations, every, step_ms] + ([way] if way else [])
+    return subprocess.Popen([source / "tests/support/mpiexec", str(ranks)] + [str(a) for a in arguments], env=environment,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
+
+
+class Run:
+    """One that has ended."""
+    def __init__(self, *arguments, **options):
+        begin = time.monotonic()
+        process = start(*arguments, **options)
+        self.out, self.err = process.communicate()
+        self.status, self.seconds = process.returncode, time.monotonic() - begin
+        found = re.search(r"weights (\d+)", self.out)
+        self.weights = found and found[1]
+        self.lines = [line for line in self.err.splitlines() if line.startswith("mn: rank ")]
+
+
+def check(what, good, *details):
+    global trials
+    trials += 1
+    if not good:
+        failures.append(what)
+        print("FAILED:", what, *details, sep="\n  ", flush=True)
+
+
+def fresh(name="out"):
+    folder = work / name
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder
+
+
+def undisturbed(**options):
+    """The weights of a training without faults, and the number of calls of each rank."""
+    out = fresh()
+    run = Run(out, COUNT=work / "count", **options)
+    assert run.status == 0 and run.weights, run.err
+    return run.weights, [int((work / f"count.{rank}").read_text()) for rank in range(options.get("ranks", RANKS))]
+
+
+def verify(what, out):
+    if not (out / "ckpt").exists():
+        return
+    seen = subprocess.run([build / "mncheck", "verify", out], capture_output=True, text=True)
+    check(what, seen.returncode == 0 or "there is no checkpoint in" in seen.stderr, seen.stdout, seen.stderr)
+
+
+def ends_well(what, out, weights, **options):
+    run = Run(out, **options)
+    check(what, run.status == 0 and run.weights == weights, run.status, run.weights, run.err)
