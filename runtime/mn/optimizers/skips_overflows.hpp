@@ -15,6 +15,7 @@
 
 namespace mn {
 
+/// An optimizer that can leave out such a step.
 class SkipsOverflows {
  public:
   virtual ~SkipsOverflows() = default;
