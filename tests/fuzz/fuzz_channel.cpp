@@ -34,10 +34,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   SharedKey keys(key_of_text("fuzz"));
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   if (data[0] % 2 == 0) {
-    Channel channel(mn::Fd(ends[0]));
+    Channel channel{Fd(ends[0])};
     talk_to(channel, keys, ends[1], bytes);
   } else {
-    Channel channel(mn::Fd(ends[0]), Call{1, 0}, keys);
+    Channel channel(Fd(ends[0]), Call{1, 0}, keys);
     channel.progress();
     talk_to(channel, keys, ends[1], bytes);
   }
