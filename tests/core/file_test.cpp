@@ -105,5 +105,18 @@ TEST_F(FileTest, EachWriterHasAFileOfItsOwn) {
   EXPECT_EQ(files(), 1);
 }
 
+/// Where others may write, too, a link in the way of a temporary name would lead to a file of this user.
+TEST_F(FileTest, TheNextTemporaryNameCannotBeGuessed) {
+  write_file(folder_ / "own", "kept");
+  std::string name = TemporaryFile(folder_ / "file").path().filename().string();
+  const auto number = name.find_last_of('.', name.size() - 5) + 1;
+  for (int next = 0; next < 100; ++next) {
+    fs::create_symlink("own", folder_ / (name.substr(0, number) + std::to_string(next) + ".tmp"));
+  }
+  write_file(folder_ / "file", "new");
+  EXPECT_EQ(read_file(folder_ / "own"), "kept");
+  EXPECT_FALSE(fs::is_symlink(folder_ / "file"));
+}
+
 }  // namespace
 }  // namespace mn

@@ -2,7 +2,6 @@
 // (rename(2) replaces atomically), so a reader or a crash sees the old file or the new one, never a part of it.
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -11,12 +10,14 @@
 #include <optional>
 
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn {
 namespace {
@@ -52,11 +53,13 @@ void wait_in_reads(int fd) {
 constexpr std::string_view kTemporaryEnd = ".tmp";
 constexpr auto kAbandonedAfter = std::chrono::hours(1);  // without a write, where the writer can't be asked for
 
-/// Another one for each writer: of another job, rank or thread.
+/// Another one for each writer: of another job, rank or thread. Random, so that no other user of a shared folder can
+/// have put a link there.
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
-  static std::atomic<std::uint64_t> writers = 0;
+  std::uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) fail("name a file beside", path);
   return path.parent_path() / ("." + path.filename().string() + "." + host_name() + "." + std::to_string(::getpid()) +
-                               "." + std::to_string(writers++) + std::string(kTemporaryEnd));
+                               "." + to_hex(number) + std::string(kTemporaryEnd));
 }
 
 /// The process that a name of temporary_beside() names, if it is one of this host.
