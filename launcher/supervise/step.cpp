@@ -77,6 +77,7 @@ Step::Step(const Words& command) {
   if (process_ < 0) throw Error(with_errno("supervise: cannot start a process", errno));
   if (process_ == 0) execute(command, write_end.get());
   passed_to = process_;
+  if (const int signal = first_signal; signal != 0) kill(process_, signal);  // the handler knew of no step yet
 }
 
 StepEnd Step::wait(const std::function<void()>& look, const std::function<void()>& on_failure,

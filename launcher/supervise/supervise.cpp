@@ -90,6 +90,8 @@ class Supervisor {
       if (is_final(end.status)) return finish(end.status);
       if (died_of_notice(end)) return finish(kExitRequeue);
       if (const std::string why = why_not_again(end); !why.empty()) return give_up(why, end.status);
+      // One that came while no step was there to answer it.
+      if (const int signal = scheduler_signal(); signal != 0) return end_after_signal(signal, 128 + signal);
     }
   }
 

@@ -84,7 +84,7 @@ class StandIns {
  public:
   explicit StandIns(const std::string& step) {
     write("mpiexec", "echo \"$*\" >>" + (folder_.path() / "starts").string() + "\n" + step);
-    write("ssh", "case $* in *\" lost true\") exit 1;; esac");
+    write("ssh", "case $* in *\" lost true\") exit 1;; *\" slow true\") sleep 1;; esac");
     write("mnlaunch", "");
     path_ = std::getenv("PATH");
     setenv("PATH", (folder_.path().string() + ":" + path_).c_str(), 1);
@@ -170,6 +170,13 @@ TEST(SuperviseTest, WrongOptionsAndRequeueAreNotStartedAgain) {
 TEST(SuperviseTest, ASignalThatCameTooEarlyAsksForRequeueToo) {
   const StandIns stand_ins("kill -USR1 $$");
   EXPECT_EQ(supervise(on_hosts("a:1")), kExitRequeue);
+  EXPECT_EQ(stand_ins.starts().size(), 1U);
+}
+
+/// While hosts are tried after a failure, say, there is no step that could answer it.
+TEST(SuperviseTest, NoStepBeginsAfterASignal) {
+  const StandIns stand_ins("parent=$PPID; (sleep 0.3; kill -USR1 $parent) & exit 1");
+  EXPECT_EXIT(std::exit(supervise(on_hosts("slow:1"))), testing::ExitedWithCode(kExitRequeue), "asked for the end");
   EXPECT_EQ(stand_ins.starts().size(), 1U);
 }
 
