@@ -34,9 +34,11 @@ Machine::Machine() : seed_(settings().seed) {}
 
 void Machine::reseed(Lock& lock, std::uint64_t seed) {
   for (int device = 0; device < settings().gpus; ++device) drain(lock, device);
-  for (const auto& [device, stream] : legacy_) stream->is_destroyed = true;
+  for (const auto& [device, stream] : legacy_) {
+    stream->is_destroyed = true;
+    stream->changed.notify_all();
+  }
   legacy_.clear();
-  changed_.notify_all();
   streams_made_ = 0;
   seed_ = seed;
 }
@@ -72,9 +74,10 @@ StreamPtr Machine::find(cudaStream_t stream, int device) {
 }
 
 void Machine::destroy(cudaStream_t stream) {
-  streams_.at(stream)->is_destroyed = true;
-  streams_.erase(stream);
-  changed_.notify_all();
+  const auto found = streams_.find(stream);
+  found->second->is_destroyed = true;
+  found->second->changed.notify_all();
+  streams_.erase(found);
 }
 
 bool Machine::is_legacy(const StreamPtr& stream) const {
@@ -115,7 +118,7 @@ Mark Machine::enqueue(const StreamPtr& stream, Op op, std::vector<Mark> after) {
     after.push_back({legacy->second, legacy->second->submitted});
   }
   stream->items.push_back({std::move(op), std::move(after)});
-  changed_.notify_all();
+  stream->changed.notify_all();
   return {stream, ++stream->submitted};
 }
 
@@ -125,13 +128,16 @@ std::vector<Mark> Machine::pending(const StreamPtr& stream) const {
 }
 
 void Machine::wait(Lock& lock, const std::vector<Mark>& marks) {
-  changed_.wait(lock, [&] { return is_done(marks); });
+  // One after the other, as what is done stays done.
+  for (const Mark& mark : marks) {
+    mark.stream->changed.wait(lock, [&] { return mark.stream->done >= mark.ticket; });
+  }
 }
 
 void Machine::work(const StreamPtr& stream) {
   Lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return stream->is_destroyed || !stream->items.empty(); });
+    stream->changed.wait(lock, [&] { return stream->is_destroyed || !stream->items.empty(); });
     if (stream->items.empty()) return;
     Stream::Item item = std::move(stream->items.front());
     stream->items.pop_front();
@@ -143,7 +149,7 @@ void Machine::work(const StreamPtr& stream) {
     item = {};
     lock.lock();
     ++stream->done;
-    changed_.notify_all();
+    stream->changed.notify_all();
   }
 }
 

@@ -61,6 +61,7 @@ struct Stream {
   std::uint64_t submitted = 0;
   std::uint64_t done = 0;
   std::deque<Item> items;
+  std::condition_variable changed;  ///< of these three and is_destroyed: only who waits for this stream wakes
   std::shared_ptr<Capture> capture;
   std::vector<std::size_t> tail;  ///< nodes of the capture that the next operation comes after
 };
@@ -115,7 +116,6 @@ class Machine {
   void work(const StreamPtr& stream);
 
   std::mutex mutex_;
-  std::condition_variable changed_;
   std::map<cudaStream_t, StreamPtr> streams_;
   std::map<int, StreamPtr> legacy_;         // by device
   std::vector<std::weak_ptr<Stream>> all_;  // destroyed ones too while they hold work
