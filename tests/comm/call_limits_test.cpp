@@ -175,9 +175,9 @@ TEST_P(CallLimits, SayWhoIsInAnotherCall) {
 /// What the last rank waited in earlier is not where it is.
 TEST_P(CallLimits, DoNotNameACallThatHasEnded) {
   if (size_ == 1 || GetParam() != "flat") return;
-  const auto comm = create(4s);
+  const auto comm = create(6s);
   static std::vector<float> values(3);
-  if (rank_ == 0) std::this_thread::sleep_for(3200ms);  // most of the time that a recv has
+  if (rank_ == 0) std::this_thread::sleep_for(3600ms);  // more than half of the time: then a recv asks
   if (rank_ == 0) comm->send(values, size_ - 1);
   if (is_absent()) comm->recv(values, 0);
   meet();

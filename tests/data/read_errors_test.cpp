@@ -110,7 +110,7 @@ TEST_F(Shards, AServerThatIsDownIsWaitedForNoLongerThanForOneShard) {
   std::vector<SampleError> damaged;
   const auto begin = std::chrono::steady_clock::now();
   dataset->read(indices, out_, &damaged);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << "1.3 s for each shard would be 31";
   EXPECT_EQ(std::ssize(damaged), kManyShards);
   bad_reads = 0;
 }
