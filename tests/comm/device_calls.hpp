@@ -21,7 +21,7 @@ class DeviceCalls : public OnGpu, public ::testing::WithParamInterface<DeviceCas
  protected:
   DeviceCalls() {
     pretend_nodes(std::get<1>(GetParam()));
-    comm_ = create(std::get<0>(GetParam()));
+    comm_ = shared(std::get<0>(GetParam()));
   }
 
   [[nodiscard]] std::size_t part() const { return std::get<2>(GetParam()); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,20 @@
 #include "tests/comm/values.hpp"
 
 namespace mn::testing {
+
+/// Communicators that test cases share, as each costs NCCL 0.5 s to destroy. They end with the tests.
+class SharedCommunicators final : public ::testing::Environment {
+ public:
+  [[nodiscard]] static std::map<std::string, std::shared_ptr<Communicator>>& all() {
+    static auto* const environment =
+        static_cast<SharedCommunicators*>(::testing::AddGlobalTestEnvironment(new SharedCommunicators));
+    return environment->all_;
+  }
+  void TearDown() override { all_.clear(); }
+
+ private:
+  std::map<std::string, std::shared_ptr<Communicator>> all_;
+};
 
 class OnGpu : public ::testing::Test {
  protected:
@@ -36,7 +51,10 @@ class OnGpu : public ::testing::Test {
   }
 
   /// From now on communicators see so many nodes: rank r is on node r % nodes.
-  void pretend_nodes(int nodes) const { setenv("MN_NODE_NAME", ("node" + std::to_string(rank_ % nodes)).c_str(), 1); }
+  void pretend_nodes(int nodes) {
+    nodes_ = nodes;
+    setenv("MN_NODE_NAME", ("node" + std::to_string(rank_ % nodes)).c_str(), 1);
+  }
   [[nodiscard]] std::shared_ptr<Communicator> create(const std::string& name, std::optional<DType> wire = {},
                                                      std::optional<bool> debug = {}) const {
     CommunicatorOptions options;
@@ -44,6 +62,13 @@ class OnGpu : public ::testing::Test {
     options.debug = debug;
     options.allreduce_grad_dtype = wire;
     return create_communicator(name, MPI_COMM_WORLD, options);
+  }
+  /// The same one for every test case that asks for it, so none may break it. `wire` and nodes count.
+  [[nodiscard]] std::shared_ptr<Communicator> shared(const std::string& name, std::optional<DType> wire = {}) const {
+    const std::string key = name + "/" + std::to_string(nodes_) + "/" + (wire ? std::string(name_of(*wire)) : "");
+    std::shared_ptr<Communicator>& found = SharedCommunicators::all()[key];
+    if (!found) found = create(name, wire);
+    return found;
   }
   template <class T>
   [[nodiscard]] OnDevice<T> mine(std::size_t count) const {
@@ -64,6 +89,7 @@ class OnGpu : public ::testing::Test {
 
   int rank_ = 0;
   int size_ = 1;
+  int nodes_ = 0;  // 0: as they are
   Device device_;
 };
 

@@ -106,7 +106,7 @@ class BlockingCalls : public Pending, public ::testing::WithParamInterface<Way> 
   BlockingCalls()
       : comm_([this] {
           pretend_nodes(std::get<1>(GetParam()));
-          return create(std::get<0>(GetParam()));
+          return shared(std::get<0>(GetParam()));
         }()),
         part_(of_rank(rank_, kPart), device_),
         whole_(of_rank(rank_, whole()), device_),
@@ -215,7 +215,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, BlockingCalls,
 class EnqueuedCalls : public Pending, public ::testing::WithParamInterface<std::optional<DType>> {
  protected:
   EnqueuedCalls()
-      : comm_(create("pure_nccl", GetParam())),
+      : comm_(shared("pure_nccl", GetParam())),
         collectives_(*comm_->device_collectives()),
         part_(of_rank(rank_, kPart), device_),
         whole_(of_rank(rank_, whole()), device_),

@@ -1,9 +1,14 @@
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <thread>
 
+#include <mn/comm/call_limits.hpp>
+#include <mn/comm/cuda_check.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/nccl.hpp>
+#include <mn/comm/pack.hpp>
+#include <mn/comm/progress.hpp>
 #include <mn/comm/topology.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
@@ -14,6 +19,13 @@ namespace {
 
 constexpr std::int64_t kTimeout_s = 1800;
 constexpr auto kAbortTime = std::chrono::seconds(5);
+constexpr auto kBetweenLooksAside = std::chrono::microseconds(50);
+
+/// (7): NCCL reads it at its first call.
+void connect_all_at_once() {
+  static const int status = setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
+  static_cast<void>(status);
+}
 
 std::string line_of(const std::source_location& where) {
   const std::string_view file(where.file_name());
@@ -93,12 +105,17 @@ Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()), device_(de
   mpi_check(MPI_Comm_size(comm, &size_), "MPI_Comm_size");
   who_ = "rank " + std::to_string(rank_) + " of " + std::to_string(size_) + " (host " + host_name() + ", " +
          device.str() + ")";
+  sends_to_.resize(static_cast<std::size_t>(size_));
+  receives_from_.resize(static_cast<std::size_t>(size_));
+  connect_all_at_once();
   ncclUniqueId id{};
   // An error here would leave the others in MPI_Bcast; mn::Job then ends the job.
   if (rank_ == 0) nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   mpi_check(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, comm), "sharing NCCL's id", sizeof id);
   cuda_set_device(device.index);
-  nccl_check(ncclCommInitRank(&comm_, size_, id, rank_), "ncclCommInitRank on " + who_);
+  ncclComm_t made = nullptr;
+  nccl_check(aside([&] { return ncclCommInitRank(&made, size_, id, rank_); }), "ncclCommInitRank on " + who_);
+  comm_ = made;
 }
 
 Nccl::~Nccl() {
@@ -149,6 +166,31 @@ void Nccl::enqueue(std::string_view operation, std::size_t bytes, const Call& ca
 }
 
 template <class Call>
+ncclResult_t Nccl::aside(const Call& call) {
+  const auto begin = Clock::now();
+  std::future<ncclResult_t> done = std::async(std::launch::async, [&] {
+    // Else its allocations would end the capture of a graph that another thread is making.
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
+    static_cast<void>(cudaSetDevice(device_));
+    return call();
+  });
+  try {
+    while (done.wait_for(kBetweenLooksAside) != std::future_status::ready) {
+      progress_pending_requests();  // a peer may come only after a message of this rank
+      if (comm_ == nullptr) continue;
+      check_limits();
+      check_progress(begin);
+    }
+  } catch (const CommError&) {
+    abort(kReportTime);
+    done.wait();  // the abort ends it
+    throw;
+  }
+  return done.get();
+}
+
+template <class Call>
 void Nccl::enqueue_reduction(std::string_view operation, ConstBufferView buffer, ReduceOp op, double scale,
                              const Call& call, std::source_location where) {
   enqueue(
@@ -163,7 +205,17 @@ void Nccl::enqueue_reduction(std::string_view operation, ConstBufferView buffer,
       where);
 }
 
+void Nccl::scale_alone(std::string_view operation, ConstBufferView send, BufferView recv, double scale,
+                       const CudaStream& stream) {
+  enqueue(operation, send.bytes(), [&] {
+    const PackPiece piece{send.data, recv.data, send.count};
+    pack_on_device({&piece, 1}, send.dtype, recv.dtype, scale, stream.handle());
+    return ncclSuccess;
+  });
+}
+
 void Nccl::allreduce(BufferView buffer, ReduceOp op, double scale, const CudaStream& stream) {
+  if (size_ == 1 && scale != 1) return scale_alone("allreduce", buffer, buffer, scale, stream);
   enqueue_reduction("allreduce", buffer, op, scale, [&](ncclRedOp_t with) {
     return ncclAllReduce(buffer.data, buffer.data, buffer.count, nccl_type(buffer.dtype), with, comm_,
                          stream_of(stream));
@@ -172,12 +224,14 @@ void Nccl::allreduce(BufferView buffer, ReduceOp op, double scale, const CudaStr
 
 void Nccl::reduce(ConstBufferView send, BufferView recv, ReduceOp op, double scale, int root,
                   const CudaStream& stream) {
+  if (size_ == 1 && scale != 1) return scale_alone("reduce", send, recv, scale, stream);
   enqueue_reduction("reduce", send, op, scale, [&](ncclRedOp_t with) {
     return ncclReduce(send.data, recv.data, send.count, nccl_type(send.dtype), with, root, comm_, stream_of(stream));
   });
 }
 
 void Nccl::reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op, double scale, const CudaStream& stream) {
+  if (size_ == 1 && scale != 1) return scale_alone("reduce_scatter", send, recv, scale, stream);
   enqueue_reduction("reduce_scatter", recv, op, scale, [&](ncclRedOp_t with) {
     return ncclReduceScatter(send.data, recv.data, recv.count, nccl_type(recv.dtype), with, comm_, stream_of(stream));
   });
@@ -196,15 +250,26 @@ void Nccl::allgather(ConstBufferView send, BufferView recv, const CudaStream& st
   });
 }
 
+bool Nccl::must_connect(std::vector<bool>& connected, std::size_t peer) {
+  const bool must = !connected[peer];
+  connected[peer] = true;
+  return must;
+}
+
 void Nccl::send(ConstBufferView buffer, int dest, const CudaStream& stream) {
-  enqueue("send", buffer.bytes(),
-          [&] { return ncclSend(buffer.data, buffer.count, nccl_type(buffer.dtype), dest, comm_, stream_of(stream)); });
+  const auto call = [&] {
+    return ncclSend(buffer.data, buffer.count, nccl_type(buffer.dtype), dest, comm_, stream_of(stream));
+  };
+  const bool connects = must_connect(sends_to_, static_cast<std::size_t>(dest));
+  enqueue("send", buffer.bytes(), [&] { return connects ? aside(call) : call(); });
 }
 
 void Nccl::recv(BufferView buffer, int source, const CudaStream& stream) {
-  enqueue("recv", buffer.bytes(), [&] {
+  const auto call = [&] {
     return ncclRecv(buffer.data, buffer.count, nccl_type(buffer.dtype), source, comm_, stream_of(stream));
-  });
+  };
+  const bool connects = must_connect(receives_from_, static_cast<std::size_t>(source));
+  enqueue("recv", buffer.bytes(), [&] { return connects ? aside(call) : call(); });
 }
 
 void Nccl::alltoall(ConstBufferView send, BufferView recv, const CudaStream& stream) {
@@ -227,19 +292,25 @@ void Nccl::exchange(std::span<const ConstBufferView> sent, std::span<const Buffe
 
 void Nccl::group(std::string_view operation, std::size_t bytes, std::span<const ConstBufferView> sent,
                  std::span<const BufferView> received, const CudaStream& stream) {
-  enqueue(operation, bytes, [&] {
+  bool connects = false;
+  for (std::size_t peer = 0; peer < sent.size(); ++peer) {
+    if (sent[peer].count > 0) connects |= must_connect(sends_to_, peer);
+    if (received[peer].count > 0) connects |= must_connect(receives_from_, peer);
+  }
+  const auto call = [&, comm = comm_] {
     ncclResult_t first_error = ncclGroupStart();
     const auto go_on = [&](ncclResult_t code) { first_error = first_error != ncclSuccess ? first_error : code; };
     for (std::size_t peer = 0; peer < sent.size() && first_error == ncclSuccess; ++peer) {
       const ConstBufferView& out = sent[peer];
       const BufferView& in = received[peer];
       const int rank = static_cast<int>(peer);
-      if (out.count > 0) go_on(ncclSend(out.data, out.count, nccl_type(out.dtype), rank, comm_, stream_of(stream)));
-      if (in.count > 0) go_on(ncclRecv(in.data, in.count, nccl_type(in.dtype), rank, comm_, stream_of(stream)));
+      if (out.count > 0) go_on(ncclSend(out.data, out.count, nccl_type(out.dtype), rank, comm, stream_of(stream)));
+      if (in.count > 0) go_on(ncclRecv(in.data, in.count, nccl_type(in.dtype), rank, comm, stream_of(stream)));
     }
     const ncclResult_t end = ncclGroupEnd();  // (5): also after an error
     return first_error != ncclSuccess ? first_error : end;
-  });
+  };
+  enqueue(operation, bytes, [&] { return connects ? aside(call) : call(); });
 }
 
 }  // namespace mn

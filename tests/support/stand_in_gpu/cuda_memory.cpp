@@ -112,6 +112,17 @@ cudaError_t cudaHostUnregister(void* pointer) {
   });
 }
 
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
+  return cuda_call("cudaPointerGetAttributes", cudaErrorInvalidValue, [&] {
+    const MemoryKind kind = memory().kind_of(pointer);
+    *attributes = {};
+    attributes->type = kind == MemoryKind::kDevice     ? cudaMemoryTypeDevice
+                       : kind == MemoryKind::kPageable ? cudaMemoryTypeUnregistered
+                                                       : cudaMemoryTypeHost;
+    return cudaSuccess;
+  });
+}
+
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   return cuda_call("cudaMemcpyAsync", cudaErrorInvalidValue, [&] {
     if (bytes == 0) return cudaSuccess;

@@ -69,6 +69,15 @@ bool overlap(const std::byte* a, std::size_t a_bytes, const std::byte* b, std::s
   return a < b + b_bytes && b < a + a_bytes;
 }
 
+/// NCCL's kernel for one rank gives each block as many elements, rounded up to 16 bytes of the rounded-down share.
+std::size_t covered_by_one_rank(std::size_t count, std::size_t element_bytes) {
+  constexpr std::size_t kBlockBytes = 16 << 10;
+  constexpr std::size_t kPackBytes = 16;
+  const std::size_t blocks = std::min<std::size_t>(32, (count * element_bytes + kBlockBytes - 1) / kBlockBytes);
+  const std::size_t pack = kPackBytes / element_bytes;
+  return blocks == 0 ? 0 : std::min(count, blocks * ((count / blocks + pack - 1) / pack * pack));
+}
+
 /// `call`'s count, type, op and root are the caller's.
 ncclResult_t call_collective(Call call, const Buffers& buffers, ncclComm_t comm, cudaStream_t stream) {
   if (nccl_fails("nccl" + std::string(call.name))) return ncclInternalError;
@@ -82,6 +91,7 @@ ncclResult_t call_collective(Call call, const Buffers& buffers, ncclComm_t comm,
     if (!found) return refuse_call(call, "no such operator");
     reduction = *found;
     if (reduction.is_scaled) call.op = ncclNumOps;  // ranks may number theirs as they like
+    if (reduction.is_scaled && comm->size() == 1) call.count = covered_by_one_rank(call.count, size_of(type));
   }
   const std::string_view name = call.name;
   const std::size_t part = call.count * size_of(type);
@@ -99,6 +109,7 @@ ncclResult_t call_collective(Call call, const Buffers& buffers, ncclComm_t comm,
     if (!in_place) return refuse_call(call, "the buffers overlap");
   }
   auto enqueue = [=] {
+    if (!comm->connect(call)) return ncclInternalError;
     return comm->enqueue(stream, [=](std::uint64_t) { comm->collective(call, from, to, reduction); });
   };
   if (group().depth == 0) return start({{comm, std::move(enqueue)}});
@@ -113,6 +124,7 @@ ncclResult_t end_group() {
   for (Post& post : std::exchange(group().posts, {})) {
     const ncclComm_t comm = post.comm;
     calls.emplace_back(comm, [post = std::move(post)] {
+      if (!post.comm->connect(post.messages)) return ncclInternalError;
       return post.comm->enqueue(post.stream,
                                 [post](std::uint64_t number) { post.comm->exchange(number, post.messages); });
     });

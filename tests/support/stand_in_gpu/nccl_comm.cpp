@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <random>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -102,6 +104,40 @@ bool Comm::wait_for_ranks(const Ready& ready) {
       say_who_is_late();
     }
     return ready();
+  });
+}
+
+bool Comm::wait_in_host(const Ready& ready) {
+  ++connecting_;
+  int looks = 0;
+  const bool is_well = wait([&] {
+    if (settings().tells_loss && ++looks % kLooksForLosses == 0) look_for_losses();
+    return ready();
+  });
+  --connecting_;
+  return is_well;
+}
+
+bool Comm::connect(const Call& call) {
+  if (environment("NCCL_RUNTIME_CONNECT") == "0") return true;
+  const std::uint64_t kind = std::uint64_t{1} << std::hash<std::string_view>{}(call.name) % 64;
+  mine().collectives |= kind;
+  return wait_in_host([&] {
+    for (int r = 0; r < size_; ++r) {
+      if ((segment_.slot(r).collectives & kind) == 0) return false;
+    }
+    return true;
+  });
+}
+
+bool Comm::connect(const std::vector<Message>& messages) {
+  const auto bit = [](int rank) { return std::uint64_t{1} << rank % 64; };
+  for (const Message& each : messages) (each.is_send ? mine().sends : mine().receives) |= bit(each.peer);
+  return wait_in_host([&] {
+    return std::ranges::all_of(messages, [&](const Message& each) {
+      const Slot& peer = segment_.slot(each.peer);
+      return ((each.is_send ? peer.receives : peer.sends) & bit(rank_)) != 0;
+    });
   });
 }
 
@@ -209,6 +245,7 @@ ncclResult_t Comm::enqueue(cudaStream_t stream, std::function<void(std::uint64_t
 }
 
 void Comm::finish() {
+  while (connecting_ > 0) nap();
   while (error_ == ncclInProgress) nap();
   while (done_ != submitted_ && context_error() == cudaSuccess) nap();
   while (in_graphs_.use_count() > 1) nap();

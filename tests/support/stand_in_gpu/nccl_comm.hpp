@@ -7,8 +7,12 @@
 ///    the order of each launch.
 /// 2. An operation that fails does not end: its stream is held until abort(), and only error() tells why. So GPUs do.
 /// 3. Destruction waits for every operation, and for every graph that captured one.
+/// 4. The first collective of a kind connects, and so waits in the host for all ranks, unless NCCL_RUNTIME_CONNECT is 0;
+///    the first message between two ranks waits for the other one in any case.
+/// 5. One rank alone leaves out the last elements of a scaled sum, where the blocks' shares do not add up to all.
 ///
-/// Source: NCCL User Guide, "Using multiple NCCL communicators concurrently" and "Communicator abort".
+/// Source: NCCL User Guide, "Using multiple NCCL communicators concurrently", "Communicator abort" and
+/// "NCCL_RUNTIME_CONNECT"; (5) was seen with NCCL 2.28 on an H200.
 #pragma once
 
 #include <atomic>
@@ -62,6 +66,10 @@ class Comm {
 
   /// Runs call(): at once and with its result, or, for a communicator that does not block, soon, with ncclInProgress.
   ncclResult_t start(std::function<ncclResult_t()> call);
+  /// Connects for a collective (4). False once the communicator failed or is aborted.
+  bool connect(const Call& call);
+  /// Connects for messages (4).
+  bool connect(const std::vector<Message>& messages);
   /// Puts an operation into the stream, which calls body(its number).
   ncclResult_t enqueue(cudaStream_t stream, std::function<void(std::uint64_t number)> body);
 
@@ -88,6 +96,7 @@ class Comm {
   [[nodiscard]] bool is_well() const;
   bool wait(const Ready& ready);
   bool wait_for_ranks(const Ready& ready);
+  bool wait_in_host(const Ready& ready);
   bool meet();
   bool agree(const Call& call);
   bool share(const std::byte* from, std::size_t count, ncclDataType_t type, const Reduction& reduction);
@@ -115,6 +124,7 @@ class Comm {
   std::string words_;
   std::atomic<std::uint64_t> submitted_ = 0;
   std::atomic<std::uint64_t> done_ = 0;
+  std::atomic<int> connecting_ = 0;                           // calls that wait in the host
   std::uint64_t collectives_ = 0;                             // begun; by the operation that runs
   std::shared_ptr<int> in_graphs_ = std::make_shared<int>();  // owned also by each captured operation
   std::vector<std::optional<Reduction>> scaled_sums_;
