@@ -118,6 +118,9 @@ std::optional<std::size_t> GradientWatch::changed_earlier() const {
 }
 
 std::optional<std::size_t> GradientWatch::changed() {
+  // Before the comparison of this step, which some ranks' devices may have made at once: their peers would then wait
+  // in a reduction that they never reach.
+  const auto earlier = changed_earlier();
   if (samples_) samples_->compare();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Entry& entry = entries_[i];
@@ -129,7 +132,7 @@ std::optional<std::size_t> GradientWatch::changed() {
     // zero_grad(set_to_none = false) changes a gradient too, and is allowed.
     if (!same && !is_zero(gradient)) return i;
   }
-  return changed_earlier();
+  return earlier;
 }
 
 void GradientWatch::mark_reduced() {
