@@ -40,7 +40,7 @@ struct Slot {
   std::atomic<std::uint32_t> meetings;  ///< that it came to
   // What it has connected for, a bit each: kinds of collectives; ranks to which it sends, from which it receives.
   std::atomic<std::uint64_t> collectives, sends, receives;
-  int color = 0;                        ///< the split's, as all below
+  int color = 0;  ///< the split's, as all below
   int key = 0;
   char segment[64] = {};  ///< name of the part whose first rank this is
 };
