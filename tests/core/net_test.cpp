@@ -1,14 +1,18 @@
 #include <array>
+#include <ctime>
 #include <limits>
 #include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <mn/core/net/deadline.hpp>
 #include <mn/core/net/interfaces.hpp>
 #include <mn/core/net/random_key.hpp>
 #include <mn/core/net/socket.hpp>
+#include <mn/core/net/timed_socket.hpp>
 #include <mn/core/tree.hpp>
 
 #include "tests/support/own_network.hpp"
@@ -52,6 +56,31 @@ TEST(NetTest, AFreePortIsTakenOnce) {
     EXPECT_GT(port_of(listener), 0);
     EXPECT_FALSE(listen_on_port(port_of(listener), reach));
   }
+}
+
+/// Of this thread.
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+TEST(NetTest, AConnectionThatFindsNoDescriptorWaitsForOne) {
+  const Fd listener = listen_on_port(0, Reach::kThisHost);
+  const Fd caller = begin_connection({"127.0.0.1", port_of(listener)});
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(caller.get());
+  close(next);
+  const rlimit full{static_cast<rlim_t>(next), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &full), 0);
+  const double begin = cpu_seconds();
+  const Fd none = accept_until(listener, Clock::now() + std::chrono::milliseconds(300));
+  const double spent = cpu_seconds() - begin;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_FALSE(none);
+  EXPECT_LT(spent, 0.05) << "it asks again and again";
+  EXPECT_TRUE(accept_until(listener, Clock::now() + std::chrono::seconds(9)));
 }
 
 TEST(NetTest, RandomKeysDiffer) {
