@@ -130,10 +130,12 @@ void check_elements(const NpyHeader& header, std::uint64_t file_bytes, const std
     throw DataError(file + " holds one number: an array of one row for each sample is expected");
   auto bytes = static_cast<std::int64_t>(header.item_bytes);
   for (const std::int64_t extent : header.shape) {
-    // Extents come from the file: their product must not overflow.
-    if (extent > 0 && bytes > kMaxNpyBytes / extent) throw DataError(file + ": its header is damaged (its shape)");
+    if (extent == 0) continue;
+    // Extents come from the file: no product of them may overflow, whether or not another one is 0.
+    if (bytes > kMaxNpyBytes / extent) throw DataError(file + ": its header is damaged (its shape)");
     bytes *= extent;
   }
+  if (std::ranges::find(header.shape, 0) != header.shape.end()) bytes = 0;
   const std::uint64_t there = file_bytes - header.header_bytes;
   if (there >= static_cast<std::uint64_t>(bytes)) return;
   throw DataError(file + " is truncated: it holds " + std::to_string(there) + " bytes of elements, its header says " +

@@ -155,6 +155,7 @@ TEST_F(Npy, WhatIsNoArrayOfNumbersIsNamed) {
   EXPECT_THAT(error_of(npy("<f4", false, "(130, 0)", "")), HasSubstr("without elements"));
   EXPECT_THAT(error_of(npy("<f4", false, "(130, -3)", "")), HasSubstr("its shape"));
   EXPECT_THAT(error_of(npy("<f4", false, "(99999999999, 99999999999)", "")), HasSubstr("its shape"));
+  EXPECT_THAT(error_of(npy("<f4", false, "(0, 99999999999, 99999999999)", "")), HasSubstr("its shape"));
   EXPECT_THAT(error_of(npy("<f4", false, "(1,1,1,1,1,1,1,1,1,1)", "1234")), HasSubstr("dimensions"));
   EXPECT_THAT(error_of(npy("{'descr': '<f4', 'shape': (130,), }", "")), HasSubstr("is missing"));
   EXPECT_THAT(error_of(npy("{'descr': '<f4', 'fortran_order': Maybe, 'shape': (130,), }", "")),
