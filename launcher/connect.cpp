@@ -19,6 +19,7 @@
 #include "place/pmix_launcher.hpp"
 #include "place/pmix_library.hpp"
 #include "place/pmix_store.hpp"
+#include "place/processes.hpp"
 #include "rounds/absence.hpp"
 #include "rounds/rendezvous.hpp"
 #include "rounds/verdict.hpp"
@@ -38,6 +39,13 @@ std::string name_of_starter(const Variables& variables) {
   const int fd = variables.number("PMI_FD").value_or(-1);
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &starter, &length) != 0) return "";
   return " of process " + std::to_string(starter.pid);
+}
+
+/// The same of a launcher whose variables don't name the job, as far as this node knows.
+std::string name_of_starter(const Placement& here, const Variables& variables) {
+  const auto* names = std::ranges::find(kLauncherVariables, here.source, &LauncherVariables::launcher);
+  if (names == std::end(kLauncherVariables) || variables.has(names->job)) return "";
+  return " of process " + std::to_string(starter_of_ranks(names->rank));
 }
 
 /// What tells a job of one node from others that its launcher may have given the same name.
@@ -154,7 +162,10 @@ void take_variables(Connection& connection, const LauncherRow& launcher, const S
   Placement& here = connection.here;
   here = find_placement(launcher, signs, std::nullopt);
   if (here.launcher == Launcher::kPmi) here.job += name_of_starter(variables);
+  const std::string starter = here.launcher == Launcher::kVariables ? name_of_starter(here, variables) : "";
+  if (here.inter_size == 1) here.job += starter;
   form_group(connection, variables);
+  if (here.inter_size != 1) connection.group.job += starter;
   if (is_by_slurm(here)) connection.group.job += secret_of_step(variables);
   if (here.inter_size == 1) return;
   if (is_by_slurm(here) && !here.hosts.empty()) return reach_by_names(connection.group, here, variables);

@@ -1,5 +1,6 @@
 #include "launch.hpp"
 
+#include <cerrno>
 #include <chrono>
 #include <iostream>
 #include <optional>
@@ -9,6 +10,9 @@
 #include <unistd.h>
 
 #include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 
 #include "connect.hpp"
 #include "facts/find_program.hpp"
@@ -33,6 +37,7 @@ void look_for_program(ThisRank& rank) {
     here.program = find_program(here.arguments[0], here.folder, executable_path().parent_path(),
                                 here.variables.get("PATH").value_or("/bin:/usr/bin"));  // as execvp(3)
     check_runnable(here.program);
+    check_script(here.arguments, here.folder);
   } catch (const ProgramError& failure) {
     here.program.clear();
     here.program_error = failure.what();
@@ -54,6 +59,7 @@ Surroundings look_around(const Options& options, const Variables& variables) {
 
 void say(const Verdict& verdict) {
   std::cout << verdict.output << std::flush;
+  if (!std::cout) std::cerr << with_errno("mnlaunch: cannot write standard output", errno) << std::endl;
   std::cerr << verdict.complaints << std::flush;
 }
 
@@ -80,10 +86,20 @@ void note_key(const Connection& connection, const Options& options) {
             << std::endl;
 }
 
+/// The self test reads it when all is done. Throws UsageError.
+void require_report(const std::string& against) {
+  try {
+    if (!against.empty()) static_cast<void>(parse_json(read_file(against), against));
+  } catch (const Error& error) {
+    throw UsageError(std::string("--against: ") + error.what());
+  }
+}
+
 /// What rank 0 tells the others of itself. Options that are wrong on one rank are the failure of all.
 void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRank& rank) {
   if (!rank.options.error.empty()) throw UsageError(rank.options.error);
   if (rank.here.rank != 0) return;
+  require_report(rank.options.against);
   arrival.master_port = free_port_of_job(rank.here.job, rank.options.ports, is_free_port);
   if (!rank.is_compared() || rank.here.inter_size == 1) return;
   marker.emplace(output_folder(rank.surroundings), host_name() + "-" + std::to_string(getpid()));
@@ -109,7 +125,7 @@ std::optional<int> agree_on_start(const Connection& connection, ThisRank& rank, 
   if (outcome.verdict.exit_code != 0) return leave(exchange, outcome.verdict.exit_code, rank.here.rank);
   note_not_compared(connection, rank);
   note_key(connection, rank.options);
-  if (rank.options.dry_run) return 0;
+  if (rank.options.dry_run) return std::cout ? 0 : 1;
   const Verdict verdict = agree(exchange, rank.here, roster, [&] {
     if (rank.surroundings.program.empty()) throw ProgramError(rank.surroundings.program_error, rank.program_exit);
     prepared = prepare_start(rank, outcome);

@@ -1,7 +1,6 @@
 #include "bind/cpu_set.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <iterator>
 #include <memory>
@@ -72,9 +71,11 @@ void set_affinity_of_this_thread(const CpuSet& cpus) {
   const KernelSet set(CPU_ALLOC(kMaxCpus));
   CPU_ZERO_S(bytes, set.get());
   for (const int cpu : cpus) CPU_SET_S(static_cast<std::size_t>(cpu), bytes, set.get());
-  if (sched_setaffinity(0, bytes, set.get()) != 0) {
-    throw Error(with_errno("cannot bind to the CPUs " + format_cpus(cpus), errno));
-  }
+  const CpuSet before = affinity_of_this_thread();
+  // Of CPUs some of which are not there the kernel takes the others.
+  if (sched_setaffinity(0, bytes, set.get()) == 0 && affinity_of_this_thread() == cpus) return;
+  throw UsageError("cannot bind to the CPUs " + format_cpus(cpus) + ": this rank was given " + format_cpus(before) +
+                   "; give others (--cpu-map), or ask the scheduler for them");
 }
 
 }  // namespace mn::launcher

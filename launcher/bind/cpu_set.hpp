@@ -21,7 +21,7 @@ using CpuSet = boost::container::flat_set<int>;
 
 /// The CPUs that this thread may run on. Works for any number of CPUs.
 [[nodiscard]] CpuSet affinity_of_this_thread();
-/// Throws Error if the kernel rejects them.
+/// Throws UsageError if the kernel does not give it all of them.
 void set_affinity_of_this_thread(const CpuSet& cpus);
 
 }  // namespace mn::launcher

@@ -215,6 +215,18 @@ Words words_of(const Preset& preset) {
 
 }  // namespace
 
+std::vector<std::string> words_of_all_ranks(const Options& options) {
+  const Options usual;
+  std::vector<std::string> words;
+  if (options.check == CheckLevel::kOff) words.emplace_back("--check off");
+  if (options.check == CheckLevel::kStrict) words.emplace_back("--check strict");
+  for (const auto& file : options.check_files) words.push_back("--check-file " + file.string());
+  if (options.doctor) words.emplace_back("--doctor");
+  if (options.dry_run) words.emplace_back("--dry-run");
+  if (options.ports != usual.ports) words.push_back("--ports " + to_text(options.ports.front()));
+  return words;
+}
+
 Options parse_options(int argc, const char* const* argv, const std::vector<Preset>& presets) {
   const Words line(argv + 1, argv + argc);
   const std::size_t count = count_options(line);
@@ -224,6 +236,7 @@ Options parse_options(int argc, const char* const* argv, const std::vector<Prese
   }
   words.insert(words.end(), line.begin(), line.begin() + static_cast<std::ptrdiff_t>(count));
   Options options = options_of(words);
+  if (options.append && options.output.empty()) throw UsageError("--append needs --output");
   if (!options.doctor && !options.save.empty()) throw UsageError("--save needs --doctor");
   if (!options.doctor && !options.against.empty()) throw UsageError("--against needs --doctor");
   if (!options.doctor && !options.history.empty()) throw UsageError("--history needs --doctor");

@@ -56,6 +56,9 @@ struct Preset {
 /// for an unknown option or check, the known ones.
 [[nodiscard]] Options parse_options(int argc, const char* const* argv, const std::vector<Preset>& presets = {});
 
+/// The options that all ranks of a job must have alike, as words; those that are as usual are left out.
+[[nodiscard]] std::vector<std::string> words_of_all_ranks(const Options& options);
+
 /// The file of the site, /etc/mn/mnlaunch.conf, and the variables MN_LAUNCH_TIMEOUT and MNLAUNCH_OPTIONS.
 [[nodiscard]] std::vector<Preset> presets_of_system();
 

@@ -174,7 +174,10 @@ void Exchange::give_up(const std::string& why, bool root_knows) {
 void Exchange::give_up_waiting(Milliseconds patience) {
   const std::string& failure = links_.failure_of_calls();
   const bool root_knows = root_misses_upper();
-  if (is_up_lost_ || is_abandoned_) give_up(upper_name() + " ended before the start; look for its message", root_knows);
+  if (is_up_lost_ || is_abandoned_) {
+    const std::string taken = group_.is_leader() ? "" : ", or has this rank already: start each rank once";
+    give_up(upper_name() + " ended before the start" + taken + "; look for its message", root_knows);
+  }
   if (links_.has_come(kUp)) {
     give_up(upper_name() + " gave no answer in " + seconds_text(patience) +
                 "; look for a hung node or file system there, and for ranks that did not arrive",

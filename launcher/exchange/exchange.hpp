@@ -83,6 +83,8 @@ class Exchange {
   }
   /// For a leader that no other rank of its node can reach: why. Else empty.
   [[nodiscard]] const std::string& failure_to_listen() const noexcept { return links_.failure_to_listen(); }
+  /// For a leader: a rank of its node, by intra_rank, as which a second process has called; else -1.
+  [[nodiscard]] int doubled_member() const noexcept { return links_.doubled_member(); }
   /// For a leader whose parent had to call it: why its own calls failed. Else empty.
   [[nodiscard]] const std::string& failure_of_calls() const { return links_.failure_of_calls(); }
 

@@ -1,5 +1,8 @@
 #include "exchange/group.hpp"
 
+#include <algorithm>
+#include <span>
+
 #include <unistd.h>
 
 #include <mn/core/checksum.hpp>
@@ -14,18 +17,20 @@ std::string text_of_candidate(const Group& group, int node, int candidate) {
          std::to_string(candidate);
 }
 
-}  // namespace
-
-std::vector<std::uint16_t> ports_of(const Group& group, int node) {
+std::vector<std::uint16_t> ports_of(const Group& group, int node, std::span<const PortRange> ranges) {
   std::vector<std::uint16_t> ports;
   for (int i = 0; i < kCandidates; ++i) {
     // As many of each range, those of the first one first.
-    const PortRange& range = group.ports[static_cast<std::size_t>(i) * group.ports.size() / kCandidates];
+    const PortRange& range = ranges[static_cast<std::size_t>(i) * ranges.size() / kCandidates];
     const std::uint64_t hash = hash64(text_of_candidate(group, node, i) + group.secret);
     ports.push_back(static_cast<std::uint16_t>(range.choose(hash)));
   }
   return ports;
 }
+
+}  // namespace
+
+std::vector<std::uint16_t> ports_of(const Group& group, int node) { return ports_of(group, node, group.ports); }
 
 std::vector<std::string> names_of(const Group& group) {
   std::vector<std::string> names;
@@ -39,9 +44,12 @@ std::vector<Endpoint> endpoints_of_node(const Group& group, int node) {
   std::vector<Endpoint> endpoints;
   const auto addresses = group.addresses(node);
   // Ports outside, addresses inside: the usual case is the first port, at whichever address leads there.
-  for (const auto port : ports_of(group, node)) {
+  const auto add = [&](std::uint16_t port) {
     for (const auto& address : addresses) endpoints.push_back({address, port});
-  }
+  };
+  std::ranges::for_each(ports_of(group, node), add);
+  // A node to which nobody gave --ports is to be told so.
+  if (!std::ranges::equal(group.ports, kDefaultPorts)) std::ranges::for_each(ports_of(group, node, kDefaultPorts), add);
   return endpoints;
 }
 

@@ -76,8 +76,16 @@ void Links::listen() {
       local_listener_ = listen_on_name(name);
       // Ranks try the names in the same order, so that the first free one is where they find each other.
       if (local_listener_) break;
+      const Fd holder = begin_connection({"@" + name, 0});
+      if (holder && is_own_users(holder)) {
+        failure_to_listen_ =
+            "another process is the first rank of this node already; start each rank once, and give jobs beside each "
+            "other names of their own (PMI_JOBID)";
+        break;
+      }
     }
-    if (!local_listener_) failure_to_listen_ = "other processes have the names on which the ranks of this node connect";
+    if (!local_listener_ && failure_to_listen_.empty())
+      failure_to_listen_ = "other processes have the names on which the ranks of this node connect";
   }
   if (group_.nodes == 1) return;
   // Where others have all of its ports, this leader can still call the nodes next to it (1).

@@ -58,6 +58,8 @@ class Links {
   [[nodiscard]] std::vector<std::pair<Peer, Fd>> duplicate_connections() const;
   /// Port of this leader's TCP listener; 0 without one.
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
+  /// A member as which a second process has called; else -1.
+  [[nodiscard]] int doubled_member() const noexcept { return doubled_member_; }
   /// Why no other rank of the node can reach this leader; else empty.
   [[nodiscard]] const std::string& failure_to_listen() const noexcept { return failure_to_listen_; }
 
@@ -93,6 +95,8 @@ class Links {
   [[nodiscard]] const Link* find(const Peer& peer) const;
   /// The link that a guest's call is for; null: none, or it has its connection.
   [[nodiscard]] Link* link_of(const Guest& guest);
+  /// Whether the guest says that it is a member that is here already.
+  [[nodiscard]] bool is_double(const Guest& guest) const;
   /// Whether the link's peer is to be called now.
   [[nodiscard]] bool is_calling(const Link& link) const;
 
@@ -104,6 +108,7 @@ class Links {
   Fd listener_;
   std::uint16_t port_ = 0;
   std::string failure_to_listen_;
+  int doubled_member_ = -1;
   std::vector<Link> links_;
   std::vector<Guest> guests_;
   const Channel* answered_parent_ = nullptr;  ///< for a guest

@@ -1,7 +1,8 @@
 #include "facts/runnable.hpp"
 
+#include <algorithm>
 #include <fstream>
-#include <string>
+#include <string_view>
 
 #include <unistd.h>
 
@@ -73,6 +74,23 @@ std::string why_not(const fs::path& program, int depth) {
 void check_runnable(const fs::path& program) {
   const std::string why = why_not(program, 0);
   if (!why.empty()) throw ProgramError("cannot run " + program.string() + ": " + why, kExitCannotRun);
+}
+
+void check_script(const std::vector<std::string>& arguments, const fs::path& folder) {
+  constexpr std::string_view kInterpreters[] = {"sh", "bash", "perl", "julia", "Rscript"};
+  constexpr const char* kEndings[] = {".sh", ".pl", ".jl", ".R", ".py"};
+  const std::string interpreter = fs::path(arguments[0]).filename();
+  if (std::ranges::find(kInterpreters, interpreter) == std::end(kInterpreters) && !interpreter.starts_with("python"))
+    return;
+  const auto script =
+      std::find_if(arguments.begin() + 1, arguments.end(), [](const auto& word) { return word != "-u"; });
+  if (script == arguments.end()) return;
+  // What does not look like a script may be an option, or its value, or code.
+  const bool is_script = std::ranges::any_of(kEndings, [&](const char* ending) { return script->ends_with(ending); });
+  std::error_code error;
+  if (is_script && !fs::exists(folder / *script, error))
+    throw ProgramError("script \"" + *script + "\" was not found in " + folder.string() + "; give its path",
+                       kExitNotFound);
 }
 
 }  // namespace mn::launcher

@@ -37,7 +37,8 @@ void take_layout(Placement& here, const Layout& layout) {
 void check_ranges(const Placement& here) {
   const auto in = [](int value, int size) { return value >= 0 && value < size; };
   const bool is_on_node = here.inter_size == kNotKnown || in(here.inter_rank, here.inter_size);
-  if (in(here.rank, here.size) && in(here.intra_rank, here.intra_size) && is_on_node) return;
+  const bool fits = here.intra_size <= here.size;
+  if (in(here.rank, here.size) && in(here.intra_rank, here.intra_size) && fits && is_on_node) return;
   throw UsageError(here.source + " says rank " + std::to_string(here.rank) + " of " + std::to_string(here.size) +
                    ", local rank " + std::to_string(here.intra_rank) + " of " + std::to_string(here.intra_size) +
                    ", node " + std::to_string(here.inter_rank) + " of " + std::to_string(here.inter_size) +

@@ -103,21 +103,14 @@ void finalize() {
   if (poll(&readable, 1, kPatienceMs) == 1) static_cast<void>(recv(kServer, answer, sizeof answer, 0));
 }
 
-/// Others wait for the end of this process's output, and one for the sign that it is ready.
-void close_all_others() {
-  constexpr unsigned kFirst = kHolder + 1;
-  // A copy of a pipe that stays open here would keep its reader waiting until the program ends.
-  if (close_range(kFirst, ~0U, 0) == 0) return;
-  for (int fd = kFirst; fd < 1024; ++fd) close(fd);  // before Linux 5.9
-}
-
 [[noreturn]] void stay(const std::array<int, 4>& descriptors) {
   // Signals to the rank's process group are for the program.
   setsid();
   std::array<int, 4> copies{};  // above those that they get
   for (std::size_t i = 0; i < 4; ++i) copies[i] = fcntl(descriptors[i], F_DUPFD, kHolder + 1);
   for (int i = kServer; i <= kHolder; ++i) dup2(copies[static_cast<std::size_t>(i)], i);
-  close_all_others();
+  // Others wait for the end of this process's output, and one for the sign that it is ready.
+  close_from(kHolder + 1);
   if (program_was_silent()) finalize();
   _exit(0);
 }

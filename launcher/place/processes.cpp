@@ -8,10 +8,23 @@
 #include <unistd.h>
 
 namespace mn::launcher {
+namespace {
+
+std::string read_of(pid_t process, const char* file) {
+  std::ifstream stream("/proc/" + std::to_string(process) + "/" + file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// A process that its parent forked, and that became no other program.
+bool is_copy_of_parent(pid_t process, pid_t parent) {
+  const auto is_alike = [&](const char* file) { return read_of(process, file) == read_of(parent, file); };
+  return parent > 0 && is_alike("cmdline") && is_alike("environ");
+}
+
+}  // namespace
 
 pid_t parent_process(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = read_of(process, "stat");
   const std::size_t name_end = text.rfind(") ");  // the line is "12 (name) S 7 …"
   pid_t parent = 0;
   if (name_end != std::string::npos && name_end + 4 < text.size()) {
@@ -20,10 +33,23 @@ pid_t parent_process(pid_t process) {
   return parent;
 }
 
-pid_t process_above_group() {
+pid_t starter_of_ranks(const std::string& variable) {
+  const std::string entry = std::string(1, '\0') + variable + "=";
+  const auto has_it = [&](pid_t process) {
+    return (std::string(1, '\0') + read_of(process, "environ")).find(entry) != std::string::npos;
+  };
   pid_t process = getppid();
-  while (process > 0 && getpgid(process) == getpgrp()) process = parent_process(process);
+  while (process > 0 && has_it(process)) process = parent_process(process);
+  for (pid_t parent = 0; process > 0; process = parent) {
+    parent = parent_process(process);
+    if (!is_copy_of_parent(process, parent)) break;
+  }
   return process;
+}
+
+void close_from(int first) {
+  if (close_range(static_cast<unsigned>(first), ~0U, 0) == 0) return;
+  for (int fd = first; fd < 1024; ++fd) close(fd);  // before Linux 5.9
 }
 
 }  // namespace mn::launcher

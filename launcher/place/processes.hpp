@@ -1,5 +1,7 @@
-/// The processes above this one.
+/// The processes above this one, and what a process that stays behind lets go.
 #pragma once
+
+#include <string>
 
 #include <sys/types.h>
 
@@ -8,7 +10,11 @@ namespace mn::launcher {
 /// 0 if that can't be read, or is outside of this process's namespace.
 [[nodiscard]] pid_t parent_process(pid_t process);
 
-/// The nearest process above this one that is in another process group: a rank's launcher, be there scripts in between.
-[[nodiscard]] pid_t process_above_group();
+/// The nearest process above this one that was started without the variable, which each rank has: what started the ranks
+/// of this node. A subshell of it counts as it. 0: not known.
+[[nodiscard]] pid_t starter_of_ranks(const std::string& variable);
+
+/// Closes all descriptors from this one on. A copy of a pipe that stays open would keep its reader waiting.
+void close_from(int first);
 
 }  // namespace mn::launcher

@@ -39,9 +39,10 @@ void reject_contradiction(const Placement& here, const Signs& signs) {
                    "without the other's variables (unset them before sbatch or srun)");
 }
 
-/// Where the launcher has no name for the job: what tells it from jobs of other users, and of other allocations.
-std::string name_of_job(const Variables& variables, const std::string& launcher) {
-  std::string name = launcher + " of user " + std::to_string(getuid());
+/// Where the launcher has no name for the job: what tells it from jobs of other users, of other allocations, and of
+/// another size.
+std::string name_of_job(const Variables& variables, const LauncherVariables& names, int size) {
+  std::string name = std::to_string(size) + " ranks by " + names.launcher + " of user " + std::to_string(getuid());
   for (const char* batch : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID"}) {
     if (const auto job = variables.get(batch)) name += ", " + *job;
   }
@@ -73,7 +74,7 @@ Placement place_by_names(const Variables& variables, std::span<const LauncherVar
   here.source = names->launcher;
   here.rank = variables.needed(names->rank, here.source);
   here.size = variables.needed(names->size, here.source);
-  here.job = variables.get(names->job).value_or(name_of_job(variables, here.source));
+  here.job = variables.has(names->job) ? *variables.get(names->job) : name_of_job(variables, *names, here.size);
   if (here.size == 1) return here;
   here.intra_rank = variables.needed(names->local_rank, here.source);
   here.intra_size = variables.needed(names->local_size, here.source);

@@ -6,6 +6,7 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/exit_codes.hpp>
 #include <mn/core/net/interfaces.hpp>
 #include <mn/core/unix_time.hpp>
 
@@ -20,6 +21,22 @@ namespace {
 
 constexpr int kNobody = -1;
 
+/// What is wrong with `options`, of a rank, beside those of rank `first`.
+std::string difference(const std::vector<std::string>& options, int first, const std::vector<std::string>& of_first) {
+  const auto lacks = [](const auto& words, const std::string& word) {
+    return std::ranges::find(words, word) == words.end();
+  };
+  const std::string rank = "rank " + std::to_string(first);
+  std::string what;
+  for (const auto& word : of_first) {
+    if (lacks(options, word)) what = "it does not have " + word + ", as " + rank + " does";
+  }
+  for (const auto& word : options) {
+    if (lacks(of_first, word)) what = "it has " + word + ", and " + rank + " does not";
+  }
+  return what + "; give all ranks the same options, by one command, MNLAUNCH_OPTIONS and mnlaunch.conf";
+}
+
 class ArrivalRound {
  public:
   ArrivalRound(Exchange& exchange, const ThisRank& rank, bool is_whole)
@@ -32,6 +49,7 @@ class ArrivalRound {
       prepare(own);
     });
     own.rank = here_.rank;
+    own.options = words_of_all_ranks(rank_.options);
     const Exchange::Steps steps{
         .combine = [this](const Parts& parts) { return to_message(combine(parts)); },
         .decide =
@@ -63,6 +81,11 @@ class ArrivalRound {
       node.ranks.push_back(from_message<Arrival>(*part.bytes, "the arrival of a rank of this node"));
       roster_.ranks_here.back() = node.ranks.back().rank;
     }
+    // A second process of that number is in no round: it counts by a second entry.
+    const int twice = exchange_.doubled_member();
+    const auto of_twice = std::ranges::find(
+        node.ranks, twice < 0 ? kNobody : roster_.ranks_here.at(static_cast<std::size_t>(twice)), &Arrival::rank);
+    if (of_twice != node.ranks.end()) node.ranks.push_back(Arrival(*of_twice));
     if (group_.nodes > 1) node.address = own_address(routed_interfaces(), addresses_of_own_name());
     node.port = exchange_.port();
     return node;
@@ -86,6 +109,7 @@ class ArrivalRound {
       }
     }
     start.decision.speaker = speaker_of(nodes);
+    if (failures.empty()) failures = other_options(nodes, start.decision.speaker);
     if (!failures.empty()) {
       start.decision.verdict = verdict_of(failures, here_.size);
     } else if (const Findings findings = findings_of(nodes, missing); !findings.empty()) {
@@ -94,6 +118,25 @@ class ArrivalRound {
       number(nodes);
       describe(nodes);
     }
+  }
+
+  /// Failures of the ranks whose options differ from those of rank `first`.
+  [[nodiscard]] static std::vector<Failure> other_options(const std::vector<NodeArrival>& nodes, int first) {
+    std::vector<std::string> of_first;
+    const auto each = [&](const auto& look) {
+      for (const auto& node : nodes) {
+        for (const auto& arrival : node.ranks) look(node, arrival);
+      }
+    };
+    each([&](const NodeArrival&, const Arrival& arrival) {
+      if (arrival.rank == first) of_first = arrival.options;
+    });
+    std::vector<Failure> failures;
+    each([&](const NodeArrival& node, const Arrival& arrival) {
+      if (arrival.options == of_first) return;
+      failures.push_back({arrival.rank, node.host, kExitUsage, difference(arrival.options, first, of_first)});
+    });
+    return failures;
   }
 
   /// Rank 0 may be missing.

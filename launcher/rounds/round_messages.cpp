@@ -52,6 +52,7 @@ struct Fields<Arrival> {
     visitor("rank", arrival.rank, kNeeded);
     visitor("master_port", arrival.master_port);
     visitor("marker", arrival.marker);
+    visitor("options", arrival.options);
     visitor("failure", arrival.failure);
   }
 };

@@ -37,9 +37,10 @@ struct Decision {
 
 struct Arrival {
   int rank = 0;
-  std::optional<int> master_port;  ///< rank 0's
-  std::string marker;              ///< rank 0's: name of a file in its output folder; empty: none
-  std::optional<Failure> failure;  ///< why there is no more
+  std::optional<int> master_port;    ///< rank 0's
+  std::string marker;                ///< rank 0's: name of a file in its output folder; empty: none
+  std::vector<std::string> options;  ///< words_of_all_ranks()
+  std::optional<Failure> failure;    ///< why there is no more
 };
 
 struct NodeArrival {

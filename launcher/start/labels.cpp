@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -17,35 +16,30 @@
 
 #include <mn/core/error.hpp>
 
-#include "place/processes.hpp"
+#include "start/pass_signals.hpp"
 
 namespace mn::launcher {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A descendant of the program may hold its streams open for longer than the program lives.
-constexpr std::chrono::milliseconds kSilenceAfterEnd{2000};
+constexpr std::chrono::milliseconds kMaxAfterEnd{2000};  ///< others may write without end
 constexpr int kPollMs = 100;
-constexpr std::array kPassedOn = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-volatile std::sig_atomic_t program_pid = 0;
-volatile std::sig_atomic_t launcher_pid = -1;
-
-/// A terminal, whose signals come from the kernel, and a rank's launcher send their signals to the program too.
-void pass_on(int signal, siginfo_t* info, void*) {
-  const int saved_errno = errno;
-  if (info->si_code <= 0 && info->si_pid != launcher_pid) kill(static_cast<pid_t>(program_pid), signal);
-  errno = saved_errno;
-}
-
-/// Nobody may read any more: then it is lost.
-void write_all(int file, std::string_view text) {
+/// 0, or the error because of which the rest of the text is lost.
+int write_all(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t bytes = write(file, text.data(), text.size());
-    if (bytes < 0 && errno != EINTR) return;
-    if (bytes > 0) text.remove_prefix(static_cast<std::size_t>(bytes));
+    if (bytes >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(bytes));
+    } else if (errno == EAGAIN) {  // the stream's owner does not want it to block
+      pollfd writable{file, POLLOUT, 0};
+      poll(&writable, 1, -1);
+    } else if (errno != EINTR) {
+      return errno;
+    }
   }
+  return 0;
 }
 
 /// One of the program's streams.
@@ -59,18 +53,13 @@ class Stream {
     std::array<char, 1 << 16> piece;
     const ssize_t bytes = read(from_, piece.data(), piece.size());
     if (bytes < 0 && errno == EINTR) return;
-    if (bytes <= 0) {
+    if (bytes > 0) {
+      rest_.append(piece.data(), static_cast<std::size_t>(bytes));
+      write_lines();
+    } else {
+      if (!rest_.empty()) pass_on(label_ + rest_ + "\n");
       end();
-      return;
     }
-    rest_.append(piece.data(), static_cast<std::size_t>(bytes));
-    write_lines();
-  }
-  void end() {
-    if (from_ < 0) return;
-    if (!rest_.empty()) write_all(to_, label_ + rest_ + "\n");
-    close(from_);
-    from_ = -1;
   }
 
  private:
@@ -87,14 +76,27 @@ class Stream {
     }
     rest_.erase(0, begin);
     if (rest_.size() >= kMaxBytes) text += label_ + std::exchange(rest_, {}) + "\n";
-    write_all(to_, text);
+    pass_on(text);
+  }
+  void pass_on(const std::string& text) {
+    const int error = write_all(to_, text);
+    if (error == EPIPE) end();  // its reader has gone: the program learns that when it writes again
+    if (error == 0 || error == EPIPE || std::exchange(has_complained_, true)) return;
+    const std::string name = to_ == STDOUT_FILENO ? "output" : "error";
+    write_all(STDERR_FILENO,
+              label_ + with_errno("mnlaunch: --label: cannot write standard " + name, error) + "; lines are lost\n");
+  }
+  void end() {
+    if (from_ >= 0) close(std::exchange(from_, -1));
   }
 
   int from_;
   int to_;
   const std::string& label_;
   std::string rest_;  ///< a line that has not ended
+  bool has_complained_ = false;
 };
+using Streams = std::array<Stream, 2>;
 
 struct Pipe {
   int read_end = -1;
@@ -107,38 +109,39 @@ Pipe make_pipe() {
   return {ends[0], ends[1]};
 }
 
-void pass_signals_on(pid_t program, bool is_launched) {
-  program_pid = program;
-  if (is_launched) launcher_pid = process_above_group();
-  struct sigaction action {};
-  action.sa_sigaction = pass_on;
-  action.sa_flags = SA_SIGINFO | SA_RESTART;
-  for (const int signal : kPassedOn) sigaction(signal, &action, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
-}
+bool are_open(const Streams& streams) { return streams[0].file() >= 0 || streams[1].file() >= 0; }
 
-/// Copies until both streams have ended; returns the program's wait status.
-int copy_until_end(pid_t program, std::array<Stream, 2>& streams) {
-  int status = 0;
-  bool ended = false;
-  auto last = Clock::now();
-  while (streams[0].file() >= 0 || streams[1].file() >= 0) {
-    std::array<pollfd, 2> readable = {pollfd{streams[0].file(), POLLIN, 0}, pollfd{streams[1].file(), POLLIN, 0}};
-    const bool any = poll(readable.data(), readable.size(), kPollMs) > 0;
-    if (any) last = Clock::now();
-    for (std::size_t i = 0; any && i < streams.size(); ++i) {
-      if (readable[i].revents != 0) streams[i].pump();
-    }
-    ended = ended || waitpid(program, &status, WNOHANG) == program;
-    if (ended && Clock::now() - last > kSilenceAfterEnd) {
-      for (auto& stream : streams) stream.end();
-    }
+/// False if nothing came in that time.
+bool copy_for(int milliseconds, Streams& streams) {
+  std::array<pollfd, 2> readable = {pollfd{streams[0].file(), POLLIN, 0}, pollfd{streams[1].file(), POLLIN, 0}};
+  if (poll(readable.data(), readable.size(), milliseconds) <= 0) return false;
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    if (readable[i].revents != 0) streams[i].pump();
   }
-  while (!ended && waitpid(program, &status, 0) < 0 && errno == EINTR) continue;
-  return status;
+  return true;
 }
 
-[[noreturn]] void end_as(int status) {
+/// Copies until the program has ended, and what it wrote before.
+void copy_until_end(pid_t program, Streams& streams) {
+  siginfo_t ended{};
+  while (ended.si_pid == 0) {
+    copy_for(kPollMs, streams);
+    waitid(P_PID, static_cast<id_t>(program), &ended, WEXITED | WNOHANG | WNOWAIT);
+  }
+  for (const auto begin = Clock::now(); copy_for(0, streams) && Clock::now() < begin + kMaxAfterEnd;) continue;
+}
+
+/// Processes that the program left behind may write on, as they could without --label: another process passes that on.
+void leave_copier(Streams& streams) {
+  if (!are_open(streams) || fork() != 0) return;
+  pass_no_signals();
+  while (are_open(streams)) copy_for(-1, streams);
+  _exit(0);
+}
+
+[[noreturn]] void end_as(pid_t program) {
+  int status = 0;
+  while (waitpid(program, &status, 0) < 0 && errno == EINTR) continue;
   if (WIFSIGNALED(status)) {
     const rlimit no_core{0, 0};  // the program has left one
     setrlimit(RLIMIT_CORE, &no_core);
@@ -150,7 +153,7 @@ int copy_until_end(pid_t program, std::array<Stream, 2>& streams) {
 
 }  // namespace
 
-void label_output(const std::string& label, bool is_launched) {
+void label_output(const std::string& label) {
   const Pipe out = make_pipe();
   const Pipe err = make_pipe();
   sigset_t all;
@@ -170,11 +173,13 @@ void label_output(const std::string& label, bool is_launched) {
   }
   close(out.write_end);
   close(err.write_end);
-  pass_signals_on(program, is_launched);
+  pass_signals_on(program, former);
+  std::signal(SIGPIPE, SIG_IGN);
   sigprocmask(SIG_SETMASK, &former, nullptr);
-  std::array<Stream, 2> streams = {Stream(out.read_end, STDOUT_FILENO, label),
-                                   Stream(err.read_end, STDERR_FILENO, label)};
-  end_as(copy_until_end(program, streams));
+  Streams streams = {Stream(out.read_end, STDOUT_FILENO, label), Stream(err.read_end, STDERR_FILENO, label)};
+  copy_until_end(program, streams);
+  leave_copier(streams);
+  end_as(program);
 }
 
 }  // namespace mn::launcher

@@ -33,8 +33,10 @@ for pair in report["self_test"]["pairs"]: pair["bandwidth_mb_s"] *= 1000
 json.dump(report, open("better.json", "w"))'
 doctor 1 4 -- --json --against better.json
 [[ $(test_of against) == 'FAILED: '*' it was '* ]] || fail "--against: $(cat out)"
-doctor 1 2 -- --against /dev/null
-grep -q 'mn: rank 0 .*/dev/null' err || fail "--against no report: $(cat out err)"
+for absent in /dev/null no-such.json; do
+  doctor 2 2 -- --against $absent
+  [ ! -s out ] && grep -q "^mnlaunch: rank 0 on .*: --against: .*$absent" err || fail "--against no report: $(cat out err)"
+done
 
 # A rank whose messages are slow, or never arrive.
 doctor 1 4 LD_PRELOAD="$MN_BUILD_DIR/tests/libmn_slow_link.so" MN_TEST_SLOW=2 -- --json --history history

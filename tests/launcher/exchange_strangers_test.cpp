@@ -55,15 +55,6 @@ TEST(ExchangeTest, StrangersOnItsPortsDoNotDisturbAJob) {
   }
 }
 
-TEST(ExchangeTest, OtherProcessesMayHaveItsFirstPortsAndNames) {
-  const Job job = job_of(simulated::in_turn(6, 3));
-  const Group group = simulated::group_of(job, 0);
-  const Fd port = listen_on_port(ports_of(group, 0).front());
-  const Fd name = listen_on_name(names_of(group).front());
-  ASSERT_TRUE(port && name);
-  expect_exit(simulated::run(job), 0);
-}
-
 TEST(ExchangeTest, AGivenRangeHasAllPortsOfANode) {
   const Job job = job_of(simulated::in_turn(6, 3));
   Group group = simulated::group_of(job, 0);
@@ -115,6 +106,63 @@ class Squatter {
  private:
   pid_t process_ = -1;
 };
+
+TEST(ExchangeTest, OthersMayHaveItsFirstPortsAndNames) {
+  if (geteuid() != 0) GTEST_SKIP() << "cannot be another user";
+  const Job job = job_of(simulated::in_turn(6, 3));
+  const Group group = simulated::group_of(job, 0);
+  const Fd port = listen_on_port(ports_of(group, 0).front());
+  const Squatter squatter({names_of(group).front()});
+  ASSERT_TRUE(port);
+  expect_exit(simulated::run(job), 0);
+}
+
+TEST(ExchangeTest, AFirstRankThatComesTwiceSaysSo) {
+  const Job job = job_of(simulated::in_turn(4, 2), kShortPatience);
+  const Fd first = listen_on_name(names_of(simulated::group_of(job, 1)).front());
+  const auto endings = simulated::run(job);
+  expect_exit(endings, kExitCheckFailed);
+  EXPECT_THAT(endings[0].text, HasSubstr(": another process is the first rank of this node already"));
+  EXPECT_EQ(lines_of(endings).size(), 1U);
+}
+
+TEST(ExchangeTest, AMemberThatComesTwiceIsNamed) {
+  // Rank 3 does not come before a second process of rank 2 has called.
+  const Job job = job_of({0, 0, 0, 0});
+  const Group group = simulated::group_of(job, 2);
+  SharedKey key(key_of_text("within a node: " + group.job));
+  const auto late = [&](const auto&) {
+    std::this_thread::sleep_for(milliseconds(500));
+    Caller caller([&] { return endpoints_of_leader(group); }, Call{2, 0}, key);
+    std::unique_ptr<Channel> channel;
+    while (!channel) {
+      caller.step(Clock::now());
+      for (Channel* attempt : caller.attempts()) attempt->progress();
+      channel = caller.take_verified();
+    }
+    channel->open();
+    channel->flush();
+    std::this_thread::sleep_for(milliseconds(200));
+    return simulated::end_of(job, 3);
+  };
+  const auto endings = run_with(job, 3, late);
+  expect_exit(endings, kExitCheckFailed);
+  EXPECT_THAT(endings[0].text, HasSubstr("2 processes say that they are rank 2"));
+}
+
+TEST(ExchangeTest, WhoListensOnOtherPortsIsToldSo) {
+  const Job job = job_of(simulated::in_turn(5, 3), milliseconds(1'000'000));
+  for (const int odd : {0, 1, 2}) {
+    const auto endings = simulated::run(0, job.size(), [&](int rank) {
+      Options options;
+      if (job.node_of(rank) == odd) options.ports = {{41000, 41999}};
+      return simulated::end_of(job, rank, options);
+    });
+    expect_exit(endings, kExitUsage);
+    EXPECT_THAT(endings[0].text, HasSubstr("give all ranks the same options")) << odd;
+    EXPECT_EQ(lines_of(endings).size(), 1U) << odd;
+  }
+}
 
 TEST(ExchangeTest, WhereAnotherUserHasAllNamesOfANodeAllEndAtOnceWithOneLine) {
   if (geteuid() != 0) GTEST_SKIP() << "cannot be another user";

@@ -132,6 +132,16 @@ TEST(OptionsTest, ReportsOfTheDoctorNeedTheDoctor) {
   EXPECT_EQ(error_of({"--save", "f", "true"}), "--save needs --doctor");
   EXPECT_EQ(error_of({"--against", "f", "true"}), "--against needs --doctor");
   EXPECT_EQ(parse_with({{"F", "--save f"}}, {"--doctor"}).save, "f");
+  EXPECT_EQ(error_of({"--append", "true"}), "--append needs --output");
+}
+
+TEST(OptionsTest, WhatAllRanksMustHaveLeavesOutWhatIsAsUsual) {
+  const auto words = [](const std::vector<const char*>& given) { return words_of_all_ranks(parse(given)); };
+  EXPECT_THAT(words({"--check", "warn", "--ports", "20000-20001", "--label", "--timeout", "3", "true"}),
+              ElementsAre("--ports 20000-20001"));
+  EXPECT_THAT(words({"--check=off", "--check-file", "a", "--doctor", "--dry-run"}),
+              ElementsAre("--check off", "--check-file a", "--doctor", "--dry-run"));
+  EXPECT_THAT(words({"true"}), ElementsAre());
 }
 
 TEST(OptionsTest, HelpFitsOneScreen) {

@@ -120,11 +120,11 @@ inline Verdict rounds_of(const Job& job, const ThisRank& rank, Exchange& exchang
   return verdict;
 }
 
-inline Ending end_of(const Job& job, int rank) {
+inline Ending end_of(const Job& job, int rank, const Options& options = {}) {
   Ending ending;
-  const Options options;
   try {
     Group group = group_of(job, rank);
+    group.ports = options.ports;
     ThisRank self{.options = options, .surroundings = {}, .program_exit = 0, .here = placement_of(job, group, rank)};
     Exchange exchange(std::move(group));
     const Verdict verdict = rounds_of(job, self, exchange);

@@ -3,18 +3,6 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 unset OMP_NUM_THREADS
 
-# status WANTED COMMAND…: the command's exit status; its output is left in out and err.
-status() {
-  local wanted=$1 seen=0
-  shift
-  timeout -k 5 60 "$@" >out 2>err || seen=$?
-  [ "$seen" = "$wanted" ] || fail "$* exits with $seen, not $wanted: $(cat out err)"
-}
-# one_line TEXT: standard error is this one line, but for what mpiexec adds.
-one_line() {
-  [ "$(grep -c '^mnlaunch: ' err)" = 1 ] || fail "not one line: $(cat err)"
-  grep -q -e "$1" err || fail "no \"$1\" in: $(cat err)"
-}
 # step COMMAND…: two tasks of one node, as srun --mpi=none starts them; $N is the task's number. Their output is in out
 # and err, their exit statuses in exit.0 and exit.1.
 step() {
@@ -34,7 +22,6 @@ step() {
   cat err.0 err.1 >err
 }
 steps=0
-run="mpiexec --oversubscribe -n 3"
 
 ! ldd "$mnlaunch" | grep -Ei 'libmpi|libpmix|torch|cuda|nccl|nvidia' || fail 'mnlaunch links what it must not'
 
@@ -124,6 +111,26 @@ one_line '^mnlaunch: rank 1 on .*: unknown option --shwo; did you mean --show?'
 # shellcheck disable=SC2016
 together 2 sh -c '[ $N != 2 ] || export MNLAUNCH_OPTIONS=--chek; exec "$0" true' "$mnlaunch"
 one_line '^mnlaunch: rank 2 on .*: MNLAUNCH_OPTIONS: unknown option --chek'
+# So are options that one rank has, and others do not.
+odd_options() {
+  # shellcheck disable=SC2016
+  together 2 sh -c '[ $N != 1 ] || exec "$0" '"$1"' true; exec "$0" '"$2"' true' "$mnlaunch"
+  one_line "^mnlaunch: rank 1 on .*: $3 rank 0 does\( not\)\?; give all ranks the same options"
+}
+odd_options '--check off' '' 'it has --check off, and'
+odd_options '' '--check strict' 'it does not have --check strict, as'
+odd_options '--dry-run' '' 'it has --dry-run, and'
+odd_options '' '--dry-run' 'it does not have --dry-run, as'
+odd_options '--doctor' '' 'it has --doctor, and'
+odd_options '--ports 40000-40009' '' 'it has --ports 40000-40009, and'
+odd_options '--check-file a' '--check-file b' 'it has --check-file a, and'
+# A script that is nowhere is missed once, not by each rank's interpreter.
+for words in 'sh no-such.sh' 'python3 -u no-such.py 1'; do
+  # shellcheck disable=SC2086
+  together 127 "$mnlaunch" $words
+  one_line '^mnlaunch: script "no-such\.[a-z]*" was not found in '
+done
+status 0 "$mnlaunch" sh -c 'true no-such.sh'
 : >rank-1
 mkdir -p rank-0 rank-2
 # shellcheck disable=SC2016
@@ -173,37 +180,10 @@ status 0 "$mnlaunch" --output logs/both echo new
 [ "$(cat logs/both/rank-0000.out)" = new ] || fail "--output of a later job: $(cat logs/both/rank-0000.out)"
 for _ in 1 2; do status 0 "$mnlaunch" --append --output logs/appended echo once; done
 [ "$(cat logs/appended/rank-0000.out)" = $'once\nonce' ] || fail '--append'
-status 0 $run "$mnlaunch" --label --output 'logs/%j.txt' sh -c 'echo out $RANK; printf "no line end" >&2'
-[ "$(sort logs/0.txt)" = "$(for r in 0 1 2; do printf '%s: no line end\n%s: out %s\n' $r $r $r; done)" ] || fail "--label: $(cat logs/0.txt)"
+status 2 "$mnlaunch" --append true
+one_line '--append needs --output'
 status 2 $run "$mnlaunch" --output '%x' true
 one_line '--output "%x" has %x: use %r'
-
-# With --label mnlaunch stays, and ends as the program does; signals reach the program.
-status 5 "$mnlaunch" --label sh -c 'echo a; exit 5'
-[ "$(cat out)" = '0: a' ] || fail "--label: $(cat out)"
-status 143 "$mnlaunch" --label sh -c 'kill -TERM $$'
-"$mnlaunch" --label sh -c 'trap "echo caught; exit 7" USR1; echo ready; while true; do sleep 0.1; done' >out 2>err &
-labeled=$!
-for _ in $(seq 300); do ! grep -q ready out || break; sleep 0.1; done
-kill -USR1 $labeled
-seen=0
-wait $labeled || seen=$?
-[ $seen = 7 ] && grep -q '^0: caught$' out || fail "a signal under --label: status $seen, $(cat out err)"
-"$mnlaunch" --label sh -c 'echo $$; exec sleep 60' >out 2>err &
-labeled=$!
-for _ in $(seq 300); do [ ! -s out ] || break; sleep 0.1; done
-kill -9 $labeled
-wait $labeled || true
-for _ in $(seq 100); do kill -0 "$(sed 's/0: //' out)" 2>/dev/null || break; sleep 0.1; done
-! kill -0 "$(sed 's/0: //' out)" 2>/dev/null || fail 'the program outlives mnlaunch --label'
-
-# A launcher signals all processes of a rank: the program gets that once.
-$run "$mnlaunch" --label python3 "$MN_SOURCE_DIR/tests/support/count_signals.py" ready >out 2>err &
-launcher=$!
-for _ in $(seq 300); do [ ! -e ready.0 ] || [ ! -e ready.1 ] || [ ! -e ready.2 ] || break; sleep 0.1; done
-kill -USR1 $launcher
-wait $launcher || true
-[ "$(sort out)" = $'0: got 1\n1: got 1\n2: got 1' ] || fail "a signal of mpiexec under --label: $(cat out err)"
 
 # Single checks, by option and by variable.
 status 78 "$mnlaunch" --check-file absent true
@@ -221,6 +201,10 @@ one_line 'MNLAUNCH_OPTIONS: unknown option --chek; did you mean --check?'
 cpu=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\).*/\1/p' /proc/self/status)
 status 0 $run "$mnlaunch" --cpu-map "$cpu:$cpu:$cpu" --skip affinity grep Cpus_allowed_list /proc/self/status
 [ "$(sed 's/.*\t//' out | sort -u)" = "$cpu" ] || fail "--cpu-map: $(cat out err)"
+for list in 4095 "$cpu,4095"; do
+  status 2 $run "$mnlaunch" --cpu-map "$list:$list:$list" --skip affinity true
+  one_line "cannot bind to the CPUs $list: this rank was given [-0-9,]*; give others (--cpu-map)"
+done
 status 78 $run "$mnlaunch" --cpu-map "$cpu" true
 one_line 'error \[affinity\] .*--cpu-map has 1 lists of CPUs for 3 ranks'
 status 0 "$mnlaunch" --bind-threads sh -c 'echo $OMP_PLACES $OMP_PROC_BIND'
@@ -256,6 +240,8 @@ for _ in 1 2 3; do
 done
 [ "$(sort -u alone.ports | wc -l)" -gt 1 ] || fail "without a launcher all have the port $(sort -u alone.ports)"
 
+status 1 sh -c '"$0" --dry-run >/dev/full' "$mnlaunch"
+one_line 'cannot write standard output: No space left on device'
 status 0 $run "$mnlaunch" --dry-run --json sh -c 'echo started'
 python3 -c 'import json,sys; d=json.load(open("out")); assert [r["rank"] for r in d["placement"]] == [0,1,2], d' ||
   fail "--json: $(cat out)"
@@ -399,12 +385,32 @@ MASTER_ADDR=10.1.2.3 pmi 4 1 3
 [ "$(grep -c 10.1.2.3 out)" = 2 ] || fail "MASTER_ADDR of the user: $(cat out)"
 status 2 env PMI_RANK=3 PMI_SIZE=4 "$mnlaunch" true
 one_line 'PMI_[A-Z_]* is not set\|MPI_LOCAL[A-Z]* is not set'
+status 2 env PMI_RANK=1 PMI_SIZE=2 PMI_LOCAL_RANK=1 PMI_LOCAL_SIZE=3 PMI_JOBID=$$ "$mnlaunch" true
+one_line 'PMI says rank 1 of 2, local rank 1 of 3, .*its variables were changed on the way'
+
+# Jobs at once whose variables do not name them are told apart by what started their ranks.
+cat >job.sh <<'JOB'
+for rank in 0 1; do
+  (
+    export PMI_RANK=$rank PMI_SIZE=2 PMI_LOCAL_RANK=$rank PMI_LOCAL_SIZE=2
+    "$2" sh -c "echo $1 \$RANK \$MASTER_PORT"
+  ) &
+done
+wait
+JOB
+for job in a b c; do sh job.sh $job "$mnlaunch" & done >out 2>err
+wait
+[ ! -s err ] && [ "$(wc -l <out)" = 6 ] || fail "three jobs at once: $(cat out err)"
+[ "$(cut -d' ' -f1,3 out | sort -u | wc -l)/$(cut -d' ' -f3 out | sort -u | wc -l)" = 3/3 ] || fail "three jobs in one: $(cat out)"
+# What calls itself the first rank of a node that has one says so at once.
+for n in 0 0; do
+  env PMI_RANK=$n PMI_SIZE=2 PMI_LOCAL_RANK=$n PMI_LOCAL_SIZE=2 PMI_JOBID=$$ MN_LAUNCH_TIMEOUT=3 "$mnlaunch" true &
+done 2>err
+wait
+grep -q 'another process is the first rank of this node already; start each rank once' err || fail "two first ranks: $(cat err)"
 
 step "$mnlaunch" sh -c "$tell"
 [ "$(cat out)" = $'0 2 0 2 0 1\n1 2 1 2 0 1' ] && [ ! -s err ] || fail "a step without PMIx: $(cat out err)"
-# shellcheck disable=SC2016
-step sh -c 'exec "$0" --check-file "of-$N" true' "$mnlaunch"
-[ "$(cat exit.0 exit.1)" = $'78\n78' ] || fail "a check of rank 0 alone: $(cat exit.0 exit.1 err)"
 
 # Flux: a PMI server that knows the nodes, and no variables about them.
 status 0 "$MN_SOURCE_DIR/tests/support/start_ranks" flux here,here "$mnlaunch" sh -c "$tell"
