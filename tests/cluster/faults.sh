@@ -5,6 +5,7 @@
 #              undisturbed; with SILENT=1 it dies without closing its connections
 #   network    packets between two nodes vanish; a node's link goes down: the rank is named in 70 s, and all end
 #   slurmd     the slurmd of a node dies beside a step: nothing comes of it
+#   ends       a rank of a step exits, or dies of SIGSEGV or SIGKILL: named in 2 s, all gone in 10 s
 #   requeue, scancel, preempt, walltime    of a batch job, at a random moment: the next start ends as undisturbed
 export NODES=3
 [ -e /run/mn-cluster ] || "$(dirname "${BASH_SOURCE[0]}")/two_nodes" down  # the case before may have left a node without its slurmd
@@ -171,8 +172,41 @@ slurmd_dies() {
   within 120 is_over "$job" || check 'it ends' false
 }
 
+# one_end HOW RANK: "NAMED GONE", the seconds from the fault until the rank is named and until the step is over.
+one_end() {
+  local named=99 gone stamp
+  srun -Q -N2 --ntasks-per-node=2 --mpi=pmix --kill-on-bad-exit=0 "$mnlaunch" "$build/tests/failing_job" "$1" "$2" 2>&1 |
+    while IFS= read -r line; do
+      if [[ $line == *"mn: rank "* && $line == *"rank $2 "* ]]; then
+        date +%s.%N >named.txt
+        echo "$line" >out.txt
+      fi
+    done || true
+  gone=$(date +%s.%N) stamp=$(stat -c %.9Y stamp)
+  [ ! -e named.txt ] || named=$(<named.txt)
+  awk -v stamp="$stamp" -v named="$named" -v gone="$gone" 'BEGIN {printf "%.2f %.2f\n", named - stamp, gone - stamp}'
+}
+ends() {
+  local how trial named gone
+  export MN_FAILING_STAMP=$PWD/stamp
+  for how in exit segv kill; do
+    : >ends.txt
+    for ((trial = 0; trial < trials; ++trial)); do
+      rm -f named.txt stamp
+      echo 'nobody was named' >out.txt
+      read -r named gone < <(one_end "$how" $((trial % 4)))
+      echo "$named $gone" >>ends.txt
+      in_time() { awk -v named="$named" -v gone="$gone" 'BEGIN {exit !(named >= 0 && named <= 2 && gone <= 10)}'; }
+      check "$how of rank $((trial % 4)): named after $named s, gone after $gone s" in_time
+    done
+    awk -v how="$how" '{if ($1 > named) named = $1; if ($2 > gone) gone = $2}
+      END {printf "%s: named in %s s, gone in %s s at most of %d\n", how, named, gone, NR}' ends.txt
+  done
+  echo "ends: $((3 * trials)) trials, $failures failures"
+}
+
 case ${1:-} in
-  supervise | network) "$1" ;;
+  supervise | network | ends) "$1" ;;
   requeue) batch requeue 60 5 ;;
   scancel) batch scancel_it 60 5 ;;
   preempt)
@@ -183,6 +217,6 @@ case ${1:-} in
     ;;
   walltime) batch walltime 700 50 ;;
   slurmd) batch slurmd_dies 60 5 ;;
-  *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 exit $((failures > 0))

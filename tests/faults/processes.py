@@ -1,7 +1,7 @@
 """Processes that end, stand still, or are told to stop."""
 import os, pathlib, random, re, signal, subprocess, sys, time
 
-from training import Run, build, check, fresh, start, tests, undisturbed, verify, work
+from training import Run, check, fresh, has_time, own, part, parts, start, tests, undisturbed, verify
 
 
 def pids(out):
@@ -15,35 +15,43 @@ def pids(out):
             continue
 
 
-def send_to_one(process, out, choose):
-    """A signal to one of the ranks, up to a second after they are there; whether there was one."""
+def send_to_one(process, out, choose, most):
+    """A signal to one of the ranks, up to `most` seconds after they are there; whether there was one."""
     while not list(pids(out)) and process.poll() is None:
         time.sleep(0.02)
-    time.sleep(random.uniform(0, 1))
-    if not (ranks := list(pids(out))):
+    time.sleep(random.uniform(0, most))
+    try:
+        os.kill(random.choice(list(pids(out)))[1], choose())
+        return True
+    except (IndexError, ProcessLookupError):
         return False
-    os.kill(random.choice(ranks)[1], choose())
-    return True
 
 
-def sends(wanted, choose):
-    """Trainings that are started until they end; each start but the fifth may get a signal."""
-    how = dict(iterations=20, every=2, step_ms=20)
+def is_unfinished(checkpoint):
+    return checkpoint.name.startswith(".") or not (checkpoint / "manifest.json").exists()
+
+
+def sends(number, choose):
+    """Trainings that are started until they end; each start but the fifth may get a signal, at any time of its life."""
+    how = dict(iterations=40, every=1, step_ms=20)
+    begin = time.monotonic()
     weights, _ = undisturbed(**how)
-    sent, starts = 0, 0
-    while sent < wanted:
+    life = time.monotonic() - begin
+    sent, starts, in_saves = 0, 0, 0
+    while sent < len(range(part, number, parts)) and has_time():
         out = fresh()
         for attempt in range(5):
             process = start(out, **how)
             starts += 1
-            sent += attempt < 4 and send_to_one(process, out, choose)
+            sent += attempt < 4 and send_to_one(process, out, choose, life)
             output, err = process.communicate()
             if process.returncode == 0:
                 break
+            in_saves += any(map(is_unfinished, out.glob("ckpt/*")))
             verify(f"interrupted after {sent} signals", out)
         found = re.search(r"weights (\d+)", output)
         check(f"the end after {sent} signals", found and found[1] == weights, output, err)
-    print(f"{sent} signals in {starts} starts", flush=True)
+    print(f"{sent} signals in {starts} starts, {in_saves} left a save unfinished", flush=True)
 
 
 def any_kill(number=100):
@@ -79,7 +87,7 @@ def clock(number=10):
     """The clock of one rank or of all jumps by hours, forth or back."""
     how = dict(iterations=40, every=5, step_ms=50)
     weights, _ = undisturbed(**how)
-    for trial in range(number):
+    for trial in own(range(number)):
         jump = random.choice([-1, 1]) * random.randint(1000, 10**6)
         which = dict(RANK=trial % 2) if trial % 3 else {}
         run = Run(fresh(), CLOCK_JUMP=jump, CLOCK_AFTER=random.uniform(0, 3), **which, **how)
@@ -89,7 +97,7 @@ def clock(number=10):
 def ends(number=50):
     for how in ("exit", "segv", "kill"):
         named, gone = [], []
-        for trial in range(number):
+        for trial in own(range(number)):
             stamp = fresh("stamp")
             os.environ["MN_FAILING_STAMP"] = str(stamp)
             process = start(None, ranks=4, program=[tests / "failing_job", how, str(trial % 4)], timeout=60)
@@ -98,7 +106,8 @@ def ends(number=50):
             process.communicate()
             gone.append(time.time() - stamp.stat().st_mtime)
             check(f"{how} of rank {trial % 4}", f"rank {trial % 4} " in line and named[-1] <= 2 and gone[-1] <= 10, line, named[-1], gone[-1])
-        print(f"{how}: named in {max(named):.2f} s, gone in {max(gone):.2f} s at most of {number}", flush=True)
+        if named:
+            print(f"{how}: named in {max(named):.2f} s, gone in {max(gone):.2f} s at most of {len(named)}", flush=True)
 
 
 def hangs():

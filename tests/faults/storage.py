@@ -1,14 +1,14 @@
 """Faults of storage, and of processes that write to it."""
 import os, random, shutil, subprocess, time
 
-from training import ITERATIONS, Run, build, check, ends_well, fresh, tests, undisturbed, verify, work
+from training import ITERATIONS, Run, build, check, ends_well, fresh, own, tests, undisturbed, verify, work
 
 
 def each_call(step):
     weights, counts = undisturbed()
-    for rank, count in enumerate(counts):
-        for at in range(rank % step, count, step):
-            yield weights, rank, at, fresh()
+    calls = [(rank, at) for rank, count in enumerate(counts) for at in range(rank % step, count, step)]
+    for rank, at in own(calls):
+        yield weights, rank, at, fresh()
 
 
 def kills(step=1):
@@ -99,7 +99,7 @@ def flips(number=1000):
     assert Run(out).status == 0
     folder = sorted((out / "ckpt").glob("step-*"))[-1]
     whole = {path: path.read_bytes() for path in folder.iterdir()}
-    for trial in range(number):
+    for trial in own(range(number)):
         path, content = random.choice(list(whole.items()))
         at = random.randrange(len(content))
         cut = trial % 4 == 3

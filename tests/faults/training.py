@@ -1,5 +1,5 @@
 """A short training as a process of its own, and what is the same for all faults in it."""
-import os, pathlib, re, shutil, subprocess, tempfile, time
+import itertools, os, pathlib, re, shutil, subprocess, tempfile, time
 
 source = pathlib.Path(os.environ.get("MN_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 build = pathlib.Path(os.environ.get("MN_BUILD_DIR", source / "build"))
@@ -7,6 +7,17 @@ tests = build / "tests"
 work = pathlib.Path(tempfile.mkdtemp(prefix="mn-faults-", dir="/dev/shm"))
 failures, trials = [], 0
 ITERATIONS, EVERY, RANKS = 9, 3, 2
+part, parts = (int(word) for word in os.environ.get("MN_FAULTS_PART", "0/1").split("/"))  # of the trials: --jobs
+end = time.monotonic() + float(os.environ.get("MN_FAULTS_SECONDS", "inf"))
+
+
+def has_time():
+    return time.monotonic() < end
+
+
+def own(items):
+    """Those of the trials that this process is to do, while there is time."""
+    return itertools.takewhile(lambda _: has_time(), itertools.islice(items, part, None, parts))
 
 
 def start(out, ranks=RANKS, iterations=ITERATIONS, every=EVERY, step_ms=0, way="", program=None, timeout=120, **variables):

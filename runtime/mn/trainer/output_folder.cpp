@@ -111,6 +111,32 @@ std::string text_of(const json& owner) {
   return text + ", since " + owner["since"].get<std::string>();
 }
 
+/// A link that neither this user nor root has made.
+bool is_link_of_others(const std::filesystem::path& path) {
+  struct stat facts {};
+  return ::lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode) && facts.st_uid != geteuid() && facts.st_uid != 0;
+}
+
+bool may_anyone_write(const std::filesystem::path& folder) {
+  struct stat facts {};
+  return ::stat(folder.c_str(), &facts) == 0 && (facts.st_mode & S_IWOTH) != 0;
+}
+
+/// (4). Of the links in a folder mn itself makes one, which it replaces and never follows to write.
+void refuse_links_of_others(const std::filesystem::path& folder) {
+  const std::filesystem::path itself = (folder / "").parent_path();  // without a slash at its end
+  const auto refuse = [](const std::filesystem::path& link) {
+    throw UsageError(link.string() + " is a link that another user has made, who may mean files of this one" + kAdvice);
+  };
+  if (is_link_of_others(itself) && may_anyone_write(itself.has_parent_path() ? itself.parent_path() : ".")) {
+    refuse(itself);
+  }
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+    if (entry.path().filename() != "snapshot_best" && is_link_of_others(entry.path())) refuse(entry.path());
+  }
+}
+
 /// 0, or the errno. Takes the bytes of the file, so that a quota counts too.
 int reserve(const Fd& file, std::uint64_t bytes) {
   if (fallocate(file.get(), 0, 0, static_cast<off_t>(bytes)) == 0) return 0;
@@ -130,6 +156,7 @@ OutputFolder::OutputFolder(const std::filesystem::path& folder, std::uint64_t ch
   } catch (const FileError& error) {
     throw not_writable(folder_, error.error_number());
   }
+  refuse_links_of_others(folder_);
   lock();
   check_room(std::max(checkpoint_bytes, kLeastBytes));
 }
@@ -157,7 +184,7 @@ void OutputFolder::check_room(std::uint64_t bytes) const {
 
 /// False if another process holds it. (3): what was removed meanwhile is not the lock.
 bool OutputFolder::lock_file() {
-  lock_ = Fd(open(lock_path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  lock_ = Fd(open(lock_path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!lock_) {
     const int error = errno;
     if (is_full(error)) check_room(kLeastBytes);

@@ -8,6 +8,8 @@
 ///    one of another host and another job.
 /// 2. The file names its owner (host, process, job, start), so that who is kept out can say by whom.
 /// 3. The file is removed by its owner alone, while it is locked; who then locks the removed file opens it again.
+/// 4. Where others may write, what they have put there when the run begins leads it to no other files: links of other
+///    users are errors.
 ///
 /// Cost: a probe of as many bytes as one checkpoint, which are reserved and not written where the file system can.
 /// Source: flock(2), fallocate(2).
