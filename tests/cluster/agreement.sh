@@ -102,6 +102,12 @@ for way in "${!ways[@]}"; do
   ends '2 2 2 2' '0 0 2 2'
   one_line 'rank 3 on vn2: unknown option --shwo; did you mean --show?'
 
+  name='other ports on one node'
+  # shellcheck disable=SC2016
+  run sh -c '[ "$N" -lt 2 ] || exec "$0" --ports 41000-41009 true; exec "$0" true' "$mnlaunch"
+  ends '2 2 2 2' '0 0 0 0'
+  [ "$way" = 'variables alone' ] || one_line 'rank 2 on vn2: it has --ports 41000-41009, and rank 0 does not; give all ranks the same options'
+
   name='no folder for output on one node'
   run "$mnlaunch" --output /tmp/local/logs/of-ranks true
   ends '2 2 2 2' '0 0 2 2'
