@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
@@ -95,43 +96,113 @@ TEST(TransformTeamTest, TheBatchThatIsAskedForFirstGoesFirst) {
   EXPECT_LE(last - first, 20 + 2) << "samples that both threads had begun already";
 }
 
+/// How many threads are in enter() … leave() at a time.
+class Together {
+ public:
+  void enter() {
+    const int together = ++now_;
+    int before = most_;
+    while (before < together && !most_.compare_exchange_weak(before, together)) {
+    }
+  }
+  void leave() { --now_; }
+  /// Stays in until so many were in at a time; not for ever.
+  void stay(int wanted) {
+    enter();
+    for (int wait = 0; wait < 5000 && most_ < wanted; ++wait) std::this_thread::sleep_for(milliseconds(1));
+    leave();
+  }
+  [[nodiscard]] int most() const { return most_; }
+
+ private:
+  std::atomic<int> now_ = 0, most_ = 0;
+};
+
+TEST(TransformTeamTest, NoMoreThreadsThanItHasTransformAtATime) {
+  for (const std::int64_t samples : {0, 12}) {  // whole batches, and batches that are divided
+    TransformTeam team(2);
+    Together inside;
+    const auto one = [&](std::int64_t) {
+      inside.enter();
+      std::this_thread::sleep_for(milliseconds(2));
+      inside.leave();
+    };
+    std::vector<std::jthread> callers;
+    for (int order = 0; order < 6; ++order) {
+      callers.emplace_back([&, order] {
+        team.run(order, [&](const ForEach& for_each) { samples == 0 ? one(0) : for_each(samples, one); });
+      });
+    }
+    callers.clear();
+    EXPECT_LE(inside.most(), 2) << samples;
+  }
+}
+
 TEST(Loaders, DivideABatchBetweenIdleWorkers) {
-  std::atomic<int> now = 0, most = 0;
+  Together inside;
   LoaderOptions options{.batchsize = 32, .shuffle = false, .workers = 4, .prefetch = 0};
   options.transform = [&](const RawBatch& batch, std::vector<SampleError>&) {
-    batch.for_each(batch.samples.size(), [&](std::int64_t) {
-      const int together = ++now;
-      int before = most;
-      while (before < together && !most.compare_exchange_weak(before, together)) {
-      }
-      for (int wait = 0; wait < 5000 && most < 4; ++wait) std::this_thread::sleep_for(milliseconds(1));
-      --now;
-    });
+    batch.for_each(batch.samples.size(), [&](std::int64_t) { inside.stay(4); });
     return torch::zeros({1});
   };
   DataLoader loader(std::shared_ptr<const Dataset>(std::make_shared<Slow>()), options);
   EXPECT_TRUE(loader.next());
-  EXPECT_EQ(most, 4);
+  EXPECT_EQ(inside.most(), 4);
 }
+
+double sum_of(const LoaderStats& stats) { return stats.queue_s + stats.storage_s + stats.transform_s + stats.copy_s; }
 
 TEST(Loaders, SayWhatWasWaitedFor) {
   constexpr milliseconds kPause(60);
-  for (const bool reads_slowly : {true, false}) {
+  for (const auto slow : {&LoaderStats::storage_s, &LoaderStats::transform_s, &LoaderStats::copy_s}) {
     LoaderOptions options{.batchsize = 32, .shuffle = false, .workers = 1, .prefetch = 0};
     options.transform = [&](const RawBatch&, std::vector<SampleError>&) {
-      if (!reads_slowly) std::this_thread::sleep_for(kPause);
+      if (slow == &LoaderStats::transform_s) std::this_thread::sleep_for(kPause);
       return torch::zeros({1});
     };
-    DataLoader loader(std::shared_ptr<const Dataset>(std::make_shared<Slow>(reads_slowly ? kPause : milliseconds(0))),
-                      options);
+    options.on_device = [&](std::vector<BatchField>&) {
+      if (slow == &LoaderStats::copy_s) std::this_thread::sleep_for(kPause);
+    };
+    DataLoader loader(
+        std::shared_ptr<const Dataset>(std::make_shared<Slow>(slow == &LoaderStats::storage_s ? kPause : kPause * 0)),
+        options);
     const auto begin = std::chrono::steady_clock::now();
     while (loader.next()) {
     }
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    const LoaderStats stats = loader.stats();
-    EXPECT_GE(reads_slowly ? stats.storage_s : stats.transform_s, 2 * 0.060);
-    EXPECT_LE(stats.queue_s + stats.storage_s + stats.transform_s + stats.copy_s, elapsed.count());  // each wait once
+    EXPECT_GE(loader.stats().*slow, 2 * 0.060);
+    EXPECT_LE(sum_of(loader.stats()), elapsed.count());  // each wait once
+    EXPECT_DOUBLE_EQ(loader.data_wait_s(), sum_of(loader.stats()));
   }
+}
+
+/// What a loader waited for whose only worker is held for 200 ms by a minibatch that is not wanted any more.
+LoaderStats stats_behind_another() {
+  std::atomic<int> calls = 0;
+  std::atomic<bool> holds = true;
+  LoaderOptions options{.batchsize = 32, .shuffle = true, .workers = 1, .prefetch = 1};
+  options.transform = [&](const RawBatch&, std::vector<SampleError>&) {
+    for (const int call = ++calls; call == 2 && holds;) std::this_thread::sleep_for(milliseconds(1));
+    return torch::zeros({1});
+  };
+  DataLoader loader(std::shared_ptr<const Dataset>(std::make_shared<Slow>()), options);
+  const auto state = loader.state();
+  (void)loader.next();
+  while (calls < 2) std::this_thread::sleep_for(milliseconds(1));
+  loader.load_state(state);
+  const std::jthread release([&] {
+    std::this_thread::sleep_for(milliseconds(200));
+    holds = false;
+  });
+  EXPECT_TRUE(loader.next());
+  return loader.stats();
+}
+
+TEST(Loaders, SayThatABatchHadToWaitForAWorker) {
+  double queue_s = 0;
+  // This thread may come late, and then does not wait.
+  for (int attempt = 0; attempt < 20 && queue_s < 0.1; ++attempt) queue_s = stats_behind_another().queue_s;
+  EXPECT_GE(queue_s, 0.1);
 }
 
 }  // namespace
