@@ -32,11 +32,13 @@ std::string line_of(const std::source_location& where) {
   return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(where.line());
 }
 
+/// `who` is empty where nothing is known of the communicator yet.
 std::string failure(ncclResult_t code, ncclComm_t comm, std::string_view operation, std::size_t bytes,
-                    const std::source_location& where) {
+                    const std::string& who, const std::source_location& where) {
   const char* detail = ncclGetLastError(comm);
   std::string message = "NCCL " + std::string(operation);
   if (bytes > 0) message += " of " + std::to_string(bytes) + " bytes";
+  if (!who.empty()) message += " on " + who;
   message += " failed: " + std::string(ncclGetErrorString(code));
   if (detail != nullptr && *detail != '\0') message += "; " + std::string(detail);
   return message + " (" + line_of(where) + "; NCCL_DEBUG=INFO tells more)";
@@ -89,10 +91,21 @@ std::chrono::seconds nccl_timeout() {
   return std::chrono::seconds(seconds);
 }
 
+/// This process's communicators, for (9). Never destroyed: one may live as long as the process.
+struct Living {
+  std::mutex mutex;
+  std::vector<Nccl*> all;
+};
+
+Living& living() {
+  static auto* const communicators = new Living;
+  return *communicators;
+}
+
 }  // namespace
 
 void nccl_check(ncclResult_t code, std::string_view operation, std::size_t bytes, std::source_location where) {
-  if (code != ncclSuccess) throw CommError(failure(code, nullptr, operation, bytes, where));
+  if (code != ncclSuccess) throw CommError(failure(code, nullptr, operation, bytes, {}, where));
 }
 
 Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()), device_(device.index) {
@@ -116,16 +129,27 @@ Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()), device_(de
   ncclComm_t made = nullptr;
   nccl_check(aside([&] { return ncclCommInitRank(&made, size_, id, rank_); }), "ncclCommInitRank on " + who_);
   comm_ = made;
+  const std::lock_guard lock(living().mutex);
+  living().all.push_back(this);
 }
 
 Nccl::~Nccl() {
+  {
+    const std::lock_guard lock(living().mutex);
+    std::erase(living().all, this);
+  }
   watch_ = {};                                   // ends it
   if (!failure_.empty()) log_warning(failure_);  // no call has thrown it
   // (2)
   if (std::uncaught_exceptions() > 0) abort(std::chrono::milliseconds(0));
   if (comm_ != nullptr && ncclCommDestroy(comm_) != ncclSuccess) log_warning("ncclCommDestroy failed on " + who_);
   if (!aborting_.valid()) return;
-  if (aborting_.wait_for(kAbortTime) != std::future_status::ready) {
+  bool has_ended = aborting_.wait_for(kAbortTime) == std::future_status::ready;
+  if (!has_ended && !was_captured_) {
+    abort_others();
+    has_ended = aborting_.wait_for(kAbortTime) == std::future_status::ready;
+  }
+  if (!has_ended) {
     log_warning("ncclCommAbort on " + who_ +
                 " has not returned and is left behind: destroy CUDA graphs before the communicator that they captured");
   } else if (aborting_.get() != ncclSuccess) {
@@ -149,8 +173,18 @@ void Nccl::abort(std::chrono::milliseconds delay) noexcept {
   comm_ = nullptr;  // (1): every later call throws
 }
 
+void Nccl::abort_others() noexcept {
+  const std::lock_guard lock(living().mutex);
+  for (Nccl* const other : living().all) {
+    const std::unique_lock its(other->mutex_, std::try_to_lock);
+    if (!its || other->comm_ == nullptr) continue;
+    log_warning("NCCL on " + other->who_ + " is aborted: its work may hold up the abort of another communicator");
+    other->abort(std::chrono::milliseconds(0));
+  }
+}
+
 void Nccl::fail(ncclResult_t code, std::source_location where) {
-  const std::string message = failure(code, comm_, operation_ + " on " + who_, bytes_, where);
+  const std::string message = failure(code, comm_, operation_, bytes_, who_, where);
   abort(kReportTime);  // (4): the delay lets this rank's words come first
   throw CommError(message);
 }

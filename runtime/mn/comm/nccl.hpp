@@ -17,6 +17,8 @@
 ///    and limits hold.
 /// 8. Work that nobody waits for is watched by a thread, from watch() on: who waits for the device by other means, as a
 ///    program that reads a loss does, would wait without end after an error. The thread aborts; the next call throws.
+/// 9. An abort frees memory, and so waits for the whole device, for a collective of another communicator too. Where it
+///    does not return in time, and no graph is the reason (3), this process's other communicators are aborted as well.
 ///
 /// Cost: each call enqueues one NCCL operation and returns; wait() polls the stream and NCCL's asynchronous errors, at
 /// first without a pause, then every 50 microseconds. The constructor: one MPI_Bcast of NCCL's id and
@@ -110,6 +112,7 @@ class Nccl {
   void check_usable();
   void check_progress(Clock::time_point begin);
   void abort(std::chrono::milliseconds delay) noexcept;
+  void abort_others() noexcept;
   void run_watch(const std::stop_token& stop);
   [[nodiscard]] bool is_watched_work_done();
 
@@ -129,6 +132,7 @@ class Nccl {
   int device_;
   std::condition_variable_any watched_;  // there is work, or the end
   CudaEvent watched_work_;               // null: none has been watched yet
+  bool was_captured_ = false;            // by a CUDA graph
   bool is_watching_ = false;             // the event is recorded, and not known to be done
   Clock::time_point watching_since_;
   std::jthread watch_;  // last: it uses the others

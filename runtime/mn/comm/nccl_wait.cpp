@@ -60,8 +60,11 @@ void Nccl::wait(const CudaStream& stream) {
 }
 
 void Nccl::watch(const CudaStream& stream) {
-  if (stream.is_captured()) return;
   const std::lock_guard lock(mutex_);
+  if (stream.is_captured()) {
+    was_captured_ = true;
+    return;
+  }
   check_usable();
   if (!watched_work_) {
     watched_work_ = cuda_create_event();
