@@ -2,15 +2,15 @@
 
 # mn_add_library(core SOURCES a.cpp PUBLIC_HEADERS a.hpp LINKS … [TORCH]): static library mn_core, alias mn::core.
 # PUBLIC_HEADERS alone are installed and documented, and install.headers compiles each by itself; <mn/mn.hpp> includes
-# those that users name. TORCH links libtorch; APART: sources that read far more headers than the others; OPTIMIZED goes to
-# mn_optimize.
+# those that users name. TORCH links libtorch; APART: sources that read far more headers than the others; ALONE: those whose
+# objects must be their own; OPTIMIZED goes to mn_optimize.
 function(mn_add_library name)
-  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;PUBLIC_HEADERS;LINKS;PRIVATE_LINKS;APART;OPTIMIZED" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;PUBLIC_HEADERS;LINKS;PRIVATE_LINKS;APART;ALONE;OPTIMIZED" ${ARGN})
   add_library(mn_${name} STATIC ${ARG_SOURCES})
   add_library(mn::${name} ALIAS mn_${name})
   set_target_properties(mn_${name} PROPERTIES EXPORT_NAME ${name} VERIFY_INTERFACE_HEADER_SETS ON)
   target_compile_features(mn_${name} PUBLIC cxx_std_20)
-  mn_unite(mn_${name} APART ${ARG_APART} ALONE ${ARG_OPTIMIZED})  # flags of a source count only where it is compiled alone
+  mn_unite(mn_${name} APART ${ARG_APART} ALONE ${ARG_ALONE} ${ARG_OPTIMIZED})  # flags of a source count only where it is compiled alone
   mn_optimize(${ARG_OPTIMIZED})
   target_sources(mn_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/runtime FILES ${ARG_PUBLIC_HEADERS})
   target_link_libraries(mn_${name} PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})

@@ -70,6 +70,7 @@
 #include <mn/trainer/extensions/tensorboard.hpp>
 #include <mn/trainer/extensions/validation.hpp>
 #include <mn/trainer/extensions/weight_average.hpp>
+#include <mn/trainer/graphed_step.hpp>
 #include <mn/trainer/optimizer.hpp>
 #include <mn/trainer/replica_sets.hpp>
 #include <mn/trainer/summary.hpp>

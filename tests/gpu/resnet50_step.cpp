@@ -1,5 +1,5 @@
 // resnet50_step: the time of a training step of ResNet-50 on made-up images, as jobs/imagenet makes it, forward,
-// backward, reduction and update; one JSON line for each batch size, as resnet50.py prints them. Under mpiexec each
+// backward, reduction and update, with --cuda-graph as one graph; one JSON line for each batch size, as resnet50.py prints them. Under mpiexec each
 // rank has its batch, and rates are of all ranks. With host_waits.so preloaded, "waits" counts the calls of a step that
 // wait for the GPU, and "waited_ms" is their time.
 #include <algorithm>
@@ -22,6 +22,7 @@
 #include <mn/tensor/autocast.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/tensor/tensor.hpp>
+#include <mn/trainer/graphed_step.hpp>
 #include <mn/trainer/optimizer.hpp>
 
 #include "imagenet/options.hpp"
@@ -79,6 +80,7 @@ class Training {
     if (settings.channels_last) mn::use_channels_last(*model_);
     optimizer_ = mn::app::create_optimizer(settings, mn::jobs::base_rate(settings), *model_, comm,
                                            mn::app::optimizer_options(settings));
+    if (settings.cuda_graph) graph_ = std::make_unique<mn::GraphedStep>(optimizer_);
   }
 
   /// Collective: the line for this batch size, the same on all ranks but for the waits.
@@ -104,7 +106,7 @@ class Training {
     double step_s = seconds_since(begin) / static_cast<double>(steps);
     comm_->allreduce(std::span(&step_s, 1), mn::ReduceOp::kMax);
     return {{"who", "mn"},
-            {"way", "eager"},
+            {"way", graph_ ? "graph" : "eager"},
             {"ranks", comm_->size()},
             {"batch", batch_},
             {"images_per_second", static_cast<double>(batch_ * comm_->size()) / step_s},
@@ -116,11 +118,19 @@ class Training {
 
  private:
   void step() {
+    if (!graph_) return make_step(images_, target_);
+    static_cast<void>(graph_->run({images_, target_}, {}, [this](const std::vector<torch::Tensor>& inputs) {
+      make_step(inputs[0], inputs[1]);
+      return std::vector<torch::Tensor>();
+    }));
+  }
+
+  void make_step(const torch::Tensor& images, const torch::Tensor& target) {
     optimizer_->zero_grad();
     torch::Tensor loss;
     {
       const mn::AutocastScope autocast(mn::app::autocast_type(settings_.precision), comm_->device());
-      loss = torch::nn::functional::cross_entropy(model_->forward(images_).to(torch::kFloat), target_);
+      loss = torch::nn::functional::cross_entropy(model_->forward(images).to(torch::kFloat), target);
     }
     optimizer_->announce_step(batch_);
     loss.backward();
@@ -138,6 +148,7 @@ class Training {
   torch::Tensor images_, target_;
   std::shared_ptr<mn::models::Classifier> model_;
   std::shared_ptr<mn::MultiNodeOptimizer> optimizer_;
+  std::unique_ptr<mn::GraphedStep> graph_;
 };
 
 int run(mn::Job& job, int argc, char** argv) {

@@ -42,6 +42,9 @@ void add_communication_options(Options& options, CommonOptions& common) {
       "what follows where a rank makes no progress: a report of where each rank is and the end, the report alone, "
       "or nothing",
       {"abort", "report", "off"});
+  options.add_flag(
+      "cuda-graph", common.cuda_graph,
+      "record what an update does on the GPU, and launch it as a whole: faster where minibatches are small");
   options.add_flag("profile", common.profile,
                    "write DIR/profile.jsonl and DIR/trace.json: computing, waiting and bytes of each step and rank");
   options.add_flag("tensorboard", common.tensorboard, "write DIR/tensorboard: the log and the options for TensorBoard");
@@ -110,6 +113,7 @@ TrainerOptions trainer_options(const CommonOptions& common, const OptimizerOptio
   return {.epochs = common.epoch,
           .iterations = common.one_batch ? 1 : common.iterations,
           .accumulate = common.accumulate,
+          .cuda_graph = common.cuda_graph,
           .out = common.out,
           .checkpoint_on_signal = true,
           .trace = how.trace};

@@ -35,6 +35,7 @@ struct CommonOptions : UpdateOptions {
   std::string resume;                                      ///< a checkpoint or "auto"; empty: start from the beginning
   std::int64_t seed = 0;                                   ///< seed of the parameters and of the order of samples
   std::string precision = "fp32";                          ///< tf32, bf16, fp16
+  bool cuda_graph = false;                                 ///< TrainerOptions::cuda_graph
   bool deterministic = false;                              ///< the same bits from run to run
   std::string checkpoint_every = "1e";                     ///< Interval::parse, kContinuousCheckpoints or "none"
   std::int64_t keep = 3;                                   ///< checkpoints, the newest

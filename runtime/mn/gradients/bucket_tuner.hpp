@@ -24,6 +24,7 @@ class BucketTuner {
   /// `candidates` are bytes; a single one needs no tuning. Steps run on `device`.
   explicit BucketTuner(std::vector<std::size_t> candidates, Device device = {});
   [[nodiscard]] std::size_t bucket_bytes() const { return candidates_[current_]; }
+  [[nodiscard]] bool is_done() const noexcept { return done_; }
   /// This step takes longer than the size is to blame for: the current candidate begins again. Collective, as step().
   void start_over();
   /// Collective, at the end of each step. The new size when it changes, else std::nullopt.

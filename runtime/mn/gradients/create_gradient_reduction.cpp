@@ -6,6 +6,7 @@
 #include <mn/gradients/double_buffering.hpp>
 #include <mn/gradients/overlap.hpp>
 #include <mn/gradients/shared_reduction.hpp>
+#include <mn/tensor/stream_order.hpp>
 
 namespace mn {
 namespace {
@@ -31,6 +32,7 @@ class DirectReduction : public GradientReduction {
   void finish() override {
     if (auto* const device = comm_->device_collectives()) device->wait();
   }
+  void watch_graph() override { watch_work_of(*comm_); }
 
  private:
   std::shared_ptr<Communicator> comm_;

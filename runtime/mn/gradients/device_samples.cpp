@@ -61,7 +61,8 @@ void DeviceSamples::compare() {
   for (const Part& part : parts_) {
     const at::Tensor now = at::index_select(part.bits, 0, part.positions);
     const at::Tensor changed = now.ne(part.recorded).logical_and(now.ne(0));  // (3)
-    noted_.on_device = at::maximum(noted_.on_device, changed.mul(part.codes).max());
+    at::maximum_out(noted_.on_device, noted_.on_device,
+                    changed.mul(part.codes).max());  // a CUDA graph knows where it is
   }
   noted_.on_host.copy_(noted_.on_device, /*non_blocking=*/true);
 }

@@ -41,6 +41,10 @@ class GradientReduction {
   [[nodiscard]] virtual bool flush() { return false; }
   /// Waits for what reduce() has enqueued on a device, and throws what went wrong in it.
   virtual void finish() {}
+  /// Whether it reduces the next step as it did the last one: nothing is left to be learned or tried. The same on all ranks.
+  [[nodiscard]] virtual bool is_settled() const { return true; }
+  /// A CUDA graph that holds a reduction was launched on the current stream: its errors are watched for.
+  virtual void watch_graph() {}
   /// While `token` lives, a backward only accumulates: nothing is sent before reduce().
   void pause_while(std::weak_ptr<const void> token) noexcept { pause_ = std::move(token); }
 

@@ -10,6 +10,7 @@
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/gradients/overlap.hpp>
+#include <mn/tensor/stream_order.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
@@ -244,6 +245,8 @@ void OverlappedReduction::count_parts() {
     if (parts_seen_[i] > 0) parts_expected_[i] = parts_seen_[i];
   }
 }
+
+void OverlappedReduction::watch_graph() { watch_work_of(background_.communicator()); }
 
 void OverlappedReduction::learn_order() {
   if (!std::exchange(learning_, false)) return;

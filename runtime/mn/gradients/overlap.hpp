@@ -20,7 +20,8 @@
 ///     Deterministic options switch both off.
 /// The result is the direct reduction's, bit for bit on backends that sum in rank order.
 /// Cost of a step: one collective for each bucket; without a promise a copy of the gradients too, and twice that if
-/// stale. Memory: that of the gradients, twice that without a promise. Not for a backward that a CUDA graph captures.
+/// stale. Memory: that of the gradients, twice that without a promise. A CUDA graph can hold a
+/// step once is_settled().
 #pragma once
 
 #include <memory>
@@ -51,6 +52,8 @@ class OverlappedReduction : public GradientReduction {
   void announce(StepPromise::Factor factor) override;
   bool reduce(double weight, double factor) override;
   void finish() override { background_.finish(); }
+  bool is_settled() const override { return !learning_ && !order_to_come_ && tuner_.is_done(); }
+  void watch_graph() override;
 
  private:
   void lay_out(std::vector<at::Tensor> parameters, std::vector<std::size_t> order);

@@ -22,16 +22,16 @@ struct AdamLists {
   std::vector<at::Tensor> parameters, gradients, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps;
 };
 
-/// What a step is told of overflows: `found` as SkipsOverflows has it, and then counts on the device.
-struct Overflow {
+/// `found` as SkipsOverflows has it; counts where they are the device's.
+struct OnDevice {
   at::Tensor found;
-  StepCounts& counts;
+  StepCounts* counts;  // null: the host's
 };
 
-/// Calls kernel(lists, options, found) for each device and dtype of a group.
+/// Calls kernel(lists, options, rate, found) for each device and dtype of a group.
 template <class Options, class State, class Kernel>
-void step_group(Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, const Overflow& overflow,
-                const Kernel& kernel) {
+void step_group(Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, const Rate& rate,
+                const OnDevice& on_device, const Kernel& kernel) {
   const auto& options = static_cast<const Options&>(group.options());
   std::map<std::pair<std::string, at::ScalarType>, AdamLists> calls;
   std::map<std::pair<std::string, std::int64_t>, at::Tensor> step_tensors;  // most parameters have the same count
@@ -43,12 +43,12 @@ void step_group(Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, 
     state.step(state.step() + 1);
     const std::string device = parameter.device().str();
     at::Tensor step;
-    if (overflow.found.defined()) {
-      step = overflow.counts.before_step(parameter, state.step() - 1);
+    if (on_device.counts != nullptr) {
+      step = on_device.counts->before_step(parameter, state.step() - 1);
     } else {
       at::Tensor& shared = step_tensors[{device, state.step()}];
-      const auto on_device = at::TensorOptions(at::kFloat).device(parameter.device());
-      if (!shared.defined()) shared = at::full({}, state.step(), on_device);
+      const auto there = at::TensorOptions(at::kFloat).device(parameter.device());
+      if (!shared.defined()) shared = at::full({}, state.step(), there);
       step = shared;
     }
     AdamLists& lists = calls[{device, parameter.scalar_type()}];
@@ -60,22 +60,40 @@ void step_group(Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, 
     lists.steps.push_back(step);
   }
   for (auto& [key, lists] : calls) {
-    if (!overflow.found.defined()) {
-      kernel(lists, options, std::nullopt);
+    if (on_device.counts != nullptr) at::_foreach_add_(lists.steps, 1);
+    if (!on_device.found.defined()) {
+      kernel(lists, options, rate, std::nullopt);
       continue;
     }
-    at::_foreach_add_(lists.steps, 1);
-    kernel(lists, options, overflow.found);
-    const std::vector<at::Tensor> left_out(lists.steps.size(), overflow.found.reshape({}));
+    kernel(lists, options, rate, on_device.found);
+    const std::vector<at::Tensor> left_out(lists.steps.size(), on_device.found.reshape({}));
     at::_foreach_sub_(lists.steps, left_out);
   }
 }
 
-template <class Options, class State, class Kernel>
-at::Tensor step_all(Optimizer& optimizer, const Optimizer::LossClosure& closure, const Overflow& overflow,
-                    const Kernel& kernel) {
-  return step_groups(optimizer, closure,
-                     [&](auto& group) { step_group<Options, State>(optimizer, group, overflow, kernel); });
+/// Calls step_group(group, its index).
+template <class StepGroup>
+at::Tensor step_all(Optimizer& optimizer, const Optimizer::LossClosure& closure, const StepGroup& step_group) {
+  std::size_t i = 0;
+  return step_groups(optimizer, closure, [&](auto& group) { step_group(group, i++); });
+}
+
+template <class State>
+void count_replayed(Optimizer& optimizer, StepCounts& counts) {
+  counts.count_replay([&](c10::TensorImpl* parameter, std::int64_t count) {
+    static_cast<State&>(*optimizer.state().at(parameter)).step(count);
+  });
+}
+
+template <class Options>
+std::vector<double> constants_of(const Optimizer& optimizer) {
+  std::vector<double> all;
+  for (const auto& group : optimizer.param_groups()) {
+    const auto& options = static_cast<const Options&>(group.options());
+    const auto [beta1, beta2] = options.betas();
+    all.insert(all.end(), {beta1, beta2, options.weight_decay(), options.eps(), options.amsgrad() ? 1.0 : 0.0});
+  }
+  return all;
 }
 
 template <class State>
@@ -92,28 +110,52 @@ using Found = std::optional<at::Tensor>;
 
 at::Tensor FusedAdam::step(LossClosure closure) {
   using Options = torch::optim::AdamOptions;
-  const auto kernel = [](AdamLists& lists, const Options& options, const Found& found) {
+  const auto kernel = [](AdamLists& lists, const Options& options, const Rate& rate, const Found& found) {
     const auto [beta1, beta2] = options.betas();
-    at::_fused_adam_(lists.parameters, lists.gradients, lists.exp_avgs, lists.exp_avg_sqs, lists.max_exp_avg_sqs,
-                     lists.steps, options.lr(), beta1, beta2, options.weight_decay(), options.eps(), options.amsgrad(),
-                     /*maximize=*/false, /*grad_scale=*/{}, found);
+    const auto update = [&, beta1 = beta1, beta2 = beta2](const auto& lr) {
+      at::_fused_adam_(lists.parameters, lists.gradients, lists.exp_avgs, lists.exp_avg_sqs, lists.max_exp_avg_sqs,
+                       lists.steps, lr, beta1, beta2, options.weight_decay(), options.eps(), options.amsgrad(),
+                       /*maximize=*/false, /*grad_scale=*/{}, found);
+    };
+    std::visit(update, rate);
   };
-  return step_all<Options, torch::optim::AdamParamState>(*this, closure, {take_found(), counts_}, kernel);
+  const at::Tensor found = take_found();
+  counts_.begin_step();
+  const OnDevice on_device{found, found.defined() || is_on_device() ? &counts_ : nullptr};
+  return step_all(*this, closure, [&](auto& group, std::size_t i) {
+    step_group<Options, torch::optim::AdamParamState>(*this, group, rate_of(param_groups(), i), on_device, kernel);
+  });
 }
 
 void FusedAdam::settle() { settle_counts<torch::optim::AdamParamState>(*this, counts_); }
 
+void FusedAdam::count_replay() { count_replayed<torch::optim::AdamParamState>(*this, counts_); }
+
+std::vector<double> FusedAdam::constants() const { return constants_of<torch::optim::AdamOptions>(*this); }
+
 at::Tensor FusedAdamW::step(LossClosure closure) {
   using Options = torch::optim::AdamWOptions;
-  const auto kernel = [](AdamLists& lists, const Options& options, const Found& found) {
+  const auto kernel = [](AdamLists& lists, const Options& options, const Rate& rate, const Found& found) {
     const auto [beta1, beta2] = options.betas();
-    at::_fused_adamw_(lists.parameters, lists.gradients, lists.exp_avgs, lists.exp_avg_sqs, lists.max_exp_avg_sqs,
-                      lists.steps, options.lr(), beta1, beta2, options.weight_decay(), options.eps(), options.amsgrad(),
-                      /*maximize=*/false, /*grad_scale=*/{}, found);
+    const auto update = [&, beta1 = beta1, beta2 = beta2](const auto& lr) {
+      at::_fused_adamw_(lists.parameters, lists.gradients, lists.exp_avgs, lists.exp_avg_sqs, lists.max_exp_avg_sqs,
+                        lists.steps, lr, beta1, beta2, options.weight_decay(), options.eps(), options.amsgrad(),
+                        /*maximize=*/false, /*grad_scale=*/{}, found);
+    };
+    std::visit(update, rate);
   };
-  return step_all<Options, torch::optim::AdamWParamState>(*this, closure, {take_found(), counts_}, kernel);
+  const at::Tensor found = take_found();
+  counts_.begin_step();
+  const OnDevice on_device{found, found.defined() || is_on_device() ? &counts_ : nullptr};
+  return step_all(*this, closure, [&](auto& group, std::size_t i) {
+    step_group<Options, torch::optim::AdamWParamState>(*this, group, rate_of(param_groups(), i), on_device, kernel);
+  });
 }
 
 void FusedAdamW::settle() { settle_counts<torch::optim::AdamWParamState>(*this, counts_); }
+
+void FusedAdamW::count_replay() { count_replayed<torch::optim::AdamWParamState>(*this, counts_); }
+
+std::vector<double> FusedAdamW::constants() const { return constants_of<torch::optim::AdamWOptions>(*this); }
 
 }  // namespace mn

@@ -10,12 +10,13 @@
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 
+#include <mn/optimizers/capturable.hpp>
 #include <mn/optimizers/skips_overflows.hpp>
 
 namespace mn {
 
 /// Replaces torch::optim::Adam: same options, same state, also in a checkpoint, and the same results to rounding.
-class FusedAdam : public torch::optim::Adam, public SkipsOverflows {
+class FusedAdam : public torch::optim::Adam, public SkipsOverflows, public Capturable {
  public:
   using torch::optim::Adam::Adam;
   /// One update of all parameters that have a gradient; returns what `closure` returns. Throws ArgumentError for a
@@ -23,19 +24,31 @@ class FusedAdam : public torch::optim::Adam, public SkipsOverflows {
   at::Tensor step(LossClosure closure = nullptr) override;
   /// See SkipsOverflows::settle().
   void settle() override;
+  /// See Capturable.
+  [[nodiscard]] std::vector<double> constants() const override;
+  /// See Capturable.
+  void keep_captured() override { counts_.keep_step(); }
+  /// See Capturable.
+  void count_replay() override;
 
  private:
   StepCounts counts_;
 };
 
 /// Replaces torch::optim::AdamW in the same way.
-class FusedAdamW : public torch::optim::AdamW, public SkipsOverflows {
+class FusedAdamW : public torch::optim::AdamW, public SkipsOverflows, public Capturable {
  public:
   using torch::optim::AdamW::AdamW;
   /// See FusedAdam::step().
   at::Tensor step(LossClosure closure = nullptr) override;
   /// See SkipsOverflows::settle().
   void settle() override;
+  /// See Capturable.
+  [[nodiscard]] std::vector<double> constants() const override;
+  /// See Capturable.
+  void keep_captured() override { counts_.keep_step(); }
+  /// See Capturable.
+  void count_replay() override;
 
  private:
   StepCounts counts_;

@@ -23,7 +23,10 @@ using Key = std::tuple<c10::DeviceType, c10::DeviceIndex, at::ScalarType, bool>;
 }  // namespace
 
 at::Tensor FusedSgd::step(LossClosure closure) {
-  return step_groups(*this, closure, [this, found = take_found()](auto& group) { step_group(group, found); });
+  std::size_t i = 0;
+  return step_groups(*this, closure, [&, found = take_found()](auto& group) {
+    step_group(group, rate_of(param_groups(), i++), found);
+  });
 }
 
 bool FusedSgd::can_skip() const {
@@ -32,7 +35,17 @@ bool FusedSgd::can_skip() const {
   });
 }
 
-void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group, const at::Tensor& found) {
+std::vector<double> FusedSgd::constants() const {
+  std::vector<double> all;
+  for (const auto& group : param_groups()) {
+    const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());
+    all.insert(all.end(),
+               {options.weight_decay(), options.momentum(), options.dampening(), options.nesterov() ? 1.0 : 0.0});
+  }
+  return all;
+}
+
+void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group, const Rate& rate, const at::Tensor& found) {
   const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());
   std::map<Key, SgdLists> calls;
   for (const auto& parameter : group.params()) {
@@ -61,10 +74,12 @@ void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group, const at::Te
     if (momentum.defined()) lists.momenta.push_back(momentum);
   }
   for (auto& [key, lists] : calls) {
-    at::_fused_sgd_(lists.parameters, lists.gradients, lists.momenta, options.weight_decay(), options.momentum(),
-                    options.lr(), options.dampening(), options.nesterov(), /*maximize=*/false,
-                    /*is_first_step=*/std::get<3>(key), /*grad_scale=*/{},
-                    found.defined() ? std::optional(found) : std::nullopt);
+    const auto update = [&, is_first_step = std::get<3>(key), &lists = lists](const auto& lr) {
+      at::_fused_sgd_(lists.parameters, lists.gradients, lists.momenta, options.weight_decay(), options.momentum(), lr,
+                      options.dampening(), options.nesterov(), /*maximize=*/false, is_first_step, /*grad_scale=*/{},
+                      found.defined() ? std::optional(found) : std::nullopt);
+    };
+    std::visit(update, rate);
   }
 }
 

@@ -9,12 +9,13 @@
 
 #include <torch/optim/sgd.h>
 
+#include <mn/optimizers/capturable.hpp>
 #include <mn/optimizers/skips_overflows.hpp>
 
 namespace mn {
 
 /// Replaces torch::optim::SGD: same options, same state, also in a checkpoint, and the same results to rounding.
-class FusedSgd : public torch::optim::SGD, public SkipsOverflows {
+class FusedSgd : public torch::optim::SGD, public SkipsOverflows, public Capturable {
  public:
   using torch::optim::SGD::SGD;
   /// One update of all parameters that have a gradient; returns what `closure` returns. Throws ArgumentError for a
@@ -22,9 +23,11 @@ class FusedSgd : public torch::optim::SGD, public SkipsOverflows {
   at::Tensor step(LossClosure closure = nullptr) override;
   /// Not with dampening: it leaves out the first step that is made, of which the host does not know which it is.
   [[nodiscard]] bool can_skip() const override;
+  /// See Capturable.
+  [[nodiscard]] std::vector<double> constants() const override;
 
  private:
-  void step_group(torch::optim::OptimizerParamGroup& group, const at::Tensor& found);
+  void step_group(torch::optim::OptimizerParamGroup& group, const Rate& rate, const at::Tensor& found);
 };
 
 }  // namespace mn

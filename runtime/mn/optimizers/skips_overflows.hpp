@@ -37,6 +37,8 @@ class SkipsOverflows {
 /// How often each parameter was updated, as its device knows it.
 class StepCounts {
  public:
+  /// Another step begins.
+  void begin_step() noexcept { ++steps_; }
   /// The count before a step, of which the host says `count`; the caller adds the step on both sides.
   at::Tensor before_step(const at::Tensor& parameter, std::int64_t count) {
     Entry& entry = entries_[parameter.unsafeGetTensorImpl()];
@@ -45,7 +47,19 @@ class StepCounts {
       entry.on_device = at::full({}, count, at::TensorOptions(at::kFloat).device(parameter.device()));
     }
     entry.on_host = count + 1;
+    entry.last_step = steps_;
     return entry.on_device;
+  }
+  /// A CUDA graph holds the last step.
+  void keep_step() {
+    for (auto& [parameter, entry] : entries_) entry.is_in_graph = entry.last_step == steps_;
+  }
+  /// The graph has made it once more: counted(parameter, count) for each parameter in it.
+  template <class Counted>
+  void count_replay(const Counted& counted) {
+    for (auto& [parameter, entry] : entries_) {
+      if (entry.is_in_graph) counted(parameter, ++entry.on_host);
+    }
   }
   /// correct(parameter, count) for each. Waits for the device.
   template <class Correct>
@@ -65,8 +79,11 @@ class StepCounts {
   struct Entry {
     at::Tensor on_device;
     std::int64_t on_host = 0;
+    std::uint64_t last_step = 0;  // the last of steps_ that updated it
+    bool is_in_graph = false;
   };
   std::unordered_map<c10::TensorImpl*, Entry> entries_;
+  std::uint64_t steps_ = 0;
 };
 
 }  // namespace mn

@@ -75,6 +75,7 @@ void MultiNodeOptimizer::remove_repeats() {
 }
 
 void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
+  ++adoptions_;
   earlier_bytes_ = bytes_sent();
   local_.reset();
   comm_->broadcast_data(parameters);
@@ -173,7 +174,7 @@ void MultiNodeOptimizer::update() {
   const Trace::Scope scope(options_.trace.get(), "update", Trace::Lane::kCompute);
   for (const auto& [name, hook] : hooks_) hook(reduction_->parameters());
   actual_->step();
-  if (!local_) check_->after_update(known_, *comm_);
+  if (!local_ && !is_recording_) check_->after_update(known_, *comm_);
 }
 
 void MultiNodeOptimizer::synchronize() {
@@ -228,6 +229,7 @@ nlohmann::json MultiNodeOptimizer::state() const {
 }
 
 void MultiNodeOptimizer::load_state(const nlohmann::json& state) {
+  ++adoptions_;
   nominal_samples_ = state.at("nominal_samples").get<double>();
   if (scaler_ && state.contains("grad_scaler")) scaler_->load_state(state.at("grad_scaler"));
   if (scaler_) reduction_->averager().set_scale(scaler_->scale());

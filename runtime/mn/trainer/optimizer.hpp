@@ -19,8 +19,11 @@
 
 namespace mn {
 
+class Capturable;
+class DeviceGraph;
 class GradScaler;
 class GradientReduction;
+class GraphedStep;
 class LocalSgd;
 class ParameterCheck;
 class SkipsOverflows;
@@ -199,6 +202,16 @@ class MultiNodeOptimizer {
   [[nodiscard]] at::Tensor evaluate(const LossClosure& closure, double weight);
   at::Tensor step_with(const LossClosure& closure, double weight);
 
+  // optimizer_graph.cpp
+  friend class GraphedStep;
+  [[nodiscard]] const char* why_no_graph() const;
+  void stay_on_device();
+  [[nodiscard]] bool is_settled() const;
+  [[nodiscard]] std::vector<double> graph_constants();
+  void begin_recording();
+  void end_recording();
+  void launch(DeviceGraph& graph, std::uint64_t bytes);
+
   void step_weighted(double weight);
   void wait(const char* what, const std::function<void()>& work);
   void update();
@@ -212,6 +225,10 @@ class MultiNodeOptimizer {
   std::unique_ptr<GradientReduction> reduction_;
   std::unique_ptr<GradScaler> scaler_;   // null: losses are not scaled
   SkipsOverflows* skips_ = nullptr;      // actual_, where overflows stay on the device
+  Capturable* capturable_ = nullptr;     // actual_, for a GraphedStep
+  bool is_recording_ = false;            // it records a step, which computes nothing now
+  bool is_first_launch_ = false;         // of what was recorded
+  std::uint64_t adoptions_ = 0;          // of parameters and states
   std::weak_ptr<void> no_sync_;          // what no_sync() returned, while somebody holds it
   std::unique_ptr<LocalSgd> local_;      // null: gradients are averaged, not parameters
   std::vector<AveragedBuffer> buffers_;  // for local_

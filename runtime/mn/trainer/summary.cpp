@@ -67,6 +67,15 @@ void Summary::read() {
   on_device_.clear();
 }
 
+Summary Summary::copied() const {
+  Summary copy = *this;
+  for (Value& each : copy.on_device_) {
+    each.value = each.value.clone();
+    if (each.weight_factor.defined()) each.weight_factor = each.weight_factor.clone();
+  }
+  return copy;
+}
+
 std::map<std::string, Summary::Sum> Summary::sums() const {
   std::vector<at::Tensor> tensors;
   for (const Value& each : on_device_) {

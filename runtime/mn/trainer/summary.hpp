@@ -27,6 +27,8 @@ class Summary {
   void add(const std::string& name, const at::Tensor& value, const at::Tensor& weight);
   /// Waits for values that are still on a GPU.
   void read();
+  /// The same with values on a GPU of its own.
+  [[nodiscard]] Summary copied() const;
   /// Adds the sums of `other`, with `prefix` before their names.
   void merge(const Summary& other, const std::string& prefix = "");
   /// The weighted mean of each name.

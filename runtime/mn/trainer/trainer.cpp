@@ -20,6 +20,7 @@
 #include <mn/tensor/modules.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extension_list.hpp>
+#include <mn/trainer/graphed_step.hpp>
 #include <mn/trainer/observation.hpp>
 #include <mn/trainer/output_folder.hpp>
 #include <mn/trainer/periodic_agreement.hpp>
@@ -111,6 +112,7 @@ Trainer::Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer>
   name_tensors(*model_);
   comm_->broadcast_data(*model_);  // also what the optimizers do not hold
   for (const auto& [name, optimizer] : optimizers_) optimizer->average_statistics(*model_);
+  prepare_graph();
 }
 
 Trainer::~Trainer() = default;

@@ -33,6 +33,7 @@ struct Checkpoint;
 class BackgroundSave;
 class CheckpointReader;
 class ExtensionList;
+class GraphedStep;
 class Observation;
 class OutputFolder;
 class PeriodicAgreement;
@@ -62,6 +63,9 @@ struct TrainerOptions {
   /// (but for batch normalization and dropout), with one reduction and the memory of one. The last iteration of an
   /// epoch may have fewer.
   std::int64_t accumulate = 1;
+  /// After some iterations the work of one on the GPU is recorded as a CUDA graph and launched with one call, by every
+  /// iteration with a minibatch of the same shape (graphed_step.hpp). The loss may not read values of the GPU.
+  bool cuda_graph = false;
   /// Folder for the files of all extensions; made if absent. The trainer locks it against other jobs while it lives.
   std::filesystem::path out = "result";
   /// On SIGTERM, SIGUSR1, SIGUSR2 or SIGHUP to any rank (a scheduler's notice before it ends the job), and before the
@@ -205,6 +209,15 @@ class Trainer {
     std::int64_t samples = 0;
     double weight = 0;
   };
+  /// What the loss function made of a minibatch.
+  struct Forward {
+    Loss loss;
+    Summary metrics;
+  };
+  /// Tensors that each launch of graph_ writes.
+  struct Recorded : Forward {
+    double weight;
+  };
 
   Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers,
           std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, ComputeLoss compute_loss,
@@ -231,10 +244,18 @@ class Trainer {
   [[nodiscard]] bool at_epoch_end() const;
   void train();
   void update_parameters();
+  void train_on(const Batch& batch);
+  void update(const Accumulated& all);
   void accumulate(const Batch& batch, Accumulated& all, bool last);
-  [[nodiscard]] Loss forward(const Batch& batch);
+  [[nodiscard]] Forward forward(const Batch& batch);
+  void observe(const Batch& batch, const Forward& made);
+  void observe_update(std::int64_t samples);
   void end_epoch();
   void synchronize();
+  // trainer_graph.cpp
+  void prepare_graph();
+  void train_by_graph();
+  void record(const Batch& batch);
   // trainer_save.cpp
   [[nodiscard]] nlohmann::json replicated_state() const;
   void add_buffers(Checkpoint& checkpoint) const;
@@ -287,6 +308,8 @@ class Trainer {
   StepTimes last_step_;
   bool stopped_ = false;
   std::string stop_reason_;  // of stop() or a signal
+  std::unique_ptr<Recorded> recorded_;
+  std::unique_ptr<GraphedStep> graph_;  // null: without
 };
 
 }  // namespace mn

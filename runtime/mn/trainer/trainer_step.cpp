@@ -48,7 +48,7 @@ void Trainer::advance() {
   const double waited_before = communication_s();
   const std::uint64_t bytes_before = bytes_sent();
   last_step_.data_s = 0;
-  update_ ? update_parameters() : train();
+  update_ ? update_parameters() : graph_ ? train_by_graph() : train();
   ++iteration_;
   previous_epoch_detail_ = epoch_detail_;
   epoch_detail_ = iterator_->epoch_detail();
@@ -98,8 +98,7 @@ void Trainer::update_parameters() {
 }
 
 void Trainer::train() {
-  MultiNodeOptimizer& optimizer = this->optimizer();
-  optimizer.zero_grad();
+  optimizer().zero_grad();
   Accumulated all;
   for (std::int64_t done = 1;; ++done) {
     const Batch batch = next_batch();
@@ -108,38 +107,60 @@ void Trainer::train() {
     if (last) break;
   }
   finish_copy();
-  optimizer.step(all.weight);
-  observation_->add_samples(all.samples);
-  if (const GradScaler* scaler = optimizer.scaler()) observation_->report("loss_scale", scaler->scale());
+  update(all);
+}
+
+/// The iteration of one minibatch.
+void Trainer::train_on(const Batch& batch) {
+  optimizer().zero_grad();
+  Accumulated all;
+  accumulate(batch, all, /*last=*/true);
+  update(all);
+}
+
+void Trainer::update(const Accumulated& all) {
+  optimizer().step(all.weight);
+  observe_update(all.samples);
+}
+
+void Trainer::observe_update(std::int64_t samples) {
+  observation_->add_samples(samples);
+  if (const GradScaler* scaler = optimizer().scaler()) observation_->report("loss_scale", scaler->scale());
 }
 
 void Trainer::accumulate(const Batch& batch, Accumulated& all, bool last) {
-  const auto loss = loss_calls_.run(batch.samples, comm_.get(), "training", epoch_ + 1, [&] { return forward(batch); });
-  if (!loss) return;
-  const double weight = loss->weight_in(batch);
+  const auto made = loss_calls_.run(batch.samples, comm_.get(), "training", epoch_ + 1, [&] { return forward(batch); });
+  if (!made) return;
+  const at::Tensor& loss = made->loss.value;
+  const double weight = made->loss.weight_in(batch);
+  observe(batch, *made);
   all.samples += batch.samples;
   all.weight += weight;
-  observation_->add_loss(loss->value, weight);
+  observation_->add_loss(loss, weight);
   if (weight == 0 && !loss_calls_.any()) return;  // a mean over nothing
   const Trace::Scope scope(options_.trace.get(), "backward", Trace::Lane::kCompute);
   const auto more_follow = last ? nullptr : optimizer().no_sync();
-  const at::Tensor weighted = optimizer().scale_loss(loss->value, weight, options_.accumulate);
+  const at::Tensor weighted = optimizer().scale_loss(loss, weight, options_.accumulate);
   if (last) optimizer().announce_step(all.weight);
   weighted.backward();
   if (options_.trace) wait_for_device(comm_->device());
 }
 
-Loss Trainer::forward(const Batch& batch) {
+Trainer::Forward Trainer::forward(const Batch& batch) {
   const Trace::Scope scope(options_.trace.get(), "forward", Trace::Lane::kCompute);
   Summary metrics;
   Loss loss = compute_loss_(batch, metrics);
   if (!loss.value.defined() || loss.value.numel() != 1) {
     throw ArgumentError("the loss function must return a tensor of one element");
   }
-  if (loss.weight_in(batch) != 0) extensions_->after_forward(*this, loss.value);  // a mean over nothing is no number
-  extensions_->observe(loss.value, metrics);
-  observation_->add_metrics(metrics);
-  return loss;
+  return {std::move(loss), std::move(metrics)};
+}
+
+void Trainer::observe(const Batch& batch, const Forward& made) {
+  const at::Tensor& loss = made.loss.value;
+  if (made.loss.weight_in(batch) != 0) extensions_->after_forward(*this, loss);  // a mean over nothing is no number
+  extensions_->observe(loss, made.metrics);
+  observation_->add_metrics(made.metrics);
 }
 
 }  // namespace mn

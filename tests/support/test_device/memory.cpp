@@ -25,6 +25,7 @@ struct Block {
   std::size_t bytes = 0;
   c10::Stream stream;                // whose order it is reused in
   std::vector<c10::Stream> used_by;  // others, by record_stream()
+  bool is_of_graph = false;          // launches write it
 };
 
 struct Waiting {
@@ -44,6 +45,7 @@ struct Heap {
   std::map<Kind, std::vector<Block*>, Less> free;
   std::vector<Waiting> waiting;
   MemoryUse use;
+  int captures = 0;
 };
 
 Heap& heap() {
@@ -85,6 +87,7 @@ void release(void* context) {
   Heap& all = heap();
   const std::lock_guard lock(all.mutex);
   all.use.bytes -= block->bytes;
+  if (block->is_of_graph) return;
   if (block->used_by.empty()) return make_free(all, block);
   Waiting waiting{block, {}};
   for (const c10::Stream& stream : block->used_by) waiting.until.push_back(mark_of(stream));
@@ -92,7 +95,24 @@ void release(void* context) {
   all.waiting.push_back(std::move(waiting));
 }
 
+bool is_captured(const c10::Stream& stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(handle_of(stream), &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+Block* take_for_graph(std::size_t bytes, const c10::Stream& stream) {
+  const OnDevice scope(stream.device());
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  check(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode");
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, bytes), "cudaMalloc");
+  check(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode");
+  return new Block{static_cast<std::byte*>(memory), bytes, stream, {}, true};
+}
+
 Block* take(Heap& all, std::size_t bytes, const c10::Stream& stream) {
+  if (all.captures > 0 && is_captured(stream)) return take_for_graph(bytes, stream);
   free_what_is_done(all);
   auto& blocks = all.free[{stream, bytes}];
   if (!blocks.empty()) {
@@ -103,7 +123,7 @@ Block* take(Heap& all, std::size_t bytes, const c10::Stream& stream) {
   const OnDevice scope(stream.device());
   void* memory = nullptr;
   check(cudaMalloc(&memory, bytes), "cudaMalloc");
-  return new Block{static_cast<std::byte*>(memory), bytes, stream, {}};
+  return new Block{static_cast<std::byte*>(memory), bytes, stream, {}, false};
 }
 
 class DeviceAllocator final : public c10::Allocator {
@@ -192,6 +212,16 @@ void record_use(const c10::DataPtr& memory, const c10::Stream& stream) {
   if (stream != block->stream && std::ranges::find(block->used_by, stream) == block->used_by.end()) {
     block->used_by.push_back(stream);
   }
+}
+
+GraphMemory::GraphMemory() {
+  const std::lock_guard lock(heap().mutex);
+  ++heap().captures;
+}
+
+GraphMemory::~GraphMemory() {
+  const std::lock_guard lock(heap().mutex);
+  --heap().captures;
 }
 
 MemoryUse memory_use() {

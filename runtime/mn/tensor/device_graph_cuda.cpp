@@ -1,0 +1,49 @@
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <mn/tensor/device_graph.hpp>
+#include <mn/tensor/tensor.hpp>
+
+namespace mn {
+namespace {
+
+/// After a failure: the capture ends, whatever that says, so that the device can be used and freed.
+void end_quietly(at::cuda::CUDAGraph& graph) {
+  try {
+    graph.capture_end();
+  } catch (const std::exception&) {  // it is the first error that tells something
+  }
+}
+
+}  // namespace
+
+struct DeviceGraph::Recorded {
+  at::cuda::CUDAGraph graph;
+};
+
+bool DeviceGraph::is_available(Device device) { return device.type == DeviceType::kCuda; }
+
+DeviceGraph::DeviceGraph(Device device, const std::function<void()>& work) : recorded_(std::make_unique<Recorded>()) {
+  const c10::Device where(device);
+  const c10::cuda::CUDAGuard on_device(where);
+  c10::cuda::device_synchronize();
+  c10::cuda::CUDACachingAllocator::emptyCache();  // what steps have left is the graph's to take
+  const c10::cuda::CUDAStreamGuard on_stream(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, where.index()));
+  // Other threads, such as a loader's, may meanwhile make calls that a capture forbids.
+  recorded_->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+  try {
+    work();
+  } catch (...) {
+    end_quietly(recorded_->graph);
+    throw;
+  }
+  recorded_->graph.capture_end();
+}
+
+DeviceGraph::~DeviceGraph() = default;
+
+void DeviceGraph::launch() { recorded_->graph.replay(); }
+
+}  // namespace mn

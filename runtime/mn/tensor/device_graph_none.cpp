@@ -1,0 +1,18 @@
+#include <mn/core/error.hpp>
+#include <mn/tensor/device_graph.hpp>
+
+namespace mn {
+
+struct DeviceGraph::Recorded {};
+
+bool DeviceGraph::is_available(Device /*device*/) { return false; }
+
+DeviceGraph::DeviceGraph(Device /*device*/, const std::function<void()>& /*work*/) {
+  throw UsageError("this build of mn has no CUDA graphs");
+}
+
+DeviceGraph::~DeviceGraph() = default;
+
+void DeviceGraph::launch() {}
+
+}  // namespace mn

@@ -1,0 +1,297 @@
+// A step as one graph of the device's work gives what the same steps give without, bit for bit. On GPUs, which ranks may
+// share, and on the test device.
+#include <cstdlib>
+#include <functional>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <mn/comm/cuda.hpp>
+#include <mn/core/error.hpp>
+#include <mn/optimizers/fused_adam.hpp>
+#include <mn/optimizers/fused_sgd.hpp>
+#include <mn/optimizers/lars.hpp>
+#include <mn/tensor/tensor.hpp>
+#include <mn/trainer/extensions/fail_on_non_number.hpp>
+#include <mn/trainer/extensions/learning_rate.hpp>
+#include <mn/trainer/extensions/log_report.hpp>
+#include <mn/trainer/extensions/snapshot.hpp>
+#include <mn/trainer/graphed_step.hpp>
+#include <mn/trainer/optimizer.hpp>
+#include <mn/trainer/trainer.hpp>
+
+#include "tests/train/device_nets.hpp"
+#include "tests/train/toy.hpp"
+
+namespace mn {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using torch::optim::AdamOptions;
+using torch::optim::AdamWOptions;
+using torch::optim::SGDOptions;
+
+std::shared_ptr<Communicator> on_device() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  setenv("NCCL_HOSTID", std::to_string(rank).c_str(), 1);  // to NCCL ranks that share a GPU are hosts of their own
+  setenv("NCCL_SOCKET_IFNAME", "lo", 1);
+  at::globalContext().setDeterministicCuDNN(true);
+  at::globalContext().setBenchmarkCuDNN(false);
+  return create_communicator("pure_nccl", MPI_COMM_WORLD,
+                             {.device = Device{DeviceType::kCuda, rank % cuda_device_count()}});
+}
+
+/// One communicator for all tests: to make and to destroy one takes NCCL a second.
+std::shared_ptr<Communicator>& comm() {
+  static auto& one = *new std::shared_ptr<Communicator>(on_device());
+  return one;
+}
+
+class Environment : public testing::Environment {
+ public:
+  void TearDown() override { comm().reset(); }
+};
+[[maybe_unused]] const auto* const environment = testing::AddGlobalTestEnvironment(new Environment);
+
+using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)>;
+
+template <class Optimizer, class Options>
+MakeOptimizer make(const Options& options) {
+  return [options](std::vector<at::Tensor> parameters) {
+    return std::make_unique<Optimizer>(std::move(parameters), options);
+  };
+}
+
+struct Way {
+  std::string name;
+  MakeOptimizer optimizer = make<FusedAdam>(AdamOptions(0.01));
+  OptimizerOptions options = {.overlap = false};
+  int steps = 24;
+  double clip = 0;
+  int overflow = -1;  // the step in which the loss is infinite
+};
+void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
+
+/// Steps with rates that change, two of them with fewer samples on rank 0, and settings that change once.
+class Training {
+ public:
+  explicit Training(const Way& way, bool graph) : way_(way), device_(comm()->device()) {
+    net_ = std::make_shared<test::Net>(comm());
+    net_->to(device_);
+    optimizer_ = create_multi_node_optimizer(way.optimizer(net_->parameters()), comm(), way.options);
+    if (way.clip > 0) optimizer_->add_hook("clip", gradient_clipping(way.clip));
+    if (graph) graph_ = std::make_unique<GraphedStep>(optimizer_);
+    torch::manual_seed(comm()->rank());
+  }
+  /// Losses, parameters and buffers, on the CPU.
+  at::Tensor result() {
+    for (; step_ < way_.steps; ++step_) step();
+    optimizer_->synchronize();
+    std::vector<at::Tensor> all = losses_;
+    for (const auto& parameter : net_->parameters()) all.push_back(parameter.detach());
+    for (const auto& buffer : net_->buffers()) all.push_back(buffer);
+    for (at::Tensor& each : all) each = each.flatten().to(torch::kFloat).cpu();
+    return torch::cat(all);
+  }
+  int launches() const { return launches_; }
+  std::uint64_t bytes() const { return optimizer_->bytes_sent(); }
+
+ private:
+  void step() {
+    for (auto& group : optimizer_->param_groups()) group.options().set_lr(0.01 / (1 + step_ % 5));
+    const std::int64_t samples = (step_ == 11 || step_ == 12) && comm()->rank() == 0 ? 3 : 4;
+    at::Tensor x = torch::sin(torch::arange(samples * 36).reshape({samples, 1, 6, 6}) * (step_ + 1) + comm()->rank());
+    if (step_ == way_.overflow) x[0] = std::numeric_limits<float>::infinity();
+    const std::vector<at::Tensor> inputs = {x.to(device_), torch::arange(samples).add(step_).remainder(3).to(device_)};
+    const auto work = [&](const std::vector<at::Tensor>& given) {
+      optimizer_->zero_grad();
+      at::Tensor scores = net_->forward(given[0], true);
+      if (device_.is_cuda()) scores = torch::dropout(scores, 0.2, true);  // the test device's numbers do not go on
+      const at::Tensor loss = torch::nn::functional::cross_entropy(scores, given[1]);
+      const at::Tensor weighted = optimizer_->scale_loss(loss, static_cast<double>(samples));
+      optimizer_->announce_step(static_cast<double>(samples));
+      weighted.backward();
+      optimizer_->step(static_cast<double>(samples));
+      return std::vector{loss.detach()};
+    };
+    losses_.push_back(graph_ ? graph_->run(inputs, {static_cast<double>(samples)}, work)[0] : work(inputs)[0]);
+    launches_ += graph_ && graph_->has_launched() ? 1 : 0;
+  }
+
+  const Way& way_;
+  c10::Device device_;
+  std::shared_ptr<test::Net> net_;
+  std::shared_ptr<MultiNodeOptimizer> optimizer_;
+  std::unique_ptr<GraphedStep> graph_;
+  std::vector<at::Tensor> losses_;
+  int step_ = 0;
+  int launches_ = 0;
+};
+
+/// Of more than two ranks NCCL's sums may come in another order.
+bool are_alike(const at::Tensor& a, const at::Tensor& b) {
+  const bool same = a.sub(b).nan_to_num_(0).abs().max().item<double>() == 0;
+  return same || (comm()->size() > 2 && torch::allclose(a, b, 1e-4, 1e-5, /*equal_nan=*/true));
+}
+
+class GraphWays : public testing::TestWithParam<Way> {};
+
+TEST_P(GraphWays, GiveTheSameBits) {
+  Training without(GetParam(), false);
+  const at::Tensor expected = without.result();
+  Training with(GetParam(), true);
+  const at::Tensor result = with.result();
+  EXPECT_TRUE(are_alike(result, expected)) << result.sub(expected).abs().max();
+  EXPECT_GE(with.launches(), 12);
+  EXPECT_LE(with.launches(), GetParam().steps - 6);
+  if (!GetParam().options.overlap.value_or(true)) {
+    EXPECT_EQ(with.bytes(), without.bytes());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, GraphWays,
+    testing::Values(
+        Way{.name = "adam"}, Way{.name = "adamw", .optimizer = make<FusedAdamW>(AdamWOptions(0.01).weight_decay(0.1))},
+        Way{.name = "sgd", .optimizer = make<FusedSgd>(SGDOptions(0.01).momentum(0.9).weight_decay(1e-3))},
+        Way{.name = "clip", .clip = 0.1},
+        Way{.name = "buckets", .options = {.overlap = true, .deterministic = true, .bucket_bytes = 64}},
+        Way{.name = "tuned", .options = {}, .steps = 48},
+        Way{.name = "fp16", .options = {.overlap = false, .grad_scaler = GradScalerOptions{.init_scale = 1024}}},
+        Way{.name = "overflow",
+            .options = {.overlap = false, .grad_scaler = GradScalerOptions{.init_scale = 1024, .growth_interval = 3}},
+            .overflow = 17}),
+    [](const auto& test) { return test.param.name; });
+
+/// toy::ToyIterator's minibatches on the device.
+class DeviceIterator final : public Iterator {
+ public:
+  explicit DeviceIterator(std::int64_t size) : actual_(size, 4, *comm()) {}
+  std::optional<Batch> next() override {
+    auto batch = actual_.next();
+    if (!batch) return batch;
+    batch->data = batch->data.to(c10::Device(comm()->device()));
+    batch->target = batch->target.to(c10::Device(comm()->device()));
+    return batch;
+  }
+  std::int64_t epoch() const override { return actual_.epoch(); }
+  double epoch_detail() const override { return actual_.epoch_detail(); }
+  std::int64_t steps_per_epoch() const override { return actual_.steps_per_epoch(); }
+  nlohmann::json state() const override { return actual_.state(); }
+  void load_state(const nlohmann::json& state) override { actual_.load_state(state); }
+  double data_wait_s() const override { return 0; }
+
+ private:
+  toy::ToyIterator actual_;
+};
+
+struct Trained {
+  at::Tensor weights;
+  nlohmann::json log;
+  nlohmann::json state;
+};
+
+/// The last minibatches of an epoch are smaller.
+Trained train(bool graph, std::int64_t epochs, const std::filesystem::path& out, bool resume = false) {
+  torch::manual_seed(1);
+  const auto net = std::make_shared<toy::ToyNet>(false);
+  net->to(c10::Device(comm()->device()));
+  const std::shared_ptr<MultiNodeOptimizer> optimizer = create_multi_node_optimizer(
+      std::make_unique<FusedAdam>(net->parameters(), AdamOptions(0.01)), comm(), {.overlap = false});
+  Trainer trainer(comm(), optimizer, std::make_shared<DeviceIterator>(50 * comm()->size() + 1), net,
+                  [net](const Batch& batch, Summary& report) {
+                    const at::Tensor scores = net->forward(batch.data);
+                    report.add("accuracy", scores.argmax(1).eq(batch.target).to(torch::kFloat).mean(), batch.samples);
+                    return torch::nn::functional::cross_entropy(scores, batch.target);
+                  },
+                  {.epochs = epochs, .cuda_graph = graph, .out = out});
+  const auto& log = trainer.extend(std::make_unique<extensions::LogReport>());
+  trainer.extend(std::make_unique<extensions::FailOnNonNumber>(log));
+  trainer.extend(std::make_unique<extensions::LearningRate>(cosine_schedule(0.01, 40, 0.001)));
+  trainer.extend(std::make_unique<extensions::Snapshot>(), {.trigger = Interval(1, "epoch")});
+  if (resume) trainer.resume("auto");
+  EXPECT_EQ(trainer.run(), 0);
+  Trained result{torch::cat({net->first->weight.flatten(), net->second->weight.flatten()}).detach().cpu(),
+                 log.entries(), optimizer->state()};
+  for (auto& entry : result.log) {
+    for (const char* time : {"elapsed_time", "images_per_second"}) entry.erase(time);
+  }
+  return result;
+}
+
+TEST(GraphTrainer, TrainsAsWithout) {
+  const toy::TestFolder folder(comm());
+  const Trained without = train(false, 3, folder.path() / "without");
+  const Trained with = train(true, 3, folder.path() / "with");
+  EXPECT_TRUE(are_alike(with.weights, without.weights));
+  if (comm()->size() <= 2) {
+    EXPECT_EQ(with.log, without.log);
+  }
+}
+
+TEST(GraphTrainer, ResumesAsWithout) {
+  const toy::TestFolder folder(comm());
+  const Trained without = train(false, 3, folder.path() / "without");
+  static_cast<void>(train(true, 2, folder.path() / "with"));
+  const Trained resumed = train(true, 3, folder.path() / "with", true);
+  EXPECT_TRUE(are_alike(resumed.weights, without.weights));
+}
+
+TEST(GraphedSteps, SayWhatForbidsThem) {
+  const at::Tensor weight = torch::ones({3}, c10::Device(comm()->device())).requires_grad_();
+  const auto graph_of = [&](const MakeOptimizer& optimizer, const OptimizerOptions& options) {
+    return [&comm = comm(), weight, optimizer, options] {
+      GraphedStep(create_multi_node_optimizer(optimizer({weight}), comm, options));
+    };
+  };
+  const auto fused = make<FusedSgd>(SGDOptions(0.1));
+  EXPECT_THAT(graph_of(make<torch::optim::SGD>(SGDOptions(0.1)), {}),
+              ThrowsMessage<UsageError>(HasSubstr("FusedAdam")));
+  EXPECT_THAT(graph_of(make<Lars>(SGDOptions(0.1)), {}), ThrowsMessage<UsageError>(HasSubstr("FusedAdam")));
+  EXPECT_THAT(graph_of(fused, {.double_buffering = true}), ThrowsMessage<UsageError>(HasSubstr("double buffering")));
+  EXPECT_THAT(graph_of(fused, {.local_steps = 2}), ThrowsMessage<UsageError>(HasSubstr("local steps")));
+  EXPECT_THAT(graph_of(fused, {.compression = {.kind = Compression::kBf16}}),
+              ThrowsMessage<UsageError>(HasSubstr("compression")));
+  const auto on_cpu = [] {
+    const at::Tensor parameter = torch::ones({3}).requires_grad_();
+    const auto cpu = create_communicator("flat", MPI_COMM_WORLD, {.device = Device{}});
+    GraphedStep(create_multi_node_optimizer(make<FusedSgd>(SGDOptions(0.1))({parameter}), cpu));
+  };
+  EXPECT_THAT(on_cpu, ThrowsMessage<UsageError>(HasSubstr("CPUs")));
+}
+
+/// Steps that read a value, or draw random numbers on the host, are an error.
+class GraphErrors : public testing::TestWithParam<int> {};
+
+TEST_P(GraphErrors, AreToldInALine) {
+  if (comm()->size() > 1) return;
+  const at::Tensor weight = torch::ones({3}, c10::Device(comm()->device())).requires_grad_();
+  const std::shared_ptr<MultiNodeOptimizer> optimizer =
+      create_multi_node_optimizer(make<FusedSgd>(SGDOptions(0.1))({weight}), comm());
+  const auto steps = [&](const std::function<double(const at::Tensor&)>& number) {
+    GraphedStep graph(optimizer);
+    for (int k = 0; k < 8; ++k) {
+      static_cast<void>(graph.run({weight.detach()}, {}, [&](const std::vector<at::Tensor>& given) {
+        optimizer->zero_grad();
+        const at::Tensor loss = (weight * given[0]).sum() * number(given[0]);
+        loss.backward();
+        optimizer->step();
+        return std::vector{loss.detach()};
+      }));
+    }
+  };
+  EXPECT_THAT([&] { steps([](const at::Tensor&) { return torch::rand({1}).item<double>(); }); },
+              ThrowsMessage<UsageError>(HasSubstr("random numbers on the host")));
+  EXPECT_THAT([&] { steps([](const at::Tensor& given) { return given.sum().item<double>(); }); },
+              ThrowsMessage<UsageError>(HasSubstr("can't hold this step")));
+}
+
+// Last, as suites with parameters run: a capture that failed may leave a GPU's libraries in disorder.
+INSTANTIATE_TEST_SUITE_P(All, GraphErrors, testing::Values(0));
+
+}  // namespace
+}  // namespace mn
