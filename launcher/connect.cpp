@@ -4,7 +4,6 @@
 #include <chrono>
 #include <memory>
 
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <mn/core/environment.hpp>
@@ -32,16 +31,7 @@ bool is_socket(int fd) {
   return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
-/// Hydra's variables don't name the job; the process that started the ranks of this node does.
-std::string name_of_starter(const Variables& variables) {
-  ucred starter{};
-  socklen_t length = sizeof starter;
-  const int fd = variables.number("PMI_FD").value_or(-1);
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &starter, &length) != 0) return "";
-  return " of process " + std::to_string(starter.pid);
-}
-
-/// The same of a launcher whose variables don't name the job, as far as this node knows.
+/// Variables may not name the job; the process that started the ranks of this node does, on this node.
 std::string name_of_starter(const Placement& here, const Variables& variables) {
   const auto* names = std::ranges::find(kLauncherVariables, here.source, &LauncherVariables::launcher);
   if (names == std::end(kLauncherVariables) || variables.has(names->job)) return "";
@@ -161,8 +151,7 @@ void take_variables(Connection& connection, const LauncherRow& launcher, const S
   const Variables& variables = signs.variables;
   Placement& here = connection.here;
   here = find_placement(launcher, signs, std::nullopt);
-  if (here.launcher == Launcher::kPmi) here.job += name_of_starter(variables);
-  const std::string starter = here.launcher == Launcher::kVariables ? name_of_starter(here, variables) : "";
+  const std::string starter = name_of_starter(here, variables);
   if (here.inter_size == 1) here.job += starter;
   form_group(connection, variables);
   if (here.inter_size != 1) connection.group.job += starter;

@@ -32,6 +32,7 @@ constexpr int kWitnessed = 0x80;
 volatile std::sig_atomic_t program_pid = 0;
 volatile std::sig_atomic_t notes = -1;  ///< the pipe's end
 volatile std::sig_atomic_t mark = 0;    ///< the witness's: kWitnessed
+std::array<struct sigaction, kPassedOn.size()> former_actions;
 
 void note_signal(int signal) {
   const int saved_errno = errno;
@@ -41,11 +42,11 @@ void note_signal(int signal) {
   errno = saved_errno;
 }
 
-void handle_signals(void (*handler)(int)) {
+void handle_signals() {
   struct sigaction action {};
-  action.sa_handler = handler;
+  action.sa_handler = note_signal;
   action.sa_flags = SA_RESTART;
-  for (const int signal : kPassedOn) sigaction(signal, &action, nullptr);
+  for (std::size_t i = 0; i < kPassedOn.size(); ++i) sigaction(kPassedOn[i], &action, &former_actions[i]);
 }
 
 /// Notes that come within a moment; at least one.
@@ -67,7 +68,7 @@ std::string notes_of_a_moment(int pipe) {
   close_from(STDERR_FILENO);  // nobody waits for the end of what this process holds
   notes = STDOUT_FILENO;
   mark = kWitnessed;
-  handle_signals(note_signal);
+  handle_signals();
   sigprocmask(SIG_SETMASK, &mask, nullptr);
   while (true) {
     const std::string all = notes_of_a_moment(STDIN_FILENO);
@@ -89,9 +90,11 @@ void pass_signals_on(pid_t program, const sigset_t& mask) {
   const pid_t parent = getpid();
   if (fork() == 0) be_witness(ends[0], parent, mask);
   close(ends[0]);
-  handle_signals(note_signal);
+  handle_signals();
 }
 
-void pass_no_signals() { handle_signals(SIG_DFL); }
+void pass_no_signals() {
+  for (std::size_t i = 0; i < kPassedOn.size(); ++i) sigaction(kPassedOn[i], &former_actions[i], nullptr);
+}
 
 }  // namespace mn::launcher

@@ -13,7 +13,7 @@ namespace mn::launcher {
 /// what both processes have blocked afterwards. Throws Error.
 void pass_signals_on(pid_t program, const sigset_t& mask);
 
-/// From here on signals end this process.
+/// From here on signals do to this process what they did before.
 void pass_no_signals();
 
 }  // namespace mn::launcher

@@ -78,3 +78,9 @@ begin=$(date +%s%N)
 status 0 "$mnlaunch" --label sh -c '(sleep 5; echo late) & echo early'
 [ "$(cat out)" = '0: early' ] && [ $((($(date +%s%N) - begin) / 1000000)) -lt 4000 ] || fail "waits for others: $(cat out err)"
 until_true grep -q '^0: late$' out
+# What stays for them ignores what they ignore.
+setsid nohup "$mnlaunch" --label sh -c '(sleep 2; echo later) & echo now' >out 2>err </dev/null &
+labeled=$!
+wait $labeled
+kill -HUP -- -$labeled
+until_true grep -q '^0: later$' out
