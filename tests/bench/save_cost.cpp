@@ -137,12 +137,15 @@ void load(std::int64_t state_mib, const std::string& out) {
   Communicator& comm = *toy::world();
   comm.barrier();
   (void)test::reset_peak_bytes();
+  const std::int64_t made = test::resident_bytes();  // weights, and room for gradients
   const auto begin = Clock::now();
   const bool found = training.trainer->resume("auto");
   const double load_s = seconds_since(begin);
-  std::printf("load, rank %d: %s %.2f s, %.0f MiB/s, %.0f MiB at most for a state of %ld MiB\n", comm.rank(),
-              found ? "resumed," : "NOTHING FOUND,", load_s, static_cast<double>(state_mib) / load_s,
-              mib(test::peak_bytes() - start), static_cast<long>(state_mib));
+  std::printf(
+      "load, rank %d: %s %.2f s, %.0f MiB/s; %.0f MiB of the job before it, %.0f more at most, for a state of %ld "
+      "MiB\n",
+      comm.rank(), found ? "resumed," : "NOTHING FOUND,", load_s, static_cast<double>(state_mib) / load_s,
+      mib(made - start), mib(test::peak_bytes() - made), static_cast<long>(state_mib));
 }
 
 int run(int argc, char** argv) {

@@ -1,4 +1,5 @@
 // What keeps runs from each other's way and from the scheduler's: the output folder, signals, the time limit.
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
@@ -6,6 +7,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <thread>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -15,6 +17,7 @@
 #include <unistd.h>
 
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
+#include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/fd.hpp>
@@ -77,6 +80,19 @@ TEST(OutputFolderTest, ASecondProcessIsToldByWhomTheFolderIsHeld) {
   }
   EXPECT_EQ(refusal(path.parent_path()), "") << "its owner is gone";
   EXPECT_FALSE(std::filesystem::exists(path)) << "a holder takes its lock away";
+}
+
+/// A launcher may have ended while the process that it killed is not quite gone.
+TEST(OutputFolderTest, AProcessOfThisHostHasTimeToEnd) {
+  const TestFolder folder(world());
+  const auto path = write_lock(folder.path() / std::to_string(world()->rank()), host_name(), std::to_string(getpid()));
+  Fd other(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(flock(other.get(), LOCK_EX | LOCK_NB), 0);
+  const std::jthread ends([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    other.reset();
+  });
+  EXPECT_EQ(refusal(path.parent_path()), "");
 }
 
 TEST(OutputFolderTest, OneProcessMayHoldItTwice) {

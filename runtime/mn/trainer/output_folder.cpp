@@ -30,6 +30,7 @@ using nlohmann::json;
 
 constexpr auto kTimeToSign = std::chrono::seconds(1);  // for who has just locked the file
 constexpr auto kTimeToEnd = std::chrono::seconds(30);  // for a process of this job
+constexpr auto kTimeToDie = std::chrono::seconds(5);   // for one of this host: its launcher may have ended before it
 constexpr const char* kAdvice = ": choose another output folder (--out)";
 constexpr std::uint64_t kLeastBytes = 64 << 10;  // what a run writes beside checkpoints
 
@@ -206,7 +207,10 @@ void OutputFolder::lock() {
     // flock(2) is of the open file, so this process's own lock would keep it out.
     if (is_this_process(owner)) return lock_.reset();
     // An empty file is between its making and its owner's signature.
-    const auto patience = owner.empty() ? kTimeToSign : is_this_job(owner) ? kTimeToEnd : std::chrono::seconds(0);
+    const auto patience = owner.empty()                  ? kTimeToSign
+                          : is_this_job(owner)           ? kTimeToEnd
+                          : owner["host"] == host_name() ? kTimeToDie
+                                                         : std::chrono::seconds(0);
     if (std::chrono::steady_clock::now() - begin >= patience) {
       throw UsageError("the output folder " + folder_.string() + " is in use by " + text_of(owner) + kAdvice +
                        ", or end that job");
