@@ -93,13 +93,15 @@ batch() {
   echo "$1: $trials trials, $failures failures"
 }
 
+is_gone() { [ ! -e "/proc/$1/exe" ]; }
 # kill_node NODE: all but what is needed to start it again. Its kernel closes the connections, unless SILENT is set.
 kill_node() {
-  local pid
+  local pid killed=()
   [ -z "${SILENT:-}" ] || ip link set "v-$1" down
   for pid in $(ip netns pids "$1"); do
-    [[ $(readlink "/proc/$pid/exe") =~ sshd$ ]] || kill -9 "$pid" 2>/dev/null || true
+    if [[ ! $(readlink "/proc/$pid/exe") =~ sshd$ ]] && kill -9 "$pid" 2>/dev/null; then killed+=("$pid"); fi
   done
+  for pid in "${killed[@]}"; do within 10 is_gone "$pid" || true; done  # a busy machine takes its time
   sleep 0.2
   ip link set "v-$1" down
 }
