@@ -163,5 +163,16 @@ TEST_F(Arguments, CountsOfOtherLengths) {
               ThrowsMessage<ArgumentError>(HasSubstr("send and recv overlap")));
 }
 
+/// What it sends to itself, it copies by itself.
+TEST_F(Arguments, AnotherCountOfItsOwnPart) {
+  const std::vector<std::size_t> counts(ranks_, 1);
+  auto more = counts;
+  more[static_cast<std::size_t>(comm_->rank())] = 3;
+  const std::vector<float> sent(ranks_ + 2);
+  std::vector<float> got(ranks_);
+  EXPECT_THAT([&] { comm_->alltoallv(sent, more, got, counts); },
+              ThrowsMessage<ArgumentError>(HasSubstr("send count for itself is 3, its receive count 1")));
+}
+
 }  // namespace
 }  // namespace mn

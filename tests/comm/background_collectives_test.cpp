@@ -1,9 +1,12 @@
 // Collective calls that do not wait.
 #include <algorithm>
+#include <chrono>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -19,12 +22,12 @@ using Floats = std::vector<float>;
 
 class BackgroundCollectives : public ::testing::TestWithParam<std::string> {
  protected:
-  BackgroundCollectives() {
+  BackgroundCollectives() : comm_(create()), rank_(comm_->rank()), size_(comm_->size()) {}
+  [[nodiscard]] static std::shared_ptr<Communicator> create(std::chrono::milliseconds timeout = {}) {
     CommunicatorOptions options;
     options.device = Device();
-    comm_ = create_communicator(GetParam(), MPI_COMM_WORLD, options);
-    rank_ = comm_->rank();
-    size_ = comm_->size();
+    options.timeout = timeout;
+    return create_communicator(GetParam(), MPI_COMM_WORLD, options);
   }
   /// Values whose sum depends on the order of addition.
   [[nodiscard]] Floats uneven(std::size_t count, int seed) const {
@@ -36,8 +39,8 @@ class BackgroundCollectives : public ::testing::TestWithParam<std::string> {
   }
 
   std::shared_ptr<Communicator> comm_;
-  int rank_ = 0;
-  int size_ = 1;
+  int rank_;
+  int size_;
 };
 
 TEST_P(BackgroundCollectives, HaveTheBitsOfTheirBlockingForms) {
@@ -103,6 +106,20 @@ TEST_P(BackgroundCollectives, DoNotHoldUpOtherCalls) {
   EXPECT_EQ(sum, Floats(3000, static_cast<float>(size_)));
 }
 
+/// A communicator that one rank makes before its wait, and the others after theirs.
+TEST_P(BackgroundCollectives, DoNotHoldUpNewCommunicators) {
+  for (int i = 0; i < 3; ++i) {
+    const auto comm = create();
+    Floats sum(1000, 1);
+    Request request = comm->iallreduce(sum);
+    if (rank_ > 0) request.wait();
+    const auto other = create();
+    request.wait();
+    other->barrier();
+    EXPECT_EQ(sum, Floats(1000, static_cast<float>(size_)));
+  }
+}
+
 TEST_P(BackgroundCollectives, EndWithTheRequest) {
   Floats sum(100, 1);
   { const Request request = comm_->iallreduce(sum); }
@@ -145,6 +162,27 @@ TEST_P(BackgroundCollectives, TheFirstEndsAtItsTimeoutToo) {
                 ::testing::ThrowsMessage<CommError>(::testing::HasSubstr("has not joined it")));
   }
   MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// Rank 0 aborts and joins no call; the others have one in the background. Before the first, and after some.
+TEST_P(BackgroundCollectives, EndWhereARankAborts) {
+  if (size_ == 1) return;
+  static Floats values(100);
+  for (const bool is_first : {true, false}) {
+    const auto comm = create(std::chrono::seconds(300));
+    if (!is_first) comm->iallreduce(values).wait();
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank_ == 0) {
+      comm->abort("no more data");
+    } else {
+      Request request = comm->iallreduce(values);
+      Request polled = comm->iallreduce(values);
+      EXPECT_THAT([&] { request.wait(); }, ::testing::ThrowsMessage<CommError>(::testing::HasSubstr("no more data")));
+      while (!polled.is_done()) std::this_thread::yield();
+      EXPECT_THROW(polled.wait(), CommError);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, BackgroundCollectives, ::testing::ValuesIn(communicator_names(DeviceType::kCpu)),

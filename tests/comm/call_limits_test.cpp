@@ -316,6 +316,24 @@ TEST_P(CallLimits, AbortEndsWaitsOnEveryRank) {
   meet();
 }
 
+/// So do loops that ask whether a message is there.
+TEST_P(CallLimits, AbortEndsLooksForAMessage) {
+  if (size_ == 1 || !is_first_of_its_kind()) return;
+  const auto comm = create(300s);
+  static std::vector<float> values(3);
+  if (is_absent()) {
+    comm->abort("no more data");
+  } else {
+    Request one = comm->irecv(values, size_ - 1);
+    Request any = comm->irecv(values, Communicator::kAnySource);
+    for (Request* each : {&one, &any}) {
+      while (!each->is_done()) std::this_thread::yield();
+      EXPECT_THAT(error_of([&] { each->wait(); }), HasSubstr("no more data"));
+    }
+  }
+  meet();
+}
+
 TEST_P(CallLimits, AnotherThreadAbortsItsOwnRanksWait) {
   if (size_ == 1) return;
   const auto comm = create(60s);

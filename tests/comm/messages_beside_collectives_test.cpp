@@ -1,6 +1,9 @@
 // Messages under way while their ranks make collective calls: neither holds up the other, nor takes what is its own.
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -9,6 +12,17 @@
 #include <mn/comm/communicator.hpp>
 
 #include "tests/comm/messages_fixture.hpp"
+
+namespace {
+
+std::atomic<int> probes{0};
+
+}  // namespace
+
+extern "C" int MPI_Iprobe(int source, int tag, MPI_Comm comm, int* found, MPI_Status* status) {
+  ++probes;
+  return PMPI_Iprobe(source, tag, comm, found, status);
+}
 
 namespace mn {
 namespace {
@@ -83,6 +97,26 @@ TEST_P(MessagesBesideCollectives, AReceiveEndsOnceItsSendIsPosted) {
     sent.wait();
     EXPECT_TRUE(!is_receiver() || got == mine);
   }
+}
+
+/// A large message of the program's own, of which mn does not know: waits in shared memory call MPI for it too.
+TEST_P(MessagesBesideCollectives, RequestsOfTheProgramGoOn) {
+  const auto message = of_rank<float>(0, 4 * kMany);
+  std::vector<float> got(4 * kMany);
+  MPI_Request sent = MPI_REQUEST_NULL;
+  const int count = static_cast<int>(message.size());
+  if (is_sender()) MPI_Isend(message.data(), count, MPI_FLOAT, 1, 0, MPI_COMM_WORLD, &sent);
+  if (is_receiver()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(800));
+    MPI_Recv(got.data(), count, MPI_FLOAT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    EXPECT_EQ(got, message);
+  }
+  const int before = probes;
+  expect_sum(10);
+  const bool waits_in_shared_memory =
+      is_sender() && size_ == 2 && comm_->name() == "hierarchical" && comm_->topology().inter_size == 1;
+  EXPECT_TRUE(!waits_in_shared_memory || probes - before > 5) << probes - before;
+  MPI_Wait(&sent, MPI_STATUS_IGNORE);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, MessagesBesideCollectives,

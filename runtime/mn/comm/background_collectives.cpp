@@ -10,17 +10,24 @@
 // 2. Calls on a device go to the one stream of its collectives, blocking or not, so NCCL sees them in program order.
 // 3. What a call waits for is marked when it is started: wait() does not wait for what was started later.
 // 4. A call that fails ends those behind it, whose wait() throws the same error: the ranks may be out of step.
-// 5. A start waits for no other rank: the thread makes its communicator, from a duplicate of MPI's that was made with
-//    this one, when it has its first call, whose time-out covers the wait for the other ranks' threads.
+// 5. A start waits for no other rank: the thread makes its communicator when it has its first call, whose time-out
+//    covers the wait for the other ranks' threads. What that needs of MPI was made with this communicator: Open MPI
+//    makes one communicator at a time in a process, and one that the program makes meanwhile may wait for ranks that
+//    wait for this call.
+// 6. A wait for a call with a time-out ends where a rank gives the communicator up, and ends the thread's.
 //
 // Cost: on the host two switches between threads for a call, and once a communicator and a thread; on the device a mark
 // on the stream.
+#include <chrono>
 #include <future>
+#include <memory>
+#include <thread>
 
 #include <mn/comm/call_check.hpp>
 #include <mn/comm/collective_checks.hpp>
 #include <mn/comm/communication_thread.hpp>
 #include <mn/comm/communicator.hpp>
+#include <mn/comm/node_comms.hpp>
 #include <mn/comm/on_device.hpp>
 #include <mn/comm/recorded_collectives.hpp>
 #include <mn/comm/request.hpp>
@@ -29,10 +36,35 @@
 namespace mn {
 namespace {
 
+constexpr auto kBetweenAsks = std::chrono::milliseconds(1);
+
+/// Throws CommError if the program's communicator is given up.
+void require_in_use(const CallLimits& program) {
+  if (program.failed()) throw CommError("a call in the background ends: " + program.failure());
+}
+
+/// Until the other ranks' threads are here, or `program` is given up: what makes a communicator cannot be ended.
+void meet_other_threads(CallLimits& limits, const CallName& call, const CallLimits& program, MPI_Comm comm) {
+  LimitedCall first(limits, call);
+  MPI_Request request = MPI_REQUEST_NULL;
+  mpi_check(MPI_Ibarrier(comm, &request), "waiting for the other ranks' threads");
+  for (int done = 0; true; std::this_thread::sleep_for(kBetweenAsks)) {
+    mpi_check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "waiting for the other ranks' threads");
+    if (done != 0) return;
+    first.check();
+    require_in_use(program);
+  }
+}
+
 class BackgroundCall final : public Request::Impl {
  public:
-  BackgroundCall(std::shared_ptr<CommunicationThread> thread, CommunicationThread::Task call)
-      : thread_(std::move(thread)) {
+  /// `name`: what others are told that this rank waits for. Without a time-out nothing ends the call.
+  BackgroundCall(std::shared_ptr<CommunicationThread> thread, CommunicationThread::Task call,
+                 std::shared_ptr<CallCheck> calls, bool has_timeout)
+      : thread_(std::move(thread)),
+        calls_(std::move(calls)),
+        name_{"a call in the background", calls_->number()},
+        has_timeout_(has_timeout) {
     // Shared, because a std::function is copied; broken if the task is dropped.
     auto done = std::make_shared<std::promise<bool>>();
     done_ = done->get_future();
@@ -42,16 +74,39 @@ class BackgroundCall final : public Request::Impl {
     });
   }
   void wait() override {
+    if (may_be_given_up()) watch();
     try {
       done_.get();
     } catch (const std::future_error&) {
       thread_->wait();  // throws what has ended the thread's work
     }
   }
-  bool is_done() override { return done_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+  bool is_done() override {
+    return has_ended(std::chrono::milliseconds(0)) ||
+           (may_be_given_up() && LimitedCall::is_given_up(calls_->limits(), name_));
+  }
 
  private:
+  [[nodiscard]] bool has_ended(std::chrono::milliseconds patience) const {
+    return done_.wait_for(patience) == std::future_status::ready;
+  }
+  /// Not when the communicator, which knows of it, is gone.
+  [[nodiscard]] bool may_be_given_up() const { return has_timeout_ && calls_->is_open(); }
+  /// Until it has ended: (6).
+  void watch() {
+    LimitedCall here(calls_->limits(), name_, LimitedCall::End::kFailure);
+    try {
+      while (!has_ended(kBetweenAsks)) here.check();
+    } catch (const CommError& error) {
+      thread_->abort(error.what());
+      throw;
+    }
+  }
+
   std::shared_ptr<CommunicationThread> thread_;
+  std::shared_ptr<CallCheck> calls_;
+  CallName name_;
+  bool has_timeout_;
   std::future<bool> done_;
 };
 
@@ -79,25 +134,27 @@ Request Communicator::start(std::initializer_list<ConstBufferView> buffers, cons
   if (!background_) background_ = make_background();
   // The one of this moment: set_timeout() may be called before the thread comes to it.
   const auto timeout = this->timeout();
-  return Request(std::make_unique<BackgroundCall>(background_, [call = std::move(call), timeout](Communicator& comm) {
+  const auto limited = [call = std::move(call), timeout, calls = calls_](Communicator& comm) {
+    require_in_use(calls->limits());  // (6): an abort may have come before the thread had this communicator
     const CallTimeout limit(comm, timeout);
     call(comm);
-  }));
+  };
+  return Request(std::make_unique<BackgroundCall>(background_, limited, calls_, timeout.count() > 0));
 }
 
 std::shared_ptr<CommunicationThread> Communicator::make_background() {
   // Device buffers with collectives of their own do not come to the thread: it needs no second NCCL communicator.
   const bool on_gpus = device_.type == DeviceType::kCuda;
+  keep_node_comms(background_comm_.get(), take_node_comms(internal_comm()));
   const auto setup = std::make_shared<CommunicatorSetup>(
       CommunicatorSetup{on_gpus ? "flat" : name_, std::move(background_comm_), topology(), device_, count_limit_,
                         calls_->debug(), timeout(), true, std::nullopt, make_});
   const auto call = calls_->number();
-  return std::make_shared<CommunicationThread>([setup, call, rank = rank(), size = size()] {
-    // What makes a communicator cannot be ended: with a time-out the ranks wait for each other before it.
+  return std::make_shared<CommunicationThread>([setup, call, calls = calls_, rank = rank(), size = size()] {
     if (setup->timeout.count() > 0) {
       CallLimits limits(setup->comm.get(), {.rank = rank, .size = size}, setup->timeout);
-      const LimitedCall first(limits, {.operation = "first call in the background", .number = call});
-      call_mpi(MPI_Barrier, MPI_Ibarrier, "waiting for the other ranks' threads", 0, setup->comm.get());
+      const CallName name{.operation = "first call in the background", .number = call};
+      meet_other_threads(limits, name, calls->limits(), setup->comm.get());
     }
     return setup->make(std::move(*setup));
   });
@@ -106,7 +163,6 @@ std::shared_ptr<CommunicationThread> Communicator::make_background() {
 void Communicator::abort(const std::string& reason) {
   const std::string text = "rank " + std::to_string(rank()) + " has aborted the communicator: " + reason;
   calls_->limits().abort(text);
-  if (background_) background_->abort(reason);
 }
 
 Request Communicator::ibcast(BufferView buffer, int root) {

@@ -123,6 +123,7 @@ class CallCheck {
   void require_open(std::string_view operation) const;
   /// From now on every call throws.
   void close() noexcept { open_ = false; }
+  [[nodiscard]] bool is_open() const noexcept { return open_; }
   [[nodiscard]] bool debug() const noexcept { return debug_; }
   [[nodiscard]] CallLimits& limits() noexcept { return *limits_; }
   /// Collective calls that this thread has made so far, of all communicators.

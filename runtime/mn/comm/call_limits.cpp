@@ -123,8 +123,13 @@ std::string CallLimits::failure() const {
   return failure_;
 }
 
-LimitedCall::LimitedCall(CallLimits& limits, const CallName& call)
-    : limits_(limits), call_(call), outer_(std::exchange(current, this)), begin_(Clock::now()), next_look_(begin_) {}
+LimitedCall::LimitedCall(CallLimits& limits, const CallName& call, End end)
+    : limits_(limits),
+      call_(call),
+      end_(end),
+      outer_(std::exchange(current, this)),
+      begin_(Clock::now()),
+      next_look_(begin_) {}
 
 LimitedCall::~LimitedCall() { current = outer_; }
 
@@ -132,11 +137,21 @@ void LimitedCall::check() {
   if (const auto now = Clock::now(); now >= next_look_) look(now);
 }
 
+bool LimitedCall::is_given_up(CallLimits& limits, const CallName& call) {
+  try {
+    LimitedCall(limits, call, End::kFailure).check();
+    return false;
+  } catch (const CommError&) {
+    return true;
+  }
+}
+
 void LimitedCall::look(Clock::time_point now) {
   next_look_ = now + kBetweenLooks;
   end_if_failed();
   for (CallLimits::Notice notice; limits_.take(notice);) take(notice);
   end_if_failed();
+  if (end_ == End::kFailure) return;
   const auto waited = now - begin_;
   if (question_ == 0 && call_.number != 0 && waited >= limits_.timeout_ / 2) {
     question_ = ++limits_.questions_;

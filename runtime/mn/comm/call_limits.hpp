@@ -82,14 +82,21 @@ class CallLimits {
 class LimitedCall {
  public:
   using Clock = std::chrono::steady_clock;
+  /// What ends it before what it waits for.
+  enum class End {
+    kTimeout,  ///< its time-out, or a rank that gives up
+    kFailure,  ///< a rank that gives up, alone: another thread's call has the time-out
+  };
 
-  LimitedCall(CallLimits& limits, const CallName& call);
+  LimitedCall(CallLimits& limits, const CallName& call, End end = End::kTimeout);
   ~LimitedCall();
   LimitedCall(const LimitedCall&) = delete;
   LimitedCall& operator=(const LimitedCall&) = delete;
 
   /// Throws CommError once the time is over, or another rank has given up.
   void check();
+  /// Whether a rank has given up by now, for looks that do not wait.
+  [[nodiscard]] static bool is_given_up(CallLimits& limits, const CallName& call);
   /// Until check() has something to do.
   [[nodiscard]] std::chrono::nanoseconds until_next_look() const { return next_look_ - Clock::now(); }
 
@@ -102,6 +109,7 @@ class LimitedCall {
 
   CallLimits& limits_;
   CallName call_;
+  End end_;
   LimitedCall* outer_;
   Clock::time_point begin_;
   Clock::time_point next_look_;

@@ -39,8 +39,9 @@ ConstBufferView of_bytes(std::size_t bytes) { return {nullptr, bytes, DType::kUI
 Communicator::Communicator(CommunicatorSetup setup)
     : PlacedRank(std::move(setup.topology)),
       name_(std::move(setup.name)),
-      comm_(std::move(setup.comm)),
-      internal_comm_(Mpi::duplicate(comm_.get())),
+      comm_(setup.in_background ? Mpi() : std::move(setup.comm)),
+      // A thread makes no communicator of MPI's, and sends no messages of the program's.
+      internal_comm_(setup.in_background ? std::move(setup.comm) : Mpi::duplicate(comm_.get())),
       background_comm_(setup.in_background || !mpi_takes_threads() ? Mpi() : Mpi::duplicate(comm_.get())),
       device_(setup.device),
       count_limit_(setup.count_limit),
@@ -67,7 +68,7 @@ DeviceCollectives* Communicator::device_collectives() {
 bool Communicator::debug() const noexcept { return calls_->debug(); }
 
 void Communicator::finalize() {
-  if (!comm_) return;
+  if (!internal_comm_) return;
   {
     const auto call = calls_->collective("finalize");
     // First what calls MPI or NCCL at times of its own.

@@ -75,15 +75,15 @@ struct HierarchicalReducer::Allocation {
 };
 
 HierarchicalReducer::HierarchicalReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between,
-                                         std::size_t count_limit)
-    : node_(Mpi::split(comm, topology.inter_rank, topology.rank)),
+                                         std::size_t count_limit, NodeComms comms)
+    : node_(std::move(comms.node)),
       rank_(topology.intra_rank),
       ranks_(topology.intra_size),
       many_nodes_(topology.inter_size > 1),
       divisor_(power_above_ranks(topology)),
       may_spin_(has_cpu_for_each_rank(node_.get())),
       count_limit_(count_limit),
-      exchange_(comm, topology, between, count_limit),
+      exchange_(comm, topology, between, count_limit, std::move(comms.peers)),
       messages_(node_.get(), count_limit),
       domains_(find_domain_borders(node_.get())),
       allocations_(std::make_shared<Allocations>()) {

@@ -38,6 +38,7 @@
 
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/node_barrier.hpp>
+#include <mn/comm/node_comms.hpp>
 #include <mn/comm/shared_memory.hpp>
 #include <mn/comm/slice_exchange.hpp>
 #include <mn/comm/topology.hpp>
@@ -48,8 +49,9 @@ struct NodeRanks;
 
 class HierarchicalReducer {
  public:
-  /// Collective over `comm`, whose topology it is.
-  HierarchicalReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit);
+  /// Collective over `comm`, whose topology it is, and whose parts `comms` are.
+  HierarchicalReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit,
+                      NodeComms comms);
 
   /// Collective. Buffers from allocate() are reduced where they lie, others in pieces through staging memory.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);

@@ -3,6 +3,7 @@
 #include <mn/comm/hierarchical_reducer.hpp>
 #include <mn/comm/message_reducer.hpp>
 #include <mn/comm/mpi_backends.hpp>
+#include <mn/comm/node_comms.hpp>
 #include <mn/comm/registry.hpp>
 #include <mn/comm/shared_reducer.hpp>
 #include <mn/core/error.hpp>
@@ -47,16 +48,28 @@ class Dummy final : public Communicator {
 /// allocate() are reduced without a copy. The three backends differ in who talks to the other nodes.
 class NodeCommunicator final : public Communicator {
  public:
-  NodeCommunicator(CommunicatorSetup setup, BetweenNodes between)
-      : Communicator(std::move(setup)),
-        node_(std::make_unique<HierarchicalReducer>(internal_comm(), topology(), between, count_limit())) {}
+  NodeCommunicator(CommunicatorSetup setup, BetweenNodes between) : Communicator(std::move(setup)) {
+    NodeComms comms = take_node_comms(internal_comm());  // where this is the one of a thread
+    if (!comms.node) {
+      comms = split_node_comms(internal_comm(), topology(), between);
+      if (mpi_takes_threads()) keep_node_comms(internal_comm(), duplicate(comms));  // for a thread
+    }
+    node_ =
+        std::make_unique<HierarchicalReducer>(internal_comm(), topology(), between, count_limit(), std::move(comms));
+  }
+  ~NodeCommunicator() override { static_cast<void>(take_node_comms(internal_comm())); }
+  NodeCommunicator(const NodeCommunicator&) = delete;
+  NodeCommunicator& operator=(const NodeCommunicator&) = delete;
 
  private:
   void do_allreduce(BufferView buffer, const Reduction& reduction) override;
   void do_allreduce_grad(std::span<const BufferView> gradients, double scale) override;
   std::shared_ptr<std::byte> do_allocate(std::size_t bytes) override;
   std::unique_ptr<SharedReducer> do_share(std::span<const BufferView> buffers) override;
-  void do_finalize() override { node_.reset(); }
+  void do_finalize() override {
+    node_.reset();
+    static_cast<void>(take_node_comms(internal_comm()));
+  }
 
   std::unique_ptr<HierarchicalReducer> node_;
   GradientPacker packer_;

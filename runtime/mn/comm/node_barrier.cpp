@@ -40,12 +40,13 @@ void pause_briefly() {
 
 std::uint32_t* word_of(std::atomic<std::uint32_t>& value) { return reinterpret_cast<std::uint32_t*>(&value); }
 
-/// Sleeps while `value` is `seen`; a second at most, or until MPI should go on. std::atomic::wait works within one
-/// process only.
+/// Sleeps while `value` is `seen`, or until MPI should go on: seldom where only the program's own requests, of which
+/// nobody knows, may need it. std::atomic::wait works within one process only.
 void sleep_while(std::atomic<std::uint32_t>& value, std::uint32_t seen) {
   constexpr long kBetweenLooks_ns = 50'000;
-  timespec most = has_pending_requests() ? timespec{0, kBetweenLooks_ns} : timespec{1, 0};
-  if (limited_call() != nullptr) most = {0, kBetweenLooks_ns};
+  constexpr long kWithoutRequests_ns = 20'000'000;
+  const bool looks = has_pending_requests() || limited_call() != nullptr;
+  const timespec most{0, looks ? kBetweenLooks_ns : kWithoutRequests_ns};
   syscall(SYS_futex, word_of(value), FUTEX_WAIT, seen, &most, nullptr, 0);
 }
 

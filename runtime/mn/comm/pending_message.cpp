@@ -100,6 +100,9 @@ void PendingMessage::wait_for_elements() {
 }
 
 bool PendingMessage::is_done() {
+  CallLimits& limits = calls_->limits();
+  const CallName call{receives_ ? "wait for irecv" : "wait for isend", 0, buffer_.count, buffer_.dtype, peer_};
+  if (limits.timeout().count() > 0 && LimitedCall::is_given_up(limits, call)) return true;  // wait() throws
   if (!has_matched()) return false;
   int done = 0;
   MPI_Status status;

@@ -6,14 +6,33 @@
 
 namespace mn {
 
-SliceExchange::SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit)
-    : rank_(topology.intra_rank), slices_(topology.intra_size), nodes_(topology.inter_size), count_limit_(count_limit) {
-  for (int node = 0; node < nodes_; ++node) {
-    slices_ = std::min(slices_, static_cast<int>(topology.ranks_of(node).size()));
+namespace {
+
+int number_of_slices(const Topology& topology, BetweenNodes between) {
+  if (topology.inter_size > 1 && between == BetweenNodes::kLeaders) return 1;
+  int slices = topology.intra_size;
+  for (int node = 0; node < topology.inter_size; ++node) {
+    slices = std::min(slices, static_cast<int>(topology.ranks_of(node).size()));
   }
+  return slices;
+}
+
+}  // namespace
+
+Mpi SliceExchange::split_peers(MPI_Comm comm, const Topology& topology, BetweenNodes between) {
+  if (topology.inter_size == 1) return {};
+  const int slice = topology.intra_rank;
+  return Mpi::split(comm, slice < number_of_slices(topology, between) ? slice : -1, topology.rank);
+}
+
+SliceExchange::SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit,
+                             Mpi peers)
+    : peers_(std::move(peers)),
+      rank_(topology.intra_rank),
+      slices_(number_of_slices(topology, between)),
+      nodes_(topology.inter_size),
+      count_limit_(count_limit) {
   if (nodes_ == 1) return;
-  if (between == BetweenNodes::kLeaders) slices_ = 1;
-  peers_ = Mpi::split(comm, rank_ < slices_ ? rank_ : -1, topology.rank);
   costs_ = NetworkCosts::find(comm, peers_.get());
   if (peers_) reducer_ = std::make_unique<MessageReducer>(peers_.get(), count_limit, costs_);
 }

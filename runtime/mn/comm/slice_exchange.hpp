@@ -55,7 +55,12 @@ class SliceExchange {
   };
 
   /// Collective over `comm`, whose topology it is. With one node every rank has a slice, and nothing is exchanged.
-  SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit);
+  SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit)
+      : SliceExchange(comm, topology, between, count_limit, split_peers(comm, topology, between)) {}
+  /// The same with what split_peers() has given.
+  SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit, Mpi peers);
+  /// Collective: the ranks of the other nodes that have this rank's slice; none without a slice, or with one node.
+  [[nodiscard]] static Mpi split_peers(MPI_Comm comm, const Topology& topology, BetweenNodes between);
 
   /// Elements of a piece of `count` > 0 between nodes; all of them where there is one node.
   [[nodiscard]] std::size_t piece_elements(std::size_t count, std::size_t element_bytes) const;
@@ -77,8 +82,8 @@ class SliceExchange {
   /// The elements of piece `k` of `count`, and this rank's of them.
   [[nodiscard]] std::pair<Range, Range> piece_at(std::size_t k, std::size_t most, std::size_t count) const;
 
-  Mpi peers_;  ///< the ranks of the other nodes that have this rank's slice
-  int rank_;   ///< within the node
+  Mpi peers_;
+  int rank_;  ///< within the node
   int slices_;
   int nodes_;
   std::size_t count_limit_;

@@ -41,6 +41,13 @@ void check_own_part(std::string_view operation, std::string_view role, const Con
                               " elements, this rank's count is " + std::to_string(count));
 }
 
+/// What it would copy to itself: MPI does not compare it.
+void check_own_counts(std::string_view operation, std::size_t sent, std::size_t received) {
+  if (sent == received) return;
+  reject_parts(operation, "this rank's send count for itself is " + std::to_string(sent) + ", its receive count " +
+                              std::to_string(received));
+}
+
 void check_apart(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv) {
   const auto* a = static_cast<const std::byte*>(send.data);
   const auto* b = static_cast<const std::byte*>(recv.data);
@@ -174,6 +181,8 @@ void Communicator::alltoallv(ConstBufferView send, Counts send_counts, BufferVie
     check_same_dtype("alltoallv", send, recv);
     check_number_of_counts("alltoallv", send_counts, size());
     check_number_of_counts("alltoallv", recv_counts, size());
+    const auto own = static_cast<std::size_t>(rank());
+    check_own_counts("alltoallv", send_counts[own], recv_counts[own]);
     check_counts("alltoallv", "send", send, send_counts);
     check_counts("alltoallv", "recv", recv, recv_counts);
     check_apart("alltoallv", send, recv);
