@@ -1,16 +1,21 @@
 #include "data/mncheck/commands.hpp"
 
+#include <cerrno>
 #include <cstdio>
 #include <iostream>
 #include <span>
 #include <string>
 #include <utility>
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <mn/checkpoint/format/checkpoint_file.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/checkpoint/format/saved_checkpoint.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/fd.hpp>
 #include <mn/core/file.hpp>
 
 namespace mn::check {
@@ -34,6 +39,15 @@ void print_row(const fs::path& path) {
               static_cast<long long>(about.value("iteration", std::int64_t{0})), about.value("epoch_detail", 0.0),
               checkpoint.ranks(), static_cast<double>(bytes_of(checkpoint)) / (1 << 20),
               checkpoint.manifest().tensors.size(), is_kept(out, path) ? ", kept" : "");
+}
+
+/// Held, so that no job begins: what one is saving looks like what a stopped one has left. Empty: no job has been here.
+Fd lock_of_jobs(const fs::path& out) {
+  Fd lock(::open((out / ".lock").c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));  // mn/trainer/output_folder.hpp
+  if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    throw DataError("a job writes to " + out.string() + ", and removes old checkpoints itself: prune once it is over");
+  }
+  return lock;
 }
 
 /// The names of the tensors that go into a merged file, and those that they have there.
@@ -89,6 +103,7 @@ int verify(const fs::path& path) {
 
 int prune(const fs::path& out, const Settings& settings) {
   (void)checkpoints_at(out);
+  const Fd lock = lock_of_jobs(out);
   remove_old_checkpoints(out, static_cast<std::size_t>(settings.keep));
   for (const fs::path& each : find_checkpoints(out)) std::cout << each.filename().string() << '\n';
   return 0;
