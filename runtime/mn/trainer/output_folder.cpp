@@ -30,7 +30,7 @@ using nlohmann::json;
 
 constexpr auto kTimeToSign = std::chrono::seconds(1);  // for who has just locked the file
 constexpr auto kTimeToEnd = std::chrono::seconds(30);  // for a process of this job
-constexpr auto kTimeToDie = std::chrono::seconds(5);   // for one of this host: its launcher may have ended before it
+constexpr auto kTimeToDie = std::chrono::seconds(10);  // for one of this host: its launcher may have ended before it
 constexpr const char* kAdvice = ": choose another output folder (--out)";
 constexpr std::uint64_t kLeastBytes = 64 << 10;  // what a run writes beside checkpoints
 

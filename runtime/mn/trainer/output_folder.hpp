@@ -26,7 +26,7 @@ class OutputFolder {
  public:
   /// Throws UsageError that says which: the folder can't be made or written, it is full (with the bytes free and
   /// needed; `checkpoint_bytes` are needed at least), or another process holds it (with its host, process and job). One
-  /// of this job, as before a restart, has 30 seconds to end, another of this host five. This process may hold a folder
+  /// of this job, as before a restart, has 30 seconds to end, another of this host ten. This process may hold a folder
   /// more than once.
   OutputFolder(const std::filesystem::path& folder, std::uint64_t checkpoint_bytes);
   /// Releases the lock.
