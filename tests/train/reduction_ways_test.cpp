@@ -223,6 +223,26 @@ TEST_P(OptimizerTest, DoubleBufferingAppliesThePreviousMean) {
   for (const auto& [mean, copy] : kept) EXPECT_TRUE(mean.equal(copy)) << mean << copy;
 }
 
+/// Each rank's own gradients would have norms of their own, by which a program may decide.
+TEST_P(OptimizerTest, WithoutAMeanNothingIsClipped) {
+  const at::Tensor p = parameter({5});
+  auto optimizer = create_multi_node_optimizer(std::make_unique<SGD>(std::vector<at::Tensor>{p}, SGDOptions(1)), comm_,
+                                               {.double_buffering = true});
+  const auto backward = [&] {
+    optimizer->zero_grad();
+    (p.sum() * (rank_ + 1)).backward();
+  };
+  backward();
+  EXPECT_EQ(clip_grad_norm(*optimizer, 0.01, 1), 0);
+  EXPECT_TRUE(p.grad().equal(torch::full({5}, rank_ + 1.0)));
+  optimizer->step(1);
+  backward();
+  EXPECT_NEAR(clip_grad_norm(*optimizer, 100, 0), std::sqrt(5) * rank_sum_ / size_, 1e-5) << "of the step before";
+  optimizer->step(0);
+  backward();
+  EXPECT_EQ(clip_grad_norm(*optimizer, 100, 1), 0) << "no rank had samples";
+}
+
 TEST_P(OptimizerTest, DoubleBufferingLosesNothingToAnAddedParameter) {
   const at::Tensor p = parameter({5});
   const at::Tensor added = parameter({3});

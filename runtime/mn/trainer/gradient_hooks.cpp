@@ -72,13 +72,13 @@ GradientHook gradient_clipping(double threshold) {
 
 double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm) {
   check_threshold(max_norm);
-  optimizer.reduce_gradients();
+  if (!optimizer.reduce_gradients()) return 0;
   return clip(optimizer.trained_parameters(), max_norm).item<double>();
 }
 
 double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm, double samples) {
   check_threshold(max_norm);
-  optimizer.reduce_gradients(samples);
+  if (!optimizer.reduce_gradients(samples)) return 0;
   return clip(optimizer.trained_parameters(), max_norm).item<double>();
 }
 

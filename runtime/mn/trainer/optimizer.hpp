@@ -93,10 +93,11 @@ class MultiNodeOptimizer {
   void scale_gradients(double factor);
   /// Gradients become their mean over ranks now; step() then runs the hooks and the update alone. For what must see the
   /// mean and is not a hook. A backward in between that adds to the mean is a UsageError of step(); after zero_grad()
-  /// all starts over. With double buffering the mean is the previous step's.
-  void reduce_gradients();
+  /// all starts over. With double buffering the mean is the previous step's. Returns, the same on every rank, whether
+  /// there is a mean: not in the first step then, nor where no rank has samples.
+  bool reduce_gradients();
   /// The same, weighted as in step(samples).
-  void reduce_gradients(double samples);
+  bool reduce_gradients(double samples);
   /// Mean of gradients over ranks → hooks → update. Every rank has the same weight.
   void step();
   /// The same, with this rank's gradient, a mean over `samples` samples, weighted by them: Σ nᵢgᵢ / Σ nᵢ. Whatever the
@@ -252,8 +253,8 @@ class MultiNodeOptimizer {
 [[nodiscard]] GradientHook gradient_clipping(double threshold);
 
 /// Collective, between backward and step(): reduces the gradients, unless that is done, then scales them as
-/// gradient_clipping() does. Returns their norm before, the same on every rank. In place of torch's clip_grad_norm_,
-/// which would clip each rank's own gradients by its own norm.
+/// gradient_clipping() does. Returns their norm before, the same on every rank; 0 where there is no mean. In place of
+/// torch's clip_grad_norm_, which would clip each rank's own gradients by its own norm.
 double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm);
 /// The same, with this rank's gradients weighted by its samples, as in step(samples).
 double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm, double samples);

@@ -46,10 +46,16 @@ at::Tensor MultiNodeOptimizer::scale_loss(const at::Tensor& loss, double samples
   return weighted_loss(scale_loss(loss), {weight, weight * nominal_samples_, this});
 }
 
-void MultiNodeOptimizer::reduce_gradients() { reduce_weighted(1.0); }
+bool MultiNodeOptimizer::reduce_gradients() {
+  reduce_weighted(1.0);
+  return reduced_->any;
+}
 
-void MultiNodeOptimizer::reduce_gradients(double samples) {
-  if (const auto weight = weight_of(samples)) reduce_weighted(*weight);
+bool MultiNodeOptimizer::reduce_gradients(double samples) {
+  const auto weight = weight_of(samples);
+  if (!weight) return false;
+  reduce_weighted(*weight);
+  return reduced_->any;
 }
 
 /// Weight of one of a step's `losses`, which stands for so many samples. No value while no rank has ever had a sample.
