@@ -51,6 +51,19 @@ TEST(IntervalTest, PassesEachMultipleOnce) {
   EXPECT_FALSE(Interval(0.5, IntervalUnit::kEpoch).passed(0.6, 0.9));
 }
 
+/// 0.3 is not quite three times 0.1.
+TEST(IntervalTest, PartsOfAnEpochPassAtTheirSteps) {
+  constexpr int kSteps = 20;
+  for (const int parts : {3, 4, 10, 20}) {
+    const Interval part(1.0 / parts, IntervalUnit::kEpoch);
+    int passed = 0;
+    for (int k = 1; k <= 50 * kSteps; ++k) {
+      passed += part.passed(static_cast<double>(k - 1) / kSteps, static_cast<double>(k) / kSteps) ? 1 : 0;
+      ASSERT_EQ(passed, k * parts / kSteps) << "of " << parts << " an epoch after step " << k;
+    }
+  }
+}
+
 TEST(TrainerTest, EqualsOnePlainProcessWithTheWholeBatch) {
   const TestFolder folder(world());
   constexpr std::int64_t kSize = 53;  // a last step in which ranks differ in their samples, for 2, 3 and 4 ranks

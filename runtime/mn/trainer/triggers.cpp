@@ -55,6 +55,9 @@ std::string Interval::str() const {
   return std::string(number, end) + kLetters[static_cast<std::size_t>(unit)];
 }
 
-bool Interval::passed(double before, double now) const { return std::floor(now / every) > std::floor(before / every); }
+bool Interval::passed(double before, double now) const {
+  constexpr double kRounding = 1 + 1e-12;  // 0.3 is not quite three times 0.1
+  return std::floor(now / every * kRounding) > std::floor(before / every * kRounding);
+}
 
 }  // namespace mn
