@@ -1,5 +1,5 @@
-// A step as one graph of the device's work gives what the same steps give without, bit for bit. On GPUs, which ranks may
-// share, and on the test device.
+// A step as one graph of the device's work gives what the same steps give without, bit for bit. On GPUs, which ranks
+// may share, and on the test device.
 #include <cstdlib>
 #include <functional>
 #include <limits>

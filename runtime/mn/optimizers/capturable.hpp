@@ -1,7 +1,7 @@
 /// Lets a CUDA graph hold an optimizer's update: what changes from step to step lies on the device. Internal.
 ///
-/// (1) Once stay_on_device() was called, all updates read learning rates and counts of steps there, captured or not: the
-///     results are the same bits.
+/// (1) Once stay_on_device() was called, all updates read learning rates and counts of steps there, captured or not:
+///     the results are the same bits.
 /// (2) Other settings are numbers in the graph: where constants() changes, another graph is needed.
 #pragma once
 

@@ -1,10 +1,10 @@
 /// Work of a device that is recorded once and launched as often as needed: a CUDA graph.
 ///
-/// (1) While `work` runs in the constructor it only enqueues, on the current stream and those that it orders after it, on
-///     autograd's threads too; nothing of it is computed. A call that would wait for the device throws, and the program
-///     should end then.
-/// (2) A launch computes with the values that lie at the recorded addresses. Memory that was allocated before must stay;
-///     what `work` allocates is the graph's, and gets new values in each launch.
+/// (1) While `work` runs in the constructor it only enqueues, on the current stream and those that it orders after it,
+///     on autograd's threads too; nothing of it is computed. A call that would wait for the device throws, and the
+///     program should end then.
+/// (2) A launch computes with the values that lie at the recorded addresses. Memory that was allocated before must
+///     stay; what `work` allocates is the graph's, and gets new values in each launch.
 /// (3) Random numbers of the device's default generator go on from launch to launch, as if `work` had run.
 /// Cost of a launch for the host: one call, whatever the graph holds.
 /// Source: at::cuda::CUDAGraph of libtorch. A build without CUDA has the same class, which is never available.
@@ -22,6 +22,9 @@ class DeviceGraph {
  public:
   /// Whether this build has graphs for the device.
   [[nodiscard]] static bool is_available(Device device);
+  /// Whether calls of other ranks may be in it. Not on GPUs: on one that two ranks shared, some results were others
+  /// than without a graph, and it is not known why.
+  [[nodiscard]] static bool takes_collectives();
 
   /// Waits for the device, then records `work`. Throws what `work` throws, and libtorch's exceptions.
   DeviceGraph(Device device, const std::function<void()>& work);

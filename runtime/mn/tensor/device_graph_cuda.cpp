@@ -25,6 +25,8 @@ struct DeviceGraph::Recorded {
 
 bool DeviceGraph::is_available(Device device) { return device.type == DeviceType::kCuda; }
 
+bool DeviceGraph::takes_collectives() { return false; }
+
 DeviceGraph::DeviceGraph(Device device, const std::function<void()>& work) : recorded_(std::make_unique<Recorded>()) {
   const c10::Device where(device);
   const c10::cuda::CUDAGuard on_device(where);

@@ -11,17 +11,17 @@
 ///     return std::vector{loss.detach()};
 ///   })[0];
 ///
-/// (1) The first steps run as they are. Once several in a row were alike and nothing is left to be tried, one is recorded
-///     (tensor/device_graph.hpp); from then on the graph stands for all steps that are like it. Others, such as the last of
-///     an epoch, run as they are. All ranks launch the graph, or none does.
+/// (1) The first steps run as they are. Once several in a row were alike and nothing is left to be tried, one is
+///     recorded (tensor/device_graph.hpp); from then on the graph stands for all steps that are like it. Others, such
+///     as the last of an epoch, run as they are. All ranks launch the graph, or none does.
 /// (2) Steps are alike if their inputs have the same shapes, strides and dtypes, and their numbers are the same.
-/// (3) Learning rates may change from step to step. Where other settings of the optimizer or its parameters do, or a state
-///     was loaded, the next step is recorded again.
+/// (3) Learning rates may change from step to step. Where other settings of the optimizer or its parameters do, or a
+///     state was loaded, the next step is recorded again.
 /// (4) The graph holds what the host decided while it was recorded: hooks and the model must decide alike in each step,
 ///     and may not read values of the GPU, or draw random numbers on the host.
 /// The results are those of the same steps without a graph, bit for bit, where kernels are deterministic.
-/// Cost of a launched step: a copy of the inputs on the GPU, of the results, and among several ranks one number that the
-/// hosts agree on. Memory: a graph keeps its activations between steps.
+/// Cost of a launched step: a copy of the inputs on the GPU, of the results, and among several ranks one number that
+/// the hosts agree on. Memory: a graph keeps its activations between steps.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +42,9 @@ class GraphedStep {
   /// A whole step, from zero_grad() to step(), on these inputs. What it returns are results that the program reads.
   using Step = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)>;
 
-  /// Throws UsageError that says why, if there is no GPU or the optimizer's options exclude it: double buffering, local
-  /// steps, compression, a trace, debug mode, a communicator that reduces through the host, an optimizer that is not
+  /// Throws UsageError that says why, if there is no GPU, if there are several ranks
+  /// (DeviceGraph::takes_collectives()), or if the optimizer's options exclude it: double buffering, local steps,
+  /// compression, a trace, debug mode, a communicator that reduces through the host, an optimizer that is not
   /// FusedAdam, FusedAdamW or FusedSgd.
   explicit GraphedStep(std::shared_ptr<MultiNodeOptimizer> optimizer);
   ~GraphedStep();
@@ -51,8 +52,8 @@ class GraphedStep {
   GraphedStep& operator=(const GraphedStep&) = delete;  ///< not copyable
 
   /// Collective: makes the step, and returns its results, which are the caller's. `inputs` lie on the GPU. `numbers`:
-  /// those of the minibatch that `step` uses, such as its samples. `step` does the same in every call. Throws UsageError
-  /// if it can't be recorded.
+  /// those of the minibatch that `step` uses, such as its samples. `step` does the same in every call. Throws
+  /// UsageError if it can't be recorded.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs, const std::vector<double>& numbers,
                               const Step& step);
   /// Within `step`: it is being recorded, and computes nothing now.

@@ -17,6 +17,7 @@
 #include <mn/trainer/local_sgd.hpp>
 #include <mn/trainer/optimizer.hpp>
 #include <mn/trainer/parameter_check.hpp>
+#include <mn/trainer/phase_end.hpp>
 
 namespace mn {
 namespace {
@@ -152,6 +153,7 @@ void MultiNodeOptimizer::wait(const char* what, const std::function<void()>& wor
   const Trace::Scope scope(options_.trace.get(), what, Trace::Lane::kCompute);
   const auto begin = Trace::Clock::now();
   work();
+  end_phase(options_.trace.get(), comm_->device());
   communication_s_ += std::chrono::duration<double>(Trace::Clock::now() - begin).count();
 }
 
@@ -174,6 +176,7 @@ void MultiNodeOptimizer::update() {
   const Trace::Scope scope(options_.trace.get(), "update", Trace::Lane::kCompute);
   for (const auto& [name, hook] : hooks_) hook(reduction_->parameters());
   actual_->step();
+  end_phase(options_.trace.get(), comm_->device());
   if (!local_ && !is_recording_) check_->after_update(known_, *comm_);
 }
 

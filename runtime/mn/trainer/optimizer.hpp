@@ -161,7 +161,7 @@ class MultiNodeOptimizer {
   /// Local. What gradients are averaged over.
   [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const noexcept { return comm_; }
   /// Local. Exposed communication time in seconds: what this rank's steps have waited for the network and for slower
-  /// ranks.
+  /// ranks. On a GPU that takes a trace: without one the host waits for nothing.
   [[nodiscard]] double communication_s() const noexcept { return communication_s_; }
   /// Local. Bytes of gradients or parameters that this rank has passed to collectives.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept;

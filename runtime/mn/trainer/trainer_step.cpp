@@ -5,7 +5,6 @@
 // (2) A rank without samples steps with weight 0: every rank makes the same collective calls.
 // (3) No loss is read here, which would wait for the device.
 #include <ATen/core/Tensor.h>
-#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <mn/core/activity.hpp>
 #include <mn/core/error.hpp>
@@ -15,17 +14,11 @@
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
 #include <mn/trainer/periodic_agreement.hpp>
+#include <mn/trainer/phase_end.hpp>
 #include <mn/trainer/straggler_watch.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn {
-namespace {
-
-void wait_for_device(at::Device device) {
-  if (!device.is_cpu()) c10::impl::getDeviceGuardImpl(device.type())->synchronizeDevice(device.index());
-}
-
-}  // namespace
 
 Batch Trainer::next_batch() {
   const Trace::Scope scope(options_.trace.get(), "wait for data", Trace::Lane::kData);
@@ -143,7 +136,7 @@ void Trainer::accumulate(const Batch& batch, Accumulated& all, bool last) {
   const at::Tensor weighted = optimizer().scale_loss(loss, weight, options_.accumulate);
   if (last) optimizer().announce_step(all.weight);
   weighted.backward();
-  if (options_.trace) wait_for_device(comm_->device());
+  end_phase(options_.trace.get(), comm_->device());
 }
 
 Trainer::Forward Trainer::forward(const Batch& batch) {
@@ -153,6 +146,7 @@ Trainer::Forward Trainer::forward(const Batch& batch) {
   if (!loss.value.defined() || loss.value.numel() != 1) {
     throw ArgumentError("the loss function must return a tensor of one element");
   }
+  end_phase(options_.trace.get(), comm_->device());
   return {std::move(loss), std::move(metrics)};
 }
 

@@ -15,8 +15,8 @@ namespace mn::test_device {
 /// record_stream(): the memory is not given out again before the stream has passed what it holds when it is freed.
 void record_use(const c10::DataPtr& memory, const c10::Stream& stream);
 
-/// While it lives, memory that captured streams allocate is a graph's: it is not given out again, neither in the capture
-/// nor after it.
+/// While it lives, memory that captured streams allocate is a graph's: it is not given out again, neither in the
+/// capture nor after it.
 class GraphMemory {
  public:
   GraphMemory();
