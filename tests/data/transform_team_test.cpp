@@ -138,6 +138,49 @@ TEST(TransformTeamTest, NoMoreThreadsThanItHasTransformAtATime) {
   }
 }
 
+TEST(TransformTeamTest, EachBatchIsDividedAndEndsWhenItsLastSampleDoes) {
+  TransformTeam team(3);
+  for (int order = 0; order < 3; ++order) {
+    Together inside;
+    std::atomic<int> ended = 0;
+    team.run(order, [&, own = std::this_thread::get_id()](const ForEach& for_each) {
+      for_each(3, [&](std::int64_t) {
+        inside.stay(3);
+        if (std::this_thread::get_id() != own) std::this_thread::sleep_for(milliseconds(20));
+        ++ended;
+      });
+      EXPECT_EQ(ended, 3) << order;
+    });
+    EXPECT_EQ(inside.most(), 3) << order;
+  }
+}
+
+TEST(TransformTeamTest, ABatchEndsWhileItsHelperGoesOnWithAnother) {
+  TransformTeam team(3);
+  Together both;
+  std::atomic<bool> next_has_begun = false, has_ended = false;
+  const auto wait_for = [](const std::atomic<bool>& flag) {
+    for (int wait = 0; wait < 5000 && !flag; ++wait) std::this_thread::sleep_for(milliseconds(1));
+  };
+  const std::jthread first([&] {
+    team.run(0, [&, own = std::this_thread::get_id()](const ForEach& for_each) {
+      for_each(2, [&](std::int64_t) {
+        both.stay(2);
+        if (std::this_thread::get_id() != own) wait_for(next_has_begun);
+      });
+    });
+    has_ended = true;
+  });
+  while (both.most() < 2) std::this_thread::sleep_for(milliseconds(1));
+  team.run(1, [&](const ForEach& for_each) {
+    for_each(3, [&](std::int64_t) {  // this thread's, the helper's, and one that nobody has begun meanwhile
+      next_has_begun = true;
+      wait_for(has_ended);
+      EXPECT_TRUE(has_ended);
+    });
+  });
+}
+
 TEST(Loaders, DivideABatchBetweenIdleWorkers) {
   Together inside;
   LoaderOptions options{.batchsize = 32, .shuffle = false, .workers = 4, .prefetch = 0};

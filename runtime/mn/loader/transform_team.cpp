@@ -80,10 +80,7 @@ void TransformTeam::help() {
 void TransformTeam::do_next(std::unique_lock<std::mutex>& lock) {
   Job& job = *jobs_.begin()->second;
   const std::int64_t i = job.next++;
-  if (job.next == job.count) {
-    jobs_.erase(jobs_.begin());
-    changed_.notify_all();
-  }
+  if (job.next == job.count) jobs_.erase(jobs_.begin());
   lock.unlock();
   std::exception_ptr error;
   try {
