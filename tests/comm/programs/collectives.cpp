@@ -43,6 +43,8 @@ void CollectiveCall::run() {
       return comm_.barrier();
     case Call::kMonitoredBarrier:
       return comm_.monitored_barrier(std::chrono::minutes(5));
+    case Call::kSplit:
+      return comm_.split(0, comm_.rank())->barrier();
     case Call::kGradients:
       return gradients();
     case Call::kReduce:

@@ -18,15 +18,13 @@ constexpr Call kStarts[] = {Call::kIbcast, Call::kIallgather, Call::kIallreduce,
 constexpr int kFirstOwnTag = 1000;
 constexpr int kAnyTag = Communicator::kAnyTag;
 constexpr DType kFloats[] = {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
-constexpr Call kCollectives[] = {Call::kBcast,           Call::kGather,          Call::kAllgather,
-                                 Call::kAlltoall,        Call::kScatter,         Call::kAllreduce,
-                                 Call::kAllreduce,       Call::kAllreduce,       Call::kAllreduceAllocated,
-                                 Call::kReduceScatter,   Call::kBarrier,         Call::kBcastObject,
-                                 Call::kGatherObject,    Call::kAllgatherObject, Call::kScatterObject,
-                                 Call::kAllreduceObject, Call::kGradients,       Call::kGradients,
-                                 Call::kGradients,       Call::kReduce,          Call::kGatherv,
-                                 Call::kScatterv,        Call::kAllgatherv,      Call::kAlltoallv,
-                                 Call::kMonitoredBarrier};
+constexpr Call kCollectives[] = {
+    Call::kBcast,           Call::kGather,      Call::kAllgather,       Call::kAlltoall,           Call::kScatter,
+    Call::kAllreduce,       Call::kAllreduce,   Call::kAllreduce,       Call::kAllreduceAllocated, Call::kReduceScatter,
+    Call::kBarrier,         Call::kBcastObject, Call::kGatherObject,    Call::kAllgatherObject,    Call::kScatterObject,
+    Call::kAllreduceObject, Call::kGradients,   Call::kGradients,       Call::kGradients,          Call::kReduce,
+    Call::kGatherv,         Call::kScatterv,    Call::kAllgatherv,      Call::kAlltoallv,          Call::kReduce,
+    Call::kAlltoallv,       Call::kSplit,       Call::kMonitoredBarrier};
 
 /// A request that nobody has waited for.
 struct Open {

@@ -39,6 +39,7 @@ std::string_view name_of(Call call) {
                                          "ireduce_scatter",
                                          "wait for a collective call",
                                          "monitored_barrier",
+                                         "split",
                                          "the program's own calls"};
   return kNames[static_cast<std::size_t>(call)];
 }

@@ -58,6 +58,7 @@ enum class Call : std::uint8_t {
   kIreduceScatter,
   kFinish,  ///< … and are waited for
   kMonitoredBarrier,
+  kSplit,     ///< into a communicator of the same ranks, which is used once; requests stay under way
   kOwnCalls,  ///< the program's own calls of MPI, with tags that communicators use too
 };
 [[nodiscard]] std::string_view name_of(Call call);
