@@ -118,7 +118,9 @@ const GpuSlot* slot_of_rank(const Machine& machine, const RankResources& rank, c
 }
 
 int package_near(const std::vector<Core>& cores, const CpuSet& near) {
-  const auto found = std::ranges::find_if(cores, [&](const Core& core) { return near.contains(*core.cpus.begin()); });
+  // Facts come from other ranks: a core may have no CPU.
+  const auto is_near = [&](const Core& core) { return !core.cpus.empty() && near.contains(*core.cpus.begin()); };
+  const auto found = std::ranges::find_if(cores, is_near);
   return found == cores.end() ? -1 : found->package;
 }
 
