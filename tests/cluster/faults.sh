@@ -93,7 +93,7 @@ batch() {
   echo "$1: $trials trials, $failures failures"
 }
 
-is_gone() { [ ! -e "/proc/$1/exe" ]; }
+is_gone() { ! grep -qsv "^[0-9]* (.*) [ZX]" "/proc/$1/stat"; }  # a process closes its connections before it is a zombie
 # kill_node NODE: all but what is needed to start it again. Its kernel closes the connections, unless SILENT is set.
 kill_node() {
   local pid killed=()

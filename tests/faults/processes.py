@@ -110,6 +110,41 @@ def ends(number=50):
             print(f"{how}: named in {max(named):.2f} s, gone in {max(gone):.2f} s at most of {len(named)}", flush=True)
 
 
+def is_gone(pid):
+    """Whether all threads of a process have ended: until then its connections and locks stay."""
+    try:
+        return ") Z " in pathlib.Path(f"/proc/{pid}/stat").read_text() and len(os.listdir(f"/proc/{pid}/task")) == 1
+    except OSError:
+        return True
+
+
+def busy_processes():
+    return [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
+
+
+def saving(number=10):
+    load, longest = busy_processes(), 0
+    try:
+        for trial in own(range(number)):
+            out = fresh()
+            process = start(out, ranks=1, iterations=10**6, every=1, step_ms=5)
+            while not list(out.glob("ckpt/*")) and process.poll() is None:
+                time.sleep(0.05)
+            time.sleep(random.uniform(0, 1))
+            pid = next(pids(out))[1]
+            os.kill(pid, signal.SIGKILL)
+            begin = time.monotonic()
+            while not is_gone(pid) and time.monotonic() - begin < 20:
+                time.sleep(0.005)
+            longest = max(longest, time.monotonic() - begin)
+            check(f"SIGKILL {trial} beside a save: gone", time.monotonic() - begin <= 2, time.monotonic() - begin)
+            process.communicate()
+    finally:
+        for each in load:
+            each.kill()
+    print(f"gone in {longest:.2f} s at most", flush=True)
+
+
 def hangs():
     for way, is_over in (("stop", True), ("sleep", False), ("collective", True)):  # an extension may take 600 s
         out, begin = fresh(), time.monotonic()
@@ -127,8 +162,7 @@ def hangs():
 
 
 def pauses(seconds=60):
-    load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
-    out = fresh()
+    load, out = busy_processes(), fresh()
     process = start(out, ranks=3, iterations=10**6, every=50, step_ms=20, timeout=seconds + 60)
     try:
         end = time.monotonic() + seconds

@@ -1,7 +1,7 @@
 #include <chrono>
 #include <utility>
 
-#include <sched.h>
+#include <time.h>
 
 #include <mn/checkpoint/background_save.hpp>
 #include <mn/comm/communicator.hpp>
@@ -24,11 +24,34 @@ class OwnTime {
   double queued_ = queue_seconds();
 };
 
-/// (4): nobody may go back from it without a privilege, so each save has a thread of its own.
-void leave_cpus_to_others() {
-  const sched_param none{};
-  sched_setscheduler(0, SCHED_IDLE, &none);
+double cpu_seconds() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
+
+/// (4): one part in a hundred of a CPU that others want, all of one that nobody wants. Not by a low priority: on busy
+/// CPUs such a thread is not even given the time to die, and a rank that was killed keeps its connections and its lock.
+class Pace {
+ public:
+  /// After some work. Returns early if `hand_over` becomes true.
+  void pause(const std::atomic<bool>& hand_over) {
+    const double used = cpu_seconds() - used_, queued = queue_seconds() - queued_;
+    const bool is_wanted = queued > kWaited * used;
+    const OwnTime rest;
+    while (is_wanted && !hand_over && rest.seconds() < kRest * used) std::this_thread::sleep_for(kStep);
+    rested_s_ += rest.seconds();
+    used_ = cpu_seconds();
+    queued_ = queue_seconds();
+  }
+  [[nodiscard]] double rested_s() const noexcept { return rested_s_; }
+
+ private:
+  static constexpr double kRest = 99;     // for each second of work
+  static constexpr double kWaited = 0.1;  // of the time of the work: others want this CPU
+  static constexpr auto kStep = std::chrono::milliseconds(10);
+  double used_ = cpu_seconds(), queued_ = queue_seconds(), rested_s_ = 0;
+};
 
 }  // namespace
 
@@ -68,8 +91,9 @@ void BackgroundSave::copy_and_write() {
   copy_s_ = time.seconds();
   is_copied_ = true;
   is_copied_.notify_all();
-  leave_cpus_to_others();
-  static_cast<void>(save_->write(hand_over_));
+  Pace pace;
+  static_cast<void>(save_->write(hand_over_, [&] { pace.pause(hand_over_); }));
+  save_s_ -= pace.rested_s();
 }
 
 void BackgroundSave::finish_copy() { is_copied_.wait(false); }

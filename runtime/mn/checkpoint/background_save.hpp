@@ -4,8 +4,8 @@
 ///     training makes the next gradients: they may change once finish_copy() has returned.
 /// (2) Only begin() and advance() exchange messages, on the thread that trains; the writer makes no MPI call.
 /// (3) One save at a time. Memory: a copy of what this rank writes, kept from one save to the next.
-/// (4) The copy goes at full speed, as training waits for it. The writing takes what training leaves of the CPUs
-///     (SCHED_IDLE): where ranks use all of them, it takes longer. A thread that waits for it goes on with it itself.
+/// (4) The copy goes at full speed, as training waits for it. The writing takes what training leaves of the CPUs,
+///     or 1 % of one: where ranks use all of them, it takes longer. A thread that waits for it goes on with it itself.
 #pragma once
 
 #include <atomic>

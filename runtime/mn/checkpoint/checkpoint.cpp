@@ -175,7 +175,7 @@ void CheckpointSave::copy(Slice& slice, std::uint64_t to) {
   slice.tensor.reset();  // else a tensor that the program replaces would live on until the save ends
 }
 
-bool CheckpointSave::write(const std::atomic<bool>& hand_over) noexcept {
+bool CheckpointSave::write(const std::atomic<bool>& hand_over, const std::function<void()>& pause) noexcept {
   attempt([&] {
     ask_for_objection();
     const auto rank = static_cast<std::size_t>(comm_.rank()), ranks = static_cast<std::size_t>(comm_.size());
@@ -184,7 +184,10 @@ bool CheckpointSave::write(const std::atomic<bool>& hand_over) noexcept {
       for (const Slice& slice : slices_) parts.push_back(slice.part);
       shard_.emplace(folder_ / shard_name(rank, ranks), std::move(parts));
     }
-    while (next_ < slices_.size() && !hand_over) write_piece();
+    while (next_ < slices_.size() && !hand_over) {
+      write_piece();
+      if (pause) pause();
+    }
     if (next_ < slices_.size()) return;
     json description = shard_->finish();
     sync_folder(folder_);

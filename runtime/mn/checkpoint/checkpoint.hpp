@@ -67,8 +67,9 @@ class CheckpointSave {
   void begin_copy(ByteBuffer& memory) noexcept;
   void finish_copy() noexcept;
   /// Writes this rank's shard; true when it is on stable storage, or has failed, which finish() tells; false if
-  /// `hand_over` has become true: then another call, perhaps on another thread, goes on.
-  [[nodiscard]] bool write(const std::atomic<bool>& hand_over) noexcept;
+  /// `hand_over` has become true: then another call, perhaps on another thread, goes on. `pause` is called after each
+  /// piece of some MiB; it may be empty.
+  [[nodiscard]] bool write(const std::atomic<bool>& hand_over, const std::function<void()>& pause = {}) noexcept;
   void write() noexcept { static_cast<void>(write(false)); }
   /// Rank 0 learns what the others have written.
   void collect();
