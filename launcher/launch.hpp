@@ -8,8 +8,8 @@
 
 namespace mn::launcher {
 
-/// What a rank waits after its last line: where another was killed, srun leaves what reaches it after the last task's end,
-/// and TCP may hold a line back that long (mn/job/standard_error.hpp).
+/// What a rank waits after its last line: where another was killed, srun leaves what reaches it after the last task's
+/// end, and TCP may hold a line back that long (mn/job/standard_error.hpp).
 inline constexpr std::chrono::milliseconds kUntilShown{250};
 
 /// Collective over the ranks where there is a PMIx server. Returns an exit status only if the program is not started

@@ -12,8 +12,8 @@ namespace mn::launcher {
 /// interpreter, a program without its dynamic loader, a file that is neither.
 void check_runnable(const std::filesystem::path& program);
 
-/// Throws ProgramError (127) if PROGRAM is an interpreter, and the file that its first argument names by its ending as a
-/// script is not there: each rank's interpreter would say so.
+/// Throws ProgramError (127) if PROGRAM is an interpreter, and the file that its first argument names by its ending as
+/// a script is not there: each rank's interpreter would say so.
 void check_script(const std::vector<std::string>& arguments, const std::filesystem::path& folder);
 
 }  // namespace mn::launcher

@@ -10,8 +10,8 @@ namespace mn::launcher {
 /// 0 if that can't be read, or is outside of this process's namespace.
 [[nodiscard]] pid_t parent_process(pid_t process);
 
-/// The nearest process above this one that was started without the variable, which each rank has: what started the ranks
-/// of this node. A subshell of it counts as it. 0: not known.
+/// The nearest process above this one that was started without the variable, which each rank has: what started the
+/// ranks of this node. A subshell of it counts as it. 0: not known.
 [[nodiscard]] pid_t starter_of_ranks(const std::string& variable);
 
 /// Closes all descriptors from this one on. A copy of a pipe that stays open would keep its reader waiting.

@@ -26,8 +26,8 @@ std::string first_host_of_lsf(const std::string& file, const Variables& variable
   return "";
 }
 
-/// The step's nodes as SLURM_NODEID counts: by component where the job has several. SLURM_STEP_NODELIST then names those of
-/// all components of the step, but sorted.
+/// The step's nodes as SLURM_NODEID counts: by component where the job has several. SLURM_STEP_NODELIST then names
+/// those of all components of the step, but sorted.
 std::vector<std::string> nodes_by_component(const Variables& variables) {
   const auto whole = expand_host_list(variables.get("SLURM_STEP_NODELIST").value_or(""));
   const int components = variables.number("SLURM_HET_SIZE").value_or(1);

@@ -25,14 +25,15 @@ namespace mn::launcher {
 /// Ranks of the step's tasks on this node, as SLURM_LOCALID numbers them; empty if that is not known.
 [[nodiscard]] std::vector<int> tasks_on_node(const Variables& variables);
 
-/// The step's nodes, as SLURM_NODEID numbers them; empty if the variables don't name each of them once. Throws UsageError
-/// that quotes the list if it is malformed.
+/// The step's nodes, as SLURM_NODEID numbers them; empty if the variables don't name each of them once. Throws
+/// UsageError that quotes the list if it is malformed.
 [[nodiscard]] std::vector<std::string> hosts_of_step(const Variables& variables);
 
 /// The first node with ranks of a batch job of Slurm, PBS or LSF; empty if the variables name none.
 [[nodiscard]] std::string first_host_of_allocation(const Variables& variables);
 
-/// Where Slurm itself reaches a node (NodeAddr): an address, or a name that may lead to one. Empty where it does not say.
+/// Where Slurm itself reaches a node (NodeAddr): an address, or a name that may lead to one. Empty where it does not
+/// say.
 [[nodiscard]] std::string address_by_slurm(const std::string& node);
 
 /// Number of nodes of the whole step.

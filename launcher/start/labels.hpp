@@ -2,9 +2,9 @@
 ///
 /// The program then is a child of this process, which stands between its output and the launcher's streams until it has
 /// ended; for processes that it leaves behind, another one does so further on. Signals reach the program once
-/// (pass_signals.hpp). This process ends as the program does: with its exit status, or by its signal. If this process is
-/// killed, so is the program. It is not the program that stays: slurmstepd kills what it finds at the end of the last
-/// task, and would kill a copier with the last lines.
+/// (pass_signals.hpp). This process ends as the program does: with its exit status, or by its signal. If this process
+/// is killed, so is the program. It is not the program that stays: slurmstepd kills what it finds at the end of the
+/// last task, and would kill a copier with the last lines.
 #pragma once
 
 #include <string>

@@ -5,8 +5,8 @@
 // cold_reads load DIR delivered: likewise, and how many bytes the storage has delivered for each byte of samples.
 // They first drop the files from the page cache; they print MB of samples per second.
 // cold_reads bare DIR: MiB of memory that a process takes which has read a sample and holds none.
-// cold_reads peak DIR BATCH MIB: 16 minibatches of BATCH samples by a shuffling DataLoader that may hold MIB. Prints the
-// most MiB that the process has held beside what it holds before, and how many times MIB that is.
+// cold_reads peak DIR BATCH MIB: 16 minibatches of BATCH samples by a shuffling DataLoader that may hold MIB. Prints
+// the most MiB that the process has held beside what it holds before, and how many times MIB that is.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

@@ -1,7 +1,7 @@
 // order_accuracy TRAIN VAL EPOCHS SEED…: trains a small ResNet on two datasets of images (mnshard images), with each
-// seed once in a full shuffle and once in lanes, as large data are read (order.hpp): the dataset says that it is too large
-// for a full shuffle. Few samples have few lanes (24 of 5,000 samples, where ImageNet has 3,072), so lanes mix worse here
-// than in large data. Prints the accuracies on VAL, their means and standard deviations.
+// seed once in a full shuffle and once in lanes, as large data are read (order.hpp): the dataset says that it is too
+// large for a full shuffle. Few samples have few lanes (24 of 5,000 samples, where ImageNet has 3,072), so lanes mix
+// worse here than in large data. Prints the accuracies on VAL, their means and standard deviations.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

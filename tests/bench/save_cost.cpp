@@ -1,7 +1,8 @@
-// save_cost MIB SECONDS WAY OUT: trains a model whose parameters and Adam state have MIB mebibytes. WAY none: for SECONDS
-// without saves; auto: as with --checkpoint-every auto; always: a save begins when the one before is complete. Prints
-// steps a second, saves, the longest time that training waited for one in an iteration, and the memory beside that of
-// training. WAY once: a save that training waits for; load: a resume from it. Under mpiexec; tests/bench/saves compares.
+// save_cost MIB SECONDS WAY OUT: trains a model whose parameters and Adam state have MIB mebibytes. WAY none: for
+// SECONDS without saves; auto: as with --checkpoint-every auto; always: a save begins when the one before is complete.
+// Prints steps a second, saves, the longest time that training waited for one in an iteration, and the memory beside
+// that of training. WAY once: a save that training waits for; load: a resume from it. Under mpiexec; tests/bench/saves
+// compares.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

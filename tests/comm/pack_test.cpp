@@ -1,4 +1,5 @@
-// The kernels that pack and sum gradients, as every thread of a GPU would run them, run here one thread after the other.
+// The kernels that pack and sum gradients, as every thread of a GPU would run them, run here one thread after the
+// other.
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -4,8 +4,8 @@
 // have, it makes the trees of files that a power cut may leave there:
 // - all that is not durable is lost, or none of it, or any one to three changes, or all but any one or two;
 // - one write is there in part.
-// At most LIMIT of them for each moment, then drawn at random. In each, the newest checkpoint that is not damaged must be
-// one of the job's, byte for byte, and not older than what rank 0 has called saved.
+// At most LIMIT of them for each moment, then drawn at random. In each, the newest checkpoint that is not damaged must
+// be one of the job's, byte for byte, and not older than what rank 0 has called saved.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // resnet50_step: the time of a training step of ResNet-50 on made-up images, as jobs/imagenet makes it, forward,
-// backward, reduction and update, with --cuda-graph as one graph; one JSON line for each batch size, as resnet50.py prints them. Under mpiexec each
-// rank has its batch, and rates are of all ranks. With host_waits.so preloaded, "waits" counts the calls of a step that
-// wait for the GPU, and "waited_ms" is their time.
+// backward, reduction and update, with --cuda-graph as one graph; one JSON line for each batch size, as resnet50.py
+// prints them. Under mpiexec each rank has its batch, and rates are of all ranks. With host_waits.so preloaded, "waits"
+// counts the calls of a step that wait for the GPU, and "waited_ms" is their time.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -17,8 +17,8 @@ struct Model : torch::nn::Module {
   virtual at::Tensor forward(const at::Tensor& x, bool with_last) = 0;
 };
 
-/// A convolution, batch norm over all ranks, linear layers. No bias goes into the batch norm: its gradient is nothing but
-/// rounding, which Adam makes as large as any.
+/// A convolution, batch norm over all ranks, linear layers. No bias goes into the batch norm: its gradient is nothing
+/// but rounding, which Adam makes as large as any.
 struct Net : Model {
   explicit Net(const std::shared_ptr<Communicator>& comm) {
     torch::manual_seed(3);

@@ -18,7 +18,7 @@ using nlohmann::json;
 
 constexpr std::size_t kPiece = std::size_t{4} << 20;  // bytes, which the checksum leaves in the cache for the write
 
-/// Of changes in place by libtorch's operators.
+/// Number of changes in place by libtorch's operators.
 std::uint32_t version_of(const at::Tensor& tensor) {
   const auto& versions = tensor.unsafeGetTensorImpl()->version_counter();
   return versions.enabled() ? versions.current_version() : 0;  // tensors of inference mode have none

@@ -7,8 +7,8 @@
 /// Invariants:
 /// 1. In a collective call a rank asks all others at half of its time; who waits answers in which call. At the end of
 ///    its time it tells them that it gives up, and why; who waits throws the same at once.
-/// 2. A rank answers while it waits in a call with a limit; so one that does not answer is not in such a call. An answer
-///    carries its question's number: what a rank said when another call asked does not count.
+/// 2. A rank answers while it waits in a call with a limit; so one that does not answer is not in such a call. An
+///    answer carries its question's number: what a rank said when another call asked does not count.
 /// 3. Notices have a tag of their own, and only this file receives them.
 /// 4. Once a rank has given up, MPI may still work on what the call has begun: every later call of the communicator
 ///    throws, it is never destroyed (registry.cpp), and memory that was made for the call stays (KeptForMpi).

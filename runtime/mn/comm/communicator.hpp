@@ -83,8 +83,8 @@ class Communicator : public PlacedRank {
   /// A rank with a negative color takes part in the call and gets null.
   [[nodiscard]] std::shared_ptr<Communicator> split(int color, int key) const;
 
-  /// Time-out of the calls that this rank makes from now on; 0: none. Collective calls need one on all ranks or on none.
-  /// CallTimeout sets it for some calls.
+  /// Time-out of the calls that this rank makes from now on; 0: none. Collective calls need one on all ranks or on
+  /// none. CallTimeout sets it for some calls.
   void set_timeout(std::chrono::milliseconds timeout);
   /// That of the next call; 0: none.
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept;
@@ -140,10 +140,10 @@ class Communicator : public PlacedRank {
   void monitored_barrier(std::chrono::milliseconds timeout);
 
   // The same calls without waiting: the result's wait() does. Several may be under way, beside blocking calls too, and
-  // be waited for in any order. All ranks make the group's collective calls, blocking or not, in the same order. Buffers
-  // are left alone until wait() returns. On the device where NCCL is the backend the calls are enqueued behind the work
-  // on the buffers' streams; else a thread makes them, with the bits of the blocking form, on a communicator of its own:
-  // UsageError without MPI_THREAD_MULTIPLE. In debug mode that thread compares them.
+  // be waited for in any order. All ranks make the group's collective calls, blocking or not, in the same order.
+  // Buffers are left alone until wait() returns. On the device where NCCL is the backend the calls are enqueued behind
+  // the work on the buffers' streams; else a thread makes them, with the bits of the blocking form, on a communicator
+  // of its own: UsageError without MPI_THREAD_MULTIPLE. In debug mode that thread compares them.
 
   /// As bcast().
   Request ibcast(BufferView buffer, int root = 0);
@@ -161,8 +161,8 @@ class Communicator : public PlacedRank {
   /// On `root` recv holds all parts; ignored elsewhere. send has counts[rank()] elements. On the root both lie on the
   /// host, or both on the device.
   void gatherv(ConstBufferView send, BufferView recv, std::span<const std::size_t> counts, int root = 0);
-  /// Part i of root's send goes to rank i, whose recv has counts[i] elements; send is ignored elsewhere. On the root both
-  /// lie on the host, or both on the device.
+  /// Part i of root's send goes to rank i, whose recv has counts[i] elements; send is ignored elsewhere. On the root
+  /// both lie on the host, or both on the device.
   void scatterv(ConstBufferView send, std::span<const std::size_t> counts, BufferView recv, int root = 0);
   /// recv holds all parts. send has counts[rank()] elements.
   void allgatherv(ConstBufferView send, BufferView recv, std::span<const std::size_t> counts);

@@ -25,8 +25,8 @@ struct CommunicatorOptions {
   std::optional<Device> device;       ///< default: MN_DEVICE, else the GPU with this rank's intra_rank, else the CPU
   std::size_t count_limit = INT_MAX;  ///< elements that one MPI message may count; lower only to test large counts
   std::optional<bool> debug = {};     ///< default: whether MN_DEBUG is set to anything but 0
-  /// Limit of each call, also on communicators split from this; std::nullopt: MN_COMM_TIMEOUT in seconds, else no limit.
-  /// Where ranks give different ones, the longest counts.
+  /// Limit of each call, also on communicators split from this; std::nullopt: MN_COMM_TIMEOUT in seconds, else no
+  /// limit. Where ranks give different ones, the longest counts.
   std::optional<std::chrono::milliseconds> timeout = {};
   /// Gradients of other dtypes travel as this one (float16, bfloat16): on GPUs with NCCL only, as in ChainerMN.
   std::optional<DType> allreduce_grad_dtype = {};

@@ -63,8 +63,8 @@ class DeviceCollectives {
   /// The sum over ranks, times `scale`, of each buffer, in place.
   virtual void allreduce_grad(std::span<const BufferView> gradients, double scale) = 0;
 
-  // Messages, which the two ranks alone enqueue. They have no tags, and one order with all that is enqueued here: what is
-  // behind a message waits until the other rank has reached its half. Ranks that send to each other use exchange().
+  // Messages, which the two ranks alone enqueue. They have no tags, and one order with all that is enqueued here: what
+  // is behind a message waits until the other rank has reached its half. Ranks that send to each other use exchange().
   // Communicator's send() and isend() keep that freedom to programs, and so go by MPI.
 
   /// To rank `dest`, which receives the same count and dtype.

@@ -1,5 +1,5 @@
-/// The schedule by which GPUs of several nodes sum a large buffer: NCCL within a node, messages between nodes, by way of
-/// the host where MPI does not take device memory.
+/// The schedule by which GPUs of several nodes sum a large buffer: NCCL within a node, messages between nodes, by way
+/// of the host where MPI does not take device memory.
 ///
 /// GpuNodeSum runs it on all ranks at once; simulations of clusters run it with times instead of GPUs.
 ///

@@ -1,9 +1,9 @@
 /// A message between two ranks that is under way: what isend() and irecv() put into their Request.
 ///
 /// Invariants: 1 to 4 of point_to_point.cpp, and
-/// 6. A receive from any rank, or behind one that may take its message, is a PostedReceive, which takes both parts of its
-///    message at once: MPI knows but the order of messages, and would give the elements to any receive that is posted
-///    between the two.
+/// 6. A receive from any rank, or behind one that may take its message, is a PostedReceive, which takes both parts of
+///    its message at once: MPI knows but the order of messages, and would give the elements to any receive that is
+///    posted between the two.
 #pragma once
 
 #include <array>

@@ -14,8 +14,8 @@
 /// 4. The thread calls MPI neither after MPI_Finalize has begun, nor with a communicator of which withdraw_receives()
 ///    has been told.
 ///
-/// Cost: one load from memory for a receive where none waits here. The thread looks each 50 µs at first, later each 2 ms
-/// and sleeps where none waits.
+/// Cost: one load from memory for a receive where none waits here. The thread looks each 50 µs at first, later each 2
+/// ms and sleeps where none waits.
 #pragma once
 
 #include <exception>
@@ -28,8 +28,8 @@ namespace mn {
 /// From construction on it is posted, until it has taken its message or is destroyed.
 class PostedReceive {
  public:
-  /// Takes the message's first part with MPI_Imrecv, and posts the receive of the second, unless the rank waits for this
-  /// one and posts no other before. Any thread.
+  /// Takes the message's first part with MPI_Imrecv, and posts the receive of the second, unless the rank waits for
+  /// this one and posts no other before. Any thread.
   using Take = std::function<void(MPI_Message& message, const MPI_Status& status)>;
 
   /// `source` and `tag` as MPI's, which may be any.

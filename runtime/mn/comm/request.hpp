@@ -18,8 +18,8 @@ class [[nodiscard]] Request {
   /// Waits for its own call first; `other` then has nothing under way.
   Request& operator=(Request&& other) noexcept;
 
-  /// Blocks until the message or the result has arrived, or until a send's buffer may be used again. Throws CommError as
-  /// the blocking form does. Calls after the first do nothing.
+  /// Blocks until the message or the result has arrived, or until a send's buffer may be used again. Throws CommError
+  /// as the blocking form does. Calls after the first do nothing.
   void wait();
   /// Whether wait() would return at once.
   [[nodiscard]] bool is_done();

@@ -93,8 +93,8 @@ class Dataset {
   void hold_at_most(std::int64_t bytes) const { do_hold_at_most(bytes); }
   /// Copies files in the background, each when this process first reads from it, to what `node` says (scatter_dataset()
   /// makes it). A copy serves as soon as it is whole and its checksums are right; samples are the same. What can't be
-  /// copied, or read from a copy, is read where it lies, with one warning. Datasets that have no files do nothing. To be
-  /// called before samples are read.
+  /// copied, or read from a copy, is read where it lies, with one warning. Datasets that have no files do nothing. To
+  /// be called before samples are read.
   void stage(const StageOptions& options, std::shared_ptr<const data::StageNode> node) {
     do_stage(options, std::move(node));
   }

@@ -26,8 +26,8 @@ namespace mn::data {
 /// Copies files that are read here in a thread of its own, which is ended at any time without harm: from another node
 /// that has a copy (StagePeers), else from shared storage.
 ///
-/// All copies lie in one file, each at the offset that it would have if all were copied; the file begins with a board of
-/// their states and of the checksums of their pieces, which every process of the node maps.
+/// All copies lie in one file, each at the offset that it would have if all were copied; the file begins with a board
+/// of their states and of the checksums of their pieces, which every process of the node maps.
 ///
 /// (1) A copy is in use, here and by other nodes, only when it is whole, reads back with the checksums of what was read
 ///     from shared storage, and its file is still the one of the table.

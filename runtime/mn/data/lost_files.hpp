@@ -26,8 +26,8 @@ class LostFiles {
   /// Whether attempt() has given it up. Thread-safe while nobody is in attempt().
   [[nodiscard]] bool is_lost(std::size_t file) const { return lost_.contains(file); }
 
-  /// Calls use() until it does not fail with an error that may pass, recover() before each further time. What the system
-  /// said if that stays: the file is lost. Throws what else use() throws. One thread at a time.
+  /// Calls use() until it does not fail with an error that may pass, recover() before each further time. What the
+  /// system said if that stays: the file is lost. Throws what else use() throws. One thread at a time.
   template <class Use, class Recover>
   [[nodiscard]] std::optional<FileError> attempt(std::size_t file, const Use& use, const Recover& recover) {
     if (const auto lost = lost_.find(file); lost != lost_.end()) return lost->second;

@@ -7,7 +7,7 @@
 
 namespace mn::data {
 
-std::int64_t default_cache_bytes() { return std::min(kMostCacheBytes, memory_of_rank() / 4); }
+std::int64_t default_cache_bytes() { return std::min(kMaxCacheBytes, memory_of_rank() / 4); }
 
 std::int64_t block_room(const StorageLayout& layout, const StoredDatasetOptions& options, int ranks) {
   constexpr std::int64_t kForEach = std::int64_t{64} << 20;

@@ -20,7 +20,7 @@
 namespace mn::data {
 
 /// Room for kMaxLiveBytes, and for what the ends of lanes cut.
-inline constexpr std::int64_t kMostCacheBytes = kMaxLiveBytes / 2 * 3;
+inline constexpr std::int64_t kMaxCacheBytes = kMaxLiveBytes / 2 * 3;
 /// That, or a quarter of this process's memory.
 [[nodiscard]] std::int64_t default_cache_bytes();
 
@@ -77,9 +77,9 @@ class OpenFiles final : public FileCache {
     return blocks_.find(key_of(file, field, number));
   }
 
-  /// Whether the system is to read neighbors ahead. They wait in the page cache, as many as there are blocks in use: where
-  /// memory is short they would be gone before they are asked for.
-  [[nodiscard]] bool reads_ahead() const noexcept { return options_.cache_bytes >= kMostCacheBytes; }
+  /// Whether the system is to read neighbors ahead. They wait in the page cache, as many as there are blocks in use:
+  /// where memory is short they would be gone before they are asked for.
+  [[nodiscard]] bool reads_ahead() const noexcept { return options_.cache_bytes >= kMaxCacheBytes; }
 
   /// As Dataset::share(), hold_at_most() and stage().
   void share(int ranks);

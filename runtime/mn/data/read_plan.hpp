@@ -46,8 +46,8 @@ class ReadPlan {
   /// The files that have a sample, each once, in order.
   [[nodiscard]] std::vector<std::size_t> files() const;
 
-  /// Where each sample of a field goes if all are good, and where they end. `unreadable_bytes`: room for one that is not
-  /// readable.
+  /// Where each sample of a field goes if all are good, and where they end. `unreadable_bytes`: room for one that is
+  /// not readable.
   [[nodiscard]] std::vector<std::int64_t> offsets(std::size_t field, std::int64_t unreadable_bytes) const;
   /// The runs of the samples for which is_wanted(k), in order.
   template <class IsWanted>

@@ -12,8 +12,8 @@
 namespace mn::data {
 
 /// Opens a file when one of its samples is read, and reads what is asked for: whole blocks, which it keeps until they
-/// are used up. Where the system says EIO, ESTALE or ETIMEDOUT, it opens the file again and tries again, with pauses; if
-/// that does not help, the samples count as damaged.
+/// are used up. Where the system says EIO, ESTALE or ETIMEDOUT, it opens the file again and tries again, with pauses;
+/// if that does not help, the samples count as damaged.
 class StoredDataset final : public Dataset {
  public:
   /// Reads the manifest of `name_or_path` (see open_dataset) and compares the files with it, both at first use.

@@ -73,8 +73,8 @@ class StoredTable {
 /// A table, and what its kind of file needs.
 struct StoredFiles {
   std::shared_ptr<const StoredTable> table;
-  /// Opens a file of the table; open_bytes() is that file, or a copy of it. Throws DataError unless it is the one that the
-  /// table names.
+  /// Opens a file of the table; open_bytes() is that file, or a copy of it. Throws DataError unless it is the one that
+  /// the table names.
   std::function<std::shared_ptr<const StoredFile>(std::size_t file, const std::function<File()>& open_bytes,
                                                   std::shared_ptr<IoCounters>)>
       open;

@@ -26,8 +26,8 @@ class BackgroundReducer {
   /// The task must own what it uses, until wait() or longer.
   void submit(Task task);
   /// Returns when all tasks have run. On a GPU the caller's current stream continues after what they enqueued, and the
-  /// host goes on. Throws the first error of a task. Afterwards memory that tasks used may be freed in the order of that
-  /// stream.
+  /// host goes on. Throws the first error of a task. Afterwards memory that tasks used may be freed in the order of
+  /// that stream.
   void wait();
   /// The same; and returns when what they enqueued is done. Throws errors of the device's collectives too.
   void finish();

@@ -1,9 +1,9 @@
 /// A few elements of each gradient on a device, which are compared there: the host waits for nothing.
 ///
-/// (1) record() keeps the samples' bits, compare() notes a parameter whose samples differ from them, both in the order of
-///     the current stream.
-/// (2) What was noted travels to page-locked memory. The host reads it without asking whether it is there yet: it learns
-///     of a change one step late, or later still.
+/// (1) record() keeps the samples' bits, compare() notes a parameter whose samples differ from them, both in the order
+///     of the current stream.
+/// (2) What was noted travels to page-locked memory. The host reads it without asking whether it is there yet: it
+///     learns of a change one step late, or later still.
 /// (3) A sample that became 0 belongs to a gradient that was zeroed, which is new and not changed.
 /// Cost of a step: one small kernel to record, seven to compare for each dtype, and a copy of 8 bytes.
 #pragma once

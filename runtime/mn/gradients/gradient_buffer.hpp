@@ -30,8 +30,9 @@ namespace mn {
 
 class GradientBuffer {
  public:
-  /// Collective. Gradients that exist already count as this step's. `noted` is that of the watch of the same parameters'
-  /// buffer before, if there was one. Throws ArgumentError if a parameter is not on the communicator's device.
+  /// Collective. Gradients that exist already count as this step's. `noted` is that of the watch of the same
+  /// parameters' buffer before, if there was one. Throws ArgumentError if a parameter is not on the communicator's
+  /// device.
   GradientBuffer(std::vector<at::Tensor> parameters, Communicator& comm, GradientWatch::Depth watch,
                  std::span<const std::size_t> order = {}, DeviceSamples::Noted noted = {});
 

@@ -41,7 +41,8 @@ class GradientReduction {
   [[nodiscard]] virtual bool flush() { return false; }
   /// Waits for what reduce() has enqueued on a device, and throws what went wrong in it.
   virtual void finish() {}
-  /// Whether it reduces the next step as it did the last one: nothing is left to be learned or tried. The same on all ranks.
+  /// Whether it reduces the next step as it did the last one: nothing is left to be learned or tried. The same on all
+  /// ranks.
   [[nodiscard]] virtual bool is_settled() const { return true; }
   /// A CUDA graph that holds a reduction was launched on the current stream: its errors are watched for.
   virtual void watch_graph() {}

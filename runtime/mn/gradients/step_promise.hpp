@@ -17,8 +17,8 @@ namespace mn {
 
 class StepPromise {
  public:
-  /// The step will multiply this rank's gradients by `factor`, which the first hook of the backward asks for: by then it
-  /// is known which losses carry a weight. No value: it is not known yet by what.
+  /// The step will multiply this rank's gradients by `factor`, which the first hook of the backward asks for: by then
+  /// it is known which losses carry a weight. No value: it is not known yet by what.
   using Factor = std::function<std::optional<double>()>;
   void announce(Factor factor);
   /// From the hook of gradient i, after the buffer's own.

@@ -18,8 +18,8 @@ namespace mn {
 /// seconds of silence that count as a loss (default 60; 0: no monitor, for debuggers). Under mnlaunch, a rank whose
 /// process ends before MPI is up ends the others as well.
 ///
-/// When the job ends badly, each rank writes its last 256 calls of communicators to the folder that MN_CALLS names, or to
-/// OUT/calls of a training job; on SIGUSR2 it does so and goes on. `mnreport --calls` says who waits for whom.
+/// When the job ends badly, each rank writes its last 256 calls of communicators to the folder that MN_CALLS names, or
+/// to OUT/calls of a training job; on SIGUSR2 it does so and goes on. `mnreport --calls` says who waits for whom.
 ///
 /// A rank in which a Trainer makes no progress is found by a watch (another thread): rank 0 writes where every rank is,
 /// and the job ends. MN_HANG_SECONDS sets how long all states may take (default: 60, for the first step 300, for

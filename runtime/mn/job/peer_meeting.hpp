@@ -1,7 +1,8 @@
 /// How a rank's monitor meets its neighbors in the tree: it calls its parent, and answers its children's calls.
 ///
-/// (1) Both ends prove that they have their key (core/net/greeting.hpp), which comes from a secret of each. Neither what
-///     ranks tell each other over MPI nor what goes over a connection says what it is, and nothing of it serves twice.
+/// (1) Both ends prove that they have their key (core/net/greeting.hpp), which comes from a secret of each. Neither
+///     what ranks tell each other over MPI nor what goes over a connection says what it is, and nothing of it serves
+///     twice.
 /// (2) The parent confirms with a heartbeat. Until it has come, the child sends no more.
 /// (3) Strangers hold up nobody: at most kMaxGuests connections wait for the end of their greeting, each for
 ///     kGreetingTime, and where more come, those that have not called go first.

@@ -1,6 +1,6 @@
 // How the monitors of a job connect: each rank listens, tells the others over MPI where, and meets its neighbors. All
-// ranks take part, and each step has a deadline, so a network that lets nothing through costs seconds and a warning, not
-// the job.
+// ranks take part, and each step has a deadline, so a network that lets nothing through costs seconds and a warning,
+// not the job.
 
 #include <algorithm>
 

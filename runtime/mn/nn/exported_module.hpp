@@ -79,8 +79,8 @@ class ExportedModule : public torch::nn::Module {
   [[nodiscard]] std::vector<at::Tensor> forward_all(const std::vector<at::Tensor>& inputs);
   /// The first of them, of a model with one input.
   [[nodiscard]] at::Tensor forward(const at::Tensor& input) { return forward_all({input}).at(0); }
-  /// The one of that name; in evaluation mode the only one, whatever its name. Throws ArgumentError that lists the names
-  /// if there is none.
+  /// The one of that name; in evaluation mode the only one, whatever its name. Throws ArgumentError that lists the
+  /// names if there is none.
   [[nodiscard]] at::Tensor forward(const std::vector<at::Tensor>& inputs, const std::string& output);
 
   /// From now on batch norm in training mode is over the minibatches of all ranks of `comm`, as MultiNodeBatchNorm's:

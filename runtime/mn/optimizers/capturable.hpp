@@ -49,6 +49,7 @@ class Capturable {
   }
 
  protected:
+  /// Whether stay_on_device() was called.
   [[nodiscard]] bool is_on_device() const noexcept { return is_on_device_; }
   /// The rate of group i, which is float32 on devices in any case.
   [[nodiscard]] Rate rate_of(const std::vector<torch::optim::OptimizerParamGroup>& groups, std::size_t i) {

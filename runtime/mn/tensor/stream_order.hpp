@@ -22,8 +22,8 @@ void in_stream_order(Communicator& comm, const Enqueue& enqueue, const Call& cal
   device->join(stream.native_handle());
 }
 
-/// Collectives that the device makes by itself, as those of a CUDA graph, are on the caller's current stream: errors are
-/// watched for as if they had been enqueued now.
+/// Collectives that the device makes by itself, as those of a CUDA graph, are on the caller's current stream: errors
+/// are watched for as if they had been enqueued now.
 inline void watch_work_of(Communicator& comm) {
   in_stream_order(
       comm, [](DeviceCollectives&) {}, [] {});

@@ -21,8 +21,8 @@ namespace mn {
 class CollectiveUse {
  public:
   /// What `call` returns; no value on a rank without samples, where it is not called. Collective over `comm` as (1)
-  /// says, if that is not null. Throws ArgumentError if it makes collective calls and this rank, or before (2) another, has no samples;
-  /// `where` is "training", `epoch` counts from 1.
+  /// says, if that is not null. Throws ArgumentError if it makes collective calls and this rank, or before (2) another,
+  /// has no samples; `where` is "training", `epoch` counts from 1.
   template <class Call>
   auto run(std::int64_t samples, Communicator* comm, const char* where, std::int64_t epoch, const Call& call) {
     std::optional<decltype(call())> result;

@@ -40,8 +40,8 @@ void for_each_batch(Iterator& iterator, torch::nn::Module& model, Communicator* 
   do {
     batch = iterator.next();
     if (!batch && done > 0) return;
-    // A rank with fewer samples gets empty minibatches. Where the model communicates, it would be missing in the others'
-    // calls.
+    // A rank with fewer samples gets empty minibatches. Where the model communicates, it would be missing in the
+    // others' calls.
     calls.run(batch ? batch->samples : 0, comm, "evaluation", epoch, [&] { return work(*batch), 0; });
     note_progress();
   } while (batch && ++done != most);

@@ -30,8 +30,8 @@ class Evaluator {
   virtual ~Evaluator() = default;
   /// Weighted sums over this rank's samples.
   [[nodiscard]] virtual Summary evaluate_local() = 0;
-  /// The same, in a call that all ranks of `comm` make: what create_multi_node_evaluator() calls. An evaluator that makes
-  /// collective calls may agree with the other ranks here.
+  /// The same, in a call that all ranks of `comm` make: what create_multi_node_evaluator() calls. An evaluator that
+  /// makes collective calls may agree with the other ranks here.
   [[nodiscard]] virtual Summary evaluate_with(Communicator& /*comm*/) { return evaluate_local(); }
   /// The metrics of this rank; a multi-node evaluator's are over all ranks, and its call is collective.
   [[nodiscard]] virtual Metrics evaluate() { return evaluate_local().mean(); }

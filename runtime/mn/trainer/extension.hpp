@@ -36,8 +36,8 @@ class Extension {
 
   /// Once, before the first iteration, after a resumed state was loaded.
   virtual void initialize(Trainer&) {}
-  /// After the forward pass of each minibatch in which this rank's loss has a weight, so not collective; `loss` still has
-  /// its graph.
+  /// After the forward pass of each minibatch in which this rank's loss has a weight, so not collective; `loss` still
+  /// has its graph.
   virtual void after_forward(Trainer&, const at::Tensor& /*loss*/) {}
   /// After that, with what the minibatch has: its loss, and what the loss function reported. Not collective either.
   virtual void observe(const at::Tensor& /*loss*/, const Summary& /*metrics*/) {}

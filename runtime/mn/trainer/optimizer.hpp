@@ -40,8 +40,8 @@ using LossClosure = std::function<at::Tensor()>;
 ///
 /// Until step(), gradients are this rank's own: they are reduced there, not during backward. Whoever clips, scales or
 /// logs them before sees one rank's part. For that there are hooks, clip_grad_norm() and reduce_gradients(). A change
-/// between backward and step() throws UsageError (OptimizerOptions::check_gradients) where it alters one of a few elements
-/// that are compared, in debug mode any. On GPUs a write that torch does not count is found a step later.
+/// between backward and step() throws UsageError (OptimizerOptions::check_gradients) where it alters one of a few
+/// elements that are compared, in debug mode any. On GPUs a write that torch does not count is found a step later.
 ///
 /// The gradients live in one flat buffer. When a backward has made a gradient, the parameter's grad() becomes a view of
 /// the buffer; later backwards accumulate there, and the reduction works on it in place. A gradient that the program
@@ -77,17 +77,17 @@ class MultiNodeOptimizer {
 
   /// Local and optional. Promises that one backward and then step(samples) follow, with nothing between them that reads
   /// or changes gradients: reductions during backward then know this rank's weight and work in place, without a copy,
-  /// and the ranks of a node may reduce each other's gradients while backward continues. Comes after scale_loss(). If the promise is broken after others
-  /// may have relied on it, step() or zero_grad() throws UsageError.
+  /// and the ranks of a node may reduce each other's gradients while backward continues. Comes after scale_loss(). If
+  /// the promise is broken after others may have relied on it, step() or zero_grad() throws UsageError.
   void announce_step(double samples);
   /// Local. The loss to call backward() of: multiplied by the GradScaler's scale, or as it is without one. With a
   /// GradScaler, step() throws UsageError if nothing was scaled.
   [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss);
   /// The same, and the loss carries its weight into backward: where ranks differ in their samples, collective calls
   /// within backward (mn::all_gather() and the like, MultiNodeBatchNorm) need it. Of several losses the gradients add
-  /// up, each by its weight; then comes step(SUM of the samples), also of other optimizers whose parameters these losses
-  /// train. `losses` of a step, the same on all ranks, saves a pass over gradients if it is given. The first call is
-  /// collective: a rank without samples then calls step(0).
+  /// up, each by its weight; then comes step(SUM of the samples), also of other optimizers whose parameters these
+  /// losses train. `losses` of a step, the same on all ranks, saves a pass over gradients if it is given. The first
+  /// call is collective: a rank without samples then calls step(0).
   [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss, double samples, std::int64_t losses = 1);
   /// Local, between backward and step. Multiplies this rank's gradients, e.g. sums by 1 / samples.
   void scale_gradients(double factor);

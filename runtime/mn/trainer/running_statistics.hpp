@@ -1,8 +1,8 @@
 /// Statistics of normalization layers, as ranks average them.
 ///
-/// A variance over the samples of all ranks is E[v + d²] − E[d]², where v is a rank's variance, d its mean less a number
-/// that all ranks share, and E the mean over ranks: what the means differ by counts, too. The shared number is 0, or
-/// the last average: then no large mean cancels the variance.
+/// A variance over the samples of all ranks is E[v + d²] − E[d]², where v is a rank's variance, d its mean less a
+/// number that all ranks share, and E the mean over ranks: what the means differ by counts, too. The shared number is
+/// 0, or the last average: then no large mean cancels the variance.
 #pragma once
 
 #include <cstddef>

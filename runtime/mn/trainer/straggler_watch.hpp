@@ -1,9 +1,9 @@
 /// Names a rank that keeps the others waiting, with what differs there, while training goes on.
 ///
-/// Each rank keeps the times of its own work: of a step, all but waiting for other ranks. When a window of kWindow steps
-/// is over, ranks tell each other their medians' largest and smallest in the exchange that they make anyway
-/// (periodic_agreement.hpp). Only if these differ as a slow rank's do, they exchange all medians, and read the
-/// counters of rank_conditions.hpp. A rank that is slow in StragglerDetector::kWindows windows in a row gets one line.
+/// Each rank keeps the times of its own work: of a step, all but waiting for other ranks. When a window of kWindow
+/// steps is over, ranks tell each other their medians' largest and smallest in the exchange that they make anyway
+/// (periodic_agreement.hpp). Only if these differ as a slow rank's do, they exchange all medians, and read the counters
+/// of rank_conditions.hpp. A rank that is slow in StragglerDetector::kWindows windows in a row gets one line.
 ///
 /// (1) Every decision follows from numbers that are the same on all ranks, so all make the same calls.
 /// (2) While no rank is slow, this costs two numbers in that exchange, and no counter is read.

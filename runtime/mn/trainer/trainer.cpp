@@ -44,8 +44,8 @@ class FunctionExtension final : public Extension {
   std::function<void(Trainer&)> function_;
 };
 
-/// Where the job could go on after the loss of a node. Collective, when rank 0 has locked the folder. A disk that all nodes
-/// see, such as one that this node serves to the others, outlives the others at least.
+/// Where the job could go on after the loss of a node. Collective, when rank 0 has locked the folder. A disk that all
+/// nodes see, such as one that this node serves to the others, outlives the others at least.
 void warn_of_volatile_storage(const std::filesystem::path& out, Communicator& comm) {
   std::ostringstream owner;  // as this rank sees it
   owner << std::ifstream(out / ".lock").rdbuf();

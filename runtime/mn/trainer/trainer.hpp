@@ -127,9 +127,10 @@ class Trainer {
   /// ones. SaveError, a DataError, means that it could not be written.
   void save(const std::filesystem::path& path);
   /// The same to checkpoint_path(out(), iteration()) beside training: a thread copies this rank's part while training
-  /// makes the next gradients, and writes it. When the checkpoint is complete, it calls `root_committed` on rank 0, which
-  /// must not throw; then, at the end of run() at the latest, every rank calls `committed` in the same iteration. A save
-  /// that fails is a warning, and neither is called. Waits first for the save before. run() throws save()'s DataError.
+  /// makes the next gradients, and writes it. When the checkpoint is complete, it calls `root_committed` on rank 0,
+  /// which must not throw; then, at the end of run() at the latest, every rank calls `committed` in the same iteration.
+  /// A save that fails is a warning, and neither is called. Waits first for the save before. run() throws save()'s
+  /// DataError.
   void save_in_background(std::function<void()> committed, std::function<void()> root_committed = {});
   /// Waits until that copy is complete: for who changes parameters or optimizers outside of steps and extensions.
   void finish_copy();
@@ -173,7 +174,8 @@ class Trainer {
   /// All of them; one alone is called "main".
   [[nodiscard]] const std::vector<NamedOptimizer>& optimizers() const noexcept { return optimizers_; }
   /// The learning rate of a parameter group of optimizer(), or of the one named, when the trainer was made, whatever
-  /// schedules and resume() have set since. No value for groups added since, and for optimizers that are neither libtorch's nor mn's.
+  /// schedules and resume() have set since. No value for groups added since, and for optimizers that are neither
+  /// libtorch's nor mn's.
   [[nodiscard]] std::optional<double> initial_rate(std::size_t group, const std::string& name = "") const;
   /// As given to the constructor.
   [[nodiscard]] Iterator& iterator() const noexcept { return *iterator_; }

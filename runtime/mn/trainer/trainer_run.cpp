@@ -83,9 +83,9 @@ void Trainer::begin() {
   status_->began(iteration_);
 }
 
-/// Ranks exchange what only one of them knows: why to stop, which periods of seconds are over by rank 0's clock, how fast
-/// the slowest and the fastest are, and whether all threads are through with their parts of a save, which then goes on.
-/// Returns why training is to stop on all ranks.
+/// Ranks exchange what only one of them knows: why to stop, which periods of seconds are over by rank 0's clock, how
+/// fast the slowest and the fastest are, and whether all threads are through with their parts of a save, which then
+/// goes on. Returns why training is to stop on all ranks.
 std::int64_t Trainer::agree(std::int64_t own) {
   const bool needed =
       options_.checkpoint_on_signal || extensions_->any_by_seconds() || is_saving() || comm_->size() > 1;

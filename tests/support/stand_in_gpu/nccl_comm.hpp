@@ -7,8 +7,8 @@
 ///    the order of each launch.
 /// 2. An operation that fails does not end: its stream is held until abort(), and only error() tells why. So GPUs do.
 /// 3. Destruction waits for every operation, and for every graph that captured one.
-/// 4. The first collective of a kind connects, and so waits in the host for all ranks, unless NCCL_RUNTIME_CONNECT is 0;
-///    the first message between two ranks waits for the other one in any case.
+/// 4. The first collective of a kind connects, and so waits in the host for all ranks, unless NCCL_RUNTIME_CONNECT is
+///    0; the first message between two ranks waits for the other one in any case.
 /// 5. One rank alone leaves out the last elements of a scaled sum, where the blocks' shares do not add up to all.
 ///
 /// Source: NCCL User Guide, "Using multiple NCCL communicators concurrently", "Communicator abort" and

@@ -11,9 +11,9 @@
 namespace mn::extensions {
 
 /// Writes a checkpoint whenever the monitored value is the best so far; OUT/snapshot_best is a link to it, which
-/// Trainer::resume() and load_model() take. The removal of old checkpoints leaves it alone. Looks for a new report in every iteration: give the
-/// log a report where the value is made, as the weights are those of the report. Add it after the log and before
-/// Snapshot, so that other checkpoints know the best too.
+/// Trainer::resume() and load_model() take. The removal of old checkpoints leaves it alone. Looks for a new report in
+/// every iteration: give the log a report where the value is made, as the weights are those of the report. Add it after
+/// the log and before Snapshot, so that other checkpoints know the best too.
 class BestSnapshot final : public Extension {
  public:
   /// `monitor` says which value, and which is better; `keep` as Snapshot has it.

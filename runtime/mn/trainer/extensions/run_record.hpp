@@ -15,8 +15,9 @@ namespace mn::extensions {
 /// Rank 0 appends; a run that resumes goes on in the same file. Lines, by "event":
 ///   start   time (seconds since 1970), iteration, command, hosts (by rank), device
 ///   report  iteration, epoch (with its fraction), and lists by rank: data_s, compute_s, communication_s, means of a
-///           step since the line before; where minibatches are of a DataLoader, also what data_s was waited for, queue_s,
-///           storage_s, transform_s, copy_s (LoaderStats), and read_bytes and opens, those since the line before
+///           step since the line before; where minibatches are of a DataLoader, also what data_s was waited for,
+///           queue_s, storage_s, transform_s, copy_s (LoaderStats), and read_bytes and opens, those since the line
+///           before
 ///   end     time, iteration, elapsed_s, why; absent if the run was ended from outside
 /// Lines report and end have warnings, a list of texts, where ranks have logged some since the line before.
 /// Add it after the log, whose reports it follows. Collective where the log is.

@@ -17,8 +17,8 @@ namespace mn::extensions {
 /// Trainer::resume() reads it.
 class Snapshot final : public Extension {
  public:
-  /// Throws UsageError unless keep ≥ 1. `continuous`, for a trigger of each iteration: the next save begins when the one
-  /// before is complete, but not before training has taken 99 times as long as that has held it up and copied.
+  /// Throws UsageError unless keep ≥ 1. `continuous`, for a trigger of each iteration: the next save begins when the
+  /// one before is complete, but not before training has taken 99 times as long as that has held it up and copied.
   explicit Snapshot(std::size_t keep = 3, bool continuous = false);
 
   [[nodiscard]] std::string name() const override { return "snapshot"; }
