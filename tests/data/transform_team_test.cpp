@@ -106,7 +106,7 @@ class Together {
     }
   }
   void leave() { --now_; }
-  /// Stays in until so many were in at a time; not for ever.
+  /// Stays in until so many were in at a time; not forever.
   void stay(int wanted) {
     enter();
     for (int wait = 0; wait < 5000 && most_ < wanted; ++wait) std::this_thread::sleep_for(milliseconds(1));
