@@ -18,7 +18,7 @@ namespace mn {
 namespace {
 
 constexpr auto kLate = std::chrono::milliseconds(40);
-constexpr int kSteps = 6;
+constexpr int kTimedSteps = 6;
 
 StepTimes times_of(bool overlap) {
   int rank = 0;
@@ -41,7 +41,7 @@ StepTimes times_of(bool overlap) {
     return net->forward(batch.data).square().mean();
   };
   Trainer trainer(comm, optimizer,
-                  create_iterator(kSteps,
+                  create_iterator(kTimedSteps,
                                   [&](auto, auto) {
                                     return Batch{x, {}, 4};
                                   }),
@@ -59,7 +59,7 @@ TEST(DeviceTimes, NameTheRankThatIsLate) {
   int rank = 0, size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  const double late_s = kSteps * std::chrono::duration<double>(kLate).count();
+  const double late_s = kTimedSteps * std::chrono::duration<double>(kLate).count();
   for (const bool overlap : {false, true}) {
     const StepTimes sum = times_of(overlap);
     if (size == 1) continue;
