@@ -1,6 +1,7 @@
 // What the stand-in's NCCL does where ranks differ, come late, leave or fail, and for communicators that do not block.
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <thread>
@@ -28,6 +29,7 @@ class Nccl : public ::testing::Test {
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     device_ = {DeviceType::kCuda, rank_};
     EXPECT_EQ(cudaSetDevice(rank_), cudaSuccess);
+    setenv("NCCL_RUNTIME_CONNECT", "0", 1);
   }
 
   [[nodiscard]] ncclUniqueId shared_id() const {
@@ -60,6 +62,24 @@ ncclResult_t state_after(ncclResult_t state, ncclComm_t comm) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return now;
+}
+
+/// As NCCL does by default.
+TEST_F(Nccl, TheFirstCollectiveOfAKindWaitsForAllRanks) {
+  if (size_ == 1) return;
+  setenv("NCCL_RUNTIME_CONNECT", "1", 1);
+  constexpr auto kLate = std::chrono::milliseconds(100);
+  const ncclComm_t comm = create();
+  const Stream stream;
+  const auto buffer = ones();
+  float* const data = static_cast<float*>(buffer.view().data);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (am_last()) std::this_thread::sleep_for(kLate);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(ncclAllReduce(data, data, 8, ncclFloat32, ncclSum, comm, stream), ncclSuccess);
+  const auto waited = std::chrono::steady_clock::now() - begin;
+  EXPECT_TRUE(am_last() || waited > kLate / 2);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
 }
 
 /// A collective in which the last rank differs from the others, and what the report says of the two.
