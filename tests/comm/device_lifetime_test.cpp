@@ -13,6 +13,7 @@
 namespace mn {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::OnDevice;
 using testing::OnGpu;
@@ -50,12 +51,13 @@ TEST_F(OnGpu, AStreamThatCannotBeMadeLeavesNothing) {
 
 /// As after every error of NCCL: no rank is left waiting in a call that another one never joins.
 TEST_F(OnGpu, AnOperatorThatCannotBeMadeAbortsTheCommunicator) {
+  if (size_ == 1) return;  // one rank alone makes none
   const OnDevice<float> gradient(std::vector<float>(100, 1.0F), device_);
   const auto run = [&] {
     const auto comm = create("pure_nccl");
     const auto reduce = [&] { comm->allreduce_grad(std::vector{gradient.view()}, 0.5); };
     stand_in::fail_call("ncclRedOpCreatePreMulSum", 1);
-    EXPECT_THAT(reduce, ThrowsMessage<CommError>(HasSubstr("of 400 bytes failed")));
+    EXPECT_THAT(reduce, ThrowsMessage<CommError>(AllOf(HasSubstr("of 400 bytes on rank"), HasSubstr(" failed: "))));
     reduce();
   };
   EXPECT_THAT(run, ThrowsMessage<CommError>(HasSubstr("aborted after an error")));
