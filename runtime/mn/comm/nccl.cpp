@@ -217,8 +217,7 @@ ncclResult_t Nccl::aside(const Call& call) {
       check_progress(begin);
     }
   } catch (const CommError&) {
-    abort(kReportTime);
-    done.wait();  // the abort ends it
+    abort(kReportTime);  // ends the call, for which the future's destructor waits
     throw;
   }
   return done.get();
