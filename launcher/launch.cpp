@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <thread>
@@ -86,10 +87,21 @@ void note_key(const Connection& connection, const Options& options) {
             << std::endl;
 }
 
-/// The self test reads it when all is done. Throws UsageError.
-void require_report(const std::string& against) {
+/// The self test writes it when all is done: what is there must be a file, as devices and pipes would be replaced or
+/// waited for. Throws UsageError.
+void require_file(const std::string& option, const std::string& path) {
+  std::error_code failure;
+  const auto status = std::filesystem::status(path, failure);
+  if (path.empty() || !std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return;
+  throw UsageError(option + ": " + path + " is not a file");
+}
+
+/// The files of --doctor. Throws UsageError.
+void require_files(const Options& options) {
+  require_file("--save", options.save);
+  require_file("--history", options.history);
   try {
-    if (!against.empty()) static_cast<void>(parse_json(read_file(against), against));
+    if (!options.against.empty()) static_cast<void>(parse_json(read_file(options.against), options.against));
   } catch (const Error& error) {
     throw UsageError(std::string("--against: ") + error.what());
   }
@@ -99,7 +111,7 @@ void require_report(const std::string& against) {
 void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRank& rank) {
   if (!rank.options.error.empty()) throw UsageError(rank.options.error);
   if (rank.here.rank != 0) return;
-  require_report(rank.options.against);
+  require_files(rank.options);
   arrival.master_port = free_port_of_job(rank.here.job, rank.options.ports, is_free_port);
   if (!rank.is_compared() || rank.here.inter_size == 1) return;
   marker.emplace(output_folder(rank.surroundings), host_name() + "-" + std::to_string(getpid()));

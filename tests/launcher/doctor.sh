@@ -38,6 +38,13 @@ for absent in /dev/null no-such.json; do
   [ ! -s out ] && grep -q "^mnlaunch: rank 0 on .*: --against: .*$absent" err || fail "--against no report: $(cat out err)"
 done
 
+# What would be replaced or waited for is neither written nor read.
+mkfifo pipe
+for option in --save --history; do
+  doctor 2 2 -- "$option" pipe
+  [ -p pipe ] && grep -q "^mnlaunch: rank 0 on .*: $option: pipe is not a file" err || fail "$option of a pipe: $(cat out err)"
+done
+
 # A rank whose messages are slow, or never arrive.
 doctor 1 4 LD_PRELOAD="$MN_BUILD_DIR/tests/libmn_slow_link.so" MN_TEST_SLOW=2 -- --json --history history
 [[ $(test_of links) == 'FAILED: the network of '*' reaches '*' MB/s, usual are '* ]] || fail "a slow link: $(test_of links)"
