@@ -126,6 +126,21 @@ TEST_P(DeviceCalls, RequestsFromAnySource) {
   }
 }
 
+/// A receive that is posted already takes the first message; recv() waits for the second, of any tag.
+TEST_P(DeviceCalls, RecvFollowsAPostedReceive) {
+  if (rank_ == 1) {
+    for (const int tag : {3, 4}) comm_->send(OnDevice<std::int32_t>(values_of(tag, part()), device_).view(), 0, tag);
+  }
+  if (rank_ == 0 && size_ > 1) {
+    const OnDevice<std::int32_t> first(untouched(part()), device_), second(untouched(part()), device_);
+    Request posted = comm_->irecv(first.view(), Communicator::kAnySource, 3);
+    EXPECT_EQ(comm_->recv(second.view(), Communicator::kAnySource, Communicator::kAnyTag), 1);
+    EXPECT_EQ(second.get(), values_of(4, part()));
+    posted.wait();
+    EXPECT_EQ(first.get(), values_of(3, part()));
+  }
+}
+
 std::vector<testing::DeviceCase> cases() {
   std::vector<testing::DeviceCase> all;
   for (const std::string& backend : communicator_names(DeviceType::kCuda)) {

@@ -1,4 +1,5 @@
-// Networks with batch norm over all ranks, for tests on devices.
+// Networks with batch norm over all ranks, for tests on devices. Smooth ones: rounding may turn the gradient of a ReLU
+// whose input is close to 0 on or off, and so change a step by 1e-3.
 #pragma once
 
 #include <map>
@@ -28,7 +29,7 @@ struct Net : Model {
     last = register_module("last", torch::nn::Linear(5, 3));
   }
   at::Tensor forward(const at::Tensor& x, bool with_last) override {
-    const at::Tensor y = linear(torch::relu(norm(conv(x))).mean({2, 3}));
+    const at::Tensor y = linear(torch::silu(norm(conv(x))).mean({2, 3}));
     return with_last ? last(y) : y;
   }
   torch::nn::Conv2d conv{nullptr};
@@ -60,11 +61,11 @@ struct ResNet18 : Model {
   }
   at::Tensor layer(const std::string& name, const at::Tensor& x) { return norms.at(name)(convs.at(name)(x)); }
   at::Tensor forward(const at::Tensor& x, bool /*with_last*/) override {
-    at::Tensor y = torch::relu(layer("stem", x));
+    at::Tensor y = torch::silu(layer("stem", x));
     for (int k = 0; k < blocks; ++k) {
       const std::string name = "block" + std::to_string(k);
       const at::Tensor around = convs.contains(name + "c") ? layer(name + "c", y) : y;
-      y = torch::relu(layer(name + "b", torch::relu(layer(name + "a", y))) + around);
+      y = torch::silu(layer(name + "b", torch::silu(layer(name + "a", y))) + around);
     }
     return linear(y.mean({2, 3}));
   }

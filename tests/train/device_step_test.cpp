@@ -171,7 +171,7 @@ std::vector<Way> ways() {
       {.name = "double_buffering", .options = {.double_buffering = true}},
       {.name = "bf16", .options = {.compression = {.kind = Compression::kBf16}}, .tolerance = 1e-2},
       {.name = "sgd", .optimizer = make<FusedSgd>(momentum)},
-      {.name = "resnet18", .optimizer = make<FusedSgd>(SGDOptions(0.01)), .tolerance = 1e-3, .resnet18 = true},
+      {.name = "resnet18", .optimizer = make<FusedSgd>(SGDOptions(0.01)), .resnet18 = true},
       {.name = "lars", .optimizer = make<Lars>(momentum)},
       {.name = "lamb", .optimizer = make<Lamb>(torch::optim::AdamWOptions(0.01))},
       {.name = "grad_scaler", .options = {.grad_scaler = kScaling}, .overflow = 4},
