@@ -173,5 +173,27 @@ TEST_P(OptimizerTest, AGradientThatIsKeptKeepsItsValues) {
   }
 }
 
+TEST_P(OptimizerTest, AKeptGradientOutlivesAStepThatMakesNone) {
+  const at::Tensor p = parameter({3000}), q = parameter({2});
+  const auto optimizer = sgd({p, q});
+  optimizer->zero_grad();
+  (p.sum() + q.sum()).backward();
+  const at::Tensor kept = p.grad();
+  optimizer->zero_grad();
+  q.sum().backward();
+  optimizer->step();
+  EXPECT_TRUE(kept.equal(torch::ones({3000})));
+}
+
+/// The ranks' agreement travels as float32 or float64, also where no gradient does.
+TEST_P(OptimizerTest, ParametersMayBeOfASmallTypeAloneOrNone) {
+  const at::Tensor p = torch::zeros({5}, torch::kBFloat16).requires_grad_();
+  const auto optimizer = sgd({p}), empty = sgd({});
+  for (const auto& each : {optimizer.get(), empty.get()}) each->zero_grad();
+  (p.sum() * (rank_ + 1)).backward();
+  for (const auto& each : {optimizer.get(), empty.get()}) each->step();
+  EXPECT_TRUE(torch::allclose(p.to(torch::kFloat), torch::full({5}, -rank_sum_ / size_), 0.02)) << p;
+}
+
 }  // namespace
 }  // namespace mn
