@@ -150,9 +150,11 @@ std::shared_ptr<CommunicationThread> Communicator::make_background() {
       CommunicatorSetup{on_gpus ? "flat" : name_, std::move(background_comm_), topology(), device_, count_limit_,
                         calls_->debug(), timeout(), true, std::nullopt, make_});
   const auto call = calls_->number();
-  return std::make_shared<CommunicationThread>([setup, call, calls = calls_, rank = rank(), size = size()] {
+  return std::make_shared<CommunicationThread>([setup, call, calls = calls_] {
     if (setup->timeout.count() > 0) {
-      CallLimits limits(setup->comm.get(), {.rank = rank, .size = size}, setup->timeout);
+      GroupName group = calls->group();
+      group.ordinal = -group.ordinal;  // no other's
+      CallLimits limits(setup->comm.get(), group, setup->timeout);
       const CallName name{.operation = "first call in the background", .number = call};
       meet_other_threads(limits, name, calls->limits(), setup->comm.get());
     }

@@ -126,6 +126,7 @@ class CallCheck {
   [[nodiscard]] bool is_open() const noexcept { return open_; }
   [[nodiscard]] bool debug() const noexcept { return debug_; }
   [[nodiscard]] CallLimits& limits() noexcept { return *limits_; }
+  [[nodiscard]] const GroupName& group() const noexcept { return group_; }
   /// Collective calls that this thread has made so far, of all communicators.
   [[nodiscard]] static std::uint64_t calls_of_thread() noexcept;
 

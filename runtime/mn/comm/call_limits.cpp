@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -13,7 +12,6 @@ namespace {
 
 using Clock = LimitedCall::Clock;
 
-constexpr int kNoticeTag = 32766;  // on the internal duplicate, whose other messages have kInternalTag
 constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
 constexpr auto kSpinTime = std::chrono::milliseconds(20);  // a wait for MPI sleeps between looks after it
 constexpr auto kPause = std::chrono::microseconds(50);
@@ -54,60 +52,9 @@ std::string in_seconds(std::chrono::milliseconds time) {
 
 }  // namespace
 
-enum class CallLimits::Kind : std::uint32_t { kQuestion, kAnswer, kGaveUp };
-
-struct CallLimits::Notice {
-  Kind kind;
-  std::int32_t rank;
-  std::uint64_t question;  // which of its sender's, or of its receiver's where it answers
-  std::uint64_t number;
-  std::uint64_t count;
-  DType dtype;
-  char operation[31];
-  char text[256];  // why the rank has given up
-
-  Notice() = default;
-  Notice(Kind kind_, int rank_, std::uint64_t question_, const CallName& call, std::string_view why)
-      : kind(kind_),
-        rank(rank_),
-        question(question_),
-        number(call.number),
-        count(call.count),
-        dtype(call.dtype),
-        operation(),
-        text() {
-    call.operation.copy(operation, sizeof operation - 1);
-    why.copy(text, sizeof text - 1);
-  }
-};
-
-void CallLimits::tell_all(const Notice& notice) {
-  static_assert(std::is_trivially_copyable_v<Notice>);
-  // Kept for the life of the process: to a rank that is gone it is never sent, and a send cannot be cancelled.
-  const auto* const kept = new Notice(notice);
-  for (int rank = 0; rank < group_.size; ++rank) {
-    if (rank != group_.rank) tell(rank, *kept);
-  }
-}
-
-void CallLimits::tell(int rank, const Notice& notice) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  // Errors are left alone: this rank has an error to tell already.
-  if (MPI_Isend(&notice, sizeof notice, MPI_BYTE, rank, kNoticeTag, comm_, &request) != MPI_SUCCESS) return;
-  static_cast<void>(MPI_Request_free(&request));
-}
-
-bool CallLimits::take(Notice& notice) {
-  int found = 0;
-  if (MPI_Iprobe(MPI_ANY_SOURCE, kNoticeTag, comm_, &found, MPI_STATUS_IGNORE) != MPI_SUCCESS || found == 0)
-    return false;
-  return MPI_Recv(&notice, sizeof notice, MPI_BYTE, MPI_ANY_SOURCE, kNoticeTag, comm_, MPI_STATUS_IGNORE) ==
-         MPI_SUCCESS;
-}
-
 void CallLimits::abort(const std::string& reason) {
   fail(reason);
-  tell_all({Kind::kGaveUp, group_.rank, 0, {}, reason});
+  notices_.send_all({Notice::Kind::kGaveUp, group_.rank, 0, {}, reason});
 }
 
 void CallLimits::fail(const std::string& reason) {
@@ -115,6 +62,12 @@ void CallLimits::fail(const std::string& reason) {
   // The first reason is the cause; those that follow come of it.
   if (failure_.empty()) failure_ = reason;
   failed_ = true;
+}
+
+bool CallLimits::has_failed() {
+  // Questions stay for the call in which this rank will wait.
+  for (Notice notice; notices_.take(notice, Notice::Kind::kGaveUp);) fail(notice.text);
+  return failed_;
 }
 
 std::string CallLimits::failure() const {
@@ -149,27 +102,26 @@ bool LimitedCall::is_given_up(CallLimits& limits, const CallName& call) {
 void LimitedCall::look(Clock::time_point now) {
   next_look_ = now + kBetweenLooks;
   end_if_failed();
-  for (CallLimits::Notice notice; limits_.take(notice);) take(notice);
+  for (Notice notice; limits_.notices_.take(notice);) take(notice);
   end_if_failed();
   if (end_ == End::kFailure) return;
   const auto waited = now - begin_;
   if (question_ == 0 && call_.number != 0 && waited >= limits_.timeout_ / 2) {
     question_ = ++limits_.questions_;
-    limits_.tell_all({CallLimits::Kind::kQuestion, limits_.group_.rank, question_, call_, {}});
+    limits_.notices_.send_all({Notice::Kind::kQuestion, limits_.group_.rank, question_, call_, {}});
   }
   // Last, after all that has come: an answer in time names who is not missing.
   if (waited >= limits_.timeout_) give_up();
 }
 
-void LimitedCall::take(const CallLimits::Notice& notice) {
+void LimitedCall::take(const Notice& notice) {
   switch (notice.kind) {
-    case CallLimits::Kind::kGaveUp:
+    case Notice::Kind::kGaveUp:
       return limits_.fail(notice.text);
-    case CallLimits::Kind::kQuestion:
-      // Kept, as tell_all() keeps what it sends.
-      return limits_.tell(notice.rank, *new CallLimits::Notice(CallLimits::Kind::kAnswer, limits_.group_.rank,
-                                                               notice.question, call_, {}));
-    case CallLimits::Kind::kAnswer:
+    case Notice::Kind::kQuestion:
+      return limits_.notices_.send(notice.rank,
+                                   {Notice::Kind::kAnswer, limits_.group_.rank, notice.question, call_, {}});
+    case Notice::Kind::kAnswer:
       if (notice.question != question_) return;  // (2)
       others_.resize(static_cast<std::size_t>(limits_.group_.size));
       others_names_.resize(others_.size());

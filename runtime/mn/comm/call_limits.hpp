@@ -2,20 +2,19 @@
 ///
 /// CallCheck makes a CallLimits for a communicator, and a LimitedCall for each call that has a time-out. What waits
 /// within the call asks check_limits() at each look, on whatever layer it is: in shared memory, for MPI (mpi_wait()),
-/// for NCCL. The ranks find out who is missing by notices, small messages on the communicator's internal duplicate.
+/// for NCCL. The ranks find out who is missing by notices (notices.hpp).
 ///
 /// Invariants:
 /// 1. In a collective call a rank asks all others at half of its time; who waits answers in which call. At the end of
 ///    its time it tells them that it gives up, and why; who waits throws the same at once.
 /// 2. A rank answers while it waits in a call with a limit; so one that does not answer is not in such a call. An
 ///    answer carries its question's number: what a rank said when another call asked does not count.
-/// 3. Notices have a tag of their own, and only this file receives them.
-/// 4. Once a rank has given up, MPI may still work on what the call has begun: every later call of the communicator
+/// 3. Once a rank has given up, MPI may still work on what the call has begun: every later call of the communicator
 ///    throws, it is never destroyed (registry.cpp), and memory that was made for the call stays (KeptForMpi).
 ///
 /// Cost: without a time-out, a null thread-local pointer for a look of a wait that takes long. With one, MPI's
 /// collective calls are its non-blocking ones, waited for by looks; a look reads the clock, and each millisecond probes
-/// for notices. 3 n (n - 1) notices of 320 bytes where n ranks give up.
+/// for notices. 3 n (n - 1) notices of 328 bytes where n ranks give up.
 #pragma once
 
 #include <atomic>
@@ -35,6 +34,7 @@
 
 #include <mn/comm/flight_recorder.hpp>
 #include <mn/comm/mpi.hpp>
+#include <mn/comm/notices.hpp>
 
 namespace mn {
 
@@ -43,14 +43,16 @@ class LimitedCall;
 /// What a communicator knows of its calls' ends.
 class CallLimits {
  public:
-  /// `comm` is borrowed. `timeout` 0: none.
+  /// As Notices'. `timeout` 0: none.
   CallLimits(MPI_Comm comm, const GroupName& group, std::chrono::milliseconds timeout)
-      : comm_(comm), group_(group), timeout_(timeout) {}
+      : notices_(comm, group), group_(group), timeout_(timeout) {}
 
   /// Time-out of calls that begin now; 0: none.
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept { return timeout_; }
   void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
   [[nodiscard]] bool failed() const noexcept { return failed_; }
+  /// The same, after a look at what other ranks have sent.
+  [[nodiscard]] bool has_failed();
   /// Why the communicator cannot be used any more; empty if it can. Any thread.
   [[nodiscard]] std::string failure() const;
   /// Ends this rank's call with a limit, and tells the other ranks that it gives up. Any thread.
@@ -58,17 +60,10 @@ class CallLimits {
 
  private:
   friend class LimitedCall;
-  struct Notice;
-  enum class Kind : std::uint32_t;
-  /// Does not wait for the other ranks.
-  void tell_all(const Notice& notice);
-  void tell(int rank, const Notice& notice);
-  /// The next notice that has come.
-  [[nodiscard]] bool take(Notice& notice);
   /// Keeps the first reason.
   void fail(const std::string& reason);
 
-  MPI_Comm comm_;
+  Notices notices_;
   GroupName group_;
   std::chrono::milliseconds timeout_;
   mutable std::mutex mutex_;  // guards the reason
@@ -102,7 +97,7 @@ class LimitedCall {
 
  private:
   void look(Clock::time_point now);
-  void take(const CallLimits::Notice& notice);
+  void take(const Notice& notice);
   void end_if_failed() const;
   [[noreturn]] void give_up();
   [[nodiscard]] std::string who_is_missing() const;
@@ -133,7 +128,7 @@ class KeptForMpi {
  public:
   explicit KeptForMpi(T value) : value_(std::make_unique<T>(std::move(value))) {}
   ~KeptForMpi() {
-    if (std::uncaught_exceptions() > exceptions_) static_cast<void>(value_.release());  // (4)
+    if (std::uncaught_exceptions() > exceptions_) static_cast<void>(value_.release());  // (3)
   }
   KeptForMpi(const KeptForMpi&) = delete;
   KeptForMpi& operator=(const KeptForMpi&) = delete;

@@ -69,6 +69,7 @@ bool Communicator::debug() const noexcept { return calls_->debug(); }
 
 void Communicator::finalize() {
   if (!internal_comm_) return;
+  static_cast<void>(has_given_up());  // a notice that has come ends it here: MPI may still use what would be freed
   {
     const auto call = calls_->collective("finalize");
     // First what calls MPI or NCCL at times of its own.
@@ -102,7 +103,7 @@ void Communicator::set_timeout(std::chrono::milliseconds timeout) {
 
 std::chrono::milliseconds Communicator::timeout() const noexcept { return calls_->limits().timeout(); }
 
-bool Communicator::has_given_up() const noexcept { return calls_->limits().failed(); }
+bool Communicator::has_given_up() const noexcept { return calls_->limits().has_failed(); }
 
 void Communicator::do_allreduce(BufferView buffer, const Reduction& reduction) {
   reducer_->allreduce(buffer.data, buffer.count, reduction);
