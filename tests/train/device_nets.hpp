@@ -1,10 +1,13 @@
-// Networks with batch norm over all ranks, for tests on devices. Smooth ones: rounding may turn the gradient of a ReLU
-// whose input is close to 0 on or off, and so change a step by 1e-3.
+// Networks with batch norm over all ranks, and optimizers, for tests on devices. Smooth networks: rounding may turn the
+// gradient of a ReLU whose input is close to 0 on or off, and so change a step by 1e-3.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <torch/torch.h>
 
@@ -12,6 +15,15 @@
 #include <mn/nn/batch_norm.hpp>
 
 namespace mn::test {
+
+using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)>;
+
+template <class Optimizer, class Options>
+MakeOptimizer make(const Options& options) {
+  return [options](std::vector<at::Tensor> parameters) {
+    return std::make_unique<Optimizer>(std::move(parameters), options);
+  };
+}
 
 struct Model : torch::nn::Module {
   /// `with_last`: the last layer takes part.

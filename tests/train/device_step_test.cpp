@@ -27,14 +27,8 @@
 namespace mn {
 namespace {
 
-using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)>;
-
-template <class Optimizer, class Options>
-MakeOptimizer make(const Options& options) {
-  return [options](std::vector<at::Tensor> parameters) {
-    return std::make_unique<Optimizer>(std::move(parameters), options);
-  };
-}
+using test::make;
+using test::MakeOptimizer;
 
 struct Way {
   std::string name;

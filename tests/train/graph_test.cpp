@@ -28,6 +28,8 @@
 namespace mn {
 namespace {
 
+using test::make;
+using test::MakeOptimizer;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 using torch::optim::AdamOptions;
@@ -56,15 +58,6 @@ class Environment : public testing::Environment {
   void TearDown() override { comm().reset(); }
 };
 [[maybe_unused]] const auto* const environment = testing::AddGlobalTestEnvironment(new Environment);
-
-using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)>;
-
-template <class Optimizer, class Options>
-MakeOptimizer make(const Options& options) {
-  return [options](std::vector<at::Tensor> parameters) {
-    return std::make_unique<Optimizer>(std::move(parameters), options);
-  };
-}
 
 struct Way {
   std::string name;

@@ -29,6 +29,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <functional>
 #include <future>
 #include <mutex>
 #include <source_location>
@@ -101,8 +102,7 @@ class Nccl {
   void scale_alone(std::string_view operation, ConstBufferView send, BufferView recv, double scale,
                    const CudaStream& stream);
   /// call() on a thread of its own (7). Throws what ends the wait, after call() has returned.
-  template <class Call>
-  [[nodiscard]] ncclResult_t aside(const Call& call);
+  [[nodiscard]] ncclResult_t aside(const std::function<ncclResult_t()>& call);
   /// Whether a message to or from `peer` waits for its connection; it is made by the call that asks.
   [[nodiscard]] bool must_connect(std::vector<bool>& connected, std::size_t peer);
   /// Sends and receives that go on at once.

@@ -28,7 +28,25 @@ struct OnDevice {
   StepCounts* counts;  // null: the host's
 };
 
-/// Calls kernel(lists, options, rate, found) for each device and dtype of a group.
+OnDevice begin_step(StepCounts& counts, const at::Tensor& found, bool is_on_device) {
+  counts.begin_step();
+  return {found, found.defined() || is_on_device ? &counts : nullptr};
+}
+
+/// Calls the kernel, one of libtorch's two, for some parameters of a group.
+template <class Options, class Kernel>
+void update(AdamLists& lists, const Options& options, const Rate& rate, const std::optional<at::Tensor>& found,
+            const Kernel& kernel) {
+  const auto [beta1, beta2] = options.betas();
+  const auto call = [&, beta1 = beta1, beta2 = beta2](const auto& lr) {
+    kernel(lists.parameters, lists.gradients, lists.exp_avgs, lists.exp_avg_sqs, lists.max_exp_avg_sqs, lists.steps, lr,
+           beta1, beta2, options.weight_decay(), options.eps(), options.amsgrad(), /*maximize=*/false,
+           /*grad_scale=*/std::optional<at::Tensor>(), found);
+  };
+  std::visit(call, rate);
+}
+
+/// Updates each device and dtype of a group.
 template <class Options, class State, class Kernel>
 void step_group(Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, const Rate& rate,
                 const OnDevice& on_device, const Kernel& kernel) {
@@ -62,20 +80,22 @@ void step_group(Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, 
   for (auto& [key, lists] : calls) {
     if (on_device.counts != nullptr) at::_foreach_add_(lists.steps, 1);
     if (!on_device.found.defined()) {
-      kernel(lists, options, rate, std::nullopt);
+      update(lists, options, rate, std::nullopt, kernel);
       continue;
     }
-    kernel(lists, options, rate, on_device.found);
+    update(lists, options, rate, on_device.found, kernel);
     const std::vector<at::Tensor> left_out(lists.steps.size(), on_device.found.reshape({}));
     at::_foreach_sub_(lists.steps, left_out);
   }
 }
 
-/// Calls step_group(group, its index).
-template <class StepGroup>
-at::Tensor step_all(Optimizer& optimizer, const Optimizer::LossClosure& closure, const StepGroup& step_group) {
+/// A step of all groups; group i has rate(i).
+template <class Options, class State, class RateOf, class Kernel>
+at::Tensor step_all(Optimizer& optimizer, const Optimizer::LossClosure& closure, const OnDevice& on_device,
+                    const RateOf& rate, const Kernel& kernel) {
   std::size_t i = 0;
-  return step_groups(optimizer, closure, [&](auto& group) { step_group(group, i++); });
+  return step_groups(optimizer, closure,
+                     [&](auto& group) { step_group<Options, State>(optimizer, group, rate(i++), on_device, kernel); });
 }
 
 template <class State>
@@ -104,27 +124,13 @@ void settle_counts(Optimizer& optimizer, StepCounts& counts) {
   });
 }
 
-using Found = std::optional<at::Tensor>;
-
 }  // namespace
 
 at::Tensor FusedAdam::step(LossClosure closure) {
-  using Options = torch::optim::AdamOptions;
-  const auto kernel = [](AdamLists& lists, const Options& options, const Rate& rate, const Found& found) {
-    const auto [beta1, beta2] = options.betas();
-    const auto update = [&, beta1 = beta1, beta2 = beta2](const auto& lr) {
-      at::_fused_adam_(lists.parameters, lists.gradients, lists.exp_avgs, lists.exp_avg_sqs, lists.max_exp_avg_sqs,
-                       lists.steps, lr, beta1, beta2, options.weight_decay(), options.eps(), options.amsgrad(),
-                       /*maximize=*/false, /*grad_scale=*/{}, found);
-    };
-    std::visit(update, rate);
-  };
-  const at::Tensor found = take_found();
-  counts_.begin_step();
-  const OnDevice on_device{found, found.defined() || is_on_device() ? &counts_ : nullptr};
-  return step_all(*this, closure, [&](auto& group, std::size_t i) {
-    step_group<Options, torch::optim::AdamParamState>(*this, group, rate_of(param_groups(), i), on_device, kernel);
-  });
+  const auto rate = [this](std::size_t i) { return rate_of(param_groups(), i); };
+  const auto kernel = [](auto&&... arguments) { at::_fused_adam_(arguments...); };
+  return step_all<torch::optim::AdamOptions, torch::optim::AdamParamState>(
+      *this, closure, begin_step(counts_, take_found(), is_on_device()), rate, kernel);
 }
 
 void FusedAdam::settle() { settle_counts<torch::optim::AdamParamState>(*this, counts_); }
@@ -134,22 +140,10 @@ void FusedAdam::count_replay() { count_replayed<torch::optim::AdamParamState>(*t
 std::vector<double> FusedAdam::constants() const { return constants_of<torch::optim::AdamOptions>(*this); }
 
 at::Tensor FusedAdamW::step(LossClosure closure) {
-  using Options = torch::optim::AdamWOptions;
-  const auto kernel = [](AdamLists& lists, const Options& options, const Rate& rate, const Found& found) {
-    const auto [beta1, beta2] = options.betas();
-    const auto update = [&, beta1 = beta1, beta2 = beta2](const auto& lr) {
-      at::_fused_adamw_(lists.parameters, lists.gradients, lists.exp_avgs, lists.exp_avg_sqs, lists.max_exp_avg_sqs,
-                        lists.steps, lr, beta1, beta2, options.weight_decay(), options.eps(), options.amsgrad(),
-                        /*maximize=*/false, /*grad_scale=*/{}, found);
-    };
-    std::visit(update, rate);
-  };
-  const at::Tensor found = take_found();
-  counts_.begin_step();
-  const OnDevice on_device{found, found.defined() || is_on_device() ? &counts_ : nullptr};
-  return step_all(*this, closure, [&](auto& group, std::size_t i) {
-    step_group<Options, torch::optim::AdamWParamState>(*this, group, rate_of(param_groups(), i), on_device, kernel);
-  });
+  const auto rate = [this](std::size_t i) { return rate_of(param_groups(), i); };
+  const auto kernel = [](auto&&... arguments) { at::_fused_adamw_(arguments...); };
+  return step_all<torch::optim::AdamWOptions, torch::optim::AdamWParamState>(
+      *this, closure, begin_step(counts_, take_found(), is_on_device()), rate, kernel);
 }
 
 void FusedAdamW::settle() { settle_counts<torch::optim::AdamWParamState>(*this, counts_); }
