@@ -17,7 +17,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/host_list.hpp>
-#include <mn/core/net/random_key.hpp>
+#include <mn/core/kernel_random.hpp>
 #include <mn/core/text.hpp>
 #include <mn/core/unix_time.hpp>
 

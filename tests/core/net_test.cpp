@@ -8,9 +8,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <mn/core/kernel_random.hpp>
 #include <mn/core/net/deadline.hpp>
 #include <mn/core/net/interfaces.hpp>
-#include <mn/core/net/random_key.hpp>
 #include <mn/core/net/socket.hpp>
 #include <mn/core/net/timed_socket.hpp>
 #include <mn/core/tree.hpp>

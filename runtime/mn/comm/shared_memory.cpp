@@ -2,11 +2,11 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <span>
 #include <string>
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +15,7 @@
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/shared_memory.hpp>
 #include <mn/core/fd.hpp>
+#include <mn/core/kernel_random.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {
@@ -106,7 +107,7 @@ class SharedMemory::Draft {
  private:
   int create() {
     std::uint64_t random = 0;
-    if (getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) return errno;
+    if (const int error = fill_with_random(std::as_writable_bytes(std::span(&random, 1))); error != 0) return error;
     std::snprintf(offer_.name, sizeof offer_.name, "/mn.%u.%016llx", getuid(), static_cast<unsigned long long>(random));
     const Fd descriptor(shm_open(offer_.name, O_RDWR | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR));
     if (!descriptor) return errno;

@@ -8,15 +8,16 @@
 #include <csignal>
 #include <cstdio>
 #include <optional>
+#include <span>
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/kernel_random.hpp>
 #include <mn/core/text.hpp>
 
 namespace mn {
@@ -57,7 +58,7 @@ constexpr auto kAbandonedAfter = std::chrono::hours(1);  // without a write, whe
 /// have put a link there.
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
   std::uint64_t number = 0;
-  if (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) fail("name a file beside", path);
+  draw_random(std::as_writable_bytes(std::span(&number, 1)));
   return path.parent_path() / ("." + path.filename().string() + "." + host_name() + "." + std::to_string(::getpid()) +
                                "." + to_hex(number) + std::string(kTemporaryEnd));
 }

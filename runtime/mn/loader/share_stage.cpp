@@ -7,9 +7,9 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/kernel_random.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/net/interfaces.hpp>
-#include <mn/core/net/random_key.hpp>
 #include <mn/core/text.hpp>
 #include <mn/loader/share_stage.hpp>
 

@@ -4,8 +4,8 @@
 #include <sodium.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/kernel_random.hpp>
 #include <mn/core/net/key.hpp>
-#include <mn/core/net/random_key.hpp>
 #include <mn/core/text.hpp>
 
 namespace mn {

@@ -1,0 +1,19 @@
+#include <cerrno>
+
+#include <sys/random.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/kernel_random.hpp>
+
+namespace mn {
+
+int fill_with_random(std::span<std::byte> bytes) noexcept {
+  // Up to 256 bytes come whole, whatever signals arrive.
+  return getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()) ? 0 : errno;
+}
+
+void draw_random(std::span<std::byte> bytes) {
+  if (const int error = fill_with_random(bytes); error != 0) throw Error(with_errno("cannot draw random bytes", error));
+}
+
+}  // namespace mn
