@@ -27,6 +27,18 @@ TEST_P(OptimizerTest, AChangedParameterSetIsBroadcastAgain) {
   EXPECT_TRUE(torch::allclose(q, torch::full({6}, 1 - (rank_sum_ / size_ - 1))));
 }
 
+TEST_P(OptimizerTest, ComplexParametersArePairsOfRealOnes) {
+  const at::Tensor whole = torch::zeros({3}, at::kComplexFloat).requires_grad_();
+  EXPECT_THAT([&] { sgd({whole}); }, ThrowsMessage<ArgumentError>(HasSubstr("ComplexFloat can't be sent")));
+  const at::Tensor pairs = parameter({3, 2});
+  const auto optimizer = sgd({pairs});
+  optimizer->zero_grad();
+  at::real(at::view_as_complex(pairs) * c10::complex<float>(static_cast<float>(rank_ + 1), 1)).sum().backward();
+  optimizer->step();
+  EXPECT_TRUE(torch::allclose(pairs.select(1, 0), torch::full({3}, -rank_sum_ / size_)));
+  EXPECT_TRUE(pairs.select(1, 1).equal(torch::ones({3})));
+}
+
 TEST_P(OptimizerTest, GradientsOutliveTheOptimizer) {
   const at::Tensor p = parameter({200'000});
   auto optimizer = sgd({p});
