@@ -36,8 +36,8 @@ class WireTest : public testing::Test {
     optimizer->synchronize();
     return bytes_of({p, q});
   }
-  std::uint64_t bytes_per_step(const CompressionOptions& compression) {
-    auto p = torch::zeros({100, 200}).requires_grad_();
+  std::uint64_t bytes_per_step(const CompressionOptions& compression, at::IntArrayRef shape = {100, 200}) {
+    auto p = torch::zeros(shape).requires_grad_();
     auto q = torch::zeros({50}).requires_grad_();
     auto optimizer = create_multi_node_optimizer(std::make_unique<SGD>(std::vector<at::Tensor>{p, q}, SGDOptions(1)),
                                                  comm_, {.compression = compression});
@@ -81,6 +81,20 @@ TEST_F(WireTest, BytesAreThoseThatTravel) {
   EXPECT_EQ(bytes_per_step({.kind = Compression::kBf16}), some * (20050 * 2 + kTail));
   EXPECT_EQ(bytes_per_step({.kind = Compression::kTopK, .density = 0.01}), some * (200 * 8 + 50 * 4 + kTail));
   EXPECT_EQ(bytes_per_step({.kind = Compression::kPowerSgd, .rank = 3}), some * (3 * 300 * 4 + 50 * 4 + kTail));
+}
+
+/// Factors of rank 2 have at most half of the elements of 8 x 8, but more than half of those of 8 x 7.
+TEST_F(WireTest, PowerSgdLeavesMatricesWholeThatAreHardlyLargerThanTheirFactors) {
+  const CompressionOptions compression = {.kind = Compression::kPowerSgd, .rank = 2};
+  const std::uint64_t some = comm_->size() > 1 ? 4 : 0;
+  const std::uint64_t whole = bytes_per_step({}, {8, 7});
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(bytes_per_step(compression, {8, 7}), whole);
+  const std::string said = testing::internal::GetCapturedStderr();
+  if (comm_->rank() == 0 && some > 0) {
+    EXPECT_THAT(said, HasSubstr("compression powersgd: 2 of 2 gradients (100 % of the elements) travel whole"));
+  }
+  EXPECT_EQ(bytes_per_step(compression, {8, 8}), whole - some * (8 * 7 - 2 * (8 + 8)));
 }
 
 TEST_F(WireTest, TrainersCheckpointsHoldIt) {
