@@ -112,6 +112,16 @@ TEST_P(AnnouncedStep, BindsNoOther) {
   }
 }
 
+/// As where a minibatch is left out.
+TEST_P(AnnouncedStep, IsForgottenByZeroGrad) {
+  optimizer_->announce_step(kSamples);
+  optimizer_->zero_grad();
+  backward(rank_);
+  backward(1);
+  optimizer_->step(kSamples);
+  expect_both(-mean_);
+}
+
 TEST_P(AnnouncedStep, MayFindGradientsOutsideTheBuffer) {
   optimizer_->announce_step(kSamples);
   const auto half_square = [&](const at::Tensor& x) { return ((x + 1) * (x + 1)).sum() * ((rank_ + 1) / 2); };
