@@ -1,17 +1,16 @@
-// Calls that end before what they wait for: time-outs, abort(), barriers that say who is missing.
+// Calls that end at their time-out, and say who is missing.
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <mn/comm/communicator.hpp>
 #include <mn/comm/shared_reducer.hpp>
-#include <mn/core/error.hpp>
+
+#include "tests/comm/call_limits_fixture.hpp"
 
 namespace mn {
 namespace {
@@ -19,51 +18,9 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::AnyOf;
-using ::testing::ContainsRegex;
+using testing::CallLimits;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-constexpr auto kTimeout = 200ms;  // calls are to end by it
-
-/// Each test on each backend, by ranks of which the last one stays away.
-class CallLimits : public ::testing::TestWithParam<std::string> {
- protected:
-  CallLimits() {
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-    MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    last_ = "rank " + std::to_string(size_ - 1);
-  }
-  [[nodiscard]] std::shared_ptr<Communicator> create(std::chrono::milliseconds timeout = kTimeout) const {
-    CommunicatorOptions options;
-    options.device = Device();
-    options.timeout = timeout;
-    return create_communicator(GetParam(), MPI_COMM_WORLD, options);
-  }
-  /// The other backends wait as one of these two does: for MPI, or in shared memory.
-  [[nodiscard]] static bool is_first_of_its_kind() { return GetParam() == "flat" || GetParam() == "hierarchical"; }
-  [[nodiscard]] bool is_absent() const { return rank_ == size_ - 1; }
-  /// What `call` throws; empty if it returns.
-  template <class Call>
-  [[nodiscard]] static std::string error_of(const Call& call) {
-    try {
-      call();
-    } catch (const CommError& error) {
-      return error.what();
-    }
-    return {};
-  }
-  /// The last rank is among those that a message says to be missing. On a busy machine so may be others, whose answers
-  /// come late.
-  [[nodiscard]] auto names_the_last() const {
-    return ContainsRegex("rank[^:]* " + std::to_string(size_ - 1) + " ha(s|ve) not joined it");
-  }
-  /// The ranks are here again, whatever happened to their communicators.
-  static void meet() { MPI_Barrier(MPI_COMM_WORLD); }
-
-  int rank_ = 0;
-  int size_ = 1;
-  std::string last_;
-};
 
 using Calls = std::vector<std::pair<std::string, std::function<void(Communicator&)>>>;
 
@@ -148,7 +105,7 @@ TEST_P(CallLimits, CoverDebugMode) {
   CommunicatorOptions options;
   options.device = Device();
   options.debug = true;
-  options.timeout = kTimeout;
+  options.timeout = testing::kCallTimeout;
   const auto comm = create_communicator(GetParam(), MPI_COMM_WORLD, options);
   if (!is_absent()) {
     EXPECT_THAT(error_of([&] { comm->barrier(); }), AllOf(HasSubstr("barrier, call 1"), names_the_last()));
@@ -182,7 +139,7 @@ TEST_P(CallLimits, DoNotNameACallThatHasEnded) {
   if (is_absent()) comm->recv(values, 0);
   meet();
   if (!is_absent()) {
-    EXPECT_THAT(error_of([&] { comm->monitored_barrier(kTimeout); }),
+    EXPECT_THAT(error_of([&] { comm->monitored_barrier(testing::kCallTimeout); }),
                 AllOf(names_the_last(), Not(HasSubstr("waits in"))));
   }
   meet();
@@ -240,29 +197,6 @@ TEST_P(CallLimits, EndCallsOfDifferentCounts) {
   }
 }
 
-/// Whether nothing writes to memory below the caller's frame, while messages arrive.
-[[gnu::noinline]] bool stack_stays_as_it_is() {
-  volatile unsigned char stack[65536];
-  for (auto& each : stack) each = 0x5A;
-  MPI_Barrier(MPI_COMM_WORLD);
-  bool same = true;
-  for (const auto& each : stack) same = same && each == 0x5A;
-  return same;
-}
-
-/// A rank may join a call that the others have given up.
-TEST_P(CallLimits, LeaveToMpiWhatItMayWriteTo) {
-  if (size_ == 1 || GetParam() != "flat") return;
-  const auto comm = create();
-  const auto call = [&] { static_cast<void>(comm->bcast_obj(std::string("of the last rank"), size_ - 1)); };
-  if (!is_absent()) {
-    EXPECT_NE(error_of(call), "");
-  }
-  meet();
-  if (is_absent()) static_cast<void>(error_of(call));
-  EXPECT_TRUE(stack_stays_as_it_is());
-}
-
 TEST_P(CallLimits, MonitoredBarrierNeedsNoTimeoutOfTheCommunicator) {
   if (!is_first_of_its_kind()) return;
   const auto comm = create(0ms);
@@ -270,7 +204,7 @@ TEST_P(CallLimits, MonitoredBarrierNeedsNoTimeoutOfTheCommunicator) {
   EXPECT_EQ(comm->timeout(), 0ms);
   if (size_ == 1) return;
   if (!is_absent()) {
-    EXPECT_THAT(error_of([&] { comm->monitored_barrier(kTimeout); }),
+    EXPECT_THAT(error_of([&] { comm->monitored_barrier(testing::kCallTimeout); }),
                 AllOf(HasSubstr("monitored_barrier"), HasSubstr("call 2"), names_the_last()));
   }
   meet();
@@ -287,62 +221,6 @@ TEST_P(CallLimits, CoverSomeCallsAlone) {
   EXPECT_EQ(comm->timeout(), 0ms);
   comm->barrier();
   EXPECT_THROW(comm->set_timeout(-1ms), ArgumentError);
-}
-
-TEST_P(CallLimits, ALateRankLearnsThatTheOthersHaveGivenUp) {
-  if (size_ == 1 || !is_first_of_its_kind()) return;
-  const auto comm = create();
-  if (!is_absent()) {
-    EXPECT_NE(error_of([&] { comm->barrier(); }), "");
-  }
-  meet();
-  if (is_absent()) {
-    EXPECT_THAT(error_of([&] { comm->barrier(); }), HasSubstr("has given up"));
-  }
-  meet();
-}
-
-TEST_P(CallLimits, AbortEndsWaitsOnEveryRank) {
-  const auto comm = create(60s);
-  const auto begin = std::chrono::steady_clock::now();
-  if (is_absent()) {
-    comm->abort("no more data");
-    EXPECT_THAT(error_of([&] { comm->barrier(); }), HasSubstr("no more data"));
-  } else {
-    EXPECT_THAT(error_of([&] { comm->barrier(); }),
-                AllOf(HasSubstr(last_ + " has aborted the communicator"), HasSubstr("no more data")));
-  }
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 60s);
-  meet();
-}
-
-/// So do loops that ask whether a message is there.
-TEST_P(CallLimits, AbortEndsLooksForAMessage) {
-  if (size_ == 1 || !is_first_of_its_kind()) return;
-  const auto comm = create(300s);
-  static std::vector<float> values(3);
-  if (is_absent()) {
-    comm->abort("no more data");
-  } else {
-    Request one = comm->irecv(values, size_ - 1);
-    Request any = comm->irecv(values, Communicator::kAnySource);
-    for (Request* each : {&one, &any}) {
-      while (!each->is_done()) std::this_thread::yield();
-      EXPECT_THAT(error_of([&] { each->wait(); }), HasSubstr("no more data"));
-    }
-  }
-  meet();
-}
-
-TEST_P(CallLimits, AnotherThreadAbortsItsOwnRanksWait) {
-  if (size_ == 1) return;
-  const auto comm = create(60s);
-  if (rank_ == 0) {
-    std::thread watchdog([&] { comm->abort("the watchdog has had enough"); });
-    EXPECT_THAT(error_of([&] { comm->barrier(); }), HasSubstr("the watchdog has had enough"));
-    watchdog.join();
-  }
-  meet();
 }
 
 TEST_P(CallLimits, AreInheritedAndAgreedOn) {

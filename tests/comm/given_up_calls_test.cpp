@@ -1,0 +1,101 @@
+// What a rank that gives a communicator up, at a time-out or by abort(), is to the other ranks and threads.
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/comm/call_limits_fixture.hpp"
+
+namespace mn {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class GivenUpCalls : public testing::CallLimits {};
+
+TEST_P(GivenUpCalls, ALateRankLearnsThatTheOthersHaveGivenUp) {
+  if (size_ == 1 || !is_first_of_its_kind()) return;
+  const auto comm = create();
+  if (!is_absent()) {
+    EXPECT_NE(error_of([&] { comm->barrier(); }), "");
+  }
+  meet();
+  if (is_absent()) {
+    EXPECT_THAT(error_of([&] { comm->barrier(); }), HasSubstr("has given up"));
+  }
+  meet();
+}
+
+TEST_P(GivenUpCalls, AbortEndsWaitsOnEveryRank) {
+  const auto comm = create(60s);
+  const auto begin = std::chrono::steady_clock::now();
+  if (is_absent()) {
+    comm->abort("no more data");
+    EXPECT_THAT(error_of([&] { comm->barrier(); }), HasSubstr("no more data"));
+  } else {
+    EXPECT_THAT(error_of([&] { comm->barrier(); }),
+                AllOf(HasSubstr(last_ + " has aborted the communicator"), HasSubstr("no more data")));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 60s);
+  meet();
+}
+
+/// So it does loops that ask whether a message is there.
+TEST_P(GivenUpCalls, AbortEndsLooksForAMessage) {
+  if (size_ == 1 || !is_first_of_its_kind()) return;
+  const auto comm = create(300s);
+  static std::vector<float> values(3);
+  if (is_absent()) {
+    comm->abort("no more data");
+  } else {
+    Request one = comm->irecv(values, size_ - 1);
+    Request any = comm->irecv(values, Communicator::kAnySource);
+    for (Request* each : {&one, &any}) {
+      while (!each->is_done()) std::this_thread::yield();
+      EXPECT_THAT(error_of([&] { each->wait(); }), HasSubstr("no more data"));
+    }
+  }
+  meet();
+}
+
+TEST_P(GivenUpCalls, AnotherThreadAbortsItsOwnRanksWait) {
+  if (size_ == 1) return;
+  const auto comm = create(60s);
+  if (rank_ == 0) {
+    std::thread watchdog([&] { comm->abort("the watchdog has had enough"); });
+    EXPECT_THAT(error_of([&] { comm->barrier(); }), HasSubstr("the watchdog has had enough"));
+    watchdog.join();
+  }
+  meet();
+}
+
+/// Whether nothing writes to memory below the caller's frame, while messages arrive.
+[[gnu::noinline]] bool stack_stays_as_it_is() {
+  volatile unsigned char stack[65536];
+  for (auto& each : stack) each = 0x5A;
+  MPI_Barrier(MPI_COMM_WORLD);
+  bool same = true;
+  for (const auto& each : stack) same = same && each == 0x5A;
+  return same;
+}
+
+/// A rank may join a call that the others have given up.
+TEST_P(GivenUpCalls, LeaveToMpiWhatItMayWriteTo) {
+  if (size_ == 1 || GetParam() != "flat") return;
+  const auto comm = create();
+  const auto call = [&] { static_cast<void>(comm->bcast_obj(std::string("of the last rank"), size_ - 1)); };
+  if (!is_absent()) {
+    EXPECT_NE(error_of(call), "");
+  }
+  meet();
+  if (is_absent()) static_cast<void>(error_of(call));
+  EXPECT_TRUE(stack_stays_as_it_is());
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, GivenUpCalls, ::testing::ValuesIn(communicator_names(DeviceType::kCpu)),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace mn
