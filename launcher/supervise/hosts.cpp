@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <mn/core/command_output.hpp>
+#include <mn/core/net/interfaces.hpp>
 
 namespace mn::launcher {
 namespace {
@@ -43,9 +44,12 @@ HostProbes::HostProbes(Words hosts, bool by_srun) : hosts_(std::move(hosts)) {
   for (const auto& host : hosts_) {
     // --signal=KILL: srun waits on for a node that does not answer.
     Words probe = {"timeout", "--signal=KILL", "4"};
-    const Words how = by_srun ? Words{"srun",       "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=" + host,
-                                      "--mpi=none", "--quiet",   "true"}
-                              : Words{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=3", host, "true"};
+    Words how = {"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=3", host, "true"};
+    if (by_srun) {
+      how = {"srun", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=" + host, "--mpi=none", "--quiet", "true"};
+    } else if (is_own_host(host)) {
+      how = {"true"};  // mpiexec starts ranks of its own host without ssh
+    }
     probe.insert(probe.end(), how.begin(), how.end());
     probes_.push_back(spawn_silently(probe));
   }

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 
@@ -84,7 +85,9 @@ class StandIns {
  public:
   explicit StandIns(const std::string& step) {
     write("mpiexec", "echo \"$*\" >>" + (folder_.path() / "starts").string() + "\n" + step);
-    write("ssh", "case $* in *\" lost true\") exit 1;; *\" slow true\") sleep 1;; esac");
+    write("ssh",
+          "case $* in *\" lost true\"|*localhost*|*127.*|*\" $(hostname) true\") exit 1;; *\" slow true\") sleep 1;; "
+          "esac");
     write("mnlaunch", "");
     path_ = std::getenv("PATH");
     setenv("PATH", (folder_.path().string() + ":" + path_).c_str(), 1);
@@ -127,6 +130,12 @@ TEST(SuperviseTest, ALostHostIsLeftOutAndASpareTakesItsPlace) {
   options.spares = 1;
   EXPECT_EQ(supervise(options), 0);
   EXPECT_THAT(stand_ins.starts(), ElementsAre("-host a:1,lost:1 -n 2 mnlaunch x", "-host a:1,c:1 -n 2 mnlaunch x"));
+}
+
+TEST(SuperviseTest, ItsOwnHostNeedsNoSsh) {
+  const StandIns stand_ins("[ $(wc -l <\"${0%/*}/starts\") = 3 ]");
+  EXPECT_EQ(supervise(on_hosts("localhost:1," + host_name() + ":1,127.0.0.1:1")), 0);
+  EXPECT_EQ(stand_ins.starts().size(), 3U);
 }
 
 TEST(SuperviseTest, TooFewHostsEndItAsOneThatAnotherAllocationCanContinue) {

@@ -73,6 +73,8 @@ bool is_up_beyond_its_link(const ifaddrs& entry) {
          !IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(entry.ifa_addr)->sin6_addr);
 }
 
+constexpr std::chrono::seconds kMaxForANameServer{2};
+
 bool is_ipv4(const std::string& address) { return address.find(':') == std::string::npos; }
 
 }  // namespace
@@ -104,7 +106,6 @@ std::vector<Interface> routed_interfaces() {
 
 const std::vector<std::string>& addresses_of_own_name() {
   static const auto addresses = [] {
-    constexpr std::chrono::seconds kMaxForANameServer{2};
     auto found = addresses_of(host_name(), Clock::now() + kMaxForANameServer);
     std::ranges::stable_partition(found, is_ipv4);
     return found;
@@ -135,6 +136,16 @@ std::string interface_toward(const std::string& address) {
   const auto interfaces = interfaces_of_this_host();
   const auto found = std::ranges::find(interfaces, text_of(family, *source), &Interface::address);
   return found == interfaces.end() ? "" : found->name;
+}
+
+bool is_own_host(const std::string& name) {
+  if (name.empty()) return false;
+  if (name == "localhost" || name.substr(0, name.find('.')) == host_name()) return true;
+  const auto own = interfaces_of_this_host();
+  return std::ranges::any_of(addresses_of(name, Clock::now() + kMaxForANameServer), [&](const std::string& address) {
+    return address.starts_with("127.") || address == "::1" ||
+           std::ranges::find(own, address, &Interface::address) != own.end();
+  });
 }
 
 std::vector<std::string> local_addresses() {

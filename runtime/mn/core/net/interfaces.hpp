@@ -33,6 +33,9 @@ struct Interface {
 /// empty for loopback, and where no route leads there. Sends nothing.
 [[nodiscard]] std::string interface_toward(const std::string& address);
 
+/// Whether `name` is that of this host, or an address of it, or leads to one within two seconds.
+[[nodiscard]] bool is_own_host(const std::string& name);
+
 /// The address of every interface of this host: those that its name resolves to first, those of virtual ones last.
 [[nodiscard]] std::vector<std::string> local_addresses();
 
