@@ -51,19 +51,21 @@ void form_group(Connection& connection, const Variables& variables) {
   const Placement& here = connection.here;
   Group& group = connection.group;
   group.job = here.source + " " + here.job;
-  if (here.inter_size == 1) group.job += names_of_server(variables);
+  if (here.inter_size == 1 || here.inter_size == kNotKnown) group.job += names_of_server(variables);
   group.intra_rank = here.intra_rank;
   group.intra_size = here.intra_size;
   group.node = here.inter_rank;
   group.nodes = here.inter_size;
   group.hosts = here.hosts;
+  // It most often finds the others of its node, which end with it, and else says at least itself what is wrong.
+  constexpr std::chrono::seconds kMaxToTellOthers{5};
+  if (!here.error.empty()) group.patience = std::min<std::chrono::milliseconds>(group.patience, kMaxToTellOthers);
 }
 
 /// For a launcher that gives nodes no way to find each other.
 void leave_node_alone(Connection& connection, const std::string& why) {
   Group& group = connection.group;
   connection.not_compared = why;
-  group.job += " on " + host_name();
   group.node = 0;
   group.nodes = 1;
   group.hosts = {host_name()};
@@ -151,10 +153,10 @@ void take_variables(Connection& connection, const LauncherRow& launcher, const S
   const Variables& variables = signs.variables;
   Placement& here = connection.here;
   here = find_placement(launcher, signs, std::nullopt);
-  const std::string starter = name_of_starter(here, variables);
-  if (here.inter_size == 1) here.job += starter;
   form_group(connection, variables);
-  if (here.inter_size != 1) connection.group.job += starter;
+  const std::string starter = name_of_starter(here, variables);
+  connection.group.job += starter;
+  if (here.inter_size == 1) here.job += starter;  // on several nodes MASTER_PORT follows from the job's name alone
   if (is_by_slurm(here)) connection.group.job += secret_of_step(variables);
   if (here.inter_size == 1) return;
   if (is_by_slurm(here) && !here.hosts.empty()) return reach_by_names(connection.group, here, variables);

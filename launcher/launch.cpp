@@ -14,16 +14,17 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/standard_output.hpp>
 
 #include "connect.hpp"
 #include "facts/find_program.hpp"
 #include "facts/job_port.hpp"
 #include "facts/program_output_folder.hpp"
 #include "facts/runnable.hpp"
-#include "place/slurm.hpp"
 #include "rounds/agree.hpp"
 #include "rounds/arrive.hpp"
 #include "rounds/compare.hpp"
+#include "rounds/rendezvous.hpp"
 #include "rounds/this_rank.hpp"
 #include "start/start.hpp"
 
@@ -33,12 +34,12 @@ namespace {
 /// Finds the program; that there is none is a finding, which rank 0 reports for all.
 void look_for_program(ThisRank& rank) {
   Surroundings& here = rank.surroundings;
-  if (here.arguments.empty()) return;  // --dry-run needs none
+  if (here.arguments.empty()) return;                                                    // --dry-run needs none
+  const std::string search_path = here.variables.get("PATH").value_or("/bin:/usr/bin");  // as execvp(3)
   try {
-    here.program = find_program(here.arguments[0], here.folder, executable_path().parent_path(),
-                                here.variables.get("PATH").value_or("/bin:/usr/bin"));  // as execvp(3)
+    here.program = find_program(here.arguments[0], here.folder, executable_path().parent_path(), search_path);
     check_runnable(here.program);
-    check_script(here.arguments, here.folder);
+    check_script(here.program, here.arguments, here.folder, search_path);
   } catch (const ProgramError& failure) {
     here.program.clear();
     here.program_error = failure.what();
@@ -55,13 +56,15 @@ Surroundings look_around(const Options& options, const Variables& variables) {
   if (options.doctor && surroundings.arguments.empty()) surroundings.arguments = {path_of_self_test()};
   std::error_code error;
   surroundings.folder = std::filesystem::current_path(error);
+  if (error) surroundings.folder = std::filesystem::read_symlink("/proc/self/cwd", error);  // "/home/me/x (deleted)"
   return surroundings;
 }
 
-void say(const Verdict& verdict) {
-  std::cout << verdict.output << std::flush;
-  if (!std::cout) std::cerr << with_errno("mnlaunch: cannot write standard output", errno) << std::endl;
+/// Returns why standard output was not written, if it was not.
+std::optional<Failure> say(const Verdict& verdict, const Placement& here) {
+  auto failure = failure_of(here, [&] { write_standard_output(verdict.output); });
   std::cerr << verdict.complaints << std::flush;
+  return failure;
 }
 
 /// All ranks together, but rank 0 first: at the first bad exit mpiexec kills the rest, and its line must come out.
@@ -75,10 +78,8 @@ int leave(Exchange& exchange, int exit_code, int rank) {
 void note_not_compared(const Connection& connection, const ThisRank& rank) {
   if (connection.not_compared.empty() || rank.here.rank != 0 || rank.options.check == CheckLevel::kOff) return;
   const Variables& variables = rank.surroundings.variables;
-  const bool has_master = variables.has("MASTER_ADDR") || !first_host_of_allocation(variables).empty();
   std::cerr << "mnlaunch: note: " << connection.not_compared << "; the nodes were not compared"
-            << (has_master ? "" : ", and other nodes than this get no MASTER_ADDR unless you export it")
-            << " (srun and Open MPI's mpiexec make that possible)" << std::endl;
+            << master_elsewhere(variables) << " (srun and Open MPI's mpiexec make that possible)" << std::endl;
 }
 
 void note_key(const Connection& connection, const Options& options) {
@@ -98,6 +99,7 @@ void require_file(const std::string& option, const std::string& path) {
 
 /// The files of --doctor. Throws UsageError.
 void require_files(const Options& options) {
+  if (!options.doctor) return;
   require_file("--save", options.save);
   require_file("--history", options.history);
   try {
@@ -108,11 +110,13 @@ void require_files(const Options& options) {
 }
 
 /// What rank 0 tells the others of itself. Options that are wrong on one rank are the failure of all.
-void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRank& rank) {
-  if (!rank.options.error.empty()) throw UsageError(rank.options.error);
+void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRank& rank, bool is_whole) {
+  for (const auto* error : {&rank.here.error, &rank.options.error}) {
+    if (!error->empty()) throw UsageError(*error);
+  }
   if (rank.here.rank != 0) return;
   require_files(rank.options);
-  arrival.master_port = free_port_of_job(rank.here.job, rank.options.ports, is_free_port);
+  if (is_whole) arrival.master_port = free_port_of_job(rank.here.job, rank.options.ports, is_free_port);
   if (!rank.is_compared() || rank.here.inter_size == 1) return;
   marker.emplace(output_folder(rank.surroundings), host_name() + "-" + std::to_string(getpid()));
   arrival.marker = marker->name();
@@ -121,7 +125,13 @@ void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRa
 /// Collective: takes the rank's final numbers from the others, and their verdict.
 Outcome exchange_facts(Exchange& exchange, ThisRank& rank, bool is_whole, Roster& roster) {
   std::optional<Marker> marker;  // until all nodes have looked for it
-  roster = arrive(exchange, rank, is_whole, [&](Arrival& own) { describe_rank(own, marker, rank); });
+  try {
+    roster = arrive(exchange, rank, is_whole, [&](Arrival& own) { describe_rank(own, marker, rank, is_whole); });
+  } catch (const CutOff&) {
+    // Nobody took what it wanted to tell.
+    if (!rank.here.error.empty()) throw UsageError(rank.here.error);
+    throw;
+  }
   const StartShare& share = roster.share;
   if (share.verdict.exit_code != 0) return {.master = {}, .binding = {}, .gpus = {}, .verdict = share.verdict};
   static_cast<NodeNumbers&>(rank.here) = share.numbers;
@@ -133,17 +143,21 @@ std::optional<int> agree_on_start(const Connection& connection, ThisRank& rank, 
   Exchange exchange(connection.group);
   Roster roster;
   outcome = exchange_facts(exchange, rank, connection.not_compared.empty(), roster);
-  say(outcome.verdict);
-  if (outcome.verdict.exit_code != 0) return leave(exchange, outcome.verdict.exit_code, rank.here.rank);
+  const auto unwritten = say(outcome.verdict, rank.here);
+  const bool goes_on = outcome.verdict.exit_code == 0;
+  if (unwritten && !(goes_on && rank.options.dry_run)) std::cerr << "mnlaunch: " << unwritten->text << std::endl;
+  if (!goes_on) return leave(exchange, outcome.verdict.exit_code, rank.here.rank);
   note_not_compared(connection, rank);
   note_key(connection, rank.options);
-  if (rank.options.dry_run) return std::cout ? 0 : 1;
   const Verdict verdict = agree(exchange, rank.here, roster, [&] {
+    if (rank.options.dry_run && unwritten) throw Error(unwritten->text);
+    if (rank.options.dry_run) return;
     if (rank.surroundings.program.empty()) throw ProgramError(rank.surroundings.program_error, rank.program_exit);
     prepared = prepare_start(rank, outcome);
   });
-  say(verdict);
+  std::cerr << verdict.complaints << std::flush;
   if (verdict.exit_code != 0) return leave(exchange, verdict.exit_code, rank.here.rank);
+  if (rank.options.dry_run) return 0;
   prepared.links = keep_links(exchange, roster);
   return std::nullopt;
 }

@@ -11,10 +11,12 @@
 #include <mn/core/error.hpp>
 #include <mn/core/mpi_name.hpp>
 #include <mn/core/ranks.hpp>
+#include <mn/core/standard_output.hpp>
 
 #include "cli/options.hpp"
 #include "launch.hpp"
 #include "place/variables.hpp"
+#include "place/variables_alone.hpp"
 #include "rounds/verdict.hpp"
 #include "supervise/supervise.hpp"
 
@@ -23,10 +25,10 @@ namespace {
 int run(const mn::launcher::Options& options) {
   switch (options.action) {
     case mn::launcher::Action::kHelp:
-      std::cout << mn::launcher::help_text();
+      mn::write_standard_output(mn::launcher::help_text());
       return 0;
     case mn::launcher::Action::kVersion:
-      std::cout << "mnlaunch " MN_VERSION ", built with " << mn::mpi_of_build() << "\n";
+      mn::write_standard_output("mnlaunch " MN_VERSION ", built with " + mn::mpi_of_build() + "\n");
       return 0;
     case mn::launcher::Action::kLaunch:
       break;
@@ -44,31 +46,24 @@ int fail(const mn::Error& error, const std::string& who) {
   return error.exit_code();
 }
 
-/// Time-out and ports as they are set for all jobs here, or else mnlaunch's own.
-mn::launcher::Options options_to_report_with() {
-  constexpr const char* kDryRun[] = {"mnlaunch", "--dry-run"};
-  const mn::launcher::Options set = [&] {
-    try {
-      return mn::launcher::parse_options(2, kDryRun, mn::launcher::presets_of_system());
-    } catch (const mn::Error&) {
-      return mn::launcher::Options();
-    }
-  }();
-  mn::launcher::Options options;
-  options.timeout_s = set.timeout_s;
-  options.ports = set.ports;
-  return options;
-}
-
-/// Wrong options are told to the other ranks, which may have right ones.
+/// Wrong options are told to the other ranks, which may have right ones: with the time-out and ports that are set for
+/// all jobs here, or else mnlaunch's own.
 mn::launcher::Options options_of(int argc, char** argv) {
+  constexpr const char* kNone[] = {"mnlaunch", "--dry-run"};
+  mn::launcher::Options options;
   try {
     return mn::launcher::parse_options(argc, argv, mn::launcher::presets_of_system());
   } catch (const mn::Error& error) {
-    mn::launcher::Options options = options_to_report_with();
     options.error = error.what();
-    return options;
   }
+  try {
+    const auto set = mn::launcher::parse_options(2, kNone, mn::launcher::presets_of_system());
+    options.timeout_s = set.timeout_s;
+    options.ports = set.ports;
+  } catch (const mn::Error&) {
+    // They are what is wrong.
+  }
+  return options;
 }
 
 /// Whether this rank reports an error that all ranks make alike. A rank without a sound number may be rank 0.
@@ -85,25 +80,28 @@ int launch_and_report(const mn::launcher::Options& options) {
     return run(options);
   } catch (const mn::launcher::CheckFailed& error) {
     return error.on_all_ranks() ? fail_by_rank_zero(error) : fail(error, "");
+  } catch (const mn::launcher::NoLocalRanks& error) {
+    return fail_by_rank_zero(error);
   } catch (const mn::Error& error) {
     const auto rank = mn::rank_text_of_launcher(mn::environment);
     return fail(error, rank ? "rank " + *rank + " on " + mn::host_name() + ": " : "");
   }
 }
 
-/// What is opened next would be taken for a standard stream that is closed. The program finds it closed.
+/// What is opened next would be taken for a standard stream that is closed. The program finds it closed, and writing to
+/// it fails here too.
 void fill_closed_streams() {
   int fd = -1;
-  while ((fd = open("/dev/null", O_RDWR | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO) continue;
+  while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO) continue;
   if (fd >= 0) close(fd);
 }
 
 int run_supervise(const std::vector<std::string>& words) {
-  if (!words.empty() && (words.front() == "--help" || words.front() == "-h")) {
-    std::cout << mn::launcher::supervise_help();
-    return 0;
-  }
   try {
+    if (!words.empty() && (words.front() == "--help" || words.front() == "-h")) {
+      mn::write_standard_output(mn::launcher::supervise_help());
+      return 0;
+    }
     return mn::launcher::supervise(mn::launcher::parse_supervise(words));
   } catch (const mn::Error& error) {
     return fail(error, "");

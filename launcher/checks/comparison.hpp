@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "checks/findings.hpp"
@@ -71,6 +72,16 @@ template <typename Fact>
 [[nodiscard]] Findings differences_within_kinds(const JobFacts& job, const Finding& finding, Fact fact,
                                                 NoValue no_value = NoValue::kSkip) {
   return differences_within_kinds(job, finding, values_of(job, fact), no_value);
+}
+
+/// What `find(number of the node)`, an optional Finding, finds on each node; the same on several is one.
+template <typename Find>
+[[nodiscard]] Findings on_each_node(const JobFacts& job, Find find) {
+  Findings findings;
+  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+    if (std::optional<Finding> found = find(node)) add(findings, std::move(*found).on(job.host(node)));
+  }
+  return findings;
 }
 
 /// `finding` with all the nodes for which `is_bad(node)`, if there are any.

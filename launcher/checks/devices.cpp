@@ -207,20 +207,17 @@ Findings check_gpu_modes(const JobFacts& job) {
 }
 
 Findings check_gpu_visibility(const JobFacts& job) {
-  Findings findings;
-  for (int node = 0; node < job.layout.node_count(); ++node) {
+  return on_each_node(job, [&](std::size_t node) -> std::optional<Finding> {
     // CUDA_VISIBLE_DEVICES does no harm to NCCL; a control group that hides devices from the driver does.
     std::set<std::string> openable;
-    for (const int rank : job.layout.ranks_of(node)) {
+    for (const int rank : job.layout.ranks_of(static_cast<int>(node))) {
       if (job.rank(rank).openable) openable.insert(*job.rank(rank).openable);
     }
-    if (openable.size() < 2) continue;
-    add(findings, warning_of("gpu-visibility",
-                             "ranks of the node may open different GPUs, so NCCL can't copy between them directly",
-                             "srun --gpu-bind=none, or --gpus-per-node=N instead of --gpus-per-task")
-                      .on(job.host(static_cast<std::size_t>(node))));
-  }
-  return findings;
+    if (openable.size() < 2) return std::nullopt;
+    return warning_of("gpu-visibility",
+                      "ranks of the node may open different GPUs, so NCCL can't copy between them directly",
+                      "srun --gpu-bind=none, or --gpus-per-node=N instead of --gpus-per-task");
+  });
 }
 
 }  // namespace mn::launcher

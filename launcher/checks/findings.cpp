@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include <mn/core/host_list.hpp>
 #include <mn/core/json.hpp>
+
+#include "facts/report_text.hpp"
 
 namespace mn::launcher {
 
@@ -27,9 +28,9 @@ void append(Findings& all, Findings more) {
 }
 
 std::string to_line(const Finding& finding) {
-  const std::string hosts = finding.hosts.empty() ? "all nodes" : abridge_host_list(finding.hosts);
-  return std::string(finding.is_error ? "error" : "warning") + " [" + finding.check + "] " + hosts + ": " +
-         finding.what + "; " + finding.remedy;
+  std::string line = findings_text(to_json({finding}), "");
+  line.pop_back();
+  return line;
 }
 
 nlohmann::json to_json(const Findings& findings) {

@@ -92,13 +92,12 @@ Findings check_gpu_health(const JobFacts& job) {
     }
   }
   append(findings, other_processes(job));
-  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    const auto& xids = job.nodes[node].system.xids;
-    if (xids.empty()) continue;
-    add(findings, warning_of("gpu-health", "the kernel logged hardware errors of GPUs in the last day: " + join(xids),
-                             "look them up in NVIDIA's list of XIDs; drain the node, or leave it out (--exclude)")
-                      .on(job.host(node)));
-  }
+  append(findings, on_each_node(job, [&](std::size_t node) -> std::optional<Finding> {
+           const auto& xids = job.nodes[node].system.xids;
+           if (xids.empty()) return std::nullopt;
+           return warning_of("gpu-health", "the kernel logged hardware errors of GPUs in the last day: " + join(xids),
+                             "look them up in NVIDIA's list of XIDs; drain the node, or leave it out (--exclude)");
+         }));
   return findings;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -119,64 +120,51 @@ Findings check_room(const JobFacts& job) {
 }
 
 Findings check_cpu_map(const JobFacts& job, std::size_t entries) {
-  Findings findings;
-  for (int node = 0; node < job.layout.node_count() && entries > 0; ++node) {
-    const std::size_t ranks = job.layout.ranks_of(node).size();
-    if (ranks <= entries) continue;
-    add(findings,
-        error_of("affinity",
-                 "--cpu-map has " + std::to_string(entries) + " lists of CPUs for " + std::to_string(ranks) + " ranks",
-                 "give a list for each rank of a node, with colons between them")
-            .on(job.host(static_cast<std::size_t>(node))));
-  }
-  return findings;
+  return on_each_node(job, [&](std::size_t node) -> std::optional<Finding> {
+    const std::size_t ranks = job.layout.ranks_of(static_cast<int>(node)).size();
+    if (entries == 0 || ranks <= entries) return std::nullopt;
+    return error_of(
+        "affinity",
+        "--cpu-map has " + std::to_string(entries) + " lists of CPUs for " + std::to_string(ranks) + " ranks",
+        "give a list for each rank of a node, with colons between them");
+  });
 }
 
 Findings check_cpu_time(const JobFacts& job) {
-  Findings findings;
-  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+  return on_each_node(job, [&](std::size_t node) -> std::optional<Finding> {
     const auto quota = job.nodes[node].system.cpu.quota;
     int threads = 0;
     for (const int rank : job.layout.ranks_of(static_cast<int>(node))) threads += job.rank(rank).threads.value_or(0);
-    if (!quota || threads <= std::ceil(*quota)) continue;
+    if (!quota || threads <= std::ceil(*quota)) return std::nullopt;
     char allowed[32];
     std::snprintf(allowed, sizeof allowed, "%.3g", *quota);
-    add(findings, warning_of("affinity",
-                             std::string("a control group allows the time of ") + allowed +
-                                 " CPUs, but ranks are to run " + std::to_string(threads) + " threads there",
-                             "raise the container's limit (docker --cpus, limits.cpu), or lower OMP_NUM_THREADS")
-                      .on(job.host(node)));
-  }
-  return findings;
+    return warning_of("affinity",
+                      std::string("a control group allows the time of ") + allowed + " CPUs, but ranks are to run " +
+                          std::to_string(threads) + " threads there",
+                      "raise the container's limit (docker --cpus, limits.cpu), or lower OMP_NUM_THREADS");
+  });
 }
 
 Findings check_gpu_affinity(const JobFacts& job) {
-  Findings findings;
-  for (std::size_t node = 0; node < job.bindings.size(); ++node) {
-    const Machine& machine = job.nodes[node].machine;
+  return on_each_node(job, [&](std::size_t node) -> std::optional<Finding> {
     const auto ranks = job.layout.ranks_of(static_cast<int>(node));
-    for (std::size_t i = 0; i < ranks.size() && i < job.bindings[node].size(); ++i) {
-      if (!is_far_from_its_gpu(job.rank(ranks[i]), machine, job.bindings[node][i])) continue;
-      add(findings,
-          warning_of("affinity", "ranks run on CPUs far from their GPUs (another NUMA node)",
-                     "srun --gpu-bind=closest or --cpu-bind=none, mpiexec --bind-to none: mnlaunch then binds them")
-              .on(job.host(node)));
-      break;
+    const auto bindings = node < job.bindings.size() ? std::span(job.bindings[node]) : std::span<const Binding>();
+    for (std::size_t i = 0; i < std::min(ranks.size(), bindings.size()); ++i) {
+      if (!is_far_from_its_gpu(job.rank(ranks[i]), job.nodes[node].machine, bindings[i])) continue;
+      return warning_of("affinity", "ranks run on CPUs far from their GPUs (another NUMA node)",
+                        "srun --gpu-bind=closest or --cpu-bind=none, mpiexec --bind-to none: mnlaunch then binds them");
     }
-  }
-  return findings;
+    return std::nullopt;
+  });
 }
 
 Findings check_affinity(const JobFacts& job) {
-  Findings findings;
-  for (int node = 0; node < job.layout.node_count(); ++node) {
-    const auto is_crowded_here = [&](int rank) { return is_crowded(job, rank); };
-    if (!std::ranges::any_of(job.layout.ranks_of(node), is_crowded_here)) continue;
-    add(findings, error_of("affinity", "several ranks are bound to one and the same CPU",
-                           "ask for cores: srun -c N --cpu-bind=cores (or SRUN_CPUS_PER_TASK), mpiexec --bind-to none")
-                      .on(job.host(static_cast<std::size_t>(node))));
-  }
-  return findings;
+  return on_each_node(job, [&](std::size_t node) -> std::optional<Finding> {
+    const auto ranks = job.layout.ranks_of(static_cast<int>(node));
+    if (std::ranges::none_of(ranks, [&](int rank) { return is_crowded(job, rank); })) return std::nullopt;
+    return error_of("affinity", "several ranks are bound to one and the same CPU",
+                    "ask for cores: srun -c N --cpu-bind=cores (or SRUN_CPUS_PER_TASK), mpiexec --bind-to none");
+  });
 }
 
 }  // namespace mn::launcher

@@ -81,12 +81,11 @@ Findings compare_file(const JobFacts& job, std::size_t i, const std::string& pat
 }  // namespace
 
 Findings check_program(const JobFacts& job) {
-  Findings findings;
-  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+  Findings findings = on_each_node(job, [&](std::size_t node) -> std::optional<Finding> {
     const std::string& what = job.nodes[node].program.error;
-    if (what.empty()) continue;
-    add(findings, error_of("program", what, "copy it there (sbcast) or use a shared folder").on(job.host(node)));
-  }
+    if (what.empty()) return std::nullopt;
+    return error_of("program", what, "copy it there (sbcast) or use a shared folder");
+  });
   if (!findings.empty()) return findings;
   const std::string remedy = "build once into a shared folder, or copy the same build to all nodes (sbcast)";
   const auto compare = [&](auto found, const char* what, auto fact) {
@@ -164,16 +163,13 @@ Findings check_mpi(const JobFacts& job) {
       return "is a script that starts " + of_script + ", to which srun gave no PMIx or PMI server";
     return "";
   };
-  Findings findings;
-  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+  const std::string remedy = job.launcher == Launcher::kSlurm
+                                 ? "add --mpi=pmix (srun --mpi=list shows what there is)"
+                                 : "use the mpiexec that belongs to the program's MPI, or srun --mpi=pmix";
+  return on_each_node(job, [&](std::size_t node) -> std::optional<Finding> {
     const std::string what = mismatch(job.nodes[node]);
-    if (what.empty()) continue;
-    const std::string remedy = job.launcher == Launcher::kSlurm
-                                   ? "add --mpi=pmix (srun --mpi=list shows what there is)"
-                                   : "use the mpiexec that belongs to the program's MPI, or srun --mpi=pmix";
-    add(findings, error_of("mpi", "the program " + what, remedy).on(job.host(node)));
-  }
-  return findings;
+    return what.empty() ? std::nullopt : std::optional(error_of("mpi", "the program " + what, remedy));
+  });
 }
 
 Findings check_mpiexec(const JobFacts& job) {

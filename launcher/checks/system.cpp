@@ -34,18 +34,14 @@ Findings check_memlock(const JobFacts& job) {
 }
 
 Findings check_shm(const JobFacts& job) {
-  Findings findings;
-  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+  return on_each_node(job, [&](std::size_t node) -> std::optional<Finding> {
     const auto& free = job.nodes[node].system.shm.free_mib;
     const auto ranks = job.layout.ranks_of(static_cast<int>(node)).size();
-    if (!free || *free >= kShmForEachRankMib * ranks) continue;
+    if (!free || *free >= kShmForEachRankMib * ranks) return std::nullopt;
     const auto found = *free < kShmForEachRankMib ? error_of : warning_of;
-    add(findings,
-        found("shm", "/dev/shm has " + std::to_string(*free) + " MiB free for " + std::to_string(ranks) + " ranks",
-              "remove stale files there (rm /dev/shm/nccl-*), or enlarge it (docker --shm-size=1g)", "")
-            .on(job.host(node)));
-  }
-  return findings;
+    return found("shm", "/dev/shm has " + std::to_string(*free) + " MiB free for " + std::to_string(ranks) + " ranks",
+                 "remove stale files there (rm /dev/shm/nccl-*), or enlarge it (docker --shm-size=1g)", "");
+  });
 }
 
 Findings check_limits(const JobFacts& job) {

@@ -25,7 +25,8 @@ struct ExitStatus {
   int status;
   const char* meaning;
 };
-constexpr ExitStatus kExitStatuses[] = {{kExitUsage, "usage"},
+constexpr ExitStatus kExitStatuses[] = {{1, "mnlaunch failed"},
+                                        {kExitUsage, "usage"},
                                         {kExitCheckFailed, "failed check"},
                                         {kExitCannotRun, "cannot run PROGRAM"},
                                         {kExitNotFound, "PROGRAM not found"}};

@@ -50,13 +50,6 @@ std::size_t count_options(const Words& words) {
   return std::min(i, words.size());
 }
 
-Words parts_of(const std::string& text, char separator) {
-  Words parts;
-  std::istringstream list(text);
-  for (std::string part; std::getline(list, part, separator);) parts.push_back(part);
-  return parts;
-}
-
 /// The options that were given, as text.
 class Given {
  public:
@@ -64,11 +57,8 @@ class Given {
     po::options_description known;
     for (const auto& option : kOptions) {
       const std::string names = std::string(option.name) == "help" ? "help,h" : option.name;
-      if (*option.value == '\0') {
-        known.add_options()(names.c_str(), "");
-      } else {
-        known.add_options()(names.c_str(), po::value<Words>()->composing(), "");
-      }
+      auto* values = po::value<Words>()->composing();  // so that each may be given more than once
+      known.add_options()(names.c_str(), *option.value == '\0' ? values->zero_tokens() : values, "");
     }
     try {
       using namespace po::command_line_style;
@@ -92,7 +82,7 @@ class Given {
     if (!has(name)) return fallback;
     const std::string value = all(name).back();
     const std::string choices = find_option(name)->value;
-    const Words known = parts_of(choices, '|');
+    const auto known = split(choices, '|');
     if (std::ranges::find(known, value) == known.end()) {
       throw UsageError("--" + name + " is \"" + value + "\": use one of " + choices);
     }
@@ -102,9 +92,9 @@ class Given {
   [[nodiscard]] Words checks(const std::string& name) const {
     Words names;
     for (const auto& list : all(name)) {
-      for (const auto& check : parts_of(list, ',')) {
-        require_known(name, check);
-        names.push_back(check);
+      for (const auto check : split(list, ',')) {
+        if (check.empty()) throw UsageError("--" + name + " \"" + list + "\" has an empty name");
+        require_known(name, names.emplace_back(check));
       }
     }
     return names;
@@ -122,9 +112,11 @@ class Given {
 
 std::vector<CpuSet> parse_cpu_map(const std::string& text) {
   std::vector<CpuSet> map;
-  for (const auto& list : parts_of(text, ':')) {
+  if (text.empty()) return map;
+  for (const auto list : split(text, ':')) {
     const auto cpus = parse_cpus_strictly(list);
-    if (!cpus) throw UsageError("--cpu-map: \"" + list + "\" is not a list of CPUs; write 0-7,64-71:8-15,72-79");
+    if (!cpus)
+      throw UsageError("--cpu-map: \"" + std::string(list) + "\" is not a list of CPUs; write 0-7,64-71:8-15,72-79");
     map.push_back(*cpus);
   }
   return map;
@@ -236,10 +228,12 @@ Options parse_options(int argc, const char* const* argv, const std::vector<Prese
   }
   words.insert(words.end(), line.begin(), line.begin() + static_cast<std::ptrdiff_t>(count));
   Options options = options_of(words);
-  if (options.append && options.output.empty()) throw UsageError("--append needs --output");
-  if (!options.doctor && !options.save.empty()) throw UsageError("--save needs --doctor");
-  if (!options.doctor && !options.against.empty()) throw UsageError("--against needs --doctor");
-  if (!options.doctor && !options.history.empty()) throw UsageError("--history needs --doctor");
+  // A preset is for starts of all kinds.
+  const Given given({line.begin(), line.begin() + static_cast<std::ptrdiff_t>(count)});
+  if (given.has("append") && options.output.empty()) throw UsageError("--append needs --output");
+  for (const char* report : {"save", "against", "history"}) {
+    if (given.has(report) && !options.doctor) throw UsageError(std::string("--") + report + " needs --doctor");
+  }
   const bool dashes = count < line.size() && line[count] == "--";
   options.program.assign(line.begin() + static_cast<std::ptrdiff_t>(count + (dashes ? 1 : 0)), line.end());
   const bool has_program = !options.program.empty() && !options.program.front().empty();

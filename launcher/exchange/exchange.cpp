@@ -40,9 +40,11 @@ std::string seconds_text(milliseconds patience) {
 }  // namespace
 
 Exchange::Exchange(Group group)
-    : group_(std::move(group)),
+    : local_listener_(listen_for_ranks(group)),
+      group_(std::move(group)),
       links_(
-          group_, [this](const Peer& from, std::string message) { take(from, std::move(message)); },
+          group_, std::move(local_listener_),
+          [this](const Peer& from, std::string message) { take(from, std::move(message)); },
           [this](const Peer& peer, const std::string&) { lose(peer); }),
       members_(group_.is_leader() ? static_cast<std::size_t>(group_.intra_size) : 0),
       nodes_(group_.is_root() ? static_cast<std::size_t>(group_.nodes) : 0) {}
@@ -67,7 +69,7 @@ void Exchange::take(const Peer& from, std::string message) {
   const auto origin = static_cast<int>(number_in(std::string_view(message).substr(1)));
   if (from.kind == Kind::kUp) return take_from_above(kind, origin, message.substr(kHeadBytes));
   if (from.kind == Kind::kMember) {
-    members_[static_cast<std::size_t>(from.id)].messages.push_back(message.substr(kHeadBytes));
+    member(from.id).messages.push_back(message.substr(kHeadBytes));
   } else if (!group_.is_root()) {
     // (4): as it came. A node on the way neither reads reports nor waits for more of them.
     links_.send(kUp, message);
@@ -89,11 +91,17 @@ void Exchange::take_from_above(char kind, int origin, std::string body) {
   }
 }
 
+Exchange::Source& Exchange::member(int id) {
+  const auto index = static_cast<std::size_t>(id);
+  if (index >= members_.size()) members_.resize(index + 1);
+  return members_[index];
+}
+
 void Exchange::lose(const Peer& peer) {
   if (peer.kind == Kind::kUp) {
     is_up_lost_ = true;
   } else if (peer.kind == Kind::kMember) {
-    members_[static_cast<std::size_t>(peer.id)].end = Part::Absence::kEnded;
+    member(peer.id).end = Part::Absence::kEnded;
   } else if (group_.is_root()) {
     lose_node(peer.id);
   } else {
@@ -124,10 +132,14 @@ Parts Exchange::collect_members(std::string own, Deadline deadline) {
   // A leader is the first rank of its node: its own part needs no connection.
   members_[0].messages.push_back(std::move(own));
   const auto is_complete = [&] {
+    member(static_cast<int>(links_.member_count()));  // one of (5) may be here, and what it says still on its way
     return hurried_round_ == round_ || is_up_lost_ || is_abandoned_ ||
            std::ranges::all_of(members_, &Source::is_settled);
   };
-  links_.run_until(is_complete, deadline);
+  const auto has_extra = [&] { return static_cast<int>(links_.member_count()) >= group_.intra_size; };
+  links_.run_until([&] { return is_complete() || has_extra(); }, deadline);
+  // (5): the others are on their way, but for one in whose place it came.
+  links_.run_until(is_complete, std::min(deadline, Clock::now() + kMaxForStragglers));
   Parts parts;
   for (auto& member : members_) parts.push_back(member.take());
   return parts;
@@ -174,6 +186,12 @@ void Exchange::give_up(const std::string& why, bool root_knows) {
 void Exchange::give_up_waiting(Milliseconds patience) {
   const std::string& failure = links_.failure_of_calls();
   const bool root_knows = root_misses_upper();
+  if (links_.local_listener().is_second) {
+    give_up(
+        "another process is the first rank of this node already, and gives no answer; start each rank once, and "
+        "give jobs beside each other names of their own (PMI_JOBID)",
+        false);
+  }
   if (is_up_lost_ || is_abandoned_) {
     const std::string taken = group_.is_leader() ? "" : ", or has this rank already: start each rank once";
     give_up(upper_name() + " ended before the start" + taken + "; look for its message", root_knows);
@@ -191,7 +209,7 @@ void Exchange::give_up_waiting(Milliseconds patience) {
             false);
   }
   give_up(upper_name() + " did not arrive in " + seconds_text(patience) +
-              "; look for a hung node or file system there, and start mnlaunch on every rank",
+              "; look for a message of its own, or a hung node or file system there, and start mnlaunch on every rank",
           root_knows);
 }
 
@@ -227,7 +245,7 @@ std::string Exchange::round(std::string part, const Steps& steps, Milliseconds p
     send(kUp, kReport, group_.node, report);
     answer = await_answer(patience);
   }
-  for (int rank = 1; rank < group_.intra_size; ++rank) {
+  for (int rank = 1; rank < static_cast<int>(members_.size()); ++rank) {
     send({Kind::kMember, rank}, kAnswer, round_, steps.split(answer, rank));
   }
   links_.flush(Clock::now() + kMaxToSend);

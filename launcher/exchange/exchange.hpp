@@ -13,6 +13,8 @@
 /// 3. A rank that is cut off from the root passes that on to those below it. It is silent where the root misses the one
 ///    above it too; without the root itself, one rank of each node that it was connected to speaks.
 /// 4. Reports pass the nodes on the way unchanged, and none waits for another.
+/// 5. A rank that nobody waits for, as another has its number or it has none, is a further part of its node. It makes
+///    the round complete: what it says is why others are missing.
 ///
 /// Cost: with n nodes, 2 log16 n messages one after the other for each round; the root receives n reports over at most
 /// 16 connections, and over one for each other rank of its node.
@@ -54,7 +56,7 @@ using Parts = std::vector<Part>;
 class Exchange {
  public:
   struct Steps {
-    /// On leaders: the node's report from its ranks' parts, by intra_rank. May take long.
+    /// On leaders: the node's report from its ranks' parts, by intra_rank; then those of (5). May take long.
     std::function<std::string(Parts)> combine;
     /// On the root: the answer from the reports, by node.
     std::function<std::string(Parts)> decide;
@@ -82,9 +84,7 @@ class Exchange {
     return links_.duplicate_connections();
   }
   /// For a leader that no other rank of its node can reach: why. Else empty.
-  [[nodiscard]] const std::string& failure_to_listen() const noexcept { return links_.failure_to_listen(); }
-  /// For a leader: a rank of its node, by intra_rank, as which a second process has called; else -1.
-  [[nodiscard]] int doubled_member() const noexcept { return links_.doubled_member(); }
+  [[nodiscard]] const std::string& failure_to_listen() const noexcept { return links_.local_listener().failure; }
   /// For a leader whose parent had to call it: why its own calls failed. Else empty.
   [[nodiscard]] const std::string& failure_of_calls() const { return links_.failure_of_calls(); }
 
@@ -114,14 +114,17 @@ class Exchange {
 
   void take(const Peer& from, std::string message);
   void take_from_above(char kind, int origin, std::string body);
+  /// Makes those up to `id` where they are not there yet.
+  Source& member(int id);
   void lose(const Peer& peer);
   void lose_node(int node);
   void send(const Peer& to, char kind, int origin, std::string_view body);
   void send_to_children(char kind, int origin, std::string_view body);
 
+  NodeListener local_listener_;  ///< until links_ has it
   const Group group_;
   Links links_;
-  std::vector<Source> members_;  ///< for a leader, by intra_rank
+  std::vector<Source> members_;  ///< for a leader, by intra_rank; then those of (5)
   std::vector<Source> nodes_;    ///< for the root, by node
   Queue answers_;
   int round_ = 0;

@@ -43,18 +43,16 @@ Links::Link* Links::link_of(const Guest& guest) {
   return link->peer.kind == Kind::kUp && is_second ? nullptr : link;
 }
 
-bool Links::is_double(const Guest& guest) const {
-  const Call call = guest.channel->call();
-  return guest.is_local && call.to == 0 && has_come({Kind::kMember, static_cast<int>(call.from)});
-}
-
 void Links::greet(Guest& guest) {
   if (!guest.channel->is(State::kCalled) && !guest.channel->is(State::kVerified)) return;
   const bool is_verified = guest.channel->is(State::kVerified);
   Link* link = link_of(guest);
-  if (is_double(guest) && is_verified) doubled_member_ = static_cast<int>(guest.channel->call().from);
-  if (link == nullptr && (is_verified || !is_double(guest)))
-    return guest.channel->close("nobody of that number is expected here");
+  const bool is_extra = link == nullptr && guest.is_local && guest.channel->call().to == 0;  // (5)
+  if (link == nullptr && !is_extra) return guest.channel->close("nobody of that number is expected here");
+  if (is_verified && is_extra) {
+    link = &links_.emplace_back();
+    link->peer = {Kind::kMember, static_cast<int>(member_count()) + 1};
+  }
   if (is_verified) return install(*link, std::move(guest.channel));
   // (2): from here on the parent's call counts; ours is given up before the answer leaves.
   if (link != nullptr && link->peer.kind == Kind::kUp) {

@@ -40,11 +40,29 @@ Call call_to(const Group& group, const Peer& peer) {
 
 }  // namespace
 
-Links::Links(const Group& group, OnMessage on_message, OnLoss on_loss)
+NodeListener listen_for_ranks(Group& group) {
+  NodeListener local;
+  if (!group.is_leader() || group.intra_size == 1) return local;
+  for (const auto& name : names_of(group)) {
+    local.socket = listen_on_name(name);
+    // Ranks try the names in the same order, so that the first free one is where they find each other.
+    if (local.socket) return local;
+    const Fd holder = begin_connection({"@" + name, 0});
+    local.is_second = holder && is_own_users(holder);
+    if (!local.is_second) continue;
+    group.intra_rank = -1;
+    return local;
+  }
+  local.failure = "other processes have the names on which the ranks of this node connect";
+  return local;
+}
+
+Links::Links(const Group& group, NodeListener listener, OnMessage on_message, OnLoss on_loss)
     : group_(group),
       on_message_(std::move(on_message)),
       on_loss_(std::move(on_loss)),
       local_keys_(key_of_text("within a node: " + group.job)),
+      local_(std::move(listener)),
       call_children_at_(Clock::now() + kBeforeCallingChildren) {
   if (!group.is_root()) links_.push_back({.peer = {Kind::kUp, 0}, .channel = {}, .caller = {}, .waiting = {}});
   if (group.is_leader()) {
@@ -54,7 +72,7 @@ Links::Links(const Group& group, OnMessage on_message, OnLoss on_loss)
     for (const int child : kNodeTree.children_of(group.node, group.nodes)) {
       links_.push_back({.peer = {Kind::kChild, child}, .channel = {}, .caller = {}, .waiting = {}});
     }
-    listen();
+    if (group.nodes > 1) listen_for_nodes();
   }
   // (1): everyone calls the one above at once; calls to children wait for call_late_children().
   if (Link* up = find({Kind::kUp, 0})) up->caller = caller_of(up->peer);
@@ -70,24 +88,7 @@ std::unique_ptr<Caller> Links::caller_of(const Peer& peer) {
   return std::make_unique<Caller>(targets, call, *group_.keys);
 }
 
-void Links::listen() {
-  if (group_.intra_size > 1) {
-    for (const auto& name : names_of(group_)) {
-      local_listener_ = listen_on_name(name);
-      // Ranks try the names in the same order, so that the first free one is where they find each other.
-      if (local_listener_) break;
-      const Fd holder = begin_connection({"@" + name, 0});
-      if (holder && is_own_users(holder)) {
-        failure_to_listen_ =
-            "another process is the first rank of this node already; start each rank once, and give jobs beside each "
-            "other names of their own (PMI_JOBID)";
-        break;
-      }
-    }
-    if (!local_listener_ && failure_to_listen_.empty())
-      failure_to_listen_ = "other processes have the names on which the ranks of this node connect";
-  }
-  if (group_.nodes == 1) return;
+void Links::listen_for_nodes() {
   // Where others have all of its ports, this leader can still call the nodes next to it (1).
   for (const auto port : ports_of(group_, group_.node)) {
     listener_ = listen_on_port(port);
@@ -107,6 +108,11 @@ const Links::Link* Links::find(const Peer& peer) const { return const_cast<Links
 bool Links::has_come(const Peer& peer) const {
   const Link* link = find(peer);
   return link != nullptr && link->channel != nullptr;
+}
+
+std::size_t Links::member_count() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(links_, [](const Link& link) { return link.peer.kind == Kind::kMember; }));
 }
 
 const std::string& Links::failure_of_calls() const {
@@ -201,7 +207,7 @@ void Links::wait(Deadline until) {
   for (auto& guest : guests_) add(guest.channel.get());
   // At the limit callers wait in the listeners' queues: strangers cannot use up memory or descriptors.
   const bool is_full = guests_.size() >= kMaxGuests;
-  for (const Fd* listener : {&local_listener_, &listener_}) {
+  for (const Fd* listener : {&local_.socket, &listener_}) {
     if (*listener && !is_full) entries.push_back({listener->get(), POLLIN, 0});
   }
   if (poll(entries.data(), entries.size(), milliseconds_until(until, kMaxWait)) <= 0) return;
@@ -209,7 +215,7 @@ void Links::wait(Deadline until) {
     if (entries[i].revents != 0) channels[i]->progress();
   }
   if (!is_full) {
-    accept_from(local_listener_, true);
+    accept_from(local_.socket, true);
     accept_from(listener_, false);
   }
 }
@@ -242,13 +248,13 @@ void Links::install(Link& link, std::unique_ptr<Channel> channel) {
   link.channel->flush();
   const auto is_here = [](const Link& other) { return other.peer.kind != Kind::kMember || other.channel; };
   // All ranks of the node are here: the name is free for the next job.
-  if (std::ranges::all_of(links_, is_here)) local_listener_.reset();
+  if (std::ranges::all_of(links_, is_here)) local_.socket.reset();
 }
 
 void Links::deliver() {
   for (auto& link : links_) {
     const bool is_member = link.peer.kind == Kind::kMember;
-    const bool is_cut_off = is_member ? !failure_to_listen_.empty() : link.caller && link.caller->is_hopeless();
+    const bool is_cut_off = is_member ? !local_.failure.empty() : link.caller && link.caller->is_hopeless();
     if (is_cut_off && !link.is_lost) {
       link.is_lost = true;
       on_loss_(link.peer, "other users have the names of this node");

@@ -7,6 +7,7 @@
 ///    its parent, it calls no longer.
 /// 3. A peer that has come and whose connection ends is lost and does not come again.
 /// 4. Messages to a peer wait until it comes.
+/// 5. A rank whose number another has, or that has none, may call all the same, so that the others learn of it.
 #pragma once
 
 #include <functional>
@@ -31,9 +32,19 @@ struct Peer {
     kChild,   ///< the leader of a node below
   };
   Kind kind = Kind::kUp;
-  int id = 0;  ///< a member's intra_rank, a child's node
+  int id = 0;  ///< a member's intra_rank, or its number beyond those (5); a child's node
   friend bool operator==(const Peer&, const Peer&) = default;
 };
+
+/// On what the ranks of a node call their leader.
+struct NodeListener {
+  Fd socket;
+  std::string failure;     ///< why no other rank can reach the leader; else empty
+  bool is_second = false;  ///< another process of this user is the leader already
+};
+
+/// For a leader whose node has other ranks; a second one becomes a rank without a number (5).
+[[nodiscard]] NodeListener listen_for_ranks(Group& group);
 
 class Links {
  public:
@@ -41,7 +52,7 @@ class Links {
   using OnLoss = std::function<void(const Peer&, const std::string& why)>;
 
   /// Begins to listen where somebody is to call. The callbacks run in run_until(), and may send. Throws CommError.
-  Links(const Group& group, OnMessage on_message, OnLoss on_loss);
+  Links(const Group& group, NodeListener listener, OnMessage on_message, OnLoss on_loss);
 
   /// Sends and receives until `done()` or the deadline.
   void run_until(const std::function<bool()>& done, Deadline deadline);
@@ -58,10 +69,9 @@ class Links {
   [[nodiscard]] std::vector<std::pair<Peer, Fd>> duplicate_connections() const;
   /// Port of this leader's TCP listener; 0 without one.
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
-  /// A member as which a second process has called; else -1.
-  [[nodiscard]] int doubled_member() const noexcept { return doubled_member_; }
-  /// Why no other rank of the node can reach this leader; else empty.
-  [[nodiscard]] const std::string& failure_to_listen() const noexcept { return failure_to_listen_; }
+  [[nodiscard]] const NodeListener& local_listener() const noexcept { return local_; }
+  /// Members that are awaited, or have come all the same (5).
+  [[nodiscard]] std::size_t member_count() const;
 
  private:
   struct Link {
@@ -79,7 +89,7 @@ class Links {
     Deadline until;
   };
 
-  void listen();
+  void listen_for_nodes();
   [[nodiscard]] std::unique_ptr<Caller> caller_of(const Peer& peer);
   void step(Deadline now);
   void call_late_children();
@@ -95,8 +105,6 @@ class Links {
   [[nodiscard]] const Link* find(const Peer& peer) const;
   /// The link that a guest's call is for; null: none, or it has its connection.
   [[nodiscard]] Link* link_of(const Guest& guest);
-  /// Whether the guest says that it is a member that is here already.
-  [[nodiscard]] bool is_double(const Guest& guest) const;
   /// Whether the link's peer is to be called now.
   [[nodiscard]] bool is_calling(const Link& link) const;
 
@@ -104,11 +112,9 @@ class Links {
   OnMessage on_message_;
   OnLoss on_loss_;
   SharedKey local_keys_;
-  Fd local_listener_;
+  NodeListener local_;
   Fd listener_;
   std::uint16_t port_ = 0;
-  std::string failure_to_listen_;
-  int doubled_member_ = -1;
   std::vector<Link> links_;
   std::vector<Guest> guests_;
   const Channel* answered_parent_ = nullptr;  ///< for a guest

@@ -12,6 +12,8 @@
 #include <mn/core/command_output.hpp>
 #include <mn/core/text.hpp>
 
+#include "facts/find_program.hpp"
+
 namespace mn::launcher {
 namespace {
 
@@ -19,8 +21,7 @@ namespace fs = std::filesystem;
 
 /// Not open where there is no regular file: a pipe might wait, or lose what others are to read.
 std::ifstream open_file(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error) ? std::ifstream(path, std::ios::binary) : std::ifstream();
+  return is_file(path) ? std::ifstream(path, std::ios::binary) : std::ifstream();
 }
 
 std::string read_at(std::ifstream& file, std::uint64_t offset, std::uint64_t bytes) {

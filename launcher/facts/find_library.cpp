@@ -14,6 +14,7 @@
 #include <mn/core/text.hpp>
 
 #include "facts/elf.hpp"
+#include "facts/find_program.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -31,11 +32,6 @@ struct CacheEntry {
   std::uint32_t name, path, os_version;
   std::uint64_t hardware;
 };
-
-bool is_regular(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error);
-}
 
 /// The text that begins at `at` and ends with a zero; empty where there is none.
 std::string_view text_at(std::string_view cache, std::size_t at) {
@@ -109,15 +105,15 @@ std::optional<fs::path> find_library(const std::string& name, const std::string&
   for (std::size_t begin = 0; begin < library_path.size();) {
     const std::size_t colon = std::min(library_path.find_first_of(":;", begin), library_path.size());
     const fs::path file = fs::path(library_path.substr(begin, colon - begin)) / name;
-    if (is_regular(file)) return file;
+    if (is_file(file)) return file;
     begin = colon + 1;
   }
   for (const auto& path : paths_in_cache(cache_of(root), name)) {
     const fs::path file = root / path.relative_path();
-    if (is_regular(file)) return file;
+    if (is_file(file)) return file;
   }
   for (const char* folder : {"lib64", "usr/lib64", "lib", "usr/lib"}) {
-    if (is_regular(root / folder / name)) return root / folder / name;
+    if (is_file(root / folder / name)) return root / folder / name;
   }
   return std::nullopt;
 }

@@ -1,43 +1,35 @@
 #include "facts/find_program.hpp"
 
-#include <algorithm>
-#include <vector>
-
 #include <unistd.h>
 
 #include <mn/core/exit_codes.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn::launcher {
 namespace {
 
 namespace fs = std::filesystem;
 
+bool is_runnable(const fs::path& path) { return is_file(path) && access(path.c_str(), X_OK) == 0; }
+
+}  // namespace
+
 bool is_file(const fs::path& path) {
   std::error_code error;
   return fs::is_regular_file(path, error);
 }
 
-bool is_runnable(const fs::path& path) { return is_file(path) && access(path.c_str(), X_OK) == 0; }
-
-std::vector<fs::path> candidates_for(const std::string& name, const fs::path& folder, const fs::path& beside,
-                                     const std::string& search_path) {
-  if (fs::path(name).is_absolute()) return {name};
-  if (name.find('/') != std::string::npos) return {folder / name, beside / name};
+std::vector<fs::path> paths_of(const std::string& name, const fs::path& folder, const std::string& search_path) {
+  if (name.find('/') != std::string::npos) return {folder / name};
   std::vector<fs::path> found;
-  for (std::size_t begin = 0; begin <= search_path.size();) {
-    const std::size_t colon = std::min(search_path.find(':', begin), search_path.size());
-    found.push_back(folder / search_path.substr(begin, colon - begin) / name);
-    begin = colon + 1;
-  }
-  found.push_back(beside / name);
+  for (const auto part : split(search_path, ':')) found.push_back(folder / part / name);
   return found;
 }
 
-}  // namespace
-
 fs::path find_program(const std::string& name, const fs::path& folder, const fs::path& beside,
                       const std::string& search_path) {
-  const auto candidates = candidates_for(name, folder, beside, search_path);
+  auto candidates = paths_of(name, folder, search_path);
+  candidates.push_back(beside / name);
   for (const auto& path : candidates) {
     if (is_runnable(path)) return path.lexically_normal();
   }

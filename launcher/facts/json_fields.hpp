@@ -1,8 +1,8 @@
 /// Structs to JSON objects and back, from one list of their fields.
 ///
-/// Fields<T>::visit(facts, visitor) calls visitor(name, field) for each field of T, and visitor(name, field, kNeeded)
-/// for one that must be there; `facts` may be const. Fields nest: structs with a list of their own, optionals, vectors,
-/// maps by name, and what nlohmann::json converts itself. A set of CPUs travels as Linux writes it.
+/// list_fields(facts, visitor), beside T, calls visitor(name, field) for each field of T, and visitor(name, field,
+/// kNeeded) for one that must be there; `facts` may be const. Fields nest: structs with a list of their own, optionals,
+/// vectors, maps by name, and what nlohmann::json converts itself. A set of CPUs travels as Linux writes it.
 #pragma once
 
 #include <concepts>
@@ -18,14 +18,15 @@
 
 namespace mn::launcher::json_fields {
 
-template <typename T>
-struct Fields;
-
 inline constexpr bool kNeeded = true;
 
+/// For the first parameter of list_fields(): a Struct, const or not.
+template <typename T, typename Struct>
+concept Of = std::same_as<std::remove_const_t<T>, Struct>;
+
 template <typename T>
-concept Listed = requires {
-  sizeof(Fields<T>);
+concept Listed = requires(T& value) {
+  list_fields(value, [](const char*, auto&, bool = false) {});
 };
 
 template <typename T>
@@ -42,17 +43,26 @@ template <typename T>
 inline constexpr bool kIsMap<std::map<std::string, T>> = true;
 
 template <typename T>
+nlohmann::json write(const T& value);
+
+/// Of a T with a list. To be called where the list is: in other sources T is what nlohmann::json converts.
+template <typename T>
+nlohmann::json write_fields(const T& value) {
+  auto object = nlohmann::json::object();
+  list_fields(value, [&](const char* name, const auto& field, bool = false) {
+    if constexpr (kIsOptional<std::remove_cvref_t<decltype(field)>>) {
+      if (field) object[name] = write(*field);
+    } else {
+      object[name] = write(field);
+    }
+  });
+  return object;
+}
+
+template <typename T>
 nlohmann::json write(const T& value) {
   if constexpr (Listed<T>) {
-    auto object = nlohmann::json::object();
-    Fields<T>::visit(value, [&](const char* name, const auto& field, bool = false) {
-      if constexpr (kIsOptional<std::remove_cvref_t<decltype(field)>>) {
-        if (field) object[name] = write(*field);
-      } else {
-        object[name] = write(field);
-      }
-    });
-    return object;
+    return write_fields(value);
   } else if constexpr (kIsVector<T>) {
     auto array = nlohmann::json::array();
     for (const auto& item : value) array.push_back(write(item));
@@ -78,18 +88,27 @@ inline void expect(bool has_type, const std::string& where, const char* type, co
 
 /// `where`: the path to `json`, as in system.limits.memlock; empty for the whole document.
 template <typename T>
+void read(const nlohmann::json& json, const std::string& where, T& value);
+
+/// As write_fields().
+template <typename T>
+void read_fields(const nlohmann::json& json, const std::string& where, T& value) {
+  expect(json.is_object(), where, "an object", json);
+  list_fields(value, [&](const char* name, auto& field, bool needed = false) {
+    const std::string path = where.empty() ? name : where + "." + name;
+    const auto found = json.find(name);
+    if (found != json.end() && !found->is_null()) {
+      read(*found, path, field);
+    } else if (needed) {
+      fail(path, "is absent");
+    }
+  });
+}
+
+template <typename T>
 void read(const nlohmann::json& json, const std::string& where, T& value) {
   if constexpr (Listed<T>) {
-    expect(json.is_object(), where, "an object", json);
-    Fields<T>::visit(value, [&](const char* name, auto& field, bool needed = false) {
-      const std::string path = where.empty() ? name : where + "." + name;
-      const auto found = json.find(name);
-      if (found != json.end() && !found->is_null()) {
-        read(*found, path, field);
-      } else if (needed) {
-        fail(path, "is absent");
-      }
-    });
+    read_fields(json, where, value);
   } else if constexpr (kIsOptional<T>) {
     read(json, where, value.emplace());
   } else if constexpr (kIsVector<T>) {

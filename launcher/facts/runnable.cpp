@@ -76,7 +76,8 @@ void check_runnable(const fs::path& program) {
   if (!why.empty()) throw ProgramError("cannot run " + program.string() + ": " + why, kExitCannotRun);
 }
 
-void check_script(const std::vector<std::string>& arguments, const fs::path& folder) {
+void check_script(const fs::path& program, const std::vector<std::string>& arguments, const fs::path& folder,
+                  const std::string& search_path) {
   constexpr std::string_view kInterpreters[] = {"sh", "bash", "perl", "julia", "Rscript"};
   constexpr const char* kEndings[] = {".sh", ".pl", ".jl", ".R", ".py"};
   const std::string interpreter = fs::path(arguments[0]).filename();
@@ -88,7 +89,11 @@ void check_script(const std::vector<std::string>& arguments, const fs::path& fol
   // What does not look like a script may be an option, or its value, or code.
   const bool is_script = std::ranges::any_of(kEndings, [&](const char* ending) { return script->ends_with(ending); });
   std::error_code error;
-  if (is_script && !fs::exists(folder / *script, error))
+  const auto is_there = [&](const fs::path& path) { return fs::exists(path, error); };
+  const bool looks_in_path = fs::canonical(program, error).filename() == "bash";  // whatever its name is
+  const bool is_found = is_there(folder / *script) ||
+                        (looks_in_path && std::ranges::any_of(paths_of(*script, folder, search_path), is_there));
+  if (is_script && !is_found)
     throw ProgramError("script \"" + *script + "\" was not found in " + folder.string() + "; give its path",
                        kExitNotFound);
 }

@@ -12,8 +12,10 @@ namespace mn::launcher {
 /// interpreter, a program without its dynamic loader, a file that is neither.
 void check_runnable(const std::filesystem::path& program);
 
-/// Throws ProgramError (127) if PROGRAM is an interpreter, and the file that its first argument names by its ending as
-/// a script is not there: each rank's interpreter would say so.
-void check_script(const std::vector<std::string>& arguments, const std::filesystem::path& folder);
+/// Throws ProgramError (127) if PROGRAM, whose file is `program`, is an interpreter, and the file that its first
+/// argument names by its ending as a script is not there, nor for bash in `search_path`: each rank's interpreter would
+/// say so.
+void check_script(const std::filesystem::path& program, const std::vector<std::string>& arguments,
+                  const std::filesystem::path& folder, const std::string& search_path);
 
 }  // namespace mn::launcher

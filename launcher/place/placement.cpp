@@ -17,10 +17,10 @@ Signs read_signs(const Variables& variables, const std::function<bool(int)>& is_
 
 void note_conflict(Placement& here, const Variables& variables, const std::string& name, int value,
                    const std::string& meaning) {
-  const auto other = variables.number(name);
-  if (!other || *other == value) return;
+  const auto other = variables.get(name);
+  if (!other || *other == std::to_string(value)) return;
   here.conflicts.push_back(here.source + " says " + meaning + " " + std::to_string(value) + ", but " + name + " is " +
-                           std::to_string(*other));
+                           *other);
 }
 
 void take_layout(Placement& here, const Layout& layout) {
@@ -34,15 +34,28 @@ void take_layout(Placement& here, const Layout& layout) {
   here.hosts = layout.hosts;
 }
 
-void check_ranges(const Placement& here) {
+int number_or_error(Placement& here, const Variables& variables, const std::string& name) {
+  try {
+    return variables.needed(name, here.source);
+  } catch (const UsageError& error) {
+    here.error = error.what();
+    return kNobody;
+  }
+}
+
+void check_ranges(Placement& here) {
   const auto in = [](int value, int size) { return value >= 0 && value < size; };
   const bool is_on_node = here.inter_size == kNotKnown || in(here.inter_rank, here.inter_size);
   const bool fits = here.intra_size <= here.size;
-  if (in(here.rank, here.size) && in(here.intra_rank, here.intra_size) && fits && is_on_node) return;
-  throw UsageError(here.source + " says rank " + std::to_string(here.rank) + " of " + std::to_string(here.size) +
-                   ", local rank " + std::to_string(here.intra_rank) + " of " + std::to_string(here.intra_size) +
-                   ", node " + std::to_string(here.inter_rank) + " of " + std::to_string(here.inter_size) +
-                   ": its variables were changed on the way; start mnlaunch directly under it");
+  const bool has_position = in(here.intra_rank, here.intra_size);
+  const std::string what = here.source + " says rank " + std::to_string(here.rank) + " of " +
+                           std::to_string(here.size) + ", local rank " + std::to_string(here.intra_rank) + " of " +
+                           std::to_string(here.intra_size) + ", node " + std::to_string(here.inter_rank) + " of " +
+                           std::to_string(here.inter_size) +
+                           ": its variables were changed on the way; start mnlaunch directly under it";
+  if (!is_on_node) throw UsageError(what);
+  if (here.error.empty() && !(in(here.rank, here.size) && has_position && fits)) here.error = what;
+  if (!has_position) here.intra_rank = kNobody;
 }
 
 }  // namespace mn::launcher

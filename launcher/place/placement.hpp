@@ -42,6 +42,9 @@ struct ServerJob {
 /// The value of inter_size for several nodes, of which the launcher tells neither their number nor which is this one.
 inline constexpr int kNotKnown = 0;
 
+/// The number of a rank, or its position on its node, that nothing sound tells.
+inline constexpr int kNobody = -1;
+
 /// Where a rank is: its number on its node, and its node's among the nodes.
 struct NodeNumbers {
   int intra_rank = 0;  ///< position among the ranks of this node, by rank
@@ -59,6 +62,7 @@ struct Placement : NodeNumbers {
   std::vector<std::string> hosts;  ///< [inter_size] names of the nodes; empty: not known
   /// Contradictions between sources of the launcher that decided; each names both values.
   std::vector<std::string> conflicts;
+  std::string error;  ///< why the numbers cannot be right: the ranks of the node are told so, and none starts
 };
 
 /// Notes that `name` contradicts the `value` of what `meaning` names, if it does.
@@ -68,8 +72,11 @@ void note_conflict(Placement& here, const Variables& variables, const std::strin
 /// Takes from the layout all that follows from here.rank.
 void take_layout(Placement& here, const Layout& layout);
 
-/// Throws UsageError if a number is outside of its range.
-void check_ranges(const Placement& here);
+/// The variable that holds the rank or its position on the node; else kNobody, and here.error says why.
+[[nodiscard]] int number_or_error(Placement& here, const Variables& variables, const std::string& name);
+
+/// Sets here.error if a number is outside of its range. Throws UsageError where the node's is: nobody can be told.
+void check_ranges(Placement& here);
 
 /// Where rank 0 can be reached. An empty address is not known, and not exported.
 struct Master {

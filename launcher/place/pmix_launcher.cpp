@@ -48,7 +48,7 @@ Placement place_by_its_variables(const Signs& signs) {
   const Variables& variables = signs.variables;
   Placement here = is_own_step(signs) ? placement_of_step(variables) : place_by_names(variables, kLauncherVariables);
   here.job = variables.get("PMIX_NAMESPACE").value_or(here.job);
-  here.rank = variables.needed("PMIX_RANK", "PMIx " + here.job);
+  here.rank = number_or_error(here, variables, "PMIX_RANK");
   return here;
 }
 

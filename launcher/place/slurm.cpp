@@ -68,15 +68,17 @@ Placement placement_of_step(const Variables& variables) {
   here.source = "Slurm step " + here.job;
   here.hosts = hosts_of_step(variables);
   here.size = step_size(variables);
-  here.intra_rank = variables.needed("SLURM_LOCALID", here.source);
+  here.intra_rank = number_or_error(here, variables, "SLURM_LOCALID");
   const auto tasks = tasks_on_node(variables);
   const auto local = static_cast<std::size_t>(std::max(here.intra_rank, 0));
-  const int rank = variables.needed("SLURM_PROCID", here.source);
+  const int rank = number_or_error(here, variables, "SLURM_PROCID");
   // A variable of one number is more easily left over from another step than a list.
-  here.rank = local < tasks.size() ? tasks[local] : rank;
-  here.intra_size = std::max(static_cast<int>(tasks.size()), 1);
+  here.rank = here.intra_rank >= 0 && local < tasks.size() ? tasks[local] : rank;
   here.inter_rank = variables.needed("SLURM_NODEID", here.source);
   here.inter_size = nodes_of_step(variables);
+  // Without the list, a step of one node has all its tasks here.
+  const bool is_whole = tasks.empty() && here.inter_size == 1;
+  here.intra_size = is_whole ? here.size : std::max(static_cast<int>(tasks.size()), 1);
   return here;
 }
 

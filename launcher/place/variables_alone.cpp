@@ -39,10 +39,9 @@ void reject_contradiction(const Placement& here, const Signs& signs) {
                    "without the other's variables (unset them before sbatch or srun)");
 }
 
-/// Where the launcher has no name for the job: what tells it from jobs of other users, of other allocations, and of
-/// another size.
-std::string name_of_job(const Variables& variables, const LauncherVariables& names, int size) {
-  std::string name = std::to_string(size) + " ranks by " + names.launcher + " of user " + std::to_string(getuid());
+/// Where the launcher has no name for the job: what tells it from jobs of other users and of other allocations.
+std::string name_of_job(const Variables& variables, const LauncherVariables& names) {
+  std::string name = std::string("ranks by ") + names.launcher + " of user " + std::to_string(getuid());
   for (const char* batch : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID"}) {
     if (const auto job = variables.get(batch)) name += ", " + *job;
   }
@@ -57,7 +56,8 @@ bool has_hydra_variables(const Signs& signs) { return signs.is_hydra && signs.va
 
 bool has_other_variables(const Signs& signs) {
   const LauncherVariables* names = find_names(signs.variables, kLauncherVariables);
-  return names != nullptr && signs.variables.number(names->size) != 1;
+  if (names == nullptr) return false;
+  return signs.variables.get(names->size) != "1" || signs.variables.get(names->rank) != "0";
 }
 
 Placement place_by_variables(const Signs& signs, const std::optional<ServerJob>&) {
@@ -72,11 +72,16 @@ Placement place_by_names(const Variables& variables, std::span<const LauncherVar
   if (names == nullptr) names = &kPmiVariables.front();
   Placement here;
   here.source = names->launcher;
-  here.rank = variables.needed(names->rank, here.source);
+  here.rank = number_or_error(here, variables, names->rank);
   here.size = variables.needed(names->size, here.source);
-  here.job = variables.has(names->job) ? *variables.get(names->job) : name_of_job(variables, *names, here.size);
-  if (here.size == 1) return here;
-  here.intra_rank = variables.needed(names->local_rank, here.source);
+  here.job = variables.has(names->job) ? *variables.get(names->job) : name_of_job(variables, *names);
+  if (here.size == 1 && here.rank == 0) return here;
+  if (!variables.has(names->local_rank) && !variables.has(names->local_size)) {
+    if (here.rank >= here.size) return here;  // it alone is wrong
+    throw NoLocalRanks(here.source + " does not tell which ranks share a node; set " + names->local_rank + " and " +
+                       names->local_size + " on each rank, or start mnlaunch under srun or mpiexec");
+  }
+  here.intra_rank = number_or_error(here, variables, names->local_rank);
   here.intra_size = variables.needed(names->local_size, here.source);
   if (here.intra_size < here.size) here.inter_size = kNotKnown;  // it describes this rank's node only
   return here;

@@ -5,11 +5,18 @@
 #include <optional>
 #include <span>
 
+#include <mn/core/error.hpp>
 #include <mn/core/ranks.hpp>
 
 #include "place/placement.hpp"
 
 namespace mn::launcher {
+
+/// The launcher leaves open, on every rank, which of them share a node.
+class NoLocalRanks : public UsageError {
+ public:
+  using UsageError::UsageError;
+};
 
 [[nodiscard]] bool has_open_mpi_variables(const Signs& signs);
 [[nodiscard]] bool has_hydra_variables(const Signs& signs);

@@ -25,7 +25,7 @@ Finding late_ranks(const std::vector<std::string>& hosts, const std::vector<int>
                    std::chrono::milliseconds patience) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience).count();
   return about(hosts, ranks, size, "did not arrive in " + std::to_string(seconds) + " s",
-               "look for a hung node or file system there, and start mnlaunch on every rank");
+               "look for a message of its own, or a hung node or file system there, and start mnlaunch on every rank");
 }
 
 Finding doubled_rank(const std::vector<std::string>& hosts, int rank) {

@@ -90,8 +90,9 @@ Verdict verdict_of(const std::vector<Failure>& failures, int ranks) {
   // The same on every rank that computes it, whatever the order of the reports.
   const Failure& first = *std::ranges::min_element(failures, {}, &Failure::rank);
   const bool is_alike = std::ranges::all_of(failures, [&](const Failure& each) { return each.text == first.text; });
-  const bool is_everyones = is_alike && static_cast<int>(failures.size()) == ranks;
-  const std::string who = is_everyones ? "" : "rank " + std::to_string(first.rank) + " on " + first.host + ": ";
+  const bool is_everyones = is_alike && first.rank == 0 && static_cast<int>(failures.size()) == ranks;
+  const std::string rank = first.rank < 0 ? "a rank" : "rank " + std::to_string(first.rank);
+  const std::string who = is_everyones ? "" : rank + " on " + first.host + ": ";
   Verdict verdict;
   verdict.exit_code = first.exit_code;
   verdict.complaints = "mnlaunch: " + who + first.text + "\n";

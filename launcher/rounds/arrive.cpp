@@ -19,15 +19,13 @@
 namespace mn::launcher {
 namespace {
 
-constexpr int kNobody = -1;
-
 /// What is wrong with `options`, of a rank, beside those of rank `first`.
 std::string difference(const std::vector<std::string>& options, int first, const std::vector<std::string>& of_first) {
   const auto lacks = [](const auto& words, const std::string& word) {
     return std::ranges::find(words, word) == words.end();
   };
   const std::string rank = "rank " + std::to_string(first);
-  std::string what;
+  std::string what = "its options come in another order than those of " + rank;
   for (const auto& word : of_first) {
     if (lacks(options, word)) what = "it does not have " + word + ", as " + rank + " does";
   }
@@ -74,21 +72,27 @@ class ArrivalRound {
     for (const auto& part : parts) {
       // By the launcher's number on the node: a missing rank keeps its entry.
       roster_.ranks_here.push_back(kNobody);
-      if (!part.bytes) {
+      const bool is_extra = roster_.ranks_here.size() > static_cast<std::size_t>(group_.intra_size);
+      if (!part.bytes && !is_extra) {
         note_absence(node.absence, part, kNobody);
         continue;
       }
-      node.ranks.push_back(from_message<Arrival>(*part.bytes, "the arrival of a rank of this node"));
-      roster_.ranks_here.back() = node.ranks.back().rank;
+      Arrival& arrival = node.ranks.emplace_back();
+      if (part.bytes) arrival = from_message<Arrival>(*part.bytes, "the arrival of a rank of this node");
+      if (is_extra && !arrival.failure) arrival.failure = doubled(arrival.rank);
+      roster_.ranks_here.back() = arrival.rank;
     }
-    // A second process of that number is in no round: it counts by a second entry.
-    const int twice = exchange_.doubled_member();
-    const auto of_twice = std::ranges::find(
-        node.ranks, twice < 0 ? kNobody : roster_.ranks_here.at(static_cast<std::size_t>(twice)), &Arrival::rank);
-    if (of_twice != node.ranks.end()) node.ranks.push_back(Arrival(*of_twice));
     if (group_.nodes > 1) node.address = own_address(routed_interfaces(), addresses_of_own_name());
     node.port = exchange_.port();
     return node;
+  }
+
+  /// Of a rank in whose place on the node another has come.
+  [[nodiscard]] Failure doubled(int rank) const {
+    return {
+        rank, host_name(), kExitCheckFailed,
+        "another process has its number on this node; start mnlaunch once for each rank, directly under its "
+        "launcher, unset what other launchers left, and give jobs beside each other names of their own (PMI_JOBID)"};
   }
 
   void decide(const Parts& reports) {
@@ -105,84 +109,65 @@ class ArrivalRound {
       nodes[i] = from_message<NodeArrival>(*reports[i].bytes, "the arrival of " + group_.hosts[i]);
       missing.note(nodes[i].host, nodes[i].absence);
       for (const auto& arrival : nodes[i].ranks) {
+        arrived_.emplace(arrival.rank, std::pair(i, arrival));
         if (arrival.failure) failures.push_back(*arrival.failure);
       }
     }
-    start.decision.speaker = speaker_of(nodes);
-    if (failures.empty()) failures = other_options(nodes, start.decision.speaker);
+    for (const auto& node : nodes) roster_.hosts.push_back(node.host);
+    // Rank 0 may be missing. Where no rank has a sound number the root itself speaks.
+    const auto lowest = arrived_.lower_bound(0);
+    start.decision.speaker = lowest == arrived_.end() ? kNobody : lowest->first;
+    if (failures.empty()) failures = other_options(start.decision.speaker);
     if (!failures.empty()) {
       start.decision.verdict = verdict_of(failures, here_.size);
-    } else if (const Findings findings = findings_of(nodes, missing); !findings.empty()) {
+    } else if (const Findings findings = findings_of(missing); !findings.empty()) {
       start.decision.verdict = reject(findings, rank_.options);
     } else {
-      number(nodes);
+      number();
       describe(nodes);
     }
   }
 
-  /// Failures of the ranks whose options differ from those of rank `first`.
-  [[nodiscard]] static std::vector<Failure> other_options(const std::vector<NodeArrival>& nodes, int first) {
-    std::vector<std::string> of_first;
-    const auto each = [&](const auto& look) {
-      for (const auto& node : nodes) {
-        for (const auto& arrival : node.ranks) look(node, arrival);
-      }
-    };
-    each([&](const NodeArrival&, const Arrival& arrival) {
-      if (arrival.rank == first) of_first = arrival.options;
-    });
+  /// Failures of the ranks whose options differ from those of rank `first`, which has arrived.
+  [[nodiscard]] std::vector<Failure> other_options(int first) const {
+    const auto& of_first = arrived_.find(first)->second.second.options;
     std::vector<Failure> failures;
-    each([&](const NodeArrival& node, const Arrival& arrival) {
-      if (arrival.options == of_first) return;
-      failures.push_back({arrival.rank, node.host, kExitUsage, difference(arrival.options, first, of_first)});
-    });
+    for (const auto& [rank, each] : arrived_) {
+      const auto& options = each.second.options;
+      if (options == of_first) continue;
+      failures.push_back({rank, roster_.hosts[each.first], kExitUsage, difference(options, first, of_first)});
+    }
     return failures;
   }
 
-  /// Rank 0 may be missing.
-  [[nodiscard]] int speaker_of(const std::vector<NodeArrival>& nodes) const {
-    int lowest = here_.rank;
-    for (const auto& node : nodes) {
-      for (const auto& arrival : node.ranks) lowest = std::min(lowest, arrival.rank);
-    }
-    return lowest;
-  }
-
-  [[nodiscard]] Findings findings_of(const std::vector<NodeArrival>& nodes, const MissingRanks& missing) const {
+  [[nodiscard]] Findings findings_of(const MissingRanks& missing) const {
     std::map<int, std::vector<std::string>> hosts;
-    for (const auto& node : nodes) {
-      for (const auto& arrival : node.ranks) hosts[arrival.rank].push_back(node.host);
-    }
+    for (const auto& [rank, each] : arrived_) hosts[rank].push_back(roster_.hosts[each.first]);
     std::vector<int> absent;
     for (int rank = 0; is_whole_ && rank < here_.size; ++rank) {
       if (!hosts.contains(rank)) absent.push_back(rank);
     }
-    Findings findings = missing.findings(here_.size, group_.patience, absent);
+    Findings findings;
     for (const auto& [rank, of_rank] : hosts) {
       if (of_rank.size() > 1) findings.push_back(doubled_rank(of_rank, rank));
     }
+    // Where one came twice, another is missing for that.
+    if (findings.empty()) findings = missing.findings(here_.size, group_.patience, absent);
     if (findings.empty() && !absent.empty()) findings.push_back(late_ranks({}, absent, here_.size, group_.patience));
     return findings;
   }
 
   /// Numbers nodes as ChainerMN does, by their lowest rank.
-  void number(const std::vector<NodeArrival>& nodes) {
-    std::vector<std::pair<int, int>> nodes_of_ranks;
-    for (std::size_t node = 0; node < nodes.size(); ++node) {
-      roster_.hosts.push_back(nodes[node].host);
-      for (const auto& arrival : nodes[node].ranks) nodes_of_ranks.emplace_back(arrival.rank, static_cast<int>(node));
-    }
-    // The lowest rank of each node comes first, which is the order that number_nodes() counts in.
-    std::ranges::sort(nodes_of_ranks);
+  void number() {
     std::vector<int> ids;
     std::vector<std::string> names;
-    for (const auto& [rank, node] : nodes_of_ranks) {
-      ids.push_back(node);
-      names.push_back(roster_.hosts[static_cast<std::size_t>(node)]);
+    for (const auto& [rank, each] : arrived_) {
+      ids.push_back(static_cast<int>(each.first));
+      names.push_back(roster_.hosts[each.first]);
       if (!is_whole_) roster_.numbers.push_back(rank);
     }
     roster_.layout = make_layout(ids, names);
-    roster_.start.inter_ranks.resize(nodes.size());
+    roster_.start.inter_ranks.resize(roster_.hosts.size());
     for (std::size_t rank = 0; rank < ids.size(); ++rank) {
       roster_.start.inter_ranks[static_cast<std::size_t>(ids[rank])] = roster_.layout.nodes[rank];
     }
@@ -194,7 +179,7 @@ class ArrivalRound {
     if (!is_whole_) {
       start.inter_size = here_.inter_size;
       start.inter_ranks = {here_.inter_rank};
-      start.master_address = guess_master_address();
+      guess_master();
       return;
     }
     start.inter_size = static_cast<int>(nodes.size());
@@ -209,13 +194,23 @@ class ArrivalRound {
     }
   }
 
-  /// The address of rank 0, most often on the first node of the allocation. Empty if nothing tells where it is.
-  [[nodiscard]] std::string guess_master_address() const {
-    if (std::ranges::find(roster_.ranks_here, 0) != roster_.ranks_here.end()) {
-      return own_address(routed_interfaces(), addresses_of_own_name());
+  /// Where rank 0 is, so that all nodes say the same without having heard of each other: what the user exported, else
+  /// the first host of the allocation, most often. The address is empty if nothing tells it.
+  void guess_master() {
+    Start& start = roster_.start;
+    const Variables& variables = rank_.surroundings.variables;
+    const bool has_rank_zero = std::ranges::find(roster_.ranks_here, 0) != roster_.ranks_here.end();
+    if (variables.has("MASTER_ADDR")) {
+      start.master_port = variables.number("MASTER_PORT").value_or(start.master_port);
+    } else {
+      const std::string first = first_host_of_allocation(variables);
+      const bool is_here = is_own_host(first);
+      if (is_here == has_rank_zero) start.master_address = first;
+      if (has_rank_zero && !is_here) start.master_address = own_address(routed_interfaces(), addresses_of_own_name());
     }
-    const std::string first = first_host_of_allocation(rank_.surroundings.variables);
-    return first.substr(0, first.find('.')) == host_name() ? "" : first;
+    if (!has_rank_zero || is_free_port(start.master_port)) return;
+    throw CommError("port " + std::to_string(start.master_port) + ", which all nodes take for MASTER_PORT, is in use " +
+                    "here; export MASTER_ADDR and MASTER_PORT, or give other ports with --ports");
   }
 
   StartShare share_of(const std::string& answer, int local) {
@@ -226,7 +221,9 @@ class ArrivalRound {
     const int rank = roster_.ranks_here.at(static_cast<std::size_t>(local));
     StartShare share;
     const Verdict& verdict = start.decision.verdict;
-    share.verdict = rank == start.decision.speaker ? verdict : without_text(verdict);
+    const bool is_extra = local >= group_.intra_size;
+    const bool is_speaker = rank == kNobody ? group_.is_root() && local == 0 : !is_extra;
+    share.verdict = rank == start.decision.speaker && is_speaker ? verdict : without_text(verdict);
     // The numbers of a job that does not start are not complete.
     if (verdict.exit_code != 0) return share;
     share.master = {start.master_address, start.master_port};
@@ -244,6 +241,7 @@ class ArrivalRound {
   const Placement& here_;
   const bool is_whole_;
   bool has_start_ = false;
+  std::multimap<int, std::pair<std::size_t, Arrival>> arrived_;  ///< the root's: by rank, the node and what came
   Roster roster_;
 };
 

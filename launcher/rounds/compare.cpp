@@ -42,6 +42,10 @@ void bind(NodeShare& share, const BindingOptions& options) {
   std::vector<RankResources> resources;
   for (const auto& rank : share.ranks) resources.push_back(rank.resources);
   share.bindings = bind_ranks(share.node.machine, resources, options);
+  // The checks judge what ranks are bound to, not what they were given.
+  for (std::size_t i = 0; i < std::min(options.cpu_map.size(), share.ranks.size()); ++i) {
+    share.ranks[i].resources.mask = options.cpu_map[i];
+  }
 }
 
 class Comparison {

@@ -88,4 +88,11 @@ void reach_by_board(Group& group, const Placement& here, const std::vector<int>&
   group.addresses = [addresses](int node) { return addresses.at(node); };
 }
 
+std::string master_elsewhere(const Variables& variables) {
+  const std::string first = first_host_of_allocation(variables);
+  if (variables.has("MASTER_ADDR") || is_own_host(first)) return "";
+  return ", and other nodes than this get " + (first.empty() ? "no" : first + ", another host, as") +
+         " MASTER_ADDR unless you export it";
+}
+
 }  // namespace mn::launcher

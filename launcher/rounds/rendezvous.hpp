@@ -1,6 +1,7 @@
 /// How the nodes of a job learn where to reach each other, before they exchange anything themselves.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "exchange/group.hpp"
@@ -20,5 +21,9 @@ void reach_by_names(Group& group, const Placement& here, const Variables& variab
 /// By addresses that the first rank of each node puts on the server's board, with a key that rank 0 puts there.
 /// `first_ranks`: by node. Collective over all ranks of the job. Throws CommError, and what the board throws.
 void reach_by_board(Group& group, const Placement& here, const std::vector<int>& first_ranks, Board& board);
+
+/// What is wrong with the MASTER_ADDR that nodes get which do not hear of each other, for a line of rank 0, whose
+/// `variables` these are; else empty.
+[[nodiscard]] std::string master_elsewhere(const Variables& variables);
 
 }  // namespace mn::launcher

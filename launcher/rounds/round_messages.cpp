@@ -8,150 +8,107 @@
 namespace mn::launcher {
 // One list of fields for each message, for writing and reading alike. A field that is not needed may be missing: it is
 // then what a new message has.
-namespace json_fields {
+using json_fields::kNeeded;
+using json_fields::Of;
 
-template <>
-struct Fields<Failure> {
-  static void visit(auto& failure, auto visitor) {
-    visitor("rank", failure.rank, kNeeded);
-    visitor("host", failure.host);
-    visitor("exit_code", failure.exit_code, kNeeded);
-    visitor("text", failure.text);
-  }
-};
+void list_fields(Of<Failure> auto& failure, auto visitor) {
+  visitor("rank", failure.rank, kNeeded);
+  visitor("host", failure.host);
+  visitor("exit_code", failure.exit_code, kNeeded);
+  visitor("text", failure.text);
+}
 
-template <>
-struct Fields<Absence> {
-  static void visit(auto& absence, auto visitor) {
-    visitor("late", absence.late);
-    visitor("ended", absence.ended);
-  }
-};
+void list_fields(Of<Absence> auto& absence, auto visitor) {
+  visitor("late", absence.late);
+  visitor("ended", absence.ended);
+}
 
-template <>
-struct Fields<Verdict> {
-  static void visit(auto& verdict, auto visitor) {
-    visitor("exit_code", verdict.exit_code, kNeeded);
-    visitor("output", verdict.output);
-    visitor("complaints", verdict.complaints);
-    visitor("report", verdict.report);
-  }
-};
+void list_fields(Of<Verdict> auto& verdict, auto visitor) {
+  visitor("exit_code", verdict.exit_code, kNeeded);
+  visitor("output", verdict.output);
+  visitor("complaints", verdict.complaints);
+  visitor("report", verdict.report);
+}
 
-template <>
-struct Fields<Decision> {
-  static void visit(auto& decision, auto visitor) {
-    visitor("verdict", decision.verdict, kNeeded);
-    visitor("speaker", decision.speaker, kNeeded);
-  }
-};
+void list_fields(Of<Decision> auto& decision, auto visitor) {
+  visitor("verdict", decision.verdict, kNeeded);
+  visitor("speaker", decision.speaker, kNeeded);
+}
 
-template <>
-struct Fields<Arrival> {
-  static void visit(auto& arrival, auto visitor) {
-    visitor("rank", arrival.rank, kNeeded);
-    visitor("master_port", arrival.master_port);
-    visitor("marker", arrival.marker);
-    visitor("options", arrival.options);
-    visitor("failure", arrival.failure);
-  }
-};
+void list_fields(Of<Arrival> auto& arrival, auto visitor) {
+  visitor("rank", arrival.rank, kNeeded);
+  visitor("master_port", arrival.master_port);
+  visitor("marker", arrival.marker);
+  visitor("options", arrival.options);
+  visitor("failure", arrival.failure);
+}
 
-template <>
-struct Fields<NodeArrival> {
-  static void visit(auto& arrival, auto visitor) {
-    visitor("host", arrival.host, kNeeded);
-    visitor("ranks", arrival.ranks, kNeeded);
-    visitor("absence", arrival.absence);
-    visitor("address", arrival.address);
-    visitor("port", arrival.port);
-  }
-};
+void list_fields(Of<NodeArrival> auto& arrival, auto visitor) {
+  visitor("host", arrival.host, kNeeded);
+  visitor("ranks", arrival.ranks, kNeeded);
+  visitor("absence", arrival.absence);
+  visitor("address", arrival.address);
+  visitor("port", arrival.port);
+}
 
-template <>
-struct Fields<Start> {
-  static void visit(auto& start, auto visitor) {
-    visitor("decision", start.decision, kNeeded);
-    visitor("inter_size", start.inter_size);
-    visitor("inter_ranks", start.inter_ranks);
-    visitor("ports", start.ports);
-    visitor("master_address", start.master_address);
-    visitor("master_port", start.master_port);
-    visitor("master_node", start.master_node);
-    visitor("marker", start.marker);
-  }
-};
+void list_fields(Of<Start> auto& start, auto visitor) {
+  visitor("decision", start.decision, kNeeded);
+  visitor("inter_size", start.inter_size);
+  visitor("inter_ranks", start.inter_ranks);
+  visitor("ports", start.ports);
+  visitor("master_address", start.master_address);
+  visitor("master_port", start.master_port);
+  visitor("master_node", start.master_node);
+  visitor("marker", start.marker);
+}
 
-template <>
-struct Fields<NodeNumbers> {
-  static void visit(auto& numbers, auto visitor) {
-    visitor("intra_rank", numbers.intra_rank);
-    visitor("intra_size", numbers.intra_size);
-    visitor("inter_rank", numbers.inter_rank);
-    visitor("inter_size", numbers.inter_size);
-  }
-};
+void list_fields(Of<NodeNumbers> auto& numbers, auto visitor) {
+  visitor("intra_rank", numbers.intra_rank);
+  visitor("intra_size", numbers.intra_size);
+  visitor("inter_rank", numbers.inter_rank);
+  visitor("inter_size", numbers.inter_size);
+}
 
-template <>
-struct Fields<StartShare> {
-  static void visit(auto& share, auto visitor) {
-    visitor("verdict", share.verdict, kNeeded);
-    visitor("master_address", share.master.address);
-    visitor("master_port", share.master.port);
-    visitor("numbers", share.numbers, kNeeded);
-  }
-};
+void list_fields(Of<StartShare> auto& share, auto visitor) {
+  visitor("verdict", share.verdict, kNeeded);
+  visitor("master_address", share.master.address);
+  visitor("master_port", share.master.port);
+  visitor("numbers", share.numbers, kNeeded);
+}
 
-template <>
-struct Fields<Binding> {
-  static void visit(auto& binding, auto visitor) {
-    visitor("gpu", binding.gpu, kNeeded);
-    visitor("cpus", binding.cpus, kNeeded);
-    visitor("cores", binding.cores, kNeeded);
-    visitor("nic", binding.nic);
-    visitor("shares_gpu", binding.shares_gpu);
-    visitor("gpus_are_shared", binding.gpus_are_shared);
-    visitor("sees_alone", binding.sees_alone);
-  }
-};
+void list_fields(Of<Binding> auto& binding, auto visitor) {
+  visitor("gpu", binding.gpu, kNeeded);
+  visitor("cpus", binding.cpus, kNeeded);
+  visitor("cores", binding.cores, kNeeded);
+  visitor("nic", binding.nic);
+  visitor("shares_gpu", binding.shares_gpu);
+  visitor("gpus_are_shared", binding.gpus_are_shared);
+  visitor("sees_alone", binding.sees_alone);
+}
 
-template <>
-struct Fields<RankReport> {
-  static void visit(auto& report, auto visitor) {
-    visitor("facts", report.facts);
-    visitor("failure", report.failure);
-  }
-};
+void list_fields(Of<RankReport> auto& report, auto visitor) {
+  visitor("facts", report.facts);
+  visitor("failure", report.failure);
+}
 
-template <>
-struct Fields<NodeReport> {
-  static void visit(auto& report, auto visitor) {
-    visitor("node", report.node);
-    visitor("sent_at", report.sent_at);
-    visitor("ranks", report.ranks);
-    visitor("bindings", report.bindings);
-    visitor("failures", report.failures);
-    visitor("absence", report.absence);
-  }
-};
+void list_fields(Of<NodeReport> auto& report, auto visitor) {
+  visitor("node", report.node);
+  visitor("sent_at", report.sent_at);
+  visitor("ranks", report.ranks);
+  visitor("bindings", report.bindings);
+  visitor("failures", report.failures);
+  visitor("absence", report.absence);
+}
 
-template <>
-struct Fields<VerdictShare> {
-  static void visit(auto& share, auto visitor) {
-    visitor("verdict", share.verdict, kNeeded);
-    visitor("binding", share.binding, kNeeded);
-  }
-};
+void list_fields(Of<VerdictShare> auto& share, auto visitor) {
+  visitor("verdict", share.verdict, kNeeded);
+  visitor("binding", share.binding, kNeeded);
+}
 
-template <>
-struct Fields<Readiness> {
-  static void visit(auto& readiness, auto visitor) {
-    visitor("failures", readiness.failures);
-    visitor("absence", readiness.absence);
-  }
-};
-
-}  // namespace json_fields
+void list_fields(Of<Readiness> auto& readiness, auto visitor) {
+  visitor("failures", readiness.failures);
+  visitor("absence", readiness.absence);
+}
 
 template <typename Message>
 std::string to_message(const Message& message) {

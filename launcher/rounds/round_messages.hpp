@@ -36,7 +36,7 @@ struct Decision {
 // Round 1: who is here.
 
 struct Arrival {
-  int rank = 0;
+  int rank = kNobody;
   std::optional<int> master_port;    ///< rank 0's
   std::string marker;                ///< rank 0's: name of a file in its output folder; empty: none
   std::vector<std::string> options;  ///< words_of_all_ranks()

@@ -3,38 +3,40 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
-#include <map>
 
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/json.hpp>
 
 #include "checks/checks.hpp"
 #include "facts/gpu/gpu_view.hpp"
-#include "rounds/placement_table.hpp"
+#include "facts/report_text.hpp"
 
 namespace mn::launcher {
 namespace {
 
-std::vector<Row> rows_of(const JobFacts& job, const Options& options, const Placement& here) {
-  std::vector<Row> rows;
+constexpr const char* kBefore = "mnlaunch: ";  ///< a line's words
+
+/// By rank.
+nlohmann::json rows_of(const JobFacts& job, const Options& options, const Placement& here) {
+  auto rows = nlohmann::json::array();
   for (int node = 0; node < job.layout.node_count(); ++node) {
     const auto ranks = job.layout.ranks_of(node);
     const auto& bindings = job.bindings[static_cast<std::size_t>(node)];
     for (std::size_t i = 0; i < ranks.size() && i < bindings.size(); ++i) {
       const auto& gpus = job.rank(ranks[i]).resources.gpus;
       const GpuView view = view_gpus(gpus, bindings[i], static_cast<int>(i), options.one_gpu_visible);
-      rows.push_back({.rank = job.number(ranks[i]),
-                      .host = job.layout.hosts[static_cast<std::size_t>(node)],
-                      .intra_rank = static_cast<int>(i),
-                      .inter_rank = job.is_part() ? std::nullopt : std::optional(node),
-                      .device = view.device(),
-                      .gpu = view.index < 0 ? "" : gpus[static_cast<std::size_t>(bindings[i].gpu)].bus_id,
-                      .cores = format_cpus(bindings[i].cpus),
-                      .nic = bindings[i].nic,
-                      .source = here.source});
+      rows.push_back({{"rank", job.number(ranks[i])},
+                      {"host", job.layout.hosts[static_cast<std::size_t>(node)]},
+                      {"intra_rank", i},
+                      {"inter_rank", job.is_part() ? nlohmann::json() : nlohmann::json(node)},
+                      {"device", view.device()},
+                      {"gpu", view.index < 0 ? "" : gpus[static_cast<std::size_t>(bindings[i].gpu)].bus_id},
+                      {"cores", format_cpus(bindings[i].cpus)},
+                      {"nic", bindings[i].nic},
+                      {"source", here.source}});
     }
   }
-  std::ranges::sort(rows, {}, &Row::rank);
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.at("rank") < b.at("rank"); });
   return rows;
 }
 
@@ -70,21 +72,6 @@ void keep_cause(const JobFacts& job, Findings& findings) {
   const auto is_program = [](const Finding& finding) { return finding.check == "program"; };
   if (!std::ranges::any_of(job.nodes, lacks_program) || std::ranges::none_of(findings, is_program)) return;
   std::erase_if(findings, [&](const Finding& finding) { return !is_program(finding); });
-}
-
-/// The first findings of a check that finds another thing on each of many nodes.
-std::string lines(const Findings& findings) {
-  constexpr std::size_t kShown = 8;
-  std::map<std::string, std::size_t> count;
-  std::string text;
-  for (const auto& finding : findings) {
-    const std::string kind = std::string(finding.is_error ? "error" : "warning") + " [" + finding.check + "]";
-    if (++count[kind] <= kShown) text += "mnlaunch: " + to_line(finding) + "\n";
-  }
-  for (const auto& [kind, found] : count) {
-    if (found > kShown) text += "mnlaunch: " + kind + " " + std::to_string(found - kShown) + " more; --json has all\n";
-  }
-  return text;
 }
 
 /// By host, the numbers of its GPUs' errors.
@@ -127,7 +114,7 @@ Verdict reject(const Findings& findings, const Options& options) {
   if (options.json) {
     verdict.output = text_of({{"findings", to_json(findings)}}, 2) + "\n";
   } else {
-    verdict.complaints = lines(findings);
+    verdict.complaints = findings_text(to_json(findings), kBefore);
   }
   return verdict;
 }
@@ -151,12 +138,11 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
 
   nlohmann::json document = {{"findings", to_json(findings)}};
   if (has_rank_zero && options.show) {
-    const auto rows = rows_of(job, options, here);
-    document["placement"] = to_json(rows);
-    if (!options.json) verdict.output = table(rows);
+    document["placement"] = rows_of(job, options, here);
+    if (!options.json) verdict.output = placement_text(document["placement"]);
   }
   if (options.doctor) {
-    document["placement"] = to_json(rows_of(job, options, here));
+    document["placement"] = rows_of(job, options, here);
     document["gpu"] = first_gpu(job);
     document["fabric_gbit_s"] = slowest_fabric(job);
     document["xids"] = xids_of(job);
@@ -172,7 +158,7 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
   if (options.json && has_rank_zero && (options.show || !findings.empty())) {
     verdict.output = text_of(document, 2) + "\n";
   } else {
-    verdict.complaints = lines(findings);
+    verdict.complaints = findings_text(document["findings"], kBefore);
   }
   return verdict;
 }

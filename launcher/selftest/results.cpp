@@ -9,6 +9,7 @@
 #include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
 
+#include "facts/report_text.hpp"
 #include "selftest/thresholds.hpp"
 
 namespace mn::selftest {
@@ -17,46 +18,11 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxPairs = 64;  ///< that a person reads
-constexpr std::size_t kMaxOfACheck = 8;
 
 template <typename... Arguments>
 std::string formatted(const char* format, Arguments... arguments) {
   std::string text(static_cast<std::size_t>(std::snprintf(nullptr, 0, format, arguments...)), '\0');
   std::snprintf(text.data(), text.size() + 1, format, arguments...);
-  return text;
-}
-
-std::string string_in(const json& row, const char* key) {
-  const std::string text = row.value(key, "");
-  return text.empty() ? "-" : text;
-}
-
-std::string placement_text(const json& rows) {
-  std::string text = formatted("%-6s %-20s %-6s %-6s %-8s %-13s %-16s %s\n", "rank", "host", "intra", "inter", "device",
-                               "gpu", "cores", "nic");
-  for (const auto& row : rows) {
-    text += formatted("%-6d %-20s %-6d %-6d %-8s %-13s %-16s %s\n", row.at("rank").get<int>(),
-                      string_in(row, "host").c_str(), row.at("intra_rank").get<int>(), row.at("inter_rank").get<int>(),
-                      string_in(row, "device").c_str(), string_in(row, "gpu").c_str(), string_in(row, "cores").c_str(),
-                      string_in(row, "nic").c_str());
-  }
-  return text;
-}
-
-std::string findings_text(const json& findings) {
-  std::string text = std::string("\nchecks: ") + (findings.empty() ? "nothing found" : "") + "\n";
-  std::map<std::string, std::size_t> count;
-  for (const auto& finding : findings) {
-    const std::string kind =
-        "  " + finding.at("severity").get<std::string>() + " [" + finding.at("check").get<std::string>() + "] ";
-    if (++count[kind] > kMaxOfACheck) continue;
-    const auto hosts = finding.at("hosts").get<std::vector<std::string>>();
-    text += kind + (hosts.empty() ? "all nodes" : abridge_host_list(hosts)) + ": " +
-            finding.at("what").get<std::string>() + "; " + finding.at("remedy").get<std::string>() + "\n";
-  }
-  for (const auto& [kind, found] : count) {
-    if (found > kMaxOfACheck) text += formatted("%s%zu more; --json has all\n", kind.c_str(), found - kMaxOfACheck);
-  }
   return text;
 }
 
@@ -232,7 +198,10 @@ std::map<std::string, std::string> advice_of(const json& report) {
 }
 
 std::string text_of(const json& report) {
-  std::string text = placement_text(report.at("placement")) + findings_text(report.at("findings"));
+  const json& findings = report.at("findings");
+  std::string text = launcher::placement_text(report.at("placement")) +
+                     "\nchecks:" + (findings.empty() ? " nothing found" : "") + "\n" +
+                     launcher::findings_text(findings, "  ");
   text += unread_text(report.value("without_kernel_log", json::array())) + "\nself test:\n";
   const json& tests = report.at("self_test");
   for (const auto& [name, result] : tests.items()) {

@@ -45,6 +45,15 @@ for option in --save --history; do
   [ -p pipe ] && grep -q "^mnlaunch: rank 0 on .*: $option: pipe is not a file" err || fail "$option of a pipe: $(cat out err)"
 done
 
+# A report that cannot be written is one line and a failure.
+for json in '' --json; do
+  seen=0
+  # shellcheck disable=SC2086
+  timeout 60 "$mnlaunch" --doctor $json >/dev/full 2>err || seen=$?
+  [ $seen = 1 ] && [ "$(grep -c '^mnlaunch' err)" = 1 ] &&
+    grep -q '^mnlaunch --doctor: cannot write standard output: No space left on device' err || fail "no report: status $seen, $(cat err)"
+done
+
 # A rank whose messages are slow, or never arrive.
 doctor 1 4 LD_PRELOAD="$MN_BUILD_DIR/tests/libmn_slow_link.so" MN_TEST_SLOW=2 -- --json --history history
 [[ $(test_of links) == 'FAILED: the network of '*' reaches '*' MB/s, usual are '* ]] || fail "a slow link: $(test_of links)"

@@ -117,16 +117,23 @@ TEST(ExchangeTest, OthersMayHaveItsFirstPortsAndNames) {
   expect_exit(simulated::run(job), 0);
 }
 
-TEST(ExchangeTest, AFirstRankThatComesTwiceSaysSo) {
-  const Job job = job_of(simulated::in_turn(4, 2), kShortPatience);
-  const Fd first = listen_on_name(names_of(simulated::group_of(job, 1)).front());
-  const auto endings = simulated::run(job);
-  expect_exit(endings, kExitCheckFailed);
-  EXPECT_THAT(endings[0].text, HasSubstr(": another process is the first rank of this node already"));
-  EXPECT_EQ(lines_of(endings).size(), 1U);
+TEST(ExchangeTest, ARankThatComesTwiceEndsAllAtOnce) {
+  // The root, a leader, a member. Another rank of each node comes late.
+  at_once<int>({0, 1, 2}, [](int twice) {
+    const Job job = job_of(simulated::in_turn(6, 2), milliseconds(1'000'000));
+    const auto endings = simulated::run(0, job.size() + 1, [&](int rank) {
+      if (rank == 4 || rank == 5) std::this_thread::sleep_for(milliseconds(500));
+      return simulated::end_of(job, rank == job.size() ? twice : rank);
+    });
+    expect_exit(endings, kExitCheckFailed);
+    EXPECT_THAT(endings[twice == 0 && endings[0].text.empty() ? 6 : 0].text,
+                HasSubstr("rank " + std::to_string(twice) + " on "));
+    EXPECT_EQ(lines_of(endings).size(), 1U) << twice;
+    EXPECT_THAT(lines_of(endings).front(), HasSubstr(": another process has its number on this node; "));
+  });
 }
 
-TEST(ExchangeTest, AMemberThatComesTwiceIsNamed) {
+TEST(ExchangeTest, OneThatComesTwiceAndSaysNothingEndsAllToo) {
   // Rank 3 does not come before a second process of rank 2 has called.
   const Job job = job_of({0, 0, 0, 0});
   const Group group = simulated::group_of(job, 2);
@@ -147,7 +154,18 @@ TEST(ExchangeTest, AMemberThatComesTwiceIsNamed) {
   };
   const auto endings = run_with(job, 3, late);
   expect_exit(endings, kExitCheckFailed);
-  EXPECT_THAT(endings[0].text, HasSubstr("2 processes say that they are rank 2"));
+  EXPECT_THAT(endings[0].text, HasSubstr("a rank on ")) << "which one is not known";
+  EXPECT_THAT(endings[0].text, HasSubstr("another process has its number on this node"));
+}
+
+TEST(ExchangeTest, AFirstRankBesideOneThatHangsSaysSo) {
+  const Job job = job_of(simulated::in_turn(4, 2), kShortPatience);
+  const Fd first = listen_on_name(names_of(simulated::group_of(job, 1)).front());
+  const auto endings = simulated::run(job);
+  expect_exit(endings, kExitCheckFailed);
+  EXPECT_THAT(endings[0].text, HasSubstr("error [tasks] vn2: ranks 1, 3 of 4 did not arrive in 2 s"));
+  EXPECT_THAT(endings[1].text,
+              HasSubstr("another process is the first rank of this node already, and gives no answer"));
 }
 
 TEST(ExchangeTest, WhoListensOnOtherPortsIsToldSo) {

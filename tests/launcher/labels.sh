@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# mnlaunch --label: lines, exit statuses, signals, and output that nobody takes any more.
+# mnlaunch --output: files and patterns. --label: lines, exit statuses, signals, and output that nobody takes any more.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # until_true COMMAND…: waits for it.
@@ -10,6 +10,36 @@ until_true() {
   done
   fail "not seen in 30 s: $*"
 }
+
+status 0 $run "$mnlaunch" --output logs sh -c 'echo out $RANK; echo err $RANK >&2'
+[ "$(cat logs/rank-000[0-2].out)" = $'out 0\nout 1\nout 2' ] || fail "--output: $(ls logs)"
+[ "$(cat logs/rank-000[0-2].err)" = $'err 0\nerr 1\nerr 2' ] || fail '--output, standard error'
+
+# A pattern; a job that Slurm starts again appends, and so do ranks that write one file.
+for _ in 1 2; do status 0 env SLURM_JOB_ID=7 $run "$mnlaunch" --output 'logs/%j/%r.%t' sh -c 'echo out $RANK; echo err $RANK >&2'; done
+[ "$(cat logs/7/[0-2].out)" = $'out 0\nout 1\nout 2' ] || fail "--output, pattern: $(ls -R logs)"
+status 0 env SLURM_JOB_ID=7 SLURM_RESTART_COUNT=1 "$mnlaunch" --output 'logs/%j/%r.%t' echo again
+[ "$(cat logs/7/0.out)" = $'out 0\nagain' ] || fail "--output of a job that was started again: $(cat logs/7/0.out)"
+status 0 env SLURM_RESTART_COUNT=1 "$mnlaunch" --output logs echo again
+[ "$(cat logs/rank-0000.out)" = $'out 0\nagain' ] || fail "--output DIR of a job that was started again"
+for id in 0 1; do status 0 env SLURM_JOB_ID=7 SLURM_STEP_ID=$id "$mnlaunch" --output logs/steps echo step $id; done
+[ "$(cat logs/steps/rank-0000.out)" = $'step 0\nstep 1' ] || fail "--output of two steps: $(cat logs/steps/rank-0000.out)"
+mkfifo go
+"$mnlaunch" --output logs/both sh -c 'echo first; read -r line <go; echo last' &
+first=$!
+until [ -s logs/both/rank-0000.out ]; do sleep 0.05; done
+status 0 "$mnlaunch" --output logs/both echo second
+echo >go
+wait $first
+[ "$(cat logs/both/rank-0000.out)" = $'first\nsecond\nlast' ] || fail "--output of two at once: $(cat logs/both/rank-0000.out)"
+status 0 "$mnlaunch" --output logs/both echo new
+[ "$(cat logs/both/rank-0000.out)" = new ] || fail "--output of a later job: $(cat logs/both/rank-0000.out)"
+for _ in 1 2; do status 0 "$mnlaunch" --append --output logs/appended echo once; done
+[ "$(cat logs/appended/rank-0000.out)" = $'once\nonce' ] || fail '--append'
+status 2 "$mnlaunch" --append true
+one_line '--append needs --output'
+status 2 $run "$mnlaunch" --output '%x' true
+one_line '--output "%x" has %x: use %r'
 
 status 0 $run "$mnlaunch" --label --output 'logs/%j.txt' sh -c 'echo out $RANK; printf "no line end" >&2'
 [ "$(sort logs/0.txt)" = "$(for r in 0 1 2; do printf '%s: no line end\n%s: out %s\n' $r $r $r; done)" ] || fail "--label: $(cat logs/0.txt)"

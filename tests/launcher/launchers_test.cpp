@@ -124,7 +124,8 @@ TEST(LaunchersTest, FluxTellsTheNodesThroughItsServerAlsoInsideASlurmStep) {
 TEST(LaunchersTest, MalformedAndMissingVariablesAreNamed) {
   auto variables = captured::step({1, 1, 0, "0,1"}, "ma1", "2", 2);
   variables.set("SLURM_PROCID", "one");
-  EXPECT_THROW(static_cast<void>(placed(variables)), UsageError);
+  EXPECT_THAT(placed(variables).error, HasSubstr("SLURM_PROCID is \"one\"")) << "its node is known, and is told so";
+  EXPECT_EQ(placed(variables).intra_rank, 1);
   const auto hydra = Variables({{"PMI_RANK", "1"}, {"MPI_LOCALNRANKS", "2"}, {"MPI_LOCALRANKID", "1"}});
   try {
     static_cast<void>(placed_by(Launcher::kPmi, hydra));
@@ -135,7 +136,10 @@ TEST(LaunchersTest, MalformedAndMissingVariablesAreNamed) {
 }
 
 TEST(LaunchersTest, ImpossibleNumbersAreRejected) {
-  EXPECT_THROW(static_cast<void>(placed_by(Launcher::kPmi, captured::hydra(Variables(), 4, 4, 0, 2))), UsageError);
+  const auto here = placed_by(Launcher::kPmi, captured::hydra(Variables(), 4, 4, 0, 2));
+  EXPECT_THAT(here.error, HasSubstr("says rank 4 of 4"));
+  EXPECT_EQ(here.intra_rank, 0);
+  EXPECT_EQ(placed_by(Launcher::kPmi, captured::hydra(Variables(), 3, 4, 2, 2)).intra_rank, kNobody);
 }
 
 }  // namespace

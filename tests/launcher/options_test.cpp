@@ -85,6 +85,27 @@ TEST(OptionsTest, PresetsCountForLessThanWhatFollowsThem) {
   EXPECT_THAT(options.program, ElementsAre("true", "--skip"));
 }
 
+TEST(OptionsTest, EachOptionMayComeFromSeveralSources) {
+  for (const auto& option : kOptions) {
+    const std::string value = option.value;
+    std::string word = std::string("--") + option.name;
+    if (!value.empty()) word += "=" + (value.find('|') != std::string::npos ? value.substr(0, value.find('|')) : "7");
+    if (word == "--output=DIR" || word == "--skip=7" || word == "--warn=7")
+      word = word.substr(0, word.find('=')) + "=user";
+    if (word == "--ports=7") word = "--ports=40000-40009";
+    EXPECT_NO_THROW(parse_with({{"F", word}, {"V", word}}, {word.c_str(), word.c_str(), "--output", "o", "--doctor"}))
+        << word;
+  }
+  const auto options = parse_with({{"F", "--show --label"}, {"V", "--show"}}, {"--show", "--label", "true"});
+  EXPECT_TRUE(options.show && options.label);
+}
+
+TEST(OptionsTest, APresetMayHoldWhatOnlySomeStartsNeed) {
+  const auto options = parse_with({{"F", "--append --history f --save g --against h"}}, {"true"});
+  EXPECT_TRUE(options.append);
+  EXPECT_THAT(options.program, ElementsAre("true"));
+}
+
 TEST(OptionsTest, ErrorsOfPresetsNameThem) {
   EXPECT_EQ(error_with({"F", "--shwo"}), "F: unknown option --shwo; did you mean --show?");
   EXPECT_EQ(error_with({"F", "--show true"}), "F: \"true\" is not an option; PROGRAM belongs on the command line");
@@ -102,6 +123,8 @@ TEST(OptionsTest, UnknownChecksAreAnErrorThatListsTheKnownOnes) {
     }
   }
   EXPECT_THAT(parse({"--warn", "libraries", "true"}).warn, ElementsAre("libraries"));
+  EXPECT_EQ(error_of({"--skip", "files,,user", "true"}), "--skip \"files,,user\" has an empty name");
+  EXPECT_EQ(error_of({"--skip", "", "true"}), "--skip \"\" has an empty name");
 }
 
 TEST(OptionsTest, TimeOutAndPorts) {
