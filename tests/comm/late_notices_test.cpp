@@ -93,6 +93,21 @@ TEST_P(LateNotices, AnAbort) {
   expect_works(*comm);
 }
 
+/// A wait with a time-out looks for notices, also where its communicator has ended.
+TEST_P(LateNotices, AreLookedForAfterTheEnd) {
+  const auto comm = create(60s);
+  std::vector<int> from_before(1);
+  const std::vector<int> own = {rank_};
+  const int before = (rank_ + size_ - 1) % size_;
+  Request received = comm->irecv(from_before, before);
+  Request sent = comm->isend(own, (rank_ + 1) % size_);
+  comm->finalize();
+  while (!received.is_done()) std::this_thread::yield();
+  received.wait();
+  sent.wait();
+  EXPECT_EQ(from_before.front(), before);
+}
+
 INSTANTIATE_TEST_SUITE_P(Backends, LateNotices, ::testing::Values("flat", "hierarchical"),
                          [](const auto& test) { return test.param; });
 
