@@ -1,5 +1,5 @@
-// Both ways in which MessageReducer exchanges the slices of an allreduce, whichever is quicker on this machine: the bits
-// are those of a sum in rank order.
+// Both ways in which MessageReducer exchanges the slices of an allreduce, whichever is quicker on this machine: the
+// bits are those of a sum in rank order.
 #include <cmath>
 #include <vector>
 

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -40,7 +41,11 @@ at::Tensor tensor_at(std::byte* data, at::IntArrayRef sizes, at::IntArrayRef str
 }
 
 /// One dimension, elements in memory order, whatever the strides.
-at::Tensor flattened(const at::Tensor& view) { return view.as_strided({view.numel()}, {1}); }
+at::Tensor flattened(const at::Tensor& view) {
+  // To autograd it would be a view, which holds its base: let_go() would find each gradient held.
+  const at::AutoDispatchBelowADInplaceOrView no_base;
+  return view.as_strided({view.numel()}, {1});
+}
 
 /// The tail's numbers scale gradients, and must be as precise as they are.
 at::ScalarType tail_dtype(const std::vector<at::Tensor>& parameters) {
