@@ -235,10 +235,11 @@ TEST_P(CallLimits, AreInheritedAndAgreedOn) {
 }
 
 TEST_P(CallLimits, CoverGradientsReducedWhereTheyLie) {
-  const auto comm = create();
+  const auto comm = create(60s);
   const auto memory = comm->allocate(4000);
   const BufferView gradient(memory.get(), 1000, DType::kFloat32);
   const auto shared = comm->share({&gradient, 1});
+  comm->set_timeout(testing::kCallTimeout);
   if (shared && !is_absent()) {
     EXPECT_THAT(error_of([&] { shared->reduce(1); }), AllOf(HasSubstr("allreduce_grad"), names_the_last()));
   }

@@ -1,5 +1,5 @@
-// MessageReducer's allreduce in log n messages: J. Bruck's exchange of slices, which takes the one for rank r + i by the
-// hops that are the binary digits of i, then reductions in rank order, then MPI_Allgather.
+// MessageReducer's allreduce in log n messages: J. Bruck's exchange of slices, which takes the one for rank r + i by
+// the hops that are the binary digits of i, then reductions in rank order, then MPI_Allgather.
 #include <cstring>
 #include <vector>
 
