@@ -71,6 +71,11 @@ TEST_F(Loader, AnUndecodableSampleIsReplaced) {
   const auto strict = loader(true, 0, 1, options);
   EXPECT_THAT(message_of<DataError>([&] { (void)read_epoch(*strict); }),
               HasSubstr("2 damaged samples in an epoch, 1 are"));
+  options.max_corrupt = 0;
+  const auto table = data::read_manifest(path());
+  const std::string error = message_of<DataError>([&] { (void)read_epoch(*loader(true, 0, 1, options)); });
+  EXPECT_THAT(error, HasSubstr(table.path(table.locate(150).first).string()));
+  EXPECT_THAT(error, HasSubstr("(bad)"));
 }
 
 TEST_F(Loader, GoesAwayWithWorkInFlight) {
