@@ -20,6 +20,7 @@
 #include <mn/trainer/extensions/tensorboard.hpp>
 #include <mn/trainer/extensions/validation.hpp>
 
+#include "tests/support/failing_calls.hpp"
 #include "tests/train/toy.hpp"
 
 namespace mn {
@@ -202,6 +203,25 @@ TEST(ExtensionsTest, TheLogFileIsAWholeListAfterEachReport) {
   });
   EXPECT_EQ(job.trainer->run(), 0);
   EXPECT_EQ(log.entries().size(), 5U);
+}
+
+TEST(ExtensionsTest, AReportThatCouldNotBeWrittenComesWithTheNext) {
+  const TestFolder folder(world());
+  ToyJob job(world(), {.trainer = {.iterations = 3, .out = folder.path()}});
+  const Interval each(1, "iteration");
+  auto& log = job.trainer->extend(std::make_unique<extensions::LogReport>(), {.trigger = each});
+  job.trainer->extend("full disk", each, [&](Trainer& trainer) {
+    if (!trainer.is_root()) return;
+    if (trainer.iteration() == 1) test::fail_call(folder.path() / "log", 0, test::CallFault::kError, ENOSPC, true);
+    if (trainer.iteration() == 2) {
+      EXPECT_GT(test::stop_failing(), 0) << "the second report is written";
+    }
+  });
+  EXPECT_EQ(job.trainer->run(), 0);
+  if (world()->rank() == 0) {
+    EXPECT_EQ(json::parse(read_file(folder.path() / "log")), json(log.entries()));
+  }
+  EXPECT_EQ(log.entries().size(), 3U);
 }
 
 class PlotTest : public testing::Test {

@@ -75,6 +75,7 @@ TEST_F(WeightAverageTest, IsSavedResumedAndLoaded) {
     job.trainer->extend(std::make_unique<extensions::Snapshot>(), {.trigger = Interval(4, "iteration")});
     EXPECT_EQ(job.trainer->resume("auto"), resume);
     EXPECT_EQ(job.trainer->run(), 0);
+    EXPECT_EQ(job.trainer->run(), 0);  // has no step left, and does not go back to the checkpoint
     const extensions::AveragedWeights averaged(average);
     return job.weights();
   };
