@@ -169,6 +169,19 @@ TEST(LossWeight, MeansOverTokensTrainAsOnOneRank) {
   }
 }
 
+/// A rank whose losses reach no parameter, such as an empty crop's, has its samples all the same.
+TEST(LossWeight, OfLossesThatReachNoParameterCounts) {
+  const at::Tensor p = torch::zeros({1}).requires_grad_(), elsewhere = torch::zeros({1}).requires_grad_();
+  const auto optimizer = create_multi_node_optimizer(
+      std::make_unique<torch::optim::SGD>(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1)), world());
+  optimizer->zero_grad();
+  for (int part = 0; part < 2; ++part) {
+    optimizer->scale_loss((world()->rank() == 0 ? p : elsewhere).sum(), 3, 2).backward();
+  }
+  optimizer->step(6);
+  EXPECT_TRUE(torch::allclose(p, torch::full({1}, -1.0 / world()->size())));
+}
+
 TEST(LossWeight, HasToBeANumber) {
   torch::nn::Linear model(2, 1);
   const auto optimizer =
