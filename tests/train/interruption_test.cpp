@@ -119,6 +119,7 @@ TEST(TimeLimitTest, TimeLeftAsSqueueSaysIt) {
   EXPECT_EQ(parse_time_left("2:03:04"), 7384);
   EXPECT_EQ(parse_time_left("03:04"), 184);
   EXPECT_EQ(parse_time_left("7"), 7);
+  EXPECT_EQ(parse_time_left(std::string_view("1:23").substr(0, 3)), 62) << "what follows the text does not count";
   for (const char* none :
        {"", "UNLIMITED", "INVALID", "NOT_SET", "1-", "-1:00", "1:", ":1", "1:2x", "99999999999999"}) {
     EXPECT_EQ(parse_time_left(none), std::nullopt) << none;
@@ -168,16 +169,24 @@ TEST(InterruptionTest, TheStatusFileSaysHowFarARunHasCome) {
   const TestFolder folder(world());
   const auto path = folder.path() / "status";
   const Variable file("MN_STATUS_FILE", path.string());
+  const auto read = [&] {
+    std::istringstream words(read_file(path));
+    std::string word;
+    double value = 0;
+    std::map<std::string, double> seen;
+    while (words >> word >> value) seen[word] = value;
+    return seen;
+  };
   ToyJob job(world(), {.trainer = {.iterations = 3, .out = folder.path()}});
-  job.trainer->extend("save", {2, "iteration"},
-                      [](Trainer& trainer) { trainer.save(checkpoint_path(trainer.out(), trainer.iteration())); });
+  job.trainer->extend("save", {2, "iteration"}, [&](Trainer& trainer) {
+    if (trainer.is_root()) {
+      EXPECT_GE(read()["iteration"], 1) << "the first step is told at once";
+    }
+    trainer.save(checkpoint_path(trainer.out(), trainer.iteration()));
+  });
   EXPECT_EQ(job.trainer->run(), 0);
   if (world()->rank() != 0) return;
-  std::istringstream words(read_file(path));
-  std::string word;
-  double value = 0;
-  std::map<std::string, double> seen;
-  while (words >> word >> value) seen[word] = value;
+  auto seen = read();
   EXPECT_EQ(seen["began"], 0);
   EXPECT_EQ(seen["saved"], 2);
   EXPECT_GE(seen["iteration"], 2);
