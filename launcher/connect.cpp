@@ -74,9 +74,7 @@ void leave_node_alone(Connection& connection, const std::string& why) {
 std::vector<int> first_ranks_of_nodes(const ServerJob& job) {
   const auto layout = make_layout(job.node_ids, job.hosts);
   std::vector<int> first;
-  for (int rank = 0; rank < layout.size(); ++rank) {
-    if (layout.node_of(rank) == static_cast<int>(first.size())) first.push_back(rank);
-  }
+  for (int node = 0; node < layout.node_count(); ++node) first.push_back(layout.ranks_of(node).front());
   return first;
 }
 

@@ -54,17 +54,18 @@ Findings check_sources(const JobFacts& job) {
 }
 
 Findings check_task_count(const JobFacts& job) {
-  Findings findings;
-  for (int rank = 0; rank < job.layout.size() && !job.is_part(); ++rank) {
-    const int size = job.rank(rank).size.value_or(job.layout.size());
-    if (size == job.layout.size()) continue;
-    add(findings, error_of("tasks",
-                           "rank " + std::to_string(rank) + " counts " + std::to_string(size) + " ranks, rank 0 " +
-                               std::to_string(job.layout.size()),
-                           "start all ranks with one command")
-                      .on(job.layout.host_of(rank)));
+  const int first = job.is_part() ? job.rank(0).size.value_or(0) : job.layout.size();
+  for (int rank = 0; rank < job.layout.size(); ++rank) {
+    const int size = job.rank(rank).size.value_or(first);
+    if (size == first) continue;
+    // Where rank 0 is the odd one, so are all others.
+    return {error_of("tasks",
+                     "rank " + std::to_string(job.number(rank)) + " counts " + std::to_string(size) + " ranks, rank " +
+                         std::to_string(job.number(0)) + " " + std::to_string(first),
+                     "start all ranks with one command")
+                .on(job.layout.host_of(rank))};
   }
-  return findings;
+  return {};
 }
 
 Findings check_distribution(const JobFacts& job) {

@@ -134,12 +134,13 @@ Parts Exchange::collect_members(std::string own, Deadline deadline) {
   const auto is_complete = [&] {
     member(static_cast<int>(links_.member_count()));  // one of (5) may be here, and what it says still on its way
     return hurried_round_ == round_ || is_up_lost_ || is_abandoned_ ||
-           std::ranges::all_of(members_, &Source::is_settled);
+           (std::ranges::all_of(members_, &Source::is_settled) && (round_ > 1 || !links_.expects_member()));
   };
   const auto has_extra = [&] { return static_cast<int>(links_.member_count()) >= group_.intra_size; };
   links_.run_until([&] { return is_complete() || has_extra(); }, deadline);
   // (5): the others are on their way, but for one in whose place it came.
   links_.run_until(is_complete, std::min(deadline, Clock::now() + kMaxForStragglers));
+  links_.refuse_extras();
   Parts parts;
   for (auto& member : members_) parts.push_back(member.take());
   return parts;

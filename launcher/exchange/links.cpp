@@ -21,6 +21,7 @@ using State = Channel::State;
 
 constexpr milliseconds kBeforeCallingChildren{1000};
 constexpr milliseconds kMaxWait{1000};
+constexpr milliseconds kMaxForTheOtherLeader{5000};
 
 /// One whose other end is closed.
 Fd ended_connection() {
@@ -51,6 +52,7 @@ NodeListener listen_for_ranks(Group& group) {
     local.is_second = holder && is_own_users(holder);
     if (!local.is_second) continue;
     group.intra_rank = -1;
+    group.patience = std::min(group.patience, kMaxForTheOtherLeader);
     return local;
   }
   local.failure = "other processes have the names on which the ranks of this node connect";
@@ -114,6 +116,8 @@ std::size_t Links::member_count() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(links_, [](const Link& link) { return link.peer.kind == Kind::kMember; }));
 }
+
+bool Links::expects_member() const { return std::ranges::any_of(guests_, &Guest::is_local); }
 
 const std::string& Links::failure_of_calls() const {
   const Link* up = find({Kind::kUp, 0});

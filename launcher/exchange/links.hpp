@@ -72,6 +72,10 @@ class Links {
   [[nodiscard]] const NodeListener& local_listener() const noexcept { return local_; }
   /// Members that are awaited, or have come all the same (5).
   [[nodiscard]] std::size_t member_count() const;
+  /// Whether one has connected, and has not said yet who it is.
+  [[nodiscard]] bool expects_member() const;
+  /// From here on (5) may not.
+  void refuse_extras() noexcept { takes_extras_ = false; }
 
  private:
   struct Link {
@@ -113,6 +117,7 @@ class Links {
   OnLoss on_loss_;
   SharedKey local_keys_;
   NodeListener local_;
+  bool takes_extras_ = true;
   Fd listener_;
   std::uint16_t port_ = 0;
   std::vector<Link> links_;

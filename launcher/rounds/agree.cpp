@@ -10,70 +10,42 @@
 namespace mn::launcher {
 namespace {
 
-class Agreement {
- public:
-  Agreement(Exchange& exchange, const Placement& here, const Roster& roster)
-      : exchange_(exchange), here_(here), roster_(roster) {}
-
-  Verdict run(const std::optional<Failure>& failure) {
-    Readiness own;
-    if (failure) own.failures.push_back(*failure);
-    const Exchange::Steps steps{.combine = [this](const Parts& parts) { return to_message(combine(parts)); },
-                                .decide = [this](const Parts& reports) { return decide(reports); },
-                                .split =
-                                    [this](const std::string& answer, int local) {
-                                      const int rank = roster_.ranks_here.at(static_cast<std::size_t>(local));
-                                      return to_message(Decision{announcement_.verdict_for(rank, answer), rank});
-                                    }};
-    return from_message<Decision>(exchange_.round(to_message(own), steps), "the last answer").verdict;
-  }
-
- private:
-  static void add(std::vector<Failure>& all, const Readiness& more) {
-    all.insert(all.end(), more.failures.begin(), more.failures.end());
-  }
-
-  [[nodiscard]] Readiness combine(const Parts& parts) const {
-    Readiness node;
-    for (std::size_t local = 0; local < parts.size(); ++local) {
-      if (parts[local].bytes) {
-        add(node.failures, from_message<Readiness>(*parts[local].bytes, "the readiness of a rank of this node"));
-      } else {
-        note_absence(node.absence, parts[local], roster_.ranks_here[local]);
-      }
+Readiness combine(const Parts& parts, const std::vector<int>& ranks) {
+  Readiness node;
+  for (std::size_t local = 0; local < parts.size(); ++local) {
+    if (!parts[local].bytes) {
+      note_absence(node.absence, parts[local], ranks[local]);
+      continue;
     }
-    return node;
+    const auto one = from_message<Readiness>(*parts[local].bytes, "the readiness of a rank of this node");
+    node.failures.insert(node.failures.end(), one.failures.begin(), one.failures.end());
   }
+  return node;
+}
 
-  std::string decide(const Parts& reports) {
-    std::vector<Failure> failures;
-    MissingRanks missing;
-    for (std::size_t i = 0; i < reports.size(); ++i) {
-      const std::string& host = roster_.hosts[i];
-      if (!reports[i].bytes) {
-        missing.note(host, reports[i], roster_.ranks_of(i));
-        continue;
-      }
-      const auto node = from_message<Readiness>(*reports[i].bytes, "the readiness of " + host);
-      missing.note(host, node.absence);
-      add(failures, node);
+Decision decide(const Parts& reports, const Roster& roster, int size, std::chrono::milliseconds patience) {
+  std::vector<Failure> failures;
+  MissingRanks missing;
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    const std::string& host = roster.hosts[i];
+    if (!reports[i].bytes) {
+      missing.note(host, reports[i], roster.ranks_of(i));
+      continue;
     }
-    const Findings findings = missing.findings(here_.size, exchange_.group().patience);
-    Decision decision{.verdict = {}, .speaker = roster_.speaker(missing)};
-    if (!failures.empty()) {
-      // A failure that a rank reports comes before a rank that is missing: it may be why that is.
-      decision.verdict = verdict_of(failures);
-    } else if (!findings.empty()) {
-      decision.verdict = reject(findings, {});
-    }
-    return announcement_.announce(std::move(decision), roster_.ranks_here);
+    const auto node = from_message<Readiness>(*reports[i].bytes, "the readiness of " + host);
+    missing.note(host, node.absence);
+    failures.insert(failures.end(), node.failures.begin(), node.failures.end());
   }
-
-  Exchange& exchange_;
-  const Placement& here_;
-  const Roster& roster_;
-  Announcement announcement_;
-};
+  const Findings findings = missing.findings(size, patience);
+  Decision decision{.verdict = {}, .speaker = roster.speaker(missing)};
+  // A failure that a rank reports comes before a rank that is missing: it may be why that is.
+  if (!failures.empty()) {
+    decision.verdict = verdict_of(failures);
+  } else if (!findings.empty()) {
+    decision.verdict = reject(findings, {});
+  }
+  return decision;
+}
 
 }  // namespace
 
@@ -120,7 +92,22 @@ Verdict Announcement::verdict_for(int rank, const std::string& answer) {
 }
 
 Verdict agree(Exchange& exchange, const Placement& here, const Roster& roster, const std::function<void()>& work) {
-  return Agreement(exchange, here, roster).run(failure_of(here, work));
+  Readiness own;
+  if (const auto failure = failure_of(here, work)) own.failures.push_back(*failure);
+  Announcement announcement;
+  const Exchange::Steps steps{
+      .combine = [&](const Parts& parts) { return to_message(combine(parts, roster.ranks_here)); },
+      .decide =
+          [&](const Parts& reports) {
+            auto decision = decide(reports, roster, here.size, exchange.group().patience);
+            return announcement.announce(std::move(decision), roster.ranks_here);
+          },
+      .split =
+          [&](const std::string& answer, int local) {
+            const int rank = roster.ranks_here.at(static_cast<std::size_t>(local));
+            return to_message(Decision{announcement.verdict_for(rank, answer), rank});
+          }};
+  return from_message<Decision>(exchange.round(to_message(own), steps), "the last answer").verdict;
 }
 
 }  // namespace mn::launcher

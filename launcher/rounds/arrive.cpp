@@ -91,7 +91,7 @@ class ArrivalRound {
   [[nodiscard]] Failure doubled(int rank) const {
     return {
         rank, host_name(), kExitCheckFailed,
-        "another process has its number on this node; start mnlaunch once for each rank, directly under its "
+        "another process of this node has the same number; start mnlaunch once for each rank, directly under its "
         "launcher, unset what other launchers left, and give jobs beside each other names of their own (PMI_JOBID)"};
   }
 

@@ -102,6 +102,19 @@ for way in "${!ways[@]}"; do
   ends '2 2 2 2' '0 0 2 2'
   one_line 'rank 3 on vn2: unknown option --shwo; did you mean --show?'
 
+  # Numbers that cannot be right: of a member of its node, and of the node's first rank.
+  variable=''
+  [ "$way" != 'srun --mpi=none' ] || variable=SLURM_PROCID
+  [ "$way" != 'variables alone' ] || variable=MV2_COMM_WORLD_RANK
+  for victim in 2 3; do
+    [ -n "$variable" ] || continue
+    name="$variable of rank $victim"
+    # shellcheck disable=SC2016
+    run sh -c '[ "$N" != "$1" ] || export "$2=x"; exec "$0" true' "$mnlaunch" $victim $variable
+    ends '2 2 2 2' '0 0 2 2'
+    one_line "(a rank|rank $victim) on vn2: $variable is \"x\", which is not a whole number"
+  done
+
   name='other ports on one node'
   # shellcheck disable=SC2016
   run sh -c '[ "$N" -lt 2 ] || exec "$0" --ports 41000-41009 true; exec "$0" true' "$mnlaunch"

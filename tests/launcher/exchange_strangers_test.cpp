@@ -129,7 +129,7 @@ TEST(ExchangeTest, ARankThatComesTwiceEndsAllAtOnce) {
     EXPECT_THAT(endings[twice == 0 && endings[0].text.empty() ? 6 : 0].text,
                 HasSubstr("rank " + std::to_string(twice) + " on "));
     EXPECT_EQ(lines_of(endings).size(), 1U) << twice;
-    EXPECT_THAT(lines_of(endings).front(), HasSubstr(": another process has its number on this node; "));
+    EXPECT_THAT(lines_of(endings).front(), HasSubstr(": another process of this node has the same number; "));
   });
 }
 
@@ -155,7 +155,7 @@ TEST(ExchangeTest, OneThatComesTwiceAndSaysNothingEndsAllToo) {
   const auto endings = run_with(job, 3, late);
   expect_exit(endings, kExitCheckFailed);
   EXPECT_THAT(endings[0].text, HasSubstr("a rank on ")) << "which one is not known";
-  EXPECT_THAT(endings[0].text, HasSubstr("another process has its number on this node"));
+  EXPECT_THAT(endings[0].text, HasSubstr("another process of this node has the same number"));
 }
 
 TEST(ExchangeTest, AFirstRankBesideOneThatHangsSaysSo) {

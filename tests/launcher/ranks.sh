@@ -128,14 +128,14 @@ wait -n && fail 'a MASTER_PORT that is taken' || true
 kill $taken
 one_line "port $port, which all nodes take for MASTER_PORT, is in use here; "
 
-# ranks SETTINGS: rank 1 of three by variables alone has these settings of its own; out, err, exit.0, exit.1, exit.2.
+# ranks SETTINGS [RANK]: rank 1, or RANK, of three by variables alone has these settings of its own; err, exit.0, exit.1, exit.2.
 ranks() {
   local n
   for n in 0 1 2; do
     (
       export PMI_RANK=$n PMI_SIZE=3 PMI_LOCAL_RANK=$n PMI_LOCAL_SIZE=3
       # shellcheck disable=SC2163,SC2086
-      [ $n != 1 ] || export $1
+      [ $n != "${2:-1}" ] || export $1
       seen=0
       timeout 60 "$mnlaunch" --timeout 30 true >out.$n 2>err.$n || seen=$?
       echo $seen >exit.$n
@@ -160,12 +160,27 @@ odd 2 PMI_LOCAL_RANK=x '^mnlaunch: rank 1 on .*: PMI_LOCAL_RANK is "x", which is
 odd 2 PMI_LOCAL_SIZE=4 '^mnlaunch: rank 1 on .*: PMI says rank 1 of 3, local rank 1 of 4'
 odd 2 PMI_SIZE=1 '^mnlaunch: rank 1 on .*: PMI says rank 1 of 1'
 odd 78 PMI_RANK=2 'error \[tasks\] .*: 2 processes say that they are rank 2; '
-odd 78 'PMI_RANK=0 PMI_LOCAL_RANK=0' '^mnlaunch: rank 0 on .*: another process has its number on this node; '
+odd 78 'PMI_RANK=0 PMI_LOCAL_RANK=0' '^mnlaunch: rank 0 on .*: another process of this node has the same number; '
 export PMI_JOBID=
 odd 2 PMI_RANK=x '^mnlaunch: a rank on .*: PMI_RANK is "x", which is not a whole number'
 odd 78 PMI_SIZE=4 'error \[tasks\] .*: rank 1 counts 4 ranks, rank 0 3; '
-odd 78 'PMI_RANK=2 PMI_LOCAL_RANK=2' '^mnlaunch: rank 2 on .*: another process has its number on this node; '
+odd 78 'PMI_RANK=2 PMI_LOCAL_RANK=2' '^mnlaunch: rank 2 on .*: another process of this node has the same number; '
 export -n PMI_JOBID
+# The same of the rank that the others call.
+ranks 'PMI_SIZE=4' 0
+[ "$(cat exit.0 exit.1 exit.2)" = $'78\n78\n78' ] || fail "rank 0 counts others: $(cat exit.* err)"
+one_line 'error \[tasks\] .*: rank 1 counts 3 ranks, rank 0 4; '
+# Jobs beside each other that have one name: who is not of one that starts says so.
+for _ in 1 2 3; do
+  for job in a b; do
+    for n in 0 1; do
+      PMI_RANK=$n PMI_SIZE=2 PMI_LOCAL_RANK=$n PMI_LOCAL_SIZE=2 PMI_JOBID=$$ "$mnlaunch" --timeout 3 true &
+    done
+  done >out 2>err
+  wait
+  ! grep -v '^mnlaunch: \(\(rank [01] on .*: \)\?another process \|rank 1 on .*: the first rank of this node \|error \[tasks\] \)' err ||
+    fail "two jobs of one name: $(cat err)"
+done
 # What no rank can know is one line.
 for n in 0 1 2; do
   env PMI_RANK=$n PMI_SIZE=3 "$mnlaunch" true 2>err.$n &
