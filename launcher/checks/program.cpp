@@ -65,8 +65,11 @@ const FileFacts* existing_file(const NodeFacts& node, std::size_t i) {
 /// The first that is found: another size explains another hash.
 Findings compare_file(const JobFacts& job, std::size_t i, const std::string& path) {
   const std::string remedy = "copy the right version to all nodes";
-  auto findings = differences(job, error_of("files", "the size of " + path, remedy),
-                              [&](const NodeFacts& node) { return existing_file(node, i)->size; });
+  auto findings = affected(job, error_of("files", path + " is not a regular file", "name the files to be compared"),
+                           [&](const NodeFacts& node) { return !existing_file(node, i)->size; });
+  if (!findings.empty()) return findings;
+  findings = differences(job, error_of("files", "the size of " + path, remedy),
+                         [&](const NodeFacts& node) { return existing_file(node, i)->size; });
   if (!findings.empty()) return findings;
   findings = differences(
       job, error_of("files", "the hash of " + path, remedy),

@@ -1,5 +1,7 @@
 #include "place/no_launcher.hpp"
 
+#include <algorithm>
+
 #include <unistd.h>
 
 #include <mn/core/environment.hpp>
@@ -12,7 +14,9 @@ namespace {
 /// In a batch script or the shell of an allocation, without srun or mpiexec.
 void reject_one_of_many_tasks(const Variables& variables) {
   if (!variables.has("SLURM_JOB_ID")) return;
-  const int tasks = variables.number("SLURM_NTASKS").value_or(1);
+  // Where no number is asked for, srun starts one on each node.
+  const int tasks =
+      std::max(variables.number("SLURM_NTASKS").value_or(1), variables.number("SLURM_NNODES").value_or(1));
   if (tasks < 2) return;
   throw UsageError("Slurm job " + *variables.get("SLURM_JOB_ID") + " has " + std::to_string(tasks) +
                    " tasks, but neither srun nor mpiexec started this process, which would be one rank of one; write "

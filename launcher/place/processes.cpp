@@ -3,8 +3,10 @@
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string>
 
+#include <time.h>
 #include <unistd.h>
 
 namespace mn::launcher {
@@ -45,6 +47,24 @@ pid_t starter_of_ranks(const std::string& variable) {
     if (!is_copy_of_parent(process, parent)) break;
   }
   return process;
+}
+
+std::optional<std::chrono::system_clock::time_point> begin_of(pid_t process) {
+  const std::string text = read_of(process, "stat");
+  const std::size_t name_end = text.rfind(") ");
+  if (name_end == std::string::npos) return std::nullopt;
+  std::istringstream fields(text.substr(name_end + 2));
+  std::string field;
+  for (int number = 3; number <= 22; ++number) fields >> field;  // proc(5): the 22nd is the time since the boot
+  double ticks = 0;
+  std::from_chars(field.data(), field.data() + field.size(), ticks);
+  timespec now{};
+  if (!fields || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return std::nullopt;
+  const auto tick_s = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));
+  const std::chrono::duration<double> age(static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) -
+                                          ticks * tick_s);
+  using Clock = std::chrono::system_clock;
+  return Clock::now() - std::chrono::duration_cast<Clock::duration>(age);
 }
 
 void close_from(int first) {

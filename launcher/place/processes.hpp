@@ -1,6 +1,8 @@
 /// The processes above this one, and what a process that stays behind lets go.
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
 
 #include <sys/types.h>
@@ -13,6 +15,9 @@ namespace mn::launcher {
 /// The nearest process above this one that was started without the variable, which each rank has: what started the
 /// ranks of this node. A subshell of it counts as it. 0: not known.
 [[nodiscard]] pid_t starter_of_ranks(const std::string& variable);
+
+/// When the process began, to a hundredth of a second. No value if that can't be read.
+[[nodiscard]] std::optional<std::chrono::system_clock::time_point> begin_of(pid_t process);
 
 /// Closes all descriptors from this one on. A copy of a pipe that stays open would keep its reader waiting.
 void close_from(int first);

@@ -7,14 +7,19 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mn/core/error.hpp>
+
+#include "place/processes.hpp"
 
 namespace mn::launcher {
 namespace {
 
 namespace fs = std::filesystem;
+
+using TimePoint = std::chrono::system_clock::time_point;
 
 constexpr const char* kOtherFolder = "; name a folder that this node can write";
 
@@ -35,6 +40,13 @@ bool is_only_writer(const Fd& file) {
   const bool is_only = flock(file.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
   flock(file.get(), LOCK_SH | LOCK_NB);
   return is_only;
+}
+
+/// Steps that begin together may end before the first of them comes here. A second for their starts' order.
+bool has_changed_since(const Fd& file, TimePoint begin) {
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0 || status.st_size == 0) return false;
+  return std::chrono::system_clock::from_time_t(status.st_mtim.tv_sec) + std::chrono::seconds(2) > begin;
 }
 
 void empty(const Fd& file) {
@@ -59,17 +71,23 @@ std::string batch_job(const Variables& variables) {
   return "0";
 }
 
+std::optional<TimePoint> begin_of_step(const Variables& variables) {
+  if (!variables.get("SLURM_STEP_ID")) return std::nullopt;
+  return begin_of(starter_of_ranks("SLURM_STEP_ID"));
+}
+
 std::string step_of_job(const Variables& variables) { return variables.get("SLURM_STEP_ID").value_or("0"); }
 
 OutputFiles open_output(const std::string& pattern, const OutputNames& names) {
   return {open_to_append(output_file(pattern, names, "out")), open_to_append(output_file(pattern, names, "err"))};
 }
 
-void redirect_output(const OutputFiles& files, bool append) {
+void redirect_output(const OutputFiles& files, bool append, std::optional<TimePoint> begin) {
   std::cout.flush();
   std::cerr.flush();
   for (const auto& [file, stream] : {std::pair(&files.out, STDOUT_FILENO), {&files.err, STDERR_FILENO}}) {
-    if (is_only_writer(*file) && !append) empty(*file);
+    const bool is_of_others = !is_only_writer(*file) || (begin && has_changed_since(*file, *begin));
+    if (!is_of_others && !append) empty(*file);
     if (dup2(file->get(), stream) < 0) throw Error(with_errno("--output: cannot redirect a stream", errno));
   }
 }

@@ -1,6 +1,8 @@
 /// Where a rank's standard output and error go: files by the pattern of --output (cli/output_pattern.hpp).
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
 
 #include <mn/core/fd.hpp>
@@ -17,6 +19,9 @@ namespace mn::launcher {
 /// The batch system's number of this job; "0" without one.
 [[nodiscard]] std::string batch_job(const Variables& variables);
 
+/// When this rank's step of a Slurm job began; no value without one.
+[[nodiscard]] std::optional<std::chrono::system_clock::time_point> begin_of_step(const Variables& variables);
+
 /// Slurm's number of this step; "0" without one.
 [[nodiscard]] std::string step_of_job(const Variables& variables);
 
@@ -29,7 +34,7 @@ struct OutputFiles {
 [[nodiscard]] OutputFiles open_output(const std::string& pattern, const OutputNames& names);
 
 /// Sends standard output and error there: behind what the files hold, or in place of it, unless another process is
-/// writing them. Throws Error.
-void redirect_output(const OutputFiles& files, bool append);
+/// writing them or has written them since `begin`. Throws Error.
+void redirect_output(const OutputFiles& files, bool append, std::optional<std::chrono::system_clock::time_point> begin);
 
 }  // namespace mn::launcher

@@ -98,7 +98,9 @@ void start(const ThisRank& rank, const Outcome& outcome, const Prepared& prepare
   const Options& options = rank.options;
   Variables variables = rank.surroundings.variables;
   add_exports(variables, rank.here, outcome.master, equipment_of(rank, outcome));
-  if (prepared.output) redirect_output(*prepared.output, appends(options.output, options.append, variables));
+  if (prepared.output) {
+    redirect_output(*prepared.output, appends(options.output, options.append, variables), begin_of_step(variables));
+  }
   if (options.label) label_output(std::to_string(rank.here.rank) + ": ");
   if (options.doctor) start_self_test(rank, outcome.verdict.report, prepared, variables);
   leave_links(prepared.links, rank.surroundings.program, variables);

@@ -16,7 +16,7 @@ on() {
     --host "$hosts" "$@" >out 2>err || status=$?
 }
 # well NAME: the last command succeeded, and mnlaunch had nothing to say, but for the note of --show about the key.
-well() { [ $status = 0 ] && ! grep '^mnlaunch' err | grep -qv '^mnlaunch: note: the key' || fail "$1: status $status: $(cat out err)"; }
+well() { [ $status = 0 ] && [ -z "$(grep '^mnlaunch' err | grep -v '^mnlaunch: note: the key')" ] || fail "$1: status $status: $(cat out err)"; }
 
 echo 'placement'
 on vn1:2,vn2:2 "$mnlaunch" --check strict --show true

@@ -25,6 +25,12 @@ status 0 env SLURM_RESTART_COUNT=1 "$mnlaunch" --output logs echo again
 for id in 0 1; do status 0 env SLURM_JOB_ID=7 SLURM_STEP_ID=$id "$mnlaunch" --output logs/steps echo step $id; done
 [ "$(cat logs/steps/rank-0000.out)" = $'step 0\nstep 1' ] || fail "--output of two steps: $(cat logs/steps/rank-0000.out)"
 mkfifo go
+# Steps that begin together: the first one may come last.
+for id in 1 0; do status 0 env SLURM_JOB_ID=7 SLURM_STEP_ID=$id "$mnlaunch" --output logs/race echo step $id; done
+[ "$(cat logs/race/rank-0000.out)" = $'step 1\nstep 0' ] || fail "--output of two steps at once: $(cat logs/race/rank-0000.out)"
+touch -d '1 hour ago' logs/race/rank-0000.out
+status 0 env SLURM_JOB_ID=7 SLURM_STEP_ID=0 "$mnlaunch" --output logs/race echo new
+[ "$(cat logs/race/rank-0000.out)" = new ] || fail "--output of a later job's first step: $(cat logs/race/rank-0000.out)"
 "$mnlaunch" --output logs/both sh -c 'echo first; read -r line <go; echo last' &
 first=$!
 until [ -s logs/both/rank-0000.out ]; do sleep 0.05; done

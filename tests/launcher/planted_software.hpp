@@ -30,6 +30,7 @@ inline const Planted kPlantedSoftware[] = {
     {"nccl.conf", "error [nccl]", "/etc/nccl.conf", [](auto& n) { n.nccl->system_file = "ab"; }},
     {"net plugin", "error [nccl]", "plugin", [](auto& n) { n.nccl->net_plugin = "libnccl-net.so"; }},
     {"file absent", "error [files]", "data.h5", [](auto& n) { n.files[0].exists = false; }},
+    {"file is a folder", "error [files]", "is not a regular file", [](auto& n) { n.files[0].size.reset(); }},
     {"file size", "error [files]", "is 11, elsewhere 10", [](auto& n) { n.files[0].size = 11; }},
     {"file middle", "warning [files]", "time of change", [](auto& n) { n.files[0].changed = 6; }},
     {"file content", "error [files]", "hash", [](auto& n) { n.files[0].hash = "bb"; }},

@@ -59,6 +59,8 @@ one_line '^mnlaunch: RANK is 1 and WORLD_SIZE 2, but no launcher started this pr
 status 0 env RANK=0 WORLD_SIZE=1 "$mnlaunch" "$mnlaunch" true
 status 2 env SLURM_JOB_ID=7 SLURM_NTASKS=8 "$mnlaunch" true
 one_line '^mnlaunch: .*Slurm job 7 has 8 tasks, but neither srun nor mpiexec started this process'
+status 2 env SLURM_JOB_ID=7 SLURM_NNODES=2 "$mnlaunch" true
+one_line '^mnlaunch: Slurm job 7 has 2 tasks, but neither srun nor mpiexec started this process'
 status 0 env SLURM_JOB_ID=7 SLURM_NTASKS=1 "$mnlaunch" true
 status 0 env SLURM_JOB_ID=7 SLURM_NTASKS=8 $run "$mnlaunch" true
 status 0 env RANK=1 WORLD_SIZE=2 $run "$mnlaunch" "$mnlaunch" true
