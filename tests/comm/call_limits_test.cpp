@@ -211,6 +211,17 @@ TEST_P(CallLimits, MonitoredBarrierNeedsNoTimeoutOfTheCommunicator) {
   EXPECT_THROW(comm->monitored_barrier(0ms), ArgumentError);
 }
 
+/// More than nanoseconds can count.
+TEST_P(CallLimits, AreAsLongAsTheyMayBe) {
+  if (!is_first_of_its_kind()) return;
+  const auto late = [this] { std::this_thread::sleep_for(is_absent() ? 50ms : 0ms); };
+  const auto comm = create(std::chrono::hours(24 * 365 * 300));
+  late();
+  EXPECT_EQ(error_of([&] { comm->barrier(); }), "");
+  late();
+  EXPECT_EQ(error_of([&] { comm->monitored_barrier(std::chrono::milliseconds::max()); }), "");
+}
+
 TEST_P(CallLimits, CoverSomeCallsAlone) {
   const auto comm = create(0ms);
   {

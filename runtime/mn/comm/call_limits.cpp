@@ -105,7 +105,8 @@ void LimitedCall::look(Clock::time_point now) {
   for (Notice notice; limits_.notices_.take(notice);) take(notice);
   end_if_failed();
   if (end_ == End::kFailure) return;
-  const auto waited = now - begin_;
+  // A time-out may be of more milliseconds than nanoseconds can count.
+  const auto waited = std::chrono::floor<std::chrono::milliseconds>(now - begin_);
   if (question_ == 0 && call_.number != 0 && waited >= limits_.timeout_ / 2) {
     question_ = ++limits_.questions_;
     limits_.notices_.send_all({Notice::Kind::kQuestion, limits_.group_.rank, question_, call_, {}});
