@@ -210,10 +210,6 @@ std::string memory_of(std::string_view role, const ConstBufferView& buffer) {
   return lies_on_device(buffer) ? ", " + std::string(role) + " on a GPU" : std::string();
 }
 
-std::string aliasing(const ConstBufferView& whole, const ConstBufferView& part, int own) {
-  return is_in_place(whole, part, own) ? ", in place" : "";
-}
-
 std::string from_root(int root) { return ", root " + std::to_string(root); }
 
 std::string first_non_finite(const ConstBufferView& buffer) {

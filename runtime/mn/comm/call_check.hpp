@@ -175,8 +175,6 @@ void check_in_place(std::string_view operation, const ConstBufferView& whole, co
 [[nodiscard]] std::string described(const ConstBufferView& buffer);
 /// For the other buffer of a call: ", recv on a GPU"; empty if it lies on the host.
 [[nodiscard]] std::string memory_of(std::string_view role, const ConstBufferView& buffer);
-/// ", in place" if `part` is part `own` of `whole`; empty otherwise.
-[[nodiscard]] std::string aliasing(const ConstBufferView& whole, const ConstBufferView& part, int own);
 /// ", root 3"
 [[nodiscard]] std::string from_root(int root);
 

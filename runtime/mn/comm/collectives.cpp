@@ -4,6 +4,7 @@
 // collectives where all buffers lie there; else MPI, or a reduction in rank order, with device buffers staged through
 // the host as far as MPI does not take them.
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include <mn/comm/call_check.hpp>
@@ -63,12 +64,18 @@ void Communicator::gather(ConstBufferView send, BufferView recv, int root) {
 
 void Communicator::allgather(ConstBufferView send, BufferView recv) {
   const auto checks = [&] { check_allgather("allgather", *this, send, recv); };
-  const auto details = [&] { return described(send) + memory_of("recv", recv) + aliasing(recv, send, rank()); };
+  const auto details = [&] { return described(send) + memory_of("recv", recv); };
   const auto call = calls_->collective("allgather", send, checks, details);
   if (on_device({send, recv}, [&](DeviceCollectives& device) { device.allgather(send, recv); })) return;
   on_host(stages_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count, in.dtype, count_limit_);
-    const bool in_place = is_in_place(out, in, rank());
+    // MPI_IN_PLACE must be every rank's choice, so each puts its part where it belongs, as MPI would.
+    bool in_place = is_in_place(out, in, rank());
+    if (!in_place && in.count > 0 && !lies_on_device(in) && !lies_on_device(out)) {
+      const std::size_t own = static_cast<std::size_t>(rank()) * in.bytes();
+      std::memcpy(static_cast<std::byte*>(out.data) + own, in.data, in.bytes());
+      in_place = true;
+    }
     call_mpi(MPI_Allgather, MPI_Iallgather, "allgather", in.bytes(), in_place ? MPI_IN_PLACE : in.data, n.count(),
              n.type(), out.data, n.count(), n.type(), internal_comm());
   });
