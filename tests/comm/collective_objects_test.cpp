@@ -1,4 +1,5 @@
 // Strings and JSON documents of every backend's collective calls and messages.
+#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -69,6 +70,26 @@ TEST_P(Collectives, JsonNumbersKeepTheirValue) {
                  ArgumentError);
   }
   EXPECT_TRUE(std::isnan(comm_->bcast_obj(json(std::nan(""))).get<double>()));
+}
+
+TEST_P(Collectives, JsonSumsThatFitThoughTheirBeginningDoesNot) {
+  using nlohmann::json;
+  if (ranks() < 3) return;
+  const auto sum = [&](const json& first, int second, int third) {
+    const auto by_rank = std::array{first, json(second), json(third)};
+    return comm_->allreduce_obj(comm_->rank() < 3 ? by_rank[static_cast<std::size_t>(comm_->rank())] : json(0));
+  };
+  constexpr auto kMax = std::numeric_limits<std::uint64_t>::max();
+  constexpr auto kMin = std::numeric_limits<std::int64_t>::min();
+  EXPECT_EQ(sum(kMax, 1, -2), json(kMax - 1));
+  EXPECT_EQ(sum(kMin, -1, 5), json(kMin + 4));
+  EXPECT_THROW(static_cast<void>(sum(kMax, 1, 0)), ArgumentError);
+}
+
+TEST_P(Collectives, JsonThatDiffersInBytesThatAreNoText) {
+  using nlohmann::json;
+  if (ranks() == 1) return;
+  EXPECT_THROW(static_cast<void>(comm_->allreduce_obj(json(comm_->rank() == 0 ? "\xff" : "\xfe"))), ArgumentError);
 }
 
 TEST_P(Collectives, JsonDocuments) {

@@ -11,6 +11,7 @@
 // Cost for n ranks and objects of B bytes: send_obj, 2 messages; bcast_obj, 2 MPI_Bcast; gather_obj and scatter_obj,
 // 2 (n - 1) messages at the root; allgather_obj, gather_obj, MPI_Bcast of 8 and of n B bytes, and an MPI_Allgather
 // of 8. Rank 0 is the bottleneck: they are for results and settings, not for samples.
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -109,44 +110,66 @@ std::vector<json> unpacked(const std::vector<std::string>& objects) {
   return documents;
 }
 
+__extension__ typedef __int128 WideInteger;  // holds the sum of as many 64-bit integers as there are ranks
+using Documents = std::vector<const json*>;  // by rank
+
+/// Bytes that are no UTF-8, which CBOR carries, are replaced.
+std::string shown(const json& document) { return document.dump(-1, ' ', false, json::error_handler_t::replace); }
+
 [[noreturn]] void not_alike(const json& a, const json& b) {
-  throw ArgumentError("allreduce_obj: ranks gave documents of different form: " + a.dump() + " and " + b.dump(), true);
+  throw ArgumentError("allreduce_obj: ranks gave documents of different form: " + shown(a) + " and " + shown(b), true);
 }
 
-template <class A, class B>
-json integer_sum(A a, B b) {
-  std::int64_t narrow = 0;
-  if (!__builtin_add_overflow(a, b, &narrow)) return narrow;
-  std::uint64_t wide = 0;
-  if (!__builtin_add_overflow(a, b, &wide)) return wide;
-  throw ArgumentError("allreduce_obj: the sum of " + std::to_string(a) + " and " + std::to_string(b) +
-                          " does not fit 64 bits: give floats",
-                      true);
+WideInteger integer_of(const json& number) {
+  return number.is_number_unsigned() ? WideInteger{number.get<std::uint64_t>()}
+                                     : WideInteger{number.get<std::int64_t>()};
 }
 
-json integer_sum(const json& a, const json& b) {
-  const auto plus = [&b](auto first) {
-    return b.is_number_unsigned() ? integer_sum(first, b.get<std::uint64_t>())
-                                  : integer_sum(first, b.get<std::int64_t>());
-  };
-  return a.is_number_unsigned() ? plus(a.get<std::uint64_t>()) : plus(a.get<std::int64_t>());
+json integer_sum(const Documents& numbers) {
+  WideInteger sum = 0;
+  for (const json* number : numbers) sum += integer_of(*number);
+  if (const auto narrow = static_cast<std::int64_t>(sum); narrow == sum) return narrow;
+  if (const auto narrow = static_cast<std::uint64_t>(sum); narrow == sum) return narrow;
+  throw ArgumentError(
+      "allreduce_obj: a sum that begins with " + shown(*numbers.front()) + " does not fit 64 bits: give floats", true);
+}
+
+json number_sum(const Documents& numbers) {
+  if (std::ranges::all_of(numbers, [](const json* number) { return number->is_number_integer(); })) {
+    return integer_sum(numbers);
+  }
+  auto sum = numbers.front()->get<double>();
+  for (std::size_t rank = 1; rank < numbers.size(); ++rank) sum += numbers[rank]->get<double>();
+  return sum;
+}
+
+bool are_alike(const json& a, const json& b) {
+  if (a.is_number() && b.is_number()) return true;
+  return a.type() == b.type() && a.size() == b.size() && (a.is_structured() || a == b);
 }
 
 /// Numbers are added; all else must be the same on all ranks.
-json sum_of(const json& a, const json& b) {
-  if (a.is_number_integer() && b.is_number_integer()) return integer_sum(a, b);
-  if (a.is_number() && b.is_number()) return a.get<double>() + b.get<double>();
-  if (a.type() != b.type() || a.size() != b.size()) not_alike(a, b);
-  json sum = a;
-  if (a.is_array()) {
-    for (std::size_t i = 0; i < a.size(); ++i) sum[i] = sum_of(a[i], b[i]);
-  } else if (a.is_object()) {
-    for (const auto& [key, value] : a.items()) {
-      if (!b.contains(key)) not_alike(a, b);
-      sum[key] = sum_of(value, b[key]);
+json sum_of(const Documents& all) {
+  const json& first = *all.front();
+  for (const json* each : all) {
+    if (!are_alike(first, *each)) not_alike(first, *each);
+  }
+  if (first.is_number()) return number_sum(all);
+  json sum = first;
+  const auto sum_at = [&all](const auto& key) {
+    Documents parts;
+    for (const json* each : all) parts.push_back(&each->at(key));
+    return sum_of(parts);
+  };
+  if (first.is_array()) {
+    for (std::size_t i = 0; i < first.size(); ++i) sum[i] = sum_at(i);
+  } else if (first.is_object()) {
+    for (const auto& [key, value] : first.items()) {
+      for (const json* each : all) {
+        if (!each->contains(key)) not_alike(first, *each);
+      }
+      sum[key] = sum_at(key);
     }
-  } else if (a != b) {
-    not_alike(a, b);
   }
   return sum;
 }
@@ -243,9 +266,9 @@ std::vector<json> Communicator::allgather_obj(const json& object) {
 
 json Communicator::allreduce_obj(const json& object) {
   const auto documents = allgather_obj(object);
-  json sum = documents.front();
-  for (std::size_t i = 1; i < documents.size(); ++i) sum = sum_of(sum, documents[i]);
-  return sum;
+  Documents by_rank;
+  for (const json& document : documents) by_rank.push_back(&document);
+  return sum_of(by_rank);
 }
 
 }  // namespace mn
