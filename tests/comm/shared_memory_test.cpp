@@ -17,6 +17,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/mpi.hpp>
+#include <mn/comm/request.hpp>
 #include <mn/comm/shared_memory.hpp>
 #include <mn/comm/shared_reducer.hpp>
 #include <mn/core/log.hpp>
@@ -245,6 +246,28 @@ TEST_F(SharedMemoryTest, IsTakenByNeed) {
   EXPECT_LE(most_asked_for, 1 << 17);
   other->allreduce(values);
   EXPECT_LE(most_asked_for, 1 << 20);
+}
+
+/// MPI's own files in /dev/shm get their pages when messages need them. Also run where that is small.
+TEST_F(SharedMemoryTest, LeavesRoomForMessages) {
+  constexpr std::size_t kBytes = 500'000;
+  constexpr std::size_t kMessages = 20;
+  std::vector<std::shared_ptr<std::byte>> kept;
+  for (int i = 0; i < 70; ++i) kept.push_back(comm_->allocate(kBytes));
+  const int size = comm_->size();
+  const auto rank = static_cast<float>(comm_->rank());
+  const std::vector<float> sent(100'000, rank);
+  std::vector<float> got(sent.size());
+  std::vector<Request> requests;
+  const bool has_peer = size > 1;
+  for (std::size_t i = 0; has_peer && i < kMessages; ++i) {
+    requests.push_back(comm_->isend(sent, (comm_->rank() + 1) % size));
+  }
+  for (std::size_t i = 0; has_peer && i < kMessages; ++i) comm_->recv(got, (comm_->rank() + size - 1) % size);
+  for (Request& request : requests) request.wait();
+  std::vector<float> all(sent.size() * static_cast<std::size_t>(size));
+  for (int i = 0; i < 3; ++i) comm_->allgather(sent, all);
+  EXPECT_EQ(all.back(), static_cast<float>(size - 1));
 }
 
 TEST_F(SharedMemoryTest, FailsOnAllRanksTogether) {

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <mn/comm/call_limits.hpp>
@@ -23,12 +24,24 @@ namespace {
 
 constexpr std::size_t kNameBytes = 48;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
-constexpr int kCollapse = 25;  // MADV_COLLAPSE of Linux 6.1, which older headers lack
+constexpr std::size_t kMpiBytesOfRank = std::size_t{8} << 20;  // that stay free for MPI
+constexpr std::size_t kMpiShare = 4;                           // a quarter of /dev/shm at most stays free
+constexpr int kCollapse = 25;                                  // MADV_COLLAPSE of Linux 6.1, which older headers lack
 
 std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-/// Reserves pages; returns errno, 0 on success.
-int reserve(int descriptor, std::size_t offset, std::size_t bytes) {
+/// Whether MPI still has room in /dev/shm: its own files there, 4 MiB for each rank with Open MPI, get their pages when
+/// messages need them, and SIGBUS ends a rank that gets none.
+bool leaves_room(int descriptor, int ranks) {
+  struct statvfs room = {};
+  if (fstatvfs(descriptor, &room) != 0) return true;
+  const std::size_t least =
+      std::min(static_cast<std::size_t>(ranks) * kMpiBytesOfRank, room.f_blocks * room.f_frsize / kMpiShare);
+  return room.f_bavail * room.f_frsize >= least;
+}
+
+/// Reserves pages for one of `ranks`; returns errno, 0 on success.
+int reserve(int descriptor, std::size_t offset, std::size_t bytes, int ranks) {
   rlimit most = {};
   // The call would raise SIGXFSZ.
   if (getrlimit(RLIMIT_FSIZE, &most) == 0 && offset + bytes > most.rlim_cur) return EFBIG;
@@ -36,7 +49,8 @@ int reserve(int descriptor, std::size_t offset, std::size_t bytes) {
   do {
     error = posix_fallocate(descriptor, static_cast<off_t>(offset), static_cast<off_t>(bytes));
   } while (error == EINTR);
-  return error;
+  // After that: the last rank to come here sees what all have taken.
+  return error == 0 && !leaves_room(descriptor, ranks) ? ENOSPC : error;
 }
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -160,7 +174,7 @@ SharedMemory::SharedMemory(MPI_Comm node, std::size_t bytes) : bytes_(bytes) {
   auto error = static_cast<int>(rank == 0 ? draft.offer().error : 0);
   if (offers.front().error == 0) {
     const Fd descriptor(shm_open(offers.front().name, O_RDWR, 0));
-    error = !descriptor ? errno : reserve(descriptor.get(), own_offset, draft.offer().bytes);
+    error = !descriptor ? errno : reserve(descriptor.get(), own_offset, draft.offer().bytes, size);
     if (error == 0) error = map(descriptor.get(), total, own_offset);
   }
   // (1), (4): nobody touches a segment before all are reserved.
