@@ -37,6 +37,10 @@ class BackgroundCollectives : public ::testing::TestWithParam<std::string> {
     std::ranges::generate(values, [&] { return any(random); });
     return values;
   }
+  void expect_given_up() {
+    EXPECT_TRUE(comm_->has_given_up());
+    EXPECT_THROW(comm_->barrier(), CommError);
+  }
 
   std::shared_ptr<Communicator> comm_;
   int rank_;
@@ -147,8 +151,10 @@ TEST_P(BackgroundCollectives, EndAtTheirTimeout) {
     Request behind = comm_->iallreduce(second);
     EXPECT_THROW(waiting.wait(), CommError);
     EXPECT_THROW(behind.wait(), CommError);
+    expect_given_up();
   }
   MPI_Barrier(MPI_COMM_WORLD);
+  expect_given_up();
 }
 
 /// In which the thread makes its communicator.
@@ -160,6 +166,7 @@ TEST_P(BackgroundCollectives, TheFirstEndsAtItsTimeoutToo) {
     Request waiting = comm_->iallreduce(values);
     EXPECT_THAT([&] { waiting.wait(); },
                 ::testing::ThrowsMessage<CommError>(::testing::HasSubstr("has not joined it")));
+    expect_given_up();
   }
   MPI_Barrier(MPI_COMM_WORLD);
 }

@@ -15,12 +15,15 @@
 //    makes one communicator at a time in a process, and one that the program makes meanwhile may wait for ranks that
 //    wait for this call.
 // 6. A wait for a call with a time-out ends where a rank gives the communicator up, and ends the thread's.
+// 7. A call that gives up gives the program's communicator up too: its later calls would be out of step with this one.
 //
 // Cost: on the host two switches between threads for a call, and once a communicator and a thread; on the device a mark
 // on the stream.
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include <mn/comm/call_check.hpp>
@@ -41,6 +44,22 @@ constexpr auto kBetweenAsks = std::chrono::milliseconds(1);
 /// Throws CommError if the program's communicator is given up.
 void require_in_use(const CallLimits& program) {
   if (program.failed()) throw CommError("a call in the background ends: " + program.failure());
+}
+
+/// (7)
+void give_up(CallLimits& program, int rank, const CommError& why) {
+  if (program.failed()) return;
+  program.abort("rank " + std::to_string(rank) + " has given up a call in the background: " + why.what());
+}
+
+/// A call of the thread, whose communicator is `comm`.
+void make_call(CallLimits& program, Communicator& comm, const std::function<void(Communicator&)>& call) {
+  try {
+    call(comm);
+  } catch (const CommError& error) {
+    if (comm.has_given_up()) give_up(program, comm.rank(), error);
+    throw;
+  }
 }
 
 /// Until the other ranks' threads are here, or `program` is given up: what makes a communicator cannot be ended.
@@ -137,7 +156,7 @@ Request Communicator::start(std::initializer_list<ConstBufferView> buffers, cons
   const auto limited = [call = std::move(call), timeout, calls = calls_](Communicator& comm) {
     require_in_use(calls->limits());  // (6): an abort may have come before the thread had this communicator
     const CallTimeout limit(comm, timeout);
-    call(comm);
+    make_call(calls->limits(), comm, call);
   };
   return Request(std::make_unique<BackgroundCall>(background_, limited, calls_, timeout.count() > 0));
 }
@@ -156,7 +175,12 @@ std::shared_ptr<CommunicationThread> Communicator::make_background() {
       group.ordinal = -group.ordinal;  // no other's
       CallLimits limits(setup->comm.get(), group, setup->timeout);
       const CallName name{.operation = "first call in the background", .number = call};
-      meet_other_threads(limits, name, calls->limits(), setup->comm.get());
+      try {
+        meet_other_threads(limits, name, calls->limits(), setup->comm.get());
+      } catch (const CommError& error) {
+        give_up(calls->limits(), group.rank, error);
+        throw;
+      }
     }
     return setup->make(std::move(*setup));
   });
