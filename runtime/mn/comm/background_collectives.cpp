@@ -46,7 +46,7 @@ void require_in_use(const CallLimits& program) {
   if (program.failed()) throw CommError("a call in the background ends: " + program.failure());
 }
 
-/// (7)
+/// Ends the program's calls of its communicator: (7).
 void give_up(CallLimits& program, int rank, const CommError& why) {
   if (program.failed()) return;
   program.abort("rank " + std::to_string(rank) + " has given up a call in the background: " + why.what());
