@@ -4,7 +4,9 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
+#include <cstring>
 #include <string_view>
 
 #include <fcntl.h>
@@ -48,6 +50,28 @@ void install_handlers() {
 /// A rank's last line, see mn::Speaker::line; srun --label and mnlaunch --label put the rank before it.
 bool announces_end(std::string_view line) {
   return line.find("mn: rank ") != std::string_view::npos && line.ends_with("all ranks end");
+}
+
+/// The status in srun's line of ranks that failed: "srun: error: vn1: tasks 2-3: Exited with exit code 3", "…: Killed".
+std::optional<int> status_of_ranks(std::string_view line) {
+  constexpr std::string_view kSrun = "srun: error: ", kRanks = ": task", kExited = "Exited with exit code ";
+  // Not at the start where a rank has left its line without an end.
+  const std::size_t begin = line.find(kSrun);
+  if (begin == std::string_view::npos) return std::nullopt;
+  const std::size_t ranks = line.find(kRanks, begin);
+  const std::size_t colon = ranks == std::string_view::npos ? ranks : line.find(": ", ranks + kRanks.size());
+  if (colon == std::string_view::npos) return std::nullopt;
+  const std::string_view how = line.substr(colon + 2);
+  int status = 1;  // any other end, as "Out Of Memory"
+  if (how.starts_with(kExited)) {
+    std::from_chars(how.data() + kExited.size(), how.data() + how.size(), status);
+    return status;
+  }
+  for (int signal = 1; signal < SIGRTMIN; ++signal) {
+    const std::string name = strsignal(signal);
+    if (how == name || how == name + " (core dumped)") return 128 + signal;
+  }
+  return status;
 }
 
 [[noreturn]] void execute(const Words& command, int stderr_end) {
@@ -117,6 +141,7 @@ void Step::read_lines(StepEnd& end) {
     rest_ += text;
     for (std::size_t at = 0; (at = rest_.find('\n')) != std::string::npos; rest_.erase(0, at + 1)) {
       const std::string line = rest_.substr(0, at);
+      if (!end.first_failure) end.first_failure = status_of_ranks(line);
       if (!end.reason.empty() || !announces_end(line)) continue;
       end.reason = line.substr(line.find("mn: rank ") + 4);
       end.failed_at = Clock::now();

@@ -17,6 +17,7 @@ namespace mn::launcher {
 /// How a step ended.
 struct StepEnd {
   int status = 0;                                   ///< as a shell sees it: 128 + the signal's number for a signal
+  std::optional<int> first_failure;                 ///< likewise, of the first rank that failed, if srun tells of it
   std::string reason;                               ///< a rank's line that announces the end; empty: there was none
   std::chrono::steady_clock::time_point failed_at;  ///< when that line came, or the process ended
   std::chrono::steady_clock::time_point ended_at;

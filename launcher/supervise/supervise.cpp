@@ -85,8 +85,10 @@ class Supervisor {
 
   int run() {
     while (true) {
-      const StepEnd end = run_step();
+      StepEnd end = run_step();
       if (const int signal = scheduler_signal(); signal != 0) return end_after_signal(signal, end.status);
+      // With -K srun ends the other ranks by SIGTERM, and then has their status, not the one that tells what happened.
+      if (command_.is_srun() && end.status > 128) end.status = end.first_failure.value_or(end.status);
       if (is_final(end.status)) return finish(end.status);
       if (died_of_notice(end)) return finish(kExitRequeue);
       if (const std::string why = why_not_again(end); !why.empty()) return give_up(why, end.status);

@@ -10,6 +10,7 @@
 ///    the one before, and more failures within an hour than it may.
 /// 3. A signal of the scheduler goes to the step, and no start follows. A step that dies of it before it can answer
 ///    ends as one that wants to be requeued.
+/// 4. Where srun ends the other ranks as one fails (-K), that one's status counts: srun's own says SIGTERM in any case.
 #pragma once
 
 #include "supervise/command.hpp"

@@ -123,6 +123,7 @@ TEST_F(FactsTest, VariablesOfLaunchersAreNotCompared) {
                                                     {"NCCL_IB_HCA", "=mlx5_0:1"},
                                                     {"UCX_NET_DEVICES", "mlx5_0:1"},
                                                     {"MN_LAUNCH_KEY", "secret"},
+                                                    {"MN_STATUS_FILE", "/home/me/.mn-supervise-91"},
                                                     {"HOME", "/root"},
                                                     {"PATH", "/opt/x:/usr/bin:/bin:/opt/y"}}));
   EXPECT_EQ(facts, (std::map<std::string, std::string>{

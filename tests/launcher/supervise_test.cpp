@@ -80,11 +80,13 @@ TEST(SuperviseTest, Options) {
   }
 }
 
-/// A stand-in for mpiexec, which also stands for ssh: a script whose `ends` are the exit statuses of its starts.
+/// Stand-ins for mpiexec and srun, scripts that do `step`, and for ssh.
 class StandIns {
  public:
   explicit StandIns(const std::string& step) {
-    write("mpiexec", "echo \"$*\" >>" + (folder_.path() / "starts").string() + "\n" + step);
+    const std::string start = "echo \"$*\" >>" + (folder_.path() / "starts").string() + "\n" + step;
+    write("mpiexec", start);
+    write("srun", "case $* in *\" true\") exit 0;; esac\n" + start);
     write("ssh",
           "case $* in *\" lost true\"|*localhost*|*127.*|*\" $(hostname) true\") exit 1;; *\" slow true\") sleep 1;; "
           "esac");
@@ -180,6 +182,29 @@ TEST(SuperviseTest, ASignalThatCameTooEarlyAsksForRequeueToo) {
   const StandIns stand_ins("kill -USR1 $$");
   EXPECT_EQ(supervise(on_hosts("a:1")), kExitRequeue);
   EXPECT_EQ(stand_ins.starts().size(), 1U);
+}
+
+/// How supervise ends, and after how many starts, around an srun -K that says this of the first rank that fails.
+std::pair<int, std::size_t> end_of_srun(const std::string& first) {
+  const StandIns stand_ins("printf 'a line without an end' >&2; echo 'srun: error: a: task 1: " + first +
+                           "\nsrun: error: a: tasks 0,2-3: Terminated' >&2; exit 143");
+  setenv("SLURM_JOB_NODELIST", "a", 1);
+  const int status = supervise({.restarts = 2, .command = {"srun", "-K", "-n4", "mnlaunch", "x"}});
+  unsetenv("SLURM_JOB_NODELIST");
+  return {status, stand_ins.starts().size()};
+}
+
+/// srun -K ends the other ranks with SIGTERM, and then with the highest status, which is theirs.
+TEST(SuperviseTest, TheFirstRankThatFailsCountsWhereSrunEndsTheOthers) {
+  const std::pair<const char*, int> finals[] = {
+      {"Exited with exit code 127", kExitNotFound}, {"Exited with exit code 2", kExitUsage},
+      {"Exited with exit code 75", kExitRequeue},   {"Terminated", kExitRequeue},
+      {"Exited with exit code 143", kExitRequeue},  {"User defined signal 1", kExitRequeue}};
+  for (const auto& [first, status] : finals) EXPECT_EQ(end_of_srun(first), std::pair(status, std::size_t{1})) << first;
+  const std::pair<const char*, int> failures[] = {
+      {"Exited with exit code 3", 3}, {"Killed", 137}, {"Segmentation fault (core dumped)", 139}, {"Out Of Memory", 1}};
+  for (const auto& [first, status] : failures)
+    EXPECT_EQ(end_of_srun(first), std::pair(status, std::size_t{3})) << first;
 }
 
 /// While hosts are tried after a failure, say, there is no step that could answer it.

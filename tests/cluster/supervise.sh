@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# mnlaunch supervise around srun -K, whose own status is that of the ranks that it ended, and around mpiexec, whose ranks
+# on other nodes do not get the variables of supervise.
+# shellcheck disable=SC2016
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+mnlaunch=$build/mnlaunch
+
+# supervised WANTED ATTEMPTS OPTIONS_AND_PROGRAM…: how supervise ends around an srun that ends all ranks when one fails.
+supervised() {
+  local wanted=$1 attempts=$2 seen=0
+  shift 2
+  echo "supervise, srun -K: $*"
+  timeout -k 5 100 salloc -Q -N2 --ntasks-per-node=2 \
+    "$mnlaunch" supervise --restarts 1 -- srun -K "$mnlaunch" "$@" >supervised.txt 2>&1 || seen=$?
+  same "supervise: $*: $(cat supervised.txt)" "$wanted" "$seen"
+  grep -q "^mnlaunch supervise: ends with $wanted: $attempts attempt" supervised.txt || fail "$*: $(cat supervised.txt)"
+}
+supervised 127 1 nosuch
+supervised 2 1 --bogus true
+supervised 3 2 sh -c '[ $RANK = 1 ] && exit 3; sleep 20'
+supervised 137 2 sh -c '[ $RANK = 1 ] && kill -KILL $$; sleep 20'
+supervised 75 1 sh -c '[ $RANK = 1 ] && kill -TERM $$; sleep 20'
+
+echo 'supervise, mpiexec'
+"${on_vn1[@]}" timeout 60 "$mnlaunch" supervise -- mpiexec -host vn1:1,vn2:1 -n 2 -x PATH -x OMP_NUM_THREADS \
+  "$mnlaunch" --check strict true >supervised.txt 2>&1 || fail "supervise, mpiexec: $(cat supervised.txt)"
