@@ -31,10 +31,15 @@ bool is_socket(int fd) {
   return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
+/// Whether a variable names what the launcher started. A batch job may start several beside each other.
+bool is_named(const Variables& variables, const LauncherVariables& names) {
+  return variables.has(names.job) && names.job != std::string_view("LSB_JOBID");
+}
+
 /// Variables may not name the job; the process that started the ranks of this node does, on this node.
 std::string name_of_starter(const Placement& here, const Variables& variables) {
   const auto* names = std::ranges::find(kLauncherVariables, here.source, &LauncherVariables::launcher);
-  if (names == std::end(kLauncherVariables) || variables.has(names->job)) return "";
+  if (names == std::end(kLauncherVariables) || is_named(variables, *names)) return "";
   return " of process " + std::to_string(starter_of_ranks(names->rank));
 }
 
@@ -155,7 +160,12 @@ void take_variables(Connection& connection, const LauncherRow& launcher, const S
   const std::string starter = name_of_starter(here, variables);
   connection.group.job += starter;
   if (here.inter_size == 1) here.job += starter;  // on several nodes MASTER_PORT follows from the job's name alone
-  if (is_by_slurm(here)) connection.group.job += secret_of_step(variables);
+  if (is_by_slurm(here)) {
+    connection.group.job += secret_of_step(variables);
+  } else {
+    connection.group.job += key_of_user(variables);
+    here.job += key_of_user(variables);
+  }
   if (here.inter_size == 1) return;
   if (is_by_slurm(here) && !here.hosts.empty()) return reach_by_names(connection.group, here, variables);
   leave_node_alone(connection, why.empty() ? here.source + " does not tell where the other nodes are" : why);

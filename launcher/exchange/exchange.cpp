@@ -24,6 +24,7 @@ constexpr Peer kUp{Kind::kUp, 0};
 
 constexpr milliseconds kMaxForStragglers{2000};
 constexpr milliseconds kMaxToSend{5000};
+constexpr milliseconds kForASecondJob{500};
 
 /// Once it is clear that a node is missing, the others are to report at once.
 milliseconds patience_for_stragglers(milliseconds patience) { return std::min(patience / 2, kMaxForStragglers); }
@@ -140,6 +141,9 @@ Parts Exchange::collect_members(std::string own, Deadline deadline) {
   links_.run_until([&] { return is_complete() || has_extra(); }, deadline);
   // (5): the others are on their way, but for one in whose place it came.
   links_.run_until(is_complete, std::min(deadline, Clock::now() + kMaxForStragglers));
+  // A second job may be whole in a moment: then it is told as such, and no rank of it is left to a time-out.
+  const auto is_twice = [&] { return is_complete() && static_cast<int>(members_.size()) >= 2 * group_.intra_size; };
+  if (has_extra()) links_.run_until(is_twice, Clock::now() + kForASecondJob);
   links_.refuse_extras();
   Parts parts;
   for (auto& member : members_) parts.push_back(member.take());
@@ -188,14 +192,15 @@ void Exchange::give_up_waiting(Milliseconds patience) {
   const std::string& failure = links_.failure_of_calls();
   const bool root_knows = root_misses_upper();
   if (links_.local_listener().is_second) {
-    give_up(
-        "another process is the first rank of this node already, and gives no answer; start each rank once, and "
-        "give jobs beside each other names of their own (PMI_JOBID)",
-        false);
+    give_up(std::string("another process is the first rank of this node already, and gives no answer; start each rank "
+                        "once, and ") +
+                kNameJobs,
+            false);
   }
   if (is_up_lost_ || is_abandoned_) {
-    const std::string taken = group_.is_leader() ? "" : ", or has this rank already: start each rank once";
-    give_up(upper_name() + " ended before the start" + taken + "; look for its message", root_knows);
+    const std::string taken = std::string(", or has this rank already: start each rank once, and ") + kNameJobs;
+    give_up(upper_name() + " ended before the start" + (group_.is_leader() ? "" : taken) + "; look for its message",
+            root_knows);
   }
   if (links_.has_come(kUp)) {
     give_up(upper_name() + " gave no answer in " + seconds_text(patience) +

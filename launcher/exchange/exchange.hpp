@@ -34,6 +34,10 @@
 
 namespace mn::launcher {
 
+/// What to do where jobs beside each other have one name.
+inline constexpr const char* kNameJobs =
+    "give jobs beside each other names of their own (export another MN_LAUNCH_KEY before each)";
+
 /// This rank is cut off from the ranks that decide. An empty text: another rank says why.
 class CutOff : public Error {
  public:

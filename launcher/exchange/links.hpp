@@ -75,7 +75,7 @@ class Links {
   /// Whether one has connected, and has not said yet who it is.
   [[nodiscard]] bool expects_member() const;
   /// From here on (5) may not.
-  void refuse_extras() noexcept { takes_extras_ = false; }
+  void refuse_extras();
 
  private:
   struct Link {
@@ -104,6 +104,7 @@ class Links {
   void greet(Guest& guest);
   void take_called();
   void install(Link& link, std::unique_ptr<Channel> channel);
+  void close_when_all_are_here();
   void deliver();
   [[nodiscard]] Link* find(const Peer& peer);
   [[nodiscard]] const Link* find(const Peer& peer) const;

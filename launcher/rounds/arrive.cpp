@@ -53,7 +53,8 @@ class ArrivalRound {
         .decide =
             [this](const Parts& reports) {
               if (const auto failure = failure_of(here_, [&] { decide(reports); })) {
-                roster_.start.decision = {.verdict = verdict_of({*failure}), .speaker = here_.rank};
+                roster_.start = Start();
+                roster_.start.verdict = verdict_of({*failure});
               }
               has_start_ = true;
               roster_.answered_at = unix_time();
@@ -79,20 +80,32 @@ class ArrivalRound {
       }
       Arrival& arrival = node.ranks.emplace_back();
       if (part.bytes) arrival = from_message<Arrival>(*part.bytes, "the arrival of a rank of this node");
-      if (is_extra && !arrival.failure) arrival.failure = doubled(arrival.rank);
+      if (!is_extra) arrival.position = static_cast<int>(roster_.ranks_here.size()) - 1;
       roster_.ranks_here.back() = arrival.rank;
+    }
+    has_second_job_ = is_twice(roster_.ranks_here);
+    for (auto& arrival : node.ranks) {
+      if (!arrival.position && !arrival.failure) arrival.failure = doubled(arrival.rank);
     }
     if (group_.nodes > 1) node.address = own_address(routed_interfaces(), addresses_of_own_name());
     node.port = exchange_.port();
     return node;
   }
 
+  /// Whether each rank of the node has come twice, the second time as one that nobody waits for.
+  [[nodiscard]] bool is_twice(const std::vector<int>& ranks) const {
+    const auto size = static_cast<std::ptrdiff_t>(group_.intra_size);
+    return std::ssize(ranks) == 2 * size &&
+           std::is_permutation(ranks.begin(), ranks.begin() + size, ranks.begin() + size);
+  }
+
   /// Of a rank in whose place on the node another has come.
   [[nodiscard]] Failure doubled(int rank) const {
-    return {
-        rank, host_name(), kExitCheckFailed,
+    const std::string job = "another job of this name runs on this node at once; ";
+    const std::string one =
         "another process of this node has the same number; start mnlaunch once for each rank, directly under its "
-        "launcher, unset what other launchers left, and give jobs beside each other names of their own (PMI_JOBID)"};
+        "launcher, unset what other launchers left, and ";
+    return {rank, host_name(), kExitCheckFailed, (has_second_job_ ? job : one) + kNameJobs};
   }
 
   void decide(const Parts& reports) {
@@ -114,18 +127,28 @@ class ArrivalRound {
       }
     }
     for (const auto& node : nodes) roster_.hosts.push_back(node.host);
-    // Rank 0 may be missing. Where no rank has a sound number the root itself speaks.
-    const auto lowest = arrived_.lower_bound(0);
-    start.decision.speaker = lowest == arrived_.end() ? kNobody : lowest->first;
-    if (failures.empty()) failures = other_options(start.decision.speaker);
+    const int speaker = choose_speaker();
+    if (failures.empty()) failures = other_options(speaker);
     if (!failures.empty()) {
-      start.decision.verdict = verdict_of(failures, here_.size);
+      start.verdict = verdict_of(failures, here_.size);
     } else if (const Findings findings = findings_of(missing); !findings.empty()) {
-      start.decision.verdict = reject(findings, rank_.options);
+      start.verdict = reject(findings, rank_.options);
     } else {
       number();
       describe(nodes);
     }
+  }
+
+  /// The lowest rank of those that have arrived and are awaited. Where none of them has a sound number it is the root.
+  int choose_speaker() {
+    for (auto it = arrived_.lower_bound(0); it != arrived_.end(); ++it) {
+      const auto& [node, arrival] = it->second;
+      if (!arrival.position) continue;
+      roster_.start.speaker_node = static_cast<int>(node);
+      roster_.start.speaker_position = *arrival.position;
+      return it->first;
+    }
+    return here_.rank;
   }
 
   /// Failures of the ranks whose options differ from those of rank `first`, which has arrived.
@@ -220,10 +243,9 @@ class ArrivalRound {
     const Start& start = roster_.start;
     const int rank = roster_.ranks_here.at(static_cast<std::size_t>(local));
     StartShare share;
-    const Verdict& verdict = start.decision.verdict;
-    const bool is_extra = local >= group_.intra_size;
-    const bool is_speaker = rank == kNobody ? group_.is_root() && local == 0 : !is_extra;
-    share.verdict = rank == start.decision.speaker && is_speaker ? verdict : without_text(verdict);
+    const Verdict& verdict = start.verdict;
+    const bool is_speaker = group_.node == start.speaker_node && local == start.speaker_position;
+    share.verdict = is_speaker || speaks_for_second_job(local) ? verdict : without_text(verdict);
     // The numbers of a job that does not start are not complete.
     if (verdict.exit_code != 0) return share;
     share.master = {start.master_address, start.master_port};
@@ -235,12 +257,20 @@ class ArrivalRound {
     return share;
   }
 
+  /// A second job has a line of its own, by its lowest rank.
+  [[nodiscard]] bool speaks_for_second_job(int local) const {
+    if (!has_second_job_ || local < group_.intra_size) return false;
+    const auto lowest = std::min_element(roster_.ranks_here.begin() + group_.intra_size, roster_.ranks_here.end());
+    return lowest - roster_.ranks_here.begin() == local;
+  }
+
   Exchange& exchange_;
   const Group& group_;
   const ThisRank& rank_;
   const Placement& here_;
   const bool is_whole_;
   bool has_start_ = false;
+  bool has_second_job_ = false;                                  ///< on this leader's node
   std::multimap<int, std::pair<std::size_t, Arrival>> arrived_;  ///< the root's: by rank, the node and what came
   Roster roster_;
 };

@@ -39,8 +39,13 @@ std::vector<int> neighbors_in_tree(const Group& group) {
 
 }  // namespace
 
+std::string key_of_user(const Variables& variables) {
+  const auto key = variables.get(kKeyVariable);
+  return key ? " " + *key : "";
+}
+
 std::string secret_of_step(const Variables& variables) {
-  std::string text = " " + variables.get(kKeyVariable).value_or("");
+  std::string text = key_of_user(variables);
   // Each component of a heterogeneous step has a port of its own. SLURM_SRUN_COMM_PORT would differ beyond 48 nodes.
   if (!variables.has("SLURM_HET_SIZE")) text += " " + variables.get("SLURM_STEP_LAUNCHER_PORT").value_or("");
   return text;

@@ -11,6 +11,9 @@
 
 namespace mn::launcher {
 
+/// MN_LAUNCH_KEY, as it is added to the name of a job that variables alone describe; may be empty.
+[[nodiscard]] std::string key_of_user(const Variables& variables);
+
 /// What all ranks of a Slurm step know and other users can hardly guess, to be added to the job's name: MN_LAUNCH_KEY,
 /// and the port of its srun.
 [[nodiscard]] std::string secret_of_step(const Variables& variables);

@@ -41,6 +41,7 @@ void list_fields(Of<Arrival> auto& arrival, auto visitor) {
   visitor("marker", arrival.marker);
   visitor("options", arrival.options);
   visitor("failure", arrival.failure);
+  visitor("position", arrival.position);
 }
 
 void list_fields(Of<NodeArrival> auto& arrival, auto visitor) {
@@ -52,7 +53,9 @@ void list_fields(Of<NodeArrival> auto& arrival, auto visitor) {
 }
 
 void list_fields(Of<Start> auto& start, auto visitor) {
-  visitor("decision", start.decision, kNeeded);
+  visitor("verdict", start.verdict, kNeeded);
+  visitor("speaker_node", start.speaker_node);
+  visitor("speaker_position", start.speaker_position);
   visitor("inter_size", start.inter_size);
   visitor("inter_ranks", start.inter_ranks);
   visitor("ports", start.ports);

@@ -41,6 +41,7 @@ struct Arrival {
   std::string marker;                ///< rank 0's: name of a file in its output folder; empty: none
   std::vector<std::string> options;  ///< words_of_all_ranks()
   std::optional<Failure> failure;    ///< why there is no more
+  std::optional<int> position;       ///< on its node, as its leader counts; none for one that nobody waits for
 };
 
 struct NodeArrival {
@@ -53,7 +54,9 @@ struct NodeArrival {
 
 /// The root's answer.
 struct Start {
-  Decision decision;
+  Verdict verdict;
+  int speaker_node = 0;      ///< the launcher's number of it
+  int speaker_position = 0;  ///< there: several may say that they are one rank, and only one may speak
   int inter_size = 1;
   std::vector<int> inter_ranks;  ///< by the launcher's number of the node
   std::vector<int> ports;        ///< ports of the leaders' listeners

@@ -158,6 +158,46 @@ TEST(ExchangeTest, OneThatComesTwiceAndSaysNothingEndsAllToo) {
   EXPECT_THAT(endings[0].text, HasSubstr("another process of this node has the same number"));
 }
 
+/// A rank that says that it is the first of its node.
+Ending comes_first(const Job& job, int rank) {
+  const Options options;
+  Group group = simulated::group_of(job, 0);
+  const ThisRank self{
+      .options = options, .surroundings = {}, .program_exit = 0, .here = simulated::placement_of(job, group, rank)};
+  Exchange exchange(std::move(group));
+  const Verdict verdict = simulated::rounds_of(job, self, exchange);
+  exchange.leave();
+  return {.exit_code = verdict.exit_code, .text = verdict.complaints, .at = {}};
+}
+
+TEST(ExchangeTest, OfTwoFirstRanksOneSpeaksWhicheverComesFirst) {
+  for (const int first : {0, 1}) {
+    const Job job = job_of({0, 0}, milliseconds(1'000'000));
+    const auto endings = simulated::run(0, job.size(), [&](int rank) {
+      if (rank != first) std::this_thread::sleep_for(milliseconds(300));
+      return comes_first(job, rank);
+    });
+    expect_exit(endings, kExitCheckFailed);
+    ASSERT_EQ(lines_of(endings).size(), 1U) << "rank " << first << " came first";
+    EXPECT_THAT(lines_of(endings).front(), HasSubstr("another process of this node has the same number; "));
+  }
+}
+
+TEST(ExchangeTest, ASecondJobOfTheNameIsToldToEachOfThem) {
+  const Job job = job_of({0, 0, 0}, milliseconds(1'000'000));
+  const auto endings = simulated::run(0, 2 * job.size(), [&](int process) {
+    // The first ranks of both come before the others, which come one after the other.
+    std::this_thread::sleep_for(milliseconds(100 * (process % job.size())));
+    return simulated::end_of(job, process % job.size());
+  });
+  expect_exit(endings, kExitCheckFailed);
+  for (const int zero : {0, 3}) {
+    EXPECT_THAT(endings[static_cast<std::size_t>(zero)].text,
+                HasSubstr("mnlaunch: another job of this name runs on this node at once; "));
+  }
+  EXPECT_EQ(lines_of(endings).size(), 2U);
+}
+
 TEST(ExchangeTest, AFirstRankBesideOneThatHangsSaysSo) {
   const Job job = job_of(simulated::in_turn(4, 2), kShortPatience);
   const Fd first = listen_on_name(names_of(simulated::group_of(job, 1)).front());

@@ -180,8 +180,22 @@ for _ in 1 2 3; do
     done
   done >out 2>err
   wait
-  ! grep -v '^mnlaunch: \(\(rank [01] on .*: \)\?another process \|rank 1 on .*: the first rank of this node \|error \[tasks\] \)' err ||
+  ! grep -v '^mnlaunch: \(\(rank [01] on .*: \)\?another \(process\|job\) \|rank 1 on .*: the first rank of this node \|error \[tasks\] \)' err ||
     fail "two jobs of one name: $(cat err)"
+done
+# Two that say that they are the first of their node: one speaks, whichever came first.
+for _ in 1 2 3 4 5 6; do
+  for n in 0 1; do
+    (
+      seen=0
+      PMI_RANK=$n PMI_SIZE=2 PMI_LOCAL_RANK=0 PMI_LOCAL_SIZE=2 PMI_JOBID=$$ timeout 60 "$mnlaunch" true 2>err.$n || seen=$?
+      echo $seen >exit.$n
+    ) &
+  done
+  wait
+  cat err.0 err.1 >err
+  [ "$(cat exit.0 exit.1)" = $'78\n78' ] || fail "two first ranks: $(cat exit.0 exit.1 err)"
+  one_line '^mnlaunch: rank [01] on .*: another process of this node has the same number; '
 done
 # What no rank can know is one line.
 for n in 0 1 2; do
@@ -201,10 +215,28 @@ for rank in 0 1; do
 done
 wait
 JOB
+three_jobs() {
+  [ ! -s err ] && [ "$(wc -l <out)" = 6 ] || fail "three jobs at once: $(cat out err)"
+  [ "$(cut -d' ' -f1,3 out | sort -u | wc -l)/$(cut -d' ' -f3 out | sort -u | wc -l)" = 3/3 ] || fail "three jobs in one: $(cat out)"
+}
 for job in a b c; do sh job.sh $job "$mnlaunch" & done >out 2>err
 wait
-[ ! -s err ] && [ "$(wc -l <out)" = 6 ] || fail "three jobs at once: $(cat out err)"
-[ "$(cut -d' ' -f1,3 out | sort -u | wc -l)/$(cut -d' ' -f3 out | sort -u | wc -l)" = 3/3 ] || fail "three jobs in one: $(cat out)"
+three_jobs
+# LSF's job may start several with jsrun.
+sed 's/PMI_/JSM_NAMESPACE_/g; s/export/export LSB_JOBID=77/' job.sh >jsm.sh
+for job in a b c; do sh jsm.sh $job "$mnlaunch" & done >out 2>err
+wait
+three_jobs
+# Jobs that one process starts are told apart by a key of their own.
+for job in a b c; do
+  for n in 0 1; do
+    # shellcheck disable=SC2016
+    env MN_LAUNCH_KEY=$job PMI_RANK=$n PMI_SIZE=2 PMI_LOCAL_RANK=$n PMI_LOCAL_SIZE=2 PMI_JOBID=$$ \
+      timeout 60 "$mnlaunch" sh -c 'echo $0 $RANK $MASTER_PORT' $job &
+  done
+done >out 2>err
+wait
+three_jobs
 step "$mnlaunch" sh -c "$tell"
 [ "$(cat out)" = $'0 2 0 2 0 1\n1 2 1 2 0 1' ] && [ ! -s err ] || fail "a step without PMIx: $(cat out err)"
 
