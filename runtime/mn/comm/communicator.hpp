@@ -53,8 +53,8 @@ struct Reduction;
 ///
 /// Time-outs (CommunicatorOptions::timeout, set_timeout()): a call that does not end in time throws CommError on every
 /// rank that waits in it, with the call, its number and which ranks are missing. MPI may still write to the buffers of
-/// such a call: they must live as long as the process. Not limited: creation, split(), allocate(), share(), finalize()
-/// and what device_collectives() enqueues, which MN_NCCL_TIMEOUT limits.
+/// such a call: they must live as long as the process. Not limited: creation, split(), finalize() and what
+/// device_collectives() enqueues, which MN_NCCL_TIMEOUT limits.
 class Communicator : public PlacedRank {
  public:
   /// Collective, unless an exception unwinds or MPI is finalized.
