@@ -259,8 +259,8 @@ void Links::refuse_extras() {
 }
 
 void Links::close_when_all_are_here() {
-  // (5): where one has come, others of its job may follow, and must not be left to a time-out.
-  if (takes_extras_ && member_count() >= static_cast<std::size_t>(group_.intra_size)) return;
+  // (5): others of a second job may follow, and must not be left to a time-out.
+  if (takes_extras_) return;
   const auto is_here = [](const Link& other) { return other.peer.kind != Kind::kMember || other.channel; };
   // All ranks of the node are here: the name is free for the next job.
   if (std::ranges::all_of(links_, is_here)) local_.socket.reset();
