@@ -40,11 +40,12 @@ std::string seconds_text(milliseconds patience) {
 
 }  // namespace
 
-Exchange::Exchange(Group group)
-    : local_listener_(listen_for_ranks(group)),
-      group_(std::move(group)),
+Exchange::Exchange(Group group) : Exchange(listen_for_ranks(group), group) {}
+
+Exchange::Exchange(NodeListener listener, const Group& group)
+    : group_(group),
       links_(
-          group_, std::move(local_listener_),
+          group_, std::move(listener),
           [this](const Peer& from, std::string message) { take(from, std::move(message)); },
           [this](const Peer& peer, const std::string&) { lose(peer); }),
       members_(group_.is_leader() ? static_cast<std::size_t>(group_.intra_size) : 0),

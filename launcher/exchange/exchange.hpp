@@ -105,6 +105,8 @@ class Exchange {
     [[nodiscard]] Part take();
   };
 
+  /// `group` as listen_for_ranks() has left it.
+  Exchange(NodeListener listener, const Group& group);
   [[nodiscard]] std::string round(std::string part, const Steps& steps, Milliseconds patience);
   [[nodiscard]] Parts collect_members(std::string own, Deadline deadline);
   [[nodiscard]] Parts collect_nodes(std::string own, Deadline deadline, Milliseconds for_stragglers);
@@ -125,7 +127,6 @@ class Exchange {
   void send(const Peer& to, char kind, int origin, std::string_view body);
   void send_to_children(char kind, int origin, std::string_view body);
 
-  NodeListener local_listener_;  ///< until links_ has it
   const Group group_;
   Links links_;
   std::vector<Source> members_;  ///< for a leader, by intra_rank; then those of (5)

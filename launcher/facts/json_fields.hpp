@@ -45,7 +45,8 @@ inline constexpr bool kIsMap<std::map<std::string, T>> = true;
 template <typename T>
 nlohmann::json write(const T& value);
 
-/// Of a T with a list. To be called where the list is: in other sources T is what nlohmann::json converts.
+/// Writes a struct that has a list of its fields. For the source of that list: others see a type that nlohmann::json
+/// converts.
 template <typename T>
 nlohmann::json write_fields(const T& value) {
   auto object = nlohmann::json::object();

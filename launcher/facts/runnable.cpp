@@ -87,15 +87,14 @@ void check_script(const fs::path& program, const std::vector<std::string>& argum
       std::find_if(arguments.begin() + 1, arguments.end(), [](const auto& word) { return word != "-u"; });
   if (script == arguments.end()) return;
   // What does not look like a script may be an option, or its value, or code.
-  const bool is_script = std::ranges::any_of(kEndings, [&](const char* ending) { return script->ends_with(ending); });
+  if (std::ranges::none_of(kEndings, [&](const char* ending) { return script->ends_with(ending); })) return;
   std::error_code error;
   const auto is_there = [&](const fs::path& path) { return fs::exists(path, error); };
+  if (is_there(folder / *script)) return;
   const bool looks_in_path = fs::canonical(program, error).filename() == "bash";  // whatever its name is
-  const bool is_found = is_there(folder / *script) ||
-                        (looks_in_path && std::ranges::any_of(paths_of(*script, folder, search_path), is_there));
-  if (is_script && !is_found)
-    throw ProgramError("script \"" + *script + "\" was not found in " + folder.string() + "; give its path",
-                       kExitNotFound);
+  if (looks_in_path && std::ranges::any_of(paths_of(*script, folder, search_path), is_there)) return;
+  throw ProgramError("script \"" + *script + "\" was not found in " + folder.string() + "; give its path",
+                     kExitNotFound);
 }
 
 }  // namespace mn::launcher

@@ -1,6 +1,5 @@
 #include "place/processes.hpp"
 
-#include <charconv>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -17,6 +16,13 @@ std::string read_of(pid_t process, const char* file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
+/// What follows the name in the line "12 (name) S 7 …": fields from the third on. Empty if that can't be read.
+std::istringstream fields_after_name(pid_t process) {
+  const std::string text = read_of(process, "stat");
+  const std::size_t name_end = text.rfind(") ");
+  return std::istringstream(name_end == std::string::npos ? "" : text.substr(name_end + 2));
+}
+
 /// A process that its parent forked, and that became no other program.
 bool is_copy_of_parent(pid_t process, pid_t parent) {
   const auto is_alike = [&](const char* file) { return read_of(process, file) == read_of(parent, file); };
@@ -26,12 +32,9 @@ bool is_copy_of_parent(pid_t process, pid_t parent) {
 }  // namespace
 
 pid_t parent_process(pid_t process) {
-  const std::string text = read_of(process, "stat");
-  const std::size_t name_end = text.rfind(") ");  // the line is "12 (name) S 7 …"
+  std::string state;
   pid_t parent = 0;
-  if (name_end != std::string::npos && name_end + 4 < text.size()) {
-    std::from_chars(text.data() + name_end + 4, text.data() + text.size(), parent);
-  }
+  fields_after_name(process) >> state >> parent;
   return parent;
 }
 
@@ -50,14 +53,11 @@ pid_t starter_of_ranks(const std::string& variable) {
 }
 
 std::optional<std::chrono::system_clock::time_point> begin_of(pid_t process) {
-  const std::string text = read_of(process, "stat");
-  const std::size_t name_end = text.rfind(") ");
-  if (name_end == std::string::npos) return std::nullopt;
-  std::istringstream fields(text.substr(name_end + 2));
-  std::string field;
-  for (int number = 3; number <= 22; ++number) fields >> field;  // proc(5): the 22nd is the time since the boot
+  auto fields = fields_after_name(process);
+  std::string skipped;
+  for (int number = 3; number < 22; ++number) fields >> skipped;
   double ticks = 0;
-  std::from_chars(field.data(), field.data() + field.size(), ticks);
+  fields >> ticks;  // proc(5): the 22nd is the time since the boot
   timespec now{};
   if (!fields || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return std::nullopt;
   const auto tick_s = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));

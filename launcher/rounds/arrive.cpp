@@ -99,7 +99,7 @@ class ArrivalRound {
            std::is_permutation(ranks.begin(), ranks.begin() + size, ranks.begin() + size);
   }
 
-  /// Of a rank in whose place on the node another has come.
+  /// The failure of a rank whose place on the node another has taken.
   [[nodiscard]] Failure doubled(int rank) const {
     const std::string job = "another job of this name runs on this node at once; ";
     const std::string one =

@@ -42,7 +42,8 @@ bool is_only_writer(const Fd& file) {
   return is_only;
 }
 
-/// Steps that begin together may end before the first of them comes here. A second for their starts' order.
+/// Steps that begin together may end before the first of them comes here. Two seconds: one as they may start in another
+/// order, one as the time of change is taken without its fraction.
 bool has_changed_since(const Fd& file, TimePoint begin) {
   struct stat status {};
   if (fstat(file.get(), &status) != 0 || status.st_size == 0) return false;

@@ -16,7 +16,7 @@ constexpr int kTag = 0;
 
 }  // namespace
 
-/// Of all groups of the same ranks, in this process.
+/// Carries the notices of all groups of the same ranks in this process.
 class NoticeChannel {
  public:
   explicit NoticeChannel(Mpi comm) : comm_(std::move(comm)) {}
