@@ -50,7 +50,7 @@ int file_with(const std::string& report) {
     if (!file.empty()) arguments.insert(arguments.end(), {option, file});
   }
   if (rank.here.rank == 0) variables.set("MN_DOCTOR_REPORT_FD", std::to_string(file_with(report)));
-  leave_links(prepared.links, program, variables);
+  leave_links(prepared.links, variables);
   replace_process(program, arguments, variables);
 }
 
@@ -103,7 +103,7 @@ void start(const ThisRank& rank, const Outcome& outcome, const Prepared& prepare
   }
   if (options.label) label_output(std::to_string(rank.here.rank) + ": ");
   if (options.doctor) start_self_test(rank, outcome.verdict.report, prepared, variables);
-  leave_links(prepared.links, rank.surroundings.program, variables);
+  leave_links(prepared.links, variables);
   replace_process(rank.surroundings.program, rank.surroundings.arguments, variables);
 }
 

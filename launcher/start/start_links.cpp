@@ -3,7 +3,6 @@
 #include <fcntl.h>
 
 #include "exchange/node_tree.hpp"
-#include "facts/elf.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -38,8 +37,8 @@ std::vector<KeptLink> keep_links(const Exchange& exchange, const Roster& roster)
   return links;
 }
 
-void leave_links(const std::vector<KeptLink>& links, const std::filesystem::path& program, Variables& variables) {
-  if (links.empty() || !open_section(program, MN_JOB_SECTION)) return;
+void leave_links(const std::vector<KeptLink>& links, Variables& variables) {
+  if (links.empty()) return;
   std::vector<StartLink> left;
   for (const auto& kept : links) {
     if (fcntl(kept.link.fd, F_SETFD, 0) == 0) left.push_back(kept.link);

@@ -1,8 +1,7 @@
-/// What stays of the exchange in a program with mn::Job: the connections by whose end it notices ranks that die before
-/// MPI is up (mn/job/start_watch.hpp).
+/// What stays of the exchange in the program: the connections by whose end mn::Job notices ranks that die before MPI is
+/// up (mn/job/start_watch.hpp).
 #pragma once
 
-#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -24,7 +23,8 @@ struct KeptLink {
 /// Duplicates of all connections of this rank.
 [[nodiscard]] std::vector<KeptLink> keep_links(const Exchange& exchange, const Roster& roster);
 
-/// Leaves them open in `program`, which is about to be started with `variables`, if it has a mn::Job.
-void leave_links(const std::vector<KeptLink>& links, const std::filesystem::path& program, Variables& variables);
+/// Leaves them open in the program that is about to be started with `variables`, which may be a script that starts
+/// another with mn::Job.
+void leave_links(const std::vector<KeptLink>& links, Variables& variables);
 
 }  // namespace mn::launcher

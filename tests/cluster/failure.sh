@@ -62,11 +62,12 @@ for per_node in 1 2; do
   fail_one $per_node kill 0 'lost rank 0 on host vn1: its process died; all ranks end'
 done
 
-# die_early RANKS-A-NODE NODES RANK MESSAGE: the rank dies before MPI is up, where mnlaunch's connections tell of it.
+# die_early RANKS-A-NODE NODES RANK MESSAGE [WRAPPER…]: the rank dies before MPI is up, where mnlaunch's connections tell
+# of it.
 die_early() {
   local name=early-$1-$2-$3 seen=0 begin=$SECONDS
-  echo "srun $name"
-  timeout 30 srun -N"$2" --ntasks-per-node="$1" "$mnlaunch" "$build/tests/failing_job" before-mpi "$3" >"$name.out" 2>"$name.err" || seen=$?
+  echo "srun $name ${*:5}"
+  timeout 30 srun -N"$2" --ntasks-per-node="$1" "$mnlaunch" "${@:5}" "$build/tests/failing_job" before-mpi "$3" >"$name.out" 2>"$name.err" || seen=$?
   [ $seen != 0 ] && [ $seen != 124 ] && [ $((SECONDS - begin)) -le 15 ] || fail "$name: status $seen: $(cat "$name.err")"
   same "$name: messages of ours" 1 "$(grep -c '^mn: ' "$name.err")"
   grep -q "^mn: rank .*: lost $4: its process ended before MPI was up; " "$name.err" || fail "$name: $(cat "$name.err")"
@@ -76,6 +77,8 @@ die_early 2 2 1 'rank 1 on host vn1'
 die_early 2 2 2 'the first rank on host vn2'
 die_early 2 2 3 'rank 3 on host vn2'
 die_early 3 1 0 'the first rank on host vn1'
+# shellcheck disable=SC2016
+die_early 2 2 3 'rank 3 on host vn2' sh -c '"$@"; exit 0' -
 
 # Without a PMIx server there is one line of ours, by rank 0.
 echo "srun --mpi=none"

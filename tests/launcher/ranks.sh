@@ -260,6 +260,11 @@ one_line '^mnlaunch: rank 1 on '
 status 0 $run sh -c '"$0" true; exec "$0" --show echo second' "$mnlaunch"
 [ "$(grep -c second out)" = 3 ] && [ ! -s err ] || fail "a second mnlaunch: $(cat out err)"
 
+# A rank that ends before MPI is up is the end of the others, also where a script starts the program.
+# shellcheck disable=SC2016
+status 1 $run "$mnlaunch" sh -c '[ $RANK = 1 ] || "$0"; exit 0' "$MN_BUILD_DIR/mnlaunch-selftest"
+grep -q 'mn: rank 0 .*: lost rank 1 on host .*: its process ended before MPI was up; ' err || fail "a script: $(cat out err)"
+
 # A rank that never comes is named.
 status 78 env MN_LAUNCH_TIMEOUT=2 $run sh -c '[ "$OMPI_COMM_WORLD_RANK" = 1 ] && exec sleep 20; exec '"$mnlaunch"' true'
 one_line 'rank 1 of 3 did not arrive in 2 s; look for a message of its own, or a hung node or file system there'

@@ -1,14 +1,10 @@
-/// The connections that mnlaunch leaves open in a program with mn::Job: until MPI is up, their ends tell which ranks
-/// have died. mnlaunch writes the list to a variable, mn::StartWatch reads it.
+/// The connections that mnlaunch leaves open in the program: until MPI is up, their ends tell which ranks have died.
+/// mnlaunch writes the list to a variable, mn::StartWatch reads it, in that program or in one that a script starts.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
-
-/// The section by which mnlaunch knows a program with mn::Job. No other program gets descriptors that it did not ask
-/// for.
-#define MN_JOB_SECTION ".mn_job"
 
 namespace mn {
 

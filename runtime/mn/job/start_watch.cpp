@@ -22,9 +22,6 @@ constexpr char kReported = 'r';  // the sender, or another rank, says why the jo
 constexpr auto kBeforeReport = std::chrono::seconds(1);
 constexpr auto kBeforeSilentEnd = std::chrono::seconds(3);
 
-/// mnlaunch looks for this section in the program's file, and leaves its connections open only for such a program.
-[[gnu::used, gnu::section(MN_JOB_SECTION)]] const char has_job = 1;
-
 }  // namespace
 
 StartWatch::StartWatch(const Speaker& speaker) : speaker_(speaker) {
