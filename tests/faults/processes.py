@@ -50,7 +50,7 @@ def sends(number, choose):
             in_saves += any(map(is_unfinished, out.glob("ckpt/*")))
             verify(f"interrupted after {sent} signals", out)
         found = re.search(r"weights (\d+)", output)
-        check(f"the end after {sent} signals", found and found[1] == weights, output, err)
+        check(f"the end after {sent} signals", found and found[1] == weights, f"status {process.returncode}", output, err)
     print(f"{sent} signals in {starts} starts, {in_saves} left a save unfinished", flush=True)
 
 

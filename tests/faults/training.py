@@ -20,7 +20,10 @@ def own(items):
     return itertools.takewhile(lambda _: has_time(), itertools.islice(items, part, None, parts))
 
 
-def start(out, ranks=RANKS, iterations=ITERATIONS, every=EVERY, step_ms=0, way="", program=None, timeout=120, **variables):
+TIMEOUT = int(os.environ.get("MN_TEST_TIMEOUT", "120"))  # seconds of a training; more beside much other work
+
+
+def start(out, ranks=RANKS, iterations=ITERATIONS, every=EVERY, step_ms=0, way="", program=None, timeout=TIMEOUT, **variables):
     """A training as a process of its own; variables are those of preload.cpp, without MN_FAULT_."""
     environment = dict(os.environ, MN_DEVICE="cpu", MN_TEST_TIMEOUT=str(timeout))
     if variables:
