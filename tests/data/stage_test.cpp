@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -82,6 +83,29 @@ TEST_F(Stage, CopiesServeInPlaceOfTheShards) {
   for (const ShardInfo& shard : table_.shards()) fs::remove(path_ / shard.file);
   expect_samples(*staged());
   EXPECT_EQ(board_of().copies(), 3U);
+}
+
+/// Reads where the program itself holds all files that there may be. 0 if that is an error and the copies stay.
+int read_without_a_file_left(const StoredDataset& dataset, const FileStage& board) {
+  const rlimit limit = {300, 300};
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
+  std::vector<File> own;
+  try {
+    while (true) own.emplace_back("/proc/self/exe", File::Mode::kRead);
+  } catch (const FileError&) {
+  }
+  RawSamples out;
+  const std::int64_t first = 0;
+  const std::string error = test::message_of<DataError>([&] { dataset.read(std::span(&first, 1), out); });
+  if (error.find("ulimit -n") == std::string::npos) return 2;
+  return board.copies() == 3 ? 0 : 3;
+}
+
+TEST_F(Stage, CopiesAreKeptWhereNoFileCanBeOpened) {
+  make_copies();
+  const auto dataset = staged();
+  const FileStage& board = board_of();
+  EXPECT_EXIT(std::_Exit(read_without_a_file_left(*dataset, board)), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(Stage, WhatNobodyReadsIsNotCopied) {

@@ -57,6 +57,9 @@ class FileBudget {
     }
   }
 
+  /// Whether that is what went wrong: nothing is wrong with the file.
+  [[nodiscard]] static bool is_exhausted(const FileError& error) noexcept;
+
  private:
   /// Room for a file that is being opened.
   struct Room {
@@ -65,7 +68,6 @@ class FileBudget {
     Room(const Room&) = delete;
     Room& operator=(const Room&) = delete;
   };
-  [[nodiscard]] static bool is_exhausted(const FileError& error) noexcept;
   /// Whether any was closed.
   [[nodiscard]] static bool close_half();
   [[nodiscard]] static FileError advised(const FileError& error);

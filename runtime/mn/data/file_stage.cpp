@@ -25,7 +25,8 @@ std::int64_t whole_pages(std::int64_t bytes) { return (bytes + kPageBytes - 1) /
 
 /// Room for these bytes, so that no write lacks it. File systems that can't promise room are written to all the same.
 void reserve(const StageFile& file, std::int64_t offset, std::int64_t bytes) {
-  if (::fallocate(file.get(), 0, offset, bytes) == 0 || errno == EOPNOTSUPP) return;
+  // In memory (tmpfs) a signal interrupts it.
+  if (TEMP_FAILURE_RETRY(::fallocate(file.get(), 0, offset, bytes)) == 0 || errno == EOPNOTSUPP) return;
   throw FileError(with_errno("no room in " + file.folder().string(), errno), errno);
 }
 
@@ -72,10 +73,11 @@ FileStage::~FileStage() {
 
 /// A new file is all zeros: no byte claimed, every state kAbsent.
 void FileStage::map_board() {
+  reserve(node_->file, 0, offsets_[0]);
   struct stat facts = {};
   if (::fstat(node_->file.get(), &facts) != 0 ||
-      (facts.st_size < offsets_[0] && ::posix_fallocate(node_->file.get(), 0, offsets_[0]) != 0)) {
-    throw DataError("no room in " + node_->file.folder().string());
+      (facts.st_size < offsets_[0] && ::ftruncate(node_->file.get(), offsets_[0]) != 0)) {
+    throw DataError(with_errno("no room in " + node_->file.folder().string(), errno));
   }
   void* mapped =
       ::mmap(nullptr, static_cast<std::size_t>(offsets_[0]), PROT_READ | PROT_WRITE, MAP_SHARED, node_->file.get(), 0);

@@ -41,6 +41,8 @@ OpenFiles::Opened OpenFiles::open(std::size_t file) {
       try {
         return {get(key_of_copy(file), file, [&] { return stage_->copy_of(file); }), true};
       } catch (const DataError& error) {
+        const auto* of_file = dynamic_cast<const FileError*>(&error);
+        if (of_file != nullptr && FileBudget::is_exhausted(*of_file)) throw;  // the copy is good
         stage_->drop(file, error.what());
       }
     }

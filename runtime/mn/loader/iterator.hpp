@@ -17,7 +17,7 @@ struct LoaderStats {
   double storage_s = 0;    ///< … that was being read
   double transform_s = 0;  ///< … that was being decoded and augmented
   double copy_s = 0;       ///< … that was on its way to the device
-  std::int64_t bytes = 0;  ///< bytes that this process has read of the dataset
+  std::int64_t bytes = 0;  ///< bytes that this process has read of the dataset, or of copies of its files (--stage)
   std::int64_t opens = 0;  ///< files that it has opened for that
 };
 

@@ -140,7 +140,7 @@ void refuse_links_of_others(const std::filesystem::path& folder) {
 
 /// 0, or the errno. Takes the bytes of the file, so that a quota counts too.
 int reserve(const Fd& file, std::uint64_t bytes) {
-  if (fallocate(file.get(), 0, 0, static_cast<off_t>(bytes)) == 0) return 0;
+  if (TEMP_FAILURE_RETRY(fallocate(file.get(), 0, 0, static_cast<off_t>(bytes))) == 0) return 0;
   // Not every file system reserves: then a small write shows at least a quota that is used up.
   if (errno != EOPNOTSUPP && errno != ENOSYS) return errno;
   const std::string some(kLeastBytes, '\0');
