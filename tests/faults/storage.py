@@ -1,7 +1,7 @@
 """Faults of storage, and of processes that write to it."""
 import os, random, shutil, subprocess, time
 
-from training import ITERATIONS, Run, build, check, ends_well, fresh, own, tests, undisturbed, verify, work
+from training import ITERATIONS, TIMEOUT, Run, build, check, ends_well, fresh, own, tests, undisturbed, verify, work
 
 
 def each_call(step):
@@ -15,7 +15,7 @@ def kills(step=1):
     for weights, rank, at, out in each_call(step):
         what = f"SIGKILL at call {at} of rank {rank}"
         run = Run(out, RANK=rank, AT=at, KIND="kill")
-        check(what, run.status != 0 and len(run.lines) <= 1 and run.seconds < 30, run.status, run.err)
+        check(what, run.status != 0 and len(run.lines) <= 1 and run.seconds < TIMEOUT / 4, run.status, run.err)
         verify(what, out)
         ends_well(what + ", next start", out, weights)
 
