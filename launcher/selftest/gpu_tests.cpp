@@ -197,9 +197,10 @@ NcclResult test_nccl(const Communicator& comm) {
   constexpr std::size_t kLargeCount = 64 << 20;
   const auto names = communicator_names();
   const std::string conflict = find_device_conflict(comm.mpi_comm(), comm.device());
+  const bool possible = conflict.empty() || nccl_shares_gpus(comm.mpi_comm(), comm.device());
   if (comm.device().type != DeviceType::kCuda) return {"no GPU", 0};
   if (std::ranges::find(names, "pure_nccl") == names.end()) return {"built without NCCL", 0};
-  if (!conflict.empty()) return {"not possible: " + conflict, 0};
+  if (!possible) return {"not possible: " + conflict, 0};
   const auto nccl = create_communicator("pure_nccl", comm.mpi_comm(), {.device = comm.device()});
   DeviceMemory memory(comm.device().index, kLargeCount * sizeof(std::int32_t));
   memory.fill(static_cast<std::uint32_t>(comm.rank() + 1), kCount);

@@ -90,10 +90,11 @@ void Communicator::finalize() {
 std::shared_ptr<Communicator> Communicator::split(int color, int key) const {
   const auto call = calls_->collective("split");
   Mpi part = Mpi::split(internal_comm(), color, key);
+  std::shared_ptr<Nccl> nccl = do_split(part ? color : -1, part ? part.rank() : 0);
   if (!part) return nullptr;
   Topology topology = find_topology(part.get());
   return make_({name_, std::move(part), std::move(topology), device_, count_limit_, calls_->debug(), timeout(), false,
-                allreduce_grad_dtype_, make_});
+                allreduce_grad_dtype_, make_, std::move(nccl)});
 }
 
 void Communicator::set_timeout(std::chrono::milliseconds timeout) {
@@ -112,6 +113,8 @@ void Communicator::do_allreduce(BufferView buffer, const Reduction& reduction) {
 DeviceCollectives* Communicator::do_device_collectives() noexcept { return nullptr; }
 
 void Communicator::do_finalize() {}
+
+std::shared_ptr<Nccl> Communicator::do_split(int /*color*/, int /*key*/) const { return nullptr; }
 
 std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) {
   const auto call = calls_->collective("allocate", of_bytes(bytes), nothing,

@@ -227,7 +227,6 @@ class Communicator : public PlacedRank {
 
   /// What allreduce_grad() checks before it sends; collective in debug mode.
   void check_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
-
   // The next two take a torch::nn::Module or a std::vector<at::Tensor>, and need <mn/tensor/tensor.hpp>.
 
   /// Parameters and buffers (or just these tensors) of every rank become root's. ArgumentError on every rank if the
@@ -267,7 +266,8 @@ class Communicator : public PlacedRank {
   virtual std::unique_ptr<SharedReducer> do_share(std::span<const BufferView> buffers);
   /// Frees what the backend made of MPI, collectively.
   virtual void do_finalize();
-
+  /// Collective: what the parts of a split() start from, which have ranks by `key`; null where `color` is negative.
+  [[nodiscard]] virtual std::shared_ptr<Nccl> do_split(int color, int key) const;
   /// Whether the device's own collectives took `call`: all buffers lie on the device.
   template <class Buffers, class Call>
   bool enqueue_on_device(const Buffers& buffers, const Call& call);

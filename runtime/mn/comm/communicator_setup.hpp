@@ -15,6 +15,7 @@
 namespace mn {
 
 class Communicator;
+class Nccl;
 
 /// Made by create_communicator() and Communicator::split(), on all ranks alike but for `device`.
 struct CommunicatorSetup {
@@ -29,6 +30,7 @@ struct CommunicatorSetup {
   std::optional<DType> allreduce_grad_dtype = {};  ///< in which gradients travel; std::nullopt: their own
   /// Collective: makes a communicator of such a setup, as split() does.
   std::shared_ptr<Communicator> (*make)(CommunicatorSetup) = nullptr;
+  std::shared_ptr<Nccl> nccl = {};  ///< of these ranks, where split() has one; null: to be made
 };
 
 }  // namespace mn

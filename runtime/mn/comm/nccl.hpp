@@ -10,7 +10,8 @@
 ///    CUDA graph holds an operation of the communicator. The operations themselves end at its beginning.
 /// 4. An error is thrown before the abort begins: other ranks see an abort as an error too, and theirs says less.
 /// 5. A group of calls is closed even if one of them fails; a group left open would swallow the next calls.
-/// 6. Two ranks that share a GPU are found before NCCL is asked, and the error is the same on all ranks.
+/// 6. Two ranks that share a GPU are found before NCCL is asked, and the error is the same on all ranks. From 2.30.3 on
+///    NCCL takes them (NCCL_MULTI_RANK_GPU_ENABLE=1, unless the program sets it).
 /// 7. Collectives never wait in the host for other ranks: all connections are made in the constructor
 ///    (NCCL_RUNTIME_CONNECT=0, unless the program sets it). Those of messages are made by the first call between two
 ///    ranks, which does wait for the other rank. What waits runs on a thread of its own, so that MPI goes on meanwhile
@@ -19,6 +20,9 @@
 ///    program that reads a loss does, would wait without end after an error. The thread aborts; the next call throws.
 /// 9. An abort frees memory, and so waits for the whole device, for a collective of another communicator too. Where it
 ///    does not return in time, and no graph is the reason (3), this process's other communicators are aborted as well.
+/// 10. The parts of a split share nothing with the whole but NCCL's way to meet. Resources that they shared would put
+///    the work of all into one order, which must then be the same on all ranks, and the abort of one would end the
+///    others' work without a word.
 ///
 /// Cost: each call enqueues one NCCL operation and returns; wait() polls the stream and NCCL's asynchronous errors, at
 /// first without a pause, then every 50 microseconds. The constructor: one MPI_Bcast of NCCL's id and
@@ -31,6 +35,7 @@
 #include <cstddef>
 #include <functional>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <source_location>
 #include <span>
@@ -55,14 +60,23 @@ void nccl_check(ncclResult_t code, std::string_view operation, std::size_t bytes
 class Nccl {
  public:
   /// Collective over `comm`, which is borrowed for the call; every rank brings a GPU. Throws UsageError on all ranks if
-  /// two of them share one. NCCL_* variables are NCCL's own; MN_NCCL_TIMEOUT is wait()'s, in seconds.
+  /// two of them share one (6). NCCL_* variables are NCCL's own; MN_NCCL_TIMEOUT limits this and wait(), in
+  /// seconds.
   Nccl(MPI_Comm comm, Device device);
+  /// A part, which NCCL has made of `whole`.
+  Nccl(const Nccl& whole, ncclComm_t part);
   ~Nccl();
   Nccl(const Nccl&) = delete;
   Nccl& operator=(const Nccl&) = delete;
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
+
+  /// Collective: whether the ranks' NCCL has split().
+  [[nodiscard]] static bool can_split(MPI_Comm comm);
+  /// Collective: a communicator of the ranks that give the same color, ordered by key; null where it is negative. All
+  /// enqueued work is on `stream`, which is waited for: NCCL can't split meanwhile (10).
+  [[nodiscard]] std::shared_ptr<Nccl> split(int color, int key, const CudaStream& stream);
 
   // `scale` multiplies each rank's elements, float32 or float64, before they are summed.
   void allreduce(BufferView buffer, ReduceOp op, double scale, const CudaStream& stream);
@@ -101,16 +115,20 @@ class Nccl {
   /// float32 on two blocks).
   void scale_alone(std::string_view operation, ConstBufferView send, BufferView recv, double scale,
                    const CudaStream& stream);
-  /// call() on a thread of its own (7). Throws what ends the wait, after call() has returned.
-  [[nodiscard]] ncclResult_t aside(const std::function<ncclResult_t()>& call);
+  /// call() on a thread of its own (7). Throws what ends the wait, after call() has returned; the beginning of a
+  /// communicator, which can't be aborted, is left behind, and owns what it uses.
+  [[nodiscard]] ncclResult_t aside(std::function<ncclResult_t()> call);
   /// Whether a message to or from `peer` waits for its connection; it is made by the call that asks.
   [[nodiscard]] bool must_connect(std::vector<bool>& connected, std::size_t peer);
   /// Sends and receives that go on at once.
   void group(std::string_view operation, std::size_t bytes, std::span<const ConstBufferView> sent,
              std::span<const BufferView> received, const CudaStream& stream);
   [[noreturn]] void fail(ncclResult_t code, std::source_location where);
+  void adopt(ncclComm_t made);
+  void name_rank();
   void check_usable();
   void check_progress(Clock::time_point begin);
+  void check_patience(Clock::time_point begin) const;
   void abort(std::chrono::milliseconds delay) noexcept;
   void abort_others() noexcept;
   void run_watch(const std::stop_token& stop);

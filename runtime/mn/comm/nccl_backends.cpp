@@ -10,9 +10,9 @@
 // allreduce_grad() and the collectives are called on all ranks at once.
 //
 // Invariants:
-// 1. What an NCCL communicator's calls use (streams, packed gradients, page-locked memory) is made before it and
-//    destroyed after it: to free memory waits for the whole device, and so for a collective that other ranks never
-//    join, until the communicator is aborted.
+// 1. What an NCCL communicator's calls use (streams, packed gradients, page-locked memory) is destroyed after it: to
+//    free memory waits for the whole device, and so for a collective that other ranks never join, until the
+//    communicator is aborted.
 // 2. All work of a communicator is enqueued on one stream: packing, reduction and unpacking need no other order.
 //    GpuNodeSum has streams of its own for copies.
 // 3. A rank waits for a stream through Nccl::wait() alone, which notices errors of NCCL. Work that goes on in another
@@ -21,6 +21,7 @@
 // Cost for gradients of B bytes: pure_nccl, one NCCL allreduce of B; the others, see GpuNodeSum.
 // Source: T. Akiba, K. Fukuda, S. Suzuki, "ChainerMN: Scalable Distributed Deep Learning Framework", 2017,
 // arXiv:1710.11351.
+#include <memory>
 #include <optional>
 
 #include <mn/comm/device_collectives.hpp>
@@ -50,8 +51,12 @@ void warn_of_known_faults(const Topology& topology) {
 
 class NcclCollectives final : public DeviceCollectives {
  public:
-  NcclCollectives(MPI_Comm comm, Device device, std::optional<DType> wire)
-      : device_(device.index), stream_(device.index), packer_(wire), nccl_(comm, device) {}
+  /// A null `part`: NCCL's communicator is made of the ranks of `comm`.
+  NcclCollectives(MPI_Comm comm, Device device, std::optional<DType> wire, std::shared_ptr<Nccl> part)
+      : device_(device.index),
+        stream_(device.index),
+        packer_(wire),
+        nccl_(part ? std::move(part) : std::make_shared<Nccl>(comm, device)) {}
   ~NcclCollectives() override { *self_ = nullptr; }
   NcclCollectives(const NcclCollectives&) = delete;
   NcclCollectives& operator=(const NcclCollectives&) = delete;
@@ -59,37 +64,38 @@ class NcclCollectives final : public DeviceCollectives {
   void after(void* stream) override { stream_.wait_for(stream); }
   void join(void* stream) override {
     stream_.go_before(stream);
-    nccl_.watch(stream_);
+    nccl_->watch(stream_);
   }
-  void wait() override { nccl_.wait(stream_); }
+  void wait() override { nccl_->wait(stream_); }
   [[nodiscard]] std::unique_ptr<DeviceMark> mark() override { return std::make_unique<Mark>(*this); }
 
-  void bcast(BufferView buffer, int root) override { nccl_.bcast(buffer, root, stream_); }
-  void allgather(ConstBufferView send, BufferView recv) override { nccl_.allgather(send, recv, stream_); }
+  void bcast(BufferView buffer, int root) override { nccl_->bcast(buffer, root, stream_); }
+  void allgather(ConstBufferView send, BufferView recv) override { nccl_->allgather(send, recv, stream_); }
   void alltoall(ConstBufferView send, BufferView recv) override {
     if (send.data == recv.data && send.count > 0) {
       std::byte* const copy = scratch_.reserve(send.bytes(), stream_);
       stream_.copy_on_device(copy, send.data, send.bytes());
       send.data = copy;
     }
-    nccl_.alltoall(send, recv, stream_);
+    nccl_->alltoall(send, recv, stream_);
   }
   void exchange(std::span<const ConstBufferView> sent, std::span<const BufferView> received) override {
-    nccl_.exchange(sent, received, stream_);
+    nccl_->exchange(sent, received, stream_);
   }
-  void allreduce(BufferView buffer, ReduceOp op) override { reductions_.allreduce(buffer, op, nccl_, stream_); }
+  void allreduce(BufferView buffer, ReduceOp op) override { reductions_.allreduce(buffer, op, *nccl_, stream_); }
   void reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root) override {
-    reductions_.reduce(send, recv, op, root, nccl_, stream_);
+    reductions_.reduce(send, recv, op, root, *nccl_, stream_);
   }
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) override {
-    reductions_.reduce_scatter(send, recv, op, nccl_, stream_);
+    reductions_.reduce_scatter(send, recv, op, *nccl_, stream_);
   }
   void allreduce_grad(std::span<const BufferView> gradients, double scale) override {
     packer_.apply(gradients, scale, stream_,
-                  [&](BufferView whole, double factor) { nccl_.allreduce(whole, ReduceOp::kSum, factor, stream_); });
+                  [&](BufferView whole, double factor) { nccl_->allreduce(whole, ReduceOp::kSum, factor, stream_); });
   }
-  void send(ConstBufferView buffer, int dest) override { nccl_.send(buffer, dest, stream_); }
-  void recv(BufferView buffer, int source) override { nccl_.recv(buffer, source, stream_); }
+  [[nodiscard]] std::shared_ptr<Nccl> split(int color, int key) { return nccl_->split(color, key, stream_); }
+  void send(ConstBufferView buffer, int dest) override { nccl_->send(buffer, dest, stream_); }
+  void recv(BufferView buffer, int source) override { nccl_->recv(buffer, source, stream_); }
 
  private:
   /// A stream that goes on after what was enqueued; one that no mark has any more is used again. It may outlive its
@@ -111,7 +117,7 @@ class NcclCollectives final : public DeviceCollectives {
     }
     Mark(const Mark&) = delete;
     Mark& operator=(const Mark&) = delete;
-    void wait() override { *owner_ != nullptr ? (*owner_)->nccl_.wait(*stream_) : stream_->synchronize(); }
+    void wait() override { *owner_ != nullptr ? (*owner_)->nccl_->wait(*stream_) : stream_->synchronize(); }
     [[nodiscard]] bool is_done() override { return stream_->is_done(); }
 
    private:
@@ -127,21 +133,25 @@ class NcclCollectives final : public DeviceCollectives {
   DevicePacker packer_;
   NcclReductions reductions_;
   DeviceScratch scratch_;
-  Nccl nccl_;  // last: invariant 1
+  std::shared_ptr<Nccl> nccl_;  // the one owner; last: invariant 1
 };
 
 class PureNccl final : public Flat {
  public:
-  explicit PureNccl(CommunicatorSetup setup) : Flat(std::move(setup)) {
+  PureNccl(CommunicatorSetup setup, std::shared_ptr<Nccl> part) : Flat(std::move(setup)) {
     warn_of_known_faults(topology());
-    collectives_.emplace(internal_comm(), device(), allreduce_grad_dtype());
+    collectives_ =
+        std::make_unique<NcclCollectives>(internal_comm(), device(), allreduce_grad_dtype(), std::move(part));
   }
 
  private:
-  DeviceCollectives* do_device_collectives() noexcept override { return collectives_ ? &*collectives_ : nullptr; }
+  DeviceCollectives* do_device_collectives() noexcept override { return collectives_.get(); }
   void do_finalize() override { collectives_.reset(); }
+  [[nodiscard]] std::shared_ptr<Nccl> do_split(int color, int key) const override {
+    return Nccl::can_split(internal_comm()) ? collectives_->split(color, key) : nullptr;
+  }
 
-  std::optional<NcclCollectives> collectives_;
+  std::unique_ptr<NcclCollectives> collectives_;
 };
 
 class NodeNccl final : public Flat {
@@ -183,7 +193,8 @@ constexpr Backend kNcclBackends[] = {
 std::span<const Backend> nccl_backends() noexcept { return kNcclBackends; }
 
 std::shared_ptr<Communicator> make_pure_nccl(CommunicatorSetup setup) {
-  return std::make_shared<PureNccl>(std::move(setup));
+  std::shared_ptr<Nccl> part = std::move(setup.nccl);
+  return std::make_shared<PureNccl>(std::move(setup), std::move(part));
 }
 
 std::shared_ptr<Communicator> make_single_node_nccl(CommunicatorSetup setup) {

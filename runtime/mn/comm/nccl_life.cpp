@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <exception>
 #include <thread>
+#include <utility>
 
 #include <mn/comm/call_limits.hpp>
 #include <mn/comm/cuda_check.hpp>
@@ -12,18 +13,20 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/nccl_versions.hpp>
 
 namespace mn {
 namespace {
 
 constexpr std::int64_t kTimeout_s = 1800;
+constexpr int kFirstThatSplits = 21800;  // 2.18.0
 constexpr auto kAbortTime = std::chrono::seconds(5);
 constexpr auto kBetweenLooksAside = std::chrono::microseconds(50);
 
-/// (7): NCCL reads it at its first call.
-void connect_all_at_once() {
-  static const int status = setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
-  static_cast<void>(status);
+/// (6), (7): NCCL reads variables at its first call, and so whether ranks of a later communicator may share a GPU.
+void set_variables() {
+  static_cast<void>(setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0));
+  if (nccl_shares_gpus()) static_cast<void>(setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0));
 }
 
 std::string line_of(const std::source_location& where) {
@@ -70,27 +73,67 @@ void nccl_check(ncclResult_t code, std::string_view operation, std::size_t bytes
 
 Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()), device_(device.index) {
   // (6): NCCL itself would fail on some ranks, and leave the others in ncclCommInitRank.
-  if (const std::string conflict = find_device_conflict(comm, device); !conflict.empty()) {
+  const std::string conflict = find_device_conflict(comm, device);
+  if (!conflict.empty() && !nccl_shares_gpus(comm, device)) {
     throw UsageError("NCCL needs a GPU of its own for every rank, but " + conflict +
                      ": start as many ranks as there are GPUs, or use --communicator flat");
   }
   mpi_check(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
   mpi_check(MPI_Comm_size(comm, &size_), "MPI_Comm_size");
-  who_ = "rank " + std::to_string(rank_) + " of " + std::to_string(size_) + " (host " + host_name() + ", " +
-         device.str() + ")";
-  sends_to_.resize(static_cast<std::size_t>(size_));
-  receives_from_.resize(static_cast<std::size_t>(size_));
-  connect_all_at_once();
+  name_rank();
+  set_variables();
   ncclUniqueId id{};
   // An error here would leave the others in MPI_Bcast; mn::Job then ends the job.
   if (rank_ == 0) nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   mpi_check(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, comm), "sharing NCCL's id", sizeof id);
   cuda_set_device(device.index);
-  ncclComm_t made = nullptr;
-  nccl_check(aside([&] { return ncclCommInitRank(&made, size_, id, rank_); }), "ncclCommInitRank on " + who_);
+  operation_ = "ncclCommInitRank";
+  const auto made = std::make_shared<ncclComm_t>();  // the call's as well, if it is left behind
+  nccl_check(aside([=, size = size_, rank = rank_] { return ncclCommInitRank(made.get(), size, id, rank); }),
+             "ncclCommInitRank on " + who_);
+  adopt(*made);
+}
+
+Nccl::Nccl(const Nccl& whole, ncclComm_t part) : patience_(whole.patience_), device_(whole.device_) {
+  nccl_check(ncclCommUserRank(part, &rank_), "ncclCommUserRank");
+  nccl_check(ncclCommCount(part, &size_), "ncclCommCount");
+  name_rank();
+  adopt(part);
+}
+
+void Nccl::name_rank() {
+  who_ = "rank " + std::to_string(rank_) + " of " + std::to_string(size_) + " (host " + host_name() + ", " +
+         Device{DeviceType::kCuda, device_}.str() + ")";
+  sends_to_.resize(static_cast<std::size_t>(size_));
+  receives_from_.resize(static_cast<std::size_t>(size_));
+}
+
+void Nccl::adopt(ncclComm_t made) {
   comm_ = made;
   const std::lock_guard lock(living().mutex);
   living().all.push_back(this);
+}
+
+bool Nccl::can_split(MPI_Comm comm) {
+  int least = nccl_version();
+  mpi_check(MPI_Allreduce(MPI_IN_PLACE, &least, 1, MPI_INT, MPI_MIN, comm), "comparing the ranks' NCCL");
+  return least >= kFirstThatSplits;
+}
+
+std::shared_ptr<Nccl> Nccl::split(int color, int key, const CudaStream& stream) {
+  wait(stream);
+  ncclComm_t part = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    check_usable();
+    operation_ = "split";
+    bytes_ = 0;
+    const ncclResult_t code = aside([&, comm = comm_] {
+      return ncclCommSplit(comm, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &part, /*config=*/nullptr);
+    });
+    if (code != ncclSuccess) fail(code, std::source_location::current());
+  }
+  return part == nullptr ? nullptr : std::make_shared<Nccl>(*this, part);
 }
 
 Nccl::~Nccl() {
@@ -149,26 +192,37 @@ void Nccl::fail(ncclResult_t code, std::source_location where) {
   throw CommError(message);
 }
 
-ncclResult_t Nccl::aside(const std::function<ncclResult_t()>& call) {
+ncclResult_t Nccl::aside(std::function<ncclResult_t()> call) {
   const auto begin = Clock::now();
-  std::future<ncclResult_t> done = std::async(std::launch::async, [&] {
+  std::packaged_task<ncclResult_t()> task([call = std::move(call), device = device_] {
     // Else its allocations would end the capture of a graph that another thread is making.
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
-    static_cast<void>(cudaSetDevice(device_));
+    static_cast<void>(cudaSetDevice(device));
     return call();
   });
+  std::future<ncclResult_t> done = task.get_future();
+  std::thread thread(std::move(task));
   try {
     while (done.wait_for(kBetweenLooksAside) != std::future_status::ready) {
       progress_pending_requests();  // a peer may come only after a message of this rank
-      if (comm_ == nullptr) continue;
+      if (comm_ == nullptr) {
+        check_patience(begin);
+        continue;
+      }
       check_limits();
       check_progress(begin);
     }
-  } catch (const CommError&) {
-    abort(kReportTime);  // ends the call, for which the future's destructor waits
+  } catch (...) {
+    if (comm_ == nullptr) {
+      thread.detach();  // without a communicator there is nothing to abort
+      throw;
+    }
+    abort(kReportTime);  // ends the call
+    thread.join();
     throw;
   }
+  thread.join();
   return done.get();
 }
 

@@ -30,9 +30,14 @@ void Nccl::check_progress(Clock::time_point begin) {
   if (code != ncclSuccess) fail(code, std::source_location::current());
   // A peer's abort, or a broken connection, shows here alone: the stream would wait forever.
   if (state != ncclSuccess && state != ncclInProgress) fail(state, std::source_location::current());
-  // NCCL itself waits without end for a rank that has not come.
+  check_patience(begin);
+}
+
+/// NCCL itself waits without end for a rank that has not come.
+void Nccl::check_patience(Clock::time_point begin) const {
   if (patience_.count() == 0 || Clock::now() - begin < patience_) return;
-  throw CommError("NCCL " + operation_ + " of " + std::to_string(bytes_) + " bytes on " + who_ + " has not ended in " +
+  const std::string bytes = bytes_ > 0 ? " of " + std::to_string(bytes_) + " bytes" : "";
+  throw CommError("NCCL " + operation_ + bytes + " on " + who_ + " has not ended in " +
                   std::to_string(patience_.count()) +
                   " s: another rank does not take part, or cannot be reached; MN_NCCL_TIMEOUT sets the seconds");
 }

@@ -61,6 +61,9 @@ Choice choose(const CommunicatorSetup& setup) {
   if (!all_ranks(setup.comm.get(), setup.device.type == DeviceType::kCpu)) {
     const std::string conflict = find_device_conflict(setup.comm.get(), setup.device);
     if (has_nccl() && conflict.empty()) return {"pure_nccl", "every rank has a GPU of its own"};
+    if (has_nccl() && nccl_shares_gpus(setup.comm.get(), setup.device)) {
+      return {"pure_nccl", conflict + ", which this NCCL allows"};
+    }
     const std::string obstacle = has_nccl() ? conflict : "this build of mn has no NCCL";
     return {"flat", "gradients on GPUs go through host memory and MPI, which is slow: " + obstacle, true};
   }

@@ -9,6 +9,7 @@
 #include <mn/comm/topology.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/nccl_versions.hpp>
 #include <mn/core/ranks.hpp>
 
 namespace mn {
@@ -92,6 +93,17 @@ std::string find_device_conflict(MPI_Comm comm, Device device) {
     mine = environment("NCCL_HOSTID").value_or(host_name()) + ' ' + cuda_bus_id(device.index);
   }
   return device_conflict(allgather_texts(comm, mine));
+}
+
+bool nccl_shares_gpus() {
+  constexpr int kFirst = 23003;
+  return nccl_version() >= kFirst && environment("NCCL_MULTI_RANK_GPU_ENABLE") != "0";
+}
+
+bool nccl_shares_gpus(MPI_Comm comm, Device device) {
+  int all = device.type == DeviceType::kCuda && nccl_shares_gpus() ? 1 : 0;
+  mpi_check(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm), "comparing the ranks' NCCL");
+  return all != 0;
 }
 
 }  // namespace mn

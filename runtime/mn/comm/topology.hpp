@@ -68,6 +68,11 @@ class PlacedRank {
 /// tells GPUs apart by host and address on the PCI bus, and NCCL_HOSTID overrides the host: so does this.
 [[nodiscard]] std::string find_device_conflict(MPI_Comm comm, Device device);
 
+/// Whether the NCCL in use lets ranks share a GPU: from 2.30.3 on, unless NCCL_MULTI_RANK_GPU_ENABLE is 0. Local.
+[[nodiscard]] bool nccl_shares_gpus();
+/// Collective: whether a conflict of devices is none to NCCL, as all ranks have GPUs and may share them.
+[[nodiscard]] bool nccl_shares_gpus(MPI_Comm comm, Device device);
+
 /// The same from each rank's device: "cpu", or host and address, "n1 0000:1b:00.0". Pure.
 [[nodiscard]] std::string device_conflict(std::span<const std::string> devices);
 

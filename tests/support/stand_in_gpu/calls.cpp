@@ -77,6 +77,12 @@ bool must_fail(std::string_view call) {
   return call == calls().failing && found->second == calls().failing_at;
 }
 
+long calls_of(std::string_view call) {
+  const std::lock_guard lock(calls().mutex);
+  const auto found = calls().made.find(call);
+  return found == calls().made.end() ? 0 : found->second;
+}
+
 void fail_call(std::string_view call, long number) {
   const std::lock_guard lock(calls().mutex);
   const auto found = calls().made.find(call);

@@ -58,6 +58,7 @@ int run(const Job& job) {
     options.device = device;
     const auto comm = create_communicator(backend, MPI_COMM_WORLD, options);
     call_all(*comm);
+    call_all(*comm->split(0, comm->rank()));
     DeviceCollectives* const collectives = comm->device_collectives();
     if (collectives == nullptr) continue;
     const CudaStream stream(device.index);

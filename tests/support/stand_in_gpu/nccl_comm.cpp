@@ -46,6 +46,8 @@ ncclResult_t refuse(ncclResult_t code, const std::string& words) {
 
 const std::string& last_words() { return words_of_thread(); }
 
+int shown_version() { return static_cast<int>(environment_int("STAND_IN_NCCL_VERSION").value_or(NCCL_VERSION_CODE)); }
+
 bool nccl_fails(const std::string& call) {
   const bool fails = must_fail(call);
   if (fails) refuse(ncclInternalError, "the failure of " + call + " that was asked for");
@@ -167,6 +169,8 @@ ncclResult_t Comm::join() {
 }
 
 std::string Comm::shared_gpu() {
+  constexpr int kFirstThatShares = 23003;
+  if (shown_version() >= kFirstThatShares && environment("NCCL_MULTI_RANK_GPU_ENABLE") == "1") return {};
   for (int r = 0; r < size_; ++r) {
     for (int other = 0; other < r; ++other) {
       const std::string place = segment_.slot(r).place;

@@ -10,6 +10,7 @@
 /// 4. The first collective of a kind connects, and so waits in the host for all ranks, unless NCCL_RUNTIME_CONNECT is
 ///    0; the first message between two ranks waits for the other one in any case.
 /// 5. One rank alone leaves out the last elements of a scaled sum, where the blocks' shares do not add up to all.
+/// 6. Ranks share a GPU only from 2.30.3 on, with NCCL_MULTI_RANK_GPU_ENABLE.
 ///
 /// Source: NCCL User Guide, "Using multiple NCCL communicators concurrently", "Communicator abort" and
 /// "NCCL_RUNTIME_CONNECT"; (5) was seen with NCCL 2.28 on an H200.
@@ -61,6 +62,8 @@ class Comm {
 
   /// Waits for the other ranks, and makes sure that each has a GPU of its own. A failure is error()'s too.
   ncclResult_t join();
+  /// Operations are under way, with which there is no split.
+  [[nodiscard]] bool is_busy() const noexcept { return done_ != submitted_; }
   /// Waits for all ranks. No value: the rank is in no part, or the communicator failed.
   [[nodiscard]] std::optional<Part> split(int color, int key);
 
@@ -130,6 +133,8 @@ class Comm {
   std::vector<std::optional<Reduction>> scaled_sums_;
 };
 
+/// STAND_IN_NCCL_VERSION, else that of the header.
+[[nodiscard]] int shown_version();
 /// The communicator's call fails; for ncclGetLastError.
 ncclResult_t refuse(ncclResult_t code, const std::string& words);
 [[nodiscard]] const std::string& last_words();

@@ -1,5 +1,4 @@
 // NCCL's calls that make and end communicators.
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -40,9 +39,10 @@ ncclResult_t initialize(ncclComm_t* result, int size, const ncclUniqueId& id, in
 }
 
 ncclResult_t split(ncclComm_t parent, int color, int key, bool blocks, ncclComm_t* result) {
+  const int device = parent->device();  // an abort may destroy the parent after its part of the split
   const auto part = parent->split(color, key);
   if (!part) return color == NCCL_SPLIT_NOCOLOR ? ncclSuccess : ncclInternalError;
-  auto comm = std::make_unique<ncclComm>(part->segment, part->rank, part->size, parent->device(), blocks);
+  auto comm = std::make_unique<ncclComm>(part->segment, part->rank, part->size, device, blocks);
   if (const ncclResult_t code = join(*comm, part->segment); code != ncclSuccess) return refuse(code, comm->words());
   *result = comm.release();
   return ncclSuccess;
@@ -58,11 +58,9 @@ ncclResult_t destroy(ncclComm_t comm) {
 
 extern "C" {
 
-/// STAND_IN_NCCL_VERSION, else that of the header.
 ncclResult_t ncclGetVersion(int* version) {
   if (nccl_fails("ncclGetVersion")) return ncclInternalError;
-  const char* text = std::getenv("STAND_IN_NCCL_VERSION");
-  *version = text != nullptr ? std::atoi(text) : NCCL_VERSION_CODE;
+  *version = shown_version();
   return ncclSuccess;
 }
 
@@ -89,6 +87,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
   if (nccl_fails("ncclCommSplit")) return ncclInternalError;
   if (comm == nullptr) return refuse(ncclInvalidArgument, "CommSplit of no communicator");
   *part = nullptr;
+  if (comm->is_busy()) return refuse(ncclInvalidUsage, "CommSplit while operations are under way");
   const bool blocks = is_blocking(config, comm->is_blocking());
   return comm->start([=] { return split(comm, color, key, blocks, part); });
 }
@@ -113,11 +112,13 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
 }
 
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
+  if (nccl_fails("ncclCommCount")) return ncclInternalError;
   *count = comm->size();
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
+  if (nccl_fails("ncclCommUserRank")) return ncclInternalError;
   *rank = comm->rank();
   return ncclSuccess;
 }

@@ -1,4 +1,4 @@
-// What the stand-in's NCCL does where ranks differ, come late, leave or fail, and for communicators that do not block.
+// What the stand-in's NCCL does where ranks differ, come late, leave or fail.
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -13,8 +13,7 @@
 
 #include <mn/core/half.hpp>
 
-#include "tests/comm/device_memory.hpp"
-#include "tests/support/cuda_streams.hpp"
+#include "tests/support/stand_in_gpu/nccl_fixture.hpp"
 
 namespace mn::testing {
 namespace {
@@ -22,50 +21,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-class Nccl : public ::testing::Test {
- protected:
-  Nccl() {
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-    MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    device_ = {DeviceType::kCuda, rank_};
-    EXPECT_EQ(cudaSetDevice(rank_), cudaSuccess);
-    setenv("NCCL_RUNTIME_CONNECT", "0", 1);
-  }
-
-  [[nodiscard]] ncclUniqueId shared_id() const {
-    ncclUniqueId id{};
-    if (rank_ == 0) {
-      EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
-    }
-    MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
-    return id;
-  }
-  [[nodiscard]] ncclComm_t create() const {
-    ncclComm_t comm = nullptr;
-    EXPECT_EQ(ncclCommInitRank(&comm, size_, shared_id(), rank_), ncclSuccess) << ncclGetLastError(nullptr);
-    return comm;
-  }
-  [[nodiscard]] bool am_last() const { return rank_ == size_ - 1; }
-  [[nodiscard]] OnDevice<float> ones(std::size_t count = 8) const { return {std::vector<float>(count, 1), device_}; }
-
-  int rank_ = 0;
-  int size_ = 1;
-  Device device_;
-};
-
-/// The communicator's state once it is not `state` any more; `state` after ten seconds.
-ncclResult_t state_after(ncclResult_t state, ncclComm_t comm) {
-  ncclResult_t now = state;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (now == state && std::chrono::steady_clock::now() < end) {
-    EXPECT_EQ(ncclCommGetAsyncError(comm, &now), ncclSuccess);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return now;
-}
-
 /// As NCCL does by default.
-TEST_F(Nccl, TheFirstCollectiveOfAKindWaitsForAllRanks) {
+TEST_F(OnNccl, TheFirstCollectiveOfAKindWaitsForAllRanks) {
   if (size_ == 1) return;
   setenv("NCCL_RUNTIME_CONNECT", "1", 1);
   constexpr auto kLate = std::chrono::milliseconds(100);
@@ -90,7 +47,7 @@ struct Difference {
   const char* other;
 };
 
-TEST_F(Nccl, CallsThatDifferAreReportedOnAllRanks) {
+TEST_F(OnNccl, CallsThatDifferAreReportedOnAllRanks) {
   if (size_ == 1) return;
   const Difference differences[] = {
       {"count",
@@ -137,7 +94,7 @@ TEST_F(Nccl, CallsThatDifferAreReportedOnAllRanks) {
   }
 }
 
-TEST_F(Nccl, MessagesThatDifferAreReportedByTheReceiver) {
+TEST_F(OnNccl, MessagesThatDifferAreReportedByTheReceiver) {
   const ncclComm_t comm = create();
   const Stream stream;
   const auto buffer = ones();
@@ -152,7 +109,7 @@ TEST_F(Nccl, MessagesThatDifferAreReportedByTheReceiver) {
 }
 
 /// Only those count that all ranks call.
-TEST_F(Nccl, MessagesOfSomeRanksDoNotMakeOthersDiffer) {
+TEST_F(OnNccl, MessagesOfSomeRanksDoNotMakeOthersDiffer) {
   const ncclComm_t comm = create();
   const Stream stream;
   const auto buffer = ones();
@@ -169,7 +126,7 @@ TEST_F(Nccl, MessagesOfSomeRanksDoNotMakeOthersDiffer) {
   EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
 }
 
-TEST_F(Nccl, AnOperationHoldsItsStreamUntilAllRanksCame) {
+TEST_F(OnNccl, AnOperationHoldsItsStreamUntilAllRanksCame) {
   const ncclComm_t comm = create();
   const Stream stream;
   const auto buffer = ones();
@@ -189,7 +146,7 @@ TEST_F(Nccl, AnOperationHoldsItsStreamUntilAllRanksCame) {
   EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
 }
 
-TEST_F(Nccl, AbortEndsWhatOthersNeverJoin) {
+TEST_F(OnNccl, AbortEndsWhatOthersNeverJoin) {
   const ncclComm_t comm = create();
   const Stream stream;
   const auto buffer = ones();
@@ -204,7 +161,7 @@ TEST_F(Nccl, AbortEndsWhatOthersNeverJoin) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-TEST_F(Nccl, DestructionWaitsForGraphs) {
+TEST_F(OnNccl, DestructionWaitsForGraphs) {
   for (const auto end : {ncclCommDestroy, ncclCommAbort}) {
     const ncclComm_t comm = create();
     const Stream stream;
@@ -226,64 +183,8 @@ TEST_F(Nccl, DestructionWaitsForGraphs) {
   }
 }
 
-TEST_F(Nccl, CommunicatorsThatDoNotBlock) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  ncclComm_t comm = nullptr;
-  const ncclUniqueId id = shared_id();
-  EXPECT_EQ(ncclCommInitRankConfig(&comm, size_, id, rank_, &config), ncclInProgress);
-  EXPECT_EQ(state_after(ncclInProgress, comm), ncclSuccess);
-  const Stream stream;
-  const auto buffer = ones();
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(ncclAllReduce(buffer.view().data, buffer.view().data, 8, ncclFloat32, ncclSum, comm, stream),
-              ncclInProgress);
-    EXPECT_EQ(state_after(ncclInProgress, comm), ncclSuccess);
-  }
-  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
-  EXPECT_EQ(buffer.get()[7], static_cast<float>(size_ * size_ * size_));
-  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
-  EXPECT_EQ(ncclCommInitRankConfig(&comm, size_ + 1, shared_id(), rank_, &config), ncclInProgress);
-  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess) << "while a rank is missing";
-}
-
-TEST_F(Nccl, Splits) {
-  const ncclComm_t comm = create();
-  ncclComm_t part = nullptr;
-  const int color = rank_ % 2;
-  EXPECT_EQ(ncclCommSplit(comm, color, -rank_, &part, nullptr), ncclSuccess);
-  int size = 0;
-  int rank = 0;
-  EXPECT_EQ(ncclCommCount(part, &size), ncclSuccess);
-  EXPECT_EQ(ncclCommUserRank(part, &rank), ncclSuccess);
-  EXPECT_EQ(size, (size_ + 1 - color) / 2);
-  EXPECT_EQ(rank, size - 1 - rank_ / 2);
-  const Stream stream;
-  const OnDevice<std::int32_t> sum({rank_}, device_);
-  EXPECT_EQ(ncclAllReduce(sum.view().data, sum.view().data, 1, ncclInt32, ncclSum, part, stream), ncclSuccess);
-  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
-  int expected = 0;
-  for (int r = color; r < size_; r += 2) expected += r;
-  EXPECT_EQ(sum.get()[0], expected);
-  EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
-  EXPECT_EQ(ncclCommSplit(comm, am_last() ? 3 : NCCL_SPLIT_NOCOLOR, 0, &part, nullptr), ncclSuccess);
-  EXPECT_EQ(part != nullptr, am_last());
-  EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
-  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
-}
-
-TEST_F(Nccl, RefusesGpusThatRanksShare) {
-  if (size_ == 1) return;
-  EXPECT_EQ(cudaSetDevice(rank_ / 2), cudaSuccess);
-  ncclComm_t comm = nullptr;
-  EXPECT_EQ(ncclCommInitRank(&comm, size_, shared_id(), rank_), ncclInvalidUsage);
-  EXPECT_THAT(ncclGetLastError(nullptr), HasSubstr("Duplicate GPU detected : rank 0 and rank 1"));
-  EXPECT_EQ(comm, nullptr);
-  EXPECT_EQ(cudaSetDevice(rank_), cudaSuccess);
-}
-
 /// As NCCL does: the scalar is of the elements' type, and each step rounds.
-TEST_F(Nccl, ScaledSumsOfShortFloatsAreRounded) {
+TEST_F(OnNccl, ScaledSumsOfShortFloatsAreRounded) {
   const ncclComm_t comm = create();
   const Stream stream;
   const BFloat16 third = to_bfloat16(1.0F / 3);
